@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dataplane makes a kernel match a plan, and reads what the kernel
+// counted.
+//
+// A Backend serves one link. There are two: package dataplane/bpf (a BPF qdisc,
+// Linux 6.16 and later with CONFIG_NET_SCH_BPF) and package dataplane/tc (HTB,
+// anywhere else). Both have the same shape: Set may be called again and again
+// with whatever is wanted and changes only what differs; Close leaves the kernel
+// as it is, working; Cleanup puts back what was there before Weir came.
+//
+// What it does not do: decide anything. Which workloads exist and what they were
+// promised is decided above, in package agent, and written down in a plan.State.
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir/internal/plan"
+)
+
+// Counters is what the kernel counted for one class since the class was made.
+// Enqueued = Sent + the sum of Drops + Backlog, for packets and for bytes.
+type Counters struct {
+	EnqueuedPackets, EnqueuedBytes uint64 // offered to the class
+	SentPackets, SentBytes         uint64 // given to the device
+	BacklogPackets, BacklogBytes   uint64 // waiting now
+	Drops                          map[string]uint64 // packets by reason (the names in DropReasons)
+	DroppedBytes                   uint64
+	ThrottledNs                    uint64 // time spent parked at the ceiling; 0 where the backend cannot tell
+}
+
+// Snapshot is a link's counters at one instant.
+type Snapshot struct {
+	At      time.Time
+	Classes map[plan.ClassID]Counters
+}
+
+// Options decide how a backend takes over a link.
+type Options struct {
+	Force    bool   // replace a qdisc that somebody else set on purpose
+	MarkMask uint32 // bits of skb->mark that carry the class; 0 = 0xffff0000
+	BPFFS    string // where objects are pinned; "" = /sys/fs/bpf/weir
+	StateDir string // where the former qdisc is remembered; "" = /var/lib/weir
+}
+
+// Backend steers one link.
+type Backend interface {
+	// Name is "bpf" or "tc".
+	Name() string
+	// Gaps are the promises that this backend cannot hold on this kernel, one
+	// plain sentence each; empty if it holds all.
+	Gaps() []string
+	// Set makes the kernel match want. It adopts what an earlier process left,
+	// changes only what differs and drops no packet by a change. If it fails,
+	// the kernel holds either the old or the new state of each object, and
+	// calling it again is safe.
+	Set(ctx context.Context, want plan.State) error
+	// State is what the kernel holds now, as far as Weir made it.
+	State() (plan.State, error)
+	// Counters reads every class.
+	Counters() (Snapshot, error)
+	// Run does what the backend has to do over time (the tc fallback computes
+	// HTB's rates anew as workloads come and go) and returns when ctx ends.
+	Run(ctx context.Context) error
+	// Close lets go of handles; the kernel goes on scheduling.
+	Close() error
+	// Cleanup removes everything Weir made for this link and puts the former
+	// qdisc back. It works without a preceding Set.
+	Cleanup(ctx context.Context) error
+}
+
+// Errors that callers tell apart with errors.Is. Each is wrapped in a message
+// that names the device and says what to do next.
+var (
+	ErrForeignQdisc = errors.New("device has a qdisc that Weir did not set")
+	ErrNoSupport    = errors.New("kernel cannot run this backend")
+	ErrNoDevice     = errors.New("no such network device")
+	ErrPrivilege    = errors.New("not permitted")
+)

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan says what the kernel should look like, and what has to change
+// for it to look so.
+//
+// A plan is plain data: one State per link, made of the link itself, one Class
+// per workload and one Port per device whose packets belong to a class. Build
+// turns links, workloads and policies into that data and refuses what cannot be
+// held (admission); Diff lists the changes between two States in the order in
+// which they are safe to make. Both are functions of their arguments: no clock,
+// no I/O, nothing remembered. The data plane (package dataplane) is what makes a
+// kernel match a State.
+//
+// Example: link eth0 of 100 Mbit/s, workloads web (weight 3, min 20 Mbit/s) and
+// batch (weight 1) become classes 1 and 2; veth1a2b is a port of class 1. When
+// batch stops, Diff says "remove port veth3c4d of class 2" and then "remove
+// class 2 (batch)".
+package plan
+
+import "weir/internal/policy"
+
+// ClassID numbers a workload's class on every link of a host. 0 is the host:
+// whatever carries no mark. The number is what the marking program writes into
+// the class bits of skb->mark.
+type ClassID uint16
+
+// MaxClasses is how many classes a link can hold, the host's class included;
+// WEIR_MAX_CLASSES in bpf/weir.h is the same number.
+const MaxClasses = 4096
+
+// Scheduler names, as in a link's configuration.
+const (
+	SchedulerFair = "fair"
+	SchedulerQcon = "qcon"
+)
+
+// Link is one network device in one direction with a capacity.
+type Link struct {
+	Device    string      // name of the network device, e.g. "eth0"
+	Capacity  policy.Rate // wire bits per second that its classes share
+	Reserve   float64     // share of Capacity that mins may take, 0 < Reserve <= 1
+	Scheduler string      // SchedulerFair or SchedulerQcon
+	Overhead  int         // bytes added to each packet's length (framing below Ethernet), may be negative
+	Limit     Limit       // what may wait on the whole link
+}
+
+// Limit bounds a queue. Zero means the data plane's default.
+type Limit struct {
+	Packets uint32
+	Bytes   uint64
+}
+
+// Class is one workload's place on a link, every rate resolved to bits per second.
+type Class struct {
+	ID     ClassID
+	Name   string      // the workload's name, for people
+	Weight uint32      // 1 to policy.MaxWeight
+	Min    policy.Rate // guaranteed, 0 = none
+	Max    policy.Rate // ceiling, 0 = none
+	Limit  Limit
+}
+
+// Port is a device on the host whose incoming packets (what a container or a
+// VM sends) are marked with a class.
+type Port struct {
+	Device  string // name on the host, e.g. "veth1a2b"
+	Ifindex int    // identity: names can be taken over by another device
+	Class   ClassID
+}
+
+// State is what one link should look like, or looks like.
+type State struct {
+	Link    Link
+	Classes []Class // ordered by ID, the host's class 0 always first
+	Ports   []Port  // ordered by Ifindex
+}
