@@ -24,9 +24,9 @@ import (
 // Counters is what the kernel counted for one class since the class was made.
 // Enqueued = Sent + the sum of Drops + Backlog, for packets and for bytes.
 type Counters struct {
-	EnqueuedPackets, EnqueuedBytes uint64 // offered to the class
-	SentPackets, SentBytes         uint64 // given to the device
-	BacklogPackets, BacklogBytes   uint64 // waiting now
+	EnqueuedPackets, EnqueuedBytes uint64            // offered to the class
+	SentPackets, SentBytes         uint64            // given to the device
+	BacklogPackets, BacklogBytes   uint64            // waiting now
 	Drops                          map[string]uint64 // packets by reason (the names in DropReasons)
 	DroppedBytes                   uint64
 	ThrottledNs                    uint64 // time spent parked at the ceiling; 0 where the backend cannot tell
