@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/internal/api"
+)
+
+// Set implements api.Agent.
+func (f *Fake) Set(_ context.Context, name string, change api.PolicyChange, dryRun bool) (api.ChangeResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, err := f.find(name)
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	w := copyOf(f.workloads[i])
+	if change.Reset {
+		w.Policy = f.original[w.Name]
+	}
+	changes, err := apply(&w, change)
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	if change.Reset {
+		changes = append([]api.Change{{What: "reset " + w.Name, Why: "asked by weir set"}}, changes...)
+	}
+	if err := f.admit(w); err != nil {
+		return api.ChangeResult{}, err
+	}
+	if !dryRun {
+		f.workloads[i] = w
+	}
+	return api.ChangeResult{DryRun: dryRun, Changes: changes, Workload: &w}, nil
+}
+
+// Attach implements api.Agent.
+func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := f.find(req.Name); err == nil {
+		return api.ChangeResult{}, &api.Error{
+			Status: 409, Field: "name", Value: req.Name,
+			Msg: fmt.Sprintf("%q is taken", req.Name), Remedy: "choose another name, or detach that one first",
+		}
+	}
+	w := Workload(req.Name, 1, 0, 0, 0)
+	w.Kind, w.Key, w.Class = "netns", "netns:"+req.Name, uint16(len(f.workloads))
+	if req.Device != "" {
+		w.Kind, w.Key, w.Devices = "device", "dev:"+req.Name, []string{req.Device}
+	}
+	if _, err := apply(&w, req.Policy); err != nil {
+		return api.ChangeResult{}, err
+	}
+	if err := f.admit(w); err != nil {
+		return api.ChangeResult{}, err
+	}
+	if !dryRun {
+		f.workloads = append(f.workloads, w)
+		f.original[w.Name] = w.Policy
+	}
+	what := fmt.Sprintf("add class %d (%s) weight %d", w.Class, w.Name, w.Policy.Weight)
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir attach"}}, Workload: &w}, nil
+}
+
+// Detach implements api.Agent.
+func (f *Fake) Detach(_ context.Context, name string, dryRun bool) (api.ChangeResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, err := f.find(name)
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	w := f.workloads[i]
+	if w.Kind == "docker" || w.Kind == "host" {
+		return api.ChangeResult{}, &api.Error{
+			Status: 409, Field: "workload", Value: name,
+			Msg: w.Name + " was not attached by hand", Remedy: "use weir set to change its policy",
+		}
+	}
+	if !dryRun {
+		f.workloads = slices.Delete(f.workloads, i, i+1)
+	}
+	what := fmt.Sprintf("remove class %d (%s)", w.Class, w.Name)
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir detach"}}}, nil
+}
+
+// apply changes w and says what changed.
+func apply(w *api.Workload, c api.PolicyChange) ([]api.Change, error) {
+	var out []api.Change
+	say := func(field, value string) {
+		w.Origin[field] = "set"
+		out = append(out, api.Change{
+			What: fmt.Sprintf("set class %d (%s) %s %s", w.Class, w.Name, field, value),
+			Why:  "asked by weir set",
+		})
+	}
+	if c.Weight != nil {
+		w.Policy.Weight = *c.Weight
+		say("weight", fmt.Sprint(*c.Weight))
+	}
+	if c.LimitPackets != nil {
+		w.Policy.LimitPackets = *c.LimitPackets
+		say("limit_packets", fmt.Sprint(*c.LimitPackets))
+	}
+	for _, a := range []struct {
+		field string
+		asked *string
+		text  *string
+		bps   func(l *api.WorkloadLink) *uint64
+	}{
+		{"min", c.Min, &w.Policy.Min, func(l *api.WorkloadLink) *uint64 { return &l.MinBps }},
+		{"max", c.Max, &w.Policy.Max, func(l *api.WorkloadLink) *uint64 { return &l.MaxBps }},
+	} {
+		if a.asked == nil {
+			continue
+		}
+		bps, err := mbit(a.field, *a.asked)
+		if err != nil {
+			return nil, err
+		}
+		*a.text = strings.TrimPrefix(*a.asked, "none")
+		for i := range w.Links {
+			*a.bps(&w.Links[i]) = bps
+		}
+		say(a.field, *a.asked)
+	}
+	return out, nil
+}
+
+// admit refuses mins that add up to more than the link.
+func (f *Fake) admit(w api.Workload) error {
+	var others uint64
+	for _, o := range f.workloads {
+		if o.Name != w.Name && len(o.Links) > 0 {
+			others += o.Links[0].MinBps
+		}
+	}
+	if len(w.Links) == 0 || others+w.Links[0].MinBps <= Capacity {
+		return nil
+	}
+	free := uint64(Capacity-others) / 1e6
+	return &api.Error{
+		Status: 409, Field: "min", Value: w.Policy.Min,
+		Msg: fmt.Sprintf("link eth0 cannot hold it: %d Mbit/s asked, %d Mbit/s reserved by others, %d Mbit/s free",
+			w.Links[0].MinBps/1e6, others/1e6, free),
+		Remedy: fmt.Sprintf("ask for at most %dmbit or lower another workload's min", free),
+	}
+}
+
+// mbit reads the only unit that the fake knows.
+func mbit(field, text string) (uint64, error) {
+	if text == "none" {
+		return 0, nil
+	}
+	n, ok := strings.CutSuffix(text, "mbit")
+	v, err := strconv.ParseUint(n, 10, 32)
+	if !ok || err != nil {
+		return 0, &api.Error{
+			Status: 422, Field: field, Value: text,
+			Msg: fmt.Sprintf("%q is not a rate", text), Remedy: "write for example 20mbit",
+		}
+	}
+	return v * 1e6, nil
+}

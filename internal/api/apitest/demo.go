@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"fmt"
+
+	"weir/internal/api"
+)
+
+// Workload makes an active workload on eth0 that sends rate Mbit/s; mins and
+// maxes are in Mbit/s too, 0 = none.
+func Workload(name string, weight uint32, min, max, rate uint64) api.Workload {
+	w := api.Workload{
+		Name: name, Key: "docker:" + name, Kind: "docker", State: "active",
+		Policy:  api.Policy{Weight: weight, Min: text(min), Max: text(max)},
+		Origin:  map[string]string{"weight": "label", "min": "default", "max": "default"},
+		Devices: []string{"veth-" + name},
+	}
+	w.Links = []api.WorkloadLink{{
+		Device: "eth0", MinBps: min * 1e6, MaxBps: max * 1e6,
+		RateBps: float64(rate) * 1e6, Share: float64(rate) * 1e6 / Capacity,
+		IdealBps: float64(rate) * 1e6, OfferedBps: float64(rate) * 1e6,
+		SentPackets: rate * 100, SentBytes: rate * 125_000,
+	}}
+	return w
+}
+
+func text(mbit uint64) string {
+	if mbit == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%dmbit", mbit)
+}
+
+// Demo is a host with three containers that send, one that waits for its
+// network, one that cannot be steered, and the host itself.
+func Demo() []api.Workload {
+	host := Workload("host", 1, 0, 0, 0)
+	host.Kind, host.Key, host.Devices = "host", "host", nil
+	host.Links[0].IdealBps = 0
+
+	web := Workload("web", 3, 20, 0, 50)
+	web.ID = "4f5e6d7c8b9a"
+	web.Origin["min"] = "set"
+	web.Links[0].BacklogPackets, web.Links[0].BacklogBytes = 12, 18168
+
+	batch := Workload("batch", 2, 0, 0, 33)
+	batch.ID = "90ab12cd34ef"
+	batch.Links[0].Drops = map[string]uint64{"class_packets": 42, "link_bytes": 3}
+	batch.Links[0].DropsPerSecond = 4.5
+	batch.Links[0].BacklogPackets, batch.Links[0].BacklogBytes = 1000, 1514000
+
+	cam := Workload("cam", 1, 0, 10, 10)
+	cam.Kind, cam.Key = "netns", "netns:cam"
+	cam.Origin["max"] = "config"
+
+	waiting := Workload("late", 1, 0, 0, 0)
+	waiting.State, waiting.Note, waiting.Links, waiting.Devices = "waiting", "its network is not up", nil, nil
+
+	hostnet := Workload("agentd", 1, 0, 0, 0)
+	hostnet.State, hostnet.Note, hostnet.Links, hostnet.Devices = "unsteered", "uses the host's network", nil, nil
+
+	all := []api.Workload{host, web, batch, cam, waiting, hostnet}
+	for i := range all {
+		all[i].Class = uint16(i)
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// DefaultSocket is where an agent listens unless told otherwise.
+const DefaultSocket = "/run/weir/weir.sock"
+
+// Errors of reaching the agent, as opposed to what the agent answers (*Error).
+var (
+	ErrNoAgent      = errors.New("no agent")
+	ErrNotPermitted = errors.New("permission denied")
+)
+
+// Client talks to an agent over its unix socket. It is safe for use by several
+// goroutines. Example:
+//
+//	c := api.NewClient(api.DefaultSocket)
+//	w, err := c.Workload(ctx, "web")
+//
+// Errors are *Error where the agent refused, and wrap ErrNoAgent or
+// ErrNotPermitted where it could not be reached.
+type Client struct {
+	socket string
+	http   http.Client
+}
+
+// maxReply bounds what is read of one answer: 4,096 workloads on several links
+// take about 8 MiB.
+const maxReply = 64 << 20
+
+// requestTimeout bounds one request; the stream has none.
+const requestTimeout = 30 * time.Second
+
+// NewClient makes a client; it connects with the first request.
+func NewClient(socket string) *Client {
+	c := &Client{socket: socket}
+	c.http.Transport = &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", socket)
+		},
+		MaxIdleConns:          4,
+		IdleConnTimeout:       30 * time.Second,
+		ResponseHeaderTimeout: requestTimeout,
+	}
+	return c
+}
+
+// Socket is the path that the client talks to.
+func (c *Client) Socket() string { return c.socket }
+
+// Status asks for the agent's view of itself.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return call[Status](ctx, c, http.MethodGet, "/v1/status", nil)
+}
+
+// Workloads lists every workload.
+func (c *Client) Workloads(ctx context.Context) ([]Workload, error) {
+	return call[[]Workload](ctx, c, http.MethodGet, "/v1/workloads", nil)
+}
+
+// Workload asks for one workload by its name or by a prefix of its id.
+func (c *Client) Workload(ctx context.Context, name string) (Workload, error) {
+	return call[Workload](ctx, c, http.MethodGet, workloadPath(name), nil)
+}
+
+// Set changes a workload's policy.
+func (c *Client) Set(ctx context.Context, name string, change PolicyChange, dryRun bool) (ChangeResult, error) {
+	return call[ChangeResult](ctx, c, http.MethodPatch, workloadPath(name)+"/policy"+dryRunQuery(dryRun), change)
+}
+
+// Attach makes a workload out of a network namespace or a device.
+func (c *Client) Attach(ctx context.Context, req AttachRequest, dryRun bool) (ChangeResult, error) {
+	return call[ChangeResult](ctx, c, http.MethodPost, "/v1/workloads"+dryRunQuery(dryRun), req)
+}
+
+// Detach undoes Attach.
+func (c *Client) Detach(ctx context.Context, name string, dryRun bool) (ChangeResult, error) {
+	return call[ChangeResult](ctx, c, http.MethodDelete, workloadPath(name)+dryRunQuery(dryRun), nil)
+}
+
+// Explain asks why a workload has the rate it has.
+func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
+	return call[Explanation](ctx, c, http.MethodGet, workloadPath(name)+"/explain", nil)
+}
+
+func workloadPath(name string) string { return "/v1/workloads/" + url.PathEscape(name) }
+
+func dryRunQuery(dryRun bool) string {
+	if dryRun {
+		return "?dry_run=true"
+	}
+	return ""
+}
+
+// call makes one request and decodes its answer.
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	var out T
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
+		return out, fmt.Errorf("answer of the agent at %s to %s %s cannot be read: %w", c.socket, method, path, err)
+	}
+	return out, nil
+}
+
+// send makes one request and turns whatever is not a success into an error.
+func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("request %s %s: %w", method, path, err)
+		}
+		payload = bytes.NewReader(b)
+	}
+	// The host is never looked up: the transport always dials the socket.
+	req, err := http.NewRequestWithContext(ctx, method, "http://weir"+path, payload)
+	if err != nil {
+		return nil, fmt.Errorf("request %s %s: %w", method, path, err)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, reachError(c.socket, err)
+	}
+	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		return nil, refusal(resp)
+	}
+	return resp, nil
+}
+
+// refusal reads the problem details of a failed request.
+func refusal(resp *http.Response) error {
+	var p Problem
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&p); err != nil {
+		return &Error{
+			Status: resp.StatusCode,
+			Msg:    "the agent answered " + resp.Status,
+			Remedy: "see its log: journalctl -u weir",
+		}
+	}
+	return p.AsError(resp.StatusCode)
+}
+
+// reachError tells apart why a socket cannot be talked to.
+func reachError(socket string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w on %s", ErrNotPermitted, socket)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTSOCK):
+		return fmt.Errorf("%w at %s", ErrNoAgent, socket)
+	case errors.Is(err, syscall.EINVAL):
+		return fmt.Errorf("socket path %s is longer than the 107 bytes that a unix socket can have", socket)
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err // the URL is made up and would only confuse
+	}
+	return fmt.Errorf("agent at %s: %w", socket, err)
+}
