@@ -4,29 +4,56 @@
 // max, and the contract that decides who gets how much.
 //
 // It is pure: no clock, no I/O, no logger. A Policy is what a person asked for
-// one workload; Shares is the formula that everything is measured against:
+// one workload. Divide is the formula that everything is measured against: a
+// workload that has packets to send gets
 //
 //	x = min(max, max(min, L * weight))
 //
-// with the level L such that the shares of all workloads that want to send add
-// up to the link's capacity. Example: on 100 Mbit/s, weights 1, 2, 3 give 16.7,
-// 33.3 and 50 Mbit/s; with a min of 30 Mbit/s for the first they become 30, 28
-// and 42.
+// with the level L such that what all of them get adds up to the link's
+// capacity. Example: on 100 Mbit/s, weights 1, 2, 3 give 16.7, 33.3 and 50
+// Mbit/s; with a min of 30 Mbit/s for the first they become 30, 28 and 42. One
+// that wants less gets what it wants, and L rises for the others. Admission
+// keeps the sum of the mins within the capacity, so that L exists.
+//
+// # What people may write
+//
+// A rate is in bits per second, and of the whole frame on the wire:
+//
+//	20mbit 1.5gbit 800kbit 64000bit     tc's words, in any case; a space and "/s" may follow ("20 Mbit/s")
+//	10mibit 512kibit                    the same by powers of two
+//	20M 500k 1G 10Mi                    Kubernetes quantities (20m is refused: m is milli there)
+//	2500000 2.5e6                       bits per second
+//	25% 12.5%                           of the link's capacity; for min and max only
+//	none, or nothing                    no min, no max
+//
+// Refused, with what to write instead: mbps, MB/s, kB and their like, which tc
+// reads as bytes and most people as bits; what is below 1 kbit/s or above 1
+// Pbit/s (the bounds that Kubernetes has for its bandwidth annotations); and
+// what is finer than one bit per second. Rates are printed as "20 Mbit/s", and
+// where they are to be read again as "20mbit"; both are exact.
+//
+// A weight is a whole number from 1, the default, to 10000.
+//
+// Every refusal is an *Error, which names the field, the value and the remedy,
+// or, where a link has not enough left for a min, a *Refused with the numbers.
 package policy
 
-// Rate is in bits per second. Rates are wire rates unless said otherwise.
-type Rate uint64
+import (
+	"fmt"
+	"strconv"
+)
 
 // MaxWeight is the largest weight a workload can have; 1 is the smallest and
 // the default.
 const MaxWeight = 10000
 
-// Amount is a rate as a person wrote it: absolute, or a share of the link.
-// The zero Amount means "none".
-type Amount struct {
-	Rate    Rate    // bits per second, if Percent is 0
-	Percent float64 // of the link's capacity, 0 < Percent <= 100
-}
+// Bounds of a workload's queue. The smallest holds one full Ethernet frame; with
+// segmentation offload on, a single packet can be 64 KiB and needs as much.
+const (
+	MaxLimitPackets = 1_000_000
+	MinLimitBytes   = 2048
+	MaxLimitBytes   = 4 << 30
+)
 
 // Policy is what one workload was promised.
 type Policy struct {
@@ -38,13 +65,68 @@ type Policy struct {
 	LimitBytes   uint64
 }
 
-// Claim is one workload's part in a division of a link.
-type Claim struct {
-	Weight uint32
-	Min    Rate // 0 = none
-	Max    Rate // 0 = none
-	Demand Rate // what it wants to send; Unlimited if it takes all it can get
+// Default is the policy of a workload for which nobody asked anything: weight
+// 1, no min, no max.
+func Default() Policy { return Policy{Weight: 1} }
+
+// Check reports the first mistake in p as an *Error. Whether a min of 25 % is
+// above a max of 20 Mbit/s depends on the link; Claim finds that.
+func (p Policy) Check() error {
+	if p.Weight < 1 || p.Weight > MaxWeight {
+		return weightError(strconv.FormatUint(uint64(p.Weight), 10), "out of range")
+	}
+	if err := p.Min.Check(); err != nil {
+		return InField("min", err)
+	}
+	if err := p.Max.Check(); err != nil {
+		return InField("max", err)
+	}
+	sameKind := (p.Min.Percent != 0) == (p.Max.Percent != 0)
+	if !p.Min.None() && !p.Max.None() && sameKind &&
+		(p.Min.Rate > p.Max.Rate || p.Min.Percent > p.Max.Percent) {
+		return minAboveMax(p.Min, p.Min.String(), p.Max.String())
+	}
+	return p.checkLimits()
 }
 
-// Unlimited is the demand of a workload that takes whatever it is given.
-const Unlimited = ^Rate(0)
+func (p Policy) checkLimits() error {
+	if p.LimitPackets > MaxLimitPackets {
+		return &Error{
+			Field: "limit_packets", Value: strconv.FormatUint(uint64(p.LimitPackets), 10),
+			Msg:    "more packets than a link's queue can hold",
+			Remedy: fmt.Sprintf("write %d or less, or 0 for the default", MaxLimitPackets),
+		}
+	}
+	if p.LimitBytes != 0 && (p.LimitBytes < MinLimitBytes || p.LimitBytes > MaxLimitBytes) {
+		msg := "less than one full frame"
+		if p.LimitBytes > MaxLimitBytes {
+			msg = "more than 4 GiB"
+		}
+		return &Error{
+			Field: "limit_bytes", Value: strconv.FormatUint(p.LimitBytes, 10), Msg: msg,
+			Remedy: fmt.Sprintf("write %d to %d, or 0 for the default", MinLimitBytes, uint64(MaxLimitBytes)),
+		}
+	}
+	return nil
+}
+
+// Claim is p on a link of this capacity, wanting all it can get. The error, an
+// *Error, is p's own mistake or a min above the max on this very link.
+func (p Policy) Claim(capacity Rate) (Claim, error) {
+	if err := p.Check(); err != nil {
+		return Claim{}, err
+	}
+	c := Claim{Weight: p.Weight, Min: p.Min.Of(capacity), Max: p.Max.Of(capacity), Demand: Unlimited}
+	if c.Max != 0 && c.Min > c.Max {
+		return Claim{}, minAboveMax(p.Min, p.Min.on(capacity), p.Max.on(capacity))
+	}
+	return c, nil
+}
+
+func minAboveMax(value Amount, low, high string) error {
+	return &Error{
+		Field: "min", Value: value.Compact(),
+		Msg:    fmt.Sprintf("min of %s is above max of %s", low, high),
+		Remedy: "lower min or raise max",
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Admission decides whether a link has room for a min. The sum of the mins on a
+// link never exceeds Capacity times Reservable.
+type Admission struct {
+	Capacity   Rate
+	Reservable float64 // share of the capacity that mins may take, 0 < Reservable <= 1; 0 counts as 1
+}
+
+// Floor is a min that somebody has or asks for.
+type Floor struct {
+	Name string // the workload's, for people
+	Min  Rate
+}
+
+// Limit is what all mins together may take, in bits per second.
+func (a Admission) Limit() Rate {
+	if a.Reservable <= 0 || a.Reservable >= 1 {
+		return a.Capacity
+	}
+	return Amount{Percent: 100 * a.Reservable}.Of(a.Capacity)
+}
+
+// Admit says whether ask fits beside what is held already; held must not
+// contain the workload's own former min. The error is a *Refused.
+func (a Admission) Admit(ask Floor, held []Floor) error {
+	reserved := Sum(held)
+	free := a.Limit() - min(a.Limit(), reserved)
+	if ask.Min <= free { // a min of 0 is always held
+		return nil
+	}
+	holders := slices.DeleteFunc(slices.Clone(held), func(f Floor) bool { return f.Min == 0 })
+	slices.SortStableFunc(holders, func(x, y Floor) int {
+		return cmp.Or(cmp.Compare(y.Min, x.Min), cmp.Compare(x.Name, y.Name))
+	})
+	return &Refused{
+		Name: ask.Name, Asked: ask.Min, Reserved: reserved, Free: free,
+		Capacity: a.Capacity, Limit: a.Limit(), Holders: holders,
+	}
+}
+
+// AdmitAll says whether the mins fit together, the earlier ones first. The
+// error is the *Refused of the first that does not.
+func (a Admission) AdmitAll(floors []Floor) error {
+	for i, f := range floors {
+		if err := a.Admit(f, floors[:i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sum adds up mins.
+func Sum(floors []Floor) Rate {
+	var sum uint64
+	for _, f := range floors {
+		var carry uint64
+		if sum, carry = bits.Add64(sum, uint64(f.Min), 0); carry != 0 {
+			return Unlimited
+		}
+	}
+	return Rate(sum)
+}
+
+// Refused is a min that a link has no room for. All rates are in bits per
+// second.
+type Refused struct {
+	Name     string  // of the workload that asked
+	Asked    Rate    // the min
+	Reserved Rate    // what the mins of others take
+	Free     Rate    // what is left for mins
+	Capacity Rate    // of the link
+	Limit    Rate    // what all mins together may take
+	Holders  []Floor // who has mins, the largest first
+}
+
+// Error is one line with all the numbers and what can be done.
+func (r *Refused) Error() string {
+	return fmt.Sprintf("min of %s: %s; %s", r.Name, r.Reason(), r.Remedy())
+}
+
+// Reason is the refusal in numbers.
+func (r *Refused) Reason() string {
+	of := r.Capacity.String()
+	if r.Limit < r.Capacity {
+		of = fmt.Sprintf("the %s that mins may take of %s", r.Limit, r.Capacity)
+	}
+	return fmt.Sprintf("asked %s, reserved %s of %s, free %s", r.Asked, r.Reserved, of, r.Free)
+}
+
+// Remedy is what makes the min fit, the nearest at hand first.
+func (r *Refused) Remedy() string {
+	var ways []string
+	if r.Free >= MinRate {
+		ways = append(ways, fmt.Sprintf("ask for %s or less", r.Free.Compact()))
+	} else {
+		ways = append(ways, "do without a min")
+	}
+	if len(r.Holders) > 0 {
+		ways = append(ways, fmt.Sprintf("lower the min of %s", r.holders()))
+	}
+	if r.Limit < r.Capacity && r.Asked <= r.Capacity-min(r.Capacity, r.Reserved) {
+		ways = append(ways, "raise the link's reservable")
+	}
+	if n := len(ways); n > 1 {
+		ways[n-1] = "or " + ways[n-1]
+	}
+	return strings.Join(ways, ", ")
+}
+
+// holders names those from whom most can be had.
+func (r *Refused) holders() string {
+	const most = 3
+	var names []string
+	for _, f := range r.Holders[:min(most, len(r.Holders))] {
+		names = append(names, fmt.Sprintf("%s (%s)", f.Name, f.Min))
+	}
+	text := strings.Join(names, ", ")
+	if rest := len(r.Holders) - most; rest > 0 {
+		text += fmt.Sprintf(" or %d more", rest)
+	}
+	return text
+}
