@@ -4,20 +4,29 @@
 // for it to look so.
 //
 // A plan is plain data: one State per link, made of the link itself, one Class
-// per workload and one Port per device whose packets belong to a class. Build
-// turns links, workloads and policies into that data and refuses what cannot be
-// held (admission); Diff lists the changes between two States in the order in
-// which they are safe to make. Both are functions of their arguments: no clock,
-// no I/O, nothing remembered. The data plane (package dataplane) is what makes a
-// kernel match a State.
+// per workload and one Port per device whose packets belong to a class. Three
+// functions make and compare it:
+//
+//	Number  gives each workload of a host its class number, the same on every link
+//	Build   turns a link, its workloads and their numbers into the State that is
+//	        wanted, and refuses what cannot be held (admission)
+//	Diff    lists the changes between two States in an order in which each is
+//	        safe to make
+//
+// They are functions of their arguments: no clock, no I/O, nothing remembered.
+// The data plane (package dataplane) is what makes a kernel match a State.
 //
 // Example: link eth0 of 100 Mbit/s, workloads web (weight 3, min 20 Mbit/s) and
 // batch (weight 1) become classes 1 and 2; veth1a2b is a port of class 1. When
-// batch stops, Diff says "remove port veth3c4d of class 2" and then "remove
-// class 2 (batch)".
+// batch stops, Diff says "remove port veth3c4d of class 2 (batch)" and then
+// "remove class 2 (batch)".
 package plan
 
-import "weir/internal/policy"
+import (
+	"slices"
+
+	"weir/internal/policy"
+)
 
 // ClassID numbers a workload's class on every link of a host. 0 is the host:
 // whatever carries no mark. The number is what the marking program writes into
@@ -44,6 +53,11 @@ type Link struct {
 	Limit     Limit       // what may wait on the whole link
 }
 
+// Admission is the rule by which the link takes mins.
+func (l Link) Admission() policy.Admission {
+	return policy.Admission{Capacity: l.Capacity, Reservable: l.Reserve}
+}
+
 // Limit bounds a queue. Zero means the data plane's default.
 type Limit struct {
 	Packets uint32
@@ -68,9 +82,28 @@ type Port struct {
 	Class   ClassID
 }
 
-// State is what one link should look like, or looks like.
+// State is what one link should look like, or looks like. The zero State is a
+// link that Weir does not steer.
 type State struct {
 	Link    Link
 	Classes []Class // ordered by ID, the host's class 0 always first
 	Ports   []Port  // ordered by Ifindex
+}
+
+// Class finds a class by its number.
+func (s State) Class(id ClassID) (Class, bool) {
+	i := slices.IndexFunc(s.Classes, func(c Class) bool { return c.ID == id })
+	if i < 0 {
+		return Class{}, false
+	}
+	return s.Classes[i], true
+}
+
+// Reserved is the sum of the mins.
+func (s State) Reserved() policy.Rate {
+	floors := make([]policy.Floor, len(s.Classes))
+	for i, c := range s.Classes {
+		floors[i] = policy.Floor{Name: c.Name, Min: c.Min}
+	}
+	return policy.Sum(floors)
 }

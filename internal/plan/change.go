@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"weir/internal/policy"
+)
+
+// Op says what a Change does.
+type Op string
+
+// The operations.
+const (
+	AddLink     Op = "add link"
+	SetLink     Op = "set link"
+	RemoveLink  Op = "remove link"
+	AddClass    Op = "add class"
+	SetClass    Op = "set class"
+	RemoveClass Op = "remove class"
+	AddPort     Op = "add port"
+	SetPort     Op = "set port" // to another class, or under another name
+	RemovePort  Op = "remove port"
+)
+
+// Change is one step from one State to another. Of the objects, those that Op
+// speaks of are set: the old one unless it is added, the new one unless it is
+// removed.
+type Change struct {
+	Op                 Op
+	OldLink, NewLink   *Link
+	OldClass, NewClass *Class
+	OldPort, NewPort   *Port
+	Text               string // what happens, in people's words
+}
+
+// String is what happens, in people's words: "add class 3 (web): weight 3, min
+// 20 Mbit/s".
+func (c Change) String() string { return c.Text }
+
+func linkChange(from, to Link) Change {
+	switch {
+	case from == Link{}:
+		return Change{Op: AddLink, NewLink: &to, Text: fmt.Sprintf("add link %s: %s", to.Device, listed(to.facts()))}
+	case to == Link{}:
+		return Change{Op: RemoveLink, OldLink: &from, Text: "remove link " + from.Device}
+	}
+	return Change{Op: SetLink, OldLink: &from, NewLink: &to, Text: fmt.Sprintf("link %s: %s", from.Device, differing(from.facts(), to.facts()))}
+}
+
+func addClass(c Class) Change {
+	return Change{Op: AddClass, NewClass: &c, Text: fmt.Sprintf("add class %s: %s", c.label(), listed(c.facts()))}
+}
+
+func setClass(from, to Class) Change {
+	return Change{Op: SetClass, OldClass: &from, NewClass: &to, Text: fmt.Sprintf("class %s: %s", from.label(), differing(from.facts(), to.facts()))}
+}
+
+func removeClass(c Class) Change {
+	return Change{Op: RemoveClass, OldClass: &c, Text: "remove class " + c.label()}
+}
+
+func addPort(p Port, in State) Change {
+	return Change{Op: AddPort, NewPort: &p, Text: fmt.Sprintf("port %s -> class %s", p.Device, in.label(p.Class))}
+}
+
+func setPort(from, to Port, have, want State) Change {
+	text := fmt.Sprintf("port %s: class %s -> class %s", to.Device, have.label(from.Class), want.label(to.Class))
+	switch {
+	case from.Class == to.Class:
+		text = fmt.Sprintf("port %s: device is now called %s", from.Device, to.Device)
+	case from.Device != to.Device:
+		text += fmt.Sprintf(", device was called %s", from.Device)
+	}
+	return Change{Op: SetPort, OldPort: &from, NewPort: &to, Text: text}
+}
+
+func removePort(p Port, in State) Change {
+	return Change{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove port %s of class %s", p.Device, in.label(p.Class))}
+}
+
+// label is how a class is named in a sentence: "3 (web)".
+func (c Class) label() string { return fmt.Sprintf("%d (%s)", c.ID, c.Name) }
+
+func (s State) label(id ClassID) string {
+	if c, ok := s.Class(id); ok {
+		return c.label()
+	}
+	return strconv.Itoa(int(id))
+}
+
+// fact is one property of an object, in words.
+type fact struct {
+	name, value string
+	unset       bool // as it is for whoever did not ask
+}
+
+func (l Link) facts() []fact {
+	return append([]fact{
+		{"device", l.Device, false},
+		{"capacity", l.Capacity.String(), false},
+		{"reservable", policy.Amount{Percent: 100 * l.Reserve}.String(), l.Reserve == 1},
+		{"scheduler", l.Scheduler, false},
+		{"overhead", fmt.Sprintf("%d bytes", l.Overhead), l.Overhead == 0},
+	}, l.Limit.facts()...)
+}
+
+func (c Class) facts() []fact {
+	return append([]fact{
+		{"name", c.Name, false},
+		{"weight", strconv.FormatUint(uint64(c.Weight), 10), false},
+		{"min", orNone(c.Min), c.Min == 0},
+		{"max", orNone(c.Max), c.Max == 0},
+	}, c.Limit.facts()...)
+}
+
+func (l Limit) facts() []fact {
+	packets, bytes := "default", "default"
+	if l.Packets != 0 {
+		packets = strconv.FormatUint(uint64(l.Packets), 10)
+	}
+	if l.Bytes != 0 {
+		bytes = strconv.FormatUint(l.Bytes, 10)
+	}
+	return []fact{
+		{"limit in packets", packets, l.Packets == 0},
+		{"limit in bytes", bytes, l.Bytes == 0},
+	}
+}
+
+func orNone(r policy.Rate) string {
+	if r == 0 {
+		return "none"
+	}
+	return r.String()
+}
+
+// listed says what was asked for a new object: "weight 3, min 20 Mbit/s". The
+// first fact is the object's name, which the reader has just been told.
+func listed(facts []fact) string {
+	var words []string
+	for _, f := range facts[1:] {
+		if !f.unset {
+			words = append(words, f.name+" "+f.value)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// differing says what changes: "weight 1 -> 3, min none -> 20 Mbit/s".
+func differing(from, to []fact) string {
+	var words []string
+	for i, f := range from {
+		if f != to[i] {
+			words = append(words, fmt.Sprintf("%s %s -> %s", f.name, f.value, to[i].value))
+		}
+	}
+	return strings.Join(words, ", ")
+}

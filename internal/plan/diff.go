@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"weir/internal/policy"
+)
+
+// Diff lists the changes that lead from have to want, none if they are the same.
+// They are in an order in which each is safe to make, so that a reader of the
+// kernel's state never sees one that Weir would refuse, and whoever stops half
+// way leaves the link working:
+//
+//   - a port always points to a class that exists;
+//   - a port that changes its class changes it in one step, its packets are never
+//     without a class in between;
+//   - the sum of the mins is within what the link can hold before and after each
+//     step, if it is so in have and in want.
+//
+// Classes are the same if their numbers are, ports if their interface indexes
+// are. The order of Classes and Ports in the arguments does not matter.
+func Diff(have, want State) []Change {
+	d := differ{
+		have: have, want: want,
+		haveClass: byID(have.Classes), wantClass: byID(want.Classes),
+		havePort: byIfindex(have.Ports), wantPort: byIfindex(want.Ports),
+	}
+	d.removePorts()
+	d.removeClasses(false) // those that no port points to any more
+	if mins(have.Link) <= mins(want.Link) {
+		d.link()
+	}
+	d.releaseMins()
+	d.setClasses(func(from, to Class) bool { return from.Min >= to.Min })
+	if mins(have.Link) > mins(want.Link) && want.Link != (Link{}) {
+		d.link()
+	}
+	d.setClasses(func(from, to Class) bool { return from.Min < to.Min })
+	d.addClasses()
+	d.movePorts()
+	d.removeClasses(true)
+	if want.Link == (Link{}) {
+		d.link() // last: there is nothing left on it
+	}
+	return d.changes
+}
+
+// mins is what the mins on a link may take.
+func mins(l Link) policy.Rate { return l.Admission().Limit() }
+
+// differ is a list of changes while it is being written.
+type differ struct {
+	have, want           State
+	haveClass, wantClass map[ClassID]Class // present and wanted; haveClass follows the changes
+	havePort, wantPort   map[int]Port
+	changes              []Change
+}
+
+func byID(classes []Class) map[ClassID]Class {
+	m := make(map[ClassID]Class, len(classes))
+	for _, c := range classes {
+		m[c.ID] = c
+	}
+	return m
+}
+
+func byIfindex(ports []Port) map[int]Port {
+	m := make(map[int]Port, len(ports))
+	for _, p := range ports {
+		m[p.Ifindex] = p
+	}
+	return m
+}
+
+// sorted are the map's values by key, so that equal states give equal lists.
+func sorted[K cmp.Ordered, V any](m map[K]V) []V {
+	var values []V
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		values = append(values, m[k])
+	}
+	return values
+}
+
+func (d *differ) link() {
+	if d.have.Link != d.want.Link {
+		d.changes = append(d.changes, linkChange(d.have.Link, d.want.Link))
+	}
+}
+
+func (d *differ) removePorts() {
+	for _, p := range sorted(d.havePort) {
+		if _, stays := d.wantPort[p.Ifindex]; !stays {
+			d.changes = append(d.changes, removePort(p, d.have))
+			delete(d.havePort, p.Ifindex)
+		}
+	}
+}
+
+// removeClasses removes those that are not wanted: the ones without ports, or
+// at the end, when all ports have moved, the rest.
+func (d *differ) removeClasses(rest bool) {
+	occupied := map[ClassID]bool{}
+	for _, p := range d.havePort {
+		occupied[p.Class] = true
+	}
+	for _, c := range sorted(d.haveClass) {
+		if _, stays := d.wantClass[c.ID]; stays || (occupied[c.ID] && !rest) {
+			continue
+		}
+		d.changes = append(d.changes, removeClass(c))
+		delete(d.haveClass, c.ID)
+	}
+}
+
+// releaseMins takes the min from each class that will go as soon as its ports
+// have moved (a renamed container is a new workload with the old device), since
+// the class they move to may need it.
+func (d *differ) releaseMins() {
+	for _, c := range sorted(d.haveClass) {
+		if _, stays := d.wantClass[c.ID]; !stays && c.Min != 0 {
+			without := c
+			without.Min = 0
+			d.changes = append(d.changes, setClass(c, without))
+			d.haveClass[c.ID] = without
+		}
+	}
+}
+
+// setClasses changes the classes that stay, if now says that it is their turn.
+func (d *differ) setClasses(now func(from, to Class) bool) {
+	for _, to := range sorted(d.wantClass) {
+		if from, ok := d.haveClass[to.ID]; ok && from != to && now(from, to) {
+			d.changes = append(d.changes, setClass(from, to))
+			d.haveClass[to.ID] = to
+		}
+	}
+}
+
+func (d *differ) addClasses() {
+	for _, c := range sorted(d.wantClass) {
+		if _, ok := d.haveClass[c.ID]; !ok {
+			d.changes = append(d.changes, addClass(c))
+			d.haveClass[c.ID] = c
+		}
+	}
+}
+
+func (d *differ) movePorts() {
+	for _, to := range sorted(d.wantPort) {
+		from, ok := d.havePort[to.Ifindex]
+		switch {
+		case !ok:
+			d.changes = append(d.changes, addPort(to, d.want))
+		case from != to:
+			d.changes = append(d.changes, setPort(from, to, d.have, d.want))
+		}
+	}
+}
