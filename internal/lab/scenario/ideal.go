@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"weir/internal/policy"
+)
+
+// Stretch is a time in which neither policies nor demands change, with what the
+// contract gives each workload in it.
+type Stretch struct {
+	Phase    int // from 0
+	From, To time.Duration
+	Demand   []policy.Rate // per workload; 0 = sends nothing, policy.Unlimited
+	Ideal    []float64     // per workload, bits per second
+}
+
+// Ideals divides the timeline into stretches. capacity is what the scheduler
+// may use; own(w) is what workload w's tcp_rr flows were seen to send, because
+// a generator that waits for answers wants what it gets. own may be nil.
+func (s *Scenario) Ideals(own func(workload int) policy.Rate) []Stretch {
+	flows, policies := s.Flows(), s.Policies()
+	var list []Stretch
+	for p, span := range s.Spans() {
+		edges := s.edges(flows, span)
+		for i, from := range edges[:len(edges)-1] {
+			st := Stretch{Phase: p, From: from, To: edges[i+1], Demand: s.demands(flows, from, own)}
+			claims := make([]policy.Claim, len(s.Workloads))
+			for w, pol := range policies[p] {
+				claims[w] = policy.Claim{Weight: pol.Weight, Min: pol.Min, Max: pol.Max, Demand: st.Demand[w]}
+			}
+			for _, share := range policy.Divide(s.Link.Bandwidth, claims).Shares {
+				st.Ideal = append(st.Ideal, share.Bps)
+			}
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+// edges are the instants within a phase at which a flow begins or ends, and the
+// phase's own two.
+func (s *Scenario) edges(flows []Flow, span Span) []time.Duration {
+	edges := []time.Duration{span.From, span.To}
+	for _, f := range flows {
+		if f.Kind == TCPRR {
+			continue // cut at the measured window only so that netperf reports on it
+		}
+		for _, t := range []time.Duration{f.From, f.To} {
+			if t > span.From && t < span.To {
+				edges = append(edges, t)
+			}
+		}
+	}
+	slices.Sort(edges)
+	return slices.Compact(edges)
+}
+
+func (s *Scenario) demands(flows []Flow, at time.Duration, own func(int) policy.Rate) []policy.Rate {
+	list := make([]policy.Rate, len(s.Workloads))
+	waits := make([]bool, len(s.Workloads))
+	for _, f := range flows {
+		if f.Kind == TCPRR {
+			waits[f.Workload] = true
+			continue
+		}
+		if at < f.From || at >= f.To {
+			continue
+		}
+		if d := f.Demand(); d == policy.Unlimited || list[f.Workload] == policy.Unlimited {
+			list[f.Workload] = policy.Unlimited
+		} else {
+			list[f.Workload] += d
+		}
+	}
+	for w := range list {
+		if waits[w] && own != nil && list[w] == 0 {
+			list[w] = own(w)
+		}
+	}
+	return list
+}
+
+// IdealOver is each workload's ideal averaged over a window.
+func IdealOver(list []Stretch, from, to time.Duration, workloads int) []float64 {
+	sum := make([]float64, workloads)
+	for _, st := range list {
+		if part := min(to, st.To) - max(from, st.From); part > 0 {
+			for w, v := range st.Ideal {
+				sum[w] += v * float64(part) / float64(to-from)
+			}
+		}
+	}
+	return sum
+}

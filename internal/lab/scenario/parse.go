@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Defaults of everything that a file may leave out.
+const (
+	DefaultScheduler = "fair"
+	DefaultSettle    = time.Second
+	DefaultPhase     = 10 * time.Second
+	DefaultMTU       = 1500
+	DefaultWeight    = 1
+	DefaultUDPSize   = 1200
+	DefaultPingSize  = 56
+	DefaultRRSize    = 1
+	// DefaultPing is no multiple of any scheduler's period, so that pings do
+	// not keep meeting the same moment of it.
+	DefaultPing = 21300 * time.Microsecond
+)
+
+// MaxWorkloads is how many workloads a scenario can have: each is a network
+// namespace with programs of its own.
+const MaxWorkloads = 200
+
+// Schedulers are the names that a scenario can give: Weir's own first, then the
+// kernel's, as internal/lab/peers sets them up.
+var Schedulers = []string{"fair", "qcon", "ancs", "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "cake"}
+
+// Disciplines are the names that a workload can give; those in
+// disciplinesHere are in this version.
+var (
+	disciplines     = []string{"fifo", "sfq", "pq", "cbwfq", "llq"}
+	disciplinesHere = []string{"fifo"}
+)
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
+
+// Parse reads a scenario file. The error holds one line for each mistake, each
+// with file, line and column.
+func Parse(file string, data []byte) (*Scenario, error) {
+	r := &reader{file: file}
+	s := &Scenario{
+		File:      file,
+		Name:      strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)),
+		Link:      Link{MTU: DefaultMTU},
+		Scheduler: DefaultScheduler,
+		Settle:    DefaultSettle,
+	}
+	if root := r.document(data); root != nil {
+		r.scenario(root, s)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// scenario reads the top level. Link and workloads come before whatever refers
+// to them, in whichever order the file has them.
+func (r *reader) scenario(root ast.Node, s *Scenario) {
+	later := map[string]ast.Node{}
+	keep := func(key string) field {
+		return func(n ast.Node, _ string) { later[key] = n }
+	}
+	r.fields(root, "", "a mapping with link, workloads and phases", map[string]field{
+		"name":      r.str(&s.Name, "a title"),
+		"scheduler": r.word(&s.Scheduler, "scheduler", Schedulers),
+		"settle":    r.duration(&s.Settle, 0),
+		"link":      keep("link"), "workloads": keep("workloads"), "phases": keep("phases"),
+		"expect": keep("expect"), "paper": keep("paper"), "cost": keep("cost"),
+	})
+	if n := later["link"]; n != nil {
+		r.link(n, s)
+	} else if len(r.problems) == 0 && later["cost"] == nil {
+		r.fail(root, "link", "", "missing; write link: {bandwidth: 100mbit}")
+	}
+	if n := later["cost"]; n != nil {
+		r.cost(n, s)
+	}
+	if n := later["workloads"]; n != nil {
+		r.workloads(n, s)
+	} else if s.Cost == nil && len(r.problems) == 0 {
+		r.fail(root, "workloads", "", "missing; write workloads: {c1: {traffic: [{tcp: {}}]}}")
+	}
+	if n := later["phases"]; n != nil {
+		r.phases(n, s)
+	} else {
+		s.Phases = []Phase{{For: DefaultPhase}}
+	}
+	if len(r.problems) > 0 {
+		return // what follows would only complain about the same again
+	}
+	if n := later["expect"]; n != nil {
+		r.expectations(n, s)
+	}
+	if n := later["paper"]; n != nil {
+		r.paper(n, s)
+	}
+	if s.Cost == nil {
+		r.check(s, root, later)
+	}
+}
+
+func (r *reader) link(n ast.Node, s *Scenario) {
+	l := &s.Link
+	before := len(r.problems)
+	r.fields(n, "link", "a mapping such as {bandwidth: 100mbit}", map[string]field{
+		"bandwidth": r.positiveRate(&l.Bandwidth, 0),
+		"line":      r.line(l),
+		"delay":     r.duration(&l.Delay, 0),
+		"loss":      r.share(&l.Loss, 1),
+		"mtu":       r.count(&l.MTU, 576, 9000, "a packet size in bytes"),
+		"offload":   r.toggle(&l.Offload),
+	})
+	if l.Bandwidth == 0 && len(r.problems) == before {
+		r.fail(n, "link.bandwidth", "", "missing; write bandwidth: 100mbit")
+	}
+}
+
+// line is the rate of the wire behind the link, or none.
+func (r *reader) line(l *Link) field {
+	return func(n ast.Node, path string) {
+		if text(n) == "none" {
+			l.Line = 0
+			return
+		}
+		r.positiveRate(&l.Line, 0)(n, path)
+	}
+}
+
+func (r *reader) workloads(n ast.Node, s *Scenario) {
+	list, ok := r.entries(n, "workloads", "a mapping of names, such as {c1: {weight: 2}}")
+	if !ok {
+		return
+	}
+	if len(list) == 0 {
+		r.fail(n, "workloads", "", "needs at least one workload")
+	}
+	if len(list) > MaxWorkloads {
+		r.fail(n, "workloads", "", "%d workloads; at most %d", len(list), MaxWorkloads)
+		return
+	}
+	for _, e := range list {
+		name, path := keyText(e.Key), join("workloads", keyText(e.Key))
+		if !validName.MatchString(name) {
+			r.fail(e.Key, path, "", "a name is made of letters, digits, dot, dash and underscore, at most 63")
+			continue
+		}
+		s.Workloads = append(s.Workloads, r.workload(e.Value, path, name, s))
+	}
+}
+
+func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
+	w := Workload{Name: name, Policy: Policy{Weight: DefaultWeight}}
+	if _, ok := n.(*ast.NullNode); ok {
+		return w // "c1:" with nothing behind it: all defaults
+	}
+	var change Change
+	known := r.policyFields(&change, s)
+	discipline := ""
+	known["discipline"] = r.discipline(&discipline)
+	known["traffic"] = func(n ast.Node, path string) { w.Traffic = r.trafficList(n, path, s) }
+	r.fields(n, path, "a mapping such as {weight: 2, traffic: [{tcp: {}}]}", known)
+	change.apply(&w.Policy)
+	return w
+}
+
+func (r *reader) discipline(dst *string) field {
+	return func(n ast.Node, path string) {
+		r.word(dst, "discipline", disciplines)(n, path)
+		for _, d := range disciplinesHere {
+			if *dst == d || *dst == "" {
+				return
+			}
+		}
+		r.fail(n, path, *dst, "not in this version; there is %s", strings.Join(disciplinesHere, ", "))
+	}
+}
+
+// policyFields read what a workload and a phase's change have in common.
+func (r *reader) policyFields(c *Change, s *Scenario) map[string]field {
+	return map[string]field{
+		"weight": func(n ast.Node, path string) { c.Weight = r.weight(n, path) },
+		"min":    func(n ast.Node, path string) { c.Min = r.bound(n, path, s) },
+		"max":    func(n ast.Node, path string) { c.Max = r.bound(n, path, s) },
+	}
+}
+
+// apply makes the change on a policy.
+func (c *Change) apply(p *Policy) {
+	if c.Weight != nil {
+		p.Weight = *c.Weight
+	}
+	if c.Min != nil {
+		p.Min = *c.Min
+	}
+	if c.Max != nil {
+		p.Max = *c.Max
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"strconv"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Defaults of a cost measurement: what the documentation's table was made with.
+var defaultCost = Cost{
+	Packets:    20000,
+	Size:       64,
+	Workloads:  []int{1, 10, 100, 1000},
+	Schedulers: []string{"none", "pfifo", "htb", "fair", "qcon"},
+}
+
+// maxCostWorkloads is one less than plan.MaxClasses, because the host has a
+// class too.
+const maxCostWorkloads = 4095
+
+func (r *reader) cost(n ast.Node, s *Scenario) {
+	c := defaultCost
+	s.Cost = &c
+	if _, ok := n.(*ast.NullNode); ok {
+		return
+	}
+	r.fields(n, "cost", "a mapping such as {packets: 20000}", map[string]field{
+		"packets":    r.count(&c.Packets, 100, 10_000_000, "a number of packets"),
+		"size":       r.count(&c.Size, 64, DefaultMTU+14, "a frame's size in bytes"),
+		"workloads":  func(n ast.Node, path string) { c.Workloads = r.numbers(n, path) },
+		"schedulers": func(n ast.Node, path string) { c.Schedulers = r.schedulers(n, path) },
+	})
+}
+
+func (r *reader) numbers(n ast.Node, path string) []int {
+	var list []int
+	for i, item := range r.items(n, path, "a list such as [1, 10, 100]") {
+		v, err := strconv.Atoi(text(item))
+		if err != nil || v < 1 || v > maxCostWorkloads {
+			r.fail(item, index(path, i), text(item), "needs a whole number from 1 to %d", maxCostWorkloads)
+			continue
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+func (r *reader) schedulers(n ast.Node, path string) []string {
+	var list []string
+	for i, item := range r.items(n, path, "a list such as [none, htb, fair]") {
+		v := ""
+		r.word(&v, "scheduler", Schedulers)(item, index(path, i))
+		list = append(list, v)
+	}
+	return list
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"weir/internal/policy"
+)
+
+// header is what IPv4, UDP (or ICMP) and Ethernet add to a payload.
+const header = 14 + 20 + 8
+
+const trafficForm = `a list such as [{tcp: {streams: 4}}, {ping: {}}]`
+
+func (r *reader) weight(n ast.Node, path string) *uint32 {
+	v := 0
+	r.count(&v, 1, policy.MaxWeight, "a weight")(n, path)
+	w := uint32(v)
+	return &w
+}
+
+// bound is a min or a max; "none" takes it away.
+func (r *reader) bound(n ast.Node, path string, s *Scenario) *policy.Rate {
+	var v policy.Rate
+	r.rate(&v, s.Link.Bandwidth)(n, path)
+	return &v
+}
+
+func (r *reader) trafficList(n ast.Node, path string, s *Scenario) []Traffic {
+	var list []Traffic
+	for i, item := range r.items(n, path, trafficForm) {
+		here := index(path, i)
+		entries, ok := r.entries(item, here, "one kind of traffic, such as {tcp: {}}")
+		if !ok {
+			continue
+		}
+		if len(entries) != 1 {
+			r.fail(item, here, "", "needs exactly one kind of traffic; write - {tcp: {}} and - {ping: {}} as two entries")
+			continue
+		}
+		kind := keyText(entries[0].Key)
+		read, ok := trafficKinds[Kind(kind)]
+		if !ok {
+			r.unknown(entries[0].Key, here, "traffic", kind, names(trafficKinds))
+			continue
+		}
+		t := read.defaults
+		t.Kind = Kind(kind)
+		r.traffic(entries[0].Value, join(here, kind), &t, read.keys, s)
+		list = append(list, t)
+	}
+	return list
+}
+
+// trafficKind is what one kind of traffic can be told.
+type trafficKind struct {
+	defaults Traffic
+	keys     []string
+}
+
+var trafficKinds = map[Kind]trafficKind{
+	TCP:   {Traffic{Streams: 1}, []string{"streams", "start", "stop", "port", "size"}},
+	UDP:   {Traffic{Size: DefaultUDPSize}, []string{"rate", "size", "start", "stop", "port"}},
+	Ping:  {Traffic{Size: DefaultPingSize, Interval: DefaultPing}, []string{"interval", "size", "start", "stop"}},
+	TCPRR: {Traffic{Size: DefaultRRSize}, []string{"size", "start", "stop"}},
+}
+
+func (r *reader) traffic(n ast.Node, path string, t *Traffic, keys []string, s *Scenario) {
+	if _, ok := n.(*ast.NullNode); !ok {
+		all := map[string]field{
+			"streams":  r.count(&t.Streams, 1, 128, "a number of streams"),
+			"port":     r.count(&t.Port, 1, 65535, "a port"),
+			"size":     r.count(&t.Size, 1, maxSize(t.Kind, s.Link.MTU), "a size in bytes"),
+			"start":    r.duration(&t.Start, 0),
+			"stop":     r.duration(&t.Stop, 0),
+			"rate":     r.positiveRate(&t.Rate, s.Link.Bandwidth),
+			"interval": r.duration(&t.Interval, 2*time.Millisecond),
+		}
+		known := map[string]field{}
+		for _, k := range keys {
+			known[k] = all[k]
+		}
+		before := len(r.problems)
+		r.fields(n, path, "a mapping such as {}", known)
+		if len(r.problems) > before {
+			return
+		}
+	}
+	if t.Kind == UDP && t.Rate == 0 {
+		r.fail(n, join(path, "rate"), "", "missing; write rate: 10mbit")
+	}
+	if t.Stop != 0 && t.Stop <= t.Start {
+		r.fail(n, join(path, "stop"), t.Stop.String(), "must come after start (%v)", t.Start)
+	}
+}
+
+// maxSize keeps datagrams whole: a fragment has no ports, and counts its
+// headers differently.
+func maxSize(k Kind, mtu int) int {
+	switch k {
+	case UDP, Ping:
+		return mtu - 28
+	}
+	return 1 << 20
+}

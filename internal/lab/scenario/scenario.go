@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"time"
+
+	"weir/internal/policy"
+)
+
+// Scenario is one file, checked and with every default filled in.
+type Scenario struct {
+	File      string // as given by the user, for messages
+	Name      string
+	Link      Link
+	Scheduler string
+	Settle    time.Duration // left out at the beginning of each phase
+	Workloads []Workload    // in the order of the file; a workload's index is its identity
+	Phases    []Phase
+	Expect    []Expectation
+	Paper     Paper
+	Cost      *Cost // measure the cost per packet instead of running the phases
+}
+
+// Link is the shared link and what lies behind it.
+type Link struct {
+	Bandwidth policy.Rate   // what the scheduler may use, wire bits per second
+	Line      policy.Rate   // rate of the wire behind the link; 0 = infinitely fast
+	Delay     time.Duration // added on the way to the receiver
+	Loss      float64       // share of packets lost behind the link, 0 to 1
+	MTU       int
+	Offload   bool // segmentation offload (TSO, GSO, GRO)
+}
+
+// Policy is what a workload was promised, in bits per second.
+type Policy struct {
+	Weight   uint32
+	Min, Max policy.Rate // 0 = none
+}
+
+// Workload is one network namespace with its traffic.
+type Workload struct {
+	Name    string
+	Policy  Policy
+	Traffic []Traffic
+}
+
+// Kind of traffic.
+type Kind string
+
+// The kinds of traffic that a workload can send.
+const (
+	TCP   Kind = "tcp"    // iperf3, as fast as it goes
+	UDP   Kind = "udp"    // iperf3 -u at a fixed rate
+	Ping  Kind = "ping"   // ICMP echo, measures the latency
+	TCPRR Kind = "tcp_rr" // netperf's request and response, one at a time
+)
+
+// Traffic is one generator. Start and Stop count from the beginning of the
+// phase in which the list that holds it was given; Stop 0 = until the end.
+type Traffic struct {
+	Kind        Kind
+	Start, Stop time.Duration
+	Streams     int           // tcp
+	Port        int           // tcp, udp; 0 = chosen by the lab
+	Size        int           // bytes: tcp per write, udp and ping payload, tcp_rr request
+	Rate        policy.Rate   // udp: wire bits per second
+	Interval    time.Duration // ping
+}
+
+// Phase is a part of the timeline that is measured on its own.
+type Phase struct {
+	For time.Duration
+	Set []Change // what becomes different when the phase begins, and stays so
+}
+
+// Change is what a phase changes for one workload; nil = stays as it is.
+type Change struct {
+	Workload int
+	Weight   *uint32
+	Min, Max *policy.Rate
+	Traffic  *TrafficChange
+}
+
+// TrafficChange switches a workload's traffic off or on, or replaces it.
+type TrafficChange struct {
+	Mode TrafficMode
+	List []Traffic // with Replace
+}
+
+// TrafficMode says what happens to a workload's traffic.
+type TrafficMode int
+
+// What a phase can do to a workload's traffic.
+const (
+	Off TrafficMode = iota
+	On
+	Replace
+)
+
+// Expectation is a condition on what was measured. Phase 0 = every phase,
+// Workload -1 = every workload, or the link where the condition is the link's.
+type Expectation struct {
+	Line     int // in the file, for messages
+	Phase    int
+	Workload int
+	Check    Check
+	Ideal    bool    // the value is the contract's, for CheckRate
+	Value    float64 // bits per second, a share, or seconds
+	Within   Margin
+}
+
+// Check is what an expectation looks at.
+type Check string
+
+// The conditions that an expectation can state.
+const (
+	CheckRate        Check = "rate"        // equals Value within Within
+	CheckBounds      Check = "bounds"      // nobody below its min or above its max by more than Within
+	CheckUtilisation Check = "utilisation" // at least Value
+	CheckReaction    Check = "reaction"    // at most Value
+	CheckRTT50       Check = "rtt_p50"     // at most Value
+	CheckRTT99       Check = "rtt_p99"     // at most Value
+	CheckLoss        Check = "loss"        // at most Value
+	CheckDrops       Check = "drops"       // at most Value
+)
+
+// Margin is how far a rate may be off: a share of the expected value or
+// absolute.
+type Margin struct {
+	Share float64
+	Rate  policy.Rate
+}
+
+// Of is the margin around an expected rate, in bits per second.
+func (m Margin) Of(expected float64) float64 {
+	if m.Rate > 0 {
+		return float64(m.Rate)
+	}
+	return m.Share * expected
+}
+
+// Paper holds published figures that are shown beside the measured ones.
+type Paper struct {
+	Source string
+	// Rates[p][name] is the rate in bits per second of a workload in phase p
+	// (from 0); a workload that the paper does not give is missing.
+	Rates []map[string]policy.Rate
+	Note  string
+}
+
+// Cost asks for the time that one packet takes through each scheduler.
+type Cost struct {
+	Packets    int
+	Size       int // of the frame, bytes
+	Workloads  []int
+	Schedulers []string
+}
+
+// Duration of all phases together.
+func (s *Scenario) Duration() time.Duration {
+	var sum time.Duration
+	for _, p := range s.Phases {
+		sum += p.For
+	}
+	return sum
+}
+
+// Index of a workload by its name, -1 if there is none.
+func (s *Scenario) Index(name string) int {
+	for i, w := range s.Workloads {
+		if w.Name == name {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"slices"
+	"time"
+
+	"weir/internal/policy"
+)
+
+// Bucket is the meter's resolution: received bytes are counted in steps of it.
+const Bucket = 10 * time.Millisecond
+
+// maxBuckets is what the meter holds, over all workloads (64 MiB).
+const maxBuckets = 4 << 20
+
+// Flow is one run of a generator, with absolute times from the beginning of the
+// first phase.
+type Flow struct {
+	Workload int
+	Traffic
+	From, To time.Duration
+}
+
+// Span is a phase with absolute times. Its first Settle is not measured.
+type Span struct {
+	From, Measured, To time.Duration
+}
+
+// Spans are the phases in order.
+func (s *Scenario) Spans() []Span {
+	var list []Span
+	var at time.Duration
+	for _, p := range s.Phases {
+		list = append(list, Span{at, at + s.Settle, at + p.For})
+		at += p.For
+	}
+	return list
+}
+
+// Policies are each workload's policy in each phase: [phase][workload].
+func (s *Scenario) Policies() [][]Policy {
+	now := make([]Policy, len(s.Workloads))
+	for i, w := range s.Workloads {
+		now[i] = w.Policy
+	}
+	var list [][]Policy
+	for _, p := range s.Phases {
+		now = slices.Clone(now)
+		for _, c := range p.Set {
+			c.apply(&now[c.Workload])
+		}
+		list = append(list, now)
+	}
+	return list
+}
+
+// Flows are all runs of all generators, ordered by their beginning. A
+// tcp_rr generator becomes one flow per phase that covers just what is measured
+// of it, because netperf prints one set of percentiles per run.
+func (s *Scenario) Flows() []Flow {
+	var flows []Flow
+	for w := range s.Workloads {
+		for _, run := range s.runs(w) {
+			flows = append(flows, s.flowsOf(w, run)...)
+		}
+	}
+	slices.SortStableFunc(flows, func(a, b Flow) int { return int(a.From - b.From) })
+	return flows
+}
+
+// run is a stretch of time in which a workload has one list of traffic. Times
+// in the list count from origin.
+type run struct {
+	list             []Traffic
+	origin, from, to time.Duration
+}
+
+func (s *Scenario) runs(w int) []run {
+	var runs []run
+	list, origin, since := s.Workloads[w].Traffic, time.Duration(0), time.Duration(0)
+	on := true
+	closeAt := func(t time.Duration) {
+		if on && t > since {
+			runs = append(runs, run{list, origin, since, t})
+		}
+		since = t
+	}
+	for i, span := range s.Spans() {
+		for _, c := range s.Phases[i].Set {
+			if c.Workload != w || c.Traffic == nil || c.Traffic.Mode == On && on {
+				continue
+			}
+			closeAt(span.From)
+			on = c.Traffic.Mode != Off
+			if c.Traffic.Mode == Replace {
+				list, origin = c.Traffic.List, span.From
+			}
+		}
+	}
+	closeAt(s.Duration())
+	return runs
+}
+
+func (s *Scenario) flowsOf(w int, r run) []Flow {
+	var flows []Flow
+	for _, t := range r.list {
+		f := Flow{Workload: w, Traffic: t, From: max(r.from, r.origin+t.Start), To: r.to}
+		if t.Stop != 0 {
+			f.To = min(f.To, r.origin+t.Stop)
+		}
+		switch {
+		case f.From >= f.To:
+		case t.Kind == TCPRR:
+			flows = append(flows, s.perPhase(f)...)
+		default:
+			flows = append(flows, f)
+		}
+	}
+	return flows
+}
+
+func (s *Scenario) perPhase(f Flow) []Flow {
+	var parts []Flow
+	for _, span := range s.Spans() {
+		p := f
+		p.From, p.To = max(f.From, span.Measured), min(f.To, span.To)
+		if p.From < p.To {
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
+
+// Demand is what a flow wants to send, in wire bits per second. A tcp_rr waits
+// for its answers, so that its demand is whatever it turns out to send: 0 here.
+func (f Flow) Demand() policy.Rate {
+	switch f.Kind {
+	case TCP:
+		return policy.Unlimited
+	case UDP:
+		return f.Rate
+	case Ping:
+		return policy.Rate(float64((f.Size+header)*8) / f.Interval.Seconds())
+	}
+	return 0
+}
+
+// PayloadRate is the rate that a udp flow's generator has to be given so that
+// Rate is what is on the wire.
+func (f Flow) PayloadRate() float64 {
+	return float64(f.Rate) * float64(f.Size) / float64(f.Size+header)
+}
