@@ -117,7 +117,7 @@ type AttachRequest struct {
 	Name   string       `json:"name"`
 	Netns  string       `json:"netns,omitempty" doc:"name in /run/netns or a path"`
 	Device string       `json:"device,omitempty" doc:"veth or tap on the host"`
-	Policy PolicyChange `json:"policy"`
+	Policy PolicyChange `json:"policy" required:"false"`
 }
 
 // Explanation says why a workload has the rate it has.

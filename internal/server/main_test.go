@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2/sse"
+
+	"weir/internal/api"
+	"weir/internal/api/apitest"
+)
+
+var update = flag.Bool("update", false, "write the generated files instead of comparing them")
+
+func TestMain(m *testing.M) {
+	// A slow client is cut off after this; five seconds would be felt here.
+	sse.WriteTimeout = 200 * time.Millisecond
+	os.Exit(m.Run())
+}
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// start serves agent on a socket of its own until the test ends.
+func start(t *testing.T, agent api.Agent) *api.Client {
+	t.Helper()
+	_, client := startWith(t, agent, Options{})
+	return client
+}
+
+func startWith(t *testing.T, agent api.Agent, opts Options) (*Server, *api.Client) {
+	t.Helper()
+	opts.Socket = filepath.Join(t.TempDir(), "weir.sock")
+	opts.Log = quiet()
+	s := New(agent, opts)
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, s)
+	return s, api.NewClient(opts.Socket)
+}
+
+// compare holds a generated file in step.
+func compare(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is out of step; run: go test ./internal/server -update\ngot:\n%s", path, got)
+	}
+}
+
+func demo() *apitest.Fake { return apitest.New(apitest.Demo()...) }

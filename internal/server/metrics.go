@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/internal/api"
+	"weir/internal/version"
+)
+
+// snapshot is what one scrape sees: both parts are read once.
+type snapshot struct {
+	status    api.Status
+	workloads []api.Workload
+}
+
+// emit takes one value with the values of the metric's labels, in their order.
+type emit func(value float64, labels ...string)
+
+// metric is one line of the table below.
+type metric struct {
+	name   string
+	unit   string // for the docs; the name carries it too
+	help   string
+	kind   prometheus.ValueType
+	labels []string
+	read   func(snapshot, emit)
+}
+
+const (
+	counter = prometheus.CounterValue
+	gauge   = prometheus.GaugeValue
+)
+
+var (
+	linkLabels  = []string{"link"}
+	classLabels = []string{"link", "workload", "class"}
+)
+
+// metrics is everything that Weir counts or measures: the one place that the
+// scrape and docs/metrics.md are made from.
+var metrics = []metric{
+	{"weir_build_info", "", "Always 1; which build of Weir this is.", gauge,
+		[]string{"version", "commit", "go_version"}, func(_ snapshot, out emit) {
+			v := version.Get()
+			out(1, v.Version, v.Commit, v.Go)
+		}},
+	{"weir_agent_start_time_seconds", "seconds", "When the agent was started, Unix time.", gauge,
+		nil, func(s snapshot, out emit) { out(float64(s.status.Started.UnixNano()) / 1e9) }},
+	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device), else 0.", gauge,
+		[]string{"source"}, func(s snapshot, out emit) {
+			for _, src := range s.status.Sources {
+				if src.State != "off" {
+					out(truth(src.State == "ok"), src.Name)
+				}
+			}
+		}},
+
+	{"weir_link_info", "", "Always 1; how the link is steered.", gauge,
+		[]string{"link", "direction", "backend", "scheduler"}, func(s snapshot, out emit) {
+			for _, l := range s.status.Links {
+				out(1, l.Device, l.Direction, l.Backend, l.Scheduler)
+			}
+		}},
+	perLink("weir_link_up", "", "1 if the link is steered, 0 if weir status names an error.",
+		func(l api.LinkStatus) float64 { return truth(l.Error == "") }),
+	perLink("weir_link_capacity_bits_per_second", "bits per second", "What the link's workloads share, on the wire.",
+		func(l api.LinkStatus) float64 { return float64(l.CapacityBps) }),
+	perLink("weir_link_reserved_bits_per_second", "bits per second", "Sum of the mins.",
+		func(l api.LinkStatus) float64 { return float64(l.ReservedBps) }),
+	perLink("weir_link_free_bits_per_second", "bits per second", "What mins may still take.",
+		func(l api.LinkStatus) float64 { return float64(l.FreeBps) }),
+	perLink("weir_link_workloads", "", "Workloads on the link.",
+		func(l api.LinkStatus) float64 { return float64(l.Workloads) }),
+
+	perClass("weir_class_transmit_bytes_total", "bytes", "Sent to the device, on the wire; egress (upload).", counter,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.SentBytes) }),
+	perClass("weir_class_transmit_packets_total", "packets", "Sent to the device; egress (upload).", counter,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.SentPackets) }),
+	{"weir_class_drops_packets_total", "packets", "Dropped instead of queued, by reason.", counter,
+		slices.Concat(classLabels, []string{"reason"}), func(s snapshot, out emit) {
+			eachClass(s, func(w api.Workload, l api.WorkloadLink, labels []string) {
+				for reason, n := range l.Drops {
+					out(float64(n), append(labels, reason)...)
+				}
+			})
+		}},
+	perClass("weir_class_backlog_bytes", "bytes", "Waiting in the workload's queue now.", gauge,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.BacklogBytes) }),
+	perClass("weir_class_backlog_packets", "packets", "Waiting in the workload's queue now.", gauge,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.BacklogPackets) }),
+	perClass("weir_class_ideal_bits_per_second", "bits per second", "What the contract gives the workload now, knowing who wants how much.", gauge,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return l.IdealBps }),
+	perClass("weir_class_min_bits_per_second", "bits per second", "Guaranteed rate, 0 = none.", gauge,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.MinBps) }),
+	perClass("weir_class_max_bits_per_second", "bits per second", "Ceiling, 0 = none.", gauge,
+		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.MaxBps) }),
+	perClass("weir_class_weight", "", "Weight, 1 to 10000.", gauge,
+		func(w api.Workload, _ api.WorkloadLink) float64 { return float64(w.Policy.Weight) }),
+
+	{"weir_workload_info", "", "Always 1; what the workload is and whether it is steered (state active).", gauge,
+		[]string{"workload", "key", "kind", "state"}, func(s snapshot, out emit) {
+			for _, w := range s.workloads {
+				out(1, w.Name, w.Key, w.Kind, w.State)
+			}
+		}},
+}
+
+func perLink(name, unit, help string, value func(api.LinkStatus) float64) metric {
+	return metric{name, unit, help, gauge, linkLabels, func(s snapshot, out emit) {
+		for _, l := range s.status.Links {
+			out(value(l), l.Device)
+		}
+	}}
+}
+
+func perClass(name, unit, help string, kind prometheus.ValueType, value func(api.Workload, api.WorkloadLink) float64) metric {
+	return metric{name, unit, help, kind, classLabels, func(s snapshot, out emit) {
+		eachClass(s, func(w api.Workload, l api.WorkloadLink, labels []string) { out(value(w, l), labels...) })
+	}}
+}
+
+// eachClass visits every workload on every link; labels match classLabels.
+func eachClass(s snapshot, visit func(w api.Workload, l api.WorkloadLink, labels []string)) {
+	for _, w := range s.workloads {
+		for _, l := range w.Links {
+			visit(w, l, []string{l.Device, w.Name, fmt.Sprint(w.Class)})
+		}
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// metricsDoc is docs/metrics.md; a test holds it in step with the table.
+func metricsDoc() string {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\n" +
+		"Prometheus scrapes `/metrics`, on the unix socket and, where `metrics:` in weir.yaml gives a host:port, on TCP.\n" +
+		"A scrape sees one snapshot of every class. Rates are wire rates; egress is what leaves a workload (upload).\n" +
+		"This page is made from the table in internal/server/metrics.go: `go test ./internal/server -update`.\n\n" +
+		"| name | type | labels | unit | meaning |\n|---|---|---|---|---|\n")
+	for _, m := range metrics {
+		kind := "gauge"
+		if m.kind == counter {
+			kind = "counter"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.name, kind, strings.Join(m.labels, ", "), m.unit, m.help)
+	}
+	b.WriteString("\nBeside these come the usual `go_*` and `process_*` of the agent itself.\n\n" +
+		"## Queries to begin with\n\n```\n" +
+		"# rate of each workload, bits per second\n" +
+		"rate(weir_class_transmit_bytes_total[1m]) * 8\n\n" +
+		"# how full each link is, 0 to 1\n" +
+		"sum by (link) (rate(weir_class_transmit_bytes_total[1m])) * 8 / on (link) weir_link_capacity_bits_per_second\n\n" +
+		"# workloads that stay below what they were promised although they have packets to send\n" +
+		"rate(weir_class_transmit_bytes_total[1m]) * 8 < 0.95 * weir_class_min_bits_per_second\n" +
+		"  and on (link, class) weir_class_backlog_packets > 0\n```\n")
+	return b.String()
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"weir/internal/api"
+)
+
+// huma makes its own errors (a body that does not match the schema, an unknown
+// query parameter) with this function. It is a variable of the library's, so it
+// can only be set for the whole process; Weir has one kind of error anyway.
+func init() {
+	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
+		return schemaProblem(status, msg, errs)
+	}
+}
+
+// maxEcho is how much of a refused value is sent back.
+const maxEcho = 100
+
+// schemaProblem turns the findings of huma's validation into one problem. The
+// first finding gives field and value, all of them the text.
+func schemaProblem(status int, msg string, errs []error) *api.Problem {
+	e := api.Error{Status: status, Msg: msg}
+	var findings []string
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		field, value, text := finding(err)
+		if len(findings) == 0 {
+			e.Field, e.Value = field, value
+		} else if field != "" {
+			text = field + ": " + text
+		}
+		findings = append(findings, text)
+	}
+	if len(findings) > 0 {
+		e.Msg = strings.Join(findings, "; ")
+		e.Remedy = "see /openapi.json for what is expected"
+	}
+	return api.ProblemOf(&e)
+}
+
+func finding(err error) (field, value, text string) {
+	var d huma.ErrorDetailer
+	if !errors.As(err, &d) {
+		return "", "", err.Error()
+	}
+	detail := d.ErrorDetail()
+	field = detail.Location
+	for _, prefix := range []string{"body.", "path.", "query."} {
+		field = strings.TrimPrefix(field, prefix)
+	}
+	if name, ok := missing(detail.Message); ok {
+		return name, "", "is missing"
+	}
+	return field, echo(detail.Value), detail.Message
+}
+
+// missing is the property that a finding of huma's misses; huma says of it only
+// where it should have been.
+func missing(message string) (name string, ok bool) {
+	name, ok = strings.CutPrefix(message, "expected required property ")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(name, " to be present")
+}
+
+// echo is a refused value as text: what was one in JSON stays it.
+func echo(value any) string {
+	var s string
+	switch v := value.(type) {
+	case nil:
+	case string:
+		s = v
+	case []byte:
+		s = string(v)
+	default:
+		b, err := json.Marshal(v)
+		if err != nil {
+			return ""
+		}
+		s = string(b)
+	}
+	if len(s) > maxEcho {
+		s = strings.ToValidUTF8(s[:maxEcho], "") + "..."
+	}
+	return s
+}
+
+// problem is err as the client sees it. An *api.Error is the caller's mistake
+// and goes out as it is; anything else is ours and is logged too.
+func (s *Server) problem(ctx context.Context, err error) error {
+	var e *api.Error
+	if errors.As(err, &e) {
+		refused := *e
+		refused.Status = cmp.Or(e.Status, http.StatusUnprocessableEntity)
+		return api.ProblemOf(&refused)
+	}
+	if ctx.Err() == nil {
+		s.log.Error("request failed", "err", err)
+	}
+	return api.ProblemOf(&api.Error{
+		Status: http.StatusInternalServerError,
+		Msg:    err.Error(),
+		Remedy: "see the agent's log: journalctl -u weir",
+	})
+}
+
+// writeProblem answers requests that never reach huma.
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	// A client that has gone away cannot be told so.
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// fallback answers what no route matches.
+func fallback(mux *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if allowed := methodsOf(mux, r); len(allowed) > 0 {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			writeProblem(w, api.ProblemOf(&api.Error{
+				Status: http.StatusMethodNotAllowed, Field: "method", Value: r.Method,
+				Msg:    fmt.Sprintf("%s cannot be used with %s", r.Method, echo(r.URL.Path)),
+				Remedy: "use " + strings.Join(allowed, " or "),
+			}))
+			return
+		}
+		writeProblem(w, api.ProblemOf(&api.Error{
+			Status: http.StatusNotFound, Field: "path", Value: echo(r.URL.Path),
+			Msg: "no such route", Remedy: "see /openapi.json for those there are",
+		}))
+	}
+}
+
+// methodsOf are the methods that a route for the request's path would take.
+func methodsOf(mux *http.ServeMux, r *http.Request) []string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := mux.Handler(probe); pattern != "" && pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
+}

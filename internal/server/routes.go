@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"weir/internal/api"
+	"weir/internal/version"
+)
+
+// The inputs of the routes; huma reads the tags, and of embedded types only
+// those that are exported.
+type (
+	none      struct{}
+	NameParam struct {
+		Name string `path:"name" maxLength:"256" doc:"name of a workload, or a prefix of its engine's id" example:"web"`
+	}
+	DryRunParam struct {
+		DryRun bool `query:"dry_run" doc:"say what would change and change nothing"`
+	}
+	setInput struct {
+		NameParam
+		DryRunParam
+		Body api.PolicyChange
+	}
+	attachInput struct {
+		DryRunParam
+		Body api.AttachRequest
+	}
+	detachInput struct {
+		NameParam
+		DryRunParam
+	}
+)
+
+// reply is a body with status 200.
+type reply[T any] struct{ Body T }
+
+// routes builds the whole interface.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	h := humago.New(mux, openAPIConfig())
+
+	get(s, h, "/v1/status", "status", "The agent and its links",
+		func(ctx context.Context, _ *none) (api.Status, error) {
+			st, err := s.agent.Status(ctx)
+			return wholeStatus(st), err
+		})
+	get(s, h, "/v1/workloads", "list-workloads", "Every workload with its policy and its traffic",
+		func(ctx context.Context, _ *none) ([]api.Workload, error) {
+			ws, err := s.agent.Workloads(ctx)
+			return wholeWorkloads(ws), err
+		})
+	get(s, h, "/v1/workloads/{name}", "get-workload", "One workload",
+		func(ctx context.Context, in *NameParam) (api.Workload, error) {
+			w, err := s.agent.Workload(ctx, in.Name)
+			return wholeWorkload(w), err
+		})
+	get(s, h, "/v1/workloads/{name}/explain", "explain-workload", "Why a workload has the rate it has",
+		func(ctx context.Context, in *NameParam) (api.Explanation, error) {
+			e, err := s.agent.Explain(ctx, in.Name)
+			return wholeExplanation(e), err
+		})
+	s.changes(h)
+	s.stream(h)
+
+	mux.Handle("GET /metrics", s.metricsHandler())
+	h.OpenAPI().AddOperation(&huma.Operation{
+		OperationID: "metrics", Method: http.MethodGet, Path: "/metrics",
+		Summary: "Prometheus metrics, listed in docs/metrics.md",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "OK",
+			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
+		}},
+	})
+	mux.HandleFunc("/", fallback(mux))
+	return mux
+}
+
+// changes are the routes that change something; each takes dry_run and is
+// logged with who asked.
+func (s *Server) changes(h huma.API) {
+	register(s, h, huma.Operation{
+		Method: http.MethodPatch, Path: "/v1/workloads/{name}/policy", OperationID: "set-policy",
+		Summary:     "Change a workload's policy while it runs",
+		Description: "Only the fields that are given change. The change outlives restarts of the workload and of the agent.",
+	}, func(ctx context.Context, in *setInput) (api.ChangeResult, error) {
+		r, err := s.agent.Set(ctx, in.Name, in.Body, in.DryRun)
+		s.logChange(ctx, "set", in.Name, in.DryRun, err)
+		return wholeResult(r), err
+	})
+	register(s, h, huma.Operation{
+		Method: http.MethodPost, Path: "/v1/workloads", OperationID: "attach-workload",
+		Summary: "Make a workload of a network namespace or of a device",
+	}, func(ctx context.Context, in *attachInput) (api.ChangeResult, error) {
+		r, err := s.agent.Attach(ctx, in.Body, in.DryRun)
+		s.logChange(ctx, "attach", in.Body.Name, in.DryRun, err)
+		return wholeResult(r), err
+	})
+	register(s, h, huma.Operation{
+		Method: http.MethodDelete, Path: "/v1/workloads/{name}", OperationID: "detach-workload",
+		Summary: "Let go of a workload that was attached",
+	}, func(ctx context.Context, in *detachInput) (api.ChangeResult, error) {
+		r, err := s.agent.Detach(ctx, in.Name, in.DryRun)
+		s.logChange(ctx, "detach", in.Name, in.DryRun, err)
+		return wholeResult(r), err
+	})
+}
+
+// logChange records who asked for a change; what came of it is logged by the
+// agent, which knows why.
+func (s *Server) logChange(ctx context.Context, verb, workload string, dryRun bool, err error) {
+	args := []any{"verb", verb, "workload", workload, "dry_run", dryRun}
+	if p, ok := peerOf(ctx); ok {
+		args = append(args, "peer", p)
+	}
+	if err != nil {
+		args = append(args, "err", err)
+	}
+	s.log.Info("change asked", args...)
+}
+
+func get[I, O any](s *Server, h huma.API, path, id, summary string, call func(context.Context, *I) (O, error)) {
+	register(s, h, huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary}, call)
+}
+
+// register adds a route whose answer is the value that call returns.
+func register[I, O any](s *Server, h huma.API, op huma.Operation, call func(context.Context, *I) (O, error)) {
+	op.MaxBodyBytes = maxBodyBytes
+	op.BodyReadTimeout = requestTimeout
+	huma.Register(h, op, func(ctx context.Context, in *I) (*reply[O], error) {
+		out, err := call(ctx, in)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		return &reply[O]{Body: out}, nil
+	})
+}
+
+// openAPIConfig leaves out what huma would add: a page that loads scripts from
+// the network, and a $schema link in every answer.
+func openAPIConfig() huma.Config {
+	cfg := huma.DefaultConfig("Weir", version.String())
+	cfg.Info.Description = "Weight, min and max for the containers that share a host's uplink. " +
+		"Rates are wire bits per second, lengths bytes, times UTC; egress is what leaves a workload (upload)."
+	cfg.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	cfg.DocsPath = ""
+	cfg.SchemasPath = ""
+	cfg.CreateHooks = nil
+	// A misspelt dry_run must not become a real change.
+	cfg.RejectUnknownQueryParameters = true
+	return cfg
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/api/apitest"
+)
+
+// serve runs s until the test ends and fails the test if it does not stop well.
+func serve(t *testing.T, s *Server) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	stopped := false
+	stop = func() {
+		cancel()
+		if stopped {
+			return
+		}
+		stopped = true
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func TestSocketIsForRootAndGroup(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "made", "weir.sock")
+	s := New(demo(), Options{Socket: path, Group: "no-such-group", Log: quiet()})
+	if err := s.Listen(); err != nil {
+		t.Fatalf("a missing group must not stop the agent: %v", err)
+	}
+	stop := serve(t, s)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o660 {
+		t.Errorf("mode %o, want 660", got)
+	}
+	stop()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there after Serve: %v", err)
+	}
+}
+
+func TestSocketGoesToGroup(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a socket to a group")
+	}
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	sock, err := listenUnix(path, "daemon", quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sock.Close()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gid := info.Sys().(*syscall.Stat_t).Gid; gid == 0 {
+		t.Errorf("socket belongs to group 0, want daemon's")
+	}
+}
+
+func TestSecondAgentIsRefused(t *testing.T) {
+	s, client := startWith(t, demo(), Options{})
+	err := New(demo(), Options{Socket: s.opts.Socket, Log: quiet()}).Listen()
+	if !errors.Is(err, errOtherAgent) {
+		t.Fatalf("second Listen: %v, want %v", err, errOtherAgent)
+	}
+	if _, err := client.Status(t.Context()); err != nil {
+		t.Errorf("the first agent is disturbed: %v", err)
+	}
+}
+
+func TestStaleSocketIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false) // what SIGKILL leaves behind
+	dead.Close()
+	client := api.NewClient(path)
+	if _, err := client.Status(t.Context()); !errors.Is(err, api.ErrNoAgent) {
+		t.Errorf("stale socket: %v, want ErrNoAgent", err)
+	}
+	s := New(demo(), Options{Socket: path, Log: quiet()})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, s)
+	if _, err := client.Status(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNoSocketIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := New(demo(), Options{Socket: path, Log: quiet()}).Listen()
+	if err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("Listen on a file: %v", err)
+	}
+	if b, _ := os.ReadFile(path); string(b) != "precious" {
+		t.Errorf("the file was touched: %q", b)
+	}
+}
+
+func TestMetricsPortTaken(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	err = New(demo(), Options{Socket: path, Metrics: ln.Addr().String(), Log: quiet()}).Listen()
+	if err == nil || !strings.Contains(err.Error(), ln.Addr().String()) {
+		t.Errorf("Listen: %v, want the address named", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("half applied: the socket is there: %v", err)
+	}
+}
+
+func TestTCPServesMetricsOnly(t *testing.T) {
+	s, _ := startWith(t, demo(), Options{Metrics: "127.0.0.1:0"})
+	for path, want := range map[string]int{"/metrics": 200, "/v1/status": 404, "/openapi.json": 404} {
+		resp, err := http.Get("http://" + s.MetricsAddr() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s over TCP: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+}
+
+// slowAgent answers Status only once released.
+type slowAgent struct {
+	*apitest.Fake
+	asked, release chan struct{}
+}
+
+func (a *slowAgent) Status(ctx context.Context) (api.Status, error) {
+	close(a.asked)
+	<-a.release
+	return a.Fake.Status(ctx)
+}
+
+func TestShutdownLetsRequestsFinish(t *testing.T) {
+	agent := &slowAgent{demo(), make(chan struct{}), make(chan struct{})}
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	s := New(agent, Options{Socket: path, Log: quiet()})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	stop := serve(t, s)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := api.NewClient(path).Status(context.Background())
+		answer <- err
+	}()
+	<-agent.asked
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	<-s.closing.Done()
+	close(agent.release)
+	if err := <-answer; err != nil {
+		t.Errorf("request under way at shutdown: %v", err)
+	}
+	<-stopped
+}
+
+func TestShutdownEndsStreams(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	s := New(demo(), Options{Socket: path, Log: quiet()})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	stop := serve(t, s)
+	first, ended := make(chan struct{}, 1000), make(chan error, 1)
+	go func() {
+		ended <- api.NewClient(path).Stream(context.Background(), func(api.Sample) error {
+			first <- struct{}{}
+			return nil
+		})
+	}()
+	<-first
+	began := time.Now()
+	stop()
+	if err := <-ended; !errors.Is(err, api.ErrStreamEnded) {
+		t.Errorf("stream: %v, want ErrStreamEnded", err)
+	}
+	if took := time.Since(began); took >= shutdownTimeout {
+		t.Errorf("shutdown waited %v for a stream", took)
+	}
+}
+
+func TestSlowStreamClientIsCutOff(t *testing.T) {
+	fake := apitest.New(manyWorkloads(500)...)
+	fake.Interval = time.Millisecond
+	agent := &watchedAgent{Fake: fake, left: make(chan struct{})}
+	s, client := startWith(t, agent, Options{})
+	conn, err := net.Dial("unix", s.opts.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /v1/stream HTTP/1.1\r\nHost: weir\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select { // never read: the server must let go by itself
+	case <-agent.left:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a client that does not read still holds its subscription")
+	}
+	if _, err := client.Status(t.Context()); err != nil {
+		t.Errorf("others are disturbed: %v", err)
+	}
+}
+
+// watchedAgent says when a subscription ends.
+type watchedAgent struct {
+	*apitest.Fake
+	left chan struct{}
+}
+
+func (a *watchedAgent) Subscribe(ctx context.Context) <-chan api.Sample {
+	context.AfterFunc(ctx, func() { close(a.left) })
+	return a.Fake.Subscribe(ctx)
+}
+
+func manyWorkloads(n int) []api.Workload {
+	ws := make([]api.Workload, n)
+	for i := range ws {
+		ws[i] = apitest.Workload("w"+strings.Repeat("x", i%7)+string(rune('a'+i%26)), 1, 0, 0, 1)
+		ws[i].Class = uint16(i)
+	}
+	return ws
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server offers an agent to the world: HTTP and JSON over a unix socket,
+// a live stream of server-sent events, and Prometheus metrics. It decides
+// nothing; every request becomes one call of api.Agent.
+//
+//	GET    /v1/status                      the agent and its links
+//	GET    /v1/workloads                   every workload
+//	POST   /v1/workloads                   attach a namespace or a device
+//	GET    /v1/workloads/{name}            one workload
+//	DELETE /v1/workloads/{name}            detach it
+//	PATCH  /v1/workloads/{name}/policy     change weight, min, max, limits
+//	GET    /v1/workloads/{name}/explain    why it has the rate it has
+//	GET    /v1/stream                      one sample a second, server-sent events
+//	GET    /metrics                        Prometheus
+//	GET    /openapi.json, /openapi.yaml    this interface, OpenAPI 3.1
+//
+// What changes something takes ?dry_run=true. Errors are problem details
+// (RFC 9457) with the members field, value and remedy. For example
+//
+//	curl --unix-socket /run/weir/weir.sock -X PATCH -d '{"min":"20mbit"}' \
+//	     -H 'Content-Type: application/json' http://weir/v1/workloads/web/policy
+//
+// Who may ask is decided by the socket's mode (0660, group weir) and by nothing
+// else: whoever can open it can do everything. The optional TCP listener
+// therefore serves metrics only.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"weir/internal/api"
+)
+
+// Options say where to listen.
+type Options struct {
+	Socket  string // unix socket of the API; "" = api.DefaultSocket
+	Group   string // group that may use the socket besides root, "" = none
+	Metrics string // host:port for /metrics alone, "" = only on the socket
+	Log     *slog.Logger
+}
+
+// Limits of one server. A client that is slower than these is cut off, so that
+// no client can make the agent hold memory or goroutines for long.
+const (
+	headerTimeout   = 5 * time.Second
+	requestTimeout  = 15 * time.Second // to read a request, and to write an answer
+	idleTimeout     = 2 * time.Minute
+	shutdownTimeout = 3 * time.Second
+	maxHeaderBytes  = 16 << 10
+	maxBodyBytes    = 64 << 10
+	maxStreams      = 64
+)
+
+// Server serves one agent.
+type Server struct {
+	agent   api.Agent
+	opts    Options
+	log     *slog.Logger
+	handler http.Handler
+	// closing ends when the server shuts down: streams have no end of their own.
+	closing context.Context
+	close   context.CancelFunc
+
+	socket  *socket
+	metrics net.Listener
+}
+
+// New makes a server; nothing is opened yet.
+func New(agent api.Agent, opts Options) *Server {
+	if opts.Socket == "" {
+		opts.Socket = api.DefaultSocket
+	}
+	s := &Server{agent: agent, opts: opts, log: opts.Log.With("component", "server")}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.handler = s.routes()
+	return s
+}
+
+// Handler is the whole API, for use without a socket.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Listen claims the socket and the metrics port. It is apart from Serve so that
+// an agent finds out that another one runs before it touches the kernel.
+func (s *Server) Listen() error {
+	sock, err := listenUnix(s.opts.Socket, s.opts.Group, s.log)
+	if err != nil {
+		return err
+	}
+	if s.opts.Metrics != "" {
+		if s.metrics, err = net.Listen("tcp", s.opts.Metrics); err != nil {
+			sock.Close()
+			return fmt.Errorf("metrics: cannot listen on %s: %w; choose another host:port", s.opts.Metrics, err)
+		}
+	}
+	s.socket = sock
+	return nil
+}
+
+// MetricsAddr is where /metrics listens on TCP, "" if it does not. Valid after
+// Listen.
+func (s *Server) MetricsAddr() string {
+	if s.metrics == nil {
+		return ""
+	}
+	return s.metrics.Addr().String()
+}
+
+// Serve answers requests until ctx ends, then lets those under way finish. The
+// socket is removed when it returns. Listen must have succeeded before.
+func (s *Server) Serve(ctx context.Context) error {
+	defer s.socket.Close()
+	servers := []*http.Server{s.httpServer(s.handler)}
+	listeners := []net.Listener{s.socket}
+	if s.metrics != nil {
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", s.metricsHandler())
+		servers = append(servers, s.httpServer(mux))
+		listeners = append(listeners, s.metrics)
+		s.log.Info("metrics on TCP", "address", s.MetricsAddr())
+	}
+	failed := make(chan error, len(servers))
+	for i, srv := range servers {
+		go func() { failed <- srv.Serve(listeners[i]) }()
+	}
+	s.log.Info("listening", "socket", s.opts.Socket)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("serve: %w", err)
+	}
+	s.close()
+	return errors.Join(err, shutdown(servers))
+}
+
+func (s *Server) httpServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      requestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withPeer,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+}
+
+// shutdown gives requests under way a moment, then cuts them off.
+func shutdown(servers []*http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	var all error
+	for _, srv := range servers {
+		if err := srv.Shutdown(ctx); err != nil {
+			all = errors.Join(all, fmt.Errorf("requests cut off at shutdown: %w", err), srv.Close())
+		}
+	}
+	return all
+}
