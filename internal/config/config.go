@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"path"
+	"strings"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// DefaultPath is where the configuration is looked for.
+const DefaultPath = "/etc/weir/weir.yaml"
+
+// Backends by name. BackendAuto takes the BPF qdisc where the kernel has it.
+const (
+	BackendAuto = "auto"
+	BackendBPF  = "bpf"
+	BackendTC   = "tc"
+)
+
+// Config is a checked weir.yaml.
+type Config struct {
+	Path      string // where it was read from, "" if it was not
+	Links     []Link
+	Defaults  Layer        // for every workload
+	Workloads []Rule       // by name or pattern, in the file's order
+	Attach    []Attachment // namespaces and devices that are workloads
+	Docker    Docker
+	Backend   string // BackendAuto, BackendBPF or BackendTC
+	MarkMask  uint32 // bits of skb->mark that carry the class
+	Socket    string // where the API listens
+	Group     string // who may use the socket besides root
+	Metrics   string // host:port of the Prometheus endpoint, "" = off
+	StateDir  string // where run-time changes are kept
+}
+
+// Link is one network device whose sending direction is steered.
+type Link struct {
+	Device     string
+	Egress     policy.Rate // capacity, wire bits per second
+	Reservable float64     // share of Egress that mins may take, 0 < Reservable <= 1
+	Scheduler  string      // plan.SchedulerFair or plan.SchedulerQcon
+	Overhead   int         // bytes added to each packet's length
+	Force      bool        // replace a qdisc that somebody else set
+}
+
+// Plan is the link as the plan has it.
+func (l Link) Plan() plan.Link {
+	return plan.Link{
+		Device:    l.Device,
+		Capacity:  l.Egress,
+		Reserve:   l.Reservable,
+		Scheduler: l.Scheduler,
+		Overhead:  l.Overhead,
+	}
+}
+
+// Rule gives a layer to the workloads whose name matches a pattern.
+type Rule struct {
+	Pattern string // a name, or a glob as in a shell: "web-*"
+	Layer   Layer
+}
+
+// exact reports whether the pattern is a plain name.
+func (r Rule) exact() bool { return !strings.ContainsAny(r.Pattern, `*?[\`) }
+
+// LayerFor is what the file says of one workload: every glob that matches, in
+// the file's order, and then the entries that spell the name out.
+func (c Config) LayerFor(name string) Layer {
+	var layer Layer
+	for _, exact := range []bool{false, true} {
+		for _, rule := range c.Workloads {
+			if rule.exact() != exact {
+				continue
+			}
+			if ok, _ := path.Match(rule.Pattern, name); ok {
+				layer = layer.Over(rule.Layer)
+			}
+		}
+	}
+	return layer
+}
+
+// Attachment makes a workload of a network namespace or of a device on the
+// host. Exactly one of Netns and Device is set.
+type Attachment struct {
+	Name   string `json:"name"`
+	Netns  string `json:"netns,omitempty"`  // name under /run/netns, or a path
+	Device string `json:"device,omitempty"` // veth or tap on the host
+}
+
+// Docker says whether and where containers are looked for.
+type Docker struct {
+	Enabled bool
+	Socket  string
+}
+
+// Default is the configuration of an empty file. Every default of the agent
+// stands here.
+func Default() Config {
+	return Config{
+		Docker:   Docker{Enabled: true, Socket: "/var/run/docker.sock"},
+		Backend:  BackendAuto,
+		MarkMask: 0xffff0000,
+		Socket:   "/run/weir/weir.sock",
+		Group:    "weir",
+		StateDir: "/var/lib/weir",
+	}
+}
+
+// DefaultLink is a link of which only the device and the rate are given.
+func DefaultLink(device string, egress policy.Rate) Link {
+	return Link{Device: device, Egress: egress, Reservable: 1, Scheduler: plan.SchedulerFair}
+}
+
+// Overheads are the names that a link's overhead can be given by, in bytes on
+// top of what the kernel counts (which begins with the 14 bytes of the Ethernet
+// header). They are tc-cake(8)'s, less those 14 bytes.
+var Overheads = map[string]int{
+	"none":        0,
+	"ethernet":    24, // preamble 8, checksum 4, gap 12
+	"docsis":      4,  // checksum
+	"pppoe-ptm":   16,
+	"bridged-ptm": 8,
+}

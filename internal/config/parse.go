@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/goccy/go-yaml/token"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Load reads and checks a file. Its error is an *Error where the file could be
+// read but is wrong.
+func Load(file string) (Config, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{}, fmt.Errorf("configuration %s does not exist; write one, or name the link by --link and --egress: %w", file, err)
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	return Parse(file, text)
+}
+
+// Parse checks the text of a file; path is for messages.
+func Parse(file string, text []byte) (Config, error) {
+	c := Default()
+	c.Path = file
+	root, err := parseTree(bytes.TrimPrefix(text, []byte("\ufeff")))
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(root.tree.problems) == 0 {
+		c.read(root)
+	}
+	if problems := root.tree.problems; len(problems) > 0 {
+		sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
+		return Config{}, &Error{Path: file, Problems: problems}
+	}
+	return c, nil
+}
+
+func (c *Config) read(root node) {
+	keys := []string{"links", "defaults", "workloads", "attach", "docker", "backend",
+		"mark_mask", "socket", "group", "metrics", "state_dir"}
+	root.fields(keys, func(key string, value node) {
+		switch key {
+		case "links":
+			c.readLinks(value)
+		case "defaults":
+			c.Defaults = readLayer(value)
+		case "workloads":
+			c.readRules(value)
+		case "attach":
+			c.readAttach(value)
+		case "docker":
+			c.readDocker(value)
+		case "backend":
+			readChoice(value, &c.Backend, BackendAuto, BackendBPF, BackendTC)
+		case "mark_mask":
+			readMask(value, &c.MarkMask)
+		case "socket":
+			readPath(value, &c.Socket)
+		case "group":
+			readText(value, &c.Group)
+		case "metrics":
+			c.readMetrics(value)
+		case "state_dir":
+			readPath(value, &c.StateDir)
+		}
+	})
+}
+
+func (c *Config) readLinks(list node) {
+	list.items(func(item node) {
+		link := DefaultLink("", 0)
+		item.fields([]string{"device", "egress", "reservable", "scheduler", "overhead", "force"}, func(key string, value node) {
+			switch key {
+			case "device":
+				readDevice(item, value, &link.Device)
+			case "egress":
+				readEgress(item, value, &link.Egress)
+			case "reservable":
+				readShare(value, &link.Reservable)
+			case "scheduler":
+				readChoice(value, &link.Scheduler, plan.SchedulerFair, plan.SchedulerQcon)
+			case "overhead":
+				readOverhead(value, &link.Overhead)
+			case "force":
+				readBool(value, &link.Force)
+			}
+		})
+		if slices.ContainsFunc(c.Links, func(l Link) bool { return l.Device == link.Device && l.Device != "" }) {
+			item.wrong("device %q is there twice; one entry for each device", link.Device)
+		}
+		c.Links = append(c.Links, link)
+	})
+}
+
+func readDevice(item, value node, into *string) {
+	text, ok := value.text()
+	if !value.given() {
+		item.wrong("device is missing; name the network device, e.g. device: eth0")
+	}
+	if !ok {
+		return
+	}
+	value.refuse(CheckDevice(text))
+	*into = text
+}
+
+// CheckDevice refuses what cannot be the name of a network device.
+func CheckDevice(name string) error {
+	if name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n") {
+		return &policy.Error{Field: "device", Value: name, Msg: "cannot be a network device",
+			Remedy: "write a name as ip link shows it, 1 to 15 characters without slash, colon or blank"}
+	}
+	return nil
+}
+
+func readEgress(item, value node, into *policy.Rate) {
+	if !value.given() {
+		item.wrong("egress is missing; say what the link can send, e.g. egress: 100mbit")
+		return
+	}
+	if text, ok := value.text(); ok {
+		rate, err := policy.ParseRate(text)
+		value.refuse(err)
+		*into = rate
+	}
+}
+
+func readLayer(fields node) Layer {
+	var layer Layer
+	before := len(fields.tree.problems)
+	fields.fields(Fields, func(key string, value node) {
+		text, ok := value.text()
+		if !ok {
+			return
+		}
+		value.refuse(layer.Put(key, text))
+	})
+	if len(fields.tree.problems) == before {
+		fields.refuse(layer.Apply(policy.Default()).Check()) // min against max
+	}
+	return layer
+}
+
+func (c *Config) readRules(rules node) {
+	rules.each(func(pattern string, _ *token.Token, value node) {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			value.wrong("%q is no pattern; give a workload's name, or a glob such as \"web-*\"", pattern)
+		}
+		c.Workloads = append(c.Workloads, Rule{Pattern: pattern, Layer: readLayer(value)})
+	})
+}
+
+var nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+
+// CheckName refuses what cannot be the name of an attached workload.
+func CheckName(name string) error {
+	if !nameForm.MatchString(name) || len(name) > 64 {
+		return &policy.Error{Field: "name", Value: name, Msg: "cannot be a workload's name",
+			Remedy: "use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"}
+	}
+	if name == HostName {
+		return &policy.Error{Field: "name", Value: name, Msg: "is the host itself", Remedy: "choose another name"}
+	}
+	return nil
+}
+
+// HostName is the workload that stands for whatever carries no mark.
+const HostName = "host"
+
+func (c *Config) readAttach(list node) {
+	list.items(func(item node) {
+		var a Attachment
+		item.fields([]string{"name", "netns", "device"}, func(key string, value node) {
+			switch key {
+			case "name":
+				if readText(value, &a.Name); value.given() {
+					value.refuse(CheckName(a.Name))
+				} else {
+					item.wrong("name is missing; say what the workload is to be called")
+				}
+			case "netns":
+				readText(value, &a.Netns)
+			case "device":
+				if readText(value, &a.Device); value.given() {
+					value.refuse(CheckDevice(a.Device))
+				}
+			}
+		})
+		if (a.Netns == "") == (a.Device == "") {
+			item.wrong("%q needs exactly one of netns and device", a.Name)
+		}
+		if slices.ContainsFunc(c.Attach, func(b Attachment) bool { return a.Name == b.Name && a.Name != "" }) {
+			item.wrong("name %q is there twice; choose another", a.Name)
+		}
+		c.Attach = append(c.Attach, a)
+	})
+}
+
+func (c *Config) readDocker(fields node) {
+	fields.fields([]string{"enabled", "socket"}, func(key string, value node) {
+		switch key {
+		case "enabled":
+			readBool(value, &c.Docker.Enabled)
+		case "socket":
+			readPath(value, &c.Docker.Socket)
+		}
+	})
+}
+
+func (c *Config) readMetrics(fields node) {
+	fields.fields([]string{"listen"}, func(_ string, value node) {
+		text, ok := value.text()
+		if !ok || text == "" || text == "off" {
+			return
+		}
+		if _, _, err := net.SplitHostPort(text); err != nil {
+			value.wrong("%q is no address; give host:port, e.g. 127.0.0.1:9469, or off", text)
+		}
+		c.Metrics = text
+	})
+}

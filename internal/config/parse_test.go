@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"weir/internal/policy"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestProblems compares what is said about bad files with golden text.
+func TestProblems(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse("weir.yaml", text)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			got := err.Error() + "\n"
+			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	got, err := Parse("/etc/weir/weir.yaml", []byte(`
+links:
+  - &uplink {device: eth0, egress: 100mbit}
+  - device: wwan0
+    egress: 7.5mbit
+    reservable: 75%
+    scheduler: qcon
+    overhead: ethernet
+    force: true
+  - {device: eth1, egress: 1G, overhead: -4}
+defaults: {weight: 2}
+workloads:
+  "web-*": {weight: 3, min: 20mbit}
+  db: {min: 25%, max: none, limit_packets: 500, limit_bytes: 750000}
+  idle:
+attach:
+  - {name: vm1, device: tap0}
+  - {name: probe, netns: probe}
+docker: {enabled: false, socket: unix:///run/d.sock}
+backend: tc
+mark_mask: 0x0fff0000
+socket: /tmp/w.sock
+group: ops
+metrics: {listen: "127.0.0.1:9469"}
+state_dir: /tmp/state
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Path: "/etc/weir/weir.yaml",
+		Links: []Link{
+			{Device: "eth0", Egress: 100e6, Reservable: 1, Scheduler: "fair"},
+			{Device: "wwan0", Egress: 7.5e6, Reservable: 0.75, Scheduler: "qcon", Overhead: 24, Force: true},
+			{Device: "eth1", Egress: 1e9, Reservable: 1, Scheduler: "fair", Overhead: -4},
+		},
+		Defaults: Layer{Weight: new(uint32(2))},
+		Workloads: []Rule{
+			{"web-*", Layer{Weight: new(uint32(3)), Min: &policy.Amount{Rate: 20e6}}},
+			{"db", Layer{Min: &policy.Amount{Percent: 25}, Max: &policy.Amount{},
+				LimitPackets: new(uint32(500)), LimitBytes: new(uint64(750000))}},
+			{"idle", Layer{}},
+		},
+		Attach:   []Attachment{{Name: "vm1", Device: "tap0"}, {Name: "probe", Netns: "probe"}},
+		Docker:   Docker{Enabled: false, Socket: "/run/d.sock"},
+		Backend:  "tc",
+		MarkMask: 0x0fff0000,
+		Socket:   "/tmp/w.sock",
+		Group:    "ops",
+		Metrics:  "127.0.0.1:9469",
+		StateDir: "/tmp/state",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestEmpty: a file that says nothing is the default.
+func TestEmpty(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "links:\ndocker:\n", "---\n", "\ufeff"} {
+		got, err := Parse("f", []byte(text))
+		want := Default()
+		want.Path = "f"
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestLayerFor(t *testing.T) {
+	c, err := Parse("f", []byte(`
+workloads:
+  web-1: {weight: 9}
+  "*": {weight: 1, max: 50mbit}
+  "web-*": {weight: 2, min: 10mbit}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, workload string
+		want           policy.Policy
+	}{
+		{"only the widest glob", "db", policy.Policy{Weight: 1, Max: policy.Amount{Rate: 50e6}}},
+		{"a later glob wins", "web-2", policy.Policy{Weight: 2, Min: policy.Amount{Rate: 10e6}, Max: policy.Amount{Rate: 50e6}}},
+		{"the name wins wherever it stands", "web-1", policy.Policy{Weight: 9, Min: policy.Amount{Rate: 10e6}, Max: policy.Amount{Rate: 50e6}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := c.LayerFor(test.workload).Apply(policy.Policy{}); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestClosest(t *testing.T) {
+	known := []string{"egress", "reservable", "scheduler", "web", "web-1"}
+	for word, want := range map[string][]string{
+		"egres":    {"egress"},
+		"EGRESS":   {"egress"},
+		"wbe":      {"web"},
+		"we":       {"web", "web-1"},
+		"shedular": {"scheduler"},
+		"nothing":  {},
+		"":         {},
+	} {
+		if got := Closest(word, known, 2); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestLoadMissing(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "weir.yaml"))
+	if err == nil || !strings.Contains(err.Error(), "--link") {
+		t.Errorf("no remedy: %v", err)
+	}
+}
+
+// FuzzParse: no text makes the parser crash, and what it takes stays within
+// the bounds that it promises.
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.yaml")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		f.Add(text)
+	}
+	f.Add([]byte("links: [{device: eth0, egress: 100mbit, reservable: 50%}]\nworkloads: {a: &a {weight: 3}, b: *a}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := Parse("f", text)
+		if err != nil {
+			return
+		}
+		for _, l := range c.Links {
+			if l.Device == "" || l.Egress == 0 || l.Reservable <= 0 || l.Reservable > 1 {
+				t.Errorf("accepted link %+v", l)
+			}
+		}
+		for _, r := range append(c.Workloads, Rule{Layer: c.Defaults}) {
+			if err := r.Layer.Apply(policy.Default()).Check(); err != nil {
+				t.Errorf("accepted %q: %v", r.Pattern, err)
+			}
+		}
+		for _, a := range c.Attach {
+			if CheckName(a.Name) != nil {
+				t.Errorf("accepted attachment %+v", a)
+			}
+		}
+	})
+}

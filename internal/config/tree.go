@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"weir/internal/policy"
+)
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	Line, Column int
+	Field        string // e.g. "links[0].egress", "" if it concerns no field
+	Msg          string // value and remedy included
+}
+
+// Error is everything that is wrong with a file.
+type Error struct {
+	Path     string
+	Problems []Problem // never empty, in the file's order
+}
+
+// Error gives one line for each problem.
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = e.Path
+		if p.Line > 0 {
+			lines[i] += fmt.Sprintf(":%d:%d", p.Line, p.Column)
+		}
+		if p.Field != "" {
+			lines[i] += ": " + p.Field
+		}
+		lines[i] += ": " + p.Msg
+	}
+	return strings.Join(lines, "\n")
+}
+
+// tree is a file while it is being read. Reading goes on after a problem, so
+// that one run reports them all.
+type tree struct {
+	anchors  map[string]ast.Node
+	problems []Problem
+}
+
+// node is one value in the file and the way to it.
+type node struct {
+	tree *tree
+	ast  ast.Node // nil: given by nothing in the file
+	path string
+}
+
+// parseTree reads the file's one document; the node is empty for an empty file.
+func parseTree(text []byte) (node, error) {
+	t := &tree{anchors: map[string]ast.Node{}}
+	root := node{tree: t}
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		var syntax yaml.Error
+		if errors.As(err, &syntax) {
+			at := syntax.GetToken()
+			t.problem(at, "", "%s", syntax.GetMessage())
+			return root, nil
+		}
+		return root, err
+	}
+	for i, doc := range file.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		if i > 0 && root.ast != nil {
+			t.problem(doc.Body.GetToken(), "", "a second document; put everything into one, without a line of ---")
+			break
+		}
+		root.ast = doc.Body
+	}
+	return root, nil
+}
+
+func (t *tree) problem(at *token.Token, field, format string, args ...any) {
+	p := Problem{Field: field, Msg: fmt.Sprintf(format, args...)}
+	if at != nil && at.Position != nil {
+		p.Line, p.Column = at.Position.Line, at.Position.Column
+	}
+	t.problems = append(t.problems, p)
+}
+
+// wrong records a problem with this value.
+func (n node) wrong(format string, args ...any) {
+	var at *token.Token
+	if n.ast != nil {
+		at = n.ast.GetToken()
+		if m, ok := n.ast.(*ast.MappingNode); ok && len(m.Values) > 0 {
+			at = m.Values[0].Key.GetToken() // a block mapping's own token is its first colon
+		}
+	}
+	n.tree.problem(at, n.path, format, args...)
+}
+
+// refuse records an error about this value; the way to it takes the place of
+// the error's own field.
+func (n node) refuse(err error) {
+	if err != nil {
+		n.wrong("%v", policy.InField("", err))
+	}
+}
+
+// resolve follows anchors and aliases.
+func (n node) resolve() node {
+	for range 100 { // an alias of an alias is rare, a cycle is an error of the file
+		switch v := n.ast.(type) {
+		case *ast.AnchorNode:
+			n.tree.anchors[v.Name.String()] = v.Value
+			n.ast = v.Value
+		case *ast.AliasNode:
+			target, ok := n.tree.anchors[v.Value.String()]
+			if !ok {
+				n.wrong("alias *%s has no anchor before it", v.Value)
+				n.ast = nil
+				return n
+			}
+			n.ast = target
+		case *ast.NullNode:
+			n.ast = nil
+			return n
+		default:
+			return n
+		}
+	}
+	n.wrong("alias refers to itself")
+	n.ast = nil
+	return n
+}
+
+// given reports whether the file says anything here.
+func (n node) given() bool { return n.ast != nil }
+
+// fields reads a mapping whose keys are known; read is called with a node for
+// each of them, in the order given, whether the file has it or not.
+func (n node) fields(known []string, read func(key string, value node)) {
+	values := map[string]node{}
+	n.each(func(key string, at *token.Token, value node) {
+		if !slices.Contains(known, key) {
+			value.tree.problem(at, value.path, "unknown key %q; %s", key, didYouMean(key, known))
+			return
+		}
+		values[key] = value
+	})
+	for _, key := range known {
+		value, ok := values[key]
+		if !ok {
+			value = node{tree: n.tree, path: join(n.path, key)}
+		}
+		read(key, value)
+	}
+}
+
+// each visits the entries of a mapping in the file's order.
+func (n node) each(visit func(key string, at *token.Token, value node)) {
+	switch n = n.resolve(); v := n.ast.(type) {
+	case nil:
+	case *ast.MappingNode:
+		for _, entry := range v.Values {
+			key := entry.Key.GetToken()
+			if entry.Key.IsMergeKey() {
+				n.tree.problem(key, n.path, "merge keys (<<) are not supported; write the fields out")
+				continue
+			}
+			visit(key.Value, key, node{tree: n.tree, ast: entry.Value, path: join(n.path, key.Value)}.resolve())
+		}
+	default:
+		n.wrong("%s where fields are expected", describe(v))
+	}
+}
+
+// items visits the entries of a list.
+func (n node) items(visit func(node)) {
+	switch n = n.resolve(); v := n.ast.(type) {
+	case nil:
+	case *ast.SequenceNode:
+		for i, value := range v.Values {
+			visit(node{tree: n.tree, ast: value, path: fmt.Sprintf("%s[%d]", n.path, i)}.resolve())
+		}
+	default:
+		n.wrong("%s where a list is expected; begin each entry with a dash", describe(v))
+	}
+}
+
+// text is a single value as it stands in the file, without quotes. ok is false
+// if there is none or it is not a single value, which is recorded.
+func (n node) text() (text string, ok bool) {
+	switch v := n.ast.(type) {
+	case nil:
+		return "", false
+	case *ast.StringNode:
+		return v.Value, true
+	case *ast.LiteralNode:
+		return v.Value.Value, true
+	case ast.ScalarNode:
+		return v.GetToken().Value, true
+	default:
+		n.wrong("%s where a single value is expected", describe(v))
+		return "", false
+	}
+}
+
+func describe(n ast.Node) string {
+	switch n.(type) {
+	case *ast.MappingNode:
+		return "fields"
+	case *ast.SequenceNode:
+		return "a list"
+	case ast.ScalarNode:
+		return fmt.Sprintf("the single value %q", n.GetToken().Value)
+	}
+	return strings.ToLower(n.Type().String())
+}
+
+func didYouMean(word string, known []string) string {
+	if near := Closest(word, known, 1); len(near) > 0 {
+		return fmt.Sprintf("did you mean %q?", near[0])
+	}
+	return "known here: " + strings.Join(known, ", ")
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

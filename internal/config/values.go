@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"path"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"weir/internal/plan"
+)
+
+// The readers of single values. Each leaves what it writes to alone if the file
+// gives nothing there, so that defaults stay, and records what is wrong.
+
+func readText(value node, into *string) {
+	if text, ok := value.text(); ok {
+		*into = text
+	}
+}
+
+func readPath(value node, into *string) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	text = strings.TrimPrefix(text, "unix://")
+	if !path.IsAbs(text) {
+		value.wrong("%q is no absolute path; begin it with a slash", text)
+	}
+	*into = text
+}
+
+func readBool(value node, into *bool) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	switch strings.ToLower(text) {
+	case "true", "yes", "on":
+		*into = true
+	case "false", "no", "off":
+		*into = false
+	default:
+		value.wrong("%q is neither true nor false", text)
+	}
+}
+
+func readChoice(value node, into *string, choices ...string) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	if !slices.Contains(choices, text) {
+		value.wrong("%q is not one of %s", text, strings.Join(choices, ", "))
+		return
+	}
+	*into = text
+}
+
+// readMask reads the bits of the mark. They must be adjacent, and enough of
+// them that every class has a number.
+func readMask(value node, into *uint32) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	mask, err := strconv.ParseUint(text, 0, 32)
+	if err != nil || mask == 0 {
+		value.wrong("%q is no mask of 32 bits; give one such as 0xffff0000", text)
+		return
+	}
+	low := mask & -mask
+	if field := mask / low; field&(field+1) != 0 || field < plan.MaxClasses-1 {
+		value.wrong("%q does not do; the mask needs at least 12 adjacent bits, to number %d classes", text, plan.MaxClasses)
+		return
+	}
+	*into = uint32(mask)
+}
+
+// readShare reads "75%" as 0.75.
+func readShare(value node, into *float64) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	number, percent := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || !percent || !(share > 0 && share <= 100) {
+		value.wrong("%q is no share; give a percentage above 0 and up to 100, e.g. 75%%", text)
+		return
+	}
+	*into = share / 100
+}
+
+func readOverhead(value node, into *int) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	if bytes, known := Overheads[text]; known {
+		*into = bytes
+		return
+	}
+	bytes, err := strconv.Atoi(text)
+	if err != nil || bytes < -64 || bytes > 256 {
+		value.wrong("%q is no overhead; give bytes for each packet from -64 to 256, or one of %s", text, strings.Join(overheadNames(), ", "))
+		return
+	}
+	*into = bytes
+}
+
+func overheadNames() []string {
+	var names []string
+	for name := range Overheads {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long a directory must be quiet before the file is read again:
+// editors write in several steps.
+const settle = 200 * time.Millisecond
+
+// Watch calls changed after each change of the file's content, from one
+// goroutine, until ctx ends, and once when it begins, since the file may have
+// changed between its first reading and the watch. It watches the directory and not the file, since
+// editors and Kubernetes put a new file in the old one's place; an event that
+// leaves the content as it was is not reported. A file that is away is not
+// reported either: what was read last stays in force.
+func Watch(ctx context.Context, file string, changed func()) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", file, err)
+	}
+	defer watcher.Close()
+	if err := watcher.Add(filepath.Dir(file)); err != nil {
+		return fmt.Errorf("watch %s: %w", filepath.Dir(file), err)
+	}
+	var last []byte
+	quiet := time.NewTimer(0)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case _, ok := <-watcher.Events:
+			if !ok {
+				return nil
+			}
+			quiet.Reset(settle)
+		case _, ok := <-watcher.Errors: // events were lost: look
+			if !ok {
+				return nil
+			}
+			quiet.Reset(settle)
+		case <-quiet.C:
+			now, err := os.ReadFile(file)
+			if err != nil || bytes.Equal(now, last) {
+				continue
+			}
+			last = now
+			changed()
+		}
+	}
+}

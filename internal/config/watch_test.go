@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestWatch goes through the ways in which files change.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir.yaml")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(file, "group: a\n")
+	ctx, cancel := context.WithCancel(context.Background())
+	changed := make(chan string, 10)
+	done := make(chan error)
+	go func() {
+		done <- Watch(ctx, file, func() {
+			text, _ := os.ReadFile(file)
+			changed <- string(text)
+		})
+	}()
+	expect := func(what, want string) {
+		t.Helper()
+		select {
+		case got := <-changed:
+			if got != want {
+				t.Fatalf("%s: got %q, want %q", what, got, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: not noticed", what)
+		}
+	}
+	expect("begin", "group: a\n")
+	write(file, "group: b\n")
+	expect("written in place", "group: b\n")
+	write(file+".new", "group: c\n")
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	expect("renamed into place", "group: c\n")
+	write(filepath.Join(dir, "other"), "x")
+	write(file, "group: c\n") // the same again: silence
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	write(file, "group: d\n")
+	expect("removed and written anew", "group: d\n")
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if len(changed) > 0 {
+		t.Errorf("one change too many: %q", <-changed)
+	}
+}
+
+func TestWatchNowhere(t *testing.T) {
+	if err := Watch(t.Context(), "/nonexistent-weir/weir.yaml", func() {}); err == nil {
+		t.Error("no error for a directory that is not there")
+	}
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fake is a data plane without a kernel, for tests of what stands above
+// the data plane.
+//
+// A Kernel plays the host: it keeps what each device was told through all the
+// backends that were opened for it, as a real kernel does when an agent goes
+// away. A test opens backends through Kernel.Open, lets devices come and go with
+// AddDevice and RemoveDevice, says what the classes sent with Send, and looks at
+// Kernel.State.
+//
+//	host := fake.NewKernel("eth0")
+//	agent := ... Open: host.Open ...
+//	host.Send("eth0", 1, fake.Traffic{Bytes: 1 << 20, Backlog: 3})
+//	state := host.State("eth0")
+//
+// It does not schedule: what a class sent is what the test says.
+package fake
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/dataplane"
+	"weir/internal/plan"
+)
+
+// Kernel is what outlives the backends.
+type Kernel struct {
+	mu      sync.Mutex
+	devices map[string]*device
+	openErr error
+}
+
+// device is one device with what was set on it.
+type device struct {
+	state    plan.State
+	taken    bool // Set was called and Cleanup was not
+	counters map[plan.ClassID]dataplane.Counters
+	sets     int // calls of Set that changed something
+	setErr   error
+	open     int
+}
+
+// NewKernel has the given devices.
+func NewKernel(devices ...string) *Kernel {
+	k := &Kernel{devices: map[string]*device{}}
+	for _, name := range devices {
+		k.AddDevice(name)
+	}
+	return k
+}
+
+// AddDevice makes a device appear, without a qdisc of Weir's.
+func (k *Kernel) AddDevice(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.devices[name] = &device{counters: map[plan.ClassID]dataplane.Counters{}}
+}
+
+// RemoveDevice makes a device vanish with all that was set on it.
+func (k *Kernel) RemoveDevice(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.devices, name)
+}
+
+// FailOpen makes Open fail with err until it is called with nil.
+func (k *Kernel) FailOpen(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.openErr = err
+}
+
+// FailSet makes Set on a device fail with err until it is called with nil.
+func (k *Kernel) FailSet(name string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.devices[name].setErr = err
+}
+
+// State is what the device was told last.
+func (k *Kernel) State(name string) plan.State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if d := k.devices[name]; d != nil {
+		return clone(d.state)
+	}
+	return plan.State{}
+}
+
+// Sets counts the calls of Set that found something to change.
+func (k *Kernel) Sets(name string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.devices[name].sets
+}
+
+// Open counts the backends of a device that were opened and not closed.
+func (k *Kernel) OpenBackends(name string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.devices[name].open
+}
+
+// Traffic is what a class did since the last look.
+type Traffic struct {
+	Bytes   uint64 // sent
+	Packets uint64 // sent; 0 = as many of 1,500 bytes as Bytes need
+	Backlog uint64 // packets waiting now, of 1,500 bytes
+	Drops   uint64 // packets dropped for want of room
+}
+
+// Send adds to a class's counters.
+func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	const size = 1500
+	c := k.devices[name].counters[class]
+	if t.Packets == 0 {
+		t.Packets = (t.Bytes + size - 1) / size
+	}
+	c.SentBytes += t.Bytes
+	c.SentPackets += t.Packets
+	c.BacklogPackets, c.BacklogBytes = t.Backlog, t.Backlog*size
+	c.Drops = map[string]uint64{"class_packets": c.Drops["class_packets"] + t.Drops}
+	c.DroppedBytes += t.Drops * size
+	c.EnqueuedPackets = c.SentPackets + c.BacklogPackets + c.Drops["class_packets"]
+	c.EnqueuedBytes = c.SentBytes + c.BacklogBytes + c.DroppedBytes
+	k.devices[name].counters[class] = c
+}
+
+// Open is a backend for one device; a dataplane factory. Like a real one it
+// fails for a device that is not there.
+func (k *Kernel) Open(name string) (dataplane.Backend, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.openErr != nil {
+		return nil, fmt.Errorf("link %s: %w", name, k.openErr)
+	}
+	d, err := k.find(name)
+	if err != nil {
+		return nil, err
+	}
+	d.open++
+	return &backend{kernel: k, name: name}, nil
+}
+
+func (k *Kernel) find(name string) (*device, error) {
+	if d := k.devices[name]; d != nil {
+		return d, nil
+	}
+	return nil, fmt.Errorf("link %s: %w", name, dataplane.ErrNoDevice)
+}
+
+// backend is one opened view of a device.
+type backend struct {
+	kernel *Kernel
+	name   string
+	closed bool
+}
+
+var _ dataplane.Backend = (*backend)(nil)
+
+func (b *backend) Name() string   { return dataplaneName }
+func (b *backend) Gaps() []string { return []string{"sends nothing: it is a fake"} }
+
+// dataplaneName is one of the names that the API allows.
+const dataplaneName = "tc"
+
+// Set replaces the state and forgets the counters of classes that went.
+func (b *backend) Set(_ context.Context, want plan.State) error {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	d, err := b.kernel.find(b.name)
+	if err != nil {
+		return err
+	}
+	if d.setErr != nil {
+		return d.setErr
+	}
+	if d.taken && reflect.DeepEqual(d.state, want) {
+		return nil
+	}
+	d.sets++
+	d.taken = true
+	d.state = clone(want)
+	maps.DeleteFunc(d.counters, func(id plan.ClassID, _ dataplane.Counters) bool {
+		return !slices.ContainsFunc(want.Classes, func(c plan.Class) bool { return c.ID == id })
+	})
+	return nil
+}
+
+func (b *backend) State() (plan.State, error) {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	d, err := b.kernel.find(b.name)
+	if err != nil {
+		return plan.State{}, err
+	}
+	return clone(d.state), nil
+}
+
+func (b *backend) Counters() (dataplane.Snapshot, error) {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	d, err := b.kernel.find(b.name)
+	if err != nil {
+		return dataplane.Snapshot{}, err
+	}
+	classes := map[plan.ClassID]dataplane.Counters{}
+	for _, class := range d.state.Classes {
+		classes[class.ID] = d.counters[class.ID]
+	}
+	return dataplane.Snapshot{At: time.Now(), Classes: classes}, nil
+}
+
+func (b *backend) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Close leaves the state as it is.
+func (b *backend) Close() error {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	if d := b.kernel.devices[b.name]; d != nil && !b.closed {
+		d.open--
+	}
+	b.closed = true
+	return nil
+}
+
+func (b *backend) Cleanup(context.Context) error {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	d, err := b.kernel.find(b.name)
+	if err != nil {
+		return err
+	}
+	d.state, d.taken = plan.State{}, false
+	clear(d.counters)
+	return nil
+}
+
+func clone(s plan.State) plan.State {
+	s.Classes = slices.Clone(s.Classes)
+	s.Ports = slices.Clone(s.Ports)
+	return s
+}
