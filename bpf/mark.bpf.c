@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Whose packet is this? Writes the number of a workload's class into some bits
+ * of skb->mark, where the scheduler on the uplink reads it.
+ *
+ * It runs at the host's end of a container's veth (or of a VM's tap), on what
+ * comes in there, that is, on what the container sends, before bridge, routing
+ * and masquerading. The mark outlives all three:
+ *
+ *     container ──veth──► [this program: mark = 3] ──► bridge, NAT ──► uplink
+ *
+ * Example: mask 0xffff0000, class 3, mark 0x00000001 set by somebody's
+ * iptables -> 0x00030001. The other bits stay what they were.
+ *
+ * Each port has a copy of its own with the class number as a constant, so that
+ * there is no map to look up and nothing to fall out of step: the program IS
+ * the class. To change the class the program is replaced, in one step.
+ *
+ * Cost: one load of an address, two of constants, and, or, load and store of the
+ * mark: about ten machine instructions.
+ *
+ * What it does not do: say anything about packets that do not come in by such a
+ * port. They keep what mark they have; without one they are the host's, class 0.
+ * A container cannot forge the number: whatever mark it sets is cleared where
+ * its packets leave its network namespace, and then overwritten here.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+/*
+ * Set before the load, frozen after it; package mark reads them back from the
+ * kernel to learn which class a port has. One struct, so that one address serves
+ * both loads.
+ */
+const volatile struct {
+	__u32 keep; /* bits of the mark that stay as they are: ~mask */
+	__u32 value; /* class number, shifted to its place in the mask */
+} weir_mark;
+
+/*
+ * TC_ACT_UNSPEC (as tcx: TCX_NEXT, the same number) leaves the verdict to
+ * whoever comes next. The same function serves tcx and, with direct action, a
+ * cls_bpf filter under clsact.
+ */
+SEC("tcx/ingress")
+int weir_mark_port(struct __sk_buff *skb)
+{
+	skb->mark = (skb->mark & weir_mark.keep) | weir_mark.value;
+	return TC_ACT_UNSPEC;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

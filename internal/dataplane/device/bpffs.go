@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane"
+)
+
+// DefaultBPFFS is where BPF objects are pinned if Options.BPFFS is empty.
+const DefaultBPFFS = "/sys/fs/bpf/weir"
+
+// bpffsMount is where a BPF file system is usually mounted.
+const bpffsMount = "/sys/fs/bpf"
+
+// PinDir returns the folder sub ("" for the top) for pinned BPF objects and
+// makes it if need be. Where nobody has mounted the BPF file system yet
+// (systemd does; containers and small systems do not), it is mounted at its
+// usual place; elsewhere that is left to the person who chose the place.
+func PinDir(opts dataplane.Options, sub string) (string, error) {
+	top := opts.BPFFS
+	if top == "" {
+		top = DefaultBPFFS
+	}
+	mounted, err := onBPFFS(top)
+	if err != nil {
+		return "", err
+	}
+	if !mounted {
+		if !strings.HasPrefix(filepath.Clean(top), bpffsMount+"/") {
+			return "", fmt.Errorf("%s is not on a BPF file system; mount one there with: mount -t bpf bpf %s", top, filepath.Dir(top))
+		}
+		if err := unix.Mount("bpf", bpffsMount, "bpf", 0, "mode=0700"); err != nil {
+			return "", explain("mount the BPF file system at "+bpffsMount, err)
+		}
+	}
+	dir := filepath.Join(top, sub)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", explain("make the folder for pinned BPF objects", err)
+	}
+	return dir, nil
+}
+
+// onBPFFS looks at the nearest parent of path that exists.
+func onBPFFS(path string) (bool, error) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(path, &st)
+		if err == nil {
+			return uint32(st.Type) == unix.BPF_FS_MAGIC, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+			return false, explain("look for a BPF file system at "+path, err)
+		}
+		path = filepath.Dir(path)
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane"
+)
+
+// Conn asks and tells the kernel about the devices of one network namespace:
+// the one that the opening thread was in. Later calls may come from any thread.
+type Conn struct {
+	links *netlink.Handle  // devices
+	route *nl.SocketHandle // everything of tc, as raw attributes
+}
+
+// Open connects to the calling thread's network namespace.
+func Open() (*Conn, error) {
+	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		links.Close()
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	// A kernel that never answers must not hang the agent.
+	if err := socket.SetReceiveTimeout(&nl.SocketTimeoutTv); err != nil {
+		links.Close()
+		socket.Close()
+		return nil, fmt.Errorf("bound the wait on a netlink socket: %w", err)
+	}
+	// The kernel's own words in errors. Old kernels have none: not worth failing for.
+	_ = socket.SetExtAck(true)
+	return &Conn{links: links, route: &nl.SocketHandle{Socket: socket}}, nil
+}
+
+// OpenNetns connects to the network namespace at path (/proc/PID/ns/net,
+// /run/netns/NAME); "" is the calling thread's own.
+func OpenNetns(path string) (*Conn, error) {
+	if path == "" {
+		return Open()
+	}
+	target, err := netns.GetFromPath(path)
+	if err != nil {
+		return nil, fmt.Errorf("enter network namespace %s: %w", path, err)
+	}
+	defer target.Close()
+
+	runtime.LockOSThread()
+	home, err := netns.Get()
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("find this thread's network namespace: %w", err)
+	}
+	defer home.Close()
+	if err := netns.Set(target); err != nil {
+		runtime.UnlockOSThread()
+		return nil, explain(fmt.Sprintf("enter network namespace %s", path), err)
+	}
+	conn, err := Open()
+	if back := netns.Set(home); back != nil {
+		// The thread stays locked and ends with its goroutine: it must not serve
+		// others from inside a container's namespace.
+		return nil, errors.Join(err, fmt.Errorf("leave network namespace %s: %w", path, back))
+	}
+	runtime.UnlockOSThread()
+	return conn, err
+}
+
+// Close closes the sockets. The kernel keeps what was set.
+func (c *Conn) Close() error {
+	c.links.Close()
+	c.route.Close()
+	return nil
+}
+
+// Do sends one request of type typ (unix.RTM_NEWQDISC, ...) with the given
+// flags and returns the bodies of the answers. It is exported for the parts of
+// tc that only one backend uses.
+func (c *Conn) Do(typ, flags int, msg *nl.TcMsg, attrs ...*nl.RtAttr) ([][]byte, error) {
+	req := nl.NewNetlinkRequest(typ, flags)
+	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: c.route}
+	req.AddData(msg)
+	for _, attr := range attrs {
+		req.AddData(attr)
+	}
+	answers, err := req.Execute(unix.NETLINK_ROUTE, 0)
+	// Something changed while the kernel was listing. Ask again, but not for
+	// ever: on a busy host something always changes, elsewhere.
+	for try := 0; errors.Is(err, nl.ErrDumpInterrupted) && try < 3; try++ {
+		answers, err = req.Execute(unix.NETLINK_ROUTE, 0)
+	}
+	if errors.Is(err, nl.ErrDumpInterrupted) {
+		err = nil
+	}
+	return answers, err
+}
+
+// explain turns the errno that a person without privilege gets into
+// ErrPrivilege with a remedy; other errors are only given their context.
+func explain(doing string, err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%s: %w: run as root, or with CAP_NET_ADMIN and CAP_BPF", doing, dataplane.ErrPrivilege)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// Explain is explain for the backends: it maps EPERM to dataplane.ErrPrivilege
+// and ENODEV to dataplane.ErrNoDevice.
+func Explain(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("%s: %w", doing, dataplane.ErrNoDevice)
+	}
+	return explain(doing, err)
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+
+	"weir/internal/dataplane"
+)
+
+// Device is one network device as it was when it was looked up.
+type Device struct {
+	Name           string
+	Index          int
+	MTU            int    // bytes, without the Ethernet header
+	GSOMaxSize     uint32 // bytes, IPv6 and all that is not IPv4
+	GSOIPv4MaxSize uint32 // bytes; 0 on kernels before 6.3, where GSOMaxSize counts for both
+}
+
+// Lookup finds a device by name. If there is none, the error wraps
+// dataplane.ErrNoDevice and names the devices that come closest.
+func (c *Conn) Lookup(name string) (Device, error) {
+	link, err := c.links.LinkByName(name)
+	if err == nil {
+		return fromAttrs(link.Attrs()), nil
+	}
+	var notFound netlink.LinkNotFoundError
+	if !errors.As(err, &notFound) {
+		return Device{}, explain("look up network device "+name, err)
+	}
+	links, err := c.links.LinkList()
+	if err != nil {
+		return Device{}, fmt.Errorf("%s: %w", name, dataplane.ErrNoDevice)
+	}
+	names := make([]string, len(links))
+	for i, link := range links {
+		names[i] = link.Attrs().Name
+	}
+	return Device{}, fmt.Errorf("%s: %w; %s", name, dataplane.ErrNoDevice, suggest(name, names))
+}
+
+// LookupIndex finds a device by its index.
+func (c *Conn) LookupIndex(index int) (Device, error) {
+	link, err := c.links.LinkByIndex(index)
+	if err == nil {
+		return fromAttrs(link.Attrs()), nil
+	}
+	var notFound netlink.LinkNotFoundError
+	if errors.As(err, &notFound) {
+		return Device{}, fmt.Errorf("device with index %d: %w", index, dataplane.ErrNoDevice)
+	}
+	return Device{}, explain(fmt.Sprintf("look up network device %d", index), err)
+}
+
+func fromAttrs(attrs *netlink.LinkAttrs) Device {
+	return Device{
+		Name: attrs.Name, Index: attrs.Index, MTU: attrs.MTU,
+		GSOMaxSize: attrs.GSOMaxSize, GSOIPv4MaxSize: attrs.GSOIPv4MaxSize,
+	}
+}
+
+// suggestions is how many device names an error may list.
+const suggestions = 8
+
+// suggest words the remedy for a device name that does not exist.
+func suggest(name string, existing []string) string {
+	if len(existing) == 0 {
+		return "there is no network device at all"
+	}
+	names := append([]string(nil), existing...)
+	sort.SliceStable(names, func(i, j int) bool {
+		return distance(name, names[i]) < distance(name, names[j])
+	})
+	if nearest := names[0]; distance(name, nearest) <= 2 {
+		return fmt.Sprintf("did you mean %s?", nearest)
+	}
+	more := ""
+	if len(names) > suggestions {
+		more = fmt.Sprintf(" and %d more", len(names)-suggestions)
+		names = names[:suggestions]
+	}
+	sort.Strings(names)
+	return fmt.Sprintf("there are %s%s", strings.Join(names, ", "), more)
+}
+
+// distance is how many letters have to be put in, taken out or exchanged to
+// make b out of a (Levenshtein), letter case aside.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"weir/internal/dataplane"
+)
+
+// DefaultStateDir is where things are remembered if Options.StateDir is empty.
+const DefaultStateDir = "/var/lib/weir"
+
+// memory is the former root qdisc of one device, as the file holds it.
+type memory struct {
+	Device  string `json:"device"`
+	Ifindex int    `json:"ifindex"`
+	Kind    string `json:"kind"`
+	Handle  uint32 `json:"handle"`
+	Options []byte `json:"options,omitempty"`
+	Lost    string `json:"lost,omitempty"` // what hung below it and cannot be put back
+}
+
+func (m memory) qdisc() Qdisc {
+	return Qdisc{Kind: m.Kind, Handle: m.Handle, Options: m.Options}
+}
+
+// Take asks whether Weir may put its own qdisc at the root of dev and, if so,
+// remembers what is there now. It changes nothing in the kernel. If Weir's own
+// qdisc is there already, it does nothing. A qdisc that somebody else set is
+// refused with dataplane.ErrForeignQdisc unless opts.Force says otherwise.
+func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error {
+	root, err := c.Root(dev)
+	if err != nil {
+		return err
+	}
+	if root.Ours() {
+		return nil
+	}
+	m := memory{Device: dev.Name, Ifindex: dev.Index, Kind: root.Kind, Handle: root.Handle, Options: root.Options}
+	if root.Foreign() {
+		if !opts.Force {
+			return fmt.Errorf("%s has qdisc %s: %w; replace it with --force, or take it away with: tc qdisc del dev %s root",
+				dev.Name, root, dataplane.ErrForeignQdisc, dev.Name)
+		}
+		if m.Lost, err = c.losses(dev, root); err != nil {
+			return err
+		}
+		log.Warn("replacing a qdisc that somebody else set, as --force says",
+			"link", dev.Name, "qdisc", root.String(), "cannot_be_restored", m.Lost)
+	}
+	return Remember(memoryPath(opts, dev), m)
+}
+
+// losses says in words what cannot be put back when root is replaced.
+func (c *Conn) losses(dev Device, root Qdisc) (string, error) {
+	b, err := c.below(dev, root)
+	if err != nil {
+		return "", Explain("list what hangs below the root qdisc of "+dev.Name, err)
+	}
+	lost := ""
+	if !b.empty() {
+		lost = b.String()
+	}
+	if root.Stab {
+		if lost != "" {
+			lost += ", "
+		}
+		lost += "its size table (stab)"
+	}
+	return lost, nil
+}
+
+// GiveBack takes Weir's root qdisc off dev and puts back what was there before.
+// If something else than Weir's qdisc is there by now, it is left alone. Where
+// nothing is remembered, the kernel's default comes back.
+func (c *Conn) GiveBack(dev Device, opts dataplane.Options, log *slog.Logger) error {
+	path := memoryPath(opts, dev)
+	var former memory
+	err := Recall(path, &former)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		log.Warn("cannot read which qdisc was there before, the kernel's default comes back",
+			"link", dev.Name, "err", err)
+	}
+	root, err := c.Root(dev)
+	if err != nil {
+		return err
+	}
+	if root.Ours() {
+		if err := c.restore(dev, former, log); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the former qdisc of %s: %w", dev.Name, err)
+	}
+	return nil
+}
+
+// restore replaces Weir's qdisc by the former one in one step; if the kernel
+// refuses, its default is better than a scheduler without an agent.
+func (c *Conn) restore(dev Device, former memory, log *slog.Logger) error {
+	if !former.qdisc().Foreign() {
+		return c.DeleteRoot(dev)
+	}
+	if former.Lost != "" {
+		log.Warn("the former qdisc comes back without what hung below it",
+			"link", dev.Name, "qdisc", former.qdisc().String(), "lost", former.Lost)
+	}
+	if err := c.put(dev, former.qdisc()); err != nil {
+		log.Warn("the kernel refuses the former qdisc, its default comes back",
+			"link", dev.Name, "qdisc", former.qdisc().String(), "err", err)
+		return c.DeleteRoot(dev)
+	}
+	return nil
+}
+
+// StateDir is the folder in which opts wants things remembered.
+func StateDir(opts dataplane.Options) string {
+	if opts.StateDir == "" {
+		return DefaultStateDir
+	}
+	return opts.StateDir
+}
+
+// memoryPath has the index in it because a name can be taken over by another
+// device. A device name holds no slash.
+func memoryPath(opts dataplane.Options, dev Device) string {
+	return filepath.Join(StateDir(opts), fmt.Sprintf("qdisc-%s-%d.json", dev.Name, dev.Index))
+}
+
+// Recall reads what Remember wrote; errors.Is(err, fs.ErrNotExist) if nothing was.
+func Recall(path string, into any) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Remember replaces the file at path in one step: a crash leaves the old or
+// the new content, never half of it. The folder is made if need be.
+func Remember(path string, value any) error {
+	content, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the state folder: %w", err)
+	}
+	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	defer os.Remove(file.Name()) // gone already once it was renamed
+	_, err = file.Write(append(content, '\n'))
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

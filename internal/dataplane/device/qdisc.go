@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package device
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// HandleMajor is the major number of the handles of Weir's qdiscs ("77e1:"): by
+// it an agent that starts recognises what an earlier one left.
+const HandleMajor = 0x77e1
+
+// kindPrefix begins the names of Weir's BPF qdiscs (weir0, weir1, ...).
+const kindPrefix = "weir"
+
+// Qdisc is a root qdisc, with as much as is needed to make it again.
+type Qdisc struct {
+	Kind    string
+	Handle  uint32 // major in the upper 16 bits; 0 = made by the kernel
+	Options []byte // raw content of TCA_OPTIONS
+	Stab    bool   // it has a size table, which the kernel does not dump in full
+}
+
+// Default says that the kernel made the qdisc by itself. What a person or a
+// tool makes has a handle: where none is given, the kernel allots one.
+func (q Qdisc) Default() bool { return q.Handle == 0 }
+
+// Ours says that Weir made the qdisc.
+func (q Qdisc) Ours() bool {
+	return q.Handle>>16 == HandleMajor || (q.Handle != 0 && strings.HasPrefix(q.Kind, kindPrefix))
+}
+
+// Foreign says that the qdisc was set on purpose, and not by Weir.
+func (q Qdisc) Foreign() bool { return !q.Default() && !q.Ours() }
+
+// String is the qdisc as tc prints it: "htb 8001:".
+func (q Qdisc) String() string {
+	return fmt.Sprintf("%s %x:", q.Kind, q.Handle>>16)
+}
+
+// Root reads the root qdisc of dev. A device that is down has none; it is
+// reported as "noop" with handle 0.
+func (c *Conn) Root(dev Device) (Qdisc, error) {
+	msg := &nl.TcMsg{Family: unix.AF_UNSPEC, Ifindex: int32(dev.Index), Parent: netlink.HANDLE_ROOT}
+	// NLM_F_ACK: for a qdisc that it does not show, the kernel answers with
+	// nothing at all, and without the acknowledgement the wait would not end.
+	answers, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_ACK, msg)
+	if errors.Is(err, unix.ENOENT) || (err == nil && len(answers) == 0) {
+		return Qdisc{Kind: "noop"}, nil
+	}
+	if err != nil {
+		return Qdisc{}, Explain("read the root qdisc of "+dev.Name, err)
+	}
+	return parseQdisc(answers[0])
+}
+
+func parseQdisc(body []byte) (Qdisc, error) {
+	if len(body) < nl.SizeofTcMsg {
+		return Qdisc{}, fmt.Errorf("qdisc message of %d bytes: too short", len(body))
+	}
+	attrs, err := nl.ParseRouteAttr(body[nl.SizeofTcMsg:])
+	if err != nil {
+		return Qdisc{}, fmt.Errorf("parse qdisc message: %w", err)
+	}
+	q := Qdisc{Handle: nl.DeserializeTcMsg(body).Handle}
+	for _, attr := range attrs {
+		switch attr.Attr.Type {
+		case nl.TCA_KIND:
+			q.Kind = strings.TrimRight(string(attr.Value), "\x00")
+		case nl.TCA_OPTIONS:
+			q.Options = append([]byte(nil), attr.Value...)
+		case nl.TCA_STAB:
+			q.Stab = true
+		}
+	}
+	return q, nil
+}
+
+// put makes q the root qdisc of dev in place of whatever is there.
+func (c *Conn) put(dev Device, q Qdisc) error {
+	msg := &nl.TcMsg{
+		Family: unix.AF_UNSPEC, Ifindex: int32(dev.Index),
+		Parent: netlink.HANDLE_ROOT, Handle: q.Handle,
+	}
+	attrs := []*nl.RtAttr{nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(q.Kind))}
+	if len(q.Options) > 0 {
+		attrs = append(attrs, nl.NewRtAttr(nl.TCA_OPTIONS, q.Options))
+	}
+	_, err := c.Do(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, msg, attrs...)
+	return err
+}
+
+// DeleteRoot deletes the root qdisc of dev; the kernel puts its default there.
+func (c *Conn) DeleteRoot(dev Device) error {
+	msg := &nl.TcMsg{Family: unix.AF_UNSPEC, Ifindex: int32(dev.Index), Parent: netlink.HANDLE_ROOT}
+	if _, err := c.Do(unix.RTM_DELQDISC, unix.NLM_F_ACK, msg); err != nil {
+		return Explain("delete the root qdisc of "+dev.Name, err)
+	}
+	return nil
+}
+
+// belongings counts what hangs below the root qdisc and would be lost with it.
+type belongings struct{ Classes, Qdiscs, Filters int }
+
+func (b belongings) empty() bool { return b == belongings{} }
+
+func (b belongings) String() string {
+	return fmt.Sprintf("%d classes, %d inner qdiscs, %d filters", b.Classes, b.Qdiscs, b.Filters)
+}
+
+// realClasses are the kinds whose classes a person makes. Others (fq_codel,
+// prio, mq) only show their inner queues as classes.
+var realClasses = map[string]bool{"htb": true, "hfsc": true, "drr": true, "qfq": true, "cbq": true}
+
+func (c *Conn) below(dev Device, root Qdisc) (belongings, error) {
+	var b belongings
+	msg := &nl.TcMsg{Family: unix.AF_UNSPEC, Ifindex: int32(dev.Index)}
+	if realClasses[root.Kind] {
+		classes, err := c.Do(unix.RTM_GETTCLASS, unix.NLM_F_DUMP, msg)
+		if err != nil {
+			return b, err
+		}
+		b.Classes = len(classes)
+	}
+	qdiscs, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_DUMP, msg)
+	if err != nil {
+		return b, err
+	}
+	for _, body := range qdiscs {
+		q := nl.DeserializeTcMsg(body)
+		inner := q.Parent != netlink.HANDLE_ROOT && q.Parent != netlink.HANDLE_CLSACT && q.Handle != 0
+		if int(q.Ifindex) == dev.Index && inner {
+			b.Qdiscs++
+		}
+	}
+	_, b.Filters, err = c.Filters(dev.Index, root.Handle)
+	return b, err
+}

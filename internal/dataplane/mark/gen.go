@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+// linux/bpf.h includes asm/types.h, which Debian keeps in a folder per machine;
+// its content is the same on all of them.
+//go:generate go tool bpf2go -cc clang-19 -target bpfel -no-strip -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" mark ../../../bpf/mark.bpf.c

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/plan"
+)
+
+func TestCheckMask(t *testing.T) {
+	for _, tt := range []struct {
+		mask uint32
+		ok   bool
+	}{
+		{0xffff0000, true},
+		{0x0000ffff, true},
+		{0xfff00000, true},
+		{0x00fff000, true},
+		{0xffffffff, true},
+		{0xffe00000, false}, // 11 bits
+		{0xff00ff00, false}, // two runs
+		{0, false},
+	} {
+		if err := CheckMask(tt.mask); (err == nil) != tt.ok {
+			t.Errorf("CheckMask(%#x) = %v, want ok = %v", tt.mask, err, tt.ok)
+		}
+	}
+}
+
+func TestValue(t *testing.T) {
+	for _, tt := range []struct {
+		class      plan.ClassID
+		mask, want uint32
+	}{
+		{3, 0xffff0000, 0x00030000},
+		{4095, 0xfff00000, 0xfff00000},
+		{4095, 0x00fff000, 0x00fff000},
+		{7, 0x0000ffff, 7},
+		{0, 0xffff0000, 0},
+	} {
+		if got := Value(tt.class, tt.mask); got != tt.want {
+			t.Errorf("Value(%d, %#x) = %#x, want %#x", tt.class, tt.mask, got, tt.want)
+		}
+		if back := (constants{^tt.mask, tt.want}).class(); back != tt.class {
+			t.Errorf("constants of class %d read back as %d", tt.class, back)
+		}
+	}
+}
+
+// The program itself, run by the kernel on a packet with a mark of somebody else.
+func TestProgramSetsOnlyItsBits(t *testing.T) {
+	netnstest.New(t) // skips without root
+	for _, tt := range []struct{ mask, before, want uint32 }{
+		{0xffff0000, 0x00000001, 0x00030001},
+		{0xffff0000, 0xdead4000, 0x00034000},
+		{0x00fff000, 0xffffffff, 0xff003fff},
+	} {
+		prog, err := load(3, tt.mask, ebpf.AttachTCXIngress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer prog.Close()
+		context := make([]byte, 192) // struct __sk_buff, of which mark is at 8
+		le32(context[8:], tt.before)
+		out := make([]byte, 192)
+		verdict, err := prog.Run(&ebpf.RunOptions{Data: make([]byte, 64), Context: context, ContextOut: out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := uint32(out[8]) | uint32(out[9])<<8 | uint32(out[10])<<16 | uint32(out[11])<<24; got != tt.want {
+			t.Errorf("mask %#x: mark %#x became %#x, want %#x", tt.mask, tt.before, got, tt.want)
+		}
+		if int32(verdict) != -1 {
+			t.Errorf("verdict %d, want -1 (leave it to the next)", int32(verdict))
+		}
+	}
+}
+
+func le32(into []byte, v uint32) {
+	into[0], into[1], into[2], into[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+}
+
+// ways runs a test with each way of attaching that this kernel has.
+func ways(t *testing.T, test func(t *testing.T, host *netnstest.Netns, m *Marker)) {
+	for _, way := range []string{"tcx", "clsact"} {
+		t.Run(way, func(t *testing.T) {
+			host := netnstest.Enter(t)
+			m := newMarker(t, netnstest.Options(t), way)
+			test(t, host, m)
+		})
+	}
+}
+
+func newMarker(t *testing.T, opts dataplane.Options, way string) *Marker {
+	t.Helper()
+	m, err := New(opts, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	switch {
+	case way == "clsact":
+		m.pins = ""
+	case m.pins == "":
+		t.Skip("skipped: this kernel has no tcx (Linux 6.6)")
+	}
+	return m
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(line []byte) (int, error) {
+	w.t.Log(string(bytes.TrimSpace(line)))
+	return len(line), nil
+}
+
+// addPort makes a veth named name in the test's namespace.
+func addPort(t *testing.T, host *netnstest.Netns, m *Marker, name string) plan.Port {
+	t.Helper()
+	host.Run("ip", "link", "add", name, "type", "veth", "peer", "name", name+"p")
+	host.Run("ip", "link", "set", name, "up")
+	host.Run("ip", "link", "set", name+"p", "up")
+	dev, err := m.conn.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Port{Device: name, Ifindex: dev.Index}
+}
+
+func wantPorts(t *testing.T, m *Marker, want ...plan.Port) {
+	t.Helper()
+	got, err := m.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("ports %v, want %v", got, want)
+	}
+}
+
+func TestAttachChangeAdoptDetach(t *testing.T) {
+	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
+		a, b := addPort(t, host, m, "a0"), addPort(t, host, m, "b0")
+		before := host.Run("tc", "qdisc", "show")
+		a.Class, b.Class = 1, 4095
+		for range 2 { // the second time there is nothing to do
+			if err := errors.Join(m.Attach(a), m.Attach(b)); err != nil {
+				t.Fatal(err)
+			}
+			wantPorts(t, m, a, b)
+		}
+		a.Class = 7
+		if err := m.Attach(a); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, m, a, b)
+
+		// Another agent adopts what this one left.
+		way := "tcx"
+		if m.pins == "" {
+			way = "clsact"
+		}
+		wantPorts(t, newMarker(t, m.opts, way), a, b)
+
+		if err := errors.Join(m.Detach(a.Ifindex), m.Detach(a.Ifindex)); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, m, b)
+		if err := m.CleanupAll(); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, m)
+		if after := host.Run("tc", "qdisc", "show"); after != before {
+			t.Errorf("qdiscs after cleanup:\n%s\nbefore:\n%s", after, before)
+		}
+	})
+}
+
+func TestDeviceGone(t *testing.T) {
+	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
+		a := addPort(t, host, m, "a0")
+		a.Class = 1
+		if err := m.Attach(a); err != nil {
+			t.Fatal(err)
+		}
+		host.Run("ip", "link", "del", "a0")
+		wantPorts(t, m)
+		if err := m.Detach(a.Ifindex); err != nil {
+			t.Errorf("detach from a device that is gone: %v", err)
+		}
+		if err := m.Attach(a); !errors.Is(err, dataplane.ErrNoDevice) {
+			t.Errorf("attach to a device that is gone: %v, want ErrNoDevice", err)
+		}
+		// The index is given to another device, as happens on hosts that run long.
+		host.Run("ip", "link", "add", "c0", "index", fmt.Sprint(a.Ifindex), "type", "veth", "peer", "name", "c0p")
+		c := plan.Port{Device: "c0", Ifindex: a.Ifindex, Class: 2}
+		if err := m.Attach(c); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, m, c)
+		if left, _ := os.ReadDir(m.opts.StateDir); m.pins != "" && len(left) > 0 {
+			t.Errorf("state left: %v", left)
+		}
+	})
+}
+
+// Somebody else's clsact and filter must be there afterwards as before.
+func TestForeignFilterStays(t *testing.T) {
+	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
+		a := addPort(t, host, m, "a0")
+		host.Run("tc", "qdisc", "add", "dev", "a0", "clsact")
+		host.Run("tc", "filter", "add", "dev", "a0", "ingress", "pref", "9", "u32", "match", "u32", "0", "0")
+		before := host.Run("tc", "filter", "show", "dev", "a0", "ingress")
+		a.Class = 3
+		if err := errors.Join(m.Attach(a), m.Detach(a.Ifindex)); err != nil {
+			t.Fatal(err)
+		}
+		if after := host.Run("tc", "filter", "show", "dev", "a0", "ingress"); after != before || after == "" {
+			t.Errorf("filters after:\n%s\nbefore:\n%s", after, before)
+		}
+	})
+}
+
+// Somebody else's tcx program in the chain must stay, behind Weir's.
+func TestForeignTCXStays(t *testing.T) {
+	host := netnstest.Enter(t)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	a := addPort(t, host, m, "a0")
+	theirs, err := load(99, DefaultMask, ebpf.AttachTCXIngress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	foreign, err := link.AttachTCX(link.TCXOptions{Interface: a.Ifindex, Program: theirs, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	a.Class = 3
+	if err := m.Attach(a); err != nil {
+		t.Fatal(err)
+	}
+	chain, err := link.QueryPrograms(link.QueryOptions{Target: a.Ifindex, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(chain.Programs) != 2 {
+		t.Fatalf("%d programs on the port, want 2", len(chain.Programs))
+	}
+	if c, err := readConstants(chain.Programs[0].ID); err != nil || c.class() != 3 {
+		t.Errorf("first in the chain is class %d (%v), want Weir's 3", c.class(), err)
+	}
+	if err := m.CleanupAll(); err != nil {
+		t.Fatal(err)
+	}
+	chain, err = link.QueryPrograms(link.QueryOptions{Target: a.Ifindex, Attach: ebpf.AttachTCXIngress})
+	if err != nil || len(chain.Programs) != 1 {
+		t.Errorf("after cleanup %d programs (%v), want the foreign one", len(chain.Programs), err)
+	}
+}
+
+// 200 ports come and go: no program, pin or file descriptor stays.
+func TestChurnLeavesNothing(t *testing.T) {
+	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
+		programs, files := countPrograms(t), countFiles(t)
+		for round := range 10 {
+			for i := range 20 {
+				port := addPort(t, host, m, fmt.Sprintf("p%d", i))
+				host.Run("ip", "link", "set", port.Device, "group", "7")
+				port.Class = plan.ClassID(round*20 + i + 1)
+				if err := m.Attach(port); err != nil {
+					t.Fatal(err)
+				}
+			}
+			host.Run("ip", "link", "del", "group", "7")
+			wantPorts(t, m)
+		}
+		if now := countFiles(t); now != files {
+			t.Errorf("%d open files, %d before", now, files)
+		}
+		awaitPrograms(t, programs)
+		for _, dir := range []string{m.opts.StateDir, m.opts.BPFFS + "/ports"} {
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("%d entries left in %s, e.g. %s", len(left), dir, left[0].Name())
+			}
+		}
+	})
+}
