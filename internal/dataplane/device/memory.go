@@ -113,7 +113,7 @@ func (c *Conn) restore(dev Device, former memory, log *slog.Logger) error {
 		log.Warn("the former qdisc comes back without what hung below it",
 			"link", dev.Name, "qdisc", former.qdisc().String(), "lost", former.Lost)
 	}
-	if err := c.put(dev, former.qdisc()); err != nil {
+	if err := c.SetRoot(dev, former.qdisc()); err != nil {
 		log.Warn("the kernel refuses the former qdisc, its default comes back",
 			"link", dev.Name, "qdisc", former.qdisc().String(), "err", err)
 		return c.DeleteRoot(dev)

@@ -82,8 +82,8 @@ func parseQdisc(body []byte) (Qdisc, error) {
 	return q, nil
 }
 
-// put makes q the root qdisc of dev in place of whatever is there.
-func (c *Conn) put(dev Device, q Qdisc) error {
+// SetRoot makes q the root qdisc of dev in place of whatever is there.
+func (c *Conn) SetRoot(dev Device, q Qdisc) error {
 	msg := &nl.TcMsg{
 		Family: unix.AF_UNSPEC, Ifindex: int32(dev.Index),
 		Parent: netlink.HANDLE_ROOT, Handle: q.Handle,

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The scheduler `fair`: weight, min and max at packet granularity, without a
+ * period.
+ *
+ *     x = min(max, max(min, L * weight))      L such that the x add up to the link
+ *
+ * Every class has three clocks, and every packet it sends advances all three:
+ *
+ *   v         virtual time, by length / weight. The class with the smallest v
+ *             has had least for its weight: it goes next. That alone is
+ *             weighted fair queueing and gives L * weight.
+ *   floor_at  real time, by length / min. Once it has passed, the min is owed:
+ *             the class goes before all others. What it gets so still advances
+ *             v, so it counts against its share: max(min, L * weight), not min
+ *             plus a share of the rest.
+ *   ceil_at   real time, by length / max. Until it has passed the class is
+ *             parked; the others share what it leaves.
+ *
+ * Example: 100 Mbit/s, weights 1 and 3, min of the first 40. Its v runs ahead
+ * of the other's three times as fast, so by v alone it would get 25; but every
+ * 303 us (1,514 bytes at 40 Mbit/s) floor_at says that a packet is owed, and
+ * it gets 40, all of them as owed packets, and 60 are left for the second.
+ *
+ * A clock must not run away: a class that lives on its min has a v far ahead
+ * (it would starve for as long as it took, once the min is taken away), and one
+ * whose share is above its min a floor_at far ahead. Both are held within a
+ * few packets of the present: what somebody got beyond his due is forgotten,
+ * as the contract, which knows no past, wants it.
+ *
+ * The line. `line_free` is when a line of the link's capacity would have sent
+ * all that we gave it. Packets leave in batches: once the line is free, until
+ * it is busy for batch_ns; then one timer. A timer costs more than all queue
+ * work, and two packets of one class in a row cost the receiver half; but a
+ * batch is what somebody else's packet waits behind, so it stays at 0.2 ms. No
+ * credit is handed out in advance, so the total is the capacity, exactly.
+ *
+ * A newcomer, a class that had nothing waiting and has not had more than its
+ * share, goes at once, even while the line is busy with a batch (bounded by one
+ * more batch): a ping does not wait for a timer. It is charged like the rest.
+ *
+ * Cost: the same few dozen instructions for one class or four thousand. Known
+ * weakness: a class with a weight of 1 beside one of 10,000 waits for its turn
+ * as long as the formula says, 10,000 packets; give it a min.
+ */
+#ifndef WEIR_FAIR_H
+#define WEIR_FAIR_H
+
+#include "queue.h"
+#include "wheel.h"
+
+#define TICK_SHIFT 16 /* floor and park wheels: 65.5 us a bucket, 268 ms in all */
+#define LATE_NS 10000000ULL /* lateness that is made good: timers, turns */
+#define LOOK_NS 20000000ULL /* longest sleep while all are parked */
+#define AHEAD_NS 1000000ULL /* how far a class may be ahead of its max */
+#define SLACK_NS 10000ULL /* how much later a timer may fire */
+#define RETRIES 4 /* classes found in a wheel before their time, per packet */
+
+static struct wheel share; /* by v */
+static struct wheel floors; /* by floor_at */
+static struct wheel parked; /* by ceil_at */
+static __u64 floors_at; /* nothing in `floors` is due before */
+static __u64 parked_at; /* nothing in `parked` is due before */
+
+static __u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
+static __u64 v_now; /* v of the class that was last chosen by its share */
+static __u64 line_free; /* when the line has sent all that it was given */
+static __u64 batch_end; /* line_free may run up to here without a timer */
+static __u64 timer_at; /* the watchdog is armed for this time */
+static __u32 ran_dry; /* nothing waited since line_free was last looked at */
+static __u32 newcomer; /* class number plus one */
+static __u32 current; /* class number plus one */
+static __s64 turn; /* bytes left of its turn */
+
+static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at)
+{
+	/* One that fires earlier will look again; arming costs more. */
+	if (before(now, timer_at) && !before(at, timer_at))
+		return;
+	timer_at = at;
+	bpf_qdisc_watchdog_schedule(sch, at, SLACK_NS);
+}
+
+/* Lower bound for the next due time of a wheel that holds something. */
+static __always_inline __u64 tick_end(struct wheel *w)
+{
+	return (wheel_first(w) + 1) << TICK_SHIFT;
+}
+
+static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 id,
+				     __u64 at, __u64 now)
+{
+	__u64 end;
+
+	if (!w->count)
+		w->cursor = now >> TICK_SHIFT;
+	at >>= TICK_SHIFT;
+	if (at > w->cursor + BITS - 1)
+		at = w->cursor + BITS - 1;
+	end = (at + 1) << TICK_SHIFT;
+	if (!w->count || before(end, *due))
+		*due = end;
+	wheel_add(w, n, id, at);
+}
+
+/* Number of the share wheel's bucket for virtual time v; v may wrap, this may not. */
+static __always_inline __u64 share_bucket(__u64 v)
+{
+	return share.cursor + ((__s64)(v - share_v) >> link_now.share_shift);
+}
+
+static __always_inline void fair_wait(struct weir_class *c, __u32 id, __u64 now)
+{
+	c->where = WEIR_WAITING;
+	if (!share.count)
+		share_v = v_now;
+	wheel_add(&share, 0, id, share_bucket(c->v));
+	if (c->floor_cost)
+		tick_add(&floors, &floors_at, 1, id, c->floor_at, now);
+}
+
+static __always_inline void fair_leave(struct weir_class *c, __u32 id)
+{
+	wheel_del(&share, 0, id);
+	if (c->floor_cost)
+		wheel_del(&floors, 1, id);
+}
+
+static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
+{
+	c->where = WEIR_PARKED;
+	tick_add(&parked, &parked_at, 0, id, c->ceil_at, now);
+}
+
+/* Class id has packets and is in no wheel: puts it where it belongs. */
+static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
+{
+	/* Room for two turns, so that an owed packet is never a shared one too. */
+	__u64 most = v_now + 2 * (link_now.quantum + queue_first_len(c)) * c->share_cost;
+
+	if (before(most, c->v))
+		c->v = most;
+	if (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))
+		fair_park(c, id, now);
+	else
+		fair_wait(c, id, now);
+}
+
+/* Class id, which was idle, has got its first packet. */
+static __always_inline void fair_activate(struct weir_class *c, __u32 id)
+{
+	bool entitled = !before(v_now, c->v);
+	__u64 now = 0;
+
+	if (entitled)
+		c->v = v_now;
+	if (c->floor_cost | c->ceil_cost) {
+		now = bpf_ktime_get_ns();
+		if (before(c->floor_at, now))
+			c->floor_at = now;
+		if (before(c->ceil_at, now))
+			c->ceil_at = now;
+		else if (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at)) {
+			fair_park(c, id, now);
+			return;
+		}
+	}
+	if (entitled && !newcomer) {
+		c->where = WEIR_NEWCOMER;
+		newcomer = id + 1;
+		return;
+	}
+	fair_wait(c, id, now);
+}
+
+/* Takes a class whose min is owed out of the wheels; its number plus one, or 0. */
+static __always_inline __u32 fair_owed(__u64 now)
+{
+	for (int i = 0; i < RETRIES; i++) {
+		struct weir_class *c;
+		__u64 at;
+		__u32 id;
+
+		if (!floors.count)
+			return 0;
+		at = wheel_first(&floors);
+		floors_at = (at + 1) << TICK_SHIFT;
+		if (before(now, floors_at))
+			return 0;
+		floors.cursor = at;
+		id = bucket_at(&floors, at)->head - 1;
+		c = class_at(id);
+		if (before(c->floor_at, now)) {
+			fair_leave(c, id);
+			return id + 1;
+		}
+		wheel_del(&floors, 1, id);
+		tick_add(&floors, &floors_at, 1, id, c->floor_at, now);
+	}
+	return 0;
+}
+
+/* Takes the class with the smallest v out of the wheels; number plus one, or 0. */
+static __always_inline __u32 fair_next(__u64 now)
+{
+	struct weir_class *c;
+	__u64 at, v;
+	__u32 id = 0;
+
+	for (int i = 0; i < RETRIES; i++) {
+		if (!share.count)
+			return 0;
+		at = wheel_first(&share);
+		share_v += (at - share.cursor) << link_now.share_shift;
+		share.cursor = at;
+		id = bucket_at(&share, at)->head - 1;
+		c = class_at(id);
+		v = share_bucket(c->v);
+		if ((__s64)(v - at) <= 0 || i == RETRIES - 1)
+			break;
+		wheel_del(&share, 0, id);
+		wheel_add(&share, 0, id, v);
+	}
+	c = class_at(id);
+	/* Never past the bucket: some there may be earlier than this one. */
+	v = share_v + (1ULL << link_now.share_shift) - 1;
+	if (before(c->v, v))
+		v = c->v;
+	if (before(v_now, v))
+		v_now = v;
+	fair_leave(c, id);
+	return id + 1;
+}
+
+/* Parked classes whose time has come wait for their turn again. */
+static __always_inline void fair_unpark(__u64 now)
+{
+	for (int i = 0; i < 2; i++) {
+		struct weir_class *c;
+		__u64 at, least;
+		__u32 id;
+
+		if (!parked.count)
+			return;
+		at = wheel_first(&parked);
+		parked_at = (at + 1) << TICK_SHIFT;
+		if (before(now, parked_at))
+			return;
+		parked.cursor = at;
+		id = bucket_at(&parked, at)->head - 1;
+		c = class_at(id);
+		wheel_del(&parked, 0, id);
+		if (before(now, c->ceil_at)) {
+			tick_add(&parked, &parked_at, 0, id, c->ceil_at, now);
+			continue;
+		}
+		/* It may make good one turn that it missed while parked. */
+		least = v_now - link_now.quantum * c->share_cost;
+		if (before(c->v, least))
+			c->v = least;
+		fair_wait(c, id, now);
+	}
+}
+
+/*
+ * Which class sends now: its number plus one, or 0 with a timer armed if
+ * anything waits.
+ */
+static __always_inline __u32 fair_choose(struct Qdisc *sch, __u64 now)
+{
+	__u32 id;
+
+	if (before(now, line_free)) {
+		if (!before(line_free, batch_end)) {
+			if (newcomer && before(line_free, now + 2 * link_now.batch_ns))
+				goto first;
+			fair_timer(sch, now, line_free);
+			return 0;
+		}
+	} else {
+		if (ran_dry || before(line_free + LATE_NS, now))
+			line_free = ran_dry ? now : now - LATE_NS;
+		batch_end = now + link_now.batch_ns;
+	}
+	ran_dry = 0;
+	if (parked.count && !before(now, parked_at))
+		fair_unpark(now);
+first:
+	if (newcomer) {
+		id = newcomer;
+		newcomer = 0;
+		return id;
+	}
+	if (floors.count && !before(now, floors_at)) {
+		id = fair_owed(now);
+		if (id) {
+			if (current)
+				fair_put(class_at(current - 1), current - 1, now);
+			goto turn;
+		}
+	}
+	if (current)
+		return current;
+	id = fair_next(now);
+	if (!id) {
+		if (parked.count) {
+			__u64 at = tick_end(&parked);
+
+			if (before(now + LOOK_NS, at))
+				at = now + LOOK_NS;
+			fair_timer(sch, now, at);
+		}
+		return 0;
+	}
+turn:
+	current = id;
+	class_at(id - 1)->where = WEIR_CURRENT;
+	turn = link_now.quantum;
+	return id;
+}
+
+/* Class id has sent `len` bytes, which its queue no longer holds. */
+static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len, __u64 now)
+{
+	line_free += span(len, link_now.link_cost);
+	c->v += len * c->share_cost;
+	if (c->floor_cost) {
+		__u64 most = now + span(link_now.quantum + len, c->floor_cost);
+
+		if (before(c->floor_at + LATE_NS, now))
+			c->floor_at = now - LATE_NS;
+		c->floor_at += span(len, c->floor_cost);
+		if (before(most, c->floor_at))
+			c->floor_at = most;
+	}
+	if (c->ceil_cost) {
+		if (before(c->ceil_at + LATE_NS, now))
+			c->ceil_at = now - LATE_NS;
+		c->ceil_at += span(len, c->ceil_cost);
+	}
+	if (id + 1 == current) {
+		turn -= len;
+		if (!c->qlen) {
+			current = 0;
+			c->where = WEIR_IDLE;
+		} else if (turn <= 0 ||
+			   (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))) {
+			current = 0;
+			fair_put(c, id, now);
+		}
+	} else if (c->qlen) {
+		fair_put(c, id, now);
+	} else {
+		c->where = WEIR_IDLE;
+	}
+	if (!link_backlog) {
+		/* The end of a busy period: what was has no claim on what comes. */
+		ran_dry = 1;
+		if (before(v_now, c->v))
+			v_now = c->v;
+	}
+}
+
+/*
+ * A class's policy changes: it is taken out of the wheels before (fair_lift)
+ * and put back after (fair_settle) the new costs are copied, since which
+ * wheels it is in depends on them. Its clocks forget what the old rates made
+ * of the future.
+ */
+static __always_inline void fair_lift(struct weir_class *c, __u32 id)
+{
+	if (c->where == WEIR_WAITING)
+		fair_leave(c, id);
+	else if (c->where == WEIR_PARKED)
+		wheel_del(&parked, 0, id);
+}
+
+static __always_inline void fair_settle(struct weir_class *c, __u32 id)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 most = now + span(link_now.quantum, c->floor_cost);
+
+	if (before(most, c->floor_at) || !c->floor_cost)
+		c->floor_at = most;
+	most = now + span(link_now.quantum, c->ceil_cost);
+	if (before(most, c->ceil_at) || !c->ceil_cost)
+		c->ceil_at = most;
+	if (c->where == WEIR_WAITING || c->where == WEIR_PARKED)
+		fair_put(c, id, now);
+}
+
+static __always_inline void fair_reset(void)
+{
+	share.cursor = share.count = share.used.top = 0;
+	floors.cursor = floors.count = floors.used.top = 0;
+	parked.cursor = parked.count = parked.used.top = 0;
+	floors_at = parked_at = 0;
+	share_v = v_now = line_free = batch_end = timer_at = 0;
+	newcomer = current = ran_dry = 0;
+	turn = 0;
+}
+
+static __always_inline void fair_reset_bucket(__u32 i)
+{
+	struct bucket none = {};
+
+	*bucket_at(&share, i) = none;
+	*bucket_at(&floors, i) = none;
+	*bucket_at(&parked, i) = none;
+	if (i < 64) {
+		share.used.word[bounded(i, 64)] = 0;
+		floors.used.word[bounded(i, 64)] = 0;
+		parked.used.word[bounded(i, 64)] = 0;
+	}
+}
+
+#endif /* WEIR_FAIR_H */

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Classes and the packets that wait in them.
+ *
+ * A waiting packet sits in a slot: an element of the array map `slots` with
+ * one kernel pointer to the skb. A queue is a list of slot numbers; free slots
+ * are a list too. So there is no allocation and no lock per packet: the qdisc
+ * lock, which the kernel holds around every operation, is enough. Length and
+ * successor of a slot live in plain global memory (`line`), which costs no map
+ * lookup.
+ *
+ * One load of the object serves one link, so plain globals are that link's.
+ *
+ * Not done here: deciding who sends. That is fair.h and qcon.h.
+ */
+#ifndef WEIR_QUEUE_H
+#define WEIR_QUEUE_H
+
+#include "kernel.h"
+#include "weir.h"
+
+struct slot {
+	struct sk_buff __kptr *skb;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WEIR_MAX_SLOTS);
+	__type(key, __u32);
+	__type(value, struct slot);
+} slots SEC(".maps");
+
+/* What is known of the packet in slot i. */
+struct place {
+	__u32 next; /* slot number plus one */
+	__u32 len; /* bytes charged: pkt_len plus the link's overhead */
+};
+
+/* The state that user space reads: one array of classes, one link. */
+struct weir_class classes[WEIR_MAX_CLASSES];
+
+static struct place line[WEIR_MAX_SLOTS];
+static __u32 free_slot; /* list of free slots, number plus one */
+static __u32 fresh_slot; /* slots from here on were never used */
+static __u32 used_slots; /* packets waiting on the whole link */
+static __u64 link_backlog; /* bytes waiting on the whole link */
+
+/* The link's configuration in force, copied under the qdisc lock. */
+struct weir_link_config link_now;
+
+static __always_inline struct weir_class *class_at(__u32 id)
+{
+	return &classes[bounded(id, WEIR_MAX_CLASSES)];
+}
+
+static __always_inline struct place *place_at(__u32 slot)
+{
+	return &line[bounded(slot, WEIR_MAX_SLOTS)];
+}
+
+/* ns that `len` bytes take at `cost`. */
+static __always_inline __u64 span(__u64 len, __u64 cost)
+{
+	return (len * cost) >> WEIR_NS_SHIFT;
+}
+
+/*
+ * Why a packet of `len` bytes may not join class c, WEIR_DROP_REASONS if it
+ * may. When slots run short a class may hold at most as many as are still
+ * free, so that a flood never takes the last ones from quiet classes
+ * (dynamic threshold of Choudhury and Hahne with alpha = 1).
+ */
+static __always_inline __u32 queue_refuses(struct weir_class *c, __u64 len)
+{
+	if (c->qlen >= c->limit_packets)
+		return WEIR_DROP_CLASS_PACKETS;
+	if (c->qlen >= WEIR_MAX_SLOTS - used_slots)
+		return WEIR_DROP_LINK_PACKETS;
+	if (c->qlen && c->backlog + len > c->limit_bytes)
+		return WEIR_DROP_CLASS_BYTES;
+	if (link_backlog + len > link_now.limit_bytes && link_backlog)
+		return WEIR_DROP_LINK_BYTES;
+	return WEIR_DROP_REASONS;
+}
+
+/* A free slot plus one, 0 if there is none. */
+static __always_inline __u32 slot_take(void)
+{
+	__u32 s = free_slot;
+
+	if (s) {
+		free_slot = place_at(s - 1)->next;
+	} else {
+		if (fresh_slot >= WEIR_MAX_SLOTS)
+			return 0;
+		s = ++fresh_slot;
+	}
+	used_slots++;
+	return s;
+}
+
+static __always_inline void slot_give(__u32 s)
+{
+	place_at(s - 1)->next = free_slot;
+	free_slot = s;
+	used_slots--;
+}
+
+/* Puts slot s (plus one) with a packet of `len` bytes at the end of class c. */
+static __always_inline void queue_add(struct weir_class *c, __u32 s, __u32 len)
+{
+	struct place *p = place_at(s - 1);
+
+	p->next = 0;
+	p->len = len;
+	if (c->tail)
+		place_at(c->tail - 1)->next = s;
+	else
+		c->head = s;
+	c->tail = s;
+	c->qlen++;
+	c->backlog += len;
+	link_backlog += len;
+}
+
+/* Takes the first slot (plus one) off class c, which must not be empty. */
+static __always_inline __u32 queue_del(struct weir_class *c, __u32 len)
+{
+	__u32 s = c->head;
+
+	c->head = place_at(s - 1)->next;
+	if (!c->head)
+		c->tail = 0;
+	c->qlen--;
+	c->backlog -= len;
+	link_backlog -= len;
+	return s;
+}
+
+/* Bytes of the packet that class c sends next. */
+static __always_inline __u32 queue_first_len(struct weir_class *c)
+{
+	return place_at(c->head - 1)->len;
+}
+
+#endif /* WEIR_QUEUE_H */

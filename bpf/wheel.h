@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A calendar of classes: "which class has the smallest time?" in the same few
+ * steps for one class or for four thousand.
+ *
+ * Times are sorted into 4,096 buckets that go round; a class waits in the list
+ * of its bucket. A set of bits says which buckets are not empty. Order inside
+ * a bucket is first in, first out: the caller keeps exact times, so what a
+ * bucket blurs for a moment is never lost.
+ *
+ * `cursor` is the number (not yet reduced to 4,096) of the bucket where the
+ * search begins. What lies before it is put into it; what lies further ahead
+ * than the wheel reaches is put into the last bucket, and the caller, who
+ * finds it there before its time, puts it back (wheel_early).
+ *
+ * Each class has two nodes, so it can be in two wheels at once.
+ */
+#ifndef WEIR_WHEEL_H
+#define WEIR_WHEEL_H
+
+#include "bits.h"
+#include "queue.h"
+
+struct bucket {
+	__u16 head, tail; /* class numbers plus one */
+};
+
+struct wheel {
+	__u64 cursor;
+	__u32 count; /* classes in the wheel */
+	struct bits used;
+	struct bucket bucket[BITS];
+};
+
+static __always_inline struct bucket *bucket_at(struct wheel *w, __u64 i)
+{
+	return &w->bucket[bounded(i, BITS)];
+}
+
+/* Adds class id to bucket number `at`, or to the nearest one that exists. */
+static __always_inline void wheel_add(struct wheel *w, int n, __u32 id, __u64 at)
+{
+	struct weir_node *node = &class_at(id)->node[n];
+	__s64 ahead = at - w->cursor;
+	struct bucket *b;
+
+	if (ahead < 0)
+		at = w->cursor;
+	else if (ahead >= BITS)
+		at = w->cursor + BITS - 1;
+	at &= BITS - 1;
+	b = bucket_at(w, at);
+	node->bucket = at;
+	node->next = 0;
+	node->prev = b->tail;
+	if (b->tail) {
+		class_at(b->tail - 1)->node[n].next = id + 1;
+	} else {
+		b->head = id + 1;
+		bits_set(&w->used, at);
+	}
+	b->tail = id + 1;
+	w->count++;
+}
+
+static __always_inline void wheel_del(struct wheel *w, int n, __u32 id)
+{
+	struct weir_node *node = &class_at(id)->node[n];
+	struct bucket *b = bucket_at(w, node->bucket);
+
+	if (node->prev)
+		class_at(node->prev - 1)->node[n].next = node->next;
+	else
+		b->head = node->next;
+	if (node->next)
+		class_at(node->next - 1)->node[n].prev = node->prev;
+	else
+		b->tail = node->prev;
+	if (!b->head)
+		bits_clear(&w->used, node->bucket);
+	w->count--;
+}
+
+/*
+ * The number of the first bucket that is not empty; the wheel must not be
+ * empty either. The bucket at the cursor is looked at first: under load it is
+ * nearly always the one.
+ */
+static __always_inline __u64 wheel_first(struct wheel *w)
+{
+	__u32 at = w->cursor & (BITS - 1);
+	__u32 i;
+
+	if (bucket_at(w, at)->head)
+		return w->cursor;
+	i = bits_next(&w->used, at);
+	return w->cursor + ((i - at) & (BITS - 1));
+}
+
+#endif /* WEIR_WHEEL_H */

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Backend steers one link with a BPF qdisc. Its methods may be called from
+// several goroutines; the kernel looks for the device in the network namespace
+// of the thread that called New.
+type Backend struct {
+	device string
+	opts   dataplane.Options
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	conn   *device.Conn
+	marker *mark.Marker
+	dev    device.Device
+	obj    *object // nil until the first Set
+	have   plan.State
+	weight uint32 // largest weight in force: the scale of the share wheel
+}
+
+// New prepares a backend for the link; it changes nothing yet. The error wraps
+// dataplane.ErrNoSupport if the kernel has no BPF qdiscs.
+func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error) {
+	if err := Supported(); err != nil {
+		return nil, err
+	}
+	conn, err := device.Open()
+	if err != nil {
+		return nil, err
+	}
+	marker, err := mark.New(opts, log)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if opts.MarkMask == 0 {
+		opts.MarkMask = mark.DefaultMask
+	}
+	return &Backend{device: name, opts: opts, log: log.With("link", name), conn: conn, marker: marker}, nil
+}
+
+// Name is "bpf".
+func (b *Backend) Name() string { return "bpf" }
+
+// Gaps is empty: this backend holds all that a plan can say.
+func (b *Backend) Gaps() []string { return nil }
+
+// Run waits: the qdisc needs nobody.
+func (b *Backend) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Set makes the kernel match want.
+func (b *Backend) Set(ctx context.Context, want plan.State) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.take(want.Link.Scheduler); err != nil {
+		return err
+	}
+	attached, err := b.attached()
+	if err != nil {
+		return err
+	}
+	if !attached {
+		// A new object: everything is written before the first packet comes.
+		b.have = plan.State{}
+		if err := b.write(plan.State{Link: want.Link, Classes: want.Classes}); err != nil {
+			return err
+		}
+		if err := b.attach(); err != nil {
+			return err
+		}
+	} else if err := b.read(); err != nil {
+		return err
+	}
+	return b.write(want)
+}
+
+// read learns from the kernel what is in force. Classes are read once, since
+// nobody else writes them; ports come and go with their devices.
+func (b *Backend) read() (err error) {
+	if len(b.have.Classes) == 0 {
+		if err := b.readMaps(); err != nil {
+			return err
+		}
+	}
+	b.have.Ports, err = b.marker.List()
+	return err
+}
+
+// take finds the device and gets an object for it: the one that is in force, a
+// pinned one, or a new one.
+func (b *Backend) take(scheduler string) error {
+	dev, err := b.conn.Lookup(b.device)
+	if err != nil {
+		return err
+	}
+	if b.obj != nil && (dev.Index != b.dev.Index || b.obj.scheduler != scheduler) {
+		b.obj.close()
+		b.obj, b.have = nil, plan.State{}
+	}
+	b.dev = dev
+	if b.obj != nil {
+		return nil
+	}
+	dir, err := b.pins()
+	if err != nil {
+		return err
+	}
+	if b.obj, err = adopt(dir); err != nil {
+		return err
+	}
+	if b.obj != nil && b.obj.scheduler == scheduler {
+		if attached, err := b.attached(); err == nil && attached {
+			return nil
+		}
+	}
+	if b.obj != nil {
+		b.obj.close()
+	}
+	if err := b.conn.Take(dev, b.opts, b.log); err != nil {
+		return err
+	}
+	b.obj, err = load(scheduler, b.opts.MarkMask)
+	return err
+}
+
+// attached says whether the root qdisc of the device is b.obj.
+func (b *Backend) attached() (bool, error) {
+	root, err := b.conn.Root(b.dev)
+	return err == nil && root.Kind == b.obj.kind, err
+}
+
+// attach makes b.obj the root qdisc and pins it. Pins of an object before it
+// go first: from then on, only the qdisc itself keeps that one.
+func (b *Backend) attach() error {
+	dir, err := b.pins()
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove the pins of a former qdisc: %w", err)
+	}
+	if err := b.obj.pin(dir); err != nil {
+		return err
+	}
+	return b.conn.SetRoot(b.dev, device.Qdisc{Kind: b.obj.kind})
+}
+
+// pins is the folder of the link's pins.
+func (b *Backend) pins() (string, error) {
+	top, err := device.PinDir(b.opts, "links")
+	return filepath.Join(top, fmt.Sprintf("%s-%d", b.dev.Name, b.dev.Index)), err
+}
+
+func (b *Backend) readMaps() error {
+	var l qdiscWeirLinkConfig
+	if err := b.obj.link.Lookup(uint32(0), &l); err != nil {
+		return fmt.Errorf("read the configuration of %s: %w", b.device, err)
+	}
+	b.have = plan.State{Link: plan.Link{
+		Device: b.device, Capacity: policy.Rate(l.CapacityBps), Reserve: float64(l.ReservePpm) / 1e6,
+		Scheduler: b.obj.scheduler, Overhead: int(l.Overhead), Limit: plan.Limit{Bytes: l.LimitBytes},
+	}}
+	b.weight = 0
+	for id := range plan.ClassID(plan.MaxClasses) {
+		var cfg qdiscWeirClassConfig
+		if err := b.obj.classes.Lookup(uint32(id), &cfg); err != nil {
+			return fmt.Errorf("read class %d of %s: %w", id, b.device, err)
+		}
+		if cfg.ShareCost != 0 {
+			b.have.Classes = append(b.have.Classes, planClass(id, cfg))
+			b.weight = max(b.weight, uint32(cfg.Weight))
+		}
+	}
+	return nil
+}
+
+// write makes the changes that lead from b.have to want, in plan.Diff's order.
+func (b *Backend) write(want plan.State) error {
+	var entries []uint32
+	heaviest := uint32(1)
+	for _, c := range want.Classes {
+		heaviest = max(heaviest, c.Weight)
+	}
+	have, wantLink := linkConfig(b.have.Link, b.weight), linkConfig(want.Link, heaviest)
+	if b.have.Link.Capacity == 0 || have != wantLink {
+		if err := b.obj.link.Put(uint32(0), wantLink); err != nil {
+			return fmt.Errorf("configure %s: %w", b.device, err)
+		}
+		entries = append(entries, ringLink)
+	}
+	var failed error
+	for _, change := range plan.Diff(normal(b.have), normal(want)) {
+		id, err := b.change(change, want.Link)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if id >= 0 {
+			entries = append(entries, uint32(id))
+		}
+	}
+	if err := b.obj.announce(entries); err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed != nil {
+		b.have = plan.State{} // ask the kernel the next time
+		return failed
+	}
+	b.weight, b.have = heaviest, want
+	return nil
+}
+
+// normal is a state with every default in numbers, as the kernel holds it.
+func normal(s plan.State) plan.State {
+	s.Classes = slices.Clone(s.Classes)
+	for i, c := range s.Classes {
+		s.Classes[i] = planClass(c.ID, classConfig(c, s.Link))
+	}
+	return s
+}
+
+// change makes one change; it returns the class to announce, or -1.
+func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
+	switch c.Op {
+	case plan.AddClass, plan.SetClass:
+		return b.setClass(c.NewClass.ID, classConfig(*c.NewClass, l))
+	case plan.RemoveClass:
+		return b.setClass(c.OldClass.ID, qdiscWeirClassConfig{})
+	case plan.AddPort, plan.SetPort:
+		err := b.marker.Attach(*c.NewPort)
+		if errors.Is(err, dataplane.ErrNoDevice) {
+			err = nil // it went away meanwhile: whoever told us of it will tell
+		}
+		return -1, err
+	case plan.RemovePort:
+		return -1, b.marker.Detach(c.OldPort.Ifindex)
+	}
+	return -1, nil // the link itself: written by the caller
+}
+
+func (b *Backend) setClass(id plan.ClassID, cfg qdiscWeirClassConfig) (int, error) {
+	if err := b.obj.classes.Update(uint32(id), cfg, ebpf.UpdateExist); err != nil {
+		return -1, fmt.Errorf("configure class %d of %s: %w", id, b.device, err)
+	}
+	return int(id), nil
+}
+
+// State is what the kernel holds now, as far as Weir made it.
+func (b *Backend) State() (plan.State, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.find(); err != nil || b.obj == nil {
+		return plan.State{}, err
+	}
+	err := b.read()
+	return b.have, err
+}
+
+// find adopts what is in force, without changing anything.
+func (b *Backend) find() error {
+	if b.obj != nil {
+		return nil
+	}
+	dev, err := b.conn.Lookup(b.device)
+	if err != nil {
+		return err
+	}
+	b.dev = dev
+	dir, err := b.pins()
+	if err != nil {
+		return err
+	}
+	b.obj, err = adopt(dir)
+	return err
+}
+
+// Counters reads every class that exists.
+func (b *Backend) Counters() (dataplane.Snapshot, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.find(); err != nil {
+		return dataplane.Snapshot{}, err
+	}
+	if b.obj == nil {
+		return dataplane.Snapshot{}, fmt.Errorf("%s is not steered yet", b.device)
+	}
+	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}}
+	for _, class := range b.have.Classes {
+		c, err := b.obj.class(class.ID)
+		if err != nil {
+			return snap, err
+		}
+		snap.Classes[class.ID] = counters(c)
+	}
+	return snap, nil
+}
+
+func counters(c qdiscWeirClass) dataplane.Counters {
+	drops := map[string]uint64{}
+	for reason, n := range c.Drops {
+		drops[dropReasons[reason]] = n
+	}
+	return dataplane.Counters{
+		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.EnqueuedBytes,
+		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
+		BacklogPackets: uint64(c.Qlen), BacklogBytes: c.Backlog,
+		Drops: drops, DroppedBytes: c.DroppedBytes,
+	}
+}
+
+// Close lets go of everything; the kernel goes on scheduling.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.obj != nil {
+		b.obj.close()
+		b.obj = nil
+	}
+	return errors.Join(b.marker.Close(), b.conn.Close())
+}
+
+// Cleanup takes the qdisc off the link, puts the former one back, stops marking
+// and removes the pins.
+func (b *Backend) Cleanup(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dev, err := b.conn.Lookup(b.device)
+	if err != nil {
+		return err
+	}
+	b.dev = dev
+	dir, err := b.pins()
+	if err != nil {
+		return err
+	}
+	if b.obj != nil {
+		b.obj.close()
+		b.obj = nil
+	}
+	b.have = plan.State{}
+	err = b.conn.GiveBack(dev, b.opts, b.log)
+	err = errors.Join(err, os.RemoveAll(dir), b.marker.CleanupAll())
+	_ = os.Remove(filepath.Dir(dir)) // only if it was the last link's
+	_ = os.Remove(filepath.Dir(filepath.Dir(dir)))
+	return err
+}
+
+var _ dataplane.Backend = (*Backend)(nil)

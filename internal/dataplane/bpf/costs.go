@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"bytes"
+	"math/bits"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Constants of bpf/weir.h that the object's type information does not carry;
+// TestConstants holds them against the header.
+const (
+	costOne    = 1024 // WEIR_COST_ONE
+	nsShift    = 20   // WEIR_NS_SHIFT
+	ringSize   = 1024 // WEIR_RING
+	ringLink   = 0xffff
+	maxSlots   = 16384 // WEIR_MAX_SLOTS
+	qconPeriod = 30e6  // WEIR_QCON_PERIOD_NS
+)
+
+// How much may wait, where the plan does not say. A queue holds what its link
+// carries in a tenth of a second: enough for a TCP flow over the whole internet,
+// little enough that nobody waits for seconds.
+const (
+	defaultPackets   = 4096
+	defaultQueueTime = 0.1 // seconds of the link's capacity
+	leastQueue       = 128 << 10
+	mostQueue        = 64 << 20
+	defaultLinkBytes = 128 << 20
+)
+
+// batchNs is how far ahead of the line the scheduler `fair` sends before it
+// waits for a timer. Two full frames at 100 Mbit/s: one timer for two packets, and nobody's
+// packet ever waits behind more than a quarter of a millisecond of others.
+const batchNs = 200_000
+
+// frame is an Ethernet frame of the usual MTU, in bytes.
+const frame = 1514
+
+// nsCost is the time of one byte at r, in ns << nsShift; 0 for no rate.
+func nsCost(r policy.Rate) uint64 {
+	if r == 0 {
+		return 0
+	}
+	const byteNs = 8e9
+	hi, lo := bits.Mul64(byteNs, 1<<nsShift)
+	q, _ := bits.Div64(hi, lo, uint64(r))
+	return max(q, 1)
+}
+
+// inTime is how many bytes r carries in ns nanoseconds.
+func inTime(r policy.Rate, ns uint64) uint64 {
+	hi, lo := bits.Mul64(uint64(r), ns)
+	if hi >= 8e9 {
+		return 1<<64 - 1
+	}
+	q, _ := bits.Div64(hi, lo, 8e9)
+	return q
+}
+
+// linkConfig is l as the kernel side wants it. maxWeight is the largest weight
+// on the link: it sets the scale of the share wheel, one bucket of which is one
+// turn of the class with that weight.
+func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
+	quantum := max(inTime(l.Capacity, batchNs), 1)
+	bucket := max(quantum, frame) * costOne * policy.MaxWeight / uint64(max(maxWeight, 1))
+	limit := l.Limit.Bytes
+	if limit == 0 {
+		limit = defaultLinkBytes
+	}
+	return qdiscWeirLinkConfig{
+		LinkCost:    nsCost(l.Capacity),
+		BatchNs:     batchNs,
+		Quantum:     quantum,
+		ShareShift:  uint64(bits.Len64(bucket) - 1),
+		TotalCredit: inTime(l.Capacity, qconPeriod),
+		LimitBytes:  limit,
+		Overhead:    int64(l.Overhead),
+		CapacityBps: uint64(l.Capacity),
+		ReservePpm:  uint64(l.Reserve*1e6 + 0.5),
+	}
+}
+
+// classConfig is c as the kernel side wants it.
+func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
+	cfg := qdiscWeirClassConfig{
+		ShareCost:    costOne * policy.MaxWeight / uint64(max(c.Weight, 1)),
+		FloorCost:    nsCost(c.Min),
+		CeilCost:     nsCost(c.Max),
+		Weight:       uint64(c.Weight),
+		MinCredit:    inTime(c.Min, qconPeriod),
+		MaxCredit:    inTime(c.Max, qconPeriod),
+		LimitPackets: uint64(c.Limit.Packets),
+		LimitBytes:   c.Limit.Bytes,
+		MinBps:       uint64(c.Min),
+		MaxBps:       uint64(c.Max),
+	}
+	if cfg.LimitPackets == 0 {
+		cfg.LimitPackets = defaultPackets
+	}
+	if cfg.LimitBytes == 0 {
+		tenth := uint64(float64(l.Capacity) / 8 * defaultQueueTime)
+		cfg.LimitBytes = min(max(tenth, leastQueue), mostQueue)
+	}
+	copy(cfg.Name[:len(cfg.Name)-1], c.Name)
+	return cfg
+}
+
+// planClass is the class that cfg was made of, as far as cfg tells: defaults
+// stand there as numbers, and a long name is cut off.
+func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
+	name := cfg.Name[:]
+	if end := bytes.IndexByte(name, 0); end >= 0 {
+		name = name[:end]
+	}
+	return plan.Class{
+		ID: id, Name: string(name), Weight: uint32(cfg.Weight),
+		Min: policy.Rate(cfg.MinBps), Max: policy.Rate(cfg.MaxBps),
+		Limit: plan.Limit{Packets: uint32(cfg.LimitPackets), Bytes: cfg.LimitBytes},
+	}
+}
+
+// dropReasons names the reasons for a drop, by their number in the kernel.
+var dropReasons = [...]string{
+	qdiscWeirDropWEIR_DROP_CLASS_PACKETS: "class_packets",
+	qdiscWeirDropWEIR_DROP_CLASS_BYTES:   "class_bytes",
+	qdiscWeirDropWEIR_DROP_LINK_PACKETS:  "link_packets",
+	qdiscWeirDropWEIR_DROP_LINK_BYTES:    "link_bytes",
+	qdiscWeirDropWEIR_DROP_RESET:         "reset",
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/bits"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/plan"
+)
+
+// maxInstances bounds the search for a free name.
+const maxInstances = 4096
+
+// build tells one build of the object from another; part of a pin's name.
+var build = sync.OnceValue(func() string {
+	sum := sha256.Sum256(_QdiscBytes)
+	return hex.EncodeToString(sum[:6])
+})
+
+// object is one load of bpf/qdisc.bpf.c in the kernel.
+type object struct {
+	kind      string // "weir0": what tc shows
+	scheduler string
+	qdisc     link.Link // the registration of the kind
+	classes   *ebpf.Map
+	link      *ebpf.Map
+	changes   *ebpf.Map
+	control   *ebpf.Map // .data.control: published
+	state     *ebpf.Map // .bss: everything the qdisc writes
+	memory    *ebpf.Memory
+	classesAt uint32 // offset of `classes` in state
+	appliedAt uint32 // offset of `applied` in state
+}
+
+// maps lists the pinned maps by the name of their pin.
+func (o *object) maps() map[string]**ebpf.Map {
+	return map[string]**ebpf.Map{
+		"class_config": &o.classes, "link_config": &o.link, "changes": &o.changes,
+		"control": &o.control, "state": &o.state,
+	}
+}
+
+// load puts the object into the kernel under a free name. mask is the class
+// bits of skb->mark.
+func load(scheduler string, mask uint32) (*object, error) {
+	spec, err := loadQdisc()
+	if err != nil {
+		return nil, err
+	}
+	number := qdiscWeirSchedulerWEIR_SCHED_FAIR
+	if scheduler == plan.SchedulerQcon {
+		number = qdiscWeirSchedulerWEIR_SCHED_QCON
+	}
+	constants := map[string]any{
+		qdiscVarScheduler: uint32(number),
+		qdiscVarMarkMask:  mask,
+		qdiscVarMarkShift: uint32(bits.TrailingZeros32(mask)),
+	}
+	for name, value := range constants {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("set constant %s: %w", name, err)
+		}
+	}
+	for i := range maxInstances {
+		o, err := loadAs(spec, fmt.Sprintf("weir%d", i))
+		if errors.Is(err, unix.EEXIST) {
+			continue
+		}
+		if o != nil {
+			o.scheduler = scheduler
+		}
+		return o, err
+	}
+	return nil, fmt.Errorf("all %d names of qdiscs (weir0, weir1, ...) are taken", maxInstances)
+}
+
+// loadAs loads spec and registers it as kind; unix.EEXIST if that is taken.
+func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
+	spec = spec.Copy()
+	if err := rename(spec.Maps[qdiscMapWeir], kind); err != nil {
+		return nil, err
+	}
+	coll, err := ebpf.NewCollection(spec)
+	if err != nil {
+		var verifier *ebpf.VerifierError
+		if errors.As(err, &verifier) {
+			return nil, fmt.Errorf("kernel refuses the qdisc: %+v", verifier)
+		}
+		return nil, fmt.Errorf("load the qdisc: %w", err)
+	}
+	defer coll.Close()
+	o := &object{kind: kind}
+	o.qdisc, err = link.AttachStructOps(link.StructOpsOptions{Map: coll.Maps[qdiscMapWeir]})
+	if err != nil {
+		return nil, fmt.Errorf("register qdisc %s: %w", kind, err)
+	}
+	names := map[string]string{
+		"class_config": qdiscMapClassConfig, "link_config": qdiscMapLinkConfig,
+		"changes": qdiscMapChanges, "control": ".data.control", "state": ".bss",
+	}
+	for pin, m := range o.maps() {
+		*m = coll.DetachMap(names[pin])
+	}
+	if err := o.open(); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// rename writes kind over the id in the struct_ops value. The spec holds the
+// C struct as it was compiled; `id` is its last member.
+func rename(m *ebpf.MapSpec, kind string) error {
+	const idLen = 16
+	value, ok := m.Contents[0].Value.([]byte)
+	if !ok || len(value) < idLen || len(kind) >= idLen {
+		return fmt.Errorf("qdisc object has an unexpected struct_ops value (%d bytes)", len(value))
+	}
+	value = append([]byte(nil), value...)
+	id := value[len(value)-idLen:]
+	clear(id)
+	copy(id, kind)
+	m.Contents = []ebpf.MapKV{{Key: m.Contents[0].Key, Value: value}}
+	return nil
+}
+
+// open maps the state into memory. The offsets are those of this build.
+func (o *object) open() error {
+	spec, err := loadQdisc()
+	if err != nil {
+		return err
+	}
+	o.classesAt = spec.Variables[qdiscVarClasses].Offset
+	o.appliedAt = spec.Variables[qdiscVarApplied].Offset
+	if o.memory, err = o.state.Memory(); err != nil {
+		return fmt.Errorf("map the state of qdisc %s: %w", o.kind, err)
+	}
+	return nil
+}
+
+// The registration's pin carries what an adopting agent must know.
+const pinPrefix = "qdisc_"
+
+func (o *object) pinName() string {
+	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, build()}, "_")
+}
+
+// pin keeps the object in dir, which must be empty, beyond the agent's life.
+func (o *object) pin(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder for pins: %w", err)
+	}
+	for name, m := range o.maps() {
+		if err := (*m).Pin(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("pin map %s: %w", name, err)
+		}
+	}
+	if err := o.qdisc.Pin(filepath.Join(dir, o.pinName())); err != nil {
+		return fmt.Errorf("pin qdisc %s: %w", o.kind, err)
+	}
+	return nil
+}
+
+// adopt opens what is pinned in dir. It returns nil without an error if nothing
+// usable is there: no pins, half of them, or those of another build.
+func adopt(dir string) (*object, error) {
+	pins, err := filepath.Glob(filepath.Join(dir, pinPrefix+"*"))
+	if err != nil || len(pins) != 1 {
+		return nil, err
+	}
+	fields := strings.Split(strings.TrimPrefix(filepath.Base(pins[0]), pinPrefix), "_")
+	if len(fields) != 3 || fields[2] != build() {
+		return nil, nil
+	}
+	o := &object{kind: fields[0], scheduler: fields[1]}
+	// The pin alone keeps the registration; it need not be opened.
+	for name, m := range o.maps() {
+		if *m, err = ebpf.LoadPinnedMap(filepath.Join(dir, name), nil); err != nil {
+			o.close()
+			if errors.Is(err, os.ErrNotExist) {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("open pinned map %s: %w", filepath.Join(dir, name), err)
+		}
+	}
+	if err := o.open(); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// close lets go of the handles; what is pinned or in use stays.
+func (o *object) close() {
+	if o.qdisc != nil {
+		o.qdisc.Close()
+	}
+	for _, m := range o.maps() {
+		if *m != nil {
+			(*m).Close()
+		}
+	}
+}
+
+// class reads the state of one class. The kernel writes it meanwhile: each
+// number is whole, but they may be of different packets.
+func (o *object) class(id plan.ClassID) (qdiscWeirClass, error) {
+	var c qdiscWeirClass
+	size := int64(unsafe.Sizeof(c))
+	buf := unsafe.Slice((*byte)(unsafe.Pointer(&c)), size)
+	if _, err := o.memory.ReadAt(buf, int64(o.classesAt)+int64(id)*size); err != nil {
+		return c, fmt.Errorf("read class %d: %w", id, err)
+	}
+	return c, nil
+}
+
+func (o *object) applied() (uint64, error) {
+	var n uint64
+	buf := unsafe.Slice((*byte)(unsafe.Pointer(&n)), unsafe.Sizeof(n))
+	if _, err := o.memory.ReadAt(buf, int64(o.appliedAt)); err != nil {
+		return 0, fmt.Errorf("read how many changes are in force: %w", err)
+	}
+	return n, nil
+}
+
+// announce puts entries into the ring of changes, in order, after their
+// configuration was written. If the ring runs over, the kernel side takes all
+// configuration anew, so nothing is lost by it.
+func (o *object) announce(entries []uint32) error {
+	var published uint64
+	if err := o.control.Lookup(uint32(0), &published); err != nil {
+		return fmt.Errorf("read the ring of changes: %w", err)
+	}
+	for i, entry := range entries {
+		at := uint32((published + uint64(i)) % ringSize)
+		if err := o.changes.Put(at, entry); err != nil {
+			return fmt.Errorf("write the ring of changes: %w", err)
+		}
+	}
+	if err := o.control.Put(uint32(0), published+uint64(len(entries))); err != nil {
+		return fmt.Errorf("announce %d changes: %w", len(entries), err)
+	}
+	return nil
+}
