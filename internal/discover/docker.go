@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	firstRetry  = 50 * time.Millisecond // a local socket costs little to try
+	lastRetry   = time.Second           // what a container may wait for its mark after the engine is back
+	listTimeout = 10 * time.Second
+	lookTimeout = 30 * time.Second // an inspect waits for a start in progress
+	lookers     = 16               // inspects at a time
+	// patience is how long the first list of a session waits for containers that
+	// do not answer; they follow later.
+	patience = 2 * time.Second
+)
+
+// Docker is a Source of the containers that a Docker engine runs.
+//
+// While the engine is away, the containers last seen stay on the list for as
+// long as their processes live. Nothing is reported before the engine has
+// answered for the first time: an empty list would say that there are no
+// containers, which nobody knows.
+type Docker struct {
+	log    *slog.Logger
+	links  linkTable
+	engine engine
+	proc   string // "/proc"
+
+	mu    sync.Mutex
+	state string
+	note  string
+}
+
+// NewDocker returns a Source for the engine at host, e.g.
+// "unix:///var/run/docker.sock"; "" means DOCKER_HOST, or the default socket.
+// The engine need not run yet. Processes are looked up in /proc, so the caller
+// has to be in the host's pid namespace.
+func NewDocker(log *slog.Logger, links *Links, host string) (*Docker, error) {
+	e, err := newDockerEngine(host)
+	if err != nil {
+		return nil, fmt.Errorf("docker engine %q: %w", host, err)
+	}
+	return newDocker(log, links, e, "/proc"), nil
+}
+
+func newDocker(log *slog.Logger, links linkTable, e engine, proc string) *Docker {
+	d := &Docker{log: log, links: links, engine: e, proc: proc}
+	d.setStatus("unavailable", "not asked yet")
+	return d
+}
+
+// Name is "docker".
+func (d *Docker) Name() string { return "docker" }
+
+// Status is "ok", or "unavailable" with the reason.
+func (d *Docker) Status() (state, note string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state, d.note
+}
+
+func (d *Docker) setStatus(state, note string) (changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = d.state != state
+	d.state, d.note = state, note
+	return changed
+}
+
+// Run reports the running containers until ctx ends.
+func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
+	defer d.engine.Close()
+	changes, stop := d.links.watch()
+	defer stop()
+	w := &dockerRun{Docker: d, roster: newRoster(), changes: changes, out: reporter{report: report}}
+	w.timer = time.NewTimer(time.Hour)
+	defer w.timer.Stop()
+	retry := firstRetry
+	for {
+		answered, err := w.session(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if answered {
+			retry = firstRetry
+		}
+		d.setStatus("unavailable", fmt.Sprintf("%s: %v", d.engine.Address(), err))
+		if !w.away { // said once, not at every try
+			d.log.Warn("docker engine does not answer, trying again", "engine", d.engine.Address(), "err", err)
+		}
+		if err := w.pause(ctx, retry); err != nil {
+			return err
+		}
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// dockerRun is the state of one Run.
+type dockerRun struct {
+	*Docker
+	roster  *roster
+	changes <-chan struct{} // of devices
+	out     reporter
+	timer   *time.Timer // runs while dirty
+	dirty   bool        // the list may have changed
+	away    bool        // the engine does not answer
+	ready   bool        // the engine has answered once
+}
+
+// answer is what the engine said to a question.
+type answer struct {
+	question question
+	id       string
+	info     containerInfo
+	err      error
+}
+
+// session follows the engine until it fails. answered says whether it worked at all.
+func (w *dockerRun) session(ctx context.Context) (answered bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	events, failed := w.engine.Events(ctx)
+	running, err := w.running(ctx, failed)
+	if err != nil {
+		return false, err
+	}
+	if w.setStatus("ok", "") {
+		w.log.Info("docker engine answers", "engine", w.engine.Address(), "containers", len(running))
+	}
+	w.away = false
+	answers := make(chan answer)
+	slots := make(chan struct{}, lookers)
+	ask := func(q question, id string) {
+		if q == nothing {
+			return
+		}
+		asking.Go(func() { w.ask(ctx, q, id, slots, answers) })
+	}
+	open := map[string]bool{} // asked for at the beginning, not answered yet
+	for _, id := range w.roster.connected(running) {
+		open[id] = true
+		ask(inspect, id)
+	}
+	giveUp := time.After(patience)
+	for {
+		if len(open) == 0 && !w.ready {
+			w.ready = true
+			w.touch()
+		}
+		select {
+		case <-ctx.Done():
+			return true, ctx.Err()
+		case err := <-failed:
+			return true, err
+		case <-giveUp:
+			clear(open)
+		case e := <-events:
+			ask(w.roster.event(e, time.Now()), e.Container)
+			w.touch()
+		case a := <-answers:
+			delete(open, a.id)
+			again, err := w.take(a)
+			if err != nil {
+				return true, err
+			}
+			ask(again, a.id)
+			w.touch()
+		case <-w.changes:
+			w.touch()
+		case <-w.timer.C:
+			w.refresh()
+		}
+	}
+}
+
+// running lists the containers, unless the stream of events has failed already.
+func (w *dockerRun) running(ctx context.Context, failed <-chan error) ([]containerInfo, error) {
+	select {
+	case err := <-failed:
+		return nil, err
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	return w.engine.Running(ctx)
+}
+
+// pause waits before the engine is tried again. Devices are followed meanwhile,
+// since containers come and go without the engine's answering.
+func (w *dockerRun) pause(ctx context.Context, retry time.Duration) error {
+	if !w.away {
+		w.away = true
+		w.roster.disconnected(time.Now())
+		w.touch()
+	}
+	over := time.After(retry)
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over:
+			return nil
+		case <-w.changes:
+			w.touch()
+		case <-w.timer.C:
+			w.refresh()
+		}
+	}
+}
+
+// ask puts a question to the engine and the answer on the channel. Summaries do
+// not queue behind inspects, which may wait for a slow start.
+func (w *dockerRun) ask(ctx context.Context, q question, id string, slots chan struct{}, answers chan<- answer) {
+	a := answer{question: q, id: id}
+	if q == summary {
+		a.info, a.err = w.engine.Summary(ctx, id)
+	} else {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+			return
+		}
+		limited, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		a.info, a.err = w.engine.Inspect(limited, id)
+	}
+	select {
+	case answers <- a:
+	case <-ctx.Done():
+	}
+}
+
+// take hands an answer to the roster. An error means that the engine is out of
+// order, not the container.
+func (w *dockerRun) take(a answer) (again question, err error) {
+	switch {
+	case errors.Is(a.err, errNoContainer):
+		w.roster.gone(a.id)
+	case errors.Is(a.err, context.DeadlineExceeded):
+		w.log.Warn("docker engine does not describe a container, asking again", "container", a.id)
+		return a.question, nil
+	case a.err != nil:
+		return nothing, a.err
+	case a.question == summary:
+		w.roster.summarized(a.info)
+	default:
+		return w.roster.inspected(a.info), nil
+	}
+	return nothing, nil
+}
+
+// touch makes the list be looked at soon. A timer that runs is not put off.
+func (w *dockerRun) touch() {
+	if !w.dirty {
+		w.dirty = true
+		w.timer.Reset(settle)
+	}
+}
+
+// refresh looks for the processes of containers that are about to start and for
+// everybody's devices, and reports the list if it differs from the last.
+func (w *dockerRun) refresh() {
+	w.dirty = false
+	if !w.ready {
+		return
+	}
+	w.settleNamespaces()
+	w.findExpected()
+	var list []Workload
+	for _, c := range w.roster.present() {
+		list = append(list, w.workload(c))
+	}
+	w.out.send(list)
+}
+
+// settleNamespaces resolves the namespaces that are not known yet. Without an
+// engine to say so, the end of a container's namespace is the end of its process.
+func (w *dockerRun) settleNamespaces() {
+	for _, c := range w.roster.present() {
+		if w.links.alive(c.ns) || !ownsNetwork(c.Mode) {
+			continue
+		}
+		was := c.ns
+		if c.ns, _ = w.links.resolve(netnsPath(w.proc, c.Pid)); c.ns == nil && was != nil && w.away {
+			c.Pid, c.announced = 0, time.Now()
+		}
+	}
+}
+
+// findExpected looks for processes of expected containers behind veths that
+// belong to no container yet.
+func (w *dockerRun) findExpected() {
+	expected := w.roster.expected(time.Now())
+	if len(expected) == 0 {
+		return
+	}
+	claimed := map[*namespace]bool{}
+	for _, c := range w.roster.present() {
+		if c.ns != nil {
+			claimed[c.ns] = true
+		}
+	}
+	nsids := w.links.unclaimed(claimed)
+	if len(nsids) == 0 {
+		return
+	}
+	for id, pid := range findProcesses(w.proc, w.links, expected, nsids) {
+		w.roster.found(id, pid)
+		c := w.roster.records[id]
+		c.ns, _ = w.links.resolve(netnsPath(w.proc, pid))
+	}
+}
+
+// workload is a container as the world sees it.
+func (w *dockerRun) workload(c *record) Workload {
+	out := Workload{Key: "docker:" + c.Name, ID: c.ID, Name: c.Name, Kind: "docker", Labels: c.Labels}
+	if !ownsNetwork(c.Mode) {
+		out.Note = w.roster.sharedNote(c)
+		return out
+	}
+	path := netnsPath(w.proc, c.Pid)
+	out.Devices = w.links.devices(c.ns)
+	for i := range out.Devices {
+		out.Devices[i].PeerNetns = path
+	}
+	if len(out.Devices) == 0 && c.confirmed {
+		if !c.noted {
+			c.note, c.noted = w.barrenNote(c, path), true
+		}
+		out.Note = c.note
+	}
+	return out
+}
+
+// barrenNote says why a running container has no device on the host.
+func (w *dockerRun) barrenNote(c *record, path string) string {
+	kinds, err := namespaceKinds(path)
+	if err != nil {
+		w.log.Debug("the devices of a container cannot be listed", "workload", c.Name, "err", err)
+		return ""
+	}
+	return noteForKinds(c.Mode, kinds)
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package discover
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/discover/dockertest"
+)
+
+// realDocker follows the private engine.
+func realDocker(t *testing.T, e *dockertest.Engine) (*Docker, *reports) {
+	t.Helper()
+	d, err := NewDocker(logger(t), runLinks(t, e.Netns), "unix://"+e.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, runSource(t, d)
+}
+
+// run starts a container that is removed at the end of the test.
+func run(t *testing.T, e *dockertest.Engine, c dockertest.Container) (id string) {
+	t.Helper()
+	id = e.MustRun(t, c)
+	t.Cleanup(func() { _ = e.Remove(context.Background(), id) }) // may have been removed by the test
+	return id
+}
+
+func TestRealContainers(t *testing.T) {
+	e := realEngine(t)
+	ctx := t.Context()
+	id := run(t, e, dockertest.Container{Name: "before", Labels: map[string]string{"weir.weight": "3"}})
+	d, r := realDocker(t, e)
+
+	before := r.waitFor("docker:before", "with a device", withDevices(1))
+	if before.ID != id || before.Name != "before" || before.Kind != "docker" || before.Labels["weir.weight"] != "3" || before.Note != "" {
+		t.Errorf("unexpected workload: %+v", before)
+	}
+	checkPeer(t, e, before.Devices[0])
+	if state, note := d.Status(); state != "ok" || note != "" {
+		t.Errorf("status %q %q, want ok", state, note)
+	}
+
+	run(t, e, dockertest.Container{Name: "after"})
+	after := r.waitFor("docker:after", "with a device", withDevices(1))
+	checkPeer(t, e, after.Devices[0])
+
+	t.Run("restart keeps the key", func(t *testing.T) {
+		if err := e.Client().ContainerRestart(ctx, "after", container.StopOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		now := r.waitFor("docker:after", "with another device", func(w Workload) bool {
+			return len(w.Devices) == 1 && w.Devices[0].Ifindex != after.Devices[0].Ifindex
+		})
+		checkPeer(t, e, now.Devices[0])
+		if now.ID != after.ID {
+			t.Errorf("id changed from %s to %s", after.ID, now.ID)
+		}
+	})
+	t.Run("rename", func(t *testing.T) {
+		if err := e.Client().ContainerRename(ctx, "after", "afterwards"); err != nil {
+			t.Fatal(err)
+		}
+		r.waitFor("docker:afterwards", "with a device", withDevices(1))
+		r.waitGone("docker:after")
+	})
+	t.Run("pause", func(t *testing.T) {
+		if err := e.Client().ContainerPause(ctx, "before"); err != nil {
+			t.Fatal(err)
+		}
+		defer e.Client().ContainerUnpause(ctx, "before")
+		run(t, e, dockertest.Container{Name: "meanwhile"})
+		r.waitFor("docker:meanwhile", "with a device", withDevices(1))
+		r.waitFor("docker:before", "as it was", withDevices(1))
+	})
+	t.Run("remove", func(t *testing.T) {
+		if err := e.Remove(ctx, "before"); err != nil {
+			t.Fatal(err)
+		}
+		r.waitGone("docker:before")
+	})
+}
+
+// checkPeer sees with other means that the other end of a device is where it is
+// said to be.
+func checkPeer(t *testing.T, e *dockertest.Engine, d Device) {
+	t.Helper()
+	inside, err := netns.GetFromPath(d.PeerNetns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	h, err := netlink.NewHandleAt(inside, unix.NETLINK_ROUTE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	peer, err := h.LinkByIndex(d.PeerIfindex)
+	if err != nil {
+		t.Fatalf("peer %d of %s: %v", d.PeerIfindex, d.Name, err)
+	}
+	if peer.Type() != "veth" || peer.Attrs().ParentIndex != d.Ifindex {
+		t.Errorf("%s (%d) and %s (%d, other end %d) are no pair", d.Name, d.Ifindex, peer.Attrs().Name, d.PeerIfindex, peer.Attrs().ParentIndex)
+	}
+}
+
+func TestRealNetworks(t *testing.T) {
+	e := realEngine(t)
+	ctx := t.Context()
+	for name, driver := range map[string]string{"net1": "bridge", "net2": "bridge"} {
+		if err := e.Network(ctx, name, driver, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Client().NetworkRemove(context.Background(), name) })
+	}
+	_, r := realDocker(t, e)
+	run(t, e, dockertest.Container{Name: "many", Network: "net1"})
+	r.waitFor("docker:many", "with one device", withDevices(1))
+	for i, network := range []string{"net2", "bridge"} { // connected while it runs
+		if err := e.Client().NetworkConnect(ctx, network, "many", nil); err != nil {
+			t.Fatal(err)
+		}
+		w := r.waitFor("docker:many", "with one device more", withDevices(i+2))
+		for _, d := range w.Devices {
+			checkPeer(t, e, d)
+		}
+	}
+	if err := e.Client().NetworkDisconnect(ctx, "net1", "many", false); err != nil {
+		t.Fatal(err)
+	}
+	r.waitFor("docker:many", "with two devices", withDevices(2))
+	// All networks come back with the container, within one start.
+	if err := e.Client().ContainerRestart(ctx, "many", container.StopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.waitFor("docker:many", "with two devices again", withDevices(2))
+}
+
+func TestRealNotes(t *testing.T) {
+	e := realEngine(t)
+	ctx := t.Context()
+	if err := e.Command(ctx, "ip", "link", "add", "parent0", "type", "veth", "peer", "name", "parent1").Run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Command(context.Background(), "ip", "link", "del", "parent0").Run() })
+	if err := e.Network(ctx, "mac", "macvlan", map[string]string{"parent": "parent0"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Client().NetworkRemove(context.Background(), "mac") })
+	_, r := realDocker(t, e)
+	run(t, e, dockertest.Container{Name: "owner"})
+	for _, c := range []struct{ network, note string }{
+		{"host", "uses the host's network"},
+		{"none", "--network none"},
+		{"container:owner", "shares the network of container owner"},
+		{"mac", "eth0 is of kind macvlan"},
+	} {
+		t.Run(c.network, func(t *testing.T) {
+			run(t, e, dockertest.Container{Name: "noted", Network: c.network})
+			w := r.waitFor("docker:noted", "with the note "+c.note, func(w Workload) bool { return strings.Contains(w.Note, c.note) })
+			if len(w.Devices) > 0 {
+				t.Errorf("devices %v, want none", w.Devices)
+			}
+			if err := e.Remove(ctx, "noted"); err != nil {
+				t.Fatal(err)
+			}
+			r.waitGone("docker:noted")
+		})
+	}
+}
+
+func TestRealEngineRestart(t *testing.T) {
+	e := realEngine(t)
+	run(t, e, dockertest.Container{Name: "stays", Restart: "always"})
+	run(t, e, dockertest.Container{Name: "ends"})
+	d, r := realDocker(t, e)
+	first := r.waitFor("docker:stays", "with a device", withDevices(1))
+	r.waitFor("docker:ends", "with a device", withDevices(1))
+	if err := e.StopDaemon(); err != nil {
+		t.Fatal(err)
+	}
+	r.wait("an empty list, as all containers have ended", func(list []Workload) bool { return len(list) == 0 })
+	await(t, "the status unavailable", func() bool { s, _ := d.Status(); return s == "unavailable" })
+	if _, note := d.Status(); !strings.Contains(note, e.Socket) {
+		t.Errorf("the note %q does not name the engine", note)
+	}
+	if err := e.StartDaemon(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := r.waitFor("docker:stays", "with a device", withDevices(1))
+	if second.ID != first.ID || second.Devices[0].Ifindex == first.Devices[0].Ifindex {
+		t.Errorf("before %+v, after the restart %+v: want the same container and another device", first, second)
+	}
+	await(t, "the status ok", func() bool { s, _ := d.Status(); return s == "ok" })
+	run(t, e, dockertest.Container{Name: "later"})
+	list := r.wait("later with a device", func(list []Workload) bool {
+		w, ok := byKey(list, "docker:later")
+		return ok && len(w.Devices) == 1
+	})
+	if _, ok := byKey(list, "docker:ends"); ok {
+		t.Errorf("a container without restart policy is on the list:%s", show(list))
+	}
+}
+
+// await polls where there is nothing to wait on.
+func await(t *testing.T, what string, wanted func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patient)
+	for !wanted() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s for %s", patient, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// TestRealAbsentEngine sees that a source outlives the absence of its engine and
+// claims nothing meanwhile.
+func TestRealAbsentEngine(t *testing.T) {
+	needRoot(t)
+	d, err := NewDocker(logger(t), runLinks(t, ""), "unix://"+t.TempDir()+"/docker.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runSource(t, d)
+	await(t, "a reason in the status", func() bool {
+		state, note := d.Status()
+		return state == "unavailable" && strings.Contains(note, "docker.sock: ")
+	})
+	r.stop()
+	if r.count != 0 {
+		t.Errorf("%d lists reported by an engine that never answered", r.count)
+	}
+}
+
+func TestRealChurn(t *testing.T) {
+	e := realEngine(t)
+	_, r := realDocker(t, e)
+	run(t, e, dockertest.Container{Name: "survivor"})
+	survivor := r.waitFor("docker:survivor", "with a device", withDevices(1))
+	settled := openFiles(t)
+	const containers, atOnce = 30, 3
+	slots := make(chan struct{}, atOnce)
+	var wg sync.WaitGroup
+	for i := range containers {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			name := fmt.Sprintf("churn%d", i)
+			if _, err := e.Run(t.Context(), dockertest.Container{Name: name}); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := e.Remove(t.Context(), name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	list := r.wait("the survivor alone", func(list []Workload) bool { return len(list) == 1 })
+	if !slices.Equal(list[0].Devices, survivor.Devices) {
+		t.Errorf("the survivor has %v, had %v", list[0].Devices, survivor.Devices)
+	}
+	missed := 0
+	for i := range containers {
+		if r.firstSeen(fmt.Sprintf("docker:churn%d", i)).IsZero() {
+			missed++
+		}
+	}
+	if missed > 0 {
+		t.Errorf("%d of %d containers were never reported with a device", missed, containers)
+	}
+	await(t, "the number of open files to fall back", func() bool {
+		e.Client().Close() // the test's own idle connections
+		return openFiles(t) <= settled
+	})
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// TestRealLatency measures how long a container's network is up before its
+// device is reported, over 20 starts.
+func TestRealLatency(t *testing.T) {
+	const starts, bound = 20, 100 * time.Millisecond
+	e := realEngine(t)
+	_, r := realDocker(t, e)
+	r.wait("the first list", func([]Workload) bool { return true })
+	up := watchUp(t, e.Netns)
+	started := watchStarts(t, e)
+	var fromUp, fromEvent, ahead []time.Duration
+	for i := range starts {
+		name := fmt.Sprintf("quick%d", i)
+		run(t, e, dockertest.Container{Name: name, Command: []string{"ping", "-q", "-i", "0.2", "172.31.1.1"}})
+		w := r.waitFor("docker:"+name, "with a device", withDevices(1))
+		reported := r.firstSeen("docker:" + name)
+		upAt, eventAt := receive(t, up, w.Devices[0].Name), receive(t, started, name)
+		fromUp = append(fromUp, reported.Sub(upAt))
+		fromEvent = append(fromEvent, reported.Sub(eventAt))
+		ahead = append(ahead, eventAt.Sub(upAt))
+		if err := e.Remove(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("network up to report:         %s", spread(fromUp))
+	t.Logf("start event to report:        %s", spread(fromEvent))
+	t.Logf("network up to start event:    %s", spread(ahead))
+	if worst := slices.Max(fromUp); worst > bound {
+		t.Errorf("a container's network was up for %s before it was reported, more than %s", worst, bound)
+	}
+}
+
+func spread(d []time.Duration) string {
+	d = slices.Sorted(slices.Values(d))
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return fmt.Sprintf("min %.1f, median %.1f, max %.1f ms", ms(d[0]), ms(d[len(d)/2]), ms(d[len(d)-1]))
+}
+
+// moment is when something with a name happened.
+type moment struct {
+	name string
+	at   time.Time
+}
+
+func receive(t *testing.T, c <-chan moment, name string) time.Time {
+	t.Helper()
+	timeout := time.After(patient)
+	for {
+		select {
+		case m := <-c:
+			if m.name == name {
+				return m.at
+			}
+		case <-timeout:
+			t.Fatalf("nothing was heard of %s within %s", name, patient)
+		}
+	}
+}
+
+// watchUp tells when veths got their carrier, by a netlink socket of its own.
+func watchUp(t *testing.T, path string) <-chan moment {
+	t.Helper()
+	ns, err := netns.GetFromPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	socket, err := nl.SubscribeAt(ns, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(socket.Close)
+	out := make(chan moment, 1000)
+	go func() {
+		for {
+			messages, _, err := socket.Receive()
+			if err != nil {
+				return
+			}
+			for _, m := range messages {
+				if name := wentUp(m); name != "" {
+					out <- moment{name, time.Now()}
+				}
+			}
+		}
+	}()
+	return out
+}
+
+func wentUp(m syscall.NetlinkMessage) string {
+	header := unix.NlMsghdr(m.Header)
+	link, err := netlink.LinkDeserialize(&header, m.Data)
+	if err != nil || m.Header.Type != unix.RTM_NEWLINK || link.Attrs().RawFlags&unix.IFF_LOWER_UP == 0 {
+		return ""
+	}
+	return link.Attrs().Name
+}
+
+// watchStarts tells of the engine's start events.
+func watchStarts(t *testing.T, e *dockertest.Engine) <-chan moment {
+	t.Helper()
+	messages, errs := e.Client().Events(t.Context(), events.ListOptions{})
+	out := make(chan moment, 1000)
+	go func() {
+		for {
+			select {
+			case m := <-messages:
+				if m.Type == events.ContainerEventType && m.Action == events.ActionStart {
+					out <- moment{m.Actor.Attributes["name"], time.Now()}
+				}
+			case <-errs:
+				return
+			}
+		}
+	}()
+	return out
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dockertest
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// ForTest starts an engine that ends with the test. It skips the test, with the
+// reason, where no engine can be started.
+func ForTest(t testing.TB) *Engine {
+	t.Helper()
+	e, err := Start(context.Background(), "")
+	if errors.Is(err, ErrNotPossible) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Stop(); err != nil {
+			t.Errorf("stop the private Docker engine: %v", err)
+		}
+	})
+	return e
+}
+
+// MustRun is Run for tests.
+func (e *Engine) MustRun(t testing.TB, c Container) (id string) {
+	t.Helper()
+	id, err := e.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
