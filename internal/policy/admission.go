@@ -125,9 +125,12 @@ func (r *Refused) holders() string {
 	for _, f := range r.Holders[:min(most, len(r.Holders))] {
 		names = append(names, fmt.Sprintf("%s (%s)", f.Name, f.Min))
 	}
-	text := strings.Join(names, ", ")
 	if rest := len(r.Holders) - most; rest > 0 {
-		text += fmt.Sprintf(" or %d more", rest)
+		names = append(names, fmt.Sprintf("%d more", rest))
 	}
-	return text
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -22,7 +22,7 @@ var units = map[string]uint64{
 
 var (
 	// number, exponent, unit. The unit is whatever is left.
-	written = regexp.MustCompile(`^([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d+))?\s*(.*)$`)
+	written = regexp.MustCompile(`(?s)^([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d+))?\s*(.*)$`)
 	// prefix and the word for bytes, or what looks like it.
 	bytesUnit = regexp.MustCompile(`^((?:[kmgtp]i?)?)(?:b|bytes?)(?:p|/)?(?:s|sec|second)?$`)
 )
@@ -35,8 +35,9 @@ const (
 )
 
 const (
-	example = "write a number with a unit, such as 20mbit, 1.5gbit or 20M"
-	msgZero = "a rate of zero would let nothing pass"
+	example  = "write a number with a unit, such as 20mbit, 1.5gbit or 20M"
+	mindUnit = "mind the unit: a number alone is in bits per second, 20 megabits are 20mbit"
+	msgZero  = "a rate of zero would let nothing pass"
 )
 
 // ParseRate reads a rate as the package comment describes it. The error is an
@@ -189,7 +190,10 @@ func bytesError(text, unit, number, prefix, eightfold string) error {
 	}
 	name := prefixes[prefix]
 	msg := fmt.Sprintf("%s is %sbytes to some and %sbits to others", unit, name, name)
-	if strings.HasSuffix(strings.ToLower(unit), "bps") {
+	switch lower := strings.ToLower(unit); {
+	case strings.Contains(lower, "byte"):
+		msg = "rates are in bits, not in bytes"
+	case strings.HasSuffix(lower, "bps"):
 		msg = fmt.Sprintf("tc reads %s as %sbytes a second, others as %sbits", unit, name, name)
 	}
 	return &Error{
@@ -203,15 +207,9 @@ func bytesError(text, unit, number, prefix, eightfold string) error {
 func checkRate(text string, r Rate) error {
 	switch {
 	case r < MinRate:
-		return &Error{
-			Value: text, Msg: fmt.Sprintf("%s is less than the smallest rate, %s", r, MinRate),
-			Remedy: "mind the unit: a number alone is in bits per second, 20 megabits are 20mbit",
-		}
+		return &Error{Value: text, Msg: fmt.Sprintf("less than the smallest rate, %s", MinRate), Remedy: mindUnit}
 	case r > MaxRate:
-		return &Error{
-			Value: text, Msg: fmt.Sprintf("more than the largest rate, %s", MaxRate),
-			Remedy: "mind the unit: a number alone is in bits per second, 20 megabits are 20mbit",
-		}
+		return &Error{Value: text, Msg: fmt.Sprintf("more than the largest rate, %s", MaxRate), Remedy: mindUnit}
 	}
 	return nil
 }

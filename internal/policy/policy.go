@@ -126,7 +126,7 @@ func (p Policy) Claim(capacity Rate) (Claim, error) {
 func minAboveMax(value Amount, low, high string) error {
 	return &Error{
 		Field: "min", Value: value.Compact(),
-		Msg:    fmt.Sprintf("min of %s is above max of %s", low, high),
+		Msg:    fmt.Sprintf("%s is above the max, %s", low, high),
 		Remedy: "lower min or raise max",
 	}
 }
