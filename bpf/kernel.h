@@ -51,7 +51,9 @@ struct netlink_ext_ack;
 struct nlattr;
 
 /* The deferred free list of enqueue. */
-struct bpf_sk_buff_ptr;
+struct bpf_sk_buff_ptr {
+	struct sk_buff *skb;
+};
 
 struct Qdisc_ops {
 	int (*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free);

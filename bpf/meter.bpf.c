@@ -49,9 +49,13 @@ struct lab_bucket {
 	__u64 packets;
 };
 
-/* [workload * lab_buckets + bucket]; the size is set before the load. */
+/*
+ * [workload * lab_buckets + bucket]; the size is set before the load. Mapped into
+ * the lab's memory, so that reading it is one copy.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct lab_bucket);

@@ -48,9 +48,10 @@ func (q Qdisc) String() string {
 // reported as "noop" with handle 0.
 func (c *Conn) Root(dev Device) (Qdisc, error) {
 	msg := &nl.TcMsg{Family: unix.AF_UNSPEC, Ifindex: int32(dev.Index), Parent: netlink.HANDLE_ROOT}
+	// NLM_F_ECHO: without it the answer goes to listeners only, not to who asked.
 	// NLM_F_ACK: for a qdisc that it does not show, the kernel answers with
 	// nothing at all, and without the acknowledgement the wait would not end.
-	answers, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_ACK, msg)
+	answers, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_ACK|unix.NLM_F_ECHO, msg)
 	if errors.Is(err, unix.ENOENT) || (err == nil && len(answers) == 0) {
 		return Qdisc{Kind: "noop"}, nil
 	}
