@@ -25,7 +25,9 @@ type Workload struct {
 // the workload is in the State all the same.
 type Refusal struct {
 	Key, Name string
-	Err       error // *policy.Refused, *policy.Error, or another that names the object and the remedy
+	// Err names the workload, what is wrong and the remedy; errors.As finds a
+	// *policy.Refused or a *policy.Error in it where a policy is the reason.
+	Err error
 }
 
 // Build turns a link and its workloads into the State that is wanted. Numbers
@@ -116,7 +118,7 @@ func (b *builder) add(w Workload, numbers map[string]ClassID) {
 func (b *builder) addClass(id ClassID, w Workload) {
 	claim, err := w.Policy.Claim(b.state.Link.Capacity)
 	if err != nil {
-		b.refuse(w, err)
+		b.refuse(w, fmt.Errorf("%s: %w", w.Name, err))
 		w.Policy = withoutMistake(w.Policy)
 		claim, _ = w.Policy.Claim(b.state.Link.Capacity)
 	}

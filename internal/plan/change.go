@@ -102,7 +102,7 @@ func (l Link) facts() []fact {
 	return append([]fact{
 		{"device", l.Device, false},
 		{"capacity", l.Capacity.String(), false},
-		{"reservable", policy.Amount{Percent: 100 * l.Reserve}.String(), l.Reserve == 1},
+		{"reservable", fmt.Sprintf("%.6g %%", 100*l.Reserve), l.Reserve == 1},
 		{"scheduler", l.Scheduler, false},
 		{"overhead", fmt.Sprintf("%d bytes", l.Overhead), l.Overhead == 0},
 	}, l.Limit.facts()...)

@@ -31,20 +31,21 @@ func Diff(have, want State) []Change {
 	}
 	d.removePorts()
 	d.removeClasses(false) // those that no port points to any more
-	if mins(have.Link) <= mins(want.Link) {
+	stays := want.Link != Link{}
+	if stays && mins(have.Link) <= mins(want.Link) {
 		d.link()
 	}
 	d.releaseMins()
 	d.setClasses(func(from, to Class) bool { return from.Min >= to.Min })
-	if mins(have.Link) > mins(want.Link) && want.Link != (Link{}) {
+	if stays && mins(have.Link) > mins(want.Link) {
 		d.link()
 	}
 	d.setClasses(func(from, to Class) bool { return from.Min < to.Min })
 	d.addClasses()
 	d.movePorts()
 	d.removeClasses(true)
-	if want.Link == (Link{}) {
-		d.link() // last: there is nothing left on it
+	if !stays {
+		d.link() // there is nothing left on it
 	}
 	return d.changes
 }
@@ -101,13 +102,14 @@ func (d *differ) removePorts() {
 }
 
 // removeClasses removes those that are not wanted: the ones without ports, or
-// at the end, when all ports have moved, the rest.
+// at the end, when all ports have moved, the rest. The host's class, where all
+// packets without a class go, is the last.
 func (d *differ) removeClasses(rest bool) {
 	occupied := map[ClassID]bool{}
 	for _, p := range d.havePort {
 		occupied[p.Class] = true
 	}
-	for _, c := range sorted(d.haveClass) {
+	for _, c := range slices.Backward(sorted(d.haveClass)) {
 		if _, stays := d.wantClass[c.ID]; stays || (occupied[c.ID] && !rest) {
 			continue
 		}
