@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package arch holds the shape of the program: which package may import which,
+// and who may touch the kernel. It reads the source, so that it holds for every
+// build tag.
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "weir"
+
+// layers says how high each package stands, by the folder it is in; what lies
+// below a folder belongs to it. A package imports from strictly lower layers,
+// and from its own folder. A new package has to be entered here.
+//
+//	cmd -> cli -> server, lab -> agent -> dataplane, discover -> plan -> policy
+var layers = map[string]int{
+	"internal/policy":    0,
+	"internal/version":   0,
+	"internal/plan":      1,
+	"internal/api":       2,
+	"internal/config":    2,
+	"internal/dataplane": 2,
+	"internal/discover":  2,
+	"internal/agent":     3,
+	"internal/server":    4,
+	"internal/lab":       4,
+	"internal/cli":       5,
+	"cmd":                6,
+}
+
+// observers may use cilium/ebpf outside of the data plane: they watch what the
+// kernel does with a program of their own and steer nothing.
+var observers = []string{"internal/lab/meter"}
+
+// pure packages are functions of their arguments.
+var pure = []string{"internal/policy", "internal/plan"}
+
+// impureImports bring I/O, time, chance or a logger in; each with what is below it.
+var impureImports = []string{"os", "net", "io", "log", "syscall", "runtime", "context", "math/rand", "crypto", "embed", "C"}
+
+var (
+	// The clock; durations and the like are values.
+	clockNames = regexp.MustCompile(`^(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)$`)
+	// What netlink has to do with scheduling of packets.
+	tcNames = regexp.MustCompile(`Qdisc|Class|Filter|Htb|Tbf|Netem|Clsact|Mirred|PfifoFast|FqCodel|U32|HANDLE_`)
+)
+
+const (
+	ebpfPath    = "github.com/cilium/ebpf"
+	netlinkPath = "github.com/vishvananda/netlink"
+)
+
+// source is one file of the module that goes into the program.
+type source struct {
+	path    string // from the module's root
+	folder  string
+	imports []string
+	file    *ast.File
+	fset    *token.FileSet
+}
+
+func TestImportsPointDownwards(t *testing.T) {
+	for _, s := range sources(t) {
+		own, height, known := layerOf(s.folder)
+		if !known {
+			t.Errorf("%s: package %s has no layer; enter it in the table in internal/arch_test.go", s.path, s.folder)
+			continue
+		}
+		for _, imported := range s.imports {
+			folder, inModule := strings.CutPrefix(imported, module+"/")
+			if !inModule {
+				continue
+			}
+			if theirs, depth, _ := layerOf(folder); theirs != own && depth >= height {
+				t.Errorf("%s: %s (layer %d) imports %s (layer %d); imports point downwards", s.path, own, height, folder, depth)
+			}
+		}
+	}
+}
+
+func TestPurePackagesDoNoIO(t *testing.T) {
+	for _, s := range sources(t) {
+		if !slices.ContainsFunc(pure, func(p string) bool { return below(s.folder, p) }) {
+			continue
+		}
+		for _, imported := range s.imports {
+			if slices.ContainsFunc(impureImports, func(p string) bool { return below(imported, p) }) {
+				t.Errorf("%s imports %s; policy and plan are functions of their arguments", s.path, imported)
+			}
+			if strings.Contains(strings.Split(imported, "/")[0], ".") {
+				t.Errorf("%s imports %s; policy and plan need nothing but the standard library", s.path, imported)
+			}
+		}
+		s.uses(t, "time", clockNames, "policy and plan have no clock")
+	}
+}
+
+func TestOnlyTheDataPlaneTouchesTheKernelsScheduling(t *testing.T) {
+	for _, s := range sources(t) {
+		if below(s.folder, "internal/dataplane") {
+			continue
+		}
+		for _, imported := range s.imports {
+			if below(imported, ebpfPath) && !slices.Contains(observers, s.folder) {
+				t.Errorf("%s imports %s; only internal/dataplane does", s.path, imported)
+			}
+		}
+		s.uses(t, netlinkPath, tcNames, "only internal/dataplane uses netlink's tc part")
+	}
+}
+
+// uses reports each use of a name of an imported package that matches.
+func (s source) uses(t *testing.T, importPath string, names *regexp.Regexp, rule string) {
+	local := s.localName(importPath)
+	if local == "" {
+		return
+	}
+	if local == "." {
+		t.Errorf("%s: dot import of %s hides what is used", s.path, importPath)
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := selector.X.(*ast.Ident); ok && x.Name == local && names.MatchString(selector.Sel.Name) {
+			t.Errorf("%s: %s.%s; %s", s.fset.Position(n.Pos()), local, selector.Sel.Name, rule)
+		}
+		return true
+	})
+}
+
+// localName is what the file calls an imported package, "" if it does not
+// import it.
+func (s source) localName(importPath string) string {
+	for _, spec := range s.file.Imports {
+		if spec.Path.Value != strconv.Quote(importPath) {
+			continue
+		}
+		if spec.Name != nil {
+			return spec.Name.Name
+		}
+		return path.Base(importPath)
+	}
+	return ""
+}
+
+// below says whether a folder is parent or inside of it.
+func below(folder, parent string) bool {
+	return folder == parent || strings.HasPrefix(folder, parent+"/")
+}
+
+// layerOf finds the entry of layers that a folder belongs to.
+func layerOf(folder string) (entry string, height int, known bool) {
+	for at := folder; at != "."; at = path.Dir(at) {
+		if height, known = layers[at]; known {
+			return at, height, true
+		}
+	}
+	return "", 0, false
+}
+
+// sources parses all Go files of the module but its tests.
+func sources(t *testing.T) []source {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Fatalf("the module's root is not where this test expects it: %v", err)
+	}
+	var list []source
+	err = filepath.WalkDir(root, func(p string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "out"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		s, err := parse(root, p)
+		list = append(list, s)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) < 5 {
+		t.Fatalf("only %d files found in %s", len(list), root)
+	}
+	return list
+}
+
+func parse(root, file string) (source, error) {
+	relative, err := filepath.Rel(root, file)
+	if err != nil {
+		return source{}, err
+	}
+	s := source{path: filepath.ToSlash(relative), fset: token.NewFileSet()}
+	s.folder = path.Dir(s.path)
+	if s.file, err = parser.ParseFile(s.fset, file, nil, parser.SkipObjectResolution); err != nil {
+		return source{}, err
+	}
+	for _, spec := range s.file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		s.imports = append(s.imports, imported)
+	}
+	return s, nil
+}
