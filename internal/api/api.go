@@ -15,11 +15,13 @@ import (
 
 // Status is the agent's view of itself.
 type Status struct {
-	Version string       `json:"version"`
-	Started time.Time    `json:"started"`
-	Config  string       `json:"config" doc:"path of the configuration file, empty if there is none"`
-	Links   []LinkStatus `json:"links"`
-	Sources []Source     `json:"sources" doc:"where workloads are looked for"`
+	Version string    `json:"version"`
+	Started time.Time `json:"started"`
+	Config  string    `json:"config" doc:"path of the configuration file, empty if there is none"`
+	// ConfigError is set while the file on the disk is bad and the one read before counts.
+	ConfigError string       `json:"config_error,omitempty" doc:"what is wrong with the file; the configuration read before it is in force"`
+	Links       []LinkStatus `json:"links"`
+	Sources     []Source     `json:"sources" doc:"where workloads are looked for"`
 }
 
 // Source is one place where workloads are looked for.
@@ -96,6 +98,7 @@ type WorkloadLink struct {
 	SentBytes      uint64            `json:"sent_bytes"`
 	Drops          map[string]uint64 `json:"drops" doc:"packets by reason"`
 	DropsPerSecond float64           `json:"drops_per_second"`
+	HistoryBps     []float64         `json:"history_bps,omitempty" doc:"rates of the last 60 seconds, oldest first; only of a single workload and in a stream's first sample"`
 }
 
 // Change is one thing that was, or with a dry run would be, changed.

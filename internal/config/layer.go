@@ -114,3 +114,16 @@ func notACount(field, text, of string) error {
 	return &policy.Error{Field: field, Value: text, Msg: "not a number of " + of,
 		Remedy: "write a whole number without a unit, or 0 for the default"}
 }
+
+// Given lists the fields, by their names in Fields, of which the layer says
+// something.
+func (l Layer) Given() []string {
+	said := []bool{l.Weight != nil, l.Min != nil, l.Max != nil, l.LimitPackets != nil, l.LimitBytes != nil}
+	var given []string
+	for i, field := range Fields {
+		if said[i] {
+			given = append(given, field)
+		}
+	}
+	return given
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/discover"
+	"weir/internal/plan"
+)
+
+// Options are what an agent is made of.
+type Options struct {
+	Config config.Config
+	// Open gets the backend of a link. It is called again, with pauses, while it
+	// fails with dataplane.ErrNoDevice or another error.
+	Open func(config.Link) (dataplane.Backend, error)
+	// Sources find workloads.
+	Sources []discover.Source
+	// Attach makes workloads by name; nil if there is no source that could.
+	Attach Attacher
+	// Load reads the configuration again; nil if there is no file.
+	Load func() (config.Config, error)
+	// DeviceExists tells whether a device that was there when the last agent ended
+	// still is; nil = all are.
+	DeviceExists func(name string, ifindex int) bool
+	// StateDir is where state.json is kept; "" = Config.StateDir.
+	StateDir string
+	Version  string
+	Log      *slog.Logger
+}
+
+// Agent steers the links of one node. Its methods may be called from any
+// goroutine; they answer while Run runs.
+type Agent struct {
+	opts    Options
+	log     *slog.Logger
+	store   *store
+	calls   chan func()
+	running sync.WaitGroup // sources and watchers
+	ended   chan struct{}  // closed when Run has returned
+
+	// The rest belongs to the goroutine in Run.
+	started     time.Time
+	configError string // what is wrong with the file on the disk
+	world       world
+	decided     decision
+	attached    []config.Attachment // by the API; those of the configuration are not in it
+	links       []*link             // in the configuration's order
+	sources     []*source
+	pending     map[string]*pending // by key
+	readers     map[chan api.Sample]bool
+}
+
+var _ api.Agent = (*Agent)(nil)
+
+// New makes an agent that believes what its predecessor kept. It changes nothing
+// before Run.
+func New(opts Options) (*Agent, error) {
+	if opts.StateDir == "" {
+		opts.StateDir = opts.Config.StateDir
+	}
+	if opts.DeviceExists == nil {
+		opts.DeviceExists = func(string, int) bool { return true }
+	}
+	a := &Agent{
+		opts:    opts,
+		log:     opts.Log,
+		store:   newStore(opts.StateDir),
+		calls:   make(chan func()),
+		ended:   make(chan struct{}),
+		pending: map[string]*pending{},
+		readers: map[chan api.Sample]bool{},
+	}
+	state, err := a.store.load(a.log)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.remember(state); err != nil {
+		return nil, err
+	}
+	for _, l := range opts.Config.Links {
+		a.links = append(a.links, a.newLink(l))
+	}
+	a.decided = decide(a.world)
+	return a, nil
+}
+
+// remember takes up what was kept.
+func (a *Agent) remember(state kept) error {
+	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants}
+	for key, layer := range state.Set {
+		a.world.set[key], _ = layerOf(layer.change()) // checked by the store
+	}
+	for _, src := range a.opts.Sources {
+		s := &source{Source: src}
+		for _, k := range state.Seen[src.Name()] {
+			s.seen = append(s.seen, k.workload(a.opts.DeviceExists))
+		}
+		a.sources = append(a.sources, s)
+	}
+	for _, at := range a.opts.Config.Attach {
+		if err := a.attacher().Attach(at, true); err != nil {
+			return fmt.Errorf("attach %s: %w", at.Name, err)
+		}
+	}
+	for _, at := range state.Attached {
+		if err := a.attacher().Attach(at, true); err != nil {
+			a.log.Warn("workload cannot be attached again", "workload", at.Name, "err", err)
+			continue
+		}
+		a.attached = append(a.attached, at)
+	}
+	a.world.found = a.merged()
+	return nil
+}
+
+func (a *Agent) newLink(c config.Link) *link {
+	return &link{config: c, log: a.log.With("link", c.Device), dirty: true}
+}
+
+// attacher refuses where there is none.
+func (a *Agent) attacher() Attacher {
+	if a.opts.Attach == nil {
+		return noAttacher{}
+	}
+	return a.opts.Attach
+}
+
+type noAttacher struct{}
+
+func (noAttacher) Attach(config.Attachment, bool) error {
+	return errors.New("this agent has no source for namespaces and devices")
+}
+func (noAttacher) Detach(config.Attachment) error { return nil }
+
+// Run steers until ctx ends, and then leaves the kernel scheduling. It fails at
+// once if no link can be steered for a reason that waiting does not cure.
+func (a *Agent) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer a.shutdown(cancel)
+	if len(a.opts.Config.Links) == 0 {
+		return errors.New("no link is configured; name one by --link and --egress, or under links: in " + config.DefaultPath)
+	}
+	a.started = time.Now()
+	if err := a.begin(ctx); err != nil {
+		return err
+	}
+	for _, s := range a.sources {
+		a.running.Go(func() { a.watch(ctx, s) })
+	}
+	a.running.Go(func() { a.watchConfig(ctx) })
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case call := <-a.calls:
+			call()
+		case <-second.C:
+			a.tick(ctx)
+		}
+	}
+}
+
+// begin brings the links up for the first time.
+func (a *Agent) begin(ctx context.Context) error {
+	a.commit(ctx, a.world, a.attached, reasons{general: "agent started"})
+	a.tend(ctx, time.Now())
+	hope := func(l *link) bool { return l.err == nil || errors.Is(l.err, dataplane.ErrNoDevice) }
+	if !slices.ContainsFunc(a.links, hope) {
+		return a.links[0].err
+	}
+	a.complain()
+	return nil
+}
+
+// shutdown lets go of everything but the kernel's state.
+func (a *Agent) shutdown(cancel context.CancelFunc) {
+	cancel()
+	close(a.ended)
+	a.running.Wait()
+	for _, l := range a.links {
+		l.close()
+	}
+	for reader := range a.readers {
+		close(reader)
+	}
+	a.readers = nil
+}
+
+// errEnded is the answer of an agent that runs no more.
+var errEnded = errors.New("the agent is stopping; try again when it has been started")
+
+// do has f run in the agent's goroutine and waits for it.
+func (a *Agent) do(ctx context.Context, f func()) error {
+	done := make(chan struct{})
+	select {
+	case a.calls <- func() { defer close(done); f() }:
+		<-done
+		return nil
+	case <-a.ended:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tick is what happens once a second.
+func (a *Agent) tick(ctx context.Context) {
+	now := time.Now()
+	a.tend(ctx, now)
+	a.complain()
+	for _, l := range a.links {
+		l.sample(now)
+	}
+	a.publish(now)
+}
+
+// tend brings up the links that are not, and looks after the others.
+func (a *Agent) tend(ctx context.Context, now time.Time) {
+	for _, l := range a.links {
+		why := "agent took the link over"
+		if l.backend != nil {
+			why = "link was not as wanted"
+		}
+		a.logChanges(l, l.tend(ctx, now, a.opts.Open), reasons{general: why})
+	}
+}
+
+// complain writes down what is wrong with links, once.
+func (a *Agent) complain() {
+	for _, l := range a.links {
+		l.complain()
+	}
+}
+
+// reasons say why something is changed.
+type reasons struct {
+	general string
+	byKey   map[string]string
+}
+
+func (r reasons) of(key string) string {
+	if why, ok := r.byKey[key]; ok {
+		return why
+	}
+	return r.general
+}
+
+// commit makes a world the present one: it is decided upon, kept, and put into
+// force on every link that is steered. The error is about the links; what
+// failed there is tried again.
+func (a *Agent) commit(ctx context.Context, next world, attached []config.Attachment, why reasons) ([]plannedChange, error) {
+	d := decide(next)
+	next.number, next.grants = d.number, d.grants
+	if err := a.store.save(a.keep(next, attached)); err != nil {
+		// Better to steer and forget than not to steer; whoever asks for a change
+		// is told before, see try.
+		a.log.Error("a restarted agent will not know what is in force now", "err", err)
+	}
+	a.logStates(a.decided, d, why)
+	a.world, a.decided, a.attached = next, d, attached
+	var failed []error
+	var all []plannedChange
+	for _, l := range a.links {
+		if want, ok := d.plans[l.config.Device]; ok {
+			l.wants(want)
+		}
+		if l.backend == nil || !l.dirty {
+			continue
+		}
+		changes, err := l.set(ctx, time.Now())
+		failed = append(failed, err)
+		all = append(all, a.logChanges(l, changes, why)...)
+	}
+	a.complain()
+	return all, errors.Join(failed...)
+}
+
+// plannedChange is a change with its link and its reason.
+type plannedChange struct {
+	plan.Change
+	link, workload, why string
+}
+
+// explained gives changes their reasons.
+func explained(changes []plan.Change, device string, d decision, why reasons) []plannedChange {
+	keys := map[plan.ClassID]string{}
+	for key, id := range d.number {
+		keys[id] = key
+	}
+	var list []plannedChange
+	for _, c := range changes {
+		p := plannedChange{Change: c, link: device, why: why.general}
+		if id, name, ok := concerns(c); ok {
+			p.why = why.of(keys[id])
+			p.workload = name
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// logChanges writes down each change with what and why.
+func (a *Agent) logChanges(l *link, changes []plan.Change, why reasons) []plannedChange {
+	list := explained(changes, l.config.Device, a.decided, why)
+	for _, c := range list {
+		if c.workload == "" {
+			l.log.Info(c.Text, "why", c.why)
+		} else {
+			l.log.Info(c.Text, "workload", c.workload, "why", c.why)
+		}
+	}
+	return list
+}
+
+// logStates writes down what the plans do not show: who is refused something,
+// and who no longer is.
+func (a *Agent) logStates(before, after decision, why reasons) {
+	notes := map[string]string{}
+	for _, v := range before.verdicts {
+		notes[v.Key] = v.note
+	}
+	for _, v := range after.verdicts {
+		switch was := notes[v.Key]; {
+		case v.note == was:
+		case v.note != "":
+			a.log.Warn("workload has not all that was asked for it", "workload", v.Name, "state", v.state, "note", v.note, "why", why.of(v.Key))
+		default:
+			a.log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.state, "why", why.of(v.Key))
+		}
+	}
+}
+
+// concerns is the class that a change is about, and its name where it is told.
+func concerns(c plan.Change) (id plan.ClassID, name string, ok bool) {
+	switch {
+	case c.NewClass != nil:
+		return c.NewClass.ID, c.NewClass.Name, true
+	case c.OldClass != nil:
+		return c.OldClass.ID, c.OldClass.Name, true
+	case c.NewPort != nil:
+		return c.NewPort.Class, "", true
+	case c.OldPort != nil:
+		return c.OldPort.Class, "", true
+	}
+	return 0, "", false
+}
+
+// linkOf finds a link by its device.
+func (a *Agent) linkOf(device string) *link {
+	i := slices.IndexFunc(a.links, func(l *link) bool { return l.config.Device == device })
+	if i < 0 {
+		return nil
+	}
+	return a.links[i]
+}

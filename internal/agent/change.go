@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// patience is how long Attach waits for the source to find the devices.
+const patience = time.Second
+
+// Set implements api.Agent.
+func (a *Agent) Set(ctx context.Context, name string, change api.PolicyChange, dryRun bool) (api.ChangeResult, error) {
+	var result api.ChangeResult
+	var err error
+	if down := a.do(ctx, func() { result, err = a.setPolicy(ctx, name, change, dryRun) }); down != nil {
+		return api.ChangeResult{}, down
+	}
+	return result, err
+}
+
+func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyChange, dryRun bool) (api.ChangeResult, error) {
+	layer, err := layerOf(change)
+	if err != nil {
+		return api.ChangeResult{}, badInput(err)
+	}
+	if layer.Empty() && !change.Reset {
+		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: "nothing to change",
+			Remedy: "give at least one of weight, min, max, limit_packets, limit_bytes and reset"}
+	}
+	w, err := resolve(name, a.decided.workloads())
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	next := a.world.clone()
+	kept := next.set[w.Key]
+	if change.Reset {
+		kept = config.Layer{}
+	}
+	if kept = kept.Over(layer); kept.Empty() {
+		delete(next.set, w.Key)
+	} else {
+		next.set[w.Key] = kept
+	}
+	return a.try(ctx, trial{world: next, attached: a.attached, key: w.Key, change: change, why: "asked by weir set", dryRun: dryRun})
+}
+
+// layerOf checks a change's fields. The error is a *policy.Error.
+func layerOf(change api.PolicyChange) (config.Layer, error) {
+	var layer config.Layer
+	text := map[string]*string{"min": change.Min, "max": change.Max}
+	if change.Weight != nil {
+		text["weight"] = new(strconv.FormatUint(uint64(*change.Weight), 10))
+	}
+	if change.LimitPackets != nil {
+		text["limit_packets"] = new(strconv.FormatUint(uint64(*change.LimitPackets), 10))
+	}
+	if change.LimitBytes != nil {
+		text["limit_bytes"] = new(strconv.FormatUint(*change.LimitBytes, 10))
+	}
+	for _, field := range config.Fields {
+		if text[field] == nil {
+			continue
+		}
+		if err := layer.Put(field, *text[field]); err != nil {
+			return config.Layer{}, err
+		}
+	}
+	return layer, nil
+}
+
+// trial is a change that somebody asked for, to be made as a whole or not at all.
+type trial struct {
+	world    world
+	attached []config.Attachment
+	key      string // of the workload it is about
+	change   api.PolicyChange
+	why      string
+	dryRun   bool
+}
+
+// try makes the change, or with a dry run says what it would change.
+func (a *Agent) try(ctx context.Context, t trial) (api.ChangeResult, error) {
+	d := decide(t.world)
+	if err := acceptable(d, t.key, t.change); err != nil {
+		return api.ChangeResult{}, err
+	}
+	why := reasons{general: "follows from the change of " + t.key, byKey: map[string]string{t.key: t.why}}
+	if t.dryRun {
+		result := api.ChangeResult{DryRun: true, Changes: a.wouldChange(d, why)}
+		if v, ok := d.verdict(t.key); ok {
+			result.Workload = new(a.view(v, false))
+		}
+		return result, nil
+	}
+	t.world.number, t.world.grants = d.number, d.grants
+	if err := a.store.save(a.keep(t.world, t.attached)); err != nil {
+		return api.ChangeResult{}, fmt.Errorf("change not made: %w", err)
+	}
+	before, attachedBefore := a.world, a.attached
+	changes, err := a.commit(ctx, t.world, t.attached, why)
+	if err != nil {
+		// Whoever asked is told that it failed, so it must not come true later.
+		_, undo := a.commit(ctx, before, attachedBefore, reasons{general: "the change could not be made"})
+		return api.ChangeResult{}, fmt.Errorf("change not made: %w", errors.Join(err, undo))
+	}
+	result := api.ChangeResult{Changes: describe(changes)}
+	if v, ok := a.decided.verdict(t.key); ok {
+		result.Workload = new(a.view(v, false))
+	}
+	return result, nil
+}
+
+// acceptable refuses a change whose own min or max does not come into force.
+// What labels and the configuration ask for besides is not the caller's fault.
+func acceptable(d decision, key string, change api.PolicyChange) error {
+	v, ok := d.verdict(key)
+	if !ok || change.Min == nil && change.Max == nil {
+		return nil
+	}
+	for device, errs := range v.refusals {
+		for _, err := range errs {
+			var refused *policy.Refused
+			if errors.As(err, &refused) && change.Min != nil {
+				return &api.Error{Status: http.StatusConflict, Field: "min", Value: *change.Min,
+					Msg: fmt.Sprintf("link %s has no room for it: %s", device, refused.Reason()), Remedy: refused.Remedy()}
+			}
+			var mistake *policy.Error
+			if errors.As(err, &mistake) {
+				return &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value,
+					Msg: fmt.Sprintf("%s on link %s", mistake.Msg, device), Remedy: mistake.Remedy}
+			}
+		}
+	}
+	return nil
+}
+
+// wouldChange is what the kernel would be told, over all links.
+func (a *Agent) wouldChange(d decision, why reasons) []api.Change {
+	var all []plannedChange
+	for _, l := range a.links {
+		all = append(all, explained(plan.Diff(l.want, d.plans[l.config.Device]), l.config.Device, d, why)...)
+	}
+	return describe(all)
+}
+
+func describe(changes []plannedChange) []api.Change {
+	list := make([]api.Change, len(changes))
+	for i, c := range changes {
+		list[i] = api.Change{What: c.link + ": " + c.Text, Why: c.why}
+	}
+	return list
+}
+
+// badInput is a mistake in what was asked, as the API has it.
+func badInput(err error) error {
+	var mistake *policy.Error
+	if errors.As(err, &mistake) {
+		return &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value, Msg: mistake.Msg, Remedy: mistake.Remedy}
+	}
+	return &api.Error{Status: http.StatusUnprocessableEntity, Msg: err.Error()}
+}
+
+// Attach implements api.Agent.
+func (a *Agent) Attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, error) {
+	var result api.ChangeResult
+	var err error
+	var wait *pending
+	if down := a.do(ctx, func() { result, wait, err = a.attach(ctx, req, dryRun) }); down != nil {
+		return api.ChangeResult{}, down
+	}
+	if err != nil || wait == nil {
+		return result, err
+	}
+	select { // so that the answer shows the devices
+	case <-wait.reported:
+	case <-time.After(patience):
+	case <-ctx.Done():
+	}
+	err = a.do(ctx, func() {
+		if v, ok := a.decided.verdict(wait.workload.Key); ok {
+			result.Workload = new(a.view(v, false))
+		}
+	})
+	return result, err
+}
+
+func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, *pending, error) {
+	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device}
+	layer, err := a.checkAttach(at, req.Policy)
+	if err != nil {
+		return api.ChangeResult{}, nil, err
+	}
+	p := &pending{workload: asWorkload(at), reported: make(chan struct{})}
+	next := a.world.clone()
+	next.found = append(next.found, p.workload)
+	slices.SortFunc(next.found, byKey)
+	if !layer.Empty() {
+		next.set[p.workload.Key] = layer
+	}
+	// The source checks whether the thing exists, so it is asked in a dry run too.
+	if err := a.attacher().Attach(at, false); err != nil {
+		return api.ChangeResult{}, nil, badInput(err)
+	}
+	a.pending[p.workload.Key] = p
+	result, err := a.try(ctx, trial{world: next, attached: append(slices.Clone(a.attached), at),
+		key: p.workload.Key, change: req.Policy, why: "asked by weir attach", dryRun: dryRun})
+	if err == nil && !dryRun {
+		return result, p, nil
+	}
+	delete(a.pending, p.workload.Key)
+	return result, nil, errors.Join(err, a.attacher().Detach(at))
+}
+
+// checkAttach refuses what cannot be attached, before anything is touched.
+func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (config.Layer, error) {
+	if err := config.CheckName(at.Name); err != nil {
+		return config.Layer{}, badInput(err)
+	}
+	if (at.Netns == "") == (at.Device == "") {
+		return config.Layer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "netns",
+			Msg: "exactly one of netns and device is needed", Remedy: "say what the workload's packets come from"}
+	}
+	if at.Device != "" {
+		if err := config.CheckDevice(at.Device); err != nil {
+			return config.Layer{}, badInput(err)
+		}
+		if a.linkOf(at.Device) != nil {
+			return config.Layer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "device", Value: at.Device,
+				Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
+		}
+	}
+	for _, v := range a.decided.verdicts {
+		if v.Name == at.Name {
+			return config.Layer{}, &api.Error{Status: http.StatusConflict, Field: "name", Value: at.Name,
+				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
+		}
+	}
+	layer, err := layerOf(change)
+	if err != nil {
+		return config.Layer{}, badInput(err)
+	}
+	return layer, nil
+}
+
+// Detach implements api.Agent.
+func (a *Agent) Detach(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
+	var result api.ChangeResult
+	var err error
+	if down := a.do(ctx, func() { result, err = a.detach(ctx, name, dryRun) }); down != nil {
+		return api.ChangeResult{}, down
+	}
+	return result, err
+}
+
+func (a *Agent) detach(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
+	w, err := resolve(name, a.decided.workloads())
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
+	i := slices.IndexFunc(a.attached, func(at config.Attachment) bool { return asWorkload(at).Key == w.Key })
+	if i < 0 {
+		return api.ChangeResult{}, a.notAttached(w.Name, w.Key)
+	}
+	at := a.attached[i]
+	next := a.world.clone()
+	next.forget(w.Key)
+	result, err := a.try(ctx, trial{world: next, attached: slices.Delete(slices.Clone(a.attached), i, i+1),
+		key: w.Key, why: "asked by weir detach", dryRun: dryRun})
+	if err != nil || dryRun {
+		return result, err
+	}
+	delete(a.pending, w.Key)
+	for _, s := range a.sources {
+		s.seen = without(s.seen, w.Key)
+	}
+	return result, a.attacher().Detach(at)
+}
+
+func (a *Agent) notAttached(name, key string) error {
+	e := &api.Error{Status: http.StatusConflict, Field: "name", Value: name,
+		Msg: key + " was not attached by weir attach", Remedy: "a container goes when it is stopped"}
+	for _, at := range a.world.config.Attach {
+		if asWorkload(at).Key == key {
+			e.Remedy = "take it out of attach: in " + a.world.config.Path
+		}
+	}
+	return e
+}

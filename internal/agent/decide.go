@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// The states of a workload, as in api.Workload.State.
+const (
+	stateActive    = "active"
+	stateWaiting   = "waiting"
+	stateUnsteered = "unsteered"
+	stateRefused   = "refused"
+)
+
+// kindHost is the host's api.Workload.Kind.
+const kindHost = "host"
+
+// grant is a min that a link has admitted.
+type grant struct {
+	Key string      `json:"key"`
+	Min policy.Rate `json:"min_bps"`
+}
+
+// world is everything that decides what the kernel should look like.
+type world struct {
+	config config.Config
+	found  []discover.Workload     // one for each key, by key, without the host
+	set    map[string]config.Layer // what was set at run time, by key
+	number map[string]plan.ClassID // by key, also of workloads that are gone
+	grants map[string][]grant      // by link, in the order of admission
+}
+
+// clone can be changed without changing w. Layers are never changed in place.
+func (w world) clone() world {
+	w.found = slices.Clone(w.found)
+	w.set = maps.Clone(w.set)
+	w.number = maps.Clone(w.number)
+	w.grants = maps.Clone(w.grants)
+	return w
+}
+
+// verdict is what was decided about one workload.
+type verdict struct {
+	discover.Workload
+	policy   policy.Policy
+	origin   map[string]string // by field
+	class    plan.ClassID
+	steered  bool
+	state    string
+	note     string
+	refusals map[string][]error // by link: why the plan there does not hold all of the policy
+}
+
+// decision is what follows from a world.
+type decision struct {
+	verdicts []verdict             // the host first, then by name
+	plans    map[string]plan.State // by link
+	number   map[string]plan.ClassID
+	grants   map[string][]grant
+}
+
+// decide is the agent's judgement.
+func decide(w world) decision {
+	d := decision{plans: map[string]plan.State{}, grants: map[string][]grant{}}
+	var keys []string
+	for _, found := range w.found {
+		if steerable(found) {
+			keys = append(keys, found.Key)
+		}
+	}
+	d.number = plan.Number(w.number, append([]string{plan.HostKey}, keys...))
+	for _, found := range append([]discover.Workload{hostWorkload}, w.found...) {
+		d.verdicts = append(d.verdicts, judge(w, found, d.number))
+	}
+	for _, link := range w.config.Links {
+		d.planLink(link.Plan(), w.grants[link.Device])
+	}
+	for i := range d.verdicts {
+		d.verdicts[i].conclude()
+	}
+	slices.SortFunc(d.verdicts, func(a, b verdict) int {
+		return cmp.Or(-compareBool(a.Kind == kindHost, b.Kind == kindHost), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
+	})
+	return d
+}
+
+// hostWorkload stands for whatever carries no mark.
+var hostWorkload = discover.Workload{Key: plan.HostKey, Name: config.HostName, Kind: kindHost}
+
+// steerable reports whether the workload has a class. One whose network is not
+// up yet has one, so that its first packet finds it.
+func steerable(w discover.Workload) bool { return w.Note == "" || len(w.Devices) > 0 }
+
+// judge gives a workload its policy.
+func judge(w world, found discover.Workload, number map[string]plan.ClassID) verdict {
+	labels, problems := labelLayer(found.Labels)
+	v := verdict{Workload: found, steered: steerable(found), class: number[found.Key], refusals: map[string][]error{}}
+	v.policy, v.origin = merge(
+		stratum{originConfig, w.config.Defaults},
+		stratum{originConfig, w.config.LayerFor(found.Name)},
+		stratum{originLabel, labels},
+		stratum{originSet, w.set[found.Key]},
+	)
+	if found.Note != "" {
+		problems = append([]string{found.Note}, problems...)
+	}
+	v.note = strings.Join(problems, "; ")
+	return v
+}
+
+// planLink plans one link, the workloads in the order of their admission.
+func (d *decision) planLink(link plan.Link, grants []grant) {
+	order := seniority(d.verdicts, link, grants)
+	var workloads []plan.Workload
+	for _, v := range order {
+		workloads = append(workloads, plan.Workload{Key: v.Key, Name: v.Name, Policy: v.policy, Ports: ports(v.Workload, link)})
+	}
+	state, refusals, err := plan.Build(link, workloads, d.number)
+	if err != nil { // the configuration was checked, so this is not reached by what a person writes
+		for _, v := range order {
+			v.refusals[link.Device] = []error{err}
+		}
+		return
+	}
+	d.plans[link.Device] = state
+	for _, r := range refusals {
+		for _, v := range order {
+			if v.Key == r.Key {
+				v.refusals[link.Device] = append(v.refusals[link.Device], r.Err)
+			}
+		}
+	}
+	for _, v := range order {
+		if class, ok := state.Class(d.number[v.Key]); ok && class.Min > 0 {
+			d.grants[link.Device] = append(d.grants[link.Device], grant{v.Key, class.Min})
+		}
+	}
+}
+
+// seniority orders the workloads of a link: those that ask for no more than
+// they were granted, in the order in which they were; then those that ask for
+// more than that; then the others by their numbers. So nobody's min is lost to
+// somebody who came, or raised his, later.
+func seniority(verdicts []verdict, link plan.Link, grants []grant) []*verdict {
+	place := map[string]int{}
+	held := map[string]policy.Rate{}
+	for i, g := range grants {
+		place[g.Key], held[g.Key] = i, g.Min
+	}
+	rank := func(v *verdict) (class, within int) {
+		min, granted := held[v.Key]
+		switch {
+		case granted && v.policy.Min.Of(link.Capacity) <= min:
+			return 0, place[v.Key]
+		case granted:
+			return 1, place[v.Key]
+		}
+		return 2, int(v.class)
+	}
+	var order []*verdict
+	for i := range verdicts {
+		if verdicts[i].steered {
+			order = append(order, &verdicts[i])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *verdict) int {
+		classA, withinA := rank(a)
+		classB, withinB := rank(b)
+		return cmp.Or(cmp.Compare(classA, classB), cmp.Compare(withinA, withinB))
+	})
+	return order
+}
+
+// ports are the devices by which the workload's packets come in. The link's own
+// device is none: what a link sends cannot be what it hears.
+func ports(w discover.Workload, link plan.Link) []plan.Port {
+	var ports []plan.Port
+	for _, d := range w.Devices {
+		if d.Name != link.Device {
+			ports = append(ports, plan.Port{Device: d.Name, Ifindex: d.Ifindex})
+		}
+	}
+	return ports
+}
+
+// conclude sums up what became of a workload.
+func (v *verdict) conclude() {
+	v.state = stateActive
+	switch {
+	case !v.steered:
+		v.state = stateUnsteered
+	case len(v.refusals) > 0:
+		v.state = stateRefused
+		var notes []string
+		for _, device := range slices.Sorted(maps.Keys(v.refusals)) {
+			for _, err := range v.refusals[device] {
+				notes = append(notes, fmt.Sprintf("link %s: %s", device, reason(err)))
+			}
+		}
+		if v.note != "" {
+			notes = append(notes, v.note)
+		}
+		v.note = strings.Join(notes, "; ")
+	case len(v.Devices) == 0 && v.Kind != kindHost:
+		v.state = stateWaiting
+	}
+}
+
+// reason is why a plan does not hold all of a policy, for people.
+func reason(err error) string {
+	var refused *policy.Refused
+	if errors.As(err, &refused) {
+		return "min is not in force: " + refused.Reason()
+	}
+	var mistake *policy.Error
+	if errors.As(err, &mistake) {
+		return mistake.Field + " is not in force: " + mistake.Msg
+	}
+	return err.Error()
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// verdict finds a workload's.
+func (d decision) verdict(key string) (verdict, bool) {
+	i := slices.IndexFunc(d.verdicts, func(v verdict) bool { return v.Key == key })
+	if i < 0 {
+		return verdict{}, false
+	}
+	return d.verdicts[i], true
+}
+
+// workloads are all that can be named, the host among them.
+func (d decision) workloads() []discover.Workload {
+	list := make([]discover.Workload, len(d.verdicts))
+	for i, v := range d.verdicts {
+		list[i] = v.Workload
+	}
+	return list
+}
+
+// forget takes a workload and what was set for it out of the world.
+func (w *world) forget(key string) {
+	w.found = without(w.found, key)
+	delete(w.set, key)
+}
+
+func without(list []discover.Workload, key string) []discover.Workload {
+	return slices.DeleteFunc(slices.Clone(list), func(w discover.Workload) bool { return w.Key == key })
+}
+
+// byKey orders workloads.
+func byKey(x, y discover.Workload) int { return cmp.Compare(x.Key, y.Key) }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"time"
+
+	"weir/internal/dataplane"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// usage is what a class did between two snapshots.
+type usage struct {
+	dataplane.Counters         // at the later one
+	rate               float64 // sent, bits per second
+	offered            float64 // enqueued or dropped, bits per second
+	drops              float64 // packets per second
+	hungry             bool    // it would send more if it were let
+}
+
+// measure compares two snapshots of a link. A class that is in the later one
+// only, or whose counters went back (it was made anew), counts from zero.
+func measure(before, after dataplane.Snapshot) map[plan.ClassID]usage {
+	seconds := after.At.Sub(before.At).Seconds()
+	first := before.At.IsZero() || seconds <= 0
+	used := make(map[plan.ClassID]usage, len(after.Classes))
+	for id, now := range after.Classes {
+		u := usage{Counters: now}
+		if !first {
+			u.since(before.Classes[id], seconds)
+		}
+		used[id] = u
+	}
+	return used
+}
+
+func (u *usage) since(before dataplane.Counters, seconds float64) {
+	if u.SentBytes < before.SentBytes || u.EnqueuedBytes < before.EnqueuedBytes {
+		before = dataplane.Counters{}
+	}
+	drops := dropped(u.Counters) - min(dropped(u.Counters), dropped(before))
+	u.rate = 8 * float64(u.SentBytes-before.SentBytes) / seconds
+	u.offered = 8 * float64(u.EnqueuedBytes-before.EnqueuedBytes) / seconds
+	u.drops = float64(drops) / seconds
+	u.hungry = hungry(before, u.Counters, drops)
+}
+
+func dropped(c dataplane.Counters) uint64 {
+	var sum uint64
+	for _, n := range c.Drops {
+		sum += n
+	}
+	return sum
+}
+
+// hungry tells who wants more than he gets from who has all that he wants. A
+// single packet that happens to wait at the instant of the look is no sign of
+// hunger (a ping is one); two are, or one at two looks, or a packet for which
+// there was no room.
+func hungry(before, now dataplane.Counters, drops uint64) bool {
+	return drops > 0 || now.BacklogPackets >= 2 || now.BacklogPackets == 1 && before.BacklogPackets >= 1
+}
+
+// demand is what the class wants to send: all it can get, or what it sent.
+func (u usage) demand() policy.Rate {
+	if u.hungry {
+		return policy.Unlimited
+	}
+	return policy.Rate(u.rate)
+}
+
+// division is the contract at work on one link at one moment.
+type division struct {
+	state  plan.State
+	used   map[plan.ClassID]usage
+	shares map[plan.ClassID]policy.Share
+	level  float64 // bits per second per unit of weight
+}
+
+// divide says who should get how much, knowing who wants how much. If but is
+// the number of a class, that one is taken to want all it can get.
+func divide(state plan.State, used map[plan.ClassID]usage, but ...plan.ClassID) division {
+	claims := make([]policy.Claim, len(state.Classes))
+	for i, class := range state.Classes {
+		claims[i] = policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Max, Demand: used[class.ID].demand()}
+		for _, id := range but {
+			if class.ID == id {
+				claims[i].Demand = policy.Unlimited
+			}
+		}
+	}
+	result := policy.Divide(state.Link.Capacity, claims)
+	d := division{state: state, used: used, shares: map[plan.ClassID]policy.Share{}, level: result.Level}
+	for i, class := range state.Classes {
+		d.shares[class.ID] = result.Shares[i]
+	}
+	return d
+}
+
+// historyLength is how many seconds of rates are kept.
+const historyLength = 60
+
+// history is the rates of each class over the last minute. The zero value is
+// ready.
+type history struct {
+	rings map[plan.ClassID]*ring
+}
+
+type ring struct {
+	rates [historyLength]float64
+	next  int
+	full  bool
+}
+
+// add notes one second and forgets the classes that are gone.
+func (h *history) add(used map[plan.ClassID]usage) {
+	kept := make(map[plan.ClassID]*ring, len(used))
+	for id, u := range used {
+		r := h.rings[id]
+		if r == nil {
+			r = &ring{}
+		}
+		r.rates[r.next] = u.rate
+		r.next = (r.next + 1) % historyLength
+		r.full = r.full || r.next == 0
+		kept[id] = r
+	}
+	h.rings = kept
+}
+
+// of is one class's rates, the oldest first.
+func (h *history) of(id plan.ClassID) []float64 {
+	r := h.rings[id]
+	if r == nil {
+		return nil
+	}
+	var rates []float64
+	if r.full {
+		rates = append(rates, r.rates[r.next:]...)
+	}
+	return append(rates, r.rates[:r.next]...)
+}
+
+// retry spaces out attempts: at once, then after 1, 2, 4 and at most 8 seconds.
+type retry struct {
+	at   time.Time
+	wait time.Duration
+}
+
+const longestWait = 8 * time.Second
+
+func (r *retry) due(now time.Time) bool { return !now.Before(r.at) }
+
+func (r *retry) failed(now time.Time) {
+	r.wait = min(max(2*r.wait, time.Second), longestWait)
+	r.at = now.Add(r.wait)
+}
+
+func (r *retry) succeeded() { *r = retry{} }

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/plan"
+)
+
+// healEvery is how often a link is set again though nothing is known to have
+// changed, in case somebody else changed the kernel.
+const healEvery = 30 * time.Second
+
+// link is one steered device: its backend, what is wanted of it, and what was
+// measured. It belongs to the agent's goroutine.
+type link struct {
+	config  config.Link
+	log     *slog.Logger
+	backend dataplane.Backend // nil while the link is not steered
+	ended   chan error        // the backend's Run has returned
+	cancel  context.CancelFunc
+
+	want      plan.State
+	inForce   plan.State // what Set was last told, or what an earlier agent left
+	dirty     bool       // want is not in force
+	err       error      // why the link is not steered, or not as wanted
+	complaint string     // the err that was written down
+	again     retry
+	healed    time.Time
+
+	last    dataplane.Snapshot
+	now     division
+	history history
+}
+
+// open gets a backend and learns what an earlier agent left.
+func (l *link) open(ctx context.Context, open func(config.Link) (dataplane.Backend, error)) error {
+	backend, err := open(l.config)
+	if err != nil {
+		return err
+	}
+	left, err := backend.State()
+	if err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
+		l.log.Warn("what an earlier agent left cannot be read, setting everything", "err", err)
+	}
+	l.backend, l.inForce, l.dirty = backend, left, true
+	ctx, l.cancel = context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	l.ended = ended
+	go func() { ended <- backend.Run(ctx) }()
+	return nil
+}
+
+// close lets go of the backend; the kernel goes on scheduling.
+func (l *link) close() {
+	if l.backend == nil {
+		return
+	}
+	l.cancel()
+	<-l.ended
+	if err := l.backend.Close(); err != nil {
+		l.log.Warn("closing the link's backend", "err", err)
+	}
+	l.backend = nil
+}
+
+// set makes the kernel match want and returns what was changed.
+func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
+	err := l.backend.Set(ctx, l.want)
+	l.healed = now
+	if err != nil {
+		return nil, l.failed(err, now)
+	}
+	changes := plan.Diff(l.inForce, l.want)
+	l.inForce, l.dirty, l.err = l.want, false, nil
+	l.again.succeeded()
+	return changes, nil
+}
+
+// complain writes down what is wrong if that is news: not at every attempt.
+func (l *link) complain() {
+	text := ""
+	if l.err != nil {
+		text = l.err.Error()
+	}
+	switch {
+	case text == l.complaint:
+	case text == "":
+		l.log.Info("link is steered as wanted again")
+	case errors.Is(l.err, dataplane.ErrNoDevice):
+		l.log.Warn("waiting for the device", "err", l.err)
+	default:
+		l.log.Error("link is not steered as wanted, trying again", "err", l.err)
+	}
+	l.complaint = text
+}
+
+// wants takes in what is to be in force.
+func (l *link) wants(want plan.State) {
+	if len(plan.Diff(l.want, want)) > 0 {
+		l.want, l.dirty = want, true
+	}
+}
+
+// failed notes why the link is not as wanted; tend tries again.
+func (l *link) failed(err error, now time.Time) error {
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		l.close()
+	}
+	l.err, l.dirty = err, true
+	l.again.failed(now)
+	return err
+}
+
+// tend does what time asks for: a new attempt, a check of the kernel.
+func (l *link) tend(ctx context.Context, now time.Time, open func(config.Link) (dataplane.Backend, error)) []plan.Change {
+	if l.backend != nil {
+		select {
+		case err := <-l.ended:
+			l.ended <- err // for close
+			l.close()
+			l.failed(fmt.Errorf("link %s: its backend ended: %w", l.config.Device, err), now)
+		default:
+		}
+	}
+	if !l.again.due(now) {
+		return nil
+	}
+	if l.backend == nil {
+		if err := l.open(ctx, open); err != nil {
+			l.failed(err, now)
+			return nil
+		}
+	}
+	if !l.dirty && now.Sub(l.healed) < healEvery {
+		return nil
+	}
+	changes, _ := l.set(ctx, now) // the failure is noted in the link
+	return changes
+}
+
+// sample reads the counters and divides the link anew.
+func (l *link) sample(now time.Time) {
+	if l.backend == nil {
+		l.now, l.last = division{state: l.want}, dataplane.Snapshot{}
+		return
+	}
+	snapshot, err := l.backend.Counters()
+	if err != nil {
+		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Device, err), now)
+		return
+	}
+	l.now = divide(l.want, measure(l.last, snapshot))
+	l.last = snapshot
+	l.history.add(l.now.used)
+}

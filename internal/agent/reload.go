@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+
+	"weir/internal/config"
+)
+
+// watchConfig reads the configuration again when its file changes and on SIGHUP.
+func (a *Agent) watchConfig(ctx context.Context) {
+	if a.opts.Load == nil {
+		return
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	if path := a.opts.Config.Path; path != "" {
+		a.running.Go(func() {
+			err := config.Watch(ctx, path, func() { _ = a.Reload(ctx, "file changed") })
+			if err != nil {
+				a.log.Warn("changes of the configuration are noticed on SIGHUP only", "err", err)
+			}
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			_ = a.Reload(ctx, "SIGHUP")
+		}
+	}
+}
+
+// Reload reads the configuration again and puts it into force. If it is bad, the
+// one before stays, and Status says what is wrong.
+func (a *Agent) Reload(ctx context.Context, why string) error {
+	if a.opts.Load == nil {
+		return errors.New("this agent has no configuration file")
+	}
+	next, err := a.opts.Load()
+	if err == nil && len(next.Links) == 0 {
+		err = fmt.Errorf("%s: links: no link; an agent needs at least one", next.Path)
+	}
+	down := a.do(ctx, func() {
+		if err == nil {
+			err = a.adopt(ctx, next, why)
+		}
+		if err != nil {
+			a.complainOfConfig(err)
+			return
+		}
+		a.configError = ""
+	})
+	return errors.Join(down, err)
+}
+
+// complainOfConfig notes a bad file, in one line.
+func (a *Agent) complainOfConfig(err error) {
+	if a.configError == err.Error() {
+		return
+	}
+	a.configError = err.Error()
+	first, rest, _ := strings.Cut(a.configError, "\n")
+	log := a.log
+	if rest != "" {
+		log = log.With("more_problems", 1+strings.Count(rest, "\n"))
+	}
+	log.Error("configuration not reloaded, the one before stays in force", "err", first)
+}
+
+// adopt puts a configuration into force.
+func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error {
+	before := a.world.config
+	if reflect.DeepEqual(before, next) {
+		return nil
+	}
+	if err := a.reattach(before.Attach, next.Attach); err != nil {
+		return err
+	}
+	a.relink(ctx, next.Links)
+	if late := needRestart(before, next); len(late) > 0 {
+		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
+	}
+	world := a.world.clone()
+	world.config = next
+	world.found = a.merged()
+	a.log.Info("configuration reloaded", "file", next.Path, "why", why)
+	a.commit(ctx, world, a.attached, reasons{general: "configuration changed"})
+	return nil
+}
+
+// needRestart names the settings that differ and are read at the start only.
+func needRestart(before, next config.Config) []string {
+	var late []string
+	for _, s := range []struct {
+		name   string
+		differ bool
+	}{
+		{"backend", before.Backend != next.Backend},
+		{"docker", before.Docker != next.Docker},
+		{"group", before.Group != next.Group},
+		{"mark_mask", before.MarkMask != next.MarkMask},
+		{"metrics", before.Metrics != next.Metrics},
+		{"socket", before.Socket != next.Socket},
+		{"state_dir", before.StateDir != next.StateDir},
+	} {
+		if s.differ {
+			late = append(late, s.name)
+		}
+	}
+	return late
+}
+
+// reattach makes the attachments of the configuration those of next. If one
+// cannot be made, all is as before.
+func (a *Agent) reattach(before, next []config.Attachment) error {
+	var undo []func()
+	gone := func(at config.Attachment) { _ = a.attacher().Detach(at) }
+	for _, at := range before {
+		if !slices.Contains(next, at) {
+			gone(at)
+			undo = append(undo, func() { _ = a.attacher().Attach(at, true) })
+		}
+	}
+	for _, at := range next {
+		if slices.Contains(before, at) {
+			continue
+		}
+		err := a.attacher().Attach(at, true)
+		if err == nil && a.nameTaken(at) {
+			gone(at)
+			err = errors.New("the name is taken by another workload; choose another")
+		}
+		if err != nil {
+			slices.Reverse(undo)
+			for _, f := range undo {
+				f()
+			}
+			return fmt.Errorf("%s: attach %s: %w", a.world.config.Path, at.Name, err)
+		}
+		undo = append(undo, func() { gone(at) })
+	}
+	return nil
+}
+
+// nameTaken reports whether "weir attach" gave the name away already.
+func (a *Agent) nameTaken(at config.Attachment) bool {
+	return slices.ContainsFunc(a.attached, func(b config.Attachment) bool { return b.Name == at.Name })
+}
+
+// relink makes the links those of next. One that is no longer named is given
+// back as it was found.
+func (a *Agent) relink(ctx context.Context, next []config.Link) {
+	var links []*link
+	for _, c := range next {
+		l := a.linkOf(c.Device)
+		if l == nil {
+			l = a.newLink(c)
+		}
+		if c.Force && !l.config.Force && l.backend == nil {
+			l.again.succeeded() // what was refused may succeed now
+		}
+		l.config = c
+		links = append(links, l)
+	}
+	for _, l := range a.links {
+		if slices.Contains(links, l) || l.backend == nil {
+			continue
+		}
+		if err := l.backend.Cleanup(ctx); err != nil {
+			l.log.Error("link cannot be given back; weir cleanup tries again", "err", err)
+		} else {
+			l.log.Info("link given back", "why", "it is no longer in the configuration")
+		}
+		l.close()
+	}
+	a.links = links
+}

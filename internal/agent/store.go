@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
+)
+
+// stateVersion is the version of the form of state.json.
+const stateVersion = 1
+
+// kept is state.json: what the kernel cannot tell an agent that starts again.
+type kept struct {
+	Version int `json:"version"`
+	// Set is what was set at run time, by workload key.
+	Set map[string]keptLayer `json:"set"`
+	// Attached are the workloads made by "weir attach".
+	Attached []config.Attachment `json:"attached"`
+	// Numbers are the class numbers, by workload key. The kernel schedules on
+	// with them while no agent runs.
+	Numbers map[string]plan.ClassID `json:"numbers"`
+	// Grants are the mins in force, by link, in the order of their admission.
+	Grants map[string][]grant `json:"grants"`
+	// Seen is what each source saw last: what an agent believes until the source
+	// has answered for the first time, so that a slow engine costs nobody a class.
+	Seen map[string][]keptWorkload `json:"seen"`
+}
+
+// keptLayer is a config.Layer as a person writes it.
+type keptLayer struct {
+	Weight       *uint32 `json:"weight,omitempty"`
+	Min          *string `json:"min,omitempty"` // "none" takes a min away
+	Max          *string `json:"max,omitempty"`
+	LimitPackets *uint32 `json:"limit_packets,omitempty"`
+	LimitBytes   *uint64 `json:"limit_bytes,omitempty"`
+}
+
+// keptWorkload is a discover.Workload without what is of no use later.
+type keptWorkload struct {
+	Key     string            `json:"key"`
+	ID      string            `json:"id,omitempty"`
+	Name    string            `json:"name"`
+	Kind    string            `json:"kind"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Devices []keptDevice      `json:"devices,omitempty"`
+	Note    string            `json:"note,omitempty"`
+}
+
+type keptDevice struct {
+	Name    string `json:"name"`
+	Ifindex int    `json:"ifindex"`
+}
+
+// change is the layer as a request would set it; config.Layer's own reader
+// checks it.
+func (k keptLayer) change() api.PolicyChange {
+	return api.PolicyChange{Weight: k.Weight, Min: k.Min, Max: k.Max, LimitPackets: k.LimitPackets, LimitBytes: k.LimitBytes}
+}
+
+func keepLayer(l config.Layer) keptLayer {
+	k := keptLayer{Weight: l.Weight, LimitPackets: l.LimitPackets, LimitBytes: l.LimitBytes}
+	if l.Min != nil {
+		k.Min = new(cmp.Or(l.Min.Compact(), "none"))
+	}
+	if l.Max != nil {
+		k.Max = new(cmp.Or(l.Max.Compact(), "none"))
+	}
+	return k
+}
+
+func keepWorkload(w discover.Workload) keptWorkload {
+	k := keptWorkload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: ownLabels(w.Labels), Note: w.Note}
+	for _, d := range w.Devices {
+		k.Devices = append(k.Devices, keptDevice{d.Name, d.Ifindex})
+	}
+	return k
+}
+
+// workload is what was kept, with those of its devices that are still there.
+func (k keptWorkload) workload(there func(name string, ifindex int) bool) discover.Workload {
+	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, Note: k.Note}
+	for _, d := range k.Devices {
+		if there(d.Name, d.Ifindex) {
+			w.Devices = append(w.Devices, discover.Device{Name: d.Name, Ifindex: d.Ifindex})
+		}
+	}
+	return w
+}
+
+// store is the file.
+type store struct {
+	path string
+	last []byte // as it is on the disk
+}
+
+func newStore(dir string) *store { return &store{path: filepath.Join(dir, "state.json")} }
+
+// load reads the file. One that cannot be understood is moved aside, with a line
+// in the log, and the agent begins anew: a damaged file must not keep a host
+// from being steered.
+func (s *store) load(log *slog.Logger) (kept, error) {
+	text, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept{}, nil
+	}
+	if err != nil {
+		return kept{}, fmt.Errorf("state of the last run: %w", err)
+	}
+	k, err := decode(text)
+	if err != nil {
+		aside := s.path + ".damaged"
+		log.Error("state of the last run cannot be used, beginning anew; run-time settings are lost", "file", s.path, "kept_as", aside, "err", err)
+		if err := os.Rename(s.path, aside); err != nil {
+			return kept{}, fmt.Errorf("move damaged state aside: %w", err)
+		}
+		return kept{}, nil
+	}
+	s.last = text
+	return k, nil
+}
+
+func decode(text []byte) (kept, error) {
+	var k kept
+	if err := json.Unmarshal(text, &k); err != nil {
+		return kept{}, err
+	}
+	if k.Version != stateVersion {
+		return kept{}, fmt.Errorf("version %d, this agent writes %d", k.Version, stateVersion)
+	}
+	for key, layer := range k.Set {
+		if _, err := layerOf(layer.change()); err != nil {
+			return kept{}, fmt.Errorf("set for %s: %w", key, err)
+		}
+	}
+	return k, nil
+}
+
+// save writes the file if it differs from what is on the disk, in such a way
+// that after a power cut either the old or the new one is there, whole.
+func (s *store) save(k kept) error {
+	k.Version = stateVersion
+	text, err := json.MarshalIndent(k, "", "  ")
+	if err != nil {
+		return fmt.Errorf("keep state: %w", err)
+	}
+	text = append(text, '\n')
+	if bytes.Equal(text, s.last) {
+		return nil
+	}
+	if err := writeWhole(s.path, text); err != nil {
+		return fmt.Errorf("keep state: %w", err)
+	}
+	s.last = text
+	return nil
+}
+
+// writeWhole puts a file in place at once, and to the disk.
+func writeWhole(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	temp, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// keep is what is to be kept of the agent's state.
+func (a *Agent) keep(w world, attached []config.Attachment) kept {
+	k := kept{
+		Set:      map[string]keptLayer{},
+		Attached: attached,
+		Numbers:  w.number,
+		Grants:   w.grants,
+		Seen:     map[string][]keptWorkload{},
+	}
+	for key, layer := range w.set {
+		k.Set[key] = keepLayer(layer)
+	}
+	for _, s := range a.sources {
+		for _, w := range s.seen {
+			k.Seen[s.Name()] = append(k.Seen[s.Name()], keepWorkload(w))
+		}
+		slices.SortFunc(k.Seen[s.Name()], func(x, y keptWorkload) int { return cmp.Compare(x.Key, y.Key) })
+	}
+	return k
+}

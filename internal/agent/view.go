@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/plan"
+)
+
+// Status implements api.Agent.
+func (a *Agent) Status(ctx context.Context) (api.Status, error) {
+	var s api.Status
+	err := a.do(ctx, func() {
+		s = api.Status{
+			Version:     a.opts.Version,
+			Started:     a.started.UTC(),
+			Config:      a.world.config.Path,
+			ConfigError: a.configError,
+			Links:       a.linkViews(),
+			Sources:     a.sourceViews(),
+		}
+	})
+	return s, err
+}
+
+// Workloads implements api.Agent.
+func (a *Agent) Workloads(ctx context.Context) ([]api.Workload, error) {
+	var list []api.Workload
+	err := a.do(ctx, func() { list = a.views(false) })
+	return list, err
+}
+
+// Workload implements api.Agent.
+func (a *Agent) Workload(ctx context.Context, name string) (api.Workload, error) {
+	var w api.Workload
+	var err error
+	down := a.do(ctx, func() {
+		found, unknown := resolve(name, a.decided.workloads())
+		if err = unknown; err == nil {
+			v, _ := a.decided.verdict(found.Key)
+			w = a.view(v, true)
+		}
+	})
+	if down != nil {
+		return w, down
+	}
+	return w, err
+}
+
+// Explain implements api.Agent.
+func (a *Agent) Explain(ctx context.Context, name string) (api.Explanation, error) {
+	var e api.Explanation
+	var err error
+	down := a.do(ctx, func() {
+		found, unknown := resolve(name, a.decided.workloads())
+		if err = unknown; err != nil {
+			return
+		}
+		v, _ := a.decided.verdict(found.Key)
+		e = api.Explanation{Name: v.Name, Links: []api.ExplainLink{}}
+		for _, l := range a.links {
+			e.Links = append(e.Links, l.explain(v))
+		}
+	})
+	if down != nil {
+		return e, down
+	}
+	return e, err
+}
+
+// explain is the workload's explanation on this link, or why there is none.
+func (l *link) explain(v verdict) api.ExplainLink {
+	var e api.ExplainLink
+	class, ok := l.now.state.Class(v.class)
+	switch {
+	case l.backend == nil:
+		e = l.noExplanation("The link is not steered" + because(l.err) + ".")
+	case !v.steered:
+		e = l.noExplanation(v.Name + " is not steered: " + v.note + ". Its packets count as the host's.")
+	case !ok:
+		e = l.noExplanation(v.Name + " is new here; its first second is being measured.")
+	default:
+		e = explain(l.now, class.ID)
+	}
+	for _, err := range v.refusals[l.config.Device] {
+		e.Text = append(e.Text, upper(reason(err))+".")
+	}
+	return e
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+func (l *link) noExplanation(text string) api.ExplainLink {
+	return api.ExplainLink{Device: l.config.Device, Binds: "idle", Text: []string{text}, Others: []api.Other{}}
+}
+
+func (a *Agent) views(history bool) []api.Workload {
+	list := make([]api.Workload, len(a.decided.verdicts))
+	for i, v := range a.decided.verdicts {
+		list[i] = a.view(v, history)
+	}
+	return list
+}
+
+// view is a workload as the API shows it.
+func (a *Agent) view(v verdict, history bool) api.Workload {
+	w := api.Workload{
+		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
+		Class: uint16(v.class), State: v.state, Note: v.note,
+		Origin: v.origin, Devices: []string{}, Links: []api.WorkloadLink{},
+		Policy: api.Policy{
+			Weight: v.policy.Weight, Min: v.policy.Min.Compact(), Max: v.policy.Max.Compact(),
+			LimitPackets: v.policy.LimitPackets, LimitBytes: v.policy.LimitBytes,
+		},
+	}
+	for _, d := range v.Devices {
+		w.Devices = append(w.Devices, d.Name)
+	}
+	if !v.steered {
+		return w
+	}
+	for _, l := range a.links {
+		view := l.workload(v.class)
+		if history {
+			view.HistoryBps = l.history.of(v.class)
+		}
+		w.Links = append(w.Links, view)
+	}
+	return w
+}
+
+// workload is a class's traffic over the last second.
+func (l *link) workload(id plan.ClassID) api.WorkloadLink {
+	class, _ := l.want.Class(id)
+	used := l.now.used[id]
+	view := api.WorkloadLink{
+		Device:         l.config.Device,
+		MinBps:         uint64(class.Min),
+		MaxBps:         uint64(class.Max),
+		RateBps:        used.rate,
+		Share:          used.rate / float64(l.config.Egress),
+		IdealBps:       l.now.shares[id].Bps,
+		OfferedBps:     used.offered,
+		BacklogPackets: used.BacklogPackets,
+		BacklogBytes:   used.BacklogBytes,
+		SentPackets:    used.SentPackets,
+		SentBytes:      used.SentBytes,
+		Drops:          used.Drops,
+		DropsPerSecond: used.drops,
+	}
+	if view.Drops == nil {
+		view.Drops = map[string]uint64{}
+	}
+	return view
+}
+
+func (a *Agent) linkViews() []api.LinkStatus {
+	list := make([]api.LinkStatus, len(a.links))
+	for i, l := range a.links {
+		list[i] = l.view()
+	}
+	return list
+}
+
+// view is the link as the API shows it.
+func (l *link) view() api.LinkStatus {
+	limit, reserved := l.want.Link.Admission().Limit(), l.want.Reserved()
+	s := api.LinkStatus{
+		Device:      l.config.Device,
+		Direction:   "egress",
+		Backend:     "none",
+		Scheduler:   l.config.Scheduler,
+		CapacityBps: uint64(l.config.Egress),
+		Reservable:  l.config.Reservable,
+		ReservedBps: uint64(reserved),
+		FreeBps:     uint64(limit - min(limit, reserved)),
+		Workloads:   max(0, len(l.want.Classes)-1), // the host is none
+		Gaps:        []string{},
+	}
+	if l.backend != nil {
+		s.Backend = l.backend.Name()
+		s.Gaps = append(s.Gaps, l.backend.Gaps()...)
+	}
+	for _, used := range l.now.used {
+		s.RateBps += used.rate
+	}
+	if l.err != nil {
+		s.Error = l.err.Error()
+	}
+	return s
+}
+
+func (a *Agent) sourceViews() []api.Source {
+	list := []api.Source{}
+	for _, s := range a.sources {
+		list = append(list, s.view())
+	}
+	if !a.world.config.Docker.Enabled {
+		list = append(list, api.Source{Name: "docker", State: "off", Note: "docker.enabled is false"})
+	}
+	return list
+}
+
+func (s *source) view() api.Source {
+	view := api.Source{Name: s.Name(), State: "ok"}
+	if own, ok := s.Source.(interface{ Status() (state, note string) }); ok {
+		view.State, view.Note = own.Status()
+	}
+	if s.err != nil {
+		view.State, view.Note = "unavailable", s.err.Error()
+	}
+	return view
+}
+
+// queue is how many samples a slow reader may lag behind.
+const queue = 4
+
+// Subscribe implements api.Agent. The first sample comes at once and carries
+// the last minute's rates.
+func (a *Agent) Subscribe(ctx context.Context) <-chan api.Sample {
+	reader := make(chan api.Sample, queue)
+	joined := a.do(ctx, func() {
+		reader <- a.sample(time.Now(), true)
+		a.readers[reader] = true
+	})
+	if joined != nil {
+		close(reader)
+		return reader
+	}
+	context.AfterFunc(ctx, func() {
+		// Where the agent has ended, it has closed the channel itself.
+		_ = a.do(context.WithoutCancel(ctx), func() {
+			delete(a.readers, reader)
+			close(reader)
+		})
+	})
+	return reader
+}
+
+func (a *Agent) sample(now time.Time, history bool) api.Sample {
+	return api.Sample{At: now.UTC(), Links: a.linkViews(), Workloads: a.views(history)}
+}
+
+// publish gives every reader the present sample; who is too slow loses the
+// oldest that he has not read.
+func (a *Agent) publish(now time.Time) {
+	if len(a.readers) == 0 {
+		return
+	}
+	sample := a.sample(now, false)
+	for reader := range a.readers {
+		select {
+		case reader <- sample:
+			continue
+		default:
+		}
+		select {
+		case <-reader:
+		default: // read in between
+		}
+		reader <- sample // there is room: nobody else sends
+	}
+}
+
+// Config is the configuration that the agent began with: where its socket is,
+// and its metrics.
+func (a *Agent) Config() config.Config { return a.opts.Config }
