@@ -81,6 +81,18 @@ func TestDivide(t *testing.T) {
 			[]Claim{all(1, 60*mbit, 0), all(1, 40*mbit, 0), all(1, 0, 0)},
 			[]want{{60, BindMin}, {40, BindMin}, {0, BindShare}}, 0,
 		}, {
+			"the mins fill the link and nobody is without", 100 * mbit,
+			[]Claim{all(1, 60*mbit, 0), all(1, 40*mbit, 0)},
+			[]want{{60, BindMin}, {40, BindMin}}, 0,
+		}, {
+			"the mins fill the link, one is not wanted whole", 100 * mbit,
+			[]Claim{{Weight: 1, Min: 80 * mbit, Demand: 60 * mbit}, all(1, 40*mbit, 0)},
+			[]want{{60, BindDemand}, {40, BindMin}}, 0,
+		}, {
+			"alone with a max of the whole link", 100 * mbit,
+			[]Claim{all(2, 0, 100*mbit)},
+			[]want{{100, BindMax}}, 50,
+		}, {
 			"the mins do not fit: all are cut alike", 100 * mbit,
 			[]Claim{all(1, 150*mbit, 0), all(1, 50*mbit, 0), all(7, 0, 0), {Weight: 1, Min: 50 * mbit}},
 			[]want{{75, BindMin}, {25, BindMin}, {0, BindShare}, {0, BindIdle}}, 0,
