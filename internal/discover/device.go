@@ -59,9 +59,6 @@ func (d *Devices) Add(name, device string, options ...AddOption) error {
 	}
 	links := d.links.list()
 	found := deviceNamed(links, device)
-	if found == 0 && !slices.Contains(options, Wait) {
-		return fmt.Errorf("device %q does not exist; there are: %s", device, enumerate(candidates(links)))
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if present, taken := d.attached[name]; taken {
@@ -71,6 +68,9 @@ func (d *Devices) Add(name, device string, options ...AddOption) error {
 		if a.device == device || (found != 0 && a.ifindex == found) {
 			return fmt.Errorf("device %q belongs to workload %q already: detach that first", device, other)
 		}
+	}
+	if found == 0 && !slices.Contains(options, Wait) {
+		return fmt.Errorf("device %q does not exist; there are: %s", device, enumerate(candidates(links)))
 	}
 	d.attached[name] = &attachedDevice{device: device, ifindex: found}
 	poke(d.poke)

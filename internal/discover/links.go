@@ -88,13 +88,13 @@ func NewLinks(log *slog.Logger, path string) (*Links, error) {
 	// Subscribed before the first dump, so that no change falls in between.
 	l.events, err = nl.SubscribeAt(at, netns.None(), unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NSID)
 	if err != nil {
-		return nil, fmt.Errorf("subscribe to link messages: %w", err)
+		return nil, fmt.Errorf("network namespace %s: subscribe to link messages: %w", path, err)
 	}
 	// A larger buffer makes an overflow rarer; without it, resync does the work.
 	_ = l.events.SetReceiveBufferSize(1<<20, true)
 	if l.ask, err = netlink.NewHandleAt(at, unix.NETLINK_ROUTE); err != nil {
 		l.events.Close()
-		return nil, fmt.Errorf("open a netlink socket: %w", err)
+		return nil, fmt.Errorf("network namespace %s: open a netlink socket: %w", path, err)
 	}
 	if err := l.resync(); err != nil {
 		l.Close()
@@ -238,17 +238,21 @@ func (l *Links) applyGone(data []byte) bool {
 // parseNsid reads the number out of an RTM_NEWNSID or RTM_DELNSID message.
 func parseNsid(data []byte) (nsid int, ok bool) {
 	const header = 4 // struct rtgenmsg, padded
+	order := nl.NativeEndian()
 	if len(data) < header {
 		return 0, false
 	}
-	attrs, err := nl.ParseRouteAttr(data[header:])
-	if err != nil {
-		return 0, false
-	}
-	for _, a := range attrs {
-		if a.Attr.Type == netlink.NETNSA_NSID && len(a.Value) >= 4 {
-			return int(int32(nl.NativeEndian().Uint32(a.Value))), true
+	// Attributes: length and type of 16 bits each, the value, padding to 4. Read
+	// by hand, since nl.ParseRouteAttr panics on a message that is cut off.
+	for data = data[header:]; len(data) >= 4; {
+		length, kind := int(order.Uint16(data)), order.Uint16(data[2:])
+		if length < 4 || length > len(data) {
+			return 0, false
 		}
+		if kind == netlink.NETNSA_NSID && length >= 8 {
+			return int(int32(order.Uint32(data[4:]))), true
+		}
+		data = data[min(len(data), (length+3)&^3):]
 	}
 	return 0, false
 }

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package discover
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	idA = strings.Repeat("a", 64)
+	idB = strings.Repeat("b", 64)
+)
+
+func running(id, name string, pid int) containerInfo {
+	return containerInfo{ID: id, Name: name, Mode: "bridge", Running: true, Pid: pid}
+}
+
+func stopped(id, name string) containerInfo {
+	return containerInfo{ID: id, Name: name, Mode: "bridge"}
+}
+
+// fixture is a Docker source in a made-up world with a made-up clock.
+type fixture struct {
+	*testing.T
+	*fakeEngine
+	links  *fakeLinks
+	proc   fakeProc
+	docker *Docker
+	lists  [][]Workload
+	cancel context.CancelFunc
+}
+
+// world runs a test in a bubble of testing/synctest.
+func world(t *testing.T, e *fakeEngine, test func(*fixture)) {
+	t.Helper()
+	proc := newFakeProc(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := &fixture{T: t, fakeEngine: e, links: newFakeLinks(), proc: proc}
+		w.docker = newDocker(logger(t), w.links, e, w.proc.dir)
+		test(w)
+		if w.cancel != nil {
+			w.cancel()
+			synctest.Wait()
+		}
+	})
+}
+
+// start runs the source.
+func (w *fixture) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel = cancel
+	go w.docker.Run(ctx, func(list []Workload) { w.lists = append(w.lists, list) })
+	w.pass(2 * settle)
+}
+
+// pass lets time pass.
+func (w *fixture) pass(d time.Duration) {
+	time.Sleep(d) // of the bubble's clock
+	synctest.Wait()
+}
+
+// process makes a container's process with a namespace of n devices.
+func (w *fixture) process(pid int, id string, ifindexes ...int) (path string) {
+	path = w.proc.add(w.T, pid, id)
+	w.links.addNamespace(path, ifindexes...)
+	return path
+}
+
+// expect compares the last list with lines such as "docker:web veth5 veth7".
+func (w *fixture) expect(when string, want ...string) {
+	w.Helper()
+	if len(w.lists) == 0 {
+		w.Fatalf("%s: nothing was reported", when)
+	}
+	var got []string
+	for _, workload := range w.lists[len(w.lists)-1] {
+		line := workload.Key
+		for _, d := range workload.Devices {
+			line += " " + d.Name
+		}
+		if workload.Note != "" {
+			line += " (" + workload.Note + ")"
+		}
+		got = append(got, line)
+	}
+	if !slices.Equal(got, want) {
+		w.Errorf("%s: got %q, want %q", when, got, want)
+	}
+}
+
+func TestDockerStartIsSeenBeforeTheEngineTells(t *testing.T) {
+	world(t, newFakeEngine(stopped(idA, "web")), func(w *fixture) {
+		w.start()
+		w.expect("at first")
+		release := w.hold(idA) // a real engine does not answer an inspect while it starts the container
+		w.tell(idA, "connect")
+		w.pass(2 * settle)
+		w.expect("network connected, no process yet")
+		w.process(42, idA, 5)
+		w.pass(2 * settle)
+		w.expect("process up", "docker:web veth5")
+		path := w.lists[len(w.lists)-1][0].Devices[0].PeerNetns
+		if path != netnsPath(w.proc.dir, 42) {
+			t.Errorf("other end in %s, want the process's namespace", path)
+		}
+		w.set(running(idA, "web", 42), "start")
+		release()
+		count := len(w.lists)
+		w.pass(time.Second)
+		w.expect("started", "docker:web veth5")
+		if len(w.lists) != count {
+			t.Errorf("the same list was reported %d times more", len(w.lists)-count)
+		}
+	})
+}
+
+func TestDockerStartThatFails(t *testing.T) {
+	world(t, newFakeEngine(stopped(idA, "web")), func(w *fixture) {
+		w.start()
+		w.tell(idA, "connect")
+		path := w.process(42, idA, 5)
+		w.pass(2 * settle)
+		w.expect("process up", "docker:web veth5")
+		w.links.dropNamespace(path)
+		w.tell(idA, "disconnect")
+		w.pass(2 * settle)
+		w.expect("start given up")
+	})
+}
+
+func TestDockerOutdatedAnswer(t *testing.T) {
+	world(t, newFakeEngine(), func(w *fixture) {
+		w.start()
+		release := w.hold(idA)
+		w.set(running(idA, "brief", 42), "start")
+		w.process(42, idA, 5)
+		w.pass(time.Second) // the engine is being asked and will say "runs"
+		w.set(stopped(idA, "brief"), "die")
+		release()
+		w.pass(time.Second)
+		w.expect("died while the engine was being asked")
+	})
+}
+
+func TestDockerFirstListIsComplete(t *testing.T) {
+	e := newFakeEngine(running(idA, "a", 1), running(idB, "b", 2))
+	world(t, e, func(w *fixture) {
+		w.process(1, idA, 5)
+		w.process(2, idB, 7)
+		release := w.hold(idB)
+		w.start()
+		w.pass(time.Second)
+		if len(w.lists) != 0 {
+			t.Fatalf("a list without b was reported: %v", w.lists)
+		}
+		release()
+		w.pass(2 * settle)
+		w.expect("all known", "docker:a veth5", "docker:b veth7")
+	})
+}
+
+func TestDockerContainerThatTheEngineCannotDescribe(t *testing.T) {
+	e := newFakeEngine(running(idA, "a", 1), running(idB, "b", 2))
+	world(t, e, func(w *fixture) {
+		w.process(1, idA, 5)
+		w.process(2, idB, 7)
+		release := w.hold(idB)
+		w.start()
+		w.pass(2 * patience)
+		w.expect("b does not answer", "docker:a veth5")
+		w.pass(2 * lookTimeout) // asked again after each timeout
+		release()
+		w.pass(lookTimeout)
+		w.expect("b answers", "docker:a veth5", "docker:b veth7")
+	})
+}
+
+func TestDockerEngineAway(t *testing.T) {
+	e := newFakeEngine(running(idA, "a", 1), running(idB, "b", 2))
+	world(t, e, func(w *fixture) {
+		pathA := w.process(1, idA, 5)
+		w.process(2, idB, 7)
+		w.start()
+		w.expect("at first", "docker:a veth5", "docker:b veth7")
+		w.setDown(errors.New("connection refused"))
+		w.pass(10 * time.Second)
+		w.expect("engine away, containers not", "docker:a veth5", "docker:b veth7")
+		if state, note := w.docker.Status(); state != "unavailable" || !strings.Contains(note, "unix:///fake.sock: connection refused") {
+			t.Errorf("status %q %q", state, note)
+		}
+		w.links.dropNamespace(pathA)
+		w.pass(2 * settle)
+		w.expect("a ended", "docker:b veth7")
+		w.process(3, idA, 9)
+		w.pass(2 * settle)
+		w.expect("a was started by an engine that does not answer yet", "docker:a veth9", "docker:b veth7")
+		w.set(running(idA, "a", 3))
+		w.remove(idB)
+		w.setDown(nil)
+		w.pass(lastRetry + 2*settle)
+		w.expect("engine back without b", "docker:a veth9")
+		if state, note := w.docker.Status(); state != "ok" || note != "" {
+			t.Errorf("status %q %q", state, note)
+		}
+	})
+}
+
+func TestDockerEngineAbsent(t *testing.T) {
+	e := newFakeEngine(running(idA, "a", 1))
+	e.setDown(errors.New("no such file or directory"))
+	world(t, e, func(w *fixture) {
+		w.process(1, idA, 5)
+		w.start()
+		w.pass(time.Minute)
+		if len(w.lists) != 0 {
+			t.Errorf("reported %v without an engine", w.lists)
+		}
+		w.setDown(nil)
+		w.pass(lastRetry + 2*settle)
+		w.expect("engine there", "docker:a veth5")
+	})
+}
+
+func TestDockerWorkloads(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		info containerInfo
+		want string
+	}{
+		{"bridge", running(idA, "c", 1), "docker:c veth5"},
+		{"host", containerInfo{ID: idA, Name: "c", Mode: "host", Running: true, Pid: 1},
+			"docker:c (uses the host's network: its packets cannot be told from the host's own)"},
+		{"shared", containerInfo{ID: idA, Name: "c", Mode: "container:" + idB, Running: true, Pid: 1},
+			"docker:c (shares the network of container other: what that one is given holds for both)"},
+		{"shared with an unknown one", containerInfo{ID: idA, Name: "c", Mode: "container:gone", Running: true, Pid: 1},
+			"docker:c (shares the network of container gone: what that one is given holds for both)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			world(t, newFakeEngine(c.info, running(idB, "other", 2)), func(w *fixture) {
+				w.process(1, idA, 5)
+				w.process(2, idB, 7)
+				w.start()
+				w.expect("at first", c.want, "docker:other veth7")
+			})
+		})
+	}
+}
+
+func TestDockerRename(t *testing.T) {
+	world(t, newFakeEngine(running(idA, "old", 1)), func(w *fixture) {
+		w.process(1, idA, 5)
+		w.start()
+		w.set(running(idA, "new", 1), "rename")
+		w.pass(2 * settle)
+		w.expect("renamed", "docker:new veth5")
+	})
+}
+
+func TestNoteForKinds(t *testing.T) {
+	for _, c := range []struct {
+		name, mode string
+		kinds      []namedKind
+		want       string
+	}{
+		{"not up yet", "bridge", []namedKind{{"lo", "device"}}, ""},
+		{"none", "none", []namedKind{{"lo", "device"}}, "has no network"},
+		{"macvlan", "mac", []namedKind{{"lo", "device"}, {"eth0", "macvlan"}}, "eth0 is of kind macvlan"},
+		{"ipvlan", "ip", []namedKind{{"eth1", "ipvlan"}}, "eth1 is of kind ipvlan"},
+		{"hardware", "x", []namedKind{{"lo", "device"}, {"eth0", "device"}}, "eth0 is hardware"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := noteForKinds(c.mode, c.kinds)
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFindProcesses(t *testing.T) {
+	proc, links := newFakeProc(t), newFakeLinks()
+	links.addNamespace(proc.add(t, 10, idA), 5)
+	links.addNamespace(proc.add(t, 11, idA)) // in another namespace than the one looked for
+	links.addNamespace(proc.add(t, 12, idB), 7)
+	proc.add(t, 13, idA) // in a namespace that no device of the host reaches
+	links.addNamespace(proc.add(t, 14, "no id"), 9)
+	got := findProcesses(proc.dir, links, map[string]bool{idA: true}, map[int]bool{0: true, 2: true, 3: true})
+	if want := map[string]int{idA: 10}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestCgroupContainer(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"cgroup v1", "12:pids:/docker/" + idA + "\n1:name=systemd:/docker/" + idA + "\n", idA},
+		{"systemd", "0::/system.slice/docker-" + idA + ".scope\n", idA},
+		{"own parent", "0::/weir-docker-1/" + idA + "\n", idA},
+		{"engine in a container", "0::/docker/" + idA + "/docker/" + idB + "\n", idA},
+		{"seen from a cgroup namespace", "0::/../../docker/" + idA + "\n", idA},
+		{"host process", "0::/user.slice/session-1.scope\n", ""},
+		{"empty", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := cgroupContainer([]byte(c.text)); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
