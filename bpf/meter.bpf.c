@@ -144,10 +144,13 @@ int lab_sink(struct __sk_buff *skb)
 
 static void set_class(struct __sk_buff *skb, __u32 class)
 {
-	if (lab_to_mark)
+	if (lab_to_mark) {
 		skb->mark = class << lab_shift;
-	else
+		/* Or clang joins both stores to one at a computed offset, which the verifier refuses. */
+		asm volatile("" ::: "memory");
+	} else {
 		skb->priority = lab_handle | class;
+	}
 }
 
 /*

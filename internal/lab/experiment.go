@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"time"
+
+	"weir/internal/lab/meter"
+	"weir/internal/lab/report"
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
+	"weir/internal/lab/traffic"
+)
+
+const (
+	// lead is the time from "everything is ready" to the beginning.
+	lead = 100 * time.Millisecond
+	// grace is how long generators may take to exchange their accounts.
+	grace = 10 * time.Second
+)
+
+// experiment is one scenario under way. Everything that can be done before the
+// first packet is done before it; during the phases the lab sleeps.
+type experiment struct {
+	s      *scenario.Scenario
+	log    *slog.Logger
+	net    *topology.Net
+	steer  steering
+	meter  *meter.Meter
+	cpu    meter.CPU
+	gen    *traffic.Generators
+	flows  []scenario.Flow
+	zero   time.Duration // CLOCK_MONOTONIC at the beginning
+	m      report.Measurement
+	before []meter.Sample // CPU account at the beginning of each measured window
+	drops  []*uint64      // at the beginning of each phase, and at the end
+}
+
+// runExperiment is the child's part: the request's scenario, measured.
+func runExperiment(ctx context.Context, ask request) (*report.Measurement, error) {
+	s, err := scenario.Parse(ask.File, ask.Data)
+	if err != nil {
+		return nil, err
+	}
+	e := &experiment{s: s, flows: s.Flows(), log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if err := traffic.Require(e.flows); err != nil {
+		return nil, err
+	}
+	if err := e.prepare(ctx, ask); err != nil {
+		return nil, err
+	}
+	if err := e.run(ctx); err != nil {
+		return nil, err
+	}
+	return &e.m, e.finish(ctx)
+}
+
+func (e *experiment) prepare(ctx context.Context, ask request) (err error) {
+	if e.net, err = topology.Build(e.s.Link, len(e.s.Workloads)); err != nil {
+		return err
+	}
+	at := site{host: e.net.Host, link: e.s.Link, ports: e.net.Ports}
+	for _, w := range e.s.Workloads {
+		at.names = append(at.names, w.Name)
+	}
+	e.m.Scheduler = ask.Scheduler
+	e.steer, e.m.Backend, e.m.Notes, err = steer(ctx, at, ask.Scheduler, ask.Backend, e.s.Policies()[0], e.log)
+	if err != nil {
+		return err
+	}
+	if err := e.startMeter(); err != nil {
+		return err
+	}
+	// The soaker is calibrated while nothing else runs: before the servers.
+	if e.cpu, err = startCPU(ask.CPU); err != nil {
+		return err
+	}
+	e.gen, err = traffic.Prepare(ctx, e.net, e.flows)
+	return err
+}
+
+func (e *experiment) startMeter() (err error) {
+	e.meter, err = meter.New(meter.Config{
+		FirstAddress: binary.BigEndian.Uint32(topology.FirstAddress),
+		Workloads:    len(e.s.Workloads),
+		Length:       e.s.Duration() + time.Minute, // preparations take some of it
+	})
+	if err != nil {
+		return err
+	}
+	index, err := e.net.Server.Ifindex(topology.ServerDevice)
+	if err != nil {
+		return err
+	}
+	return e.net.Server.Do(func() error { return e.meter.Attach(index) })
+}
+
+// startCPU chooses how CPU time is measured.
+func startCPU(exact bool) (meter.CPU, error) {
+	if !exact {
+		return meter.Stat{}, nil
+	}
+	cmd := exec.Command("/proc/self/exe", ChildArg, partSoak)
+	cmd.Stderr = os.Stderr
+	// Go's own preemption of long loops would cost the loop some of its time.
+	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	return meter.StartSoaker(cmd)
+}
+
+func soak() error { return meter.Soak() }
+
+// step is something to do at a time of the scenario.
+type step struct {
+	at    time.Duration
+	order int // among those of the same instant
+	do    func(since time.Duration) error
+}
+
+// steps are all that happens, in order: at the border of two phases first the
+// account of the old one, then the new policy, then generators.
+func (e *experiment) steps(ctx context.Context) []step {
+	var list []step
+	policies := e.s.Policies()
+	for p, span := range e.s.Spans() {
+		list = append(list,
+			step{span.From, 1, func(time.Duration) error { return e.enter(ctx, p, policies[p]) }},
+			step{span.Measured, 4, func(time.Duration) error { return e.sample(&e.before) }},
+			step{span.To, 0, func(time.Duration) error { return e.account(p) }},
+		)
+	}
+	for i, f := range e.flows {
+		list = append(list,
+			step{f.To, 2, func(time.Duration) error { e.gen.Stop(i); return nil }},
+			step{f.From, 3, func(since time.Duration) error { return e.gen.Start(i, since) }},
+		)
+	}
+	slices.SortStableFunc(list, func(a, b step) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))
+	})
+	return list
+}
+
+func (e *experiment) run(ctx context.Context) error {
+	steps := e.steps(ctx)
+	e.m.Phases = make([]report.Account, len(e.s.Phases))
+	// The lab's own heap is small; a collection during the phases would only be
+	// noise on a single CPU.
+	runtime.GC()
+	e.zero = e.meter.Align(meter.Now() + lead)
+	e.gen.Begin(time.Now().Add(e.zero - meter.Now()))
+	for _, st := range steps {
+		if err := e.sleepUntil(ctx, st.at); err != nil {
+			return err
+		}
+		if err := st.do(e.since()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// since is the time since the scenario began.
+func (e *experiment) since() time.Duration { return meter.Now() - e.zero }
+
+func (e *experiment) sleepUntil(ctx context.Context, at time.Duration) error {
+	wait := time.NewTimer(at - e.since())
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// enter begins a phase.
+func (e *experiment) enter(ctx context.Context, p int, policies []scenario.Policy) error {
+	n, err := e.steer.Drops()
+	if err != nil {
+		return err
+	}
+	e.drops = append(e.drops, n)
+	if p == 0 {
+		return nil // in force since the preparations
+	}
+	began := meter.Now()
+	if err := e.steer.Apply(ctx, policies); err != nil {
+		return fmt.Errorf("phase %d: %w", p+1, err)
+	}
+	e.m.Phases[p].Applied = meter.Now() - began
+	return nil
+}
+
+func (e *experiment) sample(list *[]meter.Sample) error {
+	s, err := e.cpu.Sample()
+	*list = append(*list, s)
+	return err
+}
+
+// account closes a phase.
+func (e *experiment) account(p int) error {
+	now, err := e.cpu.Sample()
+	if err != nil {
+		return err
+	}
+	busy := meter.Busy(e.before[p], now)
+	a := &e.m.Phases[p]
+	a.CPU, a.CPUExact, a.CPUs = &busy, e.cpu.Exact(), runtime.NumCPU()
+	n, err := e.steer.Drops()
+	if err != nil {
+		return err
+	}
+	if from := e.drops[p]; from != nil && n != nil {
+		lost := *n - *from
+		a.Drops = &lost
+	}
+	return nil
+}
+
+// finish collects what was measured.
+func (e *experiment) finish(ctx context.Context) (err error) {
+	e.cpu.Close()
+	e.m.Reports = e.gen.Collect(grace)
+	if e.m.Timeline, err = e.meter.Read(e.zero); err != nil {
+		return err
+	}
+	e.trim()
+	e.meter.Close()
+	return e.steer.Close(ctx)
+}
+
+// trim drops what the meter counted after the last phase, but for the time that
+// it takes to see a workload stop.
+func (e *experiment) trim() {
+	n := int((e.s.Duration() + time.Second) / scenario.Bucket)
+	for w := range e.m.Timeline.Bytes {
+		e.m.Timeline.Bytes[w] = e.m.Timeline.Bytes[w][:min(n, len(e.m.Timeline.Bytes[w]))]
+		e.m.Timeline.Packets[w] = e.m.Timeline.Packets[w][:min(n, len(e.m.Timeline.Packets[w]))]
+	}
+}

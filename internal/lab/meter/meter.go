@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package meter
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/lab/scenario"
+)
+
+// Config of a meter.
+type Config struct {
+	FirstAddress uint32 // of workload 0 as a number, e.g. 0x0a4d0101; the others follow
+	Workloads    int
+	Length       time.Duration // of what is to be measured
+}
+
+// Meter counts what arrives at one device.
+type Meter struct {
+	Start   time.Duration // CLOCK_MONOTONIC at which bucket 0 begins
+	config  Config
+	buckets int
+	objects *ebpf.Collection
+	links   []link.Link
+}
+
+// Now is CLOCK_MONOTONIC, the clock of the meter.
+func Now() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail with these arguments
+	return time.Duration(ts.Nano())
+}
+
+// New loads the program; its time begins now.
+func New(c Config) (*Meter, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("lift the limit on locked memory: %w", err)
+	}
+	spec, err := loadMeter()
+	if err != nil {
+		return nil, err
+	}
+	m := &Meter{Start: Now(), config: c, buckets: int(c.Length/scenario.Bucket) + 1}
+	spec.Maps[meterMapLabReceived].MaxEntries = uint32(max(1, m.buckets*c.Workloads))
+	for name, value := range map[string]any{
+		meterVarLabFirstAddress: c.FirstAddress,
+		meterVarLabWorkloads:    uint32(c.Workloads),
+		meterVarLabBuckets:      uint32(m.buckets),
+		meterVarLabStartNs:      uint64(m.Start),
+		meterVarLabBucketNs:     uint64(scenario.Bucket),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	if m.objects, err = load(spec, meterProgLabMeter); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// load loads one program of the object file and the maps.
+func load(spec *ebpf.CollectionSpec, program string) (*ebpf.Collection, error) {
+	for name := range spec.Programs {
+		if name != program {
+			delete(spec.Programs, name)
+		}
+	}
+	objects, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, fmt.Errorf("load the lab's BPF program %s: %w", program, err)
+	}
+	return objects, nil
+}
+
+// attach runs a program on what comes in by a device of the calling thread's
+// network namespace.
+func attach(program *ebpf.Program, ifindex int) (link.Link, error) {
+	l, err := link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: program, Attach: ebpf.AttachTCXIngress})
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return nil, fmt.Errorf("the lab needs a kernel with tcx (6.6 or later); run it in the VM (vm/run)")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attach to device %d: %w", ifindex, err)
+	}
+	return l, nil
+}
+
+// Attach begins to count at a device; call it inside the device's namespace.
+func (m *Meter) Attach(ifindex int) error {
+	l, err := attach(m.objects.Programs[meterProgLabMeter], ifindex)
+	if err != nil {
+		return fmt.Errorf("meter: %w", err)
+	}
+	m.links = append(m.links, l)
+	return nil
+}
+
+// Timeline is what was received: [workload][bucket].
+type Timeline struct {
+	Bytes   [][]uint64 `json:"bytes"`
+	Packets [][]uint64 `json:"packets"`
+}
+
+// Read returns everything counted since the instant from, which becomes bucket
+// 0. It is rounded to a whole bucket.
+func (m *Meter) Read(from time.Duration) (Timeline, error) {
+	skip := min(m.buckets, int((from-m.Start+scenario.Bucket/2)/scenario.Bucket))
+	memory, err := m.objects.Maps[meterMapLabReceived].Memory()
+	if err != nil {
+		return Timeline{}, fmt.Errorf("map the meter's counters: %w", err)
+	}
+	const size = int(unsafe.Sizeof(meterLabBucket{}))
+	row := make([]byte, m.buckets*size)
+	var t Timeline
+	for w := range m.config.Workloads {
+		if _, err := memory.ReadAt(row, int64(w*len(row))); err != nil {
+			return Timeline{}, fmt.Errorf("read the meter: %w", err)
+		}
+		bytes, packets := make([]uint64, 0, m.buckets), make([]uint64, 0, m.buckets)
+		for b := skip; b < m.buckets; b++ {
+			bytes = append(bytes, binary.NativeEndian.Uint64(row[b*size:]))
+			packets = append(packets, binary.NativeEndian.Uint64(row[b*size+8:]))
+		}
+		t.Bytes, t.Packets = append(t.Bytes, bytes), append(t.Packets, packets)
+	}
+	return t, nil
+}
+
+// Align is the instant at or after t at which a bucket begins.
+func (m *Meter) Align(t time.Duration) time.Duration {
+	rest := (t - m.Start) % scenario.Bucket
+	if rest == 0 {
+		return t
+	}
+	return t + scenario.Bucket - rest
+}
+
+// Close stops counting.
+func (m *Meter) Close() {
+	for _, l := range m.links {
+		l.Close()
+	}
+	m.objects.Close()
+}

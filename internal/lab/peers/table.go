@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peers
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
+	"weir/internal/policy"
+)
+
+// Peer is one of the kernel's schedulers.
+type Peer struct {
+	Name  string
+	Holds string // what of a policy it can express
+	How   string // the set-up in words
+	// Handle of the qdisc that finds classes by skb->priority, e.g. 0x20000 for
+	// 2:; 0 = it looks at nothing but the packet.
+	Handle uint32
+	setup  func(Setting) string
+	change func(old, now Setting) string // nil: nothing of a policy is in the set-up
+}
+
+// Setting is a link with its policies: what a set-up is made of.
+type Setting struct {
+	Device   string
+	Link     scenario.Link
+	Policies []scenario.Policy // workload w is class w+1
+	Leaf     string            // for the queue of one workload: fq_codel, sfq or pfifo
+}
+
+// Table of all peers, in the order in which they are explained.
+var Table = []Peer{
+	{
+		Name: "none", Holds: "nothing: no scheduler, no limit but the line's",
+		How:   "the device's own noqueue",
+		setup: func(Setting) string { return "" },
+	},
+	{
+		Name: "pfifo", Holds: "the link's rate",
+		How:   "1000 packets for all, below a TBF at the link's rate",
+		setup: func(s Setting) string { return s.below("pfifo limit 1000") },
+	},
+	{
+		Name: "fq_codel", Holds: "the link's rate, equal shares per workload", Handle: 0x20000,
+		How:   "one queue per workload (instead of a hash of its flows) with CoDel, below a TBF",
+		setup: func(s Setting) string { return s.below(fmt.Sprintf("fq_codel quantum %d", s.frame())) },
+	},
+	{
+		Name: "fq", Holds: "the link's rate, equal shares per connection",
+		How:   "one queue per socket, below a TBF",
+		setup: func(s Setting) string { return s.below("fq") },
+	},
+	{
+		Name: "sfq", Holds: "the link's rate, equal shares per workload", Handle: 0x20000,
+		How:   "one queue per workload, at most 127 packets each, below a TBF",
+		setup: func(s Setting) string { return s.below(fmt.Sprintf("sfq limit 4000 depth 127 quantum %d", s.frame())) },
+	},
+	{
+		Name: "drr", Holds: "the link's rate, weights", Handle: 0x20000,
+		How:   "one class per workload, quantum = weight frames, below a TBF",
+		setup: setupDRR, change: changeDRR,
+	},
+	{
+		Name: "htb", Holds: "the link's rate, weights, mins, maxes; what is left over is divided by weight on top of the rates, " +
+			"so that a min is a min plus a share as soon as somebody is idle", Handle: 0x10000,
+		How: "one class per workload: rate = what it gets when all send (the contract's division), ceil = max or the link, " +
+			"quantum by weight, leaf fq_codel (else sfq, else pfifo)",
+		setup: setupHTB, change: changeHTB,
+	},
+	{
+		Name: "cake", Holds: "the link's rate, equal shares per workload and within it per connection",
+		How: "bandwidth, besteffort, dual-srchost (a workload is a source address)",
+		setup: func(s Setting) string {
+			return fmt.Sprintf("qdisc add dev %s root handle 1: cake bandwidth %dbit besteffort dual-srchost\n", s.Device, s.Link.Bandwidth)
+		},
+	},
+}
+
+// Find a peer by its name.
+func Find(name string) (Peer, bool) {
+	for _, p := range Table {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Peer{}, false
+}
+
+// Commands are the tc commands that set the peer up, one per line.
+func (p Peer) Commands(s Setting) string { return p.setup(s) }
+
+// frame is the size of a full packet.
+func (s Setting) frame() int { return s.Link.MTU + 14 }
+
+// below hangs a qdisc below a token bucket at the link's rate, because it has no
+// limit of its own.
+func (s Setting) below(qdisc string) string {
+	return fmt.Sprintf("qdisc add dev %[1]s root handle 1: tbf rate %[2]dbit burst %[3]d limit 10000000\n"+
+		"qdisc add dev %[1]s parent 1:1 handle 2: %[4]s\n",
+		s.Device, s.Link.Bandwidth, topology.TBFBurst(s.Link.Bandwidth, s.Link.MTU), qdisc)
+}
+
+// quanta are each workload's turn in bytes: proportional to the weights, a frame
+// at least, and no more than the 200,000 beyond which HTB complains.
+func (s Setting) quanta() []int {
+	least := uint32(policy.MaxWeight)
+	for _, p := range s.Policies {
+		least = min(least, p.Weight)
+	}
+	var list []int
+	for _, p := range s.Policies {
+		list = append(list, min(200000, s.frame()*int(p.Weight)/int(least)))
+	}
+	return list
+}
+
+func (s Setting) leaf() string {
+	switch s.Leaf {
+	case "pfifo":
+		return "pfifo limit 100"
+	case "sfq":
+		return "sfq"
+	}
+	return s.Leaf
+}
+
+func setupDRR(s Setting) string {
+	var b strings.Builder
+	b.WriteString(s.below("drr"))
+	for i, q := range s.quanta() {
+		fmt.Fprintf(&b, "class add dev %s parent 2: classid 2:%x drr quantum %d\n", s.Device, i+1, q)
+		fmt.Fprintf(&b, "qdisc add dev %s parent 2:%x %s\n", s.Device, i+1, s.leaf())
+	}
+	return b.String()
+}
+
+func changeDRR(old, now Setting) string {
+	var b strings.Builder
+	was := old.quanta()
+	for i, q := range now.quanta() {
+		if q != was[i] {
+			fmt.Fprintf(&b, "class change dev %s parent 2: classid 2:%x drr quantum %d\n", now.Device, i+1, q)
+		}
+	}
+	return b.String()
+}
+
+func setupHTB(s Setting) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "qdisc add dev %s root handle 1: htb default fffe\n", s.Device)
+	fmt.Fprintf(&b, "class add dev %[1]s parent 1: classid 1:ffff htb rate %[2]dbit ceil %[2]dbit\n", s.Device, s.Link.Bandwidth)
+	for i, options := range s.htbClasses() {
+		fmt.Fprintf(&b, "class add dev %s parent 1:ffff classid 1:%x htb %s\n", s.Device, i+1, options)
+		fmt.Fprintf(&b, "qdisc add dev %s parent 1:%x %s\n", s.Device, i+1, s.leaf())
+	}
+	fmt.Fprintf(&b, "class add dev %s parent 1:ffff classid 1:fffe htb rate 8kbit ceil %dbit quantum %d\n",
+		s.Device, s.Link.Bandwidth, s.frame())
+	return b.String()
+}
+
+func changeHTB(old, now Setting) string {
+	var b strings.Builder
+	was := old.htbClasses()
+	for i, options := range now.htbClasses() {
+		if options != was[i] {
+			fmt.Fprintf(&b, "class change dev %s parent 1:ffff classid 1:%x htb %s\n", now.Device, i+1, options)
+		}
+	}
+	return b.String()
+}
+
+// htbClasses are the options of each workload's class. Its rate is what it gets
+// when everybody sends: then nothing is left to borrow, and HTB is exact.
+func (s Setting) htbClasses() []string {
+	var claims []policy.Claim
+	for _, p := range s.Policies {
+		claims = append(claims, policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: policy.Unlimited})
+	}
+	quanta := s.quanta()
+	var list []string
+	for i, share := range policy.Divide(s.Link.Bandwidth, claims).Shares {
+		ceil := s.Link.Bandwidth
+		if m := s.Policies[i].Max; m != 0 {
+			ceil = min(ceil, m)
+		}
+		list = append(list, fmt.Sprintf("rate %dbit ceil %dbit quantum %d", max(8, policy.Rate(share.Bps)), ceil, quanta[i]))
+	}
+	return list
+}

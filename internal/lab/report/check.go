@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/policy"
+)
+
+// check returns a line for each expectation that does not hold.
+func (r *Result) check() []string {
+	var failures []string
+	for _, e := range r.Scenario.Expect {
+		for _, p := range r.Phases {
+			if e.Phase != 0 && e.Phase != p.Number {
+				continue
+			}
+			for _, problem := range p.violations(e) {
+				failures = append(failures, fmt.Sprintf("%s:%d: phase %d, %s", r.Scenario.File, e.Line, p.Number, problem))
+			}
+		}
+	}
+	return failures
+}
+
+// violations of one expectation in one phase.
+func (p Phase) violations(e scenario.Expectation) []string {
+	var list []string
+	add := func(problem string) {
+		if problem != "" {
+			list = append(list, problem)
+		}
+	}
+	switch e.Check {
+	case scenario.CheckUtilisation:
+		if p.Link.Utilisation < e.Value {
+			add(fmt.Sprintf("link: utilisation %.2f %%, expected at least %.2f %%", p.Link.Utilisation*100, e.Value*100))
+		}
+		return list
+	case scenario.CheckReaction:
+		add(atMost("link: reaction", p.Link.ReactionMs, e.Value*1000, millis))
+		return list
+	case scenario.CheckDrops:
+		add(atMost("link: drops", float(p.Link.Drops), e.Value, whole))
+		return list
+	}
+	for i, w := range p.Workloads {
+		if e.Workload < 0 || e.Workload == i {
+			add(w.violation(e))
+		}
+	}
+	return list
+}
+
+func (w Workload) violation(e scenario.Expectation) string {
+	name := w.Workload + ": "
+	switch e.Check {
+	case scenario.CheckRate:
+		want := e.Value
+		if e.Ideal {
+			want = w.IdealBps
+		}
+		off, margin := math.Abs(w.RateBps-want), e.Within.Of(want)
+		if off <= margin {
+			return ""
+		}
+		return fmt.Sprintf("%srate %s, expected %s within %s, off by %s", name,
+			policy.Approx(w.RateBps), policy.Approx(want), policy.Approx(margin), policy.Approx(off))
+	case scenario.CheckBounds:
+		margin := float64(e.Within.Rate)
+		switch {
+		case w.RateBps < w.floor-margin:
+			return fmt.Sprintf("%srate %s is below its min of %s", name, policy.Approx(w.RateBps), policy.Approx(w.floor))
+		case w.RateBps > w.ceiling+margin:
+			return fmt.Sprintf("%srate %s is above its max of %s", name, policy.Approx(w.RateBps), policy.Approx(w.ceiling))
+		}
+		return ""
+	case scenario.CheckRTT50:
+		return w.atMost(e, "rtt p50", w.RTT.P50, e.Value*1000, millis)
+	case scenario.CheckRTT99:
+		return w.atMost(e, "rtt p99", w.RTT.P99, e.Value*1000, millis)
+	default: // scenario.CheckLoss
+		return w.atMost(e, "loss", w.Loss, e.Value, percent)
+	}
+}
+
+// atMost is the package's atMost, where an expectation on all workloads is not
+// about those of which nothing was measured.
+func (w Workload) atMost(e scenario.Expectation, what string, got *float64, limit float64, write func(float64) string) string {
+	if got == nil && e.Workload < 0 {
+		return ""
+	}
+	return atMost(w.Workload+": "+what, got, limit, write)
+}
+
+// atMost says how got exceeds limit, "" if it does not. What was not measured
+// does not hold.
+func atMost(what string, got *float64, limit float64, write func(float64) string) string {
+	switch {
+	case got == nil:
+		return fmt.Sprintf("%s was not measured, expected at most %s", what, write(limit))
+	case *got > limit:
+		return fmt.Sprintf("%s %s, expected at most %s", what, write(*got), write(limit))
+	}
+	return ""
+}
+
+func millis(v float64) string {
+	return (time.Duration(v*1000) * time.Microsecond).String()
+}
+func percent(v float64) string { return fmt.Sprintf("%.3f %%", v*100) }
+func whole(v float64) string   { return fmt.Sprintf("%.0f", v) }
+
+func float(v *uint64) *float64 {
+	if v == nil {
+		return nil
+	}
+	f := float64(*v)
+	return &f
+}

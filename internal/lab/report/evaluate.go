@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
+	"weir/internal/lab/traffic"
+	"weir/internal/policy"
+)
+
+// evaluation is a run on its way from measurement to result.
+type evaluation struct {
+	s       *scenario.Scenario
+	m       Measurement
+	flows   []scenario.Flow
+	stretch []scenario.Stretch
+}
+
+// Evaluate judges a measurement.
+func Evaluate(s *scenario.Scenario, m Measurement) *Result {
+	e := &evaluation{s: s, m: m, flows: s.Flows()}
+	e.stretch = s.Ideals(e.ownRate)
+	r := &Result{
+		Scenario: s, Scheduler: m.Scheduler, Backend: m.Backend, Notes: m.Notes,
+		Stretch: e.stretch, Rates: e.rates(),
+	}
+	for p, span := range s.Spans() {
+		r.Phases = append(r.Phases, e.phase(p, span))
+	}
+	for _, rep := range m.Reports {
+		if rep.Problem != "" {
+			f := e.flows[rep.Flow]
+			r.Problems = append(r.Problems, fmt.Sprintf("%s of %s from %v: %s", f.Kind, s.Workloads[f.Workload].Name, f.From, rep.Problem))
+		}
+	}
+	r.Failures = r.check()
+	return r
+}
+
+// ownRate is what a workload sent over the whole scenario: the demand of a
+// generator that waits for its answers.
+func (e *evaluation) ownRate(w int) policy.Rate {
+	var on time.Duration
+	for _, f := range e.flows {
+		if f.Workload == w {
+			on += f.To - f.From
+		}
+	}
+	bytes, _ := e.received(w, 0, e.s.Duration())
+	if on == 0 {
+		return 0
+	}
+	return policy.Rate(float64(bytes) * 8 / on.Seconds())
+}
+
+// received sums a workload's buckets in a window.
+func (e *evaluation) received(w int, from, to time.Duration) (bytes, packets uint64) {
+	if w >= len(e.m.Timeline.Bytes) {
+		return 0, 0
+	}
+	row, count := e.m.Timeline.Bytes[w], e.m.Timeline.Packets[w]
+	for b := int(from / scenario.Bucket); b < min(int(to/scenario.Bucket), len(row)); b++ {
+		bytes += row[b]
+		packets += count[b]
+	}
+	return bytes, packets
+}
+
+// rate of a workload in a window, which is cut to whole buckets.
+func (e *evaluation) rate(w int, from, to time.Duration) float64 {
+	from, to = from.Truncate(scenario.Bucket), to.Truncate(scenario.Bucket)
+	if to <= from {
+		return 0
+	}
+	bytes, _ := e.received(w, from, to)
+	return float64(bytes) * 8 / (to - from).Seconds()
+}
+
+func (e *evaluation) rates() [][]float64 {
+	rows := make([][]float64, len(e.s.Workloads))
+	for w := range rows {
+		for at := time.Duration(0); at+Step <= e.s.Duration(); at += Step {
+			rows[w] = append(rows[w], e.rate(w, at, at+Step))
+		}
+	}
+	return rows
+}
+
+func (e *evaluation) phase(p int, span scenario.Span) Phase {
+	ph := Phase{Number: p + 1}
+	ideals := scenario.IdealOver(e.stretch, span.Measured, span.To, len(e.s.Workloads))
+	capacity := float64(e.s.Link.Bandwidth)
+	for w := range e.s.Workloads {
+		x := e.traffic(w, span)
+		x.Phase, x.Workload = p+1, e.s.Workloads[w].Name
+		x.Scenario, x.Scheduler, x.Backend = e.s.Name, e.m.Scheduler, e.m.Backend
+		x.RateBps, x.IdealBps = e.rate(w, span.Measured, span.To), ideals[w]
+		x.Error = (x.RateBps - x.IdealBps) / capacity
+		_, x.Packets = e.received(w, span.Measured, span.To)
+		x.floor, x.ceiling = e.bounds(w, p, span)
+		if p < len(e.s.Paper.Rates) {
+			if v, ok := e.s.Paper.Rates[p][x.Workload]; ok {
+				bps := float64(v)
+				x.PaperBps = &bps
+			}
+		}
+		ph.Workloads = append(ph.Workloads, x)
+	}
+	ph.Link = e.link(p, span, ph.Workloads)
+	return ph
+}
+
+// bounds are the least and the most that a workload may get over the window:
+// its min as far as it asked for it, and its max (infinite if it has none).
+func (e *evaluation) bounds(w, p int, span scenario.Span) (floor, ceiling float64) {
+	pol := e.s.Policies()[p][w]
+	for _, st := range e.stretch {
+		if part := min(span.To, st.To) - max(span.Measured, st.From); part > 0 {
+			floor += float64(min(pol.Min, st.Demand[w])) * float64(part) / float64(span.To-span.Measured)
+		}
+	}
+	if pol.Max == 0 {
+		return floor, math.Inf(1)
+	}
+	return floor, float64(pol.Max)
+}
+
+func (e *evaluation) link(p int, span scenario.Span, workloads []Workload) Link {
+	l := Link{
+		Scenario: e.s.Name, Scheduler: e.m.Scheduler, Backend: e.m.Backend,
+		Phase: p + 1, Link: topology.Uplink, BandwidthBps: float64(e.s.Link.Bandwidth), Jain: jain(workloads),
+	}
+	for _, w := range workloads {
+		l.RateBps += w.RateBps
+		l.Packets += w.Packets
+	}
+	l.Utilisation = l.RateBps / l.BandwidthBps
+	l.ReactionMs = e.reaction(p, span)
+	if p >= len(e.m.Phases) {
+		return l
+	}
+	a := e.m.Phases[p]
+	l.Drops, l.CPU, l.CPUExact, l.ApplyMs = a.Drops, a.CPU, a.CPUExact, ms(a.Applied)
+	if a.CPU != nil && l.Packets > 0 {
+		seconds := (span.To - span.Measured).Seconds()
+		busy := *a.CPU * seconds * float64(a.CPUs)
+		perPacket, perGbyte := busy*1e9/float64(l.Packets), busy/(l.RateBps*seconds/8/1e9)
+		l.CPUNsPerPacket, l.CPUSPerGbyte = &perPacket, &perGbyte
+	}
+	return l
+}
+
+// jain is Jain's index of rate/ideal over the workloads that should get
+// something: 1 if all deviate alike, 1/n if one has everything.
+func jain(workloads []Workload) *float64 {
+	var sum, squares, n float64
+	for _, w := range workloads {
+		if w.IdealBps > 0 {
+			x := w.RateBps / w.IdealBps
+			sum, squares, n = sum+x, squares+x*x, n+1
+		}
+	}
+	if squares == 0 {
+		return nil
+	}
+	v := sum * sum / (n * squares)
+	return &v
+}
+
+// traffic is what the generators of a workload say about a window.
+func (e *evaluation) traffic(w int, span scenario.Span) Workload {
+	var x Workload
+	var rtts, gaps []float64
+	var jitter, jitterWeight, goodput float64
+	var sent, lost, retransmits, asked, answered uint64
+	iperf, tcp, udp := false, false, false
+	for _, r := range e.m.Reports {
+		f := e.flows[r.Flow]
+		if f.Workload != w {
+			continue
+		}
+		for _, in := range r.Intervals {
+			part := overlap(in.From, in.To, span.Measured, span.To)
+			if part == 0 {
+				continue
+			}
+			iperf, tcp, udp = true, tcp || f.Kind == scenario.TCP, udp || f.Kind == scenario.UDP
+			goodput += float64(in.Bytes) * 8 * part
+			retransmits += uint64(math.Round(float64(in.Retransmits) * part))
+			sent += uint64(math.Round(float64(in.Packets) * part))
+			lost += uint64(math.Round(float64(in.Lost) * part))
+			if f.Kind == scenario.UDP {
+				jitter, jitterWeight = jitter+ms(in.Jitter)*part, jitterWeight+part
+			}
+		}
+		pings := window(r.Pings, span)
+		for i, p := range pings {
+			rtts = append(rtts, ms(p.RTT))
+			if i > 0 {
+				gaps = append(gaps, math.Abs(ms(p.RTT-pings[i-1].RTT)))
+			}
+		}
+		if n := len(pings); n > 0 {
+			asked, answered = asked+uint64(pings[n-1].Seq-pings[0].Seq+1), answered+uint64(n)
+		}
+		if r.RR != nil && f.From >= span.From && f.To <= span.To {
+			p50, p99, rate := ms(r.RR.P50), ms(r.RR.P99), r.RR.Rate
+			x.RTT, x.Transactions = RTT{&p50, &p99}, &rate
+		}
+	}
+	if iperf {
+		goodput /= (span.To - span.Measured).Seconds()
+		x.GoodputBps = &goodput
+	}
+	if tcp {
+		x.Retransmits = &retransmits
+	}
+	switch {
+	case udp && sent > 0:
+		v := float64(lost) / float64(sent)
+		j := jitter / jitterWeight
+		x.Loss, x.JitterMs = &v, &j
+	case answered > 0:
+		v := max(0, 1-float64(answered)/float64(asked))
+		j := mean(gaps)
+		x.Loss, x.JitterMs = &v, &j
+	}
+	if len(rtts) > 0 {
+		x.Pings = len(rtts)
+		slices.Sort(rtts)
+		x.RTT = RTT{quantile(rtts, 0.50), quantile(rtts, 0.99)}
+	}
+	return x
+}
+
+// window cuts the round trips of a phase out, by when their answer came.
+func window(pings []traffic.Ping, span scenario.Span) []traffic.Ping {
+	var list []traffic.Ping
+	for _, p := range pings {
+		if p.At >= span.Measured && p.At < span.To {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// overlap is the share of an interval that lies within a window.
+func overlap(from, to, start, end time.Duration) float64 {
+	part := min(to, end) - max(from, start)
+	if part <= 0 || to <= from {
+		return 0
+	}
+	return float64(part) / float64(to-from)
+}
+
+// quantile by the nearest rank of sorted values.
+func quantile(sorted []float64, q float64) *float64 {
+	v := sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+	return &v
+}
+
+func mean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

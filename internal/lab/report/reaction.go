@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"time"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/policy"
+)
+
+// How the reaction to a change is measured.
+const (
+	// reactionWindow is the time over which rates are averaged. It begins at the
+	// instant that is judged, so that it adds nothing to the reaction time.
+	reactionWindow = 100 * time.Millisecond
+	// reactionMargin is how near a rate has to be to the ideal, as a share of
+	// the link.
+	reactionMargin = 0.05
+	// eventSlack is how late a generator may be compared with the timeline:
+	// iperf3 has to be started and to connect.
+	eventSlack = time.Second
+)
+
+// reaction is how long the slowest change of a phase took to take hold, in
+// milliseconds: from the change until every workload's rate, averaged over the
+// 100 ms that follow and again over the next 100 ms, is within 5 % of the link's
+// capacity of its ideal. Nil if nothing changed in the phase, or if the shares
+// never held. The scenario's own beginning is no change.
+func (e *evaluation) reaction(p int, span scenario.Span) *float64 {
+	worst := -1.0
+	for i, st := range e.stretch {
+		if i == 0 || st.Phase != p || same(st, e.stretch[i-1], e.s.Link.Bandwidth) {
+			continue
+		}
+		took, ok := e.settled(e.event(e.stretch[i-1], st), st)
+		if !ok {
+			return nil
+		}
+		worst = max(worst, ms(took))
+	}
+	if worst < 0 {
+		return nil
+	}
+	return &worst
+}
+
+// same says that two stretches have the same ideals, within a thousandth of the
+// link.
+func same(a, b scenario.Stretch, capacity policy.Rate) bool {
+	for w := range a.Ideal {
+		if math.Abs(a.Ideal[w]-b.Ideal[w]) > float64(capacity)/1000 {
+			return false
+		}
+	}
+	return true
+}
+
+// event is when a change really happened. A policy changes on time. A workload
+// that starts or stops does so when its generator gets there: the first 10 ms in
+// which it gets more than a tenth of its new ideal, or the first after the last
+// in which it got more than a tenth of its old one.
+func (e *evaluation) event(before, after scenario.Stretch) time.Duration {
+	at := after.From
+	for w := range after.Ideal {
+		old, now := before.Demand[w], after.Demand[w]
+		switch {
+		case old == 0 && now > 0:
+			at = max(at, e.firstAbove(w, after.From, after.Ideal[w]/10))
+		case old > 0 && now == 0:
+			at = max(at, e.lastAbove(w, after.From, before.Ideal[w]/10))
+		}
+	}
+	return at
+}
+
+func (e *evaluation) firstAbove(w int, from time.Duration, bps float64) time.Duration {
+	for at := from; at < from+eventSlack; at += scenario.Bucket {
+		if e.rate(w, at, at+scenario.Bucket) > bps {
+			return at
+		}
+	}
+	return from
+}
+
+func (e *evaluation) lastAbove(w int, from time.Duration, bps float64) time.Duration {
+	for at := from + eventSlack; at > from; at -= scenario.Bucket {
+		if e.rate(w, at-scenario.Bucket, at) > bps {
+			return at
+		}
+	}
+	return from
+}
+
+// settled searches from the event on.
+func (e *evaluation) settled(event time.Duration, st scenario.Stretch) (time.Duration, bool) {
+	event = event.Truncate(scenario.Bucket)
+	for at := event; at+2*reactionWindow <= st.To; at += scenario.Bucket {
+		if e.holds(at, st) && e.holds(at+reactionWindow, st) {
+			return at - event, true
+		}
+	}
+	return 0, false
+}
+
+func (e *evaluation) holds(at time.Duration, st scenario.Stretch) bool {
+	for w, ideal := range st.Ideal {
+		if math.Abs(e.rate(w, at, at+reactionWindow)-ideal) > reactionMargin*float64(e.s.Link.Bandwidth) {
+			return false
+		}
+	}
+	return true
+}

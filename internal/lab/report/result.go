@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"time"
+
+	"weir/internal/lab/scenario"
+)
+
+// Result is a judged run.
+type Result struct {
+	Scenario  *scenario.Scenario
+	Scheduler string
+	Backend   string
+	Notes     []string
+	Phases    []Phase
+	Failures  []string // expectations that do not hold, one line each
+	// Rates[w][step] is workload w's rate in bits per second in each Step.
+	Rates    [][]float64
+	Stretch  []scenario.Stretch
+	Problems []string // of generators, one line each
+}
+
+// Step is the resolution of Result.Rates.
+const Step = 100 * time.Millisecond
+
+// Phase is what was measured in one phase.
+type Phase struct {
+	Number    int
+	Workloads []Workload
+	Link      Link
+}
+
+// RTT in milliseconds.
+type RTT struct {
+	P50 *float64 `json:"p50"`
+	P99 *float64 `json:"p99"`
+}
+
+// Workload is one JSON object. Nil: not measured.
+type Workload struct {
+	Scenario  string `json:"scenario"`
+	Scheduler string `json:"scheduler"`
+	Backend   string `json:"backend"`
+
+	Phase       int      `json:"phase"`
+	Workload    string   `json:"workload"`
+	RateBps     float64  `json:"rate_bps"`
+	IdealBps    float64  `json:"ideal_bps"`
+	Error       float64  `json:"error"`
+	RTT         RTT      `json:"rtt_ms"`
+	JitterMs    *float64 `json:"jitter_ms"`
+	Loss        *float64 `json:"loss"`
+	Retransmits *uint64  `json:"retransmits"`
+
+	GoodputBps   *float64 `json:"goodput_bps"`
+	Packets      uint64   `json:"packets"`
+	Pings        int      `json:"pings,omitempty"`
+	Transactions *float64 `json:"transactions_per_s,omitempty"`
+	PaperBps     *float64 `json:"paper_bps,omitempty"`
+
+	floor, ceiling float64 // what bounds holds, averaged over the window
+}
+
+// Link is the JSON object of the link in one phase.
+type Link struct {
+	Scenario  string `json:"scenario"`
+	Scheduler string `json:"scheduler"`
+	Backend   string `json:"backend"`
+
+	Phase       int      `json:"phase"`
+	Link        string   `json:"link"`
+	RateBps     float64  `json:"rate_bps"`
+	Utilisation float64  `json:"utilisation"`
+	CPU         *float64 `json:"cpu"`
+	Jain        *float64 `json:"jain"`
+
+	BandwidthBps   float64  `json:"bandwidth_bps"`
+	CPUExact       bool     `json:"cpu_exact"`
+	CPUNsPerPacket *float64 `json:"cpu_ns_per_packet"`
+	CPUSPerGbyte   *float64 `json:"cpu_s_per_gbyte"`
+	Packets        uint64   `json:"packets"`
+	Drops          *uint64  `json:"drops"`
+	ReactionMs     *float64 `json:"reaction_ms"`
+	ApplyMs        float64  `json:"apply_ms"`
+}

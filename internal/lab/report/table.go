@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"weir/internal/policy"
+)
+
+// column of the table of workloads; a column in which no workload has anything
+// is left out.
+type column struct {
+	head string
+	cell func(Workload) string
+}
+
+var columns = []column{
+	{"workload", func(w Workload) string { return w.Workload }},
+	{"measured", func(w Workload) string { return policy.Approx(w.RateBps) }},
+	{"ideal", func(w Workload) string { return policy.Approx(w.IdealBps) }},
+	{"error", func(w Workload) string { return fmt.Sprintf("%+.2f %%", w.Error*100) }},
+	{"paper", func(w Workload) string { return optional(w.PaperBps, policy.Approx) }},
+	{"goodput", func(w Workload) string { return optional(w.GoodputBps, policy.Approx) }},
+	{"p50 ms", func(w Workload) string { return optional(w.RTT.P50, number(3)) }},
+	{"p99 ms", func(w Workload) string { return optional(w.RTT.P99, number(3)) }},
+	{"jitter ms", func(w Workload) string { return optional(w.JitterMs, number(3)) }},
+	{"loss", func(w Workload) string { return optional(w.Loss, percent) }},
+	{"retransmits", func(w Workload) string { return optional(float(w.Retransmits), whole) }},
+	{"trans/s", func(w Workload) string { return optional(w.Transactions, number(0)) }},
+}
+
+func optional(v *float64, write func(float64) string) string {
+	if v == nil {
+		return ""
+	}
+	return write(*v)
+}
+
+func number(digits int) func(float64) string {
+	return func(v float64) string { return fmt.Sprintf("%.*f", digits, v) }
+}
+
+// Table writes a result for people. Errors are in percent of the link.
+func Table(out io.Writer, r *Result) error {
+	var b strings.Builder
+	s := r.Scenario
+	fmt.Fprintf(&b, "%s\n", s.Name)
+	fmt.Fprintf(&b, "scheduler %s (%s), link %s%s\n", r.Scheduler, r.Backend, s.Link.Bandwidth, behind(r))
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for i, p := range r.Phases {
+		span := s.Spans()[i]
+		fmt.Fprintf(&b, "\nphase %d, measured from %v to %v\n", p.Number, span.Measured, span.To)
+		p.table(&b)
+		fmt.Fprintf(&b, "  link   %s\n", p.Link.line())
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintf(&b, "\nproblem: %s", p)
+	}
+	switch {
+	case len(r.Failures) > 0:
+		fmt.Fprintf(&b, "\nexpectations that do not hold:\n  %s\n", strings.Join(r.Failures, "\n  "))
+	case len(s.Expect) > 0:
+		fmt.Fprintf(&b, "\nall expectations hold (%d)\n", len(s.Expect))
+	}
+	_, err := io.WriteString(out, b.String()+"\n")
+	return err
+}
+
+func behind(r *Result) string {
+	l, text := r.Scenario.Link, ""
+	if l.Line != 0 {
+		text += fmt.Sprintf(", a line of %s behind it", l.Line)
+	}
+	if l.Delay != 0 {
+		text += fmt.Sprintf(", %v of delay", l.Delay)
+	}
+	if l.Loss != 0 {
+		text += fmt.Sprintf(", %.3g %% of loss", l.Loss*100)
+	}
+	if l.Offload {
+		text += ", offload on"
+	}
+	return text
+}
+
+func (p Phase) table(b *strings.Builder) {
+	var used []column
+	for _, c := range columns {
+		for _, w := range p.Workloads {
+			if c.cell(w) != "" {
+				used = append(used, c)
+				break
+			}
+		}
+	}
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, c := range used {
+		fmt.Fprintf(t, "%s\t", c.head)
+	}
+	fmt.Fprintln(t)
+	for _, w := range p.Workloads {
+		for _, c := range used {
+			fmt.Fprintf(t, "%s\t", c.cell(w))
+		}
+		fmt.Fprintln(t)
+	}
+	_ = t.Flush() // into memory
+}
+
+func (l Link) line() string {
+	parts := []string{policy.Approx(l.RateBps), fmt.Sprintf("utilisation %.2f %%", l.Utilisation*100)}
+	add := func(format string, v *float64, scale float64) {
+		if v != nil {
+			parts = append(parts, fmt.Sprintf(format, *v*scale))
+		}
+	}
+	add("Jain %.4f", l.Jain, 1)
+	add("drops %.0f", float(l.Drops), 1)
+	add("reaction %.0f ms", l.ReactionMs, 1)
+	about := ""
+	if !l.CPUExact {
+		about = "about "
+	}
+	add("cpu "+about+"%.1f %%", l.CPU, 100)
+	add(about+"%.0f ns per packet", l.CPUNsPerPacket, 1)
+	add(about+"%.2f s per GB", l.CPUSPerGbyte, 1)
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane"
+)
+
+// ChildArg is the program's hidden first argument by which it runs Child
+// instead of what it does otherwise.
+const ChildArg = "__lab"
+
+// The parts that a child can play.
+const (
+	partRun  = "run"  // one scenario on a host of its own
+	partCost = "cost" // a cost measurement on a host of its own
+	partSoak = "soak" // the soaker, see meter.Soaker
+)
+
+// request is what a child is asked, on its standard input.
+type request struct {
+	File      string `json:"file"`
+	Data      []byte `json:"data"` // of the scenario file
+	Scheduler string `json:"scheduler"`
+	Backend   string `json:"backend"`
+	CPU       bool   `json:"cpu"`
+}
+
+// answer is what a child returns, on descriptor 3.
+type answer struct {
+	Error  string          `json:"error,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// answerFD is the child's end of the answer's pipe.
+const answerFD = 3
+
+// inSandbox plays a part in new namespaces and decodes its answer into result.
+// The child is the first process of its process namespace: when it ends, for
+// whatever reason, the kernel ends every program that it started, and with them
+// the network namespaces and everything in them.
+func inSandbox(ctx context.Context, part string, ask request, result any, stderr io.Writer) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("the lab makes network namespaces and qdiscs, which needs root: run it with sudo: %w", dataplane.ErrPrivilege)
+	}
+	question, err := json.Marshal(ask)
+	if err != nil {
+		return err
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", ChildArg, part)
+	cmd.Stdin = bytes.NewReader(question)
+	cmd.Stderr = stderr
+	cmd.ExtraFiles = []*os.File{write}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+		Setpgid:    true, // an interrupt at the terminal reaches us; we end the child
+	}
+	// The kernel sends Pdeathsig when the thread ends that started the child.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return fmt.Errorf("start the lab's private host: %w; is CLONE_NEWNET allowed here (in a container it needs --privileged)?", err)
+	}
+	output, readErr := io.ReadAll(read)
+	waitErr := cmd.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var a answer
+	if readErr != nil || json.Unmarshal(output, &a) != nil {
+		return fmt.Errorf("the lab's private host ended without an answer: %w", errors.Join(waitErr, readErr))
+	}
+	if a.Error != "" {
+		return errors.New(a.Error)
+	}
+	return json.Unmarshal(a.Result, result)
+}
+
+// Child plays the part named in args and returns the exit status. main calls it
+// when the first argument is ChildArg, before anything else.
+func Child(args []string) int {
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "weir: "+ChildArg+" is for the lab's own use")
+		return 2
+	}
+	if args[0] == partSoak {
+		return childError(soak())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Hour)
+	defer cancel()
+	var a answer
+	result, err := play(ctx, args[0])
+	if err == nil {
+		a.Result, err = json.Marshal(result)
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	return childError(json.NewEncoder(os.NewFile(answerFD, "answer")).Encode(a))
+}
+
+func childError(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "weir lab:", err)
+		return 1
+	}
+	return 0
+}
+
+func play(ctx context.Context, part string) (any, error) {
+	var ask request
+	if err := json.NewDecoder(os.Stdin).Decode(&ask); err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	unix.CloseOnExec(answerFD) // the generators must not keep it open
+	if err := privateHost(); err != nil {
+		return nil, err
+	}
+	switch part {
+	case partRun:
+		return runExperiment(ctx, ask)
+	case partCost:
+		return runCost(ctx, ask)
+	}
+	return nil, fmt.Errorf("%s %q: no such part", ChildArg, part)
+}
+
+// stateDir is on the private host's own /run.
+const stateDir = "/run/weir-lab"
+
+// privateHost makes the mounts of the new namespaces its own: /proc of the new
+// process namespace, /sys of the new network namespace, an empty BPF file system
+// and an empty /run.
+func privateHost() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the lab's mounts private: %w", err)
+	}
+	for _, m := range []struct{ kind, at string }{
+		{"proc", "/proc"}, {"sysfs", "/sys"}, {"bpf", "/sys/fs/bpf"}, {"tmpfs", "/run"},
+	} {
+		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
+			return fmt.Errorf("mount a private %s: %w", m.at, err)
+		}
+	}
+	return os.MkdirAll(stateDir, 0o700)
+}

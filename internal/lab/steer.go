@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/bpf"
+	"weir/internal/dataplane/tc"
+	"weir/internal/lab/peers"
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// The values of Options.Backend.
+const (
+	BackendAuto = "auto" // bpf where the kernel has BPF qdiscs, else tc
+	BackendBPF  = "bpf"
+	BackendTC   = "tc"
+)
+
+// steering is whatever schedules the link: one of Weir's backends or a peer.
+type steering interface {
+	// Apply makes the scheduler follow the workloads' policies.
+	Apply(ctx context.Context, policies []scenario.Policy) error
+	// Drops is how many packets it has lost so far, nil if it cannot tell.
+	Drops() (*uint64, error)
+	// Close ends it and leaves the link without a scheduler.
+	Close(ctx context.Context) error
+}
+
+// site is where a scheduler is put to work.
+type site struct {
+	host  *topology.NS
+	link  scenario.Link
+	names []string        // of the workloads
+	ports []topology.Port // of the workloads
+}
+
+// steer starts the named scheduler with the given policies. backend is its kind
+// for the report: bpf, tc or kernel; notes are what the reader should know.
+func steer(ctx context.Context, at site, scheduler, backend string, policies []scenario.Policy, log *slog.Logger) (s steering, kind string, notes []string, err error) {
+	if p, ok := peers.Find(scheduler); ok {
+		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: policies}
+		running, err := peers.Start(p, at.host, setting, at.ports)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		return peerSteering{running}, "kernel", nil, nil
+	}
+	if scheduler != plan.SchedulerFair && scheduler != plan.SchedulerQcon {
+		return nil, "", nil, fmt.Errorf("scheduler %s is not in this version; there are fair and qcon, and the kernel's own", scheduler)
+	}
+	b, notes, err := newBackend(backend, log)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if scheduler == plan.SchedulerQcon && b.Name() == BackendTC {
+		b.Close()
+		return nil, "", nil, errors.New("scheduler qcon needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)")
+	}
+	w := &weirSteering{site: at, backend: b, scheduler: scheduler}
+	if err := w.Apply(ctx, policies); err != nil {
+		return nil, "", nil, errors.Join(err, w.Close(ctx))
+	}
+	run, cancel := context.WithCancel(ctx)
+	w.cancel, w.done = cancel, make(chan error, 1)
+	go func() { w.done <- b.Run(run) }()
+	return w, b.Name(), notes, nil
+}
+
+// newBackend chooses between Weir's backends.
+func newBackend(want string, log *slog.Logger) (dataplane.Backend, []string, error) {
+	opts := dataplane.Options{StateDir: filepath.Join(stateDir, "state"), BPFFS: "/sys/fs/bpf/weir"}
+	var notes []string
+	if want == BackendAuto || want == "" {
+		want = BackendBPF
+		if err := bpf.Supported(); err != nil {
+			want = BackendTC
+			notes = append(notes, fmt.Sprintf("the fallback tc schedules: %v", err))
+		}
+	}
+	switch want {
+	case BackendBPF:
+		b, err := bpf.New(topology.Uplink, opts, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		return b, notes, nil
+	case BackendTC:
+		b, err := tc.New(topology.Uplink, opts, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		return b, notes, nil
+	}
+	return nil, nil, fmt.Errorf("backend %q: there are %s, %s and %s", want, BackendAuto, BackendBPF, BackendTC)
+}
+
+// peerSteering is a qdisc of the kernel.
+type peerSteering struct{ running *peers.Running }
+
+func (p peerSteering) Apply(_ context.Context, policies []scenario.Policy) error {
+	return p.running.Apply(policies)
+}
+
+func (p peerSteering) Drops() (*uint64, error) {
+	n, err := p.running.Drops()
+	return &n, err
+}
+
+func (p peerSteering) Close(context.Context) error { return p.running.Close() }
+
+// weirSteering is one of Weir's backends, which gets its plan from the scenario.
+type weirSteering struct {
+	site
+	backend   dataplane.Backend
+	scheduler string
+	cancel    context.CancelFunc
+	done      chan error
+}
+
+func (w *weirSteering) Apply(ctx context.Context, policies []scenario.Policy) error {
+	state, err := w.state(policies)
+	if err != nil {
+		return err
+	}
+	return w.backend.Set(ctx, state)
+}
+
+// state is the plan for the scenario's workloads; workload w is class w+1.
+func (w *weirSteering) state(policies []scenario.Policy) (plan.State, error) {
+	link := plan.Link{Device: topology.Uplink, Capacity: w.link.Bandwidth, Reserve: 1, Scheduler: w.scheduler}
+	var workloads []plan.Workload
+	numbers := map[string]plan.ClassID{}
+	for i, p := range policies {
+		name := w.name(i)
+		numbers[name] = plan.ClassID(i + 1)
+		wl := plan.Workload{Key: name, Name: name, Policy: policy.Policy{
+			Weight: p.Weight, Min: policy.Amount{Rate: p.Min}, Max: policy.Amount{Rate: p.Max},
+		}}
+		if i < len(w.ports) {
+			wl.Ports = []plan.Port{{Device: w.ports[i].Device, Ifindex: w.ports[i].Ifindex}}
+		}
+		workloads = append(workloads, wl)
+	}
+	state, refusals, err := plan.Build(link, workloads, numbers)
+	if err != nil {
+		return plan.State{}, err
+	}
+	for _, r := range refusals {
+		return plan.State{}, fmt.Errorf("workload %s: %w", r.Name, r.Err)
+	}
+	return state, nil
+}
+
+func (w *weirSteering) name(i int) string {
+	if i < len(w.names) {
+		return w.names[i]
+	}
+	return fmt.Sprintf("w%d", i+1)
+}
+
+func (w *weirSteering) Drops() (*uint64, error) {
+	snap, err := w.backend.Counters()
+	if err != nil {
+		return nil, err
+	}
+	var sum uint64
+	for _, c := range snap.Classes {
+		for _, n := range c.Drops {
+			sum += n
+		}
+	}
+	return &sum, nil
+}
+
+func (w *weirSteering) Close(ctx context.Context) error {
+	var runErr error
+	if w.cancel != nil {
+		w.cancel()
+		if runErr = <-w.done; errors.Is(runErr, context.Canceled) {
+			runErr = nil
+		}
+	}
+	return errors.Join(runErr, w.backend.Cleanup(ctx), w.backend.Close())
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"weir/internal/lab/scenario"
+)
+
+// ErrNoQdisc says that the kernel lacks a qdisc, or tc does not know it.
+var ErrNoQdisc = errors.New("this kernel has no such qdisc")
+
+// Uplink is the device whose root qdisc is the scheduler under test.
+const Uplink = "up0"
+
+// ServerDevice is the receiver's device, where the meter sits.
+const ServerDevice = "eth0"
+
+// Net is a built network.
+type Net struct {
+	Host      *NS
+	Server    *NS
+	Workloads []*NS
+	Ports     []Port // the host's end of each workload's veth
+	line      *NS
+	spec      scenario.Link
+}
+
+// Port is a device on the host that a workload's packets come in by.
+type Port struct {
+	Device  string
+	Ifindex int
+}
+
+// FirstAddress is workload 0's; the others follow.
+var FirstAddress = net.IPv4(10, 77, 1, 1).To4()
+
+// Address of a workload.
+func Address(workload int) net.IP { return net.IPv4(10, 77, 1, byte(workload+1)) }
+
+// ServerAddress is the receiver's address for a workload.
+func ServerAddress(workload int) net.IP { return net.IPv4(10, 77, 2, byte(workload+1)) }
+
+func mac(group, n int) net.HardwareAddr {
+	return net.HardwareAddr{0x02, 0x77, 0, 0, byte(group), byte(n)}
+}
+
+var (
+	serverMAC  = mac(2, 1)
+	prefixMask = net.CIDRMask(16, 32)
+)
+
+// Build makes the network for a number of workloads.
+func Build(spec scenario.Link, workloads int) (*Net, error) {
+	host, err := Current("host")
+	if err != nil {
+		return nil, err
+	}
+	n := &Net{Host: host, spec: spec}
+	if err := host.Do(quiet); err != nil {
+		return nil, err
+	}
+	if err := host.up("lo"); err != nil {
+		return nil, err
+	}
+	if err := n.bridge(host, "br0"); err != nil {
+		return nil, err
+	}
+	if n.Server, err = create("srv"); err != nil {
+		return nil, err
+	}
+	if err := n.uplink(); err != nil {
+		return nil, err
+	}
+	for w := range workloads {
+		if err := n.workload(w); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// uplink leads from br0 to the receiver, through the line if there is one.
+func (n *Net) uplink() error {
+	from, device, bridge := n.Host, Uplink, "br0"
+	if n.spec.Line != 0 || n.spec.Delay != 0 || n.spec.Loss != 0 {
+		line, err := create("line")
+		if err != nil {
+			return err
+		}
+		n.line = line
+		if err := n.bridge(line, "brl"); err != nil {
+			return err
+		}
+		if err := n.veth(n.Host, Uplink, "br0", line, "in0", nil); err != nil {
+			return err
+		}
+		if err := line.enslave("in0", "brl"); err != nil {
+			return err
+		}
+		if err := n.Host.learn(Uplink, serverMAC); err != nil {
+			return err
+		}
+		from, device, bridge = line, "out0", "brl"
+	}
+	if err := n.veth(from, device, bridge, n.Server, ServerDevice, serverMAC); err != nil {
+		return err
+	}
+	if err := from.learn(device, serverMAC); err != nil {
+		return err
+	}
+	if n.line != nil {
+		return n.shapeLine()
+	}
+	return nil
+}
+
+// shapeLine gives the line its rate, delay and loss, on the device that leads
+// to the receiver. The queue in front of it is a plain FIFO of 1000 packets, as
+// a modem has.
+func (n *Net) shapeLine() error {
+	parent, script := "root", ""
+	if n.spec.Delay != 0 || n.spec.Loss != 0 {
+		script = fmt.Sprintf("qdisc add dev out0 root handle 10: netem limit 100000 delay %dus loss %.6f%%\n",
+			n.spec.Delay.Microseconds(), n.spec.Loss*100)
+		parent = "parent 10:1"
+	}
+	if n.spec.Line != 0 {
+		script += fmt.Sprintf("qdisc add dev out0 %s handle 20: tbf rate %dbit burst %d limit %d\n",
+			parent, n.spec.Line, TBFBurst(n.spec.Line, n.spec.MTU), 1000*(n.spec.MTU+14))
+	}
+	err := n.line.Tc(script)
+	if errors.Is(err, ErrNoQdisc) && (n.spec.Delay != 0 || n.spec.Loss != 0) {
+		return fmt.Errorf("link.delay and link.loss need the kernel's netem, which this one lacks; run the scenario in the VM (vm/run)")
+	}
+	if err != nil {
+		return fmt.Errorf("shape the line: %w", err)
+	}
+	return nil
+}
+
+// workload makes one namespace and connects it to br0.
+func (n *Net) workload(w int) error {
+	ns, err := create(fmt.Sprintf("w%d", w+1))
+	if err != nil {
+		return err
+	}
+	if err := n.veth(n.Host, ns.Name, "br0", ns, "eth0", mac(1, w+1)); err != nil {
+		return err
+	}
+	if err := ns.address("eth0", Address(w)); err != nil {
+		return err
+	}
+	if err := n.Server.address(ServerDevice, ServerAddress(w)); err != nil {
+		return err
+	}
+	if err := ns.neighbour("eth0", ServerAddress(w), serverMAC); err != nil {
+		return err
+	}
+	if err := n.Server.neighbour(ServerDevice, Address(w), mac(1, w+1)); err != nil {
+		return err
+	}
+	if err := n.Host.learn(ns.Name, mac(1, w+1)); err != nil {
+		return err
+	}
+	l, err := n.Host.link.LinkByName(ns.Name)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", ns.Name, err)
+	}
+	n.Workloads = append(n.Workloads, ns)
+	n.Ports = append(n.Ports, Port{Device: ns.Name, Ifindex: l.Attrs().Index})
+	return nil
+}
+
+// TBFBurst is the bucket of a token bucket that is exact and does not need a
+// timer per packet: what the rate carries in a millisecond, two packets at least.
+func TBFBurst[R ~uint64](rate R, mtu int) int {
+	return max(int(rate)/8/1000, 2*(mtu+14))
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
+)
+
+// firstPort is where ports begin that the lab chooses.
+const firstPort = 5201
+
+// patience is how long a server may take until it listens.
+const patience = 10 * time.Second
+
+// Generators are the programs of one scenario.
+type Generators struct {
+	net     *topology.Net
+	flows   []scenario.Flow
+	ports   []int
+	servers map[endpoint]*process
+	clients []*process // per flow, nil until started
+	began   []time.Duration
+	zero    time.Time // wall clock when the scenario began
+}
+
+type endpoint struct{ workload, port int }
+
+// process is a running program with what it prints.
+type process struct {
+	cmd      *exec.Cmd
+	out, err bytes.Buffer
+	done     chan struct{} // closed when it has ended
+}
+
+func start(ns *topology.NS, cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &p.out, &p.err
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if err := ns.Start(cmd); err != nil {
+		return nil, fmt.Errorf("start %s in %s: %w", cmd.Path, ns.Name, err)
+	}
+	go func() {
+		_ = cmd.Wait() // how it ended is judged by what it printed
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *process) signal(s syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		_ = p.cmd.Process.Signal(s) // it may have ended this very moment
+	}
+}
+
+// wait for the end until the deadline, then force it.
+func (p *process) wait(deadline <-chan time.Time) (forced bool) {
+	select {
+	case <-p.done:
+		return false
+	case <-deadline:
+	}
+	p.signal(syscall.SIGKILL)
+	<-p.done
+	return true
+}
+
+// Prepare starts the servers of all flows and waits until they listen.
+func Prepare(ctx context.Context, net *topology.Net, flows []scenario.Flow) (*Generators, error) {
+	g := &Generators{
+		net: net, flows: flows, ports: choosePorts(flows), servers: map[endpoint]*process{},
+		clients: make([]*process, len(flows)), began: make([]time.Duration, len(flows)),
+	}
+	for i, f := range flows {
+		at := endpoint{f.Workload, g.ports[i]}
+		cmd := server(f.Kind, at.workload, at.port)
+		if cmd == nil || g.servers[at] != nil {
+			continue
+		}
+		p, err := start(net.Server, cmd)
+		if err != nil {
+			return nil, err
+		}
+		g.servers[at] = p
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for at, p := range g.servers {
+		if err := g.awaitListener(ctx, at, p); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// choosePorts gives each iperf3 flow that names no port one of its own, counted
+// per workload because each has an address of its own at the receiver.
+func choosePorts(flows []scenario.Flow) []int {
+	taken := map[endpoint]bool{}
+	for _, f := range flows {
+		taken[endpoint{f.Workload, f.Port}] = true
+	}
+	ports := make([]int, len(flows))
+	for i, f := range flows {
+		switch {
+		case f.Kind == scenario.TCPRR:
+			ports[i] = netserverPort
+		case f.Kind == scenario.Ping:
+		case f.Port != 0:
+			ports[i] = f.Port
+		default:
+			port := firstPort
+			for taken[endpoint{f.Workload, port}] {
+				port++
+			}
+			taken[endpoint{f.Workload, port}] = true
+			ports[i] = port
+		}
+	}
+	return ports
+}
+
+func (g *Generators) awaitListener(ctx context.Context, at endpoint, p *process) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		up, err := listens(g.net.Server, at)
+		if err != nil {
+			return err
+		}
+		if up {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return fmt.Errorf("%s ended at once: %s", p.cmd, strings.TrimSpace(p.err.String()+p.out.String()))
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not listen within %v", p.cmd, patience)
+		}
+	}
+}
+
+// listens looks into the kernel's list of sockets; connecting would use up the
+// server's one test.
+func listens(ns *topology.NS, at endpoint) (up bool, err error) {
+	a := topology.ServerAddress(at.workload).To4()
+	want := fmt.Sprintf(" %02X%02X%02X%02X:%04X 00000000:0000 0A ", a[3], a[2], a[1], a[0], at.port)
+	err = ns.Do(func() error {
+		table, err := os.ReadFile("/proc/thread-self/net/tcp")
+		up = strings.Contains(string(table), want)
+		return err
+	})
+	return up, err
+}
+
+// Begin says when the scenario begins by the wall clock, which ping's
+// timestamps are in.
+func (g *Generators) Begin(zero time.Time) { g.zero = zero }
+
+// Start starts flow i's client; since is the time since the scenario began.
+func (g *Generators) Start(i int, since time.Duration) error {
+	f := g.flows[i]
+	p, err := start(g.net.Workloads[f.Workload], client(f, g.ports[i]))
+	if err != nil {
+		return err
+	}
+	g.clients[i], g.began[i] = p, since
+	return nil
+}
+
+// Stop tells flow i's client to end, if it does not do so by itself.
+func (g *Generators) Stop(i int) {
+	if p := g.clients[i]; p != nil && interrupts(g.flows[i]) {
+		p.signal(syscall.SIGINT)
+	}
+}
+
+// Collect waits for the clients to end, which may take them the grace to
+// exchange their accounts over a link that was full a moment ago, then ends the
+// servers, and reads what all of them printed.
+func (g *Generators) Collect(grace time.Duration) []Report {
+	deadline := after(grace)
+	forced := make([]bool, len(g.clients))
+	var all sync.WaitGroup
+	for i, p := range g.clients {
+		if p != nil {
+			all.Go(func() { forced[i] = p.wait(deadline) })
+		}
+	}
+	all.Wait()
+	deadline = after(grace)
+	for _, p := range g.servers {
+		p.signal(syscall.SIGTERM)
+	}
+	for _, p := range g.servers {
+		p.wait(deadline)
+	}
+	served := map[endpoint]int{} // tests read so far of each server's output
+	var reports []Report
+	for i, p := range g.clients {
+		if p == nil {
+			continue
+		}
+		r := g.read(i, p, served)
+		if forced[i] && r.Problem == "" {
+			r.Problem = fmt.Sprintf("%s did not end by itself", packages[g.flows[i].Kind].program)
+		}
+		reports = append(reports, r)
+	}
+	return reports
+}
+
+// after is a channel that everybody can wait on, closed after d.
+func after(d time.Duration) <-chan time.Time {
+	c := make(chan time.Time)
+	time.AfterFunc(d, func() { close(c) })
+	return c
+}
+
+func (g *Generators) read(i int, p *process, served map[endpoint]int) Report {
+	f := g.flows[i]
+	r := Report{Flow: i, Began: g.began[i]}
+	switch f.Kind {
+	case scenario.Ping:
+		if r.Pings = parsePing(p.out.String(), g.zero); len(r.Pings) == 0 {
+			r.Problem = "ping got no answer: " + lastLine(p.out.String()+p.err.String())
+		}
+	case scenario.TCPRR:
+		rr, err := parseNetperf(p.out.String())
+		if err != nil {
+			r.Problem = strings.TrimSpace(err.Error() + " " + p.err.String())
+		}
+		r.RR = rr
+	default:
+		at := endpoint{f.Workload, g.ports[i]}
+		nth := served[at]
+		served[at]++
+		r.Intervals, r.Problem = readIperf(r.Began, p, g.servers[at], nth)
+	}
+	return r
+}
+
+// readIperf joins a client's document with the nth of its server. An iperf3 that
+// was interrupted says so in its error; that is no problem.
+func readIperf(began time.Duration, client, server *process, nth int) ([]Interval, string) {
+	mine, err := parseIperf(client.out.Bytes())
+	if err != nil || len(mine) == 0 {
+		return nil, fmt.Sprintf("the client's report is missing: %v %s", err, strings.TrimSpace(client.err.String()))
+	}
+	theirs, _ := parseIperf(server.out.Bytes()) // cut off where it was killed: what is whole counts
+	problem := mine[0].Error
+	if strings.HasPrefix(problem, "interrupt") {
+		problem = ""
+	}
+	if nth >= len(theirs) {
+		return nil, strings.TrimSpace("the server's report is missing " + problem)
+	}
+	return merge(began, mine[0], theirs[nth]), problem
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"fmt"
+	"math"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
+)
+
+// interval of iperf3's reports. Phases that begin and end on whole half seconds
+// are cut exactly.
+const interval = "0.5"
+
+// netserverPort is where netserver listens for all tcp_rr flows of a workload.
+const netserverPort = 12865
+
+// packages say where a missing program comes from.
+var packages = map[scenario.Kind]struct{ program, server, pkg string }{
+	scenario.TCP:   {"iperf3", "iperf3", "iperf3"},
+	scenario.UDP:   {"iperf3", "iperf3", "iperf3"},
+	scenario.Ping:  {"ping", "", "iputils-ping"},
+	scenario.TCPRR: {"netperf", "netserver", "netperf"},
+}
+
+// Require says which program is missing for a scenario's traffic, nil if none.
+func Require(flows []scenario.Flow) error {
+	for _, f := range flows {
+		p := packages[f.Kind]
+		for _, program := range []string{p.program, p.server} {
+			if program == "" {
+				continue
+			}
+			if _, err := exec.LookPath(program); err != nil {
+				return fmt.Errorf("traffic %s needs the program %s, which is not installed; install the package %s or run in the VM (vm/run)",
+					f.Kind, program, p.pkg)
+			}
+		}
+	}
+	return nil
+}
+
+// client is the command that sends a flow.
+func client(f scenario.Flow, port int) *exec.Cmd {
+	to := topology.ServerAddress(f.Workload).String()
+	from := topology.Address(f.Workload).String()
+	seconds := strconv.Itoa(int(math.Ceil((f.To - f.From).Seconds())))
+	switch f.Kind {
+	case scenario.TCP:
+		args := []string{"-c", to, "-B", from, "-p", strconv.Itoa(port), "-t", seconds, "-i", interval, "-J", "-P", strconv.Itoa(f.Streams)}
+		if f.Size != 0 {
+			args = append(args, "-l", strconv.Itoa(f.Size))
+		}
+		return exec.Command("iperf3", args...)
+	case scenario.UDP:
+		return exec.Command("iperf3", "-c", to, "-B", from, "-p", strconv.Itoa(port), "-t", seconds, "-i", interval, "-J",
+			"-u", "-b", strconv.FormatFloat(f.PayloadRate(), 'f', 0, 64), "-l", strconv.Itoa(f.Size))
+	case scenario.Ping:
+		return exec.Command("ping", "-n", "-D", "-i", strconv.FormatFloat(f.Interval.Seconds(), 'f', 6, 64),
+			"-s", strconv.Itoa(f.Size), to)
+	default: // scenario.TCPRR
+		whole := strconv.Itoa(max(1, int((f.To-f.From)/time.Second)))
+		size := strconv.Itoa(f.Size)
+		return exec.Command("netperf", "-4", "-H", to, "-p", strconv.Itoa(netserverPort), "-t", "TCP_RR", "-l", whole, "-P", "0",
+			"--", "-r", size+","+size, "-o", netperfSelectors)
+	}
+}
+
+// server is the command that receives on a port, nil if the kernel answers.
+func server(k scenario.Kind, workload, port int) *exec.Cmd {
+	at := topology.ServerAddress(workload).String()
+	switch k {
+	case scenario.TCP, scenario.UDP:
+		return exec.Command("iperf3", "-s", "-B", at, "-p", strconv.Itoa(port), "-i", interval, "-J")
+	case scenario.TCPRR:
+		return exec.Command("netserver", "-D", "-4", "-L", at, "-p", strconv.Itoa(port))
+	}
+	return nil
+}
+
+// interrupts says that the generator has to be told to stop when its time is
+// over: ping has no such option, iperf3 counts whole seconds.
+func interrupts(f scenario.Flow) bool {
+	return f.Kind == scenario.Ping || f.Kind != scenario.TCPRR && (f.To-f.From)%time.Second != 0
+}
