@@ -65,9 +65,10 @@ static __u64 parked_at; /* nothing in `parked` is due before */
 static __u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
 static __u64 v_now; /* v of the class that was last chosen by its share */
 static __u64 line_free; /* when the line has sent all that it was given */
+static __u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
 static __u64 batch_end; /* line_free may run up to here without a timer */
 static __u64 timer_at; /* the watchdog is armed for this time */
-static __u32 ran_dry; /* nothing waited since line_free was last looked at */
+static __u32 ran_dry; /* nobody could send since line_free was last looked at */
 static __u32 newcomer; /* class number plus one */
 static __u32 current; /* class number plus one */
 static __s64 turn; /* bytes left of its turn */
@@ -146,14 +147,26 @@ static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
 		fair_wait(c, id, now);
 }
 
+/*
+ * What a class did not use while it was idle or parked is gone, but for one
+ * turn: a sender whose window is smaller than a turn runs dry in the middle of
+ * it and is back in microseconds.
+ */
+static __always_inline void fair_forgive(struct weir_class *c)
+{
+	__u64 least = v_now - link_now.quantum * c->share_cost;
+
+	if (before(c->v, least))
+		c->v = least;
+}
+
 /* Class id, which was idle, has got its first packet. */
 static __always_inline void fair_activate(struct weir_class *c, __u32 id)
 {
 	bool entitled = !before(v_now, c->v);
 	__u64 now = 0;
 
-	if (entitled)
-		c->v = v_now;
+	fair_forgive(c);
 	if (c->floor_cost | c->ceil_cost) {
 		now = bpf_ktime_get_ns();
 		if (before(c->floor_at, now))
@@ -237,7 +250,7 @@ static __always_inline void fair_unpark(__u64 now)
 {
 	for (int i = 0; i < 2; i++) {
 		struct weir_class *c;
-		__u64 at, least;
+		__u64 at;
 		__u32 id;
 
 		if (!parked.count)
@@ -254,10 +267,7 @@ static __always_inline void fair_unpark(__u64 now)
 			tick_add(&parked, &parked_at, 0, id, c->ceil_at, now);
 			continue;
 		}
-		/* It may make good one turn that it missed while parked. */
-		least = v_now - link_now.quantum * c->share_cost;
-		if (before(c->v, least))
-			c->v = least;
+		fair_forgive(c);
 		fair_wait(c, id, now);
 	}
 }
@@ -303,6 +313,7 @@ first:
 		return current;
 	id = fair_next(now);
 	if (!id) {
+		ran_dry = 1; /* an idle line is no late one */
 		if (parked.count) {
 			__u64 at = tick_end(&parked);
 
@@ -322,7 +333,9 @@ turn:
 /* Class id has sent `len` bytes, which its queue no longer holds. */
 static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len, __u64 now)
 {
-	line_free += span(len, link_now.link_cost);
+	line_part += len * link_now.link_cost;
+	line_free += line_part >> WEIR_NS_SHIFT;
+	line_part &= (1 << WEIR_NS_SHIFT) - 1;
 	c->v += len * c->share_cost;
 	if (c->floor_cost) {
 		__u64 most = now + span(link_now.quantum + len, c->floor_cost);
@@ -398,6 +411,7 @@ static __always_inline void fair_reset(void)
 	share_v = v_now = line_free = batch_end = timer_at = 0;
 	newcomer = current = ran_dry = 0;
 	turn = 0;
+	line_part = 0;
 }
 
 static __always_inline void fair_reset_bucket(__u32 i)

@@ -36,6 +36,8 @@
 #include "bits.h"
 #include "queue.h"
 
+#define QCON_FRAME 1514 /* bytes of a full Ethernet frame */
+
 static struct bits qcon_active; /* classes that take part */
 static struct bits qcon_ready; /* classes with packets that may have credit */
 static __u64 qcon_end; /* end of the period */
@@ -144,6 +146,26 @@ __noinline int qcon_allocate(__u64 now)
 	return 0;
 }
 
+/*
+ * Credit of a class that appears in the middle of a period: what its weight, min
+ * and max give it, but no more than the link has left, or two packets.
+ */
+static __always_inline __s64 qcon_advance(struct weir_class *c)
+{
+	__s64 left = link_now.total_credit - qcon_sent;
+	__s64 credit;
+
+	qcon_weight += c->weight;
+	credit = qcon_weight ? link_now.total_credit * c->weight / qcon_weight : 0;
+	if (credit < (__s64)c->min_credit)
+		credit = c->min_credit;
+	if (c->max_credit && credit > (__s64)c->max_credit)
+		credit = c->max_credit;
+	if (left < 2 * QCON_FRAME)
+		left = 2 * QCON_FRAME;
+	return credit < left ? credit : left;
+}
+
 /* Class id, which was idle, has got its first packet. */
 static __always_inline void qcon_activate(struct weir_class *c, __u32 id)
 {
@@ -152,12 +174,7 @@ static __always_inline void qcon_activate(struct weir_class *c, __u32 id)
 	c->seen = 1;
 	if (!(qcon_active.word[w] & (1ULL << (id & 63)))) {
 		bits_set(&qcon_active, id);
-		qcon_weight += c->weight;
-		c->credit = qcon_weight ? link_now.total_credit * c->weight / qcon_weight : 0;
-		if (c->credit < (__s64)c->min_credit)
-			c->credit = c->min_credit;
-		if (c->max_credit && c->credit > (__s64)c->max_credit)
-			c->credit = c->max_credit;
+		c->credit = before(bpf_ktime_get_ns(), qcon_end) ? qcon_advance(c) : 0;
 		c->granted = c->credit;
 	}
 	bits_set(&qcon_ready, id);

@@ -58,10 +58,10 @@ static __always_inline struct place *place_at(__u32 slot)
 	return &line[bounded(slot, WEIR_MAX_SLOTS)];
 }
 
-/* ns that `len` bytes take at `cost`. */
+/* ns that `len` bytes take at `cost`, rounded. */
 static __always_inline __u64 span(__u64 len, __u64 cost)
 {
-	return (len * cost) >> WEIR_NS_SHIFT;
+	return (len * cost + (1 << (WEIR_NS_SHIFT - 1))) >> WEIR_NS_SHIFT;
 }
 
 /*

@@ -32,10 +32,17 @@ const (
 	defaultLinkBytes = 128 << 20
 )
 
-// batchNs is how far ahead of the line the scheduler `fair` sends before it
-// waits for a timer. Two full frames at 100 Mbit/s: one timer for two packets, and nobody's
-// packet ever waits behind more than a quarter of a millisecond of others.
-const batchNs = 200_000
+// How far ahead of the line the scheduler `fair` sends before it waits for a
+// timer: batchFrames full frames, as far as that is between the two bounds. At
+// 100 Mbit/s two frames: one timer for two packets, and nobody's packet waits
+// behind more than a quarter of a millisecond of others. Above 5 Gbit/s a timer
+// is spread over enough packets, and a shorter batch is better for senders with
+// a small window.
+const (
+	batchFrames = 64
+	leastBatch  = 50_000  // ns
+	mostBatch   = 200_000 // ns
+)
 
 // frame is an Ethernet frame of the usual MTU, in bytes.
 const frame = 1514
@@ -65,7 +72,8 @@ func inTime(r policy.Rate, ns uint64) uint64 {
 // on the link: it sets the scale of the share wheel, one bucket of which is one
 // turn of the class with that weight.
 func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
-	quantum := max(inTime(l.Capacity, batchNs), 1)
+	batch := min(max(batchFrames*frame*8e9/uint64(max(l.Capacity, 1)), leastBatch), mostBatch)
+	quantum := max(inTime(l.Capacity, batch), 1)
 	bucket := max(quantum, frame) * costOne * policy.MaxWeight / uint64(max(maxWeight, 1))
 	limit := l.Limit.Bytes
 	if limit == 0 {
@@ -73,7 +81,7 @@ func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
 	}
 	return qdiscWeirLinkConfig{
 		LinkCost:    nsCost(l.Capacity),
-		BatchNs:     batchNs,
+		BatchNs:     batch,
 		Quantum:     quantum,
 		ShareShift:  uint64(bits.Len64(bucket) - 1),
 		TotalCredit: inTime(l.Capacity, qconPeriod),

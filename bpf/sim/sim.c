@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Runs the qdisc's own source as an ordinary program, with a clock of its own:
+ * the schedulers can be tested on any machine, thousands of links a minute,
+ * without a kernel that has BPF qdiscs.
+ *
+ * What the kernel gives a BPF qdisc is played here in its place: maps are
+ * arrays, bpf_loop is a loop, the watchdog is an entry in a calendar. As in the
+ * kernel, an enqueue is followed by dequeues until one returns nothing, and so
+ * is a watchdog. The device behind takes every packet at once.
+ *
+ * Traffic comes from one source per class:
+ *   greedy  keeps `window` packets on their way: each one that leaves is
+ *           followed by a new one `delay` ns later, as an acknowledgement would
+ *           cause it
+ *   cbr     one packet every `interval` ns, whatever happens
+ *
+ * It reads commands, one a line, from standard input, all of them numbers in the
+ * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
+ *   link LINK_COST BATCH QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
+ *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS
+ *   greedy ID LEN WINDOW DELAY
+ *   cbr ID LEN INTERVAL
+ *   off ID
+ *   run NS
+ * and answers each `run` with a line per class that sent or has a source
+ *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS
+ * (the counts of this run; longest = longest time that a packet waited) and
+ *   total sent BYTES timers N most_ahead BYTES
+ * (most_ahead = how far the sum ever ran ahead of a line of the link's rate).
+ * It exits with 1 if the counters of a class do not add up.
+ *
+ * Not played: instruction counts, several CPUs, real TCP. The lab does that.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/types.h>
+
+/* ---- what kernel.h and libbpf would give ---- */
+
+#define WEIR_KERNEL_H
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define __noinline __attribute__((noinline))
+#define __kptr
+#define SEC(x)
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) val *name
+#define BPF_MAP_TYPE_ARRAY 2
+#define BPF_PROG(name, args...) name(args)
+#define likely(x) (x)
+#define unlikely(x) (x)
+#define bounded(i, n) ((__u64)(i) & ((n)-1))
+#define NET_XMIT_SUCCESS 0
+#define NET_XMIT_DROP 1
+
+struct sk_buff {
+	__u32 mark;
+	unsigned int pkt_len;
+	__u64 born;
+};
+struct Qdisc {
+	__u32 limit;
+	struct { __u32 qlen; } q;
+	struct { __u32 backlog, drops, overlimits; } qstats;
+};
+struct bpf_sk_buff_ptr { int none; };
+struct Qdisc_ops { void *enqueue, *dequeue, *init, *reset, *destroy; char id[16]; };
+struct nlattr;
+struct netlink_ext_ack;
+
+static __u64 now_ns = 1000000000ULL;
+static __u64 watchdog;
+static __u64 timers;
+
+static bool before(__u64 a, __u64 b) { return (__s64)(a - b) < 0; }
+static unsigned int qdisc_pkt_len(const struct sk_buff *skb) { return skb->pkt_len; }
+static __u64 bpf_ktime_get_ns(void) { return now_ns; }
+static void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *f) { free(skb); }
+static void bpf_kfree_skb(struct sk_buff *skb) { free(skb); }
+static void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) {}
+static void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 at, __u64 slack)
+{
+	watchdog = at;
+	timers++;
+}
+
+static void *sim_lookup(void *map, __u32 key);
+#define bpf_map_lookup_elem(map, key) sim_lookup(map, *(key))
+#define bpf_loop(n, fn, ctx, flags)                                   \
+	do {                                                          \
+		for (__u64 __n = (n), __i = 0; __i < __n; __i++)      \
+			if (fn(__i, ctx))                             \
+				break;                                \
+	} while (0)
+static struct sk_buff *sim_xchg(struct sk_buff **at, struct sk_buff *skb)
+{
+	struct sk_buff *old = *at;
+	*at = skb;
+	return old;
+}
+#define bpf_kptr_xchg(at, skb) sim_xchg(at, skb)
+
+/* The loader's constant; a variable here. */
+#define const
+#define volatile
+#include "../qdisc.bpf.c"
+#undef const
+#undef volatile
+
+static struct slot sim_slots[WEIR_MAX_SLOTS];
+static struct weir_class_config sim_classes[WEIR_MAX_CLASSES];
+static struct weir_link_config sim_link;
+static __u32 sim_changes[WEIR_RING];
+
+static void *sim_lookup(void *map, __u32 key)
+{
+	if (map == (void *)&slots)
+		return key < WEIR_MAX_SLOTS ? &sim_slots[key] : NULL;
+	if (map == (void *)&class_config)
+		return key < WEIR_MAX_CLASSES ? &sim_classes[key] : NULL;
+	if (map == (void *)&link_config)
+		return key == 0 ? &sim_link : NULL;
+	return key < WEIR_RING ? &sim_changes[key] : NULL;
+}
+
+/* ---- the link, its traffic and its clock ---- */
+
+enum { OFF, GREEDY, CBR };
+
+struct source {
+	int kind;
+	__u32 len;
+	__u64 gap; /* greedy: delay; cbr: interval */
+	__u64 epoch; /* arrivals planned before the last change are void */
+	__u64 sent, dropped, longest;
+	__u64 last_sent, last_dropped;
+};
+
+struct event {
+	__u64 at, order;
+	__u32 id;
+	__u64 epoch;
+};
+
+static struct source sources[WEIR_MAX_CLASSES];
+static struct event *heap;
+static size_t events, room;
+static __u64 order;
+static struct Qdisc sch;
+static __u64 total_sent, ahead_of, most_ahead;
+
+static bool earlier(struct event *a, struct event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void plan(__u64 at, __u32 id)
+{
+	size_t i = events++;
+
+	if (events > room) {
+		room = room ? 2 * room : 1024;
+		heap = realloc(heap, room * sizeof(*heap));
+	}
+	struct event e = { at, order++, id, sources[id].epoch };
+	while (i && earlier(&e, &heap[(i - 1) / 2])) {
+		heap[i] = heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	heap[i] = e;
+}
+
+static struct event next_event(void)
+{
+	struct event first = heap[0], e = heap[--events];
+	size_t i = 0, c;
+
+	while ((c = 2 * i + 1) < events) {
+		if (c + 1 < events && earlier(&heap[c + 1], &heap[c]))
+			c++;
+		if (!earlier(&heap[c], &e))
+			break;
+		heap[i] = heap[c];
+		i = c;
+	}
+	heap[i] = e;
+	return first;
+}
+
+/* Bytes beyond what a line of the link's rate could have carried by now. */
+static void line_carries(__u32 len)
+{
+	static __u64 busy_until;
+
+	if (busy_until < now_ns)
+		busy_until = now_ns;
+	busy_until += span(len, link_now.link_cost);
+	ahead_of = busy_until - now_ns;
+	if (ahead_of > most_ahead)
+		most_ahead = ahead_of;
+}
+
+static void drain(void)
+{
+	struct sk_buff *skb;
+
+	while ((skb = weir_dequeue(&sch))) {
+		__u32 id = skb->mark >> 16;
+		struct source *s = &sources[id];
+		__u32 len = skb->pkt_len + link_now.overhead;
+
+		s->sent += len;
+		total_sent += len;
+		line_carries(len);
+		if (now_ns - skb->born > s->longest)
+			s->longest = now_ns - skb->born;
+		if (s->kind == GREEDY)
+			plan(now_ns + s->gap, id);
+		free(skb);
+	}
+}
+
+static void arrive(__u32 id)
+{
+	struct source *s = &sources[id];
+	struct sk_buff *skb = malloc(sizeof(*skb));
+	struct bpf_sk_buff_ptr to_free;
+
+	skb->mark = id << 16;
+	skb->pkt_len = s->len;
+	skb->born = now_ns;
+	if (weir_enqueue(skb, &sch, &to_free) != NET_XMIT_SUCCESS) {
+		s->dropped++;
+		if (s->kind == GREEDY) /* try again later, like a retransmission */
+			plan(now_ns + s->gap + 1000000, id);
+	}
+	if (s->kind == CBR)
+		plan(now_ns + s->gap, id);
+	drain();
+}
+
+static void report(void)
+{
+	for (__u32 i = 0; i < WEIR_MAX_CLASSES; i++) {
+		struct weir_class *c = &classes[i];
+		struct source *s = &sources[i];
+		__u64 drops = 0;
+
+		for (int r = 0; r < WEIR_DROP_REASONS; r++)
+			drops += c->drops[r];
+		if (c->enqueued_packets != c->sent_packets + drops + c->qlen ||
+		    c->enqueued_bytes != c->sent_bytes + c->dropped_bytes + c->backlog) {
+			fprintf(stderr, "class %u: counters do not add up\n", i);
+			exit(1);
+		}
+		if (s->kind != OFF || s->sent || s->dropped)
+			printf("class %u sent %llu dropped %llu waiting %u longest %llu\n", i,
+			       s->sent, s->dropped, c->qlen, s->longest);
+		s->sent = s->dropped = s->longest = 0;
+	}
+	printf("total sent %llu timers %llu most_ahead %llu\n", total_sent, timers, most_ahead);
+	fflush(stdout);
+	total_sent = timers = most_ahead = 0;
+}
+
+static void run(__u64 ns)
+{
+	__u64 end = now_ns + ns;
+
+	for (;;) {
+		__u64 at = end;
+		bool timer = false;
+
+		if (events && heap[0].at < at)
+			at = heap[0].at;
+		if (watchdog && watchdog < at) {
+			at = watchdog;
+			timer = true;
+		}
+		if (at >= end)
+			break;
+		if (at > now_ns)
+			now_ns = at;
+		if (timer) {
+			watchdog = 0;
+			drain();
+			continue;
+		}
+		struct event e = next_event();
+		if (e.epoch == sources[e.id].epoch)
+			arrive(e.id);
+	}
+	now_ns = end;
+	report();
+}
+
+static void announce(__u32 entry)
+{
+	sim_changes[published % WEIR_RING] = entry;
+	published++;
+}
+
+static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
+{
+	struct source *s = &sources[id];
+
+	s->epoch++;
+	s->kind = kind;
+	s->len = len;
+	s->gap = gap;
+	for (__u32 i = 0; i < window; i++)
+		plan(now_ns + i, id);
+}
+
+int main(int argc, char **argv)
+{
+	char word[32];
+	unsigned long long a[9];
+
+	scheduler = argc > 1 && !strcmp(argv[1], "qcon") ? WEIR_SCHED_QCON : WEIR_SCHED_FAIR;
+	weir_init(&sch, NULL, NULL);
+	while (scanf("%31s", word) == 1) {
+		int n = !strcmp(word, "link") ? 7 : !strcmp(word, "class") ? 9 :
+			!strcmp(word, "greedy") ? 4 : !strcmp(word, "cbr") ? 3 : 1;
+
+		for (int i = 0; i < n; i++)
+			if (scanf("%lld", (long long *)&a[i]) != 1)
+				return 2;
+		if (!strcmp(word, "link")) {
+			sim_link = (struct weir_link_config){
+				.link_cost = a[0], .batch_ns = a[1], .quantum = a[2], .share_shift = a[3],
+				.total_credit = a[4], .limit_bytes = a[5], .overhead = a[6] };
+			announce(WEIR_RING_LINK);
+		} else if (!strcmp(word, "class")) {
+			sim_classes[a[0]] = (struct weir_class_config){
+				.share_cost = a[1], .floor_cost = a[2], .ceil_cost = a[3], .weight = a[4],
+				.min_credit = a[5], .max_credit = a[6], .limit_bytes = a[7], .limit_packets = a[8] };
+			announce(a[0]);
+		} else if (!strcmp(word, "greedy")) {
+			restart(a[0], GREEDY, a[1], a[3], a[2]);
+		} else if (!strcmp(word, "cbr")) {
+			restart(a[0], CBR, a[1], a[2], 1);
+		} else if (!strcmp(word, "off")) {
+			restart(a[0], OFF, sources[a[0]].len, 0, 0);
+		} else if (!strcmp(word, "run")) {
+			run(a[0]);
+		} else {
+			fprintf(stderr, "unknown command %s\n", word);
+			return 2;
+		}
+	}
+	weir_reset(&sch);
+	weir_destroy(&sch);
+	report();
+	return 0;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"os"
+	"testing"
+)
+
+// exeDir holds what the tests compile, for as long as they run.
+var exeDir string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "weir-bpf-test-")
+	if err != nil {
+		panic(err)
+	}
+	exeDir = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}

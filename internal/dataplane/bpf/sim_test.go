@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// The schedulers' own source, compiled as an ordinary program (bpf/sim/sim.c),
+// is held against the contract: policy.Divide, which has an exact oracle in its
+// own tests.
+
+var simulator = sync.OnceValues(func() (string, error) {
+	dir, err := filepath.Abs("../../../bpf/sim")
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(exeDir, "weir-sim")
+	cmd := exec.Command("clang-19", "-O1", "-g", "-Wall", "-Wno-unused-function", "-o", out, filepath.Join(dir, "sim.c"))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compile the simulator: %w\n%s", err, text)
+	}
+	return out, nil
+})
+
+// traffic is what one class sends.
+type traffic struct {
+	id       plan.ClassID
+	length   int
+	window   int           // greedy: packets on their way
+	delay    time.Duration // greedy: from a packet's leaving to the next one's coming
+	interval time.Duration // of a steady stream, if not 0
+}
+
+// simulation writes the simulator's commands.
+type simulation struct {
+	bytes.Buffer
+	link    plan.Link
+	classes []plan.Class
+}
+
+func simulate(link plan.Link, classes ...plan.Class) *simulation {
+	s := &simulation{link: link, classes: classes}
+	s.setLink()
+	for _, c := range classes {
+		s.setClass(c)
+	}
+	return s
+}
+
+func (s *simulation) setLink() {
+	heaviest := uint32(1)
+	for _, c := range s.classes {
+		heaviest = max(heaviest, c.Weight)
+	}
+	l := linkConfig(s.link, heaviest)
+	fmt.Fprintln(s, "link", l.LinkCost, l.BatchNs, l.Quantum, l.ShareShift, l.TotalCredit, l.LimitBytes, l.Overhead)
+}
+
+func (s *simulation) setClass(class plan.Class) {
+	c := classConfig(class, s.link)
+	fmt.Fprintln(s, "class", class.ID, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets)
+}
+
+func (s *simulation) send(t traffic) {
+	if t.interval > 0 {
+		fmt.Fprintln(s, "cbr", t.id, t.length, t.interval.Nanoseconds())
+		return
+	}
+	fmt.Fprintln(s, "greedy", t.id, t.length, t.window, t.delay.Nanoseconds())
+}
+
+func (s *simulation) stop(id plan.ClassID) { fmt.Fprintln(s, "off", id) }
+func (s *simulation) run(d time.Duration)  { fmt.Fprintln(s, "run", d.Nanoseconds()) }
+func (s *simulation) settle()              { s.run(time.Second) }
+
+// phase is what one run of the simulator measured.
+type phase struct {
+	sent    map[plan.ClassID]float64 // bytes
+	dropped map[plan.ClassID]uint64
+	longest map[plan.ClassID]time.Duration
+	total   float64
+	timers  int
+	ahead   time.Duration
+}
+
+// rate is what class id sent per second, in bits.
+func (p phase) rate(id plan.ClassID, over time.Duration) float64 {
+	return p.sent[id] * 8 / over.Seconds()
+}
+
+func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
+	path, err := simulator()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	cmd := exec.Command(path, s.link.Scheduler)
+	cmd.Stdin = bytes.NewReader(s.Bytes())
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("simulator: %v: %s\ninput:\n%s", err, stderr.String(), s.String())
+	}
+	var phases []phase
+	p := newPhase()
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		var id plan.ClassID
+		var sent, dropped, waiting, longest uint64
+		line := lines.Text()
+		if strings.HasPrefix(line, "class") {
+			fmt.Sscanf(line, "class %d sent %d dropped %d waiting %d longest %d", &id, &sent, &dropped, &waiting, &longest)
+			p.sent[id], p.dropped[id], p.longest[id] = float64(sent), dropped, time.Duration(longest)
+			continue
+		}
+		var ahead uint64
+		fmt.Sscanf(line, "total sent %d timers %d most_ahead %d", &sent, &p.timers, &ahead)
+		p.total, p.ahead = float64(sent), time.Duration(ahead)
+		phases, p = append(phases, p), newPhase()
+	}
+	return phases
+}
+
+func newPhase() phase {
+	return phase{sent: map[plan.ClassID]float64{}, dropped: map[plan.ClassID]uint64{}, longest: map[plan.ClassID]time.Duration{}}
+}
+
+func fairLink(capacity policy.Rate) plan.Link {
+	return plan.Link{Device: "up0", Capacity: capacity, Reserve: 1, Scheduler: plan.SchedulerFair}
+}
+
+const frames = 1514
+
+// TestFairHoldsTheContract draws links, policies and traffic at random.
+func TestFairHoldsTheContract(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := policy.Rate(rapid.SampledFrom([]uint64{5e6, 20e6, 100e6, 1e9}).Draw(t, "capacity"))
+		classes, claims, sources := drawClasses(t, capacity)
+		s := simulate(fairLink(capacity), classes...)
+		for _, src := range sources {
+			s.send(src)
+		}
+		s.settle()
+		over := time.Duration(float64(1000*frames*8*len(classes)) / float64(capacity) * 1e9)
+		over = max(over, 500*time.Millisecond)
+		s.run(over)
+		got := s.result(t)[1]
+		want := policy.Divide(capacity, claims)
+		for i, c := range classes {
+			rate := got.rate(c.ID, over)
+			ideal := want.Shares[i].Bps
+			if math.Abs(rate-ideal) > 0.01*float64(capacity) {
+				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v (%s)\n%s", c.ID, rate/1e6, ideal/1e6, capacity, want.Shares[i].Binds, s)
+			}
+			if c.Max > 0 && rate > float64(c.Max)*1.01+frames*8*2/over.Seconds() {
+				t.Fatalf("class %d: %.3f Mbit/s above its max of %v\n%s", c.ID, rate/1e6, c.Max, s)
+			}
+		}
+		if got.total*8 > float64(capacity)*over.Seconds()*1.0005+2*frames*8 {
+			t.Fatalf("link carried %.3f of %.3f Mbit/s\n%s", got.total*8/over.Seconds()/1e6, float64(capacity)/1e6, s)
+		}
+	})
+}
+
+// drawClasses draws up to 8 classes whose mins fit, and traffic for each: most
+// take all they can get, some send a steady stream.
+func drawClasses(t *rapid.T, capacity policy.Rate) (classes []plan.Class, claims []policy.Claim, sources []traffic) {
+	n := rapid.IntRange(1, 8).Draw(t, "classes")
+	left := float64(capacity)
+	for i := 1; i <= n; i++ {
+		c := plan.Class{ID: plan.ClassID(i), Name: fmt.Sprint("c", i), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
+		if rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
+			c.Min = policy.Rate(left * rapid.Float64Range(0.02, 0.7).Draw(t, "min"))
+			left -= float64(c.Min)
+		}
+		if rapid.IntRange(0, 3).Draw(t, "max?") == 0 {
+			low := math.Max(float64(c.Min), float64(capacity)*0.02)
+			c.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 1).Draw(t, "max"))
+		}
+		claim := policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited}
+		src := traffic{id: c.ID, length: rapid.SampledFrom([]int{200, 1000, frames}).Draw(t, "length")}
+		if rapid.IntRange(0, 3).Draw(t, "steady?") == 0 {
+			demand := float64(capacity) * rapid.Float64Range(0.001, 1.5).Draw(t, "demand")
+			src.interval = time.Duration(float64(src.length*8) / demand * 1e9)
+			claim.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
+		} else {
+			// TCP keeps a millisecond of its rate in the queue (small queues).
+			src.window = 4 + int(float64(capacity)*1e-3/8/float64(src.length))
+			src.delay = time.Duration(rapid.IntRange(10, 300).Draw(t, "delay")) * time.Microsecond
+		}
+		classes, claims, sources = append(classes, c), append(claims, claim), append(sources, src)
+	}
+	return classes, claims, sources
+}
