@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ type Options struct {
 	Open func(config.Link) (dataplane.Backend, error)
 	// Sources find workloads.
 	Sources []discover.Source
+	// Beneath runs beside the sources, for what they stand on; the agent ends if it
+	// does. nil = nothing.
+	Beneath func(context.Context) error
 	// Attach makes workloads by name; nil if there is no source that could.
 	Attach Attacher
 	// Load reads the configuration again; nil if there is no file.
@@ -143,18 +147,20 @@ func (noAttacher) Attach(config.Attachment, bool) error {
 }
 func (noAttacher) Detach(config.Attachment) error { return nil }
 
-// Run steers until ctx ends, and then leaves the kernel scheduling. It fails at
+// Run steers until parent ends, and then leaves the kernel scheduling. It fails at
 // once if no link can be steered for a reason that waiting does not cure.
-func (a *Agent) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (a *Agent) Run(parent context.Context) error {
+	ctx, cancel := context.WithCancelCause(parent)
 	defer a.shutdown(cancel)
 	if len(a.opts.Config.Links) == 0 {
-		return errors.New("no link is configured; name one by --link and --egress, or under links: in " + config.DefaultPath)
+		return errNoLink
 	}
 	a.started = time.Now()
 	if err := a.begin(ctx); err != nil {
 		return err
+	}
+	if a.opts.Beneath != nil {
+		a.running.Go(func() { cancel(a.opts.Beneath(ctx)) })
 	}
 	for _, s := range a.sources {
 		a.running.Go(func() { a.watch(ctx, s) })
@@ -165,6 +171,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			if parent.Err() == nil {
+				return context.Cause(ctx)
+			}
 			return nil
 		case call := <-a.calls:
 			call()
@@ -173,6 +182,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 }
+
+var errNoLink = errors.New("no link is configured; name one by --link eth0 --egress 100mbit, or under links: in " + config.DefaultPath)
 
 // begin brings the links up for the first time.
 func (a *Agent) begin(ctx context.Context) error {
@@ -187,8 +198,8 @@ func (a *Agent) begin(ctx context.Context) error {
 }
 
 // shutdown lets go of everything but the kernel's state.
-func (a *Agent) shutdown(cancel context.CancelFunc) {
-	cancel()
+func (a *Agent) shutdown(cancel context.CancelCauseFunc) {
+	cancel(nil)
 	close(a.ended)
 	a.running.Wait()
 	for _, l := range a.links {
@@ -301,12 +312,16 @@ func explained(changes []plan.Change, device string, d decision, why reasons) []
 	for key, id := range d.number {
 		keys[id] = key
 	}
+	names := map[string]string{}
+	for _, v := range d.verdicts {
+		names[v.Key] = v.Name
+	}
 	var list []plannedChange
 	for _, c := range changes {
 		p := plannedChange{Change: c, link: device, why: why.general}
 		if id, name, ok := concerns(c); ok {
 			p.why = why.of(keys[id])
-			p.workload = name
+			p.workload = cmp.Or(name, names[keys[id]], keys[id])
 		}
 		list = append(list, p)
 	}
@@ -337,7 +352,7 @@ func (a *Agent) logStates(before, after decision, why reasons) {
 		switch was := notes[v.Key]; {
 		case v.note == was:
 		case v.note != "":
-			a.log.Warn("workload has not all that was asked for it", "workload", v.Name, "state", v.state, "note", v.note, "why", why.of(v.Key))
+			a.log.Warn("workload does not have all that was asked for it", "workload", v.Name, "state", v.state, "note", v.note, "why", why.of(v.Key))
 		default:
 			a.log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.state, "why", why.of(v.Key))
 		}

@@ -50,12 +50,26 @@ func (l *link) open(ctx context.Context, open func(config.Link) (dataplane.Backe
 	if err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
 		l.log.Warn("what an earlier agent left cannot be read, setting everything", "err", err)
 	}
-	l.backend, l.inForce, l.dirty = backend, left, true
+	l.backend, l.inForce, l.dirty = backend, l.known(left), true
 	ctx, l.cancel = context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	l.ended = ended
 	go func() { ended <- backend.Run(ctx) }()
 	return nil
+}
+
+// known is what was left, as far as it can be compared with what is wanted: a
+// kernel has no names for classes, and a device without Weir has no link.
+func (l *link) known(left plan.State) plan.State {
+	if left.Link.Capacity == 0 {
+		return plan.State{}
+	}
+	for i, class := range left.Classes {
+		if want, ok := l.want.Class(class.ID); ok && class.Name == "" {
+			left.Classes[i].Name = want.Name
+		}
+	}
+	return left
 }
 
 // close lets go of the backend; the kernel goes on scheduling.

@@ -18,20 +18,19 @@ import (
 
 // watchConfig reads the configuration again when its file changes and on SIGHUP.
 func (a *Agent) watchConfig(ctx context.Context) {
-	if a.opts.Load == nil {
+	path := a.opts.Config.Path
+	if path == "" || a.opts.Load == nil {
 		return
 	}
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	if path := a.opts.Config.Path; path != "" {
-		a.running.Go(func() {
-			err := config.Watch(ctx, path, func() { _ = a.Reload(ctx, "file changed") })
-			if err != nil {
-				a.log.Warn("changes of the configuration are noticed on SIGHUP only", "err", err)
-			}
-		})
-	}
+	a.running.Go(func() {
+		err := config.Watch(ctx, path, func() { _ = a.Reload(ctx, "file changed") })
+		if err != nil {
+			a.log.Warn("changes of the configuration are noticed on SIGHUP only", "err", err)
+		}
+	})
 	for {
 		select {
 		case <-ctx.Done():

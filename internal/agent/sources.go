@@ -173,7 +173,7 @@ func compare(source string, before, after []discover.Workload) map[string]string
 		delete(old, w.Key)
 		switch {
 		case !known:
-			why[w.Key] = source + ": " + w.Name + " is there"
+			why[w.Key] = source + ": " + w.Name + " appeared"
 		case !reflect.DeepEqual(was.Devices, w.Devices):
 			why[w.Key] = source + ": devices of " + w.Name + " changed"
 		case !maps.Equal(ownLabels(was.Labels), ownLabels(w.Labels)):

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/fake"
+	"weir/internal/discover"
+	"weir/internal/plan"
+)
+
+// script is a source that reports what the test says.
+type script struct {
+	name string
+	poke chan struct{}
+
+	mu   sync.Mutex
+	list map[string]discover.Workload
+	mute bool // the engine does not answer
+}
+
+func newScript(name string) *script {
+	return &script{name: name, poke: make(chan struct{}, 1), list: map[string]discover.Workload{}}
+}
+
+func (s *script) Name() string { return s.name }
+
+func (s *script) Run(ctx context.Context, report func([]discover.Workload)) error {
+	for {
+		s.mu.Lock()
+		list, mute := slices.Collect(maps.Values(s.list)), s.mute
+		s.mu.Unlock()
+		if !mute {
+			report(list)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.poke:
+		}
+	}
+}
+
+// change edits what the source sees.
+func (s *script) change(edit func(map[string]discover.Workload)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	edit(s.list)
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Attach implements Attacher, for a source of namespaces and devices.
+func (s *script) Attach(a config.Attachment, wait bool) error {
+	if strings.HasPrefix(a.Netns+a.Device, "missing") && !wait {
+		return fmt.Errorf("network namespace %q does not exist", a.Netns)
+	}
+	s.change(func(list map[string]discover.Workload) {
+		w := asWorkload(a)
+		w.Devices = []discover.Device{{Name: "veth-" + a.Name, Ifindex: ifindexOf("veth-" + a.Name)}}
+		list[w.Key] = w
+	})
+	return nil
+}
+
+func (s *script) Detach(a config.Attachment) error {
+	s.change(func(list map[string]discover.Workload) { delete(list, asWorkload(a).Key) })
+	return nil
+}
+
+// host is a machine with an agent on it, in a bubble of synthetic time.
+type host struct {
+	t      *testing.T
+	dir    string
+	kernel *fake.Kernel
+	docker *script
+	netns  *script
+	config config.Config
+	load   func() (config.Config, error)
+	log    *syncBuffer
+
+	*Agent
+	cancel context.CancelFunc
+	done   chan error
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// parse reads a configuration; without links it gets eth0 with 100 Mbit/s.
+func parse(t *testing.T, text string) config.Config {
+	t.Helper()
+	if !strings.Contains(text, "links:") {
+		text = "links: [{device: eth0, egress: 100mbit}]\n" + text
+	}
+	c, err := config.Parse("", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newHost(t *testing.T, text string) *host {
+	t.Helper()
+	return &host{
+		t: t, dir: t.TempDir(), kernel: fake.NewKernel("eth0", "eth1"),
+		docker: newScript("docker"), netns: newScript("netns"),
+		config: parse(t, text), log: &syncBuffer{},
+	}
+}
+
+// start runs an agent until stop or the end of the test.
+func (h *host) start() {
+	h.t.Helper()
+	var err error
+	h.Agent, err = New(Options{
+		Config: h.config, StateDir: h.dir, Load: h.load,
+		Open:    func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Device) },
+		Sources: []discover.Source{h.docker, h.netns},
+		Attach:  h.netns,
+		Log:     slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var ctx context.Context
+	ctx, h.cancel = context.WithCancel(h.t.Context())
+	h.done = make(chan error, 1)
+	go func() { h.done <- h.Run(ctx) }()
+	synctest.Wait()
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+func (h *host) stop() {
+	h.t.Helper()
+	h.cancel()
+	if err := <-h.done; err != nil {
+		h.t.Errorf("agent ended: %v", err)
+	}
+}
+
+// run makes a container run, with labels "weir.min=20mbit".
+func (h *host) run(name string, labels ...string) {
+	h.docker.change(func(list map[string]discover.Workload) { list["docker:"+name] = container(name, labels...) })
+	synctest.Wait()
+}
+
+// container is a workload whose id and device follow from its name.
+func container(name string, labels ...string) discover.Workload {
+	w := discover.Workload{
+		Key: "docker:" + name, ID: fmt.Sprintf("%x", name) + "0000000000000000", Name: name, Kind: "docker",
+		Labels:  map[string]string{"com.example": "x"},
+		Devices: []discover.Device{{Name: "veth" + name, Ifindex: ifindexOf("veth" + name)}},
+	}
+	for _, label := range labels {
+		key, value, _ := strings.Cut(label, "=")
+		w.Labels[key] = value
+	}
+	return w
+}
+
+// ifindexOf gives each name its own index, the same at each call.
+func ifindexOf(name string) int {
+	hash := fnv.New32a()
+	hash.Write([]byte(name))
+	return int(hash.Sum32() >> 1)
+}
+
+func (h *host) kill(name string) {
+	h.docker.change(func(list map[string]discover.Workload) { delete(list, "docker:"+name) })
+	synctest.Wait()
+}
+
+// state is the kernel's, as text.
+func (h *host) state(device string) string { return render(h.kernel.State(device)) }
+
+// render writes a state down, one line for each class: "1 web weight 3 min
+// 20 Mbit/s: vethweb".
+func render(s plan.State) string {
+	var b strings.Builder
+	for _, c := range s.Classes {
+		fmt.Fprintf(&b, "%d %s weight %d", c.ID, c.Name, c.Weight)
+		if c.Min > 0 {
+			fmt.Fprintf(&b, " min %v", c.Min)
+		}
+		if c.Max > 0 {
+			fmt.Fprintf(&b, " max %v", c.Max)
+		}
+		if c.Limit != (plan.Limit{}) {
+			fmt.Fprintf(&b, " limit %d/%d", c.Limit.Packets, c.Limit.Bytes)
+		}
+		sep := ": "
+		for _, p := range s.Ports {
+			if p.Class == c.ID {
+				b.WriteString(sep + p.Device)
+				sep = " "
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// expect compares the kernel's state with text, leading tabs left out.
+func (h *host) expect(what, device, want string) {
+	h.t.Helper()
+	synctest.Wait()
+	if got := h.state(device); got != flush(want) {
+		h.t.Errorf("%s: %s has\n%swant\n%s", what, device, got, flush(want))
+	}
+}
+
+// flush takes the indentation of a raw string away.
+func flush(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line+"\n")
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// change is a request to set fields: "weight=3 min=20mbit reset".
+func change(text string) api.PolicyChange {
+	var c api.PolicyChange
+	for _, word := range strings.Fields(text) {
+		field, value, _ := strings.Cut(word, "=")
+		switch field {
+		case "weight":
+			var w uint32
+			fmt.Sscan(value, &w)
+			c.Weight = &w
+		case "min":
+			c.Min = &value
+		case "max":
+			c.Max = &value
+		case "reset":
+			c.Reset = true
+		default:
+			panic(text)
+		}
+	}
+	return c
+}
+
+// set asks for a change that must succeed.
+func (h *host) set(name, fields string) api.ChangeResult {
+	h.t.Helper()
+	result, err := h.Set(h.t.Context(), name, change(fields), false)
+	if err != nil {
+		h.t.Fatalf("set %s %s: %v", name, fields, err)
+	}
+	return result
+}
+
+// workload asks for one that must be there.
+func (h *host) workload(name string) api.Workload {
+	h.t.Helper()
+	w, err := h.Workload(h.t.Context(), name)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return w
+}
+
+// refused checks that err is an *api.Error of the status with all the words.
+func refused(t *testing.T, err error, status int, words ...string) {
+	t.Helper()
+	var e *api.Error
+	if !errors.As(err, &e) || e.Status != status {
+		t.Fatalf("got %v, want status %d", err, status)
+	}
+	for _, word := range words {
+		if !strings.Contains(e.Error(), word) {
+			t.Errorf("%q does not say %q", e.Error(), word)
+		}
+	}
+}
+
+// seconds lets time pass.
+func seconds(n int) {
+	time.Sleep(time.Duration(n) * time.Second)
+	synctest.Wait()
+}
