@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Backend steers one link with HTB. It implements dataplane.Backend. All methods
+// may be called from several goroutines.
+type Backend struct {
+	name   string // of the device
+	opts   dataplane.Options
+	mask   uint32
+	leaf   string // kind of the leaf qdiscs
+	log    *slog.Logger
+	conn   *device.Conn
+	marker *mark.Marker
+
+	mu         sync.Mutex
+	want       plan.State                   // as last set, or as remembered
+	remembered plan.State                   // what the file holds
+	classes    map[plan.ClassID]*classState // what Run knows; the draining ones too
+	sampled    time.Time                    // when
+	fresh      bool                         // the classifier is this process's own
+}
+
+// classState is what has to be known about a class between two samples.
+type classState struct {
+	claim    policy.Claim
+	estimate estimate
+	allowed  policy.Rate // what it may send in the present interval at least
+	sent     uint64      // bytes, at the last sample
+	seen     bool        // sent is set
+
+	// A class whose workload is gone stays until its queue is empty, at most
+	// until then; zero for the others.
+	drainUntil time.Time
+}
+
+// New prepares to steer a device of the calling thread's network namespace. It
+// changes nothing in the kernel. Errors wrap dataplane.ErrNoDevice, ErrNoSupport
+// or ErrPrivilege.
+func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error) {
+	kind, err := bestLeaf()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := device.Open()
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{
+		name: name, opts: opts, mask: cmp.Or(opts.MarkMask, mark.DefaultMask), leaf: kind,
+		log: log.With("link", name, "backend", "tc"), conn: conn,
+		classes: make(map[plan.ClassID]*classState),
+	}
+	if b.marker, err = mark.New(opts, b.log); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	dev, err := conn.Lookup(name)
+	if err == nil {
+		b.want, err = b.recall(dev)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	b.remembered = b.want
+	for _, class := range b.want.Classes {
+		b.classes[class.ID] = newClassState(class)
+	}
+	return b, nil
+}
+
+// newClassState starts a class as wanting all it can get: samples correct that,
+// and until then nobody is kept waiting.
+func newClassState(class plan.Class) *classState {
+	return &classState{
+		claim:    policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Max, Demand: policy.Unlimited},
+		estimate: estimate{demand: policy.Unlimited},
+	}
+}
+
+// Name is "tc".
+func (b *Backend) Name() string { return "tc" }
+
+// Gaps are the promises that HTB does not hold.
+func (b *Backend) Gaps() []string {
+	gaps := []string{
+		"Shares follow changes within about half a second, not within 100 ms: HTB's rates are computed anew every 200 ms.",
+		"While no agent runs, the rates stay what they were last; who wants more can only borrow what others leave.",
+		"Shares are exact over seconds, not from packet to packet; with large offloaded packets, borrowing divides by packets rather than by bytes.",
+		"The scheduler qcon is not available; fair and qcon both become HTB.",
+		"HTB and its timers cost several times the CPU time per packet of the BPF qdisc.",
+		"Offered packets are computed as sent, dropped and waiting; the bytes of dropped packets are not counted.",
+		"A link's overhead is added once per offloaded packet, not once per frame, and a negative overhead counts as 0.",
+		"A limit in bytes is held as a number of full frames, and the limit of the whole link is not held: each workload has its own.",
+	}
+	if b.leaf == "pfifo" {
+		gaps = append(gaps, "The kernel has neither fq_codel nor sfq: inside one workload a large flow delays the small ones.")
+	}
+	return gaps
+}
+
+// State reads what the kernel has, and adds from memory what HTB cannot hold:
+// names, weights, mins.
+func (b *Backend) State() (plan.State, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dev, err := b.conn.Lookup(b.name)
+	if err != nil {
+		return plan.State{}, err
+	}
+	root, err := b.conn.Root(dev)
+	if err != nil {
+		return plan.State{}, err
+	}
+	state := plan.State{Link: plan.Link{Device: b.name}}
+	if ours(root) {
+		classes, err := listClasses(b.conn, dev.Index)
+		if err != nil {
+			return state, device.Explain("read the classes of "+b.name, err)
+		}
+		state.Link = b.linkFrom(classes)
+		state.Classes = b.classesFrom(classes)
+	}
+	marked, err := b.marker.List()
+	if err != nil {
+		return state, err
+	}
+	for _, port := range marked {
+		// Ports of other links are theirs to report.
+		if slices.ContainsFunc(b.want.Ports, func(p plan.Port) bool { return p.Ifindex == port.Ifindex }) {
+			state.Ports = append(state.Ports, port)
+		}
+	}
+	return state, nil
+}
+
+// ours says that the root is this backend's; Weir's other backend has another kind.
+func ours(root device.Qdisc) bool { return root.Kind == "htb" && root.Ours() }
+
+func (b *Backend) linkFrom(classes map[uint32]htbClass) plan.Link {
+	link := b.want.Link
+	link.Device = b.name
+	kernel := classes[linkMinor].settings.Ceil
+	if uint64(link.Capacity)/8 != kernel { // HTB counts whole bytes
+		link.Capacity = bits(kernel)
+	}
+	return link
+}
+
+func (b *Backend) classesFrom(classes map[uint32]htbClass) []plan.Class {
+	var list []plan.Class
+	for minor := range classes {
+		id, ok := classOfMinor(minor)
+		if !ok {
+			continue
+		}
+		if class, ok := b.want.Class(id); ok {
+			list = append(list, class)
+		} else if known := b.classes[id]; known == nil || known.drainUntil.IsZero() {
+			list = append(list, plan.Class{ID: id, Weight: 1})
+		}
+	}
+	slices.SortFunc(list, func(x, y plan.Class) int { return cmp.Compare(x.ID, y.ID) })
+	return list
+}
+
+// Close lets go of the sockets; HTB and the marks stay as they are.
+func (b *Backend) Close() error {
+	return errors.Join(b.conn.Close(), b.marker.Close())
+}
+
+// Cleanup removes Weir's qdisc and marks and puts back the former qdisc.
+func (b *Backend) Cleanup(context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var failed error
+	for _, port := range b.want.Ports {
+		failed = errors.Join(failed, b.marker.Detach(port.Ifindex))
+	}
+	dev, err := b.conn.Lookup(b.name)
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		return failed // the device has taken its qdisc with it
+	}
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	if err := b.conn.GiveBack(dev, b.opts, b.log); err != nil {
+		return errors.Join(failed, err)
+	}
+	b.want, b.remembered, b.fresh = plan.State{}, plan.State{}, false
+	clear(b.classes)
+	if failed != nil {
+		return fmt.Errorf("clean up %s: %w", b.name, failed)
+	}
+	return b.forget(dev)
+}

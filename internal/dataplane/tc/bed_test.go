@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+const mbit = policy.Rate(1e6)
+
+// bed is a small host on the real kernel: containers c1, c2, ... behind a bridge,
+// and an uplink up0 to a server.
+//
+//	c1: eth0 ── c1 ┐
+//	c2: eth0 ── c2 ┤ br0 ── up0 ── eth0 :server
+//
+// The test's goroutine is "the host".
+type bed struct {
+	t      *testing.T
+	host   *netnstest.Netns
+	server *netnstest.Netns
+	boxes  []*netnstest.Netns
+	ports  []plan.Port
+	opts   dataplane.Options
+}
+
+func newBed(t *testing.T, containers int) *bed {
+	t.Helper()
+	if err := Supported(); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	b := &bed{t: t, host: netnstest.Enter(t), server: netnstest.New(t), opts: netnstest.Options(t)}
+	b.host.Run("ip", "link", "add", "br0", "type", "bridge")
+	b.host.Run("ip", "link", "set", "br0", "up")
+	b.plug("up0", b.server, "10.77.0.254")
+	for i := range containers {
+		box := netnstest.New(t)
+		b.boxes = append(b.boxes, box)
+		b.plug(fmt.Sprintf("c%d", i+1), box, fmt.Sprintf("10.77.0.%d", i+1))
+	}
+	backend := b.backend()
+	for i := range containers {
+		dev, err := backend.conn.Lookup(fmt.Sprintf("c%d", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.ports = append(b.ports, plan.Port{Device: dev.Name, Ifindex: dev.Index, Class: plan.ClassID(i + 1)})
+	}
+	return b
+}
+
+func (b *bed) plug(name string, box *netnstest.Netns, address string) {
+	b.t.Helper()
+	b.host.Run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", box.Name)
+	b.host.Run("ip", "link", "set", name, "master", "br0", "up")
+	box.Run("ip", "link", "set", "eth0", "up")
+	box.Run("ip", "addr", "add", address+"/24", "dev", "eth0")
+}
+
+func (b *bed) backend() *Backend {
+	b.t.Helper()
+	log := slog.New(slog.NewTextHandler(testWriter{b.t}, nil))
+	backend, err := New("up0", b.opts, log)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { backend.Close() })
+	return backend
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(line []byte) (int, error) {
+	w.t.Log(string(bytes.TrimSpace(line)))
+	return len(line), nil
+}
+
+// state is a link of 100 Mbit/s with the host's class and the given ones, as
+// classes 1, 2, ... of the containers.
+func (b *bed) state(classes ...plan.Class) plan.State {
+	s := plan.State{
+		Link:    plan.Link{Device: "up0", Capacity: 100 * mbit, Reserve: 1, Scheduler: plan.SchedulerFair},
+		Classes: []plan.Class{{ID: 0, Name: "host", Weight: 1}},
+	}
+	for i, c := range classes {
+		c.ID, c.Name = plan.ClassID(i+1), fmt.Sprintf("c%d", i+1)
+		s.Classes = append(s.Classes, c)
+		if i < len(b.ports) {
+			s.Ports = append(s.Ports, b.ports[i])
+		}
+	}
+	return s
+}
+
+func (b *bed) set(backend *Backend, s plan.State) {
+	b.t.Helper()
+	if err := backend.Set(context.Background(), s); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// run runs the backend's loop until the test ends or the returned function is
+// called.
+func (b *bed) run(backend *Backend) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- backend.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			b.t.Error(err)
+		}
+	}
+	b.t.Cleanup(stop)
+	return stop
+}
+
+// traffic starts an iperf3 from container i (1, 2, ...) to the server and returns
+// a function that ends it and gives what the client printed.
+func (b *bed) traffic(i int, args ...string) (stop func() string) {
+	b.t.Helper()
+	if _, err := exec.LookPath("iperf3"); err != nil {
+		b.t.Skip("skipped: needs iperf3")
+	}
+	port := fmt.Sprint(5200 + i)
+	server := b.server.Command("iperf3", "-s", "-p", port, "--forceflush")
+	output, err := server.StdoutPipe()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { end(server) })
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if strings.Contains(lines.Text(), "listening") {
+			break
+		}
+	}
+	go func() { // an unread pipe would stop the server
+		for buf := make([]byte, 4096); ; {
+			if _, err := output.Read(buf); err != nil {
+				return
+			}
+		}
+	}()
+	var printed bytes.Buffer
+	client := b.boxes[i-1].Command(append([]string{"iperf3", "-c", "10.77.0.254", "-p", port, "-t", "100"}, args...)...)
+	client.Stdout, client.Stderr = &printed, &printed
+	if err := client.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	stopped := false
+	stop = func() string {
+		if !stopped {
+			stopped = true
+			end(client)
+		}
+		return printed.String()
+	}
+	b.t.Cleanup(func() { stop() })
+	return stop
+}
+
+// end asks a process to end and waits for it; it may have ended by itself.
+func end(cmd *exec.Cmd) {
+	_ = cmd.Process.Signal(syscall.SIGINT)
+	_ = cmd.Wait()
+}
+
+// rates measures what each class sends, over a window that begins after settle.
+func (b *bed) rates(backend *Backend, settle, window time.Duration) map[plan.ClassID]float64 {
+	b.t.Helper()
+	<-time.After(settle)
+	from := b.counters(backend)
+	<-time.After(window)
+	to := b.counters(backend)
+	rates := make(map[plan.ClassID]float64)
+	for id, c := range to.Classes {
+		sent := c.SentBytes - from.Classes[id].SentBytes
+		rates[id] = float64(sent) * 8 / to.At.Sub(from.At).Seconds() / 1e6
+	}
+	return rates
+}
+
+func (b *bed) counters(backend *Backend) dataplane.Snapshot {
+	b.t.Helper()
+	s, err := backend.Counters()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// ideal is what the contract gives classes that take all they can get, in Mbit/s.
+func ideal(s plan.State, active ...plan.ClassID) map[plan.ClassID]float64 {
+	var claims []policy.Claim
+	for _, id := range active {
+		c, _ := s.Class(id)
+		claims = append(claims, policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited})
+	}
+	out := make(map[plan.ClassID]float64)
+	for i, share := range policy.Divide(s.Link.Capacity, claims).Shares {
+		out[active[i]] = share.Bps / 1e6
+	}
+	return out
+}
+
+// near checks measured rates against ideal ones, all in Mbit/s.
+func (b *bed) near(what string, got, want map[plan.ClassID]float64, tolerance float64) {
+	b.t.Helper()
+	line := what + ":"
+	for id := plan.ClassID(0); id < plan.MaxClasses; id++ {
+		ideal, ok := want[id]
+		if !ok {
+			continue
+		}
+		line += fmt.Sprintf("  class %d %.2f (ideal %.2f)", id, got[id], ideal)
+		if got[id] < ideal-tolerance || got[id] > ideal+tolerance {
+			b.t.Errorf("%s: class %d sends %.2f Mbit/s, want %.2f +- %.1f", what, id, got[id], ideal, tolerance)
+		}
+	}
+	b.t.Log(line)
+}

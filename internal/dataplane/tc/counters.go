@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"time"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+)
+
+// The reasons for a drop that the leaf qdiscs let one tell, in the words of
+// bpf/weir.h where there is one.
+const (
+	dropLimit = "class_packets" // the class's queue held its limit
+	dropQueue = "queue"         // fq_codel: its limit, or CoDel's for waiting too long
+)
+
+// Counters reads every class. Sent and waiting are HTB's, drops are the leaf
+// qdisc's; what was offered is their sum, since nothing in the kernel counts it.
+func (b *Backend) Counters() (dataplane.Snapshot, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dev, err := b.conn.Lookup(b.name)
+	if err != nil {
+		return dataplane.Snapshot{}, err
+	}
+	leaves, err := listLeaves(b.conn, dev.Index)
+	if err != nil {
+		return dataplane.Snapshot{}, device.Explain("read the leaf qdiscs of "+b.name, err)
+	}
+	classes, err := listClasses(b.conn, dev.Index)
+	if err != nil {
+		return dataplane.Snapshot{}, device.Explain("read the classes of "+b.name, err)
+	}
+	snapshot := dataplane.Snapshot{At: time.Now(), Classes: make(map[plan.ClassID]dataplane.Counters)}
+	for minor, class := range classes {
+		id, ok := classOfMinor(minor)
+		if known := b.classes[id]; !ok || (known != nil && !known.drainUntil.IsZero()) {
+			continue
+		}
+		snapshot.Classes[id] = countersOf(class, leaves[id])
+	}
+	return snapshot, nil
+}
+
+func countersOf(class htbClass, l leaf) dataplane.Counters {
+	c := dataplane.Counters{
+		SentPackets: class.packets, SentBytes: class.sent,
+		BacklogPackets: uint64(class.waiting), BacklogBytes: uint64(class.backlog),
+		Drops: map[string]uint64{},
+	}
+	reason := dropLimit
+	if l.kind == "fq_codel" {
+		reason = dropQueue
+	}
+	if l.drops > 0 {
+		c.Drops[reason] = uint64(l.drops)
+	}
+	c.EnqueuedPackets = c.SentPackets + c.BacklogPackets + uint64(l.drops)
+	c.EnqueuedBytes = c.SentBytes + c.BacklogBytes
+	return c
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"strings"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// leafKinds are the queues below a class, best first: fq_codel keeps flows apart
+// and queues short, sfq keeps flows apart, pfifo does neither.
+var leafKinds = []string{"fq_codel", "sfq", "pfifo"}
+
+const (
+	// leafTime is how long a full pfifo takes to drain at the link's capacity.
+	leafTime       = 50e-3 // seconds
+	minLeafPackets = 64
+	maxLeafPackets = 1000
+	fqCodelPackets = 10240 // fq_codel's own default; CoDel keeps it far below
+
+	// Numbers of linux/pkt_sched.h that the netlink library keeps private.
+	tcaFQCodelLimit = 2
+	sizeofSfqQopt   = 20 // struct tc_sfq_qopt
+)
+
+// leafPackets is how many packets may wait in a class. A limit in bytes is held
+// as a number of full frames: none of the leaf qdiscs counts both.
+func leafPackets(kind string, capacity policy.Rate, limit plan.Limit) uint32 {
+	packets := uint64(limit.Packets)
+	if frames := limit.Bytes / minQuantum; frames > 0 && (packets == 0 || frames < packets) {
+		packets = frames
+	}
+	if packets > 0 {
+		return uint32(min(packets, 1<<31))
+	}
+	if kind == "fq_codel" {
+		return fqCodelPackets
+	}
+	drained := float64(capacity) * leafTime / 8 / minQuantum
+	return uint32(min(max(drained, minLeafPackets), maxLeafPackets))
+}
+
+// setLeaf makes or changes the leaf qdisc of a class.
+func setLeaf(c *device.Conn, ifindex int, id plan.ClassID, kind string, packets uint32) error {
+	attrs := []*nl.RtAttr{kindAttr(kind)}
+	limit := nl.Uint32Attr(packets)
+	switch kind {
+	case "pfifo": // struct tc_fifo_qopt
+		attrs = append(attrs, nl.NewRtAttr(nl.TCA_OPTIONS, limit))
+	case "sfq": // struct tc_sfq_qopt: quantum, perturb_period, limit, divisor, flows
+		qopt := make([]byte, sizeofSfqQopt)
+		nl.NativeEndian().PutUint32(qopt[4:], 10)
+		copy(qopt[8:], limit)
+		attrs = append(attrs, nl.NewRtAttr(nl.TCA_OPTIONS, qopt))
+	case "fq_codel":
+		attrs = append(attrs, nested(nl.TCA_OPTIONS, nl.NewRtAttr(tcaFQCodelLimit, limit)))
+	}
+	_, err := c.Do(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK,
+		tcMsg(ifindex, rootHandle|classMinor(id), leafHandle(id)), attrs...)
+	return err
+}
+
+// leaf is a leaf qdisc as the kernel shows it.
+type leaf struct {
+	kind    string
+	packets uint32 // limit
+	drops   uint32
+}
+
+// listLeaves reads the leaf qdiscs of a device's classes.
+func listLeaves(c *device.Conn, ifindex int) (map[plan.ClassID]leaf, error) {
+	bodies, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_DUMP, tcMsg(ifindex, 0, 0))
+	if err != nil {
+		return nil, err
+	}
+	list := make(map[plan.ClassID]leaf)
+	for _, body := range bodies {
+		msg := nl.DeserializeTcMsg(body)
+		if int(msg.Ifindex) != ifindex || msg.Parent>>16 != device.HandleMajor {
+			continue
+		}
+		id, ok := classOfMinor(msg.Parent & 0xffff)
+		if !ok {
+			continue
+		}
+		if list[id], err = parseLeaf(body); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func parseLeaf(body []byte) (l leaf, err error) {
+	var options []byte
+	err = eachAttr(body[nl.SizeofTcMsg:], func(typ uint16, value []byte) error {
+		switch typ {
+		case nl.TCA_KIND:
+			l.kind = strings.TrimRight(string(value), "\x00")
+		case nl.TCA_OPTIONS:
+			options = value
+		case nl.TCA_STATS2:
+			stats, err := parseStats(value)
+			l.drops = stats.drops
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return l, err
+	}
+	native := nl.NativeEndian()
+	switch {
+	case l.kind == "pfifo" && len(options) >= 4:
+		l.packets = native.Uint32(options)
+	case l.kind == "sfq" && len(options) >= sizeofSfqQopt:
+		l.packets = native.Uint32(options[8:])
+	case l.kind == "fq_codel":
+		err = eachAttr(options, func(typ uint16, value []byte) error {
+			if typ == tcaFQCodelLimit && len(value) >= 4 {
+				l.packets = native.Uint32(value)
+			}
+			return nil
+		})
+	}
+	return l, err
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+)
+
+// Supported says whether this kernel and this process can run the backend: nil,
+// or an error that wraps dataplane.ErrNoSupport or dataplane.ErrPrivilege and
+// says what is missing.
+func Supported() error {
+	_, err := bestLeaf()
+	return err
+}
+
+// bestLeaf tries everything that the backend needs, on the loopback device of a
+// network namespace made for the purpose, so that nothing on the host changes,
+// and returns the best leaf qdisc that the kernel has.
+var bestLeaf = sync.OnceValues(func() (kind string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// Never unlocked: the thread, and with it the namespace, ends here.
+		runtime.LockOSThread()
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			err = device.Explain("make a network namespace to try HTB in", err)
+			return
+		}
+		kind, err = probe()
+	}()
+	<-done
+	return kind, err
+})
+
+func probe() (string, error) {
+	conn, err := device.Open()
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	lo, err := conn.Lookup("lo")
+	if err != nil {
+		return "", err
+	}
+	if err := addRoot(conn, lo.Index); err != nil {
+		return "", lacks("HTB", "CONFIG_NET_SCH_HTB", "sch_htb", err)
+	}
+	some := settingsOf(grant{rate: 8e6, ceil: 8e6, quantum: minQuantum}, 0)
+	if err := errors.Join(
+		setClass(conn, lo.Index, linkMinor, some),
+		setClass(conn, lo.Index, hostMinor, some)); err != nil {
+		return "", device.Explain("try an HTB class", err)
+	}
+	if err := setClassifier(conn, lo.Index, 0xffff0000); err != nil {
+		if errors.Is(err, dataplane.ErrPrivilege) {
+			return "", err
+		}
+		return "", lacks("cls_bpf", "CONFIG_NET_CLS_BPF", "cls_bpf", err)
+	}
+	for _, kind := range leafKinds {
+		if err = setLeaf(conn, lo.Index, plan.ClassID(0), kind, minLeafPackets); err == nil {
+			return kind, nil
+		}
+	}
+	return "", lacks("pfifo", "CONFIG_NET_SCH_FIFO", "", err)
+}
+
+func lacks(what, option, module string, err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return device.Explain("try "+what, err)
+	}
+	remedy := "build it with " + option
+	if module != "" {
+		remedy = fmt.Sprintf("load module %s, or %s", module, remedy)
+	}
+	return fmt.Errorf("kernel has no %s: %w; %s: %w", what, dataplane.ErrNoSupport, remedy, err)
+}
