@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command weir shares a host's uplink between containers by weight, min and max.
+// Everything it does is in package cli.
+package main
+
+import (
+	"os"
+
+	"weir/internal/cli"
+)
+
+func main() { os.Exit(cli.Main()) }

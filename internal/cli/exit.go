@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/policy"
+)
+
+// The exit codes; they are part of the interface and do not change.
+const (
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitNoAgent      = 3
+	exitNotPermitted = 4
+	exitRefused      = 5
+	exitUnknown      = 6
+)
+
+// exitCodes says what each means, for the docs.
+var exitCodes = []struct {
+	code    int
+	meaning string
+}{
+	{exitOK, "done"},
+	{exitFailed, "failed; for `weir lab run`: an expectation was not met"},
+	{exitUsage, "the command line or a value in it is wrong"},
+	{exitNoAgent, "no agent runs at the socket"},
+	{exitNotPermitted, "not permitted: not in group weir, or not root"},
+	{exitRefused, "refused: the link cannot hold the mins, or the name is taken"},
+	{exitUnknown, "no workload has that name"},
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// codeError ends weir with a code that was decided elsewhere; what had to be
+// said has been said.
+type codeError struct{ code int }
+
+func (e *codeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// exitCode maps an error to what a script sees.
+func exitCode(err error) int {
+	var (
+		usage   *usageError
+		code    *codeError
+		refused *api.Error
+		value   *policy.Error
+	)
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return exitOK
+	case errors.As(err, &code):
+		return code.code
+	case errors.As(err, &usage), errors.As(err, &value):
+		return exitUsage
+	case errors.Is(err, api.ErrNoAgent):
+		return exitNoAgent
+	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, dataplane.ErrPrivilege):
+		return exitNotPermitted
+	case errors.As(err, &refused):
+		return statusCode(refused.Status)
+	}
+	return exitFailed
+}
+
+func statusCode(status int) int {
+	switch status {
+	case http.StatusNotFound:
+		return exitUnknown
+	case http.StatusConflict:
+		return exitRefused
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// errorLines is what is printed for an error: one line for each thing that is
+// wrong, with what to do about it.
+func (a *app) errorLines(err error) []string {
+	var (
+		code    *codeError
+		refused *api.Error
+	)
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &code):
+		return nil
+	case errors.Is(err, api.ErrNoAgent):
+		return []string{err.Error() + "; start it with: systemctl start weir (or: weir agent --link eth0 --egress 100mbit)"}
+	case errors.Is(err, api.ErrNotPermitted):
+		return []string{err.Error() + ": " + socketRemedy(a.socket)}
+	case errors.As(err, &refused):
+		return []string{refusalLine(refused)}
+	}
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, strings.TrimPrefix(line, "weir: "))
+		}
+	}
+	return lines
+}
+
+// refusalLine names field, value, what is wrong and the remedy.
+func refusalLine(e *api.Error) string {
+	head := e.Field
+	if e.Value != "" && !strings.Contains(e.Msg, e.Value) {
+		head = strings.TrimSpace(head + fmt.Sprintf(" %q", e.Value))
+	}
+	line := e.Msg
+	if head != "" {
+		line = head + ": " + line
+	}
+	if e.Remedy != "" {
+		line += "; " + e.Remedy
+	}
+	return strings.Join(strings.Fields(line), " ")
+}
+
+// flagError says what is wrong with a flag in Weir's words rather than pflag's.
+func flagError(c *cobra.Command, err error) error {
+	var (
+		unknown  *pflag.NotExistError
+		invalid  *pflag.InvalidValueError
+		required *pflag.ValueRequiredError
+		value    *policy.Error
+	)
+	switch {
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
+		return unknownFlag(c, unknown.GetSpecifiedName())
+	case errors.As(err, &invalid) && errors.As(err, &value):
+		return usagef("%v", policy.InField("--"+invalid.GetFlag().Name, value))
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		return usagef("--%s %q: not a %s; %s", f.Name, invalid.GetValue(), typeName(f), f.Usage)
+	case errors.As(err, &required):
+		return usagef("--%s: its value is missing", required.GetSpecifiedName())
+	}
+	return usagef("%v; see --help", err)
+}
+
+func unknownFlag(c *cobra.Command, name string) error {
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	remedy := "see " + c.CommandPath() + " --help"
+	if near := config.Closest(name, known, 2); len(near) > 0 {
+		remedy = "did you mean --" + strings.Join(near, " or --") + "?"
+	}
+	return usagef("unknown flag --%s; %s", name, remedy)
+}
+
+// typeName is a flag's type in plain words.
+func typeName(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "uint32", "uint64", "int":
+		return "whole number"
+	case "duration":
+		return "duration such as 10s"
+	case "bool":
+		return "truth value"
+	}
+	return f.Value.Type()
+}

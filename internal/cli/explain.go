@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/table"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	return a.printing(&cobra.Command{
+		Use:   "explain NAME",
+		Short: "Say why a workload has the rate it has",
+		Long: `Say why a workload has the rate it has: its fair share, who else is active, and
+whether its min, its max, its share or its own demand decides.`,
+		Example: `  weir explain web
+  weir explain web -o json | jq -r '.links[].binds'`,
+		Args:              names("NAME"),
+		ValidArgsFunction: a.completeWorkload,
+		RunE: func(c *cobra.Command, args []string) error {
+			e, err := a.client().Explain(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(e, func() string { return renderExplanation(e) })
+		},
+	})
+}
+
+// bindsText says in words what decides a rate.
+func bindsText(binds string) string {
+	switch binds {
+	case "share":
+		return "its fair share"
+	case "demand":
+		return "its own demand"
+	case "min", "max":
+		return "its " + binds
+	case "idle":
+		return "nothing: it is idle"
+	}
+	return binds
+}
+
+// renderExplanation is the text of weir explain.
+func renderExplanation(e api.Explanation) string {
+	var b strings.Builder
+	if len(e.Links) == 0 {
+		fmt.Fprintf(&b, "%s is on no link; see weir get %s\n", table.Clean(e.Name), table.Clean(e.Name))
+	}
+	for i, l := range e.Links {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s on %s, %s: %s\n", table.Clean(e.Name), l.Device, direction("egress"), measured(l.RateBps))
+		for _, sentence := range l.Text {
+			fmt.Fprintf(&b, "  %s\n", table.Clean(sentence))
+		}
+		b.WriteByte('\n')
+		fmt.Fprintf(&b, "  decided by  %s\n", bindsText(l.Binds))
+		fmt.Fprintf(&b, "  ideal       %s\n", measured(l.IdealBps))
+		fmt.Fprintf(&b, "  fair share  %s, before min and max\n", measured(l.FairBps))
+		fmt.Fprintf(&b, "  level       %s for each unit of weight\n", measured(l.LevelBps))
+		b.WriteString(othersText(l.Others))
+	}
+	return b.String()
+}
+
+func othersText(others []api.Other) string {
+	if len(others) == 0 {
+		return "\n  nobody else is active\n"
+	}
+	t := table.New("  ALSO ACTIVE", ">WEIGHT", ">RATE", "DECIDED BY")
+	for _, o := range others {
+		t.Add("  "+o.Name, fmt.Sprint(o.Weight), measured(o.RateBps), bindsText(o.Binds))
+	}
+	return "\n" + t.String()
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/policy"
+)
+
+// direction names a link's direction in both words that people use for it.
+func direction(name string) string {
+	if name == "egress" {
+		return "egress (upload)"
+	}
+	return name
+}
+
+// limit is a min or a max in bits per second, 0 being none.
+func limit(bps uint64) string {
+	if bps == 0 {
+		return "-"
+	}
+	return policy.Rate(bps).String()
+}
+
+// measured is a rate that was measured.
+func measured(bps float64) string { return policy.Approx(bps) }
+
+// written is a min or max as a person would say it: "20 Mbit/s", "25 %", "none".
+func written(text string) string {
+	amount, err := policy.ParseAmount(text)
+	if err != nil {
+		return text
+	}
+	return amount.String()
+}
+
+// percent is a share of 1.
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
+
+// size is a number of bytes with three digits, in powers of 1000 as on the wire.
+func size(bytes uint64) string {
+	v, unit := float64(bytes), "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB", "PB"} {
+		if v < 999.5 {
+			break
+		}
+		v, unit = v/1000, next
+	}
+	if unit == "B" {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	digits := 2 // three digits in all
+	switch {
+	case v >= 99.95:
+		digits = 0
+	case v >= 9.995:
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %s", digits, v, unit)
+}
+
+// drops is how many packets were dropped, the most frequent reason first.
+func drops(l api.WorkloadLink) string {
+	var total uint64
+	reasons := slices.SortedFunc(maps.Keys(l.Drops), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.Drops[b], l.Drops[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, reason := range reasons {
+		if n := l.Drops[reason]; n > 0 {
+			total += n
+			parts = append(parts, fmt.Sprintf("%s %d", reason, n))
+		}
+	}
+	if total == 0 {
+		return "none"
+	}
+	text := fmt.Sprintf("%d packets (%s)", total, strings.Join(parts, ", "))
+	if l.DropsPerSecond > 0 {
+		text += fmt.Sprintf(", %.3g a second now", l.DropsPerSecond)
+	}
+	return text
+}
+
+// age is a duration in its two largest units.
+func age(d time.Duration) string {
+	d = max(d, 0).Round(time.Second)
+	days, hours := d/(24*time.Hour), d/time.Hour%24
+	minutes, seconds := d/time.Minute%60, d/time.Second%60
+	switch {
+	case days > 0:
+		return fmt.Sprintf("%d d %d h", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%d h %d min", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%d min %d s", minutes, seconds)
+	}
+	return fmt.Sprintf("%d s", seconds)
+}

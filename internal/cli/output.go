@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// The values of --output.
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+)
+
+var formats = []string{formatTable, formatJSON, formatYAML}
+
+// printing gives a command the flag --output and has it checked before the
+// command does anything.
+func (a *app) printing(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVarP(&a.format, "output", "o", formatTable, "how to print: "+strings.Join(formats, ", "))
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains(formats, a.format) {
+			return usagef("--output %q: not a format; write table, json or yaml", a.format)
+		}
+		return nil
+	}
+	// Only fails for a flag that does not exist.
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// print writes v as JSON or YAML, or the text that people read.
+func (a *app) print(v any, text func() string) error {
+	out, err := encode(a.format, v, text)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(out)
+	return err
+}
+
+func encode(format string, v any, text func() string) ([]byte, error) {
+	if format == formatTable {
+		return []byte(text()), nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("output as %s: %w", format, err)
+	}
+	if format == formatJSON {
+		return b.Bytes(), nil
+	}
+	// By way of JSON, so that both have the same names and the same values.
+	out, err := yaml.JSONToYAML(b.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("output as %s: %w", format, err)
+	}
+	return out, nil
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// access is what decides whether a user can open the socket.
+type access struct {
+	user   string   // who asks
+	group  string   // whom the socket belongs to, "" if that cannot be seen
+	listed []string // groups that the user database gives the user
+}
+
+// socketRemedy says what somebody who may not open the socket has to do.
+func socketRemedy(socket string) string {
+	ac := access{user: "USER"}
+	if u, err := user.Current(); err == nil {
+		ac.user = u.Username
+		if gids, err := u.GroupIds(); err == nil {
+			ac.listed = groupNames(gids)
+		}
+	}
+	if info, err := os.Stat(socket); err == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			ac.group = groupNames([]string{strconv.FormatUint(uint64(st.Gid), 10)})[0]
+		}
+	}
+	return ac.remedy()
+}
+
+func (ac access) remedy() string {
+	group := ac.group
+	switch {
+	case group == "root":
+		return "it belongs to root alone; run: sudo groupadd --system weir, sudo systemctl restart weir, " +
+			"sudo usermod -aG weir " + ac.user + ", then log in again"
+	case group == "":
+		group = "weir"
+	case slices.Contains(ac.listed, group):
+		return "you are in group " + group + ", but were not when you logged in; log in again (or run: newgrp " + group + ")"
+	}
+	return "you are not in group " + group + "; run: sudo usermod -aG " + group + " " + ac.user + ", then log in again"
+}
+
+// groupNames are the names of groups; one without a name keeps its number.
+func groupNames(gids []string) []string {
+	names := slices.Clone(gids)
+	for i, gid := range gids {
+		if g, err := user.LookupGroupId(gid); err == nil {
+			names[i] = g.Name
+		}
+	}
+	return names
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command weir: one file per subcommand, each of which turns
+// arguments into one call of package api's Client (or, for agent, lab and
+// cleanup, of the package that does the work) and its answer into text.
+//
+//	weir set web --min 20mbit
+//
+// becomes PATCH /v1/workloads/web/policy on the agent's socket and prints what
+// was changed. Rendering is kept in functions from values to strings, so that
+// what a person sees can be tested without an agent.
+//
+// Three rules hold for every command: what is printed can be had as JSON or YAML
+// (-o), what changes something can be tried (--dry-run), and an error is one line
+// on stderr that begins with "weir: " and an exit code that scripts can rely on
+// (see ExitCodes).
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/version"
+)
+
+// app is what all commands share.
+type app struct {
+	stdin    *os.File
+	stdout   io.Writer
+	stderr   io.Writer
+	terminal bool   // stdout is one
+	socket   string // --socket
+	format   string // --output
+}
+
+// Main runs weir with the process's arguments and returns its exit code.
+func Main() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout)}
+	return a.run(ctx, os.Args[1:])
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	for _, line := range a.errorLines(err) {
+		fmt.Fprintln(a.stderr, "weir: "+line)
+	}
+	return exitCode(err)
+}
+
+func (a *app) client() *api.Client { return api.NewClient(a.socket) }
+
+// Groups of commands in the help text.
+const (
+	groupLook   = "look"
+	groupChange = "change"
+	groupRun    = "run"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Share a host's uplink between containers by weight, min and max",
+		Long: `Weir shares the uplink of a host between its containers, VMs and namespaces: each
+has a weight, may have a guaranteed min and a max, and the link is never idle while
+anyone has something to send. All rates are egress (upload): what leaves a workload.`,
+		Example: `  weir agent --link eth0 --egress 100mbit    steer eth0
+  weir set web --weight 3 --min 20mbit       promise something to the container web
+  weir top                                   watch
+  weir explain web                           why web has the rate it has`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	asGroup(root)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
+	root.Version = version.String()
+	root.SetVersionTemplate("weir {{.Version}}\n")
+	// A command that only holds others is no command of its own.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	root.AddGroup(
+		&cobra.Group{ID: groupLook, Title: "See what is going on:"},
+		&cobra.Group{ID: groupChange, Title: "Change something:"},
+		&cobra.Group{ID: groupRun, Title: "Run and try:"},
+	)
+	socket := os.Getenv("WEIR_SOCKET")
+	if socket == "" {
+		socket = api.DefaultSocket
+	}
+	root.PersistentFlags().StringVar(&a.socket, "socket", socket, "the agent's socket (env WEIR_SOCKET)")
+
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand())
+	add(groupChange, a.setCommand(), a.attachCommand(), a.detachCommand())
+	add(groupRun, a.versionCommand(), a.completionCommand())
+	root.SetHelpCommandGroupID(groupRun)
+	return root
+}
+
+// asGroup makes a command that only holds others: alone it prints its help, and
+// with a word that is none of them it says which one was probably meant.
+func asGroup(c *cobra.Command) {
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		c.SuggestionsMinimumDistance = 2
+		remedy := c.CommandPath() + " --help lists the commands"
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			remedy = fmt.Sprintf("did you mean %s %s?", c.CommandPath(), strings.Join(near, " or "))
+		}
+		return usagef("unknown command %q; %s", args[0], remedy)
+	}
+}
+
+// names makes a check of how many arguments a command takes; each is named, an
+// optional one in brackets as in the usage line.
+func names(args ...string) cobra.PositionalArgs {
+	required := 0
+	for _, arg := range args {
+		if !strings.HasPrefix(arg, "[") {
+			required++
+		}
+	}
+	return func(c *cobra.Command, given []string) error {
+		switch {
+		case len(given) < required:
+			return usagef("%s is missing; write: %s", args[len(given)], c.UseLine())
+		case len(given) > len(args):
+			return usagef("argument %q is one too many; write: %s", given[len(args)], c.UseLine())
+		}
+		return nil
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"weir/internal/api/apitest"
+	"weir/internal/server"
+)
+
+// scriptsTimeout ends a script whose command hangs; all of them take a second.
+const scriptsTimeout = time.Minute
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing them")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"weir": func() { os.Exit(Main()) }})
+}
+
+// TestScripts runs the command against a real server on a unix socket, behind
+// which stands a fake agent with the workloads of apitest.Demo.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       *update,
+		Deadline:            time.Now().Add(scriptsTimeout),
+		Setup: func(env *testscript.Env) error {
+			socket := filepath.Join(env.WorkDir, "weir.sock")
+			env.Setenv("WEIR_SOCKET", socket)
+			env.Setenv("TZ", "UTC")
+			env.Setenv("TERM", "xterm")
+			stop, err := serveFake(socket)
+			if err == nil {
+				env.Defer(stop)
+			}
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"code": scriptCode, "valid": scriptValid,
+		},
+	})
+}
+
+func serveFake(socket string) (stop func(), err error) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s := server.New(apitest.New(apitest.Demo()...), server.Options{Socket: socket, Log: log})
+	if err := s.Listen(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx) }()
+	return func() { cancel(); <-done }, nil
+}
+
+// scriptCode is "code N COMMAND...": the command must end with exit code N, and
+// print one line on stderr that begins with "weir: " if N is not 0.
+func scriptCode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N command...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+	stderr := ts.ReadFile("stderr")
+	if want != 0 && (strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "weir: ")) {
+		ts.Fatalf("stderr is not one line that begins with weir: %q", stderr)
+	}
+}
+
+// scriptValid is "valid json|yaml|jsonlines FILE".
+func scriptValid(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: valid json|yaml|jsonlines FILE")
+	}
+	text := ts.ReadFile(args[1])
+	var v any
+	switch args[0] {
+	case "json":
+		ts.Check(json.Unmarshal([]byte(text), &v))
+	case "yaml":
+		ts.Check(yaml.Unmarshal([]byte(text), &v))
+	case "jsonlines":
+		for line := range strings.Lines(text) {
+			ts.Check(json.Unmarshal([]byte(line), &v))
+		}
+	default:
+		ts.Fatalf("no such format: %s", args[0])
+	}
+	if v == nil {
+		ts.Fatalf("%s is empty", args[1])
+	}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/table"
+)
+
+func (a *app) setCommand() *cobra.Command {
+	var (
+		flags  policyFlags
+		dryRun bool
+	)
+	c := a.printing(&cobra.Command{
+		Use:   "set NAME",
+		Short: "Change a workload's weight, min or max while it runs",
+		Long: `Change a workload's policy while it runs. What is not given stays as it is. The
+change holds at once, loses no packet, and outlives restarts of the workload and
+of the agent; --reset forgets it, so that labels and configuration count again.
+Rates are egress (upload): what leaves the workload.`,
+		Example: `  weir set web --weight 3 --min 20mbit
+  weir set web --max none
+  weir set web --min 25% --dry-run
+  weir set web --reset`,
+		Args:              names("NAME"),
+		ValidArgsFunction: a.completeWorkload,
+		RunE: func(c *cobra.Command, args []string) error {
+			if flags.change == (api.PolicyChange{}) {
+				return usagef("nothing to set; give --weight, --min, --max, --limit-packets, --limit-bytes or --reset")
+			}
+			r, err := a.client().Set(c.Context(), args[0], flags.change, dryRun)
+			if err != nil {
+				return err
+			}
+			return a.print(r, func() string { return renderChange(r) })
+		},
+	})
+	flags.register(c)
+	c.Flags().BoolVar(&flags.change.Reset, "reset", false, "forget what was set at run time before anything else")
+	dryRunFlag(c, &dryRun)
+	return c
+}
+
+func dryRunFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "dry-run", false, "say what would change and change nothing")
+}
+
+// renderChange lists what was, or would be, changed and why.
+func renderChange(r api.ChangeResult) string {
+	var b strings.Builder
+	indent := ""
+	if r.DryRun {
+		b.WriteString("dry run, nothing is changed; without --dry-run this would be:\n")
+		indent = "  "
+	}
+	for _, ch := range r.Changes {
+		fmt.Fprintf(&b, "%s%s\n", indent, table.Clean(withNote(ch.What, ch.Why)))
+	}
+	if len(r.Changes) == 0 {
+		b.WriteString(indent + "nothing to change: it is so already\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/table"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	return a.printing(&cobra.Command{
+		Use:   "status",
+		Short: "Show the agent, its links and what they cannot hold",
+		Long: `Show the agent, where it looks for workloads, and each link: capacity, what is
+sent, how much of it mins reserve and how much is free, which backend steers it
+and which promises that backend cannot keep on this kernel.`,
+		Example: `  weir status
+  weir status -o json | jq '.links[].free_bps'`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			st, err := a.client().Status(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(st, func() string { return renderStatus(st, time.Now()) })
+		},
+	})
+}
+
+// renderStatus is the page that weir status prints.
+func renderStatus(st api.Status, now time.Time) string {
+	var b strings.Builder
+	config := "no configuration file"
+	if st.Config != "" {
+		config = "config " + st.Config
+	}
+	fmt.Fprintf(&b, "agent    %s, up %s, %s\n", st.Version, age(now.Sub(st.Started)), config)
+	for i, s := range st.Sources {
+		head := "         "
+		if i == 0 {
+			head = "sources  "
+		}
+		fmt.Fprintf(&b, "%s%-7s  %s\n", head, s.Name, withNote(s.State, s.Note))
+	}
+	b.WriteByte('\n')
+	if len(st.Links) == 0 {
+		b.WriteString("no link is steered; give one in weir.yaml or with weir agent --link eth0 --egress 100mbit\n")
+		return b.String()
+	}
+	b.WriteString(linkTable(st.Links).String())
+	for _, l := range st.Links {
+		b.WriteString(linkNotes(l))
+	}
+	return b.String()
+}
+
+func linkTable(links []api.LinkStatus) *table.Table {
+	t := table.New("LINK", "DIRECTION", "BACKEND", "SCHEDULER", ">CAPACITY", ">SENT", ">USED", ">RESERVED", ">FREE", ">WORKLOADS")
+	for _, l := range links {
+		used := 0.0
+		if l.CapacityBps > 0 {
+			used = l.RateBps / float64(l.CapacityBps)
+		}
+		t.Add(l.Device, direction(l.Direction), l.Backend, l.Scheduler, limit(l.CapacityBps),
+			measured(l.RateBps), percent(used), measured(float64(l.ReservedBps)), measured(float64(l.FreeBps)), fmt.Sprint(l.Workloads))
+	}
+	return t
+}
+
+// linkNotes is what a person has to know about a link beside its figures.
+func linkNotes(l api.LinkStatus) string {
+	var b strings.Builder
+	if l.Error != "" {
+		fmt.Fprintf(&b, "\n%s is not steered: %s\n", l.Device, l.Error)
+	}
+	if l.Reservable > 0 && l.Reservable < 1 {
+		fmt.Fprintf(&b, "\n%s: mins may take %s of the capacity\n", l.Device, percent(l.Reservable))
+	}
+	if len(l.Gaps) > 0 {
+		fmt.Fprintf(&b, "\n%s: what the %s backend cannot hold on this kernel\n", l.Device, l.Backend)
+		for _, gap := range l.Gaps {
+			fmt.Fprintf(&b, "  - %s\n", gap)
+		}
+	}
+	return b.String()
+}
+
+// withNote is a state with the reason for it.
+func withNote(state, note string) string {
+	if note == "" {
+		return state
+	}
+	return state + " (" + note + ")"
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package table lays out rows of text in columns, for terminals.
+//
+//	t := table.New("NAME", ">RATE")
+//	t.Add("web", "50 Mbit/s")
+//	t.Add("batch", "5 Mbit/s")
+//
+// prints
+//
+//	NAME        RATE
+//	web    50 Mbit/s
+//	batch   5 Mbit/s
+//
+// A title that begins with ">" makes its column flush right, for numbers. Widths
+// are those on a screen, and a cell never carries control characters: names come
+// from whoever starts a container.
+package table
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/charmbracelet/lipgloss"
+)
+
+// gap is between two columns.
+const gap = "  "
+
+// Table is a header and rows.
+type Table struct {
+	rows  [][]string
+	right []bool
+}
+
+// New makes a table with these titles.
+func New(titles ...string) *Table {
+	t := &Table{right: make([]bool, len(titles))}
+	header := make([]string, len(titles))
+	for i, title := range titles {
+		header[i], t.right[i] = strings.CutPrefix(title, ">")
+	}
+	t.rows = append(t.rows, header)
+	return t
+}
+
+// Add appends a row; it may be shorter than the header.
+func (t *Table) Add(cells ...string) {
+	row := make([]string, len(t.right))
+	for i, c := range cells {
+		row[i] = Clean(c)
+	}
+	t.rows = append(t.rows, row)
+}
+
+// String is the whole table, each line ended.
+func (t *Table) String() string {
+	widths := make([]int, len(t.right))
+	for _, row := range t.rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], lipgloss.Width(c))
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = Pad(c, widths[i], t.right[i])
+		}
+		b.WriteString(strings.TrimRight(strings.Join(cells, gap), " "))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Pad brings s to a width on the screen; what is longer is cut and ends in "…".
+func Pad(s string, width int, right bool) string {
+	w := lipgloss.Width(s)
+	if w > width {
+		return cut(s, width)
+	}
+	space := strings.Repeat(" ", width-w)
+	if right {
+		return space + s
+	}
+	return s + space
+}
+
+func cut(s string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	var b strings.Builder
+	used := 0
+	for _, r := range s {
+		w := lipgloss.Width(string(r))
+		if used+w > width-1 {
+			break
+		}
+		b.WriteRune(r)
+		used += w
+	}
+	return b.String() + "…" + strings.Repeat(" ", width-1-used)
+}
+
+// Clean replaces what would move the cursor or change colours.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/top"
+)
+
+func (a *app) topCommand() *cobra.Command {
+	var count int
+	c := a.printing(&cobra.Command{
+		Use:   "top",
+		Short: "Watch links and workloads live",
+		Long: `Watch each workload's rate, its share of the link, what the contract gives it now
+(ideal), min and max, backlog, drops and the last minute. Rates are egress (upload):
+what leaves the workload. On anything but a terminal, and with -n, one line per
+workload and second; with -o json one object per second.
+
+Keys: q quit, s sort by rate, name, weight, backlog or drops, p pause, arrows select,
+enter explain the selected workload.`,
+		Example: `  weir top
+  weir top -n 3
+  weir top -o json | jq -c '.workloads[] | [.name, .links[0].rate_bps]'`,
+		Args:              names(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if count < 0 {
+				return usagef("--count %d: below zero; give how many samples to print, 0 for no end", count)
+			}
+			client := a.client()
+			if a.terminal && count == 0 && a.format == formatTable {
+				return top.Screen(c.Context(), client.Stream, explainText(client), a.stdin, a.stdout)
+			}
+			return top.Lines(c.Context(), client.Stream, count, sampleEncoder(a.format), a.stdout, a.stderr)
+		},
+	})
+	c.Flags().IntVarP(&count, "count", "n", 0, "how many samples to print as lines, 0 for no end")
+	return c
+}
+
+func explainText(client *api.Client) top.Explain {
+	return func(ctx context.Context, workload string) (string, error) {
+		e, err := client.Explain(ctx, workload)
+		if err != nil {
+			return "", err
+		}
+		return renderExplanation(e), nil
+	}
+}
+
+// sampleEncoder makes each sample text: JSON in one line, YAML as a document of
+// its own, or a table whose header comes once.
+func sampleEncoder(format string) func(api.Sample) ([]byte, error) {
+	first := true
+	return func(s api.Sample) ([]byte, error) {
+		if format == formatJSON {
+			b, err := json.Marshal(s)
+			return append(b, '\n'), err
+		}
+		if format == formatYAML {
+			b, err := encode(format, s, nil)
+			return append([]byte("---\n"), b...), err
+		}
+		text := top.Plain(s, time.Local)
+		if first {
+			text, first = top.PlainHeader()+text, false
+		}
+		return []byte(text), nil
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package top is the live view of weir top: a full screen on a terminal, plain
+// lines elsewhere.
+//
+// It has three layers. state keeps the last sample and a minute of history and
+// is fed with samples; view turns a state into text and does nothing else; the
+// program (bubbletea) carries keys and samples to the state and text to the
+// screen. So a picture like
+//
+//	eth0 egress (upload)  ███████████████░  93.0 of 100.0 Mbit/s, 93 %
+//	  WORKLOAD     RATE  SHARE    IDEAL   BACKLOG  LAST 60 s
+//	> web          50.0   50 %     50.0    12 pkt  ▁▂▄▆██████
+//	  batch        33.0   33 %     33.0  1000 pkt  ▅▅▅▅▅▅▅▅▅▅
+//
+// can be compared with a golden file, without a terminal and without an agent.
+//
+// What it does not do: compute shares or ideals. They come with the samples.
+package top
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"weir/internal/api"
+)
+
+// historyLength is how many seconds are kept of each workload.
+const historyLength = 60
+
+// rowID names one workload on one link for as long as it is the same.
+type rowID struct{ link, key string }
+
+// row is one line of the table.
+type row struct {
+	id       rowID
+	workload api.Workload
+	link     api.WorkloadLink
+	history  []float64 // rates in bits per second, the newest last; NaN = not known
+}
+
+// state is what is known: the last sample, and the history of each row.
+type state struct {
+	sample  api.Sample
+	history map[rowID][]float64
+}
+
+// add takes in a sample. Seconds for which none came (the agent was restarted,
+// or lost it for us) are kept as unknown, so that the history stays to scale.
+func (s *state) add(sample api.Sample) {
+	missed := 0
+	if !s.sample.At.IsZero() {
+		elapsed := math.Round(sample.At.Sub(s.sample.At).Seconds())
+		missed = int(min(max(elapsed-1, 0), historyLength))
+	}
+	next := make(map[rowID][]float64, len(s.history))
+	for _, w := range sample.Workloads {
+		for _, l := range w.Links {
+			id := rowID{l.Device, keyOf(w)}
+			h := slices.Clone(s.history[id])
+			if len(h) > 0 {
+				for range missed {
+					h = append(h, math.NaN())
+				}
+			}
+			h = append(h, l.RateBps)
+			next[id] = h[max(0, len(h)-historyLength):]
+		}
+	}
+	s.sample, s.history = sample, next
+}
+
+// at is the time of the last sample.
+func (s *state) at() time.Time { return s.sample.At }
+
+func keyOf(w api.Workload) string { return cmp.Or(w.Key, w.Name) }
+
+// rows are the lines of one link in an order.
+func (s *state) rows(link string, by order) []row {
+	var rows []row
+	for _, w := range s.sample.Workloads {
+		for _, l := range w.Links {
+			if l.Device == link {
+				id := rowID{link, keyOf(w)}
+				rows = append(rows, row{id: id, workload: w, link: l, history: s.history[id]})
+			}
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Or(by.compare(a, b), cmp.Compare(a.workload.Name, b.workload.Name), cmp.Compare(a.id.key, b.id.key))
+	})
+	return rows
+}
+
+// allRows are the lines of every link, in the order in which they are shown.
+func (s *state) allRows(by order) []row {
+	var all []row
+	for _, l := range s.sample.Links {
+		all = append(all, s.rows(l.Device, by)...)
+	}
+	return all
+}
+
+// linkless are workloads that are on no link, because their network is not up or
+// because they cannot be steered.
+func (s *state) linkless() []api.Workload {
+	var out []api.Workload
+	for _, w := range s.sample.Workloads {
+		if len(w.Links) == 0 {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// order is a way to sort rows.
+type order struct {
+	name    string
+	compare func(a, b row) int
+}
+
+// orders are what the key s goes through; the largest comes first.
+var orders = []order{
+	{"rate", func(a, b row) int { return cmp.Compare(b.link.RateBps, a.link.RateBps) }},
+	{"name", func(row, row) int { return 0 }}, // ties are broken by name
+	{"weight", func(a, b row) int { return cmp.Compare(b.workload.Policy.Weight, a.workload.Policy.Weight) }},
+	{"backlog", func(a, b row) int { return cmp.Compare(b.link.BacklogBytes, a.link.BacklogBytes) }},
+	{"drops", func(a, b row) int { return cmp.Compare(b.link.DropsPerSecond, a.link.DropsPerSecond) }},
+}

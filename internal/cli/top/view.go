@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package top
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"weir/internal/api"
+	"weir/internal/cli/table"
+)
+
+// screen is everything that the picture depends on.
+type screen struct {
+	state         *state
+	width, height int
+	sort          order
+	selected      rowID
+	offset        int // rows scrolled away at the top
+	paused        bool
+	lost          string // why there are no new samples, "" while there are
+	explaining    string // text of the pane, "" if it is closed
+	location      *time.Location
+	theme         theme
+}
+
+// render is the picture: at most height lines of at most width characters.
+func (s screen) render() string {
+	lines := []string{s.titleLine()}
+	body, _ := s.visible(s.bodyHeight())
+	lines = append(lines, body...)
+	lines = append(lines, s.pane()...)
+	lines = append(lines, s.footer())
+	return strings.Join(lines[:min(len(lines), max(s.height, 1))], "\n")
+}
+
+func (s screen) titleLine() string {
+	text := "weir top"
+	if at := s.state.at(); !at.IsZero() {
+		text += "  " + at.In(s.location).Format("15:04:05")
+	}
+	if s.paused {
+		text += "  paused"
+	}
+	if s.lost != "" {
+		return s.theme.mood(warn, s.cut(text+"  "+s.lost))
+	}
+	return s.theme.title.Render(s.cut(text))
+}
+
+func (s screen) footer() string {
+	long := fmt.Sprintf("q quit  s sort (%s)  p pause  ↑↓ select  enter explain", s.sort.name)
+	if s.explaining != "" {
+		long = "esc close  q quit"
+	}
+	return s.theme.header.Render(s.cut(long))
+}
+
+// visible is the links with their rows from the offset on, as far as they fit
+// into height, and how many rows that shows. The header of the link that the
+// first visible row belongs to is always there.
+func (s screen) visible(height int) (lines []string, shown int) {
+	if s.state.at().IsZero() {
+		return []string{s.cut("waiting for the first sample")}[:min(1, height)], 0
+	}
+	skip := s.offset
+	for _, l := range s.state.sample.Links {
+		rows := s.state.rows(l.Device, s.sort)
+		if skip >= len(rows) && len(rows) > 0 {
+			skip -= len(rows)
+			continue
+		}
+		lay := fit(s.width, longestName(rows))
+		head := []string{s.linkLine(l), s.columnLine(lay)}
+		if len(rows) == 0 {
+			head = head[:1]
+		}
+		if len(lines)+len(head) > height {
+			break
+		}
+		lines = append(lines, head...)
+		ceiling := ceilingOf(rows)
+		for _, r := range rows[skip:] {
+			if len(lines) >= height {
+				return lines, shown
+			}
+			lines = append(lines, s.rowLine(r, lay, unitFor(l.CapacityBps), ceiling))
+			shown++
+		}
+		skip = 0
+	}
+	for _, line := range s.notes() {
+		if len(lines) < height {
+			lines = append(lines, line)
+		}
+	}
+	return lines, shown
+}
+
+// linkLine is a link in one line; what does not fit is left out from the right.
+func (s screen) linkLine(l api.LinkStatus) string {
+	name := table.Clean(l.Device) + " egress (upload)"
+	if l.Error != "" {
+		return s.theme.mood(bad, s.cut(name+"  not steered: "+table.Clean(l.Error)))
+	}
+	u := unitFor(l.CapacityBps)
+	used := 0.0
+	if l.CapacityBps > 0 {
+		used = l.RateBps / float64(l.CapacityBps)
+	}
+	parts := []string{
+		fmt.Sprintf("%s of %s %s, %.0f %%", u.text(l.RateBps), u.text(float64(l.CapacityBps)), u.name, used*100),
+		fmt.Sprintf("reserved %s, free %s", u.text(float64(l.ReservedBps)), u.text(float64(l.FreeBps))),
+		fmt.Sprintf("%s on %s", l.Scheduler, l.Backend),
+	}
+	text := ""
+	for _, p := range parts {
+		if lipgloss.Width(name+text+"  "+p) <= s.width {
+			text += "  " + p
+		}
+	}
+	if room := s.width - lipgloss.Width(name+text) - gap; room >= 10 {
+		return s.theme.title.Render(name) + "  " + s.theme.mood(good, bar(used, min(room, 20))) + text
+	}
+	return s.theme.title.Render(s.cut(name + text))
+}
+
+// bar is a share of 1 as a bar.
+func bar(share float64, width int) string {
+	full := min(max(int(share*float64(width)+0.5), 0), width)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+func (s screen) columnLine(lay layout) string {
+	line := strings.Repeat(" ", marker) + table.Pad("WORKLOAD", lay.name, false)
+	for _, c := range lay.columns {
+		line += strings.Repeat(" ", gap) + table.Pad(c.title, c.width, true)
+	}
+	if lay.spark > 0 {
+		line += strings.Repeat(" ", gap) + "LAST 60 s"
+	}
+	return s.theme.header.Render(s.cut(line))
+}
+
+func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
+	selected := r.id == s.selected
+	paint := func(style lipgloss.Style, text string) string {
+		if selected { // the whole line is reversed; colours inside would end that
+			return text
+		}
+		return style.Render(text)
+	}
+	line := "  "
+	if selected {
+		line = "> "
+	}
+	line += table.Pad(table.Clean(r.workload.Name), lay.name, false)
+	for _, c := range lay.columns {
+		m := plain
+		if c.mood != nil {
+			m = c.mood(r)
+		}
+		line += strings.Repeat(" ", gap) + paint(s.theme.moods[m], table.Pad(c.cell(r, u), c.width, true))
+	}
+	if lay.spark > 0 {
+		line += strings.Repeat(" ", gap) + paint(s.theme.spark, spark(r.history, lay.spark, ceiling))
+	}
+	if selected {
+		return s.theme.selected.Render(line)
+	}
+	return line
+}
+
+// notes are the workloads that no link has, and why.
+func (s screen) notes() []string {
+	var lines []string
+	for _, w := range s.state.linkless() {
+		text := "  " + w.Name + " is " + w.State
+		if w.Note != "" {
+			text += ": " + w.Note
+		}
+		lines = append(lines, s.theme.mood(dim, s.cut(table.Clean(text))))
+	}
+	return lines
+}
+
+// pane is the explanation, in at most half of the screen.
+func (s screen) pane() []string {
+	if s.explaining == "" {
+		return nil
+	}
+	lines := []string{s.theme.header.Render(strings.Repeat("─", max(s.width, 0)))}
+	for text := range strings.Lines(s.explaining) {
+		for _, line := range wrap(strings.TrimRight(text, "\n"), s.width) {
+			lines = append(lines, line)
+		}
+	}
+	return lines[:min(len(lines), s.height/2)]
+}
+
+// wrap breaks a line at spaces; what follows is indented as the line was.
+func wrap(line string, width int) []string {
+	if lipgloss.Width(line) <= width {
+		return []string{line}
+	}
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	var out []string
+	current := indent
+	for _, word := range strings.Fields(line) {
+		if strings.TrimSpace(current) == "" {
+			current += word
+		} else if lipgloss.Width(current+" "+word) <= width {
+			current += " " + word
+		} else {
+			out = append(out, current)
+			current = indent + word
+		}
+	}
+	out = append(out, current)
+	for i, l := range out {
+		if lipgloss.Width(l) > width {
+			out[i] = table.Pad(l, width, false)
+		}
+	}
+	return out
+}
+
+func longestName(rows []row) int {
+	longest := 0
+	for _, r := range rows {
+		longest = max(longest, lipgloss.Width(table.Clean(r.workload.Name)))
+	}
+	return longest
+}
+
+// cut keeps a line within the screen.
+func (s screen) cut(text string) string {
+	if lipgloss.Width(text) <= s.width {
+		return text
+	}
+	return table.Pad(text, s.width, false)
+}
