@@ -53,6 +53,7 @@
 #define LATE_NS 10000000ULL /* lateness that is made good: timers, turns */
 #define LOOK_NS 20000000ULL /* longest sleep while all are parked */
 #define AHEAD_NS 1000000ULL /* how far a class may be ahead of its max */
+#define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
 #define RETRIES 4 /* classes found in a wheel before their time, per packet */
 
@@ -64,6 +65,9 @@ static __u64 parked_at; /* nothing in `parked` is due before */
 
 static __u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
 static __u64 v_now; /* v of the class that was last chosen by its share */
+static __u64 v_mark; /* v_now when the present epoch began */
+static __u64 v_span; /* how far v_now went in the epoch before */
+static __u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
 static __u64 line_free; /* when the line has sent all that it was given */
 static __u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
 static __u64 batch_end; /* line_free may run up to here without a timer */
@@ -133,11 +137,21 @@ static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
 	tick_add(&parked, &parked_at, 0, id, c->ceil_at, now);
 }
 
+/*
+ * How far v may run ahead. A class that lives on its min must not be chosen by
+ * its share as well, so this is more than v_now gains between two of its owed
+ * packets: on average less than its own length / weight, but in steps as large
+ * as the others' packets and weights make them.
+ */
+static __always_inline __u64 fair_most(struct weir_class *c)
+{
+	return v_now + v_span + 2 * (link_now.quantum + queue_first_len(c)) * c->share_cost;
+}
+
 /* Class id has packets and is in no wheel: puts it where it belongs. */
 static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
 {
-	/* Room for two turns, so that an owed packet is never a shared one too. */
-	__u64 most = v_now + 2 * (link_now.quantum + queue_first_len(c)) * c->share_cost;
+	__u64 most = fair_most(c);
 
 	if (before(most, c->v))
 		c->v = most;
@@ -241,6 +255,11 @@ static __always_inline __u32 fair_next(__u64 now)
 		v = c->v;
 	if (before(v_now, v))
 		v_now = v;
+	if (!before(now, epoch_end)) {
+		v_span = v_now - v_mark;
+		v_mark = v_now;
+		epoch_end = now + EPOCH_NS;
+	}
 	fair_leave(c, id);
 	return id + 1;
 }
@@ -398,6 +417,10 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 	most = now + span(link_now.quantum, c->ceil_cost);
 	if (before(most, c->ceil_at) || !c->ceil_cost)
 		c->ceil_at = most;
+	/* A min that is gone leaves no debt. */
+	most = v_now + link_now.quantum * c->share_cost;
+	if (before(most, c->v))
+		c->v = most;
 	if (c->where == WEIR_WAITING || c->where == WEIR_PARKED)
 		fair_put(c, id, now);
 }
@@ -408,6 +431,7 @@ static __always_inline void fair_reset(void)
 	floors.cursor = floors.count = floors.used.top = 0;
 	parked.cursor = parked.count = parked.used.top = 0;
 	floors_at = parked_at = 0;
+	v_mark = v_span = epoch_end = 0;
 	share_v = v_now = line_free = batch_end = timer_at = 0;
 	newcomer = current = ran_dry = 0;
 	turn = 0;
