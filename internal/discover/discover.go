@@ -9,6 +9,42 @@
 // lists rather than events mean that nothing is lost when an engine restarts or
 // a message is missed.
 //
+// A device is assigned by namespaces, not by names: a container's devices are
+// the veths on the host whose other end is in the network namespace of the
+// container's process. Links, which all sources share, follows the host's
+// devices and answers that without entering a namespace.
+//
+// # How a container is found before its first packet
+//
+// Docker says "start" when the container's program runs already, and until then
+// it does not answer an inspect: too late, since the program may have sent. So
+// Docker (the Source) goes by what happens before:
+//
+//  1. the engine's event "network connect" announces the container's id, while
+//     both ends of its veth are still on the host; its name and labels are asked
+//     for with a list request, which never waits;
+//  2. the kernel says that the veth's other end has moved to another namespace
+//     and has come up (RTM_NEWLINK); nothing can have been sent before;
+//  3. the process in that namespace is looked up in /proc. Its cgroup carries
+//     the container's id. The program itself has not been started yet.
+//
+// The start event and an inspect confirm it later, or take it back. Example,
+// Docker 20.10 on two cores, 20 starts: the network is up at 0 ms, the device is
+// reported at 3 ms (20 ms at worst), the first packet leaves at 35 ms (21 ms at
+// the earliest), Docker says "start" at 40 ms. TestRealLatency measures it. A
+// container that starts in the very moment in which the source connects to the
+// engine is found by its start event.
+//
+// # Example
+//
+//	links, err := discover.NewLinks(log, "") // the devices of this namespace
+//	if err != nil { ... }
+//	defer links.Close()
+//	go links.Run(ctx)
+//	docker, err := discover.NewDocker(log, links, "")
+//	if err != nil { ... }
+//	err = docker.Run(ctx, func(list []discover.Workload) { ... })
+//
 // What it does not do: decide a policy, or touch a qdisc.
 package discover
 

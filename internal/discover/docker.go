@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 )
@@ -92,7 +94,7 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 		if answered {
 			retry = firstRetry
 		}
-		d.setStatus("unavailable", fmt.Sprintf("%s: %v", d.engine.Address(), err))
+		d.setStatus("unavailable", d.trouble(err))
 		if !w.away { // said once, not at every try
 			d.log.Warn("docker engine does not answer, trying again", "engine", d.engine.Address(), "err", err)
 		}
@@ -101,6 +103,15 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 		}
 		retry = min(2*retry, lastRetry)
 	}
+}
+
+// trouble is an error of the engine's with its address, which the client's own
+// errors have mostly, not always.
+func (d *Docker) trouble(err error) string {
+	if text := err.Error(); strings.Contains(text, d.engine.Address()) {
+		return text
+	}
+	return fmt.Sprintf("%s: %v", d.engine.Address(), err)
 }
 
 // dockerRun is the state of one Run.
@@ -347,7 +358,9 @@ func (w *dockerRun) workload(c *record) Workload {
 func (w *dockerRun) barrenNote(c *record, path string) string {
 	kinds, err := namespaceKinds(path)
 	if err != nil {
-		w.log.Debug("the devices of a container cannot be listed", "workload", c.Name, "err", err)
+		if !errors.Is(err, fs.ErrNotExist) { // its process has just ended
+			w.log.Debug("the devices of a container cannot be listed", "workload", c.Name, "err", err)
+		}
 		return ""
 	}
 	return noteForKinds(c.Mode, kinds)

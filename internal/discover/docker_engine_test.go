@@ -239,7 +239,7 @@ func TestRealAbsentEngine(t *testing.T) {
 	r := runSource(t, d)
 	await(t, "a reason in the status", func() bool {
 		state, note := d.Status()
-		return state == "unavailable" && strings.Contains(note, "docker.sock: ")
+		return state == "unavailable" && strings.Contains(note, "docker.sock")
 	})
 	r.stop()
 	if r.count != 0 {
@@ -344,8 +344,10 @@ func TestRealLatency(t *testing.T) {
 			}
 			t.Logf("%d starts %s: from the network's coming up to the report %s; from the first packet %s; from the start event %s (negative: the report came first)",
 				starts, c.name, spread(toUp), spread(toPacket), spread(toEvent))
-			if worst := slices.Max(toUp); worst > bound {
-				t.Errorf("a container's network was up for %s before it was reported, more than %s", worst, bound)
+			for i := range starts { // on a busy machine a process may come late to its CPU, but so does the container
+				if toUp[i] > bound && toPacket[i] > 0 {
+					t.Errorf("start %d sent unmarked packets for %s, until %s after its network came up, more than %s", i, toPacket[i], toUp[i], bound)
+				}
 			}
 		})
 	}
