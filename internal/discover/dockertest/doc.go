@@ -14,7 +14,8 @@
 //	engine.Command(ctx, "ip", "link").Run() // in the engine's network namespace
 //
 // Outside of tests, Start and Engine.Stop do the same. It needs root. When the
-// process that started an engine dies, the kernel ends the engine with it.
+// process that started an engine is killed, the kernel ends the engine with it;
+// its folder in the temporary directory and its cgroups stay.
 //
 // What it does not do: iptables (so no published ports and no masquerading) and
 // live-restore.
