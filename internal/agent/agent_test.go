@@ -364,6 +364,20 @@ links:
 	})
 }
 
+// TestLinkIsNoPort: a device that is a link does not bring its own packets in.
+func TestLinkIsNoPort(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit}, {device: eth1, egress: 10mbit}]", func(t *testing.T, h *host) {
+		h.start()
+		h.docker.change(func(list map[string]discover.Workload) {
+			w := container("router")
+			w.Devices = append(w.Devices, discover.Device{Name: "eth1", Ifindex: 3})
+			list[w.Key] = w
+		})
+		h.expect("other link", "eth0", "0 host weight 1\n1 router weight 1: eth1 vethrouter")
+		h.expect("the link itself", "eth1", "0 host weight 1\n1 router weight 1: vethrouter")
+	})
+}
+
 // TestDeviceComesLate: a link waits for its device and takes it over again when
 // it was replaced; the other link is not affected.
 func TestDeviceComesLate(t *testing.T) {

@@ -64,7 +64,7 @@ func (d division) gets(class plan.Class) string {
 func (d division) shareText(class plan.Class) string {
 	sharing, weights := d.sharing()
 	if sharing == 1 {
-		return d.gets(class) + ": it has all that the others leave, as nobody else wants more than he gets."
+		return d.gets(class) + ": all that the others leave."
 	}
 	left := d.level * float64(weights)
 	return fmt.Sprintf("%s: %s is shared by weight among %d, and its weight is %d of %d.",
@@ -89,12 +89,15 @@ func (d division) minText(class plan.Class) string {
 }
 
 func (d division) maxText(class plan.Class) string {
-	fair := d.level * float64(class.Weight)
-	text := fmt.Sprintf("%s: its max is %s", d.gets(class), class.Max)
-	if fair > d.shares[class.ID].Bps*1.001 {
-		text += fmt.Sprintf(", though its weight of %d would give it %s", class.Weight, rate(fair))
+	free := d.state
+	free.Classes = slices.Clone(free.Classes)
+	for i := range free.Classes {
+		if free.Classes[i].ID == class.ID {
+			free.Classes[i].Max = 0
+		}
 	}
-	return text + "."
+	without := divide(free, d.used).shares[class.ID].Bps
+	return fmt.Sprintf("%s: its max is %s; without it, it would get %s.", d.gets(class), class.Max, rate(without))
 }
 
 // demandText speaks of a class that has all it wants: what it could have.

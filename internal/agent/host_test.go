@@ -88,14 +88,15 @@ func (s *script) Detach(a config.Attachment) error {
 
 // host is a machine with an agent on it, in a bubble of synthetic time.
 type host struct {
-	t      *testing.T
-	dir    string
-	kernel *fake.Kernel
-	docker *script
-	netns  *script
-	config config.Config
-	load   func() (config.Config, error)
-	log    *syncBuffer
+	t       *testing.T
+	dir     string
+	kernel  *fake.Kernel
+	docker  *script
+	netns   *script
+	config  config.Config
+	load    func() (config.Config, error)
+	log     *syncBuffer
+	devices int // made so far
 
 	*Agent
 	cancel context.CancelFunc
@@ -179,7 +180,16 @@ func (h *host) stop() {
 
 // run makes a container run, with labels "weir.min=20mbit".
 func (h *host) run(name string, labels ...string) {
-	h.docker.change(func(list map[string]discover.Workload) { list["docker:"+name] = container(name, labels...) })
+	h.docker.change(func(list map[string]discover.Workload) {
+		w := container(name, labels...)
+		if was, runs := list[w.Key]; runs && len(was.Devices) > 0 {
+			w.ID, w.Devices = was.ID, was.Devices
+		} else {
+			h.devices++ // a new one has its own, also if another was renamed and keeps this name's
+			w.Devices[0].Ifindex = h.devices
+		}
+		list[w.Key] = w
+	})
 	synctest.Wait()
 }
 

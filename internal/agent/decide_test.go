@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// event is something that happens to a host.
+type event struct {
+	verb    string // run, kill, rename, set, attach, detach, reload, restart, fail, heal
+	name    string
+	to      string
+	labels  []string
+	fields  string
+	reserve int
+}
+
+var names = []string{"a", "b", "c", "d", "e"}
+
+// events are drawn before the bubble is entered, since what draws must not
+// leave its goroutine.
+func events(t *rapid.T) []event {
+	amount := rapid.SampledFrom([]string{"1mbit", "10mbit", "30mbit", "60mbit", "20%", "90%"})
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event {
+		e := event{
+			verb:    rapid.SampledFrom([]string{"run", "run", "kill", "rename", "set", "set", "set", "attach", "detach", "reload", "restart", "fail", "heal"}).Draw(t, "verb"),
+			name:    rapid.SampledFrom(names).Draw(t, "name"),
+			to:      rapid.SampledFrom(names).Draw(t, "to"),
+			reserve: rapid.IntRange(1, 100).Draw(t, "reserve"),
+		}
+		for _, field := range []string{"min", "max"} {
+			if rapid.Bool().Draw(t, field) {
+				value := amount.Draw(t, "amount")
+				e.labels = append(e.labels, "weir."+field+"="+value)
+				e.fields += " " + field + "=" + value
+			}
+		}
+		if rapid.Bool().Draw(t, "weighted") {
+			e.fields += fmt.Sprintf(" weight=%d", rapid.IntRange(1, 10).Draw(t, "weight"))
+		}
+		if rapid.IntRange(0, 4).Draw(t, "reset") == 0 {
+			e.fields += " reset"
+		}
+		return e
+	}), 1, 25).Draw(t, "events")
+}
+
+// TestAnySequence: whatever happens in whatever order, the kernel has in the end
+// what plan.Build makes of the present inputs; on the way no min in force is lost
+// to somebody else, and no refused request leaves a trace.
+func TestAnySequence(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		list := events(rt)
+		var problem error
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, "links: [{device: eth0, egress: 100mbit}, {device: eth1, egress: 50mbit, reservable: 50%}]")
+			h.load = func() (config.Config, error) { return h.config, nil }
+			h.start()
+			for i, e := range list {
+				if problem = h.play(e); problem != nil {
+					problem = fmt.Errorf("event %d, %+v: %w", i, e, problem)
+					break
+				}
+			}
+			h.kernel.FailSet("eth0", nil)
+			seconds(20)
+			if problem == nil {
+				problem = h.consistent()
+			}
+			h.stop()
+		})
+		if problem != nil {
+			rt.Fatal(problem)
+		}
+	})
+}
+
+// play makes an event happen and checks what must hold after each.
+func (h *host) play(e event) error {
+	before, refusable := h.state("eth0")+h.state("eth1"), false
+	held := h.mins()
+	var err error
+	switch e.verb {
+	case "run":
+		h.run(e.name, e.labels...)
+	case "kill":
+		h.kill(e.name)
+	case "rename":
+		h.rename(e.name, e.to)
+	case "set":
+		refusable = true
+		_, err = h.Set(h.t.Context(), e.name, change(e.fields), false)
+	case "attach":
+		refusable = true
+		_, err = h.Attach(h.t.Context(), api.AttachRequest{Name: "n" + e.name, Netns: e.name, Policy: change(e.fields)}, false)
+	case "detach":
+		refusable = true
+		_, err = h.Detach(h.t.Context(), "n"+e.name, false)
+	case "reload":
+		h.config = parse(h.t, fmt.Sprintf("links: [{device: eth0, egress: 100mbit, reservable: %d%%}, {device: eth1, egress: 50mbit}]", e.reserve))
+		if err := h.Reload(h.t.Context(), "test"); err != nil {
+			return err
+		}
+	case "restart":
+		h.stop()
+		h.start()
+	case "fail":
+		h.kernel.FailSet("eth0", fmt.Errorf("no memory"))
+	case "heal":
+		h.kernel.FailSet("eth0", nil)
+	}
+	synctest.Wait()
+	if after := h.state("eth0") + h.state("eth1"); refusable && err != nil && after != before && !strings.Contains(err.Error(), "no memory") {
+		return fmt.Errorf("refused with %v, but changed\n%sto\n%s", err, before, after)
+	}
+	if e.verb == "reload" { // which may take capacity away
+		return h.within()
+	}
+	now := h.mins()
+	for who, min := range held {
+		subject := who.name == e.name || who.name == e.to || who.name == "n"+e.name
+		if _, present := now[who]; present && !subject && now[who] < min {
+			return fmt.Errorf("%s lost its min of %v", who.name, min)
+		}
+	}
+	return h.within()
+}
+
+// holder is a workload on a link.
+type holder struct{ device, name string }
+
+// mins are those that are to be in force, 0 for who has none.
+func (h *host) mins() map[holder]policy.Rate {
+	mins := map[holder]policy.Rate{}
+	_ = h.do(h.t.Context(), func() {
+		for device, s := range h.decided.plans {
+			for _, c := range s.Classes {
+				mins[holder{device, c.Name}] = c.Min
+			}
+		}
+	})
+	return mins
+}
+
+// rename moves a container to another name if that is free.
+func (h *host) rename(from, to string) {
+	h.docker.change(func(list map[string]discover.Workload) {
+		w, ok := list["docker:"+from]
+		if _, taken := list["docker:"+to]; !ok || taken {
+			return
+		}
+		delete(list, w.Key)
+		w.Key, w.Name = "docker:"+to, to
+		list[w.Key] = w
+	})
+	synctest.Wait()
+}
+
+// within checks that no link promises more than it has.
+func (h *host) within() error {
+	for _, device := range []string{"eth0", "eth1"} {
+		s := h.kernel.State(device)
+		if limit := s.Link.Admission().Limit(); s.Reserved() > limit {
+			return fmt.Errorf("%s reserves %v of %v", device, s.Reserved(), limit)
+		}
+	}
+	return nil
+}
+
+// consistent compares the kernel with what follows from the present inputs by
+// way of plan.Build alone: of all that asked, those with a grant first.
+func (h *host) consistent() error {
+	var problem error
+	down := h.do(h.t.Context(), func() {
+		for _, l := range h.world.config.Links {
+			var list []plan.Workload
+			granted := func(key string) int {
+				i := slices.IndexFunc(h.world.grants[l.Device], func(g grant) bool { return g.Key == key })
+				if i < 0 {
+					return 1 << 20
+				}
+				return i
+			}
+			for _, w := range append(h.found(), hostWorkload) {
+				labels, _ := labelLayer(w.Labels)
+				p := h.world.set[w.Key].Apply(labels.Apply(policy.Default()))
+				list = append(list, plan.Workload{Key: w.Key, Name: w.Name, Policy: p, Ports: ports(w, l.Plan())})
+			}
+			slices.SortStableFunc(list, func(a, b plan.Workload) int { return granted(a.Key) - granted(b.Key) })
+			want, _, err := plan.Build(l.Plan(), list, h.world.number)
+			if err != nil {
+				problem = err
+			} else if got := h.kernel.State(l.Device); len(plan.Diff(got, want)) > 0 {
+				problem = fmt.Errorf("%s has\n%swant\n%s", l.Device, render(got), render(want))
+			}
+		}
+	})
+	if down != nil {
+		return down
+	}
+	return problem
+}
+
+// found is what runs, by the sources' own lists.
+func (h *host) found() []discover.Workload {
+	var all []discover.Workload
+	for _, s := range []*script{h.docker, h.netns} {
+		s.mu.Lock()
+		all = append(all, slices.Collect(maps.Values(s.list))...)
+		s.mu.Unlock()
+	}
+	return all
+}
+
+func TestResolve(t *testing.T) {
+	list := []discover.Workload{
+		{Key: "docker:web", Name: "web", ID: "aa11"}, {Key: "netns:web", Name: "web"},
+		{Key: "docker:aa", Name: "aa", ID: "ab22"}, {Key: "docker:db", Name: "db", ID: "ac33"},
+	}
+	for name, want := range map[string]string{
+		"netns:web": "netns:web",
+		"aa":        "docker:aa", // a name counts before a prefix
+		"ab":        "docker:ab22",
+		"a":         "fits 3 workloads: aa (ab22), db (ac33), web (aa11)",
+		"web":       "fits 2 workloads: docker:web, netns:web",
+		"dc":        "did you mean db?",
+		"":          "no workload is called",
+	} {
+		got, err := resolve(name, list)
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: got %v, want %q", name, err, want)
+			}
+			continue
+		}
+		if got.Key != want && "docker:"+got.ID != want {
+			t.Errorf("%q: got %s, want %s", name, got.Key, want)
+		}
+	}
+}
+
+func TestStore(t *testing.T) {
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	write := func(t *testing.T, text string) *store {
+		s := newStore(t.TempDir())
+		if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, text := range map[string]string{
+		"cut short":     `{"version": 1, "set": {"docker:web": {"wei`,
+		"other version": `{"version": 2}`,
+		"bad setting":   `{"version": 1, "set": {"docker:web": {"weight": 0}}}`,
+		"empty":         "",
+		"not JSON":      "\x00\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := write(t, text)
+			k, err := s.load(log)
+			if err != nil || len(k.Set) != 0 {
+				t.Fatalf("got %+v, %v", k, err)
+			}
+			aside, err := os.ReadFile(s.path + ".damaged")
+			if err != nil || string(aside) != text {
+				t.Errorf("not moved aside: %q, %v", aside, err)
+			}
+		})
+	}
+	t.Run("round trip", func(t *testing.T) {
+		s := newStore(filepath.Join(t.TempDir(), "deep", "down"))
+		want := kept{
+			Set:     map[string]keptLayer{"docker:web": {Weight: new(uint32(3)), Min: new("none"), Max: new("20mbit")}},
+			Numbers: map[string]plan.ClassID{"docker:web": 7},
+			Grants:  map[string][]grant{"eth0": {{"docker:web", 5e6}}},
+			Seen:    map[string][]keptWorkload{"docker": {{Key: "docker:web", Name: "web", Devices: []keptDevice{{"veth1", 4}, {"veth2", 5}}}}},
+		}
+		if err := s.save(want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := newStore(filepath.Dir(s.path)).load(log)
+		want.Version = stateVersion
+		if fmt.Sprint(got.Numbers, got.Grants, got.Seen) != fmt.Sprint(want.Numbers, want.Grants, want.Seen) || err != nil {
+			t.Errorf("got %+v, want %+v, %v", got, want, err)
+		}
+		if layer, err := layerOf(got.Set["docker:web"].change()); err != nil || *layer.Weight != 3 || !layer.Min.None() || layer.Max.Rate != 20e6 {
+			t.Errorf("layer %+v, %v", layer, err)
+		}
+		w := got.Seen["docker"][0].workload(func(name string, ifindex int) bool { return name == "veth2" && ifindex == 5 })
+		if len(w.Devices) != 1 || w.Devices[0].Name != "veth2" {
+			t.Errorf("devices %+v", w.Devices)
+		}
+	})
+	t.Run("unwritable", func(t *testing.T) {
+		s := newStore("/proc/nowhere")
+		if err := s.save(kept{}); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+// FuzzState: no state file keeps an agent from starting.
+func FuzzState(f *testing.F) {
+	f.Add(`{"version": 1, "set": {"docker:web": {"weight": 3, "min": "20%"}}, "numbers": {"a": 1, "b": 1}, "grants": {"eth0": [{"key": "a", "min_bps": 1}]}}`)
+	f.Add(`{"version": 1, "seen": {"docker": [{"key": "host", "devices": [{"ifindex": -1}]}]}, "attached": [{"name": "x"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Parse("", []byte("links: [{device: eth0, egress: 100mbit}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := New(Options{Config: c, StateDir: dir, Sources: []discover.Source{newScript("docker")}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := a.decided.plans["eth0"]; !ok || s.Reserved() > s.Link.Capacity {
+			t.Errorf("plan %+v", s)
+		}
+	})
+}
