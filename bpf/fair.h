@@ -92,8 +92,8 @@ static __always_inline __u64 tick_end(struct wheel *w)
 	return (wheel_first(w) + 1) << TICK_SHIFT;
 }
 
-static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 id,
-				     __u64 at, __u64 now)
+static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 id, __u64 at,
+				     __u64 now)
 {
 	__u64 end;
 
@@ -375,8 +375,7 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 		if (!c->qlen) {
 			current = 0;
 			c->where = WEIR_IDLE;
-		} else if (turn <= 0 ||
-			   (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))) {
+		} else if (turn <= 0 || (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))) {
 			current = 0;
 			fair_put(c, id, now);
 		}

@@ -82,11 +82,11 @@ void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksy
  * Index i of an array of n (a power of two) elements, in a form that neither
  * the compiler can optimise away nor the verifier can doubt.
  */
-#define bounded(i, n)                                             \
-	({                                                        \
-		__u64 __i = (i);                                  \
-		asm volatile("%0 &= %1" : "+r"(__i) : "i"((n)-1)); \
-		__i;                                              \
+#define bounded(i, n)                                                                              \
+	({                                                                                         \
+		__u64 __i = (i);                                                                   \
+		asm volatile("%0 &= %1" : "+r"(__i) : "i"((n) - 1));                               \
+		__i;                                                                               \
 	})
 
 static __always_inline bool before(__u64 a, __u64 b)

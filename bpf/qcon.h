@@ -98,8 +98,9 @@ static long qcon_grant(__u64 i, struct qcon_loop *l)
 	if (c->credit > credit_fair) {
 		l->credit_left += c->credit - credit_fair;
 		if (l->weight_left > 0) {
-			l->total_credit += (l->credit_left * l->total_weight +
-					    (l->weight_left - 1)) / l->weight_left;
+			l->total_credit +=
+				(l->credit_left * l->total_weight + (l->weight_left - 1)) /
+				l->weight_left;
 			c->credit = credit_fair;
 			l->credit_left = 0;
 		}

@@ -165,8 +165,7 @@ __noinline int apply_changes(void)
 }
 
 SEC("struct_ops/weir_enqueue")
-int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch,
-	     struct bpf_sk_buff_ptr *to_free)
+int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
 	__u32 pkt_len = qdisc_pkt_len(skb);
 	__u32 id = bounded((skb->mark & mark_mask) >> mark_shift, WEIR_MAX_CLASSES);

@@ -53,7 +53,7 @@
 #define BPF_PROG(name, args...) name(args)
 #define likely(x) (x)
 #define unlikely(x) (x)
-#define bounded(i, n) ((__u64)(i) & ((n)-1))
+#define bounded(i, n) ((__u64)(i) & ((n) - 1))
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
 
@@ -64,11 +64,20 @@ struct sk_buff {
 };
 struct Qdisc {
 	__u32 limit;
-	struct { __u32 qlen; } q;
-	struct { __u32 backlog, drops, overlimits; } qstats;
+	struct {
+		__u32 qlen;
+	} q;
+	struct {
+		__u32 backlog, drops, overlimits;
+	} qstats;
 };
-struct bpf_sk_buff_ptr { int none; };
-struct Qdisc_ops { void *enqueue, *dequeue, *init, *reset, *destroy; char id[16]; };
+struct bpf_sk_buff_ptr {
+	int none;
+};
+struct Qdisc_ops {
+	void *enqueue, *dequeue, *init, *reset, *destroy;
+	char id[16];
+};
 struct nlattr;
 struct netlink_ext_ack;
 
@@ -76,12 +85,29 @@ static __u64 now_ns = 1000000000ULL;
 static __u64 watchdog;
 static __u64 timers;
 
-static bool before(__u64 a, __u64 b) { return (__s64)(a - b) < 0; }
-static unsigned int qdisc_pkt_len(const struct sk_buff *skb) { return skb->pkt_len; }
-static __u64 bpf_ktime_get_ns(void) { return now_ns; }
-static void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *f) { free(skb); }
-static void bpf_kfree_skb(struct sk_buff *skb) { free(skb); }
-static void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) {}
+static bool before(__u64 a, __u64 b)
+{
+	return (__s64)(a - b) < 0;
+}
+static unsigned int qdisc_pkt_len(const struct sk_buff *skb)
+{
+	return skb->pkt_len;
+}
+static __u64 bpf_ktime_get_ns(void)
+{
+	return now_ns;
+}
+static void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *f)
+{
+	free(skb);
+}
+static void bpf_kfree_skb(struct sk_buff *skb)
+{
+	free(skb);
+}
+static void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb)
+{
+}
 static void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 at, __u64 slack)
 {
 	watchdog = at;
@@ -90,11 +116,11 @@ static void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 at, __u64 slack
 
 static void *sim_lookup(void *map, __u32 key);
 #define bpf_map_lookup_elem(map, key) sim_lookup(map, *(key))
-#define bpf_loop(n, fn, ctx, flags)                                   \
-	do {                                                          \
-		for (__u64 __n = (n), __i = 0; __i < __n; __i++)      \
-			if (fn(__i, ctx))                             \
-				break;                                \
+#define bpf_loop(n, fn, ctx, flags)                                                                \
+	do {                                                                                       \
+		for (__u64 __n = (n), __i = 0; __i < __n; __i++)                                   \
+			if (fn(__i, ctx))                                                          \
+				break;                                                             \
 	} while (0)
 static struct sk_buff *sim_xchg(struct sk_buff **at, struct sk_buff *skb)
 {
@@ -166,7 +192,7 @@ static void plan(__u64 at, __u32 id)
 		room = room ? 2 * room : 1024;
 		heap = realloc(heap, room * sizeof(*heap));
 	}
-	struct event e = { at, order++, id, sources[id].epoch };
+	struct event e = {at, order++, id, sources[id].epoch};
 	while (i && earlier(&e, &heap[(i - 1) / 2])) {
 		heap[i] = heap[(i - 1) / 2];
 		i = (i - 1) / 2;
@@ -324,21 +350,33 @@ int main(int argc, char **argv)
 	scheduler = argc > 1 && !strcmp(argv[1], "qcon") ? WEIR_SCHED_QCON : WEIR_SCHED_FAIR;
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
-		int n = !strcmp(word, "link") ? 7 : !strcmp(word, "class") ? 9 :
-			!strcmp(word, "greedy") ? 4 : !strcmp(word, "cbr") ? 3 : 1;
+		int n = !strcmp(word, "link")	  ? 7
+			: !strcmp(word, "class")  ? 9
+			: !strcmp(word, "greedy") ? 4
+			: !strcmp(word, "cbr")	  ? 3
+						  : 1;
 
 		for (int i = 0; i < n; i++)
 			if (scanf("%lld", (long long *)&a[i]) != 1)
 				return 2;
 		if (!strcmp(word, "link")) {
-			sim_link = (struct weir_link_config){
-				.link_cost = a[0], .batch_ns = a[1], .quantum = a[2], .share_shift = a[3],
-				.total_credit = a[4], .limit_bytes = a[5], .overhead = a[6] };
+			sim_link = (struct weir_link_config){.link_cost = a[0],
+							     .batch_ns = a[1],
+							     .quantum = a[2],
+							     .share_shift = a[3],
+							     .total_credit = a[4],
+							     .limit_bytes = a[5],
+							     .overhead = a[6]};
 			announce(WEIR_RING_LINK);
 		} else if (!strcmp(word, "class")) {
-			sim_classes[a[0]] = (struct weir_class_config){
-				.share_cost = a[1], .floor_cost = a[2], .ceil_cost = a[3], .weight = a[4],
-				.min_credit = a[5], .max_credit = a[6], .limit_bytes = a[7], .limit_packets = a[8] };
+			sim_classes[a[0]] = (struct weir_class_config){.share_cost = a[1],
+								       .floor_cost = a[2],
+								       .ceil_cost = a[3],
+								       .weight = a[4],
+								       .min_credit = a[5],
+								       .max_credit = a[6],
+								       .limit_bytes = a[7],
+								       .limit_packets = a[8]};
 			announce(a[0]);
 		} else if (!strcmp(word, "greedy")) {
 			restart(a[0], GREEDY, a[1], a[3], a[2]);

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Weir's verbs. On a fresh Debian machine, as root, `make demo` and `make test`
+# need nothing but git and make: they install the rest (scripts/deps).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
+export CGO_ENABLED := 0
+# The Go release that go.mod names is fetched if the installed one is older.
+export GOTOOLCHAIN := auto
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X weir/internal/version.number=$(VERSION)
+FUZZTIME ?= 20s
+
+.PHONY: help
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: deps-build generate ## Build bin/weir
+	@mkdir -p bin
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/weir ./cmd/weir
+
+.PHONY: generate
+generate: deps-build ## Compile the BPF programs and what Go needs of them
+	go generate ./...
+
+.PHONY: demo
+demo: build deps-test deps-vm ## Show three containers sharing a link, here and in a VM with a BPF qdisc
+	scripts/demo
+
+.PHONY: check
+check: generate deps-check ## What is looked at before the tests: format, vet, scripts
+	@test -z "$$(gofmt -l cmd internal | tee /dev/stderr)" || { echo 'make check: run gofmt -w on these files' >&2; exit 1; }
+	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c
+	shellcheck -x vm/run vm/build vm/init vm/lib.sh scripts/* .ci/run
+	go vet ./...
+
+.PHONY: test
+test: test-native test-vm ## All tests but the long ones
+
+.PHONY: test-native
+test-native: build deps-test ## Tests on this machine: pure packages, tc fallback, Docker
+	go test -timeout 20m ./...
+	scripts/coverage
+
+.PHONY: test-vm
+test-vm: build deps-vm ## Tests in VMs with BPF qdiscs, a telling part on both kernels
+	scripts/test-vm
+
+.PHONY: test-full
+test-full: build deps-test deps-vm ## Everything: race detector, fuzzing, all VM tests on both kernels, random policies
+	CGO_ENABLED=1 go test -race -timeout 40m ./...
+	scripts/fuzz $(FUZZTIME)
+	scripts/test-vm --full
+
+.PHONY: papers
+papers: build deps-vm ## Repeat the papers' experiments and rewrite docs/papers (an hour or more)
+	scripts/papers
+
+.PHONY: install
+install: build ## Install weir, its unit and its example configuration
+	install -D -m 0755 bin/weir $(DESTDIR)/usr/bin/weir
+	install -D -m 0644 deploy/weir.service $(DESTDIR)/usr/lib/systemd/system/weir.service
+	install -D -m 0644 deploy/weir.sysusers $(DESTDIR)/usr/lib/sysusers.d/weir.conf
+	test -e $(DESTDIR)/etc/weir/weir.yaml || install -D -m 0644 deploy/weir.yaml $(DESTDIR)/etc/weir/weir.yaml
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin out vm/out
+	find internal \( -name '*_bpfel.go' -o -name '*_bpfel.o' \) -delete
+
+# Installing is quick when all is there; as somebody else than root it is skipped.
+.PHONY: deps-build deps-check deps-test deps-vm
+deps-build deps-check deps-test deps-vm: deps-%:
+	@if [ "$$(id -u)" = 0 ]; then scripts/deps $*; fi
