@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -199,4 +200,68 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestExample: the file that is delivered is right, and so is all of it that
+// stands behind a "# ".
+func TestExample(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/weir.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse("weir.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := regexp.MustCompile(`(?m)^( *)# ( *[a-z"_*-]+:)`).ReplaceAll(text, []byte("$1$2"))
+	whole = regexp.MustCompile(`(?m)^#( +- \{)`).ReplaceAll(whole, []byte("$1"))
+	all, err := Parse("weir.yaml", whole)
+	if err != nil {
+		t.Fatalf("%v\nin\n%s", err, whole)
+	}
+	if len(all.Workloads) != 3 || len(all.Attach) != 2 {
+		t.Errorf("not all examples were read: %+v", all)
+	}
+	// What the comments call defaults are.
+	want := Default()
+	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
+	all.Workloads, all.Attach, all.Defaults = nil, nil, Layer{}
+	if !reflect.DeepEqual(all, want) || !reflect.DeepEqual(c, want) {
+		t.Errorf("got\n%+v and\n%+v, want\n%+v", all, c, want)
+	}
+}
+
+func TestCheckName(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"web": true, "web-1.example_x": true, "0": true,
+		"": false, "host": false, "-web": false, "a b": false, "a/b": false, strings.Repeat("x", 65): false,
+	} {
+		if err := CheckName(name); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestLayer(t *testing.T) {
+	var l Layer
+	if !l.Empty() || l.Given() != nil {
+		t.Errorf("%+v says %v", l, l.Given())
+	}
+	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "limit_packets": "100", "limit_bytes": "0"} {
+		if err := l.Put(field, text); err != nil {
+			t.Error(err)
+		}
+	}
+	if !reflect.DeepEqual(l.Given(), Fields) || l.Empty() {
+		t.Errorf("%+v says %v", l, l.Given())
+	}
+	if got := (Layer{}).Over(l); got != l {
+		t.Errorf("over nothing: %+v", got)
+	}
+	if got := l.Over(Layer{}); got != l {
+		t.Errorf("under nothing: %+v", got)
+	}
+	if err := l.Put("wieght", "1"); err == nil || !strings.Contains(err.Error(), "weight") {
+		t.Errorf("unknown field: %v", err)
+	}
 }

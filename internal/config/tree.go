@@ -106,9 +106,13 @@ func (n node) wrong(format string, args ...any) {
 	n.tree.problem(at, n.path, format, args...)
 }
 
-// refuse records an error about this value; the way to it takes the place of
-// the error's own field.
+// refuse records an error about this value, or about the field of it that the
+// error names.
 func (n node) refuse(err error) {
+	var mistake *policy.Error
+	if errors.As(err, &mistake) && mistake.Field != "" && !strings.HasSuffix(n.path, mistake.Field) {
+		n.path = join(n.path, mistake.Field)
+	}
 	if err != nil {
 		n.wrong("%v", policy.InField("", err))
 	}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/dataplane/tc"
+)
+
+// privateNetwork moves the test into a network namespace of its own, where it
+// can do what it likes; it ends with the test's thread.
+func privateNetwork(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a network namespace needs root")
+	}
+	if err := tc.Supported(); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	runtime.LockOSThread() // not unlocked: the thread is of no use to others
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("skipped: no network namespace: %v", err)
+	}
+}
+
+func command(t *testing.T, line string) string {
+	t.Helper()
+	words := strings.Fields(line)
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", line, err, out)
+	}
+	return string(out)
+}
+
+// TestNative runs the agent as "weir agent" does, on a real kernel with the tc
+// backend: a device is attached, the policy changes, the agent goes and comes.
+func TestNative(t *testing.T) {
+	// Threads that Go starts inherit the namespace of the thread that starts them,
+	// and any may do so; a process of its own is in the namespace as a whole.
+	if os.Getenv("WEIR_AGENT_NATIVE") == "" {
+		privateNetwork(t)
+		run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNative$", "-test.v")
+		run.Env = append(os.Environ(), "WEIR_AGENT_NATIVE=1")
+		out, err := run.CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	command(t, "ip link add agtup type veth peer name agtpeer")
+	command(t, "ip link add agtv1 type veth peer name agtc1")
+	for _, device := range []string{"agtup", "agtpeer", "agtv1", "agtc1"} {
+		command(t, "ip link set "+device+" up")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weir.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("links: [{device: agtup, egress: 100mbit}]\ndocker: {enabled: false}\nbackend: tc\nstate_dir: " + dir + "\n")
+	log := &syncBuffer{}
+	start := func() (a *Agent, stop func()) {
+		t.Helper()
+		a, err := FromConfig(file, Overrides{}, slog.New(slog.NewTextHandler(log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- a.Run(ctx) }()
+		return a, func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("agent ended: %v", err)
+			}
+		}
+	}
+
+	a, stop := start()
+	result, err := a.Attach(t.Context(), api.AttachRequest{Name: "c1", Device: "agtv1", Policy: change("weight=3 min=20mbit")}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := result.Workload; w.State != "active" || w.Devices[0] != "agtv1" {
+		t.Errorf("workload %+v", w)
+	}
+	before := command(t, "tc class show dev agtup")
+	if !strings.Contains(before, "htb 77e1:1 ") {
+		t.Errorf("no class in %s", before)
+	}
+	for _, req := range []api.AttachRequest{{Name: "x", Device: "agtnone"}, {Name: "x", Netns: "agtnone"}} {
+		_, err := a.Attach(t.Context(), req, false)
+		refused(t, err, 422, "agtnone", "does not exist")
+	}
+	_, err = a.Set(t.Context(), "c1", change("min=200mbit"), false)
+	refused(t, err, 409, "asked 200 Mbit/s")
+
+	write("links: [{device: agtup, egress: 100mbit}]\nworkloads: {c1: {max: 50mbit}}\nbackend: tc\nstate_dir: " + dir + "\n")
+	eventually(t, "the new file is in force", func() bool {
+		w, err := a.Workload(t.Context(), "c1")
+		return err == nil && w.Links[0].MaxBps == 50e6
+	})
+	write("links: [{device: agtup, egress: 100mbps}]\n")
+	eventually(t, "the bad file is reported", func() bool {
+		s, err := a.Status(t.Context())
+		return err == nil && strings.Contains(s.ConfigError, file+":1:33: links[0].egress")
+	})
+	stop()
+
+	write("links: [{device: agtup, egress: 100mbit}]\nworkloads: {c1: {max: 50mbit}}\nbackend: tc\ndocker: {enabled: false}\nstate_dir: " + dir + "\n")
+	before = command(t, "tc class show dev agtup") + command(t, "tc filter show dev agtv1 ingress")
+	a, stop = start()
+	w, err := a.Workload(t.Context(), "c1")
+	if err != nil || w.Policy.Min != "20mbit" || w.Policy.Weight != 3 || w.Class != 1 {
+		t.Errorf("after a restart: %+v, %v", w, err)
+	}
+	if after := command(t, "tc class show dev agtup") + command(t, "tc filter show dev agtv1 ingress"); after != before {
+		t.Errorf("a restart changed\n%sto\n%s", before, after)
+	}
+	if _, err := a.Detach(t.Context(), "c1", false); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "no class is left", func() bool {
+		return !strings.Contains(command(t, "tc class show dev agtup"), "htb 77e1:1 ")
+	})
+	stop()
+	if err := Cleanup(t.Context(), file, "", Overrides{}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+	if out := command(t, "tc qdisc show dev agtup"); strings.Contains(out, "htb") {
+		t.Errorf("cleanup left %s", out)
+	}
+	if t.Failed() {
+		t.Log(log)
+	}
+}
+
+// eventually waits for what another process or a timer brings about.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 10 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestFromConfigRefuses(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none.yaml")
+	for _, test := range []struct {
+		name  string
+		path  string
+		flags Overrides
+		words []string
+	}{
+		{"no file", none, Overrides{}, []string{none, "does not exist", "--link"}},
+		{"no capacity", "", Overrides{Link: "agtnone"}, []string{"--egress", "100mbit"}},
+		{"bad capacity", "", Overrides{Link: "agtnone", Egress: "100mbps"}, []string{"--egress", `"100mbps"`, "800mbit"}},
+		{"capacity of nothing", "", Overrides{Egress: "100mbit"}, []string{"--link"}},
+		{"bad device", "", Overrides{Link: "a/b", Egress: "1mbit"}, []string{"--link", `"a/b"`}},
+		{"bad scheduler", "", Overrides{Link: "agtnone", Egress: "1mbit", Scheduler: "fare"}, []string{"--scheduler", `"fare"`, "fair or qcon"}},
+		{"bad backend", "", Overrides{Link: "agtnone", Egress: "1mbit", Backend: "ebpf"}, []string{"--backend", `"ebpf"`, "auto, bpf or tc"}},
+		{"bad address", "", Overrides{Link: "agtnone", Egress: "1mbit", Metrics: "9469"}, []string{"--metrics", "host:port"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := FromConfig(test.path, test.flags, slog.New(slog.DiscardHandler))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, word := range test.words {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q does not say %q", err, word)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("more than one line: %q", err)
+			}
+		})
+	}
+}
+
+// TestOverrides: the command line counts over the file.
+func TestOverrides(t *testing.T) {
+	c := parse(t, "links: [{device: eth0, egress: 100mbit, reservable: 50%}, {device: eth1, egress: 1gbit}]")
+	got, err := Overrides{Link: "eth0", Scheduler: "qcon", Force: true, Docker: new(false), StateDir: "/x", Socket: "/y", Backend: "tc", Metrics: ":1"}.over(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Link{Device: "eth0", Egress: 100e6, Reservable: 0.5, Scheduler: "qcon", Force: true}
+	if len(got.Links) != 1 || got.Links[0] != want || got.Docker.Enabled || got.StateDir != "/x" || got.Socket != "/y" || got.Backend != "tc" || got.Metrics != ":1" {
+		t.Errorf("got %+v", got)
+	}
+	if same, err := (Overrides{}).over(c); err != nil || len(same.Links) != 2 {
+		t.Errorf("no overrides: %+v, %v", same, err)
+	}
+	if _, err := (Overrides{Force: true}).over(c); err == nil || errors.Is(err, errNoLink) {
+		t.Errorf("--force without --link: %v", err)
+	}
+}
