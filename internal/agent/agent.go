@@ -308,6 +308,9 @@ type plannedChange struct {
 
 // explained gives changes their reasons.
 func explained(changes []plan.Change, device string, d decision, why reasons) []plannedChange {
+	if len(changes) == 0 {
+		return nil
+	}
 	keys := map[plan.ClassID]string{}
 	for key, id := range d.number {
 		keys[id] = key

@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -651,5 +652,32 @@ func TestWaitingAndUnsteered(t *testing.T) {
 		}
 		h.run("late")
 		h.expect("network is up", "eth0", "0 host weight 1\n1 late weight 1: vethlate")
+	})
+}
+
+// BenchmarkManyWorkloads is one container that comes and goes among 4,000, and
+// a sample of all.
+func BenchmarkManyWorkloads(b *testing.B) {
+	w := world{config: config.Config{Links: []config.Link{config.DefaultLink("eth0", 1e9)}}}
+	for i := range 4000 {
+		c := container(fmt.Sprintf("c%04d", i), "weir.weight=3")
+		c.Devices[0].Ifindex = i
+		w.found = append(w.found, c)
+	}
+	d := decide(w)
+	w.number = d.number
+	b.Run("decide", func(b *testing.B) {
+		for b.Loop() {
+			decide(w)
+		}
+	})
+	b.Run("sample", func(b *testing.B) {
+		l := &link{config: w.config.Links[0]}
+		l.wants(d.plans["eth0"])
+		a := &Agent{world: w, decided: d, links: []*link{l}}
+		for b.Loop() {
+			l.now = divide(l.want, nil)
+			a.sample(time.Time{}, false)
+		}
 	})
 }

@@ -135,16 +135,21 @@ func (d *decision) planLink(link plan.Link, grants []grant) {
 		return
 	}
 	d.plans[link.Device] = state
+	refused := map[string][]error{}
 	for _, r := range refusals {
-		for _, v := range order {
-			if v.Key == r.Key {
-				v.refusals[link.Device] = append(v.refusals[link.Device], r.Err)
-			}
-		}
+		refused[r.Key] = append(refused[r.Key], r.Err)
+	}
+	mins := map[plan.ClassID]policy.Rate{}
+	for _, class := range state.Classes {
+		mins[class.ID] = class.Min
 	}
 	for _, v := range order {
-		if class, ok := state.Class(d.number[v.Key]); ok && class.Min > 0 {
-			d.grants[link.Device] = append(d.grants[link.Device], grant{v.Key, class.Min})
+		if errs := refused[v.Key]; errs != nil {
+			v.refusals[link.Device] = errs
+		}
+		// A number without a class is of somebody whom Build put with the host.
+		if id, ok := d.number[v.Key]; ok && mins[id] > 0 {
+			d.grants[link.Device] = append(d.grants[link.Device], grant{v.Key, mins[id]})
 		}
 	}
 }

@@ -16,38 +16,40 @@ import (
 // labelPrefix begins every label of Weir's.
 const labelPrefix = "weir."
 
-// labelOf is the label for a field of a policy: "weir.limit-packets".
-func labelOf(field string) string {
-	return labelPrefix + strings.ReplaceAll(field, "_", "-")
-}
+// knownLabels are the labels for config.Fields, in the same order:
+// "weir.limit-packets" for "limit_packets".
+var knownLabels = func() []string {
+	var labels []string
+	for _, field := range config.Fields {
+		labels = append(labels, labelPrefix+strings.ReplaceAll(field, "_", "-"))
+	}
+	return labels
+}()
 
 // labelLayer reads the labels of Weir's among a workload's. A label that cannot
 // be read is left out and described in problems; the others count.
 func labelLayer(labels map[string]string) (layer config.Layer, problems []string) {
-	fields := map[string]string{}
-	var known []string
-	for _, field := range config.Fields {
-		fields[labelOf(field)] = field
-		known = append(known, labelOf(field))
-	}
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		if !strings.HasPrefix(label, labelPrefix) {
 			continue
 		}
-		field, ok := fields[label]
-		if !ok {
-			problem := fmt.Sprintf("label %s is not known; known: %s", label, strings.Join(known, ", "))
-			if near := config.Closest(label, known, 1); len(near) > 0 {
-				problem = fmt.Sprintf("label %s is not known; did you mean %s?", label, near[0])
-			}
-			problems = append(problems, problem)
+		i := slices.Index(knownLabels, label)
+		if i < 0 {
+			problems = append(problems, unknownLabel(label))
 			continue
 		}
-		if err := layer.Put(field, labels[label]); err != nil {
+		if err := layer.Put(config.Fields[i], labels[label]); err != nil {
 			problems = append(problems, labelProblem(label, err))
 		}
 	}
 	return layer, problems
+}
+
+func unknownLabel(label string) string {
+	if near := config.Closest(label, knownLabels, 1); len(near) > 0 {
+		return fmt.Sprintf("label %s is not known; did you mean %s?", label, near[0])
+	}
+	return fmt.Sprintf("label %s is not known; known: %s", label, strings.Join(knownLabels, ", "))
 }
 
 func labelProblem(label string, err error) string {

@@ -27,6 +27,7 @@ type link struct {
 	ended   chan error        // the backend's Run has returned
 	cancel  context.CancelFunc
 
+	classes   map[plan.ClassID]plan.Class // of want
 	want      plan.State
 	inForce   plan.State // what Set was last told, or what an earlier agent left
 	dirty     bool       // want is not in force
@@ -77,12 +78,31 @@ func (l *link) close() {
 	if l.backend == nil {
 		return
 	}
-	l.cancel()
-	<-l.ended
+	l.halt()
 	if err := l.backend.Close(); err != nil {
 		l.log.Warn("closing the link's backend", "err", err)
 	}
 	l.backend = nil
+}
+
+// halt ends what the backend does by itself. It may be called again.
+func (l *link) halt() {
+	l.cancel()
+	l.ended <- <-l.ended
+}
+
+// giveBack leaves the device as it was before Weir came.
+func (l *link) giveBack(ctx context.Context) {
+	if l.backend == nil {
+		return
+	}
+	l.halt()
+	if err := l.backend.Cleanup(ctx); err != nil {
+		l.log.Error("link cannot be given back; weir cleanup tries again", "err", err)
+	} else {
+		l.log.Info("link given back", "why", "it is no longer in the configuration")
+	}
+	l.close()
 }
 
 // set makes the kernel match want and returns what was changed.
@@ -120,6 +140,10 @@ func (l *link) complain() {
 func (l *link) wants(want plan.State) {
 	if len(plan.Diff(l.want, want)) > 0 {
 		l.want, l.dirty = want, true
+		l.classes = make(map[plan.ClassID]plan.Class, len(want.Classes))
+		for _, class := range want.Classes {
+			l.classes[class.ID] = class
+		}
 	}
 }
 

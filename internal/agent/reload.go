@@ -174,15 +174,9 @@ func (a *Agent) relink(ctx context.Context, next []config.Link) {
 		links = append(links, l)
 	}
 	for _, l := range a.links {
-		if slices.Contains(links, l) || l.backend == nil {
-			continue
+		if !slices.Contains(links, l) {
+			l.giveBack(ctx)
 		}
-		if err := l.backend.Cleanup(ctx); err != nil {
-			l.log.Error("link cannot be given back; weir cleanup tries again", "err", err)
-		} else {
-			l.log.Info("link given back", "why", "it is no longer in the configuration")
-		}
-		l.close()
 	}
 	a.links = links
 }

@@ -121,23 +121,28 @@ func (a *Agent) merged() []discover.Workload {
 // renamed finds workloads that the engine considers the same though their keys
 // differ, from the old key to the new.
 func renamed(before, after []discover.Workload) map[string]string {
-	keys := map[string]string{} // of those that vanished, by id
+	had, has := keysOf(before), keysOf(after)
+	vanished := map[string]string{} // key by id
 	for _, w := range before {
-		if w.ID != "" && !hasKey(after, w.Key) {
-			keys[w.ID] = w.Key
+		if w.ID != "" && !has[w.Key] {
+			vanished[w.ID] = w.Key
 		}
 	}
 	moved := map[string]string{}
 	for _, w := range after {
-		if from, ok := keys[w.ID]; ok && !hasKey(before, w.Key) {
+		if from, ok := vanished[w.ID]; ok && !had[w.Key] {
 			moved[from] = w.Key
 		}
 	}
 	return moved
 }
 
-func hasKey(list []discover.Workload, key string) bool {
-	return slices.ContainsFunc(list, func(w discover.Workload) bool { return w.Key == key })
+func keysOf(list []discover.Workload) map[string]bool {
+	keys := make(map[string]bool, len(list))
+	for _, w := range list {
+		keys[w.Key] = true
+	}
+	return keys
 }
 
 // rename moves everything that was remembered under one key to another.

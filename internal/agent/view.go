@@ -140,7 +140,7 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 
 // workload is a class's traffic over the last second.
 func (l *link) workload(id plan.ClassID) api.WorkloadLink {
-	class, _ := l.want.Class(id)
+	class := l.classes[id]
 	used := l.now.used[id]
 	view := api.WorkloadLink{
 		Device:         l.config.Device,
