@@ -22,7 +22,7 @@ CACHE_DIR=${WEIR_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/weir}/vm
 fail() {
 	local status=$1
 	shift
-	echo "${0##*/}: $*" >&2
+	echo "vm/${0##*/}: $*" >&2
 	exit "$status"
 }
 
