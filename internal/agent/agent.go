@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -324,7 +325,8 @@ func explained(changes []plan.Change, device string, d decision, why reasons) []
 		p := plannedChange{Change: c, link: device, why: why.general}
 		if id, name, ok := concerns(c); ok {
 			p.why = why.of(keys[id])
-			p.workload = cmp.Or(name, names[keys[id]], keys[id])
+			_, gone, _ := strings.Cut(keys[id], ":")
+			p.workload = cmp.Or(name, names[keys[id]], gone)
 		}
 		list = append(list, p)
 	}
