@@ -34,7 +34,8 @@ func (m memory) qdisc() Qdisc {
 // Take asks whether Weir may put its own qdisc at the root of dev and, if so,
 // remembers what is there now. It changes nothing in the kernel. If Weir's own
 // qdisc is there already, it does nothing. A qdisc that somebody else set is
-// refused with dataplane.ErrForeignQdisc unless opts.Force says otherwise.
+// refused with dataplane.ErrForeignQdisc unless opts.Force says otherwise. log is
+// the link's: it names the device.
 func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error {
 	root, err := c.Root(dev)
 	if err != nil {
@@ -46,14 +47,14 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error 
 	m := memory{Device: dev.Name, Ifindex: dev.Index, Kind: root.Kind, Handle: root.Handle, Options: root.Options}
 	if root.Foreign() {
 		if !opts.Force {
-			return fmt.Errorf("%s has qdisc %s: %w; replace it with --force, or take it away with: tc qdisc del dev %s root",
-				dev.Name, root, dataplane.ErrForeignQdisc, dev.Name)
+			return fmt.Errorf("%s: %w (%s); replace it with --force, or take it away with: tc qdisc del dev %s root",
+				dev.Name, dataplane.ErrForeignQdisc, root, dev.Name)
 		}
 		if m.Lost, err = c.losses(dev, root); err != nil {
 			return err
 		}
 		log.Warn("replacing a qdisc that somebody else set, as --force says",
-			"link", dev.Name, "qdisc", root.String(), "cannot_be_restored", m.Lost)
+			"qdisc", root.String(), "cannot_be_restored", m.Lost)
 	}
 	return Remember(memoryPath(opts, dev), m)
 }
@@ -86,7 +87,7 @@ func (c *Conn) GiveBack(dev Device, opts dataplane.Options, log *slog.Logger) er
 	err := Recall(path, &former)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		log.Warn("cannot read which qdisc was there before, the kernel's default comes back",
-			"link", dev.Name, "err", err)
+			"err", err)
 	}
 	root, err := c.Root(dev)
 	if err != nil {
@@ -103,20 +104,27 @@ func (c *Conn) GiveBack(dev Device, opts dataplane.Options, log *slog.Logger) er
 	return nil
 }
 
-// restore replaces Weir's qdisc by the former one in one step; if the kernel
-// refuses, its default is better than a scheduler without an agent.
+// restore replaces Weir's qdisc by the former one, in one step if that is possible.
+// If the kernel refuses it, its default is better than a scheduler without an agent.
 func (c *Conn) restore(dev Device, former memory, log *slog.Logger) error {
 	if !former.qdisc().Foreign() {
 		return c.DeleteRoot(dev)
 	}
 	if former.Lost != "" {
 		log.Warn("the former qdisc comes back without what hung below it",
-			"link", dev.Name, "qdisc", former.qdisc().String(), "lost", former.Lost)
+			"qdisc", former.qdisc().String(), "lost", former.Lost)
+	}
+	if c.SetRoot(dev, former.qdisc()) == nil {
+		return nil
+	}
+	// Its handle may be that of one of Weir's inner qdiscs. Then there is a moment
+	// with the kernel's default in between.
+	if err := c.DeleteRoot(dev); err != nil {
+		return err
 	}
 	if err := c.SetRoot(dev, former.qdisc()); err != nil {
 		log.Warn("the kernel refuses the former qdisc, its default comes back",
-			"link", dev.Name, "qdisc", former.qdisc().String(), "err", err)
-		return c.DeleteRoot(dev)
+			"qdisc", former.qdisc().String(), "err", err)
 	}
 	return nil
 }

@@ -91,10 +91,27 @@ func (c *Conn) SetRoot(dev Device, q Qdisc) error {
 	}
 	attrs := []*nl.RtAttr{nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated(q.Kind))}
 	if len(q.Options) > 0 {
-		attrs = append(attrs, nl.NewRtAttr(nl.TCA_OPTIONS, q.Options))
+		attrs = append(attrs, nl.NewRtAttr(nl.TCA_OPTIONS, accepted(q)))
 	}
 	_, err := c.Do(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, msg, attrs...)
 	return err
+}
+
+// accepted are a qdisc's options as the kernel takes them. It takes what it dumps,
+// but for HTB, which dumps its version as 0x30011 and wants to read 3.
+func accepted(q Qdisc) []byte {
+	options := append([]byte(nil), q.Options...)
+	attrs, err := nl.ParseRouteAttr(options)
+	if q.Kind != "htb" || err != nil {
+		return options
+	}
+	for _, attr := range attrs {
+		if attr.Attr.Type == nl.TCA_HTB_INIT && len(attr.Value) >= nl.SizeofTcHtbGlob {
+			// attr.Value is a part of options.
+			nl.NativeEndian().PutUint32(attr.Value, 3)
+		}
+	}
+	return options
 }
 
 // DeleteRoot deletes the root qdisc of dev; the kernel puts its default there.

@@ -70,7 +70,7 @@ func (t tcx) open(ifindex int) (link.Link, constants, error) {
 		if err := os.Remove(t.path(ifindex)); err != nil {
 			return nil, constants{}, fmt.Errorf("remove a stale pin: %w", err)
 		}
-		t.log.Info("removed the marking of a device that is gone", "ifindex", ifindex)
+		t.log.Debug("removed the marking of a device that is gone", "ifindex", ifindex)
 		return nil, constants{}, nil
 	}
 	if err != nil {

@@ -42,6 +42,7 @@ type Backend struct {
 type classState struct {
 	claim    policy.Claim
 	estimate estimate
+	learned  history     // what it is to send in the present interval, see correct
 	allowed  policy.Rate // what it may send in the present interval at least
 	sent     uint64      // bytes, at the last sample
 	seen     bool        // sent is set

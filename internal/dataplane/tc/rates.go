@@ -4,6 +4,7 @@ package tc
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/policy"
@@ -25,9 +26,9 @@ import (
 
 const (
 	// standbyPart is the largest standby rate of one class: 1/200 of the link.
-	// Less makes waking up slower; more leaves more to borrowing, which HTB
-	// divides roughly evenly, whatever the quanta, because a class loses its turn
-	// each time its own tokens come back.
+	// Less makes waking up slower; more leaves more to borrowing, which is less
+	// exact: HTB divides it roughly evenly, whatever the quanta, because a class
+	// loses its turn each time its own tokens come back.
 	standbyPart = 200
 	// standbyTotal is what all standby rates may take together: 1/20 of the link.
 	standbyTotal = 20
@@ -71,7 +72,7 @@ func (e estimate) next(s sample, allowed policy.Rate) estimate {
 	}
 	below := min(e.below+1, patience)
 	switch {
-	case s.sent == 0 && below >= 2:
+	case s.sent == 0:
 		return estimate{below: below}
 	case e.demand == policy.Unlimited && below < patience:
 		return estimate{demand: policy.Unlimited, below: below}
@@ -93,18 +94,52 @@ func headroom(rate policy.Rate) policy.Rate {
 // grant is what HTB is told about one class.
 type grant struct {
 	share   policy.Rate // what the contract gives it; HTB is not told
+	bias    float64     // by how much its rate was corrected; HTB is not told
 	rate    policy.Rate
 	ceil    policy.Rate
 	quantum uint32 // bytes
 }
 
+// correct learns from what came of the last rates. Nobody can say beforehand how
+// HTB will lend out what the idle keep (it depends on packet sizes and timing), so
+// who got less than its share is given more rate of its own, and the reverse, until
+// it comes out right. The result is in bits per second, to be added to the share;
+// a class that does not take all it can get has no say.
+func correct(h history, demand policy.Rate, s sample) (bias float64) {
+	if demand != policy.Unlimited || s.waiting == 0 {
+		return h.bias / 2
+	}
+	missing := float64(h.share) - float64(s.rate())
+	limit := float64(h.share) // a measurement that is far off must not do much harm
+	return min(max(h.bias+correction*missing, -limit), limit)
+}
+
+// correction is the part of an error that is made good per interval: most of it
+// within a second, without running after the ups and downs of TCP.
+const correction = 0.3
+
+// history is what correct has learned about a class, and the share for which.
+type history struct {
+	share policy.Rate
+	bias  float64
+}
+
+// forShare is the bias to use for a share: none if the share has moved by more
+// than a tenth, because then others are active and what was learned is void.
+func (h history) forShare(share policy.Rate) float64 {
+	if max(h.share, share)-min(h.share, share) > h.share/10 {
+		return 0
+	}
+	return h.bias
+}
+
 // grants divides a link. The rates never add up to more than the capacity.
-func grants(capacity policy.Rate, claims []policy.Claim) []grant {
+// learned has one entry per claim.
+func grants(capacity policy.Rate, claims []policy.Claim, learned []history) []grant {
 	standby := standbyRate(capacity, claims)
 	division := policy.Divide(capacity, claims)
 	out := make([]grant, len(claims))
 	lower := make([]float64, len(claims))
-	var lowers, overs float64
 	for i, c := range claims {
 		out[i].ceil = capacity
 		if c.Max != 0 {
@@ -112,23 +147,66 @@ func grants(capacity policy.Rate, claims []policy.Claim) []grant {
 		}
 		out[i].share = policy.Rate(division.Shares[i].Bps)
 		lower[i] = float64(min(max(c.Min, standby), out[i].ceil))
-		lowers += lower[i]
-		overs += max(division.Shares[i].Bps-lower[i], 0)
-	}
-	stretch, squeeze := 1.0, 1.0
-	if overs > 0 {
-		stretch = min(max((float64(capacity)-lowers)/overs, 0), 1)
-	}
-	if lowers > float64(capacity) {
-		squeeze = float64(capacity) / lowers // the link shrank below the mins
 	}
 	quantum := quanta(division.Shares)
-	for i, share := range division.Shares {
-		rate := squeeze * (lower[i] + stretch*max(share.Bps-lower[i], 0))
+	aims := make([]float64, len(claims))
+	for i, s := range division.Shares {
+		out[i].bias = learned[i].forShare(out[i].share)
+		aims[i] = min(s.Bps+out[i].bias, float64(out[i].ceil))
+	}
+	for i, rate := range fit(float64(capacity), lower, aims) {
 		out[i].rate = policy.Rate(max(rate, 8)) // HTB refuses less than a byte
 		out[i].quantum = quantum[i]
 	}
 	return out
+}
+
+// fit finds rates that add up to no more than the capacity, though everybody
+// keeps its lower rate, used or not. What the idle keep is missing from the aims of
+// the others, who borrow it. HTB lends by turns, somewhere between the same to each
+// and in proportion to what each may send; fit takes it away half and half, and
+// correct does the rest.
+//
+// Example: 100 Mbit/s, aims 25 and 75, and an idle class with a min of 40. The
+// same from each: 5 and 55. In proportion: 15 and 45. So the rates are 40, 10, 50.
+func fit(capacity float64, lower, aims []float64) []float64 {
+	rates := make([]float64, len(lower))
+	var lowers, above float64
+	var room []float64 // how far each may go down
+	for i, low := range lower {
+		rates[i] = max(low, aims[i])
+		lowers += low
+		if rates[i] > low {
+			above += rates[i] - low
+			room = append(room, rates[i]-low)
+		}
+	}
+	missing := lowers + above - capacity
+	switch {
+	case lowers > capacity: // the link has just shrunk below the mins
+		for i, low := range lower {
+			rates[i] = low * capacity / lowers
+		}
+	case missing > 0:
+		same, part := evenly(missing, room), missing/above
+		for i, low := range lower {
+			rates[i] -= (min(same, rates[i]-low) + part*(rates[i]-low)) / 2
+		}
+	}
+	return rates
+}
+
+// evenly returns the b with which the smaller of b and room add up to total.
+func evenly(total float64, room []float64) float64 {
+	slices.Sort(room)
+	for i, r := range room {
+		b := total / float64(len(room)-i)
+		if b <= r {
+			return b
+		}
+		total -= r
+	}
+	return math.Inf(1)
 }
 
 // standbyRate is what each class may send at any time without being asked. It is

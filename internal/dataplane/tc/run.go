@@ -91,6 +91,7 @@ func (b *Backend) learn(have map[uint32]htbClass, now time.Time) {
 			s := sample{sent: class.sent - known.sent, waiting: uint64(class.waiting), over: over}
 			known.estimate = known.estimate.next(s, known.allowed)
 			known.claim.Demand = known.estimate.demand
+			known.learned.bias = correct(known.learned, known.claim.Demand, s)
 		}
 		known.sent, known.seen = class.sent, true
 	}
@@ -131,15 +132,16 @@ func (b *Backend) changes(have map[uint32]htbClass, worth when) []rateChange {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	claims := make([]policy.Claim, len(ids))
+	claims, learned := make([]policy.Claim, len(ids)), make([]history, len(ids))
 	for i, id := range ids {
-		claims[i] = b.classes[id].claim
+		claims[i], learned[i] = b.classes[id].claim, b.classes[id].learned
 	}
 	capacity := b.want.Link.Capacity
 	var list []rateChange
 	any := false
-	for i, g := range grants(capacity, claims) {
-		b.classes[ids[i]].allowed = max(g.share, g.rate)
+	for i, g := range grants(capacity, claims, learned) {
+		known := b.classes[ids[i]]
+		known.learned, known.allowed = history{g.share, g.bias}, max(g.share, g.rate)
 		change := rateChange{ids[i], have[classMinor(ids[i])].settings, settingsOf(g, b.want.Link.Overhead)}
 		if change.from == change.to {
 			continue
