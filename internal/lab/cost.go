@@ -4,8 +4,376 @@ package lab
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/dataplane/mark"
+	"weir/internal/lab/meter"
+	"weir/internal/lab/peers"
+	"weir/internal/lab/report"
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
+	"weir/internal/lab/traffic"
+	"weir/internal/policy"
 )
 
-func runCost(ctx context.Context, ask request) (any, error)        { return nil, errors.New("soon") }
-func (o *Options) cost(ctx context.Context, l loaded) (int, error) { return 0, errors.New("soon") }
+const (
+	// costWorkloads have namespaces and marking programs of their own: the case
+	// that is like a real host.
+	costWorkloads = 5
+	// costPort is the UDP port of class 1.
+	costPort = 20000
+	// costRate is so high that nothing is ever held back.
+	costRate policy.Rate = 10e9
+	// costRounds are run of each measurement; the fastest counts.
+	costRounds = 3
+	// overloadTime is for how long an overloaded link is filled, and then for how
+	// long it is measured: many times qcon's period of 30 ms.
+	overloadTime = 500 * time.Millisecond
+)
+
+// bench measures what a packet costs: send() in a workload's namespace, veth,
+// marking program, bridge, scheduler, veth, and there a program that drops it.
+// All of that is one call chain on one CPU, so that the time of the sending loop
+// is the time of the packets. In virtual time a nanosecond is an instruction.
+type bench struct {
+	spec   *scenario.Cost
+	net    *topology.Net
+	spread int // index of the namespace that stands for any number of workloads
+	sunk   func() (uint64, error)
+	sinks  meter.Programs
+	log    *slog.Logger
+	ask    request
+	rows   []report.CostRow
+}
+
+// runCost is the child's part.
+func runCost(ctx context.Context, ask request) (*report.CostResult, error) {
+	s, err := scenario.Parse(ask.File, ask.Data)
+	if err != nil {
+		return nil, err
+	}
+	debug.SetGCPercent(-1)
+	b := &bench{spec: s.Cost, spread: costWorkloads, ask: ask,
+		log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if b.net, err = topology.Build(b.link(costRate), costWorkloads+1); err != nil {
+		return nil, err
+	}
+	defer b.sinks.Close()
+	if err := b.drain(); err != nil {
+		return nil, err
+	}
+	if err := b.all(ctx); err != nil {
+		return nil, err
+	}
+	return &report.CostResult{Name: s.Name, Packets: s.Cost.Packets, Size: s.Cost.Size, Rows: b.rows}, nil
+}
+
+func (b *bench) link(rate policy.Rate) scenario.Link {
+	return scenario.Link{Bandwidth: rate, MTU: scenario.DefaultMTU}
+}
+
+// drain puts the program that counts and drops to where packets arrive.
+func (b *bench) drain() error {
+	index, err := b.net.Server.Ifindex(topology.ServerDevice)
+	if err != nil {
+		return err
+	}
+	return b.net.Server.Do(func() error {
+		b.sunk, err = b.sinks.Sink(index)
+		return err
+	})
+}
+
+// all runs every case.
+func (b *bench) all(ctx context.Context) error {
+	if err := b.warmUp(ctx); err != nil {
+		return err
+	}
+	if err := b.five(ctx); err != nil {
+		return err
+	}
+	for _, n := range b.spec.Workloads {
+		if err := b.many(ctx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warmUp sends until the time per packet stays the same: the kernel's
+// allocators and the CPU's (or the emulator's) caches fill, and what a fresh
+// boot still does in the background ends.
+func (b *bench) warmUp(ctx context.Context) error {
+	const tries, steady = 100, 0.002
+	last, same := 0.0, 0
+	for range tries {
+		ns, err := b.base(ctx, b.veths)
+		if err != nil {
+			return err
+		}
+		if same++; math.Abs(ns-last) > steady*ns {
+			same = 0
+		}
+		if last = ns; same == 3 {
+			return nil
+		}
+	}
+	return nil // a noisy machine; the rows show it
+}
+
+// five compares the schedulers with five workloads behind veths of their own.
+// HTB and DRR get FIFOs as leaves, because fair and qcon have FIFOs too; HTB
+// with fq_codel, as a scenario runs it, has a row of its own.
+func (b *bench) five(ctx context.Context) error {
+	base, err := b.base(ctx, b.veths)
+	if err != nil {
+		return err
+	}
+	row := report.CostRow{Case: "veths", Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
+	if err := b.markOnly(ctx, row); err != nil {
+		return err
+	}
+	ports := b.net.Ports[:costWorkloads]
+	for _, name := range b.spec.Schedulers {
+		row.Scheduler = name
+		if err := b.measure(ctx, row, variant{costRate, ports, fifoLeaf}, b.veths); err != nil {
+			return err
+		}
+		if name != "htb" || !b.haveLeaf(aqmLeaf) {
+			continue
+		}
+		row.Scheduler = "htb+" + aqmLeaf
+		if err := b.measure(ctx, row, variant{costRate, ports, aqmLeaf}, b.veths); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The queues below HTB's classes.
+const (
+	fifoLeaf = "pfifo"
+	aqmLeaf  = "fq_codel"
+)
+
+func (b *bench) haveLeaf(kind string) bool {
+	best, err := peers.BestLeaf(b.net.Host)
+	return err == nil && best == kind
+}
+
+// markOnly is the cost of the marking programs with nothing to look at them.
+func (b *bench) markOnly(ctx context.Context, row report.CostRow) (err error) {
+	var programs meter.Programs
+	defer programs.Close()
+	for w, port := range b.net.Ports[:costWorkloads] {
+		if err := programs.Classify(port.Ifindex, uint32(w+1), spreadTarget("fair")); err != nil {
+			return err
+		}
+	}
+	row.Scheduler, row.Backend = "none, marked", "kernel"
+	if row.NsPerPacket, row.Delivered, err = b.time(ctx, b.veths, false); err != nil {
+		return err
+	}
+	b.rows = append(b.rows, row)
+	return nil
+}
+
+// many shows how the cost grows with n workloads: all of them sending, one of
+// them, and all of them on a link that carries half of what they offer. They
+// are behind one veth whose program tells them apart by port.
+func (b *bench) many(ctx context.Context, n int) error {
+	everyone, one := b.ports(0, n), b.ports(n/2, n/2+1)
+	for _, part := range []struct {
+		name  string
+		ports []int
+	}{{"all", everyone}, {"one", one}} {
+		send := b.spreadTo(part.ports)
+		base, err := b.base(ctx, send)
+		if err != nil {
+			return err
+		}
+		for _, name := range b.growing() {
+			row := report.CostRow{Case: part.name, Scheduler: name, Workloads: n, Active: len(part.ports), BaseNs: base}
+			if err := b.measure(ctx, row, variant{costRate, nil, fifoLeaf}, send); err != nil {
+				return err
+			}
+		}
+		if part.name != "all" {
+			continue
+		}
+		// Half of what the loop offers without a scheduler.
+		rate := policy.Rate(float64(b.spec.Size) * 8 * 1e9 / base / 2)
+		for _, name := range b.growing() {
+			row := report.CostRow{Case: "throttled", Scheduler: name, Workloads: n, Active: n, BaseNs: base}
+			if err := b.measure(ctx, row, variant{rate, nil, fifoLeaf}, send); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// growing are the schedulers that have something per workload.
+func (b *bench) growing() []string {
+	var list []string
+	for _, name := range b.spec.Schedulers {
+		if p, ok := peers.Find(name); !ok || p.Handle != 0 {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// ports of workloads from to to-1.
+func (b *bench) ports(from, to int) []int {
+	var list []int
+	for w := from; w < to; w++ {
+		list = append(list, costPort+w)
+	}
+	return list
+}
+
+// way makes the sender of a case.
+type way func() (*traffic.Sender, error)
+
+func (b *bench) veths() (*traffic.Sender, error) {
+	s := traffic.NewSender(b.spec.Size)
+	for w := range costWorkloads {
+		if err := s.Add(b.net.Workloads[w], w, []int{costPort}); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (b *bench) spreadTo(ports []int) way {
+	return func() (*traffic.Sender, error) {
+		s := traffic.NewSender(b.spec.Size)
+		return s, s.Add(b.net.Workloads[b.spread], b.spread, ports)
+	}
+}
+
+// base is the time without scheduler and without marking.
+func (b *bench) base(ctx context.Context, send way) (float64, error) {
+	ns, _, err := b.time(ctx, send, false)
+	return ns, err
+}
+
+// variant is what differs between the cases of one scheduler.
+type variant struct {
+	rate  policy.Rate     // of the link; costRate = never holds back
+	ports []topology.Port // nil: the spreading program marks
+	leaf  string
+}
+
+// measure fills in a row: the scheduler with row.Workloads equal workloads, its
+// marking included.
+func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, send way) error {
+	policies := slices.Repeat([]scenario.Policy{{Weight: 1}}, row.Workloads)
+	at := site{host: b.net.Host, link: b.link(v.rate), ports: v.ports, leaf: v.leaf}
+	name, _, _ := strings.Cut(row.Scheduler, "+")
+	s, kind, _, err := steer(ctx, at, name, b.ask.Backend, policies, b.log)
+	if err != nil {
+		return err
+	}
+	var programs meter.Programs
+	defer programs.Close()
+	if v.ports == nil {
+		if err := programs.Spread(b.net.Ports[b.spread].Ifindex, costPort, spreadTarget(name)); err != nil {
+			return err
+		}
+	}
+	row.Backend = kind
+	if row.NsPerPacket, row.Delivered, err = b.time(ctx, send, v.rate != costRate); err != nil {
+		return fmt.Errorf("%s with %d workloads: %w", row.Scheduler, row.Workloads, err)
+	}
+	b.rows = append(b.rows, row)
+	return s.Close(ctx)
+}
+
+// spreadTarget is where a scheduler looks for the class.
+func spreadTarget(scheduler string) meter.Target {
+	if p, ok := peers.Find(scheduler); ok {
+		return meter.Target{Handle: p.Handle}
+	}
+	shift := uint32(0)
+	for mark.DefaultMask>>shift&1 == 0 {
+		shift++
+	}
+	return meter.Target{Mark: true, Shift: shift}
+}
+
+// time returns the nanoseconds per packet offered and the share of packets that
+// arrived. An overloaded link takes time to fill, and is judged by its average.
+func (b *bench) time(ctx context.Context, send way, overloaded bool) (ns, delivered float64, err error) {
+	sender, err := send()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer sender.Close()
+	if overloaded {
+		fill := func() (int, time.Duration, error) { return sender.SendFor(overloadTime) }
+		if _, _, err := b.round(fill); err != nil {
+			return 0, 0, err
+		}
+		return b.round(fill)
+	}
+	if _, err := sender.Send(b.spec.Packets / 4); err != nil {
+		return 0, 0, err
+	}
+	ns = math.Inf(1)
+	for range costRounds {
+		if err := ctx.Err(); err != nil {
+			return 0, 0, err
+		}
+		t, share, err := b.round(func() (int, time.Duration, error) {
+			took, err := sender.Send(b.spec.Packets)
+			return b.spec.Packets, took, err
+		})
+		if err != nil {
+			return 0, 0, err
+		}
+		if t < ns {
+			ns, delivered = t, share
+		}
+	}
+	return ns, delivered, nil
+}
+
+// round sends once and looks at what arrived meanwhile.
+func (b *bench) round(send func() (packets int, took time.Duration, err error)) (ns, delivered float64, err error) {
+	before, err := b.sunk()
+	if err != nil {
+		return 0, 0, err
+	}
+	packets, took, err := send()
+	if err != nil {
+		return 0, 0, err
+	}
+	after, err := b.sunk()
+	if err != nil {
+		return 0, 0, err
+	}
+	n := float64(packets)
+	return float64(took/time.Nanosecond) / n, float64(after-before) / n, nil
+}
+
+// cost is the parent's part: run it and show the table. Options.Scheduler, if
+// given, stands for the file's list.
+func (o *Options) cost(ctx context.Context, l loaded) (exit int, err error) {
+	var r report.CostResult
+	if err := inSandbox(ctx, partCost, request{File: l.File, Data: l.data, Backend: o.Backend}, &r, o.Stderr); err != nil {
+		return ExitBroken, err
+	}
+	if o.JSON {
+		return ExitOK, report.CostJSON(o.Stdout, &r)
+	}
+	return ExitOK, report.CostTable(o.Stdout, &r)
+}

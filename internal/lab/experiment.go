@@ -110,9 +110,7 @@ func startCPU(exact bool) (meter.CPU, error) {
 		return meter.Stat{}, nil
 	}
 	cmd := exec.Command("/proc/self/exe", ChildArg, partSoak)
-	cmd.Stderr = os.Stderr
-	// Go's own preemption of long loops would cost the loop some of its time.
-	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	cmd.Stderr = os.Stderr // GODEBUG=asyncpreemptoff=1 is in the environment already
 	return meter.StartSoaker(cmd)
 }
 

@@ -42,13 +42,14 @@ type site struct {
 	link  scenario.Link
 	names []string        // of the workloads
 	ports []topology.Port // of the workloads
+	leaf  string          // of the kernel's schedulers that have classes; "" = the best there is
 }
 
 // steer starts the named scheduler with the given policies. backend is its kind
 // for the report: bpf, tc or kernel; notes are what the reader should know.
 func steer(ctx context.Context, at site, scheduler, backend string, policies []scenario.Policy, log *slog.Logger) (s steering, kind string, notes []string, err error) {
 	if p, ok := peers.Find(scheduler); ok {
-		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: policies}
+		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: policies, Leaf: at.leaf}
 		running, err := peers.Start(p, at.host, setting, at.ports)
 		if err != nil {
 			return nil, "", nil, err

@@ -28,12 +28,14 @@ type Running struct {
 var leaves = []string{"fq_codel", "sfq", "pfifo"}
 
 // Start sets the peer up on a device of the namespace host and lets the ports'
-// packets find their classes.
+// packets find their classes. An empty Setting.Leaf means the best there is.
 func Start(p Peer, host *topology.NS, s Setting, ports []topology.Port) (*Running, error) {
 	r := &Running{peer: p, host: host, setting: s}
-	var err error
-	if r.setting.Leaf, err = bestLeaf(host); err != nil {
-		return nil, err
+	if s.Leaf == "" {
+		var err error
+		if r.setting.Leaf, err = BestLeaf(host); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.batch(p.setup(r.setting)); err != nil {
 		return nil, err
@@ -50,8 +52,8 @@ func Start(p Peer, host *topology.NS, s Setting, ports []topology.Port) (*Runnin
 	return r, nil
 }
 
-// bestLeaf tries which of the queues the kernel has, on the loopback device.
-func bestLeaf(host *topology.NS) (string, error) {
+// BestLeaf tries which of the queues the kernel has, on the loopback device.
+func BestLeaf(host *topology.NS) (string, error) {
 	for _, kind := range leaves {
 		err := host.Tc("qdisc add dev lo root " + kind + "\n")
 		if err == nil {

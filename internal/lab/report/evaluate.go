@@ -26,6 +26,7 @@ type evaluation struct {
 func Evaluate(s *scenario.Scenario, m Measurement) *Result {
 	e := &evaluation{s: s, m: m, flows: s.Flows()}
 	e.stretch = s.Ideals(e.ownRate)
+	e.moveEvents()
 	r := &Result{
 		Scenario: s, Scheduler: m.Scheduler, Backend: m.Backend, Notes: m.Notes,
 		Stretch: e.stretch, Rates: e.rates(),

@@ -68,9 +68,11 @@ func draft(r *Result) (*plot.Plot, error) {
 	p.Title.Text = fmt.Sprintf("%s (%s)", r.Scenario.Name, r.Scheduler)
 	p.Title.Padding = vg.Points(8)
 	p.X.Label.Text, p.Y.Label.Text = "time in seconds", "received, Mbit/s"
-	p.X.Max, p.Y.Min = r.Scenario.Duration().Seconds(), 0
+	end := r.Scenario.Duration().Seconds()
+	p.X.Min, p.X.Max, p.Y.Min = 0, end*1.14, 0 // the legend has its place beside the lines
+	p.X.Tick.Marker = plot.TickerFunc(func(low, _ float64) []plot.Tick { return plot.DefaultTicks{}.Ticks(low, end) })
 	p.Y.Max = top(r) / 1e6
-	p.Legend.Top, p.Legend.Left, p.Legend.XOffs = true, false, vg.Points(-6)
+	p.Legend.Top, p.Legend.XOffs = true, vg.Points(-6)
 	p.Legend.Padding = vg.Points(2)
 	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
 		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {

@@ -46,6 +46,19 @@ func (e *evaluation) reaction(p int, span scenario.Span) *float64 {
 	return &worst
 }
 
+// moveEvents puts the borders between stretches to where the generators really
+// began and ended, so that a late start is not taken for a wrong share. Borders
+// of phases stay.
+func (e *evaluation) moveEvents() {
+	for i := 1; i < len(e.stretch); i++ {
+		before, after := &e.stretch[i-1], &e.stretch[i]
+		if before.Phase == after.Phase {
+			at := min(e.event(*before, *after), after.To)
+			before.To, after.From = at, at
+		}
+	}
+}
+
 // same says that two stretches have the same ideals, within a thousandth of the
 // link.
 func same(a, b scenario.Stretch, capacity policy.Rate) bool {
@@ -58,18 +71,18 @@ func same(a, b scenario.Stretch, capacity policy.Rate) bool {
 }
 
 // event is when a change really happened. A policy changes on time. A workload
-// that starts or stops does so when its generator gets there: the first 10 ms in
-// which it gets more than a tenth of its new ideal, or the first after the last
-// in which it got more than a tenth of its old one.
+// that starts or stops does so when its generator gets there: with the first
+// 10 ms in which its rate has gone a tenth of the way to its new ideal, or with
+// the last in which it had a tenth of the way still to go.
 func (e *evaluation) event(before, after scenario.Stretch) time.Duration {
 	at := after.From
 	for w := range after.Ideal {
-		old, now := before.Demand[w], after.Demand[w]
+		was, is := before.Ideal[w], after.Ideal[w]
 		switch {
-		case old == 0 && now > 0:
-			at = max(at, e.firstAbove(w, after.From, after.Ideal[w]/10))
-		case old > 0 && now == 0:
-			at = max(at, e.lastAbove(w, after.From, before.Ideal[w]/10))
+		case before.Demand[w] < after.Demand[w] && was < is:
+			at = max(at, e.firstAbove(w, after.From, was+(is-was)/10))
+		case before.Demand[w] > after.Demand[w] && was > is:
+			at = max(at, e.lastAbove(w, after.From, is+(was-is)/10))
 		}
 	}
 	return at

@@ -18,9 +18,9 @@ type Stretch struct {
 	Ideal    []float64     // per workload, bits per second
 }
 
-// Ideals divides the timeline into stretches. capacity is what the scheduler
-// may use; own(w) is what workload w's tcp_rr flows were seen to send, because
-// a generator that waits for answers wants what it gets. own may be nil.
+// Ideals divides the timeline into stretches. own(w) is what workload w was seen to send on average while it was
+// on, which is the demand of one that only pings or waits for answers. own may be
+// nil: then these want nothing.
 func (s *Scenario) Ideals(own func(workload int) policy.Rate) []Stretch {
 	flows, policies := s.Flows(), s.Policies()
 	var list []Stretch
@@ -61,23 +61,23 @@ func (s *Scenario) edges(flows []Flow, span Span) []time.Duration {
 
 func (s *Scenario) demands(flows []Flow, at time.Duration, own func(int) policy.Rate) []policy.Rate {
 	list := make([]policy.Rate, len(s.Workloads))
-	waits := make([]bool, len(s.Workloads))
+	paced := make([]bool, len(s.Workloads))
 	for _, f := range flows {
-		if f.Kind == TCPRR {
-			waits[f.Workload] = true
-			continue
-		}
-		if at < f.From || at >= f.To {
-			continue
-		}
-		if d := f.Demand(); d == policy.Unlimited || list[f.Workload] == policy.Unlimited {
-			list[f.Workload] = policy.Unlimited
-		} else {
-			list[f.Workload] += d
+		w := f.Workload
+		switch d := f.demand(); {
+		case f.Kind == TCPRR:
+			paced[w] = true // also while netperf is not counting
+		case at < f.From || at >= f.To:
+		case f.Kind == Ping:
+			paced[w] = true
+		case d == policy.Unlimited || list[w] == policy.Unlimited:
+			list[w] = policy.Unlimited
+		default:
+			list[w] += d
 		}
 	}
 	for w := range list {
-		if waits[w] && own != nil && list[w] == 0 {
+		if paced[w] && own != nil && list[w] == 0 {
 			list[w] = own(w)
 		}
 	}

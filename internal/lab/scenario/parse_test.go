@@ -140,12 +140,12 @@ func TestFlows(t *testing.T) {
 
 func TestIdeals(t *testing.T) {
 	s := mustParse(t, example)
-	list := s.Ideals(nil)
+	const ping = 40e3
+	list := s.Ideals(func(int) policy.Rate { return ping })
 	if len(list) != 3 {
 		t.Fatalf("stretches: %+v", list)
 	}
 	// Before second 5 c2 only pings; c3 has its max; c1 takes the rest.
-	ping := float64(Flow{Traffic: s.Workloads[1].Traffic[1]}.Demand())
 	near(t, "c1 alone with c3", list[0].Ideal, []float64{60e6 - ping, ping, 40e6})
 	near(t, "all three", list[1].Ideal, []float64{20e6, 40e6, 40e6})
 	near(t, "c2 off", list[2].Ideal, []float64{60e6, 0, 40e6})

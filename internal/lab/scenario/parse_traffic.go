@@ -63,7 +63,7 @@ type trafficKind struct {
 
 var trafficKinds = map[Kind]trafficKind{
 	TCP:   {Traffic{Streams: 1}, []string{"streams", "start", "stop", "port", "size"}},
-	UDP:   {Traffic{Size: DefaultUDPSize}, []string{"rate", "size", "start", "stop", "port"}},
+	UDP:   {Traffic{Streams: 1, Size: DefaultUDPSize}, []string{"rate", "size", "streams", "start", "stop", "port"}},
 	Ping:  {Traffic{Size: DefaultPingSize, Interval: DefaultPing}, []string{"interval", "size", "start", "stop"}},
 	TCPRR: {Traffic{Size: DefaultRRSize}, []string{"size", "start", "stop"}},
 }

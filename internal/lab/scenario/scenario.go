@@ -61,10 +61,10 @@ const (
 type Traffic struct {
 	Kind        Kind
 	Start, Stop time.Duration
-	Streams     int           // tcp
+	Streams     int           // tcp, udp: connections or sockets
 	Port        int           // tcp, udp; 0 = chosen by the lab
 	Size        int           // bytes: tcp per write, udp and ping payload, tcp_rr request
-	Rate        policy.Rate   // udp: wire bits per second
+	Rate        policy.Rate   // udp: wire bits per second, of all streams together
 	Interval    time.Duration // ping
 }
 

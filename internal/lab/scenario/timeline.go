@@ -133,22 +133,21 @@ func (s *Scenario) perPhase(f Flow) []Flow {
 	return parts
 }
 
-// Demand is what a flow wants to send, in wire bits per second. A tcp_rr waits
-// for its answers, so that its demand is whatever it turns out to send: 0 here.
-func (f Flow) Demand() policy.Rate {
+// demand is what a flow wants to send, in wire bits per second. 0 for those that
+// send at a pace of their own, known only afterwards: tcp_rr waits for each
+// answer, and ping's timer is coarse.
+func (f Flow) demand() policy.Rate {
 	switch f.Kind {
 	case TCP:
 		return policy.Unlimited
 	case UDP:
 		return f.Rate
-	case Ping:
-		return policy.Rate(float64((f.Size+header)*8) / f.Interval.Seconds())
 	}
 	return 0
 }
 
-// PayloadRate is the rate that a udp flow's generator has to be given so that
-// Rate is what is on the wire.
+// PayloadRate is the rate that each socket of a udp flow has to be given so
+// that Rate is what is on the wire.
 func (f Flow) PayloadRate() float64 {
-	return float64(f.Rate) * float64(f.Size) / float64(f.Size+header)
+	return float64(f.Rate) / float64(f.Streams) * float64(f.Size) / float64(f.Size+header)
 }

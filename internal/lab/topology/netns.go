@@ -11,6 +11,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // NS is a network namespace.
@@ -50,7 +51,7 @@ func create(name string) (*NS, error) {
 }
 
 func open(name string, h netns.NsHandle) (*NS, error) {
-	l, err := netlink.NewHandleAt(h)
+	l, err := netlink.NewHandleAt(h, unix.NETLINK_ROUTE) // the others need not exist
 	if err != nil {
 		return nil, fmt.Errorf("open netlink in network namespace %s: %w", name, err)
 	}

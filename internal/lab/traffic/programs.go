@@ -59,7 +59,7 @@ func client(f scenario.Flow, port int) *exec.Cmd {
 		return exec.Command("iperf3", args...)
 	case scenario.UDP:
 		return exec.Command("iperf3", "-c", to, "-B", from, "-p", strconv.Itoa(port), "-t", seconds, "-i", interval, "-J",
-			"-u", "-b", strconv.FormatFloat(f.PayloadRate(), 'f', 0, 64), "-l", strconv.Itoa(f.Size))
+			"-P", strconv.Itoa(f.Streams), "-u", "-b", strconv.FormatFloat(f.PayloadRate(), 'f', 0, 64), "-l", strconv.Itoa(f.Size))
 	case scenario.Ping:
 		return exec.Command("ping", "-n", "-D", "-i", strconv.FormatFloat(f.Interval.Seconds(), 'f', 6, 64),
 			"-s", strconv.Itoa(f.Size), to)

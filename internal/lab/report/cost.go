@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// CostResult is a cost measurement.
+type CostResult struct {
+	Name    string    `json:"name"`
+	Packets int       `json:"packets"`
+	Size    int       `json:"size"`
+	Rows    []CostRow `json:"rows"`
+}
+
+// CostRow is the cost of one packet with one scheduler in one case. In virtual
+// time a nanosecond is an instruction.
+type CostRow struct {
+	// Case is "veths" (five workloads with namespaces and marking programs of
+	// their own), or one of three in which one program marks for any number:
+	// "all" send, "one" sends, "throttled" (all send twice what the link holds).
+	Case        string  `json:"case"`
+	Scheduler   string  `json:"scheduler"`
+	Backend     string  `json:"backend"`
+	Workloads   int     `json:"workloads"` // configured
+	Active      int     `json:"active"`    // that send
+	NsPerPacket float64 `json:"ns_per_packet"`
+	BaseNs      float64 `json:"base_ns"`   // the same without scheduler and marking
+	Delivered   float64 `json:"delivered"` // share of the packets that arrived
+}
+
+// Added is the time per packet that scheduler and marking add.
+func (r CostRow) Added() float64 { return r.NsPerPacket - r.BaseNs }
+
+// CostJSON writes a line per row.
+func CostJSON(out io.Writer, c *CostResult) error {
+	enc := json.NewEncoder(out)
+	for _, r := range c.Rows {
+		line := struct {
+			Scenario string `json:"scenario"`
+			CostRow
+			Added   float64  `json:"added_ns"`
+			OfHTB   *float64 `json:"of_htb"`
+			Packets int      `json:"packets"`
+			Size    int      `json:"size"`
+		}{c.Name, r, r.Added(), c.ofHTB(r), c.Packets, c.Size}
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofHTB is a row's added cost as a share of HTB's in the same case.
+func (c *CostResult) ofHTB(r CostRow) *float64 {
+	if r.Case == "throttled" {
+		return nil // there the time per packet depends on how many are dropped early
+	}
+	for _, h := range c.Rows {
+		if h.Scheduler == "htb" && h.Case == r.Case && h.Workloads == r.Workloads && h.Added() > 0 {
+			v := r.Added() / h.Added()
+			return &v
+		}
+	}
+	return nil
+}
+
+var caseTitles = map[string]string{
+	"veths":     "five workloads, each with its own veth and marking program, all sending",
+	"all":       "growth: all workloads send",
+	"one":       "growth: one workload sends",
+	"throttled": "growth: all workloads send, twice what the link carries (per packet offered)",
+}
+
+// CostTable writes the rows for people, case by case.
+func CostTable(out io.Writer, c *CostResult) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\nframes of %d bytes, %d packets; added = over no scheduler and no marking.\n"+
+		"In virtual time 1 ns is 1 instruction.\n", c.Name, c.Size, c.Packets)
+	for _, name := range []string{"veths", "all", "one", "throttled"} {
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+		some := false
+		for _, r := range c.Rows {
+			if r.Case != name {
+				continue
+			}
+			if !some {
+				fmt.Fprintf(&b, "\n%s\n", caseTitles[name])
+				fmt.Fprintln(t, "scheduler\tworkloads\tns/packet\tadded\tof htb's\tdelivered\t")
+				some = true
+			}
+			fmt.Fprintf(t, "%s\t%d\t%.0f\t%+.0f\t%s\t%.1f %%\t\n", r.Scheduler, r.Workloads, r.NsPerPacket, r.Added(),
+				optional(c.ofHTB(r), number(2)), r.Delivered*100)
+		}
+		_ = t.Flush() // into memory
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
