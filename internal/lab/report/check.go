@@ -16,7 +16,7 @@ func (r *Result) check() []string {
 	var failures []string
 	for _, e := range r.Scenario.Expect {
 		for _, p := range r.Phases {
-			if e.Phase != 0 && e.Phase != p.Number {
+			if e.Phase != 0 && e.Phase != p.Number || e.Scheduler != "" && e.Scheduler != r.Scheduler {
 				continue
 			}
 			for _, problem := range p.violations(e) {
@@ -25,6 +25,17 @@ func (r *Result) check() []string {
 		}
 	}
 	return failures
+}
+
+// expected is how many expectations are meant for this scheduler.
+func (r *Result) expected() int {
+	n := 0
+	for _, e := range r.Scenario.Expect {
+		if e.Scheduler == "" || e.Scheduler == r.Scheduler {
+			n++
+		}
+	}
+	return n
 }
 
 // violations of one expectation in one phase.

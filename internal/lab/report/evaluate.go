@@ -96,7 +96,7 @@ func (e *evaluation) rates() [][]float64 {
 func (e *evaluation) phase(p int, span scenario.Span) Phase {
 	ph := Phase{Number: p + 1}
 	ideals := scenario.IdealOver(e.stretch, span.Measured, span.To, len(e.s.Workloads))
-	capacity := float64(e.s.Link.Bandwidth)
+	capacity := float64(e.s.Link.Capacity())
 	for w := range e.s.Workloads {
 		x := e.traffic(w, span)
 		x.Phase, x.Workload = p+1, e.s.Workloads[w].Name
@@ -135,13 +135,13 @@ func (e *evaluation) bounds(w, p int, span scenario.Span) (floor, ceiling float6
 func (e *evaluation) link(p int, span scenario.Span, workloads []Workload) Link {
 	l := Link{
 		Scenario: e.s.Name, Scheduler: e.m.Scheduler, Backend: e.m.Backend,
-		Phase: p + 1, Link: topology.Uplink, BandwidthBps: float64(e.s.Link.Bandwidth), Jain: jain(workloads),
+		Phase: p + 1, Link: topology.Uplink, CapacityBps: float64(e.s.Link.Capacity()), Jain: jain(workloads),
 	}
 	for _, w := range workloads {
 		l.RateBps += w.RateBps
 		l.Packets += w.Packets
 	}
-	l.Utilisation = l.RateBps / l.BandwidthBps
+	l.Utilisation = l.RateBps / l.CapacityBps
 	l.ReactionMs = e.reaction(p, span)
 	if p >= len(e.m.Phases) {
 		return l

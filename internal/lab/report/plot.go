@@ -108,7 +108,7 @@ func draft(r *Result) (*plot.Plot, error) {
 // top of the vertical axis: what was seen and what the link holds, with room
 // above it.
 func top(r *Result) float64 {
-	most := float64(r.Scenario.Link.Bandwidth) / 2
+	most := float64(r.Scenario.Link.Capacity()) / 2
 	for _, row := range r.Rates {
 		for _, v := range row {
 			most = max(most, v)

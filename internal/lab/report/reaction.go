@@ -31,7 +31,7 @@ const (
 func (e *evaluation) reaction(p int, span scenario.Span) *float64 {
 	worst := -1.0
 	for i, st := range e.stretch {
-		if i == 0 || st.Phase != p || same(st, e.stretch[i-1], e.s.Link.Bandwidth) {
+		if i == 0 || st.Phase != p || same(st, e.stretch[i-1], e.s.Link.Capacity()) {
 			continue
 		}
 		took, ok := e.settled(e.event(e.stretch[i-1], st), st)
@@ -119,7 +119,7 @@ func (e *evaluation) settled(event time.Duration, st scenario.Stretch) (time.Dur
 
 func (e *evaluation) holds(at time.Duration, st scenario.Stretch) bool {
 	for w, ideal := range st.Ideal {
-		if math.Abs(e.rate(w, at, at+reactionWindow)-ideal) > reactionMargin*float64(e.s.Link.Bandwidth) {
+		if math.Abs(e.rate(w, at, at+reactionWindow)-ideal) > reactionMargin*float64(e.s.Link.Capacity()) {
 			return false
 		}
 	}

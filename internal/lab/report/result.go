@@ -76,7 +76,7 @@ type Link struct {
 	CPU         *float64 `json:"cpu"`
 	Jain        *float64 `json:"jain"`
 
-	BandwidthBps   float64  `json:"bandwidth_bps"`
+	CapacityBps    float64  `json:"capacity_bps"`
 	CPUExact       bool     `json:"cpu_exact"`
 	CPUNsPerPacket *float64 `json:"cpu_ns_per_packet"`
 	CPUSPerGbyte   *float64 `json:"cpu_s_per_gbyte"`

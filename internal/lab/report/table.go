@@ -65,8 +65,8 @@ func Table(out io.Writer, r *Result) error {
 	switch {
 	case len(r.Failures) > 0:
 		fmt.Fprintf(&b, "\nexpectations that do not hold:\n  %s\n", strings.Join(r.Failures, "\n  "))
-	case len(s.Expect) > 0:
-		fmt.Fprintf(&b, "\nall expectations hold (%d)\n", len(s.Expect))
+	case r.expected() > 0:
+		fmt.Fprintf(&b, "\nall expectations hold (%d)\n", r.expected())
 	}
 	_, err := io.WriteString(out, b.String()+"\n")
 	return err

@@ -32,7 +32,7 @@ func (s *Scenario) Ideals(own func(workload int) policy.Rate) []Stretch {
 			for w, pol := range policies[p] {
 				claims[w] = policy.Claim{Weight: pol.Weight, Min: pol.Min, Max: pol.Max, Demand: st.Demand[w]}
 			}
-			for _, share := range policy.Divide(s.Link.Bandwidth, claims).Shares {
+			for _, share := range policy.Divide(s.Link.Capacity(), claims).Shares {
 				st.Ideal = append(st.Ideal, share.Bps)
 			}
 			list = append(list, st)

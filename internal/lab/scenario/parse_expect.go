@@ -28,9 +28,10 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 	given := map[Check]Expectation{}
 	within, before := false, len(r.problems)
 	known := map[string]field{
-		"phase":    r.count(&common.Phase, 1, len(s.Phases), "a phase's number"),
-		"workload": r.workloadName(&common.Workload, s),
-		"within":   func(n ast.Node, path string) { within = true; r.margin(&common.Within, s)(n, path) },
+		"phase":     r.count(&common.Phase, 1, len(s.Phases), "a phase's number"),
+		"workload":  r.workloadName(&common.Workload, s),
+		"scheduler": r.word(&common.Scheduler, "scheduler", Schedulers),
+		"within":    func(n ast.Node, path string) { within = true; r.margin(&common.Within, s)(n, path) },
 	}
 	for check, read := range r.checks(s) {
 		known[string(check)] = func(n ast.Node, path string) {
@@ -59,7 +60,8 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 	}
 	for _, check := range names(given) {
 		e := given[Check(check)]
-		e.Check, e.Line, e.Phase, e.Workload, e.Within = Check(check), common.Line, common.Phase, common.Workload, common.Within
+		e.Check, e.Line, e.Scheduler = Check(check), common.Line, common.Scheduler
+		e.Phase, e.Workload, e.Within = common.Phase, common.Workload, common.Within
 		if checksOfLink[e.Check] && e.Workload >= 0 {
 			r.fail(n, path, "", "%s is a condition on the link; leave the workload out", check)
 			return

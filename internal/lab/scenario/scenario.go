@@ -32,6 +32,15 @@ type Link struct {
 	Offload   bool // segmentation offload (TSO, GSO, GRO)
 }
 
+// Capacity is what the contract divides: the bandwidth, unless the line behind
+// it is the narrower one.
+func (l Link) Capacity() policy.Rate {
+	if l.Line != 0 {
+		return min(l.Bandwidth, l.Line)
+	}
+	return l.Bandwidth
+}
+
 // Policy is what a workload was promised, in bits per second.
 type Policy struct {
 	Weight   uint32
@@ -99,15 +108,17 @@ const (
 )
 
 // Expectation is a condition on what was measured. Phase 0 = every phase,
-// Workload -1 = every workload, or the link where the condition is the link's.
+// Workload -1 = every workload, or the link where the condition is the link's;
+// Scheduler "" = whichever scheduler the file is run with.
 type Expectation struct {
-	Line     int // in the file, for messages
-	Phase    int
-	Workload int
-	Check    Check
-	Ideal    bool    // the value is the contract's, for CheckRate
-	Value    float64 // bits per second, a share, or seconds
-	Within   Margin
+	Line      int // in the file, for messages
+	Scheduler string
+	Phase     int
+	Workload  int
+	Check     Check
+	Ideal     bool    // the value is the contract's, for CheckRate
+	Value     float64 // bits per second, a share, seconds, or packets
+	Within    Margin
 }
 
 // Check is what an expectation looks at.
