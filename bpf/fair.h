@@ -30,14 +30,18 @@
  *
  * The line. `line_free` is when a line of the link's capacity would have sent
  * all that we gave it. Packets leave in batches: once the line is free, until
- * it is busy for batch_ns; then one timer. A timer costs more than all queue
- * work, and two packets of one class in a row cost the receiver half; but a
- * batch is what somebody else's packet waits behind, so it stays at 0.2 ms. No
- * credit is handed out in advance, so the total is the capacity, exactly.
+ * it is busy for a while; then one timer. A timer costs more than all queue
+ * work, and several packets of one class in a row cost the receiver less than
+ * as many alone; but a batch is what somebody else's packet waits behind. So
+ * there are two sizes: 0.8 ms while only classes are active that take all they
+ * can get, 0.2 ms for a second after a quiet class, one that uses less than its
+ * share, was seen. No credit is handed out in advance, so the total is the
+ * capacity, exactly.
  *
  * A newcomer, a class that had nothing waiting and has not had more than its
- * share, goes at once, even while the line is busy with a batch (bounded by one
- * more batch): a ping does not wait for a timer. It is charged like the rest.
+ * share, goes first; if it is a quiet one even at once, while the line is still
+ * busy with a batch (bounded by one more batch): a ping does not wait for a
+ * timer. It is charged like the rest.
  *
  * Cost: the same few dozen instructions for one class or four thousand. Known
  * weakness: a class with a weight of 1 beside one of 10,000 waits for its turn
@@ -54,6 +58,7 @@
 #define LOOK_NS 20000000ULL /* longest sleep while all are parked */
 #define AHEAD_NS 1000000ULL /* how far a class may be ahead of its max */
 #define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
+#define QUIET_NS 1100000000ULL /* how long a quiet class is expected again: ping's second */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
 #define RETRIES 4 /* classes found in a wheel before their time, per packet */
 
@@ -71,9 +76,12 @@ static __u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
 static __u64 line_free; /* when the line has sent all that it was given */
 static __u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
 static __u64 batch_end; /* line_free may run up to here without a timer */
+static __u64 quiet_until; /* batches are small until then */
+static __u32 quiet_seen; /* a quiet class became active since the last dequeue */
 static __u64 timer_at; /* the watchdog is armed for this time */
 static __u32 ran_dry; /* nobody could send since line_free was last looked at */
 static __u32 newcomer; /* class number plus one */
+static __u32 hurry; /* the newcomer is a quiet class */
 static __u32 current; /* class number plus one */
 static __s64 turn; /* bytes left of its turn */
 
@@ -97,8 +105,9 @@ static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 i
 {
 	__u64 end;
 
+	/* The last tick that is over: what is overdue is due at once. */
 	if (!w->count)
-		w->cursor = now >> TICK_SHIFT;
+		w->cursor = (now >> TICK_SHIFT) - 1;
 	at >>= TICK_SHIFT;
 	if (at > w->cursor + BITS - 1)
 		at = w->cursor + BITS - 1;
@@ -145,7 +154,7 @@ static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
  */
 static __always_inline __u64 fair_most(struct weir_class *c)
 {
-	return v_now + v_span + 2 * (link_now.quantum + queue_first_len(c)) * c->share_cost;
+	return v_now + v_span + 2 * (link_now.bulk_quantum + queue_first_len(c)) * c->share_cost;
 }
 
 /* Class id has packets and is in no wheel: puts it where it belongs. */
@@ -164,14 +173,17 @@ static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
 /*
  * What a class did not use while it was idle or parked is gone, but for one
  * turn: a sender whose window is smaller than a turn runs dry in the middle of
- * it and is back in microseconds.
+ * it and is back in microseconds. Says whether there was more than that, which
+ * makes it a quiet class.
  */
-static __always_inline void fair_forgive(struct weir_class *c)
+static __always_inline bool fair_forgive(struct weir_class *c)
 {
-	__u64 least = v_now - link_now.quantum * c->share_cost;
+	__u64 least = v_now - link_now.bulk_quantum * c->share_cost;
 
-	if (before(c->v, least))
-		c->v = least;
+	if (!before(c->v, least))
+		return false;
+	c->v = least;
+	return true;
 }
 
 /* Class id, which was idle, has got its first packet. */
@@ -179,8 +191,10 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id)
 {
 	bool entitled = !before(v_now, c->v);
 	__u64 now = 0;
+	bool quiet;
 
-	fair_forgive(c);
+	quiet = fair_forgive(c);
+	quiet_seen |= quiet;
 	if (c->floor_cost | c->ceil_cost) {
 		now = bpf_ktime_get_ns();
 		if (before(c->floor_at, now))
@@ -195,6 +209,7 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id)
 	if (entitled && !newcomer) {
 		c->where = WEIR_NEWCOMER;
 		newcomer = id + 1;
+		hurry = quiet;
 		return;
 	}
 	fair_wait(c, id, now);
@@ -292,16 +307,34 @@ static __always_inline void fair_unpark(__u64 now)
 }
 
 /*
+ * Bytes of a turn: the more classes wait, the shorter, so that each has its
+ * turn many times in a second.
+ */
+static __always_inline __s64 fair_turn(bool quiet)
+{
+	if (share.count >= 64)
+		return 1; /* one packet */
+	return quiet ? link_now.quantum : link_now.bulk_quantum;
+}
+
+/*
  * Which class sends now: its number plus one, or 0 with a timer armed if
  * anything waits.
  */
 static __always_inline __u32 fair_choose(struct Qdisc *sch, __u64 now)
 {
+	bool quiet;
 	__u32 id;
 
+	if (quiet_seen) {
+		quiet_seen = 0;
+		quiet_until = now + QUIET_NS;
+	}
+	/* Long batches save little where turns are short. */
+	quiet = before(now, quiet_until) || share.count >= 16;
 	if (before(now, line_free)) {
 		if (!before(line_free, batch_end)) {
-			if (newcomer && before(line_free, now + 2 * link_now.batch_ns))
+			if (hurry && newcomer && before(line_free, batch_end + link_now.batch_ns))
 				goto first;
 			fair_timer(sch, now, line_free);
 			return 0;
@@ -309,7 +342,7 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch, __u64 now)
 	} else {
 		if (ran_dry || before(line_free + LATE_NS, now))
 			line_free = ran_dry ? now : now - LATE_NS;
-		batch_end = now + link_now.batch_ns;
+		batch_end = now + (quiet ? link_now.batch_ns : link_now.bulk_batch_ns);
 	}
 	ran_dry = 0;
 	if (parked.count && !before(now, parked_at))
@@ -345,7 +378,7 @@ first:
 turn:
 	current = id;
 	class_at(id - 1)->where = WEIR_CURRENT;
-	turn = link_now.quantum;
+	turn = fair_turn(quiet);
 	return id;
 }
 
@@ -357,7 +390,7 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 	line_part &= (1 << WEIR_NS_SHIFT) - 1;
 	c->v += len * c->share_cost;
 	if (c->floor_cost) {
-		__u64 most = now + span(link_now.quantum + len, c->floor_cost);
+		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
 
 		if (before(c->floor_at + LATE_NS, now))
 			c->floor_at = now - LATE_NS;
@@ -417,7 +450,7 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 	if (before(most, c->ceil_at) || !c->ceil_cost)
 		c->ceil_at = most;
 	/* A min that is gone leaves no debt. */
-	most = v_now + link_now.quantum * c->share_cost;
+	most = v_now + link_now.bulk_quantum * c->share_cost;
 	if (before(most, c->v))
 		c->v = most;
 	if (c->where == WEIR_WAITING || c->where == WEIR_PARKED)
@@ -432,7 +465,8 @@ static __always_inline void fair_reset(void)
 	floors_at = parked_at = 0;
 	v_mark = v_span = epoch_end = 0;
 	share_v = v_now = line_free = batch_end = timer_at = 0;
-	newcomer = current = ran_dry = 0;
+	quiet_until = 0;
+	newcomer = current = ran_dry = quiet_seen = 0;
 	turn = 0;
 	line_part = 0;
 }

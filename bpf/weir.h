@@ -74,8 +74,10 @@ struct weir_class_config {
 /* The link as the agent wants it; the only element of `link_config`. */
 struct weir_link_config {
 	__u64 link_cost; /* ns << WEIR_NS_SHIFT per byte at the link's capacity */
-	__u64 batch_ns; /* fair: how far ahead of the line one batch may run */
+	__u64 batch_ns; /* fair: how far ahead of the line a batch may run */
 	__u64 quantum; /* fair: bytes a class sends before the next one's turn */
+	__u64 bulk_batch_ns; /* fair: the same two while nobody is in a hurry */
+	__u64 bulk_quantum;
 	__u64 share_shift; /* fair: virtual time per bucket of the share wheel, log 2 */
 	__u64 total_credit; /* qcon: bytes of one period at the link's capacity */
 	__u64 limit_bytes; /* all classes together */

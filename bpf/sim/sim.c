@@ -17,7 +17,7 @@
  *
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
- *   link LINK_COST BATCH QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
+ *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 	scheduler = argc > 1 && !strcmp(argv[1], "qcon") ? WEIR_SCHED_QCON : WEIR_SCHED_FAIR;
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
-		int n = !strcmp(word, "link")	  ? 7
+		int n = !strcmp(word, "link")	  ? 9
 			: !strcmp(word, "class")  ? 9
 			: !strcmp(word, "greedy") ? 4
 			: !strcmp(word, "cbr")	  ? 3
@@ -360,13 +360,17 @@ int main(int argc, char **argv)
 			if (scanf("%lld", (long long *)&a[i]) != 1)
 				return 2;
 		if (!strcmp(word, "link")) {
-			sim_link = (struct weir_link_config){.link_cost = a[0],
-							     .batch_ns = a[1],
-							     .quantum = a[2],
-							     .share_shift = a[3],
-							     .total_credit = a[4],
-							     .limit_bytes = a[5],
-							     .overhead = a[6]};
+			sim_link = (struct weir_link_config){
+				.link_cost = a[0],
+				.batch_ns = a[1],
+				.quantum = a[2],
+				.bulk_batch_ns = a[3],
+				.bulk_quantum = a[4],
+				.share_shift = a[5],
+				.total_credit = a[6],
+				.limit_bytes = a[7],
+				.overhead = a[8],
+			};
 			announce(WEIR_RING_LINK);
 		} else if (!strcmp(word, "class")) {
 			sim_classes[a[0]] = (struct weir_class_config){.share_cost = a[1],

@@ -37,11 +37,12 @@ const (
 // 100 Mbit/s two frames: one timer for two packets, and nobody's packet waits
 // behind more than a quarter of a millisecond of others. Above 5 Gbit/s a timer
 // is spread over enough packets, and a shorter batch is better for senders with
-// a small window.
+// a small window. While nobody is in a hurry, bulkFactor times as much.
 const (
 	batchFrames = 64
 	leastBatch  = 50_000  // ns
 	mostBatch   = 200_000 // ns
+	bulkFactor  = 4
 )
 
 // frame is an Ethernet frame of the usual MTU, in bytes.
@@ -70,11 +71,11 @@ func inTime(r policy.Rate, ns uint64) uint64 {
 
 // linkConfig is l as the kernel side wants it. maxWeight is the largest weight
 // on the link: it sets the scale of the share wheel, one bucket of which is one
-// turn of the class with that weight.
+// frame of the class with that weight.
 func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
 	batch := min(max(batchFrames*frame*8e9/uint64(max(l.Capacity, 1)), leastBatch), mostBatch)
 	quantum := max(inTime(l.Capacity, batch), 1)
-	bucket := max(quantum, frame) * costOne * policy.MaxWeight / uint64(max(maxWeight, 1))
+	bucket := uint64(frame) * costOne * policy.MaxWeight / uint64(max(maxWeight, 1))
 	limit := l.Limit.Bytes
 	if limit == 0 {
 		limit = defaultLinkBytes
@@ -83,6 +84,8 @@ func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
 		LinkCost:    nsCost(l.Capacity),
 		BatchNs:     batch,
 		Quantum:     quantum,
+		BulkBatchNs: bulkFactor * batch,
+		BulkQuantum: bulkFactor * quantum,
 		ShareShift:  uint64(bits.Len64(bucket) - 1),
 		TotalCredit: inTime(l.Capacity, qconPeriod),
 		LimitBytes:  limit,
