@@ -26,9 +26,10 @@ const module = "weir"
 // below a folder belongs to it. A package imports from strictly lower layers,
 // and from its own folder. A new package has to be entered here.
 //
-//	cmd -> cli -> server, lab -> agent -> dataplane, discover -> plan -> policy
+//	cmd -> cli -> demo -> server, lab -> agent -> dataplane, discover -> plan -> policy
 var layers = map[string]int{
 	"internal/policy":    0,
+	"internal/sandbox":   0,
 	"internal/version":   0,
 	"internal/plan":      1,
 	"internal/api":       2,
@@ -38,8 +39,9 @@ var layers = map[string]int{
 	"internal/agent":     3,
 	"internal/server":    4,
 	"internal/lab":       4,
-	"internal/cli":       5,
-	"cmd":                6,
+	"internal/demo":      5,
+	"internal/cli":       6,
+	"cmd":                7,
 }
 
 // observers may use cilium/ebpf outside of the data plane: they watch what the

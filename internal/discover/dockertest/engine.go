@@ -51,6 +51,16 @@ type Engine struct {
 // ("" = the system's temporary directory; keep it short, since sockets live
 // there). It returns when the engine answers. The caller has to Stop it.
 func Start(ctx context.Context, parent string) (*Engine, error) {
+	return start(ctx, parent, newNetns)
+}
+
+// StartHere is Start for a process that is in a network namespace of its own
+// already: the engine's bridges are made there.
+func StartHere(ctx context.Context, parent string) (*Engine, error) {
+	return start(ctx, parent, netns.Get)
+}
+
+func start(ctx context.Context, parent string, place func() (netns.NsHandle, error)) (*Engine, error) {
 	if err := possible(); err != nil {
 		return nil, err
 	}
@@ -63,7 +73,7 @@ func Start(ctx context.Context, parent string) (*Engine, error) {
 		dir:     dir,
 		madeEtc: os.Mkdir("/etc/docker", 0o755) == nil,
 	}
-	if err := e.up(ctx); err != nil {
+	if err := e.up(ctx, place); err != nil {
 		return nil, errors.Join(err, e.Stop())
 	}
 	return e, nil
@@ -82,10 +92,10 @@ func possible() error {
 	return nil
 }
 
-func (e *Engine) up(ctx context.Context) error {
+func (e *Engine) up(ctx context.Context, place func() (netns.NsHandle, error)) error {
 	var err error
-	if e.netns, err = newNetns(); err != nil {
-		return fmt.Errorf("make the engine's network namespace: %w", err)
+	if e.netns, err = place(); err != nil {
+		return fmt.Errorf("get the engine's network namespace: %w", err)
 	}
 	e.Netns = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(e.netns))
 	if err := e.writeConfig(); err != nil {

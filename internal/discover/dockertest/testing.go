@@ -5,12 +5,22 @@ package dockertest
 import (
 	"context"
 	"errors"
-	"testing"
 )
+
+// TB is what is needed of a test. It is not testing.TB so that a program that
+// demonstrates something does not link package testing.
+type TB interface {
+	Helper()
+	Context() context.Context
+	Cleanup(func())
+	Skip(args ...any)
+	Fatal(args ...any)
+	Errorf(format string, args ...any)
+}
 
 // ForTest starts an engine that ends with the test. It skips the test, with the
 // reason, where no engine can be started.
-func ForTest(t testing.TB) *Engine {
+func ForTest(t TB) *Engine {
 	t.Helper()
 	e, err := Start(context.Background(), "")
 	if errors.Is(err, ErrNotPossible) {
@@ -28,7 +38,7 @@ func ForTest(t testing.TB) *Engine {
 }
 
 // MustRun is Run for tests.
-func (e *Engine) MustRun(t testing.TB, c Container) (id string) {
+func (e *Engine) MustRun(t TB, c Container) (id string) {
 	t.Helper()
 	id, err := e.Run(t.Context(), c)
 	if err != nil {

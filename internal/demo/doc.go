@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package demo shows Weir at work: three workloads share a link, are promised
+// something, and get it.
+//
+//	weir demo                 # with Docker containers, if dockerd is installed
+//	weir demo --no-docker     # with network namespaces
+//
+// Nothing is simulated: the agent is "weir agent" with a configuration file, the
+// workloads send TCP as fast as it goes, the promises are changed by "weir set",
+// and what is judged is what arrived at the receiver. Only the host is made up,
+// so that nobody's network is touched (package sandbox):
+//
+//	camera ──veth──┐                         namespace receiver
+//	web ─────veth──┼─ bridge ── route ── up0 ──veth── eth0, one TCP port
+//	backup ──veth──┘            100 Mbit/s steered           per workload
+//
+// What is promised is a scenario (script.go) in the lab's own terms, whose ideals
+// come from the contract. With weights 1, 2 and 3 they are 16.7, 33.3 and 50
+// Mbit/s; with a min of 30 for camera 30, 28 and 42; with a max of 15 for backup
+// as well 30, 55 and 15.
+//
+// The package has three layers: script.go, series.go, screen.go and verdict.go
+// are functions of values; network.go, cast.go, daemon.go and receiver.go each
+// look after one thing on the private host; stage.go has them play together.
+// Run, in demo.go, is outside of the private host and sees to it that nothing is
+// left of it.
+//
+// What it does not do: measure latency, loss or cost, or compare with other
+// schedulers. That is the lab's (package lab).
+package demo

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"weir/internal/lab/report"
+	"weir/internal/lab/scenario"
+	"weir/internal/policy"
+)
+
+// tolerance is how far a measured rate may be from the promised one, as a share
+// of the link. The tc fallback follows what happens later and less exactly.
+func tolerance(backend string) float64 {
+	if backend == "bpf" {
+		return 0.02
+	}
+	return 0.05
+}
+
+// finding is one workload in one phase.
+type finding struct {
+	phase, workload    int
+	promised, measured float64 // bits per second
+}
+
+// err is how far the measured rate is off, as a share of the link.
+func (f finding) err() float64 { return (f.measured - f.promised) / float64(capacity) }
+
+// judge compares what arrived with what was promised. Time in the series counts
+// from the beginning of the script.
+func judge(s *scenario.Scenario, arrived series) []finding {
+	var list []finding
+	for p, span := range s.Spans() {
+		for w, bps := range promised(s, p) {
+			list = append(list, finding{p, w, bps, arrived.rate(w, span.Measured, span.To)})
+		}
+	}
+	return list
+}
+
+// broken are the promises that were not kept, one line each.
+func broken(s *scenario.Scenario, findings []finding, within float64) []string {
+	var lines []string
+	for _, f := range findings {
+		if math.Abs(f.err()) > within {
+			lines = append(lines, fmt.Sprintf("%s in phase %d was promised %s and got %s: off by %.1f %% of the link, more than %.0f %%",
+				s.Workloads[f.workload].Name, f.phase+1, policy.Approx(f.promised), policy.Approx(f.measured), math.Abs(f.err())*100, within*100))
+		}
+	}
+	return lines
+}
+
+// table sums the findings up.
+func table(s *scenario.Scenario, findings []finding) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "PHASE\tWORKLOAD\tPOLICY\tPROMISED\tMEASURED\tERROR\n")
+	for _, f := range findings {
+		title := ""
+		if f.workload == 0 {
+			title = fmt.Sprintf("%d  %s", f.phase+1, acts[f.phase].title)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%5.1f Mbit/s\t%5.1f Mbit/s\t%+5.2f %%\n", title, s.Workloads[f.workload].Name,
+			terms(s.Policies()[f.phase][f.workload]), f.promised/1e6, f.measured/1e6, f.err()*100)
+	}
+	_ = t.Flush() // into memory
+	return b.String()
+}
+
+// result is what the lab's plot needs.
+func result(s *scenario.Scenario, arrived series, backend string) *report.Result {
+	return &report.Result{
+		Scenario: s, Scheduler: backend, Backend: backend,
+		Rates: arrived.rates(len(s.Workloads), s.Duration()), Stretch: s.Ideals(nil),
+	}
+}
