@@ -110,37 +110,29 @@ func parseFilter(body []byte) (f Filter, kind string, err error) {
 		Ifindex: int(msg.Ifindex), Parent: msg.Parent, Handle: msg.Handle,
 		Priority: uint16(msg.Info >> 16),
 	}
-	attrs, err := nl.ParseRouteAttr(body[nl.SizeofTcMsg:])
+	err = EachAttr(body[nl.SizeofTcMsg:], func(typ uint16, value []byte) error {
+		switch typ {
+		case nl.TCA_KIND:
+			kind = strings.TrimRight(string(value), "\x00")
+		case nl.TCA_OPTIONS:
+			return EachAttr(value, f.parseOption)
+		}
+		return nil
+	})
 	if err != nil {
 		return f, "", fmt.Errorf("parse filter message: %w", err)
-	}
-	for _, attr := range attrs {
-		switch attr.Attr.Type &^ unix.NLA_F_NESTED {
-		case nl.TCA_KIND:
-			kind = strings.TrimRight(string(attr.Value), "\x00")
-		case nl.TCA_OPTIONS:
-			if err := f.parseOptions(attr.Value); err != nil {
-				return f, kind, err
-			}
-		}
 	}
 	return f, kind, nil
 }
 
-func (f *Filter) parseOptions(raw []byte) error {
-	attrs, err := nl.ParseRouteAttr(raw)
-	if err != nil {
-		return fmt.Errorf("parse filter options: %w", err)
-	}
-	for _, attr := range attrs {
-		switch {
-		case attr.Attr.Type == tcaBPFName:
-			f.Name = strings.TrimRight(string(attr.Value), "\x00")
-		case attr.Attr.Type == tcaBPFID && len(attr.Value) >= 4:
-			f.ProgID = nl.NativeEndian().Uint32(attr.Value)
-		case attr.Attr.Type == tcaBPFFlags && len(attr.Value) >= 4:
-			f.Direct = nl.NativeEndian().Uint32(attr.Value)&tcaBPFFlagActDirect != 0
-		}
+func (f *Filter) parseOption(typ uint16, value []byte) error {
+	switch {
+	case typ == tcaBPFName:
+		f.Name = strings.TrimRight(string(value), "\x00")
+	case typ == tcaBPFID && len(value) >= 4:
+		f.ProgID = nl.NativeEndian().Uint32(value)
+	case typ == tcaBPFFlags && len(value) >= 4:
+		f.Direct = nl.NativeEndian().Uint32(value)&tcaBPFFlagActDirect != 0
 	}
 	return nil
 }

@@ -65,20 +65,20 @@ func parseQdisc(body []byte) (Qdisc, error) {
 	if len(body) < nl.SizeofTcMsg {
 		return Qdisc{}, fmt.Errorf("qdisc message of %d bytes: too short", len(body))
 	}
-	attrs, err := nl.ParseRouteAttr(body[nl.SizeofTcMsg:])
-	if err != nil {
-		return Qdisc{}, fmt.Errorf("parse qdisc message: %w", err)
-	}
 	q := Qdisc{Handle: nl.DeserializeTcMsg(body).Handle}
-	for _, attr := range attrs {
-		switch attr.Attr.Type {
+	err := EachAttr(body[nl.SizeofTcMsg:], func(typ uint16, value []byte) error {
+		switch typ {
 		case nl.TCA_KIND:
-			q.Kind = strings.TrimRight(string(attr.Value), "\x00")
+			q.Kind = strings.TrimRight(string(value), "\x00")
 		case nl.TCA_OPTIONS:
-			q.Options = append([]byte(nil), attr.Value...)
+			q.Options = append([]byte(nil), value...)
 		case nl.TCA_STAB:
 			q.Stab = true
 		}
+		return nil
+	})
+	if err != nil {
+		return Qdisc{}, fmt.Errorf("parse qdisc message: %w", err)
 	}
 	return q, nil
 }
@@ -101,16 +101,16 @@ func (c *Conn) SetRoot(dev Device, q Qdisc) error {
 // but for HTB, which dumps its version as 0x30011 and wants to read 3.
 func accepted(q Qdisc) []byte {
 	options := append([]byte(nil), q.Options...)
-	attrs, err := nl.ParseRouteAttr(options)
-	if q.Kind != "htb" || err != nil {
+	if q.Kind != "htb" {
 		return options
 	}
-	for _, attr := range attrs {
-		if attr.Attr.Type == nl.TCA_HTB_INIT && len(attr.Value) >= nl.SizeofTcHtbGlob {
-			// attr.Value is a part of options.
-			nl.NativeEndian().PutUint32(attr.Value, 3)
+	// Options that cannot be parsed are the kernel's to refuse.
+	_ = EachAttr(options, func(typ uint16, value []byte) error {
+		if typ == nl.TCA_HTB_INIT && len(value) >= nl.SizeofTcHtbGlob {
+			nl.NativeEndian().PutUint32(value, 3) // value is a part of options
 		}
-	}
+		return nil
+	})
 	return options
 }
 

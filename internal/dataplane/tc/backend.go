@@ -102,11 +102,12 @@ func (b *Backend) Name() string { return "tc" }
 // Gaps are the promises that HTB does not hold.
 func (b *Backend) Gaps() []string {
 	gaps := []string{
-		"Shares follow changes within about half a second, not within 100 ms: HTB's rates are computed anew every 200 ms.",
+		"Shares follow a change within about a second, not within 100 ms: HTB's rates are computed anew every 200 ms.",
+		"A workload without a min that wakes up gets its share after up to 400 ms; until then it has 1/200 of the link, or less where many are idle.",
+		"What an idle workload's min lends to others is divided by trial: in the first seconds shares may be off by 5 % of the link.",
 		"While no agent runs, the rates stay what they were last; who wants more can only borrow what others leave.",
-		"Shares are exact over seconds, not from packet to packet; with large offloaded packets, borrowing divides by packets rather than by bytes.",
 		"The scheduler qcon is not available; fair and qcon both become HTB.",
-		"HTB and its timers cost several times the CPU time per packet of the BPF qdisc.",
+		"Shaped traffic costs about three times the CPU time per packet of the BPF qdisc.",
 		"Offered packets are computed as sent, dropped and waiting; the bytes of dropped packets are not counted.",
 		"A link's overhead is added once per offloaded packet, not once per frame, and a negative overhead counts as 0.",
 		"A limit in bytes is held as a number of full frames, and the limit of the whole link is not held: each workload has its own.",

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device/netnstest"
@@ -240,4 +243,16 @@ func (b *bed) near(what string, got, want map[plan.ClassID]float64, tolerance fl
 		}
 	}
 	b.t.Log(line)
+}
+
+// runOn runs a classifier on a packet with a mark and returns its verdict.
+func runOn(t *testing.T, prog *ebpf.Program, mark uint32) uint32 {
+	t.Helper()
+	context := make([]byte, 192) // struct __sk_buff, of which mark is at 8
+	binary.NativeEndian.PutUint32(context[8:], mark)
+	verdict, err := prog.Run(&ebpf.RunOptions{Data: make([]byte, 64), Context: context})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verdict
 }

@@ -100,7 +100,7 @@ func TestAdoption(t *testing.T) {
 	b.run(second)
 	b.traffic(1)
 	b.traffic(2)
-	b.near("after adoption", b.rates(second, time.Second, 2*time.Second), ideal(s, 1, 2), 3)
+	b.near("after adoption", b.rates(second, 1500*time.Millisecond, 3*time.Second), ideal(s, 1, 2), 4)
 
 	// Without its memory the agent still knows what HTB knows.
 	entries, _ := os.ReadDir(b.opts.StateDir)

@@ -23,7 +23,7 @@
 // that makes for each, and gives HTB these shares as rates (rates.go has the
 // decision, run.go the loop). HTB then holds exactly what it is told; it is told
 // late, by up to the interval. In between, and when no agent runs, the last rates
-// stay, and what somebody does not use goes to the others by quantum.
+// stay, and what somebody does not use is borrowed by the others.
 //
 // HTB has no room for a weight or a name: what was asked for is remembered in
 // StateDir/tc-<device>-<ifindex>.json, and State joins that with what the kernel

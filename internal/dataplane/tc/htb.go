@@ -166,14 +166,14 @@ func listClasses(c *device.Conn, ifindex int) (map[uint32]htbClass, error) {
 
 func parseClass(body []byte) (htbClass, error) {
 	class := htbClass{minor: nl.DeserializeTcMsg(body).Handle & 0xffff}
-	err := eachAttr(body[nl.SizeofTcMsg:], func(typ uint16, value []byte) error {
+	err := device.EachAttr(body[nl.SizeofTcMsg:], func(typ uint16, value []byte) error {
 		switch typ {
 		case nl.TCA_KIND:
 			if kind := strings.TrimRight(string(value), "\x00"); kind != "htb" {
 				return fmt.Errorf("is of kind %s", kind)
 			}
 		case nl.TCA_OPTIONS:
-			return eachAttr(value, class.settings.parse)
+			return device.EachAttr(value, class.settings.parse)
 		case nl.TCA_STATS2:
 			stats, err := parseStats(value)
 			class.sent, class.packets = stats.sent, stats.packets
@@ -210,7 +210,7 @@ type statistics struct {
 
 func parseStats(raw []byte) (s statistics, err error) {
 	native := nl.NativeEndian()
-	err = eachAttr(raw, func(typ uint16, value []byte) error {
+	err = device.EachAttr(raw, func(typ uint16, value []byte) error {
 		switch {
 		case typ == nl.TCA_STATS_BASIC && len(value) >= 12:
 			s.sent = native.Uint64(value)
@@ -223,19 +223,6 @@ func parseStats(raw []byte) (s statistics, err error) {
 		return nil
 	})
 	return s, err
-}
-
-func eachAttr(raw []byte, visit func(typ uint16, value []byte) error) error {
-	attrs, err := nl.ParseRouteAttr(raw)
-	if err != nil {
-		return err
-	}
-	for _, attr := range attrs {
-		if err := visit(attr.Attr.Type&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), attr.Value); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // bits is a rate of HTB in the policy's unit.

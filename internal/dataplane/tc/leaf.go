@@ -3,6 +3,7 @@
 package tc
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/vishvananda/netlink/nl"
@@ -33,8 +34,9 @@ const (
 // as a number of full frames: none of the leaf qdiscs counts both.
 func leafPackets(kind string, capacity policy.Rate, limit plan.Limit) uint32 {
 	packets := uint64(limit.Packets)
-	if frames := limit.Bytes / minQuantum; frames > 0 && (packets == 0 || frames < packets) {
-		packets = frames
+	if limit.Bytes > 0 {
+		frames := max(limit.Bytes/minQuantum, 1)
+		packets = min(cmp.Or(packets, frames), frames)
 	}
 	if packets > 0 {
 		return uint32(min(packets, 1<<31))
@@ -98,7 +100,7 @@ func listLeaves(c *device.Conn, ifindex int) (map[plan.ClassID]leaf, error) {
 
 func parseLeaf(body []byte) (l leaf, err error) {
 	var options []byte
-	err = eachAttr(body[nl.SizeofTcMsg:], func(typ uint16, value []byte) error {
+	err = device.EachAttr(body[nl.SizeofTcMsg:], func(typ uint16, value []byte) error {
 		switch typ {
 		case nl.TCA_KIND:
 			l.kind = strings.TrimRight(string(value), "\x00")
@@ -121,7 +123,7 @@ func parseLeaf(body []byte) (l leaf, err error) {
 	case l.kind == "sfq" && len(options) >= sizeofSfqQopt:
 		l.packets = native.Uint32(options[8:])
 	case l.kind == "fq_codel":
-		err = eachAttr(options, func(typ uint16, value []byte) error {
+		err = device.EachAttr(options, func(typ uint16, value []byte) error {
 			if typ == tcaFQCodelLimit && len(value) >= 4 {
 				l.packets = native.Uint32(value)
 			}

@@ -12,6 +12,25 @@ import (
 // The tolerances are of a link of 100 Mbit/s on a machine that does other things
 // at the same time; what was measured is in the test's log.
 
+// A packet of container 2 is counted in class 2, one of the host in class 0. The
+// bridge's and the containers' own chatter may add to any class.
+func TestMarkIsSeenAtTheUplink(t *testing.T) {
+	b := newBed(t, 2)
+	backend := b.backend()
+	b.set(backend, b.state(plan.Class{Weight: 1}, plan.Class{Weight: 1}))
+	b.host.Run("ip", "addr", "add", "10.77.0.200/24", "dev", "br0")
+	before := b.counters(backend)
+	b.boxes[1].Run("ping", "-q", "-c", "50", "-i", "0.01", "10.77.0.254")
+	b.host.Run("ping", "-q", "-c", "30", "-i", "0.01", "10.77.0.254")
+	after := b.counters(backend)
+	for id, want := range map[plan.ClassID]uint64{0: 30, 1: 0, 2: 50} {
+		got := after.Classes[id].SentPackets - before.Classes[id].SentPackets
+		if got < want || got > want+20 {
+			t.Errorf("class %d sent %d packets, want %d", id, got, want)
+		}
+	}
+}
+
 func TestSharesHold(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

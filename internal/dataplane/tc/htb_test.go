@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"testing"
+
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/plan"
+)
+
+// What HTB is told it must answer, to the byte: otherwise every Set would change
+// every class.
+func TestSettingsComeBack(t *testing.T) {
+	b := newBed(t, 0)
+	backend := b.backend()
+	dev, err := backend.conn.Lookup("up0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := addRoot(backend.conn, dev.Index); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name     string
+		grant    grant
+		overhead int
+	}{
+		{"least", grant{rate: 8, ceil: 8, quantum: minQuantum}, 0},
+		{"usual", grant{rate: 16_666_666, ceil: 100e6, quantum: 3028}, 0},
+		{"overhead", grant{rate: 1e6, ceil: 1e9, quantum: maxQuantum}, 24},
+		{"more than 32 bits of bytes", grant{rate: 40e9, ceil: 100e9, quantum: minQuantum}, 0},
+		{"only the ceil is that large", grant{rate: 1e9, ceil: 100e9, quantum: minQuantum}, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := settingsOf(tt.grant, tt.overhead)
+			if err := setClass(backend.conn, dev.Index, 7, want); err != nil {
+				t.Fatal(err)
+			}
+			have, err := listClasses(backend.conn, dev.Index)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := have[7].settings; got != want {
+				t.Errorf("HTB answers %+v\nwas told   %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestNegativeOverheadCountsAsNone(t *testing.T) {
+	if got := settingsOf(grant{rate: 1e6, ceil: 1e6}, -14).Overhead; got != 0 {
+		t.Errorf("overhead %d, want 0", got)
+	}
+}
+
+func TestMinors(t *testing.T) {
+	for id := range plan.ClassID(plan.MaxClasses) {
+		if back, ok := classOfMinor(classMinor(id)); !ok || back != id {
+			t.Fatalf("class %d has minor %#x, which is class %d (%v)", id, classMinor(id), back, ok)
+		}
+	}
+	for _, minor := range []uint32{0, linkMinor, plan.MaxClasses} {
+		if id, ok := classOfMinor(minor); ok {
+			t.Errorf("minor %#x is class %d, want none", minor, id)
+		}
+	}
+}
+
+func TestLeafPackets(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		kind  string
+		limit plan.Limit
+		want  uint32
+	}{
+		{"pfifo by the link's rate", "pfifo", plan.Limit{}, 412},
+		{"fq_codel has its own", "fq_codel", plan.Limit{}, 10240},
+		{"packets", "fq_codel", plan.Limit{Packets: 30}, 30},
+		{"bytes as frames", "pfifo", plan.Limit{Bytes: 15140}, 10},
+		{"the smaller of both", "pfifo", plan.Limit{Packets: 5, Bytes: 15140}, 5},
+		{"bytes less than a frame", "pfifo", plan.Limit{Bytes: 100}, 1},
+	} {
+		if got := leafPackets(tt.kind, 100*mbit, tt.limit); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The classifier, run by the kernel on marks.
+func TestClassifier(t *testing.T) {
+	netnstest.New(t) // skips without root
+	for _, tt := range []struct{ mask, mark, want uint32 }{
+		{0xffff0000, 0x00030001, 0x77e10003},
+		{0xffff0000, 0x0fff0000, 0x77e10fff},
+		{0xffff0000, 0x00000001, 0}, // no class: HTB's default
+		{0x00fff000, 0xff005fff, 0x77e10005},
+	} {
+		prog, err := loadClassifier(tt.mask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer prog.Close()
+		if got := runOn(t, prog, tt.mark); got != tt.want {
+			t.Errorf("mask %#x, mark %#x: class id %#x, want %#x", tt.mask, tt.mark, got, tt.want)
+		}
+	}
+}
+
+// The messages come from the kernel, but a parser must survive anything.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{8, 0, 1, 0, 'h', 't', 'b', 0})
+	f.Add([]byte{12, 0, 2, 128, 8, 0, 1, 0, 1, 2, 3, 4})
+	f.Fuzz(func(t *testing.T, attrs []byte) {
+		body := append(make([]byte, 20), attrs...)
+		_, _ = parseClass(body)
+		_, _ = parseLeaf(body)
+	})
+}
