@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/lab/meter"
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/traffic"
+)
+
+const file = `name: two and a ping
+link: {bandwidth: 100mbit}
+workloads:
+  a: {weight: 1, traffic: [{tcp: {}}]}
+  b: {weight: 3, max: 60mbit, traffic: [{udp: {rate: 200mbit}}]}
+  p: {traffic: [{ping: {}}]}
+phases:
+  - {for: 3s}
+  - {for: 3s, set: {b: {traffic: off}}}
+paper: {source: somewhere, rates: [{a: 39}]}
+`
+
+func parse(t *testing.T, text string) *scenario.Scenario {
+	t.Helper()
+	s, err := scenario.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// received makes a timeline: rate(w, t) in bits per second for the bucket that
+// begins at t, in frames of 1250 bytes.
+func received(s *scenario.Scenario, rate func(w int, at time.Duration) float64) meter.Timeline {
+	var t meter.Timeline
+	n := int((s.Duration() + time.Second) / scenario.Bucket)
+	for w := range s.Workloads {
+		bytes, packets := make([]uint64, n), make([]uint64, n)
+		for b := range n {
+			bytes[b] = uint64(rate(w, time.Duration(b)*scenario.Bucket) / 8 * scenario.Bucket.Seconds())
+			packets[b] = bytes[b] / 1250
+		}
+		t.Bytes, t.Packets = append(t.Bytes, bytes), append(t.Packets, packets)
+	}
+	return t
+}
+
+// steady is what the contract gives, with b stopping 200 ms late and a taking
+// another 50 ms to notice.
+func steady(w int, at time.Duration) float64 {
+	late, noticed := 3200*time.Millisecond, 3250*time.Millisecond
+	switch {
+	case w == 0 && at < noticed:
+		return 40e6
+	case w == 0:
+		return 100e6
+	case w == 1 && at < late:
+		return 60e6
+	case w == 2:
+		return 40e3
+	}
+	return 0
+}
+
+func measurement(s *scenario.Scenario) Measurement {
+	drops, cpu := uint64(17), 0.25
+	m := Measurement{
+		Scheduler: "fair", Backend: "bpf", Timeline: received(s, steady),
+		Phases: []Account{{Drops: &drops, CPU: &cpu, CPUExact: true, CPUs: 1}, {CPU: &cpu, CPUs: 1}},
+	}
+	for i, f := range s.Flows() {
+		r := traffic.Report{Flow: i}
+		for at := f.From; at < f.To; at += 500 * time.Millisecond {
+			in := traffic.Interval{From: at, To: at + 500*time.Millisecond, Bytes: 1e6}
+			switch f.Kind {
+			case scenario.TCP:
+				in.Retransmits = 2
+			case scenario.UDP:
+				in.Packets, in.Lost, in.Jitter = 100, 5, 300*time.Microsecond
+			}
+			if f.Kind != scenario.Ping {
+				r.Intervals = append(r.Intervals, in)
+			}
+		}
+		if f.Kind == scenario.Ping {
+			for n := range 250 { // every 20 ms, one in ten unanswered, 1 to 250 us
+				if n%10 != 9 {
+					r.Pings = append(r.Pings, traffic.Ping{At: time.Duration(n) * 20 * time.Millisecond, Seq: n, RTT: time.Duration(n+1) * time.Microsecond})
+				}
+			}
+		}
+		m.Reports = append(m.Reports, r)
+	}
+	return m
+}
+
+func TestEvaluate(t *testing.T) {
+	s := parse(t, file)
+	r := Evaluate(s, measurement(s))
+	first, a, b, p := r.Phases[0], r.Phases[0].Workloads[0], r.Phases[0].Workloads[1], r.Phases[0].Workloads[2]
+	check := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > math.Abs(want)/1e3+1e-9 {
+			t.Errorf("%s = %v, want %v", what, got, want)
+		}
+	}
+	check("a's rate", a.RateBps, 40e6)
+	check("a's ideal", a.IdealBps, 40e6-p.IdealBps)
+	check("a's error", a.Error, (a.RateBps-a.IdealBps)/100e6)
+	check("a's goodput", *a.GoodputBps, 16e6)
+	check("a's retransmits", float64(*a.Retransmits), 8)
+	check("a in the paper", *a.PaperBps, 39e6)
+	check("b's ideal", b.IdealBps, 60e6)
+	check("b's loss", *b.Loss, 0.05)
+	check("b's jitter", *b.JitterMs, 0.3)
+	check("p's ideal is what it sent", p.IdealBps, p.RateBps)
+	check("p's median", *p.RTT.P50, 0.099)
+	check("p's 99th percentile", *p.RTT.P99, 0.149)
+	check("p's loss", *p.Loss, 1-90.0/99) // the last unanswered one may still be under way
+	check("link", first.Link.RateBps, 100.04e6)
+	check("utilisation", first.Link.Utilisation, 1.0004)
+	check("Jain", *first.Link.Jain, 1)
+	check("drops", float64(*first.Link.Drops), 17)
+	check("CPU per packet", *first.Link.CPUNsPerPacket, 0.25*2e9/float64(first.Link.Packets))
+	check("CPU per gigabyte", *first.Link.CPUSPerGbyte, 0.25/(100.04e6/8/1e9))
+	if first.Link.ReactionMs != nil {
+		t.Errorf("the beginning has a reaction of %v ms", *first.Link.ReactionMs)
+	}
+	if got := r.Phases[1].Link.ReactionMs; got == nil || *got < 40 || *got > 60 {
+		t.Errorf("reaction to b's end = %v, want about 50 ms after b's last packet", got)
+	}
+	if r.Phases[1].Link.Drops != nil {
+		t.Error("drops that nobody counted are reported")
+	}
+}
+
+func TestReactionNeverHolds(t *testing.T) {
+	s := parse(t, file)
+	m := measurement(s)
+	m.Timeline = received(s, func(w int, at time.Duration) float64 {
+		if w == 0 && at > 3*time.Second {
+			return 50e6 // a never takes what b left
+		}
+		return steady(w, at)
+	})
+	if got := Evaluate(s, m).Phases[1].Link.ReactionMs; got != nil {
+		t.Errorf("reaction = %v ms although the shares never hold", *got)
+	}
+}
+
+// A generator that starts late is not the scheduler's error.
+func TestLateStartMovesTheIdeal(t *testing.T) {
+	s := parse(t, "link: {bandwidth: 100mbit}\nworkloads: {a: {traffic: [{tcp: {}}]}, b: {traffic: [{tcp: {start: 2s}}]}}\nphases: [{for: 4s}]")
+	m := Measurement{Scheduler: "fair", Timeline: received(s, func(w int, at time.Duration) float64 {
+		switch {
+		case at >= 2300*time.Millisecond:
+			return 50e6
+		case w == 0:
+			return 100e6
+		}
+		return 0
+	})}
+	for _, w := range Evaluate(s, m).Phases[0].Workloads {
+		if math.Abs(w.Error) > 1e-3 {
+			t.Errorf("%s: error %v of the link", w.Workload, w.Error)
+		}
+	}
+}
+
+func TestExpectations(t *testing.T) {
+	tests := []struct{ name, expect, failure string }{
+		{"holds", "{phase: 1, workload: a, rate: 40mbit, within: 1%}", ""},
+		{"rate off", "{phase: 1, workload: a, rate: 50mbit, within: 2%}",
+			"test.yaml:12: phase 1, a: rate 40 Mbit/s, expected 50 Mbit/s within 1 Mbit/s, off by 10 Mbit/s"},
+		{"every phase", "{workload: b, rate: 60mbit, within: 1mbit}", "phase 2, b: rate 0 bit/s, expected 60 Mbit/s"},
+		{"ideal of all", "{phase: 1, rate: ideal, within: 100kbit}", ""},
+		{"ideal with b gone", "{phase: 2, workload: a, rate: ideal, within: 100kbit}", ""},
+		{"meant for another scheduler", "{scheduler: qcon, phase: 1, workload: a, rate: 1mbit, within: 1%}", ""},
+		{"bounds", "{phase: 1, bounds: held, within: 100kbit}", ""},
+		{"utilisation", "{phase: 1, utilisation: 99%}", ""},
+		{"latency", "{phase: 1, workload: p, rtt_p99: 0.1ms}", "phase 1, p: rtt p99 149µs, expected at most 100µs"},
+		{"latency of one that has none", "{phase: 1, workload: a, rtt_p50: 1ms}", "a: rtt p50 was not measured"},
+		{"latency of all skips those without", "{phase: 1, rtt_p50: 1ms}", ""},
+		{"loss", "{phase: 1, workload: b, loss: 1%}", "b: loss 5.000 %, expected at most 1.000 %"},
+		{"drops", "{phase: 1, drops: 16}", "link: drops 17, expected at most 16"},
+		{"drops not counted", "{phase: 2, drops: 0}", "link: drops was not measured"},
+		{"reaction", "{phase: 2, reaction: 10ms}", "link: reaction"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := parse(t, file+"expect:\n  - "+tt.expect)
+			got := strings.Join(Evaluate(s, measurement(s)).Failures, "\n")
+			if tt.failure == "" && got != "" || !strings.Contains(got, tt.failure) {
+				t.Errorf("got %q, want %q", got, tt.failure)
+			}
+		})
+	}
+}
+
+func TestBounds(t *testing.T) {
+	s := parse(t, "link: {bandwidth: 100mbit}\nworkloads:\n  a: {min: 50mbit, traffic: [{tcp: {}}]}\n  b: {max: 10mbit, traffic: [{tcp: {}}]}\n"+
+		"phases: [{for: 3s}]\nexpect: [{bounds: held, within: 1mbit}]")
+	m := Measurement{Timeline: received(s, func(w int, _ time.Duration) float64 { return []float64{45e6, 12e6}[w] })}
+	got := strings.Join(Evaluate(s, m).Failures, "\n")
+	for _, want := range []string{"a: rate 45 Mbit/s is below its min of 50 Mbit/s", "b: rate 12 Mbit/s is above its max of 10 Mbit/s"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %q", want, got)
+		}
+	}
+}
+
+// The keys of the public format, as documented.
+func TestJSONKeys(t *testing.T) {
+	s := parse(t, file)
+	var b strings.Builder
+	if err := JSON(&b, Evaluate(s, measurement(s))); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 2*(3+1) {
+		t.Fatalf("%d lines, want one per phase and workload and one per phase", len(lines))
+	}
+	need := func(line string, keys ...string) {
+		t.Helper()
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range keys {
+			if _, ok := object[k]; !ok {
+				t.Errorf("key %s is missing in %s", k, line)
+			}
+		}
+	}
+	need(lines[0], "phase", "workload", "rate_bps", "ideal_bps", "error", "rtt_ms", "jitter_ms", "loss", "retransmits",
+		"goodput_bps", "scenario", "scheduler", "backend")
+	need(lines[3], "phase", "rate_bps", "utilisation", "cpu", "jain", "reaction_ms", "link", "scenario", "scheduler", "backend")
+	if !strings.Contains(lines[2], `"rtt_ms":{"p50":0.099`) || !strings.Contains(lines[0], `"rtt_ms":{"p50":null,"p99":null}`) {
+		t.Errorf("round trips: %s\n%s", lines[0], lines[2])
+	}
+}
+
+func TestTable(t *testing.T) {
+	s := parse(t, file+"expect:\n  - {phase: 1, workload: a, rate: 50mbit, within: 2%}\n")
+	m := measurement(s)
+	m.Notes = []string{"a note"}
+	m.Reports[1].Problem = "the client's report is missing"
+	r := Evaluate(s, m)
+	var b strings.Builder
+	if err := Table(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "table.txt", b.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("WEIR_UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestPlotWritesBothFormats(t *testing.T) {
+	s := parse(t, file)
+	s.File = "some dir/my scenario.yaml"
+	base, err := Plot(filepath.Join(t.TempDir(), "new"), Evaluate(s, measurement(s)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Base(base) != "my-scenario-fair" {
+		t.Errorf("base name %s", base)
+	}
+	svg, err := os.ReadFile(base + ".svg")
+	if err != nil || !strings.Contains(string(svg), "two and a ping") {
+		t.Errorf("the drawing has no title: %v", err)
+	}
+	png, err := os.ReadFile(base + ".png")
+	if err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
+		t.Errorf("no PNG: %v", err)
+	}
+}
+
+func TestQuantileIsANearestRank(t *testing.T) {
+	values := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for q, want := range map[float64]float64{0.01: 1, 0.5: 5, 0.99: 10, 1: 10} {
+		if got := *quantile(values, q); got != want {
+			t.Errorf("quantile %v = %v, want %v", q, got, want)
+		}
+	}
+	if !slices.IsSorted(values) {
+		t.Error("values were moved")
+	}
+}
+
+func TestCostTableAndJSON(t *testing.T) {
+	c := &CostResult{Name: "cost", Packets: 1000, Size: 64, Rows: []CostRow{
+		{Case: "veths", Scheduler: "htb", Backend: "kernel", Workloads: 5, Active: 5, NsPerPacket: 7400, BaseNs: 6000, Delivered: 1},
+		{Case: "veths", Scheduler: "fair", Backend: "bpf", Workloads: 5, Active: 5, NsPerPacket: 6700, BaseNs: 6000, Delivered: 1},
+		{Case: "throttled", Scheduler: "fair", Backend: "bpf", Workloads: 100, Active: 100, NsPerPacket: 9000, BaseNs: 6000, Delivered: 0.5},
+	}}
+	var table, lines strings.Builder
+	if err := CostTable(&table, c); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "cost.txt", table.String())
+	if err := CostJSON(&lines, c); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(lines.String(), "\n")[1]; !strings.Contains(got, `"added_ns":700,"of_htb":0.5`) {
+		t.Errorf("fair: %s", got)
+	}
+}

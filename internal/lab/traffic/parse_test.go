@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/lab/scenario"
+)
+
+func TestParsePing(t *testing.T) {
+	const out = `PING 10.77.2.1 (10.77.2.1) 56(84) bytes of data.
+[1000.500000] 64 bytes from 10.77.2.1: icmp_seq=1 ttl=64 time=0.048 ms
+[1000.521300] 64 bytes from 10.77.2.1: icmp_seq=2 ttl=64 time=12.5 ms
+[1000.521400] 64 bytes from 10.77.2.1: icmp_seq=2 ttl=64 time=12.6 ms (DUP!)
+[1000.560000] From 10.77.1.1 icmp_seq=3 Destination Host Unreachable
+
+--- 10.77.2.1 ping statistics ---
+3 packets transmitted, 2 received, 33% packet loss, time 40ms
+`
+	got := parsePing(out, time.Unix(1000, 0))
+	want := []Ping{
+		{At: 500 * time.Millisecond, Seq: 1, RTT: 48 * time.Microsecond},
+		{At: 521300 * time.Microsecond, Seq: 2, RTT: 12500 * time.Microsecond},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestParseNetperf(t *testing.T) {
+	tests := []struct {
+		name, out string
+		want      *RR
+	}{
+		{"figures", "45,120,8123.5\n", &RR{P50: 45 * time.Microsecond, P99: 120 * time.Microsecond, Rate: 8123.5}},
+		{"a warning before them", "netperf: no good clock\n45,120,10\n", &RR{P50: 45 * time.Microsecond, P99: 120 * time.Microsecond, Rate: 10}},
+		{"nothing", "", nil},
+		{"no connection", "establish control: are you sure there is a netserver listening\n", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parseNetperf(tt.out)
+			if (err != nil) != (tt.want == nil) || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestParseIperfReadsEveryDocumentOfAServer(t *testing.T) {
+	const first = `{"intervals":[{"sum":{"start":0,"end":0.5,"bytes":1000,"jitter_ms":0.2,"lost_packets":-1,"packets":7}}]}`
+	const second = `{"intervals":[{"sum":{"start":0,"end":0.5,"bytes":3000,"lost_packets":2,"packets":9}}], "error": "late"}`
+	server, err := parseIperf([]byte(first + "\n" + second + "\n"))
+	if err != nil || len(server) != 2 {
+		t.Fatalf("got %+v, %v", server, err)
+	}
+	client, err := parseIperf([]byte(`{"intervals":[{"sum":{"retransmits":4}},{"sum":{"retransmits":5}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := merge(2*time.Second, client[0], server[0])
+	want := []Interval{{
+		From: 2 * time.Second, To: 2500 * time.Millisecond, Bytes: 1000,
+		Retransmits: 4, Packets: 7, Jitter: 200 * time.Microsecond,
+	}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := merge(0, client[0], server[1])[0]; got.Lost != 2 || got.Packets != 9 {
+		t.Errorf("second test: %+v", got)
+	}
+	if _, err := parseIperf([]byte("iperf3: error")); err == nil {
+		t.Error("text that is no JSON is accepted")
+	}
+}
+
+func TestChoosePorts(t *testing.T) {
+	flow := func(w int, k scenario.Kind, port int) scenario.Flow {
+		return scenario.Flow{Workload: w, Traffic: scenario.Traffic{Kind: k, Port: port}}
+	}
+	got := choosePorts([]scenario.Flow{
+		flow(0, scenario.TCP, 0), flow(0, scenario.UDP, 5201), flow(0, scenario.TCP, 0),
+		flow(1, scenario.TCP, 0), flow(1, scenario.Ping, 0), flow(1, scenario.TCPRR, 0), flow(1, scenario.TCP, 80),
+	})
+	if want := []int{5202, 5201, 5203, 5201, 0, netserverPort, 80}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestClientCommands(t *testing.T) {
+	flow := func(k scenario.Kind, length time.Duration) scenario.Flow {
+		return scenario.Flow{From: time.Second, To: time.Second + length, Traffic: scenario.Traffic{
+			Kind: k, Streams: 2, Size: 1200, Rate: 12420000, Interval: 21300 * time.Microsecond,
+		}}
+	}
+	tests := []struct {
+		name string
+		flow scenario.Flow
+		want string
+	}{
+		{"tcp runs for whole seconds", flow(scenario.TCP, 2500*time.Millisecond),
+			"iperf3 -c 10.77.2.1 -B 10.77.1.1 -p 99 -t 3 -i 0.5 -J -P 2 -l 1200"},
+		{"udp: 12.42 Mbit/s of wire are 6 Mbit/s of payload in each of two sockets", flow(scenario.UDP, time.Second),
+			"iperf3 -c 10.77.2.1 -B 10.77.1.1 -p 99 -t 1 -i 0.5 -J -P 2 -u -b 6000000 -l 1200"},
+		{"ping", flow(scenario.Ping, time.Second), "ping -n -D -i 0.021300 -s 1200 10.77.2.1"},
+		{"netperf", flow(scenario.TCPRR, 4*time.Second),
+			"netperf -4 -H 10.77.2.1 -p 12865 -t TCP_RR -l 4 -P 0 -- -r 1200,1200 -o P50_LATENCY,P99_LATENCY,TRANSACTION_RATE"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := strings.Join(client(tt.flow, 99).Args, " "); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRequireNamesThePackage(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := Require([]scenario.Flow{{Traffic: scenario.Traffic{Kind: scenario.TCPRR}}})
+	if err == nil || !strings.Contains(err.Error(), "install the package netperf") {
+		t.Errorf("got %v", err)
+	}
+	if err := Require(nil); err != nil {
+		t.Errorf("no traffic needs nothing, got %v", err)
+	}
+}
+
+func TestProcessIsForcedToEnd(t *testing.T) {
+	p := &process{cmd: exec.Command("sleep", "60"), done: make(chan struct{})}
+	if err := p.cmd.Start(); err != nil {
+		t.Skip("cannot start sleep:", err)
+	}
+	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	if forced := p.wait(after(time.Millisecond)); !forced {
+		t.Error("a program that does not end was not forced to")
+	}
+	if forced := p.wait(after(0)); forced {
+		t.Error("a program that has ended was forced")
+	}
+}
+
+func FuzzParsePing(f *testing.F) {
+	f.Add("[1.000000] 64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=0.1 ms\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		for _, p := range parsePing(out, time.Unix(0, 0)) {
+			if p.RTT < 0 {
+				t.Errorf("a negative round trip from %q", out)
+			}
+		}
+	})
+}
+
+func FuzzParseIperf(f *testing.F) {
+	f.Add([]byte(`{"intervals":[{"sum":{"start":0,"end":0.5,"bytes":1}}]}`))
+	f.Fuzz(func(t *testing.T, out []byte) {
+		docs, _ := parseIperf(out)
+		for _, d := range docs {
+			for _, in := range merge(0, d, d) {
+				if in.To < in.From {
+					t.Errorf("interval %+v from %q", in, out)
+				}
+			}
+		}
+	})
+}
