@@ -39,8 +39,8 @@ it is called from then on. Its policy can be given at once. Rates are egress
 			return a.print(r, func() string { return renderChange(r) })
 		},
 	})
-	c.Flags().StringVar(&netns, "netns", "", "network namespace: a name under /run/netns or a path")
-	c.Flags().StringVar(&device, "device", "", "veth or tap on the host")
+	c.Flags().StringVar(&netns, "netns", "", "network namespace: a `NETNS` under /run/netns or a path")
+	c.Flags().StringVar(&device, "device", "", "veth or tap `DEV` on the host")
 	flags.register(c)
 	dryRunFlag(c, &dryRun)
 	return c

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
 
@@ -35,9 +36,9 @@ var exitCodes = []struct {
 	meaning string
 }{
 	{exitOK, "done"},
-	{exitFailed, "failed; for `weir lab run`: an expectation was not met"},
-	{exitUsage, "the command line or a value in it is wrong"},
-	{exitNoAgent, "no agent runs at the socket"},
+	{exitFailed, "failed; `weir lab run`: an expectation does not hold"},
+	{exitUsage, "the command line, a value in it or a file that it names is wrong"},
+	{exitNoAgent, "no agent runs at the socket; `weir lab run`: a scenario cannot be run here"},
 	{exitNotPermitted, "not permitted: not in group weir, or not root"},
 	{exitRefused, "refused: the link cannot hold the mins, or the name is taken"},
 	{exitUnknown, "no workload has that name"},
@@ -52,11 +53,21 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
 
-// codeError ends weir with a code that was decided elsewhere; what had to be
-// said has been said.
-type codeError struct{ code int }
+// codeError ends weir with a code that was decided elsewhere. err may be nil:
+// then what had to be said has been said.
+type codeError struct {
+	code int
+	err  error
+}
 
-func (e *codeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codeError) Unwrap() error { return e.err }
 
 // exitCode maps an error to what a script sees.
 func exitCode(err error) int {
@@ -65,17 +76,20 @@ func exitCode(err error) int {
 		code    *codeError
 		refused *api.Error
 		value   *policy.Error
+		file    *config.Error
 	)
 	switch {
-	case err == nil, errors.Is(err, context.Canceled):
+	case err == nil:
 		return exitOK
+	case errors.Is(err, context.Canceled):
+		return exitFailed
 	case errors.As(err, &code):
 		return code.code
-	case errors.As(err, &usage), errors.As(err, &value):
+	case errors.As(err, &usage), errors.As(err, &value), errors.As(err, &file):
 		return exitUsage
 	case errors.Is(err, api.ErrNoAgent):
 		return exitNoAgent
-	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, dataplane.ErrPrivilege):
+	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, dataplane.ErrPrivilege), errors.Is(err, fs.ErrPermission):
 		return exitNotPermitted
 	case errors.As(err, &refused):
 		return statusCode(refused.Status)
@@ -103,8 +117,10 @@ func (a *app) errorLines(err error) []string {
 		refused *api.Error
 	)
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.As(err, &code):
+	case err == nil, errors.As(err, &code) && code.err == nil:
 		return nil
+	case errors.Is(err, context.Canceled):
+		return []string{"interrupted"}
 	case errors.Is(err, api.ErrNoAgent):
 		return []string{err.Error() + "; start it with: systemctl start weir (or: weir agent --link eth0 --egress 100mbit)"}
 	case errors.Is(err, api.ErrNotPermitted):
@@ -152,7 +168,7 @@ func flagError(c *cobra.Command, err error) error {
 		return usagef("%v", policy.InField("--"+invalid.GetFlag().Name, value))
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return usagef("--%s %q: not a %s; %s", f.Name, invalid.GetValue(), typeName(f), f.Usage)
+		return usagef("--%s %q: not a %s; %s", f.Name, invalid.GetValue(), typeName(f), strings.ReplaceAll(f.Usage, "`", ""))
 	case errors.As(err, &required):
 		return usagef("--%s: its value is missing", required.GetSpecifiedName())
 	}

@@ -51,15 +51,15 @@ func bindsText(binds string) string {
 func renderExplanation(e api.Explanation) string {
 	var b strings.Builder
 	if len(e.Links) == 0 {
-		fmt.Fprintf(&b, "%s is on no link; see weir get %s\n", table.Clean(e.Name), table.Clean(e.Name))
+		fmt.Fprintf(&b, "%s is on no link; see weir get %s\n", e.Name, e.Name)
 	}
 	for i, l := range e.Links {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s on %s, %s: %s\n", table.Clean(e.Name), l.Device, direction("egress"), measured(l.RateBps))
+		fmt.Fprintf(&b, "%s on %s, %s: %s\n", e.Name, l.Device, direction("egress"), measured(l.RateBps))
 		for _, sentence := range l.Text {
-			fmt.Fprintf(&b, "  %s\n", table.Clean(sentence))
+			fmt.Fprintf(&b, "  %s\n", sentence)
 		}
 		b.WriteByte('\n')
 		fmt.Fprintf(&b, "  decided by  %s\n", bindsText(l.Binds))

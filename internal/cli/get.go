@@ -65,9 +65,9 @@ func renderWorkloads(ws []api.Workload) string {
 // renderWorkload is everything about one workload.
 func renderWorkload(w api.Workload) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, class %d, %s\n", table.Clean(w.Name), w.Kind, w.Class, withNote(w.State, w.Note))
+	fmt.Fprintf(&b, "%s: %s, class %d, %s\n", w.Name, w.Kind, w.Class, withNote(w.State, w.Note))
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-9s %s\n", label, table.Clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "  %-13s  %s\n", label, fmt.Sprintf(format, args...))
 	}
 	if w.ID != "" {
 		line("id", "%s", w.ID)

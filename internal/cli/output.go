@@ -13,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"weir/internal/cli/table"
 )
 
 // The values of --output.
@@ -27,7 +29,7 @@ var formats = []string{formatTable, formatJSON, formatYAML}
 // printing gives a command the flag --output and has it checked before the
 // command does anything.
 func (a *app) printing(c *cobra.Command) *cobra.Command {
-	c.Flags().StringVarP(&a.format, "output", "o", formatTable, "how to print: "+strings.Join(formats, ", "))
+	c.Flags().StringVarP(&a.format, "output", "o", formatTable, "`FORMAT` to print: "+strings.Join(formats, ", "))
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains(formats, a.format) {
 			return usagef("--output %q: not a format; write table, json or yaml", a.format)
@@ -51,7 +53,8 @@ func (a *app) print(v any, text func() string) error {
 
 func encode(format string, v any, text func() string) ([]byte, error) {
 	if format == formatTable {
-		return []byte(text()), nil
+		// Names and notes come from whoever starts a container.
+		return []byte(table.CleanLines(text())), nil
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -28,6 +28,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
+	"weir/internal/cli/table"
+	"weir/internal/demo"
+	"weir/internal/lab"
 	"weir/internal/version"
 )
 
@@ -43,8 +46,15 @@ type app struct {
 
 // Main runs weir with the process's arguments and returns its exit code.
 func Main() int {
+	if len(os.Args) > 1 && os.Args[1] == lab.ChildArg {
+		return lab.Child(os.Args[2:]) // the lab runs this program again in its sandbox
+	}
+	if len(os.Args) > 1 && os.Args[1] == demo.ChildArg {
+		return demo.Child(os.Args[2:]) // so does the demo
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends weir at once
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout)}
 	return a.run(ctx, os.Args[1:])
 }
@@ -57,7 +67,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	for _, line := range a.errorLines(err) {
-		fmt.Fprintln(a.stderr, "weir: "+line)
+		fmt.Fprintln(a.stderr, "weir: "+table.Clean(line))
 	}
 	return exitCode(err)
 }
@@ -101,7 +111,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	if socket == "" {
 		socket = api.DefaultSocket
 	}
-	root.PersistentFlags().StringVar(&a.socket, "socket", socket, "the agent's socket (env WEIR_SOCKET)")
+	root.PersistentFlags().StringVar(&a.socket, "socket", socket, "`PATH` of the agent's socket (env WEIR_SOCKET)")
 
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -110,8 +120,8 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 		}
 	}
 	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand())
-	add(groupChange, a.setCommand(), a.attachCommand(), a.detachCommand())
-	add(groupRun, a.versionCommand(), a.completionCommand())
+	add(groupChange, a.setCommand(), a.attachCommand(), a.detachCommand(), a.cleanupCommand())
+	add(groupRun, a.agentCommand(), a.demoCommand(), a.labCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
-	"weir/internal/cli/table"
 )
 
 func (a *app) setCommand() *cobra.Command {
@@ -60,7 +59,7 @@ func renderChange(r api.ChangeResult) string {
 		indent = "  "
 	}
 	for _, ch := range r.Changes {
-		fmt.Fprintf(&b, "%s%s\n", indent, table.Clean(withNote(ch.What, ch.Why)))
+		fmt.Fprintf(&b, "%s%s\n", indent, withNote(ch.What, ch.Why))
 	}
 	if len(r.Changes) == 0 {
 		b.WriteString(indent + "nothing to change: it is so already\n")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
+	"weir/internal/cli/table"
 	"weir/internal/cli/top"
 )
 
@@ -41,7 +42,7 @@ enter explain the selected workload.`,
 			return top.Lines(c.Context(), client.Stream, count, sampleEncoder(a.format), a.stdout, a.stderr)
 		},
 	})
-	c.Flags().IntVarP(&count, "count", "n", 0, "how many samples to print as lines, 0 for no end")
+	c.Flags().IntVarP(&count, "count", "n", 0, "print `N` samples as lines, 0 for no end")
 	return c
 }
 
@@ -51,7 +52,7 @@ func explainText(client *api.Client) top.Explain {
 		if err != nil {
 			return "", err
 		}
-		return renderExplanation(e), nil
+		return table.CleanLines(renderExplanation(e)), nil
 	}
 }
 

@@ -41,30 +41,42 @@ func (s *socket) Close() error {
 // listenUnix claims path: the directory is made if it is missing, a socket that
 // a dead agent left is removed, one that a living agent serves is not.
 func listenUnix(path, group string, log *slog.Logger) (*socket, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
-	}
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
-		return nil, fmt.Errorf("socket %s: %w", path, err)
+		return nil, socketError(path, err)
 	}
 	ln, err := bind(path)
 	if err != nil {
 		lock.Close()
-		return nil, err
+		return nil, socketError(path, err)
 	}
 	if err := admitGroup(path, group, log); err != nil {
 		ln.Close()
 		lock.Close()
-		return nil, fmt.Errorf("socket %s: %w", path, err)
+		return nil, socketError(path, err)
 	}
 	return &socket{UnixListener: ln, lock: lock}, nil
 }
 
-var errOtherAgent = errors.New("another agent runs here; stop it first (systemctl stop weir) or choose another --socket")
+// socketError names the socket and, where that helps, says what to do.
+func socketError(path string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("socket %s cannot be made: %w; run as root, or choose another --socket", path, fs.ErrPermission)
+	}
+	return fmt.Errorf("socket %s: %w", path, err)
+}
 
-// lockFile takes a lock that the kernel gives back when the process dies.
+var (
+	errOtherAgent = errors.New("another agent runs here; stop it first (systemctl stop weir) or choose another --socket")
+	errNoSocket   = errors.New("something that is no socket stands there; move it away or choose another --socket")
+)
+
+// lockFile takes a lock that the kernel gives back when the process dies. The
+// directory is made if it is missing.
 func lockFile(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -87,18 +99,18 @@ func bind(path string) (*net.UnixListener, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("socket %s: %w", path, err)
+		return nil, err
 	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("socket %s: something that is no socket stands there; move it away or choose another --socket", path)
+		return nil, errNoSocket
 	default:
 		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			conn.Close()
-			return nil, fmt.Errorf("socket %s: %w", path, errOtherAgent)
+			return nil, errOtherAgent
 		} else if !errors.Is(err, unix.ECONNREFUSED) {
-			return nil, fmt.Errorf("socket %s: %w", path, err)
+			return nil, err
 		}
 		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("socket %s left by a dead agent: %w", path, err)
+			return nil, fmt.Errorf("left by a dead agent: %w", err)
 		}
 	}
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -42,7 +42,7 @@ func TestProblems(t *testing.T) {
 	}{
 		{"unknown workload", "GET", "/v1/workloads/nobody", "", 404, "workload", "nobody", "weir get"},
 		{"unknown workload to explain", "GET", "/v1/workloads/nobody/explain", "", 404, "workload", "nobody", "weir get"},
-		{"bad rate", "PATCH", "/v1/workloads/web/policy", `{"min":"20 bananas"}`, 422, "min", "not a rate", "20mbit"},
+		{"bad rate", "PATCH", "/v1/workloads/web/policy", `{"min":"20 bananas"}`, 422, "min", "unknown unit", "20mbit"},
 		{"admission", "PATCH", "/v1/workloads/batch/policy", `{"min":"90mbit"}`, 409, "min", "80 Mbit/s free", "at most 80mbit"},
 		{"weight too small", "PATCH", "/v1/workloads/web/policy", `{"weight":0}`, 422, "weight", ">= 1", "openapi"},
 		{"weight too large", "PATCH", "/v1/workloads/web/policy", `{"weight":10001}`, 422, "weight", "<= 10000", "openapi"},

@@ -4,12 +4,13 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"weir/internal/api"
+	"weir/internal/policy"
 )
 
 // Set implements api.Agent.
@@ -121,13 +122,13 @@ func apply(w *api.Workload, c api.PolicyChange) ([]api.Change, error) {
 		if a.asked == nil {
 			continue
 		}
-		bps, err := mbit(a.field, *a.asked)
+		rate, err := bps(a.field, *a.asked)
 		if err != nil {
 			return nil, err
 		}
 		*a.text = strings.TrimPrefix(*a.asked, "none")
 		for i := range w.Links {
-			*a.bps(&w.Links[i]) = bps
+			*a.bps(&w.Links[i]) = rate
 		}
 		say(a.field, *a.asked)
 	}
@@ -154,18 +155,12 @@ func (f *Fake) admit(w api.Workload) error {
 	}
 }
 
-// mbit reads the only unit that the fake knows.
-func mbit(field, text string) (uint64, error) {
-	if text == "none" {
-		return 0, nil
+// bps reads a rate, or a share of the only link.
+func bps(field, text string) (uint64, error) {
+	amount, err := policy.ParseAmount(text)
+	var mistake *policy.Error
+	if errors.As(err, &mistake) {
+		return 0, &api.Error{Status: 422, Field: field, Value: text, Msg: mistake.Msg, Remedy: mistake.Remedy}
 	}
-	n, ok := strings.CutSuffix(text, "mbit")
-	v, err := strconv.ParseUint(n, 10, 32)
-	if !ok || err != nil {
-		return 0, &api.Error{
-			Status: 422, Field: field, Value: text,
-			Msg: fmt.Sprintf("%q is not a rate", text), Remedy: "write for example 20mbit",
-		}
-	}
-	return v * 1e6, nil
+	return uint64(amount.Of(Capacity)), err
 }

@@ -112,3 +112,12 @@ func Clean(s string) string {
 		return '?'
 	}, s)
 }
+
+// CleanLines is Clean for a text of several lines.
+func CleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = Clean(line)
+	}
+	return strings.Join(lines, "\n")
+}

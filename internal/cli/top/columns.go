@@ -21,7 +21,7 @@ type unit struct {
 func unitFor(capacity uint64) unit {
 	switch {
 	case capacity >= 10e9:
-		return unit{"Gbit/s", 1e9, 2}
+		return unit{"Gbit/s", 1e9, 3}
 	case capacity >= 10e6:
 		return unit{"Mbit/s", 1e6, 1}
 	}
@@ -123,7 +123,7 @@ const (
 	nameMin      = 8
 	nameMax      = 32
 	sparkMin     = 10
-	sparkAtLeast = 4 // columns with keep from here on give way to the history
+	sparkAtLeast = 4 // from so many columns on, the next gives way to the history
 )
 
 // fit chooses the columns for a width, given the longest name. Names get what

@@ -238,6 +238,7 @@ func (m *model) scroll() {
 		m.screen.selected = rows[i].id
 	}
 	m.screen.offset = min(m.screen.offset, i)
+	m.screen.offset = max(m.screen.offset, i-m.screen.bodyHeight()) // a long way at once, the rest by steps
 	for m.screen.offset < i {
 		_, shown := m.screen.visible(m.screen.bodyHeight())
 		if i < m.screen.offset+shown {

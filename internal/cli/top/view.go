@@ -32,6 +32,9 @@ func (s screen) render() string {
 	lines := []string{s.titleLine()}
 	body, _ := s.visible(s.bodyHeight())
 	lines = append(lines, body...)
+	for range s.bodyHeight() - len(body) {
+		lines = append(lines, "")
+	}
 	lines = append(lines, s.pane()...)
 	lines = append(lines, s.footer())
 	return strings.Join(lines[:min(len(lines), max(s.height, 1))], "\n")
@@ -76,7 +79,7 @@ func (s screen) visible(height int) (lines []string, shown int) {
 		lay := fit(s.width, longestName(rows))
 		head := []string{s.linkLine(l), s.columnLine(lay)}
 		if len(rows) == 0 {
-			head = head[:1]
+			head[1] = s.theme.mood(dim, s.cut("  no workloads"))
 		}
 		if len(lines)+len(head) > height {
 			break
@@ -111,21 +114,26 @@ func (s screen) linkLine(l api.LinkStatus) string {
 	if l.CapacityBps > 0 {
 		used = l.RateBps / float64(l.CapacityBps)
 	}
-	parts := []string{
-		fmt.Sprintf("%s of %s %s, %.0f %%", u.text(l.RateBps), u.text(float64(l.CapacityBps)), u.name, used*100),
-		fmt.Sprintf("reserved %s, free %s", u.text(float64(l.ReservedBps)), u.text(float64(l.FreeBps))),
-		fmt.Sprintf("%s on %s", l.Scheduler, l.Backend),
-	}
-	text := ""
-	for _, p := range parts {
-		if lipgloss.Width(name+text+"  "+p) <= s.width {
-			text += "  " + p
-		}
-	}
+	rate, capacity := u.text(l.RateBps), u.text(float64(l.CapacityBps))
+	text := s.fitting(name,
+		fmt.Sprintf("  %s of %s %s, %.0f %%", rate, capacity, u.name, used*100),
+		fmt.Sprintf("  %s/%s %s", rate, capacity, u.name))
+	text += s.fitting(name+text, fmt.Sprintf("  reserved %s, free %s", u.text(float64(l.ReservedBps)), u.text(float64(l.FreeBps))))
+	text += s.fitting(name+text, fmt.Sprintf("  %s on %s", l.Scheduler, l.Backend))
 	if room := s.width - lipgloss.Width(name+text) - gap; room >= 10 {
 		return s.theme.title.Render(name) + "  " + s.theme.mood(good, bar(used, min(room, 20))) + text
 	}
 	return s.theme.title.Render(s.cut(name + text))
+}
+
+// fitting is the first of the texts that fits behind what is there, or nothing.
+func (s screen) fitting(there string, texts ...string) string {
+	for _, text := range texts {
+		if lipgloss.Width(there+text) <= s.width {
+			return text
+		}
+	}
+	return ""
 }
 
 // bar is a share of 1 as a bar.
@@ -147,8 +155,9 @@ func (s screen) columnLine(lay layout) string {
 
 func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
 	selected := r.id == s.selected
+	tooNarrow := lay.width() > s.width
 	paint := func(style lipgloss.Style, text string) string {
-		if selected { // the whole line is reversed; colours inside would end that
+		if selected || tooNarrow { // the whole line is reversed, or cut, as plain text
 			return text
 		}
 		return style.Render(text)
@@ -167,6 +176,9 @@ func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
 	}
 	if lay.spark > 0 {
 		line += strings.Repeat(" ", gap) + paint(s.theme.spark, spark(r.history, lay.spark, ceiling))
+	}
+	if tooNarrow {
+		line = s.cut(line)
 	}
 	if selected {
 		return s.theme.selected.Render(line)

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/agent"
+	"weir/internal/config"
+	"weir/internal/server"
+)
+
+// agentFlags are those of weir agent that are not in agent.Overrides as they are.
+type agentFlags struct {
+	config    string
+	links     []string
+	docker    bool
+	logFormat string
+	verbose   bool
+	agent.Overrides
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	var f agentFlags
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Steer this host's links until told to stop",
+		Long: `Steer this host's links: find its containers, promise each its share, and serve the
+API and the metrics. Needs root. The configuration is read from ` + config.DefaultPath + `
+if that file is there; flags count more than it does. When the agent ends, for whatever
+reason, the kernel goes on scheduling; weir cleanup puts back what was there before.
+
+--link and --egress say which device to steer and what it can send, egress (upload).`,
+		Example: `  weir agent --link eth0 --egress 100mbit
+  weir agent --link eth0=100mbit --backend tc --metrics 127.0.0.1:9469
+  weir agent --config /etc/weir/weir.yaml --log-format json`,
+		Args:              names(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.Socket = ""
+			if c.Flags().Changed("socket") || os.Getenv("WEIR_SOCKET") != "" {
+				f.Socket = a.socket
+			}
+			if c.Flags().Changed("docker") {
+				f.Docker = &f.docker
+			}
+			if err := f.splitLink(); err != nil {
+				return err
+			}
+			log, err := newLog(a.stderr, f.logFormat, f.verbose)
+			if err != nil {
+				return err
+			}
+			return runAgent(c.Context(), f, log)
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.config, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
+	fs.StringArrayVar(&f.links, "link", nil, "device to steer, `DEV` or DEV=RATE, instead of those in the file")
+	fs.StringVar(&f.Egress, "egress", "", "`RATE` that the device can send, e.g. 100mbit: egress (upload)")
+	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair or qcon (default fair)")
+	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can)")
+	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that somebody else set on the device")
+	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
+	fs.StringVar(&f.Metrics, "metrics", "", "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469")
+	fs.StringVar(&f.StateDir, "state-dir", "", "`FOLDER` where run-time changes are kept (default "+config.Default().StateDir+")")
+	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
+	completeFlags(c, map[string][]string{
+		"scheduler": {"fair", "qcon"}, "backend": {"auto", "bpf", "tc"}, "log-format": {"text", "json"},
+	})
+	return c
+}
+
+// splitLink takes DEV=RATE apart. Several links are the configuration's business:
+// each has settings of its own there.
+func (f *agentFlags) splitLink() error {
+	if len(f.links) == 0 {
+		return nil
+	}
+	if len(f.links) > 1 {
+		return usagef("--link %q: a second link; name several under links: in %s", f.links[1], config.DefaultPath)
+	}
+	device, rate, both := strings.Cut(f.links[0], "=")
+	if both && f.Egress != "" {
+		return usagef("--egress %q: the rate is given twice; write --link %s --egress RATE or --link %s=RATE", f.Egress, device, device)
+	}
+	f.Link = device
+	if both {
+		f.Egress = rate
+	}
+	return nil
+}
+
+func newLog(to io.Writer, format string, verbose bool) (*slog.Logger, error) {
+	opts := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if verbose {
+		opts.Level = slog.LevelDebug
+	}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(to, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(to, opts)), nil
+	}
+	return nil, usagef("--log-format %q: not a format; write text or json", format)
+}
+
+// runAgent runs the agent and its server until ctx ends or one of them fails.
+// The socket is claimed first: if another agent has it, nothing was touched.
+func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
+	ag, err := agent.FromConfig(f.config, f.Overrides, log)
+	if err != nil {
+		return err
+	}
+	cfg := ag.Config()
+	srv := server.New(ag, server.Options{Socket: cfg.Socket, Group: cfg.Group, Metrics: cfg.Metrics, Log: log})
+	if err := srv.Listen(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		err := srv.Serve(ctx)
+		cancel() // without its server nobody could reach the agent
+		served <- err
+	}()
+	go func() {
+		// The agent answers once its links have been set up.
+		if _, err := ag.Status(ctx); err == nil {
+			notifySystemd(log, "READY=1")
+		}
+	}()
+	err = ag.Run(ctx)
+	notifySystemd(log, "STOPPING=1")
+	cancel()
+	if err := errors.Join(err, <-served); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	log.Info("agent ends; the kernel goes on scheduling")
+	return nil
+}
+
+// completeFlags offers fixed values for flags.
+func completeFlags(c *cobra.Command, values map[string][]string) {
+	for name, words := range values {
+		// Only fails for a flag that does not exist.
+		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/agent"
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+)
+
+func (a *app) cleanupCommand() *cobra.Command {
+	var (
+		links         []string
+		file          string
+		force, dryRun bool
+		flags         agent.Overrides
+	)
+	c := a.printing(&cobra.Command{
+		Use:   "cleanup",
+		Short: "Leave the host as Weir found it",
+		Long: `Remove Weir's qdiscs, marks and pins and put back the qdisc that was there before.
+Without --link, do so for every device that carries a qdisc of Weir's. Needs root, and
+no agent: one that runs would set up again what this removes, so it is refused while
+one does, unless --force is given. What was set at run time is kept.`,
+		Example: `  systemctl stop weir && weir cleanup
+  weir cleanup --link eth0
+  weir cleanup --dry-run`,
+		Args:              names(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !force && !dryRun {
+				if err := a.refuseWhileAgentRuns(c.Context()); err != nil {
+					return err
+				}
+			}
+			log, err := newLog(a.stderr, "text", false)
+			if err != nil {
+				return err
+			}
+			steered, err := steeredDevices(links)
+			if err != nil {
+				return err
+			}
+			r := api.ChangeResult{DryRun: dryRun, Changes: []api.Change{}}
+			for _, s := range steered {
+				if !dryRun {
+					if err := agent.Cleanup(c.Context(), file, s.name, flags, log); err != nil {
+						return fmt.Errorf("cleanup of %s: %w", s.name, err)
+					}
+				}
+				r.Changes = append(r.Changes, api.Change{
+					What: fmt.Sprintf("give back %s, which has qdisc %s", s.name, s.qdisc), Why: "asked by weir cleanup",
+				})
+			}
+			return a.print(r, func() string { return renderCleanup(r) })
+		},
+	})
+	c.Flags().StringArrayVar(&links, "link", nil, "`DEV` to give back; may be given several times")
+	c.Flags().StringVar(&file, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
+	c.Flags().StringVar(&flags.StateDir, "state-dir", "", "`FOLDER` where the former qdisc is remembered (default "+config.Default().StateDir+")")
+	c.Flags().BoolVar(&force, "force", false, "even if an agent runs")
+	dryRunFlag(c, &dryRun)
+	return c
+}
+
+func renderCleanup(r api.ChangeResult) string {
+	if len(r.Changes) == 0 {
+		return "nothing to clean up: no device has a qdisc of Weir's\n"
+	}
+	return renderChange(r)
+}
+
+// agentProbe is how long an agent is given to show that it lives.
+const agentProbe = 2 * time.Second
+
+func (a *app) refuseWhileAgentRuns(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, agentProbe)
+	defer cancel()
+	_, err := a.client().Status(ctx)
+	if errors.Is(err, api.ErrNoAgent) {
+		return nil
+	}
+	if errors.Is(err, api.ErrNotPermitted) {
+		return err
+	}
+	// An agent that is slow or fails is an agent all the same.
+	return fmt.Errorf("an agent runs at %s and would set up again what is removed; "+
+		"stop it first: systemctl stop weir (or add --force)", a.socket)
+}
+
+// steered is a device that may carry something of Weir's.
+type steered struct{ name, qdisc string }
+
+// steeredDevices are those named, or all whose root qdisc is Weir's.
+func steeredDevices(named []string) ([]steered, error) {
+	conn, err := device.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	all := named
+	if len(named) == 0 {
+		interfaces, err := net.Interfaces()
+		if err != nil {
+			return nil, fmt.Errorf("list network devices: %w", err)
+		}
+		for _, i := range interfaces {
+			all = append(all, i.Name)
+		}
+	}
+	var found []steered
+	for _, name := range all {
+		dev, err := conn.Lookup(name)
+		if errors.Is(err, dataplane.ErrNoDevice) && len(named) == 0 {
+			continue // it went away meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		root, err := conn.Root(dev)
+		if err != nil {
+			return nil, err
+		}
+		if len(named) > 0 || root.Ours() {
+			found = append(found, steered{name, root.String()})
+		}
+	}
+	return found, nil
+}

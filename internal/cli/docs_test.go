@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"weir/internal/api"
+)
+
+// TestCommandReference holds docs/cli.md in step with the commands: the page is
+// made from them.
+func TestCommandReference(t *testing.T) { golden(t, "../../docs/cli.md", commandReference()) }
+
+const referenceHead = `# The command weir
+
+This page is made from the commands themselves (` + "`go test ./internal/cli -update`" + `); ` + "`weir COMMAND --help`" + ` says the same.
+
+All rates are egress (upload): what leaves a workload. They are written as ` + "`20mbit`, `1.5gbit`, `800kbit`, `20M` or, as a share of the link, `25%`" + `; ` + "`mbps` and `MB/s`" + ` are refused, because tc reads them as bytes. NAME is a container's name, a prefix of its id, or the name given to ` + "`weir attach`" + `.
+
+What is printed can be had as JSON or YAML (` + "`-o json`, `-o yaml`" + `), with the names of the [HTTP API](api.md). What changes something can be tried with ` + "`--dry-run`" + `. An error is one line on stderr that begins with ` + "`weir: `" + ` and names the field, the value and what to do.
+
+` + "`--socket PATH`" + ` or the environment variable ` + "`WEIR_SOCKET`" + ` names another socket than ` + "`" + api.DefaultSocket + "`" + `. ` + "`NO_COLOR`" + ` takes the colours out of ` + "`weir top`" + `.
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+`
+
+func commandReference() string {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	for _, c := range exitCodes {
+		fmt.Fprintf(&b, "| %d | %s |\n", c.code, c.meaning)
+	}
+	a := &app{}
+	root := a.root()
+	b.WriteString("\n## Commands\n\n| command | what it does |\n|---|---|\n")
+	commands := leaves(root)
+	for _, c := range commands {
+		fmt.Fprintf(&b, "| [%s](#%s) | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short)
+	}
+	for _, c := range commands {
+		writeCommand(&b, c)
+	}
+	return b.String()
+}
+
+// leaves are the commands that do something, in the order of the help text.
+func leaves(c *cobra.Command) []*cobra.Command {
+	var out []*cobra.Command
+	for _, sub := range c.Commands() {
+		switch {
+		case sub.Name() == "help" || sub.Hidden:
+		case sub.HasSubCommands():
+			out = append(out, leaves(sub)...)
+		default:
+			out = append(out, sub)
+		}
+	}
+	return out
+}
+
+func writeCommand(b *strings.Builder, c *cobra.Command) {
+	text := c.Long
+	if text == "" {
+		text = c.Short + "."
+	}
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n```\n%s\n```\n", c.CommandPath(), text, c.UseLine())
+	if len(c.Aliases) > 0 {
+		fmt.Fprintf(b, "\nAlso: `%s`.\n", strings.Join(c.Aliases, "`, `"))
+	}
+	var flags strings.Builder
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			name, usage := pflag.UnquoteUsage(f)
+			fmt.Fprintf(&flags, "| `%s` | %s |\n", strings.ReplaceAll(strings.TrimSpace(flagName(f)+" "+name), "|", `\|`), strings.ReplaceAll(usage, "|", `\|`))
+		}
+	})
+	if flags.Len() > 0 {
+		b.WriteString("\n| flag | meaning |\n|---|---|\n" + flags.String())
+	}
+	if c.Example != "" {
+		b.WriteString("\n```\n")
+		for line := range strings.Lines(c.Example) {
+			b.WriteString(strings.TrimPrefix(line, "  "))
+		}
+		b.WriteString("\n```\n")
+	}
+}
+
+func flagName(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand + ", --" + f.Name
+	}
+	return "--" + f.Name
+}
+
+// TestEveryCommandHelps: whoever asks for help gets a sentence, an example, and
+// both words for the direction wherever rates are spoken of.
+func TestEveryCommandHelps(t *testing.T) {
+	a := &app{}
+	for _, c := range leaves(a.root()) {
+		t.Run(c.Name(), func(t *testing.T) {
+			if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+				t.Errorf("short help %q", c.Short)
+			}
+			if c.Example == "" && c.Flags().HasFlags() && c.Name() != "peers" {
+				t.Error("no example")
+			}
+			for _, text := range []string{c.Long, c.Short} {
+				if strings.Count(text, "egress") != strings.Count(strings.Join(strings.Fields(text), " "), "egress (upload)")+strings.Count(text, "--egress") {
+					t.Errorf("egress without (upload): %q", text)
+				}
+			}
+		})
+	}
+}

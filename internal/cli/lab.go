@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"weir/internal/lab"
+)
+
+func (a *app) labCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "Try policies on a network of namespaces, with real traffic",
+		Long: `Build a link and workloads out of network namespaces on this kernel, send real
+traffic, measure, and compare with what the contract promises. Nothing of the machine
+is touched and nothing is left behind. Needs root; no agent is involved.`,
+		Example: `  weir lab run lab/demo/shares.yaml
+  weir lab run --scheduler fair,htb --plot /tmp lab/demo`,
+	}
+	asGroup(c)
+	c.AddCommand(a.labRunCommand(), a.labPeersCommand())
+	return c
+}
+
+func (a *app) labRunCommand() *cobra.Command {
+	o := lab.Options{}
+	c := &cobra.Command{
+		Use:   "run FILE...",
+		Short: "Run scenario files and report what was measured beside the ideal",
+		Long: `Run scenario files, one after the other; a folder stands for the *.yaml in it. All
+are checked before the first is run.
+
+Exit codes: 0 all expectations hold, 1 one does not, 2 a file or an option is wrong and
+nothing was run, 3 a scenario cannot be run here.`,
+		Example: `  weir lab run lab/demo/shares.yaml
+  weir lab run --json lab/qcon | jq 'select(.workload) | {phase, workload, error}'
+  weir lab run --scheduler fair,qcon,htb --plot out lab/qcon/fig7.yaml`,
+		DisableFlagsInUseLine: true,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("FILE is missing; write: %s", c.UseLine())
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"yaml"}, cobra.ShellCompDirectiveFilterFileExt),
+		RunE: func(c *cobra.Command, files []string) error {
+			log, err := newLog(a.stderr, "text", false)
+			if err != nil {
+				return err
+			}
+			o.Files, o.Stdout, o.Stderr, o.Log = files, a.stdout, a.stderr, log
+			code, err := lab.Run(c.Context(), o)
+			return labError(code, err)
+		},
+	}
+	c.Flags().BoolVar(&o.JSON, "json", false, "one JSON object per phase and workload, and one per phase for the link")
+	c.Flags().StringVar(&o.PlotDir, "plot", "", "`FOLDER` to draw each timeline into, as SVG and PNG")
+	c.Flags().StringVar(&o.Scheduler, "scheduler", "", "use these `NAMES` instead of the files' own, with commas between them")
+	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc")
+	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
+	completeFlags(c, map[string][]string{"backend": {lab.BackendAuto, lab.BackendBPF, lab.BackendTC}})
+	return c
+}
+
+func (a *app) labPeersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "peers",
+		Short: "Show how each of the kernel's own schedulers is set up for comparison",
+		Args:  names(),
+		RunE: func(*cobra.Command, []string) error {
+			lab.ExplainPeers(a.stdout)
+			return nil
+		},
+	}
+}
+
+// labError is how a lab's exit code and error reach the shell: the code is the
+// lab's own, and the error is printed.
+func labError(code int, err error) error {
+	switch {
+	case err != nil:
+		return &codeError{code: code, err: err}
+	case code != exitOK:
+		return &codeError{code: code}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/api/apitest"
+)
+
+// golden compares with a file in testdata, or writes it with -update.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("differs from %s (go test -update writes it); got:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+func TestRenderings(t *testing.T) {
+	fake := apitest.New(apitest.Demo()...)
+	status, err := fake.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	troubled := status
+	troubled.Config = ""
+	troubled.Links = []api.LinkStatus{
+		{Device: "wan0", Direction: "egress", Backend: "none", Scheduler: "fair", CapacityBps: 25e9, Reservable: 0.75,
+			FreeBps: 18.75e9, Error: "wan0: no such network device; it is taken over as soon as it appears"},
+	}
+	explanation := api.Explanation{Name: "web", Links: []api.ExplainLink{
+		{Device: "eth0", Binds: "min", LevelBps: 14e6, FairBps: 14e6, IdealBps: 30e6, RateBps: 29.9e6,
+			Text:   []string{"web gets its min: its fair share would be 14 Mbit/s."},
+			Others: []api.Other{{Name: "batch", RateBps: 28.1e6, Weight: 2, Binds: "share"}, {Name: "cam", RateBps: 9.9e6, Weight: 1, Binds: "max"}, {Name: "ntp", RateBps: 900, Weight: 1, Binds: "demand"}}},
+		{Device: "wan0", Binds: "idle", Text: []string{"web sends nothing here."}},
+	}}
+	set := apitest.Demo()[2]
+	set.Policy.LimitPackets, set.Policy.LimitBytes = 500, 1_500_000
+	set.Policy.Min, set.Links[0].MinBps = "12.5%", 12.5e6
+	set.Note = "min was refused at first"
+	for name, text := range map[string]string{
+		"status":          renderStatus(status, apitest.Start.Add(3*time.Hour+25*time.Minute)),
+		"status-troubled": renderStatus(troubled, apitest.Start.Add(45*time.Second)),
+		"status-no-link":  renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start}, apitest.Start.Add(50*time.Hour)),
+		"get":             renderWorkloads(apitest.Demo()),
+		"get-none":        renderWorkloads(nil),
+		"get-one":         renderWorkload(set),
+		"get-waiting":     renderWorkload(apitest.Demo()[4]),
+		"explain":         renderExplanation(explanation),
+		"cleanup-nothing": renderCleanup(api.ChangeResult{}),
+		"change-nothing":  renderChange(api.ChangeResult{DryRun: true}),
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, filepath.Join("testdata", name+".golden"), text) })
+	}
+}
+
+// TestNamesCannotReachTheTerminal: whoever starts a container chooses its name.
+func TestNamesCannotReachTheTerminal(t *testing.T) {
+	w := apitest.Workload("x\x1b]0;owned\x07\r", 1, 0, 0, 1)
+	w.Note = "\x1b[2J"
+	e := api.Explanation{Name: w.Name, Links: []api.ExplainLink{{Device: "eth0", Text: []string{w.Note}, Others: []api.Other{{Name: w.Name}}}}}
+	r := api.ChangeResult{Changes: []api.Change{{What: "set " + w.Name, Why: "x"}}}
+	st := api.Status{Links: []api.LinkStatus{{Device: "eth0", Error: w.Note, Gaps: []string{w.Note}}}, Sources: []api.Source{{Name: "docker", Note: w.Note}}}
+	for name, render := range map[string]func() string{
+		"get":     func() string { return renderWorkloads([]api.Workload{w}) },
+		"get one": func() string { return renderWorkload(w) },
+		"explain": func() string { return renderExplanation(e) },
+		"set":     func() string { return renderChange(r) },
+		"status":  func() string { return renderStatus(st, time.Now()) },
+	} {
+		text, err := encode(formatTable, nil, render)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.ContainsAny(text, "\x1b\x07\r") {
+			t.Errorf("%s lets control characters through: %q", name, text)
+		}
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for _, tt := range []struct{ got, want string }{
+		{size(0), "0 B"}, {size(999), "999 B"}, {size(1000), "1.00 kB"}, {size(18168), "18.2 kB"},
+		{size(999_499), "999 kB"}, {size(999_999), "1.00 MB"}, {size(6_250_000), "6.25 MB"}, {size(1_234_567_890_123), "1.23 TB"},
+		{age(0), "0 s"}, {age(-time.Minute), "0 s"}, {age(59 * time.Second), "59 s"}, {age(61 * time.Second), "1 min 1 s"},
+		{age(3*time.Hour + 12*time.Minute), "3 h 12 min"}, {age(50 * time.Hour), "2 d 2 h"},
+		{limit(0), "-"}, {limit(20e6), "20 Mbit/s"}, {percent(0.333), "33 %"},
+		{written(""), "none"}, {written("25%"), "25 %"}, {written("20mbit"), "20 Mbit/s"}, {written("odd"), "odd"},
+		{drops(api.WorkloadLink{}), "none"},
+		{drops(api.WorkloadLink{Drops: map[string]uint64{"b": 1, "a": 1, "c": 5, "d": 0}}), "7 packets (c 5, a 1, b 1)"},
+		{drops(api.WorkloadLink{Drops: map[string]uint64{"a": 3}, DropsPerSecond: 1.25}), "3 packets (a 3), 1.25 a second now"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
+	}
+}
