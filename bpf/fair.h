@@ -40,7 +40,7 @@
  *
  * A newcomer, a class that had nothing waiting and has not had more than its
  * share, goes first; if it is a quiet one even at once, while the line is still
- * busy with a batch (bounded by one more batch): a ping does not wait for a
+ * busy with a batch (0.2 ms of the line a batch, no more): a ping does not wait for a
  * timer. It is charged like the rest.
  *
  * Cost: the same few dozen instructions for one class or four thousand. Known
@@ -82,6 +82,7 @@ static __u64 timer_at; /* the watchdog is armed for this time */
 static __u32 ran_dry; /* nobody could send since line_free was last looked at */
 static __u32 newcomer; /* class number plus one */
 static __u32 hurry; /* the newcomer is a quiet class */
+static __u64 rushed; /* ns of the line given to such while it was busy, this batch */
 static __u32 current; /* class number plus one */
 static __s64 turn; /* bytes left of its turn */
 
@@ -334,14 +335,18 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch, __u64 now)
 	quiet = before(now, quiet_until) || share.count >= 16;
 	if (before(now, line_free)) {
 		if (!before(line_free, batch_end)) {
-			if (hurry && newcomer && before(line_free, batch_end + link_now.batch_ns))
+			if (hurry && newcomer && rushed < link_now.batch_ns) {
+				rushed += span(queue_first_len(class_at(newcomer - 1)),
+					       link_now.link_cost);
 				goto first;
+			}
 			fair_timer(sch, now, line_free);
 			return 0;
 		}
 	} else {
 		if (ran_dry || before(line_free + LATE_NS, now))
 			line_free = ran_dry ? now : now - LATE_NS;
+		rushed = 0;
 		batch_end = now + (quiet ? link_now.batch_ns : link_now.bulk_batch_ns);
 	}
 	ran_dry = 0;
@@ -465,7 +470,7 @@ static __always_inline void fair_reset(void)
 	floors_at = parked_at = 0;
 	v_mark = v_span = epoch_end = 0;
 	share_v = v_now = line_free = batch_end = timer_at = 0;
-	quiet_until = 0;
+	quiet_until = rushed = 0;
 	newcomer = current = ran_dry = quiet_seen = 0;
 	turn = 0;
 	line_part = 0;

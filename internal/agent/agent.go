@@ -18,6 +18,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/discover"
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // Options are what an agent is made of.
@@ -38,6 +39,9 @@ type Options struct {
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
 	DeviceExists func(name string, ifindex int) bool
+	// LimitOffload keeps what a workload sends through dev in packets that suit a
+	// link of the given capacity; nil = nobody does.
+	LimitOffload func(dev discover.Device, capacity policy.Rate) error
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string
 	Version  string
@@ -64,6 +68,7 @@ type Agent struct {
 	sources     []*source
 	pending     map[string]*pending // by key
 	readers     map[chan api.Sample]bool
+	offloads    map[offload]bool // limits that are set
 }
 
 var _ api.Agent = (*Agent)(nil)
@@ -298,6 +303,7 @@ func (a *Agent) commit(ctx context.Context, next world, attached []config.Attach
 		all = append(all, a.logChanges(l, changes, why)...)
 	}
 	a.complain()
+	a.limitOffload()
 	return all, errors.Join(failed...)
 }
 

@@ -115,6 +115,11 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 	changes := plan.Diff(l.inForce, l.want)
 	l.inForce, l.dirty, l.err = l.want, false, nil
 	l.again.succeeded()
+	if l.last.At.IsZero() {
+		// What an earlier agent's classes sent is known from here on, so that the
+		// first second already has rates. Failing that, the second has.
+		l.last, _ = l.backend.Counters()
+	}
 	return changes, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
+	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/tc"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -60,8 +61,11 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 		Attach:       found,
 		Beneath:      found.links.Run,
 		DeviceExists: deviceExists,
-		Version:      version.String(),
-		Log:          log,
+		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
+			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
+		},
+		Version: version.String(),
+		Log:     log,
 	}
 	if c.Path != "" {
 		opts.Load = load
@@ -226,19 +230,19 @@ func (s *sources) Detach(a config.Attachment) error {
 }
 
 func deviceExists(name string, ifindex int) bool {
-	device, err := net.InterfaceByIndex(ifindex)
-	return err == nil && device.Name == name
+	found, err := net.InterfaceByIndex(ifindex)
+	return err == nil && found.Name == name
 }
 
 // Cleanup gives links back as Weir found them, whether an agent runs or not: the
-// one named, or, device being "", all that the configuration names.
-func Cleanup(ctx context.Context, path, device string, flags Overrides, log *slog.Logger) error {
+// one named, or, only being "", all that the configuration names.
+func Cleanup(ctx context.Context, path, only string, flags Overrides, log *slog.Logger) error {
 	c, err := loadConfig(path, flags)
 	if err != nil {
 		return err
 	}
-	if device != "" {
-		c.Links = []config.Link{config.DefaultLink(device, 0)}
+	if only != "" {
+		c.Links = []config.Link{config.DefaultLink(only, 0)}
 	}
 	if len(c.Links) == 0 {
 		return errNoLink
@@ -247,6 +251,7 @@ func Cleanup(ctx context.Context, path, device string, flags Overrides, log *slo
 	for _, l := range c.Links {
 		failed = append(failed, cleanupLink(ctx, c, l, log))
 	}
+	failed = append(failed, device.RestoreGSO(dataplane.Options{StateDir: c.StateDir}, log))
 	return errors.Join(failed...)
 }
 
