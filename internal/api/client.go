@@ -175,6 +175,9 @@ func reachError(socket string, err error) error {
 	case errors.Is(err, syscall.EINVAL):
 		return fmt.Errorf("socket path %s is longer than the 107 bytes that a unix socket can have", socket)
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("agent at %s did not answer within %v; see its log: journalctl -u weir", socket, requestTimeout)
+	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err // the URL is made up and would only confuse

@@ -61,7 +61,9 @@ func readEvents(r io.Reader, fn func(data []byte) error) error {
 			continue
 		}
 		if value, ok := strings.CutPrefix(line, "data:"); ok {
-			if data != nil {
+			if data == nil {
+				data = []byte{} // an event with empty data is one too
+			} else {
 				data = append(data, '\n')
 			}
 			data = append(data, strings.TrimPrefix(value, " ")...)
