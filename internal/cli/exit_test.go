@@ -96,11 +96,15 @@ func TestOutsiderIsRefusedClearly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
+	coverage := filepath.Join(dir, "coverage") // where a test run with -cover has its children write
+	if err := errors.Join(os.Mkdir(coverage, 0o700), os.Chown(coverage, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
 	weir := filepath.Join(dir, "weir")
 	copySelf(t, weir)
 	for _, args := range [][]string{{"status"}, {"set", "web", "--weight", "2"}, {"top"}, {"cleanup"}} {
 		cmd := exec.Command(weir, args...)
-		cmd.Env = append(os.Environ(), "WEIR_SOCKET="+filepath.Join(dir, "weir.sock"))
+		cmd.Env = append(os.Environ(), "WEIR_SOCKET="+filepath.Join(dir, "weir.sock"), "GOCOVERDIR="+coverage)
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		var stderr bytes.Buffer
