@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
+	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/tc"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
@@ -68,6 +69,9 @@ func steer(ctx context.Context, at site, scheduler, backend string, policies []s
 		return nil, "", nil, errors.New("scheduler qcon needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)")
 	}
 	w := &weirSteering{site: at, backend: b, scheduler: scheduler}
+	if err := w.limitOffload(); err != nil {
+		return nil, "", nil, errors.Join(err, b.Close())
+	}
 	if err := w.Apply(ctx, policies); err != nil {
 		return nil, "", nil, errors.Join(err, w.Close(ctx))
 	}
@@ -77,9 +81,12 @@ func steer(ctx context.Context, at site, scheduler, backend string, policies []s
 	return w, b.Name(), notes, nil
 }
 
+// labOptions keep everything inside the sandbox's private file systems.
+var labOptions = dataplane.Options{StateDir: filepath.Join(stateDir, "state"), BPFFS: "/sys/fs/bpf/weir"}
+
 // newBackend chooses between Weir's backends.
 func newBackend(want string, log *slog.Logger) (dataplane.Backend, []string, error) {
-	opts := dataplane.Options{StateDir: filepath.Join(stateDir, "state"), BPFFS: "/sys/fs/bpf/weir"}
+	opts := labOptions
 	var notes []string
 	if want == BackendAuto || want == "" {
 		want = BackendBPF
@@ -126,6 +133,18 @@ type weirSteering struct {
 	scheduler string
 	cancel    context.CancelFunc
 	done      chan error
+}
+
+// limitOffload does what the agent does: it keeps the packets that workloads
+// build small enough for the link.
+func (w *weirSteering) limitOffload() error {
+	limit := device.GSOLimit(w.link.Bandwidth)
+	for _, port := range w.ports {
+		if err := device.LimitGSO(labOptions, port.PeerNetns, port.PeerIfindex, limit); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *weirSteering) Apply(ctx context.Context, policies []scenario.Policy) error {

@@ -5,12 +5,10 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
-	"weir/internal/lab/traffic"
 	"weir/internal/policy"
 )
 
@@ -172,109 +170,6 @@ func jain(workloads []Workload) *float64 {
 	}
 	v := sum * sum / (n * squares)
 	return &v
-}
-
-// traffic is what the generators of a workload say about a window.
-func (e *evaluation) traffic(w int, span scenario.Span) Workload {
-	var x Workload
-	var rtts, gaps []float64
-	var jitter, jitterWeight, goodput float64
-	var sent, lost, retransmits, asked, answered uint64
-	iperf, tcp, udp := false, false, false
-	for _, r := range e.m.Reports {
-		f := e.flows[r.Flow]
-		if f.Workload != w {
-			continue
-		}
-		for _, in := range r.Intervals {
-			part := overlap(in.From, in.To, span.Measured, span.To)
-			if part == 0 {
-				continue
-			}
-			iperf, tcp, udp = true, tcp || f.Kind == scenario.TCP, udp || f.Kind == scenario.UDP
-			goodput += float64(in.Bytes) * 8 * part
-			retransmits += uint64(math.Round(float64(in.Retransmits) * part))
-			sent += uint64(math.Round(float64(in.Packets) * part))
-			lost += uint64(math.Round(float64(in.Lost) * part))
-			if f.Kind == scenario.UDP {
-				jitter, jitterWeight = jitter+ms(in.Jitter)*part, jitterWeight+part
-			}
-		}
-		pings := window(r.Pings, span)
-		for i, p := range pings {
-			rtts = append(rtts, ms(p.RTT))
-			if i > 0 {
-				gaps = append(gaps, math.Abs(ms(p.RTT-pings[i-1].RTT)))
-			}
-		}
-		if n := len(pings); n > 0 {
-			asked, answered = asked+uint64(pings[n-1].Seq-pings[0].Seq+1), answered+uint64(n)
-		}
-		if r.RR != nil && f.From >= span.From && f.To <= span.To {
-			p50, p99, rate := ms(r.RR.P50), ms(r.RR.P99), r.RR.Rate
-			x.RTT, x.Transactions = RTT{&p50, &p99}, &rate
-		}
-	}
-	if iperf {
-		goodput /= (span.To - span.Measured).Seconds()
-		x.GoodputBps = &goodput
-	}
-	if tcp {
-		x.Retransmits = &retransmits
-	}
-	switch {
-	case udp && sent > 0:
-		v := float64(lost) / float64(sent)
-		j := jitter / jitterWeight
-		x.Loss, x.JitterMs = &v, &j
-	case answered > 0:
-		v := max(0, 1-float64(answered)/float64(asked))
-		j := mean(gaps)
-		x.Loss, x.JitterMs = &v, &j
-	}
-	if len(rtts) > 0 {
-		x.Pings = len(rtts)
-		slices.Sort(rtts)
-		x.RTT = RTT{quantile(rtts, 0.50), quantile(rtts, 0.99)}
-	}
-	return x
-}
-
-// window cuts the round trips of a phase out, by when their answer came.
-func window(pings []traffic.Ping, span scenario.Span) []traffic.Ping {
-	var list []traffic.Ping
-	for _, p := range pings {
-		if p.At >= span.Measured && p.At < span.To {
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// overlap is the share of an interval that lies within a window.
-func overlap(from, to, start, end time.Duration) float64 {
-	part := min(to, end) - max(from, start)
-	if part <= 0 || to <= from {
-		return 0
-	}
-	return float64(part) / float64(to-from)
-}
-
-// quantile by the nearest rank of sorted values.
-func quantile(sorted []float64, q float64) *float64 {
-	v := sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
-	return &v
-}
-
-func mean(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	var sum float64
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -87,6 +87,9 @@ func draft(r *Result) (*plot.Plot, error) {
 			return nil, err
 		}
 	}
+	if err := captions(p, r); err != nil {
+		return nil, err
+	}
 	for w, workload := range r.Scenario.Workloads {
 		colour := palette[w%len(palette)]
 		if err := ideal(p, r, w, colour); err != nil {
@@ -103,6 +106,24 @@ func draft(r *Result) (*plot.Plot, error) {
 	dashed := &plotter.Line{LineStyle: dashes(color.RGBA{0x44, 0x44, 0x44, 0xff})}
 	p.Legend.Add("ideal", dashed)
 	return p, nil
+}
+
+// captions says at the top of each phase what it is, if that is known.
+func captions(p *plot.Plot, r *Result) error {
+	list := plotter.XYLabels{Labels: r.Captions}
+	for i := range r.Captions {
+		list.XYs = append(list.XYs, plotter.XY{X: r.Scenario.Spans()[i].From.Seconds(), Y: p.Y.Max})
+	}
+	labels, err := plotter.NewLabels(list)
+	if err != nil {
+		return err
+	}
+	labels.Offset = vg.Point{X: vg.Points(5), Y: vg.Points(-11)}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font.Variant, labels.TextStyle[i].Font.Size = "Sans", font.Points(10)
+	}
+	p.Add(labels)
+	return nil
 }
 
 // top of the vertical axis: what was seen and what the link holds, with room

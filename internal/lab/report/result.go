@@ -20,6 +20,7 @@ type Result struct {
 	Rates    [][]float64
 	Stretch  []scenario.Stretch
 	Problems []string // of generators, one line each
+	Captions []string // of the phases, for the plot; may be empty
 }
 
 // Step is the resolution of Result.Rates.

@@ -33,6 +33,9 @@ type Net struct {
 type Port struct {
 	Device  string
 	Ifindex int
+	// The workload's end: a path to its namespace and the device's index there.
+	PeerNetns   string
+	PeerIfindex int
 }
 
 // FirstAddress is workload 0's; the others follow.
@@ -119,22 +122,28 @@ func (n *Net) uplink() error {
 }
 
 // shapeLine gives the line its rate, delay and loss, on the device that leads
-// to the receiver. The queue in front of it is a plain FIFO of 1000 packets, as
-// a modem has.
+// to the receiver, by netem: it sends one packet after the other, each for as
+// long as the rate says, behind a plain FIFO of 1000 packets, as a modem does. A
+// kernel without netem gets a token bucket, which lets what fits its bucket
+// pass at once: rates are right, but what waits behind a burst waits too little.
 func (n *Net) shapeLine() error {
-	parent, script := "root", ""
-	if n.spec.Delay != 0 || n.spec.Loss != 0 {
-		script = fmt.Sprintf("qdisc add dev out0 root handle 10: netem limit 100000 delay %dus loss %.6f%%\n",
-			n.spec.Delay.Microseconds(), n.spec.Loss*100)
-		parent = "parent 10:1"
+	netem := fmt.Sprintf("qdisc add dev out0 root handle 10: netem limit %d", n.lineLimit())
+	if n.spec.Delay != 0 {
+		netem += fmt.Sprintf(" delay %dus", n.spec.Delay.Microseconds())
+	}
+	if n.spec.Loss != 0 {
+		netem += fmt.Sprintf(" loss %.6f%%", n.spec.Loss*100)
 	}
 	if n.spec.Line != 0 {
-		script += fmt.Sprintf("qdisc add dev out0 %s handle 20: tbf rate %dbit burst %d limit %d\n",
-			parent, n.spec.Line, TBFBurst(n.spec.Line, n.spec.MTU), 1000*(n.spec.MTU+14))
+		netem += fmt.Sprintf(" rate %dbit", n.spec.Line)
 	}
-	err := n.line.Tc(script)
+	err := n.line.Tc(netem + "\n")
 	if errors.Is(err, ErrNoQdisc) && (n.spec.Delay != 0 || n.spec.Loss != 0) {
 		return fmt.Errorf("link.delay and link.loss need the kernel's netem, which this one lacks; run the scenario in the VM (vm/run)")
+	}
+	if errors.Is(err, ErrNoQdisc) {
+		err = n.line.Tc(fmt.Sprintf("qdisc add dev out0 root handle 20: tbf rate %dbit burst %d limit %d\n",
+			n.spec.Line, TBFBurst(n.spec.Line, n.spec.MTU), lineFIFO*(n.spec.MTU+14)))
 	}
 	if err != nil {
 		return fmt.Errorf("shape the line: %w", err)
@@ -171,8 +180,23 @@ func (n *Net) workload(w int) error {
 		return fmt.Errorf("find %s: %w", ns.Name, err)
 	}
 	n.Workloads = append(n.Workloads, ns)
-	n.Ports = append(n.Ports, Port{Device: ns.Name, Ifindex: l.Attrs().Index})
+	n.Ports = append(n.Ports, Port{
+		Device: ns.Name, Ifindex: l.Attrs().Index,
+		PeerNetns: ns.path(), PeerIfindex: l.Attrs().ParentIndex,
+	})
 	return nil
+}
+
+// lineFIFO is how many packets wait before the line.
+const lineFIFO = 1000
+
+// lineLimit is the FIFO and what is under way on a line with a delay.
+func (n *Net) lineLimit() int {
+	rate := n.spec.Line
+	if rate == 0 {
+		rate = 10e9
+	}
+	return lineFIFO + int(float64(rate)*n.spec.Delay.Seconds()/8/float64(n.spec.MTU+14)*1.5)
 }
 
 // TBFBurst is the bucket of a token bucket that is exact and does not need a

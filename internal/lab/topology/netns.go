@@ -50,6 +50,9 @@ func create(name string) (*NS, error) {
 	return n, n.up("lo")
 }
 
+// path leads to the namespace for as long as n is open.
+func (n *NS) path() string { return fmt.Sprintf("/proc/self/fd/%d", int(n.handle)) }
+
 func open(name string, h netns.NsHandle) (*NS, error) {
 	l, err := netlink.NewHandleAt(h, unix.NETLINK_ROUTE) // the others need not exist
 	if err != nil {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/traffic"
+)
+
+// tally sums up what the generators of one workload say about a window.
+type tally struct {
+	span          scenario.Span
+	tcp, udp      float64   // intervals, whole and parts
+	bits          float64   // of payload
+	retransmits   float64   // tcp
+	packets, lost float64   // udp
+	jitter        float64   // udp: sum over intervals, ms
+	rtts, steps   []float64 // ping: round trips, and from one to the next, ms
+	asked         int       // ping
+	rr            *traffic.RR
+}
+
+// traffic is what the generators of a workload say about a window.
+func (e *evaluation) traffic(w int, span scenario.Span) Workload {
+	t := tally{span: span}
+	for _, r := range e.m.Reports {
+		f := e.flows[r.Flow]
+		if f.Workload != w {
+			continue
+		}
+		for _, in := range r.Intervals {
+			t.interval(f.Kind, in)
+		}
+		t.pings(r.Pings)
+		if r.RR != nil && f.From >= span.From && f.To <= span.To {
+			t.rr = r.RR
+		}
+	}
+	return t.workload()
+}
+
+// interval counts as far as it lies within the window.
+func (t *tally) interval(kind scenario.Kind, in traffic.Interval) {
+	part := overlap(in.From, in.To, t.span.Measured, t.span.To)
+	t.bits += float64(in.Bytes) * 8 * part
+	if kind == scenario.UDP {
+		t.udp += part
+		t.packets += float64(in.Packets) * part
+		t.lost += float64(in.Lost) * part
+		t.jitter += ms(in.Jitter) * part
+		return
+	}
+	t.tcp += part
+	t.retransmits += float64(in.Retransmits) * part
+}
+
+func (t *tally) pings(all []traffic.Ping) {
+	pings := window(all, t.span)
+	for i, p := range pings {
+		t.rtts = append(t.rtts, ms(p.RTT))
+		if i > 0 {
+			t.steps = append(t.steps, math.Abs(ms(p.RTT-pings[i-1].RTT)))
+		}
+	}
+	if n := len(pings); n > 0 {
+		t.asked += pings[n-1].Seq - pings[0].Seq + 1
+	}
+}
+
+// workload fills in what was measured and leaves nil what was not. Where a
+// workload has udp and ping, loss and jitter are of udp.
+func (t *tally) workload() Workload {
+	var x Workload
+	if t.tcp > 0 || t.udp > 0 {
+		x.GoodputBps = ptr(t.bits / (t.span.To - t.span.Measured).Seconds())
+	}
+	if t.tcp > 0 {
+		x.Retransmits = ptr(uint64(math.Round(t.retransmits)))
+	}
+	if t.rr != nil {
+		x.RTT, x.Transactions = RTT{ptr(ms(t.rr.P50)), ptr(ms(t.rr.P99))}, ptr(t.rr.Rate)
+	}
+	if n := len(t.rtts); n > 0 {
+		slices.Sort(t.rtts)
+		x.Pings, x.RTT = n, RTT{quantile(t.rtts, 0.50), quantile(t.rtts, 0.99)}
+		x.Loss, x.JitterMs = ptr(max(0, 1-float64(n)/float64(t.asked))), ptr(mean(t.steps))
+	}
+	if t.packets > 0 {
+		x.Loss, x.JitterMs = ptr(t.lost/t.packets), ptr(t.jitter/t.udp)
+	}
+	return x
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// window cuts the round trips of a phase out, by when their answer came.
+func window(pings []traffic.Ping, span scenario.Span) []traffic.Ping {
+	var list []traffic.Ping
+	for _, p := range pings {
+		if p.At >= span.Measured && p.At < span.To {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// overlap is the share of an interval that lies within a window.
+func overlap(from, to, start, end time.Duration) float64 {
+	part := min(to, end) - max(from, start)
+	if part <= 0 || to <= from {
+		return 0
+	}
+	return float64(part) / float64(to-from)
+}
+
+// quantile by the nearest rank of sorted values.
+func quantile(sorted []float64, q float64) *float64 {
+	v := sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+	return &v
+}
+
+func mean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
