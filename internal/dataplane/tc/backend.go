@@ -112,6 +112,9 @@ func (b *Backend) Gaps() []string {
 		"A link's overhead is added once per offloaded packet, not once per frame, and a negative overhead counts as 0.",
 		"A limit in bytes is held as a number of full frames, and the limit of the whole link is not held: each workload has its own.",
 	}
+	if !changeable(b.leaf) {
+		gaps = append(gaps, "The kernel has no fq_codel, and sfq cannot change its limit: a workload keeps the one that it began with.")
+	}
 	if b.leaf == "pfifo" {
 		gaps = append(gaps, "The kernel has neither fq_codel nor sfq: inside one workload a large flow delays the small ones.")
 	}

@@ -14,7 +14,7 @@ import (
 // bpf/weir.h where there is one.
 const (
 	dropLimit = "class_packets" // the class's queue held its limit
-	dropQueue = "queue"         // fq_codel: its limit, or CoDel's for waiting too long
+	dropCodel = "codel"         // fq_codel: the packet had waited too long
 )
 
 // Counters reads every class. Sent and waiting are HTB's, drops are the leaf
@@ -51,12 +51,15 @@ func countersOf(class htbClass, l leaf) dataplane.Counters {
 		BacklogPackets: uint64(class.waiting), BacklogBytes: uint64(class.backlog),
 		Drops: map[string]uint64{},
 	}
-	reason := dropLimit
+	full := l.drops
 	if l.kind == "fq_codel" {
-		reason = dropQueue
+		full = min(l.full, l.drops)
 	}
-	if l.drops > 0 {
-		c.Drops[reason] = uint64(l.drops)
+	if full > 0 {
+		c.Drops[dropLimit] = uint64(full)
+	}
+	if full < l.drops {
+		c.Drops[dropCodel] = uint64(l.drops - full)
 	}
 	c.EnqueuedPackets = c.SentPackets + c.BacklogPackets + uint64(l.drops)
 	c.EnqueuedBytes = c.SentBytes + c.BacklogBytes

@@ -206,6 +206,7 @@ type statistics struct {
 	sent, packets    uint64
 	waiting, backlog uint32
 	drops            uint32
+	overlimit        uint32 // of fq_codel only: drop_overlimit of its statistics
 }
 
 func parseStats(raw []byte) (s statistics, err error) {
@@ -217,6 +218,8 @@ func parseStats(raw []byte) (s statistics, err error) {
 			s.packets = max(s.packets, uint64(native.Uint32(value[8:])))
 		case typ == nl.TCA_STATS_PKT64 && len(value) >= 8:
 			s.packets = native.Uint64(value)
+		case typ == nl.TCA_STATS_APP && len(value) >= 12:
+			s.overlimit = native.Uint32(value[8:]) // struct tc_fq_codel_xstats
 		case typ == nl.TCA_STATS_QUEUE && len(value) >= 12:
 			s.waiting, s.backlog, s.drops = native.Uint32(value), native.Uint32(value[4:]), native.Uint32(value[8:])
 		}

@@ -3,7 +3,10 @@
 package tc
 
 import (
+	"errors"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/plan"
@@ -117,4 +120,46 @@ func FuzzParse(f *testing.F) {
 		_, _ = parseClass(body)
 		_, _ = parseLeaf(body)
 	})
+}
+
+// Each kind of leaf takes its limit, answers with it, and takes another one.
+func TestLeaves(t *testing.T) {
+	b := newBed(t, 0)
+	backend := b.backend()
+	dev, err := backend.conn.Lookup("up0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := addRoot(backend.conn, dev.Index); err != nil {
+		t.Fatal(err)
+	}
+	for i, kind := range leafKinds {
+		t.Run(kind, func(t *testing.T) {
+			id := plan.ClassID(i) // the host's class among them
+			some := settingsOf(grant{rate: 1e6, ceil: 1e6, quantum: minQuantum}, 0)
+			if err := setClass(backend.conn, dev.Index, classMinor(id), some); err != nil {
+				t.Fatal(err)
+			}
+			limits := []uint32{100, 50}
+			if !changeable(kind) {
+				limits = limits[:1]
+			}
+			for _, packets := range limits {
+				err := setLeaf(backend.conn, dev.Index, id, kind, packets)
+				if errors.Is(err, unix.ENOENT) {
+					t.Skipf("skipped: this kernel has no %s", kind)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				leaves, err := listLeaves(backend.conn, dev.Index)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := leaves[id]; got.kind != kind || got.packets != packets {
+					t.Errorf("leaf %+v, want %s of %d packets", got, kind, packets)
+				}
+			}
+		})
+	}
 }

@@ -18,6 +18,10 @@ import (
 // and queues short, sfq keeps flows apart, pfifo does neither.
 var leafKinds = []string{"fq_codel", "sfq", "pfifo"}
 
+// changeable says whether a leaf can be given another limit. sfq cannot: it would
+// have to be made anew, and what waits in it would be lost.
+func changeable(kind string) bool { return kind != "sfq" }
+
 const (
 	// leafTime is how long a full pfifo takes to drain at the link's capacity.
 	leafTime       = 50e-3 // seconds
@@ -73,6 +77,7 @@ type leaf struct {
 	kind    string
 	packets uint32 // limit
 	drops   uint32
+	full    uint32 // fq_codel: those of the drops that were for want of room
 }
 
 // listLeaves reads the leaf qdiscs of a device's classes.
@@ -108,7 +113,7 @@ func parseLeaf(body []byte) (l leaf, err error) {
 			options = value
 		case nl.TCA_STATS2:
 			stats, err := parseStats(value)
-			l.drops = stats.drops
+			l.drops, l.full = stats.drops, stats.overlimit
 			return err
 		}
 		return nil

@@ -121,7 +121,7 @@ func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error 
 	for _, class := range b.want.Classes {
 		packets := leafPackets(cmp.Or(leaves[class.ID].kind, b.leaf), capacity, class.Limit)
 		present := leaves[class.ID]
-		if present.packets == packets {
+		if present.packets == packets || (present.kind != "" && !changeable(present.kind)) {
 			continue
 		}
 		// Another kind would drop what waits, so an adopted class keeps its own.
