@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+)
+
+// traces is everything on the bed's host that Weir changes, as text, read past
+// Weir: qdiscs, what hangs at the devices, offload limits, pins, files.
+func (b *bed) traces() string {
+	b.t.Helper()
+	var text strings.Builder
+	text.WriteString(b.host.run("tc -d qdisc show"))
+	spaces := append([]*space{b.host, b.srv}, b.boxes...)
+	for _, s := range spaces {
+		links, err := s.LinkList()
+		s.must("list devices", err)
+		for _, l := range links {
+			a := l.Attrs()
+			fmt.Fprintf(&text, "%s %s gso_max_size %d gso_ipv4_max_size %d\n", s.name, a.Name, a.GSOMaxSize, a.GSOIPv4MaxSize)
+			if s != b.host {
+				continue
+			}
+			fmt.Fprintf(&text, "%s ingress: %d tcx programs, filters %q\n", a.Name, b.tcxPrograms(a.Index),
+				b.host.run("tc filter show dev "+a.Name+" ingress"))
+		}
+	}
+	fmt.Fprintf(&text, "pins %v\n", inventory(b.t, nil).Pins)
+	entries, _ := os.ReadDir(b.stateDir()) // before the first agent there is none
+	for _, entry := range entries {
+		if entry.Name() != "state.json" { // what was set at run time is kept
+			fmt.Fprintf(&text, "state %s\n", entry.Name())
+		}
+	}
+	return text.String()
+}
+
+// tcxPrograms is how many programs see the packets that come in by a device.
+func (b *bed) tcxPrograms(ifindex int) (programs int) {
+	b.t.Helper()
+	err := b.host.do(func() error {
+		result, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: ebpf.AttachTCXIngress})
+		if err == nil {
+			programs = len(result.Programs)
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Fatalf("list the programs of device %d: %v", ifindex, err)
+	}
+	return programs
+}
+
+// asBefore fails the test if the host's traces are not what they were.
+func (b *bed) asBefore(what, before string) {
+	b.t.Helper()
+	if now := b.traces(); now != before {
+		b.t.Errorf("%s: the host is not as before\n--- before\n%s--- now\n%s", what, before, now)
+	}
+}
+
+// oneLine checks that a command was refused with the code and one line that holds
+// all of the words.
+func (b *bed) oneLine(what string, got answer, code int, words ...string) {
+	b.t.Helper()
+	var said []string
+	for line := range strings.Lines(got.stderr) {
+		if !strings.HasPrefix(line, "time=") { // the agent's log
+			said = append(said, line)
+		}
+	}
+	line := strings.TrimSuffix(strings.Join(said, ""), "\n")
+	b.t.Logf("%s: %d %s", what, got.code, line)
+	if got.code != code {
+		b.t.Errorf("%s: exit code %d, want %d: %s", what, got.code, code, got.stderr)
+	}
+	if strings.Contains(line, "\n") || !strings.HasPrefix(line, "weir: ") {
+		b.t.Errorf("%s: is not one line of weir's:\n%s", what, got.stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(line, word) {
+			b.t.Errorf("%s: %q is not in %q", what, word, line)
+		}
+	}
+}
+
+// A qdisc that somebody set is not replaced unless Weir is told to; and whatever
+// was there is there again after weir cleanup, and nothing else.
+func TestHostIsLeftAsFound(t *testing.T) {
+	for _, test := range []struct {
+		name, qdisc string // as tc takes it, "" = the kernel's default
+		foreign     bool
+	}{
+		{"the kernel's default", "", false},
+		{"a pfifo set on purpose", "handle 5: pfifo limit 77", true},
+		{"a tbf set on purpose", "handle 8001: tbf rate 50mbit burst 20kb latency 30ms", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBed(t, 2, 1)
+			b.configure("workloads:\n  w1: {weight: 2, min: 10%}\n")
+			if test.qdisc != "" {
+				b.host.run("tc qdisc replace dev up0 root " + test.qdisc)
+			}
+			before := b.traces()
+			var flags []string
+			if test.foreign {
+				kind := strings.Fields(test.qdisc)[2]
+				b.oneLine("agent", b.cli("agent", "--config", b.configFile()), 1, "up0", kind, "--force")
+				b.asBefore("refusal", before)
+				flags = []string{"--link", "up0", "--force"}
+			}
+			a := b.start(flags...)
+			b.steered(a)
+			if b.traces() == before {
+				t.Error("the agent steers, but the host is as before")
+			}
+			b.oneLine("cleanup beside an agent", b.cli("cleanup", "--config", b.configFile()), 1, "agent runs")
+			stream := b.udp(0, 1, 0.3)
+			await(t, 5*time.Second, "packets pass", func() error {
+				if c := class(b.counters(0), a.workload("w1").Class); c.SentPackets < 10 {
+					return fmt.Errorf("%+v", c)
+				}
+				return nil
+			})
+			a.stop()
+			t.Log(strings.TrimSpace(b.weir("cleanup", "--config", b.configFile())))
+			b.asBefore("cleanup", before)
+			sent, lost := b.settle(stream)
+			t.Logf("of %d packets, %d were lost to the former qdisc and on the way to it", sent, lost)
+			t.Log(strings.TrimSpace(b.weir("cleanup", "--config", b.configFile())))
+			b.asBefore("second cleanup", before)
+		})
+	}
+}
+
+// Cleanup works after a SIGKILL, too, and when nobody remembers which devices
+// were steered.
+func TestCleanupAfterKill(t *testing.T) {
+	b := newBed(t, 2, 2)
+	b.configure("")
+	before := b.traces()
+	a := b.start()
+	b.steered(a)
+	a.kill()
+	b.weir("cleanup", "--dry-run", "--config", b.configFile())
+	if b.traces() == before {
+		t.Error("a dry run has cleaned up")
+	}
+	t.Log(strings.TrimSpace(b.weir("cleanup", "--config", b.configFile())))
+	b.asBefore("cleanup", before)
+}
+
+// Run-time settings outlive a cleanup; an agent that starts after one begins anew
+// in the kernel.
+func TestAgentAfterCleanup(t *testing.T) {
+	b := newBed(t, 1, 1)
+	b.configure("")
+	a := b.start()
+	b.steered(a)
+	b.weir("set", "w1", "--weight", "7", "--max", "40mbit")
+	a.stop()
+	b.weir("cleanup", "--config", b.configFile())
+	a = b.start()
+	b.steered(a)
+	if p := a.workload("w1").Policy; p.Weight != 7 || p.Max != "40mbit" {
+		t.Errorf("policy after cleanup and start: %+v", p)
+	}
+	b.flood(0, 1, 0.7)
+	b.same("held by the new agent", b.rates(0, time.Second), []float64{40 * float64(b.capacity) / 100e6}, unchanged)
+	if _, err := a.Status(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

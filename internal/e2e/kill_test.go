@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"weir/internal/policy"
+)
+
+// unchanged is how much of the link a rate may move by.
+const unchanged = 0.03
+
+// An agent that is killed leaves the kernel scheduling; the next one takes over
+// what it finds, and no packet is lost to it.
+func TestAgentKilledUnderLoad(t *testing.T) {
+	b := newBed(t, 3, 1)
+	b.configure("workloads:\n  w1: {weight: 1}\n  w2: {weight: 2}\n  w3: {weight: 1, min: 40%}\n")
+	a := b.start()
+	b.steered(a)
+	b.weir("set", "w2", "--weight", "3")
+	b.weir("set", "w1", "--max", "45%")
+
+	streams := []flow{b.flood(0, 1, 0.3), b.flood(0, 3, 0.6)}
+	b.tcp(0, 2)
+	b.rates(0, 2*time.Second) // TCP finds its rate
+	ideal := b.ideal(
+		policy.Policy{Weight: 1, Max: policy.Amount{Percent: 45}},
+		policy.Policy{Weight: 3},
+		policy.Policy{Weight: 1, Min: policy.Amount{Percent: 40}})
+	before := b.rates(0, 3*time.Second)
+	b.same("with an agent", before, ideal, unchanged)
+	was, qdisc, counted := b.get(), b.rootQdisc(0), b.counters(0)
+
+	a.kill()
+	b.same("without", b.rates(0, 3*time.Second), before, unchanged)
+
+	restarted := time.Now()
+	a = b.start()
+	right := await(t, 5*time.Second, "weir get is right", func() error {
+		now := b.get()
+		for i := range b.boxes {
+			name := fmt.Sprintf("w%d", i+1)
+			if now[name].Class != was[name].Class || now[name].Policy != was[name].Policy || now[name].State != "active" {
+				t.Fatalf("%s was class %d %+v, is class %d %+v, %s", name, was[name].Class, was[name].Policy,
+					now[name].Class, now[name].Policy, now[name].State)
+			}
+			if got := now[name].Links[0].RateBps / 1e6; got < 0.9*before[i] || got > 1.1*before[i] {
+				return fmt.Errorf("%s: rate %.1f Mbit/s, measured %.1f", name, got, before[i])
+			}
+		}
+		return nil
+	})
+	t.Logf("weir get is right %.1f s after the agent answers, %.1f s after its start", right.Seconds(), time.Since(restarted).Seconds())
+	b.same("with the next agent", b.rates(0, 3*time.Second), before, unchanged)
+
+	if got := b.rootQdisc(0); got != qdisc {
+		t.Errorf("qdisc was %q, is %q", qdisc, got)
+	}
+	after := b.counters(0)
+	b.addUp(after)
+	if n := drops(after, "reset", "link_packets", "link_bytes"); n > 0 {
+		t.Errorf("%d packets dropped with the agent", n)
+	}
+	for id, c := range counted.Classes {
+		if after.Classes[id].SentPackets < c.SentPackets {
+			t.Errorf("class %d: %d packets sent before, %d after", id, c.SentPackets, after.Classes[id].SentPackets)
+		}
+	}
+	b.accounted(streams, was["w1"].Class, was["w3"].Class)
+}
