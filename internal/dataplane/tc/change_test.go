@@ -27,11 +27,11 @@ func TestSharesFollowWhoIsActive(t *testing.T) {
 	b.run(backend)
 	b.traffic(1)
 	b.traffic(2)
-	b.near("c1, c2", b.rates(backend, time.Second, 2*time.Second), ideal(s, 1, 2), 5)
+	b.near("c1, c2", backend, time.Second, 2*time.Second, ideal(s, 1, 2), 5)
 	stop := b.traffic(3)
-	b.near("c3 joins", b.rates(backend, time.Second, 2*time.Second), ideal(s, 1, 2, 3), 5)
+	b.near("c3 joins", backend, time.Second, 2*time.Second, ideal(s, 1, 2, 3), 5)
 	stop()
-	b.near("c3 leaves", b.rates(backend, time.Second, 2*time.Second), ideal(s, 1, 2), 5)
+	b.near("c3 leaves", backend, time.Second, 2*time.Second, ideal(s, 1, 2), 5)
 }
 
 // A policy is changed 40 times under load that fits into every share: what
@@ -103,7 +103,7 @@ func TestAdoption(t *testing.T) {
 	b.run(second)
 	b.traffic(1)
 	b.traffic(2)
-	b.near("after adoption", b.rates(second, 1500*time.Millisecond, 3*time.Second), ideal(s, 1, 2), 4)
+	b.near("after adoption", second, 1500*time.Millisecond, 3*time.Second, ideal(s, 1, 2), 4)
 
 	// Without its memory the agent still knows what HTB knows.
 	entries, _ := os.ReadDir(b.opts.StateDir)

@@ -10,7 +10,8 @@ import (
 )
 
 // The tolerances are of a link of 100 Mbit/s on a machine that does other things
-// at the same time; what was measured is in the test's log.
+// at the same time: an idle one is within 0.6 Mbit/s, one with five times more to
+// do than processors was within 1.9. What was measured is in the test's log.
 
 // A packet of container 2 is counted in class 2, one of the host in class 0. The
 // bridge's and the containers' own chatter may add to any class.
@@ -54,8 +55,7 @@ func TestSharesHold(t *testing.T) {
 				b.traffic(i + 1)
 				active = append(active, plan.ClassID(i+1))
 			}
-			got := b.rates(backend, 1500*time.Millisecond, 5*time.Second)
-			b.near(tt.name, got, ideal(s, active...), 1.5)
+			b.near(tt.name, backend, 1500*time.Millisecond, 5*time.Second, ideal(s, active...), 3)
 		})
 	}
 }
