@@ -18,17 +18,18 @@ import (
 
 // The shares hold within a second after a workload starts and after one stops.
 // While the third is idle, its min of 40 is borrowed by the others, which is the
-// least exact that HTB does: 5 Mbit/s are allowed, 3 are typical.
+// least exact that HTB does: 5 Mbit/s are allowed, 3 are typical. Four streams
+// each, so that one stream's recovery from a loss is not taken for a share.
 func TestSharesFollowWhoIsActive(t *testing.T) {
 	b := newBed(t, 3)
 	backend := b.backend()
 	s := b.state(plan.Class{Weight: 1}, plan.Class{Weight: 3}, plan.Class{Weight: 1, Min: 40 * mbit})
 	b.set(backend, s)
 	b.run(backend)
-	b.traffic(1)
-	b.traffic(2)
-	b.near("c1, c2", backend, time.Second, 2*time.Second, ideal(s, 1, 2), 5)
-	stop := b.traffic(3)
+	b.traffic(1, "-P", "4")
+	b.traffic(2, "-P", "4")
+	b.near("c1, c2", backend, 2*time.Second, 2*time.Second, ideal(s, 1, 2), 5)
+	stop := b.traffic(3, "-P", "4")
 	b.near("c3 joins", backend, time.Second, 2*time.Second, ideal(s, 1, 2, 3), 5)
 	stop()
 	b.near("c3 leaves", backend, time.Second, 2*time.Second, ideal(s, 1, 2), 5)
