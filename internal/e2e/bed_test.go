@@ -135,15 +135,21 @@ func (b *bed) measure(n, workloads int) {
 	m, err := meter.New(meter.Config{
 		FirstAddress: binary.BigEndian.Uint32(workloadAt(n, 1).ip), Workloads: workloads, Length: meterLength,
 	})
-	if err == nil {
-		b.t.Cleanup(m.Close)
-		index := b.srv.device(fmt.Sprintf("eth%d", n)).Attrs().Index
-		err = b.srv.do(func() error { return m.Attach(index) })
-	}
 	if err != nil {
 		b.t.Fatalf("count what arrives: %v", err)
 	}
+	b.t.Cleanup(m.Close)
 	b.nets[n].meter = m
+	b.watch(n)
+}
+
+// watch has the meter count at the server's present device in network n.
+func (b *bed) watch(n int) {
+	b.t.Helper()
+	index := b.srv.device(fmt.Sprintf("eth%d", n)).Attrs().Index
+	if err := b.srv.do(func() error { return b.nets[n].meter.Attach(index) }); err != nil {
+		b.t.Fatalf("count what arrives: %v", err)
+	}
 }
 
 // rates is what the server receives from each workload in network n over the
