@@ -19,42 +19,46 @@ type cast interface {
 	kind() string
 	// socket is that of the container engine, "" if there is none.
 	socket() string
-	// enter starts a workload that sends to an address, and has the agent know
-	// it with a weight.
-	enter(ctx context.Context, name string, weight uint32, to string) error
+	// enter starts a workload that sends to an address.
+	enter(ctx context.Context, name string, weight uint32, to string) (entrance, error)
 	// leave ends all of them and whatever was needed for them.
 	leave() error
+}
+
+// entrance is how an agent gets to know a workload and its weight.
+type entrance struct {
+	note   string   // what was done, if the agent finds it by itself
+	attach []string // else the arguments of weir that tell it
 }
 
 // containers run in a private Docker engine; the agent finds them by itself.
 type containers struct {
 	engine  *dockertest.Engine
-	version string
-	show    *screen
+	program string // weir's path
+	version string // of the engine
 }
 
 // containerImage holds nothing but weir itself, which can send.
 const containerImage = "weir-demo:latest"
 
 // startEngine starts an engine whose bridge is on the private host.
-func startEngine(ctx context.Context, dir string, show *screen) (*containers, error) {
+func startEngine(ctx context.Context, dir string) (*containers, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	engine, err := dockertest.StartHere(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	c := &containers{engine: engine, show: show}
-	program, err := os.Executable()
+	about, err := engine.Client().ServerVersion(ctx)
 	if err == nil {
 		err = engine.Import(ctx, containerImage, program)
-	}
-	if err == nil {
-		var about, aboutErr = engine.Client().ServerVersion(ctx)
-		c.version, err = about.Version, aboutErr
 	}
 	if err != nil {
 		return nil, errors.Join(err, engine.Stop())
 	}
-	return c, nil
+	return &containers{engine, program, about.Version}, nil
 }
 
 func (c *containers) kind() string {
@@ -63,20 +67,13 @@ func (c *containers) kind() string {
 
 func (c *containers) socket() string { return c.engine.Socket }
 
-func (c *containers) enter(ctx context.Context, name string, weight uint32, to string) error {
+func (c *containers) enter(ctx context.Context, name string, weight uint32, to string) (entrance, error) {
 	label := fmt.Sprint(weight)
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	_, err = c.engine.Run(ctx, dockertest.Container{
+	_, err := c.engine.Run(ctx, dockertest.Container{
 		Name: name, Image: containerImage, Labels: map[string]string{"weir.weight": label},
-		Command: []string{filepath.Base(program), ChildArg, partSend, to},
+		Command: []string{filepath.Base(c.program), ChildArg, partSend, to},
 	})
-	if err == nil {
-		c.show.line("container %s started, with the label weir.weight=%s", name, label)
-	}
-	return err
+	return entrance{note: fmt.Sprintf("container %s, with the label weir.weight=%s", name, label)}, err
 }
 
 func (c *containers) leave() error { return c.engine.Stop() }
@@ -84,7 +81,6 @@ func (c *containers) leave() error { return c.engine.Stop() }
 // namespaces are attached by name.
 type namespaces struct {
 	network *network
-	agent   *agent
 	senders []*exec.Cmd
 }
 
@@ -96,24 +92,21 @@ func (n *namespaces) kind() string { return "network namespaces" }
 
 func (n *namespaces) socket() string { return "" }
 
-func (n *namespaces) enter(ctx context.Context, name string, weight uint32, to string) error {
+func (n *namespaces) enter(_ context.Context, name string, weight uint32, to string) (entrance, error) {
 	ns, err := newNamespace(name)
 	if err != nil {
-		return err
+		return entrance{}, err
 	}
 	if err := n.network.plugIn(ns, len(n.senders)); err != nil {
-		return err
-	}
-	if err := n.agent.weir(ctx, "attach", name, "--netns", name, "--weight", fmt.Sprint(weight)); err != nil {
-		return err
+		return entrance{}, err
 	}
 	sender := exec.Command("/proc/self/exe", ChildArg, partSend, to)
 	sender.Stderr = os.Stderr
 	if err := ns.start(sender); err != nil {
-		return fmt.Errorf("start the sender of %s: %w", name, err)
+		return entrance{}, fmt.Errorf("start the sender of %s: %w", name, err)
 	}
 	n.senders = append(n.senders, sender)
-	return nil
+	return entrance{attach: []string{"attach", name, "--netns", name, "--weight", fmt.Sprint(weight)}}, nil
 }
 
 func (n *namespaces) leave() error {

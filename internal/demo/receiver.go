@@ -143,6 +143,19 @@ func (r *receiver) series() series {
 	return r.samples[:len(r.samples):len(r.samples)]
 }
 
+// upTo is what was noted, once that reaches an instant.
+func (r *receiver) upTo(ctx context.Context, end time.Duration) (series, error) {
+	ctx, cancel := context.WithTimeout(ctx, sendingBy)
+	defer cancel()
+	err := poll(ctx, func() error {
+		if s := r.series(); len(s) == 0 || s[len(s)-1].at < end {
+			return errors.New("the receiver does not count any more")
+		}
+		return nil
+	})
+	return r.series(), err
+}
+
 // await returns once something of every workload has arrived.
 func (r *receiver) await(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, sendingBy)

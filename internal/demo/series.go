@@ -52,12 +52,15 @@ func (s series) since(zero time.Duration) series {
 	return moved
 }
 
-// rates cuts the time up to end into report.Steps, as a plot wants them.
+// smooth is the time over which a point of the plot is averaged.
+const smooth = 400 * time.Millisecond
+
+// rates are the points of a plot up to end, one in each report.Step.
 func (s series) rates(workloads int, end time.Duration) [][]float64 {
 	rows := make([][]float64, workloads)
 	for w := range rows {
-		for at := time.Duration(0); at+report.Step <= end; at += report.Step {
-			rows[w] = append(rows[w], s.rate(w, at, at+report.Step))
+		for at := report.Step / 2; at <= end; at += report.Step {
+			rows[w] = append(rows[w], s.rate(w, max(0, at-smooth/2), min(end, at+smooth/2)))
 		}
 	}
 	return rows

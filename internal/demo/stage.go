@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
+	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
 	"weir/internal/dataplane/device"
 	"weir/internal/discover/dockertest"
@@ -71,18 +72,22 @@ func (s *stage) perform(ctx context.Context) error {
 	if err := s.receiver.await(ctx, s.names()); err != nil {
 		return err
 	}
-	zero := s.receiver.now()
+	zero := s.receiver.now() // when the script begins
 	for p := range s.script.Phases {
 		if err := s.phase(ctx, zero, p); err != nil {
 			return err
 		}
 	}
-	arrived := s.receiver.series().since(zero)
-	s.show.heading("Why camera has the rate it has")
-	if err := s.agent.weir(ctx, "explain", s.script.Workloads[camera].Name); err != nil {
+	name := s.script.Workloads[camera].Name
+	s.show.heading("Why %s has the rate it has", name)
+	if err := s.agent.weir(ctx, "explain", name); err != nil {
 		return err
 	}
-	return s.sumUp(arrived)
+	arrived, err := s.receiver.upTo(ctx, zero+s.script.Duration())
+	if err != nil {
+		return err
+	}
+	return s.sumUp(arrived.since(zero))
 }
 
 // build makes the private host and has an agent steer its uplink.
@@ -104,14 +109,14 @@ func (s *stage) build(ctx context.Context) (err error) {
 	if s.agent, s.link, err = startAgent(ctx, dir, s.cast.socket(), s.show); err != nil {
 		return err
 	}
-	s.show.line("agent      weir agent, steers %s; backend: %s", uplink, backendText(s.link.Backend))
+	s.show.line("scheduler  %s", backendText(s.link.Backend))
 	return nil
 }
 
 // choose takes containers if that is wanted and possible, else namespaces.
 func (s *stage) choose(ctx context.Context) (cast, error) {
 	if s.options.Docker {
-		c, err := startEngine(ctx, dir, s.show)
+		c, err := startEngine(ctx, dir)
 		if err == nil {
 			return c, nil
 		}
@@ -133,22 +138,25 @@ func backendText(backend string) string {
 	_ = unix.Uname(&uname) // cannot fail with a valid pointer
 	release := unix.ByteSliceToString(uname.Release[:])
 	if backend == "bpf" {
-		return fmt.Sprintf("the BPF qdisc, on Linux %s", release)
+		return fmt.Sprintf("BPF qdisc, on Linux %s", release)
 	}
-	text := fmt.Sprintf("the tc fallback (HTB), on Linux %s", release)
+	text := fmt.Sprintf("tc fallback (HTB), on Linux %s", release)
 	if err := bpf.Supported(); err != nil {
-		text += "\n             because " + firstLine(err.Error())
+		text += ": " + strings.TrimPrefix(firstLine(err.Error()), dataplane.ErrNoSupport.Error()+": ")
 	}
 	return text
 }
 
 // enter has the workloads come on the stage one after the other.
 func (s *stage) enter(ctx context.Context) error {
-	if n, ok := s.cast.(*namespaces); ok {
-		n.agent = s.agent
-	}
 	for w, workload := range s.script.Workloads {
-		if err := s.cast.enter(ctx, workload.Name, workload.Policy.Weight, target(receiverAddress, w)); err != nil {
+		how, err := s.cast.enter(ctx, workload.Name, workload.Policy.Weight, target(receiverAddress, w))
+		if err != nil {
+			return err
+		}
+		if how.attach == nil {
+			s.show.line("%s", how.note)
+		} else if err := s.agent.weir(ctx, how.attach...); err != nil {
 			return err
 		}
 		if err := s.agent.knows(ctx, workload.Name); err != nil {
@@ -166,10 +174,10 @@ func (s *stage) names() []string {
 	return names
 }
 
-// phase shows one phase of the script that began at zero.
+// phase shows one phase of the script, which began at zero.
 func (s *stage) phase(ctx context.Context, zero time.Duration, p int) error {
 	span := s.script.Spans()[p]
-	s.show.heading("Phase %d of %d, %v: %s", p+1, len(s.script.Phases), s.script.Phases[p].For, acts[p].title)
+	s.show.heading("Phase %d of %d, %v s: %s", p+1, len(s.script.Phases), s.script.Phases[p].For.Seconds(), acts[p].title)
 	s.show.line("%s", acts[p].why)
 	for _, change := range s.script.Phases[p].Set {
 		if err := s.agent.weir(ctx, command(s.script, change)...); err != nil {

@@ -65,8 +65,9 @@ func table(s *scenario.Scenario, findings []finding) string {
 		if f.workload == 0 {
 			title = fmt.Sprintf("%d  %s", f.phase+1, acts[f.phase].title)
 		}
+		percent := math.Round(f.err()*1e4)/100 + 0 // which makes 0 of -0
 		fmt.Fprintf(t, "%s\t%s\t%s\t%5.1f Mbit/s\t%5.1f Mbit/s\t%+5.2f %%\n", title, s.Workloads[f.workload].Name,
-			terms(s.Policies()[f.phase][f.workload]), f.promised/1e6, f.measured/1e6, f.err()*100)
+			terms(s.Policies()[f.phase][f.workload]), f.promised/1e6, f.measured/1e6, percent)
 	}
 	_ = t.Flush() // into memory
 	return b.String()
@@ -74,8 +75,12 @@ func table(s *scenario.Scenario, findings []finding) string {
 
 // result is what the lab's plot needs.
 func result(s *scenario.Scenario, arrived series, backend string) *report.Result {
-	return &report.Result{
+	r := &report.Result{
 		Scenario: s, Scheduler: backend, Backend: backend,
 		Rates: arrived.rates(len(s.Workloads), s.Duration()), Stretch: s.Ideals(nil),
 	}
+	for _, a := range acts {
+		r.Captions = append(r.Captions, a.title)
+	}
+	return r
 }
