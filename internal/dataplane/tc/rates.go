@@ -103,8 +103,8 @@ type grant struct {
 // correct learns from what came of the last rates. Nobody can say beforehand how
 // HTB will lend out what the idle keep (it depends on packet sizes and timing), so
 // who got less than its share is given more rate of its own, and the reverse, until
-// it comes out right. The result is in bits per second, to be added to the share;
-// a class that does not take all it can get has no say.
+// it comes out right. The result is in bits per second, to be added to what fit
+// makes of the share; a class that does not take all it can get has no say.
 func correct(h history, demand policy.Rate, s sample) (bias float64) {
 	if demand != policy.Unlimited || s.waiting == 0 {
 		return h.bias / 2
@@ -151,9 +151,13 @@ func grants(capacity policy.Rate, claims []policy.Claim, learned []history) []gr
 	quantum := quanta(division.Shares)
 	aims := make([]float64, len(claims))
 	for i, s := range division.Shares {
-		out[i].bias = learned[i].forShare(out[i].share)
-		aims[i] = min(s.Bps+out[i].bias, float64(out[i].ceil))
+		aims[i] = s.Bps
 	}
+	for i, rate := range fit(float64(capacity), lower, aims) {
+		out[i].bias = learned[i].forShare(out[i].share)
+		aims[i] = min(rate+out[i].bias, float64(out[i].ceil))
+	}
+	// Once more, because the biases need not add up to nothing.
 	for i, rate := range fit(float64(capacity), lower, aims) {
 		out[i].rate = policy.Rate(max(rate, 8)) // HTB refuses less than a byte
 		out[i].quantum = quantum[i]
