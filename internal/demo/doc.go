@@ -20,11 +20,10 @@
 // Mbit/s; with a min of 30 for camera 30, 28 and 42; with a max of 15 for backup
 // as well 30, 55 and 15.
 //
-// The package has three layers: script.go, series.go, screen.go and verdict.go
-// are functions of values; network.go, cast.go, daemon.go and receiver.go each
-// look after one thing on the private host; stage.go has them play together.
-// Run, in demo.go, is outside of the private host and sees to it that nothing is
-// left of it.
+// The package has three layers: script.go, series.go and verdict.go are functions
+// of values; network.go, receiver.go, cast.go, agent.go and screen.go each look
+// after one thing; stage.go has them play together on the private host. Run, in
+// demo.go, is outside of it and sees to it that nothing of it is left.
 //
 // What it does not do: measure latency, loss or cost, or compare with other
 // schedulers. That is the lab's (package lab).

@@ -11,13 +11,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
+	"weir/internal/sandbox"
 )
 
 // ChildArg is the program's hidden first argument by which it runs Child
@@ -72,21 +71,13 @@ func inSandbox(ctx context.Context, part string, ask request, result any, stderr
 	cmd.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	cmd.Stderr = stderr
 	cmd.ExtraFiles = []*os.File{write}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID,
-		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    true, // an interrupt at the terminal reaches us; we end the child
-	}
-	// The kernel sends Pdeathsig when the thread ends that started the child.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err = cmd.Start()
+	wait, err := sandbox.Start(cmd)
 	write.Close()
 	if err != nil {
-		return fmt.Errorf("start the lab's private host: %w; is CLONE_NEWNET allowed here (in a container it needs --privileged)?", err)
+		return err
 	}
 	output, readErr := io.ReadAll(read)
-	waitErr := cmd.Wait()
+	waitErr := wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -152,19 +143,10 @@ func play(ctx context.Context, part string) (any, error) {
 // stateDir is on the private host's own /run.
 const stateDir = "/run/weir-lab"
 
-// privateHost makes the mounts of the new namespaces its own: /proc of the new
-// process namespace, /sys of the new network namespace, an empty BPF file system
-// and an empty /run.
+// privateHost makes the mounts of the new namespaces its own.
 func privateHost() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make the lab's mounts private: %w", err)
-	}
-	for _, m := range []struct{ kind, at string }{
-		{"proc", "/proc"}, {"sysfs", "/sys"}, {"bpf", "/sys/fs/bpf"}, {"tmpfs", "/run"},
-	} {
-		if err := unix.Mount(m.kind, m.at, m.kind, 0, ""); err != nil {
-			return fmt.Errorf("mount a private %s: %w", m.at, err)
-		}
+	if err := sandbox.Enter(); err != nil {
+		return err
 	}
 	return os.MkdirAll(stateDir, 0o700)
 }
