@@ -104,7 +104,7 @@ func (b *Backend) Gaps() []string {
 	gaps := []string{
 		"Shares follow a change within about a second, not within 100 ms: HTB's rates are computed anew every 200 ms.",
 		"A workload without a min that wakes up gets its share after up to 400 ms; until then it has 1/200 of the link, or less where many are idle.",
-		"What an idle workload's min lends to others is divided by trial: in the first seconds shares may be off by 5 % of the link.",
+		"What an idle workload's min lends to others is divided by trial: for two seconds shares may be off by 10 % of the link.",
 		"While no agent runs, the rates stay what they were last; who wants more can only borrow what others leave.",
 		"The scheduler qcon is not available; fair and qcon both become HTB.",
 		"Shaped traffic costs about three times the CPU time per packet of the BPF qdisc.",
@@ -191,28 +191,32 @@ func (b *Backend) Close() error {
 	return errors.Join(b.conn.Close(), b.marker.Close())
 }
 
-// Cleanup removes Weir's qdisc and marks and puts back the former qdisc.
+// Cleanup removes Weir's qdisc and puts back the former one. With the last link of
+// the namespace, marking ends.
 func (b *Backend) Cleanup(context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var failed error
-	for _, port := range b.want.Ports {
-		failed = errors.Join(failed, b.marker.Detach(port.Ifindex))
-	}
 	dev, err := b.conn.Lookup(b.name)
-	if errors.Is(err, dataplane.ErrNoDevice) {
-		return failed // the device has taken its qdisc with it
+	gone := errors.Is(err, dataplane.ErrNoDevice) // and its qdisc with it
+	if err != nil && !gone {
+		return err
+	}
+	if !gone {
+		if err := b.conn.GiveBack(dev, b.opts, b.log); err != nil {
+			return err
+		}
+	}
+	others, err := b.conn.SteersOthers(dev)
+	if err == nil && !others {
+		err = b.marker.CleanupAll()
 	}
 	if err != nil {
-		return errors.Join(failed, err)
-	}
-	if err := b.conn.GiveBack(dev, b.opts, b.log); err != nil {
-		return errors.Join(failed, err)
+		return fmt.Errorf("clean up %s: %w", b.name, err)
 	}
 	b.want, b.remembered, b.fresh = plan.State{}, plan.State{}, false
 	clear(b.classes)
-	if failed != nil {
-		return fmt.Errorf("clean up %s: %w", b.name, failed)
+	if gone {
+		return nil
 	}
 	return b.forget(dev)
 }

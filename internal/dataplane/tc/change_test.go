@@ -16,9 +16,9 @@ import (
 	"weir/internal/plan"
 )
 
-// The shares hold within a second after a workload starts and after one stops.
-// While the third is idle, its min of 40 is borrowed by the others, which is the
-// least exact that HTB does: 5 Mbit/s are allowed, 3 are typical. Four streams
+// The shares hold within a second after a workload starts, and within two after one
+// with a min stops: its 40 are then borrowed by the others, which HTB does by turns
+// and Weir has to put right by trial. 5 Mbit/s off are allowed, 2 are typical. Four streams
 // each, so that one stream's recovery from a loss is not taken for a share.
 func TestSharesFollowWhoIsActive(t *testing.T) {
 	b := newBed(t, 3)
@@ -32,7 +32,7 @@ func TestSharesFollowWhoIsActive(t *testing.T) {
 	stop := b.traffic(3, "-P", "4")
 	b.near("c3 joins", backend, time.Second, 2*time.Second, ideal(s, 1, 2, 3), 5)
 	stop()
-	b.near("c3 leaves", backend, time.Second, 2*time.Second, ideal(s, 1, 2), 5)
+	b.near("c3 leaves", backend, 2*time.Second, 2*time.Second, ideal(s, 1, 2), 5)
 }
 
 // A policy is changed 40 times under load that fits into every share: what

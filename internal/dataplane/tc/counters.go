@@ -3,6 +3,7 @@
 package tc
 
 import (
+	"fmt"
 	"time"
 
 	"weir/internal/dataplane"
@@ -25,6 +26,13 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 	dev, err := b.conn.Lookup(b.name)
 	if err != nil {
 		return dataplane.Snapshot{}, err
+	}
+	root, err := b.conn.Root(dev)
+	if err != nil {
+		return dataplane.Snapshot{}, err
+	}
+	if !ours(root) {
+		return dataplane.Snapshot{}, fmt.Errorf("%s has qdisc %s: %w", b.name, root, errNotSet)
 	}
 	leaves, err := listLeaves(b.conn, dev.Index)
 	if err != nil {
