@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/lab/report"
+	"weir/internal/lab/scenario"
 )
 
 // sample is how much had arrived of each workload at an instant, wire bytes.
@@ -55,12 +56,15 @@ func (s series) since(zero time.Duration) series {
 // smooth is the time over which a point of the plot is averaged.
 const smooth = 400 * time.Millisecond
 
-// rates are the points of a plot up to end, one in each report.Step.
-func (s series) rates(workloads int, end time.Duration) [][]float64 {
+// rates are the points of a plot, one in each report.Step. No average reaches
+// from one span into another, or a change would show before it was made.
+func (s series) rates(workloads int, spans []scenario.Span) [][]float64 {
 	rows := make([][]float64, workloads)
 	for w := range rows {
-		for at := report.Step / 2; at <= end; at += report.Step {
-			rows[w] = append(rows[w], s.rate(w, max(0, at-smooth/2), min(end, at+smooth/2)))
+		for _, span := range spans {
+			for at := span.From + report.Step/2; at < span.To; at += report.Step {
+				rows[w] = append(rows[w], s.rate(w, max(span.From, at-smooth/2), min(span.To, at+smooth/2)))
+			}
 		}
 	}
 	return rows

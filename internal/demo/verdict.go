@@ -77,7 +77,7 @@ func table(s *scenario.Scenario, findings []finding) string {
 func result(s *scenario.Scenario, arrived series, backend string) *report.Result {
 	r := &report.Result{
 		Scenario: s, Scheduler: backend, Backend: backend,
-		Rates: arrived.rates(len(s.Workloads), s.Duration()), Stretch: s.Ideals(nil),
+		Rates: arrived.rates(len(s.Workloads), s.Spans()), Stretch: s.Ideals(nil),
 	}
 	for _, a := range acts {
 		r.Captions = append(r.Captions, a.title)

@@ -93,8 +93,11 @@ func TestPlotHasOnePointPerStep(t *testing.T) {
 			t.Errorf("%d points of %s, want 120 for 12 s", len(row), s.Workloads[w].Name)
 		}
 	}
-	if got := r.Rates[web][110]; math.Abs(got-55e6) > 1e3 {
-		t.Errorf("web at 11.05 s: %g bit/s, want 55e6", got)
+	// What changed at 8 s shows from then on, and not before.
+	for point, want := range map[int]float64{79: 28e6, 80: 0, 110: 55e6} {
+		if got := r.Rates[web][point]; math.Abs(got-want) > 1e3 {
+			t.Errorf("web at point %d: %g bit/s, want %g", point, got, want)
+		}
 	}
 }
 
