@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,20 +77,17 @@ func (b *Backend) Run(ctx context.Context) error {
 func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.take(want.Link.Scheduler); err != nil {
-		return err
-	}
-	attached, err := b.attached()
+	fresh, err := b.take(want.Link.Scheduler)
 	if err != nil {
 		return err
 	}
-	if !attached {
-		// A new object: everything is written before the first packet comes.
-		b.have = plan.State{}
+	if fresh {
+		// Everything is written before the first packet comes.
 		if err := b.write(plan.State{Link: want.Link, Classes: want.Classes}); err != nil {
 			return err
 		}
 		if err := b.attach(); err != nil {
+			b.drop()
 			return err
 		}
 	} else if err := b.read(); err != nil {
@@ -109,41 +108,58 @@ func (b *Backend) read() (err error) {
 	return err
 }
 
-// take finds the device and gets an object for it: the one that is in force, a
-// pinned one, or a new one.
-func (b *Backend) take(scheduler string) error {
-	dev, err := b.conn.Lookup(b.device)
-	if err != nil {
-		return err
-	}
-	if b.obj != nil && (dev.Index != b.dev.Index || b.obj.scheduler != scheduler) {
-		b.obj.close()
-		b.obj, b.have = nil, plan.State{}
-	}
-	b.dev = dev
-	if b.obj != nil {
-		return nil
-	}
-	dir, err := b.pins()
-	if err != nil {
-		return err
-	}
-	if b.obj, err = adopt(dir); err != nil {
-		return err
+// take gets an object for the link: the one that is in force or, if there is none
+// or it is of another scheduler, a fresh one.
+func (b *Backend) take(scheduler string) (fresh bool, err error) {
+	if err := b.find(); err != nil {
+		return false, err
 	}
 	if b.obj != nil && b.obj.scheduler == scheduler {
-		if attached, err := b.attached(); err == nil && attached {
-			return nil
+		return false, nil
+	}
+	b.drop()
+	if err := b.conn.Take(b.dev, b.opts, b.log); err != nil {
+		return false, err
+	}
+	b.obj, err = load(scheduler, b.opts.MarkMask)
+	return true, err
+}
+
+// find looks for what is in force, without changing anything: b.obj is the
+// device's root qdisc, or nil. Somebody may have taken the qdisc away, or the
+// device may be another one by now.
+func (b *Backend) find() error {
+	dev, err := b.conn.Lookup(b.device)
+	if err != nil {
+		b.drop()
+		return err
+	}
+	if dev.Index != b.dev.Index {
+		b.drop()
+	}
+	b.dev = dev
+	if b.obj == nil {
+		dir, err := b.pins()
+		if err != nil {
+			return err
+		}
+		if b.obj, err = adopt(dir, b.opts.MarkMask); err != nil || b.obj == nil {
+			return err
 		}
 	}
+	attached, err := b.attached()
+	if err == nil && !attached {
+		b.drop()
+	}
+	return err
+}
+
+// drop lets go of the object.
+func (b *Backend) drop() {
 	if b.obj != nil {
 		b.obj.close()
 	}
-	if err := b.conn.Take(dev, b.opts, b.log); err != nil {
-		return err
-	}
-	b.obj, err = load(scheduler, b.opts.MarkMask)
-	return err
+	b.obj, b.have = nil, plan.State{}
 }
 
 // attached says whether the root qdisc of the device is b.obj.
@@ -162,6 +178,7 @@ func (b *Backend) attach() error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the pins of a former qdisc: %w", err)
 	}
+	b.prune(filepath.Dir(dir))
 	if err := b.obj.pin(dir); err != nil {
 		return err
 	}
@@ -170,8 +187,26 @@ func (b *Backend) attach() error {
 
 // pins is the folder of the link's pins.
 func (b *Backend) pins() (string, error) {
-	top, err := device.PinDir(b.opts, "links")
+	top, err := b.conn.PinDir(b.opts, "links")
 	return filepath.Join(top, fmt.Sprintf("%s-%d", b.dev.Name, b.dev.Index)), err
+}
+
+// prune removes the pins of devices that are gone. Nobody adopts them any more.
+func (b *Backend) prune(links string) {
+	entries, _ := os.ReadDir(links) // what cannot be read is left
+	for _, entry := range entries {
+		name := entry.Name()
+		index, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+		if err != nil {
+			continue // not of ours
+		}
+		if _, err := b.conn.LookupIndex(index); !errors.Is(err, dataplane.ErrNoDevice) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(links, name)); err != nil {
+			b.log.Warn("pins of a device that is gone cannot be removed", "err", err)
+		}
+	}
 }
 
 func (b *Backend) readMaps() error {
@@ -242,6 +277,25 @@ func normal(s plan.State) plan.State {
 	return s
 }
 
+// plain is a state as a plan has it: what is at its default is not mentioned. An
+// agent that starts again thus finds no change where there is none.
+func plain(s plan.State) plan.State {
+	s.Classes = slices.Clone(s.Classes)
+	for i, c := range s.Classes {
+		usual := planClass(c.ID, classConfig(plan.Class{Weight: c.Weight}, s.Link)).Limit
+		if c.Limit.Packets == usual.Packets {
+			s.Classes[i].Limit.Packets = 0
+		}
+		if c.Limit.Bytes == usual.Bytes {
+			s.Classes[i].Limit.Bytes = 0
+		}
+	}
+	if s.Link.Limit.Bytes == defaultLinkBytes {
+		s.Link.Limit.Bytes = 0
+	}
+	return s
+}
+
 // change makes one change; it returns the class to announce, or -1.
 func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
 	switch c.Op {
@@ -276,25 +330,7 @@ func (b *Backend) State() (plan.State, error) {
 		return plan.State{}, err
 	}
 	err := b.read()
-	return b.have, err
-}
-
-// find adopts what is in force, without changing anything.
-func (b *Backend) find() error {
-	if b.obj != nil {
-		return nil
-	}
-	dev, err := b.conn.Lookup(b.device)
-	if err != nil {
-		return err
-	}
-	b.dev = dev
-	dir, err := b.pins()
-	if err != nil {
-		return err
-	}
-	b.obj, err = adopt(dir)
-	return err
+	return plain(b.have), err
 }
 
 // Counters reads every class that exists.
@@ -305,7 +341,7 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 		return dataplane.Snapshot{}, err
 	}
 	if b.obj == nil {
-		return dataplane.Snapshot{}, fmt.Errorf("%s is not steered yet", b.device)
+		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
 	}
 	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}}
 	for _, class := range b.have.Classes {
@@ -335,18 +371,16 @@ func counters(c qdiscWeirClass) dataplane.Counters {
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.obj != nil {
-		b.obj.close()
-		b.obj = nil
-	}
+	b.drop()
 	return errors.Join(b.marker.Close(), b.conn.Close())
 }
 
-// Cleanup takes the qdisc off the link, puts the former one back, stops marking
-// and removes the pins.
+// Cleanup takes the qdisc off the link, puts the former one back and removes the
+// pins. With the last link of the namespace, marking ends.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop()
 	dev, err := b.conn.Lookup(b.device)
 	if err != nil {
 		return err
@@ -356,15 +390,14 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.obj != nil {
-		b.obj.close()
-		b.obj = nil
-	}
-	b.have = plan.State{}
+	b.prune(filepath.Dir(dir))
 	err = b.conn.GiveBack(dev, b.opts, b.log)
-	err = errors.Join(err, os.RemoveAll(dir), b.marker.CleanupAll())
-	_ = os.Remove(filepath.Dir(dir)) // only if it was the last link's
-	_ = os.Remove(filepath.Dir(filepath.Dir(dir)))
+	err = errors.Join(err, os.RemoveAll(dir))
+	others, unknown := b.conn.SteersOthers(dev)
+	if err = errors.Join(err, unknown); err == nil && !others {
+		err = b.marker.CleanupAll()
+	}
+	device.RemovePinDir(filepath.Dir(dir))
 	return err
 }
 

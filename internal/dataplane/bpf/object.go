@@ -34,6 +34,7 @@ var build = sync.OnceValue(func() string {
 type object struct {
 	kind      string // "weir0": what tc shows
 	scheduler string
+	mask      uint32    // the class bits of skb->mark
 	qdisc     link.Link // the registration of the kind
 	classes   *ebpf.Map
 	link      *ebpf.Map
@@ -80,7 +81,7 @@ func load(scheduler string, mask uint32) (*object, error) {
 			continue
 		}
 		if o != nil {
-			o.scheduler = scheduler
+			o.scheduler, o.mask = scheduler, mask
 		}
 		return o, err
 	}
@@ -155,8 +156,10 @@ func (o *object) open() error {
 const pinPrefix = "qdisc_"
 
 func (o *object) pinName() string {
-	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, build()}, "_")
+	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, maskName(o.mask), build()}, "_")
 }
+
+func maskName(mask uint32) string { return fmt.Sprintf("%08x", mask) }
 
 // pin keeps the object in dir, which must be empty, beyond the agent's life.
 func (o *object) pin(dir string) error {
@@ -175,17 +178,17 @@ func (o *object) pin(dir string) error {
 }
 
 // adopt opens what is pinned in dir. It returns nil without an error if nothing
-// usable is there: no pins, half of them, or those of another build.
-func adopt(dir string) (*object, error) {
+// usable is there: no pins, half of them, or those of another build or mask.
+func adopt(dir string, mask uint32) (*object, error) {
 	pins, err := filepath.Glob(filepath.Join(dir, pinPrefix+"*"))
 	if err != nil || len(pins) != 1 {
 		return nil, err
 	}
 	fields := strings.Split(strings.TrimPrefix(filepath.Base(pins[0]), pinPrefix), "_")
-	if len(fields) != 3 || fields[2] != build() {
+	if len(fields) != 4 || fields[2] != maskName(mask) || fields[3] != build() {
 		return nil, nil
 	}
-	o := &object{kind: fields[0], scheduler: fields[1]}
+	o := &object{kind: fields[0], scheduler: fields[1], mask: mask}
 	// The pin alone keeps the registration; it need not be opened.
 	for name, m := range o.maps() {
 		if *m, err = ebpf.LoadPinnedMap(filepath.Join(dir, name), nil); err != nil {

@@ -49,6 +49,24 @@ func PinDir(opts dataplane.Options, sub string) (string, error) {
 	return dir, nil
 }
 
+// PinDir is PinDir for objects that belong to devices of c's network namespace.
+// Several namespaces share one BPF file system, and each numbers its devices from
+// 1 on.
+func (c *Conn) PinDir(opts dataplane.Options, sub string) (string, error) {
+	return PinDir(opts, filepath.Join(fmt.Sprintf("netns-%d", c.inode), sub))
+}
+
+// RemovePinDir removes a folder of PinDir's and those above it that hold nothing
+// else. What is not empty belongs to others.
+func RemovePinDir(dir string) {
+	for range 3 { // sub, namespace, top
+		if os.Remove(dir) != nil {
+			return
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
 // onBPFFS looks at the nearest parent of path that exists.
 func onBPFFS(path string) (bool, error) {
 	for {

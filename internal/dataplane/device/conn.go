@@ -20,10 +20,15 @@ import (
 type Conn struct {
 	links *netlink.Handle  // devices
 	route *nl.SocketHandle // everything of tc, as raw attributes
+	inode uint64           // of the namespace
 }
 
 // Open connects to the calling thread's network namespace.
 func Open() (*Conn, error) {
+	inode, err := netnsInode("")
+	if err != nil {
+		return nil, fmt.Errorf("identify the network namespace: %w", err)
+	}
 	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink socket: %w", err)
@@ -41,7 +46,7 @@ func Open() (*Conn, error) {
 	}
 	// The kernel's own words in errors. Old kernels have none: not worth failing for.
 	_ = socket.SetExtAck(true)
-	return &Conn{links: links, route: &nl.SocketHandle{Socket: socket}}, nil
+	return &Conn{links: links, route: &nl.SocketHandle{Socket: socket}, inode: inode}, nil
 }
 
 // OpenNetns connects to the network namespace at path (/proc/PID/ns/net,

@@ -123,6 +123,26 @@ func (c *Conn) DeleteRoot(dev Device) error {
 	return nil
 }
 
+// SteersOthers says whether another device of the namespace has a root qdisc of
+// Weir's.
+func (c *Conn) SteersOthers(dev Device) (bool, error) {
+	bodies, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_DUMP, &nl.TcMsg{Family: unix.AF_UNSPEC})
+	if err != nil {
+		return false, Explain("list the qdiscs", err)
+	}
+	for _, body := range bodies {
+		q, err := parseQdisc(body)
+		if err != nil {
+			return false, err
+		}
+		msg := nl.DeserializeTcMsg(body)
+		if q.Ours() && msg.Parent == netlink.HANDLE_ROOT && int(msg.Ifindex) != dev.Index {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // belongings counts what hangs below the root qdisc and would be lost with it.
 type belongings struct{ Classes, Qdiscs, Filters int }
 

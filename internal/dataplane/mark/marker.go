@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -56,7 +54,7 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 	}
 	m := &Marker{conn: conn, opts: opts, mask: maskOf(opts), log: log}
 	if haveTCX() {
-		if m.pins, err = device.PinDir(opts, "ports"); err != nil {
+		if m.pins, err = conn.PinDir(opts, "ports"); err != nil {
 			conn.Close()
 			return nil, err
 		}
@@ -139,9 +137,7 @@ func (m *Marker) CleanupAll() error {
 		failed = errors.Join(failed, m.Detach(port.Ifindex))
 	}
 	if m.pins != "" {
-		// Not empty means that somebody else pins there: theirs to remove.
-		_ = os.Remove(m.pins)
-		_ = os.Remove(filepath.Dir(m.pins))
+		device.RemovePinDir(m.pins)
 	}
 	return failed
 }
