@@ -140,7 +140,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for _, phase := range []time.Duration{0, time.Second, -time.Hour, 2 * time.Hour} {
 		err := demo.Run(t.Context(), demo.Options{Phase: phase})
-		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("--phase %v: ", phase)) {
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("--phase %q: ", phase.String())) {
 			t.Errorf("phase %v: %v", phase, err)
 		}
 	}
