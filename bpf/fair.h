@@ -69,6 +69,7 @@ static __u64 floors_at; /* nothing in `floors` is due before */
 static __u64 parked_at; /* nothing in `parked` is due before */
 
 static __u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
+static __u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
 static __u64 v_now; /* v of the class that was last chosen by its share */
 static __u64 v_mark; /* v_now when the present epoch began */
 static __u64 v_span; /* how far v_now went in the epoch before */
@@ -79,7 +80,7 @@ static __u64 batch_end; /* line_free may run up to here without a timer */
 static __u64 quiet_until; /* batches are small until then */
 static __u32 quiet_seen; /* a quiet class became active since the last dequeue */
 static __u64 timer_at; /* the watchdog is armed for this time */
-static __u32 ran_dry; /* nobody could send since line_free was last looked at */
+static __u32 busy; /* somebody could send ever since line_free was last looked at */
 static __u32 newcomer; /* class number plus one */
 static __u32 hurry; /* the newcomer is a quiet class */
 static __u64 rushed; /* ns of the line given to such while it was busy, this batch */
@@ -136,6 +137,7 @@ static __always_inline void fair_wait(struct weir_class *c, __u32 id, __u64 now)
 
 static __always_inline void fair_leave(struct weir_class *c, __u32 id)
 {
+	c->where = WEIR_OUT;
 	wheel_del(&share, 0, id);
 	if (c->floor_cost)
 		wheel_del(&floors, 1, id);
@@ -171,6 +173,23 @@ static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
 		fair_wait(c, id, now);
 }
 
+/* Is somebody in a hurry? Where turns are short anyway, long batches save little. */
+static __always_inline bool fair_quick(void)
+{
+	return before(clock, quiet_until) || share.count >= 16;
+}
+
+/*
+ * Bytes of a turn: the more classes wait, the shorter, so that each has its
+ * turn many times in a second.
+ */
+static __always_inline __s64 fair_turn(void)
+{
+	if (share.count >= 64)
+		return FRAME;
+	return fair_quick() ? link_now.quantum : link_now.bulk_quantum;
+}
+
 /*
  * What a class did not use while it was idle or parked is gone, but for one
  * turn: a sender whose window is smaller than a turn runs dry in the middle of
@@ -179,7 +198,7 @@ static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
  */
 static __always_inline bool fair_forgive(struct weir_class *c)
 {
-	__u64 least = v_now - link_now.bulk_quantum * c->share_cost;
+	__u64 least = v_now - fair_turn() * c->share_cost;
 
 	if (!before(c->v, least))
 		return false;
@@ -188,16 +207,24 @@ static __always_inline bool fair_forgive(struct weir_class *c)
 }
 
 /* Class id, which was idle, has got its first packet. */
-static __always_inline void fair_activate(struct weir_class *c, __u32 id)
+static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
 {
 	bool entitled = !before(v_now, c->v);
 	__u64 now = 0;
 	bool quiet;
 
+	if (sch->q.qlen == 1 && !(c->floor_cost | c->ceil_cost)) {
+		/* Alone: no past counts, and there is nobody to go before. */
+		if (entitled)
+			c->v = v_now;
+		newcomer = id + 1;
+		hurry = 0;
+		return;
+	}
 	quiet = fair_forgive(c);
 	quiet_seen |= quiet;
 	if (c->floor_cost | c->ceil_cost) {
-		now = bpf_ktime_get_ns();
+		now = clock = bpf_ktime_get_ns();
 		if (before(c->floor_at, now))
 			c->floor_at = now;
 		if (before(c->ceil_at, now))
@@ -208,7 +235,6 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id)
 		}
 	}
 	if (entitled && !newcomer) {
-		c->where = WEIR_NEWCOMER;
 		newcomer = id + 1;
 		hurry = quiet;
 		return;
@@ -308,31 +334,26 @@ static __always_inline void fair_unpark(__u64 now)
 }
 
 /*
- * Bytes of a turn: the more classes wait, the shorter, so that each has its
- * turn many times in a second.
- */
-static __always_inline __s64 fair_turn(bool quiet)
-{
-	if (share.count >= 64)
-		return 1; /* one packet */
-	return quiet ? link_now.quantum : link_now.bulk_quantum;
-}
-
-/*
  * Which class sends now: its number plus one, or 0 with a timer armed if
  * anything waits.
  */
-static __always_inline __u32 fair_choose(struct Qdisc *sch, __u64 now)
+static __always_inline __u32 fair_choose(struct Qdisc *sch)
 {
-	bool quiet;
+	__u64 now;
 	__u32 id;
+
+	/* Inside a batch time does not matter to a newcomer, who goes first anyway. */
+	if (newcomer && before(line_free, batch_end))
+		goto first;
+	/* Nor to others, if there is no min and no max about. */
+	if (!before(line_free, batch_end) || floors.count || parked.count || quiet_seen)
+		clock = bpf_ktime_get_ns();
+	now = clock;
 
 	if (quiet_seen) {
 		quiet_seen = 0;
 		quiet_until = now + QUIET_NS;
 	}
-	/* Long batches save little where turns are short. */
-	quiet = before(now, quiet_until) || share.count >= 16;
 	if (before(now, line_free)) {
 		if (!before(line_free, batch_end)) {
 			if (hurry && newcomer && rushed < link_now.batch_ns) {
@@ -344,12 +365,12 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch, __u64 now)
 			return 0;
 		}
 	} else {
-		if (ran_dry || before(line_free + LATE_NS, now))
-			line_free = ran_dry ? now : now - LATE_NS;
+		if (!busy || before(line_free + LATE_NS, now))
+			line_free = busy ? now - LATE_NS : now;
+		busy = 1;
 		rushed = 0;
-		batch_end = now + (quiet ? link_now.batch_ns : link_now.bulk_batch_ns);
+		batch_end = now + (fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
 	}
-	ran_dry = 0;
 	if (parked.count && !before(now, parked_at))
 		fair_unpark(now);
 first:
@@ -370,7 +391,7 @@ first:
 		return current;
 	id = fair_next(now);
 	if (!id) {
-		ran_dry = 1; /* an idle line is no late one */
+		busy = 0; /* an idle line is no late one */
 		if (parked.count) {
 			__u64 at = tick_end(&parked);
 
@@ -382,18 +403,15 @@ first:
 	}
 turn:
 	current = id;
-	class_at(id - 1)->where = WEIR_CURRENT;
-	turn = fair_turn(quiet);
+	turn = fair_turn();
 	return id;
 }
 
-/* Class id has sent `len` bytes, which its queue no longer holds. */
-static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len, __u64 now)
+/* Advances the clocks of a class with a min or a max. */
+static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
 {
-	line_part += len * link_now.link_cost;
-	line_free += line_part >> WEIR_NS_SHIFT;
-	line_part &= (1 << WEIR_NS_SHIFT) - 1;
-	c->v += len * c->share_cost;
+	__u64 now = clock = bpf_ktime_get_ns();
+
 	if (c->floor_cost) {
 		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
 
@@ -408,23 +426,29 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 			c->ceil_at = now - LATE_NS;
 		c->ceil_at += span(len, c->ceil_cost);
 	}
+}
+
+/* Class id has sent `len` bytes, which its queue no longer holds. */
+static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len,
+					struct Qdisc *sch)
+{
+	line_part += len * link_now.link_cost;
+	line_free += line_part >> WEIR_NS_SHIFT;
+	line_part &= (1 << WEIR_NS_SHIFT) - 1;
+	c->v += len * c->share_cost;
+	if (c->floor_cost | c->ceil_cost)
+		fair_charge_rates(c, len);
 	if (id + 1 == current) {
 		turn -= len;
-		if (!c->qlen) {
-			current = 0;
-			c->where = WEIR_IDLE;
-		} else if (turn <= 0 || (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))) {
-			current = 0;
-			fair_put(c, id, now);
-		}
-	} else if (c->qlen) {
-		fair_put(c, id, now);
-	} else {
-		c->where = WEIR_IDLE;
+		if (c->qlen && turn > 0 && !(c->ceil_cost && before(clock + AHEAD_NS, c->ceil_at)))
+			return;
+		current = 0;
 	}
-	if (!link_backlog) {
+	if (c->qlen) {
+		fair_put(c, id, clock);
+	} else if (!sch->q.qlen) {
 		/* The end of a busy period: what was has no claim on what comes. */
-		ran_dry = 1;
+		busy = 0;
 		if (before(v_now, c->v))
 			v_now = c->v;
 	}
@@ -458,7 +482,7 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 	most = v_now + link_now.bulk_quantum * c->share_cost;
 	if (before(most, c->v))
 		c->v = most;
-	if (c->where == WEIR_WAITING || c->where == WEIR_PARKED)
+	if (c->qlen && id + 1 != current && id + 1 != newcomer)
 		fair_put(c, id, now);
 }
 
@@ -469,9 +493,9 @@ static __always_inline void fair_reset(void)
 	parked.cursor = parked.count = parked.used.top = 0;
 	floors_at = parked_at = 0;
 	v_mark = v_span = epoch_end = 0;
-	share_v = v_now = line_free = batch_end = timer_at = 0;
+	share_v = clock = v_now = line_free = batch_end = timer_at = 0;
 	quiet_until = rushed = 0;
-	newcomer = current = ran_dry = quiet_seen = 0;
+	newcomer = current = busy = quiet_seen = 0;
 	turn = 0;
 	line_part = 0;
 }

@@ -36,8 +36,6 @@
 #include "bits.h"
 #include "queue.h"
 
-#define QCON_FRAME 1514 /* bytes of a full Ethernet frame */
-
 static struct bits qcon_active; /* classes that take part */
 static struct bits qcon_ready; /* classes with packets that may have credit */
 static __u64 qcon_end; /* end of the period */
@@ -122,13 +120,13 @@ static long qcon_grant(__u64 i, struct qcon_loop *l)
 }
 
 /* A period ends: corrects the balance and hands out the credits of the next. */
-__noinline int qcon_allocate(__u64 now)
+__noinline int qcon_allocate(__u64 now, __u32 waiting)
 {
 	__s64 total = link_now.total_credit;
 	struct qcon_loop l = {};
 
 	qcon_balance += total - (__s64)qcon_sent;
-	if (!link_backlog && qcon_balance > 0)
+	if (!waiting && qcon_balance > 0)
 		qcon_balance = 0; /* nobody was held up by a lack of credit */
 	if (qcon_balance > total)
 		qcon_balance = total;
@@ -162,8 +160,8 @@ static __always_inline __s64 qcon_advance(struct weir_class *c)
 		credit = c->min_credit;
 	if (c->max_credit && credit > (__s64)c->max_credit)
 		credit = c->max_credit;
-	if (left < 2 * QCON_FRAME)
-		left = 2 * QCON_FRAME;
+	if (left < 2 * FRAME)
+		left = 2 * FRAME;
 	return credit < left ? credit : left;
 }
 
@@ -199,12 +197,13 @@ static long qcon_look(__u64 i, __u32 *found)
 }
 
 /* Which class sends now: its number plus one, or 0 with the timer armed. */
-static __always_inline __u32 qcon_choose(struct Qdisc *sch, __u64 now)
+static __always_inline __u32 qcon_choose(struct Qdisc *sch)
 {
+	__u64 now = bpf_ktime_get_ns();
 	__u32 found = 0;
 
 	if (!before(now, qcon_end))
-		qcon_allocate(now);
+		qcon_allocate(now, sch->q.qlen);
 	/* A class without credit is passed over once a period, so this is short. */
 	bpf_loop(WEIR_MAX_CLASSES, qcon_look, &found, 0);
 	if (!found)

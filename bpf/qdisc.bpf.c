@@ -172,7 +172,8 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	struct weir_class *c = class_at(id);
 	struct sk_buff *old;
 	struct slot *slot;
-	__u32 why, s, key;
+	__u32 why = WEIR_DROP_LINK_PACKETS;
+	__u32 s, key;
 	__u64 len;
 
 	if (unlikely(applied != published))
@@ -184,19 +185,20 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	len = pkt_len + link_now.overhead;
 	c->enqueued_packets++;
 	c->enqueued_bytes += len;
-	why = queue_refuses(c, len);
-	if (unlikely(why != WEIR_DROP_REASONS))
-		goto drop;
-	why = WEIR_DROP_LINK_PACKETS;
-	s = slot_take();
-	if (unlikely(!s))
-		goto drop;
+	s = id + 1;
+	if (c->qlen) {
+		why = queue_refuses(c, sch, len);
+		if (unlikely(why != WEIR_DROP_REASONS))
+			goto drop;
+		why = WEIR_DROP_LINK_PACKETS;
+		s = slot_take();
+		if (unlikely(!s))
+			goto drop;
+	}
 	key = s - 1;
 	slot = bpf_map_lookup_elem(&slots, &key);
-	if (unlikely(!slot)) {
-		slot_give(s);
-		goto drop;
-	}
+	if (unlikely(!slot))
+		goto drop; /* cannot be: there are as many as places */
 	old = bpf_kptr_xchg(&slot->skb, skb);
 	if (unlikely(old))
 		bpf_qdisc_skb_drop(old, to_free); /* cannot be: the slot was free */
@@ -205,7 +207,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	sch->qstats.backlog += pkt_len;
 	if (c->qlen == 1) {
 		if (scheduler == WEIR_SCHED_FAIR)
-			fair_activate(c, id);
+			fair_activate(c, id, sch);
 		else
 			qcon_activate(c, id);
 	}
@@ -225,17 +227,15 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	struct weir_class *c;
 	struct slot *slot;
 	__u32 id, s, key, len;
-	__u64 now;
 
 	if (unlikely(applied != published))
 		apply_changes();
 	if (!sch->q.qlen)
 		return NULL;
-	now = bpf_ktime_get_ns();
 	if (scheduler == WEIR_SCHED_FAIR)
-		id = fair_choose(sch, now);
+		id = fair_choose(sch);
 	else
-		id = qcon_choose(sch, now);
+		id = qcon_choose(sch);
 	if (!id) {
 		sch->qstats.overlimits++;
 		return NULL;
@@ -253,7 +253,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	c->sent_packets++;
 	c->sent_bytes += len;
 	if (scheduler == WEIR_SCHED_FAIR)
-		fair_charge(c, id, len, now);
+		fair_charge(c, id, len, sch);
 	else
 		qcon_charge(c, id, len);
 	if (unlikely(!skb))
@@ -266,7 +266,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 SEC("struct_ops/weir_init")
 int BPF_PROG(weir_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
-	sch->limit = WEIR_MAX_SLOTS;
+	sch->limit = WEIR_PLACES;
 	apply_changes();
 	return 0;
 }
@@ -296,7 +296,7 @@ static long reset_class(__u64 id, void *ctx)
 	c->backlog = 0;
 	c->v = c->floor_at = c->ceil_at = 0;
 	c->credit = c->granted = 0;
-	c->where = WEIR_IDLE;
+	c->where = WEIR_OUT;
 	c->seen = 0;
 	fair_reset_bucket(id);
 	if (id < 64)
@@ -308,10 +308,9 @@ static long reset_class(__u64 id, void *ctx)
 SEC("struct_ops/weir_reset")
 void BPF_PROG(weir_reset, struct Qdisc *sch)
 {
-	bpf_loop(fresh_slot, reset_slot, NULL, 0);
+	bpf_loop(WEIR_MAX_CLASSES + fresh_slots, reset_slot, NULL, 0);
 	bpf_loop(WEIR_MAX_CLASSES, reset_class, NULL, 0);
-	free_slot = fresh_slot = used_slots = 0;
-	link_backlog = 0;
+	free_slot = fresh_slots = 0;
 	fair_reset();
 	qcon_reset();
 }

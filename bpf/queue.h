@@ -9,6 +9,10 @@
  * successor of a slot live in plain global memory (`line`), which costs no map
  * lookup.
  *
+ * The first WEIR_MAX_CLASSES slots belong to one class each: the packet that
+ * finds its class's queue empty takes that slot, so it needs no search, and no
+ * flood of others can take its place.
+ *
  * One load of the object serves one link, so plain globals are that link's.
  *
  * Not done here: deciding who sends. That is fair.h and qcon.h.
@@ -19,13 +23,15 @@
 #include "kernel.h"
 #include "weir.h"
 
+#define FRAME 1514 /* bytes of a full Ethernet frame */
+
 struct slot {
 	struct sk_buff __kptr *skb;
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEIR_MAX_SLOTS);
+	__uint(max_entries, WEIR_PLACES);
 	__type(key, __u32);
 	__type(value, struct slot);
 } slots SEC(".maps");
@@ -39,11 +45,9 @@ struct place {
 /* The state that user space reads: one array of classes, one link. */
 struct weir_class classes[WEIR_MAX_CLASSES];
 
-static struct place line[WEIR_MAX_SLOTS];
-static __u32 free_slot; /* list of free slots, number plus one */
-static __u32 fresh_slot; /* slots from here on were never used */
-static __u32 used_slots; /* packets waiting on the whole link */
-static __u64 link_backlog; /* bytes waiting on the whole link */
+static struct place line[WEIR_PLACES];
+static __u32 free_slot; /* list of free slots that belong to nobody, number plus one */
+static __u32 fresh_slots; /* of those, how many were ever used */
 
 /* The link's configuration in force, copied under the qdisc lock. */
 struct weir_link_config link_now;
@@ -55,7 +59,7 @@ static __always_inline struct weir_class *class_at(__u32 id)
 
 static __always_inline struct place *place_at(__u32 slot)
 {
-	return &line[bounded(slot, WEIR_MAX_SLOTS)];
+	return &line[bounded(slot, WEIR_PLACES)];
 }
 
 /* ns that `len` bytes take at `cost`, rounded. */
@@ -65,20 +69,20 @@ static __always_inline __u64 span(__u64 len, __u64 cost)
 }
 
 /*
- * Why a packet of `len` bytes may not join class c, WEIR_DROP_REASONS if it
- * may. When slots run short a class may hold at most as many as are still
- * free, so that a flood never takes the last ones from quiet classes
+ * Why a packet of `len` bytes may not join the queue of class c, which is not
+ * empty; WEIR_DROP_REASONS if it may. When slots run short a class may hold at
+ * most as many as are still free, so that a flood never takes the last ones
  * (dynamic threshold of Choudhury and Hahne with alpha = 1).
  */
-static __always_inline __u32 queue_refuses(struct weir_class *c, __u64 len)
+static __always_inline __u32 queue_refuses(struct weir_class *c, struct Qdisc *sch, __u64 len)
 {
 	if (c->qlen >= c->limit_packets)
 		return WEIR_DROP_CLASS_PACKETS;
-	if (c->qlen >= WEIR_MAX_SLOTS - used_slots)
+	if (sch->q.qlen >= WEIR_MAX_SLOTS || c->qlen >= WEIR_MAX_SLOTS - sch->q.qlen)
 		return WEIR_DROP_LINK_PACKETS;
-	if (c->qlen && c->backlog + len > c->limit_bytes)
+	if (c->backlog + len > c->limit_bytes)
 		return WEIR_DROP_CLASS_BYTES;
-	if (link_backlog + len > link_now.limit_bytes && link_backlog)
+	if (sch->qstats.backlog + len > link_now.limit_bytes)
 		return WEIR_DROP_LINK_BYTES;
 	return WEIR_DROP_REASONS;
 }
@@ -88,22 +92,19 @@ static __always_inline __u32 slot_take(void)
 {
 	__u32 s = free_slot;
 
-	if (s) {
+	if (s)
 		free_slot = place_at(s - 1)->next;
-	} else {
-		if (fresh_slot >= WEIR_MAX_SLOTS)
-			return 0;
-		s = ++fresh_slot;
-	}
-	used_slots++;
+	else if (fresh_slots < WEIR_MAX_SLOTS)
+		s = WEIR_MAX_CLASSES + ++fresh_slots;
 	return s;
 }
 
 static __always_inline void slot_give(__u32 s)
 {
+	if (s <= WEIR_MAX_CLASSES)
+		return; /* a class's own */
 	place_at(s - 1)->next = free_slot;
 	free_slot = s;
-	used_slots--;
 }
 
 /* Puts slot s (plus one) with a packet of `len` bytes at the end of class c. */
@@ -120,7 +121,6 @@ static __always_inline void queue_add(struct weir_class *c, __u32 s, __u32 len)
 	c->tail = s;
 	c->qlen++;
 	c->backlog += len;
-	link_backlog += len;
 }
 
 /* Takes the first slot (plus one) off class c, which must not be empty. */
@@ -133,7 +133,6 @@ static __always_inline __u32 queue_del(struct weir_class *c, __u32 len)
 		c->tail = 0;
 	c->qlen--;
 	c->backlog -= len;
-	link_backlog -= len;
 	return s;
 }
 

@@ -23,7 +23,8 @@
 #define WEIR_H
 
 #define WEIR_MAX_CLASSES 4096 /* class numbers 0 (the host) to 4095 */
-#define WEIR_MAX_SLOTS 16384 /* packets that may wait on one link */
+#define WEIR_PLACES 32768 /* packets that may wait on one link: */
+#define WEIR_MAX_SLOTS 28672 /* beside one of each class */
 #define WEIR_RING 1024 /* changes on their way to the kernel; a power of two */
 #define WEIR_RING_LINK 0xffff /* ring entry: the link's own configuration */
 #define WEIR_MAX_WEIGHT 10000
@@ -47,13 +48,11 @@ enum weir_scheduler {
 	WEIR_SCHED_QCON,
 };
 
-/* Where a class is, seen from the scheduler. */
+/* Which wheel a class is in. */
 enum weir_where {
-	WEIR_IDLE, /* nothing waits */
-	WEIR_NEWCOMER, /* became active just now, goes first */
+	WEIR_OUT, /* in none: idle, being served, or the newcomer */
 	WEIR_WAITING, /* in the share wheel, and in the floor wheel if it has a min */
 	WEIR_PARKED, /* at its max, in the park wheel */
-	WEIR_CURRENT, /* being served */
 };
 
 /* One class as the agent wants it; element of the map `class_config`. */

@@ -137,7 +137,7 @@ static struct sk_buff *sim_xchg(struct sk_buff **at, struct sk_buff *skb)
 #undef const
 #undef volatile
 
-static struct slot sim_slots[WEIR_MAX_SLOTS];
+static struct slot sim_slots[WEIR_PLACES];
 static struct weir_class_config sim_classes[WEIR_MAX_CLASSES];
 static struct weir_link_config sim_link;
 static __u32 sim_changes[WEIR_RING];
@@ -145,7 +145,7 @@ static __u32 sim_changes[WEIR_RING];
 static void *sim_lookup(void *map, __u32 key)
 {
 	if (map == (void *)&slots)
-		return key < WEIR_MAX_SLOTS ? &sim_slots[key] : NULL;
+		return key < WEIR_PLACES ? &sim_slots[key] : NULL;
 	if (map == (void *)&class_config)
 		return key < WEIR_MAX_CLASSES ? &sim_classes[key] : NULL;
 	if (map == (void *)&link_config)

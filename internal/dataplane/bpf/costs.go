@@ -17,8 +17,7 @@ const (
 	nsShift    = 20   // WEIR_NS_SHIFT
 	ringSize   = 1024 // WEIR_RING
 	ringLink   = 0xffff
-	maxSlots   = 16384 // WEIR_MAX_SLOTS
-	qconPeriod = 30e6  // WEIR_QCON_PERIOD_NS
+	qconPeriod = 30e6 // WEIR_QCON_PERIOD_NS
 )
 
 // How much may wait, where the plan does not say. A queue holds what its link
