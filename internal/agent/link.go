@@ -197,6 +197,9 @@ func (l *link) sample(now time.Time) {
 	}
 	snapshot, err := l.backend.Counters()
 	if err != nil {
+		if l.err != nil {
+			return // known; another failure would only put off the next attempt
+		}
 		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Device, err), now)
 		return
 	}

@@ -32,7 +32,7 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 		return dataplane.Snapshot{}, err
 	}
 	if !ours(root) {
-		return dataplane.Snapshot{}, fmt.Errorf("%s has qdisc %s: %w", b.name, root, errNotSet)
+		return dataplane.Snapshot{}, fmt.Errorf("%s: %w, but %s", b.name, errNotSet, root)
 	}
 	leaves, err := listLeaves(b.conn, dev.Index)
 	if err != nil {

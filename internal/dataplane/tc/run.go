@@ -64,7 +64,7 @@ func (b *Backend) step(now time.Time) error {
 		return err
 	}
 	if !ours(root) {
-		return fmt.Errorf("%s has qdisc %s: %w", b.name, root, errNotSet)
+		return fmt.Errorf("%s: %w, but %s", b.name, errNotSet, root)
 	}
 	have, err := listClasses(b.conn, dev.Index)
 	if err != nil {
