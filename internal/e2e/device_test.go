@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,9 +114,10 @@ func TestUplinkDownAndUp(t *testing.T) {
 	b.rates(0, time.Second)
 	b.same("before", b.rates(0, time.Second), ideal, unchanged)
 	qdisc := b.rootQdisc(0)
-	for range 3 {
+	for _, down := range []time.Duration{0, 0, 2500 * time.Millisecond} { // the agent looks every second
 		b.host.down("up0")
 		b.addUp(b.counters(0))
+		<-time.After(down)
 		b.host.up("up0")
 		await(t, 5*time.Second, "packets pass again", func() error {
 			if rates := b.rates(0, 100*time.Millisecond); rates[0] == 0 || rates[1] == 0 {
@@ -141,4 +144,52 @@ func TestUplinkDownAndUp(t *testing.T) {
 	if onBPF() && drops(end, "reset") == 0 {
 		t.Error("nothing was counted as dropped by the reset")
 	}
+}
+
+// Somebody deletes Weir's qdisc: it is put back within seconds. Somebody puts
+// another one in its place: that is his decision, and Weir says so.
+func TestQdiscTakenAway(t *testing.T) {
+	b := newBed(t, 2, 1)
+	b.configure("workloads:\n  w2: {weight: 3}\n")
+	a := b.start()
+	b.steered(a)
+	b.flood(0, 1, 0.4)
+	b.flood(0, 2, 0.9)
+	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
+	for range 2 {
+		b.host.run("tc qdisc del dev up0 root")
+		took := await(t, 10*time.Second, "the qdisc is back", func() error {
+			if q := b.rootQdisc(0); !strings.Contains(q, "weir") && !strings.Contains(q, "77e1:") {
+				return errors.New(q)
+			}
+			return nil
+		})
+		t.Logf("the qdisc is back after %.1f s", took.Seconds())
+	}
+	b.rates(0, time.Second)
+	b.same("after it was deleted", b.rates(0, time.Second), ideal, unchanged)
+
+	b.host.run("tc qdisc replace dev up0 root handle 5: pfifo limit 77")
+	if text := b.linkError(a, true); !strings.Contains(text, "pfifo") && !strings.Contains(text, "qdisc") {
+		t.Errorf("the agent says %q", text)
+	}
+	await(t, 5*time.Second, "the agent refuses", func() error {
+		status, err := a.Status(context.Background())
+		if err == nil && !strings.Contains(status.Links[0].Error, "--force") {
+			err = errors.New(status.Links[0].Error)
+		}
+		return err
+	})
+	a.kill()
+	// The same while no agent runs: what the one before pinned is of no use.
+	a = b.launchAgent()
+	<-a.done
+	if q := b.rootQdisc(0); !strings.Contains(q, "pfifo 5:") {
+		t.Errorf("root qdisc is %q", q)
+	}
+	b.host.run("tc qdisc del dev up0 root")
+	a = b.start()
+	b.steered(a)
+	b.rates(0, time.Second)
+	b.same("started without a qdisc", b.rates(0, time.Second), ideal, unchanged)
 }

@@ -13,6 +13,7 @@ import (
 // each link is divided for itself, with one number for each workload.
 func TestTwoLinks(t *testing.T) {
 	b := newBed(t, 2, 2)
+	b.capacity /= 2 // the machine has to send it twice
 	b.configure("workloads:\n  w1: {max: 20%}\n  w2: {weight: 3}\n")
 	a := b.start()
 	b.steered(a)
@@ -45,6 +46,7 @@ func TestTwoLinks(t *testing.T) {
 func TestTwoAgents(t *testing.T) {
 	b := newNamedBed(t, "one-", 2, 1)
 	c := newNamedBed(t, "two-", 2, 1)
+	b.capacity, c.capacity = b.capacity/2, c.capacity/2 // the machine has to send both
 	b.configure("workloads:\n  w2: {weight: 3}\n")
 	c.configure("workloads:\n  w1: {weight: 2}\n")
 	if x, y := b.host.device("w1").Attrs().Index, c.host.device("w1").Attrs().Index; x != y {
