@@ -65,34 +65,37 @@
 static struct wheel share; /* by v */
 static struct wheel floors; /* by floor_at */
 static struct wheel parked; /* by ceil_at */
-static __u64 floors_at; /* nothing in `floors` is due before */
-static __u64 parked_at; /* nothing in `parked` is due before */
+/* What is looked at for each packet, together: it costs fewer instructions so. */
+static struct {
+	__u64 line_free; /* when the line has sent all that it was given */
+	__u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
+	__u64 batch_end; /* line_free may run up to here without a timer */
+	__u64 v_now; /* v of the class that was last chosen by its share */
+	__u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
+	__s64 turn; /* bytes left of the current class's turn */
+	__u32 newcomer; /* class number plus one */
+	__u32 hurry; /* the newcomer is a quiet class */
+	__u32 current; /* class number plus one */
+	__u32 busy; /* somebody could send ever since line_free was last looked at */
+	__u32 quiet_seen; /* a quiet class became active since the last dequeue */
 
-static __u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
-static __u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
-static __u64 v_now; /* v of the class that was last chosen by its share */
-static __u64 v_mark; /* v_now when the present epoch began */
-static __u64 v_span; /* how far v_now went in the epoch before */
-static __u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
-static __u64 line_free; /* when the line has sent all that it was given */
-static __u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
-static __u64 batch_end; /* line_free may run up to here without a timer */
-static __u64 quiet_until; /* batches are small until then */
-static __u32 quiet_seen; /* a quiet class became active since the last dequeue */
-static __u64 timer_at; /* the watchdog is armed for this time */
-static __u32 busy; /* somebody could send ever since line_free was last looked at */
-static __u32 newcomer; /* class number plus one */
-static __u32 hurry; /* the newcomer is a quiet class */
-static __u64 rushed; /* ns of the line given to such while it was busy, this batch */
-static __u32 current; /* class number plus one */
-static __s64 turn; /* bytes left of its turn */
+	__u64 quiet_until; /* batches are small until then */
+	__u64 rushed; /* ns of the line given to such while it was busy, this batch */
+	__u64 timer_at; /* the watchdog is armed for this time */
+	__u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
+	__u64 floors_at; /* nothing in `floors` is due before */
+	__u64 parked_at; /* nothing in `parked` is due before */
+	__u64 v_mark; /* v_now when the present epoch began */
+	__u64 v_span; /* how far v_now went in the epoch before */
+	__u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
+} fair;
 
 static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at)
 {
 	/* One that fires earlier will look again; arming costs more. */
-	if (before(now, timer_at) && !before(at, timer_at))
+	if (before(now, fair.timer_at) && !before(at, fair.timer_at))
 		return;
-	timer_at = at;
+	fair.timer_at = at;
 	bpf_qdisc_watchdog_schedule(sch, at, SLACK_NS);
 }
 
@@ -122,17 +125,17 @@ static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 i
 /* Number of the share wheel's bucket for virtual time v; v may wrap, this may not. */
 static __always_inline __u64 share_bucket(__u64 v)
 {
-	return share.cursor + ((__s64)(v - share_v) >> link_now.share_shift);
+	return share.cursor + ((__s64)(v - fair.share_v) >> link_now.share_shift);
 }
 
 static __always_inline void fair_wait(struct weir_class *c, __u32 id, __u64 now)
 {
 	c->where = WEIR_WAITING;
 	if (!share.count)
-		share_v = v_now;
+		fair.share_v = fair.v_now;
 	wheel_add(&share, 0, id, share_bucket(c->v));
 	if (c->floor_cost)
-		tick_add(&floors, &floors_at, 1, id, c->floor_at, now);
+		tick_add(&floors, &fair.floors_at, 1, id, c->floor_at, now);
 }
 
 static __always_inline void fair_leave(struct weir_class *c, __u32 id)
@@ -146,7 +149,7 @@ static __always_inline void fair_leave(struct weir_class *c, __u32 id)
 static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
 {
 	c->where = WEIR_PARKED;
-	tick_add(&parked, &parked_at, 0, id, c->ceil_at, now);
+	tick_add(&parked, &fair.parked_at, 0, id, c->ceil_at, now);
 }
 
 /*
@@ -157,7 +160,8 @@ static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
  */
 static __always_inline __u64 fair_most(struct weir_class *c)
 {
-	return v_now + v_span + 2 * (link_now.bulk_quantum + queue_first_len(c)) * c->share_cost;
+	return fair.v_now + fair.v_span +
+	       2 * (link_now.bulk_quantum + queue_first_len(c)) * c->share_cost;
 }
 
 /* Class id has packets and is in no wheel: puts it where it belongs. */
@@ -176,7 +180,7 @@ static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
 /* Is somebody in a hurry? Where turns are short anyway, long batches save little. */
 static __always_inline bool fair_quick(void)
 {
-	return before(clock, quiet_until) || share.count >= 16;
+	return before(fair.clock, fair.quiet_until) || share.count >= 16;
 }
 
 /*
@@ -198,7 +202,7 @@ static __always_inline __s64 fair_turn(void)
  */
 static __always_inline bool fair_forgive(struct weir_class *c)
 {
-	__u64 least = v_now - fair_turn() * c->share_cost;
+	__u64 least = fair.v_now - fair_turn() * c->share_cost;
 
 	if (!before(c->v, least))
 		return false;
@@ -209,22 +213,22 @@ static __always_inline bool fair_forgive(struct weir_class *c)
 /* Class id, which was idle, has got its first packet. */
 static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
 {
-	bool entitled = !before(v_now, c->v);
+	bool entitled = !before(fair.v_now, c->v);
 	__u64 now = 0;
 	bool quiet;
 
 	if (sch->q.qlen == 1 && !(c->floor_cost | c->ceil_cost)) {
 		/* Alone: no past counts, and there is nobody to go before. */
 		if (entitled)
-			c->v = v_now;
-		newcomer = id + 1;
-		hurry = 0;
+			c->v = fair.v_now;
+		fair.newcomer = id + 1;
+		fair.hurry = 0;
 		return;
 	}
 	quiet = fair_forgive(c);
-	quiet_seen |= quiet;
+	fair.quiet_seen |= quiet;
 	if (c->floor_cost | c->ceil_cost) {
-		now = clock = bpf_ktime_get_ns();
+		now = fair.clock = bpf_ktime_get_ns();
 		if (before(c->floor_at, now))
 			c->floor_at = now;
 		if (before(c->ceil_at, now))
@@ -234,9 +238,9 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 			return;
 		}
 	}
-	if (entitled && !newcomer) {
-		newcomer = id + 1;
-		hurry = quiet;
+	if (entitled && !fair.newcomer) {
+		fair.newcomer = id + 1;
+		fair.hurry = quiet;
 		return;
 	}
 	fair_wait(c, id, now);
@@ -253,8 +257,8 @@ static __always_inline __u32 fair_owed(__u64 now)
 		if (!floors.count)
 			return 0;
 		at = wheel_first(&floors);
-		floors_at = (at + 1) << TICK_SHIFT;
-		if (before(now, floors_at))
+		fair.floors_at = (at + 1) << TICK_SHIFT;
+		if (before(now, fair.floors_at))
 			return 0;
 		floors.cursor = at;
 		id = bucket_at(&floors, at)->head - 1;
@@ -264,7 +268,7 @@ static __always_inline __u32 fair_owed(__u64 now)
 			return id + 1;
 		}
 		wheel_del(&floors, 1, id);
-		tick_add(&floors, &floors_at, 1, id, c->floor_at, now);
+		tick_add(&floors, &fair.floors_at, 1, id, c->floor_at, now);
 	}
 	return 0;
 }
@@ -280,7 +284,7 @@ static __always_inline __u32 fair_next(__u64 now)
 		if (!share.count)
 			return 0;
 		at = wheel_first(&share);
-		share_v += (at - share.cursor) << link_now.share_shift;
+		fair.share_v += (at - share.cursor) << link_now.share_shift;
 		share.cursor = at;
 		id = bucket_at(&share, at)->head - 1;
 		c = class_at(id);
@@ -292,15 +296,15 @@ static __always_inline __u32 fair_next(__u64 now)
 	}
 	c = class_at(id);
 	/* Never past the bucket: some there may be earlier than this one. */
-	v = share_v + (1ULL << link_now.share_shift) - 1;
+	v = fair.share_v + (1ULL << link_now.share_shift) - 1;
 	if (before(c->v, v))
 		v = c->v;
-	if (before(v_now, v))
-		v_now = v;
-	if (!before(now, epoch_end)) {
-		v_span = v_now - v_mark;
-		v_mark = v_now;
-		epoch_end = now + EPOCH_NS;
+	if (before(fair.v_now, v))
+		fair.v_now = v;
+	if (!before(now, fair.epoch_end)) {
+		fair.v_span = fair.v_now - fair.v_mark;
+		fair.v_mark = fair.v_now;
+		fair.epoch_end = now + EPOCH_NS;
 	}
 	fair_leave(c, id);
 	return id + 1;
@@ -317,20 +321,28 @@ static __always_inline void fair_unpark(__u64 now)
 		if (!parked.count)
 			return;
 		at = wheel_first(&parked);
-		parked_at = (at + 1) << TICK_SHIFT;
-		if (before(now, parked_at))
+		fair.parked_at = (at + 1) << TICK_SHIFT;
+		if (before(now, fair.parked_at))
 			return;
 		parked.cursor = at;
 		id = bucket_at(&parked, at)->head - 1;
 		c = class_at(id);
 		wheel_del(&parked, 0, id);
 		if (before(now, c->ceil_at)) {
-			tick_add(&parked, &parked_at, 0, id, c->ceil_at, now);
+			tick_add(&parked, &fair.parked_at, 0, id, c->ceil_at, now);
 			continue;
 		}
 		fair_forgive(c);
 		fair_wait(c, id, now);
 	}
+}
+
+static __always_inline __u32 fair_first(void)
+{
+	__u32 id = fair.newcomer;
+
+	fair.newcomer = 0;
+	return id;
 }
 
 /*
@@ -343,55 +355,52 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	__u32 id;
 
 	/* Inside a batch time does not matter to a newcomer, who goes first anyway. */
-	if (newcomer && before(line_free, batch_end))
-		goto first;
+	if (fair.newcomer && before(fair.line_free, fair.batch_end))
+		return fair_first();
 	/* Nor to others, if there is no min and no max about. */
-	if (!before(line_free, batch_end) || floors.count || parked.count || quiet_seen)
-		clock = bpf_ktime_get_ns();
-	now = clock;
+	if (!before(fair.line_free, fair.batch_end) || floors.count || parked.count ||
+	    fair.quiet_seen)
+		fair.clock = bpf_ktime_get_ns();
+	now = fair.clock;
 
-	if (quiet_seen) {
-		quiet_seen = 0;
-		quiet_until = now + QUIET_NS;
+	if (fair.quiet_seen) {
+		fair.quiet_seen = 0;
+		fair.quiet_until = now + QUIET_NS;
 	}
-	if (before(now, line_free)) {
-		if (!before(line_free, batch_end)) {
-			if (hurry && newcomer && rushed < link_now.batch_ns) {
-				rushed += span(queue_first_len(class_at(newcomer - 1)),
-					       link_now.link_cost);
-				goto first;
+	if (before(now, fair.line_free)) {
+		if (!before(fair.line_free, fair.batch_end)) {
+			if (fair.hurry && fair.newcomer && fair.rushed < link_now.batch_ns) {
+				fair.rushed += span(queue_first_len(class_at(fair.newcomer - 1)),
+						    link_now.link_cost);
+				return fair_first();
 			}
-			fair_timer(sch, now, line_free);
+			fair_timer(sch, now, fair.line_free);
 			return 0;
 		}
 	} else {
-		if (!busy || before(line_free + LATE_NS, now))
-			line_free = busy ? now - LATE_NS : now;
-		busy = 1;
-		rushed = 0;
-		batch_end = now + (fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
+		if (!fair.busy || before(fair.line_free + LATE_NS, now))
+			fair.line_free = fair.busy ? now - LATE_NS : now;
+		fair.busy = 1;
+		fair.rushed = 0;
+		fair.batch_end = now + (fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
 	}
-	if (parked.count && !before(now, parked_at))
+	if (parked.count && !before(now, fair.parked_at))
 		fair_unpark(now);
-first:
-	if (newcomer) {
-		id = newcomer;
-		newcomer = 0;
-		return id;
-	}
-	if (floors.count && !before(now, floors_at)) {
+	if (fair.newcomer)
+		return fair_first();
+	if (floors.count && !before(now, fair.floors_at)) {
 		id = fair_owed(now);
 		if (id) {
-			if (current)
-				fair_put(class_at(current - 1), current - 1, now);
+			if (fair.current)
+				fair_put(class_at(fair.current - 1), fair.current - 1, now);
 			goto turn;
 		}
 	}
-	if (current)
-		return current;
+	if (fair.current)
+		return fair.current;
 	id = fair_next(now);
 	if (!id) {
-		busy = 0; /* an idle line is no late one */
+		fair.busy = 0; /* an idle line is no late one */
 		if (parked.count) {
 			__u64 at = tick_end(&parked);
 
@@ -402,15 +411,15 @@ first:
 		return 0;
 	}
 turn:
-	current = id;
-	turn = fair_turn();
+	fair.current = id;
+	fair.turn = fair_turn();
 	return id;
 }
 
 /* Advances the clocks of a class with a min or a max. */
 static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
 {
-	__u64 now = clock = bpf_ktime_get_ns();
+	__u64 now = fair.clock = bpf_ktime_get_ns();
 
 	if (c->floor_cost) {
 		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
@@ -432,25 +441,26 @@ static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
 static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len,
 					struct Qdisc *sch)
 {
-	line_part += len * link_now.link_cost;
-	line_free += line_part >> WEIR_NS_SHIFT;
-	line_part &= (1 << WEIR_NS_SHIFT) - 1;
+	fair.line_part += len * link_now.link_cost;
+	fair.line_free += fair.line_part >> WEIR_NS_SHIFT;
+	fair.line_part &= (1 << WEIR_NS_SHIFT) - 1;
 	c->v += len * c->share_cost;
 	if (c->floor_cost | c->ceil_cost)
 		fair_charge_rates(c, len);
-	if (id + 1 == current) {
-		turn -= len;
-		if (c->qlen && turn > 0 && !(c->ceil_cost && before(clock + AHEAD_NS, c->ceil_at)))
+	if (id + 1 == fair.current) {
+		fair.turn -= len;
+		if (c->qlen && fair.turn > 0 &&
+		    !(c->ceil_cost && before(fair.clock + AHEAD_NS, c->ceil_at)))
 			return;
-		current = 0;
+		fair.current = 0;
 	}
 	if (c->qlen) {
-		fair_put(c, id, clock);
+		fair_put(c, id, fair.clock);
 	} else if (!sch->q.qlen) {
 		/* The end of a busy period: what was has no claim on what comes. */
-		busy = 0;
-		if (before(v_now, c->v))
-			v_now = c->v;
+		fair.busy = 0;
+		if (before(fair.v_now, c->v))
+			fair.v_now = c->v;
 	}
 }
 
@@ -479,10 +489,10 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 	if (before(most, c->ceil_at) || !c->ceil_cost)
 		c->ceil_at = most;
 	/* A min that is gone leaves no debt. */
-	most = v_now + link_now.bulk_quantum * c->share_cost;
+	most = fair.v_now + link_now.bulk_quantum * c->share_cost;
 	if (before(most, c->v))
 		c->v = most;
-	if (c->qlen && id + 1 != current && id + 1 != newcomer)
+	if (c->qlen && id + 1 != fair.current && id + 1 != fair.newcomer)
 		fair_put(c, id, now);
 }
 
@@ -491,13 +501,7 @@ static __always_inline void fair_reset(void)
 	share.cursor = share.count = share.used.top = 0;
 	floors.cursor = floors.count = floors.used.top = 0;
 	parked.cursor = parked.count = parked.used.top = 0;
-	floors_at = parked_at = 0;
-	v_mark = v_span = epoch_end = 0;
-	share_v = clock = v_now = line_free = batch_end = timer_at = 0;
-	quiet_until = rushed = 0;
-	newcomer = current = busy = quiet_seen = 0;
-	turn = 0;
-	line_part = 0;
+	__builtin_memset(&fair, 0, sizeof(fair));
 }
 
 static __always_inline void fair_reset_bucket(__u32 i)

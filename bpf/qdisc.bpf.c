@@ -228,10 +228,10 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	struct slot *slot;
 	__u32 id, s, key, len;
 
-	if (unlikely(applied != published))
-		apply_changes();
 	if (!sch->q.qlen)
 		return NULL;
+	if (unlikely(applied != published))
+		apply_changes();
 	if (scheduler == WEIR_SCHED_FAIR)
 		id = fair_choose(sch);
 	else
@@ -242,8 +242,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	}
 	id--;
 	c = class_at(id);
-	len = queue_first_len(c);
-	s = queue_del(c, len);
+	s = queue_del(c, &len);
 	key = s - 1;
 	slot = bpf_map_lookup_elem(&slots, &key);
 	if (slot)

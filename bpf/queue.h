@@ -124,15 +124,17 @@ static __always_inline void queue_add(struct weir_class *c, __u32 s, __u32 len)
 }
 
 /* Takes the first slot (plus one) off class c, which must not be empty. */
-static __always_inline __u32 queue_del(struct weir_class *c, __u32 len)
+static __always_inline __u32 queue_del(struct weir_class *c, __u32 *len)
 {
 	__u32 s = c->head;
+	struct place *p = place_at(s - 1);
 
-	c->head = place_at(s - 1)->next;
-	if (!c->head)
+	*len = p->len;
+	c->head = p->next;
+	if (!p->next)
 		c->tail = 0;
 	c->qlen--;
-	c->backlog -= len;
+	c->backlog -= *len;
 	return s;
 }
 
