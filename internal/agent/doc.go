@@ -27,7 +27,7 @@
 // sources' reports, the backends' ends) hands it a function through do and
 // waits. So nothing here needs a lock, and a reader always sees one consistent
 // moment. Decisions are functions of values in files of their own (decide.go,
-// demand.go, explain.go, labels.go, names.go); they know neither clock nor I/O.
+// demand.go, explain.go, labels.go, layers.go, names.go); they know neither clock nor I/O.
 //
 // # What survives what
 //

@@ -13,7 +13,7 @@
 // Three rules hold for every command: what is printed can be had as JSON or YAML
 // (-o), what changes something can be tried (--dry-run), and an error is one line
 // on stderr that begins with "weir: " and an exit code that scripts can rely on
-// (see ExitCodes).
+// (see exitCodes).
 package cli
 
 import (
