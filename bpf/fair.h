@@ -478,16 +478,21 @@ static __always_inline void fair_lift(struct weir_class *c, __u32 id)
 		wheel_del(&parked, 0, id);
 }
 
+static __always_inline __u64 within(__u64 at, __u64 least, __u64 most)
+{
+	if (before(at, least))
+		return least;
+	return before(most, at) ? most : at;
+}
+
 static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u64 most = now + span(link_now.quantum, c->floor_cost);
+	__u64 most;
 
-	if (before(most, c->floor_at) || !c->floor_cost)
-		c->floor_at = most;
-	most = now + span(link_now.quantum, c->ceil_cost);
-	if (before(most, c->ceil_at) || !c->ceil_cost)
-		c->ceil_at = most;
+	/* Neither a debt from the old rates nor a credit from when there were none. */
+	c->floor_at = within(c->floor_at, now, now + span(link_now.quantum, c->floor_cost));
+	c->ceil_at = within(c->ceil_at, now, now + span(link_now.quantum, c->ceil_cost));
 	/* A min that is gone leaves no debt. */
 	most = fair.v_now + link_now.bulk_quantum * c->share_cost;
 	if (before(most, c->v))
