@@ -19,7 +19,7 @@ is touched and nothing is left behind. Needs root; no agent is involved.`,
   weir lab run --scheduler fair,htb --plot /tmp lab/demo`,
 	}
 	asGroup(c)
-	c.AddCommand(a.labRunCommand(), a.labPeersCommand())
+	c.AddCommand(a.labRunCommand(), a.labRandomCommand(), a.labPeersCommand())
 	return c
 }
 
@@ -35,7 +35,7 @@ Exit codes: 0 all expectations hold, 1 one does not, 2 a file or an option is wr
 nothing was run, 3 a scenario cannot be run here.`,
 		Example: `  weir lab run lab/demo/shares.yaml
   weir lab run --json lab/qcon | jq 'select(.workload) | {phase, workload, error}'
-  weir lab run --scheduler fair,qcon,htb --plot out lab/qcon/fig7.yaml`,
+  weir lab run --scheduler fair,qcon,htb --plot out lab/qcon/fig07.yaml`,
 		DisableFlagsInUseLine: true,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -45,22 +45,60 @@ nothing was run, 3 a scenario cannot be run here.`,
 		},
 		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"yaml"}, cobra.ShellCompDirectiveFilterFileExt),
 		RunE: func(c *cobra.Command, files []string) error {
-			log, err := newLog(a.stderr, "text", false)
-			if err != nil {
-				return err
-			}
-			o.Files, o.Stdout, o.Stderr, o.Log = files, a.stdout, a.stderr, log
-			code, err := lab.Run(c.Context(), o)
-			return labError(code, err)
+			o.Files = files
+			return a.runLab(&o, func() (int, error) { return lab.Run(c.Context(), o) })
 		},
 	}
+	labFlags(c, &o, "use these `NAMES` instead of the files' own, with commas between them")
+	return c
+}
+
+func (a *app) labRandomCommand() *cobra.Command {
+	o := lab.Options{}
+	var seed uint64
+	var count int
+	c := &cobra.Command{
+		Use:   "random [--seed N] [--count K]",
+		Short: "Run scenarios with random policies and check the shares against the contract",
+		Long: `Run scenarios of up to eight workloads with random weights, mins and maxes, which
+change in a second phase. A seed gives the same scenario on every machine; the seeds are
+N, N+1 and so on, and each is printed. A scenario whose expectations do not hold is
+printed as a file.
+
+Exit codes: as weir lab run.`,
+		Example: `  weir lab random --count 20
+  weir lab random --seed 4711 --scheduler fair,htb`,
+		DisableFlagsInUseLine: true,
+		Args:                  names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.runLab(&o, func() (int, error) { return lab.RunRandom(c.Context(), o, seed, count) })
+		},
+	}
+	c.Flags().Uint64Var(&seed, "seed", 1, "`N`, the first scenario's seed")
+	c.Flags().IntVar(&count, "count", 1, "`K`, how many scenarios")
+	labFlags(c, &o, "use these `NAMES` instead of fair, with commas between them")
+	return c
+}
+
+// labFlags are the flags that all commands have that run scenarios.
+func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().BoolVar(&o.JSON, "json", false, "one JSON object per phase and workload, and one per phase for the link")
 	c.Flags().StringVar(&o.PlotDir, "plot", "", "`FOLDER` to draw each timeline into, as SVG and PNG")
-	c.Flags().StringVar(&o.Scheduler, "scheduler", "", "use these `NAMES` instead of the files' own, with commas between them")
+	c.Flags().StringVar(&o.Scheduler, "scheduler", "", scheduler)
 	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc")
 	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
 	completeFlags(c, map[string][]string{"backend": {lab.BackendAuto, lab.BackendBPF, lab.BackendTC}})
-	return c
+}
+
+// runLab gives the options what they need of the app, and runs.
+func (a *app) runLab(o *lab.Options, run func() (int, error)) error {
+	log, err := newLog(a.stderr, "text", false)
+	if err != nil {
+		return err
+	}
+	o.Stdout, o.Stderr, o.Log = a.stdout, a.stderr, log
+	code, err := run()
+	return labError(code, err)
 }
 
 func (a *app) labPeersCommand() *cobra.Command {
