@@ -84,7 +84,6 @@ struct weir_link_config {
 	/* What the costs were made of. */
 	__u64 capacity_bps;
 	__u64 reserve_ppm; /* share of the capacity that mins may take, millionths */
-	__u64 limit_packets;
 };
 
 /* A class's links in one wheel; class numbers plus one, 0 = none. */

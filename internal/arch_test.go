@@ -41,6 +41,7 @@ var layers = map[string]int{
 	"internal/lab":       4,
 	"internal/demo":      5,
 	"internal/cli":       6,
+	"internal/e2e":       6,
 	"cmd":                7,
 }
 

@@ -26,7 +26,7 @@
  * and answers each `run` with a line per class that sent or has a source
  *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS
  * (the counts of this run; longest = longest time that a packet waited) and
- *   total sent BYTES timers N most_ahead BYTES
+ *   total sent BYTES timers N most_ahead NS
  * (most_ahead = how far the sum ever ran ahead of a line of the link's rate).
  * It exits with 1 if the counters of a class do not add up.
  *

@@ -168,6 +168,9 @@ func (l *link) tend(ctx context.Context, now time.Time, open func(config.Link) (
 		select {
 		case err := <-l.ended:
 			l.ended <- err // for close
+			if ctx.Err() != nil {
+				return nil // everything ends
+			}
 			l.close()
 			l.failed(fmt.Errorf("link %s: its backend ended: %w", l.config.Device, err), now)
 		default:

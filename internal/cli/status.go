@@ -41,6 +41,9 @@ func renderStatus(st api.Status, now time.Time) string {
 		config = "config " + st.Config
 	}
 	fmt.Fprintf(&b, "agent    %s, up %s, %s\n", st.Version, age(now.Sub(st.Started)), config)
+	if st.ConfigError != "" {
+		fmt.Fprintf(&b, "         the file is wrong, the configuration before it is in force: %s\n", st.ConfigError)
+	}
 	for i, s := range st.Sources {
 		head := "         "
 		if i == 0 {

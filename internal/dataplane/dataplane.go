@@ -27,9 +27,8 @@ type Counters struct {
 	EnqueuedPackets, EnqueuedBytes uint64            // offered to the class
 	SentPackets, SentBytes         uint64            // given to the device
 	BacklogPackets, BacklogBytes   uint64            // waiting now
-	Drops                          map[string]uint64 // packets by reason (the names in DropReasons)
+	Drops                          map[string]uint64 // packets by reason, e.g. "class_packets"
 	DroppedBytes                   uint64
-	ThrottledNs                    uint64 // time spent parked at the ceiling; 0 where the backend cannot tell
 }
 
 // Snapshot is a link's counters at one instant.

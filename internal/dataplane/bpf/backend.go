@@ -39,6 +39,7 @@ type Backend struct {
 	obj    *object // nil until the first Set
 	have   plan.State
 	weight uint32 // largest weight in force: the scale of the share wheel
+	repeat bool   // an agent before may have written what it did not live to announce
 }
 
 // New prepares a backend for the link; it changes nothing yet. The error wraps
@@ -146,6 +147,7 @@ func (b *Backend) find() error {
 		if b.obj, err = adopt(dir, b.opts.MarkMask); err != nil || b.obj == nil {
 			return err
 		}
+		b.repeat = true
 	}
 	attached, err := b.attached()
 	if err == nil && !attached {
@@ -246,6 +248,12 @@ func (b *Backend) write(want plan.State) error {
 		}
 		entries = append(entries, ringLink)
 	}
+	if b.repeat {
+		entries = append(entries, ringLink)
+		for _, c := range b.have.Classes {
+			entries = append(entries, uint32(c.ID))
+		}
+	}
 	var failed error
 	for _, change := range plan.Diff(normal(b.have), normal(want)) {
 		id, err := b.change(change, want.Link)
@@ -264,7 +272,7 @@ func (b *Backend) write(want plan.State) error {
 		b.have = plan.State{} // ask the kernel the next time
 		return failed
 	}
-	b.weight, b.have = heaviest, want
+	b.weight, b.have, b.repeat = heaviest, want, false
 	return nil
 }
 

@@ -34,7 +34,7 @@ const (
 // How far ahead of the line the scheduler `fair` sends before it waits for a
 // timer: batchFrames full frames, as far as that is between the two bounds. At
 // 100 Mbit/s two frames: one timer for two packets, and nobody's packet waits
-// behind more than a quarter of a millisecond of others. Above 5 Gbit/s a timer
+// behind more than a quarter of a millisecond of others. Above 4 Gbit/s a timer
 // is spread over enough packets, and a shorter batch is better for senders with
 // a small window. While nobody is in a hurry, bulkFactor times as much.
 const (

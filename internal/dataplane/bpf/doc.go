@@ -8,8 +8,8 @@
 //
 //	load     the object gets a name of its own ("weir0", the first that is
 //	         free on this host) and its constants; the kernel verifies it
-//	pin      maps and the registration go to /sys/fs/bpf/weir/eth0-2/, so that
-//	         they outlive the agent
+//	pin      maps and the registration go to /sys/fs/bpf/weir, in a folder of
+//	         the link's own, so that they outlive the agent
 //	attach   the qdisc becomes the root of eth0; what was there is remembered
 //	steer    a change of policy is written to the configuration maps and
 //	         announced in a ring; the qdisc takes it over between two packets
@@ -18,7 +18,7 @@
 // was pinned and that it is the same build, and adopts it: nothing in the kernel
 // changes. If the build differs, it loads the new one under a new name and
 // replaces the qdisc; packets that wait at that moment are dropped by the
-// kernel and counted as such.
+// kernel.
 //
 // Pure parts (costs.go: what rates become in the kernel's units) are kept apart
 // from the object in the kernel (object.go) and the backend (backend.go).

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// TestConstants holds the constants that the type information does not carry
+// against the header that both sides share.
+func TestConstants(t *testing.T) {
+	header, err := os.ReadFile("../../../bpf/weir.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint64{
+		"WEIR_MAX_CLASSES": plan.MaxClasses, "WEIR_MAX_WEIGHT": policy.MaxWeight,
+		"WEIR_COST_ONE": costOne, "WEIR_NS_SHIFT": nsShift, "WEIR_RING": ringSize,
+		"WEIR_RING_LINK": ringLink, "WEIR_QCON_PERIOD_NS": qconPeriod,
+	} {
+		found := regexp.MustCompile(`#define ` + name + ` (0x[0-9a-f]+|\d+)`).FindSubmatch(header)
+		if found == nil {
+			t.Errorf("%s is not in weir.h", name)
+			continue
+		}
+		if got, err := strconv.ParseUint(string(found[1]), 0, 64); err != nil || got != want {
+			t.Errorf("%s is %s in weir.h, %d here", name, found[1], want)
+		}
+	}
+}
+
+func TestClassConfig(t *testing.T) {
+	link := plan.Link{Capacity: 100e6}
+	for _, test := range []struct {
+		name  string
+		class plan.Class
+		want  qdiscWeirClassConfig
+	}{
+		{"the example of weir.h", plan.Class{Weight: 3, Min: 20e6}, qdiscWeirClassConfig{
+			ShareCost: 1024 * 10000 / 3, FloorCost: 400 << nsShift, Weight: 3,
+			MinCredit: 75000, MinBps: 20e6, LimitPackets: defaultPackets, LimitBytes: 1250000,
+		}},
+		{"a max and limits", plan.Class{Weight: 1, Max: 8e6, Limit: plan.Limit{Packets: 7, Bytes: 9000}}, qdiscWeirClassConfig{
+			ShareCost: 1024 * 10000, CeilCost: 1000 << nsShift, Weight: 1,
+			MaxCredit: 30000, MaxBps: 8e6, LimitPackets: 7, LimitBytes: 9000,
+		}},
+	} {
+		if got := classConfig(test.class, link); got != test.want {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestClassSurvivesTheKernel(t *testing.T) {
+	class := plan.Class{ID: 4, Name: "web", Weight: 7, Min: 3e6, Max: 9e6, Limit: plan.Limit{Packets: 10, Bytes: 20000}}
+	if got := planClass(4, classConfig(class, plan.Link{Capacity: 1e9})); got != class {
+		t.Errorf("%+v came back as %+v", class, got)
+	}
+}
+
+func TestLinkConfig(t *testing.T) {
+	for _, test := range []struct {
+		capacity       policy.Rate
+		batch, quantum uint64
+	}{
+		{1e6, 200_000, 25},
+		{100e6, 200_000, 2500},
+		{1e9, 200_000, 25_000},
+		{10e9, 77_516, 96_895},
+		{100e9, 50_000, 625_000},
+	} {
+		got := linkConfig(plan.Link{Capacity: test.capacity}, 1)
+		if got.BatchNs != test.batch || got.Quantum != test.quantum {
+			t.Errorf("%v: batch %d ns, quantum %d bytes; want %d and %d", test.capacity, got.BatchNs, got.Quantum, test.batch, test.quantum)
+		}
+	}
+}
