@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "strings"
+
+// figure is one experiment about shares: what is said about it on the page.
+type figure struct {
+	scenario string
+	title    string
+	did      string // what the paper did
+	why      string // what deviates, and why
+}
+
+// link to the figure's section, by the anchor that Markdown gives its title.
+func (f figure) link() string {
+	name, _, _ := strings.Cut(f.title, ":")
+	anchor := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == ':' || r == ',':
+			return -1
+		}
+		return r
+	}, strings.ToLower(f.title))
+	if f.scenario == "fig03-shaped" {
+		name += ", shaped"
+	}
+	return "[" + strings.ToLower(name) + "](#" + anchor + ")"
+}
+
+const pageHead = `# The qCon paper's experiments, repeated
+
+Written by ` + "`make papers`" + `; edits are lost. The paper is Hong et al., *qCon: QoS-Aware Network Resource Management
+for Fog Computing*, Sensors 18(10), 3444 (2018). It shares a link of 100 Mbit/s among containers by weight, min and max, and
+measures with netperf on a small board.
+
+Here the same is done by the scenario files in [lab/qcon](../../lab/qcon) ([their format](../scenario.md)), each with
+the scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`qcon`" + ` (the paper's Algorithm 1, [how](../qdisc.md#the-scheduler-qcon)).
+
+* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run.
+* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
+  the computer does.
+* **One run again**: ` + "`vm/run -- weir lab run --scheduler fair,qcon lab/qcon/fig11.yaml`" + `
+* **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
+  second. **Contract** is what Weir promises: ` + "`min(max, max(min, L * weight))`" + `, with L such that the link is full.
+  **Error** is measured less contract, in percent of the link.
+`
+
+const summaryText = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
+` + "`expect`" + ` entries of the scenario files: for ` + "`fair`" + ` Weir's own promise, for ` + "`qcon`" + ` that it is the paper's algorithm
+and near the contract.`
+
+const orderText = `## Why qcon is not the contract
+
+**The order.** Algorithm 1 goes through the containers in their order. What a min takes, it takes from those that *follow*;
+what a max leaves, it gives to those that *follow*. Three containers of equal weight on 100 Mbit/s, the second with a max
+of 10, get %s, %s and %s; the contract gives the first and the third the same, whatever the order.
+
+The paper's own cases do not show it: mins and maxes are given to the first containers first, and what the last one's max
+leaves comes back to all by the balance. Calculated (for containers that always send), Algorithm 1 and the contract differ by at most %s of the link in all cases
+below. What separates qcon from the contract there is the packet: a container whose next packet is larger than what is left of its
+credit waits, and the loop gives the rest to those that follow, so that the first ones get less and the last one more. One packet per period
+of 30 ms is %s Mbit/s.
+
+**The balance.** The loop as printed hands out credits that do not add up to the link: more if a min binds, because each
+later container gives up weight / *all* weights of it instead of weight / weights that are left; less if a max binds, in
+the same way. On the paper's board the network card held the sum down. Here the bytes that were sent beyond the link's
+capacity, or not sent although packets waited, correct the next period's total until the sum is what the link carries.
+Without that, the link would be overrun by some cases below and left idle by others.
+
+**The teeth** in its plots: a container spends a period's credit as soon as it can, and a step of 100 ms has the bursts of three
+or of four periods of 30 ms. The reaction to a change is judged by such steps, so it may not be seen where one container's
+burst is a large part of the link.
+`
+
+const goodputText = `## How to read the paper's figures
+
+The paper prints goodput, as netperf counts it: the bytes of the connections, without headers. In the runs of
+` + "`fair`" + ` below, goodput was %s of the wire's bits, so the sum of a column of the paper cannot be more than that share of
+the link. The column **paper** has what its text prints, most of it in whole Mbit/s; the paper's bars have no numbers.
+`
+
+const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where the queue stands:
+the link's scheduler was given more than the line behind it carries, so it never had two packets to choose from. It is so
+with every scheduler. Once the link is shaped to the line, DRR holds weights too (the last column).`
+
+const cpuText = `One to five containers send all they can; CPU time of the whole host (senders and receivers too), counted to the instruction. The
+paper prints bars without numbers: qCon lowest, then Docker without a scheduler, Linux Traffic Control (HTB) highest.`
+
+const cpuWhy = `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load. None has no scheduler,
+but a line of 100 Mbit/s in a namespace of its own, whose timers are counted: without that, TCP would run at the speed of the CPU. So it is
+an upper bound; [bars/cost.yaml](../../lab/bars/cost.yaml) has the cost per packet over no scheduler at all.
+The order of the paper, qCon below Linux Traffic Control, is seen here too. HTB has fq_codel leaves as in all of the lab's runs.`
+
+const latencyText = `A container that only pings (64 bytes), alone, and then while five others fill the link; behind the link a line of 1 Gbit/s. The
+paper: 0.5 ms with Docker alone and with qCon, 0.6 ms with Linux Traffic Control, over a real network. There is no wire
+here, so only the differences count.`
+
+const latencyWhy = `None does not limit at all: what the ping waits for there is the line's own queue, filled at ten times the rate. With qcon a packet
+waits while containers spend their credits, which may all leave at once at the beginning of a period; fair lets a container
+that uses less than its share go first.
+`
+
+var figures = []figure{
+	{"fig03-shaped", "Figure 3: the link shaped to the line",
+		`Weights 3:2:1 again, with the link's bandwidth at the rate of the line.`,
+		`The weights hold: nothing in Algorithm 1 depends on the order while no min and no max binds.`},
+	{"fig07", "Figure 7: proportional shares",
+		`Three containers with the weights 1:1:1, 1:2:3 and 1:3:5. The paper's text gives numbers for 1:2:3 only.`,
+		`No min and no max, so the order does not matter. The paper's own numbers are not quite its weights: three times the rate
+of c1 would be more than what it prints for c3.`},
+	{"fig08", "Figure 8: containers join",
+		`Weights 1:2:3:4:5; in each case one more container begins to send.`,
+		`No min and no max, so the order does not matter. The paper's numbers fit the weights, as goodput.`},
+	{"fig09", "Figure 9: mins",
+		`Weights 1:2:3:4:5, and in each case one more min: 30 for c1, 20 for c2, 15 for c3, 15 for c4.`,
+		`What a min takes comes from those that follow, in proportion to their weights, and those with a min are the first ones; the
+contract divides in the same way. The min of c4 in the last case does not bind, because its share is more. The mins that the paper prints
+are held as goodput; as a floor for wire bits they would leave a few percent less than it prints.`},
+	{"fig10", "Figure 10: maxes",
+		`Equal weights, and in each case one more max: 10 for c1, 10 for c2, 15 for c3, 25 for c4.`,
+		`The maxes come in the order of the containers, so that what each leaves goes to those without one: here the order does no
+harm. The paper's numbers for the last case add up to what the link carries as goodput.`},
+	{"fig11", "Figure 11: weight, min and max together",
+		`Weights 1:2:3; then a min of 30 for c1; then also a max of 15 for c3.`,
+		`In the last case c3 is the last in order: the loop as printed gives what its max leaves to nobody, and the balance
+raises the total for all instead. c1's part of that stays below its min, so that c2 gets it all, as by the contract: a min is a floor,
+not something that comes on top of a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`},
+}
