@@ -32,9 +32,9 @@ func (f figure) link() string {
 
 const pageHead = `# The qCon paper's experiments, repeated
 
-Written by ` + "`make papers`" + `; edits are lost. The paper is Hong et al., *qCon: QoS-Aware Network Resource Management
-for Fog Computing*, Sensors 18(10), 3444 (2018). It shares a link of 100 Mbit/s among containers by weight, min and max, and
-measures with netperf on a small board.
+Written by ` + "`make papers`" + `; edits are lost. The paper is Hong et al., *qCon: QoS-Aware Network Resource Management for
+Fog Computing*, Sensors 18(10), 3444 (2018). It shares a link of 100 Mbit/s among containers by weight, min and max,
+and measures with netperf on a small board.
 
 Here the same is done by the scenario files in [lab/qcon](../../lab/qcon) ([their format](../scenario.md)), each with
 the scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`qcon`" + ` (the paper's Algorithm 1, [how](../qdisc.md#the-scheduler-qcon)).
@@ -54,15 +54,15 @@ and near the contract.`
 
 const orderText = `## Why qcon is not the contract
 
-**The order.** Algorithm 1 goes through the containers in their order. What a min takes, it takes from those that *follow*;
-what a max leaves, it gives to those that *follow*. Three containers of equal weight on 100 Mbit/s, the second with a max
-of 10, get %s, %s and %s; the contract gives the first and the third the same, whatever the order.
+**The order.** Algorithm 1 goes through the containers in their order. What a min takes, it takes from those that
+*follow*; what a max leaves, it gives to those that *follow*. Three containers of equal weight on 100 Mbit/s, the
+second with a max of 10, get %s, %s and %s; the contract gives the first and the third the same, whatever the order.
 
-The paper's own cases do not show it: mins and maxes are given to the first containers first, and what the last one's max
-leaves comes back to all by the balance. Calculated (for containers that always send), Algorithm 1 and the contract differ by at most %s of the link in all cases
-below. What separates qcon from the contract there is the packet: a container whose next packet is larger than what is left of its
-credit waits, and the loop gives the rest to those that follow, so that the first ones get less and the last one more. One packet per period
-of 30 ms is %s Mbit/s.
+The paper's own cases do not show it: mins and maxes are given to the first containers first, and what the last one's
+max leaves comes back to all by the balance. Calculated (for containers that always send), Algorithm 1 and the
+contract differ by at most %s of the link in all cases below. What separates qcon from the contract there is the
+packet: a container whose next packet is larger than what is left of its credit waits, and the loop gives the rest to
+those that follow, so that the first ones get less and the last one more. One packet per period of 30 ms is %s Mbit/s.
 
 **The balance.** The loop as printed hands out credits that do not add up to the link: more if a min binds, because each
 later container gives up weight / *all* weights of it instead of weight / weights that are left; less if a max binds, in
@@ -70,9 +70,9 @@ the same way. On the paper's board the network card held the sum down. Here the 
 capacity, or not sent although packets waited, correct the next period's total until the sum is what the link carries.
 Without that, the link would be overrun by some cases below and left idle by others.
 
-**The teeth** in its plots: a container spends a period's credit as soon as it can, and a step of 100 ms has the bursts of three
-or of four periods of 30 ms. The reaction to a change is judged by such steps, so it may not be seen where one container's
-burst is a large part of the link.
+**The teeth** in its plots: a container spends a period's credit as soon as it can, and a step of 100 ms has the
+bursts of three or of four periods of 30 ms. The reaction to a change is judged by such steps, so it may not be seen
+where one container's burst is a large part of the link.
 `
 
 const goodputText = `## How to read the paper's figures
@@ -82,25 +82,28 @@ The paper prints goodput, as netperf counts it: the bytes of the connections, wi
 the link. The column **paper** has what its text prints, most of it in whole Mbit/s; the paper's bars have no numbers.
 `
 
-const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where the queue stands:
-the link's scheduler was given more than the line behind it carries, so it never had two packets to choose from. It is so
-with every scheduler. Once the link is shaped to the line, DRR holds weights too (the last column).`
+const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where
+the queue stands: the link's scheduler was given more than the line behind it carries, so it never had two packets to
+choose from. It is so with every scheduler. Once the link is shaped to the line, DRR holds weights too (the last
+column).`
 
-const cpuText = `One to five containers send all they can; CPU time of the whole host (senders and receivers too), counted to the instruction. The
-paper prints bars without numbers: qCon lowest, then Docker without a scheduler, Linux Traffic Control (HTB) highest.`
+const cpuText = `One to five containers send all they can; CPU time of the whole host (senders and receivers too), counted to the
+instruction. The paper prints bars without numbers: qCon lowest, then Docker without a scheduler, Linux Traffic
+Control (HTB) highest.`
 
-const cpuWhy = `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load. None has no scheduler,
-but a line of 100 Mbit/s in a namespace of its own, whose timers are counted: without that, TCP would run at the speed of the CPU. So it is
-an upper bound; [bars/cost.yaml](../../lab/bars/cost.yaml) has the cost per packet over no scheduler at all.
-The order of the paper, qCon below Linux Traffic Control, is seen here too. HTB has fq_codel leaves as in all of the lab's runs.`
+const cpuWhy = `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load.
+None has no scheduler, but a line of 100 Mbit/s in a namespace of its own, whose timers are counted: without that, TCP
+would run at the speed of the CPU. So it is an upper bound; [bars/cost.yaml](../../lab/bars/cost.yaml) has the cost
+per packet over no scheduler at all. The order of the paper, qCon below Linux Traffic Control, is seen here too. HTB
+has fq_codel leaves as in all of the lab's runs.`
 
-const latencyText = `A container that only pings (64 bytes), alone, and then while five others fill the link; behind the link a line of 1 Gbit/s. The
-paper: 0.5 ms with Docker alone and with qCon, 0.6 ms with Linux Traffic Control, over a real network. There is no wire
-here, so only the differences count.`
+const latencyText = `A container that only pings (64 bytes), alone, and then while five others fill the link; behind the link a line of 1
+Gbit/s. The paper: 0.5 ms with Docker alone and with qCon, 0.6 ms with Linux Traffic Control, over a real network.
+There is no wire here, so only the differences count.`
 
-const latencyWhy = `None does not limit at all: what the ping waits for there is the line's own queue, filled at ten times the rate. With qcon a packet
-waits while containers spend their credits, which may all leave at once at the beginning of a period; fair lets a container
-that uses less than its share go first.
+const latencyWhy = `None does not limit at all: what the ping waits for there is the line's own queue, filled at ten times the rate. With
+qcon a packet waits while containers spend their credits, which may all leave at once at the beginning of a period;
+fair lets a container that uses less than its share go first.
 `
 
 var figures = []figure{
@@ -116,16 +119,18 @@ of c1 would be more than what it prints for c3.`},
 		`No min and no max, so the order does not matter. The paper's numbers fit the weights, as goodput.`},
 	{"fig09", "Figure 9: mins",
 		`Weights 1:2:3:4:5, and in each case one more min: 30 for c1, 20 for c2, 15 for c3, 15 for c4.`,
-		`What a min takes comes from those that follow, in proportion to their weights, and those with a min are the first ones; the
-contract divides in the same way. The min of c4 in the last case does not bind, because its share is more. The mins that the paper prints
-are held as goodput; as a floor for wire bits they would leave a few percent less than it prints.`},
+		`What a min takes comes from those that follow, in proportion to their weights, and those with a min are the first
+ones; the contract divides in the same way. The min of c4 in the last case does not bind, because its share is more.
+The mins that the paper prints are held as goodput; as a floor for wire bits they would leave a few percent less than
+it prints.`},
 	{"fig10", "Figure 10: maxes",
 		`Equal weights, and in each case one more max: 10 for c1, 10 for c2, 15 for c3, 25 for c4.`,
-		`The maxes come in the order of the containers, so that what each leaves goes to those without one: here the order does no
-harm. The paper's numbers for the last case add up to what the link carries as goodput.`},
+		`The maxes come in the order of the containers, so that what each leaves goes to those without one: here the order does
+no harm. The paper's numbers for the last case add up to what the link carries as goodput.`},
 	{"fig11", "Figure 11: weight, min and max together",
 		`Weights 1:2:3; then a min of 30 for c1; then also a max of 15 for c3.`,
 		`In the last case c3 is the last in order: the loop as printed gives what its max leaves to nobody, and the balance
-raises the total for all instead. c1's part of that stays below its min, so that c2 gets it all, as by the contract: a min is a floor,
-not something that comes on top of a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`},
+raises the total for all instead. c1's part of that stays below its min, so that c2 gets it all, as by the contract: a
+min is a floor, not something that comes on top of a share. The paper divides it between c1 and c2 by weight, on top
+of c1's min.`},
 }
