@@ -101,9 +101,11 @@ const latencyText = `A container that only pings (64 bytes), alone, and then whi
 Gbit/s. The paper: 0.5 ms with Docker alone and with qCon, 0.6 ms with Linux Traffic Control, over a real network.
 There is no wire here, so only the differences count.`
 
-const latencyWhy = `None does not limit at all: what the ping waits for there is the line's own queue, filled at ten times the rate. With
-qcon a packet waits while containers spend their credits, which may all leave at once at the beginning of a period;
-fair lets a container that uses less than its share go first.
+const latencyWhy = `None limits nothing: the five send as fast as the processor lets them, and the ping waits in the line's own queue. With
+the others the line is never full, and half of the pings wait for nothing. The paper prints one number for each
+scheduler, in which qcon's tail cannot be seen: the credits of a period may leave at once, one container's after the
+other, and a packet that comes then waits for its turn. Fair lets a container that uses less than its share go first;
+HTB does the same here, with a class and a short queue of its own for each container.
 `
 
 var figures = []figure{
