@@ -357,6 +357,7 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	/* Inside a batch time does not matter to a newcomer, who goes first anyway. */
 	if (fair.newcomer && before(fair.line_free, fair.batch_end))
 		return fair_first();
+	take_changes();
 	/* Nor to others, if there is no min and no max about. */
 	if (!before(fair.line_free, fair.batch_end) || floors.count || parked.count ||
 	    fair.quiet_seen)

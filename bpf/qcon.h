@@ -203,6 +203,7 @@ static __always_inline __u32 qcon_choose(struct Qdisc *sch)
 	__u64 now = bpf_ktime_get_ns();
 	__u32 found = 0;
 
+	take_changes();
 	if (!before(now, qcon_end))
 		qcon_allocate(now, sch->q.qlen);
 	/* A class without credit is passed over once a period, so this is short. */

@@ -30,6 +30,10 @@
 #include "kernel.h"
 #include "weir.h"
 #include "queue.h"
+
+/* Brings into force what the agent has published; defined below. */
+static void take_changes(void);
+
 #include "fair.h"
 #include "qcon.h"
 
@@ -164,55 +168,10 @@ __noinline int apply_changes(void)
 	return 0;
 }
 
-SEC("struct_ops/weir_enqueue")
-int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+static __always_inline int drop(struct sk_buff *skb, struct Qdisc *sch,
+				struct bpf_sk_buff_ptr *to_free, struct weir_class *c, __u32 why,
+				__u64 len)
 {
-	__u32 pkt_len = qdisc_pkt_len(skb);
-	__u32 id = bounded((skb->mark & mark_mask) >> mark_shift, WEIR_MAX_CLASSES);
-	struct weir_class *c = class_at(id);
-	struct sk_buff *old;
-	struct slot *slot;
-	__u32 why = WEIR_DROP_LINK_PACKETS;
-	__u32 s, key;
-	__u64 len;
-
-	if (unlikely(applied != published))
-		apply_changes();
-	if (unlikely(!c->exists)) {
-		id = 0;
-		c = class_at(0);
-	}
-	len = pkt_len + link_now.overhead;
-	c->enqueued_packets++;
-	c->enqueued_bytes += len;
-	s = id + 1;
-	if (c->qlen) {
-		why = queue_refuses(c, sch, len);
-		if (unlikely(why != WEIR_DROP_REASONS))
-			goto drop;
-		why = WEIR_DROP_LINK_PACKETS;
-		s = slot_take();
-		if (unlikely(!s))
-			goto drop;
-	}
-	key = s - 1;
-	slot = bpf_map_lookup_elem(&slots, &key);
-	if (unlikely(!slot))
-		goto drop; /* cannot be: there are as many as places */
-	old = bpf_kptr_xchg(&slot->skb, skb);
-	if (unlikely(old))
-		bpf_qdisc_skb_drop(old, to_free); /* cannot be: the slot was free */
-	queue_add(c, s, len);
-	sch->q.qlen++;
-	sch->qstats.backlog += pkt_len;
-	if (c->qlen == 1) {
-		if (scheduler == WEIR_SCHED_FAIR)
-			fair_activate(c, id, sch);
-		else
-			qcon_activate(c, id);
-	}
-	return NET_XMIT_SUCCESS;
-drop:
 	c->drops[why < WEIR_DROP_REASONS ? why : 0]++;
 	c->dropped_bytes += len;
 	sch->qstats.drops++;
@@ -220,18 +179,80 @@ drop:
 	return NET_XMIT_DROP;
 }
 
+/* Puts the packet into slot i (from 0). False, and skb is still ours: no such slot. */
+#define slot_fill(i, skb, to_free)                                                                 \
+	({                                                                                         \
+		__u32 __key = (i);                                                                 \
+		struct slot *__slot = bpf_map_lookup_elem(&slots, &__key);                         \
+		if (likely(__slot)) {                                                              \
+			struct sk_buff *__old = bpf_kptr_xchg(&__slot->skb, skb);                  \
+			if (unlikely(__old)) /* cannot be: the slot was free */                    \
+				bpf_qdisc_skb_drop(__old, to_free);                                \
+		}                                                                                  \
+		__slot != NULL;                                                                    \
+	})
+
+static __always_inline void take_changes(void)
+{
+	if (unlikely(applied != published))
+		apply_changes();
+}
+
+/* The usual case on an idle link is kept short. */
+SEC("struct_ops/weir_enqueue")
+int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+{
+	struct weir_class *c;
+	__u64 id, len, pkt_len;
+	__u32 why, s;
+
+	take_changes();
+	id = (skb->mark & mark_mask) >> mark_shift;
+	c = class_at(id);
+	if (unlikely(!c->exists)) {
+		id = 0;
+		c = class_at(0);
+	}
+	id = bounded(id, WEIR_MAX_CLASSES);
+	pkt_len = qdisc_pkt_len(skb);
+	len = pkt_len + link_now.overhead;
+	c->enqueued_packets++;
+	c->enqueued_bytes += len;
+	if (c->qlen) {
+		why = queue_refuses(c, sch, len);
+		if (unlikely(why != WEIR_DROP_REASONS))
+			return drop(skb, sch, to_free, c, why, len);
+		s = slot_take();
+		if (unlikely(!s) || unlikely(!slot_fill(s - 1, skb, to_free)))
+			return drop(skb, sch, to_free, c, WEIR_DROP_LINK_PACKETS, len);
+		queue_add(c, s, len);
+		sch->q.qlen++;
+		sch->qstats.backlog += pkt_len;
+		return NET_XMIT_SUCCESS;
+	}
+	if (unlikely(!slot_fill(id, skb, to_free))) /* cannot be: every class has a slot */
+		return drop(skb, sch, to_free, c, WEIR_DROP_LINK_PACKETS, len);
+	queue_begin(c, id, len);
+	sch->q.qlen++;
+	sch->qstats.backlog += pkt_len;
+	if (scheduler == WEIR_SCHED_FAIR)
+		fair_activate(c, id, sch);
+	else
+		qcon_activate(c, id);
+	return NET_XMIT_SUCCESS;
+}
+
 SEC("struct_ops/weir_dequeue")
 struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 {
-	struct sk_buff *skb = NULL;
 	struct weir_class *c;
+	struct sk_buff *skb;
 	struct slot *slot;
-	__u32 id, s, key, len;
+	__u32 key, len;
+	__u64 id;
 
 	if (!sch->q.qlen)
 		return NULL;
-	if (unlikely(applied != published))
-		apply_changes();
 	if (scheduler == WEIR_SCHED_FAIR)
 		id = fair_choose(sch);
 	else
@@ -242,12 +263,12 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	}
 	id--;
 	c = class_at(id);
-	s = queue_del(c, &len);
-	key = s - 1;
+	key = c->head - 1;
 	slot = bpf_map_lookup_elem(&slots, &key);
-	if (slot)
-		skb = bpf_kptr_xchg(&slot->skb, NULL);
-	slot_give(s);
+	if (unlikely(!slot))
+		return NULL; /* cannot be: every place has a slot */
+	skb = bpf_kptr_xchg(&slot->skb, NULL);
+	slot_give(queue_del(c, &len));
 	sch->q.qlen--;
 	c->sent_packets++;
 	c->sent_bytes += len;

@@ -52,12 +52,12 @@ static __u32 fresh_slots; /* of those, how many were ever used */
 /* The link's configuration in force, copied under the qdisc lock. */
 struct weir_link_config link_now;
 
-static __always_inline struct weir_class *class_at(__u32 id)
+static __always_inline struct weir_class *class_at(__u64 id)
 {
 	return &classes[bounded(id, WEIR_MAX_CLASSES)];
 }
 
-static __always_inline struct place *place_at(__u32 slot)
+static __always_inline struct place *place_at(__u64 slot)
 {
 	return &line[bounded(slot, WEIR_PLACES)];
 }
@@ -107,17 +107,26 @@ static __always_inline void slot_give(__u32 s)
 	free_slot = s;
 }
 
-/* Puts slot s (plus one) with a packet of `len` bytes at the end of class c. */
-static __always_inline void queue_add(struct weir_class *c, __u32 s, __u32 len)
+/* The first packet of class id, in the class's own slot. */
+static __always_inline void queue_begin(struct weir_class *c, __u64 id, __u64 len)
+{
+	struct place *p = place_at(id);
+
+	p->next = 0;
+	p->len = len;
+	c->head = c->tail = id + 1;
+	c->qlen = 1;
+	c->backlog = len;
+}
+
+/* Puts slot s (plus one) with a packet of `len` bytes behind those of class c. */
+static __always_inline void queue_add(struct weir_class *c, __u32 s, __u64 len)
 {
 	struct place *p = place_at(s - 1);
 
 	p->next = 0;
 	p->len = len;
-	if (c->tail)
-		place_at(c->tail - 1)->next = s;
-	else
-		c->head = s;
+	place_at(c->tail - 1)->next = s;
 	c->tail = s;
 	c->qlen++;
 	c->backlog += len;
