@@ -43,7 +43,7 @@ test: test-native test-vm ## All tests but the long ones
 
 .PHONY: test-native
 test-native: build deps-test ## Tests on this machine: pure packages, tc fallback, Docker
-	go test -p 1 -timeout 30m ./...
+	scripts/test-native
 	scripts/coverage
 
 .PHONY: test-vm
@@ -52,7 +52,7 @@ test-vm: build deps-vm ## Tests in VMs with BPF qdiscs, a telling part on both k
 
 .PHONY: test-full
 test-full: build deps-test deps-vm ## Everything: race detector, fuzzing, all VM tests on both kernels, random policies
-	CGO_ENABLED=1 go test -p 1 -race -timeout 60m ./...
+	CGO_ENABLED=1 scripts/test-native -race
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-vm --full
 
