@@ -82,10 +82,11 @@ The paper prints goodput, as netperf counts it: the bytes of the connections, wi
 the link. The column **paper** has what its text prints, most of it in whole Mbit/s; the paper's bars have no numbers.
 `
 
-const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where
-the queue stands: the link's scheduler was given more than the line behind it carries, so it never had two packets to
-choose from. It is so with every scheduler. Once the link is shaped to the line, DRR holds weights too (the last
-column).`
+const unshapedText = `The paper's reason for qCon: Linux's DRR with weights 3:2:1 gave three containers similar rates. The cause is where the
+queue stands: the link's scheduler was given more than the line behind it carries, so it never had two packets to
+choose from. It is so with every scheduler, fair included: the weights count for nothing, and how TCP's connections
+share the line's queue is chance, in the paper evenly, here not. Once the link is shaped to the line, DRR holds weights
+too (the last column).`
 
 const cpuText = `One to five containers send all they can; CPU time of the whole host (senders and receivers too), counted to the
 instruction. The paper prints bars without numbers: qCon lowest, then Docker without a scheduler, Linux Traffic
