@@ -173,6 +173,34 @@ func (b *bed) rates(n int, window time.Duration) []float64 {
 	return rates
 }
 
+// full is rates at a time at which the senders fill the link. In the virtual
+// machine, where nothing else runs, that is always; another machine may not have
+// the CPU time for them this very second.
+func (b *bed) full(n int, window time.Duration) []float64 {
+	b.t.Helper()
+	for try := 1; ; try++ {
+		rates, total := b.rates(n, window), 0.0
+		for _, r := range rates {
+			total += r
+		}
+		if onBPF() || total > 0.985*float64(b.capacity)/1e6 || try == 5 {
+			return rates
+		}
+		b.t.Logf("the senders did not fill the link: %s", inMbit(rates))
+	}
+}
+
+// warmUp gives TCP time to find its rate, and the tc fallback time to learn who
+// wants how much.
+func (b *bed) warmUp() {
+	b.t.Helper()
+	settle := time.Second
+	if !onBPF() {
+		settle = 3 * time.Second
+	}
+	<-time.After(settle)
+}
+
 // same fails the test if a workload's rate differs from what it should be by
 // more than a share of the link's capacity.
 func (b *bed) same(what string, got, want []float64, within float64) {

@@ -37,6 +37,7 @@ func (b *bed) linkError(a *agent, wrong bool) string {
 func TestUplinkComesBack(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.configure("workloads:\n  w2: {weight: 4}\n")
+	before := b.traces()
 	a := b.start()
 	b.steered(a)
 	was := inventory(t, a)
@@ -54,8 +55,8 @@ func TestUplinkComesBack(t *testing.T) {
 	b.steered(a)
 	b.flood(0, 1, 0.4)
 	b.flood(0, 2, 0.9)
-	b.rates(0, time.Second)
-	b.same("on the new uplink", b.rates(0, 2*time.Second), b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3}), unchanged)
+	b.warmUp()
+	b.same("on the new uplink", b.full(0, 2*time.Second), b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3}), unchanged)
 	if got := a.workload("w1").Class; got != class1 {
 		t.Errorf("w1 was class %d, is class %d", class1, got)
 	}
@@ -67,6 +68,9 @@ func TestUplinkComesBack(t *testing.T) {
 		now.Pins, now.Links = was.Pins, was.Links // other names; and the meter has two links now
 		return now.more(was)
 	})
+	a.stop()
+	b.weir("cleanup", "--config", b.configFile())
+	b.asBefore("cleanup", before)
 }
 
 // A workload's device is made anew, with another index: a container that is
@@ -111,10 +115,10 @@ func TestUplinkDownAndUp(t *testing.T) {
 	b.steered(a)
 	streams := []flow{b.flood(0, 1, 0.4), b.flood(0, 2, 0.9)}
 	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
-	b.rates(0, time.Second)
-	b.same("before", b.rates(0, time.Second), ideal, unchanged)
+	b.warmUp()
+	b.same("before", b.full(0, time.Second), ideal, unchanged)
 	qdisc := b.rootQdisc(0)
-	for _, down := range []time.Duration{0, 0, 2500 * time.Millisecond} { // the agent looks every second
+	for _, down := range []time.Duration{0, 2500 * time.Millisecond} { // the agent looks every second
 		b.host.down("up0")
 		b.addUp(b.counters(0))
 		<-time.After(down)
@@ -126,8 +130,8 @@ func TestUplinkDownAndUp(t *testing.T) {
 			return nil
 		})
 	}
-	b.rates(0, time.Second)
-	b.same("after", b.rates(0, time.Second), ideal, unchanged)
+	b.warmUp()
+	b.same("after", b.full(0, time.Second), ideal, unchanged)
 	if got := b.rootQdisc(0); got != qdisc {
 		t.Errorf("qdisc was %q, is %q", qdisc, got)
 	}
@@ -156,18 +160,16 @@ func TestQdiscTakenAway(t *testing.T) {
 	b.flood(0, 1, 0.4)
 	b.flood(0, 2, 0.9)
 	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
-	for range 2 {
-		b.host.run("tc qdisc del dev up0 root")
-		took := await(t, 10*time.Second, "the qdisc is back", func() error {
-			if q := b.rootQdisc(0); !strings.Contains(q, "weir") && !strings.Contains(q, "77e1:") {
-				return errors.New(q)
-			}
-			return nil
-		})
-		t.Logf("the qdisc is back after %.1f s", took.Seconds())
-	}
-	b.rates(0, time.Second)
-	b.same("after it was deleted", b.rates(0, time.Second), ideal, unchanged)
+	b.host.run("tc qdisc del dev up0 root")
+	took := await(t, 10*time.Second, "the qdisc is back", func() error {
+		if q := b.rootQdisc(0); !strings.Contains(q, "weir") && !strings.Contains(q, "77e1:") {
+			return errors.New(q)
+		}
+		return nil
+	})
+	t.Logf("the qdisc is back after %.1f s", took.Seconds())
+	b.warmUp()
+	b.same("after it was deleted", b.full(0, time.Second), ideal, unchanged)
 
 	b.host.run("tc qdisc replace dev up0 root handle 5: pfifo limit 77")
 	if text := b.linkError(a, true); !strings.Contains(text, "pfifo") && !strings.Contains(text, "qdisc") {
@@ -190,6 +192,6 @@ func TestQdiscTakenAway(t *testing.T) {
 	b.host.run("tc qdisc del dev up0 root")
 	a = b.start()
 	b.steered(a)
-	b.rates(0, time.Second)
-	b.same("started without a qdisc", b.rates(0, time.Second), ideal, unchanged)
+	b.warmUp()
+	b.same("started without a qdisc", b.full(0, time.Second), ideal, unchanged)
 }

@@ -6,12 +6,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"weir/internal/policy"
 )
 
 // traces is everything on the bed's host that Weir changes, as text, read past
@@ -41,7 +44,9 @@ func (b *bed) traces() string {
 			fmt.Fprintf(&text, "state %s\n", entry.Name())
 		}
 	}
-	return text.String()
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	slices.Sort(lines) // the kernel's order is that of the devices' indices
+	return strings.Join(lines, "\n")
 }
 
 // tcxPrograms is how many programs see the packets that come in by a device.
@@ -63,8 +68,25 @@ func (b *bed) tcxPrograms(ifindex int) (programs int) {
 // asBefore fails the test if the host's traces are not what they were.
 func (b *bed) asBefore(what, before string) {
 	b.t.Helper()
-	if now := b.traces(); now != before {
-		b.t.Errorf("%s: the host is not as before\n--- before\n%s--- now\n%s", what, before, now)
+	b.unchanged(what, before, b.traces())
+}
+
+// unchanged fails the test if a text is not what it was, and shows the lines.
+func (b *bed) unchanged(what, before, now string) {
+	b.t.Helper()
+	if before == now {
+		return
+	}
+	was, is := strings.Split(before, "\n"), strings.Split(now, "\n")
+	for _, line := range was {
+		if !slices.Contains(is, line) {
+			b.t.Errorf("%s: gone: %s", what, line)
+		}
+	}
+	for _, line := range is {
+		if !slices.Contains(was, line) {
+			b.t.Errorf("%s: new: %s", what, line)
+		}
 	}
 }
 
@@ -166,16 +188,17 @@ func TestAgentAfterCleanup(t *testing.T) {
 	b.configure("")
 	a := b.start()
 	b.steered(a)
-	b.weir("set", "w1", "--weight", "7", "--max", "40mbit")
+	b.weir("set", "w1", "--weight", "7", "--max", "40%")
 	a.stop()
 	b.weir("cleanup", "--config", b.configFile())
 	a = b.start()
 	b.steered(a)
-	if p := a.workload("w1").Policy; p.Weight != 7 || p.Max != "40mbit" {
+	if p := a.workload("w1").Policy; p.Weight != 7 || p.Max != "40%" {
 		t.Errorf("policy after cleanup and start: %+v", p)
 	}
 	b.flood(0, 1, 0.7)
-	b.same("held by the new agent", b.rates(0, time.Second), []float64{40 * float64(b.capacity) / 100e6}, unchanged)
+	b.warmUp()
+	b.same("held by the new agent", b.rates(0, time.Second), b.ideal(policy.Policy{Weight: 7, Max: policy.Amount{Percent: 40}}), unchanged)
 	if _, err := a.Status(context.Background()); err != nil {
 		t.Error(err)
 	}

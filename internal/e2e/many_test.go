@@ -20,9 +20,9 @@ func TestTwoLinks(t *testing.T) {
 	b.flood(0, 1, 0.4)
 	b.flood(0, 2, 0.9)
 	b.flood(1, 1, 0.4) // alone on its link: its max binds
-	b.rates(0, time.Second)
+	b.warmUp()
 	w1, w2 := policy.Policy{Weight: 1, Max: policy.Amount{Percent: 20}}, policy.Policy{Weight: 3}
-	b.same("up0, both", b.rates(0, time.Second), b.ideal(w1, w2), unchanged)
+	b.same("up0, both", b.full(0, time.Second), b.ideal(w1, w2), unchanged)
 	b.same("up1, w1 alone", b.rates(1, time.Second), append(b.ideal(w1), 0), unchanged)
 	number := a.workload("w1").Class
 	for n := range b.nets {
@@ -38,7 +38,7 @@ func TestTwoLinks(t *testing.T) {
 	}
 	a.stop()
 	b.weir("cleanup", "--config", b.configFile(), "--link", "up1")
-	b.same("up0, after up1 was given back", b.rates(0, time.Second), b.ideal(w1, w2), unchanged)
+	b.same("up0, after up1 was given back", b.full(0, time.Second), b.ideal(w1, w2), unchanged)
 }
 
 // Two agents in two network namespaces of one machine, with devices of the same
@@ -61,9 +61,9 @@ func TestTwoAgents(t *testing.T) {
 	}
 	shares13 := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
 	shares21 := c.ideal(policy.Policy{Weight: 2}, policy.Policy{Weight: 1})
-	b.rates(0, time.Second)
-	b.same("first agent", b.rates(0, time.Second), shares13, unchanged)
-	c.same("second agent", c.rates(0, time.Second), shares21, unchanged)
+	b.warmUp()
+	b.same("first agent", b.full(0, time.Second), shares13, unchanged)
+	c.same("second agent", c.full(0, time.Second), shares21, unchanged)
 
 	// Each takes over what is its own, and gives back what is its own.
 	qdisc := c.rootQdisc(0)
@@ -75,15 +75,15 @@ func TestTwoAgents(t *testing.T) {
 	if got := c.rootQdisc(0); got != qdisc {
 		t.Errorf("the second's qdisc was %q, is %q", qdisc, got)
 	}
-	b.same("first agent, again", b.rates(0, time.Second), shares13, unchanged)
+	b.same("first agent, again", b.full(0, time.Second), shares13, unchanged)
 	first.stop()
 	b.weir("cleanup", "--config", b.configFile())
-	c.same("second, the first cleaned up", c.rates(0, time.Second), shares21, unchanged)
+	c.same("second, the first cleaned up", c.full(0, time.Second), shares21, unchanged)
 	second.kill()
 	second = c.start()
 	c.steered(second)
 	if got := c.rootQdisc(0); got != qdisc {
 		t.Errorf("the second's qdisc was %q, is %q", qdisc, got)
 	}
-	c.same("second agent, again", c.rates(0, time.Second), shares21, unchanged)
+	c.same("second agent, again", c.full(0, time.Second), shares21, unchanged)
 }

@@ -37,7 +37,12 @@ func (b *bed) promises() string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return text.String() + string(kept) + b.host.run("tc class show dev up0") + b.traces()
+	for line := range strings.Lines(b.host.run("tc class show dev up0")) {
+		// The tc fallback moves the rates by itself, from moment to moment.
+		class, _, _ := strings.Cut(line, " prio ")
+		fmt.Fprintln(&text, class)
+	}
+	return text.String() + string(kept) + b.traces()
 }
 
 // Whatever is refused is refused in one line that names what is wrong, its value
@@ -84,9 +89,7 @@ func TestRefusals(t *testing.T) {
 			b := b.with(t)
 			before := b.promises()
 			b.oneLine("weir "+test.args, b.cliAs(test.who, strings.Fields(test.args)...), test.code, test.words...)
-			if after := b.promises(); after != before {
-				t.Errorf("something was changed all the same:\n--- before\n%s--- after\n%s", before, after)
-			}
+			b.unchanged("after the refusal", before, b.promises())
 		})
 	}
 	if got := b.cliAs(member, "set", "w3", "--weight", "2"); got.code != 0 {

@@ -27,15 +27,15 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	b.flood(0, 1, 0.4)
 	b.flood(0, 2, 0.9)
 	modest := b.udp(0, 3, 0.1)
-	b.rates(0, time.Second)
-	before := b.rates(0, 2*time.Second)
+	b.warmUp()
+	before := b.full(0, 2*time.Second)
 	was, qdisc, classes := inventory(t, nil), b.rootQdisc(0), b.get()
 
 	a.kill()
 	b.anotherBuild()
 	a = b.start()
 	b.steered(a)
-	b.same("with the new qdisc", b.rates(0, 2*time.Second), before, unchanged)
+	b.same("with the new qdisc", b.full(0, 2*time.Second), before, unchanged)
 	if now := b.rootQdisc(0); now == qdisc {
 		t.Errorf("the qdisc is still %q", now)
 	} else {
