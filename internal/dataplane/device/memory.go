@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"weir/internal/dataplane"
 )
@@ -98,8 +99,29 @@ func (c *Conn) GiveBack(dev Device, opts dataplane.Options, log *slog.Logger) er
 			return err
 		}
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the former qdisc of %s: %w", dev.Name, err)
+	return c.Forget(opts, "qdisc", dev)
+}
+
+// Forget removes what is remembered of dev under a prefix, and of the devices
+// that had its name before it and are gone.
+func (c *Conn) Forget(opts dataplane.Options, prefix string, dev Device) error {
+	pattern := fmt.Sprintf("%s-%s-*.json", prefix, dev.Name)
+	paths, err := filepath.Glob(filepath.Join(StateDir(opts), pattern))
+	if err != nil {
+		return fmt.Errorf("list what is remembered of %s: %w", dev.Name, err)
+	}
+	for _, path := range paths {
+		var index int
+		name := strings.TrimPrefix(filepath.Base(path), prefix+"-"+dev.Name+"-")
+		if _, err := fmt.Sscanf(name, "%d.json", &index); err != nil {
+			continue // of a device whose name only begins like this one's
+		}
+		if _, err := c.LookupIndex(index); index != dev.Index && !errors.Is(err, dataplane.ErrNoDevice) {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forget what was on %s: %w", dev.Name, err)
+		}
 	}
 	return nil
 }

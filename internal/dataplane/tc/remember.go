@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 
@@ -48,9 +47,5 @@ func (b *Backend) remember(dev device.Device, state plan.State) error {
 }
 
 func (b *Backend) forget(dev device.Device) error {
-	err := os.Remove(b.memoryPath(dev))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget what was set on %s: %w", dev.Name, err)
-	}
-	return nil
+	return b.conn.Forget(b.opts, "tc", dev)
 }
