@@ -3,11 +3,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"weir/internal/api"
 	"weir/internal/policy"
 )
 
@@ -78,4 +81,59 @@ func TestAgentKilledUnderLoad(t *testing.T) {
 		}
 	}
 	b.accounted(streams, was["w1"].Class, was["w3"].Class)
+}
+
+// An agent that is killed at any moment, also in the middle of a change, leaves
+// what the next one can make whole.
+func TestKilledAnywhere(t *testing.T) {
+	kills := 6
+	if *long {
+		kills = 40
+	}
+	b := newBed(t, 3, 1)
+	b.configure("workloads:\n  \"w*\": {min: 10%}\n")
+	stream := b.udp(0, 1, 0.05) // below its min, whatever happens
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	draw := rand.New(rand.NewPCG(seed, 0))
+	a := b.start()
+	b.steered(a)
+	class1, counted := a.workload("w1").Class, b.counters(0)
+	for range kills {
+		changing := make(chan struct{})
+		go func(a *agent) {
+			defer close(changing)
+			for n := uint32(1); ; n++ { // until the agent is dead
+				if _, err := a.Set(context.Background(), "w2", api.PolicyChange{Weight: &n}, false); err != nil {
+					return
+				}
+			}
+		}(a)
+		<-time.After(time.Duration(draw.IntN(300)) * time.Millisecond)
+		a.kill()
+		<-changing
+		a = b.launchAgent() // and this one may not even live to answer
+		<-time.After(time.Duration(draw.IntN(300)) * time.Millisecond)
+		a.kill()
+		a = b.start()
+	}
+	b.steered(a)
+	b.weir("set", "w2", "--weight", "2")
+	if got := a.workload("w1").Class; got != class1 {
+		t.Errorf("w1 was class %d, is class %d", class1, got)
+	}
+	sent, lost := b.settle(stream)
+	t.Logf("%d kills, %d packets sent, %d lost", 2*kills, sent, lost)
+	if lost[0] > 0 {
+		t.Errorf("of %d packets, %d were lost", sent, lost)
+	}
+	now := b.counters(0)
+	b.addUp(now)
+	if n := class(now, class1).SentPackets; n < class(counted, class1).SentPackets {
+		t.Errorf("class %d was made anew", class1)
+	}
+	b.flood(0, 2, 0.9)
+	b.flood(0, 3, 0.9)
+	b.warmUp()
+	b.same("afterwards", b.full(0, time.Second)[1:], b.ideal(policy.Policy{Weight: 2}, policy.Policy{Weight: 1}), unchanged)
 }
