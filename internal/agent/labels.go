@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/closest"
 	"weir/internal/config"
 	"weir/internal/policy"
 )
@@ -46,7 +47,7 @@ func labelLayer(labels map[string]string) (layer config.Layer, problems []string
 }
 
 func unknownLabel(label string) string {
-	if near := config.Closest(label, knownLabels, 1); len(near) > 0 {
+	if near := closest.Words(label, knownLabels, 1); len(near) > 0 {
 		return fmt.Sprintf("label %s is not known; did you mean %s?", label, near[0])
 	}
 	return fmt.Sprintf("label %s is not known; known: %s", label, strings.Join(knownLabels, ", "))

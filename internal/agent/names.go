@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"weir/internal/api"
-	"weir/internal/config"
+	"weir/internal/closest"
 	"weir/internal/discover"
 )
 
@@ -68,7 +68,7 @@ func unknown(name string, workloads []discover.Workload) error {
 	}
 	e := &api.Error{Status: http.StatusNotFound, Field: "name", Value: name,
 		Msg: fmt.Sprintf("no workload is called %q", name), Remedy: "weir get lists those that there are"}
-	if near := config.Closest(name, names, 3); len(near) > 0 {
+	if near := closest.Words(name, names, 3); len(near) > 0 {
 		e.Remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return e

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/api"
+	"weir/internal/closest"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
@@ -179,7 +180,7 @@ func unknownFlag(c *cobra.Command, name string) error {
 	var known []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	remedy := "see " + c.CommandPath() + " --help"
-	if near := config.Closest(name, known, 2); len(near) > 0 {
+	if near := closest.Words(name, known, 2); len(near) > 0 {
 		remedy = "did you mean --" + strings.Join(near, " or --") + "?"
 	}
 	return usagef("unknown flag --%s; %s", name, remedy)

@@ -146,23 +146,6 @@ workloads:
 	}
 }
 
-func TestClosest(t *testing.T) {
-	known := []string{"egress", "reservable", "scheduler", "web", "web-1"}
-	for word, want := range map[string][]string{
-		"egres":    {"egress"},
-		"EGRESS":   {"egress"},
-		"wbe":      {"web"},
-		"we":       {"web", "web-1"},
-		"shedular": {"scheduler"},
-		"nothing":  {},
-		"":         {},
-	} {
-		if got := Closest(word, known, 2); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: got %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestLoadMissing(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "weir.yaml"))
 	if err == nil || !strings.Contains(err.Error(), "--link") {

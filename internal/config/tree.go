@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"weir/internal/closest"
 	"weir/internal/policy"
 )
 
@@ -230,7 +231,7 @@ func describe(n ast.Node) string {
 }
 
 func didYouMean(word string, known []string) string {
-	if near := Closest(word, known, 1); len(near) > 0 {
+	if near := closest.Words(word, known, 1); len(near) > 0 {
 		return fmt.Sprintf("did you mean %q?", near[0])
 	}
 	return "known here: " + strings.Join(known, ", ")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"weir/internal/closest"
 	"weir/internal/dataplane"
 )
 
@@ -74,9 +75,9 @@ func suggest(name string, existing []string) string {
 	}
 	names := append([]string(nil), existing...)
 	sort.SliceStable(names, func(i, j int) bool {
-		return distance(name, names[i]) < distance(name, names[j])
+		return closest.Distance(name, names[i]) < closest.Distance(name, names[j])
 	})
-	if nearest := names[0]; distance(name, nearest) <= 2 {
+	if nearest := names[0]; closest.Distance(name, nearest) <= 2 {
 		return fmt.Sprintf("did you mean %s?", nearest)
 	}
 	more := ""
@@ -86,27 +87,4 @@ func suggest(name string, existing []string) string {
 	}
 	sort.Strings(names)
 	return fmt.Sprintf("there are %s%s", strings.Join(names, ", "), more)
-}
-
-// distance is how many letters have to be put in, taken out or exchanged to
-// make b out of a (Levenshtein), letter case aside.
-func distance(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }
