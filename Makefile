@@ -33,7 +33,7 @@ demo: build deps-test deps-vm ## Show three containers sharing a link, here and 
 
 .PHONY: check
 check: generate deps-check ## What is looked at before the tests: format, vet, scripts
-	@test -z "$$(gofmt -l cmd internal | tee /dev/stderr)" || { echo 'make check: run gofmt -w on these files' >&2; exit 1; }
+	@unformatted=$$(gofmt -l cmd internal); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c
 	shellcheck -x vm/run vm/build vm/init vm/lib.sh scripts/* .ci/run
 	go vet ./...
