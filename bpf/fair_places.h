@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Where the classes of the scheduler `fair` wait: three calendars (wheel.h) and
+ * the rules by which a class gets into them and out again. fair.h, which
+ * includes this file, explains the clocks that they are sorted by.
+ *
+ *   share    by v: everybody who has packets and may send
+ *   floors   by floor_at: those of them that have a min
+ *   parked   by ceil_at: everybody who has packets and is at his max
+ *
+ * Example: a class with a min sends its last packet but one: its clocks advance,
+ * fair_put puts it into `share` and `floors`, and whichever of fair_owed and
+ * fair_next meets it first takes it out of both.
+ *
+ * Not done here: deciding which calendar is asked first. That is fair.h.
+ */
+#ifndef WEIR_FAIR_PLACES_H
+#define WEIR_FAIR_PLACES_H
+
+#include "queue.h"
+#include "wheel.h"
+
+#define TICK_SHIFT 16 /* floor and park wheels: 65.5 us a bucket, 268 ms in all */
+#define LATE_NS 10000000ULL /* lateness that is made good: timers, turns */
+#define LOOK_NS 20000000ULL /* longest sleep while all are parked */
+#define AHEAD_NS 1000000ULL /* how far a class may be ahead of its max */
+#define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
+#define QUIET_NS 1100000000ULL /* how long a quiet class is expected again: ping's second */
+#define SLACK_NS 10000ULL /* how much later a timer may fire */
+#define RETRIES 4 /* classes found in a wheel before their time, per packet */
+
+static struct wheel share; /* by v */
+static struct wheel floors; /* by floor_at */
+static struct wheel parked; /* by ceil_at */
+/* What is looked at for each packet, together: it costs fewer instructions so. */
+static struct {
+	__u64 line_free; /* when the line has sent all that it was given */
+	__u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
+	__u64 batch_end; /* line_free may run up to here without a timer */
+	__u64 v_now; /* v of the class that was last chosen by its share */
+	__u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
+	__s64 turn; /* bytes left of the current class's turn */
+	__u32 newcomer; /* class number plus one */
+	__u32 hurry; /* the newcomer is a quiet class */
+	__u32 current; /* class number plus one */
+	__u32 busy; /* somebody could send ever since line_free was last looked at */
+	__u32 quiet_seen; /* a quiet class became active since the last dequeue */
+
+	__u64 quiet_until; /* batches are small until then */
+	__u64 rushed; /* ns of the line given to such while it was busy, this batch */
+	__u64 timer_at; /* the watchdog is armed for this time */
+	__u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
+	__u64 floors_at; /* nothing in `floors` is due before */
+	__u64 parked_at; /* nothing in `parked` is due before */
+	__u64 v_mark; /* v_now when the present epoch began */
+	__u64 v_span; /* how far v_now went in the epoch before */
+	__u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
+} fair;
+
+/* Lower bound for the next due time of a wheel that holds something. */
+static __always_inline __u64 tick_end(struct wheel *w)
+{
+	return (wheel_first(w) + 1) << TICK_SHIFT;
+}
+
+static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 id, __u64 at,
+				     __u64 now)
+{
+	__u64 end;
+
+	/* The last tick that is over: what is overdue is due at once. */
+	if (!w->count)
+		w->cursor = (now >> TICK_SHIFT) - 1;
+	at >>= TICK_SHIFT;
+	if (at > w->cursor + BITS - 1)
+		at = w->cursor + BITS - 1;
+	end = (at + 1) << TICK_SHIFT;
+	if (!w->count || before(end, *due))
+		*due = end;
+	wheel_add(w, n, id, at);
+}
+
+/* Number of the share wheel's bucket for virtual time v; v may wrap, this may not. */
+static __always_inline __u64 share_bucket(__u64 v)
+{
+	return share.cursor + ((__s64)(v - fair.share_v) >> link_now.share_shift);
+}
+
+static __always_inline void fair_wait(struct weir_class *c, __u32 id, __u64 now)
+{
+	c->where = WEIR_WAITING;
+	if (!share.count)
+		fair.share_v = fair.v_now;
+	wheel_add(&share, 0, id, share_bucket(c->v));
+	if (c->floor_cost)
+		tick_add(&floors, &fair.floors_at, 1, id, c->floor_at, now);
+}
+
+static __always_inline void fair_leave(struct weir_class *c, __u32 id)
+{
+	c->where = WEIR_OUT;
+	wheel_del(&share, 0, id);
+	if (c->floor_cost)
+		wheel_del(&floors, 1, id);
+}
+
+static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
+{
+	c->where = WEIR_PARKED;
+	tick_add(&parked, &fair.parked_at, 0, id, c->ceil_at, now);
+}
+
+/*
+ * How far v may run ahead. A class that lives on its min must not be chosen by
+ * its share as well, so this is more than v_now gains between two of its owed
+ * packets: on average less than its own length / weight, but in steps as large
+ * as the others' packets and weights make them.
+ */
+static __always_inline __u64 fair_most(struct weir_class *c)
+{
+	return fair.v_now + fair.v_span +
+	       2 * (link_now.bulk_quantum + queue_first_len(c)) * c->share_cost;
+}
+
+/* Class id has packets and is in no wheel: puts it where it belongs. */
+static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
+{
+	__u64 most = fair_most(c);
+
+	if (before(most, c->v))
+		c->v = most;
+	if (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))
+		fair_park(c, id, now);
+	else
+		fair_wait(c, id, now);
+}
+
+/* Is somebody in a hurry? Where turns are short anyway, long batches save little. */
+static __always_inline bool fair_quick(void)
+{
+	return before(fair.clock, fair.quiet_until) || share.count >= 16;
+}
+
+/*
+ * Bytes of a turn: the more classes wait, the shorter, so that each has its
+ * turn many times in a second.
+ */
+static __always_inline __s64 fair_turn(void)
+{
+	if (share.count >= 64)
+		return FRAME;
+	return fair_quick() ? link_now.quantum : link_now.bulk_quantum;
+}
+
+/*
+ * What a class did not use while it was idle or parked is gone, but for one
+ * turn: a sender whose window is smaller than a turn runs dry in the middle of
+ * it and is back in microseconds. Says whether there was more than that, which
+ * makes it a quiet class.
+ */
+static __always_inline bool fair_forgive(struct weir_class *c)
+{
+	__u64 least = fair.v_now - fair_turn() * c->share_cost;
+
+	if (!before(c->v, least))
+		return false;
+	c->v = least;
+	return true;
+}
+
+/* Takes a class whose min is owed out of the wheels; its number plus one, or 0. */
+static __always_inline __u32 fair_owed(__u64 now)
+{
+	for (int i = 0; i < RETRIES; i++) {
+		struct weir_class *c;
+		__u64 at;
+		__u32 id;
+
+		if (!floors.count)
+			return 0;
+		at = wheel_first(&floors);
+		fair.floors_at = (at + 1) << TICK_SHIFT;
+		if (before(now, fair.floors_at))
+			return 0;
+		floors.cursor = at;
+		id = bucket_at(&floors, at)->head - 1;
+		c = class_at(id);
+		if (before(c->floor_at, now)) {
+			fair_leave(c, id);
+			return id + 1;
+		}
+		wheel_del(&floors, 1, id);
+		tick_add(&floors, &fair.floors_at, 1, id, c->floor_at, now);
+	}
+	return 0;
+}
+
+/* Takes the class with the smallest v out of the wheels; number plus one, or 0. */
+static __always_inline __u32 fair_next(__u64 now)
+{
+	struct weir_class *c;
+	__u64 at, v;
+	__u32 id = 0;
+
+	for (int i = 0; i < RETRIES; i++) {
+		if (!share.count)
+			return 0;
+		at = wheel_first(&share);
+		fair.share_v += (at - share.cursor) << link_now.share_shift;
+		share.cursor = at;
+		id = bucket_at(&share, at)->head - 1;
+		c = class_at(id);
+		v = share_bucket(c->v);
+		if ((__s64)(v - at) <= 0 || i == RETRIES - 1)
+			break;
+		wheel_del(&share, 0, id);
+		wheel_add(&share, 0, id, v);
+	}
+	c = class_at(id);
+	/* Never past the bucket: some there may be earlier than this one. */
+	v = fair.share_v + (1ULL << link_now.share_shift) - 1;
+	if (before(c->v, v))
+		v = c->v;
+	if (before(fair.v_now, v))
+		fair.v_now = v;
+	if (!before(now, fair.epoch_end)) {
+		fair.v_span = fair.v_now - fair.v_mark;
+		fair.v_mark = fair.v_now;
+		fair.epoch_end = now + EPOCH_NS;
+	}
+	fair_leave(c, id);
+	return id + 1;
+}
+
+/* Parked classes whose time has come wait for their turn again. */
+static __always_inline void fair_unpark(__u64 now)
+{
+	for (int i = 0; i < 2; i++) {
+		struct weir_class *c;
+		__u64 at;
+		__u32 id;
+
+		if (!parked.count)
+			return;
+		at = wheel_first(&parked);
+		fair.parked_at = (at + 1) << TICK_SHIFT;
+		if (before(now, fair.parked_at))
+			return;
+		parked.cursor = at;
+		id = bucket_at(&parked, at)->head - 1;
+		c = class_at(id);
+		wheel_del(&parked, 0, id);
+		if (before(now, c->ceil_at)) {
+			tick_add(&parked, &fair.parked_at, 0, id, c->ceil_at, now);
+			continue;
+		}
+		fair_forgive(c);
+		fair_wait(c, id, now);
+	}
+}
+
+#endif /* WEIR_FAIR_PLACES_H */
