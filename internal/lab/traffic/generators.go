@@ -72,6 +72,11 @@ func (p *process) wait(deadline <-chan time.Time) (forced bool) {
 		return false
 	case <-deadline:
 	}
+	select {
+	case <-p.done: // both at once: it was not forced
+		return false
+	default:
+	}
 	p.signal(syscall.SIGKILL)
 	<-p.done
 	return true
