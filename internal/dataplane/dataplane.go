@@ -53,7 +53,9 @@ type Backend interface {
 	// plain sentence each; empty if it holds all.
 	Gaps() []string
 	// Set makes the kernel match want. It adopts what an earlier process left,
-	// changes only what differs and drops no packet by a change. If it fails,
+	// changes only what differs. A change of policy drops no packet; another
+	// scheduler, mask or build replaces the qdisc, and what waits there is lost.
+	// A class that is removed is drained first, as far as the backend can. If it fails,
 	// the kernel holds either the old or the new state of each object, and
 	// calling it again is safe.
 	Set(ctx context.Context, want plan.State) error
