@@ -139,7 +139,7 @@ workloads:
 		{"the name wins wherever it stands", "web-1", policy.Policy{Weight: 9, Min: policy.Amount{Rate: 10e6}, Max: policy.Amount{Rate: 50e6}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := c.LayerFor(test.workload).Apply(policy.Policy{}); got != test.want {
+			if got := c.LayerFor(test.workload).Apply(policy.Policy{}); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})

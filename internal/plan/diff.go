@@ -135,7 +135,7 @@ func (d *differ) releaseMins() {
 // setClasses changes the classes that stay, if now says that it is their turn.
 func (d *differ) setClasses(now func(from, to Class) bool) {
 	for _, to := range sorted(d.wantClass) {
-		if from, ok := d.haveClass[to.ID]; ok && from != to && now(from, to) {
+		if from, ok := d.haveClass[to.ID]; ok && !from.Equal(to) && now(from, to) {
 			d.changes = append(d.changes, setClass(from, to))
 			d.haveClass[to.ID] = to
 		}

@@ -54,7 +54,7 @@ func apply(t interface{ Fatalf(string, ...any) }, s State, changes []Change) Sta
 
 // applyOne makes one change, if the old object is what is there.
 func applyOne(s *State, c Change) bool {
-	class := func(want *Class) int { return slices.IndexFunc(s.Classes, func(c Class) bool { return c == *want }) }
+	class := func(want *Class) int { return slices.IndexFunc(s.Classes, func(c Class) bool { return c.Equal(*want) }) }
 	port := func(want *Port) int { return slices.IndexFunc(s.Ports, func(p Port) bool { return p == *want }) }
 	ok := true
 	switch c.Op {

@@ -23,7 +23,9 @@
 package plan
 
 import (
+	"reflect"
 	"slices"
+	"time"
 
 	"weir/internal/policy"
 )
@@ -72,6 +74,34 @@ type Class struct {
 	Min    policy.Rate // guaranteed, 0 = none
 	Max    policy.Rate // ceiling, 0 = none
 	Limit  Limit
+
+	Discipline policy.Discipline // never ""
+	Queues     []Queue           // of pq, cbwfq and llq
+	AQM        AQM               // resolved
+	DSCP       *uint8            // written into packets whose queue has none of its own
+	// Parent is the class of the group that this one is in; 0 = none.
+	Parent ClassID
+	// Group says that this class is a group: no packet carries its number, its
+	// rates bind the classes that name it as their parent together.
+	Group bool
+}
+
+// Equal reports whether c and other are the same in every respect.
+func (c Class) Equal(other Class) bool { return reflect.DeepEqual(c, other) }
+
+// Queue is one queue inside a class, every rate resolved to bits per second.
+type Queue struct {
+	Name         string
+	Rate         policy.Rate // llq's first: policed to, 0 = not
+	Weight       policy.Rate // cbwfq and llq: its share among the queues, from its min; never 0 there
+	Match        []policy.Match
+	DSCP         *uint8
+	LimitPackets uint32 // 0 = default
+}
+
+// AQM is CoDel's target and interval; Target 0 = off.
+type AQM struct {
+	Target, Interval time.Duration
 }
 
 // Port is a device on the host whose incoming packets (what a container or a

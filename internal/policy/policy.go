@@ -63,6 +63,12 @@ type Policy struct {
 	// LimitPackets and LimitBytes bound the workload's queue; 0 = default.
 	LimitPackets uint32
 	LimitBytes   uint64
+	// Discipline orders the workload's own packets; "" = SFQ.
+	Discipline Discipline
+	Queues     []Queue // of pq, cbwfq and llq
+	AQM        AQM
+	DSCP       *uint8 // written into every packet without one of its queue; nil = left as it is
+	Group      string // the group that the workload is in, "" = none
 }
 
 // Default is the policy of a workload for which nobody asked anything: weight

@@ -59,7 +59,7 @@ func TestClassConfig(t *testing.T) {
 
 func TestClassSurvivesTheKernel(t *testing.T) {
 	class := plan.Class{ID: 4, Name: "web", Weight: 7, Min: 3e6, Max: 9e6, Limit: plan.Limit{Packets: 10, Bytes: 20000}}
-	if got := planClass(4, classConfig(class, plan.Link{Capacity: 1e9})); got != class {
+	if got := planClass(4, classConfig(class, plan.Link{Capacity: 1e9})); !got.Equal(class) {
 		t.Errorf("%+v came back as %+v", class, got)
 	}
 }
