@@ -80,7 +80,8 @@ func decide(w world) decision {
 			keys = append(keys, found.Key)
 		}
 	}
-	d.number = plan.Number(w.number, append([]string{plan.HostKey}, keys...))
+	mask := cmp.Or(plan.Mask(w.config.MarkMask), plan.DefaultMask)
+	d.number = plan.NumberWithin(mask.MaxClasses(), w.number, append([]string{plan.HostKey}, keys...))
 	for _, found := range append([]discover.Workload{hostWorkload}, w.found...) {
 		d.verdicts = append(d.verdicts, judge(w, found, d.number))
 	}

@@ -60,8 +60,7 @@ func readChoice(value node, into *string, choices ...string) {
 	*into = text
 }
 
-// readMask reads the bits of the mark. They must be adjacent, and enough of
-// them that every class has a number.
+// readMask reads the bits of the mark.
 func readMask(value node, into *uint32) {
 	text, ok := value.text()
 	if !ok {
@@ -72,11 +71,7 @@ func readMask(value node, into *uint32) {
 		value.wrong("%q is no mask of 32 bits; give one such as 0xffff0000", text)
 		return
 	}
-	low := mask & -mask
-	if field := mask / low; field&(field+1) != 0 || field < plan.MaxClasses-1 {
-		value.wrong("%q does not do; the mask needs at least 12 adjacent bits, to number %d classes", text, plan.MaxClasses)
-		return
-	}
+	value.refuse(plan.Mask(mask).Check())
 	*into = uint32(mask)
 }
 

@@ -25,7 +25,13 @@ const HostKey = "host"
 // and Build refuses it. Entries of prev that cannot be right (a number given
 // twice, or out of range) are dropped, so that a damaged file does no harm.
 func Number(prev map[string]ClassID, keys []string) map[string]ClassID {
-	all := newNumbering()
+	return NumberWithin(MaxClasses, prev, keys)
+}
+
+// NumberWithin is Number with numbers below limit only, 1 to MaxClasses; see
+// Mask.MaxClasses.
+func NumberWithin(limit int, prev map[string]ClassID, keys []string) map[string]ClassID {
+	all := newNumbering(limit)
 	for _, key := range keys { // before those that are gone, should two have one number
 		all.keep(prev, key)
 	}
@@ -38,16 +44,17 @@ func Number(prev map[string]ClassID, keys []string) map[string]ClassID {
 
 // numbering is class numbers while they are being given.
 type numbering struct {
+	limit ClassID
 	byKey map[string]ClassID
 	taken [MaxClasses]bool
 }
 
-func newNumbering() *numbering {
-	return &numbering{byKey: map[string]ClassID{}}
+func newNumbering(limit int) *numbering {
+	return &numbering{limit: ClassID(limit), byKey: map[string]ClassID{}}
 }
 
 func (n *numbering) clone() *numbering {
-	return &numbering{byKey: maps.Clone(n.byKey), taken: n.taken}
+	return &numbering{limit: n.limit, byKey: maps.Clone(n.byKey), taken: n.taken}
 }
 
 // keep lets key have the number that it had.
@@ -57,7 +64,7 @@ func (n *numbering) keep(prev map[string]ClassID, key string) {
 		return
 	}
 	id, ok := prev[key]
-	if _, done := n.byKey[key]; !ok || done || id == 0 || id >= MaxClasses || n.taken[id] {
+	if _, done := n.byKey[key]; !ok || done || id == 0 || id >= n.limit || n.taken[id] {
 		return
 	}
 	n.byKey[key], n.taken[id] = id, true
@@ -76,10 +83,10 @@ func (n *numbering) give(prev map[string]ClassID, keys []string, withGone bool) 
 		if _, done := n.byKey[key]; done {
 			continue
 		}
-		for id < MaxClasses && n.taken[id] {
+		for id < n.limit && n.taken[id] {
 			id++
 		}
-		if id == MaxClasses {
+		if id == n.limit {
 			return n.byKey, false
 		}
 		n.byKey[key], n.taken[id] = id, true

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"math/bits"
+
+	"weir/internal/policy"
+)
+
+// Mask are the bits of skb->mark that say where a packet belongs: its three
+// highest the queue inside the class, the bits below them the class.
+//
+//	mark 0x60030001 under 0xffff0000 -> queue 3, class 3; 0x0001 is somebody else's
+type Mask uint32
+
+// DefaultMask leaves the lower 16 bits to others (kube-proxy uses 0x4000 and
+// 0x8000).
+const DefaultMask Mask = 0xffff0000
+
+// queueBits is how many bits number policy.MaxQueues queues.
+const queueBits = 3
+
+// Check refuses a mask that is not one run of bits, or that leaves no bit for
+// the class. The error is a *policy.Error.
+func (m Mask) Check() error {
+	width := bits.OnesCount32(uint32(m))
+	fail := func(msg, remedy string) error {
+		return &policy.Error{Field: "mark_mask", Value: fmt.Sprintf("%#x", uint32(m)), Msg: msg, Remedy: remedy}
+	}
+	switch {
+	case m == 0 || bits.LeadingZeros32(uint32(m))+width+bits.TrailingZeros32(uint32(m)) != 32:
+		return fail("its bits must be next to each other", fmt.Sprintf("write one such as %#x", uint32(DefaultMask)))
+	case width < queueBits+1:
+		return fail(fmt.Sprintf("%d bits are too few, the queue takes %d and the class at least 1", width, queueBits),
+			fmt.Sprintf("give it %d bits or more; %d number all %d classes, as in %#x",
+				queueBits+1, queueBits+bits.Len(MaxClasses-1), MaxClasses, uint32(DefaultMask)))
+	}
+	return nil
+}
+
+// ClassBits is how many bits are left for the class number.
+func (m Mask) ClassBits() int { return bits.OnesCount32(uint32(m)) - queueBits }
+
+// MaxClasses is how many classes the mask can number, class 0 included; never
+// above the constant of this name.
+func (m Mask) MaxClasses() int { return min(1<<m.ClassBits(), MaxClasses) }
+
+// Classes are the bits of the class number.
+func (m Mask) Classes() uint32 {
+	return (1<<m.ClassBits() - 1) << bits.TrailingZeros32(uint32(m))
+}
+
+// Value is the class and the queue at their places in the mask.
+func (m Mask) Value(class ClassID, queue int) uint32 {
+	return (uint32(queue)<<m.ClassBits() | uint32(class)) << bits.TrailingZeros32(uint32(m)) & uint32(m)
+}
+
+// Split is the class and the queue that a mark names.
+func (m Mask) Split(mark uint32) (class ClassID, queue int) {
+	field := (mark & uint32(m)) >> bits.TrailingZeros32(uint32(m))
+	return ClassID(field & (1<<m.ClassBits() - 1)), int(field >> m.ClassBits())
+}
