@@ -10,11 +10,14 @@ import (
 	"strings"
 )
 
-// Admission decides whether a link has room for a min. The sum of the mins on a
-// link never exceeds Capacity times Reservable.
+// Admission decides whether a link, or a group, has room for a min. The sum of
+// the mins on a link never exceeds Capacity times Reservable; that of a group's
+// members never exceeds the group's min, or its max if it has no min.
 type Admission struct {
-	Capacity   Rate
+	Capacity   Rate    // of the link; or the group's min or max
 	Reservable float64 // share of the capacity that mins may take, 0 < Reservable <= 1; 0 counts as 1
+	Group      string  // name of the group, "" for a link
+	Bound      string  // what of the group Capacity is: "min" or "max"
 }
 
 // Floor is a min that somebody has or asks for.
@@ -39,14 +42,20 @@ func (a Admission) Admit(ask Floor, held []Floor) error {
 	if ask.Min <= free { // a min of 0 is always held
 		return nil
 	}
-	holders := slices.DeleteFunc(slices.Clone(held), func(f Floor) bool { return f.Min == 0 })
-	slices.SortStableFunc(holders, func(x, y Floor) int {
-		return cmp.Or(cmp.Compare(y.Min, x.Min), cmp.Compare(x.Name, y.Name))
-	})
 	return &Refused{
 		Name: ask.Name, Asked: ask.Min, Reserved: reserved, Free: free,
-		Capacity: a.Capacity, Limit: a.Limit(), Holders: holders,
+		Capacity: a.Capacity, Limit: a.Limit(), Holders: holders(held),
+		Group: a.Group, Bound: a.Bound,
 	}
+}
+
+// holders are those who have mins, the largest first.
+func holders(held []Floor) []Floor {
+	list := slices.DeleteFunc(slices.Clone(held), func(f Floor) bool { return f.Min == 0 })
+	slices.SortStableFunc(list, func(x, y Floor) int {
+		return cmp.Or(cmp.Compare(y.Min, x.Min), cmp.Compare(x.Name, y.Name))
+	})
+	return list
 }
 
 // AdmitAll says whether the mins fit together, the earlier ones first. The
@@ -72,16 +81,18 @@ func Sum(floors []Floor) Rate {
 	return Rate(sum)
 }
 
-// Refused is a min that a link has no room for. All rates are in bits per
-// second.
+// Refused is a min that a link or a group has no room for. All rates are in bits
+// per second.
 type Refused struct {
 	Name     string  // of the workload that asked
 	Asked    Rate    // the min
 	Reserved Rate    // what the mins of others take
 	Free     Rate    // what is left for mins
-	Capacity Rate    // of the link
+	Capacity Rate    // of the link, or the group's bound
 	Limit    Rate    // what all mins together may take
 	Holders  []Floor // who has mins, the largest first
+	Group    string  // the group that has no room, "" if it is the link
+	Bound    string  // what of the group does not hold it: "min" or "max"
 }
 
 // Error is one line with all the numbers and what can be done.
@@ -92,7 +103,10 @@ func (r *Refused) Error() string {
 // Reason is the refusal in numbers.
 func (r *Refused) Reason() string {
 	of := r.Capacity.String()
-	if r.Limit < r.Capacity {
+	switch {
+	case r.Group != "":
+		of = fmt.Sprintf("the %s of group %s, %s", r.Bound, r.Group, r.Capacity)
+	case r.Limit < r.Capacity:
 		of = fmt.Sprintf("the %s that mins may take of %s", r.Limit, r.Capacity)
 	}
 	return fmt.Sprintf("asked %s, reserved %s of %s, free %s", r.Asked, r.Reserved, of, r.Free)
@@ -108,6 +122,9 @@ func (r *Refused) Remedy() string {
 	}
 	if len(r.Holders) > 0 {
 		ways = append(ways, fmt.Sprintf("lower the min of %s", r.holders()))
+	}
+	if r.Group != "" {
+		ways = append(ways, fmt.Sprintf("raise the %s of group %s", r.Bound, r.Group))
 	}
 	if r.Limit < r.Capacity && r.Asked <= r.Capacity-min(r.Capacity, r.Reserved) {
 		ways = append(ways, "raise the link's reservable")

@@ -2,7 +2,12 @@
 
 package policy
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Discipline says which of a workload's own packets goes first.
 type Discipline string
@@ -16,6 +21,58 @@ const (
 	CBWFQ Discipline = "cbwfq" // queues by their mins, what one leaves goes to the others in proportion
 	LLQ   Discipline = "llq"   // a strict first queue, policed to its rate, over cbwfq
 )
+
+// disciplines are all there are, the default first.
+var disciplines = []Discipline{SFQ, FIFO, PQ, CBWFQ, LLQ}
+
+// Disciplines are the names of all disciplines, the default first.
+func Disciplines() []string {
+	names := make([]string, len(disciplines))
+	for i, d := range disciplines {
+		names[i] = string(d)
+	}
+	return names
+}
+
+// ParseDiscipline reads a discipline's name. The error is an *Error for the
+// field "discipline".
+func ParseDiscipline(s string) (Discipline, error) {
+	text := strings.TrimSpace(s)
+	d := Discipline(strings.ToLower(text))
+	return d, d.check(text)
+}
+
+func (d Discipline) check(text string) error {
+	if slices.Contains(disciplines, d) {
+		return nil
+	}
+	return &Error{Field: "discipline", Value: text, Msg: "no such discipline", Remedy: "write " + listed(Disciplines(), "or")}
+}
+
+// OrDefault is d, or the default discipline if d is "".
+func (d Discipline) OrDefault() Discipline {
+	if d == "" {
+		return SFQ
+	}
+	return d
+}
+
+// HasQueues says whether the discipline orders queues that rules fill; fifo has
+// one queue, and sfq tells flows apart by itself.
+func (d Discipline) HasQueues() bool { return d == PQ || d.Weighs() }
+
+// Weighs says whether the discipline divides a workload's rate among its queues
+// by their mins.
+func (d Discipline) Weighs() bool { return d == CBWFQ || d == LLQ }
+
+// listed is "a, b or c".
+func listed(words []string, last string) string {
+	n := len(words)
+	if n < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n-1], ", ") + " " + last + " " + words[n-1]
+}
 
 // MaxQueues is how many queues with rules a workload can have; WEIR_MAX_QUEUES
 // in bpf/weir.h is the same number.
@@ -46,4 +103,102 @@ type AQM struct {
 	Off      bool
 	Target   time.Duration // delay that may stand; 0 = 5 ms
 	Interval time.Duration // over which it may not be exceeded; 0 = 100 ms
+}
+
+// CoDel's constants (RFC 8289, section 4.2 and 4.3), and the bounds of what may
+// be asked for instead. The smallest is near what timers and segmentation offload
+// allow; after the longest interval a user has long given up.
+const (
+	DefaultTarget   = 5 * time.Millisecond
+	DefaultInterval = 100 * time.Millisecond
+	minTarget       = 10 * time.Microsecond
+	maxInterval     = 10 * time.Second
+)
+
+const aqmRemedy = "write TARGET/INTERVAL such as 5ms/100ms, or on, off or default"
+
+// ParseAQM reads "5ms/100ms" (target and interval), "5ms" (the target), "on",
+// "off", or "default" or nothing for the discipline's default. The error is an
+// *Error without a field; see InField.
+func ParseAQM(s string) (AQM, error) {
+	text := strings.TrimSpace(s)
+	switch strings.ToLower(text) {
+	case "", "default":
+		return AQM{}, nil
+	case "off", "none", "false", "no":
+		return AQM{Off: true}, nil
+	case "on", "true", "yes":
+		return AQM{Target: DefaultTarget, Interval: DefaultInterval}, nil
+	}
+	target, interval, both := strings.Cut(text, "/")
+	a := AQM{Interval: DefaultInterval}
+	var err error
+	if a.Target, err = time.ParseDuration(strings.TrimSpace(target)); err != nil {
+		return AQM{}, &Error{Value: text, Msg: "not a target", Remedy: aqmRemedy}
+	}
+	if both {
+		if a.Interval, err = time.ParseDuration(strings.TrimSpace(interval)); err != nil {
+			return AQM{}, &Error{Value: text, Msg: "not a target and an interval", Remedy: aqmRemedy}
+		}
+	}
+	if a.Target == 0 || a.Interval == 0 {
+		return AQM{}, &Error{Value: text, Msg: "a time of 0 would drop everything", Remedy: "write off if there is to be no AQM"}
+	}
+	return a, a.check(text)
+}
+
+// Check reports as an *Error, without a field, what no queue can be told.
+func (a AQM) Check() error { return a.check(a.Compact()) }
+
+func (a AQM) check(text string) error {
+	if a == (AQM{}) || a == (AQM{Off: true}) {
+		return nil
+	}
+	target, interval := a.times()
+	refuse := func(msg, remedy string) error { return &Error{Value: text, Msg: msg, Remedy: remedy} }
+	switch {
+	case a.Off:
+		return refuse("both off and with times", "write one of them")
+	case target < minTarget:
+		return refuse(fmt.Sprintf("a target below %s is less than timers and offloaded packets allow", minTarget), aqmRemedy)
+	case interval > maxInterval:
+		return refuse(fmt.Sprintf("an interval above %s", maxInterval), aqmRemedy)
+	case target >= interval:
+		return refuse(fmt.Sprintf("the target, %s, is not below the interval, %s", target, interval),
+			"make the interval about a round trip, and the target 5 to 10 % of it")
+	}
+	return nil
+}
+
+// times are target and interval, with the defaults put in.
+func (a AQM) times() (target, interval time.Duration) {
+	target, interval = a.Target, a.Interval
+	if target == 0 {
+		target = DefaultTarget
+	}
+	if interval == 0 {
+		interval = DefaultInterval
+	}
+	return target, interval
+}
+
+// Of is what a means for a discipline: target and interval, both 0 for none.
+func (a AQM) Of(d Discipline) (target, interval time.Duration) {
+	if a.Off || a == (AQM{}) && d.OrDefault() != SFQ {
+		return 0, 0
+	}
+	return a.times()
+}
+
+// Compact is what a person would have written: "5ms/100ms", "off", and "" for
+// the default. ParseAQM(a.Compact()) means the same as a, if a is valid.
+func (a AQM) Compact() string {
+	switch {
+	case a == (AQM{}):
+		return ""
+	case a.Off:
+		return "off"
+	}
+	target, interval := a.times()
+	return target.String() + "/" + interval.String()
 }

@@ -92,16 +92,15 @@ func (p Policy) Check() error {
 		(p.Min.Rate > p.Max.Rate || p.Min.Percent > p.Max.Percent) {
 		return minAboveMax(p.Min, p.Min.String(), p.Max.String())
 	}
-	return p.checkLimits()
+	if err := p.checkLimits(); err != nil {
+		return err
+	}
+	return p.checkQueues()
 }
 
 func (p Policy) checkLimits() error {
-	if p.LimitPackets > MaxLimitPackets {
-		return &Error{
-			Field: "limit_packets", Value: strconv.FormatUint(uint64(p.LimitPackets), 10),
-			Msg:    "more packets than a link's queue can hold",
-			Remedy: fmt.Sprintf("write %d or less, or 0 for the default", MaxLimitPackets),
-		}
+	if err := checkLimitPackets("limit_packets", p.LimitPackets); err != nil {
+		return err
 	}
 	if p.LimitBytes != 0 && (p.LimitBytes < MinLimitBytes || p.LimitBytes > MaxLimitBytes) {
 		msg := "less than one full frame"
@@ -116,8 +115,21 @@ func (p Policy) checkLimits() error {
 	return nil
 }
 
+func checkLimitPackets(field string, packets uint32) error {
+	if packets <= MaxLimitPackets {
+		return nil
+	}
+	return &Error{
+		Field: field, Value: strconv.FormatUint(uint64(packets), 10),
+		Msg:    "more packets than a link's queue can hold",
+		Remedy: fmt.Sprintf("write %d or less, or 0 for the default", MaxLimitPackets),
+	}
+}
+
 // Claim is p on a link of this capacity, wanting all it can get. The error, an
-// *Error, is p's own mistake or a min above the max on this very link.
+// *Error, is p's own mistake, or on this very link a min above the max or queues
+// that ask for more than the workload has; in the last case the claim is right
+// but for them.
 func (p Policy) Claim(capacity Rate) (Claim, error) {
 	if err := p.Check(); err != nil {
 		return Claim{}, err
@@ -126,7 +138,7 @@ func (p Policy) Claim(capacity Rate) (Claim, error) {
 	if c.Max != 0 && c.Min > c.Max {
 		return Claim{}, minAboveMax(p.Min, p.Min.on(capacity), p.Max.on(capacity))
 	}
-	return c, nil
+	return c, p.checkQueueSum(capacity, c)
 }
 
 func minAboveMax(value Amount, low, high string) error {

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var queueName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,31}$`)
+
+// checkQueues reports the first mistake in the discipline and its queues as far
+// as it does not depend on a link.
+func (p Policy) checkQueues() error {
+	d := p.Discipline.OrDefault()
+	if err := d.check(string(d)); err != nil {
+		return err
+	}
+	if err := p.AQM.Check(); err != nil {
+		return InField("aqm", err)
+	}
+	if err := checkDSCP("dscp", p.DSCP); err != nil {
+		return err
+	}
+	if err := p.checkNumber(d); err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for i, q := range p.Queues {
+		if err := q.check(d, i == 0); err != nil {
+			return err
+		}
+		if named[q.Name] {
+			return &Error{Field: "queues", Value: q.Name, Msg: "two queues of this name", Remedy: "give each a name of its own"}
+		}
+		named[q.Name] = true
+	}
+	if d.Weighs() {
+		if err := checkMins(d, p.weighed()); err != nil {
+			return err
+		}
+	}
+	return p.checkRules()
+}
+
+// checkNumber holds how many queues a discipline has.
+func (p Policy) checkNumber(d Discipline) error {
+	n := len(p.Queues)
+	switch {
+	case n > 0 && !d.HasQueues():
+		why := "sfq gives each flow a queue of its own"
+		if d == FIFO {
+			why = "fifo has a single queue"
+		}
+		return &Error{Field: "discipline", Value: string(d), Msg: fmt.Sprintf("%s, and %d with rules are given", why, n),
+			Remedy: "write pq, cbwfq or llq, or leave the queues out"}
+	case n == 0 && d.HasQueues():
+		return &Error{Field: "discipline", Value: string(d), Msg: "there are no queues for it to order",
+			Remedy: "give 1 to 8 under queues, such as voice: {match: [{dscp: ef}]}"}
+	case n > MaxQueues:
+		return &Error{Field: "queues", Value: p.Queues[MaxQueues].Name, Msg: fmt.Sprintf("%d queues, %d are the most", n, MaxQueues),
+			Remedy: "put several matches into one queue"}
+	}
+	return nil
+}
+
+// check reports the first mistake in one queue; first says that it is the first.
+func (q Queue) check(d Discipline, first bool) error {
+	if !queueName.MatchString(q.Name) {
+		return &Error{Field: "queues", Value: q.Name, Msg: "cannot be a queue's name",
+			Remedy: "use up to 32 letters, digits, dots, dashes and underscores, a letter or digit first"}
+	}
+	refuse := func(field string, a Amount, msg, remedy string) error {
+		return &Error{Field: q.field(field), Value: a.Compact(), Msg: msg, Remedy: remedy}
+	}
+	if err := q.Rate.Check(); err != nil {
+		return InField(q.field("rate"), err)
+	}
+	if err := q.Min.Check(); err != nil {
+		return InField(q.field("min"), err)
+	}
+	strict := d == LLQ && first
+	switch {
+	case strict && q.Rate.None():
+		return refuse("rate", q.Rate, "the first queue of llq goes before all others and needs a rate that it is held to",
+			"write one such as 1mbit")
+	case strict && !q.Min.None():
+		return refuse("min", q.Min, "the first queue of llq has a rate instead", "leave its min out")
+	case !strict && !q.Rate.None() && d == LLQ:
+		return refuse("rate", q.Rate, "only the first queue of llq is held to a rate", "write min instead")
+	case !strict && !q.Rate.None():
+		return refuse("rate", q.Rate, fmt.Sprintf("a queue of %s is held to no rate", d), "leave it out, or use llq")
+	case !d.Weighs() && !q.Min.None():
+		return refuse("min", q.Min, "pq knows only the order of its queues", "leave it out, or use cbwfq or llq")
+	}
+	if err := checkLimitPackets(q.field("limit_packets"), q.LimitPackets); err != nil {
+		return err
+	}
+	return checkDSCP(q.field("dscp"), q.DSCP)
+}
+
+// field is how an error names one of the queue's.
+func (q Queue) field(name string) string { return "queues." + q.Name + "." + name }
+
+func checkDSCP(field string, value *uint8) error {
+	if value == nil || *value <= MaxDSCP {
+		return nil
+	}
+	_, err := ParseDSCP(fmt.Sprint(*value))
+	return InField(field, err)
+}
+
+// weighed are the queues that share by their mins: all but llq's strict one.
+func (p Policy) weighed() []Queue {
+	if p.Discipline == LLQ && len(p.Queues) > 0 {
+		return p.Queues[1:]
+	}
+	return p.Queues
+}
+
+// checkMins: either all have a min or none.
+func checkMins(d Discipline, queues []Queue) error {
+	var with, without []string
+	for _, q := range queues {
+		if q.Min.None() {
+			without = append(without, q.Name)
+		} else {
+			with = append(with, q.Name)
+		}
+	}
+	if len(with) == 0 || len(without) == 0 {
+		return nil
+	}
+	return &Error{Field: Queue{Name: without[0]}.field("min"),
+		Msg: fmt.Sprintf("%s weighs its queues by their mins: %s %s one, %s %s none", d,
+			listed(with, "and"), have(with), listed(without, "and"), have(without)),
+		Remedy: "give each a min, or none of them, which makes them equal"}
+}
+
+func have(names []string) string {
+	if len(names) == 1 {
+		return "has"
+	}
+	return "have"
+}
+
+// checkQueueSum: what the queues are promised must fit into what the workload
+// has for certain, which is its min where it has one, and below its max.
+func (p Policy) checkQueueSum(capacity Rate, c Claim) error {
+	if !p.Discipline.Weighs() {
+		return nil
+	}
+	var floors []Floor
+	var parts []string
+	for _, q := range p.Queues {
+		amount, word := q.Min, "min"
+		if !q.Rate.None() {
+			amount, word = q.Rate, "rate"
+		}
+		if !amount.None() {
+			floors = append(floors, Floor{q.Name, amount.Of(capacity)})
+			parts = append(parts, fmt.Sprintf("%s of %s %s", word, q.Name, amount.on(capacity)))
+		}
+	}
+	sum := Sum(floors)
+	for _, bound := range []struct {
+		rate Rate
+		of   string
+		ways string
+	}{
+		{c.Min, "the workload's min, " + p.Min.on(capacity), "raise the workload's min or do without it"},
+		{c.Max, "the workload's max, " + p.Max.on(capacity), "raise the workload's max"},
+		{capacity, "the link's capacity, " + capacity.String(), ""},
+	} {
+		if bound.rate == 0 || sum <= bound.rate {
+			continue
+		}
+		remedy := "lower them by " + (sum - bound.rate).Compact()
+		if bound.ways != "" {
+			remedy += ", or " + bound.ways
+		}
+		return &Error{Field: "queues", Value: sum.Compact(),
+			Msg:    fmt.Sprintf("%s come to %s, above %s", strings.Join(parts, ", "), sum, bound.of),
+			Remedy: remedy}
+	}
+	return nil
+}
+
+// checkRules: a packet that fits nowhere goes to the queue without a match, so
+// there is one such queue at most.
+func (p Policy) checkRules() error {
+	rest := ""
+	for _, q := range p.Queues {
+		if len(q.Match) > 0 {
+			continue
+		}
+		if rest != "" {
+			return &Error{Field: q.field("match"), Msg: fmt.Sprintf("no packet would come here: %s has no match either and takes what fits nowhere", rest),
+				Remedy: "say what belongs into one of them"}
+		}
+		rest = q.Name
+	}
+	return nil
+}

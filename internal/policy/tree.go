@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import "math"
+
+// Branch is one part of a link with groups: a workload on its own, or a group
+// of workloads.
+type Branch struct {
+	Claim // of the workload, or of the group, whose Demand is not looked at
+	// Members are the group's workloads; nil for a workload on its own.
+	Members []Claim
+}
+
+// TreeDivision is who gets how much of a link with groups.
+type TreeDivision struct {
+	Division            // of the link among the branches
+	Groups   []Division // within each branch, in the same order; the zero Division for a workload on its own
+}
+
+// DivideTree is the contract at both levels. The link is divided among groups and
+// the workloads without one by Divide, and then each group's part among its
+// members, also by Divide. A group wants what its members want together, none of
+// them more than its max.
+//
+// Example, 100 Mbit/s: group a (weight 1) of two workloads with weights 1 and 3,
+// and workload b (weight 1): a gets 50, its members 12.5 and 37.5, and b gets 50.
+//
+// Admission sees to it that the members' mins fit into their group's min, so that
+// they hold whatever the others do. Within a group shares are exact to half a bit
+// per second.
+func DivideTree(capacity Rate, branches []Branch) TreeDivision {
+	claims := make([]Claim, len(branches))
+	for i, b := range branches {
+		claims[i] = b.Claim
+		if b.Members != nil {
+			claims[i].Demand = together(b.Members)
+		}
+	}
+	t := TreeDivision{Division: Divide(capacity, claims), Groups: make([]Division, len(branches))}
+	for i, b := range branches {
+		if b.Members != nil {
+			t.Groups[i] = Divide(Rate(math.Round(t.Shares[i].Bps)), b.Members)
+		}
+	}
+	return t
+}
+
+// together is what claims want in all, as far as their maxes let them.
+func together(claims []Claim) Rate {
+	floors := make([]Floor, len(claims))
+	for i, c := range claims {
+		floors[i].Min = c.Demand
+		if c.Max != 0 {
+			floors[i].Min = min(c.Demand, c.Max)
+		}
+	}
+	return Sum(floors)
+}
