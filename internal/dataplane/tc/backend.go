@@ -102,9 +102,9 @@ func (b *Backend) Name() string { return "tc" }
 // Gaps are the promises that HTB does not hold.
 func (b *Backend) Gaps() []string {
 	gaps := []string{
-		"Shares follow a change within about a second, not within 100 ms: HTB's rates are computed anew every 200 ms.",
+		"Shares follow a change within a second, typically within 0.4 s, not within 100 ms: HTB's rates are computed anew every 200 ms.",
 		"A workload without a min that wakes up gets its share after up to 400 ms; until then it has 1/200 of the link, or less where many are idle.",
-		"What an idle workload's min lends to others is divided by trial: for two seconds shares may be off by 10 % of the link.",
+		"What an idle workload's min lends is divided in turns: one that is held up by its own min, and should have none of it, was seen to get 2.4 % of the link.",
 		"While no agent runs, the rates stay what they were last; who wants more can only borrow what others leave.",
 		"The scheduler qcon is not available; fair and qcon both become HTB.",
 		"Shaped traffic costs about three times the CPU time per packet of the BPF qdisc.",

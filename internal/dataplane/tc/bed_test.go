@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -72,6 +73,8 @@ func (b *bed) plug(name string, box *netnstest.Netns, address string) {
 	b.host.Run("ip", "link", "set", name, "master", "br0", "up")
 	box.Run("ip", "link", "set", "eth0", "up")
 	box.Run("ip", "addr", "add", address+"/24", "dev", "eth0")
+	// As the agent does at a container's end.
+	box.Run("ip", "link", "set", "eth0", "gso_max_size", fmt.Sprint(device.GSOLimit(100*mbit)))
 }
 
 func (b *bed) backend() *Backend {

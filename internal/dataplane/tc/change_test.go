@@ -16,25 +16,6 @@ import (
 	"weir/internal/plan"
 )
 
-// The shares hold within a second after a workload starts, and within two after one
-// with a min stops: its 40 are then borrowed by the others, which HTB does by turns
-// and Weir has to put right by trial. 5 Mbit/s off are allowed, 2 are typical. Four streams
-// each, so that one stream's recovery from a loss is not taken for a share.
-func TestSharesFollowWhoIsActive(t *testing.T) {
-	b := newBed(t, 3)
-	backend := b.backend()
-	s := b.state(plan.Class{Weight: 1}, plan.Class{Weight: 3}, plan.Class{Weight: 1, Min: 40 * mbit})
-	b.set(backend, s)
-	b.run(backend)
-	b.traffic(1, "-P", "4")
-	b.traffic(2, "-P", "4")
-	b.near("c1, c2", backend, 2*time.Second, 2*time.Second, ideal(s, 1, 2), 5)
-	stop := b.traffic(3, "-P", "4")
-	b.near("c3 joins", backend, time.Second, 2*time.Second, ideal(s, 1, 2, 3), 5)
-	stop()
-	b.near("c3 leaves", backend, 2*time.Second, 2*time.Second, ideal(s, 1, 2), 5)
-}
-
 // A policy is changed 40 times under load that fits into every share: what
 // iperf3 sends arrives, and nothing is dropped.
 func TestChangeDropsNothing(t *testing.T) {

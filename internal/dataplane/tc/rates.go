@@ -4,9 +4,9 @@ package tc
 
 import (
 	"math"
-	"slices"
 	"time"
 
+	"weir/internal/dataplane/device"
 	"weir/internal/policy"
 )
 
@@ -26,15 +26,21 @@ import (
 
 const (
 	// standbyPart is the largest standby rate of one class: 1/200 of the link.
-	// Less makes waking up slower; more leaves more to borrowing, which is less
-	// exact: HTB divides it roughly evenly, whatever the quanta, because a class
-	// loses its turn each time its own tokens come back.
+	// Less makes waking up slower; more leaves more to borrowing, which is a
+	// little less exact.
 	standbyPart = 200
 	// standbyTotal is what all standby rates may take together: 1/20 of the link.
 	standbyTotal = 20
 
-	minQuantum = 1514
-	maxQuantum = 32 * 1514
+	minQuantum = 1514 // bytes, a full Ethernet frame
+
+	// longestTurn is how long the largest quantum may keep the others waiting that
+	// borrow too, in seconds of the link. Who stays below its own rate never waits
+	// for it.
+	longestTurn = 16e-3
+	// heldUp is how many times longer the others' turns are than that of a class
+	// which is held up by its min, as far as longestTurn allows.
+	heldUp = 8
 
 	// patience is how many intervals in a row a class must stay below its share,
 	// with nothing waiting, before it counts as wanting less. TCP does so for a
@@ -100,10 +106,11 @@ type grant struct {
 	quantum uint32 // bytes
 }
 
-// correct learns from what came of the last rates. Nobody can say beforehand how
-// HTB will lend out what the idle keep (it depends on packet sizes and timing), so
-// who got less than its share is given more rate of its own, and the reverse, until
-// it comes out right. The result is in bits per second, to be added to what fit
+// correct learns from what came of the last rates. How HTB lends out what the idle
+// keep is as quanta say it only where packets are no larger than they should be, and
+// no class has a quantum that is larger than it needs; so who got less than its
+// share is given more rate of its own, and the reverse, until it comes out right.
+// The result is in bits per second, to be added to what fit
 // makes of the share; a class that does not take all it can get has no say.
 func correct(h history, demand policy.Rate, s sample) (bias float64) {
 	if demand != policy.Unlimited || s.waiting == 0 {
@@ -148,11 +155,11 @@ func grants(capacity policy.Rate, claims []policy.Claim, learned []history) []gr
 		out[i].share = policy.Rate(division.Shares[i].Bps)
 		lower[i] = float64(min(max(c.Min, standby), out[i].ceil))
 	}
-	quantum := quanta(division.Shares)
 	aims := make([]float64, len(claims))
 	for i, s := range division.Shares {
 		aims[i] = s.Bps
 	}
+	quantum := quanta(capacity, lower, aims)
 	for i, rate := range fit(float64(capacity), lower, aims) {
 		out[i].bias = learned[i].forShare(out[i].share)
 		aims[i] = min(rate+out[i].bias, float64(out[i].ceil))
@@ -167,23 +174,20 @@ func grants(capacity policy.Rate, claims []policy.Claim, learned []history) []gr
 
 // fit finds rates that add up to no more than the capacity, though everybody
 // keeps its lower rate, used or not. What the idle keep is missing from the aims of
-// the others, who borrow it. HTB lends by turns, somewhere between the same to each
-// and in proportion to what each may send; fit takes it away half and half, and
-// correct does the rest.
+// the others, each of which gives up the same part of what it has above its lower
+// rate. HTB lends it out in proportion to the quanta, which are made from the same
+// differences, so that each borrows what it gave up.
 //
-// Example: 100 Mbit/s, aims 25 and 75, and an idle class with a min of 40. The
-// same from each: 5 and 55. In proportion: 15 and 45. So the rates are 40, 10, 50.
+// Example: 100 Mbit/s, aims 25 and 75, and an idle class with a min of 40. The two
+// must do with 60, so their rates are about 15 and 45, and of the 40 they borrow 10
+// and 30. If the third wakes up, it has its 40 at once.
 func fit(capacity float64, lower, aims []float64) []float64 {
 	rates := make([]float64, len(lower))
 	var lowers, above float64
-	var room []float64 // how far each may go down
 	for i, low := range lower {
 		rates[i] = max(low, aims[i])
 		lowers += low
-		if rates[i] > low {
-			above += rates[i] - low
-			room = append(room, rates[i]-low)
-		}
+		above += rates[i] - low
 	}
 	missing := lowers + above - capacity
 	switch {
@@ -192,25 +196,11 @@ func fit(capacity float64, lower, aims []float64) []float64 {
 			rates[i] = low * capacity / lowers
 		}
 	case missing > 0:
-		same, part := evenly(missing, room), missing/above
 		for i, low := range lower {
-			rates[i] -= (min(same, rates[i]-low) + part*(rates[i]-low)) / 2
+			rates[i] -= missing / above * (rates[i] - low)
 		}
 	}
 	return rates
-}
-
-// evenly returns the b with which the smaller of b and room add up to total.
-func evenly(total float64, room []float64) float64 {
-	slices.Sort(room)
-	for i, r := range room {
-		b := total / float64(len(room)-i)
-		if b <= r {
-			return b
-		}
-		total -= r
-	}
-	return math.Inf(1)
 }
 
 // standbyRate is what each class may send at any time without being asked. It is
@@ -224,22 +214,32 @@ func standbyRate(capacity policy.Rate, claims []policy.Claim) policy.Rate {
 	return min(capacity/standbyPart, total/policy.Rate(max(len(claims), 1)))
 }
 
-// quanta divide what is left over in the proportion of the shares: one frame for
-// the smallest, unless that makes the turn of the largest too long for others.
-func quanta(shares []policy.Share) []uint32 {
+// quanta divide what is lent in the proportion of what each class is to have above
+// its lower rate. The smallest is the largest packet that a class should hand
+// down: HTB lets a class send one packet at each of its turns, however deep in
+// debt it is, so quanta smaller than packets mean nothing. Who is held up by its
+// min has no use for what is lent and takes such a turn all the same: beside one,
+// the others' turns are longer.
+func quanta(capacity policy.Rate, lower, aims []float64) []uint32 {
+	least := float64(device.GSOLimit(capacity))
+	most := max(float64(capacity)/8*longestTurn, least)
 	smallest, largest := math.Inf(1), 0.0
-	for _, s := range shares {
-		if s.Bps > 0 {
-			smallest, largest = min(smallest, s.Bps), max(largest, s.Bps)
+	begin := least // quantum of the smallest
+	for i, aim := range aims {
+		switch above := aim - lower[i]; {
+		case above > 0:
+			smallest, largest = min(smallest, above), max(largest, above)
+		case above == 0:
+			begin = heldUp * least
 		}
 	}
-	scale := 0.0 // bytes of quantum per bit/s
-	if largest > 0 {
-		scale = min(minQuantum/smallest, maxQuantum/largest)
-	}
-	out := make([]uint32, len(shares))
-	for i, s := range shares {
-		out[i] = uint32(max(s.Bps*scale, minQuantum))
+	out := make([]uint32, len(aims))
+	for i, aim := range aims {
+		quantum := least
+		if above := aim - lower[i]; above > 0 {
+			quantum = max(above*min(begin/smallest, most/largest), least)
+		}
+		out[i] = uint32(quantum)
 	}
 	return out
 }

@@ -9,16 +9,17 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/dataplane/device"
 	"weir/internal/policy"
 )
 
 const takes = policy.Unlimited
 
-// told is what HTB is told, as text: rate/ceil in kbit/s, quantum in frames.
+// told is what HTB is told, as text: rate/ceil in kbit/s, quantum in ms of the link.
 func told(list []grant) string {
 	out := ""
 	for _, g := range list {
-		out += fmt.Sprintf("%d/%d q%d  ", g.rate/1000, g.ceil/1000, g.quantum/minQuantum)
+		out += fmt.Sprintf("%d/%d q%.1f  ", g.rate/1000, g.ceil/1000, float64(g.quantum)*8e3/100e6)
 	}
 	return out
 }
@@ -31,30 +32,33 @@ func TestGrants(t *testing.T) {
 	}{
 		{"all active: the shares are the rates", []policy.Claim{
 			{Weight: 1, Demand: takes}, {Weight: 2, Demand: takes}, {Weight: 3, Demand: takes},
-		}, "16666/100000 q1  33333/100000 q2  50000/100000 q3  "},
+		}, "16666/100000 q1.0  33333/100000 q2.0  50000/100000 q3.1  "},
 		{"floors: the fifth gets what is left, not a part of it", []policy.Claim{
 			{Weight: 1, Min: 30 * mbit, Demand: takes}, {Weight: 2, Min: 20 * mbit, Demand: takes},
 			{Weight: 3, Min: 15 * mbit, Demand: takes}, {Weight: 4, Min: 15 * mbit, Demand: takes},
 			{Weight: 5, Demand: takes},
-		}, "30000/100000 q2  20000/100000 q1  15000/100000 q1  15555/100000 q1  19444/100000 q1  "},
+		}, "30000/100000 q1.0  20000/100000 q1.0  15000/100000 q1.0  15555/100000 q1.0  19444/100000 q16.0  "},
 		{"max is ceil", []policy.Claim{
 			{Weight: 1, Max: 10 * mbit, Demand: takes}, {Weight: 1, Demand: takes},
-		}, "10000/10000 q1  90000/100000 q9  "},
+		}, "10000/10000 q1.0  90000/100000 q9.4  "},
 		{"the idle keep a standby", []policy.Claim{
 			{Weight: 1}, {Weight: 1, Demand: takes},
-		}, "500/100000 q1  99500/100000 q1  "},
+		}, "500/100000 q1.0  99500/100000 q1.0  "},
 		{"the idle keep their min, and the others borrow it", []policy.Claim{
 			{Weight: 1, Min: 40 * mbit}, {Weight: 1, Demand: takes}, {Weight: 3, Demand: takes},
-		}, "40000/100000 q1  10050/100000 q1  49949/100000 q3  "},
+		}, "40000/100000 q1.0  15101/100000 q1.0  44898/100000 q3.0  "},
 		{"who wants less gets less", []policy.Claim{
 			{Weight: 1, Demand: 10 * mbit}, {Weight: 1, Demand: takes},
-		}, "10000/100000 q1  90000/100000 q9  "},
+		}, "10000/100000 q1.0  90000/100000 q9.4  "},
 		{"the link shrank below the mins", []policy.Claim{
 			{Weight: 1, Min: 150 * mbit, Demand: takes}, {Weight: 1, Min: 50 * mbit, Demand: takes},
-		}, "66666/100000 q3  33333/100000 q1  "},
-		{"a turn is no longer than 32 frames", []policy.Claim{
-			{Weight: 1, Demand: takes}, {Weight: 1000, Demand: takes},
-		}, "500/100000 q1  99500/100000 q32  "},
+		}, "66666/100000 q1.0  33333/100000 q1.0  "},
+		{"a min that binds is not lent to, but has its turns", []policy.Claim{
+			{Weight: 1, Demand: takes}, {Weight: 9, Demand: takes}, {Weight: 1, Min: 30 * mbit, Demand: takes}, {Weight: 1, Min: 40 * mbit},
+		}, "3231/100000 q1.7  26768/100000 q16.0  30000/100000 q1.0  40000/100000 q1.0  "},
+		{"no turn is longer than 16 ms", []policy.Claim{
+			{Weight: 1, Demand: takes}, {Weight: 96, Demand: takes},
+		}, "1030/100000 q1.0  98969/100000 q16.0  "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := told(grants(100*mbit, tt.claims, make([]history, len(tt.claims)))); got != tt.want {
@@ -95,7 +99,7 @@ func TestGrantsProperties(t *testing.T) {
 			if g.rate+1 < claims[i].Min {
 				t.Errorf("class %d: rate %d below its min %d", i, g.rate, claims[i].Min)
 			}
-			if g.quantum < minQuantum || g.quantum > maxQuantum {
+			if turn := float64(g.quantum) * 8 / float64(capacity); g.quantum > device.GSOLimit(capacity) && turn > longestTurn {
 				t.Errorf("class %d: quantum %d", i, g.quantum)
 			}
 		}

@@ -15,9 +15,11 @@ import (
 	"weir/internal/policy"
 )
 
-// interval is how often Run looks. Two looks see a workload start or stop, so
-// shares hold within half a second; looking more often would cost CPU time for
-// changes that TCP takes as long to follow.
+// interval is how often Run looks. One look sees a workload start, two see it stop,
+// so shares hold within half a second (TestReaction); looking more often would cost
+// CPU time for changes that TCP takes as long to follow. A look at 1,000 classes
+// takes 2.2 ms of CPU time, telling HTB 1,000 new rates 6 ms (TestLookingIsCheap,
+// on a virtual machine of 2026).
 const interval = 200 * time.Millisecond
 
 // Run computes HTB's rates anew as workloads come and go, until ctx ends. It

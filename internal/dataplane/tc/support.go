@@ -32,8 +32,12 @@ var bestLeaf = sync.OnceValues(func() (kind string, err error) {
 		defer close(done)
 		// Never unlocked: the thread, and with it the namespace, ends here.
 		runtime.LockOSThread()
-		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			err = device.Explain("make a network namespace to try HTB in", err)
+		switch err = unix.Unshare(unix.CLONE_NEWNET); {
+		case errors.Is(err, unix.EPERM):
+			err = fmt.Errorf("tc backend: %w: run as root, or with CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF", dataplane.ErrPrivilege)
+			return
+		case err != nil:
+			err = fmt.Errorf("tc backend: make a network namespace to try HTB in: %w", err)
 			return
 		}
 		kind, err = probe()
