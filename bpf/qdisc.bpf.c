@@ -7,8 +7,8 @@
  *             there when the packet left its container); a class that does not
  *             exist, or no mark, means class 0, the host. The packet joins its
  *             class's queue (queue.h) or is dropped and counted with a reason.
- *   dequeue   the scheduler says whose turn it is (fair.h or qcon.h, chosen
- *             when the object is loaded); the first packet of that class leaves.
+ *   dequeue   the scheduler says whose turn it is (fair.h, qcon.h or ancs.h,
+ *             chosen when the object is loaded); the first packet of that class leaves.
  *             If nobody may send although packets wait, the scheduler has armed
  *             the watchdog, which makes the kernel call dequeue again.
  *
@@ -36,6 +36,7 @@ static void take_changes(void);
 
 #include "fair.h"
 #include "qcon.h"
+#include "ancs.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -238,7 +239,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	if (scheduler == WEIR_SCHED_FAIR)
 		fair_activate(c, id, sch);
 	else
-		qcon_activate(c, id);
+		credit_activate(c, id);
 	return NET_XMIT_SUCCESS;
 }
 
@@ -255,8 +256,10 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		return NULL;
 	if (scheduler == WEIR_SCHED_FAIR)
 		id = fair_choose(sch);
-	else
+	else if (scheduler == WEIR_SCHED_QCON)
 		id = qcon_choose(sch);
+	else
+		id = ancs_choose(sch);
 	if (!id) {
 		sch->qstats.overlimits++;
 		return NULL;
@@ -274,8 +277,10 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	c->sent_bytes += len;
 	if (scheduler == WEIR_SCHED_FAIR)
 		fair_charge(c, id, len, sch);
+	else if (scheduler == WEIR_SCHED_QCON)
+		credit_charge(c, id, len);
 	else
-		qcon_charge(c, id, len);
+		ancs_charge(c, id, len, sch);
 	if (unlikely(!skb))
 		return NULL; /* cannot be: the queue held this slot */
 	sch->qstats.backlog -= qdisc_pkt_len(skb);
@@ -320,7 +325,7 @@ static long reset_class(__u64 id, void *ctx)
 	c->seen = 0;
 	fair_reset_bucket(id);
 	if (id < 64)
-		qcon_reset_word(id);
+		credit_reset_word(id);
 	return 0;
 }
 
@@ -332,7 +337,9 @@ void BPF_PROG(weir_reset, struct Qdisc *sch)
 	bpf_loop(WEIR_MAX_CLASSES, reset_class, NULL, 0);
 	free_slot = fresh_slots = 0;
 	fair_reset();
+	credit_reset();
 	qcon_reset();
+	ancs_reset();
 }
 
 /* The kernel calls reset first, also for an instance that failed in init. */

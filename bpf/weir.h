@@ -31,7 +31,7 @@
 #define WEIR_COST_ONE 1024 /* virtual time per byte at WEIR_MAX_WEIGHT */
 #define WEIR_NS_SHIFT 20 /* time costs are ns per byte times 2^20 */
 #define WEIR_NAME_LEN 64
-#define WEIR_QCON_PERIOD_NS 30000000ULL /* Algorithm 1 runs every 30 ms */
+#define WEIR_CREDIT_PERIOD_NS 30000000ULL /* qcon, ancs: credits are handed out every 30 ms */
 
 /* Why a packet was dropped. The Go side turns WEIR_DROP_X_Y into "x_y". */
 enum weir_drop {
@@ -46,6 +46,7 @@ enum weir_drop {
 enum weir_scheduler {
 	WEIR_SCHED_FAIR,
 	WEIR_SCHED_QCON,
+	WEIR_SCHED_ANCS,
 };
 
 /* Which wheel a class is in. */
@@ -60,9 +61,9 @@ struct weir_class_config {
 	__u64 share_cost; /* virtual time per byte; 0 = class does not exist */
 	__u64 floor_cost; /* ns << WEIR_NS_SHIFT per byte at its min; 0 = no min */
 	__u64 ceil_cost; /* the same at its max; 0 = no max */
-	__u64 weight; /* qcon: 1 to WEIR_MAX_WEIGHT */
-	__u64 min_credit; /* qcon: bytes per period; 0 = no min */
-	__u64 max_credit; /* qcon: bytes per period; 0 = no max */
+	__u64 weight; /* qcon, ancs: 1 to WEIR_MAX_WEIGHT */
+	__u64 min_credit; /* qcon, ancs: bytes per period; 0 = no min */
+	__u64 max_credit; /* qcon, ancs: bytes per period; 0 = no max */
 	__u64 limit_bytes;
 	__u64 limit_packets;
 	/* What the costs were made of, for people and for an agent that adopts. */
@@ -78,7 +79,7 @@ struct weir_link_config {
 	__u64 bulk_batch_ns; /* fair: the same two while nobody is in a hurry */
 	__u64 bulk_quantum;
 	__u64 share_shift; /* fair: virtual time per bucket of the share wheel, log 2 */
-	__u64 total_credit; /* qcon: bytes of one period at the link's capacity */
+	__u64 total_credit; /* qcon, ancs: bytes of one period at the link's capacity */
 	__u64 limit_bytes; /* all classes together */
 	__s64 overhead; /* added to the length of each packet, bytes */
 	/* What the costs were made of. */
@@ -113,12 +114,12 @@ struct weir_class {
 	__u64 floor_cost;
 	__u64 ceil_at; /* when its max permits the next packet */
 	__u64 ceil_cost;
-	__s64 credit; /* qcon: remaining_credit of Algorithm 1, bytes */
-	__s64 granted; /* qcon: credit at the start of the period, bytes */
+	__s64 credit; /* qcon, ancs: what it may still send, bytes */
+	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
 	struct weir_node node[2]; /* [0] share or park wheel, [1] floor wheel */
 	__u32 where; /* enum weir_where */
 	__u32 exists; /* configured: packets may carry this number */
-	__u32 seen; /* qcon: had packets in this period */
+	__u32 seen; /* qcon, ancs: had packets in this period */
 	__u32 pad;
 
 	/* counters: enqueued = sent + drops + waiting, for packets and bytes */
@@ -127,7 +128,7 @@ struct weir_class {
 	__u64 dropped_bytes;
 	__u64 drops[WEIR_DROP_REASONS];
 
-	/* qcon: seldom */
+	/* qcon, ancs: seldom */
 	__u64 weight, min_credit, max_credit;
 };
 

@@ -347,7 +347,10 @@ int main(int argc, char **argv)
 	char word[32];
 	unsigned long long a[9];
 
-	scheduler = argc > 1 && !strcmp(argv[1], "qcon") ? WEIR_SCHED_QCON : WEIR_SCHED_FAIR;
+	if (argc > 1 && !strcmp(argv[1], "qcon"))
+		scheduler = WEIR_SCHED_QCON;
+	else if (argc > 1 && !strcmp(argv[1], "ancs"))
+		scheduler = WEIR_SCHED_ANCS;
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	  ? 9

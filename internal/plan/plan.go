@@ -43,14 +43,18 @@ const MaxClasses = 4096
 const (
 	SchedulerFair = "fair"
 	SchedulerQcon = "qcon"
+	SchedulerAncs = "ancs"
 )
+
+// Schedulers are all of them, as people are told of them.
+var Schedulers = []string{SchedulerFair, SchedulerQcon, SchedulerAncs}
 
 // Link is one network device in one direction with a capacity.
 type Link struct {
 	Device    string      // name of the network device, e.g. "eth0"
 	Capacity  policy.Rate // wire bits per second that its classes share
 	Reserve   float64     // share of Capacity that mins may take, 0 < Reserve <= 1
-	Scheduler string      // SchedulerFair or SchedulerQcon
+	Scheduler string      // one of Schedulers
 	Overhead  int         // bytes added to each packet's length (framing below Ethernet), may be negative
 	Limit     Limit       // what may wait on the whole link
 }

@@ -13,11 +13,11 @@ import (
 // Constants of bpf/weir.h that the object's type information does not carry;
 // TestConstants holds them against the header.
 const (
-	costOne    = 1024 // WEIR_COST_ONE
-	nsShift    = 20   // WEIR_NS_SHIFT
-	ringSize   = 1024 // WEIR_RING
-	ringLink   = 0xffff
-	qconPeriod = 30e6 // WEIR_QCON_PERIOD_NS
+	costOne      = 1024 // WEIR_COST_ONE
+	nsShift      = 20   // WEIR_NS_SHIFT
+	ringSize     = 1024 // WEIR_RING
+	ringLink     = 0xffff
+	creditPeriod = 30e6 // WEIR_CREDIT_PERIOD_NS
 )
 
 // How much may wait, where the plan does not say. A queue holds what its link
@@ -86,7 +86,7 @@ func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
 		BulkBatchNs: bulkFactor * batch,
 		BulkQuantum: bulkFactor * quantum,
 		ShareShift:  uint64(bits.Len64(bucket) - 1),
-		TotalCredit: inTime(l.Capacity, qconPeriod),
+		TotalCredit: inTime(l.Capacity, creditPeriod),
 		LimitBytes:  limit,
 		Overhead:    int64(l.Overhead),
 		CapacityBps: uint64(l.Capacity),
@@ -101,8 +101,8 @@ func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
 		FloorCost:    nsCost(c.Min),
 		CeilCost:     nsCost(c.Max),
 		Weight:       uint64(c.Weight),
-		MinCredit:    inTime(c.Min, qconPeriod),
-		MaxCredit:    inTime(c.Max, qconPeriod),
+		MinCredit:    inTime(c.Min, creditPeriod),
+		MaxCredit:    inTime(c.Max, creditPeriod),
 		LimitPackets: uint64(c.Limit.Packets),
 		LimitBytes:   c.Limit.Bytes,
 		MinBps:       uint64(c.Min),

@@ -54,6 +54,13 @@ func (o *object) maps() map[string]**ebpf.Map {
 	}
 }
 
+// schedulers are the kernel's numbers of a plan's schedulers.
+var schedulers = map[string]qdiscWeirScheduler{
+	plan.SchedulerFair: qdiscWeirSchedulerWEIR_SCHED_FAIR,
+	plan.SchedulerQcon: qdiscWeirSchedulerWEIR_SCHED_QCON,
+	plan.SchedulerAncs: qdiscWeirSchedulerWEIR_SCHED_ANCS,
+}
+
 // load puts the object into the kernel under a free name. mask is the class
 // bits of skb->mark.
 func load(scheduler string, mask uint32) (*object, error) {
@@ -61,9 +68,9 @@ func load(scheduler string, mask uint32) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	number := qdiscWeirSchedulerWEIR_SCHED_FAIR
-	if scheduler == plan.SchedulerQcon {
-		number = qdiscWeirSchedulerWEIR_SCHED_QCON
+	number, ok := schedulers[scheduler]
+	if !ok {
+		return nil, fmt.Errorf("no scheduler %q in the qdisc", scheduler)
 	}
 	constants := map[string]any{
 		qdiscVarScheduler: uint32(number),
