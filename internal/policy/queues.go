@@ -188,7 +188,7 @@ func (p Policy) checkQueueSum(capacity Rate, c Claim) error {
 }
 
 // checkRules: a packet that fits nowhere goes to the queue without a match, so
-// there is one such queue at most.
+// there is one such queue at most. And every match can be reached.
 func (p Policy) checkRules() error {
 	rest := ""
 	for _, q := range p.Queues {
@@ -201,5 +201,6 @@ func (p Policy) checkRules() error {
 		}
 		rest = q.Name
 	}
-	return nil
+	_, err := CheckRules(p.Queues)
+	return err
 }
