@@ -4,8 +4,10 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weir/internal/policy"
 )
@@ -13,12 +15,15 @@ import (
 // hostName is what people call class 0.
 const hostName = "host"
 
-// Workload is what Build has to know of a workload.
+// Workload is what Build has to know of a workload, or of a group of workloads.
 type Workload struct {
-	Key    string // identity, see discover.Workload
+	Key    string // identity, see discover.Workload; a group's is GroupKey of its name
 	Name   string // for people
 	Policy policy.Policy
 	Ports  []Port // on this host; Build fills in Class
+	// Group says that this is a group: it has no packets of its own. Of its policy
+	// weight, min and max count. Its members name it in their Policy.Group.
+	Group bool
 }
 
 // Refusal is something of one workload that a State does not hold. The rest of
@@ -33,12 +38,19 @@ type Refusal struct {
 // Build turns a link and its workloads into the State that is wanted. Numbers
 // comes from Number. The order of the workloads is their seniority: where the
 // mins do not fit together, or two claim the same device, the earlier one has it.
+// A group may stand anywhere among them; where it asks for a min of its own, its
+// members' turn comes after it.
 //
 // No mistake in one workload takes the others down. What a workload cannot have
 // is left out and returned as a Refusal: a min without room, or above its max,
-// leaves it with the rest of its policy; a policy that is wrong in itself, with
-// the default policy; a workload without a number, in the host's class. So the
-// State can always be held, and the error is only ever about the link.
+// leaves it with the rest of its policy, and so does a mistake in its queues; a
+// policy that is wrong in itself, with the default policy; one in a group that is
+// not there, without a group; a workload without a number, in the host's class. So
+// the State can always be held, and the error is only ever about the link.
+//
+// A group's min in the State is what the group reserves on the link: its own min,
+// within which those of its members have to fit, or, if it has none, the sum of
+// theirs.
 //
 // The host is class 0 with the default policy, unless a workload with HostKey
 // brings another.
@@ -48,15 +60,26 @@ func Build(link Link, workloads []Workload, numbers map[string]ClassID) (State, 
 	}
 	b := builder{
 		state:   State{Link: link},
+		numbers: numbers,
 		classes: map[ClassID]Workload{},
 		ports:   map[int]Workload{},
+		groups:  map[string]*group{},
 	}
+	b.addGroups(workloads)
 	for _, w := range workloads {
-		b.add(w, numbers)
+		switch g := b.groups[w.Policy.Group]; {
+		case w.Group:
+			b.place(b.groups[w.Name])
+		case g != nil && !g.placed:
+			g.waiting = append(g.waiting, w)
+		default:
+			b.add(w)
+		}
 	}
 	if _, ok := b.classes[0]; !ok {
 		b.addClass(0, Workload{Key: HostKey, Name: hostName, Policy: policy.Default()})
 	}
+	b.finishGroups()
 	slices.SortFunc(b.state.Classes, func(x, y Class) int { return cmp.Compare(x.ID, y.ID) })
 	slices.SortFunc(b.state.Ports, func(x, y Port) int { return cmp.Compare(x.Ifindex, y.Ifindex) })
 	return b.state, b.refusals, nil
@@ -88,23 +111,17 @@ func (l Link) Check() error {
 // builder is a State while it is being built.
 type builder struct {
 	state    State
+	numbers  map[string]ClassID
 	classes  map[ClassID]Workload // whose number it is
 	ports    map[int]Workload     // whose device it is, by ifindex
-	floors   []policy.Floor       // mins admitted so far
+	groups   map[string]*group    // by name
+	floors   []policy.Floor       // mins that the link has admitted so far
 	refusals []Refusal
 }
 
-func (b *builder) add(w Workload, numbers map[string]ClassID) {
-	id, ok := numbers[w.Key]
-	if w.Key == HostKey {
-		id, ok = 0, true
-	}
-	if !ok || id >= MaxClasses || (id == 0 && w.Key != HostKey) {
-		b.refuse(w, fmt.Errorf("%s: all %d class numbers are taken, its packets go with the host's; stop other workloads", w.Name, MaxClasses-1))
-		return
-	}
-	if owner, taken := b.classes[id]; taken {
-		b.refuse(w, fmt.Errorf("%s: class %d belongs to %s already; give each workload a key of its own", w.Name, id, owner.Name))
+func (b *builder) add(w Workload) {
+	id, ok := b.number(w, "its packets go with the host's; stop other workloads")
+	if !ok {
 		return
 	}
 	b.addClass(id, w)
@@ -113,35 +130,91 @@ func (b *builder) add(w Workload, numbers map[string]ClassID) {
 	}
 }
 
+// number is the class number of a workload or group, if it can have one.
+func (b *builder) number(w Workload, otherwise string) (ClassID, bool) {
+	id, ok := b.numbers[w.Key]
+	if w.Key == HostKey {
+		id, ok = 0, true
+	}
+	if !ok || id >= MaxClasses || (id == 0 && w.Key != HostKey) {
+		b.refuse(w, fmt.Errorf("%s: all %d class numbers are taken, %s", w.Name, MaxClasses-1, otherwise))
+		return 0, false
+	}
+	if owner, taken := b.classes[id]; taken {
+		b.refuse(w, fmt.Errorf("%s: class %d belongs to %s already; give each workload a key of its own", w.Name, id, owner.Name))
+		return 0, false
+	}
+	b.classes[id] = w
+	return id, true
+}
+
 // addClass resolves the workload's policy on this link, or as much of it as the
 // link can hold.
 func (b *builder) addClass(id ClassID, w Workload) {
-	claim, err := w.Policy.Claim(b.state.Link.Capacity)
-	if err != nil {
-		b.refuse(w, fmt.Errorf("%s: %w", w.Name, err))
-		w.Policy = withoutMistake(w.Policy)
-		claim, _ = w.Policy.Claim(b.state.Link.Capacity)
-	}
+	p, claim := b.claim(w)
+	g := b.groupOf(w)
 	ask := policy.Floor{Name: w.Name, Min: claim.Min}
-	if err := b.state.Link.Admission().Admit(ask, b.floors); err != nil {
+	if err := b.admit(ask, g); err != nil {
 		b.refuse(w, err)
 		ask.Min = 0
 	}
-	b.floors = append(b.floors, ask)
-	b.classes[id] = w
-	b.state.Classes = append(b.state.Classes, Class{
+	b.hold(ask, g)
+	class := Class{
 		ID: id, Name: w.Name, Weight: claim.Weight, Min: ask.Min, Max: claim.Max,
-		Limit: Limit{Packets: w.Policy.LimitPackets, Bytes: w.Policy.LimitBytes},
-	})
+		Limit:      Limit{Packets: p.LimitPackets, Bytes: p.LimitBytes},
+		Discipline: p.Discipline.OrDefault(), Queues: queues(p, b.state.Link.Capacity), DSCP: p.DSCP,
+	}
+	class.AQM.Target, class.AQM.Interval = p.AQM.Of(class.Discipline)
+	if g != nil {
+		class.Parent = g.class.ID
+	}
+	b.state.Classes = append(b.state.Classes, class)
 }
 
-// withoutMistake is p without its min if that makes it right, else the default.
-func withoutMistake(p policy.Policy) policy.Policy {
-	p.Min = policy.Amount{}
-	if p.Check() != nil {
+// claim is the workload's policy, without what is wrong in it.
+func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
+	for p := w.Policy; ; {
+		claim, err := p.Claim(b.state.Link.Capacity)
+		if err == nil {
+			return p, claim
+		}
+		b.refuse(w, fmt.Errorf("%s: %w", w.Name, err))
+		p = withoutMistake(p, err)
+	}
+}
+
+// withoutMistake is p without the field that is wrong if it can do without it,
+// else the default.
+func withoutMistake(p policy.Policy, err error) policy.Policy {
+	var mistake *policy.Error
+	errors.As(err, &mistake)
+	field, _, _ := strings.Cut(mistake.Field, ".")
+	switch field {
+	case "min":
+		p.Min = policy.Amount{}
+	case "discipline", "queues":
+		p.Discipline, p.Queues = "", nil
+	case "aqm":
+		p.AQM = policy.AQM{}
+	case "dscp":
+		p.DSCP = nil
+	default:
 		return policy.Default()
 	}
 	return p
+}
+
+// queues are the policy's queues with their rates resolved.
+func queues(p policy.Policy, capacity policy.Rate) []Queue {
+	var list []Queue
+	for _, q := range p.Queues {
+		queue := Queue{Name: q.Name, Rate: q.Rate.Of(capacity), Match: q.Match, DSCP: q.DSCP, LimitPackets: q.LimitPackets}
+		if p.Discipline.Weighs() {
+			queue.Weight = max(q.Min.Of(capacity), queue.Rate, 1)
+		}
+		list = append(list, queue)
+	}
+	return list
 }
 
 func (b *builder) addPort(id ClassID, w Workload, p Port) {

@@ -25,7 +25,7 @@ func TestBuildInWords(t *testing.T) {
 				continue
 			}
 			workloads = append(workloads, l.workload())
-			keys = append(keys, l.words[1])
+			keys = append(keys, l.workload().Key)
 		}
 		prev := map[string]ClassID{}
 		for _, l := range lines(t, in["prev"]) {
@@ -86,7 +86,7 @@ func TestBuildGivesTheDefaultForAWrongPolicy(t *testing.T) {
 	link := Link{Device: "eth0", Capacity: 100e6, Reserve: 1, Scheduler: SchedulerFair}
 	workloads := []Workload{{Key: "a", Name: "a", Policy: policy.Policy{Weight: 0, Max: policy.Amount{Rate: 5e6}}}}
 	state, refusals, err := Build(link, workloads, map[string]ClassID{"a": 1})
-	if err != nil || len(refusals) != 1 || len(state.Classes) != 2 || !state.Classes[1].Equal(Class{ID: 1, Name: "a", Weight: 1}) {
+	if err != nil || len(refusals) != 1 || len(state.Classes) != 2 || !state.Classes[1].Equal(usual(Class{ID: 1, Name: "a", Weight: 1})) {
 		t.Errorf("got %+v, refused %+v, %v", state, refusals, err)
 	}
 }

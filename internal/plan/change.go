@@ -3,7 +3,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,16 +53,24 @@ func linkChange(from, to Link) Change {
 	return Change{Op: SetLink, OldLink: &from, NewLink: &to, Text: fmt.Sprintf("link %s: %s", from.Device, differing(from.facts(), to.facts()))}
 }
 
-func addClass(c Class) Change {
-	return Change{Op: AddClass, NewClass: &c, Text: fmt.Sprintf("add class %s: %s", c.label(), listed(c.facts()))}
+func addClass(c Class, in State) Change {
+	return Change{Op: AddClass, NewClass: &c, Text: fmt.Sprintf("add %s %s: %s", c.noun(), c.label(), listed(c.facts(in)))}
 }
 
-func setClass(from, to Class) Change {
-	return Change{Op: SetClass, OldClass: &from, NewClass: &to, Text: fmt.Sprintf("class %s: %s", from.label(), differing(from.facts(), to.facts()))}
+func setClass(from, to Class, have, want State) Change {
+	return Change{Op: SetClass, OldClass: &from, NewClass: &to,
+		Text: fmt.Sprintf("%s %s: %s", from.noun(), from.label(), differing(from.facts(have, want), to.facts(want, have)))}
 }
 
 func removeClass(c Class) Change {
-	return Change{Op: RemoveClass, OldClass: &c, Text: "remove class " + c.label()}
+	return Change{Op: RemoveClass, OldClass: &c, Text: fmt.Sprintf("remove %s %s", c.noun(), c.label())}
+}
+
+func (c Class) noun() string {
+	if c.Group {
+		return "group"
+	}
+	return "class"
 }
 
 func addPort(p Port, in State) Change {
@@ -108,13 +118,77 @@ func (l Link) facts() []fact {
 	}, l.Limit.facts()...)
 }
 
-func (c Class) facts() []fact {
-	return append([]fact{
+// facts are the class's; its group is looked up in the states, the first that has
+// it.
+func (c Class) facts(in ...State) []fact {
+	facts := []fact{
 		{"name", c.Name, false},
 		{"weight", strconv.FormatUint(uint64(c.Weight), 10), false},
 		{"min", orNone(c.Min), c.Min == 0},
 		{"max", orNone(c.Max), c.Max == 0},
-	}, c.Limit.facts()...)
+	}
+	if c.Group {
+		return facts
+	}
+	group := "none"
+	if c.Parent != 0 {
+		group = strconv.Itoa(int(c.Parent))
+		for _, s := range slices.Backward(in) {
+			if g, ok := s.Class(c.Parent); ok {
+				group = g.label()
+			}
+		}
+	}
+	facts = append(facts, fact{"group", group, c.Parent == 0})
+	facts = append(facts, c.Limit.facts()...)
+	return append(facts, c.insideFacts()...)
+}
+
+// insideFacts are those about what happens inside the workload.
+func (c Class) insideFacts() []fact {
+	discipline := c.Discipline.OrDefault()
+	var queues []string
+	for _, q := range c.Queues {
+		queues = append(queues, q.words(discipline))
+	}
+	aqm, dscp := "off", "as it is"
+	if c.AQM.Target != 0 {
+		aqm = fmt.Sprintf("%s/%s", c.AQM.Target, c.AQM.Interval)
+	}
+	if c.DSCP != nil {
+		dscp = policy.DSCPName(*c.DSCP)
+	}
+	target, interval := policy.AQM{}.Of(discipline)
+	return []fact{
+		{"discipline", string(discipline), discipline == policy.SFQ},
+		{"queues", cmp.Or(strings.Join(queues, ", "), "none"), len(queues) == 0},
+		{"aqm", aqm, c.AQM == AQM{target, interval}},
+		{"dscp", dscp, c.DSCP == nil},
+	}
+}
+
+// words are the queue with all that is said of it: "voice (rate 1 Mbit/s; udp
+// 5001)".
+func (q Queue) words(d policy.Discipline) string {
+	var words []string
+	if q.Rate != 0 {
+		words = append(words, "rate "+q.Rate.String())
+	} else if d.Weighs() && q.Weight > 1 {
+		words = append(words, "min "+q.Weight.String())
+	}
+	if q.DSCP != nil {
+		words = append(words, "dscp "+policy.DSCPName(*q.DSCP))
+	}
+	if q.LimitPackets != 0 {
+		words = append(words, fmt.Sprintf("limit %d packets", q.LimitPackets))
+	}
+	for _, m := range q.Match {
+		words = append(words, fmt.Sprint(m))
+	}
+	if len(words) == 0 {
+		return q.Name
+	}
+	return fmt.Sprintf("%s (%s)", q.Name, strings.Join(words, "; "))
 }
 
 func (l Limit) facts() []fact {

@@ -18,17 +18,25 @@ import (
 //   - a port always points to a class that exists;
 //   - a port that changes its class changes it in one step, its packets are never
 //     without a class in between;
+//   - a class is in a group only while the group is there;
 //   - the sum of the mins is within what the link can hold before and after each
-//     step, if it is so in have and in want.
+//     step, if it is so in have and in want; and those of a group's members are
+//     within the group's.
 //
-// Classes are the same if their numbers are, ports if their interface indexes
-// are. The order of Classes and Ports in the arguments does not matter.
+// So a class that goes to another group gives up its min first, and has it again
+// once it is there.
+//
+// Classes are the same if their numbers are, and if both or neither are groups;
+// ports if their interface indexes are. (A number that stood for a workload stands
+// for a group only after all numbers were taken; only then is a port that stays
+// without a class for a moment.) The order of Classes and Ports in the arguments does not matter.
 func Diff(have, want State) []Change {
 	d := differ{
 		have: have, want: want,
 		haveClass: byID(have.Classes), wantClass: byID(want.Classes),
 		havePort: byIfindex(have.Ports), wantPort: byIfindex(want.Ports),
 	}
+	d.dissolve()
 	d.removePorts()
 	d.removeClasses(false) // those that no port points to any more
 	stays := want.Link != Link{}
@@ -36,12 +44,17 @@ func Diff(have, want State) []Change {
 		d.link()
 	}
 	d.releaseMins()
-	d.setClasses(func(from, to Class) bool { return from.Min >= to.Min })
+	d.setClasses(func(from, to Class) bool { return !to.Group && from.Parent == to.Parent && from.Min >= to.Min })
+	d.releaseMovers()
+	d.setClasses(func(from, to Class) bool { return to.Group && from.Min >= to.Min }) // their members have given
+	d.releaseGroups()
 	if stays && mins(have.Link) > mins(want.Link) {
 		d.link()
 	}
-	d.setClasses(func(from, to Class) bool { return from.Min < to.Min })
-	d.addClasses()
+	d.setClasses(func(_, to Class) bool { return to.Group })
+	d.addClasses(true)
+	d.setClasses(func(_, _ Class) bool { return true })
+	d.addClasses(false)
 	d.movePorts()
 	d.removeClasses(true)
 	if !stays {
@@ -101,51 +114,126 @@ func (d *differ) removePorts() {
 	}
 }
 
+// dissolve takes away what stands under a number that is to stand for something
+// of the other kind: a workload for a group, or a group for a workload.
+func (d *differ) dissolve() {
+	for _, c := range sorted(d.haveClass) {
+		to, stays := d.wantClass[c.ID]
+		if !stays || to.Group == c.Group {
+			continue
+		}
+		for _, p := range sorted(d.havePort) {
+			if p.Class == c.ID {
+				d.changes = append(d.changes, removePort(p, d.have))
+				delete(d.havePort, p.Ifindex)
+			}
+		}
+		for _, member := range sorted(d.haveClass) {
+			if member.Parent == c.ID {
+				alone := member
+				alone.Parent, alone.Min = 0, 0
+				d.set(member, alone)
+			}
+		}
+		d.changes = append(d.changes, removeClass(d.haveClass[c.ID]))
+		delete(d.haveClass, c.ID)
+	}
+}
+
 // removeClasses removes those that are not wanted: the ones without ports, or
-// at the end, when all ports have moved, the rest. The host's class, where all
-// packets without a class go, is the last.
+// at the end, when all ports have moved, the rest. Groups go after their members,
+// and the host's class, where all packets without a class go, is the last.
 func (d *differ) removeClasses(rest bool) {
+	for _, group := range []bool{false, true} {
+		occupied := d.occupied()
+		for _, c := range slices.Backward(sorted(d.haveClass)) {
+			_, stays := d.wantClass[c.ID]
+			if stays || c.Group != group || c.ID == 0 || (occupied[c.ID] && !rest) {
+				continue
+			}
+			d.changes = append(d.changes, removeClass(c))
+			delete(d.haveClass, c.ID)
+		}
+	}
+	host, there := d.haveClass[0]
+	if _, stays := d.wantClass[0]; there && !stays && (rest || !d.occupied()[0]) {
+		d.changes = append(d.changes, removeClass(host))
+		delete(d.haveClass, 0)
+	}
+}
+
+// occupied are the classes that a port or a member points to.
+func (d *differ) occupied() map[ClassID]bool {
 	occupied := map[ClassID]bool{}
 	for _, p := range d.havePort {
 		occupied[p.Class] = true
 	}
-	for _, c := range slices.Backward(sorted(d.haveClass)) {
-		if _, stays := d.wantClass[c.ID]; stays || (occupied[c.ID] && !rest) {
-			continue
+	for _, c := range d.haveClass {
+		if c.Parent != 0 {
+			occupied[c.Parent] = true
 		}
-		d.changes = append(d.changes, removeClass(c))
-		delete(d.haveClass, c.ID)
 	}
+	return occupied
 }
 
 // releaseMins takes the min from each class that will go as soon as its ports
 // have moved (a renamed container is a new workload with the old device), since
 // the class they move to may need it.
 func (d *differ) releaseMins() {
+	d.release(func(c Class) bool {
+		_, stays := d.wantClass[c.ID]
+		return !stays && !c.Group
+	})
+}
+
+// releaseMovers takes the min from each class that will go to another group, or
+// leave its group.
+func (d *differ) releaseMovers() {
+	d.release(func(c Class) bool {
+		to, stays := d.wantClass[c.ID]
+		return stays && to.Parent != c.Parent
+	})
+}
+
+// releaseGroups takes the min from each group that will go as soon as its members
+// have.
+func (d *differ) releaseGroups() {
+	d.release(func(c Class) bool {
+		_, stays := d.wantClass[c.ID]
+		return !stays && c.Group
+	})
+}
+
+func (d *differ) release(whose func(Class) bool) {
 	for _, c := range sorted(d.haveClass) {
-		if _, stays := d.wantClass[c.ID]; !stays && c.Min != 0 {
+		if c.Min != 0 && whose(c) {
 			without := c
 			without.Min = 0
-			d.changes = append(d.changes, setClass(c, without))
-			d.haveClass[c.ID] = without
+			d.set(c, without)
 		}
 	}
+}
+
+// set changes a class.
+func (d *differ) set(from, to Class) {
+	d.changes = append(d.changes, setClass(from, to, d.have, d.want))
+	d.haveClass[to.ID] = to
 }
 
 // setClasses changes the classes that stay, if now says that it is their turn.
 func (d *differ) setClasses(now func(from, to Class) bool) {
 	for _, to := range sorted(d.wantClass) {
 		if from, ok := d.haveClass[to.ID]; ok && !from.Equal(to) && now(from, to) {
-			d.changes = append(d.changes, setClass(from, to))
-			d.haveClass[to.ID] = to
+			d.set(from, to)
 		}
 	}
 }
 
-func (d *differ) addClasses() {
+// addClasses adds those that are missing, the groups or the others.
+func (d *differ) addClasses(groups bool) {
 	for _, c := range sorted(d.wantClass) {
-		if _, ok := d.haveClass[c.ID]; !ok {
-			d.changes = append(d.changes, addClass(c))
+		if _, ok := d.haveClass[c.ID]; !ok && c.Group == groups {
+			d.changes = append(d.changes, addClass(c, d.want))
 			d.haveClass[c.ID] = c
 		}
 	}

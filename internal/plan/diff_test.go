@@ -43,8 +43,11 @@ func apply(t interface{ Fatalf(string, ...any) }, s State, changes []Change) Sta
 		if fitted && !fits(s) && s.Link != (Link{}) {
 			t.Fatalf("after step %d, %s, the mins are more than the link can hold:\n%s", i, c, formatState(s))
 		}
+		if problem := groupProblem(s); problem != "" {
+			t.Fatalf("after step %d, %s, %s:\n%s", i, c, problem, formatState(s))
+		}
 		for _, p := range s.Ports {
-			if _, ok := s.Class(p.Class); !ok {
+			if class, ok := s.Class(p.Class); !ok || class.Group {
 				t.Fatalf("after step %d, %s, port %s has no class:\n%s", i, c, p.Device, formatState(s))
 			}
 		}
@@ -52,9 +55,31 @@ func apply(t interface{ Fatalf(string, ...any) }, s State, changes []Change) Sta
 	return s
 }
 
+// groupProblem says what is wrong with the groups of a state.
+func groupProblem(s State) string {
+	held := map[ClassID]policy.Rate{}
+	for _, c := range s.Classes {
+		if c.Parent == 0 {
+			continue
+		}
+		if g, ok := s.Class(c.Parent); !ok || !g.Group || c.Group {
+			return fmt.Sprintf("class %d is in %d, which is no group", c.ID, c.Parent)
+		}
+		held[c.Parent] += c.Min
+	}
+	for id, sum := range held {
+		if g, _ := s.Class(id); sum > g.Min {
+			return fmt.Sprintf("the members of group %d have mins of %s, it has %s", id, sum, g.Min)
+		}
+	}
+	return ""
+}
+
 // applyOne makes one change, if the old object is what is there.
 func applyOne(s *State, c Change) bool {
-	class := func(want *Class) int { return slices.IndexFunc(s.Classes, func(c Class) bool { return c.Equal(*want) }) }
+	class := func(want *Class) int {
+		return slices.IndexFunc(s.Classes, func(c Class) bool { return c.Equal(*want) })
+	}
 	port := func(want *Port) int { return slices.IndexFunc(s.Ports, func(p Port) bool { return p == *want }) }
 	ok := true
 	switch c.Op {
@@ -112,8 +137,9 @@ func sortState(s *State) {
 }
 
 // anyState draws a State that admission would let pass, from so few values that
-// two draws have much in common. The zero State is among them.
-func anyState(t *rapid.T) State {
+// two draws have much in common. The zero State is among them. Third is the number
+// of a group: one from 1 to 6 may be a workload's in another draw.
+func anyState(t *rapid.T, third int) State {
 	if rapid.IntRange(0, 9).Draw(t, "steered") == 0 {
 		return State{}
 	}
@@ -124,22 +150,42 @@ func anyState(t *rapid.T) State {
 		Scheduler: rapid.SampledFrom([]string{SchedulerFair, SchedulerQcon}).Draw(t, "scheduler"),
 		Overhead:  rapid.IntRange(0, 1).Draw(t, "overhead"),
 	}}
+	// Groups have numbers of their own, but for the third one.
+	groups := rapid.SliceOfNDistinct(rapid.SampledFrom([]int{8, 9, third}), 0, 3, rapid.ID[int]).Draw(t, "groups")
 	ids := rapid.SliceOfNDistinct(rapid.IntRange(1, 6), 0, 6, rapid.ID[int]).Draw(t, "ids")
+	ids = slices.DeleteFunc(ids, func(id int) bool { return slices.Contains(groups, id) })
+	min := func(left *policy.Rate) policy.Rate {
+		min := rapid.OneOf(rapid.Just(policy.Rate(0)), rapid.Just(*left), rapid.Just(*left/2)).Draw(t, "min")
+		*left -= min
+		return min
+	}
 	left := mins(s.Link)
-	for _, id := range append([]int{0}, ids...) {
-		min := rapid.OneOf(rapid.Just(policy.Rate(0)), rapid.Just(left), rapid.Just(left/2)).Draw(t, "min")
-		left -= min
-		s.Classes = append(s.Classes, Class{
+	room := map[ClassID]*policy.Rate{0: &left}
+	parents := []ClassID{0}
+	draw := func(id int, parent ClassID) Class {
+		return Class{
 			ID: ClassID(id), Name: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "name"),
-			Weight: rapid.Uint32Range(1, 2).Draw(t, "weight"), Min: min,
-			Max:   policy.Rate(rapid.Uint64Range(0, 1).Draw(t, "max")) * 300e6,
-			Limit: Limit{Packets: rapid.Uint32Range(0, 1).Draw(t, "packets")},
-		})
+			Weight: rapid.Uint32Range(1, 2).Draw(t, "weight"), Min: min(room[parent]), Parent: parent,
+			Max: policy.Rate(rapid.Uint64Range(0, 1).Draw(t, "max")) * 300e6,
+		}
+	}
+	for _, id := range groups {
+		c := draw(id, 0)
+		c.Group = true
+		room[c.ID], parents = new(c.Min), append(parents, c.ID)
+		s.Classes = append(s.Classes, c)
+	}
+	var ported []ClassID
+	for _, id := range append([]int{0}, ids...) {
+		c := draw(id, rapid.SampledFrom(parents).Draw(t, "parent"))
+		c.Limit.Packets = rapid.Uint32Range(0, 1).Draw(t, "packets")
+		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.SFQ, policy.FIFO}).Draw(t, "discipline")
+		s.Classes, ported = append(s.Classes, c), append(ported, c.ID)
 	}
 	for _, index := range rapid.SliceOfNDistinct(rapid.IntRange(1, 8), 0, 8, rapid.ID[int]).Draw(t, "indexes") {
 		s.Ports = append(s.Ports, Port{
 			Device: rapid.SampledFrom([]string{"veth1", "veth2"}).Draw(t, "device"), Ifindex: index,
-			Class: rapid.SampledFrom(s.Classes).Draw(t, "class").ID,
+			Class: rapid.SampledFrom(ported).Draw(t, "class"),
 		})
 	}
 	sortState(&s)
@@ -148,7 +194,7 @@ func anyState(t *rapid.T) State {
 
 func TestDiffLeadsToWhatIsWantedSafely(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		have, want := anyState(t), anyState(t)
+		have, want := anyState(t, 6), anyState(t, 6)
 		changes := Diff(have, want)
 		if got := apply(t, have, changes); !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v leads to\n%swanted is\n%s", changes, formatState(got), formatState(want))
@@ -158,7 +204,7 @@ func TestDiffLeadsToWhatIsWantedSafely(t *testing.T) {
 				t.Errorf("%+v has no words", c)
 			}
 		}
-		if len(changes) > 1+2*(len(have.Classes)+len(want.Classes))+len(have.Ports)+len(want.Ports) {
+		if len(changes) > 1+3*(len(have.Classes)+len(want.Classes))+len(have.Ports)+len(want.Ports) {
 			t.Errorf("%d changes are more than there are objects", len(changes))
 		}
 	})
@@ -166,7 +212,7 @@ func TestDiffLeadsToWhatIsWantedSafely(t *testing.T) {
 
 func TestDiffOfTheSameIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := anyState(t)
+		s := anyState(t, 7)
 		shuffled := State{Link: s.Link}
 		shuffled.Classes = append(shuffled.Classes, s.Classes...)
 		shuffled.Ports = append(shuffled.Ports, s.Ports...)
@@ -181,7 +227,7 @@ func TestDiffOfTheSameIsEmpty(t *testing.T) {
 // Packets of a port that only changes its class always have one.
 func TestDiffNeverTakesAPortAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		have, want := anyState(t), anyState(t)
+		have, want := anyState(t, 7), anyState(t, 7)
 		stays := map[int]bool{}
 		for _, p := range want.Ports {
 			stays[p.Ifindex] = true

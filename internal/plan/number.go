@@ -10,6 +10,10 @@ import (
 // HostKey is the key of the host itself, whose class is always 0.
 const HostKey = "host"
 
+// GroupKey is the key of the group of this name. Groups are numbered with the
+// workloads, and no workload has such a key.
+func GroupKey(name string) string { return "group:" + name }
+
 // Number gives each key its class number. A key that prev has keeps its number,
 // also if it was away for a while, so that a container which is stopped and
 // started again finds its counters. New keys get numbers in their order.

@@ -4,10 +4,11 @@
 // for it to look so.
 //
 // A plan is plain data: one State per link, made of the link itself, one Class
-// per workload and one Port per device whose packets belong to a class. Three
-// functions make and compare it:
+// per workload or group and one Port per device whose packets belong to a class.
+// Three functions make and compare it:
 //
-//	Number  gives each workload of a host its class number, the same on every link
+//	Number  gives each workload and group of a host its class number, the same on
+//	        every link
 //	Build   turns a link, its workloads and their numbers into the State that is
 //	        wanted, and refuses what cannot be held (admission)
 //	Diff    lists the changes between two States in an order in which each is
@@ -75,7 +76,7 @@ type Class struct {
 	ID     ClassID
 	Name   string      // the workload's name, for people
 	Weight uint32      // 1 to policy.MaxWeight
-	Min    policy.Rate // guaranteed, 0 = none
+	Min    policy.Rate // guaranteed, 0 = none; a group's is at least its members' together
 	Max    policy.Rate // ceiling, 0 = none
 	Limit  Limit
 
@@ -95,9 +96,12 @@ func (c Class) Equal(other Class) bool { return reflect.DeepEqual(c, other) }
 
 // Queue is one queue inside a class, every rate resolved to bits per second.
 type Queue struct {
-	Name         string
-	Rate         policy.Rate // llq's first: policed to, 0 = not
-	Weight       policy.Rate // cbwfq and llq: its share among the queues, from its min; never 0 there
+	Name string
+	Rate policy.Rate // llq's first: policed to, 0 = not
+	// Weight is in cbwfq and llq the queue's share among those that are not strict:
+	// its min, or 1 if they have none. It is never 0 there; the strict queue's means
+	// nothing.
+	Weight       policy.Rate
 	Match        []policy.Match
 	DSCP         *uint8
 	LimitPackets uint32 // 0 = default
@@ -133,11 +137,14 @@ func (s State) Class(id ClassID) (Class, bool) {
 	return s.Classes[i], true
 }
 
-// Reserved is the sum of the mins.
+// Reserved is the sum of the mins: those of groups, which hold their members',
+// and of the workloads without a group.
 func (s State) Reserved() policy.Rate {
-	floors := make([]policy.Floor, len(s.Classes))
-	for i, c := range s.Classes {
-		floors[i] = policy.Floor{Name: c.Name, Min: c.Min}
+	var floors []policy.Floor
+	for _, c := range s.Classes {
+		if c.Parent == 0 {
+			floors = append(floors, policy.Floor{Name: c.Name, Min: c.Min})
+		}
 	}
 	return policy.Sum(floors)
 }

@@ -122,12 +122,17 @@ func (l line) link() Link {
 	return link
 }
 
-// workload reads "workload docker:web web weight=3 min=20% max=50mbit ports=veth1:11,veth2:12".
+// workload reads "workload docker:web web weight=3 min=20% max=50mbit group=a
+// ports=veth1:11,veth2:12" and "group a weight=2".
 func (l line) workload() Workload {
 	limit := l.limit()
-	w := Workload{Key: l.words[1], Name: l.words[2], Policy: policy.Policy{
+	w := Workload{Key: l.words[1], Name: l.words[len(l.words)-1], Policy: policy.Policy{
 		Weight: 1, Min: l.amount("min"), Max: l.amount("max"), LimitPackets: limit.Packets, LimitBytes: limit.Bytes,
 	}}
+	w.Group, w.Policy.Group = l.words[0] == "group", l.props["group"]
+	if w.Group {
+		w.Key, w.Name = GroupKey(l.words[1]), l.words[1]
+	}
 	if s, ok := l.props["weight"]; ok {
 		w.Policy.Weight = uint32(l.number(s))
 	}
@@ -145,9 +150,13 @@ func parseState(t *testing.T, section string) State {
 		switch l.words[0] {
 		case "link":
 			s.Link = l.link()
-		case "class":
-			c := Class{ID: ClassID(l.number(l.words[1])), Name: l.words[2], Weight: 1,
-				Min: l.amount("min").Rate, Max: l.amount("max").Rate, Limit: l.limit()}
+		case "class", "group":
+			c := usual(Class{ID: ClassID(l.number(l.words[1])), Name: l.words[2], Weight: 1,
+				Min: l.amount("min").Rate, Max: l.amount("max").Rate, Limit: l.limit(),
+				Parent: ClassID(l.number(l.props["parent"]))})
+			if l.words[0] == "group" {
+				c.Group, c.AQM = true, AQM{}
+			}
 			if w, ok := l.props["weight"]; ok {
 				c.Weight = uint32(l.number(w))
 			}
@@ -161,6 +170,13 @@ func parseState(t *testing.T, section string) State {
 	return s
 }
 
+// usual is the class with the default discipline.
+func usual(c Class) Class {
+	c.Discipline = policy.SFQ
+	c.AQM = AQM{policy.DefaultTarget, policy.DefaultInterval}
+	return c
+}
+
 // formatState writes what parseState reads.
 func formatState(s State) string {
 	var b strings.Builder
@@ -168,12 +184,15 @@ func formatState(s State) string {
 		fmt.Fprintf(&b, "link %s %s reserve=%v scheduler=%s%s\n", s.Link.Device, s.Link.Capacity.Compact(), s.Link.Reserve, s.Link.Scheduler, formatLimit(s.Link.Limit))
 	}
 	for _, c := range s.Classes {
-		fmt.Fprintf(&b, "class %d %s weight=%d", c.ID, c.Name, c.Weight)
+		fmt.Fprintf(&b, "%s %d %s weight=%d", c.noun(), c.ID, c.Name, c.Weight)
 		if c.Min != 0 {
 			fmt.Fprintf(&b, " min=%s", c.Min.Compact())
 		}
 		if c.Max != 0 {
 			fmt.Fprintf(&b, " max=%s", c.Max.Compact())
+		}
+		if c.Parent != 0 {
+			fmt.Fprintf(&b, " parent=%d", c.Parent)
 		}
 		fmt.Fprintln(&b, formatLimit(c.Limit))
 	}
