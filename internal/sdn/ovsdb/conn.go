@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ovsdb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/ovn-kubernetes/libovsdb/cache"
+	"github.com/ovn-kubernetes/libovsdb/client"
+	"github.com/ovn-kubernetes/libovsdb/model"
+)
+
+// database is the name of Open vSwitch's.
+const database = "Open_vSwitch"
+
+// The tables, with the columns that are read. The tags are libovsdb's.
+type (
+	bridgeRow struct {
+		UUID  string   `ovsdb:"_uuid"`
+		Name  string   `ovsdb:"name"`
+		Ports []string `ovsdb:"ports"`
+	}
+	portRow struct {
+		UUID       string   `ovsdb:"_uuid"`
+		Name       string   `ovsdb:"name"`
+		Interfaces []string `ovsdb:"interfaces"`
+		QoS        *string  `ovsdb:"qos"`
+	}
+	interfaceRow struct {
+		UUID string `ovsdb:"_uuid"`
+		Name string `ovsdb:"name"`
+		Type string `ovsdb:"type"`
+	}
+	qosRow struct {
+		UUID        string            `ovsdb:"_uuid"`
+		Type        string            `ovsdb:"type"`
+		OtherConfig map[string]string `ovsdb:"other_config"`
+		ExternalIDs map[string]string `ovsdb:"external_ids"`
+		Queues      map[int]string    `ovsdb:"queues"`
+	}
+	queueRow struct {
+		UUID        string            `ovsdb:"_uuid"`
+		DSCP        *int              `ovsdb:"dscp"`
+		OtherConfig map[string]string `ovsdb:"other_config"`
+		ExternalIDs map[string]string `ovsdb:"external_ids"`
+	}
+)
+
+// Conn is a connection to a database and a copy of what is in it. Its methods
+// may be called from any goroutine.
+type Conn struct {
+	address string
+	client  client.Client
+	changed chan struct{}
+	lost    chan struct{}
+}
+
+// Dial connects to "unix:PATH" or "tcp:HOST:PORT" and reads the tables.
+func Dial(ctx context.Context, address string) (*Conn, error) {
+	c := &Conn{address: address, changed: make(chan struct{}, 1), lost: make(chan struct{})}
+	tables, err := model.NewClientDBModel(database, map[string]model.Model{
+		"Bridge": &bridgeRow{}, "Port": &portRow{}, "Interface": &interfaceRow{}, "QoS": &qosRow{}, "Queue": &queueRow{},
+	})
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	if c.client, err = client.NewOVSDBClient(tables, client.WithEndpoint(address)); err != nil {
+		return nil, c.failed(err)
+	}
+	if err := c.client.Connect(ctx); err != nil {
+		return nil, c.failed(err)
+	}
+	go func() {
+		<-c.client.DisconnectNotify()
+		close(c.lost)
+	}()
+	c.client.Cache().AddEventHandler(&cache.EventHandlerFuncs{
+		AddFunc:    func(string, model.Model) { c.note() },
+		UpdateFunc: func(string, model.Model, model.Model) { c.note() },
+		DeleteFunc: func(string, model.Model) { c.note() },
+	})
+	if err := c.monitor(ctx); err != nil {
+		c.Close()
+		return nil, c.failed(err)
+	}
+	return c, nil
+}
+
+// monitor asks for the columns of the models and no others: the statistics of
+// all interfaces change every few seconds.
+func (c *Conn) monitor(ctx context.Context) error {
+	bridge, port, iface, qos, queue := &bridgeRow{}, &portRow{}, &interfaceRow{}, &qosRow{}, &queueRow{}
+	_, err := c.client.Monitor(ctx, c.client.NewMonitor(
+		client.WithTable(bridge, &bridge.Name, &bridge.Ports),
+		client.WithTable(port, &port.Name, &port.Interfaces, &port.QoS),
+		client.WithTable(iface, &iface.Name, &iface.Type),
+		client.WithTable(qos, &qos.Type, &qos.OtherConfig, &qos.ExternalIDs, &qos.Queues),
+		client.WithTable(queue, &queue.DSCP, &queue.OtherConfig, &queue.ExternalIDs),
+	))
+	return err
+}
+
+// failed is an error with the database's address.
+func (c *Conn) failed(err error) error {
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	if errors.Is(err, client.ErrNotConnected) {
+		err = errors.New("the connection is lost; is ovsdb-server running?")
+	}
+	return fmt.Errorf("ovsdb %s: %w", c.address, err)
+}
+
+func (c *Conn) note() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // somebody has not looked yet
+	}
+}
+
+// Changed has a value when something may have changed since the last one.
+func (c *Conn) Changed() <-chan struct{} { return c.changed }
+
+// Lost is closed when the connection is gone.
+func (c *Conn) Lost() <-chan struct{} { return c.lost }
+
+// Alive asks the database for an answer.
+func (c *Conn) Alive(ctx context.Context) error {
+	if err := c.client.Echo(ctx); err != nil {
+		return c.failed(err)
+	}
+	return nil
+}
+
+// Close ends the connection.
+func (c *Conn) Close() { c.client.Close() }
+
+// Snapshot puts together what the copy says now.
+func (c *Conn) Snapshot(ctx context.Context) (Snapshot, error) {
+	var (
+		bridges    []bridgeRow
+		ports      []portRow
+		interfaces []interfaceRow
+		qos        []qosRow
+		queues     []queueRow
+	)
+	for _, list := range []any{&bridges, &ports, &interfaces, &qos, &queues} {
+		if err := c.client.List(ctx, list); err != nil {
+			return Snapshot{}, c.failed(err)
+		}
+	}
+	if !c.client.Connected() {
+		return Snapshot{}, c.failed(client.ErrNotConnected)
+	}
+	return assemble(bridges, ports, interfaces, qos, queues), nil
+}
+
+// assemble follows the references between rows. What refers to nothing is left
+// out: the copy may be between two updates.
+func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, qos []qosRow, queues []queueRow) Snapshot {
+	portOf, interfaceOf := map[string]portRow{}, map[string]interfaceRow{}
+	queueOf, qosOf := map[string]queueRow{}, map[string]*QoS{}
+	for _, r := range ports {
+		portOf[r.UUID] = r
+	}
+	for _, r := range interfaces {
+		interfaceOf[r.UUID] = r
+	}
+	for _, r := range queues {
+		queueOf[r.UUID] = r
+	}
+	for _, r := range qos {
+		qosOf[r.UUID] = r.with(queueOf)
+	}
+	used := map[string]bool{}
+	var s Snapshot
+	for _, b := range bridges {
+		bridge := Bridge{Name: b.Name}
+		for _, id := range b.Ports {
+			r, ok := portOf[id]
+			if !ok {
+				continue
+			}
+			port := Port{UUID: r.UUID, Bridge: b.Name, Name: r.Name}
+			for _, id := range r.Interfaces {
+				if i, ok := interfaceOf[id]; ok {
+					port.Interfaces = append(port.Interfaces, Interface{Name: i.Name, Type: i.Type})
+				}
+			}
+			if r.QoS != nil {
+				port.QoS = qosOf[*r.QoS]
+				used[*r.QoS] = true
+			}
+			bridge.Ports = append(bridge.Ports, port)
+		}
+		slices.SortFunc(bridge.Ports, func(a, b Port) int { return cmp.Compare(a.Name, b.Name) })
+		s.Bridges = append(s.Bridges, bridge)
+	}
+	slices.SortFunc(s.Bridges, func(a, b Bridge) int { return cmp.Compare(a.Name, b.Name) })
+	for id, q := range qosOf {
+		if q.Own() && !used[id] {
+			s.Orphans = append(s.Orphans, *q)
+		}
+	}
+	slices.SortFunc(s.Orphans, func(a, b QoS) int { return cmp.Compare(a.UUID, b.UUID) })
+	return s
+}
+
+func (r qosRow) with(queues map[string]queueRow) *QoS {
+	q := &QoS{UUID: r.UUID, Type: r.Type, OtherConfig: r.OtherConfig, ExternalIDs: r.ExternalIDs, Queues: map[int]Queue{}}
+	for n, id := range r.Queues {
+		if row, ok := queues[id]; ok {
+			q.Queues[n] = Queue{UUID: row.UUID, DSCP: row.DSCP, OtherConfig: row.OtherConfig, ExternalIDs: row.ExternalIDs}
+		}
+	}
+	return q
+}

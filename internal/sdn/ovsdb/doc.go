@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ovsdb reads and changes what Open vSwitch's database (RFC 7047, schema
+// in ovs-vswitchd.conf.db(5)) says about the queues of a switch's ports.
+//
+//	c, err := ovsdb.Dial(ctx, "unix:/run/openvswitch/db.sock")
+//	snapshot, err := c.Snapshot(ctx)
+//	port, err := snapshot.Port("s1", "up0")
+//	err = c.Replace(ctx, []ovsdb.Change{{Port: port, Want: &ovsdb.QoS{Type: ovsdb.Noop}}})
+//
+// A connection keeps a copy of the five tables that matter and tells when it has
+// changed. Replace is one transaction: all of it comes true, or nothing, and
+// nothing if somebody else has changed one of the ports meanwhile.
+//
+// Rows are marked as Weir's own in external_ids. This package removes no other
+// rows, whatever it is asked.
+//
+// A connection that is lost stays lost; whoever needs another dials again.
+package ovsdb
