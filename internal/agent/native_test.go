@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -152,8 +153,13 @@ func TestNative(t *testing.T) {
 		return !strings.Contains(command(t, "tc class show dev agtup"), "htb 77e1:1 ")
 	})
 	stop()
-	if err := Cleanup(t.Context(), file, "", Overrides{}, slog.New(slog.DiscardHandler)); err != nil {
+	write("links: [{device: agtup, egress: 100mbps}]\nstate_dir: " + dir + "\n")
+	var warned syncBuffer
+	if err := Cleanup(t.Context(), file, []string{"agtup"}, Overrides{}, slog.New(slog.NewTextHandler(&warned, nil))); err != nil {
 		t.Error(err)
+	}
+	if said := warned.String(); !strings.Contains(said, file+":1:33: links[0].egress") || !strings.Contains(said, "state_dir="+dir) {
+		t.Errorf("cleanup with a bad file says %s", said)
 	}
 	if out := command(t, "tc qdisc show dev agtup"); strings.Contains(out, "htb") {
 		t.Errorf("cleanup left %s", out)
@@ -187,13 +193,13 @@ func TestFromConfigRefuses(t *testing.T) {
 		words []string
 	}{
 		{"no file", none, Overrides{}, []string{none, "does not exist", "--link"}},
-		{"no capacity", "", Overrides{Link: "agtnone"}, []string{"--egress", "100mbit"}},
-		{"bad capacity", "", Overrides{Link: "agtnone", Egress: "100mbps"}, []string{"--egress", `"100mbps"`, "800mbit"}},
+		{"no capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}}, []string{"--egress", "100mbit"}},
+		{"bad capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "100mbps"}, []string{"--egress", `"100mbps"`, "800mbit"}},
 		{"capacity of nothing", "", Overrides{Egress: "100mbit"}, []string{"--link"}},
-		{"bad device", "", Overrides{Link: "a/b", Egress: "1mbit"}, []string{"--link", `"a/b"`}},
-		{"bad scheduler", "", Overrides{Link: "agtnone", Egress: "1mbit", Scheduler: "fare"}, []string{"--scheduler", `"fare"`, "fair or qcon"}},
-		{"bad backend", "", Overrides{Link: "agtnone", Egress: "1mbit", Backend: "ebpf"}, []string{"--backend", `"ebpf"`, "auto, bpf or tc"}},
-		{"bad address", "", Overrides{Link: "agtnone", Egress: "1mbit", Metrics: "9469"}, []string{"--metrics", "host:port"}},
+		{"bad device", "", Overrides{Links: []LinkOverride{{Device: "a/b"}}, Egress: "1mbit"}, []string{"--link", `"a/b"`}},
+		{"bad scheduler", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Scheduler: "fare"}, []string{"--scheduler", `"fare"`, "fair or qcon"}},
+		{"bad backend", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Backend: "ebpf"}, []string{"--backend", `"ebpf"`, "auto, bpf or tc"}},
+		{"bad address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: "9469"}, []string{"--metrics", "host:port"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := FromConfig(test.path, test.flags, slog.New(slog.DiscardHandler))
@@ -215,13 +221,24 @@ func TestFromConfigRefuses(t *testing.T) {
 // TestOverrides: the command line counts over the file.
 func TestOverrides(t *testing.T) {
 	c := parse(t, "links: [{device: eth0, egress: 100mbit, reservable: 50%}, {device: eth1, egress: 1gbit}]")
-	got, err := Overrides{Link: "eth0", Scheduler: "qcon", Force: true, Docker: new(false), StateDir: "/x", Socket: "/y", Backend: "tc", Metrics: ":1"}.over(c)
+	got, err := Overrides{Links: []LinkOverride{{Device: "eth0"}}, Scheduler: "qcon", Force: true, Docker: new(false), StateDir: "/x", Socket: "/y", Backend: "tc", Metrics: ":1"}.over(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := config.Link{Device: "eth0", Egress: 100e6, Reservable: 0.5, Scheduler: "qcon", Force: true}
 	if len(got.Links) != 1 || got.Links[0] != want || got.Docker.Enabled || got.StateDir != "/x" || got.Socket != "/y" || got.Backend != "tc" || got.Metrics != ":1" {
 		t.Errorf("got %+v", got)
+	}
+	several, err := Overrides{Links: []LinkOverride{{"eth1", ""}, {"eth2", ""}, {"eth0", "5mbit"}}, Egress: "50mbit"}.over(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var links []string
+	for _, l := range several.Links {
+		links = append(links, fmt.Sprint(l.Device, " ", l.Egress, " ", l.Reservable))
+	}
+	if got, want := strings.Join(links, ", "), "eth1 50 Mbit/s 1, eth2 50 Mbit/s 1, eth0 5 Mbit/s 0.5"; got != want {
+		t.Errorf("links %s, want %s", got, want)
 	}
 	if same, err := (Overrides{}).over(c); err != nil || len(same.Links) != 2 {
 		t.Errorf("no overrides: %+v, %v", same, err)

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 
 	"weir/internal/api"
@@ -19,7 +21,6 @@ import (
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/tc"
 	"weir/internal/discover"
-	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/version"
 )
@@ -27,8 +28,8 @@ import (
 // Overrides are what the command line says over the configuration file. Zero
 // values say nothing.
 type Overrides struct {
-	Link      string // device to steer, instead of those in the file
-	Egress    string // its capacity, if the file does not say it
+	Links     []LinkOverride // to steer, instead of those in the file
+	Egress    string         // capacity of those that have none of their own here
 	Scheduler string
 	Force     bool
 	Backend   string
@@ -36,6 +37,19 @@ type Overrides struct {
 	Socket    string
 	StateDir  string
 	Metrics   string // host:port
+}
+
+// LinkOverride is one --link DEV or --link DEV=RATE.
+type LinkOverride struct {
+	Device string
+	Egress string // "" = Overrides.Egress, or what the file says
+}
+
+func (l LinkOverride) String() string {
+	if l.Egress == "" {
+		return l.Device
+	}
+	return l.Device + "=" + l.Egress
 }
 
 // FromConfig makes the agent of this host: its real sources and backends, and
@@ -74,26 +88,34 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 }
 
 func loadConfig(path string, flags Overrides) (config.Config, error) {
-	c, err := config.Load(cmp.Or(path, config.DefaultPath))
-	if path == "" && errors.Is(err, fs.ErrNotExist) {
-		c, err = config.Default(), nil
-	}
+	c, err := readConfig(path)
 	if err != nil {
 		return config.Config{}, err
 	}
 	return flags.over(c)
 }
 
+// readConfig reads the file at path, or, path being "", at the default path if
+// there is one. With a *config.Error comes what could be read.
+func readConfig(path string) (config.Config, error) {
+	c, err := config.Load(cmp.Or(path, config.DefaultPath))
+	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		return config.Default(), nil
+	}
+	return c, err
+}
+
 // over puts what the command line says over a configuration. The errors name
 // flags.
 func (o Overrides) over(c config.Config) (config.Config, error) {
-	if o.Link != "" {
-		link, err := o.link(c)
+	switch {
+	case len(o.Links) > 0:
+		links, err := o.links(c)
 		if err != nil {
 			return config.Config{}, err
 		}
-		c.Links = []config.Link{link}
-	} else if o.Egress != "" || o.Scheduler != "" || o.Force {
+		c.Links = links
+	case o.Egress != "" || o.Scheduler != "" || o.Force:
 		return config.Config{}, &api.Error{Status: 422, Field: "--link", Msg: "is missing", Remedy: "say which device --egress, --scheduler and --force are about"}
 	}
 	switch o.Backend {
@@ -117,32 +139,53 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 	return c, nil
 }
 
-// link is the one link of the command line, with what the file says of it.
-func (o Overrides) link(c config.Config) (config.Link, error) {
-	if err := config.CheckDevice(o.Link); err != nil {
-		return config.Link{}, flagError("link", o.Link, err)
+// links are those of the command line, in its order.
+func (o Overrides) links(c config.Config) ([]config.Link, error) {
+	var links []config.Link
+	for _, named := range o.Links {
+		link, err := o.link(c, named)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(links, func(l config.Link) bool { return l.Device == link.Device }) {
+			return nil, flagError("link", named.String(), errors.New("this device is there twice; name each once"))
+		}
+		links = append(links, link)
 	}
-	link := config.DefaultLink(o.Link, 0)
+	return links, nil
+}
+
+// link is a link of the command line, with what the file says of it.
+func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error) {
+	if err := config.CheckDevice(named.Device); err != nil {
+		return config.Link{}, flagError("link", named.Device, err)
+	}
+	link := config.DefaultLink(named.Device, 0)
 	for _, l := range c.Links {
-		if l.Device == o.Link {
+		if l.Device == named.Device {
 			link = l
 		}
 	}
-	if o.Egress != "" {
-		rate, err := policy.ParseRate(o.Egress)
+	for _, given := range []struct{ flag, value, rate string }{
+		{"egress", o.Egress, o.Egress}, {"link", named.String(), named.Egress},
+	} {
+		if given.rate == "" {
+			continue
+		}
+		rate, err := policy.ParseRate(given.rate)
 		if err != nil {
-			return config.Link{}, flagError("egress", o.Egress, err)
+			return config.Link{}, flagError(given.flag, given.value, err)
 		}
 		link.Egress = rate
 	}
 	if link.Egress == 0 {
-		return config.Link{}, &api.Error{Status: 422, Field: "--egress", Msg: "is missing", Remedy: "say what " + o.Link + " can send, e.g. --egress 100mbit"}
+		return config.Link{}, &api.Error{Status: 422, Field: "--egress", Msg: "is missing", Remedy: "say what " + named.Device + " can send, e.g. --egress 100mbit or --link " + named.Device + "=100mbit"}
 	}
 	if o.Scheduler != "" {
 		link.Scheduler = o.Scheduler
 	}
 	link.Force = link.Force || o.Force
-	if err := (plan.Link{Device: link.Device, Capacity: link.Egress, Reserve: link.Reservable, Scheduler: link.Scheduler}).Check(); err != nil {
+	if err := link.Plan().Check(); err != nil {
 		return config.Link{}, flagError("scheduler", o.Scheduler, err)
 	}
 	return link, nil
@@ -234,22 +277,27 @@ func deviceExists(name string, ifindex int) bool {
 	return err == nil && found.Name == name
 }
 
-// Cleanup gives links back as Weir found them, whether an agent runs or not: the
-// one named, or, only being "", all that the configuration names.
-func Cleanup(ctx context.Context, path, only string, flags Overrides, log *slog.Logger) error {
-	c, err := loadConfig(path, flags)
-	if err != nil {
+// Cleanup gives devices back as Weir found them. No agent should run. Of the
+// configuration it needs where the former qdiscs are remembered and which bits of
+// the mark are Weir's; a mistake in it is logged, and what can be read of it counts.
+func Cleanup(ctx context.Context, path string, devices []string, flags Overrides, log *slog.Logger) error {
+	c, err := readConfig(path)
+	var mistake *config.Error
+	if errors.As(err, &mistake) {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		log.Warn("the configuration is wrong; cleaning up by what can be read of it",
+			"err", first, "state_dir", cmp.Or(flags.StateDir, c.StateDir))
+	} else if err != nil {
 		return err
 	}
-	if only != "" {
-		c.Links = []config.Link{config.DefaultLink(only, 0)}
-	}
-	if len(c.Links) == 0 {
-		return errNoLink
+	if c, err = flags.over(c); err != nil {
+		return err
 	}
 	var failed []error
-	for _, l := range c.Links {
-		failed = append(failed, cleanupLink(ctx, c, l, log))
+	for _, device := range devices {
+		if err := cleanupLink(ctx, c, device, log); err != nil {
+			failed = append(failed, fmt.Errorf("cleanup of %s: %w", device, err))
+		}
 	}
 	failed = append(failed, device.RestoreGSO(dataplane.Options{StateDir: c.StateDir}, log))
 	return errors.Join(failed...)
@@ -257,12 +305,12 @@ func Cleanup(ctx context.Context, path, only string, flags Overrides, log *slog.
 
 // cleanupLink asks both backends, since the kernel may have been another when
 // the link was taken over.
-func cleanupLink(ctx context.Context, c config.Config, l config.Link, log *slog.Logger) error {
-	opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, StateDir: c.StateDir}
+func cleanupLink(ctx context.Context, c config.Config, device string, log *slog.Logger) error {
+	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
 	var backends []dataplane.Backend
 	for _, open := range []func() (dataplane.Backend, error){
-		func() (dataplane.Backend, error) { return asBackend(bpf.New(l.Device, opts, log)) },
-		func() (dataplane.Backend, error) { return asBackend(tc.New(l.Device, opts, log)) },
+		func() (dataplane.Backend, error) { return asBackend(bpf.New(device, opts, log)) },
+		func() (dataplane.Backend, error) { return asBackend(tc.New(device, opts, log)) },
 	} {
 		backend, err := open()
 		if err != nil && !errors.Is(err, dataplane.ErrNoSupport) {

@@ -37,8 +37,9 @@ API and the metrics. Needs root. The configuration is read from ` + config.Defau
 if that file is there; flags count more than it does. When the agent ends, for whatever
 reason, the kernel goes on scheduling; weir cleanup puts back what was there before.
 
---link and --egress say which device to steer and what it can send, egress (upload).`,
+--link and --egress say which devices to steer and what each can send, egress (upload).`,
 		Example: `  weir agent --link eth0 --egress 100mbit
+  weir agent --link eth0=100mbit --link eth1=1gbit
   weir agent --link eth0=100mbit --backend tc --metrics 127.0.0.1:9469
   weir agent --config /etc/weir/weir.yaml --log-format json`,
 		Args:              names(),
@@ -51,7 +52,7 @@ reason, the kernel goes on scheduling; weir cleanup puts back what was there bef
 			if c.Flags().Changed("docker") {
 				f.Docker = &f.docker
 			}
-			if err := f.splitLink(); err != nil {
+			if err := f.splitLinks(); err != nil {
 				return err
 			}
 			log, err := newLog(a.stderr, f.logFormat, f.verbose)
@@ -63,8 +64,8 @@ reason, the kernel goes on scheduling; weir cleanup puts back what was there bef
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.config, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
-	fs.StringArrayVar(&f.links, "link", nil, "device to steer, `DEV` or DEV=RATE, instead of those in the file")
-	fs.StringVar(&f.Egress, "egress", "", "`RATE` that the device can send, e.g. 100mbit: egress (upload)")
+	fs.StringArrayVar(&f.links, "link", nil, "device to steer, `DEV` or DEV=RATE, instead of those in the file; may be given several times")
+	fs.StringVar(&f.Egress, "egress", "", "`RATE` that each device can send for which --link names none, e.g. 100mbit: egress (upload)")
 	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair or qcon (default fair)")
 	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can)")
 	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that somebody else set on the device")
@@ -79,22 +80,19 @@ reason, the kernel goes on scheduling; weir cleanup puts back what was there bef
 	return c
 }
 
-// splitLink takes DEV=RATE apart. Several links are the configuration's business:
-// each has settings of its own there.
-func (f *agentFlags) splitLink() error {
-	if len(f.links) == 0 {
-		return nil
+// splitLinks takes each DEV=RATE apart.
+func (f *agentFlags) splitLinks() error {
+	useless := f.Egress != "" && len(f.links) > 0
+	for _, text := range f.links {
+		device, rate, both := strings.Cut(text, "=")
+		if both && rate == "" {
+			return usagef("--link %q: no rate after the =; write --link %s=100mbit, or --link %s", text, device, device)
+		}
+		useless = useless && both
+		f.Links = append(f.Links, agent.LinkOverride{Device: device, Egress: rate})
 	}
-	if len(f.links) > 1 {
-		return usagef("--link %q: a second link; name several under links: in %s", f.links[1], config.DefaultPath)
-	}
-	device, rate, both := strings.Cut(f.links[0], "=")
-	if both && f.Egress != "" {
-		return usagef("--egress %q: the rate is given twice; write --link %s --egress RATE or --link %s=RATE", f.Egress, device, device)
-	}
-	f.Link = device
-	if both {
-		f.Egress = rate
+	if useless {
+		return usagef("--egress %q: every --link has a rate of its own; leave one of the two out", f.Egress)
 	}
 	return nil
 }

@@ -52,15 +52,17 @@ one does, unless --force is given. What was set at run time is kept.`,
 				return err
 			}
 			r := api.ChangeResult{DryRun: dryRun, Changes: []api.Change{}}
+			var devices []string
 			for _, s := range steered {
-				if !dryRun {
-					if err := agent.Cleanup(c.Context(), file, s.name, flags, log); err != nil {
-						return fmt.Errorf("cleanup of %s: %w", s.name, err)
-					}
-				}
+				devices = append(devices, s.name)
 				r.Changes = append(r.Changes, api.Change{
 					What: fmt.Sprintf("give back %s, which has qdisc %s", s.name, s.qdisc), Why: "asked by weir cleanup",
 				})
+			}
+			if len(devices) > 0 && !dryRun {
+				if err := agent.Cleanup(c.Context(), file, devices, flags, log); err != nil {
+					return err
+				}
 			}
 			return a.print(r, func() string { return renderCleanup(r) })
 		},

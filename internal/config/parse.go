@@ -22,7 +22,7 @@ import (
 )
 
 // Load reads and checks a file. Its error is an *Error where the file could be
-// read but is wrong.
+// read but is wrong; what is right in it is returned beside.
 func Load(file string) (Config, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,8 @@ func Load(file string) (Config, error) {
 	return Parse(file, text)
 }
 
-// Parse checks the text of a file; path is for messages.
+// Parse checks the text of a file; path is for messages. Beside an *Error comes what
+// is right in the file.
 func Parse(file string, text []byte) (Config, error) {
 	c := Default()
 	c.Path = file
@@ -47,7 +48,7 @@ func Parse(file string, text []byte) (Config, error) {
 	}
 	if problems := root.tree.problems; len(problems) > 0 {
 		sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
-		return Config{}, &Error{Path: file, Problems: problems}
+		return c, &Error{Path: file, Problems: problems}
 	}
 	return c, nil
 }

@@ -29,6 +29,7 @@ func readPath(value node, into *string) {
 	text = strings.TrimPrefix(text, "unix://")
 	if !path.IsAbs(text) {
 		value.wrong("%q is no absolute path; begin it with a slash", text)
+		return
 	}
 	*into = text
 }
@@ -71,7 +72,10 @@ func readMask(value node, into *uint32) {
 		value.wrong("%q is no mask of 32 bits; give one such as 0xffff0000", text)
 		return
 	}
-	value.refuse(plan.Mask(mask).Check())
+	if err := plan.Mask(mask).Check(); err != nil {
+		value.refuse(err)
+		return
+	}
 	*into = uint32(mask)
 }
 
