@@ -10,38 +10,90 @@
 #include "credit.h"
 
 #define ANCS_LATE_NS 10000000ULL /* lateness of a timer that is made good */
-#define ANCS_MOST (1LL << 48) /* bytes of a total; times a weight it still fits 64 bits */
+#define ANCS_MOST (1LL << 43) /* bytes of a total: times a factor it fits 64 bits */
+#define ANCS_ONE 65536 /* a factor of 1 */
+#define ANCS_STEP 16 /* by how much one period can raise or lower the total */
+#define ANCS_SPARE 64 /* of a period's credits, one part is to be left at its end */
 
 static struct {
 	__u64 line_free; /* when the line has sent all that it was given */
 	__u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
 	__u64 batch_end; /* line_free may run up to here without a timer */
 	__u32 busy; /* somebody could send ever since line_free was last looked at */
-	__s64 level; /* bytes that the total is above the link's */
-	__s64 next; /* CreditNext: bytes of the last period's credits that found no user */
-	__u64 open_weight; /* of those that a larger total would have given more */
+	__s64 total; /* bytes that a class would get whose weight is total_weight */
 } ancs;
 
 /* Variables that live from one class to the next. */
 struct ancs_loop {
 	struct credit_walk walk; /* has total_weight */
-	__s64 total;
-	__s64 peak;
-	__s64 held; /* credits of those that have packets */
-	__u64 open_weight;
+	__s64 peak; /* CreditPeak of a class without a max */
+	__s64 next; /* CreditNext: what those without packets have left */
+	__s64 held; /* what those with packets have left */
+	__s64 used; /* what those without packets sent in the last period */
+	__s64 given; /* what those with packets would get of the last total */
+	__u32 open; /* somebody would get more of a larger total */
 };
 
-/* What those that have packets still hold: credits that the line had no room for. */
-static long ancs_left(__u64 i, struct ancs_loop *l)
+/* CreditFair of class c: its share by weight, within its min and its max. */
+static __always_inline __s64 ancs_fair(struct weir_class *c, struct ancs_loop *l, bool *bound)
 {
-	__u32 id;
-	struct weir_class *c = credit_next(&l->walk, &id);
+	__u64 total_weight = l->walk.total_weight;
+	__s64 credit_fair;
 
-	if (!c)
+	credit_fair = (ancs.total * c->weight + (total_weight - 1)) / total_weight;
+	*bound = true;
+	if (credit_fair < (__s64)c->min_credit)
+		return c->min_credit;
+	if (c->max_credit && credit_fair > (__s64)c->max_credit)
+		return c->max_credit;
+	*bound = false;
+	return credit_fair;
+}
+
+/* What the period that ends says of class after class. */
+static long ancs_look(__u64 i, struct ancs_loop *l)
+{
+	struct weir_class *c;
+	bool bound;
+	__u32 id;
+
+	c = credit_next(&l->walk, &id);
+	if (!c || !l->walk.total_weight)
 		return 1;
-	if (c->qlen)
+	if ((__s64)c->backlog > c->credit) {
+		l->given += ancs_fair(c, l, &bound);
 		l->held += c->credit;
+		l->open |= !bound;
+	} else {
+		l->used += c->granted - c->credit;
+		if (c->credit > 0)
+			l->next += c->credit;
+	}
 	return l->walk.from >= BITS;
+}
+
+/* The next total: what those with packets get of it is what the link has for them. */
+static __always_inline void ancs_total(struct ancs_loop *l)
+{
+	__s64 link = link_now.total_credit, spare = link / ANCS_SPARE;
+	__s64 want = link - l->used, off = (spare - l->held) / 2;
+	__u64 factor;
+
+	if (!ancs.total)
+		ancs.total = link;
+	if (!l->open || l->given <= 0)
+		return;
+	want += off < -spare ? -spare : off;
+	if (want < spare)
+		want = spare;
+	factor = want * ANCS_ONE / l->given;
+	if (factor > ANCS_ONE * ANCS_STEP)
+		factor = ANCS_ONE * ANCS_STEP;
+	if (factor < ANCS_ONE / ANCS_STEP)
+		factor = ANCS_ONE / ANCS_STEP;
+	ancs.total = ancs.total * factor / ANCS_ONE + 1;
+	if (ancs.total > ANCS_MOST)
+		ancs.total = ANCS_MOST;
 }
 
 /* The flow chart (figure 3) for one class. */
@@ -49,44 +101,24 @@ static long ancs_grant(__u64 i, struct ancs_loop *l)
 {
 	__s64 credit_fair, credit_peak = l->peak;
 	struct weir_class *c;
+	bool bound;
 	__u32 id;
 
 	c = credit_next(&l->walk, &id);
 	if (!c || !l->walk.total_weight)
 		return 1;
-	credit_fair = (l->total * c->weight + (l->walk.total_weight - 1)) / l->walk.total_weight;
-	if (ancs.next > 0)
-		credit_peak += ancs.next;
+	credit_fair = ancs_fair(c, l, &bound);
 	if (c->max_credit && credit_peak > (__s64)c->max_credit)
 		credit_peak = c->max_credit;
-
-	if (credit_fair < (__s64)c->min_credit)
-		credit_fair = c->min_credit;
-	else if (credit_fair > credit_peak)
+	if (credit_fair > credit_peak)
 		credit_fair = credit_peak;
-	else if (c->qlen)
-		l->open_weight += c->weight;
 	c->credit += credit_fair;
 	/* A rest that was too small for a packet is not too much. */
 	if (c->credit > credit_peak + FRAME)
 		c->credit = credit_fair;
-	c->granted = c->credit + credit_fair > credit_peak + FRAME ? c->credit : ANCS_MOST;
-	if (c->qlen)
-		l->held += c->credit;
+	c->granted = c->credit;
 	credit_given(c, id);
 	return l->walk.from >= BITS;
-}
-
-static __always_inline __s64 ancs_scaled(__s64 bytes, __u64 weight, __u64 part)
-{
-	bool less = bytes < 0;
-	__u64 size = less ? -bytes : bytes;
-
-	if (part)
-		size = size * weight / part;
-	if (size > ANCS_MOST)
-		size = ANCS_MOST;
-	return less ? -(__s64)size : (__s64)size;
 }
 
 /* A period ends: the accounting function. */
@@ -94,28 +126,13 @@ __noinline int ancs_allocate(__u64 now)
 {
 	__s64 link = link_now.total_credit;
 	struct ancs_loop l = {};
-	__s64 off;
 
 	credit_period(now, &l.walk);
-	bpf_loop(WEIR_MAX_CLASSES, ancs_left, &l, 0);
-	l.total = link + ancs.level - ancs_scaled(l.held, l.walk.total_weight, ancs.open_weight);
-	if (l.total < 0)
-		l.total = 0;
-	if (l.total > ANCS_MOST)
-		l.total = ANCS_MOST;
-	l.peak = link;
-	l.held = 0;
+	bpf_loop(WEIR_MAX_CLASSES, ancs_look, &l, 0);
+	ancs_total(&l);
+	l.peak = link + link / ANCS_SPARE + (l.next < link ? l.next : link);
 	l.walk.from = 0;
 	bpf_loop(WEIR_MAX_CLASSES, ancs_grant, &l, 0);
-
-	ancs.open_weight = l.open_weight;
-	ancs.next = off = link - l.held;
-	if (l.open_weight || off < 0)
-		ancs.level += ancs_scaled(off, l.walk.total_weight, l.open_weight);
-	if (ancs.level > ANCS_MOST)
-		ancs.level = ANCS_MOST;
-	if (ancs.level < -link)
-		ancs.level = -link;
 	return 0;
 }
 
