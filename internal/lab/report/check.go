@@ -53,6 +53,10 @@ func (p Phase) violations(e scenario.Expectation) []string {
 		}
 		return list
 	case scenario.CheckReaction:
+		if p.Link.ReactionWindowMs != nil && p.Link.ReactionMs == nil {
+			add("link: the new shares never hold, expected within " + millis(e.Value*1000))
+			return list
+		}
 		add(atMost("link: reaction", p.Link.ReactionMs, e.Value*1000, millis))
 		return list
 	case scenario.CheckDrops:

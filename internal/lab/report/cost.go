@@ -23,7 +23,7 @@ type CostResult struct {
 type CostRow struct {
 	// Case is "veths" (five workloads with namespaces and marking programs of
 	// their own), or one of three in which one program marks for any number:
-	// "all" send, "one" sends, "throttled" (all send twice what the link holds).
+	// "all" send, "one" sends, "throttled" (all send, and their queues are full).
 	Case        string  `json:"case"`
 	Scheduler   string  `json:"scheduler"`
 	Backend     string  `json:"backend"`
@@ -31,7 +31,7 @@ type CostRow struct {
 	Active      int     `json:"active"`    // that send
 	NsPerPacket float64 `json:"ns_per_packet"`
 	BaseNs      float64 `json:"base_ns"`   // the same without scheduler and marking
-	Delivered   float64 `json:"delivered"` // share of the packets that arrived
+	Delivered   float64 `json:"delivered"` // packets that arrived, as a share of those offered meanwhile
 }
 
 // Added is the time per packet that scheduler and marking add.
@@ -58,9 +58,6 @@ func CostJSON(out io.Writer, c *CostResult) error {
 
 // ofHTB is a row's added cost as a share of HTB's in the same case.
 func (c *CostResult) ofHTB(r CostRow) *float64 {
-	if r.Case == "throttled" {
-		return nil // there the time per packet depends on how many are dropped early
-	}
 	for _, h := range c.Rows {
 		if h.Scheduler == "htb" && h.Case == r.Case && h.Workloads == r.Workloads && h.Added() > 0 {
 			v := r.Added() / h.Added()
@@ -74,13 +71,13 @@ var caseTitles = map[string]string{
 	"veths":     "five workloads, each with its own veth and marking program, all sending",
 	"all":       "growth: all workloads send",
 	"one":       "growth: one workload sends",
-	"throttled": "growth: all workloads send, twice what the link carries (per packet offered)",
+	"throttled": "growth: all workloads send full frames on a link that is full (CPU time per packet sent)",
 }
 
 // CostTable writes the rows for people, case by case.
 func CostTable(out io.Writer, c *CostResult) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nframes of %d bytes, %d packets; added = over no scheduler and no marking.\n"+
+	fmt.Fprintf(&b, "%s\nframes of %d bytes (full ones where throttled), %d packets; added = over no scheduler and no marking.\n"+
 		"In virtual time 1 ns is 1 instruction.\n", c.Name, c.Size, c.Packets)
 	for _, name := range []string{"veths", "all", "one", "throttled"} {
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

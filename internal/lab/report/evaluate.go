@@ -140,7 +140,10 @@ func (e *evaluation) link(p int, span scenario.Span, workloads []Workload) Link 
 		l.Packets += w.Packets
 	}
 	l.Utilisation = l.RateBps / l.CapacityBps
-	l.ReactionMs = e.reaction(p, span)
+	var changed bool
+	if l.ReactionMs, changed = e.reaction(p); changed {
+		l.ReactionWindowMs = ptr(ms(ReactionWindow(e.m.Scheduler)))
+	}
 	if p >= len(e.m.Phases) {
 		return l
 	}

@@ -143,17 +143,76 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-func TestReactionNeverHolds(t *testing.T) {
-	s := parse(t, file)
-	m := measurement(s)
-	m.Timeline = received(s, func(w int, at time.Duration) float64 {
-		if w == 0 && at > 3*time.Second {
-			return 50e6 // a never takes what b left
+// TestReaction: what the workloads get is known, so the time is too. b's max of
+// 60 goes down to 20 at 3 s; a takes what it leaves, after a while, for ever or
+// in bursts as qcon's are.
+func TestReaction(t *testing.T) {
+	const text = `link: {bandwidth: 100mbit}
+workloads:
+  a: {traffic: [{tcp: {}}]}
+  b: {weight: 9, max: 60mbit, traffic: [{tcp: {}}]}
+phases:
+  - {for: 3s}
+  - {for: 3s, set: {b: {max: 20mbit}}}
+expect: [{phase: 2, reaction: 200ms}]
+`
+	const never = 5 * time.Second
+	// Twice a period's bytes in its first half, none in the second.
+	bursts := func(bps float64, at time.Duration) float64 {
+		if at%(30*time.Millisecond) >= 20*time.Millisecond {
+			return 0
 		}
-		return steady(w, at)
-	})
-	if got := Evaluate(s, m).Phases[1].Link.ReactionMs; got != nil {
-		t.Errorf("reaction = %v ms although the shares never hold", *got)
+		return bps * 1.5
+	}
+	level := func(bps float64, _ time.Duration) float64 { return bps }
+	tests := []struct {
+		name, scheduler string
+		shape           func(bps float64, at time.Duration) float64
+		after           time.Duration // that the shares change
+		lapse           time.Duration // at which, after the change, they are the old ones again for 50 ms
+		want            float64       // ms
+		failure         string
+	}{
+		{"at once", "fair", level, 0, never, 0, ""},
+		{"in 150 ms", "fair", level, 150 * time.Millisecond, never, 150, ""},
+		{"in 400 ms", "fair", level, 400 * time.Millisecond, never, 400, "link: reaction"},
+		{"a relapse counts", "fair", level, 0, 2 * time.Second, 2050, "link: reaction"},
+		{"never", "fair", level, never, never, -1, "link: the new shares never hold, expected within 200ms"},
+		{"bursts, at once", "qcon", bursts, 0, never, 0, ""},
+		{"bursts, in 150 ms", "qcon", bursts, 150 * time.Millisecond, never, 150, ""},
+		{"bursts, in 400 ms", "qcon", bursts, 400 * time.Millisecond, never, 400, "link: reaction"},
+		{"bursts, a relapse counts", "qcon", bursts, 0, 2 * time.Second, 2050, "link: reaction"},
+		{"bursts, never", "qcon", bursts, never, never, -1, "link: the new shares never hold, expected within 200ms"},
+		{"bursts of one that has no period", "fair", bursts, 0, never, -1, "link: the new shares never hold, expected within 200ms"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := parse(t, text)
+			r := Evaluate(s, Measurement{Scheduler: tt.scheduler, Timeline: received(s, func(w int, at time.Duration) float64 {
+				since := at - 3*time.Second
+				lapsed := since >= tt.lapse && since < tt.lapse+50*time.Millisecond
+				if since >= tt.after && !lapsed {
+					return tt.shape([]float64{80e6, 20e6}[w], at)
+				}
+				return tt.shape([]float64{40e6, 60e6}[w], at)
+			})})
+			// A window of w that is wrong by 40 % of the link holds while less than
+			// an eighth of it is.
+			early := float64(ReactionWindow(tt.scheduler)/time.Millisecond) / 8
+			got := r.Phases[1].Link.ReactionMs
+			switch {
+			case tt.want < 0 && got != nil:
+				t.Errorf("reaction %v ms although the shares never hold", *got)
+			case tt.want >= 0 && got == nil:
+				t.Error("no reaction was seen")
+			case tt.want >= 0 && (*got > tt.want || *got < tt.want-early-10):
+				t.Errorf("reaction %v ms, want %v", *got, tt.want)
+			}
+			failures := strings.Join(r.Failures, "\n")
+			if tt.failure == "" && failures != "" || !strings.Contains(failures, tt.failure) {
+				t.Errorf("failures %q, want %q", failures, tt.failure)
+			}
+		})
 	}
 }
 
@@ -243,7 +302,7 @@ func TestJSONKeys(t *testing.T) {
 	}
 	need(lines[0], "phase", "workload", "rate_bps", "ideal_bps", "error", "rtt_ms", "jitter_ms", "loss", "retransmits",
 		"goodput_bps", "scenario", "scheduler", "backend")
-	need(lines[3], "phase", "rate_bps", "utilisation", "cpu", "jain", "reaction_ms", "link", "scenario", "scheduler", "backend")
+	need(lines[3], "phase", "rate_bps", "utilisation", "cpu", "jain", "reaction_ms", "reaction_window_ms", "link", "scenario", "scheduler", "backend")
 	if !strings.Contains(lines[2], `"rtt_ms":{"p50":0.099`) || !strings.Contains(lines[0], `"rtt_ms":{"p50":null,"p99":null}`) {
 		t.Errorf("round trips: %s\n%s", lines[0], lines[2])
 	}
@@ -318,7 +377,7 @@ func TestCostTableAndJSON(t *testing.T) {
 	c := &CostResult{Name: "cost", Packets: 1000, Size: 64, Rows: []CostRow{
 		{Case: "veths", Scheduler: "htb", Backend: "kernel", Workloads: 5, Active: 5, NsPerPacket: 7400, BaseNs: 6000, Delivered: 1},
 		{Case: "veths", Scheduler: "fair", Backend: "bpf", Workloads: 5, Active: 5, NsPerPacket: 6700, BaseNs: 6000, Delivered: 1},
-		{Case: "throttled", Scheduler: "fair", Backend: "bpf", Workloads: 100, Active: 100, NsPerPacket: 9000, BaseNs: 6000, Delivered: 0.5},
+		{Case: "throttled", Scheduler: "fair", Backend: "bpf", Workloads: 100, Active: 100, NsPerPacket: 9000, BaseNs: 6000, Delivered: 0.999},
 	}}
 	var table, lines strings.Builder
 	if err := CostTable(&table, c); err != nil {

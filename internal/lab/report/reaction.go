@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
+// QconPeriod is the period of the scheduler qcon (WEIR_QCON_PERIOD_NS).
+const QconPeriod = 30 * time.Millisecond
+
 // How the reaction to a change is measured.
 const (
-	// reactionWindow is the time over which rates are averaged. It begins at the
-	// instant that is judged, so that it adds nothing to the reaction time.
-	reactionWindow = 100 * time.Millisecond
 	// reactionMargin is how near a rate has to be to the ideal, as a share of
 	// the link.
 	reactionMargin = 0.05
@@ -23,27 +24,41 @@ const (
 	eventSlack = time.Second
 )
 
+// ReactionWindow is the time over which rates are averaged to see whether the
+// shares hold. It has to be a whole number of a scheduler's periods, or windows
+// have different numbers of its bursts: 100 ms of qcon have three or four.
+func ReactionWindow(scheduler string) time.Duration {
+	if scheduler == plan.SchedulerQcon {
+		return 5 * QconPeriod
+	}
+	return 100 * time.Millisecond
+}
+
 // reaction is how long the slowest change of a phase took to take hold, in
-// milliseconds: from the change until every workload's rate, averaged over the
-// 100 ms that follow and again over the next 100 ms, is within 5 % of the link's
-// capacity of its ideal. Nil if nothing changed in the phase, or if the shares
-// never held. The scenario's own beginning is no change.
-func (e *evaluation) reaction(p int, span scenario.Span) *float64 {
-	worst := -1.0
+// milliseconds: from the change to the instant from which on every workload's
+// rate is within 5 % of the link's capacity of its ideal, in every window that
+// begins then or later and ends before the next change. A window begins at the
+// instant that is judged, so that its length adds nothing to the time; what is
+// wrong for less than a twentieth of it is not seen, whatever the size. Nil if
+// nothing changed in the phase (changed is false), or if the shares never held.
+// The scenario's own beginning is no change.
+func (e *evaluation) reaction(p int) (slowest *float64, changed bool) {
+	worst := 0.0
 	for i, st := range e.stretch {
 		if i == 0 || st.Phase != p || same(st, e.stretch[i-1], e.s.Link.Capacity()) {
 			continue
 		}
+		changed = true
 		took, ok := e.settled(e.event(e.stretch[i-1], st), st)
 		if !ok {
-			return nil
+			return nil, true
 		}
 		worst = max(worst, ms(took))
 	}
-	if worst < 0 {
-		return nil
+	if !changed {
+		return nil, false
 	}
-	return &worst
+	return &worst, true
 }
 
 // moveEvents puts the borders between stretches to where the generators really
@@ -106,20 +121,23 @@ func (e *evaluation) lastAbove(w int, from time.Duration, bps float64) time.Dura
 	return from
 }
 
-// settled searches from the event on.
+// settled is the time from the event to the first window of those that all hold
+// up to the end of the stretch; false if there are not even two, one after the
+// other.
 func (e *evaluation) settled(event time.Duration, st scenario.Stretch) (time.Duration, bool) {
 	event = event.Truncate(scenario.Bucket)
-	for at := event; at+2*reactionWindow <= st.To; at += scenario.Bucket {
-		if e.holds(at, st) && e.holds(at+reactionWindow, st) {
-			return at - event, true
-		}
+	window := ReactionWindow(e.m.Scheduler)
+	first := (st.To - window).Truncate(scenario.Bucket)
+	for first >= event && e.holds(first, first+window, st) {
+		first -= scenario.Bucket
 	}
-	return 0, false
+	first += scenario.Bucket
+	return first - event, first+2*window <= st.To
 }
 
-func (e *evaluation) holds(at time.Duration, st scenario.Stretch) bool {
+func (e *evaluation) holds(from, to time.Duration, st scenario.Stretch) bool {
 	for w, ideal := range st.Ideal {
-		if math.Abs(e.rate(w, at, at+reactionWindow)-ideal) > reactionMargin*float64(e.s.Link.Capacity()) {
+		if math.Abs(e.rate(w, from, to)-ideal) > reactionMargin*float64(e.s.Link.Capacity()) {
 			return false
 		}
 	}

@@ -84,5 +84,7 @@ type Link struct {
 	Packets        uint64   `json:"packets"`
 	Drops          *uint64  `json:"drops"`
 	ReactionMs     *float64 `json:"reaction_ms"`
-	ApplyMs        float64  `json:"apply_ms"`
+	// ReactionWindowMs is the window that ReactionMs was judged by; nil: nothing changed.
+	ReactionWindowMs *float64 `json:"reaction_window_ms"`
+	ApplyMs          float64  `json:"apply_ms"`
 }

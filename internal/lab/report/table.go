@@ -113,6 +113,14 @@ func (p Phase) table(b *strings.Builder) {
 	_ = t.Flush() // into memory
 }
 
+// reaction to a change that there was.
+func (l Link) reaction() string {
+	if l.ReactionMs == nil {
+		return "never"
+	}
+	return fmt.Sprintf("%.0f ms", *l.ReactionMs)
+}
+
 func (l Link) line() string {
 	parts := []string{policy.Approx(l.RateBps), fmt.Sprintf("utilisation %.2f %%", l.Utilisation*100)}
 	add := func(format string, v *float64, scale float64) {
@@ -122,7 +130,9 @@ func (l Link) line() string {
 	}
 	add("Jain %.4f", l.Jain, 1)
 	add("drops %.0f", float(l.Drops), 1)
-	add("reaction %.0f ms", l.ReactionMs, 1)
+	if l.ReactionWindowMs != nil {
+		parts = append(parts, fmt.Sprintf("reaction %s (windows of %.0f ms)", l.reaction(), *l.ReactionWindowMs))
+	}
 	about := ""
 	if !l.CPUExact {
 		about = "about "
