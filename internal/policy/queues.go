@@ -28,6 +28,11 @@ func (p Policy) checkQueues() error {
 	}
 	named := map[string]bool{}
 	for i, q := range p.Queues {
+		for j, m := range q.Match {
+			if err := m.Check(); err != nil {
+				return inList(fmt.Sprintf("queues.%s.match[%d]", q.Name, j), err)
+			}
+		}
 		if err := q.check(d, i == 0); err != nil {
 			return err
 		}
@@ -188,7 +193,8 @@ func (p Policy) checkQueueSum(capacity Rate, c Claim) error {
 }
 
 // checkRules: a packet that fits nowhere goes to the queue without a match, so
-// there is one such queue at most. And every match can be reached.
+// there is one such queue at most; and no rule stands behind one that leaves it
+// nothing. And every match can be reached.
 func (p Policy) checkRules() error {
 	rest := ""
 	for _, q := range p.Queues {

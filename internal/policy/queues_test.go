@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// queue reads "voice rate=1mbit min=25% dscp=99 limit=2000000 {udp: 5001}".
+func queue(t *testing.T, text string) Queue {
+	t.Helper()
+	text, matches, ruled := strings.Cut(text, " {")
+	words := strings.Fields(text)
+	q := Queue{}
+	if len(words) > 0 {
+		q.Name = words[0]
+	}
+	amount := func(text string) Amount {
+		if text == "0.5bit" { // what no parser lets through
+			return Amount{Rate: 1}
+		}
+		a, err := ParseAmount(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, word := range words[min(1, len(words)):] {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "rate":
+			q.Rate = amount(value)
+		case "min":
+			q.Min = amount(value)
+		case "dscp":
+			var n uint8
+			fmt.Sscan(value, &n)
+			q.DSCP = &n
+		case "limit":
+			fmt.Sscan(value, &q.LimitPackets)
+		}
+	}
+	if ruled {
+		matches, err := ParseMatches("{" + matches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Match = matches
+	}
+	return q
+}
+
+// Every mistake in a discipline and its queues, and what is said of it.
+func TestCheckQueues(t *testing.T) {
+	nine := strings.Split("a {udp: 1}|b {udp: 2}|c {udp: 3}|d {udp: 4}|e {udp: 5}|f {udp: 6}|g {udp: 7}|h {udp: 8}|i", "|")
+	dscp := uint8(64)
+	var b strings.Builder
+	for _, tt := range []struct {
+		name   string
+		policy Policy // Weight is 1
+		queues []string
+	}{
+		{"none of all", Policy{}, nil},
+		{"the issue's example", Policy{Discipline: LLQ}, []string{"voice rate=1mbit {udp: 5001}", "video min=3mbit {udp: 5002}", "rest min=1mbit"}},
+		{"equal queues", Policy{Discipline: CBWFQ}, []string{"a {udp: 1}", "b"}},
+		{"priorities", Policy{Discipline: PQ}, []string{"a dscp=46 limit=100 {udp: 1}", "b"}},
+		{"as much as there is", Policy{Discipline: CBWFQ, Min: Amount{Rate: 10e6}, Max: Amount{Rate: 20e6}}, []string{"a min=4mbit {udp: 1}", "b min=6mbit"}},
+		{"unknown discipline", Policy{Discipline: "wfq"}, nil},
+		{"queues of fifo", Policy{Discipline: FIFO}, []string{"a", "b {udp: 1}"}},
+		{"queues of the default", Policy{}, []string{"a"}},
+		{"pq without queues", Policy{Discipline: PQ}, nil},
+		{"nine queues", Policy{Discipline: PQ}, nine},
+		{"no name", Policy{Discipline: PQ}, []string{""}},
+		{"a name that is none", Policy{Discipline: PQ}, []string{"-voice"}},
+		{"a name twice", Policy{Discipline: PQ}, []string{"a {udp: 1}", "a"}},
+		{"llq without a rate", Policy{Discipline: LLQ}, []string{"voice {udp: 1}", "rest"}},
+		{"llq's first with a min", Policy{Discipline: LLQ}, []string{"voice rate=1mbit min=1mbit {udp: 1}", "rest"}},
+		{"llq's second with a rate", Policy{Discipline: LLQ}, []string{"voice rate=1mbit {udp: 1}", "rest rate=1mbit"}},
+		{"cbwfq with a rate", Policy{Discipline: CBWFQ}, []string{"a rate=1mbit {udp: 1}", "b"}},
+		{"pq with a min", Policy{Discipline: PQ}, []string{"a min=1mbit {udp: 1}", "b"}},
+		{"one min of two", Policy{Discipline: CBWFQ}, []string{"a min=1mbit {udp: 1}", "b"}},
+		{"two mins of four", Policy{Discipline: LLQ}, []string{"v rate=1mbit {udp: 9}", "a min=1mbit {udp: 1}", "b min=1mbit {udp: 2}", "c {udp: 3}", "d"}},
+		{"a rate that is none", Policy{Discipline: LLQ}, []string{"a rate=0.5bit {udp: 1}", "b"}},
+		{"a min that is none", Policy{Discipline: CBWFQ}, []string{"a min=0.5bit {udp: 1}", "b"}},
+		{"a limit that is none", Policy{Discipline: PQ}, []string{"a limit=2000000"}},
+		{"a queue's dscp", Policy{Discipline: PQ}, []string{"a dscp=99"}},
+		{"the workload's dscp", Policy{DSCP: &dscp}, nil},
+		{"aqm", Policy{AQM: AQM{Target: time.Second}}, nil},
+		{"two queues for the rest", Policy{Discipline: PQ}, []string{"a {udp: 1}", "b", "c"}},
+		{"a rule that never fits", Policy{Discipline: PQ}, []string{"a {udp: 1-10}", "b {udp: 5}", "c"}},
+		{"above the min", Policy{Discipline: LLQ, Min: Amount{Rate: 4e6}}, []string{"voice rate=1mbit {udp: 1}", "video min=3mbit {udp: 2}", "rest min=1mbit"}},
+		{"above the max", Policy{Discipline: CBWFQ, Max: Amount{Percent: 5}}, []string{"a min=4mbit {udp: 1}", "b min=3%"}},
+		{"above the link", Policy{Discipline: CBWFQ}, []string{"a min=60mbit {udp: 1}", "b min=50%"}},
+	} {
+		tt.policy.Weight = 1
+		for _, text := range tt.queues {
+			tt.policy.Queues = append(tt.policy.Queues, queue(t, text))
+		}
+		_, err := tt.policy.Claim(100 * mbit)
+		said := errorText(err)
+		if said == "" {
+			said = "fine"
+		}
+		fmt.Fprintf(&b, "%s: %s\n", tt.name, said)
+	}
+	// Of a match that was not read by ParseMatch.
+	for _, m := range []Match{{}, {Sport: []Ports{{1, 1}}, Proto: Given[uint8](protoGRE)}} {
+		p := Policy{Weight: 1, Discipline: PQ, Queues: []Queue{{Name: "a", Match: []Match{m}}}}
+		fmt.Fprintf(&b, "%s: %s\n", m, errorText(p.Check()))
+	}
+	golden(t, "queues.txt", b.String())
+}
+
+func TestParseDiscipline(t *testing.T) {
+	for _, name := range Disciplines() {
+		d, err := ParseDiscipline(" " + strings.ToUpper(name) + " ")
+		if err != nil || string(d) != name || d.OrDefault() != d {
+			t.Errorf("%s is read as %q, %v", name, d, err)
+		}
+	}
+	const want = `discipline "WFQ": no such discipline; write sfq, fifo, pq, cbwfq or llq`
+	if _, err := ParseDiscipline("WFQ"); errorText(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if Discipline("").OrDefault() != SFQ {
+		t.Error("the default is not sfq")
+	}
+}
+
+func TestParseAQM(t *testing.T) {
+	const remedy = "write TARGET/INTERVAL such as 5ms/100ms, or on, off or default"
+	for _, tt := range []struct {
+		text    string
+		compact string
+		sfq, pq string // what it means for them: target/interval
+		err     string
+	}{
+		{"", "", "5ms/100ms", "0s/0s", ""},
+		{"default", "", "5ms/100ms", "0s/0s", ""},
+		{"off", "off", "0s/0s", "0s/0s", ""},
+		{"on", "5ms/100ms", "5ms/100ms", "5ms/100ms", ""},
+		{"10ms", "10ms/100ms", "10ms/100ms", "10ms/100ms", ""},
+		{" 500us / 10ms ", "500µs/10ms", "500µs/10ms", "500µs/10ms", ""},
+		{"fast", "", "", "", `"fast": not a target; ` + remedy},
+		{"5ms/x", "", "", "", `"5ms/x": not a target and an interval; ` + remedy},
+		{"0s/100ms", "", "", "", `"0s/100ms": a time of 0 would drop everything; write off if there is to be no AQM`},
+		{"1us/100ms", "", "", "", `"1us/100ms": a target below 10µs is less than timers and offloaded packets allow; ` + remedy},
+		{"5ms/1m", "", "", "", `"5ms/1m": an interval above 10s; ` + remedy},
+		{"100ms", "", "", "", `"100ms": the target, 100ms, is not below the interval, 100ms; make the interval about a round trip, and the target 5 to 10 % of it`},
+	} {
+		a, err := ParseAQM(tt.text)
+		if got := errorText(err); got != tt.err {
+			t.Errorf("%q: error %s, want %s", tt.text, got, tt.err)
+		}
+		if err != nil {
+			continue
+		}
+		of := func(d Discipline) string {
+			target, interval := a.Of(d)
+			return fmt.Sprintf("%s/%s", target, interval)
+		}
+		if a.Compact() != tt.compact || of("") != tt.sfq || of(SFQ) != tt.sfq || of(PQ) != tt.pq {
+			t.Errorf("%q is %s, for sfq %s, for pq %s", tt.text, a.Compact(), of(SFQ), of(PQ))
+		}
+		if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() {
+			t.Errorf("%q is printed as %q, which is read as %+v, %v", tt.text, a.Compact(), again, err)
+		}
+	}
+	if err := (AQM{Off: true, Target: time.Second}).Check(); errorText(err) != `"off": both off and with times; write one of them` {
+		t.Error(err)
+	}
+	if err := (AQM{Interval: time.Second}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParseAQM(f *testing.F) {
+	for _, seed := range []string{"", "off", "5ms/100ms", "1h", "1us/2us", "-5ms"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := ParseAQM(text)
+		if err != nil {
+			_ = errorText(err)
+			return
+		}
+		if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() || a.Check() != nil {
+			t.Errorf("%q is %+v, printed as %q, read again as %+v, %v", text, a, a.Compact(), again, err)
+		}
+	})
+}
+
+func TestGroupNames(t *testing.T) {
+	const remedy = "; use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+	for name, want := range map[string]string{
+		"tenant-b": "", "0": "", "a.b_c": "",
+		"":     `group "": cannot be a group's name` + remedy,
+		"a b":  `group "a b": cannot be a group's name` + remedy,
+		"None": `group "None": stands for no group; choose another name`,
+	} {
+		if got := errorText(CheckGroupName(name)); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestGroupHoldsItsMembers(t *testing.T) {
+	members := []Floor{{"cam", 5e6}, {"idle", 0}, {"web", 20e6}}
+	for _, tt := range []struct {
+		check func(Rate, []Floor) error
+		ask   Rate
+		want  string
+	}{
+		{GroupMin, 0, ""}, {GroupMax, 0, ""}, {GroupMin, 25e6, ""}, {GroupMax, 25e6, ""},
+		{GroupMin, 10e6, `min "10mbit": the mins of its members add up to 25 Mbit/s, 15 Mbit/s more; write 25mbit or more, do without a min of the group's own, or lower the min of web (20 Mbit/s) or cam (5 Mbit/s)`},
+		{GroupMax, 24e6, `max "24mbit": the mins of its members add up to 25 Mbit/s, 1 Mbit/s more; write 25mbit or more, or lower the min of web (20 Mbit/s) or cam (5 Mbit/s)`},
+	} {
+		if got := errorText(tt.check(tt.ask, members)); got != tt.want {
+			t.Errorf("%s: %s\nwant %s", tt.ask, got, tt.want)
+		}
+	}
+	room := Admission{Capacity: 30e6, Group: "tenant", Bound: "min"}
+	const want = "min of new: asked 10 Mbit/s, reserved 25 Mbit/s of the min of group tenant, 30 Mbit/s, free 5 Mbit/s; ask for 5mbit or less, lower the min of web (20 Mbit/s) or cam (5 Mbit/s), or raise the min of group tenant"
+	if err := room.Admit(Floor{"new", 10e6}, members); err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
