@@ -197,7 +197,7 @@ func TestFromConfigRefuses(t *testing.T) {
 		{"bad capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "100mbps"}, []string{"--egress", `"100mbps"`, "800mbit"}},
 		{"capacity of nothing", "", Overrides{Egress: "100mbit"}, []string{"--link"}},
 		{"bad device", "", Overrides{Links: []LinkOverride{{Device: "a/b"}}, Egress: "1mbit"}, []string{"--link", `"a/b"`}},
-		{"bad scheduler", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Scheduler: "fare"}, []string{"--scheduler", `"fare"`, "fair or qcon"}},
+		{"bad scheduler", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Scheduler: "fare"}, []string{"--scheduler", `"fare"`, "fair, qcon, ancs"}},
 		{"bad backend", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Backend: "ebpf"}, []string{"--backend", `"ebpf"`, "auto, bpf or tc"}},
 		{"bad address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: "9469"}, []string{"--metrics", "host:port"}},
 	} {

@@ -36,7 +36,7 @@ type LinkStatus struct {
 	Device      string   `json:"device"`
 	Direction   string   `json:"direction" enum:"egress"`
 	Backend     string   `json:"backend" enum:"bpf,tc,none"`
-	Scheduler   string   `json:"scheduler" enum:"fair,qcon"`
+	Scheduler   string   `json:"scheduler" enum:"fair,qcon,ancs"`
 	CapacityBps uint64   `json:"capacity_bps"`
 	Reservable  float64  `json:"reservable" doc:"share of the capacity that mins may take, 0 to 1"`
 	ReservedBps uint64   `json:"reserved_bps" doc:"sum of the mins"`

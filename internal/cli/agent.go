@@ -66,7 +66,7 @@ reason, the kernel goes on scheduling; weir cleanup puts back what was there bef
 	fs.StringVar(&f.config, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
 	fs.StringArrayVar(&f.links, "link", nil, "device to steer, `DEV` or DEV=RATE, instead of those in the file; may be given several times")
 	fs.StringVar(&f.Egress, "egress", "", "`RATE` that each device can send for which --link names none, e.g. 100mbit: egress (upload)")
-	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair or qcon (default fair)")
+	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair, qcon or ancs (default fair)")
 	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can)")
 	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that somebody else set on the device")
 	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
@@ -75,7 +75,7 @@ reason, the kernel goes on scheduling; weir cleanup puts back what was there bef
 	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	completeFlags(c, map[string][]string{
-		"scheduler": {"fair", "qcon"}, "backend": {"auto", "bpf", "tc"}, "log-format": {"text", "json"},
+		"scheduler": {"fair", "qcon", "ancs"}, "backend": {"auto", "bpf", "tc"}, "log-format": {"text", "json"},
 	})
 	return c
 }

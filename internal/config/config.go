@@ -41,7 +41,7 @@ type Link struct {
 	Device     string
 	Egress     policy.Rate // capacity, wire bits per second
 	Reservable float64     // share of Egress that mins may take, 0 < Reservable <= 1
-	Scheduler  string      // plan.SchedulerFair or plan.SchedulerQcon
+	Scheduler  string      // one of plan.Schedulers
 	Overhead   int         // bytes added to each packet's length
 	Force      bool        // replace a qdisc that somebody else set
 }

@@ -96,7 +96,7 @@ func (c *Config) readLinks(list node) {
 			case "reservable":
 				readShare(value, &link.Reservable)
 			case "scheduler":
-				readChoice(value, &link.Scheduler, plan.SchedulerFair, plan.SchedulerQcon)
+				readChoice(value, &link.Scheduler, plan.Schedulers...)
 			case "overhead":
 				readOverhead(value, &link.Overhead)
 			case "force":

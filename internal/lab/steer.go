@@ -57,16 +57,13 @@ func steer(ctx context.Context, at site, scheduler, backend string, policies []s
 		}
 		return peerSteering{running}, "kernel", nil, nil
 	}
-	if scheduler != plan.SchedulerFair && scheduler != plan.SchedulerQcon {
-		return nil, "", nil, fmt.Errorf("scheduler %s is not in this version; there are fair and qcon, and the kernel's own", scheduler)
-	}
 	b, notes, err := newBackend(backend, log)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	if scheduler == plan.SchedulerQcon && b.Name() == BackendTC {
+	if scheduler != plan.SchedulerFair && b.Name() == BackendTC {
 		b.Close()
-		return nil, "", nil, errors.New("scheduler qcon needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)")
+		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
 	w := &weirSteering{site: at, backend: b, scheduler: scheduler}
 	if err := w.limitOffload(); err != nil {

@@ -102,8 +102,8 @@ func (l Link) Check() error {
 	if !(l.Reserve > 0 && l.Reserve <= 1) {
 		return refuse("reservable", fmt.Sprint(l.Reserve), "the share that mins may take is above 0 and at most 1", "write 1 for the whole link")
 	}
-	if l.Scheduler != SchedulerFair && l.Scheduler != SchedulerQcon {
-		return refuse("scheduler", l.Scheduler, "no such scheduler", fmt.Sprintf("write %s or %s", SchedulerFair, SchedulerQcon))
+	if !slices.Contains(Schedulers, l.Scheduler) {
+		return refuse("scheduler", l.Scheduler, "no such scheduler", "write one of "+strings.Join(Schedulers, ", "))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func TestBuildRefusesAWrongLink(t *testing.T) {
 		{"nothing reservable", func(l *Link) { l.Reserve = 0 },
 			`link eth0: reservable "0": the share that mins may take is above 0 and at most 1; write 1 for the whole link`},
 		{"unknown scheduler", func(l *Link) { l.Scheduler = "htb" },
-			`link eth0: scheduler "htb": no such scheduler; write fair or qcon`},
+			`link eth0: scheduler "htb": no such scheduler; write one of fair, qcon, ancs`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			link := good

@@ -147,7 +147,7 @@ func anyState(t *rapid.T, third int) State {
 		Device:    "eth0",
 		Capacity:  rapid.SampledFrom([]policy.Rate{50e6, 100e6, 200e6}).Draw(t, "capacity"),
 		Reserve:   rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "reserve"),
-		Scheduler: rapid.SampledFrom([]string{SchedulerFair, SchedulerQcon}).Draw(t, "scheduler"),
+		Scheduler: rapid.SampledFrom(Schedulers).Draw(t, "scheduler"),
 		Overhead:  rapid.IntRange(0, 1).Draw(t, "overhead"),
 	}}
 	// Groups have numbers of their own, but for the third one.

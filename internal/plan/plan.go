@@ -47,7 +47,7 @@ const (
 	SchedulerAncs = "ancs"
 )
 
-// Schedulers are all of them, as people are told of them.
+// Schedulers are all of them, the default first.
 var Schedulers = []string{SchedulerFair, SchedulerQcon, SchedulerAncs}
 
 // Link is one network device in one direction with a capacity.

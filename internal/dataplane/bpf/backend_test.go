@@ -115,7 +115,7 @@ func tc(t *testing.T, args ...string) string {
 }
 
 func TestPacketsAreCounted(t *testing.T) {
-	for _, scheduler := range []string{plan.SchedulerFair, plan.SchedulerQcon} {
+	for _, scheduler := range plan.Schedulers {
 		t.Run(scheduler, func(t *testing.T) {
 			opts := onLink(t)
 			b := newBackend(t, opts)

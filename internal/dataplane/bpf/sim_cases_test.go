@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -55,59 +56,71 @@ func ids(classes []plan.Class) map[plan.ClassID]bool {
 	return m
 }
 
+// classList makes classes 1, 2, ... with these weights.
+func classList(weights ...uint32) (classes []plan.Class) {
+	for i, weight := range weights {
+		classes = append(classes, plan.Class{ID: plan.ClassID(i + 1), Weight: weight})
+	}
+	return classes
+}
+
+// mins and maxes, in Mbit/s, go to the first classes; 0 is none.
+func mins(classes []plan.Class, m ...policy.Rate) []plan.Class {
+	for i := range m {
+		classes[i].Min = m[i] * mbit
+	}
+	return classes
+}
+
+func maxes(classes []plan.Class, m ...policy.Rate) []plan.Class {
+	for i := range m {
+		classes[i].Max = m[i] * mbit
+	}
+	return classes
+}
+
 // paperCases are the policies of the qCon paper's figures 7 to 11 at 100 Mbit/s.
 func paperCases() map[string][]plan.Class {
-	weights := func(w ...uint32) (classes []plan.Class) {
-		for i, weight := range w {
-			classes = append(classes, plan.Class{ID: plan.ClassID(i + 1), Weight: weight})
-		}
-		return classes
-	}
-	mins := func(classes []plan.Class, m ...policy.Rate) []plan.Class {
-		for i := range m {
-			classes[i].Min = m[i] * mbit
-		}
-		return classes
-	}
-	maxes := func(classes []plan.Class, m ...policy.Rate) []plan.Class {
-		for i := range m {
-			classes[i].Max = m[i] * mbit
-		}
-		return classes
-	}
 	return map[string][]plan.Class{
-		"figure 7, 1 to 1":  weights(1, 1, 1),
-		"figure 7, 1 to 3":  weights(1, 2, 3),
-		"figure 7, 1 to 5":  weights(1, 3, 5),
-		"figure 9, case 1":  weights(1, 2, 3, 4, 5),
-		"figure 9, case 2":  mins(weights(1, 2, 3, 4, 5), 30),
-		"figure 9, case 3":  mins(weights(1, 2, 3, 4, 5), 30, 20),
-		"figure 9, case 4":  mins(weights(1, 2, 3, 4, 5), 30, 20, 15),
-		"figure 9, case 5":  mins(weights(1, 2, 3, 4, 5), 30, 20, 15, 15),
-		"figure 10, case 2": maxes(weights(1, 1, 1, 1, 1), 10),
-		"figure 10, case 3": maxes(weights(1, 1, 1, 1, 1), 10, 10),
-		"figure 10, case 4": maxes(weights(1, 1, 1, 1, 1), 10, 10, 15),
-		"figure 10, case 5": maxes(weights(1, 1, 1, 1, 1), 10, 10, 15, 25),
-		"figure 11, case 2": mins(weights(1, 2, 3), 30),
-		"figure 11, case 3": maxes(mins(weights(1, 2, 3), 30), 0, 0, 15),
+		"figure 7, 1 to 1":  classList(1, 1, 1),
+		"figure 7, 1 to 3":  classList(1, 2, 3),
+		"figure 7, 1 to 5":  classList(1, 3, 5),
+		"figure 9, case 1":  classList(1, 2, 3, 4, 5),
+		"figure 9, case 2":  mins(classList(1, 2, 3, 4, 5), 30),
+		"figure 9, case 3":  mins(classList(1, 2, 3, 4, 5), 30, 20),
+		"figure 9, case 4":  mins(classList(1, 2, 3, 4, 5), 30, 20, 15),
+		"figure 9, case 5":  mins(classList(1, 2, 3, 4, 5), 30, 20, 15, 15),
+		"figure 10, case 2": maxes(classList(1, 1, 1, 1, 1), 10),
+		"figure 10, case 3": maxes(classList(1, 1, 1, 1, 1), 10, 10),
+		"figure 10, case 4": maxes(classList(1, 1, 1, 1, 1), 10, 10, 15),
+		"figure 10, case 5": maxes(classList(1, 1, 1, 1, 1), 10, 10, 15, 25),
+		"figure 11, case 2": mins(classList(1, 2, 3), 30),
+		"figure 11, case 3": maxes(mins(classList(1, 2, 3), 30), 0, 0, 15),
+	}
+}
+
+// ancsCases are those of the ANCS paper's figures 5 and 6, of 1 Gbit/s there, at
+// 100 Mbit/s.
+func ancsCases() map[string][]plan.Class {
+	return map[string][]plan.Class{
+		"ANCS figure 5, case 1": classList(1, 2, 3, 4, 5),
+		"ANCS figure 5, case 2": maxes(classList(1, 2, 3, 4, 5), 0, 0, 0, 0, 15),
+		"ANCS figure 5, case 3": maxes(mins(classList(1, 2, 3, 4, 5), 20), 0, 0, 0, 0, 15),
+		"ANCS figure 6, one":    classList(1),
+		"ANCS figure 6, two":    classList(1, 2),
+		"ANCS figure 6, three":  classList(1, 2, 3),
+		"ANCS figure 6, four":   classList(1, 2, 3, 4),
 	}
 }
 
 func TestPaperCases(t *testing.T) {
-	for scheduler, within := range map[string]float64{plan.SchedulerFair: 0.002, plan.SchedulerQcon: 0.03} {
-		for name, classes := range paperCases() {
+	for scheduler, within := range map[string]float64{plan.SchedulerFair: 0.002, plan.SchedulerQcon: 0.03, plan.SchedulerAncs: 0.005} {
+		cases := paperCases()
+		maps.Copy(cases, ancsCases())
+		for name, classes := range cases {
 			t.Run(scheduler+"/"+name, func(t *testing.T) {
-				link := fairLink(100 * mbit)
-				link.Scheduler = scheduler
-				s := simulate(link, classes...)
-				for _, c := range classes {
-					// As much on its way as a class may send in 30 ms.
-					s.send(traffic{id: c.ID, length: frames, window: 300, delay: 100 * time.Microsecond})
-				}
-				s.settle()
-				s.run(9 * time.Second)
-				got := s.result(t)[1]
-				holds(t, link, classes, ids(classes), got, 9*time.Second, within)
+				got := saturated(t, scheduler, classes)
+				holds(t, got.link, classes, ids(classes), got.phase, 9*time.Second, within)
 				if util := got.total * 8 / 9 / 100e6; util < 0.99 || util > 1.001 {
 					t.Errorf("link carried %.2f %% of its capacity", util*100)
 				}
@@ -116,32 +129,48 @@ func TestPaperCases(t *testing.T) {
 	}
 }
 
-// The order of the containers matters to Algorithm 1, as bpf/qcon.h says: who
-// comes after a container at its max shares what it leaves, who comes before
-// does not.
-func TestQconDependsOnTheOrder(t *testing.T) {
+type saturation struct {
+	phase
+	link plan.Link
+}
+
+// saturated is 9 s of 100 Mbit/s while every class sends all it can.
+func saturated(t *testing.T, scheduler string, classes []plan.Class) saturation {
+	t.Helper()
 	link := fairLink(100 * mbit)
-	link.Scheduler = plan.SchedulerQcon
-	classes := []plan.Class{{ID: 1, Weight: 1}, {ID: 2, Weight: 1, Max: 10 * mbit}, {ID: 3, Weight: 1}}
+	link.Scheduler = scheduler
 	s := simulate(link, classes...)
 	for _, c := range classes {
+		// As much on its way as a class may send in 30 ms.
 		s.send(traffic{id: c.ID, length: frames, window: 300, delay: 100 * time.Microsecond})
 	}
 	s.settle()
 	s.run(9 * time.Second)
-	got := s.result(t)[1]
-	for id, want := range map[plan.ClassID]float64{1: 40e6, 2: 10e6, 3: 50e6} {
-		if rate := got.rate(id, 9*time.Second); math.Abs(rate-want) > 1e6 {
-			t.Errorf("class %d: %.2f Mbit/s, Algorithm 1 gives %.2f", id, rate/1e6, want/1e6)
+	return saturation{s.result(t)[1], link}
+}
+
+// The order of the containers matters to Algorithm 1, as bpf/qcon.h says: who
+// comes after a container at its max shares what it leaves, who comes before
+// does not.
+func TestQconDependsOnTheOrder(t *testing.T) {
+	for scheduler, want := range map[string]map[plan.ClassID]float64{
+		plan.SchedulerQcon: {1: 40e6, 2: 10e6, 3: 50e6},
+		plan.SchedulerAncs: {1: 45e6, 2: 10e6, 3: 45e6}, // what a max leaves, all share
+	} {
+		got := saturated(t, scheduler, maxes(classList(1, 1, 1), 0, 10))
+		for id, want := range want {
+			if rate := got.rate(id, 9*time.Second); math.Abs(rate-want) > 1e6 {
+				t.Errorf("%s: class %d: %.2f Mbit/s, want %.2f", scheduler, id, rate/1e6, want/1e6)
+			}
 		}
 	}
 }
 
 // TestReaction: the shares of the tenth of a second that begins 100 ms after a
-// change are those of the contract (200 ms for qcon).
+// change are those of the contract (200 ms for qcon and ancs).
 func TestReaction(t *testing.T) {
-	for scheduler, after := range map[string]time.Duration{plan.SchedulerFair: 100 * time.Millisecond, plan.SchedulerQcon: 200 * time.Millisecond} {
-		within := map[string]float64{plan.SchedulerFair: 0.02, plan.SchedulerQcon: 0.05}[scheduler]
+	for scheduler, after := range map[string]time.Duration{plan.SchedulerFair: 100 * time.Millisecond, plan.SchedulerQcon: 200 * time.Millisecond, plan.SchedulerAncs: 200 * time.Millisecond} {
+		within := map[string]float64{plan.SchedulerFair: 0.02, plan.SchedulerQcon: 0.05, plan.SchedulerAncs: 0.05}[scheduler]
 		t.Run(scheduler, func(t *testing.T) {
 			link := fairLink(100 * mbit)
 			link.Scheduler = scheduler

@@ -106,7 +106,7 @@ func (b *Backend) Gaps() []string {
 		"A workload without a min that wakes up gets its share after up to 400 ms; until then it has 1/200 of the link, or less where many are idle.",
 		"What an idle workload's min lends is divided in turns: one that is held up by its own min, and should have none of it, was seen to get 2.4 % of the link.",
 		"While no agent runs, the rates stay what they were last; who wants more can only borrow what others leave.",
-		"The scheduler qcon is not available; fair and qcon both become HTB.",
+		"The schedulers qcon and ancs are not available; fair, qcon and ancs all become HTB.",
 		"Shaped traffic costs about three times the CPU time per packet of the BPF qdisc.",
 		"Offered packets are computed as sent, dropped and waiting; the bytes of dropped packets are not counted.",
 		"A link's overhead is added once per offloaded packet, not once per frame, and a negative overhead counts as 0.",
