@@ -67,6 +67,7 @@ type Agent struct {
 	links       []*link             // in the configuration's order
 	sources     []*source
 	pending     map[string]*pending // by key
+	away        map[string]absence  // by key
 	readers     map[chan api.Sample]bool
 	offloads    map[offload]bool // limits that are set
 }
@@ -89,6 +90,7 @@ func New(opts Options) (*Agent, error) {
 		calls:   make(chan func()),
 		ended:   make(chan struct{}),
 		pending: map[string]*pending{},
+		away:    map[string]absence{},
 		readers: map[chan api.Sample]bool{},
 	}
 	state, err := a.store.load(a.log)
@@ -237,6 +239,7 @@ func (a *Agent) do(ctx context.Context, f func()) error {
 // tick is what happens once a second.
 func (a *Agent) tick(ctx context.Context) {
 	now := time.Now()
+	a.giveUp(ctx, now)
 	a.tend(ctx, now)
 	a.complain()
 	for _, l := range a.links {

@@ -178,6 +178,7 @@ func TestAdmission(t *testing.T) {
 		_, err = h.Set(t.Context(), "a", change("min=70mbit"), false)
 		refused(t, err, 409, "free 60 Mbit/s")
 		h.kill("a")
+		seconds(31) // it does not come back, see TestMinIsKeptForARestart
 		h.expect("room came free", "eth0", `
 			0 host weight 1
 			2 b weight 1 min 20 Mbit/s: vethb

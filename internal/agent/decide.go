@@ -24,8 +24,11 @@ const (
 	stateRefused   = "refused"
 )
 
-// kindHost is the host's api.Workload.Kind.
-const kindHost = "host"
+// Kinds of workloads, as in api.Workload.Kind, that are treated in ways of their own.
+const (
+	kindHost   = "host"
+	kindDocker = "docker"
+)
 
 // grant is a min that a link has admitted.
 type grant struct {

@@ -81,7 +81,7 @@ func TestAnySequence(t *testing.T) {
 				}
 			}
 			h.kernel.FailSet("eth0", nil)
-			seconds(20)
+			seconds(60) // whoever is away is given up
 			if problem == nil {
 				problem = h.consistent()
 			}

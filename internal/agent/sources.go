@@ -66,10 +66,11 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 			delete(a.pending, w.Key)
 		}
 	}
-	next := a.world.clone()
-	for from, to := range renamed(before, list) {
+	next, moved := a.world.clone(), renamed(before, list)
+	for from, to := range moved {
 		next.rename(from, to)
 	}
+	a.bear(before, list, moved, time.Now())
 	next.found = a.merged()
 	why := reasons{general: s.Name() + " reported", byKey: compare(s.Name(), before, list)}
 	a.commit(ctx, next, a.attached, why)
@@ -99,7 +100,7 @@ func asWorkload(a config.Attachment) discover.Workload {
 	return discover.Workload{Key: "netns:" + a.Name, Name: a.Name, Kind: "netns"}
 }
 
-// merged is what all sources see, and what is pending, by key. Where two see the
+// merged is what all sources see, what is pending and what is away, by key. Where two see the
 // same key, the earlier source is believed.
 func (a *Agent) merged() []discover.Workload {
 	byKey := map[string]discover.Workload{}
@@ -113,6 +114,11 @@ func (a *Agent) merged() []discover.Workload {
 	for key, p := range a.pending {
 		if _, taken := byKey[key]; !taken {
 			byKey[key] = p.workload
+		}
+	}
+	for key, absent := range a.away {
+		if _, taken := byKey[key]; !taken {
+			byKey[key] = absent.Workload
 		}
 	}
 	return slices.SortedFunc(maps.Values(byKey), func(x, y discover.Workload) int { return cmp.Compare(x.Key, y.Key) })

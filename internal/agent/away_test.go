@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"testing"
+
+	"weir/internal/discover"
+)
+
+// TestMinIsKeptForARestart: nobody is admitted to the min of a container that is
+// away for seconds, and somebody is when it stays away.
+func TestMinIsKeptForARestart(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web", "weir.weight=3")
+		h.set("web", "min=60mbit")
+		h.run("db")
+		h.kill("web")
+		h.expect("away", "eth0", "0 host weight 1\n1 web weight 3 min 60 Mbit/s\n2 db weight 1: vethdb")
+		if w := h.workload("web"); w.State != "waiting" {
+			t.Errorf("while it is away: state %s", w.State)
+		}
+		seconds(20)
+		_, err := h.Set(t.Context(), "db", change("min=60mbit"), false)
+		refused(t, err, 409, "reserved 60 Mbit/s")
+		h.run("web", "weir.weight=3")
+		h.expect("back", "eth0", "0 host weight 1\n1 web weight 3 min 60 Mbit/s: vethweb\n2 db weight 1: vethdb")
+		seconds(60)
+		h.expect("it stays", "eth0", "0 host weight 1\n1 web weight 3 min 60 Mbit/s: vethweb\n2 db weight 1: vethdb")
+		h.kill("web")
+		seconds(31)
+		h.expect("given up", "eth0", "0 host weight 1\n2 db weight 1: vethdb")
+		h.set("db", "min=60mbit")
+	})
+}
+
+// TestNothingIsKept: of a container without a min, of one that was renamed, and of
+// one whose min was taken away while it is away.
+func TestNothingIsKept(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("plain")
+		h.run("web")
+		h.set("web", "min=60mbit")
+		h.kill("plain")
+		h.docker.change(func(list map[string]discover.Workload) {
+			w := list["docker:web"]
+			delete(list, "docker:web")
+			w.Key, w.Name = "docker:front", "front"
+			list[w.Key] = w
+		})
+		h.expect("renamed", "eth0", "0 host weight 1\n2 front weight 1 min 60 Mbit/s: vethweb")
+		h.run("db")
+		h.kill("front")
+		h.set("front", "min=none")
+		h.set("db", "min=90mbit")
+	})
+}
