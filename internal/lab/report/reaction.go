@@ -11,8 +11,9 @@ import (
 	"weir/internal/policy"
 )
 
-// QconPeriod is the period of the scheduler qcon (WEIR_QCON_PERIOD_NS).
-const QconPeriod = 30 * time.Millisecond
+// CreditPeriod is how often the schedulers qcon and ancs hand out credits
+// (WEIR_CREDIT_PERIOD_NS).
+const CreditPeriod = 30 * time.Millisecond
 
 // How the reaction to a change is measured.
 const (
@@ -28,8 +29,8 @@ const (
 // shares hold. It has to be a whole number of a scheduler's periods, or windows
 // have different numbers of its bursts: 100 ms of qcon have three or four.
 func ReactionWindow(scheduler string) time.Duration {
-	if scheduler == plan.SchedulerQcon {
-		return 5 * QconPeriod
+	if scheduler == plan.SchedulerQcon || scheduler == plan.SchedulerAncs {
+		return 5 * CreditPeriod
 	}
 	return 100 * time.Millisecond
 }
