@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -33,9 +34,20 @@ const (
 	costRate policy.Rate = 10e9
 	// costRounds are run of each measurement; the fastest counts.
 	costRounds = 3
-	// overloadTime is for how long an overloaded link is filled, and then for how
-	// long it is measured: many times qcon's period of 30 ms.
-	overloadTime = 500 * time.Millisecond
+
+	// A throttled link carries full frames at throttledRate. Each class gets
+	// throttledDepth of them to wait, all together at least throttledLeast, the
+	// credits of two of qcon's periods, and at most throttledMost. Then as many are offered as the link
+	// carries, throttledBurst at a time.
+	throttledRate  policy.Rate = 100e6
+	throttledFrame             = scenario.DefaultMTU + 14
+	throttledDepth             = 8
+	throttledLeast             = 500
+	throttledMost              = 16000
+	throttledBurst             = 8
+	// throttledWarmUp is longer than fair expects a quiet class again, which all
+	// of them are when they get their first packets.
+	throttledWarmUp = 1500 * time.Millisecond
 )
 
 // bench measures what a packet costs: send() in a workload's namespace, veth,
@@ -104,7 +116,7 @@ func (b *bench) all(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return b.throttled(ctx)
 }
 
 // warmUp sends until the time per packet stays the same: the kernel's
@@ -143,14 +155,14 @@ func (b *bench) five(ctx context.Context) error {
 	ports := b.net.Ports[:costWorkloads]
 	for _, name := range b.spec.Schedulers {
 		row.Scheduler = name
-		if err := b.measure(ctx, row, variant{costRate, ports, fifoLeaf}, b.veths); err != nil {
+		if err := b.measure(ctx, row, variant{costRate, ports, fifoLeaf}, b.unthrottled(ctx, b.veths)); err != nil {
 			return err
 		}
 		if name != "htb" || !b.haveLeaf(aqmLeaf) {
 			continue
 		}
 		row.Scheduler = "htb+" + aqmLeaf
-		if err := b.measure(ctx, row, variant{costRate, ports, aqmLeaf}, b.veths); err != nil {
+		if err := b.measure(ctx, row, variant{costRate, ports, aqmLeaf}, b.unthrottled(ctx, b.veths)); err != nil {
 			return err
 		}
 	}
@@ -161,6 +173,7 @@ func (b *bench) five(ctx context.Context) error {
 const (
 	fifoLeaf = "pfifo"
 	aqmLeaf  = "fq_codel"
+	deepLeaf = "pfifo limit 1000" // holds throttledLeast packets of one class
 )
 
 func (b *bench) haveLeaf(kind string) bool {
@@ -178,16 +191,15 @@ func (b *bench) markOnly(ctx context.Context, row report.CostRow) (err error) {
 		}
 	}
 	row.Scheduler, row.Backend = "none, marked", "kernel"
-	if row.NsPerPacket, row.Delivered, err = b.time(ctx, b.veths, false); err != nil {
+	if row.NsPerPacket, row.Delivered, err = b.time(ctx, b.veths); err != nil {
 		return err
 	}
 	b.rows = append(b.rows, row)
 	return nil
 }
 
-// many shows how the cost grows with n workloads: all of them sending, one of
-// them, and all of them on a link that carries half of what they offer. They
-// are behind one veth whose program tells them apart by port.
+// many shows how the cost grows with n workloads: all of them sending, or one
+// of them. They are behind one veth whose program tells them apart by port.
 func (b *bench) many(ctx context.Context, n int) error {
 	everyone, one := b.ports(0, n), b.ports(n/2, n/2+1)
 	for _, part := range []struct {
@@ -201,23 +213,88 @@ func (b *bench) many(ctx context.Context, n int) error {
 		}
 		for _, name := range b.growing() {
 			row := report.CostRow{Case: part.name, Scheduler: name, Workloads: n, Active: len(part.ports), BaseNs: base}
-			if err := b.measure(ctx, row, variant{costRate, nil, fifoLeaf}, send); err != nil {
-				return err
-			}
-		}
-		if part.name != "all" {
-			continue
-		}
-		// Half of what the loop offers without a scheduler.
-		rate := policy.Rate(float64(b.spec.Size) * 8 * 1e9 / base / 2)
-		for _, name := range b.growing() {
-			row := report.CostRow{Case: "throttled", Scheduler: name, Workloads: n, Active: n, BaseNs: base}
-			if err := b.measure(ctx, row, variant{rate, nil, fifoLeaf}, send); err != nil {
+			if err := b.measure(ctx, row, variant{costRate, nil, fifoLeaf}, b.unthrottled(ctx, send)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// throttled shows how the cost grows with the number of workloads while all of
+// them have packets waiting. To be comparable, every case sends the same number
+// of packets in the same time: the queues are filled a little, and then as much
+// is offered as the link carries, so that they stay so and nothing is dropped.
+// The CPU idles in between; what it did is what the soaker did not get. The base
+// is the same traffic without scheduler, its sender's wake-ups included.
+func (b *bench) throttled(ctx context.Context) error {
+	cpu, err := startCPU(true)
+	if err != nil {
+		return err
+	}
+	defer cpu.Close()
+	for _, n := range b.spec.Workloads {
+		sender, err := b.sender(throttledFrame, b.ports(0, n))
+		if err != nil {
+			return err
+		}
+		err = b.throttledBy(ctx, n, sender, cpu)
+		sender.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// throttledBy measures every scheduler with n workloads.
+func (b *bench) throttledBy(ctx context.Context, n int, sender *traffic.Sender, cpu meter.CPU) error {
+	base, _, err := b.paced(ctx, sender, cpu)
+	if err != nil {
+		return err
+	}
+	for _, name := range b.growing() {
+		row := report.CostRow{Case: "throttled", Scheduler: name, Workloads: n, Active: n, BaseNs: base}
+		err := b.measure(ctx, row, variant{throttledRate, nil, deepLeaf}, func(s steering) (ns, delivered float64, err error) {
+			if _, err := sender.Send(min(max(throttledLeast, throttledDepth*n), throttledMost)); err != nil {
+				return 0, 0, err
+			}
+			if ns, delivered, err = b.paced(ctx, sender, cpu); err != nil {
+				return 0, 0, err
+			}
+			lost, err := s.Drops()
+			if err == nil && lost != nil && *lost > 0 {
+				err = fmt.Errorf("%d packets were dropped: the queues are shorter than the measurement assumes", *lost)
+			}
+			return ns, delivered, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paced offers what a throttled link carries, and returns the CPU time per
+// packet that arrived, and how many arrived as a share of those offered.
+func (b *bench) paced(ctx context.Context, sender *traffic.Sender, cpu meter.CPU) (ns, delivered float64, err error) {
+	every := time.Duration(throttledBurst * throttledFrame * 8 * 1e9 / float64(throttledRate))
+	if err := sender.SendPaced(int(throttledWarmUp/every)*throttledBurst, throttledBurst, every); err != nil {
+		return 0, 0, err
+	}
+	return b.fastest(ctx, func() (packets int, took time.Duration, err error) {
+		began := meter.Now()
+		before, err := cpu.Sample()
+		if err != nil {
+			return 0, 0, err
+		}
+		if err := sender.SendPaced(b.spec.Packets, throttledBurst, every); err != nil {
+			return 0, 0, err
+		}
+		after, err := cpu.Sample()
+		busy := meter.Busy(before, after) * float64(runtime.NumCPU())
+		return b.spec.Packets, time.Duration(busy * float64(meter.Now()-began)), err
+	})
 }
 
 // growing are the schedulers that have something per workload.
@@ -254,15 +331,18 @@ func (b *bench) veths() (*traffic.Sender, error) {
 }
 
 func (b *bench) spreadTo(ports []int) way {
-	return func() (*traffic.Sender, error) {
-		s := traffic.NewSender(b.spec.Size)
-		return s, s.Add(b.net.Workloads[b.spread], b.spread, ports)
-	}
+	return func() (*traffic.Sender, error) { return b.sender(b.spec.Size, ports) }
+}
+
+// sender of frames from the namespace that stands for any number of workloads.
+func (b *bench) sender(frame int, ports []int) (*traffic.Sender, error) {
+	s := traffic.NewSender(frame)
+	return s, s.Add(b.net.Workloads[b.spread], b.spread, ports)
 }
 
 // base is the time without scheduler and without marking.
 func (b *bench) base(ctx context.Context, send way) (float64, error) {
-	ns, _, err := b.time(ctx, send, false)
+	ns, _, err := b.time(ctx, send)
 	return ns, err
 }
 
@@ -273,9 +353,14 @@ type variant struct {
 	leaf  string
 }
 
+// timing is a way to take the time per packet, and the share that arrived, with
+// a scheduler at work.
+type timing func(steering) (ns, delivered float64, err error)
+
 // measure fills in a row: the scheduler with row.Workloads equal workloads, its
 // marking included.
-func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, send way) error {
+func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take timing) error {
+	runtime.GC() // it is off while something is measured, and a thousand classes leave much behind
 	policies := slices.Repeat([]scenario.Policy{{Weight: 1}}, row.Workloads)
 	at := site{host: b.net.Host, link: b.link(v.rate), ports: v.ports, leaf: v.leaf}
 	name, _, _ := strings.Cut(row.Scheduler, "+")
@@ -291,7 +376,7 @@ func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, send
 		}
 	}
 	row.Backend = kind
-	if row.NsPerPacket, row.Delivered, err = b.time(ctx, send, v.rate != costRate); err != nil {
+	if row.NsPerPacket, row.Delivered, err = take(s); err != nil {
 		return fmt.Errorf("%s with %d workloads: %w", row.Scheduler, row.Workloads, err)
 	}
 	b.rows = append(b.rows, row)
@@ -310,59 +395,56 @@ func spreadTarget(scheduler string) meter.Target {
 	return meter.Target{Mark: true, Shift: shift}
 }
 
-// time returns the nanoseconds per packet offered and the share of packets that
-// arrived. An overloaded link takes time to fill, and is judged by its average.
-func (b *bench) time(ctx context.Context, send way, overloaded bool) (ns, delivered float64, err error) {
+func (b *bench) unthrottled(ctx context.Context, send way) timing {
+	return func(steering) (ns, delivered float64, err error) { return b.time(ctx, send) }
+}
+
+// time returns the nanoseconds per packet while nothing holds packets back, and
+// the share of packets that arrived.
+func (b *bench) time(ctx context.Context, send way) (ns, delivered float64, err error) {
 	sender, err := send()
 	if err != nil {
 		return 0, 0, err
 	}
 	defer sender.Close()
-	if overloaded {
-		fill := func() (int, time.Duration, error) { return sender.SendFor(overloadTime) }
-		if _, _, err := b.round(fill); err != nil {
-			return 0, 0, err
-		}
-		return b.round(fill)
-	}
 	if _, err := sender.Send(b.spec.Packets / 4); err != nil {
 		return 0, 0, err
 	}
+	return b.fastest(ctx, func() (packets int, took time.Duration, err error) {
+		took, err = sender.Send(b.spec.Packets)
+		return b.spec.Packets, took, err
+	})
+}
+
+// fastest of some rounds of sending: the least CPU time per packet that arrived
+// meanwhile, and how many arrived as a share of those offered.
+func (b *bench) fastest(ctx context.Context, send func() (packets int, took time.Duration, err error)) (ns, delivered float64, err error) {
 	ns = math.Inf(1)
 	for range costRounds {
 		if err := ctx.Err(); err != nil {
 			return 0, 0, err
 		}
-		t, share, err := b.round(func() (int, time.Duration, error) {
-			took, err := sender.Send(b.spec.Packets)
-			return b.spec.Packets, took, err
-		})
+		before, err := b.sunk()
 		if err != nil {
 			return 0, 0, err
 		}
-		if t < ns {
-			ns, delivered = t, share
+		packets, took, err := send()
+		if err != nil {
+			return 0, 0, err
+		}
+		after, err := b.sunk()
+		if err != nil {
+			return 0, 0, err
+		}
+		if after == before {
+			return 0, 0, fmt.Errorf("none of %d packets arrived", packets)
+		}
+		sent := float64(after - before)
+		if t := float64(took) / sent; t < ns {
+			ns, delivered = t, sent/float64(packets)
 		}
 	}
 	return ns, delivered, nil
-}
-
-// round sends once and looks at what arrived meanwhile.
-func (b *bench) round(send func() (packets int, took time.Duration, err error)) (ns, delivered float64, err error) {
-	before, err := b.sunk()
-	if err != nil {
-		return 0, 0, err
-	}
-	packets, took, err := send()
-	if err != nil {
-		return 0, 0, err
-	}
-	after, err := b.sunk()
-	if err != nil {
-		return 0, 0, err
-	}
-	n := float64(packets)
-	return float64(took/time.Nanosecond) / n, float64(after-before) / n, nil
 }
 
 // cost is the parent's part: run it and show the table. Options.Scheduler, if

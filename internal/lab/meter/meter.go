@@ -40,6 +40,19 @@ func Now() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
+// SleepUntil lets the thread sleep until Now is at. It makes no system call but
+// one, so that the Go scheduler adds nothing to what is measured.
+func SleepUntil(at time.Duration) {
+	ts := unix.NsecToTimespec(int64(at))
+	for {
+		_, _, errno := unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,
+			uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+		if errno != unix.EINTR {
+			return
+		}
+	}
+}
+
 // New loads the program; its time begins now.
 func New(c Config) (*Meter, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {

@@ -18,6 +18,7 @@ import (
 // costs. It makes no system call but sendto, and no garbage.
 type Sender struct {
 	routes  []route
+	next    int // of routes: where the next packet goes
 	payload []byte
 }
 
@@ -62,7 +63,7 @@ func (s *Sender) Add(ns *topology.NS, workload int, ports []int) error {
 func (s *Sender) Send(n int) (time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	next, began := 0, meter.Now()
+	next, began := s.next, meter.Now()
 	for range n {
 		r := &s.routes[next]
 		if next++; next == len(s.routes) {
@@ -74,20 +75,23 @@ func (s *Sender) Send(n int) (time.Duration, error) {
 			return 0, fmt.Errorf("send: %w", errno)
 		}
 	}
+	s.next = next
 	return meter.Now() - began, nil
 }
 
-// SendFor sends for a time, in steps of some packets, and returns how many.
-func (s *Sender) SendFor(d time.Duration) (packets int, took time.Duration, err error) {
-	const step = 200
-	for took < d {
-		t, err := s.Send(step)
-		if err != nil {
-			return packets, took, err
+// SendPaced sends n packets, burst at a time, one burst in each interval. The
+// thread sleeps in between, and so does the rest of a Go program on one CPU.
+func (s *Sender) SendPaced(n, burst int, every time.Duration) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for at := meter.Now() + every; n > 0; at += every {
+		if _, err := s.Send(min(n, burst)); err != nil {
+			return err
 		}
-		packets, took = packets+step, took+t
+		n -= burst
+		meter.SleepUntil(at)
 	}
-	return packets, took, nil
+	return nil
 }
 
 // Close the sockets.
