@@ -26,6 +26,7 @@ type Config struct {
 	Links     []Link
 	Defaults  Layer        // for every workload
 	Workloads []Rule       // by name or pattern, in the file's order
+	Groups    []Group      // in the file's order
 	Attach    []Attachment // namespaces and devices that are workloads
 	Docker    Docker
 	Backend   string // BackendAuto, BackendBPF or BackendTC
@@ -81,6 +82,12 @@ func (c Config) LayerFor(name string) Layer {
 		}
 	}
 	return layer
+}
+
+// Group is a group of workloads with what the file says of it.
+type Group struct {
+	Name  string
+	Layer Layer // of GroupFields
 }
 
 // Attachment makes a workload of a network namespace or of a device on the

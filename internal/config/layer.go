@@ -11,7 +11,10 @@ import (
 
 // Fields are the fields of a policy as weir.yaml spells them. Labels have the
 // same names behind "weir.", with a dash for the underscore.
-var Fields = []string{"weight", "min", "max", "limit_packets", "limit_bytes"}
+var Fields = []string{"weight", "min", "max", "limit_packets", "limit_bytes", "discipline", "queues", "aqm", "dscp", "group"}
+
+// GroupFields are the fields that a group has.
+var GroupFields = Fields[:3]
 
 // Layer is a policy of which only some fields are given; nil means that this
 // layer says nothing and the one below counts.
@@ -21,6 +24,11 @@ type Layer struct {
 	Max          *policy.Amount // the zero Amount takes a max away
 	LimitPackets *uint32
 	LimitBytes   *uint64
+	Discipline   *policy.Discipline // one without queues takes those of the layers below away
+	Queues       *[]policy.Queue    // all of them; an empty list takes them away
+	AQM          *policy.AQM        // the zero AQM is the discipline's default
+	DSCP         **uint8            // a pointer to nil leaves packets as they are
+	Group        *string            // "" takes the workload out of its group
 }
 
 // Empty reports whether the layer says nothing.
@@ -43,6 +51,24 @@ func (l Layer) Over(other Layer) Layer {
 	if other.LimitBytes != nil {
 		l.LimitBytes = other.LimitBytes
 	}
+	if other.Discipline != nil {
+		l.Discipline = other.Discipline
+		if !other.Discipline.HasQueues() {
+			l.Queues = &[]policy.Queue{}
+		}
+	}
+	if other.Queues != nil {
+		l.Queues = other.Queues
+	}
+	if other.AQM != nil {
+		l.AQM = other.AQM
+	}
+	if other.DSCP != nil {
+		l.DSCP = other.DSCP
+	}
+	if other.Group != nil {
+		l.Group = other.Group
+	}
 	return l
 }
 
@@ -63,12 +89,40 @@ func (l Layer) Apply(p policy.Policy) policy.Policy {
 	if l.LimitBytes != nil {
 		p.LimitBytes = *l.LimitBytes
 	}
+	if l.Discipline != nil {
+		p.Discipline = *l.Discipline
+		if !p.Discipline.HasQueues() {
+			p.Queues = nil
+		}
+	}
+	if l.Queues != nil {
+		p.Queues = *l.Queues
+	}
+	if l.AQM != nil {
+		p.AQM = *l.AQM
+	}
+	if l.DSCP != nil {
+		p.DSCP = *l.DSCP
+	}
+	if l.Group != nil {
+		p.Group = *l.Group
+	}
 	return p
 }
 
+// Check reports the first mistake in the layer as an *policy.Error. Discipline and
+// queues make sense together only, and each may come from another layer; so they
+// are looked at if both are here.
+func (l Layer) Check() error {
+	if l.Discipline == nil || l.Queues == nil && l.Discipline.HasQueues() {
+		l.Discipline, l.Queues = nil, nil
+	}
+	return l.Apply(policy.Default()).Check()
+}
+
 // Put sets one field, by its name in Fields, from text: a weight, a rate or a
-// share of the link, "none" to take a min or max away. The error is a
-// *policy.Error with the field in it.
+// share of the link, queues as YAML; "none" takes a min, a max, queues, a DSCP or
+// the group away. The error is a *policy.Error with the field in it.
 func (l *Layer) Put(field, text string) error {
 	text = strings.TrimSpace(text)
 	switch field {
@@ -95,10 +149,56 @@ func (l *Layer) Put(field, text string) error {
 			return notACount(field, text, "bytes")
 		}
 		l.LimitBytes = &n
+	case "discipline":
+		discipline, err := policy.ParseDiscipline(text)
+		if err != nil {
+			return err
+		}
+		l.Discipline = &discipline
+	case "queues":
+		queues, err := ParseQueues(text)
+		if err != nil {
+			return err
+		}
+		l.Queues = &queues
+	case "aqm":
+		aqm, err := policy.ParseAQM(text)
+		if err != nil {
+			return policy.InField(field, err)
+		}
+		l.AQM = &aqm
+	case "dscp":
+		dscp, err := ParseMarking(text)
+		if err != nil {
+			return policy.InField(field, err)
+		}
+		l.DSCP = &dscp
+	case "group":
+		return l.putGroup(text)
 	default:
 		return &policy.Error{Field: field, Value: text, Msg: "a policy has no such field", Remedy: didYouMean(field, Fields)}
 	}
-	return Layer{LimitPackets: l.LimitPackets, LimitBytes: l.LimitBytes}.Apply(policy.Default()).Check()
+	return Layer{LimitPackets: l.LimitPackets, LimitBytes: l.LimitBytes}.Check()
+}
+
+func (l *Layer) putGroup(text string) error {
+	if text == "none" {
+		text = ""
+	} else if err := policy.CheckGroupName(text); err != nil {
+		return err
+	}
+	l.Group = &text
+	return nil
+}
+
+// ParseMarking reads the code point that packets are to be marked with, nil for
+// "none" or nothing. The error is a *policy.Error without a field.
+func ParseMarking(text string) (*uint8, error) {
+	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
+		return nil, nil
+	}
+	value, err := policy.ParseDSCP(text)
+	return &value, err
 }
 
 func putAmount(into **policy.Amount, field, text string) error {
@@ -118,7 +218,8 @@ func notACount(field, text, of string) error {
 // Given lists the fields, by their names in Fields, of which the layer says
 // something.
 func (l Layer) Given() []string {
-	said := []bool{l.Weight != nil, l.Min != nil, l.Max != nil, l.LimitPackets != nil, l.LimitBytes != nil}
+	said := []bool{l.Weight != nil, l.Min != nil, l.Max != nil, l.LimitPackets != nil, l.LimitBytes != nil,
+		l.Discipline != nil, l.Queues != nil, l.AQM != nil, l.DSCP != nil, l.Group != nil}
 	var given []string
 	for i, field := range Fields {
 		if said[i] {

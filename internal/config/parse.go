@@ -15,6 +15,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
 	"weir/internal/plan"
@@ -54,16 +55,18 @@ func Parse(file string, text []byte) (Config, error) {
 }
 
 func (c *Config) read(root node) {
-	keys := []string{"links", "defaults", "workloads", "attach", "docker", "backend",
+	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "backend",
 		"mark_mask", "socket", "group", "metrics", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
 		case "links":
 			c.readLinks(value)
 		case "defaults":
-			c.Defaults = readLayer(value)
+			c.Defaults = readLayer(value, Fields)
 		case "workloads":
 			c.readRules(value)
+		case "groups":
+			c.readGroups(value)
 		case "attach":
 			c.readAttach(value)
 		case "docker":
@@ -143,18 +146,28 @@ func readEgress(item, value node, into *policy.Rate) {
 	}
 }
 
-func readLayer(fields node) Layer {
+// readLayer reads those fields of a policy that are known here.
+func readLayer(from node, known []string) Layer {
 	var layer Layer
-	before := len(fields.tree.problems)
-	fields.fields(Fields, func(key string, value node) {
-		text, ok := value.text()
-		if !ok {
-			return
+	before := len(from.tree.problems)
+	from.fields(known, func(key string, value node) {
+		switch value.ast.(type) {
+		case *ast.MappingNode, *ast.SequenceNode:
+			if key == "queues" {
+				layer.Queues = new(readQueues(value))
+				return
+			}
+			if key == "aqm" {
+				layer.AQM = new(readAQM(value))
+				return
+			}
 		}
-		value.refuse(layer.Put(key, text))
+		if text, ok := value.text(); ok {
+			value.refuse(layer.Put(key, text))
+		}
 	})
-	if len(fields.tree.problems) == before {
-		fields.refuse(layer.Apply(policy.Default()).Check()) // min against max
+	if len(from.tree.problems) == before {
+		from.refuse(layer.Check()) // min against max, queues against discipline
 	}
 	return layer
 }
@@ -164,7 +177,7 @@ func (c *Config) readRules(rules node) {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 			value.wrong("%q is no pattern; give a workload's name, or a glob such as \"web-*\"", pattern)
 		}
-		c.Workloads = append(c.Workloads, Rule{Pattern: pattern, Layer: readLayer(value)})
+		c.Workloads = append(c.Workloads, Rule{Pattern: pattern, Layer: readLayer(value, Fields)})
 	})
 }
 

@@ -230,7 +230,8 @@ func TestLayer(t *testing.T) {
 	if !l.Empty() || l.Given() != nil {
 		t.Errorf("%+v says %v", l, l.Given())
 	}
-	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "limit_packets": "100", "limit_bytes": "0"} {
+	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "limit_packets": "100", "limit_bytes": "0",
+		"discipline": "pq", "queues": "{a: {match: {udp: 1}}, b: {}}", "aqm": "off", "dscp": "none", "group": "none"} {
 		if err := l.Put(field, text); err != nil {
 			t.Error(err)
 		}

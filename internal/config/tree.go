@@ -22,6 +22,8 @@ type Problem struct {
 	Line, Column int
 	Field        string // e.g. "links[0].egress", "" if it concerns no field
 	Msg          string // value and remedy included
+
+	mistake *policy.Error // which Msg is the text of; nil if it is about the file's form
 }
 
 // Error is everything that is wrong with a file.
@@ -116,6 +118,7 @@ func (n node) refuse(err error) {
 	}
 	if err != nil {
 		n.wrong("%v", policy.InField("", err))
+		n.tree.problems[len(n.tree.problems)-1].mistake = mistake
 	}
 }
 
@@ -215,6 +218,40 @@ func (n node) text() (text string, ok bool) {
 	default:
 		n.wrong("%s where a single value is expected", describe(v))
 		return "", false
+	}
+}
+
+// deepest is how far plain follows: a match with a list of ports needs three. It
+// keeps an alias within its own anchor from being followed without end.
+const deepest = 4
+
+// plain is the value without its places: mappings, lists, and text for single
+// values.
+func (n node) plain() any { return n.plainTo(deepest) }
+
+func (n node) plainTo(depth int) any {
+	n = n.resolve()
+	if depth == 0 {
+		n.wrong("nested too deep")
+		return ""
+	}
+	switch v := n.ast.(type) {
+	case *ast.MappingNode:
+		fields := map[string]any{}
+		n.each(func(key string, _ *token.Token, value node) { fields[key] = value.plainTo(depth - 1) })
+		return fields
+	case *ast.SequenceNode:
+		list := []any{}
+		n.items(func(item node) { list = append(list, item.plainTo(depth-1)) })
+		return list
+	case nil:
+		return ""
+	case ast.ScalarNode:
+		text, _ := n.text()
+		return text
+	default:
+		n.wrong("%s where a value is expected", describe(v))
+		return ""
 	}
 }
 
