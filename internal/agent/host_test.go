@@ -25,6 +25,18 @@ import (
 	"weir/internal/plan"
 )
 
+func inBubble(t *testing.T, config string, test func(t *testing.T, h *host)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, config)
+		test(t, h)
+		h.stop()
+		if t.Failed() {
+			t.Log(h.log.String())
+		}
+	})
+}
+
 // script is a source that reports what the test says.
 type script struct {
 	name string

@@ -11,33 +11,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/tc"
 )
-
-// privateNetwork moves the test into a network namespace of its own, where it
-// can do what it likes; it ends with the test's thread.
-func privateNetwork(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("skipped: a network namespace needs root")
-	}
-	if err := tc.Supported(); err != nil {
-		t.Skipf("skipped: %v", err)
-	}
-	runtime.LockOSThread() // not unlocked: the thread is of no use to others
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("skipped: no network namespace: %v", err)
-	}
-}
 
 func command(t *testing.T, line string) string {
 	t.Helper()
@@ -55,8 +37,11 @@ func TestNative(t *testing.T) {
 	// Threads that Go starts inherit the namespace of the thread that starts them,
 	// and any may do so; a process of its own is in the namespace as a whole.
 	if os.Getenv("WEIR_AGENT_NATIVE") == "" {
-		privateNetwork(t)
+		if err := tc.Supported(); err != nil {
+			t.Skipf("skipped: %v", err)
+		}
 		run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNative$", "-test.v")
+		netnstest.Alone(t, run)
 		run.Env = append(os.Environ(), "WEIR_AGENT_NATIVE=1")
 		out, err := run.CombinedOutput()
 		t.Logf("%s", out)

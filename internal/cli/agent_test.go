@@ -16,15 +16,13 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/dataplane/device/netnstest"
 )
 
 // TestAgentFromStartToStop runs the real agent in a network namespace of its
 // own, on the loopback device: it says when it is ready, answers, leaves when
 // told to, and takes its socket with it.
 func TestAgentFromStartToStop(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can make a network namespace")
-	}
 	dir := t.TempDir()
 	socket, notify := filepath.Join(dir, "weir.sock"), filepath.Join(dir, "notify.sock")
 	systemd, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notify, Net: "unixgram"})
@@ -35,7 +33,7 @@ func TestAgentFromStartToStop(t *testing.T) {
 	cmd := weirCommand(t, "agent", "--link", "lo=50mbit", "--backend", "tc", "--docker=false", "--log-format", "json",
 		"--socket", socket, "--state-dir", filepath.Join(dir, "state"))
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+notify)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	netnstest.Alone(t, cmd)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); errors.Is(err, syscall.EPERM) {

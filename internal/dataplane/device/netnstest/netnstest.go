@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/vishvananda/netns"
@@ -103,6 +104,17 @@ func (n *Netns) Run(args ...string) string {
 // Command prepares a command in the namespace.
 func (n *Netns) Command(args ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", n.Name}, args...)...)
+}
+
+// Alone has cmd run in a namespace of its own without a name, which ends with it.
+// Every thread of that process is in it, which Enter cannot promise for goroutines
+// that the test's program starts. Call it before cmd is started.
+func Alone(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: making network namespaces needs root")
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 }
 
 func command(t testing.TB, args ...string) string {

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/internal/api"
+)
+
+func TestBadChanges(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web", "weir.max=20mbit")
+		h.run("webber")
+		for _, test := range []struct {
+			name, fields string
+			status       int
+			words        []string
+		}{
+			{"wbe", "weight=1", 404, []string{"wbe", "did you mean web"}},
+			{"zzz", "weight=1", 404, []string{"weir get"}},
+			{"7765", "weight=1", 422, []string{"2 workloads", "web (776562000000)", "longer"}},
+			{"web", "", 422, []string{"nothing to change"}},
+			{"web", "min=20mbps", 422, []string{"min", "160mbit"}},
+			{"web", "weight=0", 422, []string{"weight", "1 to 10000"}},
+			{"web", "min=30mbit", 422, []string{"30 Mbit/s is above the max", "eth0"}},
+			{"web", "min=1gbit max=none", 409, []string{"asked 1 Gbit/s", "free 100 Mbit/s"}},
+		} {
+			before, sets := h.state("eth0"), h.kernel.Sets("eth0")
+			_, err := h.Set(t.Context(), test.name, change(test.fields), false)
+			refused(t, err, test.status, test.words...)
+			if h.state("eth0") != before || h.kernel.Sets("eth0") != sets {
+				t.Errorf("%s %s: something was applied", test.name, test.fields)
+			}
+		}
+		if got := h.workload("776562626572").Name; got != "webber" {
+			t.Errorf("prefix of an id gives %s", got)
+		}
+		if got := h.workload("docker:web").Name; got != "web" {
+			t.Errorf("key gives %s", got)
+		}
+	})
+}
+
+func TestDryRun(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		before, sets := h.state("eth0"), h.kernel.Sets("eth0")
+		kept, _ := os.ReadFile(filepath.Join(h.dir, "state.json"))
+		result, err := h.Set(t.Context(), "web", change("weight=3 min=20mbit"), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := api.Change{What: "eth0: class 1 (web): weight 1 -> 3, min none -> 20 Mbit/s", Why: "asked by weir set"}
+		if !result.DryRun || len(result.Changes) != 1 || result.Changes[0] != want {
+			t.Errorf("got %+v, want %+v", result.Changes, want)
+		}
+		if result.Workload.Policy.Min != "20mbit" {
+			t.Errorf("workload %+v", result.Workload)
+		}
+		result, err = h.Attach(t.Context(), api.AttachRequest{Name: "vm", Netns: "vm", Policy: change("min=90mbit")}, true)
+		if err != nil || len(result.Changes) != 1 || !strings.Contains(result.Changes[0].What, "add class 2 (vm)") {
+			t.Errorf("attach: %+v, %v", result, err)
+		}
+		_, err = h.Set(t.Context(), "web", change("min=200mbit"), true)
+		refused(t, err, 409)
+		seconds(5)
+		after, _ := os.ReadFile(filepath.Join(h.dir, "state.json"))
+		if h.state("eth0") != before || h.kernel.Sets("eth0") != sets || string(after) != string(kept) {
+			t.Error("a dry run changed something")
+		}
+	})
+}
+
+func TestAttach(t *testing.T) {
+	inBubble(t, "attach: [{name: fixed, netns: fixed}]\nworkloads: {vm: {weight: 4}}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		result, err := h.Attach(t.Context(), api.AttachRequest{Name: "vm", Device: "tap0", Policy: change("min=20mbit")}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := result.Workload; w.Kind != "device" || w.State != "active" || !slices.Equal(w.Devices, []string{"veth-vm"}) {
+			t.Errorf("the answer shows %+v", w)
+		}
+		const want = `
+			0 host weight 1
+			1 fixed weight 1: veth-fixed
+			2 web weight 1: vethweb
+			3 vm weight 4 min 20 Mbit/s: veth-vm`
+		h.expect("attached", "eth0", want)
+		for _, test := range []struct {
+			req    api.AttachRequest
+			status int
+			words  []string
+		}{
+			{api.AttachRequest{Name: "web", Netns: "x"}, 409, []string{"taken by docker:web"}},
+			{api.AttachRequest{Name: "host", Netns: "x"}, 422, []string{"host itself"}},
+			{api.AttachRequest{Name: "x y", Netns: "x"}, 422, []string{"letters"}},
+			{api.AttachRequest{Name: "x"}, 422, []string{"exactly one"}},
+			{api.AttachRequest{Name: "x", Netns: "a", Device: "b"}, 422, []string{"exactly one"}},
+			{api.AttachRequest{Name: "x", Device: "eth0"}, 422, []string{"is a link"}},
+			{api.AttachRequest{Name: "x", Netns: "missing"}, 422, []string{"does not exist"}},
+			{api.AttachRequest{Name: "x", Netns: "x", Policy: change("min=90mbit")}, 409, []string{"free 80 Mbit/s"}},
+			{api.AttachRequest{Name: "x", Netns: "x", Policy: change("weight=0")}, 422, []string{"weight"}},
+		} {
+			_, err := h.Attach(t.Context(), test.req, false)
+			refused(t, err, test.status, test.words...)
+		}
+		seconds(2)
+		h.expect("refusals leave nothing", "eth0", want)
+		h.stop()
+		h.start()
+		h.expect("attached again after a restart", "eth0", want)
+		_, err = h.Detach(t.Context(), "fixed", false)
+		refused(t, err, 409, "attach:")
+		_, err = h.Detach(t.Context(), "web", false)
+		refused(t, err, 409)
+		dry, err := h.Detach(t.Context(), "vm", true)
+		if err != nil || len(dry.Changes) != 2 {
+			t.Errorf("dry run: %+v, %v", dry, err)
+		}
+		h.expect("dry run", "eth0", want)
+		if _, err = h.Detach(t.Context(), "vm", false); err != nil {
+			t.Fatal(err)
+		}
+		seconds(2)
+		h.expect("detached", "eth0", "0 host weight 1\n1 fixed weight 1: veth-fixed\n2 web weight 1: vethweb")
+	})
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/dataplane/fake"
+)
+
+func TestRates(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a", "weir.weight=3", "weir.min=10mbit")
+		h.run("b")
+		seconds(1)
+		for range 3 {
+			h.kernel.Send("eth0", 1, fake.Traffic{Bytes: 9e6, Backlog: 20, Drops: 5})
+			h.kernel.Send("eth0", 2, fake.Traffic{Bytes: 1e6})
+			seconds(1)
+		}
+		a, b := h.workload("a").Links[0], h.workload("b").Links[0]
+		if a.RateBps != 72e6 || a.Share != 0.72 || a.IdealBps != 92e6 || a.DropsPerSecond != 5 || a.BacklogPackets != 20 {
+			t.Errorf("a: %+v", a)
+		}
+		if b.RateBps != 8e6 || b.IdealBps != 8e6 || b.OfferedBps != 8e6 {
+			t.Errorf("b: %+v", b)
+		}
+		s, _ := h.Status(t.Context())
+		if s.Links[0].RateBps != 80e6 {
+			t.Errorf("link %+v", s.Links[0])
+		}
+		e, err := h.Explain(t.Context(), "a")
+		if err != nil || e.Links[0].Binds != "share" || e.Links[0].Others[0].Name != "b" {
+			t.Errorf("explanation %+v, %v", e, err)
+		}
+	})
+}
+
+func TestSubscribe(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		seconds(10)
+		ctx, cancel := context.WithCancel(t.Context())
+		stream := h.Subscribe(ctx)
+		first := <-stream
+		if n := len(workloadIn(first, "a").Links[0].HistoryBps); n < 10 {
+			t.Errorf("the first sample has %d seconds of history", n)
+		}
+		for range 3 {
+			begin := time.Now()
+			next := <-stream
+			if d := time.Since(begin); d <= 0 || d > time.Second || workloadIn(next, "a").Links[0].HistoryBps != nil {
+				t.Errorf("sample after %v", d)
+			}
+		}
+		seconds(30) // without reading
+		oldest := <-stream
+		if age := time.Since(oldest.At); age > queue*time.Second {
+			t.Errorf("a slow reader gets what is %v old", age)
+		}
+		cancel()
+		synctest.Wait()
+		for range stream { // ends, since the channel is closed
+		}
+		open := h.Subscribe(t.Context())
+		h.stop()
+		for range open {
+		}
+		h.start()
+	})
+}
+
+func workloadIn(s api.Sample, name string) api.Workload {
+	i := slices.IndexFunc(s.Workloads, func(w api.Workload) bool { return w.Name == name })
+	return s.Workloads[i]
+}
+
+func BenchmarkManyWorkloads(b *testing.B) {
+	w := world{config: config.Config{Links: []config.Link{config.DefaultLink("eth0", 1e9)}}}
+	for i := range 4000 {
+		c := container(fmt.Sprintf("c%04d", i), "weir.weight=3")
+		c.Devices[0].Ifindex = i
+		w.found = append(w.found, c)
+	}
+	d := decide(w)
+	w.number = d.number
+	b.Run("decide", func(b *testing.B) {
+		for b.Loop() {
+			decide(w)
+		}
+	})
+	b.Run("sample", func(b *testing.B) {
+		l := &link{config: w.config.Links[0]}
+		l.wants(d.plans["eth0"])
+		a := &Agent{world: w, decided: d, links: []*link{l}}
+		for b.Loop() {
+			l.now = divide(l.want, nil)
+			a.sample(time.Time{}, false)
+		}
+	})
+}
