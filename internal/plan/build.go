@@ -62,7 +62,7 @@ func Build(link Link, workloads []Workload, numbers map[string]ClassID) (State, 
 		state:   State{Link: link},
 		numbers: numbers,
 		classes: map[ClassID]Workload{},
-		ports:   map[int]Workload{},
+		ports:   map[Port]Workload{},
 		groups:  map[string]*group{},
 	}
 	b.addGroups(workloads)
@@ -81,7 +81,7 @@ func Build(link Link, workloads []Workload, numbers map[string]ClassID) (State, 
 	}
 	b.finishGroups()
 	slices.SortFunc(b.state.Classes, func(x, y Class) int { return cmp.Compare(x.ID, y.ID) })
-	slices.SortFunc(b.state.Ports, func(x, y Port) int { return cmp.Compare(x.Ifindex, y.Ifindex) })
+	slices.SortFunc(b.state.Ports, byPlace)
 	return b.state, b.refusals, nil
 }
 
@@ -113,7 +113,7 @@ type builder struct {
 	state    State
 	numbers  map[string]ClassID
 	classes  map[ClassID]Workload // whose number it is
-	ports    map[int]Workload     // whose device it is, by ifindex
+	ports    map[Port]Workload    // whose device it is, by Port.Place
 	groups   map[string]*group    // by name
 	floors   []policy.Floor       // mins that the link has admitted so far
 	refusals []Refusal
@@ -218,14 +218,14 @@ func queues(p policy.Policy, capacity policy.Rate) []Queue {
 }
 
 func (b *builder) addPort(id ClassID, w Workload, p Port) {
-	if owner, taken := b.ports[p.Ifindex]; taken {
+	if owner, taken := b.ports[p.Place()]; taken {
 		if owner.Key != w.Key {
-			b.refuse(w, fmt.Errorf("%s: device %s belongs to %s already; detach one of them", w.Name, p.Device, owner.Name))
+			b.refuse(w, fmt.Errorf("%s: %s %s belongs to %s already; detach one of them", w.Name, p.kind(), p, owner.Name))
 		}
 		return
 	}
 	p.Class = id
-	b.ports[p.Ifindex] = w
+	b.ports[p.Place()] = w
 	b.state.Ports = append(b.state.Ports, p)
 }
 

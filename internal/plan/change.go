@@ -74,11 +74,11 @@ func (c Class) noun() string {
 }
 
 func addPort(p Port, in State) Change {
-	return Change{Op: AddPort, NewPort: &p, Text: fmt.Sprintf("port %s -> class %s", p.Device, in.label(p.Class))}
+	return Change{Op: AddPort, NewPort: &p, Text: fmt.Sprintf("port %s -> class %s", p, in.label(p.Class))}
 }
 
 func setPort(from, to Port, have, want State) Change {
-	text := fmt.Sprintf("port %s: class %s -> class %s", to.Device, have.label(from.Class), want.label(to.Class))
+	text := fmt.Sprintf("port %s: class %s -> class %s", to, have.label(from.Class), want.label(to.Class))
 	switch {
 	case from.Class == to.Class:
 		text = fmt.Sprintf("port %s: device is now called %s", from.Device, to.Device)
@@ -89,7 +89,7 @@ func setPort(from, to Port, have, want State) Change {
 }
 
 func removePort(p Port, in State) Change {
-	return Change{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove port %s of class %s", p.Device, in.label(p.Class))}
+	return Change{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove port %s of class %s", p, in.label(p.Class))}
 }
 
 // label is how a class is named in a sentence: "3 (web)".

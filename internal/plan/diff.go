@@ -27,14 +27,14 @@ import (
 // once it is there.
 //
 // Classes are the same if their numbers are, and if both or neither are groups;
-// ports if their interface indexes are. (A number that stood for a workload stands
+// ports if their places are. (A number that stood for a workload stands
 // for a group only after all numbers were taken; only then is a port that stays
 // without a class for a moment.) The order of Classes and Ports in the arguments does not matter.
 func Diff(have, want State) []Change {
 	d := differ{
 		have: have, want: want,
 		haveClass: byID(have.Classes), wantClass: byID(want.Classes),
-		havePort: byIfindex(have.Ports), wantPort: byIfindex(want.Ports),
+		havePort: portsByPlace(have.Ports), wantPort: portsByPlace(want.Ports),
 	}
 	d.dissolve()
 	d.removePorts()
@@ -70,7 +70,7 @@ func mins(l Link) policy.Rate { return l.Admission().Limit() }
 type differ struct {
 	have, want           State
 	haveClass, wantClass map[ClassID]Class // present and wanted; haveClass follows the changes
-	havePort, wantPort   map[int]Port
+	havePort, wantPort   map[Port]Port
 	changes              []Change
 }
 
@@ -82,10 +82,10 @@ func byID(classes []Class) map[ClassID]Class {
 	return m
 }
 
-func byIfindex(ports []Port) map[int]Port {
-	m := make(map[int]Port, len(ports))
+func portsByPlace(ports []Port) map[Port]Port {
+	m := make(map[Port]Port, len(ports))
 	for _, p := range ports {
-		m[p.Ifindex] = p
+		m[p.Place()] = p
 	}
 	return m
 }
@@ -99,6 +99,8 @@ func sorted[K cmp.Ordered, V any](m map[K]V) []V {
 	return values
 }
 
+func sortedPorts(m map[Port]Port) []Port { return slices.SortedFunc(maps.Values(m), byPlace) }
+
 func (d *differ) link() {
 	if d.have.Link != d.want.Link {
 		d.changes = append(d.changes, linkChange(d.have.Link, d.want.Link))
@@ -106,10 +108,10 @@ func (d *differ) link() {
 }
 
 func (d *differ) removePorts() {
-	for _, p := range sorted(d.havePort) {
-		if _, stays := d.wantPort[p.Ifindex]; !stays {
+	for _, p := range sortedPorts(d.havePort) {
+		if _, stays := d.wantPort[p.Place()]; !stays {
 			d.changes = append(d.changes, removePort(p, d.have))
-			delete(d.havePort, p.Ifindex)
+			delete(d.havePort, p.Place())
 		}
 	}
 }
@@ -122,10 +124,10 @@ func (d *differ) dissolve() {
 		if !stays || to.Group == c.Group {
 			continue
 		}
-		for _, p := range sorted(d.havePort) {
+		for _, p := range sortedPorts(d.havePort) {
 			if p.Class == c.ID {
 				d.changes = append(d.changes, removePort(p, d.have))
-				delete(d.havePort, p.Ifindex)
+				delete(d.havePort, p.Place())
 			}
 		}
 		for _, member := range sorted(d.haveClass) {
@@ -240,8 +242,8 @@ func (d *differ) addClasses(groups bool) {
 }
 
 func (d *differ) movePorts() {
-	for _, to := range sorted(d.wantPort) {
-		from, ok := d.havePort[to.Ifindex]
+	for _, to := range sortedPorts(d.wantPort) {
+		from, ok := d.havePort[to.Place()]
 		switch {
 		case !ok:
 			d.changes = append(d.changes, addPort(to, d.want))

@@ -52,6 +52,9 @@ func (m Mask) Classes() uint32 {
 	return (1<<m.ClassBits() - 1) << bits.TrailingZeros32(uint32(m))
 }
 
+// QueueShift is how far the queue is from bit 0 of the mark.
+func (m Mask) QueueShift() int { return bits.TrailingZeros32(uint32(m)) + m.ClassBits() }
+
 // Value is the class and the queue at their places in the mask.
 func (m Mask) Value(class ClassID, queue int) uint32 {
 	return (uint32(queue)<<m.ClassBits() | uint32(class)) << bits.TrailingZeros32(uint32(m)) & uint32(m)

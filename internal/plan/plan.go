@@ -24,6 +24,7 @@
 package plan
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
@@ -113,11 +114,36 @@ type AQM struct {
 }
 
 // Port is a device on the host whose incoming packets (what a container or a
-// VM sends) are marked with a class.
+// VM sends) are marked with a class; or a cgroup, whose processes' packets are.
 type Port struct {
 	Device  string // name on the host, e.g. "veth1a2b"
 	Ifindex int    // identity: names can be taken over by another device
+	Cgroup  string // folder of a cgroup of version 2; Device and Ifindex say nothing then
 	Class   ClassID
+}
+
+// Place is what makes a port the same: where packets come from, whatever their
+// class.
+func (p Port) Place() Port {
+	if p.Cgroup != "" {
+		return Port{Cgroup: p.Cgroup}
+	}
+	return Port{Ifindex: p.Ifindex}
+}
+
+// String is what people call the port.
+func (p Port) String() string { return cmp.Or(p.Cgroup, p.Device) }
+
+func (p Port) kind() string {
+	if p.Cgroup != "" {
+		return "cgroup"
+	}
+	return "device"
+}
+
+// byPlace orders ports: devices by index, then cgroups by path.
+func byPlace(x, y Port) int {
+	return cmp.Or(cmp.Compare(x.Cgroup, y.Cgroup), cmp.Compare(x.Ifindex, y.Ifindex))
 }
 
 // State is what one link should look like, or looks like. The zero State is a
@@ -125,7 +151,7 @@ type Port struct {
 type State struct {
 	Link    Link
 	Classes []Class // ordered by ID, the host's class 0 always first
-	Ports   []Port  // ordered by Ifindex
+	Ports   []Port  // devices ordered by Ifindex, then cgroups by path
 }
 
 // Class finds a class by its number.

@@ -265,6 +265,7 @@ func (b *Backend) write(want plan.State) error {
 			entries = append(entries, uint32(id))
 		}
 	}
+	failed = errors.Join(failed, b.mark(want))
 	if err := b.obj.announce(entries); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -274,6 +275,20 @@ func (b *Backend) write(want plan.State) error {
 	}
 	b.weight, b.have, b.repeat = heaviest, want, false
 	return nil
+}
+
+// mark makes every port mark its class and what the class's rules say. It asks
+// the kernel each time: a plan's ports do not show whether rules have changed.
+func (b *Backend) mark(want plan.State) error {
+	var failed error
+	for _, port := range want.Ports {
+		class, _ := want.Class(port.Class)
+		if err := b.marker.Attach(port, mark.MarkingOf(class)); !errors.Is(err, dataplane.ErrNoDevice) {
+			failed = errors.Join(failed, err)
+		} // it went away meanwhile: whoever told us of it will tell
+	}
+	host, _ := want.Class(0)
+	return errors.Join(failed, b.marker.AttachLink(b.dev, mark.MarkingOf(host)))
 }
 
 // normal is a state with every default in numbers, as the kernel holds it.
@@ -312,13 +327,9 @@ func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
 	case plan.RemoveClass:
 		return b.setClass(c.OldClass.ID, qdiscWeirClassConfig{})
 	case plan.AddPort, plan.SetPort:
-		err := b.marker.Attach(*c.NewPort)
-		if errors.Is(err, dataplane.ErrNoDevice) {
-			err = nil // it went away meanwhile: whoever told us of it will tell
-		}
-		return -1, err
+		return -1, nil // see mark
 	case plan.RemovePort:
-		return -1, b.marker.Detach(c.OldPort.Ifindex)
+		return -1, b.marker.Detach(*c.OldPort)
 	}
 	return -1, nil // the link itself: written by the caller
 }
@@ -400,7 +411,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	}
 	b.prune(filepath.Dir(dir))
 	err = b.conn.GiveBack(dev, b.opts, b.log)
-	err = errors.Join(err, os.RemoveAll(dir))
+	err = errors.Join(err, os.RemoveAll(dir), b.marker.AttachLink(dev, mark.Marking{}))
 	others, unknown := b.conn.SteersOthers(dev)
 	if err = errors.Join(err, unknown); err == nil && !others {
 		err = b.marker.CleanupAll()

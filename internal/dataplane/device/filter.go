@@ -27,8 +27,8 @@ type Filter struct {
 // ClsactIngress is the parent of filters on what comes in by a device.
 const ClsactIngress = netlink.HANDLE_MIN_INGRESS
 
-// clsactEgress is the parent of filters on what goes out by a device.
-const clsactEgress = netlink.HANDLE_MIN_EGRESS
+// ClsactEgress is the parent of filters on what goes out by a device.
+const ClsactEgress = netlink.HANDLE_MIN_EGRESS
 
 // Numbers of the kernel's linux/pkt_cls.h that the netlink library keeps private.
 const (
@@ -150,7 +150,7 @@ func (c *Conn) AddClsact(ifindex int) (made bool, err error) {
 
 // DeleteClsact removes clsact from a device if no filter hangs there.
 func (c *Conn) DeleteClsact(ifindex int) error {
-	for _, parent := range []uint32{ClsactIngress, clsactEgress} {
+	for _, parent := range []uint32{ClsactIngress, ClsactEgress} {
 		if _, all, err := c.Filters(ifindex, parent); err != nil || all > 0 {
 			return err
 		}

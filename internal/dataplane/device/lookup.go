@@ -21,6 +21,7 @@ type Device struct {
 	MTU            int    // bytes, without the Ethernet header
 	GSOMaxSize     uint32 // bytes, IPv6 and all that is not IPv4
 	GSOIPv4MaxSize uint32 // bytes; 0 on kernels before 6.3, where GSOMaxSize counts for both
+	Ethernet       bool   // packets begin with an Ethernet header; those of tun, wg or ppp do not
 }
 
 // Lookup finds a device by name. If there is none, the error wraps
@@ -62,6 +63,7 @@ func fromAttrs(attrs *netlink.LinkAttrs) Device {
 	return Device{
 		Name: attrs.Name, Index: attrs.Index, MTU: attrs.MTU,
 		GSOMaxSize: attrs.GSOMaxSize, GSOIPv4MaxSize: attrs.GSOIPv4MaxSize,
+		Ethernet: attrs.EncapType == "ether" || attrs.EncapType == "loopback",
 	}
 }
 

@@ -17,16 +17,19 @@ import (
 )
 
 // clsact attaches by cls_bpf filters, for kernels before 6.6.
-type clsact struct{ *Marker }
+type clsact struct {
+	*Marker
+	hook hook
+}
 
 const (
 	filterPriority = 1 // first, as with tcx
 	filterHandle   = device.HandleMajor
 )
 
-func filterAt(ifindex int) device.Filter {
+func (a clsact) filterAt(ifindex int) device.Filter {
 	return device.Filter{
-		Ifindex: ifindex, Parent: device.ClsactIngress,
+		Ifindex: ifindex, Parent: a.hook.parent,
 		Priority: filterPriority, Handle: filterHandle, Direct: true,
 	}
 }
@@ -41,65 +44,70 @@ func (a clsact) memory(ifindex int) string {
 	return filepath.Join(device.StateDir(a.opts), fmt.Sprintf("clsact-%d.json", ifindex))
 }
 
-func (a clsact) attach(port plan.Port) error {
-	present, _, err := a.read(port.Ifindex)
-	if err == nil && present == (constants{^a.mask, Value(port.Class, a.mask)}) {
+func (a clsact) attach(ifindex int, name string, want program) error {
+	present, err := a.read(ifindex)
+	if err == nil && present == want.identity() {
 		return nil
 	}
 	if err != nil && !errors.Is(err, errNotOurs) {
 		return err
 	}
-	prog, err := load(port.Class, a.mask, ebpf.AttachNone)
+	prog, err := want.load(ebpf.AttachNone)
 	if err != nil {
 		return err
 	}
 	defer prog.Close()
-	made, err := a.conn.AddClsact(port.Ifindex)
+	made, err := a.conn.AddClsact(ifindex)
 	if err != nil {
 		return err
 	}
 	if made {
-		if err := device.Remember(a.memory(port.Ifindex), added{port.Ifindex, port.Device}); err != nil {
-			return errors.Join(err, a.conn.DeleteClsact(port.Ifindex))
+		if err := device.Remember(a.memory(ifindex), added{ifindex, name}); err != nil {
+			return errors.Join(err, a.conn.DeleteClsact(ifindex))
 		}
 	}
-	filter := filterAt(port.Ifindex)
-	filter.Name = fmt.Sprintf("weir class %d", port.Class)
+	filter := a.filterAt(ifindex)
+	filter.Name = fmt.Sprintf("weir class %d", want.identity().class())
 	filter.ProgFD = prog.FD()
 	return a.conn.SetFilter(filter)
 }
 
-// read returns the constants of the filter on a device; errNotOurs if it has none.
-func (a clsact) read(ifindex int) (constants, device.Filter, error) {
-	filters, _, err := a.conn.Filters(ifindex, device.ClsactIngress)
+// read returns what the filter on a device is; errNotOurs if it has none.
+func (a clsact) read(ifindex int) (identity, error) {
+	filters, _, err := a.conn.Filters(ifindex, a.hook.parent)
 	if err != nil {
-		return constants{}, device.Filter{}, err
+		return identity{}, err
 	}
 	for _, f := range filters {
 		if f.Handle == filterHandle && f.Priority == filterPriority {
-			c, err := readConstants(ebpf.ProgramID(f.ProgID))
-			return c, f, err
+			return identify(ebpf.ProgramID(f.ProgID))
 		}
 	}
-	return constants{}, device.Filter{}, errNotOurs
+	return identity{}, errNotOurs
 }
 
 func (a clsact) detach(ifindex int) error {
-	_, _, err := a.read(ifindex)
+	_, err := a.read(ifindex)
 	if errors.Is(err, errNotOurs) {
 		return a.forget(ifindex)
 	}
 	if err != nil {
 		return err
 	}
-	if err := a.conn.DeleteFilter(filterAt(ifindex)); err != nil {
+	if err := a.conn.DeleteFilter(a.filterAt(ifindex)); err != nil {
 		return err
 	}
 	return a.forget(ifindex)
 }
 
-// forget removes clsact where Weir added it, and the memory of having done so.
+// forget removes clsact where Weir added it, and the memory of having done so,
+// once neither hook is in use.
 func (a clsact) forget(ifindex int) error {
+	for _, h := range []hook{ingress, egress} {
+		if _, err := (clsact{a.Marker, h}).read(ifindex); !errors.Is(err, errNotOurs) {
+			return err
+		}
+	}
 	var m added
 	err := device.Recall(a.memory(ifindex), &m)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +137,7 @@ func (a clsact) list() ([]plan.Port, error) {
 	}
 	var ports []plan.Port
 	for _, ifindex := range devices {
-		c, _, err := a.read(ifindex)
+		who, err := a.read(ifindex)
 		if errors.Is(err, errNotOurs) {
 			continue
 		}
@@ -143,7 +151,7 @@ func (a clsact) list() ([]plan.Port, error) {
 		if err != nil {
 			return nil, err
 		}
-		ports = append(ports, plan.Port{Device: dev.Name, Ifindex: ifindex, Class: c.class()})
+		ports = append(ports, plan.Port{Device: dev.Name, Ifindex: ifindex, Class: who.class()})
 	}
 	return ports, nil
 }

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+
+	"weir/internal/plan"
 )
 
 // countPrograms counts the marking programs in the kernel that mark under a mask:
 // a mask that only one test uses tells its programs from those of other tests and
 // of agents on the machine.
-func countPrograms(t *testing.T, mask uint32) int {
+func countPrograms(t *testing.T, mask plan.Mask) int {
 	t.Helper()
 	count := 0
 	for id := ebpf.ProgramID(0); ; {
@@ -23,7 +25,7 @@ func countPrograms(t *testing.T, mask uint32) int {
 		}
 		id = next
 		// An error says that it is none of Weir's, or freed meanwhile.
-		if c, err := readConstants(id); err == nil && c.Keep == ^mask {
+		if c, err := identify(id); err == nil && c.keep == ^uint32(mask) {
 			count++
 		}
 	}
@@ -31,7 +33,7 @@ func countPrograms(t *testing.T, mask uint32) int {
 
 // awaitNoPrograms waits until no program of the mask is there: the kernel frees
 // them some time after their last use.
-func awaitNoPrograms(t *testing.T, mask uint32) {
+func awaitNoPrograms(t *testing.T, mask plan.Mask) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Second)
 	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {

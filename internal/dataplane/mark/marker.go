@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -19,9 +18,8 @@ import (
 	"weir/internal/plan"
 )
 
-// DefaultMask are the bits of skb->mark that carry the class if Options.MarkMask
-// is 0. The lower 16 are left to others (kube-proxy uses 0x4000 and 0x8000).
-const DefaultMask = 0xffff0000
+// DefaultMask are the bits of skb->mark that are written if Options.MarkMask is 0.
+const DefaultMask = uint32(plan.DefaultMask)
 
 // Marker attaches and detaches marking programs in the network namespace in
 // which it was made. Its methods may be called from several goroutines, but the
@@ -30,14 +28,29 @@ type Marker struct {
 	mu   sync.Mutex
 	conn *device.Conn
 	opts dataplane.Options
-	mask uint32
-	pins string // folder of pinned tcx links; "" = this kernel has no tcx
+	mask plan.Mask
+	tcx  bool // this kernel has it
 	log  *slog.Logger
 }
 
-// attachment is one way of attaching.
+// hook is a place in a device's path, and the program with rules for it.
+type hook struct {
+	attach  ebpf.AttachType
+	parent  uint32 // of cls_bpf filters
+	folder  string // of pins
+	program string
+}
+
+var (
+	// What comes in by a port.
+	ingress = hook{ebpf.AttachTCXIngress, device.ClsactIngress, "ports", classifyProgWeirRulesPort}
+	// What leaves by the link, before its qdisc.
+	egress = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "egress", classifyProgWeirRulesLink}
+)
+
+// attachment is one way of attaching to a hook.
 type attachment interface {
-	attach(port plan.Port) error
+	attach(ifindex int, name string, want program) error
 	detach(ifindex int) error
 	list() ([]plan.Port, error)
 }
@@ -45,88 +58,109 @@ type attachment interface {
 // New prepares for marking. The error wraps dataplane.ErrPrivilege if the
 // process may not do it.
 func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
-	if err := CheckMask(maskOf(opts)); err != nil {
+	mask := cmp.Or(plan.Mask(opts.MarkMask), plan.DefaultMask)
+	if err := mask.Check(); err != nil {
 		return nil, err
 	}
 	conn, err := device.Open()
 	if err != nil {
 		return nil, err
 	}
-	m := &Marker{conn: conn, opts: opts, mask: maskOf(opts), log: log}
-	if haveTCX() {
-		if m.pins, err = conn.PinDir(opts, "ports"); err != nil {
-			conn.Close()
-			return nil, err
+	return &Marker{conn: conn, opts: opts, mask: mask, tcx: haveTCX(), log: log}, nil
+}
+
+// at is how this kernel attaches to a hook.
+func (m *Marker) at(h hook) attachment {
+	if m.tcx {
+		return tcx{m, h}
+	}
+	return clsact{m, h}
+}
+
+// Attach makes the packets of a port carry its class and the queue that the
+// marking's rules say, and rewrites their DSCP if it says so. A port is a device,
+// of which it is what comes in, or a cgroup. Attach may be called again with the
+// same or another class and marking, and replaces what is there in one step. The
+// error wraps dataplane.ErrNoDevice if the device or the cgroup is gone.
+func (m *Marker) Attach(port plan.Port, marking Marking) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if port.Cgroup != "" {
+		return m.attachCgroup(port, marking)
+	}
+	return m.attach(ingress, port.Ifindex, port.Device, port.Class, marking)
+}
+
+// AttachLink does for what leaves by a link and has no class (the host's own
+// packets, and what Open vSwitch forwards) what Attach does for ports. A marking
+// that asks for nothing detaches.
+func (m *Marker) AttachLink(dev device.Device, marking Marking) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if marking.empty() {
+		return m.detach(egress, dev.Index)
+	}
+	return m.attach(egress, dev.Index, dev.Name, 0, marking)
+}
+
+func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, marking Marking) error {
+	explain := func(err error) error {
+		return device.Explain(fmt.Sprintf("mark packets of %s (device %d) with class %d", name, ifindex, class), err)
+	}
+	header := 0
+	if !marking.empty() {
+		dev, err := m.conn.LookupIndex(ifindex)
+		if err != nil {
+			return explain(err)
+		}
+		if dev.Ethernet {
+			header = ethernetHeader
 		}
 	}
-	return m, nil
-}
-
-func maskOf(opts dataplane.Options) uint32 {
-	return cmp.Or(opts.MarkMask, DefaultMask)
-}
-
-// CheckMask refuses a mask that cannot carry every class number: it must be one
-// run of bits, wide enough for plan.MaxClasses.
-func CheckMask(mask uint32) error {
-	width := bits.OnesCount32(mask)
-	if bits.LeadingZeros32(mask)+width+bits.TrailingZeros32(mask) != 32 {
-		return fmt.Errorf("mark mask %#x: its bits must be next to each other, as in %#x", mask, uint32(DefaultMask))
+	want, err := compile(h.program, class, m.mask, marking, header)
+	if err != nil {
+		return explain(err)
 	}
-	if 1<<width < plan.MaxClasses {
-		return fmt.Errorf("mark mask %#x: %d bits are too few for %d classes; give it at least %d, as in %#x",
-			mask, width, plan.MaxClasses, bits.Len(plan.MaxClasses-1), uint32(DefaultMask))
+	if err := m.at(h).attach(ifindex, name, want); err != nil {
+		return explain(err)
 	}
 	return nil
 }
 
-// Value is the class number at its place in the mask.
-func Value(class plan.ClassID, mask uint32) uint32 {
-	return uint32(class) << bits.TrailingZeros32(mask) & mask
-}
+const ethernetHeader = 14 // bytes
 
-// way is how this kernel attaches.
-func (m *Marker) way() attachment {
-	if m.pins != "" {
-		return tcx{m}
-	}
-	return clsact{m}
-}
-
-// Attach makes packets that come in by port.Ifindex carry port.Class. It may be
-// called again with the same or another class. The error wraps
-// dataplane.ErrNoDevice if the device is gone.
-func (m *Marker) Attach(port plan.Port) error {
+// Detach stops marking at a port. It is no error if nothing marks there, or if
+// the device or cgroup is gone.
+func (m *Marker) Detach(port plan.Port) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.way().attach(port); err != nil {
-		return device.Explain(fmt.Sprintf("mark packets of %s (device %d) with class %d", port.Device, port.Ifindex, port.Class), err)
+	if port.Cgroup != "" {
+		return m.detachCgroup(port.Cgroup)
 	}
-	return nil
+	return m.detach(ingress, port.Ifindex)
 }
 
-// Detach stops marking on a device. It is no error if nothing marks there, or if
-// the device is gone.
-func (m *Marker) Detach(ifindex int) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.way().detach(ifindex); err != nil {
+func (m *Marker) detach(h hook, ifindex int) error {
+	if err := m.at(h).detach(ifindex); err != nil {
 		return device.Explain(fmt.Sprintf("stop marking packets of device %d", ifindex), err)
 	}
 	return nil
 }
 
-// List reads from the kernel which ports are marked with which class, ordered by
-// index. What is left of devices that are gone is removed on the way.
+// List reads from the kernel which ports are marked with which class: devices
+// ordered by index, then cgroups by path. What is left of those that are gone is
+// removed on the way.
 func (m *Marker) List() ([]plan.Port, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ports, err := m.way().list()
+	ports, err := m.at(ingress).list()
+	cgroups, cgroupErr := m.listCgroups()
 	slices.SortFunc(ports, func(a, b plan.Port) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
-	return ports, err
+	slices.SortFunc(cgroups, func(a, b plan.Port) int { return cmp.Compare(a.Cgroup, b.Cgroup) })
+	return append(ports, cgroups...), errors.Join(err, cgroupErr)
 }
 
-// CleanupAll stops marking everywhere and removes the folder of pins.
+// CleanupAll stops marking everywhere and removes the folders of pins.
 func (m *Marker) CleanupAll() error {
 	ports, err := m.List()
 	if err != nil {
@@ -134,10 +168,21 @@ func (m *Marker) CleanupAll() error {
 	}
 	var failed error
 	for _, port := range ports {
-		failed = errors.Join(failed, m.Detach(port.Ifindex))
+		failed = errors.Join(failed, m.Detach(port))
 	}
-	if m.pins != "" {
-		device.RemovePinDir(m.pins)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	links, err := m.at(egress).list()
+	failed = errors.Join(failed, err)
+	for _, l := range links {
+		failed = errors.Join(failed, m.detach(egress, l.Ifindex))
+	}
+	for _, folder := range []string{ingress.folder, egress.folder, cgroupFolder} {
+		dir, err := m.conn.PinDir(m.opts, folder)
+		if err != nil {
+			continue // it was not there either
+		}
+		device.RemovePinDir(dir)
 	}
 	return failed
 }
@@ -149,7 +194,11 @@ func (m *Marker) Close() error { return m.conn.Close() }
 // device that cannot exist: a kernel that knows tcx misses the device, an older
 // one does not understand the question.
 var haveTCX = sync.OnceValue(func() bool {
-	prog, err := load(0, DefaultMask, ebpf.AttachTCXIngress)
+	nothing, err := compile(ingress.program, 0, plan.DefaultMask, Marking{}, 0)
+	if err != nil {
+		return false
+	}
+	prog, err := nothing.load(ebpf.AttachTCXIngress)
 	if err != nil {
 		return false
 	}

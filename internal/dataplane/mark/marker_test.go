@@ -18,46 +18,6 @@ import (
 	"weir/internal/plan"
 )
 
-func TestCheckMask(t *testing.T) {
-	for _, tt := range []struct {
-		mask uint32
-		ok   bool
-	}{
-		{0xffff0000, true},
-		{0x0000ffff, true},
-		{0xfff00000, true},
-		{0x00fff000, true},
-		{0xffffffff, true},
-		{0xffe00000, false}, // 11 bits
-		{0xff00ff00, false}, // two runs
-		{0, false},
-	} {
-		if err := CheckMask(tt.mask); (err == nil) != tt.ok {
-			t.Errorf("CheckMask(%#x) = %v, want ok = %v", tt.mask, err, tt.ok)
-		}
-	}
-}
-
-func TestValue(t *testing.T) {
-	for _, tt := range []struct {
-		class      plan.ClassID
-		mask, want uint32
-	}{
-		{3, 0xffff0000, 0x00030000},
-		{4095, 0xfff00000, 0xfff00000},
-		{4095, 0x00fff000, 0x00fff000},
-		{7, 0x0000ffff, 7},
-		{0, 0xffff0000, 0},
-	} {
-		if got := Value(tt.class, tt.mask); got != tt.want {
-			t.Errorf("Value(%d, %#x) = %#x, want %#x", tt.class, tt.mask, got, tt.want)
-		}
-		if back := (constants{^tt.mask, tt.want}).class(); back != tt.class {
-			t.Errorf("constants of class %d read back as %d", tt.class, back)
-		}
-	}
-}
-
 // The program itself, run by the kernel on a packet with a mark of somebody else.
 func TestProgramSetsOnlyItsBits(t *testing.T) {
 	netnstest.New(t) // skips without root
@@ -66,10 +26,7 @@ func TestProgramSetsOnlyItsBits(t *testing.T) {
 		{0xffff0000, 0xdead4000, 0x00034000},
 		{0x00fff000, 0xffffffff, 0xff003fff},
 	} {
-		prog, err := load(3, tt.mask, ebpf.AttachTCXIngress)
-		if err != nil {
-			t.Fatal(err)
-		}
+		prog := mustLoad(t, 3, tt.mask)
 		defer prog.Close()
 		context := make([]byte, 192) // struct __sk_buff, of which mark is at 8
 		le32(context[8:], tt.before)
@@ -85,6 +42,20 @@ func TestProgramSetsOnlyItsBits(t *testing.T) {
 			t.Errorf("verdict %d, want -1 (leave it to the next)", int32(verdict))
 		}
 	}
+}
+
+// mustLoad loads the program of a workload without rules.
+func mustLoad(t *testing.T, class plan.ClassID, mask uint32) *ebpf.Program {
+	t.Helper()
+	p, err := compile(ingress.program, class, plan.Mask(mask), Marking{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := p.load(ebpf.AttachTCXIngress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prog
 }
 
 func le32(into []byte, v uint32) {
@@ -111,8 +82,8 @@ func newMarker(t *testing.T, opts dataplane.Options, way string) *Marker {
 	t.Cleanup(func() { m.Close() })
 	switch {
 	case way == "clsact":
-		m.pins = ""
-	case m.pins == "":
+		m.tcx = false
+	case !m.tcx:
 		t.Skip("skipped: this kernel has no tcx (Linux 6.6)")
 	}
 	return m
@@ -155,25 +126,25 @@ func TestAttachChangeAdoptDetach(t *testing.T) {
 		before := host.Run("tc", "qdisc", "show")
 		a.Class, b.Class = 1, 4095
 		for range 2 { // the second time there is nothing to do
-			if err := errors.Join(m.Attach(a), m.Attach(b)); err != nil {
+			if err := errors.Join(m.Attach(a, Marking{}), m.Attach(b, Marking{})); err != nil {
 				t.Fatal(err)
 			}
 			wantPorts(t, m, a, b)
 		}
 		a.Class = 7
-		if err := m.Attach(a); err != nil {
+		if err := m.Attach(a, Marking{}); err != nil {
 			t.Fatal(err)
 		}
 		wantPorts(t, m, a, b)
 
 		// Another agent adopts what this one left.
 		way := "tcx"
-		if m.pins == "" {
+		if !m.tcx {
 			way = "clsact"
 		}
 		wantPorts(t, newMarker(t, m.opts, way), a, b)
 
-		if err := errors.Join(m.Detach(a.Ifindex), m.Detach(a.Ifindex)); err != nil {
+		if err := errors.Join(m.Detach(a), m.Detach(a)); err != nil {
 			t.Fatal(err)
 		}
 		wantPorts(t, m, b)
@@ -191,25 +162,25 @@ func TestDeviceGone(t *testing.T) {
 	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
 		a := addPort(t, host, m, "a0")
 		a.Class = 1
-		if err := m.Attach(a); err != nil {
+		if err := m.Attach(a, Marking{}); err != nil {
 			t.Fatal(err)
 		}
 		host.Run("ip", "link", "del", "a0")
 		wantPorts(t, m)
-		if err := m.Detach(a.Ifindex); err != nil {
+		if err := m.Detach(a); err != nil {
 			t.Errorf("detach from a device that is gone: %v", err)
 		}
-		if err := m.Attach(a); !errors.Is(err, dataplane.ErrNoDevice) {
+		if err := m.Attach(a, Marking{}); !errors.Is(err, dataplane.ErrNoDevice) {
 			t.Errorf("attach to a device that is gone: %v, want ErrNoDevice", err)
 		}
 		// The index is given to another device, as happens on hosts that run long.
 		host.Run("ip", "link", "add", "c0", "index", fmt.Sprint(a.Ifindex), "type", "veth", "peer", "name", "c0p")
 		c := plan.Port{Device: "c0", Ifindex: a.Ifindex, Class: 2}
-		if err := m.Attach(c); err != nil {
+		if err := m.Attach(c, Marking{}); err != nil {
 			t.Fatal(err)
 		}
 		wantPorts(t, m, c)
-		if left, _ := os.ReadDir(m.opts.StateDir); m.pins != "" && len(left) > 0 {
+		if left, _ := os.ReadDir(m.opts.StateDir); m.tcx && len(left) > 0 {
 			t.Errorf("state left: %v", left)
 		}
 	})
@@ -223,7 +194,7 @@ func TestForeignFilterStays(t *testing.T) {
 		host.Run("tc", "filter", "add", "dev", "a0", "ingress", "pref", "9", "u32", "match", "u32", "0", "0")
 		before := host.Run("tc", "filter", "show", "dev", "a0", "ingress")
 		a.Class = 3
-		if err := errors.Join(m.Attach(a), m.Detach(a.Ifindex)); err != nil {
+		if err := errors.Join(m.Attach(a, Marking{}), m.Detach(a)); err != nil {
 			t.Fatal(err)
 		}
 		if after := host.Run("tc", "filter", "show", "dev", "a0", "ingress"); after != before || after == "" {
@@ -237,10 +208,7 @@ func TestForeignTCXStays(t *testing.T) {
 	host := netnstest.Enter(t)
 	m := newMarker(t, netnstest.Options(t), "tcx")
 	a := addPort(t, host, m, "a0")
-	theirs, err := load(99, DefaultMask, ebpf.AttachTCXIngress)
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := mustLoad(t, 99, DefaultMask)
 	defer theirs.Close()
 	foreign, err := link.AttachTCX(link.TCXOptions{Interface: a.Ifindex, Program: theirs, Attach: ebpf.AttachTCXIngress})
 	if err != nil {
@@ -248,7 +216,7 @@ func TestForeignTCXStays(t *testing.T) {
 	}
 	defer foreign.Close()
 	a.Class = 3
-	if err := m.Attach(a); err != nil {
+	if err := m.Attach(a, Marking{}); err != nil {
 		t.Fatal(err)
 	}
 	chain, err := link.QueryPrograms(link.QueryOptions{Target: a.Ifindex, Attach: ebpf.AttachTCXIngress})
@@ -258,7 +226,7 @@ func TestForeignTCXStays(t *testing.T) {
 	if len(chain.Programs) != 2 {
 		t.Fatalf("%d programs on the port, want 2", len(chain.Programs))
 	}
-	if c, err := readConstants(chain.Programs[0].ID); err != nil || c.class() != 3 {
+	if c, err := identify(chain.Programs[0].ID); err != nil || c.class() != 3 {
 		t.Errorf("first in the chain is class %d (%v), want Weir's 3", c.class(), err)
 	}
 	if err := m.CleanupAll(); err != nil {
@@ -280,7 +248,7 @@ func TestChurnLeavesNothing(t *testing.T) {
 				port := addPort(t, host, m, fmt.Sprintf("p%d", i))
 				host.Run("ip", "link", "set", port.Device, "group", "7")
 				port.Class = plan.ClassID(round*20 + i + 1)
-				if err := m.Attach(port); err != nil {
+				if err := m.Attach(port, Marking{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -294,7 +262,11 @@ func TestChurnLeavesNothing(t *testing.T) {
 			t.Errorf("%d open files, %d before", now, files)
 		}
 		awaitNoPrograms(t, m.mask)
-		for _, dir := range []string{m.opts.StateDir, m.pins} {
+		pins, err := m.conn.PinDir(m.opts, ingress.folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{m.opts.StateDir, pins} {
 			if left, _ := os.ReadDir(dir); len(left) > 0 {
 				t.Errorf("%d entries left in %s, e.g. %s", len(left), dir, left[0].Name())
 			}

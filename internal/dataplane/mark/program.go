@@ -5,7 +5,8 @@ package mark
 import (
 	"errors"
 	"fmt"
-	"math/bits"
+	"maps"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 
@@ -14,69 +15,140 @@ import (
 	"weir/internal/plan"
 )
 
-// constants are the variables of mark.bpf.c, as they lie in .rodata.
+// constants are the variables of mark.bpf.c, as they lie in .rodata. Those of
+// classify.bpf.c begin with the same two.
 type constants struct {
 	Keep  uint32
 	Value uint32
 }
 
-// programName is the function in mark.bpf.c, and by it List knows its own.
+// programName is the function in mark.bpf.c, and by it and those of
+// classify.bpf.c List knows its own.
 const programName = markProgWeirMarkPort
 
-// load makes a marking program for one class. It is loaded once per port: with
-// the constants in it there is nothing to look up when a packet comes.
-func load(class plan.ClassID, mask uint32, attach ebpf.AttachType) (*ebpf.Program, error) {
-	spec, err := loadMark()
+// placeSize is how large the constants of each program are, by its name.
+var placeSize = map[string]uintptr{
+	programName:               unsafe.Sizeof(constants{}),
+	classifyProgWeirRulesPort: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesLink: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),
+}
+
+// rulesMap is the section of classify.bpf.c with the rules.
+const rulesMap = ".rodata.rules"
+
+// load puts the program into the kernel, once per place: with the constants in it
+// there is nothing to look up when a packet comes.
+func (p program) load(attach ebpf.AttachType) (*ebpf.Program, error) {
+	spec, err := p.spec()
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.Variables[markVarWeirMark].Set(constants{Keep: ^mask, Value: Value(class, mask)}); err != nil {
-		return nil, fmt.Errorf("set the class of the marking program: %w", err)
+	spec.Programs[p.name].AttachType = attach
+	loaded, err := ebpf.NewCollection(spec)
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		return nil, fmt.Errorf("load the marking program: %w: %w", dataplane.ErrNoSupport, err)
 	}
-	spec.Programs[programName].AttachType = attach
-	var loaded struct {
-		Prog *ebpf.Program `ebpf:"weir_mark_port"`
-	}
-	if err := spec.LoadAndAssign(&loaded, nil); err != nil {
-		if errors.Is(err, ebpf.ErrNotSupported) {
-			return nil, fmt.Errorf("load the marking program: %w: %w", dataplane.ErrNoSupport, err)
-		}
+	if err != nil {
 		return nil, device.Explain("load the marking program", err)
 	}
-	return loaded.Prog, nil
+	defer loaded.Close()
+	return loaded.DetachProgram(p.name), nil
 }
+
+// spec is the object with this one program and what it needs.
+func (p program) spec() (*ebpf.CollectionSpec, error) {
+	if p.name == programName {
+		spec, err := loadMark()
+		if err != nil {
+			return nil, err
+		}
+		if err := spec.Variables[markVarWeirMark].Set(constants{p.place.Keep, p.place.Value}); err != nil {
+			return nil, fmt.Errorf("set the class of the marking program: %w", err)
+		}
+		return spec, nil
+	}
+	spec, err := loadClassify()
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return name != p.name })
+	delete(spec.Maps, ".rodata.names")
+	if err := spec.Variables[classifyVarWeirHere].Set(p.place); err != nil {
+		return nil, fmt.Errorf("set the class of the marking program: %w", err)
+	}
+	p.cut(spec.Maps[rulesMap])
+	if len(p.rules) == 0 {
+		spec.Maps[classifyMapWeirFragments].MaxEntries = 1 // nobody asks it
+	}
+	return spec, nil
+}
+
+// cut makes the section of the rules as large as there are rules, and one where
+// there is none. Neither its type nor a mapping into memory fits it then.
+func (p program) cut(section *ebpf.MapSpec) {
+	rules := p.rules
+	if len(rules) == 0 {
+		rules = make([]classifyWeirRule, 1)
+	}
+	size := int(unsafe.Sizeof(rules[0])) * len(rules)
+	section.ValueSize = uint32(size)
+	section.Contents = []ebpf.MapKV{{Key: uint32(0), Value: unsafe.Slice((*byte)(unsafe.Pointer(&rules[0])), size)}}
+	section.Key, section.Value = nil, nil
+	section.Flags &^= bpfMmapable
+}
+
+// bpfMmapable is BPF_F_MMAPABLE of linux/bpf.h.
+const bpfMmapable = 1 << 10
 
 // errNotOurs says that a program is not Weir's marking program.
 var errNotOurs = errors.New("not a marking program of Weir")
 
-// readConstants reads the constants back from a loaded program.
-func readConstants(id ebpf.ProgramID) (constants, error) {
-	var c constants
+// identify reads back what a loaded program is.
+func identify(id ebpf.ProgramID) (identity, error) {
 	prog, err := ebpf.NewProgramFromID(id)
 	if err != nil {
-		return c, fmt.Errorf("open BPF program %d: %w", id, err)
+		return identity{}, fmt.Errorf("open BPF program %d: %w", id, err)
 	}
 	defer prog.Close()
 	info, err := prog.Info()
 	if err != nil {
-		return c, fmt.Errorf("inspect BPF program %d: %w", id, err)
+		return identity{}, fmt.Errorf("inspect BPF program %d: %w", id, err)
 	}
-	maps, _ := info.MapIDs()
-	if info.Name != programName || len(maps) != 1 {
-		return c, errNotOurs
+	size, known := placeSize[info.Name]
+	if !known {
+		return identity{}, errNotOurs
 	}
-	rodata, err := ebpf.NewMapFromID(maps[0])
-	if err != nil {
-		return c, fmt.Errorf("open the constants of BPF program %d: %w", id, err)
+	ids, _ := info.MapIDs()
+	for _, mapID := range ids {
+		who, err := identifyBy(mapID, info.Name, size)
+		if !errors.Is(err, errNotOurs) {
+			return who, err
+		}
 	}
-	defer rodata.Close()
-	if err := rodata.Lookup(uint32(0), &c); err != nil {
-		return c, fmt.Errorf("read the constants of BPF program %d: %w", id, err)
-	}
-	return c, nil
+	return identity{}, errNotOurs
 }
 
-// class is the class number that the constants stand for.
-func (c constants) class() plan.ClassID {
-	return plan.ClassID(c.Value >> bits.TrailingZeros32(^c.Keep))
+// identifyBy reads the constants of the program; errNotOurs if the map is another.
+func identifyBy(id ebpf.MapID, name string, size uintptr) (identity, error) {
+	rodata, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return identity{}, fmt.Errorf("open the constants of a marking program: %w", err)
+	}
+	defer rodata.Close()
+	if rodata.Type() != ebpf.Array || uintptr(rodata.ValueSize()) != size {
+		return identity{}, errNotOurs
+	}
+	var place classifyWeirPlace
+	value := unsafe.Slice((*byte)(unsafe.Pointer(&place)), size)
+	if err := rodata.Lookup(uint32(0), value); err != nil {
+		return identity{}, fmt.Errorf("read the constants of a marking program: %w", err)
+	}
+	return program{name: name, place: place}.identity(), nil
+}
+
+// class is the class number that the program writes.
+func (i identity) class() plan.ClassID {
+	class, _ := plan.Mask(^i.keep).Split(i.value)
+	return class
 }

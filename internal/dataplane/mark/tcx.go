@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"weir/internal/dataplane"
@@ -18,24 +17,29 @@ import (
 )
 
 // tcx attaches by BPF links that are pinned under the index of their device.
-type tcx struct{ *Marker }
-
-func (t tcx) path(ifindex int) string {
-	return filepath.Join(t.pins, strconv.Itoa(ifindex))
+type tcx struct {
+	*Marker
+	hook hook
 }
 
-func (t tcx) attach(port plan.Port) error {
-	present, c, err := t.open(port.Ifindex)
+// path is the pin of a device's link; its folder is made if need be.
+func (t tcx) path(ifindex int) (string, error) {
+	dir, err := t.conn.PinDir(t.opts, t.hook.folder)
+	return filepath.Join(dir, strconv.Itoa(ifindex)), err
+}
+
+func (t tcx) attach(ifindex int, _ string, want program) error {
+	present, have, err := t.open(ifindex)
 	if err != nil {
 		return err
 	}
 	if present != nil {
 		defer present.Close()
-		if c.Keep == ^t.mask && c.Value == Value(port.Class, t.mask) {
+		if have == want.identity() {
 			return nil
 		}
 	}
-	prog, err := load(port.Class, t.mask, ebpf.AttachTCXIngress)
+	prog, err := want.load(t.hook.attach)
 	if err != nil {
 		return err
 	}
@@ -44,53 +48,64 @@ func (t tcx) attach(port plan.Port) error {
 		return present.Update(prog)
 	}
 	fresh, err := link.AttachTCX(link.TCXOptions{
-		Interface: port.Ifindex, Program: prog, Attach: ebpf.AttachTCXIngress, Anchor: link.Head(),
+		Interface: ifindex, Program: prog, Attach: t.hook.attach, Anchor: link.Head(),
 	})
 	if err != nil {
 		return err
 	}
 	defer fresh.Close() // without a pin this detaches
-	return fresh.Pin(t.path(port.Ifindex))
+	path, err := t.path(ifindex)
+	if err != nil {
+		return err
+	}
+	return fresh.Pin(path)
 }
 
-// open returns the pinned link of a device and its constants, or nil if there is
+// open returns the pinned link of a device and its program, or nil if there is
 // none. The pin of a device that is gone is removed; its index may have been
 // given to another device since.
-func (t tcx) open(ifindex int) (link.Link, constants, error) {
-	l, err := link.LoadPinnedLink(t.path(ifindex), nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, constants{}, nil
-	}
+func (t tcx) open(ifindex int) (link.Link, identity, error) {
+	path, err := t.path(ifindex)
 	if err != nil {
-		return nil, constants{}, fmt.Errorf("open the pinned link %s: %w", t.path(ifindex), err)
+		return nil, identity{}, err
 	}
-	c, err := inspect(l, ifindex)
-	if errors.Is(err, dataplane.ErrNoDevice) {
-		l.Close()
-		if err := os.Remove(t.path(ifindex)); err != nil {
-			return nil, constants{}, fmt.Errorf("remove a stale pin: %w", err)
-		}
-		t.log.Debug("removed the marking of a device that is gone", "ifindex", ifindex)
-		return nil, constants{}, nil
-	}
-	if err != nil {
-		l.Close()
-		return nil, constants{}, err
-	}
-	return l, c, nil
+	return t.openPin(path, func(info *link.Info) bool {
+		at := info.TCX()
+		return at != nil && int(at.Ifindex) == ifindex
+	})
 }
 
-// inspect reads a link's constants; dataplane.ErrNoDevice says that the kernel
-// has detached it because its device went away.
-func inspect(l link.Link, ifindex int) (constants, error) {
+// openPin opens the link that is pinned at path and reads what its program is. If
+// the kernel has detached it, as alive says from what the kernel tells of it, its
+// pin is removed. Nil if there is none.
+func (m *Marker) openPin(path string, alive func(*link.Info) bool) (link.Link, identity, error) {
+	l, err := link.LoadPinnedLink(path, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, identity{}, nil
+	}
+	if err != nil {
+		return nil, identity{}, fmt.Errorf("open the pinned link %s: %w", path, err)
+	}
+	fail := func(err error) (link.Link, identity, error) {
+		l.Close()
+		return nil, identity{}, err
+	}
 	info, err := l.Info()
 	if err != nil {
-		return constants{}, fmt.Errorf("inspect the link of device %d: %w", ifindex, err)
+		return fail(fmt.Errorf("inspect the pinned link %s: %w", path, err))
 	}
-	if at := info.TCX(); at == nil || int(at.Ifindex) != ifindex {
-		return constants{}, dataplane.ErrNoDevice
+	if !alive(info) {
+		if err := os.Remove(path); err != nil {
+			return fail(fmt.Errorf("remove a stale pin: %w", err))
+		}
+		m.log.Debug("removed the marking of a place that is gone", "pin", path)
+		return fail(nil)
 	}
-	return readConstants(info.Program)
+	who, err := identify(info.Program)
+	if err != nil {
+		return fail(err)
+	}
+	return l, who, nil
 }
 
 func (t tcx) detach(ifindex int) error {
@@ -99,6 +114,11 @@ func (t tcx) detach(ifindex int) error {
 		return err
 	}
 	defer l.Close()
+	return remove(l)
+}
+
+// remove ends a pinned link.
+func remove(l link.Link) error {
 	// Removing the pin alone would detach too, but some time later.
 	if err := l.Detach(); err != nil {
 		return err
@@ -107,10 +127,11 @@ func (t tcx) detach(ifindex int) error {
 }
 
 func (t tcx) list() ([]plan.Port, error) {
-	entries, err := os.ReadDir(t.pins)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	dir, err := t.conn.PinDir(t.opts, t.hook.folder)
+	if err != nil {
+		return nil, err
 	}
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list the marked ports: %w", err)
 	}
@@ -120,7 +141,7 @@ func (t tcx) list() ([]plan.Port, error) {
 		if err != nil {
 			continue // not a pin of ours
 		}
-		l, c, err := t.open(ifindex)
+		l, who, err := t.open(ifindex)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +156,7 @@ func (t tcx) list() ([]plan.Port, error) {
 		if err != nil {
 			return nil, err
 		}
-		ports = append(ports, plan.Port{Device: dev.Name, Ifindex: ifindex, Class: c.class()})
+		ports = append(ports, plan.Port{Device: dev.Name, Ifindex: ifindex, Class: who.class()})
 	}
 	return ports, nil
 }

@@ -24,7 +24,7 @@ import (
 type Backend struct {
 	name   string // of the device
 	opts   dataplane.Options
-	mask   uint32
+	mask   uint32 // class bits of skb->mark
 	leaf   string // kind of the leaf qdiscs
 	log    *slog.Logger
 	conn   *device.Conn
@@ -65,7 +65,7 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 		return nil, err
 	}
 	b := &Backend{
-		name: name, opts: opts, mask: cmp.Or(opts.MarkMask, mark.DefaultMask), leaf: kind,
+		name: name, opts: opts, mask: plan.Mask(cmp.Or(opts.MarkMask, mark.DefaultMask)).Classes(), leaf: kind,
 		log: log.With("link", name, "backend", "tc"), conn: conn,
 		classes: make(map[plan.ClassID]*classState),
 	}
@@ -149,7 +149,7 @@ func (b *Backend) State() (plan.State, error) {
 	}
 	for _, port := range marked {
 		// Ports of other links are theirs to report.
-		if slices.ContainsFunc(b.want.Ports, func(p plan.Port) bool { return p.Ifindex == port.Ifindex }) {
+		if hasPort(b.want.Ports, port) {
 			state.Ports = append(state.Ports, port)
 		}
 	}
@@ -202,7 +202,7 @@ func (b *Backend) Cleanup(context.Context) error {
 		return err
 	}
 	if !gone {
-		if err := b.conn.GiveBack(dev, b.opts, b.log); err != nil {
+		if err := errors.Join(b.conn.GiveBack(dev, b.opts, b.log), b.marker.AttachLink(dev, mark.Marking{})); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark"
 	"weir/internal/plan"
 )
 
@@ -49,7 +50,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err := b.setFilter(dev); err != nil {
 		return err
 	}
-	if err := b.setPorts(before.Ports, want.Ports); err != nil {
+	if err := b.setPorts(dev, before.Ports, want); err != nil {
 		return err
 	}
 	b.want = want
@@ -88,7 +89,7 @@ func (b *Backend) takeRoot(dev device.Device) error {
 func withPorts(want plan.State, former []plan.Port) plan.State {
 	ports := slices.Clone(want.Ports)
 	for _, port := range former {
-		if !hasPort(want.Ports, port.Ifindex) {
+		if !hasPort(want.Ports, port) {
 			ports = append(ports, port)
 		}
 	}
@@ -96,8 +97,8 @@ func withPorts(want plan.State, former []plan.Port) plan.State {
 	return want
 }
 
-func hasPort(ports []plan.Port, ifindex int) bool {
-	return slices.ContainsFunc(ports, func(p plan.Port) bool { return p.Ifindex == ifindex })
+func hasPort(ports []plan.Port, port plan.Port) bool {
+	return slices.ContainsFunc(ports, func(p plan.Port) bool { return p.Place() == port.Place() })
 }
 
 // setClasses makes missing classes and leaves and gives every class its rates.
@@ -181,22 +182,24 @@ func (b *Backend) setFilter(dev device.Device) error {
 
 // setPorts marks the wanted ports and stops marking the former ones. A device
 // that went away meanwhile is no failure: its workload will be reported gone.
-func (b *Backend) setPorts(former, want []plan.Port) error {
+func (b *Backend) setPorts(dev device.Device, former []plan.Port, want plan.State) error {
 	var failed error
-	for _, port := range want {
-		err := b.marker.Attach(port)
+	for _, port := range want.Ports {
+		class, _ := want.Class(port.Class)
+		err := b.marker.Attach(port, mark.MarkingOf(class))
 		if errors.Is(err, dataplane.ErrNoDevice) {
-			b.log.Debug("a port went away before it was marked", "port", port.Device, "ifindex", port.Ifindex)
+			b.log.Debug("a port went away before it was marked", "port", port.String(), "ifindex", port.Ifindex)
 			continue
 		}
 		failed = errors.Join(failed, err)
 	}
 	for _, port := range former {
-		if !hasPort(want, port.Ifindex) {
-			failed = errors.Join(failed, b.marker.Detach(port.Ifindex))
+		if !hasPort(want.Ports, port) {
+			failed = errors.Join(failed, b.marker.Detach(port))
 		}
 	}
-	return failed
+	host, _ := want.Class(0)
+	return errors.Join(failed, b.marker.AttachLink(dev, mark.MarkingOf(host)))
 }
 
 // drain removes the classes whose workload is gone and whose queue is empty, and

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Whose packet is this, and which of its queues does it belong to? mark.bpf.c for
+ * workloads with rules or with a DSCP to write, and for those that have no port.
+ * Writes class and queue into skb->mark:
+ *
+ *     mask 0xffff0000:  qqqc cccc cccc cccc  0000 0000 0000 0000
+ *                       queue, class         somebody else's
+ *
+ * Example: class 3, {udp: 5001} for queue 1, a packet to that port with mark 1:
+ * 0x20030001.
+ *
+ * Three places, one program each; only one of them is loaded at a time, with the
+ * rules of one workload as constants, like mark.bpf.c:
+ *
+ *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
+ *   weir_rules_link  what leaves by the link and has no class yet: the host's own,
+ *                    and what Open vSwitch forwards. Runs before the qdisc
+ *   weir_rules_cgrp  what the processes of a cgroup send, whatever network
+ *                    namespace they are in. Runs after routing and masquerading,
+ *                    so rules see the addresses of the wire. It cannot change
+ *                    the packet: no DSCP
+ *
+ * What it does not do: look at rules for packets of other workloads. A packet
+ * that has a class keeps it on the link.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+#include "rules.h"
+
+static __always_inline __u32 weir_value(__u32 queue)
+{
+	return weir_here.value | queue << weir_here.queue_shift;
+}
+
+static __always_inline int weir_mark_and_rewrite(struct __sk_buff *skb)
+{
+	struct weir_headers h = {};
+	__u32 queue;
+	__u8 dscp;
+
+	weir_read(skb, &h, true);
+	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
+	skb->mark = (skb->mark & weir_here.keep) | weir_value(queue);
+	dscp = weir_here.dscp[queue];
+	if (dscp != WEIR_DSCP_KEEP)
+		weir_rewrite(skb, &h, dscp);
+	return TC_ACT_UNSPEC; /* the same number as TCX_NEXT */
+}
+
+SEC("tcx/ingress")
+int weir_rules_port(struct __sk_buff *skb)
+{
+	return weir_mark_and_rewrite(skb);
+}
+
+SEC("tcx/egress")
+int weir_rules_link(struct __sk_buff *skb)
+{
+	if (skb->mark & weir_here.classes)
+		return TC_ACT_UNSPEC;
+	return weir_mark_and_rewrite(skb);
+}
+
+SEC("cgroup_skb/egress")
+int weir_rules_cgrp(struct __sk_buff *skb)
+{
+	struct weir_headers h = {};
+
+	if (weir_here.count)
+		weir_read(skb, &h, false);
+	skb->mark = (skb->mark & weir_here.keep) | weir_value(weir_decide(&h));
+	return 1; /* let it pass */
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A rule as the kernel compares it: what C and Go share of bpf/rules.h. Go makes
+ * these from policy.Rule (package mark) and reads the layout from the object's
+ * BTF.
+ *
+ * What is known about a packet is packed into two numbers, so that whatever a
+ * rule asks of protocol, DSCP, VLAN and family takes one comparison, and what it
+ * asks of mark and priority another. A rule that asks nothing of them has mask 0.
+ *
+ * Example: {udp: 5000-5010} is mask = 0xff << WEIR_FACT_PROTO | 1 <<
+ * WEIR_FACT_IP | 1 << WEIR_FACT_PORTS, value = the same with 17 for 0xff,
+ * port = 5000, port_span = 10.
+ */
+#ifndef WEIR_RULE_H
+#define WEIR_RULE_H
+
+#include <linux/types.h>
+
+#define WEIR_MAX_RULES 64 /* of one workload */
+#define WEIR_RULE_QUEUES 8
+
+/* Where each fact stands in weir_headers.facts: its lowest bit. */
+enum weir_fact {
+	WEIR_FACT_PROTO = 0, /* 8 bits */
+	WEIR_FACT_DSCP = 8, /* 6 bits */
+	WEIR_FACT_VLAN = 16, /* 12 bits: id in the outermost tag */
+	WEIR_FACT_IP = 32, /* the rest are single bits: the IP header was read */
+	WEIR_FACT_IPV6 = 33,
+	WEIR_FACT_PORTS = 34, /* the ports were read */
+	WEIR_FACT_TAGGED = 35, /* there is a VLAN tag */
+};
+
+/* What a rule asks beyond the two numbers and the ports. */
+enum weir_test {
+	WEIR_TEST_SRC = 1,
+	WEIR_TEST_DST = 2,
+};
+
+/*
+ * All of it must hold. Ports are in host order and a range is its first port and
+ * how many follow; all ports are 0 and 0xffff. Addresses are as in the packet,
+ * IPv4 in the first four bytes and the others 0.
+ */
+struct weir_rule {
+	__u64 mask, value; /* of the facts */
+	__u64 meta_mask, meta_value; /* skb->mark, above it skb->priority */
+	__u16 port, port_span; /* of either end */
+	__u16 sport, sport_span;
+	__u16 dport, dport_span;
+	__u16 tests; /* enum weir_test */
+	__u16 queue;
+	__u64 src_mask[2], src[2];
+	__u64 dst_mask[2], dst[2];
+};
+
+/* One place where packets are marked; constants of its program. */
+struct weir_place {
+	__u32 keep; /* bits of the mark that stay as they are: ~mask */
+	__u32 value; /* class number, at its place in the mask */
+	__u64 digest; /* of everything that makes the program: how an agent knows it */
+	__u32 classes; /* the class bits of the mask */
+	__u32 queue_shift; /* how far the queue is from bit 0 of the mark */
+	__u32 count; /* rules */
+	__u32 fallback; /* queue of what fits none */
+	__u32 link_header; /* bytes before the IP header: 14, or 0 */
+	__u8 dscp[WEIR_RULE_QUEUES]; /* to write, per queue; WEIR_DSCP_KEEP = none */
+};
+
+#define WEIR_DSCP_KEEP 0xff
+
+#endif /* WEIR_RULE_H */

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+)
+
+// cgroupFolder is where links of cgroups are pinned, under the cgroup's id.
+const cgroupFolder = "cgroups"
+
+// outerFirst is BPF_F_PREORDER of linux/bpf.h, Linux 6.15: programs of a cgroup
+// run before those of the cgroups in it, so that the innermost has the last word.
+// Without it, it is the outermost.
+const outerFirst = 1 << 6
+
+// cgroup is an open cgroup of version 2. Its id is the inode of its folder, for
+// as long as the machine runs.
+type cgroup struct {
+	*os.File
+	id uint64
+}
+
+// openCgroup opens the folder. The error wraps dataplane.ErrNoDevice if it is
+// gone, and dataplane.ErrNoSupport if it is of version 1.
+func openCgroup(path string) (cgroup, error) {
+	folder, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cgroup{}, fmt.Errorf("%w: there is no cgroup there", dataplane.ErrNoDevice)
+	}
+	if err != nil {
+		return cgroup{}, err
+	}
+	var system unix.Statfs_t
+	var stat unix.Stat_t
+	err = errors.Join(unix.Fstatfs(int(folder.Fd()), &system), unix.Fstat(int(folder.Fd()), &stat))
+	switch {
+	case err != nil:
+	case system.Type == unix.CGROUP_SUPER_MAGIC:
+		err = fmt.Errorf("%w: this is a cgroup of version 1, which cannot mark packets; name the one under the cgroup2 mount (often /sys/fs/cgroup/unified), or boot with systemd.unified_cgroup_hierarchy=1", dataplane.ErrNoSupport)
+	case system.Type != unix.CGROUP2_SUPER_MAGIC:
+		err = errors.New("this is no cgroup; name a folder of the cgroup2 file system, such as /sys/fs/cgroup/system.slice/cron.service")
+	}
+	if err != nil {
+		folder.Close()
+		return cgroup{}, err
+	}
+	return cgroup{folder, stat.Ino}, nil
+}
+
+func (m *Marker) cgroupPin(id uint64) (string, error) {
+	dir, err := m.conn.PinDir(m.opts, cgroupFolder)
+	return filepath.Join(dir, strconv.FormatUint(id, 10)), err
+}
+
+func (m *Marker) openCgroupPin(id uint64) (link.Link, identity, error) {
+	pin, err := m.cgroupPin(id)
+	if err != nil {
+		return nil, identity{}, err
+	}
+	return m.openPin(pin, func(info *link.Info) bool {
+		at := info.Cgroup()
+		return at != nil && at.CgroupId == id // 0 once the cgroup is gone
+	})
+}
+
+func (m *Marker) attachCgroup(port plan.Port, marking Marking) error {
+	if err := m.tryAttachCgroup(port, marking); err != nil {
+		return device.Explain(fmt.Sprintf("mark packets of cgroup %s with class %d", port.Cgroup, port.Class), err)
+	}
+	return nil
+}
+
+func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
+	group, err := openCgroup(port.Cgroup)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	want, err := compile(classifyProgWeirRulesCgrp, port.Class, m.mask, marking, 0)
+	if err != nil {
+		return err
+	}
+	present, have, err := m.openCgroupPin(group.id)
+	if err != nil {
+		return err
+	}
+	if present != nil {
+		defer present.Close()
+		if have == want.identity() {
+			return nil
+		}
+	}
+	prog, err := want.load(ebpf.AttachCGroupInetEgress)
+	if err != nil {
+		return err
+	}
+	defer prog.Close()
+	if present != nil {
+		return present.Update(prog)
+	}
+	fresh, err := linkCgroup(group, prog)
+	if err != nil {
+		return err
+	}
+	defer fresh.Close() // without a pin this detaches
+	pin, err := m.cgroupPin(group.id)
+	if err != nil {
+		return err
+	}
+	return fresh.Pin(pin)
+}
+
+// linkCgroup attaches beside whatever programs others have there.
+func linkCgroup(group cgroup, prog *ebpf.Program) (link.Link, error) {
+	opts := link.RawLinkOptions{
+		Target: int(group.Fd()), Program: prog, Attach: ebpf.AttachCGroupInetEgress, Flags: outerFirst,
+	}
+	l, err := link.AttachRawLink(opts)
+	if errors.Is(err, unix.EINVAL) { // before 6.15
+		opts.Flags = 0
+		l, err = link.AttachRawLink(opts)
+	}
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		err = fmt.Errorf("%w: marking by cgroup needs Linux 5.7: %w", dataplane.ErrNoSupport, err)
+	}
+	return l, err
+}
+
+func (m *Marker) detachCgroup(path string) error {
+	group, err := openCgroup(path)
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		_, err = m.listCgroups() // removes what is left of it
+		return err
+	}
+	if err == nil {
+		defer group.Close()
+		var l link.Link
+		if l, _, err = m.openCgroupPin(group.id); l != nil {
+			defer l.Close()
+			err = remove(l)
+		}
+	}
+	if err != nil {
+		return device.Explain("stop marking packets of cgroup "+path, err)
+	}
+	return nil
+}
+
+func (m *Marker) listCgroups() ([]plan.Port, error) {
+	dir, err := m.conn.PinDir(m.opts, cgroupFolder)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list the marked cgroups: %w", err)
+	}
+	var ports []plan.Port
+	for _, entry := range entries {
+		id, err := strconv.ParseUint(entry.Name(), 10, 64)
+		if err != nil {
+			continue // not a pin of ours
+		}
+		l, who, err := m.openCgroupPin(id)
+		if err != nil {
+			return nil, err
+		}
+		if l == nil {
+			continue
+		}
+		l.Close()
+		path, err := cgroupPath(id)
+		if errors.Is(err, unix.ESTALE) {
+			continue // went away this very moment
+		}
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, plan.Port{Cgroup: path, Class: who.class()})
+	}
+	return ports, nil
+}
+
+// cgroupPath finds a cgroup by its id. The kernel opens files of this file system
+// by a handle that is nothing but the id (since Linux 5.5).
+func cgroupPath(id uint64) (string, error) {
+	const fileIDKernfs = 0xfe
+	for _, top := range cgroupMounts() {
+		mount, err := os.Open(top)
+		if err != nil {
+			continue
+		}
+		handle := unix.NewFileHandle(fileIDKernfs, binary.NativeEndian.AppendUint64(nil, id))
+		fd, err := unix.OpenByHandleAt(int(mount.Fd()), handle, unix.O_PATH)
+		mount.Close()
+		if err != nil {
+			return "", fmt.Errorf("find cgroup %d: %w", id, err)
+		}
+		path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+		unix.Close(fd)
+		return path, err
+	}
+	return "", fmt.Errorf("find cgroup %d: no cgroup2 file system is mounted; mount it with: mount -t cgroup2 none /sys/fs/cgroup", id)
+}
+
+// cgroupMounts are the places where cgroup2 is mounted.
+func cgroupMounts() []string {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil
+	}
+	var mounts []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "cgroup2" {
+			mounts = append(mounts, fields[1])
+		}
+	}
+	return mounts
+}

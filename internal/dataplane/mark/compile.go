@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Marking is what is written into a workload's packets beside the class.
+type Marking struct {
+	Queues []plan.Queue // whose rules pick the queue; nil = all packets are of queue 0
+	DSCP   *uint8       // for packets of queues without one of their own; nil = left as it is
+}
+
+// MarkingOf is what a class asks for.
+func MarkingOf(c plan.Class) Marking { return Marking{Queues: c.Queues, DSCP: c.DSCP} }
+
+// empty reports whether the marking asks for nothing but the class.
+func (m Marking) empty() bool {
+	for _, q := range m.Queues {
+		if len(q.Match) > 0 || q.DSCP != nil {
+			return false
+		}
+	}
+	return m.DSCP == nil
+}
+
+// rules are the marking's queues as rules.
+func (m Marking) rules() (policy.Rules, error) {
+	matches := make([][]policy.Match, len(m.Queues))
+	for i, q := range m.Queues {
+		matches[i] = q.Match
+	}
+	return policy.CompileRules(matches)
+}
+
+// codepoints are what is written into the packets of each queue.
+func (m Marking) codepoints() (list [policy.MaxQueues]uint8) {
+	for i := range list {
+		dscp := m.DSCP
+		if i < len(m.Queues) && m.Queues[i].DSCP != nil {
+			dscp = m.Queues[i].DSCP
+		}
+		list[i] = keepDSCP
+		if dscp != nil {
+			list[i] = *dscp
+		}
+	}
+	return list
+}
+
+// keepDSCP is WEIR_DSCP_KEEP in bpf/rule.h.
+const keepDSCP = 0xff
+
+// program is a marking program before it is loaded.
+type program struct {
+	name  string // its function in bpf/
+	place classifyWeirPlace
+	rules []classifyWeirRule
+}
+
+// identity is what can be read back from a loaded program, and tells programs
+// that do different things apart.
+type identity struct {
+	name        string
+	keep, value uint32
+	digest      uint64 // 0 in mark.bpf.c, of which keep and value say all
+}
+
+func (p program) identity() identity {
+	return identity{p.name, p.place.Keep, p.place.Value, p.place.Digest}
+}
+
+// compile makes the program for packets of a class. Where bpf/mark.bpf.c does, at
+// a port of a workload without rules, it is that.
+func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, linkHeader int) (program, error) {
+	rules, err := marking.rules()
+	if err != nil {
+		return program{}, err
+	}
+	p := program{name: name, place: classifyWeirPlace{
+		Keep: ^uint32(mask), Value: mask.Value(class, 0),
+		Dscp: marking.codepoints(),
+	}}
+	if marking.empty() && name == classifyProgWeirRulesPort {
+		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value}}, nil
+	}
+	p.place.Classes = mask.Classes()
+	p.place.QueueShift = uint32(mask.QueueShift())
+	p.place.Count = uint32(len(rules.List))
+	p.place.Fallback = uint32(rules.Default)
+	p.place.LinkHeader = uint32(linkHeader)
+	for _, rule := range rules.List {
+		p.rules = append(p.rules, kernelRule(rule))
+	}
+	p.place.Digest = p.digest()
+	return p, nil
+}
+
+// digest is of all that the program is made of: a new build of Weir replaces it.
+func (p program) digest() uint64 {
+	var text bytes.Buffer
+	text.Write(_ClassifyBytes)
+	text.WriteString(p.name)
+	// Neither fails: a buffer takes everything, and the types have a fixed size.
+	_ = binary.Write(&text, binary.NativeEndian, p.place)
+	_ = binary.Write(&text, binary.NativeEndian, p.rules)
+	sum := sha256.Sum256(text.Bytes())
+	return binary.NativeEndian.Uint64(sum[:])
+}
+
+// kernelRule is a rule as bpf/rules.h compares it.
+func kernelRule(r policy.Rule) classifyWeirRule {
+	k := classifyWeirRule{Queue: uint16(r.Queue)}
+	fact := func(at classifyWeirFact, bits, value uint64) {
+		k.Mask |= bits << at
+		k.Value |= value << at
+	}
+	ip := func() { fact(classifyWeirFactWEIR_FACT_IP, 1, 1) }
+	if r.Proto.Given {
+		ip()
+		fact(classifyWeirFactWEIR_FACT_PROTO, 0xff, uint64(r.Proto.Value))
+	}
+	if r.DSCP.Given {
+		ip()
+		fact(classifyWeirFactWEIR_FACT_DSCP, 0x3f, uint64(r.DSCP.Value))
+	}
+	if r.VLAN.Given {
+		fact(classifyWeirFactWEIR_FACT_TAGGED, 1, 1)
+		fact(classifyWeirFactWEIR_FACT_VLAN, 0xfff, uint64(r.VLAN.Value))
+	}
+	ports := func(o policy.Opt[policy.Ports]) (first, span uint16) {
+		if !o.Given {
+			return 0, 0xffff
+		}
+		fact(classifyWeirFactWEIR_FACT_PORTS, 1, 1)
+		return o.Value.First, o.Value.Last - o.Value.First
+	}
+	k.Port, k.PortSpan = ports(r.Port)
+	k.Sport, k.SportSpan = ports(r.Sport)
+	k.Dport, k.DportSpan = ports(r.Dport)
+	prefix := func(p netip.Prefix, test classifyWeirTest, mask, value *[2]uint64) {
+		if !p.IsValid() {
+			return
+		}
+		ip()
+		family := uint64(0)
+		if p.Addr().Is6() {
+			family = 1
+		}
+		fact(classifyWeirFactWEIR_FACT_IPV6, 1, family)
+		if p.Bits() > 0 {
+			k.Tests |= uint16(test)
+			*mask, *value = prefixWords(p)
+		}
+	}
+	prefix(r.Src, classifyWeirTestWEIR_TEST_SRC, &k.SrcMask, &k.Src)
+	prefix(r.Dst, classifyWeirTestWEIR_TEST_DST, &k.DstMask, &k.Dst)
+	k.MetaMask, k.MetaValue = uint64(r.Mark.Mask), uint64(r.Mark.Value)
+	if r.Priority.Given {
+		k.MetaMask |= 0xffffffff << 32
+		k.MetaValue |= uint64(r.Priority.Value) << 32
+	}
+	return k
+}
+
+// prefixWords are the prefix's mask and address in the order of a packet's bytes.
+func prefixWords(p netip.Prefix) (mask, value [2]uint64) {
+	var m, v [16]byte
+	copy(v[:], p.Addr().AsSlice())
+	for bit := range p.Bits() {
+		m[bit/8] |= 0x80 >> (bit % 8)
+	}
+	for i := range mask {
+		mask[i], value[i] = binary.NativeEndian.Uint64(m[i*8:]), binary.NativeEndian.Uint64(v[i*8:])
+	}
+	return mask, value
+}
