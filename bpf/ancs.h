@@ -2,7 +2,43 @@
 /*
  * The scheduler `ancs`: Hong et al., "ANCS: Achieving QoS through Dynamic
  * Allocation of Network Resources in Virtualized Clouds", Scientific
- * Programming 2016.
+ * Programming 2016, sections 3.2 to 3.4.
+ *
+ * Every 30 ms an accounting function gives each class credits, in bytes; a class
+ * spends them by sending, at any time within the period and beyond it; classes
+ * with credit are served round robin (credit.h). The paper's words are here
+ *
+ *   CreditFair    ancs_fair: total * weight / total_weight, but
+ *   MinimumCredit   at least this and
+ *   MaximumCredit   at most this
+ *   RemainCredit  c->credit: CreditFair is added every period
+ *   CreditPeak    what somebody who has the link alone could use: a period of the
+ *                 link, plus CreditNext. RemainCredit above it is cut to CreditFair
+ *   CreditNext    what those who had nothing to send have left
+ *   CreditLeft    what is cut; goes to the others by the next total
+ *
+ * The paper has a flow chart (its figure 3) and prose; the prose does not say how
+ * large the total is, nor who pays for a min, and read literally it neither
+ * fills the link nor keeps within it. With the weights 1 to 5 and a max of 15
+ * for the last on 100 Mbit/s it leaves 18 idle; with a min of 20 for the first
+ * instead it hands out 113. docs/decisions/0011-ancs-from-prose.md tells what is
+ * printed and what is not. What is done here:
+ *
+ *   - The total is not what the link carries but whatever makes those who have
+ *     packets get, together, what the link has left for them: its capacity less
+ *     what the others sent in the last period (ancs_total). That is how unused
+ *     credits, what is above a max and what is below a min go to and come from
+ *     all, by weight, whatever their order. In the case with the max above, the
+ *     total settles at 127.5 of 100 Mbit/s: L = 8.5 per weight.
+ *   - The paper's network card held the sum down. Here the qdisc does: it
+ *     gives the line no more than a batch in advance, the larger of the two of
+ *     `fair`, because the paper wants little CPU time. So a packet of a class with
+ *     credit waits for its turn among the others, less than a millisecond at 100
+ *     Mbit/s, and not for a period.
+ *
+ * Known weakness, kept because it is the paper's: a class that uses little may
+ * keep credits for a period of the link, two at most, and sends them when it
+ * has more to send; and a change takes two or three periods to come into force.
  */
 #ifndef WEIR_ANCS_H
 #define WEIR_ANCS_H
@@ -13,7 +49,7 @@
 #define ANCS_MOST (1LL << 43) /* bytes of a total: times a factor it fits 64 bits */
 #define ANCS_ONE 65536 /* a factor of 1 */
 #define ANCS_STEP 16 /* by how much one period can raise or lower the total */
-#define ANCS_SPARE 64 /* of a period's credits, one part is to be left at its end */
+#define ANCS_SPARE 32 /* of a period's credits, one part is to be left at its end */
 
 static struct {
 	__u64 line_free; /* when the line has sent all that it was given */
@@ -27,10 +63,10 @@ static struct {
 struct ancs_loop {
 	struct credit_walk walk; /* has total_weight */
 	__s64 peak; /* CreditPeak of a class without a max */
-	__s64 next; /* CreditNext: what those without packets have left */
-	__s64 held; /* what those with packets have left */
-	__s64 used; /* what those without packets sent in the last period */
-	__s64 given; /* what those with packets would get of the last total */
+	__s64 next; /* CreditNext: what the others have left */
+	__s64 held; /* what those have left who wait for credit */
+	__s64 used; /* what the others sent in the last period */
+	__s64 given; /* what those who wait for credit would get of the last total */
 	__u32 open; /* somebody would get more of a larger total */
 };
 
@@ -50,7 +86,10 @@ static __always_inline __s64 ancs_fair(struct weir_class *c, struct ancs_loop *l
 	return credit_fair;
 }
 
-/* What the period that ends says of class after class. */
+/*
+ * What the period that ends says of class after class. One that has credit for
+ * all its packets is not held back by credit: it will use what it used.
+ */
 static long ancs_look(__u64 i, struct ancs_loop *l)
 {
 	struct weir_class *c;
@@ -72,7 +111,13 @@ static long ancs_look(__u64 i, struct ancs_loop *l)
 	return l->walk.from >= BITS;
 }
 
-/* The next total: what those with packets get of it is what the link has for them. */
+/*
+ * The next total. If `given` of the last one is not what the link has for them,
+ * it is raised or lowered in that proportion: at once right where nobody is
+ * bound by a min or a max, and never too far where somebody is, because what is
+ * given grows at most as the total does. A little is left over on purpose, so
+ * that the line does not run dry just before a period ends.
+ */
 static __always_inline void ancs_total(struct ancs_loop *l)
 {
 	__s64 link = link_now.total_credit, spare = link / ANCS_SPARE;
@@ -152,7 +197,7 @@ static __always_inline __u32 ancs_choose(struct Qdisc *sch)
 		if (!ancs.busy || before(ancs.line_free + ANCS_LATE_NS, now))
 			ancs.line_free = ancs.busy ? now - ANCS_LATE_NS : now;
 		ancs.busy = 1;
-		ancs.batch_end = now + link_now.batch_ns;
+		ancs.batch_end = now + link_now.bulk_batch_ns;
 	}
 	if (!before(now, credit_end))
 		ancs_allocate(now);
