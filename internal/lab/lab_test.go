@@ -238,7 +238,7 @@ func TestDeliveredScenarios(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(file, "/qcon/") && s.Paper.Source == "" && !strings.Contains(file, "shaped") && !strings.Contains(file, "none") {
+			if (strings.Contains(file, "/qcon/") || strings.Contains(file, "/ancs/")) && s.Paper.Source == "" && !strings.Contains(file, "shaped") && !strings.Contains(file, "none") {
 				t.Error("the paper's figures are missing")
 			}
 		})
