@@ -69,26 +69,48 @@ func TestReaction(t *testing.T) {
 			}
 			others, last := all[:len(all)-1], fmt.Sprintf("c%d", len(all))
 			b.rates(backend, time.Second, 0)
-			for _, change := range []struct {
-				what string
-				make func()
-				want map[plan.ClassID]float64
-			}{
+			changes := []change{
 				{last + " stops", func() { b.host.Run("ip", "link", "set", last, "down") }, ideal(s, others...)},
 				{last + " starts", func() { b.host.Run("ip", "link", "set", last, "up") }, ideal(s, all...)},
 				{last + " stops again", func() { b.host.Run("ip", "link", "set", last, "down") }, ideal(s, others...)},
 				{"the policy changes", func() { b.set(backend, after) }, ideal(after, others...)},
-			} {
-				change.make()
-				b.follow(change.what, backend, change.want, 5)
 			}
+			for range 3 {
+				if b.react(backend, changes) {
+					return
+				}
+				b.set(backend, s)
+				b.host.Run("ip", "link", "set", last, "up")
+				b.rates(backend, time.Second, 0)
+			}
+			t.Skip("skipped: three times the senders had too little CPU time to fill their queues")
 		})
 	}
 }
 
+// change is something to which the shares have to adapt.
+type change struct {
+	what string
+	make func()
+	want map[plan.ClassID]float64 // shares after it, Mbit/s
+}
+
+// react makes the changes, until one of them tells nothing.
+func (b *bed) react(backend *Backend, changes []change) (conclusive bool) {
+	b.t.Helper()
+	for _, c := range changes {
+		c.make()
+		if !b.follow(c.what, backend, c.want, 5) {
+			return false
+		}
+	}
+	return true
+}
+
 // follow watches for reactionTime and the second that comes after it, and checks
-// that second's rates against ideal ones, in Mbit/s.
-func (b *bed) follow(what string, backend *Backend, want map[plan.ClassID]float64, tolerance float64) {
+// that second's rates against ideal ones, in Mbit/s. It tells nothing if a class
+// that sent too little had no packets waiting: then its sender is to blame.
+func (b *bed) follow(what string, backend *Backend, want map[plan.ClassID]float64, tolerance float64) (conclusive bool) {
 	b.t.Helper()
 	const window = 100 * time.Millisecond
 	start := time.Now()
@@ -97,21 +119,36 @@ func (b *bed) follow(what string, backend *Backend, want map[plan.ClassID]float6
 	before := b.counters(backend)
 	var held time.Duration // since when every window is within the tolerance
 	var settled dataplane.Snapshot
+	empty := map[plan.ClassID]bool{} // classes that were seen without a packet
 	for now := before; now.At.Sub(start) < reactionTime+time.Second; before = now {
 		<-ticker.C
 		now = b.counters(backend)
 		if off(between(before, now), want) > tolerance {
 			held = now.At.Sub(start)
 		}
-		if settled.At.IsZero() && now.At.Sub(start) >= reactionTime {
+		if now.At.Sub(start) < reactionTime {
+			continue
+		}
+		if settled.At.IsZero() {
 			settled = now
+		}
+		for id, c := range now.Classes {
+			empty[id] = empty[id] || c.BacklogPackets == 0
 		}
 	}
 	got := between(settled, before)
 	b.t.Logf("%s: held after %v; then%s", what, held.Round(window), beside(got, want))
-	if off(got, want) > tolerance {
-		b.t.Errorf("%s: %v later want shares within %.1f Mbit/s, have%s", what, reactionTime, tolerance, beside(got, want))
+	if off(got, want) <= tolerance {
+		return true
 	}
+	for id, rate := range got {
+		if rate < want[id]-1 && empty[id] {
+			b.t.Logf("%s: tells nothing, the queue of class %d was empty at times", what, id)
+			return false
+		}
+	}
+	b.t.Errorf("%s: %v later want shares within %.1f Mbit/s, have%s", what, reactionTime, tolerance, beside(got, want))
+	return true
 }
 
 // between is what each class sent between two snapshots, in Mbit/s.
