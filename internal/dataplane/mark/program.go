@@ -74,10 +74,12 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 	}
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return name != p.name })
 	delete(spec.Maps, ".rodata.names")
+	delete(spec.Variables, classifyVarWeirNames)
 	if err := spec.Variables[classifyVarWeirHere].Set(p.place); err != nil {
 		return nil, fmt.Errorf("set the class of the marking program: %w", err)
 	}
 	p.cut(spec.Maps[rulesMap])
+	delete(spec.Variables, classifyVarWeirRules) // as large as all of them
 	if len(p.rules) == 0 {
 		spec.Maps[classifyMapWeirFragments].MaxEntries = 1 // nobody asks it
 	}

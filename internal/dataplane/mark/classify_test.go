@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Offsets in struct __sk_buff of linux/bpf.h, and its size.
+const (
+	skbMark     = 8
+	skbPriority = 32
+	skbSize     = 192
+)
+
+// loadAs loads a program for a place whose packets begin with an Ethernet header,
+// as all do in a test run; the kernel takes it off for cgroups by itself.
+func loadAs(t testing.TB, name string, class plan.ClassID, mask plan.Mask, marking Marking) *ebpf.Program {
+	t.Helper()
+	header, attach := ethernetHeader, ebpf.AttachTCXIngress
+	switch name {
+	case classifyProgWeirRulesLink:
+		attach = ebpf.AttachTCXEgress
+	case classifyProgWeirRulesCgrp:
+		header, attach = 0, ebpf.AttachCGroupInetEgress
+	}
+	p, err := compile(name, class, mask, marking, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := p.load(attach)
+	if err != nil {
+		t.Fatalf("%d rules: %+v", len(p.rules), err)
+	}
+	t.Cleanup(func() { prog.Close() })
+	return prog
+}
+
+// run gives one packet to the program and returns it with its mark afterwards.
+func run(t testing.TB, prog *ebpf.Program, frame []byte, mark, priority uint32) (after uint32, out []byte, verdict uint32) {
+	t.Helper()
+	context, back := make([]byte, skbSize), make([]byte, skbSize)
+	binary.NativeEndian.PutUint32(context[skbMark:], mark)
+	binary.NativeEndian.PutUint32(context[skbPriority:], priority)
+	opts := ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: context, ContextOut: back}
+	verdict, err := prog.Run(&opts)
+	if err != nil {
+		t.Fatalf("run with %x: %v", frame, err)
+	}
+	return binary.NativeEndian.Uint32(back[skbMark:]), opts.DataOut, verdict
+}
+
+// More than 10,000 random packets under random rules: the kernel's answer is that of
+// policy.Rules and policy.Fragments, and the packet is the same but for the DSCP.
+func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
+	netnstest.New(t) // skips without root
+	const sets, packets = 200, 60
+	places := []string{classifyProgWeirRulesPort, classifyProgWeirRulesLink, classifyProgWeirRulesCgrp}
+	var seen tally
+	for set := range sets {
+		r := source{rand.New(rand.NewPCG(3, uint64(set)))}
+		place := places[set%len(places)]
+		mask := []plan.Mask{plan.DefaultMask, 0x0000ffff, 0x00fff000}[r.IntN(3)]
+		class := plan.ClassID(r.IntN(mask.MaxClasses()))
+		if place == classifyProgWeirRulesLink {
+			class = 0
+		}
+		marking := r.marking()
+		rules, err := marking.rules()
+		if err != nil {
+			continue // more than 64
+		}
+		prog := loadAs(t, place, class, mask, marking)
+		reference := policy.NewFragments(rules)
+		for i := range packets {
+			frame := r.frame(place == classifyProgWeirRulesCgrp)
+			mark, priority := r.pick(0, 5, 0x50, 0x10, 1<<31, uint32(mask), r.Uint32()), r.pick(0, 7, 0x10001, 0x10002, 0x10003)
+			p := policy.DecodeEthernet(frame)
+			p.Mark, p.Priority = mark, priority
+			after, out, _ := run(t, prog, frame, mark, priority)
+			if place == classifyProgWeirRulesLink && mark&mask.Classes() != 0 {
+				if after != mark || !bytes.Equal(out, frame) {
+					t.Fatalf("set %d packet %d: a packet that has a class was changed", set, i)
+				}
+				seen.others++
+				continue
+			}
+			queue := reference.Classify(p)
+			seen.add(rules, p)
+			want := mark&^uint32(mask) | mask.Value(class, queue)
+			if after != want {
+				_, got := mask.Split(after)
+				t.Fatalf("set %d (%s), packet %d: queue %d, want %d\npacket %x\n%+v\nmark %#x -> %#x, want %#x, mask %#x\nrules %v",
+					set, place, i, got, queue, frame, p, mark, after, want, mask, matchesOf(marking))
+			}
+			packet := frame
+			if dscp := marking.codepoints()[queue]; dscp != keepDSCP && place != classifyProgWeirRulesCgrp {
+				packet = rewritten(frame, p, dscp)
+			}
+			// For a cgroup the kernel leaves zeros where the link header was.
+			if !bytes.Equal(out[14:], packet[14:]) || place != classifyProgWeirRulesCgrp && !bytes.Equal(out, packet) {
+				t.Fatalf("set %d (%s), packet %d: after the program\n%x, want\n%x, was\n%x", set, place, i, out, packet, frame)
+			}
+		}
+	}
+	t.Logf("%d rule sets: %+v", sets, seen)
+	seen.check(t)
+}
+
+// tally says what the random packets were, so that nobody has to believe it.
+type tally struct {
+	v4, v6, notIP, tagged, ports, first, later, matched, fallback, others int
+}
+
+func (s *tally) add(rules policy.Rules, p policy.Packet) {
+	count := func(n *int, yes bool) {
+		if yes {
+			*n++
+		}
+	}
+	count(&s.v4, p.Src.Is4())
+	count(&s.v6, p.Src.Is6())
+	count(&s.notIP, !p.IP())
+	count(&s.tagged, p.Tagged)
+	count(&s.ports, p.Ports)
+	count(&s.first, p.Fragment == policy.FirstFragment)
+	count(&s.later, p.Fragment == policy.LaterFragment)
+	_, rule := rules.Classify(p)
+	count(&s.matched, rule >= 0)
+	count(&s.fallback, rule < 0)
+}
+
+func (s *tally) check(t *testing.T) {
+	if s.v4+s.v6+s.notIP < 10000 {
+		t.Errorf("too few packets")
+	}
+	for name, n := range map[string]int{"IPv4": s.v4, "IPv6": s.v6, "not IP": s.notIP, "tagged": s.tagged,
+		"with ports": s.ports, "first": s.first, "later": s.later, "matched": s.matched, "default": s.fallback} {
+		if n < 300 {
+			t.Errorf("only %d packets are %s: the test shows little", n, name)
+		}
+	}
+}
+
+func matchesOf(m Marking) (list []string) {
+	for _, q := range m.Queues {
+		list = append(list, fmt.Sprint(q.Match))
+	}
+	return list
+}
+
+// rewritten is the frame with another codepoint. The checksum is worked out anew
+// (RFC 1624, equation 3), whether it was right or not.
+func rewritten(frame []byte, p policy.Packet, dscp uint8) []byte {
+	if !p.IP() {
+		return frame
+	}
+	out := bytes.Clone(frame)
+	at := 14
+	for kind := binary.BigEndian.Uint16(out[12:]); kind == 0x8100 || kind == 0x88a8; at += 4 {
+		kind = binary.BigEndian.Uint16(out[at+2:])
+	}
+	ip := out[at:]
+	before := binary.BigEndian.Uint16(ip)
+	if p.Src.Is6() {
+		binary.BigEndian.PutUint16(ip, before&^(0x3f<<6)|uint16(dscp)<<6)
+		return out
+	}
+	ip[1] = ip[1]&3 | dscp<<2
+	after := binary.BigEndian.Uint16(ip)
+	if before == after {
+		return out
+	}
+	sum := uint32(^binary.BigEndian.Uint16(ip[10:])) + uint32(^before) + uint32(after)
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum))
+	return out
+}
+
+// source makes rules and packets of few values, so that they meet.
+type source struct{ *rand.Rand }
+
+func (r source) pick(from ...uint32) uint32 { return from[r.IntN(len(from))] }
+
+func (r source) oneIn(n int) bool { return r.IntN(n) == 0 }
+
+func (r source) port() uint16 {
+	return uint16(r.pick(22, 53, 5060, 5061, 443, 5000+uint32(r.IntN(20))))
+}
+
+func (r source) marking() Marking {
+	m := Marking{Queues: make([]plan.Queue, 1+r.IntN(8))}
+	dscp := func() *uint8 {
+		if !r.oneIn(3) {
+			return nil
+		}
+		v := uint8(r.IntN(64))
+		return &v
+	}
+	m.DSCP = dscp()
+	for i := range m.Queues {
+		m.Queues[i] = plan.Queue{Name: fmt.Sprint("q", i), DSCP: dscp()}
+		for range r.IntN(4) {
+			m.Queues[i].Match = append(m.Queues[i].Match, r.match())
+		}
+	}
+	return m
+}
+
+var (
+	addresses = []string{"10.0.0.1", "10.1.2.3", "192.0.2.1", "2001:db8::1", "2001:db8:0:1::2", "fd00::7"}
+	prefixes  = []string{"10.0.0.0/8", "10.1.2.3/32", "192.0.2.0/25", "0.0.0.0/0", "::/0", "2001:db8::/64", "2001:db8::/33", "fd00::7/128", "fe00::/7"}
+	protocols = []uint32{6, 17, 1, 58, 132, 136, 33, 50, 47}
+)
+
+func (r source) match() policy.Match {
+	for {
+		var m policy.Match
+		ports := func() (list []policy.Ports) {
+			for range 1 + r.IntN(2) {
+				low := r.port()
+				list = append(list, policy.Ports{First: low, Last: low + uint16(r.pick(0, 0, 3, 30000))})
+			}
+			return list
+		}
+		some := func(p *netip.Prefix) { *p = netip.MustParsePrefix(prefixes[r.IntN(len(prefixes))]) }
+		for range 1 + r.IntN(2) {
+			switch r.IntN(14) {
+			case 0:
+				m.Proto = policy.Given(uint8(r.pick(protocols...)))
+			case 1, 2:
+				m.TCP = ports()
+			case 3, 4:
+				m.UDP = ports()
+			case 5:
+				m.Sport = ports()
+			case 6:
+				m.Dport = ports()
+			case 7:
+				some(&m.Src)
+			case 8:
+				some(&m.Dst)
+			case 9:
+				m.DSCP = policy.Given(uint8(r.pick(0, 34, 46, uint32(r.IntN(64)))))
+			case 10:
+				m.VLAN = policy.Given(uint16(r.pick(0, 1, 2, 4095)))
+			case 11:
+				m.Mark = policy.Given(policy.Bits{Value: r.pick(5, 0x10), Mask: r.pick(^uint32(0), 0xff, 0x1f)})
+			case 12:
+				m.Queue = policy.Given(uint16(r.IntN(3)))
+			case 13:
+				m.Preset = policy.Presets()[r.IntN(len(policy.Presets()))].Name
+			}
+		}
+		if m.Check() == nil {
+			return m
+		}
+	}
+}
+
+// frame is a packet with its Ethernet header: usually in order, sometimes cut off
+// or damaged.
+func (r source) frame(bare bool) []byte {
+	var b []byte
+	six := r.oneIn(2)
+	kind := uint16(0x0800)
+	if six {
+		kind = 0x86dd
+	}
+	if r.oneIn(20) {
+		kind = uint16(r.pick(0x0806, 60, 0x8847))
+	}
+	b = append(b, make([]byte, 12)...)
+	if !bare {
+		for range int(r.pick(0, 0, 0, 1, 1, 2, 3)) {
+			b = binary.BigEndian.AppendUint16(b, uint16(r.pick(0x8100, 0x88a8)))
+			b = binary.BigEndian.AppendUint16(b, uint16(r.pick(0, 1, 2, 4095))|uint16(r.IntN(16))<<12)
+		}
+	}
+	b = binary.BigEndian.AppendUint16(b, kind)
+	network := len(b)
+	proto := uint8(r.pick(protocols...))
+	if six {
+		b = r.ipv6(b, proto)
+	} else {
+		b = r.ipv4(b, proto)
+	}
+	b = binary.BigEndian.AppendUint16(b, r.port())
+	b = binary.BigEndian.AppendUint16(b, r.port())
+	b = append(b, make([]byte, 4+r.IntN(60))...)
+	if r.oneIn(10) {
+		// Cut off. A test run takes no IP packet with less than its header, but
+		// does not look behind a tag.
+		least := 15
+		if network == 14 {
+			least = network + 40
+		}
+		b = b[:min(max(network+r.IntN(len(b)-network), least), len(b))]
+	}
+	if r.oneIn(10) && len(b) > network {
+		b[network+r.IntN(len(b)-network)] = byte(r.Uint32())
+	}
+	return b
+}
+
+func (r source) address(six bool) []byte {
+	for {
+		a := netip.MustParseAddr(addresses[r.IntN(len(addresses))])
+		if a.Is6() == six {
+			return a.AsSlice()
+		}
+	}
+}
+
+func (r source) dscp() uint8 { return uint8(r.pick(0, 34, 46, uint32(r.IntN(64)))) }
+
+func (r source) ipv4(b []byte, proto uint8) []byte {
+	words := 5 + int(r.pick(0, 0, 1, 10))
+	ip := make([]byte, words*4)
+	ip[0], ip[1], ip[8], ip[9] = 0x40|uint8(words), r.dscp()<<2|uint8(r.IntN(4)), 64, proto
+	binary.BigEndian.PutUint16(ip[4:], uint16(r.IntN(4)))
+	binary.BigEndian.PutUint16(ip[6:], uint16(r.pick(0, 0, 0x4000, 0x2000, 0x2001, 0x0003)))
+	copy(ip[12:], r.address(false))
+	copy(ip[16:], r.address(false))
+	sum := uint32(0)
+	for i := 0; i < len(ip); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
+	}
+	sum = sum>>16 + sum&0xffff
+	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum+sum>>16))
+	return append(b, ip...)
+}
+
+func (r source) ipv6(b []byte, proto uint8) []byte {
+	ip := make([]byte, 40)
+	binary.BigEndian.PutUint32(ip, 6<<28|uint32(r.dscp())<<22|uint32(r.IntN(4))<<20|uint32(r.IntN(1<<20)))
+	copy(ip[8:], r.address(true))
+	copy(ip[24:], r.address(true))
+	var all []byte
+	last := -1 // where in all the last header begins, whose first byte says what follows
+	follow := func(kind uint8) {
+		if last < 0 {
+			ip[6] = kind
+		} else {
+			all[last] = kind
+		}
+	}
+	for range int(r.pick(0, 0, 0, 1, 2, 3, 8, 9)) {
+		kind := uint8(r.pick(0, 43, 44, 51, 60))
+		ext := make([]byte, 8)
+		switch kind {
+		case 44:
+			binary.BigEndian.PutUint16(ext[2:], uint16(r.pick(0, 1, 1, 8, 9, 6)))
+			binary.BigEndian.PutUint32(ext[4:], r.pick(1, 2, 70000))
+		case 51:
+			ext[1] = uint8(r.IntN(3))
+			ext = append(ext, make([]byte, int(ext[1])*4)...)
+		default:
+			ext[1] = uint8(r.IntN(3))
+			ext = append(ext, make([]byte, int(ext[1])*8)...)
+		}
+		follow(kind)
+		last = len(all)
+		all = append(all, ext...)
+	}
+	follow(proto)
+	return append(append(b, ip...), all...)
+}

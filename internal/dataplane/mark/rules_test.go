@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// marking makes queues of texts: the matches of each, "" for the default queue.
+func marking(t testing.TB, matches ...string) Marking {
+	t.Helper()
+	var m Marking
+	for i, text := range matches {
+		q := plan.Queue{Name: fmt.Sprint("q", i)}
+		if text != "" {
+			var err error
+			if q.Match, err = policy.ParseMatches(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Queues = append(m.Queues, q)
+	}
+	return m
+}
+
+// programAt is the id of the program that Weir has at a hook, 0 for none.
+func programAt(t *testing.T, m *Marker, h hook, ifindex int) ebpf.ProgramID {
+	t.Helper()
+	if !m.tcx {
+		filters, _, err := m.conn.Filters(ifindex, h.parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range filters {
+			return ebpf.ProgramID(f.ProgID)
+		}
+		return 0
+	}
+	chain, err := link.QueryPrograms(link.QueryOptions{Target: ifindex, Attach: h.attach})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(chain.Programs) == 0 {
+		return 0
+	}
+	return chain.Programs[0].ID
+}
+
+// A program is replaced when its rules change and only then, by this agent or the
+// next; without rules it is mark.bpf.c.
+func TestRulesChangeInOneStep(t *testing.T) {
+	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
+		a := addPort(t, host, m, "a0")
+		a.Class = 5
+		dscp := uint8(46)
+		voice := marking(t, "{udp: 5001}", "")
+		marked := marking(t, "{udp: 5001}", "")
+		marked.Queues[0].DSCP = &dscp
+		var last ebpf.ProgramID
+		for i, step := range []struct {
+			marking Marking
+			program string
+			changed bool
+		}{
+			{Marking{}, programName, true},
+			{voice, classifyProgWeirRulesPort, true},
+			{voice, classifyProgWeirRulesPort, false},
+			{marking(t, "{udp: 5002}", ""), classifyProgWeirRulesPort, true},
+			{marked, classifyProgWeirRulesPort, true},
+			{Marking{DSCP: &dscp}, classifyProgWeirRulesPort, true},
+			{Marking{}, programName, true},
+		} {
+			way := "tcx"
+			if !m.tcx {
+				way = "clsact"
+			}
+			m = newMarker(t, m.opts, way) // as after a restart
+			if err := m.Attach(a, step.marking); err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+			wantPorts(t, m, a)
+			now := programAt(t, m, ingress, a.Ifindex)
+			who, err := identify(now)
+			if err != nil || who.name != step.program {
+				t.Errorf("step %d: program %q (%v), want %s", i, who.name, err, step.program)
+			}
+			if (now != last) != step.changed {
+				t.Errorf("step %d: program %d after %d, want changed = %v", i, now, last, step.changed)
+			}
+			last = now
+		}
+		if err := m.CleanupAll(); err != nil {
+			t.Fatal(err)
+		}
+		if left := programAt(t, m, ingress, a.Ifindex); left != 0 {
+			t.Errorf("program %d is left", left)
+		}
+	})
+}
+
+// The link's own program comes and goes without touching what marks at the same
+// device's other side.
+func TestLinkEgress(t *testing.T) {
+	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
+		before := host.Run("tc", "qdisc", "show")
+		a := addPort(t, host, m, "a0")
+		a.Class = 5
+		dev, err := m.conn.LookupIndex(a.Ifindex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules := marking(t, "{queue: 3}", "{mark: 0x5/0xff}", "")
+		if err := errors.Join(m.Attach(a, Marking{}), m.AttachLink(dev, rules), m.AttachLink(dev, rules)); err != nil {
+			t.Fatal(err)
+		}
+		if who, err := identify(programAt(t, m, egress, a.Ifindex)); err != nil || who.name != classifyProgWeirRulesLink {
+			t.Errorf("at the link: %+v, %v", who, err)
+		}
+		wantPorts(t, m, a)
+		if err := m.AttachLink(dev, Marking{}); err != nil {
+			t.Fatal(err)
+		}
+		if id := programAt(t, m, egress, a.Ifindex); id != 0 {
+			t.Errorf("program %d is left at the link", id)
+		}
+		wantPorts(t, m, a)
+		if err := errors.Join(m.AttachLink(dev, rules), m.CleanupAll()); err != nil {
+			t.Fatal(err)
+		}
+		if in, out := programAt(t, m, ingress, a.Ifindex), programAt(t, m, egress, a.Ifindex); in != 0 || out != 0 {
+			t.Errorf("programs %d and %d are left", in, out)
+		}
+		host.Run("ip", "link", "del", "a0")
+		if after := host.Run("tc", "qdisc", "show"); after != before {
+			t.Errorf("qdiscs after cleanup:\n%s\nbefore:\n%s", after, before)
+		}
+		if left, _ := os.ReadDir(m.opts.StateDir); len(left) > 0 {
+			t.Errorf("state left: %v", left)
+		}
+	})
+}
+
+// witness attaches a program that keeps the mark of the last UDP packet at a hook.
+func witness(t *testing.T, ifindex int, attach ebpf.AttachType) (lastMark func() uint32) {
+	t.Helper()
+	marks, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { marks.Close() })
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, AttachType: attach, License: "GPL", Instructions: asm.Instructions{
+		asm.LoadMem(asm.R6, asm.R1, skbMark, asm.Word),
+		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
+		asm.StoreMem(asm.RFP, -8, asm.R6, asm.Word),
+		asm.LoadMapPtr(asm.R1, marks.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -4),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, -8),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnMapUpdateElem.Call(),
+		asm.Mov.Imm(asm.R0, -1),
+		asm.Return(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { prog.Close() })
+	l, err := link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: prog, Attach: attach, Anchor: link.Tail()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return func() uint32 {
+		var mark uint32
+		if err := marks.Lookup(uint32(0), &mark); err != nil {
+			t.Fatal(err)
+		}
+		return mark
+	}
+}
+
+// cgroup2 is a fresh cgroup of version 2 that the test's processes may enter.
+func cgroup2(t *testing.T) string {
+	t.Helper()
+	mounts := cgroupMounts()
+	if len(mounts) == 0 {
+		t.Skip("skipped: no cgroup2 file system is mounted")
+	}
+	dir, err := os.MkdirTemp(mounts[0], "weir-test-")
+	if err != nil {
+		t.Skip("skipped: cannot make a cgroup: ", err)
+	}
+	t.Cleanup(func() { os.Remove(dir) })
+	return dir
+}
+
+// Packets of processes in a cgroup carry its class and queue; of one in a cgroup
+// inside of it, the inner one's (on kernels that can say so).
+func TestCgroup(t *testing.T) {
+	host := netnstest.Enter(t)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	outer := cgroup2(t)
+	inner := filepath.Join(outer, "inner")
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	removed := false
+	t.Cleanup(func() {
+		if !removed {
+			os.Remove(inner)
+		}
+	})
+	up := addPort(t, host, m, "up0")
+	host.Run("ip", "addr", "add", "192.0.2.1/24", "dev", "up0")
+	host.Run("ip", "neigh", "add", "192.0.2.9", "lladdr", "02:00:00:00:00:09", "dev", "up0")
+	seen := witness(t, up.Ifindex, ebpf.AttachTCXEgress)
+	send := func(group string, port int) uint32 {
+		host.Run("sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && exec bash -c 'echo x > /dev/udp/192.0.2.9/%d'", group, port))
+		return seen()
+	}
+	voice := marking(t, "{udp: 5001}", "")
+	a, b := plan.Port{Cgroup: outer, Class: 6}, plan.Port{Cgroup: inner, Class: 7}
+	if err := errors.Join(m.Attach(a, voice), m.Attach(b, Marking{})); err != nil {
+		t.Fatal(err)
+	}
+	wantPorts(t, m, a, b)
+	for _, tt := range []struct {
+		group string
+		port  int
+		want  uint32
+	}{
+		{outer, 5001, 0x00060000},
+		{outer, 5002, 0x20060000},
+		{inner, 5001, 0x00070000},
+	} {
+		if got := send(tt.group, tt.port); got != tt.want {
+			t.Errorf("a packet to port %d from %s has mark %#x, want %#x", tt.port, filepath.Base(tt.group), got, tt.want)
+		}
+	}
+	// Changed rules, another agent.
+	m = newMarker(t, m.opts, "tcx")
+	if err := m.Attach(a, marking(t, "{udp: 5002}", "")); err != nil {
+		t.Fatal(err)
+	}
+	if got := send(outer, 5002); got != 0x00060000 {
+		t.Errorf("after the change mark %#x", got)
+	}
+	if err := m.Detach(a); err != nil {
+		t.Fatal(err)
+	}
+	if got := send(outer, 5002); got != 0 {
+		t.Errorf("after detaching mark %#x", got)
+	}
+	wantPorts(t, m, b)
+	if err := os.Remove(inner); err != nil {
+		t.Fatal(err)
+	}
+	removed = true
+	wantPorts(t, m) // and its pin is removed
+	if err := errors.Join(m.Detach(b), m.CleanupAll()); err != nil {
+		t.Errorf("detach from a cgroup that is gone: %v", err)
+	}
+	if err := m.Attach(b, Marking{}); !errors.Is(err, dataplane.ErrNoDevice) {
+		t.Errorf("attach to a cgroup that is gone: %v, want ErrNoDevice", err)
+	}
+}
+
+func TestCgroupRefuses(t *testing.T) {
+	netnstest.Enter(t)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	err := m.Attach(plan.Port{Cgroup: t.TempDir()}, Marking{})
+	if err == nil || !strings.Contains(err.Error(), "this is no cgroup; name a folder of the cgroup2 file system") {
+		t.Errorf("an ordinary folder: %v", err)
+	}
+	const old = "/sys/fs/cgroup/memory"
+	if _, statErr := os.Stat(old); statErr != nil {
+		t.Skip("skipped the rest: no cgroup of version 1 here")
+	}
+	err = m.Attach(plan.Port{Cgroup: old}, Marking{})
+	if !errors.Is(err, dataplane.ErrNoSupport) || !strings.Contains(err.Error(), "version 1") {
+		t.Errorf("a cgroup of version 1: %v", err)
+	}
+}
+
+// A workload cannot have more rules than the kernel side holds, and the largest
+// set is loaded.
+func TestMaxRules(t *testing.T) {
+	netnstest.New(t)
+	var list []string
+	for i := range policy.MaxRules {
+		list = append(list, fmt.Sprintf("{src: 2001:db8:%x::/48, dport: %d, dscp: ef}", i, 1000+i))
+	}
+	most := marking(t, "["+strings.Join(list, ", ")+"]", "")
+	for _, name := range []string{classifyProgWeirRulesPort, classifyProgWeirRulesLink, classifyProgWeirRulesCgrp} {
+		info, err := loadAs(t, name, 0, plan.DefaultMask, most).Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		insns, _ := info.VerifiedInstructions()
+		t.Logf("%s with %d rules: the verifier looked at %d instructions", name, policy.MaxRules, insns)
+	}
+	over := marking(t, "["+strings.Join(append(list, "{udp: 9}"), ", ")+"]", "")
+	_, err := compile(ingress.program, 1, plan.DefaultMask, over, ethernetHeader)
+	var mistake *policy.Error
+	if !errors.As(err, &mistake) {
+		t.Errorf("%d rules: %v, want a *policy.Error", policy.MaxRules+1, err)
+	}
+}
