@@ -179,7 +179,7 @@ func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, q
 		qosOf[r.UUID] = r.with(queueOf)
 	}
 	used := map[string]bool{}
-	var s Snapshot
+	s := Snapshot{QoS: qosOf}
 	for _, b := range bridges {
 		bridge := Bridge{Name: b.Name}
 		for _, id := range b.Ports {

@@ -80,12 +80,13 @@ func (c *Conn) replaceOne(name string, change Change) ([]ovsdb.Operation, error)
 		return nil, err
 	}
 	if change.Want != nil {
-		rows := change.Want.rows(name)
-		insert, err := c.client.Create(rows...)
-		if err != nil {
-			return nil, err
+		for _, row := range change.Want.rows(name) {
+			insert, err := c.client.Create(row)
+			if err != nil {
+				return nil, err
+			}
+			ops = append(ops, insert...)
 		}
-		ops = append(ops, insert...)
 		is.QoS = &name
 	}
 	update, err := port.Update(is, &is.QoS)

@@ -96,7 +96,8 @@ type Bridge struct {
 
 // Snapshot is what the database says at one moment.
 type Snapshot struct {
-	Bridges []Bridge // by name
+	Bridges []Bridge        // by name
+	QoS     map[string]*QoS // all rows, by UUID
 	// Orphans are Weir's QoS rows that no port refers to: their port is gone.
 	Orphans []QoS
 }

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+
+	"weir/internal/policy"
+)
+
+// DefaultOVSDB is where Open vSwitch's database listens.
+const DefaultOVSDB = "unix:/run/openvswitch/db.sock"
+
+// Switch is a checked file for weir sdn: the queues of one bridge's ports, and
+// the flows that go into them.
+type Switch struct {
+	Path     string // where it was read from
+	Bridge   string
+	OVSDB    string // address of the database
+	OpenFlow string // address of the bridge
+	Ports    []SwitchPort
+	Flows    []SwitchFlow // the first that a packet fits counts
+}
+
+// SwitchPort is one port of a bridge.
+type SwitchPort struct {
+	Name      string
+	Bandwidth policy.Rate // what the port can send
+	// Policy has the discipline, and the queues, each with the number that the
+	// switch's set_queue gives its packets as its match.
+	Policy policy.Policy
+}
+
+// SwitchFlow puts packets into a queue.
+type SwitchFlow struct {
+	InPort, EthSrc, EthDst string // "" = any
+	Match                  policy.Match
+	Port                   string // "" = whichever has a queue of this name
+	Queue                  string
+	Forward                bool // send it out of Port too, instead of where the switch's other flows send it
+}
+
+// QueueNumber is the number that set_queue gives a queue: the same for queues of
+// one name on all ports, in the order in which the names stand in the file.
+func (s Switch) QueueNumber(name string) (number uint16, ok bool) {
+	var names []string
+	for _, port := range s.Ports {
+		for _, q := range port.Policy.Queues {
+			if q.Name == name {
+				ok = true
+			}
+			if !slices.Contains(names, q.Name) {
+				names = append(names, q.Name)
+			}
+		}
+	}
+	return uint16(max(0, slices.Index(names, name))), ok
+}
+
+// Port finds a port by its name.
+func (s Switch) Port(name string) (SwitchPort, bool) {
+	i := slices.IndexFunc(s.Ports, func(p SwitchPort) bool { return p.Name == name })
+	if i < 0 {
+		return SwitchPort{}, false
+	}
+	return s.Ports[i], true
+}
+
+// LoadSwitch reads and checks a file. Its error is an *Error where the file could
+// be read but is wrong.
+func LoadSwitch(file string) (Switch, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Switch{}, fmt.Errorf("switch file %s does not exist: %w", file, err)
+	}
+	if err != nil {
+		return Switch{}, fmt.Errorf("switch file: %w", err)
+	}
+	return ParseSwitch(file, text)
+}
+
+// ParseSwitch checks the text of a file; path is for messages.
+func ParseSwitch(file string, text []byte) (Switch, error) {
+	s := Switch{Path: file, OVSDB: DefaultOVSDB}
+	root, err := parseTree(bytes.TrimPrefix(text, []byte("\ufeff")))
+	if err != nil {
+		return Switch{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(root.tree.problems) == 0 {
+		s.read(root)
+	}
+	if problems := root.tree.problems; len(problems) > 0 {
+		sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
+		return Switch{}, &Error{Path: file, Problems: problems}
+	}
+	s.OpenFlow = cmp.Or(s.OpenFlow, BridgeAddress(s.OVSDB, s.Bridge))
+	return s, nil
+}
+
+// BridgeAddress is where a bridge listens for OpenFlow, beside its database; ""
+// where the database is on another machine.
+func BridgeAddress(database, bridge string) string {
+	if path, ok := strings.CutPrefix(database, "unix:"); ok {
+		return "unix:" + path[:strings.LastIndexByte(path, '/')+1] + bridge + ".mgmt"
+	}
+	return ""
+}
+
+func (s *Switch) read(root node) {
+	root.fields([]string{"bridge", "ovsdb", "openflow", "ports", "flows"}, func(key string, value node) {
+		switch key {
+		case "bridge":
+			if readText(value, &s.Bridge); s.Bridge == "" || strings.ContainsAny(s.Bridge, "/: \t\n") {
+				value.wrong("bridge is missing; name one that ovs-vsctl list-br shows")
+			}
+		case "ovsdb":
+			readAddress(value, &s.OVSDB)
+		case "openflow":
+			readAddress(value, &s.OpenFlow)
+			if s.OpenFlow == "" && !strings.HasPrefix(s.OVSDB, "unix:") {
+				value.wrong("openflow is missing; the bridge is on another machine: give tcp:HOST:PORT (there: ovs-vsctl set-controller %s ptcp:6653)",
+					cmp.Or(s.Bridge, "BRIDGE"))
+			}
+		case "ports":
+			s.readPorts(value)
+		case "flows":
+			s.readFlows(value)
+		}
+	})
+}
+
+func readAddress(value node, into *string) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	if err := CheckSwitchAddress(text); err != nil {
+		value.wrong("%v", err)
+		return
+	}
+	*into = text
+}
+
+// CheckSwitchAddress refuses what is no address of a database or a bridge.
+func CheckSwitchAddress(address string) error {
+	kind, where, _ := strings.Cut(address, ":")
+	if kind == "unix" && strings.HasPrefix(where, "/") {
+		return nil
+	}
+	if kind == "tcp" {
+		if host, port, err := net.SplitHostPort(where); err == nil && host != "" && port != "" {
+			return nil
+		}
+	}
+	return &policy.Error{Value: address, Msg: "no address of a switch", Remedy: "write unix:/PATH or tcp:HOST:PORT"}
+}
+
+func (s *Switch) readPorts(ports node) {
+	ports.each(func(name string, _ *token.Token, value node) {
+		port := SwitchPort{Name: name, Policy: policy.Default()}
+		value.fields([]string{"bandwidth", "discipline", "queues", "aqm"}, func(key string, field node) {
+			switch key {
+			case "bandwidth":
+				if !field.given() {
+					field.wrong("bandwidth is missing; say what the port can send, e.g. bandwidth: 8mbit")
+				} else if text, ok := field.text(); ok {
+					rate, err := policy.ParseRate(text)
+					field.refuse(err)
+					port.Bandwidth = rate
+				}
+			case "discipline":
+				if text, ok := field.text(); ok {
+					d, err := policy.ParseDiscipline(text)
+					field.refuse(err)
+					port.Policy.Discipline = d
+				}
+			case "queues":
+				port.Policy.Queues = readSwitchQueues(field)
+			case "aqm":
+				readSwitchAQM(field, &port.Policy.AQM)
+			}
+		})
+		s.Ports = append(s.Ports, port)
+		if len(value.tree.problems) > 0 {
+			return
+		}
+		for i, q := range port.Policy.Queues {
+			n, _ := s.QueueNumber(q.Name)
+			port.Policy.Queues[i].Match = []policy.Match{{Queue: policy.Given(n)}}
+		}
+		_, err := port.Policy.Claim(port.Bandwidth)
+		value.refuse(err)
+	})
+}
+
+func readSwitchQueues(queues node) []policy.Queue {
+	var list []policy.Queue
+	amount := func(value node, into *policy.Amount) {
+		if text, ok := value.text(); ok {
+			a, err := policy.ParseAmount(text)
+			value.refuse(err)
+			*into = a
+		}
+	}
+	queues.each(func(name string, _ *token.Token, value node) {
+		q := policy.Queue{Name: name}
+		value.fields([]string{"rate", "min", "dscp", "limit_packets"}, func(key string, field node) {
+			switch key {
+			case "rate":
+				amount(field, &q.Rate)
+			case "min":
+				amount(field, &q.Min)
+			case "dscp":
+				if text, ok := field.text(); ok {
+					d, err := policy.ParseDSCP(text)
+					field.refuse(err)
+					q.DSCP = &d
+				}
+			case "limit_packets":
+				if text, ok := field.text(); ok {
+					var layer Layer
+					field.refuse(layer.Put(key, text))
+					if layer.LimitPackets != nil {
+						q.LimitPackets = *layer.LimitPackets
+					}
+				}
+			}
+		})
+		list = append(list, q)
+	})
+	return list
+}
+
+// readSwitchAQM reads "off", "5ms/100ms", or target and interval as fields.
+func readSwitchAQM(value node, into *policy.AQM) {
+	if _, fields := value.ast.(*ast.MappingNode); !fields {
+		if text, ok := value.text(); ok {
+			aqm, err := policy.ParseAQM(text)
+			value.refuse(err)
+			*into = aqm
+		}
+		return
+	}
+	value.fields([]string{"target", "interval"}, func(key string, field node) {
+		text, ok := field.text()
+		if !ok {
+			return
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			field.wrong("%q is no duration; write one such as 5ms", text)
+		}
+		if key == "target" {
+			into.Target = d
+		} else {
+			into.Interval = d
+		}
+	})
+	value.refuse(into.Check())
+}
+
+// switchMatchFields are the keys of a flow's match that policy does not know.
+var switchMatchFields = []string{"in_port", "dl_src", "dl_dst"}
+
+func (s *Switch) readFlows(flows node) {
+	flows.items(func(item node) {
+		var f SwitchFlow
+		item.fields([]string{"match", "port", "queue", "forward"}, func(key string, value node) {
+			switch key {
+			case "match":
+				f.readMatch(value)
+			case "port":
+				readText(value, &f.Port)
+			case "queue":
+				if readText(value, &f.Queue); f.Queue == "" {
+					item.wrong("queue is missing; name a queue of one of the ports")
+				}
+			case "forward":
+				readBool(value, &f.Forward)
+			}
+		})
+		s.Flows = append(s.Flows, f)
+		if len(item.tree.problems) == 0 {
+			item.refuse(s.checkFlow(f))
+		}
+	})
+}
+
+func (f *SwitchFlow) readMatch(match node) {
+	rest := map[string]any{}
+	match.each(func(key string, _ *token.Token, value node) {
+		if !slices.Contains(switchMatchFields, key) {
+			rest[key] = value.plain()
+			return
+		}
+		switch key {
+		case "in_port":
+			readText(value, &f.InPort)
+		case "dl_src":
+			readMAC(value, &f.EthSrc)
+		case "dl_dst":
+			readMAC(value, &f.EthDst)
+		}
+	})
+	if !match.given() || len(rest) == 0 && f.InPort+f.EthSrc+f.EthDst == "" {
+		match.wrong("match states nothing; say what belongs into the queue, such as {udp: 5001}, {preset: voip} or {in_port: up0}")
+	}
+	if len(rest) == 0 || len(match.tree.problems) > 0 {
+		return
+	}
+	m, err := policy.ParseMatch(rest)
+	match.refuse(err)
+	if m.Priority.Given || m.Mark.Given || m.Queue.Given {
+		match.wrong("priority, mark and queue are what the switch gives a packet, not what it comes with; leave them out")
+	}
+	f.Match = m
+}
+
+func readMAC(value node, into *string) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	if mac, err := net.ParseMAC(text); err != nil || len(mac) != 6 {
+		value.wrong("%q is no Ethernet address; write it as 02:00:00:00:00:01", text)
+		return
+	}
+	*into = strings.ToLower(text)
+}
+
+// checkFlow holds a flow against the ports.
+func (s *Switch) checkFlow(f SwitchFlow) error {
+	fail := func(field, value, msg, remedy string) error {
+		return &policy.Error{Field: field, Value: value, Msg: msg, Remedy: remedy}
+	}
+	names := func(ports []SwitchPort) string {
+		var queues []string
+		for _, p := range ports {
+			for _, q := range p.Policy.Queues {
+				if !slices.Contains(queues, q.Name) {
+					queues = append(queues, q.Name)
+				}
+			}
+		}
+		if len(queues) == 0 {
+			return "give it a discipline with queues, such as cbwfq"
+		}
+		return "its queues are " + strings.Join(queues, ", ")
+	}
+	ports := s.Ports
+	if f.Port != "" {
+		p, ok := s.Port(f.Port)
+		if !ok {
+			return fail("port", f.Port, "is not under ports", "give it a bandwidth and queues there")
+		}
+		ports = []SwitchPort{p}
+	}
+	if !slices.ContainsFunc(ports, func(p SwitchPort) bool {
+		return slices.ContainsFunc(p.Policy.Queues, func(q policy.Queue) bool { return q.Name == f.Queue })
+	}) {
+		return fail("queue", f.Queue, "the port has no such queue", names(ports))
+	}
+	switch {
+	case f.Forward && f.Port == "":
+		return fail("forward", "true", "forward sends packets out of a port, and none is named", "name it by port")
+	case f.Forward && f.InPort == "":
+		return fail("forward", "true", "packets that come in by the port itself would be lost", "say by in_port where they come from")
+	case f.Forward && f.InPort == f.Port:
+		return fail("in_port", f.InPort, "a packet does not leave by the port that it came in by", "name another in_port")
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdn
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"weir/internal/config"
+	"weir/internal/sdn/openflow"
+	"weir/internal/sdn/ovsdb"
+)
+
+// Result is what was changed, or with DryRun would be: one line each.
+type Result struct {
+	DryRun  bool     `json:"dry_run"`
+	Changes []string `json:"changes"`
+}
+
+// answer is how long a switch may take for one step.
+const answer = 10 * time.Second
+
+// Apply makes a bridge what the file says. force takes ports over that have a
+// QoS row of somebody else's.
+func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, error) {
+	db, err := dial(ctx, s.OVSDB)
+	if err != nil {
+		return Result{}, err
+	}
+	defer db.Close()
+	have := state{}
+	if have.snapshot, err = db.Snapshot(ctx); err != nil {
+		return Result{}, err
+	}
+	if _, err := have.snapshot.Bridge(s.Bridge); err != nil { // before its socket is looked for
+		return Result{}, fmt.Errorf("%s: %w", s.Path, err)
+	}
+	of, err := have.connect(ctx, s.OpenFlow)
+	if err != nil {
+		return Result{}, err
+	}
+	defer of.Close()
+	p, err := planApply(s, have, force)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.carryOut(ctx, db, of, dryRun)
+}
+
+// Place says where a switch is.
+type Place struct {
+	OVSDB    string // "" = config.DefaultOVSDB
+	OpenFlow string // "" = beside OVSDB
+}
+
+func (p Place) database() string { return cmp.Or(p.OVSDB, config.DefaultOVSDB) }
+
+// bridge is where a bridge listens. The error says that nobody can know.
+func (p Place) bridge(name string) (string, error) {
+	address := cmp.Or(p.OpenFlow, config.BridgeAddress(p.database(), name))
+	if address == "" {
+		return "", fmt.Errorf("bridge %s is on another machine; say where it listens, by --openflow tcp:HOST:PORT", name)
+	}
+	return address, nil
+}
+
+// Delete takes away everything of Weir's on a bridge.
+func Delete(ctx context.Context, bridge string, place Place, dryRun bool) (Result, error) {
+	db, err := dial(ctx, place.database())
+	if err != nil {
+		return Result{}, err
+	}
+	defer db.Close()
+	have := state{}
+	if have.snapshot, err = db.Snapshot(ctx); err != nil {
+		return Result{}, err
+	}
+	if _, err := have.snapshot.Bridge(bridge); err != nil {
+		p := planDelete(bridge, have)
+		if len(p.changes) == 0 {
+			return Result{}, err
+		}
+		return p.carryOut(ctx, db, nil, dryRun)
+	}
+	address, err := place.bridge(bridge)
+	if err != nil {
+		return Result{}, err
+	}
+	of, err := have.connect(ctx, address)
+	if err != nil {
+		return Result{}, err
+	}
+	defer of.Close()
+	return planDelete(bridge, have).carryOut(ctx, db, of, dryRun)
+}
+
+func dial(ctx context.Context, address string) (*ovsdb.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	return ovsdb.Dial(ctx, address)
+}
+
+// connect dials a bridge and reads what it has.
+func (s *state) connect(ctx context.Context, address string) (*openflow.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	c, err := openflow.Dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if s.ports, err = c.Ports(ctx); err == nil {
+		s.flows, err = c.Flows(ctx, Own)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// carryOut changes the rows, then the flows. If the flows are refused, the rows
+// become what they were.
+func (p plan) carryOut(ctx context.Context, db *ovsdb.Conn, of *openflow.Conn, dryRun bool) (Result, error) {
+	r := Result{DryRun: dryRun, Changes: append([]string{}, p.changes...)}
+	if dryRun {
+		return r, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	if err := db.Replace(ctx, p.rows, p.orphans); err != nil {
+		return Result{}, err
+	}
+	if of == nil {
+		return r, nil
+	}
+	err := of.Commit(ctx, p.flows)
+	if err == nil {
+		return r, nil
+	}
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), answer)
+	defer cancel()
+	if undo := p.undo(ctx, db); undo != nil {
+		return Result{}, fmt.Errorf("%w; and the queues could not be put back: %w", err, undo)
+	}
+	return Result{}, fmt.Errorf("%w; nothing was changed", err)
+}
+
+// undo gives the ports the rows that they had before.
+func (p plan) undo(ctx context.Context, db *ovsdb.Conn) error {
+	if len(p.rows) == 0 {
+		return nil
+	}
+	now, err := db.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	var back []ovsdb.Change
+	for _, change := range p.rows {
+		bridge, err := now.Bridge(change.Port.Bridge)
+		if err != nil {
+			return err
+		}
+		port, err := bridge.Port(change.Port.Name)
+		if err != nil {
+			return err
+		}
+		former := ovsdb.Change{Port: port}
+		switch was := change.Port.QoS; {
+		case was.Own():
+			former.Want = was
+		case was != nil:
+			former.Back = was.UUID
+		}
+		back = append(back, former)
+	}
+	return db.Replace(ctx, back, nil)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package switchport
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"weir/internal/sdn/ovsdb"
+)
+
+// Report is what the database says about all ports that are meant for Weir.
+type Report struct {
+	Ports []Port  // by bridge and name
+	Wrong []error // about ports that cannot be links as their rows are
+}
+
+// Watch follows a database.
+type Watch struct {
+	Address string // "unix:PATH" or "tcp:HOST:PORT"
+	Log     *slog.Logger
+}
+
+const (
+	settle    = 50 * time.Millisecond // after a change: a tool may write several transactions
+	dialLimit = 5 * time.Second       // for a connection and its first answer
+	alive     = 10 * time.Second      // how often the database is asked for a sign of life
+	firstWait = 200 * time.Millisecond
+	mostWait  = 10 * time.Second
+)
+
+var errLost = errors.New("the connection is lost")
+
+// Run calls report with the ports there are, and again after each change, until
+// ctx ends. It reports nothing while there is no connection: the ports stay as
+// they were. Then it tries again, with pauses that double up to 10 s.
+func (w Watch) Run(ctx context.Context, report func(Report)) error {
+	var last *Report
+	complaint := ""
+	for wait := firstWait; ; wait = min(2*wait, mostWait) {
+		err := w.follow(ctx, func(r Report) {
+			if complaint != "" {
+				w.Log.Info("connected with the switch's database again", "ovsdb", w.Address)
+				complaint = ""
+			}
+			wait = firstWait
+			if last == nil || !reflect.DeepEqual(*last, r) {
+				last = &r
+				report(r)
+			}
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err.Error() != complaint {
+			complaint = err.Error()
+			w.Log.Warn("no connection with the switch's database; its ports stay as they are", "ovsdb", w.Address, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// follow reports until the connection is lost.
+func (w Watch) follow(ctx context.Context, report func(Report)) error {
+	dialing, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	c, err := ovsdb.Dial(dialing, w.Address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ticker := time.NewTicker(alive)
+	defer ticker.Stop()
+	for {
+		snapshot, err := c.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		report(Read(snapshot))
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-c.Lost():
+				return errLost
+			case <-ticker.C:
+				if err := ask(ctx, c); err != nil {
+					return err
+				}
+			case <-c.Changed():
+				time.Sleep(settle)
+				waiting = false
+			}
+		}
+	}
+}
+
+func ask(ctx context.Context, c *ovsdb.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	return c.Alive(ctx)
+}
+
+// Read finds the ports that are meant for Weir.
+func Read(s ovsdb.Snapshot) Report {
+	var r Report
+	for _, b := range s.Bridges {
+		for _, p := range b.Ports {
+			if !IsPort(p) {
+				continue
+			}
+			port, err := Decode(p)
+			if err != nil {
+				r.Wrong = append(r.Wrong, err)
+				continue
+			}
+			r.Ports = append(r.Ports, port)
+		}
+	}
+	return r
+}
