@@ -109,9 +109,12 @@ func New(opts Options) (*Agent, error) {
 
 // remember takes up what was kept.
 func (a *Agent) remember(state kept) error {
-	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants}
+	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, groups: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants}
 	for key, layer := range state.Set {
 		a.world.set[key], _ = layerOf(layer.change()) // checked by the store
+	}
+	for name, layer := range state.Groups {
+		a.world.groups[name], _ = layerOf(layer.change()) // checked by the store
 	}
 	for _, src := range a.opts.Sources {
 		s := &source{Source: src}
@@ -326,7 +329,7 @@ func explained(changes []plan.Change, device string, d decision, why reasons) []
 		keys[id] = key
 	}
 	names := map[string]string{}
-	for _, v := range d.verdicts {
+	for _, v := range slices.Concat(d.verdicts, d.groups) {
 		names[v.Key] = v.Name
 	}
 	var list []plannedChange
@@ -359,10 +362,10 @@ func (a *Agent) logChanges(l *link, changes []plan.Change, why reasons) []planne
 // and who no longer is.
 func (a *Agent) logStates(before, after decision, why reasons) {
 	notes := map[string]string{}
-	for _, v := range before.verdicts {
+	for _, v := range slices.Concat(before.verdicts, before.groups) {
 		notes[v.Key] = v.note
 	}
-	for _, v := range after.verdicts {
+	for _, v := range slices.Concat(after.verdicts, after.groups) {
 		switch was := notes[v.Key]; {
 		case v.note == was:
 		case v.note != "":

@@ -4,11 +4,14 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/internal/api"
@@ -37,7 +40,7 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	}
 	if layer.Empty() && !change.Reset {
 		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: "nothing to change",
-			Remedy: "give at least one of weight, min, max, limit_packets, limit_bytes and reset"}
+			Remedy: "give at least one of " + strings.Join(config.Fields, ", ") + " and reset"}
 	}
 	w, err := resolve(name, a.decided.workloads())
 	if err != nil {
@@ -53,39 +56,62 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	} else {
 		next.set[w.Key] = kept
 	}
-	return a.try(ctx, trial{world: next, attached: a.attached, key: w.Key, change: change, why: "asked by weir set", dryRun: dryRun})
+	return a.try(ctx, trial{world: next, attached: a.attached, key: w.Key, given: given(change), why: "asked by weir set", dryRun: dryRun})
 }
 
 // layerOf checks a change's fields. The error is a *policy.Error.
 func layerOf(change api.PolicyChange) (config.Layer, error) {
 	var layer config.Layer
-	text := map[string]*string{"min": change.Min, "max": change.Max}
-	if change.Weight != nil {
-		text["weight"] = new(strconv.FormatUint(uint64(*change.Weight), 10))
-	}
-	if change.LimitPackets != nil {
-		text["limit_packets"] = new(strconv.FormatUint(uint64(*change.LimitPackets), 10))
-	}
-	if change.LimitBytes != nil {
-		text["limit_bytes"] = new(strconv.FormatUint(*change.LimitBytes, 10))
-	}
+	text := given(change)
 	for _, field := range config.Fields {
-		if text[field] == nil {
+		value, ok := text[field]
+		if !ok {
 			continue
 		}
-		if err := layer.Put(field, *text[field]); err != nil {
+		if err := layer.Put(field, value); err != nil {
 			return config.Layer{}, err
 		}
 	}
 	return layer, nil
 }
 
+// given are the fields that a change speaks of, as text.
+func given(change api.PolicyChange) map[string]string {
+	text := map[string]string{}
+	for field, value := range map[string]*string{"min": change.Min, "max": change.Max,
+		"discipline": change.Discipline, "aqm": change.AQM, "dscp": change.DSCP, "group": change.Group} {
+		if value != nil {
+			text[field] = *value
+		}
+	}
+	if change.Weight != nil {
+		text["weight"] = strconv.FormatUint(uint64(*change.Weight), 10)
+	}
+	if change.LimitPackets != nil {
+		text["limit_packets"] = strconv.FormatUint(uint64(*change.LimitPackets), 10)
+	}
+	if change.LimitBytes != nil {
+		text["limit_bytes"] = strconv.FormatUint(*change.LimitBytes, 10)
+	}
+	if change.Queues != nil {
+		text["queues"] = "none"
+		if len(*change.Queues) > 0 {
+			queues, err := json.Marshal(*change.Queues) // which is YAML
+			if err != nil {
+				queues = []byte(err.Error()) // refused as such; what came as JSON can be written so
+			}
+			text["queues"] = string(queues)
+		}
+	}
+	return text
+}
+
 // trial is a change that somebody asked for, to be made as a whole or not at all.
 type trial struct {
 	world    world
 	attached []config.Attachment
-	key      string // of the workload it is about
-	change   api.PolicyChange
+	key      string            // of the workload or group it is about
+	given    map[string]string // the fields that were asked for, as text
 	why      string
 	dryRun   bool
 }
@@ -93,15 +119,13 @@ type trial struct {
 // try makes the change, or with a dry run says what it would change.
 func (a *Agent) try(ctx context.Context, t trial) (api.ChangeResult, error) {
 	d := decide(t.world)
-	if err := acceptable(d, t.key, t.change); err != nil {
+	if err := acceptable(a.decided, d, t); err != nil {
 		return api.ChangeResult{}, err
 	}
 	why := reasons{general: "follows from the change of " + t.key, byKey: map[string]string{t.key: t.why}}
 	if t.dryRun {
 		result := api.ChangeResult{DryRun: true, Changes: a.wouldChange(d, why)}
-		if v, ok := d.verdict(t.key); ok {
-			result.Workload = new(a.view(v, false))
-		}
+		a.show(&result, d, t.key)
 		return result, nil
 	}
 	t.world.number, t.world.grants = d.number, d.grants
@@ -116,34 +140,100 @@ func (a *Agent) try(ctx context.Context, t trial) (api.ChangeResult, error) {
 		return api.ChangeResult{}, fmt.Errorf("change not made: %w", errors.Join(err, undo))
 	}
 	result := api.ChangeResult{Changes: describe(changes)}
-	if v, ok := a.decided.verdict(t.key); ok {
-		result.Workload = new(a.view(v, false))
-	}
+	a.show(&result, a.decided, t.key)
 	return result, nil
 }
 
-// acceptable refuses a change whose own min or max does not come into force.
-// What labels and the configuration ask for besides is not the caller's fault.
-func acceptable(d decision, key string, change api.PolicyChange) error {
-	v, ok := d.verdict(key)
-	if !ok || change.Min == nil && change.Max == nil {
-		return nil
+// show puts what the change was about into its result.
+func (a *Agent) show(result *api.ChangeResult, d decision, key string) {
+	if v, ok := d.verdict(key); ok {
+		result.Workload = new(a.view(v, false))
 	}
-	for device, errs := range v.refusals {
-		for _, err := range errs {
-			var refused *policy.Refused
-			if errors.As(err, &refused) && change.Min != nil {
-				return &api.Error{Status: http.StatusConflict, Field: "min", Value: *change.Min,
-					Msg: fmt.Sprintf("link %s has no room for it: %s", device, refused.Reason()), Remedy: refused.Remedy()}
-			}
-			var mistake *policy.Error
-			if errors.As(err, &mistake) {
-				return &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value,
-					Msg: fmt.Sprintf("%s on link %s", mistake.Msg, device), Remedy: mistake.Remedy}
+	if v, ok := d.group(key); ok {
+		result.Group = new(a.groupView(v, d))
+	}
+}
+
+// acceptable refuses a change of which something that was asked for does not come
+// into force. What labels and the configuration ask for besides is not the
+// caller's fault, unless the change is what makes it wrong.
+func acceptable(before, after decision, t trial) error {
+	v, ok := after.verdict(t.key)
+	if !ok {
+		if v, ok = after.group(t.key); !ok {
+			return nil
+		}
+		if err := holdsMembers(before, after, v, t); err != nil {
+			return err
+		}
+	}
+	was, ok := before.verdict(t.key)
+	if !ok {
+		was, _ = before.group(t.key)
+	}
+	for _, device := range slices.Sorted(maps.Keys(v.refusals)) {
+		for _, err := range v.refusals[device] {
+			if err := t.fault(err, device, was, v, len(after.plans)); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// fault is the error to answer with if something that is refused is what the
+// change asked for, nil if it is not.
+func (t trial) fault(err error, device string, was, v verdict, links int) error {
+	var refused *policy.Refused
+	if errors.As(err, &refused) {
+		e := &api.Error{Status: http.StatusConflict, Field: "min", Value: t.given["min"],
+			Msg: fmt.Sprintf("link %s has no room for it: %s", device, refused.Reason()), Remedy: refused.Remedy()}
+		_, min := t.given["min"]
+		group, joins := t.given["group"]
+		switch {
+		case refused.Group != "":
+			e.Msg = fmt.Sprintf("group %s has no room for it on link %s: %s", refused.Group, device, refused.Reason())
+		case !min:
+			e.Msg = fmt.Sprintf("link %s has no room for its min: %s", device, refused.Reason())
+		}
+		if !min {
+			e.Field, e.Value = "group", group
+		}
+		if !min && !joins {
+			return nil
+		}
+		return e
+	}
+	var mistake *policy.Error
+	if !errors.As(err, &mistake) || len(t.given) == 0 {
+		return nil
+	}
+	field, _, _ := strings.Cut(mistake.Field, ".")
+	if field == "group" && v.groupless() < links {
+		return nil // a scheduler without groups on one link does not forbid them on another
+	}
+	_, asked := t.given[field]
+	known := slices.ContainsFunc(was.refusals[device], func(e error) bool { return e.Error() == err.Error() })
+	if !asked && known {
+		return nil
+	}
+	return &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value,
+		Msg: fmt.Sprintf("%s on link %s", mistake.Msg, device), Remedy: mistake.Remedy}
+}
+
+// groupless counts the links on which the workload is refused its group, or the
+// group itself.
+func (v verdict) groupless() int {
+	n := 0
+	for _, errs := range v.refusals {
+		if slices.ContainsFunc(errs, func(err error) bool {
+			var mistake *policy.Error
+			return errors.As(err, &mistake) && mistake.Field == "group"
+		}) {
+			n++
+		}
+	}
+	return n
 }
 
 // wouldChange is what the kernel would be told, over all links.
@@ -215,7 +305,7 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	}
 	a.pending[p.workload.Key] = p
 	result, err := a.try(ctx, trial{world: next, attached: append(slices.Clone(a.attached), at),
-		key: p.workload.Key, change: req.Policy, why: "asked by weir attach", dryRun: dryRun})
+		key: p.workload.Key, given: given(req.Policy), why: "asked by weir attach", dryRun: dryRun})
 	if err == nil && !dryRun {
 		return result, p, nil
 	}

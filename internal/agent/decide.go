@@ -28,6 +28,7 @@ const (
 const (
 	kindHost   = "host"
 	kindDocker = "docker"
+	kindGroup  = "group" // of no api.Workload
 )
 
 // grant is a min that a link has admitted.
@@ -41,6 +42,7 @@ type world struct {
 	config config.Config
 	found  []discover.Workload     // one for each key, by key, without the host
 	set    map[string]config.Layer // what was set at run time, by key
+	groups map[string]config.Layer // groups that were made or changed at run time, by name
 	number map[string]plan.ClassID // by key, also of workloads that are gone
 	grants map[string][]grant      // by link, in the order of admission
 }
@@ -49,6 +51,7 @@ type world struct {
 func (w world) clone() world {
 	w.found = slices.Clone(w.found)
 	w.set = maps.Clone(w.set)
+	w.groups = maps.Clone(w.groups)
 	w.number = maps.Clone(w.number)
 	w.grants = maps.Clone(w.grants)
 	return w
@@ -69,6 +72,7 @@ type verdict struct {
 // decision is what follows from a world.
 type decision struct {
 	verdicts []verdict             // the host first, then by name
+	groups   []verdict             // by name
 	plans    map[string]plan.State // by link
 	number   map[string]plan.ClassID
 	grants   map[string][]grant
@@ -83,16 +87,25 @@ func decide(w world) decision {
 			keys = append(keys, found.Key)
 		}
 	}
+	for _, name := range w.groupNames() {
+		keys = append(keys, plan.GroupKey(name))
+	}
 	mask := cmp.Or(plan.Mask(w.config.MarkMask), plan.DefaultMask)
 	d.number = plan.NumberWithin(mask.MaxClasses(), w.number, append([]string{plan.HostKey}, keys...))
 	for _, found := range append([]discover.Workload{hostWorkload}, w.found...) {
 		d.verdicts = append(d.verdicts, judge(w, found, d.number))
+	}
+	for _, name := range w.groupNames() {
+		d.groups = append(d.groups, judgeGroup(w, name, d.number))
 	}
 	for _, link := range w.config.Links {
 		d.planLink(link.Plan(), w.grants[link.Device])
 	}
 	for i := range d.verdicts {
 		d.verdicts[i].conclude()
+	}
+	for i := range d.groups {
+		d.groups[i].conclude()
 	}
 	slices.SortFunc(d.verdicts, func(a, b verdict) int {
 		return cmp.Or(-compareBool(a.Kind == kindHost, b.Kind == kindHost), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
@@ -120,16 +133,21 @@ func judge(w world, found discover.Workload, number map[string]plan.ClassID) ver
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)
 	}
+	if v.policy.Check() == nil { // else the plan says what is wrong
+		warnings, _ := policy.CheckRules(v.policy.Queues)
+		problems = append(problems, warnings...)
+	}
 	v.note = strings.Join(problems, "; ")
 	return v
 }
 
 // planLink plans one link, the workloads in the order of their admission.
 func (d *decision) planLink(link plan.Link, grants []grant) {
-	order := seniority(d.verdicts, link, grants)
+	order := seniority(d.steered(), link, grants)
 	var workloads []plan.Workload
 	for _, v := range order {
-		workloads = append(workloads, plan.Workload{Key: v.Key, Name: v.Name, Policy: v.policy, Ports: ports(v.Workload, link)})
+		workloads = append(workloads, plan.Workload{Key: v.Key, Name: v.Name, Policy: v.policy,
+			Ports: ports(v.Workload, link), Group: v.Kind == kindGroup})
 	}
 	state, refusals, err := plan.Build(link, workloads, d.number)
 	if err != nil { // the configuration was checked, so this is not reached by what a person writes
@@ -152,17 +170,31 @@ func (d *decision) planLink(link plan.Link, grants []grant) {
 			v.refusals[link.Device] = errs
 		}
 		// A number without a class is of somebody whom Build put with the host.
-		if id, ok := d.number[v.Key]; ok && mins[id] > 0 {
+		// And a group without a min of its own holds its members'.
+		if id, ok := d.number[v.Key]; ok && mins[id] > 0 && !v.policy.Min.None() {
 			d.grants[link.Device] = append(d.grants[link.Device], grant{v.Key, mins[id]})
 		}
 	}
 }
 
-// seniority orders the workloads of a link: those that ask for no more than
+// steered are the workloads and groups that have a class.
+func (d *decision) steered() []*verdict {
+	var list []*verdict
+	for _, verdicts := range [][]verdict{d.verdicts, d.groups} {
+		for i := range verdicts {
+			if verdicts[i].steered {
+				list = append(list, &verdicts[i])
+			}
+		}
+	}
+	return list
+}
+
+// seniority orders the workloads and groups of a link: those that ask for no more than
 // they were granted, in the order in which they were; then those that ask for
 // more than that; then the others by their numbers. So nobody's min is lost to
 // somebody who came, or raised his, later.
-func seniority(verdicts []verdict, link plan.Link, grants []grant) []*verdict {
+func seniority(order []*verdict, link plan.Link, grants []grant) []*verdict {
 	place := map[string]int{}
 	held := map[string]policy.Rate{}
 	for i, g := range grants {
@@ -177,12 +209,6 @@ func seniority(verdicts []verdict, link plan.Link, grants []grant) []*verdict {
 			return 1, place[v.Key]
 		}
 		return 2, int(v.class)
-	}
-	var order []*verdict
-	for i := range verdicts {
-		if verdicts[i].steered {
-			order = append(order, &verdicts[i])
-		}
 	}
 	slices.SortStableFunc(order, func(a, b *verdict) int {
 		classA, withinA := rank(a)
@@ -222,7 +248,7 @@ func (v *verdict) conclude() {
 			notes = append(notes, v.note)
 		}
 		v.note = strings.Join(notes, "; ")
-	case len(v.Devices) == 0 && v.Kind != kindHost:
+	case len(v.Devices) == 0 && v.Kind != kindHost && v.Kind != kindGroup:
 		v.state = stateWaiting
 	}
 }
@@ -251,12 +277,17 @@ func compareBool(a, b bool) int {
 }
 
 // verdict finds a workload's.
-func (d decision) verdict(key string) (verdict, bool) {
-	i := slices.IndexFunc(d.verdicts, func(v verdict) bool { return v.Key == key })
+func (d decision) verdict(key string) (verdict, bool) { return verdictOf(d.verdicts, key) }
+
+// group finds a group's.
+func (d decision) group(key string) (verdict, bool) { return verdictOf(d.groups, key) }
+
+func verdictOf(list []verdict, key string) (verdict, bool) {
+	i := slices.IndexFunc(list, func(v verdict) bool { return v.Key == key })
 	if i < 0 {
 		return verdict{}, false
 	}
-	return d.verdicts[i], true
+	return list[i], true
 }
 
 // workloads are all that can be named, the host among them.

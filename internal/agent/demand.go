@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"weir/internal/dataplane"
@@ -17,6 +18,15 @@ type usage struct {
 	offered            float64 // enqueued or dropped, bits per second
 	drops              float64 // packets per second
 	hungry             bool    // it would send more if it were let
+	queues             []queueUsage
+}
+
+// queueUsage is what a queue inside a class did between two snapshots.
+type queueUsage struct {
+	dataplane.QueueCounters         // at the later one
+	rate                    float64 // sent, bits per second
+	offered                 float64 // enqueued or dropped, bits per second
+	drops                   float64 // packets per second
 }
 
 // measure compares two snapshots of a link. A class that is in the later one
@@ -27,6 +37,9 @@ func measure(before, after dataplane.Snapshot) map[plan.ClassID]usage {
 	used := make(map[plan.ClassID]usage, len(after.Classes))
 	for id, now := range after.Classes {
 		u := usage{Counters: now}
+		for _, q := range now.Queues {
+			u.queues = append(u.queues, queueUsage{QueueCounters: q})
+		}
 		if !first {
 			u.since(before.Classes[id], seconds)
 		}
@@ -39,16 +52,32 @@ func (u *usage) since(before dataplane.Counters, seconds float64) {
 	if u.SentBytes < before.SentBytes || u.EnqueuedBytes < before.EnqueuedBytes {
 		before = dataplane.Counters{}
 	}
-	drops := dropped(u.Counters) - min(dropped(u.Counters), dropped(before))
+	for i := range u.queues {
+		if i < len(before.Queues) {
+			u.queues[i].since(before.Queues[i], seconds)
+		} else {
+			u.queues[i].since(dataplane.QueueCounters{}, seconds)
+		}
+	}
+	drops := dropped(u.Drops) - min(dropped(u.Drops), dropped(before.Drops))
 	u.rate = 8 * float64(u.SentBytes-before.SentBytes) / seconds
 	u.offered = 8 * float64(u.EnqueuedBytes-before.EnqueuedBytes) / seconds
 	u.drops = float64(drops) / seconds
 	u.hungry = hungry(before, u.Counters, drops)
 }
 
-func dropped(c dataplane.Counters) uint64 {
+func (u *queueUsage) since(before dataplane.QueueCounters, seconds float64) {
+	if u.SentBytes < before.SentBytes || u.EnqueuedBytes < before.EnqueuedBytes {
+		before = dataplane.QueueCounters{} // another queue has this place now
+	}
+	u.rate = 8 * float64(u.SentBytes-before.SentBytes) / seconds
+	u.offered = 8 * float64(u.EnqueuedBytes-before.EnqueuedBytes) / seconds
+	u.drops = float64(dropped(u.Drops)-min(dropped(u.Drops), dropped(before.Drops))) / seconds
+}
+
+func dropped(reasons map[string]uint64) uint64 {
 	var sum uint64
-	for _, n := range c.Drops {
+	for _, n := range reasons {
 		sum += n
 	}
 	return sum
@@ -73,29 +102,95 @@ func (u usage) demand() policy.Rate {
 // division is the contract at work on one link at one moment.
 type division struct {
 	state  plan.State
-	used   map[plan.ClassID]usage
+	used   map[plan.ClassID]usage // groups are in it with what their members did together
 	shares map[plan.ClassID]policy.Share
-	level  float64 // bits per second per unit of weight
+	level  float64                  // bits per second per unit of weight, on the link
+	levels map[plan.ClassID]float64 // the same within each group
 }
 
 // divide says who should get how much, knowing who wants how much. If but is
 // the number of a class, that one is taken to want all it can get.
 func divide(state plan.State, used map[plan.ClassID]usage, but ...plan.ClassID) division {
-	claims := make([]policy.Claim, len(state.Classes))
-	for i, class := range state.Classes {
-		claims[i] = policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Max, Demand: used[class.ID].demand()}
-		for _, id := range but {
-			if class.ID == id {
-				claims[i].Demand = policy.Unlimited
+	d := division{state: state, used: used, shares: map[plan.ClassID]policy.Share{}, levels: map[plan.ClassID]float64{}}
+	claim := func(class plan.Class) policy.Claim {
+		c := policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Max, Demand: used[class.ID].demand()}
+		if slices.Contains(but, class.ID) {
+			c.Demand = policy.Unlimited
+		}
+		return c
+	}
+	members := membersOf(state)
+	var branches []policy.Branch
+	var ids []plan.ClassID
+	for _, class := range state.Classes {
+		if class.Parent != 0 {
+			continue
+		}
+		branch := policy.Branch{Claim: claim(class)}
+		if class.Group {
+			branch.Members = []policy.Claim{}
+			for _, member := range members[class.ID] {
+				branch.Members = append(branch.Members, claim(member))
 			}
 		}
+		branches, ids = append(branches, branch), append(ids, class.ID)
 	}
-	result := policy.Divide(state.Link.Capacity, claims)
-	d := division{state: state, used: used, shares: map[plan.ClassID]policy.Share{}, level: result.Level}
-	for i, class := range state.Classes {
-		d.shares[class.ID] = result.Shares[i]
+	result := policy.DivideTree(state.Link.Capacity, branches)
+	d.level = result.Level
+	for i, id := range ids {
+		d.shares[id] = result.Shares[i]
+		d.levels[id] = result.Groups[i].Level
+		for j, member := range members[id] {
+			d.shares[member.ID] = result.Groups[i].Shares[j]
+		}
 	}
 	return d
+}
+
+// membersOf are the classes in each group.
+func membersOf(state plan.State) map[plan.ClassID][]plan.Class {
+	members := map[plan.ClassID][]plan.Class{}
+	for _, class := range state.Classes {
+		if class.Parent != 0 {
+			members[class.Parent] = append(members[class.Parent], class)
+		}
+	}
+	return members
+}
+
+// addGroups puts into used what the members of each group did together.
+func addGroups(state plan.State, used map[plan.ClassID]usage) {
+	members := membersOf(state)
+	for _, class := range state.Classes {
+		if !class.Group {
+			continue
+		}
+		var sum usage
+		for _, member := range members[class.ID] {
+			sum.add(used[member.ID])
+		}
+		used[class.ID] = sum
+	}
+}
+
+func (u *usage) add(other usage) {
+	u.EnqueuedPackets += other.EnqueuedPackets
+	u.EnqueuedBytes += other.EnqueuedBytes
+	u.SentPackets += other.SentPackets
+	u.SentBytes += other.SentBytes
+	u.BacklogPackets += other.BacklogPackets
+	u.BacklogBytes += other.BacklogBytes
+	u.DroppedBytes += other.DroppedBytes
+	for reason, n := range other.Drops {
+		if u.Drops == nil {
+			u.Drops = map[string]uint64{}
+		}
+		u.Drops[reason] += n
+	}
+	u.rate += other.rate
+	u.offered += other.offered
+	u.drops += other.drops
+	u.hungry = u.hungry || other.hungry
 }
 
 // historyLength is how many seconds of rates are kept.

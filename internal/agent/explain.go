@@ -14,9 +14,64 @@ import (
 	"weir/internal/policy"
 )
 
-// explain says why the class has the rate it has.
+// explain says why the class has the rate it has. For one in a group that is
+// first how the group's part of the link comes about, and then its own of that.
 func explain(d division, id plan.ClassID) api.ExplainLink {
 	class, _ := d.state.Class(id)
+	if class.Parent == 0 {
+		return d.top().explain(id)
+	}
+	outer := d.top().explain(class.Parent)
+	e := d.within(class.Parent).explain(id)
+	group, _ := d.state.Class(class.Parent)
+	e.Group = &api.ExplainGroup{
+		Name: group.Name, Binds: outer.Binds, Weight: group.Weight,
+		LevelBps: outer.LevelBps, FairBps: outer.FairBps, IdealBps: outer.IdealBps, RateBps: outer.RateBps,
+	}
+	e.Text = append(outer.Text, e.Text...)
+	e.Others = append(e.Others, outer.Others...)
+	return e
+}
+
+// level is one level of a division: the link among groups and workloads without
+// one, or a group's part among its members.
+type level struct {
+	division
+	classes []plan.Class // a group's name begins with "group"
+	of      string       // what is divided, in words
+	level   float64
+}
+
+// top is the link's level.
+func (d division) top() level {
+	l := level{division: d, of: d.state.Link.Capacity.String(), level: d.level}
+	for _, class := range d.state.Classes {
+		if class.Group {
+			class.Name = "group " + class.Name
+		}
+		if class.Parent == 0 {
+			l.classes = append(l.classes, class)
+		}
+	}
+	return l
+}
+
+// within is the level inside a group.
+func (d division) within(group plan.ClassID) level {
+	class, _ := d.state.Class(group)
+	return level{
+		division: d, classes: membersOf(d.state)[group], level: d.levels[group],
+		of: fmt.Sprintf("the %s of group %s", rate(d.shares[group].Bps), class.Name),
+	}
+}
+
+func (d level) class(id plan.ClassID) plan.Class {
+	i := slices.IndexFunc(d.classes, func(c plan.Class) bool { return c.ID == id })
+	return d.classes[i]
+}
+
+func (d level) explain(id plan.ClassID) api.ExplainLink {
+	class := d.class(id)
 	share := d.shares[id]
 	e := api.ExplainLink{
 		Device:   d.state.Link.Device,
@@ -37,14 +92,16 @@ func explain(d division, id plan.ClassID) api.ExplainLink {
 	default:
 		e.Text = d.demandText(class)
 	}
-	e.Text = append(e.Text, d.measuredText(class)...)
+	if !class.Group {
+		e.Text = append(e.Text, d.measuredText(class)...)
+	}
 	return e
 }
 
 // others are those that send, or want to, beside one class.
-func (d division) others(id plan.ClassID) []api.Other {
+func (d level) others(id plan.ClassID) []api.Other {
 	others := []api.Other{}
-	for _, class := range d.state.Classes {
+	for _, class := range d.classes {
 		if share := d.shares[class.ID]; class.ID != id && share.Binds != policy.BindIdle {
 			others = append(others, api.Other{
 				Name: class.Name, Weight: class.Weight,
@@ -57,11 +114,11 @@ func (d division) others(id plan.ClassID) []api.Other {
 }
 
 // gets begins a sentence about a class's share.
-func (d division) gets(class plan.Class) string {
-	return fmt.Sprintf("%s gets %s of %s", class.Name, rate(d.shares[class.ID].Bps), d.state.Link.Capacity)
+func (d level) gets(class plan.Class) string {
+	return fmt.Sprintf("%s gets %s of %s", class.Name, rate(d.shares[class.ID].Bps), d.of)
 }
 
-func (d division) shareText(class plan.Class) string {
+func (d level) shareText(class plan.Class) string {
 	sharing, weights := d.sharing()
 	if sharing == 1 {
 		return d.gets(class) + ": all that the others leave."
@@ -72,8 +129,8 @@ func (d division) shareText(class plan.Class) string {
 }
 
 // sharing counts the classes whose rate is their share, and their weights.
-func (d division) sharing() (classes int, weights uint64) {
-	for _, class := range d.state.Classes {
+func (d level) sharing() (classes int, weights uint64) {
+	for _, class := range d.classes {
 		if d.shares[class.ID].Binds == policy.BindShare {
 			classes++
 			weights += uint64(class.Weight)
@@ -82,13 +139,13 @@ func (d division) sharing() (classes int, weights uint64) {
 	return classes, weights
 }
 
-func (d division) minText(class plan.Class) string {
+func (d level) minText(class plan.Class) string {
 	fair := d.level * float64(class.Weight)
 	return fmt.Sprintf("%s: its min is %s, which is more than the %s that its weight of %d would give it.",
 		d.gets(class), class.Min, rate(fair), class.Weight)
 }
 
-func (d division) maxText(class plan.Class) string {
+func (d level) maxText(class plan.Class) string {
 	free := d.state
 	free.Classes = slices.Clone(free.Classes)
 	for i := range free.Classes {
@@ -101,8 +158,12 @@ func (d division) maxText(class plan.Class) string {
 }
 
 // demandText speaks of a class that has all it wants: what it could have.
-func (d division) demandText(class plan.Class) []string {
-	could := divide(d.state, d.used, class.ID)
+func (d level) demandText(class plan.Class) []string {
+	more := []plan.ClassID{class.ID}
+	for _, member := range membersOf(d.state)[class.ID] {
+		more = append(more, member.ID)
+	}
+	could := divide(d.state, d.used, more...)
 	share := could.shares[class.ID]
 	text := fmt.Sprintf("%s wants %s and gets it.", class.Name, rate(d.shares[class.ID].Bps))
 	if d.shares[class.ID].Binds == policy.BindIdle {
@@ -112,18 +173,25 @@ func (d division) demandText(class plan.Class) []string {
 		policy.BindShare: fmt.Sprintf("by its weight of %d", class.Weight),
 		policy.BindMin:   "by its min",
 		policy.BindMax:   "up to its max",
+		// Of a group only: a workload that wants all it can get is not held by that.
+		policy.BindDemand: "as much as its members' maxes let through",
 	}[share.Binds]
-	return []string{text, fmt.Sprintf("If it wanted more it would get %s of %s, %s.", rate(share.Bps), d.state.Link.Capacity, bound)}
+	of := d.of
+	if class.Parent != 0 {
+		within := could.within(class.Parent) // the group's part may have grown with it
+		of = within.of
+	}
+	return []string{text, fmt.Sprintf("If it wanted more it would get %s of %s, %s.", rate(share.Bps), of, bound)}
 }
 
 // reasonsFor says what the others' bounds do to a class that would take more.
-func (d division) reasonsFor(id plan.ClassID) []string {
+func (d level) reasonsFor(id plan.ClassID) []string {
 	const most = 4
 	var text []string
 	for _, bind := range []policy.Bind{policy.BindMin, policy.BindMax, policy.BindDemand} {
 		var names []string
 		var sum float64
-		for _, class := range d.state.Classes {
+		for _, class := range d.classes {
 			if share := d.shares[class.ID]; class.ID != id && share.Binds == bind && share.Bps > 0 {
 				names = append(names, fmt.Sprintf("%s (%s)", class.Name, rate(share.Bps)))
 				sum += share.Bps
@@ -150,7 +218,7 @@ func (d division) reasonsFor(id plan.ClassID) []string {
 }
 
 // measuredText compares what should be with what was.
-func (d division) measuredText(class plan.Class) []string {
+func (d level) measuredText(class plan.Class) []string {
 	used, share := d.used[class.ID], d.shares[class.ID]
 	var text []string
 	const tolerance = 0.05 // of the link: TCP's own swings are smaller over a second

@@ -46,6 +46,10 @@ func scene(t *testing.T, text string) division {
 				u.rate = n * 1e6
 			case "offers":
 				u.offered = n * 1e6
+			case "group":
+				class.Group = true
+			case "in":
+				class.Parent = plan.ClassID(n)
 			case "drops":
 				u.drops, u.hungry = n, true
 			case "hungry":

@@ -57,7 +57,8 @@ func labelProblem(label string, err error) string {
 	var mistake *policy.Error
 	if errors.As(err, &mistake) {
 		named := *mistake
-		named.Field = "label " + label
+		_, inside, _ := strings.Cut(mistake.Field+".", ".") // "queues.voice.rate"
+		named.Field = strings.TrimSuffix("label "+label+"."+inside, ".")
 		err = &named
 	}
 	return err.Error()

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -35,7 +36,8 @@ workloads:
 				t.Errorf("origin of %s is %q, want %q", field, w.Origin[field], origin)
 			}
 		}
-		if w.Policy != (api.Policy{Weight: 7, Min: "10mbit", LimitPackets: 500}) || w.State != "active" || w.Class != 1 {
+		policy := api.Policy{Weight: 7, Min: "10mbit", LimitPackets: 500, Discipline: "sfq"}
+		if !reflect.DeepEqual(w.Policy, policy) || w.State != "active" || w.Class != 1 {
 			t.Errorf("workload %+v", w)
 		}
 		h.set("web", "reset")

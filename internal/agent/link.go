@@ -206,7 +206,9 @@ func (l *link) sample(now time.Time) {
 		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Device, err), now)
 		return
 	}
-	l.now = divide(l.want, measure(l.last, snapshot))
+	used := measure(l.last, snapshot)
+	addGroups(l.want, used)
+	l.now = divide(l.want, used)
 	l.last = snapshot
 	l.history.add(l.now.used)
 }

@@ -18,6 +18,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // stateVersion is the version of the form of state.json.
@@ -28,6 +29,8 @@ type kept struct {
 	Version int `json:"version"`
 	// Set is what was set at run time, by workload key.
 	Set map[string]keptLayer `json:"set"`
+	// Groups are those made or changed at run time, by name.
+	Groups map[string]keptLayer `json:"groups,omitempty"`
 	// Attached are the workloads made by "weir attach".
 	Attached []config.Attachment `json:"attached"`
 	// Numbers are the class numbers, by workload key. The kernel schedules on
@@ -42,11 +45,16 @@ type kept struct {
 
 // keptLayer is a config.Layer as a person writes it.
 type keptLayer struct {
-	Weight       *uint32 `json:"weight,omitempty"`
-	Min          *string `json:"min,omitempty"` // "none" takes a min away
-	Max          *string `json:"max,omitempty"`
-	LimitPackets *uint32 `json:"limit_packets,omitempty"`
-	LimitBytes   *uint64 `json:"limit_bytes,omitempty"`
+	Weight       *uint32      `json:"weight,omitempty"`
+	Min          *string      `json:"min,omitempty"` // "none" takes a min away
+	Max          *string      `json:"max,omitempty"`
+	LimitPackets *uint32      `json:"limit_packets,omitempty"`
+	LimitBytes   *uint64      `json:"limit_bytes,omitempty"`
+	Discipline   *string      `json:"discipline,omitempty"`
+	Queues       *[]api.Queue `json:"queues,omitempty"`
+	AQM          *string      `json:"aqm,omitempty"`   // "default" is the discipline's
+	DSCP         *string      `json:"dscp,omitempty"`  // "none" leaves packets as they are
+	Group        *string      `json:"group,omitempty"` // "none" takes the workload out of its group
 }
 
 // keptWorkload is a discover.Workload without what is of no use later.
@@ -68,7 +76,10 @@ type keptDevice struct {
 // change is the layer as a request would set it; config.Layer's own reader
 // checks it.
 func (k keptLayer) change() api.PolicyChange {
-	return api.PolicyChange{Weight: k.Weight, Min: k.Min, Max: k.Max, LimitPackets: k.LimitPackets, LimitBytes: k.LimitBytes}
+	return api.PolicyChange{
+		Weight: k.Weight, Min: k.Min, Max: k.Max, LimitPackets: k.LimitPackets, LimitBytes: k.LimitBytes,
+		Discipline: k.Discipline, Queues: k.Queues, AQM: k.AQM, DSCP: k.DSCP, Group: k.Group,
+	}
 }
 
 func keepLayer(l config.Layer) keptLayer {
@@ -78,6 +89,24 @@ func keepLayer(l config.Layer) keptLayer {
 	}
 	if l.Max != nil {
 		k.Max = new(cmp.Or(l.Max.Compact(), "none"))
+	}
+	if l.Discipline != nil {
+		k.Discipline = new(string(*l.Discipline))
+	}
+	if l.Queues != nil {
+		k.Queues = new(append([]api.Queue{}, api.QueuesOf(*l.Queues)...))
+	}
+	if l.AQM != nil {
+		k.AQM = new(cmp.Or(l.AQM.Compact(), "default"))
+	}
+	if l.DSCP != nil {
+		k.DSCP = new("none")
+		if *l.DSCP != nil {
+			k.DSCP = new(policy.DSCPName(**l.DSCP))
+		}
+	}
+	if l.Group != nil {
+		k.Group = new(cmp.Or(*l.Group, "none"))
 	}
 	return k
 }
@@ -146,6 +175,11 @@ func decode(text []byte) (kept, error) {
 			return kept{}, fmt.Errorf("set for %s: %w", key, err)
 		}
 	}
+	for name, layer := range k.Groups {
+		if _, err := layerOf(layer.change()); err != nil {
+			return kept{}, fmt.Errorf("group %s: %w", name, err)
+		}
+	}
 	return k, nil
 }
 
@@ -206,6 +240,12 @@ func (a *Agent) keep(w world, attached []config.Attachment) kept {
 	}
 	for key, layer := range w.set {
 		k.Set[key] = keepLayer(layer)
+	}
+	for name, layer := range w.groups {
+		if k.Groups == nil {
+			k.Groups = map[string]keptLayer{}
+		}
+		k.Groups[name] = keepLayer(layer)
 	}
 	for _, s := range a.sources {
 		for _, w := range s.seen {

@@ -21,6 +21,7 @@ func (a *Agent) Status(ctx context.Context) (api.Status, error) {
 			Config:      a.world.config.Path,
 			ConfigError: a.configError,
 			Links:       a.linkViews(),
+			Groups:      a.groupViews(),
 			Sources:     a.sourceViews(),
 		}
 	})
@@ -117,10 +118,7 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
 		Class: uint16(v.class), State: v.state, Note: v.note,
 		Origin: v.origin, Devices: []string{}, Links: []api.WorkloadLink{},
-		Policy: api.Policy{
-			Weight: v.policy.Weight, Min: v.policy.Min.Compact(), Max: v.policy.Max.Compact(),
-			LimitPackets: v.policy.LimitPackets, LimitBytes: v.policy.LimitBytes,
-		},
+		Policy: api.PolicyOf(v.policy),
 	}
 	for _, d := range v.Devices {
 		w.Devices = append(w.Devices, d.Name)
@@ -160,7 +158,24 @@ func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	if view.Drops == nil {
 		view.Drops = map[string]uint64{}
 	}
+	for i, q := range used.queues[:min(len(used.queues), len(class.Queues))] {
+		view.Queues = append(view.Queues, q.view(class.Queues[i].Name))
+	}
 	return view
+}
+
+// view is the queue as the API shows it.
+func (u queueUsage) view(name string) api.QueueTraffic {
+	q := api.QueueTraffic{
+		Name: name, RateBps: u.rate, OfferedBps: u.offered,
+		BacklogPackets: u.BacklogPackets, BacklogBytes: u.BacklogBytes,
+		SentPackets: u.SentPackets, SentBytes: u.SentBytes,
+		Drops: u.Drops, DropsPerSecond: u.drops,
+	}
+	if q.Drops == nil {
+		q.Drops = map[string]uint64{}
+	}
+	return q
 }
 
 func (a *Agent) linkViews() []api.LinkStatus {
@@ -183,20 +198,33 @@ func (l *link) view() api.LinkStatus {
 		Reservable:  l.config.Reservable,
 		ReservedBps: uint64(reserved),
 		FreeBps:     uint64(limit - min(limit, reserved)),
-		Workloads:   max(0, len(l.want.Classes)-1), // the host is none
+		Workloads:   l.workloads(),
 		Gaps:        []string{},
 	}
 	if l.backend != nil {
 		s.Backend = l.backend.Name()
 		s.Gaps = append(s.Gaps, l.backend.Gaps()...)
 	}
-	for _, used := range l.now.used {
-		s.RateBps += used.rate
+	for id, used := range l.now.used {
+		if !l.classes[id].Group { // which sends what its members do
+			s.RateBps += used.rate
+		}
 	}
 	if l.err != nil {
 		s.Error = l.err.Error()
 	}
 	return s
+}
+
+// workloads counts them; neither the host nor a group is one.
+func (l *link) workloads() int {
+	n := 0
+	for _, class := range l.want.Classes {
+		if class.ID != 0 && !class.Group {
+			n++
+		}
+	}
+	return n
 }
 
 func (a *Agent) sourceViews() []api.Source {
@@ -247,7 +275,7 @@ func (a *Agent) Subscribe(ctx context.Context) <-chan api.Sample {
 }
 
 func (a *Agent) sample(now time.Time, history bool) api.Sample {
-	return api.Sample{At: now.UTC(), Links: a.linkViews(), Workloads: a.views(history)}
+	return api.Sample{At: now.UTC(), Links: a.linkViews(), Workloads: a.views(history), Groups: a.groupViews()}
 }
 
 // publish gives every reader the present sample; who is too slow loses the

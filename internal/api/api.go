@@ -21,6 +21,7 @@ type Status struct {
 	// ConfigError is set while the file on the disk is bad and the one read before counts.
 	ConfigError string       `json:"config_error,omitempty" doc:"what is wrong with the file; the configuration read before it is in force"`
 	Links       []LinkStatus `json:"links"`
+	Groups      []Group      `json:"groups" doc:"of workloads, by name"`
 	Sources     []Source     `json:"sources" doc:"where workloads are looked for"`
 }
 
@@ -50,20 +51,45 @@ type LinkStatus struct {
 // Policy is a workload's policy as text, the way a person writes it: "20mbit",
 // "25%", "" for none.
 type Policy struct {
-	Weight       uint32 `json:"weight" minimum:"1" maximum:"10000"`
-	Min          string `json:"min"`
-	Max          string `json:"max"`
-	LimitPackets uint32 `json:"limit_packets,omitempty"`
-	LimitBytes   uint64 `json:"limit_bytes,omitempty"`
+	Weight       uint32  `json:"weight" minimum:"1" maximum:"10000"`
+	Min          string  `json:"min"`
+	Max          string  `json:"max"`
+	LimitPackets uint32  `json:"limit_packets,omitempty"`
+	LimitBytes   uint64  `json:"limit_bytes,omitempty"`
+	Discipline   string  `json:"discipline" enum:"sfq,fifo,pq,cbwfq,llq" doc:"which of its own packets goes first"`
+	Queues       []Queue `json:"queues,omitempty" doc:"of pq, cbwfq and llq, in order"`
+	AQM          string  `json:"aqm" doc:"CoDel's target/interval, off, or empty for the discipline's default" example:"5ms/100ms"`
+	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets, empty if they are left as they are" example:"ef"`
+	Group        string  `json:"group,omitempty" doc:"the group that it is in"`
 }
 
-// PolicyChange changes the fields that are set; "none" takes a min or max away.
+// Queue is one queue inside a workload, as a person writes it.
+type Queue struct {
+	Name         string  `json:"name"`
+	Rate         string  `json:"rate,omitempty" doc:"of llq's first queue: what it is held to while others wait"`
+	Min          string  `json:"min,omitempty" doc:"of cbwfq and llq: what the queue is weighed by"`
+	Match        []Match `json:"match,omitempty" doc:"what belongs here: a packet that one of them fits; the queue without any takes the rest"`
+	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets"`
+	LimitPackets uint32  `json:"limit_packets,omitempty"`
+}
+
+// Match is one condition on a packet with the keys of weir.yaml, such as
+// {"udp": 5001}. Values are numbers, texts, or lists of them.
+type Match map[string]any
+
+// PolicyChange changes the fields that are set; "none" takes a min, a max, a DSCP
+// or the group away, an empty list the queues, "default" what was said of AQM.
 type PolicyChange struct {
-	Weight       *uint32 `json:"weight,omitempty" minimum:"1" maximum:"10000"`
-	Min          *string `json:"min,omitempty"`
-	Max          *string `json:"max,omitempty"`
-	LimitPackets *uint32 `json:"limit_packets,omitempty"`
-	LimitBytes   *uint64 `json:"limit_bytes,omitempty"`
+	Weight       *uint32  `json:"weight,omitempty" minimum:"1" maximum:"10000"`
+	Min          *string  `json:"min,omitempty"`
+	Max          *string  `json:"max,omitempty"`
+	LimitPackets *uint32  `json:"limit_packets,omitempty"`
+	LimitBytes   *uint64  `json:"limit_bytes,omitempty"`
+	Discipline   *string  `json:"discipline,omitempty" enum:"sfq,fifo,pq,cbwfq,llq"`
+	Queues       *[]Queue `json:"queues,omitempty" doc:"all of them, in order"`
+	AQM          *string  `json:"aqm,omitempty" example:"5ms/100ms"`
+	DSCP         *string  `json:"dscp,omitempty" example:"ef"`
+	Group        *string  `json:"group,omitempty" example:"tenant-b"`
 	// Reset forgets what was set at run time; labels and configuration count again.
 	Reset bool `json:"reset,omitempty"`
 }
@@ -83,6 +109,36 @@ type Workload struct {
 	Links   []WorkloadLink    `json:"links"`
 }
 
+// Group is a group of workloads: what they were promised together and what they
+// do now.
+type Group struct {
+	Name    string            `json:"name"`
+	Class   uint16            `json:"class" doc:"class number"`
+	Policy  GroupPolicy       `json:"policy"`
+	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, config or set"`
+	State   string            `json:"state" enum:"active,refused" doc:"refused: see note"`
+	Note    string            `json:"note,omitempty"`
+	Members []string          `json:"members" doc:"names of its workloads"`
+	Links   []WorkloadLink    `json:"links" doc:"its members' traffic together"`
+}
+
+// GroupPolicy is a group's policy as text; see Policy.
+type GroupPolicy struct {
+	Weight uint32 `json:"weight" minimum:"1" maximum:"10000"`
+	Min    string `json:"min"`
+	Max    string `json:"max"`
+}
+
+// GroupChange makes a group, or changes the fields that are set; "none" takes a
+// min or max away.
+type GroupChange struct {
+	Weight *uint32 `json:"weight,omitempty" minimum:"1" maximum:"10000"`
+	Min    *string `json:"min,omitempty"`
+	Max    *string `json:"max,omitempty"`
+	// Reset forgets what was set at run time; the configuration counts again.
+	Reset bool `json:"reset,omitempty"`
+}
+
 // WorkloadLink is a workload's traffic on one link over the last second.
 type WorkloadLink struct {
 	Device         string            `json:"device"`
@@ -98,7 +154,21 @@ type WorkloadLink struct {
 	SentBytes      uint64            `json:"sent_bytes"`
 	Drops          map[string]uint64 `json:"drops" doc:"packets by reason"`
 	DropsPerSecond float64           `json:"drops_per_second"`
+	Queues         []QueueTraffic    `json:"queues,omitempty" doc:"of pq, cbwfq and llq, where the backend counts them"`
 	HistoryBps     []float64         `json:"history_bps,omitempty" doc:"rates of the last 60 seconds, oldest first; only of a single workload and in a stream's first sample"`
+}
+
+// QueueTraffic is what one queue inside a workload did over the last second.
+type QueueTraffic struct {
+	Name           string            `json:"name"`
+	RateBps        float64           `json:"rate_bps"`
+	OfferedBps     float64           `json:"offered_bps"`
+	BacklogPackets uint64            `json:"backlog_packets"`
+	BacklogBytes   uint64            `json:"backlog_bytes"`
+	SentPackets    uint64            `json:"sent_packets"`
+	SentBytes      uint64            `json:"sent_bytes"`
+	Drops          map[string]uint64 `json:"drops" doc:"packets by reason"`
+	DropsPerSecond float64           `json:"drops_per_second"`
 }
 
 // Change is one thing that was, or with a dry run would be, changed.
@@ -112,6 +182,7 @@ type ChangeResult struct {
 	DryRun   bool      `json:"dry_run"`
 	Changes  []Change  `json:"changes"`
 	Workload *Workload `json:"workload,omitempty"`
+	Group    *Group    `json:"group,omitempty"`
 }
 
 // AttachRequest makes a workload out of a network namespace or a device.
@@ -139,6 +210,43 @@ type ExplainLink struct {
 	IdealBps float64  `json:"ideal_bps"`
 	RateBps  float64  `json:"rate_bps"`
 	Others   []Other  `json:"others" doc:"who else is active"`
+	// Group is the upper level of a workload in a group: the levels above are then
+	// those within the group.
+	Group *ExplainGroup `json:"group,omitempty" doc:"the group's part of the link; level, fair and others are then within the group"`
+}
+
+// ExplainGroup is a group's part of a link.
+type ExplainGroup struct {
+	Name     string  `json:"name"`
+	Binds    string  `json:"binds" enum:"min,max,share,demand,idle" doc:"what decides the group's rate"`
+	Weight   uint32  `json:"weight"`
+	LevelBps float64 `json:"level_bps" doc:"L at the link: rate per unit of weight"`
+	FairBps  float64 `json:"fair_bps" doc:"L times the group's weight, before min and max"`
+	IdealBps float64 `json:"ideal_bps"`
+	RateBps  float64 `json:"rate_bps"`
+}
+
+// Packet is a packet to be looked up, as far as it is known. A query.
+type Packet struct {
+	Proto    string `query:"proto" doc:"tcp, udp, icmp, icmp6, sctp, esp, gre or a number" example:"tcp"`
+	Src      string `query:"src" doc:"address of the sender"`
+	Dst      string `query:"dst" doc:"address of the receiver" example:"10.0.0.2"`
+	Sport    uint16 `query:"sport" doc:"port of the sender, 0 if it has none"`
+	Dport    uint16 `query:"dport" doc:"port of the receiver, 0 if it has none" example:"5060"`
+	DSCP     string `query:"dscp" doc:"name or number" example:"ef"`
+	VLAN     uint16 `query:"vlan" maximum:"4094" doc:"id of its tag, 0 if it has none"`
+	Priority uint32 `query:"priority" doc:"skb->priority; Open vSwitch's set_queue N is 65537 + N"`
+	Mark     uint32 `query:"mark" doc:"skb->mark"`
+}
+
+// Placement says which queue of a workload a packet belongs to.
+type Placement struct {
+	Name       string `json:"name" doc:"of the workload"`
+	Discipline string `json:"discipline"`
+	Queue      string `json:"queue,omitempty" doc:"empty if the discipline has no queues with rules"`
+	Rule       string `json:"rule,omitempty" doc:"the match that it fits first, empty if none" example:"{udp: 5001}"`
+	DSCP       string `json:"dscp,omitempty" doc:"code point that is written into it, empty if it is left as it is"`
+	Text       string `json:"text" doc:"all that in a sentence"`
 }
 
 // Other is another workload that is active on the link.
@@ -154,6 +262,7 @@ type Sample struct {
 	At        time.Time    `json:"at"`
 	Links     []LinkStatus `json:"links"`
 	Workloads []Workload   `json:"workloads"`
+	Groups    []Group      `json:"groups"`
 }
 
 // Agent is what the server needs of an agent. Names are workload names, or
@@ -167,6 +276,13 @@ type Agent interface {
 	Attach(ctx context.Context, req AttachRequest, dryRun bool) (ChangeResult, error)
 	Detach(ctx context.Context, name string, dryRun bool) (ChangeResult, error)
 	Explain(ctx context.Context, name string) (Explanation, error)
+	// Classify says which of the workload's queues a packet belongs to.
+	Classify(ctx context.Context, name string, p Packet) (Placement, error)
+	Groups(ctx context.Context) ([]Group, error)
+	// SetGroup makes a group, or changes it.
+	SetGroup(ctx context.Context, name string, change GroupChange, dryRun bool) (ChangeResult, error)
+	// DeleteGroup removes a group that SetGroup made and nobody is in.
+	DeleteGroup(ctx context.Context, name string, dryRun bool) (ChangeResult, error)
 	// Subscribe sends one Sample a second until ctx ends; a slow reader loses
 	// samples, never blocks the agent.
 	Subscribe(ctx context.Context) <-chan Sample

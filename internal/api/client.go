@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -97,6 +98,53 @@ func (c *Client) Detach(ctx context.Context, name string, dryRun bool) (ChangeRe
 func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) {
 	return call[Explanation](ctx, c, http.MethodGet, workloadPath(name)+"/explain", nil)
 }
+
+// Classify asks which queue of a workload a packet belongs to.
+func (c *Client) Classify(ctx context.Context, name string, p Packet) (Placement, error) {
+	return call[Placement](ctx, c, http.MethodGet, workloadPath(name)+"/classify?"+p.query().Encode(), nil)
+}
+
+// query is the packet as the server reads it; what is not known is left out.
+func (p Packet) query() url.Values {
+	values := url.Values{}
+	number := func(key string, n uint64) {
+		if n != 0 {
+			values.Set(key, strconv.FormatUint(n, 10))
+		}
+	}
+	text := func(key, s string) {
+		if s != "" {
+			values.Set(key, s)
+		}
+	}
+	text("proto", p.Proto)
+	text("src", p.Src)
+	text("dst", p.Dst)
+	text("dscp", p.DSCP)
+	number("sport", uint64(p.Sport))
+	number("dport", uint64(p.Dport))
+	number("vlan", uint64(p.VLAN))
+	number("priority", uint64(p.Priority))
+	number("mark", uint64(p.Mark))
+	return values
+}
+
+// Groups lists the groups.
+func (c *Client) Groups(ctx context.Context) ([]Group, error) {
+	return call[[]Group](ctx, c, http.MethodGet, "/v1/groups", nil)
+}
+
+// SetGroup makes a group, or changes it.
+func (c *Client) SetGroup(ctx context.Context, name string, change GroupChange, dryRun bool) (ChangeResult, error) {
+	return call[ChangeResult](ctx, c, http.MethodPatch, groupPath(name)+dryRunQuery(dryRun), change)
+}
+
+// DeleteGroup removes a group.
+func (c *Client) DeleteGroup(ctx context.Context, name string, dryRun bool) (ChangeResult, error) {
+	return call[ChangeResult](ctx, c, http.MethodDelete, groupPath(name)+dryRunQuery(dryRun), nil)
+}
+
+func groupPath(name string) string { return "/v1/groups/" + url.PathEscape(name) }
 
 func workloadPath(name string) string { return "/v1/workloads/" + url.PathEscape(name) }
 

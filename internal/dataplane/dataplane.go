@@ -29,6 +29,19 @@ type Counters struct {
 	BacklogPackets, BacklogBytes   uint64            // waiting now
 	Drops                          map[string]uint64 // packets by reason, e.g. "class_packets"
 	DroppedBytes                   uint64
+	// Queues are the same of each of plan.Class.Queues, in their order; nil where
+	// there are none, or where the backend does not count them. A packet that is
+	// dropped before it has a queue is in the class's counters only.
+	Queues []QueueCounters
+}
+
+// QueueCounters is what the kernel counted for one queue inside a class.
+type QueueCounters struct {
+	EnqueuedPackets, EnqueuedBytes uint64
+	SentPackets, SentBytes         uint64
+	BacklogPackets, BacklogBytes   uint64
+	Drops                          map[string]uint64 // packets by reason
+	DroppedBytes                   uint64
 }
 
 // Snapshot is a link's counters at one instant.

@@ -40,6 +40,8 @@ const (
 var (
 	linkLabels  = []string{"link"}
 	classLabels = []string{"link", "workload", "class"}
+	queueLabels = []string{"link", "workload", "class", "queue"}
+	groupLabels = []string{"link", "group", "class"}
 )
 
 // metrics is everything that Weir counts or measures: the one place that the
@@ -103,10 +105,36 @@ var metrics = []metric{
 	perClass("weir_class_weight", "", "Weight, 1 to 10000.", gauge,
 		func(w api.Workload, _ api.WorkloadLink) float64 { return float64(w.Policy.Weight) }),
 
-	{"weir_workload_info", "", "Always 1; what the workload is and whether it is steered (state active).", gauge,
-		[]string{"workload", "key", "kind", "state"}, func(s snapshot, out emit) {
+	perQueue("weir_queue_transmit_bytes_total", "bytes", "Sent from one queue inside a workload, on the wire; egress (upload).", counter,
+		func(q api.QueueTraffic) float64 { return float64(q.SentBytes) }),
+	perQueue("weir_queue_transmit_packets_total", "packets", "Sent from the queue; egress (upload).", counter,
+		func(q api.QueueTraffic) float64 { return float64(q.SentPackets) }),
+	{"weir_queue_drops_packets_total", "packets", "Dropped from or before the queue, by reason.", counter,
+		slices.Concat(queueLabels, []string{"reason"}), func(s snapshot, out emit) {
+			eachQueue(s, func(q api.QueueTraffic, labels []string) {
+				for reason, n := range q.Drops {
+					out(float64(n), append(labels, reason)...)
+				}
+			})
+		}},
+	perQueue("weir_queue_backlog_bytes", "bytes", "Waiting in the queue now.", gauge,
+		func(q api.QueueTraffic) float64 { return float64(q.BacklogBytes) }),
+	perQueue("weir_queue_backlog_packets", "packets", "Waiting in the queue now.", gauge,
+		func(q api.QueueTraffic) float64 { return float64(q.BacklogPackets) }),
+
+	perGroup("weir_group_ideal_bits_per_second", "bits per second", "What the contract gives the group now, knowing who wants how much.", gauge,
+		func(_ api.Group, l api.WorkloadLink) float64 { return l.IdealBps }),
+	perGroup("weir_group_min_bits_per_second", "bits per second", "What the group reserves: its min, or its members' together.", gauge,
+		func(_ api.Group, l api.WorkloadLink) float64 { return float64(l.MinBps) }),
+	perGroup("weir_group_max_bits_per_second", "bits per second", "Ceiling, 0 = none.", gauge,
+		func(_ api.Group, l api.WorkloadLink) float64 { return float64(l.MaxBps) }),
+	perGroup("weir_group_weight", "", "Weight, 1 to 10000.", gauge,
+		func(g api.Group, _ api.WorkloadLink) float64 { return float64(g.Policy.Weight) }),
+
+	{"weir_workload_info", "", "Always 1; what the workload is, whether it is steered (state active), its group and its discipline.", gauge,
+		[]string{"workload", "key", "kind", "state", "group", "discipline"}, func(s snapshot, out emit) {
 			for _, w := range s.workloads {
-				out(1, w.Name, w.Key, w.Kind, w.State)
+				out(1, w.Name, w.Key, w.Kind, w.State, w.Policy.Group, w.Policy.Discipline)
 			}
 		}},
 }
@@ -132,6 +160,31 @@ func eachClass(s snapshot, visit func(w api.Workload, l api.WorkloadLink, labels
 			visit(w, l, []string{l.Device, w.Name, fmt.Sprint(w.Class)})
 		}
 	}
+}
+
+func perQueue(name, unit, help string, kind prometheus.ValueType, value func(api.QueueTraffic) float64) metric {
+	return metric{name, unit, help, kind, queueLabels, func(s snapshot, out emit) {
+		eachQueue(s, func(q api.QueueTraffic, labels []string) { out(value(q), labels...) })
+	}}
+}
+
+// eachQueue visits every queue inside a workload; labels match queueLabels.
+func eachQueue(s snapshot, visit func(q api.QueueTraffic, labels []string)) {
+	eachClass(s, func(_ api.Workload, l api.WorkloadLink, labels []string) {
+		for _, q := range l.Queues {
+			visit(q, append(slices.Clone(labels), q.Name))
+		}
+	})
+}
+
+func perGroup(name, unit, help string, kind prometheus.ValueType, value func(api.Group, api.WorkloadLink) float64) metric {
+	return metric{name, unit, help, kind, groupLabels, func(s snapshot, out emit) {
+		for _, g := range s.status.Groups {
+			for _, l := range g.Links {
+				out(value(g, l), l.Device, g.Name, fmt.Sprint(g.Class))
+			}
+		}
+	}}
 }
 
 func truth(b bool) float64 {
@@ -160,6 +213,9 @@ func metricsDoc() string {
 		"## Queries to begin with\n\n```\n" +
 		"# rate of each workload, bits per second\n" +
 		"rate(weir_class_transmit_bytes_total[1m]) * 8\n\n" +
+		"# rate of each group, bits per second\n" +
+		"sum by (link, group) (rate(weir_class_transmit_bytes_total[1m]) * 8\n" +
+		"  * on (workload) group_left (group) weir_workload_info{group!=\"\"})\n\n" +
 		"# how full each link is, 0 to 1\n" +
 		"sum by (link) (rate(weir_class_transmit_bytes_total[1m])) * 8 / on (link) weir_link_capacity_bits_per_second\n\n" +
 		"# workloads that stay below what they were promised although they have packets to send\n" +

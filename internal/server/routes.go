@@ -23,6 +23,9 @@ type (
 	DryRunParam struct {
 		DryRun bool `query:"dry_run" doc:"say what would change and change nothing"`
 	}
+	GroupParam struct {
+		Name string `path:"name" maxLength:"64" doc:"name of a group" example:"tenant-b"`
+	}
 	setInput struct {
 		NameParam
 		DryRunParam
@@ -34,6 +37,19 @@ type (
 	}
 	detachInput struct {
 		NameParam
+		DryRunParam
+	}
+	classifyInput struct {
+		NameParam
+		api.Packet
+	}
+	setGroupInput struct {
+		GroupParam
+		DryRunParam
+		Body api.GroupChange
+	}
+	deleteGroupInput struct {
+		GroupParam
 		DryRunParam
 	}
 )
@@ -66,7 +82,17 @@ func (s *Server) routes() http.Handler {
 			e, err := s.agent.Explain(ctx, in.Name)
 			return wholeExplanation(e), err
 		})
+	get(s, h, "/v1/workloads/{name}/classify", "classify-packet", "Which queue of a workload a packet belongs to, and by which rule",
+		func(ctx context.Context, in *classifyInput) (api.Placement, error) {
+			return s.agent.Classify(ctx, in.Name, in.Packet)
+		})
+	get(s, h, "/v1/groups", "list-groups", "Every group of workloads with its policy and its members' traffic",
+		func(ctx context.Context, _ *none) ([]api.Group, error) {
+			gs, err := s.agent.Groups(ctx)
+			return list(gs, wholeGroup), err
+		})
 	s.changes(h)
+	s.groupChanges(h)
 	s.stream(h)
 
 	mux.Handle("GET /metrics", s.metricsHandler())
@@ -108,6 +134,27 @@ func (s *Server) changes(h huma.API) {
 	}, func(ctx context.Context, in *detachInput) (api.ChangeResult, error) {
 		r, err := s.agent.Detach(ctx, in.Name, in.DryRun)
 		s.logChange(ctx, "detach", in.Name, in.DryRun, err)
+		return wholeResult(r), err
+	})
+}
+
+// groupChanges are those of groups.
+func (s *Server) groupChanges(h huma.API) {
+	register(s, h, huma.Operation{
+		Method: http.MethodPatch, Path: "/v1/groups/{name}", OperationID: "set-group",
+		Summary:     "Make a group of workloads, or change its policy",
+		Description: "Only the fields that are given change. The change outlives restarts of the agent. Workloads are put into a group by their own policy.",
+	}, func(ctx context.Context, in *setGroupInput) (api.ChangeResult, error) {
+		r, err := s.agent.SetGroup(ctx, in.Name, in.Body, in.DryRun)
+		s.logChange(ctx, "group set", in.Name, in.DryRun, err)
+		return wholeResult(r), err
+	})
+	register(s, h, huma.Operation{
+		Method: http.MethodDelete, Path: "/v1/groups/{name}", OperationID: "delete-group",
+		Summary: "Remove a group that nobody is in",
+	}, func(ctx context.Context, in *deleteGroupInput) (api.ChangeResult, error) {
+		r, err := s.agent.DeleteGroup(ctx, in.Name, in.DryRun)
+		s.logChange(ctx, "group delete", in.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
 }

@@ -196,9 +196,10 @@ func TestOpenAPI(t *testing.T) {
 	}
 	slices.Sort(routes)
 	want := []string{
-		"DELETE /v1/workloads/{name}", "GET /metrics", "GET /v1/status", "GET /v1/stream", "GET /v1/workloads",
-		"GET /v1/workloads/{name}", "GET /v1/workloads/{name}/explain",
-		"PATCH /v1/workloads/{name}/policy", "POST /v1/workloads",
+		"DELETE /v1/groups/{name}", "DELETE /v1/workloads/{name}", "GET /metrics", "GET /v1/groups",
+		"GET /v1/status", "GET /v1/stream", "GET /v1/workloads", "GET /v1/workloads/{name}",
+		"GET /v1/workloads/{name}/classify", "GET /v1/workloads/{name}/explain",
+		"PATCH /v1/groups/{name}", "PATCH /v1/workloads/{name}/policy", "POST /v1/workloads",
 	}
 	if !slices.Equal(routes, want) {
 		t.Errorf("routes %q\nwant %q", routes, want)

@@ -9,8 +9,12 @@
 //	POST   /v1/workloads                   attach a namespace or a device
 //	GET    /v1/workloads/{name}            one workload
 //	DELETE /v1/workloads/{name}            detach it
-//	PATCH  /v1/workloads/{name}/policy     change weight, min, max, limits
+//	PATCH  /v1/workloads/{name}/policy     change weight, min, max, limits, queues, group
 //	GET    /v1/workloads/{name}/explain    why it has the rate it has
+//	GET    /v1/workloads/{name}/classify   which of its queues a packet belongs to
+//	GET    /v1/groups                      every group
+//	PATCH  /v1/groups/{name}               make one, or change its weight, min, max
+//	DELETE /v1/groups/{name}               remove it
 //	GET    /v1/stream                      one sample a second, server-sent events
 //	GET    /metrics                        Prometheus
 //	GET    /openapi.json, /openapi.yaml    this interface, OpenAPI 3.1

@@ -29,6 +29,7 @@ func filled[T any](in []T) []T {
 
 func wholeStatus(s api.Status) api.Status {
 	s.Links = list(s.Links, wholeLink)
+	s.Groups = list(s.Groups, wholeGroup)
 	s.Sources = filled(s.Sources)
 	return s
 }
@@ -45,13 +46,32 @@ func wholeWorkload(w api.Workload) api.Workload {
 		w.Origin = map[string]string{}
 	}
 	w.Devices = filled(w.Devices)
-	w.Links = list(w.Links, func(wl api.WorkloadLink) api.WorkloadLink {
-		if wl.Drops == nil {
-			wl.Drops = map[string]uint64{}
-		}
-		return wl
-	})
+	w.Links = list(w.Links, wholeTraffic)
 	return w
+}
+
+func wholeTraffic(l api.WorkloadLink) api.WorkloadLink {
+	if l.Drops == nil {
+		l.Drops = map[string]uint64{}
+	}
+	if l.Queues != nil {
+		l.Queues = list(l.Queues, func(q api.QueueTraffic) api.QueueTraffic {
+			if q.Drops == nil {
+				q.Drops = map[string]uint64{}
+			}
+			return q
+		})
+	}
+	return l
+}
+
+func wholeGroup(g api.Group) api.Group {
+	if g.Origin == nil {
+		g.Origin = map[string]string{}
+	}
+	g.Members = filled(g.Members)
+	g.Links = list(g.Links, wholeTraffic)
+	return g
 }
 
 func wholeResult(r api.ChangeResult) api.ChangeResult {
@@ -59,6 +79,10 @@ func wholeResult(r api.ChangeResult) api.ChangeResult {
 	if r.Workload != nil {
 		w := wholeWorkload(*r.Workload)
 		r.Workload = &w
+	}
+	if r.Group != nil {
+		g := wholeGroup(*r.Group)
+		r.Group = &g
 	}
 	return r
 }
@@ -75,5 +99,6 @@ func wholeExplanation(e api.Explanation) api.Explanation {
 func wholeSample(s api.Sample) api.Sample {
 	s.Links = list(s.Links, wholeLink)
 	s.Workloads = wholeWorkloads(s.Workloads)
+	s.Groups = list(s.Groups, wholeGroup)
 	return s
 }

@@ -114,6 +114,29 @@ func apply(w *api.Workload, c api.PolicyChange) ([]api.Change, error) {
 		field string
 		asked *string
 		text  *string
+	}{
+		{"discipline", c.Discipline, &w.Policy.Discipline},
+		{"aqm", c.AQM, &w.Policy.AQM},
+		{"dscp", c.DSCP, &w.Policy.DSCP},
+		{"group", c.Group, &w.Policy.Group},
+	} {
+		if a.asked != nil {
+			*a.text = strings.TrimPrefix(*a.asked, "none")
+			say(a.field, *a.asked)
+		}
+	}
+	if c.Queues != nil {
+		w.Policy.Queues = *c.Queues
+		var names []string
+		for _, q := range *c.Queues {
+			names = append(names, q.Name)
+		}
+		say("queues", strings.Join(names, ", "))
+	}
+	for _, a := range []struct {
+		field string
+		asked *string
+		text  *string
 		bps   func(l *api.WorkloadLink) *uint64
 	}{
 		{"min", c.Min, &w.Policy.Min, func(l *api.WorkloadLink) *uint64 { return &l.MinBps }},

@@ -13,7 +13,7 @@ import (
 func Workload(name string, weight uint32, min, max, rate uint64) api.Workload {
 	w := api.Workload{
 		Name: name, Key: "docker:" + name, Kind: "docker", State: "active",
-		Policy:  api.Policy{Weight: weight, Min: text(min), Max: text(max)},
+		Policy:  api.Policy{Weight: weight, Min: text(min), Max: text(max), Discipline: "sfq"},
 		Origin:  map[string]string{"weight": "label", "min": "default", "max": "default"},
 		Devices: []string{"veth-" + name},
 	}

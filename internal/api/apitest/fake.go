@@ -38,6 +38,7 @@ type Fake struct {
 	mu        sync.Mutex
 	workloads []api.Workload
 	original  map[string]api.Policy // by name, for Reset
+	groups    []api.Group
 }
 
 // New returns a fake that steers workloads; Demo() is a good set.
@@ -58,6 +59,7 @@ func (f *Fake) Status(context.Context) (api.Status, error) {
 		Started: Start,
 		Config:  "/etc/weir/weir.yaml",
 		Links:   []api.LinkStatus{f.link()},
+		Groups:  f.groupViews(),
 		Sources: []api.Source{
 			{Name: "docker", State: "ok"},
 			{Name: "netns", State: "ok"},
@@ -142,6 +144,7 @@ func (f *Fake) Subscribe(ctx context.Context) <-chan api.Sample {
 				At:        Start.Add(time.Duration(n) * time.Second),
 				Links:     []api.LinkStatus{f.link()},
 				Workloads: f.copyAll(),
+				Groups:    f.groupViews(),
 			}
 			f.mu.Unlock()
 			select {

@@ -120,8 +120,44 @@ type Traffic struct {
 func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	const size = 1500
 	c := k.devices[name].counters[class]
+	queues := c.Queues
+	total := addTo(inOne(c), t)
+	c = dataplane.Counters{
+		EnqueuedPackets: total.EnqueuedPackets, EnqueuedBytes: total.EnqueuedBytes,
+		SentPackets: total.SentPackets, SentBytes: total.SentBytes,
+		BacklogPackets: total.BacklogPackets, BacklogBytes: total.BacklogBytes,
+		Drops: total.Drops, DroppedBytes: total.DroppedBytes, Queues: queues,
+	}
+	k.devices[name].counters[class] = c
+}
+
+// SendQueue adds to the counters of one of a class's queues. The class's own are
+// what Send says.
+func (k *Kernel) SendQueue(name string, class plan.ClassID, queue int, t Traffic) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.devices[name].counters[class]
+	c.Queues = slices.Clone(c.Queues)
+	for len(c.Queues) <= queue {
+		c.Queues = append(c.Queues, dataplane.QueueCounters{})
+	}
+	c.Queues[queue] = addTo(c.Queues[queue], t)
+	k.devices[name].counters[class] = c
+}
+
+// inOne are a class's counters without its queues.
+func inOne(c dataplane.Counters) dataplane.QueueCounters {
+	return dataplane.QueueCounters{
+		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.EnqueuedBytes,
+		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
+		BacklogPackets: c.BacklogPackets, BacklogBytes: c.BacklogBytes,
+		Drops: c.Drops, DroppedBytes: c.DroppedBytes,
+	}
+}
+
+func addTo(c dataplane.QueueCounters, t Traffic) dataplane.QueueCounters {
+	const size = 1500
 	if t.Packets == 0 {
 		t.Packets = (t.Bytes + size - 1) / size
 	}
@@ -132,7 +168,7 @@ func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
 	c.DroppedBytes += t.Drops * size
 	c.EnqueuedPackets = c.SentPackets + c.BacklogPackets + c.Drops["class_packets"]
 	c.EnqueuedBytes = c.SentBytes + c.BacklogBytes + c.DroppedBytes
-	k.devices[name].counters[class] = c
+	return c
 }
 
 // Open is a backend for one device; a dataplane factory. Like a real one it

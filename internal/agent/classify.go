@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"weir/internal/api"
+	"weir/internal/policy"
+)
+
+// Classify implements api.Agent. It looks at the rules as they are wanted, by the
+// classifier that the kernel's is tested against.
+func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (api.Placement, error) {
+	packet, err := packetOf(p)
+	if err != nil {
+		return api.Placement{}, badInput(err)
+	}
+	var place api.Placement
+	down := a.do(ctx, func() {
+		found, unknown := resolve(name, a.decided.workloads())
+		if err = unknown; err == nil {
+			v, _ := a.decided.verdict(found.Key)
+			place, err = placement(v, packet)
+		}
+	})
+	if down != nil {
+		return place, down
+	}
+	return place, err
+}
+
+// packetOf checks what was said of a packet. An address that is not known is the
+// unspecified one of the other's family, IPv4 if neither is: a rule on addresses
+// does not fit it. The error is a *policy.Error.
+func packetOf(p api.Packet) (policy.Packet, error) {
+	said := map[string]any{} // read as a match, whose keys have the same names
+	for key, value := range map[string]string{"proto": p.Proto, "src": p.Src, "dst": p.Dst, "dscp": p.DSCP} {
+		if value != "" {
+			said[key] = value
+		}
+	}
+	var m policy.Match
+	var err error
+	if len(said) > 0 {
+		if m, err = policy.ParseMatch(said); err != nil {
+			return policy.Packet{}, err
+		}
+	}
+	packet := policy.Packet{
+		Src: netip.IPv4Unspecified(), Dst: netip.IPv4Unspecified(), Proto: m.Proto.Value, DSCP: m.DSCP.Value,
+		Sport: p.Sport, Dport: p.Dport, Ports: p.Sport != 0 || p.Dport != 0,
+		VLAN: p.VLAN, Tagged: p.VLAN != 0, Priority: p.Priority, Mark: p.Mark,
+	}
+	if m.Src.Addr().Is6() || m.Dst.Addr().Is6() {
+		packet.Src, packet.Dst = netip.IPv6Unspecified(), netip.IPv6Unspecified()
+	}
+	for _, end := range []struct {
+		field string
+		from  netip.Prefix
+		into  *netip.Addr
+	}{{"src", m.Src, &packet.Src}, {"dst", m.Dst, &packet.Dst}} {
+		if !end.from.IsValid() {
+			continue
+		}
+		if !end.from.IsSingleIP() {
+			return policy.Packet{}, &policy.Error{Field: end.field, Value: end.from.String(), Msg: "a packet has a single address", Remedy: "write one such as 10.0.0.2"}
+		}
+		*end.into = end.from.Addr()
+	}
+	return packet, nil
+}
+
+// placement says where a workload's packet goes.
+func placement(v verdict, packet policy.Packet) (api.Placement, error) {
+	if err := v.policy.Check(); err != nil {
+		return api.Placement{}, badInput(err)
+	}
+	d := v.policy.Discipline.OrDefault()
+	place := api.Placement{Name: v.Name, Discipline: string(d)}
+	dscp := v.policy.DSCP
+	if !d.HasQueues() {
+		place.Text = map[policy.Discipline]string{
+			policy.SFQ:  v.Name + " has discipline sfq: each flow has a queue of its own, rules have no part in it.",
+			policy.FIFO: v.Name + " has discipline fifo: all its packets wait in one queue.",
+		}[d]
+	} else {
+		rules, err := policy.CompileRules(policy.MatchesOf(v.policy.Queues))
+		if err != nil {
+			return api.Placement{}, badInput(err)
+		}
+		number, rule := rules.Classify(packet)
+		queue := v.policy.Queues[number]
+		place.Queue = queue.Name
+		place.Text = fmt.Sprintf("no rule fits; queue %s, number %d of %d of %s, takes what fits nowhere.", queue.Name, number+1, len(v.policy.Queues), v.Name)
+		if rule >= 0 {
+			place.Rule = queue.Match[rules.List[rule].Match].String()
+			place.Text = fmt.Sprintf("rule %s comes first; queue %s, number %d of %d of %s.", place.Rule, queue.Name, number+1, len(v.policy.Queues), v.Name)
+		}
+		place.Text = upper(place.Text)
+		if queue.DSCP != nil {
+			dscp = queue.DSCP
+		}
+	}
+	if dscp != nil {
+		place.DSCP = policy.DSCPName(*dscp)
+		place.Text += fmt.Sprintf(" It leaves with DSCP %s (%d).", place.DSCP, *dscp)
+	}
+	return place, nil
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"weir/internal/api"
+	"weir/internal/closest"
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// groupNames are the groups of the configuration and those made at run time, in
+// order.
+func (w world) groupNames() []string {
+	names := slices.Collect(maps.Keys(w.groups))
+	for _, g := range w.config.Groups {
+		names = append(names, g.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// configured is what the configuration says of a group.
+func (w world) configured(name string) (config.Layer, bool) {
+	for _, g := range w.config.Groups {
+		if g.Name == name {
+			return g.Layer, true
+		}
+	}
+	return config.Layer{}, false
+}
+
+// judgeGroup gives a group its policy.
+func judgeGroup(w world, name string, number map[string]plan.ClassID) verdict {
+	key := plan.GroupKey(name)
+	v := verdict{
+		Workload: discover.Workload{Key: key, Name: name, Kind: kindGroup},
+		steered:  true, class: number[key], refusals: map[string][]error{},
+	}
+	configured, _ := w.configured(name)
+	v.policy, v.origin = merge(stratum{originConfig, configured}, stratum{originSet, w.groups[name]})
+	maps.DeleteFunc(v.origin, func(field, _ string) bool { return !slices.Contains(config.GroupFields, field) })
+	return v
+}
+
+// members are the workloads that are to be in a group.
+func (d decision) members(name string) []verdict {
+	var members []verdict
+	for _, v := range d.verdicts {
+		if v.policy.Group == name {
+			members = append(members, v)
+		}
+	}
+	return members
+}
+
+// Groups implements api.Agent.
+func (a *Agent) Groups(ctx context.Context) ([]api.Group, error) {
+	var list []api.Group
+	err := a.do(ctx, func() { list = a.groupViews() })
+	return list, err
+}
+
+func (a *Agent) groupViews() []api.Group {
+	list := make([]api.Group, len(a.decided.groups))
+	for i, v := range a.decided.groups {
+		list[i] = a.groupView(v, a.decided)
+	}
+	return list
+}
+
+// groupView is a group as the API shows it.
+func (a *Agent) groupView(v verdict, d decision) api.Group {
+	p := api.PolicyOf(v.policy)
+	g := api.Group{
+		Name: v.Name, Class: uint16(v.class), State: v.state, Note: v.note, Origin: v.origin,
+		Policy: api.GroupPolicy{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []string{}, Links: []api.WorkloadLink{},
+	}
+	for _, member := range d.members(v.Name) {
+		g.Members = append(g.Members, member.Name)
+	}
+	for _, l := range a.links {
+		if l.classes[v.class].Group {
+			g.Links = append(g.Links, l.workload(v.class))
+		}
+	}
+	return g
+}
+
+// SetGroup implements api.Agent.
+func (a *Agent) SetGroup(ctx context.Context, name string, change api.GroupChange, dryRun bool) (api.ChangeResult, error) {
+	var result api.ChangeResult
+	var err error
+	if down := a.do(ctx, func() { result, err = a.setGroup(ctx, name, change, dryRun) }); down != nil {
+		return api.ChangeResult{}, down
+	}
+	return result, err
+}
+
+func (a *Agent) setGroup(ctx context.Context, name string, change api.GroupChange, dryRun bool) (api.ChangeResult, error) {
+	if err := policy.CheckGroupName(name); err != nil {
+		return api.ChangeResult{}, badInput(err)
+	}
+	asked := api.PolicyChange{Weight: change.Weight, Min: change.Min, Max: change.Max}
+	layer, err := layerOf(asked)
+	if err != nil {
+		return api.ChangeResult{}, badInput(err)
+	}
+	if _, exists := a.decided.group(plan.GroupKey(name)); exists && layer.Empty() && !change.Reset {
+		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: "nothing to change",
+			Remedy: "give at least one of " + strings.Join(config.GroupFields, ", ") + " and reset"}
+	}
+	next := a.world.clone()
+	kept := next.groups[name]
+	if change.Reset {
+		kept = config.Layer{}
+	}
+	next.groups[name] = kept.Over(layer)
+	if _, configured := next.configured(name); configured && next.groups[name].Empty() {
+		delete(next.groups, name)
+	}
+	return a.try(ctx, trial{world: next, attached: a.attached, key: plan.GroupKey(name),
+		given: given(asked), why: "asked by weir group set", dryRun: dryRun})
+}
+
+// holdsMembers refuses a min or a max of a group that would take its members'
+// mins away.
+func holdsMembers(before, after decision, group verdict, t trial) error {
+	for _, device := range slices.Sorted(maps.Keys(after.plans)) {
+		var floors []policy.Floor
+		for _, class := range before.plans[device].Classes {
+			if class.Parent == group.class && class.Parent != 0 {
+				floors = append(floors, policy.Floor{Name: class.Name, Min: class.Min})
+			}
+		}
+		capacity := after.plans[device].Link.Capacity
+		for _, bound := range []struct {
+			field string
+			err   error
+		}{
+			{"min", policy.GroupMin(group.policy.Min.Of(capacity), floors)},
+			{"max", policy.GroupMax(group.policy.Max.Of(capacity), floors)},
+		} {
+			var mistake *policy.Error
+			if errors.As(bound.err, &mistake) {
+				value, asked := t.given[bound.field]
+				if !asked {
+					value = mistake.Value
+				}
+				return &api.Error{Status: http.StatusConflict, Field: bound.field, Value: value,
+					Msg: fmt.Sprintf("%s on link %s", mistake.Msg, device), Remedy: mistake.Remedy}
+			}
+		}
+	}
+	return nil
+}
+
+// DeleteGroup implements api.Agent.
+func (a *Agent) DeleteGroup(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
+	var result api.ChangeResult
+	var err error
+	if down := a.do(ctx, func() { result, err = a.deleteGroup(ctx, name, dryRun) }); down != nil {
+		return api.ChangeResult{}, down
+	}
+	return result, err
+}
+
+func (a *Agent) deleteGroup(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
+	if _, exists := a.decided.group(plan.GroupKey(name)); !exists {
+		return api.ChangeResult{}, unknownGroup(name, a.world.groupNames())
+	}
+	refuse := func(msg, remedy string) (api.ChangeResult, error) {
+		return api.ChangeResult{}, &api.Error{Status: http.StatusConflict, Field: "group", Value: name, Msg: msg, Remedy: remedy}
+	}
+	if _, configured := a.world.configured(name); configured {
+		return refuse(name+" is in the configuration", "take it out of groups: in "+a.world.config.Path)
+	}
+	if members := a.decided.members(name); len(members) > 0 {
+		var names []string
+		for _, m := range members {
+			names = append(names, m.Name)
+		}
+		return refuse(fmt.Sprintf("%s are still in %s", strings.Join(names, ", "), name),
+			fmt.Sprintf("take each out first: weir set %s --group none", names[0]))
+	}
+	next := a.world.clone()
+	delete(next.groups, name)
+	return a.try(ctx, trial{world: next, attached: a.attached, key: plan.GroupKey(name),
+		why: "asked by weir group delete", dryRun: dryRun})
+}
+
+func unknownGroup(name string, known []string) error {
+	e := &api.Error{Status: http.StatusNotFound, Field: "group", Value: name,
+		Msg: fmt.Sprintf("no group is called %q", name), Remedy: "weir group list shows those that there are"}
+	if near := closest.Words(name, known, 3); len(near) > 0 {
+		e.Remedy = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return e
+}

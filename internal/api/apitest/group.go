@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apitest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"weir/internal/api"
+)
+
+// WithGroup adds a group to the fake and returns it; mins and maxes are in Mbit/s,
+// 0 = none. Its members are the workloads whose policy names it.
+func (f *Fake) WithGroup(name string, weight uint32, min, max uint64) *Fake {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups = append(f.groups, api.Group{
+		Name: name, Class: uint16(100 + len(f.groups)), State: "active",
+		Policy: api.GroupPolicy{Weight: weight, Min: text(min), Max: text(max)},
+		Origin: map[string]string{"weight": "set", "min": "set", "max": "set"},
+		Links:  []api.WorkloadLink{{Device: "eth0", MinBps: min * 1e6, MaxBps: max * 1e6}},
+	})
+	return f
+}
+
+// groupViews are the groups with what their members do.
+func (f *Fake) groupViews() []api.Group {
+	views := []api.Group{}
+	for _, g := range f.groups {
+		g.Members, g.Links = []string{}, slices.Clone(g.Links)
+		for _, w := range f.workloads {
+			if w.Policy.Group != g.Name {
+				continue
+			}
+			g.Members = append(g.Members, w.Name)
+			for _, l := range w.Links {
+				sum := &g.Links[0]
+				sum.RateBps += l.RateBps
+				sum.Share += l.Share
+				sum.IdealBps += l.IdealBps
+				sum.OfferedBps += l.OfferedBps
+				sum.BacklogPackets += l.BacklogPackets
+				sum.BacklogBytes += l.BacklogBytes
+				sum.SentPackets += l.SentPackets
+				sum.SentBytes += l.SentBytes
+				sum.DropsPerSecond += l.DropsPerSecond
+			}
+		}
+		views = append(views, g)
+	}
+	return views
+}
+
+// Groups implements api.Agent.
+func (f *Fake) Groups(context.Context) ([]api.Group, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.groupViews(), f.Fail
+}
+
+// SetGroup implements api.Agent.
+func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, dryRun bool) (api.ChangeResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Fail != nil {
+		return api.ChangeResult{}, f.Fail
+	}
+	i := slices.IndexFunc(f.groups, func(g api.Group) bool { return g.Name == name })
+	g := api.Group{Name: name, Class: uint16(100 + len(f.groups)), State: "active", Policy: api.GroupPolicy{Weight: 1},
+		Origin: map[string]string{}, Links: []api.WorkloadLink{{Device: "eth0"}}}
+	what := fmt.Sprintf("add group %d (%s)", g.Class, name)
+	if i >= 0 {
+		g = f.groups[i]
+		what = fmt.Sprintf("set group %d (%s)", g.Class, name)
+	}
+	if change.Weight != nil {
+		g.Policy.Weight = *change.Weight
+		what += fmt.Sprintf(" weight %d", *change.Weight)
+	}
+	for _, a := range []struct {
+		field string
+		asked *string
+		text  *string
+	}{{"min", change.Min, &g.Policy.Min}, {"max", change.Max, &g.Policy.Max}} {
+		if a.asked == nil {
+			continue
+		}
+		if _, err := bps(a.field, *a.asked); err != nil {
+			return api.ChangeResult{}, err
+		}
+		*a.text = *a.asked
+		what += " " + a.field + " " + *a.asked
+	}
+	if !dryRun {
+		if i < 0 {
+			f.groups = append(f.groups, g)
+		} else {
+			f.groups[i] = g
+		}
+	}
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir group set"}}, Group: &g}, nil
+}
+
+// DeleteGroup implements api.Agent.
+func (f *Fake) DeleteGroup(_ context.Context, name string, dryRun bool) (api.ChangeResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.groups, func(g api.Group) bool { return g.Name == name })
+	if i < 0 {
+		return api.ChangeResult{}, &api.Error{Status: 404, Field: "group", Value: name,
+			Msg: fmt.Sprintf("no group is called %q", name), Remedy: "weir group list shows those that there are"}
+	}
+	what := fmt.Sprintf("remove group %d (%s)", f.groups[i].Class, name)
+	if !dryRun {
+		f.groups = slices.Delete(f.groups, i, i+1)
+	}
+	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir group delete"}}}, nil
+}
+
+// Classify implements api.Agent: whatever it is, it goes to the first queue.
+func (f *Fake) Classify(_ context.Context, name string, p api.Packet) (api.Placement, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, err := f.find(name)
+	if err != nil {
+		return api.Placement{}, err
+	}
+	w := f.workloads[i]
+	place := api.Placement{Name: w.Name, Discipline: w.Policy.Discipline,
+		Text: fmt.Sprintf("A packet of %s to %s port %d.", p.Proto, p.Dst, p.Dport)}
+	if len(w.Policy.Queues) > 0 {
+		place.Queue = w.Policy.Queues[0].Name
+	}
+	return place, nil
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"encoding/json"
+
+	"weir/internal/policy"
+)
+
+// PolicyOf is a policy as it crosses the socket.
+func PolicyOf(p policy.Policy) Policy {
+	return Policy{
+		Weight: p.Weight, Min: p.Min.Compact(), Max: p.Max.Compact(),
+		LimitPackets: p.LimitPackets, LimitBytes: p.LimitBytes,
+		Discipline: string(p.Discipline.OrDefault()), Queues: QueuesOf(p.Queues),
+		AQM: p.AQM.Compact(), DSCP: marking(p.DSCP), Group: p.Group,
+	}
+}
+
+// QueuesOf are queues as they cross the socket; nil if there are none.
+func QueuesOf(queues []policy.Queue) []Queue {
+	var list []Queue
+	for _, q := range queues {
+		list = append(list, Queue{
+			Name: q.Name, Rate: q.Rate.Compact(), Min: q.Min.Compact(),
+			Match: matchesOf(q.Match), DSCP: marking(q.DSCP), LimitPackets: q.LimitPackets,
+		})
+	}
+	return list
+}
+
+func marking(dscp *uint8) string {
+	if dscp == nil {
+		return ""
+	}
+	return policy.DSCPName(*dscp)
+}
+
+func matchesOf(matches []policy.Match) []Match {
+	var list []Match
+	for _, m := range matches {
+		var fields Match
+		text, err := json.Marshal(m)
+		if err == nil {
+			err = json.Unmarshal(text, &fields)
+		}
+		if err != nil {
+			panic("match " + m.String() + ": " + err.Error()) // it writes what it reads
+		}
+		list = append(list, fields)
+	}
+	return list
+}
+
+// Empty reports whether nothing is asked for.
+func (c PolicyChange) Empty() bool { return c == PolicyChange{} }
