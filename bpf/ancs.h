@@ -59,14 +59,17 @@ static struct {
 	__s64 total; /* bytes that a class would get whose weight is total_weight */
 } ancs;
 
+static struct bits ancs_dry; /* classes that had nothing to send at some time in this period */
+
 /* Variables that live from one class to the next. */
 struct ancs_loop {
 	struct credit_walk walk; /* has total_weight */
+	__s64 spare; /* what is to be left at the end of a period */
 	__s64 peak; /* CreditPeak of a class without a max */
 	__s64 next; /* CreditNext: what the others have left */
-	__s64 held; /* what those have left who wait for credit */
+	__s64 held; /* what those have left who had packets all the time */
 	__s64 used; /* what the others sent in the last period */
-	__s64 given; /* what those who wait for credit would get of the last total */
+	__s64 given; /* what those who had packets all the time would get of the last total */
 	__u32 open; /* somebody would get more of a larger total */
 };
 
@@ -87,8 +90,9 @@ static __always_inline __s64 ancs_fair(struct weir_class *c, struct ancs_loop *l
 }
 
 /*
- * What the period that ends says of class after class. One that has credit for
- * all its packets is not held back by credit: it will use what it used.
+ * What the period that ends says of class after class. One that had packets all
+ * the time would use more if it got more; what it has left the line had no room
+ * for. Any other will use what it used.
  */
 static long ancs_look(__u64 i, struct ancs_loop *l)
 {
@@ -99,11 +103,15 @@ static long ancs_look(__u64 i, struct ancs_loop *l)
 	c = credit_next(&l->walk, &id);
 	if (!c || !l->walk.total_weight)
 		return 1;
-	if ((__s64)c->backlog > c->credit) {
+	if (!bits_has(&ancs_dry, id)) {
 		l->given += ancs_fair(c, l, &bound);
-		l->held += c->credit;
 		l->open |= !bound;
+		if (c->credit > l->spare)
+			c->credit = l->spare;
+		l->held += c->credit;
 	} else {
+		if (c->qlen)
+			bits_clear(&ancs_dry, id);
 		l->used += c->granted - c->credit;
 		if (c->credit > 0)
 			l->next += c->credit;
@@ -120,7 +128,7 @@ static long ancs_look(__u64 i, struct ancs_loop *l)
  */
 static __always_inline void ancs_total(struct ancs_loop *l)
 {
-	__s64 link = link_now.total_credit, spare = link / ANCS_SPARE;
+	__s64 link = link_now.total_credit, spare = l->spare;
 	__s64 want = link - l->used, off = (spare - l->held) / 2;
 	__u64 factor;
 
@@ -172,10 +180,11 @@ __noinline int ancs_allocate(__u64 now)
 	__s64 link = link_now.total_credit;
 	struct ancs_loop l = {};
 
+	l.spare = link / ANCS_SPARE;
 	credit_period(now, &l.walk);
 	bpf_loop(WEIR_MAX_CLASSES, ancs_look, &l, 0);
 	ancs_total(&l);
-	l.peak = link + link / ANCS_SPARE + (l.next < link ? l.next : link);
+	l.peak = link + l.spare + (l.next < link ? l.next : link);
 	l.walk.from = 0;
 	bpf_loop(WEIR_MAX_CLASSES, ancs_grant, &l, 0);
 	return 0;
@@ -215,12 +224,15 @@ static __always_inline void ancs_charge(struct weir_class *c, __u32 id, __u32 le
 	ancs.line_part &= (1 << WEIR_NS_SHIFT) - 1;
 	if (!sch->q.qlen)
 		ancs.busy = 0;
+	if (!c->qlen)
+		bits_set(&ancs_dry, id);
 	credit_charge(c, id, len);
 }
 
 static __always_inline void ancs_reset(void)
 {
 	__builtin_memset(&ancs, 0, sizeof(ancs));
+	__builtin_memset(&ancs_dry, 0, sizeof(ancs_dry));
 }
 
 #endif /* WEIR_ANCS_H */

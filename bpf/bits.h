@@ -40,6 +40,11 @@ static __always_inline void bits_clear(struct bits *b, __u32 i)
 		b->top &= ~(1ULL << w);
 }
 
+static __always_inline bool bits_has(struct bits *b, __u32 i)
+{
+	return b->word[bounded(i >> 6, 64)] & (1ULL << (i & 63));
+}
+
 /* The first member at or after `from`, else the first of all, else BITS_NONE. */
 static __always_inline __u32 bits_next(struct bits *b, __u32 from)
 {

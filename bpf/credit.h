@@ -108,10 +108,8 @@ static __always_inline __s64 credit_advance(struct weir_class *c)
 /* Class id, which was idle, has got its first packet. */
 static __always_inline void credit_activate(struct weir_class *c, __u32 id)
 {
-	__u32 w = bounded(id >> 6, 64);
-
 	c->seen = 1;
-	if (!(credit_active.word[w] & (1ULL << (id & 63)))) {
+	if (!bits_has(&credit_active, id)) {
 		bits_set(&credit_active, id);
 		c->credit = before(bpf_ktime_get_ns(), credit_end) ? credit_advance(c) : 0;
 		c->granted = c->credit;

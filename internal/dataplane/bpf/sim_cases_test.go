@@ -119,7 +119,7 @@ func TestPaperCases(t *testing.T) {
 		maps.Copy(cases, ancsCases())
 		for name, classes := range cases {
 			t.Run(scheduler+"/"+name, func(t *testing.T) {
-				got := saturated(t, scheduler, classes)
+				got := saturated(t, scheduler, classes, 300)
 				holds(t, got.link, classes, ids(classes), got.phase, 9*time.Second, within)
 				if util := got.total * 8 / 9 / 100e6; util < 0.99 || util > 1.001 {
 					t.Errorf("link carried %.2f %% of its capacity", util*100)
@@ -134,15 +134,26 @@ type saturation struct {
 	link plan.Link
 }
 
-// saturated is 9 s of 100 Mbit/s while every class sends all it can.
-func saturated(t *testing.T, scheduler string, classes []plan.Class) saturation {
+// TestAncsWithShortQueues: who has fewer packets on their way than a period
+// takes, as TCP over a short way has, still is one who sends all it can.
+func TestAncsWithShortQueues(t *testing.T) {
+	for name, classes := range ancsCases() {
+		t.Run(name, func(t *testing.T) {
+			got := saturated(t, plan.SchedulerAncs, classes, 20)
+			holds(t, got.link, classes, ids(classes), got.phase, 9*time.Second, 0.01)
+		})
+	}
+}
+
+// saturated is 9 s of 100 Mbit/s while every class sends all it can, with
+// `window` packets on their way: 300 are more than a class may send in 30 ms.
+func saturated(t *testing.T, scheduler string, classes []plan.Class, window int) saturation {
 	t.Helper()
 	link := fairLink(100 * mbit)
 	link.Scheduler = scheduler
 	s := simulate(link, classes...)
 	for _, c := range classes {
-		// As much on its way as a class may send in 30 ms.
-		s.send(traffic{id: c.ID, length: frames, window: 300, delay: 100 * time.Microsecond})
+		s.send(traffic{id: c.ID, length: frames, window: window, delay: 100 * time.Microsecond})
 	}
 	s.settle()
 	s.run(9 * time.Second)
@@ -157,7 +168,7 @@ func TestQconDependsOnTheOrder(t *testing.T) {
 		plan.SchedulerQcon: {1: 40e6, 2: 10e6, 3: 50e6},
 		plan.SchedulerAncs: {1: 45e6, 2: 10e6, 3: 45e6}, // what a max leaves, all share
 	} {
-		got := saturated(t, scheduler, maxes(classList(1, 1, 1), 0, 10))
+		got := saturated(t, scheduler, maxes(classList(1, 1, 1), 0, 10), 300)
 		for id, want := range want {
 			if rate := got.rate(id, 9*time.Second); math.Abs(rate-want) > 1e6 {
 				t.Errorf("%s: class %d: %.2f Mbit/s, want %.2f", scheduler, id, rate/1e6, want/1e6)
