@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Papers writes docs/papers/qcon.md: the experiments of the qCon paper, what
-// Weir measured for each, and what the two have to do with each other. It reads
-// what scripts/papers left in a folder (FIGURE-SCHEDULER.json of `weir lab run
-// --json`, and a folder FIGURE-SCHEDULER with the plot) and the scenario files
-// in lab/qcon, and runs nothing itself:
+// Papers writes docs/papers/NAME.md for each paper that it knows: the paper's
+// experiments, what Weir measured for each, and what the two have to do with each
+// other. It reads what scripts/papers left in a folder (NAME/SCENARIO-SCHEDULER.json
+// of `weir lab run --json`, and a folder of that name with the plot) and the
+// scenario files in lab/NAME, and runs nothing itself:
 //
-//	go run ./internal/lab/papers out/papers lab/qcon docs/papers
+//	go run ./internal/lab/papers out/papers lab docs/papers
+//	go run ./internal/lab/papers -runs       # which runs the pages are made of
 //
-// Every figure on the page comes from those files, so that the page cannot say
-// what no run has shown; a run that is missing is named on the page. The texts
-// beside the figures are in text.go.
+// Every figure on a page comes from those files, so that the page cannot say
+// what no run has shown; a run that is missing is named on the page. A paper is
+// data: text.go has qcon's, ancs.go that of ANCS, page.go the kinds of sections.
 package main
 
 import (
@@ -20,28 +21,50 @@ import (
 	"path/filepath"
 )
 
+var papers = []*paper{&qcon, &ancs}
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "-runs" {
+		list()
+		return
+	}
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "Usage: papers RAW SCENARIOS PAGES, such as out/papers lab/qcon docs/papers")
+		fmt.Fprintln(os.Stderr, "Usage: papers RAW SCENARIOS PAGES, such as out/papers lab docs/papers; or papers -runs")
 		os.Exit(2)
 	}
-	if err := write(os.DirFS(os.Args[1]), os.DirFS(os.Args[2]), os.Args[3]); err != nil {
-		fmt.Fprintln(os.Stderr, "papers:", err)
-		os.Exit(1)
+	for _, p := range papers {
+		raw, scenarios := os.DirFS(filepath.Join(os.Args[1], p.name)), os.DirFS(filepath.Join(os.Args[2], p.name))
+		if err := write(p, raw, scenarios, os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, "papers:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// list prints PAPER SCENARIO SCHEDULER [OPTION], a line for each run.
+func list() {
+	for _, p := range papers {
+		for _, w := range p.wanted() {
+			option := ""
+			if w.cpu {
+				option = " --cpu"
+			}
+			fmt.Printf("%s %s %s%s\n", p.name, w.scenario, w.scheduler, option)
+		}
 	}
 }
 
 // write the page and the plots that it shows; plots of former pages go.
-func write(raw, scenarios fs.FS, folder string) error {
-	r, err := read(raw, scenarios)
+func write(p *paper, raw, scenarios fs.FS, folder string) error {
+	r, err := read(p, raw, scenarios)
 	if err != nil {
 		return err
 	}
 	if len(r.runs) == 0 {
-		return fmt.Errorf("no run of lab/qcon has ended well; see the logs that scripts/papers left")
+		return fmt.Errorf("no run of lab/%s has ended well; see the logs that scripts/papers left", p.name)
 	}
 	text, plots := page(r)
-	images := filepath.Join(folder, "qcon")
+	images := filepath.Join(folder, p.name)
 	if err := os.RemoveAll(images); err != nil {
 		return err
 	}
@@ -57,5 +80,5 @@ func write(raw, scenarios fs.FS, folder string) error {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(folder, "qcon.md"), []byte(text), 0o644)
+	return os.WriteFile(filepath.Join(folder, p.name+".md"), []byte(text), 0o644)
 }

@@ -20,26 +20,35 @@ const (
 	period    = 30 * time.Millisecond
 )
 
-// want is one run that the page shows.
-type want struct{ scenario, scheduler string }
+// section is a part of a page, and what it is made of.
+type section interface {
+	runs(own string) []want // own is the paper's scheduler
+	write(w *writer)
+}
 
-func wanted() []want {
-	var list []want
-	add := func(scenario string, schedulers ...string) {
-		for _, s := range schedulers {
-			list = append(list, want{scenario, s})
-		}
+// text is a section without runs of its own.
+type text func(w *writer)
+
+func (text) runs(string) []want { return nil }
+func (t text) write(w *writer)  { t(w) }
+
+// want is one run that a page shows.
+type want struct {
+	scenario, scheduler string
+	cpu                 bool // measured with --cpu
+}
+
+func wants(scenario string, schedulers ...string) (list []want) {
+	for _, s := range schedulers {
+		list = append(list, want{scenario: scenario, scheduler: s})
 	}
-	add("fig03-drr", "drr", "fair")
-	add("fig03-shaped", "drr", "fair", "qcon")
-	for _, f := range figures {
-		if f.scenario != "fig03-shaped" {
-			add(f.scenario, "fair", "qcon")
-		}
+	return list
+}
+
+func (p *paper) wanted() (list []want) {
+	for _, s := range p.sections {
+		list = append(list, s.runs(p.own)...)
 	}
-	add("fig12-none", "none")
-	add("fig12", "fair", "qcon", "htb")
-	add("table1", "none", "fair", "qcon", "htb")
 	return list
 }
 
@@ -48,6 +57,16 @@ type writer struct {
 	strings.Builder
 	*results
 	plots []string
+}
+
+// figures are the paper's experiments about shares.
+func (p *paper) figures() (list []figure) {
+	for _, s := range p.sections {
+		if f, ok := s.(figure); ok {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -63,28 +82,23 @@ func (w *writer) head(cells ...string) {
 // page is the whole text, and the names of the runs whose plots it shows.
 func page(r *results) (text string, plots []string) {
 	w := &writer{results: r}
-	w.line(pageHead, w.kernels())
+	w.line(r.paper.head, w.kernels())
 	if len(w.missing) > 0 {
 		w.line("**Missing** (did not run to the end): %s.\n", strings.Join(w.missing, ", "))
 	}
 	w.summary()
-	w.order()
-	w.paperText()
-	w.unshaped()
-	for _, f := range figures {
-		w.figure(f)
+	for _, s := range r.paper.sections {
+		s.write(w)
 	}
-	w.cpu()
-	w.latency()
 	return w.String(), w.plots
 }
 
 // summary is the table on top.
 func (w *writer) summary() {
-	w.line("## Summary\n\n%s\n", summaryText)
+	w.line("## Summary\n\n%s\n", w.paper.summary)
 	w.head("experiment", "scheduler", "worst error", "where", "lowest utilisation", "bar", "held")
-	for _, f := range figures {
-		for _, scheduler := range []string{"fair", "qcon"} {
+	for _, f := range w.paper.figures() {
+		for _, scheduler := range []string{"fair", w.paper.own} {
 			x := w.runs[f.scenario+"-"+scheduler]
 			if x == nil {
 				w.row(f.link(), scheduler, "not run", "", "", "", "")
@@ -102,7 +116,10 @@ func (w *writer) summary() {
 	}
 	if x := w.runs["table1-fair"]; x != nil {
 		for _, e := range x.scenario.Expect {
-			if got := x.phases[1].workloads[e.Workload].RTT.P99; e.Check == scenario.CheckRTT99 && got != nil {
+			if e.Check != scenario.CheckRTT99 {
+				continue
+			}
+			if got := x.phases[1].workloads[e.Workload].RTT.P99; got != nil {
 				w.row("[table 1](#table-1-latency)", "fair", "", "", "", fmt.Sprintf("p99 %.3g ms", e.Value*1000),
 					yes(*got <= e.Value*1000)+fmt.Sprintf(" (%.3f ms)", *got))
 			}
@@ -111,8 +128,8 @@ func (w *writer) summary() {
 	w.line("")
 }
 
-// order shows why the result of Algorithm 1 depends on who comes first.
-func (w *writer) order() {
+// orderSection shows why the result of Algorithm 1 depends on who comes first.
+func orderSection(w *writer) {
 	equal := []scenario.Policy{{Weight: 1}, {Weight: 1, Max: 10e6}, {Weight: 1}}
 	got := algorithm1(100e6, equal)
 	w.line(orderText, mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/period.Seconds()))
@@ -121,8 +138,8 @@ func (w *writer) order() {
 // dependence is the largest difference between Algorithm 1 and the contract in
 // the paper's own cases, as a share of the link.
 func (w *writer) dependence() (most float64) {
-	for _, f := range figures {
-		x := w.runs[f.scenario+"-qcon"]
+	for _, f := range w.paper.figures() {
+		x := w.runs[f.scenario+"-"+w.paper.own]
 		if x == nil {
 			continue
 		}
@@ -136,11 +153,11 @@ func (w *writer) dependence() (most float64) {
 	return most
 }
 
-// paperText says what the paper's figures count, by the share of goodput in all
+// goodputSection says what the paper's figures count, by the share of goodput in all
 // runs of fair that were measured.
-func (w *writer) paperText() {
+func goodputSection(w *writer) {
 	var total, n float64
-	for _, f := range figures {
+	for _, f := range w.paper.figures() {
 		if x := w.runs[f.scenario+"-fair"]; x != nil {
 			total, n = total+x.goodput(), n+1
 		}
@@ -150,8 +167,14 @@ func (w *writer) paperText() {
 	}
 }
 
-// unshaped is figure 3's first half: who schedules decides nothing.
-func (w *writer) unshaped() {
+// unshaped is the qCon paper's figure 3, first half: who schedules decides nothing.
+type unshaped struct{}
+
+func (unshaped) runs(string) []want {
+	return append(wants("fig03-drr", "drr", "fair"), wants("fig03-shaped", "drr")...)
+}
+
+func (unshaped) write(w *writer) {
 	w.line("## Figure 3: where the queue stands\n\n%s\n", unshapedText)
 	drr, fair, shaped := w.runs["fig03-drr-drr"], w.runs["fig03-drr-fair"], w.runs["fig03-shaped-drr"]
 	w.head("workload", "weight", "DRR, link 10 times the line", "fair, the same", "DRR, link shaped")
@@ -162,30 +185,31 @@ func (w *writer) unshaped() {
 	w.plot("fig03-drr-drr")
 }
 
-// figure is one experiment about shares.
-func (w *writer) figure(f figure) {
-	fair, qcon := w.runs[f.scenario+"-fair"], w.runs[f.scenario+"-qcon"]
+func (f figure) runs(own string) []want { return wants(f.scenario, "fair", own) }
+
+func (f figure) write(w *writer) {
+	fair, own := w.runs[f.scenario+"-fair"], w.runs[f.scenario+"-"+w.paper.own]
 	w.line("## %s\n\n%s\n", f.title, f.did)
 	s := w.scenarios[f.scenario]
-	w.head("case", "workload", "weight", "min", "max", "paper", "contract", "fair", "error", "qcon", "error")
+	w.head("case", "workload", "weight", "min", "max", "paper", "contract", "fair", "error", w.paper.own, "error")
 	for p, policies := range s.Policies() {
 		for i, c := range s.Workloads {
-			known := cmp.Or(fair, qcon)
+			known := cmp.Or(fair, own)
 			if known == nil || known.phases[p].workloads[i].IdealBps == 0 {
 				continue // nothing measured, or it does not send
 			}
 			m := known.phases[p].workloads[i]
 			w.row(fmt.Sprint(p+1), c.Name, fmt.Sprint(policies[i].Weight), limit(policies[i].Min), limit(policies[i].Max),
-				paper(m), mbit(m.IdealBps),
-				rateOf(fair, p, i), errorOf(fair, p, i), rateOf(qcon, p, i), errorOf(qcon, p, i))
+				printed(m), mbit(m.IdealBps),
+				rateOf(fair, p, i), errorOf(fair, p, i), rateOf(own, p, i), errorOf(own, p, i))
 		}
 	}
 	w.line("\n%s\n", f.why)
-	if fair != nil && qcon != nil && fair.reaction() != "" {
-		w.line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, qcon %s.\n", fair.reaction(), qcon.reaction())
+	if fair != nil && own != nil && fair.reaction() != "" {
+		w.line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, %s %s.\n", fair.reaction(), w.paper.own, own.reaction())
 	}
 	w.plot(f.scenario + "-fair")
-	w.plot(f.scenario + "-qcon")
+	w.plot(f.scenario + "-" + w.paper.own)
 }
 
 // plot shows a run's plot, if there is one.
@@ -195,24 +219,40 @@ func (w *writer) plot(name string) {
 		return
 	}
 	w.plots = append(w.plots, name)
-	w.line("![%s, scheduler %s: rates over time](qcon/%s.svg)\n", x.scenario.Name, x.scheduler, name)
+	w.line("![%s, scheduler %s: rates over time](%s/%s.svg)\n", x.scenario.Name, x.scheduler, w.paper.name, name)
 }
 
-// cpu is figure 12.
-func (w *writer) cpu() {
-	w.line("## Figure 12: CPU time\n\n%s\n", cpuText)
-	schedulers := []struct{ title, run string }{
-		{"none", "fig12-none-none"}, {"fair", "fig12-fair"}, {"qcon", "fig12-qcon"}, {"htb", "fig12-htb"},
+// cpu is an experiment about CPU time: a column for each run.
+type cpu struct {
+	title, did, why string
+	who             string // whose number grows from phase to phase
+	scenario        string
+	none            string // the scenario of the run without a scheduler
+	others          []string
+}
+
+// columns are the runs from left to right.
+func (c cpu) columns() []want {
+	list := []want{{c.none, "none", true}}
+	for _, s := range c.others {
+		list = append(list, want{c.scenario, s, true})
 	}
-	cells := []string{"containers"}
-	for _, s := range schedulers {
-		cells = append(cells, s.title, "µs per packet")
+	return list
+}
+
+func (c cpu) runs(string) []want { return c.columns() }
+
+func (c cpu) write(w *writer) {
+	w.line("## %s\n\n%s\n", c.title, c.did)
+	cells := []string{c.who}
+	for _, s := range c.columns() {
+		cells = append(cells, s.scheduler, "µs per packet")
 	}
 	w.head(cells...)
-	for p := range w.scenarios["fig12"].Phases {
+	for p := range w.scenarios[c.scenario].Phases {
 		cells = []string{fmt.Sprint(p + 1)}
-		for _, s := range schedulers {
-			x := w.runs[s.run]
+		for _, s := range c.columns() {
+			x := w.runs[s.name()]
 			if x == nil || x.phases[p].link.CPU == nil || x.phases[p].link.CPUNsPerPacket == nil {
 				cells = append(cells, "-", "-")
 				continue
@@ -222,25 +262,97 @@ func (w *writer) cpu() {
 		}
 		w.row(cells...)
 	}
-	w.line("\n%s\n", cpuWhy)
+	w.line("\n%s\n", c.why)
 }
 
-// latency is table 1.
-func (w *writer) latency() {
-	w.line("## Table 1: latency\n\n%s\n", latencyText)
+// quiet is the qCon paper's table 1: one that pings, alone and beside others.
+type quiet struct {
+	title, did, why    string
+	scenario, workload string
+	schedulers         []string
+}
+
+func (q quiet) runs(string) []want { return wants(q.scenario, q.schedulers...) }
+
+func (q quiet) write(w *writer) {
+	w.line("## %s\n\n%s\n", q.title, q.did)
 	w.head("scheduler", "alone, p50", "alone, p99", "under load, p50", "under load, p99", "utilisation under load")
-	for _, scheduler := range []string{"none", "fair", "qcon", "htb"} {
-		x := w.runs["table1-"+scheduler]
+	for _, scheduler := range q.schedulers {
+		x := w.runs[q.scenario+"-"+scheduler]
 		if x == nil {
 			w.row(scheduler, "not run", "", "", "", "")
 			continue
 		}
-		ping := x.scenario.Index("c6")
+		ping := x.scenario.Index(q.workload)
 		alone, loaded := x.phases[0].workloads[ping].RTT, x.phases[1].workloads[ping].RTT
 		w.row(scheduler, millis(alone.P50), millis(alone.P99), millis(loaded.P50), millis(loaded.P99),
 			percent(x.phases[1].link.Utilisation))
 	}
-	w.line("\n%s", latencyWhy)
+	w.line("\n%s", q.why)
+}
+
+// joining is a table of the ANCS paper: VMs that measure their latency, one more
+// in each phase; in the last phase somebody fills the link.
+type joining struct {
+	title, did, why string
+	scenario        string
+	printed         map[string]string // by scheduler, the paper's row
+	schedulers      []string
+}
+
+func (j joining) runs(string) []want { return wants(j.scenario, j.schedulers...) }
+
+func (j joining) write(w *writer) {
+	w.line("## %s\n\n%s\n", j.title, j.did)
+	phases := len(w.scenarios[j.scenario].Phases)
+	cells := []string{"scheduler", "the paper, 1 to 5"}
+	for p := range phases - 1 {
+		cells = append(cells, fmt.Sprint(p+1))
+	}
+	w.head(append(cells, "beside a load", "the worst p99")...)
+	for _, scheduler := range j.schedulers {
+		x := w.runs[j.scenario+"-"+scheduler]
+		if x == nil {
+			w.row(append([]string{scheduler, j.printed[scheduler], "not run"}, make([]string, phases)...)...)
+			continue
+		}
+		cells := []string{scheduler, j.printed[scheduler]}
+		for p := range phases {
+			p50, _ := x.latency(p)
+			cells = append(cells, millis(p50))
+		}
+		_, p99 := x.latency(phases - 1)
+		w.row(append(cells, millis(p99))...)
+	}
+	w.line("\n%s\n", j.why)
+}
+
+// unscheduled is an experiment without a scheduler: the rates only.
+type unscheduled struct{ title, did, why, scenario string }
+
+func (u unscheduled) runs(string) []want { return wants(u.scenario, "none") }
+
+func (u unscheduled) write(w *writer) {
+	w.line("## %s\n\n%s\n", u.title, u.did)
+	x, s := w.runs[u.scenario+"-none"], w.scenarios[u.scenario]
+	cells := []string{"case"}
+	for _, c := range s.Workloads {
+		cells = append(cells, c.Name)
+	}
+	w.head(append(cells, "all")...)
+	for p := range s.Phases {
+		cells := []string{fmt.Sprint(p + 1)}
+		for i := range s.Workloads {
+			cells = append(cells, rateOf(x, p, i))
+		}
+		all := "-"
+		if x != nil {
+			all = mbit(x.phases[p].link.RateBps)
+		}
+		w.row(append(cells, all)...)
+	}
+	w.line("\n%s\n", u.why)
+	w.plot(u.scenario + "-none")
 }
 
 func rateOf(x *run, p, i int) string {
@@ -258,7 +370,7 @@ func errorOf(x *run, p, i int) string {
 	return strings.Replace(text, "-0.00", "+0.00", 1)
 }
 
-func paper(w report.Workload) string {
+func printed(w report.Workload) string {
 	if w.PaperBps == nil {
 		return ""
 	}

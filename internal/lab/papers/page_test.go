@@ -37,7 +37,7 @@ func files(t *testing.T) fstest.MapFS {
 var scenarios = os.DirFS("../../../lab/qcon")
 
 func TestPage(t *testing.T) {
-	r, err := read(files(t), scenarios)
+	r, err := read(&qcon, files(t), scenarios)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestPageTellsWhatIsNotHeld(t *testing.T) {
 				t.Fatalf("%s has no %s", c.file, c.old)
 			}
 			raw[c.file].Data = changed
-			r, err := read(raw, scenarios)
+			r, err := read(&qcon, raw, scenarios)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestReadRefusesHalfARun(t *testing.T) {
 	raw := files(t)
 	data := raw["fig11-fair.json"].Data
 	raw["fig11-fair.json"].Data = data[:bytes.IndexByte(data, '\n')*2]
-	if _, err := read(raw, scenarios); err == nil {
+	if _, err := read(&qcon, raw, scenarios); err == nil {
 		t.Error("a run that was cut off was read without complaint")
 	}
 }
@@ -106,7 +106,7 @@ func TestWriteCopiesThePlots(t *testing.T) {
 	if err := os.WriteFile(old, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(raw, scenarios, folder); err != nil {
+	if err := write(&qcon, raw, scenarios, folder); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"qcon.md", "qcon/fig11-fair.svg", "qcon/fig11-qcon.svg"} {

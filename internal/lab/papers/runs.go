@@ -34,20 +34,24 @@ type phase struct {
 // results are all runs that there are, by name, and the names of those that are
 // missing.
 type results struct {
+	paper     *paper
 	runs      map[string]*run
 	scenarios map[string]*scenario.Scenario
 	missing   []string
 }
 
+// name of the run's JSON, folder and plot.
+func (w want) name() string { return w.scenario + "-" + w.scheduler }
+
 // read all runs that the page shows from the folder that scripts/papers filled.
-func read(raw, scenarios fs.FS) (*results, error) {
-	r := &results{runs: map[string]*run{}, scenarios: map[string]*scenario.Scenario{}}
-	for _, w := range wanted() {
+func read(p *paper, raw, scenarios fs.FS) (*results, error) {
+	r := &results{paper: p, runs: map[string]*run{}, scenarios: map[string]*scenario.Scenario{}}
+	for _, w := range p.wanted() {
 		s, err := r.scenario(scenarios, w.scenario)
 		if err != nil {
 			return nil, err
 		}
-		x := &run{scenario: s, scheduler: w.scheduler, name: w.scenario + "-" + w.scheduler}
+		x := &run{scenario: s, scheduler: w.scheduler, name: w.name()}
 		data, err := fs.ReadFile(raw, x.name+".json")
 		if errors.Is(err, fs.ErrNotExist) {
 			r.missing = append(r.missing, x.name)
@@ -130,6 +134,23 @@ func (x *run) utilisation() float64 {
 		least = min(least, p.link.Utilisation)
 	}
 	return least
+}
+
+// latency of a phase: the mean of the workloads' p50 and the worst p99, in
+// milliseconds; nil if nobody measured any.
+func (x *run) latency(p int) (p50, p99 *float64) {
+	var total, worst float64
+	n := 0
+	for _, w := range x.phases[p].workloads {
+		if w.RTT.P50 != nil && w.RTT.P99 != nil {
+			total, worst, n = total+*w.RTT.P50, max(worst, *w.RTT.P99), n+1
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	total /= float64(n)
+	return &total, &worst
 }
 
 // bar is what the scenario file expects of a scheduler: the largest error of a

@@ -4,6 +4,15 @@ package main
 
 import "strings"
 
+// paper is one page: what is said on it, and of what runs.
+type paper struct {
+	name     string // of its scenarios' folder, its page and its plots' folder
+	own      string // the scheduler that the paper is about
+	head     string // with a place for the kernels
+	summary  string
+	sections []section
+}
+
 // figure is one experiment about shares: what is said about it on the page.
 type figure struct {
 	scenario string
@@ -30,7 +39,7 @@ func (f figure) link() string {
 	return "[" + strings.ToLower(name) + "](#" + anchor + ")"
 }
 
-const pageHead = `# The qCon paper's experiments, repeated
+const qconHead = `# The qCon paper's experiments, repeated
 
 Written by ` + "`make papers`" + `; edits are lost. The paper is Hong et al., *qCon: QoS-Aware Network Resource Management for
 Fog Computing*, Sensors 18(10), 3444 (2018). It shares a link of 100 Mbit/s among containers by weight, min and max,
@@ -48,7 +57,7 @@ the scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`qcon`" + ` (the paper
   **Error** is measured less contract, in percent of the link.
 `
 
-const summaryText = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
+const qconSummary = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
 ` + "`expect`" + ` entries of the scenario files: for ` + "`fair`" + ` Weir's own promise, for ` + "`qcon`" + ` that it is the paper's algorithm
 and near the contract.`
 
@@ -109,31 +118,41 @@ other, and a packet that comes then waits for its turn. Fair lets a container th
 HTB does the same here, with a class and a short queue of its own for each container.
 `
 
-var figures = []figure{
-	{"fig03-shaped", "Figure 3: the link shaped to the line",
-		`Weights 3:2:1 again, with the link's bandwidth at the rate of the line.`,
-		`The weights hold: nothing in Algorithm 1 depends on the order while no min and no max binds.`},
-	{"fig07", "Figure 7: proportional shares",
-		`Three containers with the weights 1:1:1, 1:2:3 and 1:3:5. The paper's text gives numbers for 1:2:3 only.`,
-		`No min and no max, so the order does not matter. The paper's own numbers are not quite its weights: three times the rate
+var qcon = paper{
+	name: "qcon", own: "qcon", head: qconHead, summary: qconSummary,
+	sections: []section{
+		text(orderSection),
+		text(goodputSection),
+		unshaped{},
+		figure{"fig03-shaped", "Figure 3: the link shaped to the line",
+			`Weights 3:2:1 again, with the link's bandwidth at the rate of the line.`,
+			`The weights hold: nothing in Algorithm 1 depends on the order while no min and no max binds.`},
+		figure{"fig07", "Figure 7: proportional shares",
+			`Three containers with the weights 1:1:1, 1:2:3 and 1:3:5. The paper's text gives numbers for 1:2:3 only.`,
+			`No min and no max, so the order does not matter. The paper's own numbers are not quite its weights: three times the rate
 of c1 would be more than what it prints for c3.`},
-	{"fig08", "Figure 8: containers join",
-		`Weights 1:2:3:4:5; in each case one more container begins to send.`,
-		`No min and no max, so the order does not matter. The paper's numbers fit the weights, as goodput.`},
-	{"fig09", "Figure 9: mins",
-		`Weights 1:2:3:4:5, and in each case one more min: 30 for c1, 20 for c2, 15 for c3, 15 for c4.`,
-		`What a min takes comes from those that follow, in proportion to their weights, and those with a min are the first
+		figure{"fig08", "Figure 8: containers join",
+			`Weights 1:2:3:4:5; in each case one more container begins to send.`,
+			`No min and no max, so the order does not matter. The paper's numbers fit the weights, as goodput.`},
+		figure{"fig09", "Figure 9: mins",
+			`Weights 1:2:3:4:5, and in each case one more min: 30 for c1, 20 for c2, 15 for c3, 15 for c4.`,
+			`What a min takes comes from those that follow, in proportion to their weights, and those with a min are the first
 ones; the contract divides in the same way. The min of c4 in the last case does not bind, because its share is more.
 The mins that the paper prints are held as goodput; as a floor for wire bits they would leave a few percent less than
 it prints.`},
-	{"fig10", "Figure 10: maxes",
-		`Equal weights, and in each case one more max: 10 for c1, 10 for c2, 15 for c3, 25 for c4.`,
-		`The maxes come in the order of the containers, so that what each leaves goes to those without one: here the order does
+		figure{"fig10", "Figure 10: maxes",
+			`Equal weights, and in each case one more max: 10 for c1, 10 for c2, 15 for c3, 25 for c4.`,
+			`The maxes come in the order of the containers, so that what each leaves goes to those without one: here the order does
 no harm. The paper's numbers for the last case add up to what the link carries as goodput.`},
-	{"fig11", "Figure 11: weight, min and max together",
-		`Weights 1:2:3; then a min of 30 for c1; then also a max of 15 for c3.`,
-		`In the last case c3 is the last in order: the loop as printed gives what its max leaves to nobody, and the balance
+		figure{"fig11", "Figure 11: weight, min and max together",
+			`Weights 1:2:3; then a min of 30 for c1; then also a max of 15 for c3.`,
+			`In the last case c3 is the last in order: the loop as printed gives what its max leaves to nobody, and the balance
 raises the total for all instead. c1's part of that stays below its min, so that c2 gets it all, as by the contract: a
 min is a floor, not something that comes on top of a share. The paper divides it between c1 and c2 by weight, on top
 of c1's min.`},
+		cpu{title: "Figure 12: CPU time", did: cpuText, why: cpuWhy, who: "containers",
+			scenario: "fig12", none: "fig12-none", others: []string{"fair", "qcon", "htb"}},
+		quiet{title: "Table 1: latency", did: latencyText, why: latencyWhy,
+			scenario: "table1", workload: "c6", schedulers: []string{"none", "fair", "qcon", "htb"}},
+	},
 }

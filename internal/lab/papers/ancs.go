@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+const ancsHead = `# The ANCS paper's experiments, repeated
+
+Written by ` + "`make papers`" + `; edits are lost. The paper is Hong et al., *ANCS: Achieving QoS through Dynamic Allocation of
+Network Resources in Virtualized Clouds*, Scientific Programming 2016, 4708195. It shares a link of 1 Gbit/s among the
+network interfaces of VMs by weight, min and max, in Xen's driver domain, and measures with Iperf.
+
+Here the same is done by the scenario files in [lab/ancs](../../lab/ancs) ([their format](../scenario.md)), with the
+scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`ancs`" + ` ([what of it is the paper's](../qdisc.md#the-scheduler-ancs)).
+
+* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run.
+* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
+  the computer does.
+* **The link** is 100 Mbit/s, and every rate a tenth of the paper's: sending, dividing and receiving one packet takes
+  some 15,000 instructions here, so 1 Gbit/s is more than the machine can do.
+* **The VMs** are network namespaces. What a scheduler sees of either is a device of its own on the host.
+* **One run again**: ` + "`vm/run -- weir lab run --scheduler ancs,fair lab/ancs/fig05.yaml`" + `
+* **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
+  second. **Contract** is what Weir promises: ` + "`min(max, max(min, L * weight))`" + `, with L such that the link is full.
+  **Error** is measured less contract, in percent of the link. **Paper** is as printed, of 1 Gbit/s.
+`
+
+const ancsSummary = `Per experiment the largest error of any rate in any case, in percent of the link. The bars are the
+` + "`expect`" + ` entries of the scenario files.`
+
+var ancs = paper{
+	name: "ancs", own: "ancs", head: ancsHead, summary: ancsSummary,
+	sections: []section{
+		text(goodputSection),
+		unscheduled{"Figure 4: no scheduler", `One to five VMs, joining. In the paper the unmodified driver serves the VMs round robin, and all get the same: 941
+Mbit/s for one, a fifth for each of five.`,
+			`Nothing serves anybody in turn here: the packets of all wait in the queue of the line, and what each gets is what its
+TCP connection makes of that. It takes a scheduler to be as even as the paper's figure 4.`, "fig04"},
+		figure{"fig05", "Figure 5: three policies",
+			`Weights 1:2:3:4:5; then a max for vm5; then a min for vm1 as well.`,
+			`In the paper the text has the numbers of the min and the max, and the bars show the others in proportion to their
+weights. So it is here, with both schedulers. What vm5 leaves goes to the four others by weight, and what vm1 is
+missing comes from the other three.`},
+		figure{"fig06", "Figure 6: VMs join",
+			`Weights 1:2:3:4:5; in each case one more VM begins to send.`,
+			`The paper's aggregate is 940 Mbit/s with any number of VMs; here the utilisation in the summary says the same.`},
+		figure{"fig07", "Figure 7: the aggregate",
+			`The three cases of figure 5, then vm5 falls idle, and at last only vm1 sends, whose weight is the smallest.`,
+			`The paper's three bars are at 940 Mbit/s. The last two cases are not the paper's: they are what a scheduler that
+hands out credits by weight loses most by, if it does not pass on what is not used.`},
+		cpu{title: "Figure 8: CPU time", who: "VMs", scenario: "fig08", none: "fig08-none", others: []string{"ancs", "fair", "htb"},
+			did: `One to eight VMs of equal weight send all they can; CPU time of the whole host (senders and receivers too), counted to
+the instruction. The paper's lines have no numbers: its text has up to 12 % for Linux traffic control, and ANCS near
+native Xen.`,
+			why: `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load.
+None has no scheduler, but a line of 100 Mbit/s in a namespace of its own, whose timers are counted, so it is an
+upper bound. Ancs sends the packets of all by turns, one of each, where fair sends several of one in a row: that costs
+the receivers more.`},
+		joining{title: "Table 1: ping", scenario: "table1", schedulers: []string{"none", "htb", "ancs", "fair"}, printed: map[string]string{
+			"none": "0.30 0.34 0.25 0.30 0.32", "htb": "0.30 0.30 0.30 0.32 0.32", "ancs": "0.24 0.28 0.23 0.23 0.34"},
+			did: `One to five VMs of equal weight that ping with 64 bytes, and then a sixth one that fills the link beside them, which is
+not in the paper. The mean of the VMs' medians. The paper's figures, in ms, include a real network; there is no wire here,
+so only the differences count.`,
+			why: `The paper's claim, that the period of 30 ms is not seen in the latency, holds where it was measured: with credit left,
+nobody waits for the end of a period. It also holds beside a load (the last columns), which the paper does not show.
+None limits nothing there but the line of 1 Gbit/s, which the load does not fill.`},
+		joining{title: "Table 2: TCP_RR", scenario: "table2", schedulers: []string{"none", "htb", "ancs", "fair"}, printed: map[string]string{
+			"none": "0.12 0.13 0.12 0.12 0.12", "htb": "0.12 0.12 0.13 0.12 0.13", "ancs": "0.12 0.12 0.12 0.12 0.12"},
+			did: `The same with netperf's TCP_RR: one byte there and back, as often as it goes.`,
+			why: `Here the VMs do not rest between two requests, so with each one more the others' packets are waited for, on one
+processor, whatever the scheduler.`},
+	},
+}
