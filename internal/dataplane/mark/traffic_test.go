@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane/device/netnstest"
+)
+
+// Frames that really come in by a veth: there the kernel takes the outer VLAN tag
+// out of the packet before the program runs, which a test run cannot show.
+func TestFramesByAPort(t *testing.T) {
+	host := netnstest.Enter(t)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	a := addPort(t, host, m, "a0")
+	a.Class = 5
+	if err := m.Attach(a, marking(t, "{vlan: 100}", "{udp: 5001}", "{dscp: ef}", "")); err != nil {
+		t.Fatal(err)
+	}
+	peer, err := m.conn.Lookup("a0p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := witness(t, a.Ifindex, ebpf.AttachTCXIngress)
+	const (
+		ethernet = "020000000001 020000000002"
+		udp      = "4500001c 00070000 40110000 0a000001 c0000201 9c401389 00080000"
+		first    = "4500001c 00082000 40110000 0a000001 c0000201 9c401389 00080000"
+		later    = "4500001c 00080002 40110000 0a000001 c0000201 0000000000000000"
+		stranger = "4500001c 00090002 40110000 0a000001 c0000201 0000000000000000"
+		ef       = "60000000 00081140 20010db8000000000000000000000001 20010db8000000000000000000000002 9c40000900080000"
+	)
+	// Neighbours differ in their queue, so that each is seen by itself.
+	for _, tt := range []struct {
+		name, frame string
+		queue       int
+	}{
+		{"untagged", ethernet + "0800" + udp, 1},
+		{"tagged", ethernet + "8100 0064 0800" + udp, 0},
+		{"tagged, another id", ethernet + "8100 2065 0800" + udp, 1},
+		{"tag in tag", ethernet + "88a8 0064 8100 0005 0800" + udp, 0},
+		{"tag in tag, the inner id", ethernet + "88a8 0005 8100 0064 0800" + udp, 1},
+		{"ARP", ethernet + "0806" + strings.Repeat("00", 28), 3},
+		{"first fragment", ethernet + "0800" + first, 1},
+		{"IPv6", ethernet + "86dd" + strings.Replace(ef, "6000", "6b80", 1), 2},
+		{"later fragment", ethernet + "0800" + later, 1},
+		{"later fragment of another", ethernet + "0800" + stranger, 3},
+	} {
+		data, err := hex.DecodeString(strings.ReplaceAll(tt.frame, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := m.mask.Value(5, tt.queue)
+		inject(t, peer.Index, data)
+		for deadline := time.Now().Add(2 * time.Second); seen() != want && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		if got := seen(); got != want {
+			t.Errorf("%s: mark %#x, want %#x", tt.name, got, want)
+		}
+	}
+}
+
+// inject sends a frame out of a device.
+func inject(t *testing.T, ifindex int, frame []byte) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, frame, 0, &unix.SockaddrLinklayer{Ifindex: ifindex}); err != nil {
+		t.Fatal(err)
+	}
+}
