@@ -13,7 +13,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -120,11 +119,12 @@ func BridgeAddress(database, bridge string) string {
 }
 
 func (s *Switch) read(root node) {
+	portsRead := false
 	root.fields([]string{"bridge", "ovsdb", "openflow", "ports", "flows"}, func(key string, value node) {
 		switch key {
 		case "bridge":
 			if readText(value, &s.Bridge); s.Bridge == "" || strings.ContainsAny(s.Bridge, "/: \t\n") {
-				value.wrong("bridge is missing; name one that ovs-vsctl list-br shows")
+				root.wrong("bridge is missing; name one that ovs-vsctl list-br shows")
 			}
 		case "ovsdb":
 			readAddress(value, &s.OVSDB)
@@ -135,9 +135,11 @@ func (s *Switch) read(root node) {
 					cmp.Or(s.Bridge, "BRIDGE"))
 			}
 		case "ports":
+			before := len(root.tree.problems)
 			s.readPorts(value)
+			portsRead = len(root.tree.problems) == before
 		case "flows":
-			s.readFlows(value)
+			s.readFlows(value, portsRead)
 		}
 	})
 }
@@ -170,12 +172,13 @@ func CheckSwitchAddress(address string) error {
 
 func (s *Switch) readPorts(ports node) {
 	ports.each(func(name string, _ *token.Token, value node) {
+		before := len(value.tree.problems)
 		port := SwitchPort{Name: name, Policy: policy.Default()}
 		value.fields([]string{"bandwidth", "discipline", "queues", "aqm"}, func(key string, field node) {
 			switch key {
 			case "bandwidth":
 				if !field.given() {
-					field.wrong("bandwidth is missing; say what the port can send, e.g. bandwidth: 8mbit")
+					value.wrong("bandwidth is missing; say what the port can send, e.g. bandwidth: 8mbit")
 				} else if text, ok := field.text(); ok {
 					rate, err := policy.ParseRate(text)
 					field.refuse(err)
@@ -190,11 +193,17 @@ func (s *Switch) readPorts(ports node) {
 			case "queues":
 				port.Policy.Queues = readSwitchQueues(field)
 			case "aqm":
-				readSwitchAQM(field, &port.Policy.AQM)
+				if _, fields := field.ast.(*ast.MappingNode); fields {
+					port.Policy.AQM = readAQM(field)
+				} else if text, ok := field.text(); ok {
+					aqm, err := policy.ParseAQM(text)
+					field.refuse(err)
+					port.Policy.AQM = aqm
+				}
 			}
 		})
 		s.Ports = append(s.Ports, port)
-		if len(value.tree.problems) > 0 {
+		if len(value.tree.problems) > before {
 			return
 		}
 		for i, q := range port.Policy.Queues {
@@ -206,82 +215,30 @@ func (s *Switch) readPorts(ports node) {
 	})
 }
 
+// readSwitchQueues reads queues as weir.yaml has them, but for what belongs there:
+// that the flows say.
 func readSwitchQueues(queues node) []policy.Queue {
-	var list []policy.Queue
-	amount := func(value node, into *policy.Amount) {
-		if text, ok := value.text(); ok {
-			a, err := policy.ParseAmount(text)
-			value.refuse(err)
-			*into = a
+	list := readQueues(queues)
+	for _, q := range list {
+		if len(q.Match) > 0 {
+			queues.wrong("queue %q has a match; on a switch the flows say what belongs there: {match: ..., queue: %s}", q.Name, q.Name)
 		}
 	}
-	queues.each(func(name string, _ *token.Token, value node) {
-		q := policy.Queue{Name: name}
-		value.fields([]string{"rate", "min", "dscp", "limit_packets"}, func(key string, field node) {
-			switch key {
-			case "rate":
-				amount(field, &q.Rate)
-			case "min":
-				amount(field, &q.Min)
-			case "dscp":
-				if text, ok := field.text(); ok {
-					d, err := policy.ParseDSCP(text)
-					field.refuse(err)
-					q.DSCP = &d
-				}
-			case "limit_packets":
-				if text, ok := field.text(); ok {
-					var layer Layer
-					field.refuse(layer.Put(key, text))
-					if layer.LimitPackets != nil {
-						q.LimitPackets = *layer.LimitPackets
-					}
-				}
-			}
-		})
-		list = append(list, q)
-	})
 	return list
-}
-
-// readSwitchAQM reads "off", "5ms/100ms", or target and interval as fields.
-func readSwitchAQM(value node, into *policy.AQM) {
-	if _, fields := value.ast.(*ast.MappingNode); !fields {
-		if text, ok := value.text(); ok {
-			aqm, err := policy.ParseAQM(text)
-			value.refuse(err)
-			*into = aqm
-		}
-		return
-	}
-	value.fields([]string{"target", "interval"}, func(key string, field node) {
-		text, ok := field.text()
-		if !ok {
-			return
-		}
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			field.wrong("%q is no duration; write one such as 5ms", text)
-		}
-		if key == "target" {
-			into.Target = d
-		} else {
-			into.Interval = d
-		}
-	})
-	value.refuse(into.Check())
 }
 
 // switchMatchFields are the keys of a flow's match that policy does not know.
 var switchMatchFields = []string{"in_port", "dl_src", "dl_dst"}
 
-func (s *Switch) readFlows(flows node) {
+// readFlows holds the flows against the ports, if those could be read.
+func (s *Switch) readFlows(flows node, ports bool) {
 	flows.items(func(item node) {
+		before := len(item.tree.problems)
 		var f SwitchFlow
 		item.fields([]string{"match", "port", "queue", "forward"}, func(key string, value node) {
 			switch key {
 			case "match":
-				f.readMatch(value)
+				f.readMatch(item, value)
 			case "port":
 				readText(value, &f.Port)
 			case "queue":
@@ -293,13 +250,14 @@ func (s *Switch) readFlows(flows node) {
 			}
 		})
 		s.Flows = append(s.Flows, f)
-		if len(item.tree.problems) == 0 {
+		if ports && len(item.tree.problems) == before {
 			item.refuse(s.checkFlow(f))
 		}
 	})
 }
 
-func (f *SwitchFlow) readMatch(match node) {
+func (f *SwitchFlow) readMatch(item, match node) {
+	before := len(match.tree.problems)
 	rest := map[string]any{}
 	match.each(func(key string, _ *token.Token, value node) {
 		if !slices.Contains(switchMatchFields, key) {
@@ -315,14 +273,20 @@ func (f *SwitchFlow) readMatch(match node) {
 			readMAC(value, &f.EthDst)
 		}
 	})
-	if !match.given() || len(rest) == 0 && f.InPort+f.EthSrc+f.EthDst == "" {
-		match.wrong("match states nothing; say what belongs into the queue, such as {udp: 5001}, {preset: voip} or {in_port: up0}")
+	if len(match.tree.problems) > before {
+		return
 	}
-	if len(rest) == 0 || len(match.tree.problems) > 0 {
+	if len(rest) == 0 {
+		if f.InPort+f.EthSrc+f.EthDst == "" {
+			item.wrong("match states nothing; say what belongs into the queue, such as {udp: 5001}, {preset: voip} or {in_port: up0}")
+		}
 		return
 	}
 	m, err := policy.ParseMatch(rest)
-	match.refuse(err)
+	if err != nil {
+		match.refuse(err)
+		return
+	}
 	if m.Priority.Given || m.Mark.Given || m.Queue.Given {
 		match.wrong("priority, mark and queue are what the switch gives a packet, not what it comes with; leave them out")
 	}

@@ -86,7 +86,12 @@ func IsPort(p ovsdb.Port) bool { return p.QoS != nil && p.QoS.OtherConfig[keyDis
 // Decode reads what the rows say about a port that IsPort accepts. The error
 // names the port, the value and the remedy.
 func Decode(p ovsdb.Port) (Port, error) {
+	device, err := p.Device()
+	if err != nil {
+		return Port{}, err // names the port
+	}
 	port, err := decode(p)
+	port.Device = device
 	if err != nil {
 		return Port{}, fmt.Errorf("port %s of bridge %s: %w", p.Name, p.Bridge, err)
 	}
@@ -99,9 +104,6 @@ func decode(p ovsdb.Port) (Port, error) {
 		return port, fmt.Errorf("QoS type %q makes Open vSwitch schedule the port itself; set it to %s", p.QoS.Type, ovsdb.Noop)
 	}
 	var err error
-	if port.Device, err = p.Device(); err != nil {
-		return port, err
-	}
 	if port.Bandwidth, err = rate(p.QoS.OtherConfig, keyMaxRate); err != nil {
 		return port, err
 	}
