@@ -134,12 +134,14 @@ static __always_inline void ancs_total(struct ancs_loop *l)
 
 	if (!ancs.total)
 		ancs.total = link;
-	if (!l->open || l->given <= 0)
+	if (l->given <= 0)
 		return;
 	want += off < -spare ? -spare : off;
 	if (want < spare)
 		want = spare;
 	factor = want * ANCS_ONE / l->given;
+	if (factor > ANCS_ONE && !l->open)
+		return; /* nobody would take more */
 	if (factor > ANCS_ONE * ANCS_STEP)
 		factor = ANCS_ONE * ANCS_STEP;
 	if (factor < ANCS_ONE / ANCS_STEP)
@@ -147,6 +149,8 @@ static __always_inline void ancs_total(struct ancs_loop *l)
 	ancs.total = ancs.total * factor / ANCS_ONE + 1;
 	if (ancs.total > ANCS_MOST)
 		ancs.total = ANCS_MOST;
+	if (ancs.total < spare)
+		ancs.total = spare;
 }
 
 /* The flow chart (figure 3) for one class. */
