@@ -67,19 +67,19 @@ flows:
 func TestCompileFlows(t *testing.T) {
 	for _, tt := range []struct{ name, flows, want string }{
 		{"a port of either end, both families", "- {match: {tcp: 80}, queue: b}", `
-60000 eth_type=0x0800,nw_proto=6,tcp_src=80 queue 1
-60000 eth_type=0x0800,nw_proto=6,tcp_dst=80 queue 1
-60000 eth_type=0x86dd,nw_proto=6,tcp_src=80 queue 1
-60000 eth_type=0x86dd,nw_proto=6,tcp_dst=80 queue 1`},
+60000 tcp,tcp_src=80 queue 1
+60000 tcp,tcp_dst=80 queue 1
+60000 tcp6,tcp_src=80 queue 1
+60000 tcp6,tcp_dst=80 queue 1`},
 		{"a prefix has one family", "- {match: {src: 10.0.0.0/8, dst: 10.0.0.1, dscp: ef}, queue: a}", `
-60000 eth_type=0x0800,ip_dscp=46,nw_src=10.0.0.0/8,nw_dst=10.0.0.1 queue 0`},
+60000 ip,ip_dscp=46,nw_src=10.0.0.0/8,nw_dst=10.0.0.1 queue 0`},
 		{"ports of any protocol that has some", "- {match: {src: fd00::/64, sport: 1000-1001, dport: 53}, queue: a}", `
-60000 eth_type=0x86dd,nw_proto=6,tcp_src=1000/0xfffe,tcp_dst=53,ipv6_src=fd00::/64 queue 0
-60000 eth_type=0x86dd,nw_proto=17,udp_src=1000/0xfffe,udp_dst=53,ipv6_src=fd00::/64 queue 0
-60000 eth_type=0x86dd,nw_proto=132,sctp_src=1000/0xfffe,sctp_dst=53,ipv6_src=fd00::/64 queue 0`},
+60000 tcp6,tcp_src=1000/0xfffe,tcp_dst=53,ipv6_src=fd00::/64 queue 0
+60000 udp6,udp_src=1000/0xfffe,udp_dst=53,ipv6_src=fd00::/64 queue 0
+60000 sctp6,sctp_src=1000/0xfffe,sctp_dst=53,ipv6_src=fd00::/64 queue 0`},
 		{"ICMP of each family", "- {match: {proto: icmp}, queue: a}\n- {match: {proto: icmp6}, queue: a}", `
-60000 eth_type=0x0800,nw_proto=1 queue 0
-60000 eth_type=0x86dd,nw_proto=58 queue 0`},
+60000 ip,nw_proto=1 queue 0
+60000 ipv6,nw_proto=58 queue 0`},
 		{"nothing of IP", "- {match: {in_port: h2, dl_src: \"02:00:00:00:00:01\", vlan: 7}, queue: a}", `
 60000 in_port=2,dl_src=02:00:00:00:00:01,vlan_tci=0x1007 queue 0`},
 		{"the first counts where two overlap and differ", `
@@ -88,11 +88,11 @@ func TestCompileFlows(t *testing.T) {
 - {match: {src: 11.0.0.0/8}, queue: b}
 - {match: {in_port: h1}, queue: b}
 - {match: {in_port: h2, src: 0.0.0.0/0}, queue: a}`, `
-60000 eth_type=0x0800,nw_src=10.0.0.0/24 queue 0
-59999 eth_type=0x0800,nw_src=10.0.0.0/8 queue 1
-60000 eth_type=0x0800,nw_src=11.0.0.0/8 queue 1
+60000 ip,nw_src=10.0.0.0/24 queue 0
+59999 ip,nw_src=10.0.0.0/8 queue 1
+60000 ip,nw_src=11.0.0.0/8 queue 1
 59999 in_port=1 queue 1
-59998 in_port=2,eth_type=0x0800 queue 0`},
+59998 in_port=2,ip queue 0`},
 		{"forwarded", "- {match: {in_port: h1}, port: up0, queue: b, forward: true}", `
 60000 in_port=1 queue 1, output:9`},
 	} {

@@ -4,6 +4,7 @@ package openflow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -52,11 +53,12 @@ type Conn struct {
 	bundle  uint32
 }
 
-// message is one OpenFlow message without its version and length.
+// message is one OpenFlow message without its length.
 type message struct {
-	kind uint8
-	xid  uint32
-	body []byte
+	version uint8 // 0 = this package's
+	kind    uint8
+	xid     uint32
+	body    []byte
 }
 
 // SplitAddress takes apart "unix:PATH" or "tcp:HOST:PORT", as net.Dial wants it.
@@ -138,6 +140,9 @@ func (c *Conn) guard(ctx context.Context, f func() error) error {
 	return fmt.Errorf("openflow %s: %w", c.address, reason(err))
 }
 
+// errVersion is a bridge that is not allowed to speak OpenFlow 1.3.
+var errVersion = errors.New("the bridge does not speak OpenFlow 1.3; allow it: ovs-vsctl add bridge BRIDGE protocols OpenFlow13")
+
 // hello agrees on the version (6.3.1).
 func (c *Conn) hello() error {
 	if _, err := c.send(typeHello, []byte{0, 1, 0, 8, 0, 0, 0, 1 << version}); err != nil {
@@ -150,13 +155,25 @@ func (c *Conn) hello() error {
 	if theirs.kind != typeHello {
 		return fmt.Errorf("the switch begins with a message of type %d, not with hello", theirs.kind)
 	}
-	// A switch that speaks no common version says so at once; a barrier makes it
-	// say something in any case.
+	if !speaks(theirs) {
+		return errVersion
+	}
+	// A switch that sees no common version says so; a barrier makes it say
+	// something in any case.
 	_, err = c.request(typeBarrierRequest, nil)
 	if refused := new(Error); errors.As(err, &refused) && refused.Type == errorHelloFailed {
-		return errors.New("the bridge does not speak OpenFlow 1.3; allow it: ovs-vsctl add bridge BRIDGE protocols OpenFlow13")
+		return errVersion
 	}
 	return err
+}
+
+// speaks reads from a hello whether the other side knows this version: from its
+// list of versions, else from the highest one.
+func speaks(hello message) bool {
+	if b := hello.body; len(b) >= 8 && binary.BigEndian.Uint16(b) == 1 {
+		return binary.BigEndian.Uint32(b[4:])&(1<<version) != 0
+	}
+	return hello.version >= version
 }
 
 // send writes a message and returns its number.
@@ -167,7 +184,7 @@ func (c *Conn) send(kind uint8, body []byte) (uint32, error) {
 }
 
 func encode(m message) []byte {
-	b := []byte{version, m.kind}
+	b := []byte{cmp.Or(m.version, version), m.kind}
 	b = binary.BigEndian.AppendUint16(b, uint16(headSize+len(m.body)))
 	b = binary.BigEndian.AppendUint32(b, m.xid)
 	return append(b, m.body...)
@@ -183,7 +200,7 @@ func (c *Conn) receive(first bool) (message, error) {
 	if length < headSize {
 		return message{}, fmt.Errorf("message of %d bytes", length)
 	}
-	m := message{kind: head[1], xid: binary.BigEndian.Uint32(head[4:]), body: make([]byte, length-headSize)}
+	m := message{version: head[0], kind: head[1], xid: binary.BigEndian.Uint32(head[4:]), body: make([]byte, length-headSize)}
 	if _, err := io.ReadFull(c.conn, m.body); err != nil {
 		return message{}, err
 	}

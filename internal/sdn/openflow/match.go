@@ -196,11 +196,37 @@ func (m Match) String() string {
 	if len(m) == 0 {
 		return "any"
 	}
-	words := make([]string, len(m))
-	for i, f := range m {
-		words[i] = f.String()
+	short, shortened := m.protocol()
+	var words []string
+	for _, f := range m {
+		if !slices.Contains(shortened, f.ID) {
+			words = append(words, f.String())
+		} else if short != "" {
+			words, short = append(words, short), ""
+		}
 	}
 	return strings.Join(words, ",")
+}
+
+// protocols have a word of their own, with a 6 behind it for IPv6.
+var protocols = map[byte]string{6: "tcp", 17: "udp", 132: "sctp"}
+
+// protocol is the one word for Ethernet type and IP protocol, and the fields that
+// it stands for.
+func (m Match) protocol() (string, []FieldID) {
+	ethType, _ := m.field(FieldEthType)
+	word, suffix := "ip", ""
+	switch string(ethType.Value) {
+	case "\x08\x00":
+	case "\x86\xdd":
+		word, suffix = "ipv6", "6"
+	default:
+		return "", nil
+	}
+	if proto, ok := m.field(FieldIPProto); ok && len(proto.Value) == 1 && protocols[proto.Value[0]] != "" {
+		return protocols[proto.Value[0]] + suffix, []FieldID{FieldEthType, FieldIPProto}
+	}
+	return word, []FieldID{FieldEthType}
 }
 
 // String is "name=value" or "name=value/mask".

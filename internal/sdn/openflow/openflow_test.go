@@ -311,6 +311,14 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("another version: %v", err)
 		}
 	})
+	against(t, func(s script) {
+		s.read()
+		_, _ = s.Write(encode(message{version: 1, kind: typeHello, body: []byte{0, 1, 0, 8, 0, 0, 0, 1 << 1}}))
+	}, func(_ context.Context, _ *Conn, err error) {
+		if err == nil || !strings.Contains(err.Error(), "does not speak OpenFlow 1.3") {
+			t.Errorf("a list of other versions: %v", err)
+		}
+	})
 	against(t, func(s script) { s.greet(); s.read() }, func(ctx context.Context, c *Conn, err error) {
 		if err != nil {
 			t.Fatal(err)

@@ -73,7 +73,7 @@ func TestOthersRows(t *testing.T) {
 		q.OtherConfig, q.Queues = maps.Clone(base.OtherConfig), maps.Clone(base.Queues)
 		p := ovsdb.Port{Bridge: "s1", Name: "up0", Interfaces: device, QoS: &q}
 		tt.change(&p, &q)
-		if _, err := Decode(p); err == nil || !strings.HasPrefix(err.Error(), "port up0 of bridge s1: ") || !strings.Contains(err.Error(), tt.want) {
+		if _, err := Decode(p); err == nil || !strings.HasPrefix(err.Error(), "port up0 of bridge s1") || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", tt.name, err, tt.want)
 		}
 	}
