@@ -24,9 +24,9 @@
  * instead it hands out 113. docs/decisions/0011-ancs-from-prose.md tells what is
  * printed and what is not. What is done here:
  *
- *   - The total is not what the link carries but whatever makes those who have
- *     packets get, together, what the link has left for them: its capacity less
- *     what the others sent in the last period (ancs_total). That is how unused
+ *   - The total is not what the link carries but whatever makes those who had
+ *     packets all the time get, together, what the link has for them: its capacity
+ *     less what the others sent in the last period (ancs_total). That is how unused
  *     credits, what is above a max and what is below a min go to and come from
  *     all, by weight, whatever their order. In the case with the max above, the
  *     total settles at 127.5 of 100 Mbit/s: L = 8.5 per weight.
