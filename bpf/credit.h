@@ -23,7 +23,7 @@
 #define WEIR_CREDIT_H
 
 #include "bits.h"
-#include "queue.h"
+#include "disciplines.h"
 
 static struct bits credit_active; /* classes that take part */
 static struct bits credit_ready; /* classes with packets that may have credit */
@@ -126,7 +126,7 @@ static long credit_look(__u64 i, __u32 *found)
 	if (id >= BITS)
 		return 1;
 	c = class_at(id);
-	if (c->credit >= queue_first_len(c) || (c->credit > 0 && c->credit >= c->granted)) {
+	if (c->credit >= class_first_len(c, id) || (c->credit > 0 && c->credit >= c->granted)) {
 		*found = id + 1;
 		return 1;
 	}

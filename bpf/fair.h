@@ -68,7 +68,7 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 	__u64 now = 0;
 	bool quiet;
 
-	if (sch->q.qlen == 1 && !(c->floor_cost | c->ceil_cost)) {
+	if (sch->q.qlen == 1 && !c->rates) {
 		/* Alone: no past counts, and there is nobody to go before. */
 		if (entitled)
 			c->v = fair.v_now;
@@ -78,7 +78,7 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 	}
 	quiet = fair_forgive(c);
 	fair.quiet_seen |= quiet;
-	if (c->floor_cost | c->ceil_cost) {
+	if (c->rates) {
 		now = fair.clock = bpf_ktime_get_ns();
 		if (before(c->floor_at, now))
 			c->floor_at = now;
@@ -95,6 +95,33 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 		return;
 	}
 	fair_wait(c, id, now);
+}
+
+/*
+ * Class id, which has others waiting, has got a packet that is in a hurry and
+ * within its own rate (llq's strict queue): it goes at once, charged like any
+ * other, unless the class has had far more than its share or its max permits.
+ */
+static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
+{
+	if (fair.newcomer == id + 1) {
+		fair.hurry = URGENT;
+		return;
+	}
+	if (fair.newcomer || fair.current == id + 1 || c->where != WEIR_WAITING ||
+	    before(fair.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v))
+		return;
+	fair_leave(c, id);
+	fair.newcomer = id + 1;
+	fair.hurry = URGENT;
+}
+
+/* May the newcomer, who is in a hurry, have a piece of the line that is busy? */
+static __always_inline bool fair_rush(__u64 now)
+{
+	if (fair.hurry == URGENT)
+		return before(fair.line_free, now + URGENT_NS);
+	return fair.rushed < link_now.batch_ns;
 }
 
 static __always_inline __u32 fair_first(void)
@@ -130,8 +157,9 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	}
 	if (before(now, fair.line_free)) {
 		if (!before(fair.line_free, fair.batch_end)) {
-			if (fair.hurry && fair.newcomer && fair.rushed < link_now.batch_ns) {
-				fair.rushed += span(queue_first_len(class_at(fair.newcomer - 1)),
+			if (fair.hurry && fair.newcomer && fair_rush(now)) {
+				fair.rushed += span(class_first_len(class_at(fair.newcomer - 1),
+								    fair.newcomer - 1),
 						    link_now.link_cost);
 				return fair_first();
 			}
@@ -206,7 +234,7 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 	fair.line_free += fair.line_part >> WEIR_NS_SHIFT;
 	fair.line_part &= (1 << WEIR_NS_SHIFT) - 1;
 	c->v += len * c->share_cost;
-	if (c->floor_cost | c->ceil_cost)
+	if (c->rates)
 		fair_charge_rates(c, len);
 	if (id + 1 == fair.current) {
 		fair.turn -= len;

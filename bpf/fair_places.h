@@ -17,7 +17,7 @@
 #ifndef WEIR_FAIR_PLACES_H
 #define WEIR_FAIR_PLACES_H
 
-#include "queue.h"
+#include "disciplines.h"
 #include "wheel.h"
 
 #define TICK_SHIFT 16 /* floor and park wheels: 65.5 us a bucket, 268 ms in all */
@@ -27,6 +27,8 @@
 #define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
 #define QUIET_NS 1100000000ULL /* how long a quiet class is expected again: ping's second */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
+#define URGENT 2 /* hurry: does not wait for the line, */
+#define URGENT_NS 5000000ULL /* unless that is busy for longer than this */
 #define RETRIES 4 /* classes found in a wheel before their time, per packet */
 
 static struct wheel share; /* by v */
@@ -41,7 +43,7 @@ static struct {
 	__u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
 	__s64 turn; /* bytes left of the current class's turn */
 	__u32 newcomer; /* class number plus one */
-	__u32 hurry; /* the newcomer is a quiet class */
+	__u32 hurry; /* the newcomer is a quiet class, or even URGENT */
 	__u32 current; /* class number plus one */
 	__u32 busy; /* somebody could send ever since line_free was last looked at */
 	__u32 quiet_seen; /* a quiet class became active since the last dequeue */
@@ -116,16 +118,16 @@ static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
  * packets: on average less than its own length / weight, but in steps as large
  * as the others' packets and weights make them.
  */
-static __always_inline __u64 fair_most(struct weir_class *c)
+static __always_inline __u64 fair_most(struct weir_class *c, __u32 id)
 {
 	return fair.v_now + fair.v_span +
-	       2 * (link_now.bulk_quantum + queue_first_len(c)) * c->share_cost;
+	       2 * (link_now.bulk_quantum + class_first_len(c, id)) * c->share_cost;
 }
 
 /* Class id has packets and is in no wheel: puts it where it belongs. */
 static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
 {
-	__u64 most = fair_most(c);
+	__u64 most = fair_most(c, id);
 
 	if (before(most, c->v))
 		c->v = most;
@@ -135,10 +137,10 @@ static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
 		fair_wait(c, id, now);
 }
 
-/* Is somebody in a hurry? Where turns are short anyway, long batches save little. */
+/* Is somebody in a hurry? */
 static __always_inline bool fair_quick(void)
 {
-	return before(fair.clock, fair.quiet_until) || share.count >= 16;
+	return before(fair.clock, fair.quiet_until);
 }
 
 /*
@@ -149,7 +151,7 @@ static __always_inline __s64 fair_turn(void)
 {
 	if (share.count >= 64)
 		return FRAME;
-	return fair_quick() ? link_now.quantum : link_now.bulk_quantum;
+	return fair_quick() || share.count >= 16 ? link_now.quantum : link_now.bulk_quantum;
 }
 
 /*

@@ -69,6 +69,7 @@ struct Qdisc_ops {
 void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __ksym;
 void bpf_kfree_skb(struct sk_buff *skb) __ksym;
 void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire, __u64 delta_ns) __ksym;
+__u32 bpf_skb_get_hash(struct sk_buff *skb) __ksym;
 void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksym;
 
 #ifndef __kptr
@@ -88,6 +89,12 @@ void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksy
 		asm volatile("%0 &= %1" : "+r"(__i) : "i"((n) - 1));                               \
 		__i;                                                                               \
 	})
+
+/*
+ * An argument that a function of its own may not look at: the compiler would not
+ * pass it, but the verifier insists.
+ */
+#define keep(x) asm volatile("" : : "r"(x))
 
 static __always_inline bool before(__u64 a, __u64 b)
 {

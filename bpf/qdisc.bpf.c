@@ -6,9 +6,11 @@
  *   enqueue   the class number is in the packet's mark (mark.bpf.c put it
  *             there when the packet left its container); a class that does not
  *             exist, or no mark, means class 0, the host. The packet joins its
- *             class's queue (queue.h) or is dropped and counted with a reason.
- *   dequeue   the scheduler says whose turn it is (fair.h, qcon.h or ancs.h,
- *             chosen when the object is loaded); the first packet of that class leaves.
+ *             class's queue (queue.h) or the one that the class's discipline
+ *             says (disciplines.h), or is dropped and counted with a reason.
+ *   dequeue   the scheduler says whose turn it is (fair.h, qcon.h or ancs.h, chosen
+ *             when the object is loaded), the class's discipline says which of
+ *             its packets goes first, and CoDel whether that one is too late.
  *             If nobody may send although packets wait, the scheduler has armed
  *             the watchdog, which makes the kernel call dequeue again.
  *
@@ -25,11 +27,13 @@
  * class and at every moment: enqueued = sent + drops + qlen.
  *
  * Not done here: splitting segmentation-offload packets (the kernel offers no
- * way; the agent keeps them small on slow links instead), ECN.
+ * way; the agent keeps them small on slow links instead), marking ECN (a BPF
+ * qdisc cannot write into a packet), looking into packets (rules.h did that
+ * where they came from; the mark holds the result).
  */
 #include "kernel.h"
 #include "weir.h"
-#include "queue.h"
+#include "disciplines.h"
 
 /* Brings into force what the agent has published; defined below. */
 static void take_changes(void);
@@ -42,8 +46,15 @@ char _license[] SEC("license") = "Dual BSD/GPL";
 
 /* Set by the loader; the verifier removes the scheduler that was not chosen. */
 const volatile enum weir_scheduler scheduler = WEIR_SCHED_FAIR;
-const volatile __u32 mark_mask = 0xffff0000; /* class bits of skb->mark */
-const volatile __u32 mark_shift = 16;
+/*
+ * Where skb->mark holds the class and, above it, the queue. One struct, so that
+ * one address serves all loads.
+ */
+const volatile struct {
+	__u32 shift; /* to the class's lowest bit */
+	__u32 class_mask; /* of the class, once it is there */
+	__u32 queue_shift; /* from there to the queue */
+} mark_at = {16, 0x1fff, 13};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -70,8 +81,9 @@ struct {
 volatile __u64 published SEC(".data.control"); /* changes written by the agent */
 __u64 applied; /* changes that are in force */
 
-/* Only so that the names of the reasons get into the object's type information. */
+/* Only so that these names get into the object's type information. */
 const enum weir_drop *drop_names __attribute__((unused));
+const enum weir_discipline *discipline_names __attribute__((unused));
 
 static __always_inline void lift(struct weir_class *c, __u32 id)
 {
@@ -85,6 +97,26 @@ static __always_inline void settle(struct weir_class *c, __u32 id)
 		fair_settle(c, id);
 }
 
+static __always_inline void apply_discipline(struct weir_class *c, __u32 id,
+					     struct weir_class_config *cfg)
+{
+	if (c->discipline != cfg->discipline)
+		discipline_leave(c, id);
+	c->discipline = cfg->discipline;
+	c->queues = cfg->queues;
+	c->other_queue = cfg->other_queue;
+	c->police_cost = cfg->police_cost;
+	c->police_burst = cfg->police_burst;
+	c->aqm_target = cfg->aqm_target;
+	c->aqm_interval = cfg->aqm_interval;
+	for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
+		struct weir_flow *f = flow_at(rule_queue(id, q));
+
+		f->cost = cfg->queue[q].cost;
+		f->limit_packets = cfg->queue[q].limit_packets;
+	}
+}
+
 static __always_inline void apply_class(__u32 id)
 {
 	struct weir_class_config *cfg = bpf_map_lookup_elem(&class_config, &id);
@@ -92,18 +124,22 @@ static __always_inline void apply_class(__u32 id)
 
 	if (!cfg)
 		return;
-	c->exists = cfg->share_cost != 0;
-	if (!c->exists)
-		return; /* what still waits leaves at the old rates */
+	if (!cfg->share_cost) { /* what still waits leaves at the old rates */
+		discipline_leave(c, id);
+		c->discipline = WEIR_NONE;
+		return;
+	}
 	lift(c, id);
 	c->share_cost = cfg->share_cost;
 	c->floor_cost = cfg->floor_cost;
 	c->ceil_cost = cfg->ceil_cost;
+	c->rates = (cfg->floor_cost | cfg->ceil_cost) != 0;
 	c->weight = cfg->weight;
 	c->min_credit = cfg->min_credit;
 	c->max_credit = cfg->max_credit;
 	c->limit_packets = cfg->limit_packets;
 	c->limit_bytes = cfg->limit_bytes;
+	apply_discipline(c, id, cfg);
 	settle(c, id);
 }
 
@@ -169,15 +205,22 @@ __noinline int apply_changes(void)
 	return 0;
 }
 
-static __always_inline int drop(struct sk_buff *skb, struct Qdisc *sch,
-				struct bpf_sk_buff_ptr *to_free, struct weir_class *c, __u32 why,
-				__u64 len)
+_Static_assert((WEIR_DROP_REASONS & (WEIR_DROP_REASONS - 1)) == 0,
+	       "bounded() needs a power of two");
+
+/* A packet of class c, or of its flow, is lost for the reason `why`. */
+static __always_inline void count_drop(struct weir_class *c, struct Qdisc *sch, __u32 flow,
+				       __u32 why, __u64 len)
 {
-	c->drops[why < WEIR_DROP_REASONS ? why : 0]++;
+	struct weir_queue_stats *stats = stats_of(flow);
+
+	c->drops[bounded(why, WEIR_DROP_REASONS)]++;
 	c->dropped_bytes += len;
+	if (stats) {
+		stats->drops[bounded(why, WEIR_DROP_REASONS)]++;
+		stats->dropped_bytes += len;
+	}
 	sch->qstats.drops++;
-	bpf_qdisc_skb_drop(skb, to_free);
-	return NET_XMIT_DROP;
 }
 
 /* Puts the packet into slot i (from 0). False, and skb is still ours: no such slot. */
@@ -193,10 +236,122 @@ static __always_inline int drop(struct sk_buff *skb, struct Qdisc *sch,
 		__slot != NULL;                                                                    \
 	})
 
+/* The packet in slot i (from 0), which becomes ours; NULL if there is none. */
+#define slot_empty(i)                                                                              \
+	({                                                                                         \
+		__u32 __key = (i);                                                                 \
+		struct slot *__slot = bpf_map_lookup_elem(&slots, &__key);                         \
+		__slot ? bpf_kptr_xchg(&__slot->skb, NULL) : NULL;                                 \
+	})
+
 static __always_inline void take_changes(void)
 {
 	if (unlikely(applied != published))
 		apply_changes();
+}
+
+static __always_inline void activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
+{
+	if (scheduler == WEIR_SCHED_FAIR)
+		fair_activate(c, id, sch);
+	else
+		credit_activate(c, id);
+}
+
+/*
+ * Class c is full: the flow with most waiting loses its first packet instead of
+ * the one that has just come. False if there is no such flow.
+ */
+static __always_inline bool drop_victim(struct weir_class *c, __u32 id, struct Qdisc *sch,
+					struct bpf_sk_buff_ptr *to_free, __u32 why)
+{
+	__u32 flow = discipline_victim(id);
+	struct sk_buff *old;
+	__u32 s, len;
+
+	if (flow == ALL_FLOWS)
+		return false;
+	s = flow_del(flow_at(flow), &len);
+	c->sorted--;
+	c->qlen--;
+	c->backlog -= len;
+	sch->q.qlen--;
+	count_drop(c, sch, flow, why, len);
+	old = slot_empty(s - 1);
+	slot_give(s);
+	if (!old)
+		return false; /* cannot be: the flow held this slot */
+	sch->qstats.backlog -= qdisc_pkt_len(old);
+	bpf_qdisc_skb_drop(old, to_free);
+	return true;
+}
+
+/* Why class c, where `len` more bytes want to wait, has no room, having made some. */
+static __always_inline __u32 make_room(struct weir_class *c, __u32 id, struct Qdisc *sch,
+				       struct bpf_sk_buff_ptr *to_free, __u64 len)
+{
+	__u32 why = class_refuses(c, sch, len);
+
+	if (likely(why == WEIR_DROP_REASONS) || !drop_victim(c, id, sch, to_free, why))
+		return why;
+	return class_refuses(c, sch, len);
+}
+
+#define NO_FLOW ALL_FLOWS /* no queue with rules to count for */
+
+/* Everything but the first packet of a class that needs no sorting. */
+static __always_inline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
+					  struct bpf_sk_buff_ptr *to_free, struct weir_class *c,
+					  __u32 id, __u32 queue, __u32 pkt_len, __u64 len)
+{
+	bool sorts = c->discipline > WEIR_FIFO;
+	bool first = !c->qlen;
+	__u32 why = WEIR_DROP_REASONS;
+	__u32 flow = NO_FLOW;
+	__u32 key = 0;
+	__u64 now = 0;
+	__u32 s;
+
+	if (c->qlen == 1 && c->head)
+		front_note(c);
+	if (!first)
+		why = make_room(c, id, sch, to_free, len);
+	if (sorts) {
+		key = discipline_key(c) == HASH ? bpf_skb_get_hash(skb) : queue;
+		now = bpf_ktime_get_ns();
+		if (discipline_key(c) == QUEUE)
+			flow = rule_queue(id, queue_of(c, key));
+		if (why == WEIR_DROP_REASONS)
+			why = discipline_refuses(id, key, len, now);
+	}
+	if (flow < RULE_QUEUES)
+		stats_of(flow)->enqueued_packets++;
+	if (unlikely(why != WEIR_DROP_REASONS))
+		goto lost;
+	s = slot_take();
+	why = WEIR_DROP_LINK_PACKETS;
+	if (unlikely(!s) || unlikely(!slot_fill(s - 1, skb, to_free)))
+		goto lost;
+	if (sorts) {
+		flow = discipline_join(id, key, len, now);
+		flow_add(flow_at(flow), s, len, now);
+		c->sorted++;
+		c->qlen++;
+		c->backlog += len;
+	} else {
+		front_add(c, s, len);
+	}
+	sch->q.qlen++;
+	sch->qstats.backlog += pkt_len;
+	if (first)
+		activate(c, id, sch);
+	if (scheduler == WEIR_SCHED_FAIR && sorts && discipline_urgent(c, key, now))
+		fair_urge(c, id, now);
+	return NET_XMIT_SUCCESS;
+lost:
+	count_drop(c, sch, flow, why, len);
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
 }
 
 /* The usual case on an idle link is kept short. */
@@ -204,53 +359,57 @@ SEC("struct_ops/weir_enqueue")
 int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
 	struct weir_class *c;
-	__u64 id, len, pkt_len;
-	__u32 why, s;
+	__u64 id, len;
+	__u32 bits, pkt_len;
 
 	take_changes();
-	id = (skb->mark & mark_mask) >> mark_shift;
-	c = class_at(id);
-	if (unlikely(!c->exists)) {
+	bits = skb->mark >> mark_at.shift;
+	id = bounded(bits & mark_at.class_mask, WEIR_MAX_CLASSES);
+	c = &classes[id];
+	if (unlikely(!c->discipline)) {
 		id = 0;
-		c = class_at(0);
+		c = &classes[0];
 	}
-	id = bounded(id, WEIR_MAX_CLASSES);
 	pkt_len = qdisc_pkt_len(skb);
 	len = pkt_len + link_now.overhead;
 	c->enqueued_packets++;
-	c->enqueued_bytes += len;
-	if (c->qlen) {
-		why = queue_refuses(c, sch, len);
-		if (unlikely(why != WEIR_DROP_REASONS))
-			return drop(skb, sch, to_free, c, why, len);
-		s = slot_take();
-		if (unlikely(!s) || unlikely(!slot_fill(s - 1, skb, to_free)))
-			return drop(skb, sch, to_free, c, WEIR_DROP_LINK_PACKETS, len);
-		queue_add(c, s, len);
-		sch->q.qlen++;
-		sch->qstats.backlog += pkt_len;
-		return NET_XMIT_SUCCESS;
+	if (c->qlen || c->discipline > WEIR_SFQ)
+		return enqueue_behind(skb, sch, to_free, c, id, bits >> mark_at.queue_shift,
+				      pkt_len, len);
+	if (unlikely(!slot_fill(id, skb, to_free))) { /* cannot be: every class has a slot */
+		count_drop(c, sch, NO_FLOW, WEIR_DROP_LINK_PACKETS, len);
+		bpf_qdisc_skb_drop(skb, to_free);
+		return NET_XMIT_DROP;
 	}
-	if (unlikely(!slot_fill(id, skb, to_free))) /* cannot be: every class has a slot */
-		return drop(skb, sch, to_free, c, WEIR_DROP_LINK_PACKETS, len);
-	queue_begin(c, id, len);
+	front_begin(c, id, len);
 	sch->q.qlen++;
 	sch->qstats.backlog += pkt_len;
-	if (scheduler == WEIR_SCHED_FAIR)
-		fair_activate(c, id, sch);
-	else
-		credit_activate(c, id);
+	activate(c, id, sch);
 	return NET_XMIT_SUCCESS;
 }
+
+/* The packet in slot s (plus one) leaves the qdisc; NULL cannot be. */
+#define leave(s, sch)                                                                              \
+	({                                                                                         \
+		struct sk_buff *__skb = slot_empty((s) - 1);                                       \
+		slot_give(s);                                                                      \
+		if (likely(__skb))                                                                 \
+			(sch)->qstats.backlog -= qdisc_pkt_len(__skb);                             \
+		(sch)->q.qlen--;                                                                   \
+		__skb;                                                                             \
+	})
+
+#define AQM_DROPS 4 /* at most, for each packet that is sent */
 
 SEC("struct_ops/weir_dequeue")
 struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 {
+	struct weir_queue_stats *stats;
 	struct weir_class *c;
+	struct weir_flow *f;
 	struct sk_buff *skb;
-	struct slot *slot;
-	__u32 key, len;
-	__u64 id;
+	__u32 s, flow, len;
+	__u64 id, now;
 
 	if (!sch->q.qlen)
 		return NULL;
@@ -266,13 +425,35 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	}
 	id--;
 	c = class_at(id);
-	key = c->head - 1;
-	slot = bpf_map_lookup_elem(&slots, &key);
-	if (unlikely(!slot))
-		return NULL; /* cannot be: every place has a slot */
-	skb = bpf_kptr_xchg(&slot->skb, NULL);
-	slot_give(queue_del(c, &len));
-	sch->q.qlen--;
+	if (likely(c->head)) {
+		s = front_del(c, &len);
+		skb = leave(s, sch);
+		goto sent;
+	}
+	flow = discipline_next(id);
+	f = flow_at(flow);
+	now = c->aqm_target ? bpf_ktime_get_ns() : 0;
+	for (int i = 0;; i++) {
+		__u32 since = place_at(f->head - 1)->since;
+
+		s = flow_del(f, &len);
+		c->sorted--;
+		c->qlen--;
+		c->backlog -= len;
+		skb = leave(s, sch);
+		if (!c->aqm_target || i == AQM_DROPS || !codel_drops(c, f, since, f->backlog, now))
+			break;
+		count_drop(c, sch, flow, WEIR_DROP_AQM, len);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	discipline_sent(id, flow, len);
+	stats = stats_of(flow);
+	if (stats) {
+		stats->sent_packets++;
+		stats->sent_bytes += len;
+	}
+sent:
 	c->sent_packets++;
 	c->sent_bytes += len;
 	if (scheduler == WEIR_SCHED_FAIR)
@@ -283,7 +464,6 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		ancs_charge(c, id, len, sch);
 	if (unlikely(!skb))
 		return NULL; /* cannot be: the queue held this slot */
-	sch->qstats.backlog -= qdisc_pkt_len(skb);
 	bpf_qdisc_bstats_update(sch, skb);
 	return skb;
 }
@@ -317,7 +497,10 @@ static long reset_class(__u64 id, void *ctx)
 
 	c->drops[WEIR_DROP_RESET] += c->qlen;
 	c->dropped_bytes += c->backlog;
-	c->head = c->tail = c->qlen = 0;
+	c->head = c->tail = c->qlen = c->sorted = 0;
+	c->new_head = c->new_tail = c->old_head = c->old_tail = 0;
+	c->fat = c->active = 0;
+	c->queue_v = c->police_at = 0;
 	c->backlog = 0;
 	c->v = c->floor_at = c->ceil_at = 0;
 	c->credit = c->granted = 0;
@@ -329,13 +512,43 @@ static long reset_class(__u64 id, void *ctx)
 	return 0;
 }
 
+static long reset_flow(__u64 i, void *ctx)
+{
+	struct weir_flow *f = flow_at(i);
+	__u32 why = WEIR_DROP_RESET;
+
+	if (i < RULE_QUEUES) {
+		struct weir_queue_stats *stats = &queue_stats[bounded(i, RULE_QUEUES)];
+
+		stats->drops[why] += f->qlen;
+		stats->dropped_bytes += f->backlog;
+	}
+	f->head = f->tail = f->qlen = f->backlog = 0;
+	f->v = 0;
+	f->deficit = 0;
+	f->next = f->prev = f->listed = 0;
+	f->count = f->last_count = f->dropping = 0;
+	f->first_above = f->drop_next = 0;
+	return 0;
+}
+
+static long reset_hashed(__u64 i, void *ctx)
+{
+	*hashed_at(i) = 0;
+	return 0;
+}
+
 /* Nothing checks that this empties the queues: slots that were used are few. */
 SEC("struct_ops/weir_reset")
 void BPF_PROG(weir_reset, struct Qdisc *sch)
 {
 	bpf_loop(WEIR_MAX_CLASSES + fresh_slots, reset_slot, NULL, 0);
 	bpf_loop(WEIR_MAX_CLASSES, reset_class, NULL, 0);
+	bpf_loop(RULE_QUEUES + fresh_flows, reset_flow, NULL, 0);
+	if (fresh_flows)
+		bpf_loop(WEIR_MAX_CLASSES * WEIR_HASHED, reset_hashed, NULL, 0);
 	free_slot = fresh_slots = 0;
+	idle_head = idle_tail = fresh_flows = 0;
 	fair_reset();
 	credit_reset();
 	qcon_reset();

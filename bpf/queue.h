@@ -3,15 +3,21 @@
  * Classes and the packets that wait in them.
  *
  * A waiting packet sits in a slot: an element of the array map `slots` with
- * one kernel pointer to the skb. A queue is a list of slot numbers; free slots
- * are a list too. So there is no allocation and no lock per packet: the qdisc
- * lock, which the kernel holds around every operation, is enough. Length and
- * successor of a slot live in plain global memory (`line`), which costs no map
- * lookup.
+ * one kernel pointer to the skb. A list of packets is a list of slot numbers;
+ * free slots are a list too. So there is no allocation and no lock per packet:
+ * the qdisc lock, which the kernel holds around every operation, is enough.
+ * Length and successor of a slot live in plain global memory (`line`), which
+ * costs no map lookup.
+ *
+ * Each class has a list of its own, the front, whose packets leave before those
+ * in the queues of its discipline (flow.h). All packets of a fifo are there; of
+ * sfq the one that found the class empty, which needs no sorting; and after a
+ * change of discipline whatever waited then.
  *
  * The first WEIR_MAX_CLASSES slots belong to one class each: the packet that
- * finds its class's queue empty takes that slot, so it needs no search, and no
- * flood of others can take its place.
+ * finds its class empty takes that slot, so it needs no search, and no flood of
+ * others can take its place. While it is alone its length is the class's
+ * backlog, and nothing is written down about it.
  *
  * One load of the object serves one link, so plain globals are that link's.
  *
@@ -40,6 +46,7 @@ struct {
 struct place {
 	__u32 next; /* slot number plus one */
 	__u32 len; /* bytes charged: pkt_len plus the link's overhead */
+	__u32 since; /* when it came, where CoDel wants to know: ns >> AGE_SHIFT */
 };
 
 /* The state that user space reads: one array of classes, one link. */
@@ -69,12 +76,12 @@ static __always_inline __u64 span(__u64 len, __u64 cost)
 }
 
 /*
- * Why a packet of `len` bytes may not join the queue of class c, which is not
- * empty; WEIR_DROP_REASONS if it may. When slots run short a class may hold at
- * most as many as are still free, so that a flood never takes the last ones
- * (dynamic threshold of Choudhury and Hahne with alpha = 1).
+ * Why a packet of `len` bytes may not join class c, where others wait;
+ * WEIR_DROP_REASONS if it may. When slots run short a class may hold at most
+ * as many as are still free, so that a flood never takes the last ones (dynamic
+ * threshold of Choudhury and Hahne with alpha = 1).
  */
-static __always_inline __u32 queue_refuses(struct weir_class *c, struct Qdisc *sch, __u64 len)
+static __always_inline __u32 class_refuses(struct weir_class *c, struct Qdisc *sch, __u64 len)
 {
 	if (c->qlen >= c->limit_packets)
 		return WEIR_DROP_CLASS_PACKETS;
@@ -108,19 +115,27 @@ static __always_inline void slot_give(__u32 s)
 }
 
 /* The first packet of class id, in the class's own slot. */
-static __always_inline void queue_begin(struct weir_class *c, __u64 id, __u64 len)
+static __always_inline void front_begin(struct weir_class *c, __u32 id, __u64 len)
 {
-	struct place *p = place_at(id);
-
-	p->next = 0;
-	p->len = len;
 	c->head = c->tail = id + 1;
 	c->qlen = 1;
 	c->backlog = len;
 }
 
-/* Puts slot s (plus one) with a packet of `len` bytes behind those of class c. */
-static __always_inline void queue_add(struct weir_class *c, __u32 s, __u64 len)
+/*
+ * Class c, at whose front a packet waits alone, gets a second one: what the
+ * first one's slot is to say of it is written down.
+ */
+static __always_inline void front_note(struct weir_class *c)
+{
+	struct place *p = place_at(c->head - 1);
+
+	p->next = 0;
+	p->len = c->backlog;
+}
+
+/* Puts slot s (plus one) behind those at the front of class c, which is not empty. */
+static __always_inline void front_add(struct weir_class *c, __u32 s, __u64 len)
 {
 	struct place *p = place_at(s - 1);
 
@@ -132,25 +147,25 @@ static __always_inline void queue_add(struct weir_class *c, __u32 s, __u64 len)
 	c->backlog += len;
 }
 
-/* Takes the first slot (plus one) off class c, which must not be empty. */
-static __always_inline __u32 queue_del(struct weir_class *c, __u32 *len)
+/* Takes the first slot (plus one) off the front of class c, which is not empty. */
+static __always_inline __u32 front_del(struct weir_class *c, __u32 *len)
 {
 	__u32 s = c->head;
-	struct place *p = place_at(s - 1);
+	struct place *p;
 
+	if (c->qlen == 1) {
+		*len = c->backlog;
+		c->head = 0;
+		c->qlen = 0;
+		c->backlog = 0;
+		return s;
+	}
+	p = place_at(s - 1);
 	*len = p->len;
 	c->head = p->next;
-	if (!p->next)
-		c->tail = 0;
 	c->qlen--;
 	c->backlog -= *len;
 	return s;
-}
-
-/* Bytes of the packet that class c sends next. */
-static __always_inline __u32 queue_first_len(struct weir_class *c)
-{
-	return place_at(c->head - 1)->len;
 }
 
 #endif /* WEIR_QUEUE_H */

@@ -8,7 +8,7 @@
  *   configuration  the agent writes it, the qdisc only reads it
  *                  (weir_class_config, weir_link_config, the change ring);
  *   state          the qdisc writes it under the qdisc lock, the agent only
- *                  reads it (weir_class, weir_link).
+ *                  reads it (weir_class, weir_flow, weir_queue_stats).
  * A change travels like a letter: the agent writes the new configuration, puts
  * the class number into the ring and raises `published`; the next enqueue or
  * dequeue, holding the qdisc lock, copies it into the state and raises
@@ -31,6 +31,10 @@
 #define WEIR_COST_ONE 1024 /* virtual time per byte at WEIR_MAX_WEIGHT */
 #define WEIR_NS_SHIFT 20 /* time costs are ns per byte times 2^20 */
 #define WEIR_NAME_LEN 64
+#define WEIR_QUEUE_NAME_LEN 24
+#define WEIR_MAX_QUEUES 8 /* queues with rules that a class can have */
+#define WEIR_HASHED 256 /* flows that sfq tells apart in a class */
+#define WEIR_FLOWS 32768 /* hashed flows of all classes that are remembered */
 #define WEIR_CREDIT_PERIOD_NS 30000000ULL /* qcon, ancs: credits are handed out every 30 ms */
 
 /* Why a packet was dropped. The Go side turns WEIR_DROP_X_Y into "x_y". */
@@ -40,6 +44,9 @@ enum weir_drop {
 	WEIR_DROP_LINK_PACKETS, /* the link is full and this class holds its part */
 	WEIR_DROP_LINK_BYTES, /* the link holds its limit of bytes */
 	WEIR_DROP_RESET, /* the qdisc was removed or the device went down */
+	WEIR_DROP_QUEUE_PACKETS, /* the queue inside the class holds its limit of packets */
+	WEIR_DROP_POLICED, /* llq's strict queue is above its rate while others wait */
+	WEIR_DROP_AQM, /* CoDel: packets have waited too long for too long */
 	WEIR_DROP_REASONS,
 };
 
@@ -49,11 +56,33 @@ enum weir_scheduler {
 	WEIR_SCHED_ANCS,
 };
 
+/*
+ * Which of a class's packets goes first (disciplines.h). A class that does not
+ * exist has none.
+ */
+enum weir_discipline {
+	WEIR_NONE,
+	WEIR_FIFO,
+	WEIR_SFQ,
+	WEIR_PQ,
+	WEIR_CBWFQ,
+	WEIR_LLQ,
+};
+
 /* Which wheel a class is in. */
 enum weir_where {
 	WEIR_OUT, /* in none: idle, being served, or the newcomer */
 	WEIR_WAITING, /* in the share wheel, and in the floor wheel if it has a min */
 	WEIR_PARKED, /* at its max, in the park wheel */
+};
+
+/* One queue inside a class as the agent wants it. */
+struct weir_queue_config {
+	__u64 cost; /* cbwfq, llq: virtual time per byte, WEIR_COST_ONE for the heaviest */
+	__u64 limit_packets;
+	/* For people and for an agent that adopts. */
+	__u64 weight_bps; /* what the cost was made of */
+	__u8 name[WEIR_QUEUE_NAME_LEN]; /* cut off if longer */
 };
 
 /* One class as the agent wants it; element of the map `class_config`. */
@@ -66,8 +95,16 @@ struct weir_class_config {
 	__u64 max_credit; /* qcon, ancs: bytes per period; 0 = no max */
 	__u64 limit_bytes;
 	__u64 limit_packets;
+	__u64 discipline; /* enum weir_discipline */
+	__u64 queues; /* of pq, cbwfq and llq: 1 to WEIR_MAX_QUEUES */
+	__u64 other_queue; /* the one for a packet that names none of them */
+	struct weir_queue_config queue[WEIR_MAX_QUEUES];
+	__u64 police_cost; /* llq: ns << WEIR_NS_SHIFT per byte at the strict queue's rate */
+	__u64 police_burst; /* llq: ns that it may be ahead of its rate */
+	__u64 aqm_target; /* CoDel: ns a packet may wait; 0 = off */
+	__u64 aqm_interval; /* CoDel: ns for which it may wait longer */
 	/* What the costs were made of, for people and for an agent that adopts. */
-	__u64 min_bps, max_bps;
+	__u64 min_bps, max_bps, police_bps;
 	__u8 name[WEIR_NAME_LEN]; /* cut off if longer */
 };
 
@@ -101,10 +138,12 @@ struct weir_node {
  */
 struct weir_class {
 	/* queue: every packet */
-	__u32 head, tail; /* slot numbers plus one, 0 = empty */
-	__u32 qlen; /* packets waiting */
-	__u32 limit_packets;
+	__u32 discipline; /* enum weir_discipline; WEIR_NONE = not configured */
+	__u32 qlen; /* packets waiting, wherever */
 	__u64 backlog; /* bytes waiting */
+	__u32 head, tail; /* the front: slot numbers plus one; head 0 = empty */
+	__u32 rates; /* it has a min or a max */
+	__u32 limit_packets;
 	__u64 limit_bytes;
 
 	/* schedule: every packet that is sent */
@@ -118,18 +157,59 @@ struct weir_class {
 	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
 	struct weir_node node[2]; /* [0] share or park wheel, [1] floor wheel */
 	__u32 where; /* enum weir_where */
-	__u32 exists; /* configured: packets may carry this number */
 	__u32 seen; /* qcon, ancs: had packets in this period */
-	__u32 pad;
 
-	/* counters: enqueued = sent + drops + waiting, for packets and bytes */
-	__u64 enqueued_packets, enqueued_bytes;
+	/* counters: enqueued = sent + drops + qlen; bytes offered are sent + dropped + backlog */
+	__u64 enqueued_packets;
 	__u64 sent_packets, sent_bytes;
 	__u64 dropped_bytes;
 	__u64 drops[WEIR_DROP_REASONS];
 
+	/* discipline: packets that find others waiting */
+	__u32 sorted; /* packets in the discipline's queues; the rest is at the front */
+	__u16 new_head, new_tail, old_head, old_tail; /* sfq: hashed flows plus one */
+	__u16 fat; /* sfq: a flow with much waiting, plus one */
+	__u16 active; /* pq, cbwfq, llq: bit i = queue i has packets */
+	__u8 queues, other_queue;
+	__u32 largest; /* sfq: bytes of the largest packet that came of late, times 2^SFQ_SCALE */
+	__u64 queue_v; /* cbwfq, llq: virtual time among the queues */
+	__u64 police_at; /* llq: up to when the strict queue has used its rate */
+	__u64 police_cost, police_burst;
+	__u64 aqm_target, aqm_interval;
+
 	/* qcon, ancs: seldom */
 	__u64 weight, min_credit, max_credit;
+};
+
+/*
+ * Packets inside a class that keep their order among themselves: one of its
+ * queues with rules, or one hashed flow of sfq.
+ */
+struct weir_flow {
+	__u32 head, tail; /* slot numbers plus one */
+	__u32 qlen;
+	__u32 backlog; /* bytes */
+	__u64 v; /* cbwfq, llq: virtual time at which its next byte is due */
+	__u64 cost; /* the same per byte */
+	__u32 limit_packets;
+	__s32 deficit; /* sfq: bytes left of its turn */
+	__u16 next, prev; /* sfq: its list in the class; idle: least recently used first */
+	__u16 listed; /* sfq: in one of the class's two lists */
+	__u16 used; /* sfq: its place in `hashed` was given to it */
+	__u32 owner; /* sfq: class * WEIR_HASHED + hash */
+	/* CoDel (RFC 8289) */
+	__u32 count, last_count; /* drops since it began to drop, and the time before */
+	__u32 dropping;
+	__u64 first_above; /* when the delay will have been above the target for long enough */
+	__u64 drop_next;
+};
+
+/* Counters of one queue with rules. */
+struct weir_queue_stats {
+	__u64 enqueued_packets;
+	__u64 sent_packets, sent_bytes;
+	__u64 dropped_bytes;
+	__u64 drops[WEIR_DROP_REASONS];
 };
 
 #endif /* WEIR_H */

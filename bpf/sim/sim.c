@@ -9,7 +9,8 @@
  * kernel, an enqueue is followed by dequeues until one returns nothing, and so
  * is a watchdog. The device behind takes every packet at once.
  *
- * Traffic comes from one source per class:
+ * Traffic comes from sources; source ID is flow ID / 4096 of class ID % 4096, which
+ * is both its hash and its queue:
  *   greedy  keeps `window` packets on their way: each one that leaves is
  *           followed by a new one `delay` ns later, as an acknowledgement would
  *           cause it
@@ -19,13 +20,15 @@
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS
+ *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
  *   off ID
  *   run NS
- * and answers each `run` with a line per class that sent or has a source
+ * and answers each `run` with a line per source that sent or sends
  *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS
- * (the counts of this run; longest = longest time that a packet waited) and
+ * (the counts of this run; waiting = in the whole class; longest = longest time
+ * that a packet waited) and
  *   total sent BYTES timers N most_ahead NS
  * (most_ahead = how far the sum ever ran ahead of a line of the link's rate).
  * It exits with 1 if the counters of a class do not add up.
@@ -54,11 +57,13 @@
 #define likely(x) (x)
 #define unlikely(x) (x)
 #define bounded(i, n) ((__u64)(i) & ((n) - 1))
+#define keep(x) ((void)(x))
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
 
 struct sk_buff {
 	__u32 mark;
+	__u32 hash, source;
 	unsigned int pkt_len;
 	__u64 born;
 };
@@ -92,6 +97,10 @@ static bool before(__u64 a, __u64 b)
 static unsigned int qdisc_pkt_len(const struct sk_buff *skb)
 {
 	return skb->pkt_len;
+}
+static __u32 bpf_skb_get_hash(struct sk_buff *skb)
+{
+	return skb->hash;
 }
 static __u64 bpf_ktime_get_ns(void)
 {
@@ -172,7 +181,10 @@ struct event {
 	__u64 epoch;
 };
 
-static struct source sources[WEIR_MAX_CLASSES];
+#define SOURCES (WEIR_MAX_CLASSES * 256)
+
+static struct source sources[SOURCES];
+static __u32 source_end; /* none at or above this one was ever used */
 static struct event *heap;
 static size_t events, room;
 static __u64 order;
@@ -235,7 +247,7 @@ static void drain(void)
 	struct sk_buff *skb;
 
 	while ((skb = weir_dequeue(&sch))) {
-		__u32 id = skb->mark >> 16;
+		__u32 id = skb->source;
 		struct source *s = &sources[id];
 		__u32 len = skb->pkt_len + link_now.overhead;
 
@@ -256,7 +268,9 @@ static void arrive(__u32 id)
 	struct sk_buff *skb = malloc(sizeof(*skb));
 	struct bpf_sk_buff_ptr to_free;
 
-	skb->mark = id << 16;
+	skb->source = id;
+	skb->hash = id / WEIR_MAX_CLASSES;
+	skb->mark = (id % WEIR_MAX_CLASSES | (skb->hash % WEIR_MAX_QUEUES) << 13) << 16;
 	skb->pkt_len = s->len;
 	skb->born = now_ns;
 	if (weir_enqueue(skb, &sch, &to_free) != NET_XMIT_SUCCESS) {
@@ -269,23 +283,54 @@ static void arrive(__u32 id)
 	drain();
 }
 
-static void report(void)
+/* Everything that came to class i was sent, dropped or waits. */
+static void check(__u32 i)
 {
-	for (__u32 i = 0; i < WEIR_MAX_CLASSES; i++) {
-		struct weir_class *c = &classes[i];
-		struct source *s = &sources[i];
-		__u64 drops = 0;
+	struct weir_class *c = &classes[i];
+	__u64 drops = 0, sorted = 0, bytes = 0;
+
+	for (int r = 0; r < WEIR_DROP_REASONS; r++)
+		drops += c->drops[r];
+	for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
+		struct weir_flow *f = &flows[i * WEIR_MAX_QUEUES + q];
+		struct weir_queue_stats *n = &queue_stats[i * WEIR_MAX_QUEUES + q];
+		__u64 lost = 0;
 
 		for (int r = 0; r < WEIR_DROP_REASONS; r++)
-			drops += c->drops[r];
-		if (c->enqueued_packets != c->sent_packets + drops + c->qlen ||
-		    c->enqueued_bytes != c->sent_bytes + c->dropped_bytes + c->backlog) {
-			fprintf(stderr, "class %u: counters do not add up\n", i);
+			lost += n->drops[r];
+		if (n->enqueued_packets < n->sent_packets + lost + f->qlen) {
+			fprintf(stderr, "class %u queue %d: counters do not add up\n", i, q);
 			exit(1);
 		}
+		sorted += f->qlen;
+		bytes += f->backlog;
+	}
+	for (int h = 0; h < WEIR_HASHED; h++) {
+		__u16 at = hashed[i * WEIR_HASHED + h];
+
+		if (at) {
+			sorted += stored(at - 1)->qlen;
+			bytes += stored(at - 1)->backlog;
+		}
+	}
+	if (c->enqueued_packets != c->sent_packets + drops + c->qlen || c->sorted != sorted ||
+	    c->backlog < bytes) {
+		fprintf(stderr, "class %u: counters do not add up\n", i);
+		exit(1);
+	}
+}
+
+static void report(void)
+{
+	for (__u32 i = 0; i < WEIR_MAX_CLASSES; i++)
+		if (classes[i].enqueued_packets)
+			check(i);
+	for (__u32 i = 0; i < source_end; i++) {
+		struct source *s = &sources[i];
+
 		if (s->kind != OFF || s->sent || s->dropped)
 			printf("class %u sent %llu dropped %llu waiting %u longest %llu\n", i,
-			       s->sent, s->dropped, c->qlen, s->longest);
+			       s->sent, s->dropped, classes[i % WEIR_MAX_CLASSES].qlen, s->longest);
 		s->sent = s->dropped = s->longest = 0;
 	}
 	printf("total sent %llu timers %llu most_ahead %llu\n", total_sent, timers, most_ahead);
@@ -334,6 +379,8 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 {
 	struct source *s = &sources[id];
 
+	if (id >= source_end)
+		source_end = id + 1;
 	s->epoch++;
 	s->kind = kind;
 	s->len = len;
@@ -345,7 +392,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 int main(int argc, char **argv)
 {
 	char word[32];
-	unsigned long long a[9];
+	unsigned long long a[24];
 
 	if (argc > 1 && !strcmp(argv[1], "qcon"))
 		scheduler = WEIR_SCHED_QCON;
@@ -355,6 +402,7 @@ int main(int argc, char **argv)
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	  ? 9
 			: !strcmp(word, "class")  ? 9
+			: !strcmp(word, "queues") ? 24
 			: !strcmp(word, "greedy") ? 4
 			: !strcmp(word, "cbr")	  ? 3
 						  : 1;
@@ -376,14 +424,30 @@ int main(int argc, char **argv)
 			};
 			announce(WEIR_RING_LINK);
 		} else if (!strcmp(word, "class")) {
-			sim_classes[a[0]] = (struct weir_class_config){.share_cost = a[1],
-								       .floor_cost = a[2],
-								       .ceil_cost = a[3],
-								       .weight = a[4],
-								       .min_credit = a[5],
-								       .max_credit = a[6],
-								       .limit_bytes = a[7],
-								       .limit_packets = a[8]};
+			struct weir_class_config *c = &sim_classes[a[0]];
+
+			c->share_cost = a[1];
+			c->floor_cost = a[2];
+			c->ceil_cost = a[3];
+			c->weight = a[4];
+			c->min_credit = a[5];
+			c->max_credit = a[6];
+			c->limit_bytes = a[7];
+			c->limit_packets = a[8];
+		} else if (!strcmp(word, "queues")) {
+			struct weir_class_config *c = &sim_classes[a[0]];
+
+			c->discipline = a[1];
+			c->queues = a[2];
+			c->other_queue = a[3];
+			c->police_cost = a[4];
+			c->police_burst = a[5];
+			c->aqm_target = a[6];
+			c->aqm_interval = a[7];
+			for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
+				c->queue[q].cost = a[8 + 2 * q];
+				c->queue[q].limit_packets = a[9 + 2 * q];
+			}
 			announce(a[0]);
 		} else if (!strcmp(word, "greedy")) {
 			restart(a[0], GREEDY, a[1], a[3], a[2]);

@@ -312,6 +312,11 @@ func plain(s plan.State) plan.State {
 		if c.Limit.Bytes == usual.Bytes {
 			s.Classes[i].Limit.Bytes = 0
 		}
+		for q := range c.Queues {
+			if c.Queues[q].LimitPackets == queuePackets {
+				c.Queues[q].LimitPackets = 0
+			}
+		}
 	}
 	if s.Link.Limit.Bytes == defaultLinkBytes {
 		s.Link.Limit.Bytes = 0
@@ -379,7 +384,8 @@ func counters(c qdiscWeirClass) dataplane.Counters {
 		drops[dropReasons[reason]] = n
 	}
 	return dataplane.Counters{
-		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.EnqueuedBytes,
+		// The kernel side counts packets that came; their bytes follow.
+		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.SentBytes + c.DroppedBytes + c.Backlog,
 		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
 		BacklogPackets: uint64(c.Qlen), BacklogBytes: c.Backlog,
 		Drops: drops, DroppedBytes: c.DroppedBytes,

@@ -5,6 +5,8 @@ package bpf
 import (
 	"bytes"
 	"math/bits"
+	"slices"
+	"time"
 
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -29,6 +31,15 @@ const (
 	leastQueue       = 128 << 10
 	mostQueue        = 64 << 20
 	defaultLinkBytes = 128 << 20
+)
+
+// Inside a class: a queue with rules holds 1,000 packets, as Open vSwitch's and
+// tc's do; llq's strict queue may be ahead of its rate by what a sender's timer
+// makes uneven, or by a few frames.
+const (
+	queuePackets = 1000
+	policeBurst  = 10_000_000 // ns
+	policeFrames = 4
 )
 
 // How far ahead of the line the scheduler `fair` sends before it waits for a
@@ -116,21 +127,93 @@ func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
 		cfg.LimitBytes = min(max(tenth, leastQueue), mostQueue)
 	}
 	copy(cfg.Name[:len(cfg.Name)-1], c.Name)
+	disciplineConfig(&cfg, c)
 	return cfg
 }
 
+// disciplines are the kernel side's numbers.
+var disciplines = map[policy.Discipline]qdiscWeirDiscipline{
+	policy.FIFO:  qdiscWeirDisciplineWEIR_FIFO,
+	policy.SFQ:   qdiscWeirDisciplineWEIR_SFQ,
+	policy.PQ:    qdiscWeirDisciplineWEIR_PQ,
+	policy.CBWFQ: qdiscWeirDisciplineWEIR_CBWFQ,
+	policy.LLQ:   qdiscWeirDisciplineWEIR_LLQ,
+}
+
+// disciplineName is the discipline with the kernel side's number n.
+func disciplineName(n uint64) policy.Discipline {
+	for name, number := range disciplines {
+		if uint64(number) == n {
+			return name
+		}
+	}
+	return ""
+}
+
+// disciplineConfig writes what orders c's own packets into cfg.
+func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
+	cfg.Discipline = uint64(disciplines[c.Discipline.OrDefault()])
+	cfg.AqmTarget, cfg.AqmInterval = uint64(c.AQM.Target), uint64(c.AQM.Interval)
+	cfg.Queues = uint64(len(c.Queues))
+	heaviest := policy.Rate(1)
+	for i, q := range c.Queues {
+		heaviest = max(heaviest, q.Weight)
+		cfg.OtherQueue = uint64(i)
+	}
+	if other := slices.IndexFunc(c.Queues, func(q plan.Queue) bool { return len(q.Match) == 0 }); other >= 0 {
+		cfg.OtherQueue = uint64(other)
+	}
+	for i := range cfg.Queue {
+		to := &cfg.Queue[i]
+		to.Cost, to.LimitPackets = costOne, queuePackets
+		if i >= len(c.Queues) {
+			continue
+		}
+		q := c.Queues[i]
+		if q.Weight > 0 {
+			to.Cost, to.WeightBps = uint64(float64(costOne)*float64(heaviest)/float64(q.Weight)), uint64(q.Weight)
+		}
+		if q.LimitPackets > 0 {
+			to.LimitPackets = uint64(q.LimitPackets)
+		}
+		copy(to.Name[:len(to.Name)-1], q.Name)
+	}
+	if c.Discipline == policy.LLQ && len(c.Queues) > 0 {
+		rate := c.Queues[0].Rate
+		cfg.PoliceBps, cfg.PoliceCost = uint64(rate), nsCost(rate)
+		cfg.PoliceBurst = max(policeBurst, policeFrames*frame*cfg.PoliceCost>>nsShift)
+	}
+}
+
 // planClass is the class that cfg was made of, as far as cfg tells: defaults
-// stand there as numbers, and a long name is cut off.
+// stand there as numbers, a long name is cut off, and the rules of the queues are
+// with the ports.
 func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
-	name := cfg.Name[:]
-	if end := bytes.IndexByte(name, 0); end >= 0 {
-		name = name[:end]
-	}
-	return plan.Class{
-		ID: id, Name: string(name), Weight: uint32(cfg.Weight),
+	c := plan.Class{
+		ID: id, Name: text(cfg.Name[:]), Weight: uint32(cfg.Weight),
 		Min: policy.Rate(cfg.MinBps), Max: policy.Rate(cfg.MaxBps),
-		Limit: plan.Limit{Packets: uint32(cfg.LimitPackets), Bytes: cfg.LimitBytes},
+		Limit:      plan.Limit{Packets: uint32(cfg.LimitPackets), Bytes: cfg.LimitBytes},
+		Discipline: disciplineName(cfg.Discipline),
+		AQM:        plan.AQM{Target: time.Duration(cfg.AqmTarget), Interval: time.Duration(cfg.AqmInterval)},
 	}
+	for i := range min(cfg.Queues, policy.MaxQueues) {
+		q := cfg.Queue[i]
+		c.Queues = append(c.Queues, plan.Queue{
+			Name: text(q.Name[:]), Weight: policy.Rate(q.WeightBps), LimitPackets: uint32(q.LimitPackets),
+		})
+	}
+	if len(c.Queues) > 0 {
+		c.Queues[0].Rate = policy.Rate(cfg.PoliceBps)
+	}
+	return c
+}
+
+// text is what a C string holds.
+func text(b []byte) string {
+	if end := bytes.IndexByte(b, 0); end >= 0 {
+		b = b[:end]
+	}
+	return string(b)
 }
 
 // dropReasons names the reasons for a drop, by their number in the kernel.
@@ -140,4 +223,7 @@ var dropReasons = [...]string{
 	qdiscWeirDropWEIR_DROP_LINK_PACKETS:  "link_packets",
 	qdiscWeirDropWEIR_DROP_LINK_BYTES:    "link_bytes",
 	qdiscWeirDropWEIR_DROP_RESET:         "reset",
+	qdiscWeirDropWEIR_DROP_QUEUE_PACKETS: "queue_packets",
+	qdiscWeirDropWEIR_DROP_POLICED:       "policed",
+	qdiscWeirDropWEIR_DROP_AQM:           "aqm",
 }

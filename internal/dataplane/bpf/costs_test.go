@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -51,6 +52,10 @@ func TestClassConfig(t *testing.T) {
 			MaxCredit: 30000, MaxBps: 8e6, LimitPackets: 7, LimitBytes: 9000,
 		}},
 	} {
+		test.want.Discipline = uint64(qdiscWeirDisciplineWEIR_SFQ)
+		for i := range test.want.Queue {
+			test.want.Queue[i].Cost, test.want.Queue[i].LimitPackets = costOne, queuePackets
+		}
 		if got := classConfig(test.class, link); got != test.want {
 			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
 		}
@@ -58,7 +63,14 @@ func TestClassConfig(t *testing.T) {
 }
 
 func TestClassSurvivesTheKernel(t *testing.T) {
-	class := plan.Class{ID: 4, Name: "web", Weight: 7, Min: 3e6, Max: 9e6, Limit: plan.Limit{Packets: 10, Bytes: 20000}}
+	class := plan.Class{
+		ID: 4, Name: "web", Weight: 7, Min: 3e6, Max: 9e6, Limit: plan.Limit{Packets: 10, Bytes: 20000},
+		Discipline: policy.LLQ, AQM: plan.AQM{Target: 5 * time.Millisecond, Interval: 100 * time.Millisecond},
+		Queues: []plan.Queue{
+			{Name: "voice", Rate: 1e6, Weight: 1e6, LimitPackets: 50},
+			{Name: "video", Weight: 3e6, LimitPackets: queuePackets},
+		},
+	}
 	if got := planClass(4, classConfig(class, plan.Link{Capacity: 1e9})); !got.Equal(class) {
 		t.Errorf("%+v came back as %+v", class, got)
 	}

@@ -74,8 +74,9 @@ func load(scheduler string, mask uint32) (*object, error) {
 	}
 	constants := map[string]any{
 		qdiscVarScheduler: uint32(number),
-		qdiscVarMarkMask:  mask,
-		qdiscVarMarkShift: uint32(bits.TrailingZeros32(mask)),
+		qdiscVarMarkAt: [3]uint32{
+			uint32(bits.TrailingZeros32(mask)), 1<<plan.Mask(mask).ClassBits() - 1, uint32(plan.Mask(mask).ClassBits()),
+		},
 	}
 	for name, value := range constants {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -37,9 +37,10 @@ var simulator = sync.OnceValues(func() (string, error) {
 	return out, nil
 })
 
-// traffic is what one class sends.
+// traffic is what one class sends, or one flow (or queue) of it.
 type traffic struct {
 	id       plan.ClassID
+	flow     int
 	length   int
 	window   int           // greedy: packets on their way
 	delay    time.Duration // greedy: from a packet's leaving to the next one's coming
@@ -74,29 +75,49 @@ func (s *simulation) setLink() {
 func (s *simulation) setClass(class plan.Class) {
 	c := classConfig(class, s.link)
 	fmt.Fprintln(s, "class", class.ID, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets)
+	fmt.Fprint(s, "queues ", class.ID, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval)
+	for _, q := range c.Queue {
+		fmt.Fprint(s, " ", q.Cost, q.LimitPackets)
+	}
+	fmt.Fprintln(s)
 }
 
 func (s *simulation) send(t traffic) {
+	id := int(t.id) + t.flow*plan.MaxClasses
 	if t.interval > 0 {
-		fmt.Fprintln(s, "cbr", t.id, t.length, t.interval.Nanoseconds())
+		fmt.Fprintln(s, "cbr", id, t.length, t.interval.Nanoseconds())
 		return
 	}
-	fmt.Fprintln(s, "greedy", t.id, t.length, t.window, t.delay.Nanoseconds())
+	fmt.Fprintln(s, "greedy", id, t.length, t.window, t.delay.Nanoseconds())
 }
 
-func (s *simulation) stop(id plan.ClassID) { fmt.Fprintln(s, "off", id) }
-func (s *simulation) run(d time.Duration)  { fmt.Fprintln(s, "run", d.Nanoseconds()) }
-func (s *simulation) settle()              { s.run(time.Second) }
+func (s *simulation) stop(id plan.ClassID) { s.stopFlow(id, 0) }
+func (s *simulation) stopFlow(id plan.ClassID, flow int) {
+	fmt.Fprintln(s, "off", int(id)+flow*plan.MaxClasses)
+}
+func (s *simulation) run(d time.Duration) { fmt.Fprintln(s, "run", d.Nanoseconds()) }
+func (s *simulation) settle()             { s.run(time.Second) }
 
 // phase is what one run of the simulator measured.
 type phase struct {
 	sent    map[plan.ClassID]float64 // bytes
 	dropped map[plan.ClassID]uint64
 	longest map[plan.ClassID]time.Duration
+	flows   map[traffic]flowResult // by id and flow alone
 	total   float64
 	timers  int
 	ahead   time.Duration
 }
+
+// flowResult is what one flow of a class did in a phase.
+type flowResult struct {
+	sent    float64 // bytes
+	dropped uint64
+	longest time.Duration
+}
+
+// flow is what flow number n of class id did.
+func (p phase) flow(id plan.ClassID, n int) flowResult { return p.flows[traffic{id: id, flow: n}] }
 
 // rate is what class id sent per second, in bits.
 func (p phase) rate(id plan.ClassID, over time.Duration) float64 {
@@ -119,12 +140,16 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 	var phases []phase
 	p := newPhase()
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		var id plan.ClassID
+		var source int
 		var sent, dropped, waiting, longest uint64
 		line := lines.Text()
 		if strings.HasPrefix(line, "class") {
-			fmt.Sscanf(line, "class %d sent %d dropped %d waiting %d longest %d", &id, &sent, &dropped, &waiting, &longest)
-			p.sent[id], p.dropped[id], p.longest[id] = float64(sent), dropped, time.Duration(longest)
+			fmt.Sscanf(line, "class %d sent %d dropped %d waiting %d longest %d", &source, &sent, &dropped, &waiting, &longest)
+			id := plan.ClassID(source % plan.MaxClasses)
+			p.sent[id] += float64(sent)
+			p.dropped[id] += dropped
+			p.longest[id] = max(p.longest[id], time.Duration(longest))
+			p.flows[traffic{id: id, flow: source / plan.MaxClasses}] = flowResult{float64(sent), dropped, time.Duration(longest)}
 			continue
 		}
 		var ahead uint64
@@ -136,7 +161,10 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 }
 
 func newPhase() phase {
-	return phase{sent: map[plan.ClassID]float64{}, dropped: map[plan.ClassID]uint64{}, longest: map[plan.ClassID]time.Duration{}}
+	return phase{
+		sent: map[plan.ClassID]float64{}, dropped: map[plan.ClassID]uint64{}, longest: map[plan.ClassID]time.Duration{},
+		flows: map[traffic]flowResult{},
+	}
 }
 
 func fairLink(capacity policy.Rate) plan.Link {
@@ -183,6 +211,7 @@ func drawClasses(t *rapid.T, capacity policy.Rate) (classes []plan.Class, claims
 	left := float64(capacity)
 	for i := 1; i <= n; i++ {
 		c := plan.Class{ID: plan.ClassID(i), Name: fmt.Sprint("c", i), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
+		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
 		if rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
 			c.Min = policy.Rate(left * rapid.Float64Range(0.02, 0.7).Draw(t, "min"))
 			left -= float64(c.Min)

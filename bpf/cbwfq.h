@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * cbwfq: class-based weighted fair queueing. Each queue has a virtual time that
+ * advances by length / weight (the weight is its min rate); the one that is
+ * least far sends. So those with packets share in proportion to their mins,
+ * packet by packet, and what one leaves goes to the others in proportion.
+ *
+ * Example: mins of 1, 2, 3 and 4 Mbit/s share 8 Mbit/s as 0.8, 1.6, 2.4 and 3.2;
+ * without the third the others have 1.14, 2.29 and 4.57.
+ */
+#ifndef WEIR_CBWFQ_H
+#define WEIR_CBWFQ_H
+
+#include "pq.h"
+
+static __always_inline __u32 cbwfq_refuses(struct weir_class *c, __u32 id, __u32 q, __u32 len,
+					   __u64 now)
+{
+	return pq_refuses(c, id, q, len, now);
+}
+
+static __always_inline __u32 cbwfq_join(struct weir_class *c, __u32 id, __u32 q, __u32 len,
+					__u64 now)
+{
+	__u32 i = pq_join(c, id, q, len, now);
+	struct weir_flow *f = flow_at(i);
+
+	if (!f->qlen) {
+		/* What it did not use is gone, but for a frame: see fair_forgive. */
+		__u64 least = c->queue_v - FRAME * f->cost;
+
+		if (before(f->v, least))
+			f->v = least;
+	}
+	return i;
+}
+
+/* Of the queues in `set`, which is not empty, the one whose turn it is. */
+static __always_inline __u32 cbwfq_least(__u32 id, __u32 set)
+{
+	__u32 least = rule_queue(id, 0);
+	__u64 v = 0;
+	bool found = false;
+
+	for (__u32 q = 0; q < WEIR_MAX_QUEUES; q++) {
+		__u32 i = rule_queue(id, q);
+
+		if (!(set & 1 << q) || (found && !before(flow_at(i)->v, v)))
+			continue;
+		least = i;
+		v = flow_at(i)->v;
+		found = true;
+	}
+	return least;
+}
+
+static __always_inline __u32 cbwfq_next(struct weir_class *c, __u32 id)
+{
+	return cbwfq_least(id, c->active);
+}
+
+static __always_inline void cbwfq_sent(struct weir_class *c, __u32 id, __u32 i, __u32 len)
+{
+	struct weir_flow *f = flow_at(i);
+
+	if (before(c->queue_v, f->v))
+		c->queue_v = f->v;
+	f->v += len * f->cost;
+	pq_sent(c, id, i, len);
+}
+
+/* Who has most waiting for its weight makes room. */
+static __always_inline __u32 cbwfq_most(__u32 id, __u32 set)
+{
+	__u32 most = ALL_FLOWS;
+	__u64 wait = 0;
+
+	for (__u32 q = 0; q < WEIR_MAX_QUEUES; q++) {
+		struct weir_flow *f = flow_at(rule_queue(id, q));
+
+		if (set & 1 << q && f->qlen > 1 && f->backlog * f->cost > wait) {
+			most = rule_queue(id, q);
+			wait = f->backlog * f->cost;
+		}
+	}
+	return most;
+}
+
+static __always_inline __u32 cbwfq_victim(struct weir_class *c, __u32 id)
+{
+	return cbwfq_most(id, c->active);
+}
+
+#endif /* WEIR_CBWFQ_H */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which of a class's packets goes first: the table of disciplines.
+ *
+ * A discipline NAME is a header with five functions; the packets themselves are
+ * handled here and in qdisc.bpf.c, the same way for all.
+ *
+ *   NAME_refuses(c, id, key, len, now)  why a packet may not join, or
+ *                                       WEIR_DROP_REASONS
+ *   NAME_join(c, id, key, len, now)     number of the flow that it joins, before
+ *                                       it is added to it
+ *   NAME_next(c, id)                    number of the flow that sends; the class
+ *                                       has packets
+ *   NAME_sent(c, id, flow, len)         `len` bytes have left that flow
+ *   NAME_victim(c, id)                  number of the flow, of more than one packet,
+ *                                       that loses its first when the class is
+ *                                       full; ALL_FLOWS = the one that comes is lost
+ *
+ * c is the class, id its number, key the flow's hash if the table says HASH and
+ * the number of the queue in the packet's mark if it says QUEUE, now the time in
+ * ns. One row here, one in weir.h's enum, one in internal/policy's table:
+ * docs/extend.md writes one step by step.
+ *
+ * The dispatchers are functions of their own, so that the verifier looks at each
+ * once, not wherever it is called.
+ *
+ * fifo is not in the table: all its packets are at the class's front (queue.h).
+ */
+#ifndef WEIR_DISCIPLINES_H
+#define WEIR_DISCIPLINES_H
+
+#include "codel.h"
+#include "sfq.h"
+#include "pq.h"
+#include "cbwfq.h"
+#include "llq.h"
+
+#define DISCIPLINES(ROW)                                                                           \
+	ROW(WEIR_SFQ, sfq, HASH)                                                                   \
+	ROW(WEIR_PQ, pq, QUEUE)                                                                    \
+	ROW(WEIR_CBWFQ, cbwfq, QUEUE)                                                              \
+	ROW(WEIR_LLQ, llq, QUEUE)
+
+enum discipline_key { QUEUE, HASH };
+
+/* What tells this class's flows apart. */
+static __always_inline enum discipline_key discipline_key(struct weir_class *c)
+{
+#define ROW(number, name, key)                                                                     \
+	case number:                                                                               \
+		return key;
+	switch (c->discipline) {
+		DISCIPLINES(ROW)
+	}
+#undef ROW
+	return QUEUE;
+}
+
+__noinline __u32 discipline_refuses(__u32 id, __u32 key, __u32 len, __u64 now)
+{
+	struct weir_class *c = class_at(id);
+
+	keep(key);
+	keep(len);
+	keep(now);
+#define ROW(number, name, _)                                                                       \
+	case number:                                                                               \
+		return name##_refuses(c, id, key, len, now);
+	switch (c->discipline) {
+		DISCIPLINES(ROW)
+	}
+#undef ROW
+	return WEIR_DROP_CLASS_PACKETS;
+}
+
+__noinline __u32 discipline_join(__u32 id, __u32 key, __u32 len, __u64 now)
+{
+	struct weir_class *c = class_at(id);
+
+	keep(key);
+	keep(len);
+	keep(now);
+#define ROW(number, name, _)                                                                       \
+	case number:                                                                               \
+		return name##_join(c, id, key, len, now);
+	switch (c->discipline) {
+		DISCIPLINES(ROW)
+	}
+#undef ROW
+	return 0;
+}
+
+__noinline __u32 discipline_next(__u32 id)
+{
+	struct weir_class *c = class_at(id);
+
+#define ROW(number, name, _)                                                                       \
+	case number:                                                                               \
+		return name##_next(c, id);
+	switch (c->discipline) {
+		DISCIPLINES(ROW)
+	}
+#undef ROW
+	return 0;
+}
+
+__noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
+{
+	struct weir_class *c = class_at(id);
+
+	keep(flow);
+	keep(len);
+#define ROW(number, name, _)                                                                       \
+	case number:                                                                               \
+		name##_sent(c, id, flow, len);                                                     \
+		return 0;
+	switch (c->discipline) {
+		DISCIPLINES(ROW)
+	}
+#undef ROW
+	return 0;
+}
+
+/* May the packet that has just joined go at once, though the line is busy? */
+static __always_inline bool discipline_urgent(struct weir_class *c, __u32 key, __u64 now)
+{
+	return c->discipline == WEIR_LLQ && llq_urgent(c, key, now);
+}
+
+/* The flow that loses a packet when the class is full; ALL_FLOWS = the newest goes. */
+__noinline __u32 discipline_victim(__u32 id)
+{
+	struct weir_class *c = class_at(id);
+
+#define ROW(number, name, _)                                                                       \
+	case number:                                                                               \
+		return name##_victim(c, id);
+	switch (c->discipline) {
+		DISCIPLINES(ROW)
+	}
+#undef ROW
+	return ALL_FLOWS;
+}
+
+/* Bytes of the packet that class id, which has one, sends next. */
+static __always_inline __u32 class_first_len(struct weir_class *c, __u32 id)
+{
+	if (!c->head)
+		return place_at(flow_at(discipline_next(id))->head - 1)->len;
+	return c->qlen == 1 ? c->backlog : place_at(c->head - 1)->len;
+}
+
+struct splice {
+	struct weir_class *c;
+	__u32 id;
+};
+
+static long splice_one(__u64 i, struct splice *s)
+{
+	struct weir_class *c = s->c;
+	struct weir_flow *f;
+	__u32 flow;
+
+	if (!c->sorted)
+		return 1;
+	flow = discipline_next(s->id);
+	f = flow_at(flow);
+	c->sorted -= f->qlen;
+	flow_splice(c, f);
+	discipline_sent(s->id, flow, 0);
+	return 0;
+}
+
+/*
+ * The discipline of class id is about to change: what waits goes to the front,
+ * flow by flow in the old discipline's order. Nothing is lost or overtaken.
+ */
+static __always_inline void discipline_leave(struct weir_class *c, __u32 id)
+{
+	struct splice s = {.c = c, .id = id};
+
+	if (!c->sorted)
+		return;
+	bpf_loop(WEIR_HASHED, splice_one, &s, 0);
+	c->fat = 0;
+}
+
+#endif /* WEIR_DISCIPLINES_H */

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The queues inside a class: lists of packets that keep their order.
+ *
+ * There are two sorts in one array. Each class has WEIR_MAX_QUEUES queues that
+ * packets are sorted into by rules (the number is in the packet's mark):
+ *
+ *     flows[class * WEIR_MAX_QUEUES + queue]
+ *
+ * The rest is a store of hashed flows for sfq. A class's 256 flows are given one
+ * when they have packets; `hashed` says which. A flow that runs empty keeps
+ * its place, with what CoDel has learned of it, until the store runs out:
+ * then the one that has been empty for longest is taken. The store is as large
+ * as the number of packets that may wait, so there is always one.
+ *
+ * Not done here: which queue a packet joins and which one sends. That is a
+ * discipline (disciplines.h).
+ */
+#ifndef WEIR_FLOW_H
+#define WEIR_FLOW_H
+
+#include "bits.h"
+#include "queue.h"
+
+#define RULE_QUEUES (WEIR_MAX_CLASSES * WEIR_MAX_QUEUES)
+#define ALL_FLOWS (RULE_QUEUES + WEIR_FLOWS) /* a power of two */
+#define AGE_SHIFT 10 /* ages are counted in 1,024 ns */
+
+struct weir_flow flows[ALL_FLOWS];
+struct weir_queue_stats queue_stats[RULE_QUEUES];
+
+static __u16 hashed[WEIR_MAX_CLASSES * WEIR_HASHED]; /* place in the store, plus one */
+static __u16 idle_head, idle_tail; /* of the store: empty ones, plus one */
+static __u16 fresh_flows; /* how many of the store were ever used */
+
+static __always_inline struct weir_flow *flow_at(__u64 f)
+{
+	return &flows[bounded(f, ALL_FLOWS)];
+}
+
+/* Number of the queue q of class id. */
+static __always_inline __u32 rule_queue(__u32 id, __u32 q)
+{
+	return id * WEIR_MAX_QUEUES + q;
+}
+
+/* Flow f's counters; NULL if it is none of the queues with rules. */
+static __always_inline struct weir_queue_stats *stats_of(__u32 f)
+{
+	return f < RULE_QUEUES ? &queue_stats[bounded(f, RULE_QUEUES)] : NULL;
+}
+
+/* Place i (from 0) of the store. */
+static __always_inline struct weir_flow *stored(__u64 i)
+{
+	return &flows[RULE_QUEUES + bounded(i, WEIR_FLOWS)];
+}
+
+static __always_inline __u16 *hashed_at(__u64 owner)
+{
+	return &hashed[bounded(owner, WEIR_MAX_CLASSES * WEIR_HASHED)];
+}
+
+static __always_inline void idle_add(__u32 i)
+{
+	struct weir_flow *f = stored(i);
+
+	f->next = 0;
+	f->prev = idle_tail;
+	if (idle_tail)
+		stored(idle_tail - 1)->next = i + 1;
+	else
+		idle_head = i + 1;
+	idle_tail = i + 1;
+}
+
+static __always_inline void idle_del(struct weir_flow *f)
+{
+	if (f->prev)
+		stored(f->prev - 1)->next = f->next;
+	else
+		idle_head = f->next;
+	if (f->next)
+		stored(f->next - 1)->prev = f->prev;
+	else
+		idle_tail = f->prev;
+}
+
+/*
+ * The place in the store (from 0) of the flow `hash` of class id, which is about
+ * to get a packet. WEIR_FLOWS if there is none, which cannot be.
+ */
+static __always_inline __u32 flow_find(__u32 id, __u32 hash)
+{
+	__u32 owner = id * WEIR_HASHED + (hash & (WEIR_HASHED - 1));
+	__u16 *at = hashed_at(owner);
+	struct weir_flow *f;
+	__u32 i;
+
+	if (*at) {
+		i = *at - 1;
+		f = stored(i);
+		if (!f->listed)
+			idle_del(f);
+		return i;
+	}
+	if (fresh_flows < WEIR_FLOWS - 1) {
+		i = fresh_flows++;
+		f = stored(i);
+	} else {
+		if (!idle_head)
+			return WEIR_FLOWS;
+		i = idle_head - 1;
+		f = stored(i);
+		idle_del(f);
+		*hashed_at(f->owner) = 0;
+		f->count = f->last_count = f->dropping = 0;
+		f->first_above = f->drop_next = 0;
+	}
+	f->owner = owner;
+	*at = i + 1;
+	return i;
+}
+
+/* Puts slot s (plus one) with a packet of `len` bytes behind those of flow f. */
+static __always_inline void flow_add(struct weir_flow *f, __u32 s, __u64 len, __u64 now)
+{
+	struct place *p = place_at(s - 1);
+
+	p->next = 0;
+	p->len = len;
+	p->since = now >> AGE_SHIFT;
+	if (f->qlen)
+		place_at(f->tail - 1)->next = s;
+	else
+		f->head = s;
+	f->tail = s;
+	f->qlen++;
+	f->backlog += len;
+}
+
+/* Takes the first slot (plus one) off flow f, which is not empty. */
+static __always_inline __u32 flow_del(struct weir_flow *f, __u32 *len)
+{
+	__u32 s = f->head;
+	struct place *p = place_at(s - 1);
+
+	*len = p->len;
+	f->head = p->next;
+	f->qlen--;
+	f->backlog -= *len;
+	return s;
+}
+
+/* Moves all packets of flow f, which is not empty, to the end of class c's front. */
+static __always_inline void flow_splice(struct weir_class *c, struct weir_flow *f)
+{
+	if (c->head)
+		place_at(c->tail - 1)->next = f->head;
+	else
+		c->head = f->head;
+	c->tail = f->tail;
+	f->head = 0;
+	f->qlen = 0;
+	f->backlog = 0;
+}
+
+#endif /* WEIR_FLOW_H */
