@@ -6,11 +6,11 @@
  *
  * What is known about a packet is packed into two numbers, so that whatever a
  * rule asks of protocol, DSCP, VLAN and family takes one comparison, and what it
- * asks of mark and priority another. A rule that asks nothing of them has mask 0.
+ * asks of mark and priority another.
  *
  * Example: {udp: 5000-5010} is mask = 0xff << WEIR_FACT_PROTO | 1 <<
  * WEIR_FACT_IP | 1 << WEIR_FACT_PORTS, value = the same with 17 for 0xff,
- * port = 5000, port_span = 10.
+ * tests = WEIR_TEST_PORT, port = 5000, port_span = 10.
  */
 #ifndef WEIR_RULE_H
 #define WEIR_RULE_H
@@ -31,16 +31,20 @@ enum weir_fact {
 	WEIR_FACT_TAGGED = 35, /* there is a VLAN tag */
 };
 
-/* What a rule asks beyond the two numbers and the ports. */
+/* What else a rule asks, so that what it does not ask costs nothing. */
 enum weir_test {
-	WEIR_TEST_SRC = 1,
-	WEIR_TEST_DST = 2,
+	WEIR_TEST_META = 1,
+	WEIR_TEST_PORT = 2, /* of either end */
+	WEIR_TEST_SPORT = 4,
+	WEIR_TEST_DPORT = 8,
+	WEIR_TEST_SRC = 16,
+	WEIR_TEST_DST = 32,
 };
 
 /*
- * All of it must hold. Ports are in host order and a range is its first port and
- * how many follow; all ports are 0 and 0xffff. Addresses are as in the packet,
- * IPv4 in the first four bytes and the others 0.
+ * All that it asks must hold. Ports are in host order and a range is its first
+ * port and how many follow. Addresses are as in the packet, IPv4 in the first four
+ * bytes and the others 0.
  */
 struct weir_rule {
 	__u64 mask, value; /* of the facts */

@@ -242,23 +242,28 @@ static __always_inline bool weir_inside(const __u64 *addr, const volatile __u64 
 /* The queue by the rules alone. */
 static __always_inline __u32 weir_match(const struct weir_headers *h)
 {
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < WEIR_MAX_RULES; i++) {
-		const volatile struct weir_rule *r = &weir_rules[i];
+	__u32 count = weir_here.count;
 
-		if (i >= weir_here.count)
-			break;
-		if ((h->facts & r->mask) != r->value || (h->meta & r->meta_mask) != r->meta_value)
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < count; i++) {
+		const volatile struct weir_rule *r = &weir_rules[i];
+		__u32 tests;
+
+		if ((h->facts & r->mask) != r->value)
 			continue;
-		if (!weir_within(h->sport, r->port, r->port_span) &&
+		tests = r->tests;
+		if (tests & WEIR_TEST_META && (h->meta & r->meta_mask) != r->meta_value)
+			continue;
+		if (tests & WEIR_TEST_PORT && !weir_within(h->sport, r->port, r->port_span) &&
 		    !weir_within(h->dport, r->port, r->port_span))
 			continue;
-		if (!weir_within(h->sport, r->sport, r->sport_span) ||
-		    !weir_within(h->dport, r->dport, r->dport_span))
+		if (tests & WEIR_TEST_SPORT && !weir_within(h->sport, r->sport, r->sport_span))
 			continue;
-		if (r->tests & WEIR_TEST_SRC && !weir_inside(h->src, r->src_mask, r->src))
+		if (tests & WEIR_TEST_DPORT && !weir_within(h->dport, r->dport, r->dport_span))
 			continue;
-		if (r->tests & WEIR_TEST_DST && !weir_inside(h->dst, r->dst_mask, r->dst))
+		if (tests & WEIR_TEST_SRC && !weir_inside(h->src, r->src_mask, r->src))
+			continue;
+		if (tests & WEIR_TEST_DST && !weir_inside(h->dst, r->dst_mask, r->dst))
 			continue;
 		return r->queue;
 	}

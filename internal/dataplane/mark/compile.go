@@ -135,16 +135,17 @@ func kernelRule(r policy.Rule) classifyWeirRule {
 		fact(classifyWeirFactWEIR_FACT_TAGGED, 1, 1)
 		fact(classifyWeirFactWEIR_FACT_VLAN, 0xfff, uint64(r.VLAN.Value))
 	}
-	ports := func(o policy.Opt[policy.Ports]) (first, span uint16) {
+	ports := func(o policy.Opt[policy.Ports], test classifyWeirTest) (first, span uint16) {
 		if !o.Given {
-			return 0, 0xffff
+			return 0, 0
 		}
+		k.Tests |= uint16(test)
 		fact(classifyWeirFactWEIR_FACT_PORTS, 1, 1)
 		return o.Value.First, o.Value.Last - o.Value.First
 	}
-	k.Port, k.PortSpan = ports(r.Port)
-	k.Sport, k.SportSpan = ports(r.Sport)
-	k.Dport, k.DportSpan = ports(r.Dport)
+	k.Port, k.PortSpan = ports(r.Port, classifyWeirTestWEIR_TEST_PORT)
+	k.Sport, k.SportSpan = ports(r.Sport, classifyWeirTestWEIR_TEST_SPORT)
+	k.Dport, k.DportSpan = ports(r.Dport, classifyWeirTestWEIR_TEST_DPORT)
 	prefix := func(p netip.Prefix, test classifyWeirTest, mask, value *[2]uint64) {
 		if !p.IsValid() {
 			return
@@ -166,6 +167,9 @@ func kernelRule(r policy.Rule) classifyWeirRule {
 	if r.Priority.Given {
 		k.MetaMask |= 0xffffffff << 32
 		k.MetaValue |= uint64(r.Priority.Value) << 32
+	}
+	if k.MetaMask != 0 {
+		k.Tests |= uint16(classifyWeirTestWEIR_TEST_META)
 	}
 	return k
 }

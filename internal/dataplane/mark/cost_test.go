@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/plan"
@@ -16,7 +17,7 @@ import (
 // virtual time a nanosecond is an instruction:
 //
 //	go test -c ./internal/dataplane/mark
-//	vm/run --virtual-time --copy mark.test -- ./mark.test -test.run - -test.bench Rules
+//	vm/run --virtual-time --copy mark.test -- ./mark.test -test.run - -test.bench Rules -test.benchtime 1x
 func BenchmarkRules(b *testing.B) {
 	netnstest.New(b)
 	ports := func(n int) Marking {
@@ -37,6 +38,13 @@ func BenchmarkRules(b *testing.B) {
 		return marking(b, "["+strings.Join(list, ", ")+"]", "")
 	}
 	dscp := uint8(46)
+	// A machine that has just booted has other things to do.
+	warm := loadAs(b, ingress.program, 1, plan.DefaultMask, ports(64))
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
+		if _, _, err := warm.Benchmark(packet4(17), 5000, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
 	for _, bench := range []struct {
 		name    string
 		marking Marking
@@ -58,11 +66,16 @@ func BenchmarkRules(b *testing.B) {
 	} {
 		prog := loadAs(b, ingress.program, 1, plan.DefaultMask, bench.marking)
 		b.Run(strings.ReplaceAll(bench.name, " ", "_"), func(b *testing.B) {
-			_, each, err := prog.Benchmark(bench.packet, 10000, nil)
-			if err != nil {
-				b.Fatal(err)
+			// The least of several: the rest has other work of the kernel in it.
+			least := time.Hour
+			for range 20 {
+				_, each, err := prog.Benchmark(bench.packet, 5000, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				least = min(least, each)
 			}
-			b.ReportMetric(float64(each.Nanoseconds()), "ns/packet")
+			b.ReportMetric(float64(least.Nanoseconds()), "ns/packet")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
