@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,13 +15,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden page")
 
-// files is testdata/raw, which has a few real runs, so that a test can change it.
-func files(t *testing.T) fstest.MapFS {
+// files is testdata/NAME of a paper, which has a few real runs, so that a test
+// can change it.
+func files(t *testing.T, p *paper) fstest.MapFS {
 	t.Helper()
 	raw := fstest.MapFS{}
-	names, err := filepath.Glob("testdata/raw/*.json")
+	names, err := filepath.Glob(filepath.Join("testdata", p.name, "*.json"))
 	if err != nil || len(names) == 0 {
-		t.Fatalf("testdata/raw has no runs: %v", err)
+		t.Fatalf("testdata/%s has no runs: %v", p.name, err)
 	}
 	for _, name := range names {
 		data, err := os.ReadFile(name)
@@ -34,29 +36,39 @@ func files(t *testing.T) fstest.MapFS {
 	return raw
 }
 
-var scenarios = os.DirFS("../../../lab/qcon")
+func scenarios(p *paper) fs.FS { return os.DirFS("../../../lab/" + p.name) }
 
 func TestPage(t *testing.T) {
-	r, err := read(&qcon, files(t), scenarios)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, plots := page(r)
-	if want := "fig11-fair fig11-qcon"; strings.Join(plots, " ") != want {
-		t.Errorf("plots %v, want %s", plots, want)
-	}
-	const golden = "testdata/page.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the page is different; look at it and run the test with -update:\n%s", got)
+	for _, c := range []struct {
+		paper *paper
+		plots string
+	}{
+		{&qcon, "fig11-fair fig11-qcon"},
+		{&ancs, "fig05-ancs"},
+	} {
+		t.Run(c.paper.name, func(t *testing.T) {
+			r, err := read(c.paper, files(t, c.paper), scenarios(c.paper))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, plots := page(r)
+			if strings.Join(plots, " ") != c.plots {
+				t.Errorf("plots %v, want %s", plots, c.plots)
+			}
+			golden := filepath.Join("testdata", c.paper.name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("the page is different; look at it and run the test with -update:\n%s", got)
+			}
+		})
 	}
 }
 
@@ -68,13 +80,13 @@ func TestPageTellsWhatIsNotHeld(t *testing.T) {
 		{"the paper's algorithm", "fig11-qcon.json", `"error":0.0`, `"error":0.5`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			raw := files(t)
+			raw := files(t, &qcon)
 			changed := bytes.Replace(raw[c.file].Data, []byte(c.old), []byte(c.new), 1)
 			if bytes.Equal(changed, raw[c.file].Data) {
 				t.Fatalf("%s has no %s", c.file, c.old)
 			}
 			raw[c.file].Data = changed
-			r, err := read(&qcon, raw, scenarios)
+			r, err := read(&qcon, raw, scenarios(&qcon))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,16 +98,16 @@ func TestPageTellsWhatIsNotHeld(t *testing.T) {
 }
 
 func TestReadRefusesHalfARun(t *testing.T) {
-	raw := files(t)
+	raw := files(t, &qcon)
 	data := raw["fig11-fair.json"].Data
 	raw["fig11-fair.json"].Data = data[:bytes.IndexByte(data, '\n')*2]
-	if _, err := read(&qcon, raw, scenarios); err == nil {
+	if _, err := read(&qcon, raw, scenarios(&qcon)); err == nil {
 		t.Error("a run that was cut off was read without complaint")
 	}
 }
 
 func TestWriteCopiesThePlots(t *testing.T) {
-	raw, folder := files(t), t.TempDir()
+	raw, folder := files(t, &qcon), t.TempDir()
 	for _, name := range []string{"fig11-fair", "fig11-qcon"} {
 		raw[name+"/"+name+".svg"] = &fstest.MapFile{Data: []byte("<svg/>")}
 	}
@@ -106,7 +118,7 @@ func TestWriteCopiesThePlots(t *testing.T) {
 	if err := os.WriteFile(old, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(&qcon, raw, scenarios, folder); err != nil {
+	if err := write(&qcon, raw, scenarios(&qcon), folder); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"qcon.md", "qcon/fig11-fair.svg", "qcon/fig11-qcon.svg"} {
