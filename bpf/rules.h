@@ -21,7 +21,7 @@
  * part that overtakes its first is classified by itself, by rules without ports.
  *
  * Cost: three to four calls of bpf_skb_load_bytes, then per rule that does not
- * fit 8 to 25 instructions. docs/rules.md has figures.
+ * fit 9 to 30 instructions. docs/rules.md has figures.
  */
 #ifndef WEIR_RULES_H
 #define WEIR_RULES_H
