@@ -205,7 +205,7 @@ func (t trial) fault(err error, device string, was, v verdict, links int) error 
 		return e
 	}
 	var mistake *policy.Error
-	if !errors.As(err, &mistake) || len(t.given) == 0 {
+	if !errors.As(err, &mistake) || len(t.given) == 0 && v.Kind != kindGroup {
 		return nil
 	}
 	field, _, _ := strings.Cut(mistake.Field, ".")

@@ -13,16 +13,32 @@ import (
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	return a.printing(&cobra.Command{
+	var packet packetFlags
+	c := a.printing(&cobra.Command{
 		Use:   "explain NAME",
-		Short: "Say why a workload has the rate it has",
+		Short: "Say why a workload has the rate it has, or which queue a packet joins",
 		Long: `Say why a workload has the rate it has: its fair share, who else is active, and
-whether its min, its max, its share or its own demand decides.`,
+whether its min, its max, its share or its own demand decides. For a workload in a
+group, the same of the group first.
+
+With a packet, say which rule it meets and which of the workload's queues it joins.
+What is not said of the packet, no rule on it fits.`,
 		Example: `  weir explain web
-  weir explain web -o json | jq -r '.links[].binds'`,
+  weir explain web -o json | jq -r '.links[].binds'
+  weir explain pbx --udp 10.0.0.2:5060
+  weir explain pbx --tcp '[2001:db8::1]:443' --from :50000 --dscp af41`,
 		Args:              names("NAME"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
+			if p, given, err := packet.packet(c); err != nil {
+				return err
+			} else if given {
+				place, err := a.client().Classify(c.Context(), args[0], p)
+				if err != nil {
+					return err
+				}
+				return a.print(place, func() string { return renderPlacement(place) })
+			}
 			e, err := a.client().Explain(c.Context(), args[0])
 			if err != nil {
 				return err
@@ -30,6 +46,8 @@ whether its min, its max, its share or its own demand decides.`,
 			return a.print(e, func() string { return renderExplanation(e) })
 		},
 	})
+	packet.register(c)
+	return c
 }
 
 // bindsText says in words what decides a rate.
@@ -62,10 +80,16 @@ func renderExplanation(e api.Explanation) string {
 			fmt.Fprintf(&b, "  %s\n", sentence)
 		}
 		b.WriteByte('\n')
-		fmt.Fprintf(&b, "  decided by  %s\n", bindsText(l.Binds))
+		where := ""
+		if g := l.Group; g != nil {
+			fmt.Fprintf(&b, "  group       %s: decided by %s, ideal %s, level of the link %s for each unit of its weight of %d\n",
+				g.Name, bindsText(g.Binds), measured(g.IdealBps), measured(g.LevelBps), g.Weight)
+			where = " within the group"
+		}
+		fmt.Fprintf(&b, "  decided by  %s%s\n", bindsText(l.Binds), where)
 		fmt.Fprintf(&b, "  ideal       %s\n", measured(l.IdealBps))
 		fmt.Fprintf(&b, "  fair share  %s, before min and max\n", measured(l.FairBps))
-		fmt.Fprintf(&b, "  level       %s for each unit of weight\n", measured(l.LevelBps))
+		fmt.Fprintf(&b, "  level       %s for each unit of weight%s\n", measured(l.LevelBps), where)
 		b.WriteString(othersText(l.Others))
 	}
 	return b.String()

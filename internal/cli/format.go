@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/policy"
 )
 
@@ -68,14 +67,14 @@ func size(bytes uint64) string {
 }
 
 // drops is how many packets were dropped, the most frequent reason first.
-func drops(l api.WorkloadLink) string {
+func drops(byReason map[string]uint64, perSecond float64) string {
 	var total uint64
-	reasons := slices.SortedFunc(maps.Keys(l.Drops), func(a, b string) int {
-		return cmp.Or(cmp.Compare(l.Drops[b], l.Drops[a]), cmp.Compare(a, b))
+	reasons := slices.SortedFunc(maps.Keys(byReason), func(a, b string) int {
+		return cmp.Or(cmp.Compare(byReason[b], byReason[a]), cmp.Compare(a, b))
 	})
 	var parts []string
 	for _, reason := range reasons {
-		if n := l.Drops[reason]; n > 0 {
+		if n := byReason[reason]; n > 0 {
 			total += n
 			parts = append(parts, fmt.Sprintf("%s %d", reason, n))
 		}
@@ -84,8 +83,8 @@ func drops(l api.WorkloadLink) string {
 		return "none"
 	}
 	text := fmt.Sprintf("%d packets (%s)", total, strings.Join(parts, ", "))
-	if l.DropsPerSecond > 0 {
-		text += fmt.Sprintf(", %.3g a second now", l.DropsPerSecond)
+	if perSecond > 0 {
+		text += fmt.Sprintf(", %.3g a second now", perSecond)
 	}
 	return text
 }

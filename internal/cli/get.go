@@ -4,6 +4,7 @@ package cli
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
+	"weir/internal/policy"
 )
 
 func (a *app) getCommand() *cobra.Command {
@@ -19,7 +21,8 @@ func (a *app) getCommand() *cobra.Command {
 		Aliases: []string{"ls", "list"},
 		Short:   "Show workloads and their policies",
 		Long: `Without NAME, list every workload with its policy and its rate. With NAME, show
-one in full: where each part of its policy comes from, its queue, its drops.
+one in full: where each part of its policy comes from, its queues, its drops. The
+members of a group stand below it, indented.
 NAME is a container's name, a prefix of its id, or the name given to weir attach.`,
 		Example: `  weir get
   weir get web
@@ -38,28 +41,57 @@ NAME is a container's name, a prefix of its id, or the name given to weir attach
 			if err != nil {
 				return err
 			}
-			return a.print(ws, func() string { return renderWorkloads(ws) })
+			var groups []api.Group
+			if a.format == formatTable {
+				if groups, err = a.client().Groups(c.Context()); err != nil {
+					return err
+				}
+			}
+			return a.print(ws, func() string { return renderWorkloads(ws, groups) })
 		},
 	})
 }
 
-// renderWorkloads is one line per workload and link.
-func renderWorkloads(ws []api.Workload) string {
-	if len(ws) == 0 {
+// renderWorkloads is one line per workload and link; groups come last, each with
+// its members below it.
+func renderWorkloads(ws []api.Workload, groups []api.Group) string {
+	if len(ws) == 0 && len(groups) == 0 {
 		return "no workloads; start a container, or use weir attach\n"
 	}
 	t := table.New("NAME", "KIND", "STATE", "LINK", ">WEIGHT", ">MIN", ">MAX", ">RATE", ">SHARE", ">IDEAL", "NOTE")
+	known := map[string]bool{}
+	for _, g := range groups {
+		known[g.Name] = true
+	}
 	for _, w := range ws {
-		weight := fmt.Sprint(w.Policy.Weight)
-		if len(w.Links) == 0 {
-			t.Add(w.Name, w.Kind, w.State, "-", weight, cmp.Or(w.Policy.Min, "-"), cmp.Or(w.Policy.Max, "-"), "-", "-", "-", w.Note)
+		if !known[w.Policy.Group] {
+			addWorkload(t, "", w)
 		}
-		for _, l := range w.Links {
-			t.Add(w.Name, w.Kind, w.State, l.Device, weight, limit(l.MinBps), limit(l.MaxBps),
-				measured(l.RateBps), percent(l.Share), measured(l.IdealBps), w.Note)
+	}
+	for _, g := range groups {
+		addRows(t, [3]string{g.Name, "group", g.State}, g.Policy.Weight, g.Policy.Min, g.Policy.Max, g.Links, g.Note)
+		for _, w := range ws {
+			if w.Policy.Group == g.Name {
+				addWorkload(t, "  ", w)
+			}
 		}
 	}
 	return t.String()
+}
+
+func addWorkload(t *table.Table, indent string, w api.Workload) {
+	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy.Weight, w.Policy.Min, w.Policy.Max, w.Links, w.Note)
+}
+
+// addRows adds a workload or a group, head being its name, kind and state.
+func addRows(t *table.Table, head [3]string, weight uint32, min, max string, links []api.WorkloadLink, note string) {
+	if len(links) == 0 {
+		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(weight), cmp.Or(min, "-"), cmp.Or(max, "-"), "-", "-", "-", note)
+	}
+	for _, l := range links {
+		t.Add(head[0], head[1], head[2], l.Device, fmt.Sprint(weight), limit(l.MinBps), limit(l.MaxBps),
+			measured(l.RateBps), percent(l.Share), measured(l.IdealBps), note)
+	}
 }
 
 // renderWorkload is everything about one workload.
@@ -88,6 +120,17 @@ func renderWorkload(w api.Workload) string {
 	if n := w.Policy.LimitBytes; n > 0 {
 		field("limit_bytes", size(n))
 	}
+	field("discipline", w.Policy.Discipline)
+	field("aqm", cmp.Or(w.Policy.AQM, "default"))
+	if w.Policy.DSCP != "" {
+		field("dscp", w.Policy.DSCP)
+	}
+	if w.Policy.Group != "" {
+		field("group", w.Policy.Group)
+	}
+	for i, q := range w.Policy.Queues {
+		line(fmt.Sprintf("queue %d", i+1), "%s", queueText(q))
+	}
 	for _, l := range w.Links {
 		fmt.Fprintf(&b, "%s on %s\n", direction("egress"), l.Device)
 		line("rate", "%s, %s of the link", measured(l.RateBps), percent(l.Share))
@@ -96,9 +139,50 @@ func renderWorkload(w api.Workload) string {
 		line("promised", "min %s, max %s", limitOrNone(l.MinBps), limitOrNone(l.MaxBps))
 		line("backlog", "%d packets, %s", l.BacklogPackets, size(l.BacklogBytes))
 		line("sent", "%d packets, %s", l.SentPackets, size(l.SentBytes))
-		line("drops", "%s", drops(l))
+		line("drops", "%s", drops(l.Drops, l.DropsPerSecond))
+		if len(l.Queues) > 0 {
+			b.WriteString(queueTable(l.Queues).String())
+		}
 	}
 	return b.String()
+}
+
+// queueText is a queue as a person would write it in weir.yaml.
+func queueText(q api.Queue) string {
+	var words []string
+	add := func(name, value string) {
+		if value != "" {
+			words = append(words, name+": "+value)
+		}
+	}
+	add("rate", q.Rate)
+	add("min", q.Min)
+	if len(q.Match) > 0 {
+		text, err := json.Marshal(q.Match)
+		if err == nil {
+			var matches []policy.Match
+			if matches, err = policy.ParseMatches(string(text)); err == nil {
+				add("match", strings.ReplaceAll(fmt.Sprint(matches), "} {", "}, {"))
+			}
+		}
+		if err != nil {
+			add("match", string(text)) // of an agent that knows other matches
+		}
+	}
+	add("dscp", q.DSCP)
+	if q.LimitPackets != 0 {
+		add("limit_packets", fmt.Sprint(q.LimitPackets))
+	}
+	return q.Name + ": {" + strings.Join(words, ", ") + "}"
+}
+
+func queueTable(queues []api.QueueTraffic) *table.Table {
+	t := table.New("  QUEUE", ">RATE", ">OFFERED", ">BACKLOG", ">SENT", "DROPS")
+	for _, q := range queues {
+		t.Add("  "+q.Name, measured(q.RateBps), measured(q.OfferedBps), fmt.Sprintf("%d packets", q.BacklogPackets),
+			fmt.Sprintf("%d packets", q.SentPackets), drops(q.Drops, q.DropsPerSecond))
+	}
+	return t
 }
 
 func limitOrNone(bps uint64) string {

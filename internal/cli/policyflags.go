@@ -3,6 +3,8 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/api"
+	"weir/internal/config"
 	"weir/internal/policy"
 )
 
@@ -26,7 +29,25 @@ func (p *policyFlags) register(c *cobra.Command) {
 	fs.Var(amountFlag{&p.change.Max}, "max", "rate it never exceeds: 20mbit, 25%, or none")
 	fs.Var(countFlag[uint32]{&p.change.LimitPackets}, "limit-packets", "how many packets may wait, 0 for the default")
 	fs.Var(countFlag[uint64]{&p.change.LimitBytes}, "limit-bytes", "how many bytes may wait, 0 for the default")
-	for _, name := range []string{"weight", "min", "max", "limit-packets", "limit-bytes"} {
+	fs.Var(disciplineFlag{&p.change.Discipline}, "discipline", "which of its own packets goes first: "+strings.Join(policy.Disciplines(), ", "))
+	fs.Var(queueFlag{&p.change.Queues}, "queue", "one queue of pq, cbwfq or llq, such as 'voice: {rate: 1mbit, match: [{udp: 5001}]}'; again for each, in order; none takes all away")
+	fs.Var(aqmFlag{&p.change.AQM}, "aqm", "CoDel's target and interval: 5ms/100ms, on, off, or default")
+	fs.Var(dscpFlag{&p.change.DSCP}, "dscp", "code point written into its packets: ef, 46, or none")
+	fs.Var(groupFlag{&p.change.Group}, "group", "group that it is in, see weir group set; or none")
+	for _, name := range []string{"weight", "min", "max", "limit-packets", "limit-bytes", "queue", "aqm", "dscp", "group"} {
+		// Only fails for a flag that does not exist.
+		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+	completeFlags(c, map[string][]string{"discipline": policy.Disciplines()})
+}
+
+// registerGroup registers those that a group has.
+func (p *policyFlags) registerGroup(c *cobra.Command) {
+	fs := c.Flags()
+	fs.Var(weightFlag{&p.change.Weight}, "weight", "how much the group counts beside others, 1 to "+strconv.Itoa(policy.MaxWeight))
+	fs.Var(amountFlag{&p.change.Min}, "min", "rate its members always get together: 20mbit, 25%, or none")
+	fs.Var(amountFlag{&p.change.Max}, "max", "rate its members never exceed together: 20mbit, 25%, or none")
+	for _, name := range []string{"weight", "min", "max"} {
 		// Only fails for a flag that does not exist.
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
@@ -81,8 +102,90 @@ func (f countFlag[T]) Set(s string) error {
 	return nil
 }
 
+type disciplineFlag struct{ to **string }
+
+func (f disciplineFlag) String() string { return "" }
+func (f disciplineFlag) Type() string   { return "NAME" }
+func (f disciplineFlag) Set(s string) error {
+	d, err := policy.ParseDiscipline(s)
+	if err == nil {
+		*f.to = new(string(d))
+	}
+	return err
+}
+
+// queueFlag adds what is given to the queues given before.
+type queueFlag struct{ to **[]api.Queue }
+
+func (f queueFlag) String() string { return "" }
+func (f queueFlag) Type() string   { return "QUEUE|none" }
+func (f queueFlag) Set(s string) error {
+	queues, err := config.ParseQueues(s)
+	var mistake *policy.Error
+	if errors.As(err, &mistake) {
+		if _, inside, ok := strings.Cut(mistake.Field, "."); ok { // the flag's name takes the field's place
+			named := *mistake
+			named.Msg = inside + ": " + mistake.Msg
+			err = &named
+		}
+		return err
+	}
+	if *f.to == nil {
+		*f.to = &[]api.Queue{}
+	}
+	**f.to = append(**f.to, api.QueuesOf(queues)...)
+	return nil
+}
+
+type aqmFlag struct{ to **string }
+
+func (f aqmFlag) String() string { return "" }
+func (f aqmFlag) Type() string   { return "TARGET/INTERVAL" }
+func (f aqmFlag) Set(s string) error {
+	aqm, err := policy.ParseAQM(s)
+	if err == nil {
+		*f.to = new(cmp.Or(aqm.Compact(), "default"))
+	}
+	return err
+}
+
+type dscpFlag struct{ to **string }
+
+func (f dscpFlag) String() string { return "" }
+func (f dscpFlag) Type() string   { return "DSCP|none" }
+func (f dscpFlag) Set(s string) error {
+	dscp, err := config.ParseMarking(s)
+	if err != nil {
+		return err
+	}
+	*f.to = new("none")
+	if dscp != nil {
+		*f.to = new(policy.DSCPName(*dscp))
+	}
+	return nil
+}
+
+type groupFlag struct{ to **string }
+
+func (f groupFlag) String() string { return "" }
+func (f groupFlag) Type() string   { return "GROUP|none" }
+func (f groupFlag) Set(s string) error {
+	if s = strings.TrimSpace(s); s != "none" {
+		if err := policy.CheckGroupName(s); err != nil {
+			return err
+		}
+	}
+	*f.to = &s
+	return nil
+}
+
 var (
 	_ pflag.Value = weightFlag{}
 	_ pflag.Value = amountFlag{}
 	_ pflag.Value = countFlag[uint32]{}
+	_ pflag.Value = disciplineFlag{}
+	_ pflag.Value = queueFlag{}
+	_ pflag.Value = aqmFlag{}
+	_ pflag.Value = dscpFlag{}
+	_ pflag.Value = groupFlag{}
 )

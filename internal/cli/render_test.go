@@ -57,8 +57,8 @@ func TestRenderings(t *testing.T) {
 		"status":          renderStatus(status, apitest.Start.Add(3*time.Hour+25*time.Minute)),
 		"status-troubled": renderStatus(troubled, apitest.Start.Add(45*time.Second)),
 		"status-no-link":  renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start}, apitest.Start.Add(50*time.Hour)),
-		"get":             renderWorkloads(apitest.Demo()),
-		"get-none":        renderWorkloads(nil),
+		"get":             renderWorkloads(apitest.Demo(), nil),
+		"get-none":        renderWorkloads(nil, nil),
 		"get-one":         renderWorkload(set),
 		"get-waiting":     renderWorkload(apitest.Demo()[4]),
 		"explain":         renderExplanation(explanation),
@@ -77,7 +77,7 @@ func TestNamesCannotReachTheTerminal(t *testing.T) {
 	r := api.ChangeResult{Changes: []api.Change{{What: "set " + w.Name, Why: "x"}}}
 	st := api.Status{Links: []api.LinkStatus{{Device: "eth0", Error: w.Note, Gaps: []string{w.Note}}}, Sources: []api.Source{{Name: "docker", Note: w.Note}}}
 	for name, render := range map[string]func() string{
-		"get":     func() string { return renderWorkloads([]api.Workload{w}) },
+		"get":     func() string { return renderWorkloads([]api.Workload{w}, nil) },
 		"get one": func() string { return renderWorkload(w) },
 		"explain": func() string { return renderExplanation(e) },
 		"set":     func() string { return renderChange(r) },
@@ -101,9 +101,9 @@ func TestFormats(t *testing.T) {
 		{age(3*time.Hour + 12*time.Minute), "3 h 12 min"}, {age(50 * time.Hour), "2 d 2 h"},
 		{limit(0), "-"}, {limit(20e6), "20 Mbit/s"}, {percent(0.333), "33 %"},
 		{written(""), "none"}, {written("25%"), "25 %"}, {written("20mbit"), "20 Mbit/s"}, {written("odd"), "odd"},
-		{drops(api.WorkloadLink{}), "none"},
-		{drops(api.WorkloadLink{Drops: map[string]uint64{"b": 1, "a": 1, "c": 5, "d": 0}}), "7 packets (c 5, a 1, b 1)"},
-		{drops(api.WorkloadLink{Drops: map[string]uint64{"a": 3}, DropsPerSecond: 1.25}), "3 packets (a 3), 1.25 a second now"},
+		{drops(nil, 0), "none"},
+		{drops(map[string]uint64{"b": 1, "a": 1, "c": 5, "d": 0}, 0), "7 packets (c 5, a 1, b 1)"},
+		{drops(map[string]uint64{"a": 3}, 1.25), "3 packets (a 3), 1.25 a second now"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("got %q, want %q", tt.got, tt.want)

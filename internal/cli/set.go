@@ -18,20 +18,26 @@ func (a *app) setCommand() *cobra.Command {
 	)
 	c := a.printing(&cobra.Command{
 		Use:   "set NAME",
-		Short: "Change a workload's weight, min or max while it runs",
+		Short: "Change a workload's weight, min, max, queues or group while it runs",
 		Long: `Change a workload's policy while it runs. What is not given stays as it is. The
 change holds at once, loses no packet, and outlives restarts of the workload and
 of the agent; --reset forgets it, so that labels and configuration count again.
-Rates are egress (upload): what leaves the workload.`,
+Rates are egress (upload): what leaves the workload.
+
+A discipline says which of the workload's own packets goes first. Its queues are
+given with it, each by --queue as in weir.yaml; they take the place of those that
+were there. docs/disciplines.md has examples.`,
 		Example: `  weir set web --weight 3 --min 20mbit
   weir set web --max none
   weir set web --min 25% --dry-run
-  weir set web --reset`,
+  weir set web --reset
+  weir set pbx --discipline llq --queue 'voice: {rate: 1mbit, match: [{preset: voip}]}' --queue 'rest: {}'
+  weir set web --group tenant-b --aqm 2ms/50ms --dscp af21`,
 		Args:              names("NAME"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
-			if flags.change == (api.PolicyChange{}) {
-				return usagef("nothing to set; give --weight, --min, --max, --limit-packets, --limit-bytes or --reset")
+			if flags.change.Empty() {
+				return usagef("nothing to set; give --weight, --min, --max, --limit-packets, --limit-bytes, --discipline, --queue, --aqm, --dscp, --group or --reset")
 			}
 			r, err := a.client().Set(c.Context(), args[0], flags.change, dryRun)
 			if err != nil {

@@ -57,6 +57,9 @@ func renderStatus(st api.Status, now time.Time) string {
 		return b.String()
 	}
 	b.WriteString(linkTable(st.Links).String())
+	if len(st.Groups) > 0 {
+		b.WriteString("\n" + groupTable(st.Groups).String())
+	}
 	for _, l := range st.Links {
 		b.WriteString(linkNotes(l))
 	}

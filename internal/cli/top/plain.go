@@ -70,7 +70,7 @@ func Plain(s api.Sample, location *time.Location) string {
 		u := unitFor(l.CapacityBps)
 		rows := st.rows(l.Device, orders[0])
 		for _, r := range rows {
-			cells := []string{s.At.In(location).Format("15:04:05"), l.Device, r.workload.Name}
+			cells := []string{s.At.In(location).Format("15:04:05"), l.Device, r.name()}
 			for _, c := range columns {
 				cells = append(cells, c.cell(r, u))
 			}

@@ -79,7 +79,8 @@ type model struct {
 	live    *state // goes on while the screen is paused
 	screen  screen
 	order   int
-	subject string // workload in the pane, "" if it is closed
+	subject string // workload or group in the pane, "" if it is closed
+	group   bool   // it is a group
 }
 
 func newModel(ctx context.Context, explain Explain, samples <-chan tea.Msg, th theme) model {
@@ -141,7 +142,7 @@ func (m *model) sample(s api.Sample) tea.Cmd {
 
 // ask fetches the explanation anew, so that the pane follows the traffic.
 func (m *model) ask() tea.Cmd {
-	if m.subject == "" {
+	if m.subject == "" || m.group {
 		return nil
 	}
 	ctx, explain, subject := m.ctx, m.explain, m.subject
@@ -202,7 +203,11 @@ func (m *model) open() tea.Cmd {
 	if i < 0 {
 		return nil
 	}
-	m.subject = rows[i].workload.Name
+	m.subject, m.group = rows[i].workload.Name, rows[i].workload.Kind == kindGroup
+	if m.group {
+		m.screen.explaining = m.subject + " is a group; its members say why they have their rates, the group's part included"
+		return nil
+	}
 	m.screen.explaining = "asking why " + m.subject + " has its rate"
 	return m.ask()
 }

@@ -36,9 +36,40 @@ type rowID struct{ link, key string }
 // row is one line of the table.
 type row struct {
 	id       rowID
-	workload api.Workload
+	workload api.Workload // for a group, what it has in common with one
 	link     api.WorkloadLink
 	history  []float64 // rates in bits per second, the newest last; NaN = not known
+	inGroup  bool      // it stands below its group's row
+}
+
+// kindGroup is the Kind of a row that is a group.
+const kindGroup = "group"
+
+// name is the row's as it is shown: indented below a group.
+func (r row) name() string {
+	if r.inGroup {
+		return "  " + r.workload.Name
+	}
+	return r.workload.Name
+}
+
+// asWorkload makes a row's workload of a group.
+func asWorkload(g api.Group) api.Workload {
+	return api.Workload{
+		Name: g.Name, Key: "group:" + g.Name, Kind: kindGroup, Class: g.Class, State: g.State, Note: g.Note,
+		Policy: api.Policy{Weight: g.Policy.Weight, Min: g.Policy.Min, Max: g.Policy.Max}, Links: g.Links,
+	}
+}
+
+// entries are the sample's workloads, and its groups as such.
+func (s *state) entries() []api.Workload { return entries(s.sample) }
+
+func entries(sample api.Sample) []api.Workload {
+	all := slices.Clone(sample.Workloads)
+	for _, g := range sample.Groups {
+		all = append(all, asWorkload(g))
+	}
+	return all
 }
 
 // state is what is known: the last sample, and the history of each row.
@@ -56,7 +87,7 @@ func (s *state) add(sample api.Sample) {
 		missed = int(min(max(elapsed-1, 0), historyLength))
 	}
 	next := make(map[rowID][]float64, len(s.history))
-	for _, w := range sample.Workloads {
+	for _, w := range entries(sample) {
 		for _, l := range w.Links {
 			id := rowID{l.Device, keyOf(w)}
 			h := slices.Clone(s.history[id])
@@ -77,20 +108,38 @@ func (s *state) at() time.Time { return s.sample.At }
 
 func keyOf(w api.Workload) string { return cmp.Or(w.Key, w.Name) }
 
-// rows are the lines of one link in an order.
+// rows are the lines of one link in an order; the members of a group follow it, in
+// the same order among themselves.
 func (s *state) rows(link string, by order) []row {
-	var rows []row
-	for _, w := range s.sample.Workloads {
+	var top []row
+	members := map[string][]row{} // by the name of their group
+	groups := map[string]bool{}
+	for _, g := range s.sample.Groups {
+		groups[g.Name] = slices.ContainsFunc(g.Links, func(l api.WorkloadLink) bool { return l.Device == link })
+	}
+	for _, w := range s.entries() {
 		for _, l := range w.Links {
-			if l.Device == link {
-				id := rowID{link, keyOf(w)}
-				rows = append(rows, row{id: id, workload: w, link: l, history: s.history[id]})
+			if l.Device != link {
+				continue
+			}
+			id := rowID{link, keyOf(w)}
+			r := row{id: id, workload: w, link: l, history: s.history[id], inGroup: groups[w.Policy.Group]}
+			if r.inGroup {
+				members[w.Policy.Group] = append(members[w.Policy.Group], r)
+			} else {
+				top = append(top, r)
 			}
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b row) int {
-		return cmp.Or(by.compare(a, b), cmp.Compare(a.workload.Name, b.workload.Name), cmp.Compare(a.id.key, b.id.key))
-	})
+	by.sort(top)
+	var rows []row
+	for _, r := range top {
+		rows = append(rows, r)
+		if r.workload.Kind == kindGroup {
+			by.sort(members[r.workload.Name])
+			rows = append(rows, members[r.workload.Name]...)
+		}
+	}
 	return rows
 }
 
@@ -119,6 +168,12 @@ func (s *state) linkless() []api.Workload {
 type order struct {
 	name    string
 	compare func(a, b row) int
+}
+
+func (o order) sort(rows []row) {
+	slices.SortStableFunc(rows, func(a, b row) int {
+		return cmp.Or(o.compare(a, b), cmp.Compare(a.workload.Name, b.workload.Name), cmp.Compare(a.id.key, b.id.key))
+	})
 }
 
 // orders are what the key s goes through; the largest comes first.

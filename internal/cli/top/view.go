@@ -166,7 +166,7 @@ func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
 	if selected {
 		line = "> "
 	}
-	line += table.Pad(table.Clean(r.workload.Name), lay.name, false)
+	line += table.Pad(table.Clean(r.name()), lay.name, false)
 	for _, c := range lay.columns {
 		m := plain
 		if c.mood != nil {
@@ -243,7 +243,7 @@ func wrap(line string, width int) []string {
 func longestName(rows []row) int {
 	longest := 0
 	for _, r := range rows {
-		longest = max(longest, lipgloss.Width(table.Clean(r.workload.Name)))
+		longest = max(longest, lipgloss.Width(table.Clean(r.name())))
 	}
 	return longest
 }

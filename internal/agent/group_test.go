@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"weir/internal/api"
+	"weir/internal/dataplane/fake"
+	"weir/internal/plan"
+)
+
+// expectGroups compares with one line for each class that is a group or in one:
+// "2 tenant group min 10 Mbit/s", "1 web in 2".
+func (h *host) expectGroups(what, want string) {
+	h.t.Helper()
+	seconds(1)
+	var b strings.Builder
+	for _, c := range h.kernel.State("eth0").Classes {
+		if c.Group {
+			fmt.Fprintf(&b, "%d %s group weight %d min %v max %v\n", c.ID, c.Name, c.Weight, c.Min, c.Max)
+		} else if c.Parent != 0 {
+			fmt.Fprintf(&b, "%d %s in %d min %v\n", c.ID, c.Name, c.Parent, c.Min)
+		}
+	}
+	if got := b.String(); got != flush(want) {
+		h.t.Errorf("%s: got\n%swant\n%s", what, got, flush(want))
+	}
+}
+
+func groupChange(text string) api.GroupChange {
+	c := change(text)
+	return api.GroupChange{Weight: c.Weight, Min: c.Min, Max: c.Max, Reset: c.Reset}
+}
+
+func (h *host) setGroup(name, fields string) api.ChangeResult {
+	h.t.Helper()
+	result, err := h.SetGroup(h.t.Context(), name, groupChange(fields), false)
+	if err != nil {
+		h.t.Fatalf("group set %s %s: %v", name, fields, err)
+	}
+	return result
+}
+
+func (h *host) join(name, group string) {
+	h.t.Helper()
+	if _, err := h.Set(h.t.Context(), name, api.PolicyChange{Group: &group}, false); err != nil {
+		h.t.Fatalf("set %s --group %s: %v", name, group, err)
+	}
+}
+
+// A group's life: made, joined, changed, kept across a restart, left, deleted.
+func TestGroups(t *testing.T) {
+	inBubble(t, "groups: {office: {weight: 3, max: 50%}}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web", "weir.min=20mbit")
+		h.run("cam", "weir.group=office", "weir.min=10mbit")
+		h.expectGroups("from the file and a label", `
+			1 office group weight 3 min 10 Mbit/s max 50 Mbit/s
+			3 cam in 1 min 10 Mbit/s`)
+		result := h.setGroup("tenant", "weight=2 max=40mbit")
+		if result.Group == nil || result.Group.Policy.Max != "40mbit" || len(result.Changes) != 1 ||
+			result.Changes[0].What != "eth0: add group 4 (tenant): weight 2, max 40 Mbit/s" {
+			t.Errorf("result %+v", result)
+		}
+		h.join("web", "tenant")
+		const want = `
+			1 office group weight 3 min 10 Mbit/s max 50 Mbit/s
+			2 web in 4 min 20 Mbit/s
+			3 cam in 1 min 10 Mbit/s
+			4 tenant group weight 2 min 20 Mbit/s max 40 Mbit/s`
+		h.expectGroups("joined", want)
+		h.stop()
+		h.start()
+		h.expectGroups("restarted", want)
+		groups, err := h.Groups(t.Context())
+		if err != nil || len(groups) != 2 || groups[1].Name != "tenant" || !reflect.DeepEqual(groups[1].Members, []string{"web"}) ||
+			groups[1].Origin["max"] != "set" || groups[1].Origin["min"] != "default" || groups[0].Origin["weight"] != "config" || groups[1].Links[0].MinBps != 20e6 {
+			t.Errorf("groups %+v, %v", groups, err)
+		}
+		_, err = h.DeleteGroup(t.Context(), "tenant", false)
+		refused(t, err, 409, "web", "still in tenant", "weir set web --group none")
+		_, err = h.DeleteGroup(t.Context(), "office", false)
+		refused(t, err, 409, "in the configuration", "groups:")
+		_, err = h.DeleteGroup(t.Context(), "tennant", false)
+		refused(t, err, 404, "did you mean tenant?")
+		h.join("web", "none")
+		if _, err := h.DeleteGroup(t.Context(), "tenant", false); err != nil {
+			t.Fatal(err)
+		}
+		h.setGroup("office", "weight=7")
+		h.setGroup("office", "reset")
+		h.expectGroups("left, deleted, reset", `
+			1 office group weight 3 min 10 Mbit/s max 50 Mbit/s
+			3 cam in 1 min 10 Mbit/s`)
+		h.setGroup("new", "")
+		h.expectGroups("a new group has a number of its own", `
+			1 office group weight 3 min 10 Mbit/s max 50 Mbit/s
+			3 cam in 1 min 10 Mbit/s
+			5 new group weight 1 min 0 bit/s max 0 bit/s`)
+	})
+}
+
+// What is asked of groups and cannot be held changes nothing.
+func TestGroupsRefused(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web", "weir.min=20mbit")
+		h.run("cam", "weir.min=15mbit")
+		h.run("big", "weir.min=50mbit")
+		h.setGroup("tenant", "max=40mbit")
+		h.join("web", "tenant")
+		h.join("cam", "tenant")
+		before := h.state("eth0")
+		ctx := t.Context()
+		group := func(fields string) error {
+			_, err := h.SetGroup(ctx, "tenant", groupChange(fields), false)
+			return err
+		}
+		set := func(name string, c api.PolicyChange) error {
+			_, err := h.Set(ctx, name, c, false)
+			return err
+		}
+		refused(t, group("min=30mbit"), 409, "min", "add up to 35 Mbit/s", "write 35mbit or more", "web (20 Mbit/s)")
+		refused(t, group("max=30mbit"), 409, "max", "add up to 35 Mbit/s")
+		refused(t, group("min=60mbit max=80mbit"), 409, "asked 60 Mbit/s", "free 50 Mbit/s", "big (50 Mbit/s)")
+		refused(t, group("min=50mbit"), 422, "min", "above the max, 40 Mbit/s")
+		refused(t, group(""), 422, "nothing to change")
+		refused(t, set("web", change("min=30mbit")), 409, "group tenant has no room", "the max of group tenant, 40 Mbit/s", "ask for 25mbit or less")
+		refused(t, set("big", api.PolicyChange{Group: new("tenant")}), 409, "group", "asked 50 Mbit/s", "free 5 Mbit/s")
+		refused(t, set("big", api.PolicyChange{Group: new("tennant")}), 422, "no such group", "weir group set tennant")
+		refused(t, set("big", api.PolicyChange{Group: new("a b")}), 422, "cannot be a group's name")
+		_, err := h.SetGroup(ctx, "none", api.GroupChange{}, false)
+		refused(t, err, 422, "stands for no group")
+		if got := h.state("eth0"); got != before {
+			t.Errorf("something was changed:\n%swas\n%s", got, before)
+		}
+		if err := group("min=40mbit"); err != nil {
+			t.Error(err)
+		}
+		h.run("late", "weir.group=nobody")
+		if w := h.workload("late"); w.State != "refused" || !strings.Contains(w.Note, "group is not in force: no such group") {
+			t.Errorf("%+v", w)
+		}
+	})
+}
+
+func TestGroupsNeedASchedulerThatHasThem(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit, scheduler: qcon}]", func(t *testing.T, h *host) {
+		h.start()
+		_, err := h.SetGroup(t.Context(), "tenant", api.GroupChange{}, false)
+		refused(t, err, 422, "scheduler qcon", "has no groups", "fair")
+	})
+}
+
+// The division, the traffic and the explanation at both levels.
+func TestGroupTraffic(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a", "weir.group=g")
+		h.run("b", "weir.group=g", "weir.weight=3")
+		h.run("c")
+		h.setGroup("g", "")
+		classes := map[string]plan.ClassID{}
+		for _, name := range []string{"a", "b", "c"} {
+			classes[name] = plan.ClassID(h.workload(name).Class)
+		}
+		for range 2 {
+			h.kernel.Send("eth0", classes["a"], fake.Traffic{Bytes: 12.5e6 / 8, Backlog: 5})
+			h.kernel.Send("eth0", classes["b"], fake.Traffic{Bytes: 37.5e6 / 8, Backlog: 5, Drops: 2})
+			h.kernel.Send("eth0", classes["c"], fake.Traffic{Bytes: 50e6 / 8, Backlog: 5})
+			seconds(1)
+		}
+		groups, _ := h.Groups(context.Background())
+		if l := groups[0].Links[0]; l.RateBps != 50e6 || l.IdealBps != 50e6 || l.BacklogPackets != 10 || l.Drops["class_packets"] != 4 {
+			t.Errorf("group %+v", l)
+		}
+		if l := h.workload("b").Links[0]; l.IdealBps != 37.5e6 {
+			t.Errorf("ideal of b is %v", l.IdealBps)
+		}
+		status, _ := h.Status(t.Context())
+		if l := status.Links[0]; l.RateBps != 100e6 || l.Workloads != 3 || len(status.Groups) != 1 {
+			t.Errorf("status %+v", status)
+		}
+		e, err := h.Explain(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = `group g gets 50 Mbit/s of 100 Mbit/s: 100 Mbit/s is shared by weight among 2, and its weight is 1 of 2.
+a gets 12.5 Mbit/s of the 50 Mbit/s of group g: 50 Mbit/s is shared by weight among 2, and its weight is 1 of 4.`
+		l := e.Links[0]
+		if got := strings.Join(l.Text, "\n"); got != want {
+			t.Errorf("explained as\n%s\nwant\n%s", got, want)
+		}
+		if l.LevelBps != 12.5e6 || l.Group == nil || l.Group.LevelBps != 50e6 || l.Group.Binds != "share" || l.Group.IdealBps != 50e6 {
+			t.Errorf("levels %+v, %+v", l, l.Group)
+		}
+	})
+}

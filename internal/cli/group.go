@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/table"
+)
+
+func (a *app) groupCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "group",
+		Short: "Promise something to several workloads together",
+		Long: `A group has weight, min and max like a workload. The link is divided among groups
+and workloads without one, and then each group's part among its members. Workloads
+are put into a group by weir set NAME --group GROUP, by the label weir.group, or by
+group: in weir.yaml.`,
+	}
+	asGroup(c)
+	c.AddCommand(a.groupSetCommand(), a.groupListCommand(), a.groupDeleteCommand())
+	return c
+}
+
+func (a *app) groupSetCommand() *cobra.Command {
+	var (
+		flags  policyFlags
+		dryRun bool
+	)
+	c := a.printing(&cobra.Command{
+		Use:   "set GROUP",
+		Short: "Make a group, or change its weight, min or max",
+		Long: `Make a group, or change one. What is not given stays as it is, or is weight 1, no
+min and no max for a new one. The change outlives restarts of the agent. Without a
+min of its own a group reserves what its members' mins come to; with one, they have
+to fit within it. Rates are egress (upload): what leaves the workloads.`,
+		Example: `  weir group set tenant-b --weight 2 --max 40mbit
+  weir set web --group tenant-b
+  weir group set tenant-b --min 30mbit --dry-run`,
+		Args:              names("GROUP"),
+		ValidArgsFunction: a.completeGroup,
+		RunE: func(c *cobra.Command, args []string) error {
+			change := api.GroupChange{Weight: flags.change.Weight, Min: flags.change.Min, Max: flags.change.Max, Reset: flags.change.Reset}
+			r, err := a.client().SetGroup(c.Context(), args[0], change, dryRun)
+			if err != nil {
+				return err
+			}
+			return a.print(r, func() string { return renderChange(r) })
+		},
+	})
+	flags.registerGroup(c)
+	c.Flags().BoolVar(&flags.change.Reset, "reset", false, "forget what was set at run time before anything else")
+	dryRunFlag(c, &dryRun)
+	return c
+}
+
+func (a *app) groupListCommand() *cobra.Command {
+	return a.printing(&cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "Show the groups, their policies and who is in them",
+		Example: `  weir group list
+  weir group list -o json | jq -r '.[].members[]'`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			groups, err := a.client().Groups(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(groups, func() string { return renderGroups(groups) })
+		},
+	})
+}
+
+func (a *app) groupDeleteCommand() *cobra.Command {
+	var dryRun bool
+	c := a.printing(&cobra.Command{
+		Use:               "delete GROUP",
+		Aliases:           []string{"rm"},
+		Short:             "Remove a group that nobody is in",
+		Example:           `  weir group delete tenant-b`,
+		Args:              names("GROUP"),
+		ValidArgsFunction: a.completeGroup,
+		RunE: func(c *cobra.Command, args []string) error {
+			r, err := a.client().DeleteGroup(c.Context(), args[0], dryRun)
+			if err != nil {
+				return err
+			}
+			return a.print(r, func() string { return renderChange(r) })
+		},
+	})
+	dryRunFlag(c, &dryRun)
+	return c
+}
+
+// completeGroup offers the names of the groups there are; see completeWorkload.
+func (a *app) completeGroup(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
+	defer cancel()
+	groups, err := a.client().Groups(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []cobra.Completion
+	for _, g := range groups {
+		found = append(found, cobra.CompletionWithDesc(g.Name, fmt.Sprintf("%d members", len(g.Members))))
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+func renderGroups(groups []api.Group) string {
+	if len(groups) == 0 {
+		return "no groups; make one by weir group set GROUP, or under groups: in weir.yaml\n"
+	}
+	return groupTable(groups).String()
+}
+
+func groupTable(groups []api.Group) *table.Table {
+	t := table.New("GROUP", "STATE", "LINK", ">WEIGHT", ">RESERVED", ">MAX", ">RATE", ">IDEAL", "MEMBERS", "NOTE")
+	for _, g := range groups {
+		weight, members := fmt.Sprint(g.Policy.Weight), cmp.Or(strings.Join(g.Members, ", "), "-")
+		if len(g.Links) == 0 {
+			t.Add(g.Name, g.State, "-", weight, cmp.Or(g.Policy.Min, "-"), cmp.Or(g.Policy.Max, "-"), "-", "-", members, g.Note)
+		}
+		for _, l := range g.Links {
+			t.Add(g.Name, g.State, l.Device, weight, limit(l.MinBps), limit(l.MaxBps), measured(l.RateBps), measured(l.IdealBps), members, g.Note)
+		}
+	}
+	return t
+}
