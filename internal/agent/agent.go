@@ -19,6 +19,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/sdn/switchport"
 )
 
 // Options are what an agent is made of.
@@ -32,6 +33,9 @@ type Options struct {
 	// Beneath runs beside the sources, for what they stand on; the agent ends if it
 	// does. nil = nothing.
 	Beneath func(context.Context) error
+	// Ports follows the ports of a switch that are links too, until ctx ends; nil =
+	// there are none.
+	Ports func(ctx context.Context, report func(switchport.Report)) error
 	// Attach makes workloads by name; nil if there is no source that could.
 	Attach Attacher
 	// Load reads the configuration again; nil if there is no file.
@@ -163,7 +167,7 @@ func (noAttacher) Detach(config.Attachment) error { return nil }
 func (a *Agent) Run(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer a.shutdown(cancel)
-	if len(a.opts.Config.Links) == 0 {
+	if len(a.opts.Config.Links) == 0 && a.opts.Ports == nil {
 		return errNoLink
 	}
 	a.started = time.Now()
@@ -177,6 +181,7 @@ func (a *Agent) Run(parent context.Context) error {
 		a.running.Go(func() { a.watch(ctx, s) })
 	}
 	a.running.Go(func() { a.watchConfig(ctx) })
+	a.running.Go(func() { a.watchPorts(ctx) })
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for {
@@ -201,7 +206,7 @@ func (a *Agent) begin(ctx context.Context) error {
 	a.commit(ctx, a.world, a.attached, reasons{general: "agent started"})
 	a.tend(ctx, time.Now())
 	hope := func(l *link) bool { return l.err == nil || errors.Is(l.err, dataplane.ErrNoDevice) }
-	if !slices.ContainsFunc(a.links, hope) {
+	if len(a.links) > 0 && !slices.ContainsFunc(a.links, hope) {
 		return a.links[0].err
 	}
 	a.complain()

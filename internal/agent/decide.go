@@ -14,6 +14,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/sdn/switchport"
 )
 
 // The states of a workload, as in api.Workload.State.
@@ -40,6 +41,7 @@ type grant struct {
 // world is everything that decides what the kernel should look like.
 type world struct {
 	config config.Config
+	ports  []switchport.Port       // of a switch, that are links too
 	found  []discover.Workload     // one for each key, by key, without the host
 	set    map[string]config.Layer // what was set at run time, by key
 	groups map[string]config.Layer // groups that were made or changed at run time, by name
@@ -98,8 +100,8 @@ func decide(w world) decision {
 	for _, name := range w.groupNames() {
 		d.groups = append(d.groups, judgeGroup(w, name, d.number))
 	}
-	for _, link := range w.config.Links {
-		d.planLink(link.Plan(), w.grants[link.Device])
+	for _, link := range w.links() {
+		d.planLink(link.Plan(), w.grants[link.Device], w.portAt(link.Device))
 	}
 	for i := range d.verdicts {
 		d.verdicts[i].conclude()
@@ -141,12 +143,17 @@ func judge(w world, found discover.Workload, number map[string]plan.ClassID) ver
 	return v
 }
 
-// planLink plans one link, the workloads in the order of their admission.
-func (d *decision) planLink(link plan.Link, grants []grant) {
+// planLink plans one link, the workloads in the order of their admission. If it is
+// a port of a switch, the port says what the host's discipline is there.
+func (d *decision) planLink(link plan.Link, grants []grant, port *switchport.Port) {
 	order := seniority(d.steered(), link, grants)
 	var workloads []plan.Workload
 	for _, v := range order {
-		workloads = append(workloads, plan.Workload{Key: v.Key, Name: v.Name, Policy: v.policy,
+		asked := v.policy
+		if port != nil && v.Kind == kindHost {
+			asked.Discipline, asked.Queues, asked.AQM = port.Policy.Discipline, port.Policy.Queues, port.Policy.AQM
+		}
+		workloads = append(workloads, plan.Workload{Key: v.Key, Name: v.Name, Policy: asked,
 			Ports: ports(v.Workload, link), Group: v.Kind == kindGroup})
 	}
 	state, refusals, err := plan.Build(link, workloads, d.number)

@@ -23,6 +23,7 @@ import (
 	"weir/internal/dataplane/fake"
 	"weir/internal/discover"
 	"weir/internal/plan"
+	"weir/internal/sdn/switchport"
 )
 
 func inBubble(t *testing.T, config string, test func(t *testing.T, h *host)) {
@@ -106,6 +107,7 @@ type host struct {
 	docker  *script
 	netns   *script
 	config  config.Config
+	ports   func(context.Context, func(switchport.Report)) error
 	load    func() (config.Config, error)
 	log     *syncBuffer
 	devices int // made so far
@@ -163,6 +165,7 @@ func (h *host) start() {
 		Open:    func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Device) },
 		Sources: []discover.Source{h.docker, h.netns},
 		Attach:  h.netns,
+		Ports:   h.ports,
 		Log:     slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func (l *link) giveBack(ctx context.Context) {
 	if err := l.backend.Cleanup(ctx); err != nil {
 		l.log.Error("link cannot be given back; weir cleanup tries again", "err", err)
 	} else {
-		l.log.Info("link given back", "why", "it is no longer in the configuration")
+		l.log.Info("link given back", "why", "neither the configuration nor a switch names it any longer")
 	}
 	l.close()
 }

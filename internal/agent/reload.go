@@ -48,7 +48,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 		return errors.New("this agent has no configuration file")
 	}
 	next, err := a.opts.Load()
-	if err == nil && len(next.Links) == 0 {
+	if err == nil && len(next.Links) == 0 && a.opts.Ports == nil {
 		err = fmt.Errorf("%s: links: no link; an agent needs at least one", next.Path)
 	}
 	down := a.do(ctx, func() {
@@ -87,13 +87,13 @@ func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error
 	if err := a.reattach(before.Attach, next.Attach); err != nil {
 		return err
 	}
-	a.relink(ctx, next.Links)
 	if late := needRestart(before, next); len(late) > 0 {
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
 	world := a.world.clone()
 	world.config = next
 	world.found = a.merged()
+	a.relink(ctx, world.links())
 	a.log.Info("configuration reloaded", "file", next.Path, "why", why)
 	a.commit(ctx, world, a.attached, reasons{general: "configuration changed"})
 	return nil
@@ -111,6 +111,7 @@ func needRestart(before, next config.Config) []string {
 		{"group", before.Group != next.Group},
 		{"mark_mask", before.MarkMask != next.MarkMask},
 		{"metrics", before.Metrics != next.Metrics},
+		{"sdn", before.SDN != next.SDN},
 		{"socket", before.Socket != next.Socket},
 		{"state_dir", before.StateDir != next.StateDir},
 	} {

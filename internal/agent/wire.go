@@ -22,6 +22,7 @@ import (
 	"weir/internal/dataplane/tc"
 	"weir/internal/discover"
 	"weir/internal/policy"
+	"weir/internal/sdn/switchport"
 	"weir/internal/version"
 )
 
@@ -61,7 +62,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Links) == 0 {
+	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
 		return nil, errNoLink
 	}
 	found, err := newSources(c, log)
@@ -83,6 +84,9 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 	}
 	if c.Path != "" {
 		opts.Load = load
+	}
+	if c.SDN.OVSDB != "" {
+		opts.Ports = switchport.Watch{Address: c.SDN.OVSDB, Log: log}.Run
 	}
 	return New(opts)
 }

@@ -29,6 +29,7 @@ type Config struct {
 	Groups    []Group      // in the file's order
 	Attach    []Attachment // namespaces and devices that are workloads
 	Docker    Docker
+	SDN       SDN
 	Backend   string // BackendAuto, BackendBPF or BackendTC
 	MarkMask  uint32 // bits of skb->mark that carry the class
 	Socket    string // where the API listens
@@ -102,6 +103,11 @@ type Attachment struct {
 type Docker struct {
 	Enabled bool
 	Socket  string
+}
+
+// SDN says which switch's ports are links as well, as its database has them.
+type SDN struct {
+	OVSDB string // address of Open vSwitch's database, "" = none
 }
 
 // Default is the configuration of an empty file. Every default of the agent

@@ -55,7 +55,7 @@ func Parse(file string, text []byte) (Config, error) {
 }
 
 func (c *Config) read(root node) {
-	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "backend",
+	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "sdn", "backend",
 		"mark_mask", "socket", "group", "metrics", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
@@ -71,6 +71,8 @@ func (c *Config) read(root node) {
 			c.readAttach(value)
 		case "docker":
 			c.readDocker(value)
+		case "sdn":
+			c.readSDN(value)
 		case "backend":
 			readChoice(value, &c.Backend, BackendAuto, BackendBPF, BackendTC)
 		case "mark_mask":
@@ -234,6 +236,14 @@ func (c *Config) readDocker(fields node) {
 			readBool(value, &c.Docker.Enabled)
 		case "socket":
 			readPath(value, &c.Docker.Socket)
+		}
+	})
+}
+
+func (c *Config) readSDN(fields node) {
+	fields.fields([]string{"ovsdb"}, func(_ string, value node) {
+		if text, ok := value.text(); ok && text != "" && text != "off" {
+			readAddress(value, &c.SDN.OVSDB)
 		}
 	})
 }
