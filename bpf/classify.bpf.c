@@ -15,11 +15,12 @@
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
  *   weir_rules_link  what leaves by the link and has no class yet: the host's own,
- *                    and what Open vSwitch forwards. Runs before the qdisc
+ *                    and what Open vSwitch forwards. Runs before the qdisc. Writes
+ *                    the DSCP of cgroups, too
  *   weir_rules_cgrp  what the processes of a cgroup send, whatever network
  *                    namespace they are in. Runs after routing and masquerading,
- *                    so rules see the addresses of the wire. It cannot change
- *                    the packet: no DSCP
+ *                    so rules see the addresses of the wire. It must not change
+ *                    the packet; a DSCP is written at the link
  *
  * What it does not do: look at rules for packets of other workloads. A packet
  * that has a class keeps it on the link.
@@ -55,11 +56,34 @@ int weir_rules_port(struct __sk_buff *skb)
 	return weir_mark_and_rewrite(skb);
 }
 
+/* Codepoints of cgroups' packets, by class and queue as they stand in the mark. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* as many as there are, set before the load */
+	__type(key, __u32);
+	__type(value, __u32);
+} weir_late SEC(".maps");
+
+static __always_inline void weir_rewrite_late(struct __sk_buff *skb)
+{
+	__u32 key = skb->mark & ~weir_here.keep;
+	__u32 *dscp = bpf_map_lookup_elem(&weir_late, &key);
+	struct weir_headers h = {};
+
+	if (!dscp)
+		return;
+	weir_read(skb, &h, true);
+	weir_rewrite(skb, &h, *dscp & 0x3f);
+}
+
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
-	if (skb->mark & weir_here.classes)
+	if (skb->mark & weir_here.classes) {
+		if (weir_here.late)
+			weir_rewrite_late(skb);
 		return TC_ACT_UNSPEC;
+	}
 	return weir_mark_and_rewrite(skb);
 }
 

@@ -69,6 +69,7 @@ struct weir_place {
 	__u32 fallback; /* queue of what fits none */
 	__u32 link_header; /* bytes before the IP header: 14, or 0 */
 	__u8 dscp[WEIR_RULE_QUEUES]; /* to write, per queue; WEIR_DSCP_KEEP = none */
+	__u32 late; /* elements of weir_late */
 };
 
 #define WEIR_DSCP_KEEP 0xff

@@ -106,9 +106,6 @@ func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
 			return nil
 		}
 	}
-	if want.place.Dscp != (Marking{}).codepoints() {
-		m.log.Warn("dscp is not written: a program at a cgroup may not change packets", "cgroup", port.Cgroup, "class", port.Class)
-	}
 	prog, err := want.load(ebpf.AttachCGroupInetEgress)
 	if err != nil {
 		return err

@@ -4,9 +4,11 @@ package mark
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -63,6 +65,46 @@ type program struct {
 	name  string // its function in bpf/
 	place classifyWeirPlace
 	rules []classifyWeirRule
+	late  []codepoint
+}
+
+// codepoint is what is written into packets with a mark, at the link.
+type codepoint struct{ Mark, DSCP uint32 }
+
+// Late is a class whose DSCP can only be written where its packets leave: that of
+// a cgroup.
+type Late struct {
+	Class   plan.ClassID
+	Marking Marking
+}
+
+// LateOf lists the classes of cgroups that have a DSCP to write.
+func LateOf(s plan.State) []Late {
+	var list []Late
+	for _, port := range s.Ports {
+		class, _ := s.Class(port.Class)
+		if l := (Late{port.Class, MarkingOf(class)}); port.Cgroup != "" && l.Marking.codepoints() != (Marking{}).codepoints() {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// rewriteLate adds the codepoints of classes that are marked elsewhere.
+func (p *program) rewriteLate(mask plan.Mask, late []Late) {
+	seen := map[uint32]bool{}
+	for _, l := range late {
+		for queue, dscp := range l.Marking.codepoints() {
+			mark := mask.Value(l.Class, queue)
+			if dscp != keepDSCP && !seen[mark] { // a class may have several cgroups
+				seen[mark] = true
+				p.late = append(p.late, codepoint{mark, uint32(dscp)})
+			}
+		}
+	}
+	slices.SortFunc(p.late, func(a, b codepoint) int { return cmp.Compare(a.Mark, b.Mark) })
+	p.place.Late = uint32(len(p.late))
+	p.place.Digest = p.digest()
 }
 
 // identity is what can be read back from a loaded program, and tells programs
@@ -109,7 +151,9 @@ func (p program) digest() uint64 {
 	text.Write(_ClassifyBytes)
 	text.WriteString(p.name)
 	// Neither fails: a buffer takes everything, and the types have a fixed size.
+	p.place.Digest = 0
 	_ = binary.Write(&text, binary.NativeEndian, p.place)
+	_ = binary.Write(&text, binary.NativeEndian, p.late)
 	_ = binary.Write(&text, binary.NativeEndian, p.rules)
 	sum := sha256.Sum256(text.Bytes())
 	return binary.NativeEndian.Uint64(sum[:])

@@ -14,7 +14,8 @@
 // With a Marking, the program has the rules of the workload's queues as constants,
 // too, and writes a DSCP if it is to. There are two more places: a cgroup of
 // version 2, for processes without a device of their own (attachCgroup), and the
-// link itself, for packets without a class (AttachLink).
+// link itself, for packets without a class (AttachLink), where the DSCP of cgroups
+// is written as well: their programs may not change packets.
 //
 // There are two ways to attach to a device, chosen by what the kernel has:
 //
@@ -32,6 +33,5 @@
 // program each port has, and the class from that program's constants; among them
 // is a digest, by which Attach knows whether the rules are the wanted ones.
 //
-// What it does not do: write a DSCP for a cgroup, whose programs may not change
-// packets (it is logged); decide about packets on cgroups of version 1.
+// What it does not do: mark packets by cgroups of version 1.
 package mark

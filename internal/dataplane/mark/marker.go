@@ -88,27 +88,28 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 	if port.Cgroup != "" {
 		return m.attachCgroup(port, marking)
 	}
-	return m.attach(ingress, port.Ifindex, port.Device, port.Class, marking)
+	return m.attach(ingress, port.Ifindex, port.Device, port.Class, marking, nil)
 }
 
 // AttachLink does for what leaves by a link and has no class (the host's own
-// packets, and what Open vSwitch forwards) what Attach does for ports. A marking
-// that asks for nothing detaches.
-func (m *Marker) AttachLink(dev device.Device, marking Marking) error {
+// packets, and what Open vSwitch forwards) what Attach does for ports, and writes
+// the DSCP of late, which could not be written before. If there is nothing to do
+// it detaches.
+func (m *Marker) AttachLink(dev device.Device, marking Marking, late []Late) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if marking.empty() {
+	if marking.empty() && len(late) == 0 {
 		return m.detach(egress, dev.Index)
 	}
-	return m.attach(egress, dev.Index, dev.Name, 0, marking)
+	return m.attach(egress, dev.Index, dev.Name, 0, marking, late)
 }
 
-func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, marking Marking) error {
+func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, marking Marking, late []Late) error {
 	explain := func(err error) error {
 		return device.Explain(fmt.Sprintf("mark packets of %s (device %d) with class %d", name, ifindex, class), err)
 	}
 	header := 0
-	if !marking.empty() {
+	if !marking.empty() || len(late) > 0 {
 		dev, err := m.conn.LookupIndex(ifindex)
 		if err != nil {
 			return explain(err)
@@ -120,6 +121,9 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 	want, err := compile(h.program, class, m.mask, marking, header)
 	if err != nil {
 		return explain(err)
+	}
+	if len(late) > 0 {
+		want.rewriteLate(m.mask, late)
 	}
 	if err := m.at(h).attach(ifindex, name, want); err != nil {
 		return explain(err)

@@ -80,6 +80,12 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 	}
 	p.cut(spec.Maps[rulesMap])
 	delete(spec.Variables, classifyVarWeirRules) // as large as all of them
+	if late := spec.Maps[classifyMapWeirLate]; len(p.late) > 0 {
+		late.MaxEntries = uint32(len(p.late))
+		for _, c := range p.late {
+			late.Contents = append(late.Contents, ebpf.MapKV{Key: c.Mark, Value: c.DSCP})
+		}
+	}
 	if len(p.rules) == 0 {
 		spec.Maps[classifyMapWeirFragments].MaxEntries = 1 // nobody asks it
 	}

@@ -124,21 +124,21 @@ func TestLinkEgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		rules := marking(t, "{queue: 3}", "{mark: 0x5/0xff}", "")
-		if err := errors.Join(m.Attach(a, Marking{}), m.AttachLink(dev, rules), m.AttachLink(dev, rules)); err != nil {
+		if err := errors.Join(m.Attach(a, Marking{}), m.AttachLink(dev, rules, nil), m.AttachLink(dev, rules, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if who, err := identify(programAt(t, m, egress, a.Ifindex)); err != nil || who.name != classifyProgWeirRulesLink {
 			t.Errorf("at the link: %+v, %v", who, err)
 		}
 		wantPorts(t, m, a)
-		if err := m.AttachLink(dev, Marking{}); err != nil {
+		if err := m.AttachLink(dev, Marking{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if id := programAt(t, m, egress, a.Ifindex); id != 0 {
 			t.Errorf("program %d is left at the link", id)
 		}
 		wantPorts(t, m, a)
-		if err := errors.Join(m.AttachLink(dev, rules), m.CleanupAll()); err != nil {
+		if err := errors.Join(m.AttachLink(dev, rules, nil), m.CleanupAll()); err != nil {
 			t.Fatal(err)
 		}
 		if in, out := programAt(t, m, ingress, a.Ifindex), programAt(t, m, egress, a.Ifindex); in != 0 || out != 0 {
@@ -319,5 +319,45 @@ func TestMaxRules(t *testing.T) {
 	var mistake *policy.Error
 	if !errors.As(err, &mistake) {
 		t.Errorf("%d rules: %v, want a *policy.Error", policy.MaxRules+1, err)
+	}
+}
+
+// The DSCP of a cgroup's packets is written where they leave, by class and queue,
+// and other classes' packets stay as they are.
+func TestLateDSCP(t *testing.T) {
+	netnstest.New(t)
+	ef, le := uint8(46), uint8(1)
+	six := marking(t, "{udp: 5001}", "")
+	six.DSCP, six.Queues[1].DSCP = &le, &ef
+	state := plan.State{
+		Classes: []plan.Class{{ID: 0}, {ID: 6, Queues: six.Queues, DSCP: six.DSCP}, {ID: 7}},
+		Ports:   []plan.Port{{Cgroup: "/six", Class: 6}, {Cgroup: "/six/again", Class: 6}, {Cgroup: "/seven", Class: 7}},
+	}
+	p, err := compile(egress.program, 0, plan.DefaultMask, Marking{}, ethernetHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := p.identity()
+	p.rewriteLate(plan.DefaultMask, LateOf(state))
+	if p.identity() == bare {
+		t.Error("the codepoints are not in the digest")
+	}
+	prog, err := p.load(ebpf.AttachTCXEgress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prog.Close()
+	for _, tt := range []struct {
+		class plan.ClassID
+		queue int
+		want  uint8
+	}{{6, 0, le}, {6, 1, ef}, {6, 5, le}, {7, 0, 0}, {0, 0, 0}} {
+		mark := plan.DefaultMask.Value(tt.class, tt.queue) | 0x4000
+		for _, frame := range [][]byte{packet4(17), packet6(17)} {
+			after, out, _ := run(t, prog, frame, mark, 0)
+			if got := policy.DecodeEthernet(out); got.DSCP != tt.want || after != mark {
+				t.Errorf("class %d, queue %d: codepoint %d, want %d; mark %#x -> %#x", tt.class, tt.queue, got.DSCP, tt.want, mark, after)
+			}
+		}
 	}
 }

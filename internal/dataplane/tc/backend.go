@@ -202,7 +202,7 @@ func (b *Backend) Cleanup(context.Context) error {
 		return err
 	}
 	if !gone {
-		if err := errors.Join(b.conn.GiveBack(dev, b.opts, b.log), b.marker.AttachLink(dev, mark.Marking{})); err != nil {
+		if err := errors.Join(b.conn.GiveBack(dev, b.opts, b.log), b.marker.AttachLink(dev, mark.Marking{}, nil)); err != nil {
 			return err
 		}
 	}

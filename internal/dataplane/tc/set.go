@@ -199,7 +199,7 @@ func (b *Backend) setPorts(dev device.Device, former []plan.Port, want plan.Stat
 		}
 	}
 	host, _ := want.Class(0)
-	return errors.Join(failed, b.marker.AttachLink(dev, mark.MarkingOf(host)))
+	return errors.Join(failed, b.marker.AttachLink(dev, mark.MarkingOf(host), mark.LateOf(want)))
 }
 
 // drain removes the classes whose workload is gone and whose queue is empty, and
