@@ -40,15 +40,25 @@ func (p *packetFlags) register(c *cobra.Command) {
 		// Only fails for a flag that does not exist.
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
-	c.MarkFlagsMutuallyExclusive("tcp", "udp", "icmp", "proto")
-	c.MarkFlagsMutuallyExclusive("tcp", "udp", "to")
-	c.MarkFlagsMutuallyExclusive("priority", "set-queue")
 }
+
+// exclusive are flags of which a packet has one at most.
+var exclusive = [][]string{{"tcp", "udp", "icmp", "proto"}, {"tcp", "udp", "to"}, {"priority", "set-queue"}}
 
 // packet is the packet that the flags describe, if any of them is given.
 func (p *packetFlags) packet(c *cobra.Command) (packet api.Packet, given bool, err error) {
 	for _, name := range packetFlagNames {
 		given = given || c.Flags().Changed(name)
+	}
+	for _, flags := range exclusive {
+		first := ""
+		for _, name := range flags {
+			if c.Flags().Changed(name) && first != "" {
+				return packet, given, usagef("--%s: the packet is described by --%s already; leave one of them out", name, first)
+			} else if c.Flags().Changed(name) {
+				first = name
+			}
+		}
 	}
 	packet = p.Packet
 	ends := []struct {

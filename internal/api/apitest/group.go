@@ -78,18 +78,21 @@ func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, 
 		g.Policy.Weight = *change.Weight
 		what += fmt.Sprintf(" weight %d", *change.Weight)
 	}
+	g.Links = slices.Clone(g.Links)
 	for _, a := range []struct {
 		field string
 		asked *string
 		text  *string
-	}{{"min", change.Min, &g.Policy.Min}, {"max", change.Max, &g.Policy.Max}} {
+		bps   *uint64
+	}{{"min", change.Min, &g.Policy.Min, &g.Links[0].MinBps}, {"max", change.Max, &g.Policy.Max, &g.Links[0].MaxBps}} {
 		if a.asked == nil {
 			continue
 		}
-		if _, err := bps(a.field, *a.asked); err != nil {
+		rate, err := bps(a.field, *a.asked)
+		if err != nil {
 			return api.ChangeResult{}, err
 		}
-		*a.text = *a.asked
+		*a.text, *a.bps = *a.asked, rate
 		what += " " + a.field + " " + *a.asked
 	}
 	if !dryRun {

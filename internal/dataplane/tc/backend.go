@@ -81,10 +81,15 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 		return nil, errors.Join(err, b.Close())
 	}
 	b.remembered = b.want
-	for _, class := range b.want.Classes {
+	for _, class := range workloads(b.want) {
 		b.classes[class.ID] = newClassState(class)
 	}
 	return b, nil
+}
+
+// workloads are the classes that HTB has: all but the groups.
+func workloads(s plan.State) []plan.Class {
+	return slices.DeleteFunc(slices.Clone(s.Classes), func(c plan.Class) bool { return c.Group })
 }
 
 // newClassState starts a class as wanting all it can get: samples correct that,
@@ -112,6 +117,9 @@ func (b *Backend) Gaps() []string {
 		"A link's overhead is added once per offloaded packet, not once per frame, and a negative overhead counts as 0.",
 		"A limit in bytes is held as a number of full frames, and the limit of the whole link is not held: each workload has its own.",
 	}
+	gaps = append(gaps,
+		"Groups are not available: each member counts for itself on the link, with its own weight, min and max; a group's weight, min and max do nothing.",
+		fmt.Sprintf("Disciplines, queues and AQM are not available: each workload has one queue, %s with the kernel's defaults.", b.leaf))
 	if !changeable(b.leaf) {
 		gaps = append(gaps, "The kernel has no fq_codel, and sfq cannot change its limit: a workload keeps the one that it began with.")
 	}
@@ -176,10 +184,15 @@ func (b *Backend) classesFrom(classes map[uint32]htbClass) []plan.Class {
 		if !ok {
 			continue
 		}
-		if class, ok := b.want.Class(id); ok {
+		if class, ok := b.want.Class(id); ok && !class.Group {
 			list = append(list, class)
 		} else if known := b.classes[id]; known == nil || known.drainUntil.IsZero() {
 			list = append(list, plan.Class{ID: id, Weight: 1})
+		}
+	}
+	for _, class := range b.want.Classes {
+		if class.Group { // as far as this backend has any
+			list = append(list, class)
 		}
 	}
 	slices.SortFunc(list, func(x, y plan.Class) int { return cmp.Compare(x.ID, y.ID) })

@@ -119,7 +119,7 @@ func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error 
 	if err != nil {
 		return device.Explain("read the leaf qdiscs of "+b.name, err)
 	}
-	for _, class := range b.want.Classes {
+	for _, class := range workloads(b.want) {
 		packets := leafPackets(cmp.Or(leaves[class.ID].kind, b.leaf), capacity, class.Limit)
 		present := leaves[class.ID]
 		if present.packets == packets || (present.kind != "" && !changeable(present.kind)) {
@@ -137,7 +137,7 @@ func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error 
 // follow brings what Run knows in line with what is wanted: new policies at once,
 // new classes as wanting all they can get, gone classes as draining.
 func (b *Backend) follow(have map[uint32]htbClass) {
-	for _, class := range b.want.Classes {
+	for _, class := range workloads(b.want) {
 		known := b.classes[class.ID]
 		if known == nil || !known.drainUntil.IsZero() {
 			b.classes[class.ID] = newClassState(class)
@@ -152,7 +152,8 @@ func (b *Backend) follow(have map[uint32]htbClass) {
 		}
 	}
 	for id, known := range b.classes {
-		_, wanted := b.want.Class(id)
+		class, wanted := b.want.Class(id)
+		wanted = wanted && !class.Group
 		_, present := have[classMinor(id)]
 		switch {
 		case wanted || !known.drainUntil.IsZero():
