@@ -36,7 +36,11 @@
  *     credit waits for its turn among the others, less than a millisecond at 100
  *     Mbit/s, and not for a period.
  *
- * Known weakness, kept because it is the paper's: a class that uses little may
+ * Known weaknesses, kept because they are the paper's: round robin counts
+ * packets, so a class of small ones may have to wait for those of large ones to run
+ * out of credit, and is then taken for one that lacks credit (12.5 Mbit/s in
+ * packets of 200 bytes beside one that sends all it can in packets of 1,000, on
+ * 50 Mbit/s: that one gets 35.2 instead of 37.5). A class that uses little may
  * keep credits for a period of the link, two at most, and sends them when it
  * has more to send; and a change takes two or three periods to come into force.
  */
@@ -70,23 +74,20 @@ struct ancs_loop {
 	__s64 held; /* what those have left who had packets all the time */
 	__s64 used; /* what the others sent in the last period */
 	__s64 given; /* what those who had packets all the time would get of the last total */
-	__u32 open; /* somebody would get more of a larger total */
+	__u32 open; /* somebody of those is not at a max */
 };
 
 /* CreditFair of class c: its share by weight, within its min and its max. */
-static __always_inline __s64 ancs_fair(struct weir_class *c, struct ancs_loop *l, bool *bound)
+static __always_inline __s64 ancs_fair(struct weir_class *c, struct ancs_loop *l, bool *at_max)
 {
 	__u64 total_weight = l->walk.total_weight;
 	__s64 credit_fair;
 
 	credit_fair = (ancs.total * c->weight + (total_weight - 1)) / total_weight;
-	*bound = true;
-	if (credit_fair < (__s64)c->min_credit)
-		return c->min_credit;
-	if (c->max_credit && credit_fair > (__s64)c->max_credit)
+	*at_max = c->max_credit && credit_fair >= (__s64)c->max_credit;
+	if (*at_max)
 		return c->max_credit;
-	*bound = false;
-	return credit_fair;
+	return credit_fair < (__s64)c->min_credit ? (__s64)c->min_credit : credit_fair;
 }
 
 /*
@@ -97,15 +98,15 @@ static __always_inline __s64 ancs_fair(struct weir_class *c, struct ancs_loop *l
 static long ancs_look(__u64 i, struct ancs_loop *l)
 {
 	struct weir_class *c;
-	bool bound;
+	bool at_max;
 	__u32 id;
 
 	c = credit_next(&l->walk, &id);
 	if (!c || !l->walk.total_weight)
 		return 1;
 	if (!bits_has(&ancs_dry, id)) {
-		l->given += ancs_fair(c, l, &bound);
-		l->open |= !bound;
+		l->given += ancs_fair(c, l, &at_max);
+		l->open |= !at_max;
 		if (c->credit > l->spare)
 			c->credit = l->spare;
 		l->held += c->credit;
@@ -141,7 +142,7 @@ static __always_inline void ancs_total(struct ancs_loop *l)
 		want = spare;
 	factor = want * ANCS_ONE / l->given;
 	if (factor > ANCS_ONE && !l->open)
-		return; /* nobody would take more */
+		return; /* nobody may take more */
 	if (factor > ANCS_ONE * ANCS_STEP)
 		factor = ANCS_ONE * ANCS_STEP;
 	if (factor < ANCS_ONE / ANCS_STEP)
@@ -158,13 +159,13 @@ static long ancs_grant(__u64 i, struct ancs_loop *l)
 {
 	__s64 credit_fair, credit_peak = l->peak;
 	struct weir_class *c;
-	bool bound;
+	bool at_max;
 	__u32 id;
 
 	c = credit_next(&l->walk, &id);
 	if (!c || !l->walk.total_weight)
 		return 1;
-	credit_fair = ancs_fair(c, l, &bound);
+	credit_fair = ancs_fair(c, l, &at_max);
 	if (c->max_credit && credit_peak > (__s64)c->max_credit)
 		credit_peak = c->max_credit;
 	if (credit_fair > credit_peak)

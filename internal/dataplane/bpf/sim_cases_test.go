@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -145,32 +143,6 @@ func TestAncsWithShortQueues(t *testing.T) {
 			holds(t, got.link, classes, ids(classes), got.phase, 9*time.Second, 0.01)
 		})
 	}
-}
-
-// TestAncsIsNearTheContract draws policies and traffic at random, as
-// TestFairHoldsTheContract does.
-func TestAncsIsNearTheContract(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		link := fairLink(policy.Rate(rapid.SampledFrom([]uint64{100e6, 1e9}).Draw(t, "capacity")))
-		link.Scheduler = plan.SchedulerAncs
-		classes, claims, sources := drawClasses(t, link.Capacity)
-		s := simulate(link, classes...)
-		for _, src := range sources {
-			s.send(src)
-		}
-		s.settle()
-		s.run(3 * time.Second)
-		got := s.result(t)[1]
-		want := policy.Divide(link.Capacity, claims)
-		for i, c := range classes {
-			if rate := got.rate(c.ID, 3*time.Second); math.Abs(rate-want.Shares[i].Bps) > 0.02*float64(link.Capacity) {
-				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v (%s)\n%s", c.ID, rate/1e6, want.Shares[i].Bps/1e6, link.Capacity, want.Shares[i].Binds, s)
-			}
-		}
-		if got.total*8 > float64(link.Capacity)*3.001+2*frames*8 { // a batch and a packet
-			t.Fatalf("link carried %.3f of %v\n%s", got.total*8/3e6, link.Capacity, s)
-		}
-	})
 }
 
 // saturated is 9 s of 100 Mbit/s while every class sends all it can, with
