@@ -27,13 +27,13 @@ const ancsSummary = `Per experiment the largest error of any rate in any case, i
 ` + "`expect`" + ` entries of the scenario files.`
 
 var ancs = paper{
-	name: "ancs", own: "ancs", head: ancsHead, summary: ancsSummary,
+	name: "ancs", own: "ancs", tool: "Iperf", head: ancsHead, summary: ancsSummary,
 	sections: []section{
 		text(goodputSection),
 		unscheduled{"Figure 4: no scheduler", `One to five VMs, joining. In the paper the unmodified driver serves the VMs round robin, and all get the same: 941
 Mbit/s for one, a fifth for each of five.`,
 			`Nothing serves anybody in turn here: the packets of all wait in the queue of the line, and what each gets is what its
-TCP connection makes of that. It takes a scheduler to be as even as the paper's figure 4.`, "fig04"},
+TCP connection makes of that.`, "fig04"},
 		figure{"fig05", "Figure 5: three policies",
 			`Weights 1:2:3:4:5; then a max for vm5; then a min for vm1 as well.`,
 			`In the paper the text has the numbers of the min and the max, and the bars show the others in proportion to their
@@ -52,20 +52,17 @@ the instruction. The paper's lines have no numbers: its text has up to 12 % for 
 native Xen.`,
 			why: `An instruction is taken for a nanosecond here: columns can be compared with each other, not with a real CPU's load.
 None has no scheduler, but a line of 100 Mbit/s in a namespace of its own, whose timers are counted, so it is an
-upper bound. Ancs sends the packets of all by turns, one of each, where fair sends several of one in a row: that costs
-the receivers more.`},
+upper bound. Ancs sends the packets of all by turns, one of each, so its cost grows with their number.`},
 		joining{title: "Table 1: ping", scenario: "table1", schedulers: []string{"none", "htb", "ancs", "fair"}, printed: map[string]string{
 			"none": "0.30 0.34 0.25 0.30 0.32", "htb": "0.30 0.30 0.30 0.32 0.32", "ancs": "0.24 0.28 0.23 0.23 0.34"},
 			did: `One to five VMs of equal weight that ping with 64 bytes, and then a sixth one that fills the link beside them, which is
 not in the paper. The mean of the VMs' medians. The paper's figures, in ms, include a real network; there is no wire here,
 so only the differences count.`,
 			why: `The paper's claim, that the period of 30 ms is not seen in the latency, holds where it was measured: with credit left,
-nobody waits for the end of a period. It also holds beside a load (the last columns), which the paper does not show.
-None limits nothing there but the line of 1 Gbit/s, which the load does not fill.`},
+nobody waits for the end of a period. It also holds beside a load (the last columns), which the paper does not show.`},
 		joining{title: "Table 2: TCP_RR", scenario: "table2", schedulers: []string{"none", "htb", "ancs", "fair"}, printed: map[string]string{
 			"none": "0.12 0.13 0.12 0.12 0.12", "htb": "0.12 0.12 0.13 0.12 0.13", "ancs": "0.12 0.12 0.12 0.12 0.12"},
 			did: `The same with netperf's TCP_RR: one byte there and back, as often as it goes.`,
-			why: `Here the VMs do not rest between two requests, so with each one more the others' packets are waited for, on one
-processor, whatever the scheduler.`},
+			why: `All VMs are on one processor here, and none rests between two requests.`},
 	},
 }

@@ -163,7 +163,7 @@ func goodputSection(w *writer) {
 		}
 	}
 	if n > 0 {
-		w.line(goodputText, percent(total/n))
+		w.line(goodputText, w.paper.tool, percent(total/n))
 	}
 }
 

@@ -7,6 +7,7 @@ import "strings"
 // paper is one page: what is said on it, and of what runs.
 type paper struct {
 	name     string // of its scenarios' folder, its page and its plots' folder
+	tool     string // that the paper measures with
 	own      string // the scheduler that the paper is about
 	head     string // with a place for the kernels
 	summary  string
@@ -86,7 +87,7 @@ where one container's burst is a large part of the link.
 
 const goodputText = `## How to read the paper's figures
 
-The paper prints goodput, as netperf counts it: the bytes of the connections, without headers. In the runs of
+The paper prints goodput, as %s counts it: the bytes of the connections, without headers. In the runs of
 ` + "`fair`" + ` below, goodput was %s of the wire's bits, so the sum of a column of the paper cannot be more than that share of
 the link. The column **paper** has what its text prints, most of it in whole Mbit/s; the paper's bars have no numbers.
 `
@@ -119,7 +120,7 @@ HTB does the same here, with a class and a short queue of its own for each conta
 `
 
 var qcon = paper{
-	name: "qcon", own: "qcon", head: qconHead, summary: qconSummary,
+	name: "qcon", own: "qcon", tool: "netperf", head: qconHead, summary: qconSummary,
 	sections: []section{
 		text(orderSection),
 		text(goodputSection),
