@@ -228,7 +228,7 @@ func listed(facts []fact) string {
 func differing(from, to []fact) string {
 	var words []string
 	for i, f := range from {
-		if f != to[i] {
+		if f.value != to[i].value {
 			words = append(words, fmt.Sprintf("%s %s -> %s", f.name, f.value, to[i].value))
 		}
 	}
