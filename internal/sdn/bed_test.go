@@ -45,10 +45,15 @@ func newBed(t *testing.T) *bed {
 	t.Cleanup(b.down)
 	b.startDB()
 	b.sh(`ovs-vsctl --no-wait init`)
-	b.sh(`PATH=$PATH:/usr/lib/openvswitch-switch ovs-vswitchd unix:$D/db.sock --pidfile=$D/switch.pid --detach --log-file=$D/switch.log 2>/dev/null`)
-	b.note("switch")
+	b.startSwitch()
 	b.sh(topology)
 	return b
+}
+
+// startSwitch starts ovs-vswitchd, which Debian keeps out of PATH.
+func (b *bed) startSwitch() {
+	b.sh(`PATH=$PATH:/usr/lib/openvswitch-switch ovs-vswitchd unix:$D/db.sock --pidfile=$D/switch.pid --detach --log-file=$D/switch.log 2>/dev/null`)
+	b.note("switch")
 }
 
 func (b *bed) startDB() {

@@ -4,7 +4,11 @@ package sdn
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -243,4 +247,58 @@ func TestWatch(t *testing.T) {
 	if r := next("the end"); len(r.Ports)+len(r.Wrong) > 0 {
 		t.Errorf("deleted: %+v", r)
 	}
+}
+
+// TestAgentTakesThePort: an agent that knows nothing but the database schedules
+// the port, keeps it when the switch is started again, and gives it back.
+func TestAgentTakesThePort(t *testing.T) {
+	weir, err := exec.LookPath("weir")
+	if err != nil {
+		t.Skip("SKIP: weir is not in PATH; the virtual machine has it")
+	}
+	b := newBed(t)
+	file := filepath.Join(b.dir, "weir.yaml")
+	text := fmt.Sprintf("sdn: {ovsdb: %q}\ndocker: {enabled: false}\nsocket: %s/weir.sock\nstate_dir: %s\n", b.place().OVSDB, b.dir, b.dir)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &strings.Builder{}
+	agent := exec.Command(weir, "agent", "--config", file)
+	agent.Stderr = log
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = agent.Process.Signal(os.Interrupt)
+		if err := agent.Wait(); err != nil || t.Failed() {
+			t.Errorf("agent: %v\n%s", err, log)
+		}
+	}()
+	qdisc := func() string { return b.sh(`tc qdisc show dev up0`) }
+	steered := func() bool {
+		return strings.Contains(qdisc(), "weir") || strings.Contains(qdisc(), "htb 77e1:") // without BPF qdiscs
+	}
+	eventually := func(what string, holds func() bool) {
+		t.Helper()
+		for range 300 {
+			if holds() {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Errorf("not within 30 s: %s; the qdisc is %s", what, qdisc())
+	}
+	found := qdisc()
+	b.apply(b.file(llq))
+	eventually("the agent takes the port", steered)
+	b.kill("switch")
+	b.startSwitch()
+	time.Sleep(time.Second)
+	if !steered() {
+		t.Errorf("the switch was started again, and the qdisc is %s", qdisc())
+	}
+	if _, err := Delete(b.context(), "s1", b.place(), false); err != nil {
+		t.Fatal(err)
+	}
+	eventually("the agent gives the port back", func() bool { return qdisc() == found })
 }
