@@ -28,6 +28,7 @@ const module = "weir"
 //
 //	cmd -> cli -> demo -> server, lab -> agent -> dataplane, discover -> plan -> policy
 var layers = map[string]int{
+	"internal/cgroup":         0,
 	"internal/closest":        0,
 	"internal/policy":         0,
 	"internal/sandbox":        0,

@@ -10,12 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	cgroups "weir/internal/cgroup"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
@@ -201,7 +201,7 @@ func (m *Marker) listCgroups() ([]plan.Port, error) {
 // by a handle that is nothing but the id (since Linux 5.5).
 func cgroupPath(id uint64) (string, error) {
 	const fileIDKernfs = 0xfe
-	for _, top := range cgroupMounts() {
+	for _, top := range cgroups.Mounts() {
 		mount, err := os.Open(top)
 		if err != nil {
 			continue
@@ -217,19 +217,4 @@ func cgroupPath(id uint64) (string, error) {
 		return path, err
 	}
 	return "", fmt.Errorf("find cgroup %d: no cgroup2 file system is mounted; mount it with: mount -t cgroup2 none /sys/fs/cgroup", id)
-}
-
-// cgroupMounts are the places where cgroup2 is mounted.
-func cgroupMounts() []string {
-	text, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return nil
-	}
-	var mounts []string
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "cgroup2" {
-			mounts = append(mounts, fields[1])
-		}
-	}
-	return mounts
 }

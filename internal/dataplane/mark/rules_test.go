@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
+	cgroups "weir/internal/cgroup"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/plan"
@@ -197,7 +198,7 @@ func witness(t *testing.T, ifindex int, attach ebpf.AttachType) (lastMark func()
 // cgroup2 is a fresh cgroup of version 2 that the test's processes may enter.
 func cgroup2(t *testing.T) string {
 	t.Helper()
-	mounts := cgroupMounts()
+	mounts := cgroups.Mounts()
 	if len(mounts) == 0 {
 		t.Skip("skipped: no cgroup2 file system is mounted")
 	}
