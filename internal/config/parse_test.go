@@ -202,13 +202,13 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, whole)
 	}
-	if len(all.Workloads) != 3 || len(all.Attach) != 2 {
+	if len(all.Workloads) != 4 || len(all.Attach) != 2 || len(all.Groups) != 1 {
 		t.Errorf("not all examples were read: %+v", all)
 	}
 	// What the comments call defaults are.
 	want := Default()
 	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
-	all.Workloads, all.Attach, all.Defaults = nil, nil, Layer{}
+	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, Layer{}
 	if !reflect.DeepEqual(all, want) || !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v and\n%+v, want\n%+v", all, c, want)
 	}
