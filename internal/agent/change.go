@@ -217,8 +217,11 @@ func (t trial) fault(err error, device string, was, v verdict, links int) error 
 	if !asked && known {
 		return nil
 	}
-	return &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value,
-		Msg: fmt.Sprintf("%s on link %s", mistake.Msg, device), Remedy: mistake.Remedy}
+	e := &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value, Msg: mistake.Msg, Remedy: mistake.Remedy}
+	if field == "min" || field == "max" || mistake.Field == "queues" { // which percentages make depend on the link
+		e.Msg += " on link " + device
+	}
+	return e
 }
 
 // groupless counts the links on which the workload is refused its group, or the

@@ -28,6 +28,9 @@ func explain(d division, id plan.ClassID) api.ExplainLink {
 		Name: group.Name, Binds: outer.Binds, Weight: group.Weight,
 		LevelBps: outer.LevelBps, FairBps: outer.FairBps, IdealBps: outer.IdealBps, RateBps: outer.RateBps,
 	}
+	for i, text := range outer.Text {
+		outer.Text[i] = upper(text) // it may begin with the word group
+	}
 	e.Text = append(outer.Text, e.Text...)
 	e.Others = append(e.Others, outer.Others...)
 	return e

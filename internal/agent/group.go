@@ -190,7 +190,7 @@ func (a *Agent) deleteGroup(ctx context.Context, name string, dryRun bool) (api.
 		for _, m := range members {
 			names = append(names, m.Name)
 		}
-		return refuse(fmt.Sprintf("%s are still in %s", strings.Join(names, ", "), name),
+		return refuse("still in it: "+strings.Join(names, ", "),
 			fmt.Sprintf("take each out first: weir set %s --group none", names[0]))
 	}
 	next := a.world.clone()

@@ -83,7 +83,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("groups %+v, %v", groups, err)
 		}
 		_, err = h.DeleteGroup(t.Context(), "tenant", false)
-		refused(t, err, 409, "web", "still in tenant", "weir set web --group none")
+		refused(t, err, 409, "still in it: web", "weir set web --group none")
 		_, err = h.DeleteGroup(t.Context(), "office", false)
 		refused(t, err, 409, "in the configuration", "groups:")
 		_, err = h.DeleteGroup(t.Context(), "tennant", false)
@@ -190,7 +190,7 @@ func TestGroupTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const want = `group g gets 50 Mbit/s of 100 Mbit/s: 100 Mbit/s is shared by weight among 2, and its weight is 1 of 2.
+		const want = `Group g gets 50 Mbit/s of 100 Mbit/s: 100 Mbit/s is shared by weight among 2, and its weight is 1 of 2.
 a gets 12.5 Mbit/s of the 50 Mbit/s of group g: 50 Mbit/s is shared by weight among 2, and its weight is 1 of 4.`
 		l := e.Links[0]
 		if got := strings.Join(l.Text, "\n"); got != want {
