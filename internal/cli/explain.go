@@ -86,9 +86,9 @@ func renderExplanation(e api.Explanation) string {
 				g.Name, bindsText(g.Binds), measured(g.IdealBps), measured(g.LevelBps), g.Weight)
 			where = " within the group"
 		}
-		fmt.Fprintf(&b, "  decided by  %s%s\n", bindsText(l.Binds), where)
+		fmt.Fprintf(&b, "  decided by  %s\n", bindsText(l.Binds))
 		fmt.Fprintf(&b, "  ideal       %s\n", measured(l.IdealBps))
-		fmt.Fprintf(&b, "  fair share  %s, before min and max\n", measured(l.FairBps))
+		fmt.Fprintf(&b, "  fair share  %s%s, before min and max\n", measured(l.FairBps), where)
 		fmt.Fprintf(&b, "  level       %s for each unit of weight%s\n", measured(l.LevelBps), where)
 		b.WriteString(othersText(l.Others))
 	}
