@@ -34,7 +34,7 @@ func renderSDN(bridges []sdn.Bridge) string {
 }
 
 func renderBridge(b sdn.Bridge) string {
-	out := fmt.Sprintf("bridge %s: %d flows of Weir's, %d of others\n", b.Name, len(b.Flows), b.ForeignFlows)
+	out := fmt.Sprintf("bridge %s; flows: %d of Weir's, %d of others\n", b.Name, len(b.Flows), b.ForeignFlows)
 	t := table.New("PORT", ">BANDWIDTH", "DISCIPLINE", "QUEUE", ">NUMBER", ">RATE", ">MIN", "DSCP", ">FLOWS", ">PACKETS", ">BYTES")
 	notes := ""
 	for _, p := range b.Ports {

@@ -83,7 +83,7 @@ func (s Switch) Port(name string) (SwitchPort, bool) {
 func LoadSwitch(file string) (Switch, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Switch{}, fmt.Errorf("switch file %s does not exist: %w", file, err)
+		return Switch{}, fmt.Errorf("switch file %s does not exist; write one as docs/sdn.md shows", file)
 	}
 	if err != nil {
 		return Switch{}, fmt.Errorf("switch file: %w", err)

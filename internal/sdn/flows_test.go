@@ -165,3 +165,33 @@ func TestPlan(t *testing.T) {
 		t.Errorf("rows of ports that are gone: %+v", p)
 	}
 }
+
+// TestView: names of ports, foreign rows, and what all flows of a queue have seen.
+func TestView(t *testing.T) {
+	s := parse(t, "- {match: {in_port: h1, udp: 5}, port: up0, queue: b, forward: true}")
+	flows, err := compileFlows(s, testPorts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range flows {
+		flows[i].Packets, flows[i].Bytes = 10, 1000
+	}
+	flows = append(flows, openflow.Flow{Priority: 50})
+	rows, err := wantedRows(s, ovsdb.Bridge{Name: "s1", Ports: []ovsdb.Port{{Name: "up0", Interfaces: []ovsdb.Interface{{Name: "up0"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := view(ovsdb.Bridge{Name: "s1", Ports: []ovsdb.Port{
+		{Name: "eth3", QoS: &ovsdb.QoS{Type: "linux-htb"}}, {Name: "h1"},
+		{Name: "up0", Interfaces: []ovsdb.Interface{{Name: "up0"}}, QoS: rows["up0"]},
+	}}, flows, testPorts)
+	if len(b.Ports) != 2 || b.Ports[0].Foreign != "linux-htb" || b.ForeignFlows != 1 || len(b.Flows) != 4 {
+		t.Fatalf("%+v", b)
+	}
+	if q := b.Ports[1].Queues; len(q) != 2 || q[0].Flows != 0 || q[1].Flows != 4 || q[1].Packets != 40 || q[1].Bytes != 4000 {
+		t.Errorf("queues %+v", b.Ports[1].Queues)
+	}
+	if f := b.Flows[0]; f.Match != "in_port=h1,udp,udp_src=5" || f.Actions != "set_queue:1,output:up0" {
+		t.Errorf("flow %+v", f)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"weir/internal/sdn/openflow"
 	"weir/internal/sdn/ovsdb"
@@ -105,11 +107,28 @@ func look(ctx context.Context, bridge ovsdb.Bridge, address string) (Bridge, err
 	if err != nil {
 		return Bridge{}, fmt.Errorf("bridge %s: %w", bridge.Name, err)
 	}
-	return view(bridge, flows), nil
+	ports, err := c.Ports(ctx)
+	if err != nil {
+		return Bridge{}, fmt.Errorf("bridge %s: %w", bridge.Name, err)
+	}
+	return view(bridge, flows, ports), nil
+}
+
+// named puts the names of ports in the place of their numbers.
+func named(text, before string, ports map[string]uint32) string {
+	words := strings.Split(text, ",")
+	for i, word := range words {
+		for name, number := range ports {
+			if word == before+strconv.FormatUint(uint64(number), 10) {
+				words[i] = before + name
+			}
+		}
+	}
+	return strings.Join(words, ",")
 }
 
 // view puts rows and flows together.
-func view(bridge ovsdb.Bridge, flows []openflow.Flow) Bridge {
+func view(bridge ovsdb.Bridge, flows []openflow.Flow, ports map[string]uint32) Bridge {
 	b := Bridge{Name: bridge.Name, Ports: []Port{}, Flows: []Flow{}}
 	counts := map[uint32]Queue{}
 	for _, f := range flows {
@@ -118,7 +137,9 @@ func view(bridge ovsdb.Bridge, flows []openflow.Flow) Bridge {
 			continue
 		}
 		n, _ := queueOf(f)
-		b.Flows = append(b.Flows, Flow{Priority: f.Priority, Match: matchText(f), Actions: f.ActionText(), Queue: n, Packets: f.Packets, Bytes: f.Bytes})
+		b.Flows = append(b.Flows, Flow{Priority: f.Priority, Queue: n,
+			Match: named(matchText(f), "in_port=", ports), Actions: named(f.ActionText(), "output:", ports),
+			Packets: f.Packets, Bytes: f.Bytes})
 		c := counts[n]
 		c.Flows, c.Packets, c.Bytes = c.Flows+1, c.Packets+f.Packets, c.Bytes+f.Bytes
 		counts[n] = c
