@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/internal/dataplane/mark"
@@ -21,6 +20,7 @@ import (
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/lab/traffic"
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
@@ -28,8 +28,10 @@ const (
 	// costWorkloads have namespaces and marking programs of their own: the case
 	// that is like a real host.
 	costWorkloads = 5
-	// costPort is the UDP port of class 1.
+	// costPort is the UDP port of class 1, and of the first queue inside a class.
 	costPort = 20000
+	// costQueues are in each workload where disciplines are compared.
+	costQueues = 4
 	// costRate is so high that nothing is ever held back.
 	costRate policy.Rate = 10e9
 	// costRounds are run of each measurement; the fastest counts.
@@ -111,6 +113,9 @@ func (b *bench) all(ctx context.Context) error {
 	if err := b.five(ctx); err != nil {
 		return err
 	}
+	if err := b.inside(ctx); err != nil {
+		return err
+	}
 	for _, n := range b.spec.Workloads {
 		if err := b.many(ctx, n); err != nil {
 			return err
@@ -140,9 +145,49 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil // a noisy machine; the rows show it
 }
 
+// contender is a scheduler with what orders packets inside a workload.
+type contender struct {
+	name      string // in the table, SCHEDULER or SCHEDULER+INSIDE
+	scheduler string
+	leaf      string          // of HTB's and DRR's classes
+	policy    scenario.Policy // of each workload of Weir's schedulers
+}
+
+// The queues below the classes of HTB and DRR.
+const (
+	fifoLeaf = "pfifo"
+	aqmLeaf  = "fq_codel"
+	deepLeaf = "pfifo limit 1000" // holds throttledLeast packets of one class
+	// deepAQM looks at every packet and drops none.
+	deepAQM = "fq_codel limit 1000 target 9s interval 10s"
+)
+
+// lastingAQM is deepAQM for Weir.
+var lastingAQM = policy.AQM{Target: 9 * time.Second, Interval: 10 * time.Second}
+
+// plain is a scheduler with one FIFO per workload, whosever it is.
+func plain(name, leaf string) contender {
+	return contender{name, name, leaf, scenario.Policy{Weight: 1, Discipline: policy.FIFO}}
+}
+
+// contend are the file's schedulers with FIFOs, and behind HTB and fair the same
+// with flow queues and CoDel: how a scenario sets HTB up, and the product's
+// default.
+func (b *bench) contend(names []string, fifo, leaf string, aqm policy.AQM) []contender {
+	var list []contender
+	for _, name := range names {
+		list = append(list, plain(name, fifo))
+		switch {
+		case name == "htb" && b.haveLeaf(aqmLeaf):
+			list = append(list, contender{"htb+" + aqmLeaf, name, leaf, scenario.Policy{}})
+		case name == plan.SchedulerFair:
+			list = append(list, contender{"fair+sfq", name, "", scenario.Policy{Weight: 1, Discipline: policy.SFQ, AQM: aqm}})
+		}
+	}
+	return list
+}
+
 // five compares the schedulers with five workloads behind veths of their own.
-// HTB and DRR get FIFOs as leaves, because fair and qcon have FIFOs too; HTB
-// with fq_codel, as a scenario runs it, has a row of its own.
 func (b *bench) five(ctx context.Context) error {
 	base, err := b.base(ctx, b.veths)
 	if err != nil {
@@ -152,29 +197,66 @@ func (b *bench) five(ctx context.Context) error {
 	if err := b.markOnly(ctx, row); err != nil {
 		return err
 	}
-	ports := b.net.Ports[:costWorkloads]
-	for _, name := range b.spec.Schedulers {
-		row.Scheduler = name
-		if err := b.measure(ctx, row, variant{costRate, ports, fifoLeaf}, b.unthrottled(ctx, b.veths)); err != nil {
-			return err
-		}
-		if name != "htb" || !b.haveLeaf(aqmLeaf) {
-			continue
-		}
-		row.Scheduler = "htb+" + aqmLeaf
-		if err := b.measure(ctx, row, variant{costRate, ports, aqmLeaf}, b.unthrottled(ctx, b.veths)); err != nil {
+	return b.fiveBy(ctx, row, b.veths, b.contend(b.spec.Schedulers, fifoLeaf, aqmLeaf, policy.AQM{}))
+}
+
+func (b *bench) fiveBy(ctx context.Context, row report.CostRow, send way, list []contender) error {
+	for _, c := range list {
+		if err := b.measure(ctx, row, variant{c, costRate, b.net.Ports[:costWorkloads]}, b.unthrottled(ctx, send)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// The queues below HTB's classes.
-const (
-	fifoLeaf = "pfifo"
-	aqmLeaf  = "fq_codel"
-	deepLeaf = "pfifo limit 1000" // holds throttledLeast packets of one class
-)
+// inside compares what orders packets inside a workload: each of five workloads
+// sends to costQueues ports in turn, each of which is a flow, and where there
+// are queues belongs into one of its own. What sorts the packets (rules, filters,
+// hashes) is counted in.
+func (b *bench) inside(ctx context.Context) error {
+	base, err := b.base(ctx, b.flows)
+	if err != nil {
+		return err
+	}
+	row := report.CostRow{Case: "inside", Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
+	var list []contender
+	for _, name := range b.spec.Schedulers {
+		switch name {
+		case "htb":
+			list = append(list, plain(name, fifoLeaf))
+			for _, leaf := range []string{"sfq", "prio", "drr", aqmLeaf} {
+				list = append(list, contender{"htb+" + leaf, name, leaf, scenario.Policy{}})
+			}
+		case plan.SchedulerFair:
+			list = append(list, plain(name, ""))
+			for _, d := range []policy.Discipline{policy.SFQ, policy.PQ, policy.CBWFQ, policy.LLQ} {
+				list = append(list, contender{name + "+" + string(d), name, "", scenario.Policy{Weight: 1, Discipline: d, Queues: costQueuesOf(d)}})
+			}
+		}
+	}
+	return b.fiveBy(ctx, row, b.flows, list)
+}
+
+// costQueuesOf are the queues of a discipline, nil if it has none: one for each
+// port, none of which ever waits.
+func costQueuesOf(d policy.Discipline) []policy.Queue {
+	if !d.HasQueues() {
+		return nil
+	}
+	var list []policy.Queue
+	for i := range costQueues {
+		port := uint16(costPort + i)
+		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []policy.Match{{UDP: []policy.Ports{{First: port, Last: port}}}}}
+		switch rate := (policy.Amount{Rate: costRate / costQueues / costWorkloads}); {
+		case d == policy.LLQ && i == 0:
+			q.Rate = rate
+		case d.Weighs():
+			q.Min = rate
+		}
+		list = append(list, q)
+	}
+	return list
+}
 
 func (b *bench) haveLeaf(kind string) bool {
 	best, err := peers.BestLeaf(b.net.Host)
@@ -211,9 +293,9 @@ func (b *bench) many(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range b.growing() {
-			row := report.CostRow{Case: part.name, Scheduler: name, Workloads: n, Active: len(part.ports), BaseNs: base}
-			if err := b.measure(ctx, row, variant{costRate, nil, fifoLeaf}, b.unthrottled(ctx, send)); err != nil {
+		for _, c := range b.contend(b.growing(), fifoLeaf, aqmLeaf, policy.AQM{}) {
+			row := report.CostRow{Case: part.name, Workloads: n, Active: len(part.ports), BaseNs: base}
+			if err := b.measure(ctx, row, variant{c, costRate, nil}, b.unthrottled(ctx, send)); err != nil {
 				return err
 			}
 		}
@@ -253,9 +335,9 @@ func (b *bench) throttledBy(ctx context.Context, n int, sender *traffic.Sender, 
 	if err != nil {
 		return err
 	}
-	for _, name := range b.growing() {
-		row := report.CostRow{Case: "throttled", Scheduler: name, Workloads: n, Active: n, BaseNs: base}
-		err := b.measure(ctx, row, variant{throttledRate, nil, deepLeaf}, func(s steering) (ns, delivered float64, err error) {
+	for _, c := range b.contend(b.growing(), deepLeaf, deepAQM, lastingAQM) {
+		row := report.CostRow{Case: "throttled", Workloads: n, Active: n, BaseNs: base}
+		err := b.measure(ctx, row, variant{c, throttledRate, nil}, func(s steering) (ns, delivered float64, err error) {
 			if _, err := sender.Send(min(max(throttledLeast, throttledDepth*n), throttledMost)); err != nil {
 				return 0, 0, err
 			}
@@ -320,10 +402,16 @@ func (b *bench) ports(from, to int) []int {
 // way makes the sender of a case.
 type way func() (*traffic.Sender, error)
 
-func (b *bench) veths() (*traffic.Sender, error) {
+// veths sends from five workloads, each to one port.
+func (b *bench) veths() (*traffic.Sender, error) { return b.fromFive(b.ports(0, 1)) }
+
+// flows sends from five workloads, each to costQueues ports.
+func (b *bench) flows() (*traffic.Sender, error) { return b.fromFive(b.ports(0, costQueues)) }
+
+func (b *bench) fromFive(ports []int) (*traffic.Sender, error) {
 	s := traffic.NewSender(b.spec.Size)
 	for w := range costWorkloads {
-		if err := s.Add(b.net.Workloads[w], w, []int{costPort}); err != nil {
+		if err := s.Add(b.net.Workloads[w], w, ports); err != nil {
 			return nil, err
 		}
 	}
@@ -346,11 +434,11 @@ func (b *bench) base(ctx context.Context, send way) (float64, error) {
 	return ns, err
 }
 
-// variant is what differs between the cases of one scheduler.
+// variant is one measurement of a contender.
 type variant struct {
+	contender
 	rate  policy.Rate     // of the link; costRate = never holds back
 	ports []topology.Port // nil: the spreading program marks
-	leaf  string
 }
 
 // timing is a way to take the time per packet, and the share that arrived, with
@@ -361,21 +449,21 @@ type timing func(steering) (ns, delivered float64, err error)
 // marking included.
 func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take timing) error {
 	runtime.GC() // it is off while something is measured, and a thousand classes leave much behind
-	policies := slices.Repeat([]scenario.Policy{{Weight: 1}}, row.Workloads)
-	at := site{host: b.net.Host, link: b.link(v.rate), ports: v.ports, leaf: v.leaf}
-	name, _, _ := strings.Cut(row.Scheduler, "+")
-	s, kind, _, err := steer(ctx, at, name, b.ask.Backend, policies, b.log)
+	v.policy.Weight = 1
+	policies := slices.Repeat([]scenario.Policy{v.policy}, row.Workloads)
+	at := site{host: b.net.Host, link: b.link(v.rate), ports: v.ports, leaf: peers.Leaf{Kind: v.leaf, Ports: b.ports(0, costQueues)}}
+	s, kind, _, err := steer(ctx, at, v.scheduler, b.ask.Backend, policies, b.log)
 	if err != nil {
 		return err
 	}
 	var programs meter.Programs
 	defer programs.Close()
 	if v.ports == nil {
-		if err := programs.Spread(b.net.Ports[b.spread].Ifindex, costPort, spreadTarget(name)); err != nil {
+		if err := programs.Spread(b.net.Ports[b.spread].Ifindex, costPort, spreadTarget(v.scheduler)); err != nil {
 			return err
 		}
 	}
-	row.Backend = kind
+	row.Scheduler, row.Backend = v.name, kind
 	if row.NsPerPacket, row.Delivered, err = take(s); err != nil {
 		return fmt.Errorf("%s with %d workloads: %w", row.Scheduler, row.Workloads, err)
 	}

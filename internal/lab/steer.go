@@ -17,7 +17,6 @@ import (
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/plan"
-	"weir/internal/policy"
 )
 
 // The values of Options.Backend.
@@ -43,7 +42,7 @@ type site struct {
 	link  scenario.Link
 	names []string        // of the workloads
 	ports []topology.Port // of the workloads
-	leaf  string          // of the kernel's schedulers that have classes; "" = the best there is
+	leaf  peers.Leaf      // of the kernel's schedulers that have classes
 }
 
 // steer starts the named scheduler with the given policies. backend is its kind
@@ -160,9 +159,7 @@ func (w *weirSteering) state(policies []scenario.Policy) (plan.State, error) {
 	for i, p := range policies {
 		name := w.name(i)
 		numbers[name] = plan.ClassID(i + 1)
-		wl := plan.Workload{Key: name, Name: name, Policy: policy.Policy{
-			Weight: p.Weight, Min: policy.Amount{Rate: p.Min}, Max: policy.Amount{Rate: p.Max},
-		}}
+		wl := plan.Workload{Key: name, Name: name, Policy: p.Asked()}
 		if i < len(w.ports) {
 			wl.Ports = []plan.Port{{Device: w.ports[i].Device, Ifindex: w.ports[i].Ifindex}}
 		}

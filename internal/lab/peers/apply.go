@@ -28,12 +28,12 @@ type Running struct {
 var leaves = []string{"fq_codel", "sfq", "pfifo"}
 
 // Start sets the peer up on a device of the namespace host and lets the ports'
-// packets find their classes. An empty Setting.Leaf means the best there is.
+// packets find their classes.
 func Start(p Peer, host *topology.NS, s Setting, ports []topology.Port) (*Running, error) {
 	r := &Running{peer: p, host: host, setting: s}
-	if s.Leaf == "" {
+	if s.Leaf.Kind == "" {
 		var err error
-		if r.setting.Leaf, err = BestLeaf(host); err != nil {
+		if r.setting.Leaf.Kind, err = BestLeaf(host); err != nil {
 			return nil, err
 		}
 	}
@@ -132,7 +132,7 @@ func (r *Running) Close() error {
 // Explain prints every peer with its commands for an example.
 func Explain(w io.Writer) {
 	example := Setting{
-		Device: topology.Uplink, Leaf: "fq_codel",
+		Device: topology.Uplink, Leaf: Leaf{Kind: "fq_codel"},
 		Link:     scenario.Link{Bandwidth: 100e6, MTU: scenario.DefaultMTU},
 		Policies: []scenario.Policy{{Weight: 1, Min: policy.Rate(30e6)}, {Weight: 2}, {Weight: 3, Max: policy.Rate(40e6)}},
 	}

@@ -28,7 +28,15 @@ type Setting struct {
 	Device   string
 	Link     scenario.Link
 	Policies []scenario.Policy // workload w is class w+1
-	Leaf     string            // for the queue of one workload: fq_codel, sfq or pfifo
+	Leaf     Leaf
+}
+
+// Leaf is what is below the class of one workload.
+type Leaf struct {
+	// Kind is fq_codel, sfq or pfifo, with options or without; or prio or drr with
+	// a queue for each of Ports. "" = the best there is.
+	Kind  string
+	Ports []int // UDP ports whose packets belong into a queue of their own each
 }
 
 // Table of all peers, in the order in which they are explained.
@@ -117,14 +125,35 @@ func (s Setting) quanta() []int {
 	return list
 }
 
-func (s Setting) leaf() string {
-	switch s.Leaf {
+// leaf hangs the queues of one workload below its class. Those of prio and drr are
+// plain FIFOs, which u32 fills: four comparisons at most are cheaper than any hash.
+func (s Setting) leaf(major, class int) string {
+	parent := fmt.Sprintf("dev %s parent %x:%x", s.Device, major, class)
+	switch s.Leaf.Kind {
 	case "pfifo":
-		return "pfifo limit 100"
-	case "sfq":
-		return "sfq"
+		return fmt.Sprintf("qdisc add %s pfifo limit 100\n", parent)
+	case "prio", "drr":
+		return s.sorted(parent, 0x100+class)
 	}
-	return s.Leaf
+	return fmt.Sprintf("qdisc add %s %s\n", parent, s.Leaf.Kind)
+}
+
+// sorted is prio or drr with the number handle, and the filters of its queues.
+func (s Setting) sorted(parent string, handle int) string {
+	var b strings.Builder
+	options := ""
+	if s.Leaf.Kind == "prio" {
+		options = fmt.Sprintf(" bands %d", max(2, len(s.Leaf.Ports)))
+	}
+	fmt.Fprintf(&b, "qdisc add %s handle %x: %s%s\n", parent, handle, s.Leaf.Kind, options)
+	for i, port := range s.Leaf.Ports {
+		if s.Leaf.Kind == "drr" {
+			fmt.Fprintf(&b, "class add dev %s parent %x: classid %x:%x drr quantum %d\n", s.Device, handle, handle, i+1, s.frame())
+		}
+		fmt.Fprintf(&b, "filter add dev %s parent %x: protocol ip prio 1 u32 match ip protocol 17 0xff match ip dport %d 0xffff flowid %x:%x\n",
+			s.Device, handle, port, handle, i+1)
+	}
+	return b.String()
 }
 
 func setupDRR(s Setting) string {
@@ -132,7 +161,7 @@ func setupDRR(s Setting) string {
 	b.WriteString(s.below("drr"))
 	for i, q := range s.quanta() {
 		fmt.Fprintf(&b, "class add dev %s parent 2: classid 2:%x drr quantum %d\n", s.Device, i+1, q)
-		fmt.Fprintf(&b, "qdisc add dev %s parent 2:%x %s\n", s.Device, i+1, s.leaf())
+		b.WriteString(s.leaf(2, i+1))
 	}
 	return b.String()
 }
@@ -154,7 +183,7 @@ func setupHTB(s Setting) string {
 	fmt.Fprintf(&b, "class add dev %[1]s parent 1: classid 1:ffff htb rate %[2]dbit ceil %[2]dbit\n", s.Device, s.Link.Bandwidth)
 	for i, options := range s.htbClasses() {
 		fmt.Fprintf(&b, "class add dev %s parent 1:ffff classid 1:%x htb %s\n", s.Device, i+1, options)
-		fmt.Fprintf(&b, "qdisc add dev %s parent 1:%x %s\n", s.Device, i+1, s.leaf())
+		b.WriteString(s.leaf(1, i+1))
 	}
 	fmt.Fprintf(&b, "class add dev %s parent 1:ffff classid 1:fffe htb rate 8kbit ceil %dbit quantum %d\n",
 		s.Device, s.Link.Bandwidth, s.frame())

@@ -12,7 +12,7 @@ import (
 )
 
 func setting(policies ...scenario.Policy) Setting {
-	return Setting{Device: "up0", Leaf: "fq_codel", Link: scenario.Link{Bandwidth: 100e6, MTU: 1500}, Policies: policies}
+	return Setting{Device: "up0", Leaf: Leaf{Kind: "fq_codel"}, Link: scenario.Link{Bandwidth: 100e6, MTU: 1500}, Policies: policies}
 }
 
 // What Explain prints is the documentation of the set-ups, so it is held as

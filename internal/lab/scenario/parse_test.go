@@ -5,6 +5,7 @@ package scenario
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestParseExample(t *testing.T) {
 		t.Errorf("workloads are %v, want the order of the file", got)
 	}
 	c2 := s.Workloads[1]
-	if c2.Policy != (Policy{Weight: 2, Min: 10e6}) || len(c2.Traffic) != 2 {
+	if !reflect.DeepEqual(c2.Policy, Policy{Weight: 2, Min: 10e6}) || len(c2.Traffic) != 2 {
 		t.Errorf("c2 = %+v", c2)
 	}
 	if tcp := c2.Traffic[0]; tcp.Kind != TCP || tcp.Streams != 4 || tcp.Start != 5*time.Second || tcp.Stop != 20*time.Second {

@@ -41,10 +41,25 @@ func (l Link) Capacity() policy.Rate {
 	return l.Bandwidth
 }
 
-// Policy is what a workload was promised, in bits per second.
+// Policy is what a workload was promised, in bits per second. Peers hold weight,
+// min and max as far as they can, and nothing of the rest.
 type Policy struct {
 	Weight   uint32
 	Min, Max policy.Rate // 0 = none
+
+	Discipline policy.Discipline // "" = the product's default
+	Queues     []policy.Queue
+	AQM        policy.AQM
+	DSCP       *uint8
+	Group      string // "" = none
+}
+
+// Asked is the policy as the product is asked for it.
+func (p Policy) Asked() policy.Policy {
+	return policy.Policy{
+		Weight: p.Weight, Min: policy.Amount{Rate: p.Min}, Max: policy.Amount{Rate: p.Max},
+		Discipline: p.Discipline, Queues: p.Queues, AQM: p.AQM, DSCP: p.DSCP, Group: p.Group,
+	}
 }
 
 // Workload is one network namespace with its traffic.
