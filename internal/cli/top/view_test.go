@@ -3,6 +3,7 @@
 package top
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -129,6 +130,15 @@ func TestRender(t *testing.T) {
 		{"scrolled", 80, 9, func(s *screen) {
 			s.state.sample.Workloads = manyWorkloads("eth0", 300)
 			s.offset, s.selected = 120, rowID{"eth0", "eth0w123"}
+		}},
+		{"groups", 100, 12, func(s *screen) {
+			sample := s.state.sample
+			sample.At = sample.At.Add(time.Second)
+			sample.Workloads = apitest.Demo()
+			sample.Workloads[1].Policy.Group, sample.Workloads[3].Policy.Group = "tenant-b", "tenant-b"
+			sample.Workloads[2].Policy.Group = "gone" // a group that is no longer there
+			sample.Groups, _ = apitest.New(sample.Workloads...).WithGroup("tenant-b", 2, 20, 70).WithGroup("empty", 1, 0, 0).Groups(context.Background())
+			s.state.add(sample)
 		}},
 		{"no workloads", 80, 6, func(s *screen) { s.state.sample.Workloads = nil }},
 	} {
