@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func TestAgentKilledUnderLoad(t *testing.T) {
 		now := b.get()
 		for i := range b.boxes {
 			name := fmt.Sprintf("w%d", i+1)
-			if now[name].Class != was[name].Class || now[name].Policy != was[name].Policy || now[name].State != "active" {
+			if now[name].Class != was[name].Class || !reflect.DeepEqual(now[name].Policy, was[name].Policy) || now[name].State != "active" {
 				t.Fatalf("%s was class %d %+v, is class %d %+v, %s", name, was[name].Class, was[name].Policy,
 					now[name].Class, now[name].Policy, now[name].State)
 			}
