@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"weir/internal/api"
 	"weir/internal/api/apitest"
 )
 
@@ -93,3 +94,38 @@ func TestMetricsTable(t *testing.T) {
 }
 
 func TestMetricsDoc(t *testing.T) { compare(t, "../../docs/metrics.md", metricsDoc()) }
+
+// TestMetricsInside: queues inside a workload and groups have series of their own.
+func TestMetricsInside(t *testing.T) {
+	w := apitest.Workload("pbx", 1, 0, 0, 2)
+	w.Policy.Group, w.Policy.Discipline = "office", "llq"
+	w.Links[0].Queues = []api.QueueTraffic{
+		{Name: "voice", SentBytes: 1000, SentPackets: 5},
+		{Name: "rest", SentBytes: 7000, SentPackets: 6, BacklogPackets: 3, BacklogBytes: 4500, Drops: map[string]uint64{"codel": 2}},
+	}
+	const want = `
+# HELP weir_group_max_bits_per_second Ceiling, 0 = none.
+# TYPE weir_group_max_bits_per_second gauge
+weir_group_max_bits_per_second{class="100",group="office",link="eth0"} 4e+07
+# HELP weir_queue_backlog_packets Waiting in the queue now.
+# TYPE weir_queue_backlog_packets gauge
+weir_queue_backlog_packets{class="0",link="eth0",queue="rest",workload="pbx"} 3
+weir_queue_backlog_packets{class="0",link="eth0",queue="voice",workload="pbx"} 0
+# HELP weir_queue_drops_packets_total Dropped from or before the queue, by reason.
+# TYPE weir_queue_drops_packets_total counter
+weir_queue_drops_packets_total{class="0",link="eth0",queue="rest",reason="codel",workload="pbx"} 2
+# HELP weir_queue_transmit_bytes_total Sent from one queue inside a workload, on the wire; egress (upload).
+# TYPE weir_queue_transmit_bytes_total counter
+weir_queue_transmit_bytes_total{class="0",link="eth0",queue="rest",workload="pbx"} 7000
+weir_queue_transmit_bytes_total{class="0",link="eth0",queue="voice",workload="pbx"} 1000
+# HELP weir_workload_info Always 1; what the workload is, whether it is steered (state active), its group and its discipline.
+# TYPE weir_workload_info gauge
+weir_workload_info{discipline="llq",group="office",key="docker:pbx",kind="docker",state="active",workload="pbx"} 1
+`
+	fake := apitest.New(w).WithGroup("office", 2, 0, 40)
+	err := testutil.CollectAndCompare(newCollector(fake), strings.NewReader(want), "weir_group_max_bits_per_second",
+		"weir_queue_backlog_packets", "weir_queue_drops_packets_total", "weir_queue_transmit_bytes_total", "weir_workload_info")
+	if err != nil {
+		t.Error(err)
+	}
+}
