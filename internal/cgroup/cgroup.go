@@ -17,7 +17,10 @@
 package cgroup
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,4 +73,78 @@ func Of(text string) string {
 		}
 	}
 	return ""
+}
+
+// Hierarchy is what a host has of cgroups of version 2.
+type Hierarchy struct {
+	Root string // where cgroup2 is mounted, "" if it is not
+	// Legacy says that version 1 is mounted, too: then units and containers may be
+	// there and not below Root.
+	Legacy bool
+}
+
+// Read finds the hierarchy of this process's mounts.
+func Read() Hierarchy {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return Hierarchy{}
+	}
+	h := Hierarchy{Legacy: strings.Contains(string(text), " cgroup ")}
+	if list := mounts(string(text)); len(list) > 0 {
+		h.Root = list[0] // there is one hierarchy, however often it is mounted
+	}
+	return h
+}
+
+// Trouble says why the processes of this host cannot be told apart by cgroups of
+// version 2, with the remedy; "" if they can.
+func (h Hierarchy) Trouble() string {
+	const remedy = "boot with systemd.unified_cgroup_hierarchy=1"
+	if h.Root == "" {
+		return "this host has no cgroups of version 2, by which the packets of processes are told apart; " + remedy +
+			", or where no systemd runs: mount -t cgroup2 none /sys/fs/cgroup"
+	}
+	if h.Legacy && !h.settled() {
+		return "this host keeps its processes in cgroups of version 1, which cannot mark packets; " + remedy
+	}
+	return ""
+}
+
+// settled reports whether systemd has put anything below Root.
+func (h Hierarchy) settled() bool {
+	entries, _ := os.ReadDir(h.Root)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return strings.HasSuffix(e.Name(), ".slice") || strings.HasSuffix(e.Name(), ".scope")
+	})
+}
+
+// Units finds the folders of the systemd units that match accepts, by unit, and
+// the slices that it looked into, Root among them: where further units may appear.
+// It does not look into services and scopes: what runs a systemd of its own in
+// there, such as a container, has units that are not the host's.
+func (h Hierarchy) Units(match func(unit string) bool) (units map[string]string, searched []string) {
+	units = map[string]string{}
+	if h.Root == "" {
+		return units, nil
+	}
+	var walk func(dir string)
+	walk = func(dir string) {
+		searched = append(searched, dir)
+		entries, _ := os.ReadDir(dir) // it may go at any moment
+		for _, e := range entries {
+			name := e.Name()
+			if !e.IsDir() || !strings.Contains(name, ".") {
+				continue
+			}
+			path := filepath.Join(dir, name)
+			if match(name) {
+				units[name] = path
+			}
+			if strings.HasSuffix(name, ".slice") {
+				walk(path)
+			}
+		}
+	}
+	walk(h.Root)
+	return units, searched
 }

@@ -3,7 +3,11 @@
 package cgroup
 
 import (
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -34,6 +38,51 @@ func TestOf(t *testing.T) {
 	} {
 		if got := Of(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// tree makes folders in the place of a cgroup2 mount.
+func tree(t *testing.T, folders ...string) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, f := range folders {
+		if err := os.MkdirAll(filepath.Join(root, f), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestUnits(t *testing.T) {
+	root := tree(t, "init.scope", "system.slice/nginx.service", "system.slice/nginx.socket", "docker/ab/system.slice/nginx.service",
+		"system.slice/system-worker.slice/worker@1.service/system.slice/nginx.service", "user.slice/user-0.slice/user@0.service/app.slice")
+	units, searched := Hierarchy{Root: root}.Units(func(unit string) bool { return strings.HasPrefix(unit, "nginx.") || unit == "worker@1.service" })
+	want := map[string]string{
+		"nginx.service":    root + "/system.slice/nginx.service",
+		"nginx.socket":     root + "/system.slice/nginx.socket",
+		"worker@1.service": root + "/system.slice/system-worker.slice/worker@1.service",
+	}
+	if !maps.Equal(units, want) {
+		t.Errorf("%v", units)
+	}
+	if want := []string{root, root + "/system.slice", root + "/system.slice/system-worker.slice", root + "/user.slice", root + "/user.slice/user-0.slice"}; !slices.Equal(searched, want) {
+		t.Errorf("looked into %q", searched)
+	}
+}
+
+func TestTrouble(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		h          Hierarchy
+	}{
+		{"not mounted", "no cgroups of version 2", Hierarchy{Legacy: true}},
+		{"empty beside version 1", "in cgroups of version 1, which cannot mark packets; boot with systemd.unified_cgroup_hierarchy=1", Hierarchy{tree(t), true}},
+		{"hybrid", "", Hierarchy{tree(t, "system.slice"), true}},
+		{"empty without version 1", "", Hierarchy{tree(t), false}},
+	} {
+		if got := tt.h.Trouble(); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q", tt.name, got)
 		}
 	}
 }

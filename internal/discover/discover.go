@@ -4,8 +4,9 @@
 // side that their packets come in by.
 //
 // A Source watches one kind of workload (Docker's containers, named network
-// namespaces, devices given by name) and calls back with the complete list of
-// what it sees whenever that changes; whoever listens compares lists. Complete
+// namespaces, devices given by name, the taps of VMs, systemd's units and other
+// cgroups) and calls back with the complete list of what it sees whenever that
+// changes; whoever listens compares lists. Complete
 // lists rather than events mean that nothing is lost when an engine restarts or
 // a message is missed.
 //
@@ -13,6 +14,10 @@
 // the veths on the host whose other end is in the network namespace of the
 // container's process. Links, which all sources share, follows the host's
 // devices and answers that without entering a namespace.
+//
+// What has no device of its own on the host (a unit, a container with the host's
+// network or with a macvlan device) is known by its cgroup of version 2 instead,
+// which every process in it belongs to and which the kernel can mark packets by.
 //
 // # How a container is found before its first packet
 //
@@ -50,22 +55,29 @@ package discover
 
 import "context"
 
-// Workload is something that sends packets through devices of its own.
+// Workload is something that sends packets through devices of its own, or by
+// processes in cgroups of its own.
 type Workload struct {
 	// Key identifies the workload for as long as its owner considers it the
 	// same: "docker:<name>" survives a restart of the container, "netns:<name>",
-	// "dev:<name>".
+	// "dev:<name>", "unit:<name>", "cgroup:<name>", "vm:<name>".
 	Key string
 	// ID is the engine's identity (a container's full id), "" if there is none.
 	ID string
 	// Name is what people call it: the container's name, the namespace's, the device's.
 	Name string
-	// Kind is "docker", "netns" or "device".
+	// Kind is "docker", "netns", "device", "unit", "cgroup" or "vm".
 	Kind string
 	// Labels as the engine has them; those of Weir begin with "weir.".
 	Labels map[string]string
+	// Group is what the workload is a part of, such as the VM that an interface
+	// belongs to; "" if nothing. A policy may have a group of that name.
+	Group string
 	// Devices on the host's side. Empty while the network is not up.
 	Devices []Device
+	// Cgroups are the folders of cgroups of version 2 whose processes are the
+	// workload, beside what comes in by Devices.
+	Cgroups []string
 	// Note says why a workload cannot be steered ("uses the host's network"), "" if it can.
 	Note string
 }

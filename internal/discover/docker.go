@@ -8,9 +8,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"weir/internal/cgroup"
 )
 
 const (
@@ -35,6 +41,9 @@ type Docker struct {
 	links  linkTable
 	engine engine
 	proc   string // "/proc"
+	// cgroups and kinds ask the kernel; tests put fakes in their place.
+	cgroups func() cgroup.Hierarchy
+	kinds   func(netns string) ([]namedKind, error)
 
 	mu    sync.Mutex
 	state string
@@ -54,7 +63,7 @@ func NewDocker(log *slog.Logger, links *Links, host string) (*Docker, error) {
 }
 
 func newDocker(log *slog.Logger, links linkTable, e engine, proc string) *Docker {
-	d := &Docker{log: log, links: links, engine: e, proc: proc}
+	d := &Docker{log: log, links: links, engine: e, proc: proc, cgroups: cgroup.Read, kinds: namespaceKinds}
 	d.setStatus("unavailable", "not asked yet")
 	return d
 }
@@ -335,8 +344,12 @@ func (w *dockerRun) findExpected() {
 
 // workload is a container as the world sees it.
 func (w *dockerRun) workload(c *record) Workload {
-	out := Workload{Key: "docker:" + c.Name, ID: c.ID, Name: c.Name, Kind: "docker", Labels: c.Labels}
-	if !ownsNetwork(c.Mode) {
+	out := Workload{Key: "docker:" + c.Name, ID: c.ID, Name: c.Name, Kind: "docker", Labels: c.Labels, Group: c.Labels[composeProject]}
+	switch {
+	case c.Mode == "host":
+		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.cgroup(c, "uses the host's network") })
+		return out
+	case !ownsNetwork(c.Mode):
 		out.Note = w.roster.sharedNote(c)
 		return out
 	}
@@ -345,23 +358,57 @@ func (w *dockerRun) workload(c *record) Workload {
 	for i := range out.Devices {
 		out.Devices[i].PeerNetns = path
 	}
-	if len(out.Devices) == 0 && c.confirmed {
-		if !c.noted {
-			c.note, c.noted = w.barrenNote(c, path), true
-		}
-		out.Note = c.note
+	if c.confirmed && len(out.Devices) < max(1, len(c.Networks)) {
+		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.stackedDevices(c, path) })
 	}
 	return out
 }
 
-// barrenNote says why a running container has no device on the host.
-func (w *dockerRun) barrenNote(c *record, path string) string {
-	kinds, err := namespaceKinds(path)
+// composeProject is the label by which "docker compose" says what belongs together.
+const composeProject = "com.docker.compose.project"
+
+// beside is how a container sends that does not send by veths, or not only: its
+// cgroup, or a note why it cannot be told apart. It is looked up once after each
+// event.
+func (w *dockerRun) beside(c *record, look func() (cgroups []string, note string)) (cgroups []string, note string) {
+	if !c.noted {
+		c.cgroups, c.note = look()
+		c.noted = true
+	}
+	return slices.Clone(c.cgroups), c.note
+}
+
+// stackedDevices is the cgroup of a container with a device such as a macvlan, or
+// why there is none.
+func (w *dockerRun) stackedDevices(c *record, path string) (cgroups []string, note string) {
+	kinds, err := w.kinds(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) { // its process has just ended
 			w.log.Debug("the devices of a container cannot be listed", "workload", c.Name, "err", err)
 		}
-		return ""
+		return nil, ""
 	}
-	return noteForKinds(c.Mode, kinds)
+	if device := stacked(kinds); device != "" {
+		return w.cgroup(c, fmt.Sprintf("its device %s is stacked on one of the host's", device))
+	}
+	return nil, noteForKinds(c.Mode, kinds)
+}
+
+// cgroup is the folder of a container's cgroup of version 2. The note says why its
+// packets cannot be told from the host's own, after what kind of network it has.
+func (w *dockerRun) cgroup(c *record, network string) (cgroups []string, note string) {
+	text, err := os.ReadFile(filepath.Join(w.proc, strconv.Itoa(c.Pid), "cgroup"))
+	if err != nil {
+		return nil, "" // its process has just ended
+	}
+	h := w.cgroups()
+	path := cgroupOfContainer(cgroup.Of(string(text)), c.ID)
+	switch trouble := h.Trouble(); {
+	case path != "" && h.Root != "":
+		return []string{filepath.Join(h.Root, path)}, ""
+	case trouble != "":
+		return nil, network + ": " + trouble
+	}
+	return nil, network + ", and its processes are in no cgroup of its own that is to be seen from here; " +
+		"run the agent on the host itself (in a container: with --cgroupns host --pid host)"
 }

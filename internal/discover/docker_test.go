@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"weir/internal/cgroup"
 )
 
 var (
@@ -33,9 +35,13 @@ type fixture struct {
 	links  *fakeLinks
 	proc   fakeProc
 	docker *Docker
+	kinds  map[string][]namedKind // devices inside a namespace, by its path
 	lists  [][]Workload
 	cancel context.CancelFunc
 }
+
+// cgroup2 is where cgroups of version 2 are in a made-up world.
+const cgroup2 = "/cgroup2"
 
 // world runs a test in a bubble of testing/synctest.
 func world(t *testing.T, e *fakeEngine, test func(*fixture)) {
@@ -44,6 +50,8 @@ func world(t *testing.T, e *fakeEngine, test func(*fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fixture{T: t, fakeEngine: e, links: newFakeLinks(), proc: proc}
 		w.docker = newDocker(logger(t), w.links, e, w.proc.dir)
+		w.docker.cgroups = func() cgroup.Hierarchy { return cgroup.Hierarchy{Root: cgroup2} }
+		w.docker.kinds = func(path string) ([]namedKind, error) { return w.kinds[path], nil }
 		test(w)
 		if w.cancel != nil {
 			w.cancel()
@@ -84,6 +92,9 @@ func (w *fixture) expect(when string, want ...string) {
 		line := workload.Key
 		for _, d := range workload.Devices {
 			line += " " + d.Name
+		}
+		for _, folder := range workload.Cgroups {
+			line += " " + folder
 		}
 		if workload.Note != "" {
 			line += " (" + workload.Note + ")"
@@ -229,28 +240,73 @@ func TestDockerEngineAbsent(t *testing.T) {
 }
 
 func TestDockerWorkloads(t *testing.T) {
+	in := func(mode string) containerInfo {
+		return containerInfo{ID: idA, Name: "c", Mode: mode, Networks: []string{mode}, Running: true, Pid: 1}
+	}
+	const scope = "/system.slice/docker-"
+	unified := "0::" + scope + strings.Repeat("a", 64) + ".scope"
+	folder := cgroup2 + scope + idA + ".scope"
+	macvlan := []namedKind{{Name: "lo", Kind: "device"}, {Name: "eth0", Kind: "macvlan"}}
 	for _, c := range []struct {
-		name string
-		info containerInfo
-		want string
+		name, cgroup string // as in /proc/PID/cgroup
+		hierarchy    cgroup.Hierarchy
+		kinds        []namedKind
+		info         containerInfo
+		devices      []int
+		want         string
 	}{
-		{"bridge", running(idA, "c", 1), "docker:c veth5"},
-		{"host", containerInfo{ID: idA, Name: "c", Mode: "host", Running: true, Pid: 1},
-			"docker:c (uses the host's network: its packets cannot be told from the host's own)"},
-		{"shared", containerInfo{ID: idA, Name: "c", Mode: "container:" + idB, Running: true, Pid: 1},
-			"docker:c (shares the network of container other: what that one is given holds for both)"},
-		{"shared with an unknown one", containerInfo{ID: idA, Name: "c", Mode: "container:gone", Running: true, Pid: 1},
-			"docker:c (shares the network of container gone: what that one is given holds for both)"},
+		{name: "bridge", info: running(idA, "c", 1), devices: []int{5}, want: "docker:c veth5"},
+		{name: "host", info: in("host"), cgroup: unified, want: "docker:c " + folder},
+		{name: "host, a process deeper inside", info: in("host"), cgroup: unified + "/init", want: "docker:c " + folder},
+		{name: "host, without systemd", info: in("host"), cgroup: "0::/docker/" + idA, want: "docker:c " + cgroup2 + "/docker/" + idA},
+		{name: "host, version 1", info: in("host"), cgroup: "2:cpu:/docker/" + idA + "\n0::/", hierarchy: cgroup.Hierarchy{Root: "/none", Legacy: true},
+			want: "docker:c (uses the host's network: this host keeps its processes in cgroups of version 1, which cannot mark packets; boot with systemd.unified_cgroup_hierarchy=1)"},
+		{name: "host, agent in a container", info: in("host"), cgroup: "0::/../" + idA,
+			want: "docker:c (uses the host's network, and its processes are in no cgroup of its own that is to be seen from here; run the agent on the host itself (in a container: with --cgroupns host --pid host))"},
+		{name: "macvlan", info: in("mac"), kinds: macvlan, cgroup: unified, want: "docker:c " + folder},
+		{name: "macvlan, no cgroup2", info: in("mac"), kinds: macvlan, cgroup: "2:cpu:/docker/" + idA, hierarchy: cgroup.Hierarchy{Legacy: true},
+			want: "docker:c (its device eth0 is stacked on one of the host's: this host has no cgroups of version 2, by which the packets of processes are told apart; boot with systemd.unified_cgroup_hierarchy=1, or where no systemd runs: mount -t cgroup2 none /sys/fs/cgroup)"},
+		{name: "bridge and macvlan", info: containerInfo{ID: idA, Name: "c", Mode: "bridge", Networks: []string{"bridge", "mac"}, Running: true, Pid: 1},
+			kinds: macvlan, cgroup: unified, devices: []int{5}, want: "docker:c veth5 " + folder},
+		{name: "ipvlan", info: in("ip"), kinds: []namedKind{{"eth0", "ipvlan", "l3"}}, cgroup: unified,
+			want: "docker:c (its device eth0 is of kind ipvlan in mode l3, which takes every mark off a packet; use mode l2 or a bridge network)"},
+		{name: "shared", info: in("container:" + idB),
+			want: "docker:c (shares the network of container other: what that one is given holds for both)"},
+		{name: "shared with an unknown one", info: in("container:gone"),
+			want: "docker:c (shares the network of container gone: what that one is given holds for both)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			world(t, newFakeEngine(c.info, running(idB, "other", 2)), func(w *fixture) {
-				w.process(1, idA, 5)
+				w.kinds = map[string][]namedKind{w.process(1, idA, c.devices...): c.kinds}
+				if c.cgroup != "" {
+					w.proc.enter(t, 1, c.cgroup)
+				}
+				if c.hierarchy != (cgroup.Hierarchy{}) {
+					w.docker.cgroups = func() cgroup.Hierarchy { return c.hierarchy }
+				}
 				w.process(2, idB, 7)
 				w.start()
 				w.expect("at first", c.want, "docker:other veth7")
 			})
 		})
 	}
+}
+
+// A container is put into a macvlan network while it runs.
+func TestDockerSecondNetwork(t *testing.T) {
+	info := running(idA, "c", 1)
+	info.Networks = []string{"bridge"}
+	world(t, newFakeEngine(info), func(w *fixture) {
+		path := w.process(1, idA, 5)
+		w.proc.enter(t, 1, "0::/docker/"+idA)
+		w.start()
+		w.expect("at first", "docker:c veth5")
+		w.kinds = map[string][]namedKind{path: {{Name: "eth1", Kind: "macvlan"}}}
+		info.Networks = []string{"bridge", "mac"}
+		w.set(info, "connect")
+		w.pass(2 * settle)
+		w.expect("in both", "docker:c veth5 "+cgroup2+"/docker/"+idA)
+	})
 }
 
 func TestDockerRename(t *testing.T) {
@@ -269,11 +325,12 @@ func TestNoteForKinds(t *testing.T) {
 		kinds      []namedKind
 		want       string
 	}{
-		{"not up yet", "bridge", []namedKind{{"lo", "device"}}, ""},
-		{"none", "none", []namedKind{{"lo", "device"}}, "has no network"},
-		{"macvlan", "mac", []namedKind{{"lo", "device"}, {"eth0", "macvlan"}}, "eth0 is of kind macvlan"},
-		{"ipvlan", "ip", []namedKind{{"eth1", "ipvlan"}}, "eth1 is of kind ipvlan"},
-		{"hardware", "x", []namedKind{{"lo", "device"}, {"eth0", "device"}}, "eth0 is hardware"},
+		{"not up yet", "bridge", []namedKind{{"lo", "device", ""}}, ""},
+		{"none", "none", []namedKind{{"lo", "device", ""}}, "has no network"},
+		{"macvlan", "mac", []namedKind{{"lo", "device", ""}, {"eth0", "macvlan", ""}}, ""},
+		{"ipvlan l2", "ip", []namedKind{{"eth1", "ipvlan", "l2"}}, ""},
+		{"ipvlan l3s", "ip", []namedKind{{"eth1", "ipvlan", "l3s"}}, "eth1 is of kind ipvlan in mode l3s"},
+		{"hardware", "x", []namedKind{{"lo", "device", ""}, {"eth0", "device", ""}}, "eth0 is hardware"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := noteForKinds(c.mode, c.kinds)

@@ -132,6 +132,14 @@ func (p fakeProc) add(t testing.TB, pid int, container string) (netns string) {
 	return path
 }
 
+// enter puts a process into the cgroups that text says.
+func (p fakeProc) enter(t testing.TB, pid int, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, strconv.Itoa(pid), "cgroup"), []byte(text+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fakeEngine is an engine whose containers a test starts and stops. It never
 // sends an event by itself.
 type fakeEngine struct {

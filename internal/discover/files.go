@@ -34,6 +34,22 @@ func watchFiles(log *slog.Logger) (*fileWatch, error) {
 	return &fileWatch{log: log, w: w}, nil
 }
 
+// watchWith watches files until stop is called: wake has what comes from pokes, and
+// a value after each change. Where files cannot be watched, only pokes come.
+func watchWith(ctx context.Context, log *slog.Logger, pokes <-chan struct{}) (files *fileWatch, wake <-chan struct{}, stop func()) {
+	files, err := watchFiles(log)
+	if err != nil {
+		log.Warn("files cannot be watched; what comes and goes is noticed late", "err", err)
+	}
+	out, done := make(chan struct{}, 1), make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(done)
+		files.run(ctx, pokes, out)
+	}()
+	return files, out, func() { cancel(); <-done }
+}
+
 // want says which files matter from now on. Each is watched by the nearest
 // folder above it that exists.
 func (f *fileWatch) want(paths []string) {

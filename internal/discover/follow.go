@@ -45,6 +45,12 @@ func (r *reporter) send(list []Workload) {
 func follow(ctx context.Context, links linkTable, poke <-chan struct{}, list func() []Workload, report func([]Workload)) error {
 	changes, stop := links.watch()
 	defer stop()
+	return followPokes(ctx, changes, poke, list, report)
+}
+
+// followPokes reports list's result now and whenever it has changed after a value
+// from one of the channels; changes may be nil.
+func followPokes(ctx context.Context, changes, poke <-chan struct{}, list func() []Workload, report func([]Workload)) error {
 	out := reporter{report: report}
 	timer := time.NewTimer(0) // fires at once, for the first report
 	defer timer.Stop()

@@ -190,7 +190,7 @@ func show(list []Workload) string {
 	}
 	s := ""
 	for _, w := range list {
-		s += fmt.Sprintf("\n\t%s id %.12s %v note %q", w.Key, w.ID, w.Devices, w.Note)
+		s += fmt.Sprintf("\n\t%s id %.12s %v %v note %q", w.Key, w.ID, w.Devices, w.Cgroups, w.Note)
 	}
 	return s
 }

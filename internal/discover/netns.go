@@ -113,19 +113,8 @@ func (n *Netns) existing() []string {
 
 // Run reports the namespaces until ctx ends.
 func (n *Netns) Run(ctx context.Context, report func([]Workload)) error {
-	files, err := watchFiles(n.log)
-	if err != nil {
-		// Link messages still tell of every namespace that gets a veth.
-		n.log.Warn("namespace files cannot be watched", "err", err)
-	}
-	wake := make(chan struct{}, 1)
-	done := make(chan struct{})
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer close(done)
-		files.run(ctx, n.poke, wake)
-	}()
-	defer func() { cancel(); <-done }()
+	files, wake, stop := watchWith(ctx, n.log, n.poke)
+	defer stop()
 	return follow(ctx, n.links, wake, func() []Workload {
 		list, paths := n.list()
 		files.want(paths)

@@ -19,33 +19,50 @@ func ownsNetwork(mode string) bool {
 	return mode != "host" && !strings.HasPrefix(mode, containerMode)
 }
 
-// sharedNote says why a container without a network namespace of its own cannot
-// be steered.
+// sharedNote says why a container that uses another's network namespace cannot be
+// steered by itself.
 func (r *roster) sharedNote(c *record) string {
-	owner, shared := strings.CutPrefix(c.Mode, containerMode)
-	if !shared {
-		return "uses the host's network: its packets cannot be told from the host's own"
-	}
+	owner := strings.TrimPrefix(c.Mode, containerMode)
 	if o := r.records[owner]; o != nil && o.Name != "" {
 		owner = o.Name
 	}
 	return fmt.Sprintf("shares the network of container %s: what that one is given holds for both", owner)
 }
 
-// namedKind is a device in a container, e.g. eth0 of kind macvlan.
-type namedKind struct{ Name, Kind string }
+// namedKind is a device in a container, e.g. eth0 of kind macvlan. Mode is "l2",
+// "l3" or "l3s" if it is an ipvlan, else "".
+type namedKind struct{ Name, Kind, Mode string }
+
+// stacked finds a device whose packets go from the container to the queue of the
+// device below it on the host, and by no other on the way; "" if there is none. A
+// mark that they have been given in the container stays on them.
+func stacked(kinds []namedKind) (device string) {
+	for _, k := range kinds {
+		switch k.Kind {
+		case "macvlan", "macvtap":
+			return k.Name
+		case "ipvlan", "ipvtap":
+			if k.Mode == "l2" {
+				return k.Name
+			}
+		}
+	}
+	return ""
+}
 
 // noteForKinds says why a container with its own network namespace, in which
-// these devices are, has none on the host's side. "" means that its network is
-// just not up.
+// these devices are, has none on the host's side and cannot be told by its cgroup.
+// "" means that it can be, or that its network is just not up.
 func noteForKinds(mode string, kinds []namedKind) string {
 	if mode == "none" {
 		return "has no network (it was started with --network none)"
 	}
 	for _, k := range kinds {
 		switch k.Kind {
-		case "macvlan", "ipvlan", "macvtap", "ipvtap":
-			return fmt.Sprintf("its device %s is of kind %s, whose packets pass no device on the host by which they could be told apart; not supported, use a bridge network", k.Name, k.Kind)
+		case "ipvlan", "ipvtap":
+			if k.Mode != "l2" {
+				return fmt.Sprintf("its device %s is of kind %s in mode %s, which takes every mark off a packet; use mode l2 or a bridge network", k.Name, k.Kind, k.Mode)
+			}
 		case "device":
 			if k.Name != "lo" {
 				return fmt.Sprintf("its device %s is hardware that was moved into the container; its packets do not pass the host", k.Name)
@@ -73,7 +90,26 @@ func namespaceKinds(path string) ([]namedKind, error) {
 	}
 	kinds := make([]namedKind, len(links))
 	for i, l := range links {
-		kinds[i] = namedKind{l.Attrs().Name, l.Type()}
+		kinds[i] = namedKind{Name: l.Attrs().Name, Kind: l.Type(), Mode: ipvlanMode(l)}
 	}
 	return kinds, nil
+}
+
+func ipvlanMode(l netlink.Link) string {
+	var vlan netlink.IPVlan
+	switch l := l.(type) {
+	case *netlink.IPVlan:
+		vlan = *l
+	case *netlink.IPVtap:
+		vlan = l.IPVlan
+	default:
+		return ""
+	}
+	switch vlan.Mode {
+	case netlink.IPVLAN_MODE_L2:
+		return "l2"
+	case netlink.IPVLAN_MODE_L3:
+		return "l3"
+	}
+	return "l3s"
 }

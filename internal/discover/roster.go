@@ -23,8 +23,9 @@ type record struct {
 	confirmed bool      // the engine says that it runs
 	announced time.Time // when it was last connected to a network, zero if it is not about to start
 	ns        *namespace
-	note      string // why its namespace has no devices, "" until looked at
-	noted     bool
+	cgroups   []string // by which it is known if not by devices alone
+	note      string   // why it cannot be told apart, or not wholly
+	noted     bool     // both have been looked up
 
 	looking bool // the engine is being asked
 	again   bool // and was overtaken by an event
@@ -58,8 +59,8 @@ func (r *roster) event(e engineEvent, now time.Time) question {
 	c.noted = false
 	switch e.Action {
 	case "connect":
-		if c.confirmed {
-			return nothing
+		if c.confirmed { // it is in more networks than before
+			return r.ask(c)
 		}
 		c.announced = now
 		if c.Name != "" { // it ran before
