@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/policy"
 	"weir/internal/sdn/switchport"
 )
 
@@ -236,6 +237,20 @@ func TestWatch(t *testing.T) {
 	b.apply(s)
 	if r := next("a change after the database was away"); len(r.Ports) != 1 || r.Ports[0].Bandwidth != 9e6 {
 		t.Errorf("after the database was away: %+v", r)
+	}
+	for i := range 50 { // at no moment does the port seem to have no rows
+		s.Ports[0].Bandwidth = policy.Rate(10e6 + 1e6*(i%2))
+		b.apply(s)
+		for len(reports) > 0 {
+			if r = <-reports; len(r.Ports) != 1 || len(r.Wrong) != 0 {
+				t.Fatalf("change %d: %+v", i, r)
+			}
+		}
+	}
+	for r.Ports[0].Bandwidth != 11e6 || len(reports) > 0 {
+		if r = next("the last of many changes"); len(r.Ports) != 1 {
+			t.Fatalf("after all changes: %+v", r)
+		}
 	}
 	b.sh(`ovs-vsctl set qos $(ovs-vsctl get port up0 qos) other_config:weir-discipline=cbq`)
 	if r := next("a mistake"); len(r.Ports) != 0 || len(r.Wrong) != 1 || !strings.Contains(r.Wrong[0].Error(), `port up0 of bridge s1: weir-discipline "cbq"`) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/cache"
 	"github.com/ovn-kubernetes/libovsdb/client"
@@ -143,6 +144,25 @@ func (c *Conn) Close() { c.client.Close() }
 
 // Snapshot puts together what the copy says now.
 func (c *Conn) Snapshot(ctx context.Context) (Snapshot, error) {
+	// Each table is read at a moment of its own, so that an update may come
+	// between two. In the database itself every reference leads to a row.
+	const tries, pause = 100, 10 * time.Millisecond
+	for range tries {
+		s, whole, err := c.read(ctx)
+		if err != nil || whole {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return Snapshot{}, c.failed(ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+	return Snapshot{}, c.failed(errors.New("its rows refer to rows that are not there"))
+}
+
+// read puts the tables together; whole says that all references lead somewhere.
+func (c *Conn) read(ctx context.Context) (s Snapshot, whole bool, err error) {
 	var (
 		bridges    []bridgeRow
 		ports      []portRow
@@ -152,18 +172,20 @@ func (c *Conn) Snapshot(ctx context.Context) (Snapshot, error) {
 	)
 	for _, list := range []any{&bridges, &ports, &interfaces, &qos, &queues} {
 		if err := c.client.List(ctx, list); err != nil {
-			return Snapshot{}, c.failed(err)
+			return Snapshot{}, false, c.failed(err)
 		}
 	}
 	if !c.client.Connected() {
-		return Snapshot{}, c.failed(client.ErrNotConnected)
+		return Snapshot{}, false, c.failed(client.ErrNotConnected)
 	}
-	return assemble(bridges, ports, interfaces, qos, queues), nil
+	s, whole = assemble(bridges, ports, interfaces, qos, queues)
+	return s, whole, nil
 }
 
-// assemble follows the references between rows. What refers to nothing is left
-// out: the copy may be between two updates.
-func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, qos []qosRow, queues []queueRow) Snapshot {
+// assemble follows the references between rows, and says whether all lead
+// somewhere.
+func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, qos []qosRow, queues []queueRow) (s Snapshot, whole bool) {
+	whole = true
 	portOf, interfaceOf := map[string]portRow{}, map[string]interfaceRow{}
 	queueOf, qosOf := map[string]queueRow{}, map[string]*QoS{}
 	for _, r := range ports {
@@ -177,14 +199,16 @@ func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, q
 	}
 	for _, r := range qos {
 		qosOf[r.UUID] = r.with(queueOf)
+		whole = whole && len(qosOf[r.UUID].Queues) == len(r.Queues)
 	}
 	used := map[string]bool{}
-	s := Snapshot{QoS: qosOf}
+	s.QoS = qosOf
 	for _, b := range bridges {
 		bridge := Bridge{Name: b.Name}
 		for _, id := range b.Ports {
 			r, ok := portOf[id]
 			if !ok {
+				whole = false
 				continue
 			}
 			port := Port{UUID: r.UUID, Bridge: b.Name, Name: r.Name}
@@ -196,7 +220,9 @@ func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, q
 			if r.QoS != nil {
 				port.QoS = qosOf[*r.QoS]
 				used[*r.QoS] = true
+				whole = whole && port.QoS != nil
 			}
+			whole = whole && len(port.Interfaces) == len(r.Interfaces)
 			bridge.Ports = append(bridge.Ports, port)
 		}
 		slices.SortFunc(bridge.Ports, func(a, b Port) int { return cmp.Compare(a.Name, b.Name) })
@@ -209,7 +235,7 @@ func assemble(bridges []bridgeRow, ports []portRow, interfaces []interfaceRow, q
 		}
 	}
 	slices.SortFunc(s.Orphans, func(a, b QoS) int { return cmp.Compare(a.UUID, b.UUID) })
-	return s
+	return s, whole
 }
 
 func (r qosRow) with(queues map[string]queueRow) *QoS {
