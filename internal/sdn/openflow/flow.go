@@ -126,9 +126,6 @@ var reservedPorts = map[uint32]string{
 	0xfffffffd: "CONTROLLER", 0xfffffffe: "LOCAL",
 }
 
-// LocalPort is the number of the bridge's own port.
-const LocalPort = 0xfffffffe
-
 // Command says what a FlowMod does.
 type Command uint8
 

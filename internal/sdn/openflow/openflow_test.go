@@ -47,7 +47,7 @@ func TestActions(t *testing.T) {
 		hex, text string
 	}{
 		{Output(9), "00000010000000090000000000000000", "output:9"},
-		{Output(LocalPort), "00000010fffffffe0000000000000000", "LOCAL"},
+		{Output(0xfffffffe), "00000010fffffffe0000000000000000", "LOCAL"},
 		{SetQueue(7), "0015000800000007", "set_queue:7"},
 		{SetReg(15, 1), "0019001000011e040000000100000000", "set_field:1->reg15"},
 		{Resubmit(2), "ffff001000002320000efff802000000", "resubmit(,2)"},
