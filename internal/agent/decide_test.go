@@ -25,7 +25,7 @@ import (
 
 // event is something that happens to a host.
 type event struct {
-	verb    string // run, kill, rename, set, attach, detach, reload, restart, fail, heal
+	verb    string // run, kill, rename, set, attach, detach, group, ungroup, join, reload, restart, fail, heal
 	name    string
 	to      string
 	labels  []string
@@ -41,7 +41,7 @@ func events(t *rapid.T) []event {
 	amount := rapid.SampledFrom([]string{"1mbit", "10mbit", "30mbit", "60mbit", "20%", "90%"})
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event {
 		e := event{
-			verb:    rapid.SampledFrom([]string{"run", "run", "kill", "rename", "set", "set", "set", "attach", "detach", "reload", "restart", "fail", "heal"}).Draw(t, "verb"),
+			verb:    rapid.SampledFrom([]string{"run", "run", "kill", "rename", "set", "set", "set", "attach", "detach", "group", "group", "ungroup", "join", "join", "join", "reload", "restart", "fail", "heal"}).Draw(t, "verb"),
 			name:    rapid.SampledFrom(names).Draw(t, "name"),
 			to:      rapid.SampledFrom(names).Draw(t, "to"),
 			reserve: rapid.IntRange(1, 100).Draw(t, "reserve"),
@@ -114,6 +114,21 @@ func (h *host) play(e event) error {
 	case "detach":
 		refusable = true
 		_, err = h.Detach(h.t.Context(), "n"+e.name, false)
+	case "group":
+		refusable = true
+		_, err = h.SetGroup(h.t.Context(), "g"+e.to, groupChange(e.fields), false)
+	case "ungroup":
+		refusable = true
+		_, err = h.DeleteGroup(h.t.Context(), "g"+e.to, false)
+	case "join":
+		refusable = true
+		group := "g" + e.to
+		if e.reserve < 20 {
+			group = "none"
+		}
+		c := change(e.fields)
+		c.Group = &group
+		_, err = h.Set(h.t.Context(), e.name, c, false)
 	case "reload":
 		h.config = parse(h.t, fmt.Sprintf("links: [{device: eth0, egress: 100mbit, reservable: %d%%}, {device: eth1, egress: 50mbit}]", e.reserve))
 		if err := h.Reload(h.t.Context(), "test"); err != nil {
@@ -164,7 +179,9 @@ func (h *host) mins() map[holder]policy.Rate {
 	_ = h.do(h.t.Context(), func() {
 		for device, s := range h.decided.plans {
 			for _, c := range s.Classes {
-				mins[holder{device, c.Name}] = c.Min
+				if !c.Group { // what it reserves follows from its members
+					mins[holder{device, c.Name}] = c.Min
+				}
 			}
 		}
 	})
@@ -192,6 +209,16 @@ func (h *host) within() error {
 		if limit := s.Link.Admission().Limit(); s.Reserved() > limit {
 			return fmt.Errorf("%s reserves %v of %v", device, s.Reserved(), limit)
 		}
+		for id, members := range membersOf(s) {
+			group, _ := s.Class(id)
+			var held policy.Rate
+			for _, m := range members {
+				held += m.Min
+			}
+			if !group.Group || held > group.Min || group.Max != 0 && group.Min > group.Max {
+				return fmt.Errorf("%s: members of %+v hold %v", device, group, held)
+			}
+		}
 	}
 	return nil
 }
@@ -214,6 +241,10 @@ func (h *host) consistent() error {
 				labels, _ := labelLayer(w.Labels)
 				p := h.world.set[w.Key].Apply(labels.Apply(policy.Default()))
 				list = append(list, plan.Workload{Key: w.Key, Name: w.Name, Policy: p, Ports: ports(w, l.Plan())})
+			}
+			for _, name := range h.world.groupNames() {
+				p := h.world.groups[name].Apply(policy.Default())
+				list = append(list, plan.Workload{Key: plan.GroupKey(name), Name: name, Policy: p, Group: true})
 			}
 			slices.SortStableFunc(list, func(a, b plan.Workload) int { return granted(a.Key) - granted(b.Key) })
 			want, _, err := plan.Build(l.Plan(), list, h.world.number)
