@@ -24,6 +24,7 @@ type Devices struct {
 
 	mu       sync.Mutex
 	attached map[string]*attachedDevice
+	changed  []func() // called after Add and Remove
 }
 
 type attachedDevice struct {
@@ -73,7 +74,7 @@ func (d *Devices) Add(name, device string, options ...AddOption) error {
 		return fmt.Errorf("device %q does not exist; there are: %s", device, enumerate(candidates(links)))
 	}
 	d.attached[name] = &attachedDevice{device: device, ifindex: found}
-	poke(d.poke)
+	d.tell()
 	return nil
 }
 
@@ -87,8 +88,38 @@ func (d *Devices) Remove(name string) error {
 		return errUnattached(name, d.attached)
 	}
 	delete(d.attached, name)
-	poke(d.poke)
+	d.tell()
 	return nil
+}
+
+// tell wakes whoever follows what is attached. Called with mu held.
+func (d *Devices) tell() {
+	poke(d.poke)
+	for _, f := range d.changed {
+		f()
+	}
+}
+
+// onChange has f called after each change of what is attached.
+func (d *Devices) onChange(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed = append(d.changed, f)
+}
+
+// owned tells of a device whether a workload has it, or is waiting for its name.
+func (d *Devices) owned() func(link) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	indexes, names := map[int]bool{}, map[string]bool{}
+	for _, a := range d.attached {
+		if a.ifindex == 0 {
+			names[a.device] = true
+		} else {
+			indexes[a.ifindex] = true
+		}
+	}
+	return func(l link) bool { return indexes[l.Index] || names[l.Name] }
 }
 
 // Run reports the devices until ctx ends.

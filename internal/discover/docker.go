@@ -266,7 +266,7 @@ func (w *dockerRun) ask(ctx context.Context, q question, id string, slots chan s
 func (w *dockerRun) take(a answer) (again question, err error) {
 	switch {
 	case errors.Is(a.err, errNoContainer):
-		w.roster.gone(a.id)
+		return w.roster.gone(a.id), nil
 	case errors.Is(a.err, context.DeadlineExceeded):
 		w.log.Warn("docker engine does not describe a container, asking again", "container", a.id)
 		return a.question, nil

@@ -127,8 +127,17 @@ func (r *roster) inspected(info containerInfo) question {
 	return nothing
 }
 
-// gone takes in that the engine knows no such container.
-func (r *roster) gone(id string) { delete(r.records, id) }
+// gone takes in that the engine knows no such container, and says whether to ask
+// again, because something happened meanwhile.
+func (r *roster) gone(id string) question {
+	if c := r.records[id]; c != nil && c.again {
+		c.looking, c.again = false, false
+		c.ended()
+		return r.ask(c)
+	}
+	delete(r.records, id)
+	return nothing
+}
 
 // connected takes in the list of running containers at the beginning of a
 // session with the engine; all of them are to be inspected. Others are
