@@ -145,6 +145,8 @@ __noinline __u32 discipline_victim(__u32 id)
 /* Bytes of the packet that class id, which has one, sends next. */
 static __always_inline __u32 class_first_len(struct weir_class *c, __u32 id)
 {
+	if (c->group)
+		return FRAME;
 	if (!c->head)
 		return place_at(flow_at(discipline_next(id))->head - 1)->len;
 	return c->qlen == 1 ? c->backlog : place_at(c->head - 1)->len;

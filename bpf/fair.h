@@ -61,31 +61,33 @@ static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at)
 	bpf_qdisc_watchdog_schedule(sch, at, SLACK_NS);
 }
 
-/* Class id, which was idle, has got its first packet. */
-static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
+/* Clocks with a rate do not stay behind while nothing is sent. */
+static __always_inline void fair_catch_up(struct weir_class *c, __u64 now)
 {
-	bool entitled = !before(fair.v_now, c->v);
-	__u64 now = 0;
-	bool quiet;
+	if (before(c->floor_at, now))
+		c->floor_at = now;
+	if (before(c->ceil_at, now))
+		c->ceil_at = now;
+}
 
-	if (sch->q.qlen == 1 && !c->rates) {
-		/* Alone: no past counts, and there is nobody to go before. */
-		if (entitled)
-			c->v = fair.v_now;
-		fair.newcomer = id + 1;
-		fair.hurry = 0;
-		return;
-	}
-	quiet = fair_forgive(c);
+static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
+{
+	return c->ceil_cost && before(now + AHEAD_NS, c->ceil_at);
+}
+
+/* Class id, without a group, was idle and is not any more. */
+static __always_inline void fair_enter(struct weir_class *c, __u32 id)
+{
+	bool entitled = !before(fair.link.v_now, c->v);
+	bool quiet = fair_forgive(&fair.link, c);
+	__u64 now = 0;
+
 	fair.quiet_seen |= quiet;
 	if (c->rates) {
 		now = fair.clock = bpf_ktime_get_ns();
-		if (before(c->floor_at, now))
-			c->floor_at = now;
-		if (before(c->ceil_at, now))
-			c->ceil_at = now;
-		else if (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at)) {
-			fair_park(c, id, now);
+		fair_catch_up(c, now);
+		if (fair_at_max(c, now)) {
+			fair_park(&fair.link, c, id, now);
 			return;
 		}
 	}
@@ -94,7 +96,64 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 		fair.hurry = quiet;
 		return;
 	}
-	fair_wait(c, id, now);
+	fair_wait(&fair.link, c, id, now);
+}
+
+/* Advances the clocks of a class with a min or a max. */
+static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
+{
+	__u64 now = fair.clock = bpf_ktime_get_ns();
+
+	if (c->floor_cost) {
+		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
+
+		if (before(c->floor_at + LATE_NS, now))
+			c->floor_at = now - LATE_NS;
+		c->floor_at += span(len, c->floor_cost);
+		if (before(most, c->floor_at))
+			c->floor_at = most;
+	}
+	if (c->ceil_cost) {
+		if (before(c->ceil_at + LATE_NS, now))
+			c->ceil_at = now - LATE_NS;
+		c->ceil_at += span(len, c->ceil_cost);
+	}
+}
+
+/* The line has been given `len` bytes. */
+static __always_inline void fair_line(__u32 len)
+{
+	fair.line_part += len * link_now.link_cost;
+	fair.line_free += fair.line_part >> WEIR_NS_SHIFT;
+	fair.line_part &= (1 << WEIR_NS_SHIFT) - 1;
+}
+
+/* The end of a busy period: what was has no claim on what comes. */
+static __always_inline void fair_rest(struct weir_class *c)
+{
+	fair.busy = 0;
+	if (before(fair.link.v_now, c->v))
+		fair.link.v_now = c->v;
+}
+
+#include "group.h"
+
+/* Class id, which was idle, has got its first packet. */
+static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
+{
+	if (c->rates & WEIR_GROUPED) {
+		group_activate(id);
+		return;
+	}
+	if (sch->q.qlen == 1 && !c->rates) {
+		/* Alone: no past counts, and there is nobody to go before. */
+		if (!before(fair.link.v_now, c->v))
+			c->v = fair.link.v_now;
+		fair.newcomer = id + 1;
+		fair.hurry = 0;
+		return;
+	}
+	fair_enter(c, id);
 }
 
 /*
@@ -109,9 +168,9 @@ static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
 		return;
 	}
 	if (fair.newcomer || fair.current == id + 1 || c->where != WEIR_WAITING ||
-	    before(fair.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v))
+	    before(fair.link.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v))
 		return;
-	fair_leave(c, id);
+	fair_leave(&fair.link, c, id);
 	fair.newcomer = id + 1;
 	fair.hurry = URGENT;
 }
@@ -146,8 +205,8 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 		return fair_first();
 	take_changes();
 	/* Nor to others, if there is no min and no max about. */
-	if (!before(fair.line_free, fair.batch_end) || floors.count || parked.count ||
-	    fair.quiet_seen)
+	if (!before(fair.line_free, fair.batch_end) || fair.link.floors.count ||
+	    fair.link.parked.count || fair.quiet_seen)
 		fair.clock = bpf_ktime_get_ns();
 	now = fair.clock;
 
@@ -173,25 +232,26 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 		fair.rushed = 0;
 		fair.batch_end = now + (fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
 	}
-	if (parked.count && !before(now, fair.parked_at))
-		fair_unpark(now);
+	if (fair.link.parked.count && !before(now, fair.link.parked_at))
+		fair_unpark(&fair.link, now);
 	if (fair.newcomer)
 		return fair_first();
-	if (floors.count && !before(now, fair.floors_at)) {
-		id = fair_owed(now);
+	if (fair.link.floors.count && !before(now, fair.link.floors_at)) {
+		id = fair_owed(&fair.link, now);
 		if (id) {
 			if (fair.current)
-				fair_put(class_at(fair.current - 1), fair.current - 1, now);
+				fair_put(&fair.link, class_at(fair.current - 1), fair.current - 1,
+					 now);
 			goto turn;
 		}
 	}
 	if (fair.current)
 		return fair.current;
-	id = fair_next(now);
+	id = fair_next(&fair.link, now);
 	if (!id) {
 		fair.busy = 0; /* an idle line is no late one */
-		if (parked.count) {
-			__u64 at = tick_end(&parked);
+		if (fair.link.parked.count) {
+			__u64 at = tick_end(&fair.link.parked);
 
 			if (before(now + LOOK_NS, at))
 				at = now + LOOK_NS;
@@ -201,55 +261,33 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	}
 turn:
 	fair.current = id;
-	fair.turn = fair_turn();
+	fair.turn = fair_turn(&fair.link);
 	return id;
-}
-
-/* Advances the clocks of a class with a min or a max. */
-static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
-{
-	__u64 now = fair.clock = bpf_ktime_get_ns();
-
-	if (c->floor_cost) {
-		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
-
-		if (before(c->floor_at + LATE_NS, now))
-			c->floor_at = now - LATE_NS;
-		c->floor_at += span(len, c->floor_cost);
-		if (before(most, c->floor_at))
-			c->floor_at = most;
-	}
-	if (c->ceil_cost) {
-		if (before(c->ceil_at + LATE_NS, now))
-			c->ceil_at = now - LATE_NS;
-		c->ceil_at += span(len, c->ceil_cost);
-	}
 }
 
 /* Class id has sent `len` bytes, which its queue no longer holds. */
 static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len,
 					struct Qdisc *sch)
 {
-	fair.line_part += len * link_now.link_cost;
-	fair.line_free += fair.line_part >> WEIR_NS_SHIFT;
-	fair.line_part &= (1 << WEIR_NS_SHIFT) - 1;
+	fair_line(len);
 	c->v += len * c->share_cost;
-	if (c->rates)
+	if (c->rates) {
 		fair_charge_rates(c, len);
+		if (c->rates & WEIR_GROUPED) {
+			group_charge(id, len, sch->q.qlen);
+			return;
+		}
+	}
 	if (id + 1 == fair.current) {
 		fair.turn -= len;
-		if (c->qlen && fair.turn > 0 &&
-		    !(c->ceil_cost && before(fair.clock + AHEAD_NS, c->ceil_at)))
+		if (c->qlen && fair.turn > 0 && !fair_at_max(c, fair.clock))
 			return;
 		fair.current = 0;
 	}
 	if (c->qlen) {
-		fair_put(c, id, fair.clock);
+		fair_put(&fair.link, c, id, fair.clock);
 	} else if (!sch->q.qlen) {
-		/* The end of a busy period: what was has no claim on what comes. */
-		fair.busy = 0;
-		if (before(fair.v_now, c->v))
-			fair.v_now = c->v;
+		fair_rest(c);
 	}
 }
 
@@ -261,10 +299,13 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
  */
 static __always_inline void fair_lift(struct weir_class *c, __u32 id)
 {
+	struct tier *t = tier_of(c);
+
 	if (c->where == WEIR_WAITING)
-		fair_leave(c, id);
+		fair_leave(t, c, id);
 	else if (c->where == WEIR_PARKED)
-		wheel_del(&parked, 0, id);
+		wheel_del(&t->parked, 0, id);
+	c->where = WEIR_OUT;
 }
 
 static __always_inline __u64 within(__u64 at, __u64 least, __u64 most)
@@ -276,6 +317,7 @@ static __always_inline __u64 within(__u64 at, __u64 least, __u64 most)
 
 static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 {
+	struct tier *t = tier_of(c);
 	__u64 now = bpf_ktime_get_ns();
 	__u64 most;
 
@@ -283,33 +325,21 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 	c->floor_at = within(c->floor_at, now, now + span(link_now.quantum, c->floor_cost));
 	c->ceil_at = within(c->ceil_at, now, now + span(link_now.quantum, c->ceil_cost));
 	/* A min that is gone leaves no debt. */
-	most = fair.v_now + link_now.bulk_quantum * c->share_cost;
+	most = t->v_now + link_now.bulk_quantum * c->share_cost;
 	if (before(most, c->v))
 		c->v = most;
-	if (c->qlen && id + 1 != fair.current && id + 1 != fair.newcomer)
-		fair_put(c, id, now);
+	if (c->group)
+		group_settle(id, now);
+	else if (c->qlen && id + 1 != fair.current && id + 1 != fair.newcomer)
+		fair_put(t, c, id, now);
+	if (c->parent)
+		group_settle(c->parent, now);
 }
 
+/* The classes have been taken out of the wheels. */
 static __always_inline void fair_reset(void)
 {
-	share.cursor = share.count = share.used.top = 0;
-	floors.cursor = floors.count = floors.used.top = 0;
-	parked.cursor = parked.count = parked.used.top = 0;
-	__builtin_memset(&fair, 0, sizeof(fair));
-}
-
-static __always_inline void fair_reset_bucket(__u32 i)
-{
-	struct bucket none = {};
-
-	*bucket_at(&share, i) = none;
-	*bucket_at(&floors, i) = none;
-	*bucket_at(&parked, i) = none;
-	if (i < 64) {
-		share.used.word[bounded(i, 64)] = 0;
-		floors.used.word[bounded(i, 64)] = 0;
-		parked.used.word[bounded(i, 64)] = 0;
-	}
+	__builtin_memset(&fair, 0, offsetof(typeof(fair), link));
 }
 
 #endif /* WEIR_FAIR_H */

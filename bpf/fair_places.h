@@ -31,15 +31,28 @@
 #define URGENT_NS 5000000ULL /* unless that is busy for longer than this */
 #define RETRIES 4 /* classes found in a wheel before their time, per packet */
 
-static struct wheel share; /* by v */
-static struct wheel floors; /* by floor_at */
-static struct wheel parked; /* by ceil_at */
+/*
+ * Classes that share something: those of the link, or the members of one group.
+ * What is looked at for each packet comes first.
+ */
+struct tier {
+	__u64 v_now; /* v of the class that was last chosen by its share */
+	__u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
+	__u64 floors_at; /* nothing in `floors` is due before */
+	__u64 parked_at; /* nothing in `parked` is due before */
+	__u64 v_mark; /* v_now when the present epoch began */
+	__u64 v_span; /* how far v_now went in the epoch before */
+	__u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
+	struct wheel share; /* by v */
+	struct wheel floors; /* by floor_at */
+	struct wheel parked; /* by ceil_at */
+};
+
 /* What is looked at for each packet, together: it costs fewer instructions so. */
 static struct {
 	__u64 line_free; /* when the line has sent all that it was given */
 	__u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
 	__u64 batch_end; /* line_free may run up to here without a timer */
-	__u64 v_now; /* v of the class that was last chosen by its share */
 	__u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
 	__s64 turn; /* bytes left of the current class's turn */
 	__u32 newcomer; /* class number plus one */
@@ -51,13 +64,17 @@ static struct {
 	__u64 quiet_until; /* batches are small until then */
 	__u64 rushed; /* ns of the line given to such while it was busy, this batch */
 	__u64 timer_at; /* the watchdog is armed for this time */
-	__u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
-	__u64 floors_at; /* nothing in `floors` is due before */
-	__u64 parked_at; /* nothing in `parked` is due before */
-	__u64 v_mark; /* v_now when the present epoch began */
-	__u64 v_span; /* how far v_now went in the epoch before */
-	__u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
+	struct tier link; /* classes without a group, and groups */
 } fair;
+
+/* The members of each group, by the number of the group's class; user space adds them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, WEIR_MAX_CLASSES);
+	__type(key, __u32);
+	__type(value, struct tier);
+} group_tiers SEC(".maps");
 
 /* Lower bound for the next due time of a wheel that holds something. */
 static __always_inline __u64 tick_end(struct wheel *w)
@@ -83,33 +100,46 @@ static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 i
 }
 
 /* Number of the share wheel's bucket for virtual time v; v may wrap, this may not. */
-static __always_inline __u64 share_bucket(__u64 v)
+static __always_inline __u64 share_bucket(struct tier *t, __u64 v)
 {
-	return share.cursor + ((__s64)(v - fair.share_v) >> link_now.share_shift);
+	return t->share.cursor + ((__s64)(v - t->share_v) >> link_now.share_shift);
 }
 
-static __always_inline void fair_wait(struct weir_class *c, __u32 id, __u64 now)
+static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
 	c->where = WEIR_WAITING;
-	if (!share.count)
-		fair.share_v = fair.v_now;
-	wheel_add(&share, 0, id, share_bucket(c->v));
+	if (!t->share.count)
+		t->share_v = t->v_now;
+	wheel_add(&t->share, 0, id, share_bucket(t, c->v));
 	if (c->floor_cost)
-		tick_add(&floors, &fair.floors_at, 1, id, c->floor_at, now);
+		tick_add(&t->floors, &t->floors_at, 1, id, c->floor_at, now);
 }
 
-static __always_inline void fair_leave(struct weir_class *c, __u32 id)
+static __always_inline void fair_leave(struct tier *t, struct weir_class *c, __u32 id)
 {
 	c->where = WEIR_OUT;
-	wheel_del(&share, 0, id);
+	wheel_del(&t->share, 0, id);
 	if (c->floor_cost)
-		wheel_del(&floors, 1, id);
+		wheel_del(&t->floors, 1, id);
 }
 
-static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
+/* When a class that is parked may send again. A group also waits for its members. */
+static __always_inline __u64 fair_due(struct weir_class *c, __u32 id)
+{
+	struct tier *members;
+
+	if (likely(!c->group))
+		return c->ceil_at;
+	members = bpf_map_lookup_elem(&group_tiers, &id);
+	if (!members || members->share.count || before(members->parked_at, c->ceil_at))
+		return c->ceil_at;
+	return members->parked_at;
+}
+
+static __always_inline void fair_park(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
 	c->where = WEIR_PARKED;
-	tick_add(&parked, &fair.parked_at, 0, id, c->ceil_at, now);
+	tick_add(&t->parked, &t->parked_at, 0, id, fair_due(c, id), now);
 }
 
 /*
@@ -118,23 +148,23 @@ static __always_inline void fair_park(struct weir_class *c, __u32 id, __u64 now)
  * packets: on average less than its own length / weight, but in steps as large
  * as the others' packets and weights make them.
  */
-static __always_inline __u64 fair_most(struct weir_class *c, __u32 id)
+static __always_inline __u64 fair_most(struct tier *t, struct weir_class *c, __u32 id)
 {
-	return fair.v_now + fair.v_span +
+	return t->v_now + t->v_span +
 	       2 * (link_now.bulk_quantum + class_first_len(c, id)) * c->share_cost;
 }
 
 /* Class id has packets and is in no wheel: puts it where it belongs. */
-static __always_inline void fair_put(struct weir_class *c, __u32 id, __u64 now)
+static __always_inline void fair_put(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
-	__u64 most = fair_most(c, id);
+	__u64 most = fair_most(t, c, id);
 
 	if (before(most, c->v))
 		c->v = most;
 	if (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))
-		fair_park(c, id, now);
+		fair_park(t, c, id, now);
 	else
-		fair_wait(c, id, now);
+		fair_wait(t, c, id, now);
 }
 
 /* Is somebody in a hurry? */
@@ -147,11 +177,11 @@ static __always_inline bool fair_quick(void)
  * Bytes of a turn: the more classes wait, the shorter, so that each has its
  * turn many times in a second.
  */
-static __always_inline __s64 fair_turn(void)
+static __always_inline __s64 fair_turn(struct tier *t)
 {
-	if (share.count >= 64)
+	if (t->share.count >= 64)
 		return FRAME;
-	return fair_quick() || share.count >= 16 ? link_now.quantum : link_now.bulk_quantum;
+	return fair_quick() || t->share.count >= 16 ? link_now.quantum : link_now.bulk_quantum;
 }
 
 /*
@@ -160,9 +190,9 @@ static __always_inline __s64 fair_turn(void)
  * it and is back in microseconds. Says whether there was more than that, which
  * makes it a quiet class.
  */
-static __always_inline bool fair_forgive(struct weir_class *c)
+static __always_inline bool fair_forgive(struct tier *t, struct weir_class *c)
 {
-	__u64 least = fair.v_now - fair_turn() * c->share_cost;
+	__u64 least = t->v_now - fair_turn(t) * c->share_cost;
 
 	if (!before(c->v, least))
 		return false;
@@ -171,93 +201,94 @@ static __always_inline bool fair_forgive(struct weir_class *c)
 }
 
 /* Takes a class whose min is owed out of the wheels; its number plus one, or 0. */
-static __always_inline __u32 fair_owed(__u64 now)
+static __always_inline __u32 fair_owed(struct tier *t, __u64 now)
 {
 	for (int i = 0; i < RETRIES; i++) {
 		struct weir_class *c;
 		__u64 at;
 		__u32 id;
 
-		if (!floors.count)
+		if (!t->floors.count)
 			return 0;
-		at = wheel_first(&floors);
-		fair.floors_at = (at + 1) << TICK_SHIFT;
-		if (before(now, fair.floors_at))
+		at = wheel_first(&t->floors);
+		t->floors_at = (at + 1) << TICK_SHIFT;
+		if (before(now, t->floors_at))
 			return 0;
-		floors.cursor = at;
-		id = bucket_at(&floors, at)->head - 1;
+		t->floors.cursor = at;
+		id = bucket_at(&t->floors, at)->head - 1;
 		c = class_at(id);
 		if (before(c->floor_at, now)) {
-			fair_leave(c, id);
+			fair_leave(t, c, id);
 			return id + 1;
 		}
-		wheel_del(&floors, 1, id);
-		tick_add(&floors, &fair.floors_at, 1, id, c->floor_at, now);
+		wheel_del(&t->floors, 1, id);
+		tick_add(&t->floors, &t->floors_at, 1, id, c->floor_at, now);
 	}
 	return 0;
 }
 
 /* Takes the class with the smallest v out of the wheels; number plus one, or 0. */
-static __always_inline __u32 fair_next(__u64 now)
+static __always_inline __u32 fair_next(struct tier *t, __u64 now)
 {
 	struct weir_class *c;
 	__u64 at, v;
 	__u32 id = 0;
 
 	for (int i = 0; i < RETRIES; i++) {
-		if (!share.count)
+		if (!t->share.count)
 			return 0;
-		at = wheel_first(&share);
-		fair.share_v += (at - share.cursor) << link_now.share_shift;
-		share.cursor = at;
-		id = bucket_at(&share, at)->head - 1;
+		at = wheel_first(&t->share);
+		t->share_v += (at - t->share.cursor) << link_now.share_shift;
+		t->share.cursor = at;
+		id = bucket_at(&t->share, at)->head - 1;
 		c = class_at(id);
-		v = share_bucket(c->v);
+		v = share_bucket(t, c->v);
 		if ((__s64)(v - at) <= 0 || i == RETRIES - 1)
 			break;
-		wheel_del(&share, 0, id);
-		wheel_add(&share, 0, id, v);
+		wheel_del(&t->share, 0, id);
+		wheel_add(&t->share, 0, id, v);
 	}
 	c = class_at(id);
 	/* Never past the bucket: some there may be earlier than this one. */
-	v = fair.share_v + (1ULL << link_now.share_shift) - 1;
+	v = t->share_v + (1ULL << link_now.share_shift) - 1;
 	if (before(c->v, v))
 		v = c->v;
-	if (before(fair.v_now, v))
-		fair.v_now = v;
-	if (!before(now, fair.epoch_end)) {
-		fair.v_span = fair.v_now - fair.v_mark;
-		fair.v_mark = fair.v_now;
-		fair.epoch_end = now + EPOCH_NS;
+	if (before(t->v_now, v))
+		t->v_now = v;
+	if (!before(now, t->epoch_end)) {
+		t->v_span = t->v_now - t->v_mark;
+		t->v_mark = t->v_now;
+		t->epoch_end = now + EPOCH_NS;
 	}
-	fair_leave(c, id);
+	fair_leave(t, c, id);
 	return id + 1;
 }
 
 /* Parked classes whose time has come wait for their turn again. */
-static __always_inline void fair_unpark(__u64 now)
+static __always_inline void fair_unpark(struct tier *t, __u64 now)
 {
 	for (int i = 0; i < 2; i++) {
 		struct weir_class *c;
-		__u64 at;
+		__u64 at, due;
 		__u32 id;
 
-		if (!parked.count)
+		if (!t->parked.count)
 			return;
-		at = wheel_first(&parked);
-		fair.parked_at = (at + 1) << TICK_SHIFT;
-		if (before(now, fair.parked_at))
+		at = wheel_first(&t->parked);
+		t->parked_at = (at + 1) << TICK_SHIFT;
+		if (before(now, t->parked_at))
 			return;
-		parked.cursor = at;
-		id = bucket_at(&parked, at)->head - 1;
+		t->parked.cursor = at;
+		id = bucket_at(&t->parked, at)->head - 1;
 		c = class_at(id);
-		wheel_del(&parked, 0, id);
-		if (before(now, c->ceil_at)) {
-			tick_add(&parked, &fair.parked_at, 0, id, c->ceil_at, now);
+		wheel_del(&t->parked, 0, id);
+		due = fair_due(c, id);
+		if (before(now, due)) {
+			tick_add(&t->parked, &t->parked_at, 0, id, due, now);
 			continue;
 		}
-		fair_forgive(c);
-		fair_wait(c, id, now);
+		fair_forgive(t, c);
+		fair_wait(t, c, id, now);
 	}
 }
 

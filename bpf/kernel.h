@@ -13,6 +13,7 @@
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 

@@ -44,13 +44,16 @@ const volatile __u32 lab_to_mark; /* 1: skb->mark, shifted; 0: skb->priority */
 const volatile __u32 lab_shift; /* of the class in the mark */
 const volatile __u32 lab_handle; /* high half of the priority, e.g. 0x10000 for 1: */
 
+const volatile __u32 lab_by_flow; /* lab_flows has entries */
+
 struct lab_bucket {
 	__u64 bytes;
 	__u64 packets;
 };
 
 /*
- * [workload * lab_buckets + bucket]; the size is set before the load. Mapped into
+ * [row * lab_buckets + bucket], first a row per workload, then one per flow that is
+ * counted by itself; the size is set before the load. Mapped into
  * the lab's memory, so that reading it is one copy.
  */
 struct {
@@ -60,6 +63,20 @@ struct {
 	__type(key, __u32);
 	__type(value, struct lab_bucket);
 } lab_received SEC(".maps");
+
+/* Where a workload's packets to one port are counted by themselves: their row. */
+struct lab_flow {
+	__u32 who; /* number of the workload */
+	__u16 port; /* of the receiver, host byte order; 0 if the protocol has none */
+	__u16 proto;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct lab_flow);
+	__type(value, __u32);
+} lab_flows SEC(".maps");
 
 /* Packets that lab_sink took. */
 struct {
@@ -100,6 +117,23 @@ static void add(struct lab_bucket *b, __u64 bytes, __u64 packets)
 	__sync_fetch_and_add(&b->packets, packets);
 }
 
+/* The row of a packet of workload `who`, 0 (a workload's) if it has none. */
+static __u32 flow_row(struct __sk_buff *skb, const struct iphdr *ip, __u32 who)
+{
+	const void *end = (const void *)(long)skb->data_end;
+	const struct udphdr *ports = (const void *)(ip + 1); /* TCP's are in the same place */
+	struct lab_flow key = {.who = who, .proto = ip->protocol};
+	const __u32 *row;
+
+	if (ip->protocol != IPPROTO_ICMP) {
+		if ((const void *)(ports + 1) > end)
+			return 0;
+		key.port = bpf_ntohs(ports->dest);
+	}
+	row = bpf_map_lookup_elem(&lab_flows, &key);
+	return row ? *row : 0;
+}
+
 SEC("tcx/ingress")
 int lab_meter(struct __sk_buff *skb)
 {
@@ -107,7 +141,7 @@ int lab_meter(struct __sk_buff *skb)
 	__u32 segments = skb->gso_segs > 1 ? skb->gso_segs : 1;
 	__u64 bytes = skb->len, bucket;
 	struct lab_bucket *b;
-	__u32 who, key;
+	__u32 who, key, row;
 
 	if (!ip)
 		return TC_ACT_UNSPEC;
@@ -120,6 +154,13 @@ int lab_meter(struct __sk_buff *skb)
 	key = who * lab_buckets + (__u32)bucket;
 	b = bpf_map_lookup_elem(&lab_received, &key);
 	if (b)
+		add(b, bytes, segments);
+	if (!lab_by_flow)
+		return TC_ACT_UNSPEC;
+	row = flow_row(skb, ip, who);
+	key = row * lab_buckets + (__u32)bucket;
+	b = bpf_map_lookup_elem(&lab_received, &key);
+	if (row && b)
 		add(b, bytes, segments);
 	return TC_ACT_UNSPEC;
 }

@@ -133,7 +133,11 @@ static __always_inline void apply_class(__u32 id)
 	c->share_cost = cfg->share_cost;
 	c->floor_cost = cfg->floor_cost;
 	c->ceil_cost = cfg->ceil_cost;
-	c->rates = (cfg->floor_cost | cfg->ceil_cost) != 0;
+	c->group = cfg->group;
+	if (scheduler == WEIR_SCHED_FAIR)
+		group_move(c, id, bounded(cfg->parent, WEIR_MAX_CLASSES), bpf_ktime_get_ns());
+	c->rates = (cfg->floor_cost | cfg->ceil_cost ? WEIR_RATES : 0) |
+		   (c->parent ? WEIR_GROUPED : 0);
 	c->weight = cfg->weight;
 	c->min_credit = cfg->min_credit;
 	c->max_credit = cfg->max_credit;
@@ -425,6 +429,15 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	}
 	id--;
 	c = class_at(id);
+	if (unlikely(c->group)) {
+		id = group_choose(id);
+		if (!id) {
+			bpf_qdisc_watchdog_schedule(sch, fair.clock + LATE_NS / 10, 0);
+			return NULL;
+		}
+		id--;
+		c = class_at(id);
+	}
 	if (likely(c->head)) {
 		s = front_del(c, &len);
 		skb = leave(s, sch);
@@ -495,7 +508,9 @@ static long reset_class(__u64 id, void *ctx)
 {
 	struct weir_class *c = class_at(id);
 
-	c->drops[WEIR_DROP_RESET] += c->qlen;
+	lift(c, id);
+	if (!c->group)
+		c->drops[WEIR_DROP_RESET] += c->qlen;
 	c->dropped_bytes += c->backlog;
 	c->head = c->tail = c->qlen = c->sorted = 0;
 	c->new_head = c->new_tail = c->old_head = c->old_tail = 0;
@@ -504,9 +519,7 @@ static long reset_class(__u64 id, void *ctx)
 	c->backlog = 0;
 	c->v = c->floor_at = c->ceil_at = 0;
 	c->credit = c->granted = 0;
-	c->where = WEIR_OUT;
 	c->seen = 0;
-	fair_reset_bucket(id);
 	if (id < 64)
 		credit_reset_word(id);
 	return 0;

@@ -76,6 +76,10 @@ enum weir_where {
 	WEIR_PARKED, /* at its max, in the park wheel */
 };
 
+/* What most classes do not have: bits of weir_class.rates. */
+#define WEIR_RATES 1 /* a min or a max */
+#define WEIR_GROUPED 2 /* a group */
+
 /* One queue inside a class as the agent wants it. */
 struct weir_queue_config {
 	__u64 cost; /* cbwfq, llq: virtual time per byte, WEIR_COST_ONE for the heaviest */
@@ -95,6 +99,8 @@ struct weir_class_config {
 	__u64 max_credit; /* qcon, ancs: bytes per period; 0 = no max */
 	__u64 limit_bytes;
 	__u64 limit_packets;
+	__u64 group; /* it is a group: packets cannot carry its number */
+	__u64 parent; /* the group that it is in; 0 = none */
 	__u64 discipline; /* enum weir_discipline */
 	__u64 queues; /* of pq, cbwfq and llq: 1 to WEIR_MAX_QUEUES */
 	__u64 other_queue; /* the one for a packet that names none of them */
@@ -142,7 +148,7 @@ struct weir_class {
 	__u32 qlen; /* packets waiting, wherever */
 	__u64 backlog; /* bytes waiting */
 	__u32 head, tail; /* the front: slot numbers plus one; head 0 = empty */
-	__u32 rates; /* it has a min or a max */
+	__u32 rates; /* WEIR_RATES, WEIR_GROUPED */
 	__u32 limit_packets;
 	__u64 limit_bytes;
 
@@ -156,7 +162,9 @@ struct weir_class {
 	__s64 credit; /* qcon, ancs: what it may still send, bytes */
 	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
 	struct weir_node node[2]; /* [0] share or park wheel, [1] floor wheel */
-	__u32 where; /* enum weir_where */
+	__u16 where; /* enum weir_where */
+	__u16 group; /* it is a group; qlen counts its members that have packets */
+	__u32 parent; /* the group that it is in */
 	__u32 seen; /* qcon, ancs: had packets in this period */
 
 	/* counters: enqueued = sent + drops + qlen; bytes offered are sent + dropped + backlog */

@@ -20,6 +20,7 @@
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS
+ *   group ID IS_GROUP PARENT
  *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
@@ -36,6 +37,7 @@
  * Not played: instruction counts, several CPUs, real TCP. The lab does that.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +55,8 @@
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) val *name
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_HASH 1
+#define BPF_F_NO_PREALLOC 1
 #define BPF_PROG(name, args...) name(args)
 #define likely(x) (x)
 #define unlikely(x) (x)
@@ -148,6 +152,7 @@ static struct sk_buff *sim_xchg(struct sk_buff **at, struct sk_buff *skb)
 
 static struct slot sim_slots[WEIR_PLACES];
 static struct weir_class_config sim_classes[WEIR_MAX_CLASSES];
+static struct tier sim_tiers[WEIR_MAX_CLASSES];
 static struct weir_link_config sim_link;
 static __u32 sim_changes[WEIR_RING];
 
@@ -157,6 +162,8 @@ static void *sim_lookup(void *map, __u32 key)
 		return key < WEIR_PLACES ? &sim_slots[key] : NULL;
 	if (map == (void *)&class_config)
 		return key < WEIR_MAX_CLASSES ? &sim_classes[key] : NULL;
+	if (map == (void *)&group_tiers)
+		return &sim_tiers[key];
 	if (map == (void *)&link_config)
 		return key == 0 ? &sim_link : NULL;
 	return key < WEIR_RING ? &sim_changes[key] : NULL;
@@ -409,6 +416,7 @@ int main(int argc, char **argv)
 			: !strcmp(word, "queues") ? 24
 			: !strcmp(word, "greedy") ? 4
 			: !strcmp(word, "cbr")	  ? 3
+			: !strcmp(word, "group")  ? 3
 						  : 1;
 
 		for (int i = 0; i < n; i++)
@@ -438,6 +446,9 @@ int main(int argc, char **argv)
 			c->max_credit = a[6];
 			c->limit_bytes = a[7];
 			c->limit_packets = a[8];
+		} else if (!strcmp(word, "group")) { /* announced by `queues` */
+			sim_classes[a[0]].group = a[1];
+			sim_classes[a[0]].parent = a[2];
 		} else if (!strcmp(word, "queues")) {
 			struct weir_class_config *c = &sim_classes[a[0]];
 

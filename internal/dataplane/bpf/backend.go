@@ -340,6 +340,11 @@ func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
 }
 
 func (b *Backend) setClass(id plan.ClassID, cfg qdiscWeirClassConfig) (int, error) {
+	if cfg.Group != 0 {
+		if err := b.obj.addGroup(id); err != nil {
+			return -1, err
+		}
+	}
 	if err := b.obj.classes.Update(uint32(id), cfg, ebpf.UpdateExist); err != nil {
 		return -1, fmt.Errorf("configure class %d of %s: %w", id, b.device, err)
 	}
@@ -368,28 +373,84 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 		return dataplane.Snapshot{}, fmt.Errorf("%s does not have Weir's qdisc", b.device)
 	}
 	snap := dataplane.Snapshot{At: time.Now(), Classes: map[plan.ClassID]dataplane.Counters{}}
+	members := map[plan.ClassID]dataplane.Counters{} // of each group, added up
 	for _, class := range b.have.Classes {
 		c, err := b.obj.class(class.ID)
 		if err != nil {
 			return snap, err
 		}
-		snap.Classes[class.ID] = counters(c)
+		n := counters(c)
+		for q := range class.Queues {
+			stats, flow, err := b.obj.queue(class.ID, q)
+			if err != nil {
+				return snap, err
+			}
+			n.Queues = append(n.Queues, queueCounters(stats, flow))
+		}
+		snap.Classes[class.ID] = n
+		if class.Parent != 0 {
+			members[class.Parent] = sum(members[class.Parent], n)
+		}
+	}
+	for _, class := range b.have.Classes {
+		if class.Group {
+			snap.Classes[class.ID] = group(snap.Classes[class.ID], members[class.ID])
+		}
 	}
 	return snap, nil
 }
 
 func counters(c qdiscWeirClass) dataplane.Counters {
-	drops := map[string]uint64{}
-	for reason, n := range c.Drops {
-		drops[dropReasons[reason]] = n
-	}
 	return dataplane.Counters{
 		// The kernel side counts packets that came; their bytes follow.
 		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.SentBytes + c.DroppedBytes + c.Backlog,
 		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
 		BacklogPackets: uint64(c.Qlen), BacklogBytes: c.Backlog,
-		Drops: drops, DroppedBytes: c.DroppedBytes,
+		Drops: drops(c.Drops), DroppedBytes: c.DroppedBytes,
 	}
+}
+
+func queueCounters(n qdiscWeirQueueStats, f qdiscWeirFlow) dataplane.QueueCounters {
+	return dataplane.QueueCounters{
+		EnqueuedPackets: n.EnqueuedPackets, EnqueuedBytes: n.SentBytes + n.DroppedBytes + uint64(f.Backlog),
+		SentPackets: n.SentPackets, SentBytes: n.SentBytes,
+		BacklogPackets: uint64(f.Qlen), BacklogBytes: uint64(f.Backlog),
+		Drops: drops(n.Drops), DroppedBytes: n.DroppedBytes,
+	}
+}
+
+func drops(numbers [len(dropReasons)]uint64) map[string]uint64 {
+	named := map[string]uint64{}
+	for reason, n := range numbers {
+		named[dropReasons[reason]] = n
+	}
+	return named
+}
+
+// sum is what waits and was dropped in all of a group's members.
+func sum(a, b dataplane.Counters) dataplane.Counters {
+	a.BacklogPackets += b.BacklogPackets
+	a.BacklogBytes += b.BacklogBytes
+	a.DroppedBytes += b.DroppedBytes
+	if a.Drops == nil {
+		a.Drops = map[string]uint64{}
+	}
+	for reason, n := range b.Drops {
+		a.Drops[reason] += n
+	}
+	return a
+}
+
+// group is a group's counters. What its members sent as such the kernel side
+// counts (own); the rest is what its present members have.
+func group(own, members dataplane.Counters) dataplane.Counters {
+	members.SentPackets, members.SentBytes = own.SentPackets, own.SentBytes
+	members.EnqueuedPackets = own.SentPackets + members.BacklogPackets
+	for _, n := range members.Drops {
+		members.EnqueuedPackets += n
+	}
+	members.EnqueuedBytes = own.SentBytes + members.DroppedBytes + members.BacklogBytes
+	return members
 }
 
 // Close lets go of everything; the kernel goes on scheduling.

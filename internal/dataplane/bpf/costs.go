@@ -150,8 +150,14 @@ func disciplineName(n uint64) policy.Discipline {
 	return ""
 }
 
-// disciplineConfig writes what orders c's own packets into cfg.
+// disciplineConfig writes what orders c's own packets into cfg, and its place
+// among groups. A group has no packets of its own.
 func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
+	cfg.Parent = uint64(c.Parent)
+	if c.Group {
+		cfg.Group = 1
+		return
+	}
 	cfg.Discipline = uint64(disciplines[c.Discipline.OrDefault()])
 	cfg.AqmTarget, cfg.AqmInterval = uint64(c.AQM.Target), uint64(c.AQM.Interval)
 	cfg.Queues = uint64(len(c.Queues))
@@ -194,6 +200,8 @@ func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 		Min: policy.Rate(cfg.MinBps), Max: policy.Rate(cfg.MaxBps),
 		Limit:      plan.Limit{Packets: uint32(cfg.LimitPackets), Bytes: cfg.LimitBytes},
 		Discipline: disciplineName(cfg.Discipline),
+		Parent:     plan.ClassID(cfg.Parent),
+		Group:      cfg.Group != 0,
 		AQM:        plan.AQM{Target: time.Duration(cfg.AqmTarget), Interval: time.Duration(cfg.AqmInterval)},
 	}
 	for i := range min(cfg.Queues, policy.MaxQueues) {
@@ -204,6 +212,9 @@ func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 	}
 	if len(c.Queues) > 0 {
 		c.Queues[0].Rate = policy.Rate(cfg.PoliceBps)
+	}
+	if c.Group {
+		c.Discipline = policy.SFQ // as the plan has it; nothing is ordered there
 	}
 	return c
 }

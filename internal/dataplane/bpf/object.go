@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // maxInstances bounds the search for a free name.
@@ -40,17 +41,20 @@ type object struct {
 	link      *ebpf.Map
 	changes   *ebpf.Map
 	control   *ebpf.Map // .data.control: published
+	groups    *ebpf.Map // the calendars of each group's members
 	state     *ebpf.Map // .bss: everything the qdisc writes
 	memory    *ebpf.Memory
 	classesAt uint32 // offset of `classes` in state
 	appliedAt uint32 // offset of `applied` in state
+	statsAt   uint32 // offset of `queue_stats` in state
+	flowsAt   uint32 // offset of `flows` in state
 }
 
 // maps lists the pinned maps by the name of their pin.
 func (o *object) maps() map[string]**ebpf.Map {
 	return map[string]**ebpf.Map{
 		"class_config": &o.classes, "link_config": &o.link, "changes": &o.changes,
-		"control": &o.control, "state": &o.state,
+		"control": &o.control, "state": &o.state, "groups": &o.groups,
 	}
 }
 
@@ -118,7 +122,7 @@ func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
 	}
 	names := map[string]string{
 		"class_config": qdiscMapClassConfig, "link_config": qdiscMapLinkConfig,
-		"changes": qdiscMapChanges, "control": ".data.control", "state": ".bss",
+		"changes": qdiscMapChanges, "control": ".data.control", "state": ".bss", "groups": qdiscMapGroupTiers,
 	}
 	for pin, m := range o.maps() {
 		*m = coll.DetachMap(names[pin])
@@ -154,6 +158,8 @@ func (o *object) open() error {
 	}
 	o.classesAt = spec.Variables[qdiscVarClasses].Offset
 	o.appliedAt = spec.Variables[qdiscVarApplied].Offset
+	o.statsAt = spec.Variables[qdiscVarQueueStats].Offset
+	o.flowsAt = spec.Variables[qdiscVarFlows].Offset
 	if o.memory, err = o.state.Memory(); err != nil {
 		return fmt.Errorf("map the state of qdisc %s: %w", o.kind, err)
 	}
@@ -214,6 +220,16 @@ func adopt(dir string, mask uint32) (*object, error) {
 	return o, nil
 }
 
+// addGroup makes the calendars of a group's members, before the class is
+// announced. They stay with the object: the number may be a group's again.
+func (o *object) addGroup(id plan.ClassID) error {
+	err := o.groups.Update(uint32(id), make([]byte, o.groups.ValueSize()), ebpf.UpdateNoExist)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+		return fmt.Errorf("make group %d of %s: %w", id, o.kind, err)
+	}
+	return nil
+}
+
 // close lets go of the handles; what is pinned or in use stays.
 func (o *object) close() {
 	if o.qdisc != nil {
@@ -230,18 +246,34 @@ func (o *object) close() {
 // number is whole, but they may be of different packets.
 func (o *object) class(id plan.ClassID) (qdiscWeirClass, error) {
 	var c qdiscWeirClass
-	size := int64(unsafe.Sizeof(c))
-	buf := unsafe.Slice((*byte)(unsafe.Pointer(&c)), size)
-	if _, err := o.memory.ReadAt(buf, int64(o.classesAt)+int64(id)*size); err != nil {
+	if err := readInto(o.memory, o.classesAt, int64(id), &c); err != nil {
 		return c, fmt.Errorf("read class %d: %w", id, err)
 	}
 	return c, nil
 }
 
+// queue reads the counters and the state of queue q of class id, in the same way.
+func (o *object) queue(id plan.ClassID, q int) (n qdiscWeirQueueStats, f qdiscWeirFlow, err error) {
+	at := int64(id)*policy.MaxQueues + int64(q)
+	if err := readInto(o.memory, o.statsAt, at, &n); err != nil {
+		return n, f, fmt.Errorf("read queue %d of class %d: %w", q, id, err)
+	}
+	if err := readInto(o.memory, o.flowsAt, at, &f); err != nil {
+		return n, f, fmt.Errorf("read queue %d of class %d: %w", q, id, err)
+	}
+	return n, f, nil
+}
+
+// readInto reads element i of the array at offset base.
+func readInto[T any](memory *ebpf.Memory, base uint32, i int64, to *T) error {
+	size := int64(unsafe.Sizeof(*to))
+	_, err := memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(to)), size), int64(base)+i*size)
+	return err
+}
+
 func (o *object) applied() (uint64, error) {
 	var n uint64
-	buf := unsafe.Slice((*byte)(unsafe.Pointer(&n)), unsafe.Sizeof(n))
-	if _, err := o.memory.ReadAt(buf, int64(o.appliedAt)); err != nil {
+	if err := readInto(o.memory, o.appliedAt, 0, &n); err != nil {
 		return 0, fmt.Errorf("read how many changes are in force: %w", err)
 	}
 	return n, nil

@@ -5,6 +5,7 @@ package bpf
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os/exec"
@@ -75,6 +76,7 @@ func (s *simulation) setLink() {
 func (s *simulation) setClass(class plan.Class) {
 	c := classConfig(class, s.link)
 	fmt.Fprintln(s, "class", class.ID, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets)
+	fmt.Fprintln(s, "group", class.ID, c.Group, c.Parent)
 	fmt.Fprint(s, "queues ", class.ID, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval)
 	for _, q := range c.Queue {
 		fmt.Fprint(s, " ", q.Cost, q.LimitPackets)
@@ -129,7 +131,9 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	cmd := exec.Command(path, s.link.Scheduler)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, s.link.Scheduler)
 	cmd.Stdin = bytes.NewReader(s.Bytes())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Groups: link > group > class. A group is a class of its own that has a weight, a
+ * min and a max, takes part in the link's calendars and is charged for whatever
+ * its members send; its members share what it gets by the same rules, in
+ * calendars of their own (struct tier). So the contract holds at both levels.
+ *
+ * Example: on 100 Mbit/s a group of weight 1 with two members of weights 1 and 3
+ * beside a class of weight 1: the group has 50, its members 12.5 and 37.5.
+ *
+ * A group is among the link's classes while one of its members may send. If all
+ * that have packets are at their max, it is parked until the first of them
+ * is due.
+ *
+ * Each function is one of its own (not inlined), so that a class without a group
+ * pays nothing for it. fair.h includes this file where it needs it.
+ */
+#ifndef WEIR_GROUP_H
+#define WEIR_GROUP_H
+
+/* Where class c shares: with the members of its group, or on the link. */
+static __always_inline struct tier *tier_of(struct weir_class *c)
+{
+	__u32 parent = c->parent;
+	struct tier *t = NULL;
+
+	if (parent)
+		t = bpf_map_lookup_elem(&group_tiers, &parent);
+	return t ? t : &fair.link;
+}
+
+/* Group id has members with packets and is in no wheel, nor is it its turn. */
+static __always_inline void group_put(struct weir_class *g, __u32 id, struct tier *members,
+				      __u64 now)
+{
+	if (members->share.count)
+		fair_put(&fair.link, g, id, now);
+	else
+		fair_park(&fair.link, g, id, now);
+}
+
+/* Class id, which is in a group and was idle, has got its first packet. */
+__noinline int group_activate(__u32 id)
+{
+	struct weir_class *c = class_at(id);
+	__u32 parent = c->parent;
+	struct weir_class *g = class_at(parent);
+	struct tier *t = tier_of(c);
+	__u64 now = fair.clock = bpf_ktime_get_ns();
+	bool quiet = fair_forgive(t, c);
+
+	fair_catch_up(c, now);
+	if (fair_at_max(c, now))
+		fair_park(t, c, id, now);
+	else
+		fair_wait(t, c, id, now);
+	if (!g->qlen++) {
+		if (t->share.count)
+			fair_enter(g, parent);
+		else
+			fair_park(&fair.link, g, parent, now);
+		return 0;
+	}
+	if (!t->share.count || fair_at_max(g, now))
+		return 0;
+	if (g->where == WEIR_PARKED) { /* for want of members that may send */
+		wheel_del(&fair.link.parked, 0, parent);
+		g->where = WEIR_OUT;
+		fair_enter(g, parent);
+	} else if (quiet && g->where == WEIR_WAITING && !fair.newcomer &&
+		   !before(fair.link.v_now + link_now.bulk_quantum * g->share_cost, g->v)) {
+		fair.quiet_seen = 1;
+		fair_leave(&fair.link, g, parent);
+		fair.newcomer = parent + 1;
+		fair.hurry = 1;
+	}
+	return 0;
+}
+
+/*
+ * Which member of group id sends: its number plus one. 0 if none may, which is
+ * seldom (the members have just changed); then the group is where it belongs.
+ */
+__noinline int group_choose(__u32 id)
+{
+	struct weir_class *g = class_at(id);
+	struct tier *t = bpf_map_lookup_elem(&group_tiers, &id);
+	__u64 now = fair.clock = bpf_ktime_get_ns();
+	__u32 member = 0;
+
+	if (!t)
+		return 0;
+	if (t->parked.count && !before(now, t->parked_at))
+		fair_unpark(t, now);
+	if (t->floors.count && !before(now, t->floors_at))
+		member = fair_owed(t, now);
+	if (!member)
+		member = fair_next(t, now);
+	if (member)
+		return member;
+	if (fair.current == id + 1)
+		fair.current = 0;
+	if (g->qlen)
+		fair_park(&fair.link, g, id, now);
+	return 0;
+}
+
+/* Class id, which is in a group, has sent `len` bytes; `left` packets wait on the link. */
+__noinline int group_charge(__u32 id, __u32 len, __u32 left)
+{
+	struct weir_class *c = class_at(id);
+	__u32 parent = c->parent;
+	struct weir_class *g = class_at(parent);
+	struct tier *t = tier_of(c);
+	__u64 now = fair.clock;
+
+	keep(len);
+	keep(left);
+	if (c->qlen)
+		fair_put(t, c, id, now);
+	else if (g->qlen)
+		g->qlen--;
+	g->sent_packets++;
+	g->sent_bytes += len;
+	g->v += len * g->share_cost;
+	if (g->rates)
+		fair_charge_rates(g, len);
+	if (fair.current == parent + 1) {
+		fair.turn -= len;
+		if (t->share.count && fair.turn > 0 && !fair_at_max(g, now))
+			return 0;
+		fair.current = 0;
+	}
+	if (g->qlen)
+		group_put(g, parent, t, now);
+	else if (!left)
+		fair_rest(g);
+	return 0;
+}
+
+/* The policy of group id, or who is in it, has changed. */
+__noinline int group_settle(__u32 id, __u64 now)
+{
+	struct weir_class *g = class_at(id);
+	struct tier *t = bpf_map_lookup_elem(&group_tiers, &id);
+
+	keep(now);
+	if (!g->qlen && fair.current == id + 1)
+		fair.current = 0;
+	if (!g->qlen && fair.newcomer == id + 1)
+		fair.newcomer = 0;
+	if (!t || fair.current == id + 1 || fair.newcomer == id + 1)
+		return 0;
+	if (g->where == WEIR_WAITING)
+		fair_leave(&fair.link, g, id);
+	else if (g->where == WEIR_PARKED)
+		wheel_del(&fair.link.parked, 0, id);
+	g->where = WEIR_OUT;
+	if (g->qlen)
+		group_put(g, id, t, now);
+	return 0;
+}
+
+/* Class id, which is in no wheel, moves to the group `to`; 0 = to none. */
+static __always_inline void group_move(struct weir_class *c, __u32 id, __u32 to, __u64 now)
+{
+	__u32 from = c->parent;
+
+	if (from == to)
+		return;
+	if (fair.current == id + 1)
+		fair.current = 0;
+	if (fair.newcomer == id + 1)
+		fair.newcomer = 0;
+	c->parent = to;
+	c->v = tier_of(c)->v_now;
+	if (!c->qlen)
+		return;
+	if (from && class_at(from)->qlen) {
+		class_at(from)->qlen--;
+		group_settle(from, now);
+	}
+	if (to)
+		class_at(to)->qlen++; /* settled once the class is */
+}
+
+#endif /* WEIR_GROUP_H */

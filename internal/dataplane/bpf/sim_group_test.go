@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// tree is a link with groups: the groups' classes first.
+type tree struct {
+	groups   []plan.Class
+	members  []plan.Class
+	sources  []traffic
+	branches []policy.Branch // one for each group, then one for each class without
+	places   [][]int         // members of each branch, as indices of members
+}
+
+const firstMember = 11 // groups are classes 1 to 10
+
+// drawTree draws up to 3 groups and up to 8 classes, in groups or not, whose mins
+// fit at both levels, and traffic for each.
+func drawTree(t *rapid.T, capacity policy.Rate) tree {
+	var tr tree
+	left := float64(capacity)
+	n := rapid.IntRange(1, 3).Draw(t, "groups")
+	inside := make([]float64, n) // what members' mins may take
+	for i := range n {
+		g := plan.Class{ID: plan.ClassID(i + 1), Name: fmt.Sprint("g", i), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight")), Group: true}
+		if rapid.Bool().Draw(t, "min?") {
+			g.Min = policy.Rate(left * rapid.Float64Range(0.05, 0.6).Draw(t, "min"))
+			left -= float64(g.Min)
+			inside[i] = float64(g.Min)
+		}
+		if rapid.IntRange(0, 2).Draw(t, "max?") == 0 {
+			low := math.Max(float64(g.Min), float64(capacity)*0.05)
+			g.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 1).Draw(t, "max"))
+		}
+		tr.groups = append(tr.groups, g)
+		tr.branches = append(tr.branches, policy.Branch{Claim: policy.Claim{Weight: g.Weight, Min: g.Min, Max: g.Max, Demand: policy.Unlimited}})
+		tr.places = append(tr.places, nil)
+	}
+	for i := range rapid.IntRange(2, 8).Draw(t, "classes") {
+		c := plan.Class{ID: plan.ClassID(firstMember + i), Name: fmt.Sprint("c", i), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
+		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
+		group := rapid.IntRange(-1, n-1).Draw(t, "group")
+		room := &left
+		if group >= 0 {
+			c.Parent = plan.ClassID(group + 1)
+			room = &inside[group]
+		}
+		if *room > 0 && rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
+			c.Min = policy.Rate(*room * rapid.Float64Range(0.05, 0.6).Draw(t, "min"))
+			*room -= float64(c.Min)
+		}
+		if rapid.IntRange(0, 3).Draw(t, "max?") == 0 {
+			low := math.Max(float64(c.Min), float64(capacity)*0.02)
+			c.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 0.6).Draw(t, "max"))
+		}
+		claim := policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited}
+		src := traffic{id: c.ID, length: rapid.SampledFrom([]int{200, 1000, frames}).Draw(t, "length")}
+		if rapid.IntRange(0, 3).Draw(t, "steady?") == 0 {
+			demand := float64(capacity) * rapid.Float64Range(0.001, 1).Draw(t, "demand")
+			src.interval = time.Duration(float64(src.length*8) / demand * 1e9)
+			claim.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
+		} else {
+			src.window = 4 + int(float64(capacity)*1e-3/8/float64(src.length))
+			src.delay = time.Duration(rapid.IntRange(10, 300).Draw(t, "delay")) * time.Microsecond
+		}
+		tr.members = append(tr.members, c)
+		tr.sources = append(tr.sources, src)
+		if group < 0 {
+			tr.branches = append(tr.branches, policy.Branch{Claim: claim})
+			tr.places = append(tr.places, []int{i})
+		} else {
+			tr.branches[group].Members = append(tr.branches[group].Members, claim)
+			tr.places[group] = append(tr.places[group], i)
+		}
+	}
+	return tr
+}
+
+// ideals are the contract's rates of the members, in bits per second.
+func (tr tree) ideals(capacity policy.Rate) []float64 {
+	rates := make([]float64, len(tr.members))
+	var branches []policy.Branch
+	var places [][]int
+	for i, b := range tr.branches {
+		if len(tr.places[i]) > 0 {
+			branches, places = append(branches, b), append(places, tr.places[i])
+		}
+	}
+	division := policy.DivideTree(capacity, branches)
+	for i, place := range places {
+		for j, member := range place {
+			if len(branches[i].Members) == 0 {
+				rates[member] = division.Shares[i].Bps
+			} else {
+				rates[member] = division.Groups[i].Shares[j].Bps
+			}
+		}
+	}
+	return rates
+}
+
+// TestGroupsHoldTheContract draws trees of 3 groups and 8 classes.
+func TestGroupsHoldTheContract(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := policy.Rate(rapid.SampledFrom([]uint64{20e6, 100e6, 1e9}).Draw(t, "capacity"))
+		tr := drawTree(t, capacity)
+		s := simulate(fairLink(capacity), append(append([]plan.Class(nil), tr.groups...), tr.members...)...)
+		for _, src := range tr.sources {
+			s.send(src)
+		}
+		s.settle()
+		over := max(time.Duration(float64(2000*frames*8*len(tr.members))/float64(capacity)*1e9), time.Second)
+		s.run(over)
+		got := s.result(t)[1]
+		for i, ideal := range tr.ideals(capacity) {
+			c := tr.members[i]
+			if rate := got.rate(c.ID, over); math.Abs(rate-ideal) > 0.015*float64(capacity) {
+				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v\n%+v\n%s", c.ID, rate/1e6, ideal/1e6, capacity, tr.branches, s)
+			}
+		}
+		if got.total*8 > float64(capacity)*(over.Seconds()+0.002)+2*frames*8 {
+			t.Fatalf("link carried %.3f of %.3f Mbit/s\n%s", got.total*8/over.Seconds()/1e6, float64(capacity)/1e6, s)
+		}
+	})
+}
+
+// TestGroupChanges: classes move between groups and groups change under load;
+// nothing is lost, nothing stalls, and at the end the contract holds.
+func TestGroupChanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const capacity = policy.Rate(100e6)
+		first := drawTree(t, capacity)
+		s := simulate(fairLink(capacity), append(append([]plan.Class(nil), first.groups...), first.members...)...)
+		for _, src := range first.sources {
+			s.send(src)
+		}
+		for range rapid.IntRange(1, 10).Draw(t, "changes") {
+			s.run(time.Duration(rapid.IntRange(1, 30).Draw(t, "ms")) * time.Millisecond)
+			for _, c := range append(append([]plan.Class(nil), first.groups...), first.members...) {
+				c.Weight = uint32(rapid.IntRange(1, 10).Draw(t, "weight"))
+				c.Min, c.Max = 0, policy.Rate(rapid.SampledFrom([]uint64{0, 0, 1e6, 30e6}).Draw(t, "max"))
+				if !c.Group {
+					c.Parent = plan.ClassID(rapid.IntRange(0, len(first.groups)).Draw(t, "parent"))
+				}
+				s.setClass(c)
+			}
+		}
+		s.run(time.Millisecond)
+		last := first
+		for _, c := range append(append([]plan.Class(nil), last.groups...), last.members...) {
+			s.setClass(c)
+		}
+		s.settle()
+		s.run(2 * time.Second)
+		phases := s.result(t)
+		got := phases[len(phases)-2]
+		for i, ideal := range last.ideals(capacity) {
+			c := last.members[i]
+			if rate := got.rate(c.ID, 2*time.Second); math.Abs(rate-ideal) > 0.02*float64(capacity) {
+				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f\n%+v\n%s", c.ID, rate/1e6, ideal/1e6, last.branches, s)
+			}
+		}
+	})
+}
