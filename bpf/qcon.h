@@ -32,6 +32,10 @@
 #include "credit.h"
 
 static __s64 qcon_balance; /* bytes added to the next total */
+static __u64 qcon_weights; /* of those that took part in the last period */
+static __u64 qcon_open; /* of those among them that a larger total would have given more */
+
+#define QCON_MOST 16 /* totals that the balance may add */
 
 /* Variables of Algorithm 1 that live from one class to the next. */
 struct qcon_loop {
@@ -39,6 +43,7 @@ struct qcon_loop {
 	__u64 weight_left;
 	__s64 total_credit;
 	__s64 credit_left;
+	__u64 open_weight;
 };
 
 /* The body of Algorithm 1's loop for the current class. */
@@ -47,6 +52,7 @@ static long qcon_grant(__u64 i, struct qcon_loop *l)
 	__u64 total_weight = l->walk.total_weight;
 	struct weir_class *c;
 	__s64 credit_fair;
+	bool bound;
 	__u32 id;
 
 	c = credit_next(&l->walk, &id);
@@ -70,39 +76,66 @@ static long qcon_grant(__u64 i, struct qcon_loop *l)
 			l->credit_left = 0;
 		}
 	}
+	bound = false;
 	/* Minimum bandwidth reservation */
 	if (c->min_credit && c->credit < (__s64)c->min_credit) {
 		l->total_credit -= c->min_credit - c->credit;
 		c->credit = c->min_credit;
+		bound = true;
 	}
 	/* Maximum bandwidth limitation */
 	if (c->max_credit && c->credit > (__s64)c->max_credit) {
 		l->total_credit += c->credit - c->max_credit;
 		c->credit = c->max_credit;
+		bound = true;
 	}
+	if (c->qlen && !bound)
+		l->open_weight += c->weight;
 	c->granted = c->credit;
 	credit_given(c, id);
 	return l->walk.from >= BITS;
+}
+
+/*
+ * What the next total has to differ by because the last period's credits were
+ * too few or too many. A byte more in the total reaches those that neither a min
+ * nor a max binds by their part of the weights only, hence the factor; so the
+ * total is right one period after the classes or their policies have changed.
+ */
+static __always_inline void qcon_correct(__s64 total, __s64 missing, __u32 waiting, __u64 weights)
+{
+	__s64 most = QCON_MOST * total;
+
+	if (weights != qcon_weights || !waiting) {
+		/* Others than before; or nobody was held up by a lack of credit. */
+		qcon_balance = missing < 0 ? missing : 0;
+	} else if (qcon_open) {
+		bool more = missing > 0;
+
+		/* There is no signed division. */
+		missing = (__s64)((__u64)(more ? missing : -missing) * weights / qcon_open);
+		qcon_balance += more ? missing : -missing;
+	}
+	if (qcon_balance > most)
+		qcon_balance = most;
+	if (qcon_balance < -total)
+		qcon_balance = -total;
 }
 
 /* A period ends: corrects the balance and hands out the credits of the next. */
 __noinline int qcon_allocate(__u64 now, __u32 waiting)
 {
 	__s64 total = link_now.total_credit;
+	__s64 missing = total - (__s64)credit_sent;
 	struct qcon_loop l = {};
 
-	qcon_balance += total - (__s64)credit_sent;
-	if (!waiting && qcon_balance > 0)
-		qcon_balance = 0; /* nobody was held up by a lack of credit */
-	if (qcon_balance > total)
-		qcon_balance = total;
-	if (qcon_balance < -total)
-		qcon_balance = -total;
-
 	credit_period(now, &l.walk);
+	qcon_correct(total, missing, waiting, l.walk.total_weight);
 	l.weight_left = l.walk.total_weight;
 	l.total_credit = total + qcon_balance;
 	bpf_loop(WEIR_MAX_CLASSES, qcon_grant, &l, 0);
+	qcon_weights = l.walk.total_weight;
+	qcon_open = l.open_weight;
 	return 0;
 }
 
@@ -120,6 +153,7 @@ static __always_inline __u32 qcon_choose(struct Qdisc *sch)
 static __always_inline void qcon_reset(void)
 {
 	qcon_balance = 0;
+	qcon_weights = qcon_open = 0;
 }
 
 #endif /* WEIR_QCON_H */
