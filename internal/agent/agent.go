@@ -129,12 +129,12 @@ func (a *Agent) remember(state kept) error {
 	}
 	for _, at := range a.opts.Config.Attach {
 		if err := a.attacher().Attach(at, true); err != nil {
-			return fmt.Errorf("attach %s: %w", at.Name, err)
+			return fmt.Errorf("attach %s: %w", at, err)
 		}
 	}
 	for _, at := range state.Attached {
 		if err := a.attacher().Attach(at, true); err != nil {
-			a.log.Warn("workload cannot be attached again", "workload", at.Name, "err", err)
+			a.log.Warn("workload cannot be attached again", "workload", at.String(), "err", err)
 			continue
 		}
 		a.attached = append(a.attached, at)
@@ -158,7 +158,7 @@ func (a *Agent) attacher() Attacher {
 type noAttacher struct{}
 
 func (noAttacher) Attach(config.Attachment, bool) error {
-	return errors.New("this agent has no source for namespaces and devices")
+	return errors.New("this agent has no source for namespaces, devices and cgroups")
 }
 func (noAttacher) Detach(config.Attachment) error { return nil }
 

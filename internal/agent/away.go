@@ -34,7 +34,7 @@ func (a *Agent) bear(before, after []discover.Workload, moved map[string]string,
 		if has[w.Key] || renamed || w.Kind != kindDocker || !a.holdsMin(w.Key) {
 			continue
 		}
-		w.Devices = nil
+		w.Devices, w.Cgroups = nil, nil
 		a.away[w.Key] = absence{w, now.Add(grace)}
 		a.log.Info("container has stopped; its min is kept for it", "workload", w.Name, "for", grace)
 	}

@@ -290,7 +290,7 @@ func (a *Agent) Attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 }
 
 func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, *pending, error) {
-	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device}
+	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device, Unit: req.Unit, Cgroup: req.Cgroup}
 	layer, err := a.checkAttach(at, req.Policy)
 	if err != nil {
 		return api.ChangeResult{}, nil, err
@@ -321,18 +321,12 @@ func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (conf
 	if err := config.CheckName(at.Name); err != nil {
 		return config.Layer{}, badInput(err)
 	}
-	if (at.Netns == "") == (at.Device == "") {
-		return config.Layer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "netns",
-			Msg: "exactly one of netns and device is needed", Remedy: "say what the workload's packets come from"}
+	if err := at.Check(); err != nil {
+		return config.Layer{}, badInput(err)
 	}
-	if at.Device != "" {
-		if err := config.CheckDevice(at.Device); err != nil {
-			return config.Layer{}, badInput(err)
-		}
-		if a.linkOf(at.Device) != nil {
-			return config.Layer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "device", Value: at.Device,
-				Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
-		}
+	if a.linkOf(at.Device) != nil {
+		return config.Layer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "device", Value: at.Device,
+			Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
 	}
 	for _, v := range a.decided.verdicts {
 		if v.Name == at.Name {

@@ -120,13 +120,17 @@ var hostWorkload = discover.Workload{Key: plan.HostKey, Name: config.HostName, K
 
 // steerable reports whether the workload has a class. One whose network is not
 // up yet has one, so that its first packet finds it.
-func steerable(w discover.Workload) bool { return w.Note == "" || len(w.Devices) > 0 }
+func steerable(w discover.Workload) bool { return w.Note == "" || present(w) }
+
+// present reports whether there is anything that the workload's packets come from.
+func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 0 }
 
 // judge gives a workload its policy.
 func judge(w world, found discover.Workload, number map[string]plan.ClassID) verdict {
 	labels, problems := labelLayer(found.Labels)
 	v := verdict{Workload: found, steered: steerable(found), class: number[found.Key], refusals: map[string][]error{}}
 	v.policy, v.origin = merge(
+		stratum{originFound, w.foundLayer(found)},
 		stratum{originConfig, w.config.Defaults},
 		stratum{originConfig, w.config.LayerFor(found.Name)},
 		stratum{originLabel, labels},
@@ -225,14 +229,18 @@ func seniority(order []*verdict, link plan.Link, grants []grant) []*verdict {
 	return order
 }
 
-// ports are the devices by which the workload's packets come in. The link's own
-// device is none: what a link sends cannot be what it hears.
+// ports are the devices by which the workload's packets come in, and the cgroups
+// that they come from. The link's own device is none: what a link sends cannot be
+// what it hears.
 func ports(w discover.Workload, link plan.Link) []plan.Port {
 	var ports []plan.Port
 	for _, d := range w.Devices {
 		if d.Name != link.Device {
 			ports = append(ports, plan.Port{Device: d.Name, Ifindex: d.Ifindex})
 		}
+	}
+	for _, folder := range w.Cgroups {
+		ports = append(ports, plan.Port{Cgroup: folder})
 	}
 	return ports
 }
@@ -255,7 +263,7 @@ func (v *verdict) conclude() {
 			notes = append(notes, v.note)
 		}
 		v.note = strings.Join(notes, "; ")
-	case len(v.Devices) == 0 && v.Kind != kindHost && v.Kind != kindGroup:
+	case !present(v.Workload) && v.Kind != kindHost && v.Kind != kindGroup:
 		v.state = stateWaiting
 	}
 }

@@ -255,7 +255,7 @@ func render(s plan.State) string {
 		sep := ": "
 		for _, p := range s.Ports {
 			if p.Class == c.ID {
-				b.WriteString(sep + p.Device)
+				b.WriteString(sep + p.String())
 				sep = " "
 			}
 		}

@@ -3,13 +3,17 @@
 package agent
 
 import (
+	"slices"
+
 	"weir/internal/config"
+	"weir/internal/discover"
 	"weir/internal/policy"
 )
 
 // Where a field of a policy comes from, as in api.Workload.Origin.
 const (
 	originDefault = "default"
+	originFound   = "found" // the group that a source says it is a part of
 	originConfig  = "config"
 	originLabel   = "label"
 	originSet     = "set"
@@ -19,6 +23,15 @@ const (
 type stratum struct {
 	origin string
 	layer  config.Layer
+}
+
+// foundLayer is the group of the name that a workload's source says it is a part
+// of, if there is one.
+func (w world) foundLayer(found discover.Workload) config.Layer {
+	if found.Group == "" || !slices.Contains(w.groupNames(), found.Group) {
+		return config.Layer{}
+	}
+	return config.Layer{Group: &found.Group}
 }
 
 // merge puts layers over the default policy, the later over the earlier, and

@@ -147,7 +147,7 @@ func (a *Agent) reattach(before, next []config.Attachment) error {
 			for _, f := range undo {
 				f()
 			}
-			return fmt.Errorf("%s: attach %s: %w", a.world.config.Path, at.Name, err)
+			return fmt.Errorf("%s: attach %s: %w", a.world.config.Path, at, err)
 		}
 		undo = append(undo, func() { gone(at) })
 	}
@@ -156,7 +156,7 @@ func (a *Agent) reattach(before, next []config.Attachment) error {
 
 // nameTaken reports whether "weir attach" gave the name away already.
 func (a *Agent) nameTaken(at config.Attachment) bool {
-	return slices.ContainsFunc(a.attached, func(b config.Attachment) bool { return b.Name == at.Name })
+	return slices.ContainsFunc(a.attached, func(b config.Attachment) bool { return b.Name == at.Name }) // which have names
 }
 
 // relink makes the links those of next. One that is no longer named is given

@@ -27,7 +27,7 @@ type source struct {
 	err  error // why it ended
 }
 
-// Attacher makes workloads of namespaces and devices by name. The sources among
+// Attacher makes workloads of namespaces, devices and cgroups. The sources among
 // Options.Sources report them from then on.
 type Attacher interface {
 	// Attach refuses what cannot be; wait allows what does not exist yet.
@@ -79,11 +79,14 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 // expected leaves out what a source may still report after it was detached, or
 // when it was attached by a dry run only.
 func (a *Agent) expected(w discover.Workload) bool {
-	if a.opts.Attach == nil || w.Kind != "netns" && w.Kind != "device" || a.pending[w.Key] != nil {
+	if a.opts.Attach == nil || w.Kind == kindDocker || a.pending[w.Key] != nil {
 		return true
 	}
-	named := func(at config.Attachment) bool { return asWorkload(at).Key == w.Key }
-	return slices.ContainsFunc(a.attached, named) || slices.ContainsFunc(a.world.config.Attach, named)
+	meant := func(at config.Attachment) bool {
+		as := asWorkload(at)
+		return as.Key == w.Key || at.Name == "" && as.Kind == w.Kind
+	}
+	return slices.ContainsFunc(a.attached, meant) || slices.ContainsFunc(a.world.config.Attach, meant)
 }
 
 // pending is a workload that was attached and that its source has not reported.
@@ -92,10 +95,20 @@ type pending struct {
 	reported chan struct{}
 }
 
-// asWorkload is what is known of an attachment before its source has looked.
+// asWorkload is what is known of an attachment before its source has looked; of one
+// without a name, only the kind of the workloads.
 func asWorkload(a config.Attachment) discover.Workload {
-	if a.Device != "" {
+	switch {
+	case a.Device != "" && a.Name == "":
+		return discover.Workload{Kind: "vm"}
+	case a.Device != "":
 		return discover.Workload{Key: "dev:" + a.Name, Name: a.Name, Kind: "device"}
+	case a.Unit != "" && a.Name == "":
+		return discover.Workload{Kind: "unit"}
+	case a.Unit != "":
+		return discover.Workload{Key: "unit:" + a.Name, Name: a.Name, Kind: "unit"}
+	case a.Cgroup != "":
+		return discover.Workload{Key: "cgroup:" + a.Name, Name: a.Name, Kind: "cgroup"}
 	}
 	return discover.Workload{Key: "netns:" + a.Name, Name: a.Name, Kind: "netns"}
 }
@@ -187,6 +200,8 @@ func compare(source string, before, after []discover.Workload) map[string]string
 			why[w.Key] = source + ": " + w.Name + " appeared"
 		case !reflect.DeepEqual(was.Devices, w.Devices):
 			why[w.Key] = source + ": devices of " + w.Name + " changed"
+		case !slices.Equal(was.Cgroups, w.Cgroups):
+			why[w.Key] = source + ": cgroups of " + w.Name + " changed"
 		case !maps.Equal(ownLabels(was.Labels), ownLabels(w.Labels)):
 			why[w.Key] = source + ": labels of " + w.Name + " changed"
 		}

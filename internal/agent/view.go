@@ -123,6 +123,7 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 	for _, d := range v.Devices {
 		w.Devices = append(w.Devices, d.Name)
 	}
+	w.Cgroups = v.Cgroups
 	if !v.steered {
 		return w
 	}

@@ -236,6 +236,8 @@ type sources struct {
 	links   *discover.Links
 	netns   *discover.Netns
 	devices *discover.Devices
+	taps    *discover.Taps
+	cgroups *discover.Cgroups
 	list    []discover.Source
 }
 
@@ -244,8 +246,10 @@ func newSources(c config.Config, log *slog.Logger) (*sources, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sources{links: links, netns: discover.NewNetns(log, links), devices: discover.NewDevices(log, links)}
-	s.list = []discover.Source{s.netns, s.devices}
+	devices := discover.NewDevices(log, links)
+	s := &sources{links: links, netns: discover.NewNetns(log, links), devices: devices,
+		taps: discover.NewTaps(log, links, devices), cgroups: discover.NewCgroups(log)}
+	s.list = []discover.Source{s.netns, s.devices, s.taps, s.cgroups}
 	if c.Docker.Enabled {
 		docker, err := discover.NewDocker(log, links, "unix://"+c.Docker.Socket)
 		if err != nil {
@@ -262,16 +266,30 @@ func (s *sources) Attach(a config.Attachment, wait bool) error {
 	if wait {
 		options = append(options, discover.Wait)
 	}
-	if a.Device != "" {
+	switch {
+	case a.Device != "" && a.Name == "":
+		return s.taps.Add(a.Device)
+	case a.Device != "":
 		return s.devices.Add(a.Name, a.Device, options...)
+	case a.Unit != "":
+		return s.cgroups.AddUnits(a.Name, a.Unit, options...)
+	case a.Cgroup != "":
+		return s.cgroups.AddCgroup(a.Name, a.Cgroup, options...)
 	}
 	return s.netns.Add(a.Name, a.Netns, options...)
 }
 
 // Detach implements Attacher.
 func (s *sources) Detach(a config.Attachment) error {
-	if a.Device != "" {
+	switch {
+	case a.Device != "" && a.Name == "":
+		return s.taps.Remove(a.Device)
+	case a.Device != "":
 		return s.devices.Remove(a.Name)
+	case a.Unit != "" && a.Name == "":
+		return s.cgroups.RemoveUnits(a.Unit)
+	case a.Unit != "" || a.Cgroup != "":
+		return s.cgroups.Remove(a.Name)
 	}
 	return s.netns.Remove(a.Name)
 }

@@ -102,10 +102,11 @@ type Workload struct {
 	Kind    string            `json:"kind" enum:"docker,netns,device,host"`
 	Class   uint16            `json:"class" doc:"class number, 0 for the host"`
 	Policy  Policy            `json:"policy"`
-	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, config, label or set"`
+	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`
 	State   string            `json:"state" enum:"active,waiting,unsteered,refused" doc:"waiting: its network is not up; unsteered, refused: see note"`
 	Note    string            `json:"note,omitempty"`
 	Devices []string          `json:"devices"`
+	Cgroups []string          `json:"cgroups,omitempty" doc:"folders of cgroups of version 2 whose processes are the workload"`
 	Links   []WorkloadLink    `json:"links"`
 }
 
@@ -185,12 +186,14 @@ type ChangeResult struct {
 	Group    *Group    `json:"group,omitempty"`
 }
 
-// AttachRequest makes a workload out of a network namespace or a device.
-// Exactly one of Netns and Device is given.
+// AttachRequest makes a workload out of a network namespace, a device, systemd
+// units or a cgroup. Exactly one of Netns, Device, Unit and Cgroup is given.
 type AttachRequest struct {
 	Name   string       `json:"name"`
 	Netns  string       `json:"netns,omitempty" doc:"name in /run/netns or a path"`
 	Device string       `json:"device,omitempty" doc:"veth or tap on the host"`
+	Unit   string       `json:"unit,omitempty" doc:"systemd units, names or patterns with commas between them"`
+	Cgroup string       `json:"cgroup,omitempty" doc:"folder of a cgroup of version 2"`
 	Policy PolicyChange `json:"policy" required:"false"`
 }
 

@@ -84,7 +84,7 @@ func (c *Client) Set(ctx context.Context, name string, change PolicyChange, dryR
 	return call[ChangeResult](ctx, c, http.MethodPatch, workloadPath(name)+"/policy"+dryRunQuery(dryRun), change)
 }
 
-// Attach makes a workload out of a network namespace or a device.
+// Attach makes a workload out of a network namespace, a device, units or a cgroup.
 func (c *Client) Attach(ctx context.Context, req AttachRequest, dryRun bool) (ChangeResult, error) {
 	return call[ChangeResult](ctx, c, http.MethodPost, "/v1/workloads"+dryRunQuery(dryRun), req)
 }

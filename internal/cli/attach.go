@@ -10,37 +10,50 @@ import (
 
 func (a *app) attachCommand() *cobra.Command {
 	var (
-		flags         policyFlags
-		netns, device string
-		dryRun        bool
+		flags  policyFlags
+		of     api.AttachRequest
+		dryRun bool
 	)
 	c := a.printing(&cobra.Command{
-		Use:   "attach NAME (--netns NETNS | --device DEV)",
-		Short: "Make a workload of a network namespace or of a device",
+		Use:   "attach NAME (--netns NETNS | --device DEV | --unit UNIT | --cgroup DIR)",
+		Short: "Make a workload of a network namespace, device, unit or cgroup",
 		Long: `Make a workload of something that no container engine knows: a network namespace
-(its name under /run/netns, or a path), or a veth or tap on the host. NAME is what
-it is called from then on. Its policy can be given at once. Rates are egress
-(upload): what leaves the workload.`,
+(its name under /run/netns, or a path), a veth or tap on the host, systemd units, or
+a cgroup of version 2. NAME is what it is called from then on. Its policy can be
+given at once. Rates are egress (upload): what leaves the workload.
+
+A unit is a name ("nginx", which is nginx.service), a pattern ("worker@*.service"), or
+several of them with commas between; all together are the workload, whenever they run.`,
 		Example: `  weir attach blue --netns blue --weight 2
   weir attach vm7 --device tap7 --max 50mbit
+  weir attach web --unit nginx.service --min 20mbit
+  weir attach batch --cgroup /sys/fs/cgroup/batch --max 10%
   weir attach web --netns /proc/4711/ns/net --dry-run`,
 		Args:                  names("NAME"),
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
-			if (netns == "") == (device == "") {
-				return usagef("give one of --netns and --device; write: %s", c.UseLine())
+			given := 0
+			for _, flag := range []string{"netns", "device", "unit", "cgroup"} {
+				if c.Flags().Changed(flag) {
+					given++
+				}
 			}
-			req := api.AttachRequest{Name: args[0], Netns: netns, Device: device, Policy: flags.change}
-			r, err := a.client().Attach(c.Context(), req, dryRun)
+			if given != 1 {
+				return usagef("give one of --netns, --device, --unit and --cgroup; write: %s", c.UseLine())
+			}
+			of.Name, of.Policy = args[0], flags.change
+			r, err := a.client().Attach(c.Context(), of, dryRun)
 			if err != nil {
 				return err
 			}
 			return a.print(r, func() string { return renderChange(r) })
 		},
 	})
-	c.Flags().StringVar(&netns, "netns", "", "network namespace: a `NETNS` under /run/netns or a path")
-	c.Flags().StringVar(&device, "device", "", "veth or tap `DEV` on the host")
+	c.Flags().StringVar(&of.Netns, "netns", "", "network namespace: a `NETNS` under /run/netns or a path")
+	c.Flags().StringVar(&of.Device, "device", "", "veth or tap `DEV` on the host")
+	c.Flags().StringVar(&of.Unit, "unit", "", "systemd `UNIT`, a pattern, or several with commas between")
+	c.Flags().StringVar(&of.Cgroup, "cgroup", "", "`DIR` of a cgroup of version 2")
 	flags.register(c)
 	dryRunFlag(c, &dryRun)
 	return c

@@ -107,6 +107,9 @@ func renderWorkload(w api.Workload) string {
 	if len(w.Devices) > 0 {
 		line("devices", "%s", strings.Join(w.Devices, ", "))
 	}
+	if len(w.Cgroups) > 0 {
+		line("cgroups", "%s", strings.Join(w.Cgroups, ", "))
+	}
 	b.WriteString("policy\n")
 	field := func(name, value string) {
 		line(name, "%-12s  %s", value, originText(w.Origin[name]))
@@ -199,6 +202,8 @@ func originText(origin string) string {
 		return "by default"
 	case "config":
 		return "from the configuration"
+	case "found":
+		return "from what it is a part of"
 	case "label":
 		return "from a label"
 	case "set":

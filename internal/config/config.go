@@ -4,7 +4,6 @@ package config
 
 import (
 	"path"
-	"strings"
 
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -27,7 +26,7 @@ type Config struct {
 	Defaults  Layer        // for every workload
 	Workloads []Rule       // by name or pattern, in the file's order
 	Groups    []Group      // in the file's order
-	Attach    []Attachment // namespaces and devices that are workloads
+	Attach    []Attachment // what is a workload beside containers
 	Docker    Docker
 	SDN       SDN
 	Backend   string // BackendAuto, BackendBPF or BackendTC
@@ -66,7 +65,7 @@ type Rule struct {
 }
 
 // exact reports whether the pattern is a plain name.
-func (r Rule) exact() bool { return !strings.ContainsAny(r.Pattern, `*?[\`) }
+func (r Rule) exact() bool { return !isPattern(r.Pattern) }
 
 // LayerFor is what the file says of one workload: every glob that matches, in
 // the file's order, and then the entries that spell the name out.
@@ -89,14 +88,6 @@ func (c Config) LayerFor(name string) Layer {
 type Group struct {
 	Name  string
 	Layer Layer // of GroupFields
-}
-
-// Attachment makes a workload of a network namespace or of a device on the
-// host. Exactly one of Netns and Device is set.
-type Attachment struct {
-	Name   string `json:"name"`
-	Netns  string `json:"netns,omitempty"`  // name under /run/netns, or a path
-	Device string `json:"device,omitempty"` // veth or tap on the host
 }
 
 // Docker says whether and where containers are looked for.

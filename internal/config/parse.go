@@ -87,6 +87,7 @@ func (c *Config) read(root node) {
 			readPath(value, &c.StateDir)
 		}
 	})
+	c.attachKnown()
 }
 
 func (c *Config) readLinks(list node) {
@@ -199,35 +200,6 @@ func CheckName(name string) error {
 
 // HostName is the workload that stands for whatever carries no mark.
 const HostName = "host"
-
-func (c *Config) readAttach(list node) {
-	list.items(func(item node) {
-		var a Attachment
-		item.fields([]string{"name", "netns", "device"}, func(key string, value node) {
-			switch key {
-			case "name":
-				if readText(value, &a.Name); value.given() {
-					value.refuse(CheckName(a.Name))
-				} else {
-					item.wrong("name is missing; say what the workload is to be called")
-				}
-			case "netns":
-				readText(value, &a.Netns)
-			case "device":
-				if readText(value, &a.Device); value.given() {
-					value.refuse(CheckDevice(a.Device))
-				}
-			}
-		})
-		if (a.Netns == "") == (a.Device == "") {
-			item.wrong("%q needs exactly one of netns and device", a.Name)
-		}
-		if slices.ContainsFunc(c.Attach, func(b Attachment) bool { return a.Name == b.Name && a.Name != "" }) {
-			item.wrong("name %q is there twice; choose another", a.Name)
-		}
-		c.Attach = append(c.Attach, a)
-	})
-}
 
 func (c *Config) readDocker(fields node) {
 	fields.fields([]string{"enabled", "socket"}, func(key string, value node) {

@@ -66,9 +66,14 @@ workloads:
   "web-*": {weight: 3, min: 20mbit}
   db: {min: 25%, max: none, limit_packets: 500, limit_bytes: 750000}
   idle:
+  image-pulls: {max: 10%}
 attach:
   - {name: vm1, device: tap0}
   - {name: probe, netns: probe}
+  - {name: web, unit: "nginx, php-fpm@*"}
+  - {unit: "worker@*.service"}
+  - {device: "vnet*"}
+  - {name: batch, cgroup: /sys/fs/cgroup/batch}
 docker: {enabled: false, socket: unix:///run/d.sock}
 backend: tc
 mark_mask: 0x0fff0000
@@ -93,8 +98,13 @@ state_dir: /tmp/state
 			{"db", Layer{Min: &policy.Amount{Percent: 25}, Max: &policy.Amount{},
 				LimitPackets: new(uint32(500)), LimitBytes: new(uint64(750000))}},
 			{"idle", Layer{}},
+			{"image-pulls", Layer{Max: &policy.Amount{Percent: 10}}},
 		},
-		Attach:   []Attachment{{Name: "vm1", Device: "tap0"}, {Name: "probe", Netns: "probe"}},
+		Attach: []Attachment{
+			{Name: "vm1", Device: "tap0"}, {Name: "probe", Netns: "probe"}, {Name: "web", Unit: "nginx, php-fpm@*"},
+			{Unit: "worker@*.service"}, {Device: "vnet*"}, {Name: "batch", Cgroup: "/sys/fs/cgroup/batch"},
+			{Name: "image-pulls", Unit: "docker.service,containerd.service"}, // since it has a policy
+		},
 		Docker:   Docker{Enabled: false, Socket: "/run/d.sock"},
 		Backend:  "tc",
 		MarkMask: 0x0fff0000,
@@ -178,7 +188,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		for _, a := range c.Attach {
-			if CheckName(a.Name) != nil {
+			if a.Check() != nil {
 				t.Errorf("accepted attachment %+v", a)
 			}
 		}
@@ -202,7 +212,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, whole)
 	}
-	if len(all.Workloads) != 4 || len(all.Attach) != 2 || len(all.Groups) != 1 {
+	if len(all.Workloads) != 5 || len(all.Attach) != 7 || len(all.Groups) != 1 {
 		t.Errorf("not all examples were read: %+v", all)
 	}
 	// What the comments call defaults are.

@@ -56,6 +56,12 @@ func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (ap
 	if req.Device != "" {
 		w.Kind, w.Key, w.Devices = "device", "dev:"+req.Name, []string{req.Device}
 	}
+	if req.Unit != "" {
+		w.Kind, w.Key, w.Cgroups = "unit", "unit:"+req.Name, []string{"/sys/fs/cgroup/system.slice/" + req.Unit}
+	}
+	if req.Cgroup != "" {
+		w.Kind, w.Key, w.Cgroups = "cgroup", "cgroup:"+req.Name, []string{req.Cgroup}
+	}
 	if _, err := apply(&w, req.Policy); err != nil {
 		return api.ChangeResult{}, err
 	}
