@@ -153,26 +153,36 @@ func readEgress(item, value node, into *policy.Rate) {
 func readLayer(from node, known []string) Layer {
 	var layer Layer
 	before := len(from.tree.problems)
-	from.fields(known, func(key string, value node) {
-		switch value.ast.(type) {
-		case *ast.MappingNode, *ast.SequenceNode:
-			if key == "queues" {
-				layer.Queues = new(readQueues(value))
-				return
-			}
-			if key == "aqm" {
-				layer.AQM = new(readAQM(value))
-				return
-			}
-		}
-		if text, ok := value.text(); ok {
-			value.refuse(layer.Put(key, text))
-		}
-	})
+	from.fields(known, layer.read)
 	if len(from.tree.problems) == before {
 		from.refuse(layer.Check()) // min against max, queues against discipline
 	}
 	return layer
+}
+
+func (l *Layer) read(field string, value node) {
+	switch value.ast.(type) {
+	case *ast.MappingNode, *ast.SequenceNode:
+		if field == "queues" {
+			l.Queues = new(readQueues(value))
+			return
+		}
+		if field == "aqm" {
+			l.AQM = new(readAQM(value))
+			return
+		}
+	}
+	if text, ok := value.text(); ok {
+		value.refuse(l.Put(field, text))
+	}
+}
+
+// Read reads one field, by its name in Fields, of a policy in another file; path
+// is its place there, such as "workloads.web.queues". What is wrong is returned.
+func (l *Layer) Read(field string, value ast.Node, path string) []Problem {
+	n := node{tree: &tree{anchors: map[string]ast.Node{}}, ast: value, path: path}
+	l.read(field, n.resolve())
+	return n.tree.problems
 }
 
 func (c *Config) readRules(rules node) {

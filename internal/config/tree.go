@@ -26,6 +26,10 @@ type Problem struct {
 	mistake *policy.Error // which Msg is the text of; nil if it is about the file's form
 }
 
+// Mistake is the policy's error that the problem is, nil if it is about the
+// file's form.
+func (p Problem) Mistake() *policy.Error { return p.mistake }
+
 // Error is everything that is wrong with a file.
 type Error struct {
 	Path     string

@@ -452,7 +452,7 @@ func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take
 	v.policy.Weight = 1
 	policies := slices.Repeat([]scenario.Policy{v.policy}, row.Workloads)
 	at := site{host: b.net.Host, link: b.link(v.rate), ports: v.ports, leaf: peers.Leaf{Kind: v.leaf, Ports: b.ports(0, costQueues)}}
-	s, kind, _, err := steer(ctx, at, v.scheduler, b.ask.Backend, policies, b.log)
+	s, kind, _, err := steer(ctx, at, v.scheduler, b.ask.Backend, scenario.Promises{Workloads: policies}, b.log)
 	if err != nil {
 		return err
 	}

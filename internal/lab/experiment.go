@@ -72,8 +72,11 @@ func (e *experiment) prepare(ctx context.Context, ask request) (err error) {
 	for _, w := range e.s.Workloads {
 		at.names = append(at.names, w.Name)
 	}
+	for _, g := range e.s.Groups {
+		at.groups = append(at.groups, g.Name)
+	}
 	e.m.Scheduler = ask.Scheduler
-	e.steer, e.m.Backend, e.m.Notes, err = steer(ctx, at, ask.Scheduler, ask.Backend, e.s.Policies()[0], e.log)
+	e.steer, e.m.Backend, e.m.Notes, err = steer(ctx, at, ask.Scheduler, ask.Backend, e.s.Promises()[0], e.log)
 	if err != nil {
 		return err
 	}
@@ -89,11 +92,15 @@ func (e *experiment) prepare(ctx context.Context, ask request) (err error) {
 }
 
 func (e *experiment) startMeter() (err error) {
-	e.meter, err = meter.New(meter.Config{
-		FirstAddress: binary.BigEndian.Uint32(topology.FirstAddress),
+	config := meter.Config{
+		FirstAddress: binary.BigEndian.Uint32(topology.Address(0)),
 		Workloads:    len(e.s.Workloads),
 		Length:       e.s.Duration() + time.Minute, // preparations take some of it
-	})
+	}
+	if list := e.counted(); list != nil {
+		config.Flows, config.Rows = list, len(e.s.Entries())
+	}
+	e.meter, err = meter.New(config)
 	if err != nil {
 		return err
 	}
@@ -102,6 +109,26 @@ func (e *experiment) startMeter() (err error) {
 		return err
 	}
 	return e.net.Server.Do(func() error { return e.meter.Attach(index) })
+}
+
+// counted are the flows that are counted by themselves, nil if no workload has
+// more than one.
+func (e *experiment) counted() []meter.Flow {
+	var list []meter.Flow
+	several, entry := false, map[int]int{}
+	for _, f := range e.flows {
+		if first, ok := entry[f.Workload]; ok && first != f.Entry {
+			several = true
+		}
+		entry[f.Workload] = f.Entry
+		if p := f.Packet(); f.Listen != 0 || !p.Ports {
+			list = append(list, meter.Flow{Workload: f.Workload, Proto: p.Proto, Port: p.Dport, Row: f.Entry})
+		}
+	}
+	if !several {
+		return nil
+	}
+	return list
 }
 
 // startCPU chooses how CPU time is measured.
@@ -127,10 +154,10 @@ type step struct {
 // account of the old one, then the new policy, then generators.
 func (e *experiment) steps(ctx context.Context) []step {
 	var list []step
-	policies := e.s.Policies()
+	promises := e.s.Promises()
 	for p, span := range e.s.Spans() {
 		list = append(list,
-			step{span.From, 1, func(time.Duration) error { return e.enter(ctx, p, policies[p]) }},
+			step{span.From, 1, func(time.Duration) error { return e.enter(ctx, p, promises[p]) }},
 			step{span.Measured, 4, func(time.Duration) error { return e.sample(&e.before) }},
 			step{span.To, 0, func(time.Duration) error { return e.account(p) }},
 		)
@@ -181,7 +208,7 @@ func (e *experiment) sleepUntil(ctx context.Context, at time.Duration) error {
 }
 
 // enter begins a phase.
-func (e *experiment) enter(ctx context.Context, p int, policies []scenario.Policy) error {
+func (e *experiment) enter(ctx context.Context, p int, now scenario.Promises) error {
 	n, err := e.steer.Drops()
 	if err != nil {
 		return err
@@ -191,7 +218,7 @@ func (e *experiment) enter(ctx context.Context, p int, policies []scenario.Polic
 		return nil // in force since the preparations
 	}
 	began := meter.Now()
-	if err := e.steer.Apply(ctx, policies); err != nil {
+	if err := e.steer.Apply(ctx, now); err != nil {
 		return fmt.Errorf("phase %d: %w", p+1, err)
 	}
 	e.m.Phases[p].Applied = meter.Now() - began

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
@@ -17,6 +18,7 @@ import (
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // The values of Options.Backend.
@@ -28,8 +30,8 @@ const (
 
 // steering is whatever schedules the link: one of Weir's backends or a peer.
 type steering interface {
-	// Apply makes the scheduler follow the workloads' policies.
-	Apply(ctx context.Context, policies []scenario.Policy) error
+	// Apply makes the scheduler follow the policies of workloads and groups.
+	Apply(ctx context.Context, now scenario.Promises) error
 	// Drops is how many packets it has lost so far, nil if it cannot tell.
 	Drops() (*uint64, error)
 	// Close ends it and leaves the link without a scheduler.
@@ -38,23 +40,24 @@ type steering interface {
 
 // site is where a scheduler is put to work.
 type site struct {
-	host  *topology.NS
-	link  scenario.Link
-	names []string        // of the workloads
-	ports []topology.Port // of the workloads
-	leaf  peers.Leaf      // of the kernel's schedulers that have classes
+	host   *topology.NS
+	link   scenario.Link
+	names  []string        // of the workloads
+	groups []string        // their names
+	ports  []topology.Port // of the workloads
+	leaf   peers.Leaf      // of the kernel's schedulers that have classes
 }
 
 // steer starts the named scheduler with the given policies. backend is its kind
 // for the report: bpf, tc or kernel; notes are what the reader should know.
-func steer(ctx context.Context, at site, scheduler, backend string, policies []scenario.Policy, log *slog.Logger) (s steering, kind string, notes []string, err error) {
+func steer(ctx context.Context, at site, scheduler, backend string, now scenario.Promises, log *slog.Logger) (s steering, kind string, notes []string, err error) {
 	if p, ok := peers.Find(scheduler); ok {
-		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: policies, Leaf: at.leaf}
+		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: now.Workloads, Leaf: at.leaf}
 		running, err := peers.Start(p, at.host, setting, at.ports)
 		if err != nil {
 			return nil, "", nil, err
 		}
-		return peerSteering{running}, "kernel", nil, nil
+		return peerSteering{running}, "kernel", ignored(now), nil
 	}
 	b, notes, err := newBackend(backend, log)
 	if err != nil {
@@ -68,13 +71,38 @@ func steer(ctx context.Context, at site, scheduler, backend string, policies []s
 	if err := w.limitOffload(); err != nil {
 		return nil, "", nil, errors.Join(err, b.Close())
 	}
-	if err := w.Apply(ctx, policies); err != nil {
+	if err := w.Apply(ctx, now); err != nil {
 		return nil, "", nil, errors.Join(err, w.Close(ctx))
+	}
+	if b.Name() == BackendTC && len(ignored(now)) > 0 {
+		notes = append(notes, b.Gaps()...)
 	}
 	run, cancel := context.WithCancel(ctx)
 	w.cancel, w.done = cancel, make(chan error, 1)
 	go func() { w.done <- b.Run(run) }()
 	return w, b.Name(), notes, nil
+}
+
+// ignored says, once, what of the policies none of the kernel's schedulers looks
+// at.
+func ignored(now scenario.Promises) []string {
+	said := map[string]bool{}
+	for _, p := range now.Workloads {
+		said["disciplines"] = said["disciplines"] || p.Discipline != "" || p.AQM != (policy.AQM{})
+		said["queues"] = said["queues"] || len(p.Queues) > 0
+		said["DSCP"] = said["DSCP"] || p.DSCP != nil
+		said["groups"] = said["groups"] || p.Group != ""
+	}
+	var words []string
+	for _, word := range []string{"disciplines", "queues", "DSCP", "groups"} {
+		if said[word] {
+			words = append(words, word)
+		}
+	}
+	if words == nil {
+		return nil
+	}
+	return []string{"this scheduler knows nothing of " + strings.Join(words, ", ")}
 }
 
 // labOptions keep everything inside the sandbox's private file systems.
@@ -111,8 +139,8 @@ func newBackend(want string, log *slog.Logger) (dataplane.Backend, []string, err
 // peerSteering is a qdisc of the kernel.
 type peerSteering struct{ running *peers.Running }
 
-func (p peerSteering) Apply(_ context.Context, policies []scenario.Policy) error {
-	return p.running.Apply(policies)
+func (p peerSteering) Apply(_ context.Context, now scenario.Promises) error {
+	return p.running.Apply(now.Workloads)
 }
 
 func (p peerSteering) Drops() (*uint64, error) {
@@ -143,20 +171,21 @@ func (w *weirSteering) limitOffload() error {
 	return nil
 }
 
-func (w *weirSteering) Apply(ctx context.Context, policies []scenario.Policy) error {
-	state, err := w.state(policies)
+func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
+	state, err := w.state(now)
 	if err != nil {
 		return err
 	}
 	return w.backend.Set(ctx, state)
 }
 
-// state is the plan for the scenario's workloads; workload w is class w+1.
-func (w *weirSteering) state(policies []scenario.Policy) (plan.State, error) {
+// state is the plan for the scenario's workloads; workload w is class w+1, and the
+// groups follow.
+func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
 	link := plan.Link{Device: topology.Uplink, Capacity: w.link.Bandwidth, Reserve: 1, Scheduler: w.scheduler}
 	var workloads []plan.Workload
 	numbers := map[string]plan.ClassID{}
-	for i, p := range policies {
+	for i, p := range now.Workloads {
 		name := w.name(i)
 		numbers[name] = plan.ClassID(i + 1)
 		wl := plan.Workload{Key: name, Name: name, Policy: p.Asked()}
@@ -165,12 +194,17 @@ func (w *weirSteering) state(policies []scenario.Policy) (plan.State, error) {
 		}
 		workloads = append(workloads, wl)
 	}
+	for g, p := range now.Groups {
+		key := plan.GroupKey(w.groups[g])
+		numbers[key] = plan.ClassID(len(now.Workloads) + g + 1)
+		workloads = append(workloads, plan.Workload{Key: key, Name: w.groups[g], Policy: p.Asked(), Group: true})
+	}
 	state, refusals, err := plan.Build(link, workloads, numbers)
 	if err != nil {
 		return plan.State{}, err
 	}
 	for _, r := range refusals {
-		return plan.State{}, fmt.Errorf("workload %s: %w", r.Name, r.Err)
+		return plan.State{}, r.Err // it names the workload
 	}
 	return state, nil
 }

@@ -22,6 +22,18 @@ type Config struct {
 	FirstAddress uint32 // of workload 0 as a number, e.g. 0x0a4d0101; the others follow
 	Workloads    int
 	Length       time.Duration // of what is to be measured
+	// Flows are counted by themselves too, in Rows rows behind those of the
+	// workloads; several may share one.
+	Flows []Flow
+	Rows  int
+}
+
+// Flow is what one workload sends to one port.
+type Flow struct {
+	Workload int
+	Proto    uint8
+	Port     uint16 // 0 if the protocol has none
+	Row      int    // from 0
 }
 
 // Meter counts what arrives at one device.
@@ -63,13 +75,14 @@ func New(c Config) (*Meter, error) {
 		return nil, err
 	}
 	m := &Meter{Start: Now(), config: c, buckets: int(c.Length/scenario.Bucket) + 1}
-	spec.Maps[meterMapLabReceived].MaxEntries = uint32(max(1, m.buckets*c.Workloads))
+	spec.Maps[meterMapLabReceived].MaxEntries = uint32(max(1, m.buckets*(c.Workloads+c.Rows)))
 	for name, value := range map[string]any{
 		meterVarLabFirstAddress: c.FirstAddress,
 		meterVarLabWorkloads:    uint32(c.Workloads),
 		meterVarLabBuckets:      uint32(m.buckets),
 		meterVarLabStartNs:      uint64(m.Start),
 		meterVarLabBucketNs:     uint64(scenario.Bucket),
+		meterVarLabByFlow:       uint32(min(1, len(c.Flows))),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
@@ -77,6 +90,12 @@ func New(c Config) (*Meter, error) {
 	}
 	if m.objects, err = load(spec, meterProgLabMeter); err != nil {
 		return nil, err
+	}
+	for _, f := range c.Flows {
+		key := meterLabFlow{Who: uint32(f.Workload), Port: f.Port, Proto: uint16(f.Proto)}
+		if err := m.objects.Maps[meterMapLabFlows].Put(key, uint32(c.Workloads+f.Row)); err != nil {
+			return nil, fmt.Errorf("count the flow to port %d: %w", f.Port, err)
+		}
 	}
 	return m, nil
 }
@@ -118,7 +137,8 @@ func (m *Meter) Attach(ifindex int) error {
 	return nil
 }
 
-// Timeline is what was received: [workload][bucket].
+// Timeline is what was received: [row][bucket], a row per workload and then one
+// per row of flows.
 type Timeline struct {
 	Bytes   [][]uint64 `json:"bytes"`
 	Packets [][]uint64 `json:"packets"`
@@ -135,7 +155,7 @@ func (m *Meter) Read(from time.Duration) (Timeline, error) {
 	const size = int(unsafe.Sizeof(meterLabBucket{}))
 	row := make([]byte, m.buckets*size)
 	var t Timeline
-	for w := range m.config.Workloads {
+	for w := range m.config.Workloads + m.config.Rows {
 		if _, err := memory.ReadAt(row, int64(w*len(row))); err != nil {
 			return Timeline{}, fmt.Errorf("read the meter: %w", err)
 		}

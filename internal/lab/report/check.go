@@ -72,35 +72,44 @@ func (p Phase) violations(e scenario.Expectation) []string {
 }
 
 func (w Workload) violation(e scenario.Expectation) string {
-	name := w.Workload + ": "
+	if e.Flow != "" || e.Queue != "" {
+		return w.insideViolation(e)
+	}
 	switch e.Check {
 	case scenario.CheckRate:
 		want := e.Value
 		if e.Ideal {
 			want = w.IdealBps
 		}
-		off, margin := math.Abs(w.RateBps-want), e.Within.Of(want)
-		if off <= margin {
-			return ""
-		}
-		return fmt.Sprintf("%srate %s, expected %s within %s, off by %s", name,
-			policy.Approx(w.RateBps), policy.Approx(want), policy.Approx(margin), policy.Approx(off))
+		return missed(w.Workload, w.RateBps, want, e)
 	case scenario.CheckBounds:
 		margin := float64(e.Within.Rate)
 		switch {
 		case w.RateBps < w.floor-margin:
-			return fmt.Sprintf("%srate %s is below its min of %s", name, policy.Approx(w.RateBps), policy.Approx(w.floor))
+			return fmt.Sprintf("%s: rate %s is below its min of %s", w.Workload, policy.Approx(w.RateBps), policy.Approx(w.floor))
 		case w.RateBps > w.ceiling+margin:
-			return fmt.Sprintf("%srate %s is above its max of %s", name, policy.Approx(w.RateBps), policy.Approx(w.ceiling))
+			return fmt.Sprintf("%s: rate %s is above its max of %s", w.Workload, policy.Approx(w.RateBps), policy.Approx(w.ceiling))
 		}
 		return ""
 	case scenario.CheckRTT50:
 		return w.atMost(e, "rtt p50", w.RTT.P50, e.Value*1000, millis)
 	case scenario.CheckRTT99:
 		return w.atMost(e, "rtt p99", w.RTT.P99, e.Value*1000, millis)
+	case scenario.CheckJitter:
+		return w.atMost(e, "jitter", w.JitterMs, e.Value*1000, millis)
 	default: // scenario.CheckLoss
 		return w.atMost(e, "loss", w.Loss, e.Value, percent)
 	}
+}
+
+// missed says by how much a rate is off, "" if it is within the margin.
+func missed(name string, rate, want float64, e scenario.Expectation) string {
+	off, margin := math.Abs(rate-want), e.Within.Of(want)
+	if off <= margin {
+		return ""
+	}
+	return fmt.Sprintf("%s: rate %s, expected %s within %s, off by %s", name,
+		policy.Approx(rate), policy.Approx(want), policy.Approx(margin), policy.Approx(off))
 }
 
 // atMost is the package's atMost, where an expectation on all workloads is not

@@ -96,7 +96,7 @@ func (e *evaluation) phase(p int, span scenario.Span) Phase {
 	ideals := scenario.IdealOver(e.stretch, span.Measured, span.To, len(e.s.Workloads))
 	capacity := float64(e.s.Link.Capacity())
 	for w := range e.s.Workloads {
-		x := e.traffic(w, span)
+		x := e.traffic(span, func(f scenario.Flow) bool { return f.Workload == w })
 		x.Phase, x.Workload = p+1, e.s.Workloads[w].Name
 		x.Scenario, x.Scheduler, x.Backend = e.s.Name, e.m.Scheduler, e.m.Backend
 		x.RateBps, x.IdealBps = e.rate(w, span.Measured, span.To), ideals[w]
@@ -109,6 +109,8 @@ func (e *evaluation) phase(p int, span scenario.Span) Phase {
 				x.PaperBps = &bps
 			}
 		}
+		x.Flows = e.flowsOf(w, p, span, x)
+		x.Queues = e.queuesOf(w, p, span, x.Flows)
 		ph.Workloads = append(ph.Workloads, x)
 	}
 	ph.Link = e.link(p, span, ph.Workloads)

@@ -61,6 +61,9 @@ type Workload struct {
 	Transactions *float64 `json:"transactions_per_s,omitempty"`
 	PaperBps     *float64 `json:"paper_bps,omitempty"`
 
+	Flows  []Flow  `json:"flows"`            // a result per traffic entry that sent in the phase
+	Queues []Queue `json:"queues,omitempty"` // in the order of the policy
+
 	floor, ceiling float64 // what bounds holds, averaged over the window
 }
 

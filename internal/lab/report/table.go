@@ -11,14 +11,28 @@ import (
 	"weir/internal/policy"
 )
 
-// column of the table of workloads; a column in which no workload has anything
-// is left out.
-type column struct {
+// column of a table; one in which no row has anything is left out.
+type column[T any] struct {
 	head string
-	cell func(Workload) string
+	cell func(T) string
 }
 
-var columns = []column{
+var flowColumns = []column[Flow]{
+	{"workload", func(f Flow) string { return f.Workload }},
+	{"queue", func(f Flow) string { return f.Queue }},
+	{"flow", func(f Flow) string { return f.Flow }},
+	{"measured", func(f Flow) string { return optional(f.RateBps, policy.Approx) }},
+	{"ideal", func(f Flow) string { return optional(f.IdealBps, policy.Approx) }},
+	{"goodput", func(f Flow) string { return optional(f.GoodputBps, policy.Approx) }},
+	{"p50 ms", func(f Flow) string { return optional(f.RTT.P50, number(3)) }},
+	{"p99 ms", func(f Flow) string { return optional(f.RTT.P99, number(3)) }},
+	{"jitter ms", func(f Flow) string { return optional(f.JitterMs, number(3)) }},
+	{"loss", func(f Flow) string { return optional(f.Loss, percent) }},
+	{"retransmits", func(f Flow) string { return optional(float(f.Retransmits), whole) }},
+	{"trans/s", func(f Flow) string { return optional(f.Transactions, number(0)) }},
+}
+
+var columns = []column[Workload]{
 	{"workload", func(w Workload) string { return w.Workload }},
 	{"measured", func(w Workload) string { return policy.Approx(w.RateBps) }},
 	{"ideal", func(w Workload) string { return policy.Approx(w.IdealBps) }},
@@ -56,7 +70,11 @@ func Table(out io.Writer, r *Result) error {
 	for i, p := range r.Phases {
 		span := s.Spans()[i]
 		fmt.Fprintf(&b, "\nphase %d, measured from %v to %v\n", p.Number, span.Measured, span.To)
-		p.table(&b)
+		tabulate(&b, columns, p.Workloads)
+		if flows := p.severalFlows(); len(flows) > 0 {
+			b.WriteString("\n")
+			tabulate(&b, flowColumns, flows)
+		}
 		fmt.Fprintf(&b, "  link   %s\n", p.Link.line())
 	}
 	for _, p := range r.Problems {
@@ -89,10 +107,26 @@ func behind(r *Result) string {
 	return text
 }
 
-func (p Phase) table(b *strings.Builder) {
-	var used []column
+// severalFlows are the phase's flows, if some workload has queues or more than
+// one flow; else they would say the same again.
+func (p Phase) severalFlows() []Flow {
+	var all []Flow
+	several := false
+	for _, w := range p.Workloads {
+		all = append(all, w.Flows...)
+		several = several || len(w.Flows) > 1 || len(w.Queues) > 0
+	}
+	if !several {
+		return nil
+	}
+	return all
+}
+
+// tabulate writes the columns in which something stands.
+func tabulate[T any](b *strings.Builder, columns []column[T], rows []T) {
+	var used []column[T]
 	for _, c := range columns {
-		for _, w := range p.Workloads {
+		for _, w := range rows {
 			if c.cell(w) != "" {
 				used = append(used, c)
 				break
@@ -104,7 +138,7 @@ func (p Phase) table(b *strings.Builder) {
 		fmt.Fprintf(t, "%s\t", c.head)
 	}
 	fmt.Fprintln(t)
-	for _, w := range p.Workloads {
+	for _, w := range rows {
 		for _, c := range used {
 			fmt.Fprintf(t, "%s\t", c.cell(w))
 		}

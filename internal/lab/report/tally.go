@@ -24,12 +24,12 @@ type tally struct {
 	rr            *traffic.RR
 }
 
-// traffic is what the generators of a workload say about a window.
-func (e *evaluation) traffic(w int, span scenario.Span) Workload {
+// traffic is what the generators of some flows say about a window.
+func (e *evaluation) traffic(span scenario.Span, of func(scenario.Flow) bool) Workload {
 	t := tally{span: span}
 	for _, r := range e.m.Reports {
 		f := e.flows[r.Flow]
-		if f.Workload != w {
+		if !of(f) {
 			continue
 		}
 		for _, in := range r.Intervals {

@@ -16,25 +16,24 @@ type Stretch struct {
 	From, To time.Duration
 	Demand   []policy.Rate // per workload; 0 = sends nothing, policy.Unlimited
 	Ideal    []float64     // per workload, bits per second
+	// What the discipline makes of a workload's ideal, bits per second; NaN where it
+	// promises nothing.
+	Queues [][]float64 // per workload and queue of its policy
+	Flows  []float64   // per flow
 }
 
 // Ideals divides the timeline into stretches. own(w) is what workload w was seen to send on average while it was
 // on, which is the demand of one that only pings or waits for answers. own may be
 // nil: then these want nothing.
 func (s *Scenario) Ideals(own func(workload int) policy.Rate) []Stretch {
-	flows, policies := s.Flows(), s.Policies()
+	flows, promises := s.Flows(), s.Promises()
 	var list []Stretch
 	for p, span := range s.Spans() {
 		edges := s.edges(flows, span)
 		for i, from := range edges[:len(edges)-1] {
 			st := Stretch{Phase: p, From: from, To: edges[i+1], Demand: s.demands(flows, from, own)}
-			claims := make([]policy.Claim, len(s.Workloads))
-			for w, pol := range policies[p] {
-				claims[w] = policy.Claim{Weight: pol.Weight, Min: pol.Min, Max: pol.Max, Demand: st.Demand[w]}
-			}
-			for _, share := range policy.Divide(s.Link.Capacity(), claims).Shares {
-				st.Ideal = append(st.Ideal, share.Bps)
-			}
+			st.Ideal = s.divide(promises[p], st.Demand)
+			st.Queues, st.Flows = inside(promises[p].Workloads, flows, st)
 			list = append(list, st)
 		}
 	}
@@ -46,7 +45,7 @@ func (s *Scenario) Ideals(own func(workload int) policy.Rate) []Stretch {
 func (s *Scenario) edges(flows []Flow, span Span) []time.Duration {
 	edges := []time.Duration{span.From, span.To}
 	for _, f := range flows {
-		if f.Kind == TCPRR {
+		if f.Kind.RR() {
 			continue // cut at the measured window only so that netperf reports on it
 		}
 		for _, t := range []time.Duration{f.From, f.To} {
@@ -65,7 +64,7 @@ func (s *Scenario) demands(flows []Flow, at time.Duration, own func(int) policy.
 	for _, f := range flows {
 		w := f.Workload
 		switch d := f.demand(); {
-		case f.Kind == TCPRR:
+		case f.Kind.RR():
 			paced[w] = true // also while netperf is not counting
 		case at < f.From || at >= f.To:
 		case f.Kind == Ping:

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // Defaults of everything that a file may leave out.
@@ -33,13 +36,6 @@ const MaxWorkloads = 200
 // Schedulers are the names that a scenario can give: Weir's own first, then the
 // kernel's, as internal/lab/peers sets them up.
 var Schedulers = []string{"fair", "qcon", "ancs", "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "cake"}
-
-// Disciplines are the names that a workload can give; those in
-// disciplinesHere are in this version.
-var (
-	disciplines     = []string{"fifo", "sfq", "pq", "cbwfq", "llq"}
-	disciplinesHere = []string{"fifo"}
-)
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
@@ -74,6 +70,7 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 		"name":      r.str(&s.Name, "a title"),
 		"scheduler": r.word(&s.Scheduler, "scheduler", Schedulers),
 		"settle":    r.duration(&s.Settle, 0),
+		"groups":    keep("groups"),
 		"link":      keep("link"), "workloads": keep("workloads"), "phases": keep("phases"),
 		"expect": keep("expect"), "paper": keep("paper"), "cost": keep("cost"),
 	})
@@ -84,6 +81,12 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 	}
 	if n := later["cost"]; n != nil {
 		r.cost(n, s)
+	}
+	if n := later["groups"]; n != nil {
+		r.groups(n, s)
+		if s.Scheduler == plan.SchedulerQcon || s.Scheduler == plan.SchedulerAncs {
+			r.fail(n, "groups", "", "scheduler %s has no groups, each workload counts for itself; write scheduler: %s", s.Scheduler, plan.SchedulerFair)
+		}
 	}
 	if n := later["workloads"]; n != nil {
 		r.workloads(n, s)
@@ -165,28 +168,45 @@ func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 	}
 	var change Change
 	known := r.policyFields(&change, s)
-	discipline := ""
-	known["discipline"] = r.discipline(&discipline)
 	known["traffic"] = func(n ast.Node, path string) { w.Traffic = r.trafficList(n, path, s) }
 	r.fields(n, path, "a mapping such as {weight: 2, traffic: [{tcp: {}}]}", known)
 	change.apply(&w.Policy)
 	return w
 }
 
-func (r *reader) discipline(dst *string) field {
-	return func(n ast.Node, path string) {
-		r.word(dst, "discipline", disciplines)(n, path)
-		for _, d := range disciplinesHere {
-			if *dst == d || *dst == "" {
-				return
-			}
-		}
-		r.fail(n, path, *dst, "not in this version; there is %s", strings.Join(disciplinesHere, ", "))
-	}
-}
+// insideFields are the keys of a policy that are read and named as in weir.yaml.
+var insideFields = []string{"discipline", "queues", "aqm", "dscp", "group"}
 
 // policyFields read what a workload and a phase's change have in common.
 func (r *reader) policyFields(c *Change, s *Scenario) map[string]field {
+	known := r.rateFields(c, s)
+	for _, key := range insideFields {
+		known[key] = func(n ast.Node, path string) {
+			for _, p := range c.Inside.Read(key, n, path) {
+				e := &Error{File: r.file, Line: p.Line, Col: p.Column, Field: p.Field, Problem: p.Msg}
+				if m := p.Mistake(); m != nil {
+					e.Value, e.Problem = m.Value, problem(m)
+				}
+				r.problems = append(r.problems, e)
+			}
+			if key == "queues" && c.Inside.Queues != nil {
+				resolve(*c.Inside.Queues, s.Link.Bandwidth)
+			}
+		}
+	}
+	return known
+}
+
+// resolve turns shares of the link into rates.
+func resolve(queues []policy.Queue, link policy.Rate) {
+	for i := range queues {
+		q := &queues[i]
+		q.Rate, q.Min = policy.Amount{Rate: q.Rate.Of(link)}, policy.Amount{Rate: q.Min.Of(link)}
+	}
+}
+
+// rateFields read what groups have too.
+func (r *reader) rateFields(c *Change, s *Scenario) map[string]field {
 	return map[string]field{
 		"weight": func(n ast.Node, path string) { c.Weight = r.weight(n, path) },
 		"min":    func(n ast.Node, path string) { c.Min = r.bound(n, path, s) },
@@ -205,4 +225,6 @@ func (c *Change) apply(p *Policy) {
 	if c.Max != nil {
 		p.Max = *c.Max
 	}
+	inside := c.Inside.Apply(p.Asked())
+	p.Discipline, p.Queues, p.AQM, p.DSCP, p.Group = inside.Discipline, inside.Queues, inside.AQM, inside.DSCP, inside.Group
 }

@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,10 +27,13 @@ func (r *reader) expectations(n ast.Node, s *Scenario) {
 func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 	common := Expectation{Workload: -1, Line: line(n)}
 	given := map[Check]Expectation{}
+	var flow, queue ast.Node // where they are named
 	within, before := false, len(r.problems)
 	known := map[string]field{
 		"phase":     r.count(&common.Phase, 1, len(s.Phases), "a phase's number"),
 		"workload":  r.workloadName(&common.Workload, s),
+		"flow":      func(n ast.Node, path string) { flow = n; r.str(&common.Flow, "a traffic entry's name")(n, path) },
+		"queue":     func(n ast.Node, path string) { queue = n; r.str(&common.Queue, "a queue's name")(n, path) },
 		"scheduler": r.word(&common.Scheduler, "scheduler", Schedulers),
 		"within":    func(n ast.Node, path string) { within = true; r.margin(&common.Within, s)(n, path) },
 	}
@@ -42,6 +46,9 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 	}
 	r.fields(n, path, "a mapping such as {phase: 1, workload: c1, rate: 16.7mbit, within: 2%}", known)
 	if len(r.problems) > before {
+		return
+	}
+	if !r.inside(n, path, common, flow, queue, s) {
 		return
 	}
 	_, rate := given[CheckRate]
@@ -62,12 +69,53 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 		e := given[Check(check)]
 		e.Check, e.Line, e.Scheduler = Check(check), common.Line, common.Scheduler
 		e.Phase, e.Workload, e.Within = common.Phase, common.Workload, common.Within
+		e.Flow, e.Queue = common.Flow, common.Queue
 		if checksOfLink[e.Check] && e.Workload >= 0 {
 			r.fail(n, path, "", "%s is a condition on the link; leave the workload out", check)
 			return
 		}
 		s.Expect = append(s.Expect, e)
 	}
+}
+
+// inside looks whether there are the flow and the queue that an expectation is
+// about.
+func (r *reader) inside(n ast.Node, path string, e Expectation, flow, queue ast.Node, s *Scenario) bool {
+	if e.Flow == "" && e.Queue == "" {
+		return true
+	}
+	if e.Workload < 0 {
+		r.fail(n, path, "", "a flow or a queue is one of a workload's; write workload: %s", s.Workloads[0].Name)
+		return false
+	}
+	var flows, queues []string
+	for _, entry := range s.Entries() {
+		if entry.Workload == e.Workload {
+			flows = append(flows, entry.Name)
+		}
+	}
+	for _, policies := range s.Policies() {
+		for _, q := range policies[e.Workload].Queues {
+			if !slices.Contains(queues, q.Name) {
+				queues = append(queues, q.Name)
+			}
+		}
+	}
+	before, name := len(r.problems), s.Workloads[e.Workload].Name
+	for _, x := range []struct {
+		n          ast.Node
+		what, name string
+		known      []string
+	}{{flow, "flow", e.Flow, flows}, {queue, "queue", e.Queue, queues}} {
+		switch {
+		case x.name == "" || slices.Contains(x.known, x.name):
+		case len(x.known) == 0:
+			r.fail(x.n, join(path, x.what), x.name, "workload %s has no %ss", name, x.what)
+		default:
+			r.unknown(x.n, join(path, x.what), x.what, x.name, x.known)
+		}
+	}
+	return len(r.problems) == before
 }
 
 // checks are the readers of each condition's value.
@@ -103,6 +151,7 @@ func (r *reader) checks(s *Scenario) map[Check]func(*Expectation, ast.Node, stri
 		CheckReaction:    seconds,
 		CheckRTT50:       seconds,
 		CheckRTT99:       seconds,
+		CheckJitter:      seconds,
 	}
 }
 

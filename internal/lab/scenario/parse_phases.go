@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -22,8 +23,9 @@ func (r *reader) phases(n ast.Node, s *Scenario) {
 	for i, item := range items {
 		path, p, before := index("phases", i), Phase{}, len(r.problems)
 		r.fields(item, path, "a mapping such as {for: 10s}", map[string]field{
-			"for": r.duration(&p.For, 1),
-			"set": func(n ast.Node, path string) { p.Set = r.changes(n, path, s) },
+			"for":    r.duration(&p.For, 1),
+			"set":    func(n ast.Node, path string) { p.Set = r.changes(n, path, s) },
+			"groups": func(n ast.Node, path string) { p.SetGroups = r.groupChanges(n, path, s) },
 		})
 		switch {
 		case len(r.problems) > before:
@@ -86,8 +88,7 @@ func workloadNames(s *Scenario) []string {
 // check looks at what no single value shows: a min above its max, mins beyond
 // the link, changes that add up to either, ports used twice.
 func (r *reader) check(s *Scenario, root ast.Node, at map[string]ast.Node) {
-	states := s.Policies()
-	for p, state := range states {
+	for p, now := range s.Promises() {
 		where, path := at["workloads"], "workloads"
 		if p > 0 {
 			where, path = at["phases"].(*ast.SequenceNode).Values[p], index("phases", p)
@@ -96,15 +97,26 @@ func (r *reader) check(s *Scenario, root ast.Node, at map[string]ast.Node) {
 		}
 		var sum policy.Rate
 		var parts []string
-		for w, pol := range state {
+		for w, pol := range now.Workloads {
 			name := s.Workloads[w].Name
 			if pol.Max != 0 && pol.Min > pol.Max {
-				r.fail(where, path+"."+name, "", "min %s is above max %s; lower min or raise max",
+				r.fail(r.entry(where, name), path+"."+name, "", "min %s is above max %s; lower min or raise max",
 					pol.Min, pol.Max)
 			}
-			sum += pol.Min
-			if pol.Min > 0 {
+			if _, err := pol.Asked().Claim(s.Link.Bandwidth); err != nil && len(r.problems) == 0 {
+				r.refuse(r.entry(where, name), path+"."+name, err)
+			}
+			if pol.Group == "" && pol.Min > 0 {
+				sum += pol.Min
 				parts = append(parts, name+" "+pol.Min.String())
+			}
+		}
+		r.checkGroups(s, now, where, path)
+		for g, pol := range now.Groups {
+			name := s.Groups[g].Name
+			reserved := cmp.Or(pol.Min, policy.Sum(floors(now, name, s)))
+			if sum += reserved; reserved > 0 {
+				parts = append(parts, "group "+name+" "+reserved.String())
 			}
 		}
 		if sum > s.Link.Bandwidth {
@@ -116,9 +128,21 @@ func (r *reader) check(s *Scenario, root ast.Node, at map[string]ast.Node) {
 		}
 	}
 	r.checkPorts(s, at["workloads"])
-	if d, most := s.Duration(), Bucket*time.Duration(maxBuckets/len(s.Workloads)); d > most {
+	if d, most := s.Duration(), Bucket*time.Duration(maxBuckets/(len(s.Workloads)+len(s.Entries()))); d > most {
 		r.fail(root, "phases", d.String(), "too long for %d workloads; at most %v", len(s.Workloads), most)
 	}
+}
+
+// entry is the key of that name in a mapping, the mapping itself if it has none.
+func (r *reader) entry(n ast.Node, name string) ast.Node {
+	if m, ok := n.(*ast.MappingNode); ok {
+		for _, e := range m.Values {
+			if keyText(e.Key) == name {
+				return e.Key
+			}
+		}
+	}
+	return n
 }
 
 func (r *reader) checkPorts(s *Scenario, where ast.Node) {

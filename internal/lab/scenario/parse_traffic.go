@@ -3,6 +3,9 @@
 package scenario
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -49,10 +52,33 @@ func (r *reader) trafficList(n ast.Node, path string, s *Scenario) []Traffic {
 		}
 		t := read.defaults
 		t.Kind = Kind(kind)
-		r.traffic(entries[0].Value, join(here, kind), &t, read.keys, s)
+		r.traffic(entries[0].Value, join(here, kind), &t, append(slices.Clone(allKinds), read.keys...), s)
+		r.nameEntry(item, here, &t, list)
 		list = append(list, t)
 	}
 	return list
+}
+
+// nameEntry gives an entry the name that it has not got: its kind, with its port
+// if it has one, and a number if there is one of that name already.
+func (r *reader) nameEntry(n ast.Node, path string, t *Traffic, before []Traffic) {
+	taken := func(name string) bool {
+		return slices.ContainsFunc(before, func(o Traffic) bool { return o.Name == name })
+	}
+	if t.Name != "" {
+		if taken(t.Name) {
+			r.fail(n, path, t.Name, "two entries of this name; give each a name of its own")
+		}
+		return
+	}
+	name := string(t.Kind)
+	if t.Port != 0 {
+		name += ":" + strconv.Itoa(t.Port)
+	}
+	t.Name = name
+	for i := 2; taken(t.Name); i++ {
+		t.Name = fmt.Sprintf("%s#%d", name, i)
+	}
 }
 
 // trafficKind is what one kind of traffic can be told.
@@ -62,15 +88,21 @@ type trafficKind struct {
 }
 
 var trafficKinds = map[Kind]trafficKind{
-	TCP:   {Traffic{Streams: 1}, []string{"streams", "start", "stop", "port", "size"}},
-	UDP:   {Traffic{Streams: 1, Size: DefaultUDPSize}, []string{"rate", "size", "streams", "start", "stop", "port"}},
-	Ping:  {Traffic{Size: DefaultPingSize, Interval: DefaultPing}, []string{"interval", "size", "start", "stop"}},
-	TCPRR: {Traffic{Size: DefaultRRSize}, []string{"size", "start", "stop"}},
+	TCP:   {Traffic{Streams: 1}, []string{"streams", "port", "size"}},
+	UDP:   {Traffic{Streams: 1, Size: DefaultUDPSize}, []string{"rate", "size", "streams", "port"}},
+	Ping:  {Traffic{Size: DefaultPingSize, Interval: DefaultPing}, []string{"interval", "size"}},
+	TCPRR: {Traffic{Size: DefaultRRSize}, []string{"size", "port"}},
+	UDPRR: {Traffic{Size: DefaultRRSize}, []string{"size", "port"}},
 }
+
+// allKinds are the keys that every kind of traffic has.
+var allKinds = []string{"name", "start", "stop", "dscp"}
 
 func (r *reader) traffic(n ast.Node, path string, t *Traffic, keys []string, s *Scenario) {
 	if _, ok := n.(*ast.NullNode); !ok {
 		all := map[string]field{
+			"name":     r.str(&t.Name, "a name"),
+			"dscp":     r.dscp(&t.DSCP),
 			"streams":  r.count(&t.Streams, 1, 128, "a number of streams"),
 			"port":     r.count(&t.Port, 1, 65535, "a port"),
 			"size":     r.count(&t.Size, 1, maxSize(t.Kind, s.Link.MTU), "a size in bytes"),
@@ -97,11 +129,26 @@ func (r *reader) traffic(n ast.Node, path string, t *Traffic, keys []string, s *
 	}
 }
 
+// dscp reads a code point.
+func (r *reader) dscp(dst *uint8) field {
+	return func(n ast.Node, path string) {
+		s, ok := r.scalar(n, path, "a code point such as ef or 34")
+		if !ok {
+			return
+		}
+		v, err := policy.ParseDSCP(s)
+		if err != nil {
+			r.refuse(n, path, err)
+		}
+		*dst = v
+	}
+}
+
 // maxSize keeps datagrams whole: a fragment has no ports, and counts its
 // headers differently.
 func maxSize(k Kind, mtu int) int {
 	switch k {
-	case UDP, Ping:
+	case UDP, Ping, UDPRR:
 		return mtu - 28
 	}
 	return 1 << 20

@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"weir/internal/policy"
 )
 
 // maxProblems is how many mistakes of one file are told at once.
@@ -70,6 +72,27 @@ func (r *reader) fail(n ast.Node, path, value, format string, args ...any) {
 		e.Line, e.Col = t.GetToken().Position.Line, t.GetToken().Position.Column
 	}
 	r.problems = append(r.problems, e)
+}
+
+// refuse records a mistake in a policy, in the field that it names.
+func (r *reader) refuse(n ast.Node, path string, err error) {
+	var mistake *policy.Error
+	if !errors.As(err, &mistake) {
+		r.fail(n, path, "", "%v", err)
+		return
+	}
+	if mistake.Field != "" && !strings.HasSuffix(path, mistake.Field) {
+		path = join(path, mistake.Field)
+	}
+	r.fail(n, path, mistake.Value, "%s", problem(mistake))
+}
+
+// problem is what is wrong and what to write instead.
+func problem(e *policy.Error) string {
+	if e.Remedy == "" {
+		return e.Msg
+	}
+	return e.Msg + "; " + e.Remedy
 }
 
 // first is the node whose token begins n: a block mapping's own token is the

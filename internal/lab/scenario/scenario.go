@@ -5,6 +5,7 @@ package scenario
 import (
 	"time"
 
+	"weir/internal/config"
 	"weir/internal/policy"
 )
 
@@ -16,6 +17,7 @@ type Scenario struct {
 	Scheduler string
 	Settle    time.Duration // left out at the beginning of each phase
 	Workloads []Workload    // in the order of the file; a workload's index is its identity
+	Groups    []Group       // in the order of the file
 	Phases    []Phase
 	Expect    []Expectation
 	Paper     Paper
@@ -78,16 +80,22 @@ const (
 	UDP   Kind = "udp"    // iperf3 -u at a fixed rate
 	Ping  Kind = "ping"   // ICMP echo, measures the latency
 	TCPRR Kind = "tcp_rr" // netperf's request and response, one at a time
+	UDPRR Kind = "udp_rr" // the same by UDP
 )
+
+// RR says whether it is netperf's request and response.
+func (k Kind) RR() bool { return k == TCPRR || k == UDPRR }
 
 // Traffic is one generator. Start and Stop count from the beginning of the
 // phase in which the list that holds it was given; Stop 0 = until the end.
 type Traffic struct {
 	Kind        Kind
+	Name        string // of the entry, in its list
 	Start, Stop time.Duration
-	Streams     int           // tcp, udp: connections or sockets
-	Port        int           // tcp, udp; 0 = chosen by the lab
-	Size        int           // bytes: tcp per write, udp and ping payload, tcp_rr request
+	Streams     int // tcp, udp: connections or sockets
+	Port        int // at the receiver; 0 = chosen by the lab
+	DSCP        uint8
+	Size        int           // bytes: tcp per write, udp and ping payload, netperf request
 	Rate        policy.Rate   // udp: wire bits per second, of all streams together
 	Interval    time.Duration // ping
 }
@@ -95,7 +103,9 @@ type Traffic struct {
 // Phase is a part of the timeline that is measured on its own.
 type Phase struct {
 	For time.Duration
-	Set []Change // what becomes different when the phase begins, and stays so
+	// What becomes different when the phase begins, and stays so: of workloads, and
+	// of groups, whose index is the change's Workload.
+	Set, SetGroups []Change
 }
 
 // Change is what a phase changes for one workload; nil = stays as it is.
@@ -103,6 +113,7 @@ type Change struct {
 	Workload int
 	Weight   *uint32
 	Min, Max *policy.Rate
+	Inside   config.Layer // discipline, queues, aqm, dscp, group
 	Traffic  *TrafficChange
 }
 
@@ -130,6 +141,8 @@ type Expectation struct {
 	Scheduler string
 	Phase     int
 	Workload  int
+	Queue     string // "" = not about a queue
+	Flow      string // name of a traffic entry; "" = not about one
 	Check     Check
 	Ideal     bool    // the value is the contract's, for CheckRate
 	Value     float64 // bits per second, a share, seconds, or packets
@@ -148,6 +161,7 @@ const (
 	CheckRTT50       Check = "rtt_p50"     // at most Value
 	CheckRTT99       Check = "rtt_p99"     // at most Value
 	CheckLoss        Check = "loss"        // at most Value
+	CheckJitter      Check = "jitter"      // at most Value
 	CheckDrops       Check = "drops"       // at most Value
 )
 

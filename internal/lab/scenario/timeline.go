@@ -21,6 +21,62 @@ type Flow struct {
 	Workload int
 	Traffic
 	From, To time.Duration
+	// Listen is the port at the receiver, 0 where there is none that is known
+	// beforehand.
+	Listen int
+	Entry  int // index into Entries
+}
+
+// Entry is a traffic entry: all runs of the generators of one name in a workload.
+type Entry struct {
+	Workload int
+	Name     string
+}
+
+// Entries are the scenario's traffic entries, a workload's together.
+func (s *Scenario) Entries() []Entry {
+	var list []Entry
+	for w := range s.Workloads {
+		for _, run := range s.runs(w) {
+			for _, t := range run.list {
+				if e := (Entry{w, t.Name}); !slices.Contains(list, e) {
+					list = append(list, e)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// The ports that the lab chooses itself.
+const (
+	firstPort = 5201
+	// NetserverPort is where netperf is controlled from, beside its test's own
+	// connection.
+	NetserverPort = 12865
+)
+
+// listen gives each iperf3 flow that names no port one of its own, counted per
+// workload because each has an address of its own at the receiver.
+func listen(flows []Flow) {
+	type endpoint struct{ workload, port int }
+	taken := map[endpoint]bool{}
+	for _, f := range flows {
+		taken[endpoint{f.Workload, f.Port}] = true
+	}
+	for i, f := range flows {
+		switch {
+		case f.Port != 0 || f.Kind != TCP && f.Kind != UDP:
+			flows[i].Listen = f.Port
+		default:
+			at := endpoint{f.Workload, firstPort}
+			for taken[at] {
+				at.port++
+			}
+			taken[at] = true
+			flows[i].Listen = at.port
+		}
+	}
 }
 
 // Span is a phase with absolute times. Its first Settle is not measured.
@@ -39,25 +95,8 @@ func (s *Scenario) Spans() []Span {
 	return list
 }
 
-// Policies are each workload's policy in each phase: [phase][workload].
-func (s *Scenario) Policies() [][]Policy {
-	now := make([]Policy, len(s.Workloads))
-	for i, w := range s.Workloads {
-		now[i] = w.Policy
-	}
-	var list [][]Policy
-	for _, p := range s.Phases {
-		now = slices.Clone(now)
-		for _, c := range p.Set {
-			c.apply(&now[c.Workload])
-		}
-		list = append(list, now)
-	}
-	return list
-}
-
 // Flows are all runs of all generators, ordered by their beginning. A
-// tcp_rr generator becomes one flow per phase that covers just what is measured
+// request-response generator becomes one flow per phase that covers just what is measured
 // of it, because netperf prints one set of percentiles per run.
 func (s *Scenario) Flows() []Flow {
 	var flows []Flow
@@ -67,6 +106,11 @@ func (s *Scenario) Flows() []Flow {
 		}
 	}
 	slices.SortStableFunc(flows, func(a, b Flow) int { return int(a.From - b.From) })
+	entries := s.Entries()
+	for i, f := range flows {
+		flows[i].Entry = slices.Index(entries, Entry{f.Workload, f.Name})
+	}
+	listen(flows)
 	return flows
 }
 
@@ -112,7 +156,7 @@ func (s *Scenario) flowsOf(w int, r run) []Flow {
 		}
 		switch {
 		case f.From >= f.To:
-		case t.Kind == TCPRR:
+		case t.Kind.RR():
 			flows = append(flows, s.perPhase(f)...)
 		default:
 			flows = append(flows, f)
@@ -134,7 +178,7 @@ func (s *Scenario) perPhase(f Flow) []Flow {
 }
 
 // demand is what a flow wants to send, in wire bits per second. 0 for those that
-// send at a pace of their own, known only afterwards: tcp_rr waits for each
+// send at a pace of their own, known only afterwards: netperf waits for each
 // answer, and ping's timer is coarse.
 func (f Flow) demand() policy.Rate {
 	switch f.Kind {

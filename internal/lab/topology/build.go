@@ -38,14 +38,11 @@ type Port struct {
 	PeerIfindex int
 }
 
-// FirstAddress is workload 0's; the others follow.
-var FirstAddress = net.IPv4(10, 77, 1, 1).To4()
-
-// Address of a workload.
-func Address(workload int) net.IP { return net.IPv4(10, 77, 1, byte(workload+1)) }
+// Address of a workload; that of workload 0 is followed by the others'.
+func Address(workload int) net.IP { return scenario.Address(workload).AsSlice() }
 
 // ServerAddress is the receiver's address for a workload.
-func ServerAddress(workload int) net.IP { return net.IPv4(10, 77, 2, byte(workload+1)) }
+func ServerAddress(workload int) net.IP { return scenario.ServerAddress(workload).AsSlice() }
 
 func mac(group, n int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 0x77, 0, 0, byte(group), byte(n)}

@@ -17,9 +17,6 @@ import (
 	"weir/internal/lab/topology"
 )
 
-// firstPort is where ports begin that the lab chooses.
-const firstPort = 5201
-
 // patience is how long a server may take until it listens.
 const patience = 10 * time.Second
 
@@ -27,7 +24,6 @@ const patience = 10 * time.Second
 type Generators struct {
 	net     *topology.Net
 	flows   []scenario.Flow
-	ports   []int
 	servers map[endpoint]*process
 	clients []*process // per flow, nil until started
 	began   []time.Duration
@@ -85,11 +81,11 @@ func (p *process) wait(deadline <-chan time.Time) (forced bool) {
 // Prepare starts the servers of all flows and waits until they listen.
 func Prepare(ctx context.Context, net *topology.Net, flows []scenario.Flow) (*Generators, error) {
 	g := &Generators{
-		net: net, flows: flows, ports: choosePorts(flows), servers: map[endpoint]*process{},
+		net: net, flows: flows, servers: map[endpoint]*process{},
 		clients: make([]*process, len(flows)), began: make([]time.Duration, len(flows)),
 	}
-	for i, f := range flows {
-		at := endpoint{f.Workload, g.ports[i]}
+	for _, f := range flows {
+		at := receiver(f)
 		cmd := server(f.Kind, at.workload, at.port)
 		if cmd == nil || g.servers[at] != nil {
 			continue
@@ -110,31 +106,12 @@ func Prepare(ctx context.Context, net *topology.Net, flows []scenario.Flow) (*Ge
 	return g, nil
 }
 
-// choosePorts gives each iperf3 flow that names no port one of its own, counted
-// per workload because each has an address of its own at the receiver.
-func choosePorts(flows []scenario.Flow) []int {
-	taken := map[endpoint]bool{}
-	for _, f := range flows {
-		taken[endpoint{f.Workload, f.Port}] = true
+// receiver is where the server of a flow listens.
+func receiver(f scenario.Flow) endpoint {
+	if f.Kind.RR() {
+		return endpoint{f.Workload, scenario.NetserverPort}
 	}
-	ports := make([]int, len(flows))
-	for i, f := range flows {
-		switch {
-		case f.Kind == scenario.TCPRR:
-			ports[i] = netserverPort
-		case f.Kind == scenario.Ping:
-		case f.Port != 0:
-			ports[i] = f.Port
-		default:
-			port := firstPort
-			for taken[endpoint{f.Workload, port}] {
-				port++
-			}
-			taken[endpoint{f.Workload, port}] = true
-			ports[i] = port
-		}
-	}
-	return ports
+	return endpoint{f.Workload, f.Listen}
 }
 
 func (g *Generators) awaitListener(ctx context.Context, at endpoint, p *process) error {
@@ -178,9 +155,12 @@ func (g *Generators) Begin(zero time.Time) { g.zero = zero }
 // Start starts flow i's client; since is the time since the scenario began.
 func (g *Generators) Start(i int, since time.Duration) error {
 	f := g.flows[i]
-	p, err := start(g.net.Workloads[f.Workload], client(f, g.ports[i]))
+	p, err := start(g.net.Workloads[f.Workload], client(f))
 	if err != nil {
 		return err
+	}
+	if f.Kind == scenario.UDP {
+		go widen(p, f.Streams)
 	}
 	g.clients[i], g.began[i] = p, since
 	return nil
@@ -243,14 +223,14 @@ func (g *Generators) read(i int, p *process, served map[endpoint]int) Report {
 		if r.Pings = parsePing(p.out.String(), g.zero); len(r.Pings) == 0 {
 			r.Problem = "ping got no answer: " + lastLine(p.out.String()+p.err.String())
 		}
-	case scenario.TCPRR:
+	case scenario.TCPRR, scenario.UDPRR:
 		rr, err := parseNetperf(p.out.String())
 		if err != nil {
 			r.Problem = strings.TrimSpace(err.Error() + " " + p.err.String())
 		}
 		r.RR = rr
 	default:
-		at := endpoint{f.Workload, g.ports[i]}
+		at := receiver(f)
 		nth := served[at]
 		served[at]++
 		r.Intervals, r.Problem = readIperf(r.Began, p, g.servers[at], nth)

@@ -119,6 +119,9 @@ func parseNetperf(out string) (*RR, error) {
 			return nil, fmt.Errorf("netperf printed %q, not %s", strings.TrimSpace(out), netperfSelectors)
 		}
 	}
+	if v[2] == 0 {
+		return nil, errors.New("netperf got no answers; by UDP it waits for ever for one that was lost")
+	}
 	us := func(f float64) time.Duration { return time.Duration(f * float64(time.Microsecond)) }
 	return &RR{P50: us(v[0]), P99: us(v[1]), Rate: v[2]}, nil
 }

@@ -79,22 +79,9 @@ func TestParseIperfReadsEveryDocumentOfAServer(t *testing.T) {
 	}
 }
 
-func TestChoosePorts(t *testing.T) {
-	flow := func(w int, k scenario.Kind, port int) scenario.Flow {
-		return scenario.Flow{Workload: w, Traffic: scenario.Traffic{Kind: k, Port: port}}
-	}
-	got := choosePorts([]scenario.Flow{
-		flow(0, scenario.TCP, 0), flow(0, scenario.UDP, 5201), flow(0, scenario.TCP, 0),
-		flow(1, scenario.TCP, 0), flow(1, scenario.Ping, 0), flow(1, scenario.TCPRR, 0), flow(1, scenario.TCP, 80),
-	})
-	if want := []int{5202, 5201, 5203, 5201, 0, netserverPort, 80}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 func TestClientCommands(t *testing.T) {
 	flow := func(k scenario.Kind, length time.Duration) scenario.Flow {
-		return scenario.Flow{From: time.Second, To: time.Second + length, Traffic: scenario.Traffic{
+		return scenario.Flow{From: time.Second, To: time.Second + length, Listen: 99, Traffic: scenario.Traffic{
 			Kind: k, Streams: 2, Size: 1200, Rate: 12420000, Interval: 21300 * time.Microsecond,
 		}}
 	}
@@ -110,10 +97,14 @@ func TestClientCommands(t *testing.T) {
 		{"ping", flow(scenario.Ping, time.Second), "ping -n -D -i 0.021300 -s 1200 10.77.2.1"},
 		{"netperf", flow(scenario.TCPRR, 4*time.Second),
 			"netperf -4 -H 10.77.2.1 -p 12865 -t TCP_RR -l 4 -P 0 -- -r 1200,1200 -o P50_LATENCY,P99_LATENCY,TRANSACTION_RATE"},
+		{"netperf in a queue", scenario.Flow{To: time.Second, Traffic: scenario.Traffic{Kind: scenario.UDPRR, Size: 1, Port: 5060, DSCP: 46}},
+			"netperf -4 -H 10.77.2.1 -p 12865 -t UDP_RR -l 1 -P 0 -Y 0xb8,0xb8 -- -r 1,1 -P ,5060 -o P50_LATENCY,P99_LATENCY,TRANSACTION_RATE"},
+		{"marked", scenario.Flow{To: time.Second, Listen: 80, Traffic: scenario.Traffic{Kind: scenario.TCP, Streams: 1, DSCP: 34}},
+			"iperf3 -c 10.77.2.1 -B 10.77.1.1 -p 80 -t 1 -i 0.5 -J -P 1 -S 136"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := strings.Join(client(tt.flow, 99).Args, " "); got != tt.want {
+			if got := strings.Join(client(tt.flow).Args, " "); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})

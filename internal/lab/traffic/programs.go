@@ -7,6 +7,7 @@ import (
 	"math"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/internal/lab/scenario"
@@ -17,15 +18,13 @@ import (
 // are cut exactly.
 const interval = "0.5"
 
-// netserverPort is where netserver listens for all tcp_rr flows of a workload.
-const netserverPort = 12865
-
 // packages say where a missing program comes from.
 var packages = map[scenario.Kind]struct{ program, server, pkg string }{
 	scenario.TCP:   {"iperf3", "iperf3", "iperf3"},
 	scenario.UDP:   {"iperf3", "iperf3", "iperf3"},
 	scenario.Ping:  {"ping", "", "iputils-ping"},
 	scenario.TCPRR: {"netperf", "netserver", "netperf"},
+	scenario.UDPRR: {"netperf", "netserver", "netperf"},
 }
 
 // Require says which program is missing for a scenario's traffic, nil if none.
@@ -46,28 +45,43 @@ func Require(flows []scenario.Flow) error {
 }
 
 // client is the command that sends a flow.
-func client(f scenario.Flow, port int) *exec.Cmd {
+func client(f scenario.Flow) *exec.Cmd {
 	to := topology.ServerAddress(f.Workload).String()
 	from := topology.Address(f.Workload).String()
 	seconds := strconv.Itoa(int(math.Ceil((f.To - f.From).Seconds())))
+	tos := strconv.Itoa(int(f.DSCP) << 2)
+	var args []string
 	switch f.Kind {
-	case scenario.TCP:
-		args := []string{"-c", to, "-B", from, "-p", strconv.Itoa(port), "-t", seconds, "-i", interval, "-J", "-P", strconv.Itoa(f.Streams)}
+	case scenario.TCP, scenario.UDP:
+		args = []string{"-c", to, "-B", from, "-p", strconv.Itoa(f.Listen), "-t", seconds, "-i", interval, "-J", "-P", strconv.Itoa(f.Streams)}
+		if f.Kind == scenario.UDP {
+			args = append(args, "-u", "-b", strconv.FormatFloat(f.PayloadRate(), 'f', 0, 64))
+		}
 		if f.Size != 0 {
 			args = append(args, "-l", strconv.Itoa(f.Size))
 		}
+		if f.DSCP != 0 {
+			args = append(args, "-S", tos)
+		}
 		return exec.Command("iperf3", args...)
-	case scenario.UDP:
-		return exec.Command("iperf3", "-c", to, "-B", from, "-p", strconv.Itoa(port), "-t", seconds, "-i", interval, "-J",
-			"-P", strconv.Itoa(f.Streams), "-u", "-b", strconv.FormatFloat(f.PayloadRate(), 'f', 0, 64), "-l", strconv.Itoa(f.Size))
 	case scenario.Ping:
-		return exec.Command("ping", "-n", "-D", "-i", strconv.FormatFloat(f.Interval.Seconds(), 'f', 6, 64),
-			"-s", strconv.Itoa(f.Size), to)
-	default: // scenario.TCPRR
+		args = []string{"-n", "-D", "-i", strconv.FormatFloat(f.Interval.Seconds(), 'f', 6, 64), "-s", strconv.Itoa(f.Size)}
+		if f.DSCP != 0 {
+			args = append(args, "-Q", tos)
+		}
+		return exec.Command("ping", append(args, to)...)
+	default: // netperf
 		whole := strconv.Itoa(max(1, int((f.To-f.From)/time.Second)))
 		size := strconv.Itoa(f.Size)
-		return exec.Command("netperf", "-4", "-H", to, "-p", strconv.Itoa(netserverPort), "-t", "TCP_RR", "-l", whole, "-P", "0",
-			"--", "-r", size+","+size, "-o", netperfSelectors)
+		args = []string{"-4", "-H", to, "-p", strconv.Itoa(scenario.NetserverPort), "-t", strings.ToUpper(string(f.Kind)), "-l", whole, "-P", "0"}
+		if f.DSCP != 0 {
+			args = append(args, "-Y", fmt.Sprintf("%#x,%#x", f.DSCP<<2, f.DSCP<<2))
+		}
+		args = append(args, "--", "-r", size+","+size)
+		if f.Port != 0 {
+			args = append(args, "-P", ","+strconv.Itoa(f.Port))
+		}
+		return exec.Command("netperf", append(args, "-o", netperfSelectors)...)
 	}
 }
 
@@ -77,7 +91,7 @@ func server(k scenario.Kind, workload, port int) *exec.Cmd {
 	switch k {
 	case scenario.TCP, scenario.UDP:
 		return exec.Command("iperf3", "-s", "-B", at, "-p", strconv.Itoa(port), "-i", interval, "-J")
-	case scenario.TCPRR:
+	case scenario.TCPRR, scenario.UDPRR:
 		return exec.Command("netserver", "-D", "-4", "-L", at, "-p", strconv.Itoa(port))
 	}
 	return nil
@@ -86,5 +100,5 @@ func server(k scenario.Kind, workload, port int) *exec.Cmd {
 // interrupts says that the generator has to be told to stop when its time is
 // over: ping has no such option, iperf3 counts whole seconds.
 func interrupts(f scenario.Flow) bool {
-	return f.Kind == scenario.Ping || f.Kind != scenario.TCPRR && (f.To-f.From)%time.Second != 0
+	return f.Kind == scenario.Ping || !f.Kind.RR() && (f.To-f.From)%time.Second != 0
 }

@@ -10,7 +10,7 @@ type Report struct {
 	Began     time.Duration `json:"began"`           // when its client was started
 	Intervals []Interval    `json:"intervals"`       // tcp, udp
 	Pings     []Ping        `json:"pings,omitempty"` // ping, in the order of their answers
-	RR        *RR           `json:"rr,omitempty"`    // tcp_rr
+	RR        *RR           `json:"rr,omitempty"`    // tcp_rr, udp_rr
 	Problem   string        `json:"problem,omitempty"`
 }
 

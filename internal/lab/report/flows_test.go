@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/traffic"
+)
+
+const insideFile = `name: inside
+link: {bandwidth: 8mbit}
+workloads:
+  a:
+    discipline: pq
+    queues: {voice: {match: [{udp: 5001}]}, rest: {}}
+    traffic: [{udp: {rate: 5mbit, port: 5001}}, {udp: {rate: 9mbit, port: 5002}}, {tcp_rr: {}}]
+  b: {traffic: [{ping: {}}]}
+phases: [{for: 3s}]
+expect:
+  - {workload: a, flow: "udp:5001", rate: ideal, within: 1%, jitter: 1ms, loss: 0%}
+  - {workload: a, queue: rest, rate: 3mbit, within: 1%, loss: 60%}
+  - {workload: a, queue: rest, jitter: 1ms}
+  - {workload: a, queue: rest, rtt_p99: 8ms}
+  - {workload: a, flow: "udp:5001", queue: rest, phase: 1, loss: 1%}
+  - {workload: a, jitter: 2ms}
+`
+
+// insideMeasured: 5 Mbit/s of voice, 3 of the rest; rows of the workloads first.
+func insideMeasured(s *scenario.Scenario) Measurement {
+	m := Measurement{Scheduler: "fair", Backend: "bpf"}
+	row := func(bps float64) {
+		var bytes, packets []uint64
+		for range int(s.Duration() / scenario.Bucket) {
+			bytes, packets = append(bytes, uint64(bps/800)), append(packets, 1)
+		}
+		m.Timeline.Bytes, m.Timeline.Packets = append(m.Timeline.Bytes, bytes), append(m.Timeline.Packets, packets)
+	}
+	for _, bps := range []float64{8e6, 0, 5e6, 3e6, 0, 0} {
+		row(bps)
+	}
+	for i, f := range s.Flows() {
+		r := traffic.Report{Flow: i}
+		in := traffic.Interval{To: 3 * time.Second, Bytes: 1e6, Packets: 1000, Jitter: 200 * time.Microsecond}
+		switch f.Name {
+		case "udp:5002":
+			in.Lost, in.Jitter = 700, 4*time.Millisecond
+			fallthrough
+		case "udp:5001":
+			r.Intervals = []traffic.Interval{in}
+		case "tcp_rr":
+			r.RR = &traffic.RR{P50: time.Millisecond, P99: 9 * time.Millisecond, Rate: 500}
+		}
+		m.Reports = append(m.Reports, r)
+	}
+	return m
+}
+
+func TestFlowsAndQueues(t *testing.T) {
+	s := parse(t, insideFile)
+	r := Evaluate(s, insideMeasured(s))
+	want := []string{
+		"test.yaml:12: phase 1, a queue rest: loss 70.000 %, expected at most 60.000 %",
+		"test.yaml:13: phase 1, a queue rest: jitter 4ms, expected at most 1ms",
+		"test.yaml:14: phase 1, a queue rest: rtt p99 9ms, expected at most 8ms",
+		"test.yaml:15: phase 1, a udp:5001: sends nothing in this phase, or into another queue",
+		"test.yaml:16: phase 1, a: jitter 2.1ms, expected at most 2ms",
+	}
+	if got := strings.Join(r.Failures, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("got:\n%s", got)
+	}
+	var b strings.Builder
+	if err := Table(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "inside.txt", b.String())
+	b.Reset()
+	if err := JSON(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	var a struct {
+		Flows []struct {
+			Queue, Flow string
+			RateBps     *float64 `json:"rate_bps"`
+		}
+	}
+	line, _, _ := strings.Cut(b.String(), "\n")
+	if err := json.Unmarshal([]byte(line), &a); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Flows) != 3 || a.Flows[0].Queue != "voice" || *a.Flows[0].RateBps != 5e6 || a.Flows[2].Flow != "tcp_rr" || a.Flows[2].RateBps != nil {
+		t.Errorf("flows: %s", line)
+	}
+}
+
+// Where a workload has one entry, all that it sends is that entry's.
+func TestTheOnlyFlowIsTheWorkload(t *testing.T) {
+	s := parse(t, file)
+	for _, w := range Evaluate(s, measurement(s)).Phases[0].Workloads {
+		if len(w.Flows) != 1 || *w.Flows[0].RateBps != w.RateBps {
+			t.Errorf("%s: %+v", w.Workload, w.Flows)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"math"
+	"net/netip"
+
+	"weir/internal/policy"
+)
+
+// Address of a workload.
+func Address(workload int) netip.Addr { return netip.AddrFrom4([4]byte{10, 77, 1, byte(workload + 1)}) }
+
+// ServerAddress is the receiver's address for a workload.
+func ServerAddress(workload int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 77, 2, byte(workload + 1)})
+}
+
+// Numbers of IP protocols, as rules see them.
+const (
+	protoICMP = 1
+	protoTCP  = 6
+	protoUDP  = 17
+)
+
+// transport is the protocol that a kind of traffic is sent by.
+func (k Kind) transport() uint8 {
+	switch k {
+	case TCP, TCPRR:
+		return protoTCP
+	case UDP, UDPRR:
+		return protoUDP
+	}
+	return protoICMP
+}
+
+// Packet is what rules see of a flow's packets. The sender's port is not known
+// beforehand; it is one of those that systems give, from 32768 on.
+func (f Flow) Packet() policy.Packet {
+	p := policy.Packet{
+		Src: Address(f.Workload), Dst: ServerAddress(f.Workload),
+		Proto: f.Kind.transport(), DSCP: f.DSCP,
+	}
+	if p.Proto != protoICMP {
+		p.Ports, p.Sport, p.Dport = true, 32768, uint16(f.Listen)
+	}
+	return p
+}
+
+// QueueOf is the index of a flow's queue in the policy of its workload, -1 if it
+// has no queues.
+func (p Policy) QueueOf(f Flow) int {
+	if len(p.Queues) == 0 {
+		return -1
+	}
+	return policy.Classify(p.Queues, f.Packet())
+}
+
+// inside divides each workload's ideal among its queues and flows, as its
+// discipline does. A flow's part is said where its discipline gives it one: alone
+// in its queue, or with sfq, or where all have what they want.
+func inside(policies []Policy, flows []Flow, st Stretch) (queues [][]float64, parts []float64) {
+	parts = make([]float64, len(flows))
+	for i := range parts {
+		parts[i] = math.NaN()
+	}
+	for w, p := range policies {
+		wants := make([]policy.Rate, max(1, len(p.Queues)))
+		members := make([][]int, len(wants)) // flows of each queue that send in this stretch
+		for i, f := range flows {
+			d := f.demand()
+			if f.Workload != w || d == 0 || f.From > st.From || f.To < st.To {
+				continue
+			}
+			q := max(0, p.QueueOf(f))
+			members[q] = append(members[q], i)
+			wants[q] = add(wants[q], d)
+		}
+		shares := p.divideQueues(st.Ideal[w], wants)
+		for q, list := range members {
+			divideFlows(p.Discipline.OrDefault(), shares[q], wants[q], flows, list, parts)
+		}
+		if len(p.Queues) == 0 {
+			shares = nil
+		}
+		queues = append(queues, shares)
+	}
+	return queues, parts
+}
+
+func add(a, b policy.Rate) policy.Rate {
+	if a == policy.Unlimited || b == policy.Unlimited {
+		return policy.Unlimited
+	}
+	return a + b
+}
+
+// divideQueues is what each queue gets of a workload's rate.
+func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
+	list := make([]float64, len(wants))
+	take := func(q int, most float64) {
+		got := max(0, min(total, most, float64(wants[q])-list[q]))
+		list[q] += got
+		total -= got
+	}
+	switch p.Discipline {
+	case policy.PQ:
+		for q := range wants {
+			take(q, math.Inf(1))
+		}
+	case policy.LLQ:
+		take(0, float64(p.Queues[0].Rate.Rate))
+		copy(list[1:], p.weighed(1, total, wants))
+		for _, got := range list[1:] {
+			total -= got
+		}
+		take(0, math.Inf(1)) // nobody waits for what is left
+	case policy.CBWFQ:
+		copy(list, p.weighed(0, total, wants))
+	default:
+		list[0] = min(total, float64(wants[0]))
+	}
+	return list
+}
+
+// weighed divides by the queues' mins, from a queue on.
+func (p Policy) weighed(first int, total float64, wants []policy.Rate) []float64 {
+	var claims []policy.Claim
+	for q := first; q < len(wants); q++ {
+		claims = append(claims, policy.Claim{Weight: uint32(max(1, p.Queues[q].Min.Rate/1000)), Demand: wants[q]})
+	}
+	return bps(policy.Divide(policy.Rate(math.Round(max(0, total))), claims))
+}
+
+func bps(d policy.Division) []float64 {
+	list := make([]float64, len(d.Shares))
+	for i, s := range d.Shares {
+		list[i] = s.Bps
+	}
+	return list
+}
+
+// divideFlows fills in what each of a queue's flows gets of what the queue gets.
+func divideFlows(d policy.Discipline, got float64, wants policy.Rate, flows []Flow, list []int, parts []float64) {
+	switch {
+	case len(list) == 1:
+		parts[list[0]] = got
+	case d == policy.SFQ:
+		var claims []policy.Claim
+		for _, i := range list {
+			claims = append(claims, policy.Claim{Weight: uint32(flows[i].Streams), Demand: flows[i].demand()})
+		}
+		for n, share := range bps(policy.Divide(policy.Rate(math.Round(got)), claims)) {
+			parts[list[n]] = share
+		}
+	case got >= float64(wants)*0.9999:
+		for _, i := range list {
+			parts[i] = float64(flows[i].demand())
+		}
+	}
+}
