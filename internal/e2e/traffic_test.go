@@ -24,9 +24,9 @@ import (
 
 // The traffic's programs are this test binary, run again in a namespace:
 //
-//	e2e.test traffic udp ADDRESS FLOW RATE BURST    numbered datagrams; RATE in wire bit/s
-//	e2e.test traffic tcp ADDRESS                    one stream of all it can
-//	e2e.test traffic receive                        counts datagrams by flow, discards streams
+//	e2e.test traffic udp ADDRESS FLOW RATE BURST [FROM]    numbered datagrams; RATE in wire bit/s
+//	e2e.test traffic tcp ADDRESS                           one stream of all it can
+//	e2e.test traffic receive                               counts datagrams by flow, discards streams
 //
 // A sender ends when its stdin does, and prints how much it sent. The receiver
 // prints what it has for each line of its stdin.
@@ -80,7 +80,11 @@ func sendUDP(args []string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := net.Dial("udp4", args[0])
+	from := &net.UDPAddr{}
+	if len(args) > 4 {
+		from.IP = net.ParseIP(args[4])
+	}
+	conn, err := (&net.Dialer{LocalAddr: from}).Dial("udp4", args[0])
 	if err != nil {
 		return err
 	}
@@ -237,9 +241,14 @@ type process struct {
 // launch starts a child in a namespace.
 func launch(s *space, args ...string) *process {
 	s.t.Helper()
+	return launchWith(s, &syscall.SysProcAttr{}, args...)
+}
+
+func launchWith(s *space, how *syscall.SysProcAttr, args ...string) *process {
+	s.t.Helper()
 	p := &process{t: s.t, cmd: exec.Command("/proc/self/exe", append([]string{childArg}, args...)...)}
 	p.cmd.Stderr = os.Stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
+	p.cmd.SysProcAttr = how
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		s.t.Fatal(err)
