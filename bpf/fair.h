@@ -141,16 +141,16 @@ static __always_inline void fair_rest(struct weir_class *c)
 /* Class id, which was idle, has got its first packet. */
 static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
 {
-	if (c->rates & WEIR_GROUPED) {
-		group_activate(id);
-		return;
-	}
 	if (sch->q.qlen == 1 && !c->rates) {
 		/* Alone: no past counts, and there is nobody to go before. */
 		if (!before(fair.link.v_now, c->v))
 			c->v = fair.link.v_now;
 		fair.newcomer = id + 1;
 		fair.hurry = 0;
+		return;
+	}
+	if (c->rates & WEIR_GROUPED) {
+		group_activate(id);
 		return;
 	}
 	fair_enter(c, id);

@@ -303,12 +303,20 @@ static __always_inline __u32 make_room(struct weir_class *c, __u32 id, struct Qd
 
 #define NO_FLOW ALL_FLOWS /* no queue with rules to count for */
 
-/* Everything but the first packet of a class that needs no sorting. */
-static __always_inline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
-					  struct bpf_sk_buff_ptr *to_free, struct weir_class *c,
-					  __u32 id, __u32 queue, __u32 pkt_len, __u64 len)
+/*
+ * Everything but the first packet of a class that needs no sorting. A function of
+ * its own, so that the usual case keeps its registers; `place` is the class's
+ * number and, above QUEUE_SHIFT, the queue that the mark names.
+ */
+#define QUEUE_SHIFT 16
+
+static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
+				     struct bpf_sk_buff_ptr *to_free, __u32 place, __u32 pkt_len)
 {
+	__u32 id = place & (WEIR_MAX_CLASSES - 1);
+	struct weir_class *c = class_at(id);
 	bool sorts = c->discipline > WEIR_FIFO;
+	__u64 len = pkt_len + link_now.overhead;
 	bool first = !c->qlen;
 	__u32 why = WEIR_DROP_REASONS;
 	__u32 flow = NO_FLOW;
@@ -321,10 +329,12 @@ static __always_inline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch
 	if (!first)
 		why = make_room(c, id, sch, to_free, len);
 	if (sorts) {
-		key = discipline_key(c) == HASH ? bpf_skb_get_hash(skb) : queue;
-		now = bpf_ktime_get_ns();
-		if (discipline_key(c) == QUEUE)
+		key = place >> QUEUE_SHIFT;
+		if (discipline_key(c) == HASH)
+			key = bpf_skb_get_hash(skb);
+		else
 			flow = rule_queue(id, queue_of(c, key));
+		now = bpf_ktime_get_ns();
 		if (why == WEIR_DROP_REASONS)
 			why = discipline_refuses(id, key, len, now);
 	}
@@ -375,11 +385,11 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		c = &classes[0];
 	}
 	pkt_len = qdisc_pkt_len(skb);
-	len = pkt_len + link_now.overhead;
 	c->enqueued_packets++;
 	if (c->qlen || c->discipline > WEIR_SFQ)
-		return enqueue_behind(skb, sch, to_free, c, id, bits >> mark_at.queue_shift,
-				      pkt_len, len);
+		return enqueue_behind(skb, sch, to_free,
+				      id | (bits >> mark_at.queue_shift) << QUEUE_SHIFT, pkt_len);
+	len = pkt_len + link_now.overhead;
 	if (unlikely(!slot_fill(id, skb, to_free))) { /* cannot be: every class has a slot */
 		count_drop(c, sch, NO_FLOW, WEIR_DROP_LINK_PACKETS, len);
 		bpf_qdisc_skb_drop(skb, to_free);
@@ -397,55 +407,25 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	({                                                                                         \
 		struct sk_buff *__skb = slot_empty((s) - 1);                                       \
 		slot_give(s);                                                                      \
+		(sch)->q.qlen--;                                                                   \
 		if (likely(__skb))                                                                 \
 			(sch)->qstats.backlog -= qdisc_pkt_len(__skb);                             \
-		(sch)->q.qlen--;                                                                   \
 		__skb;                                                                             \
 	})
 
 #define AQM_DROPS 4 /* at most, for each packet that is sent */
 
-SEC("struct_ops/weir_dequeue")
-struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
+/* The packet that the discipline of class id sends next; *length = its bytes. */
+static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32 *length)
 {
+	struct weir_class *c = class_at(id);
+	__u32 flow = discipline_next(id);
+	struct weir_flow *f = flow_at(flow);
+	__u64 now = c->aqm_target ? bpf_ktime_get_ns() : 0;
 	struct weir_queue_stats *stats;
-	struct weir_class *c;
-	struct weir_flow *f;
 	struct sk_buff *skb;
-	__u32 s, flow, len;
-	__u64 id, now;
+	__u32 s, len;
 
-	if (!sch->q.qlen)
-		return NULL;
-	if (scheduler == WEIR_SCHED_FAIR)
-		id = fair_choose(sch);
-	else if (scheduler == WEIR_SCHED_QCON)
-		id = qcon_choose(sch);
-	else
-		id = ancs_choose(sch);
-	if (!id) {
-		sch->qstats.overlimits++;
-		return NULL;
-	}
-	id--;
-	c = class_at(id);
-	if (unlikely(c->group)) {
-		id = group_choose(id);
-		if (!id) {
-			bpf_qdisc_watchdog_schedule(sch, fair.clock + LATE_NS / 10, 0);
-			return NULL;
-		}
-		id--;
-		c = class_at(id);
-	}
-	if (likely(c->head)) {
-		s = front_del(c, &len);
-		skb = leave(s, sch);
-		goto sent;
-	}
-	flow = discipline_next(id);
-	f = flow_at(flow);
-	now = c->aqm_target ? bpf_ktime_get_ns() : 0;
 	for (int i = 0;; i++) {
 		__u32 since = place_at(f->head - 1)->since;
 
@@ -466,7 +446,48 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		stats->sent_packets++;
 		stats->sent_bytes += len;
 	}
-sent:
+	*length = len;
+	return skb;
+}
+
+SEC("struct_ops/weir_dequeue")
+struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
+{
+	struct weir_class *c;
+	struct sk_buff *skb;
+	__u32 len;
+	__u64 id;
+
+	if (!sch->q.qlen)
+		return NULL;
+	if (scheduler == WEIR_SCHED_FAIR)
+		id = fair_choose(sch);
+	else if (scheduler == WEIR_SCHED_QCON)
+		id = qcon_choose(sch);
+	else
+		id = ancs_choose(sch);
+	if (!id) {
+		sch->qstats.overlimits++;
+		return NULL;
+	}
+	id--;
+	c = class_at(id);
+	if (unlikely(!c->head) && c->group) {
+		id = group_choose(id);
+		if (!id) {
+			bpf_qdisc_watchdog_schedule(sch, fair.clock + LATE_NS / 10, 0);
+			return NULL;
+		}
+		id--;
+		c = class_at(id);
+	}
+	if (likely(c->head)) {
+		__u32 s = front_del(c, &len);
+
+		skb = leave(s, sch);
+	} else {
+		skb = send_sorted(sch, id, &len);
+	}
 	c->sent_packets++;
 	c->sent_bytes += len;
 	if (scheduler == WEIR_SCHED_FAIR)
