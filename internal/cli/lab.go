@@ -57,13 +57,14 @@ func (a *app) labRandomCommand() *cobra.Command {
 	o := lab.Options{}
 	var seed uint64
 	var count int
+	var groups bool
 	c := &cobra.Command{
-		Use:   "random [--seed N] [--count K]",
+		Use:   "random [--seed N] [--count K] [--groups]",
 		Short: "Run scenarios with random policies and check the shares against the contract",
 		Long: `Run scenarios of up to eight workloads with random weights, mins and maxes, which
 change in a second phase. A seed gives the same scenario on every machine; the seeds are
 N, N+1 and so on, and each is printed. A scenario whose expectations do not hold is
-printed as a file.
+printed as a file. With --groups, eight workloads are in three groups or in none.
 
 Exit codes: as weir lab run.`,
 		Example: `  weir lab random --count 20
@@ -71,11 +72,12 @@ Exit codes: as weir lab run.`,
 		DisableFlagsInUseLine: true,
 		Args:                  names(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.runLab(&o, func() (int, error) { return lab.RunRandom(c.Context(), o, seed, count) })
+			return a.runLab(&o, func() (int, error) { return lab.RunRandom(c.Context(), o, seed, count, groups) })
 		},
 	}
 	c.Flags().Uint64Var(&seed, "seed", 1, "`N`, the first scenario's seed")
 	c.Flags().IntVar(&count, "count", 1, "`K`, how many scenarios")
+	c.Flags().BoolVar(&groups, "groups", false, "trees of groups instead: the contract at two levels")
 	labFlags(c, &o, "use these `NAMES` instead of fair, with commas between them")
 	return c
 }

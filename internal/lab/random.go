@@ -16,7 +16,13 @@ import (
 // some policies are different and some workloads are silent. It expects of the
 // scheduler fair what Weir promises: every rate within 2 % of the link of its
 // ideal, and nobody below its min or above its max by more than 1 %.
-func Random(seed uint64) []byte {
+//
+// With groups there are eight workloads, three groups that have rates of their
+// own, and some workloads without a group; the same holds at both levels.
+func Random(seed uint64, groups bool) []byte {
+	if groups {
+		return randomTree(seed)
+	}
 	d := &dice{rand.New(rand.NewPCG(seed, 0x77656972))}
 	n := 1 + d.IntN(8)
 	var b strings.Builder
@@ -33,8 +39,85 @@ func Random(seed uint64) []byte {
 		}
 		fmt.Fprintf(&b, "      c%d: {%s%s}\n", i+1, p, traffic)
 	}
-	fmt.Fprint(&b, "expect:\n  - {scheduler: fair, rate: ideal, within: 2mbit}\n  - {scheduler: fair, bounds: held, within: 1mbit}\n")
+	fmt.Fprint(&b, expectPromise)
 	return []byte(b.String())
+}
+
+// randomTree is Random with groups.
+func randomTree(seed uint64) []byte {
+	const workloads, groups = 8, 3
+	d := &dice{rand.New(rand.NewPCG(seed, 0x67726f757073))}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# weir lab random --groups --seed %d\nname: random tree, seed %d\nlink: {bandwidth: 100mbit}\n", seed, seed)
+	of := make([]int, workloads) // the group of each, groups = none
+	for w := range of {
+		of[w] = d.IntN(groups + 1)
+	}
+	first, second := d.tree(of, groups), d.tree(of, groups)
+	fmt.Fprint(&b, "groups:\n")
+	for g, p := range first.groups {
+		fmt.Fprintf(&b, "  g%d: {%s}\n", g+1, p)
+	}
+	fmt.Fprint(&b, "workloads:\n")
+	for w, p := range first.workloads {
+		group := "none"
+		if of[w] < groups {
+			group = fmt.Sprintf("g%d", of[w]+1)
+		}
+		fmt.Fprintf(&b, "  c%d: {group: %s, %s, traffic: [{tcp: {streams: %d}}]}\n", w+1, group, p, 1+d.IntN(3))
+	}
+	fmt.Fprint(&b, "phases:\n  - {for: 6s}\n  - for: 6s\n    groups:\n")
+	for g, p := range second.groups {
+		fmt.Fprintf(&b, "      g%d: {%s}\n", g+1, p)
+	}
+	fmt.Fprint(&b, "    set:\n")
+	awake := d.IntN(workloads)
+	for w, p := range second.workloads {
+		traffic := ""
+		if w != awake && d.IntN(4) == 0 {
+			traffic = ", traffic: off"
+		}
+		fmt.Fprintf(&b, "      c%d: {%s%s}\n", w+1, p, traffic)
+	}
+	fmt.Fprint(&b, expectPromise)
+	return []byte(b.String())
+}
+
+// expectPromise is what the contract's scheduler has to hold.
+const expectPromise = "expect:\n  - {scheduler: fair, rate: ideal, within: 2mbit}\n  - {scheduler: fair, bounds: held, within: 1mbit}\n"
+
+// tree is the policies of one phase.
+type tree struct{ groups, workloads []string }
+
+// tree draws policies whose mins fit at both levels, for workloads that are in
+// the groups of.
+func (d *dice) tree(of []int, groups int) tree {
+	room := 80 // Mbit/s left for mins, so that there is something to share
+	t := tree{workloads: d.policiesWithin(len(of), &room)}
+	sums := make([]int, groups+1)
+	for w, p := range t.workloads {
+		var weight, low int
+		if n, _ := fmt.Sscanf(p, "weight: %d, min: %dmbit", &weight, &low); n == 2 {
+			sums[of[w]] += low
+		}
+	}
+	for g := range groups {
+		text, least := fmt.Sprintf("weight: %d, min: ", 1+d.IntN(5)), max(1, sums[g])
+		if extra := d.IntN(20); d.IntN(3) == 0 && extra <= room && sums[g]+extra > 0 {
+			room, least = room-extra, sums[g]+extra
+			text += fmt.Sprintf("%dmbit", least)
+		} else {
+			text += "none"
+		}
+		text += ", max: "
+		if d.IntN(3) == 0 {
+			text += fmt.Sprintf("%dmbit", least+1+d.IntN(60))
+		} else {
+			text += "none"
+		}
+		t.groups = append(t.groups, text)
+	}
+	return t
 }
 
 // dice are random choices.
@@ -43,12 +126,16 @@ type dice struct{ *rand.Rand }
 // policies for n workloads whose mins fit into the link of 100 Mbit/s together.
 func (d *dice) policies(n int) []string {
 	room := 100 // Mbit/s left for mins
+	return d.policiesWithin(n, &room)
+}
+
+func (d *dice) policiesWithin(n int, room *int) []string {
 	var list []string
 	for range n {
 		text, least := fmt.Sprintf("weight: %d", 1+d.IntN(10)), 1
 		text += ", min: "
-		if m := 1 + d.IntN(40); d.IntN(3) == 0 && m <= room {
-			room, least = room-m, m
+		if m := 1 + d.IntN(40); d.IntN(3) == 0 && m <= *room {
+			*room, least = *room-m, m
 			text += fmt.Sprintf("%dmbit", m)
 		} else {
 			text += "none"
@@ -67,7 +154,7 @@ func (d *dice) policies(n int) []string {
 // RunRandom runs the random scenarios of count seeds, from the given one on, with
 // Options.Scheduler or else fair. Each scenario's name in the report has its
 // seed; Options.Files is not looked at.
-func RunRandom(ctx context.Context, o Options, seed uint64, count int) (exit int, err error) {
+func RunRandom(ctx context.Context, o Options, seed uint64, count int, groups bool) (exit int, err error) {
 	o.Files = []string{"random"}
 	if err := o.check(); err != nil {
 		return ExitInvalid, err
@@ -76,7 +163,7 @@ func RunRandom(ctx context.Context, o Options, seed uint64, count int) (exit int
 		return ExitInvalid, fmt.Errorf("count %d: must be at least 1", count)
 	}
 	for i := range uint64(count) {
-		file, data := fmt.Sprintf("random-%d.yaml", seed+i), Random(seed+i)
+		file, data := fmt.Sprintf("random-%d.yaml", seed+i), Random(seed+i, groups)
 		s, err := scenario.Parse(file, data)
 		if err != nil {
 			return ExitBroken, fmt.Errorf("the random scenario of seed %d is not valid: %w", seed+i, err)
