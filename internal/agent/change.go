@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -358,7 +359,7 @@ func (a *Agent) detach(ctx context.Context, name string, dryRun bool) (api.Chang
 	}
 	i := slices.IndexFunc(a.attached, func(at config.Attachment) bool { return asWorkload(at).Key == w.Key })
 	if i < 0 {
-		return api.ChangeResult{}, a.notAttached(w.Name, w.Key)
+		return api.ChangeResult{}, a.notAttached(w)
 	}
 	at := a.attached[i]
 	next := a.world.clone()
@@ -375,12 +376,13 @@ func (a *Agent) detach(ctx context.Context, name string, dryRun bool) (api.Chang
 	return result, a.attacher().Detach(at)
 }
 
-func (a *Agent) notAttached(name, key string) error {
-	e := &api.Error{Status: http.StatusConflict, Field: "name", Value: name,
-		Msg: key + " was not attached by weir attach", Remedy: "a container goes when it is stopped"}
-	for _, at := range a.world.config.Attach {
-		if asWorkload(at).Key == key {
-			e.Remedy = "take it out of attach: in " + a.world.config.Path
+func (a *Agent) notAttached(w discover.Workload) error {
+	e := &api.Error{Status: http.StatusConflict, Field: "name", Value: w.Name,
+		Msg: w.Key + " was not attached by weir attach", Remedy: "a container goes when it is stopped"}
+	if slices.ContainsFunc(a.world.config.Attach, func(at config.Attachment) bool { return means(at, w) }) {
+		e.Remedy = "take it out of attach: in " + a.world.config.Path
+		if w.Name == config.ImagePulls {
+			e.Remedy = "take it out of workloads: or attach: in " + a.world.config.Path
 		}
 	}
 	return e

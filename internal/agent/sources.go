@@ -82,11 +82,14 @@ func (a *Agent) expected(w discover.Workload) bool {
 	if a.opts.Attach == nil || w.Kind == kindDocker || a.pending[w.Key] != nil {
 		return true
 	}
-	meant := func(at config.Attachment) bool {
-		as := asWorkload(at)
-		return as.Key == w.Key || at.Name == "" && as.Kind == w.Kind
-	}
+	meant := func(at config.Attachment) bool { return means(at, w) }
 	return slices.ContainsFunc(a.attached, meant) || slices.ContainsFunc(a.world.config.Attach, meant)
+}
+
+// means reports whether an attachment is w's, or, without a name, may be.
+func means(at config.Attachment, w discover.Workload) bool {
+	as := asWorkload(at)
+	return as.Key == w.Key || at.Name == "" && as.Kind == w.Kind
 }
 
 // pending is a workload that was attached and that its source has not reported.
