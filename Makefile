@@ -34,7 +34,7 @@ demo: build deps-test deps-vm ## Show three containers sharing a link, here and 
 .PHONY: check
 check: generate deps-check ## What is looked at before the tests: format, vet, scripts
 	@unformatted=$$(gofmt -l cmd internal); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
-	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c
+	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c docs/examples/discipline/*.h
 	shellcheck -x vm/run vm/build vm/init vm/lib.sh scripts/* .ci/run
 	go vet ./...
 
@@ -70,7 +70,7 @@ install: build ## Install weir, its unit and its example configuration
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin out vm/out
-	find internal \( -name '*_bpfel.go' -o -name '*_bpfel.o' \) -delete
+	find internal \( -name '*_bpfel*.go' -o -name '*_bpfel*.o' \) -delete
 
 # Installing is quick when all is there; as somebody else than root it is skipped.
 .PHONY: deps-build deps-check deps-test deps-vm

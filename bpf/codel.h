@@ -3,13 +3,13 @@
  * CoDel (RFC 8289): a queue may hold bursts, but no standing delay. Once each
  * packet of an interval (100 ms) has waited longer than the target (5 ms), one
  * is dropped, and then one every interval / sqrt(n), n = 1, 2, 3 ..., until a
- * packet waits less.
+ * packet waits less or hardly a frame is left behind it.
  *
  * It drops where others mark ECN's CE bits: the kernel gives a BPF qdisc no
  * way to write into a packet.
  *
- * Here is the decision only; the caller (discipline_send in disciplines.h)
- * takes packets out. Times are ns, ages come in steps of 1,024 ns.
+ * Here is the decision only; the caller (send_sorted in qdisc.bpf.c) takes packets
+ * out. Times are ns, ages come in steps of 1,024 ns (AGE_SHIFT).
  */
 #ifndef WEIR_CODEL_H
 #define WEIR_CODEL_H
@@ -41,8 +41,9 @@ static __always_inline __u64 codel_law(struct weir_class *c, struct weir_flow *f
 
 /*
  * The first packet of flow f, of class c, is `len` bytes long and came at
- * `since`; `left` bytes stay behind it. Is it to be dropped? Called for each
- * packet that leaves the flow, in order, at `now`.
+ * `since`; `left` bytes stay behind it. Is it to be dropped? Called at `now` for
+ * the packets that leave the flow, in order, but for one that is sent because
+ * enough before it were dropped (AQM_DROPS in qdisc.bpf.c).
  */
 static __always_inline bool codel_drops(struct weir_class *c, struct weir_flow *f, __u32 since,
 					__u32 left, __u64 now)

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Which of a class's packets goes first: the table of disciplines.
+ * Which of a class's packets goes first: what all disciplines have in common.
  *
- * A discipline NAME is a header with five functions; the packets themselves are
- * handled here and in qdisc.bpf.c, the same way for all.
+ * A discipline NAME is a header with five functions and a row in weir.h's table.
+ * Packets and flows (flow.h) are handled here and in qdisc.bpf.c, the same way
+ * for all; the discipline only says which flow.
  *
  *   NAME_refuses(c, id, key, len, now)  why a packet may not join, or
  *                                       WEIR_DROP_REASONS
- *   NAME_join(c, id, key, len, now)     number of the flow that it joins, before
- *                                       it is added to it
- *   NAME_next(c, id)                    number of the flow that sends; the class
- *                                       has packets
- *   NAME_sent(c, id, flow, len)         `len` bytes have left that flow
- *   NAME_victim(c, id)                  number of the flow, of more than one packet,
+ *   NAME_join(c, id, key, len, now)     number of the flow that it is about to join
+ *   NAME_next(c, id)                    number of the flow that sends; there are
+ *                                       packets in the class's flows. It may be
+ *                                       asked again before one has left
+ *   NAME_sent(c, id, flow, len)         `len` bytes have left that flow; 0 if its
+ *                                       packets have gone to the front
+ *   NAME_victim(c, id)                  number of a flow, of more than one packet,
  *                                       that loses its first when the class is
  *                                       full; ALL_FLOWS = the one that comes is lost
  *
  * c is the class, id its number, key the flow's hash if the table says HASH and
  * the number of the queue in the packet's mark if it says QUEUE, now the time in
- * ns. One row here, one in weir.h's enum, one in internal/policy's table:
- * docs/extend.md writes one step by step.
+ * ns. docs/discipline.md writes one step by step.
  *
  * The dispatchers are functions of their own, so that the verifier looks at each
  * once, not wherever it is called.
- *
- * fifo is not in the table: all its packets are at the class's front (queue.h).
  */
 #ifndef WEIR_DISCIPLINES_H
 #define WEIR_DISCIPLINES_H
@@ -34,12 +33,9 @@
 #include "pq.h"
 #include "cbwfq.h"
 #include "llq.h"
-
-#define DISCIPLINES(ROW)                                                                           \
-	ROW(WEIR_SFQ, sfq, HASH)                                                                   \
-	ROW(WEIR_PQ, pq, QUEUE)                                                                    \
-	ROW(WEIR_CBWFQ, cbwfq, QUEUE)                                                              \
-	ROW(WEIR_LLQ, llq, QUEUE)
+#ifdef WEIR_EXTRA_HEADER /* of WEIR_EXTRA_ROW */
+#include WEIR_EXTRA_HEADER
+#endif
 
 enum discipline_key { QUEUE, HASH };
 
@@ -50,7 +46,7 @@ static __always_inline enum discipline_key discipline_key(struct weir_class *c)
 	case number:                                                                               \
 		return key;
 	switch (c->discipline) {
-		DISCIPLINES(ROW)
+		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
 	return QUEUE;
@@ -67,7 +63,7 @@ __noinline __u32 discipline_refuses(__u32 id, __u32 key, __u32 len, __u64 now)
 	case number:                                                                               \
 		return name##_refuses(c, id, key, len, now);
 	switch (c->discipline) {
-		DISCIPLINES(ROW)
+		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
 	return WEIR_DROP_CLASS_PACKETS;
@@ -84,7 +80,7 @@ __noinline __u32 discipline_join(__u32 id, __u32 key, __u32 len, __u64 now)
 	case number:                                                                               \
 		return name##_join(c, id, key, len, now);
 	switch (c->discipline) {
-		DISCIPLINES(ROW)
+		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
 	return 0;
@@ -98,7 +94,7 @@ __noinline __u32 discipline_next(__u32 id)
 	case number:                                                                               \
 		return name##_next(c, id);
 	switch (c->discipline) {
-		DISCIPLINES(ROW)
+		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
 	return 0;
@@ -115,7 +111,7 @@ __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
 		name##_sent(c, id, flow, len);                                                     \
 		return 0;
 	switch (c->discipline) {
-		DISCIPLINES(ROW)
+		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
 	return 0;
@@ -127,7 +123,7 @@ static __always_inline bool discipline_urgent(struct weir_class *c, __u32 key, _
 	return c->discipline == WEIR_LLQ && llq_urgent(c, key, now);
 }
 
-/* The flow that loses a packet when the class is full; ALL_FLOWS = the newest goes. */
+/* The flow that loses a packet when the class is full; ALL_FLOWS = the newest is lost. */
 __noinline __u32 discipline_victim(__u32 id)
 {
 	struct weir_class *c = class_at(id);
@@ -136,13 +132,13 @@ __noinline __u32 discipline_victim(__u32 id)
 	case number:                                                                               \
 		return name##_victim(c, id);
 	switch (c->discipline) {
-		DISCIPLINES(ROW)
+		WEIR_DISCIPLINES(ROW)
 	}
 #undef ROW
 	return ALL_FLOWS;
 }
 
-/* Bytes of the packet that class id, which has one, sends next. */
+/* Bytes of the packet that class id, which has one, sends next; of a group, a frame. */
 static __always_inline __u32 class_first_len(struct weir_class *c, __u32 id)
 {
 	if (c->group)
@@ -175,7 +171,8 @@ static long splice_one(__u64 i, struct splice *s)
 
 /*
  * The discipline of class id is about to change: what waits goes to the front,
- * flow by flow in the old discipline's order. Nothing is lost or overtaken.
+ * flow by flow in the old discipline's order. Nothing is lost, and no flow's
+ * packets change their order.
  */
 static __always_inline void discipline_leave(struct weir_class *c, __u32 id)
 {

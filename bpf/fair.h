@@ -41,7 +41,9 @@
  * A newcomer, a class that had nothing waiting and has not had more than its
  * share, goes first; if it is a quiet one even at once, while the line is still
  * busy with a batch (0.2 ms of the line a batch, no more): a ping does not wait for a
- * timer. It is charged like the rest.
+ * timer. It is charged like the rest. So is a packet of llq's strict queue, which
+ * goes at once although its class has others waiting, unless the line is busy for
+ * more than 5 ms (fair_urge).
  *
  * Cost: the same few dozen instructions for one class or four thousand. Known
  * weakness: a class with a weight of 1 beside one of 10,000 waits for its turn

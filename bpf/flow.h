@@ -7,11 +7,12 @@
  *
  *     flows[class * WEIR_MAX_QUEUES + queue]
  *
- * The rest is a store of hashed flows for sfq. A class's 256 flows are given one
- * when they have packets; `hashed` says which. A flow that runs empty keeps
- * its place, with what CoDel has learned of it, until the store runs out:
- * then the one that has been empty for longest is taken. The store is as large
- * as the number of packets that may wait, so there is always one.
+ * The rest is a store of hashed flows for sfq. Each of a class's 256 flows is
+ * given a place in it when it gets a packet; `hashed` says which. A flow that runs
+ * empty keeps its place, with what CoDel has learned of it, until the store runs
+ * out: then the one that has been empty for longest is taken. The store has more
+ * places than packets may wait (WEIR_MAX_SLOTS); should flows that are empty, but
+ * wait for their turn, have all the others, the packet is refused (sfq_refuses).
  *
  * Not done here: which queue a packet joins and which one sends. That is a
  * discipline (disciplines.h).
@@ -88,7 +89,7 @@ static __always_inline void idle_del(struct weir_flow *f)
 
 /*
  * The place in the store (from 0) of the flow `hash` of class id, which is about
- * to get a packet. WEIR_FLOWS if there is none, which cannot be.
+ * to get a packet. WEIR_FLOWS if there is none, which sfq_refuses has ruled out.
  */
 static __always_inline __u32 flow_find(__u32 id, __u32 hash)
 {

@@ -12,8 +12,9 @@
  * that have packets are at their max, it is parked until the first of them
  * is due.
  *
- * Each function is one of its own (not inlined), so that a class without a group
- * pays nothing for it. fair.h includes this file where it needs it.
+ * What a packet of a group comes by is a function of its own (not inlined), so that
+ * a class without a group pays nothing for it. fair.h includes this file where it
+ * needs it.
  */
 #ifndef WEIR_GROUP_H
 #define WEIR_GROUP_H

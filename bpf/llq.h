@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * llq: low latency queueing. The first queue is strict: its packets go before all
- * others of the class, and (fair.h) do not even wait until the line is free. In
- * return it is policed: while others wait, what comes above its rate is dropped,
- * so it cannot starve them. The other queues are a cbwfq.
+ * others of the class and, as long as it keeps to its rate, do not even wait until
+ * the line is free (URGENT in fair.h). In return it is policed: while the class's
+ * other queues have packets, what comes above its rate is dropped, so it cannot
+ * starve them. They are a cbwfq.
  *
  * `police_at` is when the rate would have carried what the queue was given; a
  * packet conforms if that is not more than a burst away (the generic cell rate
@@ -64,7 +65,7 @@ static __always_inline __u32 llq_victim(struct weir_class *c, __u32 id)
 	return cbwfq_most(id, c->active & ~STRICT);
 }
 
-/* May the packet that came at `now` for queue q overtake the other classes? */
+/* May the packet that has joined queue q overtake the other classes? */
 static __always_inline bool llq_urgent(struct weir_class *c, __u32 q, __u64 now)
 {
 	return !queue_of(c, q) && llq_conforms(c, now);

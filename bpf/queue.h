@@ -14,14 +14,14 @@
  * sfq the one that found the class empty, which needs no sorting; and after a
  * change of discipline whatever waited then.
  *
- * The first WEIR_MAX_CLASSES slots belong to one class each: the packet that
- * finds its class empty takes that slot, so it needs no search, and no flood of
- * others can take its place. While it is alone its length is the class's
+ * The first WEIR_MAX_CLASSES slots belong to one class each: the packet of a fifo
+ * or sfq that finds its class empty takes that slot, so it needs no search, and no
+ * flood of others can take its place. While it is alone its length is the class's
  * backlog, and nothing is written down about it.
  *
  * One load of the object serves one link, so plain globals are that link's.
  *
- * Not done here: deciding who sends. That is fair.h and qcon.h.
+ * Not done here: deciding which class sends. That is fair.h, qcon.h and ancs.h.
  */
 #ifndef WEIR_QUEUE_H
 #define WEIR_QUEUE_H
@@ -46,15 +46,15 @@ struct {
 struct place {
 	__u32 next; /* slot number plus one */
 	__u32 len; /* bytes charged: pkt_len plus the link's overhead */
-	__u32 since; /* when it came, where CoDel wants to know: ns >> AGE_SHIFT */
+	__u32 since; /* when it joined its flow, ns >> AGE_SHIFT; at the front nobody asks */
 };
 
 /* The state that user space reads: one array of classes, one link. */
 struct weir_class classes[WEIR_MAX_CLASSES];
 
 static struct place line[WEIR_PLACES];
-static __u32 free_slot; /* list of free slots that belong to nobody, number plus one */
-static __u32 fresh_slots; /* of those, how many were ever used */
+static __u32 free_slot; /* list of free slots that belong to no class, number plus one */
+static __u32 fresh_slots; /* how many of those were ever used */
 
 /* The link's configuration in force, copied under the qdisc lock. */
 struct weir_link_config link_now;

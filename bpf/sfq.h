@@ -14,15 +14,15 @@
  * forty. Its deficit is made up at the end of the turn, so whoever is at the head
  * of a list may nearly always send.
  *
- * When a class is full, the flow with most waiting loses its first packet, not the
- * one that came last.
+ * When a class is full, the flow with most waiting, as far as `fat` knows it, loses
+ * its first packet, and the one that came is taken.
  */
 #ifndef WEIR_SFQ_H
 #define WEIR_SFQ_H
 
 #include "flow.h"
 
-#define SFQ_SCALE 12
+#define SFQ_SCALE 12 /* binary places of `largest` */
 #define SFQ_DECAY 14 /* `largest` falls by half in 11,000 packets */
 #define SFQ_TURNS 4 /* flows still in debt that are passed over, per packet */
 
@@ -125,7 +125,7 @@ static __always_inline __u32 sfq_next(struct weir_class *c, __u32 id)
 	return RULE_QUEUES + c->old_head - 1;
 }
 
-/* Flow number i of the array, the first of its list, has sent `len` bytes. */
+/* Flow number i of `flows`, the one that sfq_next named, has sent `len` bytes. */
 static __always_inline void sfq_sent(struct weir_class *c, __u32 id, __u32 i, __u32 len)
 {
 	struct weir_flow *f = flow_at(i);

@@ -23,8 +23,8 @@
 #define WEIR_H
 
 #define WEIR_MAX_CLASSES 4096 /* class numbers 0 (the host) to 4095 */
-#define WEIR_PLACES 32768 /* packets that may wait on one link: */
-#define WEIR_MAX_SLOTS 28672 /* beside one of each class */
+#define WEIR_PLACES 32768 /* slots of packets that wait on one link: one of each class, and */
+#define WEIR_MAX_SLOTS 28672 /* these for anybody */
 #define WEIR_RING 1024 /* changes on their way to the kernel; a power of two */
 #define WEIR_RING_LINK 0xffff /* ring entry: the link's own configuration */
 #define WEIR_MAX_WEIGHT 10000
@@ -39,8 +39,8 @@
 
 /* Why a packet was dropped. The Go side turns WEIR_DROP_X_Y into "x_y". */
 enum weir_drop {
-	WEIR_DROP_CLASS_PACKETS, /* the class's queue holds its limit of packets */
-	WEIR_DROP_CLASS_BYTES, /* the class's queue holds its limit of bytes */
+	WEIR_DROP_CLASS_PACKETS, /* the class holds its limit of packets */
+	WEIR_DROP_CLASS_BYTES, /* the class holds its limit of bytes */
 	WEIR_DROP_LINK_PACKETS, /* the link is full and this class holds its part */
 	WEIR_DROP_LINK_BYTES, /* the link holds its limit of bytes */
 	WEIR_DROP_RESET, /* the qdisc was removed or the device went down */
@@ -57,16 +57,27 @@ enum weir_scheduler {
 };
 
 /*
- * Which of a class's packets goes first (disciplines.h). A class that does not
- * exist has none.
+ * Which of a class's packets goes first: number, name of the functions, and what
+ * tells flows apart (disciplines.h). sfq stays the first one.
  */
+#define WEIR_DISCIPLINES(ROW)                                                                      \
+	ROW(WEIR_SFQ, sfq, HASH)                                                                   \
+	ROW(WEIR_PQ, pq, QUEUE)                                                                    \
+	ROW(WEIR_CBWFQ, cbwfq, QUEUE)                                                              \
+	ROW(WEIR_LLQ, llq, QUEUE)                                                                  \
+	WEIR_EXTRA_ROW(ROW)
+
+#ifndef WEIR_EXTRA_ROW /* one more by -D, to try it: docs/discipline.md */
+#define WEIR_EXTRA_ROW(ROW)
+#endif
+
+/* Go knows WEIR_X as "x". */
 enum weir_discipline {
-	WEIR_NONE,
-	WEIR_FIFO,
-	WEIR_SFQ,
-	WEIR_PQ,
-	WEIR_CBWFQ,
-	WEIR_LLQ,
+	WEIR_NONE, /* the class does not exist */
+	WEIR_FIFO, /* all its packets are at the front (queue.h), so it needs no functions */
+#define ROW(number, name, key) number,
+	WEIR_DISCIPLINES(ROW)
+#undef ROW
 };
 
 /* Which wheel a class is in. */
@@ -80,7 +91,7 @@ enum weir_where {
 #define WEIR_RATES 1 /* a min or a max */
 #define WEIR_GROUPED 2 /* a group */
 
-/* One queue inside a class as the agent wants it. */
+/* One queue inside a class, one that rules fill, as the agent wants it. */
 struct weir_queue_config {
 	__u64 cost; /* cbwfq, llq: virtual time per byte, WEIR_COST_ONE for the heaviest */
 	__u64 limit_packets;
@@ -175,8 +186,8 @@ struct weir_class {
 
 	/* discipline: packets that find others waiting */
 	__u32 sorted; /* packets in the discipline's queues; the rest is at the front */
-	__u16 new_head, new_tail, old_head, old_tail; /* sfq: hashed flows plus one */
-	__u16 fat; /* sfq: a flow with much waiting, plus one */
+	__u16 new_head, new_tail, old_head, old_tail; /* sfq: places in the store plus one */
+	__u16 fat; /* sfq: a flow with much waiting, in the same way */
 	__u16 active; /* pq, cbwfq, llq: bit i = queue i has packets */
 	__u8 queues, other_queue;
 	__u32 largest; /* sfq: bytes of the largest packet that came of late, times 2^SFQ_SCALE */
@@ -203,13 +214,13 @@ struct weir_flow {
 	__s32 deficit; /* sfq: bytes left of its turn */
 	__u16 next, prev; /* sfq: its list in the class; idle: least recently used first */
 	__u16 listed; /* sfq: in one of the class's two lists */
-	__u16 used; /* sfq: its place in `hashed` was given to it */
+	__u16 pad;
 	__u32 owner; /* sfq: class * WEIR_HASHED + hash */
 	/* CoDel (RFC 8289) */
 	__u32 count, last_count; /* drops since it began to drop, and the time before */
 	__u32 dropping;
-	__u64 first_above; /* when the delay will have been above the target for long enough */
-	__u64 drop_next;
+	__u64 first_above; /* when the delay will have been above the target for an interval; 0 = it is not */
+	__u64 drop_next; /* when to drop the next one, while dropping; else the last such time */
 };
 
 /* Counters of one queue with rules. */

@@ -22,14 +22,25 @@ const (
 	LLQ   Discipline = "llq"   // a strict first queue, policed to its rate, over cbwfq
 )
 
-// disciplines are all there are, the default first.
-var disciplines = []Discipline{SFQ, FIFO, PQ, CBWFQ, LLQ}
+// disciplines are all there are, the default first. The kernel side's table is in
+// bpf/weir.h.
+var disciplines = []struct {
+	Discipline
+	queues bool // has queues that rules fill
+	weighs bool // divides a workload's rate among them by their mins
+}{
+	{SFQ, false, false},
+	{FIFO, false, false},
+	{PQ, true, false},
+	{CBWFQ, true, true},
+	{LLQ, true, true},
+}
 
 // Disciplines are the names of all disciplines, the default first.
 func Disciplines() []string {
 	names := make([]string, len(disciplines))
 	for i, d := range disciplines {
-		names[i] = string(d)
+		names[i] = string(d.Discipline)
 	}
 	return names
 }
@@ -43,7 +54,7 @@ func ParseDiscipline(s string) (Discipline, error) {
 }
 
 func (d Discipline) check(text string) error {
-	if slices.Contains(disciplines, d) {
+	if slices.Contains(Disciplines(), string(d)) {
 		return nil
 	}
 	return &Error{Field: "discipline", Value: text, Msg: "no such discipline", Remedy: "write " + listed(Disciplines(), "or")}
@@ -59,11 +70,25 @@ func (d Discipline) OrDefault() Discipline {
 
 // HasQueues says whether the discipline orders queues that rules fill; fifo has
 // one queue, and sfq tells flows apart by itself.
-func (d Discipline) HasQueues() bool { return d == PQ || d.Weighs() }
+func (d Discipline) HasQueues() bool {
+	for _, row := range disciplines {
+		if row.Discipline == d {
+			return row.queues
+		}
+	}
+	return false
+}
 
 // Weighs says whether the discipline divides a workload's rate among its queues
 // by their mins.
-func (d Discipline) Weighs() bool { return d == CBWFQ || d == LLQ }
+func (d Discipline) Weighs() bool {
+	for _, row := range disciplines {
+		if row.Discipline == d {
+			return row.weighs
+		}
+	}
+	return false
+}
 
 // listed is "a, b or c".
 func listed(words []string, last string) string {

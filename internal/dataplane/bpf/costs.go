@@ -6,7 +6,11 @@ import (
 	"bytes"
 	"math/bits"
 	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/cilium/ebpf/btf"
 
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -131,19 +135,32 @@ func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
 	return cfg
 }
 
-// disciplines are the kernel side's numbers.
-var disciplines = map[policy.Discipline]qdiscWeirDiscipline{
-	policy.FIFO:  qdiscWeirDisciplineWEIR_FIFO,
-	policy.SFQ:   qdiscWeirDisciplineWEIR_SFQ,
-	policy.PQ:    qdiscWeirDisciplineWEIR_PQ,
-	policy.CBWFQ: qdiscWeirDisciplineWEIR_CBWFQ,
-	policy.LLQ:   qdiscWeirDisciplineWEIR_LLQ,
+// disciplines are the kernel side's numbers; WEIR_SFQ in its enum is sfq here.
+var disciplines = sync.OnceValue(func() map[policy.Discipline]uint64 {
+	spec, err := loadQdisc()
+	if err != nil {
+		panic(err) // it is part of this program
+	}
+	return disciplinesOf(spec.Types)
+})
+
+func disciplinesOf(types *btf.Spec) map[policy.Discipline]uint64 {
+	var enum *btf.Enum
+	if err := types.TypeByName("weir_discipline", &enum); err != nil {
+		panic(err)
+	}
+	numbers := map[policy.Discipline]uint64{}
+	for _, v := range enum.Values {
+		numbers[policy.Discipline(strings.ToLower(strings.TrimPrefix(v.Name, "WEIR_")))] = v.Value
+	}
+	return numbers
 }
 
-// disciplineName is the discipline with the kernel side's number n.
+// disciplineName is the discipline with the kernel side's number n; "" for that of
+// a class that does not exist.
 func disciplineName(n uint64) policy.Discipline {
-	for name, number := range disciplines {
-		if uint64(number) == n {
+	for name, number := range disciplines() {
+		if number == n && n != 0 {
 			return name
 		}
 	}
@@ -158,7 +175,7 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 		cfg.Group = 1
 		return
 	}
-	cfg.Discipline = uint64(disciplines[c.Discipline.OrDefault()])
+	cfg.Discipline = disciplines()[c.Discipline.OrDefault()]
 	cfg.AqmTarget, cfg.AqmInterval = uint64(c.AQM.Target), uint64(c.AQM.Interval)
 	cfg.Queues = uint64(len(c.Queues))
 	heaviest := policy.Rate(1)

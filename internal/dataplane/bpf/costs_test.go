@@ -52,7 +52,7 @@ func TestClassConfig(t *testing.T) {
 			MaxCredit: 30000, MaxBps: 8e6, LimitPackets: 7, LimitBytes: 9000,
 		}},
 	} {
-		test.want.Discipline = uint64(qdiscWeirDisciplineWEIR_SFQ)
+		test.want.Discipline = disciplines()[policy.SFQ]
 		for i := range test.want.Queue {
 			test.want.Queue[i].Cost, test.want.Queue[i].LimitPackets = costOne, queuePackets
 		}
@@ -90,6 +90,15 @@ func TestLinkConfig(t *testing.T) {
 		got := linkConfig(plan.Link{Capacity: test.capacity}, 1)
 		if got.BatchNs != test.batch || got.Quantum != test.quantum {
 			t.Errorf("%v: batch %d ns, quantum %d bytes; want %d and %d", test.capacity, got.BatchNs, got.Quantum, test.batch, test.quantum)
+		}
+	}
+}
+
+// TestEveryDisciplineIsThere holds policy's table against the kernel side's.
+func TestEveryDisciplineIsThere(t *testing.T) {
+	for _, name := range policy.Disciplines() {
+		if disciplines()[policy.Discipline(name)] == 0 {
+			t.Errorf("%s is not in WEIR_DISCIPLINES of bpf/weir.h", name)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
 	for pin, m := range o.maps() {
 		*m = coll.DetachMap(names[pin])
 	}
-	if err := o.open(); err != nil {
+	if err := o.open(spec); err != nil {
 		o.close()
 		return nil, err
 	}
@@ -150,12 +150,8 @@ func rename(m *ebpf.MapSpec, kind string) error {
 	return nil
 }
 
-// open maps the state into memory. The offsets are those of this build.
-func (o *object) open() error {
-	spec, err := loadQdisc()
-	if err != nil {
-		return err
-	}
+// open maps the state into memory. The offsets are those of spec's build.
+func (o *object) open(spec *ebpf.CollectionSpec) (err error) {
 	o.classesAt = spec.Variables[qdiscVarClasses].Offset
 	o.appliedAt = spec.Variables[qdiscVarApplied].Offset
 	o.statsAt = spec.Variables[qdiscVarQueueStats].Offset
@@ -202,6 +198,10 @@ func adopt(dir string, mask uint32) (*object, error) {
 	if len(fields) != 4 || fields[2] != maskName(mask) || fields[3] != build() {
 		return nil, nil
 	}
+	spec, err := loadQdisc()
+	if err != nil {
+		return nil, err
+	}
 	o := &object{kind: fields[0], scheduler: fields[1], mask: mask}
 	// The pin alone keeps the registration; it need not be opened.
 	for name, m := range o.maps() {
@@ -213,7 +213,7 @@ func adopt(dir string, mask uint32) (*object, error) {
 			return nil, fmt.Errorf("open pinned map %s: %w", filepath.Join(dir, name), err)
 		}
 	}
-	if err := o.open(); err != nil {
+	if err := o.open(spec); err != nil {
 		o.close()
 		return nil, err
 	}

@@ -25,18 +25,17 @@ import (
 // is held against the contract: policy.Divide, which has an exact oracle in its
 // own tests.
 
-var simulator = sync.OnceValues(func() (string, error) {
-	dir, err := filepath.Abs("../../../bpf/sim")
-	if err != nil {
-		return "", err
-	}
-	out := filepath.Join(exeDir, "weir-sim")
-	cmd := exec.Command("clang-19", "-O1", "-g", "-Wall", "-Wno-unused-function", "-o", out, filepath.Join(dir, "sim.c"))
-	if text, err := cmd.CombinedOutput(); err != nil {
+var simulator = sync.OnceValues(func() (string, error) { return compileSimulator("weir-sim") })
+
+// compileSimulator makes the program `name`, with these flags beside the usual ones.
+func compileSimulator(name string, flags ...string) (string, error) {
+	out := filepath.Join(exeDir, name)
+	args := append([]string{"-O1", "-g", "-Wall", "-Wno-unused-function", "-o", out, "../../../bpf/sim/sim.c"}, flags...)
+	if text, err := exec.Command("clang-19", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile the simulator: %w\n%s", err, text)
 	}
 	return out, nil
-})
+}
 
 // traffic is what one class sends, or one flow (or queue) of it.
 type traffic struct {
@@ -53,10 +52,11 @@ type simulation struct {
 	bytes.Buffer
 	link    plan.Link
 	classes []plan.Class
+	program func() (string, error)
 }
 
 func simulate(link plan.Link, classes ...plan.Class) *simulation {
-	s := &simulation{link: link, classes: classes}
+	s := &simulation{link: link, classes: classes, program: simulator}
 	s.setLink()
 	for _, c := range classes {
 		s.setClass(c)
@@ -74,10 +74,13 @@ func (s *simulation) setLink() {
 }
 
 func (s *simulation) setClass(class plan.Class) {
-	c := classConfig(class, s.link)
-	fmt.Fprintln(s, "class", class.ID, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets)
-	fmt.Fprintln(s, "group", class.ID, c.Group, c.Parent)
-	fmt.Fprint(s, "queues ", class.ID, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval)
+	s.configure(class.ID, classConfig(class, s.link))
+}
+
+func (s *simulation) configure(id plan.ClassID, c qdiscWeirClassConfig) {
+	fmt.Fprintln(s, "class", id, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets)
+	fmt.Fprintln(s, "group", id, c.Group, c.Parent)
+	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval)
 	for _, q := range c.Queue {
 		fmt.Fprint(s, " ", q.Cost, q.LimitPackets)
 	}
@@ -127,7 +130,7 @@ func (p phase) rate(id plan.ClassID, over time.Duration) float64 {
 }
 
 func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
-	path, err := simulator()
+	path, err := s.program()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
