@@ -143,24 +143,26 @@ static __always_inline void fair_park(struct tier *t, struct weir_class *c, __u3
 }
 
 /*
- * How far v may run ahead. A class that lives on its min must not be chosen by
+ * Holds v within what it may run ahead. A class that lives on its min must not be chosen by
  * its share as well, so this is more than v_now gains between two of its owed
  * packets: on average less than its own length / weight, but in steps as large
  * as the others' packets and weights make them.
  */
-static __always_inline __u64 fair_most(struct tier *t, struct weir_class *c, __u32 id)
+static __always_inline void fair_hold(struct tier *t, struct weir_class *c, __u32 id)
 {
-	return t->v_now + t->v_span +
-	       2 * (link_now.bulk_quantum + class_first_len(c, id)) * c->share_cost;
+	__u64 most = t->v_now + t->v_span + 2 * link_now.bulk_quantum * c->share_cost;
+
+	if (likely(!before(most, c->v)))
+		return;
+	most += 2 * class_first_len(c, id) * c->share_cost;
+	if (before(most, c->v))
+		c->v = most;
 }
 
 /* Class id has packets and is in no wheel: puts it where it belongs. */
 static __always_inline void fair_put(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
-	__u64 most = fair_most(t, c, id);
-
-	if (before(most, c->v))
-		c->v = most;
+	fair_hold(t, c, id);
 	if (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))
 		fair_park(t, c, id, now);
 	else

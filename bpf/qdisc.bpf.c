@@ -23,6 +23,9 @@
  * which link this is, and no state is shared. A BPF qdisc has no options and no
  * dump: configuration comes by maps (weir.h tells how), counters leave by them.
  *
+ * The qdisc's backlog counts what a packet is charged, the link's overhead
+ * included, like everything here.
+ *
  * Every packet ends as sent, dropped (with a reason) or still waiting; for each
  * class and at every moment: enqueued = sent + drops + qlen.
  *
@@ -280,12 +283,12 @@ static __always_inline bool drop_victim(struct weir_class *c, __u32 id, struct Q
 	c->qlen--;
 	c->backlog -= len;
 	sch->q.qlen--;
+	sch->qstats.backlog -= len;
 	count_drop(c, sch, flow, why, len);
 	old = slot_empty(s - 1);
 	slot_give(s);
 	if (!old)
 		return false; /* cannot be: the flow held this slot */
-	sch->qstats.backlog -= qdisc_pkt_len(old);
 	bpf_qdisc_skb_drop(old, to_free);
 	return true;
 }
@@ -356,7 +359,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		front_add(c, s, len);
 	}
 	sch->q.qlen++;
-	sch->qstats.backlog += pkt_len;
+	sch->qstats.backlog += len;
 	if (first)
 		activate(c, id, sch);
 	if (scheduler == WEIR_SCHED_FAIR && sorts && discipline_urgent(c, key, now))
@@ -397,23 +400,22 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	}
 	front_begin(c, id, len);
 	sch->q.qlen++;
-	sch->qstats.backlog += pkt_len;
+	sch->qstats.backlog += len;
 	activate(c, id, sch);
 	return NET_XMIT_SUCCESS;
 }
 
-/* The packet in slot s (plus one) leaves the qdisc; NULL cannot be. */
-#define leave(s, sch)                                                                              \
+/* The packet in slot s (plus one), of `len` bytes, leaves the qdisc; NULL cannot be. */
+#define leave(s, len, sch)                                                                         \
 	({                                                                                         \
 		struct sk_buff *__skb = slot_empty((s) - 1);                                       \
 		slot_give(s);                                                                      \
 		(sch)->q.qlen--;                                                                   \
-		if (likely(__skb))                                                                 \
-			(sch)->qstats.backlog -= qdisc_pkt_len(__skb);                             \
+		(sch)->qstats.backlog -= (len);                                                    \
 		__skb;                                                                             \
 	})
 
-#define AQM_DROPS 4 /* at most, for each packet that is sent */
+#define AQM_DROPS 2 /* at most, for each packet that is sent */
 
 /* The packet that the discipline of class id sends next; *length = its bytes. */
 static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32 *length)
@@ -426,14 +428,15 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 	struct sk_buff *skb;
 	__u32 s, len;
 
-	for (int i = 0;; i++) {
+#pragma unroll
+	for (int i = 0; i <= AQM_DROPS; i++) {
 		__u32 since = place_at(f->head - 1)->since;
 
 		s = flow_del(f, &len);
 		c->sorted--;
 		c->qlen--;
 		c->backlog -= len;
-		skb = leave(s, sch);
+		skb = leave(s, len, sch);
 		if (!c->aqm_target || i == AQM_DROPS || !codel_drops(c, f, since, f->backlog, now))
 			break;
 		count_drop(c, sch, flow, WEIR_DROP_AQM, len);
@@ -484,7 +487,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	if (likely(c->head)) {
 		__u32 s = front_del(c, &len);
 
-		skb = leave(s, sch);
+		skb = leave(s, len, sch);
 	} else {
 		skb = send_sorted(sch, id, &len);
 	}
