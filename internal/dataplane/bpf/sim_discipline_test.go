@@ -67,7 +67,7 @@ func TestSFQ(t *testing.T) {
 	}
 }
 
-func TestSFQOfUnequalPackets(t *testing.T) {
+func TestSFQOfUnequalLengths(t *testing.T) {
 	s := simulate(fairLink(100e6), port(policy.SFQ))
 	for i, length := range []int{64, 1514, 9000, 64000} {
 		s.send(traffic{id: flowClass, flow: i, length: length, window: 2 + 200000/length, delay: 50 * time.Microsecond})
