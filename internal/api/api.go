@@ -99,7 +99,7 @@ type Workload struct {
 	Name    string            `json:"name"`
 	Key     string            `json:"key"`
 	ID      string            `json:"id,omitempty" doc:"the engine's id"`
-	Kind    string            `json:"kind" enum:"docker,netns,device,host"`
+	Kind    string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,host"`
 	Class   uint16            `json:"class" doc:"class number, 0 for the host"`
 	Policy  Policy            `json:"policy"`
 	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`

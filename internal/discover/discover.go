@@ -17,7 +17,8 @@
 //
 // What has no device of its own on the host (a unit, a container with the host's
 // network or with a macvlan device) is known by its cgroup of version 2 instead,
-// which every process in it belongs to and which the kernel can mark packets by.
+// which every process in it belongs to and which the kernel can mark packets by
+// (docs/decisions/0013-cgroups.md).
 //
 // # How a container is found before its first packet
 //

@@ -54,7 +54,7 @@ var metrics = []metric{
 		}},
 	{"weir_agent_start_time_seconds", "seconds", "When the agent was started, Unix time.", gauge,
 		nil, func(s snapshot, out emit) { out(float64(s.status.Started.UnixNano()) / 1e9) }},
-	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device), else 0.", gauge,
+	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device, vm, cgroup), else 0.", gauge,
 		[]string{"source"}, func(s snapshot, out emit) {
 			for _, src := range s.status.Sources {
 				if src.State != "off" {

@@ -122,7 +122,7 @@ func (s *Server) changes(h huma.API) {
 	})
 	register(s, h, huma.Operation{
 		Method: http.MethodPost, Path: "/v1/workloads", OperationID: "attach-workload",
-		Summary: "Make a workload of a network namespace or of a device",
+		Summary: "Make a workload of a network namespace, a device, units or a cgroup",
 	}, func(ctx context.Context, in *attachInput) (api.ChangeResult, error) {
 		r, err := s.agent.Attach(ctx, in.Body, in.DryRun)
 		s.logChange(ctx, "attach", in.Body.Name, in.DryRun, err)

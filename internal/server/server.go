@@ -6,7 +6,7 @@
 //
 //	GET    /v1/status                      the agent and its links
 //	GET    /v1/workloads                   every workload
-//	POST   /v1/workloads                   attach a namespace or a device
+//	POST   /v1/workloads                   attach a namespace, a device, units or a cgroup
 //	GET    /v1/workloads/{name}            one workload
 //	DELETE /v1/workloads/{name}            detach it
 //	PATCH  /v1/workloads/{name}/policy     change weight, min, max, limits, queues, group
