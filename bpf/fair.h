@@ -165,6 +165,12 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
  */
 static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
 {
+	if (c->rates & WEIR_GROUPED) {
+		id = group_urge(id);
+		if (!id)
+			return;
+		c = class_at(id);
+	}
 	if (fair.newcomer == id + 1) {
 		fair.hurry = URGENT;
 		return;

@@ -43,6 +43,7 @@ struct tier {
 	__u64 v_mark; /* v_now when the present epoch began */
 	__u64 v_span; /* how far v_now went in the epoch before */
 	__u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
+	__u32 urgent; /* of a group: the member that goes first, number plus one */
 	struct wheel share; /* by v */
 	struct wheel floors; /* by floor_at */
 	struct wheel parked; /* by ceil_at */

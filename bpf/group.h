@@ -79,6 +79,21 @@ __noinline int group_activate(__u32 id)
 }
 
 /*
+ * Class id, which is in a group, has got a packet that is in a hurry: it will be
+ * the first of its group. The group's number, 0 if the class may not send.
+ */
+__noinline __u32 group_urge(__u32 id)
+{
+	struct weir_class *c = class_at(id);
+	struct tier *t = tier_of(c);
+
+	if (c->where != WEIR_WAITING || t->urgent)
+		return 0;
+	t->urgent = id + 1;
+	return c->parent;
+}
+
+/*
  * Which member of group id sends: its number plus one. 0 if none may, which is
  * seldom (the members have just changed); then the group is where it belongs.
  */
@@ -93,7 +108,16 @@ __noinline int group_choose(__u32 id)
 		return 0;
 	if (t->parked.count && !before(now, t->parked_at))
 		fair_unpark(t, now);
-	if (t->floors.count && !before(now, t->floors_at))
+	if (t->urgent) {
+		struct weir_class *c = class_at(t->urgent - 1);
+
+		if (c->where == WEIR_WAITING && c->parent == id) {
+			member = t->urgent;
+			fair_leave(t, c, member - 1);
+		}
+		t->urgent = 0;
+	}
+	if (!member && t->floors.count && !before(now, t->floors_at))
 		member = fair_owed(t, now);
 	if (!member)
 		member = fair_next(t, now);
