@@ -20,7 +20,7 @@
  *
  * c is the class, id its number, key the flow's hash if the table says HASH and
  * the number of the queue in the packet's mark if it says QUEUE, now the time in
- * ns. docs/discipline.md writes one step by step.
+ * ns. docs/write-a-discipline.md writes one step by step.
  *
  * The dispatchers are functions of their own, so that the verifier looks at each
  * once, not wherever it is called.

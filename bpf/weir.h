@@ -67,7 +67,7 @@ enum weir_scheduler {
 	ROW(WEIR_LLQ, llq, QUEUE)                                                                  \
 	WEIR_EXTRA_ROW(ROW)
 
-#ifndef WEIR_EXTRA_ROW /* one more by -D, to try it: docs/discipline.md */
+#ifndef WEIR_EXTRA_ROW /* one more by -D, to try it: docs/write-a-discipline.md */
 #define WEIR_EXTRA_ROW(ROW)
 #endif
 

@@ -3,11 +3,13 @@
 package bpf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -22,7 +24,7 @@ import (
 	"weir/internal/policy"
 )
 
-// The example of docs/discipline.md, edf, is compiled with the rest of the kernel
+// The example of docs/write-a-discipline.md, edf, is compiled with the rest of the kernel
 // side, as the page says, and does what the page says.
 
 //go:generate go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -cflags "-O2 -g -Wall -Wextra -Wno-unused-parameter -mcpu=v4 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" -no-global-types edf ../../../bpf/qdisc.bpf.c -- -I ../../../bpf -I ../../../docs/examples/discipline -DWEIR_EXTRA_HEADER=<edf.h> "-DWEIR_EXTRA_ROW(ROW)=ROW(WEIR_EDF, edf, QUEUE)"
@@ -43,6 +45,20 @@ func edfConfig(t *testing.T, id plan.ClassID, l plan.Link, queues int) qdiscWeir
 		t.Fatalf("edf has number %d", cfg.Discipline)
 	}
 	return cfg
+}
+
+// TestPageShowsTheExample: the page has the header in full, which is short.
+func TestPageShowsTheExample(t *testing.T) {
+	header, err := os.ReadFile("../../../docs/examples/discipline/edf.h")
+	must(t, err)
+	page, err := os.ReadFile("../../../docs/write-a-discipline.md")
+	must(t, err)
+	if !bytes.Contains(page, header) {
+		t.Error("docs/write-a-discipline.md shows another edf.h than docs/examples/discipline has; copy it there")
+	}
+	if lines := bytes.Count(header, []byte("\n")); lines >= 60 {
+		t.Errorf("the example has %d lines; it is to be under 60", lines)
+	}
 }
 
 // TestEDF: calls, video and a backup, of which the last two take what they get.
@@ -113,11 +129,11 @@ func TestPacketsByDeadline(t *testing.T) {
 
 	arrived := arrivals(t)
 	// Queue 7 may take 640 ms, queue 0 only 5: it goes first, but for the packet
-	// that is on its way.
+	// that is on its way and those that leave while we send.
 	sendTo(t, 7, 6)
 	sendTo(t, 0, 3)
 	first := arrived(9)
-	if before := slices.Index(first, 0); before < 1 || before > 2 || fmt.Sprint(first[before:before+3]) != "[0 0 0]" {
+	if before := slices.Index(first, 0); before < 1 || before > 3 || fmt.Sprint(first[before:before+3]) != "[0 0 0]" {
 		t.Errorf("queues in the order %v", first)
 	}
 	// Who has waited for 700 ms is due before who has just come.
