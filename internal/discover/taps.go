@@ -3,7 +3,6 @@
 package discover
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -31,7 +30,7 @@ type Taps struct {
 
 	mu       sync.Mutex
 	patterns map[string]bool
-	nics     map[int]nic // by the device's index, once known
+	nics     map[int]nic // by the device's index, empty if the machines were asked and none has it
 	looked   time.Time   // when machines were asked
 	waiting  bool        // a poke is to come
 }
@@ -42,9 +41,10 @@ type nic struct {
 	index   int // 0, 1, ... in the machine's order
 }
 
-// Between two questions for the machines of taps that are known to nobody: the
-// first bounds what a storm of link messages costs, the second says how soon a
-// machine is known that takes a tap which was there before.
+// Between two questions for the machines of taps that nobody knew the last time:
+// the first bounds what a storm of link messages costs, the second says how soon a
+// machine is known that takes a tap which was there before. A new tap is asked for
+// at once.
 const (
 	machinesAtMost  = 200 * time.Millisecond
 	machinesAtLeast = 2 * time.Second
@@ -163,20 +163,21 @@ func (t *Taps) identify(links []link) {
 	if !slices.ContainsFunc(links, unknown) {
 		return
 	}
+	fresh := func(l link) bool { _, asked := t.nics[l.Index]; return !asked }
 	wait := machinesAtMost - time.Since(t.looked)
-	if wait <= 0 {
+	if wait <= 0 || slices.ContainsFunc(links, fresh) {
 		t.looked = time.Now()
 		wait = machinesAtLeast
 		found := t.machines.nics()
 		for _, l := range links {
-			if n, ok := found[l.Name]; ok && unknown(l) {
-				t.nics[l.Index] = n
+			if unknown(l) {
+				t.nics[l.Index] = found[l.Name]
 			}
 		}
 	}
 	if !t.waiting && slices.ContainsFunc(links, unknown) {
 		t.waiting = true
-		time.AfterFunc(cmp.Or(wait, machinesAtMost), func() {
+		time.AfterFunc(wait, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.waiting = false

@@ -25,6 +25,7 @@ import (
 // The traffic's programs are this test binary, run again in a namespace:
 //
 //	e2e.test traffic udp ADDRESS FLOW RATE BURST [FROM]    numbered datagrams; RATE in wire bit/s
+//	e2e.test traffic tap RATE NUMBER FLOW DEV...           the same in frames, as a machine behind taps that it makes
 //	e2e.test traffic tcp ADDRESS                           one stream of all it can
 //	e2e.test traffic receive                               counts datagrams by flow, discards streams
 //
@@ -45,6 +46,8 @@ func child(what string, args []string) int {
 	switch what {
 	case "udp":
 		err = sendUDP(args)
+	case "tap":
+		err = sendTap(args)
 	case "tcp":
 		err = sendTCP(args)
 	case "receive":
@@ -88,9 +91,19 @@ func sendUDP(args []string) error {
 	if err != nil {
 		return err
 	}
-	ended := stdinEnded()
 	packet := make([]byte, payload)
 	binary.BigEndian.PutUint64(packet, flow)
+	return pace(rate, burst, func(number uint64) error {
+		binary.BigEndian.PutUint64(packet[8:], number)
+		_, err := conn.Write(packet)
+		return err
+	})
+}
+
+// pace sends at a rate in wire bit/s until stdin ends, and prints how many packets
+// it were.
+func pace(rate uint64, burst int, send func(number uint64) error) error {
+	ended := stdinEnded()
 	tick := time.NewTicker(5 * time.Millisecond)
 	var sent uint64
 	due, last := 0.0, time.Now()
@@ -99,8 +112,7 @@ func sendUDP(args []string) error {
 		// A sender that was kept from sending makes up for BURST packets of it.
 		due, last = min(due+now.Sub(last).Seconds()*float64(rate)/(frame*8), float64(burst)), now
 		for ; due >= 1; due-- {
-			binary.BigEndian.PutUint64(packet[8:], sent)
-			if _, err := conn.Write(packet); err != nil {
+			if err := send(sent); err != nil {
 				return err // not refused, not lost: it never got out
 			}
 			sent++
@@ -247,8 +259,15 @@ func launch(s *space, args ...string) *process {
 func launchWith(s *space, how *syscall.SysProcAttr, args ...string) *process {
 	s.t.Helper()
 	p := &process{t: s.t, cmd: exec.Command("/proc/self/exe", append([]string{childArg}, args...)...)}
-	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = how
+	p.start(s)
+	return p
+}
+
+// start starts the process in a namespace; it ends with the test.
+func (p *process) start(s *space) {
+	p.t.Helper()
+	p.cmd.Stderr = os.Stderr
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		s.t.Fatal(err)
@@ -260,7 +279,6 @@ func launchWith(s *space, how *syscall.SysProcAttr, args ...string) *process {
 	p.out = bufio.NewReader(out)
 	s.start(p.cmd)
 	s.t.Cleanup(p.kill)
-	return p
 }
 
 func (p *process) kill() {
