@@ -329,8 +329,6 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 
 	if (c->qlen == 1 && c->head)
 		front_note(c);
-	if (!first)
-		why = make_room(c, id, sch, to_free, len);
 	if (sorts) {
 		key = place >> QUEUE_SHIFT;
 		if (discipline_key(c) == HASH)
@@ -338,9 +336,10 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		else
 			flow = rule_queue(id, queue_of(c, key));
 		now = bpf_ktime_get_ns();
-		if (why == WEIR_DROP_REASONS)
-			why = discipline_refuses(id, key, len, now);
+		why = discipline_refuses(id, key, len, now);
 	}
+	if (!first && why == WEIR_DROP_REASONS)
+		why = make_room(c, id, sch, to_free, len);
 	if (flow < RULE_QUEUES)
 		stats_of(flow)->enqueued_packets++;
 	if (unlikely(why != WEIR_DROP_REASONS))

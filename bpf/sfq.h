@@ -80,13 +80,19 @@ static __always_inline void sfq_skip(struct weir_class *c)
 		bpf_loop(WEIR_HASHED, sfq_skip_one, &c, 0);
 }
 
+/* Also: of two flows with as much waiting, the one that asks for more is the fat one. */
 static __always_inline __u32 sfq_refuses(struct weir_class *c, __u32 id, __u32 hash, __u32 len,
 					 __u64 now)
 {
-	if (fresh_flows < WEIR_FLOWS - 1 || idle_head ||
-	    *hashed_at(id * WEIR_HASHED + (hash & (WEIR_HASHED - 1))))
+	__u16 at = *hashed_at(id * WEIR_HASHED + (hash & (WEIR_HASHED - 1)));
+
+	if (at) {
+		if (!c->fat || stored(at - 1)->backlog >= stored(c->fat - 1)->backlog)
+			c->fat = at;
 		return WEIR_DROP_REASONS;
-	return WEIR_DROP_LINK_PACKETS;
+	}
+	return fresh_flows < WEIR_FLOWS - 1 || idle_head ? WEIR_DROP_REASONS
+							 : WEIR_DROP_LINK_PACKETS;
 }
 
 static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash, __u32 len,
@@ -103,7 +109,7 @@ static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash
 		f->deficit = sfq_quantum(c);
 		sfq_push(&c->new_head, &c->new_tail, i);
 	}
-	if (!c->fat || f->backlog > stored(c->fat - 1)->backlog)
+	if (!c->fat)
 		c->fat = i + 1;
 	return RULE_QUEUES + i;
 }
