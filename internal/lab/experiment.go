@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -25,7 +26,7 @@ const (
 	// lead is the time from "everything is ready" to the beginning.
 	lead = 100 * time.Millisecond
 	// grace is how long generators may take to exchange their accounts.
-	grace = 10 * time.Second
+	grace = 30 * time.Second
 )
 
 // experiment is one scenario under way. Everything that can be done before the
@@ -65,10 +66,21 @@ func runExperiment(ctx context.Context, ask request) (*report.Measurement, error
 }
 
 func (e *experiment) prepare(ctx context.Context, ask request) (err error) {
-	if e.net, err = topology.Build(e.s.Link, len(e.s.Workloads)); err != nil {
+	if e.s.OVS != nil {
+		e.net, err = topology.BuildSwitch(e.s.Link, len(e.s.Workloads), e.flows, filepath.Join(stateDir, "ovs"))
+	} else {
+		e.net, err = topology.Build(e.s.Link, len(e.s.Workloads), e.s.Taps()...)
+	}
+	if err != nil {
+		return err
+	}
+	if err := startCables(e.net.Cables); err != nil {
 		return err
 	}
 	at := site{host: e.net.Host, link: e.s.Link, ports: e.net.Ports}
+	if e.s.OVS != nil {
+		at.ovs = &port{e.s, e.net.Switch}
+	}
 	for _, w := range e.s.Workloads {
 		at.names = append(at.names, w.Name)
 	}
@@ -112,7 +124,7 @@ func (e *experiment) startMeter() (err error) {
 }
 
 // counted are the flows that are counted by themselves, nil if no workload has
-// more than one.
+// more than one and none is udp, whose beginning is looked for there.
 func (e *experiment) counted() []meter.Flow {
 	var list []meter.Flow
 	several, entry := false, map[int]int{}
@@ -120,6 +132,7 @@ func (e *experiment) counted() []meter.Flow {
 		if first, ok := entry[f.Workload]; ok && first != f.Entry {
 			several = true
 		}
+		several = several || f.Kind == scenario.UDP
 		entry[f.Workload] = f.Entry
 		if p := f.Packet(); f.Listen != 0 || !p.Ports {
 			list = append(list, meter.Flow{Workload: f.Workload, Proto: p.Proto, Port: p.Dport, Row: f.Entry})

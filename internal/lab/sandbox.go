@@ -28,6 +28,8 @@ const (
 	partRun  = "run"  // one scenario on a host of its own
 	partCost = "cost" // a cost measurement on a host of its own
 	partSoak = "soak" // the soaker, see meter.Soaker
+	// partCable is the program behind a tap.
+	partCable = "cable"
 )
 
 // request is what a child is asked, on its standard input.
@@ -98,8 +100,11 @@ func Child(args []string) int {
 		fmt.Fprintln(os.Stderr, "weir: "+ChildArg+" is for the lab's own use")
 		return 2
 	}
-	if args[0] == partSoak {
+	switch args[0] {
+	case partSoak:
 		return childError(soak())
+	case partCable:
+		return childError(carry())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Hour)
 	defer cancel()

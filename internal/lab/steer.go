@@ -45,12 +45,21 @@ type site struct {
 	names  []string        // of the workloads
 	groups []string        // their names
 	ports  []topology.Port // of the workloads
+	ovs    *port           // the link is a port of a switch; nil = it is not
 	leaf   peers.Leaf      // of the kernel's schedulers that have classes
 }
 
 // steer starts the named scheduler with the given policies. backend is its kind
 // for the report: bpf, tc or kernel; notes are what the reader should know.
 func steer(ctx context.Context, at site, scheduler, backend string, now scenario.Promises, log *slog.Logger) (s steering, kind string, notes []string, err error) {
+	if at.ovs != nil {
+		if err := at.ovs.layDown(ctx, scheduler); err != nil {
+			return nil, "", nil, err
+		}
+		if scheduler == scenario.OVSHTB {
+			return ovsSteering{at}, "kernel", nil, nil
+		}
+	}
 	if p, ok := peers.Find(scheduler); ok {
 		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: now.Workloads, Leaf: at.leaf}
 		running, err := peers.Start(p, at.host, setting, at.ports)
@@ -164,6 +173,9 @@ type weirSteering struct {
 func (w *weirSteering) limitOffload() error {
 	limit := device.GSOLimit(w.link.Bandwidth)
 	for _, port := range w.ports {
+		if port.PeerNetns == "" {
+			continue // a tap without offload: its packets are frames
+		}
 		if err := device.LimitGSO(labOptions, port.PeerNetns, port.PeerIfindex, limit); err != nil {
 			return err
 		}
@@ -183,6 +195,10 @@ func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
 // groups follow.
 func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
 	link := plan.Link{Device: topology.Uplink, Capacity: w.link.Bandwidth, Reserve: 1, Scheduler: w.scheduler}
+	if w.ovs != nil {
+		host := plan.Workload{Key: plan.HostKey, Name: "port", Policy: w.ovs.policy()}
+		return build(link, []plan.Workload{host}, nil)
+	}
 	var workloads []plan.Workload
 	numbers := map[string]plan.ClassID{}
 	for i, p := range now.Workloads {
@@ -199,6 +215,11 @@ func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
 		numbers[key] = plan.ClassID(len(now.Workloads) + g + 1)
 		workloads = append(workloads, plan.Workload{Key: key, Name: w.groups[g], Policy: p.Asked(), Group: true})
 	}
+	return build(link, workloads, numbers)
+}
+
+// build is plan.Build where everything has to be held.
+func build(link plan.Link, workloads []plan.Workload, numbers map[string]plan.ClassID) (plan.State, error) {
 	state, refusals, err := plan.Build(link, workloads, numbers)
 	if err != nil {
 		return plan.State{}, err

@@ -94,12 +94,15 @@ func (r *Running) Apply(policies []scenario.Policy) error {
 }
 
 // Drops counts what the root qdisc lost, its children's losses included.
-func (r *Running) Drops() (uint64, error) {
-	cmd := exec.Command("tc", "-s", "-j", "qdisc", "show", "dev", r.setting.Device)
+func (r *Running) Drops() (uint64, error) { return Drops(r.host, r.setting.Device) }
+
+// Drops counts what a device's root qdisc lost, its children's losses included.
+func Drops(host *topology.NS, device string) (uint64, error) {
+	cmd := exec.Command("tc", "-s", "-j", "qdisc", "show", "dev", device)
 	var out strings.Builder
 	cmd.Stdout = &out
-	if err := r.host.Do(cmd.Run); err != nil {
-		return 0, fmt.Errorf("read the statistics of %s: %w", r.setting.Device, err)
+	if err := host.Do(cmd.Run); err != nil {
+		return 0, fmt.Errorf("read the statistics of %s: %w", device, err)
 	}
 	return parseDrops(out.String())
 }

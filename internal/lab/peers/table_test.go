@@ -5,10 +5,12 @@ package peers
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 )
 
 func setting(policies ...scenario.Policy) Setting {
@@ -41,7 +43,7 @@ func TestExplain(t *testing.T) {
 func TestEveryPeerOfTheFormatHasASetUp(t *testing.T) {
 	for _, name := range scenario.Schedulers {
 		_, ok := Find(name)
-		own := name == "fair" || name == "qcon" || name == "ancs"
+		own := slices.Contains(plan.Schedulers, name) || name == scenario.OVSHTB // of the switch itself
 		if ok == own {
 			t.Errorf("scheduler %s: in the table of peers: %v", name, ok)
 		}

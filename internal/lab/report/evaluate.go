@@ -5,6 +5,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/lab/scenario"
@@ -22,9 +23,11 @@ type evaluation struct {
 
 // Evaluate judges a measurement.
 func Evaluate(s *scenario.Scenario, m Measurement) *Result {
+	m.Reports = slices.Clone(m.Reports)
 	e := &evaluation{s: s, m: m, flows: s.Flows()}
 	e.stretch = s.Ideals(e.ownRate)
 	e.moveEvents()
+	e.moveIntervals()
 	r := &Result{
 		Scenario: s, Scheduler: m.Scheduler, Backend: m.Backend, Notes: m.Notes,
 		Stretch: e.stretch, Rates: e.rates(),

@@ -4,6 +4,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/lab/scenario"
@@ -67,9 +68,7 @@ func (e *evaluation) flowsOf(w, p int, span scenario.Span, whole Workload) []Flo
 		if !first.Kind.RR() { // it is known in the measured part only, and wants what it gets
 			r.IdealBps = e.flowIdeal(n, span)
 		}
-		if q := policy.QueueOf(first); q >= 0 {
-			r.Queue = policy.Queues[q].Name
-		}
+		r.Queue = e.s.QueueName(policy, first)
 		switch row := len(e.s.Workloads) + n; {
 		case len(e.m.Timeline.Bytes) <= len(e.s.Workloads):
 			r.RateBps = &whole.RateBps // it is the only one
@@ -79,6 +78,37 @@ func (e *evaluation) flowsOf(w, p int, span scenario.Span, whole Workload) []Flo
 		list = append(list, r)
 	}
 	return list
+}
+
+// moveIntervals puts what iperf3 says about a udp flow to when its first datagram
+// came: its client and server talk by TCP first, which takes some round trips of a
+// link that may be full.
+func (e *evaluation) moveIntervals() {
+	for i, r := range e.m.Reports {
+		f := e.flows[r.Flow]
+		row := len(e.s.Workloads) + f.Entry
+		if f.Kind != scenario.UDP || row >= len(e.m.Timeline.Bytes) {
+			continue
+		}
+		late := e.firstDatagram(row, r.Began, f) - r.Began
+		moved := slices.Clone(r.Intervals)
+		for n := range moved {
+			moved[n].From, moved[n].To = moved[n].From+late, moved[n].To+late
+		}
+		e.m.Reports[i].Intervals = moved
+	}
+}
+
+// firstDatagram is when the first full datagram of a flow came, or when it began
+// if none is seen. What comes before is iperf3's greeting of four bytes.
+func (e *evaluation) firstDatagram(row int, began time.Duration, f scenario.Flow) time.Duration {
+	counts := e.m.Timeline.Bytes[row]
+	for b := int(began / scenario.Bucket); b < min(len(counts), int(f.To/scenario.Bucket)); b++ {
+		if counts[b] >= uint64(f.Size) {
+			return max(began, time.Duration(b)*scenario.Bucket)
+		}
+	}
+	return began
 }
 
 // flowIdeal is the mean of what an entry should get over a window.

@@ -106,3 +106,27 @@ func TestTheOnlyFlowIsTheWorkload(t *testing.T) {
 		}
 	}
 }
+
+// A udp flow whose client takes 700 ms to get through: what iperf3 says about its
+// first second is about the one from then on.
+func TestIntervalsCountFromTheFirstDatagram(t *testing.T) {
+	s := parse(t, "link: {bandwidth: 8mbit}\nsettle: 500ms\nworkloads: {a: {traffic: [{udp: {rate: 5mbit}}]}}\nphases: [{for: 2s}, {for: 2s}]\n")
+	m := Measurement{Scheduler: "fair"}
+	row := make([]uint64, 400)
+	row[20] = 46 // the greeting
+	for b := 70; b < 400; b++ {
+		row[b] = 2500
+	}
+	m.Timeline.Bytes, m.Timeline.Packets = [][]uint64{row, row}, [][]uint64{row, row}
+	m.Reports = []traffic.Report{{Intervals: []traffic.Interval{
+		{To: 1300 * time.Millisecond, Packets: 100, Lost: 100, Jitter: time.Millisecond},
+		{From: 1300 * time.Millisecond, To: 3 * time.Second, Packets: 100, Jitter: time.Millisecond},
+	}}}
+	r := Evaluate(s, m)
+	if first, second := *r.Phases[0].Workloads[0].Loss, *r.Phases[1].Workloads[0].Loss; first != 1 || second != 0 {
+		t.Errorf("loss %v and %v, want all of the first phase's and none of the second's", first, second)
+	}
+	if m.Reports[0].Intervals[0].From != 0 {
+		t.Error("the measurement itself was changed")
+	}
+}

@@ -5,6 +5,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -114,7 +115,7 @@ func (p Phase) severalFlows() []Flow {
 	several := false
 	for _, w := range p.Workloads {
 		all = append(all, w.Flows...)
-		several = several || len(w.Flows) > 1 || len(w.Queues) > 0
+		several = several || len(w.Flows) > 1 || slices.ContainsFunc(w.Flows, func(f Flow) bool { return f.Queue != "" })
 	}
 	if !several {
 		return nil

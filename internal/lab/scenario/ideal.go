@@ -32,8 +32,12 @@ func (s *Scenario) Ideals(own func(workload int) policy.Rate) []Stretch {
 		edges := s.edges(flows, span)
 		for i, from := range edges[:len(edges)-1] {
 			st := Stretch{Phase: p, From: from, To: edges[i+1], Demand: s.demands(flows, from, own)}
-			st.Ideal = s.divide(promises[p], st.Demand)
-			st.Queues, st.Flows = inside(promises[p].Workloads, flows, st)
+			if s.OVS != nil {
+				s.OVS.ideals(s, flows, &st)
+			} else {
+				st.Ideal = s.divide(promises[p], st.Demand)
+				st.Queues, st.Flows = inside(promises[p].Workloads, flows, st)
+			}
 			list = append(list, st)
 		}
 	}

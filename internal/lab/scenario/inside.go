@@ -66,27 +66,40 @@ func inside(policies []Policy, flows []Flow, st Stretch) (queues [][]float64, pa
 		parts[i] = math.NaN()
 	}
 	for w, p := range policies {
-		wants := make([]policy.Rate, max(1, len(p.Queues)))
-		members := make([][]int, len(wants)) // flows of each queue that send in this stretch
-		for i, f := range flows {
-			d := f.demand()
-			if f.Workload != w || d == 0 || f.From > st.From || f.To < st.To {
-				continue
+		shares := p.insideOf(st.Ideal[w], flows, st, func(f Flow) int {
+			if f.Workload != w {
+				return -1
 			}
-			q := max(0, p.QueueOf(f))
-			members[q] = append(members[q], i)
-			wants[q] = add(wants[q], d)
-		}
-		shares := p.divideQueues(st.Ideal[w], wants)
-		for q, list := range members {
-			divideFlows(p.Discipline.OrDefault(), shares[q], wants[q], flows, list, parts)
-		}
+			return max(0, p.QueueOf(f))
+		}, parts)
 		if len(p.Queues) == 0 {
 			shares = nil
 		}
 		queues = append(queues, shares)
 	}
 	return queues, parts
+}
+
+// insideOf divides a rate among the flows that queueOf gives a queue, and fills
+// their parts in.
+func (p Policy) insideOf(total float64, flows []Flow, st Stretch, queueOf func(Flow) int, parts []float64) (shares []float64) {
+	wants := make([]policy.Rate, max(1, len(p.Queues)))
+	members := make([][]int, len(wants)) // flows of each queue that send in this stretch
+	for i, f := range flows {
+		d := f.demand()
+		if d == 0 || f.From > st.From || f.To < st.To {
+			continue
+		}
+		if q := queueOf(f); q >= 0 {
+			members[q] = append(members[q], i)
+			wants[q] = add(wants[q], d)
+		}
+	}
+	shares = p.divideQueues(total, wants)
+	for q, list := range members {
+		divideFlows(p.Discipline.OrDefault(), shares[q], wants[q], flows, list, parts)
+	}
+	return shares
 }
 
 func add(a, b policy.Rate) policy.Rate {

@@ -134,3 +134,25 @@ phases: [{for: 5s}, {for: 5s, set: {a: {discipline: sfq, aqm: off, dscp: none}}}
 		t.Errorf("phase 2: %+v", second)
 	}
 }
+
+// At a switch the port's discipline divides, and hosts and rules say which queue.
+func TestSwitchIdeals(t *testing.T) {
+	s := mustParse(t, `link: {bandwidth: 8mbit}
+ovs: {discipline: pq, queues: {a: {match: [{udp: 5001}]}, b: {}, c: {}}}
+workloads:
+  h1: {queue: c, traffic: [{udp: {rate: 5mbit, port: 5001}}, {udp: {rate: 2mbit, port: 5009}}]}
+  h2: {queue: c, traffic: [{udp: {rate: 2mbit, port: 5002}}]}
+  h3: {traffic: [{udp: {rate: 1mbit, port: 5003}}]}
+phases: [{for: 5s}, {for: 5s, set: {h3: {traffic: off}}}]
+`)
+	var queues []string
+	for _, f := range s.Flows() {
+		queues = append(queues, f.Name+" "+s.QueueName(Policy{}, f))
+	}
+	if got := strings.Join(queues, ", "); got != "udp:5001 a, udp:5009 c, udp:5002 c, udp:5003 b" {
+		t.Errorf("queues: %s", got)
+	}
+	// 5 of 8 for a, 1 for b; the two flows of c share what is left.
+	near(t, "phase 1", s.Ideals(nil)[0].Ideal, []float64{6e6, 1e6, 1e6})
+	near(t, "phase 2", s.Ideals(nil)[1].Ideal, []float64{6.5e6, 1.5e6, 0})
+}

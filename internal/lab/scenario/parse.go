@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"weir/internal/config"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -35,7 +36,10 @@ const MaxWorkloads = 200
 
 // Schedulers are the names that a scenario can give: Weir's own first, then the
 // kernel's, as internal/lab/peers sets them up.
-var Schedulers = []string{"fair", "qcon", "ancs", "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "cake"}
+var Schedulers = []string{"fair", "qcon", "ancs", "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "cake", OVSHTB}
+
+// OVSHTB is Open vSwitch's own scheduling of a port, its QoS type linux-htb.
+const OVSHTB = "ovs-htb"
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
 
@@ -70,8 +74,8 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 		"name":      r.str(&s.Name, "a title"),
 		"scheduler": r.word(&s.Scheduler, "scheduler", Schedulers),
 		"settle":    r.duration(&s.Settle, 0),
-		"groups":    keep("groups"),
-		"link":      keep("link"), "workloads": keep("workloads"), "phases": keep("phases"),
+		"groups":    keep("groups"), "ovs": keep("ovs"),
+		"link": keep("link"), "workloads": keep("workloads"), "phases": keep("phases"),
 		"expect": keep("expect"), "paper": keep("paper"), "cost": keep("cost"),
 	})
 	if n := later["link"]; n != nil {
@@ -87,6 +91,11 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 		if s.Scheduler == plan.SchedulerQcon || s.Scheduler == plan.SchedulerAncs {
 			r.fail(n, "groups", "", "scheduler %s has no groups, each workload counts for itself; write scheduler: %s", s.Scheduler, plan.SchedulerFair)
 		}
+	}
+	if n := later["ovs"]; n != nil {
+		r.ovs(n, s)
+	} else if s.Scheduler == OVSHTB {
+		r.fail(root, "scheduler", s.Scheduler, "schedules a port of Open vSwitch; give the topology, such as ovs: {discipline: cbwfq, queues: {a: {min: 1mbit}}}")
 	}
 	if n := later["workloads"]; n != nil {
 		r.workloads(n, s)
@@ -161,6 +170,23 @@ func (r *reader) workloads(n ast.Node, s *Scenario) {
 	}
 }
 
+// The kinds of workloads.
+const (
+	kindNetns = "netns" // behind a veth, like a container
+	kindTap   = "tap"
+)
+
+// Taps are the numbers of the workloads of kind tap.
+func (s *Scenario) Taps() []int {
+	var list []int
+	for i, w := range s.Workloads {
+		if w.Tap {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
 func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 	w := Workload{Name: name, Policy: Policy{Weight: DefaultWeight}}
 	if _, ok := n.(*ast.NullNode); ok {
@@ -168,9 +194,15 @@ func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 	}
 	var change Change
 	known := r.policyFields(&change, s)
+	kind := kindNetns
+	known["kind"] = r.word(&kind, "kind", []string{kindNetns, kindTap})
+	if s.OVS != nil {
+		known = map[string]field{"queue": r.hostQueue(&w.Queue, s)}
+	}
 	known["traffic"] = func(n ast.Node, path string) { w.Traffic = r.trafficList(n, path, s) }
 	r.fields(n, path, "a mapping such as {weight: 2, traffic: [{tcp: {}}]}", known)
 	change.apply(&w.Policy)
+	w.Tap = kind == kindTap
 	return w
 }
 
@@ -182,19 +214,23 @@ func (r *reader) policyFields(c *Change, s *Scenario) map[string]field {
 	known := r.rateFields(c, s)
 	for _, key := range insideFields {
 		known[key] = func(n ast.Node, path string) {
-			for _, p := range c.Inside.Read(key, n, path) {
-				e := &Error{File: r.file, Line: p.Line, Col: p.Column, Field: p.Field, Problem: p.Msg}
-				if m := p.Mistake(); m != nil {
-					e.Value, e.Problem = m.Value, problem(m)
-				}
-				r.problems = append(r.problems, e)
-			}
-			if key == "queues" && c.Inside.Queues != nil {
-				resolve(*c.Inside.Queues, s.Link.Bandwidth)
-			}
+			r.insideField(&c.Inside, key, n, path, s)
 		}
 	}
 	return known
+}
+
+func (r *reader) insideField(layer *config.Layer, key string, n ast.Node, path string, s *Scenario) {
+	for _, p := range layer.Read(key, n, path) {
+		e := &Error{File: r.file, Line: p.Line, Col: p.Column, Field: p.Field, Problem: p.Msg}
+		if m := p.Mistake(); m != nil {
+			e.Value, e.Problem = m.Value, problem(m)
+		}
+		r.problems = append(r.problems, e)
+	}
+	if key == "queues" && layer.Queues != nil {
+		resolve(*layer.Queues, s.Link.Bandwidth)
+	}
 }
 
 // resolve turns shares of the link into rates.

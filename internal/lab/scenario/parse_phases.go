@@ -54,6 +54,9 @@ func (r *reader) changes(n ast.Node, path string, s *Scenario) []Change {
 		}
 		c := Change{Workload: w}
 		known := r.policyFields(&c, s)
+		if s.OVS != nil {
+			known = map[string]field{}
+		}
 		known["traffic"] = func(n ast.Node, path string) { c.Traffic = r.trafficChange(n, path, s) }
 		r.fields(e.Value, join(path, name), "a mapping such as {min: 30mbit}", known)
 		changes = append(changes, c)

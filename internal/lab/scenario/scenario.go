@@ -18,6 +18,7 @@ type Scenario struct {
 	Settle    time.Duration // left out at the beginning of each phase
 	Workloads []Workload    // in the order of the file; a workload's index is its identity
 	Groups    []Group       // in the order of the file
+	OVS       *Switch       // the workloads are hosts at a switch; nil = containers behind a bridge
 	Phases    []Phase
 	Expect    []Expectation
 	Paper     Paper
@@ -67,7 +68,9 @@ func (p Policy) Asked() policy.Policy {
 // Workload is one network namespace with its traffic.
 type Workload struct {
 	Name    string
+	Tap     bool // behind a tap, like a virtual machine
 	Policy  Policy
+	Queue   string // with OVS: of the port, for what no queue's match names; "" = the rest's
 	Traffic []Traffic
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"weir/internal/lab/scenario"
 )
@@ -24,7 +25,9 @@ type Net struct {
 	Host      *NS
 	Server    *NS
 	Workloads []*NS
-	Ports     []Port // the host's end of each workload's veth
+	Ports     []Port  // the host's end of each workload's veth
+	Switch    *Switch // with topology ovs, else nil
+	Cables    []Cable // of the workloads that are like virtual machines
 	line      *NS
 	spec      scenario.Link
 }
@@ -33,7 +36,8 @@ type Net struct {
 type Port struct {
 	Device  string
 	Ifindex int
-	// The workload's end: a path to its namespace and the device's index there.
+	// The workload's end: a path to its namespace and the device's index there. ""
+	// for a tap's, which the host does not reach.
 	PeerNetns   string
 	PeerIfindex int
 }
@@ -53,8 +57,9 @@ var (
 	prefixMask = net.CIDRMask(16, 32)
 )
 
-// Build makes the network for a number of workloads.
-func Build(spec scenario.Link, workloads int) (*Net, error) {
+// Build makes the network for a number of workloads, of which those with the
+// numbers taps are behind taps, like virtual machines.
+func Build(spec scenario.Link, workloads int, taps ...int) (*Net, error) {
 	host, err := Current("host")
 	if err != nil {
 		return nil, err
@@ -76,7 +81,7 @@ func Build(spec scenario.Link, workloads int) (*Net, error) {
 		return nil, err
 	}
 	for w := range workloads {
-		if err := n.workload(w); err != nil {
+		if err := n.workload(w, slices.Contains(taps, w)); err != nil {
 			return nil, err
 		}
 	}
@@ -149,12 +154,21 @@ func (n *Net) shapeLine() error {
 }
 
 // workload makes one namespace and connects it to br0.
-func (n *Net) workload(w int) error {
+func (n *Net) workload(w int, tap bool) error {
 	ns, err := create(fmt.Sprintf("w%d", w+1))
 	if err != nil {
 		return err
 	}
-	if err := n.veth(n.Host, ns.Name, "br0", ns, "eth0", mac(1, w+1)); err != nil {
+	bridge := "br0"
+	if n.Switch != nil {
+		bridge = ""
+	}
+	if tap {
+		err = n.tap(ns.Name, ns, "eth0", mac(1, w+1))
+	} else {
+		err = n.veth(n.Host, ns.Name, bridge, ns, "eth0", mac(1, w+1))
+	}
+	if err != nil {
 		return err
 	}
 	if err := ns.address("eth0", Address(w)); err != nil {
@@ -169,18 +183,21 @@ func (n *Net) workload(w int) error {
 	if err := n.Server.neighbour(ServerDevice, Address(w), mac(1, w+1)); err != nil {
 		return err
 	}
-	if err := n.Host.learn(ns.Name, mac(1, w+1)); err != nil {
-		return err
+	if n.Switch == nil {
+		if err := n.Host.learn(ns.Name, mac(1, w+1)); err != nil {
+			return err
+		}
 	}
 	l, err := n.Host.link.LinkByName(ns.Name)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", ns.Name, err)
 	}
 	n.Workloads = append(n.Workloads, ns)
-	n.Ports = append(n.Ports, Port{
-		Device: ns.Name, Ifindex: l.Attrs().Index,
-		PeerNetns: ns.path(), PeerIfindex: l.Attrs().ParentIndex,
-	})
+	port := Port{Device: ns.Name, Ifindex: l.Attrs().Index}
+	if !tap {
+		port.PeerNetns, port.PeerIfindex = ns.path(), l.Attrs().ParentIndex
+	}
+	n.Ports = append(n.Ports, port)
 	return nil
 }
 

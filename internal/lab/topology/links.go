@@ -21,7 +21,7 @@ func (n *Net) bridge(ns *NS, name string) error {
 	return ns.up(name)
 }
 
-// veth makes a pair: device, a port of bridge in ns a, and peer in ns b with
+// veth makes a pair: device, a port of bridge (if that is not "") in ns a, and peer in ns b with
 // the given address (nil: any). Both are up, without offload unless asked for.
 func (n *Net) veth(a *NS, device, bridge string, b *NS, peer string, addr net.HardwareAddr) error {
 	attrs := netlink.NewLinkAttrs()
@@ -33,8 +33,10 @@ func (n *Net) veth(a *NS, device, bridge string, b *NS, peer string, addr net.Ha
 	if err := a.link.LinkAdd(pair); err != nil {
 		return fmt.Errorf("make veth %s to %s: %w", device, b.Name, err)
 	}
-	if err := a.enslave(device, bridge); err != nil {
-		return err
+	if bridge != "" {
+		if err := a.enslave(device, bridge); err != nil {
+			return err
+		}
 	}
 	for _, end := range []struct {
 		ns   *NS
