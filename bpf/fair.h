@@ -160,8 +160,9 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 
 /*
  * Class id, which has others waiting, has got a packet that is in a hurry and
- * within its own rate (llq's strict queue): it goes at once, charged like any
- * other, unless the class has had far more than its share or its max permits.
+ * within its own rate (llq's strict queue): the class goes at once, charged like
+ * any other, unless it is at its max or has had far more than its share, another
+ * newcomer is before it, or it is its turn already.
  */
 static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
 {
