@@ -80,7 +80,8 @@ __noinline int group_activate(__u32 id)
 
 /*
  * Class id, which is in a group, has got a packet that is in a hurry: it will be
- * the first of its group. The group's number, 0 if the class may not send.
+ * the first of its group. The group's number; 0 if the class may not send, or
+ * another member is in a hurry already.
  */
 __noinline __u32 group_urge(__u32 id)
 {
