@@ -7,18 +7,15 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
-// A full Ethernet frame, in bits, and qcon's period (WEIR_QCON_PERIOD_NS).
-const (
-	frameBits = 1514 * 8
-	period    = 30 * time.Millisecond
-)
+// frameBits is a full Ethernet frame.
+const frameBits = 1514 * 8
 
 // section is a part of a page, and what it is made of.
 type section interface {
@@ -132,7 +129,7 @@ func (w *writer) summary() {
 func orderSection(w *writer) {
 	equal := []scenario.Policy{{Weight: 1}, {Weight: 1, Max: 10e6}, {Weight: 1}}
 	got := algorithm1(100e6, equal)
-	w.line(orderText, mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/period.Seconds()))
+	w.line(orderText, mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/report.CreditPeriod.Seconds()))
 }
 
 // dependence is the largest difference between Algorithm 1 and the contract in
@@ -206,7 +203,8 @@ func (f figure) write(w *writer) {
 	}
 	w.line("\n%s\n", f.why)
 	if fair != nil && own != nil && fair.reaction() != "" {
-		w.line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, %s %s.\n", fair.reaction(), w.paper.own, own.reaction())
+		w.line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, %s %s (windows of %d and %d ms).\n",
+			fair.reaction(), w.paper.own, own.reaction(), report.ReactionWindow(plan.SchedulerFair).Milliseconds(), report.ReactionWindow(w.paper.own).Milliseconds())
 	}
 	w.plot(f.scenario + "-fair")
 	w.plot(f.scenario + "-" + w.paper.own)

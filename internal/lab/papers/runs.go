@@ -191,13 +191,14 @@ func (x *run) predicted(p int) []float64 {
 func (x *run) reaction() string {
 	slowest, changed := 0.0, false
 	for p := range x.phases {
-		if p == 0 || !x.changes(p) {
+		l := x.phases[p].link
+		if l.ReactionWindowMs == nil {
 			continue
 		}
 		changed = true
-		ms := x.phases[p].link.ReactionMs
+		ms := l.ReactionMs
 		if ms == nil {
-			return fmt.Sprintf("not seen in case %d", p+1)
+			return fmt.Sprintf("never in case %d", p+1)
 		}
 		slowest = max(slowest, *ms)
 	}
@@ -205,16 +206,6 @@ func (x *run) reaction() string {
 		return ""
 	}
 	return fmt.Sprintf("%.0f ms", slowest)
-}
-
-// changes says that phase p has other ideals than the one before it.
-func (x *run) changes(p int) bool {
-	for i, w := range x.phases[p].workloads {
-		if math.Abs(w.IdealBps-x.phases[p-1].workloads[i].IdealBps) > x.phases[p].link.CapacityBps/1000 {
-			return true
-		}
-	}
-	return false
 }
 
 // goodput is the share of the wire's bits that the receivers' programs saw.

@@ -81,8 +81,8 @@ capacity, or not sent although packets waited, correct the next period's total u
 Without that, the link would be overrun by some cases below and left idle by others.
 
 **The teeth** in its plots: a container spends a period's credit as soon as it can, and a step of 100 ms has the
-bursts of three or of four periods of 30 ms. The reaction to a change is judged by such steps, so it may not be seen
-where one container's burst is a large part of the link.
+bursts of three or of four periods of 30 ms. The reaction to a change is therefore judged by windows of five whole
+periods.
 `
 
 const goodputText = `## How to read the paper's figures
