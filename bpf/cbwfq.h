@@ -22,7 +22,7 @@ static __always_inline __u32 cbwfq_refuses(struct weir_class *c, __u32 id, __u32
 static __always_inline __u32 cbwfq_join(struct weir_class *c, __u32 id, __u32 q, __u32 len,
 					__u64 now)
 {
-	__u32 i = pq_join(c, id, q, len, now);
+	__u32 i = queue_join(c, id, queue_of(c, q));
 	struct weir_flow *f = flow_at(i);
 
 	if (!f->qlen) {
@@ -35,28 +35,9 @@ static __always_inline __u32 cbwfq_join(struct weir_class *c, __u32 id, __u32 q,
 	return i;
 }
 
-/* Of the queues in `set`, which is not empty, the one whose turn it is. */
-static __always_inline __u32 cbwfq_least(__u32 id, __u32 set)
-{
-	__u32 least = rule_queue(id, 0);
-	__u64 v = 0;
-	bool found = false;
-
-	for (__u32 q = 0; q < WEIR_MAX_QUEUES; q++) {
-		__u32 i = rule_queue(id, q);
-
-		if (!(set & 1 << q) || (found && !before(flow_at(i)->v, v)))
-			continue;
-		least = i;
-		v = flow_at(i)->v;
-		found = true;
-	}
-	return least;
-}
-
 static __always_inline __u32 cbwfq_next(struct weir_class *c, __u32 id)
 {
-	return cbwfq_least(id, c->active);
+	return queue_least(id, c->active);
 }
 
 static __always_inline void cbwfq_sent(struct weir_class *c, __u32 id, __u32 i, __u32 len)
@@ -66,7 +47,7 @@ static __always_inline void cbwfq_sent(struct weir_class *c, __u32 id, __u32 i, 
 	if (before(c->queue_v, f->v))
 		c->queue_v = f->v;
 	f->v += len * f->cost;
-	pq_sent(c, id, i, len);
+	queue_sent(c, i);
 }
 
 /* Who has most waiting for its weight makes room. */

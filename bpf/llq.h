@@ -42,14 +42,14 @@ static __always_inline __u32 llq_join(struct weir_class *c, __u32 id, __u32 q, _
 	/* What it had while nobody else wanted it is not held against it. */
 	if (!(c->active & ~STRICT) && before(most, c->police_at))
 		c->police_at = most;
-	return pq_join(c, id, q, len, now);
+	return queue_join(c, id, 0);
 }
 
 static __always_inline __u32 llq_next(struct weir_class *c, __u32 id)
 {
 	if (c->active & STRICT)
 		return rule_queue(id, 0);
-	return cbwfq_least(id, c->active);
+	return queue_least(id, c->active);
 }
 
 static __always_inline void llq_sent(struct weir_class *c, __u32 id, __u32 i, __u32 len)
@@ -57,7 +57,7 @@ static __always_inline void llq_sent(struct weir_class *c, __u32 id, __u32 i, __
 	if (i & (WEIR_MAX_QUEUES - 1))
 		cbwfq_sent(c, id, i, len);
 	else
-		pq_sent(c, id, i, len);
+		queue_sent(c, i);
 }
 
 static __always_inline __u32 llq_victim(struct weir_class *c, __u32 id)

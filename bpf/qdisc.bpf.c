@@ -117,6 +117,7 @@ static __always_inline void apply_discipline(struct weir_class *c, __u32 id,
 
 		f->cost = cfg->queue[q].cost;
 		f->limit_packets = cfg->queue[q].limit_packets;
+		c->peers[q] = cfg->queue[q].peers;
 	}
 }
 

@@ -95,7 +95,9 @@ enum weir_where {
 struct weir_queue_config {
 	__u64 cost; /* cbwfq, llq: virtual time per byte, WEIR_COST_ONE for the heaviest */
 	__u64 limit_packets;
+	__u64 peers; /* pq: bit i = queue i has the same priority, or is this one */
 	/* For people and for an agent that adopts. */
+	__u64 priority;
 	__u64 weight_bps; /* what the cost was made of */
 	__u8 name[WEIR_QUEUE_NAME_LEN]; /* cut off if longer */
 };
@@ -190,6 +192,7 @@ struct weir_class {
 	__u16 fat; /* sfq: a flow with much waiting, in the same way */
 	__u16 active; /* pq, cbwfq, llq: bit i = queue i has packets */
 	__u8 queues, other_queue;
+	__u8 peers[WEIR_MAX_QUEUES]; /* pq: bit i = queue i has the same priority, or is this one */
 	__u32 largest; /* sfq: bytes of the largest packet that came of late, times 2^SFQ_SCALE */
 	__u64 queue_v; /* cbwfq, llq: virtual time among the queues */
 	__u64 police_at; /* llq: up to when the strict queue has used its rate */

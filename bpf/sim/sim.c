@@ -21,7 +21,7 @@
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS
  *   group ID IS_GROUP PARENT
- *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT) x 8
+ *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT PEERS) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
  *   off ID
@@ -403,7 +403,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 int main(int argc, char **argv)
 {
 	char word[32];
-	unsigned long long a[24];
+	unsigned long long a[32];
 
 	if (argc > 1 && !strcmp(argv[1], "qcon"))
 		scheduler = WEIR_SCHED_QCON;
@@ -413,7 +413,7 @@ int main(int argc, char **argv)
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	  ? 9
 			: !strcmp(word, "class")  ? 9
-			: !strcmp(word, "queues") ? 24
+			: !strcmp(word, "queues") ? 32
 			: !strcmp(word, "greedy") ? 4
 			: !strcmp(word, "cbr")	  ? 3
 			: !strcmp(word, "group")  ? 3
@@ -460,8 +460,9 @@ int main(int argc, char **argv)
 			c->aqm_target = a[6];
 			c->aqm_interval = a[7];
 			for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
-				c->queue[q].cost = a[8 + 2 * q];
-				c->queue[q].limit_packets = a[9 + 2 * q];
+				c->queue[q].cost = a[8 + 3 * q];
+				c->queue[q].limit_packets = a[9 + 3 * q];
+				c->queue[q].peers = a[10 + 3 * q];
 			}
 			announce(a[0]);
 		} else if (!strcmp(word, "greedy")) {

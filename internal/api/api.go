@@ -71,6 +71,7 @@ type Queue struct {
 	Match        []Match `json:"match,omitempty" doc:"what belongs here: a packet that one of them fits; the queue without any takes the rest"`
 	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets"`
 	LimitPackets uint32  `json:"limit_packets,omitempty"`
+	Priority     uint8   `json:"priority,omitempty" doc:"of pq: 1 goes first, the same take turns; none = by place"`
 }
 
 // Match is one condition on a packet with the keys of weir.yaml, such as

@@ -25,6 +25,7 @@ func QueuesOf(queues []policy.Queue) []Queue {
 		list = append(list, Queue{
 			Name: q.Name, Rate: q.Rate.Compact(), Min: q.Min.Compact(),
 			Match: matchesOf(q.Match), DSCP: marking(q.DSCP), LimitPackets: q.LimitPackets,
+			Priority: q.Priority,
 		})
 	}
 	return list

@@ -173,6 +173,9 @@ func queueText(q api.Queue) string {
 		}
 	}
 	add("dscp", q.DSCP)
+	if q.Priority != 0 {
+		add("priority", fmt.Sprint(q.Priority))
+	}
 	if q.LimitPackets != 0 {
 		add("limit_packets", fmt.Sprint(q.LimitPackets))
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // queueFields are the fields of a queue; in a list of queues there is also name.
-var queueFields = []string{"rate", "min", "match", "dscp", "limit_packets"}
+var queueFields = []string{"rate", "min", "match", "dscp", "limit_packets", "priority"}
 
 // ParseQueues reads queues as weir.yaml has them, in YAML's block or flow style or
 // in JSON: a mapping of names to queues, or a list of queues with names. Example:
@@ -101,6 +101,12 @@ func readQueueField(q *policy.Queue, key string, in, value node) {
 		q.Min, err = policy.ParseAmount(text)
 	case "dscp":
 		q.DSCP, err = ParseMarking(text)
+	case "priority":
+		var n uint64
+		if n, err = strconv.ParseUint(text, 10, 8); err != nil || n == 0 {
+			err = &policy.Error{Value: text, Msg: "is no priority", Remedy: "write 1 for what goes first, 2 for what goes after it, and so on"}
+		}
+		q.Priority = uint8(n)
 	case "limit_packets":
 		var n uint64
 		if n, err = strconv.ParseUint(text, 10, 32); err != nil {

@@ -208,7 +208,7 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 func queues(p policy.Policy, capacity policy.Rate) []Queue {
 	var list []Queue
 	for _, q := range p.Queues {
-		queue := Queue{Name: q.Name, Rate: q.Rate.Of(capacity), Match: q.Match, DSCP: q.DSCP, LimitPackets: q.LimitPackets}
+		queue := Queue{Name: q.Name, Rate: q.Rate.Of(capacity), Match: q.Match, DSCP: q.DSCP, LimitPackets: q.LimitPackets, Priority: q.Priority}
 		if p.Discipline.Weighs() {
 			queue.Weight = max(q.Min.Of(capacity), queue.Rate, 1)
 		}

@@ -106,6 +106,7 @@ type Queue struct {
 	Match        []policy.Match
 	DSCP         *uint8
 	LimitPackets uint32 // 0 = default
+	Priority     uint8  // pq: the same as its neighbours' = they take turns; 0 = its place
 }
 
 // AQM is CoDel's target and interval; Target 0 = off.

@@ -112,6 +112,9 @@ type Queue struct {
 	// Min is what cbwfq and llq weigh the queue by; either all of them have one
 	// or none, which makes them equal.
 	Min Amount
+	// Priority orders pq's queues, 1 first; queues with the same take turns. Either
+	// all have one, in order, or none (0), and each goes before the next.
+	Priority uint8
 	// Match lists what belongs here: a packet that one of them fits. The queue
 	// without any, else the last one, takes what fits nowhere.
 	Match []Match

@@ -41,6 +41,9 @@ func (p Policy) checkQueues() error {
 		}
 		named[q.Name] = true
 	}
+	if err := checkPriorities(p.Queues); err != nil {
+		return err
+	}
 	if d.Weighs() {
 		if err := checkMins(d, p.weighed()); err != nil {
 			return err
@@ -99,6 +102,10 @@ func (q Queue) check(d Discipline, first bool) error {
 	case !d.Weighs() && !q.Min.None():
 		return refuse("min", q.Min, "pq knows only the order of its queues", "leave it out, or use cbwfq or llq")
 	}
+	if d != PQ && q.Priority != 0 {
+		return &Error{Field: q.field("priority"), Value: fmt.Sprint(q.Priority),
+			Msg: fmt.Sprintf("queues of %s have no priorities", d), Remedy: "leave it out, or use pq"}
+	}
 	if err := checkLimitPackets(q.field("limit_packets"), q.LimitPackets); err != nil {
 		return err
 	}
@@ -122,6 +129,23 @@ func (p Policy) weighed() []Queue {
 		return p.Queues[1:]
 	}
 	return p.Queues
+}
+
+// checkPriorities: either all have one, none higher than the one before it, or none.
+func checkPriorities(queues []Queue) error {
+	for i, q := range queues {
+		refuse := func(msg, remedy string) error {
+			return &Error{Field: q.field("priority"), Value: fmt.Sprint(q.Priority), Msg: msg, Remedy: remedy}
+		}
+		switch {
+		case (q.Priority == 0) != (queues[0].Priority == 0):
+			return refuse("some queues have a priority and some have none", "give all of them one, or none")
+		case i > 0 && q.Priority < queues[i-1].Priority:
+			return refuse(fmt.Sprintf("goes before %s, which stands before it", queues[i-1].Name),
+				"write the queues in the order of their priorities, 1 first")
+		}
+	}
+	return nil
 }
 
 // checkMins: either all have a min or none.

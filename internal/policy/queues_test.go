@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// queue reads "voice rate=1mbit min=25% dscp=99 limit=2000000 {udp: 5001}".
+// queue reads "voice rate=1mbit min=25% dscp=99 limit=2000000 priority=1 {udp: 5001}".
 func queue(t *testing.T, text string) Queue {
 	t.Helper()
 	text, matches, ruled := strings.Cut(text, " {")
@@ -41,6 +41,8 @@ func queue(t *testing.T, text string) Queue {
 			q.DSCP = &n
 		case "limit":
 			fmt.Sscan(value, &q.LimitPackets)
+		case "priority":
+			fmt.Sscan(value, &q.Priority)
 		}
 	}
 	if ruled {
@@ -67,6 +69,10 @@ func TestCheckQueues(t *testing.T) {
 		{"the issue's example", Policy{Discipline: LLQ}, []string{"voice rate=1mbit {udp: 5001}", "video min=3mbit {udp: 5002}", "rest min=1mbit"}},
 		{"equal queues", Policy{Discipline: CBWFQ}, []string{"a {udp: 1}", "b"}},
 		{"priorities", Policy{Discipline: PQ}, []string{"a dscp=46 limit=100 {udp: 1}", "b"}},
+		{"equal priorities", Policy{Discipline: PQ}, []string{"a priority=1 {udp: 1}", "b priority=2 {udp: 2}", "c priority=2 {udp: 3}", "d priority=3"}},
+		{"priorities out of order", Policy{Discipline: PQ}, []string{"a priority=2 {udp: 1}", "b priority=1"}},
+		{"one priority of two", Policy{Discipline: PQ}, []string{"a priority=1 {udp: 1}", "b"}},
+		{"priorities of cbwfq", Policy{Discipline: CBWFQ}, []string{"a priority=1 {udp: 1}", "b"}},
 		{"as much as there is", Policy{Discipline: CBWFQ, Min: Amount{Rate: 10e6}, Max: Amount{Rate: 20e6}}, []string{"a min=4mbit {udp: 1}", "b min=6mbit"}},
 		{"unknown discipline", Policy{Discipline: "wfq"}, nil},
 		{"queues of fifo", Policy{Discipline: FIFO}, []string{"a", "b {udp: 1}"}},

@@ -25,7 +25,7 @@ static __always_inline __u32 edf_refuses(struct weir_class *c, __u32 id, __u32 q
 
 static __always_inline __u32 edf_join(struct weir_class *c, __u32 id, __u32 q, __u32 len, __u64 now)
 {
-	return pq_join(c, id, q, len, now);
+	return queue_join(c, id, queue_of(c, q));
 }
 
 /* When the first packet of queue q, which has one, is to leave. */
@@ -46,7 +46,7 @@ static __always_inline __u32 edf_next(struct weir_class *c, __u32 id)
 
 static __always_inline void edf_sent(struct weir_class *c, __u32 id, __u32 i, __u32 len)
 {
-	pq_sent(c, id, i, len);
+	queue_sent(c, i);
 }
 
 static __always_inline __u32 edf_victim(struct weir_class *c, __u32 id)

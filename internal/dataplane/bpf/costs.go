@@ -200,6 +200,12 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 			to.LimitPackets = uint64(q.LimitPackets)
 		}
 		copy(to.Name[:len(to.Name)-1], q.Name)
+		to.Priority = uint64(q.Priority)
+		for j, other := range c.Queues {
+			if i == j || q.Priority != 0 && q.Priority == other.Priority {
+				to.Peers |= 1 << j
+			}
+		}
 	}
 	if c.Discipline == policy.LLQ && len(c.Queues) > 0 {
 		rate := c.Queues[0].Rate
@@ -225,6 +231,7 @@ func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 		q := cfg.Queue[i]
 		c.Queues = append(c.Queues, plan.Queue{
 			Name: text(q.Name[:]), Weight: policy.Rate(q.WeightBps), LimitPackets: uint32(q.LimitPackets),
+			Priority: uint8(q.Priority),
 		})
 	}
 	if len(c.Queues) > 0 {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,5 +101,41 @@ func TestEveryDisciplineIsThere(t *testing.T) {
 		if disciplines()[policy.Discipline(name)] == 0 {
 			t.Errorf("%s is not in WEIR_DISCIPLINES of bpf/weir.h", name)
 		}
+	}
+}
+
+// TestMemory holds what docs/qdisc.md says a link takes against the object.
+func TestMemory(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/qdisc.md")
+	must(t, err)
+	figure := func(pattern string) float64 {
+		t.Helper()
+		found := regexp.MustCompile(pattern).FindSubmatch(page)
+		if found == nil {
+			t.Fatalf("docs/qdisc.md has nothing like %s", pattern)
+		}
+		n, err := strconv.ParseFloat(strings.ReplaceAll(string(found[1]), ",", ""), 64)
+		must(t, err)
+		return n
+	}
+	spec, err := loadQdisc()
+	must(t, err)
+	for name, array := range map[string]string{"flows": qdiscVarFlows, "queue_stats": qdiscVarQueueStats, "classes": qdiscVarClasses} {
+		if got, want := figure("\\.bss`: `"+name+"` \\| ([0-9,]+)"), spec.Variables[array].Size(); got != float64(want) {
+			t.Errorf("docs/qdisc.md says %.0f bytes of %s; %d it is", got, name, want)
+		}
+	}
+	var sum float64
+	for name, m := range spec.Maps {
+		if name != qdiscMapGroupTiers { // grows with the groups
+			sum += float64(m.ValueSize) * float64(m.MaxEntries)
+		}
+	}
+	// The kernel adds a tenth of a megabyte for the maps themselves.
+	if got := figure(`\*\*([0-9.]+) MB per link\*\*`) * 1e6; got < sum || got > sum+0.2e6 {
+		t.Errorf("docs/qdisc.md says %.1f MB per link; the maps' contents are %.2f", got/1e6, sum/1e6)
+	}
+	if got, want := figure(`A tier is ([0-9]+) kB`)*1e3, float64(spec.Maps[qdiscMapGroupTiers].ValueSize); got < want || got > want+1e3 {
+		t.Errorf("docs/qdisc.md says %.0f bytes a tier; %.0f it is", got, want)
 	}
 }

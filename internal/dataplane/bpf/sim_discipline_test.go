@@ -110,6 +110,20 @@ func TestPQ(t *testing.T) {
 	}
 }
 
+// TestPQOfEqualPriorities: priorities 1, 2, 2, 3 as in the paper's table 2.
+func TestPQOfEqualPriorities(t *testing.T) {
+	s := simulate(fairLink(portRate), port(policy.PQ, []plan.Queue{{Priority: 1}, {Priority: 2}, {Priority: 2}, {Priority: 3}}...))
+	for i := range 4 {
+		s.send(stream(3-i, 5e6))
+		s.settle()
+		s.run(portPhase)
+	}
+	phases := s.result(t)
+	wantRates(t, phases[3], portPhase, 0.01, 0, 0, 5, 3)
+	wantRates(t, phases[5], portPhase, 0.01, 0, 4, 4, 0)
+	wantRates(t, phases[7], portPhase, 0.01, 5, 1.5, 1.5, 0)
+}
+
 // TestCBWFQ repeats figure 2(c) as it should be.
 func TestCBWFQ(t *testing.T) {
 	s := simulate(fairLink(portRate), port(policy.CBWFQ, weighted(1, 2, 3, 4)...))

@@ -52,8 +52,12 @@ func Encode(p Port) *ovsdb.QoS {
 		q.OtherConfig[keyAQM] = aqm
 	}
 	for i, queue := range p.Policy.Queues {
+		priority := i
+		if queue.Priority != 0 {
+			priority = int(queue.Priority)
+		}
 		row := ovsdb.Queue{
-			OtherConfig: map[string]string{keyName: queue.Name, keyPriority: strconv.Itoa(i)},
+			OtherConfig: map[string]string{keyName: queue.Name, keyPriority: strconv.Itoa(priority)},
 			ExternalIDs: map[string]string{ovsdb.Owner: owner + "/" + queue.Name},
 		}
 		if rate := max(queue.Min.Of(p.Bandwidth), queue.Rate.Of(p.Bandwidth)); rate > 0 {
@@ -137,6 +141,13 @@ func queues(rows map[int]ovsdb.Queue, d policy.Discipline) ([]policy.Queue, erro
 	numbers := slices.SortedFunc(maps.Keys(rows), func(a, b int) int {
 		return cmp.Or(cmp.Compare(order[a], order[b]), cmp.Compare(a, b))
 	})
+	rank := map[uint64]int{} // of each priority, from 0
+	for _, n := range numbers {
+		if _, known := rank[order[n]]; !known {
+			rank[order[n]] = len(rank)
+		}
+	}
+	shared := len(rank) < len(numbers) // some queues have the same
 	var list []policy.Queue
 	for i, n := range numbers {
 		q, err := queue(n, rows[n], d == policy.LLQ && i == 0)
@@ -145,6 +156,9 @@ func queues(rows map[int]ovsdb.Queue, d policy.Discipline) ([]policy.Queue, erro
 		}
 		if d == policy.PQ {
 			q.Min = policy.Amount{} // other tools give each queue one; pq has only the order
+			if shared {
+				q.Priority = uint8(1 + rank[order[n]])
+			}
 		}
 		list = append(list, q)
 	}

@@ -50,7 +50,9 @@ func TestOthersRows(t *testing.T) {
 		Queues: map[int]ovsdb.Queue{0: queue("min-rate", "80000", "priority", "3"), 7: queue("min-rate", "80000", "priority", "1"), 3: queue("priority", "1")}}
 	device := []ovsdb.Interface{{Name: "eth1"}}
 	got, err := Decode(ovsdb.Port{Bridge: "s1", Name: "up0", Interfaces: device, QoS: &base})
-	want := []policy.Queue{{Name: "q3", Match: queueNumber(3)}, {Name: "q7", Match: queueNumber(7)}, {Name: "q0", Match: queueNumber(0)}}
+	want := []policy.Queue{
+		{Name: "q3", Priority: 1, Match: queueNumber(3)}, {Name: "q7", Priority: 1, Match: queueNumber(7)}, {Name: "q0", Priority: 2, Match: queueNumber(0)},
+	}
 	if err != nil || got.Device != "eth1" || !reflect.DeepEqual(got.Policy.Queues, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
