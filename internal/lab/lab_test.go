@@ -244,3 +244,39 @@ func TestDeliveredScenarios(t *testing.T) {
 		})
 	}
 }
+
+// What a workload behind a tap sends comes in by a device of the host's, and finds
+// its class there; each of its traffic entries is counted.
+func TestTapsAreMarkedAndFlowsCounted(t *testing.T) {
+	needLab(t)
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		t.Skipf("no taps here: %v", err)
+	}
+	objects, _, stderr := run(t, `
+link: {bandwidth: 20mbit}
+scheduler: htb
+workloads:
+  vm: {kind: tap, max: 5mbit, traffic: [{tcp: {streams: 2, port: 5001}}, {ping: {name: probe}}]}
+  c: {traffic: [{tcp: {}}]}
+phases: [{for: 4s}]
+`, Options{})
+	if got := rate(t, objects, 1, "vm"); math.Abs(got-5e6) > tolerance {
+		t.Errorf("vm got %.1f Mbit/s, want its max of 5; %s", got/1e6, stderr)
+	}
+	for _, o := range objects {
+		if o["workload"] != "vm" {
+			continue
+		}
+		flows := o["flows"].([]any)
+		if len(flows) != 2 {
+			t.Fatalf("flows: %v", flows)
+		}
+		bulk, probe := flows[0].(map[string]any), flows[1].(map[string]any)
+		if all, of := o["rate_bps"].(float64), bulk["rate_bps"].(float64); bulk["flow"] != "tcp:5001" || of < all*0.95 || of > all {
+			t.Errorf("bulk: %v of %v", bulk, all)
+		}
+		if probe["flow"] != "probe" || probe["rate_bps"].(float64) < 10e3 || probe["rtt_ms"].(map[string]any)["p99"] == nil {
+			t.Errorf("probe: %v", probe)
+		}
+	}
+}
