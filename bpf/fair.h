@@ -116,9 +116,12 @@ static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
 			c->floor_at = most;
 	}
 	if (c->ceil_cost) {
-		if (before(c->ceil_at + LATE_NS, now))
-			c->ceil_at = now - LATE_NS;
-		c->ceil_at += span(len, c->ceil_cost);
+		__u64 packet = span(len, c->ceil_cost);
+
+		/* Its turn may come seldom; a few packets are made good then. */
+		if (before(c->ceil_at + LATE_NS + 2 * packet, now))
+			c->ceil_at = now - LATE_NS - 2 * packet;
+		c->ceil_at += packet;
 	}
 }
 
