@@ -156,6 +156,7 @@ struct splice {
 static long splice_one(__u64 i, struct splice *s)
 {
 	struct weir_class *c = s->c;
+	struct weir_queue_stats *stats;
 	struct weir_flow *f;
 	__u32 flow;
 
@@ -164,6 +165,11 @@ static long splice_one(__u64 i, struct splice *s)
 	flow = discipline_next(s->id);
 	f = flow_at(flow);
 	c->sorted -= f->qlen;
+	stats = stats_of(flow);
+	if (stats) {
+		stats->sent_packets += f->qlen;
+		stats->sent_bytes += f->backlog;
+	}
 	flow_splice(c, f);
 	discipline_sent(s->id, flow, 0);
 	return 0;

@@ -182,8 +182,12 @@ __noinline int group_settle(__u32 id, __u64 now)
 	else if (g->where == WEIR_PARKED)
 		wheel_del(&fair.link.parked, 0, id);
 	g->where = WEIR_OUT;
-	if (g->qlen)
-		group_put(g, id, t, now);
+	if (!g->qlen)
+		return 0;
+	/* A member that came with packets is no reason to make up for the time without. */
+	fair_forgive(&fair.link, g);
+	fair_catch_up(g, now);
+	group_put(g, id, t, now);
 	return 0;
 }
 

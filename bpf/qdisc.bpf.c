@@ -115,9 +115,15 @@ static __always_inline void apply_discipline(struct weir_class *c, __u32 id,
 	for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
 		struct weir_flow *f = flow_at(rule_queue(id, q));
 
+		__u64 most;
+
 		f->cost = cfg->queue[q].cost;
 		f->limit_packets = cfg->queue[q].limit_packets;
 		c->peers[q] = cfg->queue[q].peers;
+		/* A queue does not wait for what it had at another weight. */
+		most = c->queue_v + FRAME * f->cost;
+		if (before(most, f->v))
+			f->v = most;
 	}
 }
 
@@ -294,15 +300,20 @@ static __always_inline bool drop_victim(struct weir_class *c, __u32 id, struct Q
 	return true;
 }
 
+#define VICTIMS 32 /* at most, for one packet: a full frame needs 25 of the smallest */
+
 /* Why class c, where `len` more bytes want to wait, has no room, having made some. */
 static __always_inline __u32 make_room(struct weir_class *c, __u32 id, struct Qdisc *sch,
 				       struct bpf_sk_buff_ptr *to_free, __u64 len)
 {
 	__u32 why = class_refuses(c, sch, len);
 
-	if (likely(why == WEIR_DROP_REASONS) || !drop_victim(c, id, sch, to_free, why))
-		return why;
-	return class_refuses(c, sch, len);
+	for (int i = 0; unlikely(why != WEIR_DROP_REASONS) && i < VICTIMS; i++) {
+		if (!drop_victim(c, id, sch, to_free, why))
+			break;
+		why = class_refuses(c, sch, len);
+	}
+	return why;
 }
 
 #define NO_FLOW ALL_FLOWS /* no queue with rules to count for */

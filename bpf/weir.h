@@ -226,7 +226,7 @@ struct weir_flow {
 	__u64 drop_next; /* when to drop the next one, while dropping; else the last such time */
 };
 
-/* Counters of one queue with rules. */
+/* Counters of one queue with rules: enqueued = sent + drops + qlen. */
 struct weir_queue_stats {
 	__u64 enqueued_packets;
 	__u64 sent_packets, sent_bytes;

@@ -305,7 +305,7 @@ static void check(__u32 i)
 
 		for (int r = 0; r < WEIR_DROP_REASONS; r++)
 			lost += n->drops[r];
-		if (n->enqueued_packets < n->sent_packets + lost + f->qlen) {
+		if (n->enqueued_packets != n->sent_packets + lost + f->qlen) {
 			fprintf(stderr, "class %u queue %d: counters do not add up\n", i, q);
 			exit(1);
 		}

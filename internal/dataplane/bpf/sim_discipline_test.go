@@ -242,3 +242,36 @@ func TestDisciplineChanges(t *testing.T) {
 		}
 	})
 }
+
+// TestQueueWeightChanges: a queue does not wait for what it had at another weight.
+func TestQueueWeightChanges(t *testing.T) {
+	queues := func(kbit ...policy.Rate) (list []plan.Queue) {
+		for i, rate := range kbit {
+			list = append(list, plan.Queue{Name: fmt.Sprint("q", i), Weight: rate * 1e3})
+		}
+		return list
+	}
+	s := simulate(fairLink(portRate), port(policy.CBWFQ, queues(1, 8000)...))
+	s.send(stream(0, portRate))
+	s.send(stream(1, portRate))
+	s.run(time.Second)
+	s.setClass(port(policy.CBWFQ, queues(1000, 1000)...))
+	s.run(time.Second)
+	wantRates(t, s.result(t)[1], time.Second, 0.05, 4, 4)
+}
+
+// TestRoomForALargePacket: small packets that fill the class make room for a large
+// one of a queue above theirs, however many it takes.
+func TestRoomForALargePacket(t *testing.T) {
+	c := port(policy.PQ, weighted(1, 1)...)
+	c.Limit.Bytes = 32 << 10
+	s := simulate(fairLink(portRate), c)
+	large := stream(0, portRate/4)
+	s.send(traffic{id: flowClass, flow: 1, length: 64, interval: 40 * time.Microsecond})
+	s.run(time.Second)
+	s.send(large)
+	s.run(time.Second)
+	if got := s.result(t)[1].flow(flowClass, 0).dropped; got > 0 {
+		t.Errorf("the first queue lost %v packets", got)
+	}
+}

@@ -175,3 +175,26 @@ func TestGroupChanges(t *testing.T) {
 		}
 	})
 }
+
+// TestGroupWokenByAMember: a group that was empty for long has no claim to that
+// time when a class comes into it with packets.
+func TestGroupWokenByAMember(t *testing.T) {
+	const capacity = policy.Rate(25e6)
+	group := plan.Class{ID: 1, Name: "g", Weight: 1, Group: true}
+	first := plan.Class{ID: 11, Name: "a", Weight: 1}
+	second := plan.Class{ID: 12, Name: "b", Weight: 1}
+	s := simulate(fairLink(capacity), group, first, second)
+	for _, c := range []plan.Class{first, second} {
+		s.send(traffic{id: c.ID, length: frames, window: 20, delay: 50 * time.Microsecond})
+	}
+	s.run(10 * time.Second)
+	first.Parent = group.ID
+	s.setClass(first)
+	s.run(time.Second)
+	got := s.result(t)[1]
+	for _, c := range []plan.Class{first, second} {
+		if rate := got.rate(c.ID, time.Second); math.Abs(rate-12.5e6) > 0.02*float64(capacity) {
+			t.Errorf("class %d: %.2f Mbit/s, want 12.5", c.ID, rate/1e6)
+		}
+	}
+}
