@@ -45,16 +45,26 @@ func Evaluate(s *scenario.Scenario, m Measurement) *Result {
 	return r
 }
 
-// ownRate is what a workload sent over the whole scenario: the demand of a
-// generator that waits for its answers.
+// ownRate is what the generators of a workload that wait for their answers sent
+// over the whole scenario, which is their demand: all that it sent but for what
+// the others did.
 func (e *evaluation) ownRate(w int) policy.Rate {
 	var on time.Duration
+	bytes, _ := e.received(w, 0, e.s.Duration())
+	others := map[int]bool{} // rows
 	for _, f := range e.flows {
-		if f.Workload == w {
+		switch {
+		case f.Workload != w:
+		case f.Kind.RR() || f.Kind == scenario.Ping:
 			on += f.To - f.From
+		default:
+			others[len(e.s.Workloads)+f.Entry] = true
 		}
 	}
-	bytes, _ := e.received(w, 0, e.s.Duration())
+	for row := range others {
+		sent, _ := e.received(row, 0, e.s.Duration())
+		bytes -= min(bytes, sent)
+	}
 	if on == 0 {
 		return 0
 	}

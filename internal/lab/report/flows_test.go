@@ -130,3 +130,21 @@ func TestIntervalsCountFromTheFirstDatagram(t *testing.T) {
 		t.Error("the measurement itself was changed")
 	}
 }
+
+// The demand of a request-response flow does not have the bulk flow's bytes in it.
+func TestDemandOfOneThatWaitsBesideABulkFlow(t *testing.T) {
+	s := parse(t, "link: {bandwidth: 8mbit}\nworkloads: {a: {traffic: [{tcp_rr: {port: 7000}}, {tcp: {start: 2s}}]}}\nphases: [{for: 2s}, {for: 2s}]\n")
+	row := func(before, after uint64) (list []uint64) {
+		for b := range 400 {
+			list = append(list, []uint64{before, after}[b/200])
+		}
+		return list
+	}
+	m := Measurement{Scheduler: "fair"}
+	m.Timeline.Bytes = [][]uint64{row(100, 10000), row(100, 100), row(0, 9900)}
+	m.Timeline.Packets = m.Timeline.Bytes
+	// 100 bytes in 10 ms for 4 s, counted over the two seconds that are measured.
+	if got := Evaluate(s, m).Phases[0].Workloads[0].IdealBps; got != 160e3 {
+		t.Errorf("ideal %v, want 160 kbit/s", got)
+	}
+}
