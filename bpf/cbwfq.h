@@ -50,26 +50,9 @@ static __always_inline void cbwfq_sent(struct weir_class *c, __u32 id, __u32 i, 
 	queue_sent(c, i);
 }
 
-/* Who has most waiting for its weight makes room. */
-static __always_inline __u32 cbwfq_most(__u32 id, __u32 set)
-{
-	__u32 most = ALL_FLOWS;
-	__u64 wait = 0;
-
-	for (__u32 q = 0; q < WEIR_MAX_QUEUES; q++) {
-		struct weir_flow *f = flow_at(rule_queue(id, q));
-
-		if (set & 1 << q && f->qlen > 1 && f->backlog * f->cost > wait) {
-			most = rule_queue(id, q);
-			wait = f->backlog * f->cost;
-		}
-	}
-	return most;
-}
-
 static __always_inline __u32 cbwfq_victim(struct weir_class *c, __u32 id)
 {
-	return cbwfq_most(id, c->active);
+	return queue_most(id, c->active);
 }
 
 #endif /* WEIR_CBWFQ_H */

@@ -62,7 +62,7 @@ static __always_inline void llq_sent(struct weir_class *c, __u32 id, __u32 i, __
 
 static __always_inline __u32 llq_victim(struct weir_class *c, __u32 id)
 {
-	return cbwfq_most(id, c->active & ~STRICT);
+	return queue_most(id, c->active & ~STRICT);
 }
 
 /* May the packet that has joined queue q overtake the other classes? */

@@ -90,12 +90,29 @@ static __always_inline void pq_sent(struct weir_class *c, __u32 id, __u32 i, __u
 	queue_sent(c, i);
 }
 
-/* The last queue makes room for the others. */
+/* Of the queues in `set`, the one with most waiting for its weight; ALL_FLOWS if none has two packets. */
+static __always_inline __u32 queue_most(__u32 id, __u32 set)
+{
+	__u32 most = ALL_FLOWS;
+	__u64 wait = 0;
+
+	for (__u32 q = 0; q < WEIR_MAX_QUEUES; q++) {
+		struct weir_flow *f = flow_at(rule_queue(id, q));
+
+		if (set & 1 << q && f->qlen > 1 && f->backlog * f->cost > wait) {
+			most = rule_queue(id, q);
+			wait = f->backlog * f->cost;
+		}
+	}
+	return most;
+}
+
+/* The last queue makes room for the others, or one of its priority that has more. */
 static __always_inline __u32 pq_victim(struct weir_class *c, __u32 id)
 {
 	for (int q = WEIR_MAX_QUEUES - 1; q >= 0; q--)
 		if (flow_at(rule_queue(id, q))->qlen > 1)
-			return rule_queue(id, q);
+			return queue_most(id, c->peers[q]);
 	return ALL_FLOWS;
 }
 

@@ -95,6 +95,8 @@ func (p *port) htbRows(asked policy.Policy) []string {
 		}
 		priority := 0
 		switch {
+		case q.Priority != 0:
+			priority = int(q.Priority)
 		case asked.Discipline == policy.PQ:
 			priority = i
 		case asked.Discipline == policy.LLQ && i > 0:

@@ -119,8 +119,19 @@ func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
 	}
 	switch p.Discipline {
 	case policy.PQ:
-		for q := range wants {
-			take(q, math.Inf(1))
+		for q := 0; q < len(wants); {
+			peers := q + 1 // up to here queues have the same priority
+			for peers < len(wants) && p.Queues[q].Priority != 0 && p.Queues[peers].Priority == p.Queues[q].Priority {
+				peers++
+			}
+			var claims []policy.Claim
+			for _, want := range wants[q:peers] {
+				claims = append(claims, policy.Claim{Weight: 1, Demand: want})
+			}
+			for i, share := range policy.Divide(policy.Rate(max(0, total)), claims).Shares {
+				take(q+i, share.Bps)
+			}
+			q = peers
 		}
 	case policy.LLQ:
 		take(0, float64(p.Queues[0].Rate.Rate))
