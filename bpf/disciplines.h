@@ -184,9 +184,9 @@ static __always_inline void discipline_leave(struct weir_class *c, __u32 id)
 {
 	struct splice s = {.c = c, .id = id};
 
-	if (!c->sorted)
-		return;
-	bpf_loop(WEIR_HASHED, splice_one, &s, 0);
+	if (c->sorted)
+		bpf_loop(WEIR_HASHED, splice_one, &s, 0);
+	sfq_skip(c);
 	c->fat = 0;
 }
 

@@ -5,14 +5,21 @@
  * of RFC 8290, FQ-CoDel). Flows are told apart by the kernel's hash of addresses,
  * protocol and ports, 256 to a class.
  *
- *   new   flows that had nothing waiting: they go first, for one turn. A flow
- *         that sends little, such as a request or a key press, is always here.
- *   old   the others, in a circle
+ *   circle  every flow that has packets, or had some since its last turn. Whoever is
+ *           first sends up to a quantum, and goes to the end.
+ *   new     of those, flows that had nothing waiting and have not used up their
+ *           quantum: they go before the circle. A flow that uses less than its
+ *           share, such as requests or key presses, is always here, however often
+ *           it sends in a round.
  *
- * A turn is one frame, or one packet of the largest that came of late, so that a
+ * RFC 8290 sends a new flow to the end of the old ones once it is empty, where its
+ * next packet waits for a round: with 128 bulk flows at 100 Mbit/s 16 ms and more.
+ * Here a flow's quantum is its own until its turn comes, so nobody gets more than
+ * one a round, but everybody may use it when he wants.
+ *
+ * A quantum is one frame, or one packet of the largest that came of late, so that a
  * flow that sends large segmentation-offload packets needs one turn for each, not
- * forty. Its deficit is made up at the end of the turn, so whoever is at the head
- * of a list may nearly always send.
+ * forty.
  *
  * When a class is full, the flow with most waiting, as far as `fat` knows it, loses
  * its first packet, and the one that came is taken.
@@ -23,7 +30,7 @@
 #include "flow.h"
 
 #define SFQ_SCALE 12 /* binary places of `largest` */
-#define SFQ_DECAY 14 /* `largest` falls by half in 11,000 packets */
+#define SFQ_DECAY 24 /* `largest` falls by half in 12 MB */
 #define SFQ_TURNS 4 /* flows still in debt that are passed over, per packet */
 
 static __always_inline __s32 sfq_quantum(struct weir_class *c)
@@ -33,44 +40,55 @@ static __always_inline __s32 sfq_quantum(struct weir_class *c)
 	return largest > FRAME ? largest : FRAME;
 }
 
-static __always_inline void sfq_push(__u16 *head, __u16 *tail, __u32 i)
+/* Flow i of the store goes to the end of the circle. */
+static __always_inline void sfq_circle(struct weir_class *c, __u32 i)
 {
 	stored(i)->next = 0;
-	if (*head)
-		stored(*tail - 1)->next = i + 1;
+	if (c->old_head)
+		stored(c->old_tail - 1)->next = i + 1;
 	else
-		*head = i + 1;
-	*tail = i + 1;
+		c->old_head = i + 1;
+	c->old_tail = i + 1;
 }
 
-/* The first flow of a list goes to the end of the old ones. */
-static __always_inline void sfq_turn(struct weir_class *c, __u16 *head)
+/* The turn of the circle's first flow is over. */
+static __always_inline void sfq_turn(struct weir_class *c)
 {
-	__u32 i = *head - 1;
+	__u32 i = c->old_head - 1;
 
-	*head = stored(i)->next;
-	sfq_push(&c->old_head, &c->old_tail, i);
+	c->old_head = stored(i)->next;
+	sfq_circle(c, i);
 }
 
-/* Takes the first flow, which is empty, off its list. */
-static __always_inline void sfq_drop_first(struct weir_class *c, __u16 *head)
+/* Flow i, which is about to get a packet, goes to the end of the new ones. */
+static __always_inline void sfq_hurry(struct weir_class *c, __u32 i)
 {
-	__u32 i = *head - 1;
 	struct weir_flow *f = stored(i);
 
-	*head = f->next;
-	f->listed = 0;
-	idle_add(i);
+	f->prev = 0;
+	if (c->new_head)
+		stored(c->new_tail - 1)->prev = i + 1;
+	else
+		c->new_head = i + 1;
+	c->new_tail = i + 1;
 }
 
-/* Old flows that are empty wait for their turn too, lest a new one begin every time. */
+/* Flows that are empty when their turn comes leave the circle. */
 static long sfq_skip_one(__u64 i, struct weir_class **class)
 {
 	struct weir_class *c = *class;
+	struct weir_flow *f;
+	__u32 first;
 
-	if (!c->old_head || stored(c->old_head - 1)->qlen)
+	if (!c->old_head)
 		return 1;
-	sfq_drop_first(c, &c->old_head);
+	first = c->old_head - 1;
+	f = stored(first);
+	if (f->qlen)
+		return 1;
+	c->old_head = f->next;
+	f->listed = 0;
+	idle_add(first);
 	return 0;
 }
 
@@ -101,14 +119,16 @@ static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash
 	__u32 i = flow_find(id, hash);
 	struct weir_flow *f = stored(i);
 
-	c->largest -= c->largest >> SFQ_DECAY;
+	c->largest -= (__u64)c->largest * len >> SFQ_DECAY;
 	if (len << SFQ_SCALE > c->largest)
 		c->largest = len << SFQ_SCALE;
 	if (!f->listed) {
 		f->listed = 1;
 		f->deficit = sfq_quantum(c);
-		sfq_push(&c->new_head, &c->new_tail, i);
+		sfq_circle(c, i);
 	}
+	if (!f->qlen && f->deficit > 0)
+		sfq_hurry(c, i);
 	if (!c->fat)
 		c->fat = i + 1;
 	return RULE_QUEUES + i;
@@ -125,7 +145,9 @@ static __always_inline __u32 sfq_next(struct weir_class *c, __u32 id)
 		if (f->deficit > 0)
 			break;
 		f->deficit += sfq_quantum(c);
-		sfq_turn(c, &c->old_head);
+		if (f->deficit > 0)
+			break;
+		sfq_turn(c);
 		sfq_skip(c);
 	}
 	return RULE_QUEUES + c->old_head - 1;
@@ -137,18 +159,12 @@ static __always_inline void sfq_sent(struct weir_class *c, __u32 id, __u32 i, __
 	struct weir_flow *f = flow_at(i);
 
 	f->deficit -= (__s32)len;
-	if (c->new_head) {
-		if (f->deficit <= 0 || (!f->qlen && c->old_head))
-			sfq_turn(c, &c->new_head);
-		else if (!f->qlen)
-			sfq_drop_first(c, &c->new_head);
-	} else if (!f->qlen) {
-		sfq_drop_first(c, &c->old_head);
-	} else if (f->deficit <= 0) {
-		sfq_turn(c, &c->old_head);
+	if (!f->qlen || f->deficit <= 0) {
+		if (c->new_head)
+			c->new_head = f->prev;
+		else
+			sfq_turn(c);
 	}
-	if (f->deficit <= 0)
-		f->deficit += sfq_quantum(c);
 	if (!c->qlen)
 		sfq_skip(c);
 }

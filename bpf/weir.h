@@ -215,8 +215,8 @@ struct weir_flow {
 	__u64 cost; /* the same per byte */
 	__u32 limit_packets;
 	__s32 deficit; /* sfq: bytes left of its turn */
-	__u16 next, prev; /* sfq: its list in the class; idle: least recently used first */
-	__u16 listed; /* sfq: in one of the class's two lists */
+	__u16 next, prev; /* sfq: in the circle, among the new; idle: least recently used first */
+	__u16 listed; /* sfq: in its class's circle */
 	__u16 pad;
 	__u32 owner; /* sfq: class * WEIR_HASHED + hash */
 	/* CoDel (RFC 8289) */

@@ -91,6 +91,32 @@ func TestSparseFlow(t *testing.T) {
 	}
 }
 
+// TestRequestsBesideBulk: a flow that asks again as soon as it has an answer waits
+// for a packet, not for a round of the others, as long as it uses less than its
+// share; and it cannot use more.
+func TestRequestsBesideBulk(t *testing.T) {
+	s := simulate(fairLink(100e6), port(policy.SFQ))
+	const bulk = 127
+	for i := range bulk {
+		s.send(traffic{id: flowClass, flow: i, length: 3028, window: 2, delay: 50 * time.Microsecond})
+	}
+	s.send(traffic{id: flowClass, flow: 200, length: 66, window: 1, delay: 500 * time.Microsecond})
+	s.settle()
+	s.run(portPhase)
+	s.stopFlow(flowClass, 200)
+	s.send(traffic{id: flowClass, flow: 200, length: 1514, window: 1, delay: 10 * time.Microsecond})
+	s.settle()
+	s.run(portPhase)
+	phases := s.result(t)
+	if got := phases[1].flow(flowClass, 200); got.longest > 2*time.Millisecond || got.sent < 66*20000 {
+		t.Errorf("requests waited for %v, sent %.0f bytes", got.longest, got.sent)
+	}
+	share := 100e6 / 8 * portPhase.Seconds() / (bulk + 1)
+	if got := phases[3].flow(flowClass, 200); got.sent > 1.02*share {
+		t.Errorf("a flow with one packet at a time sent %.0f bytes, its share is %.0f", got.sent, share)
+	}
+}
+
 // TestPQ repeats figure 2(b): the first queue has all it wants, the last starves.
 func TestPQ(t *testing.T) {
 	s := simulate(fairLink(portRate), port(policy.PQ, make([]plan.Queue, 4)...))
