@@ -88,39 +88,101 @@ static __always_inline void idle_del(struct weir_flow *f)
 }
 
 /*
- * The place in the store (from 0) of the flow `hash` of class id, which is about
- * to get a packet. WEIR_FLOWS if there is none, which sfq_refuses has ruled out.
+ * Where in `hashed` the flow `hash` of class id may be: in WAYS places that begin
+ * here. So two flows share a queue only if all of them are taken (a set-associative
+ * hash, as in CAKE), and not already if their hashes are near each other.
  */
-static __always_inline __u32 flow_find(__u32 id, __u32 hash)
+#define WAYS 8
+
+static __always_inline __u32 hashed_set(__u32 id, __u32 hash)
 {
-	__u32 owner = id * WEIR_HASHED + (hash & (WEIR_HASHED - 1));
-	__u16 *at = hashed_at(owner);
+	return id * WEIR_HASHED + (hash & (WEIR_HASHED - WAYS));
+}
+
+/* What tells the flows of one set apart. */
+static __always_inline __u16 hashed_tag(__u32 hash)
+{
+	return hash ^ hash >> 16;
+}
+
+/* The place in the store, plus one, of the flow `hash` of class id; 0 = it has none. */
+static __always_inline __u16 flow_look(__u32 id, __u32 hash)
+{
+	__u32 set = hashed_set(id, hash);
+
+	for (int way = 0; way < WAYS; way++) {
+		__u16 at = *hashed_at(set + way);
+
+		if (at && stored(at - 1)->tag == hashed_tag(hash))
+			return at;
+	}
+	return 0;
+}
+
+/* Place i of the store is the flow's of this owner from now on. */
+static __always_inline void flow_own(__u32 i, __u32 owner, __u32 hash)
+{
+	struct weir_flow *f = stored(i);
+
+	f->count = f->last_count = f->dropping = 0;
+	f->first_above = f->drop_next = 0;
+	f->owner = owner;
+	f->tag = hashed_tag(hash);
+	*hashed_at(owner) = i + 1;
+}
+
+/*
+ * The place in the store (from 0) of the flow `hash` of class id, which has none
+ * yet and is about to get a packet.
+ */
+static __always_inline __u32 flow_new(__u32 id, __u32 hash)
+{
+	__u32 set = hashed_set(id, hash);
+	__u32 empty = 0, idle = 0; /* ways plus one */
 	struct weir_flow *f;
 	__u32 i;
 
-	if (*at) {
-		i = *at - 1;
-		f = stored(i);
-		if (!f->listed)
-			idle_del(f);
+	for (int way = 0; way < WAYS; way++) {
+		__u16 at = *hashed_at(set + way);
+
+		if (!at)
+			empty = way + 1;
+		else if (!stored(at - 1)->listed)
+			idle = way + 1;
+	}
+	if (empty && fresh_flows < WEIR_FLOWS - 1) {
+		i = fresh_flows++;
+		flow_own(i, set + empty - 1, hash);
 		return i;
 	}
-	if (fresh_flows < WEIR_FLOWS - 1) {
-		i = fresh_flows++;
-		f = stored(i);
-	} else {
-		if (!idle_head)
-			return WEIR_FLOWS;
+	if (empty && idle_head) {
 		i = idle_head - 1;
 		f = stored(i);
 		idle_del(f);
 		*hashed_at(f->owner) = 0;
-		f->count = f->last_count = f->dropping = 0;
-		f->first_above = f->drop_next = 0;
+		flow_own(i, set + empty - 1, hash);
+		return i;
 	}
-	f->owner = owner;
-	*at = i + 1;
-	return i;
+	if (idle) {
+		i = *hashed_at(set + idle - 1) - 1;
+		idle_del(stored(i));
+		flow_own(i, set + idle - 1, hash);
+		return i;
+	}
+	/* All are busy: it shares the queue of another. */
+	return *hashed_at(set + (hash & (WAYS - 1))) - 1;
+}
+
+/* The place in the store (from 0) of the flow `hash` of class id, which gets a packet. */
+static __always_inline __u32 flow_find(__u32 id, __u32 hash)
+{
+	__u16 at = flow_look(id, hash);
+
+	if (!at)
+		return flow_new(id, hash);
+	if (!stored(at - 1)->listed)
+		idle_del(stored(at - 1));
+	return at - 1;
 }
 
 /* Puts slot s (plus one) with a packet of `len` bytes behind those of flow f. */

@@ -102,15 +102,14 @@ static __always_inline void sfq_skip(struct weir_class *c)
 static __always_inline __u32 sfq_refuses(struct weir_class *c, __u32 id, __u32 hash, __u32 len,
 					 __u64 now)
 {
-	__u16 at = *hashed_at(id * WEIR_HASHED + (hash & (WEIR_HASHED - 1)));
+	__u16 at = flow_look(id, hash);
 
-	if (at) {
-		if (!c->fat || stored(at - 1)->backlog >= stored(c->fat - 1)->backlog)
-			c->fat = at;
+	if (at && (!c->fat || stored(at - 1)->backlog >= stored(c->fat - 1)->backlog))
+		c->fat = at;
+	if (at || fresh_flows < WEIR_FLOWS - 1 || idle_head ||
+	    *hashed_at(hashed_set(id, hash) + (hash & (WAYS - 1))))
 		return WEIR_DROP_REASONS;
-	}
-	return fresh_flows < WEIR_FLOWS - 1 || idle_head ? WEIR_DROP_REASONS
-							 : WEIR_DROP_LINK_PACKETS;
+	return WEIR_DROP_LINK_PACKETS;
 }
 
 static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash, __u32 len,

@@ -217,8 +217,8 @@ struct weir_flow {
 	__s32 deficit; /* sfq: bytes left of its turn */
 	__u16 next, prev; /* sfq: in the circle, among the new; idle: least recently used first */
 	__u16 listed; /* sfq: in its class's circle */
-	__u16 pad;
-	__u32 owner; /* sfq: class * WEIR_HASHED + hash */
+	__u16 tag; /* sfq: of its hash */
+	__u32 owner; /* sfq: its place in `hashed` */
 	/* CoDel (RFC 8289) */
 	__u32 count, last_count; /* drops since it began to drop, and the time before */
 	__u32 dropping;

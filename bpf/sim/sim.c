@@ -10,7 +10,7 @@
  * is a watchdog. The device behind takes every packet at once.
  *
  * Traffic comes from sources; source ID is flow ID / 4096 of class ID % 4096, which
- * is both its hash and its queue:
+ * which makes both its hash and its queue:
  *   greedy  keeps `window` packets on their way: each one that leaves is
  *           followed by a new one `delay` ns later, as an acknowledgement would
  *           cause it
@@ -276,8 +276,8 @@ static void arrive(__u32 id)
 	struct bpf_sk_buff_ptr to_free;
 
 	skb->source = id;
-	skb->hash = id / WEIR_MAX_CLASSES;
-	skb->mark = (id % WEIR_MAX_CLASSES | (skb->hash % WEIR_MAX_QUEUES) << 13) << 16;
+	skb->hash = id / WEIR_MAX_CLASSES * 2654435761u; /* spread like the kernel's */
+	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;
 	skb->pkt_len = s->len;
 	skb->born = now_ns;
 	if (weir_enqueue(skb, &sch, &to_free) != NET_XMIT_SUCCESS) {

@@ -117,6 +117,22 @@ func TestRequestsBesideBulk(t *testing.T) {
 	}
 }
 
+// TestManyFlows: two hundred flows have a queue each, whatever their hashes.
+func TestManyFlows(t *testing.T) {
+	s := simulate(fairLink(100e6), port(policy.SFQ))
+	for i := range 200 {
+		s.send(traffic{id: flowClass, flow: i, length: frames, window: 4, delay: 50 * time.Microsecond})
+	}
+	s.settle()
+	s.run(portPhase)
+	got := s.result(t)[1]
+	for i := range 200 {
+		if rate := got.flow(flowClass, i).sent * 8 / portPhase.Seconds() / 1e6; math.Abs(rate-0.5) > 0.01 {
+			t.Errorf("flow %d: %.3f Mbit/s, want 0.5", i, rate)
+		}
+	}
+}
+
 // TestPQ repeats figure 2(b): the first queue has all it wants, the last starves.
 func TestPQ(t *testing.T) {
 	s := simulate(fairLink(portRate), port(policy.PQ, make([]plan.Queue, 4)...))
