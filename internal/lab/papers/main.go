@@ -21,7 +21,7 @@ import (
 	"path/filepath"
 )
 
-var papers = []*paper{&qcon, &ancs}
+var papers = []*paper{&qcon, &ancs, &sdn}
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "-runs" {

@@ -59,8 +59,11 @@ type writer struct {
 // figures are the paper's experiments about shares.
 func (p *paper) figures() (list []figure) {
 	for _, s := range p.sections {
-		if f, ok := s.(figure); ok {
-			list = append(list, f)
+		switch s := s.(type) {
+		case figure:
+			list = append(list, s)
+		case technique:
+			list = append(list, s.figure)
 		}
 	}
 	return list

@@ -160,7 +160,7 @@ func bar(s *scenario.Scenario, scheduler string) (err, utilisation float64) {
 		switch {
 		case e.Scheduler != "" && e.Scheduler != scheduler:
 		case e.Check == scenario.CheckRate && e.Ideal:
-			err = float64(e.Within.Rate) / float64(s.Link.Capacity())
+			err = max(float64(e.Within.Rate)/float64(s.Link.Capacity()), e.Within.Share)
 		case e.Check == scenario.CheckUtilisation:
 			utilisation = e.Value
 		}

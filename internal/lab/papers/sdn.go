@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+)
+
+const sdnHead = `# The SDN paper's experiments, repeated
+
+Written by ` + "`make papers`" + `; edits are lost. The paper is Yan and Liu, *Packet Scheduling techniques based on Software
+Defined Networking*. It puts four techniques on a port of an Open vSwitch and measures four UDP flows that join one
+after the other with Iperf: their bandwidth (figure 2), jitter (figure 3 and table 4) and loss (figure 4).
+
+Here the same is done by the scenario files in [lab/sdn](../../lab/sdn) ([their format](../scenario.md)): an Open vSwitch
+with its kernel datapath, OpenFlow rules that set the queue, and at the port the scheduler ` + "`fair`" + ` with the technique as
+the [discipline](../disciplines.md) of its one workload; beside it ` + "`ovs-htb`" + `, Open vSwitch's own queues (linux-htb), which
+the paper used.
+
+* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run.
+* **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
+  the computer does.
+* **One run again**: ` + "`vm/run -- weir lab run --scheduler fair,ovs-htb lab/sdn/llq.yaml`" + `
+* **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
+  second; a datagram of 1,470 bytes is 1,512 on the wire. **Paper** is goodput: 8 Mbit/s carry 7.78 of it. **Contract** is
+  what the technique promises. **Error** is measured less contract, in percent of the link. **Jitter** (RFC 3550) and
+  **loss** are iperf3's, as the receiver saw them.
+* **Cases**: in each, one more flow sends: flow 4, then 3, 2 and 1.
+* Senders have a socket buffer that does not hold them back (16 MiB); with the usual one they would be slowed down
+  instead of losing packets.
+`
+
+const sdnSummary = `Per technique the largest error of any rate in any case, in percent of the link. The bars are the ` + "`expect`" + `
+entries of the scenario files, which are about ` + "`fair`" + `.`
+
+// technique is one of the paper's techniques: rates, jitter and loss of each flow
+// with it, and the jitter that the paper's table 4 has.
+type technique struct {
+	figure
+	table4 [4]float64 // ms, of flows 1 to 4
+}
+
+func (t technique) write(w *writer) {
+	w.line("## %s\n\n%s\n", t.title, t.did)
+	fair, own, s := w.runs[t.scenario+"-fair"], w.runs[t.scenario+"-"+w.paper.own], w.scenarios[t.scenario]
+	w.head("case", "flow", "paper", "contract", "fair", "error", "jitter", "loss", w.paper.own, "error", "jitter", "loss")
+	began := time.Duration(0)
+	for p := range s.Phases {
+		for i, c := range s.Workloads {
+			if known := cmp.Or(fair, own); known == nil || known.phases[p].workloads[i].IdealBps == 0 && c.Traffic[0].Start >= began+s.Phases[p].For {
+				continue // nothing measured, or it does not send yet
+			}
+			cells := []string{fmt.Sprint(p + 1), c.Name, "", ""}
+			for _, x := range []*run{fair, own} {
+				if x == nil {
+					cells = append(cells, "-", "-", "-", "-")
+					continue
+				}
+				m := x.phases[p].workloads[i]
+				cells[2], cells[3] = printed(m), mbit(m.IdealBps)
+				lost := "-"
+				if m.Loss != nil {
+					lost = fmt.Sprintf("%.1f %%", *m.Loss*100)
+				}
+				cells = append(cells, rateOf(x, p, i), errorOf(x, p, i), millis(m.JitterMs), lost)
+			}
+			w.row(cells...)
+		}
+		began += s.Phases[p].For
+	}
+	w.line("\n%s\n", t.why)
+	w.plot(t.scenario + "-fair")
+	w.plot(t.scenario + "-" + w.paper.own)
+}
+
+// jitter is the paper's table 4: the average over a flow's cases.
+type jitter struct{ title, did, why string }
+
+func (jitter) runs(string) []want { return nil }
+
+func (j jitter) write(w *writer) {
+	w.line("## %s\n\n%s\n", j.title, j.did)
+	w.head("technique", "flow", "paper", "fair", "at or below", w.paper.own)
+	for _, part := range w.paper.sections {
+		t, ok := part.(technique)
+		if !ok {
+			continue
+		}
+		for i, printed := range t.table4 {
+			fair, own := w.meanJitter(t.scenario+"-fair", i), w.meanJitter(t.scenario+"-"+w.paper.own, i)
+			held := "-"
+			if fair != nil {
+				held = yes(*fair <= printed)
+			}
+			w.row(t.title, fmt.Sprintf("flow%d", i+1), fmt.Sprintf("%.2f ms", printed), millis(fair), held, millis(own))
+		}
+	}
+	w.line("\n%s\n", j.why)
+}
+
+// meanJitter is a flow's jitter on average over the cases in which it was heard of,
+// in ms; nil if it never was.
+func (w *writer) meanJitter(name string, flow int) *float64 {
+	x := w.runs[name]
+	if x == nil {
+		return nil
+	}
+	sum, n := 0.0, 0
+	for _, p := range x.phases {
+		if v := p.workloads[flow].JitterMs; v != nil && !math.IsNaN(*v) {
+			sum += *v
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	sum /= float64(n)
+	return &sum
+}
+
+var sdn = paper{
+	name: "sdn", own: "ovs-htb", tool: "Iperf", head: sdnHead, summary: sdnSummary,
+	sections: []section{
+		technique{figure{"sfq", "SFQ: figure 2(a)",
+			`Four flows of 8 Mbit/s, all equal.`,
+			`Weir tells flows apart by their addresses and ports; Open vSwitch has a queue for each host.`},
+			[4]float64{1.26, 4.07, 1.27, 0.66}},
+		technique{figure{"pq", "PQ: figure 2(b)",
+			`Four flows of 5 Mbit/s; flow 1 has the highest priority, flows 2 and 3 the same, flow 4 the lowest.`,
+			`Open vSwitch's priority orders only what its queues borrow, so the lowest keeps its min-rate of 80 kbit/s, in the
+paper too. With strict priority it gets nothing while the others want all; its jitter then means nothing.`},
+			[4]float64{0.80, 3.00, 3.88, 93.60}},
+		technique{figure{"cbwfq", "CBWFQ: figure 2(c)",
+			`Four flows of 8 Mbit/s in queues with mins of 0.8, 1.6, 2.4 and 3.2 Mbit/s.`,
+			`The paper's own last case, 3.15, 2.33, 2.56 and 0.80, is not 4:3:2:1.`},
+			[4]float64{6.89, 1.94, 2.00, 0.97}},
+		technique{figure{"llq", "LLQ: figure 2(d)",
+			`Four flows of 5 Mbit/s; flow 1 is in the strict queue, the others in queues with mins of 80, 160 and 240 kbit/s.`,
+			`The strict queue's packets do not wait for the packet that is being sent: the link's rate is held over a few packets
+instead. Open vSwitch has no such queue; a min-rate above the flow's own has the same effect there.`},
+			[4]float64{0.02, 9.28, 15.84, 3.78}},
+		jitter{"Table 4: average jitter",
+			`The average of each flow's jitter over the cases in which it sends.`,
+			`Jitter of a flow that loses packets is mostly that of its losses: of evenly spaced datagrams those that arrive are
+not evenly spaced.`},
+	},
+}
