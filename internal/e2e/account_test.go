@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -31,10 +33,36 @@ func (b *bed) flood(n, i int, share float64) flow { b.t.Helper(); return b.strea
 
 func (b *bed) stream(n, i int, share float64, burst int) flow {
 	b.t.Helper()
-	b.flows++
-	f := flow{id: uint64(b.flows)}
-	f.process = launch(b.boxes[i-1], "udp", fmt.Sprintf("%s:%d", serverAt(n).ip, udpPort),
-		fmt.Sprint(f.id), fmt.Sprint(uint64(share*float64(b.capacity))), fmt.Sprint(burst))
+	return b.offer(offer{network: n, from: i, share: share, burst: burst})
+}
+
+// offer is what one stream sends.
+type offer struct {
+	network int
+	from    int     // number of the workload; 0 is the host
+	ipv6    bool    // needs bed.ipv6
+	port    int     // of the receiver; 0 is udpPort
+	share   float64 // of the link's capacity
+	burst   int     // packets that it makes up for after it was kept from sending; 0 is 40
+	size    int     // payload of a datagram in bytes; 0 is payload
+	dscp    int
+}
+
+// offer starts a stream to the server.
+func (b *bed) offer(o offer) flow {
+	b.t.Helper()
+	*b.flows++
+	f := flow{id: *b.flows}
+	at, from := serverAt(o.network).ip, b.host
+	if o.from > 0 {
+		from = b.boxes[o.from-1]
+	}
+	if o.ipv6 {
+		at = serverAt(o.network).ipv6()
+	}
+	f.process = launch(from, "udp", net.JoinHostPort(at.String(), fmt.Sprint(cmp.Or(o.port, udpPort))),
+		fmt.Sprint(f.id), fmt.Sprint(uint64(o.share*float64(b.capacity))), fmt.Sprint(cmp.Or(o.burst, 40)),
+		fmt.Sprint(cmp.Or(o.size, payload)), fmt.Sprint(o.dscp<<2))
 	return f
 }
 
@@ -54,23 +82,24 @@ func (b *bed) settle(flows ...flow) (sent, lost []uint64) {
 	lost = make([]uint64, len(flows))
 	var came uint64
 	for quiet := time.Now(); time.Since(quiet) < time.Second; <-time.After(50 * time.Millisecond) {
-		total := uint64(0)
+		now := uint64(0)
 		for i, a := range b.arrivalsOf(flows) {
 			lost[i] = sent[i] - a.Packets
-			total += a.Packets
+			now += a.Packets
 		}
-		if total == sum(sent) {
+		if now == sum(sent) {
 			break
 		}
-		if total != came {
-			came, quiet = total, time.Now()
+		if now != came {
+			came, quiet = now, time.Now()
 		}
 	}
 	return sent, lost
 }
 
 // accounted stops streams and checks that the classes, of one stream each, know
-// of every packet: what did not arrive was dropped because its own queue was full.
+// of every packet: what did not arrive was dropped because its own queue was full
+// or had been so for too long.
 func (b *bed) accounted(flows []flow, classes ...uint16) {
 	b.t.Helper()
 	sent, lost := b.settle(flows...)
@@ -78,7 +107,7 @@ func (b *bed) accounted(flows []flow, classes ...uint16) {
 	b.addUp(end)
 	for i, number := range classes {
 		c := class(end, number)
-		full := c.Drops["class_packets"] + c.Drops["class_bytes"] + c.Drops["queue"]
+		full := c.Drops["class_packets"] + c.Drops["class_bytes"] + c.Drops["queue"] + c.Drops["aqm"]
 		b.t.Logf("class %d: %d packets offered, %d enqueued, %d arrived, %d found their queue full", number, sent[i], c.EnqueuedPackets, sent[i]-lost[i], full)
 		if c.EnqueuedPackets != sent[i] || full != lost[i] {
 			b.t.Errorf("class %d: %d packets offered and %d missing, but %d enqueued and %d found their queue full: %+v",
@@ -134,19 +163,29 @@ func (b *bed) backend(n int) (dataplane.Backend, error) {
 	return tc.New(b.nets[n].uplink, opts, slog.New(slog.DiscardHandler))
 }
 
-// addUp checks that no class has lost a packet without counting it.
+// addUp checks that no class and no queue has lost a packet without counting it.
 func (b *bed) addUp(s dataplane.Snapshot) {
 	b.t.Helper()
 	for id, c := range s.Classes {
-		var drops uint64
-		for _, n := range c.Drops {
-			drops += n
-		}
-		if c.EnqueuedPackets != c.SentPackets+drops+c.BacklogPackets {
+		if c.EnqueuedPackets != c.SentPackets+total(c.Drops)+c.BacklogPackets {
 			b.t.Errorf("class %d: %d packets enqueued, but %d sent, %d dropped and %d waiting",
-				id, c.EnqueuedPackets, c.SentPackets, drops, c.BacklogPackets)
+				id, c.EnqueuedPackets, c.SentPackets, total(c.Drops), c.BacklogPackets)
+		}
+		for i, q := range c.Queues {
+			if q.EnqueuedPackets != q.SentPackets+total(q.Drops)+q.BacklogPackets {
+				b.t.Errorf("class %d, queue %d: %d packets enqueued, but %d sent, %d dropped and %d waiting",
+					id, i, q.EnqueuedPackets, q.SentPackets, total(q.Drops), q.BacklogPackets)
+			}
 		}
 	}
+}
+
+// total is how many packets were dropped, for whatever reason.
+func total(drops map[string]uint64) (n uint64) {
+	for _, d := range drops {
+		n += d
+	}
+	return n
 }
 
 // drops is how many packets were dropped for one of the reasons; of all, if

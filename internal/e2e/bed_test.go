@@ -5,12 +5,14 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/lab/meter"
@@ -27,7 +29,7 @@ type bed struct {
 	nets     []network
 	capacity policy.Rate
 	receiver *process
-	flows    int
+	flows    *uint64 // streams started so far
 }
 
 // network is one uplink with the bridge before it.
@@ -49,7 +51,7 @@ func newBed(t testing.TB, workloads, networks int) *bed {
 // All beds share one BPF file system, as agents on one machine do.
 func newNamedBed(t testing.TB, prefix string, workloads, networks int) *bed {
 	t.Helper()
-	b := &bed{t: t, dir: filepath.Join("/run/e2e", prefix+"bed"), capacity: policy.Rate(*capacity) * 1e6}
+	b := &bed{t: t, flows: new(uint64), dir: filepath.Join("/run/e2e", prefix+"bed"), capacity: policy.Rate(*capacity) * 1e6}
 	mountBPFFS(t)
 	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -113,6 +115,32 @@ func (b *bed) plugBox(box *space, n, i int) {
 	b.host.plug(b.nets[n].bridge, portName(n, i), box, eth, workloadAt(n, i))
 	box.knows(eth, serverAt(n))
 	b.srv.knows(eth, workloadAt(n, i))
+}
+
+// ipv6 gives workloads and server IPv6 addresses in network 0.
+func (b *bed) ipv6() {
+	b.t.Helper()
+	b.srv.addIPv6("eth0", serverAt(0))
+	for i, box := range b.boxes {
+		box.addIPv6("eth0", workloadAt(0, i+1))
+		box.knowsIPv6("eth0", serverAt(0))
+		b.srv.knowsIPv6("eth0", workloadAt(0, i+1))
+	}
+}
+
+// hostAt is where the host itself can be reached in network 0.
+func hostAt() endpoint {
+	return endpoint{net.IPv4(10, 88, 254, 1).To4(), net.HardwareAddr{2, 0x88, 0, 2, 0, 0}}
+}
+
+// hostSends gives the host an address at the bridge of network 0.
+func (b *bed) hostSends() {
+	b.t.Helper()
+	bridge := b.host.device(b.nets[0].bridge)
+	b.host.must("address of the bridge", b.host.LinkSetHardwareAddr(bridge, hostAt().mac))
+	b.host.must("address of the bridge", b.host.AddrAdd(bridge, &netlink.Addr{IPNet: &net.IPNet{IP: hostAt().ip, Mask: net.CIDRMask(16, 32)}}))
+	b.host.knows(b.nets[0].bridge, serverAt(0))
+	b.srv.knows("eth0", hostAt())
 }
 
 // portName is the host's end of workload i's device in network n.

@@ -75,10 +75,10 @@ func (b *bed) addNewcomer(s *space, device string, i int, in *group) newcomer {
 // sends starts a flood from the newcomer's address.
 func (b *bed) sends(n newcomer) flow {
 	b.t.Helper()
-	b.flows++
-	f := flow{id: uint64(b.flows)}
+	*b.flows++
+	f := flow{id: *b.flows}
 	args := []string{"udp", fmt.Sprintf("%s:%d", serverAt(0).ip, udpPort), fmt.Sprint(f.id),
-		fmt.Sprint(uint64(0.9 * float64(b.capacity))), "200", n.at.ip.String()}
+		fmt.Sprint(uint64(0.9 * float64(b.capacity))), "200", fmt.Sprint(payload), "0", n.at.ip.String()}
 	f.process = launchIn(n.in, n.space, args...)
 	return f
 }

@@ -29,7 +29,8 @@
 // In virtual time, since a machine that is emulated cannot send 100 Mbit/s in
 // real time while it has anything else to do.
 //
-// With -long the churn has its full size (200 namespaces in a minute). The test
+// With -long the churn has its full size (200 namespaces in a minute), disciplines
+// and groups are changed 1,000 times, and 128 bulk streams run beside requests. The test
 // binary runs itself again in namespaces of its own (network, mounts, processes),
 // so that nothing of it is left on the machine, however it ends.
 //

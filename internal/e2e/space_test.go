@@ -185,6 +185,39 @@ type endpoint struct {
 	mac net.HardwareAddr
 }
 
+// ipv6 is the endpoint's address in the other protocol: fd88::10.88.0.1 for
+// 10.88.0.1.
+func (e endpoint) ipv6() net.IP {
+	return append(net.IP{0xfd, 0x88, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, e.ip.To4()...)
+}
+
+// addIPv6 gives a device its endpoint's IPv6 address, and nothing that would
+// make it send by itself. Call knowsIPv6 at the other end.
+func (s *space) addIPv6(device string, addr endpoint) {
+	s.t.Helper()
+	err := s.do(func() error {
+		for key, value := range map[string]string{"addr_gen_mode": "1", "accept_ra": "0", "accept_dad": "0", "disable_ipv6": "0"} {
+			if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+device+"/"+key, []byte(value), 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.must("IPv6 at "+device, err)
+	s.must("address "+device, s.AddrAdd(s.device(device), &netlink.Addr{
+		IPNet: &net.IPNet{IP: addr.ipv6(), Mask: net.CIDRMask(96, 128)}, Flags: unix.IFA_F_NODAD,
+	}))
+}
+
+// knowsIPv6 is knows for the other protocol.
+func (s *space) knowsIPv6(device string, addr endpoint) {
+	s.t.Helper()
+	s.must("neighbour", s.NeighSet(&netlink.Neigh{
+		LinkIndex: s.device(device).Attrs().Index, Family: unix.AF_INET6, State: netlink.NUD_PERMANENT,
+		IP: addr.ipv6(), HardwareAddr: addr.mac,
+	}))
+}
+
 // workloadAt is the endpoint of workload i (1, 2, ...) in network n.
 func workloadAt(n, i int) endpoint {
 	return endpoint{net.IPv4(10, byte(88+n), byte(i>>8), byte(i)).To4(), net.HardwareAddr{2, 0x88, byte(n), 0, byte(i >> 8), byte(i)}}

@@ -39,7 +39,7 @@ func sendTap(args []string) error {
 	}
 	fmt.Println("taps are there")
 	all := uint64(len(taps))
-	return pace(all*rate, 200, func(n uint64) error {
+	return pace(all*rate, 200, frame, func(n uint64) error {
 		packet := packets[n%all]
 		binary.BigEndian.PutUint64(packet[frame-payload+8:], n/all)
 		_, err := taps[n%all].Write(packet)
@@ -92,9 +92,9 @@ func datagram(from, to endpoint) []byte {
 func (b *bed) machine(name string, i int, taps ...string) {
 	b.t.Helper()
 	p := &process{t: b.t, cmd: exec.Command("/proc/self/exe")}
-	p.cmd.Args = slices.Concat([]string{"qemu-system-x86_64", childArg, "tap", fmt.Sprint(uint64(0.9 * float64(b.capacity))), fmt.Sprint(i), fmt.Sprint(b.flows + 1)},
+	p.cmd.Args = slices.Concat([]string{"qemu-system-x86_64", childArg, "tap", fmt.Sprint(uint64(0.9 * float64(b.capacity))), fmt.Sprint(i), fmt.Sprint(*b.flows + 1)},
 		taps, []string{"-name", "guest=" + name + ",debug-threads=on"})
-	b.flows += len(taps)
+	*b.flows += uint64(len(taps))
 	p.start(b.host)
 	if _, err := p.out.ReadString('\n'); err != nil {
 		b.t.Fatalf("machine %s: %v", name, err)
