@@ -7,6 +7,7 @@
 // scenario files in lab/NAME, and runs nothing itself:
 //
 //	go run ./internal/lab/papers out/papers lab docs/papers
+//	go run ./internal/lab/papers out/papers lab docs/papers sdn     # one page
 //	go run ./internal/lab/papers -runs       # which runs the pages are made of
 //
 // Every figure on a page comes from those files, so that the page cannot say
@@ -19,6 +20,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 var papers = []*paper{&qcon, &ancs, &sdn}
@@ -28,11 +30,14 @@ func main() {
 		list()
 		return
 	}
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "Usage: papers RAW SCENARIOS PAGES, such as out/papers lab docs/papers; or papers -runs")
+	if len(os.Args) < 4 {
+		fmt.Fprintln(os.Stderr, "Usage: papers RAW SCENARIOS PAGES [PAPER...], such as out/papers lab docs/papers; or papers -runs")
 		os.Exit(2)
 	}
 	for _, p := range papers {
+		if len(os.Args) > 4 && !slices.Contains(os.Args[4:], p.name) {
+			continue
+		}
 		raw, scenarios := os.DirFS(filepath.Join(os.Args[1], p.name)), os.DirFS(filepath.Join(os.Args[2], p.name))
 		if err := write(p, raw, scenarios, os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, "papers:", err)

@@ -106,6 +106,10 @@ func (w *writer) summary() {
 			}
 			worst, place := x.worst()
 			most, least := bar(x.scenario, scheduler)
+			if most == 0 {
+				w.row(f.link(), scheduler, percent(worst), place, percent(x.utilisation()), "", "")
+				continue
+			}
 			bars := "error " + percent(most)
 			if least > 0 {
 				bars += ", utilisation " + percent(least)

@@ -154,11 +154,12 @@ func (x *run) latency(p int) (p50, p99 *float64) {
 }
 
 // bar is what the scenario file expects of a scheduler: the largest error of a
-// rate, as a share of the link, and the lowest utilisation; 0 = nothing.
+// rate, as a share of the link, and the lowest utilisation, in all phases; 0 =
+// nothing.
 func bar(s *scenario.Scenario, scheduler string) (err, utilisation float64) {
 	for _, e := range s.Expect {
 		switch {
-		case e.Scheduler != "" && e.Scheduler != scheduler:
+		case e.Scheduler != "" && e.Scheduler != scheduler, e.Phase != 0:
 		case e.Check == scenario.CheckRate && e.Ideal:
 			err = max(float64(e.Within.Rate)/float64(s.Link.Capacity()), e.Within.Share)
 		case e.Check == scenario.CheckUtilisation:

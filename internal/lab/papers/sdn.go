@@ -29,6 +29,7 @@ the paper used.
   what the technique promises. **Error** is measured less contract, in percent of the link. **Jitter** (RFC 3550) and
   **loss** are iperf3's, as the receiver saw them.
 * **Cases**: in each, one more flow sends: flow 4, then 3, 2 and 1.
+* A dash under jitter: nothing arrived, or iperf3's report at the end of the run did not.
 * Senders have a socket buffer that does not hold them back (16 MiB); with the usual one they would be slowed down
   instead of losing packets.
 `

@@ -29,7 +29,7 @@ func (f figure) link() string {
 		switch {
 		case r == ' ':
 			return '-'
-		case r == ':' || r == ',':
+		case r == ':' || r == ',' || r == '(' || r == ')':
 			return -1
 		}
 		return r
