@@ -22,8 +22,8 @@ func TestChurn(t *testing.T) {
 		namespaces, every = 200, 300*time.Millisecond
 	}
 	b := newBed(t, 2, 1)
-	const fromFile = 3 // namespaces that the configuration names and that come and go
-	more := "workloads:\n  w2: {weight: 2}\n  \"guest-*\": {max: 2%}\n"
+	const fromFile = 3                                                                    // namespaces that the configuration names and that come and go
+	more := "workloads:\n  w2: {weight: 2}\n  \"guest-*\": {max: 2%, discipline: fifo}\n" // CoDel would drop some
 	b.configure(guestsInFile(fromFile) + more)
 	a := b.start()
 	b.steered(a)
