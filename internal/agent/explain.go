@@ -229,7 +229,7 @@ func (d level) measuredText(class plan.Class) []string {
 		text = append(text, fmt.Sprintf("Over the last second it sent %s: somebody has just started, stopped or changed, or its queue ran empty now and then.", rate(used.rate)))
 	}
 	if used.drops >= 1 {
-		text = append(text, fmt.Sprintf("It offers %s; %.0f packets a second find its queue full and are dropped.", rate(used.offered), used.drops))
+		text = append(text, fmt.Sprintf("It offers %s; %.0f packets a second are dropped, since it gets less.", rate(used.offered), used.drops))
 	}
 	return text
 }
