@@ -96,7 +96,7 @@ workloads:
   c: {traffic: [{ping: {}}]}
 phases:
   - {for: 3s}
-  - {for: 3s, set: {a: {min: 10mbit}}}
+  - {for: 8s, set: {a: {min: 10mbit}}} # TCP takes its time to find the new share in a FIFO
   - {for: 3s, set: {b: {traffic: off}}}
 expect:
   - {phase: 1, workload: a, rate: 15mbit, within: 1%}
