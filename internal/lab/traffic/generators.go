@@ -3,11 +3,11 @@
 package traffic
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,8 +17,12 @@ import (
 	"weir/internal/lab/topology"
 )
 
-// patience is how long a server may take until it listens.
-const patience = 10 * time.Second
+// patience is how long a server may take until it listens, and serverTick how often
+// a server is looked at.
+const (
+	patience   = 10 * time.Second
+	serverTick = 10 * time.Millisecond
+)
 
 // Generators are the programs of one scenario.
 type Generators struct {
@@ -35,16 +39,45 @@ type endpoint struct{ workload, port int }
 // process is a running program with what it prints.
 type process struct {
 	cmd      *exec.Cmd
-	out, err bytes.Buffer
+	out, err output
 	done     chan struct{} // closed when it has ended
 }
 
+// output is what a program has printed so far. It may be read while it grows.
+type output struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = append(o.text, p...)
+	return len(p), nil
+}
+
+func (o *output) Bytes() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.text)
+}
+
+func (o *output) String() string { return string(o.Bytes()) }
+
 func start(ns *topology.NS, cmd *exec.Cmd) (*process, error) {
+	p, err := begin(cmd, ns.Start)
+	if err != nil {
+		return nil, fmt.Errorf("start %s in %s: %w", cmd.Path, ns.Name, err)
+	}
+	return p, nil
+}
+
+func begin(cmd *exec.Cmd, start func(*exec.Cmd) error) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &p.out, &p.err
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	if err := ns.Start(cmd); err != nil {
-		return nil, fmt.Errorf("start %s in %s: %w", cmd.Path, ns.Name, err)
+	if err := start(cmd); err != nil {
+		return nil, err
 	}
 	go func() {
 		_ = cmd.Wait() // how it ended is judged by what it printed
@@ -76,6 +109,26 @@ func (p *process) wait(deadline <-chan time.Time) (forced bool) {
 	p.signal(syscall.SIGKILL)
 	<-p.done
 	return true
+}
+
+// awaitDocuments waits until an iperf3 has printed n whole documents, has ended, or
+// the deadline. A server prints when its client has gone, and one that is told to
+// end while it prints begins to print again in the middle (iperf3 3.18).
+func (p *process) awaitDocuments(n int, deadline <-chan time.Time) {
+	tick := time.NewTicker(serverTick)
+	defer tick.Stop()
+	for {
+		if list, _ := parseIperf(p.out.Bytes()); len(list) >= n {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return
+		case <-deadline:
+			return
+		}
+	}
 }
 
 // Prepare starts the servers of all flows and waits until they listen.
@@ -115,7 +168,7 @@ func receiver(f scenario.Flow) endpoint {
 }
 
 func (g *Generators) awaitListener(ctx context.Context, at endpoint, p *process) error {
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(serverTick)
 	defer tick.Stop()
 	for {
 		up, err := listens(g.net.Server, at)
@@ -174,8 +227,8 @@ func (g *Generators) Stop(i int) {
 }
 
 // Collect waits for the clients to end, which may take them the grace to
-// exchange their accounts over a link that was full a moment ago, then ends the
-// servers, and reads what all of them printed.
+// exchange their accounts over a link that was full a moment ago, gives the servers
+// the same to print theirs, ends them, and reads what all of them printed.
 func (g *Generators) Collect(grace time.Duration) []Report {
 	deadline := after(grace)
 	forced := make([]bool, len(g.clients))
@@ -186,6 +239,10 @@ func (g *Generators) Collect(grace time.Duration) []Report {
 		}
 	}
 	all.Wait()
+	deadline = after(grace)
+	for at, n := range g.tests() {
+		g.servers[at].awaitDocuments(n, deadline)
+	}
 	deadline = after(grace)
 	for _, p := range g.servers {
 		p.signal(syscall.SIGTERM)
@@ -206,6 +263,17 @@ func (g *Generators) Collect(grace time.Duration) []Report {
 		reports = append(reports, r)
 	}
 	return reports
+}
+
+// tests are how many clients each iperf3 server had.
+func (g *Generators) tests() map[endpoint]int {
+	list := map[endpoint]int{}
+	for i, f := range g.flows {
+		if g.clients[i] != nil && (f.Kind == scenario.TCP || f.Kind == scenario.UDP) {
+			list[receiver(f)]++
+		}
+	}
+	return list
 }
 
 // after is a channel that everybody can wait on, closed after d.

@@ -123,17 +123,34 @@ func TestRequireNamesThePackage(t *testing.T) {
 }
 
 func TestProcessIsForcedToEnd(t *testing.T) {
-	p := &process{cmd: exec.Command("sleep", "60"), done: make(chan struct{})}
-	if err := p.cmd.Start(); err != nil {
-		t.Skip("cannot start sleep:", err)
-	}
-	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	p := begun(t, "sleep", "60")
 	if forced := p.wait(after(time.Millisecond)); !forced {
 		t.Error("a program that does not end was not forced to")
 	}
 	if forced := p.wait(after(0)); forced {
 		t.Error("a program that has ended was forced")
 	}
+}
+
+func begun(t *testing.T, program string, args ...string) *process {
+	t.Helper()
+	p, err := begin(exec.Command(program, args...), (*exec.Cmd).Start)
+	if err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	t.Cleanup(func() { p.wait(after(0)) })
+	return p
+}
+
+// A server is still printing when its client has gone.
+func TestServerMayFinishItsDocuments(t *testing.T) {
+	const printer = `echo '{"error": "a"}'; printf '{"error": '; sleep 0.2; echo '"b"}'; exec sleep 60`
+	p := begun(t, "sh", "-c", printer)
+	p.awaitDocuments(2, after(30*time.Second))
+	if docs, err := parseIperf(p.out.Bytes()); err != nil || len(docs) != 2 {
+		t.Errorf("waited for two documents, got %+v, %v", docs, err)
+	}
+	p.awaitDocuments(3, after(20*time.Millisecond)) // one that never comes
 }
 
 func FuzzParsePing(f *testing.F) {
