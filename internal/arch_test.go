@@ -34,6 +34,7 @@ var layers = map[string]int{
 	"internal/sandbox":        0,
 	"internal/version":        0,
 	"internal/sdn/openflow":   0,
+	"internal/cluster/wire":   0,
 	"internal/plan":           1,
 	"internal/sdn/ovsdb":      1,
 	"internal/api":            2,

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Profile is what an agent says about its node every few seconds, on M_<node>:
+// what the node has and what each of its containers used since the last one.
+//
+// Sequence grows by one with each profile of an agent that runs, and begins anew
+// with it; Time orders the profiles of a node across restarts. Who receives one
+// twice, or an older one after a newer one, drops it.
+type Profile struct {
+	V        int       `json:"v"` // Version
+	Node     string    `json:"node"`
+	Time     time.Time `json:"time"`
+	Sequence uint64    `json:"sequence"`
+	// IntervalSeconds is what rates are averages over; 0 in an agent's first
+	// profile, which has no rates yet.
+	IntervalSeconds float64 `json:"interval_seconds"`
+
+	Capacity   Capacity           `json:"capacity"`
+	Total      Usage              `json:"total"` // of the node, what is in no container included
+	Containers []ContainerProfile `json:"containers"`
+	// Missing says what this machine cannot measure and why, such as "llc_misses:
+	// perf_event_open: operation not supported".
+	Missing []string `json:"missing,omitempty"`
+}
+
+// Capacity is what a node has; 0 where it is not known.
+type Capacity struct {
+	CPUCores              float64 `json:"cpu_cores"`
+	MemoryBytes           uint64  `json:"memory_bytes"`
+	BlockIOBytesPerSecond float64 `json:"block_io_bytes_per_second,omitempty"`
+	NetworkTransmitBps    uint64  `json:"network_transmit_bps,omitempty"` // egress (upload), bits per second
+	NetworkReceiveBps     uint64  `json:"network_receive_bps,omitempty"`
+	// GuaranteedBps is what the mins on the link may add up to; GuaranteedElsewhereBps
+	// is what of it is admitted to workloads that are no containers.
+	GuaranteedBps          uint64 `json:"guaranteed_bps,omitempty"`
+	GuaranteedElsewhereBps uint64 `json:"guaranteed_elsewhere_bps,omitempty"`
+}
+
+// Usage is what somebody used: levels at Time, and rates over the interval.
+type Usage struct {
+	CPUCores              float64 `json:"cpu_cores"` // CPU time per time: 1.5 is one and a half CPUs
+	MemoryBytes           uint64  `json:"memory_bytes"`
+	MemoryAnonymousBytes  uint64  `json:"memory_anonymous_bytes"` // what a checkpoint has to carry
+	BlockReadBytesPerSec  float64 `json:"block_read_bytes_per_second"`
+	BlockWriteBytesPerSec float64 `json:"block_write_bytes_per_second"`
+	NetworkTransmitBps    float64 `json:"network_transmit_bps"` // egress (upload), bits per second
+	NetworkReceiveBps     float64 `json:"network_receive_bps"`
+	Processes             int     `json:"processes,omitempty"`
+	// ThrottledShare is the part of the interval in which a CPU limit held it back.
+	ThrottledShare float64 `json:"throttled_share,omitempty"`
+	// LLCMissesPerSec is nil where the machine does not count them.
+	LLCMissesPerSec *float64 `json:"llc_misses_per_second,omitempty"`
+	// Pressure is nil where the kernel has no pressure stall information.
+	Pressure *Pressure `json:"pressure,omitempty"`
+}
+
+// Pressure is the part of the interval, 0 to 1, in which some task waited for a
+// resource (the line "some" of pressure stall information).
+type Pressure struct {
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
+	IO     float64 `json:"io"`
+}
+
+// ContainerProfile is one container.
+type ContainerProfile struct {
+	ID     string            `json:"id"` // the engine's, in full
+	Name   string            `json:"name"`
+	Engine string            `json:"engine"` // "docker" or "podman"
+	Image  string            `json:"image,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Limits Limits            `json:"limits"`
+	Policy Policy            `json:"policy"`
+	Usage  Usage             `json:"usage"`
+	// ChangedBytes is the size of the container's own layer, 0 if it is not known.
+	ChangedBytes uint64 `json:"changed_bytes,omitempty"`
+}
+
+// Limits are a container's cgroup limits; 0 = none.
+type Limits struct {
+	CPUCores    float64 `json:"cpu_cores,omitempty"`
+	MemoryBytes uint64  `json:"memory_bytes,omitempty"`
+}
+
+// Policy is what Weir holds for a container on its node.
+type Policy struct {
+	Weight uint32 `json:"weight,omitempty"`
+	MinBps uint64 `json:"min_bps,omitempty"` // guaranteed, admitted; 0 = none
+	MaxBps uint64 `json:"max_bps,omitempty"` // 0 = none
+	// RefusedMinBps was asked for and did not fit; 0 = nothing was refused.
+	RefusedMinBps uint64 `json:"refused_min_bps,omitempty"`
+}
+
+// Check says what is wrong with a profile that came from outside.
+func (p *Profile) Check() error {
+	switch {
+	case p.V != Version:
+		return fmt.Errorf("profile: v %d is not known; this build reads v %d", p.V, Version)
+	case p.Node == "":
+		return errors.New("profile: node is empty")
+	case p.Time.IsZero():
+		return fmt.Errorf("profile of %s: time is missing", p.Node)
+	case !sound(p.IntervalSeconds), !sound(p.Capacity.CPUCores), !sound(p.Capacity.BlockIOBytesPerSecond):
+		return fmt.Errorf("profile of %s: a number is negative or not finite", p.Node)
+	}
+	if !p.Total.sound() {
+		return fmt.Errorf("profile of %s: a rate of total is negative or not finite", p.Node)
+	}
+	seen := make(map[string]bool, len(p.Containers))
+	for _, c := range p.Containers {
+		switch {
+		case c.ID == "":
+			return fmt.Errorf("profile of %s: container %q has no id", p.Node, c.Name)
+		case seen[c.ID]:
+			return fmt.Errorf("profile of %s: container %s is there twice", p.Node, c.ID)
+		case !c.Usage.sound() || !sound(c.Limits.CPUCores):
+			return fmt.Errorf("profile of %s: a rate of container %s is negative or not finite", p.Node, c.ID)
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}
+
+func (u Usage) sound() bool {
+	for _, v := range []float64{u.CPUCores, u.BlockReadBytesPerSec, u.BlockWriteBytesPerSec, u.NetworkTransmitBps, u.NetworkReceiveBps, u.ThrottledShare} {
+		if !sound(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func sound(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
