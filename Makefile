@@ -42,7 +42,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 test: test-native test-vm ## All tests but the long ones
 
 .PHONY: test-native
-test-native: build deps-test ## Tests on this machine: pure packages, tc fallback, Docker
+test-native: build deps-test deps-cluster ## Tests on this machine: pure packages, tc fallback, Docker
 	scripts/test-native
 	scripts/coverage
 
@@ -51,7 +51,7 @@ test-vm: build deps-vm ## Tests in VMs with BPF qdiscs, a telling part on both k
 	scripts/test-vm
 
 .PHONY: test-full
-test-full: build deps-test deps-vm ## Everything: race detector, fuzzing, all VM tests on both kernels, random policies
+test-full: build deps-test deps-vm deps-cluster ## Everything: race detector, fuzzing, all VM tests on both kernels, random policies
 	CGO_ENABLED=1 scripts/test-native -race
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-vm --full
@@ -73,6 +73,6 @@ clean: ## Remove what was built
 	find internal \( -name '*_bpfel*.go' -o -name '*_bpfel*.o' \) -delete
 
 # Installing is quick when all is there; as somebody else than root it is skipped.
-.PHONY: deps-build deps-check deps-test deps-vm
-deps-build deps-check deps-test deps-vm: deps-%:
+.PHONY: deps-build deps-check deps-test deps-vm deps-cluster
+deps-build deps-check deps-test deps-vm deps-cluster: deps-%:
 	@if [ "$$(id -u)" = 0 ]; then scripts/deps $*; fi
