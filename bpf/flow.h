@@ -138,18 +138,19 @@ static __always_inline void flow_own(__u32 i, __u32 owner, __u32 hash)
 static __always_inline __u32 flow_new(__u32 id, __u32 hash)
 {
 	__u32 set = hashed_set(id, hash);
-	__u32 empty = 0, idle = 0; /* ways plus one */
+	__u32 empty = 0, idle = 0; /* one bit for each way */
 	struct weir_flow *f;
 	__u32 i;
 
 	for (int way = 0; way < WAYS; way++) {
-		__u16 at = *hashed_at(set + way);
+		__u32 at = *hashed_at(set + way);
+		__u32 none = (at - 1) >> 31;
 
-		if (!at)
-			empty = way + 1;
-		else if (!stored(at - 1)->listed)
-			idle = way + 1;
+		empty |= none << way;
+		idle |= (~none & ~stored(at - 1)->listed & 1) << way;
 	}
+	empty = empty ? lowest(empty) + 1 : 0; /* now the first of them, plus one */
+	idle = idle ? lowest(idle) + 1 : 0;
 	if (empty && fresh_flows < WEIR_FLOWS - 1) {
 		i = fresh_flows++;
 		flow_own(i, set + empty - 1, hash);

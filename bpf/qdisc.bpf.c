@@ -302,18 +302,34 @@ static __always_inline bool drop_victim(struct weir_class *c, __u32 id, struct Q
 
 #define VICTIMS 32 /* at most, for one packet: a full frame needs 25 of the smallest */
 
+struct room {
+	struct Qdisc *sch;
+	struct bpf_sk_buff_ptr *to_free;
+	__u32 id;
+	__u32 why; /* the class has none; WEIR_DROP_REASONS if it has */
+	__u64 len;
+};
+
+static long make_some(__u64 i, struct room *r)
+{
+	struct weir_class *c = class_at(r->id);
+
+	if (!drop_victim(c, r->id, r->sch, r->to_free, r->why))
+		return 1;
+	r->why = class_refuses(c, r->sch, r->len);
+	return r->why == WEIR_DROP_REASONS;
+}
+
 /* Why class c, where `len` more bytes want to wait, has no room, having made some. */
 static __always_inline __u32 make_room(struct weir_class *c, __u32 id, struct Qdisc *sch,
 				       struct bpf_sk_buff_ptr *to_free, __u64 len)
 {
-	__u32 why = class_refuses(c, sch, len);
+	struct room r = {.sch = sch, .to_free = to_free, .id = id, .len = len};
 
-	for (int i = 0; unlikely(why != WEIR_DROP_REASONS) && i < VICTIMS; i++) {
-		if (!drop_victim(c, id, sch, to_free, why))
-			break;
-		why = class_refuses(c, sch, len);
-	}
-	return why;
+	r.why = class_refuses(c, sch, len);
+	if (unlikely(r.why != WEIR_DROP_REASONS))
+		bpf_loop(VICTIMS, make_some, &r, 0);
+	return r.why;
 }
 
 #define NO_FLOW ALL_FLOWS /* no queue with rules to count for */
