@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Change is a change of a workload's policy as the agent's API has it
+// (api.PolicyChange), in JSON.
+type Change = json.RawMessage
+
+// Heartbeat says that a node lives. It is sent every few seconds, whatever else
+// happens on the node.
+type Heartbeat struct {
+	Node     string    `json:"node"`
+	Seq      uint64    `json:"seq"` // grows by one, from 1 at the agent's start
+	Started  time.Time `json:"started"`
+	Weir     string    `json:"weir"`              // version of the agent
+	Kernel   string    `json:"kernel,omitempty"`  // release, as uname -r prints it
+	Address  string    `json:"address,omitempty"` // host:port where other nodes reach it for migrations
+	Engines  []Engine  `json:"engines,omitempty"`
+	CRIU     string    `json:"criu,omitempty"`     // its version; "" = containers cannot be checkpointed here
+	Draining bool      `json:"draining,omitempty"` // takes no containers
+	Moves    []string  `json:"moves,omitempty"`    // ids of those under way here
+}
+
+// Engine is a container engine of a node.
+type Engine struct {
+	Name    string `json:"name"` // docker or podman
+	Version string `json:"version"`
+}
+
+// Approach is how the file system of a container travels.
+type Approach string
+
+// The approaches of the paper, section II.
+const (
+	ApproachExport Approach = "export" // 1: the whole file system
+	ApproachCommit Approach = "commit" // 2: the changed layer, through a registry
+)
+
+// Move orders the node From to migrate a container to To. It is obeyed once however
+// often it comes; after Deadline, not begun any more. Sealed for L.<From>, it is
+// also what From shows To as the manager's permission.
+type Move struct {
+	ID        string    `json:"id"`
+	Container string    `json:"container"` // its name
+	Engine    string    `json:"engine,omitempty"`
+	From      string    `json:"from"`
+	To        string    `json:"to"`
+	Address   string    `json:"address"`            // host:port of To
+	Approach  Approach  `json:"approach,omitempty"` // "" = the node's choice
+	Registry  string    `json:"registry,omitempty"` // host:port[/prefix]
+	Deadline  time.Time `json:"deadline"`
+	DryRun    bool      `json:"dry_run,omitempty"` // the pre-flight alone
+	Why       string    `json:"why,omitempty"`     // for people
+}
+
+// State is how far a move has come.
+type State string
+
+// The states of a move, as its node reports them. Done, RolledBack, Failed and
+// Refused are final.
+const (
+	Running    State = "running"
+	Done       State = "done"        // it runs on To, and only there
+	RolledBack State = "rolled-back" // it runs on From, and only there
+	Refused    State = "refused"     // nothing was touched: see Error
+	Failed     State = "failed"      // a person has to look: see Error
+)
+
+// Final reports whether nothing more will come.
+func (s State) Final() bool { return s != Running && s != "" }
+
+// MoveReport tells what became of a move, or of one step of it.
+type MoveReport struct {
+	ID       string        `json:"id"` // of the move
+	Node     string        `json:"node"`
+	Seq      uint64        `json:"seq"`  // order of the reports about this move
+	Step     string        `json:"step"` // e.g. "checkpoint"
+	State    State         `json:"state"`
+	Bytes    uint64        `json:"bytes"`       // that the step has moved
+	Duration time.Duration `json:"duration_ns"` // of the step so far
+	Downtime time.Duration `json:"downtime_ns,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	// Policy is what was set at run time for the container on its former node, in
+	// the report of Done: it goes where the container goes.
+	Policy Change `json:"policy,omitempty"`
+}
+
+// Apply orders a node to change the policy of one of its workloads, as weir set does.
+type Apply struct {
+	ID       string `json:"id"`
+	Workload string `json:"workload"` // its name
+	Change   Change `json:"change"`
+	Why      string `json:"why,omitempty"`
+}
+
+// ApplyReport tells what became of an Apply.
+type ApplyReport struct {
+	ID    string `json:"id"`
+	Node  string `json:"node"`
+	Error string `json:"error,omitempty"` // "" = it is in force
+}
+
+// PlaceRequest asks the manager for a node that can hold what this one had to
+// refuse: a min or a reservation of a container.
+type PlaceRequest struct {
+	ID        string `json:"id"`
+	Node      string `json:"node"` // that refused
+	Container string `json:"container"`
+	MinBps    uint64 `json:"min_bps"` // what is to be guaranteed, egress (upload)
+	Change    Change `json:"change"`  // what was asked for, to be applied where it goes
+	Refusal   string `json:"refusal"` // the node's words
+}
+
+// PlaceAnswer is what the manager says to a PlaceRequest.
+type PlaceAnswer struct {
+	Move   string   `json:"move,omitempty"` // id, "" if there is no place
+	To     string   `json:"to,omitempty"`
+	Why    string   `json:"why,omitempty"`
+	Lacks  []string `json:"lacks,omitempty"` // without a place: per node, what it lacks
+	Queued bool     `json:"queued,omitempty"`
+}
+
+// The kinds.
+
+func (*Profile) Kind() string     { return "profile" }
+func (Heartbeat) Kind() string    { return "heartbeat" }
+func (Move) Kind() string         { return "move" }
+func (MoveReport) Kind() string   { return "move-report" }
+func (Apply) Kind() string        { return "apply" }
+func (ApplyReport) Kind() string  { return "apply-report" }
+func (PlaceRequest) Kind() string { return "place-request" }
+func (PlaceAnswer) Kind() string  { return "place-answer" }
+
+// given names the first of the fields that is empty: name, value, name, value, ...
+func given(pairs ...string) error {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			return errors.New(pairs[i] + " is missing")
+		}
+	}
+	return nil
+}
+
+// Check implements Message.
+func (h Heartbeat) Check() error { return CheckNode(h.Node) }
+
+// Check implements Message.
+func (m Move) Check() error {
+	if m.Approach != "" && m.Approach != ApproachCommit && m.Approach != ApproachExport {
+		return fmt.Errorf("approach %q is neither %s nor %s", m.Approach, ApproachCommit, ApproachExport)
+	}
+	if m.From == m.To && m.From != "" {
+		return fmt.Errorf("from %s to %s is no move", m.From, m.To)
+	}
+	return cmp.Or(given("id", m.ID, "container", m.Container), CheckNode(m.From), CheckNode(m.To))
+}
+
+// Check implements Message.
+func (r MoveReport) Check() error {
+	return cmp.Or(given("id", r.ID, "state", string(r.State)), CheckNode(r.Node))
+}
+
+// Check implements Message.
+func (a Apply) Check() error { return given("id", a.ID, "workload", a.Workload) }
+
+// Check implements Message.
+func (r ApplyReport) Check() error { return cmp.Or(given("id", r.ID), CheckNode(r.Node)) }
+
+// Check implements Message.
+func (p PlaceRequest) Check() error {
+	return cmp.Or(given("id", p.ID, "container", p.Container), CheckNode(p.Node))
+}
+
+// Check implements Message.
+func (p PlaceAnswer) Check() error { return nil }

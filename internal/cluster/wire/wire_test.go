@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+var at = time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
+
+func key(seed byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{seed}, ed25519.SeedSize))
+}
+
+func public(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519.PublicKey) }
+
+var move = Move{ID: "m-1", Container: "web<&>", From: "a", To: "b", Address: "10.0.0.2:7473", Deadline: at, Why: "a's link is full"}
+
+func TestRoundTrip(t *testing.T) {
+	for _, m := range []Message{
+		&Heartbeat{Node: "a", Seq: 3, Started: at, Engines: []Engine{{"docker", "26.1"}}},
+		&move,
+		&MoveReport{ID: "m-1", Node: "a", Seq: 2, Step: "checkpoint", State: Running, Bytes: 7, Duration: time.Second, Policy: Change(`{"weight":3}`)},
+		&Apply{ID: "p-1", Workload: "web", Change: Change(`{"min":"20mbit"}`)},
+		&ApplyReport{ID: "p-1", Node: "b", Error: "no"},
+		&PlaceRequest{ID: "p-1", Node: "a", Container: "web", MinBps: 20e6, Change: Change(`{"min":"20mbit"}`), Refusal: "full"},
+		&PlaceAnswer{Lacks: []string{"b: 5 Mbit/s"}},
+		&Profile{V: Version, Node: "a", Time: at, Sequence: 1, Containers: []ContainerProfile{{ID: "1", Name: "web"}}},
+	} {
+		t.Run(m.Kind(), func(t *testing.T) {
+			data, err := Seal(key(1), "a", Reports.Of("a"), "id-1", at, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := Open(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Verify(public(key(1)), "R.a"); err != nil {
+				t.Error(err)
+			}
+			got := reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message)
+			if err := e.Read(got); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, m) {
+				t.Errorf("got %+v, sent %+v", got, m)
+			}
+		})
+	}
+}
+
+// TestForged: whatever is changed about an envelope, its signature does not hold.
+func TestForged(t *testing.T) {
+	data, err := Seal(key(1), Manager, Orders.Of("a"), "m-1", at, &move)
+	if err != nil {
+		t.Fatal(err)
+	}
+	honest, err := Open(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, forge := range map[string]func(*Envelope){
+		"container": func(e *Envelope) { e.Body = bytes.Replace(e.Body, []byte("web"), []byte("db_"), 1) },
+		"sender":    func(e *Envelope) { e.From = "a" },
+		"kind":      func(e *Envelope) { e.Kind = "apply" },
+		"id":        func(e *Envelope) { e.ID = "m-2" },
+		"time":      func(e *Envelope) { e.At = e.At.Add(time.Second) },
+		"subject":   func(e *Envelope) { e.Subject = "L.b" },
+		"border":    func(e *Envelope) { e.Kind, e.From = e.Kind+e.From[:1], e.From[1:] },
+		"signature": func(e *Envelope) { e.Sig = ed25519.Sign(key(2), e.signed()) },
+		"unsigned":  func(e *Envelope) { e.Sig = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := honest
+			forge(&e)
+			if err := e.Verify(public(key(1)), e.Subject); !errors.Is(err, ErrForged) {
+				t.Errorf("accepted: %v", err)
+			}
+		})
+	}
+	if err := honest.Verify(public(key(1)), "L.b"); !errors.Is(err, ErrForged) {
+		t.Errorf("accepted on another's subject: %v", err)
+	}
+	if err := honest.Verify(nil, "L.a"); !errors.Is(err, ErrForged) {
+		t.Errorf("accepted without a key: %v", err)
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	for name, c := range map[string]struct {
+		data string
+		want error
+	}{
+		"nothing":   {``, ErrMalformed},
+		"no JSON":   {`hello`, ErrMalformed},
+		"a list":    {`[]`, ErrMalformed},
+		"version 2": {`{"v":2}`, ErrVersion},
+		"too large": {`{"v":1,"kind":"` + strings.Repeat("x", MaxMessage) + `"}`, ErrMalformed},
+	} {
+		if _, err := Open([]byte(c.data)); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	e := Envelope{Kind: "move", Body: []byte(`{"id":"m"}`)}
+	if err := e.Read(&Heartbeat{}); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a move was read as a heartbeat: %v", err)
+	}
+	if err := e.Read(&Move{}); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "container is missing") {
+		t.Errorf("half a move: %v", err)
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	for _, topic := range Topics {
+		if got, node, ok := topic.Of("node-1").Split(); !ok || got != topic || node != "node-1" {
+			t.Errorf("%s: %v %v %v", topic, got, node, ok)
+		}
+	}
+	for _, s := range []Subject{"", "M", "M.", "M.*", "M.a.b", "X.a", "MH.a", "M.A"} {
+		if _, _, ok := s.Split(); ok {
+			t.Errorf("%q is a subject of one node", s)
+		}
+	}
+	for name, good := range map[string]bool{"a": true, "node-1": true, "0": true, Manager: false, "": false, "-a": false,
+		"a-": false, "a.b": false, "A": false, "a_b": false, "*": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false} {
+		if err := CheckNode(name); (err == nil) != good {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// FuzzOpen: whatever a stranger writes on the bus is refused or read, never a panic.
+func FuzzOpen(f *testing.F) {
+	data, err := Seal(key(1), Manager, Orders.Of("a"), "m-1", at, &move)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"v":1,"kind":"move","body":null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := Open(data)
+		if err != nil {
+			return
+		}
+		_ = e.Verify(public(key(1)), e.Subject)
+		_ = e.Read(&Move{})
+		_ = e.Read(&Profile{})
+	})
+}
