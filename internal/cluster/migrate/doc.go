@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migrate moves a running container from one node to another, with its
+// memory, its files and its configuration, and never leaves two or none.
+//
+//	source                              target
+//	                     preflight      what would fail is said; nothing is touched
+//	push ─────────────── image ───────► pull          while the container runs
+//	                     create ──────► a container with the same configuration
+//	freeze (CRIU dump)                                the downtime begins
+//	changed files ────── layer ───────► its own layer
+//	volumes ──────────── volume ──────►
+//	memory (zstd) ────── checkpoint ──►
+//	                     restore ─────► it runs, on probation
+//	                     confirm ─────► it is the one  the downtime has ended
+//	forget                                            what the source kept is removed
+//
+// Run does this once. Each step is a call of a Node, which is this machine's engine
+// (Local) or another machine behind a transport, and is written into the Journal
+// before and after. The point of no return is the journal's record "confirm": before
+// it, whatever fails, the target's copy is discarded and the source's container goes
+// on from its checkpoint; after it, the target is asked until it answers.
+//
+// Two nodes cannot be sure of each other while the network between them is cut.
+// Therefore the target runs its copy on probation: unless it is confirmed within
+// Order.Lease, it ends the copy by itself. A source whose target does not answer
+// waits that long before it goes on alone. So there is a time in which nobody runs,
+// but none in which two do.
+//
+// Three approaches bring the file system over (see Approach). The package's own
+// additions to plain docker commands, all measured in docs/papers/c-balancer.md:
+// runc dumps at once where "docker checkpoint create" copies the memory through two
+// archives, and the memory does not go through Docker's archives on its way back
+// either.
+//
+// What it does not do: memory while the container still runs (it needs soft-dirty
+// pages in the kernel, Facts.SoftDirty), containers of Kubernetes.
+package migrate

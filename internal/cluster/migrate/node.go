@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Node is one end of a migration: a machine with a container engine, this one or
+// another. Every call may be made again with the same Order, after an answer that
+// was lost or a crash, and then has the effect of one.
+//
+// A Node answers with an *Error where it knows what is wrong; any other error means
+// that nobody knows whether the call had its effect.
+type Node interface {
+	// Name of the node in the cluster.
+	Name() string
+	// Facts are what a pre-flight has to know.
+	Facts(ctx context.Context) (Facts, error)
+	// Describe finds a container by its name or a prefix of its id; CodeNoContainer.
+	Describe(ctx context.Context, name string) (Container, error)
+	// Lacking says what the node lacks as the target of this order. Nothing is changed.
+	Lacking(ctx context.Context, o Order) ([]Finding, error)
+	// Do takes one step of an order.
+	Do(ctx context.Context, step Step, o Order) (Outcome, error)
+	// Send writes a part of the frozen container, packed. It fails if it is not whole.
+	Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome, error)
+	// Receive takes what Send wrote. r ends with an error other than io.EOF if the
+	// sender failed; then nothing of it counts.
+	Receive(ctx context.Context, p Part, o Order, r io.Reader) (Outcome, error)
+}
+
+// Step is something that one of the two nodes does.
+type Step string
+
+// The steps in the order in which they come. Which are taken depends on the approach.
+const (
+	// On the source, while the container runs.
+	StepPushImage Step = "push-image" // its image to the registry, as far as it is not there
+
+	// On the target, while the container still runs on the source.
+	StepPullImage Step = "pull-image"
+	StepCreate    Step = "create" // a container that does not run; volumes, empty
+
+	// On the source. From here on the container does not run there.
+	StepFreeze Step = "freeze" // checkpoint; restart policy off
+	StepCommit Step = "commit" // the changed layer becomes an image ...
+	StepPush   Step = "push"   // ... and goes to the registry
+
+	// On the target.
+	StepPull    Step = "pull"
+	StepRestore Step = "restore" // it runs, on probation for Order.Lease
+	StepConfirm Step = "confirm" // it stays; CodeGone if the copy is no more
+
+	// Afterwards, or instead of going on.
+	StepForget  Step = "forget"  // source: the container and all that was made for the migration
+	StepDiscard Step = "discard" // target: the copy and all that was made for it, running or not
+	StepThaw    Step = "thaw"    // source: it runs, from its checkpoint if it does not run already
+)
+
+// Part is something that travels from node to node.
+type Part struct {
+	Kind PartKind `json:"kind"`
+	Name string   `json:"name,omitempty"` // of the volume
+}
+
+// PartKind says what a part holds. All are tar archives packed with zstd.
+type PartKind string
+
+const (
+	PartImage      PartKind = "image"      // the container's image with all layers, where there is no registry
+	PartExport     PartKind = "export"     // the container's whole file system; becomes an image
+	PartLayer      PartKind = "layer"      // the container's own layer: what it changed, what it deleted
+	PartVolume     PartKind = "volume"     // a volume's files
+	PartCheckpoint PartKind = "checkpoint" // CRIU's images: memory, registers, sockets
+	PartArchive    PartKind = "archive"    // all in one, as podman exports it
+)
+
+// String is e.g. "volume data".
+func (p Part) String() string {
+	if p.Name != "" {
+		return string(p.Kind) + " " + p.Name
+	}
+	return string(p.Kind)
+}
+
+// Order says what is to be migrated and how. Both nodes get the whole of it with
+// each call, so that they need remember nothing.
+type Order struct {
+	Move      string        `json:"move"` // id of the migration; letters, digits and -
+	Container Container     `json:"container"`
+	From      string        `json:"from"`
+	To        string        `json:"to"`
+	Approach  Approach      `json:"approach"`
+	Registry  string        `json:"registry,omitempty"` // host:port[/prefix] as both engines name it; "" = none
+	Lease     time.Duration `json:"lease_ns"`           // for which the target's copy lives unconfirmed
+	// CloseConnections lets established TCP connections to elsewhere end instead of
+	// refusing the migration.
+	CloseConnections bool `json:"close_connections,omitempty"`
+	// KeepVolumes leaves the source's volumes where they are after the migration.
+	KeepVolumes bool `json:"keep_volumes,omitempty"`
+}
+
+// Approach is how the file system travels.
+type Approach string
+
+// The approaches. The first two are the C-Balancer paper's (section II).
+const (
+	ApproachAuto   Approach = ""        // the fastest that is possible
+	ApproachExport Approach = "export"  // 1: the whole file system, exported and imported
+	ApproachCommit Approach = "commit"  // 2: the changed layer, committed, pushed and pulled
+	ApproachLayer  Approach = "layer"   // 2 without the detour: the changed layer goes from node to node as it is
+	ApproachBundle Approach = "archive" // podman's: memory and changed layer in one archive
+)
+
+// Approaches are those that can be asked for.
+var Approaches = []Approach{ApproachExport, ApproachCommit, ApproachLayer, ApproachBundle}
+
+// Outcome is what a step has done. Bytes is what crossed the network, Raw what that
+// was before it was packed; 0 where nothing travels, -1 where nobody counted.
+type Outcome struct {
+	Bytes int64  `json:"bytes,omitempty"`
+	Raw   int64  `json:"raw_bytes,omitempty"`
+	Note  string `json:"note,omitempty"` // for people, e.g. "already there"
+}
+
+// Code says what kind of error a node met, for callers that act on it.
+type Code string
+
+const (
+	CodeFailed      Code = "failed"       // the step failed and had no effect
+	CodeNoContainer Code = "no-container" // nothing has that name
+	CodeGone        Code = "gone"         // the copy was discarded, or its lease has run out
+	CodeRefused     Code = "refused"      // the order cannot be carried out here
+)
+
+// Error is a definite answer of a node: the step was not done.
+type Error struct {
+	Code   Code   `json:"code"`
+	Node   string `json:"node,omitempty"`
+	Msg    string `json:"message"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (e *Error) Error() string {
+	text := e.Msg
+	if e.Node != "" {
+		text = e.Node + ": " + text
+	}
+	if e.Remedy != "" {
+		text += "; " + e.Remedy
+	}
+	return text
+}
+
+// codeOf is the code of a node's definite answer, "" if err is none.
+func codeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
