@@ -249,7 +249,7 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	if (fair.newcomer)
 		return fair_first();
 	if (fair.link.floors.count && !before(now, fair.link.floors_at)) {
-		id = fair_owed(&fair.link, now);
+		id = fair_owed(&fair.link, 0, now);
 		if (id) {
 			if (fair.current)
 				fair_put(&fair.link, class_at(fair.current - 1), fair.current - 1,
@@ -259,7 +259,7 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	}
 	if (fair.current)
 		return fair.current;
-	id = fair_next(&fair.link, now);
+	id = fair_next(&fair.link, 0, now);
 	if (!id) {
 		fair.busy = 0; /* an idle line is no late one */
 		if (fair.link.parked.count) {

@@ -100,10 +100,16 @@ static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 i
 	wheel_add(w, n, id, at);
 }
 
-/* Number of the share wheel's bucket for virtual time v; v may wrap, this may not. */
-static __always_inline __u64 share_bucket(struct tier *t, __u64 v)
+/* Buckets that class c's v is ahead of the share wheel's cursor. */
+static __always_inline __s64 share_ahead(struct tier *t, struct weir_class *c)
 {
-	return t->share.cursor + ((__s64)(v - t->share_v) >> link_now.share_shift);
+	return (__s64)(c->v - t->share_v) >> link_now.share_shift;
+}
+
+/* Number of class c's bucket in the share wheel; v may wrap, this may not. */
+static __always_inline __u64 share_bucket(struct tier *t, struct weir_class *c)
+{
+	return t->share.cursor + share_ahead(t, c);
 }
 
 static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
@@ -111,7 +117,7 @@ static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u3
 	c->where = WEIR_WAITING;
 	if (!t->share.count)
 		t->share_v = t->v_now;
-	wheel_add(&t->share, 0, id, share_bucket(t, c->v));
+	wheel_add(&t->share, 0, id, share_bucket(t, c));
 	if (c->floor_cost)
 		tick_add(&t->floors, &t->floors_at, 1, id, c->floor_at, now);
 }
@@ -203,53 +209,114 @@ static __always_inline bool fair_forgive(struct tier *t, struct weir_class *c)
 	return true;
 }
 
-/* Takes a class whose min is owed out of the wheels; its number plus one, or 0. */
-static __always_inline __u32 fair_owed(struct tier *t, __u64 now)
+/* The classes of the link (0) or of group id. */
+static __always_inline struct tier *tier_at(__u32 id)
 {
-	for (int i = 0; i < RETRIES; i++) {
-		struct weir_class *c;
-		__u64 at;
-		__u32 id;
+	struct tier *t = id ? bpf_map_lookup_elem(&group_tiers, &id) : NULL;
 
-		if (!t->floors.count)
-			return 0;
-		at = wheel_first(&t->floors);
-		t->floors_at = (at + 1) << TICK_SHIFT;
-		if (before(now, t->floors_at))
-			return 0;
-		t->floors.cursor = at;
-		id = bucket_at(&t->floors, at)->head - 1;
-		c = class_at(id);
-		if (before(c->floor_at, now)) {
-			fair_leave(t, c, id);
-			return id + 1;
-		}
+	return t ? t : &fair.link;
+}
+
+/* The first in the wheel of mins, which is not empty, plus one; 0 = none is due yet. */
+static __always_inline __u32 floors_first(struct tier *t, __u64 now)
+{
+	__u64 at = wheel_first(&t->floors);
+
+	t->floors_at = (at + 1) << TICK_SHIFT;
+	if (before(now, t->floors_at))
+		return 0;
+	t->floors.cursor = at;
+	return bucket_at(&t->floors, at)->head;
+}
+
+/* The first in the wheel of shares, which is not empty, plus one. */
+static __always_inline __u32 share_first(struct tier *t)
+{
+	__u64 at = wheel_first(&t->share);
+
+	t->share_v += (at - t->share.cursor) << link_now.share_shift;
+	t->share.cursor = at;
+	return bucket_at(&t->share, at)->head;
+}
+
+/*
+ * The class that is first in the wheel of mins, or of shares, has got something
+ * since it was put there: it and others like it are put where they belong now. A
+ * function of its own: seldom needed, and the verifier need not follow it for each
+ * packet's ways.
+ */
+__noinline int floors_sort(__u32 group, __u64 now)
+{
+	struct tier *t = tier_at(group);
+
+	keep(now);
+	for (int i = 0; i < RETRIES && t->floors.count; i++) {
+		__u32 id = floors_first(t, now) - 1;
+		struct weir_class *c = class_at(id);
+
+		if (id == (__u32)-1 || before(c->floor_at, now))
+			break;
 		wheel_del(&t->floors, 1, id);
 		tick_add(&t->floors, &t->floors_at, 1, id, c->floor_at, now);
 	}
 	return 0;
 }
 
-/* Takes the class with the smallest v out of the wheels; number plus one, or 0. */
-static __always_inline __u32 fair_next(struct tier *t, __u64 now)
+__noinline int share_sort(__u32 group)
 {
-	struct weir_class *c;
-	__u64 at, v;
-	__u32 id = 0;
+	struct tier *t = tier_at(group);
 
-	for (int i = 0; i < RETRIES; i++) {
-		if (!t->share.count)
-			return 0;
-		at = wheel_first(&t->share);
-		t->share_v += (at - t->share.cursor) << link_now.share_shift;
-		t->share.cursor = at;
-		id = bucket_at(&t->share, at)->head - 1;
-		c = class_at(id);
-		v = share_bucket(t, c->v);
-		if ((__s64)(v - at) <= 0 || i == RETRIES - 1)
+	for (int i = 0; i < RETRIES && t->share.count; i++) {
+		__u32 id = share_first(t) - 1;
+		struct weir_class *c = class_at(id);
+
+		if (share_ahead(t, c) <= 0)
 			break;
 		wheel_del(&t->share, 0, id);
-		wheel_add(&t->share, 0, id, v);
+		wheel_add(&t->share, 0, id, share_bucket(t, c));
+	}
+	return 0;
+}
+
+/*
+ * Takes a class whose min is owed out of the wheels, which hold the classes of
+ * `group` (0 = of the link): its number plus one, or 0.
+ */
+static __always_inline __u32 fair_owed(struct tier *t, __u32 group, __u64 now)
+{
+	struct weir_class *c;
+	__u32 id;
+
+	if (!t->floors.count)
+		return 0;
+	id = floors_first(t, now);
+	if (!id)
+		return 0;
+	c = class_at(id - 1);
+	if (unlikely(!before(c->floor_at, now))) {
+		floors_sort(group, now);
+		id = floors_first(t, now);
+		c = class_at(id - 1);
+		if (!id || !before(c->floor_at, now))
+			return 0;
+	}
+	fair_leave(t, c, id - 1);
+	return id;
+}
+
+/* Takes the class with the smallest v out of the wheels; number plus one, or 0. */
+static __always_inline __u32 fair_next(struct tier *t, __u32 group, __u64 now)
+{
+	struct weir_class *c;
+	__u64 v;
+	__u32 id;
+
+	if (!t->share.count)
+		return 0;
+	id = share_first(t) - 1;
+	if (unlikely(share_ahead(t, class_at(id)) > 0)) {
+		share_sort(group);
+		id = share_first(t) - 1;
 	}
 	c = class_at(id);
 	/* Never past the bucket: some there may be earlier than this one. */

@@ -22,12 +22,7 @@
 /* Where class c shares: with the members of its group, or on the link. */
 static __always_inline struct tier *tier_of(struct weir_class *c)
 {
-	__u32 parent = c->parent;
-	struct tier *t = NULL;
-
-	if (parent)
-		t = bpf_map_lookup_elem(&group_tiers, &parent);
-	return t ? t : &fair.link;
+	return tier_at(c->parent);
 }
 
 /* Group id has members with packets and is in no wheel, nor is it its turn. */
@@ -119,9 +114,9 @@ __noinline int group_choose(__u32 id)
 		t->urgent = 0;
 	}
 	if (!member && t->floors.count && !before(now, t->floors_at))
-		member = fair_owed(t, now);
+		member = fair_owed(t, id, now);
 	if (!member)
-		member = fair_next(t, now);
+		member = fair_next(t, id, now);
 	if (member)
 		return member;
 	if (fair.current == id + 1)
