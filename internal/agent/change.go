@@ -64,7 +64,7 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 func layerOf(change api.PolicyChange) (config.Layer, error) {
 	var layer config.Layer
 	text := given(change)
-	for _, field := range config.Fields {
+	for _, field := range fields {
 		value, ok := text[field]
 		if !ok {
 			continue
@@ -79,7 +79,7 @@ func layerOf(change api.PolicyChange) (config.Layer, error) {
 // given are the fields that a change speaks of, as text.
 func given(change api.PolicyChange) map[string]string {
 	text := map[string]string{}
-	for field, value := range map[string]*string{"min": change.Min, "max": change.Max,
+	for field, value := range map[string]*string{"min": change.Min, "max": change.Max, "reserve": change.Reserve,
 		"discipline": change.Discipline, "aqm": change.AQM, "dscp": change.DSCP, "group": change.Group} {
 		if value != nil {
 			text[field] = *value
@@ -102,6 +102,11 @@ func given(change api.PolicyChange) map[string]string {
 				queues = []byte(err.Error()) // refused as such; what came as JSON can be written so
 			}
 			text["queues"] = string(queues)
+		}
+	}
+	if change.Ingress != nil {
+		for field, value := range given(*change.Ingress) {
+			text["ingress."+field] = value
 		}
 	}
 	return text
@@ -187,15 +192,18 @@ func acceptable(before, after decision, t trial) error {
 func (t trial) fault(err error, device string, was, v verdict, links int) error {
 	var refused *policy.Refused
 	if errors.As(err, &refused) {
-		e := &api.Error{Status: http.StatusConflict, Field: "min", Value: t.given["min"],
+		e := &api.Error{Status: http.StatusConflict, Field: refused.Field(), Value: t.given[refused.Field()],
 			Msg: fmt.Sprintf("link %s has no room for it: %s", device, refused.Reason()), Remedy: refused.Remedy()}
-		_, min := t.given["min"]
+		_, min := t.given[refused.Field()]
+		if _, queues := t.given["queues"]; refused.Goodput != 0 && queues && !min { // one that a queue asks for
+			min = true
+		}
 		group, joins := t.given["group"]
 		switch {
 		case refused.Group != "":
 			e.Msg = fmt.Sprintf("group %s has no room for it on link %s: %s", refused.Group, device, refused.Reason())
 		case !min:
-			e.Msg = fmt.Sprintf("link %s has no room for its min: %s", device, refused.Reason())
+			e.Msg = fmt.Sprintf("link %s has no room for its %s: %s", device, refused.Field(), refused.Reason())
 		}
 		if !min {
 			e.Field, e.Value = "group", group
@@ -210,6 +218,9 @@ func (t trial) fault(err error, device string, was, v verdict, links int) error 
 		return nil
 	}
 	field, _, _ := strings.Cut(mistake.Field, ".")
+	if field == "ingress" {
+		field = mistake.Field
+	}
 	if field == "group" && v.groupless() < links {
 		return nil // a scheduler without groups on one link does not forbid them on another
 	}
@@ -219,7 +230,7 @@ func (t trial) fault(err error, device string, was, v verdict, links int) error 
 		return nil
 	}
 	e := &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value, Msg: mistake.Msg, Remedy: mistake.Remedy}
-	if field == "min" || field == "max" || mistake.Field == "queues" { // which percentages make depend on the link
+	if field == "min" || field == "max" || field == "reserve" || mistake.Field == "queues" { // which percentages make depend on the link
 		e.Msg += " on link " + device
 	}
 	return e

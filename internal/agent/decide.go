@@ -182,7 +182,7 @@ func (d *decision) planLink(link plan.Link, grants []grant, port *switchport.Por
 		}
 		// A number without a class is of somebody whom Build put with the host.
 		// And a group without a min of its own holds its members'.
-		if id, ok := d.number[v.Key]; ok && mins[id] > 0 && !v.policy.Min.None() {
+		if id, ok := d.number[v.Key]; ok && mins[id] > 0 && v.policy.Floor(link.Capacity, link.Overhead) != 0 {
 			d.grants[link.Device] = append(d.grants[link.Device], grant{v.Key, mins[id]})
 		}
 	}
@@ -214,7 +214,7 @@ func seniority(order []*verdict, link plan.Link, grants []grant) []*verdict {
 	rank := func(v *verdict) (class, within int) {
 		min, granted := held[v.Key]
 		switch {
-		case granted && v.policy.Min.Of(link.Capacity) <= min:
+		case granted && v.policy.Floor(link.Capacity, link.Overhead) <= min:
 			return 0, place[v.Key]
 		case granted:
 			return 1, place[v.Key]
@@ -272,7 +272,7 @@ func (v *verdict) conclude() {
 func reason(err error) string {
 	var refused *policy.Refused
 	if errors.As(err, &refused) {
-		return "min is not in force: " + refused.Reason()
+		return refused.Field() + " is not in force: " + refused.Reason()
 	}
 	var mistake *policy.Error
 	if errors.As(err, &mistake) {

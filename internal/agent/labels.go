@@ -17,11 +17,14 @@ import (
 // labelPrefix begins every label of Weir's.
 const labelPrefix = "weir."
 
-// knownLabels are the labels for config.Fields, in the same order:
-// "weir.limit-packets" for "limit_packets".
+// fields are the names of the fields of a policy.
+var fields = config.Names()
+
+// knownLabels are the labels for fields, in the same order: "weir.limit-packets"
+// for "limit_packets".
 var knownLabels = func() []string {
 	var labels []string
-	for _, field := range config.Fields {
+	for _, field := range fields {
 		labels = append(labels, labelPrefix+strings.ReplaceAll(field, "_", "-"))
 	}
 	return labels
@@ -39,7 +42,7 @@ func labelLayer(labels map[string]string) (layer config.Layer, problems []string
 			problems = append(problems, unknownLabel(label))
 			continue
 		}
-		if err := layer.Put(config.Fields[i], labels[label]); err != nil {
+		if err := layer.Put(fields[i], labels[label]); err != nil {
 			problems = append(problems, labelProblem(label, err))
 		}
 	}

@@ -35,7 +35,8 @@ func (w world) foundLayer(found discover.Workload) config.Layer {
 }
 
 // merge puts layers over the default policy, the later over the earlier, and
-// says of each field where it comes from.
+// says of each field where it comes from; of ingress only those that somebody
+// spoke of.
 func merge(strata ...stratum) (policy.Policy, map[string]string) {
 	p := policy.Default()
 	origin := map[string]string{}

@@ -48,6 +48,7 @@ type keptLayer struct {
 	Weight       *uint32      `json:"weight,omitempty"`
 	Min          *string      `json:"min,omitempty"` // "none" takes a min away
 	Max          *string      `json:"max,omitempty"`
+	Reserve      *string      `json:"reserve,omitempty"`
 	LimitPackets *uint32      `json:"limit_packets,omitempty"`
 	LimitBytes   *uint64      `json:"limit_bytes,omitempty"`
 	Discipline   *string      `json:"discipline,omitempty"`
@@ -55,6 +56,7 @@ type keptLayer struct {
 	AQM          *string      `json:"aqm,omitempty"`   // "default" is the discipline's
 	DSCP         *string      `json:"dscp,omitempty"`  // "none" leaves packets as they are
 	Group        *string      `json:"group,omitempty"` // "none" takes the workload out of its group
+	Ingress      *keptLayer   `json:"ingress,omitempty"`
 }
 
 // keptWorkload is a discover.Workload without what is of no use later.
@@ -78,10 +80,14 @@ type keptDevice struct {
 // change is the layer as a request would set it; config.Layer's own reader
 // checks it.
 func (k keptLayer) change() api.PolicyChange {
-	return api.PolicyChange{
-		Weight: k.Weight, Min: k.Min, Max: k.Max, LimitPackets: k.LimitPackets, LimitBytes: k.LimitBytes,
+	c := api.PolicyChange{
+		Weight: k.Weight, Min: k.Min, Max: k.Max, Reserve: k.Reserve, LimitPackets: k.LimitPackets, LimitBytes: k.LimitBytes,
 		Discipline: k.Discipline, Queues: k.Queues, AQM: k.AQM, DSCP: k.DSCP, Group: k.Group,
 	}
+	if k.Ingress != nil {
+		c.Ingress = new(k.Ingress.change())
+	}
+	return c
 }
 
 func keepLayer(l config.Layer) keptLayer {
@@ -91,6 +97,9 @@ func keepLayer(l config.Layer) keptLayer {
 	}
 	if l.Max != nil {
 		k.Max = new(cmp.Or(l.Max.Compact(), "none"))
+	}
+	if l.Reserve != nil {
+		k.Reserve = new(cmp.Or(l.Reserve.Compact(), "none"))
 	}
 	if l.Discipline != nil {
 		k.Discipline = new(string(*l.Discipline))
@@ -109,6 +118,9 @@ func keepLayer(l config.Layer) keptLayer {
 	}
 	if l.Group != nil {
 		k.Group = new(cmp.Or(*l.Group, "none"))
+	}
+	if l.Ingress != nil {
+		k.Ingress = new(keepLayer(*l.Ingress))
 	}
 	return k
 }

@@ -54,6 +54,7 @@ type Policy struct {
 	Weight       uint32  `json:"weight" minimum:"1" maximum:"10000"`
 	Min          string  `json:"min"`
 	Max          string  `json:"max"`
+	Reserve      string  `json:"reserve,omitempty" doc:"goodput that a controller holds: bits per second of payload delivered" example:"10mbit"`
 	LimitPackets uint32  `json:"limit_packets,omitempty"`
 	LimitBytes   uint64  `json:"limit_bytes,omitempty"`
 	Discipline   string  `json:"discipline" enum:"sfq,fifo,pq,cbwfq,llq" doc:"which of its own packets goes first"`
@@ -61,6 +62,7 @@ type Policy struct {
 	AQM          string  `json:"aqm" doc:"CoDel's target/interval, off, or empty for the discipline's default" example:"5ms/100ms"`
 	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets, empty if they are left as they are" example:"ef"`
 	Group        string  `json:"group,omitempty" doc:"the group that it is in"`
+	Ingress      *Policy `json:"ingress,omitempty" doc:"of what comes to the workload (download); all else is about egress"`
 }
 
 // Queue is one queue inside a workload, as a person writes it.
@@ -68,6 +70,7 @@ type Queue struct {
 	Name         string  `json:"name"`
 	Rate         string  `json:"rate,omitempty" doc:"of llq's first queue: what it is held to while others wait"`
 	Min          string  `json:"min,omitempty" doc:"of cbwfq and llq: what the queue is weighed by"`
+	Reserve      string  `json:"reserve,omitempty" doc:"goodput that a controller holds for the queue"`
 	Match        []Match `json:"match,omitempty" doc:"what belongs here: a packet that one of them fits; the queue without any takes the rest"`
 	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets"`
 	LimitPackets uint32  `json:"limit_packets,omitempty"`
@@ -78,12 +81,13 @@ type Queue struct {
 // {"udp": 5001}. Values are numbers, texts, or lists of them.
 type Match map[string]any
 
-// PolicyChange changes the fields that are set; "none" takes a min, a max, a DSCP
-// or the group away, an empty list the queues, "default" what was said of AQM.
+// PolicyChange changes the fields that are set; "none" takes a min, a max, a
+// reservation, a DSCP or the group away, an empty list the queues, "default" what was said of AQM.
 type PolicyChange struct {
 	Weight       *uint32  `json:"weight,omitempty" minimum:"1" maximum:"10000"`
 	Min          *string  `json:"min,omitempty"`
 	Max          *string  `json:"max,omitempty"`
+	Reserve      *string  `json:"reserve,omitempty" example:"10mbit"`
 	LimitPackets *uint32  `json:"limit_packets,omitempty"`
 	LimitBytes   *uint64  `json:"limit_bytes,omitempty"`
 	Discipline   *string  `json:"discipline,omitempty" enum:"sfq,fifo,pq,cbwfq,llq"`
@@ -91,6 +95,8 @@ type PolicyChange struct {
 	AQM          *string  `json:"aqm,omitempty" example:"5ms/100ms"`
 	DSCP         *string  `json:"dscp,omitempty" example:"ef"`
 	Group        *string  `json:"group,omitempty" example:"tenant-b"`
+	// Ingress changes what was promised for what comes to the workload.
+	Ingress *PolicyChange `json:"ingress,omitempty" doc:"the same for download; without group, ingress and reset"`
 	// Reset forgets what was set at run time; labels and configuration count again.
 	Reset bool `json:"reset,omitempty"`
 }

@@ -10,12 +10,16 @@ import (
 
 // PolicyOf is a policy as it crosses the socket.
 func PolicyOf(p policy.Policy) Policy {
-	return Policy{
-		Weight: p.Weight, Min: p.Min.Compact(), Max: p.Max.Compact(),
+	q := Policy{
+		Weight: p.Weight, Min: p.Min.Compact(), Max: p.Max.Compact(), Reserve: p.Reserve.Compact(),
 		LimitPackets: p.LimitPackets, LimitBytes: p.LimitBytes,
 		Discipline: string(p.Discipline.OrDefault()), Queues: QueuesOf(p.Queues),
 		AQM: p.AQM.Compact(), DSCP: marking(p.DSCP), Group: p.Group,
 	}
+	if p.Ingress != nil {
+		q.Ingress = new(PolicyOf(*p.Ingress))
+	}
+	return q
 }
 
 // QueuesOf are queues as they cross the socket; nil if there are none.
@@ -23,7 +27,7 @@ func QueuesOf(queues []policy.Queue) []Queue {
 	var list []Queue
 	for _, q := range queues {
 		list = append(list, Queue{
-			Name: q.Name, Rate: q.Rate.Compact(), Min: q.Min.Compact(),
+			Name: q.Name, Rate: q.Rate.Compact(), Min: q.Min.Compact(), Reserve: q.Reserve.Compact(),
 			Match: matchesOf(q.Match), DSCP: marking(q.DSCP), LimitPackets: q.LimitPackets,
 			Priority: q.Priority,
 		})
@@ -55,4 +59,9 @@ func matchesOf(matches []policy.Match) []Match {
 }
 
 // Empty reports whether nothing is asked for.
-func (c PolicyChange) Empty() bool { return c == PolicyChange{} }
+func (c PolicyChange) Empty() bool {
+	if c.Ingress != nil && c.Ingress.Empty() {
+		c.Ingress = nil
+	}
+	return c == PolicyChange{}
+}

@@ -27,6 +27,7 @@ func (p *policyFlags) register(c *cobra.Command) {
 	fs.Var(weightFlag{&p.change.Weight}, "weight", "how much it counts beside others, 1 to "+strconv.Itoa(policy.MaxWeight))
 	fs.Var(amountFlag{&p.change.Min}, "min", "rate it always gets when it wants it: 20mbit, 25%, or none")
 	fs.Var(amountFlag{&p.change.Max}, "max", "rate it never exceeds: 20mbit, 25%, or none")
+	fs.Var(amountFlag{&p.change.Reserve}, "reserve", "goodput that a controller holds, payload alone: 10mbit, or none")
 	fs.Var(countFlag[uint32]{&p.change.LimitPackets}, "limit-packets", "how many packets may wait, 0 for the default")
 	fs.Var(countFlag[uint64]{&p.change.LimitBytes}, "limit-bytes", "how many bytes may wait, 0 for the default")
 	fs.Var(disciplineFlag{&p.change.Discipline}, "discipline", "which of its own packets goes first: "+strings.Join(policy.Disciplines(), ", "))
@@ -34,7 +35,7 @@ func (p *policyFlags) register(c *cobra.Command) {
 	fs.Var(aqmFlag{&p.change.AQM}, "aqm", "CoDel's target and interval: 5ms/100ms, on, off, or default")
 	fs.Var(dscpFlag{&p.change.DSCP}, "dscp", "code point written into its packets: ef, 46, or none")
 	fs.Var(groupFlag{&p.change.Group}, "group", "group that it is in, see weir group set; or none")
-	for _, name := range []string{"weight", "min", "max", "limit-packets", "limit-bytes", "queue", "aqm", "dscp", "group"} {
+	for _, name := range []string{"weight", "min", "max", "reserve", "limit-packets", "limit-bytes", "queue", "aqm", "dscp", "group"} {
 		// Only fails for a flag that does not exist.
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}

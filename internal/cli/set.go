@@ -37,7 +37,7 @@ were there. docs/disciplines.md has examples.`,
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
 			if flags.change.Empty() {
-				return usagef("nothing to set; give --weight, --min, --max, --limit-packets, --limit-bytes, --discipline, --queue, --aqm, --dscp, --group or --reset")
+				return usagef("nothing to set; give --weight, --min, --max, --reserve, --limit-packets, --limit-bytes, --discipline, --queue, --aqm, --dscp, --group or --reset")
 			}
 			r, err := a.client().Set(c.Context(), args[0], flags.change, dryRun)
 			if err != nil {

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,27 @@ import (
 
 // Fields are the fields of a policy as weir.yaml spells them. Labels have the
 // same names behind "weir.", with a dash for the underscore.
-var Fields = []string{"weight", "min", "max", "limit_packets", "limit_bytes", "discipline", "queues", "aqm", "dscp", "group"}
+var Fields = []string{"weight", "min", "max", "reserve", "limit_packets", "limit_bytes", "discipline", "queues", "aqm", "dscp", "group"}
+
+// IngressFields are the fields that a policy has for what comes to the workload.
+// weir.yaml has them under ingress; where there is one name for a field, as in
+// labels, Put and Given, it is "ingress." and the field.
+var IngressFields = Fields[:len(Fields)-1]
+
+// ingressPrefix is before each of IngressFields.
+const ingressPrefix = "ingress."
+
+// Names are the names of all fields as Put and Given have them.
+func Names() []string {
+	names := slices.Clone(Fields)
+	for _, field := range IngressFields {
+		names = append(names, ingressPrefix+field)
+	}
+	return names
+}
+
+// fileFields are the keys of a policy in weir.yaml.
+var fileFields = append(slices.Clone(Fields), "ingress")
 
 // GroupFields are the fields that a group has.
 var GroupFields = Fields[:3]
@@ -22,6 +43,7 @@ type Layer struct {
 	Weight       *uint32
 	Min          *policy.Amount // the zero Amount takes a min away
 	Max          *policy.Amount // the zero Amount takes a max away
+	Reserve      *policy.Amount // the zero Amount takes a reservation away
 	LimitPackets *uint32
 	LimitBytes   *uint64
 	Discipline   *policy.Discipline // one without queues takes those of the layers below away
@@ -29,6 +51,7 @@ type Layer struct {
 	AQM          *policy.AQM        // the zero AQM is the discipline's default
 	DSCP         **uint8            // a pointer to nil leaves packets as they are
 	Group        *string            // "" takes the workload out of its group
+	Ingress      *Layer             // of IngressFields
 }
 
 // Empty reports whether the layer says nothing.
@@ -44,6 +67,9 @@ func (l Layer) Over(other Layer) Layer {
 	}
 	if other.Max != nil {
 		l.Max = other.Max
+	}
+	if other.Reserve != nil {
+		l.Reserve = other.Reserve
 	}
 	if other.LimitPackets != nil {
 		l.LimitPackets = other.LimitPackets
@@ -69,6 +95,13 @@ func (l Layer) Over(other Layer) Layer {
 	if other.Group != nil {
 		l.Group = other.Group
 	}
+	if other.Ingress != nil && !other.Ingress.Empty() {
+		ingress := Layer{}
+		if l.Ingress != nil {
+			ingress = *l.Ingress
+		}
+		l.Ingress = new(ingress.Over(*other.Ingress))
+	}
 	return l
 }
 
@@ -82,6 +115,9 @@ func (l Layer) Apply(p policy.Policy) policy.Policy {
 	}
 	if l.Max != nil {
 		p.Max = *l.Max
+	}
+	if l.Reserve != nil {
+		p.Reserve = *l.Reserve
 	}
 	if l.LimitPackets != nil {
 		p.LimitPackets = *l.LimitPackets
@@ -107,6 +143,9 @@ func (l Layer) Apply(p policy.Policy) policy.Policy {
 	if l.Group != nil {
 		p.Group = *l.Group
 	}
+	if l.Ingress != nil && !l.Ingress.Empty() {
+		p.Ingress = new(l.Ingress.Apply(p.In(policy.Ingress)))
+	}
 	return p
 }
 
@@ -117,14 +156,30 @@ func (l Layer) Check() error {
 	if l.Discipline == nil || l.Queues == nil && l.Discipline.HasQueues() {
 		l.Discipline, l.Queues = nil, nil
 	}
+	if l.Ingress != nil {
+		if err := l.Ingress.Check(); err != nil {
+			return policy.Within("ingress", err)
+		}
+		l.Ingress = nil
+	}
 	return l.Apply(policy.Default()).Check()
 }
 
-// Put sets one field, by its name in Fields, from text: a weight, a rate or a
-// share of the link, queues as YAML; "none" takes a min, a max, queues, a DSCP or
-// the group away. The error is a *policy.Error with the field in it.
+// Put sets one field, by its name in Names, from text: a weight, a rate or a
+// share of the link, queues as YAML; "none" takes a min, a max, a reservation,
+// queues, a DSCP or the group away. The error is a *policy.Error with the field in
+// it.
 func (l *Layer) Put(field, text string) error {
 	text = strings.TrimSpace(text)
+	if inner, ok := strings.CutPrefix(field, ingressPrefix); ok && slices.Contains(IngressFields, inner) {
+		ingress := Layer{}
+		if l.Ingress != nil {
+			ingress = *l.Ingress
+		}
+		err := ingress.Put(inner, text)
+		l.Ingress = &ingress
+		return policy.Within("ingress", err)
+	}
 	switch field {
 	case "weight":
 		weight, err := policy.ParseWeight(text)
@@ -136,6 +191,8 @@ func (l *Layer) Put(field, text string) error {
 		return putAmount(&l.Min, field, text)
 	case "max":
 		return putAmount(&l.Max, field, text)
+	case "reserve":
+		return putAmount(&l.Reserve, field, text)
 	case "limit_packets":
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
@@ -176,7 +233,7 @@ func (l *Layer) Put(field, text string) error {
 	case "group":
 		return l.putGroup(text)
 	default:
-		return &policy.Error{Field: field, Value: text, Msg: "a policy has no such field", Remedy: didYouMean(field, Fields)}
+		return &policy.Error{Field: field, Value: text, Msg: "a policy has no such field", Remedy: didYouMean(field, Names())}
 	}
 	return Layer{LimitPackets: l.LimitPackets, LimitBytes: l.LimitBytes}.Check()
 }
@@ -215,15 +272,20 @@ func notACount(field, text, of string) error {
 		Remedy: "write a whole number without a unit, or 0 for the default"}
 }
 
-// Given lists the fields, by their names in Fields, of which the layer says
+// Given lists the fields, by their names in Names, of which the layer says
 // something.
 func (l Layer) Given() []string {
-	said := []bool{l.Weight != nil, l.Min != nil, l.Max != nil, l.LimitPackets != nil, l.LimitBytes != nil,
+	said := []bool{l.Weight != nil, l.Min != nil, l.Max != nil, l.Reserve != nil, l.LimitPackets != nil, l.LimitBytes != nil,
 		l.Discipline != nil, l.Queues != nil, l.AQM != nil, l.DSCP != nil, l.Group != nil}
 	var given []string
 	for i, field := range Fields {
 		if said[i] {
 			given = append(given, field)
+		}
+	}
+	if l.Ingress != nil {
+		for _, field := range l.Ingress.Given() {
+			given = append(given, ingressPrefix+field)
 		}
 	}
 	return given

@@ -62,7 +62,7 @@ func (c *Config) read(root node) {
 		case "links":
 			c.readLinks(value)
 		case "defaults":
-			c.Defaults = readLayer(value, Fields)
+			c.Defaults = readLayer(value, fileFields)
 		case "workloads":
 			c.readRules(value)
 		case "groups":
@@ -161,6 +161,12 @@ func readLayer(from node, known []string) Layer {
 }
 
 func (l *Layer) read(field string, value node) {
+	if field == "ingress" {
+		if value.given() {
+			l.Ingress = new(readLayer(value, IngressFields))
+		}
+		return
+	}
 	switch value.ast.(type) {
 	case *ast.MappingNode, *ast.SequenceNode:
 		if field == "queues" {
@@ -190,7 +196,7 @@ func (c *Config) readRules(rules node) {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 			value.wrong("%q is no pattern; give a workload's name, or a glob such as \"web-*\"", pattern)
 		}
-		c.Workloads = append(c.Workloads, Rule{Pattern: pattern, Layer: readLayer(value, Fields)})
+		c.Workloads = append(c.Workloads, Rule{Pattern: pattern, Layer: readLayer(value, fileFields)})
 	})
 }
 

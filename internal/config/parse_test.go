@@ -240,22 +240,55 @@ func TestLayer(t *testing.T) {
 	if !l.Empty() || l.Given() != nil {
 		t.Errorf("%+v says %v", l, l.Given())
 	}
-	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "limit_packets": "100", "limit_bytes": "0",
+	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "reserve": "5mbit", "limit_packets": "100", "limit_bytes": "0",
 		"discipline": "pq", "queues": "{a: {match: {udp: 1}}, b: {}}", "aqm": "off", "dscp": "none", "group": "none"} {
 		if err := l.Put(field, text); err != nil {
 			t.Error(err)
 		}
+		if field == "group" {
+			continue
+		}
+		if err := l.Put("ingress."+field, text); err != nil {
+			t.Error(err)
+		}
 	}
-	if !reflect.DeepEqual(l.Given(), Fields) || l.Empty() {
+	if !reflect.DeepEqual(l.Given(), Names()) || l.Empty() {
 		t.Errorf("%+v says %v", l, l.Given())
 	}
-	if got := (Layer{}).Over(l); got != l {
+	if got := (Layer{}).Over(l); !reflect.DeepEqual(got, l) {
 		t.Errorf("over nothing: %+v", got)
 	}
-	if got := l.Over(Layer{}); got != l {
+	if got := l.Over(Layer{}); !reflect.DeepEqual(got, l) {
 		t.Errorf("under nothing: %+v", got)
 	}
 	if err := l.Put("wieght", "1"); err == nil || !strings.Contains(err.Error(), "weight") {
 		t.Errorf("unknown field: %v", err)
+	}
+	if err := l.Put("ingress.min", "1mbps"); err == nil || !strings.HasPrefix(err.Error(), "ingress.min ") {
+		t.Errorf("a bad min of ingress: %v", err)
+	}
+	if err := l.Put("ingress.group", "a"); err == nil || !strings.Contains(err.Error(), "no such field") {
+		t.Errorf("a group of ingress: %v", err)
+	}
+}
+
+// TestIngressLayers: what is said of ingress adds up over layers, as the rest does.
+func TestIngressLayers(t *testing.T) {
+	c, err := Parse("weir.yaml", []byte(`
+links: [{device: eth0, egress: 10mbit}]
+defaults: {ingress: {weight: 2, max: 5mbit}}
+workloads:
+  web: {min: 1mbit, reserve: 2mbit, ingress: {reserve: 4mbit}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.LayerFor("web").Apply(c.Defaults.Apply(policy.Default()))
+	in := p.In(policy.Ingress)
+	if p.Reserve.Rate != 2e6 || p.Min.Rate != 1e6 || in.Weight != 2 || in.Max.Rate != 5e6 || in.Reserve.Rate != 4e6 || !in.Min.None() {
+		t.Errorf("got %+v with ingress %+v", p, in)
+	}
+	if other := c.Defaults.Apply(policy.Default()).In(policy.Ingress); !other.Reserve.None() {
+		t.Errorf("the layer of one workload changed the defaults: %+v", other)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // queueFields are the fields of a queue; in a list of queues there is also name.
-var queueFields = []string{"rate", "min", "match", "dscp", "limit_packets", "priority"}
+var queueFields = []string{"rate", "min", "reserve", "match", "dscp", "limit_packets", "priority"}
 
 // ParseQueues reads queues as weir.yaml has them, in YAML's block or flow style or
 // in JSON: a mapping of names to queues, or a list of queues with names. Example:
@@ -99,6 +99,8 @@ func readQueueField(q *policy.Queue, key string, in, value node) {
 		q.Rate, err = policy.ParseAmount(text)
 	case "min":
 		q.Min, err = policy.ParseAmount(text)
+	case "reserve":
+		q.Reserve, err = policy.ParseAmount(text)
 	case "dscp":
 		q.DSCP, err = ParseMarking(text)
 	case "priority":

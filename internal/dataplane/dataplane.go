@@ -56,6 +56,17 @@ type Options struct {
 	MarkMask uint32 // bits of skb->mark that carry the class; 0 = 0xffff0000
 	BPFFS    string // where objects are pinned; "" = /sys/fs/bpf/weir
 	StateDir string // where the former qdisc is remembered; "" = /var/lib/weir
+	// Inward says that the device is the IFB that stands for the ingress of a link:
+	// ports are what goes into them, and it is carried there. nil = they are what
+	// comes in by them.
+	Inward *Inward
+}
+
+// Inward is what reaches an IFB.
+type Inward struct {
+	IFB     int   // index of the device
+	Sources []int // indices of the link and of what stands on it, such as VLANs and its bridge
+	Local   bool  // packets of this host and its other workloads as well
 }
 
 // Backend steers one link.
@@ -72,6 +83,10 @@ type Backend interface {
 	// the kernel holds either the old or the new state of each object, and
 	// calling it again is safe.
 	Set(ctx context.Context, want plan.State) error
+	// Pace makes the kernel match the intervals of want's classes and queues, and
+	// nothing else. It is what a controller calls every second, so it is cheap; want
+	// differs from what Set was told last by intervals alone.
+	Pace(ctx context.Context, want plan.State) error
 	// State is what the kernel holds now, as far as Weir made it.
 	State() (plan.State, error)
 	// Counters reads every class.

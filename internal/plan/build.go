@@ -155,15 +155,16 @@ func (b *builder) addClass(id ClassID, w Workload) {
 	g := b.groupOf(w)
 	ask := policy.Floor{Name: w.Name, Min: claim.Min}
 	if err := b.admit(ask, g); err != nil {
-		b.refuse(w, err)
-		ask.Min = 0
+		b.refuse(w, reservationOf(p, err, b.state.Link))
+		ask.Min, p = 0, withoutReservations(p)
 	}
 	b.hold(ask, g)
 	class := Class{
 		ID: id, Name: w.Name, Weight: claim.Weight, Min: ask.Min, Max: claim.Max,
 		Limit:      Limit{Packets: p.LimitPackets, Bytes: p.LimitBytes},
-		Discipline: p.Discipline.OrDefault(), Queues: queues(p, b.state.Link.Capacity), DSCP: p.DSCP,
+		Discipline: p.Discipline.OrDefault(), Queues: queues(p, b.state.Link), DSCP: p.DSCP,
 	}
+	class.Reserve, class.Interval = b.state.Link.paced(p.Reserve)
 	class.AQM.Target, class.AQM.Interval = p.AQM.Of(class.Discipline)
 	if g != nil {
 		class.Parent = g.class.ID
@@ -174,7 +175,7 @@ func (b *builder) addClass(id ClassID, w Workload) {
 // claim is the workload's policy, without what is wrong in it.
 func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
 	for p := w.Policy; ; {
-		claim, err := p.Claim(b.state.Link.Capacity)
+		claim, err := p.ClaimOn(b.state.Link.Capacity, b.state.Link.Overhead)
 		if err == nil {
 			return p, claim
 		}
@@ -192,6 +193,10 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 	switch field {
 	case "min":
 		p.Min = policy.Amount{}
+	case "reserve":
+		p.Reserve = policy.Amount{}
+	case "ingress":
+		p.Ingress = nil
 	case "discipline", "queues":
 		p.Discipline, p.Queues = "", nil
 	case "aqm":
@@ -205,12 +210,14 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 }
 
 // queues are the policy's queues with their rates resolved.
-func queues(p policy.Policy, capacity policy.Rate) []Queue {
+func queues(p policy.Policy, l Link) []Queue {
 	var list []Queue
+	capacity := l.Capacity
 	for _, q := range p.Queues {
 		queue := Queue{Name: q.Name, Rate: q.Rate.Of(capacity), Match: q.Match, DSCP: q.DSCP, LimitPackets: q.LimitPackets, Priority: q.Priority}
+		queue.Reserve, queue.Interval = l.paced(q.Reserve)
 		if p.Discipline.Weighs() {
-			queue.Weight = max(q.Min.Of(capacity), queue.Rate, 1)
+			queue.Weight = max(q.Min.Of(capacity), policy.WireOf(queue.Reserve, l.Overhead), queue.Rate, 1)
 		}
 		list = append(list, queue)
 	}

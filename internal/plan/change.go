@@ -126,6 +126,8 @@ func (c Class) facts(in ...State) []fact {
 		{"weight", strconv.FormatUint(uint64(c.Weight), 10), false},
 		{"min", orNone(c.Min), c.Min == 0},
 		{"max", orNone(c.Max), c.Max == 0},
+		{"reserve", orNone(c.Reserve), c.Reserve == 0},
+		{"interval", c.Interval.String(), c.Interval == 0},
 	}
 	if c.Group {
 		return facts
@@ -175,6 +177,12 @@ func (q Queue) words(d policy.Discipline) string {
 		words = append(words, "rate "+q.Rate.String())
 	} else if d.Weighs() && q.Weight > 1 {
 		words = append(words, "min "+q.Weight.String())
+	}
+	if q.Reserve != 0 {
+		words = append(words, "reserve "+q.Reserve.String())
+	}
+	if q.Interval != 0 {
+		words = append(words, "interval "+q.Interval.String())
 	}
 	if q.DSCP != nil {
 		words = append(words, "dscp "+policy.DSCPName(*q.DSCP))

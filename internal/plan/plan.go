@@ -80,6 +80,10 @@ type Class struct {
 	Min    policy.Rate // guaranteed, 0 = none; a group's is at least its members' together
 	Max    policy.Rate // ceiling, 0 = none
 	Limit  Limit
+	// Reserve is the goodput that a controller holds, bits per second of payload; 0 =
+	// none. Min covers what it takes on the wire. Interval is by what it is held.
+	Reserve  policy.Rate
+	Interval Interval
 
 	Discipline policy.Discipline // never ""
 	Queues     []Queue           // of pq, cbwfq and llq
@@ -106,6 +110,9 @@ type Queue struct {
 	Match        []policy.Match
 	DSCP         *uint8
 	LimitPackets uint32 // 0 = default
+	// Reserve and Interval are as in Class, for this queue.
+	Reserve  policy.Rate
+	Interval Interval
 	Priority     uint8  // pq: the same as its neighbours' = they take turns; 0 = its place
 }
 

@@ -127,7 +127,7 @@ func (l line) link() Link {
 func (l line) workload() Workload {
 	limit := l.limit()
 	w := Workload{Key: l.words[1], Name: l.words[len(l.words)-1], Policy: policy.Policy{
-		Weight: 1, Min: l.amount("min"), Max: l.amount("max"), LimitPackets: limit.Packets, LimitBytes: limit.Bytes,
+		Weight: 1, Min: l.amount("min"), Max: l.amount("max"), Reserve: l.amount("reserve"), LimitPackets: limit.Packets, LimitBytes: limit.Bytes,
 	}}
 	w.Group, w.Policy.Group = l.words[0] == "group", l.props["group"]
 	if w.Group {
@@ -153,7 +153,8 @@ func parseState(t *testing.T, section string) State {
 		case "class", "group":
 			c := usual(Class{ID: ClassID(l.number(l.words[1])), Name: l.words[2], Weight: 1,
 				Min: l.amount("min").Rate, Max: l.amount("max").Rate, Limit: l.limit(),
-				Parent: ClassID(l.number(l.props["parent"]))})
+				Parent: ClassID(l.number(l.props["parent"])), Reserve: l.amount("reserve").Rate,
+				Interval: Interval(l.number(l.props["interval"]))})
 			if l.words[0] == "group" {
 				c.Group, c.AQM = true, AQM{}
 			}
@@ -190,6 +191,12 @@ func formatState(s State) string {
 		}
 		if c.Max != 0 {
 			fmt.Fprintf(&b, " max=%s", c.Max.Compact())
+		}
+		if c.Reserve != 0 {
+			fmt.Fprintf(&b, " reserve=%s", c.Reserve.Compact())
+		}
+		if c.Interval != 0 {
+			fmt.Fprintf(&b, " interval=%d", c.Interval)
 		}
 		if c.Parent != 0 {
 			fmt.Fprintf(&b, " parent=%d", c.Parent)

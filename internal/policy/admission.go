@@ -93,11 +93,23 @@ type Refused struct {
 	Holders  []Floor // who has mins, the largest first
 	Group    string  // the group that has no room, "" if it is the link
 	Bound    string  // what of the group does not hold it: "min" or "max"
+	// Goodput is the reservation that Asked is the wire rate of, 0 if it is a min;
+	// Overhead is what the link adds to each of its packets, in bytes.
+	Goodput  Rate
+	Overhead int
 }
 
 // Error is one line with all the numbers and what can be done.
 func (r *Refused) Error() string {
-	return fmt.Sprintf("min of %s: %s; %s", r.Name, r.Reason(), r.Remedy())
+	return fmt.Sprintf("%s of %s: %s; %s", r.Field(), r.Name, r.Reason(), r.Remedy())
+}
+
+// Field is the policy's field that there is no room for: "min" or "reserve".
+func (r *Refused) Field() string {
+	if r.Goodput != 0 {
+		return "reserve"
+	}
+	return "min"
 }
 
 // Reason is the refusal in numbers.
@@ -109,16 +121,24 @@ func (r *Refused) Reason() string {
 	case r.Limit < r.Capacity:
 		of = fmt.Sprintf("the %s that mins may take of %s", r.Limit, r.Capacity)
 	}
-	return fmt.Sprintf("asked %s, reserved %s of %s, free %s", r.Asked, r.Reserved, of, r.Free)
+	asked := r.Asked.String()
+	if r.Goodput != 0 {
+		asked += fmt.Sprintf(" (%s of payload)", r.Goodput)
+	}
+	return fmt.Sprintf("asked %s, reserved %s of %s, free %s", asked, r.Reserved, of, r.Free)
 }
 
 // Remedy is what makes the min fit, the nearest at hand first.
 func (r *Refused) Remedy() string {
 	var ways []string
-	if r.Free >= MinRate {
-		ways = append(ways, fmt.Sprintf("ask for %s or less", r.Free.Compact()))
+	most := r.Free
+	if r.Goodput != 0 {
+		most = GoodputOf(r.Free, r.Overhead)
+	}
+	if most >= MinRate {
+		ways = append(ways, fmt.Sprintf("ask for %s or less", most.Compact()))
 	} else {
-		ways = append(ways, "do without a min")
+		ways = append(ways, "do without a "+r.Field())
 	}
 	if len(r.Holders) > 0 {
 		ways = append(ways, fmt.Sprintf("lower the min of %s", r.holders()))

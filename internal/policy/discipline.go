@@ -112,6 +112,9 @@ type Queue struct {
 	// Min is what cbwfq and llq weigh the queue by; either all of them have one
 	// or none, which makes them equal.
 	Min Amount
+	// Reserve is a goodput that a controller holds for the queue: it gets as much,
+	// and no more; none by default.
+	Reserve Amount
 	// Priority orders pq's queues, 1 first; queues with the same take turns. Either
 	// all have one, in order, or none (0), and each goes before the next.
 	Priority uint8

@@ -60,6 +60,9 @@ type Policy struct {
 	Weight uint32 // 1 to MaxWeight
 	Min    Amount // guaranteed; none by default
 	Max    Amount // ceiling; none by default
+	// Reserve is a goodput (payload delivered, bits per second) that a controller
+	// holds: the workload gets as much, and no more; none by default.
+	Reserve Amount
 	// LimitPackets and LimitBytes bound the workload's queue; 0 = default.
 	LimitPackets uint32
 	LimitBytes   uint64
@@ -69,6 +72,9 @@ type Policy struct {
 	AQM        AQM
 	DSCP       *uint8 // written into every packet without one of its queue; nil = left as it is
 	Group      string // the group that the workload is in, "" = none
+	// Ingress is what was promised for what comes to the workload (download); nil =
+	// the default. All else is about egress. It has no Group and no Ingress.
+	Ingress *Policy
 }
 
 // Default is the policy of a workload for which nobody asked anything: weight
@@ -87,6 +93,9 @@ func (p Policy) Check() error {
 	if err := p.Max.Check(); err != nil {
 		return InField("max", err)
 	}
+	if err := p.Reserve.Check(); err != nil {
+		return InField("reserve", err)
+	}
 	sameKind := (p.Min.Percent != 0) == (p.Max.Percent != 0)
 	if !p.Min.None() && !p.Max.None() && sameKind &&
 		(p.Min.Rate > p.Max.Rate || p.Min.Percent > p.Max.Percent) {
@@ -95,7 +104,10 @@ func (p Policy) Check() error {
 	if err := p.checkLimits(); err != nil {
 		return err
 	}
-	return p.checkQueues()
+	if err := p.checkQueues(); err != nil {
+		return err
+	}
+	return p.checkIngress()
 }
 
 func (p Policy) checkLimits() error {
@@ -126,11 +138,16 @@ func checkLimitPackets(field string, packets uint32) error {
 	}
 }
 
-// Claim is p on a link of this capacity, wanting all it can get. The error, an
-// *Error, is p's own mistake, or on this very link a min above the max or queues
-// that ask for more than the workload has; in the last case the claim is right
-// but for them.
-func (p Policy) Claim(capacity Rate) (Claim, error) {
+// Claim is p on a link of this capacity that adds nothing to its packets; see
+// ClaimOn.
+func (p Policy) Claim(capacity Rate) (Claim, error) { return p.ClaimOn(capacity, 0) }
+
+// ClaimOn is p on a link of this capacity and overhead (bytes added to each
+// packet), wanting all it can get. A reservation counts as a min of what it takes
+// on the wire. The error, an *Error, is p's own mistake, or on this very link a min
+// or a reservation above the max, or queues that ask for more than the workload
+// has; in the last case the claim is right but for them.
+func (p Policy) ClaimOn(capacity Rate, overhead int) (Claim, error) {
 	if err := p.Check(); err != nil {
 		return Claim{}, err
 	}
@@ -138,7 +155,12 @@ func (p Policy) Claim(capacity Rate) (Claim, error) {
 	if c.Max != 0 && c.Min > c.Max {
 		return Claim{}, minAboveMax(p.Min, p.Min.on(capacity), p.Max.on(capacity))
 	}
-	return c, p.checkQueueSum(capacity, c)
+	if err := p.checkReserve(capacity, overhead); err != nil {
+		return Claim{}, err
+	}
+	err := p.checkQueueSum(capacity, overhead, c)
+	c.Min = p.Floor(capacity, overhead)
+	return c, err
 }
 
 func minAboveMax(value Amount, low, high string) error {

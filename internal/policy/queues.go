@@ -88,11 +88,17 @@ func (q Queue) check(d Discipline, first bool) error {
 	if err := q.Min.Check(); err != nil {
 		return InField(q.field("min"), err)
 	}
+	if err := q.Reserve.Check(); err != nil {
+		return InField(q.field("reserve"), err)
+	}
 	strict := d == LLQ && first
 	switch {
 	case strict && q.Rate.None():
 		return refuse("rate", q.Rate, "the first queue of llq goes before all others and needs a rate that it is held to",
 			"write one such as 1mbit")
+	case strict && !q.Reserve.None():
+		return refuse("reserve", q.Reserve, "the first queue of llq is held to its rate already",
+			"leave its reserve out; other queues can have one")
 	case strict && !q.Min.None():
 		return refuse("min", q.Min, "the first queue of llq has a rate instead", "leave its min out")
 	case !strict && !q.Rate.None() && d == LLQ:
@@ -152,10 +158,11 @@ func checkPriorities(queues []Queue) error {
 func checkMins(d Discipline, queues []Queue) error {
 	var with, without []string
 	for _, q := range queues {
-		if q.Min.None() {
-			without = append(without, q.Name)
-		} else {
+		switch {
+		case !q.Min.None():
 			with = append(with, q.Name)
+		case q.Reserve.None(): // a reservation is weighed by what it takes
+			without = append(without, q.Name)
 		}
 	}
 	if len(with) == 0 || len(without) == 0 {
@@ -176,7 +183,7 @@ func have(names []string) string {
 
 // checkQueueSum: what the queues are promised must fit into what the workload
 // has for certain, which is its min where it has one, and below its max.
-func (p Policy) checkQueueSum(capacity Rate, c Claim) error {
+func (p Policy) checkQueueSum(capacity Rate, overhead int, c Claim) error {
 	if !p.Discipline.Weighs() {
 		return nil
 	}
@@ -186,6 +193,9 @@ func (p Policy) checkQueueSum(capacity Rate, c Claim) error {
 		amount, word := q.Min, "min"
 		if !q.Rate.None() {
 			amount, word = q.Rate, "rate"
+		}
+		if reserved := WireOf(q.Reserve.Of(capacity), overhead); reserved > amount.Of(capacity) {
+			amount, word = Amount{Rate: reserved}, "wire rate of the reserve"
 		}
 		if !amount.None() {
 			floors = append(floors, Floor{q.Name, amount.Of(capacity)})

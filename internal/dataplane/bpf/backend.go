@@ -277,6 +277,29 @@ func (b *Backend) write(want plan.State) error {
 	return nil
 }
 
+// Pace writes the classes whose intervals have changed.
+func (b *Backend) Pace(_ context.Context, want plan.State) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.obj == nil {
+		return fmt.Errorf("link %s: %w", b.device, dataplane.ErrNoDevice)
+	}
+	var entries []uint32
+	for _, c := range want.Classes {
+		i := slices.IndexFunc(b.have.Classes, func(have plan.Class) bool { return have.ID == c.ID })
+		if i < 0 || b.have.Classes[i].Equal(c) {
+			continue
+		}
+		if err := b.obj.classes.Put(uint32(c.ID), classConfig(c, want.Link)); err != nil {
+			return fmt.Errorf("pace class %d of %s: %w", c.ID, b.device, err)
+		}
+		b.have.Classes = slices.Clone(b.have.Classes)
+		b.have.Classes[i] = c
+		entries = append(entries, uint32(c.ID))
+	}
+	return b.obj.announce(entries)
+}
+
 // mark makes every port mark its class and what the class's rules say. It asks
 // the kernel each time: a plan's ports do not show whether rules have changed.
 func (b *Backend) mark(want plan.State) error {

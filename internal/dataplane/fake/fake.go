@@ -232,6 +232,26 @@ func (b *backend) Set(_ context.Context, want plan.State) error {
 	return nil
 }
 
+// Pace replaces the intervals of classes that are there.
+func (b *backend) Pace(_ context.Context, want plan.State) error {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	d, err := b.kernel.find(b.name)
+	if err != nil {
+		return err
+	}
+	if d.setErr != nil {
+		return d.setErr
+	}
+	for _, c := range plan.Diff(d.state, want) {
+		if c.OnlyPaces() {
+			i := slices.IndexFunc(d.state.Classes, func(have plan.Class) bool { return have.ID == c.NewClass.ID })
+			d.state.Classes[i] = *c.NewClass
+		}
+	}
+	return nil
+}
+
 func (b *backend) State() (plan.State, error) {
 	b.kernel.mu.Lock()
 	defer b.kernel.mu.Unlock()

@@ -96,7 +96,7 @@ func workloads(s plan.State) []plan.Class {
 // and until then nobody is kept waiting.
 func newClassState(class plan.Class) *classState {
 	return &classState{
-		claim:    policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Max, Demand: policy.Unlimited},
+		claim:    policy.Claim{Weight: class.Weight, Min: class.Min, Max: ceiling(class), Demand: policy.Unlimited},
 		estimate: estimate{demand: policy.Unlimited},
 	}
 }

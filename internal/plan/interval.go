@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"weir/internal/policy"
+)
+
+// Interval paces a class or a queue: each byte of a packet's length, as the link
+// counts it (the frame and the link's overhead), takes this much of a schedule of
+// future service times. A packet's is
+//
+//	FST = max(now, last FST) + length * interval
+//
+// and the packet leaves once the one before it is over. It is the paper's interval
+// per packet, generalised to packets of any size. The unit is ns per byte times
+// 2^IntervalShift, as all costs in the kernel; 0 = not paced.
+//
+// Example: 10 Mbit/s on the wire are 800 ns per byte, 838,860,800.
+type Interval uint64
+
+// IntervalShift is the fixed point of an Interval; WEIR_NS_SHIFT in bpf/weir.h.
+const IntervalShift = 20
+
+const byteNs = 8e9 // ns per byte at 1 bit/s
+
+// IntervalOf is the interval at which exactly wire bits per second leave, rounded to
+// the nearest; 0 for no rate.
+func IntervalOf(wire policy.Rate) Interval {
+	if wire == 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(byteNs, 1<<IntervalShift)
+	lo, carry := bits.Add64(lo, uint64(wire)/2, 0)
+	interval, _ := bits.Div64((hi+carry)%uint64(wire), lo, uint64(wire))
+	return Interval(max(interval, 1))
+}
+
+// Nanoseconds is the interval in ns per byte.
+func (i Interval) Nanoseconds() float64 { return float64(i) / (1 << IntervalShift) }
+
+// Rate is what leaves at this interval, bits per second on the wire; 0 = not paced.
+func (i Interval) Rate() float64 {
+	if i == 0 {
+		return 0
+	}
+	return byteNs / i.Nanoseconds()
+}
+
+// String is for people: "764.6 ns/byte", "none".
+func (i Interval) String() string {
+	if i == 0 {
+		return "none"
+	}
+	digits := max(0, 3-int(math.Floor(math.Log10(i.Nanoseconds()))))
+	return strconv.FormatFloat(i.Nanoseconds(), 'f', min(digits, 6), 64) + " ns/byte"
+}
+
+// Pacing is what a controller changes of a class: its interval, and those of its
+// queues, in their order.
+type Pacing struct {
+	Class  Interval
+	Queues []Interval
+}
+
+// Paced is s with the intervals of some classes put in place. Classes that are not
+// there, or are held by no reservation, are left alone, and so are queues.
+func (s State) Paced(by map[ClassID]Pacing) State {
+	s.Classes = slices.Clone(s.Classes)
+	for i := range s.Classes {
+		c := &s.Classes[i]
+		p, ok := by[c.ID]
+		if !ok {
+			continue
+		}
+		if c.Reserve != 0 && p.Class != 0 {
+			c.Interval = p.Class
+		}
+		c.Queues = slices.Clone(c.Queues)
+		for q := range c.Queues {
+			if c.Queues[q].Reserve != 0 && q < len(p.Queues) && p.Queues[q] != 0 {
+				c.Queues[q].Interval = p.Queues[q]
+			}
+		}
+	}
+	return s
+}
+
+// OnlyPaces reports whether a change is one of intervals alone, such as a
+// controller makes every second.
+func (c Change) OnlyPaces() bool {
+	if c.Op != SetClass {
+		return false
+	}
+	return c.OldClass.unpaced().Equal(c.NewClass.unpaced())
+}
+
+// unpaced is the class without its intervals.
+func (c Class) unpaced() Class {
+	c.Interval = 0
+	c.Queues = slices.Clone(c.Queues)
+	for q := range c.Queues {
+		c.Queues[q].Interval = 0
+	}
+	return c
+}
+
+// reservationOf says of a refusal that it is of a reservation, if it is.
+func reservationOf(p policy.Policy, err error, l Link) error {
+	var refused *policy.Refused
+	if reserved := p.Reserved(l.Capacity); reserved != 0 && errors.As(err, &refused) &&
+		policy.WireOf(reserved, l.Overhead) >= p.Min.Of(l.Capacity) {
+		refused.Goodput, refused.Overhead = reserved, l.Overhead
+	}
+	return err
+}
+
+// withoutReservations is p without those for which there is no room.
+func withoutReservations(p policy.Policy) policy.Policy {
+	p.Reserve = policy.Amount{}
+	p.Queues = slices.Clone(p.Queues)
+	for q := range p.Queues {
+		p.Queues[q].Reserve = policy.Amount{}
+	}
+	return p
+}
+
+// paced is a reservation on this link and the interval that it begins with: the one
+// at which segments of full size have this goodput.
+func (l Link) paced(reserve policy.Amount) (policy.Rate, Interval) {
+	goodput := reserve.Of(l.Capacity)
+	return goodput, IntervalOf(policy.WireOf(goodput, l.Overhead))
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// Direction says which way packets go, seen from the workload.
+type Direction string
+
+// The two directions of a link.
+const (
+	Egress  Direction = "egress"  // upload: what leaves the workload
+	Ingress Direction = "ingress" // download: what comes to it
+)
+
+// A TCP segment of full size in an Ethernet frame of the usual MTU: 14 bytes of
+// Ethernet, 20 of IPv4, 32 of TCP with timestamps, and the payload.
+const (
+	fullFrame   = 1514
+	fullPayload = 1448
+)
+
+// WireOf is what a goodput takes on the wire in bits per second, if it comes in
+// TCP segments of full size and none is lost. Overhead are the bytes that the link
+// adds to each packet. It is what a reservation holds free on a link: 10 Mbit/s of
+// payload are 10,455,802 bit/s of frames. Smaller packets take more; the
+// controller sends them sooner, but only out of what nobody else was promised.
+func WireOf(goodput Rate, overhead int) Rate {
+	hi, lo := bits.Mul64(uint64(goodput), uint64(max(fullFrame+overhead, fullPayload)))
+	if hi >= fullPayload {
+		return Unlimited
+	}
+	wire, rest := bits.Div64(hi, lo, fullPayload)
+	if rest != 0 {
+		wire++
+	}
+	return Rate(wire)
+}
+
+// GoodputOf is the opposite of WireOf, rounded down.
+func GoodputOf(wire Rate, overhead int) Rate {
+	hi, lo := bits.Mul64(uint64(wire), fullPayload)
+	goodput, _ := bits.Div64(hi, lo, uint64(max(fullFrame+overhead, fullPayload))) // hi < divisor
+	return Rate(goodput)
+}
+
+// In is what was promised in one direction. Nobody has to say anything of
+// ingress: there is the default then.
+func (p Policy) In(d Direction) Policy {
+	if d == Egress {
+		p.Ingress = nil
+		return p
+	}
+	if p.Ingress == nil {
+		return Default()
+	}
+	return *p.Ingress
+}
+
+// Reserved is the goodput that the workload and its queues have reserved together
+// on a link of this capacity, in bits per second; 0 = none.
+func (p Policy) Reserved(capacity Rate) Rate {
+	var queues []Floor
+	for _, q := range p.Queues {
+		queues = append(queues, Floor{Name: q.Name, Min: q.Reserve.Of(capacity)})
+	}
+	return max(p.Reserve.Of(capacity), Sum(queues))
+}
+
+// Floor is what the workload is guaranteed on a link, wire bits per second: its min,
+// or what its reservations take.
+func (p Policy) Floor(capacity Rate, overhead int) Rate {
+	return max(p.Min.Of(capacity), WireOf(p.Reserved(capacity), overhead))
+}
+
+// checkIngress reports the first mistake in what was said of the other direction.
+func (p Policy) checkIngress() error {
+	if p.Ingress == nil {
+		return nil
+	}
+	if p.Ingress.Ingress != nil {
+		return &Error{Field: "ingress.ingress", Msg: "there is no ingress of ingress", Remedy: "write its fields one level up"}
+	}
+	if p.Ingress.Group != "" {
+		return &Error{Field: "ingress.group", Value: p.Ingress.Group, Msg: "a workload is in the same group in both directions",
+			Remedy: "write group beside ingress, not inside it"}
+	}
+	return Within("ingress", p.Ingress.Check())
+}
+
+// Within puts a word and a dot before the field that the error names. Errors that
+// are no *Error, and nil, are returned as they are.
+func Within(prefix string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	named := *e
+	named.Field = prefix + "." + e.Field
+	return &named
+}
+
+// checkReserve: a reservation is what the workload gets and no more, so its max
+// must leave it that much, and its queues cannot reserve more than it has.
+func (p Policy) checkReserve(capacity Rate, overhead int) error {
+	if reserve := p.Reserve.Of(capacity); reserve != 0 {
+		if limit := p.Max.Of(capacity); limit != 0 && WireOf(reserve, overhead) > limit {
+			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
+				Msg: fmt.Sprintf("%s of payload take %s on the wire, above the max, %s",
+					p.Reserve.on(capacity), WireOf(reserve, overhead), p.Max.on(capacity)),
+				Remedy: fmt.Sprintf("write %s or less, or raise max", GoodputOf(limit, overhead).Compact())}
+		}
+		if floor := p.Min.Of(capacity); floor > WireOf(reserve, overhead) {
+			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
+				Msg: fmt.Sprintf("%s of payload take %s on the wire, and the workload is sent no more than that: its min, %s, could not be used",
+					p.Reserve.on(capacity), WireOf(reserve, overhead), p.Min.on(capacity)),
+				Remedy: "do without the min; a reservation is guaranteed as well"}
+		}
+		if queues := (Policy{Queues: p.Queues}).Reserved(capacity); queues > reserve {
+			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
+				Msg:    fmt.Sprintf("its queues reserve %s, %s more", queues, queues-reserve),
+				Remedy: fmt.Sprintf("write %s or more, or lower those of the queues", queues.Compact())}
+		}
+	}
+	if limit, queues := p.Max.Of(capacity), p.Reserved(capacity); limit != 0 && WireOf(queues, overhead) > limit {
+		return &Error{Field: "queues", Msg: fmt.Sprintf("they reserve %s of payload, which take %s on the wire, above the workload's max, %s",
+			queues, WireOf(queues, overhead), p.Max.on(capacity)), Remedy: "lower their reservations, or raise the workload's max"}
+	}
+	return nil
+}
