@@ -171,6 +171,7 @@ func (a *Agent) Run(parent context.Context) error {
 		return errNoLink
 	}
 	a.started = time.Now()
+	a.warnOfConfig(a.world.config)
 	if err := a.begin(ctx); err != nil {
 		return err
 	}
@@ -366,9 +367,9 @@ func (a *Agent) logChanges(l *link, changes []plan.Change, why reasons) []planne
 // logStates writes down what the plans do not show: who is refused something,
 // and who no longer is.
 func (a *Agent) logStates(before, after decision, why reasons) {
-	notes := map[string]string{}
+	notes, warned := map[string]string{}, map[string][]string{}
 	for _, v := range slices.Concat(before.verdicts, before.groups) {
-		notes[v.Key] = v.note
+		notes[v.Key], warned[v.Key] = v.note, v.ownWarnings()
 	}
 	for _, v := range slices.Concat(after.verdicts, after.groups) {
 		switch was := notes[v.Key]; {
@@ -378,7 +379,28 @@ func (a *Agent) logStates(before, after decision, why reasons) {
 		default:
 			a.log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.state, "why", why.of(v.Key))
 		}
+		for _, warning := range v.ownWarnings() {
+			if !slices.Contains(warned[v.Key], warning) {
+				a.log.Warn("rules overlap", "workload", v.Name, "note", warning, "why", why.of(v.Key))
+			}
+		}
 	}
+}
+
+// warnOfConfig writes down which rules overlap in a configuration that was read.
+func (a *Agent) warnOfConfig(c config.Config) {
+	for _, warning := range c.Warnings {
+		a.log.Warn("rules overlap", "note", warning)
+	}
+}
+
+// ownWarnings are those that are not about the configuration's queues, of which its
+// own warnings speak.
+func (v verdict) ownWarnings() []string {
+	if v.origin["queues"] == originConfig {
+		return nil
+	}
+	return v.warnings
 }
 
 // concerns is the class that a change is about, and its name where it is told.

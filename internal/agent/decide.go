@@ -68,6 +68,7 @@ type verdict struct {
 	steered  bool
 	state    string
 	note     string
+	warnings []string           // about rules that overlap
 	refusals map[string][]error // by link: why the plan there does not hold all of the policy
 }
 
@@ -141,7 +142,9 @@ func judge(w world, found discover.Workload, number map[string]plan.ClassID) ver
 	}
 	if v.policy.Check() == nil { // else the plan says what is wrong
 		warnings, _ := policy.CheckRules(v.policy.Queues)
-		problems = append(problems, warnings...)
+		for _, w := range warnings {
+			v.warnings = append(v.warnings, w.Error())
+		}
 	}
 	v.note = strings.Join(problems, "; ")
 	return v

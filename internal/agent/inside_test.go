@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/config"
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -89,8 +90,68 @@ func TestQueuesByLabel(t *testing.T) {
 			!strings.Contains(w.Note, "discipline is not in force: there are no queues") {
 			t.Errorf("%s: %s", w.State, w.Note)
 		}
-		if w := h.workload("overlap"); w.State != "active" || !strings.Contains(w.Note, "{udp: 1-10} in queue a takes some of its packets before") {
-			t.Errorf("%s: %s", w.State, w.Note)
+		if w := h.workload("overlap"); w.State != "active" || w.Note != "" || len(w.Warnings) != 1 {
+			t.Errorf("%s: %s %q", w.State, w.Note, w.Warnings)
+		}
+	})
+}
+
+// Rules that overlap are named wherever a policy comes in, and written down once.
+func TestRulesThatOverlapAreNamed(t *testing.T) {
+	const file = `
+workloads:
+  gone: {discipline: pq, queues: {x: {match: {tcp: 1-10}}, y: {match: {tcp: 5-20}}, z: {}}}
+`
+	inBubble(t, file, func(t *testing.T, h *host) {
+		h.start()
+		h.run("web", "weir.discipline=pq", "weir.queues={a: {match: {udp: 1-10}}, b: {match: {udp: 5-20}}, c: {}}")
+		seconds(3)
+		const byLabel = `queues.b "{udp: 5-20}": {udp: 1-10} in queue a takes some of its packets before`
+		const inFile = `workloads.gone.queues.y: "{tcp: 5-20}": {tcp: 1-10} in queue x takes some of its packets before`
+		named := func(where string, list []string, want ...string) {
+			t.Helper()
+			if len(list) != len(want) {
+				t.Fatalf("%s: %q, want %q", where, list, want)
+			}
+			for i, words := range want {
+				if !strings.Contains(list[i], words) {
+					t.Errorf("%s: %q does not say %q", where, list[i], words)
+				}
+			}
+		}
+		status, err := h.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		named("status", status.Warnings, inFile, "web: "+byLabel)
+		e, err := h.Explain(t.Context(), "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		named("explain", e.Warnings, byLabel)
+		c := llq()
+		(*c.Queues)[1].Match[0]["udp"] = []any{5001, 5002}
+		result, err := h.Set(t.Context(), "web", c, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named("dry run", result.Workload.Warnings, `queues.video "{udp: [5001, 5002]}": {udp: 5001} in queue voice`)
+
+		h.config.Workloads = nil // and where the file has no such rules any longer
+		next := h.config
+		next.Warnings = []string{"weir.yaml:3:3: " + inFile, "weir.yaml:9:3: more"}
+		h.load = func() (config.Config, error) { return next, nil }
+		h.stop()
+		h.start()
+		for range 2 {
+			if err := h.Reload(t.Context(), "test"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for words, times := range map[string]int{"{udp: 1-10} in queue a": 1, "{udp: 5001} in queue voice": 0, "weir.yaml:9:3: more": 1} {
+			if got := strings.Count(h.log.String(), words); got != times {
+				t.Errorf("%q is in the log %d times, want %d", words, got, times)
+			}
 		}
 	})
 }

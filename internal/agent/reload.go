@@ -95,6 +95,9 @@ func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error
 	world.found = a.merged()
 	a.relink(ctx, world.links())
 	a.log.Info("configuration reloaded", "file", next.Path, "why", why)
+	if !slices.Equal(before.Warnings, next.Warnings) {
+		a.warnOfConfig(next)
+	}
 	a.commit(ctx, world, a.attached, reasons{general: "configuration changed"})
 	return nil
 }

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"weir/internal/api"
@@ -23,9 +24,21 @@ func (a *Agent) Status(ctx context.Context) (api.Status, error) {
 			Links:       a.linkViews(),
 			Groups:      a.groupViews(),
 			Sources:     a.sourceViews(),
+			Warnings:    a.warnings(),
 		}
 	})
 	return s, err
+}
+
+// warnings are about the rules of the configuration and of each workload.
+func (a *Agent) warnings() []string {
+	list := slices.Clone(a.world.config.Warnings)
+	for _, v := range a.decided.verdicts {
+		for _, warning := range v.ownWarnings() {
+			list = append(list, v.Name+": "+warning)
+		}
+	}
+	return list
 }
 
 // Workloads implements api.Agent.
@@ -62,7 +75,7 @@ func (a *Agent) Explain(ctx context.Context, name string) (api.Explanation, erro
 			return
 		}
 		v, _ := a.decided.verdict(found.Key)
-		e = api.Explanation{Name: v.Name, Links: []api.ExplainLink{}}
+		e = api.Explanation{Name: v.Name, Links: []api.ExplainLink{}, Warnings: v.warnings}
 		for _, l := range a.links {
 			e.Links = append(e.Links, l.explain(v))
 		}
@@ -116,7 +129,7 @@ func (a *Agent) views(history bool) []api.Workload {
 func (a *Agent) view(v verdict, history bool) api.Workload {
 	w := api.Workload{
 		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
-		Class: uint16(v.class), State: v.state, Note: v.note,
+		Class: uint16(v.class), State: v.state, Note: v.note, Warnings: v.warnings,
 		Origin: v.origin, Devices: []string{}, Links: []api.WorkloadLink{},
 		Policy: api.PolicyOf(v.policy),
 	}

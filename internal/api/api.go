@@ -23,6 +23,7 @@ type Status struct {
 	Links       []LinkStatus `json:"links"`
 	Groups      []Group      `json:"groups" doc:"of workloads, by name"`
 	Sources     []Source     `json:"sources" doc:"where workloads are looked for"`
+	Warnings    []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
 }
 
 // Source is one place where workloads are looked for.
@@ -103,18 +104,19 @@ type PolicyChange struct {
 
 // Workload is one workload with its policy and what it does now.
 type Workload struct {
-	Name    string            `json:"name"`
-	Key     string            `json:"key"`
-	ID      string            `json:"id,omitempty" doc:"the engine's id"`
-	Kind    string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,host"`
-	Class   uint16            `json:"class" doc:"class number, 0 for the host"`
-	Policy  Policy            `json:"policy"`
-	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`
-	State   string            `json:"state" enum:"active,waiting,unsteered,refused" doc:"waiting: its network is not up; unsteered, refused: see note"`
-	Note    string            `json:"note,omitempty"`
-	Devices []string          `json:"devices"`
-	Cgroups []string          `json:"cgroups,omitempty" doc:"folders of cgroups of version 2 whose processes are the workload"`
-	Links   []WorkloadLink    `json:"links"`
+	Name     string            `json:"name"`
+	Key      string            `json:"key"`
+	ID       string            `json:"id,omitempty" doc:"the engine's id"`
+	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,host"`
+	Class    uint16            `json:"class" doc:"class number, 0 for the host"`
+	Policy   Policy            `json:"policy"`
+	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`
+	State    string            `json:"state" enum:"active,waiting,unsteered,refused" doc:"waiting: its network is not up; unsteered, refused: see note"`
+	Note     string            `json:"note,omitempty"`
+	Warnings []string          `json:"warnings,omitempty" doc:"which of its rules overlap; all are in force"`
+	Devices  []string          `json:"devices"`
+	Cgroups  []string          `json:"cgroups,omitempty" doc:"folders of cgroups of version 2 whose processes are the workload"`
+	Links    []WorkloadLink    `json:"links"`
 }
 
 // Group is a group of workloads: what they were promised together and what they
@@ -206,8 +208,9 @@ type AttachRequest struct {
 
 // Explanation says why a workload has the rate it has.
 type Explanation struct {
-	Name  string        `json:"name"`
-	Links []ExplainLink `json:"links"`
+	Name     string        `json:"name"`
+	Links    []ExplainLink `json:"links"`
+	Warnings []string      `json:"warnings,omitempty" doc:"which of its rules overlap; all are in force"`
 }
 
 // ExplainLink is the explanation on one link.

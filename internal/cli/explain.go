@@ -92,6 +92,9 @@ func renderExplanation(e api.Explanation) string {
 		fmt.Fprintf(&b, "  level       %s for each unit of weight%s\n", measured(l.LevelBps), where)
 		b.WriteString(othersText(l.Others))
 	}
+	if len(e.Warnings) > 0 {
+		b.WriteString("\n" + warningLines("", e.Warnings))
+	}
 	return b.String()
 }
 

@@ -80,7 +80,11 @@ func renderWorkloads(ws []api.Workload, groups []api.Group) string {
 }
 
 func addWorkload(t *table.Table, indent string, w api.Workload) {
-	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy.Weight, w.Policy.Min, w.Policy.Max, w.Links, w.Note)
+	note := w.Note
+	if len(w.Warnings) > 0 {
+		note = strings.TrimPrefix(note+"; rules overlap", "; ")
+	}
+	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy.Weight, w.Policy.Min, w.Policy.Max, w.Links, note)
 }
 
 // addRows adds a workload or a group, head being its name, kind and state.
@@ -134,6 +138,7 @@ func renderWorkload(w api.Workload) string {
 	for i, q := range w.Policy.Queues {
 		line(fmt.Sprintf("queue %d", i+1), "%s", queueText(q))
 	}
+	b.WriteString(warningLines("  ", w.Warnings))
 	for _, l := range w.Links {
 		fmt.Fprintf(&b, "%s on %s\n", direction("egress"), l.Device)
 		line("rate", "%s, %s of the link", measured(l.RateBps), percent(l.Share))

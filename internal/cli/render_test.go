@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +44,11 @@ func TestRenderings(t *testing.T) {
 		{Device: "wan0", Direction: "egress", Backend: "none", Scheduler: "fair", CapacityBps: 25e9, Reservable: 0.75,
 			FreeBps: 18.75e9, Error: "wan0: no such network device; it is taken over as soon as it appears"},
 	}
-	explanation := api.Explanation{Name: "web", Links: []api.ExplainLink{
+	const overlap = `queues.b "{udp: 5-20}": {udp: 1-10} in queue a takes some of its packets before; write ranges that do not overlap, if that is not meant`
+	troubled.Warnings = []string{"/etc/weir/weir.yaml:7:5: workloads.web." + strings.Replace(overlap, " ", ": ", 1), "cam: " + overlap}
+	changed := apitest.Demo()[1]
+	changed.Warnings = []string{overlap}
+	explanation := api.Explanation{Name: "web", Warnings: []string{overlap}, Links: []api.ExplainLink{
 		{Device: "eth0", Binds: "min", LevelBps: 14e6, FairBps: 14e6, IdealBps: 30e6, RateBps: 29.9e6,
 			Text:   []string{"web gets its min: its fair share would be 14 Mbit/s."},
 			Others: []api.Other{{Name: "batch", RateBps: 28.1e6, Weight: 2, Binds: "share"}, {Name: "cam", RateBps: 9.9e6, Weight: 1, Binds: "max"}, {Name: "ntp", RateBps: 900, Weight: 1, Binds: "demand"}}},
@@ -52,7 +57,7 @@ func TestRenderings(t *testing.T) {
 	set := apitest.Demo()[2]
 	set.Policy.LimitPackets, set.Policy.LimitBytes = 500, 1_500_000
 	set.Policy.Min, set.Links[0].MinBps = "12.5%", 12.5e6
-	set.Note = "min was refused at first"
+	set.Note, set.Warnings = "min was refused at first", []string{overlap}
 	for name, text := range map[string]string{
 		"status":          renderStatus(status, apitest.Start.Add(3*time.Hour+25*time.Minute)),
 		"status-troubled": renderStatus(troubled, apitest.Start.Add(45*time.Second)),
@@ -64,6 +69,7 @@ func TestRenderings(t *testing.T) {
 		"explain":         renderExplanation(explanation),
 		"cleanup-nothing": renderCleanup(api.ChangeResult{}),
 		"change-nothing":  renderChange(api.ChangeResult{DryRun: true}),
+		"change-warning":  renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: class 1 (web): ...", Why: "asked by weir set"}}, Workload: &changed}),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, filepath.Join("testdata", name+".golden"), text) })
 	}

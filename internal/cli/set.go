@@ -70,5 +70,17 @@ func renderChange(r api.ChangeResult) string {
 	if len(r.Changes) == 0 {
 		b.WriteString(indent + "nothing to change: it is so already\n")
 	}
+	if r.Workload != nil {
+		b.WriteString(warningLines(indent, r.Workload.Warnings))
+	}
+	return b.String()
+}
+
+// warningLines are what may not be meant in a policy, a line for each.
+func warningLines(indent string, warnings []string) string {
+	var b strings.Builder
+	for _, w := range warnings {
+		fmt.Fprintf(&b, "%swarning: %s\n", indent, w)
+	}
 	return b.String()
 }

@@ -51,6 +51,7 @@ func renderStatus(st api.Status, now time.Time) string {
 		}
 		fmt.Fprintf(&b, "%s%-7s  %s\n", head, s.Name, withNote(s.State, s.Note))
 	}
+	b.WriteString(warningLines("         ", st.Warnings))
 	b.WriteByte('\n')
 	if len(st.Links) == 0 {
 		b.WriteString("no link is steered; give one in weir.yaml or with weir agent --link eth0 --egress 100mbit\n")

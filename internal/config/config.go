@@ -35,6 +35,8 @@ type Config struct {
 	Group     string // who may use the socket besides root
 	Metrics   string // host:port of the Prometheus endpoint, "" = off
 	StateDir  string // where run-time changes are kept
+	// Warnings are about rules that overlap, a line for each with its place.
+	Warnings []string
 }
 
 // Link is one network device whose sending direction is steered.

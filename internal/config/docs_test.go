@@ -27,6 +27,9 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v\n%s", err, block[1])
 		}
+		if len(c.Warnings) > 0 {
+			t.Errorf("%s\n%s", c.Warnings, block[1])
+		}
 		for _, rule := range c.Workloads {
 			if _, err := rule.Layer.Apply(policy.Default()).Claim(100e6); err != nil {
 				t.Errorf("%s: %v", rule.Pattern, err)

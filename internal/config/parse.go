@@ -51,6 +51,7 @@ func Parse(file string, text []byte) (Config, error) {
 		sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
 		return c, &Error{Path: file, Problems: problems}
 	}
+	c.Warnings = inFile(file, root.tree.warnings)
 	return c, nil
 }
 
@@ -156,6 +157,13 @@ func readLayer(from node, known []string) Layer {
 	from.fields(known, layer.read)
 	if len(from.tree.problems) == before {
 		from.refuse(layer.Check()) // min against max, queues against discipline
+	}
+	if layer.Queues != nil && len(from.tree.problems) == before {
+		warnings, err := policy.CheckRules(*layer.Queues)
+		from.refuse(err) // if it is for another layer to say the discipline
+		for _, w := range warnings {
+			from.warn(w)
+		}
 	}
 	return layer
 }

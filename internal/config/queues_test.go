@@ -75,6 +75,33 @@ groups:
 	}
 }
 
+// Rules that overlap are no mistake, but named with their place.
+func TestOverlapsAreWarnedOf(t *testing.T) {
+	c, err := Parse("weir.yaml", []byte(`
+defaults: {aqm: off}
+workloads:
+  web:
+    discipline: pq
+    queues: {a: {match: {udp: 1-10}}, b: {match: {udp: 5-20}}, c: {}}
+  db:
+    queues: {a: {match: {udp: 1-10}}, b: {match: {udp: 5}}, c: {match: {udp: 8-12}}}
+`))
+	want := `weir.yaml:8:5: workloads.db.queues.b: "{udp: 5}": can never fit, {udp: 1-10} in queue a takes its packets before; put queue b before queue a, or remove the match`
+	if err == nil || err.Error() != want || c.Warnings != nil {
+		t.Errorf("got  %v and %q\nwant %s", err, c.Warnings, want)
+	}
+	c, err = Parse("weir.yaml", []byte(`
+workloads:
+  web:
+    discipline: pq
+    queues: {a: {match: {udp: 1-10}}, b: {match: {udp: 5-20}}, c: {}}
+`))
+	want = `weir.yaml:4:5: workloads.web.queues.b: "{udp: 5-20}": {udp: 1-10} in queue a takes some of its packets before; write ranges that do not overlap, if that is not meant`
+	if err != nil || len(c.Warnings) != 1 || c.Warnings[0] != want {
+		t.Errorf("got  %v and %q\nwant %s", err, c.Warnings, want)
+	}
+}
+
 // A discipline without queues is all that has to be said to be rid of queues.
 func TestDisciplineWithoutQueuesTakesThemAway(t *testing.T) {
 	var below, above Layer

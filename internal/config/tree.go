@@ -37,19 +37,22 @@ type Error struct {
 }
 
 // Error gives one line for each problem.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = e.Path
+func (e *Error) Error() string { return strings.Join(inFile(e.Path, e.Problems), "\n") }
+
+// inFile is a line for each problem, with its place.
+func inFile(path string, problems []Problem) []string {
+	var lines []string
+	for _, p := range problems {
+		line := path
 		if p.Line > 0 {
-			lines[i] += fmt.Sprintf(":%d:%d", p.Line, p.Column)
+			line += fmt.Sprintf(":%d:%d", p.Line, p.Column)
 		}
 		if p.Field != "" {
-			lines[i] += ": " + p.Field
+			line += ": " + p.Field
 		}
-		lines[i] += ": " + p.Msg
+		lines = append(lines, line+": "+p.Msg)
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }
 
 // tree is a file while it is being read. Reading goes on after a problem, so
@@ -57,6 +60,7 @@ func (e *Error) Error() string {
 type tree struct {
 	anchors  map[string]ast.Node
 	problems []Problem
+	warnings []Problem // what may be meant, but seldom is
 }
 
 // node is one value in the file and the way to it.
@@ -124,6 +128,15 @@ func (n node) refuse(err error) {
 		n.wrong("%v", policy.InField("", err))
 		n.tree.problems[len(n.tree.problems)-1].mistake = mistake
 	}
+}
+
+// warn records what may not be meant about the field of this value that the
+// warning names.
+func (n node) warn(about *policy.Error) {
+	known := n.tree.problems
+	n.refuse(about)
+	n.tree.warnings = append(n.tree.warnings, n.tree.problems[len(known):]...)
+	n.tree.problems = known
 }
 
 // resolve follows anchors and aliases.

@@ -31,7 +31,7 @@ func (c Clash) Err() *Error {
 // an *Error, says that there are too many or that one can never fit; the warnings
 // are about those that overlap in part, in the same words. An earlier match that
 // is narrower is no mistake: it is how an exception is written.
-func CheckRules(queues []Queue) (warnings []string, err error) {
+func CheckRules(queues []Queue) (warnings []*Error, err error) {
 	if _, err := CompileRules(MatchesOf(queues)); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func CheckRules(queues []Queue) (warnings []string, err error) {
 		if clash.Unreachable {
 			return nil, clash.Err()
 		}
-		warnings = append(warnings, clash.Err().Error())
+		warnings = append(warnings, clash.Err())
 	}
 	return warnings, nil
 }

@@ -108,7 +108,11 @@ func TestCheckRules(t *testing.T) {
 			`error queues "65": more rules than the 64 that a workload can have; each port or range and each match of a preset counts as one; join ports to ranges, or mark the traffic by dscp where it is sent`},
 	} {
 		warnings, err := CheckRules(queuesOf(t, tt.queues...))
-		got := strings.Join(warnings, "\n")
+		var lines []string
+		for _, w := range warnings {
+			lines = append(lines, w.Error())
+		}
+		got := strings.Join(lines, "\n")
 		if err != nil {
 			got = "error " + err.Error()
 		}

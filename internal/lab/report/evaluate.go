@@ -29,7 +29,7 @@ func Evaluate(s *scenario.Scenario, m Measurement) *Result {
 	e.moveEvents()
 	e.moveIntervals()
 	r := &Result{
-		Scenario: s, Scheduler: m.Scheduler, Backend: m.Backend, Notes: m.Notes,
+		Scenario: s, Scheduler: m.Scheduler, Backend: m.Backend, Notes: append(s.Warnings(), m.Notes...),
 		Stretch: e.stretch, Rates: e.rates(),
 	}
 	for p, span := range s.Spans() {

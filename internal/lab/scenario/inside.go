@@ -5,6 +5,7 @@ package scenario
 import (
 	"math"
 	"net/netip"
+	"slices"
 
 	"weir/internal/policy"
 )
@@ -55,6 +56,22 @@ func (p Policy) QueueOf(f Flow) int {
 		return -1
 	}
 	return policy.Classify(p.Queues, f.Packet())
+}
+
+// Warnings are about rules that overlap, a line for each.
+func (s *Scenario) Warnings() []string {
+	var list []string
+	for _, policies := range s.Policies() {
+		for w, p := range policies {
+			warnings, _ := policy.CheckRules(p.Queues) // mistakes were found when it was read
+			for _, about := range warnings {
+				if line := s.Workloads[w].Name + ": " + about.Error(); !slices.Contains(list, line) {
+					list = append(list, line)
+				}
+			}
+		}
+	}
+	return list
 }
 
 // inside divides each workload's ideal among its queues and flows, as its

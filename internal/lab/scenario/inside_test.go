@@ -68,6 +68,15 @@ func TestInsideIdeals(t *testing.T) {
 
 func replace(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 
+func TestOverlapsAreNamed(t *testing.T) {
+	s := mustParse(t, replace(inside8, "DISCIPLINE", "pq", "RATE", "1mbit",
+		"QUEUES", "{a: {match: [{udp: 5001-5002}]}, b: {match: [{udp: 5002-5003}]}, c: {}}"))
+	want := `w: queues.b "{udp: 5002-5003}": {udp: 5001-5002} in queue a takes some of its packets before; write ranges that do not overlap, if that is not meant`
+	if got := s.Warnings(); len(got) != 1 || got[0] != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
 func TestEntriesAndTheirQueues(t *testing.T) {
 	s := mustParse(t, `link: {bandwidth: 100mbit}
 workloads:
