@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,40 +41,62 @@ type Engine struct {
 	Netns string
 
 	dir       string // holds everything the engine writes
+	options   Options
 	netns     netns.NsHandle
 	client    *client.Client
 	daemon    *daemon
-	madeEtc   bool // /etc/docker did not exist before
+	made      []string // folders in /etc that did not exist before
 	imageDone bool
+}
+
+// Options are what an engine may have of its own. The zero value is what Start does.
+type Options struct {
+	// Parent is where the engine's folder is made; "" is the temporary directory.
+	Parent string
+	// Netns is the network namespace it gets, which it closes; nil makes a new one.
+	Netns func() (netns.NsHandle, error)
+	// Config is put over the entries of daemon.json.
+	Config map[string]any
+	// CRIU are the lines of its /etc/criu/runc.conf; nil leaves the host's.
+	CRIU []string
 }
 
 // Start starts an engine that keeps its files in a new directory below parent
 // ("" = the system's temporary directory; keep it short, since sockets live
 // there). It returns when the engine answers. The caller has to Stop it.
 func Start(ctx context.Context, parent string) (*Engine, error) {
-	return start(ctx, parent, newNetns)
+	return StartWith(ctx, Options{Parent: parent})
 }
 
 // StartHere is Start for a process that is in a network namespace of its own
 // already: the engine's bridges are made there.
 func StartHere(ctx context.Context, parent string) (*Engine, error) {
-	return start(ctx, parent, netns.Get)
+	return StartWith(ctx, Options{Parent: parent, Netns: netns.Get})
 }
 
-func start(ctx context.Context, parent string, place func() (netns.NsHandle, error)) (*Engine, error) {
+// StartWith is Start with options.
+func StartWith(ctx context.Context, o Options) (*Engine, error) {
 	if err := possible(); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(parent, "weir-docker-")
+	if o.Netns == nil {
+		o.Netns = newNetns
+	}
+	dir, err := os.MkdirTemp(o.Parent, "weir-docker-")
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{
-		Socket:  filepath.Join(dir, "docker.sock"),
-		dir:     dir,
-		madeEtc: os.Mkdir("/etc/docker", 0o755) == nil,
+	e := &Engine{Socket: filepath.Join(dir, "docker.sock"), dir: dir, options: o}
+	hidden := []string{"/etc/docker"}
+	if o.CRIU != nil {
+		hidden = append(hidden, "/etc/criu")
 	}
-	if err := e.up(ctx, place); err != nil {
+	for _, folder := range hidden {
+		if os.Mkdir(folder, 0o755) == nil {
+			e.made = append(e.made, folder)
+		}
+	}
+	if err := e.up(ctx); err != nil {
 		return nil, errors.Join(err, e.Stop())
 	}
 	return e, nil
@@ -92,9 +115,9 @@ func possible() error {
 	return nil
 }
 
-func (e *Engine) up(ctx context.Context, place func() (netns.NsHandle, error)) error {
+func (e *Engine) up(ctx context.Context) error {
 	var err error
-	if e.netns, err = place(); err != nil {
+	if e.netns, err = e.options.Netns(); err != nil {
 		return fmt.Errorf("get the engine's network namespace: %w", err)
 	}
 	e.Netns = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(e.netns))
@@ -131,7 +154,7 @@ func newNetns() (netns.NsHandle, error) {
 // writeConfig writes daemon.json. The cgroup driver is named because the default
 // on hosts with systemd would need a slice.
 func (e *Engine) writeConfig() error {
-	config, err := json.MarshalIndent(map[string]any{
+	settings := map[string]any{
 		"data-root":      filepath.Join(e.dir, "data"),
 		"exec-root":      filepath.Join(e.dir, "exec"),
 		"pidfile":        filepath.Join(e.dir, "docker.pid"),
@@ -142,9 +165,19 @@ func (e *Engine) writeConfig() error {
 		"iptables":       false,
 		"ip-masq":        false,
 		"userland-proxy": false,
-	}, "", "  ")
+	}
+	maps.Copy(settings, e.options.Config)
+	config, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
 		return err
+	}
+	if e.options.CRIU != nil {
+		if err := os.MkdirAll(filepath.Join(e.dir, "criu"), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(e.dir, "criu", "runc.conf"), []byte(strings.Join(e.options.CRIU, "\n")+"\n"), 0o644); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(filepath.Join(e.dir, "daemon.json"), config, 0o600)
 }
@@ -153,6 +186,18 @@ func (e *Engine) cgroup() string { return "/" + filepath.Base(e.dir) }
 
 // Client is a client of the engine, closed by Stop.
 func (e *Engine) Client() *client.Client { return e.client }
+
+// Dir holds everything the engine writes: data, exec, docker.pid, dockerd.log, and
+// what it would put into the temporary directory.
+func (e *Engine) Dir() string { return e.dir }
+
+// Pid is dockerd's, 0 while it does not run.
+func (e *Engine) Pid() int {
+	if e.daemon == nil {
+		return 0
+	}
+	return e.daemon.process.Pid
+}
 
 // Command is a command that will run in the engine's network namespace.
 func (e *Engine) Command(ctx context.Context, args ...string) *exec.Cmd {
@@ -216,8 +261,8 @@ func (e *Engine) Stop() error {
 		errs = append(errs, e.netns.Close())
 	}
 	errs = append(errs, removeCgroups(e.cgroup()), os.RemoveAll(e.dir))
-	if e.madeEtc {
-		errs = append(errs, os.Remove("/etc/docker"))
+	for _, folder := range e.made {
+		errs = append(errs, os.Remove(folder))
 	}
 	return errors.Join(errs...)
 }
@@ -273,7 +318,8 @@ type daemon struct {
 }
 
 // script hides /etc/docker, where older engines keep a key, and becomes dockerd.
-const script = `mount -t tmpfs tmpfs /etc/docker && exec dockerd --config-file "$1/daemon.json"`
+const script = `mount -t tmpfs tmpfs /etc/docker && { [ ! -d "$1/criu" ] || mount --bind "$1/criu" /etc/criu; } &&
+	exec dockerd --config-file "$1/daemon.json"`
 
 // startDaemon starts dockerd in ns. The thread that starts it lives as long as
 // dockerd does, since the kernel sends the parent-death signal when that thread,
