@@ -161,8 +161,8 @@ func TestQdiscTakenAway(t *testing.T) {
 	b.flood(0, 2, 0.9)
 	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
 	b.host.run("tc qdisc del dev up0 root")
-	// In virtual time the kernel's verifier takes some 5 s for the qdisc, and more beside a flood.
-	took := await(t, 30*time.Second, "the qdisc is back", func() error {
+	// In virtual time the kernel's verifier takes some 2 s for the qdisc, and more beside a flood.
+	took := await(t, 10*time.Second, "the qdisc is back", func() error {
 		if q := b.rootQdisc(0); !strings.Contains(q, "weir") && !strings.Contains(q, "77e1:") {
 			return errors.New(q)
 		}
