@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"weir/internal/lab/meter"
+	"weir/internal/lab/peers"
+	"weir/internal/lab/report"
+	"weir/internal/lab/scenario"
+	"weir/internal/lab/traffic"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+const (
+	// A throttled link carries full frames at throttledRate. Each class gets
+	// throttledDepth of them to wait, all together at least throttledLeast, the
+	// credits of two of qcon's periods, and at most throttledMost. Then as many
+	// are offered as the link carries, throttledBurst at a time.
+	throttledRate  policy.Rate = 100e6
+	throttledFrame             = scenario.DefaultMTU + 14
+	throttledDepth             = 8
+	throttledLeast             = 500
+	throttledMost              = 16000
+	throttledBurst             = 8
+	// throttledWarmUp is longer than fair expects a quiet class again, which all
+	// of them are when they get their first packets.
+	throttledWarmUp = 1500 * time.Millisecond
+)
+
+// contender is a scheduler with what orders packets inside a workload.
+type contender struct {
+	name      string // in the table, SCHEDULER or SCHEDULER+INSIDE
+	scheduler string
+	leaf      string          // of HTB's and DRR's classes
+	policy    scenario.Policy // of each workload of Weir's schedulers
+}
+
+// The queues below the classes of HTB and DRR.
+const (
+	fifoLeaf = "pfifo"
+	aqmLeaf  = "fq_codel"
+	deepLeaf = "pfifo limit 1000" // holds throttledLeast packets of one class
+	// deepAQM looks at every packet and drops none.
+	deepAQM = "fq_codel limit 1000 target 9s interval 10s"
+)
+
+// lastingAQM is deepAQM for Weir.
+var lastingAQM = policy.AQM{Target: 9 * time.Second, Interval: 10 * time.Second}
+
+// plain is a scheduler with one FIFO per workload, whosever it is.
+func plain(name, leaf string) contender {
+	return contender{name, name, leaf, scenario.Policy{Weight: 1, Discipline: policy.FIFO}}
+}
+
+// contend are the file's schedulers with FIFOs, and behind HTB and fair the same
+// with flow queues and CoDel: how a scenario sets HTB up, and the product's
+// default.
+func (b *bench) contend(names []string, fifo, leaf string, aqm policy.AQM) []contender {
+	var list []contender
+	for _, name := range names {
+		list = append(list, plain(name, fifo))
+		switch {
+		case name == "htb" && b.haveLeaf(aqmLeaf):
+			list = append(list, contender{"htb+" + aqmLeaf, name, leaf, scenario.Policy{}})
+		case name == plan.SchedulerFair:
+			list = append(list, contender{"fair+sfq", name, "", scenario.Policy{Weight: 1, Discipline: policy.SFQ, AQM: aqm}})
+		}
+	}
+	return list
+}
+
+// five compares the schedulers with five workloads behind veths of their own.
+func (b *bench) five(ctx context.Context) error {
+	base, err := b.base(ctx, b.veths)
+	if err != nil {
+		return err
+	}
+	row := report.CostRow{Case: "veths", Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
+	if err := b.markOnly(ctx, row); err != nil {
+		return err
+	}
+	return b.fiveBy(ctx, row, b.veths, b.contend(b.spec.Schedulers, fifoLeaf, aqmLeaf, policy.AQM{}))
+}
+
+func (b *bench) fiveBy(ctx context.Context, row report.CostRow, send way, list []contender) error {
+	for _, c := range list {
+		if err := b.measure(ctx, row, variant{c, costRate, b.net.Ports[:costWorkloads]}, b.unthrottled(ctx, send)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inside compares what orders packets inside a workload: each of five workloads
+// sends to costQueues ports in turn, each of which is a flow, and where there
+// are queues belongs into one of its own. What sorts the packets (rules, filters,
+// hashes) is counted in.
+func (b *bench) inside(ctx context.Context) error {
+	base, err := b.base(ctx, b.flows)
+	if err != nil {
+		return err
+	}
+	row := report.CostRow{Case: "inside", Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
+	var list []contender
+	for _, name := range b.spec.Schedulers {
+		switch name {
+		case "htb":
+			list = append(list, plain(name, fifoLeaf))
+			for _, leaf := range []string{"sfq", "prio", "drr", aqmLeaf} {
+				list = append(list, contender{"htb+" + leaf, name, leaf, scenario.Policy{}})
+			}
+		case plan.SchedulerFair:
+			list = append(list, plain(name, ""))
+			for _, d := range []policy.Discipline{policy.SFQ, policy.PQ, policy.CBWFQ, policy.LLQ} {
+				list = append(list, contender{name + "+" + string(d), name, "", scenario.Policy{Weight: 1, Discipline: d, Queues: costQueuesOf(d)}})
+			}
+		}
+	}
+	return b.fiveBy(ctx, row, b.flows, list)
+}
+
+// costQueuesOf are the queues of a discipline, nil if it has none: one for each
+// port, none of which ever waits.
+func costQueuesOf(d policy.Discipline) []policy.Queue {
+	if !d.HasQueues() {
+		return nil
+	}
+	var list []policy.Queue
+	for i := range costQueues {
+		port := uint16(costPort + i)
+		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []policy.Match{{UDP: []policy.Ports{{First: port, Last: port}}}}}
+		switch rate := (policy.Amount{Rate: costRate / costQueues / costWorkloads}); {
+		case d == policy.LLQ && i == 0:
+			q.Rate = rate
+		case d.Weighs():
+			q.Min = rate
+		}
+		list = append(list, q)
+	}
+	return list
+}
+
+func (b *bench) haveLeaf(kind string) bool {
+	best, err := peers.BestLeaf(b.net.Host)
+	return err == nil && best == kind
+}
+
+// markOnly is the cost of the marking programs with nothing to look at them.
+func (b *bench) markOnly(ctx context.Context, row report.CostRow) (err error) {
+	var programs meter.Programs
+	defer programs.Close()
+	for w, port := range b.net.Ports[:costWorkloads] {
+		if err := programs.Classify(port.Ifindex, uint32(w+1), spreadTarget("fair")); err != nil {
+			return err
+		}
+	}
+	row.Scheduler, row.Backend = "none, marked", "kernel"
+	if row.NsPerPacket, row.Delivered, err = b.time(ctx, b.veths); err != nil {
+		return err
+	}
+	b.rows = append(b.rows, row)
+	return nil
+}
+
+// many shows how the cost grows with n workloads: all of them sending, or one
+// of them. They are behind one veth whose program tells them apart by port.
+func (b *bench) many(ctx context.Context, n int) error {
+	everyone, one := b.ports(0, n), b.ports(n/2, n/2+1)
+	for _, part := range []struct {
+		name  string
+		ports []int
+	}{{"all", everyone}, {"one", one}} {
+		send := b.spreadTo(part.ports)
+		base, err := b.base(ctx, send)
+		if err != nil {
+			return err
+		}
+		for _, c := range b.contend(b.growing(), fifoLeaf, aqmLeaf, policy.AQM{}) {
+			row := report.CostRow{Case: part.name, Workloads: n, Active: len(part.ports), BaseNs: base}
+			if err := b.measure(ctx, row, variant{c, costRate, nil}, b.unthrottled(ctx, send)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// throttled shows how the cost grows with the number of workloads while all of
+// them have packets waiting. To be comparable, every case sends the same number
+// of packets in the same time: the queues are filled a little, and then as much
+// is offered as the link carries, so that they stay so and nothing is dropped.
+// The CPU idles in between; what it did is what the soaker did not get. The base
+// is the same traffic without scheduler, its sender's wake-ups included.
+func (b *bench) throttled(ctx context.Context) error {
+	cpu, err := startCPU(true)
+	if err != nil {
+		return err
+	}
+	defer cpu.Close()
+	base := math.Inf(1)
+	for _, n := range b.spec.Workloads {
+		if base, err = b.pacedBase(ctx, n, base, cpu); err != nil {
+			return err
+		}
+	}
+	for _, n := range b.spec.Workloads {
+		if err := b.throttledBy(ctx, n, base, cpu); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pacedBase is the least of `least` and what n workloads' packets take without a
+// scheduler. The number makes no difference, but the kernel's own timers do.
+func (b *bench) pacedBase(ctx context.Context, n int, least float64, cpu meter.CPU) (float64, error) {
+	sender, err := b.sender(throttledFrame, b.ports(0, n))
+	if err != nil {
+		return 0, err
+	}
+	defer sender.Close()
+	base, _, err := b.paced(ctx, sender, cpu)
+	return min(base, least), err
+}
+
+// throttledBy measures every scheduler with n workloads.
+func (b *bench) throttledBy(ctx context.Context, n int, base float64, cpu meter.CPU) error {
+	sender, err := b.sender(throttledFrame, b.ports(0, n))
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	for _, c := range b.contend(b.growing(), deepLeaf, deepAQM, lastingAQM) {
+		row := report.CostRow{Case: "throttled", Workloads: n, Active: n, BaseNs: base}
+		err := b.measure(ctx, row, variant{c, throttledRate, nil}, func(s steering) (ns, delivered float64, err error) {
+			if _, err := sender.Send(min(max(throttledLeast, throttledDepth*n), throttledMost)); err != nil {
+				return 0, 0, err
+			}
+			if ns, delivered, err = b.paced(ctx, sender, cpu); err != nil {
+				return 0, 0, err
+			}
+			lost, err := s.Drops()
+			if err == nil && lost != nil && *lost > 0 {
+				err = fmt.Errorf("%d packets were dropped: the queues are shorter than the measurement assumes", *lost)
+			}
+			return ns, delivered, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paced offers what a throttled link carries, and returns the CPU time per
+// packet that arrived, and how many arrived as a share of those offered.
+func (b *bench) paced(ctx context.Context, sender *traffic.Sender, cpu meter.CPU) (ns, delivered float64, err error) {
+	every := time.Duration(throttledBurst * throttledFrame * 8 * 1e9 / float64(throttledRate))
+	if err := sender.SendPaced(int(throttledWarmUp/every)*throttledBurst, throttledBurst, every); err != nil {
+		return 0, 0, err
+	}
+	return b.fastest(ctx, func() (packets int, took time.Duration, err error) {
+		began := meter.Now()
+		before, err := cpu.Sample()
+		if err != nil {
+			return 0, 0, err
+		}
+		if err := sender.SendPaced(b.spec.Packets, throttledBurst, every); err != nil {
+			return 0, 0, err
+		}
+		after, err := cpu.Sample()
+		busy := meter.Busy(before, after) * float64(runtime.NumCPU())
+		return b.spec.Packets, time.Duration(busy * float64(meter.Now()-began)), err
+	})
+}
+
+// growing are the schedulers that have something per workload.
+func (b *bench) growing() []string {
+	var list []string
+	for _, name := range b.spec.Schedulers {
+		if p, ok := peers.Find(name); !ok || p.Handle != 0 {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// ports of workloads from to to-1.
+func (b *bench) ports(from, to int) []int {
+	var list []int
+	for w := from; w < to; w++ {
+		list = append(list, costPort+w)
+	}
+	return list
+}
+
