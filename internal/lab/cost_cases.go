@@ -300,4 +300,3 @@ func (b *bench) ports(from, to int) []int {
 	}
 	return list
 }
-
