@@ -35,15 +35,6 @@ type Engine struct {
 	Version string `json:"version"`
 }
 
-// Approach is how the file system of a container travels.
-type Approach string
-
-// The approaches of the paper, section II.
-const (
-	ApproachExport Approach = "export" // 1: the whole file system
-	ApproachCommit Approach = "commit" // 2: the changed layer, through a registry
-)
-
 // Move orders the node From to migrate a container to To. It is obeyed once however
 // often it comes; after Deadline, not begun any more. Sealed for L.<From>, it is
 // also what From shows To as the manager's permission.
@@ -54,7 +45,7 @@ type Move struct {
 	From      string    `json:"from"`
 	To        string    `json:"to"`
 	Address   string    `json:"address"`            // host:port of To
-	Approach  Approach  `json:"approach,omitempty"` // "" = the node's choice
+	Approach  string    `json:"approach,omitempty"` // how its files travel, "" = the node's choice
 	Registry  string    `json:"registry,omitempty"` // host:port[/prefix]
 	Deadline  time.Time `json:"deadline"`
 	DryRun    bool      `json:"dry_run,omitempty"` // the pre-flight alone
@@ -154,9 +145,6 @@ func (h Heartbeat) Check() error { return CheckNode(h.Node) }
 
 // Check implements Message.
 func (m Move) Check() error {
-	if m.Approach != "" && m.Approach != ApproachCommit && m.Approach != ApproachExport {
-		return fmt.Errorf("approach %q is neither %s nor %s", m.Approach, ApproachCommit, ApproachExport)
-	}
 	if m.From == m.To && m.From != "" {
 		return fmt.Errorf("from %s to %s is no move", m.From, m.To)
 	}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	reconnectWait  = 500 * time.Millisecond // and up to as much again by chance, so that nodes do not come all at once
+	ackTimeout     = 5 * time.Second        // of one attempt to publish
+	ackWait        = 30 * time.Second       // after which an unacknowledged message comes again
+	maxPending     = 1000                   // messages handed out and not acknowledged
+	pingInterval   = 10 * time.Second       // two unanswered ones end a connection
+	idleHeartbeat  = 5 * time.Second        // of a consumer; two missing ones restart it
+)
+
+// Conn is a connection to the server.
+type Conn struct {
+	conn   *client.Conn
+	js     jetstream.JetStream
+	log    *slog.Logger
+	closed sync.Once
+}
+
+var (
+	_ bus.Bus   = (*Conn)(nil)
+	_ bus.Admin = (*Server)(nil)
+)
+
+// Dial connects a node to the server at address (host:port). If the server cannot be
+// reached now, that is tried until Close.
+func Dial(address string, id pki.Identity, log *slog.Logger) (*Conn, error) {
+	return dial(address, id, (&net.Dialer{Timeout: connectTimeout}).Dial, log)
+}
+
+// dialer makes the connections below TLS.
+type dialer func(network, address string) (net.Conn, error)
+
+// Dial makes a function what the client's library wants.
+func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
+
+func dial(address string, id pki.Identity, by dialer, log *slog.Logger) (*Conn, error) {
+	log = log.With("component", "bus")
+	conn, err := client.Connect("tls://"+address,
+		client.SetCustomDialer(by),
+		client.Secure(id.Client(pki.ManagerName)),
+		client.TLSHandshakeFirst(),
+		client.Name(id.Name()),
+		client.CustomInboxPrefix(inbox(id.Name())),
+		client.Timeout(connectTimeout),
+		client.RetryOnFailedConnect(true),
+		client.MaxReconnects(-1),
+		client.ReconnectWait(reconnectWait),
+		client.ReconnectJitter(reconnectWait, reconnectWait),
+		client.ReconnectBufSize(-1), // Publish tries again itself
+		client.PingInterval(pingInterval),
+		client.IgnoreAuthErrorAbort(),
+		client.DisconnectErrHandler(func(_ *client.Conn, err error) {
+			if err != nil {
+				log.Warn("lost the bus, trying again", "address", address, "err", err)
+			}
+		}),
+		client.ReconnectHandler(func(*client.Conn) { log.Info("on the bus again", "address", address) }),
+		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) {
+			log.Warn("the bus says", "address", address, "err", err)
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("bus at %s: %w", address, err)
+	}
+	return newConn(conn, log)
+}
+
+func newConn(conn *client.Conn, log *slog.Logger) (*Conn, error) {
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(ackTimeout))
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &Conn{conn: conn, js: js, log: log}, nil
+}
+
+// Connected implements bus.Bus.
+func (c *Conn) Connected() bool { return c.conn.IsConnected() }
+
+// Close implements bus.Bus.
+func (c *Conn) Close() error {
+	c.closed.Do(c.conn.Close)
+	return nil
+}
+
+// Publish implements bus.Bus.
+func (c *Conn) Publish(ctx context.Context, subject wire.Subject, id string, data []byte) error {
+	for n := 0; ; n++ {
+		attempt, cancel := context.WithTimeout(ctx, ackTimeout)
+		_, err := c.js.Publish(attempt, string(subject), data, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, client.ErrConnectionClosed):
+			return fmt.Errorf("publish on %s: %w", subject, err)
+		case c.refused():
+			return fmt.Errorf("publish on %s: %w: %w", subject, bus.ErrRefused, c.conn.LastError())
+		case !bus.Retry(ctx, n):
+			return fmt.Errorf("publish on %s: %w", subject, err)
+		}
+	}
+}
+
+// refused reports whether the server last said that something is not allowed. It
+// tells so beside the answer that is waited for and never comes.
+func (c *Conn) refused() bool {
+	err := c.conn.LastError()
+	return err != nil && (errors.Is(err, client.ErrPermissionViolation) || strings.Contains(strings.ToLower(err.Error()), "permissions violation"))
+}
+
+// consumer makes the durable consumer of a subject.
+func (c *Conn) consumer(ctx context.Context, subject wire.Subject, durable string) error {
+	letter, _, _ := strings.Cut(string(subject), ".")
+	_, err := c.js.CreateOrUpdateConsumer(ctx, letter, jetstream.ConsumerConfig{
+		Durable:       durable,
+		FilterSubject: string(subject),
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       ackWait,
+		MaxAckPending: maxPending,
+	})
+	if err != nil {
+		return fmt.Errorf("consumer %s of %s: %w", durable, subject, err)
+	}
+	return nil
+}
+
+// Subscribe implements bus.Bus. A node's own consumer was made by the manager; all
+// others are made here, which only the manager may.
+func (c *Conn) Subscribe(ctx context.Context, durable string, subject wire.Subject, handler bus.Handler) error {
+	for n := 0; ctx.Err() == nil; n++ {
+		err := c.consume(ctx, durable, subject, handler)
+		if ctx.Err() != nil {
+			break
+		}
+		if errors.Is(err, client.ErrConnectionClosed) {
+			return fmt.Errorf("subscription to %s: %w", subject, err)
+		}
+		c.log.Debug("subscription begins anew", "subject", subject, "err", err)
+		if !bus.Retry(ctx, n) {
+			break
+		}
+	}
+	return nil
+}
+
+func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject, handler bus.Handler) error {
+	topic, node, _ := subject.Split()
+	if topic != wire.Orders || node != durable {
+		if err := c.consumer(ctx, subject, durable); err != nil {
+			return err
+		}
+	}
+	letter, _, _ := strings.Cut(string(subject), ".")
+	consumer, err := c.js.Consumer(ctx, letter, durable)
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(maxPending/2),
+		jetstream.PullHeartbeat(idleHeartbeat), jetstream.PullExpiry(30*time.Second))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	defer context.AfterFunc(ctx, messages.Stop)()
+	for {
+		m, err := messages.Next()
+		if errors.Is(err, jetstream.ErrNoHeartbeat) && ctx.Err() == nil {
+			continue // the connection is away; the iterator asks again when it is back
+		}
+		if err != nil {
+			return err
+		}
+		in := bus.Message{Subject: wire.Subject(m.Subject()), ID: m.Headers().Get(jetstream.MsgIDHeader), Data: m.Data()}
+		if !bus.Deliver(ctx, in, handler, func() { _ = m.InProgress() }) {
+			return ctx.Err()
+		}
+		// An acknowledgement that is lost makes the message come again.
+		if err := m.Ack(); err != nil {
+			c.log.Debug("acknowledgement lost", "subject", in.Subject, "id", in.ID, "err", err)
+		}
+	}
+}

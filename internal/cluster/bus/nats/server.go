@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nats is the bus by NATS JetStream: a server embedded in the manager, and
+// the nodes' connections to it.
+//
+// Each topic is a stream with the topic's letter as its name. A node reaches it by
+// mutual TLS, and the server lets it do four things: publish on M, H and R of its
+// own name, and take messages from its own consumer of stream L. All else is
+// refused and logged. The consumer is made by the manager (Admit), so a node has no
+// say over what it filters.
+//
+// The server writes messages to its files at once and to the disk every few seconds
+// (syncInterval): they outlive its process whatever ends it, and a power cut of the
+// manager's machine costs at most those seconds. What must not be lost then either
+// (orders under way, what became of them) is in the manager's database and in the
+// node's journal, and is said again.
+package nats
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+const (
+	syncInterval = 5 * time.Second
+	readyTimeout = 30 * time.Second // to read back what is on the disk
+	// maxProfiles bounds what profiles take on the disk, in bytes.
+	maxProfiles = 1 << 30
+	// maxOrders bounds what waits for a node that is away for good.
+	maxOrders = 10000
+)
+
+// ServerOptions are what a server is made of.
+type ServerOptions struct {
+	Listen   string // host:port; port 0 = any
+	Dir      string // of the streams
+	Identity pki.Identity
+	// Member reports whether the holder of a certificate belongs to the cluster, by
+	// an error that says why not. It is asked whenever a node connects.
+	Member func(node string, cert *x509.Certificate) error
+	Log    *slog.Logger
+}
+
+// Server is the embedded server with the manager's own connection to it.
+type Server struct {
+	*Conn
+	server *server.Server
+	opts   ServerOptions
+	own    string // password of the manager's own connection
+}
+
+// Serve starts a server. What a former one kept in Dir is there again.
+func Serve(ctx context.Context, opts ServerOptions) (*Server, error) {
+	host, port, err := net.SplitHostPort(opts.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("address of the bus %q: %w", opts.Listen, err)
+	}
+	number, err := net.LookupPort("tcp", cmp.Or(port, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("address of the bus %q: %w", opts.Listen, err)
+	}
+	if number == 0 {
+		number = server.RANDOM_PORT
+	}
+	s := &Server{opts: opts, own: rand.Text()}
+	s.server, err = server.NewServer(&server.Options{
+		ServerName:                 wire.Manager,
+		Host:                       host,
+		Port:                       number,
+		NoSigs:                     true,
+		MaxPayload:                 wire.MaxMessage + 1<<10,
+		TLS:                        true,
+		TLSVerify:                  true,
+		TLSConfig:                  opts.Identity.Server(tls.RequireAndVerifyClientCert),
+		TLSHandshakeFirst:          true,
+		TLSTimeout:                 10,
+		CustomClientAuthentication: s,
+		JetStream:                  true,
+		StoreDir:                   opts.Dir,
+		SyncInterval:               syncInterval,
+		DisableJetStreamBanner:     true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bus: %w", err)
+	}
+	s.server.SetLogger(logger{opts.Log.With("component", "bus")}, false, false)
+	s.server.Start()
+	if !s.server.ReadyForConnections(readyTimeout) {
+		s.server.Shutdown()
+		return nil, fmt.Errorf("bus: cannot listen on %s or read %s; is another manager running?", opts.Listen, filepath.Clean(opts.Dir))
+	}
+	conn, err := client.Connect("", client.InProcessServer(s.server), client.UserInfo(wire.Manager, s.own),
+		client.Name(wire.Manager), client.MaxReconnects(-1))
+	if err == nil {
+		s.Conn, err = newConn(conn, opts.Log)
+	}
+	if err == nil {
+		err = s.streams(ctx)
+	}
+	if err != nil {
+		s.server.Shutdown()
+		return nil, fmt.Errorf("bus: %w", err)
+	}
+	return s, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.server.Addr() }
+
+// Close stops the server; what it keeps is on the disk.
+func (s *Server) Close() error {
+	err := s.Conn.Close()
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+	return err
+}
+
+// streams makes one stream for each topic, or changes it to what it should be.
+func (s *Server) streams(ctx context.Context) error {
+	for _, topic := range wire.Topics {
+		cfg := jetstream.StreamConfig{
+			Name:       string(topic),
+			Subjects:   []string{string(topic.All())},
+			MaxAge:     bus.Keep(topic),
+			Duplicates: min(2*time.Minute, bus.Keep(topic)),
+			Storage:    jetstream.FileStorage,
+			Discard:    jetstream.DiscardOld,
+		}
+		switch topic {
+		case wire.Heartbeats:
+			cfg.Storage, cfg.MaxMsgsPerSubject = jetstream.MemoryStorage, 2
+		case wire.Profiles:
+			cfg.MaxMsgsPerSubject, cfg.MaxBytes = 60, maxProfiles
+		default:
+			cfg.MaxMsgsPerSubject = maxOrders
+		}
+		if _, err := s.js.CreateOrUpdateStream(ctx, cfg); err != nil {
+			return fmt.Errorf("stream %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// Admit implements bus.Admin.
+func (s *Server) Admit(ctx context.Context, node string) error {
+	return s.consumer(ctx, wire.Orders.Of(node), node)
+}
+
+// Remove implements bus.Admin: the node is thrown out, and what is kept of it goes.
+func (s *Server) Remove(ctx context.Context, node string) error {
+	var failed []error
+	if err := s.js.DeleteConsumer(ctx, string(wire.Orders), node); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		failed = append(failed, err)
+	}
+	for _, topic := range wire.Topics {
+		stream, err := s.js.Stream(ctx, string(topic))
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(string(topic.Of(node))))
+		}
+		failed = append(failed, err)
+	}
+	failed = append(failed, s.expel(node))
+	return errors.Join(failed...)
+}
+
+// expel cuts a node's connections; Member refuses it when it comes back.
+func (s *Server) expel(node string) error {
+	conns, err := s.server.Connz(&server.ConnzOptions{Username: true, User: node})
+	if err != nil {
+		return err
+	}
+	for _, c := range conns.Conns {
+		if err := s.server.DisconnectClientByID(c.Cid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check implements server.Authentication: who may connect, and what for.
+func (s *Server) Check(c server.ClientAuthentication) bool {
+	state := c.GetTLSConnectionState()
+	if state == nil { // within this process
+		if opts := c.GetOpts(); opts.Username == wire.Manager && opts.Password == s.own {
+			return true
+		}
+		return false
+	}
+	log := s.opts.Log.With("component", "bus", "peer", fmt.Sprint(c.RemoteAddress()))
+	node, cert, err := pki.Node(*state)
+	if err == nil {
+		err = s.opts.Member(node, cert)
+	}
+	if err != nil {
+		log.Warn("connection to the bus refused", "node", node, "err", err)
+		return false
+	}
+	c.RegisterUser(&server.User{Username: node, Permissions: permissions(node)})
+	log.Debug("node connected to the bus", "node", node)
+	return true
+}
+
+// permissions are what a node may do.
+func permissions(node string) *server.Permissions {
+	api := "$JS.API.CONSUMER."
+	return &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{
+			string(wire.Profiles.Of(node)), string(wire.Heartbeats.Of(node)), string(wire.Reports.Of(node)),
+			api + "INFO." + string(wire.Orders.Of(node)), api + "MSG.NEXT." + string(wire.Orders.Of(node)),
+			"$JS.ACK." + string(wire.Orders.Of(node)) + ".>", "$JS.ACK.*.*." + string(wire.Orders.Of(node)) + ".>",
+		}},
+		Subscribe: &server.SubjectPermission{Allow: []string{inbox(node) + ".>"}},
+	}
+}
+
+func inbox(member string) string { return "_INBOX_" + member }
+
+// logger has the server's lines go where all others go. It speaks of its own
+// matters at length, so what is no warning is for the patient.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Noticef(format string, v ...any) { l.to.Debug(line(format, v)) }
+func (l logger) Warnf(format string, v ...any)   { l.to.Warn(line(format, v)) }
+func (l logger) Fatalf(format string, v ...any)  { l.to.Error(line(format, v)) }
+func (l logger) Errorf(format string, v ...any)  { l.to.Warn(line(format, v)) }
+func (l logger) Debugf(format string, v ...any)  {}
+func (l logger) Tracef(format string, v ...any)  {}
+
+func line(format string, v []any) string {
+	return strings.ToValidUTF8(strings.TrimSpace(fmt.Sprintf(format, v...)), "?")
+}
