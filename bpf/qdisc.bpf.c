@@ -38,7 +38,7 @@
 #include "weir.h"
 #include "disciplines.h"
 
-/* Brings into force what the agent has published; defined below. */
+/* Brings into force what the agent has published (changes.h). */
 static void take_changes(void);
 
 #include "fair.h"
@@ -59,165 +59,11 @@ const volatile struct {
 	__u32 queue_shift; /* from there to the queue */
 } mark_at = {16, 0x1fff, 13};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEIR_MAX_CLASSES);
-	__type(key, __u32);
-	__type(value, struct weir_class_config);
-} class_config SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct weir_link_config);
-} link_config SEC(".maps");
-
-/* Numbers of changed classes, or WEIR_RING_LINK, in order. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEIR_RING);
-	__type(key, __u32);
-	__type(value, __u32);
-} changes SEC(".maps");
-
-volatile __u64 published SEC(".data.control"); /* changes written by the agent */
-__u64 applied; /* changes that are in force */
+#include "changes.h"
 
 /* Only so that these names get into the object's type information. */
 const enum weir_drop *drop_names __attribute__((unused));
 const enum weir_discipline *discipline_names __attribute__((unused));
-
-static __always_inline void lift(struct weir_class *c, __u32 id)
-{
-	if (scheduler == WEIR_SCHED_FAIR)
-		fair_lift(c, id);
-}
-
-static __always_inline void settle(struct weir_class *c, __u32 id)
-{
-	if (scheduler == WEIR_SCHED_FAIR)
-		fair_settle(c, id);
-}
-
-static __always_inline void apply_discipline(struct weir_class *c, __u32 id,
-					     struct weir_class_config *cfg)
-{
-	if (c->discipline != cfg->discipline)
-		discipline_leave(c, id);
-	c->discipline = cfg->discipline;
-	c->queues = cfg->queues;
-	c->other_queue = cfg->other_queue;
-	c->police_cost = cfg->police_cost;
-	c->police_burst = cfg->police_burst;
-	c->aqm_target = cfg->aqm_target;
-	c->aqm_interval = cfg->aqm_interval;
-	for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
-		struct weir_flow *f = flow_at(rule_queue(id, q));
-
-		__u64 most;
-
-		f->cost = cfg->queue[q].cost;
-		f->limit_packets = cfg->queue[q].limit_packets;
-		c->peers[q] = cfg->queue[q].peers;
-		/* A queue does not wait for what it had at another weight. */
-		most = c->queue_v + FRAME * f->cost;
-		if (before(most, f->v))
-			f->v = most;
-	}
-}
-
-static __always_inline void apply_class(__u32 id)
-{
-	struct weir_class_config *cfg = bpf_map_lookup_elem(&class_config, &id);
-	struct weir_class *c = class_at(id);
-
-	if (!cfg)
-		return;
-	if (!cfg->share_cost) { /* what still waits leaves at the old rates */
-		discipline_leave(c, id);
-		c->discipline = WEIR_NONE;
-		return;
-	}
-	lift(c, id);
-	c->share_cost = cfg->share_cost;
-	c->floor_cost = cfg->floor_cost;
-	c->ceil_cost = cfg->ceil_cost;
-	c->group = cfg->group;
-	if (scheduler == WEIR_SCHED_FAIR)
-		group_move(c, id, bounded(cfg->parent, WEIR_MAX_CLASSES), bpf_ktime_get_ns());
-	c->rates = (cfg->floor_cost | cfg->ceil_cost ? WEIR_RATES : 0) |
-		   (c->parent ? WEIR_GROUPED : 0);
-	c->weight = cfg->weight;
-	c->min_credit = cfg->min_credit;
-	c->max_credit = cfg->max_credit;
-	c->limit_packets = cfg->limit_packets;
-	c->limit_bytes = cfg->limit_bytes;
-	apply_discipline(c, id, cfg);
-	settle(c, id);
-}
-
-static long lift_one(__u64 id, void *ctx)
-{
-	lift(class_at(id), id);
-	return 0;
-}
-
-static long settle_one(__u64 id, void *ctx)
-{
-	settle(class_at(id), id);
-	return 0;
-}
-
-static long apply_one(__u64 id, void *ctx)
-{
-	apply_class(id);
-	return 0;
-}
-
-/* The wheels are built anew, because their scale may change. */
-static __always_inline void apply_link(void)
-{
-	struct weir_link_config *cfg;
-	__u32 zero = 0;
-
-	cfg = bpf_map_lookup_elem(&link_config, &zero);
-	if (!cfg)
-		return;
-	bpf_loop(WEIR_MAX_CLASSES, lift_one, NULL, 0);
-	link_now = *cfg;
-	bpf_loop(WEIR_MAX_CLASSES, settle_one, NULL, 0);
-}
-
-static long apply_next(__u64 i, void *ctx)
-{
-	__u32 key = applied & (WEIR_RING - 1);
-	__u32 *id = bpf_map_lookup_elem(&changes, &key);
-
-	if (applied == published || !id)
-		return 1;
-	if (*id == WEIR_RING_LINK)
-		apply_link();
-	else
-		apply_class(*id);
-	applied++;
-	return 0;
-}
-
-/* Brings into force what the agent published, or all of it if the ring ran over. */
-__noinline int apply_changes(void)
-{
-	__u64 upto = published;
-
-	if (upto - applied > WEIR_RING) {
-		apply_link();
-		bpf_loop(WEIR_MAX_CLASSES, apply_one, NULL, 0);
-		applied = upto;
-		return 0;
-	}
-	bpf_loop(WEIR_RING, apply_next, NULL, 0);
-	return 0;
-}
 
 _Static_assert((WEIR_DROP_REASONS & (WEIR_DROP_REASONS - 1)) == 0,
 	       "bounded() needs a power of two");
@@ -257,12 +103,6 @@ static __always_inline void count_drop(struct weir_class *c, struct Qdisc *sch, 
 		struct slot *__slot = bpf_map_lookup_elem(&slots, &__key);                         \
 		__slot ? bpf_kptr_xchg(&__slot->skb, NULL) : NULL;                                 \
 	})
-
-static __always_inline void take_changes(void)
-{
-	if (unlikely(applied != published))
-		apply_changes();
-}
 
 static __always_inline void activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
 {
