@@ -10,7 +10,7 @@
  * Example: class 3, {udp: 5001} for queue 1, a packet to that port with mark 1:
  * 0x20030001.
  *
- * Three places, one program each; only one of them is loaded at a time, with the
+ * Four places, one program each; only one of them is loaded at a time, with the
  * rules of one workload as constants, like mark.bpf.c:
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
@@ -21,6 +21,9 @@
  *                    namespace they are in. Runs after routing and masquerading,
  *                    so rules see the addresses of the wire. It must not change
  *                    the packet; a DSCP is written at the link
+ *   weir_rules_in    what goes into a workload by its veth or tap. Takes those
+ *                    that came by a link whose ingress is steered; the action
+ *                    behind the filter carries them to that link's IFB device
  *
  * What it does not do: look at rules for packets of other workloads. A packet
  * that has a class keeps it on the link.
@@ -96,6 +99,67 @@ int weir_rules_cgrp(struct __sk_buff *skb)
 		weir_read(skb, &h, false);
 	skb->mark = (skb->mark & weir_here.keep) | weir_value(weir_decide(&h));
 	return 1; /* let it pass */
+}
+
+/*
+ * Ingress: what a link received for a workload is seen where it leaves the host,
+ * at the host's end of the workload's veth or tap. This is a cls_bpf filter there
+ * whose action is mirred: a packet that is taken goes to the IFB device that stands
+ * for the link, waits in the qdisc there, and is sent again by the device that it
+ * was taken from.
+ *
+ *     link ──► bridge, routing ──► veth [this filter] ──► container
+ *                                   │  ▲
+ *                                   ▼  │
+ *                                   IFB [the link's qdisc]
+ *
+ * The second time it has to pass: the IFB has set tc_skip_classify, which lets the
+ * action do nothing once. So such a packet is taken, too, without a look at it.
+ *
+ * Packets of other workloads of the host carry a class, and packets of the host came
+ * by no device: neither is the link's, unless `local` says that all count.
+ */
+#define WEIR_SOURCES 16
+
+/* Set before the load, like weir_here. */
+const volatile struct weir_inward {
+	__u32 ifb; /* index of the device */
+	__u32 local; /* 1: whatever goes into the workload is taken */
+	__u32 rewrites; /* 1: a DSCP is to be written */
+	__u32 sources
+		[WEIR_SOURCES]; /* the link and what is on top of it (VLANs, its bridge); 0 = no more */
+} weir_to SEC(".rodata.inward");
+
+/* What a cls_bpf filter without direct action answers. */
+#define WEIR_LEFT 0
+#define WEIR_TAKEN -1
+
+static __always_inline bool weir_by_link(__u32 iif)
+{
+	for (int i = 0; i < WEIR_SOURCES && weir_to.sources[i]; i++)
+		if (iif == weir_to.sources[i])
+			return true;
+	return false;
+}
+
+SEC("tc")
+int weir_rules_in(struct __sk_buff *skb)
+{
+	__u32 iif = skb->ingress_ifindex;
+	struct weir_headers h = {};
+	__u32 queue;
+
+	if (iif == weir_to.ifb)
+		return WEIR_TAKEN;
+	if (!weir_to.local && (skb->mark & weir_here.classes || !weir_by_link(iif)))
+		return WEIR_LEFT;
+	if (weir_here.count || weir_to.rewrites)
+		weir_read(skb, &h, true);
+	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
+	skb->mark = (skb->mark & weir_here.keep) | weir_value(queue);
+	if (weir_to.rewrites && weir_here.dscp[queue] != WEIR_DSCP_KEEP)
+		weir_rewrite(skb, &h, weir_here.dscp[queue]);
+	return WEIR_TAKEN;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

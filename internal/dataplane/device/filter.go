@@ -22,6 +22,9 @@ type Filter struct {
 	Direct   bool   // the program returns a verdict; if not, a class id
 	ProgFD   int    // to set
 	ProgID   uint32 // as read
+	// Redirect is the index of the device that what the program takes is sent by
+	// instead; 0 = there is no such action. Not with Direct.
+	Redirect int
 }
 
 // ClsactIngress is the parent of filters on what comes in by a device.
@@ -32,6 +35,7 @@ const ClsactEgress = netlink.HANDLE_MIN_EGRESS
 
 // Numbers of the kernel's linux/pkt_cls.h that the netlink library keeps private.
 const (
+	tcaBPFAct   = 1
 	tcaBPFFD    = 6
 	tcaBPFName  = 7
 	tcaBPFFlags = 8
@@ -58,6 +62,12 @@ func (c *Conn) SetFilter(f Filter) error {
 	options.AddRtAttr(tcaBPFName, nl.ZeroTerminated(f.Name))
 	if f.Direct {
 		options.AddRtAttr(tcaBPFFlags, nl.Uint32Attr(tcaBPFFlagActDirect))
+	}
+	if f.Redirect != 0 {
+		action := netlink.NewMirredAction(f.Redirect)
+		if err := netlink.EncodeActions(options.AddRtAttr(tcaBPFAct, nil), []netlink.Action{action}); err != nil {
+			return fmt.Errorf("set filter %q: %w", f.Name, err)
+		}
 	}
 	_, err := c.Do(unix.RTM_NEWTFILTER, unix.NLM_F_CREATE|unix.NLM_F_ACK, f.msg(),
 		nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("bpf")), options)

@@ -40,8 +40,8 @@ type added struct {
 	Device  string `json:"device"`
 }
 
-func (a clsact) memory(ifindex int) string {
-	return filepath.Join(device.StateDir(a.opts), fmt.Sprintf("clsact-%d.json", ifindex))
+func (m *Marker) memory(ifindex int) string {
+	return filepath.Join(device.StateDir(m.opts), fmt.Sprintf("clsact-%d.json", ifindex))
 }
 
 func (a clsact) attach(ifindex int, name string, want program) error {
@@ -57,14 +57,8 @@ func (a clsact) attach(ifindex int, name string, want program) error {
 		return err
 	}
 	defer prog.Close()
-	made, err := a.conn.AddClsact(ifindex)
-	if err != nil {
+	if err := a.addClsact(ifindex, name); err != nil {
 		return err
-	}
-	if made {
-		if err := device.Remember(a.memory(ifindex), added{ifindex, name}); err != nil {
-			return errors.Join(err, a.conn.DeleteClsact(ifindex))
-		}
 	}
 	filter := a.filterAt(ifindex)
 	filter.Name = fmt.Sprintf("weir class %d", want.identity().class())
@@ -72,18 +66,50 @@ func (a clsact) attach(ifindex int, name string, want program) error {
 	return a.conn.SetFilter(filter)
 }
 
+// addClsact gives a device clsact, and remembers that it was Weir.
+func (m *Marker) addClsact(ifindex int, name string) error {
+	made, err := m.conn.AddClsact(ifindex)
+	if err != nil || !made {
+		return err
+	}
+	if err := device.Remember(m.memory(ifindex), added{ifindex, name}); err != nil {
+		return errors.Join(err, m.conn.DeleteClsact(ifindex))
+	}
+	return nil
+}
+
 // read returns what the filter on a device is; errNotOurs if it has none.
 func (a clsact) read(ifindex int) (identity, error) {
-	filters, _, err := a.conn.Filters(ifindex, a.hook.parent)
+	return a.readFilter(ifindex, a.hook.parent, filterHandle)
+}
+
+func (m *Marker) readFilter(ifindex int, parent, handle uint32) (identity, error) {
+	filters, _, err := m.conn.Filters(ifindex, parent)
 	if err != nil {
 		return identity{}, err
 	}
 	for _, f := range filters {
-		if f.Handle == filterHandle && f.Priority == filterPriority {
+		if f.Handle == handle && f.Priority == filterPriority {
 			return identify(ebpf.ProgramID(f.ProgID))
 		}
 	}
 	return identity{}, errNotOurs
+}
+
+// filtered says whether a filter of Weir's is left on a device.
+func (m *Marker) filtered(ifindex int) (bool, error) {
+	for _, parent := range []uint32{device.ClsactIngress, device.ClsactEgress} {
+		filters, _, err := m.conn.Filters(ifindex, parent)
+		if err != nil {
+			return false, err
+		}
+		for _, f := range filters {
+			if f.Priority == filterPriority && (f.Handle == filterHandle || f.Handle>>16 == filterHandle) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 func (a clsact) detach(ifindex int) error {
@@ -101,50 +127,51 @@ func (a clsact) detach(ifindex int) error {
 }
 
 // forget removes clsact where Weir added it, and the memory of having done so,
-// once neither hook is in use.
-func (a clsact) forget(ifindex int) error {
-	for _, h := range []hook{ingress, egress} {
-		if _, err := (clsact{a.Marker, h}).read(ifindex); !errors.Is(err, errNotOurs) {
-			return err
-		}
+// once no filter of Weir's is there.
+func (m *Marker) forget(ifindex int) error {
+	if used, err := m.filtered(ifindex); used || err != nil {
+		return err
 	}
-	var m added
-	err := device.Recall(a.memory(ifindex), &m)
+	var was added
+	err := device.Recall(m.memory(ifindex), &was)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	dev, err := a.conn.LookupIndex(ifindex)
+	dev, err := m.conn.LookupIndex(ifindex)
 	switch {
 	case errors.Is(err, dataplane.ErrNoDevice):
 	case err != nil:
 		return err
-	case dev.Name == m.Device: // otherwise the index belongs to another device by now
-		if err := a.conn.DeleteClsact(ifindex); err != nil {
+	case dev.Name == was.Device: // otherwise the index belongs to another device by now
+		if err := m.conn.DeleteClsact(ifindex); err != nil {
 			return err
 		}
 	}
-	return os.Remove(a.memory(ifindex))
+	return os.Remove(m.memory(ifindex))
 }
 
-func (a clsact) list() ([]plan.Port, error) {
-	a.prune()
-	devices, err := a.conn.Clsacts()
+func (a clsact) list() ([]plan.Port, error) { return a.listBy(a.read) }
+
+// listBy lists the ports whose filter read finds.
+func (m *Marker) listBy(read func(ifindex int) (identity, error)) ([]plan.Port, error) {
+	m.prune()
+	devices, err := m.conn.Clsacts()
 	if err != nil {
 		return nil, err
 	}
 	var ports []plan.Port
 	for _, ifindex := range devices {
-		who, err := a.read(ifindex)
+		who, err := read(ifindex)
 		if errors.Is(err, errNotOurs) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		dev, err := a.conn.LookupIndex(ifindex)
+		dev, err := m.conn.LookupIndex(ifindex)
 		if errors.Is(err, dataplane.ErrNoDevice) {
 			continue
 		}
@@ -157,15 +184,15 @@ func (a clsact) list() ([]plan.Port, error) {
 }
 
 // prune forgets devices that are gone; the kernel has removed their filters.
-func (a clsact) prune() {
-	paths, _ := filepath.Glob(filepath.Join(device.StateDir(a.opts), "clsact-*.json"))
+func (m *Marker) prune() {
+	paths, _ := filepath.Glob(filepath.Join(device.StateDir(m.opts), "clsact-*.json"))
 	for _, path := range paths {
-		var m added
-		if err := device.Recall(path, &m); err != nil {
-			a.log.Warn("cannot read what was added to a device", "err", err)
+		var was added
+		if err := device.Recall(path, &was); err != nil {
+			m.log.Warn("cannot read what was added to a device", "err", err)
 			continue
 		}
-		if _, err := a.conn.LookupIndex(m.Ifindex); errors.Is(err, dataplane.ErrNoDevice) {
+		if _, err := m.conn.LookupIndex(was.Ifindex); errors.Is(err, dataplane.ErrNoDevice) {
 			_ = os.Remove(path)
 		}
 	}

@@ -66,6 +66,7 @@ type program struct {
 	place classifyWeirPlace
 	rules []classifyWeirRule
 	late  []codepoint
+	in    classifyWeirInward // of classifyProgWeirRulesIn
 }
 
 // codepoint is what is written into packets with a mark, at the link.
@@ -154,6 +155,7 @@ func (p program) digest() uint64 {
 	p.place.Digest = 0
 	_ = binary.Write(&text, binary.NativeEndian, p.place)
 	_ = binary.Write(&text, binary.NativeEndian, p.late)
+	_ = binary.Write(&text, binary.NativeEndian, p.in)
 	_ = binary.Write(&text, binary.NativeEndian, p.rules)
 	sum := sha256.Sum256(text.Bytes())
 	return binary.NativeEndian.Uint64(sum[:])

@@ -46,7 +46,17 @@ var (
 	ingress = hook{ebpf.AttachTCXIngress, device.ClsactIngress, "ports", classifyProgWeirRulesPort}
 	// What leaves by the link, before its qdisc.
 	egress = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "egress", classifyProgWeirRulesLink}
+	// What goes into a workload by a port, with Options.Inward.
+	inward = hook{ebpf.AttachNone, device.ClsactEgress, "", classifyProgWeirRulesIn}
 )
+
+// port is the hook at ports.
+func (m *Marker) port() hook {
+	if m.opts.Inward != nil {
+		return inward
+	}
+	return ingress
+}
 
 // attachment is one way of attaching to a hook.
 type attachment interface {
@@ -71,6 +81,9 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 
 // at is how this kernel attaches to a hook.
 func (m *Marker) at(h hook) attachment {
+	if h == inward {
+		return redirect{m}
+	}
 	if m.tcx {
 		return tcx{m, h}
 	}
@@ -86,9 +99,12 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if port.Cgroup != "" {
+		if m.opts.Inward != nil {
+			return nil // its packets go in by no device of its own
+		}
 		return m.attachCgroup(port, marking)
 	}
-	return m.attach(ingress, port.Ifindex, port.Device, port.Class, marking, nil)
+	return m.attach(m.port(), port.Ifindex, port.Device, port.Class, marking, nil)
 }
 
 // AttachLink does for what leaves by a link and has no class (the host's own
@@ -98,6 +114,9 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 func (m *Marker) AttachLink(dev device.Device, marking Marking, late []Late) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.opts.Inward != nil {
+		return nil // nothing comes to an IFB without a class
+	}
 	if marking.empty() && len(late) == 0 {
 		return m.detach(egress, dev.Index)
 	}
@@ -125,6 +144,9 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 	if len(late) > 0 {
 		want.rewriteLate(m.mask, late)
 	}
+	if h == inward {
+		want.redirect(*m.opts.Inward)
+	}
 	if err := m.at(h).attach(ifindex, name, want); err != nil {
 		return explain(err)
 	}
@@ -139,9 +161,12 @@ func (m *Marker) Detach(port plan.Port) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if port.Cgroup != "" {
+		if m.opts.Inward != nil {
+			return nil
+		}
 		return m.detachCgroup(port.Cgroup)
 	}
-	return m.detach(ingress, port.Ifindex)
+	return m.detach(m.port(), port.Ifindex)
 }
 
 func (m *Marker) detach(h hook, ifindex int) error {
@@ -157,15 +182,33 @@ func (m *Marker) detach(h hook, ifindex int) error {
 func (m *Marker) List() ([]plan.Port, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ports, err := m.at(ingress).list()
+	ports, err := m.at(m.port()).list()
+	if m.opts.Inward != nil {
+		return ports, err
+	}
 	cgroups, cgroupErr := m.listCgroups()
 	slices.SortFunc(ports, func(a, b plan.Port) int { return cmp.Compare(a.Ifindex, b.Ifindex) })
 	slices.SortFunc(cgroups, func(a, b plan.Port) int { return cmp.Compare(a.Cgroup, b.Cgroup) })
 	return append(ports, cgroups...), errors.Join(err, cgroupErr)
 }
 
-// CleanupAll stops marking everywhere and removes the folders of pins.
+// Release stops carrying packets to the IFB of Options.Inward.
+func (m *Marker) Release() error {
+	ports, err := m.List()
+	for _, port := range ports {
+		err = errors.Join(err, m.Detach(port))
+	}
+	return err
+}
+
+// CleanupAll stops marking everywhere and removes the folders of pins. Packets
+// that are carried to an IFB go on being so.
 func (m *Marker) CleanupAll() error {
+	if m.opts.Inward != nil {
+		outward := &Marker{conn: m.conn, opts: m.opts, mask: m.mask, tcx: m.tcx, log: m.log}
+		outward.opts.Inward = nil
+		return outward.CleanupAll()
+	}
 	ports, err := m.List()
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ var placeSize = map[string]uintptr{
 	classifyProgWeirRulesPort: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesLink: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesIn:   unsafe.Sizeof(classifyWeirPlace{}),
 }
 
 // rulesMap is the section of classify.bpf.c with the rules.
@@ -77,6 +78,12 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 	delete(spec.Variables, classifyVarWeirNames)
 	if err := spec.Variables[classifyVarWeirHere].Set(p.place); err != nil {
 		return nil, fmt.Errorf("set the class of the marking program: %w", err)
+	}
+	if p.name != classifyProgWeirRulesIn {
+		delete(spec.Maps, ".rodata.inward")
+		delete(spec.Variables, classifyVarWeirTo)
+	} else if err := spec.Variables[classifyVarWeirTo].Set(p.in); err != nil {
+		return nil, fmt.Errorf("set where the marking program redirects to: %w", err)
 	}
 	p.cut(spec.Maps[rulesMap])
 	delete(spec.Variables, classifyVarWeirRules) // as large as all of them

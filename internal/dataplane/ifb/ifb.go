@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ifb steers the ingress of a link: what the link receives for workloads.
+//
+// A qdisc schedules what leaves a device, so what came by the link is made to
+// leave one: at the host's end of each workload's veth or tap it is marked with
+// the workload's class and carried to an IFB device, where one of the other two
+// backends has its qdisc; when its turn has come the IFB sends it on by the veth
+// that it was taken from (package mark, bpf/classify.bpf.c).
+//
+//	eth0 ──► bridge, NAT ──► veth of web ──► web
+//	                           │ ▲
+//	                           ▼ │
+//	                       weir-in-eth0 [class 1: web, class 2: batch, ...]
+//
+// So a Backend here is another one on weir-in-eth0, and the device itself: made by
+// Set, found again by its name, removed by Cleanup. To the agent its link is eth0.
+//
+// What it does not do: steer what the host itself receives, or cgroups, whose
+// packets pass no port; stop anything before it has crossed the link. A sender
+// that does not slow down when its packets wait or are lost fills the line all the
+// same (docs/ingress.md).
+package ifb
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/mark"
+	"weir/internal/plan"
+)
+
+// Open gets a backend for a device.
+type Open func(device string, opts dataplane.Options) (dataplane.Backend, error)
+
+// Backend steers the ingress of one link. It implements dataplane.Backend. Its
+// methods may be called from several goroutines; the kernel looks for devices in
+// the network namespace of the thread that called New.
+type Backend struct {
+	link string
+	opts dataplane.Options
+	open Open
+	log  *slog.Logger
+	conn *device.Conn
+
+	mu     sync.Mutex
+	inner  dataplane.Backend // on the IFB; nil while there is none
+	inward dataplane.Inward  // that inner was opened with
+	next   chan struct{}     // closed when inner is another one
+}
+
+// New prepares a backend for the ingress of a link; it changes nothing yet. What
+// is on the IFB is opened by open. local counts the packets of the host and of its
+// other workloads in.
+func New(link string, opts dataplane.Options, local bool, open Open, log *slog.Logger) (*Backend, error) {
+	conn, err := device.Open()
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{link: link, opts: opts, open: open, log: log.With("link", link, "direction", "ingress"), conn: conn, next: make(chan struct{})}
+	b.inward.Local = local
+	// What an earlier process left is read, and a kernel that cannot is found out.
+	dev, err := conn.Lookup(device.IFBName(link))
+	switch {
+	case errors.Is(err, dataplane.ErrNoDevice):
+		probe, err := open("lo", opts)
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return b, probe.Close()
+	case err != nil:
+		return nil, errors.Join(err, conn.Close())
+	}
+	if err := b.use(dev, nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return b, nil
+}
+
+// use opens the backend on the IFB, unless it is open.
+func (b *Backend) use(dev device.Device, sources []int) error {
+	inward := dataplane.Inward{IFB: dev.Index, Sources: sources, Local: b.inward.Local}
+	if b.inner != nil && b.inward.IFB == inward.IFB && slices.Equal(b.inward.Sources, sources) {
+		return nil
+	}
+	opts := b.opts
+	opts.Inward = &inward
+	fresh, err := b.open(dev.Name, opts)
+	if err != nil {
+		return err
+	}
+	if b.inner != nil {
+		err = b.inner.Close()
+	}
+	b.inner, b.inward = fresh, inward
+	close(b.next)
+	b.next = make(chan struct{})
+	return err
+}
+
+// Name is that of the backend on the IFB; "" before the first Set.
+func (b *Backend) Name() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inner == nil {
+		return ""
+	}
+	return b.inner.Name()
+}
+
+// Gaps are those of the backend on the IFB, and what no receiver can do.
+func (b *Backend) Gaps() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gaps := []string{
+		"Ingress is steered after it has crossed the link: a sender that does not slow down when its packets wait or are lost (a UDP flood) fills the line all the same.",
+		"What the host itself and its cgroups receive passes no port of a workload: it is not steered, and what it takes is taken from the ingress unseen.",
+	}
+	if b.inner == nil {
+		return gaps
+	}
+	return append(b.inner.Gaps(), gaps...)
+}
+
+// Set makes the kernel match want.
+func (b *Backend) Set(ctx context.Context, want plan.State) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	link, err := b.conn.Lookup(b.link)
+	if err != nil {
+		return err
+	}
+	sources, err := b.conn.Sources(link)
+	if err != nil {
+		return err
+	}
+	dev, err := b.conn.EnsureIFB(link)
+	if err != nil {
+		return err
+	}
+	if err := b.use(dev, sources); err != nil {
+		return err
+	}
+	want.Link.Device = dev.Name
+	return b.inner.Set(ctx, want)
+}
+
+// Pace makes the kernel match the intervals of want's classes and queues.
+func (b *Backend) Pace(ctx context.Context, want plan.State) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inner == nil {
+		return errors.New("pace: the link is not set yet")
+	}
+	want.Link.Device = device.IFBName(b.link)
+	return b.inner.Pace(ctx, want)
+}
+
+// State is what the kernel holds now, as far as Weir made it.
+func (b *Backend) State() (plan.State, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inner == nil {
+		return plan.State{}, nil
+	}
+	state, err := b.inner.State()
+	if errors.Is(err, dataplane.ErrNoDevice) { // the IFB is gone; the link may be there
+		return plan.State{}, nil
+	}
+	if state.Link != (plan.Link{}) {
+		state.Link.Device = b.link
+	}
+	return state, err
+}
+
+// Counters reads every class.
+func (b *Backend) Counters() (dataplane.Snapshot, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inner == nil {
+		return dataplane.Snapshot{}, nil
+	}
+	return b.inner.Counters()
+}
+
+// Run does what the backend on the IFB has to do over time.
+func (b *Backend) Run(ctx context.Context) error {
+	for {
+		b.mu.Lock()
+		inner, next := b.inner, b.next
+		b.mu.Unlock()
+		here, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		if inner != nil {
+			go func() { ended <- inner.Run(here) }()
+		}
+		select {
+		case <-next: // another one
+			cancel()
+			if inner != nil {
+				<-ended
+			}
+		case err := <-ended:
+			cancel()
+			return err
+		case <-ctx.Done():
+			cancel()
+			if inner != nil {
+				return <-ended
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// Close lets go of handles; the kernel goes on scheduling.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var err error
+	if b.inner != nil {
+		err = b.inner.Close()
+	}
+	return errors.Join(err, b.conn.Close())
+}
+
+// Cleanup has the packets pass as they did before Weir came, and removes the IFB.
+func (b *Backend) Cleanup(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dev, err := b.conn.Lookup(device.IFBName(b.link))
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	opts := b.opts
+	opts.Inward = &dataplane.Inward{IFB: dev.Index}
+	marker, err := mark.New(opts, b.log)
+	if err != nil {
+		return err
+	}
+	// Before the device goes: what is carried to one that is not there is lost.
+	err = errors.Join(marker.Release(), marker.Close())
+	if err == nil {
+		err = b.use(dev, b.inward.Sources)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.inner.Cleanup(ctx), b.conn.DeleteIFB(b.link))
+}
+
+var _ dataplane.Backend = (*Backend)(nil)

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+)
+
+// redirect attaches to what goes into a workload: a cls_bpf filter at the egress
+// of its port, whose action carries what the program takes to the IFB. tcx cannot
+// do that: the IFB sends a packet on by the device that it was taken from, and of
+// the two only the action writes that down in the packet.
+type redirect struct{ *Marker }
+
+// handle is the filter's: one port may have filters for the IFBs of several links.
+func (r redirect) handle() uint32 {
+	return filterHandle<<16 | uint32(r.opts.Inward.IFB)&0xffff
+}
+
+func (r redirect) filterAt(ifindex int) device.Filter {
+	return device.Filter{
+		Ifindex: ifindex, Parent: inward.parent,
+		Priority: filterPriority, Handle: r.handle(), Redirect: r.opts.Inward.IFB,
+	}
+}
+
+func (r redirect) read(ifindex int) (identity, error) {
+	return r.readFilter(ifindex, inward.parent, r.handle())
+}
+
+func (r redirect) attach(ifindex int, name string, want program) error {
+	present, err := r.read(ifindex)
+	if err == nil && present == want.identity() {
+		return nil
+	}
+	if err != nil && !errors.Is(err, errNotOurs) {
+		return err
+	}
+	prog, err := want.load(ebpf.AttachNone)
+	if err != nil {
+		return err
+	}
+	defer prog.Close()
+	if err := r.addClsact(ifindex, name); err != nil {
+		return err
+	}
+	filter := r.filterAt(ifindex)
+	filter.Name = fmt.Sprintf("weir class %d in", want.identity().class())
+	filter.ProgFD = prog.FD()
+	return r.conn.SetFilter(filter)
+}
+
+func (r redirect) detach(ifindex int) error {
+	_, err := r.read(ifindex)
+	if err == nil {
+		err = r.conn.DeleteFilter(r.filterAt(ifindex))
+	}
+	if err != nil && !errors.Is(err, errNotOurs) {
+		return err
+	}
+	return r.forget(ifindex)
+}
+
+func (r redirect) list() ([]plan.Port, error) { return r.listBy(r.read) }
+
+// redirect says where the program's packets go, and which ones.
+func (p *program) redirect(to dataplane.Inward) {
+	p.in = classifyWeirInward{Ifb: uint32(to.IFB)}
+	if to.Local {
+		p.in.Local = 1
+	}
+	for i, index := range to.Sources[:min(len(to.Sources), len(p.in.Sources))] {
+		p.in.Sources[i] = uint32(index)
+	}
+	for _, dscp := range p.place.Dscp {
+		if dscp != keepDSCP {
+			p.in.Rewrites = 1
+		}
+	}
+	p.place.Digest = p.digest()
+}
