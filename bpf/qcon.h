@@ -15,7 +15,9 @@
  *     binds (it takes weight / total_weight of it from each later class, not
  *     weight / weight_left) and less when a max binds. The paper's network
  *     card held the sum down; here the bytes that were sent beyond the link's
- *     capacity, or not sent although packets waited, correct the next total.
+ *     capacity, or not sent although packets waited, correct the next total; by
+ *     more than themselves, since a larger total reaches only classes that are held
+ *     neither at their min nor at their max.
  *   - Only those that had a packet take part. A stopped container would
  *     otherwise keep its share for ever if it is the last in order, because
  *     what the last one leaves is given to nobody.

@@ -78,6 +78,8 @@ those that follow, so that the first ones get less and the last one more. One pa
 later container gives up weight / *all* weights of it instead of weight / weights that are left; less if a max binds, in
 the same way. On the paper's board the network card held the sum down. Here the bytes that were sent beyond the link's
 capacity, or not sent although packets waited, correct the next period's total until the sum is what the link carries.
+A larger total reaches only containers that are held neither at their min nor at their max, each by its weight of all
+weights; so the correction is as much larger as their weights are a smaller part, and one period suffices.
 Without that, the link would be overrun by some cases below and left idle by others.
 
 **The teeth** in its plots: a container spends a period's credit as soon as it can, and a step of 100 ms has the
