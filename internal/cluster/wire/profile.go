@@ -140,3 +140,11 @@ func (u Usage) sound() bool {
 }
 
 func sound(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
+
+// Labels of a container that say what the manager may do with it.
+const (
+	// PinnedLabel keeps a container on its node if it is "true".
+	PinnedLabel = "weir.pinned"
+	// ApartLabel names a group of containers no two of which are put on one node.
+	ApartLabel = "weir.apart"
+)
