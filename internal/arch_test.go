@@ -45,6 +45,7 @@ var layers = map[string]int{
 	"internal/cluster/migrate":      1,
 	"internal/cluster/clustertest":  3,
 	"internal/plan":                 1,
+	"internal/control":              1,
 	"internal/sdn/ovsdb":            1,
 	"internal/api":                  2,
 	"internal/config":               2,
@@ -66,7 +67,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/policy", "internal/plan", "internal/cluster/optimize"}
+var pure = []string{"internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize"}
 
 // impureImports bring I/O, time, chance or a logger in; each with what is below
 // it, but for net/netip, which is values.

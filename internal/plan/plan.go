@@ -53,12 +53,21 @@ var Schedulers = []string{SchedulerFair, SchedulerQcon, SchedulerAncs}
 
 // Link is one network device in one direction with a capacity.
 type Link struct {
-	Device    string      // name of the network device, e.g. "eth0"
-	Capacity  policy.Rate // wire bits per second that its classes share
-	Reserve   float64     // share of Capacity that mins may take, 0 < Reserve <= 1
-	Scheduler string      // one of Schedulers
-	Overhead  int         // bytes added to each packet's length (framing below Ethernet), may be negative
-	Limit     Limit       // what may wait on the whole link
+	Device    string           // name of the network device, e.g. "eth0"
+	Direction policy.Direction // policy.Ingress, or "" for egress
+	Capacity  policy.Rate      // wire bits per second that its classes share
+	Reserve   float64          // share of Capacity that mins may take, 0 < Reserve <= 1
+	Scheduler string           // one of Schedulers
+	Overhead  int              // bytes added to each packet's length (framing below Ethernet), may be negative
+	Limit     Limit            // what may wait on the whole link
+}
+
+// Name is what tells the link from others: "eth0", "eth0 ingress".
+func (l Link) Name() string {
+	if l.Direction == policy.Ingress {
+		return l.Device + " ingress"
+	}
+	return l.Device
 }
 
 // Admission is the rule by which the link takes mins.
@@ -113,7 +122,7 @@ type Queue struct {
 	// Reserve and Interval are as in Class, for this queue.
 	Reserve  policy.Rate
 	Interval Interval
-	Priority     uint8  // pq: the same as its neighbours' = they take turns; 0 = its place
+	Priority uint8 // pq: the same as its neighbours' = they take turns; 0 = its place
 }
 
 // AQM is CoDel's target and interval; Target 0 = off.
