@@ -53,3 +53,10 @@ func BenchmarkGenetic(b *testing.B) {
 		})
 	}
 }
+
+// sample is Synthetic with a measure.
+func sample(nodes, containers int, seed uint64, measure Measure) *Problem {
+	p := Synthetic(nodes, containers, seed)
+	p.Measure = measure
+	return p
+}
