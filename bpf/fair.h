@@ -164,8 +164,8 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 /*
  * Class id, which has others waiting, has got a packet that is in a hurry and
  * within its own rate (llq's strict queue): the class goes at once, charged like
- * any other, unless it is at its max or has had far more than its share, another
- * newcomer is before it, or it is its turn already.
+ * any other, unless it is at its max or has had far more than its share, or another
+ * newcomer is before it.
  */
 static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
 {
@@ -179,10 +179,16 @@ static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
 		fair.hurry = URGENT;
 		return;
 	}
-	if (fair.newcomer || fair.current == id + 1 || c->where != WEIR_WAITING ||
-	    before(fair.link.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v))
+	if (fair.newcomer)
 		return;
-	fair_leave(&fair.link, c, id);
+	if (fair.current == id + 1) { /* it goes on as one, its turn is over */
+		fair.current = 0;
+	} else {
+		if (c->where != WEIR_WAITING ||
+		    before(fair.link.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v))
+			return;
+		fair_leave(&fair.link, c, id);
+	}
 	fair.newcomer = id + 1;
 	fair.hurry = URGENT;
 }

@@ -208,6 +208,32 @@ func TestLLQ(t *testing.T) {
 	wantRates(t, phases[5], portPhase, 0.01, 7)
 }
 
+// TestLLQBesideOthers: the strict queue's packets do not wait for the line, neither
+// for a batch of others' nor for one of their own class's.
+func TestLLQBesideOthers(t *testing.T) {
+	const voice = 2e6
+	queues := []plan.Queue{{Name: "voice", Rate: voice}, {Name: "rest", Weight: 1e6}}
+	for name, members := range map[string]plan.ClassID{"alone": 1, "of five": 5} {
+		classes := []plan.Class{port(policy.LLQ, queues...)}
+		for id := plan.ClassID(2); id <= members; id++ {
+			classes = append(classes, plan.Class{ID: id, Name: "c", Weight: 1, Limit: plan.Limit{Bytes: 1 << 20}})
+		}
+		s := simulate(fairLink(100e6), classes...)
+		s.send(traffic{id: flowClass, flow: 0, length: 200, interval: 1013 * time.Microsecond})
+		s.send(traffic{id: flowClass, flow: 1, length: frames, window: 20, delay: 50 * time.Microsecond})
+		for id := plan.ClassID(2); id <= members; id++ {
+			s.send(traffic{id: id, length: frames, window: 20, delay: 50 * time.Microsecond})
+		}
+		s.settle()
+		s.run(portPhase)
+		got := s.result(t)[1].flow(flowClass, 0)
+		t.Logf("%s: waited %v at most", name, got.longest)
+		if got.longest > 50*time.Microsecond || got.dropped > 0 {
+			t.Errorf("%s: strict queue waited %v, lost %v", name, got.longest, got.dropped)
+		}
+	}
+}
+
 // TestCoDel keeps the delay near the target where senders that do not slow down
 // ask for a little more than there is, and lets bursts pass.
 func TestCoDel(t *testing.T) {
