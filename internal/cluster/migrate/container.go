@@ -48,6 +48,7 @@ type Container struct {
 	Binds       []Bind       `json:"binds,omitempty"`
 	Networks    []Network    `json:"networks,omitempty"`
 	Connections []Connection `json:"connections,omitempty"` // established, to elsewhere
+	Bound       []string     `json:"bound,omitempty"`       // addresses of its own that sockets are bound to, e.g. "tcp 172.17.0.2:80"
 	Ports       []string     `json:"ports,omitempty"`       // published, e.g. "0.0.0.0:8080/tcp"
 
 	// Obstacles are what of its configuration cannot be migrated.

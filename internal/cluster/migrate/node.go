@@ -134,6 +134,7 @@ const (
 	CodeFailed      Code = "failed"       // the step failed and had no effect
 	CodeNoContainer Code = "no-container" // nothing has that name
 	CodeGone        Code = "gone"         // the copy was discarded, or its lease has run out
+	CodeNoImage     Code = "no-image"     // the container's image is neither here nor in the registry
 	CodeRefused     Code = "refused"      // the order cannot be carried out here
 )
 

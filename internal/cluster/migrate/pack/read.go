@@ -47,7 +47,18 @@ func Unpack(r io.Reader) (archive io.ReadCloser, size func() Size, err error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{raw, z.IOReadCloser()}, func() Size { return Size{Packed: packed.n, Raw: raw.n} }, nil
+	}{notEmpty{raw}, z.IOReadCloser()}, func() Size { return Size{Packed: packed.n, Raw: raw.n} }, nil
+}
+
+// notEmpty fails at the end of a stream in which nothing was: no archive is empty.
+type notEmpty struct{ *source }
+
+func (s notEmpty) Read(p []byte) (int, error) {
+	n, err := s.source.Read(p)
+	if errors.Is(err, io.EOF) && s.n == 0 {
+		err = ErrCutOff
+	}
+	return n, err
 }
 
 type source struct {

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/cluster/migrate"
+)
+
+// Facts are what a pre-flight has to know of this engine and its machine.
+func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return migrate.Facts{}, definite(ctx, err)
+	}
+	p, err := e.place()
+	if err != nil {
+		return migrate.Facts{}, definite(ctx, err)
+	}
+	f := migrate.Facts{
+		Engine: "docker", EngineVersion: info.ServerVersion, Arch: info.Architecture, Kernel: info.KernelVersion,
+		CPUFlags: cpuFlags(), Runtime: info.DefaultRuntime, StorageDriver: info.Driver, Cgroups: info.CgroupVersion,
+		Checkpoints: info.ExperimentalBuild,
+		UsernsRemap: slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.Contains(o, "name=userns") }),
+		TCP:         tcpMode(p.file("/etc/criu/runc.conf")),
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(p.file(info.DockerRootDir), &st); err == nil {
+		f.FreeBytes = int64(st.Bavail) * st.Bsize
+	}
+	version, err := output(p.command(ctx, "criu", "--version"))
+	if err != nil {
+		f.CRIUTrouble = err.Error()
+		return f, nil
+	}
+	f.CRIU, _, _ = strings.Cut(strings.TrimPrefix(version, "Version: "), "\n")
+	if _, err := output(p.command(ctx, "criu", "check")); err != nil {
+		f.CRIUTrouble = err.Error()
+	}
+	_, err = output(p.command(ctx, "criu", "check", "--feature", "mem_dirty_track"))
+	f.SoftDirty = err == nil
+	return f, nil
+}
+
+// tcpMode reads what CRIU is told to do with established connections.
+func tcpMode(file string) string {
+	text, _ := os.ReadFile(file) // without the file CRIU's default holds: refuse
+	mode := ""
+	for line := range strings.Lines(string(text)) {
+		switch line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) {
+		case "tcp-established":
+			mode = "established"
+		case "tcp-close":
+			return "close"
+		}
+	}
+	return mode
+}
+
+// cpuFlags are what the machine's first CPU can do.
+func cpuFlags() []string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if flags, ok := strings.CutPrefix(s.Text(), "flags"); ok {
+			_, flags, _ = strings.Cut(flags, ":")
+			return strings.Fields(flags)
+		}
+	}
+	return nil
+}
+
+// config is what migrate.Container.Config holds: the engine's description, and of
+// which volumes and networks the copy has to be given more than that says.
+type config struct {
+	Inspect container.InspectResponse `json:"inspect"`
+}
+
+// Describe finds a container.
+func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, error) {
+	r, _, err := e.client.ContainerInspectWithRaw(ctx, name, false)
+	if errdefs.IsNotFound(err) {
+		return migrate.Container{}, &migrate.Error{Code: migrate.CodeNoContainer, Msg: fmt.Sprintf("no container %q", name), Remedy: "docker ps lists those that run"}
+	}
+	if err != nil {
+		return migrate.Container{}, definite(ctx, err)
+	}
+	c := migrate.Container{
+		ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Engine: "docker",
+		Running: r.State.Running, Paused: r.State.Paused, Pid: r.State.Pid,
+		Image: r.Config.Image, ImageID: r.Image, Hostname: r.Config.Hostname,
+		Restart: string(r.HostConfig.RestartPolicy.Name),
+	}
+	if image, err := e.client.ImageInspect(ctx, r.Image); err == nil {
+		c.Layers, c.ImageBytes = len(image.RootFS.Layers), image.Size
+	}
+	p, err := e.place()
+	if err != nil {
+		return c, definite(ctx, err)
+	}
+	if upper := r.GraphDriver.Data["UpperDir"]; upper != "" {
+		c.LayerBytes = folderSize(p.file(upper))
+	}
+	if err := e.describeMounts(ctx, p, r, &c); err != nil {
+		return c, definite(ctx, err)
+	}
+	if err := e.describeNetworks(ctx, r, &c); err != nil {
+		return c, definite(ctx, err)
+	}
+	if c.Running && c.Pid > 0 {
+		c.MemoryBytes = memory(c.Pid)
+		c.Connections, c.Bound = sockets(c.Pid)
+	}
+	c.Obstacles = append(c.Obstacles, obstacles(r)...)
+	c.Config, err = json.Marshal(config{Inspect: r})
+	return c, err
+}
+
+func (e *Engine) describeMounts(ctx context.Context, p place, r container.InspectResponse, c *migrate.Container) error {
+	for _, m := range r.Mounts {
+		switch m.Type {
+		case mount.TypeBind:
+			info, err := os.Stat(p.file(m.Source))
+			c.Binds = append(c.Binds, migrate.Bind{Source: m.Source, Destination: m.Destination, Dir: err == nil && info.IsDir()})
+		case mount.TypeVolume:
+			v, err := e.client.VolumeInspect(ctx, m.Name)
+			if err != nil {
+				return err
+			}
+			_, anonymous := v.Labels["com.docker.volume.anonymous"]
+			anonymous = anonymous || isID(m.Name)
+			c.Volumes = append(c.Volumes, migrate.Volume{
+				Name: m.Name, Driver: v.Driver, Destination: m.Destination, Labels: v.Labels,
+				Anonymous: anonymous, Bytes: folderSize(p.file(v.Mountpoint)),
+			})
+		}
+	}
+	return nil
+}
+
+// isID: anonymous volumes are called by 64 hexadecimal digits.
+func isID(name string) bool {
+	_, err := hex.DecodeString(name)
+	return err == nil && len(name) == 64
+}
+
+func (e *Engine) describeNetworks(ctx context.Context, r container.InspectResponse, c *migrate.Container) error {
+	for name, endpoint := range r.NetworkSettings.Networks {
+		n := migrate.Network{Name: name, IP: endpoint.IPAddress}
+		n.Fixed = endpoint.IPAMConfig != nil && endpoint.IPAMConfig.IPv4Address != ""
+		found, err := e.client.NetworkInspect(ctx, name, network.InspectOptions{})
+		if err != nil {
+			return err
+		}
+		n.Driver = found.Driver
+		c.Networks = append(c.Networks, n)
+	}
+	slices.SortFunc(c.Networks, func(a, b migrate.Network) int { return strings.Compare(a.Name, b.Name) })
+	for port, bindings := range r.HostConfig.PortBindings {
+		for _, b := range bindings {
+			c.Ports = append(c.Ports, fmt.Sprintf("%s:%s/%s", b.HostIP, b.HostPort, port.Proto()))
+		}
+	}
+	slices.Sort(c.Ports)
+	return nil
+}
+
+// obstacles are what of a configuration cannot be migrated: each was tried, and
+// fails in the dump or in the restore.
+func obstacles(r container.InspectResponse) (list []migrate.Finding) {
+	refuse := func(code, msg, remedy string) {
+		list = append(list, migrate.Finding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})
+	}
+	h := r.HostConfig
+	if h.Privileged {
+		refuse("privileged", "it is privileged and may hold any device of its host", "start it without --privileged, with the --cap-add that it needs")
+	}
+	for _, d := range h.Devices {
+		refuse("device", fmt.Sprintf("it has the host's device %s", d.PathOnHost), "start it without --device")
+	}
+	if len(h.DeviceRequests) > 0 {
+		refuse("device", "it has devices of the host's (--gpus or the like)", "start it without them")
+	}
+	if h.Init != nil && *h.Init {
+		refuse("init", "it has docker's own init, whose mount cannot be restored", "start it without --init, with an init in its image")
+	}
+	if h.AutoRemove {
+		refuse("auto-remove", "it is removed when it stops (--rm), so nothing would be left to go back to", "start it without --rm")
+	}
+	for _, shared := range []struct{ what, value, flag string }{
+		{"network", string(h.NetworkMode), "--network"}, {"processes", string(h.PidMode), "--pid"}, {"IPC", string(h.IpcMode), "--ipc"},
+	} {
+		if strings.HasPrefix(shared.value, "container:") {
+			refuse("shared-namespace", fmt.Sprintf("it shares its %s with %s", shared.what, shared.value), "start it without "+shared.flag)
+		}
+	}
+	if len(h.Links) > 0 {
+		refuse("links", fmt.Sprintf("it has links to other containers (%s)", strings.Join(h.Links, ", ")), "use a network with aliases instead of --link")
+	}
+	if service := r.Config.Labels["com.docker.swarm.service.name"]; service != "" {
+		refuse("swarm", fmt.Sprintf("it belongs to the swarm service %s, which would start another in its place", service), "let swarm move it: docker service update --force "+service)
+	}
+	if r.Config.Tty && r.Config.OpenStdin && r.Config.AttachStdin {
+		list = append(list, migrate.Finding{Code: "attached", Msg: "whoever is attached to its terminal will be cut off", Remedy: "attach again on the target"})
+	}
+	for _, id := range r.ExecIDs {
+		list = append(list, migrate.Finding{Code: "exec", Msg: fmt.Sprintf("what runs in it by docker exec (%.12s) ends", id)})
+	}
+	return list
+}
+
+// folderSize is what a folder's files hold; what cannot be read does not count.
+func folderSize(folder string) (size int64) {
+	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
+}
+
+// memory is what a checkpoint of a process and its descendants has to carry: private
+// and shared memory without files behind it. In bytes.
+func memory(init int) (size int64) {
+	for _, pid := range descendants(init) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "RssAnon:" || fields[0] == "RssShmem:") {
+				kb, _ := strconv.ParseInt(fields[1], 10, 64) // digits, as the kernel writes them
+				size += kb << 10
+			}
+		}
+	}
+	return size
+}
+
+// descendants of a process, itself first.
+func descendants(init int) []int {
+	list := []int{init}
+	for i := 0; i < len(list); i++ {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", list[i]))
+		for _, file := range tasks {
+			text, _ := os.ReadFile(file) // it may have just ended
+			for _, field := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(field); err == nil {
+					list = append(list, pid)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// States of a socket in /proc/net, in hexadecimal.
+const (
+	tcpEstablished = "01"
+	tcpListen      = "0A"
+)
+
+// sockets lists the established TCP connections in a process's network namespace that
+// lead out of it, and the sockets that are bound to an address of its devices.
+func sockets(pid int) (connections []migrate.Connection, bound []string) {
+	for _, file := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) < 4 {
+				continue
+			}
+			local, errLocal := endpoint(fields[1])
+			remote, errRemote := endpoint(fields[2])
+			if errors.Join(errLocal, errRemote) != nil || local.Addr().IsLoopback() {
+				continue
+			}
+			switch {
+			case strings.HasPrefix(file, "tcp") && fields[3] == tcpEstablished && remote.Addr() != local.Addr():
+				connections = append(connections, migrate.Connection{Local: local.String(), Remote: remote.String()})
+			case (strings.HasPrefix(file, "udp") || fields[3] == tcpListen) && !local.Addr().IsUnspecified() && !local.Addr().IsMulticast():
+				bound = append(bound, strings.TrimSuffix(file, "6")+" "+local.String())
+			}
+		}
+	}
+	return connections, bound
+}
+
+// endpoint reads "0100007F:1F90": an address in words of the machine's byte order and
+// a port.
+func endpoint(text string) (netip.AddrPort, error) {
+	address, port, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(address)
+	if err != nil || len(raw)%4 != 0 {
+		return netip.AddrPort{}, fmt.Errorf("address %q", text)
+	}
+	for i := 0; i < len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4])
+	}
+	a, ok := netip.AddrFromSlice(raw)
+	n, err := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil {
+		return netip.AddrPort{}, fmt.Errorf("address %q", text)
+	}
+	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"golang.org/x/sys/unix"
+
+	"weir/internal/cluster/migrate"
+)
+
+// Engine is a Docker engine of this machine.
+type Engine struct {
+	client *client.Client
+	socket string
+}
+
+// Open returns the engine at host, e.g. "unix:///var/run/docker.sock"; "" means
+// DOCKER_HOST, or the default socket. The engine need not run yet.
+func Open(host string) (*Engine, error) {
+	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host != "" {
+		options = append(options, client.WithHost(host))
+	}
+	c, err := client.NewClientWithOpts(options...)
+	if err != nil {
+		return nil, fmt.Errorf("docker engine %q: %w", host, err)
+	}
+	socket, ok := strings.CutPrefix(c.DaemonHost(), "unix://")
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("docker engine %q: containers are migrated by the node that they are on; name a socket such as unix:///var/run/docker.sock", c.DaemonHost()), c.Close())
+	}
+	return &Engine{client: c, socket: socket}, nil
+}
+
+// Kind is "docker".
+func (e *Engine) Kind() string { return "docker" }
+
+// Close ends the connection.
+func (e *Engine) Close() error { return e.client.Close() }
+
+// daemon is the process that listens on the engine's socket: dockerd, or the init
+// that opened the socket for it. Either has the mount namespace that counts.
+func (e *Engine) daemon() (pid int, err error) { return listener(e.socket) }
+
+// listener is the process that listens on a unix socket.
+func listener(socket string) (pid int, err error) {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *unix.Ucred
+	if ctlErr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); ctlErr != nil {
+		return 0, ctlErr
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: whose socket is it: %w", socket, err)
+	}
+	if peer.Pid == 0 {
+		return 0, fmt.Errorf("%s: its daemon is in another process namespace; run the agent on the host itself", socket)
+	}
+	return int(peer.Pid), nil
+}
+
+// place is where the daemon lives: its mounts and its way to find programs.
+type place struct {
+	pid  int
+	path string // PATH
+}
+
+func (e *Engine) place() (place, error) {
+	pid, err := e.daemon()
+	if err != nil {
+		return place{}, err
+	}
+	return place{pid: pid, path: environ(pid, "PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")}, nil
+}
+
+// environ is a variable of a process's environment.
+func environ(pid int, name, otherwise string) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return otherwise
+	}
+	for entry := range strings.SplitSeq(string(text), "\x00") {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return otherwise
+}
+
+// file is how this process reaches a path of the daemon's.
+func (p place) file(path string) string {
+	return filepath.Join("/proc", strconv.Itoa(p.pid), "root", path)
+}
+
+// command is one that runs among the daemon's mounts.
+func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(p.pid) + "/ns/mnt", "--", "env", "PATH=" + p.path}, args...)...)
+}
+
+// output runs a command and returns what it printed; an error has its last line.
+func output(cmd *exec.Cmd) (string, error) {
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		lines := strings.Split(strings.TrimSpace(errs.String()+"\n"+out.String()), "\n")
+		return "", fmt.Errorf("%w: %s", err, lines[len(lines)-1])
+	}
+	return out.String(), nil
+}
+
+// shim is the process that containerd has beside each container, and knows which
+// runtime runs it and where that keeps its state.
+type shim struct {
+	pid     int
+	address string // of containerd
+	runtime string // e.g. "runc"
+	root    string // the runtime's --root
+}
+
+// shimOf finds the parent of a container's first process.
+func (e *Engine) shimOf(p place, init int) (shim, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", init))
+	if err != nil {
+		return shim{}, err
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	s := shim{runtime: "runc"}
+	if s.pid, err = strconv.Atoi(fields[1]); err != nil {
+		return s, err
+	}
+	args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.pid))
+	if err != nil {
+		return s, err
+	}
+	list := strings.Split(string(args), "\x00")
+	if i := slices.Index(list, "-address"); i >= 0 && i+1 < len(list) {
+		s.address = list[i+1]
+	}
+	bundle, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", s.pid))
+	if err != nil {
+		return s, err
+	}
+	text, err := os.ReadFile(p.file(filepath.Join(bundle, "options.json")))
+	if err != nil {
+		return s, fmt.Errorf("find the runtime of process %d: %w", init, err)
+	}
+	var options struct {
+		Root       string `json:"root"`
+		BinaryName string `json:"binary_name"`
+	}
+	if err := json.Unmarshal(text, &options); err != nil {
+		return s, fmt.Errorf("%s/options.json: %w", bundle, err)
+	}
+	if options.BinaryName != "" {
+		s.runtime = options.BinaryName
+	}
+	if s.root = options.Root; s.root == "" {
+		return s, fmt.Errorf("%s/options.json names no root of the runtime", bundle)
+	}
+	s.root = filepath.Join(s.root, filepath.Base(filepath.Dir(bundle))) // .../runtime-runc/moby
+	return s, nil
+}
+
+// Copy finds the container that was created for a migration.
+func (e *Engine) Copy(ctx context.Context, move string) (id string, running bool, err error) {
+	list, err := e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", migrate.MoveLabel+"="+move))})
+	if err != nil || len(list) == 0 {
+		return "", false, err
+	}
+	return list[0].ID, list[0].State == "running" || list[0].State == "paused", nil
+}
+
+// Do takes one step.
+func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
+	steps := map[migrate.Step]func(context.Context, migrate.Order) (migrate.Outcome, error){
+		migrate.StepPushImage: e.pushImage,
+		migrate.StepPullImage: e.pullImage,
+		migrate.StepCreate:    e.create,
+		migrate.StepFreeze:    e.freeze,
+		migrate.StepCommit:    e.commit,
+		migrate.StepPush:      e.push,
+		migrate.StepPull:      e.pull,
+		migrate.StepRestore:   e.restore,
+		migrate.StepConfirm:   e.confirm,
+		migrate.StepForget:    e.forget,
+		migrate.StepDiscard:   e.discard,
+		migrate.StepThaw:      e.thaw,
+	}
+	do, ok := steps[step]
+	if !ok {
+		return migrate.Outcome{}, failed("the Docker engine knows no step %s", step)
+	}
+	out, err := do(ctx, o)
+	return out, definite(ctx, err)
+}
+
+// definite makes an error of the engine a definite answer. One that comes of the
+// caller's giving up is none.
+func definite(ctx context.Context, err error) error {
+	var e *migrate.Error
+	switch {
+	case err == nil, errors.As(err, &e), ctx.Err() != nil, client.IsErrConnectionFailed(err):
+		return err
+	case errdefs.IsNotFound(err):
+		return &migrate.Error{Code: migrate.CodeNoContainer, Msg: err.Error()}
+	}
+	return &migrate.Error{Code: migrate.CodeFailed, Msg: err.Error()}
+}
+
+func failed(format string, args ...any) error {
+	return &migrate.Error{Code: migrate.CodeFailed, Msg: fmt.Sprintf(format, args...)}
+}
+
+func refused(format string, args ...any) error {
+	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf(format, args...)}
+}
+
+// drain reads an engine's progress to its end, which is when the work is done. It
+// returns the bytes that the engine says it has moved, and the error that it has put
+// in there, if any.
+func drain(r io.ReadCloser) (out migrate.Outcome, err error) {
+	defer r.Close()
+	d, layers := json.NewDecoder(r), map[string]int64{}
+	for {
+		var m struct {
+			Error    string `json:"error"`
+			Status   string `json:"status"`
+			ID       string `json:"id"`
+			Progress struct {
+				Current int64 `json:"current"`
+			} `json:"progressDetail"`
+		}
+		switch err := d.Decode(&m); {
+		case errors.Is(err, io.EOF):
+			for _, n := range layers {
+				out.Bytes += n
+			}
+			return out, nil
+		case err != nil:
+			return out, err
+		case m.Error != "":
+			return out, failed("%s", m.Error)
+		case m.Status == "Pushing" || m.Status == "Downloading":
+			layers[m.ID] = max(layers[m.ID], m.Progress.Current)
+		}
+	}
+}

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/pack"
+)
+
+const (
+	endTimeout   = 20 * time.Second // for Docker to notice that a container has ended
+	thawAttempts = 6
+	thawPause    = 500 * time.Millisecond // after which containerd has forgotten a failed restore
+)
+
+// folder is where a container's checkpoint is kept: in the container's own folder, so
+// that it goes where the container goes. The paths are the daemon's.
+type folder struct {
+	place
+	own        string // this migration's
+	images     string // CRIU's
+	checkpoint string // what Docker is told to restore
+	name       string // by which Docker is told
+}
+
+func (e *Engine) folder(ctx context.Context, id, move string) (folder, error) {
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return folder{}, err
+	}
+	p, err := e.place()
+	if err != nil {
+		return folder{}, err
+	}
+	container := filepath.Join(info.DockerRootDir, "containers", id)
+	f := folder{place: p, own: filepath.Join(container, "weir-"+move), name: "weir-" + move}
+	f.images = filepath.Join(f.own, "images")
+	f.checkpoint = filepath.Join(container, "checkpoints", f.name)
+	return f, nil
+}
+
+// complete says whether the checkpoint is whole.
+func (f folder) complete() bool {
+	_, err := os.Stat(f.file(filepath.Join(f.own, "complete")))
+	return err == nil
+}
+
+func (f folder) setComplete() error {
+	return os.WriteFile(f.file(filepath.Join(f.own, "complete")), nil, 0o600)
+}
+
+func (f folder) remove() error {
+	return errors.Join(os.RemoveAll(f.file(f.own)), os.RemoveAll(f.file(f.checkpoint)))
+}
+
+// smallImage is up to which size, in bytes, a file of a checkpoint takes Docker's way
+// when it is restored; larger ones are linked to.
+const smallImage = 32 << 10
+
+// offer makes the folder that Docker is told to restore: the small files, and links
+// to the large ones.
+func (f folder) offer() error {
+	if err := os.RemoveAll(f.file(f.checkpoint)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(f.file(f.checkpoint), 0o700); err != nil {
+		return err
+	}
+	list, err := os.ReadDir(f.file(f.images))
+	if err != nil {
+		return err
+	}
+	for _, entry := range list {
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		from, to := filepath.Join(f.images, entry.Name()), filepath.Join(f.checkpoint, entry.Name())
+		if info.Size() > smallImage {
+			err = os.Symlink(from, f.file(to))
+		} else {
+			err = os.Link(f.file(from), f.file(to))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(f.file(filepath.Join(f.checkpoint, f.name)), nil, 0o600) // by which sweep knows it
+}
+
+// sweep removes what containerd leaves of a checkpoint in its temporary folder.
+func (f folder) sweep(containerd int) {
+	for _, dir := range []string{environ(containerd, "XDG_RUNTIME_DIR", ""), environ(containerd, "TMPDIR", ""), "/tmp"} {
+		if dir == "" {
+			continue
+		}
+		left, _ := filepath.Glob(f.file(filepath.Join(dir, "ctrd-checkpoint*", f.name)))
+		for _, mark := range left {
+			_ = os.RemoveAll(filepath.Dir(mark)) // what stays is a few hundred kilobytes
+		}
+	}
+}
+
+// tidy removes the checkpoint of a container that runs again, and what its restore
+// has left.
+func (e *Engine) tidy(ctx context.Context, id, move string) error {
+	f, err := e.folder(ctx, id, move)
+	if err != nil {
+		return err
+	}
+	f.sweep(e.containerd(ctx, f.place, id))
+	return f.remove()
+}
+
+// containerd is the process that a running container's shim belongs to; the daemon's
+// own if it cannot be found.
+func (e *Engine) containerd(ctx context.Context, p place, id string) int {
+	r, err := e.client.ContainerInspect(ctx, id)
+	if err != nil || r.State.Pid == 0 {
+		return p.pid
+	}
+	s, err := e.shimOf(p, r.State.Pid)
+	if err != nil {
+		return p.pid
+	}
+	pid, err := listener(p.file(s.address))
+	if err != nil {
+		return p.pid
+	}
+	return pid
+}
+
+// freeze dumps the container, which ends it, and sees to it that Docker does not start
+// it again.
+func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	id := o.Container.ID
+	f, err := e.folder(ctx, id, o.Move)
+	if err != nil {
+		return out, err
+	}
+	r, err := e.client.ContainerInspect(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	if !r.State.Running {
+		if f.complete() {
+			return out, nil
+		}
+		return out, refused("container %s does not run any more", o.Container.Name)
+	}
+	if err := e.setRestart(ctx, id, container.RestartPolicy{Name: container.RestartPolicyDisabled}); err != nil {
+		return out, err
+	}
+	if err := e.dump(ctx, f, r.State.Pid, o); err != nil {
+		return out, errors.Join(err, f.remove())
+	}
+	if err := e.waitEnd(ctx, id); err != nil {
+		return out, err
+	}
+	return migrate.Outcome{Raw: folderSize(f.file(f.images))}, f.setComplete()
+}
+
+// dump has the container's own runtime write its checkpoint.
+func (e *Engine) dump(ctx context.Context, f folder, init int, o migrate.Order) error {
+	s, err := e.shimOf(f.place, init)
+	if err != nil {
+		return err
+	}
+	work := filepath.Join(f.own, "work")
+	for _, dir := range []string{f.images, work} {
+		if err := os.MkdirAll(f.file(dir), 0o700); err != nil {
+			return err
+		}
+	}
+	args := []string{s.runtime, "--root", s.root, "checkpoint", "--image-path", f.images, "--work-path", work, "--file-locks"}
+	if len(o.Container.Connections) > 0 {
+		args = append(args, "--tcp-established")
+	}
+	if _, err := output(f.command(ctx, append(args, o.Container.ID)...)); err != nil {
+		if why := lastError(f.file(filepath.Join(work, "dump.log"))); why != "" {
+			if strings.Contains(why, "proto 262") {
+				why += " (a socket of MPTCP; start a Go program with GODEBUG=multipathtcp=0)"
+			}
+			return failed("CRIU cannot dump %s: %s", o.Container.Name, why)
+		}
+		return err
+	}
+	return os.RemoveAll(f.file(work))
+}
+
+// lastError is the last line of CRIU's log that says what went wrong before it gave up.
+func lastError(log string) string {
+	text, err := os.ReadFile(log)
+	if err != nil {
+		return ""
+	}
+	why := ""
+	for line := range strings.Lines(string(text)) {
+		if _, said, ok := strings.Cut(line, "Error ("); ok && !strings.Contains(said, "Dumping FAILED") && !strings.Contains(said, "Restoring FAILED") {
+			_, said, _ = strings.Cut(said, "): ")
+			if why == "" || !strings.Contains(said, "Can't get rlimit") {
+				why = strings.TrimSpace(said)
+			}
+		}
+	}
+	return why
+}
+
+func (e *Engine) setRestart(ctx context.Context, id string, policy container.RestartPolicy) error {
+	_, err := e.client.ContainerUpdate(ctx, id, container.UpdateConfig{RestartPolicy: policy})
+	return err
+}
+
+// giveRestart gives a container the policy that it had when it was described.
+func (e *Engine) giveRestart(ctx context.Context, id string, o migrate.Order) error {
+	c, err := configOf(o)
+	if err != nil {
+		return err
+	}
+	return e.setRestart(ctx, id, c.Inspect.HostConfig.RestartPolicy)
+}
+
+func configOf(o migrate.Order) (c config, err error) {
+	if err = json.Unmarshal(o.Container.Config, &c); err == nil && (c.Inspect.Config == nil || c.Inspect.ContainerJSONBase == nil || c.Inspect.HostConfig == nil) {
+		err = refused("the order describes no Docker container")
+	}
+	return c, err
+}
+
+func (e *Engine) waitEnd(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	ended, errs := e.client.ContainerWait(ctx, id, container.WaitConditionNotRunning)
+	select {
+	case <-ended:
+		return nil
+	case err := <-errs:
+		return fmt.Errorf("container %.12s was dumped, and Docker has not noticed its end: %w", id, err)
+	}
+}
+
+// thaw brings the container back on this node: from its checkpoint, or, if there is
+// none that can be restored, with its files alone.
+func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	id := o.Container.ID
+	r, err := e.client.ContainerInspect(ctx, id)
+	if err != nil {
+		return out, err
+	}
+	if !r.State.Running {
+		if out.Note, err = e.start(ctx, id, o.Move); err != nil {
+			return out, err
+		}
+	} else if r.State.Paused {
+		if err := e.client.ContainerUnpause(ctx, id); err != nil {
+			return out, err
+		}
+	}
+	if err := e.giveRestart(ctx, id, o); err != nil {
+		return out, err
+	}
+	e.removeImage(ctx, committed(o))
+	return out, e.tidy(ctx, id, o.Move)
+}
+
+// start restores a container in place, with patience: containerd takes a moment to
+// forget what failed before.
+func (e *Engine) start(ctx context.Context, id, move string) (note string, err error) {
+	f, err := e.folder(ctx, id, move)
+	if err != nil {
+		return "", err
+	}
+	why := "it has no checkpoint"
+	if f.complete() {
+		for range thawAttempts {
+			if err = f.offer(); err != nil {
+				return "", err
+			}
+			if err = e.client.ContainerStart(ctx, id, container.StartOptions{CheckpointID: f.name}); err == nil {
+				return "", nil
+			}
+			why = err.Error()
+			if r, inspectErr := e.client.ContainerInspect(ctx, id); inspectErr == nil && r.State.Running {
+				return "", nil
+			}
+			select {
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-time.After(thawPause):
+			}
+		}
+	}
+	if err := e.client.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+		return "", err
+	}
+	return "started anew with its files, without its memory: " + why, nil
+}
+
+// committed is the reference of what a migration commits or imports; "" if it does
+// neither.
+func committed(o migrate.Order) string {
+	switch o.Approach {
+	case migrate.ApproachCommit:
+		return o.Registry + "/" + migrate.MoveRepository + ":" + o.Move
+	case migrate.ApproachExport:
+		return migrate.MoveRepository + ":" + o.Move
+	}
+	return ""
+}
+
+// commit makes an image of the container, whose last layer is what it has changed.
+func (e *Engine) commit(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	_, err = e.client.ContainerCommit(ctx, o.Container.ID, container.CommitOptions{Reference: committed(o)})
+	return migrate.Outcome{Raw: o.Container.LayerBytes}, err
+}
+
+// noAuth is what a registry without users is told.
+const noAuth = "e30=" // {}
+
+func (e *Engine) push(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+	return e.pushRef(ctx, committed(o))
+}
+
+func (e *Engine) pushRef(ctx context.Context, ref string) (out migrate.Outcome, err error) {
+	answer, err := e.client.ImagePush(ctx, ref, image.PushOptions{RegistryAuth: noAuth})
+	if err != nil {
+		return out, err
+	}
+	return drain(answer)
+}
+
+// base is the reference of a container's image in the registry.
+func base(o migrate.Order) string {
+	return fmt.Sprintf("%s/%s:%.20s", o.Registry, migrate.BaseRepository, strings.TrimPrefix(o.Container.ImageID, "sha256:"))
+}
+
+// pushImage brings the container's image into the registry. Layers that are there
+// are not sent.
+func (e *Engine) pushImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	if err := e.client.ImageTag(ctx, o.Container.ImageID, base(o)); err != nil {
+		return out, err
+	}
+	defer e.removeImage(ctx, base(o))
+	return e.pushRef(ctx, base(o))
+}
+
+// removeImage takes a name from an image, and the image if it has no other and no
+// container. That it cannot be removed is nobody's trouble.
+func (e *Engine) removeImage(ctx context.Context, ref string) {
+	if ref != "" {
+		_, _ = e.client.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
+	}
+}
+
+// forget removes the container, which lives elsewhere now, and its volumes.
+func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	r, err := e.client.ContainerInspect(ctx, o.Container.ID)
+	switch {
+	case errdefs.IsNotFound(err):
+	case err != nil:
+		return out, err
+	case r.State.Running:
+		return out, refused("container %s runs here", o.Container.Name)
+	default:
+		err := e.client.ContainerRemove(ctx, o.Container.ID, container.RemoveOptions{RemoveVolumes: !o.KeepVolumes})
+		if err != nil && !errdefs.IsNotFound(err) {
+			return out, err
+		}
+	}
+	if !o.KeepVolumes {
+		for _, v := range o.Container.Volumes {
+			err := e.client.VolumeRemove(ctx, v.Name, false)
+			if err != nil && !errdefs.IsNotFound(err) {
+				out.Note = strings.TrimPrefix(out.Note+"; volume "+v.Name+" stays: "+err.Error(), "; ")
+			}
+		}
+	}
+	e.removeImage(ctx, committed(o))
+	if strings.Contains(o.Container.Image, migrate.MoveRepository+":") {
+		e.removeImage(ctx, o.Container.Image) // of its last journey
+	}
+	return out, nil
+}
+
+// Send writes a part of a frozen container.
+func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
+	size, err := e.send(ctx, p, o, w)
+	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, definite(ctx, err)
+}
+
+func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (pack.Size, error) {
+	id := o.Container.ID
+	f, err := e.folder(ctx, id, o.Move)
+	if err != nil {
+		return pack.Size{}, err
+	}
+	switch p.Kind {
+	case migrate.PartImage:
+		archive, err := e.client.ImageSave(ctx, []string{e.imageName(ctx, o.Container)})
+		return copyArchive(w, archive, err)
+	case migrate.PartExport:
+		archive, err := e.client.ContainerExport(ctx, id)
+		return copyArchive(w, archive, err)
+	case migrate.PartCheckpoint:
+		if !f.complete() {
+			return pack.Size{}, failed("container %s has no checkpoint", o.Container.Name)
+		}
+		return pack.Write(w, f.file(f.images))
+	case migrate.PartLayer:
+		upper, err := e.upperDir(ctx, id)
+		if err != nil {
+			return pack.Size{}, err
+		}
+		return pack.Write(w, f.file(upper))
+	case migrate.PartVolume:
+		v, err := e.client.VolumeInspect(ctx, p.Name)
+		if err != nil {
+			return pack.Size{}, err
+		}
+		return pack.Write(w, f.file(v.Mountpoint))
+	}
+	return pack.Size{}, refused("a Docker container has no part %s", p)
+}
+
+func copyArchive(w io.Writer, archive io.ReadCloser, err error) (pack.Size, error) {
+	if err != nil {
+		return pack.Size{}, err
+	}
+	defer archive.Close()
+	return pack.Copy(w, archive)
+}
+
+// imageName is the container's image by the name that it was asked for, if that still
+// means the same.
+func (e *Engine) imageName(ctx context.Context, c migrate.Container) string {
+	if found, err := e.client.ImageInspect(ctx, c.Image); err == nil && found.ID == c.ImageID {
+		return c.Image
+	}
+	return c.ImageID
+}
+
+// upperDir is the folder of a container's own layer, a path of the daemon's.
+func (e *Engine) upperDir(ctx context.Context, id string) (string, error) {
+	r, err := e.client.ContainerInspect(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	upper := r.GraphDriver.Data["UpperDir"]
+	if upper == "" {
+		return "", refused("the storage driver %s keeps no folder for a container's own layer; use --approach commit", r.GraphDriver.Name)
+	}
+	return upper, nil
+}

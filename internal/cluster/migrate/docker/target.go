@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/api/types/volume"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/pack"
+)
+
+// Lacking says what this engine lacks as the target of an order.
+func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
+	add := func(code string, refuses bool, remedy, format string, args ...any) {
+		list = append(list, migrate.Finding{Code: code, Refuses: refuses, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
+	}
+	c := o.Container
+	if _, err := e.client.ContainerInspect(ctx, c.Name); err == nil {
+		add("name-taken", true, "rename or remove it", "a container %s is there already", c.Name)
+	} else if !errdefs.IsNotFound(err) {
+		return nil, definite(ctx, err)
+	}
+	p, err := e.place()
+	if err != nil {
+		return nil, definite(ctx, err)
+	}
+	for _, b := range c.Binds {
+		if info, err := os.Stat(p.file(b.Source)); err != nil {
+			add("bind-missing", true, "make it there, with the same files (a shared file system), or use a volume", "the path %s, mounted at %s, is missing", b.Source, b.Destination)
+		} else if info.IsDir() != b.Dir {
+			add("bind-kind", true, "make it the same there", "%s is a folder on one node and a file on the other", b.Source)
+		}
+	}
+	for _, v := range c.Volumes {
+		if _, err := e.client.VolumeInspect(ctx, v.Name); err == nil {
+			add("volume-taken", true, "remove or rename it: docker volume rm "+v.Name, "a volume %s is there already and may hold somebody's data", v.Name)
+		}
+		if v.Driver != "local" {
+			add("volume-driver", true, "copy its data yourself, or use a shared volume", "volume %s has the driver %s, whose data cannot be copied", v.Name, v.Driver)
+		}
+	}
+	for _, n := range c.Networks {
+		found, err := e.client.NetworkInspect(ctx, n.Name, network.InspectOptions{})
+		switch {
+		case errdefs.IsNotFound(err):
+			add("network-missing", true, fmt.Sprintf("docker network create -d %s %s", n.Driver, n.Name), "network %s is missing", n.Name)
+		case err != nil:
+			return nil, definite(ctx, err)
+		case found.Driver != n.Driver:
+			add("network-driver", true, "make it the same there", "network %s is a %s here and a %s on the source", n.Name, found.Driver, n.Driver)
+		}
+	}
+	_, err = e.client.ImageInspect(ctx, c.ImageID)
+	if errdefs.IsNotFound(err) {
+		add("image-missing", false, "", "image %s is not there yet and will be brought (%d bytes at most)", c.Image, c.ImageBytes)
+	}
+	return list, nil
+}
+
+// pullImage sees to it that the container's image is here.
+func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	if _, err := e.client.ImageInspect(ctx, o.Container.ImageID); err == nil {
+		return migrate.Outcome{Note: "already there"}, nil
+	}
+	absent := &migrate.Error{Code: migrate.CodeNoImage, Msg: fmt.Sprintf("image %s is not here", o.Container.Image)}
+	if o.Registry == "" {
+		return out, absent
+	}
+	if out, err = e.pullRef(ctx, base(o)); err != nil {
+		if strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "manifest unknown") || strings.Contains(err.Error(), "no such manifest") {
+			return out, absent
+		}
+		return out, err
+	}
+	found, err := e.client.ImageInspect(ctx, base(o))
+	if err != nil {
+		return out, err
+	}
+	if found.ID != o.Container.ImageID {
+		return out, failed("%s holds image %s, not %s", base(o), found.ID, o.Container.ImageID)
+	}
+	return out, e.rename(ctx, base(o), o.Container.Image)
+}
+
+// rename gives an image the name that it has on the source, unless another has it.
+func (e *Engine) rename(ctx context.Context, from, to string) error {
+	if _, err := e.client.ImageInspect(ctx, to); err == nil || strings.HasPrefix(to, "sha256:") || strings.Contains(to, "@") {
+		return nil
+	}
+	if err := e.client.ImageTag(ctx, from, to); err != nil {
+		return err
+	}
+	e.removeImage(ctx, from)
+	return nil
+}
+
+func (e *Engine) pull(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+	return e.pullRef(ctx, committed(o))
+}
+
+func (e *Engine) pullRef(ctx context.Context, ref string) (out migrate.Outcome, err error) {
+	answer, err := e.client.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: noAuth})
+	if err != nil {
+		return out, err
+	}
+	return drain(answer)
+}
+
+// create makes the copy, which does not run: the same configuration, no restart
+// policy yet, and empty volumes.
+func (e *Engine) create(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	if id, _, err := e.Copy(ctx, o.Move); err != nil || id != "" {
+		return out, err
+	}
+	c, err := configOf(o)
+	if err != nil {
+		return out, err
+	}
+	for _, v := range o.Container.Volumes {
+		labels := map[string]string{migrate.MoveLabel: o.Move}
+		maps.Copy(labels, v.Labels)
+		labels[migrate.MoveLabel] = o.Move
+		if _, err := e.client.VolumeCreate(ctx, volume.CreateOptions{Name: v.Name, Driver: v.Driver, Labels: labels}); err != nil {
+			return out, err
+		}
+	}
+	own, host := *c.Inspect.Config, *c.Inspect.HostConfig
+	own.Image = committed(o)
+	if own.Image == "" {
+		own.Image = e.imageName(ctx, o.Container)
+	}
+	own.Labels = maps.Clone(own.Labels)
+	if own.Labels == nil {
+		own.Labels = map[string]string{}
+	}
+	own.Labels[migrate.MoveLabel] = o.Move
+	host.RestartPolicy = container.RestartPolicy{Name: container.RestartPolicyDisabled}
+	host.Mounts = append(slices.Clone(host.Mounts), hiddenVolumes(c.Inspect)...)
+	networks := e.endpoints(c.Inspect, o.Container.Networks)
+	first, rest := e.atCreate(&host, networks)
+	made, err := e.client.ContainerCreate(ctx, &own, &host, first, nil, o.Container.Name)
+	if err != nil {
+		return out, err
+	}
+	for name, endpoint := range rest {
+		if err := e.client.NetworkConnect(ctx, name, made.ID, endpoint); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// hiddenVolumes are the volumes that no option of the container's names, since its
+// image asks for them.
+func hiddenVolumes(r container.InspectResponse) (list []mount.Mount) {
+	for _, m := range r.Mounts {
+		if m.Type != mount.TypeVolume {
+			continue
+		}
+		named := slices.ContainsFunc(r.HostConfig.Mounts, func(n mount.Mount) bool { return n.Target == m.Destination && n.Source != "" }) ||
+			slices.ContainsFunc(r.HostConfig.Binds, func(b string) bool { return strings.HasPrefix(b, m.Name+":") })
+		if !named {
+			list = append(list, mount.Mount{Type: mount.TypeVolume, Source: m.Name, Target: m.Destination, ReadOnly: !m.RW})
+		}
+	}
+	return list
+}
+
+// endpoints are the container's places in its networks, without what the engine has
+// added to them.
+func (e *Engine) endpoints(r container.InspectResponse, networks []migrate.Network) map[string]*network.EndpointSettings {
+	list := map[string]*network.EndpointSettings{}
+	for _, n := range networks {
+		was := r.NetworkSettings.Networks[n.Name]
+		if was == nil {
+			continue
+		}
+		now := &network.EndpointSettings{IPAMConfig: was.IPAMConfig, Links: was.Links, DriverOpts: was.DriverOpts}
+		for _, alias := range was.Aliases {
+			if alias != r.ID[:min(12, len(r.ID))] {
+				now.Aliases = append(now.Aliases, alias)
+			}
+		}
+		if n.Fixed && versions.GreaterThanOrEqualTo(e.client.ClientVersion(), "1.44") {
+			now.MacAddress = was.MacAddress
+		}
+		list[n.Name] = now
+	}
+	return list
+}
+
+// atCreate divides the networks into those that an engine takes when a container is
+// created, one before API 1.44, and those that it is connected to afterwards.
+func (e *Engine) atCreate(host *container.HostConfig, all map[string]*network.EndpointSettings) (first *network.NetworkingConfig, rest map[string]*network.EndpointSettings) {
+	if mode := host.NetworkMode; mode.IsHost() || mode.IsNone() {
+		return nil, nil
+	}
+	own := host.NetworkMode.NetworkName()
+	first, rest = &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{}}, map[string]*network.EndpointSettings{}
+	for name, endpoint := range all {
+		switch {
+		case name == own || len(all) == 1:
+			first.EndpointsConfig[name] = endpoint
+		default:
+			rest[name] = endpoint
+		}
+	}
+	return first, rest
+}
+
+// restore starts the copy from the checkpoint.
+func (e *Engine) restore(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	id, running, err := e.mustCopy(ctx, o)
+	if err != nil || running {
+		return out, err
+	}
+	f, err := e.folder(ctx, id, o.Move)
+	if err != nil {
+		return out, err
+	}
+	if !f.complete() {
+		return out, failed("the checkpoint of %s has not arrived", o.Container.Name)
+	}
+	if err := f.offer(); err != nil {
+		return out, err
+	}
+	return out, e.client.ContainerStart(ctx, id, container.StartOptions{CheckpointID: f.name})
+}
+
+func (e *Engine) mustCopy(ctx context.Context, o migrate.Order) (id string, running bool, err error) {
+	id, running, err = e.Copy(ctx, o.Move)
+	if err == nil && id == "" {
+		err = &migrate.Error{Code: migrate.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
+	}
+	return id, running, err
+}
+
+// confirm makes the copy the container.
+func (e *Engine) confirm(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	id, _, err := e.mustCopy(ctx, o)
+	if err != nil {
+		return out, err
+	}
+	if err := e.giveRestart(ctx, id, o); err != nil {
+		return out, err
+	}
+	return out, e.tidy(ctx, id, o.Move)
+}
+
+// discard removes the copy and all that was made for it.
+func (e *Engine) discard(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	id, _, err := e.Copy(ctx, o.Move)
+	if err != nil {
+		return out, err
+	}
+	if id != "" {
+		f, err := e.folder(ctx, id, o.Move)
+		if err != nil {
+			return out, err
+		}
+		daemon := e.containerd(ctx, f.place, id)
+		err = e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if err != nil && !errdefs.IsNotFound(err) {
+			return out, err
+		}
+		f.sweep(daemon)
+	}
+	volumes, err := e.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", migrate.MoveLabel+"="+o.Move))})
+	if err != nil {
+		return out, err
+	}
+	for _, v := range volumes.Volumes {
+		if err := e.client.VolumeRemove(ctx, v.Name, true); err != nil && !errdefs.IsNotFound(err) {
+			return out, err
+		}
+	}
+	e.removeImage(ctx, committed(o))
+	return out, nil
+}
+
+// Receive takes a part of a container.
+func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (migrate.Outcome, error) {
+	size, err := e.receive(ctx, p, o, r)
+	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, definite(ctx, err)
+}
+
+func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (size pack.Size, err error) {
+	switch p.Kind {
+	case migrate.PartImage:
+		return unpacked(r, func(archive io.Reader) (io.ReadCloser, error) {
+			answer, err := e.client.ImageLoad(ctx, archive)
+			return answer.Body, err
+		})
+	case migrate.PartExport:
+		return unpacked(r, func(archive io.Reader) (io.ReadCloser, error) {
+			return e.client.ImageImport(ctx, image.ImportSource{Source: archive, SourceName: "-"}, committed(o), image.ImportOptions{})
+		})
+	}
+	id, running, err := e.mustCopy(ctx, o)
+	if err != nil {
+		return size, err
+	}
+	if running {
+		return size, refused("the copy of %s runs already", o.Container.Name)
+	}
+	f, err := e.folder(ctx, id, o.Move)
+	if err != nil {
+		return size, err
+	}
+	switch p.Kind {
+	case migrate.PartCheckpoint:
+		if err := f.remove(); err != nil {
+			return size, err
+		}
+		if err := os.MkdirAll(f.file(f.images), 0o700); err != nil {
+			return size, err
+		}
+		if size, err = pack.Read(r, f.file(f.images)); err != nil {
+			return size, err
+		}
+		return size, f.setComplete()
+	case migrate.PartLayer:
+		upper, err := e.upperDir(ctx, id)
+		if err != nil {
+			return size, err
+		}
+		return replace(r, f.file(upper))
+	case migrate.PartVolume:
+		v, err := e.client.VolumeInspect(ctx, p.Name)
+		if err != nil {
+			return size, err
+		}
+		if v.Labels[migrate.MoveLabel] != o.Move {
+			return size, refused("volume %s is somebody else's", p.Name)
+		}
+		return replace(r, f.file(v.Mountpoint))
+	}
+	return size, refused("a Docker container has no part %s", p)
+}
+
+// unpacked hands a stream's archive to the engine.
+func unpacked(r io.Reader, give func(io.Reader) (io.ReadCloser, error)) (pack.Size, error) {
+	archive, size, err := pack.Unpack(r)
+	if err != nil {
+		return pack.Size{}, err
+	}
+	defer archive.Close()
+	answer, err := give(archive)
+	if err != nil {
+		return size(), err
+	}
+	_, err = drain(answer)
+	return size(), err
+}
+
+// replace unpacks a stream into a folder that it empties first: the engine may have
+// put something there, such as the image's files into a new volume.
+func replace(r io.Reader, folder string) (pack.Size, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return pack.Size{}, err
+	}
+	var errs []error
+	for _, entry := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(folder, entry.Name())))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return pack.Size{}, err
+	}
+	return pack.Read(r, folder)
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"io"
+)
+
+// Engine is a container engine of this machine, as far as a migration needs it. Its
+// calls mean what those of Node mean, without probation: Local adds that.
+type Engine interface {
+	// Kind is "docker" or "podman".
+	Kind() string
+	Facts(ctx context.Context) (Facts, error)
+	Describe(ctx context.Context, name string) (Container, error)
+	Lacking(ctx context.Context, o Order) ([]Finding, error)
+	// Do knows every step. StepConfirm gives the copy its restart policy.
+	Do(ctx context.Context, step Step, o Order) (Outcome, error)
+	Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome, error)
+	Receive(ctx context.Context, p Part, o Order, r io.Reader) (Outcome, error)
+	// Copy finds the container that was created for a migration; id is "" if there
+	// is none.
+	Copy(ctx context.Context, move string) (id string, running bool, err error)
+	Close() error
+}
+
+// MoveLabel is the label of a copy: the id of the migration that made it. The
+// container keeps it, and says by it how it came here.
+const MoveLabel = "weir.move"
+
+// BaseRepository and MoveRepository are where in a registry the images of containers
+// go, and the committed layers of single migrations.
+const (
+	BaseRepository = "weir-base"
+	MoveRepository = "weir-move"
+)

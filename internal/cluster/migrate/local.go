@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Local is this machine's engine as a Node: it adds names to the engine's errors, and
+// puts copies on probation.
+//
+// What it has to know after a crash is one small file for each copy:
+//
+//	DIR/incoming/MOVE.json    {"fate":"probation","until":"...","order":{...}}
+type Local struct {
+	name   string
+	engine Engine
+	dir    string
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	copies  map[string]*incoming
+	closing bool
+}
+
+// fate of a copy.
+type fate string
+
+const (
+	fateProbation fate = "probation" // it may run, and ends at its time
+	fateConfirmed fate = "confirmed" // it is the container
+	fateDiscarded fate = "discarded" // it must not run, whatever order comes late
+)
+
+// incoming is what is known of a copy.
+type incoming struct {
+	mu    sync.Mutex // one step at a time
+	timer *time.Timer
+
+	Fate  fate      `json:"fate"`
+	Until time.Time `json:"until"` // end of the probation
+	Order Order     `json:"order"`
+}
+
+// forgetCopies is how long a node remembers what became of a copy, in case an order
+// for it comes late.
+const forgetCopies = 24 * time.Hour
+
+// NewLocal makes a node of an engine. What happened to copies is kept in dir. Those
+// that are on probation since before are ended in time.
+func NewLocal(name string, e Engine, dir string, log *slog.Logger) (*Local, error) {
+	l := &Local{name: name, engine: e, dir: filepath.Join(dir, "incoming"), log: log, copies: map[string]*incoming{}}
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return nil, err
+	}
+	return l, l.load()
+}
+
+// load reads what is known of copies.
+func (l *Local) load() error {
+	files, err := filepath.Glob(filepath.Join(l.dir, "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		c := &incoming{}
+		if err := json.Unmarshal(text, c); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if c.Fate != fateProbation && time.Since(c.Until) > forgetCopies {
+			if err := os.Remove(file); err != nil {
+				return err
+			}
+			continue
+		}
+		l.copies[strings.TrimSuffix(filepath.Base(file), ".json")] = c
+		if c.Fate == fateProbation {
+			l.watch(c)
+		}
+	}
+	return nil
+}
+
+// Close ends the probations' clocks, not the copies.
+func (l *Local) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closing = true
+	for _, c := range l.copies {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+	}
+	return l.engine.Close()
+}
+
+// Name of the node.
+func (l *Local) Name() string { return l.name }
+
+// Facts of the engine and the machine.
+func (l *Local) Facts(ctx context.Context) (Facts, error) {
+	f, err := l.engine.Facts(ctx)
+	f.Node = l.name
+	return f, l.named(err)
+}
+
+// Describe finds a container.
+func (l *Local) Describe(ctx context.Context, name string) (Container, error) {
+	c, err := l.engine.Describe(ctx, name)
+	return c, l.named(err)
+}
+
+// Lacking says what is missing here.
+func (l *Local) Lacking(ctx context.Context, o Order) ([]Finding, error) {
+	list, err := l.engine.Lacking(ctx, o)
+	for i := range list {
+		list[i].Node = l.name
+	}
+	return list, l.named(err)
+}
+
+// named puts the node's name to a definite answer.
+func (l *Local) named(err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Node != "" {
+		return err
+	}
+	copied := *e
+	copied.Node = l.name
+	return &copied
+}
+
+// Send writes a part of a container.
+func (l *Local) Send(ctx context.Context, p Part, o Order, w io.Writer) (Outcome, error) {
+	out, err := l.engine.Send(ctx, p, o, w)
+	return out, l.named(err)
+}
+
+// Receive takes a part of a container.
+func (l *Local) Receive(ctx context.Context, p Part, o Order, r io.Reader) (Outcome, error) {
+	if fate := l.fate(o.Move); fate == fateDiscarded || fate == fateConfirmed {
+		return Outcome{}, l.named(&Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s is %s", o.Container.Name, fate)})
+	}
+	out, err := l.engine.Receive(ctx, p, o, r)
+	return out, l.named(err)
+}
+
+// Do takes a step.
+func (l *Local) Do(ctx context.Context, step Step, o Order) (out Outcome, err error) {
+	if !movePattern.MatchString(o.Move) {
+		return out, l.named(&Error{Code: CodeRefused, Msg: fmt.Sprintf("migration id %q", o.Move)})
+	}
+	switch step {
+	case StepCreate:
+		if fate := l.fate(o.Move); fate != "" {
+			return out, l.named(&Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s is %s", o.Container.Name, fate)})
+		}
+		out, err = l.engine.Do(ctx, step, o)
+	case StepRestore:
+		out, err = l.restore(ctx, o)
+	case StepConfirm:
+		out, err = l.confirm(ctx, o)
+	case StepDiscard:
+		out, err = l.discard(ctx, o)
+	default:
+		out, err = l.engine.Do(ctx, step, o)
+	}
+	return out, l.named(err)
+}
+
+func (l *Local) fate(move string) fate {
+	l.mu.Lock()
+	c := l.copies[move]
+	l.mu.Unlock()
+	if c == nil {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Fate
+}
+
+// copyOf returns what is known of a copy, locked.
+func (l *Local) copyOf(o Order) *incoming {
+	l.mu.Lock()
+	c := l.copies[o.Move]
+	if c == nil {
+		c = &incoming{Order: o}
+		l.copies[o.Move] = c
+	}
+	l.mu.Unlock()
+	c.mu.Lock()
+	return c
+}
+
+// restore runs the copy on probation. The clock starts before it can run.
+func (l *Local) restore(ctx context.Context, o Order) (out Outcome, err error) {
+	c := l.copyOf(o)
+	defer c.mu.Unlock()
+	switch c.Fate {
+	case fateConfirmed:
+		return out, nil
+	case fateDiscarded:
+		return out, &Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s was discarded", o.Container.Name)}
+	}
+	c.Order, c.Until = o, time.Now().Add(o.Lease)
+	if err := l.set(c, fateProbation); err != nil {
+		return out, err
+	}
+	l.watch(c)
+	ctx, cancel := context.WithTimeout(ctx, o.Lease)
+	defer cancel()
+	out, err = l.engine.Do(ctx, StepRestore, o)
+	if err != nil {
+		return out, err
+	}
+	if _, running, err := l.engine.Copy(ctx, o.Move); err != nil || !running {
+		return out, errors.Join(err, &Error{Code: CodeFailed, Msg: fmt.Sprintf("the copy of %s has ended at once", o.Container.Name)})
+	}
+	return out, nil
+}
+
+// watch ends a copy when its probation is over.
+func (l *Local) watch(c *incoming) {
+	c.timer = time.AfterFunc(time.Until(c.Until), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		l.mu.Lock()
+		closing := l.closing
+		l.mu.Unlock()
+		if c.Fate != fateProbation || closing {
+			return
+		}
+		l.log.Warn("a copy was not confirmed in time and is discarded", "workload", c.Order.Container.Name, "move", c.Order.Move, "from", c.Order.From)
+		if err := l.end(context.Background(), c); err != nil {
+			l.log.Error("a copy cannot be discarded, trying again", "workload", c.Order.Container.Name, "move", c.Order.Move, "err", err)
+			c.timer.Reset(time.Second)
+		}
+	})
+}
+
+// confirm makes the copy the container. That it is confirmed is on disk before
+// anybody is told.
+func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
+	c := l.copyOf(o)
+	defer c.mu.Unlock()
+	gone := &Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
+	switch c.Fate {
+	case fateConfirmed:
+		return l.engine.Do(ctx, StepConfirm, o)
+	case fateDiscarded, "":
+		return out, gone
+	}
+	_, running, err := l.engine.Copy(ctx, o.Move)
+	if err != nil {
+		return out, err
+	}
+	if !running {
+		return out, errors.Join(gone, l.end(ctx, c))
+	}
+	if err := l.set(c, fateConfirmed); err != nil {
+		return out, err
+	}
+	c.timer.Stop()
+	return l.engine.Do(ctx, StepConfirm, o)
+}
+
+// discard ends the copy for good.
+func (l *Local) discard(ctx context.Context, o Order) (out Outcome, err error) {
+	c := l.copyOf(o)
+	defer c.mu.Unlock()
+	if c.Fate == fateConfirmed {
+		return out, &Error{Code: CodeRefused, Msg: fmt.Sprintf("the copy of %s is the container by now", o.Container.Name)}
+	}
+	c.Order = o
+	return out, l.end(ctx, c)
+}
+
+// end marks a copy as discarded, so that no late order brings it back, and removes it.
+func (l *Local) end(ctx context.Context, c *incoming) error {
+	if c.Until.IsZero() {
+		c.Until = time.Now()
+	}
+	// On probation until it is removed: a crash in between tries again.
+	if _, err := l.engine.Do(ctx, StepDiscard, c.Order); err != nil {
+		return err
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if err := l.set(c, fateDiscarded); err != nil { // a full disk, say: then remembered for as long as this process lives
+		c.Fate = fateDiscarded
+		l.log.Warn("that a copy was discarded cannot be written down", "workload", c.Order.Container.Name, "move", c.Order.Move, "err", err)
+	}
+	return nil
+}
+
+// set writes down what becomes of a copy.
+func (l *Local) set(c *incoming, f fate) error {
+	was := c.Fate
+	c.Fate = f
+	data, err := json.Marshal(c)
+	if err == nil {
+		err = writeFile(filepath.Join(l.dir, c.Order.Move+".json"), data)
+	}
+	if err != nil {
+		c.Fate = was
+	}
+	return err
+}
+
+// writeFile writes beside, syncs and renames.
+func writeFile(file string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file))
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		if removeErr := os.Remove(f.Name()); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+		return err
+	}
+	return syncFolder(filepath.Dir(file))
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Progress is what Run says about a step while it goes on.
+type Progress struct {
+	Move     string        `json:"move"`
+	Node     string        `json:"node"`
+	Step     string        `json:"step"`
+	Done     bool          `json:"done"`
+	Outcome  Outcome       `json:"outcome"`
+	Duration time.Duration `json:"duration_ns"` // so far, or in all
+	Down     bool          `json:"down"`        // the container does not run meanwhile
+	Err      string        `json:"error,omitempty"`
+}
+
+// Result is what came of a migration.
+type Result struct {
+	Move     string        `json:"move"`
+	State    State         `json:"state"`
+	Steps    []Progress    `json:"steps"`
+	Bytes    int64         `json:"bytes"`              // that crossed the network in all steps
+	Downtime time.Duration `json:"downtime_ns"`        // from the order to freeze to the answer that it runs again
+	Duration time.Duration `json:"duration_ns"`        // of all
+	Err      string        `json:"error,omitempty"`    // why it was rolled back
+	Warning  string        `json:"warning,omitempty"`  // e.g. what could not be cleaned up
+	Approach Approach      `json:"approach,omitempty"` // that was taken
+}
+
+// Timeouts of single calls. What travels in parts is watched by its progress instead,
+// see stall.
+const (
+	stepTimeout  = 2 * time.Minute
+	imageTimeout = 30 * time.Minute
+	stall        = 20 * time.Second // without a byte: the network is cut
+)
+
+// run is one migration under way.
+type run struct {
+	Order
+	source, target Node
+	journal        *Journal
+	report         func(Progress)
+	began          time.Time
+	frozen         time.Time // zero while the container runs
+	result         Result
+}
+
+// Run carries out an order that a pre-flight has approved (see Check). Everything
+// that is done is first written to the journal, which the caller closes. report is
+// told about each step; it may be nil.
+//
+// An error means that the journal is unfinished: Resume goes on with it. Otherwise the
+// result says where the container runs.
+func Run(ctx context.Context, source, target Node, j *Journal, report func(Progress)) (Result, error) {
+	m := newRun(source, target, j, report)
+	if err := m.forward(ctx); err != nil {
+		return m.back(ctx, err)
+	}
+	return m.confirm(ctx)
+}
+
+// Resume goes on with a migration that was interrupted: back to the source if the
+// target was not confirmed, else forward.
+func Resume(ctx context.Context, source, target Node, j *Journal, report func(Progress)) (Result, error) {
+	m := newRun(source, target, j, report)
+	switch j.Phase() {
+	case PhaseForward:
+		return m.back(ctx, errors.New("it was interrupted"))
+	case PhaseConfirming:
+		return m.confirm(ctx)
+	case PhaseForgetting:
+		return m.forget(ctx)
+	case PhaseBack:
+		return m.back(ctx, errors.New("it was interrupted while it was rolled back"))
+	case PhaseDiscarding:
+		return m.discardLater(ctx)
+	case PhaseOver:
+	}
+	return m.result, nil
+}
+
+func newRun(source, target Node, j *Journal, report func(Progress)) *run {
+	if report == nil {
+		report = func(Progress) {}
+	}
+	o := j.Order()
+	return &run{Order: o, source: source, target: target, journal: j, report: report, began: time.Now(),
+		result: Result{Move: o.Move, State: StateRunning, Approach: o.Approach}}
+}
+
+// forward takes all steps up to the copy's running on probation.
+func (m *run) forward(ctx context.Context) error {
+	early, late := m.steps()
+	if err := m.image(ctx); err != nil {
+		return err
+	}
+	for _, step := range early {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	m.frozen = time.Now()
+	if err := m.do(ctx, m.source, StepFreeze, stepTimeout); err != nil {
+		return err
+	}
+	for _, step := range late {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.do(ctx, m.target, StepRestore, m.Lease); err != nil {
+		return err
+	}
+	m.result.Downtime, m.frozen = time.Since(m.frozen), time.Time{}
+	return nil
+}
+
+// steps are those before the container is frozen, and those while it is.
+func (m *run) steps() (early, late []func(context.Context) error) {
+	on := func(n Node, s Step, limit time.Duration) func(context.Context) error {
+		return func(ctx context.Context) error { return m.do(ctx, n, s, limit) }
+	}
+	part := func(kind PartKind, name string) func(context.Context) error {
+		return func(ctx context.Context) error { return m.transfer(ctx, Part{kind, name}) }
+	}
+	create := on(m.target, StepCreate, stepTimeout)
+	switch m.Approach {
+	case ApproachBundle:
+		return nil, append(late, part(PartArchive, ""))
+	case ApproachExport:
+		late = append(late, part(PartExport, ""), create)
+	case ApproachCommit:
+		late = append(late, on(m.source, StepCommit, stepTimeout), on(m.source, StepPush, imageTimeout), on(m.target, StepPull, imageTimeout), create)
+	case ApproachLayer, ApproachAuto:
+		early = append(early, create)
+		late = append(late, part(PartLayer, ""))
+	}
+	for _, v := range m.Container.Volumes {
+		late = append(late, part(PartVolume, v.Name))
+	}
+	return early, append(late, part(PartCheckpoint, ""))
+}
+
+// image brings the container's image to the target, by the registry if there is one,
+// while the container runs.
+func (m *run) image(ctx context.Context) error {
+	if m.Approach == ApproachExport {
+		return nil // it travels with the file system
+	}
+	err := m.do(ctx, m.target, StepPullImage, imageTimeout)
+	if codeOf(err) != CodeNoImage {
+		return err
+	}
+	if m.Registry == "" {
+		return m.transfer(ctx, Part{Kind: PartImage})
+	}
+	if err := m.do(ctx, m.source, StepPushImage, imageTimeout); err != nil {
+		return err
+	}
+	return m.do(ctx, m.target, StepPullImage, imageTimeout)
+}
+
+// do has a node take a step.
+func (m *run) do(ctx context.Context, n Node, step Step, limit time.Duration) error {
+	return m.take(n, string(step), func() (Outcome, error) {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		return n.Do(ctx, step, m.Order)
+	})
+}
+
+// transfer sends a part from the source to the target.
+func (m *run) transfer(ctx context.Context, p Part) error {
+	return m.take(m.target, "send "+p.String(), func() (Outcome, error) { return pipe(ctx, m.source, m.target, p, m.Order) })
+}
+
+// take writes a step down, takes it, and writes down what came of it.
+func (m *run) take(n Node, step string, f func() (Outcome, error)) error {
+	if err := m.journal.Append(Record{Kind: KindStep, Node: n.Name(), Step: step}); err != nil {
+		return err
+	}
+	p := Progress{Move: m.Move, Node: n.Name(), Step: step, Down: !m.frozen.IsZero()}
+	m.report(p)
+	began := time.Now()
+	out, err := f()
+	p.Done, p.Outcome, p.Duration = true, out, time.Since(began)
+	r := Record{Kind: KindDone, Node: n.Name(), Step: step, Outcome: &out, Duration: p.Duration}
+	if err != nil {
+		r.Kind, r.Err, p.Err = KindFailed, err.Error(), err.Error()
+	}
+	m.report(p)
+	m.result.Steps = append(m.result.Steps, p)
+	m.result.Bytes += max(out.Bytes, 0)
+	if journalErr := m.journal.Append(r); err == nil && journalErr != nil {
+		return journalErr
+	}
+	if err != nil && codeOf(err) != CodeNoImage {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return err
+}
+
+// pipe connects what one node sends with what the other receives. Either's failure
+// ends both, and so does a stream that stands still.
+func pipe(ctx context.Context, source, target Node, p Part, o Order) (Outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, w := io.Pipe()
+	watched := &watchdog{w: w, timer: time.AfterFunc(stall, func() {
+		cancel(fmt.Errorf("no byte of %s for %s", p, stall))
+	})}
+	defer watched.timer.Stop()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := source.Send(ctx, p, o, watched)
+		w.CloseWithError(err) // nil: the end
+		sent <- err
+	}()
+	stop := context.AfterFunc(ctx, func() { w.CloseWithError(context.Cause(ctx)) })
+	defer stop()
+	out, err := target.Receive(ctx, p, o, r)
+	r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+	sendErr := <-sent
+	switch cause := context.Cause(ctx); {
+	case cause != nil:
+		return out, cause
+	case sendErr != nil && (err == nil || !errors.Is(sendErr, io.ErrClosedPipe)):
+		return out, sendErr // the receiver only knows that it has ended
+	}
+	return out, err
+}
+
+// watchdog lets a clock run out when nothing is written.
+type watchdog struct {
+	w     io.Writer
+	timer *time.Timer
+}
+
+func (d *watchdog) Write(p []byte) (int, error) {
+	d.timer.Reset(stall)
+	return d.w.Write(p)
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	firstPause    = 100 * time.Millisecond
+	lastPause     = 2 * time.Second
+	leaseMargin   = 5 * time.Second  // for a target whose clock, or whose engine, is slow
+	discardTries  = 3 * time.Second  // for which the target is asked to clean up before Run returns
+	confirmWindow = 15 * time.Second // of one call
+)
+
+// confirm asks the target to keep its copy until it answers. Its answer decides: it
+// has it for good, or the copy is gone and the source goes on.
+func (m *run) confirm(ctx context.Context) (Result, error) {
+	if err := m.journal.Append(Record{Kind: KindConfirm, Downtime: m.result.Downtime}); err != nil {
+		return m.back(ctx, err)
+	}
+	err := m.until(ctx, func(ctx context.Context) (bool, error) {
+		err := m.try(ctx, m.target, StepConfirm, confirmWindow)
+		return err == nil || codeOf(err) == CodeGone, err
+	})
+	switch {
+	case codeOf(err) == CodeGone:
+		return m.back(ctx, err)
+	case err != nil:
+		return m.result, fmt.Errorf("%s does not answer whether it has %s: %w", m.To, m.Container.Name, err)
+	}
+	if err := m.journal.Append(Record{Kind: KindConfirmed}); err != nil {
+		return m.result, err
+	}
+	return m.forget(ctx)
+}
+
+// forget cleans up the source.
+func (m *run) forget(ctx context.Context) (Result, error) {
+	err := m.until(ctx, func(ctx context.Context) (bool, error) {
+		err := m.try(ctx, m.source, StepForget, stepTimeout)
+		return err == nil || codeOf(err) == CodeRefused, err
+	})
+	if codeOf(err) == CodeRefused {
+		m.result.Warning = err.Error()
+		return m.over(StateFailed)
+	}
+	if err != nil {
+		return m.result, fmt.Errorf("%s: clean up after %s: %w", m.From, m.Container.Name, err)
+	}
+	return m.over(StateDone)
+}
+
+// back has the source go on. While the target may have a copy that runs, that copy
+// goes first: by the target's word, or by its probation's end.
+func (m *run) back(ctx context.Context, why error) (Result, error) {
+	m.result.Err = why.Error()
+	m.note(Record{Kind: KindRollback, Err: why.Error()})
+	// What was asked for is over; what has to be done now is done even if the caller
+	// gives up, for a while.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(m.Lease, stepTimeout)+leaseMargin)
+	defer cancel()
+	discarded := false
+	if since := m.journal.restoring(); !since.IsZero() {
+		over := since.Add(m.Lease + leaseMargin)
+		err := m.until(ctx, func(ctx context.Context) (bool, error) {
+			limit, cancel := context.WithDeadline(ctx, later(over, time.Now().Add(time.Second)))
+			defer cancel()
+			err := m.try(limit, m.target, StepDiscard, stepTimeout)
+			return err == nil || codeOf(err) == CodeRefused || time.Now().After(over), err
+		})
+		if codeOf(err) == CodeRefused {
+			// It was confirmed after all, in a life of this journal that was lost.
+			m.note(Record{Kind: KindConfirmed, Err: err.Error()})
+			return m.forget(ctx)
+		}
+		discarded = err == nil
+		if !discarded && time.Now().Before(over) {
+			return m.result, fmt.Errorf("%s does not answer whether it has ended its copy of %s: %w", m.To, m.Container.Name, err)
+		}
+	}
+	err := m.until(ctx, func(ctx context.Context) (bool, error) {
+		err := m.try(ctx, m.source, StepThaw, stepTimeout)
+		return err == nil, err
+	})
+	if err != nil {
+		return m.result, fmt.Errorf("%s: bring %s back: %w", m.From, m.Container.Name, err)
+	}
+	if !m.frozen.IsZero() {
+		m.result.Downtime = time.Since(m.frozen)
+	}
+	m.note(Record{Kind: KindThawed, Downtime: m.result.Downtime})
+	if discarded {
+		return m.over(StateRolledBack)
+	}
+	return m.discardLater(ctx)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// discardLater cleans up a target that has no copy that runs. If it cannot be reached
+// now, the journal stays unfinished, which does no harm.
+func (m *run) discardLater(ctx context.Context) (Result, error) {
+	limited, cancel := context.WithTimeout(ctx, discardTries)
+	defer cancel()
+	err := m.until(limited, func(context.Context) (bool, error) {
+		err := m.try(ctx, m.target, StepDiscard, stepTimeout)
+		return err == nil || codeOf(err) == CodeRefused, err
+	})
+	if err != nil {
+		m.result.State = StateRolledBack
+		m.result.Warning = fmt.Sprintf("what was made for it on %s is still there: %v", m.To, err)
+		return m.result, nil
+	}
+	return m.over(StateRolledBack)
+}
+
+// over writes the end down.
+func (m *run) over(s State) (Result, error) {
+	m.result.State, m.result.Duration = s, time.Since(m.began)
+	m.note(Record{Kind: KindEnd, State: s, Downtime: m.result.Downtime, Err: m.result.Err, Duration: m.result.Duration})
+	return m.result, nil
+}
+
+// note writes down what is done in any case: a full disk must not keep a container
+// from coming back.
+func (m *run) note(r Record) {
+	if err := m.journal.Append(r); err != nil && m.result.Warning == "" {
+		m.result.Warning = err.Error()
+	}
+}
+
+// try is do without insisting on the journal.
+func (m *run) try(ctx context.Context, n Node, step Step, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	p := Progress{Move: m.Move, Node: n.Name(), Step: string(step), Down: !m.frozen.IsZero()}
+	m.report(p)
+	began := time.Now()
+	out, err := n.Do(ctx, step, m.Order)
+	p.Done, p.Outcome, p.Duration = true, out, time.Since(began)
+	r := Record{Kind: KindDone, Node: n.Name(), Step: string(step), Outcome: &out, Duration: p.Duration}
+	if err != nil {
+		r.Kind, r.Err, p.Err = KindFailed, err.Error(), err.Error()
+	}
+	if out.Note != "" && step == StepThaw {
+		m.result.Warning = out.Note
+	}
+	m.note(r)
+	m.report(p)
+	m.result.Steps = append(m.result.Steps, p)
+	return err
+}
+
+// until repeats f with growing pauses until it is settled or ctx ends.
+func (m *run) until(ctx context.Context, f func(context.Context) (settled bool, err error)) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		settled, err := f(ctx)
+		if settled {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
