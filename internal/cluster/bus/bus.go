@@ -133,17 +133,15 @@ func Retry(ctx context.Context, n int) bool {
 }
 
 // Deliver hands a message to its handler until it takes it. It is false if ctx ended
-// before. alive is called now and then while that lasts.
-func Deliver(ctx context.Context, m Message, handler Handler, alive func()) bool {
+// before.
+func Deliver(ctx context.Context, m Message, handler Handler) bool {
 	for n := 0; ; n++ {
-		err := handler(ctx, m)
-		if err == nil {
+		if handler(ctx, m) == nil {
 			return true
 		}
 		if !Retry(ctx, n) {
 			return false
 		}
-		alive()
 	}
 }
 

@@ -24,7 +24,7 @@ type Bed interface {
 	Manager(t *testing.T) bus.Admin
 	// Node connects one that was admitted.
 	Node(t *testing.T, name string, cable *Cable) bus.Bus
-	// Restart kills the bus without a warning and starts it again.
+	// Restart ends the bus, as roughly as it can, and starts it again.
 	Restart(t *testing.T)
 }
 

@@ -24,10 +24,12 @@ const (
 	connectTimeout = 5 * time.Second
 	reconnectWait  = 500 * time.Millisecond // and up to as much again by chance, so that nodes do not come all at once
 	ackTimeout     = 5 * time.Second        // of one attempt to publish
-	ackWait        = 30 * time.Second       // after which an unacknowledged message comes again
-	maxPending     = 1000                   // messages handed out and not acknowledged
-	pingInterval   = 10 * time.Second       // two unanswered ones end a connection
-	idleHeartbeat  = 5 * time.Second        // of a consumer; two missing ones restart it
+	ackWait        = 3 * time.Second        // after which an unacknowledged message comes again
+	// maxPending messages are handed out before one is acknowledged: with more, those
+	// that came while one was lost would come before it.
+	maxPending    = 1
+	pingInterval  = 10 * time.Second // two unanswered ones end a connection
+	idleHeartbeat = 5 * time.Second  // of a consumer; two missing ones restart it
 )
 
 // Conn is a connection to the server.
@@ -179,8 +181,7 @@ func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject
 	if err != nil {
 		return err
 	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(maxPending/2),
-		jetstream.PullHeartbeat(idleHeartbeat), jetstream.PullExpiry(30*time.Second))
+	messages, err := consumer.Messages(jetstream.PullHeartbeat(idleHeartbeat), jetstream.PullExpiry(30*time.Second))
 	if err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject
 			return err
 		}
 		in := bus.Message{Subject: wire.Subject(m.Subject()), ID: m.Headers().Get(jetstream.MsgIDHeader), Data: m.Data()}
-		if !bus.Deliver(ctx, in, handler, func() { _ = m.InProgress() }) {
+		if !deliver(ctx, m, in, handler) {
 			return ctx.Err()
 		}
 		// An acknowledgement that is lost makes the message come again.
@@ -203,4 +204,24 @@ func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject
 			c.log.Debug("acknowledgement lost", "subject", in.Subject, "id", in.ID, "err", err)
 		}
 	}
+}
+
+// deliver keeps the message ours for as long as its handler takes.
+func deliver(ctx context.Context, m jetstream.Msg, in bus.Message, handler bus.Handler) bool {
+	done := make(chan struct{})
+	defer close(done)
+	slow := time.AfterFunc(ackWait/3, func() {
+		tick := time.NewTicker(ackWait / 3)
+		defer tick.Stop()
+		for {
+			_ = m.InProgress() // if that is lost, the message comes twice
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	defer slow.Stop()
+	return bus.Deliver(ctx, in, handler)
 }

@@ -132,8 +132,8 @@ func (b *bed) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
 	return c
 }
 
-// Restart ends the server as a crash of the process would: nothing is said, nothing
-// is flushed that the kernel does not have already.
+// Restart ends the server and starts it anew from its files. That it may be killed as
+// well is shown with a process of its own by the manager's tests.
 func (b *bed) Restart(t *testing.T) {
 	t.Helper()
 	b.server.Close()
