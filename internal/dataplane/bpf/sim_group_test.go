@@ -48,31 +48,13 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 		tr.places = append(tr.places, nil)
 	}
 	for i := range rapid.IntRange(2, 8).Draw(t, "classes") {
-		c := plan.Class{ID: plan.ClassID(firstMember + i), Name: fmt.Sprint("c", i), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
-		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
-		group := rapid.IntRange(-1, n-1).Draw(t, "group")
-		room := &left
+		group, room := rapid.IntRange(-1, n-1).Draw(t, "group"), &left
 		if group >= 0 {
-			c.Parent = plan.ClassID(group + 1)
 			room = &inside[group]
 		}
-		if *room > 0 && rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
-			c.Min = policy.Rate(*room * rapid.Float64Range(0.05, 0.6).Draw(t, "min"))
-			*room -= float64(c.Min)
-		}
-		if rapid.IntRange(0, 3).Draw(t, "max?") == 0 {
-			low := math.Max(float64(c.Min), float64(capacity)*0.02)
-			c.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 0.6).Draw(t, "max"))
-		}
-		claim := policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited}
-		src := traffic{id: c.ID, length: rapid.SampledFrom([]int{200, 1000, frames}).Draw(t, "length")}
-		if rapid.IntRange(0, 3).Draw(t, "steady?") == 0 {
-			demand := float64(capacity) * rapid.Float64Range(0.001, 1).Draw(t, "demand")
-			src.interval = time.Duration(float64(src.length*8) / demand * 1e9)
-			claim.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
-		} else {
-			src.window = 4 + int(float64(capacity)*1e-3/8/float64(src.length))
-			src.delay = time.Duration(rapid.IntRange(10, 300).Draw(t, "delay")) * time.Microsecond
+		c, claim, src := drawClass(t, plan.ClassID(firstMember+i), capacity, room)
+		if group >= 0 {
+			c.Parent = plan.ClassID(group + 1)
 		}
 		tr.members = append(tr.members, c)
 		tr.sources = append(tr.sources, src)

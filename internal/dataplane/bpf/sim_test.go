@@ -211,34 +211,40 @@ func TestFairHoldsTheContract(t *testing.T) {
 	})
 }
 
-// drawClasses draws up to 8 classes whose mins fit, and traffic for each: most
-// take all they can get, some send a steady stream.
+// drawClasses draws up to 8 classes whose mins fit, and traffic for each.
 func drawClasses(t *rapid.T, capacity policy.Rate) (classes []plan.Class, claims []policy.Claim, sources []traffic) {
 	n := rapid.IntRange(1, 8).Draw(t, "classes")
-	left := float64(capacity)
+	room := float64(capacity)
 	for i := 1; i <= n; i++ {
-		c := plan.Class{ID: plan.ClassID(i), Name: fmt.Sprint("c", i), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
-		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
-		if rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
-			c.Min = policy.Rate(left * rapid.Float64Range(0.02, 0.7).Draw(t, "min"))
-			left -= float64(c.Min)
-		}
-		if rapid.IntRange(0, 3).Draw(t, "max?") == 0 {
-			low := math.Max(float64(c.Min), float64(capacity)*0.02)
-			c.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 1).Draw(t, "max"))
-		}
-		claim := policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited}
-		src := traffic{id: c.ID, length: rapid.SampledFrom([]int{200, 1000, frames}).Draw(t, "length")}
-		if rapid.IntRange(0, 3).Draw(t, "steady?") == 0 {
-			demand := float64(capacity) * rapid.Float64Range(0.001, 1.5).Draw(t, "demand")
-			src.interval = time.Duration(float64(src.length*8) / demand * 1e9)
-			claim.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
-		} else {
-			// TCP keeps a millisecond of its rate in the queue (small queues).
-			src.window = 4 + int(float64(capacity)*1e-3/8/float64(src.length))
-			src.delay = time.Duration(rapid.IntRange(10, 300).Draw(t, "delay")) * time.Microsecond
-		}
+		c, claim, src := drawClass(t, plan.ClassID(i), capacity, &room)
 		classes, claims, sources = append(classes, c), append(claims, claim), append(sources, src)
 	}
 	return classes, claims, sources
+}
+
+// drawClass draws a class, whose min takes something of the room, and its traffic:
+// most take all they can get, some send a steady stream.
+func drawClass(t *rapid.T, id plan.ClassID, capacity policy.Rate, room *float64) (plan.Class, policy.Claim, traffic) {
+	c := plan.Class{ID: id, Name: fmt.Sprint("c", id), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
+	c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
+	if *room > 0 && rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
+		c.Min = policy.Rate(*room * rapid.Float64Range(0.02, 0.7).Draw(t, "min"))
+		*room -= float64(c.Min)
+	}
+	if rapid.IntRange(0, 3).Draw(t, "max?") == 0 {
+		low := math.Max(float64(c.Min), float64(capacity)*0.02)
+		c.Max = policy.Rate(low + (float64(capacity)-low)*rapid.Float64Range(0, 1).Draw(t, "max"))
+	}
+	claim := policy.Claim{Weight: c.Weight, Min: c.Min, Max: c.Max, Demand: policy.Unlimited}
+	src := traffic{id: c.ID, length: rapid.SampledFrom([]int{200, 1000, frames}).Draw(t, "length")}
+	if rapid.IntRange(0, 3).Draw(t, "steady?") == 0 {
+		demand := float64(capacity) * rapid.Float64Range(0.001, 1.5).Draw(t, "demand")
+		src.interval = time.Duration(float64(src.length*8) / demand * 1e9)
+		claim.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
+	} else {
+		// TCP keeps a millisecond of its rate in the queue (small queues).
+		src.window = 4 + int(float64(capacity)*1e-3/8/float64(src.length))
+		src.delay = time.Duration(rapid.IntRange(10, 300).Draw(t, "delay")) * time.Microsecond
+	}
+	return c, claim, src
 }
