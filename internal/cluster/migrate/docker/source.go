@@ -71,6 +71,11 @@ func (f folder) remove() error {
 // when it is restored; larger ones are linked to.
 const smallImage = 32 << 10
 
+// upwards leads to the root of the daemon's file system from wherever containerd puts
+// a link. An absolute link would not: when CRIU follows it, its own root is the
+// container's already, but its folder is still one of the daemon's.
+var upwards = strings.Repeat("../", 32)
+
 // offer makes the folder that Docker is told to restore: the small files, and links
 // to the large ones.
 func (f folder) offer() error {
@@ -91,7 +96,7 @@ func (f folder) offer() error {
 		}
 		from, to := filepath.Join(f.images, entry.Name()), filepath.Join(f.checkpoint, entry.Name())
 		if info.Size() > smallImage {
-			err = os.Symlink(from, f.file(to))
+			err = os.Symlink(upwards+from, f.file(to))
 		} else {
 			err = os.Link(f.file(from), f.file(to))
 		}

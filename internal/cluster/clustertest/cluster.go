@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/client"
+	"github.com/vishvananda/netns"
+
+	"weir/internal/cluster/migrate/registry"
+	"weir/internal/discover/dockertest"
+)
+
+// Cluster is a number of nodes.
+type Cluster struct {
+	// Registry is its address as the nodes' engines name it, host:port.
+	Registry string
+	// Store is the registry itself.
+	Store *registry.Registry
+	// Dir holds everything that the cluster writes.
+	Dir string
+
+	sw     netns.NsHandle
+	nodes  []*Node
+	server *http.Server
+	made   []string // folders in /etc that did not exist before
+}
+
+// Node is one machine of it.
+type Node struct {
+	*dockertest.Engine
+	Name string
+	IP   string
+
+	port  string // of the switch
+	netns netns.NsHandle
+}
+
+// Options are what may differ from cluster to cluster.
+type Options struct {
+	Nodes []string
+	// TCP is what CRIU does with established connections: "established", "close" or "".
+	TCP string
+}
+
+// ErrNotPossible says that this machine cannot run a cluster; the message that wraps
+// it says why.
+var ErrNotPossible = errors.New("cannot run a cluster")
+
+// Start starts a cluster. The caller has to Stop it.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("%w: it needs root", ErrNotPossible)
+	}
+	if out, err := exec.CommandContext(ctx, "criu", "--version").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: criu --version: %w: %s; run scripts/deps cluster", ErrNotPossible, err, out)
+	}
+	dir, err := os.MkdirTemp("", "weir-cluster-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Dir: dir}
+	if err := c.start(ctx, o); err != nil {
+		err = errors.Join(err, c.Stop())
+		if errors.Is(err, dockertest.ErrNotPossible) {
+			err = fmt.Errorf("%w: %w", ErrNotPossible, err)
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context, o Options) error {
+	// Made before any engine and removed after all: each hides them behind its own.
+	for _, folder := range []string{"/etc/docker", "/etc/criu"} {
+		if os.Mkdir(folder, 0o755) == nil {
+			c.made = append(c.made, folder)
+		}
+	}
+	var err error
+	if c.sw, err = newSwitch(); err != nil {
+		return err
+	}
+	if err := c.startRegistry(); err != nil {
+		return err
+	}
+	for i, name := range o.Nodes {
+		n := &Node{Name: name, IP: prefix + strconv.Itoa(11+i), port: "p" + strconv.Itoa(i+1)}
+		if n.netns, err = newHost(c.sw, n.port, n.IP); err != nil {
+			return err
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	return each(c.nodes, func(n *Node) error {
+		criu := []string{"file-locks", "ghost-limit 64M"}
+		if f := os.Getenv("WEIR_CRIU_LOG"); f != "" {
+			criu = append(criu, "log-file "+f)
+		}
+		if o.TCP != "" {
+			criu = append(criu, "tcp-"+o.TCP)
+		}
+		n.Engine, err = dockertest.StartWith(ctx, dockertest.Options{
+			Parent: c.Dir,
+			Netns:  func() (netns.NsHandle, error) { return duplicate(n.netns) },
+			Config: map[string]any{"experimental": true, "insecure-registries": []string{Subnet}},
+			CRIU:   criu,
+		})
+		if err != nil {
+			return fmt.Errorf("node %s: %w", n.Name, err)
+		}
+		return nil
+	})
+}
+
+// each runs f for all nodes at once.
+func each(nodes []*Node, f func(*Node) error) error {
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { errs[i] = f(n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func duplicate(ns netns.NsHandle) (netns.NsHandle, error) {
+	return netns.GetFromPath(fmt.Sprintf("/proc/self/fd/%d", int(ns)))
+}
+
+func (c *Cluster) startRegistry() error {
+	var err error
+	if c.Store, err = registry.Open(filepath.Join(c.Dir, "registry")); err != nil {
+		return err
+	}
+	l, err := c.Listen("5000")
+	if err != nil {
+		return err
+	}
+	c.Registry = l.Addr().String()
+	c.server = &http.Server{Handler: c.Store, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = c.server.Serve(l) }() // until it is closed
+	return nil
+}
+
+// StopRegistry ends the registry; StartRegistry brings it back with what it had.
+func (c *Cluster) StopRegistry() error { return c.server.Close() }
+
+// StartRegistry starts the registry again.
+func (c *Cluster) StartRegistry() error { return c.startRegistry() }
+
+// Node finds a node by its name. It panics if there is none.
+func (c *Cluster) Node(name string) *Node {
+	for _, n := range c.nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	panic("no node " + name)
+}
+
+// Nodes are all of them.
+func (c *Cluster) Nodes() []*Node { return c.nodes }
+
+// Stop ends everything and removes what was made.
+func (c *Cluster) Stop() error {
+	err := each(c.nodes, func(n *Node) error {
+		if n.Engine == nil {
+			return nil
+		}
+		return n.Engine.Stop()
+	})
+	errs := []error{err}
+	if c.server != nil {
+		errs = append(errs, c.server.Close())
+	}
+	for _, n := range c.nodes {
+		errs = append(errs, n.netns.Close())
+	}
+	if c.sw > 0 {
+		errs = append(errs, c.sw.Close())
+	}
+	errs = append(errs, os.RemoveAll(c.Dir))
+	for _, folder := range c.made {
+		errs = append(errs, os.Remove(folder))
+	}
+	return errors.Join(errs...)
+}
+
+// Docker is a client of the node's engine.
+func (n *Node) Docker() *client.Client { return n.Engine.Client() }

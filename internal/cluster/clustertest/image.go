@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clustertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+
+	"weir/internal/cluster/clustertest/counter"
+)
+
+// CounterImage is the image with the counter.
+const CounterImage = "weir-counter:1"
+
+// ImportCounter makes CounterImage on a node, of the program in a file: a static one
+// that runs counter.Main, with ballast MiB of random data beside it.
+func (n *Node) ImportCounter(ctx context.Context, program string, ballast int, entrypoint string) error {
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(writeRoot(w, text, ballast)) }()
+	answer, err := n.Docker().ImageImport(ctx, image.ImportSource{Source: r, SourceName: "-"}, CounterImage,
+		image.ImportOptions{Changes: []string{"ENV GODEBUG=multipathtcp=0", "ENTRYPOINT " + entrypoint}})
+	if err != nil {
+		return fmt.Errorf("import the counter: %w", err)
+	}
+	_, err = io.Copy(io.Discard, answer)
+	return errors.Join(err, answer.Close())
+}
+
+// writeRoot writes the image's file system.
+func writeRoot(w io.Writer, program []byte, ballast int) error {
+	t := tar.NewWriter(w)
+	for _, dir := range []string{"state/", "tmp/"} {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
+			return err
+		}
+	}
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "counter", Mode: 0o755, Size: int64(len(program))}); err != nil {
+		return err
+	}
+	if _, err := t.Write(program); err != nil {
+		return err
+	}
+	if ballast > 0 {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "ballast", Mode: 0o644, Size: int64(ballast) << 20}); err != nil {
+			return err
+		}
+		block := make([]byte, 1<<20)
+		for i := range ballast {
+			counter.Fill(block, uint64(i)+1<<40)
+			if _, err := t.Write(block); err != nil {
+				return err
+			}
+		}
+	}
+	return t.Close()
+}
+
+// CopyImage brings an image from one node to another as it is, so that both have the
+// same (two imports make two).
+func CopyImage(ctx context.Context, from, to *Node, ref string) error {
+	archive, err := from.Docker().ImageSave(ctx, []string{ref})
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	answer, err := to.Docker().ImageLoad(ctx, archive)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	return errors.Join(err, answer.Body.Close())
+}
+
+// Count reads the file of a counter that runs on the node or has ended there.
+func (n *Node) Count(ctx context.Context, name string) (counter.Count, error) {
+	archive, _, err := n.Docker().CopyFromContainer(ctx, name, counter.File)
+	if err != nil {
+		return counter.Count{}, err
+	}
+	defer archive.Close()
+	t := tar.NewReader(archive)
+	if _, err := t.Next(); err != nil {
+		return counter.Count{}, err
+	}
+	text, err := io.ReadAll(t)
+	if err != nil {
+		return counter.Count{}, err
+	}
+	// A line may be half written.
+	return counter.Check(bytes.NewReader(text[:bytes.LastIndexByte(text, '\n')+1]))
+}
+
+// Running lists the names of the containers that run on the node.
+func (n *Node) Running(ctx context.Context) (names []string, err error) {
+	list, err := n.Docker().ContainerList(ctx, container.ListOptions{})
+	for _, c := range list {
+		names = append(names, c.Names[0][1:])
+	}
+	return names, err
+}
