@@ -402,7 +402,7 @@ func (w *dockerRun) cgroup(c *record, network string) (cgroups []string, note st
 		return nil, "" // its process has just ended
 	}
 	h := w.cgroups()
-	path := cgroupOfContainer(cgroup.Of(string(text)), c.ID)
+	path := cgroup.OfContainer(cgroup.Of(string(text)), c.ID)
 	switch trouble := h.Trouble(); {
 	case path != "" && h.Root != "":
 		return []string{filepath.Join(h.Root, path)}, ""

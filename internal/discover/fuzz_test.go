@@ -83,7 +83,7 @@ func FuzzCgroupOfContainer(f *testing.F) {
 	f.Add("2:cpu:/docker/"+idA+"\n0::/system.slice/docker-"+idA+".scope/init\n", idA)
 	f.Add("0::/../"+idA, idA)
 	f.Fuzz(func(t *testing.T, text, id string) {
-		path := cgroupOfContainer(cgroup.Of(text), id)
+		path := cgroup.OfContainer(cgroup.Of(text), id)
 		if path != "" && (!strings.Contains(path, id) || !strings.Contains(text, path) || strings.HasPrefix(path, "/..")) {
 			t.Errorf("%q", path)
 		}

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // containerIDs are the 64 hex digits by which engines name a container's cgroup:
@@ -19,20 +18,6 @@ var containerIDs = regexp.MustCompile(`[0-9a-f]{64}`)
 // /proc/PID/cgroup, "" if there is none. Outermost: what an engine inside a
 // container starts is that container's business.
 func cgroupContainer(text []byte) string { return string(containerIDs.Find(text)) }
-
-// cgroupOfContainer is the path of a container's cgroup, given that of one of its
-// processes, which may be deeper inside; "" if the path does not lead through it.
-func cgroupOfContainer(path, id string) string {
-	end := strings.Index(path, id)
-	if id == "" || end < 0 || strings.HasPrefix(path, "/..") {
-		return ""
-	}
-	rest := path[end+len(id):]
-	if slash := strings.IndexByte(rest, '/'); slash >= 0 { // "/docker-ID.scope/init"
-		rest = rest[:slash]
-	}
-	return path[:end+len(id)] + rest
-}
 
 // netnsPath is the file of a process's network namespace.
 func netnsPath(proc string, pid int) string {
