@@ -7,16 +7,14 @@ import (
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"weir/internal/api"
-	"weir/internal/version"
+	"weir/internal/server/rest"
 )
 
 // The inputs of the routes; huma reads the tags, and of embedded types only
 // those that are exported.
 type (
-	none      struct{}
 	NameParam struct {
 		Name string `path:"name" maxLength:"256" doc:"name of a workload, or a prefix of its engine's id" example:"web"`
 	}
@@ -54,40 +52,38 @@ type (
 	}
 )
 
-// reply is a body with status 200.
-type reply[T any] struct{ Body T }
-
 // routes builds the whole interface.
 func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	h := humago.New(mux, openAPIConfig())
+	h := rest.New("agent", "Weir", "Weight, min and max for the containers that share a host's uplink. "+
+		"Rates are wire bits per second, lengths bytes, times UTC; egress is what leaves a workload (upload).", s.log)
+	mux := h.Mux
 
-	get(s, h, "/v1/status", "status", "The agent and its links",
-		func(ctx context.Context, _ *none) (api.Status, error) {
+	rest.Get(h, "/v1/status", "status", "The agent and its links",
+		func(ctx context.Context, _ *rest.None) (api.Status, error) {
 			st, err := s.agent.Status(ctx)
 			return wholeStatus(st), err
 		})
-	get(s, h, "/v1/workloads", "list-workloads", "Every workload with its policy and its traffic",
-		func(ctx context.Context, _ *none) ([]api.Workload, error) {
+	rest.Get(h, "/v1/workloads", "list-workloads", "Every workload with its policy and its traffic",
+		func(ctx context.Context, _ *rest.None) ([]api.Workload, error) {
 			ws, err := s.agent.Workloads(ctx)
 			return wholeWorkloads(ws), err
 		})
-	get(s, h, "/v1/workloads/{name}", "get-workload", "One workload",
+	rest.Get(h, "/v1/workloads/{name}", "get-workload", "One workload",
 		func(ctx context.Context, in *NameParam) (api.Workload, error) {
 			w, err := s.agent.Workload(ctx, in.Name)
 			return wholeWorkload(w), err
 		})
-	get(s, h, "/v1/workloads/{name}/explain", "explain-workload", "Why a workload has the rate it has",
+	rest.Get(h, "/v1/workloads/{name}/explain", "explain-workload", "Why a workload has the rate it has",
 		func(ctx context.Context, in *NameParam) (api.Explanation, error) {
 			e, err := s.agent.Explain(ctx, in.Name)
 			return wholeExplanation(e), err
 		})
-	get(s, h, "/v1/workloads/{name}/classify", "classify-packet", "Which queue of a workload a packet belongs to, and by which rule",
+	rest.Get(h, "/v1/workloads/{name}/classify", "classify-packet", "Which queue of a workload a packet belongs to, and by which rule",
 		func(ctx context.Context, in *classifyInput) (api.Placement, error) {
 			return s.agent.Classify(ctx, in.Name, in.Packet)
 		})
-	get(s, h, "/v1/groups", "list-groups", "Every group of workloads with its policy and its members' traffic",
-		func(ctx context.Context, _ *none) ([]api.Group, error) {
+	rest.Get(h, "/v1/groups", "list-groups", "Every group of workloads with its policy and its members' traffic",
+		func(ctx context.Context, _ *rest.None) ([]api.Group, error) {
 			gs, err := s.agent.Groups(ctx)
 			return list(gs, wholeGroup), err
 		})
@@ -104,14 +100,14 @@ func (s *Server) routes() http.Handler {
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 		}},
 	})
-	mux.HandleFunc("/", fallback(mux))
+	mux.HandleFunc("/", rest.Fallback(mux))
 	return mux
 }
 
 // changes are the routes that change something; each takes dry_run and is
 // logged with who asked.
-func (s *Server) changes(h huma.API) {
-	register(s, h, huma.Operation{
+func (s *Server) changes(h *rest.API) {
+	rest.Register(h, huma.Operation{
 		Method: http.MethodPatch, Path: "/v1/workloads/{name}/policy", OperationID: "set-policy",
 		Summary:     "Change a workload's policy while it runs",
 		Description: "Only the fields that are given change. The change outlives restarts of the workload and of the agent.",
@@ -120,7 +116,7 @@ func (s *Server) changes(h huma.API) {
 		s.logChange(ctx, "set", in.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
-	register(s, h, huma.Operation{
+	rest.Register(h, huma.Operation{
 		Method: http.MethodPost, Path: "/v1/workloads", OperationID: "attach-workload",
 		Summary: "Make a workload of a network namespace, a device, units or a cgroup",
 	}, func(ctx context.Context, in *attachInput) (api.ChangeResult, error) {
@@ -128,7 +124,7 @@ func (s *Server) changes(h huma.API) {
 		s.logChange(ctx, "attach", in.Body.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
-	register(s, h, huma.Operation{
+	rest.Register(h, huma.Operation{
 		Method: http.MethodDelete, Path: "/v1/workloads/{name}", OperationID: "detach-workload",
 		Summary: "Let go of a workload that was attached",
 	}, func(ctx context.Context, in *detachInput) (api.ChangeResult, error) {
@@ -139,8 +135,8 @@ func (s *Server) changes(h huma.API) {
 }
 
 // groupChanges are those of groups.
-func (s *Server) groupChanges(h huma.API) {
-	register(s, h, huma.Operation{
+func (s *Server) groupChanges(h *rest.API) {
+	rest.Register(h, huma.Operation{
 		Method: http.MethodPatch, Path: "/v1/groups/{name}", OperationID: "set-group",
 		Summary:     "Make a group of workloads, or change its policy",
 		Description: "Only the fields that are given change. The change outlives restarts of the agent. Workloads are put into a group by their own policy.",
@@ -149,7 +145,7 @@ func (s *Server) groupChanges(h huma.API) {
 		s.logChange(ctx, "group set", in.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
-	register(s, h, huma.Operation{
+	rest.Register(h, huma.Operation{
 		Method: http.MethodDelete, Path: "/v1/groups/{name}", OperationID: "delete-group",
 		Summary: "Remove a group that nobody is in",
 	}, func(ctx context.Context, in *deleteGroupInput) (api.ChangeResult, error) {
@@ -163,43 +159,11 @@ func (s *Server) groupChanges(h huma.API) {
 // agent, which knows why.
 func (s *Server) logChange(ctx context.Context, verb, workload string, dryRun bool, err error) {
 	args := []any{"verb", verb, "workload", workload, "dry_run", dryRun}
-	if p, ok := peerOf(ctx); ok {
+	if p, ok := rest.PeerOf(ctx); ok {
 		args = append(args, "peer", p)
 	}
 	if err != nil {
 		args = append(args, "err", err)
 	}
 	s.log.Info("change asked", args...)
-}
-
-func get[I, O any](s *Server, h huma.API, path, id, summary string, call func(context.Context, *I) (O, error)) {
-	register(s, h, huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary}, call)
-}
-
-// register adds a route whose answer is the value that call returns.
-func register[I, O any](s *Server, h huma.API, op huma.Operation, call func(context.Context, *I) (O, error)) {
-	op.MaxBodyBytes = maxBodyBytes
-	op.BodyReadTimeout = requestTimeout
-	huma.Register(h, op, func(ctx context.Context, in *I) (*reply[O], error) {
-		out, err := call(ctx, in)
-		if err != nil {
-			return nil, s.problem(ctx, err)
-		}
-		return &reply[O]{Body: out}, nil
-	})
-}
-
-// openAPIConfig leaves out what huma would add: a page that loads scripts from
-// the network, and a $schema link in every answer.
-func openAPIConfig() huma.Config {
-	cfg := huma.DefaultConfig("Weir", version.String())
-	cfg.Info.Description = "Weight, min and max for the containers that share a host's uplink. " +
-		"Rates are wire bits per second, lengths bytes, times UTC; egress is what leaves a workload (upload)."
-	cfg.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
-	cfg.DocsPath = ""
-	cfg.SchemasPath = ""
-	cfg.CreateHooks = nil
-	// A misspelt dry_run must not become a real change.
-	cfg.RejectUnknownQueryParameters = true
-	return cfg
 }

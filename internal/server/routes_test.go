@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/server/rest"
 )
 
 // request makes one request of the handler and returns status, type and body.
@@ -53,7 +54,7 @@ func TestProblems(t *testing.T) {
 		{"no JSON", "PATCH", "/v1/workloads/web/policy", `{"weight":`, 400, "body", "JSON", "openapi"},
 		{"no body", "PATCH", "/v1/workloads/web/policy", "", 400, "", "request body is required", ""},
 		{"two mistakes", "PATCH", "/v1/workloads/web/policy", `{"weight":0,"wieght":3}`, 422, "", "unexpected property", "openapi"},
-		{"body too large", "PATCH", "/v1/workloads/web/policy", `{"min":"` + strings.Repeat("x", maxBodyBytes) + `"}`, 413, "", "too large", ""},
+		{"body too large", "PATCH", "/v1/workloads/web/policy", `{"min":"` + strings.Repeat("x", rest.MaxBodyBytes) + `"}`, 413, "", "too large", ""},
 		{"attach without a name", "POST", "/v1/workloads", `{"netns":"x"}`, 422, "name", "missing", "openapi"},
 		{"attach a name in use", "POST", "/v1/workloads", `{"name":"web","netns":"x"}`, 409, "name", "taken", "another name"},
 		{"detach a container", "DELETE", "/v1/workloads/web", "", 409, "workload", "not attached", "weir set"},

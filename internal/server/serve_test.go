@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/server/rest"
 )
 
 // serve runs s until the test ends and fails the test if it does not stop well.
@@ -65,7 +66,7 @@ func TestSocketGoesToGroup(t *testing.T) {
 		t.Skip("only root can give a socket to a group")
 	}
 	path := filepath.Join(t.TempDir(), "weir.sock")
-	sock, err := listenUnix(path, "daemon", quiet())
+	sock, err := rest.Listen(path, "daemon", "agent", quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +83,8 @@ func TestSocketGoesToGroup(t *testing.T) {
 func TestSecondAgentIsRefused(t *testing.T) {
 	s, client := startWith(t, demo(), Options{})
 	err := New(demo(), Options{Socket: s.opts.Socket, Log: quiet()}).Listen()
-	if !errors.Is(err, errOtherAgent) {
-		t.Fatalf("second Listen: %v, want %v", err, errOtherAgent)
+	if inUse := new(rest.InUseError); !errors.As(err, &inUse) {
+		t.Fatalf("second Listen: %v, want %v", err, &rest.InUseError{Who: "agent"})
 	}
 	if _, err := client.Status(t.Context()); err != nil {
 		t.Errorf("the first agent is disturbed: %v", err)
@@ -212,7 +213,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	if err := <-ended; !errors.Is(err, api.ErrStreamEnded) {
 		t.Errorf("stream: %v, want ErrStreamEnded", err)
 	}
-	if took := time.Since(began); took >= shutdownTimeout {
+	if took := time.Since(began); took >= rest.ShutdownTimeout {
 		t.Errorf("shutdown waited %v for a stream", took)
 	}
 }

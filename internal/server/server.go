@@ -37,9 +37,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"weir/internal/api"
+	"weir/internal/server/rest"
 )
 
 // Options say where to listen.
@@ -50,17 +50,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Limits of one server. A client that is slower than these is cut off, so that
-// no client can make the agent hold memory or goroutines for long.
-const (
-	headerTimeout   = 5 * time.Second
-	requestTimeout  = 15 * time.Second // to read a request, and to write an answer
-	idleTimeout     = 2 * time.Minute
-	shutdownTimeout = 3 * time.Second
-	maxHeaderBytes  = 16 << 10
-	maxBodyBytes    = 64 << 10
-	maxStreams      = 64
-)
+// maxStreams bounds how many clients follow the live stream at once.
+const maxStreams = 64
 
 // Server serves one agent.
 type Server struct {
@@ -72,7 +63,7 @@ type Server struct {
 	closing context.Context
 	close   context.CancelFunc
 
-	socket  *socket
+	socket  *rest.Socket
 	metrics net.Listener
 }
 
@@ -93,7 +84,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // Listen claims the socket and the metrics port. It is apart from Serve so that
 // an agent finds out that another one runs before it touches the kernel.
 func (s *Server) Listen() error {
-	sock, err := listenUnix(s.opts.Socket, s.opts.Group, s.log)
+	sock, err := rest.Listen(s.opts.Socket, s.opts.Group, "agent", s.log)
 	if err != nil {
 		return err
 	}
@@ -120,12 +111,12 @@ func (s *Server) MetricsAddr() string {
 // socket is removed when it returns. Listen must have succeeded before.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.socket.Close()
-	servers := []*http.Server{s.httpServer(s.handler)}
+	servers := []*http.Server{rest.Server(s.handler, s.log)}
 	listeners := []net.Listener{s.socket}
 	if s.metrics != nil {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", s.metricsHandler())
-		servers = append(servers, s.httpServer(mux))
+		servers = append(servers, rest.Server(mux, s.log))
 		listeners = append(listeners, s.metrics)
 		s.log.Info("metrics on TCP", "address", s.MetricsAddr())
 	}
@@ -141,31 +132,5 @@ func (s *Server) Serve(ctx context.Context) error {
 		err = fmt.Errorf("serve: %w", err)
 	}
 	s.close()
-	return errors.Join(err, shutdown(servers))
-}
-
-func (s *Server) httpServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       requestTimeout,
-		WriteTimeout:      requestTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       withPeer,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}
-}
-
-// shutdown gives requests under way a moment, then cuts them off.
-func shutdown(servers []*http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-	defer cancel()
-	var all error
-	for _, srv := range servers {
-		if err := srv.Shutdown(ctx); err != nil {
-			all = errors.Join(all, fmt.Errorf("requests cut off at shutdown: %w", err), srv.Close())
-		}
-	}
-	return all
+	return errors.Join(err, rest.Shutdown(servers...))
 }

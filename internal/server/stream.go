@@ -11,13 +11,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/sse"
 
 	"weir/internal/api"
+	"weir/internal/server/rest"
 )
 
 // stream registers the live stream. A client that does not read is cut off by
 // sse.WriteTimeout; until then it loses samples and delays nobody, because the
 // agent's subscription drops what is not taken.
-func (s *Server) stream(h huma.API) {
-	sse.Register(h, huma.Operation{
+func (s *Server) stream(h *rest.API) {
+	sse.Register(h.API, huma.Operation{
 		Method: http.MethodGet, Path: "/v1/stream", OperationID: "stream",
 		Summary:     "One sample a second, as server-sent events",
 		Description: "Goes on until the client or the agent ends it.",
@@ -26,7 +27,7 @@ func (s *Server) stream(h huma.API) {
 }
 
 // forward passes samples on until the client leaves or the server closes.
-func (s *Server) forward(ctx context.Context, _ *none, send sse.Sender) {
+func (s *Server) forward(ctx context.Context, _ *rest.None, send sse.Sender) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
@@ -45,7 +46,7 @@ func (s *Server) forward(ctx context.Context, _ *none, send sse.Sender) {
 
 // limitStreams bounds how many streams run at once and takes the deadline for
 // reading off them: a stream's client has nothing more to say.
-func (s *Server) limitStreams(h huma.API) func(huma.Context, func(huma.Context)) {
+func (s *Server) limitStreams(h *rest.API) func(huma.Context, func(huma.Context)) {
 	slots := make(chan struct{}, maxStreams)
 	return func(ctx huma.Context, next func(huma.Context)) {
 		select {

@@ -4,6 +4,7 @@ package server
 
 import (
 	"weir/internal/api"
+	"weir/internal/server/rest"
 )
 
 // The functions here make lists that are nil into empty ones, so that a client
@@ -19,23 +20,15 @@ func list[T any](in []T, fix func(T) T) []T {
 	return out
 }
 
-// filled is in, or an empty list.
-func filled[T any](in []T) []T {
-	if in == nil {
-		return []T{}
-	}
-	return in
-}
-
 func wholeStatus(s api.Status) api.Status {
 	s.Links = list(s.Links, wholeLink)
 	s.Groups = list(s.Groups, wholeGroup)
-	s.Sources = filled(s.Sources)
+	s.Sources = rest.Filled(s.Sources)
 	return s
 }
 
 func wholeLink(l api.LinkStatus) api.LinkStatus {
-	l.Gaps = filled(l.Gaps)
+	l.Gaps = rest.Filled(l.Gaps)
 	return l
 }
 
@@ -45,7 +38,7 @@ func wholeWorkload(w api.Workload) api.Workload {
 	if w.Origin == nil {
 		w.Origin = map[string]string{}
 	}
-	w.Devices = filled(w.Devices)
+	w.Devices = rest.Filled(w.Devices)
 	w.Links = list(w.Links, wholeTraffic)
 	return w
 }
@@ -69,13 +62,13 @@ func wholeGroup(g api.Group) api.Group {
 	if g.Origin == nil {
 		g.Origin = map[string]string{}
 	}
-	g.Members = filled(g.Members)
+	g.Members = rest.Filled(g.Members)
 	g.Links = list(g.Links, wholeTraffic)
 	return g
 }
 
 func wholeResult(r api.ChangeResult) api.ChangeResult {
-	r.Changes = filled(r.Changes)
+	r.Changes = rest.Filled(r.Changes)
 	if r.Workload != nil {
 		w := wholeWorkload(*r.Workload)
 		r.Workload = &w
@@ -89,8 +82,8 @@ func wholeResult(r api.ChangeResult) api.ChangeResult {
 
 func wholeExplanation(e api.Explanation) api.Explanation {
 	e.Links = list(e.Links, func(l api.ExplainLink) api.ExplainLink {
-		l.Text = filled(l.Text)
-		l.Others = filled(l.Others)
+		l.Text = rest.Filled(l.Text)
+		l.Others = rest.Filled(l.Others)
 		return l
 	})
 	return e

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package rest
 
 import (
 	"context"
@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is the process at the other end of the socket, as the kernel knows it.
-type peer struct {
+// Peer is the process at the other end of the socket, as the kernel knows it.
+type Peer struct {
 	uid uint32
 	pid int32
 }
 
 // LogValue makes a peer one group of attributes.
-func (p peer) LogValue() slog.Value {
+func (p Peer) LogValue() slog.Value {
 	return slog.GroupValue(slog.Uint64("uid", uint64(p.uid)), slog.Int64("pid", int64(p.pid)))
 }
 
 type peerKey struct{}
 
-// withPeer notes who connected, so that a change can be logged with its author.
-func withPeer(ctx context.Context, conn net.Conn) context.Context {
+// WithPeer notes who connected, so that a change can be logged with its author.
+func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
 		return ctx
@@ -39,11 +39,11 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	}); ctrlErr != nil || err != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, peerKey{}, peer{uid: cred.Uid, pid: cred.Pid})
+	return context.WithValue(ctx, peerKey{}, Peer{uid: cred.Uid, pid: cred.Pid})
 }
 
-// peerOf says who made a request; ok is false where that cannot be known.
-func peerOf(ctx context.Context) (p peer, ok bool) {
-	p, ok = ctx.Value(peerKey{}).(peer)
+// PeerOf says who made a request; ok is false where that cannot be known.
+func PeerOf(ctx context.Context) (p Peer, ok bool) {
+	p, ok = ctx.Value(peerKey{}).(Peer)
 	return p, ok
 }

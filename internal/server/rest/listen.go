@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package rest
 
 import (
 	"errors"
@@ -20,8 +20,8 @@ import (
 // socketMode lets root and the group connect (connecting needs the write bit).
 const socketMode = 0o660
 
-// socket is a listening unix socket together with the lock that makes it ours.
-type socket struct {
+// Socket is a listening unix socket together with the lock that makes it ours.
+type Socket struct {
 	*net.UnixListener
 	lock *os.File
 }
@@ -29,7 +29,7 @@ type socket struct {
 // Close stops listening and removes the socket. The lock goes last, so that an
 // agent that starts meanwhile cannot lose its fresh socket to our removal. The
 // lock's file stays: removing it would let two agents lock two files of one name.
-func (s *socket) Close() error {
+func (s *Socket) Close() error {
 	err := s.UnixListener.Close()
 	s.lock.Close()
 	if errors.Is(err, net.ErrClosed) {
@@ -38,14 +38,15 @@ func (s *socket) Close() error {
 	return err
 }
 
-// listenUnix claims path: the directory is made if it is missing, a socket that
-// a dead agent left is removed, one that a living agent serves is not.
-func listenUnix(path, group string, log *slog.Logger) (*socket, error) {
-	lock, err := lockFile(path + ".lock")
+// Listen claims path: the directory is made if it is missing, a socket that
+// a dead process left is removed, one that a living one serves is not. group may
+// use it besides root, "" = none.
+func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
+	lock, err := lockFile(path+".lock", who)
 	if err != nil {
 		return nil, socketError(path, err)
 	}
-	ln, err := bind(path)
+	ln, err := bind(path, who)
 	if err != nil {
 		lock.Close()
 		return nil, socketError(path, err)
@@ -55,7 +56,7 @@ func listenUnix(path, group string, log *slog.Logger) (*socket, error) {
 		lock.Close()
 		return nil, socketError(path, err)
 	}
-	return &socket{UnixListener: ln, lock: lock}, nil
+	return &Socket{UnixListener: ln, lock: lock}, nil
 }
 
 // socketError names the socket and, where that helps, says what to do.
@@ -66,14 +67,26 @@ func socketError(path string, err error) error {
 	return fmt.Errorf("socket %s: %w", path, err)
 }
 
-var (
-	errOtherAgent = errors.New("another agent runs here; stop it first (systemctl stop weir) or choose another --socket")
-	errNoSocket   = errors.New("something that is no socket stands there; move it away or choose another --socket")
-)
+// InUseError is wrapped by the error of Listen where somebody serves the socket.
+type InUseError struct{ Who string }
+
+func (e *InUseError) Error() string {
+	return "another " + e.Who + " runs here; stop it first (systemctl stop " + Unit(e.Who) + ") or choose another --socket"
+}
+
+// Unit is the systemd unit of who serves: the agent or the manager.
+func Unit(who string) string {
+	if who == "agent" {
+		return "weir"
+	}
+	return "weir-" + who
+}
+
+var errNoSocket = errors.New("something that is no socket stands there; move it away or choose another --socket")
 
 // lockFile takes a lock that the kernel gives back when the process dies. The
 // directory is made if it is missing.
-func lockFile(path string) (*os.File, error) {
+func lockFile(path, who string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -87,14 +100,14 @@ func lockFile(path string) (*os.File, error) {
 	}
 	f.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, errOtherAgent
+		return nil, &InUseError{who}
 	}
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
 // bind listens on path. Only a socket that refuses connections is removed
 // before: whatever else stands there is somebody's.
-func bind(path string) (*net.UnixListener, error) {
+func bind(path, who string) (*net.UnixListener, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -105,12 +118,12 @@ func bind(path string) (*net.UnixListener, error) {
 	default:
 		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			conn.Close()
-			return nil, errOtherAgent
+			return nil, &InUseError{who}
 		} else if !errors.Is(err, unix.ECONNREFUSED) {
 			return nil, err
 		}
 		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("left by a dead agent: %w", err)
+			return nil, fmt.Errorf("left by a dead process: %w", err)
 		}
 	}
 	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -121,7 +134,7 @@ func bind(path string) (*net.UnixListener, error) {
 func admitGroup(path, group string, log *slog.Logger) error {
 	if err := chgrp(path, group); err != nil {
 		log.Warn("only root can use the socket", "socket", path, "err", err,
-			"remedy", "groupadd --system "+group+" and restart the agent")
+			"remedy", "groupadd --system "+group+" and restart it")
 	}
 	return os.Chmod(path, socketMode)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package server
+package rest
 
 import (
 	"cmp"
@@ -102,7 +102,7 @@ func echo(value any) string {
 
 // problem is err as the client sees it. An *api.Error is the caller's mistake
 // and goes out as it is; anything else is ours and is logged too.
-func (s *Server) problem(ctx context.Context, err error) error {
+func (a *API) problem(ctx context.Context, err error) error {
 	var e *api.Error
 	if errors.As(err, &e) {
 		refused := *e
@@ -110,36 +110,36 @@ func (s *Server) problem(ctx context.Context, err error) error {
 		return api.ProblemOf(&refused)
 	}
 	if ctx.Err() == nil {
-		s.log.Error("request failed", "err", err)
+		a.Log.Error("request failed", "err", err)
 	}
 	return api.ProblemOf(&api.Error{
 		Status: http.StatusInternalServerError,
 		Msg:    err.Error(),
-		Remedy: "see the agent's log: journalctl -u weir",
+		Remedy: "see the " + a.Who + "'s log: journalctl -u " + Unit(a.Who),
 	})
 }
 
-// writeProblem answers requests that never reach huma.
-func writeProblem(w http.ResponseWriter, p *api.Problem) {
+// WriteProblem answers requests that never reach huma.
+func WriteProblem(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	// A client that has gone away cannot be told so.
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// fallback answers what no route matches.
-func fallback(mux *http.ServeMux) http.HandlerFunc {
+// Fallback answers what no route matches.
+func Fallback(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if allowed := methodsOf(mux, r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeProblem(w, api.ProblemOf(&api.Error{
+			WriteProblem(w, api.ProblemOf(&api.Error{
 				Status: http.StatusMethodNotAllowed, Field: "method", Value: r.Method,
 				Msg:    fmt.Sprintf("%s cannot be used with %s", r.Method, echo(r.URL.Path)),
 				Remedy: "use " + strings.Join(allowed, " or "),
 			}))
 			return
 		}
-		writeProblem(w, api.ProblemOf(&api.Error{
+		WriteProblem(w, api.ProblemOf(&api.Error{
 			Status: http.StatusNotFound, Field: "path", Value: echo(r.URL.Path),
 			Msg: "no such route", Remedy: "see /openapi.json for those there are",
 		}))

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rest is what all HTTP interfaces of Weir have in common: JSON routes with
+// an OpenAPI document made from Go types, errors as problem details (RFC 9457), a
+// unix socket that only one process can have, limits for slow clients, and who asked.
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"weir/internal/version"
+)
+
+// Limits of a server. A client that is slower than these is cut off, so that no
+// client can make a process hold memory or goroutines for long.
+const (
+	headerTimeout  = 5 * time.Second
+	RequestTimeout = 15 * time.Second // to read a request, and to write an answer
+	idleTimeout    = 2 * time.Minute
+	// ShutdownTimeout is what requests under way are given.
+	ShutdownTimeout = 3 * time.Second
+	maxHeaderBytes  = 16 << 10
+	// MaxBodyBytes bounds a request's body.
+	MaxBodyBytes = 64 << 10
+)
+
+// API is one interface while its routes are registered.
+type API struct {
+	huma.API
+	Mux *http.ServeMux
+	Who string // serves it: agent or manager
+	Log *slog.Logger
+}
+
+// None is the input of a route that has none.
+type None struct{}
+
+// reply is a body with status 200.
+type reply[T any] struct{ Body T }
+
+// New begins an interface. Register its routes, then add Fallback for "/".
+func New(who, title, description string, log *slog.Logger) *API {
+	mux := http.NewServeMux()
+	return &API{API: humago.New(mux, config(title, description)), Mux: mux, Who: who, Log: log}
+}
+
+// config leaves out what huma would add: a page that loads scripts from
+// the network, and a $schema link in every answer.
+func config(title, description string) huma.Config {
+	cfg := huma.DefaultConfig(title, version.String())
+	cfg.Info.Description = description
+	cfg.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
+	cfg.DocsPath = ""
+	cfg.SchemasPath = ""
+	cfg.CreateHooks = nil
+	// A misspelt dry_run must not become a real change.
+	cfg.RejectUnknownQueryParameters = true
+	return cfg
+}
+
+// Get adds a route that changes nothing.
+func Get[I, O any](a *API, path, id, summary string, call func(context.Context, *I) (O, error)) {
+	Register(a, huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary}, call)
+}
+
+// Register adds a route whose answer is the value that call returns.
+func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (O, error)) {
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = MaxBodyBytes
+	}
+	op.BodyReadTimeout = RequestTimeout
+	huma.Register(a.API, op, func(ctx context.Context, in *I) (*reply[O], error) {
+		out, err := call(ctx, in)
+		if err != nil {
+			return nil, a.problem(ctx, err)
+		}
+		return &reply[O]{Body: out}, nil
+	})
+}
+
+// Server is an HTTP server with the limits above.
+func Server(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       RequestTimeout,
+		WriteTimeout:      RequestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       WithPeer,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+// Shutdown gives requests under way a moment, then cuts them off.
+func Shutdown(servers ...*http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), ShutdownTimeout)
+	defer cancel()
+	var all error
+	for _, srv := range servers {
+		if err := srv.Shutdown(ctx); err != nil {
+			all = errors.Join(all, fmt.Errorf("requests cut off at shutdown: %w", err), srv.Close())
+		}
+	}
+	return all
+}
+
+// Filled is in, or an empty list: a client gets [] as the OpenAPI document promises,
+// and never null.
+func Filled[T any](in []T) []T {
+	if in == nil {
+		return []T{}
+	}
+	return in
+}
