@@ -104,7 +104,7 @@ func New(opts Options) (*Agent, error) {
 	if err := a.remember(state); err != nil {
 		return nil, err
 	}
-	for _, l := range opts.Config.Links {
+	for _, l := range a.world.links() {
 		a.links = append(a.links, a.newLink(l))
 	}
 	a.decided = decide(a.world)
@@ -144,7 +144,7 @@ func (a *Agent) remember(state kept) error {
 }
 
 func (a *Agent) newLink(c config.Link) *link {
-	return &link{config: c, log: a.log.With("link", c.Device), dirty: true}
+	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true}
 }
 
 // attacher refuses where there is none.
@@ -304,7 +304,7 @@ func (a *Agent) commit(ctx context.Context, next world, attached []config.Attach
 	var failed []error
 	var all []plannedChange
 	for _, l := range a.links {
-		if want, ok := d.plans[l.config.Device]; ok {
+		if want, ok := d.plans[l.config.Name()]; ok {
 			l.wants(want)
 		}
 		if l.backend == nil || !l.dirty {
@@ -353,7 +353,7 @@ func explained(changes []plan.Change, device string, d decision, why reasons) []
 
 // logChanges writes down each change with what and why.
 func (a *Agent) logChanges(l *link, changes []plan.Change, why reasons) []plannedChange {
-	list := explained(changes, l.config.Device, a.decided, why)
+	list := explained(changes, l.config.Name(), a.decided, why)
 	for _, c := range list {
 		if c.workload == "" {
 			l.log.Info(c.Text, "why", c.why)
@@ -418,9 +418,9 @@ func concerns(c plan.Change) (id plan.ClassID, name string, ok bool) {
 	return 0, "", false
 }
 
-// linkOf finds a link by its device.
-func (a *Agent) linkOf(device string) *link {
-	i := slices.IndexFunc(a.links, func(l *link) bool { return l.config.Device == device })
+// linkOf finds a link by its name; that of a device's egress is the device's.
+func (a *Agent) linkOf(name string) *link {
+	i := slices.IndexFunc(a.links, func(l *link) bool { return l.config.Name() == name })
 	if i < 0 {
 		return nil
 	}

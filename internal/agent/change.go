@@ -47,6 +47,9 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
+	if err := a.steersIngress(change); err != nil {
+		return api.ChangeResult{}, err
+	}
 	next := a.world.clone()
 	kept := next.set[w.Key]
 	if change.Reset {
@@ -58,6 +61,16 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 		next.set[w.Key] = kept
 	}
 	return a.try(ctx, trial{world: next, attached: a.attached, key: w.Key, given: given(change), why: "asked by weir set", dryRun: dryRun})
+}
+
+// steersIngress refuses a change of what nobody would hold.
+func (a *Agent) steersIngress(change api.PolicyChange) error {
+	asked := change.Ingress != nil && !change.Ingress.Empty()
+	if !asked || slices.ContainsFunc(a.links, func(l *link) bool { return l.config.Direction == policy.Ingress }) {
+		return nil
+	}
+	return &api.Error{Status: http.StatusUnprocessableEntity, Field: "ingress", Msg: "no link's ingress is steered",
+		Remedy: "say what a link can receive, by ingress: under links: in weir.yaml or weir agent --ingress"}
 }
 
 // layerOf checks a change's fields. The error is a *policy.Error.
@@ -179,7 +192,7 @@ func acceptable(before, after decision, t trial) error {
 	}
 	for _, device := range slices.Sorted(maps.Keys(v.refusals)) {
 		for _, err := range v.refusals[device] {
-			if err := t.fault(err, device, was, v, len(after.plans)); err != nil {
+			if err := t.fault(err, after.plans[device].Link, was, v, len(after.plans)); err != nil {
 				return err
 			}
 		}
@@ -189,13 +202,18 @@ func acceptable(before, after decision, t trial) error {
 
 // fault is the error to answer with if something that is refused is what the
 // change asked for, nil if it is not.
-func (t trial) fault(err error, device string, was, v verdict, links int) error {
+func (t trial) fault(err error, link plan.Link, was, v verdict, links int) error {
+	device, prefix := link.Name(), "" // of fields
+	if link.Direction == policy.Ingress {
+		prefix = "ingress."
+	}
 	var refused *policy.Refused
 	if errors.As(err, &refused) {
-		e := &api.Error{Status: http.StatusConflict, Field: refused.Field(), Value: t.given[refused.Field()],
+		field := prefix + refused.Field()
+		e := &api.Error{Status: http.StatusConflict, Field: field, Value: t.given[field],
 			Msg: fmt.Sprintf("link %s has no room for it: %s", device, refused.Reason()), Remedy: refused.Remedy()}
-		_, min := t.given[refused.Field()]
-		if _, queues := t.given["queues"]; refused.Goodput != 0 && queues && !min { // one that a queue asks for
+		_, min := t.given[field]
+		if _, queues := t.given[prefix+"queues"]; refused.Goodput != 0 && queues && !min { // one that a queue asks for
 			min = true
 		}
 		group, joins := t.given["group"]
@@ -218,8 +236,8 @@ func (t trial) fault(err error, device string, was, v verdict, links int) error 
 		return nil
 	}
 	field, _, _ := strings.Cut(mistake.Field, ".")
-	if field == "ingress" {
-		field = mistake.Field
+	if field != "group" {
+		field = prefix + field
 	}
 	if field == "group" && v.groupless() < links {
 		return nil // a scheduler without groups on one link does not forbid them on another
@@ -230,7 +248,10 @@ func (t trial) fault(err error, device string, was, v verdict, links int) error 
 		return nil
 	}
 	e := &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value, Msg: mistake.Msg, Remedy: mistake.Remedy}
-	if field == "min" || field == "max" || field == "reserve" || mistake.Field == "queues" { // which percentages make depend on the link
+	if field != "group" {
+		e.Field = prefix + e.Field
+	}
+	if slices.Contains([]string{"min", "max", "reserve"}, strings.TrimPrefix(field, prefix)) || mistake.Field == "queues" { // which percentages make depend on the link
 		e.Msg += " on link " + device
 	}
 	return e
@@ -255,7 +276,7 @@ func (v verdict) groupless() int {
 func (a *Agent) wouldChange(d decision, why reasons) []api.Change {
 	var all []plannedChange
 	for _, l := range a.links {
-		all = append(all, explained(plan.Diff(l.want, d.plans[l.config.Device]), l.config.Device, d, why)...)
+		all = append(all, explained(plan.Diff(l.want, d.plans[l.config.Name()]), l.config.Name(), d, why)...)
 	}
 	return describe(all)
 }
@@ -350,7 +371,7 @@ func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (conf
 	if err != nil {
 		return config.Layer{}, badInput(err)
 	}
-	return layer, nil
+	return layer, a.steersIngress(change)
 }
 
 // Detach implements api.Agent.

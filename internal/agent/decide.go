@@ -102,7 +102,7 @@ func decide(w world) decision {
 		d.groups = append(d.groups, judgeGroup(w, name, d.number))
 	}
 	for _, link := range w.links() {
-		d.planLink(link.Plan(), w.grants[link.Device], w.portAt(link.Device))
+		d.planLink(link.Plan(), w.grants[link.Name()], w.portAt(link.Device))
 	}
 	for i := range d.verdicts {
 		d.verdicts[i].conclude()
@@ -156,7 +156,7 @@ func (d *decision) planLink(link plan.Link, grants []grant, port *switchport.Por
 	order := seniority(d.steered(), link, grants)
 	var workloads []plan.Workload
 	for _, v := range order {
-		asked := v.policy
+		asked := v.promised(link)
 		if port != nil && v.Kind == kindHost {
 			asked.Discipline, asked.Queues, asked.AQM = port.Policy.Discipline, port.Policy.Queues, port.Policy.AQM
 		}
@@ -166,11 +166,11 @@ func (d *decision) planLink(link plan.Link, grants []grant, port *switchport.Por
 	state, refusals, err := plan.Build(link, workloads, d.number)
 	if err != nil { // the configuration was checked, so this is not reached by what a person writes
 		for _, v := range order {
-			v.refusals[link.Device] = []error{err}
+			v.refusals[link.Name()] = []error{err}
 		}
 		return
 	}
-	d.plans[link.Device] = state
+	d.plans[link.Name()] = state
 	refused := map[string][]error{}
 	for _, r := range refusals {
 		refused[r.Key] = append(refused[r.Key], r.Err)
@@ -181,14 +181,25 @@ func (d *decision) planLink(link plan.Link, grants []grant, port *switchport.Por
 	}
 	for _, v := range order {
 		if errs := refused[v.Key]; errs != nil {
-			v.refusals[link.Device] = errs
+			v.refusals[link.Name()] = errs
 		}
 		// A number without a class is of somebody whom Build put with the host.
 		// And a group without a min of its own holds its members'.
-		if id, ok := d.number[v.Key]; ok && mins[id] > 0 && v.policy.Floor(link.Capacity, link.Overhead) != 0 {
-			d.grants[link.Device] = append(d.grants[link.Device], grant{v.Key, mins[id]})
+		if id, ok := d.number[v.Key]; ok && mins[id] > 0 && v.promised(link).Floor(link.Capacity, link.Overhead) != 0 {
+			d.grants[link.Name()] = append(d.grants[link.Name()], grant{v.Key, mins[id]})
 		}
 	}
+}
+
+// promised is the workload's policy on a link, in its direction. It is in the same
+// group in both.
+func (v *verdict) promised(link plan.Link) policy.Policy {
+	if link.Direction != policy.Ingress {
+		return v.policy.In(policy.Egress)
+	}
+	p := v.policy.In(policy.Ingress)
+	p.Group = v.policy.Group
+	return p
 }
 
 // steered are the workloads and groups that have a class.
@@ -217,7 +228,7 @@ func seniority(order []*verdict, link plan.Link, grants []grant) []*verdict {
 	rank := func(v *verdict) (class, within int) {
 		min, granted := held[v.Key]
 		switch {
-		case granted && v.policy.Floor(link.Capacity, link.Overhead) <= min:
+		case granted && v.promised(link).Floor(link.Capacity, link.Overhead) <= min:
 			return 0, place[v.Key]
 		case granted:
 			return 1, place[v.Key]
@@ -241,6 +252,9 @@ func ports(w discover.Workload, link plan.Link) []plan.Port {
 		if d.Name != link.Device {
 			ports = append(ports, plan.Port{Device: d.Name, Ifindex: d.Ifindex})
 		}
+	}
+	if link.Direction == policy.Ingress {
+		return ports // nothing that a cgroup receives passes a port
 	}
 	for _, folder := range w.Cgroups {
 		ports = append(ports, plan.Port{Cgroup: folder})

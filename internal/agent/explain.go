@@ -170,7 +170,7 @@ func (d level) demandText(class plan.Class) []string {
 	share := could.shares[class.ID]
 	text := fmt.Sprintf("%s wants %s and gets it.", class.Name, rate(d.shares[class.ID].Bps))
 	if d.shares[class.ID].Binds == policy.BindIdle {
-		text = fmt.Sprintf("%s sends nothing.", class.Name)
+		text = fmt.Sprintf("%s %s nothing.", class.Name, d.verb("sends", "receives"))
 	}
 	bound := map[policy.Bind]string{
 		policy.BindShare: fmt.Sprintf("by its weight of %d", class.Weight),
@@ -209,7 +209,7 @@ func (d level) reasonsFor(id plan.ClassID) []string {
 		how := map[policy.Bind]string{
 			policy.BindMin:    "held up by a min",
 			policy.BindMax:    "held down by a max",
-			policy.BindDemand: "wanting no more than they send",
+			policy.BindDemand: "wanting no more than they " + d.verb("send", "receive"),
 		}[bind]
 		line := upper(how) + ": " + strings.Join(names, ", ")
 		if len(names) > 1 {
@@ -226,12 +226,20 @@ func (d level) measuredText(class plan.Class) []string {
 	var text []string
 	const tolerance = 0.05 // of the link: TCP's own swings are smaller over a second
 	if used.hungry && math.Abs(used.rate-share.Bps) > tolerance*float64(d.state.Link.Capacity) {
-		text = append(text, fmt.Sprintf("Over the last second it sent %s: somebody has just started, stopped or changed, or its queue ran empty now and then.", rate(used.rate)))
+		text = append(text, fmt.Sprintf("Over the last second it %s %s: somebody has just started, stopped or changed, or its queue ran empty now and then.", d.verb("sent", "received"), rate(used.rate)))
 	}
 	if used.drops >= 1 {
-		text = append(text, fmt.Sprintf("It offers %s; %.0f packets a second are dropped, since it gets less.", rate(used.offered), used.drops))
+		text = append(text, fmt.Sprintf("%s %s; %.0f packets a second are dropped, since it gets less.", d.verb("It offers", "It is sent"), rate(used.offered), used.drops))
 	}
 	return text
+}
+
+// verb is what a workload does with its packets on a link of this direction.
+func (d division) verb(egress, ingress string) string {
+	if d.state.Link.Direction == policy.Ingress {
+		return ingress
+	}
+	return egress
 }
 
 // rate is a measured rate for people.

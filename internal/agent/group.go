@@ -143,13 +143,14 @@ func holdsMembers(before, after decision, group verdict, t trial) error {
 				floors = append(floors, policy.Floor{Name: class.Name, Min: class.Min})
 			}
 		}
-		capacity := after.plans[device].Link.Capacity
+		link := after.plans[device].Link
+		asked := group.promised(link)
 		for _, bound := range []struct {
 			field string
 			err   error
 		}{
-			{"min", policy.GroupMin(group.policy.Min.Of(capacity), floors)},
-			{"max", policy.GroupMax(group.policy.Max.Of(capacity), floors)},
+			{"min", policy.GroupMin(asked.Min.Of(link.Capacity), floors)},
+			{"max", policy.GroupMax(asked.Max.Of(link.Capacity), floors)},
 		} {
 			var mistake *policy.Error
 			if errors.As(bound.err, &mistake) {

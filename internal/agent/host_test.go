@@ -150,7 +150,7 @@ func parse(t *testing.T, text string) config.Config {
 func newHost(t *testing.T, text string) *host {
 	t.Helper()
 	return &host{
-		t: t, dir: t.TempDir(), kernel: fake.NewKernel("eth0", "eth1"),
+		t: t, dir: t.TempDir(), kernel: fake.NewKernel("eth0", "eth1", "eth0 ingress"),
 		docker: newScript("docker"), netns: newScript("netns"),
 		config: parse(t, text), log: &syncBuffer{},
 	}
@@ -162,7 +162,7 @@ func (h *host) start() {
 	var err error
 	h.Agent, err = New(Options{
 		Config: h.config, StateDir: h.dir, Load: h.load,
-		Open:    func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Device) },
+		Open:    func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Name()) },
 		Sources: []discover.Source{h.docker, h.netns},
 		Attach:  h.netns,
 		Ports:   h.ports,

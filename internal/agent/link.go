@@ -172,7 +172,7 @@ func (l *link) tend(ctx context.Context, now time.Time, open func(config.Link) (
 				return nil // everything ends
 			}
 			l.close()
-			l.failed(fmt.Errorf("link %s: its backend ended: %w", l.config.Device, err), now)
+			l.failed(fmt.Errorf("link %s: its backend ended: %w", l.config.Name(), err), now)
 		default:
 		}
 	}
@@ -203,7 +203,7 @@ func (l *link) sample(now time.Time) {
 		if l.err != nil {
 			return // known; another failure would only put off the next attempt
 		}
-		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Device, err), now)
+		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Name(), err), now)
 		return
 	}
 	used := measure(l.last, snapshot)

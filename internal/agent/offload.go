@@ -24,7 +24,7 @@ func (a *Agent) limitOffload() {
 	if a.opts.LimitOffload == nil || len(a.links) == 0 {
 		return
 	}
-	slowest := slices.MinFunc(a.links, func(x, y *link) int { return cmp.Compare(x.config.Egress, y.config.Egress) })
+	slowest := slices.MinFunc(a.links, func(x, y *link) int { return cmp.Compare(x.config.Egress, y.config.Egress) }) // that of ingress has it as well
 	told := map[offload]bool{}
 	for _, v := range a.decided.verdicts {
 		for _, dev := range v.Devices {

@@ -167,12 +167,15 @@ func (a *Agent) nameTaken(at config.Attachment) bool {
 func (a *Agent) relink(ctx context.Context, next []config.Link) {
 	var links []*link
 	for _, c := range next {
-		l := a.linkOf(c.Device)
+		l := a.linkOf(c.Name())
 		if l == nil {
 			l = a.newLink(c)
 		}
 		if c.Force && !l.config.Force && l.backend == nil {
 			l.again.succeeded() // what was refused may succeed now
+		}
+		if l.config.IngressLocal != c.IngressLocal {
+			l.close() // its backend was opened with that
 		}
 		l.config = c
 		links = append(links, l)

@@ -43,7 +43,10 @@ func (a *Agent) takePorts(ctx context.Context, r switchport.Report) {
 
 // links are the configuration's, and the ports of a switch that it does not name.
 func (w world) links() []config.Link {
-	links := slices.Clone(w.config.Links)
+	var links []config.Link
+	for _, l := range w.config.Links {
+		links = append(links, l.Ends()...)
+	}
 	for _, p := range w.ports {
 		if w.portAt(p.Device) == nil {
 			continue

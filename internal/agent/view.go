@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // Status implements api.Agent.
@@ -100,7 +102,8 @@ func (l *link) explain(v verdict) api.ExplainLink {
 	default:
 		e = explain(l.now, class.ID)
 	}
-	for _, err := range v.refusals[l.config.Device] {
+	e.Direction = l.direction()
+	for _, err := range v.refusals[l.config.Name()] {
 		e.Text = append(e.Text, upper(reason(err))+".")
 	}
 	return e
@@ -114,7 +117,7 @@ func because(err error) string {
 }
 
 func (l *link) noExplanation(text string) api.ExplainLink {
-	return api.ExplainLink{Device: l.config.Device, Binds: "idle", Text: []string{text}, Others: []api.Other{}}
+	return api.ExplainLink{Device: l.config.Device, Direction: l.direction(), Binds: "idle", Text: []string{text}, Others: []api.Other{}}
 }
 
 func (a *Agent) views(history bool) []api.Workload {
@@ -150,16 +153,22 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 	return w
 }
 
+// direction is the link's, as the API has it.
+func (l *link) direction() string {
+	return string(cmp.Or(l.config.Direction, policy.Egress))
+}
+
 // workload is a class's traffic over the last second.
 func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	class := l.classes[id]
 	used := l.now.used[id]
 	view := api.WorkloadLink{
 		Device:         l.config.Device,
+		Direction:      l.direction(),
 		MinBps:         uint64(class.Min),
 		MaxBps:         uint64(class.Max),
 		RateBps:        used.rate,
-		Share:          used.rate / float64(l.config.Egress),
+		Share:          used.rate / float64(l.config.Capacity()),
 		IdealBps:       l.now.shares[id].Bps,
 		OfferedBps:     used.offered,
 		BacklogPackets: used.BacklogPackets,
@@ -205,10 +214,10 @@ func (l *link) view() api.LinkStatus {
 	limit, reserved := l.want.Link.Admission().Limit(), l.want.Reserved()
 	s := api.LinkStatus{
 		Device:      l.config.Device,
-		Direction:   "egress",
+		Direction:   l.direction(),
 		Backend:     "none",
 		Scheduler:   l.config.Scheduler,
-		CapacityBps: uint64(l.config.Egress),
+		CapacityBps: uint64(l.config.Capacity()),
 		Reservable:  l.config.Reservable,
 		ReservedBps: uint64(reserved),
 		FreeBps:     uint64(limit - min(limit, reserved)),

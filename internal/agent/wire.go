@@ -19,6 +19,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/ifb"
 	"weir/internal/dataplane/tc"
 	"weir/internal/discover"
 	"weir/internal/policy"
@@ -31,6 +32,8 @@ import (
 type Overrides struct {
 	Links     []LinkOverride // to steer, instead of those in the file
 	Egress    string         // capacity of those that have none of their own here
+	Ingress   string         // the same of what they receive; "" = as in the file, "none" = not steered
+	Local     bool           // count what workloads receive from this host in
 	Scheduler string
 	Force     bool
 	Backend   string
@@ -119,8 +122,8 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 			return config.Config{}, err
 		}
 		c.Links = links
-	case o.Egress != "" || o.Scheduler != "" || o.Force:
-		return config.Config{}, &api.Error{Status: 422, Field: "--link", Msg: "is missing", Remedy: "say which device --egress, --scheduler and --force are about"}
+	case o.Egress != "" || o.Ingress != "" || o.Local || o.Scheduler != "" || o.Force:
+		return config.Config{}, &api.Error{Status: 422, Field: "--link", Msg: "is missing", Remedy: "say which device --egress, --ingress, --ingress-local, --scheduler and --force are about"}
 	}
 	switch o.Backend {
 	case "":
@@ -182,6 +185,18 @@ func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error
 		}
 		link.Egress = rate
 	}
+	if o.Ingress == "none" {
+		link.Ingress = 0
+	} else if o.Ingress != "" {
+		rate, err := policy.ParseRate(o.Ingress)
+		if err != nil {
+			return config.Link{}, flagError("ingress", o.Ingress, err)
+		}
+		link.Ingress = rate
+	}
+	if link.IngressLocal = link.IngressLocal || o.Local; link.IngressLocal && link.Ingress == 0 {
+		return config.Link{}, &api.Error{Status: 422, Field: "--ingress", Msg: "is missing", Remedy: "say what " + named.Device + " can receive, e.g. --ingress 300mbit, or leave --ingress-local out"}
+	}
 	if link.Egress == 0 {
 		return config.Link{}, &api.Error{Status: 422, Field: "--egress", Msg: "is missing", Remedy: "say what " + named.Device + " can send, e.g. --egress 100mbit or --link " + named.Device + "=100mbit"}
 	}
@@ -209,16 +224,22 @@ func flagError(flag, value string, err error) error {
 // otherwise.
 func opener(c config.Config, log *slog.Logger) func(config.Link) (dataplane.Backend, error) {
 	var told sync.Once
-	return func(l config.Link) (dataplane.Backend, error) {
-		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, StateDir: c.StateDir}
+	open := func(name string, opts dataplane.Options) (dataplane.Backend, error) {
 		lacks := bpf.Supported()
 		if c.Backend == config.BackendTC || c.Backend == config.BackendAuto && errors.Is(lacks, dataplane.ErrNoSupport) {
 			if c.Backend == config.BackendAuto {
 				told.Do(func() { log.Info("using the tc backend", "why", lacks) })
 			}
-			return asBackend(tc.New(l.Device, opts, log))
+			return asBackend(tc.New(name, opts, log))
 		}
-		return asBackend(bpf.New(l.Device, opts, log))
+		return asBackend(bpf.New(name, opts, log))
+	}
+	return func(l config.Link) (dataplane.Backend, error) {
+		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, StateDir: c.StateDir}
+		if l.Direction == policy.Ingress {
+			return asBackend(ifb.New(l.Device, opts, l.IngressLocal, open, log))
+		}
+		return open(l.Device, opts)
 	}
 }
 
@@ -299,7 +320,8 @@ func deviceExists(name string, ifindex int) bool {
 	return err == nil && found.Name == name
 }
 
-// Cleanup gives devices back as Weir found them. No agent should run. Of the
+// Cleanup gives devices back as Weir found them, an IFB device by removing it; with a
+// link goes its IFB. No agent should run. Of the
 // configuration it needs where the former qdiscs are remembered and which bits of
 // the mark are Weir's; a mistake in it is logged, and what can be read of it counts.
 func Cleanup(ctx context.Context, path string, devices []string, flags Overrides, log *slog.Logger) error {
@@ -315,24 +337,61 @@ func Cleanup(ctx context.Context, path string, devices []string, flags Overrides
 	if c, err = flags.over(c); err != nil {
 		return err
 	}
+	conn, err := device.Open()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
 	var failed []error
-	for _, device := range devices {
-		if err := cleanupLink(ctx, c, device, log); err != nil {
-			failed = append(failed, fmt.Errorf("cleanup of %s: %w", device, err))
+	done := func(name string, err error) {
+		if err != nil {
+			failed = append(failed, fmt.Errorf("cleanup of %s: %w", name, err))
 		}
+	}
+	for _, name := range devices { // before the links that they stand for
+		link := conn.IFBLink(name)
+		if link == "" {
+			link = conn.IFBLink(device.IFBName(name))
+		}
+		if link != "" {
+			done(link+" ingress", cleanupIngress(ctx, c, link, log))
+		}
+	}
+	for _, name := range devices {
+		if _, err := conn.Lookup(name); errors.Is(err, dataplane.ErrNoDevice) && device.IsIFBName(name) {
+			continue // just removed
+		}
+		done(name, cleanupLink(ctx, c, name, log))
 	}
 	failed = append(failed, device.RestoreGSO(dataplane.Options{StateDir: c.StateDir}, log))
 	return errors.Join(failed...)
 }
 
+// cleanupIngress removes the IFB device of a link.
+func cleanupIngress(ctx context.Context, c config.Config, link string, log *slog.Logger) error {
+	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
+	open := func(name string, opts dataplane.Options) (dataplane.Backend, error) {
+		return asBackend(tc.New(name, opts, log))
+	}
+	b, err := ifb.New(link, opts, false, open, log)
+	if err != nil {
+		return err
+	}
+	err = b.Release()
+	if err == nil {
+		err = cleanupLink(ctx, c, device.IFBName(link), log)
+	}
+	return errors.Join(err, b.Cleanup(ctx), b.Close())
+}
+
 // cleanupLink asks both backends, since the kernel may have been another when
 // the link was taken over.
-func cleanupLink(ctx context.Context, c config.Config, device string, log *slog.Logger) error {
+func cleanupLink(ctx context.Context, c config.Config, name string, log *slog.Logger) error {
 	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
 	var backends []dataplane.Backend
 	for _, open := range []func() (dataplane.Backend, error){
-		func() (dataplane.Backend, error) { return asBackend(bpf.New(device, opts, log)) },
-		func() (dataplane.Backend, error) { return asBackend(tc.New(device, opts, log)) },
+		func() (dataplane.Backend, error) { return asBackend(bpf.New(name, opts, log)) },
+		func() (dataplane.Backend, error) { return asBackend(tc.New(name, opts, log)) },
 	} {
 		backend, err := open()
 		if err != nil && !errors.Is(err, dataplane.ErrNoSupport) {

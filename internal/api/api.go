@@ -5,7 +5,8 @@
 // these types.
 //
 // Every rate is in bits per second on the wire, every length in bytes, every
-// time in UTC. "Egress" is what leaves the workload (upload).
+// time in UTC. "Egress" is what leaves the workload (upload), "ingress" what comes to
+// it (download).
 package api
 
 import (
@@ -36,7 +37,7 @@ type Source struct {
 // LinkStatus is one link as it stands.
 type LinkStatus struct {
 	Device      string   `json:"device"`
-	Direction   string   `json:"direction" enum:"egress"`
+	Direction   string   `json:"direction" enum:"egress,ingress" doc:"egress: what workloads send by it; ingress: what they receive by it"`
 	Backend     string   `json:"backend" enum:"bpf,tc,none"`
 	Scheduler   string   `json:"scheduler" enum:"fair,qcon,ancs"`
 	CapacityBps uint64   `json:"capacity_bps"`
@@ -152,6 +153,7 @@ type GroupChange struct {
 // WorkloadLink is a workload's traffic on one link over the last second.
 type WorkloadLink struct {
 	Device         string            `json:"device"`
+	Direction      string            `json:"direction" enum:"egress,ingress"`
 	MinBps         uint64            `json:"min_bps"`
 	MaxBps         uint64            `json:"max_bps"`
 	RateBps        float64           `json:"rate_bps"`
@@ -215,14 +217,15 @@ type Explanation struct {
 
 // ExplainLink is the explanation on one link.
 type ExplainLink struct {
-	Device   string   `json:"device"`
-	Binds    string   `json:"binds" enum:"min,max,share,demand,idle" doc:"what decides its rate"`
-	Text     []string `json:"text" doc:"the explanation in sentences"`
-	LevelBps float64  `json:"level_bps" doc:"L of the contract: rate per unit of weight"`
-	FairBps  float64  `json:"fair_bps" doc:"L times weight, before min and max"`
-	IdealBps float64  `json:"ideal_bps"`
-	RateBps  float64  `json:"rate_bps"`
-	Others   []Other  `json:"others" doc:"who else is active"`
+	Device    string   `json:"device"`
+	Direction string   `json:"direction" enum:"egress,ingress"`
+	Binds     string   `json:"binds" enum:"min,max,share,demand,idle" doc:"what decides its rate"`
+	Text      []string `json:"text" doc:"the explanation in sentences"`
+	LevelBps  float64  `json:"level_bps" doc:"L of the contract: rate per unit of weight"`
+	FairBps   float64  `json:"fair_bps" doc:"L times weight, before min and max"`
+	IdealBps  float64  `json:"ideal_bps"`
+	RateBps   float64  `json:"rate_bps"`
+	Others    []Other  `json:"others" doc:"who else is active"`
 	// Group is the upper level of a workload in a group: the levels above are then
 	// those within the group.
 	Group *ExplainGroup `json:"group,omitempty" doc:"the group's part of the link; level, fair and others are then within the group"`

@@ -22,6 +22,27 @@ func PolicyOf(p policy.Policy) Policy {
 	return q
 }
 
+// In is the policy in one direction, "egress" or "ingress". Nobody has to say
+// anything of ingress: there is the default then.
+func (p Policy) In(direction string) Policy {
+	switch {
+	case direction != string(policy.Ingress):
+		return p
+	case p.Ingress == nil:
+		return PolicyOf(policy.Default())
+	}
+	return *p.Ingress
+}
+
+// LinkName is what tells the two directions of a device from each other in a line:
+// "eth0", "eth0 ingress".
+func LinkName(device, direction string) string {
+	if direction == string(policy.Ingress) {
+		return device + " " + direction
+	}
+	return device
+}
+
 // QueuesOf are queues as they cross the socket; nil if there are none.
 func QueuesOf(queues []policy.Queue) []Queue {
 	var list []Queue

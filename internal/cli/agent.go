@@ -37,9 +37,12 @@ API and the metrics. Needs root. The configuration is read from ` + config.Defau
 if that file is there; flags count more than it does. When the agent ends, for whatever
 reason, the kernel goes on scheduling; weir cleanup puts back what was there before.
 
---link and --egress say which devices to steer and what each can send, egress (upload).`,
+--link and --egress say which devices to steer and what each can send, egress (upload).
+With --ingress what workloads receive by them, ingress (download), is steered as well,
+by an IFB device for each.`,
 		Example: `  weir agent --link eth0 --egress 100mbit
   weir agent --link eth0=100mbit --link eth1=1gbit
+  weir agent --link eth0 --egress 20mbit --ingress 95mbit
   weir agent --link eth0=100mbit --backend tc --metrics 127.0.0.1:9469
   weir agent --config /etc/weir/weir.yaml --log-format json`,
 		Args:              names(),
@@ -66,6 +69,8 @@ reason, the kernel goes on scheduling; weir cleanup puts back what was there bef
 	fs.StringVar(&f.config, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
 	fs.StringArrayVar(&f.links, "link", nil, "device to steer, `DEV` or DEV=RATE, instead of those in the file; may be given several times")
 	fs.StringVar(&f.Egress, "egress", "", "`RATE` that each device can send for which --link names none, e.g. 100mbit: egress (upload)")
+	fs.StringVar(&f.Ingress, "ingress", "", "`RATE` that each device can receive, e.g. 300mbit: ingress (download); none: not steered")
+	fs.BoolVar(&f.Local, "ingress-local", false, "count what workloads receive from this host and from each other as received by the link")
 	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair, qcon or ancs (default fair)")
 	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can)")
 	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that somebody else set on the device")

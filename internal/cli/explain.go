@@ -75,7 +75,7 @@ func renderExplanation(e api.Explanation) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s on %s, %s: %s\n", e.Name, l.Device, direction("egress"), measured(l.RateBps))
+		fmt.Fprintf(&b, "%s on %s, %s: %s\n", e.Name, l.Device, direction(l.Direction), measured(l.RateBps))
 		for _, sentence := range l.Text {
 			fmt.Fprintf(&b, "  %s\n", sentence)
 		}

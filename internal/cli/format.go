@@ -18,6 +18,9 @@ func direction(name string) string {
 	if name == "egress" {
 		return "egress (upload)"
 	}
+	if name == "ingress" {
+		return "ingress (download)"
+	}
 	return name
 }
 

@@ -69,7 +69,7 @@ func renderWorkloads(ws []api.Workload, groups []api.Group) string {
 		}
 	}
 	for _, g := range groups {
-		addRows(t, [3]string{g.Name, "group", g.State}, g.Policy.Weight, g.Policy.Min, g.Policy.Max, g.Links, g.Note)
+		addRows(t, [3]string{g.Name, "group", g.State}, api.Policy{Weight: g.Policy.Weight, Min: g.Policy.Min, Max: g.Policy.Max}, g.Links, g.Note)
 		for _, w := range ws {
 			if w.Policy.Group == g.Name {
 				addWorkload(t, "  ", w)
@@ -84,16 +84,16 @@ func addWorkload(t *table.Table, indent string, w api.Workload) {
 	if len(w.Warnings) > 0 {
 		note = strings.TrimPrefix(note+"; rules overlap", "; ")
 	}
-	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy.Weight, w.Policy.Min, w.Policy.Max, w.Links, note)
+	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy, w.Links, note)
 }
 
 // addRows adds a workload or a group, head being its name, kind and state.
-func addRows(t *table.Table, head [3]string, weight uint32, min, max string, links []api.WorkloadLink, note string) {
+func addRows(t *table.Table, head [3]string, p api.Policy, links []api.WorkloadLink, note string) {
 	if len(links) == 0 {
-		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(weight), cmp.Or(min, "-"), cmp.Or(max, "-"), "-", "-", "-", note)
+		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(p.Weight), cmp.Or(p.Min, "-"), cmp.Or(p.Max, "-"), "-", "-", "-", note)
 	}
 	for _, l := range links {
-		t.Add(head[0], head[1], head[2], l.Device, fmt.Sprint(weight), limit(l.MinBps), limit(l.MaxBps),
+		t.Add(head[0], head[1], head[2], api.LinkName(l.Device, l.Direction), fmt.Sprint(p.In(l.Direction).Weight), limit(l.MinBps), limit(l.MaxBps),
 			measured(l.RateBps), percent(l.Share), measured(l.IdealBps), note)
 	}
 }
@@ -114,33 +114,13 @@ func renderWorkload(w api.Workload) string {
 	if len(w.Cgroups) > 0 {
 		line("cgroups", "%s", strings.Join(w.Cgroups, ", "))
 	}
-	b.WriteString("policy\n")
-	field := func(name, value string) {
-		line(name, "%-12s  %s", value, originText(w.Origin[name]))
-	}
-	field("weight", fmt.Sprint(w.Policy.Weight))
-	field("min", written(w.Policy.Min))
-	field("max", written(w.Policy.Max))
-	if n := w.Policy.LimitPackets; n > 0 {
-		field("limit_packets", fmt.Sprintf("%d packets", n))
-	}
-	if n := w.Policy.LimitBytes; n > 0 {
-		field("limit_bytes", size(n))
-	}
-	field("discipline", w.Policy.Discipline)
-	field("aqm", cmp.Or(w.Policy.AQM, "default"))
-	if w.Policy.DSCP != "" {
-		field("dscp", w.Policy.DSCP)
-	}
-	if w.Policy.Group != "" {
-		field("group", w.Policy.Group)
-	}
-	for i, q := range w.Policy.Queues {
-		line(fmt.Sprintf("queue %d", i+1), "%s", queueText(q))
+	b.WriteString("policy\n" + policyLines(w.Policy, w.Origin, ""))
+	if in := w.Policy.Ingress; in != nil {
+		b.WriteString("policy of " + direction("ingress") + "\n" + policyLines(*in, w.Origin, "ingress."))
 	}
 	b.WriteString(warningLines("  ", w.Warnings))
 	for _, l := range w.Links {
-		fmt.Fprintf(&b, "%s on %s\n", direction("egress"), l.Device)
+		fmt.Fprintf(&b, "%s on %s\n", direction(l.Direction), l.Device)
 		line("rate", "%s, %s of the link", measured(l.RateBps), percent(l.Share))
 		line("ideal", "%s", measured(l.IdealBps))
 		line("offered", "%s", measured(l.OfferedBps))
@@ -155,6 +135,40 @@ func renderWorkload(w api.Workload) string {
 	return b.String()
 }
 
+// policyLines is a policy with where each field comes from; the fields' names in
+// origin have the prefix.
+func policyLines(p api.Policy, origin map[string]string, prefix string) string {
+	var b strings.Builder
+	line := func(label, text string) { fmt.Fprintf(&b, "  %-13s  %s\n", label, text) }
+	field := func(name, value string) {
+		line(name, fmt.Sprintf("%-12s  %s", value, originText(origin[prefix+name])))
+	}
+	field("weight", fmt.Sprint(p.Weight))
+	field("min", written(p.Min))
+	field("max", written(p.Max))
+	if p.Reserve != "" {
+		field("reserve", written(p.Reserve))
+	}
+	if n := p.LimitPackets; n > 0 {
+		field("limit_packets", fmt.Sprintf("%d packets", n))
+	}
+	if n := p.LimitBytes; n > 0 {
+		field("limit_bytes", size(n))
+	}
+	field("discipline", p.Discipline)
+	field("aqm", cmp.Or(p.AQM, "default"))
+	if p.DSCP != "" {
+		field("dscp", p.DSCP)
+	}
+	if p.Group != "" {
+		field("group", p.Group)
+	}
+	for i, q := range p.Queues {
+		line(fmt.Sprintf("queue %d", i+1), queueText(q))
+	}
+	return b.String()
+}
+
 // queueText is a queue as a person would write it in weir.yaml.
 func queueText(q api.Queue) string {
 	var words []string
@@ -165,6 +179,7 @@ func queueText(q api.Queue) string {
 	}
 	add("rate", q.Rate)
 	add("min", q.Min)
+	add("reserve", q.Reserve)
 	if len(q.Match) > 0 {
 		text, err := json.Marshal(q.Match)
 		if err == nil {

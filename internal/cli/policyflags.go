@@ -35,11 +35,40 @@ func (p *policyFlags) register(c *cobra.Command) {
 	fs.Var(aqmFlag{&p.change.AQM}, "aqm", "CoDel's target and interval: 5ms/100ms, on, off, or default")
 	fs.Var(dscpFlag{&p.change.DSCP}, "dscp", "code point written into its packets: ef, 46, or none")
 	fs.Var(groupFlag{&p.change.Group}, "group", "group that it is in, see weir group set; or none")
+	p.registerIngress(c)
 	for _, name := range []string{"weight", "min", "max", "reserve", "limit-packets", "limit-bytes", "queue", "aqm", "dscp", "group"} {
 		// Only fails for a flag that does not exist.
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
 	completeFlags(c, map[string][]string{"discipline": policy.Disciplines()})
+}
+
+// registerIngress registers those about what comes to the workload.
+func (p *policyFlags) registerIngress(c *cobra.Command) {
+	p.change.Ingress = &api.PolicyChange{} // which says nothing
+	in := p.change.Ingress
+	fs := c.Flags()
+	for _, f := range []struct {
+		name  string
+		value pflag.Value
+		usage string
+	}{
+		{"weight", weightFlag{&in.Weight}, "how much it counts beside others"},
+		{"min", amountFlag{&in.Min}, "rate that it always receives when it is sent as much"},
+		{"max", amountFlag{&in.Max}, "rate that it never receives more than"},
+		{"reserve", amountFlag{&in.Reserve}, "goodput that a controller holds"},
+		{"limit-packets", countFlag[uint32]{&in.LimitPackets}, "how many packets may wait"},
+		{"limit-bytes", countFlag[uint64]{&in.LimitBytes}, "how many bytes may wait"},
+		{"discipline", disciplineFlag{&in.Discipline}, "which of its packets goes first"},
+		{"queue", queueFlag{&in.Queues}, "one queue; again for each"},
+		{"aqm", aqmFlag{&in.AQM}, "CoDel's target and interval"},
+		{"dscp", dscpFlag{&in.DSCP}, "code point written into its packets"},
+	} {
+		name := "ingress-" + f.name
+		fs.Var(f.value, name, "of what comes to it (download): "+f.usage)
+		// Only fails for a flag that does not exist.
+		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
 }
 
 // registerGroup registers those that a group has.

@@ -49,10 +49,10 @@ func TestRenderings(t *testing.T) {
 	changed := apitest.Demo()[1]
 	changed.Warnings = []string{overlap}
 	explanation := api.Explanation{Name: "web", Warnings: []string{overlap}, Links: []api.ExplainLink{
-		{Device: "eth0", Binds: "min", LevelBps: 14e6, FairBps: 14e6, IdealBps: 30e6, RateBps: 29.9e6,
+		{Device: "eth0", Direction: "egress", Binds: "min", LevelBps: 14e6, FairBps: 14e6, IdealBps: 30e6, RateBps: 29.9e6,
 			Text:   []string{"web gets its min: its fair share would be 14 Mbit/s."},
 			Others: []api.Other{{Name: "batch", RateBps: 28.1e6, Weight: 2, Binds: "share"}, {Name: "cam", RateBps: 9.9e6, Weight: 1, Binds: "max"}, {Name: "ntp", RateBps: 900, Weight: 1, Binds: "demand"}}},
-		{Device: "wan0", Binds: "idle", Text: []string{"web sends nothing here."}},
+		{Device: "wan0", Direction: "egress", Binds: "idle", Text: []string{"web sends nothing here."}},
 	}}
 	set := apitest.Demo()[2]
 	set.Policy.LimitPackets, set.Policy.LimitBytes = 500, 1_500_000
@@ -79,9 +79,9 @@ func TestRenderings(t *testing.T) {
 func TestNamesCannotReachTheTerminal(t *testing.T) {
 	w := apitest.Workload("x\x1b]0;owned\x07\r", 1, 0, 0, 1)
 	w.Note = "\x1b[2J"
-	e := api.Explanation{Name: w.Name, Links: []api.ExplainLink{{Device: "eth0", Text: []string{w.Note}, Others: []api.Other{{Name: w.Name}}}}}
+	e := api.Explanation{Name: w.Name, Links: []api.ExplainLink{{Device: "eth0", Direction: "egress", Text: []string{w.Note}, Others: []api.Other{{Name: w.Name}}}}}
 	r := api.ChangeResult{Changes: []api.Change{{What: "set " + w.Name, Why: "x"}}}
-	st := api.Status{Links: []api.LinkStatus{{Device: "eth0", Error: w.Note, Gaps: []string{w.Note}}}, Sources: []api.Source{{Name: "docker", Note: w.Note}}}
+	st := api.Status{Links: []api.LinkStatus{{Device: "eth0", Direction: "egress", Error: w.Note, Gaps: []string{w.Note}}}, Sources: []api.Source{{Name: "docker", Note: w.Note}}}
 	for name, render := range map[string]func() string{
 		"get":     func() string { return renderWorkloads([]api.Workload{w}, nil) },
 		"get one": func() string { return renderWorkload(w) },

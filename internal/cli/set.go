@@ -22,7 +22,8 @@ func (a *app) setCommand() *cobra.Command {
 		Long: `Change a workload's policy while it runs. What is not given stays as it is. The
 change holds at once, loses no packet, and outlives restarts of the workload and
 of the agent; --reset forgets it, so that labels and configuration count again.
-Rates are egress (upload): what leaves the workload.
+Rates are egress (upload): what leaves the workload; those of --ingress-... are what
+comes to it (download).
 
 A discipline says which of the workload's own packets goes first. Its queues are
 given with it, each by --queue as in weir.yaml; they take the place of those that
@@ -30,6 +31,7 @@ were there. docs/disciplines.md has examples.`,
 		Example: `  weir set web --weight 3 --min 20mbit
   weir set web --max none
   weir set web --min 25% --dry-run
+  weir set web --ingress-min 30mbit --ingress-max 50%
   weir set web --reset
   weir set pbx --discipline llq --queue 'voice: {rate: 1mbit, match: [{preset: voip}]}' --queue 'rest: {}'
   weir set web --group tenant-b --aqm 2ms/50ms --dscp af21`,

@@ -82,15 +82,16 @@ func linkTable(links []api.LinkStatus) *table.Table {
 
 // linkNotes is what a person has to know about a link beside its figures.
 func linkNotes(l api.LinkStatus) string {
+	link := api.LinkName(l.Device, l.Direction)
 	var b strings.Builder
 	if l.Error != "" {
-		fmt.Fprintf(&b, "\n%s is not steered: %s\n", l.Device, l.Error)
+		fmt.Fprintf(&b, "\n%s is not steered: %s\n", link, l.Error)
 	}
 	if l.Reservable > 0 && l.Reservable < 1 {
-		fmt.Fprintf(&b, "\n%s: mins may take %s of the capacity\n", l.Device, percent(l.Reservable))
+		fmt.Fprintf(&b, "\n%s: mins may take %s of the capacity\n", link, percent(l.Reservable))
 	}
 	if len(l.Gaps) > 0 {
-		fmt.Fprintf(&b, "\n%s: what the %s backend cannot hold on this kernel\n", l.Device, l.Backend)
+		fmt.Fprintf(&b, "\n%s: what the %s backend cannot hold on this kernel\n", link, l.Backend)
 		for _, gap := range l.Gaps {
 			fmt.Fprintf(&b, "  - %s\n", gap)
 		}

@@ -39,21 +39,50 @@ type Config struct {
 	Warnings []string
 }
 
-// Link is one network device whose sending direction is steered.
+// Link is one network device that is steered: what it sends, and what it receives
+// for workloads if it is said how much that can be.
 type Link struct {
 	Device     string
 	Egress     policy.Rate // capacity, wire bits per second
-	Reservable float64     // share of Egress that mins may take, 0 < Reservable <= 1
+	Ingress    policy.Rate // the same of what it receives; 0 = that is not steered
+	Reservable float64     // share of a capacity that mins may take, 0 < Reservable <= 1
 	Scheduler  string      // one of plan.Schedulers
 	Overhead   int         // bytes added to each packet's length
 	Force      bool        // replace a qdisc that somebody else set
+	// IngressLocal counts what workloads receive from this host and its other
+	// workloads as received by the link.
+	IngressLocal bool
+	// Direction is policy.Ingress in the second of Ends, else "".
+	Direction policy.Direction
 }
 
-// Plan is the link as the plan has it.
+// Ends are the link as one for each direction that is steered.
+func (l Link) Ends() []Link {
+	ends := []Link{l}
+	if l.Ingress != 0 {
+		l.Direction = policy.Ingress
+		ends = append(ends, l)
+	}
+	return ends
+}
+
+// Name is what tells one of Ends from others: "eth0", "eth0 ingress".
+func (l Link) Name() string { return l.Plan().Name() }
+
+// Capacity is what the link carries in its direction.
+func (l Link) Capacity() policy.Rate {
+	if l.Direction == policy.Ingress {
+		return l.Ingress
+	}
+	return l.Egress
+}
+
+// Plan is the link, one of Ends, as the plan has it.
 func (l Link) Plan() plan.Link {
 	return plan.Link{
 		Device:    l.Device,
-		Capacity:  l.Egress,
+		Direction: l.Direction,
+		Capacity:  l.Capacity(),
 		Reserve:   l.Reservable,
 		Scheduler: l.Scheduler,
 		Overhead:  l.Overhead,

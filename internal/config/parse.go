@@ -94,12 +94,16 @@ func (c *Config) read(root node) {
 func (c *Config) readLinks(list node) {
 	list.items(func(item node) {
 		link := DefaultLink("", 0)
-		item.fields([]string{"device", "egress", "reservable", "scheduler", "overhead", "force"}, func(key string, value node) {
+		item.fields([]string{"device", "egress", "ingress", "ingress_local", "reservable", "scheduler", "overhead", "force"}, func(key string, value node) {
 			switch key {
 			case "device":
 				readDevice(item, value, &link.Device)
 			case "egress":
 				readEgress(item, value, &link.Egress)
+			case "ingress":
+				readRate(value, &link.Ingress)
+			case "ingress_local":
+				readBool(value, &link.IngressLocal)
 			case "reservable":
 				readShare(value, &link.Reservable)
 			case "scheduler":
@@ -143,6 +147,10 @@ func readEgress(item, value node, into *policy.Rate) {
 		item.wrong("egress is missing; say what the link can send, e.g. egress: 100mbit")
 		return
 	}
+	readRate(value, into)
+}
+
+func readRate(value node, into *policy.Rate) {
 	if text, ok := value.text(); ok {
 		rate, err := policy.ParseRate(text)
 		value.refuse(err)

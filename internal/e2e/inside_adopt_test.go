@@ -35,7 +35,7 @@ func (b *bed) lasting() string {
 				names = append(names, api.QueueTraffic{Name: q.Name, SentPackets: q.SentPackets, SentBytes: q.SentBytes})
 			}
 			*l = api.WorkloadLink{
-				Device: l.Device, MinBps: l.MinBps, MaxBps: l.MaxBps,
+				Device: l.Device, Direction: l.Direction, MinBps: l.MinBps, MaxBps: l.MaxBps,
 				SentPackets: l.SentPackets, SentBytes: l.SentBytes, Queues: names,
 			}
 		}

@@ -88,7 +88,7 @@ func Build(link Link, workloads []Workload, numbers map[string]ClassID) (State, 
 // Check reports the first mistake in the link as an error that names it.
 func (l Link) Check() error {
 	refuse := func(field, value, msg, remedy string) error {
-		return fmt.Errorf("link %s: %w", l.Device, &policy.Error{Field: field, Value: value, Msg: msg, Remedy: remedy})
+		return fmt.Errorf("link %s: %w", l.Name(), &policy.Error{Field: field, Value: value, Msg: msg, Remedy: remedy})
 	}
 	if l.Device == "" {
 		return &policy.Error{Field: "device", Msg: "a link without a device", Remedy: "name one, such as eth0"}
@@ -97,7 +97,7 @@ func (l Link) Check() error {
 		return refuse("bandwidth", "", "capacity is not known", "set the link's bandwidth, such as 100mbit")
 	}
 	if err := (policy.Amount{Rate: l.Capacity}).Check(); err != nil {
-		return fmt.Errorf("link %s: %w", l.Device, policy.InField("bandwidth", err))
+		return fmt.Errorf("link %s: %w", l.Name(), policy.InField("bandwidth", err))
 	}
 	if !(l.Reserve > 0 && l.Reserve <= 1) {
 		return refuse("reservable", fmt.Sprint(l.Reserve), "the share that mins may take is above 0 and at most 1", "write 1 for the whole link")

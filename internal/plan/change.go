@@ -46,11 +46,11 @@ func (c Change) String() string { return c.Text }
 func linkChange(from, to Link) Change {
 	switch {
 	case from == Link{}:
-		return Change{Op: AddLink, NewLink: &to, Text: fmt.Sprintf("add link %s: %s", to.Device, listed(to.facts()))}
+		return Change{Op: AddLink, NewLink: &to, Text: fmt.Sprintf("add link %s: %s", to.Name(), listed(to.facts()))}
 	case to == Link{}:
-		return Change{Op: RemoveLink, OldLink: &from, Text: "remove link " + from.Device}
+		return Change{Op: RemoveLink, OldLink: &from, Text: "remove link " + from.Name()}
 	}
-	return Change{Op: SetLink, OldLink: &from, NewLink: &to, Text: fmt.Sprintf("link %s: %s", from.Device, differing(from.facts(), to.facts()))}
+	return Change{Op: SetLink, OldLink: &from, NewLink: &to, Text: fmt.Sprintf("link %s: %s", from.Name(), differing(from.facts(), to.facts()))}
 }
 
 func addClass(c Class, in State) Change {

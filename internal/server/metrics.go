@@ -38,10 +38,10 @@ const (
 )
 
 var (
-	linkLabels  = []string{"link"}
-	classLabels = []string{"link", "workload", "class"}
-	queueLabels = []string{"link", "workload", "class", "queue"}
-	groupLabels = []string{"link", "group", "class"}
+	linkLabels  = []string{"link", "direction"}
+	classLabels = []string{"link", "direction", "workload", "class"}
+	queueLabels = []string{"link", "direction", "workload", "class", "queue"}
+	groupLabels = []string{"link", "direction", "group", "class"}
 )
 
 // metrics is everything that Weir counts or measures: the one place that the
@@ -80,9 +80,9 @@ var metrics = []metric{
 	perLink("weir_link_workloads", "", "Workloads on the link.",
 		func(l api.LinkStatus) float64 { return float64(l.Workloads) }),
 
-	perClass("weir_class_transmit_bytes_total", "bytes", "Sent to the device, on the wire; egress (upload).", counter,
+	perClass("weir_class_transmit_bytes_total", "bytes", "Sent to the device, or for ingress to the workload, on the wire.", counter,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.SentBytes) }),
-	perClass("weir_class_transmit_packets_total", "packets", "Sent to the device; egress (upload).", counter,
+	perClass("weir_class_transmit_packets_total", "packets", "Sent to the device, or for ingress to the workload.", counter,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.SentPackets) }),
 	{"weir_class_drops_packets_total", "packets", "Dropped instead of queued, by reason.", counter,
 		slices.Concat(classLabels, []string{"reason"}), func(s snapshot, out emit) {
@@ -103,11 +103,11 @@ var metrics = []metric{
 	perClass("weir_class_max_bits_per_second", "bits per second", "Ceiling, 0 = none.", gauge,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.MaxBps) }),
 	perClass("weir_class_weight", "", "Weight, 1 to 10000.", gauge,
-		func(w api.Workload, _ api.WorkloadLink) float64 { return float64(w.Policy.Weight) }),
+		func(w api.Workload, l api.WorkloadLink) float64 { return float64(w.Policy.In(l.Direction).Weight) }),
 
-	perQueue("weir_queue_transmit_bytes_total", "bytes", "Sent from one queue inside a workload, on the wire; egress (upload).", counter,
+	perQueue("weir_queue_transmit_bytes_total", "bytes", "Sent from one queue inside a workload, on the wire.", counter,
 		func(q api.QueueTraffic) float64 { return float64(q.SentBytes) }),
-	perQueue("weir_queue_transmit_packets_total", "packets", "Sent from the queue; egress (upload).", counter,
+	perQueue("weir_queue_transmit_packets_total", "packets", "Sent from the queue.", counter,
 		func(q api.QueueTraffic) float64 { return float64(q.SentPackets) }),
 	{"weir_queue_drops_packets_total", "packets", "Dropped from or before the queue, by reason.", counter,
 		slices.Concat(queueLabels, []string{"reason"}), func(s snapshot, out emit) {
@@ -142,7 +142,7 @@ var metrics = []metric{
 func perLink(name, unit, help string, value func(api.LinkStatus) float64) metric {
 	return metric{name, unit, help, gauge, linkLabels, func(s snapshot, out emit) {
 		for _, l := range s.status.Links {
-			out(value(l), l.Device)
+			out(value(l), l.Device, l.Direction)
 		}
 	}}
 }
@@ -157,7 +157,7 @@ func perClass(name, unit, help string, kind prometheus.ValueType, value func(api
 func eachClass(s snapshot, visit func(w api.Workload, l api.WorkloadLink, labels []string)) {
 	for _, w := range s.workloads {
 		for _, l := range w.Links {
-			visit(w, l, []string{l.Device, w.Name, fmt.Sprint(w.Class)})
+			visit(w, l, []string{l.Device, l.Direction, w.Name, fmt.Sprint(w.Class)})
 		}
 	}
 }
@@ -181,7 +181,7 @@ func perGroup(name, unit, help string, kind prometheus.ValueType, value func(api
 	return metric{name, unit, help, kind, groupLabels, func(s snapshot, out emit) {
 		for _, g := range s.status.Groups {
 			for _, l := range g.Links {
-				out(value(g, l), l.Device, g.Name, fmt.Sprint(g.Class))
+				out(value(g, l), l.Device, l.Direction, g.Name, fmt.Sprint(g.Class))
 			}
 		}
 	}}
@@ -199,7 +199,7 @@ func metricsDoc() string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n" +
 		"Prometheus scrapes `/metrics`, on the unix socket and, where `metrics:` in weir.yaml gives a host:port, on TCP.\n" +
-		"A scrape sees one snapshot of every class. Rates are wire rates; egress is what leaves a workload (upload).\n" +
+		"A scrape sees one snapshot of every class. Rates are wire rates; direction is egress (what leaves a workload: upload) or ingress\n(what comes to it: download).\n" +
 		"This page is made from the table in internal/server/metrics.go: `go test ./internal/server -update`.\n\n" +
 		"| name | type | labels | unit | meaning |\n|---|---|---|---|---|\n")
 	for _, m := range metrics {
@@ -214,12 +214,12 @@ func metricsDoc() string {
 		"# rate of each workload, bits per second\n" +
 		"rate(weir_class_transmit_bytes_total[1m]) * 8\n\n" +
 		"# rate of each group, bits per second\n" +
-		"sum by (link, group) (rate(weir_class_transmit_bytes_total[1m]) * 8\n" +
+		"sum by (link, direction, group) (rate(weir_class_transmit_bytes_total[1m]) * 8\n" +
 		"  * on (workload) group_left (group) weir_workload_info{group!=\"\"})\n\n" +
 		"# how full each link is, 0 to 1\n" +
-		"sum by (link) (rate(weir_class_transmit_bytes_total[1m])) * 8 / on (link) weir_link_capacity_bits_per_second\n\n" +
+		"sum by (link, direction) (rate(weir_class_transmit_bytes_total[1m])) * 8 / on (link, direction) weir_link_capacity_bits_per_second\n\n" +
 		"# workloads that stay below what they were promised although they have packets to send\n" +
 		"rate(weir_class_transmit_bytes_total[1m]) * 8 < 0.95 * weir_class_min_bits_per_second\n" +
-		"  and on (link, class) weir_class_backlog_packets > 0\n```\n")
+		"  and on (link, direction, class) weir_class_backlog_packets > 0\n```\n")
 	return b.String()
 }

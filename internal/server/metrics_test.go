@@ -31,29 +31,29 @@ func TestMetricsValues(t *testing.T) {
 	want := `
 # HELP weir_class_backlog_packets Waiting in the workload's queue now.
 # TYPE weir_class_backlog_packets gauge
-weir_class_backlog_packets{class="0",link="eth0",workload="host"} 0
-weir_class_backlog_packets{class="1",link="eth0",workload="web"} 12
-weir_class_backlog_packets{class="2",link="eth0",workload="batch"} 1000
-weir_class_backlog_packets{class="3",link="eth0",workload="cam"} 0
+weir_class_backlog_packets{class="0",direction="egress",link="eth0",workload="host"} 0
+weir_class_backlog_packets{class="1",direction="egress",link="eth0",workload="web"} 12
+weir_class_backlog_packets{class="2",direction="egress",link="eth0",workload="batch"} 1000
+weir_class_backlog_packets{class="3",direction="egress",link="eth0",workload="cam"} 0
 # HELP weir_class_drops_packets_total Dropped instead of queued, by reason.
 # TYPE weir_class_drops_packets_total counter
-weir_class_drops_packets_total{class="2",link="eth0",reason="class_packets",workload="batch"} 42
-weir_class_drops_packets_total{class="2",link="eth0",reason="link_bytes",workload="batch"} 3
+weir_class_drops_packets_total{class="2",direction="egress",link="eth0",reason="class_packets",workload="batch"} 42
+weir_class_drops_packets_total{class="2",direction="egress",link="eth0",reason="link_bytes",workload="batch"} 3
 # HELP weir_class_min_bits_per_second Guaranteed rate, 0 = none.
 # TYPE weir_class_min_bits_per_second gauge
-weir_class_min_bits_per_second{class="0",link="eth0",workload="host"} 0
-weir_class_min_bits_per_second{class="1",link="eth0",workload="web"} 2e+07
-weir_class_min_bits_per_second{class="2",link="eth0",workload="batch"} 0
-weir_class_min_bits_per_second{class="3",link="eth0",workload="cam"} 0
-# HELP weir_class_transmit_bytes_total Sent to the device, on the wire; egress (upload).
+weir_class_min_bits_per_second{class="0",direction="egress",link="eth0",workload="host"} 0
+weir_class_min_bits_per_second{class="1",direction="egress",link="eth0",workload="web"} 2e+07
+weir_class_min_bits_per_second{class="2",direction="egress",link="eth0",workload="batch"} 0
+weir_class_min_bits_per_second{class="3",direction="egress",link="eth0",workload="cam"} 0
+# HELP weir_class_transmit_bytes_total Sent to the device, or for ingress to the workload, on the wire.
 # TYPE weir_class_transmit_bytes_total counter
-weir_class_transmit_bytes_total{class="0",link="eth0",workload="host"} 0
-weir_class_transmit_bytes_total{class="1",link="eth0",workload="web"} 6.25e+06
-weir_class_transmit_bytes_total{class="2",link="eth0",workload="batch"} 4.125e+06
-weir_class_transmit_bytes_total{class="3",link="eth0",workload="cam"} 1.25e+06
+weir_class_transmit_bytes_total{class="0",direction="egress",link="eth0",workload="host"} 0
+weir_class_transmit_bytes_total{class="1",direction="egress",link="eth0",workload="web"} 6.25e+06
+weir_class_transmit_bytes_total{class="2",direction="egress",link="eth0",workload="batch"} 4.125e+06
+weir_class_transmit_bytes_total{class="3",direction="egress",link="eth0",workload="cam"} 1.25e+06
 # HELP weir_link_capacity_bits_per_second What the link's workloads share, on the wire.
 # TYPE weir_link_capacity_bits_per_second gauge
-weir_link_capacity_bits_per_second{link="eth0"} 1e+08
+weir_link_capacity_bits_per_second{direction="egress",link="eth0"} 1e+08
 # HELP weir_source_up 1 if workloads are seen by this source (docker, netns, device, vm, cgroup), else 0.
 # TYPE weir_source_up gauge
 weir_source_up{source="device"} 0
@@ -106,18 +106,18 @@ func TestMetricsInside(t *testing.T) {
 	const want = `
 # HELP weir_group_max_bits_per_second Ceiling, 0 = none.
 # TYPE weir_group_max_bits_per_second gauge
-weir_group_max_bits_per_second{class="100",group="office",link="eth0"} 4e+07
+weir_group_max_bits_per_second{class="100",direction="egress",group="office",link="eth0"} 4e+07
 # HELP weir_queue_backlog_packets Waiting in the queue now.
 # TYPE weir_queue_backlog_packets gauge
-weir_queue_backlog_packets{class="0",link="eth0",queue="rest",workload="pbx"} 3
-weir_queue_backlog_packets{class="0",link="eth0",queue="voice",workload="pbx"} 0
+weir_queue_backlog_packets{class="0",direction="egress",link="eth0",queue="rest",workload="pbx"} 3
+weir_queue_backlog_packets{class="0",direction="egress",link="eth0",queue="voice",workload="pbx"} 0
 # HELP weir_queue_drops_packets_total Dropped from or before the queue, by reason.
 # TYPE weir_queue_drops_packets_total counter
-weir_queue_drops_packets_total{class="0",link="eth0",queue="rest",reason="codel",workload="pbx"} 2
-# HELP weir_queue_transmit_bytes_total Sent from one queue inside a workload, on the wire; egress (upload).
+weir_queue_drops_packets_total{class="0",direction="egress",link="eth0",queue="rest",reason="codel",workload="pbx"} 2
+# HELP weir_queue_transmit_bytes_total Sent from one queue inside a workload, on the wire.
 # TYPE weir_queue_transmit_bytes_total counter
-weir_queue_transmit_bytes_total{class="0",link="eth0",queue="rest",workload="pbx"} 7000
-weir_queue_transmit_bytes_total{class="0",link="eth0",queue="voice",workload="pbx"} 1000
+weir_queue_transmit_bytes_total{class="0",direction="egress",link="eth0",queue="rest",workload="pbx"} 7000
+weir_queue_transmit_bytes_total{class="0",direction="egress",link="eth0",queue="voice",workload="pbx"} 1000
 # HELP weir_workload_info Always 1; what the workload is, whether it is steered (state active), its group and its discipline.
 # TYPE weir_workload_info gauge
 weir_workload_info{discipline="llq",group="office",key="docker:pbx",kind="docker",state="active",workload="pbx"} 1

@@ -18,7 +18,7 @@ func Workload(name string, weight uint32, min, max, rate uint64) api.Workload {
 		Devices: []string{"veth-" + name},
 	}
 	w.Links = []api.WorkloadLink{{
-		Device: "eth0", MinBps: min * 1e6, MaxBps: max * 1e6,
+		Device: "eth0", Direction: "egress", MinBps: min * 1e6, MaxBps: max * 1e6,
 		RateBps: float64(rate) * 1e6, Share: float64(rate) * 1e6 / Capacity,
 		IdealBps: float64(rate) * 1e6, OfferedBps: float64(rate) * 1e6,
 		SentPackets: rate * 100, SentBytes: rate * 125_000,

@@ -114,7 +114,7 @@ func (f *Fake) Explain(_ context.Context, name string) (api.Explanation, error) 
 	e := api.Explanation{Name: w.Name}
 	for _, wl := range w.Links {
 		x := api.ExplainLink{
-			Device: wl.Device, Binds: "share", LevelBps: 10e6,
+			Device: wl.Device, Direction: wl.Direction, Binds: "share", LevelBps: 10e6,
 			FairBps: 10e6 * float64(w.Policy.Weight), IdealBps: wl.IdealBps, RateBps: wl.RateBps,
 			Text: []string{
 				fmt.Sprintf("%s has weight %d; a unit of weight is worth 10 Mbit/s now.", w.Name, w.Policy.Weight),

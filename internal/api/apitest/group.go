@@ -19,7 +19,7 @@ func (f *Fake) WithGroup(name string, weight uint32, min, max uint64) *Fake {
 		Name: name, Class: uint16(100 + len(f.groups)), State: "active",
 		Policy: api.GroupPolicy{Weight: weight, Min: text(min), Max: text(max)},
 		Origin: map[string]string{"weight": "set", "min": "set", "max": "set"},
-		Links:  []api.WorkloadLink{{Device: "eth0", MinBps: min * 1e6, MaxBps: max * 1e6}},
+		Links:  []api.WorkloadLink{{Device: "eth0", Direction: "egress", MinBps: min * 1e6, MaxBps: max * 1e6}},
 	})
 	return f
 }
@@ -68,7 +68,7 @@ func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, 
 	}
 	i := slices.IndexFunc(f.groups, func(g api.Group) bool { return g.Name == name })
 	g := api.Group{Name: name, Class: uint16(100 + len(f.groups)), State: "active", Policy: api.GroupPolicy{Weight: 1},
-		Origin: map[string]string{}, Links: []api.WorkloadLink{{Device: "eth0"}}}
+		Origin: map[string]string{}, Links: []api.WorkloadLink{{Device: "eth0", Direction: "egress"}}}
 	what := fmt.Sprintf("add group %d (%s)", g.Class, name)
 	if i >= 0 {
 		g = f.groups[i]

@@ -64,7 +64,7 @@ var columns = []column{
 	{"IDEAL", 7, 2, func(r row, u unit) string { return u.text(r.link.IdealBps) }, nil},
 	{"MIN", 7, 4, func(r row, u unit) string { return u.limit(r.link.MinBps) }, noneMood(minOf)},
 	{"MAX", 7, 5, func(r row, u unit) string { return u.limit(r.link.MaxBps) }, noneMood(maxOf)},
-	{"WEIGHT", 6, 7, func(r row, _ unit) string { return fmt.Sprint(r.workload.Policy.Weight) }, nil},
+	{"WEIGHT", 6, 7, func(r row, _ unit) string { return fmt.Sprint(r.workload.Policy.In(r.link.Direction).Weight) }, nil},
 	{"BACKLOG", 9, 3, func(r row, _ unit) string { return fmt.Sprintf("%d pkt", r.link.BacklogPackets) }, nil},
 	{"DROPS/S", 7, 6, dropsText, dropsMood},
 }

@@ -47,7 +47,7 @@ var plainColumns = []struct {
 	width int
 	right bool
 }{
-	{"TIME", 8, false}, {"LINK", 10, false}, {"WORKLOAD", 20, false},
+	{"TIME", 8, false}, {"LINK", 12, false}, {"WORKLOAD", 20, false},
 	{"RATE", 7, true}, {"SHARE", 5, true}, {"IDEAL", 7, true}, {"MIN", 7, true}, {"MAX", 7, true},
 	{"WEIGHT", 6, true}, {"BACKLOG", 9, true}, {"DROPS/S", 7, true}, {"UNIT", 6, false},
 }
@@ -68,16 +68,17 @@ func Plain(s api.Sample, location *time.Location) string {
 	var b strings.Builder
 	for _, l := range s.Links {
 		u := unitFor(l.CapacityBps)
-		rows := st.rows(l.Device, orders[0])
+		link := api.LinkName(l.Device, l.Direction)
+		rows := st.rows(link, orders[0])
 		for _, r := range rows {
-			cells := []string{s.At.In(location).Format("15:04:05"), l.Device, r.name()}
+			cells := []string{s.At.In(location).Format("15:04:05"), link, r.name()}
 			for _, c := range columns {
 				cells = append(cells, c.cell(r, u))
 			}
 			b.WriteString(plainLine(append(cells, u.name)))
 		}
 		if len(rows) == 0 {
-			fmt.Fprintf(&b, "%s  %s has no workloads\n", s.At.In(location).Format("15:04:05"), table.Clean(l.Device))
+			fmt.Fprintf(&b, "%s  %s has no workloads\n", s.At.In(location).Format("15:04:05"), table.Clean(link))
 		}
 	}
 	return b.String()

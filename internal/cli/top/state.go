@@ -89,7 +89,7 @@ func (s *state) add(sample api.Sample) {
 	next := make(map[rowID][]float64, len(s.history))
 	for _, w := range entries(sample) {
 		for _, l := range w.Links {
-			id := rowID{l.Device, keyOf(w)}
+			id := rowID{api.LinkName(l.Device, l.Direction), keyOf(w)}
 			h := slices.Clone(s.history[id])
 			if len(h) > 0 {
 				for range missed {
@@ -108,18 +108,18 @@ func (s *state) at() time.Time { return s.sample.At }
 
 func keyOf(w api.Workload) string { return cmp.Or(w.Key, w.Name) }
 
-// rows are the lines of one link in an order; the members of a group follow it, in
+// rows are the lines of one link (api.LinkName) in an order; the members of a group follow it, in
 // the same order among themselves.
 func (s *state) rows(link string, by order) []row {
 	var top []row
 	members := map[string][]row{} // by the name of their group
 	groups := map[string]bool{}
 	for _, g := range s.sample.Groups {
-		groups[g.Name] = slices.ContainsFunc(g.Links, func(l api.WorkloadLink) bool { return l.Device == link })
+		groups[g.Name] = slices.ContainsFunc(g.Links, func(l api.WorkloadLink) bool { return api.LinkName(l.Device, l.Direction) == link })
 	}
 	for _, w := range s.entries() {
 		for _, l := range w.Links {
-			if l.Device != link {
+			if api.LinkName(l.Device, l.Direction) != link {
 				continue
 			}
 			id := rowID{link, keyOf(w)}
@@ -147,7 +147,7 @@ func (s *state) rows(link string, by order) []row {
 func (s *state) allRows(by order) []row {
 	var all []row
 	for _, l := range s.sample.Links {
-		all = append(all, s.rows(l.Device, by)...)
+		all = append(all, s.rows(api.LinkName(l.Device, l.Direction), by)...)
 	}
 	return all
 }

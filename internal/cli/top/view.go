@@ -71,7 +71,7 @@ func (s screen) visible(height int) (lines []string, shown int) {
 	}
 	skip := s.offset
 	for _, l := range s.state.sample.Links {
-		rows := s.state.rows(l.Device, s.sort)
+		rows := s.state.rows(api.LinkName(l.Device, l.Direction), s.sort)
 		if skip >= len(rows) && len(rows) > 0 {
 			skip -= len(rows)
 			continue
@@ -105,7 +105,7 @@ func (s screen) visible(height int) (lines []string, shown int) {
 
 // linkLine is a link in one line; what does not fit is left out from the right.
 func (s screen) linkLine(l api.LinkStatus) string {
-	name := table.Clean(l.Device) + " egress (upload)"
+	name := table.Clean(l.Device) + " " + directionName(l.Direction)
 	if l.Error != "" {
 		return s.theme.mood(bad, s.cut(name+"  not steered: "+table.Clean(l.Error)))
 	}
@@ -124,6 +124,14 @@ func (s screen) linkLine(l api.LinkStatus) string {
 		return s.theme.title.Render(name) + "  " + s.theme.mood(good, bar(used, min(room, 20))) + text
 	}
 	return s.theme.title.Render(s.cut(name + text))
+}
+
+// directionName is a direction in people's words.
+func directionName(direction string) string {
+	if direction == "ingress" {
+		return "ingress (download)"
+	}
+	return "egress (upload)"
 }
 
 // fitting is the first of the texts that fits behind what is there, or nothing.

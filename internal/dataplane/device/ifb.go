@@ -31,13 +31,16 @@ func IFBName(link string) string {
 	return fmt.Sprintf("%s%s%04x", ifbPrefix, link[:longest-4], sum.Sum32()&0xffff)
 }
 
+// IsIFBName says whether an IFB device of Weir's would have such a name.
+func IsIFBName(name string) bool { return strings.HasPrefix(name, ifbPrefix) }
+
 // ifbAlias begins the alias of an IFB device of Weir's, before its link's name.
 const ifbAlias = "weir: ingress of "
 
 // IFBLink is the link whose ingress the device of this name stands for; "" if it is
 // no IFB of Weir's.
 func (c *Conn) IFBLink(name string) string {
-	if !strings.HasPrefix(name, ifbPrefix) {
+	if !IsIFBName(name) {
 		return ""
 	}
 	dev, err := c.links.LinkByName(name)

@@ -33,6 +33,7 @@ import (
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/mark"
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // Open gets a backend for a device.
@@ -146,7 +147,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err := b.use(dev, sources); err != nil {
 		return err
 	}
-	want.Link.Device = dev.Name
+	want.Link.Device, want.Link.Direction = dev.Name, ""
 	return b.inner.Set(ctx, want)
 }
 
@@ -157,7 +158,7 @@ func (b *Backend) Pace(ctx context.Context, want plan.State) error {
 	if b.inner == nil {
 		return errors.New("pace: the link is not set yet")
 	}
-	want.Link.Device = device.IFBName(b.link)
+	want.Link.Device, want.Link.Direction = device.IFBName(b.link), ""
 	return b.inner.Pace(ctx, want)
 }
 
@@ -173,7 +174,7 @@ func (b *Backend) State() (plan.State, error) {
 		return plan.State{}, nil
 	}
 	if state.Link != (plan.Link{}) {
-		state.Link.Device = b.link
+		state.Link.Device, state.Link.Direction = b.link, policy.Ingress
 	}
 	return state, err
 }
@@ -229,6 +230,27 @@ func (b *Backend) Close() error {
 	return errors.Join(err, b.conn.Close())
 }
 
+// Release has the packets pass as they did before Weir came, and leaves the IFB.
+func (b *Backend) Release() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	dev, err := b.conn.Lookup(device.IFBName(b.link))
+	if err != nil {
+		return err
+	}
+	return b.release(dev)
+}
+
+func (b *Backend) release(dev device.Device) error {
+	opts := b.opts
+	opts.Inward = &dataplane.Inward{IFB: dev.Index}
+	marker, err := mark.New(opts, b.log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(marker.Release(), marker.Close())
+}
+
 // Cleanup has the packets pass as they did before Weir came, and removes the IFB.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.mu.Lock()
@@ -240,18 +262,11 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := b.opts
-	opts.Inward = &dataplane.Inward{IFB: dev.Index}
-	marker, err := mark.New(opts, b.log)
-	if err != nil {
+	// Before the device goes: what is carried to one that is not there is lost.
+	if err := b.release(dev); err != nil {
 		return err
 	}
-	// Before the device goes: what is carried to one that is not there is lost.
-	err = errors.Join(marker.Release(), marker.Close())
-	if err == nil {
-		err = b.use(dev, b.inward.Sources)
-	}
-	if err != nil {
+	if err := b.use(dev, b.inward.Sources); err != nil {
 		return err
 	}
 	return errors.Join(b.inner.Cleanup(ctx), b.conn.DeleteIFB(b.link))

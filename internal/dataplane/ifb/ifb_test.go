@@ -114,7 +114,7 @@ func (w testWriter) Write(line []byte) (int, error) {
 // state is the ingress of up0 with the given classes, as 1, 2, ... of the containers.
 func (b *bed) state(capacity policy.Rate, classes ...plan.Class) plan.State {
 	s := plan.State{
-		Link:    plan.Link{Device: "up0", Capacity: capacity, Reserve: 1, Scheduler: plan.SchedulerFair},
+		Link:    plan.Link{Device: "up0", Direction: policy.Ingress, Capacity: capacity, Reserve: 1, Scheduler: plan.SchedulerFair},
 		Classes: []plan.Class{{ID: 0, Name: "host", Weight: 1, Discipline: policy.SFQ}},
 	}
 	for i, c := range classes {
