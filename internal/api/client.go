@@ -38,6 +38,9 @@ var (
 type Client struct {
 	socket string
 	http   http.Client
+	who    string // is talked to: the agent or the manager
+	absent error  // ErrNoAgent, or what says so of another
+	unit   string // its systemd unit
 }
 
 // maxReply bounds what is read of one answer: 4,096 workloads on several links
@@ -49,7 +52,7 @@ const requestTimeout = 30 * time.Second
 
 // NewClient makes a client; it connects with the first request.
 func NewClient(socket string) *Client {
-	c := &Client{socket: socket}
+	c := &Client{socket: socket, who: "agent", absent: ErrNoAgent, unit: "weir"}
 	c.http.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", socket)
@@ -166,7 +169,7 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any) 
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReply)).Decode(&out); err != nil {
-		return out, fmt.Errorf("answer of the agent at %s to %s %s cannot be read: %w", c.socket, method, path, err)
+		return out, fmt.Errorf("answer of the %s at %s to %s %s cannot be read: %w", c.who, c.socket, method, path, err)
 	}
 	return out, nil
 }
@@ -191,44 +194,44 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, reachError(c.socket, err)
+		return nil, c.reachError(err)
 	}
 	if resp.StatusCode >= 300 {
 		defer resp.Body.Close()
-		return nil, refusal(resp)
+		return nil, c.refusal(resp)
 	}
 	return resp, nil
 }
 
 // refusal reads the problem details of a failed request.
-func refusal(resp *http.Response) error {
+func (c *Client) refusal(resp *http.Response) error {
 	var p Problem
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&p); err != nil {
 		return &Error{
 			Status: resp.StatusCode,
-			Msg:    "the agent answered " + resp.Status,
-			Remedy: "see its log: journalctl -u weir",
+			Msg:    "the " + c.who + " answered " + resp.Status,
+			Remedy: "see its log: journalctl -u " + c.unit,
 		}
 	}
 	return p.AsError(resp.StatusCode)
 }
 
 // reachError tells apart why a socket cannot be talked to.
-func reachError(socket string, err error) error {
+func (c *Client) reachError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w on %s", ErrNotPermitted, socket)
+		return fmt.Errorf("%w on %s", ErrNotPermitted, c.socket)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTSOCK):
-		return fmt.Errorf("%w at %s", ErrNoAgent, socket)
+		return fmt.Errorf("%w at %s", c.absent, c.socket)
 	case errors.Is(err, syscall.EINVAL):
-		return fmt.Errorf("socket path %s is longer than the 107 bytes that a unix socket can have", socket)
+		return fmt.Errorf("socket path %s is longer than the 107 bytes that a unix socket can have", c.socket)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("agent at %s did not answer within %v; see its log: journalctl -u weir", socket, requestTimeout)
+		return fmt.Errorf("%s at %s did not answer within %v; see its log: journalctl -u %s", c.who, c.socket, requestTimeout, c.unit)
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err // the URL is made up and would only confuse
 	}
-	return fmt.Errorf("agent at %s: %w", socket, err)
+	return fmt.Errorf("%s at %s: %w", c.who, c.socket, err)
 }

@@ -53,10 +53,10 @@ func TestUnreachableAgent(t *testing.T) {
 			}
 		})
 	}
-	if err := reachError("/s", context.DeadlineExceeded); !strings.Contains(err.Error(), "did not answer within 30s") {
+	if err := NewClient("/s").reachError(context.DeadlineExceeded); !strings.Contains(err.Error(), "did not answer within 30s") {
 		t.Errorf("timeout: %v", err)
 	}
-	if err := reachError("/s", fmt.Errorf("connect: %w", fs.ErrPermission)); !errors.Is(err, ErrNotPermitted) {
+	if err := NewClient("/s").reachError(fmt.Errorf("connect: %w", fs.ErrPermission)); !errors.Is(err, ErrNotPermitted) {
 		t.Errorf("permission: %v", err)
 	}
 }
