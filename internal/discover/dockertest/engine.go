@@ -318,7 +318,11 @@ type daemon struct {
 }
 
 // script hides /etc/docker, where older engines keep a key, and becomes dockerd.
-const script = `mount -t tmpfs tmpfs /etc/docker && { [ ! -d "$1/criu" ] || mount --bind "$1/criu" /etc/criu; } &&
+//
+// With CRIU it has a /run in memory as machines have, since CRIU keeps there what it
+// has found out about the kernel (60 ms each time otherwise), and nowhere else.
+const script = `mount -t tmpfs tmpfs /etc/docker &&
+	{ [ ! -d "$1/criu" ] || mount --bind "$1/criu" /etc/criu && mount -t tmpfs tmpfs /run; } &&
 	exec dockerd --config-file "$1/daemon.json"`
 
 // startDaemon starts dockerd in ns. The thread that starts it lives as long as

@@ -52,6 +52,9 @@ func Open(host string) (*Engine, error) {
 // Kind is "docker".
 func (e *Engine) Kind() string { return "docker" }
 
+// Address is e.g. unix:///var/run/docker.sock.
+func (e *Engine) Address() string { return "unix://" + e.socket }
+
 // Close ends the connection.
 func (e *Engine) Close() error { return e.client.Close() }
 

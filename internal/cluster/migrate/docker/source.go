@@ -161,7 +161,7 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if err != nil {
 		return out, err
 	}
-	if !r.State.Running {
+	if !alive(r.State) {
 		if f.complete() {
 			return out, nil
 		}
@@ -173,10 +173,33 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if err := e.dump(ctx, f, r.State.Pid, o); err != nil {
 		return out, errors.Join(err, f.remove())
 	}
-	if err := e.waitEnd(ctx, id); err != nil {
-		return out, err
-	}
+	// Docker takes a moment to notice; what is to be sent is whole by now.
 	return migrate.Outcome{Raw: folderSize(f.file(f.images))}, f.setComplete()
+}
+
+// alive says whether a container's first process is there, whatever Docker has
+// noticed.
+func alive(s *container.State) bool {
+	if !s.Running || s.Pid == 0 {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid))
+	if err != nil {
+		return false
+	}
+	_, fields, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(fields, "Z") && !strings.HasPrefix(fields, "X")
+}
+
+// settled is a container once Docker has noticed what became of its process.
+func (e *Engine) settled(ctx context.Context, id string) (container.InspectResponse, error) {
+	r, err := e.client.ContainerInspect(ctx, id)
+	if err == nil && r.State.Running && !alive(r.State) {
+		if err = e.waitEnd(ctx, id); err == nil {
+			r, err = e.client.ContainerInspect(ctx, id)
+		}
+	}
+	return r, err
 }
 
 // dump has the container's own runtime write its checkpoint.
@@ -262,7 +285,7 @@ func (e *Engine) waitEnd(ctx context.Context, id string) error {
 // none that can be restored, with its files alone.
 func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
 	id := o.Container.ID
-	r, err := e.client.ContainerInspect(ctx, id)
+	r, err := e.settled(ctx, id)
 	if err != nil {
 		return out, err
 	}
@@ -373,7 +396,7 @@ func (e *Engine) removeImage(ctx context.Context, ref string) {
 
 // forget removes the container, which lives elsewhere now, and its volumes.
 func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
-	r, err := e.client.ContainerInspect(ctx, o.Container.ID)
+	r, err := e.settled(ctx, o.Container.ID)
 	switch {
 	case errdefs.IsNotFound(err):
 	case err != nil:
