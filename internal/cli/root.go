@@ -120,7 +120,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 		}
 	}
 	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand())
-	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.sdnCommand(), a.cleanupCommand())
+	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.sdnCommand(), a.migrateCommand(), a.cleanupCommand())
 	add(groupRun, a.agentCommand(), a.demoCommand(), a.labCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root
