@@ -82,6 +82,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err != nil {
 		return err
 	}
+	var before plan.State
 	if fresh {
 		// Everything is written before the first packet comes.
 		if err := b.write(plan.State{Link: want.Link, Classes: want.Classes}); err != nil {
@@ -91,10 +92,20 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 			b.drop()
 			return err
 		}
-	} else if err := b.read(); err != nil {
+	} else {
+		if err := b.read(); err != nil {
+			return err
+		}
+		before = b.have
+	}
+	if err := b.write(want); err != nil {
 		return err
 	}
-	return b.write(want)
+	if err := b.keepInside(before, want); err != nil {
+		b.have = plan.State{} // ask the kernel the next time
+		return err
+	}
+	return nil
 }
 
 // read learns from the kernel what is in force. Classes are read once, since
@@ -231,7 +242,7 @@ func (b *Backend) readMaps() error {
 			b.weight = max(b.weight, uint32(cfg.Weight))
 		}
 	}
-	return nil
+	return b.readInside()
 }
 
 // write makes the changes that lead from b.have to want, in plan.Diff's order.

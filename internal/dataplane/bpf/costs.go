@@ -216,7 +216,7 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 
 // planClass is the class that cfg was made of, as far as cfg tells: defaults
 // stand there as numbers, a long name is cut off, and the rules of the queues are
-// with the ports.
+// elsewhere (see insideOf).
 func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 	c := plan.Class{
 		ID: id, Name: text(cfg.Name[:]), Weight: uint32(cfg.Weight),
