@@ -36,6 +36,9 @@ type Options struct {
 	// Ports follows the ports of a switch that are links too, until ctx ends; nil =
 	// there are none.
 	Ports func(ctx context.Context, report func(switchport.Report)) error
+	// PortsStatus says whether Ports is connected, as api.Source has it; nil = nobody
+	// can say.
+	PortsStatus func() (state, note string)
 	// Attach makes workloads by name; nil if there is no source that could.
 	Attach Attacher
 	// Load reads the configuration again; nil if there is no file.

@@ -145,6 +145,9 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 	}
 	for _, l := range a.links {
 		view := l.workload(v.class)
+		if v.Kind == kindHost && a.world.portAt(l.config.Device) != nil {
+			view.Discipline = string(l.classes[v.class].Discipline)
+		}
 		if history {
 			view.HistoryBps = l.history.of(v.class)
 		}
@@ -254,6 +257,10 @@ func (a *Agent) sourceViews() []api.Source {
 	list := []api.Source{}
 	for _, s := range a.sources {
 		list = append(list, s.view())
+	}
+	if a.opts.PortsStatus != nil {
+		state, note := a.opts.PortsStatus()
+		list = append(list, api.Source{Name: "ovsdb", State: state, Note: note})
 	}
 	if !a.world.config.Docker.Enabled {
 		list = append(list, api.Source{Name: "docker", State: "off", Note: "docker.enabled is false"})

@@ -89,7 +89,8 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 		opts.Load = load
 	}
 	if c.SDN.OVSDB != "" {
-		opts.Ports = switchport.Watch{Address: c.SDN.OVSDB, Log: log}.Run
+		watch := &switchport.Watch{Address: c.SDN.OVSDB, Log: log}
+		opts.Ports, opts.PortsStatus = watch.Run, watch.Status
 	}
 	return New(opts)
 }

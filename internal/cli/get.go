@@ -124,6 +124,9 @@ func renderWorkload(w api.Workload) string {
 		line("rate", "%s, %s of the link", measured(l.RateBps), percent(l.Share))
 		line("ideal", "%s", measured(l.IdealBps))
 		line("offered", "%s", measured(l.OfferedBps))
+		if l.Discipline != "" {
+			line("discipline", "%s, as the switch says of this port", l.Discipline)
+		}
 		line("promised", "min %s, max %s", limitOrNone(l.MinBps), limitOrNone(l.MaxBps))
 		line("backlog", "%d packets, %s", l.BacklogPackets, size(l.BacklogBytes))
 		line("sent", "%d packets, %s", l.SentPackets, size(l.SentBytes))

@@ -208,7 +208,7 @@ func TestUnknownThings(t *testing.T) {
 func TestWatch(t *testing.T) {
 	b := newBed(t)
 	reports := make(chan switchport.Report, 100)
-	w := switchport.Watch{Address: b.place().OVSDB, Log: slog.New(slog.DiscardHandler)}
+	w := &switchport.Watch{Address: b.place().OVSDB, Log: slog.New(slog.DiscardHandler)}
 	go func() { _ = w.Run(b.context(), func(r switchport.Report) { reports <- r }) }()
 	next := func(what string) switchport.Report {
 		t.Helper()
@@ -230,7 +230,19 @@ func TestWatch(t *testing.T) {
 		r.Ports[0].Policy.Discipline != "llq" || len(r.Ports[0].Policy.Queues) != 3 {
 		t.Fatalf("applied: %+v", r)
 	}
+	if state, note := w.Status(); state != "ok" || note != w.Address {
+		t.Errorf("connected: %s, %s", state, note)
+	}
 	b.kill("db")
+	for wait := 0; wait < 100; wait++ {
+		if state, _ := w.Status(); state != "ok" {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if state, note := w.Status(); state != "unavailable" || !strings.HasSuffix(note, "; its ports stay as they are") {
+		t.Errorf("the database is away: %s, %s", state, note)
+	}
 	b.startDB()
 	time.Sleep(2 * time.Second)
 	s.Ports[0].Bandwidth = 9e6
@@ -312,6 +324,44 @@ func TestAgentTakesThePort(t *testing.T) {
 	if !steered() {
 		t.Errorf("the switch was started again, and the qdisc is %s", qdisc())
 	}
+
+	// The database goes away and comes back, for the agent and for the switch.
+	ask := func(args ...string) string {
+		out, err := exec.Command(weir, append(args, "--socket", filepath.Join(b.dir, "weir.sock"))...).CombinedOutput()
+		if err != nil {
+			t.Errorf("weir %q: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	says := func(words ...string) func() bool {
+		return func() bool {
+			text := ask(words[0])
+			for _, w := range words[1:] {
+				if !strings.Contains(text, w) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	eventually("status names the database", says("status", "ovsdb    ok", "up0"))
+	was := qdisc()
+	b.kill("db")
+	eventually("status says that the database is away", says("status", "ovsdb    unavailable", "its ports stay as they are"))
+	if policy := ask("get", "host"); qdisc() != was || !strings.Contains(policy, "llq, as the switch says of this port") {
+		t.Errorf("while the database is away the qdisc is %s, was %s; the host:\n%s", qdisc(), was, policy)
+	}
+	b.startDB()
+	eventually("the agent is connected again", says("status", "ovsdb    ok"))
+	if policy := ask("get", "host"); qdisc() != was || !strings.Contains(policy, "llq, as the switch says of this port") {
+		t.Errorf("after the database was away the qdisc is %s, was %s; the host:\n%s", qdisc(), was, policy)
+	}
+	b.apply(b.file(strings.Replace(llq, "bandwidth: 8mbit", "bandwidth: 9mbit", 1)))
+	eventually("a change after that is in force", says("status", "9 Mbit/s"))
+	if qdisc() != was {
+		t.Errorf("for a new rate the qdisc is %s, was %s", qdisc(), was)
+	}
+
 	if _, err := Delete(b.context(), "s1", b.place(), false); err != nil {
 		t.Fatal(err)
 	}

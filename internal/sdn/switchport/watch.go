@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"reflect"
+	"sync"
 	"time"
 
 	"weir/internal/sdn/ovsdb"
@@ -22,6 +23,9 @@ type Report struct {
 type Watch struct {
 	Address string // "unix:PATH" or "tcp:HOST:PORT"
 	Log     *slog.Logger
+
+	mu      sync.Mutex
+	problem error // why there is no connection
 }
 
 const (
@@ -32,12 +36,32 @@ const (
 	mostWait  = 10 * time.Second
 )
 
-var errLost = errors.New("the connection is lost")
+var (
+	errLost   = errors.New("the connection is lost")
+	errNotYet = errors.New("not connected yet")
+)
+
+// Status says whether there is a connection, and why not: "ok" or "unavailable".
+func (w *Watch) Status() (state, note string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.problem != nil {
+		return "unavailable", w.problem.Error() + "; its ports stay as they are"
+	}
+	return "ok", w.Address
+}
+
+func (w *Watch) now(problem error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problem = problem
+}
 
 // Run calls report with the ports there are, and again after each change, until
 // ctx ends. It reports nothing while there is no connection: the ports stay as
 // they were. Then it tries again, with pauses that double up to 10 s.
-func (w Watch) Run(ctx context.Context, report func(Report)) error {
+func (w *Watch) Run(ctx context.Context, report func(Report)) error {
+	w.now(errNotYet)
 	var last *Report
 	complaint := ""
 	for wait := firstWait; ; wait = min(2*wait, mostWait) {
@@ -47,6 +71,7 @@ func (w Watch) Run(ctx context.Context, report func(Report)) error {
 				complaint = ""
 			}
 			wait = firstWait
+			w.now(nil)
 			if last == nil || !reflect.DeepEqual(*last, r) {
 				last = &r
 				report(r)
@@ -55,6 +80,7 @@ func (w Watch) Run(ctx context.Context, report func(Report)) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		w.now(err)
 		if err.Error() != complaint {
 			complaint = err.Error()
 			w.Log.Warn("no connection with the switch's database; its ports stay as they are", "ovsdb", w.Address, "err", err)
@@ -68,7 +94,7 @@ func (w Watch) Run(ctx context.Context, report func(Report)) error {
 }
 
 // follow reports until the connection is lost.
-func (w Watch) follow(ctx context.Context, report func(Report)) error {
+func (w *Watch) follow(ctx context.Context, report func(Report)) error {
 	dialing, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	c, err := ovsdb.Dial(dialing, w.Address)
