@@ -134,13 +134,15 @@ func (b *bench) warmUp(ctx context.Context) error {
 type way func() (*traffic.Sender, error)
 
 // veths sends from five workloads, each to one port.
-func (b *bench) veths() (*traffic.Sender, error) { return b.fromFive(b.ports(0, 1)) }
+func (b *bench) veths() (*traffic.Sender, error) { return b.fromFive(b.spec.Size, b.ports(0, 1)) }
 
 // flows sends from five workloads, each to costQueues ports.
-func (b *bench) flows() (*traffic.Sender, error) { return b.fromFive(b.ports(0, costQueues)) }
+func (b *bench) flows() (*traffic.Sender, error) {
+	return b.fromFive(b.spec.Size, b.ports(0, costQueues))
+}
 
-func (b *bench) fromFive(ports []int) (*traffic.Sender, error) {
-	s := traffic.NewSender(b.spec.Size)
+func (b *bench) fromFive(frame int, ports []int) (*traffic.Sender, error) {
+	s := traffic.NewSender(frame)
 	for w := range costWorkloads {
 		if err := s.Add(b.net.Workloads[w], w, ports); err != nil {
 			return nil, err

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"time"
 
 	"weir/internal/lab/meter"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
+	"weir/internal/lab/topology"
 	"weir/internal/lab/traffic"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -108,27 +110,38 @@ func (b *bench) inside(ctx context.Context) error {
 		return err
 	}
 	row := report.CostRow{Case: "inside", Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
+	return b.fiveBy(ctx, row, b.flows, b.contendInside(costRate, fifoLeaf, aqmLeaf, policy.AQM{}))
+}
+
+// contendInside are HTB and fair, each with all that may order packets inside a
+// workload, on a link of a rate.
+func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm policy.AQM) []contender {
 	var list []contender
 	for _, name := range b.spec.Schedulers {
 		switch name {
 		case "htb":
-			list = append(list, plain(name, fifoLeaf))
-			for _, leaf := range []string{"sfq", "prio", "drr", aqmLeaf} {
-				list = append(list, contender{"htb+" + leaf, name, leaf, scenario.Policy{}})
+			list = append(list, plain(name, fifo))
+			for _, leaf := range []string{"sfq", "prio", "drr", codel} {
+				kind, _, _ := strings.Cut(leaf, " ")
+				list = append(list, contender{"htb+" + kind, name, leaf, scenario.Policy{}})
 			}
 		case plan.SchedulerFair:
 			list = append(list, plain(name, ""))
 			for _, d := range []policy.Discipline{policy.SFQ, policy.PQ, policy.CBWFQ, policy.LLQ} {
-				list = append(list, contender{name + "+" + string(d), name, "", scenario.Policy{Weight: 1, Discipline: d, Queues: costQueuesOf(d)}})
+				inside := scenario.Policy{Weight: 1, Discipline: d, Queues: costQueuesOf(d, rate)}
+				if d == policy.SFQ {
+					inside.AQM = aqm
+				}
+				list = append(list, contender{name + "+" + string(d), name, "", inside})
 			}
 		}
 	}
-	return b.fiveBy(ctx, row, b.flows, list)
+	return list
 }
 
 // costQueuesOf are the queues of a discipline, nil if it has none: one for each
-// port, none of which ever waits.
-func costQueuesOf(d policy.Discipline) []policy.Queue {
+// port. llq's strict one may send twice its part, so that nothing is policed.
+func costQueuesOf(d policy.Discipline, rate policy.Rate) []policy.Queue {
 	if !d.HasQueues() {
 		return nil
 	}
@@ -136,11 +149,12 @@ func costQueuesOf(d policy.Discipline) []policy.Queue {
 	for i := range costQueues {
 		port := uint16(costPort + i)
 		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []policy.Match{{UDP: []policy.Ports{{First: port, Last: port}}}}}
-		switch rate := (policy.Amount{Rate: costRate / costQueues / costWorkloads}); {
+		part := rate / costQueues / costWorkloads
+		switch {
 		case d == policy.LLQ && i == 0:
-			q.Rate = rate
+			q.Rate = policy.Amount{Rate: 2 * part}
 		case d.Weighs():
-			q.Min = rate
+			q.Min = policy.Amount{Rate: part / 2}
 		}
 		list = append(list, q)
 	}
@@ -204,6 +218,9 @@ func (b *bench) throttled(ctx context.Context) error {
 		return err
 	}
 	defer cpu.Close()
+	if err := b.full(ctx, cpu); err != nil {
+		return err
+	}
 	base := math.Inf(1)
 	for _, n := range b.spec.Workloads {
 		if base, err = b.pacedBase(ctx, n, base, cpu); err != nil {
@@ -237,13 +254,47 @@ func (b *bench) throttledBy(ctx context.Context, n int, base float64, cpu meter.
 		return err
 	}
 	defer sender.Close()
-	for _, c := range b.contend(b.growing(), deepLeaf, deepAQM, lastingAQM) {
-		row := report.CostRow{Case: "throttled", Workloads: n, Active: n, BaseNs: base}
-		err := b.measure(ctx, row, variant{c, throttledRate, nil}, func(s steering) (ns, delivered float64, err error) {
-			if _, err := sender.Send(min(max(throttledLeast, throttledDepth*n), throttledMost)); err != nil {
+	row := report.CostRow{Case: "throttled", Workloads: n, Active: n, BaseNs: base}
+	return b.waiting(ctx, row, crowd{sender, sender, nil}, cpu, b.contend(b.growing(), deepLeaf, deepAQM, lastingAQM))
+}
+
+// full is inside on a link that is full: what the queues inside a workload cost
+// while packets wait in them.
+func (b *bench) full(ctx context.Context, cpu meter.CPU) error {
+	all, err := b.fromFive(throttledFrame, b.ports(0, costQueues))
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	// Not into llq's strict queue, which would be policed.
+	first, err := b.fromFive(throttledFrame, b.ports(1, costQueues))
+	if err != nil {
+		return err
+	}
+	defer first.Close()
+	row := report.CostRow{Case: "full", Workloads: costWorkloads, Active: costWorkloads}
+	if row.BaseNs, _, err = b.paced(ctx, all, cpu); err != nil {
+		return err
+	}
+	return b.waiting(ctx, row, crowd{first, all, b.net.Ports[:costWorkloads]}, cpu,
+		b.contendInside(throttledRate, deepLeaf, deepAQM, lastingAQM))
+}
+
+// crowd is who sends on a link that is full: what fills the queues, what keeps
+// them so, and behind which ports it is; nil: the one whose program spreads.
+type crowd struct {
+	fill, keep *traffic.Sender
+	ports      []topology.Port
+}
+
+// waiting measures contenders while packets wait.
+func (b *bench) waiting(ctx context.Context, row report.CostRow, who crowd, cpu meter.CPU, list []contender) error {
+	for _, c := range list {
+		err := b.measure(ctx, row, variant{c, throttledRate, who.ports}, func(s steering) (ns, delivered float64, err error) {
+			if _, err := who.fill.Send(min(max(throttledLeast, throttledDepth*row.Workloads), throttledMost)); err != nil {
 				return 0, 0, err
 			}
-			if ns, delivered, err = b.paced(ctx, sender, cpu); err != nil {
+			if ns, delivered, err = b.paced(ctx, who.keep, cpu); err != nil {
 				return 0, 0, err
 			}
 			lost, err := s.Drops()

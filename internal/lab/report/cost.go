@@ -23,9 +23,9 @@ type CostResult struct {
 type CostRow struct {
 	// Case is "veths" (five workloads with namespaces and marking programs of
 	// their own), "inside" (the same, with four flows each, and a queue for each
-	// where the scheduler has queues), or one of three in which one program marks for
-	// any number: "all" send, "one" sends, "throttled" (all send, and their queues
-	// are full).
+	// where the scheduler has queues), "full" (inside, and packets wait in all
+	// queues), or one of three in which one program marks for any number: "all" send,
+	// "one" sends, "throttled" (all send, and their queues are full).
 	Case        string  `json:"case"`
 	Scheduler   string  `json:"scheduler"`
 	Backend     string  `json:"backend"`
@@ -72,6 +72,7 @@ func (c *CostResult) ofHTB(r CostRow) *float64 {
 var caseTitles = map[string]string{
 	"veths":     "five workloads, each with its own veth and marking program, all sending",
 	"inside":    "inside a workload: five workloads as above, each with four flows, and where there are queues each has its own",
+	"full":      "inside a workload, full frames on a link that is full (CPU time per packet sent)",
 	"all":       "growth: all workloads send",
 	"one":       "growth: one workload sends",
 	"throttled": "growth: all workloads send full frames on a link that is full (CPU time per packet sent)",
@@ -82,7 +83,7 @@ func CostTable(out io.Writer, c *CostResult) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nframes of %d bytes (full ones where throttled), %d packets; added = over no scheduler and no marking.\n"+
 		"In virtual time 1 ns is 1 instruction.\n", c.Name, c.Size, c.Packets)
-	for _, name := range []string{"veths", "inside", "all", "one", "throttled"} {
+	for _, name := range []string{"veths", "inside", "full", "all", "one", "throttled"} {
 		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 		some := false
 		for _, r := range c.Rows {
