@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/wire"
+)
+
+// key sorts as the orders do.
+func (o order) key() string { return fmt.Sprintf("%020d", o.Seq) }
+
+// send has a message go to the bus once a change is written. The lock is held.
+func (m *Manager) send(c *change, node, id string, msg wire.Message, now time.Time) error {
+	subject := wire.Orders.Of(node)
+	data, err := wire.Seal(m.identity.Key, wire.Manager, subject, id, now, msg)
+	if err != nil {
+		return err
+	}
+	m.lastOrder = max(m.lastOrder+1, uint64(now.UnixNano()))
+	o := order{Seq: m.lastOrder, Subject: subject, ID: id, Data: data}
+	c.put(bucketOrders, o.key(), &o)
+	c.orders = append(c.orders, o)
+	return nil
+}
+
+// publish hands orders to the bus, one after the other, and forgets those that it has.
+func (m *Manager) publish(ctx context.Context) {
+	for {
+		m.mu.Lock()
+		var next order
+		waits := len(m.orders) > 0
+		if waits {
+			next = m.orders[0]
+		}
+		m.mu.Unlock()
+		if !waits {
+			select {
+			case <-ctx.Done():
+				return
+			case <-m.wake:
+			}
+			continue
+		}
+		if err := m.bus.Publish(ctx, next.Subject, next.ID, next.Data); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			m.log.Error("order cannot be sent, trying again", "subject", next.Subject, "err", err)
+			if !bus.Retry(ctx, 5) {
+				return
+			}
+			continue
+		}
+		m.mu.Lock()
+		c := &change{}
+		c.put(bucketOrders, next.key(), nil)
+		_ = m.write(c) // else it is sent once more after a restart
+		m.orders = m.orders[1:]
+		m.mu.Unlock()
+	}
+}
+
+// tick is what happens once a second.
+func (m *Manager) tick(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expire(now)
+	m.dispatch(now)
+	m.remind(now)
+}
+
+// newID makes an id that tells when it was made, and is hard to guess.
+func newID(prefix string, now time.Time) string {
+	return fmt.Sprintf("%s-%s-%s", prefix, now.UTC().Format("20060102-150405"), random())
+}
+
+// byAge are the moves that have not ended, the oldest first. The lock is held.
+func (m *Manager) byAge() []*move {
+	var list []*move
+	for _, mv := range m.moves {
+		if !mv.final() {
+			list = append(list, mv)
+		}
+	}
+	slices.SortFunc(list, func(a, b *move) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// dispatch orders moves that wait and may begin. The lock is held.
+func (m *Manager) dispatch(now time.Time) {
+	open := m.byAge()
+	running := 0
+	for _, mv := range open {
+		if mv.underWay() {
+			running++
+		}
+	}
+	for i, mv := range open {
+		if mv.State != stateWaiting || running >= m.opts.Automatic.AtOnce {
+			continue
+		}
+		ready, broken := m.ready(mv, open[:i])
+		if broken != "" {
+			m.end(mv, stateCancelled, broken, now)
+			continue
+		}
+		if !ready {
+			continue
+		}
+		target := m.nodes[mv.To]
+		if target == nil || now.Sub(target.heard) > lostAfter {
+			m.end(mv, stateCancelled, "node "+mv.To+" is not heard of any more", now)
+			continue
+		}
+		next := *mv
+		next.State, next.Ordered, next.Heard, next.Sent = stateOrdered, now.UTC(), now.UTC(), 1
+		next.Deadline, next.Address, next.Registry = now.Add(orderLife).UTC(), target.beat.Address, m.opts.Registry
+		c := &change{}
+		if err := m.send(c, next.From, next.ID, &next.Move, now); err != nil {
+			m.end(mv, stateCancelled, err.Error(), now)
+			continue
+		}
+		c.put(bucketMoves, next.ID, &next)
+		if m.write(c) != nil {
+			return
+		}
+		*mv = next
+		running++
+		m.log.Info("move ordered", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", mv.Why, "dry_run", mv.DryRun)
+		m.notify()
+	}
+}
+
+// ready says whether a move may begin beside those that are older. Where somebody has
+// to leave its target first, it waits, so that no node is overfilled meanwhile.
+func (m *Manager) ready(mv *move, older []*move) (ready bool, broken string) {
+	for _, id := range mv.After {
+		switch first := m.moves[id]; {
+		case first == nil:
+		case first.State == string(wire.Done):
+		case first.final():
+			return false, fmt.Sprintf("move %s of %s, which had to be made first, ended as %s", id, first.Container, first.State)
+		default:
+			return false, ""
+		}
+	}
+	return !slices.ContainsFunc(older, func(o *move) bool {
+		return !o.final() && !o.DryRun && (o.From == mv.To || o.Container == mv.Container && o.From == mv.From)
+	}), ""
+}
+
+// end is the manager's own end of a move. The lock is held.
+func (m *Manager) end(mv *move, state, why string, now time.Time) {
+	next := *mv
+	next.State, next.Error, next.Ended = state, why, now.UTC()
+	c := &change{}
+	c.put(bucketMoves, next.ID, &next)
+	if m.write(c) != nil {
+		return
+	}
+	*mv = next
+	m.log.Warn("move "+state, "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", why)
+	m.advance(mv.Place, now)
+	m.notify()
+}
+
+// expire ends moves of which nothing was heard until after their deadline, and forgets
+// old ones. The lock is held.
+func (m *Manager) expire(now time.Time) {
+	var ended []*move
+	for _, mv := range m.moves {
+		switch {
+		case mv.final():
+			ended = append(ended, mv)
+		case mv.State == stateOrdered && now.Sub(mv.Deadline) > time.Minute:
+			m.end(mv, stateExpired, "node "+mv.From+" has not begun in time; is its agent running?", now)
+		}
+	}
+	if len(ended) <= keepEnded+keepEnded/10 {
+		return
+	}
+	slices.SortFunc(ended, func(a, b *move) int { return a.Ended.Compare(b.Ended) })
+	c := &change{}
+	for _, mv := range ended[:len(ended)-keepEnded] {
+		c.put(bucketMoves, mv.ID, nil)
+		delete(m.moves, mv.ID)
+	}
+	_ = m.write(c)
+}
+
+// remind sends orders again of which nothing was heard for long: the node says what
+// became of them, or begins. The lock is held.
+func (m *Manager) remind(now time.Time) {
+	c := &change{}
+	for _, mv := range m.byAge() {
+		if mv.underWay() && now.Sub(mv.Heard) > remindAfter && m.listens(mv.From, now) {
+			mv.Sent++
+			mv.Heard = now.UTC()
+			if err := m.send(c, mv.From, fmt.Sprintf("%s/%d", mv.ID, mv.Sent), &mv.Move, now); err != nil {
+				m.log.Error("reminder cannot be sent", "move", mv.ID, "err", err)
+			}
+		}
+	}
+	for _, a := range m.applies {
+		if now.Sub(a.Heard) > remindAfter && m.listens(a.Node, now) {
+			a.Sent++
+			a.Heard = now.UTC()
+			if err := m.send(c, a.Node, fmt.Sprintf("%s/%d", a.ID, a.Sent), &a.Apply, now); err != nil {
+				m.log.Error("reminder cannot be sent", "apply", a.ID, "err", err)
+			}
+		}
+	}
+	_ = m.write(c)
+}
+
+// listens reports whether a node was heard of lately. The lock is held.
+func (m *Manager) listens(name string, now time.Time) bool {
+	n := m.nodes[name]
+	return n != nil && now.Sub(n.heard) <= lostAfter
+}
+
+// reported takes in what a node says about a move. Twice the same changes nothing.
+func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mv := m.moves[r.ID]
+	if mv == nil || mv.From != r.Node {
+		m.log.Warn("report about a move that is not known", "move", r.ID, "node", r.Node, "state", r.State)
+		return nil
+	}
+	mv.Heard = now.UTC()
+	if r.Seq <= mv.Seq || mv.final() && mv.State != stateExpired {
+		return nil
+	}
+	next := *mv
+	next.State, next.Seq, next.Step = string(r.State), r.Seq, cmp.Or(r.Step, mv.Step)
+	next.Error = r.Error
+	if r.Downtime > 0 {
+		next.Downtime = r.Downtime
+	}
+	if r.Step != "" {
+		next.Steps = withStep(mv.Steps, r)
+	}
+	c := &change{}
+	if next.final() {
+		next.Ended = now.UTC()
+		if len(r.Policy) > 0 && r.State == wire.Done {
+			if err := m.order(c, next.To, wire.Apply{ID: next.ID + "-policy", Workload: next.Container, Change: r.Policy,
+				Why: "was set on " + next.From + ", from where it moved"}, "", now); err != nil {
+				m.log.Error("policy cannot follow its container", "move", next.ID, "err", err)
+			}
+		}
+	}
+	c.put(bucketMoves, next.ID, &next)
+	if err := m.write(c); err != nil {
+		return err
+	}
+	*mv = next
+	if mv.final() {
+		m.log.Info("move ended", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "state", mv.State, "downtime", mv.Downtime, "err", mv.Error)
+		m.advance(mv.Place, now)
+		m.dispatch(now)
+	}
+	m.notify()
+	return nil
+}
+
+// withStep puts the report about a step in the place of those before it about the same.
+func withStep(steps []wire.MoveReport, r wire.MoveReport) []wire.MoveReport {
+	r.Policy = nil
+	steps = slices.Clone(steps)
+	if n := len(steps); n > 0 && steps[n-1].Step == r.Step {
+		steps[n-1] = r
+		return steps
+	}
+	return append(steps, r)
+}
+
+// order has a node put a policy into force, until it says that it has. The lock is held.
+func (m *Manager) order(c *change, node string, a wire.Apply, place string, now time.Time) error {
+	record := &apply{Apply: a, Node: node, Created: now.UTC(), Heard: now.UTC(), Sent: 1, Place: place}
+	if err := m.send(c, node, a.ID, &record.Apply, now); err != nil {
+		return err
+	}
+	c.put(bucketApplies, a.ID, record)
+	m.applies[a.ID] = record
+	return nil
+}
+
+// applied takes in what became of a policy.
+func (m *Manager) applied(r wire.ApplyReport, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.applies[r.ID]
+	if a == nil || a.Node != r.Node {
+		return nil
+	}
+	c := &change{}
+	c.put(bucketApplies, r.ID, nil)
+	if p := m.places[a.Place]; p != nil {
+		next := *p
+		next.State, next.Ended = placeDone, now.UTC()
+		if r.Error != "" {
+			next.State, next.Error = placeFailed, r.Error
+		}
+		c.put(bucketPlaces, next.ID, &next)
+		if err := m.write(c); err != nil {
+			return err
+		}
+		*p = next
+	} else if err := m.write(c); err != nil {
+		return err
+	}
+	delete(m.applies, r.ID)
+	if r.Error != "" {
+		m.log.Warn("policy was refused", "node", r.Node, "workload", a.Workload, "change", string(a.Change), "err", r.Error)
+	} else {
+		m.log.Info("policy is in force", "node", r.Node, "workload", a.Workload, "change", string(a.Change))
+	}
+	m.notify()
+	return nil
+}
+
+// openMoves counts moves that wait and that are under way. The lock is held.
+func (m *Manager) openMoves() (waiting, running int) {
+	for mv := range maps.Values(m.moves) {
+		switch {
+		case mv.State == stateWaiting:
+			waiting++
+		case mv.underWay():
+			running++
+		}
+	}
+	return waiting, running
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"weir/internal/api"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+	"weir/internal/server/rest"
+)
+
+// Handler is the API for people and programs, to be served on a socket that only
+// those can open who may do everything.
+func Handler(m api.Manager, log *slog.Logger) http.Handler {
+	h := rest.New("manager", "Weir manager", "Nodes, containers, plans and moves of a cluster. Rates are wire bits per second, "+
+		"sizes bytes, times UTC; egress is what leaves a container (upload).", log)
+	rest.Get(h, "/v1/cluster", "cluster", "The manager and its settings",
+		func(ctx context.Context, _ *rest.None) (api.Cluster, error) { return m.Cluster(ctx) })
+	rest.Get(h, "/v1/nodes", "list-nodes", "Every node with what it has and what of it is used",
+		func(ctx context.Context, _ *rest.None) ([]api.Node, error) { return m.Nodes(ctx) })
+	rest.Get(h, "/v1/containers", "list-containers", "Every container of the cluster",
+		func(ctx context.Context, _ *rest.None) ([]api.ClusterContainer, error) { return m.Containers(ctx) })
+	rest.Get(h, "/v1/moves", "list-moves", "Moves under way and those that ended lately, the newest first",
+		func(ctx context.Context, _ *rest.None) ([]api.Move, error) { return m.Moves(ctx) })
+	rest.Get(h, "/v1/moves/{id}", "get-move", "One move with its steps",
+		func(ctx context.Context, in *idParam) (api.Move, error) { return m.Move(ctx, in.ID) })
+	rest.Get(h, "/v1/tokens", "list-tokens", "Tokens by which nodes may join",
+		func(ctx context.Context, _ *rest.None) ([]api.Token, error) { return m.Tokens(ctx) })
+	changes(h, m)
+	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
+	return h.Mux
+}
+
+// The inputs of the routes.
+type (
+	idParam struct {
+		ID string `path:"id" maxLength:"100" doc:"id, or a prefix of it"`
+	}
+	nodeParam struct {
+		Name string `path:"name" maxLength:"63" doc:"name of a node"`
+	}
+	rebalanceInput struct {
+		DryRun bool `query:"dry_run" doc:"plan, and move nothing"`
+		Body   api.PlanRequest
+	}
+	moveInput struct {
+		DryRun bool `query:"dry_run" doc:"only look what would hinder it"`
+		Body   api.MoveRequest
+	}
+	tokenInput struct{ Body api.TokenRequest }
+)
+
+// changes are the routes that change something; each is logged with who asked.
+func changes(h *rest.API, m api.Manager) {
+	asked := func(ctx context.Context, verb, what string, err error) {
+		args := []any{"verb", verb, "of", what}
+		if p, ok := rest.PeerOf(ctx); ok {
+			args = append(args, "peer", p)
+		}
+		if err != nil {
+			args = append(args, "err", err)
+		}
+		h.Log.Info("change asked", args...)
+	}
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/rebalance", OperationID: "rebalance",
+		Summary: "Plan which containers should move, and order the moves unless it is a dry run"},
+		func(ctx context.Context, in *rebalanceInput) (api.ClusterPlan, error) {
+			if in.DryRun {
+				return m.Plan(ctx, in.Body)
+			}
+			plan, err := m.Rebalance(ctx, in.Body)
+			asked(ctx, "rebalance", "the cluster", err)
+			return plan, err
+		})
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/moves", OperationID: "migrate", Summary: "Move one container"},
+		func(ctx context.Context, in *moveInput) (api.Move, error) {
+			mv, err := m.Migrate(ctx, in.Body, in.DryRun)
+			asked(ctx, "migrate", in.Body.Container, err)
+			return mv, err
+		})
+	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/nodes/{name}", OperationID: "remove-node",
+		Summary: "Throw a node out of the cluster", Description: "Its certificate counts no more. What runs there goes on."},
+		func(ctx context.Context, in *nodeParam) (api.Node, error) {
+			n, err := m.RemoveNode(ctx, in.Name)
+			asked(ctx, "remove", in.Name, err)
+			return n, err
+		})
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/tokens", OperationID: "make-token", Summary: "Make a token by which nodes can join"},
+		func(ctx context.Context, in *tokenInput) (api.Token, error) {
+			t, err := m.NewToken(ctx, in.Body)
+			asked(ctx, "token", in.Body.Node, err)
+			return t, err
+		})
+	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/tokens/{id}", OperationID: "revoke-token",
+		Summary: "Revoke a token", Description: "Nodes that joined by it stay."},
+		func(ctx context.Context, in *idParam) (api.Token, error) {
+			t, err := m.RevokeToken(ctx, in.ID)
+			asked(ctx, "revoke", in.ID, err)
+			return t, err
+		})
+}
+
+// peerKey finds the address of who asks, and the node that it is, in a context.
+type peerKey struct{}
+
+type remote struct {
+	address string
+	node    string // "" without a certificate
+}
+
+// nodesHandler is the API for nodes: how they join, and what only a member may ask.
+func (m *Manager) nodesHandler() http.Handler {
+	h := rest.New("manager", "Weir manager, for nodes", "How a node joins a cluster, and what it asks of the manager.", m.log)
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/join", OperationID: "join", Summary: "Become a member by a token"},
+		func(ctx context.Context, in *struct{ Body wire.JoinRequest }) (wire.JoinAnswer, error) {
+			answer, err := m.join(ctx, in.Body)
+			if err != nil {
+				m.refused.Add(1)
+				m.log.Warn("node refused", "node", in.Body.Node, "peer", from(ctx).address, "err", err)
+			}
+			return answer, err
+		})
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/renew", OperationID: "renew", Summary: "Get a new certificate"},
+		onlyMembers(m, func(_ context.Context, node string, in *struct{ Body wire.RenewRequest }) (wire.JoinAnswer, error) {
+			return m.renew(node, in.Body)
+		}))
+	rest.Get(h, "/v1/info", "info", "What a member has to know of its cluster",
+		onlyMembers(m, func(context.Context, string, *rest.None) (wire.Info, error) { return m.info(), nil }))
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/places", OperationID: "seek", Summary: "Find a place for a min that a node had to refuse"},
+		onlyMembers(m, func(_ context.Context, node string, in *struct{ Body placeBody }) (wire.PlaceAnswer, error) {
+			r := wire.PlaceRequest{ID: in.Body.ID, Node: node, Container: in.Body.Container, MinBps: in.Body.MinBps, Refusal: in.Body.Refusal}
+			return m.ask(r, in.Body.Change)
+		}))
+	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := remote{address: r.RemoteAddr}
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+			node, cert, err := pki.Node(*r.TLS)
+			if err == nil {
+				err = m.admits(node, cert)
+			}
+			if err != nil {
+				m.log.Warn("request refused", "path", r.URL.Path, "node", node, "peer", r.RemoteAddr, "err", err)
+				rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusForbidden, Field: "certificate", Value: node, Msg: err.Error(),
+					Remedy: "remove the node's folder cluster in its state_dir and join again with a new token"}))
+				return
+			}
+			who.node = node
+		}
+		h.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, who)))
+	})
+}
+
+// placeBody is a wire.PlaceRequest whose node is known by its certificate.
+type placeBody struct {
+	ID        string           `json:"id"`
+	Container string           `json:"container"`
+	MinBps    uint64           `json:"min_bps"`
+	Change    api.PolicyChange `json:"change"`
+	Refusal   string           `json:"refusal"`
+}
+
+func from(ctx context.Context) remote {
+	who, _ := ctx.Value(peerKey{}).(remote)
+	return who
+}
+
+// onlyMembers makes a handler that only members reach.
+func onlyMembers[I, O any](m *Manager, call func(ctx context.Context, node string, in *I) (O, error)) func(context.Context, *I) (O, error) {
+	return func(ctx context.Context, in *I) (O, error) {
+		who := from(ctx)
+		if who.node == "" {
+			var none O
+			m.refused.Add(1)
+			m.log.Warn("request refused", "peer", who.address, "err", "no certificate of this cluster was shown")
+			return none, &api.Error{Status: http.StatusForbidden, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"}
+		}
+		return call(ctx, who.node, in)
+	}
+}
+
+// serve answers nodes until ctx ends.
+func (m *Manager) serve(ctx context.Context) {
+	srv := rest.Server(m.nodesHandler(), m.log.With("component", "nodes"))
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(m.listener) }()
+	select {
+	case <-ctx.Done():
+		if err := rest.Shutdown(srv); err != nil {
+			m.log.Warn("nodes' requests", "err", err)
+		}
+	case err := <-ended:
+		m.log.Error("nodes cannot reach the manager any more", "err", err)
+	}
+}

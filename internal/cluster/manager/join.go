@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+const defaultTTL = 24 * time.Hour
+
+// newToken makes a token for an authority, and what is kept of it.
+func newToken(authority *x509.Certificate, node string, now time.Time, ttl time.Duration) (pki.Token, *token) {
+	t := pki.NewToken(pki.Hash(authority))
+	hash := sha256.Sum256([]byte(t.Secret))
+	return t, &token{ID: t.ID, Hash: hash[:], Node: node, Created: now.UTC(), Expires: now.Add(ttl).UTC()}
+}
+
+// NewToken implements api.Manager.
+func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, error) {
+	ttl := defaultTTL
+	if req.TTLSeconds > 0 {
+		ttl = time.Duration(req.TTLSeconds * float64(time.Second))
+	}
+	if req.Node != "" {
+		if err := wire.CheckNode(req.Node); err != nil {
+			return api.Token{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "node", Value: req.Node, Msg: err.Error()}
+		}
+	}
+	now := time.Now()
+	t, record := newToken(m.authority.Cert, req.Node, now, ttl)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &change{}
+	c.put(bucketTokens, record.ID, record)
+	for id, old := range m.tokens { // those that nobody can use any more
+		if now.Sub(old.Expires) > 7*24*time.Hour {
+			c.put(bucketTokens, id, nil)
+			delete(m.tokens, id)
+		}
+	}
+	if err := m.write(c); err != nil {
+		return api.Token{}, err
+	}
+	m.tokens[record.ID] = record
+	m.log.Info("token made", "token", record.ID, "node", record.Node, "expires", record.Expires)
+	view := tokenView(record)
+	view.Token = t.String()
+	return view, nil
+}
+
+func tokenView(t *token) api.Token {
+	return api.Token{ID: t.ID, Node: t.Node, Created: t.Created, Expires: t.Expires, Joined: t.Joined}
+}
+
+// Tokens implements api.Manager.
+func (m *Manager) Tokens(context.Context) ([]api.Token, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := []api.Token{}
+	for _, t := range m.tokens {
+		list = append(list, tokenView(t))
+	}
+	slices.SortFunc(list, func(a, b api.Token) int { return a.Created.Compare(b.Created) })
+	return list, nil
+}
+
+// RevokeToken implements api.Manager. Nodes that joined by it stay.
+func (m *Manager) RevokeToken(_ context.Context, id string) (api.Token, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, ok := m.tokens[id]
+	if !ok {
+		return api.Token{}, &api.Error{Status: http.StatusNotFound, Field: "token", Value: id, Msg: "no token has this id", Remedy: "see weir manager token list"}
+	}
+	c := &change{}
+	c.put(bucketTokens, id, nil)
+	if err := m.write(c); err != nil {
+		return api.Token{}, err
+	}
+	delete(m.tokens, id)
+	m.log.Info("token revoked", "token", id)
+	return tokenView(t), nil
+}
+
+// check says whether a token lets a node join. The lock is held.
+func (m *Manager) check(id, secret, node string, now time.Time) (*token, error) {
+	refuse := func(format string, args ...any) (*token, error) {
+		return nil, &api.Error{Status: http.StatusForbidden, Field: "token", Value: id, Msg: fmt.Sprintf(format, args...), Remedy: "make a new one on the manager: weir manager token create"}
+	}
+	t, ok := m.tokens[id]
+	hash := sha256.Sum256([]byte(secret))
+	if !ok || subtle.ConstantTimeCompare(t.Hash, hash[:]) != 1 {
+		return refuse("is not known to the manager: revoked, or never made")
+	}
+	if !now.Before(t.Expires) {
+		return refuse("has expired at %s", t.Expires.Format(time.RFC3339))
+	}
+	if t.Node != "" && t.Node != node {
+		return refuse("is for node %s, not for %s", t.Node, node)
+	}
+	return t, nil
+}
+
+// join makes a node a member.
+func (m *Manager) join(ctx context.Context, req wire.JoinRequest) (wire.JoinAnswer, error) {
+	if err := wire.CheckNode(req.Node); err != nil {
+		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "node", Value: req.Node, Msg: err.Error()}
+	}
+	cert, err := m.enroll(req, time.Now())
+	if err != nil {
+		return wire.JoinAnswer{}, err
+	}
+	if err := m.bus.Admit(ctx, req.Node); err != nil {
+		return wire.JoinAnswer{}, fmt.Errorf("the bus does not take node %s: %w", req.Node, err)
+	}
+	return m.welcome(cert), nil
+}
+
+// enroll checks the token, signs the certificate and writes the member down.
+func (m *Manager) enroll(req wire.JoinRequest, now time.Time) (*x509.Certificate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t, err := m.check(req.Token, req.Secret, req.Node, now)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := m.authority.IssueNode(req.Node, req.Request, now)
+	if err != nil {
+		return nil, &api.Error{Status: http.StatusUnprocessableEntity, Field: "request", Msg: err.Error()}
+	}
+	key := cert.PublicKey.(ed25519.PublicKey)
+	if old, taken := m.members[req.Node]; taken && !old.Key.Equal(key) {
+		return nil, &api.Error{Status: http.StatusConflict, Field: "name", Value: req.Node, Msg: "a node of this name has joined already",
+			Remedy: "choose another name, or remove that one first: weir manager remove " + req.Node}
+	}
+	member, used := &member{Name: req.Node, Joined: now.UTC(), Key: key, Token: t.ID}, *t
+	used.Joined++
+	c := &change{}
+	c.put(bucketMembers, member.Name, member)
+	c.put(bucketTokens, t.ID, &used)
+	if err := m.write(c); err != nil {
+		return nil, err
+	}
+	m.members[member.Name], m.tokens[t.ID] = member, &used
+	m.log.Info("node joined", "node", member.Name, "token", t.ID)
+	return cert, nil
+}
+
+func (m *Manager) welcome(cert *x509.Certificate) wire.JoinAnswer {
+	return wire.JoinAnswer{Certificate: pki.EncodeCert(cert), Authority: pki.EncodeCert(m.authority.Cert), Info: m.info()}
+}
+
+// info is what members are told.
+func (m *Manager) info() wire.Info {
+	return wire.Info{Manager: pki.EncodeCert(m.identity.Cert), Bus: m.opts.Bus.String(), BusPort: m.busPort, Registry: m.opts.Registry}
+}
+
+// renew signs a new certificate for a member, which keeps its key.
+func (m *Manager) renew(node string, req wire.RenewRequest) (wire.JoinAnswer, error) {
+	cert, err := m.authority.IssueNode(node, req.Request, time.Now())
+	if err != nil {
+		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "request", Msg: err.Error()}
+	}
+	if err := m.admits(node, cert); err != nil {
+		return wire.JoinAnswer{}, &api.Error{Status: http.StatusForbidden, Field: "request", Msg: "node " + node + " " + err.Error()}
+	}
+	m.log.Info("certificate renewed", "node", node)
+	return m.welcome(cert), nil
+}
+
+// RemoveNode implements api.Manager.
+func (m *Manager) RemoveNode(ctx context.Context, name string) (api.Node, error) {
+	view, err := m.drop(name)
+	if err != nil {
+		return view, err
+	}
+	if err := m.bus.Remove(ctx, name); err != nil {
+		return view, fmt.Errorf("node %s is no member any more, but the bus keeps something of it: %w", name, err)
+	}
+	return view, nil
+}
+
+func (m *Manager) drop(name string) (api.Node, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.members[name]; !ok {
+		return api.Node{}, m.unknownNode("name", name)
+	}
+	for _, mv := range m.moves {
+		if !mv.final() && (mv.From == name || mv.To == name) && mv.underWay() {
+			return api.Node{}, &api.Error{Status: http.StatusConflict, Field: "name", Value: name,
+				Msg: fmt.Sprintf("move %s of %s from %s to %s is under way", mv.ID, mv.Container, mv.From, mv.To), Remedy: "wait for its end"}
+		}
+	}
+	view := m.nodeView(name, time.Now())
+	c := &change{}
+	c.put(bucketMembers, name, nil)
+	if err := m.write(c); err != nil {
+		return view, err
+	}
+	delete(m.members, name)
+	delete(m.nodes, name)
+	m.log.Info("node removed", "node", name)
+	return view, nil
+}
+
+// names are those of the members, in order. The lock is held.
+func (m *Manager) names() []string { return slices.Sorted(maps.Keys(m.members)) }

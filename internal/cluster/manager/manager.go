@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/bus/kafka"
+	"weir/internal/cluster/bus/nats"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+// Options are what a manager is made of.
+type Options struct {
+	Dir       string      // of the database, the keys and the bus's files
+	Listen    string      // host:port where nodes join and ask
+	BusListen string      // host:port of the embedded bus
+	Bus       bus.Address // Kind "" = nats
+	Registry  string      // host:port of the registry that migrations use, "" = none
+	Automatic Automatic
+	Version   string
+	Log       *slog.Logger
+}
+
+// Defaults of the addresses.
+const (
+	DefaultPort    = 7470
+	DefaultBusPort = 7471
+	DefaultDir     = "/var/lib/weir/manager"
+)
+
+const (
+	lostAfter    = 15 * time.Second // without a heartbeat
+	profileFresh = 30 * time.Second // an older one is not planned with
+	historyLen   = 12               // profiles that demands are averaged over: a minute
+	orderLife    = 10 * time.Minute // after which a move is not begun any more
+	remindAfter  = time.Minute      // without a word about an order it is sent again
+	keepEnded    = 1000             // moves that have ended
+)
+
+// Manager manages one cluster. Its methods may be called from any goroutine.
+type Manager struct {
+	opts      Options
+	log       *slog.Logger
+	store     *store
+	authority pki.Authority
+	identity  pki.Identity
+	started   time.Time
+	bus       bus.Admin
+	busPort   int
+	listener  net.Listener
+	refused   atomic.Uint64
+	wake      chan struct{} // the publisher: orders is not empty
+
+	mu        sync.Mutex
+	members   map[string]*member
+	nodes     map[string]*node
+	tokens    map[string]*token
+	moves     map[string]*move
+	places    map[string]*place
+	applies   map[string]*apply
+	orders    []order // not yet taken by the bus, in order
+	lastOrder uint64
+	changed   chan struct{} // closed when a move changes, and made anew
+	auto      autoState
+}
+
+var _ api.Manager = (*Manager)(nil)
+
+// node is what is heard of a member.
+type node struct {
+	beat    wire.Heartbeat
+	heard   time.Time
+	history []wire.Profile // the newest last; older ones have only what means are made of
+	got     time.Time      // when the newest came
+}
+
+// Init makes a new cluster in dir: the authority, the manager's certificate and a
+// first token.
+func Init(dir string, now time.Time) (pki.Token, error) {
+	authority, err := pki.NewAuthority(now)
+	if err != nil {
+		return pki.Token{}, err
+	}
+	if err := authority.Save(dir); err != nil {
+		return pki.Token{}, err
+	}
+	s, err := openStore(dir)
+	if err != nil {
+		return pki.Token{}, err
+	}
+	defer s.close()
+	t, record := newToken(authority.Cert, "", now, defaultTTL)
+	c := &change{}
+	c.put(bucketTokens, record.ID, record)
+	return t, s.write(c)
+}
+
+// New reads what a manager needs; nothing is opened to the network yet.
+func New(opts Options) (*Manager, error) {
+	opts.Dir = cmp.Or(opts.Dir, DefaultDir)
+	if opts.Bus.Kind == "" {
+		opts.Bus.Kind = bus.NATS
+	}
+	m := &Manager{opts: opts, log: opts.Log, started: time.Now(), wake: make(chan struct{}, 1),
+		nodes: map[string]*node{}, changed: make(chan struct{})}
+	var err error
+	m.authority, err = pki.LoadAuthority(opts.Dir)
+	if errors.Is(err, pki.ErrNone) {
+		return nil, &api.Error{Status: 404, Field: "--state-dir", Value: opts.Dir, Msg: "no cluster is there", Remedy: "make one first: weir manager init"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.identity, err = identity(m.authority, filepath.Join(opts.Dir, "own")); err != nil {
+		return nil, err
+	}
+	if m.store, err = openStore(opts.Dir); err != nil {
+		return nil, err
+	}
+	if err := m.remember(); err != nil {
+		m.store.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// identity is the manager's own; its certificate lives as long as the authority,
+// whose key lies beside it.
+func identity(a pki.Authority, dir string) (pki.Identity, error) {
+	id, err := pki.LoadIdentity(dir)
+	if err == nil || !errors.Is(err, pki.ErrNone) {
+		return id, err
+	}
+	key, err := pki.NewKey()
+	if err != nil {
+		return id, err
+	}
+	id = pki.Identity{Authority: a.Cert, Key: key}
+	if id.Cert, err = a.IssueManager(id.Public(), time.Now()); err != nil {
+		return id, err
+	}
+	return id, id.Save(dir)
+}
+
+// remember reads the database.
+func (m *Manager) remember() error {
+	var failed error
+	load := func(err error) { failed = cmp.Or(failed, err) }
+	var err error
+	m.members, err = read[member](m.store, bucketMembers)
+	load(err)
+	m.tokens, err = read[token](m.store, bucketTokens)
+	load(err)
+	m.moves, err = read[move](m.store, bucketMoves)
+	load(err)
+	m.places, err = read[place](m.store, bucketPlaces)
+	load(err)
+	m.applies, err = read[apply](m.store, bucketApplies)
+	load(err)
+	waiting, err := read[order](m.store, bucketOrders)
+	load(err)
+	if failed != nil {
+		return fmt.Errorf("manager's database: %w", failed)
+	}
+	for _, o := range waiting {
+		m.orders = append(m.orders, *o)
+	}
+	slices.SortFunc(m.orders, func(a, b order) int { return cmp.Compare(a.Seq, b.Seq) })
+	return nil
+}
+
+// Listen opens the bus and the address where nodes join. It is apart from Run so that
+// a mistake is known before anything is served.
+func (m *Manager) Listen(ctx context.Context) error {
+	if err := m.openBus(ctx); err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", m.opts.Listen)
+	if err != nil {
+		return errors.Join(&api.Error{Status: 422, Field: "--listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close())
+	}
+	m.listener = tls.NewListener(ln, m.identity.Server(tls.VerifyClientCertIfGiven))
+	return nil
+}
+
+func (m *Manager) openBus(ctx context.Context) error {
+	if m.opts.Bus.Kind == bus.Kafka {
+		b, err := kafka.Dial(m.opts.Bus.Hosts, wire.Manager, m.log)
+		if err != nil {
+			return err
+		}
+		m.bus = b
+		return nil
+	}
+	s, err := nats.Serve(ctx, nats.ServerOptions{Listen: m.opts.BusListen, Dir: filepath.Join(m.opts.Dir, "bus"),
+		Identity: m.identity, Member: m.admits, Log: m.log})
+	if err != nil {
+		return err
+	}
+	m.bus, m.busPort = s, s.Addr().(*net.TCPAddr).Port
+	return nil
+}
+
+// admits says whether the holder of a certificate is a member.
+func (m *Manager) admits(name string, cert *x509.Certificate) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, ok := m.members[name]
+	key, _ := cert.PublicKey.(ed25519.PublicKey)
+	switch {
+	case !ok:
+		m.refused.Add(1)
+		return errors.New("is no member of this cluster (removed, or of one that was before)")
+	case !known.Key.Equal(key):
+		m.refused.Add(1)
+		return errors.New("has a certificate that another one has taken the place of")
+	}
+	return nil
+}
+
+// Addr is where nodes join. Valid after Listen.
+func (m *Manager) Addr() string { return m.listener.Addr().String() }
+
+// Run manages until ctx ends. Listen must have succeeded before.
+func (m *Manager) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer func() {
+		cancel()
+		running.Wait()
+		if err := errors.Join(m.bus.Close(), m.store.close()); err != nil {
+			m.log.Error("manager did not end as it should", "err", err)
+		}
+	}()
+	failed := make(chan error, 1)
+	running.Go(func() { m.admitAll(ctx) })
+	for topic, handler := range map[wire.Topic]bus.Handler{
+		wire.Profiles: m.onProfile, wire.Heartbeats: m.onHeartbeat, wire.Reports: m.onReport} {
+		running.Go(func() {
+			if err := m.bus.Subscribe(ctx, wire.Manager, topic.All(), handler); err != nil && ctx.Err() == nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	running.Go(func() { m.publish(ctx) })
+	running.Go(func() { m.automatic(ctx) })
+	running.Go(func() { m.serve(ctx) })
+	m.log.Info("manager runs", "listen", m.Addr(), "bus", m.opts.Bus.String(), "nodes", len(m.members), "registry", m.opts.Registry)
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-second.C:
+			m.tick(time.Now())
+		}
+	}
+}
+
+// admitAll makes sure that the bus has what the members need.
+func (m *Manager) admitAll(ctx context.Context) {
+	m.mu.Lock()
+	var names []string
+	for name := range m.members {
+		names = append(names, name)
+	}
+	m.mu.Unlock()
+	for _, name := range names {
+		for n := 0; ctx.Err() == nil; n++ {
+			err := m.bus.Admit(ctx, name)
+			if err == nil || !bus.Retry(ctx, n) {
+				break
+			}
+			if n == 0 {
+				m.log.Warn("node cannot be given its place on the bus, trying again", "node", name, "err", err)
+			}
+		}
+	}
+}
+
+// write makes a change of the database, and lets its orders go. The lock is held.
+func (m *Manager) write(c *change) error {
+	if err := m.store.write(c); err != nil {
+		m.log.Error("state cannot be kept; is the disk full?", "err", err)
+		return err
+	}
+	if len(c.orders) > 0 {
+		m.orders = append(m.orders, c.orders...)
+		select {
+		case m.wake <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// notify wakes whoever waits for a change of a move. The lock is held.
+func (m *Manager) notify() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/optimize"
+	"weir/internal/cluster/wire"
+	"weir/internal/policy"
+)
+
+// seek finds a place for a min that a node had to refuse, orders the moves that it
+// takes, and remembers to put the min into force at their end. The same request again
+// gets the same answer; so does another about the same container while the first is
+// being dealt with.
+func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.places[r.ID]; p != nil {
+		return p.Answer, nil
+	}
+	for _, p := range m.places {
+		if p.Node == r.Node && p.Container == r.Container && !p.final() {
+			return p.Answer, nil
+		}
+	}
+	p := m.problem(now, 0)
+	seat, lacks, err := m.seat(p, r)
+	if err != nil || seat == nil {
+		return wire.PlaceAnswer{Lacks: lacks}, err
+	}
+	record := &place{PlaceRequest: r, State: placeMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
+	c := &change{}
+	var moves []*move
+	for i, o := range seat.Moves {
+		mv := p.move(o, now.Add(time.Duration(i)), m.placeWhy(p, o, r))
+		mv.Place, mv.After = r.ID, slices.Clone(record.Moves)
+		record.Moves = append(record.Moves, mv.ID)
+		moves = append(moves, mv)
+		c.put(bucketMoves, mv.ID, mv)
+	}
+	record.Answer = answer(p, seat, record)
+	c.put(bucketPlaces, r.ID, record)
+	if err := m.write(c); err != nil {
+		return wire.PlaceAnswer{}, err
+	}
+	m.places[r.ID] = record
+	for _, mv := range moves {
+		m.moves[mv.ID] = mv
+	}
+	m.log.Info("place found", "container", r.Container, "node", r.Node, "min", policy.Rate(r.MinBps).String(), "to", record.To, "moves", record.Moves)
+	m.advance(r.ID, now) // nothing may have to move: there is room by now
+	m.dispatch(now)
+	return record.Answer, nil
+}
+
+// ask is seek with the change as the agent's API has it.
+func (m *Manager) ask(r wire.PlaceRequest, wanted api.PolicyChange) (wire.PlaceAnswer, error) {
+	text, err := json.Marshal(wanted)
+	if err != nil {
+		return wire.PlaceAnswer{}, err
+	}
+	r.Change = text
+	if err := r.Check(); err != nil {
+		return wire.PlaceAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: err.Error()}
+	}
+	return m.seek(r, time.Now())
+}
+
+// seat asks the optimizer. Without a seat the second result says what each node lacks.
+func (m *Manager) seat(p *problem, r wire.PlaceRequest) (*optimize.Seat, []string, error) {
+	at := p.node(r.Node)
+	if at < 0 {
+		return nil, nil, &api.Error{Status: http.StatusConflict, Field: "node", Value: r.Node, Msg: "no profile of it has arrived lately", Remedy: "try again in some seconds"}
+	}
+	c := p.find(at, r.Container)
+	if c < 0 {
+		return nil, nil, &api.Error{Status: http.StatusNotFound, Field: "container", Value: r.Container, Msg: "is in no profile of node " + r.Node, Remedy: "try again in some seconds"}
+	}
+	if why, pinned := p.held[c]; pinned {
+		return nil, []string{r.Container + " cannot move: " + why}, nil
+	}
+	seat, short := p.Place(c, policy.Rate(r.MinBps))
+	if seat != nil {
+		return seat, nil, nil
+	}
+	var lacks []string
+	for _, l := range short {
+		lacks = append(lacks, p.lacking(l))
+	}
+	for _, name := range p.unknown {
+		lacks = append(lacks, name+" is not heard of")
+	}
+	return nil, lacks, nil
+}
+
+func (m *Manager) placeWhy(p *problem, o optimize.Move, r wire.PlaceRequest) string {
+	min := policy.Rate(r.MinBps).String()
+	if p.Containers[o.Container].Name == r.Container && p.Nodes[o.From].Name == r.Node {
+		return fmt.Sprintf("its min of %s does not fit on %s", min, r.Node)
+	}
+	return fmt.Sprintf("makes room for %s and its min of %s", r.Container, min)
+}
+
+func answer(p *problem, seat *optimize.Seat, record *place) wire.PlaceAnswer {
+	a := wire.PlaceAnswer{To: record.To}
+	if n := len(record.Moves); n > 0 {
+		a.Move = record.Moves[n-1]
+	}
+	for _, o := range seat.Moves {
+		if name := p.Containers[o.Container].Name; name != record.Container {
+			a.Why = fmt.Sprintf("%s moves from %s to %s to make room", name, p.Nodes[o.From].Name, p.Nodes[o.To].Name)
+		}
+	}
+	return a
+}
+
+// advance goes on with a place once its moves have ended. The lock is held.
+func (m *Manager) advance(id string, now time.Time) {
+	p := m.places[id]
+	if p == nil || p.State != placeMoving {
+		return
+	}
+	next := *p
+	c := &change{}
+	for _, id := range p.Moves {
+		switch mv := m.moves[id]; {
+		case mv == nil || mv.State == string(wire.Done):
+		case mv.final():
+			next.State, next.Ended = placeFailed, now.UTC()
+			next.Error = fmt.Sprintf("move %s of %s to %s ended as %s: %s", mv.ID, mv.Container, mv.To, mv.State, mv.Error)
+		default:
+			return
+		}
+	}
+	if next.State == placeMoving {
+		next.State = placeApplying
+		err := m.order(c, p.To, wire.Apply{ID: p.ID + "-apply", Workload: p.Container, Change: p.Change, Why: "was refused on " + p.Node}, p.ID, now)
+		if err != nil {
+			next.State, next.Error, next.Ended = placeFailed, err.Error(), now.UTC()
+		}
+	}
+	c.put(bucketPlaces, next.ID, &next)
+	if m.write(c) != nil {
+		return
+	}
+	*p = next
+	if p.State == placeFailed {
+		m.log.Warn("min cannot be held anywhere now", "container", p.Container, "min", policy.Rate(p.MinBps).String(), "err", p.Error)
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/cluster/optimize"
+	"weir/internal/cluster/wire"
+)
+
+// problem is the cluster as the optimizer sees it, with the names that it does not need.
+type problem struct {
+	*optimize.Problem
+	containers []wire.ContainerProfile // as in Problem.Containers
+	held       map[int]string          // containers that stay, and why
+	unknown    []string                // nodes of which nothing is known now
+}
+
+// node is the index of a node, -1 if it is not in the problem.
+func (p *problem) node(name string) int {
+	return slices.IndexFunc(p.Nodes, func(n optimize.Node) bool { return n.Name == name })
+}
+
+// find is the index of a container on a node, -1 if it is not there.
+func (p *problem) find(node int, name string) int {
+	for i := range p.Containers {
+		if p.Containers[i].Node == node && (p.Containers[i].Name == name || p.containers[i].ID == name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// problem is the cluster of now; cooldown > 0 pins what moved that lately. The lock
+// is held; what is returned may be used without it.
+func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
+	p := &problem{held: map[int]string{}}
+	var histories [][]wire.Profile
+	closed := map[string]bool{}
+	for _, name := range m.names() {
+		n := m.nodes[name]
+		if n == nil || len(n.history) == 0 || now.Sub(n.got) > profileFresh || now.Sub(n.heard) > lostAfter {
+			p.unknown = append(p.unknown, name)
+			continue
+		}
+		histories = append(histories, n.history)
+		closed[name] = n.beat.Draining || n.beat.CRIU == ""
+	}
+	p.Problem, p.containers = optimize.FromProfiles(histories)
+	cannot := map[int]string{}
+	for i := range p.Nodes {
+		if closed[p.Nodes[i].Name] {
+			p.Nodes[i].Closed = true
+			if m.nodes[p.Nodes[i].Name].beat.CRIU == "" {
+				cannot[i] = "node " + p.Nodes[i].Name + " cannot checkpoint containers"
+			}
+		}
+	}
+	moving := m.moving(now, cooldown)
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		name := p.Nodes[c.Node].Name + "/" + c.Name
+		if why := cannot[c.Node]; why != "" {
+			c.Pinned = true
+			p.held[i] = why
+		}
+		if c.Pinned && p.held[i] == "" {
+			p.held[i] = "label " + wire.PinnedLabel
+		}
+		mv, ok := moving[name]
+		if !ok {
+			continue
+		}
+		c.Pinned = true
+		p.held[i] = mv.why
+		if to := p.node(mv.to); to >= 0 { // as if it were there already
+			c.Node = to
+		}
+	}
+	return p
+}
+
+// on says why a container stays where it is, or where it will be.
+type on struct{ to, why string }
+
+// moving are containers, as NODE/NAME, that are on their way, or that were lately.
+func (m *Manager) moving(now time.Time, cooldown time.Duration) map[string]on {
+	list := map[string]on{}
+	for _, mv := range m.moves {
+		switch {
+		case mv.DryRun:
+		case !mv.final():
+			list[mv.From+"/"+mv.Container] = on{mv.To, fmt.Sprintf("is moving to %s (%s)", mv.To, mv.ID)}
+		case now.Sub(mv.Ended) < cooldown && mv.State == string(wire.Done):
+			list[mv.To+"/"+mv.Container] = on{mv.To, fmt.Sprintf("moved %s ago", now.Sub(mv.Ended).Round(time.Second))}
+		case now.Sub(mv.Ended) < cooldown:
+			// One that could not be moved will not be tried again at once.
+			list[mv.From+"/"+mv.Container] = on{mv.From, fmt.Sprintf("could not be moved %s ago", now.Sub(mv.Ended).Round(time.Second))}
+		}
+	}
+	return list
+}
+
+// lacking is what a node is short of, in words.
+func (p *problem) lacking(l optimize.Lack) string {
+	name := p.Nodes[l.Node].Name
+	var parts []string
+	if l.Closed {
+		parts = append(parts, "takes no containers")
+	}
+	if l.Bandwidth > 0 {
+		parts = append(parts, "lacks "+l.Bandwidth.String()+" of guaranteed bandwidth")
+	}
+	if l.CPU > 0 {
+		parts = append(parts, fmt.Sprintf("lacks %.2f CPUs", l.CPU))
+	}
+	if l.Memory > 0 {
+		parts = append(parts, "lacks "+megabytes(l.Memory)+" of memory")
+	}
+	if l.Group != "" {
+		parts = append(parts, "has one of "+l.Group+" already")
+	}
+	return name + " " + strings.Join(parts, ", ")
+}
+
+func megabytes(bytes float64) string {
+	if bytes >= 1e9 {
+		return fmt.Sprintf("%.1f GB", bytes/1e9)
+	}
+	return fmt.Sprintf("%.0f MB", max(1, bytes/1e6))
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"crypto/ed25519"
+	"time"
+
+	"weir/internal/cluster/wire"
+)
+
+// member is a node that joined.
+type member struct {
+	Name   string            `json:"name"`
+	Joined time.Time         `json:"joined"`
+	Key    ed25519.PublicKey `json:"key"` // of its certificate, and of its messages
+	Token  string            `json:"token"`
+}
+
+// token is one by which nodes join.
+type token struct {
+	ID      string    `json:"id"`
+	Hash    []byte    `json:"hash"` // SHA-256 of the secret
+	Node    string    `json:"node,omitempty"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+	Joined  int       `json:"joined"`
+}
+
+// States of a move; those that the node reports are wire's.
+const (
+	stateWaiting   = "waiting"   // for others to end first
+	stateOrdered   = "ordered"   // the node has not reported yet
+	stateExpired   = "expired"   // it was not begun in time
+	stateCancelled = "cancelled" // one that it depended on did not come to its end
+)
+
+// move is a migration as the manager knows it.
+type move struct {
+	wire.Move
+	State    string            `json:"state"`
+	Created  time.Time         `json:"created"`
+	Ordered  time.Time         `json:"ordered,omitzero"`
+	Heard    time.Time         `json:"heard,omitzero"` // of the last report, or the last order sent
+	Sent     int               `json:"sent"`           // how often it was ordered
+	Ended    time.Time         `json:"ended,omitzero"`
+	Seq      uint64            `json:"seq"` // of the last report
+	Step     string            `json:"step,omitempty"`
+	Error    string            `json:"error,omitempty"`
+	Downtime time.Duration     `json:"downtime_ns,omitempty"`
+	Steps    []wire.MoveReport `json:"steps,omitempty"`
+	Auto     bool              `json:"auto,omitempty"` // the manager's own idea
+	// After are moves that have to end first, as done.
+	After []string `json:"after,omitempty"`
+	Place string   `json:"place,omitempty"` // id of the place that it is for
+}
+
+func (m *move) final() bool {
+	switch m.State {
+	case stateWaiting, stateOrdered, string(wire.Running):
+		return false
+	}
+	return true
+}
+
+// underWay reports whether the node may be working on it.
+func (m *move) underWay() bool { return m.State == stateOrdered || m.State == string(wire.Running) }
+
+// States of a place.
+const (
+	placeMoving   = "moving"
+	placeApplying = "applying"
+	placeDone     = "done"
+	placeFailed   = "failed"
+)
+
+// place is a min that a node had to refuse.
+type place struct {
+	wire.PlaceRequest
+	Answer  wire.PlaceAnswer `json:"answer"`
+	To      string           `json:"to"`    // where the min will be in force
+	Moves   []string         `json:"moves"` // ids
+	State   string           `json:"state"`
+	Error   string           `json:"error,omitempty"`
+	Created time.Time        `json:"created"`
+	Ended   time.Time        `json:"ended,omitzero"`
+}
+
+func (p *place) final() bool { return p.State == placeDone || p.State == placeFailed }
+
+// apply is a policy that a node is to put into force.
+type apply struct {
+	wire.Apply
+	Node    string    `json:"node"`
+	Created time.Time `json:"created"`
+	Heard   time.Time `json:"heard"`
+	Sent    int       `json:"sent"`
+	Place   string    `json:"place,omitempty"`
+}
+
+// order is a message on its way to the bus.
+type order struct {
+	Seq     uint64       `json:"seq"`
+	Subject wire.Subject `json:"subject"`
+	ID      string       `json:"id"` // for the bus
+	Data    []byte       `json:"data"`
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/closest"
+	"weir/internal/cluster/optimize"
+	"weir/internal/cluster/wire"
+	"weir/internal/policy"
+)
+
+// Cluster implements api.Manager.
+func (m *Manager) Cluster(context.Context) (api.Cluster, error) {
+	up := m.bus.Connected()
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := api.Cluster{Version: m.opts.Version, Started: m.started.UTC(), Address: m.Addr(), Bus: m.opts.Bus.String(), BusUp: up,
+		Registry: m.opts.Registry, Nodes: len(m.members), Automatic: m.automaticView(), Refused: m.refused.Load()}
+	for name := range m.members {
+		if m.listens(name, now) {
+			c.NodesUp++
+		}
+	}
+	c.Waiting, c.Running = m.openMoves()
+	return c, nil
+}
+
+func (m *Manager) automaticView() api.Automatic {
+	a := m.opts.Automatic
+	v := api.Automatic{Enabled: a.Enabled, IntervalSeconds: a.Interval.Seconds(), Hysteresis: a.Hysteresis, CooldownSeconds: a.Cooldown.Seconds(),
+		MovesAtOnce: a.AtOnce, MovesPerHour: a.PerHour, QuietHours: []string{}, Last: m.auto.last, LastResult: m.auto.result,
+		AlphaOfFitness: a.Alpha, MeasureOfFitness: a.Measure.String()}
+	for _, w := range a.Quiet {
+		v.QuietHours = append(v.QuietHours, w.String())
+	}
+	return v
+}
+
+// Nodes implements api.Manager.
+func (m *Manager) Nodes(context.Context) ([]api.Node, error) {
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := []api.Node{}
+	for _, name := range m.names() {
+		list = append(list, m.nodeView(name, now))
+	}
+	return list, nil
+}
+
+// nodeView is a member as it stands. The lock is held.
+func (m *Manager) nodeView(name string, now time.Time) api.Node {
+	v := api.Node{Name: name, State: "joined", Joined: m.members[name].Joined, Engines: []string{}, Missing: []string{}}
+	n := m.nodes[name]
+	if n == nil {
+		return v
+	}
+	if !n.heard.IsZero() {
+		v.State, v.Heard = "up", n.heard.UTC()
+		if now.Sub(n.heard) > lostAfter {
+			v.State = "lost"
+		}
+	}
+	b := n.beat
+	v.Address, v.Weir, v.Kernel, v.CRIU = b.Address, b.Weir, b.Kernel, b.CRIU
+	for _, e := range b.Engines {
+		v.Engines = append(v.Engines, strings.TrimSpace(e.Name+" "+e.Version))
+	}
+	if len(n.history) == 0 {
+		return v
+	}
+	p := n.history[len(n.history)-1]
+	v.Containers = len(p.Containers)
+	v.CPUCores, v.CPUCapacity = p.Total.CPUCores, p.Capacity.CPUCores
+	v.MemoryBytes, v.MemoryTotal = p.Total.MemoryBytes, p.Capacity.MemoryBytes
+	v.TransmitBps, v.GuaranteedBps = p.Total.NetworkTransmitBps, p.Capacity.GuaranteedBps
+	v.ReservedBps = p.Capacity.GuaranteedElsewhereBps
+	for _, c := range p.Containers {
+		v.ReservedBps += c.Policy.MinBps
+	}
+	v.Missing = slices.Concat(v.Missing, p.Missing)
+	return v
+}
+
+// Containers implements api.Manager.
+func (m *Manager) Containers(context.Context) ([]api.ClusterContainer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	moving := map[string]string{}
+	for _, mv := range m.moves {
+		if mv.underWay() && !mv.DryRun {
+			moving[mv.From+"/"+mv.Container] = mv.ID
+		}
+	}
+	list := []api.ClusterContainer{}
+	for _, name := range m.names() {
+		n := m.nodes[name]
+		if n == nil || len(n.history) == 0 {
+			continue
+		}
+		for _, c := range n.history[len(n.history)-1].Containers {
+			list = append(list, api.ClusterContainer{Name: c.Name, ID: c.ID, Node: name, Engine: c.Engine, Image: c.Image,
+				CPUCores: c.Usage.CPUCores, MemoryBytes: c.Usage.MemoryBytes, TransmitBps: c.Usage.NetworkTransmitBps, ReceiveBps: c.Usage.NetworkReceiveBps,
+				Weight: c.Policy.Weight, MinBps: c.Policy.MinBps, MaxBps: c.Policy.MaxBps, RefusedMinBps: c.Policy.RefusedMinBps,
+				Pinned: c.Labels[wire.PinnedLabel] == "true", Move: moving[name+"/"+c.Name]})
+		}
+	}
+	slices.SortFunc(list, func(a, b api.ClusterContainer) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
+	})
+	return list, nil
+}
+
+// Moves implements api.Manager.
+func (m *Manager) Moves(context.Context) ([]api.Move, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := []api.Move{}
+	for _, mv := range m.moves {
+		list = append(list, m.moveView(mv))
+	}
+	slices.SortFunc(list, func(a, b api.Move) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.ID, a.ID)) })
+	return list, nil
+}
+
+// Move implements api.Manager.
+func (m *Manager) Move(_ context.Context, id string) (api.Move, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found *move
+	for _, mv := range m.moves {
+		if mv.ID == id {
+			return m.moveView(mv), nil
+		}
+		if strings.HasPrefix(mv.ID, id) && id != "" {
+			if found != nil {
+				return api.Move{}, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "is the beginning of several ids", Remedy: "write more of it; weir moves lists them"}
+			}
+			found = mv
+		}
+	}
+	if found == nil {
+		return api.Move{}, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "no move has this id", Remedy: "weir moves lists them"}
+	}
+	return m.moveView(found), nil
+}
+
+// moveView is a move as it stands. The lock is held.
+func (m *Manager) moveView(mv *move) api.Move {
+	v := api.Move{ID: mv.ID, Container: mv.Container, From: mv.From, To: mv.To, Why: mv.Why, State: mv.State, Step: mv.Step,
+		Created: mv.Created, Ended: mv.Ended, DownMS: mv.Downtime.Seconds() * 1e3, Error: mv.Error, Steps: []api.MoveStep{}, DryRun: mv.DryRun}
+	for _, s := range mv.Steps {
+		v.Bytes += s.Bytes
+		v.Steps = append(v.Steps, api.MoveStep{Step: s.Step, Bytes: s.Bytes, DurationMS: s.Duration.Seconds() * 1e3, Error: s.Error})
+	}
+	if p := m.places[mv.Place]; p != nil {
+		v.Guarantee = guarantee(p)
+	}
+	return v
+}
+
+// guarantee says what became of a min that a node refused.
+func guarantee(p *place) string {
+	min := policy.Rate(p.MinBps).String()
+	switch p.State {
+	case placeDone:
+		return fmt.Sprintf("min of %s for %s holds on %s", min, p.Container, p.To)
+	case placeFailed:
+		return fmt.Sprintf("min of %s for %s does not hold: %s", min, p.Container, p.Error)
+	}
+	return fmt.Sprintf("min of %s for %s will hold on %s", min, p.Container, p.To)
+}
+
+// unknownNode is the error of a name that no member has. The lock is held.
+func (m *Manager) unknownNode(field, name string) error {
+	e := &api.Error{Status: http.StatusNotFound, Field: field, Value: name, Msg: "no node has this name", Remedy: "weir nodes lists them"}
+	if near := closest.Words(name, m.names(), 1); len(near) > 0 {
+		e.Remedy = "did you mean " + near[0] + "?"
+	}
+	return e
+}
+
+// pick finds a container by its name, a prefix of its id, or NODE/NAME.
+func (p *problem) pick(text string) (int, error) {
+	node, name, both := strings.Cut(text, "/")
+	if !both {
+		node, name = "", text
+	}
+	var exact, byID []int
+	var names []string
+	for i := range p.Containers {
+		if node != "" && p.Nodes[p.Containers[i].Node].Name != node {
+			continue
+		}
+		names = append(names, p.Containers[i].Name)
+		switch {
+		case p.Containers[i].Name == name:
+			exact = append(exact, i)
+		case name != "" && strings.HasPrefix(p.containers[i].ID, name):
+			byID = append(byID, i)
+		}
+	}
+	found := exact
+	if len(found) == 0 {
+		found = byID
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	e := &api.Error{Status: http.StatusNotFound, Field: "container", Value: text, Msg: "no container of the cluster has this name", Remedy: "weir ps lists them"}
+	if len(found) > 1 {
+		var on []string
+		for _, i := range found {
+			on = append(on, p.Nodes[p.Containers[i].Node].Name)
+		}
+		e.Msg, e.Remedy = "is there on several nodes: "+strings.Join(on, ", "), "write NODE/NAME"
+	} else if near := closest.Words(name, names, 1); len(near) > 0 {
+		e.Remedy = "did you mean " + near[0] + "?"
+	}
+	return 0, e
+}
+
+// Migrate implements api.Manager.
+func (m *Manager) Migrate(ctx context.Context, req api.MoveRequest, dryRun bool) (api.Move, error) {
+	mv, err := m.migrate(req, dryRun, time.Now())
+	if err != nil || !dryRun {
+		return mv, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, preflightTime)
+	defer cancel()
+	for {
+		m.mu.Lock()
+		now, changed := m.moves[mv.ID], m.changed
+		if now == nil || now.final() {
+			defer m.mu.Unlock()
+			if now != nil {
+				mv = m.moveView(now)
+			}
+			return mv, nil
+		}
+		m.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return mv, &api.Error{Status: http.StatusGatewayTimeout, Field: "container", Value: req.Container,
+				Msg: fmt.Sprintf("node %s has not answered within %v", mv.From, preflightTime), Remedy: "see the log of its agent: journalctl -u weir"}
+		}
+	}
+}
+
+// preflightTime is what the nodes are given for a dry run.
+const preflightTime = 12 * time.Second
+
+func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.Move, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.problem(now, 0)
+	if len(p.Nodes) == 0 && len(m.members) == 0 {
+		return api.Move{}, &api.Error{Status: http.StatusConflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
+	}
+	c, err := p.pick(req.Container)
+	if err != nil {
+		return api.Move{}, err
+	}
+	conflict := func(field, value, msg, remedy string) (api.Move, error) {
+		return api.Move{}, &api.Error{Status: http.StatusConflict, Field: field, Value: value, Msg: msg, Remedy: remedy}
+	}
+	container, to := &p.Containers[c], p.node(req.To)
+	switch _, member := m.members[req.To]; {
+	case !member:
+		return api.Move{}, m.unknownNode("to", req.To)
+	case to < 0:
+		return conflict("to", req.To, "is not heard of now", "see weir nodes")
+	case container.Node == to:
+		return conflict("container", container.Name, "is on "+req.To+" already", "")
+	}
+	if why := p.held[c]; why != "" && strings.HasPrefix(why, "is moving") {
+		return conflict("container", container.Name, why, "wait for its end: weir moves")
+	}
+	if lack, ok := p.Lack(c, to); !ok {
+		return conflict("to", req.To, p.lacking(lack), "choose another node; weir nodes shows what each has")
+	}
+	mv := p.move(optimize.Move{Container: c, From: container.Node, To: to}, now, "weir migrate")
+	mv.Approach, mv.DryRun = req.Approach, dryRun
+	ch := &change{}
+	ch.put(bucketMoves, mv.ID, mv)
+	if err := m.write(ch); err != nil {
+		return api.Move{}, err
+	}
+	m.moves[mv.ID] = mv
+	m.dispatch(now)
+	return m.moveView(mv), nil
+}

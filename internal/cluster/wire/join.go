@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+// JoinRequest is what a node sends that has a token and no certificate (POST
+// /v1/join, over TLS that it has checked by the token).
+type JoinRequest struct {
+	Token   string `json:"token" doc:"id of the token"`
+	Secret  string `json:"secret" doc:"of the token"`
+	Node    string `json:"node" doc:"the name that it wants"`
+	Request []byte `json:"request" doc:"signing request for its key: PKCS #10, DER"`
+}
+
+// RenewRequest asks for a new certificate of a node that has one (POST /v1/renew).
+type RenewRequest struct {
+	Request []byte `json:"request" doc:"signing request: PKCS #10, DER"`
+}
+
+// JoinAnswer makes it a member.
+type JoinAnswer struct {
+	Certificate []byte `json:"certificate" doc:"PEM"`
+	Authority   []byte `json:"authority" doc:"PEM"`
+	Info        Info   `json:"info"`
+}
+
+// Info is what a member has to know of its cluster (GET /v1/info).
+type Info struct {
+	Manager  []byte `json:"manager" doc:"the manager's certificate, PEM: its key signs orders"`
+	Bus      string `json:"bus" doc:"nats, or kafka://HOST:PORT,..." example:"nats"`
+	BusPort  int    `json:"bus_port,omitempty" doc:"of nats, on the manager's host"`
+	Registry string `json:"registry,omitempty" doc:"host:port of the image registry for migrations"`
+}
