@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,9 @@ type Options struct {
 	// LimitOffload keeps what a workload sends through dev in packets that suit a
 	// link of the given capacity; nil = nobody does.
 	LimitOffload func(dev discover.Device, capacity policy.Rate) error
+	// Goodput makes the meter that reservations are held by; nil = there is none, and
+	// they are held by what headers alone demand.
+	Goodput func() (Meter, error)
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string
 	Version  string
@@ -77,6 +81,7 @@ type Agent struct {
 	away        map[string]absence  // by key
 	readers     map[chan api.Sample]bool
 	offloads    map[offload]bool // limits that are set
+	goodput     regulator
 }
 
 var _ api.Agent = (*Agent)(nil)
@@ -100,6 +105,7 @@ func New(opts Options) (*Agent, error) {
 		away:    map[string]absence{},
 		readers: map[chan api.Sample]bool{},
 	}
+	a.goodput.open = opts.Goodput
 	state, err := a.store.load(a.log)
 	if err != nil {
 		return nil, err
@@ -116,7 +122,8 @@ func New(opts Options) (*Agent, error) {
 
 // remember takes up what was kept.
 func (a *Agent) remember(state kept) error {
-	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, groups: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants}
+	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, groups: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants, tuned: map[string]tuned{}}
+	maps.Copy(a.world.tuned, state.Tuned)
 	for key, layer := range state.Set {
 		a.world.set[key], _ = layerOf(layer.change()) // checked by the store
 	}
@@ -147,7 +154,7 @@ func (a *Agent) remember(state kept) error {
 }
 
 func (a *Agent) newLink(c config.Link) *link {
-	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true}
+	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true, pacer: a.pacer(c.Direction)}
 }
 
 // attacher refuses where there is none.
@@ -225,6 +232,11 @@ func (a *Agent) shutdown(cancel context.CancelCauseFunc) {
 	for _, l := range a.links {
 		l.close()
 	}
+	if a.goodput.meter != nil {
+		if err := a.goodput.meter.Close(); err != nil {
+			a.log.Warn("closing the goodput meter", "err", err)
+		}
+	}
 	for reader := range a.readers {
 		close(reader)
 	}
@@ -257,6 +269,7 @@ func (a *Agent) tick(ctx context.Context) {
 	for _, l := range a.links {
 		l.sample(now)
 	}
+	a.regulate(ctx, now)
 	a.publish(now)
 }
 

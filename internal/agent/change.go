@@ -35,6 +35,10 @@ func (a *Agent) Set(ctx context.Context, name string, change api.PolicyChange, d
 }
 
 func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyChange, dryRun bool) (api.ChangeResult, error) {
+	change, err := a.withQueue(name, change)
+	if err != nil {
+		return api.ChangeResult{}, err
+	}
 	layer, err := layerOf(change)
 	if err != nil {
 		return api.ChangeResult{}, badInput(err)
@@ -276,7 +280,7 @@ func (v verdict) groupless() int {
 func (a *Agent) wouldChange(d decision, why reasons) []api.Change {
 	var all []plannedChange
 	for _, l := range a.links {
-		all = append(all, explained(plan.Diff(l.want, d.plans[l.config.Name()]), l.config.Name(), d, why)...)
+		all = append(all, explained(plan.Diff(l.want, l.pacer.Paced(d.plans[l.config.Name()])), l.config.Name(), d, why)...)
 	}
 	return describe(all)
 }

@@ -47,6 +47,7 @@ type world struct {
 	groups map[string]config.Layer // groups that were made or changed at run time, by name
 	number map[string]plan.ClassID // by key, also of workloads that are gone
 	grants map[string][]grant      // by link, in the order of admission
+	tuned  map[string]tuned        // what was set about controllers, by key
 }
 
 // clone can be changed without changing w. Layers are never changed in place.
@@ -56,6 +57,7 @@ func (w world) clone() world {
 	w.groups = maps.Clone(w.groups)
 	w.number = maps.Clone(w.number)
 	w.grants = maps.Clone(w.grants)
+	w.tuned = maps.Clone(w.tuned)
 	return w
 }
 

@@ -113,7 +113,7 @@ type division struct {
 func divide(state plan.State, used map[plan.ClassID]usage, but ...plan.ClassID) division {
 	d := division{state: state, used: used, shares: map[plan.ClassID]policy.Share{}, levels: map[plan.ClassID]float64{}}
 	claim := func(class plan.Class) policy.Claim {
-		c := policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Max, Demand: used[class.ID].demand()}
+		c := policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Ceiling(), Demand: used[class.ID].demand()}
 		if slices.Contains(but, class.ID) {
 			c.Demand = policy.Unlimited
 		}

@@ -153,10 +153,14 @@ func (d level) maxText(class plan.Class) string {
 	free.Classes = slices.Clone(free.Classes)
 	for i := range free.Classes {
 		if free.Classes[i].ID == class.ID {
-			free.Classes[i].Max = 0
+			free.Classes[i].Max, free.Classes[i].Interval = 0, 0
 		}
 	}
 	without := divide(free, d.used).shares[class.ID].Bps
+	if class.Ceiling() != class.Max {
+		return fmt.Sprintf("%s: for its reservation of %s of payload this much leaves on the wire, see weir control %s; without it, it would get %s.",
+			d.gets(class), class.Reserve, class.Name, rate(without))
+	}
 	return fmt.Sprintf("%s: its max is %s; without it, it would get %s.", d.gets(class), class.Max, rate(without))
 }
 

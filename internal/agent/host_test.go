@@ -111,6 +111,7 @@ type host struct {
 	load    func() (config.Config, error)
 	log     *syncBuffer
 	devices int // made so far
+	goodput func() (Meter, error)
 
 	*Agent
 	cancel context.CancelFunc
@@ -166,6 +167,7 @@ func (h *host) start() {
 		Sources: []discover.Source{h.docker, h.netns},
 		Attach:  h.netns,
 		Ports:   h.ports,
+		Goodput: h.goodput,
 		Log:     slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 	})
 	if err != nil {
@@ -298,6 +300,8 @@ func change(text string) api.PolicyChange {
 			c.Min = &value
 		case "max":
 			c.Max = &value
+		case "reserve":
+			c.Reserve = &value
 		case "reset":
 			c.Reset = true
 		default:

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/config"
 	"weir/internal/dataplane"
+	"weir/internal/dataplane/pace"
 	"weir/internal/plan"
 )
 
@@ -35,6 +36,7 @@ type link struct {
 	complaint string     // the err that was written down
 	again     retry
 	healed    time.Time
+	pacer     *pace.Pacer // of its reservations
 
 	last    dataplane.Snapshot
 	now     division
@@ -52,6 +54,8 @@ func (l *link) open(ctx context.Context, open func(config.Link) (dataplane.Backe
 		l.log.Warn("what an earlier agent left cannot be read, setting everything", "err", err)
 	}
 	l.backend, l.inForce, l.dirty = backend, l.known(left), true
+	l.pacer.Adopt(l.inForce)
+	l.want = l.pacer.Paced(l.want)
 	ctx, l.cancel = context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	l.ended = ended
@@ -143,6 +147,8 @@ func (l *link) complain() {
 
 // wants takes in what is to be in force.
 func (l *link) wants(want plan.State) {
+	l.pacer.Follow(want)
+	want = l.pacer.Paced(want)
 	if len(plan.Diff(l.want, want)) > 0 {
 		l.want, l.dirty = want, true
 		l.classes = make(map[plan.ClassID]plan.Class, len(want.Classes))

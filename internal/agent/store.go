@@ -38,6 +38,8 @@ type kept struct {
 	Numbers map[string]plan.ClassID `json:"numbers"`
 	// Grants are the mins in force, by link, in the order of their admission.
 	Grants map[string][]grant `json:"grants"`
+	// Tuned is what was set about the controllers of workloads, by key.
+	Tuned map[string]tuned `json:"tuned,omitempty"`
 	// Seen is what each source saw last: what an agent believes until the source
 	// has answered for the first time, so that a slow engine costs nobody a class.
 	Seen map[string][]keptWorkload `json:"seen"`
@@ -251,6 +253,7 @@ func (a *Agent) keep(w world, attached []config.Attachment) kept {
 		Attached: attached,
 		Numbers:  w.number,
 		Grants:   w.grants,
+		Tuned:    w.tuned,
 		Seen:     map[string][]keptWorkload{},
 	}
 	for key, layer := range w.set {

@@ -5,11 +5,13 @@ package agent
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/dataplane/pace"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -183,6 +185,13 @@ func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	}
 	if view.Drops == nil {
 		view.Drops = map[string]uint64{}
+	}
+	if loop, ok := l.pacer.Loop(pace.ID{Class: id, Queue: pace.Whole}); ok {
+		st := loop.Controller.State()
+		view.ReserveBps, view.Control = uint64(st.Target), string(st.Mode)
+		if !math.IsNaN(st.Goodput) {
+			view.GoodputBps = &st.Goodput
+		}
 	}
 	for i, q := range used.queues[:min(len(used.queues), len(class.Queues))] {
 		view.Queues = append(view.Queues, q.view(class.Queues[i].Name))

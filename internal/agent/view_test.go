@@ -13,6 +13,8 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane/fake"
+	"weir/internal/dataplane/pace"
+	"weir/internal/policy"
 )
 
 func TestRates(t *testing.T) {
@@ -99,7 +101,7 @@ func BenchmarkManyWorkloads(b *testing.B) {
 		}
 	})
 	b.Run("sample", func(b *testing.B) {
-		l := &link{config: w.config.Links[0]}
+		l := &link{config: w.config.Links[0], pacer: pace.New(policy.Egress, nil)}
 		l.wants(d.plans["eth0"])
 		a := &Agent{world: w, decided: d, links: []*link{l}}
 		for b.Loop() {

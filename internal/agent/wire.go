@@ -19,9 +19,11 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/goodput"
 	"weir/internal/dataplane/ifb"
 	"weir/internal/dataplane/tc"
 	"weir/internal/discover"
+	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/sdn/switchport"
 	"weir/internal/version"
@@ -82,6 +84,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
 			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
 		},
+		Goodput: func() (Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
 		Version: version.String(),
 		Log:     log,
 	}

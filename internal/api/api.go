@@ -90,6 +90,7 @@ type PolicyChange struct {
 	Min          *string  `json:"min,omitempty"`
 	Max          *string  `json:"max,omitempty"`
 	Reserve      *string  `json:"reserve,omitempty" example:"10mbit"`
+	ReserveQueue *string  `json:"reserve_queue,omitempty" doc:"name of the queue that reserve is about; without it, it is about the workload"`
 	LimitPackets *uint32  `json:"limit_packets,omitempty"`
 	LimitBytes   *uint64  `json:"limit_bytes,omitempty"`
 	Discipline   *string  `json:"discipline,omitempty" enum:"sfq,fifo,pq,cbwfq,llq"`
@@ -157,6 +158,9 @@ type WorkloadLink struct {
 	MinBps         uint64            `json:"min_bps"`
 	MaxBps         uint64            `json:"max_bps"`
 	RateBps        float64           `json:"rate_bps"`
+	ReserveBps     uint64            `json:"reserve_bps,omitempty" doc:"goodput that is held, bits per second of payload"`
+	GoodputBps     *float64          `json:"goodput_bps,omitempty" doc:"payload delivered over the last second; only where there is a reservation"`
+	Control        string            `json:"control,omitempty" enum:"moving,settled,bounded,limited,waiting,unmeasured,frozen,open" doc:"what its controller does"`
 	Share          float64           `json:"share" doc:"of the capacity, 0 to 1"`
 	IdealBps       float64           `json:"ideal_bps" doc:"what the contract gives it now, knowing who wants how much"`
 	OfferedBps     float64           `json:"offered_bps"`
@@ -300,6 +304,13 @@ type Agent interface {
 	SetGroup(ctx context.Context, name string, change GroupChange, dryRun bool) (ChangeResult, error)
 	// DeleteGroup removes a group that SetGroup made and nobody is in.
 	DeleteGroup(ctx context.Context, name string, dryRun bool) (ChangeResult, error)
+	// Control says what the controllers of a workload's reservations do.
+	Control(ctx context.Context, name string) (Control, error)
+	// SetControl freezes them, or changes their gains.
+	SetControl(ctx context.Context, name string, change ControlChange, dryRun bool) (Control, error)
+	// Tune measures how a workload's goodput answers to its interval, which takes a
+	// quarter of a minute, and suggests gains.
+	Tune(ctx context.Context, name string, req TuneRequest) (TuneResult, error)
 	// Subscribe sends one Sample a second until ctx ends; a slow reader loses
 	// samples, never blocks the agent.
 	Subscribe(ctx context.Context) <-chan Sample

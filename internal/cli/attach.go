@@ -42,7 +42,11 @@ several of them with commas between; all together are the workload, whenever the
 			if given != 1 {
 				return usagef("give one of --netns, --device, --unit and --cgroup; write: %s", c.UseLine())
 			}
-			of.Name, of.Policy = args[0], flags.change
+			change, err := flags.asked()
+			if err != nil {
+				return err
+			}
+			of.Name, of.Policy = args[0], change
 			r, err := a.client().Attach(c.Context(), of, dryRun)
 			if err != nil {
 				return err

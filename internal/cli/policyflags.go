@@ -19,7 +19,32 @@ import (
 // policyFlags are the flags that make a PolicyChange. Values are checked here
 // as well as by the agent: a typing error is then found without one.
 type policyFlags struct {
-	change api.PolicyChange
+	change    api.PolicyChange
+	queue     string // that --reserve is about
+	direction string // that --reserve is about
+}
+
+// asked is the change, once all flags are read.
+func (p *policyFlags) asked() (api.PolicyChange, error) {
+	c := p.change
+	about := c.Reserve != nil
+	switch {
+	case p.queue != "" && !about:
+		return c, usagef("--queue %s names a queue and says nothing of it; give --reserve, or write what it is, such as '%s: {match: [{udp: 5001}]}'", p.queue, p.queue)
+	case p.direction != "" && !about:
+		return c, usagef("--direction is of --reserve; other fields have flags for ingress, such as --ingress-max")
+	case p.direction != "" && p.direction != string(policy.Egress) && p.direction != string(policy.Ingress):
+		return c, usagef("--direction %q: write egress (upload) or ingress (download)", p.direction)
+	}
+	if p.queue != "" {
+		c.ReserveQueue = &p.queue
+	}
+	if p.direction == string(policy.Ingress) {
+		in := *c.Ingress
+		in.Reserve, in.ReserveQueue = c.Reserve, c.ReserveQueue
+		c.Reserve, c.ReserveQueue, c.Ingress = nil, nil, &in
+	}
+	return c, nil
 }
 
 func (p *policyFlags) register(c *cobra.Command) {
@@ -31,7 +56,8 @@ func (p *policyFlags) register(c *cobra.Command) {
 	fs.Var(countFlag[uint32]{&p.change.LimitPackets}, "limit-packets", "how many packets may wait, 0 for the default")
 	fs.Var(countFlag[uint64]{&p.change.LimitBytes}, "limit-bytes", "how many bytes may wait, 0 for the default")
 	fs.Var(disciplineFlag{&p.change.Discipline}, "discipline", "which of its own packets goes first: "+strings.Join(policy.Disciplines(), ", "))
-	fs.Var(queueFlag{&p.change.Queues}, "queue", "one queue of pq, cbwfq or llq, such as 'voice: {rate: 1mbit, match: [{udp: 5001}]}'; again for each, in order; none takes all away")
+	fs.StringVar(&p.direction, "direction", "", "`WAY` that --reserve is about: egress (upload, the default) or ingress (download)")
+	fs.Var(queueFlag{&p.change.Queues, &p.queue}, "queue", "one queue of pq, cbwfq or llq, such as 'voice: {rate: 1mbit, match: [{udp: 5001}]}'; again for each, in order; none takes all away; with --reserve, the name of the one that it is about")
 	fs.Var(aqmFlag{&p.change.AQM}, "aqm", "CoDel's target and interval: 5ms/100ms, on, off, or default")
 	fs.Var(dscpFlag{&p.change.DSCP}, "dscp", "code point written into its packets: ef, 46, or none")
 	fs.Var(groupFlag{&p.change.Group}, "group", "group that it is in, see weir group set; or none")
@@ -40,7 +66,7 @@ func (p *policyFlags) register(c *cobra.Command) {
 		// Only fails for a flag that does not exist.
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 	}
-	completeFlags(c, map[string][]string{"discipline": policy.Disciplines()})
+	completeFlags(c, map[string][]string{"discipline": policy.Disciplines(), "direction": {string(policy.Egress), string(policy.Ingress)}})
 }
 
 // registerIngress registers those about what comes to the workload.
@@ -60,7 +86,7 @@ func (p *policyFlags) registerIngress(c *cobra.Command) {
 		{"limit-packets", countFlag[uint32]{&in.LimitPackets}, "how many packets may wait"},
 		{"limit-bytes", countFlag[uint64]{&in.LimitBytes}, "how many bytes may wait"},
 		{"discipline", disciplineFlag{&in.Discipline}, "which of its packets goes first"},
-		{"queue", queueFlag{&in.Queues}, "one queue; again for each"},
+		{"queue", queueFlag{&in.Queues, nil}, "one queue; again for each"},
 		{"aqm", aqmFlag{&in.AQM}, "CoDel's target and interval"},
 		{"dscp", dscpFlag{&in.DSCP}, "code point written into its packets"},
 	} {
@@ -145,11 +171,18 @@ func (f disciplineFlag) Set(s string) error {
 }
 
 // queueFlag adds what is given to the queues given before.
-type queueFlag struct{ to **[]api.Queue }
+type queueFlag struct {
+	to   **[]api.Queue
+	name *string // for a name alone; nil = that is refused
+}
 
 func (f queueFlag) String() string { return "" }
 func (f queueFlag) Type() string   { return "QUEUE|none" }
 func (f queueFlag) Set(s string) error {
+	if name := strings.TrimSpace(s); f.name != nil && name != "none" && policy.CheckQueueName(name) == nil {
+		*f.name = name
+		return nil
+	}
 	queues, err := config.ParseQueues(s)
 	var mistake *policy.Error
 	if errors.As(err, &mistake) {

@@ -119,8 +119,8 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 			root.AddCommand(c)
 		}
 	}
-	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand())
-	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.sdnCommand(), a.migrateCommand(), a.cleanupCommand())
+	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand())
+	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.tuneCommand(), a.sdnCommand(), a.migrateCommand(), a.cleanupCommand())
 	add(groupRun, a.agentCommand(), a.demoCommand(), a.labCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root

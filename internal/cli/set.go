@@ -32,16 +32,23 @@ were there. docs/disciplines.md has examples.`,
   weir set web --max none
   weir set web --min 25% --dry-run
   weir set web --ingress-min 30mbit --ingress-max 50%
+  weir set web --reserve 10mbit
+  weir set web --reserve 4mbit --direction ingress
+  weir set pbx --reserve 2mbit --queue video
   weir set web --reset
   weir set pbx --discipline llq --queue 'voice: {rate: 1mbit, match: [{preset: voip}]}' --queue 'rest: {}'
   weir set web --group tenant-b --aqm 2ms/50ms --dscp af21`,
 		Args:              names("NAME"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
-			if flags.change.Empty() {
+			change, err := flags.asked()
+			if err != nil {
+				return err
+			}
+			if change.Empty() {
 				return usagef("nothing to set; give --weight, --min, --max, --reserve, --limit-packets, --limit-bytes, --discipline, --queue, --aqm, --dscp, --group or --reset")
 			}
-			r, err := a.client().Set(c.Context(), args[0], flags.change, dryRun)
+			r, err := a.client().Set(c.Context(), args[0], change, dryRun)
 			if err != nil {
 				return err
 			}

@@ -62,6 +62,16 @@ func (i Interval) String() string {
 	return strconv.FormatFloat(i.Nanoseconds(), 'f', min(digits, 6), 64) + " ns/byte"
 }
 
+// Ceiling is what a class never exceeds on the wire: its max, or the rate at which
+// its interval lets packets go; 0 = nothing bounds it.
+func (c Class) Ceiling() policy.Rate {
+	paced := policy.Rate(math.Round(c.Interval.Rate()))
+	if c.Max == 0 || paced != 0 && paced < c.Max {
+		return paced
+	}
+	return c.Max
+}
+
 // Pacing is what a controller changes of a class: its interval, and those of its
 // queues, in their order.
 type Pacing struct {

@@ -75,9 +75,8 @@ func (p Policy) checkNumber(d Discipline) error {
 
 // check reports the first mistake in one queue; first says that it is the first.
 func (q Queue) check(d Discipline, first bool) error {
-	if !queueName.MatchString(q.Name) {
-		return &Error{Field: "queues", Value: q.Name, Msg: "cannot be a queue's name",
-			Remedy: "use up to 32 letters, digits, dots, dashes and underscores, a letter or digit first"}
+	if err := CheckQueueName(q.Name); err != nil {
+		return err
 	}
 	refuse := func(field string, a Amount, msg, remedy string) error {
 		return &Error{Field: q.field(field), Value: a.Compact(), Msg: msg, Remedy: remedy}
@@ -116,6 +115,16 @@ func (q Queue) check(d Discipline, first bool) error {
 		return err
 	}
 	return checkDSCP(q.field("dscp"), q.DSCP)
+}
+
+// CheckQueueName refuses what cannot be a queue's name. The error is an *Error for the
+// field "queues".
+func CheckQueueName(name string) error {
+	if queueName.MatchString(name) {
+		return nil
+	}
+	return &Error{Field: "queues", Value: name, Msg: "cannot be a queue's name",
+		Remedy: "use up to 32 letters, digits, dots, dashes and underscores, a letter or digit first"}
 }
 
 // field is how an error names one of the queue's.

@@ -105,6 +105,24 @@ var metrics = []metric{
 	perClass("weir_class_weight", "", "Weight, 1 to 10000.", gauge,
 		func(w api.Workload, l api.WorkloadLink) float64 { return float64(w.Policy.In(l.Direction).Weight) }),
 
+	perReservation("weir_class_reserve_bits_per_second", "Goodput that is held for the workload, in payload.",
+		func(l api.WorkloadLink) (float64, bool) { return float64(l.ReserveBps), true }),
+	perReservation("weir_class_goodput_bits_per_second", "Payload delivered over the last second; only where there is a reservation and it is measured.",
+		func(l api.WorkloadLink) (float64, bool) {
+			if l.GoodputBps == nil {
+				return 0, false
+			}
+			return *l.GoodputBps, true
+		}),
+	{"weir_class_control_info", "", "Always 1; what the controller of the reservation does: moving, settled, bounded, limited, waiting, unmeasured, frozen or open.", gauge,
+		slices.Concat(classLabels, []string{"state"}), func(s snapshot, out emit) {
+			eachClass(s, func(_ api.Workload, l api.WorkloadLink, labels []string) {
+				if l.ReserveBps != 0 {
+					out(1, append(labels, l.Control)...)
+				}
+			})
+		}},
+
 	perQueue("weir_queue_transmit_bytes_total", "bytes", "Sent from one queue inside a workload, on the wire.", counter,
 		func(q api.QueueTraffic) float64 { return float64(q.SentBytes) }),
 	perQueue("weir_queue_transmit_packets_total", "packets", "Sent from the queue.", counter,
@@ -150,6 +168,17 @@ func perLink(name, unit, help string, value func(api.LinkStatus) float64) metric
 func perClass(name, unit, help string, kind prometheus.ValueType, value func(api.Workload, api.WorkloadLink) float64) metric {
 	return metric{name, unit, help, kind, classLabels, func(s snapshot, out emit) {
 		eachClass(s, func(w api.Workload, l api.WorkloadLink, labels []string) { out(value(w, l), labels...) })
+	}}
+}
+
+// perReservation is a gauge of the workloads that have one.
+func perReservation(name, help string, value func(api.WorkloadLink) (float64, bool)) metric {
+	return metric{name, "bits per second", help, gauge, classLabels, func(s snapshot, out emit) {
+		eachClass(s, func(_ api.Workload, l api.WorkloadLink, labels []string) {
+			if v, known := value(l); known && l.ReserveBps != 0 {
+				out(v, labels...)
+			}
+		})
 	}}
 }
 

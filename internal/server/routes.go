@@ -88,6 +88,7 @@ func (s *Server) routes() http.Handler {
 			return list(gs, wholeGroup), err
 		})
 	s.changes(h)
+	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
 

@@ -39,6 +39,7 @@ type Fake struct {
 	workloads []api.Workload
 	original  map[string]api.Policy // by name, for Reset
 	groups    []api.Group
+	tuned     map[string]api.ControlChange // by name
 }
 
 // New returns a fake that steers workloads; Demo() is a good set.

@@ -4,6 +4,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 
 	"weir/internal/api"
 )
@@ -69,6 +70,48 @@ var columns = []column{
 	{"DROPS/S", 7, 6, dropsText, dropsMood},
 }
 
+// reservation is a column for links on which there is any.
+var reservation = column{"GOODPUT/RESERVE", 15, 3, func(r row, u unit) string {
+	switch {
+	case r.link.ReserveBps == 0:
+		return "-"
+	case r.link.GoodputBps == nil:
+		return "?/" + u.text(float64(r.link.ReserveBps))
+	}
+	return u.text(*r.link.GoodputBps) + "/" + u.text(float64(r.link.ReserveBps))
+}, reservationMood}
+
+// reservationMood is about who wants more than is delivered, and does not get it.
+func reservationMood(r row) mood {
+	switch r.link.Control {
+	case "":
+		return dim
+	case "settled":
+		return good
+	case "moving", "bounded", "unmeasured":
+		return warn
+	}
+	return plain
+}
+
+// columnsFor are the columns for these rows.
+func columnsFor(rows []row) []column {
+	if !slices.ContainsFunc(rows, func(r row) bool { return r.link.ReserveBps != 0 }) {
+		return columns
+	}
+	var list []column
+	for _, c := range columns {
+		if c.title == "MIN" {
+			list = append(list, reservation)
+		}
+		if c.keep >= reservation.keep {
+			c.keep++
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
 func minOf(l api.WorkloadLink) uint64 { return l.MinBps }
 func maxOf(l api.WorkloadLink) uint64 { return l.MaxBps }
 
@@ -126,13 +169,13 @@ const (
 	sparkAtLeast = 4 // from so many columns on, the next gives way to the history
 )
 
-// fit chooses the columns for a width, given the longest name. Names get what
+// fit chooses from the columns for a width, given the longest name. Names get what
 // they need up to nameMax, the history what is left.
-func fit(width, longestName int) layout {
+func fit(width, longestName int, columns []column) layout {
 	name := min(max(longestName, nameMin), nameMax)
 	all := layout{name: name, columns: columns}
 	for keep := len(columns); keep > 0; keep-- {
-		all.columns = keeping(keep)
+		all.columns = keeping(columns, keep)
 		room := width - all.width()
 		needed := 0
 		if keep >= sparkAtLeast {
@@ -145,7 +188,7 @@ func fit(width, longestName int) layout {
 			return all
 		}
 	}
-	all.columns = keeping(1)
+	all.columns = keeping(columns, 1)
 	all.name = max(width-marker-gap-all.columns[0].width, 1)
 	return all
 }
@@ -160,7 +203,7 @@ func (l layout) width() int {
 }
 
 // keeping is the n columns that matter most, in their order.
-func keeping(n int) []column {
+func keeping(columns []column, n int) []column {
 	var out []column
 	for _, c := range columns {
 		if c.keep < n {

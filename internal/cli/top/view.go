@@ -76,7 +76,7 @@ func (s screen) visible(height int) (lines []string, shown int) {
 			skip -= len(rows)
 			continue
 		}
-		lay := fit(s.width, longestName(rows))
+		lay := fit(s.width, longestName(rows), columnsFor(rows))
 		head := []string{s.linkLine(l), s.columnLine(lay)}
 		if len(rows) == 0 {
 			head[1] = s.theme.mood(dim, s.cut("  no workloads"))

@@ -69,6 +69,7 @@ type Loop struct {
 	QueueName  string // "" for Whole
 	Controller *control.Controller
 	Monitor    control.Monitor
+	Held       bool // somebody experiments with it: Follow leaves it frozen
 	settings   Settings
 	before     dataplane.QueueCounters // of the last step
 	backlogged bool                    // a packet waited at the last step
@@ -160,7 +161,7 @@ func (p *Pacer) follow(id ID, c plan.Class, queue string, reserve policy.Rate, i
 	}
 	l.settings = s
 	l.Controller.SetGains(s.gains())
-	if s.Frozen != l.Controller.IsFrozen() {
+	if s.Frozen != l.Controller.IsFrozen() && !l.Held {
 		l.Controller.Freeze(s.Frozen)
 	}
 	l.Controller.Retarget(float64(reserve), bounds)
@@ -220,10 +221,16 @@ func (p *Pacer) Paced(want plan.State) plan.State {
 	return want.Paced(by)
 }
 
-// Step lets every loop act on what was counted since the last step. measured is the
-// goodput of the classes that are measured; part says how much of a class's goodput
-// is this link's, nil = all.
-func (p *Pacer) Step(snap dataplane.Snapshot, measured map[plan.ClassID]goodput.Reading, part func(plan.ClassID) float64) {
+// Measured is the goodput of the classes that are measured.
+type Measured struct {
+	At       time.Time
+	Readings map[plan.ClassID]goodput.Reading
+	// Part says how much of a class's goodput is this link's; nil = all.
+	Part func(plan.ClassID) float64
+}
+
+// Step lets every loop act on what was counted since the last step.
+func (p *Pacer) Step(snap dataplane.Snapshot, m Measured) {
 	seconds := snap.At.Sub(p.readAt).Seconds()
 	first := p.readAt.IsZero() || seconds <= 0
 	p.readAt = snap.At
@@ -234,11 +241,11 @@ func (p *Pacer) Step(snap dataplane.Snapshot, measured map[plan.ClassID]goodput.
 			continue
 		}
 		sample := l.sample(counters, seconds)
-		reading, known := measured[l.Class]
+		reading, known := m.Readings[l.Class]
 		if known {
-			sample.Goodput = l.goodput(snap.At, reading, p.direction, sample)
-			if part != nil {
-				sample.Goodput *= part(l.Class)
+			sample.Goodput = l.goodput(m.At, reading, p.direction, sample)
+			if m.Part != nil {
+				sample.Goodput *= m.Part(l.Class)
 			}
 		} else {
 			l.Monitor.Forget()

@@ -84,7 +84,7 @@ func (w *world) second() {
 		w.c.Queues = []dataplane.QueueCounters{{EnqueuedBytes: w.c.EnqueuedBytes, SentBytes: w.c.SentBytes, BacklogPackets: 9}, {}}
 	}
 	w.pacer.Step(dataplane.Snapshot{At: w.at, Classes: map[plan.ClassID]dataplane.Counters{1: w.c}},
-		map[plan.ClassID]goodput.Reading{1: w.r}, nil)
+		Measured{At: w.at, Readings: map[plan.ClassID]goodput.Reading{1: w.r}})
 }
 
 func (w *world) run(seconds int) control.State {
@@ -192,7 +192,7 @@ func TestSettings(t *testing.T) {
 func TestUnmeasured(t *testing.T) {
 	w := newWorld(t, policy.Egress, reserve(10*mega), Settings{})
 	for i := range 5 {
-		w.pacer.Step(dataplane.Snapshot{At: w.at.Add(time.Duration(i) * time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: {}}}, nil, nil)
+		w.pacer.Step(dataplane.Snapshot{At: w.at.Add(time.Duration(i) * time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: {}}}, Measured{})
 	}
 	if st := w.pacer.Loops()[0].Controller.State(); st.Mode != control.Unmeasured || !near(st.Wire, 10.4558*mega, 1e-4) {
 		t.Errorf("%+v", st)
@@ -221,8 +221,9 @@ func TestParts(t *testing.T) {
 	r.Acked += 1_250_000
 	w.c.SentBytes += 1_300_000
 	w.c.EnqueuedBytes += 1_300_000
-	w.pacer.Step(dataplane.Snapshot{At: w.at.Add(time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: w.c}},
-		map[plan.ClassID]goodput.Reading{1: r}, func(plan.ClassID) float64 { return 0.25 })
+	w.pacer.Step(dataplane.Snapshot{At: w.at.Add(time.Second), Classes: map[plan.ClassID]dataplane.Counters{1: w.c}}, Measured{
+		At: w.at.Add(time.Second), Readings: map[plan.ClassID]goodput.Reading{1: r}, Part: func(plan.ClassID) float64 { return 0.25 },
+	})
 	if st := w.pacer.Loops()[0].Controller.State(); !near(st.Goodput, 2.5*mega, 1e-6) {
 		t.Errorf("%+v", st)
 	}

@@ -96,7 +96,7 @@ func workloads(s plan.State) []plan.Class {
 // and until then nobody is kept waiting.
 func newClassState(class plan.Class) *classState {
 	return &classState{
-		claim:    policy.Claim{Weight: class.Weight, Min: class.Min, Max: ceiling(class), Demand: policy.Unlimited},
+		claim:    policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Ceiling(), Demand: policy.Unlimited},
 		estimate: estimate{demand: policy.Unlimited},
 	}
 }
@@ -118,6 +118,7 @@ func (b *Backend) Gaps() []string {
 		"A limit in bytes is held as a number of full frames, and the limit of the whole link is not held: each workload has its own.",
 	}
 	gaps = append(gaps,
+		"A reservation is held by an HTB ceil, which lets bursts through: right over a second, not from packet to packet; those of queues are not held.",
 		"Groups are not available: each member counts for itself on the link, with its own weight, min and max; a group's weight, min and max do nothing.",
 		fmt.Sprintf("Disciplines, queues and AQM are not available: each workload has one queue, %s with the kernel's defaults.", b.leaf))
 	if !changeable(b.leaf) {

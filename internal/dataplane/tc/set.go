@@ -143,7 +143,7 @@ func (b *Backend) follow(have map[uint32]htbClass) {
 			b.classes[class.ID] = newClassState(class)
 			continue
 		}
-		known.claim.Weight, known.claim.Min, known.claim.Max = class.Weight, class.Min, ceiling(class)
+		known.claim.Weight, known.claim.Min, known.claim.Max = class.Weight, class.Min, class.Ceiling()
 	}
 	for minor := range have {
 		// Left by an earlier process that could not remember them.

@@ -126,7 +126,9 @@ func (b *bed) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
 func (b *bed) connect(t *testing.T, name string, cable *bustest.Cable) *Bus {
 	t.Helper()
 	c, err := dial([]string{fmt.Sprintf("127.0.0.1:%d", b.port)}, name,
-		func(_ context.Context, network, address string) (net.Conn, error) { return cable.Dial(network, address) },
+		func(_ context.Context, network, address string) (net.Conn, error) {
+			return cable.Dial(network, address)
+		},
 		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -46,7 +47,9 @@ type Options struct {
 	optimize.Options
 	// For ends the genetic algorithm after this time instead of after its number of
 	// generations; its result then depends on the machine. 0 = by generations.
-	For      time.Duration
+	For time.Duration
+	// Stop ends the genetic algorithm early when it says so; nil = never.
+	Stop     func() bool
 	Parallel int // moves at once in the whole cluster, 0 = DefaultParallel
 }
 
@@ -89,8 +92,10 @@ func Run(p *optimize.Problem, a Algorithm, o Options, now func() time.Duration) 
 	case a == Genetic || a == GeneticSeeded:
 		g := optimize.GeneticOptions{Options: o.Options, Seeded: a == GeneticSeeded}
 		if o.For > 0 {
-			g.Generations = 1 << 40
-			g.Stop = func(int) bool { return now()-began >= o.For }
+			g.Generations = math.MaxInt
+		}
+		g.Stop = func(int) bool {
+			return o.For > 0 && now()-began >= o.For || o.Stop != nil && o.Stop()
 		}
 		plan = optimize.Genetic(p, g)
 	case slices.Contains(optimize.Strategies, optimize.Strategy(a)):

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/control"
+	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/goodput"
+	"weir/internal/dataplane/pace"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Meter measures goodput; goodput.Meter is the real one.
+type Meter interface {
+	Watch(ports []plan.Port, ifbs []int) error
+	Read() (map[plan.ClassID]goodput.Reading, error)
+	Close() error
+}
+
+// regulator is what the agent needs beside each link's pacer: the meter, while there
+// is a reservation. It belongs to the agent's goroutine.
+type regulator struct {
+	open      func() (Meter, error)
+	meter     Meter // nil while nobody asks, or if it cannot be had
+	complaint string
+	read      map[plan.ClassID]goodput.Reading
+	readAt    time.Time
+}
+
+// tuned is what was set about the controllers of a workload.
+type tuned struct {
+	Frozen bool           `json:"frozen,omitempty"`
+	Gains  *control.Gains `json:"gains,omitempty"`
+}
+
+// pacer makes a link's pacer, which looks its settings up in the world.
+func (a *Agent) pacer(direction policy.Direction) *pace.Pacer {
+	return pace.New(cmp.Or(direction, policy.Egress), func(workload, _ string) pace.Settings {
+		for _, v := range a.decided.verdicts {
+			if v.Name == workload {
+				return a.world.tuned[v.Key].settings()
+			}
+		}
+		return pace.Settings{}
+	})
+}
+
+func (t tuned) settings() pace.Settings {
+	s := pace.Settings{Frozen: t.Frozen}
+	if t.Gains != nil {
+		s.Gains = *t.Gains
+	}
+	return s
+}
+
+// regulate is the control loop, once a second after the counters were read: goodput
+// in, intervals out.
+func (a *Agent) regulate(ctx context.Context, now time.Time) {
+	if !a.watchGoodput() {
+		return
+	}
+	for _, l := range a.links {
+		if l.backend == nil || !l.pacer.Busy() || l.last.At.IsZero() {
+			continue
+		}
+		l.pacer.Step(l.last, pace.Measured{At: a.goodput.readAt, Readings: a.goodput.read, Part: a.partOn(l)})
+		l.pace(ctx, now)
+	}
+}
+
+// partOn is how much of a class's goodput went over this link, nil = all: where
+// several links have the direction, the meter cannot tell, but their counters can.
+func (a *Agent) partOn(l *link) func(plan.ClassID) float64 {
+	var same []*link
+	for _, other := range a.links {
+		if other.direction() == l.direction() && other.backend != nil {
+			same = append(same, other)
+		}
+	}
+	if len(same) < 2 {
+		return nil
+	}
+	return func(class plan.ClassID) float64 {
+		sum := 0.0
+		for _, other := range same {
+			sum += other.now.used[class].rate
+		}
+		if sum == 0 {
+			return 1
+		}
+		return l.now.used[class].rate / sum
+	}
+}
+
+// watchGoodput has the meter count where somebody asks, and reads it. It says whether
+// any link has a reservation.
+func (a *Agent) watchGoodput() bool {
+	ports, ifbs := a.watched()
+	g := &a.goodput
+	if len(ports) == 0 {
+		if g.meter != nil {
+			if err := g.meter.Close(); err != nil {
+				a.log.Warn("closing the goodput meter", "err", err)
+			}
+		}
+		g.meter, g.read = nil, nil
+		return slices.ContainsFunc(a.links, func(l *link) bool { return l.pacer.Busy() })
+	}
+	g.read = nil
+	var err error
+	if g.meter == nil && g.open != nil {
+		g.meter, err = g.open()
+	}
+	if g.meter != nil {
+		err = g.meter.Watch(ports, ifbs)
+		g.readAt = time.Now()
+		read, failed := g.meter.Read()
+		g.read, err = read, errors.Join(err, failed)
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != g.complaint && text != "" {
+		a.log.Warn("goodput is not measured everywhere; intervals stay what headers alone demand", "err", err)
+	}
+	g.complaint = text
+	return true
+}
+
+// watched are the ports of the workloads with a reservation, and the devices by which
+// steered ingress comes.
+func (a *Agent) watched() (ports []plan.Port, ifbs []int) {
+	classes := map[plan.ClassID]bool{}
+	for _, l := range a.links {
+		for _, class := range l.pacer.Watched() {
+			classes[class] = true
+		}
+	}
+	if len(classes) == 0 {
+		return nil, nil
+	}
+	seen := map[plan.Port]bool{}
+	for _, l := range a.links {
+		for _, p := range l.want.Ports {
+			if classes[p.Class] && !seen[p.Place()] {
+				seen[p.Place()] = true
+				ports = append(ports, p)
+			}
+		}
+		if l.config.Direction == policy.Ingress && l.backend != nil {
+			if ifb, err := net.InterfaceByName(device.IFBName(l.config.Device)); err == nil {
+				ifbs = append(ifbs, ifb.Index)
+			}
+		}
+	}
+	return ports, ifbs
+}
+
+// pace puts the controllers' intervals into force.
+func (l *link) pace(ctx context.Context, now time.Time) {
+	paced := l.pacer.Paced(l.want)
+	if l.dirty {
+		l.want = paced // the next Set takes them along
+		return
+	}
+	if err := l.backend.Pace(ctx, paced); err != nil {
+		l.failed(fmt.Errorf("link %s: pace: %w", l.config.Name(), err), now)
+		return
+	}
+	l.want, l.inForce = paced, paced
+	for _, class := range paced.Classes {
+		l.classes[class.ID] = class
+	}
+}
+
+// withQueue turns a reservation of one queue into a change of the queues.
+func (a *Agent) withQueue(name string, change api.PolicyChange) (api.PolicyChange, error) {
+	w, err := resolve(name, a.decided.workloads())
+	if err != nil {
+		return change, nil // which is found out again
+	}
+	v, _ := a.decided.verdict(w.Key)
+	if change, err = reserveQueue(v.policy, change); err != nil {
+		return change, err
+	}
+	if change.Ingress != nil {
+		in, err := reserveQueue(v.policy.In(policy.Ingress), *change.Ingress)
+		if err != nil {
+			return change, err
+		}
+		change.Ingress = &in
+	}
+	return change, nil
+}
+
+func reserveQueue(p policy.Policy, change api.PolicyChange) (api.PolicyChange, error) {
+	if change.ReserveQueue == nil {
+		return change, nil
+	}
+	queues := api.QueuesOf(p.Queues)
+	if change.Queues != nil {
+		queues = slices.Clone(*change.Queues)
+	}
+	i := slices.IndexFunc(queues, func(q api.Queue) bool { return q.Name == *change.ReserveQueue })
+	switch {
+	case i < 0:
+		e := &api.Error{Status: http.StatusUnprocessableEntity, Field: "queue", Value: *change.ReserveQueue, Msg: "the workload has no such queue"}
+		for _, q := range queues {
+			e.Remedy += ", " + q.Name
+		}
+		if e.Remedy = strings.TrimPrefix(e.Remedy, ", "); e.Remedy == "" {
+			e.Remedy = "give it queues first, see weir set --discipline and --queue"
+		} else {
+			e.Remedy = "it has " + e.Remedy
+		}
+		return change, e
+	case change.Reserve == nil:
+		return change, &api.Error{Status: http.StatusUnprocessableEntity, Field: "reserve", Msg: "is missing", Remedy: "say how much the queue is to have"}
+	}
+	queues[i].Reserve = *change.Reserve
+	change.Queues, change.Reserve, change.ReserveQueue = &queues, nil, nil
+	return change, nil
+}
+
+// Control implements api.Agent.
+func (a *Agent) Control(ctx context.Context, name string) (api.Control, error) {
+	var c api.Control
+	var err error
+	if down := a.do(ctx, func() { c, err = a.controlView(name) }); down != nil {
+		return c, down
+	}
+	return c, err
+}
+
+func (a *Agent) controlView(name string) (api.Control, error) {
+	w, err := resolve(name, a.decided.workloads())
+	if err != nil {
+		return api.Control{}, err
+	}
+	v, _ := a.decided.verdict(w.Key)
+	c := api.Control{Name: v.Name, Loops: []api.ControlLoop{}}
+	for _, l := range a.links {
+		for _, loop := range l.pacer.Loops() {
+			if loop.Class == v.class && v.steered {
+				c.Loops = append(c.Loops, a.loopView(l, loop))
+			}
+		}
+	}
+	return c, nil
+}
+
+// noLoop says that there is nothing to control.
+func (a *Agent) noLoop(name string) error {
+	return &api.Error{Status: http.StatusConflict, Field: "reserve", Msg: name + " has no reservation in force",
+		Remedy: fmt.Sprintf("set one, such as weir set %s --reserve 10mbit; weir get %s shows whether it was refused", name, name)}
+}
+
+func (a *Agent) loopView(l *link, loop *pace.Loop) api.ControlLoop {
+	st := loop.Controller.State()
+	view := api.ControlLoop{
+		Device: l.config.Device, Direction: string(l.direction()), Queue: loop.QueueName,
+		TargetBps: st.Target, WireBps: st.Wire, OfferedBps: st.In,
+		IntervalNs: plan.IntervalOf(policy.Rate(math.Round(st.Wire))).Nanoseconds(),
+		Limiter:    "off", Mode: string(st.Mode), Why: st.Why(),
+		Frozen: loop.Controller.IsFrozen(), Gains: api.Gains(loop.Controller.Gains()),
+		Warning: loop.Controller.Gains().Warning(), HistoryBps: loop.Monitor.History(),
+	}
+	if view.HistoryBps == nil {
+		view.HistoryBps = []float64{}
+	}
+	if st.On {
+		view.Limiter = "on"
+	}
+	if st.Mode == control.Unmeasured && a.goodput.complaint != "" {
+		view.Why += " (" + a.goodput.complaint + ")"
+	}
+	if !math.IsNaN(st.Goodput) {
+		view.GoodputBps, view.ErrorBps = &st.Goodput, &st.Error
+	}
+	if r, ok := a.goodput.read[loop.Class]; ok {
+		counts := r.Counts
+		if loop.Queue != pace.Whole {
+			counts = r.Queues[loop.Queue]
+		}
+		view.SentBytes, view.ResentBytes = counts.Sent+counts.Datagrams, counts.Again
+		if l.config.Direction == policy.Ingress {
+			view.SentBytes, view.ResentBytes = counts.Received+counts.DatagramsReceived, counts.ReceivedAgain
+		}
+	}
+	return view
+}
+
+// SetControl implements api.Agent.
+func (a *Agent) SetControl(ctx context.Context, name string, change api.ControlChange, dryRun bool) (api.Control, error) {
+	var c api.Control
+	var err error
+	if down := a.do(ctx, func() { c, err = a.setControl(ctx, name, change, dryRun) }); down != nil {
+		return c, down
+	}
+	return c, err
+}
+
+func (a *Agent) setControl(ctx context.Context, name string, change api.ControlChange, dryRun bool) (api.Control, error) {
+	if change.Empty() {
+		return api.Control{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: "nothing to change", Remedy: "give freeze, gains or default_gains"}
+	}
+	if change.Gains != nil {
+		g := control.Gains(*change.Gains)
+		err := g.CheckStable()
+		if change.Force {
+			err = g.Check()
+		}
+		if err != nil {
+			return api.Control{}, badInput(err)
+		}
+	}
+	now, err := a.controlView(name)
+	if err != nil {
+		return api.Control{}, err
+	}
+	if len(now.Loops) == 0 {
+		return api.Control{}, a.noLoop(now.Name)
+	}
+	if dryRun {
+		return now, nil
+	}
+	w, _ := resolve(name, a.decided.workloads())
+	next := a.world.clone()
+	set := next.tuned[w.Key]
+	if change.Freeze != nil {
+		set.Frozen = *change.Freeze
+	}
+	if change.DefaultGains {
+		set.Gains = nil
+	}
+	if change.Gains != nil {
+		set.Gains = new(control.Gains(*change.Gains))
+	}
+	next.tuned[w.Key] = set
+	if set == (tuned{}) {
+		delete(next.tuned, w.Key)
+	}
+	if err := a.store.save(a.keep(next, a.attached)); err != nil {
+		return api.Control{}, fmt.Errorf("change not made: %w", err)
+	}
+	a.world = next
+	a.log.Info("controllers changed", "workload", w.Name, "frozen", set.Frozen, "gains", set.settings().Gains.String(), "why", "asked by weir control")
+	for _, l := range a.links {
+		l.pacer.Follow(l.want)
+	}
+	return a.controlView(name)
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/control"
+	"weir/internal/dataplane/goodput"
+	"weir/internal/dataplane/pace"
+	"weir/internal/policy"
+)
+
+// An experiment with a live workload: the goodput is looked at every tuneEvery, and
+// the rate on the wire goes down by tuneStep for a while. Down, because up could take
+// what others were promised.
+const (
+	tuneEvery  = 200 * time.Millisecond
+	tuneBefore = 4 * time.Second
+	tuneAfter  = 9 * time.Second
+	tuneStep   = 0.2
+	tuneRelay  = 20 // periods of the other method
+	relaySwing = 0.1
+)
+
+// The methods of api.TuneRequest.
+const (
+	methodStep  = "step"
+	methodRelay = "relay"
+)
+
+// experiment is one that is going on.
+type experiment struct {
+	agent  *Agent
+	link   *link
+	loop   *pace.Loop
+	began  time.Time
+	wire   float64 // of the loop before it
+	rate   control.Monitor
+	points []control.Point
+	result api.TuneResult
+}
+
+// Tune implements api.Agent.
+func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api.TuneResult, error) {
+	var e *experiment
+	var err error
+	if down := a.do(ctx, func() { e, err = a.beginTuning(name, req) }); down != nil {
+		return api.TuneResult{}, down
+	}
+	if err != nil {
+		return api.TuneResult{}, err
+	}
+	if e.result.Method == methodRelay {
+		err = e.relay(ctx)
+	} else {
+		err = e.step(ctx)
+	}
+	// The loop gets its output back whatever happened, and whoever asked may be gone.
+	down := a.do(context.WithoutCancel(ctx), func() { e.end() })
+	if err = errors.Join(err, down); err != nil {
+		return e.result, err
+	}
+	if req.Apply {
+		gains := e.result.Suggested
+		if _, err := a.SetControl(ctx, name, api.ControlChange{Gains: &gains}, false); err != nil {
+			return e.result, err
+		}
+		e.result.Applied = true
+	}
+	return e.result, nil
+}
+
+// beginTuning finds the loop and takes it out of the controller's hands.
+func (a *Agent) beginTuning(name string, req api.TuneRequest) (*experiment, error) {
+	w, err := resolve(name, a.decided.workloads())
+	if err != nil {
+		return nil, err
+	}
+	v, _ := a.decided.verdict(w.Key)
+	var found []*experiment
+	for _, l := range a.links {
+		if req.Device != "" && req.Device != l.config.Device || string(l.direction()) != cmp.Or(req.Direction, string(policy.Egress)) {
+			continue
+		}
+		for _, loop := range l.pacer.Loops() {
+			if loop.Class == v.class && v.steered && loop.QueueName == req.Queue {
+				found = append(found, &experiment{agent: a, link: l, loop: loop})
+			}
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return nil, a.noLoop(v.Name)
+	case len(found) > 1:
+		return nil, &api.Error{Status: http.StatusConflict, Field: "device", Msg: v.Name + " is held on several links", Remedy: "say which one by --link"}
+	}
+	e := found[0]
+	st := e.loop.Controller.State()
+	switch {
+	case e.loop.Controller.IsFrozen():
+		return nil, &api.Error{Status: http.StatusConflict, Field: "freeze", Msg: "the controller is frozen, or being tuned", Remedy: fmt.Sprintf("weir control %s --unfreeze, or wait for the other experiment", v.Name)}
+	case math.IsNaN(st.Goodput):
+		return nil, &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: fmt.Sprintf("weir control %s says why", v.Name)}
+	case !st.On:
+		return nil, &api.Error{Status: http.StatusConflict, Field: "demand", Msg: fmt.Sprintf("%s offers %s, less than its reservation; a step would show nothing", v.Name, policy.Approx(st.In)),
+			Remedy: "tune while it sends all it can"}
+	}
+	e.began, e.wire = time.Now(), st.Wire
+	e.loop.Controller.Freeze(true)
+	e.loop.Held = true
+	e.result = api.TuneResult{Name: v.Name, Device: e.link.config.Device, Direction: string(e.link.direction()), Queue: req.Queue,
+		Method: cmp.Or(req.Method, methodStep), TargetBps: st.Target, Before: api.Gains(e.loop.Controller.Gains())}
+	a.log.Info("tuning begins", "workload", v.Name, "method", e.result.Method, "why", "asked by weir tune")
+	return e, nil
+}
+
+// end gives the loop back.
+func (e *experiment) end() {
+	e.loop.Controller.SetOutput(e.wire)
+	e.loop.Controller.Freeze(false)
+	e.loop.Held = false
+	if e.link.backend != nil {
+		e.link.pace(context.Background(), time.Now())
+	}
+}
+
+// look waits until an instant of the experiment and notes the goodput since the last
+// look; then the output becomes wire.
+func (e *experiment) look(ctx context.Context, at time.Duration, wire float64) (rate float64, err error) {
+	timer := time.NewTimer(time.Until(e.began.Add(at)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	down := e.agent.do(ctx, func() {
+		if e.agent.goodput.meter == nil || e.link.backend == nil {
+			err = &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: "the workload or its link went away meanwhile", Remedy: "try again when it is back"}
+			return
+		}
+		all, failed := e.agent.goodput.meter.Read()
+		if err = failed; err != nil {
+			return
+		}
+		now := time.Now()
+		rate = e.rate.Take(now, e.delivered(all[e.loop.Class]))
+		if !math.IsNaN(rate) {
+			point := control.Point{At: now.Sub(e.began).Seconds(), Goodput: rate}
+			e.points = append(e.points, point)
+			e.result.Points = append(e.result.Points, api.TunePoint{At: point.At, GoodputBps: rate, WireBps: e.loop.Controller.State().Wire})
+		}
+		e.loop.Controller.SetOutput(wire)
+		e.link.pace(ctx, now)
+	})
+	return rate, errors.Join(err, down)
+}
+
+// delivered is the payload counter that the loop holds.
+func (e *experiment) delivered(r goodput.Reading) uint64 {
+	c := r.Counts
+	if e.loop.Queue != pace.Whole {
+		c = r.Queues[e.loop.Queue]
+	}
+	if e.link.config.Direction == policy.Ingress {
+		return c.Received + c.DatagramsReceived
+	}
+	return c.Acked + c.Datagrams
+}
+
+// step is the first method of Ziegler and Nichols.
+func (e *experiment) step(ctx context.Context) error {
+	// The output never goes below what the payload itself takes, so the way down begins
+	// above.
+	high := e.wire * (1 + tuneStep/2)
+	low := e.wire * (1 - tuneStep/2)
+	for at := time.Duration(0); at <= tuneBefore+tuneAfter; at += tuneEvery {
+		wire := high
+		if at >= tuneBefore {
+			wire = low
+		}
+		if _, err := e.look(ctx, at, wire); err != nil {
+			return err
+		}
+	}
+	plant, err := control.FitStep(e.points, tuneBefore.Seconds(), high, e.lowest(low))
+	if err != nil {
+		return e.unclear(err)
+	}
+	e.result.Gain, e.result.Delay, e.result.Lag = plant.Gain, plant.Delay, plant.Lag
+	e.conclude(plant.Suggest(), plant.ZieglerNichols())
+	return nil
+}
+
+// lowest is what the output really was, the bounds being what they are.
+func (e *experiment) lowest(wire float64) float64 {
+	return slices.MinFunc(append(e.result.Points, api.TunePoint{WireBps: math.Inf(1)}), func(a, b api.TunePoint) int {
+		return cmp.Compare(a.WireBps, b.WireBps)
+	}).WireBps
+}
+
+func (e *experiment) unclear(err error) error {
+	return &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: err.Error(),
+		Remedy: "tune while the workload sends all it can and nothing else changes"}
+}
+
+// relay is the second method, by switching between two rates.
+func (e *experiment) relay(ctx context.Context) error {
+	r := control.Relay{Target: e.result.TargetBps, Center: e.wire, Swing: relaySwing * e.wire / 2}
+	wire := e.wire
+	for i := range tuneRelay {
+		rate, err := e.look(ctx, time.Duration(i)*time.Second, wire)
+		if err != nil {
+			return err
+		}
+		if !math.IsNaN(rate) {
+			wire = r.Step(rate)
+		}
+	}
+	u, err := r.Ultimate()
+	if err != nil {
+		return e.unclear(err)
+	}
+	e.result.UltimateGain, e.result.UltimatePeriod = u.Gain, u.Period
+	zn := u.ZieglerNichols()
+	e.conclude(control.Plant{Gain: 4 / (math.Pi * u.Gain), Delay: max(0, u.Period/2-control.Period)}.Suggest(), zn)
+	return nil
+}
+
+func (e *experiment) conclude(suggested, zieglerNichols control.Gains) {
+	e.result.Suggested, e.result.ZieglerNichols = api.Gains(suggested), api.Gains(zieglerNichols)
+	e.result.Verdict = "stable"
+	if err := zieglerNichols.CheckStable(); err != nil {
+		e.result.Verdict = "not stable when looked at once a second"
+	} else if w := zieglerNichols.Warning(); w != "" {
+		e.result.Verdict = w
+	}
+}

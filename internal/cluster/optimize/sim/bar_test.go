@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"flag"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/cluster/optimize"
+)
+
+var long = flag.Duration("long", 0, "let the genetic algorithm run for this much CPU time beside the local search, such as 10m")
+
+// TestTenThousand compares the local search with the genetic algorithm, which gets
+// -long of CPU time, on 10,000 containers and 1,000 nodes, by both measures. Time is
+// the process's CPU time, so that other programs do not count.
+func TestTenThousand(t *testing.T) {
+	if *long == 0 {
+		t.Skip("takes a long time; run it with -long 10m -timeout 0")
+	}
+	clock := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	for _, measure := range []optimize.Measure{optimize.MeasureMean, optimize.MeasureLoad} {
+		p := optimize.Synthetic(1000, 10_000, 1)
+		p.Measure = measure
+		var least float64
+		for _, a := range []Algorithm{Local, Genetic, GeneticSeeded} {
+			r, err := Run(p, a, Options{Options: optimize.Options{Alpha: optimize.DefaultAlpha, Seed: 1}, For: *long}, clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s, %s: S %.4g -> %.4g (%.1f %% less), %d moves, %.1f s of CPU time, %d tried",
+				measure, a, r.SBefore, r.SAfter, r.Reduction*100, r.Moves, r.RunTime, r.Tried)
+			if a == Local {
+				least = r.SAfter
+			} else if r.SAfter < least {
+				t.Errorf("%s, %s: S %v is less than the local search's, %v", measure, a, r.SAfter, least)
+			}
+		}
+	}
+}
