@@ -16,6 +16,7 @@ import (
 
 	"github.com/docker/docker/client"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/discover/dockertest"
@@ -42,13 +43,17 @@ type Node struct {
 	Name string
 	IP   string
 
-	port  string // of the switch
-	netns netns.NsHandle
+	port    string // of the switch
+	netns   netns.NsHandle
+	disk    string // folder in which its engine keeps everything
+	mounted bool
 }
 
 // Options are what may differ from cluster to cluster.
 type Options struct {
 	Nodes []string
+	// DiskMiB gives a node's engine a disk of its own, in memory, of that size.
+	DiskMiB map[string]int
 	// TCP is what CRIU does with established connections: "established", "close" or "".
 	TCP string
 }
@@ -101,6 +106,18 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 		}
 		c.nodes = append(c.nodes, n)
 	}
+	for _, n := range c.nodes {
+		n.disk = filepath.Join(c.Dir, n.Name)
+		if err := os.Mkdir(n.disk, 0o711); err != nil {
+			return err
+		}
+		if size := o.DiskMiB[n.Name]; size > 0 {
+			if err := unix.Mount("tmpfs", n.disk, "tmpfs", 0, fmt.Sprintf("size=%dm", size)); err != nil {
+				return fmt.Errorf("give node %s a disk: %w", n.Name, err)
+			}
+			n.mounted = true
+		}
+	}
 	return each(c.nodes, func(n *Node) error {
 		criu := []string{"file-locks", "ghost-limit 64M"}
 		if f := os.Getenv("WEIR_CRIU_LOG"); f != "" {
@@ -110,7 +127,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 			criu = append(criu, "tcp-"+o.TCP)
 		}
 		n.Engine, err = dockertest.StartWith(ctx, dockertest.Options{
-			Parent: c.Dir,
+			Parent: n.disk,
 			Netns:  func() (netns.NsHandle, error) { return duplicate(n.netns) },
 			Config: map[string]any{"experimental": true, "insecure-registries": []string{Subnet}},
 			CRIU:   criu,
@@ -153,7 +170,7 @@ func (c *Cluster) startRegistry() error {
 }
 
 // StopRegistry ends the registry; StartRegistry brings it back with what it had.
-func (c *Cluster) StopRegistry() error { return c.server.Close() }
+func (c *Cluster) StopRegistry() error { return errors.Join(c.server.Close(), c.Store.Close()) }
 
 // StartRegistry starts the registry again.
 func (c *Cluster) StartRegistry() error { return c.startRegistry() }
@@ -181,10 +198,13 @@ func (c *Cluster) Stop() error {
 	})
 	errs := []error{err}
 	if c.server != nil {
-		errs = append(errs, c.server.Close())
+		errs = append(errs, c.StopRegistry())
 	}
 	for _, n := range c.nodes {
 		errs = append(errs, n.netns.Close())
+		if n.mounted {
+			errs = append(errs, unix.Unmount(n.disk, 0))
+		}
 	}
 	if c.sw > 0 {
 		errs = append(errs, c.sw.Close())
@@ -198,3 +218,31 @@ func (c *Cluster) Stop() error {
 
 // Docker is a client of the node's engine.
 func (n *Node) Docker() *client.Client { return n.Engine.Client() }
+
+// FillDisk writes until the node's disk is full; FreeDisk takes it back.
+func (n *Node) FillDisk() error {
+	f, err := os.Create(filepath.Join(n.disk, "ballast"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	block := make([]byte, 1<<20)
+	for {
+		if _, err := f.Write(block); errors.Is(err, unix.ENOSPC) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// FreeDisk removes what FillDisk wrote.
+func (n *Node) FreeDisk() error { return os.Remove(filepath.Join(n.disk, "ballast")) }
+
+// BreakCRIU makes every dump and restore on the node fail; MendCRIU ends that.
+func (n *Node) BreakCRIU() error {
+	return os.WriteFile(filepath.Join(n.Dir(), "criu", "runc.conf"), []byte("no-such-option\n"), 0o644)
+}
+
+// MendCRIU gives the node the options it had.
+func (n *Node) MendCRIU() error { return n.WriteCRIU() }

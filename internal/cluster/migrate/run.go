@@ -93,8 +93,15 @@ func newRun(source, target Node, j *Journal, report func(Progress)) *run {
 		report = func(Progress) {}
 	}
 	o := j.Order()
-	return &run{Order: o, source: source, target: target, journal: j, report: report, began: time.Now(),
+	m := &run{Order: o, source: source, target: target, journal: j, report: report, began: time.Now(),
 		result: Result{Move: o.Move, State: StateRunning, Approach: o.Approach}}
+	for _, r := range j.Records() { // of a life before this one
+		m.result.Downtime = max(m.result.Downtime, r.Downtime)
+		if r.Kind == KindRollback {
+			m.result.Err = r.Err
+		}
+	}
+	return m
 }
 
 // forward takes all steps up to the copy's running on probation.

@@ -58,7 +58,9 @@ func (m *run) forget(ctx context.Context) (Result, error) {
 // back has the source go on. While the target may have a copy that runs, that copy
 // goes first: by the target's word, or by its probation's end.
 func (m *run) back(ctx context.Context, why error) (Result, error) {
-	m.result.Err = why.Error()
+	if m.result.Err == "" {
+		m.result.Err = why.Error()
+	}
 	m.note(Record{Kind: KindRollback, Err: why.Error()})
 	// What was asked for is over; what has to be done now is done even if the caller
 	// gives up, for a while.

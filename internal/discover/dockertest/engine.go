@@ -172,14 +172,20 @@ func (e *Engine) writeConfig() error {
 		return err
 	}
 	if e.options.CRIU != nil {
-		if err := os.MkdirAll(filepath.Join(e.dir, "criu"), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(e.dir, "criu", "runc.conf"), []byte(strings.Join(e.options.CRIU, "\n")+"\n"), 0o644); err != nil {
+		if err := e.WriteCRIU(); err != nil {
 			return err
 		}
 	}
 	return os.WriteFile(filepath.Join(e.dir, "daemon.json"), config, 0o600)
+}
+
+// WriteCRIU writes the engine's runc.conf, as Options.CRIU has it.
+func (e *Engine) WriteCRIU() error {
+	dir := filepath.Join(e.dir, "criu")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "runc.conf"), []byte(strings.Join(e.options.CRIU, "\n")+"\n"), 0o644)
 }
 
 func (e *Engine) cgroup() string { return "/" + filepath.Base(e.dir) }
@@ -221,6 +227,15 @@ func (e *Engine) StopDaemon() error {
 	err := e.daemon.stop()
 	e.daemon = nil
 	return err
+}
+
+// KillDaemon ends dockerd without a chance to tidy up, as a crash does.
+func (e *Engine) KillDaemon() {
+	if e.daemon != nil {
+		_ = e.daemon.process.Kill() // fails only if it has ended already
+		<-e.daemon.exited
+		e.daemon = nil
+	}
 }
 
 // StartDaemon starts dockerd again after StopDaemon.

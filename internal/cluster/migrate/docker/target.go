@@ -96,7 +96,25 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 	if found.ID != o.Container.ImageID {
 		return out, failed("%s holds image %s, not %s", base(o), found.ID, o.Container.ImageID)
 	}
+	if err := e.client.ImageTag(ctx, base(o), brought(o)); err != nil {
+		return out, err
+	}
 	return out, e.rename(ctx, base(o), o.Container.Image)
+}
+
+// brought is a name of an image that came here for a migration, until that is over: if
+// it fails, the image goes.
+func brought(o migrate.Order) string { return "weir-brought:" + o.Move }
+
+// dropBrought removes an image that came for a migration, unless it is used by now.
+func (e *Engine) dropBrought(ctx context.Context, o migrate.Order) {
+	if _, err := e.client.ImageInspect(ctx, brought(o)); err != nil {
+		return
+	}
+	if found, err := e.client.ImageInspect(ctx, o.Container.Image); err == nil && found.ID == o.Container.ImageID {
+		e.removeImage(ctx, o.Container.Image)
+	}
+	e.removeImage(ctx, brought(o))
 }
 
 // rename gives an image the name that it has on the source, unless another has it.
@@ -261,6 +279,11 @@ func (e *Engine) confirm(ctx context.Context, o migrate.Order) (out migrate.Outc
 	if err := e.giveRestart(ctx, id, o); err != nil {
 		return out, err
 	}
+	if o.Approach == migrate.ApproachCommit {
+		e.dropBrought(ctx, o) // the copy's image is another, with the same layers
+	} else {
+		e.removeImage(ctx, brought(o))
+	}
 	return out, e.tidy(ctx, id, o.Move)
 }
 
@@ -292,6 +315,7 @@ func (e *Engine) discard(ctx context.Context, o migrate.Order) (out migrate.Outc
 		}
 	}
 	e.removeImage(ctx, committed(o))
+	e.dropBrought(ctx, o)
 	return out, nil
 }
 
@@ -304,10 +328,14 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (size pack.Size, err error) {
 	switch p.Kind {
 	case migrate.PartImage:
-		return unpacked(r, func(archive io.Reader) (io.ReadCloser, error) {
+		size, err := unpacked(r, func(archive io.Reader) (io.ReadCloser, error) {
 			answer, err := e.client.ImageLoad(ctx, archive)
 			return answer.Body, err
 		})
+		if err == nil {
+			err = e.client.ImageTag(ctx, o.Container.ImageID, brought(o))
+		}
+		return size, err
 	case migrate.PartExport:
 		return unpacked(r, func(archive io.Reader) (io.ReadCloser, error) {
 			return e.client.ImageImport(ctx, image.ImportSource{Source: archive, SourceName: "-"}, committed(o), image.ImportOptions{})
