@@ -30,6 +30,7 @@ const module = "weir"
 var layers = map[string]int{
 	"internal/cgroup":               0,
 	"internal/closest":              0,
+	"internal/goldentest":           0,
 	"internal/policy":               0,
 	"internal/sandbox":              0,
 	"internal/version":              0,

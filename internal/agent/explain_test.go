@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,11 +11,10 @@ import (
 	"time"
 
 	"weir/internal/dataplane"
+	"weir/internal/goldentest"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // scene is a link at one moment, written down as one line for each class:
 // "web weight=3 min=20 max=50 sends=42 hungry drops=12", rates in Mbit/s.
@@ -86,7 +84,7 @@ func TestExplain(t *testing.T) {
 					got.WriteString("  " + sentence + "\n")
 				}
 			}
-			if *update {
+			if *goldentest.Update {
 				if err := os.WriteFile(file, []byte(given+"---\n"+got.String()), 0o644); err != nil {
 					t.Fatal(err)
 				}

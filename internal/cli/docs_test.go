@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/api"
+	"weir/internal/goldentest"
 )
 
 // TestCommandReference holds docs/cli.md in step with the commands: the page is
 // made from them.
-func TestCommandReference(t *testing.T) { golden(t, "../../docs/cli.md", commandReference()) }
+func TestCommandReference(t *testing.T) { goldentest.Check(t, "../../docs/cli.md", commandReference()) }
 
 const referenceHead = `# The command weir
 

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,25 +11,8 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/goldentest"
 )
-
-// golden compares with a file in testdata, or writes it with -update.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("differs from %s (go test -update writes it); got:\n%s\nwant:\n%s", path, got, want)
-	}
-}
 
 func TestRenderings(t *testing.T) {
 	fake := apitest.New(apitest.Demo()...)
@@ -71,7 +53,7 @@ func TestRenderings(t *testing.T) {
 		"change-nothing":  renderChange(api.ChangeResult{DryRun: true}),
 		"change-warning":  renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: class 1 (web): ...", Why: "asked by weir set"}}, Workload: &changed}),
 	} {
-		t.Run(name, func(t *testing.T) { golden(t, filepath.Join("testdata", name+".golden"), text) })
+		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })
 	}
 }
 

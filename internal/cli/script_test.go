@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,14 +21,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"weir/internal/api/apitest"
+	"weir/internal/goldentest"
 	"weir/internal/server"
 )
 
 // scriptsTimeout ends a script whose command hangs. All of them take seconds; with
 // the race detector on a busy machine, a minute.
 const scriptsTimeout = 4 * time.Minute
-
-var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"weir": func() { os.Exit(Main()) }})
@@ -42,7 +40,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		UpdateScripts:       *update,
+		UpdateScripts:       *goldentest.Update,
 		Deadline:            time.Now().Add(scriptsTimeout),
 		Setup: func(env *testscript.Env) error {
 			socket := filepath.Join(env.WorkDir, "weir.sock")

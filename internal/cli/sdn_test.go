@@ -5,6 +5,7 @@ package cli
 import (
 	"testing"
 
+	"weir/internal/goldentest"
 	"weir/internal/sdn"
 )
 
@@ -23,5 +24,5 @@ func TestRenderSDN(t *testing.T) {
 		}},
 		{Name: "s2", ForeignFlows: 1},
 	})
-	golden(t, "testdata/sdn-show.golden", text)
+	goldentest.Check(t, "testdata/sdn-show.golden", text)
 }

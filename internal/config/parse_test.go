@@ -3,7 +3,6 @@
 package config
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,14 +10,19 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/goldentest"
 	"weir/internal/policy"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
 // TestProblems compares what is said about bad files with golden text.
 func TestProblems(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
+	problems(t, "testdata/*.yaml", func(text []byte) error { _, err := Parse("weir.yaml", text); return err })
+}
+
+// problems holds what is said about each bad file.
+func problems(t *testing.T, pattern string, parse func(text []byte) error) {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no test files: %v", err)
 	}
@@ -28,24 +32,10 @@ func TestProblems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = Parse("weir.yaml", text)
-			if err == nil {
+			if err = parse(text); err == nil {
 				t.Fatal("no error")
 			}
-			got := err.Error() + "\n"
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			goldentest.Check(t, strings.TrimSuffix(file, ".yaml")+".golden", err.Error()+"\n")
 		})
 	}
 }

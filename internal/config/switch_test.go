@@ -14,35 +14,7 @@ import (
 )
 
 func TestSwitchProblems(t *testing.T) {
-	files, err := filepath.Glob("testdata/switch/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no test files: %v", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err = ParseSwitch("s1.yaml", text); err == nil {
-				t.Fatal("no error")
-			}
-			got := err.Error() + "\n"
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
-		})
-	}
+	problems(t, "testdata/switch/*.yaml", func(text []byte) error { _, err := ParseSwitch("s1.yaml", text); return err })
 }
 
 func TestParseSwitch(t *testing.T) {

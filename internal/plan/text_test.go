@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -15,10 +14,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"weir/internal/goldentest"
 	"weir/internal/policy"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew instead of comparing with them")
 
 // golden runs compute on each archive in a folder of testdata. Compute reads its
 // input from the archive's sections and returns what the output section should be.
@@ -38,7 +36,7 @@ func golden(t *testing.T, folder, output string, compute func(t *testing.T, in m
 				in[f.Name] = string(f.Data)
 			}
 			got := compute(t, in)
-			if *update {
+			if *goldentest.Update {
 				archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool { return f.Name == output })
 				archive.Files = append(archive.Files, txtar.File{Name: output, Data: []byte(got)})
 				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {

@@ -3,7 +3,6 @@
 package server
 
 import (
-	"flag"
 	"io"
 	"log/slog"
 	"os"
@@ -16,8 +15,6 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 )
-
-var update = flag.Bool("update", false, "write the generated files instead of comparing them")
 
 func TestMain(m *testing.M) {
 	// A slow client is cut off after this; five seconds would be felt here.
@@ -44,24 +41,6 @@ func startWith(t *testing.T, agent api.Agent, opts Options) (*Server, *api.Clien
 	}
 	serve(t, s)
 	return s, api.NewClient(opts.Socket)
-}
-
-// compare holds a generated file in step.
-func compare(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is out of step; run: go test ./internal/server -update\ngot:\n%s", path, got)
-	}
 }
 
 func demo() *apitest.Fake { return apitest.New(apitest.Demo()...) }

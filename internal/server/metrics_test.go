@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/goldentest"
 )
 
 func TestMetricsLint(t *testing.T) {
@@ -93,7 +94,7 @@ func TestMetricsTable(t *testing.T) {
 	}
 }
 
-func TestMetricsDoc(t *testing.T) { compare(t, "../../docs/metrics.md", metricsDoc()) }
+func TestMetricsDoc(t *testing.T) { goldentest.Check(t, "../../docs/metrics.md", metricsDoc()) }
 
 // TestMetricsInside: queues inside a workload and groups have series of their own.
 func TestMetricsInside(t *testing.T) {

@@ -4,10 +4,8 @@ package top
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,31 +18,16 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/goldentest"
 )
-
-var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
 	var trimmed strings.Builder // what ends in blanks ends up without them in an editor
 	for line := range strings.SplitSeq(got, "\n") {
 		trimmed.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	got = trimmed.String()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("differs from %s (go test -update writes it); got:\n%s\nwant:\n%s", path, got, want)
-	}
+	goldentest.Check(t, filepath.Join("testdata", name+".golden"), trimmed.String())
 }
 
 func themeWith(p termenv.Profile) theme {

@@ -4,16 +4,15 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden page")
+	"weir/internal/goldentest"
+)
 
 // files is testdata/NAME of a paper, which has a few real runs, so that a test
 // can change it.
@@ -55,19 +54,7 @@ func TestPage(t *testing.T) {
 			if strings.Join(plots, " ") != c.plots {
 				t.Errorf("plots %v, want %s", plots, c.plots)
 			}
-			golden := filepath.Join("testdata", c.paper.name+".golden")
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("the page is different; look at it and run the test with -update:\n%s", got)
-			}
+			goldentest.Check(t, filepath.Join("testdata", c.paper.name+".golden"), got)
 		})
 	}
 }

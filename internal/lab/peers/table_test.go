@@ -3,12 +3,12 @@
 package peers
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"weir/internal/goldentest"
 	"weir/internal/lab/scenario"
 	"weir/internal/plan"
 )
@@ -18,26 +18,11 @@ func setting(policies ...scenario.Policy) Setting {
 }
 
 // What Explain prints is the documentation of the set-ups, so it is held as
-// text; WEIR_UPDATE=1 writes it anew.
+// text.
 func TestExplain(t *testing.T) {
 	var b strings.Builder
 	Explain(&b)
-	file := filepath.Join("testdata", "explain.txt")
-	if os.Getenv("WEIR_UPDATE") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Errorf("got:\n%s", b.String())
-	}
+	goldentest.Check(t, filepath.Join("testdata", "explain.txt"), b.String())
 }
 
 func TestEveryPeerOfTheFormatHasASetUp(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/goldentest"
 	"weir/internal/lab/meter"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/traffic"
@@ -323,22 +324,7 @@ func TestTable(t *testing.T) {
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("WEIR_UPDATE") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
+	goldentest.Check(t, filepath.Join("testdata", name), got)
 }
 
 func TestPlotWritesBothFormats(t *testing.T) {

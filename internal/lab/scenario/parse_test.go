@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/goldentest"
 	"weir/internal/policy"
 )
 
@@ -87,26 +88,8 @@ func TestBadFiles(t *testing.T) {
 			if err == nil {
 				t.Fatal("accepted")
 			}
-			golden(t, strings.TrimSuffix(file, ".yaml")+".err", err.Error()+"\n")
+			goldentest.Check(t, strings.TrimSuffix(file, ".yaml")+".err", err.Error()+"\n")
 		})
-	}
-}
-
-// golden compares with a file; WEIR_UPDATE=1 writes it instead.
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("WEIR_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
 }
 
