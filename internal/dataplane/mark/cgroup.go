@@ -63,20 +63,12 @@ func openCgroup(path string) (cgroup, error) {
 	return cgroup{folder, stat.Ino}, nil
 }
 
-func (m *Marker) cgroupPin(id uint64) (string, error) {
+func (m *Marker) cgroupPin(id uint64) (pin, error) {
 	dir, err := m.conn.PinDir(m.opts, cgroupFolder)
-	return filepath.Join(dir, strconv.FormatUint(id, 10)), err
-}
-
-func (m *Marker) openCgroupPin(id uint64) (link.Link, identity, error) {
-	pin, err := m.cgroupPin(id)
-	if err != nil {
-		return nil, identity{}, err
-	}
-	return m.openPin(pin, func(info *link.Info) bool {
+	return pin{filepath.Join(dir, strconv.FormatUint(id, 10)), func(info *link.Info) bool {
 		at := info.Cgroup()
 		return at != nil && at.CgroupId == id // 0 once the cgroup is gone
-	})
+	}}, err
 }
 
 func (m *Marker) attachCgroup(port plan.Port, marking Marking) error {
@@ -96,34 +88,13 @@ func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
 	if err != nil {
 		return err
 	}
-	present, have, err := m.openCgroupPin(group.id)
+	at, err := m.cgroupPin(group.id)
 	if err != nil {
 		return err
 	}
-	if present != nil {
-		defer present.Close()
-		if have == want.identity() {
-			return nil
-		}
-	}
-	prog, err := want.load(ebpf.AttachCGroupInetEgress)
-	if err != nil {
-		return err
-	}
-	defer prog.Close()
-	if present != nil {
-		return present.Update(prog)
-	}
-	fresh, err := linkCgroup(group, prog)
-	if err != nil {
-		return err
-	}
-	defer fresh.Close() // without a pin this detaches
-	pin, err := m.cgroupPin(group.id)
-	if err != nil {
-		return err
-	}
-	return fresh.Pin(pin)
+	return m.attachPinned(at, want, ebpf.AttachCGroupInetEgress, func(prog *ebpf.Program) (link.Link, error) {
+		return linkCgroup(group, prog)
+	})
 }
 
 // linkCgroup attaches beside whatever programs others have there.
@@ -150,10 +121,9 @@ func (m *Marker) detachCgroup(path string) error {
 	}
 	if err == nil {
 		defer group.Close()
-		var l link.Link
-		if l, _, err = m.openCgroupPin(group.id); l != nil {
-			defer l.Close()
-			err = remove(l)
+		var at pin
+		if at, err = m.cgroupPin(group.id); err == nil {
+			err = m.remove(at)
 		}
 	}
 	if err != nil {
@@ -163,38 +133,17 @@ func (m *Marker) detachCgroup(path string) error {
 }
 
 func (m *Marker) listCgroups() ([]plan.Port, error) {
-	dir, err := m.conn.PinDir(m.opts, cgroupFolder)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list the marked cgroups: %w", err)
-	}
-	var ports []plan.Port
-	for _, entry := range entries {
-		id, err := strconv.ParseUint(entry.Name(), 10, 64)
+	return m.listPinned(cgroupFolder, func(id uint64) (plan.Port, pin, error) {
+		at, err := m.cgroupPin(id)
 		if err != nil {
-			continue // not a pin of ours
+			return plan.Port{}, at, err
 		}
-		l, who, err := m.openCgroupPin(id)
-		if err != nil {
-			return nil, err
-		}
-		if l == nil {
-			continue
-		}
-		l.Close()
 		path, err := cgroupPath(id)
 		if errors.Is(err, unix.ESTALE) {
-			continue // went away this very moment
+			err = dataplane.ErrNoDevice
 		}
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, plan.Port{Cgroup: path, Class: who.class()})
-	}
-	return ports, nil
+		return plan.Port{Cgroup: path}, at, err
+	})
 }
 
 // cgroupPath finds a cgroup by its id. The kernel opens files of this file system
