@@ -121,7 +121,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	}
 	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand())
 	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.tuneCommand(), a.sdnCommand(), a.migrateCommand(), a.cleanupCommand())
-	add(groupRun, a.agentCommand(), a.demoCommand(), a.labCommand(), a.versionCommand(), a.completionCommand())
+	add(groupRun, a.agentCommand(), a.demoCommand(), a.labCommand(), a.simulateCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root
 }

@@ -37,7 +37,8 @@ var limited = [...]Resource{CPU, Memory}
 type Node struct {
 	Name string
 	// Capacity; CPU and memory have to be known. 0 for another one means that it is
-	// not: demands are then compared with the largest that any node has now.
+	// not: demands are then compared with the largest load that any node has now, or
+	// with 100 MB/s of block I/O and 1 Gbit/s, whichever is more.
 	Capacity Vector
 	// Guaranteed is what the mins of its containers may add up to.
 	Guaranteed policy.Rate

@@ -47,12 +47,16 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// TestUnknownCapacity compares with the largest load where there is no capacity.
+// TestUnknownCapacity compares with 1 Gbit/s or the largest load where there is no
+// capacity.
 func TestUnknownCapacity(t *testing.T) {
 	p := cluster(2, "0:0", "1:0")
-	p.Containers[0].Demand[Transmit], p.Containers[1].Demand[Transmit] = 80e6, 20e6
-	s := p.Score(p.Initial()) // 1 and 0.25
-	if !near(s.Variance[Transmit], 0.375*0.375) || !near(s.Peak[Transmit], 1) {
+	p.Containers[0].Demand[Transmit], p.Containers[1].Demand[Transmit] = 800e6, 200e6
+	if s := p.Score(p.Initial()); !near(s.Variance[Transmit], 0.3*0.3) || !near(s.Peak[Transmit], 0.8) {
+		t.Errorf("%+v", s)
+	}
+	p.Containers[0].Demand[Transmit] = 4e9 // 1 and 0.05
+	if s := p.Score(p.Initial()); !near(s.Variance[Transmit], 0.475*0.475) || !near(s.Peak[Transmit], 1) {
 		t.Errorf("%+v", s)
 	}
 }

@@ -19,24 +19,23 @@ type Score struct {
 	Cost float64
 }
 
+// assumed is the least that a node is taken to have where nobody knows: what is
+// nearly idle shall not count as much as what is nearly full.
+var assumed = Vector{BlockIO: 100e6, Transmit: 1e9, Receive: 1e9}
+
 // units are what one unit of demand is, as a part of each node's capacity.
 func (p *Problem) units() []Vector {
-	// A capacity that is not known is the largest load of now, 1 if there is none.
-	var largest Vector
-	loads := p.loads(p.Initial())
-	for _, load := range loads {
+	unknown := assumed // or the largest load of now
+	for _, load := range p.loads(p.Initial()) {
 		for r, v := range load {
-			largest[r] = max(largest[r], v)
+			unknown[r] = max(unknown[r], v)
 		}
 	}
 	list := make([]Vector, len(p.Nodes))
 	for i := range p.Nodes {
 		for r, capacity := range p.Nodes[i].Capacity {
 			if capacity == 0 {
-				capacity = largest[r]
-			}
-			if capacity == 0 {
-				capacity = 1
+				capacity = unknown[r]
 			}
 			list[i][r] = 1 / capacity
 		}

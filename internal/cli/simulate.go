@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/cli/table"
+	"weir/internal/cluster/optimize"
+	"weir/internal/cluster/optimize/sim"
+)
+
+// simulation is what weir simulate is told.
+type simulation struct {
+	nodes, containers int
+	algorithms        string
+	measure           string
+	sim.Options
+}
+
+func (a *app) simulateCommand() *cobra.Command {
+	o := simulation{}
+	c := &cobra.Command{
+		Use:   "simulate [FILE...]",
+		Short: "Try how a cluster's containers would be moved, without a cluster",
+		Long: `Have the optimizer plan for clusters that need not exist, and show what S, the
+stability metric, would become, with how many moves, how long the moves would take and
+how long planning took. FILE describes a cluster (*.yaml, docs/simulate.md) or has
+profiles that agents have sent, one in JSON per line (*.json, *.jsonl). Without FILE, a
+cluster is made up from --nodes, --containers and --seed.
+
+S is the variance over the nodes of a node's utilisation, added up over CPU, memory,
+block I/O and network. With --measure load the utilisation is the part of its capacity
+that a node's containers use; with mean, as in the C-Balancer paper, the mean of it over
+the node's containers.
+
+Nothing is moved; no agent and no manager is involved.`,
+		Example: `  weir simulate --nodes 1000 --containers 10000
+  weir simulate --algorithm local,genetic,spread lab/c-balancer/w01.yaml
+  weir simulate --nodes 14 --containers 200 --max-moves 10 -o json`,
+		DisableFlagsInUseLine: true,
+		RunE: func(c *cobra.Command, files []string) error {
+			results, err := o.run(c, files)
+			if err != nil {
+				return err
+			}
+			return a.print(results, func() string { return renderSimulation(results) })
+		},
+	}
+	c.Flags().IntVar(&o.nodes, "nodes", 14, "`N` nodes of a cluster that is made up")
+	c.Flags().IntVar(&o.containers, "containers", 200, "`M` containers of it")
+	c.Flags().StringVar(&o.algorithms, "algorithm", string(sim.Local), "`NAMES` with commas between them: "+strings.Join(sim.Algorithms(), ", "))
+	c.Flags().StringVar(&o.measure, "measure", "", "`NAME` of the measure of S: load or mean (default: the file's, or load)")
+	c.Flags().Float64Var(&o.Alpha, "alpha", optimize.DefaultAlpha, "`A`, how much S counts against the cost of moves, 0 to 1")
+	c.Flags().IntVar(&o.MaxMoves, "max-moves", 0, "move at most `N` containers, 0 = no limit")
+	c.Flags().Uint64Var(&o.Seed, "seed", 1, "`N` that determines whatever is left to chance")
+	c.Flags().IntVar(&o.Effort, "effort", 0, "`N`, how many changes the local search tries; 0 = by the number of containers")
+	c.Flags().DurationVar(&o.For, "for", 0, "`TIME` after which the genetic algorithm ends (default: after 300 generations)")
+	c.Flags().IntVar(&o.Parallel, "parallel", sim.DefaultParallel, "`N` moves at once")
+	a.printing(c)
+	completeFlags(c, map[string][]string{"algorithm": sim.Algorithms(), "measure": optimize.Measures})
+	return c
+}
+
+// simulated is a result and the cluster that it is of.
+type simulated struct {
+	Cluster string `json:"cluster"`
+	sim.Result
+}
+
+func (o *simulation) run(c *cobra.Command, files []string) ([]simulated, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		p := optimize.Synthetic(o.nodes, o.containers, o.Seed)
+		return o.plan(c, fmt.Sprintf("%d containers on %d nodes", o.containers, o.nodes), p)
+	}
+	var all []simulated
+	for _, file := range files {
+		p, name, err := readCluster(file)
+		if err != nil {
+			return nil, &codeError{code: exitUsage, err: err}
+		}
+		results, err := o.plan(c, name, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+	}
+	return all, nil
+}
+
+// largest is how many nodes or containers can be made up: what fits into a few GB.
+const largest = 1_000_000
+
+func (o *simulation) check() error {
+	switch {
+	case o.nodes < 1 || o.nodes > largest:
+		return usagef("--nodes %d: give 1 to %d", o.nodes, largest)
+	case o.containers < 0 || o.containers > largest:
+		return usagef("--containers %d: give 0 to %d", o.containers, largest)
+	case !(o.Alpha >= 0 && o.Alpha <= 1):
+		return usagef("--alpha %v: give a number from 0 (move nothing) to 1 (moves cost nothing)", o.Alpha)
+	case o.MaxMoves < 0 || o.Effort < 0 || o.Parallel < 1 || o.For < 0:
+		return usagef("--max-moves, --effort, --for and --parallel are not negative, and --parallel not 0")
+	case o.measure != "" && !slices.Contains(optimize.Measures, o.measure):
+		return usagef("--measure %q: write load or mean", o.measure)
+	}
+	for name := range strings.SplitSeq(o.algorithms, ",") {
+		if !slices.Contains(sim.Algorithms(), name) {
+			return usagef("--algorithm %q: write one of %s", name, strings.Join(sim.Algorithms(), ", "))
+		}
+	}
+	return nil
+}
+
+// readCluster reads a file of either kind.
+func readCluster(file string) (p *optimize.Problem, name string, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, "", err
+	}
+	if strings.HasSuffix(file, ".json") || strings.HasSuffix(file, ".jsonl") {
+		p, err = sim.Recorded(file, data)
+		return p, file, err
+	}
+	f, err := sim.Parse(file, data, os.ReadFile)
+	if err != nil {
+		return nil, "", err
+	}
+	if p, err = f.Problem(); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", file, err)
+	}
+	if f.Name == "" {
+		f.Name = file
+	}
+	return p, f.Name, nil
+}
+
+func (o *simulation) plan(c *cobra.Command, name string, p *optimize.Problem) ([]simulated, error) {
+	if o.measure != "" {
+		p.Measure = optimize.Measure(slices.Index(optimize.Measures, o.measure))
+	}
+	began := time.Now()
+	o.Stop = func() bool { return c.Context().Err() != nil }
+	var list []simulated
+	for algorithm := range strings.SplitSeq(o.algorithms, ",") {
+		r, err := sim.Run(p, sim.Algorithm(algorithm), o.Options, func() time.Duration { return time.Since(began) })
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Context().Err(); err != nil {
+			return nil, err
+		}
+		list = append(list, simulated{name, r})
+	}
+	return list, nil
+}
+
+func renderSimulation(list []simulated) string {
+	t := table.New("CLUSTER", "ALGORITHM", "MEASURE", ">S BEFORE", ">S AFTER", ">REDUCED", ">PEAK CPU", ">PEAK MEMORY", ">MOVES", ">BYTES", ">MOVES TAKE", ">PLANNED IN")
+	for _, r := range list {
+		reduced := "-"
+		if r.SBefore > 0 {
+			reduced = fmt.Sprintf("%.1f %%", r.Reduction*100)
+		}
+		peak := func(resource string) string {
+			return fmt.Sprintf("%.0f -> %.0f %%", r.PeakBefore[resource]*100, r.PeakAfter[resource]*100)
+		}
+		t.Add(r.Cluster, string(r.Algorithm), r.Measure, fmt.Sprintf("%.3g", r.SBefore), fmt.Sprintf("%.3g", r.SAfter), reduced,
+			peak("cpu"), peak("memory"), strconv.Itoa(r.Moves), size(uint64(r.Bytes)), rough(r.Makespan), rough(r.RunTime))
+	}
+	return t.String()
+}
+
+// rough is a duration in seconds with three digits at most.
+func rough(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
