@@ -77,7 +77,7 @@ func (e *experiment) prepare(ctx context.Context, ask request) (err error) {
 	if err := startCables(e.net.Cables); err != nil {
 		return err
 	}
-	at := site{host: e.net.Host, link: e.s.Link, ports: e.net.Ports}
+	at := site{host: e.net.Host, link: e.s.Link, ports: e.net.Ports, how: e.s.Control}
 	if e.s.OVS != nil {
 		at.ovs = &port{e.s, e.net.Switch}
 	}

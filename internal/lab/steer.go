@@ -47,6 +47,7 @@ type site struct {
 	ports  []topology.Port // of the workloads
 	ovs    *port           // the link is a port of a switch; nil = it is not
 	leaf   peers.Leaf      // of the kernel's schedulers that have classes
+	how    scenario.Control
 }
 
 // steer starts the named scheduler with the given policies. backend is its kind
@@ -76,7 +77,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		b.Close()
 		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
-	w := &weirSteering{site: at, backend: b, scheduler: scheduler}
+	w := &weirSteering{site: at, backend: b, scheduler: scheduler, regulator: newRegulator(b, policy.Egress, at.how, nil, log)}
 	if err := w.limitOffload(); err != nil {
 		return nil, "", nil, errors.Join(err, b.Close())
 	}
@@ -101,9 +102,10 @@ func ignored(now scenario.Promises) []string {
 		said["queues"] = said["queues"] || len(p.Queues) > 0
 		said["DSCP"] = said["DSCP"] || p.DSCP != nil
 		said["groups"] = said["groups"] || p.Group != ""
+		said["reservations"] = said["reservations"] || p.Reserve != 0
 	}
 	var words []string
-	for _, word := range []string{"disciplines", "queues", "DSCP", "groups"} {
+	for _, word := range []string{"disciplines", "queues", "DSCP", "groups", "reservations"} {
 		if said[word] {
 			words = append(words, word)
 		}
@@ -164,6 +166,7 @@ type weirSteering struct {
 	site
 	backend   dataplane.Backend
 	scheduler string
+	regulator *regulator
 	cancel    context.CancelFunc
 	done      chan error
 }
@@ -188,7 +191,8 @@ func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
 	if err != nil {
 		return err
 	}
-	return w.backend.Set(ctx, state)
+	state, err = w.regulator.follow(state)
+	return errors.Join(err, w.backend.Set(ctx, state))
 }
 
 // state is the plan for the scenario's workloads; workload w is class w+1, and the
@@ -252,11 +256,11 @@ func (w *weirSteering) Drops() (*uint64, error) {
 }
 
 func (w *weirSteering) Close(ctx context.Context) error {
-	var runErr error
+	runErr := w.regulator.close()
 	if w.cancel != nil {
 		w.cancel()
-		if runErr = <-w.done; errors.Is(runErr, context.Canceled) {
-			runErr = nil
+		if err := <-w.done; !errors.Is(err, context.Canceled) {
+			runErr = errors.Join(runErr, err)
 		}
 	}
 	return errors.Join(runErr, w.backend.Cleanup(ctx), w.backend.Close())

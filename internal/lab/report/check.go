@@ -82,6 +82,15 @@ func (w Workload) violation(e scenario.Expectation) string {
 			want = w.IdealBps
 		}
 		return missed(w.Workload, w.RateBps, want, e)
+	case scenario.CheckGoodput:
+		if w.GoodputBps == nil {
+			return w.Workload + ": goodput was not measured"
+		}
+		return missed(w.Workload+": goodput", *w.GoodputBps, e.Value, e)
+	case scenario.CheckSettle:
+		return atMost(w.Workload+": settling time", w.SettleS, e.Value, number(2))
+	case scenario.CheckOvershoot:
+		return atMost(w.Workload+": overshoot", w.Overshoot, e.Value, percent)
 	case scenario.CheckBounds:
 		margin := float64(e.Within.Rate)
 		switch {

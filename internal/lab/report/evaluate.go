@@ -30,7 +30,7 @@ func Evaluate(s *scenario.Scenario, m Measurement) *Result {
 	e.moveIntervals()
 	r := &Result{
 		Scenario: s, Scheduler: m.Scheduler, Backend: m.Backend, Notes: append(s.Warnings(), m.Notes...),
-		Stretch: e.stretch, Rates: e.rates(),
+		Stretch: e.stretch, Rates: e.rates(), Goodput: e.goodputs(),
 	}
 	for p, span := range s.Spans() {
 		r.Phases = append(r.Phases, e.phase(p, span))
@@ -116,6 +116,7 @@ func (e *evaluation) phase(p int, span scenario.Span) Phase {
 		x.Error = (x.RateBps - x.IdealBps) / capacity
 		_, x.Packets = e.received(w, span.Measured, span.To)
 		x.floor, x.ceiling = e.bounds(w, p, span)
+		e.step(&x, w, p, span)
 		if p < len(e.s.Paper.Rates) {
 			if v, ok := e.s.Paper.Rates[p][x.Workload]; ok {
 				bps := float64(v)

@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	_ "gonum.org/v1/plot/vg/vgimg" // PNG
@@ -63,11 +64,24 @@ func FileName(file string) string {
 }
 
 func draft(r *Result) (*plot.Plot, error) {
-	p := NewPlot(fmt.Sprintf("%s (%s)", r.Scenario.Name, r.Scheduler), "time in seconds", "received, Mbit/s")
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("%s (%s)", r.Scenario.Name, r.Scheduler)
+	p.Title.Padding = vg.Points(8)
+	p.X.Label.Text, p.Y.Label.Text = "time in seconds", "received, Mbit/s"
 	end := r.Scenario.Duration().Seconds()
 	p.X.Min, p.X.Max, p.Y.Min = 0, end*1.14, 0 // the legend has its place beside the lines
 	p.X.Tick.Marker = plot.TickerFunc(func(low, _ float64) []plot.Tick { return plot.DefaultTicks{}.Ticks(low, end) })
 	p.Y.Max = top(r) / 1e6
+	p.Legend.Top, p.Legend.XOffs = true, vg.Points(-6)
+	p.Legend.Padding = vg.Points(2)
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
+	p.Title.TextStyle.Font.Size = font.Points(14)
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Width = pale, 0
+	p.Add(grid)
 	for _, span := range r.Scenario.Spans()[1:] {
 		if err := vertical(p, span.From, p.Y.Max); err != nil {
 			return nil, err
@@ -77,11 +91,11 @@ func draft(r *Result) (*plot.Plot, error) {
 		return nil, err
 	}
 	for w, workload := range r.Scenario.Workloads {
-		colour := Colour(w)
+		colour := palette[w%len(palette)]
 		if err := ideal(p, r, w, colour); err != nil {
 			return nil, err
 		}
-		line, err := plotter.NewLine(measured(r.Rates[w]))
+		line, err := plotter.NewLine(series(r, w))
 		if err != nil {
 			return nil, err
 		}
@@ -124,10 +138,19 @@ func top(r *Result) float64 {
 	return most * 1.15
 }
 
-func measured(row []float64) plotter.XYs {
+// series is what is drawn of a workload: its rate on the wire, or, where goodput is
+// reserved, what its programs got.
+func series(r *Result, w int) plotter.XYs {
+	if r.Scenario.Reserves() {
+		return measured(r.Goodput[w], time.Second)
+	}
+	return measured(r.Rates[w], Step)
+}
+
+func measured(row []float64, step time.Duration) plotter.XYs {
 	points := make(plotter.XYs, len(row))
 	for i, v := range row {
-		points[i].X = (time.Duration(i)*Step + Step/2).Seconds()
+		points[i].X = (time.Duration(i)*step + step/2).Seconds()
 		points[i].Y = v / 1e6
 	}
 	return points

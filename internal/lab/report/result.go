@@ -17,8 +17,10 @@ type Result struct {
 	Phases    []Phase
 	Failures  []string // expectations that do not hold, one line each
 	// Rates[w][step] is workload w's rate in bits per second in each Step.
-	Rates    [][]float64
-	Stretch  []scenario.Stretch
+	Rates   [][]float64
+	Stretch []scenario.Stretch
+	// Goodput[w][n] is what the programs of workload w got in second n, bits per second.
+	Goodput  [][]float64
 	Problems []string // of generators, one line each
 	Captions []string // of the phases, for the plot; may be empty
 }
@@ -55,7 +57,13 @@ type Workload struct {
 	Loss        *float64 `json:"loss"`
 	Retransmits *uint64  `json:"retransmits"`
 
-	GoodputBps   *float64 `json:"goodput_bps"`
+	GoodputBps *float64 `json:"goodput_bps"`
+	ReserveBps float64  `json:"reserve_bps,omitempty"`
+	// How the goodput went to the reservation, where it began or changed in this phase.
+	RiseS        *float64 `json:"rise_s,omitempty"`       // from 10 % to 90 %
+	Overshoot    *float64 `json:"overshoot,omitempty"`    // part of the target
+	SettleS      *float64 `json:"settle_s,omitempty"`     // until it stays within 2 %
+	SteadyError  *float64 `json:"steady_error,omitempty"` // mean of the last third less the target, part of it
 	Packets      uint64   `json:"packets"`
 	Pings        int      `json:"pings,omitempty"`
 	Transactions *float64 `json:"transactions_per_s,omitempty"`

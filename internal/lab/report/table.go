@@ -40,6 +40,16 @@ var columns = []column[Workload]{
 	{"error", func(w Workload) string { return fmt.Sprintf("%+.2f %%", w.Error*100) }},
 	{"paper", func(w Workload) string { return optional(w.PaperBps, policy.Approx) }},
 	{"goodput", func(w Workload) string { return optional(w.GoodputBps, policy.Approx) }},
+	{"reserve", func(w Workload) string {
+		if w.ReserveBps == 0 {
+			return ""
+		}
+		return policy.Approx(w.ReserveBps)
+	}},
+	{"rise s", func(w Workload) string { return optional(w.RiseS, number(2)) }},
+	{"overshoot", func(w Workload) string { return optional(w.Overshoot, percent) }},
+	{"settle s", func(w Workload) string { return optional(w.SettleS, number(2)) }},
+	{"steady", func(w Workload) string { return optional(w.SteadyError, signed) }},
 	{"p50 ms", func(w Workload) string { return optional(w.RTT.P50, number(3)) }},
 	{"p99 ms", func(w Workload) string { return optional(w.RTT.P99, number(3)) }},
 	{"jitter ms", func(w Workload) string { return optional(w.JitterMs, number(3)) }},
@@ -54,6 +64,8 @@ func optional(v *float64, write func(float64) string) string {
 	}
 	return write(*v)
 }
+
+func signed(v float64) string { return fmt.Sprintf("%+.3f %%", v*100) }
 
 func number(digits int) func(float64) string {
 	return func(v float64) string { return fmt.Sprintf("%.*f", digits, v) }

@@ -69,7 +69,7 @@ func (s *Scenario) divide(now Promises, demand []policy.Rate) []float64 {
 	type place struct{ branch, member int }
 	places := make([]place, len(now.Workloads))
 	for w, p := range now.Workloads {
-		claim := policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max, Demand: demand[w]}
+		claim := s.claim(p, demand[w])
 		g := s.GroupIndex(p.Group)
 		if g < 0 {
 			places[w] = place{len(branches), -1}

@@ -76,7 +76,7 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 		"settle":    r.duration(&s.Settle, 0),
 		"groups":    keep("groups"), "ovs": keep("ovs"),
 		"link": keep("link"), "workloads": keep("workloads"), "phases": keep("phases"),
-		"expect": keep("expect"), "paper": keep("paper"), "cost": keep("cost"),
+		"expect": keep("expect"), "paper": keep("paper"), "cost": keep("cost"), "control": keep("control"),
 	})
 	if n := later["link"]; n != nil {
 		r.link(n, s)
@@ -96,6 +96,9 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 		r.ovs(n, s)
 	} else if s.Scheduler == OVSHTB {
 		r.fail(root, "scheduler", s.Scheduler, "schedules a port of Open vSwitch; give the topology, such as ovs: {discipline: cbwfq, queues: {a: {min: 1mbit}}}")
+	}
+	if n := later["control"]; n != nil {
+		r.control(n, s)
 	}
 	if n := later["workloads"]; n != nil {
 		r.workloads(n, s)
@@ -212,6 +215,7 @@ var insideFields = []string{"discipline", "queues", "aqm", "dscp", "group"}
 // policyFields read what a workload and a phase's change have in common.
 func (r *reader) policyFields(c *Change, s *Scenario) map[string]field {
 	known := r.rateFields(c, s)
+	known["reserve"] = func(n ast.Node, path string) { c.Reserve = r.bound(n, path, s) }
 	for _, key := range insideFields {
 		known[key] = func(n ast.Node, path string) {
 			r.insideField(&c.Inside, key, n, path, s)
@@ -238,6 +242,7 @@ func resolve(queues []policy.Queue, link policy.Rate) {
 	for i := range queues {
 		q := &queues[i]
 		q.Rate, q.Min = policy.Amount{Rate: q.Rate.Of(link)}, policy.Amount{Rate: q.Min.Of(link)}
+		q.Reserve = policy.Amount{Rate: q.Reserve.Of(link)}
 	}
 }
 
@@ -260,6 +265,9 @@ func (c *Change) apply(p *Policy) {
 	}
 	if c.Max != nil {
 		p.Max = *c.Max
+	}
+	if c.Reserve != nil {
+		p.Reserve = *c.Reserve
 	}
 	inside := c.Inside.Apply(p.Asked())
 	p.Discipline, p.Queues, p.AQM, p.DSCP, p.Group = inside.Discipline, inside.Queues, inside.AQM, inside.DSCP, inside.Group

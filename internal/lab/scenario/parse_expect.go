@@ -53,6 +53,9 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 	}
 	_, rate := given[CheckRate]
 	_, bounds := given[CheckBounds]
+	if _, goodput := given[CheckGoodput]; goodput {
+		rate = true
+	}
 	switch {
 	case len(given) == 0:
 		r.fail(n, path, "", "states no condition; write for example rate: 16.7mbit")
@@ -62,7 +65,7 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 		r.fail(n, path, "", "bounds needs an absolute margin; write within: 1mbit")
 	case within && !rate && !bounds:
 		r.fail(n, path, "", "within goes with rate or bounds")
-	case rate && !given[CheckRate].Ideal && common.Workload < 0:
+	case rate && !given[CheckRate].Ideal && common.Workload < 0: // also of a goodput
 		r.fail(n, path, "", "a rate needs a workload; write workload: %s, or rate: ideal for all", s.Workloads[0].Name)
 	}
 	for _, check := range names(given) {
@@ -146,6 +149,13 @@ func (r *reader) checks(s *Scenario) map[Check]func(*Expectation, ast.Node, stri
 			r.count(&v, 0, 1<<30, "a number of packets")(n, path)
 			e.Value = float64(v)
 		},
+		CheckGoodput: func(e *Expectation, n ast.Node, path string) {
+			var v policy.Rate
+			r.rate(&v, s.Link.Bandwidth)(n, path)
+			e.Value = float64(v)
+		},
+		CheckSettle:      seconds,
+		CheckOvershoot:   share,
 		CheckUtilisation: share,
 		CheckLoss:        share,
 		CheckReaction:    seconds,

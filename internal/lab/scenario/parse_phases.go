@@ -109,9 +109,9 @@ func (r *reader) check(s *Scenario, root ast.Node, at map[string]ast.Node) {
 			if _, err := pol.Asked().Claim(s.Link.Bandwidth); err != nil && len(r.problems) == 0 {
 				r.refuse(r.entry(where, name), path+"."+name, err)
 			}
-			if pol.Group == "" && pol.Min > 0 {
-				sum += pol.Min
-				parts = append(parts, name+" "+pol.Min.String())
+			if floor := pol.Asked().Floor(s.Link.Bandwidth, 0); pol.Group == "" && floor > 0 {
+				sum += floor
+				parts = append(parts, name+" "+floor.String())
 			}
 		}
 		r.checkGroups(s, now, where, path)

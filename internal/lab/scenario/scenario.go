@@ -22,6 +22,7 @@ type Scenario struct {
 	Phases    []Phase
 	Expect    []Expectation
 	Paper     Paper
+	Control   Control
 	Cost      *Cost // measure the cost per packet instead of running the phases
 }
 
@@ -49,6 +50,7 @@ func (l Link) Capacity() policy.Rate {
 type Policy struct {
 	Weight   uint32
 	Min, Max policy.Rate // 0 = none
+	Reserve  policy.Rate // goodput that a controller holds, payload bits per second; 0 = none
 
 	Discipline policy.Discipline // "" = the product's default
 	Queues     []policy.Queue
@@ -60,7 +62,7 @@ type Policy struct {
 // Asked is the policy as the product is asked for it.
 func (p Policy) Asked() policy.Policy {
 	return policy.Policy{
-		Weight: p.Weight, Min: policy.Amount{Rate: p.Min}, Max: policy.Amount{Rate: p.Max},
+		Weight: p.Weight, Min: policy.Amount{Rate: p.Min}, Max: policy.Amount{Rate: p.Max}, Reserve: policy.Amount{Rate: p.Reserve},
 		Discipline: p.Discipline, Queues: p.Queues, AQM: p.AQM, DSCP: p.DSCP, Group: p.Group,
 	}
 }
@@ -116,6 +118,7 @@ type Change struct {
 	Workload int
 	Weight   *uint32
 	Min, Max *policy.Rate
+	Reserve  *policy.Rate
 	Inside   config.Layer // discipline, queues, aqm, dscp, group
 	Traffic  *TrafficChange
 }
@@ -166,6 +169,9 @@ const (
 	CheckLoss        Check = "loss"        // at most Value
 	CheckJitter      Check = "jitter"      // at most Value
 	CheckDrops       Check = "drops"       // at most Value
+	CheckGoodput     Check = "goodput"     // payload that the programs got: equals Value within Within
+	CheckSettle      Check = "settle"      // of the step in the phase: at most Value, seconds
+	CheckOvershoot   Check = "overshoot"   // the same, part of the target
 )
 
 // Margin is how far a rate may be off: a share of the expected value or
