@@ -47,11 +47,7 @@ several of them with commas between; all together are the workload, whenever the
 				return err
 			}
 			of.Name, of.Policy = args[0], change
-			r, err := a.client().Attach(c.Context(), of, dryRun)
-			if err != nil {
-				return err
-			}
-			return a.print(r, func() string { return renderChange(r) })
+			return a.printChange(a.client().Attach(c.Context(), of, dryRun))
 		},
 	})
 	c.Flags().StringVar(&of.Netns, "netns", "", "network namespace: a `NETNS` under /run/netns or a path")
@@ -74,11 +70,7 @@ namespace or device itself is not touched.`,
 		Args:              names("NAME"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
-			r, err := a.client().Detach(c.Context(), args[0], dryRun)
-			if err != nil {
-				return err
-			}
-			return a.print(r, func() string { return renderChange(r) })
+			return a.printChange(a.client().Detach(c.Context(), args[0], dryRun))
 		},
 	})
 	dryRunFlag(c, &dryRun)

@@ -47,15 +47,11 @@ to fit within it. Rates are egress (upload): what leaves the workloads.`,
 		ValidArgsFunction: a.completeGroup,
 		RunE: func(c *cobra.Command, args []string) error {
 			change := api.GroupChange{Weight: flags.change.Weight, Min: flags.change.Min, Max: flags.change.Max, Reset: flags.change.Reset}
-			r, err := a.client().SetGroup(c.Context(), args[0], change, dryRun)
-			if err != nil {
-				return err
-			}
-			return a.print(r, func() string { return renderChange(r) })
+			return a.printChange(a.client().SetGroup(c.Context(), args[0], change, dryRun))
 		},
 	})
 	flags.registerGroup(c)
-	c.Flags().BoolVar(&flags.change.Reset, "reset", false, "forget what was set at run time before anything else")
+	flags.registerReset(c)
 	dryRunFlag(c, &dryRun)
 	return c
 }
@@ -88,11 +84,7 @@ func (a *app) groupDeleteCommand() *cobra.Command {
 		Args:              names("GROUP"),
 		ValidArgsFunction: a.completeGroup,
 		RunE: func(c *cobra.Command, args []string) error {
-			r, err := a.client().DeleteGroup(c.Context(), args[0], dryRun)
-			if err != nil {
-				return err
-			}
-			return a.print(r, func() string { return renderChange(r) })
+			return a.printChange(a.client().DeleteGroup(c.Context(), args[0], dryRun))
 		},
 	})
 	dryRunFlag(c, &dryRun)

@@ -97,6 +97,11 @@ func (p *policyFlags) registerIngress(c *cobra.Command) {
 	}
 }
 
+// registerReset adds the flag that forgets.
+func (p *policyFlags) registerReset(c *cobra.Command) {
+	c.Flags().BoolVar(&p.change.Reset, "reset", false, "forget what was set at run time before anything else")
+}
+
 // registerGroup registers those that a group has.
 func (p *policyFlags) registerGroup(c *cobra.Command) {
 	fs := c.Flags()

@@ -48,21 +48,25 @@ were there. docs/disciplines.md has examples.`,
 			if change.Empty() {
 				return usagef("nothing to set; give --weight, --min, --max, --reserve, --limit-packets, --limit-bytes, --discipline, --queue, --aqm, --dscp, --group or --reset")
 			}
-			r, err := a.client().Set(c.Context(), args[0], change, dryRun)
-			if err != nil {
-				return err
-			}
-			return a.print(r, func() string { return renderChange(r) })
+			return a.printChange(a.client().Set(c.Context(), args[0], change, dryRun))
 		},
 	})
 	flags.register(c)
-	c.Flags().BoolVar(&flags.change.Reset, "reset", false, "forget what was set at run time before anything else")
+	flags.registerReset(c)
 	dryRunFlag(c, &dryRun)
 	return c
 }
 
 func dryRunFlag(c *cobra.Command, to *bool) {
 	c.Flags().BoolVar(to, "dry-run", false, "say what would change and change nothing")
+}
+
+// printChange prints the answer to a request that changes something.
+func (a *app) printChange(r api.ChangeResult, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.print(r, func() string { return renderChange(r) })
 }
 
 // renderChange lists what was, or would be, changed and why.

@@ -36,24 +36,16 @@ func TestDisciplineChangesUnderLoad(t *testing.T) {
 	b.warmUp()
 	b.arrivalsOf(modest) // gaps count from here
 
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	draw := rand.New(rand.NewPCG(seed, 0))
-	from := b.nets[0].meter.Align(meter.Now())
-	begin := time.Now()
-	for n := range changes {
-		name, change := fmt.Sprintf("w%d", 1+draw.IntN(2)), randomDiscipline(draw)
-		if _, err := a.Set(context.Background(), name, change, false); err != nil {
-			t.Fatalf("change %d of %s: %v: %+v", n, name, err, change)
-		}
-		<-time.After(time.Duration(draw.IntN(20)) * time.Millisecond) // or all would be within one round trip
+	b.changes(changes, urgentLead, func(n int, draw *rand.Rand) error {
 		if n%100 == 0 {
 			b.addUp(b.counters(0))
 		}
-	}
-	length := time.Since(begin)
-	t.Logf("%d changes in %.1f s", changes, length.Seconds())
-	b.neverRests(from, length, urgentLead)
+		name, change := fmt.Sprintf("w%d", 1+draw.IntN(2)), randomDiscipline(draw)
+		if _, err := a.Set(context.Background(), name, change, false); err != nil {
+			return fmt.Errorf("%s: %w: %+v", name, err, change)
+		}
+		return nil
+	})
 	for i, f := range b.arrivalsOf(modest) {
 		if f.Gap > 200*time.Millisecond {
 			t.Errorf("stream %d of w1: nothing arrived for %v", i, f.Gap)
@@ -84,6 +76,26 @@ func TestDisciplineChangesUnderLoad(t *testing.T) {
 	if n := drops(end, "reset", "link_packets", "link_bytes"); n > 0 {
 		t.Errorf("%d packets dropped by the changes", n)
 	}
+}
+
+// changes makes n changes drawn at random, one after the other, and checks that the
+// link never rests meanwhile, nobody being ahead of it by more than a lead.
+func (b *bed) changes(n int, lead time.Duration, change func(n int, draw *rand.Rand) error) {
+	b.t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	b.t.Logf("seed %d", seed)
+	draw := rand.New(rand.NewPCG(seed, 0))
+	from := b.nets[0].meter.Align(meter.Now())
+	begin := time.Now()
+	for i := range n {
+		if err := change(i, draw); err != nil {
+			b.t.Fatalf("change %d: %v", i, err)
+		}
+		<-time.After(time.Duration(draw.IntN(20)) * time.Millisecond) // or all would be within one round trip
+	}
+	length := time.Since(begin)
+	b.t.Logf("%d changes in %.1f s", n, length.Seconds())
+	b.neverRests(from, length, lead)
 }
 
 // urgentLead is how far llq's strict queue may be ahead of the line: URGENT_NS of

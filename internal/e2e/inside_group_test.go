@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/lab/meter"
 	"weir/internal/policy"
 )
 
@@ -153,20 +152,7 @@ func TestGroupChangesUnderLoad(t *testing.T) {
 	floods := []flow{b.flood(0, 3, 0.9), b.flood(0, 4, 0.9)}
 	b.warmUp()
 	b.arrivalsOf(modest)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	draw := rand.New(rand.NewPCG(seed, 0))
-	from := b.nets[0].meter.Align(meter.Now())
-	begin := time.Now()
-	for n := range changes {
-		if err := randomGroupChange(a, draw); err != nil {
-			t.Fatalf("change %d: %v", n, err)
-		}
-		<-time.After(time.Duration(draw.IntN(20)) * time.Millisecond)
-	}
-	length := time.Since(begin)
-	t.Logf("%d changes in %.1f s", changes, length.Seconds())
-	b.neverRests(from, length, 0)
+	b.changes(changes, 0, func(_ int, draw *rand.Rand) error { return randomGroupChange(a, draw) })
 	for i, f := range b.arrivalsOf(modest) {
 		if f.Gap > 200*time.Millisecond {
 			t.Errorf("w%d: nothing arrived for %v", i+1, f.Gap)
