@@ -134,6 +134,11 @@ func (m *Manager) nodesHandler() http.Handler {
 		onlyMembers(m, func(context.Context, string, *rest.None) (wire.Info, error) { return m.info(), nil }))
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/places", OperationID: "seek", Summary: "Find a place for a min that a node had to refuse"},
 		onlyMembers(m, func(_ context.Context, node string, in *struct{ Body placeBody }) (wire.PlaceAnswer, error) {
+			if in.Body.Node != node {
+				m.refused.Add(1)
+				m.log.Warn("request refused", "node", node, "err", "it asks for a place for "+in.Body.Node)
+				return wire.PlaceAnswer{}, &api.Error{Status: http.StatusForbidden, Field: "node", Value: in.Body.Node, Msg: "is not " + node}
+			}
 			r := wire.PlaceRequest{ID: in.Body.ID, Node: node, Container: in.Body.Container, MinBps: in.Body.MinBps, Refusal: in.Body.Refusal}
 			return m.ask(r, in.Body.Change)
 		}))
@@ -157,8 +162,9 @@ func (m *Manager) nodesHandler() http.Handler {
 	})
 }
 
-// placeBody is a wire.PlaceRequest whose node is known by its certificate.
+// placeBody is a wire.PlaceRequest with its change spelled out for the document.
 type placeBody struct {
+	Node      string           `json:"node"`
 	ID        string           `json:"id"`
 	Container string           `json:"container"`
 	MinBps    uint64           `json:"min_bps"`

@@ -322,3 +322,14 @@ func (m *Manager) notify() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
+
+// BusAddr is where the embedded bus listens, "" if there is none. Valid after Listen.
+func (m *Manager) BusAddr() string {
+	if s, ok := m.bus.(*nats.Server); ok {
+		return s.Addr().String()
+	}
+	return ""
+}
+
+// Bus is the manager's connection to the bus. Valid after Listen.
+func (m *Manager) Bus() bus.Admin { return m.bus }

@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/bus/nats"
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+// seen waits until the manager knows of so many containers.
+func (c *cluster) seen(many int) {
+	c.t.Helper()
+	if !eventually(func() bool { list, _ := c.manager.Containers(c.t.Context()); return len(list) == many }) {
+		list, _ := c.manager.Containers(c.t.Context())
+		c.t.Fatalf("not %d containers: %+v", many, list)
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	b := c.node("b", 100e6)
+	c.world.put("a", "web")
+	a.agent.set["web"] = api.PolicyChange{Weight: new(uint32(7))}
+	c.up(2)
+	c.seen(1)
+	dry, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, true)
+	if err != nil || dry.State != "done" {
+		t.Fatalf("%+v, %v", dry, err)
+	}
+	c.only("web", "a")
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mv = c.ended(mv.ID)
+	if mv.State != "done" || mv.Bytes == 0 || len(mv.Steps) < 4 {
+		t.Errorf("%+v", mv)
+	}
+	c.only("web", "b")
+	if !eventually(func() bool {
+		w, err := b.agent.Workload(t.Context(), "web")
+		return err == nil && w.Policy.Weight == 7
+	}) {
+		t.Error("what was set at run time has not followed")
+	}
+}
+
+func TestMigrateRefused(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", 100e6)
+	c.node("b", 10e6)
+	c.world.put("a", "web")
+	c.up(2)
+	c.seen(1)
+	for _, r := range []struct {
+		container, to string
+		status        int
+		words         []string
+	}{
+		{"wbe", "b", 404, []string{"container", "did you mean web?"}},
+		{"web", "nowhere", 404, []string{"to", "no node has this name", "weir nodes"}},
+		{"web", "a", 409, []string{"is on a already"}},
+		{"b/web", "b", 404, []string{"no container"}},
+	} {
+		_, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: r.container, To: r.to}, false)
+		refusedAs(t, err, r.status, r.words...)
+	}
+	moves, _ := c.manager.Moves(t.Context())
+	if len(moves) != 0 {
+		t.Errorf("something was ordered: %+v", moves)
+	}
+}
+
+func TestNoRoom(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	c.node("b", 10e6)
+	c.world.put("a", "web")
+	a.agent.min["web"] = 20e6
+	c.up(2)
+	c.seen(1)
+	_, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	refusedAs(t, err, 409, "b lacks 10 Mbit/s of guaranteed bandwidth")
+}
+
+// TestPreflightRefuses: what the nodes find is told, and nothing is touched.
+func TestPreflightRefuses(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	c.up(2)
+	c.seen(1)
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b", Approach: "archive"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mv.State != "refused" || mv.Error == "" || strings.Contains(mv.Error, "\n") {
+		t.Errorf("%+v", mv)
+	}
+	c.only("web", "a")
+}
+
+func TestRolledBack(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	c.world.fail[migrate.StepRestore] = &migrate.Error{Code: migrate.CodeFailed, Msg: "CRIU does not want to"}
+	c.up(2)
+	c.seen(1)
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mv = c.ended(mv.ID); mv.State != "rolled-back" || !strings.Contains(mv.Error, "CRIU does not want to") {
+		t.Errorf("%+v", mv)
+	}
+	c.only("web", "a")
+}
+
+// TestManagerRestarts in the middle of a migration: it goes on without, and the
+// manager that comes back learns what became of it.
+func TestManagerRestarts(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	gate := make(chan struct{})
+	c.world.slow[migrate.StepFreeze] = gate
+	c.up(2)
+	c.seen(1)
+	token, err := c.manager.NewToken(t.Context(), api.TokenRequest{Node: "later"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(func() bool { m, _ := c.manager.Move(t.Context(), mv.ID); return m.State == "running" }) {
+		t.Fatal("the move does not begin")
+	}
+	c.stop()
+	close(gate)
+	if !eventually(func() bool { at := c.world.where("web"); return len(at) == 1 && at[0] == "b" }) {
+		t.Fatal("the move does not go on without a manager")
+	}
+	c.start()
+	if mv = c.ended(mv.ID); mv.State != "done" {
+		t.Errorf("%+v", mv)
+	}
+	c.up(2)
+	if list, err := c.manager.Tokens(t.Context()); err != nil || len(list) != 2 {
+		t.Errorf("tokens %+v, %v", list, err)
+	}
+	o := c.options("later")
+	o.Token, o.Log = token.Token, slog.New(slog.DiscardHandler)
+	if _, err := Enroll(t.Context(), o); err != nil {
+		t.Errorf("a token of before does not count: %v", err)
+	}
+}
+
+// TestNodeRestarts in the middle of a migration: the next process settles it.
+func TestNodeRestarts(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	gate := make(chan struct{})
+	c.world.slow[migrate.StepRestore] = gate
+	c.up(2)
+	c.seen(1)
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(func() bool { at := c.world.where("web"); return len(at) == 0 }) {
+		t.Fatal("web is not frozen")
+	}
+	a.stop()
+	close(gate)
+	c.world.mu.Lock()
+	delete(c.world.slow, migrate.StepRestore)
+	c.world.mu.Unlock()
+	c.run(a.opts, a.agent)
+	if mv = c.ended(mv.ID); mv.State != "rolled-back" && mv.State != "done" {
+		t.Errorf("%+v", mv)
+	}
+	c.only("web", map[string]string{"rolled-back": "a", "done": "b"}[mv.State])
+}
+
+// TestCutOff: an order that is given while its node is away is carried out when it is
+// back, and one that is too old is not.
+func TestCutOff(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	c.up(2)
+	c.seen(1)
+	a.stop()
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	c.only("web", "a")
+	c.run(a.opts, a.agent)
+	if mv = c.ended(mv.ID); mv.State != "done" {
+		t.Errorf("%+v", mv)
+	}
+	c.only("web", "b")
+}
+
+func TestRefusedMinMoves(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	b := c.node("b", 100e6)
+	for _, name := range []string{"web", "db"} {
+		c.world.put("a", name)
+	}
+	a.agent.min["db"] = 90e6
+	c.up(2)
+	c.seen(2)
+	agent := a.WithManager(a.agent)
+	result, err := agent.Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit"), Weight: new(uint32(3))}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := result.Changes[0].What; !strings.Contains(text, "asked the manager: moving web to b") {
+		t.Errorf("told %q", text)
+	}
+	again, err := agent.Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit")}, false)
+	if err != nil || again.Changes[0].What != result.Changes[0].What {
+		t.Errorf("asked again: %+v, %v", again, err)
+	}
+	if !eventually(func() bool {
+		b.agent.mu.Lock()
+		defer b.agent.mu.Unlock()
+		return b.agent.min["web"] == 20e6 && *b.agent.set["web"].Weight == 3
+	}) {
+		t.Fatalf("the min does not hold on b\n%s", c.log)
+	}
+	c.only("web", "b")
+	moves, _ := c.manager.Moves(t.Context())
+	if len(moves) != 1 || !eventually(func() bool {
+		moves, _ = c.manager.Moves(t.Context())
+		return strings.Contains(moves[0].Guarantee, "min of 20 Mbit/s for web holds on b")
+	}) {
+		t.Errorf("%+v", moves)
+	}
+}
+
+func TestRefusedMinHasNoPlace(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	c.node("b", 15e6)
+	c.world.put("a", "web")
+	c.world.put("a", "db")
+	a.agent.min["db"] = 90e6
+	c.up(2)
+	c.seen(2)
+	_, err := a.WithManager(a.agent).Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit")}, false)
+	refusedAs(t, err, 409, "min", "has no room", "b lacks 5 Mbit/s of guaranteed bandwidth", "a lacks 10 Mbit/s")
+	if moves, _ := c.manager.Moves(t.Context()); len(moves) != 0 {
+		t.Errorf("%+v", moves)
+	}
+}
+
+func TestRebalance(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	for i := range 4 {
+		c.world.put("a", fmt.Sprintf("c%d", i))
+	}
+	c.up(2)
+	c.seen(4)
+	plan, err := c.manager.Plan(t.Context(), api.PlanRequest{})
+	if err != nil || len(plan.Moves) != 2 || plan.Applied || plan.After.S >= plan.Before.S {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	if moves, _ := c.manager.Moves(t.Context()); len(moves) != 0 {
+		t.Errorf("a plan has moved something: %+v", moves)
+	}
+	plan, err = c.manager.Rebalance(t.Context(), api.PlanRequest{})
+	if err != nil || !plan.Applied {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	for _, m := range plan.Moves {
+		if mv := c.ended(m.ID); mv.State != "done" {
+			t.Errorf("%+v", mv)
+		}
+	}
+	for i := range 4 {
+		if at := c.world.where(fmt.Sprintf("c%d", i)); len(at) != 1 {
+			t.Errorf("c%d runs on %v", i, at)
+		}
+	}
+	if !eventually(func() bool {
+		plan, err = c.manager.Plan(t.Context(), api.PlanRequest{})
+		return err == nil && len(plan.Moves) == 0
+	}) {
+		t.Errorf("it is not even now: %+v, %v", plan, err)
+	}
+}
+
+// TestAutomatic: the manager evens the cluster out by itself, not more at once than it
+// may, and says what it does.
+func TestAutomatic(t *testing.T) {
+	c := newCluster(t)
+	c.stop()
+	c.opts.Automatic.Enabled, c.opts.Automatic.Interval, c.opts.Automatic.AtOnce, c.opts.Automatic.PerHour = true, 200*time.Millisecond, 1, 2
+	c.start()
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	for i := range 8 {
+		c.world.put("a", fmt.Sprintf("c%d", i))
+	}
+	c.up(2)
+	if !eventually(func() bool {
+		st, _ := c.manager.Cluster(t.Context())
+		return strings.Contains(st.Automatic.LastResult, "2 moves within the last hour, 2 are allowed")
+	}) {
+		st, _ := c.manager.Cluster(t.Context())
+		t.Errorf("%+v", st.Automatic)
+	}
+	moves, _ := c.manager.Moves(t.Context())
+	if len(moves) != 2 {
+		t.Errorf("%d moves", len(moves))
+	}
+}
+
+func TestJoinRefused(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", 1e6)
+	other := newCluster(t)
+	bound, err := c.manager.NewToken(t.Context(), api.TokenRequest{Node: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := c.manager.NewToken(t.Context(), api.TokenRequest{TTLSeconds: 0.001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoked, err := c.manager.NewToken(t.Context(), api.TokenRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.manager.RevokeToken(t.Context(), revoked.ID); err != nil {
+		t.Fatal(err)
+	}
+	forged, err := pki.ParseToken(c.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Secret = strings.Repeat("0", 32)
+	time.Sleep(10 * time.Millisecond)
+	for name, r := range map[string]struct {
+		token, node string
+		status      int
+		words       []string
+		logged      bool
+	}{
+		"none":            {"", "b", 403, []string{"--token", "is missing", "weir manager token create"}, false},
+		"nonsense":        {"abc", "b", 422, []string{"--token", "weir manager init"}, false},
+		"bad name":        {c.token, "B_1", 422, []string{"cluster.name", "small letters"}, false},
+		"taken":           {c.token, "a", 409, []string{"has joined already", "weir manager remove a"}, true},
+		"expired":         {short.Token, "b", 403, []string{"has expired at", "weir manager token create"}, true},
+		"revoked":         {revoked.Token, "b", 403, []string{"not known to the manager"}, true},
+		"guessed":         {forged.String(), "b", 403, []string{"not known to the manager"}, true},
+		"for another":     {bound.Token, "b", 403, []string{"is for node x, not for b"}, true},
+		"another manager": {other.token, "b", 403, []string{"another manager"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.options("b")
+			o.Name, o.Token, o.Dir = r.node, r.token, t.TempDir()
+			_, err := Enroll(t.Context(), o)
+			refusedAs(t, err, r.status, r.words...)
+			if r.logged {
+				c.log.wait(t, "node refused", "node="+r.node, "peer=127.0.0.1")
+			}
+			if _, err := pki.LoadIdentity(o.identityDir()); err == nil {
+				t.Error("it has a certificate")
+			}
+		})
+	}
+}
+
+func TestManagerAway(t *testing.T) {
+	c := newCluster(t)
+	c.stop()
+	o := c.options("a")
+	o.Log = slog.New(slog.DiscardHandler)
+	_, err := Enroll(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "cannot be reached at "+o.Manager) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestStrangersAtTheManager: without a certificate of the cluster there is nothing to
+// be had but joining, and that is logged.
+func TestStrangersAtTheManager(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 1e6)
+	token, err := pki.ParseToken(c.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = ask[wire.Info](t.Context(), httpClient(pki.Joining(token)), c.opts.Listen, http.MethodGet, "/v1/info", nil)
+	refusedAs(t, err, 403, "certificate")
+	c.log.wait(t, "request refused", "no certificate of this cluster was shown")
+
+	stranger, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.identity()
+	request, _ := pki.Request(id.Key)
+	if id.Cert, err = stranger.IssueNode("a", request, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = ask[wire.Info](t.Context(), httpClient(id.Client(pki.ManagerName)), c.opts.Listen, http.MethodGet, "/v1/info", nil); err == nil {
+		t.Error("a certificate of another authority was accepted")
+	}
+	c.log.wait(t, "TLS handshake error", "certificate")
+
+	_, err = ask[wire.PlaceAnswer](t.Context(), a.client(), c.opts.Listen, http.MethodPost, "/v1/places",
+		wire.PlaceRequest{ID: "p", Node: "b", Container: "web", Change: wire.Change("{}")})
+	refusedAs(t, err, 403, "is not a")
+}
+
+// TestRemovedNode: its certificate counts no more, on the bus and elsewhere.
+func TestRemovedNode(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 1e6)
+	c.up(1)
+	if _, err := c.manager.RemoveNode(t.Context(), "b"); err == nil {
+		t.Error("an unknown node was removed")
+	}
+	if _, err := c.manager.RemoveNode(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	c.log.wait(t, "connection to the bus refused", "node=a", "is no member")
+	_, err := ask[wire.Info](t.Context(), a.client(), c.opts.Listen, http.MethodGet, "/v1/info", nil)
+	refusedAs(t, err, 403, "is no member")
+	if list, _ := c.manager.Nodes(t.Context()); len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestForgedOrders: the bus keeps a node from giving orders (package bus/nats); should
+// it not, as Kafka does not, the signature does.
+func TestForgedOrders(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	b := c.node("b", 100e6)
+	c.world.put("a", "web")
+	c.up(2)
+	forged := wire.Move{ID: "m-forged", Container: "web", From: "a", To: "b", Address: "127.0.0.1:1", Deadline: time.Now().Add(time.Hour)}
+	seal := func(key *testNode, from string, on wire.Subject) []byte {
+		t.Helper()
+		data, err := wire.Seal(key.key, from, on, forged.ID, time.Now(), &forged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	bus := c.manager.Bus()
+	for name, data := range map[string][]byte{
+		"by a node":                     seal(b, "b", "L.a"),
+		"in the manager's name":         seal(b, wire.Manager, "L.a"),
+		"in the manager's name, itself": seal(a, wire.Manager, "L.a"),
+		"nonsense":                      []byte("move web to b"),
+		"of another version":            []byte(`{"v":9,"kind":"move"}`),
+	} {
+		if err := bus.Publish(t.Context(), "L.a", name, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, why := range []string{"only the manager gives orders", "not signed by manager", "malformed", "another version"} {
+		a.log.wait(t, "order refused", "subject=L.a", why)
+	}
+	// And reports, heartbeats and profiles of others.
+	for _, topic := range []wire.Topic{wire.Reports, wire.Heartbeats, wire.Profiles} {
+		data, err := wire.Seal(b.key, "a", topic.Of("a"), "x", time.Now(), &wire.Heartbeat{Node: "a"})
+		if err == nil {
+			err = bus.Publish(t.Context(), topic.Of("a"), "forged", data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.log.wait(t, "message refused", "subject="+string(topic.Of("a")), "not signed by a")
+	}
+	c.only("web", "a")
+	if st, _ := c.manager.Cluster(t.Context()); st.Refused < 3 {
+		t.Errorf("%d refusals were counted", st.Refused)
+	}
+	// The way that the bus itself forbids.
+	conn, err := nats.Dial(c.opts.BusListen, b.identity(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Publish(t.Context(), "L.a", "1", seal(b, wire.Manager, "L.a")); err == nil {
+		t.Error("the bus has taken an order of a node's")
+	}
+	c.log.wait(t, "Publish Violation", "L.a")
+}
+
+// TestMigrationsNeedAnOrder: a node takes nothing from another without the manager's
+// order for exactly that.
+func TestMigrationsNeedAnOrder(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	b := c.node("b", 100e6)
+	c.up(2)
+	address := b.listener.Addr().String()
+	for name, r := range map[string]struct {
+		order wire.Move
+		key   *testNode // signs in the manager's name; nil = the manager itself
+		call  migrate.Order
+		words string
+	}{
+		"self-made":      {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, a, migrate.Order{Move: "m"}, "not signed by manager"},
+		"another target": {wire.Move{ID: "m", Container: "web", From: "a", To: "x"}, nil, migrate.Order{Move: "m"}, "from a to x"},
+		"another move": {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, nil,
+			migrate.Order{Move: "m", From: "a", To: "b", Container: migrate.Container{Name: "db"}}, "about another move"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, err := pki.LoadIdentity(filepath.Join(c.opts.Dir, "own"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := own.Key
+			if r.key != nil {
+				key = r.key.key
+			}
+			data, err := wire.Seal(key, wire.Manager, "L.a", "m", time.Now(), &r.order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			remote := a.target(wire.Move{To: "b", Address: address}, data)
+			if _, err := remote.Do(t.Context(), migrate.StepCreate, r.call); err == nil || !strings.Contains(err.Error(), r.words) {
+				t.Errorf("%v", err)
+			}
+			b.log.wait(t, "migration refused", r.words)
+		})
+	}
+	t.Run("no order", func(t *testing.T) {
+		remote := a.target(wire.Move{To: "b", Address: address}, nil)
+		if _, err := remote.Facts(t.Context()); err == nil || !strings.Contains(err.Error(), "no order") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("no certificate", func(t *testing.T) {
+		cfg := a.clientTLS("b")
+		cfg.Certificates = nil
+		req, _ := http.NewRequest(http.MethodPost, "https://"+address+migratePath+"facts", nil)
+		req.Header.Set(orderHeader, base64.StdEncoding.EncodeToString([]byte("x")))
+		if resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: cfg}}).Do(req); err == nil {
+			resp.Body.Close()
+			t.Errorf("answered %s", resp.Status)
+		}
+		b.log.wait(t, "TLS handshake error", "certificate")
+	})
+}

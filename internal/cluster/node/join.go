@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+const (
+	askTimeout = 15 * time.Second
+	maxAnswer  = 1 << 20
+)
+
+// errUnreachable is wrapped where the manager could not be asked, as opposed to what
+// it answers (*api.Error).
+var errUnreachable = errors.New("the manager cannot be reached")
+
+// ask makes one request to the manager.
+func ask[T any](ctx context.Context, c *http.Client, manager, method, path string, body any) (T, error) {
+	var out T
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var payload io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return out, err
+		}
+		payload = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+manager+path, payload)
+	if err != nil {
+		return out, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		var about *url.Error
+		if errors.As(err, &about) {
+			err = about.Err
+		}
+		if errors.Is(err, pki.ErrOtherManager) {
+			return out, &api.Error{Status: http.StatusForbidden, Field: "token", Msg: err.Error() + " (" + manager + ")", Remedy: "make one there: weir manager token create"}
+		}
+		return out, fmt.Errorf("%w at %s: %w", errUnreachable, manager, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return out, fmt.Errorf("%w at %s: %w", errUnreachable, manager, err)
+	}
+	if resp.StatusCode >= 300 {
+		var p api.Problem
+		if json.Unmarshal(text, &p) != nil {
+			return out, &api.Error{Status: resp.StatusCode, Msg: fmt.Sprintf("%s answered %s; is it a Weir manager?", manager, resp.Status)}
+		}
+		return out, p.AsError(resp.StatusCode)
+	}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return out, fmt.Errorf("answer of the manager at %s cannot be read: %w", manager, err)
+	}
+	return out, nil
+}
+
+func httpClient(cfg *tls.Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, TLSHandshakeTimeout: 5 * time.Second,
+		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 2}}
+}
+
+// identityDir is where the certificate and its key are.
+func (o Options) identityDir() string { return filepath.Join(o.Dir, "identity") }
+
+// Enroll makes this machine a member if it is none yet. The error is an *api.Error if
+// that will not get better by waiting.
+func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
+	id, err := pki.LoadIdentity(o.identityDir())
+	if err == nil {
+		if o.Name != "" && o.Name != id.Name() {
+			return id, &api.Error{Status: http.StatusConflict, Field: "cluster.name", Value: o.Name, Msg: "this machine has joined as " + id.Name(),
+				Remedy: "leave the name out, or remove " + o.identityDir() + " and join again with a new token"}
+		}
+		return id, nil
+	}
+	if !errors.Is(err, pki.ErrNone) {
+		return id, err
+	}
+	if o.Token == "" {
+		return id, &api.Error{Status: http.StatusForbidden, Field: "--token", Msg: "is missing: this machine has not joined a cluster yet", Remedy: "make one on the manager: weir manager token create"}
+	}
+	t, err := pki.ParseToken(o.Token)
+	if err != nil {
+		return id, &api.Error{Status: http.StatusUnprocessableEntity, Field: "--token", Msg: err.Error()}
+	}
+	if err := wire.CheckNode(o.Name); err != nil {
+		return id, &api.Error{Status: http.StatusUnprocessableEntity, Field: "cluster.name", Msg: err.Error()}
+	}
+	key, err := pki.NewKey()
+	if err != nil {
+		return id, err
+	}
+	request, err := pki.Request(key)
+	if err != nil {
+		return id, err
+	}
+	answer, err := ask[wire.JoinAnswer](ctx, httpClient(pki.Joining(t)), o.Manager, http.MethodPost, "/v1/join",
+		wire.JoinRequest{Token: t.ID, Secret: t.Secret, Node: o.Name, Request: request})
+	if err != nil {
+		return id, err
+	}
+	id.Key = key
+	if id.Cert, err = pki.DecodeCert(answer.Certificate); err == nil {
+		id.Authority, err = pki.DecodeCert(answer.Authority)
+	}
+	if err == nil && pki.Hash(id.Authority) != t.Authority {
+		err = pki.ErrOtherManager
+	}
+	if err == nil {
+		err = id.Save(o.identityDir())
+	}
+	return id, err
+}
+
+// renew gets a new certificate in time. The key stays: the manager knows it.
+func (n *Node) renew(ctx context.Context) error {
+	request, err := pki.Request(n.key)
+	if err != nil {
+		return err
+	}
+	answer, err := ask[wire.JoinAnswer](ctx, n.client(), n.opts.Manager, http.MethodPost, "/v1/renew", wire.RenewRequest{Request: request})
+	if err != nil {
+		return err
+	}
+	next := n.identity()
+	if next.Cert, err = pki.DecodeCert(answer.Certificate); err != nil {
+		return err
+	}
+	return next.Save(n.opts.identityDir())
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
+)
+
+const (
+	keepMoves    = 7 * 24 * time.Hour // for which an order that comes again is known
+	policyBefore = 5 * time.Second    // to ask the own agent
+	resumePause  = 5 * time.Second    // between two tries to end what was interrupted
+)
+
+// moves are the migrations of this node: those that it began, as their source.
+type moves struct {
+	node     *Node
+	dir      string
+	journals migrate.Journals
+	active   sync.WaitGroup
+	once     sync.Once
+
+	mu   sync.Mutex
+	open map[string]*wire.MoveReport // under way: the last report
+}
+
+// kept is the file of a move or of another order: what came of it, and the order
+// itself, which is also the permission that the target asks for.
+type kept struct {
+	Order  []byte            `json:"order,omitempty"`
+	Report *wire.MoveReport  `json:"report,omitempty"`
+	Policy *wire.ApplyReport `json:"policy,omitempty"`
+}
+
+func openMoves(n *Node, dir string) (*moves, error) {
+	m := &moves{node: n, dir: dir, journals: migrate.Journals{Dir: filepath.Join(dir, "journal")}, open: map[string]*wire.MoveReport{}}
+	if err := os.MkdirAll(m.journals.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	return m, m.forgetOld(time.Now())
+}
+
+// forgetOld removes what nobody will ask about any more.
+func (m *moves) forgetOld(now time.Time) error {
+	files, err := filepath.Glob(filepath.Join(m.dir, "*.json"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && now.Sub(info.ModTime()) > keepMoves {
+			os.Remove(file)
+		}
+	}
+	return m.journals.Expire(keepMoves)
+}
+
+// file is that of an order, whose id was the manager's to choose.
+func (m *moves) file(id string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, id)
+	return filepath.Join(m.dir, clean+".json")
+}
+
+func (m *moves) load(id string) (kept, bool) {
+	var k kept
+	text, err := os.ReadFile(m.file(id))
+	return k, err == nil && json.Unmarshal(text, &k) == nil
+}
+
+func (m *moves) save(id string, k kept) error {
+	text, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	return writeWhole(m.file(id), text)
+}
+
+// running are the ids of those under way.
+func (m *moves) running() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ids []string
+	for id := range m.open {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// wait ends when all have come to a rest; those that the end of the process cuts off
+// go on with the next.
+func (m *moves) wait() { m.active.Wait() }
+
+// obey begins a move, or says again what became of it.
+func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte) error {
+	m.mu.Lock()
+	last := m.open[order.ID]
+	m.mu.Unlock()
+	if last != nil {
+		return m.tell(*last)
+	}
+	k, known := m.load(order.ID)
+	switch {
+	case known && k.Report != nil:
+		again := *k.Report
+		again.Seq = 0
+		return m.tell(again)
+	case known:
+		return nil // resume will deal with it
+	case time.Now().After(order.Deadline):
+		return m.refuse(order, "the order came too late: it was to be begun before "+order.Deadline.Format(time.TimeOnly))
+	case m.node.opts.Engine == nil:
+		return m.refuse(order, "node "+m.node.opts.Name+" has no container engine")
+	}
+	if !order.DryRun {
+		if err := m.save(order.ID, kept{Order: sealed}); err != nil {
+			return m.refuse(order, fmt.Sprintf("the order cannot be kept: %v", err))
+		}
+	}
+	begun := wire.MoveReport{ID: order.ID, Node: m.node.opts.Name, Step: "pre-flight", State: wire.Running}
+	m.mu.Lock()
+	m.open[order.ID] = &begun
+	m.mu.Unlock()
+	m.active.Go(func() { m.carryOut(ctx, order, sealed) })
+	return m.tell(begun)
+}
+
+// refuse is the report of an order of which nothing was begun.
+func (m *moves) refuse(order wire.Move, why string) error {
+	return m.finish(order, wire.MoveReport{State: wire.Refused, Error: why})
+}
+
+// tell sends a report.
+func (m *moves) tell(r wire.MoveReport) error {
+	r.Node = m.node.opts.Name
+	r.Seq = uint64(time.Now().UnixNano())
+	m.mu.Lock()
+	if _, ok := m.open[r.ID]; ok {
+		m.open[r.ID] = &r
+	}
+	m.mu.Unlock()
+	return m.node.say(m.node.reports, wire.Reports, fmt.Sprintf("%s/%d", r.ID, r.Seq), &r, r.State.Final())
+}
+
+// finish writes the end of a move down and sends it.
+func (m *moves) finish(order wire.Move, r wire.MoveReport) error {
+	r.ID = order.ID
+	if !order.DryRun {
+		k, _ := m.load(order.ID)
+		k.Report = &r
+		if err := m.save(order.ID, k); err != nil {
+			m.node.log.Error("end of a move cannot be kept", "move", order.ID, "err", err)
+		}
+	}
+	err := m.tell(r)
+	m.mu.Lock()
+	delete(m.open, order.ID)
+	m.mu.Unlock()
+	return err
+}
+
+// carryOut is one migration from the pre-flight to its end.
+func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte) {
+	log := m.node.log.With("move", order.ID, "container", order.Container, "to", order.To)
+	log.Info("move begins", "why", order.Why, "dry_run", order.DryRun)
+	target := m.node.target(order, sealed)
+	plan, err := migrate.Check(ctx, m.node.opts.Engine, target, migrate.Request{Move: order.ID, Container: order.Container,
+		Approach: migrate.Approach(order.Approach), Registry: m.node.registry(order.Registry)})
+	if err == nil {
+		err = plan.Err()
+	}
+	r := wire.MoveReport{State: wire.Refused, Step: "pre-flight"}
+	switch {
+	case err != nil:
+		r.Error = strings.Join(strings.Split(err.Error(), "\n"), "; ")
+	case order.DryRun:
+		r.State = wire.Done
+		var notes []string
+		for _, f := range plan.Findings {
+			notes = append(notes, f.String())
+		}
+		r.Error = strings.Join(notes, "; ")
+	default:
+		policy := m.policy(ctx, order.Container)
+		journal, err := m.journals.Begin(plan.Order)
+		if err != nil {
+			r.Error = err.Error()
+			break
+		}
+		defer journal.Close()
+		result, err := migrate.Run(ctx, m.node.opts.Engine, target, journal, m.progress(order))
+		m.ended(ctx, order, result, err, target, journal, policy)
+		return
+	}
+	log.Info("move refused", "dry_run", order.DryRun, "err", r.Error)
+	if err := m.finish(order, r); err != nil {
+		log.Error("end of the move cannot be reported", "err", err)
+	}
+}
+
+// progress reports steps as they go on, not more than a few a second.
+func (m *moves) progress(order wire.Move) func(migrate.Progress) {
+	var last time.Time
+	return func(p migrate.Progress) {
+		if !p.Done && time.Since(last) < 500*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		r := wire.MoveReport{ID: order.ID, Step: p.Step, State: wire.Running, Bytes: uint64(max(p.Outcome.Bytes, 0)), Duration: p.Duration, Error: p.Err}
+		if err := m.tell(r); err != nil {
+			m.node.log.Warn("progress cannot be reported", "move", order.ID, "err", err)
+		}
+	}
+}
+
+// ended takes a migration to its end, whatever has happened: what is unfinished is
+// resumed until it is finished, or this process ends; then the next one does it.
+func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Result, err error, target migrate.Node, journal *migrate.Journal, policy wire.Change) {
+	for err != nil {
+		m.node.log.Warn("move is unfinished, trying again", "move", order.ID, "err", err)
+		select {
+		case <-ctx.Done():
+			m.mu.Lock()
+			delete(m.open, order.ID)
+			m.mu.Unlock()
+			return
+		case <-time.After(resumePause):
+		}
+		result, err = migrate.Resume(ctx, m.node.opts.Engine, target, journal, m.progress(order))
+	}
+	r := wire.MoveReport{State: wire.State(result.State), Downtime: result.Downtime, Error: cmp.Or(result.Err, result.Warning)}
+	if r.State == wire.Done {
+		r.Policy = policy
+	}
+	if err := m.finish(order, r); err != nil {
+		m.node.log.Error("end of the move cannot be reported", "move", order.ID, "err", err)
+	}
+	m.node.log.Info("move ended", "move", order.ID, "container", order.Container, "to", order.To, "state", r.State, "downtime", r.Downtime, "bytes", result.Bytes, "err", r.Error)
+}
+
+// resume goes on with what a former process has left, once.
+func (m *moves) resume(ctx context.Context) {
+	m.once.Do(func() {
+		if m.node.opts.Engine == nil {
+			return
+		}
+		list, err := m.journals.Unfinished()
+		if err != nil {
+			m.node.log.Error("migrations of before cannot be looked at", "err", err)
+		}
+		begun := map[string]bool{}
+		for _, journal := range list {
+			id := journal.Order().Move
+			begun[id] = true
+			k, _ := m.load(id)
+			order, ok := m.node.orderOf(k.Order)
+			if !ok || k.Report != nil {
+				journal.Close()
+				continue
+			}
+			m.mu.Lock()
+			m.open[id] = &wire.MoveReport{ID: id, State: wire.Running, Step: "resume"}
+			m.mu.Unlock()
+			m.node.log.Info("move goes on after a restart", "move", id, "container", order.Container, "to", order.To)
+			m.active.Go(func() {
+				defer journal.Close()
+				target := m.node.target(order, k.Order)
+				policy := m.policy(ctx, order.Container)
+				result, err := migrate.Resume(ctx, m.node.opts.Engine, target, journal, m.progress(order))
+				m.ended(ctx, order, result, err, target, journal, policy)
+			})
+		}
+		m.neverBegun(begun)
+	})
+}
+
+// neverBegun ends orders that were accepted by a process that died before it had
+// touched anything.
+func (m *moves) neverBegun(begun map[string]bool) {
+	files, _ := filepath.Glob(filepath.Join(m.dir, "*.json"))
+	for _, file := range files {
+		id := strings.TrimSuffix(filepath.Base(file), ".json")
+		k, ok := m.load(id)
+		if !ok || k.Report != nil || k.Policy != nil || begun[id] {
+			continue
+		}
+		order, ok := m.node.orderOf(k.Order)
+		if !ok {
+			continue
+		}
+		if j, err := m.journals.Open(id); err == nil { // it ended, and only that was not said
+			r := wire.MoveReport{State: wire.Failed, Error: "the agent was restarted at its end; see weir ps where it runs"}
+			for _, record := range j.Records() {
+				if record.State != "" {
+					r.State, r.Error, r.Downtime = wire.State(record.State), record.Err, record.Downtime
+				}
+			}
+			j.Close()
+			_ = m.finish(order, r)
+			continue
+		}
+		_ = m.refuse(order, "the agent was restarted before it began")
+	}
+}
+
+// policy is what was set at run time for a container here, to go with it; nil if
+// nothing was.
+func (m *moves) policy(ctx context.Context, container string) wire.Change {
+	if m.node.opts.Agent == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, policyBefore)
+	defer cancel()
+	w, err := m.node.opts.Agent.Workload(ctx, container)
+	if err != nil {
+		return nil
+	}
+	change := settings(w)
+	if change.Empty() {
+		return nil
+	}
+	text, err := json.Marshal(change)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// settings are the fields of a policy that were set at run time.
+func settings(w api.Workload) api.PolicyChange {
+	var c api.PolicyChange
+	set := func(field string) bool { return w.Origin[field] == "set" }
+	none := func(s string) *string { return new(cmp.Or(s, "none")) }
+	if set("weight") {
+		c.Weight = new(w.Policy.Weight)
+	}
+	if set("min") {
+		c.Min = none(w.Policy.Min)
+	}
+	if set("max") {
+		c.Max = none(w.Policy.Max)
+	}
+	if set("limit_packets") {
+		c.LimitPackets = new(w.Policy.LimitPackets)
+	}
+	if set("limit_bytes") {
+		c.LimitBytes = new(w.Policy.LimitBytes)
+	}
+	if set("discipline") {
+		c.Discipline = new(w.Policy.Discipline)
+	}
+	if set("queues") {
+		c.Queues = new(append([]api.Queue{}, w.Policy.Queues...))
+	}
+	if set("aqm") {
+		c.AQM = new(cmp.Or(w.Policy.AQM, "default"))
+	}
+	if set("dscp") {
+		c.DSCP = none(w.Policy.DSCP)
+	}
+	return c
+}
+
+// orderOf is a move out of its envelope, of which this node is the source.
+func (n *Node) orderOf(sealed []byte) (wire.Move, bool) {
+	var m wire.Move
+	e, err := n.verify(sealed, wire.Orders.Of(n.opts.Name))
+	if err == nil {
+		err = e.Read(&m)
+	}
+	return m, err == nil
+}
+
+// registry is that of an order; one that is the manager's own has no host yet.
+func (n *Node) registry(address string) string {
+	if !strings.HasPrefix(address, ":") {
+		return address
+	}
+	host, _, err := net.SplitHostPort(n.opts.Manager)
+	if err != nil {
+		return ""
+	}
+	return host + address
+}
+
+// apply puts a policy into force that the manager orders, once.
+func (n *Node) apply(ctx context.Context, a wire.Apply) error {
+	if k, known := n.moves.load(a.ID); known && k.Policy != nil {
+		return n.say(n.reports, wire.Reports, fmt.Sprintf("%s/%d", a.ID, time.Now().UnixNano()), k.Policy, true)
+	}
+	r := &wire.ApplyReport{ID: a.ID, Node: n.opts.Name}
+	if err := n.set(ctx, a); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.Error = err.Error()
+	}
+	if err := n.moves.save(a.ID, kept{Policy: r}); err != nil {
+		return err
+	}
+	return n.say(n.reports, wire.Reports, a.ID, r, true)
+}
+
+// found is how long a container that has just arrived may take to be found.
+const found = 10 * time.Second
+
+func (n *Node) set(ctx context.Context, a wire.Apply) error {
+	if n.opts.Agent == nil {
+		return errors.New("no agent steers this node's link")
+	}
+	var c api.PolicyChange
+	if err := json.Unmarshal(a.Change, &c); err != nil {
+		return fmt.Errorf("change cannot be read: %w", err)
+	}
+	if c.Empty() {
+		return nil
+	}
+	for begun := time.Now(); ; {
+		_, err := n.opts.Agent.Set(ctx, a.Workload, c, false)
+		var refused *api.Error
+		if err == nil || !errors.As(err, &refused) || refused.Status != 404 || time.Since(begun) > found {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/api"
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/bus/kafka"
+	"weir/internal/cluster/bus/nats"
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+// Options are what a node is made of.
+type Options struct {
+	Manager   string // host:port
+	Token     string // for the first time
+	Name      string // in the cluster; "" = as it joined
+	Listen    string // host:port for other nodes' migrations
+	Advertise string // host:port at which others reach Listen; "" = by the address that the manager is reached from
+	Dir       string // of the certificate and of what is under way
+	// Profile makes the next profile; nil = there are none.
+	Profile func(ctx context.Context) (wire.Profile, error)
+	// Engine is this machine's engine; nil = no migrations.
+	Engine *migrate.Local
+	// Agent puts policies into force; nil = nobody does.
+	Agent   api.Agent
+	Version string
+	Log     *slog.Logger
+
+	Heartbeat time.Duration // between two; 0 = 5 s
+	Interval  time.Duration // between two profiles; 0 = 5 s
+}
+
+// DefaultPort is where nodes reach one another.
+const DefaultPort = 7473
+
+const (
+	defaultInterval = 5 * time.Second
+	keepProfiles    = 60 // while the bus is away: five minutes
+	keepReports     = 1000
+	infoInterval    = time.Minute
+	factsInterval   = time.Minute
+)
+
+// Node is this machine as a member of a cluster.
+type Node struct {
+	opts Options
+	log  *slog.Logger
+	key  ed25519.PrivateKey
+
+	reports  *outbox
+	profiles *outbox
+	moves    *moves
+	listener net.Listener
+	started  time.Time
+	beats    atomic.Uint64
+
+	mu       sync.Mutex
+	id       pki.Identity // the certificate is renewed in time
+	http     *http.Client
+	manager  ed25519.PublicKey // signs orders
+	info     wire.Info
+	facts    migrate.Facts
+	asked    map[string]time.Time
+	draining bool
+}
+
+// New makes a node of a machine that has joined (Enroll). Nothing is opened to the
+// network yet.
+func New(o Options, id pki.Identity) (*Node, error) {
+	if o.Heartbeat == 0 {
+		o.Heartbeat = defaultInterval
+	}
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
+	}
+	o.Name = id.Name()
+	n := &Node{opts: o, log: o.Log.With("component", "cluster"), key: id.Key, id: id, http: httpClient(id.Client(pki.ManagerName)),
+		started: time.Now(), asked: map[string]time.Time{}}
+	var err error
+	if n.reports, err = openOutbox(filepath.Join(o.Dir, "outbox"), keepReports); err != nil {
+		return nil, err
+	}
+	if n.profiles, err = openOutbox("", keepProfiles); err != nil {
+		return nil, err
+	}
+	n.moves, err = openMoves(n, filepath.Join(o.Dir, "moves"))
+	return n, err
+}
+
+// identity is the certificate of now.
+func (n *Node) identity() pki.Identity {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.id
+}
+
+// client asks the manager.
+func (n *Node) client() *http.Client {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.http
+}
+
+// Name is this node's in the cluster.
+func (n *Node) Name() string { return n.opts.Name }
+
+// Listen opens the address for other nodes.
+func (n *Node) Listen() error {
+	if n.opts.Engine == nil {
+		return nil
+	}
+	ln, err := net.Listen("tcp", n.opts.Listen)
+	if err != nil {
+		return &api.Error{Status: http.StatusUnprocessableEntity, Field: "cluster.listen", Value: n.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}
+	}
+	n.listener = ln
+	return nil
+}
+
+// Run takes part until ctx ends.
+func (n *Node) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { n.serve(ctx) })
+	running.Go(func() { n.sample(ctx) })
+	running.Go(func() { n.lookAtEngine(ctx) })
+	for ctx.Err() == nil {
+		info, ok := n.ask(ctx)
+		if !ok {
+			break
+		}
+		n.moves.resume(ctx)
+		n.talk(ctx, info)
+	}
+	n.moves.wait()
+	return nil
+}
+
+// ask asks the manager for what a member has to know, until it answers.
+func (n *Node) ask(ctx context.Context) (wire.Info, bool) {
+	for try := 0; ; try++ {
+		info, err := ask[wire.Info](ctx, n.client(), n.opts.Manager, http.MethodGet, "/v1/info", nil)
+		if err == nil {
+			err = n.believe(info)
+		}
+		if err == nil {
+			return info, true
+		}
+		if try == 0 && ctx.Err() == nil {
+			n.log.Warn("no manager for now, trying again", "manager", n.opts.Manager, "err", err)
+		}
+		if !bus.Retry(ctx, try) {
+			return info, false
+		}
+	}
+}
+
+// believe takes over what the manager says of itself.
+func (n *Node) believe(info wire.Info) error {
+	cert, err := pki.DecodeCert(info.Manager)
+	if err != nil {
+		return fmt.Errorf("certificate of the manager: %w", err)
+	}
+	key, ok := cert.PublicKey.(ed25519.PublicKey)
+	if !ok || cert.CheckSignatureFrom(n.identity().Authority) != nil || cert.VerifyHostname(pki.ManagerName) != nil {
+		return errors.New("what the manager says is its certificate is not of this cluster's authority")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.info, n.manager = info, key
+	return nil
+}
+
+// dial connects to the bus.
+func (n *Node) dial(info wire.Info) (bus.Bus, error) {
+	address, err := bus.Parse(info.Bus)
+	if err != nil {
+		return nil, err
+	}
+	if address.Kind == bus.Kafka {
+		return kafka.Dial(address.Hosts, n.opts.Name, n.log)
+	}
+	host, _, err := net.SplitHostPort(n.opts.Manager)
+	if err != nil {
+		return nil, err
+	}
+	return nats.Dial(net.JoinHostPort(host, strconv.Itoa(info.BusPort)), n.identity(), n.log)
+}
+
+// talk speaks and listens on the bus until ctx ends or the manager says that it is
+// elsewhere.
+func (n *Node) talk(ctx context.Context, info wire.Info) {
+	b, err := n.dial(info)
+	if err != nil {
+		n.log.Error("bus", "err", err)
+		bus.Retry(ctx, 10)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { n.beat(ctx, b) })
+	running.Go(func() {
+		n.reports.run(ctx, func(ctx context.Context, l letter) error { return b.Publish(ctx, l.Subject, l.ID, l.Data) })
+	})
+	running.Go(func() {
+		n.profiles.run(ctx, func(ctx context.Context, l letter) error { return b.Publish(ctx, l.Subject, l.ID, l.Data) })
+	})
+	running.Go(func() {
+		if err := b.Subscribe(ctx, n.opts.Name, wire.Orders.Of(n.opts.Name), n.onOrder); err != nil {
+			n.log.Error("orders cannot be received", "err", err)
+		}
+	})
+	n.log.Info("part of a cluster", "manager", n.opts.Manager, "name", n.opts.Name, "bus", info.Bus)
+	n.watch(ctx, b, info)
+	cancel()
+	b.Close()
+	running.Wait()
+}
+
+// watch looks now and then whether the manager's bus is still where it was, and
+// whether the certificate is due. It returns when something is to be done anew.
+func (n *Node) watch(ctx context.Context, b bus.Bus, info wire.Info) {
+	tick := time.NewTicker(infoInterval / 4)
+	defer tick.Stop()
+	for count := 1; ; count++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Now().After(n.identity().RenewAt()) {
+			if err := n.renew(ctx); err != nil {
+				n.log.Warn("certificate cannot be renewed, trying again", "expires", n.identity().Cert.NotAfter, "err", err)
+			} else if id, err := pki.LoadIdentity(n.opts.identityDir()); err == nil {
+				n.mu.Lock()
+				n.id, n.http = id, httpClient(id.Client(pki.ManagerName))
+				n.mu.Unlock()
+				n.log.Info("certificate renewed", "expires", id.Cert.NotAfter)
+				return
+			}
+		}
+		if b.Connected() && count%4 != 0 {
+			continue
+		}
+		now, err := ask[wire.Info](ctx, n.client(), n.opts.Manager, http.MethodGet, "/v1/info", nil)
+		if err == nil && !reflect.DeepEqual(now, info) {
+			n.log.Info("the manager has changed its bus", "bus", now.Bus)
+			return
+		}
+	}
+}
+
+// beat sends heartbeats. One that does not arrive in time is not worth sending again.
+func (n *Node) beat(ctx context.Context, b bus.Bus) {
+	tick := time.NewTicker(n.opts.Heartbeat)
+	defer tick.Stop()
+	for {
+		h := n.heartbeat(n.beats.Add(1))
+		subject := wire.Heartbeats.Of(n.opts.Name)
+		id := fmt.Sprintf("%s-%d-%d", n.opts.Name, n.started.UnixNano(), h.Seq)
+		data, err := wire.Seal(n.key, n.opts.Name, subject, id, time.Now(), &h)
+		if err == nil {
+			once, cancel := context.WithTimeout(ctx, n.opts.Heartbeat)
+			err = b.Publish(once, subject, id, data)
+			cancel()
+		}
+		if err != nil && ctx.Err() == nil {
+			n.log.Debug("heartbeat lost", "err", err)
+			if errors.Is(err, bus.ErrRefused) {
+				n.log.Error("the bus does not take this node's heartbeats; was it removed from the cluster?", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (n *Node) heartbeat(seq uint64) wire.Heartbeat {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := wire.Heartbeat{Node: n.opts.Name, Seq: seq, Started: n.started.UTC(), Weir: n.opts.Version, Kernel: kernel(), Draining: n.draining,
+		CRIU: n.facts.CRIU, Moves: n.moves.running()}
+	if n.facts.Engine != "" {
+		h.Engines = []wire.Engine{{Name: n.facts.Engine, Version: n.facts.EngineVersion}}
+	}
+	if n.listener != nil {
+		h.Address = n.advertised()
+	}
+	return h
+}
+
+// advertised is where other nodes reach this one.
+func (n *Node) advertised() string {
+	if n.opts.Advertise != "" {
+		return n.opts.Advertise
+	}
+	_, port, _ := net.SplitHostPort(n.listener.Addr().String())
+	host, _, _ := net.SplitHostPort(n.opts.Listen)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = n.towards(n.opts.Manager)
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// towards is the own address on the way to somebody. No packet is sent.
+func (n *Node) towards(address string) string {
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	host, _, _ := net.SplitHostPort(conn.LocalAddr().String())
+	return host
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// lookAtEngine keeps what the engine says of itself.
+func (n *Node) lookAtEngine(ctx context.Context) {
+	if n.opts.Engine == nil {
+		return
+	}
+	tick := time.NewTicker(factsInterval)
+	defer tick.Stop()
+	for said := ""; ; {
+		facts, err := n.opts.Engine.Facts(ctx)
+		if err != nil {
+			facts = migrate.Facts{}
+		}
+		n.mu.Lock()
+		n.facts = facts
+		n.mu.Unlock()
+		why := facts.CRIUTrouble
+		if err != nil {
+			why = err.Error()
+		}
+		if why != said && why != "" && ctx.Err() == nil {
+			n.log.Warn("containers cannot be migrated from or to this node", "why", why)
+		}
+		said = why
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sample publishes profiles.
+func (n *Node) sample(ctx context.Context) {
+	if n.opts.Profile == nil {
+		return
+	}
+	tick := time.NewTicker(n.opts.Interval)
+	defer tick.Stop()
+	for {
+		p, err := n.opts.Profile(ctx)
+		if err == nil {
+			p.V, p.Node = wire.Version, n.opts.Name
+			n.refusedHere(p)
+			err = n.say(n.profiles, wire.Profiles, fmt.Sprintf("%s-%d", n.opts.Name, p.Time.UnixNano()), &p, false)
+		}
+		if err != nil && ctx.Err() == nil {
+			n.log.Warn("no profile", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// say puts a message of this node's into an outbox.
+func (n *Node) say(o *outbox, topic wire.Topic, id string, m wire.Message, keep bool) error {
+	subject := topic.Of(n.opts.Name)
+	data, err := wire.Seal(n.key, n.opts.Name, subject, id, time.Now(), m)
+	if err != nil {
+		return err
+	}
+	return o.add(subject, id, data, keep)
+}
+
+// onOrder takes what the manager orders. An error would make it come again; what is
+// forged or wrong never gets better.
+func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
+	e, err := n.verify(in.Data, in.Subject)
+	if err != nil {
+		n.log.Warn("order refused", "subject", in.Subject, "from", e.From, "err", err)
+		return nil
+	}
+	switch e.Kind {
+	case wire.Move{}.Kind():
+		var m wire.Move
+		if err = e.Read(&m); err == nil && m.From != n.opts.Name {
+			err = fmt.Errorf("%w: a move from %s", wire.ErrForged, m.From)
+		}
+		if err == nil {
+			return n.moves.obey(ctx, m, in.Data)
+		}
+	case wire.Apply{}.Kind():
+		var a wire.Apply
+		if err = e.Read(&a); err == nil {
+			return n.apply(ctx, a)
+		}
+	default:
+		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
+	}
+	n.log.Warn("order refused", "subject", in.Subject, "from", e.From, "err", err)
+	return nil
+}
+
+// verify opens an order that is to be the manager's.
+func (n *Node) verify(data []byte, subject wire.Subject) (wire.Envelope, error) {
+	e, err := wire.Open(data)
+	if err != nil {
+		return e, err
+	}
+	n.mu.Lock()
+	key := n.manager
+	n.mu.Unlock()
+	if e.From != wire.Manager {
+		return e, fmt.Errorf("%w: only the manager gives orders", wire.ErrForged)
+	}
+	return e, e.Verify(key, subject)
+}
+
+// HostName is this machine's name as a node's: the first label of its host name.
+func HostName() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	name, _, _ = strings.Cut(strings.ToLower(name), ".")
+	return strings.ReplaceAll(name, "_", "-")
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+	"time"
+
+	"weir/internal/cluster/wire"
+)
+
+// letter is a message that the bus has not taken yet.
+type letter struct {
+	Seq     uint64       `json:"seq"`
+	Subject wire.Subject `json:"subject"`
+	ID      string       `json:"id"`
+	Data    []byte       `json:"data"`
+	file    string       // "" if it is not worth a file
+}
+
+// outbox holds what was said, in order, until the bus has it. What must not be lost is
+// in files too; of the rest only the newest are kept while the bus is away.
+type outbox struct {
+	dir  string
+	many int // letters without a file that are kept
+
+	mu    sync.Mutex
+	list  []letter
+	last  uint64
+	added chan struct{}
+}
+
+// openOutbox takes up what a former process could not send. dir "" = no files.
+func openOutbox(dir string, many int) (*outbox, error) {
+	o := &outbox{dir: dir, many: many, added: make(chan struct{}, 1), last: uint64(time.Now().UnixNano())}
+	if dir == "" {
+		return o, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var l letter
+		if json.Unmarshal(text, &l) != nil { // of a crash while it was written
+			os.Remove(file)
+			continue
+		}
+		l.file = file
+		o.list = append(o.list, l)
+		o.last = max(o.last, l.Seq)
+	}
+	o.poke()
+	return o, nil
+}
+
+func (o *outbox) poke() {
+	select {
+	case o.added <- struct{}{}:
+	default:
+	}
+}
+
+// add puts a letter at the end; keep writes it to the disk first.
+func (o *outbox) add(subject wire.Subject, id string, data []byte, keep bool) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last++
+	l := letter{Seq: o.last, Subject: subject, ID: id, Data: data}
+	if keep && o.dir != "" {
+		l.file = filepath.Join(o.dir, fmt.Sprintf("%020d.json", l.Seq))
+		text, err := json.Marshal(l)
+		if err == nil {
+			err = writeWhole(l.file, text)
+		}
+		if err != nil {
+			return fmt.Errorf("report cannot be kept: %w", err)
+		}
+	}
+	o.list = append(o.list, l)
+	o.thin()
+	o.poke()
+	return nil
+}
+
+// thin drops the oldest of those without a file if there are too many. The first may
+// be on its way just now and stays.
+func (o *outbox) thin() {
+	loose := 0
+	for _, l := range o.list {
+		if l.file == "" {
+			loose++
+		}
+	}
+	for i := 1; i < len(o.list) && loose > o.many; {
+		if o.list[i].file != "" {
+			i++
+			continue
+		}
+		o.list = append(o.list[:i], o.list[i+1:]...)
+		loose--
+	}
+}
+
+// run hands letters to publish, one after the other, until ctx ends.
+func (o *outbox) run(ctx context.Context, publish func(context.Context, letter) error) {
+	for {
+		o.mu.Lock()
+		var next letter
+		waits := len(o.list) > 0
+		if waits {
+			next = o.list[0]
+		}
+		o.mu.Unlock()
+		if !waits {
+			select {
+			case <-ctx.Done():
+				return
+			case <-o.added:
+			}
+			continue
+		}
+		if publish(ctx, next) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+			continue
+		}
+		o.mu.Lock()
+		if len(o.list) > 0 && o.list[0].Seq == next.Seq {
+			o.list = o.list[1:]
+		}
+		o.mu.Unlock()
+		if next.file != "" {
+			os.Remove(next.file) // else it is sent twice, which does no harm
+		}
+	}
+}
+
+// writeWhole puts a file in place at once, and to the disk.
+func writeWhole(path string, text []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/wire"
+	"weir/internal/policy"
+)
+
+// placeAgain is for how long the manager is not asked again about the same min of the
+// same container.
+const placeAgain = 2 * time.Minute
+
+// WithManager is an agent with a manager behind it: a min or a reservation that does
+// not fit here is not refused before the manager was asked for a place where it does.
+func (n *Node) WithManager(a api.Agent) api.Agent { return &withManager{a, n} }
+
+type withManager struct {
+	api.Agent
+	node *Node
+}
+
+// Set implements api.Agent.
+func (w *withManager) Set(ctx context.Context, name string, change api.PolicyChange, dryRun bool) (api.ChangeResult, error) {
+	result, err := w.Agent.Set(ctx, name, change, dryRun)
+	var refused *api.Error
+	if !errors.As(err, &refused) || refused.Status != http.StatusConflict || dryRun || change.Min == nil && change.Reserve == nil {
+		return result, err
+	}
+	workload, unknown := w.Agent.Workload(ctx, name)
+	if unknown != nil || workload.Kind != "docker" {
+		return result, err // nothing else can be moved
+	}
+	r := wire.PlaceRequest{ID: placeID(w.node.opts.Name, workload.Name), Node: w.node.opts.Name, Container: workload.Name, Refusal: refused.Msg}
+	r.MinBps = w.bps(ctx, change)
+	if text, failed := json.Marshal(change); failed == nil {
+		r.Change = text
+	}
+	answer, failed := ask[wire.PlaceAnswer](ctx, w.node.client(), w.node.opts.Manager, http.MethodPost, "/v1/places", r)
+	if failed != nil {
+		refused.Remedy = strings.TrimPrefix(refused.Remedy+"; the manager was asked for another node, but: "+failed.Error(), "; ")
+		return result, refused
+	}
+	if answer.To == "" {
+		refused.Remedy += "; the manager knows no node with room: " + strings.Join(answer.Lacks, "; ")
+		return result, refused
+	}
+	return api.ChangeResult{Changes: []api.Change{{What: moving(workload.Name, w.node.opts.Name, answer), Why: "refused here: " + refused.Msg}}}, nil
+}
+
+// moving says what will happen.
+func moving(name, here string, a wire.PlaceAnswer) string {
+	text := fmt.Sprintf("asked the manager: moving %s to %s", name, a.To)
+	if a.To == here {
+		text = fmt.Sprintf("asked the manager: %s stays", name)
+	}
+	if a.Why != "" {
+		text += ", " + a.Why
+	}
+	if a.Move != "" {
+		text += "; weir moves " + a.Move + " shows how far it is"
+	}
+	return text
+}
+
+// bps is what is to be guaranteed, on this node's first link if it is a share.
+func (w *withManager) bps(ctx context.Context, change api.PolicyChange) uint64 {
+	var capacity policy.Rate
+	if st, err := w.Agent.Status(ctx); err == nil && len(st.Links) > 0 {
+		capacity = policy.Rate(st.Links[0].CapacityBps)
+	}
+	var most uint64
+	for _, text := range []*string{change.Min, change.Reserve} {
+		if text == nil {
+			continue
+		}
+		if amount, err := policy.ParseAmount(*text); err == nil {
+			most = max(most, uint64(amount.Of(capacity)))
+		}
+	}
+	return most
+}
+
+func placeID(node, container string) string {
+	return fmt.Sprintf("p-%s-%s-%d", node, container, time.Now().UnixNano())
+}
+
+// refusedHere asks the manager for a place for containers whose min, by a label or the
+// configuration, did not fit here. It travels with the container.
+func (n *Node) refusedHere(p wire.Profile) {
+	now := time.Now()
+	for _, c := range p.Containers {
+		if c.Policy.RefusedMinBps == 0 {
+			continue
+		}
+		key := fmt.Sprintf("%s %d", c.ID, c.Policy.RefusedMinBps)
+		n.mu.Lock()
+		lately := now.Sub(n.asked[key]) < placeAgain
+		if !lately {
+			n.asked[key] = now
+		}
+		n.mu.Unlock()
+		if lately {
+			continue
+		}
+		r := wire.PlaceRequest{ID: placeID(n.opts.Name, c.Name), Node: n.opts.Name, Container: c.Name, MinBps: c.Policy.RefusedMinBps,
+			Change: wire.Change("{}"), Refusal: "its label or the configuration asks for it"}
+		if err := n.say(n.reports, wire.Reports, r.ID, &r, false); err != nil {
+			n.log.Warn("the manager cannot be asked for a place", "container", c.Name, "err", err)
+		}
+	}
+}
