@@ -19,7 +19,7 @@ is touched and nothing is left behind. Needs root; no agent is involved.`,
   weir lab run --scheduler fair,htb --plot /tmp lab/demo`,
 	}
 	asGroup(c)
-	c.AddCommand(a.labRunCommand(), a.labRandomCommand(), a.labPeersCommand())
+	c.AddCommand(a.labRunCommand(), a.labRandomCommand(), a.labPeersCommand(), a.labClusterCommand())
 	return c
 }
 

@@ -29,8 +29,10 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
+	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/demo"
 	"weir/internal/lab"
+	"weir/internal/lab/cluster"
 	"weir/internal/version"
 )
 
@@ -51,6 +53,12 @@ func Main() int {
 	}
 	if len(os.Args) > 1 && os.Args[1] == demo.ChildArg {
 		return demo.Child(os.Args[2:]) // so does the demo
+	}
+	if len(os.Args) > 1 && os.Args[1] == cluster.CounterArg {
+		if err := counter.Main(os.Args[2:]); err != nil { // in a container of a lab's cluster
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return exitFailed
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -20,16 +20,16 @@ import (
 // CounterImage is the image with the counter.
 const CounterImage = "weir-counter:1"
 
-// ImportCounter makes CounterImage on a node, of the program in a file: a static one
-// that runs counter.Main, with ballast MiB of random data beside it.
-func (n *Node) ImportCounter(ctx context.Context, program string, ballast int, entrypoint string) error {
+// ImportCounter makes an image on a node, of the program in a file: a static one that
+// runs counter.Main, with ballast MiB of random data beside it.
+func (n *Node) ImportCounter(ctx context.Context, ref, program string, ballast int, entrypoint string) error {
 	text, err := os.ReadFile(program)
 	if err != nil {
 		return err
 	}
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(writeRoot(w, text, ballast)) }()
-	answer, err := n.Docker().ImageImport(ctx, image.ImportSource{Source: r, SourceName: "-"}, CounterImage,
+	answer, err := n.Docker().ImageImport(ctx, image.ImportSource{Source: r, SourceName: "-"}, ref,
 		image.ImportOptions{Changes: []string{"ENV GODEBUG=multipathtcp=0", "ENTRYPOINT " + entrypoint}})
 	if err != nil {
 		return fmt.Errorf("import the counter: %w", err)

@@ -32,7 +32,7 @@ func ForTest(t dockertest.TB, o Options) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.nodes[0].ImportCounter(t.Context(), program, 0, `["/counter"]`); err != nil {
+	if err := c.nodes[0].ImportCounter(t.Context(), CounterImage, program, 0, `["/counter"]`); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -96,7 +96,7 @@ func (f folder) offer() error {
 		}
 		from, to := filepath.Join(f.images, entry.Name()), filepath.Join(f.checkpoint, entry.Name())
 		if info.Size() > smallImage {
-			err = os.Symlink(upwards+from, f.file(to))
+			err = os.Symlink(upwards+strings.TrimPrefix(from, "/"), f.file(to))
 		} else {
 			err = os.Link(f.file(from), f.file(to))
 		}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/cli/table"
+	"weir/internal/cluster/clustertest"
+	"weir/internal/cluster/migrate"
+	"weir/internal/lab/cluster"
+)
+
+func (a *app) labClusterCommand() *cobra.Command {
+	var asJSON, hold bool
+	c := &cobra.Command{
+		Use:   "cluster FILE...",
+		Short: "Run a cluster on this machine: migrations, and faults on a timeline",
+		Long: `Run scenario files about a cluster: nodes are network namespaces with a Docker engine
+each, connected by a switch; containers count in memory and in a file, so that nothing
+lost goes unseen; the timeline migrates them and cuts cables, fills disks, kills engines.
+docs/cluster-lab.md has the format. Nothing of the machine is touched and nothing is left
+behind. Needs root, dockerd and CRIU (scripts/deps cluster).
+
+With --hold the cluster stays until you press Ctrl-C, and the addresses of its engines
+are printed, for weir migrate and docker.
+
+Exit codes: 0 all expectations hold, 1 one does not, 2 a file is wrong and nothing was
+run, 3 a cluster cannot be run here.`,
+		Example: `  weir lab cluster lab/cluster/move.yaml
+  weir lab cluster --hold lab/cluster/move.yaml
+  weir lab cluster --json lab/c-balancer/fig07.yaml | jq .migration.downtime_ns`,
+		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     cobra.FixedCompletions([]cobra.Completion{"yaml"}, cobra.ShellCompDirectiveFilterFileExt),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("FILE is missing; write: %s", c.UseLine())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, files []string) error { return a.labCluster(c, files, asJSON, hold) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per step of the timeline")
+	c.Flags().BoolVar(&hold, "hold", false, "keep the cluster at the end until Ctrl-C")
+	return c
+}
+
+func (a *app) labCluster(c *cobra.Command, files []string, asJSON, hold bool) error {
+	specs := make([]cluster.Spec, len(files))
+	for i, file := range files {
+		var err error
+		if specs[i], err = cluster.Load(file); err != nil {
+			return &codeError{exitUsage, err}
+		}
+	}
+	log, err := newLog(a.stderr, "text", false)
+	if err != nil {
+		return err
+	}
+	program, err := cluster.Program()
+	if err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(a.stdout)
+	o := cluster.Options{Program: program, Log: log}
+	o.Event = func(e cluster.Event) {
+		if asJSON {
+			_ = encoder.Encode(e) // the command fails soon enough if nobody reads
+			return
+		}
+		fmt.Fprint(a.stdout, table.CleanLines(renderClusterEvent(e)))
+	}
+	if hold {
+		o.Hold = func(cl *clustertest.Cluster) {
+			fmt.Fprintf(a.stderr, "registry %s\n", cl.Registry)
+			for _, n := range cl.Nodes() {
+				fmt.Fprintf(a.stderr, "%s  unix://%s\n", n.Name, n.Socket)
+			}
+			<-c.Context().Done()
+		}
+	}
+	failed := false
+	for _, s := range specs {
+		if !asJSON {
+			fmt.Fprintf(a.stdout, "== %s\n", table.Clean(s.Name))
+		}
+		failures, err := cluster.Run(c.Context(), s, o)
+		if err != nil {
+			return &codeError{exitNoAgent, err}
+		}
+		for _, f := range failures {
+			failed = true
+			fmt.Fprintf(a.stderr, "weir: expectation about %s does not hold: %s\n", f.Expectation.Container, table.Clean(f.What))
+		}
+	}
+	if failed {
+		return &codeError{code: exitFailed}
+	}
+	return nil
+}
+
+// renderClusterEvent is a line for a step, and one for each step of a migration.
+func renderClusterEvent(e cluster.Event) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%7.2f s  %s %s", e.At.Seconds(), e.Verb, e.Subject)
+	if e.To != "" {
+		fmt.Fprintf(&b, " to %s", e.To)
+	}
+	if e.Err != "" {
+		fmt.Fprintf(&b, ": %s", e.Err)
+	}
+	b.WriteString("\n")
+	if r := e.Migration; r != nil {
+		for _, s := range r.Steps {
+			fmt.Fprintf(&b, "             %s\n", renderStep(s))
+		}
+		if r.State == migrate.StateDone {
+			fmt.Fprintf(&b, "             done by approach %s: down for %s, %s sent", r.Approach, seconds(r.Downtime), bytesText(r.Bytes))
+			if e.Gap > 0 {
+				fmt.Fprintf(&b, "; the program has seen %v", e.Gap.Round(time.Millisecond))
+			}
+		} else {
+			fmt.Fprintf(&b, "             %s: %s", r.State, r.Err)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

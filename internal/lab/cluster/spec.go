@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"weir/internal/cluster/migrate"
+)
+
+// Spec is a scenario file.
+type Spec struct {
+	Name       string               `yaml:"name"`
+	Nodes      []string             `yaml:"nodes"`
+	Bandwidth  string               `yaml:"bandwidth"` // of each node's cable, as tc writes it; "" = as fast as it goes
+	Images     map[string]Image     `yaml:"images"`
+	Containers map[string]Container `yaml:"containers"`
+	Timeline   []Step               `yaml:"timeline"`
+	Expect     []Expectation        `yaml:"expect"`
+}
+
+// Image is one that the lab makes.
+type Image struct {
+	// Programs of this machine that are in it, e.g. [stress-ng]; without, the counter.
+	Programs []string `yaml:"programs"`
+	Ballast  int      `yaml:"ballast"` // MiB of random data beside the counter
+}
+
+// Container is one that runs from the beginning.
+type Container struct {
+	Node    string            `yaml:"node"`
+	Image   string            `yaml:"image"`   // one of Images; "" = the counter alone
+	Memory  int               `yaml:"memory"`  // MiB that the counter fills
+	Files   int               `yaml:"files"`   // MiB that the counter writes
+	Command []string          `yaml:"command"` // of an image with programs
+	Labels  map[string]string `yaml:"labels"`
+	Volumes []string          `yaml:"volumes"` // NAME:PATH
+	Start   string            `yaml:"start"`   // "later" = by a step of the timeline
+}
+
+// Step is one entry of the timeline. Exactly one of the verbs is given. Steps follow
+// each other; At waits until that long after the start, and Background lets the next
+// step begin at once.
+type Step struct {
+	At         time.Duration `yaml:"at"`
+	Background bool          `yaml:"background"`
+
+	Start      string        `yaml:"start"`       // a container
+	Remove     string        `yaml:"remove"`      // a container
+	Migrate    string        `yaml:"migrate"`     // a container
+	Checkpoint string        `yaml:"checkpoint"`  // a container: freeze it, measure, bring it back
+	Cut        string        `yaml:"cut"`         // a node's cable
+	Join       string        `yaml:"join"`        // a node's cable
+	KillEngine string        `yaml:"kill_engine"` // a node's dockerd
+	StartNode  string        `yaml:"start_engine"`
+	FillDisk   string        `yaml:"fill_disk"`
+	FreeDisk   string        `yaml:"free_disk"`
+	BreakCRIU  string        `yaml:"break_criu"`
+	MendCRIU   string        `yaml:"mend_criu"`
+	Registry   string        `yaml:"registry"` // "stop" or "start"
+	Wait       time.Duration `yaml:"wait"`
+
+	To       string           `yaml:"to"`
+	Approach migrate.Approach `yaml:"approach"`
+	Label    string           `yaml:"label"` // for reports
+}
+
+// Expectation is checked at the end.
+type Expectation struct {
+	Container string        `yaml:"container"`
+	On        string        `yaml:"on"`       // it runs there and nowhere else
+	Exact     bool          `yaml:"exact"`    // the counter has not lost or repeated anything
+	Downtime  time.Duration `yaml:"downtime"` // of each of its migrations at most, as it has seen it itself
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
+
+// Load reads and checks a file. The error has a line for each thing that is wrong.
+func Load(file string) (Spec, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Spec{}, err
+	}
+	return Parse(file, text)
+}
+
+// Parse checks the text of a file; its name is for messages.
+func Parse(file string, text []byte) (Spec, error) {
+	var s Spec
+	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return s, fmt.Errorf("%s:%s", file, line)
+	}
+	if problems := s.check(); len(problems) > 0 {
+		errs := make([]error, len(problems))
+		for i, p := range problems {
+			errs[i] = fmt.Errorf("%s: %s", file, p)
+		}
+		return s, errors.Join(errs...)
+	}
+	return s, nil
+}
+
+func (s *Spec) check() (problems []string) {
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if len(s.Nodes) == 0 {
+		wrong("nodes: missing; write nodes: [a, b]")
+	}
+	if len(s.Nodes) > 20 {
+		wrong("nodes: %d are more than 20", len(s.Nodes))
+	}
+	for _, n := range s.Nodes {
+		if !namePattern.MatchString(n) {
+			wrong("nodes: %q: write small letters, digits and -", n)
+		}
+	}
+	node := func(where, name string) {
+		if name != "" && !slices.Contains(s.Nodes, name) {
+			wrong("%s: node %q is not in nodes: %v", where, name, s.Nodes)
+		}
+	}
+	for name, c := range s.Containers {
+		where := "containers." + name
+		if len(name) < 2 || !namePattern.MatchString(name) {
+			wrong("%s: write two or more small letters, digits and -", where)
+		}
+		if c.Node == "" {
+			wrong("%s.node: missing", where)
+		}
+		node(where+".node", c.Node)
+		if _, ok := s.Images[c.Image]; c.Image != "" && !ok {
+			wrong("%s.image: %q is not in images", where, c.Image)
+		}
+		if c.Start != "" && c.Start != "later" {
+			wrong("%s.start: %q; write later, or leave it out", where, c.Start)
+		}
+	}
+	container := func(where, name string) {
+		if _, ok := s.Containers[name]; name != "" && !ok {
+			wrong("%s: container %q is not in containers", where, name)
+		}
+	}
+	for i, st := range s.Timeline {
+		where := fmt.Sprintf("timeline[%d]", i+1)
+		for _, name := range []string{st.Start, st.Remove, st.Migrate, st.Checkpoint} {
+			container(where, name)
+		}
+		for _, name := range []string{st.Cut, st.Join, st.KillEngine, st.StartNode, st.FillDisk, st.FreeDisk, st.BreakCRIU, st.MendCRIU, st.To} {
+			node(where, name)
+		}
+		if verbs := st.verbs(); len(verbs) != 1 {
+			wrong("%s: has %d verbs %v; give one of migrate, checkpoint, start, remove, cut, join, kill_engine, start_engine, fill_disk, free_disk, break_criu, mend_criu, registry, wait", where, len(verbs), verbs)
+		}
+		if (st.Migrate != "") != (st.To != "") {
+			wrong("%s: migrate and to belong together", where)
+		}
+		if st.Approach != "" && !slices.Contains(migrate.Approaches, st.Approach) {
+			wrong("%s.approach: %q; write layer, commit or export", where, st.Approach)
+		}
+		if st.Registry != "" && st.Registry != "stop" && st.Registry != "start" {
+			wrong("%s.registry: %q; write stop or start", where, st.Registry)
+		}
+	}
+	for i, e := range s.Expect {
+		where := fmt.Sprintf("expect[%d]", i+1)
+		container(where, e.Container)
+		node(where+".on", e.On)
+		if e.Container == "" {
+			wrong("%s.container: missing", where)
+		}
+	}
+	return problems
+}
+
+// verbs are those of a step's that are given.
+func (st Step) verbs() (list []string) {
+	for _, v := range []struct{ verb, value string }{
+		{"start", st.Start}, {"remove", st.Remove}, {"migrate", st.Migrate}, {"checkpoint", st.Checkpoint}, {"cut", st.Cut}, {"join", st.Join},
+		{"kill_engine", st.KillEngine}, {"start_engine", st.StartNode}, {"fill_disk", st.FillDisk}, {"free_disk", st.FreeDisk},
+		{"break_criu", st.BreakCRIU}, {"mend_criu", st.MendCRIU}, {"registry", st.Registry},
+	} {
+		if v.value != "" {
+			list = append(list, v.verb)
+		}
+	}
+	if st.Wait > 0 {
+		list = append(list, "wait")
+	}
+	return list
+}
