@@ -29,6 +29,8 @@ type Config struct {
 	Attach    []Attachment // what is a workload beside containers
 	Docker    Docker
 	SDN       SDN
+	Cluster   Cluster
+	Manager   Manager
 	Backend   string // BackendAuto, BackendBPF or BackendTC
 	MarkMask  uint32 // bits of skb->mark that carry the class
 	Socket    string // where the API listens
@@ -136,6 +138,8 @@ type SDN struct {
 // stands here.
 func Default() Config {
 	return Config{
+		Cluster:  DefaultCluster(),
+		Manager:  DefaultManager(),
 		Docker:   Docker{Enabled: true, Socket: "/var/run/docker.sock"},
 		Backend:  BackendAuto,
 		MarkMask: 0xffff0000,

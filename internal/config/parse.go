@@ -56,7 +56,7 @@ func Parse(file string, text []byte) (Config, error) {
 }
 
 func (c *Config) read(root node) {
-	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "sdn", "backend",
+	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "sdn", "cluster", "manager", "backend",
 		"mark_mask", "socket", "group", "metrics", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
@@ -74,6 +74,10 @@ func (c *Config) read(root node) {
 			c.readDocker(value)
 		case "sdn":
 			c.readSDN(value)
+		case "cluster":
+			c.readCluster(value)
+		case "manager":
+			c.readManager(value)
 		case "backend":
 			readChoice(value, &c.Backend, BackendAuto, BackendBPF, BackendTC)
 		case "mark_mask":

@@ -95,6 +95,7 @@ state_dir: /tmp/state
 			{Unit: "worker@*.service"}, {Device: "vnet*"}, {Name: "batch", Cgroup: "/sys/fs/cgroup/batch"},
 			{Name: "image-pulls", Unit: "docker.service,containerd.service"}, // since it has a policy
 		},
+		Cluster: DefaultCluster(), Manager: DefaultManager(),
 		Docker:   Docker{Enabled: false, Socket: "/run/d.sock"},
 		Backend:  "tc",
 		MarkMask: 0x0fff0000,

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net"
+	"strconv"
+	"time"
+
+	"weir/internal/cluster/wire"
+)
+
+// Cluster says which cluster the agent is a member of.
+type Cluster struct {
+	Manager   string // host:port, "" = none
+	TokenFile string // holds the token by which it joins for the first time
+	Name      string // of the node, "" = the host's name
+	Listen    string // host:port for other nodes' migrations
+	Advertise string // host:port at which others reach that, "" = found out
+}
+
+// Manager is what weir manager serve is told.
+type Manager struct {
+	Listen         string // host:port where nodes join
+	BusListen      string // host:port of the embedded bus
+	Bus            string // "nats", or kafka://HOST:PORT,...
+	Registry       string // host:port of an image registry, "" = none
+	RegistryListen string // host:port of the embedded registry, "" = off
+	Socket         string // where its API listens
+	StateDir       string
+	Automatic      Automatic
+}
+
+// Automatic is what the manager does by itself. Zero values mean its own defaults.
+type Automatic struct {
+	Enabled    bool
+	Interval   time.Duration
+	Hysteresis float64 // 0 < Hysteresis <= 1
+	Cooldown   time.Duration
+	AtOnce     int
+	PerHour    int
+	QuietHours []string // such as 22:00-06:00
+}
+
+// DefaultCluster and DefaultManager are what holds where the file says nothing.
+func DefaultCluster() Cluster { return Cluster{Listen: ":7473"} }
+
+// DefaultManager is the manager of an empty file.
+func DefaultManager() Manager {
+	return Manager{Listen: ":7470", BusListen: ":7471", Bus: "nats", Socket: "/run/weir/manager.sock", StateDir: "/var/lib/weir/manager"}
+}
+
+func (c *Config) readCluster(fields node) {
+	fields.fields([]string{"manager", "token_file", "name", "listen", "advertise"}, func(key string, value node) {
+		switch key {
+		case "manager":
+			readHostPort(value, &c.Cluster.Manager)
+		case "token_file":
+			readPath(value, &c.Cluster.TokenFile)
+		case "name":
+			if text, ok := value.text(); ok {
+				if err := wire.CheckNode(text); err != nil {
+					value.wrong("%v", err)
+				}
+				c.Cluster.Name = text
+			}
+		case "listen":
+			readHostPort(value, &c.Cluster.Listen)
+		case "advertise":
+			readHostPort(value, &c.Cluster.Advertise)
+		}
+	})
+}
+
+func (c *Config) readManager(fields node) {
+	m := &c.Manager
+	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "registry_listen", "socket", "state_dir", "automatic"}, func(key string, value node) {
+		switch key {
+		case "listen":
+			readHostPort(value, &m.Listen)
+		case "bus_listen":
+			readHostPort(value, &m.BusListen)
+		case "bus":
+			readText(value, &m.Bus)
+		case "registry":
+			readText(value, &m.Registry)
+		case "registry_listen":
+			readHostPort(value, &m.RegistryListen)
+		case "socket":
+			readPath(value, &m.Socket)
+		case "state_dir":
+			readPath(value, &m.StateDir)
+		case "automatic":
+			m.Automatic.read(value)
+		}
+	})
+}
+
+func (a *Automatic) read(fields node) {
+	fields.fields([]string{"enabled", "interval", "hysteresis", "cooldown", "moves_at_once", "moves_per_hour", "quiet_hours"}, func(key string, value node) {
+		switch key {
+		case "enabled":
+			readBool(value, &a.Enabled)
+		case "interval":
+			readDuration(value, &a.Interval)
+		case "hysteresis":
+			readShare(value, &a.Hysteresis)
+		case "cooldown":
+			readDuration(value, &a.Cooldown)
+		case "moves_at_once":
+			readCount(value, &a.AtOnce)
+		case "moves_per_hour":
+			readCount(value, &a.PerHour)
+		case "quiet_hours":
+			value.items(func(item node) {
+				if text, ok := item.text(); ok {
+					a.QuietHours = append(a.QuietHours, text)
+				}
+			})
+		}
+	})
+}
+
+func readHostPort(value node, into *string) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	if _, port, err := net.SplitHostPort(text); err != nil || port == "" {
+		value.wrong("%q is no address; give host:port, e.g. 10.0.0.1:7470", text)
+		return
+	}
+	*into = text
+}
+
+func readDuration(value node, into *time.Duration) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		value.wrong("%q is no duration; give one such as 90s or 15m", text)
+		return
+	}
+	*into = d
+}
+
+func readCount(value node, into *int) {
+	text, ok := value.text()
+	if !ok {
+		return
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		value.wrong("%q is no number of at least 1", text)
+		return
+	}
+	*into = n
+}
