@@ -93,7 +93,7 @@ static __always_inline __s64 ancs_fair(struct weir_class *c, struct ancs_loop *l
 /*
  * What the period that ends says of class after class. One that had packets all
  * the time would use more if it got more; what it has left the line had no room
- * for. Any other will use what it used.
+ * for. Any other, and one that is held by a schedule, will use what it used.
  */
 static long ancs_look(__u64 i, struct ancs_loop *l)
 {
@@ -104,7 +104,7 @@ static long ancs_look(__u64 i, struct ancs_loop *l)
 	c = credit_next(&l->walk, &id);
 	if (!c || !l->walk.total_weight)
 		return 1;
-	if (!bits_has(&ancs_dry, id)) {
+	if (!bits_has(&ancs_dry, id) && !fst_paced(c)) {
 		l->given += ancs_fair(c, l, &at_max);
 		l->open |= !at_max;
 		if (c->credit > l->spare)
@@ -215,7 +215,7 @@ static __always_inline __u32 ancs_choose(struct Qdisc *sch)
 	}
 	if (!before(now, credit_end))
 		ancs_allocate(now);
-	id = credit_choose(sch);
+	id = credit_choose(sch, now);
 	if (!id)
 		ancs.busy = 0; /* an idle line is no late one */
 	return id;

@@ -99,12 +99,13 @@ static __always_inline void apply_class(__u32 id)
 	lift(c, id);
 	c->share_cost = cfg->share_cost;
 	c->floor_cost = cfg->floor_cost;
-	c->ceil_cost = cfg->ceil_cost;
+	fst_apply(c, cfg);
 	c->group = cfg->group;
 	if (scheduler == WEIR_SCHED_FAIR)
 		group_move(c, id, bounded(cfg->parent, WEIR_MAX_CLASSES), bpf_ktime_get_ns());
-	c->rates = (cfg->floor_cost | cfg->ceil_cost ? WEIR_RATES : 0) |
-		   (c->parent ? WEIR_GROUPED : 0);
+	c->rates = (c->floor_cost | c->ceil_cost ? WEIR_RATES : 0) |
+		   (c->parent ? WEIR_GROUPED : 0) |
+		   (c->ceil_cost && !c->ceil_ahead ? WEIR_PACED : 0);
 	c->weight = cfg->weight;
 	c->min_credit = cfg->min_credit;
 	c->max_credit = cfg->max_credit;

@@ -24,18 +24,24 @@
 
 #include "bits.h"
 #include "disciplines.h"
+#include "fst.h"
 
 static struct bits credit_active; /* classes that take part */
 static struct bits credit_ready; /* classes with packets that may have credit */
+static struct bits credit_held; /* classes with packets that a schedule holds (fst.h) */
+static __u64 credit_held_at; /* when to look at them */
 static __u64 credit_end; /* end of the period */
 static __u64 credit_sent; /* bytes sent in this period */
 static __u64 credit_weight; /* of those that take part */
 static __u32 credit_turn; /* class number where round robin goes on */
+static __u64 credit_now; /* the time, as the scheduler asked for it */
 
 /* A walk over the classes that take part, in the order of their numbers. */
 struct credit_walk {
 	__u32 from;
 	__u64 total_weight;
+	__u64 now;
+	__u32 held; /* packets of classes with a schedule, which wait for that */
 };
 
 /* The next class that takes part, its number in *id; NULL behind the last one. */
@@ -62,6 +68,8 @@ static long credit_count(__u64 i, struct credit_walk *walk)
 	} else {
 		c->seen = 0;
 		walk->total_weight += c->weight;
+		if (fst_paced(c))
+			walk->held += c->qlen;
 	}
 	return walk->from >= BITS;
 }
@@ -109,12 +117,50 @@ static __always_inline __s64 credit_advance(struct weir_class *c)
 static __always_inline void credit_activate(struct weir_class *c, __u32 id)
 {
 	c->seen = 1;
+	if (fst_paced(c)) {
+		__u64 now = bpf_ktime_get_ns();
+
+		if (before(c->ceil_at, now))
+			c->ceil_at = now;
+	}
 	if (!bits_has(&credit_active, id)) {
 		bits_set(&credit_active, id);
 		c->credit = before(bpf_ktime_get_ns(), credit_end) ? credit_advance(c) : 0;
 		c->granted = c->credit;
 	}
 	bits_set(&credit_ready, id);
+}
+
+/* Class c's schedule does not let it send yet: it is no longer among those that may. */
+static __always_inline bool credit_holds(struct weir_class *c, __u32 id, __u64 now)
+{
+	if (!fst_paced(c) || !fst_early(c, now))
+		return false;
+	if (!credit_held.top || before(c->ceil_at, credit_held_at))
+		credit_held_at = c->ceil_at;
+	bits_set(&credit_held, id);
+	bits_clear(&credit_ready, id);
+	return true;
+}
+
+/* One of those that are held may send again, or says when. */
+static long credit_release(__u64 i, struct credit_walk *walk)
+{
+	__u32 id = bits_next(&credit_held, walk->from & (BITS - 1));
+	struct weir_class *c;
+
+	if (id >= BITS || id < walk->from)
+		return 1;
+	walk->from = id + 1;
+	c = class_at(id);
+	if (!fst_paced(c) || !before(walk->now, c->ceil_at)) {
+		bits_clear(&credit_held, id);
+		if (c->qlen)
+			bits_set(&credit_ready, id);
+	} else if (before(c->ceil_at, credit_held_at)) {
+		credit_held_at = c->ceil_at;
+	}
+	return walk->from >= BITS;
 }
 
 /* Looks at the next class in turn; stops at one that may send. */
@@ -126,6 +172,8 @@ static long credit_look(__u64 i, __u32 *found)
 	if (id >= BITS)
 		return 1;
 	c = class_at(id);
+	if (credit_holds(c, id, credit_now))
+		return 0;
 	if (c->credit >= class_first_len(c, id) || (c->credit > 0 && c->credit >= c->granted)) {
 		*found = id + 1;
 		return 1;
@@ -135,14 +183,26 @@ static long credit_look(__u64 i, __u32 *found)
 }
 
 /* Which class sends now: its number plus one, or 0 with the timer armed. */
-static __always_inline __u32 credit_choose(struct Qdisc *sch)
+static __always_inline __u32 credit_choose(struct Qdisc *sch, __u64 now)
 {
 	__u32 found = 0;
 
+	credit_now = now;
+	if (credit_held.top && !before(now, credit_held_at)) {
+		struct credit_walk walk = {.now = now};
+
+		credit_held_at = credit_end;
+		bpf_loop(WEIR_MAX_CLASSES, credit_release, &walk, 0);
+	}
 	/* A class without credit is passed over once a period, so this is short. */
 	bpf_loop(WEIR_MAX_CLASSES, credit_look, &found, 0);
-	if (!found)
-		bpf_qdisc_watchdog_schedule(sch, credit_end, 0);
+	if (!found) {
+		__u64 at = credit_end;
+
+		if (credit_held.top && before(credit_held_at, at))
+			at = credit_held_at;
+		bpf_qdisc_watchdog_schedule(sch, at, 0);
+	}
 	return found;
 }
 
@@ -151,6 +211,11 @@ static __always_inline void credit_charge(struct weir_class *c, __u32 id, __u32 
 {
 	c->credit -= len;
 	credit_sent += len;
+	if (fst_paced(c)) {
+		if (before(c->ceil_at + FST_LATE_NS, credit_now))
+			c->ceil_at = credit_now - FST_LATE_NS;
+		c->ceil_at += span(len, c->ceil_cost);
+	}
 	c->seen = 1;
 	credit_turn = id + 1;
 	if (!c->qlen)
@@ -159,7 +224,7 @@ static __always_inline void credit_charge(struct weir_class *c, __u32 id, __u32 
 
 static __always_inline void credit_reset(void)
 {
-	credit_active.top = credit_ready.top = 0;
+	credit_active.top = credit_ready.top = credit_held.top = 0;
 	credit_end = credit_sent = credit_weight = 0;
 	credit_turn = 0;
 }
@@ -168,6 +233,7 @@ static __always_inline void credit_reset_word(__u32 i)
 {
 	credit_active.word[bounded(i, 64)] = 0;
 	credit_ready.word[bounded(i, 64)] = 0;
+	credit_held.word[bounded(i, 64)] = 0;
 }
 
 #endif /* WEIR_CREDIT_H */

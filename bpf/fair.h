@@ -54,13 +54,13 @@
 
 #include "fair_places.h"
 
-static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at)
+static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at, __u64 slack)
 {
 	/* One that fires earlier will look again; arming costs more. */
 	if (before(now, fair.timer_at) && !before(at, fair.timer_at))
 		return;
 	fair.timer_at = at;
-	bpf_qdisc_watchdog_schedule(sch, at, SLACK_NS);
+	bpf_qdisc_watchdog_schedule(sch, at, slack);
 }
 
 /* Clocks with a rate do not stay behind while nothing is sent. */
@@ -74,7 +74,7 @@ static __always_inline void fair_catch_up(struct weir_class *c, __u64 now)
 
 static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
 {
-	return c->ceil_cost && before(now + AHEAD_NS, c->ceil_at);
+	return c->ceil_cost && fst_early(c, now);
 }
 
 /* Class id, without a group, was idle and is not any more. */
@@ -240,7 +240,7 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 						    link_now.link_cost);
 				return fair_first();
 			}
-			fair_timer(sch, now, fair.line_free);
+			fair_timer(sch, now, fair.line_free, SLACK_NS);
 			return 0;
 		}
 	} else {
@@ -251,7 +251,7 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 		fair.batch_end = now + (fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
 	}
 	if (fair.link.parked.count && !before(now, fair.link.parked_at))
-		fair_unpark(&fair.link, now);
+		fair_unpark(&fair.link, 0, now);
 	if (fair.newcomer)
 		return fair_first();
 	if (fair.link.floors.count && !before(now, fair.link.floors_at)) {
@@ -269,11 +269,11 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	if (!id) {
 		fair.busy = 0; /* an idle line is no late one */
 		if (fair.link.parked.count) {
-			__u64 at = tick_end(&fair.link.parked);
+			__u64 at = fair.link.parked_at;
 
 			if (before(now + LOOK_NS, at))
 				at = now + LOOK_NS;
-			fair_timer(sch, now, at);
+			fair_timer(sch, now, at, 0);
 		}
 		return 0;
 	}
@@ -333,6 +333,8 @@ static __always_inline __u64 within(__u64 at, __u64 least, __u64 most)
 	return before(most, at) ? most : at;
 }
 
+#define LARGEST 65536 /* bytes of a packet */
+
 static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 {
 	struct tier *t = tier_of(c);
@@ -341,7 +343,8 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 
 	/* Neither a debt from the old rates nor a credit from when there were none. */
 	c->floor_at = within(c->floor_at, now, now + span(link_now.quantum, c->floor_cost));
-	c->ceil_at = within(c->ceil_at, now, now + span(link_now.quantum, c->ceil_cost));
+	most = fst_paced(c) ? LARGEST : link_now.quantum;
+	c->ceil_at = within(c->ceil_at, now, now + span(most, c->ceil_cost));
 	/* A min that is gone leaves no debt. */
 	most = t->v_now + link_now.bulk_quantum * c->share_cost;
 	if (before(most, c->v))

@@ -18,17 +18,18 @@
 #define WEIR_FAIR_PLACES_H
 
 #include "disciplines.h"
+#include "fst.h"
 #include "wheel.h"
 
 #define TICK_SHIFT 16 /* floor and park wheels: 65.5 us a bucket, 268 ms in all */
 #define LATE_NS 10000000ULL /* lateness that is made good: timers, turns */
 #define LOOK_NS 20000000ULL /* longest sleep while all are parked */
-#define AHEAD_NS 1000000ULL /* how far a class may be ahead of its max */
 #define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
 #define QUIET_NS 1100000000ULL /* how long a quiet class is expected again: ping's second */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
 #define URGENT 2 /* hurry: does not wait for the line, */
 #define URGENT_NS 5000000ULL /* unless that is busy for longer than this */
+#define FST_LOOKS 8 /* parked classes that are looked at before their tick is over */
 #define RETRIES 4 /* classes found in a wheel before their time, per packet */
 
 /*
@@ -39,7 +40,7 @@ struct tier {
 	__u64 v_now; /* v of the class that was last chosen by its share */
 	__u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
 	__u64 floors_at; /* nothing in `floors` is due before */
-	__u64 parked_at; /* nothing in `parked` is due before */
+	__u64 parked_at; /* nothing in `parked` may be taken before */
 	__u64 v_mark; /* v_now when the present epoch began */
 	__u64 v_span; /* how far v_now went in the epoch before */
 	__u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
@@ -76,12 +77,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tier);
 } group_tiers SEC(".maps");
-
-/* Lower bound for the next due time of a wheel that holds something. */
-static __always_inline __u64 tick_end(struct wheel *w)
-{
-	return (wheel_first(w) + 1) << TICK_SHIFT;
-}
 
 static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 id, __u64 at,
 				     __u64 now)
@@ -143,10 +138,22 @@ static __always_inline __u64 fair_due(struct weir_class *c, __u32 id)
 	return members->parked_at;
 }
 
+/*
+ * Those at their max wait until their tick is over, so that one timer wakes many;
+ * those with a schedule until it says.
+ */
+static __always_inline void park_add(struct tier *t, struct weir_class *c, __u32 id, __u64 due,
+				     __u64 now)
+{
+	tick_add(&t->parked, &t->parked_at, 0, id, due, now);
+	if (unlikely(fst_paced(c)) && before(due, t->parked_at))
+		t->parked_at = due;
+}
+
 static __always_inline void fair_park(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
 	c->where = WEIR_PARKED;
-	tick_add(&t->parked, &t->parked_at, 0, id, fair_due(c, id), now);
+	park_add(t, c, id, fair_due(c, id), now);
 }
 
 /*
@@ -170,7 +177,7 @@ static __always_inline void fair_hold(struct tier *t, struct weir_class *c, __u3
 static __always_inline void fair_put(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
 	fair_hold(t, c, id);
-	if (c->ceil_cost && before(now + AHEAD_NS, c->ceil_at))
+	if (c->ceil_cost && fst_early(c, now))
 		fair_park(t, c, id, now);
 	else
 		fair_wait(t, c, id, now);
@@ -334,8 +341,35 @@ static __always_inline __u32 fair_next(struct tier *t, __u32 group, __u64 now)
 	return id + 1;
 }
 
+/*
+ * Among the classes of `group` that are parked from `id` on in one tick, which is not
+ * over: one with a schedule that may send, plus one, or 0. Notes when to look again.
+ */
+__noinline __u32 fst_first(__u32 group, __u32 id, __u64 now)
+{
+	struct tier *t = tier_at(group);
+
+	keep(now);
+	for (int i = 0; i < FST_LOOKS; i++) {
+		struct weir_class *c = class_at(id);
+
+		if (fst_paced(c)) {
+			if (!before(now, c->ceil_at)) {
+				t->parked_at = now; /* there may be more */
+				return id + 1;
+			}
+			if (before(c->ceil_at, t->parked_at))
+				t->parked_at = c->ceil_at;
+		}
+		if (!c->node[0].next)
+			break;
+		id = c->node[0].next - 1;
+	}
+	return 0;
+}
+
 /* Parked classes whose time has come wait for their turn again. */
-static __always_inline void fair_unpark(struct tier *t, __u64 now)
+static __always_inline void fair_unpark(struct tier *t, __u32 group, __u64 now)
 {
 	for (int i = 0; i < 2; i++) {
 		struct weir_class *c;
@@ -345,16 +379,20 @@ static __always_inline void fair_unpark(struct tier *t, __u64 now)
 		if (!t->parked.count)
 			return;
 		at = wheel_first(&t->parked);
-		t->parked_at = (at + 1) << TICK_SHIFT;
-		if (before(now, t->parked_at))
-			return;
-		t->parked.cursor = at;
 		id = bucket_at(&t->parked, at)->head - 1;
+		t->parked_at = (at + 1) << TICK_SHIFT;
+		if (before(now, t->parked_at)) {
+			id = fst_first(group, id, now);
+			if (!id--)
+				return;
+		} else {
+			t->parked.cursor = at;
+		}
 		c = class_at(id);
 		wheel_del(&t->parked, 0, id);
 		due = fair_due(c, id);
 		if (before(now, due)) {
-			tick_add(&t->parked, &t->parked_at, 0, id, due, now);
+			park_add(t, c, id, due, now);
 			continue;
 		}
 		fair_forgive(t, c);

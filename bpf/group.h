@@ -103,7 +103,7 @@ __noinline int group_choose(__u32 id)
 	if (!t)
 		return 0;
 	if (t->parked.count && !before(now, t->parked_at))
-		fair_unpark(t, now);
+		fair_unpark(t, id, now);
 	if (t->urgent) {
 		struct weir_class *c = class_at(t->urgent - 1);
 

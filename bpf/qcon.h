@@ -78,6 +78,9 @@ static long qcon_grant(__u64 i, struct qcon_loop *l)
 			l->credit_left = 0;
 		}
 	}
+	/* What its schedule kept it from spending is not saved up. */
+	if (fst_paced(c) && c->credit > credit_fair)
+		c->credit = credit_fair;
 	bound = false;
 	/* Minimum bandwidth reservation */
 	if (c->min_credit && c->credit < (__s64)c->min_credit) {
@@ -132,7 +135,7 @@ __noinline int qcon_allocate(__u64 now, __u32 waiting)
 	struct qcon_loop l = {};
 
 	credit_period(now, &l.walk);
-	qcon_correct(total, missing, waiting, l.walk.total_weight);
+	qcon_correct(total, missing, waiting - l.walk.held, l.walk.total_weight);
 	l.weight_left = l.walk.total_weight;
 	l.total_credit = total + qcon_balance;
 	bpf_loop(WEIR_MAX_CLASSES, qcon_grant, &l, 0);
@@ -149,7 +152,7 @@ static __always_inline __u32 qcon_choose(struct Qdisc *sch)
 	take_changes();
 	if (!before(now, credit_end))
 		qcon_allocate(now, sch->q.qlen);
-	return credit_choose(sch);
+	return credit_choose(sch, now);
 }
 
 static __always_inline void qcon_reset(void)

@@ -90,6 +90,7 @@ enum weir_where {
 /* What most classes do not have: bits of weir_class.rates. */
 #define WEIR_RATES 1 /* a min or a max */
 #define WEIR_GROUPED 2 /* a group */
+#define WEIR_PACED 4 /* an interval: fst.h */
 
 /* One queue inside a class, one that rules fill, as the agent wants it. */
 struct weir_queue_config {
@@ -107,6 +108,7 @@ struct weir_class_config {
 	__u64 share_cost; /* virtual time per byte; 0 = class does not exist */
 	__u64 floor_cost; /* ns << WEIR_NS_SHIFT per byte at its min; 0 = no min */
 	__u64 ceil_cost; /* the same at its max; 0 = no max */
+	__u64 interval; /* the same of its schedule of future service times; 0 = none */
 	__u64 weight; /* qcon, ancs: 1 to WEIR_MAX_WEIGHT */
 	__u64 min_credit; /* qcon, ancs: bytes per period; 0 = no min */
 	__u64 max_credit; /* qcon, ancs: bytes per period; 0 = no max */
@@ -124,6 +126,7 @@ struct weir_class_config {
 	__u64 aqm_interval; /* CoDel: ns for which it may wait longer */
 	/* What the costs were made of, for people and for an agent that adopts. */
 	__u64 min_bps, max_bps, police_bps;
+	__u64 reserve_bps; /* goodput that the interval is to hold */
 	__u8 name[WEIR_NAME_LEN]; /* cut off if longer */
 };
 
@@ -170,8 +173,9 @@ struct weir_class {
 	__u64 share_cost;
 	__u64 floor_at; /* when its min is owed the next packet */
 	__u64 floor_cost;
-	__u64 ceil_at; /* when its max permits the next packet */
+	__u64 ceil_at; /* when its max permits the next packet; paced: FST of the last one */
 	__u64 ceil_cost;
+	__u64 ceil_ahead; /* ns that it may be ahead of that */
 	__s64 credit; /* qcon, ancs: what it may still send, bytes */
 	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
 	struct weir_node node[2]; /* [0] share or park wheel, [1] floor wheel */

@@ -19,19 +19,23 @@
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
- *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS
+ *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL
  *   group ID IS_GROUP PARENT
  *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT PEERS) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
  *   off ID
+ *   trace ON
  *   run NS
  * and answers each `run` with a line per source that sent or sends
  *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS
  * (the counts of this run; waiting = in the whole class; longest = longest time
  * that a packet waited) and
  *   total sent BYTES timers N most_ahead NS
- * (most_ahead = how far the sum ever ran ahead of a line of the link's rate).
+ * (most_ahead = how far the sum ever ran ahead of a line of the link's rate). While
+ * ON is not 0 there is a line for each packet that leaves, of which BORN is when it
+ * came:
+ *   left ID AT LENGTH BORN
  * It exits with 1 if the counters of a class do not add up.
  *
  * Not played: instruction counts, several CPUs, real TCP. The lab does that.
@@ -197,6 +201,7 @@ static size_t events, room;
 static __u64 order;
 static struct Qdisc sch;
 static __u64 total_sent, ahead_of, most_ahead;
+static bool trace;
 
 static bool earlier(struct event *a, struct event *b)
 {
@@ -263,6 +268,8 @@ static void drain(void)
 		line_carries(len);
 		if (now_ns - skb->born > s->longest)
 			s->longest = now_ns - skb->born;
+		if (trace)
+			printf("left %u %llu %u %llu\n", id, now_ns, len, skb->born);
 		if (s->kind == GREEDY)
 			plan(now_ns + s->gap, id);
 		free(skb);
@@ -412,7 +419,7 @@ int main(int argc, char **argv)
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	  ? 9
-			: !strcmp(word, "class")  ? 9
+			: !strcmp(word, "class")  ? 10
 			: !strcmp(word, "queues") ? 32
 			: !strcmp(word, "greedy") ? 4
 			: !strcmp(word, "cbr")	  ? 3
@@ -446,6 +453,7 @@ int main(int argc, char **argv)
 			c->max_credit = a[6];
 			c->limit_bytes = a[7];
 			c->limit_packets = a[8];
+			c->interval = a[9];
 		} else if (!strcmp(word, "group")) { /* announced by `queues` */
 			sim_classes[a[0]].group = a[1];
 			sim_classes[a[0]].parent = a[2];
@@ -471,6 +479,8 @@ int main(int argc, char **argv)
 			restart(a[0], CBR, a[1], a[2], 1);
 		} else if (!strcmp(word, "off")) {
 			restart(a[0], OFF, sources[a[0]].len, 0, 0);
+		} else if (!strcmp(word, "trace")) {
+			trace = a[0];
 		} else if (!strcmp(word, "run")) {
 			run(a[0]);
 		} else {

@@ -115,6 +115,7 @@ func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
 		ShareCost:    costOne * policy.MaxWeight / uint64(max(c.Weight, 1)),
 		FloorCost:    nsCost(c.Min),
 		CeilCost:     nsCost(c.Max),
+		Interval:     uint64(c.Interval),
 		Weight:       uint64(c.Weight),
 		MinCredit:    inTime(c.Min, creditPeriod),
 		MaxCredit:    inTime(c.Max, creditPeriod),
@@ -122,6 +123,7 @@ func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
 		LimitBytes:   c.Limit.Bytes,
 		MinBps:       uint64(c.Min),
 		MaxBps:       uint64(c.Max),
+		ReserveBps:   uint64(c.Reserve),
 	}
 	if cfg.LimitPackets == 0 {
 		cfg.LimitPackets = defaultPackets
@@ -221,6 +223,7 @@ func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 	c := plan.Class{
 		ID: id, Name: text(cfg.Name[:]), Weight: uint32(cfg.Weight),
 		Min: policy.Rate(cfg.MinBps), Max: policy.Rate(cfg.MaxBps),
+		Reserve: policy.Rate(cfg.ReserveBps), Interval: plan.Interval(cfg.Interval),
 		Limit:      plan.Limit{Packets: uint32(cfg.LimitPackets), Bytes: cfg.LimitBytes},
 		Discipline: disciplineName(cfg.Discipline),
 		Parent:     plan.ClassID(cfg.Parent),

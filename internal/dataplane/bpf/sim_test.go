@@ -78,7 +78,7 @@ func (s *simulation) setClass(class plan.Class) {
 }
 
 func (s *simulation) configure(id plan.ClassID, c qdiscWeirClassConfig) {
-	fmt.Fprintln(s, "class", id, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets)
+	fmt.Fprintln(s, "class", id, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets, c.Interval)
 	fmt.Fprintln(s, "group", id, c.Group, c.Parent)
 	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval)
 	for _, q := range c.Queue {
@@ -101,6 +101,7 @@ func (s *simulation) stopFlow(id plan.ClassID, flow int) {
 	fmt.Fprintln(s, "off", int(id)+flow*plan.MaxClasses)
 }
 func (s *simulation) run(d time.Duration) { fmt.Fprintln(s, "run", d.Nanoseconds()) }
+func (s *simulation) trace(on int)        { fmt.Fprintln(s, "trace", on) }
 func (s *simulation) settle()             { s.run(time.Second) }
 
 // phase is what one run of the simulator measured.
@@ -112,6 +113,14 @@ type phase struct {
 	total   float64
 	timers  int
 	ahead   time.Duration
+	left    map[plan.ClassID][]departure // while traced
+}
+
+// departure is a packet that left.
+type departure struct {
+	at, born time.Duration
+	flow     int
+	length   int
 }
 
 // flowResult is what one flow of a class did in a phase.
@@ -159,6 +168,14 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 			p.flows[traffic{id: id, flow: source / plan.MaxClasses}] = flowResult{float64(sent), dropped, time.Duration(longest)}
 			continue
 		}
+		if strings.HasPrefix(line, "left") {
+			var d departure
+			fmt.Sscanf(line, "left %d %d %d %d", &source, &d.at, &d.length, &d.born)
+			id := plan.ClassID(source % plan.MaxClasses)
+			d.flow = source / plan.MaxClasses
+			p.left[id] = append(p.left[id], d)
+			continue
+		}
 		var ahead uint64
 		fmt.Sscanf(line, "total sent %d timers %d most_ahead %d", &sent, &p.timers, &ahead)
 		p.total, p.ahead = float64(sent), time.Duration(ahead)
@@ -170,7 +187,7 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 func newPhase() phase {
 	return phase{
 		sent: map[plan.ClassID]float64{}, dropped: map[plan.ClassID]uint64{}, longest: map[plan.ClassID]time.Duration{},
-		flows: map[traffic]flowResult{},
+		flows: map[traffic]flowResult{}, left: map[plan.ClassID][]departure{},
 	}
 }
 

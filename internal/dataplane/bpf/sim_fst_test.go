@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bpf
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// paced is a class that sends by a schedule.
+func paced(id plan.ClassID, rate policy.Rate) plan.Class {
+	return plan.Class{ID: id, Name: "paced", Weight: 1, Interval: plan.IntervalOf(rate)}
+}
+
+// schedule is what the packets of a class should have done, from the formula:
+// a packet may leave at max(when it came, FST of the one before), and its own FST
+// is length * interval later.
+func schedule(list []departure, interval plan.Interval) (due []time.Duration) {
+	var fst time.Duration
+	for _, d := range list {
+		at := max(d.born, fst)
+		due = append(due, at)
+		fst = at + time.Duration((uint64(d.length)*uint64(interval)+1<<(plan.IntervalShift-1))>>plan.IntervalShift)
+	}
+	return due
+}
+
+// On a link that is not busy, packets leave when the formula says, to the
+// nanosecond, whatever the scheduler, the discipline, lengths and traffic; 20 µs is
+// what the packet of another flow may keep the line busy for.
+func TestScheduleIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		link := fairLink(1e9)
+		link.Scheduler = rapid.SampledFrom(plan.Schedulers).Draw(t, "scheduler")
+		c := paced(1, policy.Rate(rapid.IntRange(100e3, 100e6).Draw(t, "rate")))
+		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
+		c.AQM.Target = 0
+		if rapid.Bool().Draw(t, "max as well") {
+			c.Max = policy.Rate(c.Interval.Rate()) * 2
+		}
+		s := simulate(link, c)
+		s.trace(1)
+		src := traffic{id: 1, length: rapid.IntRange(60, 9000).Draw(t, "length"), window: rapid.IntRange(1, 50).Draw(t, "window"),
+			delay: time.Duration(rapid.IntRange(1, 20e6).Draw(t, "delay"))}
+		if rapid.Bool().Draw(t, "steady") {
+			src.interval = time.Duration(rapid.IntRange(20e3, 50e6).Draw(t, "every"))
+		}
+		s.send(src)
+		s.run(2 * time.Second)
+		left := s.result(t)[0].left[1]
+		if len(left) == 0 {
+			t.Fatalf("nothing left\n%s", s)
+		}
+		for i, due := range schedule(left, c.Interval) {
+			if late := left[i].at - due; late < 0 || late > 20*time.Microsecond {
+				t.Fatalf("packet %d leaves %v after its time\n%s", i, late, s)
+			}
+		}
+	})
+}
+
+// The contract still holds for the others: to them a class with a schedule is one
+// that wants no more than that.
+func TestContractBesideSchedules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := policy.Rate(rapid.SampledFrom([]uint64{20e6, 100e6, 1e9}).Draw(t, "capacity"))
+		classes, claims, sources := drawClasses(t, capacity)
+		for i := range classes {
+			if rapid.IntRange(0, 1).Draw(t, "paced?") == 0 {
+				continue
+			}
+			rate := policy.Rate(float64(capacity) * rapid.Float64Range(0.01, 0.5).Draw(t, "pace"))
+			rate = max(rate, classes[i].Min)
+			classes[i].Interval = plan.IntervalOf(rate)
+			if claims[i].Max == 0 || claims[i].Max > rate {
+				claims[i].Max = rate
+			}
+		}
+		s := simulate(fairLink(capacity), classes...)
+		for _, src := range sources {
+			s.send(src)
+		}
+		s.settle()
+		over := max(time.Duration(float64(1000*frames*8*len(classes))/float64(capacity)*1e9), 500*time.Millisecond)
+		s.run(over)
+		got := s.result(t)[1]
+		for i, share := range policy.Divide(capacity, claims).Shares {
+			rate := got.rate(classes[i].ID, over)
+			if math.Abs(rate-share.Bps) > 0.01*float64(capacity) {
+				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v (%s)\n%s", classes[i].ID, rate/1e6, share.Bps/1e6, capacity, share.Binds, s)
+			}
+			if classes[i].Interval != 0 && rate > classes[i].Interval.Rate()*1.001+frames*8*10/over.Seconds() {
+				t.Fatalf("class %d: %.3f Mbit/s, its schedule has %.3f\n%s", classes[i].ID, rate/1e6, classes[i].Interval.Rate()/1e6, s)
+			}
+		}
+	})
+}
+
+// A new interval counts from the next packet on, and an interval that is taken away
+// leaves nothing behind.
+func TestScheduleChanges(t *testing.T) {
+	for _, scheduler := range plan.Schedulers {
+		t.Run(scheduler, func(t *testing.T) {
+			link := fairLink(100e6)
+			link.Scheduler = scheduler
+			c := paced(1, 1e6)
+			s := simulate(link, c)
+			s.send(traffic{id: 1, length: frames, window: 20, delay: 100 * time.Microsecond})
+			for _, rate := range []policy.Rate{1e6, 8e6, 2e6, 0, 4e6} {
+				c.Interval = plan.IntervalOf(rate)
+				s.setClass(c)
+				s.settle()
+				s.run(4 * time.Second)
+			}
+			phases := s.result(t)
+			for i, want := range []float64{1e6, 8e6, 2e6, 100e6, 4e6} {
+				if got := phases[2*i+1].rate(1, 4*time.Second); math.Abs(got-want) > 0.004*want+frames*2 {
+					t.Errorf("%.3f Mbit/s, want %.3f", got/1e6, want/1e6)
+				}
+			}
+		})
+	}
+}
+
+// Schedules within a group, which has a max, and beside one.
+func TestSchedulesInGroups(t *testing.T) {
+	a, b := paced(1, 5e6), paced(2, 7e6)
+	a.Parent, b.Parent = 9, 9
+	group := plan.Class{ID: 9, Name: "group", Weight: 1, Max: 40e6, Group: true, Discipline: policy.SFQ}
+	rest := plan.Class{ID: 3, Name: "rest", Weight: 1, Parent: 9}
+	other := plan.Class{ID: 4, Name: "other", Weight: 1}
+	s := simulate(fairLink(100e6), group, a, b, rest, other)
+	for id := plan.ClassID(1); id <= 4; id++ {
+		s.send(traffic{id: id, length: frames, window: 30, delay: 100 * time.Microsecond})
+	}
+	s.settle()
+	s.run(4 * time.Second)
+	s.stop(3)
+	s.stop(4)
+	s.settle()
+	s.run(4 * time.Second)
+	phases := s.result(t)
+	for i, want := range []map[plan.ClassID]float64{{1: 5e6, 2: 7e6, 3: 28e6, 4: 60e6}, {1: 5e6, 2: 7e6}} {
+		for id, rate := range want {
+			if got := phases[2*i+1].rate(id, 4*time.Second); math.Abs(got-rate) > 0.01*rate {
+				t.Errorf("phase %d, class %d: %.3f Mbit/s, want %.3f", i, id, got/1e6, rate/1e6)
+			}
+		}
+	}
+}
+
+// With every scheduler, what a schedule leaves of the link is the others'.
+func TestWhatAScheduleLeaves(t *testing.T) {
+	for _, scheduler := range plan.Schedulers {
+		link := fairLink(100e6)
+		link.Scheduler = scheduler
+		s := simulate(link, paced(1, 5e6), plan.Class{ID: 2, Name: "a", Weight: 1}, plan.Class{ID: 3, Name: "b", Weight: 3, Max: 20e6})
+		for id := plan.ClassID(1); id <= 3; id++ {
+			s.send(traffic{id: id, length: frames, window: 200, delay: 100 * time.Microsecond})
+		}
+		s.settle()
+		s.run(6 * time.Second)
+		got := s.result(t)[1]
+		for id, want := range map[plan.ClassID]float64{1: 5e6, 2: 75e6, 3: 20e6} {
+			if rate := got.rate(id, 6*time.Second); math.Abs(rate-want) > 0.02*want {
+				t.Errorf("%s: class %d %.3f Mbit/s, want %.3f", scheduler, id, rate/1e6, want/1e6)
+			}
+		}
+	}
+}
