@@ -282,8 +282,10 @@ func (l *lab) take(ctx context.Context, st Step, e *Event) error {
 	case st.MendCRIU != "":
 		return on(st.MendCRIU, (*clustertest.Node).MendCRIU)
 	case st.Registry == "stop":
+		e.Subject = st.Registry
 		return l.StopRegistry()
 	case st.Registry == "start":
+		e.Subject = st.Registry
 		return l.StartRegistry()
 	}
 	return l.wait(ctx, st.Wait)

@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -29,6 +31,26 @@ import (
 type Engine struct {
 	client *client.Client
 	socket string
+	root   atomic.Pointer[root]
+}
+
+// root is the daemon's folder, for as long as it is the same daemon: to ask for it
+// takes some ten milliseconds, which a container would stand still for.
+type root struct {
+	daemon int
+	dir    string
+}
+
+func (e *Engine) rootDir(ctx context.Context, p place) (string, error) {
+	if known := e.root.Load(); known != nil && known.daemon == p.pid {
+		return known.dir, nil
+	}
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	e.root.Store(&root{p.pid, info.DockerRootDir})
+	return info.DockerRootDir, nil
 }
 
 // Open returns the engine at host, e.g. "unix:///var/run/docker.sock"; "" means
@@ -231,7 +253,22 @@ func definite(ctx context.Context, err error) error {
 	case errdefs.IsNotFound(err):
 		return &migrate.Error{Code: migrate.CodeNoContainer, Msg: err.Error()}
 	}
-	return &migrate.Error{Code: migrate.CodeFailed, Msg: err.Error()}
+	return &migrate.Error{Code: migrate.CodeFailed, Msg: oneLine(err.Error())}
+}
+
+var (
+	engineSays = regexp.MustCompile(`^Error response from daemon: `)
+	criuLog    = regexp.MustCompile(`\s*log file: \S+`)
+	runcSays   = regexp.MustCompile(`^exit status \d+: time=\S+ level=error msg="(.*)"$`)
+)
+
+// oneLine is an error of the engine's or the runtime's without what is around it.
+func oneLine(text string) string {
+	text = engineSays.ReplaceAllString(text, "")
+	if said := runcSays.FindStringSubmatch(text); said != nil {
+		text = strings.NewReplacer(`\n`, " ", `\"`, `"`).Replace(said[1])
+	}
+	return strings.Join(strings.Fields(criuLog.ReplaceAllString(text, "")), " ")
 }
 
 func failed(format string, args ...any) error {

@@ -38,15 +38,15 @@ type folder struct {
 }
 
 func (e *Engine) folder(ctx context.Context, id, move string) (folder, error) {
-	info, err := e.client.Info(ctx)
-	if err != nil {
-		return folder{}, err
-	}
 	p, err := e.place()
 	if err != nil {
 		return folder{}, err
 	}
-	container := filepath.Join(info.DockerRootDir, "containers", id)
+	root, err := e.rootDir(ctx, p)
+	if err != nil {
+		return folder{}, err
+	}
+	container := filepath.Join(root, "containers", id)
 	f := folder{place: p, own: filepath.Join(container, "weir-"+move), name: "weir-" + move}
 	f.images = filepath.Join(f.own, "images")
 	f.checkpoint = filepath.Join(container, "checkpoints", f.name)

@@ -161,6 +161,11 @@ var logs = sync.OnceFunc(func() {
 type toSlog struct{}
 
 func (toSlog) Write(line []byte) (int, error) {
-	slog.Warn("registry", "says", strings.TrimSpace(string(line)))
+	text := strings.TrimSpace(string(line))
+	if strings.Contains(text, "http.response.status=404") { // an engine has asked whether something is there
+		slog.Debug("registry", "says", text)
+	} else {
+		slog.Warn("registry", "says", text)
+	}
 	return len(line), nil
 }
