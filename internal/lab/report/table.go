@@ -111,6 +111,9 @@ func behind(r *Result) string {
 	if l.Delay != 0 {
 		text += fmt.Sprintf(", %v of delay", l.Delay)
 	}
+	if l.Jitter != 0 {
+		text += fmt.Sprintf(" give or take %v", l.Jitter)
+	}
 	if l.Loss != 0 {
 		text += fmt.Sprintf(", %.3g %% of loss", l.Loss*100)
 	}

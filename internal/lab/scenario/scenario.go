@@ -31,9 +31,13 @@ type Link struct {
 	Bandwidth policy.Rate   // what the scheduler may use, wire bits per second
 	Line      policy.Rate   // rate of the wire behind the link; 0 = infinitely fast
 	Delay     time.Duration // added on the way to the receiver
+	Jitter    time.Duration // by which the delay varies, either way
 	Loss      float64       // share of packets lost behind the link, 0 to 1
 	MTU       int
 	Offload   bool // segmentation offload (TSO, GSO, GRO)
+	// Ingress turns everything round: traffic comes from the receiver's end to the
+	// workloads, and the link is what the host receives by it.
+	Ingress bool
 }
 
 // Capacity is what the contract divides: the bandwidth, unless the line behind

@@ -124,14 +124,21 @@ func (n *Net) uplink() error {
 }
 
 // shapeLine gives the line its rate, delay and loss, on the device that leads
-// to the receiver, by netem: it sends one packet after the other, each for as
+// to the receiver (the host, if traffic comes to the workloads), by netem: it sends one packet after the other, each for as
 // long as the rate says, behind a plain FIFO of 1000 packets, as a modem does. A
 // kernel without netem gets a token bucket, which lets what fits its bucket
 // pass at once: rates are right, but what waits behind a burst waits too little.
 func (n *Net) shapeLine() error {
-	netem := fmt.Sprintf("qdisc add dev out0 root handle 10: netem limit %d", n.lineLimit())
+	device := "out0"
+	if n.spec.Ingress {
+		device = "in0"
+	}
+	netem := fmt.Sprintf("qdisc add dev "+device+" root handle 10: netem limit %d", n.lineLimit())
 	if n.spec.Delay != 0 {
 		netem += fmt.Sprintf(" delay %dus", n.spec.Delay.Microseconds())
+	}
+	if n.spec.Jitter != 0 {
+		netem += fmt.Sprintf(" %dus", n.spec.Jitter.Microseconds())
 	}
 	if n.spec.Loss != 0 {
 		netem += fmt.Sprintf(" loss %.6f%%", n.spec.Loss*100)
@@ -144,7 +151,7 @@ func (n *Net) shapeLine() error {
 		return fmt.Errorf("link.delay and link.loss need the kernel's netem, which this one lacks; run the scenario in the VM (vm/run)")
 	}
 	if errors.Is(err, ErrNoQdisc) {
-		err = n.line.Tc(fmt.Sprintf("qdisc add dev out0 root handle 20: tbf rate %dbit burst %d limit %d\n",
+		err = n.line.Tc(fmt.Sprintf("qdisc add dev "+device+" root handle 20: tbf rate %dbit burst %d limit %d\n",
 			n.spec.Line, TBFBurst(n.spec.Line, n.spec.MTU), lineFIFO*(n.spec.MTU+14)))
 	}
 	if err != nil {
