@@ -16,7 +16,8 @@ scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`ancs`" + ` ([what of it i
   the computer does.
 * **The link** is 100 Mbit/s, and every rate a tenth of the paper's: sending, dividing and receiving one packet takes
   some 15,000 instructions here, so 1 Gbit/s is more than the machine can do.
-* **The VMs** are network namespaces. What a scheduler sees of either is a device of its own on the host.
+* **The VMs** are network namespaces, but for [one figure](#figures-5-to-7-on-taps), where they are behind taps. What a
+  scheduler sees of either is a device of its own on the host.
 * **One run again**: ` + "`vm/run -- weir lab run --scheduler ancs,fair lab/ancs/fig05.yaml`" + `
 * **Rates** are wire bits (Ethernet headers included) that arrive at the receiver, in Mbit/s, without each case's first
   second. **Contract** is what Weir promises: ` + "`min(max, max(min, L * weight))`" + `, with L such that the link is full.
@@ -46,6 +47,10 @@ missing comes from the other three.`},
 			`The three cases of figure 5, then vm5 falls idle, and at last only vm1 sends, whose weight is the smallest.`,
 			`The paper's three bars are at 940 Mbit/s. The last two cases are not the paper's: they are what a scheduler that
 hands out credits by weight loses most by, if it does not pass on what is not used.`},
+		figure{"taps", "Figures 5 to 7 on taps",
+			`The cases of figure 5, those of figure 7, and then the others join again as in figure 6, each VM behind a tap of its
+own, with a program that carries its frames as QEMU does.`,
+			`A whole VM within the lab's own would take more instructions than it has; what the scheduler sees is the same.`},
 		cpu{title: "Figure 8: CPU time", who: "VMs", scenario: "fig08", none: "fig08-none", others: []string{"ancs", "fair", "htb"},
 			did: `One to eight VMs of equal weight send all they can; CPU time of the whole host (senders and receivers too), counted to
 the instruction. The paper's lines have no numbers: its text has up to 12 % for Linux traffic control, and ANCS near
