@@ -9,7 +9,8 @@
  *     workload 3 ──veth──┘                               └─ or lab_sink drops
  *
  * lab_meter sits where packets reach the receiver, so that it counts what was
- * delivered and not what was sent. Time is cut into buckets, each with its own
+ * delivered and not what was sent: at the server or, if traffic comes to the
+ * workloads, at the end of each of them. Time is cut into buckets, each with its own
  * counter per workload; a whole scenario fits, so nobody has to read while
  * traffic runs and disturb what is measured. Example: 5 workloads, 50 s of
  * 10 ms buckets: 25,000 counters of 16 bytes, 400 kB.
@@ -45,6 +46,8 @@ const volatile __u32 lab_shift; /* of the class in the mark */
 const volatile __u32 lab_handle; /* high half of the priority, e.g. 0x10000 for 1: */
 
 const volatile __u32 lab_by_flow; /* lab_flows has entries */
+const volatile __u32
+	lab_inward; /* count by the receiver's address: traffic comes to the workloads */
 
 struct lab_bucket {
 	__u64 bytes;
@@ -145,7 +148,7 @@ int lab_meter(struct __sk_buff *skb)
 
 	if (!ip)
 		return TC_ACT_UNSPEC;
-	who = bpf_ntohl(ip->saddr) - lab_first_address;
+	who = bpf_ntohl(lab_inward ? ip->daddr : ip->saddr) - lab_first_address;
 	bucket = (bpf_ktime_get_ns() - lab_start_ns) / lab_bucket_ns;
 	if (who >= lab_workloads || bucket >= lab_buckets)
 		return TC_ACT_UNSPEC;

@@ -108,6 +108,7 @@ func (e *experiment) startMeter() (err error) {
 		FirstAddress: binary.BigEndian.Uint32(topology.Address(0)),
 		Workloads:    len(e.s.Workloads),
 		Length:       e.s.Duration() + time.Minute, // preparations take some of it
+		Inward:       e.s.Link.Ingress,
 	}
 	if list := e.counted(); list != nil {
 		config.Flows, config.Rows = list, len(e.s.Entries())
@@ -116,11 +117,20 @@ func (e *experiment) startMeter() (err error) {
 	if err != nil {
 		return err
 	}
-	index, err := e.net.Server.Ifindex(topology.ServerDevice)
-	if err != nil {
-		return err
+	receivers := []*topology.NS{e.net.Server}
+	if e.s.Link.Ingress {
+		receivers = e.net.Workloads
 	}
-	return e.net.Server.Do(func() error { return e.meter.Attach(index) })
+	for _, ns := range receivers {
+		index, err := ns.Ifindex(topology.ServerDevice) // a workload's is called so, too
+		if err != nil {
+			return err
+		}
+		if err := ns.Do(func() error { return e.meter.Attach(index) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // counted are the flows that are counted by themselves, nil if no workload has

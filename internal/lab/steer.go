@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/ifb"
 	"weir/internal/dataplane/tc"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
@@ -62,6 +64,9 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		}
 	}
 	if p, ok := peers.Find(scheduler); ok {
+		if at.link.Ingress && p.Name != "none" {
+			return nil, "", nil, fmt.Errorf("scheduler %s: link.direction ingress is for Weir's own schedulers and none", scheduler)
+		}
 		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: now.Workloads, Leaf: at.leaf}
 		running, err := peers.Start(p, at.host, setting, at.ports)
 		if err != nil {
@@ -69,7 +74,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		}
 		return peerSteering{running}, "kernel", ignored(now), nil
 	}
-	b, notes, err := newBackend(backend, log)
+	b, notes, err := newBackend(backend, at.link.Ingress, log)
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -77,7 +82,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		b.Close()
 		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
-	w := &weirSteering{site: at, backend: b, scheduler: scheduler, regulator: newRegulator(b, policy.Egress, at.how, nil, log)}
+	w := &weirSteering{site: at, backend: b, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, nil, log)}
 	if err := w.limitOffload(); err != nil {
 		return nil, "", nil, errors.Join(err, b.Close())
 	}
@@ -120,7 +125,7 @@ func ignored(now scenario.Promises) []string {
 var labOptions = dataplane.Options{StateDir: filepath.Join(stateDir, "state"), BPFFS: "/sys/fs/bpf/weir"}
 
 // newBackend chooses between Weir's backends.
-func newBackend(want string, log *slog.Logger) (dataplane.Backend, []string, error) {
+func newBackend(want string, ingress bool, log *slog.Logger) (dataplane.Backend, []string, error) {
 	opts := labOptions
 	var notes []string
 	if want == BackendAuto || want == "" {
@@ -130,15 +135,22 @@ func newBackend(want string, log *slog.Logger) (dataplane.Backend, []string, err
 			notes = append(notes, fmt.Sprintf("the fallback tc schedules: %v", err))
 		}
 	}
-	switch want {
-	case BackendBPF:
-		b, err := bpf.New(topology.Uplink, opts, log)
-		if err != nil {
-			return nil, nil, err
+	open := map[string]ifb.Open{
+		BackendBPF: func(device string, opts dataplane.Options) (dataplane.Backend, error) {
+			return bpf.New(device, opts, log)
+		},
+		BackendTC: func(device string, opts dataplane.Options) (dataplane.Backend, error) {
+			return tc.New(device, opts, log)
+		},
+	}[want]
+	if open != nil {
+		var b dataplane.Backend
+		var err error
+		if ingress {
+			b, err = ifb.New(topology.Uplink, opts, false, open, log)
+		} else {
+			b, err = open(topology.Uplink, opts)
 		}
-		return b, notes, nil
-	case BackendTC:
-		b, err := tc.New(topology.Uplink, opts, log)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -198,7 +210,7 @@ func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
 // state is the plan for the scenario's workloads; workload w is class w+1, and the
 // groups follow.
 func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
-	link := plan.Link{Device: topology.Uplink, Capacity: w.link.Bandwidth, Reserve: 1, Scheduler: w.scheduler}
+	link := plan.Link{Device: topology.Uplink, Direction: w.direction(), Capacity: w.link.Bandwidth, Reserve: 1, Scheduler: w.scheduler}
 	if w.ovs != nil {
 		host := plan.Workload{Key: plan.HostKey, Name: "port", Policy: w.ovs.policy()}
 		return build(link, []plan.Workload{host}, nil)
@@ -220,6 +232,14 @@ func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
 		workloads = append(workloads, plan.Workload{Key: key, Name: w.groups[g], Policy: p.Asked(), Group: true})
 	}
 	return build(link, workloads, numbers)
+}
+
+// direction is the link's, as a plan has it.
+func (s site) direction() policy.Direction {
+	if s.link.Ingress {
+		return policy.Ingress
+	}
+	return ""
 }
 
 // build is plan.Build where everything has to be held.

@@ -48,6 +48,7 @@ type Backend struct {
 	open Open
 	log  *slog.Logger
 	conn *device.Conn
+	name string // of the backend on the IFB
 
 	mu     sync.Mutex
 	inner  dataplane.Backend // on the IFB; nil while there is none
@@ -73,6 +74,7 @@ func New(link string, opts dataplane.Options, local bool, open Open, log *slog.L
 		if err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
+		b.name = probe.Name()
 		return b, probe.Close()
 	case err != nil:
 		return nil, errors.Join(err, conn.Close())
@@ -98,20 +100,17 @@ func (b *Backend) use(dev device.Device, sources []int) error {
 	if b.inner != nil {
 		err = b.inner.Close()
 	}
-	b.inner, b.inward = fresh, inward
+	b.inner, b.inward, b.name = fresh, inward, fresh.Name()
 	close(b.next)
 	b.next = make(chan struct{})
 	return err
 }
 
-// Name is that of the backend on the IFB; "" before the first Set.
+// Name is that of the backend on the IFB.
 func (b *Backend) Name() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.inner == nil {
-		return ""
-	}
-	return b.inner.Name()
+	return b.name
 }
 
 // Gaps are those of the backend on the IFB, and what no receiver can do.

@@ -26,6 +26,8 @@ type Config struct {
 	// workloads; several may share one.
 	Flows []Flow
 	Rows  int
+	// Inward counts by the receivers' addresses, at the workloads' own ends.
+	Inward bool
 }
 
 // Flow is what one workload sends to one port.
@@ -76,6 +78,10 @@ func New(c Config) (*Meter, error) {
 	}
 	m := &Meter{Start: Now(), config: c, buckets: int(c.Length/scenario.Bucket) + 1}
 	spec.Maps[meterMapLabReceived].MaxEntries = uint32(max(1, m.buckets*(c.Workloads+c.Rows)))
+	inward := uint32(0)
+	if c.Inward {
+		inward = 1
+	}
 	for name, value := range map[string]any{
 		meterVarLabFirstAddress: c.FirstAddress,
 		meterVarLabWorkloads:    uint32(c.Workloads),
@@ -83,6 +89,7 @@ func New(c Config) (*Meter, error) {
 		meterVarLabStartNs:      uint64(m.Start),
 		meterVarLabBucketNs:     uint64(scenario.Bucket),
 		meterVarLabByFlow:       uint32(min(1, len(c.Flows))),
+		meterVarLabInward:       inward,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)

@@ -13,6 +13,15 @@ import (
 // Address of a workload.
 func Address(workload int) netip.Addr { return netip.AddrFrom4([4]byte{10, 77, 1, byte(workload + 1)}) }
 
+// Ends are the addresses of a flow: of who begins it and sends, and of who receives.
+func (f Flow) Ends() (from, to netip.Addr) {
+	from, to = Address(f.Workload), ServerAddress(f.Workload)
+	if f.Ingress {
+		return to, from
+	}
+	return from, to
+}
+
 // ServerAddress is the receiver's address for a workload.
 func ServerAddress(workload int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 77, 2, byte(workload + 1)})
@@ -42,6 +51,9 @@ func (f Flow) Packet() policy.Packet {
 	p := policy.Packet{
 		Src: Address(f.Workload), Dst: ServerAddress(f.Workload),
 		Proto: f.Kind.transport(), DSCP: f.DSCP,
+	}
+	if f.Ingress {
+		p.Src, p.Dst = p.Dst, p.Src
 	}
 	if p.Proto != protoICMP {
 		p.Ports, p.Sport, p.Dport = true, 32768, uint16(f.Listen)

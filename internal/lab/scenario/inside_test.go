@@ -165,3 +165,20 @@ phases: [{for: 5s}, {for: 5s, set: {h3: {traffic: off}}}]
 	near(t, "phase 1", s.Ideals(nil)[0].Ideal, []float64{6e6, 1e6, 1e6})
 	near(t, "phase 2", s.Ideals(nil)[1].Ideal, []float64{6.5e6, 1.5e6, 0})
 }
+
+// With the link's direction turned round, so are the flows.
+func TestIngress(t *testing.T) {
+	s, err := Parse("x.yaml", []byte("link: {bandwidth: 10mbit, direction: ingress}\nworkloads: {c1: {traffic: [{udp: {rate: 1mbit, port: 5001}}]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.Flows()[0]
+	from, to := f.Ends()
+	p := f.Packet()
+	if !s.Link.Ingress || from != ServerAddress(0) || to != Address(0) || p.Src != from || p.Dst != to || p.Dport != 5001 {
+		t.Errorf("from %v to %v, packet %+v", from, to, p)
+	}
+	if _, err := Parse("x.yaml", []byte("link: {bandwidth: 10mbit, direction: inward}\nworkloads: {c1: {}}\n")); err == nil {
+		t.Error("a direction that is none is accepted")
+	}
+}

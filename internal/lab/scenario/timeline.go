@@ -25,6 +25,8 @@ type Flow struct {
 	// beforehand.
 	Listen int
 	Entry  int // index into Entries
+	// Ingress says that it comes to the workload.
+	Ingress bool
 }
 
 // Entry is a traffic entry: all runs of the generators of one name in a workload.
@@ -150,7 +152,7 @@ func (s *Scenario) runs(w int) []run {
 func (s *Scenario) flowsOf(w int, r run) []Flow {
 	var flows []Flow
 	for _, t := range r.list {
-		f := Flow{Workload: w, Traffic: t, From: max(r.from, r.origin+t.Start), To: r.to}
+		f := Flow{Workload: w, Ingress: s.Link.Ingress, Traffic: t, From: max(r.from, r.origin+t.Start), To: r.to}
 		if t.Stop != 0 {
 			f.To = min(f.To, r.origin+t.Stop)
 		}

@@ -5,6 +5,7 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
@@ -32,9 +33,14 @@ type Generators struct {
 	clients []*process // per flow, nil until started
 	began   []time.Duration
 	zero    time.Time // wall clock when the scenario began
+	ingress bool      // traffic comes to the workloads
 }
 
-type endpoint struct{ workload, port int }
+type endpoint struct {
+	workload int
+	address  netip.Addr
+	port     int
+}
 
 // process is a running program with what it prints.
 type process struct {
@@ -136,14 +142,15 @@ func Prepare(ctx context.Context, net *topology.Net, flows []scenario.Flow) (*Ge
 	g := &Generators{
 		net: net, flows: flows, servers: map[endpoint]*process{},
 		clients: make([]*process, len(flows)), began: make([]time.Duration, len(flows)),
+		ingress: len(flows) > 0 && flows[0].Ingress,
 	}
 	for _, f := range flows {
 		at := receiver(f)
-		cmd := server(f.Kind, at.workload, at.port)
+		cmd := server(f.Kind, at.address.String(), at.port)
 		if cmd == nil || g.servers[at] != nil {
 			continue
 		}
-		p, err := start(net.Server, cmd)
+		p, err := start(g.receives(at.workload), cmd)
 		if err != nil {
 			return nil, err
 		}
@@ -161,17 +168,33 @@ func Prepare(ctx context.Context, net *topology.Net, flows []scenario.Flow) (*Ge
 
 // receiver is where the server of a flow listens.
 func receiver(f scenario.Flow) endpoint {
+	_, to := f.Ends()
 	if f.Kind.RR() {
-		return endpoint{f.Workload, scenario.NetserverPort}
+		return endpoint{f.Workload, to, scenario.NetserverPort}
 	}
-	return endpoint{f.Workload, f.Listen}
+	return endpoint{f.Workload, to, f.Listen}
+}
+
+// receives is where traffic of a workload goes to, sends where it comes from.
+func (g *Generators) receives(workload int) *topology.NS {
+	if g.ingress {
+		return g.net.Workloads[workload]
+	}
+	return g.net.Server
+}
+
+func (g *Generators) sends(workload int) *topology.NS {
+	if g.ingress {
+		return g.net.Server
+	}
+	return g.net.Workloads[workload]
 }
 
 func (g *Generators) awaitListener(ctx context.Context, at endpoint, p *process) error {
 	tick := time.NewTicker(serverTick)
 	defer tick.Stop()
 	for {
-		up, err := listens(g.net.Server, at)
+		up, err := listens(g.receives(at.workload), at)
 		if err != nil {
 			return err
 		}
@@ -191,7 +214,7 @@ func (g *Generators) awaitListener(ctx context.Context, at endpoint, p *process)
 // listens looks into the kernel's list of sockets; connecting would use up the
 // server's one test.
 func listens(ns *topology.NS, at endpoint) (up bool, err error) {
-	a := topology.ServerAddress(at.workload).To4()
+	a := at.address.As4()
 	want := fmt.Sprintf(" %02X%02X%02X%02X:%04X 00000000:0000 0A ", a[3], a[2], a[1], a[0], at.port)
 	err = ns.Do(func() error {
 		table, err := os.ReadFile("/proc/thread-self/net/tcp")
@@ -208,7 +231,7 @@ func (g *Generators) Begin(zero time.Time) { g.zero = zero }
 // Start starts flow i's client; since is the time since the scenario began.
 func (g *Generators) Start(i int, since time.Duration) error {
 	f := g.flows[i]
-	p, err := start(g.net.Workloads[f.Workload], client(f))
+	p, err := start(g.sends(f.Workload), client(f))
 	if err != nil {
 		return err
 	}

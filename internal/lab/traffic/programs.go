@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"weir/internal/lab/scenario"
-	"weir/internal/lab/topology"
 )
 
 // interval of iperf3's reports. Phases that begin and end on whole half seconds
@@ -46,8 +45,8 @@ func Require(flows []scenario.Flow) error {
 
 // client is the command that sends a flow.
 func client(f scenario.Flow) *exec.Cmd {
-	to := topology.ServerAddress(f.Workload).String()
-	from := topology.Address(f.Workload).String()
+	source, receiver := f.Ends()
+	from, to := source.String(), receiver.String()
 	seconds := strconv.Itoa(int(math.Ceil((f.To - f.From).Seconds())))
 	tos := strconv.Itoa(int(f.DSCP) << 2)
 	var args []string
@@ -69,11 +68,17 @@ func client(f scenario.Flow) *exec.Cmd {
 		if f.DSCP != 0 {
 			args = append(args, "-Q", tos)
 		}
+		if f.Ingress { // its end has an address for each workload
+			args = append(args, "-I", from)
+		}
 		return exec.Command("ping", append(args, to)...)
 	default: // netperf
 		whole := strconv.Itoa(max(1, int((f.To-f.From)/time.Second)))
 		size := strconv.Itoa(f.Size)
 		args = []string{"-4", "-H", to, "-p", strconv.Itoa(scenario.NetserverPort), "-t", strings.ToUpper(string(f.Kind)), "-l", whole, "-P", "0"}
+		if f.Ingress {
+			args = append(args, "-L", from)
+		}
 		if f.DSCP != 0 {
 			args = append(args, "-Y", fmt.Sprintf("%#x,%#x", f.DSCP<<2, f.DSCP<<2))
 		}
@@ -86,8 +91,8 @@ func client(f scenario.Flow) *exec.Cmd {
 }
 
 // server is the command that receives on a port, nil if the kernel answers.
-func server(k scenario.Kind, workload, port int) *exec.Cmd {
-	at := topology.ServerAddress(workload).String()
+func server(k scenario.Kind, address string, port int) *exec.Cmd {
+	at := address
 	switch k {
 	case scenario.TCP, scenario.UDP:
 		return exec.Command("iperf3", "-s", "-B", at, "-p", strconv.Itoa(port), "-i", interval, "-J")
