@@ -48,6 +48,8 @@ type Options struct {
 	// For ends the genetic algorithm after this time instead of after its number of
 	// generations; its result then depends on the machine. 0 = by generations.
 	For time.Duration
+	// Mutation is the genetic algorithm's, 0 = its default.
+	Mutation float64
 	// Stop ends the genetic algorithm early when it says so; nil = never.
 	Stop     func() bool
 	Parallel int // moves at once in the whole cluster, 0 = DefaultParallel
@@ -90,7 +92,7 @@ func Run(p *optimize.Problem, a Algorithm, o Options, now func() time.Duration) 
 	case a == Local:
 		plan = optimize.Local(p, o.Options)
 	case a == Genetic || a == GeneticSeeded:
-		g := optimize.GeneticOptions{Options: o.Options, Seeded: a == GeneticSeeded}
+		g := optimize.GeneticOptions{Options: o.Options, Mutation: o.Mutation, Seeded: a == GeneticSeeded}
 		if o.For > 0 {
 			g.Generations = math.MaxInt
 		}
