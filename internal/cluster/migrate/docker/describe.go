@@ -245,16 +245,16 @@ func folderSize(folder string) (size int64) {
 	return size
 }
 
-// memory is what a checkpoint of a process and its descendants has to carry: private
-// and shared memory without files behind it. In bytes.
+// memory is what a checkpoint of a process and its descendants has to carry: memory
+// without files behind it; of what several share, each has its part. In bytes.
 func memory(init int) (size int64) {
 	for _, pid := range descendants(init) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
-			continue
+			continue // it has just ended
 		}
 		for line := range strings.Lines(string(text)) {
-			if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "RssAnon:" || fields[0] == "RssShmem:") {
+			if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "Pss_Anon:" || fields[0] == "Pss_Shmem:") {
 				kb, _ := strconv.ParseInt(fields[1], 10, 64) // digits, as the kernel writes them
 				size += kb << 10
 			}
