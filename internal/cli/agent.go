@@ -24,6 +24,7 @@ type agentFlags struct {
 	docker    bool
 	logFormat string
 	verbose   bool
+	member    membership
 	agent.Overrides
 }
 
@@ -77,6 +78,7 @@ by an IFB device for each.`,
 	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
 	fs.StringVar(&f.Metrics, "metrics", "", "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469")
 	fs.StringVar(&f.StateDir, "state-dir", "", "`FOLDER` where run-time changes are kept (default "+config.Default().StateDir+")")
+	f.member.register(fs)
 	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	completeFlags(c, map[string][]string{
@@ -124,12 +126,21 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		return err
 	}
 	cfg := ag.Config()
-	srv := server.New(ag, server.Options{Socket: cfg.Socket, Group: cfg.Group, Metrics: cfg.Metrics, Log: log})
+	front, join, err := f.member.over(cfg).prepare(ag, cfg, log)
+	if err != nil {
+		return err
+	}
+	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, Metrics: cfg.Metrics, Log: log})
 	if err := srv.Listen(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	leave, err := join(ctx)
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	defer leave()
 	served := make(chan error, 1)
 	go func() {
 		err := srv.Serve(ctx)

@@ -39,10 +39,10 @@ var exitCodes = []struct {
 	{exitOK, "done"},
 	{exitFailed, "failed; `weir lab run`: an expectation does not hold"},
 	{exitUsage, "the command line, a value in it or a file that it names is wrong"},
-	{exitNoAgent, "no agent runs at the socket; `weir lab run`: a scenario cannot be run here"},
+	{exitNoAgent, "no agent, or no manager, runs at the socket; `weir lab run`: a scenario cannot be run here"},
 	{exitNotPermitted, "not permitted: not in group weir, or not root"},
-	{exitRefused, "refused: the link cannot hold the mins, or the name is taken"},
-	{exitUnknown, "no workload has that name"},
+	{exitRefused, "refused: the link cannot hold the mins, the name is taken, or a node has no room"},
+	{exitUnknown, "no workload, node, container or move has that name"},
 }
 
 // usageError is a command line that cannot be understood.
@@ -88,7 +88,7 @@ func exitCode(err error) int {
 		return code.code
 	case errors.As(err, &usage), errors.As(err, &value), errors.As(err, &file):
 		return exitUsage
-	case errors.Is(err, api.ErrNoAgent):
+	case errors.Is(err, api.ErrNoAgent), errors.Is(err, api.ErrNoManager):
 		return exitNoAgent
 	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, dataplane.ErrPrivilege), errors.Is(err, fs.ErrPermission):
 		return exitNotPermitted
@@ -102,6 +102,8 @@ func statusCode(status int) int {
 	switch status {
 	case http.StatusNotFound:
 		return exitUnknown
+	case http.StatusForbidden:
+		return exitNotPermitted
 	case http.StatusConflict:
 		return exitRefused
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -124,6 +126,8 @@ func (a *app) errorLines(err error) []string {
 		return []string{"interrupted"}
 	case errors.Is(err, api.ErrNoAgent):
 		return []string{err.Error() + "; start it with: systemctl start weir (or: weir agent --link eth0 --egress 100mbit)"}
+	case errors.Is(err, api.ErrNoManager):
+		return []string{err.Error() + "; run this on the manager's host, or start one with: systemctl start weir-manager (or: weir manager serve)"}
 	case errors.Is(err, api.ErrNotPermitted):
 		return []string{err.Error() + ": " + socketRemedy(a.socket)}
 	case errors.As(err, &refused):

@@ -58,6 +58,9 @@ back.`,
 				return a.resumeMigrations(c.Context(), m)
 			}
 			m.Container = args[0]
+			if m.from == "" && !strings.Contains(m.to, "://") {
+				return a.migrateInCluster(c.Context(), m)
+			}
 			return a.migrate(c.Context(), m)
 		},
 	})
@@ -83,6 +86,7 @@ back.`,
 	f.StringVar(&m.state, "state", "/var/lib/weir/migrate", "`FOLDER` of the journals")
 	f.BoolVar(&m.resume, "resume", false, "finish migrations that were interrupted")
 	dryRunFlag(c, &m.dryRun)
+	a.managerSocketFlag(c)
 	completeFlags(c, map[string][]string{"approach": {string(migrate.ApproachLayer), string(migrate.ApproachCommit), string(migrate.ApproachExport)}})
 	return c
 }

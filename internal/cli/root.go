@@ -44,6 +44,8 @@ type app struct {
 	terminal bool   // stdout is one
 	socket   string // --socket
 	format   string // --output
+
+	managerSocket string // --manager-socket
 }
 
 // Main runs weir with the process's arguments and returns its exit code.
@@ -127,9 +129,10 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 			root.AddCommand(c)
 		}
 	}
-	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand())
-	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.tuneCommand(), a.sdnCommand(), a.migrateCommand(), a.cleanupCommand())
-	add(groupRun, a.agentCommand(), a.demoCommand(), a.labCommand(), a.simulateCommand(), a.versionCommand(), a.completionCommand())
+	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand(),
+		a.nodesCommand(), a.psCommand(), a.planCommand(), a.movesCommand())
+	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.tuneCommand(), a.sdnCommand(), a.migrateCommand(), a.rebalanceCommand(), a.cleanupCommand())
+	add(groupRun, a.agentCommand(), a.managerCommand(), a.demoCommand(), a.labCommand(), a.simulateCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root
 }

@@ -98,6 +98,15 @@ func (s *Server) Listen() error {
 	return nil
 }
 
+// Close lets go of what Listen has claimed, of a server that does not serve.
+func (s *Server) Close() error {
+	err := s.socket.Close()
+	if s.metrics != nil {
+		err = errors.Join(err, s.metrics.Close())
+	}
+	return err
+}
+
 // MetricsAddr is where /metrics listens on TCP, "" if it does not. Valid after
 // Listen.
 func (s *Server) MetricsAddr() string {

@@ -235,6 +235,18 @@ func (m *Manager) admits(name string, cert *x509.Certificate) error {
 	return nil
 }
 
+// Close lets go of a manager that was not run.
+func (m *Manager) Close() error {
+	var failed error
+	if m.listener != nil {
+		failed = m.listener.Close()
+	}
+	if m.bus != nil {
+		failed = errors.Join(failed, m.bus.Close())
+	}
+	return errors.Join(failed, m.store.close())
+}
+
 // Addr is where nodes join. Valid after Listen.
 func (m *Manager) Addr() string { return m.listener.Addr().String() }
 

@@ -238,11 +238,15 @@ func inbox(member string) string { return "_INBOX_" + member }
 type logger struct{ to *slog.Logger }
 
 func (l logger) Noticef(format string, v ...any) { l.to.Debug(line(format, v)) }
-func (l logger) Warnf(format string, v ...any)   { l.to.Warn(line(format, v)) }
-func (l logger) Fatalf(format string, v ...any)  { l.to.Error(line(format, v)) }
-func (l logger) Errorf(format string, v ...any)  { l.to.Warn(line(format, v)) }
-func (l logger) Debugf(format string, v ...any)  {}
-func (l logger) Tracef(format string, v ...any)  {}
+func (l logger) Warnf(format string, v ...any) {
+	if text := line(format, v); !strings.Contains(text, "TLS Handshake First") { // all clients are ours and do
+		l.to.Warn(text)
+	}
+}
+func (l logger) Fatalf(format string, v ...any) { l.to.Error(line(format, v)) }
+func (l logger) Errorf(format string, v ...any) { l.to.Warn(line(format, v)) }
+func (l logger) Debugf(format string, v ...any) {}
+func (l logger) Tracef(format string, v ...any) {}
 
 func line(format string, v []any) string {
 	return strings.ToValidUTF8(strings.TrimSpace(fmt.Sprintf(format, v...)), "?")

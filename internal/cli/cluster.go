@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/table"
+)
+
+func (a *app) nodesCommand() *cobra.Command {
+	c := a.printing(&cobra.Command{
+		Use:   "nodes",
+		Short: "Show the cluster's nodes and what is left on each",
+		Long: `Show the nodes of the cluster: whether they are heard of, what they have and what of it
+is used. FREE MIN is what mins may still take of a node's link, egress (upload).`,
+		Example: `  weir nodes
+  weir nodes -o json | jq '.[] | select(.state != "up").name'`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := a.manager().Nodes(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(list, func() string { return renderNodes(list, time.Now()) })
+		},
+	})
+	a.managerSocketFlag(c)
+	return c
+}
+
+func renderNodes(list []api.Node, now time.Time) string {
+	if len(list) == 0 {
+		return "no node has joined; weir manager token create prints a token for one\n"
+	}
+	t := table.New("NODE", "STATE", ">CONTAINERS", ">CPU", ">MEMORY", ">SENT", ">RESERVED", ">FREE MIN", "MIGRATES BY")
+	for _, n := range list {
+		state := n.State
+		if n.State == "lost" {
+			state = "lost for " + age(now.Sub(n.Heard))
+		}
+		cpu, memory := "-", "-"
+		if n.CPUCapacity > 0 {
+			cpu = fmt.Sprintf("%.2f of %g", n.CPUCores, n.CPUCapacity)
+			memory = size(n.MemoryBytes) + " of " + size(n.MemoryTotal)
+		}
+		by := "-"
+		if n.CRIU != "" {
+			by = strings.Join(append([]string{}, n.Engines...), ", ") + ", criu " + n.CRIU
+		}
+		t.Add(n.Name, state, strconv.Itoa(n.Containers), cpu, memory, measured(n.TransmitBps), measured(float64(n.ReservedBps)),
+			measured(float64(n.GuaranteedBps-min(n.ReservedBps, n.GuaranteedBps))), by)
+	}
+	return t.String()
+}
+
+func (a *app) psCommand() *cobra.Command {
+	var node string
+	c := a.printing(&cobra.Command{
+		Use:   "ps",
+		Short: "List the containers of the whole cluster",
+		Long: `List the containers of all nodes with what they use and what they were promised. Rates
+are egress (upload).`,
+		Example: `  weir ps
+  weir ps --node b`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := a.manager().Containers(c.Context())
+			if err != nil {
+				return err
+			}
+			if node != "" {
+				kept := []api.ClusterContainer{}
+				for _, k := range list {
+					if k.Node == node {
+						kept = append(kept, k)
+					}
+				}
+				list = kept
+			}
+			return a.print(list, func() string { return renderContainers(list) })
+		},
+	})
+	c.Flags().StringVar(&node, "node", "", "only those on `NODE`")
+	a.managerSocketFlag(c)
+	return c
+}
+
+func renderContainers(list []api.ClusterContainer) string {
+	if len(list) == 0 {
+		return "no containers are known\n"
+	}
+	t := table.New("CONTAINER", "NODE", "IMAGE", ">CPU", ">MEMORY", ">SENT", ">WEIGHT", ">MIN", ">MAX", "NOTE")
+	for _, k := range list {
+		var notes []string
+		if k.RefusedMinBps > 0 {
+			notes = append(notes, "min of "+limit(k.RefusedMinBps)+" refused")
+		}
+		if k.Pinned {
+			notes = append(notes, "pinned")
+		}
+		if k.Move != "" {
+			notes = append(notes, "moving ("+k.Move+")")
+		}
+		weight := "-"
+		if k.Weight > 0 {
+			weight = strconv.FormatUint(uint64(k.Weight), 10)
+		}
+		t.Add(k.Name, k.Node, k.Image, fmt.Sprintf("%.2f", k.CPUCores), size(k.MemoryBytes), measured(k.TransmitBps), weight,
+			limit(k.MinBps), limit(k.MaxBps), strings.Join(notes, ", "))
+	}
+	return t.String()
+}
+
+// planFlags are those of weir plan and weir rebalance.
+func planFlags(c *cobra.Command, req *api.PlanRequest) (read func()) {
+	var alpha float64
+	fs := c.Flags()
+	fs.IntVar(&req.MaxMoves, "max-moves", 0, "at most `N` moves (default no limit)")
+	fs.StringVar(&req.Algorithm, "algorithm", "", "`NAME`: local (default) or genetic, the paper's")
+	fs.StringVar(&req.Measure, "measure", "", "`NAME` of what a node's utilisation is: load (default), the sum over its containers, or mean, the paper's")
+	fs.Float64Var(&alpha, "alpha", 0.85, "how much evenness counts against the cost of moves, `0 to 1`")
+	completeFlags(c, map[string][]string{"algorithm": {"local", "genetic"}, "measure": {"load", "mean"}})
+	return func() {
+		if c.Flags().Changed("alpha") {
+			req.Alpha = &alpha
+		}
+	}
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var req api.PlanRequest
+	var read func()
+	c := a.printing(&cobra.Command{
+		Use:   "plan",
+		Short: "Say which containers should move, and why; nothing is moved",
+		Long: `Say which containers should move to another node, why, and what the cluster would be
+like then: S, the variance of the nodes' utilisation (less is more even), what each
+node gives away, and what could still be guaranteed.`,
+		Example: `  weir plan
+  weir plan --max-moves 3 -o json`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			read()
+			p, err := a.manager().Plan(c.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.print(p, func() string { return renderPlan(p) })
+		},
+	})
+	read = planFlags(c, &req)
+	a.managerSocketFlag(c)
+	return c
+}
+
+func (a *app) rebalanceCommand() *cobra.Command {
+	var req api.PlanRequest
+	var read func()
+	var apply bool
+	c := a.printing(&cobra.Command{
+		Use:   "rebalance",
+		Short: "Move containers so that the nodes are evenly loaded",
+		Long: `Plan as weir plan does and, with --apply, order the moves. They are made one after the
+other as far as one makes room for another; weir moves shows how far they are.`,
+		Example: `  weir rebalance
+  weir rebalance --apply --max-moves 5`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			read()
+			do := a.manager().Plan
+			if apply {
+				do = a.manager().Rebalance
+			}
+			p, err := do(c.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.print(p, func() string {
+				text := renderPlan(p)
+				if !p.Applied && len(p.Moves) > 0 {
+					text += "\nnothing is moved; weir rebalance --apply does it\n"
+				}
+				return text
+			})
+		},
+	})
+	read = planFlags(c, &req)
+	c.Flags().BoolVar(&apply, "apply", false, "order the moves")
+	a.managerSocketFlag(c)
+	return c
+}
+
+func renderPlan(p api.ClusterPlan) string {
+	var b strings.Builder
+	if len(p.Moves) == 0 {
+		b.WriteString("nothing is worth a move\n")
+	} else {
+		t := table.New("CONTAINER", "FROM", "TO", ">S AFTER", ">TRAVELS", ">ABOUT", "WHY", "MOVE")
+		for _, m := range p.Moves {
+			t.Add(m.Container, m.From, m.To, fmt.Sprintf("%.4g", m.S), size(uint64(m.Bytes)), fmt.Sprintf("%.1f s", m.Seconds), m.Why, m.ID)
+		}
+		b.WriteString(t.String())
+	}
+	fmt.Fprintf(&b, "\nS %.4g", p.Before.S)
+	if len(p.Moves) > 0 {
+		fmt.Fprintf(&b, " -> %.4g; most that one node can still guarantee: %s", p.After.S, room(p.Before))
+		if was, is := room(p.Before), room(p.After); was != is {
+			b.WriteString(" -> " + is)
+		}
+	}
+	fmt.Fprintf(&b, " (%s, alpha %g, %.0f ms)\n\n", p.Algorithm, p.Alpha, p.Seconds*1e3)
+	t := table.New("NODE", ">CONTAINERS", ">CPU", ">MEMORY", ">FREE MIN")
+	for _, n := range p.Nodes {
+		t.Add(n.Name, change(strconv.Itoa(n.Before.Containers), strconv.Itoa(n.After.Containers)), change(percent(n.Before.CPU), percent(n.After.CPU)),
+			change(percent(n.Before.Memory), percent(n.After.Memory)), change(measured(float64(n.Before.FreeBps)), measured(float64(n.After.FreeBps))))
+	}
+	b.WriteString(t.String())
+	if len(p.Held) > 0 {
+		b.WriteString("\nnot moved:\n")
+		for _, h := range p.Held {
+			fmt.Fprintf(&b, "  %s on %s: %s\n", h.Container, h.Node, h.Why)
+		}
+	}
+	if len(p.Unknown) > 0 {
+		fmt.Fprintf(&b, "\nnot looked at, for nothing is known of them now: %s\n", strings.Join(p.Unknown, ", "))
+	}
+	return b.String()
+}
+
+func room(f api.ClusterFit) string {
+	if f.FreeNode == "" {
+		return "nothing"
+	}
+	return measured(float64(f.FreeBps)) + " (" + f.FreeNode + ")"
+}
+
+func change(before, after string) string {
+	if before == after {
+		return before
+	}
+	return before + " -> " + after
+}
+
+func (a *app) movesCommand() *cobra.Command {
+	c := a.printing(&cobra.Command{
+		Use:   "moves [ID]",
+		Short: "Show moves under way and those that ended lately",
+		Long: `Show the cluster's moves, the newest first, or one of them with its steps: how many
+bytes each has sent and how long it took. ID may be a prefix.`,
+		Example: `  weir moves
+  weir moves m-20260301-120000-k3x`,
+		Args: names("[ID]"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				m, err := a.manager().Move(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(m, func() string { return renderMove(m) })
+			}
+			list, err := a.manager().Moves(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(list, func() string { return renderMoves(list, time.Now()) })
+		},
+	})
+	a.managerSocketFlag(c)
+	return c
+}
+
+func renderMoves(list []api.Move, now time.Time) string {
+	if len(list) == 0 {
+		return "no moves\n"
+	}
+	t := table.New("MOVE", "CONTAINER", "FROM", "TO", "STATE", "STEP", ">BYTES", ">DOWN", ">AGE", "WHY")
+	for _, m := range list {
+		t.Add(m.ID, m.Container, m.From, m.To, withNote(m.State, m.Error), m.Step, size(m.Bytes), downtime(m), age(now.Sub(m.Created)), cmp.Or(m.Guarantee, m.Why))
+	}
+	return t.String()
+}
+
+func downtime(m api.Move) string {
+	if m.DownMS == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f s", m.DownMS/1e3)
+}
+
+func renderMove(m api.Move) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s from %s to %s: %s\n", m.ID, m.Container, m.From, m.To, withNote(m.State, m.Error))
+	if m.Why != "" {
+		fmt.Fprintf(&b, "why   %s\n", m.Why)
+	}
+	if m.Guarantee != "" {
+		fmt.Fprintf(&b, "for   %s\n", m.Guarantee)
+	}
+	if m.DownMS > 0 {
+		fmt.Fprintf(&b, "down  %s\n", downtime(m))
+	}
+	if len(m.Steps) > 0 {
+		t := table.New("STEP", ">BYTES", ">TIME", "NOTE")
+		for _, s := range m.Steps {
+			bytes := "-"
+			if s.Bytes > 0 {
+				bytes = size(s.Bytes)
+			}
+			t.Add(s.Step, bytes, fmt.Sprintf("%.0f ms", s.DurationMS), s.Error)
+		}
+		b.WriteString("\n" + t.String())
+	}
+	return b.String()
+}
+
+// migrateInCluster has the manager move a container, and shows each step.
+func (a *app) migrateInCluster(ctx context.Context, m migration) error {
+	client := a.manager()
+	mv, err := client.Migrate(ctx, api.MoveRequest{Container: m.Container, To: m.to, Approach: m.approach}, m.dryRun)
+	if err != nil {
+		return err
+	}
+	for shown := 0; !m.dryRun && mv.Ended.IsZero(); {
+		if a.format == formatTable {
+			for ; shown < len(mv.Steps)-1; shown++ {
+				s := mv.Steps[shown]
+				fmt.Fprintf(a.stdout, "%-18s %10s %8.0f ms\n", s.Step, size(s.Bytes), s.DurationMS)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+		if mv, err = client.Move(ctx, mv.ID); err != nil {
+			return err
+		}
+	}
+	if err := a.print(mv, func() string { return renderMove(mv) }); err != nil {
+		return err
+	}
+	switch mv.State {
+	case "done":
+		return nil
+	case "refused":
+		return &codeError{code: exitRefused, err: &api.Error{Status: http.StatusConflict, Field: "container", Value: mv.Container, Msg: mv.Error}}
+	}
+	return fmt.Errorf("%s was not moved to %s: %s: %s", mv.Container, mv.To, mv.State, mv.Error)
+}

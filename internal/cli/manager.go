@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/table"
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/manager"
+	"weir/internal/cluster/migrate/registry"
+	"weir/internal/config"
+	"weir/internal/server/rest"
+	"weir/internal/version"
+)
+
+// managerFlags are those of weir manager serve; "" says nothing.
+type managerFlags struct {
+	config         string
+	listen         string
+	busListen      string
+	bus            string
+	registry       string
+	registryListen string
+	stateDir       string
+	automatic      bool
+	logFormat      string
+	verbose        bool
+}
+
+func (a *app) managerCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "manager",
+		Short: "Manage a cluster of nodes",
+		Long: `Manage a cluster: its nodes join by a token, say what their containers use, and move
+containers from one to another when the manager says so. docs/cluster.md shows how.`,
+	}
+	asGroup(c)
+	c.AddCommand(a.managerInitCommand(), a.managerServeCommand(), a.managerStatusCommand(), a.managerTokenCommand(), a.managerRemoveCommand())
+	return c
+}
+
+func (a *app) managerInitCommand() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Make a new cluster: its authority and a first token",
+		Long: `Make a new cluster: an authority that signs the certificates of all nodes, and a first
+token by which nodes join within a day. Nothing is started.`,
+		Example: `  weir manager init
+  weir manager serve`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			token, err := manager.Init(dir, time.Now())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, `made a cluster in %s; keep ca.key there secret, and a copy of it elsewhere
+
+start its manager:           weir manager serve     (or: systemctl start weir-manager)
+join, on each node, with:    weir agent ... --manager HOST:%d --token-file FILE
+where FILE holds this token, which any node may use within 24 hours:
+
+%s
+`, dir, manager.DefaultPort, token)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&dir, "state-dir", manager.DefaultDir, "`FOLDER` for keys and database")
+	return c
+}
+
+func (a *app) managerServeCommand() *cobra.Command {
+	var f managerFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Manage the cluster until told to stop",
+		Long: `Manage the cluster that weir manager init has made. Nodes join at --listen and speak
+over a bus: NATS, embedded, at --bus-listen, or an Apache Kafka that is there already.
+The configuration is read from ` + config.DefaultPath + ` (manager:) if that file is there; flags count
+more. Nodes and moves outlive a restart.`,
+		Example: `  weir manager serve
+  weir manager serve --automatic
+  weir manager serve --bus kafka://10.0.0.5:9092,10.0.0.6:9092`,
+		Args:              names(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := newLog(a.stderr, f.logFormat, f.verbose)
+			if err != nil {
+				return err
+			}
+			cfg, err := f.over(c.Flags().Changed("automatic"))
+			if err != nil {
+				return err
+			}
+			if c.Flags().Changed("manager-socket") || os.Getenv(managerSocketEnv) != "" {
+				cfg.Manager.Socket = a.managerSocket
+			}
+			return serveManager(c.Context(), cfg, log)
+		},
+	}
+	fs := c.Flags()
+	a.managerSocketFlag(c)
+	fs.StringVar(&f.config, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
+	fs.StringVar(&f.listen, "listen", "", "`HOST:PORT` where nodes join (default "+config.DefaultManager().Listen+")")
+	fs.StringVar(&f.busListen, "bus-listen", "", "`HOST:PORT` of the embedded bus (default "+config.DefaultManager().BusListen+")")
+	fs.StringVar(&f.bus, "bus", "", "`BUS` to use: nats, embedded, or kafka://HOST:PORT,HOST:PORT (default nats)")
+	fs.StringVar(&f.registry, "registry", "", "`HOST:PORT` of an image registry for migrations by commit")
+	fs.StringVar(&f.registryListen, "registry-listen", "", "`HOST:PORT` at which to serve an image registry for that, e.g. :7472 (default off)")
+	fs.StringVar(&f.stateDir, "state-dir", "", "`FOLDER` with keys and database (default "+manager.DefaultDir+")")
+	fs.BoolVar(&f.automatic, "automatic", false, "move containers without being asked; its limits are in the configuration")
+	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
+	completeFlags(c, map[string][]string{"log-format": {"text", "json"}, "bus": {"nats", "kafka://"}})
+	return c
+}
+
+// over puts the flags over the configuration file.
+func (f managerFlags) over(automatic bool) (config.Config, error) {
+	c, err := config.Load(cmp.Or(f.config, config.DefaultPath))
+	if f.config == "" && errors.Is(err, fs.ErrNotExist) {
+		c, err = config.Default(), nil
+	}
+	m := &c.Manager
+	m.Listen, m.BusListen, m.Bus = cmp.Or(f.listen, m.Listen), cmp.Or(f.busListen, m.BusListen), cmp.Or(f.bus, m.Bus)
+	m.Registry, m.RegistryListen = cmp.Or(f.registry, m.Registry), cmp.Or(f.registryListen, m.RegistryListen)
+	m.StateDir = cmp.Or(f.stateDir, m.StateDir)
+	if automatic {
+		m.Automatic.Enabled = f.automatic
+	}
+	return c, err
+}
+
+// managerOptions are the settings as the manager takes them.
+func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error) {
+	o := manager.Options{Dir: c.StateDir, Listen: c.Listen, BusListen: c.BusListen, Registry: c.Registry,
+		Automatic: manager.DefaultAutomatic(), Version: version.String(), Log: log}
+	var err error
+	if o.Bus, err = bus.Parse(c.Bus); err != nil {
+		return o, usagef("%v", err)
+	}
+	a := &o.Automatic
+	a.Enabled = c.Automatic.Enabled
+	a.Interval, a.Cooldown = cmp.Or(c.Automatic.Interval, a.Interval), cmp.Or(c.Automatic.Cooldown, a.Cooldown)
+	a.Hysteresis = cmp.Or(c.Automatic.Hysteresis, a.Hysteresis)
+	a.AtOnce, a.PerHour = cmp.Or(c.Automatic.AtOnce, a.AtOnce), cmp.Or(c.Automatic.PerHour, a.PerHour)
+	for _, text := range c.Automatic.QuietHours {
+		w, err := manager.ParseWindow(text)
+		if err != nil {
+			return o, usagef("manager.automatic.quiet_hours: %v", err)
+		}
+		a.Quiet = append(a.Quiet, w)
+	}
+	if c.Registry == "" && c.RegistryListen != "" {
+		_, port, err := net.SplitHostPort(c.RegistryListen)
+		if err != nil {
+			return o, usagef("--registry-listen %q: not HOST:PORT", c.RegistryListen)
+		}
+		o.Registry = ":" + port // on the manager's host, as each node knows it
+	}
+	return o, nil
+}
+
+// serveManager runs the manager, its API and its registry until ctx ends or one of
+// them fails.
+func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	opts, err := managerOptions(cfg.Manager, log)
+	if err != nil {
+		return err
+	}
+	m, err := manager.New(opts)
+	if err != nil {
+		return err
+	}
+	sock, err := rest.Listen(cfg.Manager.Socket, cfg.Group, "manager", log)
+	if err != nil {
+		return errors.Join(err, m.Close())
+	}
+	defer sock.Close()
+	if err := m.Listen(ctx); err != nil {
+		return errors.Join(err, m.Close())
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	servers := []*http.Server{rest.Server(manager.Handler(m, log.With("component", "server")), log)}
+	go func() { cancel(servers[0].Serve(sock)) }()
+	if cfg.Manager.RegistryListen != "" {
+		srv, err := serveRegistry(cfg.Manager, log, cancel)
+		if err != nil {
+			return errors.Join(err, m.Close())
+		}
+		servers = append(servers, srv)
+	}
+	notifySystemd(log, "READY=1")
+	err = m.Run(ctx)
+	notifySystemd(log, "STOPPING=1")
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	log.Info("manager ends; nodes go on without it")
+	return errors.Join(err, rest.Shutdown(servers...))
+}
+
+// serveRegistry serves an image registry to the nodes' engines. It has no accounts:
+// let nobody else reach its port.
+func serveRegistry(c config.Manager, log *slog.Logger, failed context.CancelCauseFunc) (*http.Server, error) {
+	r, err := registry.Open(filepath.Join(c.StateDir, "registry"))
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", c.RegistryListen)
+	if err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	go func() { failed(srv.Serve(ln)) }()
+	log.Info("image registry", "listen", ln.Addr().String())
+	return srv, nil
+}
+
+func (a *app) managerStatusCommand() *cobra.Command {
+	c := a.printing(&cobra.Command{
+		Use:     "status",
+		Short:   "Show the manager and what it does by itself",
+		Example: `  weir manager status`,
+		Args:    names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			st, err := a.manager().Cluster(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(st, func() string { return renderCluster(st, time.Now()) })
+		},
+	})
+	a.managerSocketFlag(c)
+	return c
+}
+
+func renderCluster(st api.Cluster, now time.Time) string {
+	var b strings.Builder
+	up := "connected"
+	if !st.BusUp {
+		up = "out of reach"
+	}
+	fmt.Fprintf(&b, "manager    %s, up %s, nodes join at %s\n", st.Version, age(now.Sub(st.Started)), st.Address)
+	fmt.Fprintf(&b, "bus        %s, %s\n", st.Bus, up)
+	fmt.Fprintf(&b, "registry   %s\n", cmp.Or(st.Registry, "none"))
+	fmt.Fprintf(&b, "nodes      %d of %d heard of lately\n", st.NodesUp, st.Nodes)
+	fmt.Fprintf(&b, "moves      %d under way, %d waiting\n", st.Running, st.Waiting)
+	fmt.Fprintf(&b, "refused    %d messages and requests that were forged or of no member\n", st.Refused)
+	auto := st.Automatic
+	if !auto.Enabled {
+		b.WriteString("automatic  off\n")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "automatic  every %s; S has to fall by %s; a container that moved stays for %s; %d moves at once, %d in an hour\n",
+		age(duration(auto.IntervalSeconds)), percent(auto.Hysteresis), age(duration(auto.CooldownSeconds)), auto.MovesAtOnce, auto.MovesPerHour)
+	if len(auto.QuietHours) > 0 {
+		fmt.Fprintf(&b, "           not from %s\n", strings.Join(auto.QuietHours, ", "))
+	}
+	if auto.LastResult != "" {
+		fmt.Fprintf(&b, "           %s ago: %s\n", age(now.Sub(auto.Last)), auto.LastResult)
+	}
+	return b.String()
+}
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+func (a *app) managerTokenCommand() *cobra.Command {
+	c := &cobra.Command{Use: "token", Short: "Tokens by which nodes join"}
+	asGroup(c)
+	c.AddCommand(a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
+	return c
+}
+
+func (a *app) tokenCreateCommand() *cobra.Command {
+	var ttl time.Duration
+	var req api.TokenRequest
+	c := a.printing(&cobra.Command{
+		Use:   "create",
+		Short: "Make a token by which nodes can join",
+		Long: `Make a token. Whoever has it can become a node until it expires: pass it on like a
+password. It is shown once; the manager keeps only a hash of it.`,
+		Example: `  weir manager token create
+  weir manager token create --ttl 10m --node gateway-7`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if ttl <= 0 {
+				return usagef("--ttl %v: not a duration above 0", ttl)
+			}
+			req.TTLSeconds = ttl.Seconds()
+			t, err := a.manager().NewToken(c.Context(), req)
+			if err != nil {
+				return err
+			}
+			return a.print(t, func() string { return t.Token + "\n" })
+		},
+	})
+	c.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how `LONG` it may be used")
+	c.Flags().StringVar(&req.Node, "node", "", "`NAME` of the only node that may use it (default any)")
+	a.managerSocketFlag(c)
+	return c
+}
+
+func (a *app) tokenListCommand() *cobra.Command {
+	c := a.printing(&cobra.Command{
+		Use:     "list",
+		Short:   "List tokens, without their secrets",
+		Example: `  weir manager token list`,
+		Args:    names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			list, err := a.manager().Tokens(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(list, func() string { return renderTokens(list, time.Now()) })
+		},
+	})
+	a.managerSocketFlag(c)
+	return c
+}
+
+func renderTokens(list []api.Token, now time.Time) string {
+	if len(list) == 0 {
+		return "no tokens; weir manager token create makes one\n"
+	}
+	t := table.New("TOKEN", "NODE", "EXPIRES", ">JOINED")
+	for _, k := range list {
+		expires := "in " + age(k.Expires.Sub(now))
+		if !now.Before(k.Expires) {
+			expires = "expired " + age(now.Sub(k.Expires)) + " ago"
+		}
+		t.Add(k.ID, cmp.Or(k.Node, "any"), expires, strconv.Itoa(k.Joined))
+	}
+	return t.String()
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	c := a.printing(&cobra.Command{
+		Use:     "revoke ID",
+		Short:   "Revoke a token; nodes that joined by it stay",
+		Example: `  weir manager token revoke 3fa9c1`,
+		Args:    names("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.manager().RevokeToken(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(t, func() string { return "revoked token " + t.ID + "\n" })
+		},
+	})
+	a.managerSocketFlag(c)
+	return c
+}
+
+func (a *app) managerRemoveCommand() *cobra.Command {
+	c := a.printing(&cobra.Command{
+		Use:   "remove NODE",
+		Short: "Throw a node out of the cluster",
+		Long: `Throw a node out of the cluster: its certificate counts no more, and it can join again
+only by a new token, after its folder of the cluster was removed there. What runs on it
+goes on.`,
+		Example: `  weir manager remove gateway-7`,
+		Args:    names("NODE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			n, err := a.manager().RemoveNode(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(n, func() string { return "removed node " + n.Name + "\n" })
+		},
+	})
+	a.managerSocketFlag(c)
+	return c
+}
+
+// managerSocketEnv names another socket of the manager than the default.
+const managerSocketEnv = "WEIR_MANAGER_SOCKET"
+
+func (a *app) managerSocketFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.managerSocket, "manager-socket", cmp.Or(os.Getenv(managerSocketEnv), api.DefaultManagerSocket), "`PATH` of the manager's socket (env "+managerSocketEnv+")")
+	if c.ValidArgsFunction == nil {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
+}
+
+func (a *app) manager() api.ManagerClient { return api.NewManagerClient(a.managerSocket) }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"weir/internal/agent"
+	"weir/internal/api"
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker"
+	"weir/internal/cluster/node"
+	"weir/internal/config"
+	"weir/internal/version"
+)
+
+// membership is what weir agent is told of its cluster.
+type membership struct {
+	manager   string
+	token     string
+	tokenFile string
+	name      string
+	cfg       config.Cluster
+}
+
+func (m *membership) register(fs *pflag.FlagSet) {
+	fs.StringVar(&m.manager, "manager", "", "`HOST:PORT` of the manager of the cluster to be a node of")
+	fs.StringVar(&m.token, "token", "", "`TOKEN` by which to join for the first time; others on this host can see it, a file is better")
+	fs.StringVar(&m.tokenFile, "token-file", "", "`FILE` with the token by which to join for the first time")
+	fs.StringVar(&m.name, "node-name", "", "`NAME` of this node in the cluster (default the host's)")
+}
+
+// over puts the flags over the configuration.
+func (m membership) over(c config.Config) membership {
+	m.cfg = c.Cluster
+	m.cfg.Manager = cmp.Or(m.manager, m.cfg.Manager)
+	m.cfg.TokenFile = cmp.Or(m.tokenFile, m.cfg.TokenFile)
+	m.cfg.Name = cmp.Or(m.name, m.cfg.Name)
+	return m
+}
+
+// prepare gives the agent that the server is to offer, and what joins the cluster
+// once the agent's socket is claimed; the latter returns what lets go of it.
+func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger) (api.Agent, func(context.Context) (func(), error), error) {
+	if m.cfg.Manager == "" {
+		if m.token != "" || m.tokenFile != "" || m.name != "" {
+			return nil, nil, usagef("--manager is missing; --token, --token-file and --node-name are about a cluster")
+		}
+		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
+	}
+	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
+		Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Version: version.String(), Log: log}
+	var err error
+	if o.Token, err = m.secret(); err != nil {
+		return nil, nil, err
+	}
+	member, err := node.NewMember(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return member.WithManager(ag), func(ctx context.Context) (func(), error) {
+		closers, err := m.equip(member, ag, cfg, log)
+		if err == nil {
+			err = member.Join(ctx)
+		}
+		if err != nil {
+			closers()
+			return nil, err
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); member.Run(ctx) }()
+		return func() { <-done; closers() }, nil
+	}, nil
+}
+
+// equip gives a member what it needs of a host with Docker.
+func (m membership) equip(member *node.Member, ag *agent.Agent, cfg config.Config, log *slog.Logger) (closers func(), err error) {
+	var list []func()
+	closers = func() {
+		for _, f := range list {
+			f()
+		}
+	}
+	if !cfg.Docker.Enabled {
+		return closers, nil
+	}
+	profiler, err := node.NewProfiler(cfg.Docker.Socket, ag)
+	if err != nil {
+		return closers, err
+	}
+	list = append(list, profiler.Close)
+	engine, err := docker.Open("unix://" + cfg.Docker.Socket)
+	if err != nil {
+		return closers, err
+	}
+	local, err := migrate.NewLocal(member.Name(), engine, filepath.Join(cfg.StateDir, "cluster", "migrate"), log)
+	if err != nil {
+		return closers, errors.Join(err, engine.Close())
+	}
+	list = append(list, func() { local.Close() })
+	member.Equip(profiler.Profile, local)
+	return closers, nil
+}
+
+// secret is the token, "" if none is given.
+func (m membership) secret() (string, error) {
+	if m.token != "" {
+		return m.token, nil
+	}
+	if m.cfg.TokenFile == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(m.cfg.TokenFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil // it may be removed once the node has joined
+	}
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}

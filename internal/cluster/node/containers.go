@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"weir/internal/api"
+	"weir/internal/cluster/profile"
+	"weir/internal/cluster/wire"
+	"weir/internal/policy"
+)
+
+// listTimeout bounds what the engine and the agent are given for one profile.
+const listTimeout = 3 * time.Second
+
+// Profiler makes the profiles of a host with Docker: what runs there the engine says,
+// what was promised the agent, what is used the kernel.
+type Profiler struct {
+	docker  *client.Client
+	agent   api.Agent
+	sampler *profile.Sampler
+	known   map[string]int // first process, by id
+}
+
+// NewProfiler makes one for the engine at a socket; it need not run.
+func NewProfiler(socket string, agent api.Agent) (*Profiler, error) {
+	c, err := client.NewClientWithOpts(client.WithHost("unix://"+socket), client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, fmt.Errorf("docker at %s: %w", socket, err)
+	}
+	return &Profiler{docker: c, agent: agent, sampler: profile.New(profile.Options{CacheMisses: true}), known: map[string]int{}}, nil
+}
+
+// Close lets go of the engine and of the kernel's counters.
+func (p *Profiler) Close() {
+	p.sampler.Close()
+	p.docker.Close()
+}
+
+// Profile makes the next one.
+func (p *Profiler) Profile(ctx context.Context) (wire.Profile, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := p.containers(ctx)
+	missing := ""
+	if err != nil {
+		missing = "containers: " + err.Error()
+	}
+	links, workloads := p.promised(ctx)
+	p.sampler.Links = links
+	for i := range list {
+		if w, ok := workloads[list[i].ID]; ok {
+			list[i].Policy, list[i].Traffic = w.policy, w.traffic
+		}
+	}
+	sample := p.sampler.Sample(time.Now(), list)
+	if missing != "" {
+		sample.Missing = append(sample.Missing, missing)
+	}
+	return sample, nil
+}
+
+// containers are those that run.
+func (p *Profiler) containers(ctx context.Context) ([]profile.Container, error) {
+	all, err := p.docker.ContainerList(ctx, container.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]int{}
+	var list []profile.Container
+	for _, c := range all {
+		pid, ok := p.known[c.ID]
+		if !ok || !lives(pid) { // started anew under the same id
+			info, err := p.docker.ContainerInspect(ctx, c.ID)
+			if err != nil || info.State == nil || info.State.Pid == 0 {
+				continue // it has just ended
+			}
+			pid = info.State.Pid
+		}
+		known[c.ID] = pid
+		list = append(list, profile.Container{ID: c.ID, Name: nameOf(c), Engine: "docker", Image: c.Image, Labels: weirLabels(c.Labels), PID: pid})
+	}
+	p.known = known
+	return list, nil
+}
+
+func lives(pid int) bool {
+	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
+	return err == nil
+}
+
+func nameOf(c container.Summary) string {
+	for _, name := range c.Names {
+		if !strings.Contains(name[1:], "/") { // else it is a link's alias
+			return strings.TrimPrefix(name, "/")
+		}
+	}
+	return c.ID[:12]
+}
+
+// weirLabels are the labels that Weir reads; others are nobody's business here.
+func weirLabels(labels map[string]string) map[string]string {
+	own := map[string]string{}
+	for key, value := range labels {
+		if strings.HasPrefix(key, "weir.") {
+			own[key] = value
+		}
+	}
+	return own
+}
+
+// promised is what an agent holds for a container.
+type promised struct {
+	policy  wire.Policy
+	traffic *profile.Traffic
+}
+
+// promised asks the agent for its links and for the containers' policies, by id.
+func (p *Profiler) promised(ctx context.Context) ([]profile.Link, map[string]promised) {
+	status, err := p.agent.Status(ctx)
+	if err != nil {
+		return nil, nil
+	}
+	workloads, err := p.agent.Workloads(ctx)
+	if err != nil {
+		return nil, nil
+	}
+	byID := map[string]promised{}
+	elsewhere := map[string]uint64{}
+	for _, w := range workloads {
+		if w.Kind != "docker" {
+			for _, l := range w.Links {
+				if l.Direction != "ingress" {
+					elsewhere[l.Device] += l.MinBps
+				}
+			}
+			continue
+		}
+		byID[w.ID] = promiseOf(w, status.Links)
+	}
+	var links []profile.Link
+	for _, l := range status.Links {
+		if l.Direction == "ingress" {
+			continue
+		}
+		links = append(links, profile.Link{Device: l.Device, TransmitBps: l.CapacityBps,
+			GuaranteedBps: uint64(float64(l.CapacityBps) * l.Reservable), ElsewhereBps: elsewhere[l.Device]})
+	}
+	return links, byID
+}
+
+func promiseOf(w api.Workload, links []api.LinkStatus) promised {
+	out := promised{policy: wire.Policy{Weight: w.Policy.Weight}}
+	for _, l := range w.Links {
+		if l.Direction == "ingress" {
+			continue
+		}
+		out.policy.MinBps = max(out.policy.MinBps, l.MinBps)
+		out.policy.MaxBps = max(out.policy.MaxBps, l.MaxBps)
+	}
+	if w.State == "refused" && w.Policy.Min != "" && len(links) > 0 {
+		if amount, err := policy.ParseAmount(w.Policy.Min); err == nil {
+			if asked := uint64(amount.Of(policy.Rate(links[0].CapacityBps))); asked > out.policy.MinBps {
+				out.policy.RefusedMinBps = asked
+			}
+		}
+	}
+	return out
+}
