@@ -40,7 +40,7 @@ var layers = map[string]int{
 	"internal/cluster/optimize/sim": 2,
 	"internal/cluster/profile":      1,
 	"internal/cluster/pki":          1,
-	"internal/cluster/bus":          1,
+	"internal/cluster/bus":          2,
 	"internal/cluster/manager":      5,
 	"internal/cluster/node":         5,
 	"internal/cluster/migrate":      1,
