@@ -66,8 +66,12 @@ func TestScripts(t *testing.T) {
 }
 
 func serveFake(socket string) (stop func(), err error) {
+	return serveAgent(socket, apitest.New(apitest.Demo()...))
+}
+
+func serveAgent(socket string, agent *apitest.Fake) (stop func(), err error) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s := server.New(apitest.New(apitest.Demo()...), server.Options{Socket: socket, Log: log})
+	s := server.New(agent, server.Options{Socket: socket, Log: log})
 	if err := s.Listen(); err != nil {
 		return nil, err
 	}

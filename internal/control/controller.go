@@ -33,7 +33,7 @@ const (
 	Settled    Mode = "settled"    // the error is within the band; it goes on acting
 	Bounded    Mode = "bounded"    // it would go further than it may
 	Limited    Mode = "limited"    // demand below reservation: the limiter has switched it off
-	Waiting    Mode = "waiting"    // for a whole period under the present target
+	Waiting    Mode = "waiting"    // for a whole period under the present target, or of demand
 	Unmeasured Mode = "unmeasured" // nobody tells the goodput; the schedule counts headers of full segments
 	Frozen     Mode = "frozen"     // somebody asked for it
 	Open       Mode = "open"       // without feedback
@@ -139,6 +139,9 @@ func (k *Controller) Step(s Sample) State {
 	if st.Mode != Moving {
 		k.primed = false
 		k.waits = max(0, k.waits-1)
+		if st.Mode == Limited {
+			k.waits = 1 // what begins within a period has not had a whole one
+		}
 		return *st
 	}
 	if !k.primed {
@@ -168,10 +171,10 @@ func (k *Controller) mode(s Sample) Mode {
 		return Open
 	case math.IsNaN(s.Goodput):
 		return Unmeasured
-	case k.waits > 0:
-		return Waiting
 	case !k.state.On:
 		return Limited
+	case k.waits > 0:
+		return Waiting
 	}
 	return Moving
 }
@@ -195,7 +198,7 @@ func (s State) Why() string {
 	case Limited:
 		return fmt.Sprintf("demand below reservation: %s offered on the wire, averaged; the interval stays", rate(s.In))
 	case Waiting:
-		return "the target is new; the first whole second counts"
+		return "the target or the demand is new; the first whole second counts"
 	case Unmeasured:
 		return "nothing measures its goodput; packets leave as full segments would have to"
 	case Frozen:

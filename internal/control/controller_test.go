@@ -132,6 +132,28 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
+// TestDemandBeginsWithinAPeriod: traffic that begins shortly before a look makes
+// nobody hurry.
+func TestDemandBeginsWithinAPeriod(t *testing.T) {
+	const target = 10 * mega
+	p := &lagging{gain: 0.9564}
+	k := begin(Default, target)
+	for range 5 {
+		k.Step(Sample{})
+	}
+	part := p.second(k.State().Wire)
+	part.Goodput, part.Offered, part.Sent = 0.3*part.Goodput, 0.3*part.Offered, 0.3*part.Sent
+	if st := k.Step(part); st.Mode != Waiting || st.Wire != nominal*target {
+		t.Errorf("a third of a second: %+v", st)
+	}
+	goodput, _ := run(k, p, 5)
+	for i, v := range goodput {
+		if math.Abs(v/target-1) > 0.005 {
+			t.Errorf("second %d: %v", i+1, v/target)
+		}
+	}
+}
+
 // TestLimiterAverages: In is the paper's equation 3.
 func TestLimiterAverages(t *testing.T) {
 	var l Limiter

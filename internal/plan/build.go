@@ -166,6 +166,9 @@ func (b *builder) addClass(id ClassID, w Workload) {
 	}
 	class.Reserve, class.Interval = b.state.Link.paced(p.Reserve)
 	class.AQM.Target, class.AQM.Interval = p.AQM.Of(class.Discipline)
+	if p.AQM == (policy.AQM{}) {
+		class.AQM = class.AQM.forPacing(class.Interval)
+	}
 	if g != nil {
 		class.Parent = g.class.ID
 	}

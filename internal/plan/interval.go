@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"time"
 
 	"weir/internal/policy"
 )
@@ -70,6 +71,24 @@ func (c Class) Ceiling() policy.Rate {
 		return paced
 	}
 	return c.Max
+}
+
+// pacedFrames is how many frames of a paced class may wait before CoDel minds: TCP
+// needs four or more on their way to see that one was lost.
+const pacedFrames = 8
+
+// forPacing is the default of a class that is paced. Its queue is made by the schedule
+// and not by a link that is too narrow, and at 5 Mbit/s the usual 5 ms are two frames.
+func (a AQM) forPacing(i Interval) AQM {
+	if i == 0 || a.Target == 0 {
+		return a
+	}
+	const frame = 1514
+	if least := time.Duration(pacedFrames * frame * i.Nanoseconds()).Round(time.Millisecond); least > a.Target {
+		a.Interval = max(a.Interval, 10*least)
+		a.Target = least
+	}
+	return a
 }
 
 // Pacing is what a controller changes of a class: its interval, and those of its

@@ -23,7 +23,7 @@ import (
 	"slices"
 )
 
-var papers = []*paper{&qcon, &ancs, &sdn}
+var papers = []*paper{&qcon, &ancs, &sdn, &cps}
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "-runs" {

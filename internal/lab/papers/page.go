@@ -86,7 +86,9 @@ func page(r *results) (text string, plots []string) {
 	if len(w.missing) > 0 {
 		w.line("**Missing** (did not run to the end): %s.\n", strings.Join(w.missing, ", "))
 	}
-	w.summary()
+	if r.paper.summary != "" {
+		w.summary()
+	}
 	for _, s := range r.paper.sections {
 		s.write(w)
 	}
