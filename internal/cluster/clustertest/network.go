@@ -165,6 +165,15 @@ func (n *Node) Listen(port string) (l net.Listener, err error) {
 	return l, err
 }
 
+// Dial connects from the switch's namespace.
+func (c *Cluster) Dial(network, address string) (conn net.Conn, err error) {
+	_, err = inNamespace(c.sw, func() error {
+		conn, err = net.Dial(network, address)
+		return err
+	})
+	return conn, err
+}
+
 // Dial connects from the node's namespace.
 func (n *Node) Dial(network, address string) (conn net.Conn, err error) {
 	_, err = inNamespace(n.netns, func() error {
