@@ -184,8 +184,16 @@ func planView(p *problem, plan optimize.Plan, s settings) api.ClusterPlan {
 	for i := range p.Nodes {
 		v.Nodes = append(v.Nodes, api.PlanNode{Name: p.Nodes[i].Name, Before: before[i], After: after[i]})
 	}
+	told := map[string]bool{}
 	for _, i := range slices.Sorted(maps.Keys(p.held)) {
 		c := p.Containers[i]
+		if node := p.Nodes[c.Node].Name; p.held[i] == unable(node) { // one line for all of them
+			if !told[node] {
+				v.Held = append(v.Held, api.PlanHeld{Container: "everything", Node: node, Why: p.held[i]})
+			}
+			told[node] = true
+			continue
+		}
 		v.Held = append(v.Held, api.PlanHeld{Container: c.Name, Node: p.Nodes[c.Node].Name, Why: p.held[i]})
 	}
 	for _, i := range plan.Dropped {

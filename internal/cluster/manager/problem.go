@@ -56,7 +56,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 		if closed[p.Nodes[i].Name] {
 			p.Nodes[i].Closed = true
 			if m.nodes[p.Nodes[i].Name].beat.CRIU == "" {
-				cannot[i] = "node " + p.Nodes[i].Name + " cannot checkpoint containers"
+				cannot[i] = unable(p.Nodes[i].Name)
 			}
 		}
 	}
@@ -83,6 +83,8 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	}
 	return p
 }
+
+func unable(node string) string { return "node " + node + " cannot checkpoint containers" }
 
 // on says why a container stays where it is, or where it will be.
 type on struct{ to, why string }
