@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	_ "gonum.org/v1/plot/vg/vgimg" // PNG
@@ -64,24 +63,11 @@ func FileName(file string) string {
 }
 
 func draft(r *Result) (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text = fmt.Sprintf("%s (%s)", r.Scenario.Name, r.Scheduler)
-	p.Title.Padding = vg.Points(8)
-	p.X.Label.Text, p.Y.Label.Text = "time in seconds", "received, Mbit/s"
+	p := NewPlot(fmt.Sprintf("%s (%s)", r.Scenario.Name, r.Scheduler), "time in seconds", "received, Mbit/s")
 	end := r.Scenario.Duration().Seconds()
 	p.X.Min, p.X.Max, p.Y.Min = 0, end*1.14, 0 // the legend has its place beside the lines
 	p.X.Tick.Marker = plot.TickerFunc(func(low, _ float64) []plot.Tick { return plot.DefaultTicks{}.Ticks(low, end) })
 	p.Y.Max = top(r) / 1e6
-	p.Legend.Top, p.Legend.XOffs = true, vg.Points(-6)
-	p.Legend.Padding = vg.Points(2)
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
-		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
-		style.Font.Variant = "Sans"
-	}
-	p.Title.TextStyle.Font.Size = font.Points(14)
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Width = pale, 0
-	p.Add(grid)
 	for _, span := range r.Scenario.Spans()[1:] {
 		if err := vertical(p, span.From, p.Y.Max); err != nil {
 			return nil, err
@@ -91,7 +77,7 @@ func draft(r *Result) (*plot.Plot, error) {
 		return nil, err
 	}
 	for w, workload := range r.Scenario.Workloads {
-		colour := palette[w%len(palette)]
+		colour := Colour(w)
 		if err := ideal(p, r, w, colour); err != nil {
 			return nil, err
 		}
