@@ -85,6 +85,11 @@ func Run(ctx context.Context, s Spec, o Options) (failures []Failure, err error)
 			disks[st.FillDisk] = diskMiB
 		}
 	}
+	if s.DiskMiB > 0 {
+		for _, n := range s.Nodes {
+			disks[n] = s.DiskMiB
+		}
+	}
 	if l.Cluster, err = clustertest.Start(ctx, clustertest.Options{Nodes: s.Nodes, DiskMiB: disks}); err != nil {
 		return nil, err
 	}

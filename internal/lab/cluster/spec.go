@@ -21,6 +21,7 @@ type Spec struct {
 	Name       string               `yaml:"name"`
 	Nodes      []string             `yaml:"nodes"`
 	Bandwidth  string               `yaml:"bandwidth"` // of each node's cable, as tc writes it; "" = as fast as it goes
+	DiskMiB    int                  `yaml:"disk_mib"`  // of each node, in memory; 0 = this machine's disk
 	Images     map[string]Image     `yaml:"images"`
 	Containers map[string]Container `yaml:"containers"`
 	Timeline   []Step               `yaml:"timeline"`

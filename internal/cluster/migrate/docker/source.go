@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
@@ -448,18 +449,18 @@ func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 			return pack.Size{}, failed("container %s has no checkpoint", o.Container.Name)
 		}
 		return pack.Write(w, f.file(f.images))
-	case migrate.PartLayer:
-		upper, err := e.upperDir(ctx, id)
+	case migrate.PartLayer, migrate.PartVolume:
+		// The engine is not asked: it is busy with the container's end for a moment,
+		// and does not answer about it meanwhile.
+		c, err := configOf(o)
 		if err != nil {
 			return pack.Size{}, err
 		}
-		return pack.Write(w, f.file(upper))
-	case migrate.PartVolume:
-		v, err := e.client.VolumeInspect(ctx, p.Name)
+		dir, err := c.folderOf(p)
 		if err != nil {
 			return pack.Size{}, err
 		}
-		return pack.Write(w, f.file(v.Mountpoint))
+		return pack.Write(w, f.file(dir))
 	}
 	return pack.Size{}, refused("a Docker container has no part %s", p)
 }
@@ -481,12 +482,21 @@ func (e *Engine) imageName(ctx context.Context, c migrate.Container) string {
 	return c.ImageID
 }
 
-// upperDir is the folder of a container's own layer, a path of the daemon's.
-func (e *Engine) upperDir(ctx context.Context, id string) (string, error) {
-	r, err := e.client.ContainerInspect(ctx, id)
-	if err != nil {
-		return "", err
+// folderOf is where a part of the container is kept, a path of the daemon's.
+func (c config) folderOf(p migrate.Part) (string, error) {
+	if p.Kind == migrate.PartLayer {
+		return upperDir(c.Inspect)
 	}
+	for _, m := range c.Inspect.Mounts {
+		if m.Type == mount.TypeVolume && m.Name == p.Name {
+			return m.Source, nil
+		}
+	}
+	return "", refused("container %s has no volume %s", c.Inspect.Name, p.Name)
+}
+
+// upperDir is the folder of a container's own layer, a path of the daemon's.
+func upperDir(r container.InspectResponse) (string, error) {
 	upper := r.GraphDriver.Data["UpperDir"]
 	if upper == "" {
 		return "", refused("the storage driver %s keeps no folder for a container's own layer; use --approach commit", r.GraphDriver.Name)

@@ -365,7 +365,11 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		}
 		return size, f.setComplete()
 	case migrate.PartLayer:
-		upper, err := e.upperDir(ctx, id)
+		copied, err := e.client.ContainerInspect(ctx, id)
+		if err != nil {
+			return size, err
+		}
+		upper, err := upperDir(copied)
 		if err != nil {
 			return size, err
 		}
