@@ -67,11 +67,36 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 			add("network-driver", true, "make it the same there", "network %s is a %s here and a %s on the source", n.Name, found.Driver, n.Driver)
 		}
 	}
+	published, err := e.published(ctx)
+	if err != nil {
+		return nil, definite(ctx, err)
+	}
+	for _, port := range c.Ports {
+		number := port[strings.LastIndex(port, ":")+1:]
+		if by := published[number]; by != "" && !strings.HasPrefix(number, "0/") && !strings.HasPrefix(number, "/") {
+			add("port-taken", true, "stop "+by+", or publish another", "port %s is published by %s", number, by)
+		}
+	}
 	_, err = e.client.ImageInspect(ctx, c.ImageID)
 	if errdefs.IsNotFound(err) {
 		add("image-missing", false, "", "image %s is not there yet and will be brought (%d bytes at most)", c.Image, c.ImageBytes)
 	}
 	return list, nil
+}
+
+// published are the ports of the node that containers have, e.g. "8080/tcp", and whose
+// they are.
+func (e *Engine) published(ctx context.Context) (map[string]string, error) {
+	list, err := e.client.ContainerList(ctx, container.ListOptions{})
+	ports := map[string]string{}
+	for _, c := range list {
+		for _, p := range c.Ports {
+			if p.PublicPort > 0 {
+				ports[fmt.Sprintf("%d/%s", p.PublicPort, p.Type)] = strings.TrimPrefix(c.Names[0], "/")
+			}
+		}
+	}
+	return ports, err
 }
 
 // pullImage sees to it that the container's image is here.
