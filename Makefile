@@ -64,6 +64,7 @@ papers: build deps-vm ## Repeat the papers' experiments and rewrite docs/papers 
 install: build ## Install weir, its unit and its example configuration
 	install -D -m 0755 bin/weir $(DESTDIR)/usr/bin/weir
 	install -D -m 0644 deploy/weir.service $(DESTDIR)/usr/lib/systemd/system/weir.service
+	install -D -m 0644 deploy/weir-manager.service $(DESTDIR)/usr/lib/systemd/system/weir-manager.service
 	install -D -m 0644 deploy/weir.sysusers $(DESTDIR)/usr/lib/sysusers.d/weir.conf
 	test -e $(DESTDIR)/etc/weir/weir.yaml || install -D -m 0644 deploy/weir.yaml $(DESTDIR)/etc/weir/weir.yaml
 

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netns"
+
+	"weir/internal/api"
+	"weir/internal/cluster/clustertest"
+	"weir/internal/discover/dockertest"
+)
+
+// weir is the program, on a node of the test's.
+type weir struct {
+	t       *testing.T
+	program string
+	node    *clustertest.Node
+	dir     string
+	out     *logBuffer
+}
+
+// command runs it in the node's network namespace.
+func (w *weir) command(args ...string) *exec.Cmd {
+	cmd := w.node.Command(context.Background(), append([]string{w.program}, args...)...)
+	cmd.Env = append(os.Environ(), "WEIR_SOCKET="+filepath.Join(w.dir, "weir.sock"), managerSocket+filepath.Join(w.dir, "manager.sock"))
+	return cmd
+}
+
+const managerSocket = "WEIR_MANAGER_SOCKET="
+
+// do runs it to its end.
+func (w *weir) do(args ...string) (string, error) {
+	out, err := w.command(args...).CombinedOutput()
+	w.t.Logf("%s$ weir %s\n%s", w.node.Name, strings.Join(args, " "), out)
+	return string(out), err
+}
+
+// daemon runs it until the test ends.
+func (w *weir) daemon(args ...string) {
+	w.t.Helper()
+	cmd := w.command(args...)
+	cmd.Stdout, cmd.Stderr = w.out, w.out
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if w.t.Failed() {
+			w.t.Logf("log of %s:\n%s", w.node.Name, w.out)
+		}
+	})
+}
+
+// flood sends UDP out of a network namespace until the test ends.
+func flood(t *testing.T, path, to string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		ns, err := netns.GetFromPath(path)
+		if err == nil {
+			err = netns.Set(ns)
+			ns.Close()
+		}
+		var conn net.Conn
+		if err == nil {
+			conn, err = net.Dial("udp", to)
+		}
+		for err == nil && ctx.Err() == nil {
+			for range 20 { // 1.2 kB each, 100 Mbit/s in all
+				_, _ = conn.Write(make([]byte, 1200))
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("flood from %s: %v", path, err)
+		}
+	})
+}
+
+// TestGuaranteeFollows is the whole of it with real parts: two hosts with Docker, each
+// with its agent, a link of 50 Mbit/s that the first has promised away. A container
+// there asks for 20 Mbit/s, is moved to the other host with its memory, and gets them
+// there against a host that floods its link.
+func TestGuaranteeFollows(t *testing.T) {
+	if !*long {
+		t.Skip("builds Weir and starts two engines; -long runs it")
+	}
+	c := clustertest.ForTest(t, clustertest.Options{Nodes: []string{"a", "b"}})
+	program := filepath.Join(t.TempDir(), "weir")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "weir/cmd/weir")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	nodes := map[string]*weir{}
+	for _, name := range []string{"a", "b"} {
+		nodes[name] = &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logBuffer{}}
+	}
+	a, b := nodes["a"], nodes["b"]
+	state := filepath.Join(a.dir, "manager")
+	said, err := a.do("manager", "init", "--state-dir", state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	token := filepath.Join(a.dir, "token")
+	if err := os.WriteFile(token, []byte(lines[len(lines)-1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.daemon("manager", "serve", "--state-dir", state)
+	for _, w := range nodes {
+		file := filepath.Join(w.dir, "weir.yaml")
+		text := "links: [{device: eth0, egress: 50mbit}]\nbackend: tc\nstate_dir: " + w.dir + "/state\nsocket: " + w.dir + "/weir.sock\ndocker: {socket: " + w.node.Socket + "}\n" +
+			"cluster: {manager: \"" + c.Node("a").IP + ":7470\", token_file: " + token + ", name: " + w.node.Name + "}\nworkloads: {host: {weight: 100}}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.daemon("agent", "--config", file)
+	}
+	a.node.MustRun(t, dockertest.Container{Name: "web", Image: clustertest.CounterImage, Command: []string{"mib=2"}})
+	a.node.MustRun(t, dockertest.Container{Name: "db", Image: clustertest.CounterImage, Command: []string{"mib=1"},
+		Labels: map[string]string{"weir.min": "40mbit", "weir.pinned": "true"}})
+	if err := clustertest.CopyImage(t.Context(), c.Node("a"), c.Node("b"), clustertest.CounterImage); err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(func() bool {
+		var list []api.ClusterContainer
+		out, err := a.command("ps", "-o", "json").Output()
+		return err == nil && json.Unmarshal(out, &list) == nil && len(list) == 2 && (list[0].MinBps == 40e6 || list[1].MinBps == 40e6) &&
+			strings.Count(nodesOf(a), "criu") == 2
+	}) {
+		t.Fatalf("the cluster is not up:\n%s", nodesOf(a))
+	}
+	flood(t, b.node.Netns, "10.77.0.1:9")
+	before, err := c.Node("a").Count(t.Context(), "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	said, err = a.do("set", "web", "--min", "20mbit")
+	if err != nil || !strings.Contains(said, "asked the manager: moving web to b") {
+		t.Fatalf("%v", err)
+	}
+	min := uint64(0)
+	if !eventually(func() bool {
+		w, ok := b.workload("web")
+		if ok && len(w.Links) > 0 {
+			min = w.Links[0].MinBps
+		}
+		return min == 20e6
+	}) {
+		a.do("moves")
+		t.Fatalf("the min of web on b is %d after %v", min, time.Since(asked))
+	}
+	took := time.Since(asked)
+	after, err := c.Node("b").Count(t.Context(), "web")
+	if err != nil || after.Last < before.Last || after.Starts != 1 {
+		t.Errorf("its memory has not come along: %+v, then %+v, %v", before, after, err)
+	}
+	// Its own traffic, out of its network namespace on b.
+	info, err := c.Node("b").Docker().ContainerInspect(t.Context(), "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flood(t, filepath.Join("/proc", strconv.Itoa(info.State.Pid), "ns/net"), "10.77.0.1:9")
+	time.Sleep(5 * time.Second)
+	w, _ := b.workload("web")
+	host, _ := b.workload("host")
+	t.Logf("guaranteed and running on b after %.1f s; with both flooding, web sends %.1f Mbit/s, the host %.1f",
+		took.Seconds(), w.Links[0].RateBps/1e6, host.Links[0].RateBps/1e6)
+	if took > 30*time.Second {
+		t.Errorf("it took %v; within 30 s is the bar", took)
+	}
+	if rate := w.Links[0].RateBps; rate < 19e6 {
+		t.Errorf("web sends %.1f Mbit/s, 20 are guaranteed", rate/1e6)
+	}
+	if list, err := c.Node("a").Running(t.Context()); err != nil || strings.Contains(strings.Join(list, " "), "web") {
+		t.Errorf("on a: %v, %v", list, err)
+	}
+	a.do("moves")
+	a.do("nodes")
+	a.do("ps")
+	a.do("plan")
+}
+
+func nodesOf(w *weir) string {
+	out, _ := w.command("nodes").CombinedOutput()
+	return string(out)
+}
+
+func (w *weir) workload(name string) (api.Workload, bool) {
+	found, err := api.NewClient(filepath.Join(w.dir, "weir.sock")).Workload(context.Background(), name)
+	return found, err == nil && len(found.Links) > 0
+}
