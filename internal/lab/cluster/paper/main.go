@@ -260,7 +260,7 @@ func images(events []cluster.Event) (list []string) {
 }
 
 func (p *page) checkpoints(events []cluster.Event) {
-	p.line("\n## Figure 9: the checkpoint\n\nPrograms of stress-ng with 1 to 8 workers: time to freeze (runc and CRIU), size of the checkpoint, and what is left of it packed with\nzstd. As in the paper, the size follows the memory, and packing pays: most memory of these programs is alike. The paper's time, by\n`docker checkpoint create`, rises much faster, since Docker copies what CRIU has written twice more.\n\n![Checkpoints](migration-checkpoints.svg)\n")
+	p.line("\n## Figure 9: the checkpoint\n\nPrograms of stress-ng with 1 to 8 workers: time to freeze (runc and CRIU), size of the checkpoint, and what is left of it packed with\nzstd. As in the paper, the size follows the memory. Packing pays where memory is alike (rgb, cache, vm) and not for random numbers\n(bsearch, qsort). The paper's time, by `docker checkpoint create`, rises much faster, since Docker copies what CRIU has written twice more.\n\n![Checkpoints](migration-checkpoints.svg)\n")
 	if len(events) == 0 {
 		p.line("Missing: `lab/c-balancer/fig09.yaml` was not run.")
 		return
