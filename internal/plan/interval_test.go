@@ -5,6 +5,7 @@ package plan
 import (
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -40,6 +41,27 @@ func TestIntervalIsFineEnough(t *testing.T) {
 			t.Fatalf("%s becomes %f", wire, got)
 		}
 	})
+}
+
+// TestCoDelOfAPacedClass: eight frames at its rate may wait, where nobody asked otherwise.
+func TestCoDelOfAPacedClass(t *testing.T) {
+	for _, tt := range []struct {
+		reserve policy.Rate
+		aqm     policy.AQM
+		want    AQM
+	}{
+		{5e6, policy.AQM{}, AQM{19 * time.Millisecond, 190 * time.Millisecond}},
+		{30e6, policy.AQM{}, AQM{policy.DefaultTarget, policy.DefaultInterval}},
+		{5e6, policy.AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}, AQM{time.Millisecond, 20 * time.Millisecond}},
+		{5e6, policy.AQM{Off: true}, AQM{}},
+		{0, policy.AQM{}, AQM{policy.DefaultTarget, policy.DefaultInterval}},
+	} {
+		p := policy.Policy{Weight: 1, Reserve: policy.Amount{Rate: tt.reserve}, AQM: tt.aqm}
+		state, _, err := Build(Link{Device: "eth0", Capacity: 100e6, Reserve: 1, Scheduler: SchedulerFair}, []Workload{{Key: "w", Name: "w", Policy: p}}, map[string]ClassID{"w": 1})
+		if err != nil || state.Classes[1].AQM != tt.want {
+			t.Errorf("%s, %+v: %+v, %v", tt.reserve, tt.aqm, state.Classes[1].AQM, err)
+		}
+	}
 }
 
 func TestPaced(t *testing.T) {

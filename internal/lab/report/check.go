@@ -88,9 +88,12 @@ func (w Workload) violation(e scenario.Expectation) string {
 		}
 		return missed(w.Workload+": goodput", *w.GoodputBps, e.Value, e)
 	case scenario.CheckSettle:
+		if w.Overshoot == nil && e.Workload < 0 {
+			return "" // it has no reservation that began or changed in this phase
+		}
 		return atMost(w.Workload+": settling time", w.SettleS, e.Value, number(2))
 	case scenario.CheckOvershoot:
-		return atMost(w.Workload+": overshoot", w.Overshoot, e.Value, percent)
+		return w.atMost(e, "overshoot", w.Overshoot, e.Value, percent)
 	case scenario.CheckBounds:
 		margin := float64(e.Within.Rate)
 		switch {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/lab/traffic"
+)
+
+// TestStep: how goodput goes to a reservation is measured where it begins and where
+// it changes, by the whole seconds of the receiving program.
+func TestStep(t *testing.T) {
+	s := parse(t, `
+link: {bandwidth: 100mbit}
+workloads:
+  a: {reserve: 10mbit, traffic: [{tcp: {}}]}
+  b: {traffic: [{tcp: {}}]}
+phases:
+  - {for: 10s}
+  - {for: 10s}
+  - {for: 10s, set: {a: {reserve: 20mbit}}}
+expect:
+  - {phase: 1, workload: a, goodput: 10.02mbit, within: 1%}
+  - {phase: 1, settle: 2s, overshoot: 5%}
+  - {phase: 2, workload: a, goodput: 10mbit, within: 0.1%}
+  - {phase: 2, workload: a, settle: 1s}
+  - {phase: 3, settle: 1s}
+`)
+	m := Measurement{Scheduler: "fair", Backend: "bpf", Timeline: received(s, func(int, time.Duration) float64 { return 20e6 })}
+	for i, f := range s.Flows() {
+		r := traffic.Report{Flow: i}
+		// It begins 40 ms late; a second of 5, one of 10.4, then 10; later 20.
+		for at, n := f.From+40*time.Millisecond, 0; at < f.To; at, n = at+500*time.Millisecond, n+1 {
+			mbit := 10.0
+			switch {
+			case n < 2:
+				mbit = 5
+			case n < 4:
+				mbit = 10.4
+			case at >= 20*time.Second:
+				mbit = 20
+			}
+			r.Intervals = append(r.Intervals, traffic.Interval{From: at, To: at + 500*time.Millisecond, Bytes: uint64(mbit * 1e6 / 8 / 2)})
+		}
+		m.Reports = append(m.Reports, r)
+	}
+	r := Evaluate(s, m)
+	value := func(v *float64) float64 {
+		if v == nil {
+			return math.NaN()
+		}
+		return *v
+	}
+	first := r.Phases[0].Workloads[0]
+	if first.ReserveBps != 10e6 || value(first.RiseS) != 1 || math.Abs(value(first.Overshoot)-0.04) > 1e-9 || value(first.SettleS) != 2 || math.Abs(value(first.SteadyError)) > 1e-9 {
+		t.Errorf("first: rise %v overshoot %v settle %v steady %v", value(first.RiseS), value(first.Overshoot), value(first.SettleS), value(first.SteadyError))
+	}
+	if second := r.Phases[1].Workloads[0]; second.SettleS != nil || second.Overshoot != nil || second.ReserveBps != 10e6 {
+		t.Errorf("nothing began or changed in the second phase: %+v", second)
+	}
+	third := r.Phases[2].Workloads[0]
+	if value(third.Overshoot) > 1e-9 || !(value(third.SettleS) <= 1) || third.ReserveBps != 20e6 {
+		t.Errorf("third: overshoot %v settle %v", value(third.Overshoot), value(third.SettleS))
+	}
+	if b := r.Phases[0].Workloads[1]; b.ReserveBps != 0 || b.SettleS != nil {
+		t.Errorf("without a reservation: %+v", b)
+	}
+	if g := r.Goodput[0]; len(g) != 30 || math.Abs(g[5]-10e6) > 1 || math.Abs(g[25]-20e6) > 1 {
+		t.Errorf("goodput by seconds %v", g)
+	}
+	want := []string{"test.yaml:14: phase 2, a: settling time was not measured, expected at most 1.00"}
+	if !slices.Equal(r.Failures, want) {
+		t.Errorf("failures\n%s", strings.Join(r.Failures, "\n"))
+	}
+}
