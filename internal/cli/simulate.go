@@ -150,7 +150,7 @@ func (o *simulation) plan(c *cobra.Command, name string, p *optimize.Problem) ([
 		p.Measure = optimize.Measure(slices.Index(optimize.Measures, o.measure))
 	}
 	began := time.Now()
-	o.Stop = func() bool { return c.Context().Err() != nil }
+	o.Stop = func(float64) bool { return c.Context().Err() != nil }
 	var list []simulated
 	for algorithm := range strings.SplitSeq(o.algorithms, ",") {
 		r, err := sim.Run(p, sim.Algorithm(algorithm), o.Options, func() time.Duration { return time.Since(began) })

@@ -23,8 +23,9 @@ type GeneticOptions struct {
 	// Seeded puts the placement of now into the first generation. The paper's is all
 	// random; with it the algorithm begins near few moves.
 	Seeded bool
-	// Stop is asked after each generation; the search ends when it says so.
-	Stop func(generation int) bool
+	// Stop is told of each generation and the S of its fittest; the search ends when it
+	// says so.
+	Stop func(generation int, s float64) bool
 }
 
 func (o *GeneticOptions) defaults() {
@@ -118,7 +119,7 @@ func (g *genetic) run() Placement {
 		}
 		now, next = next, now
 		g.rank(now)
-		if g.Stop != nil && g.Stop(generation) {
+		if g.Stop != nil && g.Stop(generation, now[0].s) {
 			break
 		}
 	}

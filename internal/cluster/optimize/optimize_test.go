@@ -144,7 +144,7 @@ func TestGeneticFindsTheOptimum(t *testing.T) {
 	if plan.After.S > 1e-12 {
 		t.Errorf("S %v, want 0; %v", plan.After.S, plan.Placement)
 	}
-	first := Genetic(p, GeneticOptions{Options: Options{Alpha: DefaultAlpha, Seed: 1}, Generations: 100, Stop: func(int) bool { return true }})
+	first := Genetic(p, GeneticOptions{Options: Options{Alpha: DefaultAlpha, Seed: 1}, Generations: 100, Stop: func(int, float64) bool { return true }})
 	if first.Tried != 200+190 {
 		t.Errorf("stopped after %d placements, want the first two generations", first.Tried)
 	}

@@ -36,6 +36,14 @@ func TestTenThousand(t *testing.T) {
 			t.Run(fmt.Sprintf("%v/%s", measure, a), func(t *testing.T) {
 				// A mutation in every fifth child is the best for it at 1,000 containers.
 				o := Options{Options: optimize.Options{Alpha: optimize.DefaultAlpha, Seed: 1}, For: *long, Mutation: 0.2}
+				began, next := clock(), time.Duration(0)
+				o.Stop = func(s float64) bool {
+					if passed := clock() - began; passed >= next {
+						t.Logf("after %v: S %.4g", passed.Round(time.Second), s)
+						next += time.Minute
+					}
+					return false
+				}
 				r, err := Run(p, a, o, clock)
 				if err != nil {
 					t.Fatal(err)

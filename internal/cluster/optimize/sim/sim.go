@@ -50,8 +50,9 @@ type Options struct {
 	For time.Duration
 	// Mutation is the genetic algorithm's, 0 = its default.
 	Mutation float64
-	// Stop ends the genetic algorithm early when it says so; nil = never.
-	Stop     func() bool
+	// Stop is told the S of each generation's fittest, and ends the genetic algorithm
+	// early when it says so; nil = never.
+	Stop     func(s float64) bool
 	Parallel int // moves at once in the whole cluster, 0 = DefaultParallel
 }
 
@@ -96,8 +97,8 @@ func Run(p *optimize.Problem, a Algorithm, o Options, now func() time.Duration) 
 		if o.For > 0 {
 			g.Generations = math.MaxInt
 		}
-		g.Stop = func(int) bool {
-			return o.For > 0 && now()-began >= o.For || o.Stop != nil && o.Stop()
+		g.Stop = func(_ int, s float64) bool {
+			return o.For > 0 && now()-began >= o.For || o.Stop != nil && o.Stop(s)
 		}
 		plan = optimize.Genetic(p, g)
 	case slices.Contains(optimize.Strategies, optimize.Strategy(a)):
