@@ -93,6 +93,7 @@ static __always_inline void apply_class(__u32 id)
 		return;
 	if (!cfg->share_cost) { /* what still waits leaves at the old rates */
 		discipline_leave(c, id);
+		hold_apply(c, id, cfg);
 		c->discipline = WEIR_NONE;
 		return;
 	}
@@ -112,6 +113,7 @@ static __always_inline void apply_class(__u32 id)
 	c->limit_packets = cfg->limit_packets;
 	c->limit_bytes = cfg->limit_bytes;
 	apply_discipline(c, id, cfg);
+	hold_apply(c, id, cfg);
 	settle(c, id);
 }
 

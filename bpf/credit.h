@@ -24,7 +24,7 @@
 
 #include "bits.h"
 #include "disciplines.h"
-#include "fst.h"
+#include "hold.h"
 
 static struct bits credit_active; /* classes that take part */
 static struct bits credit_ready; /* classes with packets that may have credit */
@@ -201,6 +201,8 @@ static __always_inline __u32 credit_choose(struct Qdisc *sch, __u64 now)
 
 		if (credit_held.top && before(credit_held_at, at))
 			at = credit_held_at;
+		if (held.wheel.count && before(held.at, at))
+			at = held.at;
 		bpf_qdisc_watchdog_schedule(sch, at, 0);
 	}
 	return found;

@@ -53,6 +53,7 @@
 #define WEIR_FAIR_H
 
 #include "fair_places.h"
+#include "hold.h"
 
 static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at, __u64 slack)
 {
@@ -268,11 +269,16 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 	id = fair_next(&fair.link, 0, now);
 	if (!id) {
 		fair.busy = 0; /* an idle line is no late one */
-		if (fair.link.parked.count) {
-			__u64 at = fair.link.parked_at;
+		if (fair.link.parked.count || held.wheel.count) {
+			__u64 at;
 
-			if (before(now + LOOK_NS, at))
-				at = now + LOOK_NS;
+			now = fair.clock = bpf_ktime_get_ns();
+			at = now + LOOK_NS;
+
+			if (fair.link.parked.count && before(fair.link.parked_at, at))
+				at = fair.link.parked_at;
+			if (held.wheel.count && before(held.at, at))
+				at = held.at;
 			fair_timer(sch, now, at, 0);
 		}
 		return 0;

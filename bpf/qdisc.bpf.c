@@ -190,8 +190,9 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	__u64 len = pkt_len + link_now.overhead;
 	bool first = !c->qlen;
 	__u32 why = WEIR_DROP_REASONS;
+	bool holds_it = false;
 	__u32 flow = NO_FLOW;
-	__u32 key = 0;
+	__u32 key = 0, q = 0;
 	__u64 now = 0;
 	__u32 s;
 
@@ -206,7 +207,13 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		now = bpf_ktime_get_ns();
 		why = discipline_refuses(id, key, len, now);
 	}
-	if (!first && why == WEIR_DROP_REASONS)
+	if (unlikely(c->paced_queues) && flow < RULE_QUEUES && why == WEIR_DROP_REASONS) {
+		q = flow & (WEIR_MAX_QUEUES - 1);
+		holds_it = c->paced_queues & 1 << q && !hold_passes(id, q, len, now);
+	}
+	if (holds_it)
+		why = hold_refuses(id, q, len, sch->q.qlen);
+	else if (!first && why == WEIR_DROP_REASONS)
 		why = make_room(c, id, sch, to_free, len);
 	if (flow < RULE_QUEUES)
 		stats_of(flow)->enqueued_packets++;
@@ -216,6 +223,12 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	why = WEIR_DROP_LINK_PACKETS;
 	if (unlikely(!s) || unlikely(!slot_fill(s - 1, skb, to_free)))
 		goto lost;
+	if (holds_it) {
+		hold_add(id, q, s, len);
+		sch->q.qlen++;
+		sch->qstats.backlog += len;
+		return NET_XMIT_SUCCESS;
+	}
 	if (sorts) {
 		flow = discipline_join(id, key, len, now);
 		flow_add(flow_at(flow), s, len, now);
@@ -320,6 +333,92 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 	return skb;
 }
 
+/* A packet of `queue` of class id that was held, in slot s (plus one), joins it. */
+__noinline int let_join(__u32 id, __u32 queue, __u32 s, __u64 now)
+{
+	struct weir_class *c = class_at(id);
+	struct place *p = place_at(s - 1);
+	__u32 q = queue & (WEIR_MAX_QUEUES - 1);
+	__u32 len = p->len, since = p->since;
+	bool first = !c->qlen;
+
+	if (c->discipline > WEIR_SFQ) {
+		flow_add(flow_at(discipline_join(id, q, len, now)), s, len, now);
+		p->since = since;
+		c->sorted++;
+		c->qlen++;
+		c->backlog += len;
+	} else { /* it has another discipline by now */
+		struct weir_queue_stats *stats = stats_of(rule_queue(id, q));
+
+		if (stats) {
+			stats->sent_packets++;
+			stats->sent_bytes += len;
+		}
+		if (c->qlen == 1 && c->head)
+			front_note(c);
+		if (!c->head) {
+			c->head = c->tail = s;
+			p->next = 0;
+			c->qlen++;
+			c->backlog += len;
+		} else {
+			front_add(c, s, len);
+		}
+	}
+	if (scheduler != WEIR_SCHED_FAIR) {
+		if (first)
+			credit_activate(c, id);
+		return 0;
+	}
+	if (first && c->rates & WEIR_GROUPED)
+		group_activate(id);
+	else if (first)
+		fair_enter(c, id);
+	if (discipline_urgent(c, q, now))
+		fair_urge(c, id, now);
+	return 0;
+}
+
+struct letting {
+	__u64 now;
+	__u32 id; /* of the class whose queues are looked at, plus one */
+	__u32 q; /* of those, the one */
+};
+
+/* One packet that was held joins its queue, or the next queue or class is looked at. */
+static long let_one(__u64 i, struct letting *l)
+{
+	__u32 s;
+
+	if (!l->id) {
+		l->q = 0;
+		l->id = hold_next(l->now);
+		return !l->id;
+	}
+	s = hold_take(l->id - 1, l->q, l->now);
+	if (s)
+		let_join(l->id - 1, l->q, s, l->now);
+	else if (++l->q == WEIR_MAX_QUEUES)
+		l->id = 0;
+	return 0;
+}
+
+#define LETTING 256 /* steps, for one packet that is sent */
+
+/* Packets of queues with an interval whose time has come join their queues. */
+__noinline int let_go(void)
+{
+	struct letting l = {.now = bpf_ktime_get_ns()};
+
+	if (before(l.now, held.at))
+		return 0;
+	bpf_loop(LETTING, let_one, &l, 0);
+	if (l.id)
+		hold_plan(l.id - 1, l.now, l.now);
+	return 0;
+}
+
 SEC("struct_ops/weir_dequeue")
 struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 {
@@ -330,6 +429,8 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 
 	if (!sch->q.qlen)
 		return NULL;
+	if (unlikely(held.wheel.count))
+		let_go();
 	if (scheduler == WEIR_SCHED_FAIR)
 		id = fair_choose(sch);
 	else if (scheduler == WEIR_SCHED_QCON)
@@ -401,8 +502,12 @@ static long reset_class(__u64 id, void *ctx)
 
 	lift(c, id);
 	if (!c->group)
-		c->drops[WEIR_DROP_RESET] += c->qlen;
-	c->dropped_bytes += c->backlog;
+		c->drops[WEIR_DROP_RESET] += c->qlen + c->held;
+	c->dropped_bytes += c->backlog + c->held_bytes;
+	if (c->planned)
+		wheel_del(&held.wheel, HOLD_NODE, id);
+	c->planned = 0;
+	c->held = c->held_bytes = 0;
 	c->head = c->tail = c->qlen = c->sorted = 0;
 	c->new_head = c->new_tail = c->old_head = c->old_tail = 0;
 	c->fat = c->active = 0;
@@ -424,6 +529,13 @@ static long reset_flow(__u64 i, void *ctx)
 	if (i < RULE_QUEUES) {
 		struct weir_queue_stats *stats = &queue_stats[bounded(i, RULE_QUEUES)];
 
+		struct hold *h = class_at(i / WEIR_MAX_QUEUES)->paced_queues ? hold_of(i) : NULL;
+
+		if (h) {
+			stats->drops[why] += h->qlen;
+			stats->dropped_bytes += h->backlog;
+			h->fst = h->head = h->tail = h->qlen = h->backlog = 0;
+		}
 		stats->drops[why] += f->qlen;
 		stats->dropped_bytes += f->backlog;
 	}

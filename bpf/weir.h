@@ -97,9 +97,11 @@ struct weir_queue_config {
 	__u64 cost; /* cbwfq, llq: virtual time per byte, WEIR_COST_ONE for the heaviest */
 	__u64 limit_packets;
 	__u64 peers; /* pq: bit i = queue i has the same priority, or is this one */
+	__u64 interval; /* ns << WEIR_NS_SHIFT per byte of its schedule; 0 = none */
 	/* For people and for an agent that adopts. */
 	__u64 priority;
 	__u64 weight_bps; /* what the cost was made of */
+	__u64 reserve_bps; /* goodput that the interval is to hold */
 	__u8 name[WEIR_QUEUE_NAME_LEN]; /* cut off if longer */
 };
 
@@ -120,6 +122,7 @@ struct weir_class_config {
 	__u64 queues; /* of pq, cbwfq and llq: 1 to WEIR_MAX_QUEUES */
 	__u64 other_queue; /* the one for a packet that names none of them */
 	struct weir_queue_config queue[WEIR_MAX_QUEUES];
+	__u64 paced_queues; /* bit i = queue i has an interval */
 	__u64 police_cost; /* llq: ns << WEIR_NS_SHIFT per byte at the strict queue's rate */
 	__u64 police_burst; /* llq: ns that it may be ahead of its rate */
 	__u64 aqm_target; /* CoDel: ns a packet may wait; 0 = off */
@@ -178,13 +181,13 @@ struct weir_class {
 	__u64 ceil_ahead; /* ns that it may be ahead of that */
 	__s64 credit; /* qcon, ancs: what it may still send, bytes */
 	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
-	struct weir_node node[2]; /* [0] share or park wheel, [1] floor wheel */
+	struct weir_node node[3]; /* [0] share or park wheel, [1] floor wheel, [2] hold.h */
 	__u16 where; /* enum weir_where */
 	__u16 group; /* it is a group; qlen counts its members that have packets */
 	__u32 parent; /* the group that it is in */
 	__u32 seen; /* qcon, ancs: had packets in this period */
 
-	/* counters: enqueued = sent + drops + qlen; bytes offered are sent + dropped + backlog */
+	/* counters: enqueued = sent + drops + qlen + held; bytes offered alike */
 	__u64 enqueued_packets;
 	__u64 sent_packets, sent_bytes;
 	__u64 dropped_bytes;
@@ -202,6 +205,13 @@ struct weir_class {
 	__u64 police_at; /* llq: up to when the strict queue has used its rate */
 	__u64 police_cost, police_burst;
 	__u64 aqm_target, aqm_interval;
+
+	/* queues with an interval (hold.h) */
+	__u32 held; /* packets that are not among qlen yet */
+	__u8 paced_queues; /* bit i = queue i has one */
+	__u8 planned; /* it is in the wheel of those with held packets */
+	__u64 held_bytes; /* not among the backlog */
+	__u64 hold_at; /* when to look at it */
 
 	/* qcon, ancs: seldom */
 	__u64 weight, min_credit, max_credit;

@@ -21,7 +21,7 @@
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL
  *   group ID IS_GROUP PARENT
- *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT PEERS) x 8
+ *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT PEERS INTERVAL) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
  *   off ID
@@ -157,6 +157,7 @@ static struct sk_buff *sim_xchg(struct sk_buff **at, struct sk_buff *skb)
 static struct slot sim_slots[WEIR_PLACES];
 static struct weir_class_config sim_classes[WEIR_MAX_CLASSES];
 static struct tier sim_tiers[WEIR_MAX_CLASSES];
+static struct hold sim_holds[RULE_QUEUES];
 static struct weir_link_config sim_link;
 static __u32 sim_changes[WEIR_RING];
 
@@ -168,6 +169,8 @@ static void *sim_lookup(void *map, __u32 key)
 		return key < WEIR_MAX_CLASSES ? &sim_classes[key] : NULL;
 	if (map == (void *)&group_tiers)
 		return &sim_tiers[key];
+	if (map == (void *)&holds)
+		return &sim_holds[key];
 	if (map == (void *)&link_config)
 		return key == 0 ? &sim_link : NULL;
 	return key < WEIR_RING ? &sim_changes[key] : NULL;
@@ -312,7 +315,8 @@ static void check(__u32 i)
 
 		for (int r = 0; r < WEIR_DROP_REASONS; r++)
 			lost += n->drops[r];
-		if (n->enqueued_packets != n->sent_packets + lost + f->qlen) {
+		if (n->enqueued_packets !=
+		    n->sent_packets + lost + f->qlen + sim_holds[i * WEIR_MAX_QUEUES + q].qlen) {
 			fprintf(stderr, "class %u queue %d: counters do not add up\n", i, q);
 			exit(1);
 		}
@@ -331,8 +335,8 @@ static void check(__u32 i)
 		bytes += line[at - 1].len;
 		at = line[at - 1].next;
 	}
-	if (c->enqueued_packets != c->sent_packets + drops + c->qlen || c->sorted != sorted ||
-	    (c->qlen != 1 && c->backlog != bytes)) {
+	if (c->enqueued_packets != c->sent_packets + drops + c->qlen + c->held ||
+	    c->sorted != sorted || (c->qlen != 1 && c->backlog != bytes)) {
 		fprintf(stderr, "class %u: counters do not add up\n", i);
 		exit(1);
 	}
@@ -410,7 +414,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 int main(int argc, char **argv)
 {
 	char word[32];
-	unsigned long long a[32];
+	unsigned long long a[40];
 
 	if (argc > 1 && !strcmp(argv[1], "qcon"))
 		scheduler = WEIR_SCHED_QCON;
@@ -420,7 +424,7 @@ int main(int argc, char **argv)
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	  ? 9
 			: !strcmp(word, "class")  ? 10
-			: !strcmp(word, "queues") ? 32
+			: !strcmp(word, "queues") ? 40
 			: !strcmp(word, "greedy") ? 4
 			: !strcmp(word, "cbr")	  ? 3
 			: !strcmp(word, "group")  ? 3
@@ -468,9 +472,14 @@ int main(int argc, char **argv)
 			c->aqm_target = a[6];
 			c->aqm_interval = a[7];
 			for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
-				c->queue[q].cost = a[8 + 3 * q];
-				c->queue[q].limit_packets = a[9 + 3 * q];
-				c->queue[q].peers = a[10 + 3 * q];
+				c->queue[q].cost = a[8 + 4 * q];
+				c->queue[q].limit_packets = a[9 + 4 * q];
+				c->queue[q].peers = a[10 + 4 * q];
+				c->queue[q].interval = a[11 + 4 * q];
+				if (q == 0)
+					c->paced_queues = 0;
+				if (c->queue[q].interval)
+					c->paced_queues |= 1 << q;
 			}
 			announce(a[0]);
 		} else if (!strcmp(word, "greedy")) {

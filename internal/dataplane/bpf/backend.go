@@ -301,8 +301,8 @@ func (b *Backend) Pace(_ context.Context, want plan.State) error {
 		if i < 0 || b.have.Classes[i].Equal(c) {
 			continue
 		}
-		if err := b.obj.classes.Put(uint32(c.ID), classConfig(c, want.Link)); err != nil {
-			return fmt.Errorf("pace class %d of %s: %w", c.ID, b.device, err)
+		if _, err := b.setClass(c.ID, classConfig(c, want.Link)); err != nil {
+			return err
 		}
 		b.have.Classes = slices.Clone(b.have.Classes)
 		b.have.Classes[i] = c
@@ -379,6 +379,14 @@ func (b *Backend) setClass(id plan.ClassID, cfg qdiscWeirClassConfig) (int, erro
 			return -1, err
 		}
 	}
+	for q := range cfg.Queue {
+		if cfg.Queue[q].Interval == 0 {
+			continue
+		}
+		if err := b.obj.addHold(id, q); err != nil {
+			return -1, err
+		}
+	}
 	if err := b.obj.classes.Update(uint32(id), cfg, ebpf.UpdateExist); err != nil {
 		return -1, fmt.Errorf("configure class %d of %s: %w", id, b.device, err)
 	}
@@ -419,7 +427,17 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 			if err != nil {
 				return snap, err
 			}
-			n.Queues = append(n.Queues, queueCounters(stats, flow))
+			counted := queueCounters(stats, flow)
+			if class.Queues[q].Interval != 0 {
+				packets, bytes, err := b.obj.hold(class.ID, q)
+				if err != nil {
+					return snap, fmt.Errorf("read queue %d of class %d: %w", q, class.ID, err)
+				}
+				counted.BacklogPackets += packets
+				counted.BacklogBytes += bytes
+				counted.EnqueuedBytes += bytes
+			}
+			n.Queues = append(n.Queues, counted)
 		}
 		snap.Classes[class.ID] = n
 		if class.Parent != 0 {
@@ -437,9 +455,9 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 func counters(c qdiscWeirClass) dataplane.Counters {
 	return dataplane.Counters{
 		// The kernel side counts packets that came; their bytes follow.
-		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.SentBytes + c.DroppedBytes + c.Backlog,
+		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.SentBytes + c.DroppedBytes + c.Backlog + c.HeldBytes,
 		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
-		BacklogPackets: uint64(c.Qlen), BacklogBytes: c.Backlog,
+		BacklogPackets: uint64(c.Qlen) + uint64(c.Held), BacklogBytes: c.Backlog + c.HeldBytes,
 		Drops: drops(c.Drops), DroppedBytes: c.DroppedBytes,
 	}
 }

@@ -201,6 +201,10 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 		if q.LimitPackets > 0 {
 			to.LimitPackets = uint64(q.LimitPackets)
 		}
+		to.Interval, to.ReserveBps = uint64(q.Interval), uint64(q.Reserve)
+		if q.Interval != 0 {
+			cfg.PacedQueues |= 1 << i
+		}
 		copy(to.Name[:len(to.Name)-1], q.Name)
 		to.Priority = uint64(q.Priority)
 		for j, other := range c.Queues {
@@ -234,7 +238,7 @@ func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 		q := cfg.Queue[i]
 		c.Queues = append(c.Queues, plan.Queue{
 			Name: text(q.Name[:]), Weight: policy.Rate(q.WeightBps), LimitPackets: uint32(q.LimitPackets),
-			Priority: uint8(q.Priority),
+			Priority: uint8(q.Priority), Reserve: policy.Rate(q.ReserveBps), Interval: plan.Interval(q.Interval),
 		})
 	}
 	if len(c.Queues) > 0 {

@@ -42,6 +42,7 @@ type object struct {
 	changes   *ebpf.Map
 	control   *ebpf.Map // .data.control: published
 	groups    *ebpf.Map // the calendars of each group's members
+	holds     *ebpf.Map // what is held of each queue with an interval
 	state     *ebpf.Map // .bss: everything the qdisc writes
 	memory    *ebpf.Memory
 	classesAt uint32 // offset of `classes` in state
@@ -54,7 +55,7 @@ type object struct {
 func (o *object) maps() map[string]**ebpf.Map {
 	return map[string]**ebpf.Map{
 		"class_config": &o.classes, "link_config": &o.link, "changes": &o.changes,
-		"control": &o.control, "state": &o.state, "groups": &o.groups,
+		"control": &o.control, "state": &o.state, "groups": &o.groups, "holds": &o.holds,
 	}
 }
 
@@ -122,7 +123,7 @@ func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
 	}
 	names := map[string]string{
 		"class_config": qdiscMapClassConfig, "link_config": qdiscMapLinkConfig,
-		"changes": qdiscMapChanges, "control": ".data.control", "state": ".bss", "groups": qdiscMapGroupTiers,
+		"changes": qdiscMapChanges, "control": ".data.control", "state": ".bss", "groups": qdiscMapGroupTiers, "holds": qdiscMapHolds,
 	}
 	for pin, m := range o.maps() {
 		*m = coll.DetachMap(names[pin])
@@ -228,6 +229,29 @@ func (o *object) addGroup(id plan.ClassID) error {
 		return fmt.Errorf("make group %d of %s: %w", id, o.kind, err)
 	}
 	return nil
+}
+
+// addHold makes the place where packets of queue q of class id wait for their time,
+// before the class is announced. It stays with the object, as a group's calendars do.
+func (o *object) addHold(id plan.ClassID, q int) error {
+	err := o.holds.Update(uint32(id)*policy.MaxQueues+uint32(q), qdiscHold{}, ebpf.UpdateNoExist)
+	if errors.Is(err, unix.E2BIG) {
+		return fmt.Errorf("pace queue %d of class %d of %s: %d queues of the link have a reservation already; take some away", q, id, o.kind, o.holds.MaxEntries())
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+		return fmt.Errorf("pace queue %d of class %d of %s: %w", q, id, o.kind, err)
+	}
+	return nil
+}
+
+// hold is how many packets and bytes of the queue wait for their time.
+func (o *object) hold(id plan.ClassID, q int) (packets, bytes uint64, err error) {
+	var h qdiscHold
+	err = o.holds.Lookup(uint32(id)*policy.MaxQueues+uint32(q), &h)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return 0, 0, nil
+	}
+	return uint64(h.Qlen), uint64(h.Backlog), err
 }
 
 // close lets go of the handles; what is pinned or in use stays.

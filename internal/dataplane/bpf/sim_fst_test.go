@@ -174,3 +174,75 @@ func TestWhatAScheduleLeaves(t *testing.T) {
 		}
 	}
 }
+
+// The same for queues: exact where nobody else is in the way, and the rest of the
+// class, and the other classes, have what is left.
+func TestScheduleOfAQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		link := fairLink(1e9)
+		link.Scheduler = rapid.SampledFrom(plan.Schedulers).Draw(t, "scheduler")
+		queues := weighted(1, 1)
+		queues[0].Interval = plan.IntervalOf(policy.Rate(rapid.IntRange(100e3, 100e6).Draw(t, "rate")))
+		queues[0].Rate = 1e9
+		c := plan.Class{ID: 1, Name: "c", Weight: 1, Queues: queues}
+		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.PQ, policy.CBWFQ, policy.LLQ}).Draw(t, "discipline")
+		s := simulate(link, c)
+		s.trace(1)
+		src := traffic{id: 1, length: rapid.IntRange(60, 9000).Draw(t, "length"), window: rapid.IntRange(1, 50).Draw(t, "window"),
+			delay: time.Duration(rapid.IntRange(1, 20e6).Draw(t, "delay"))}
+		if rapid.Bool().Draw(t, "steady") {
+			src.interval = time.Duration(rapid.IntRange(20e3, 50e6).Draw(t, "every"))
+		}
+		s.send(src)
+		s.run(2 * time.Second)
+		left := s.result(t)[0].left[1]
+		if len(left) == 0 {
+			t.Fatalf("nothing left\n%s", s)
+		}
+		for i, due := range schedule(left, queues[0].Interval) {
+			if late := left[i].at - due; late < 0 || late > 100*time.Microsecond {
+				t.Fatalf("packet %d leaves %v after its time\n%s", i, late, s)
+			}
+		}
+	})
+}
+
+func TestWhatAScheduledQueueLeaves(t *testing.T) {
+	for _, d := range []policy.Discipline{policy.PQ, policy.CBWFQ, policy.LLQ} {
+		queues := weighted(3, 1)
+		queues[0].Interval, queues[0].Rate = plan.IntervalOf(4e6), 90e6
+		c := plan.Class{ID: 1, Name: "c", Weight: 1, Discipline: d, Queues: queues}
+		other := plan.Class{ID: 2, Name: "other", Weight: 3}
+		s := simulate(fairLink(100e6), c, other)
+		for _, src := range []traffic{{id: 1}, {id: 1, flow: 1}, {id: 2}} {
+			src.length, src.window, src.delay = frames, 100, 100*time.Microsecond
+			s.send(src)
+		}
+		s.settle()
+		s.run(4 * time.Second)
+		queues = weighted(3, 1)
+		queues[0].Rate, queues[1].Interval = 90e6, plan.IntervalOf(2e6)
+		c.Queues = queues // the schedule is the other's now
+		s.setClass(c)
+		s.stopFlow(1, 0)
+		s.settle()
+		s.run(4 * time.Second)
+		c.Queues, c.Discipline = nil, policy.SFQ // what is held leaves
+		s.setClass(c)
+		s.settle()
+		s.run(4 * time.Second)
+		phases := s.result(t)
+		for _, want := range []struct {
+			phase, flow int
+			rate        float64
+		}{{1, 0, 4}, {1, 1, 21}, {3, 1, 2}, {5, 1, 25}} {
+			got := phases[want.phase].flow(1, want.flow).sent * 8 / 4e6
+			if math.Abs(got-want.rate) > 0.02*want.rate {
+				t.Errorf("%s, phase %d: flow %d %.3f Mbit/s, want %.3f", d, want.phase, want.flow, got, want.rate)
+			}
+		}
+		if got := phases[1].rate(2, 4*time.Second) / 1e6; math.Abs(got-75) > 0.5 {
+			t.Errorf("%s: the other class %.3f Mbit/s, want 75", d, got)
+		}
+	}
+}

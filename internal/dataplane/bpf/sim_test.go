@@ -82,7 +82,7 @@ func (s *simulation) configure(id plan.ClassID, c qdiscWeirClassConfig) {
 	fmt.Fprintln(s, "group", id, c.Group, c.Parent)
 	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval)
 	for _, q := range c.Queue {
-		fmt.Fprint(s, " ", q.Cost, q.LimitPackets, q.Peers)
+		fmt.Fprint(s, " ", q.Cost, q.LimitPackets, q.Peers, q.Interval)
 	}
 	fmt.Fprintln(s)
 }

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Future service times of queues: packets of a queue with an `interval` (fst.h) wait
+ * here, before their queue, until the schedule says that they may be sent; then they
+ * join it as if they had just come. So no scheduler and no discipline knows of it.
+ *
+ *     enqueue ──► due? ──► queue ──► discipline ──► scheduler
+ *                  │ no      ▲
+ *                  ▼         │ when FST has passed
+ *                held ───────┘
+ *
+ * A packet that is held stays in its slot. The class counts it in `held`, not in
+ * `qlen`, which is what schedulers and disciplines look at; the qdisc counts it in
+ * its length.
+ *
+ * Classes with held packets are in a calendar by the earliest time at which one of
+ * their (up to 8) queues is due. User space makes a `struct hold` for each such queue
+ * before it announces the class.
+ *
+ * Not done here: dropping what waits too long. CoDel sees how long a packet waits in
+ * its queue; what is held is bounded by the queue's limit in packets alone.
+ */
+#ifndef WEIR_HOLD_H
+#define WEIR_HOLD_H
+
+#include "disciplines.h"
+#include "fst.h"
+#include "wheel.h"
+
+#define HOLDS 1024 /* queues with an interval that a link can have */
+#define HOLD_SHIFT 13 /* 8.2 us a bucket, 34 ms in all */
+#define HOLD_NODE 2 /* of weir_class.node */
+#ifndef RETRIES
+#define RETRIES 4
+#endif
+
+struct hold {
+	__u64 fst; /* of the last packet that was let through */
+	__u64 interval; /* ns << WEIR_NS_SHIFT per byte; 0 = no longer */
+	__u32 head, tail; /* slot numbers plus one */
+	__u32 qlen;
+	__u32 backlog; /* bytes */
+};
+
+/* By the queue's number (rule_queue). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, HOLDS);
+	__type(key, __u32);
+	__type(value, struct hold);
+} holds SEC(".maps");
+
+static struct {
+	__u64 at; /* nothing is due before */
+	struct wheel wheel; /* of classes, by hold_at */
+} held;
+
+static __always_inline struct hold *hold_of(__u32 queue)
+{
+	return bpf_map_lookup_elem(&holds, &queue);
+}
+
+/* Class id is to be looked at `at`, or earlier if it is in the wheel for that already. */
+__noinline int hold_plan(__u32 id, __u64 at, __u64 now)
+{
+	struct weir_class *c = class_at(id);
+
+	if (c->planned) {
+		if (!before(at, c->hold_at))
+			return 0;
+		wheel_del(&held.wheel, HOLD_NODE, id);
+	}
+	if (!held.wheel.count)
+		held.wheel.cursor = now >> HOLD_SHIFT;
+	if (!held.wheel.count || before(at, held.at))
+		held.at = at;
+	c->hold_at = at;
+	c->planned = 1;
+	wheel_add(&held.wheel, HOLD_NODE, id, at >> HOLD_SHIFT);
+	return 0;
+}
+
+/* May a packet that joins queue q of class id do so now? If so, that is its FST. */
+__noinline int hold_passes(__u32 id, __u32 q, __u32 len, __u64 now)
+{
+	struct hold *h = hold_of(rule_queue(id, q));
+
+	keep(len);
+	keep(now);
+	if (!h || (!h->interval && !h->qlen))
+		return 1;
+	if (h->qlen || before(now, h->fst))
+		return 0;
+	h->fst = now + span(len, h->interval);
+	return 1;
+}
+
+/* Puts slot s (plus one) with a packet of `len` bytes behind those that are held. */
+__noinline int hold_add(__u32 id, __u32 q, __u32 s, __u32 len)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct hold *h = hold_of(rule_queue(id, q));
+	struct weir_class *c = class_at(id);
+	struct place *p = place_at(s - 1);
+
+	keep(len);
+	if (!h)
+		return 0; /* cannot be: hold_passes found it */
+	p->next = 0;
+	p->len = len;
+	p->since = now >> AGE_SHIFT;
+	if (h->qlen)
+		place_at(h->tail - 1)->next = s;
+	else
+		h->head = s;
+	h->tail = s;
+	h->backlog += len;
+	c->held++;
+	c->held_bytes += len;
+	if (!h->qlen++)
+		hold_plan(id, h->fst, now);
+	return 0;
+}
+
+/* Slot (plus one) of the first packet of queue q of class id if it is due; 0 = none is. */
+__noinline __u32 hold_take(__u32 id, __u32 q, __u64 now)
+{
+	struct hold *h = hold_of(rule_queue(id, q));
+	struct weir_class *c = class_at(id);
+	struct place *p;
+	__u32 s;
+
+	keep(now);
+	if (!h || !h->qlen)
+		return 0;
+	if (h->interval && before(now, h->fst)) {
+		hold_plan(id, h->fst, now);
+		return 0;
+	}
+	s = h->head;
+	p = place_at(s - 1);
+	h->head = p->next;
+	h->qlen--;
+	h->backlog -= p->len;
+	h->fst += span(p->len, h->interval);
+	c->held--;
+	c->held_bytes -= p->len;
+	return s;
+}
+
+/* Why a packet of `len` bytes cannot be held; `waiting` packets are in the qdisc. */
+__noinline __u32 hold_refuses(__u32 id, __u32 q, __u32 len, __u32 waiting)
+{
+	struct hold *h = hold_of(rule_queue(id, q));
+	struct weir_class *c = class_at(id);
+
+	keep(len);
+	keep(waiting);
+	if (!h || h->qlen >= flow_at(rule_queue(id, q))->limit_packets)
+		return WEIR_DROP_QUEUE_PACKETS;
+	if (c->qlen + c->held >= c->limit_packets)
+		return WEIR_DROP_CLASS_PACKETS;
+	if (c->backlog + c->held_bytes + len > c->limit_bytes)
+		return WEIR_DROP_CLASS_BYTES;
+	return waiting < WEIR_MAX_SLOTS ? WEIR_DROP_REASONS : WEIR_DROP_LINK_PACKETS;
+}
+
+/* The first class that is due, plus one, out of the wheel; 0 = none is. */
+__noinline __u32 hold_next(__u64 now)
+{
+	keep(now);
+	for (int i = 0; i < RETRIES && held.wheel.count; i++) {
+		__u64 at = wheel_first(&held.wheel);
+		__u32 id = bucket_at(&held.wheel, at)->head - 1;
+		struct weir_class *c = class_at(id);
+
+		held.at = c->hold_at;
+		if (before(now, c->hold_at)) {
+			if (!before(at << HOLD_SHIFT, c->hold_at & ~((1ULL << HOLD_SHIFT) - 1)))
+				return 0;
+			/* Further ahead than the wheel reached. */
+			if (before(now, at << HOLD_SHIFT)) {
+				held.at = at << HOLD_SHIFT;
+				return 0;
+			}
+			wheel_del(&held.wheel, HOLD_NODE, id);
+			held.wheel.cursor = now >> HOLD_SHIFT;
+			wheel_add(&held.wheel, HOLD_NODE, id, c->hold_at >> HOLD_SHIFT);
+			continue;
+		}
+		held.wheel.cursor = at;
+		c->planned = 0;
+		wheel_del(&held.wheel, HOLD_NODE, id);
+		return id + 1;
+	}
+	return 0;
+}
+
+/* Queue q of class id has this interval from now on. 1 = it is one with an interval. */
+__noinline int hold_set(__u32 id, __u32 q, __u64 interval)
+{
+	struct hold *h = hold_of(rule_queue(id, q));
+
+	if (!h)
+		return 0;
+	h->interval = interval;
+	if (h->qlen) {
+		__u64 now = bpf_ktime_get_ns();
+
+		hold_plan(id, now, now);
+	}
+	return interval != 0;
+}
+
+static __always_inline void hold_apply(struct weir_class *c, __u32 id,
+				       struct weir_class_config *cfg)
+{
+	__u32 paced = 0;
+
+	if (!c->paced_queues && !cfg->paced_queues)
+		return;
+	for (__u32 q = 0; q < WEIR_MAX_QUEUES; q++)
+		paced |= (__u32)hold_set(id, q, cfg->queue[q].interval) << q;
+	c->paced_queues = paced;
+}
+
+#endif /* WEIR_HOLD_H */
