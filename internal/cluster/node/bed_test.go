@@ -277,6 +277,9 @@ type cluster struct {
 	token   string
 }
 
+// onBus is the bus of all clusters that are made; TestOnKafka changes it.
+var onBus = bus.Address{Kind: bus.NATS}
+
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), log: &logBuffer{}, world: newWorld()}
@@ -285,7 +288,7 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.token = token.String()
-	c.opts = manager.Options{Dir: filepath.Join(c.dir, "manager"), Listen: "127.0.0.1:0", BusListen: "127.0.0.1:0", Bus: bus.Address{Kind: bus.NATS},
+	c.opts = manager.Options{Dir: filepath.Join(c.dir, "manager"), Listen: "127.0.0.1:0", BusListen: "127.0.0.1:0", Bus: onBus,
 		Automatic: manager.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(c.log, nil))}
 	c.start()
 	t.Cleanup(func() { c.stop() })

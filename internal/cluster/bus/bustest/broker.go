@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bustest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const brokerTimeout = 2 * time.Minute // a busy machine, and the first time the fetch
+
+// Broker is a real Kafka in a process of its own (scripts/kafka).
+type Broker struct {
+	Address string // host:port
+
+	dir string
+	cmd *exec.Cmd
+}
+
+// StartBroker starts one that ends with the test. Without Java it skips the test.
+func StartBroker(t *testing.T) *Broker {
+	t.Helper()
+	for _, tool := range []string{"java", "mvn"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s, so no broker: scripts/deps cluster installs it", tool)
+		}
+	}
+	b := &Broker{dir: t.TempDir(), Address: fmt.Sprintf("127.0.0.1:%d", freePorts(t))}
+	b.Start(t)
+	t.Cleanup(b.Kill)
+	return b
+}
+
+// freePorts finds two neighbours.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for range 50 {
+		a, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := a.Addr().(*net.TCPAddr).Port
+		b, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
+		a.Close()
+		if err == nil {
+			b.Close()
+			return port
+		}
+	}
+	t.Fatal("no two free ports in a row")
+	return 0
+}
+
+// Start starts it, again after Kill, and waits until it is ready.
+func (b *Broker) Start(t *testing.T) {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	_, port, _ := net.SplitHostPort(b.Address)
+	b.cmd = exec.Command(filepath.Join(filepath.Dir(here), "../../../../scripts/kafka"), "run", b.dir, port)
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := b.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The kernel would take the end of the thread that starts it for ours.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready, said := make(chan bool, 1), make(chan string, 1)
+	go func() {
+		var last []string
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			last = append(last[max(0, len(last)-20):], lines.Text())
+			if strings.Contains(lines.Text(), "Kafka Server started") {
+				ready <- true
+			}
+		}
+		said <- strings.Join(last, "\n")
+		close(ready)
+	}()
+	select {
+	case ok := <-ready:
+		if !ok {
+			t.Fatalf("the broker has ended:\n%s", <-said)
+		}
+	case <-time.After(brokerTimeout):
+		b.Kill()
+		t.Fatalf("the broker is not ready after %v", brokerTimeout)
+	}
+}
+
+// Kill ends it without a warning.
+func (b *Broker) Kill() {
+	_ = b.cmd.Process.Signal(os.Kill)
+	_ = b.cmd.Wait()
+}
+
+// Restart kills it and starts it again.
+func (b *Broker) Restart(t *testing.T) {
+	t.Helper()
+	b.Kill()
+	b.Start(t)
+}
