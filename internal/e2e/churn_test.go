@@ -65,7 +65,7 @@ func TestChurn(t *testing.T) {
 	await(t, 15*time.Second, "nothing left of the churn", func() error { return inventory(t, a).more(was) })
 	now := inventory(t, a)
 	t.Logf("before %d programs, %d maps, %d links, %d files, %d KiB; after %d, %d, %d, %d, %d KiB",
-		was.Programs, was.Maps, was.Links, was.Files, memory, now.Programs, now.Maps, now.Links, now.Files, a.resident())
+		was.Programs, len(was.Maps), was.Links, was.Files, memory, now.Programs, len(now.Maps), now.Links, now.Files, a.resident())
 	if grown := a.resident() - memory; grown > 8<<10 {
 		t.Errorf("the agent's memory grew by %d KiB", grown)
 	}

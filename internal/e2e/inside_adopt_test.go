@@ -109,7 +109,7 @@ func TestInsideIsAdopted(t *testing.T) {
 			t.Errorf("%s: qdisc was %q, is %q", how.name, qdisc, now)
 		}
 		now := inventory(t, nil)
-		if !slices.Equal(now.Pins, was.Pins) || now.Maps > was.Maps || now.Programs > was.Programs {
+		if !slices.Equal(now.Pins, was.Pins) || len(now.Maps) > len(was.Maps) || now.Programs > was.Programs {
 			t.Errorf("%s: in the kernel were %+v, are %+v", how.name, was, now)
 		}
 		a.stop()

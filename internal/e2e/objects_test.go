@@ -23,7 +23,8 @@ type leftovers struct {
 
 	// Of the whole machine, so they are counted in the virtual machine only,
 	// where nobody else makes any.
-	Programs, Maps, Links int
+	Programs, Links int
+	Maps            []string // names
 }
 
 // inventory lists what there is now; a may be nil.
@@ -46,7 +47,7 @@ func inventory(t testing.TB, a *agent) leftovers {
 		return l
 	}
 	l.Programs = count(ebpf.ProgramGetNextID)
-	l.Maps = count(ebpf.MapGetNextID)
+	l.Maps = mapNames()
 	links := new(link.Iterator)
 	defer links.Close()
 	for links.Next() {
@@ -56,6 +57,21 @@ func inventory(t testing.TB, a *agent) leftovers {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// mapNames are the names of all maps in the kernel; a name may be there twice.
+func mapNames() (names []string) {
+	for id, err := ebpf.MapGetNextID(0); err == nil; id, err = ebpf.MapGetNextID(id) {
+		m, err := ebpf.NewMapFromID(id)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		if info, err := m.Info(); err == nil {
+			names = append(names, info.Name)
+		}
+		m.Close()
+	}
+	return names
 }
 
 func count[ID ~uint32](next func(ID) (ID, error)) (n int) {
@@ -111,7 +127,7 @@ func (l leftovers) more(before leftovers) error {
 		what     string
 		was, now int
 	}{
-		{"programs", before.Programs, l.Programs}, {"maps", before.Maps, l.Maps},
+		{"programs", before.Programs, l.Programs}, {fmt.Sprintf("maps %v", l.Maps), len(before.Maps), len(l.Maps)},
 		{"links", before.Links, l.Links}, {"open files", before.Files, l.Files},
 	} {
 		if c.now > c.was {

@@ -171,6 +171,8 @@ func (b *Backend) find() error {
 func (b *Backend) drop() {
 	if b.obj != nil {
 		b.obj.close()
+		b.obj = nil
+		unmap()
 	}
 	b.obj, b.have = nil, plan.State{}
 }
