@@ -358,7 +358,11 @@ func (a *Agent) setControl(ctx context.Context, name string, change api.ControlC
 		return api.Control{}, fmt.Errorf("change not made: %w", err)
 	}
 	a.world = next
-	a.log.Info("controllers changed", "workload", w.Name, "frozen", set.Frozen, "gains", set.settings().Gains.String(), "why", "asked by weir control")
+	gains := control.Default
+	if set.Gains != nil {
+		gains = *set.Gains
+	}
+	a.log.Info("controllers changed", "workload", w.Name, "frozen", set.Frozen, "gains", gains.String(), "why", "asked by weir control")
 	for _, l := range a.links {
 		l.pacer.Follow(l.want)
 	}

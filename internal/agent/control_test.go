@@ -199,6 +199,12 @@ func TestDemandBelowReservation(t *testing.T) {
 		if l.Mode != "limited" || l.Limiter != "off" || l.WireBps != before || !strings.HasPrefix(l.Why, "demand below reservation: 3 Mbit/s offered") {
 			t.Errorf("%+v", l)
 		}
+		n.set(func() { n.demand = 1 })
+		seconds(3)
+		e, err := h.Explain(t.Context(), "web")
+		if text := strings.Join(e.Links[0].Text, " "); err != nil || !strings.Contains(text, "which is what its reservation of 10 Mbit/s of payload takes on the wire") {
+			t.Errorf("explanation %q, %v", text, err)
+		}
 		n.set(func() { n.demand = 0 })
 		seconds(2)
 		h.expectGoodput("when it wants it again", "web", 10e6, 0.005)

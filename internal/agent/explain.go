@@ -183,6 +183,9 @@ func (d level) demandText(class plan.Class) []string {
 		// Of a group only: a workload that wants all it can get is not held by that.
 		policy.BindDemand: "as much as its members' maxes let through",
 	}[share.Binds]
+	if share.Binds == policy.BindMax && class.Ceiling() != class.Max {
+		bound = fmt.Sprintf("which is what its reservation of %s of payload takes on the wire", class.Reserve)
+	}
 	of := d.of
 	if class.Parent != 0 {
 		within := could.within(class.Parent) // the group's part may have grown with it
