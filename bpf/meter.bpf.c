@@ -186,6 +186,39 @@ int lab_sink(struct __sk_buff *skb)
 	return TC_ACT_SHOT;
 }
 
+/* When packets arrived, CLOCK_MONOTONIC; the size is set before the load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} lab_stamps SEC(".maps");
+
+/*
+ * How exactly packets leave by a schedule: the time of each, in order. lab_sunk
+ * counts them.
+ */
+SEC("tcx/ingress")
+int lab_stamp(struct __sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct lab_bucket *b;
+	__u32 key = 0, i;
+	__u64 *at;
+
+	if (!ip_header(skb))
+		return TC_ACT_SHOT;
+	b = bpf_map_lookup_elem(&lab_sunk, &key);
+	if (!b)
+		return TC_ACT_SHOT;
+	i = b->packets;
+	at = bpf_map_lookup_elem(&lab_stamps, &i);
+	if (at)
+		*at = now;
+	add(b, skb->len, 1);
+	return TC_ACT_SHOT;
+}
+
 static void set_class(struct __sk_buff *skb, __u32 class)
 {
 	if (lab_to_mark) {

@@ -132,6 +132,9 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 	if l.Cost != nil {
 		return o.cost(ctx, l)
 	}
+	if l.Timing != nil {
+		return o.timing(ctx, l)
+	}
 	for _, scheduler := range o.schedulers(l.Scheduler) {
 		result, err := o.measure(ctx, l, scheduler)
 		if err != nil {

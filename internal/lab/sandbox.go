@@ -25,9 +25,10 @@ const ChildArg = "__lab"
 
 // The parts that a child can play.
 const (
-	partRun  = "run"  // one scenario on a host of its own
-	partCost = "cost" // a cost measurement on a host of its own
-	partSoak = "soak" // the soaker, see meter.Soaker
+	partRun    = "run"    // one scenario on a host of its own
+	partCost   = "cost"   // a cost measurement on a host of its own
+	partTiming = "timing" // a measurement of schedules on a host of its own
+	partSoak   = "soak"   // the soaker, see meter.Soaker
 	// partCable is the program behind a tap.
 	partCable = "cable"
 )
@@ -141,6 +142,8 @@ func play(ctx context.Context, part string) (any, error) {
 		return runExperiment(ctx, ask)
 	case partCost:
 		return runCost(ctx, ask)
+	case partTiming:
+		return runTiming(ctx, ask)
 	}
 	return nil, fmt.Errorf("%s %q: no such part", ChildArg, part)
 }

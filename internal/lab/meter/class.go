@@ -28,6 +28,10 @@ func (p *Programs) add(program string, ifindex int, variables map[string]uint32)
 	if err != nil {
 		return nil, err
 	}
+	return p.addOf(spec, program, ifindex, variables)
+}
+
+func (p *Programs) addOf(spec *ebpf.CollectionSpec, program string, ifindex int, variables map[string]uint32) (*ebpf.Collection, error) {
 	for name, value := range variables {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
@@ -84,6 +88,34 @@ func (p *Programs) Sink(ifindex int) (func() (uint64, error), error) {
 			return 0, fmt.Errorf("read the sink: %w", err)
 		}
 		return b.Packets, nil
+	}, nil
+}
+
+// Stamp drops whatever comes in by a device of the calling thread's namespace, and
+// notes when, of as many packets as told. The function returns the times.
+func (p *Programs) Stamp(ifindex, packets int) (func() ([]uint64, error), error) {
+	spec, err := loadMeter()
+	if err != nil {
+		return nil, err
+	}
+	spec.Maps[meterMapLabStamps].MaxEntries = uint32(packets)
+	objects, err := p.addOf(spec, meterProgLabStamp, ifindex, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func() ([]uint64, error) {
+		var times []uint64
+		for i := range uint32(packets) {
+			var at uint64
+			if err := objects.Maps[meterMapLabStamps].Lookup(i, &at); err != nil {
+				return nil, fmt.Errorf("read when packets came: %w", err)
+			}
+			if at == 0 {
+				break
+			}
+			times = append(times, at)
+		}
+		return times, nil
 	}, nil
 }
 

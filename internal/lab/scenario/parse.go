@@ -76,15 +76,18 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 		"settle":    r.duration(&s.Settle, 0),
 		"groups":    keep("groups"), "ovs": keep("ovs"),
 		"link": keep("link"), "workloads": keep("workloads"), "phases": keep("phases"),
-		"expect": keep("expect"), "paper": keep("paper"), "cost": keep("cost"), "control": keep("control"),
+		"expect": keep("expect"), "paper": keep("paper"), "cost": keep("cost"), "timing": keep("timing"), "control": keep("control"),
 	})
 	if n := later["link"]; n != nil {
 		r.link(n, s)
-	} else if len(r.problems) == 0 && later["cost"] == nil {
+	} else if len(r.problems) == 0 && later["cost"] == nil && later["timing"] == nil {
 		r.fail(root, "link", "", "missing; write link: {bandwidth: 100mbit}")
 	}
 	if n := later["cost"]; n != nil {
 		r.cost(n, s)
+	}
+	if n := later["timing"]; n != nil {
+		r.timing(n, s)
 	}
 	if n := later["groups"]; n != nil {
 		r.groups(n, s)
@@ -102,7 +105,7 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 	}
 	if n := later["workloads"]; n != nil {
 		r.workloads(n, s)
-	} else if s.Cost == nil && len(r.problems) == 0 {
+	} else if s.Cost == nil && s.Timing == nil && len(r.problems) == 0 {
 		r.fail(root, "workloads", "", "missing; write workloads: {c1: {traffic: [{tcp: {}}]}}")
 	}
 	if n := later["phases"]; n != nil {
@@ -119,7 +122,7 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 	if n := later["paper"]; n != nil {
 		r.paper(n, s)
 	}
-	if s.Cost == nil {
+	if s.Cost == nil && s.Timing == nil {
 		r.check(s, root, later)
 	}
 }

@@ -24,6 +24,7 @@ type Scenario struct {
 	Paper     Paper
 	Control   Control
 	Cost      *Cost // measure the cost per packet instead of running the phases
+	Timing    *Timing
 }
 
 // Link is the shared link and what lies behind it.

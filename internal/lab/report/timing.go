@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// TimingResult is how exactly packets left by a schedule.
+type TimingResult struct {
+	Name       string      `json:"name"`
+	IntervalNs float64     `json:"interval_ns"` // from one packet to the next
+	Rows       []TimingRow `json:"rows"`
+}
+
+// TimingRow is one scheduler, with idle CPUs or with as many busy programs. Times are
+// in microseconds. Late is how long after its time a packet left, times being
+// counted in whole intervals from the earliest; Gap is how far the time between two
+// packets was from the interval.
+type TimingRow struct {
+	Scheduler string  `json:"scheduler"`
+	Busy      bool    `json:"busy"`
+	Packets   int     `json:"packets"`
+	RateError float64 `json:"rate_error"` // part of the rate
+	LateP50   float64 `json:"late_p50_us"`
+	LateP99   float64 `json:"late_p99_us"`
+	LateMax   float64 `json:"late_max_us"`
+	GapP50    float64 `json:"gap_p50_us"`
+	GapP99    float64 `json:"gap_p99_us"`
+}
+
+// warmTiming are packets at the beginning that are left out: a token bucket begins
+// full, fq lets a new flow send ten frames at once.
+const warmTiming = 50
+
+// TimingOf judges when packets arrived.
+func TimingOf(stamps []uint64, interval float64) TimingRow {
+	if len(stamps) < warmTiming+2 {
+		return TimingRow{}
+	}
+	stamps = stamps[warmTiming:]
+	row := TimingRow{Packets: len(stamps)}
+	var late, gap []float64
+	for i, at := range stamps {
+		late = append(late, float64(at-stamps[0])-float64(i)*interval)
+		if i > 0 {
+			gap = append(gap, math.Abs(float64(at-stamps[i-1])-interval)/1e3)
+		}
+	}
+	earliest := slices.Min(late)
+	for i := range late {
+		late[i] = (late[i] - earliest) / 1e3
+	}
+	span := float64(stamps[len(stamps)-1] - stamps[0])
+	row.RateError = float64(len(stamps)-1)*interval/span - 1
+	slices.Sort(late)
+	slices.Sort(gap)
+	row.LateP50, row.LateP99, row.LateMax = *quantile(late, 0.5), *quantile(late, 0.99), late[len(late)-1]
+	row.GapP50, row.GapP99 = *quantile(gap, 0.5), *quantile(gap, 0.99)
+	return row
+}
+
+// TimingJSON writes a line per row.
+func TimingJSON(out io.Writer, r *TimingResult) error {
+	enc := json.NewEncoder(out)
+	for _, row := range r.Rows {
+		line := struct {
+			Scenario   string  `json:"scenario"`
+			IntervalNs float64 `json:"interval_ns"`
+			TimingRow
+		}{r.Name, r.IntervalNs, row}
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TimingTable writes the rows for people.
+func TimingTable(out io.Writer, r *TimingResult) error {
+	fmt.Fprintf(out, "%s: a packet each %v; times in us\n\n", r.Name, time.Duration(r.IntervalNs))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "scheduler\tCPUs\trate\tlate p50\tp99\tmax\tgap off by p50\tp99\t")
+	for _, row := range r.Rows {
+		cpus := "idle"
+		if row.Busy {
+			cpus = "busy"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%+.3f %%\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", row.Scheduler, cpus, 100*row.RateError,
+			row.LateP50, row.LateP99, row.LateMax, row.GapP50, row.GapP99)
+	}
+	return w.Flush()
+}

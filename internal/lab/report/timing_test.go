@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"testing"
+)
+
+func TestTimingOf(t *testing.T) {
+	var stamps []uint64
+	for i := range uint64(1050) {
+		at := 5_000_000 + 1_000_000*i
+		if i%100 == 60 {
+			at += 30_000 // one in a hundred is late, and does not make the next one late
+		}
+		stamps = append(stamps, at)
+	}
+	r := TimingOf(stamps, 1e6)
+	if r.Packets != 1000 || r.LateP50 != 0 || r.LateMax != 30 || r.GapP50 != 0 || r.GapP99 != 30 || math.Abs(r.RateError) > 1e-9 {
+		t.Errorf("%+v", r)
+	}
+	if r := TimingOf(stamps[:20], 1e6); r.Packets != 0 {
+		t.Errorf("too few: %+v", r)
+	}
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"weir/internal/policy"
+)
+
+// Timing asks how exactly packets of one class leave by a schedule, instead of
+// running the phases.
+type Timing struct {
+	Rate       policy.Rate // of frames, on the wire
+	Size       int         // of a frame, bytes
+	Packets    int
+	Schedulers []string // of TimingSchedulers
+}
+
+// TimingSchedulers are Weir's own and what the kernel has: fq's pacing, and a token
+// bucket.
+var TimingSchedulers = []string{"fair", "qcon", "ancs", "fq", "tbf"}
+
+func (r *reader) timing(n ast.Node, s *Scenario) {
+	t := Timing{Rate: 10e6, Size: 1514, Packets: 2000, Schedulers: []string{"fair", "fq", "tbf"}}
+	s.Timing = &t
+	if _, ok := n.(*ast.NullNode); ok {
+		return
+	}
+	r.fields(n, "timing", "a mapping such as {rate: 10mbit}", map[string]field{
+		"rate":    r.positiveRate(&t.Rate, 0),
+		"size":    r.count(&t.Size, 64, DefaultMTU+14, "a frame's size in bytes"),
+		"packets": r.count(&t.Packets, 100, 3500, "a number of packets"),
+		"schedulers": func(n ast.Node, path string) {
+			t.Schedulers = nil
+			for i, item := range r.items(n, path, "a list such as [fair, fq, tbf]") {
+				v := ""
+				r.word(&v, "scheduler", TimingSchedulers)(item, index(path, i))
+				t.Schedulers = append(t.Schedulers, v)
+			}
+		},
+	})
+}
