@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+const head = `# The C-Balancer paper's optimizer, repeated
+
+Written by ` + "`go run ./internal/lab/balancer page lab/c-balancer docs/papers`" + `; edits are lost. The paper is Dhumal and
+Janakiram, *C-Balancer: A System for Container Profiling and Scheduling* (2020). A manager moves containers between
+nodes so that the nodes are utilised alike, by a genetic algorithm.
+
+Here its optimizer works on the workload mixes of its table II, as Swarm's spread would launch them, beside Weir's
+local search.
+
+* **Calculated**: what the programs demand was measured on real cgroups, one at a time ([the file](../../lab/c-balancer/programs.yaml));
+  which container would be where, and S, is calculated from that. No cluster of 14 nodes was there, and nobody
+  contends.
+* **The cluster** is that of table I: 14 workers with 4 cores and 4 GB, and a link of 1 Gbit/s each, which the paper does
+  not say.
+* **Launches**: spread puts a container on a node with the fewest, by chance among equals. Each mix is launched with %d
+  seeds; the figures are means over them. The paper has five runs.
+* **One mix**: ` + "`weir simulate --algorithm local,genetic lab/c-balancer/w09.yaml`" + `
+`
+
+const stabilityText = `S is the variance over the nodes of the mean utilisation of a node's containers, added up over CPU, memory, block I/O
+and network both ways (equations 2 and 3). Alpha is 0.85. **Reduced** is against spread. The last two columns are the local
+search when it may move no more containers than the genetic algorithm has moved, launch by launch.`
+
+const sweepText = `Alpha weighs S against moves: f = alpha S + (1 - alpha) d. S is what is left of spread's, moves are a part of the 28
+containers; both are means over the ten mixes with three seeds each. The paper's figure has no numbers; it chooses 0.85
+because both are low there.
+
+At 0 only moves count, at 1 only S. The paper's text has it the other way round, but its equation 5 and its choice of
+0.85 have it like this.`
+
+const reading = `## How the paper was read
+
+* **Equation 3** prints a sum over the nodes where it means their mean; S is divided by the number of nodes, which changes
+  no comparison.
+* **The mean over a node's containers** (equation 2) is 0 for a node without any. It does not say how much a node has to do:
+  one with four containers of a CPU each and one with one such container count the same. With spread's equal numbers
+  this does no harm. ` + "`weir plan`" + ` uses the sum instead ([more](../simulate.md#what-s-is)).
+* **The genetic algorithm's parameters** are not in the paper. Here: 200 chromosomes, 300 generations, one-point cross-over
+  with probability 0.8, mutation of one gene in one of twenty children, the 10 fittest pass; parents are the fitter of two
+  drawn ones. With that S is reduced as much as in the paper. More mutation spoils it: f is normalised between the best
+  and the worst of the population, and beside spoiled children all others have nearly the same S, so that the moves decide.
+* **S is small in most mixes.** Programs that use one CPU each differ in memory alone (W1), or differ from cache, which used
+  less of its CPU. Which of them hurt each other through the cache, S does not see: cgroups do not count cache misses, and
+  the CPU on which this was recorded does not show them either.
+`
