@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
 	"weir/internal/control"
 	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/goodput"
 	"weir/internal/dataplane/pace"
 	"weir/internal/lab/scenario"
@@ -23,7 +25,7 @@ import (
 // in, intervals out.
 type regulator struct {
 	backend dataplane.Backend
-	ifbs    []int // by which steered ingress comes
+	ingress bool
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -36,9 +38,9 @@ type regulator struct {
 }
 
 // newRegulator begins to regulate; nothing happens before follow.
-func newRegulator(backend dataplane.Backend, direction policy.Direction, how scenario.Control, ifbs []int, log *slog.Logger) *regulator {
+func newRegulator(backend dataplane.Backend, direction policy.Direction, how scenario.Control, log *slog.Logger) *regulator {
 	settings := pace.Settings{Gains: how.Gains, Open: how.Open, Cold: how.Cold}
-	r := &regulator{backend: backend, ifbs: ifbs, log: log, done: make(chan struct{}),
+	r := &regulator{backend: backend, ingress: direction == policy.Ingress, log: log, done: make(chan struct{}),
 		pacer: pace.New(direction, func(string, string) pace.Settings { return settings })}
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
@@ -46,21 +48,30 @@ func newRegulator(backend dataplane.Backend, direction policy.Direction, how sce
 	return r
 }
 
-// follow takes a plan and gives the one to set.
-func (r *regulator) follow(want plan.State) (plan.State, error) {
+// set puts a plan into force, with the intervals of now, and has the goodput of those
+// with a reservation measured.
+func (r *regulator) set(ctx context.Context, want plan.State) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pacer.Follow(want)
 	r.want = r.pacer.Paced(want)
-	if !r.pacer.Busy() {
-		return r.want, nil
+	if err := r.backend.Set(ctx, r.want); err != nil || !r.pacer.Busy() {
+		return err
 	}
 	if r.meter == nil {
 		meter, err := goodput.New(0)
 		if err != nil {
-			return r.want, fmt.Errorf("the lab measures goodput: %w", err)
+			return fmt.Errorf("the lab measures goodput: %w", err)
 		}
 		r.meter = meter
+	}
+	var ifbs []int
+	if r.ingress { // the IFB is there since Set
+		ifb, err := net.InterfaceByName(device.IFBName(want.Link.Device))
+		if err != nil {
+			return fmt.Errorf("device of the link's ingress: %w", err)
+		}
+		ifbs = append(ifbs, ifb.Index)
 	}
 	watched := map[plan.ClassID]bool{}
 	for _, class := range r.pacer.Watched() {
@@ -72,7 +83,7 @@ func (r *regulator) follow(want plan.State) (plan.State, error) {
 			ports = append(ports, p)
 		}
 	}
-	return r.want, r.meter.Watch(ports, r.ifbs)
+	return r.meter.Watch(ports, ifbs)
 }
 
 func (r *regulator) run(ctx context.Context) {

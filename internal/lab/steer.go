@@ -82,7 +82,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		b.Close()
 		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
-	w := &weirSteering{site: at, backend: b, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, nil, log)}
+	w := &weirSteering{site: at, backend: b, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, log)}
 	if err := w.limitOffload(); err != nil {
 		return nil, "", nil, errors.Join(err, b.Close())
 	}
@@ -203,8 +203,7 @@ func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
 	if err != nil {
 		return err
 	}
-	state, err = w.regulator.follow(state)
-	return errors.Join(err, w.backend.Set(ctx, state))
+	return w.regulator.set(ctx, state)
 }
 
 // state is the plan for the scenario's workloads; workload w is class w+1, and the

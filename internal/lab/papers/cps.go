@@ -150,6 +150,13 @@ second, on a network that answers within the second, their loop cannot be stable
 				{"fig08b-unstable", "Kc 1, Ti 2, Td 0.1136", "larger overshoot, longer"},
 				{"fig08-default", "the default", ""},
 			}},
+		held{figure{"fig09a", "Figure 9a: at the receiver",
+			`The receiver reserves 10, 25 and 40 Mbit/s beside a flow that takes what it gets, one every 50 s.`,
+			`What comes is delayed in the queue of the link's ingress until TCP sends as much; only the flow without a reservation
+gives way.`}},
+		held{figure{"fig09b", "Figure 9b: at the receiver, with gains that oscillate",
+			`20 and 40 Mbit/s, with Kc 0.877, Ti 1.142, Td 0.1279.`,
+			`A loop that oscillates moves its own flow, and what it leaves or takes is the flow's without a reservation.`}},
 		held{figure{"fig09a-sender", "Figure 9a, at the sender",
 			`10, 25 and 40 Mbit/s join a flow that takes what it gets, one every 50 s.`,
 			`Only the flow without a reservation gives way.`}},
