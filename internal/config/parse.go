@@ -105,7 +105,9 @@ func (c *Config) readLinks(list node) {
 			case "egress":
 				readEgress(item, value, &link.Egress)
 			case "ingress":
-				readRate(value, &link.Ingress)
+				if text, _ := value.text(); text != "none" {
+					readRate(value, &link.Ingress)
+				}
 			case "ingress_local":
 				readBool(value, &link.IngressLocal)
 			case "reservable":
