@@ -18,6 +18,7 @@ import (
 	"weir/internal/cli/table"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
+	"weir/internal/cluster/migrate/podman"
 )
 
 // migration is what weir migrate is told.
@@ -91,8 +92,18 @@ back.`,
 	return c
 }
 
+// podmanAddress is Podman's on this machine, which has no socket.
+const podmanAddress = "podman"
+
 // engineNode opens an engine of this machine as a node that is called by its address.
 func engineNode(address, state string, log *slog.Logger) (*migrate.Local, error) {
+	if address == podmanAddress {
+		e, err := podman.Open(filepath.Join(state, "podman"))
+		if err != nil {
+			return nil, usagef("%v", err)
+		}
+		return migrate.NewLocal(address, e, filepath.Join(state, "nodes", address), log)
+	}
 	if address != "" && !strings.Contains(address, "://") {
 		return nil, usagef("%q: no manager is known here; name an engine of this machine, such as unix:///run/docker.sock", address)
 	}

@@ -167,7 +167,7 @@ func (m *run) image(ctx context.Context) error {
 	if codeOf(err) != CodeNoImage {
 		return err
 	}
-	if m.Registry == "" {
+	if m.Registry == "" || m.Approach == ApproachBundle {
 		return m.transfer(ctx, Part{Kind: PartImage})
 	}
 	if err := m.do(ctx, m.source, StepPushImage, imageTimeout); err != nil {

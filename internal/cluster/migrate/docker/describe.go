@@ -3,18 +3,12 @@
 package docker
 
 import (
-	"bufio"
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -24,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/process"
 )
 
 // Facts are what a pre-flight has to know of this engine and its machine.
@@ -38,7 +33,7 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	}
 	f := migrate.Facts{
 		Engine: "docker", EngineVersion: info.ServerVersion, Arch: info.Architecture, Kernel: info.KernelVersion,
-		CPUFlags: cpuFlags(), Runtime: info.DefaultRuntime, StorageDriver: info.Driver, Cgroups: info.CgroupVersion,
+		CPUFlags: process.CPUFlags(), Runtime: info.DefaultRuntime, StorageDriver: info.Driver, Cgroups: info.CgroupVersion,
 		Checkpoints: info.ExperimentalBuild,
 		UsernsRemap: slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.Contains(o, "name=userns") }),
 		TCP:         tcpMode(p.file("/etc/criu/runc.conf")),
@@ -76,22 +71,6 @@ func tcpMode(file string) string {
 	return mode
 }
 
-// cpuFlags are what the machine's first CPU can do.
-func cpuFlags() []string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if flags, ok := strings.CutPrefix(s.Text(), "flags"); ok {
-			_, flags, _ = strings.Cut(flags, ":")
-			return strings.Fields(flags)
-		}
-	}
-	return nil
-}
-
 // config is what migrate.Container.Config holds: the engine's description, and of
 // which volumes and networks the copy has to be given more than that says.
 type config struct {
@@ -121,7 +100,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		return c, definite(ctx, err)
 	}
 	if upper := r.GraphDriver.Data["UpperDir"]; upper != "" {
-		c.LayerBytes = folderSize(p.file(upper))
+		c.LayerBytes = process.FolderSize(p.file(upper))
 	}
 	if err := e.describeMounts(ctx, p, r, &c); err != nil {
 		return c, definite(ctx, err)
@@ -130,8 +109,8 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		return c, definite(ctx, err)
 	}
 	if c.Running && c.Pid > 0 {
-		c.MemoryBytes = memory(c.Pid)
-		c.Connections, c.Bound = sockets(c.Pid)
+		c.MemoryBytes = process.Memory(c.Pid)
+		c.Connections, c.Bound = process.Sockets(c.Pid)
 	}
 	c.Obstacles = append(c.Obstacles, obstacles(r)...)
 	c.Config, err = json.Marshal(config{Inspect: r})
@@ -153,7 +132,7 @@ func (e *Engine) describeMounts(ctx context.Context, p place, r container.Inspec
 			anonymous = anonymous || isID(m.Name)
 			c.Volumes = append(c.Volumes, migrate.Volume{
 				Name: m.Name, Driver: v.Driver, Destination: m.Destination, Labels: v.Labels,
-				Anonymous: anonymous, Bytes: folderSize(p.file(v.Mountpoint)),
+				Anonymous: anonymous, Bytes: process.FolderSize(p.file(v.Mountpoint)),
 			})
 		}
 	}
@@ -229,107 +208,4 @@ func obstacles(r container.InspectResponse) (list []migrate.Finding) {
 		list = append(list, migrate.Finding{Code: "exec", Msg: fmt.Sprintf("what runs in it by docker exec (%.12s) ends", id)})
 	}
 	return list
-}
-
-// folderSize is what a folder's files hold; what cannot be read does not count.
-func folderSize(folder string) (size int64) {
-	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			size += info.Size()
-		}
-		return nil
-	})
-	return size
-}
-
-// memory is what a checkpoint of a process and its descendants has to carry: memory
-// without files behind it; of what several share, each has its part. In bytes.
-func memory(init int) (size int64) {
-	for _, pid := range descendants(init) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		if err != nil {
-			continue // it has just ended
-		}
-		for line := range strings.Lines(string(text)) {
-			if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "Pss_Anon:" || fields[0] == "Pss_Shmem:") {
-				kb, _ := strconv.ParseInt(fields[1], 10, 64) // digits, as the kernel writes them
-				size += kb << 10
-			}
-		}
-	}
-	return size
-}
-
-// descendants of a process, itself first.
-func descendants(init int) []int {
-	list := []int{init}
-	for i := 0; i < len(list); i++ {
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", list[i]))
-		for _, file := range tasks {
-			text, _ := os.ReadFile(file) // it may have just ended
-			for _, field := range strings.Fields(string(text)) {
-				if pid, err := strconv.Atoi(field); err == nil {
-					list = append(list, pid)
-				}
-			}
-		}
-	}
-	return list
-}
-
-// States of a socket in /proc/net, in hexadecimal.
-const (
-	tcpEstablished = "01"
-	tcpListen      = "0A"
-)
-
-// sockets lists the established TCP connections in a process's network namespace that
-// lead out of it, and the sockets that are bound to an address of its devices.
-func sockets(pid int) (connections []migrate.Connection, bound []string) {
-	for _, file := range []string{"tcp", "tcp6", "udp", "udp6"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			fields := strings.Fields(line)
-			if len(fields) < 4 {
-				continue
-			}
-			local, errLocal := endpoint(fields[1])
-			remote, errRemote := endpoint(fields[2])
-			if errors.Join(errLocal, errRemote) != nil || local.Addr().IsLoopback() {
-				continue
-			}
-			switch {
-			case strings.HasPrefix(file, "tcp") && fields[3] == tcpEstablished && remote.Addr() != local.Addr():
-				connections = append(connections, migrate.Connection{Local: local.String(), Remote: remote.String()})
-			case (strings.HasPrefix(file, "udp") || fields[3] == tcpListen) && !local.Addr().IsUnspecified() && !local.Addr().IsMulticast():
-				bound = append(bound, strings.TrimSuffix(file, "6")+" "+local.String())
-			}
-		}
-	}
-	return connections, bound
-}
-
-// endpoint reads "0100007F:1F90": an address in words of the machine's byte order and
-// a port.
-func endpoint(text string) (netip.AddrPort, error) {
-	address, port, _ := strings.Cut(text, ":")
-	raw, err := hex.DecodeString(address)
-	if err != nil || len(raw)%4 != 0 {
-		return netip.AddrPort{}, fmt.Errorf("address %q", text)
-	}
-	for i := 0; i < len(raw); i += 4 {
-		slices.Reverse(raw[i : i+4])
-	}
-	a, ok := netip.AddrFromSlice(raw)
-	n, err := strconv.ParseUint(port, 16, 16)
-	if !ok || err != nil {
-		return netip.AddrPort{}, fmt.Errorf("address %q", text)
-	}
-	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
 }

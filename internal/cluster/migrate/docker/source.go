@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
+	"weir/internal/cluster/migrate/process"
 )
 
 const (
@@ -175,7 +176,7 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 		return out, errors.Join(err, f.remove())
 	}
 	// Docker takes a moment to notice; what is to be sent is whole by now.
-	return migrate.Outcome{Raw: folderSize(f.file(f.images))}, f.setComplete()
+	return migrate.Outcome{Raw: process.FolderSize(f.file(f.images))}, f.setComplete()
 }
 
 // alive says whether a container's first process is there, whatever Docker has

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package process reads from /proc and the file system what a migration has to know of
+// a container, whichever engine runs it: how much memory a checkpoint will carry, which
+// sockets it cannot, how large its files are.
+package process
+
+import (
+	"bufio"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/internal/cluster/migrate"
+)
+
+// CPUFlags are what the machine's first CPU can do.
+func CPUFlags() []string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if flags, ok := strings.CutPrefix(s.Text(), "flags"); ok {
+			_, flags, _ = strings.Cut(flags, ":")
+			return strings.Fields(flags)
+		}
+	}
+	return nil
+}
+
+// FolderSize is what a folder's files hold; what cannot be read does not count.
+func FolderSize(folder string) (size int64) {
+	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
+}
+
+// Memory is what a checkpoint of a process and its descendants has to carry: memory
+// without files behind it; of what several share, each has its part. In bytes.
+func Memory(init int) (size int64) {
+	for _, pid := range descendants(init) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		if err != nil {
+			continue // it has just ended
+		}
+		for line := range strings.Lines(string(text)) {
+			if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "Pss_Anon:" || fields[0] == "Pss_Shmem:") {
+				kb, _ := strconv.ParseInt(fields[1], 10, 64) // digits, as the kernel writes them
+				size += kb << 10
+			}
+		}
+	}
+	return size
+}
+
+// descendants of a process, itself first.
+func descendants(init int) []int {
+	list := []int{init}
+	for i := 0; i < len(list); i++ {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", list[i]))
+		for _, file := range tasks {
+			text, _ := os.ReadFile(file) // it may have just ended
+			for _, field := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(field); err == nil {
+					list = append(list, pid)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// States of a socket in /proc/net, in hexadecimal.
+const (
+	tcpEstablished = "01"
+	tcpListen      = "0A"
+)
+
+// Sockets lists the established TCP connections in a process's network namespace that
+// lead out of it, and the sockets that are bound to an address of its devices.
+func Sockets(pid int) (connections []migrate.Connection, bound []string) {
+	for _, file := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) < 4 {
+				continue
+			}
+			local, errLocal := endpoint(fields[1])
+			remote, errRemote := endpoint(fields[2])
+			if errors.Join(errLocal, errRemote) != nil || local.Addr().IsLoopback() {
+				continue
+			}
+			switch {
+			case strings.HasPrefix(file, "tcp") && fields[3] == tcpEstablished && remote.Addr() != local.Addr():
+				connections = append(connections, migrate.Connection{Local: local.String(), Remote: remote.String()})
+			case (strings.HasPrefix(file, "udp") || fields[3] == tcpListen) && !local.Addr().IsUnspecified() && !local.Addr().IsMulticast():
+				bound = append(bound, strings.TrimSuffix(file, "6")+" "+local.String())
+			}
+		}
+	}
+	return connections, bound
+}
+
+// endpoint reads "0100007F:1F90": an address in words of the machine's byte order and
+// a port.
+func endpoint(text string) (netip.AddrPort, error) {
+	address, port, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(address)
+	if err != nil || len(raw)%4 != 0 {
+		return netip.AddrPort{}, fmt.Errorf("address %q", text)
+	}
+	for i := 0; i < len(raw); i += 4 {
+		slices.Reverse(raw[i : i+4])
+	}
+	a, ok := netip.AddrFromSlice(raw)
+	n, err := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil {
+		return netip.AddrPort{}, fmt.Errorf("address %q", text)
+	}
+	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
+}

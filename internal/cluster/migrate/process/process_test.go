@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import "testing"
+
+func TestEndpointsOfTheKernel(t *testing.T) {
+	for text, want := range map[string]string{
+		"0100007F:1F90":                         "127.0.0.1:8080",
+		"0B004D0A:0016":                         "10.77.0.11:22",
+		"0000000000000000FFFF00000B004D0A:0050": "10.77.0.11:80",
+		"B80D01200000000000000000010000 00:1":   "",
+	} {
+		got, err := endpoint(text)
+		if err != nil {
+			if want != "" {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		if got.String() != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}
