@@ -116,8 +116,10 @@ func (m *Manager) dispatch(now time.Time) {
 			continue
 		}
 		target := m.nodes[mv.To]
-		if target == nil || now.Sub(target.heard) > lostAfter {
-			m.end(mv, stateCancelled, "node "+mv.To+" is not heard of any more", now)
+		if !m.listens(mv.To, now) { // it may come back, and after a restart all have to
+			if now.Sub(mv.Created) > orderLife {
+				m.end(mv, stateCancelled, "node "+mv.To+" is not heard of any more", now)
+			}
 			continue
 		}
 		next := *mv

@@ -24,6 +24,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
@@ -31,7 +32,7 @@ import (
 )
 
 var (
-	long   = flag.Bool("long", false, "run the test with a thousand agents too")
+	long   = bustest.Long
 	agents = flag.Int("agents", 1000, "how many, with -long")
 )
 

@@ -7,6 +7,7 @@ package bustest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +30,10 @@ type Bed interface {
 }
 
 // patience is how long a message may take, restarts included.
-const patience = 60 * time.Second
+const patience = 90 * time.Second
+
+// Long is the flag -long of every test that imports this package.
+var Long = flag.Bool("long", false, "run tests at their full size: a node cut off for a minute instead of three seconds, a thousand agents, real hosts")
 
 // Run holds a bus to its promises. Each test uses nodes of its own.
 func Run(t *testing.T, bed Bed) {
@@ -268,7 +272,11 @@ func catchesUp(t *testing.T, bed Bed) {
 	want = append(want, publish(t, m, "L.cut", 4, 50)...)
 	sent := make(chan []string, 1)
 	go func() { sent <- publish(t, node, "R.cut", 1, 50) }() // goes on trying
-	time.Sleep(3 * time.Second)
+	away := 3 * time.Second
+	if *Long {
+		away = time.Minute
+	}
+	time.Sleep(away)
 	if n := len(reports.all()); n > 0 {
 		t.Errorf("%d messages came over a cable that is cut", n)
 	}
