@@ -17,6 +17,12 @@ var long = flag.Duration("long", 0, "let the genetic algorithm run for this much
 // TestTenThousand compares the local search with the genetic algorithm, which gets
 // -long of CPU time, on 10,000 containers and 1,000 nodes, by both measures. Time is
 // the process's CPU time, so that other programs do not count.
+//
+// Alpha means something else in both: the genetic algorithm's S is normalised over a
+// population that becomes ever more alike, so the last bit of S counts as much as the
+// first; the local search's is a part of the S of now. So the local search is tried
+// with an alpha of 0.99 as well, with which it goes on for as long as the genetic
+// algorithm would, and that S is compared.
 func TestTenThousand(t *testing.T) {
 	if *long == 0 {
 		t.Skip("takes a long time; run it with -long 10m -timeout 0")
@@ -31,11 +37,14 @@ func TestTenThousand(t *testing.T) {
 	for _, measure := range []optimize.Measure{optimize.MeasureMean, optimize.MeasureLoad} {
 		p := optimize.Synthetic(1000, 10_000, 1)
 		p.Measure = measure
-		var least float64
-		for _, a := range []Algorithm{Local, Genetic, GeneticSeeded} {
-			t.Run(fmt.Sprintf("%v/%s", measure, a), func(t *testing.T) {
+		var best Result // the local search's lowest S
+		for _, part := range []struct {
+			algorithm Algorithm
+			alpha     float64
+		}{{Local, optimize.DefaultAlpha}, {Local, 0.99}, {Genetic, optimize.DefaultAlpha}, {GeneticSeeded, optimize.DefaultAlpha}} {
+			t.Run(fmt.Sprintf("%v/%s,alpha=%v", measure, part.algorithm, part.alpha), func(t *testing.T) {
 				// A mutation in every fifth child is the best for it at 1,000 containers.
-				o := Options{Options: optimize.Options{Alpha: optimize.DefaultAlpha, Seed: 1}, For: *long, Mutation: 0.2}
+				o := Options{Options: optimize.Options{Alpha: part.alpha, Seed: 1}, For: *long, Mutation: 0.2}
 				began, next := clock(), time.Duration(0)
 				o.Stop = func(s float64) bool {
 					if passed := clock() - began; passed >= next {
@@ -44,16 +53,16 @@ func TestTenThousand(t *testing.T) {
 					}
 					return false
 				}
-				r, err := Run(p, a, o, clock)
+				r, err := Run(p, part.algorithm, o, clock)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Logf("S %.4g -> %.4g (%.1f %% less), %d moves, %.1f s of CPU time, %d tried",
 					r.SBefore, r.SAfter, r.Reduction*100, r.Moves, r.RunTime, r.Tried)
-				if a == Local {
-					least = r.SAfter
-				} else if r.SAfter < least {
-					t.Errorf("S %v is less than the local search's, %v", r.SAfter, least)
+				if part.algorithm == Local {
+					best = r
+				} else if r.SAfter < best.SAfter || r.Moves < best.Moves {
+					t.Errorf("S %v with %d moves; the local search's: %v with %d", r.SAfter, r.Moves, best.SAfter, best.Moves)
 				}
 			})
 		}
