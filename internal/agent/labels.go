@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"weir/internal/closest"
+	"weir/internal/cluster/wire"
 	"weir/internal/config"
 	"weir/internal/policy"
 )
@@ -31,10 +32,11 @@ var knownLabels = func() []string {
 }()
 
 // labelLayer reads the labels of Weir's among a workload's. A label that cannot
-// be read is left out and described in problems; the others count.
+// be read is left out and described in problems; the others count. Those of the
+// cluster are no business of one host.
 func labelLayer(labels map[string]string) (layer config.Layer, problems []string) {
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
-		if !strings.HasPrefix(label, labelPrefix) {
+		if !strings.HasPrefix(label, labelPrefix) || slices.Contains(wire.Labels, label) {
 			continue
 		}
 		i := slices.Index(knownLabels, label)

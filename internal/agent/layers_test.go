@@ -62,5 +62,9 @@ func TestBadLabels(t *testing.T) {
 		if w.State != "active" {
 			t.Errorf("state %s", w.State)
 		}
+		h.run("db", "weir.pinned=true", "weir.apart=db", "weir.move=m-1")
+		if w := h.workload("db"); w.Note != "" {
+			t.Errorf("the cluster's labels are no trouble: %q", w.Note)
+		}
 	})
 }

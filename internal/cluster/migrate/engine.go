@@ -5,6 +5,8 @@ package migrate
 import (
 	"context"
 	"io"
+
+	"weir/internal/cluster/wire"
 )
 
 // Engine is a container engine of this machine, as far as a migration needs it. Its
@@ -27,7 +29,7 @@ type Engine interface {
 
 // MoveLabel is the label of a copy: the id of the migration that made it. The
 // container keeps it, and says by it how it came here.
-const MoveLabel = "weir.move"
+const MoveLabel = wire.MoveLabel
 
 // BaseRepository and MoveRepository are where in a registry the images of containers
 // go, and the committed layers of single migrations.

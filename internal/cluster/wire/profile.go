@@ -141,10 +141,17 @@ func (u Usage) sound() bool {
 
 func sound(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
 
-// Labels of a container that say what the manager may do with it.
+// Labels of a container that are the cluster's: what the manager may do with it, and
+// what a migration has left.
 const (
 	// PinnedLabel keeps a container on its node if it is "true".
 	PinnedLabel = "weir.pinned"
 	// ApartLabel names a group of containers no two of which are put on one node.
 	ApartLabel = "weir.apart"
+	// MoveLabel is the id of the migration that brought a container here (package
+	// migrate).
+	MoveLabel = "weir.move"
 )
+
+// Labels are all of them.
+var Labels = []string{PinnedLabel, ApartLabel, MoveLabel}
