@@ -95,7 +95,9 @@ func TestReserveFlags(t *testing.T) {
 		check func(api.PolicyChange) bool
 	}{
 		{"--reserve 5mbit", func(c api.PolicyChange) bool { return *c.Reserve == "5mbit" && c.ReserveQueue == nil }},
-		{"--reserve 5mbit --queue video", func(c api.PolicyChange) bool { return *c.Reserve == "5mbit" && *c.ReserveQueue == "video" && c.Queues == nil }},
+		{"--reserve 5mbit --queue video", func(c api.PolicyChange) bool {
+			return *c.Reserve == "5mbit" && *c.ReserveQueue == "video" && c.Queues == nil
+		}},
 		{"--reserve 5mbit --direction ingress", func(c api.PolicyChange) bool { return c.Reserve == nil && *c.Ingress.Reserve == "5mbit" }},
 		{"--reserve none --direction ingress --queue a", func(c api.PolicyChange) bool {
 			return *c.Ingress.Reserve == "none" && *c.Ingress.ReserveQueue == "a" && c.ReserveQueue == nil
