@@ -44,6 +44,7 @@ __noinline int group_activate(__u32 id)
 	struct tier *t = tier_of(c);
 	__u64 now = fair.clock = bpf_ktime_get_ns();
 	bool quiet = fair_forgive(t, c);
+	bool alone = !t->share.count;
 
 	fair_catch_up(c, now);
 	if (fair_at_max(c, now))
@@ -57,13 +58,19 @@ __noinline int group_activate(__u32 id)
 			fair_park(&fair.link, g, parent, now);
 		return 0;
 	}
-	if (!t->share.count || fair_at_max(g, now))
+	if (!t->share.count)
 		return 0;
-	if (g->where == WEIR_PARKED) { /* for want of members that may send */
+	if (g->where == WEIR_PARKED) {
+		/*
+		 * For want of members that may send: begins anew. One that is at its own
+		 * max stays, and makes good later what it is late by then.
+		 */
+		if (!alone)
+			return 0;
 		wheel_del(&fair.link.parked, 0, parent);
 		g->where = WEIR_OUT;
 		fair_enter(g, parent);
-	} else if (quiet && g->where == WEIR_WAITING && !fair.newcomer &&
+	} else if (quiet && g->where == WEIR_WAITING && !fair.newcomer && !fair_at_max(g, now) &&
 		   !before(fair.link.v_now + link_now.bulk_quantum * g->share_cost, g->v)) {
 		fair.quiet_seen = 1;
 		fair_leave(&fair.link, g, parent);

@@ -101,10 +101,8 @@ func (b *bench) all(ctx context.Context) error {
 	if err := b.inside(ctx); err != nil {
 		return err
 	}
-	for _, n := range b.spec.Workloads {
-		if err := b.many(ctx, n); err != nil {
-			return err
-		}
+	if err := b.growth(ctx); err != nil {
+		return err
 	}
 	return b.throttled(ctx)
 }

@@ -183,27 +183,41 @@ func (b *bench) markOnly(ctx context.Context, row report.CostRow) (err error) {
 	return nil
 }
 
-// many shows how the cost grows with n workloads: all of them sending, or one
-// of them. They are behind one veth whose program tells them apart by port.
-func (b *bench) many(ctx context.Context, n int) error {
-	everyone, one := b.ports(0, n), b.ports(n/2, n/2+1)
-	for _, part := range []struct {
-		name  string
-		ports []int
-	}{{"all", everyone}, {"one", one}} {
-		send := b.spreadTo(part.ports)
-		base, err := b.base(ctx, send)
-		if err != nil {
-			return err
-		}
-		for _, c := range b.contend(b.growing(), fifoLeaf, aqmLeaf, policy.AQM{}) {
-			row := report.CostRow{Case: part.name, Workloads: n, Active: len(part.ports), BaseNs: base}
-			if err := b.measure(ctx, row, variant{c, costRate, nil}, b.unthrottled(ctx, send)); err != nil {
+// growth shows how the cost grows with the number of workloads: all of them
+// sending, or one of them. They are behind one veth whose program tells them apart
+// by port. Without a scheduler the number makes no difference, so there is one base:
+// the least of all, since what the kernel does in the background only adds.
+func (b *bench) growth(ctx context.Context) error {
+	base := math.Inf(1)
+	for _, n := range b.spec.Workloads {
+		for _, c := range b.growthCases(n) {
+			ns, err := b.base(ctx, b.spreadTo(c.ports))
+			if err != nil {
 				return err
+			}
+			base = min(base, ns)
+		}
+	}
+	for _, n := range b.spec.Workloads {
+		for _, c := range b.growthCases(n) {
+			for _, by := range b.contend(b.growing(), fifoLeaf, aqmLeaf, policy.AQM{}) {
+				row := report.CostRow{Case: c.name, Workloads: n, Active: len(c.ports), BaseNs: base}
+				if err := b.measure(ctx, row, variant{by, costRate, nil}, b.unthrottled(ctx, b.spreadTo(c.ports))); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
+}
+
+type growthCase struct {
+	name  string
+	ports []int
+}
+
+func (b *bench) growthCases(n int) []growthCase {
+	return []growthCase{{"all", b.ports(0, n)}, {"one", b.ports(n/2, n/2+1)}}
 }
 
 // throttled shows how the cost grows with the number of workloads while all of

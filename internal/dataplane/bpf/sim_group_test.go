@@ -180,3 +180,24 @@ func TestGroupWokenByAMember(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupAtItsMaxMakesGood: a member that has a packet now and then does not make
+// its group, which is parked at its max and late, forget what it is late by.
+func TestGroupAtItsMaxMakesGood(t *testing.T) {
+	const capacity, most = policy.Rate(1e9), policy.Rate(465e6)
+	group := plan.Class{ID: 1, Name: "g", Weight: 4, Min: most, Max: most, Group: true}
+	greedy := plan.Class{ID: 11, Name: "greedy", Weight: 1, Parent: group.ID}
+	sparse := plan.Class{ID: 12, Name: "sparse", Weight: 1, Parent: group.ID}
+	other := plan.Class{ID: 13, Name: "other", Weight: 6}
+	s := simulate(fairLink(capacity), group, greedy, sparse, other)
+	for _, c := range []plan.Class{greedy, other} {
+		s.send(traffic{id: c.ID, length: frames, window: 86, delay: 12 * time.Microsecond})
+	}
+	s.send(traffic{id: sparse.ID, length: 1000, interval: 2630 * time.Microsecond})
+	s.settle()
+	s.run(time.Second)
+	got := s.result(t)[1]
+	if rate := got.rate(greedy.ID, time.Second) + got.rate(sparse.ID, time.Second); math.Abs(rate-float64(most)) > 0.003*float64(most) {
+		t.Errorf("the group has %.1f of its %v", rate/1e6, most)
+	}
+}
