@@ -229,6 +229,9 @@ func TestDeliveredScenarios(t *testing.T) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, file := range files {
+		if strings.Contains(file, "/cluster/") || strings.Contains(file, "/c-balancer/") {
+			continue // of another format: internal/lab/cluster and internal/lab/balancer read them
+		}
 		t.Run(strings.TrimPrefix(file, "../../"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			if err != nil {
