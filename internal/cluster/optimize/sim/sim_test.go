@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -210,5 +212,28 @@ func TestRun(t *testing.T) {
 	_, err := Run(p, "magic", Options{}, clock)
 	if want := `algorithm "magic" is not known; known: [local genetic genetic-seeded spread binpack random]`; fmt.Sprint(err) != want {
 		t.Errorf("%v; want %s", err, want)
+	}
+}
+
+// The paper's mixes, as they are delivered, can be read and have something to place.
+func TestDeliveredMixes(t *testing.T) {
+	const dir = "../../../../lab/c-balancer/"
+	files, err := filepath.Glob(dir + "w*.yaml")
+	if err != nil || len(files) != 10 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Parse(filepath.Base(name), data, func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) })
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if p, err := f.Problem(); err != nil || len(p.Nodes) == 0 || len(p.Containers) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
