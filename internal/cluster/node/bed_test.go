@@ -207,6 +207,13 @@ func newAgent(w *world, node string, capacity uint64) *fakeAgent {
 	return &fakeAgent{world: w, node: node, capacity: capacity, min: map[string]uint64{}, set: map[string]api.PolicyChange{}}
 }
 
+// reserve gives container `name` a min of bps before anybody asks.
+func (a *fakeAgent) reserve(name string, bps uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.min[name] = bps
+}
+
 func (a *fakeAgent) Status(context.Context) (api.Status, error) {
 	return api.Status{Links: []api.LinkStatus{{Device: "eth0", CapacityBps: a.capacity}}}, nil
 }

@@ -90,7 +90,7 @@ func TestNoRoom(t *testing.T) {
 	a := c.node("a", 100e6)
 	c.node("b", 10e6)
 	c.world.put("a", "web")
-	a.agent.min["web"] = 20e6
+	a.agent.reserve("web", 20e6)
 	c.up(2)
 	c.seen(1)
 	_, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
@@ -234,7 +234,7 @@ func TestRefusedMinMoves(t *testing.T) {
 	for _, name := range []string{"web", "db"} {
 		c.world.put("a", name)
 	}
-	a.agent.min["db"] = 90e6
+	a.agent.reserve("db", 90e6)
 	c.up(2)
 	c.seen(2)
 	agent := a.WithManager(a.agent)
@@ -272,7 +272,7 @@ func TestRefusedMinHasNoPlace(t *testing.T) {
 	c.node("b", 15e6)
 	c.world.put("a", "web")
 	c.world.put("a", "db")
-	a.agent.min["db"] = 90e6
+	a.agent.reserve("db", 90e6)
 	c.up(2)
 	c.seen(2)
 	_, err := a.WithManager(a.agent).Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit")}, false)
