@@ -77,6 +77,12 @@ func TestRulesFillQueues(t *testing.T) {
 	for _, name := range []string{"w1", "host"} {
 		b.discipline(name, "llq", voiceQueue, "video: {min: 3mbit, match: [{udp: 5002}, {dscp: af41}], dscp: af42}", restQueue)
 		b.weir("set", name, "--dscp", "cs1")
+		await(t, 5*time.Second, "queues of "+name+" are listed", func() error { // from the agent's next look at the counters on
+			if n := len(b.queues(name)); n != 3 {
+				return fmt.Errorf("%d of 3", n)
+			}
+			return nil
+		})
 	}
 	for _, test := range []struct {
 		name   string
