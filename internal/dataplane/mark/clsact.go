@@ -45,7 +45,13 @@ func (m *Marker) memory(ifindex int) string {
 }
 
 func (a clsact) attach(ifindex int, name string, want program) error {
-	present, err := a.read(ifindex)
+	return a.setFilter(a.filterAt(ifindex), name, want)
+}
+
+// setFilter brings a program into the filter at `at`, on the device called `name`,
+// unless it is there already.
+func (m *Marker) setFilter(at device.Filter, name string, want program) error {
+	present, err := m.readFilter(at)
 	if err == nil && present == want.identity() {
 		return nil
 	}
@@ -57,13 +63,27 @@ func (a clsact) attach(ifindex int, name string, want program) error {
 		return err
 	}
 	defer prog.Close()
-	if err := a.addClsact(ifindex, name); err != nil {
+	if err := m.addClsact(at.Ifindex, name); err != nil {
 		return err
 	}
-	filter := a.filterAt(ifindex)
-	filter.Name = fmt.Sprintf("weir class %d", want.identity().class())
-	filter.ProgFD = prog.FD()
-	return a.conn.SetFilter(filter)
+	at.Name = fmt.Sprintf("weir class %d", want.identity().class())
+	if at.Redirect != 0 {
+		at.Name += " in"
+	}
+	at.ProgFD = prog.FD()
+	return m.conn.SetFilter(at)
+}
+
+// deleteFilter takes the filter at `at` off, and clsact with the last one.
+func (m *Marker) deleteFilter(at device.Filter) error {
+	_, err := m.readFilter(at)
+	if err == nil {
+		err = m.conn.DeleteFilter(at)
+	}
+	if err != nil && !errors.Is(err, errNotOurs) {
+		return err
+	}
+	return m.forget(at.Ifindex)
 }
 
 // addClsact gives a device clsact, and remembers that it was Weir.
@@ -80,16 +100,16 @@ func (m *Marker) addClsact(ifindex int, name string) error {
 
 // read returns what the filter on a device is; errNotOurs if it has none.
 func (a clsact) read(ifindex int) (identity, error) {
-	return a.readFilter(ifindex, a.hook.parent, filterHandle)
+	return a.readFilter(a.filterAt(ifindex))
 }
 
-func (m *Marker) readFilter(ifindex int, parent, handle uint32) (identity, error) {
-	filters, _, err := m.conn.Filters(ifindex, parent)
+func (m *Marker) readFilter(at device.Filter) (identity, error) {
+	filters, _, err := m.conn.Filters(at.Ifindex, at.Parent)
 	if err != nil {
 		return identity{}, err
 	}
 	for _, f := range filters {
-		if f.Handle == handle && f.Priority == filterPriority {
+		if f.Handle == at.Handle && f.Priority == at.Priority {
 			return identify(ebpf.ProgramID(f.ProgID))
 		}
 	}
@@ -112,19 +132,7 @@ func (m *Marker) filtered(ifindex int) (bool, error) {
 	return false, nil
 }
 
-func (a clsact) detach(ifindex int) error {
-	_, err := a.read(ifindex)
-	if errors.Is(err, errNotOurs) {
-		return a.forget(ifindex)
-	}
-	if err != nil {
-		return err
-	}
-	if err := a.conn.DeleteFilter(a.filterAt(ifindex)); err != nil {
-		return err
-	}
-	return a.forget(ifindex)
-}
+func (a clsact) detach(ifindex int) error { return a.deleteFilter(a.filterAt(ifindex)) }
 
 // forget removes clsact where Weir added it, and the memory of having done so,
 // once no filter of Weir's is there.

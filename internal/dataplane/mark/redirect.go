@@ -3,11 +3,6 @@
 package mark
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/cilium/ebpf"
-
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
@@ -31,42 +26,13 @@ func (r redirect) filterAt(ifindex int) device.Filter {
 	}
 }
 
-func (r redirect) read(ifindex int) (identity, error) {
-	return r.readFilter(ifindex, inward.parent, r.handle())
-}
+func (r redirect) read(ifindex int) (identity, error) { return r.readFilter(r.filterAt(ifindex)) }
 
 func (r redirect) attach(ifindex int, name string, want program) error {
-	present, err := r.read(ifindex)
-	if err == nil && present == want.identity() {
-		return nil
-	}
-	if err != nil && !errors.Is(err, errNotOurs) {
-		return err
-	}
-	prog, err := want.load(ebpf.AttachNone)
-	if err != nil {
-		return err
-	}
-	defer prog.Close()
-	if err := r.addClsact(ifindex, name); err != nil {
-		return err
-	}
-	filter := r.filterAt(ifindex)
-	filter.Name = fmt.Sprintf("weir class %d in", want.identity().class())
-	filter.ProgFD = prog.FD()
-	return r.conn.SetFilter(filter)
+	return r.setFilter(r.filterAt(ifindex), name, want)
 }
 
-func (r redirect) detach(ifindex int) error {
-	_, err := r.read(ifindex)
-	if err == nil {
-		err = r.conn.DeleteFilter(r.filterAt(ifindex))
-	}
-	if err != nil && !errors.Is(err, errNotOurs) {
-		return err
-	}
-	return r.forget(ifindex)
-}
+func (r redirect) detach(ifindex int) error { return r.deleteFilter(r.filterAt(ifindex)) }
 
 func (r redirect) list() ([]plan.Port, error) { return r.listBy(r.read) }
 
