@@ -36,7 +36,10 @@
  * What it does not do: look behind IPv6 extension headers (counted as if they were
  * payload), know holes (what is acknowledged by SACK counts once the hole before it
  * is filled), count flows beyond WEIR_GP_FLOWS (the least recently used is
- * forgotten; its next packet begins it anew).
+ * forgotten; its next packet begins it anew), tell what was overtaken from what was
+ * sent again: where two CPUs carry one flow, a segment of up to 64 kB may pass behind
+ * its successor; it counts as `again`, the gap before the successor as new, and the
+ * sum of what is new is right.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

@@ -197,9 +197,11 @@ func TestTCP(t *testing.T) {
 				t.Errorf("upload of %d: %+v", size, up.Counts)
 			}
 			// The sender's own count is of segments, which are at most 1,448 bytes here, and
-			// SYNs among them.
+			// SYNs among them. What one CPU has overtaken of another's counts too: up to
+			// 64 kB at a time, a few times at most.
+			const overtaken = 4 << 16
 			segments := b.resent()
-			if up.Again > 1448*segments || tt.loss && (segments == 0 || up.Again < 1000*segments) {
+			if up.Again > 1448*segments+overtaken || tt.loss && (segments == 0 || up.Again < 1000*segments) {
 				t.Errorf("retransmitted: %d bytes, %d segments", up.Again, segments)
 			}
 			if up.Queues[0].Acked != up.Acked {
