@@ -70,6 +70,7 @@ struct weir_gp_key {
 	__u32 local[4], remote[4]; /* seen from the workload; IPv4 in the first word */
 	__u16 local_port, remote_port;
 	__u32 port;
+	__u32 protocol; /* TCP or UDP; 0 = neither, which is no flow */
 };
 
 enum weir_gp_known {
@@ -127,6 +128,7 @@ static __always_inline int weir_gp_read_tcp(struct __sk_buff *skb, __u32 at, __u
 
 	if (bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)) || after < tcp.doff * 4)
 		return -1;
+	p->key.protocol = IPPROTO_TCP;
 	p->key.local_port = tcp.source;
 	p->key.remote_port = tcp.dest;
 	p->seq = bpf_ntohl(tcp.seq) + tcp.syn; /* of the first byte of payload */
@@ -135,6 +137,24 @@ static __always_inline int weir_gp_read_tcp(struct __sk_buff *skb, __u32 at, __u
 	p->tcp = 1;
 	p->syn = tcp.syn;
 	p->acks = tcp.ack;
+	return 0;
+}
+
+/* UDP and all else; a fragment counts whole and belongs to no flow. */
+static __always_inline int weir_gp_read_datagram(struct __sk_buff *skb, __u32 at, __u32 after,
+						 __u8 protocol, struct weir_gp_packet *p)
+{
+	struct udphdr udp;
+
+	p->payload = after;
+	if (protocol != IPPROTO_UDP)
+		return 0;
+	p->payload = after > sizeof(udp) ? after - sizeof(udp) : 0;
+	if (bpf_skb_load_bytes(skb, at, &udp, sizeof(udp)))
+		return 0;
+	p->key.protocol = IPPROTO_UDP;
+	p->key.local_port = udp.source;
+	p->key.remote_port = udp.dest;
 	return 0;
 }
 
@@ -176,9 +196,7 @@ static __always_inline int weir_gp_read(struct __sk_buff *skb, struct weir_gp_pa
 	p->key.port = weir_gp.port;
 	if (proto == IPPROTO_TCP)
 		return weir_gp_read_tcp(skb, at, after, p);
-	length = proto == IPPROTO_UDP ? sizeof(struct udphdr) : 0;
-	p->payload = after > length ? after - length : 0;
-	return 0;
+	return weir_gp_read_datagram(skb, at, after, proto, p);
 }
 
 static __always_inline struct weir_gp_counts *weir_gp_total(__u32 queue)
@@ -237,14 +255,17 @@ static __always_inline void weir_gp_sent(struct __sk_buff *skb)
 
 	if (!total || weir_gp_read(skb, &p))
 		return;
+	f = p.key.protocol ? weir_gp_find(&p.key) : NULL;
+	if (f)
+		f->queue = queue;
 	if (!p.tcp) {
 		__sync_fetch_and_add(&total->datagrams, p.payload);
+		if (f)
+			__sync_fetch_and_add(&f->counts.datagrams, p.payload);
 		return;
 	}
-	f = weir_gp_find(&p.key);
 	if (!f)
 		return;
-	f->queue = queue;
 	if (p.syn)
 		f->known = 0;
 	beyond = weir_gp_beyond(&f->sent, &f->known, WEIR_GP_SENT, p.seq, p.payload, p.syn);
@@ -290,13 +311,17 @@ static __always_inline void weir_gp_came(struct __sk_buff *skb)
 	if (weir_gp_read(skb, &p))
 		return;
 	queue = (skb->mark >> weir_gp.queue_shift) % WEIR_GP_QUEUES;
+	weir_gp_turn(&p.key);
 	if (!p.tcp) {
 		total = weir_gp_total(queue);
-		if (total && weir_gp_arrives(skb))
-			__sync_fetch_and_add(&total->datagrams_received, p.payload);
+		if (!total || !weir_gp_arrives(skb))
+			return;
+		__sync_fetch_and_add(&total->datagrams_received, p.payload);
+		f = p.key.protocol ? weir_gp_find(&p.key) : NULL;
+		if (f)
+			__sync_fetch_and_add(&f->counts.datagrams_received, p.payload);
 		return;
 	}
-	weir_gp_turn(&p.key);
 	f = weir_gp_find(&p.key);
 	if (!f)
 		return;

@@ -51,7 +51,7 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
-	if err := a.steersIngress(change); err != nil {
+	if err := a.steersIngress(change, portless(w)); err != nil {
 		return api.ChangeResult{}, err
 	}
 	next := a.world.clone()
@@ -67,9 +67,13 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	return a.try(ctx, trial{world: next, attached: a.attached, key: w.Key, given: given(change), why: "asked by weir set", dryRun: dryRun})
 }
 
-// steersIngress refuses a change of what nobody would hold.
-func (a *Agent) steersIngress(change api.PolicyChange) error {
+// steersIngress refuses a change of what nobody would hold. portless is of the workload.
+func (a *Agent) steersIngress(change api.PolicyChange, portless bool) error {
 	asked := change.Ingress != nil && !change.Ingress.Empty()
+	if asked && portless {
+		return &api.Error{Status: http.StatusUnprocessableEntity, Field: "ingress", Msg: noPortIn,
+			Remedy: "give the link's ingress as much less (ingress: in weir.yaml or weir agent --ingress), or run it in a network namespace of its own (weir attach --netns)"}
+	}
 	if !asked || slices.ContainsFunc(a.links, func(l *link) bool { return l.config.Direction == policy.Ingress }) {
 		return nil
 	}
@@ -375,7 +379,7 @@ func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (conf
 	if err != nil {
 		return config.Layer{}, badInput(err)
 	}
-	return layer, a.steersIngress(change)
+	return layer, a.steersIngress(change, at.Unit != "" || at.Cgroup != "")
 }
 
 // Detach implements api.Agent.

@@ -27,6 +27,7 @@ import (
 type Meter interface {
 	Watch(ports []plan.Port, ifbs []int) error
 	Read() (map[plan.ClassID]goodput.Reading, error)
+	Flows(class plan.ClassID) ([]goodput.Flow, error)
 	Close() error
 }
 

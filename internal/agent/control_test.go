@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,17 @@ func (n *network) Read() (map[plan.ClassID]goodput.Reading, error) {
 		all[p.Class] = n.readings[p.Class]
 	}
 	return all, nil
+}
+
+// Flows are two, of which one has ended.
+func (n *network) Flows(class plan.ClassID) ([]goodput.Flow, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := netip.MustParseAddrPort
+	return []goodput.Flow{
+		{Protocol: "tcp", Local: at("10.0.0.2:40000"), Remote: at("192.0.2.1:443"), Queue: 1, Counts: n.readings[class].Counts},
+		{Protocol: "tcp", Local: at("10.0.0.2:40001"), Remote: at("192.0.2.1:443"), Counts: goodput.Counts{Acked: 1e9}},
+	}, nil
 }
 
 func (n *network) Close() error { return nil }
@@ -386,5 +398,27 @@ func TestNoMeter(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 		synctest.Wait()
+	})
+}
+
+// TestFlows: connections are measured for a second, and those that are idle are not
+// told of.
+func TestFlows(t *testing.T) {
+	inBubble(t, "workloads:\n  web: {discipline: pq, queues: {a: {match: [{tcp: 80}]}, b: {}}}\n", func(t *testing.T, h *host) {
+		networked(h)
+		h.start()
+		h.run("batch")
+		if _, err := h.Flows(t.Context(), "batch"); err == nil || !strings.Contains(err.Error(), "no reservation in force") {
+			t.Errorf("without a reservation: %v", err)
+		}
+		h.run("web", "weir.reserve=10mbit")
+		seconds(5)
+		f, err := h.Flows(t.Context(), "web")
+		if err != nil || f.Name != "web" || !within(f.Seconds, 1, 1e-6) || len(f.Flows) != 1 {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		if x := f.Flows[0]; x.Local != "10.0.0.2:40000" || x.Queue != "b" || !within(x.SentBps, 10e6, 0.05) || x.ReceivedBps != 0 {
+			t.Errorf("%+v", x)
+		}
 	})
 }

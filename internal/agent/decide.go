@@ -148,8 +148,19 @@ func judge(w world, found discover.Workload, number map[string]plan.ClassID) ver
 			v.warnings = append(v.warnings, w.Error())
 		}
 	}
+	if v.policy.Ingress != nil && portless(found) {
+		problems = append(problems, "ingress: "+noPortIn)
+	}
 	v.note = strings.Join(problems, "; ")
 	return v
+}
+
+// noPortIn is why the ingress of a portless workload cannot be steered.
+const noPortIn = "what the host's own processes and cgroups receive passes no port on its way, so nothing can hold it"
+
+// portless reports whether what the workload receives passes no device of its own.
+func portless(w discover.Workload) bool {
+	return w.Kind == kindHost || len(w.Devices) == 0 && len(w.Cgroups) > 0
 }
 
 // planLink plans one link, the workloads in the order of their admission. If it is
@@ -199,7 +210,11 @@ func (v *verdict) promised(link plan.Link) policy.Policy {
 	if link.Direction != policy.Ingress {
 		return v.policy.In(policy.Egress)
 	}
-	p := v.policy.In(policy.Ingress)
+	asked := v.policy
+	if portless(v.Workload) {
+		asked.Ingress = nil
+	}
+	p := asked.In(policy.Ingress)
 	p.Group = v.policy.Group
 	return p
 }

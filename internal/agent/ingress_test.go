@@ -111,6 +111,35 @@ func TestNoIngress(t *testing.T) {
 	})
 }
 
+// What passes no port on its way in cannot be held, and that is said: where it is asked
+// for, and of what a file says.
+func TestIngressWithoutPort(t *testing.T) {
+	inBubble(t, bothWays+"workloads:\n  unit: {ingress: {min: 1mbit}}\n", func(t *testing.T, h *host) {
+		h.start()
+		h.docker.change(func(list map[string]discover.Workload) {
+			w := container("unit")
+			w.Devices, w.Cgroups = nil, []string{"/sys/fs/cgroup/unit"}
+			list[w.Key] = w
+		})
+		seconds(2)
+		if w := h.workload("unit"); !strings.Contains(w.Note, "passes no port") {
+			t.Errorf("note %q", w.Note)
+		}
+		h.expect("nothing is reserved", "eth0 ingress", "0 host weight 1\n1 unit weight 1")
+		one := "1mbit"
+		for _, name := range []string{"host", "unit"} {
+			_, err := h.Set(t.Context(), name, api.PolicyChange{Ingress: &api.PolicyChange{Max: &one}}, false)
+			var refused *api.Error
+			if !errors.As(err, &refused) || refused.Status != 422 || refused.Field != "ingress" || !strings.Contains(refused.Msg, "passes no port") || refused.Remedy == "" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := h.Attach(t.Context(), api.AttachRequest{Name: "web", Unit: "nginx.service", Policy: api.PolicyChange{Ingress: &api.PolicyChange{Max: &one}}}, true); err == nil || !strings.Contains(err.Error(), "passes no port") {
+			t.Errorf("attach: %v", err)
+		}
+	})
+}
+
 // The configuration may begin and end to steer the ingress; packets of cgroups pass
 // no port on their way in.
 func TestIngressComesAndGoes(t *testing.T) {

@@ -172,9 +172,9 @@ func (e *experiment) delivered(r goodput.Reading) uint64 {
 		c = r.Queues[e.loop.Queue]
 	}
 	if e.link.config.Direction == policy.Ingress {
-		return c.Received + c.DatagramsReceived
+		return c.Came()
 	}
-	return c.Acked + c.Datagrams
+	return c.Delivered()
 }
 
 // step is the first method of Ziegler and Nichols.

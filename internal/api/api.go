@@ -25,6 +25,18 @@ type Status struct {
 	Groups      []Group      `json:"groups" doc:"of workloads, by name"`
 	Sources     []Source     `json:"sources" doc:"where workloads are looked for"`
 	Warnings    []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
+	// Cluster is nil on a host that is in none.
+	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`
+}
+
+// Membership is a host's place in a cluster.
+type Membership struct {
+	Manager string    `json:"manager" doc:"host:port"`
+	Node    string    `json:"node" doc:"this host's name there"`
+	State   string    `json:"state" enum:"connected,unreachable,joining,refused" doc:"joining: it has not been a member yet; refused: the manager does not want it"`
+	Since   time.Time `json:"since" doc:"of the state"`
+	Note    string    `json:"note,omitempty" doc:"why it is not connected"`
+	Moves   []string  `json:"moves" doc:"ids of the moves that this host is carrying out as their source"`
 }
 
 // Source is one place where workloads are looked for.
@@ -109,7 +121,7 @@ type Workload struct {
 	Name     string            `json:"name"`
 	Key      string            `json:"key"`
 	ID       string            `json:"id,omitempty" doc:"the engine's id"`
-	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,host"`
+	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,host,own" doc:"own: a part of Weir, such as what moves containers"`
 	Class    uint16            `json:"class" doc:"class number, 0 for the host"`
 	Policy   Policy            `json:"policy"`
 	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`
@@ -306,6 +318,8 @@ type Agent interface {
 	DeleteGroup(ctx context.Context, name string, dryRun bool) (ChangeResult, error)
 	// Control says what the controllers of a workload's reservations do.
 	Control(ctx context.Context, name string) (Control, error)
+	// Flows measures each connection of a workload with a reservation for a second.
+	Flows(ctx context.Context, name string) (Flows, error)
 	// SetControl freezes them, or changes their gains.
 	SetControl(ctx context.Context, name string, change ControlChange, dryRun bool) (Control, error)
 	// Tune measures how a workload's goodput answers to its interval, which takes a

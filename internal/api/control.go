@@ -37,6 +37,25 @@ type ControlLoop struct {
 	ResentBytes uint64 `json:"resent_bytes" doc:"payload that was sent again"`
 }
 
+// Flows are the connections of a workload that moved payload over a while.
+type Flows struct {
+	Name    string  `json:"name"`
+	Seconds float64 `json:"seconds" doc:"of the while"`
+	Flows   []Flow  `json:"flows" doc:"the busiest first"`
+}
+
+// Flow is one TCP connection of a workload, or what goes between two UDP ports.
+type Flow struct {
+	Protocol string `json:"protocol" enum:"tcp,udp"`
+	Local    string `json:"local" example:"10.0.0.2:40000" doc:"address and port of the workload"`
+	Remote   string `json:"remote" example:"192.0.2.1:443"`
+	Queue    string `json:"queue,omitempty" doc:"that its packets join on their way out; empty if the workload has no queues"`
+	// All three are payload, without headers.
+	SentBps     float64 `json:"sent_bps" doc:"of TCP what the far end acknowledged, of UDP what left the workload; bits per second"`
+	ReceivedBps float64 `json:"received_bps" doc:"what came for the first time, bits per second"`
+	ResentBps   float64 `json:"resent_bps" doc:"what TCP sent again, bits per second"`
+}
+
 // Gains are the constants of a controller.
 type Gains struct {
 	Kc float64 `json:"kc" doc:"proportional gain" example:"0.15"`
@@ -102,6 +121,11 @@ type TunePoint struct {
 // Control asks what the controllers of a workload do.
 func (c *Client) Control(ctx context.Context, name string) (Control, error) {
 	return call[Control](ctx, c, http.MethodGet, workloadPath(name)+"/control", nil)
+}
+
+// Flows measures the connections of a workload with a reservation for a second.
+func (c *Client) Flows(ctx context.Context, name string) (Flows, error) {
+	return call[Flows](ctx, c, http.MethodGet, workloadPath(name)+"/flows", nil)
 }
 
 // SetControl changes the controllers of a workload.

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 func (a *app) controlCommand() *cobra.Command {
 	var (
 		freeze, unfreeze, reset, force bool
+		flows                          bool
 		gains                          gainsFlag
 		dryRun                         bool
 	)
@@ -28,10 +30,14 @@ func (a *app) controlCommand() *cobra.Command {
 that was measured, both in payload, the interval at which packets are let go, and why
 it holds or moves.
 
+--flows measures each of its connections for a second instead: payload that arrived,
+and what was sent again.
+
 --freeze keeps the interval where it is, until --unfreeze; the schedule goes on to
 hold. Gains are the controller's constants; the default is right without tuning, and
 weir tune measures others. docs/control.md explains it all.`,
 		Example: `  weir control web
+  weir control web --flows
   weir control web --freeze
   weir control web --gains kc=0.125,ti=0.146,td=1
   weir control web -o json | jq '.loops[] | [.target_bps, .goodput_bps]'`,
@@ -44,6 +50,16 @@ weir tune measures others. docs/control.md explains it all.`,
 				return usagef("--freeze and --unfreeze exclude each other")
 			case freeze || unfreeze:
 				change.Freeze = &freeze
+			}
+			if flows {
+				if !change.Empty() {
+					return usagef("--flows only looks; change something without it")
+				}
+				r, err := a.client().Flows(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(r, func() string { return renderFlows(r) })
 			}
 			var r api.Control
 			var err error
@@ -58,6 +74,7 @@ weir tune measures others. docs/control.md explains it all.`,
 			return a.print(r, func() string { return renderControl(r) })
 		},
 	})
+	c.Flags().BoolVar(&flows, "flows", false, "measure each of its connections for a second")
 	c.Flags().BoolVar(&freeze, "freeze", false, "keep the interval where it is")
 	c.Flags().BoolVar(&unfreeze, "unfreeze", false, "let the controller act again")
 	c.Flags().Var(&gains, "gains", "constants of the controller, such as kc=0.125,ti=0.146,td=1; times in seconds")
@@ -129,6 +146,24 @@ func renderControl(c api.Control) string {
 		}
 	}
 	return b.String()
+}
+
+// renderFlows is the text of weir control --flows.
+func renderFlows(f api.Flows) string {
+	if len(f.Flows) == 0 {
+		return fmt.Sprintf("%s: no connection moved any payload in %.1f s\n", table.Clean(f.Name), f.Seconds)
+	}
+	t := table.New("PROTOCOL", "LOCAL", "REMOTE", "QUEUE", ">SENT", ">RECEIVED", ">SENT AGAIN")
+	rate := func(bps float64) string {
+		if bps == 0 {
+			return "-"
+		}
+		return precise(bps)
+	}
+	for _, x := range f.Flows {
+		t.Add(x.Protocol, x.Local, x.Remote, cmp.Or(x.Queue, "-"), rate(x.SentBps), rate(x.ReceivedBps), rate(x.ResentBps))
+	}
+	return fmt.Sprintf("%s: payload of each connection over %.1f s\n\n%s", table.Clean(f.Name), f.Seconds, t)
 }
 
 // precise is a rate with four digits: the errors that it is about are below a

@@ -70,6 +70,8 @@ func child(what string, args []string) int {
 		err = ask(args)
 	case "receive":
 		err = receive()
+	case "take":
+		err = take(args)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "traffic", what, err)

@@ -31,6 +31,12 @@ func (s *Server) control(h *rest.API) {
 			c, err := s.agent.Control(ctx, in.Name)
 			return wholeControl(c), err
 		})
+	rest.Get(h, "/v1/workloads/{name}/flows", "get-flows", "The payload of each connection of a workload with a reservation, measured for a second",
+		func(ctx context.Context, in *NameParam) (api.Flows, error) {
+			f, err := s.agent.Flows(ctx, in.Name)
+			f.Flows = rest.Filled(f.Flows)
+			return f, err
+		})
 	rest.Register(h, huma.Operation{
 		Method: http.MethodPatch, Path: "/v1/workloads/{name}/control", OperationID: "set-control",
 		Summary:     "Freeze the controllers of a workload's reservations, or change their gains",

@@ -59,6 +59,28 @@ func (f *Fake) control(name string) (api.Control, error) {
 	return c, nil
 }
 
+func noReservation(name string) error {
+	return &api.Error{Status: 409, Field: "reserve", Msg: name + " has no reservation in force", Remedy: "set one"}
+}
+
+// Flows implements api.Agent: all that a reservation carries is one connection.
+func (f *Fake) Flows(_ context.Context, name string) (api.Flows, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c, err := f.control(name)
+	if err != nil {
+		return api.Flows{}, err
+	}
+	if len(c.Loops) == 0 {
+		return api.Flows{}, noReservation(c.Name)
+	}
+	flows := api.Flows{Name: c.Name, Seconds: 1}
+	for _, l := range c.Loops {
+		flows.Flows = append(flows.Flows, api.Flow{Protocol: "tcp", Local: "10.0.0.2:40000", Remote: "192.0.2.1:443", Queue: l.Queue, SentBps: *l.GoodputBps})
+	}
+	return flows, nil
+}
+
 // SetControl implements api.Agent.
 func (f *Fake) SetControl(_ context.Context, name string, change api.ControlChange, dryRun bool) (api.Control, error) {
 	f.mu.Lock()
@@ -86,7 +108,7 @@ func (f *Fake) Tune(_ context.Context, name string, req api.TuneRequest) (api.Tu
 		return api.TuneResult{}, err
 	}
 	if len(c.Loops) == 0 {
-		return api.TuneResult{}, &api.Error{Status: 409, Field: "reserve", Msg: c.Name + " has no reservation in force", Remedy: "set one"}
+		return api.TuneResult{}, noReservation(c.Name)
 	}
 	l := c.Loops[0]
 	r := api.TuneResult{Name: c.Name, Device: l.Device, Direction: l.Direction, Method: "step", TargetBps: l.TargetBps,

@@ -52,16 +52,24 @@ func (c Counts) Plus(d Counts) Counts {
 		ReceivedAgain: d.ReceivedAgain, Datagrams: d.Datagrams, DatagramsReceived: d.DatagramsReceived})
 }
 
+// Delivered is the payload of what the workload sent that arrived, as far as that can be
+// known: of datagrams all that left it.
+func (c Counts) Delivered() uint64 { return c.Acked + c.Datagrams }
+
+// Came is the payload that came to the workload.
+func (c Counts) Came() uint64 { return c.Received + c.DatagramsReceived }
+
 // Reading is what was counted for one class: in all, and by queue.
 type Reading struct {
 	Counts
 	Queues [queues]Counts
 }
 
-// Flow is one TCP connection of a watched class.
+// Flow is one TCP connection of a watched class, or what goes between two UDP ports.
 type Flow struct {
+	Protocol      string // tcp or udp
 	Local, Remote netip.AddrPort
-	Queue         int
+	Queue         int // of what the workload sent last
 	Counts
 }
 
@@ -179,18 +187,24 @@ func (m *Meter) count(classes []plan.ClassID) error {
 	return nil
 }
 
-// attach puts both programs at a port.
-func (m *Meter) attach(at plan.Port, class plan.ClassID) (*place, error) {
-	names := [2]string{goodputProgWeirGpFrom, goodputProgWeirGpTo}
+// names of the programs at a port: of what leaves the workload, and what goes into it.
+func names(at plan.Port) [2]string {
+	if at.Cgroup != "" {
+		return [2]string{goodputProgWeirGpCgFrom, goodputProgWeirGpCgTo}
+	}
+	return [2]string{goodputProgWeirGpFrom, goodputProgWeirGpTo}
+}
+
+// load loads both programs of a port.
+func (m *Meter) load(at plan.Port, class plan.ClassID) (*ebpf.Collection, error) {
 	here := goodputWeirGpPlace{Class: uint32(class), Port: uint32(at.Ifindex), LinkHeader: 14, QueueShift: uint32(m.mask.QueueShift())}
 	if at.Cgroup != "" {
-		names = [2]string{goodputProgWeirGpCgFrom, goodputProgWeirGpCgTo}
 		here.LinkHeader = 0
 	}
 	for i, ifb := range m.ifbs {
 		here.Ifbs[i] = uint32(ifb)
 	}
-	spec := m.spec.Copy()
+	spec, names := m.spec.Copy(), names(at)
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names[:], name) })
 	if err := spec.Variables[goodputVarWeirGp].Set(here); err != nil {
 		return nil, err
@@ -201,9 +215,18 @@ func (m *Meter) attach(at plan.Port, class plan.ClassID) (*place, error) {
 	if err != nil {
 		return nil, device.Explain("load the goodput programs", err)
 	}
+	return loaded, nil
+}
+
+// attach puts both programs at a port.
+func (m *Meter) attach(at plan.Port, class plan.ClassID) (*place, error) {
+	loaded, err := m.load(at, class)
+	if err != nil {
+		return nil, err
+	}
 	defer loaded.Close()
 	p := &place{class: class}
-	for i, name := range names {
+	for i, name := range names(at) {
 		l, err := hang(at, loaded.Programs[name], i == 0)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
@@ -255,7 +278,8 @@ func (m *Meter) Read() (map[plan.ClassID]Reading, error) {
 	return all, nil
 }
 
-// Flows are the TCP connections of a class that were seen last, the busiest first.
+// Flows are those of a class that were seen last, the busiest first. There is room for
+// 16,384 of all classes; the one that was idle for longest gives way.
 func (m *Meter) Flows(class plan.ClassID) ([]Flow, error) {
 	var list []Flow
 	var key goodputWeirGpKey
@@ -263,14 +287,18 @@ func (m *Meter) Flows(class plan.ClassID) ([]Flow, error) {
 	entries := m.flows.Iterate()
 	for entries.Next(&key, &f) {
 		if f.Class == uint32(class) {
+			protocol := "tcp"
+			if key.Protocol == unix.IPPROTO_UDP {
+				protocol = "udp"
+			}
 			list = append(list, Flow{
-				Local: address(key.Local, key.LocalPort), Remote: address(key.Remote, key.RemotePort),
+				Protocol: protocol, Local: address(key.Local, key.LocalPort), Remote: address(key.Remote, key.RemotePort),
 				Queue: int(f.Queue), Counts: Counts{}.plus(f.Counts),
 			})
 		}
 	}
 	slices.SortFunc(list, func(a, b Flow) int {
-		return cmp.Or(cmp.Compare(b.Acked+b.Received, a.Acked+a.Received), a.Local.Compare(b.Local), a.Remote.Compare(b.Remote))
+		return cmp.Or(cmp.Compare(b.Delivered()+b.Came(), a.Delivered()+a.Came()), a.Local.Compare(b.Local), a.Remote.Compare(b.Remote))
 	})
 	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
 		return nil, fmt.Errorf("read the table of flows: %w", err)

@@ -213,7 +213,7 @@ func TestTCP(t *testing.T) {
 				t.Errorf("download of %d: %+v", size, down.Counts)
 			}
 			flows, err := b.meter.Flows(b.port.Class)
-			if err != nil || len(flows) != 2 || !near(flows[0].Received+flows[0].Acked, size) || !strings.HasSuffix(flows[0].Local.Addr().String(), "2") {
+			if err != nil || len(flows) != 2 || flows[0].Protocol != "tcp" || !near(flows[0].Received+flows[0].Acked, size) || !strings.HasSuffix(flows[0].Local.Addr().String(), "2") {
 				t.Errorf("flows %+v, %v", flows, err)
 			}
 		})
@@ -238,6 +238,10 @@ func TestUDP(t *testing.T) {
 		}
 		return nil
 	})
+	flows, err := b.meter.Flows(b.port.Class)
+	if err != nil || len(flows) != 1 || flows[0].Protocol != "udp" || flows[0].Remote.Port() != 9 || flows[0].Datagrams < 45000 || flows[0].Delivered() > 50000 {
+		t.Errorf("flows %+v, %v", flows, err)
+	}
 	// What was refused comes back as ICMP: "all else", in the other direction.
 	if got := b.read().Datagrams - before.Datagrams; got < 45000 || got > 50500 {
 		t.Errorf("of at most 50,000 bytes %d are counted", got)

@@ -307,7 +307,7 @@ func (l *Loop) goodput(at time.Time, r goodput.Reading, d policy.Direction, s co
 		c = r.Queues[l.Queue]
 	}
 	if d == policy.Ingress {
-		return l.Monitor.Take(at, c.Received+c.DatagramsReceived)
+		return l.Monitor.Take(at, c.Came())
 	}
 	rate := l.Monitor.Take(at, c.Acked, c.Datagrams)
 	if s.Offered > 0 { // of datagrams only what left has a chance to arrive

@@ -24,6 +24,7 @@ type run struct {
 	scheduler string
 	kernel    string
 	phases    []phase
+	timing    []report.TimingRow // of a scenario that measures that
 }
 
 type phase struct {
@@ -60,7 +61,11 @@ func read(p *paper, raw, scenarios fs.FS) (*results, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := x.decode(data); err != nil {
+		decode := x.decode
+		if s.Timing != nil {
+			decode = x.decodeTiming
+		}
+		if err := decode(data); err != nil {
 			return nil, fmt.Errorf("%s.json: %w", x.name, err)
 		}
 		kernel, err := fs.ReadFile(raw, x.name+"/kernel")
@@ -113,6 +118,21 @@ func (x *run) decode(data []byte) error {
 			len(x.phases), len(x.scenario.Phases))
 	}
 	return lines.Err()
+}
+
+// decodeTiming reads one object per row.
+func (x *run) decodeTiming(data []byte) error {
+	for line := range bytes.Lines(data) {
+		var row report.TimingRow
+		if err := json.Unmarshal(line, &row); err != nil {
+			return err
+		}
+		x.timing = append(x.timing, row)
+	}
+	if want := 2 * len(x.scenario.Timing.Schedulers); len(x.timing) != want {
+		return fmt.Errorf("%d rows, the scenario asks for %d; remove it and run scripts/papers again", len(x.timing), want)
+	}
+	return nil
 }
 
 // worst is the largest error of a rate, as a share of the link, and its place.

@@ -94,6 +94,10 @@ func (w Workload) violation(e scenario.Expectation) string {
 		return atMost(w.Workload+": settling time", w.SettleS, e.Value, number(2))
 	case scenario.CheckOvershoot:
 		return w.atMost(e, "overshoot", w.Overshoot, e.Value, percent)
+	case scenario.CheckDisturbance:
+		return w.atMost(e, "disturbance", w.Disturbance, e.Value, percent)
+	case scenario.CheckRecovery:
+		return w.atMost(e, "recovery", w.RecoveryS, e.Value, number(0))
 	case scenario.CheckBounds:
 		margin := float64(e.Within.Rate)
 		switch {

@@ -117,6 +117,7 @@ func (e *evaluation) phase(p int, span scenario.Span) Phase {
 		_, x.Packets = e.received(w, span.Measured, span.To)
 		x.floor, x.ceiling = e.bounds(w, p, span)
 		e.step(&x, w, p, span)
+		e.lasts(&x, w, p, span)
 		if p < len(e.s.Paper.Rates) {
 			if v, ok := e.s.Paper.Rates[p][x.Workload]; ok {
 				bps := float64(v)

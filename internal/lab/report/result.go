@@ -60,10 +60,14 @@ type Workload struct {
 	GoodputBps *float64 `json:"goodput_bps"`
 	ReserveBps float64  `json:"reserve_bps,omitempty"`
 	// How the goodput went to the reservation, where it began or changed in this phase.
-	RiseS        *float64 `json:"rise_s,omitempty"`       // from 10 % to 90 %
-	Overshoot    *float64 `json:"overshoot,omitempty"`    // part of the target
-	SettleS      *float64 `json:"settle_s,omitempty"`     // until it stays within 2 %
-	SteadyError  *float64 `json:"steady_error,omitempty"` // mean of the last third less the target, part of it
+	RiseS       *float64 `json:"rise_s,omitempty"`       // from 10 % to 90 %
+	Overshoot   *float64 `json:"overshoot,omitempty"`    // part of the target
+	SettleS     *float64 `json:"settle_s,omitempty"`     // until it stays within 2 %
+	SteadyError *float64 `json:"steady_error,omitempty"` // mean of the last third less the target, part of it
+	// How far a reservation that went on was moved by what happened when the phase
+	// began, part of it; and how long its goodput was low at a time, seconds.
+	Disturbance  *float64 `json:"disturbance,omitempty"`
+	RecoveryS    *float64 `json:"recovery_s,omitempty"`
 	Packets      uint64   `json:"packets"`
 	Pings        int      `json:"pings,omitempty"`
 	Transactions *float64 `json:"transactions_per_s,omitempty"`

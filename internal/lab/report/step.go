@@ -67,6 +67,50 @@ func (e *evaluation) step(x *Workload, w, p int, span scenario.Span) {
 	x.RiseS, x.Overshoot, x.SettleS, x.SteadyError = known(r.Rise), known(r.Overshoot), known(r.Settle), known(r.Steady)
 }
 
+// disturbedFor is how long after a phase's beginning its disturbance is looked for.
+const disturbedFor = 5 * time.Second
+
+// collapsed is the part of a reservation below which a second's goodput counts as
+// collapsed.
+const collapsed = 0.98
+
+// lasts measures how well a reservation lasts. If it went on from the phase before: the
+// largest deviation of any of the first five seconds' goodput from it. In every phase
+// through which its workload wants it: the longest time in a row, in whole seconds of the
+// measured window, in which the goodput was more than 2 % below it.
+func (e *evaluation) lasts(x *Workload, w, p int, span scenario.Span) {
+	target := x.ReserveBps
+	if target == 0 || !e.wants(w, target, span.Measured, span.To) {
+		return
+	}
+	if p > 0 && float64(e.s.Policies()[p-1][w].Reserve) == target && e.wants(w, target, span.From-time.Second, span.To) {
+		worst := 0.0
+		for _, bps := range e.goodput(w, span.From, min(span.To, span.From+disturbedFor), time.Second) {
+			worst = max(worst, math.Abs(bps/target-1))
+		}
+		x.Disturbance = &worst
+	}
+	longest, now := 0.0, 0.0
+	for _, bps := range e.goodput(w, span.Measured, span.To, time.Second) {
+		now++
+		if bps >= collapsed*target {
+			now = 0
+		}
+		longest = max(longest, now)
+	}
+	x.RecoveryS = &longest
+}
+
+// wants says whether a workload offers a rate from one instant to another.
+func (e *evaluation) wants(w int, bps float64, from, to time.Duration) bool {
+	for _, st := range e.stretch {
+		if st.To > from && st.From < to && float64(st.Demand[w]) < bps {
+			return false
+		}
+	}
+	return true
+}
+
 // firstInterval is when the first interval of a workload's flows begins, not before an
 // instant: their seconds count from there.
 func (e *evaluation) firstInterval(w int, after time.Duration) time.Duration {

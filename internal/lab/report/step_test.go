@@ -78,3 +78,53 @@ expect:
 		t.Errorf("failures\n%s", strings.Join(r.Failures, "\n"))
 	}
 }
+
+// TestLasts: who joins disturbs a reservation that goes on, and a collapse lasts until
+// the goodput is back.
+func TestLasts(t *testing.T) {
+	s := parse(t, `
+link: {bandwidth: 100mbit}
+workloads:
+  a: {reserve: 10mbit, traffic: [{tcp: {}}]}
+  shy: {reserve: 10mbit, traffic: [{udp: {rate: 1mbit}}]}
+  b: {}
+phases:
+  - {for: 10s}
+  - {for: 10s, set: {b: {traffic: [{tcp: {}}]}}}
+expect:
+  - {phase: 2, disturbance: 2%, recovery: 2s}
+`)
+	m := Measurement{Scheduler: "fair", Backend: "bpf", Timeline: received(s, func(int, time.Duration) float64 { return 20e6 })}
+	for i, f := range s.Flows() {
+		r := traffic.Report{Flow: i}
+		for at := f.From; at < f.To; at += 500 * time.Millisecond {
+			mbit := 10.0
+			switch {
+			case f.Workload == 1:
+				mbit = 1
+			case at >= 12*time.Second && at < 13*time.Second:
+				mbit = 10.3
+			case at >= 16*time.Second && at < 19*time.Second:
+				mbit = 9
+			}
+			r.Intervals = append(r.Intervals, traffic.Interval{From: at, To: at + 500*time.Millisecond, Bytes: uint64(mbit * 1e6 / 8 / 2)})
+		}
+		m.Reports = append(m.Reports, r)
+	}
+	r := Evaluate(s, m)
+	if a := r.Phases[0].Workloads[0]; a.Disturbance != nil || a.RecoveryS == nil || *a.RecoveryS != 0 {
+		t.Errorf("nothing went before the first phase, and nothing collapsed in it: %+v", a)
+	}
+	for _, p := range r.Phases {
+		if shy := p.Workloads[1]; shy.Disturbance != nil || shy.RecoveryS != nil {
+			t.Errorf("who wants less has not collapsed: %+v", shy)
+		}
+	}
+	want := []string{
+		"test.yaml:11: phase 2, a: disturbance 3.000 %, expected at most 2.000 %",
+		"test.yaml:11: phase 2, a: recovery 3, expected at most 2",
+	}
+	if !slices.Equal(r.Failures, want) {
+		t.Errorf("failures\n%s", strings.Join(r.Failures, "\n"))
+	}
+}

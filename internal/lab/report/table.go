@@ -50,6 +50,8 @@ var columns = []column[Workload]{
 	{"overshoot", func(w Workload) string { return optional(w.Overshoot, percent) }},
 	{"settle s", func(w Workload) string { return optional(w.SettleS, number(2)) }},
 	{"steady", func(w Workload) string { return optional(w.SteadyError, signed) }},
+	{"disturbed", func(w Workload) string { return optional(w.Disturbance, percent) }},
+	{"recovery s", func(w Workload) string { return optional(w.RecoveryS, number(0)) }},
 	{"p50 ms", func(w Workload) string { return optional(w.RTT.P50, number(3)) }},
 	{"p99 ms", func(w Workload) string { return optional(w.RTT.P99, number(3)) }},
 	{"jitter ms", func(w Workload) string { return optional(w.JitterMs, number(3)) }},

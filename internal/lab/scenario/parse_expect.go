@@ -156,6 +156,8 @@ func (r *reader) checks(s *Scenario) map[Check]func(*Expectation, ast.Node, stri
 		},
 		CheckSettle:      seconds,
 		CheckOvershoot:   share,
+		CheckDisturbance: share,
+		CheckRecovery:    seconds,
 		CheckUtilisation: share,
 		CheckLoss:        share,
 		CheckReaction:    seconds,

@@ -177,6 +177,8 @@ const (
 	CheckGoodput     Check = "goodput"     // payload that the programs got: equals Value within Within
 	CheckSettle      Check = "settle"      // of the step in the phase: at most Value, seconds
 	CheckOvershoot   Check = "overshoot"   // the same, part of the target
+	CheckDisturbance Check = "disturbance" // of a reservation that goes on: at most Value, part of it
+	CheckRecovery    Check = "recovery"    // from a collapse of a reservation's goodput: at most Value, seconds
 )
 
 // Margin is how far a rate may be off: a share of the expected value or

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/dataplane/goodput"
+	"weir/internal/plan"
+)
+
+// flowsFor is how long connections are measured.
+const flowsFor = time.Second
+
+// flowKey tells flows apart.
+type flowKey struct {
+	protocol      string
+	local, remote netip.AddrPort
+}
+
+// flowsNow are what the connections of a workload have moved so far.
+type flowsNow struct {
+	at     time.Time
+	name   string
+	queues []plan.Queue // of its class
+	counts map[flowKey]goodput.Flow
+}
+
+// Flows implements api.Agent: two looks, a second apart.
+func (a *Agent) Flows(ctx context.Context, name string) (api.Flows, error) {
+	before, err := a.lookAtFlows(ctx, name)
+	if err != nil {
+		return api.Flows{}, err
+	}
+	timer := time.NewTimer(flowsFor)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return api.Flows{}, ctx.Err()
+	}
+	after, err := a.lookAtFlows(ctx, name)
+	if err != nil {
+		return api.Flows{}, err
+	}
+	return after.since(before), nil
+}
+
+func (a *Agent) lookAtFlows(ctx context.Context, name string) (now flowsNow, err error) {
+	down := a.do(ctx, func() { now, err = a.flowsNow(name) })
+	return now, errors.Join(err, down)
+}
+
+func (a *Agent) flowsNow(name string) (flowsNow, error) {
+	w, err := resolve(name, a.decided.workloads())
+	if err != nil {
+		return flowsNow{}, err
+	}
+	v, _ := a.decided.verdict(w.Key)
+	c, err := a.controlView(name)
+	switch {
+	case err != nil:
+		return flowsNow{}, err
+	case len(c.Loops) == 0:
+		return flowsNow{}, a.noLoop(v.Name)
+	case a.goodput.meter == nil:
+		return flowsNow{}, &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: cmp.Or(a.goodput.complaint, "try again in a second")}
+	}
+	now := flowsNow{at: time.Now(), name: v.Name, counts: map[flowKey]goodput.Flow{}}
+	for _, l := range a.links {
+		if class, ok := l.classes[v.class]; ok && len(now.queues) == 0 {
+			now.queues = class.Queues
+		}
+	}
+	flows, err := a.goodput.meter.Flows(v.class)
+	for _, f := range flows {
+		now.counts[flowKey{f.Protocol, f.Local, f.Remote}] = f
+	}
+	return now, err
+}
+
+// since is what moved between two looks, the busiest first.
+func (f flowsNow) since(before flowsNow) api.Flows {
+	all := api.Flows{Name: f.name, Seconds: f.at.Sub(before.at).Seconds()}
+	rate := func(now, then uint64) float64 { return 8 * float64(now-min(now, then)) / all.Seconds }
+	for key, now := range f.counts {
+		then := before.counts[key]
+		x := api.Flow{
+			Protocol: key.protocol, Local: key.local.String(), Remote: key.remote.String(),
+			SentBps: rate(now.Delivered(), then.Delivered()), ReceivedBps: rate(now.Came(), then.Came()), ResentBps: rate(now.Again, then.Again),
+		}
+		if now.Queue < len(f.queues) {
+			x.Queue = f.queues[now.Queue].Name
+		}
+		if x.SentBps+x.ReceivedBps+x.ResentBps > 0 {
+			all.Flows = append(all.Flows, x)
+		}
+	}
+	slices.SortFunc(all.Flows, func(a, b api.Flow) int {
+		return cmp.Or(cmp.Compare(b.SentBps+b.ReceivedBps, a.SentBps+a.ReceivedBps), cmp.Compare(a.Local, b.Local), cmp.Compare(a.Remote, b.Remote), cmp.Compare(a.Protocol, b.Protocol))
+	})
+	return all
+}
