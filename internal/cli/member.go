@@ -19,6 +19,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/node"
+	"weir/internal/cluster/migrate/podman"
 	"weir/internal/config"
 	"weir/internal/version"
 )
@@ -68,7 +69,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return nil, nil, err
 	}
 	return member.WithManager(ag), func(ctx context.Context) (func(), error) {
-		closers, err := m.equip(member, ag, cfg, log)
+		closers, err := m.equip(ctx, member, ag, cfg, log)
 		if err == nil {
 			err = member.Join(ctx)
 		}
@@ -82,8 +83,17 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 	}, nil
 }
 
-// equip gives a member what it needs of a host with Docker.
-func (m membership) equip(member *node.Member, ag *agent.Agent, cfg config.Config, log *slog.Logger) (closers func(), err error) {
+// openEngine opens the engine behind a socket that speaks Docker's API: Docker itself,
+// or Podman, whose checkpoints are not in that API and are made by its command.
+func openEngine(ctx context.Context, socket, state string) (migrate.Engine, error) {
+	if podman.Serves(ctx, socket) {
+		return podman.Open(filepath.Join(state, "cluster", "podman"))
+	}
+	return docker.Open("unix://" + socket)
+}
+
+// equip gives a member what it needs of a host with containers.
+func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Agent, cfg config.Config, log *slog.Logger) (closers func(), err error) {
 	var list []func()
 	closers = func() {
 		for _, f := range list {
@@ -93,18 +103,18 @@ func (m membership) equip(member *node.Member, ag *agent.Agent, cfg config.Confi
 	if !cfg.Docker.Enabled {
 		return closers, nil
 	}
-	profiler, err := node.NewProfiler(cfg.Docker.Socket, ag)
+	engine, err := openEngine(ctx, cfg.Docker.Socket, cfg.StateDir)
 	if err != nil {
 		return closers, err
 	}
-	list = append(list, profiler.Close)
-	engine, err := docker.Open("unix://" + cfg.Docker.Socket)
+	profiler, err := node.NewProfiler(engine.Kind(), cfg.Docker.Socket, ag)
 	if err != nil {
-		return closers, err
+		return closers, errors.Join(err, engine.Close())
 	}
 	local, err := migrate.NewLocal(member.Name(), engine, filepath.Join(cfg.StateDir, "cluster", "migrate"), log)
 	if err != nil {
 		return closers, errors.Join(err, engine.Close())
+	list = append(list, profiler.Close)
 	}
 	list = append(list, func() { local.Close() })
 	member.Equip(profiler.Profile, local)

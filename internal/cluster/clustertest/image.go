@@ -25,10 +25,20 @@ const CounterImage = "weir-counter:1"
 func (n *Node) ImportCounter(ctx context.Context, ref, program string, ballast int, entrypoint string) error {
 	text, err := os.ReadFile(program)
 	if err != nil {
+	return n.importCounter(ctx, ref, program, entrypoint, func(t *tar.Writer) error { return writeBallast(t, ballast) })
+}
+
+// ImportCounterInto makes an image of a file system, which is in a tar archive, and the
+// counter.
+func (n *Node) ImportCounterInto(ctx context.Context, ref, program, archive, entrypoint string) error {
+	return n.importCounter(ctx, ref, program, entrypoint, func(t *tar.Writer) error { return copyArchive(t, archive) })
+}
+
+func (n *Node) importCounter(ctx context.Context, ref, program, entrypoint string, rest func(*tar.Writer) error) error {
 		return err
 	}
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(writeRoot(w, text, ballast)) }()
+	go func() { w.CloseWithError(writeRoot(w, text, rest)) }()
 	answer, err := n.Docker().ImageImport(ctx, image.ImportSource{Source: r, SourceName: "-"}, ref,
 		image.ImportOptions{Changes: []string{"ENV GODEBUG=multipathtcp=0", "ENTRYPOINT " + entrypoint}})
 	if err != nil {
@@ -38,11 +48,14 @@ func (n *Node) ImportCounter(ctx context.Context, ref, program string, ballast i
 	return errors.Join(err, answer.Close())
 }
 
-// writeRoot writes the image's file system.
-func writeRoot(w io.Writer, program []byte, ballast int) error {
+// writeRoot writes the image's file system: the rest, and the counter over it.
+func writeRoot(w io.Writer, program []byte, rest func(*tar.Writer) error) error {
 	t := tar.NewWriter(w)
 	for _, dir := range []string{"state/", "tmp/"} {
 		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
+	if err := rest(t); err != nil {
+		return err
+	}
 			return err
 		}
 	}
@@ -52,19 +65,47 @@ func writeRoot(w io.Writer, program []byte, ballast int) error {
 	if _, err := t.Write(program); err != nil {
 		return err
 	}
-	if ballast > 0 {
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "ballast", Mode: 0o644, Size: int64(ballast) << 20}); err != nil {
+	return t.Close()
+}
+
+func writeBallast(t *tar.Writer, mib int) error {
+	if mib == 0 {
+		return nil
+	}
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "ballast", Mode: 0o644, Size: int64(mib) << 20}); err != nil {
+		return err
+	}
+	block := make([]byte, 1<<20)
+	for i := range mib {
+		counter.Fill(block, uint64(i)+1<<40)
+		if _, err := t.Write(block); err != nil {
 			return err
 		}
-		block := make([]byte, 1<<20)
-		for i := range ballast {
-			counter.Fill(block, uint64(i)+1<<40)
-			if _, err := t.Write(block); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+func copyArchive(t *tar.Writer, archive string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for from := tar.NewReader(f); ; {
+		h, err := from.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = t.WriteHeader(h)
+		}
+		if err == nil {
+			_, err = io.Copy(t, from)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", archive, err)
 		}
 	}
-	return t.Close()
 }
 
 // CopyImage brings an image from one node to another as it is, so that both have the

@@ -124,6 +124,7 @@ func (m *Manager) dispatch(now time.Time) {
 		}
 		next := *mv
 		next.State, next.Ordered, next.Heard, next.Sent = stateOrdered, now.UTC(), now.UTC(), 1
+		next.profile = m.profileOf(next.From, next.Container)
 		next.Deadline, next.Address, next.Registry = now.Add(orderLife).UTC(), target.beat.Address, m.opts.Registry
 		c := &change{}
 		if err := m.send(c, next.From, next.ID, &next.Move, now); err != nil {
@@ -255,7 +256,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	if next.final() {
 		next.Ended = now.UTC()
 		if len(r.Policy) > 0 && r.State == wire.Done {
-			if err := m.order(c, next.To, wire.Apply{ID: next.ID + "-policy", Workload: next.Container, Change: r.Policy,
+			if err := m.order(c, next.To, wire.Apply{ID: next.ID + "-policy", Workload: next.Container, Change: r.Policy, Parts: true,
 				Why: "was set on " + next.From + ", from where it moved"}, "", now); err != nil {
 				m.log.Error("policy cannot follow its container", "move", next.ID, "err", err)
 			}
@@ -267,6 +268,9 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	}
 	*mv = next
 	if mv.final() {
+		if mv.State == string(wire.Done) {
+			m.relocate(mv)
+		}
 		m.log.Info("move ended", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "state", mv.State, "downtime", mv.Downtime, "err", mv.Error)
 		m.advance(mv.Place, now)
 		m.dispatch(now)

@@ -53,6 +53,9 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	p.Problem, p.containers = optimize.FromProfiles(histories)
 	cannot := map[int]string{}
 	for i := range p.Nodes {
+		if engines := m.nodes[p.Nodes[i].Name].beat.Engines; len(engines) > 0 {
+			p.Nodes[i].Engine = engines[0].Name
+		}
 		if closed[p.Nodes[i].Name] {
 			p.Nodes[i].Closed = true
 			if m.nodes[p.Nodes[i].Name].beat.CRIU == "" {
@@ -63,6 +66,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	moving := m.moving(now, cooldown)
 	for i := range p.Containers {
 		c := &p.Containers[i]
+		c.Engine = p.containers[i].Engine
 		name := p.Nodes[c.Node].Name + "/" + c.Name
 		if why := cannot[c.Node]; why != "" {
 			c.Pinned = true
@@ -113,6 +117,9 @@ func (p *problem) lacking(l optimize.Lack) string {
 	var parts []string
 	if l.Closed {
 		parts = append(parts, "takes no containers")
+	}
+	if l.Engine != "" {
+		parts = append(parts, "runs another engine ("+l.Engine+")")
 	}
 	if l.Bandwidth > 0 {
 		parts = append(parts, "lacks "+l.Bandwidth.String()+" of guaranteed bandwidth")

@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +106,12 @@ func TestWhatCannotMigrateIsSaid(t *testing.T) {
 	_, err = b.Node("b").Docker().VolumeCreate(ctx, volume.CreateOptions{Name: "taken"})
 	b.must(err)
 	b.start("a", "other", nil)
+	onlyA := b.onlyOn("a")
+	publish := func(c *container.Config, h *container.HostConfig) {
+		b.must(json.Unmarshal([]byte(`{"80/tcp": {}}`), &c.ExposedPorts))
+		b.must(json.Unmarshal([]byte(`{"80/tcp": [{"HostPort": "18080"}]}`), &h.PortBindings))
+	}
+	b.start("b", "taker", publish)
 	for _, c := range []struct {
 		code   string
 		change func(*container.Config, *container.HostConfig)
@@ -117,6 +125,8 @@ func TestWhatCannotMigrateIsSaid(t *testing.T) {
 		{"shared-namespace", func(_ *container.Config, h *container.HostConfig) { h.NetworkMode = "container:other" }},
 		{"network-missing", func(_ *container.Config, h *container.HostConfig) { h.NetworkMode = "only-a" }},
 		{"volume-taken", func(_ *container.Config, h *container.HostConfig) { h.Binds = []string{"taken:/x"} }},
+		{"bind-missing", func(_ *container.Config, h *container.HostConfig) { h.Binds = []string{onlyA + ":/x"} }},
+		{"port-taken", publish},
 		{"swarm", func(c *container.Config, _ *container.HostConfig) {
 			c.Labels = map[string]string{"com.docker.swarm.service.name": "web"}
 		}},
@@ -138,6 +148,47 @@ func TestWhatCannotMigrateIsSaid(t *testing.T) {
 	}
 	if _, err := migrate.Check(ctx, b.nodes["a"], b.nodes["b"], migrate.Request{Move: "x", Container: "nobody"}); err == nil || !strings.Contains(err.Error(), `no container "nobody"`) {
 		t.Errorf("an unknown container: %v", err)
+	}
+}
+
+// onlyOn is a folder that one node's engine sees and the others' do not: each has its
+// own over /etc/criu.
+func (b *bed) onlyOn(node string) string {
+	b.t.Helper()
+	b.must(os.Mkdir(filepath.Join(b.Node(node).Dir(), "criu", "only-"+node), 0o755))
+	return "/etc/criu/only-" + node
+}
+
+// TestConnectionsAreClosed: with --close-connections the program goes on without them.
+func TestConnectionsAreClosed(t *testing.T) {
+	b := newBed(t, clustertest.Options{Nodes: []string{"a", "b"}, TCP: "close"})
+	b.start("a", "nat", nil, "tcp=1")
+	r, err := b.Node("a").Docker().ContainerInspect(t.Context(), "nat")
+	b.must(err)
+	conn, err := b.Node("a").Dial("tcp", r.NetworkSettings.IPAddress+":7000")
+	b.must(err)
+	defer conn.Close()
+	_, err = bufio.NewReader(conn).ReadString('\n')
+	b.must(err)
+	if f := b.check("nat", "a", "b", migrate.Request{}).Refusals(); len(f) != 1 || f[0].Code != "tcp" {
+		t.Errorf("without being told to close it: %v", f)
+	}
+	result := b.migrate("nat", "a", "b", migrate.Request{CloseConnections: true})
+	if result.State != migrate.StateDone {
+		t.Fatalf("%s: %s%s", result.State, result.Err, steps(result))
+	}
+	at := b.waitCount("b", "nat", 0)
+	if c := b.waitCount("b", "nat", at.Last+3); c.Starts != 1 {
+		t.Errorf("it has started %d times", c.Starts)
+	}
+	r, err = b.Node("b").Docker().ContainerInspect(t.Context(), "nat")
+	b.must(err)
+	again, err := b.Node("b").Dial("tcp", r.NetworkSettings.IPAddress+":7000")
+	b.must(err)
+	defer again.Close()
+	b.must(again.SetReadDeadline(time.Now().Add(20 * time.Second)))
+	if line, err := bufio.NewReader(again).ReadString('\n'); err != nil {
+		t.Errorf("it serves nobody any more: %q, %v", line, err)
 	}
 }
 

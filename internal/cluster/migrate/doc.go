@@ -11,8 +11,8 @@
 //	changed files ────── layer ───────► its own layer
 //	volumes ──────────── volume ──────►
 //	memory (zstd) ────── checkpoint ──►
-//	                     restore ─────► it runs, on probation
-//	                     confirm ─────► it is the one  the downtime has ended
+//	                     restore ─────► it is there, held, on probation
+//	                     confirm ─────► it runs        the downtime has ended
 //	forget                                            what the source kept is removed
 //
 // Run does this once. Each step is a call of a Node, which is this machine's engine
@@ -22,10 +22,14 @@
 // on from its checkpoint; after it, the target is asked until it answers.
 //
 // Two nodes cannot be sure of each other while the network between them is cut.
-// Therefore the target runs its copy on probation: unless it is confirmed within
-// Order.Lease, it ends the copy by itself. A source whose target does not answer
-// waits that long before it goes on alone. So there is a time in which nobody runs,
-// but none in which two do.
+// Therefore the target holds its copy (the cgroup freezer) until it is confirmed, and
+// discards it unless that happens within Order.Lease. A source whose target does not
+// answer waits that long before it goes on alone, so that no restore is under way any
+// more. So there is a time in which nobody runs, but none in which two do, though the
+// target's agent should be dead for good: a held copy needs nobody to keep it so.
+//
+// What is left: an engine restores without being watched if the agent dies in that half
+// second, and its copy runs until an agent is back, which holds it first of all.
 //
 // Three approaches bring the file system over (see Approach). The package's own
 // additions to plain docker commands, all measured in docs/papers/c-balancer.md:

@@ -258,8 +258,21 @@ func (j *Journal) Phase() Phase {
 	return phase
 }
 
-// restoring says since when the target may have a copy that runs; zero if it never
-// was told to.
+// frozen is when the container was told to stand still; zero if it was not, or if it
+// runs again.
+func (j *Journal) frozen() (since time.Time) {
+	for _, r := range j.records {
+		switch {
+		case r.Step == string(StepFreeze) && since.IsZero():
+			since = r.At
+		case r.Kind == KindConfirmed, r.Kind == KindThawed:
+			return time.Time{}
+		}
+	}
+	return since
+}
+
+// restoring says since when the target may have a copy; zero if it never was told to.
 func (j *Journal) restoring() (since time.Time) {
 	for _, r := range j.records {
 		if r.Step == string(StepRestore) {

@@ -38,7 +38,7 @@ type Local struct {
 type fate string
 
 const (
-	fateProbation fate = "probation" // it may run, and ends at its time
+	fateProbation fate = "probation" // it is held, and ends at its time
 	fateConfirmed fate = "confirmed" // it is the container
 	fateDiscarded fate = "discarded" // it must not run, whatever order comes late
 )
@@ -91,6 +91,7 @@ func (l *Local) load() error {
 		l.copies[strings.TrimSuffix(filepath.Base(file), ".json")] = c
 		if c.Fate == fateProbation {
 			l.watch(c)
+			go l.holdAgain(c)
 		}
 	}
 	return nil
@@ -208,7 +209,9 @@ func (l *Local) copyOf(o Order) *incoming {
 	return c
 }
 
-// restore runs the copy on probation. The clock starts before it can run.
+// restore brings the copy back, on probation and held: it does not run before it is
+// confirmed, whatever becomes of this process or of the network. The clock starts
+// before it could run.
 func (l *Local) restore(ctx context.Context, o Order) (out Outcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()
@@ -232,7 +235,22 @@ func (l *Local) restore(ctx context.Context, o Order) (out Outcome, err error) {
 	if _, running, err := l.engine.Copy(ctx, o.Move); err != nil || !running {
 		return out, errors.Join(err, &Error{Code: CodeFailed, Msg: fmt.Sprintf("the copy of %s has ended at once", o.Container.Name)})
 	}
-	return out, nil
+	return out, l.engine.Hold(ctx, o)
+}
+
+// holdAgain holds a copy of which a former process may have died between its restore
+// and its being held.
+func (l *Local) holdAgain(c *incoming) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Fate != fateProbation {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), c.Until)
+	defer cancel()
+	if err := l.engine.Hold(ctx, c.Order); err != nil && codeOf(err) != CodeGone {
+		l.log.Warn("a copy cannot be held", "workload", c.Order.Container.Name, "move", c.Order.Move, "err", err)
+	}
 }
 
 // watch ends a copy when its probation is over.
@@ -262,7 +280,7 @@ func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
 	gone := &Error{Code: CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
 	switch c.Fate {
 	case fateConfirmed:
-		return l.engine.Do(ctx, StepConfirm, o)
+		return l.keep(ctx, o)
 	case fateDiscarded, "":
 		return out, gone
 	}
@@ -277,6 +295,14 @@ func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
 		return out, err
 	}
 	c.timer.Stop()
+	return l.keep(ctx, o)
+}
+
+// keep lets a confirmed copy run.
+func (l *Local) keep(ctx context.Context, o Order) (Outcome, error) {
+	if err := l.engine.Release(ctx, o); err != nil {
+		return Outcome{}, err
+	}
 	return l.engine.Do(ctx, StepConfirm, o)
 }
 

@@ -40,6 +40,7 @@ type Step string
 const (
 	// On the source, while the container runs.
 	StepPushImage Step = "push-image" // its image to the registry, as far as it is not there
+	StepPreCopy   Step = "pre-copy"   // its memory as it is now, so that the checkpoint has only what changes after that
 
 	// On the target, while the container still runs on the source.
 	StepPullImage Step = "pull-image"
@@ -52,8 +53,8 @@ const (
 
 	// On the target.
 	StepPull    Step = "pull"
-	StepRestore Step = "restore" // it runs, on probation for Order.Lease
-	StepConfirm Step = "confirm" // it stays; CodeGone if the copy is no more
+	StepRestore Step = "restore" // it could run, and is held, on probation for Order.Lease
+	StepConfirm Step = "confirm" // it runs and stays; CodeGone if the copy is no more
 
 	// Afterwards, or instead of going on.
 	StepForget  Step = "forget"  // source: the container and all that was made for the migration
@@ -77,6 +78,7 @@ const (
 	PartVolume     PartKind = "volume"     // a volume's files
 	PartCheckpoint PartKind = "checkpoint" // CRIU's images: memory, registers, sockets
 	PartArchive    PartKind = "archive"    // all in one, as podman exports it
+	PartMemory     PartKind = "memory"     // what StepPreCopy has written
 )
 
 // String is e.g. "volume data".
@@ -100,6 +102,9 @@ type Order struct {
 	// CloseConnections lets established TCP connections to elsewhere end instead of
 	// refusing the migration.
 	CloseConnections bool `json:"close_connections,omitempty"`
+	// PreCopy sends the memory while the container still runs, and then once more what
+	// has changed meanwhile.
+	PreCopy bool `json:"pre_copy,omitempty"`
 	// KeepVolumes leaves the source's volumes where they are after the migration.
 	KeepVolumes bool `json:"keep_volumes,omitempty"`
 }

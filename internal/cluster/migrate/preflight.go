@@ -70,6 +70,7 @@ const (
 	commitLayers   = 100      // an overlay has at most 125
 	oldestCRIU     = "4.2"
 	spaceAllowance = 64 << 20
+	preCopyBytes   = 16 << 20 // of memory from which on it pays to copy it ahead: a dump of less takes no longer than the one before it
 )
 
 // Check is the pre-flight: it asks both nodes, touches nothing, and says what would
@@ -92,10 +93,13 @@ func Check(ctx context.Context, source, target Node, r Request) (Plan, error) {
 	if o.Approach == ApproachAuto {
 		o.Approach = choose(p)
 	}
+	o.PreCopy = o.Approach == ApproachBundle && p.Source.SoftDirty && o.Container.MemoryBytes >= preCopyBytes
 	o.Lease = leaseBase + time.Duration(o.Container.MemoryBytes/leaseBytes)*time.Second
-	lacking, err := target.Lacking(ctx, *o)
-	if err != nil {
-		return p, fmt.Errorf("%s: %w", target.Name(), err)
+	var lacking []Finding
+	if p.Source.Engine == p.Target.Engine { // else it would be asked about what it does not know
+		if lacking, err = target.Lacking(ctx, *o); err != nil {
+			return p, fmt.Errorf("%s: %w", target.Name(), err)
+		}
 	}
 	p.Findings = slices.Concat(examine(p), o.Container.Obstacles, lacking)
 	return p, nil
@@ -131,13 +135,14 @@ func examine(p Plan) (list []Finding) {
 	case !c.Running:
 		add(refuse("not-running", "it does not run", "docker start "+c.Name))
 	}
-	if src.Engine != dst.Engine {
-		add(refuse("engine", fmt.Sprintf("%s is %s and %s is %s", o.From, src.Engine, o.To, dst.Engine), "migrate between nodes with the same engine"))
+	sameEngine := src.Engine == dst.Engine
+	if !sameEngine {
+		add(refuse("engine", fmt.Sprintf("%s runs %s and %s runs %s, which cannot restore each other's checkpoints", o.From, engineName(src), o.To, engineName(dst)), "choose a node with "+src.Engine))
 	}
 	if src.Arch != dst.Arch {
 		add(refuse("architecture", fmt.Sprintf("%s is %s and %s is %s", o.From, src.Arch, o.To, dst.Arch), "choose a node of the same architecture"))
 	}
-	if src.Runtime != dst.Runtime {
+	if src.Runtime != dst.Runtime && sameEngine {
 		add(refuse("runtime", fmt.Sprintf("its containers are run by %s, those of %s by %s", src.Runtime, o.To, dst.Runtime), "give both the same default runtime"))
 	}
 	if missing := without(src.CPUFlags, dst.CPUFlags); len(missing) > 0 && len(dst.CPUFlags) > 0 {
@@ -167,6 +172,9 @@ func examine(p Plan) (list []Finding) {
 	}
 	return list
 }
+
+// engineName is e.g. "podman 4.3.1".
+func engineName(f Facts) string { return strings.TrimSpace(f.Engine + " " + f.EngineVersion) }
 
 // examineNode is what a node needs whichever end it is.
 func examineNode(f Facts) (list []Finding) {

@@ -28,7 +28,7 @@ type Result struct {
 	State    State         `json:"state"`
 	Steps    []Progress    `json:"steps"`
 	Bytes    int64         `json:"bytes"`              // that crossed the network in all steps
-	Downtime time.Duration `json:"downtime_ns"`        // from the order to freeze to the answer that it runs again
+	Downtime time.Duration `json:"downtime_ns"`        // from the order to freeze to the answer that it runs again, here or there
 	Duration time.Duration `json:"duration_ns"`        // of all
 	Err      string        `json:"error,omitempty"`    // why it was rolled back
 	Warning  string        `json:"warning,omitempty"`  // e.g. what could not be cleaned up
@@ -94,7 +94,7 @@ func newRun(source, target Node, j *Journal, report func(Progress)) *run {
 	}
 	o := j.Order()
 	m := &run{Order: o, source: source, target: target, journal: j, report: report, began: time.Now(),
-		result: Result{Move: o.Move, State: StateRunning, Approach: o.Approach}}
+		frozen: j.frozen(), result: Result{Move: o.Move, State: StateRunning, Approach: o.Approach}}
 	for _, r := range j.Records() { // of a life before this one
 		m.result.Downtime = max(m.result.Downtime, r.Downtime)
 		if r.Kind == KindRollback {
@@ -104,7 +104,7 @@ func newRun(source, target Node, j *Journal, report func(Progress)) *run {
 	return m
 }
 
-// forward takes all steps up to the copy's running on probation.
+// forward takes all steps up to the copy's being there on probation.
 func (m *run) forward(ctx context.Context) error {
 	early, late := m.steps()
 	if err := m.image(ctx); err != nil {
@@ -127,7 +127,6 @@ func (m *run) forward(ctx context.Context) error {
 	if err := m.do(ctx, m.target, StepRestore, m.Lease); err != nil {
 		return err
 	}
-	m.result.Downtime, m.frozen = time.Since(m.frozen), time.Time{}
 	return nil
 }
 
@@ -142,7 +141,10 @@ func (m *run) steps() (early, late []func(context.Context) error) {
 	create := on(m.target, StepCreate, stepTimeout)
 	switch m.Approach {
 	case ApproachBundle:
-		return nil, append(late, part(PartArchive, ""))
+		if m.PreCopy {
+			early = append(early, on(m.source, StepPreCopy, stepTimeout), part(PartMemory, ""))
+		}
+		return early, append(late, part(PartArchive, ""))
 	case ApproachExport:
 		late = append(late, part(PartExport, ""), create)
 	case ApproachCommit:
@@ -162,6 +164,14 @@ func (m *run) steps() (early, late []func(context.Context) error) {
 func (m *run) image(ctx context.Context) error {
 	if m.Approach == ApproachExport {
 		return nil // it travels with the file system
+	}
+	if m.Approach == ApproachCommit && m.Registry != "" {
+		// All of it is to be in the registry before anything is frozen: the committed layer
+		// goes on top of it.
+		if err := m.do(ctx, m.source, StepPushImage, imageTimeout); err != nil {
+			return err
+		}
+		return m.do(ctx, m.target, StepPullImage, imageTimeout)
 	}
 	err := m.do(ctx, m.target, StepPullImage, imageTimeout)
 	if codeOf(err) != CodeNoImage {

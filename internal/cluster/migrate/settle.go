@@ -20,7 +20,7 @@ const (
 // confirm asks the target to keep its copy until it answers. Its answer decides: it
 // has it for good, or the copy is gone and the source goes on.
 func (m *run) confirm(ctx context.Context) (Result, error) {
-	if err := m.journal.Append(Record{Kind: KindConfirm, Downtime: m.result.Downtime}); err != nil {
+	if err := m.journal.Append(Record{Kind: KindConfirm}); err != nil {
 		return m.back(ctx, err)
 	}
 	err := m.until(ctx, func(ctx context.Context) (bool, error) {
@@ -33,10 +33,18 @@ func (m *run) confirm(ctx context.Context) (Result, error) {
 	case err != nil:
 		return m.result, fmt.Errorf("%s does not answer whether it has %s: %w", m.To, m.Container.Name, err)
 	}
-	if err := m.journal.Append(Record{Kind: KindConfirmed}); err != nil {
+	m.runs()
+	if err := m.journal.Append(Record{Kind: KindConfirmed, Downtime: m.result.Downtime}); err != nil {
 		return m.result, err
 	}
 	return m.forget(ctx)
+}
+
+// runs takes down for how long nobody ran.
+func (m *run) runs() {
+	if !m.frozen.IsZero() {
+		m.result.Downtime, m.frozen = time.Since(m.frozen), time.Time{}
+	}
 }
 
 // forget cleans up the source.
@@ -55,8 +63,9 @@ func (m *run) forget(ctx context.Context) (Result, error) {
 	return m.over(StateDone)
 }
 
-// back has the source go on. While the target may have a copy that runs, that copy
-// goes first: by the target's word, or by its probation's end.
+// back has the source go on. While the target may be about to restore its copy, that
+// copy goes first: by the target's word, or by its probation's end, after which it is
+// not restored any more. One that is there by then is held, and nobody will release it.
 func (m *run) back(ctx context.Context, why error) (Result, error) {
 	if m.result.Err == "" {
 		m.result.Err = why.Error()
@@ -77,7 +86,8 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 		})
 		if codeOf(err) == CodeRefused {
 			// It was confirmed after all, in a life of this journal that was lost.
-			m.note(Record{Kind: KindConfirmed, Err: err.Error()})
+			m.runs()
+			m.note(Record{Kind: KindConfirmed, Downtime: m.result.Downtime, Err: err.Error()})
 			return m.forget(ctx)
 		}
 		discarded = err == nil
@@ -92,9 +102,7 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 	if err != nil {
 		return m.result, fmt.Errorf("%s: bring %s back: %w", m.From, m.Container.Name, err)
 	}
-	if !m.frozen.IsZero() {
-		m.result.Downtime = time.Since(m.frozen)
-	}
+	m.runs()
 	m.note(Record{Kind: KindThawed, Downtime: m.result.Downtime})
 	if discarded {
 		return m.over(StateRolledBack)

@@ -5,6 +5,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -192,6 +193,10 @@ func (e engine) Copy(_ context.Context, move string) (string, bool, error) {
 	return "id-" + name, e.has[e.node][name], nil
 }
 
+// Hold and Release: a container of the world's does not care.
+func (engine) Hold(context.Context, migrate.Order) error    { return nil }
+func (engine) Release(context.Context, migrate.Order) error { return nil }
+
 // fakeAgent has policies and a link that refuses mins beyond its capacity.
 type fakeAgent struct {
 	api.Agent
@@ -201,6 +206,7 @@ type fakeAgent struct {
 	mu       sync.Mutex
 	min      map[string]uint64 // of containers here
 	set      map[string]api.PolicyChange
+	groups   []string
 }
 
 func newAgent(w *world, node string, capacity uint64) *fakeAgent {
@@ -225,10 +231,30 @@ func (a *fakeAgent) Workload(_ context.Context, name string) (api.Workload, erro
 	w := api.Workload{Name: name, ID: "id-" + name, Kind: "docker", Origin: map[string]string{}}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c, ok := a.set[name]; ok && c.Weight != nil {
-		w.Policy.Weight, w.Origin["weight"] = *c.Weight, "set"
+	c := a.set[name]
+	w.Policy = policyOf(c, "", w.Origin)
+	if c.Ingress != nil {
+		w.Policy.Ingress = new(policyOf(*c.Ingress, "ingress.", w.Origin))
 	}
 	return w, nil
+}
+
+// policyOf is a policy of which only what was set is known.
+func policyOf(c api.PolicyChange, prefix string, origin map[string]string) (p api.Policy) {
+	put(&p.Weight, c.Weight, origin, prefix+"weight")
+	put(&p.Min, c.Min, origin, prefix+"min")
+	put(&p.Max, c.Max, origin, prefix+"max")
+	put(&p.Reserve, c.Reserve, origin, prefix+"reserve")
+	put(&p.Discipline, c.Discipline, origin, prefix+"discipline")
+	put(&p.Queues, c.Queues, origin, prefix+"queues")
+	put(&p.Group, c.Group, origin, prefix+"group")
+	return p
+}
+
+func put[T any](to, from *T, origin map[string]string, field string) {
+	if from != nil {
+		*to, origin[field] = *from, "set"
+	}
 }
 
 func (a *fakeAgent) Set(ctx context.Context, name string, c api.PolicyChange, _ bool) (api.ChangeResult, error) {
@@ -251,8 +277,19 @@ func (a *fakeAgent) Set(ctx context.Context, name string, c api.PolicyChange, _ 
 		}
 		a.min[name] = asked
 	}
-	a.set[name] = c
-	return api.ChangeResult{}, nil
+	if c.Group != nil && !slices.Contains(a.groups, *c.Group) {
+		return api.ChangeResult{}, &api.Error{Status: 422, Field: "group", Value: *c.Group, Msg: "no group has that name"}
+	}
+	kept := a.set[name]
+	if c.Reset {
+		kept, c.Reset = api.PolicyChange{}, false
+	}
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = json.Unmarshal(text, &kept) // what c does not say stays
+	}
+	a.set[name] = kept
+	return api.ChangeResult{}, err
 }
 
 // profile is what the sampler would make of the world.

@@ -3,7 +3,9 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,26 +25,29 @@ import (
 // listTimeout bounds what the engine and the agent are given for one profile.
 const listTimeout = 3 * time.Second
 
-// Profiler makes the profiles of a host with Docker: what runs there the engine says,
-// what was promised the agent, what is used the kernel.
+// Profiler makes the profiles of a host with an engine that speaks Docker's API: what
+// runs there the engine says, what was promised the agent, what is used the kernel.
 type Profiler struct {
+	engine  string // docker or podman
 	docker  *client.Client
 	agent   api.Agent
 	sampler *profile.Sampler
 	known   map[string]int // first process, by id
+	layers  layers
 }
 
-// NewProfiler makes one for the engine at a socket; it need not run.
-func NewProfiler(socket string, agent api.Agent) (*Profiler, error) {
+// NewProfiler makes one for the engine at a socket, docker or podman; it need not run.
+func NewProfiler(engine, socket string, agent api.Agent) (*Profiler, error) {
 	c, err := client.NewClientWithOpts(client.WithHost("unix://"+socket), client.WithAPIVersionNegotiation())
 	if err != nil {
-		return nil, fmt.Errorf("docker at %s: %w", socket, err)
+		return nil, fmt.Errorf("%s at %s: %w", engine, socket, err)
 	}
-	return &Profiler{docker: c, agent: agent, sampler: profile.New(profile.Options{CacheMisses: true}), known: map[string]int{}}, nil
+	return &Profiler{engine: engine, docker: c, agent: agent, sampler: profile.New(profile.Options{CacheMisses: true}), known: map[string]int{}}, nil
 }
 
 // Close lets go of the engine and of the kernel's counters.
 func (p *Profiler) Close() {
+	p.layers.close()
 	p.sampler.Close()
 	p.docker.Close()
 }
@@ -58,7 +63,9 @@ func (p *Profiler) Profile(ctx context.Context) (wire.Profile, error) {
 	}
 	links, workloads := p.promised(ctx)
 	p.sampler.Links = links
+	p.layers.look(list, p.layerSize)
 	for i := range list {
+		list[i].ChangedBytes = p.layers.size(list[i].ID)
 		if w, ok := workloads[list[i].ID]; ok {
 			list[i].Policy, list[i].Traffic = w.policy, w.traffic
 		}
@@ -88,10 +95,20 @@ func (p *Profiler) containers(ctx context.Context) ([]profile.Container, error) 
 			pid = info.State.Pid
 		}
 		known[c.ID] = pid
-		list = append(list, profile.Container{ID: c.ID, Name: nameOf(c), Engine: "docker", Image: c.Image, Labels: weirLabels(c.Labels), PID: pid})
+		list = append(list, profile.Container{ID: c.ID, Name: nameOf(c), Engine: p.engine, Image: c.Image, Labels: weirLabels(c.Labels), PID: pid})
 	}
 	p.known = known
 	return list, nil
+}
+
+// layerSize asks the engine for the size of a container's own layer, for which it
+// looks at each of its files.
+func (p *Profiler) layerSize(ctx context.Context, id string) (uint64, error) {
+	info, _, err := p.docker.ContainerInspectWithRaw(ctx, id, true)
+	if err != nil || info.SizeRw == nil {
+		return 0, cmp.Or(err, errors.New("the engine does not say"))
+	}
+	return uint64(max(*info.SizeRw, 0)), nil
 }
 
 func lives(pid int) bool {

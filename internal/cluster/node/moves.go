@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,15 +15,13 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 )
 
 const (
-	keepMoves    = 7 * 24 * time.Hour // for which an order that comes again is known
-	policyBefore = 5 * time.Second    // to ask the own agent
-	resumePause  = 5 * time.Second    // between two tries to end what was interrupted
+	keepMoves   = 7 * 24 * time.Hour // for which an order that comes again is known
+	resumePause = 5 * time.Second    // between two tries to end what was interrupted
 )
 
 // moves are the migrations of this node: those that it began, as their source.
@@ -42,9 +39,10 @@ type moves struct {
 // kept is the file of a move or of another order: what came of it, and the order
 // itself, which is also the permission that the target asks for.
 type kept struct {
-	Order  []byte            `json:"order,omitempty"`
-	Report *wire.MoveReport  `json:"report,omitempty"`
-	Policy *wire.ApplyReport `json:"policy,omitempty"`
+	Order    []byte            `json:"order,omitempty"`
+	Settings wire.Change       `json:"settings,omitempty"` // of the container, to go with it
+	Report   *wire.MoveReport  `json:"report,omitempty"`
+	Policy   *wire.ApplyReport `json:"policy,omitempty"`
 }
 
 func openMoves(n *Node, dir string) (*moves, error) {
@@ -201,7 +199,11 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte) {
 		r.Error = strings.Join(notes, "; ")
 	default:
 		policy := m.policy(ctx, order.Container)
-		journal, err := m.journals.Begin(plan.Order)
+		err := m.save(order.ID, kept{Order: sealed, Settings: policy})
+		var journal *migrate.Journal
+		if err == nil {
+			journal, err = m.journals.Begin(plan.Order)
+		}
 		if err != nil {
 			r.Error = err.Error()
 			break
@@ -284,9 +286,8 @@ func (m *moves) resume(ctx context.Context) {
 			m.active.Go(func() {
 				defer journal.Close()
 				target := m.node.target(order, k.Order)
-				policy := m.policy(ctx, order.Container)
 				result, err := migrate.Resume(ctx, m.node.opts.Engine, target, journal, m.progress(order))
-				m.ended(ctx, order, result, err, target, journal, policy)
+				m.ended(ctx, order, result, err, target, journal, k.Settings)
 			})
 		}
 		m.neverBegun(begun)
@@ -320,64 +321,6 @@ func (m *moves) neverBegun(begun map[string]bool) {
 		}
 		_ = m.refuse(order, "the agent was restarted before it began")
 	}
-}
-
-// policy is what was set at run time for a container here, to go with it; nil if
-// nothing was.
-func (m *moves) policy(ctx context.Context, container string) wire.Change {
-	if m.node.opts.Agent == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, policyBefore)
-	defer cancel()
-	w, err := m.node.opts.Agent.Workload(ctx, container)
-	if err != nil {
-		return nil
-	}
-	change := settings(w)
-	if change.Empty() {
-		return nil
-	}
-	text, err := json.Marshal(change)
-	if err != nil {
-		return nil
-	}
-	return text
-}
-
-// settings are the fields of a policy that were set at run time.
-func settings(w api.Workload) api.PolicyChange {
-	var c api.PolicyChange
-	set := func(field string) bool { return w.Origin[field] == "set" }
-	none := func(s string) *string { return new(cmp.Or(s, "none")) }
-	if set("weight") {
-		c.Weight = new(w.Policy.Weight)
-	}
-	if set("min") {
-		c.Min = none(w.Policy.Min)
-	}
-	if set("max") {
-		c.Max = none(w.Policy.Max)
-	}
-	if set("limit_packets") {
-		c.LimitPackets = new(w.Policy.LimitPackets)
-	}
-	if set("limit_bytes") {
-		c.LimitBytes = new(w.Policy.LimitBytes)
-	}
-	if set("discipline") {
-		c.Discipline = new(w.Policy.Discipline)
-	}
-	if set("queues") {
-		c.Queues = new(append([]api.Queue{}, w.Policy.Queues...))
-	}
-	if set("aqm") {
-		c.AQM = new(cmp.Or(w.Policy.AQM, "default"))
-	}
-	if set("dscp") {
-		c.DSCP = none(w.Policy.DSCP)
-	}
-	return c
 }
 
 // orderOf is a move out of its envelope, of which this node is the source.
@@ -418,32 +361,4 @@ func (n *Node) apply(ctx context.Context, a wire.Apply) error {
 		return err
 	}
 	return n.say(n.reports, wire.Reports, a.ID, r, true)
-}
-
-// found is how long a container that has just arrived may take to be found.
-const found = 10 * time.Second
-
-func (n *Node) set(ctx context.Context, a wire.Apply) error {
-	if n.opts.Agent == nil {
-		return errors.New("no agent steers this node's link")
-	}
-	var c api.PolicyChange
-	if err := json.Unmarshal(a.Change, &c); err != nil {
-		return fmt.Errorf("change cannot be read: %w", err)
-	}
-	if c.Empty() {
-		return nil
-	}
-	for begun := time.Now(); ; {
-		_, err := n.opts.Agent.Set(ctx, a.Workload, c, false)
-		var refused *api.Error
-		if err == nil || !errors.As(err, &refused) || refused.Status != 404 || time.Since(begun) > found {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
 }

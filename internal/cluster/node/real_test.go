@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,12 +31,19 @@ type weir struct {
 	node    *clustertest.Node
 	dir     string
 	out     *logBuffer
+	inside  []string // what a command is run by, beside being in the node's network namespace
+	env     []string
 }
 
 // command runs it in the node's network namespace.
 func (w *weir) command(args ...string) *exec.Cmd {
-	cmd := w.node.Command(context.Background(), append([]string{w.program}, args...)...)
-	cmd.Env = append(os.Environ(), "WEIR_SOCKET="+filepath.Join(w.dir, "weir.sock"), managerSocket+filepath.Join(w.dir, "manager.sock"))
+	return w.run(append([]string{w.program}, args...)...)
+}
+
+// run is any program where w is.
+func (w *weir) run(args ...string) *exec.Cmd {
+	cmd := w.node.Command(context.Background(), slices.Concat(w.inside, args)...)
+	cmd.Env = slices.Concat(os.Environ(), w.env, []string{"WEIR_SOCKET=" + filepath.Join(w.dir, "weir.sock"), managerSocket + filepath.Join(w.dir, "manager.sock")})
 	return cmd
 }
 
@@ -49,9 +57,11 @@ func (w *weir) do(args ...string) (string, error) {
 }
 
 // daemon runs it until the test ends.
-func (w *weir) daemon(args ...string) {
+func (w *weir) daemon(args ...string) { w.t.Helper(); w.keep(w.command(args...)) }
+
+// keep runs a command until the test ends.
+func (w *weir) keep(cmd *exec.Cmd) {
 	w.t.Helper()
-	cmd := w.command(args...)
 	cmd.Stdout, cmd.Stderr = w.out, w.out
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
@@ -106,28 +116,14 @@ func TestGuaranteeFollows(t *testing.T) {
 		t.Skip("builds Weir and starts two engines; -long runs it")
 	}
 	c := clustertest.ForTest(t, clustertest.Options{Nodes: []string{"a", "b"}})
-	program := filepath.Join(t.TempDir(), "weir")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "weir/cmd/weir")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	program := buildWeir(t)
 	nodes := map[string]*weir{}
 	for _, name := range []string{"a", "b"} {
 		nodes[name] = &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logBuffer{}}
 	}
 	a, b := nodes["a"], nodes["b"]
 	state := filepath.Join(a.dir, "manager")
-	said, err := a.do("manager", "init", "--state-dir", state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(said), "\n")
-	token := filepath.Join(a.dir, "token")
-	if err := os.WriteFile(token, []byte(lines[len(lines)-1]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	a.daemon("manager", "serve", "--state-dir", state)
+	token := a.startManager(state)
 	for _, w := range nodes {
 		file := filepath.Join(w.dir, "weir.yaml")
 		text := "links: [{device: eth0, egress: 50mbit}]\nbackend: tc\nstate_dir: " + w.dir + "/state\nsocket: " + w.dir + "/weir.sock\ndocker: {socket: " + w.node.Socket + "}\n" +
@@ -157,7 +153,7 @@ func TestGuaranteeFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := time.Now()
-	said, err = a.do("set", "web", "--min", "20mbit")
+	said, err := a.do("set", "web", "--min", "20mbit")
 	if err != nil || !strings.Contains(said, "asked the manager: moving web to b") {
 		t.Fatalf("%v", err)
 	}
@@ -201,6 +197,34 @@ func TestGuaranteeFollows(t *testing.T) {
 	a.do("nodes")
 	a.do("ps")
 	a.do("plan")
+}
+
+// buildWeir compiles the program.
+func buildWeir(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "weir")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "weir/cmd/weir")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// startManager makes a cluster and runs its manager; token is a file for nodes to join by.
+func (w *weir) startManager(state string) (token string) {
+	w.t.Helper()
+	said, err := w.do("manager", "init", "--state-dir", state)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	token = filepath.Join(w.dir, "token")
+	if err := os.WriteFile(token, []byte(lines[len(lines)-1]), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.daemon("manager", "serve", "--state-dir", state)
+	return token
 }
 
 func nodesOf(w *weir) string {

@@ -42,6 +42,8 @@ type Node struct {
 	Capacity Vector
 	// Guaranteed is what the mins of its containers may add up to.
 	Guaranteed policy.Rate
+	// Engine runs its containers; another engine's cannot be moved to it. "" = any.
+	Engine string
 	// Closed says that nothing may be moved to it.
 	Closed bool
 }
@@ -53,6 +55,7 @@ type Container struct {
 	Demand Vector
 	Min    policy.Rate // guaranteed bandwidth, 0 = none
 	Pinned bool        // it may not be moved
+	Engine string      // that runs it, "" = any
 	// Group names an anti-affinity: no two of one group on a node. "" = none.
 	Group string
 	// Bytes have to travel if it is moved: its memory and its changed layers.

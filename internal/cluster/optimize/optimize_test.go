@@ -214,6 +214,10 @@ func TestPlace(t *testing.T) {
 			p.Nodes[2].Guaranteed = 30 * mbit
 			p.Containers[0].Pinned = true
 		}, "c2 to n2, c1 to n1"},
+		{"nowhere: another engine", func(p *Problem) {
+			p.Containers[3].Min, p.Containers[0].Pinned, p.Containers[2].Pinned = 0, true, true
+			p.Containers[1].Engine, p.Nodes[2].Engine = "docker", "podman"
+		}, "n2 lacks docker, n1 lacks 5 Mbit/s, n0 lacks 15 Mbit/s"},
 		{"nowhere: pinned", func(p *Problem) { p.Containers[0].Pinned, p.Containers[1].Pinned = true, true },
 			"n1 lacks 5 Mbit/s, n2 lacks 10 Mbit/s, n0 lacks 15 Mbit/s"},
 		{"nowhere: memory, too", func(p *Problem) {
@@ -231,6 +235,9 @@ func TestPlace(t *testing.T) {
 				lack := l.Bandwidth.String()
 				if l.Memory > 0 {
 					lack = fmt.Sprint(math.Round(l.Memory), " bytes")
+				}
+				if l.Engine != "" {
+					lack = p.Containers[1].Engine
 				}
 				parts = append(parts, p.Nodes[l.Node].Name+" lacks "+lack)
 			}

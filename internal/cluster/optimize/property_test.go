@@ -21,7 +21,7 @@ func anyProblem(t *rapid.T) *Problem {
 	}
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 		n := Node{Name: fmt.Sprint("n", i), Closed: rapid.IntRange(0, 7).Draw(t, "closed") == 0,
-			Guaranteed: policy.Rate(rapid.IntRange(0, 100).Draw(t, "guaranteed"))}
+			Guaranteed: policy.Rate(rapid.IntRange(0, 100).Draw(t, "guaranteed")), Engine: rapid.SampledFrom([]string{"", "x", "x", "y"}).Draw(t, "engine")}
 		for r := range n.Capacity {
 			n.Capacity[r] = float64(rapid.IntRange(1, 40).Draw(t, "capacity"))
 			if r > int(Memory) && rapid.Bool().Draw(t, "unknown") {
@@ -33,6 +33,9 @@ func anyProblem(t *rapid.T) *Problem {
 	for i := range rapid.IntRange(0, 40).Draw(t, "containers") {
 		c := Container{Name: fmt.Sprint("c", i), Node: rapid.IntRange(0, len(p.Nodes)-1).Draw(t, "node"),
 			Pinned: rapid.IntRange(0, 5).Draw(t, "pinned") == 0, Bytes: float64(rapid.IntRange(0, 1e9).Draw(t, "bytes"))}
+		if rapid.Bool().Draw(t, "told") {
+			c.Engine = p.Nodes[c.Node].Engine
+		}
 		if rapid.IntRange(0, 2).Draw(t, "grouped") == 0 {
 			c.Group = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group")
 		}
@@ -114,6 +117,9 @@ func followed(t *rapid.T, p *Problem, plan Plan) {
 
 // room checks the node to which a move has gone.
 func room(t *rapid.T, p *Problem, at Placement, m Move) {
+	if a, b := p.Containers[m.Container].Engine, p.Nodes[m.To].Engine; a != b && a != "" && b != "" {
+		t.Fatalf("%v: a container of %s on a node with %s", m, a, b)
+	}
 	var load Vector
 	var mins policy.Rate
 	for i, n := range at {

@@ -24,6 +24,7 @@ type state struct {
 	home   []int32  // of each container, where it is now in the problem
 	where  []int32  // of each container in its node's list
 	group  []int32  // of each container, 0 = none
+	engine []int32  // of each container, 0 = any
 	held   map[groupOn]int
 	cost   []float64 // of each container, as a part of the cost of moving all
 	// divide has what a load is divided by: by count of containers.
@@ -38,11 +39,12 @@ type state struct {
 }
 
 type nodeState struct {
-	load Vector
-	x    Vector // utilisation by the measure, less shift
-	unit Vector // utilisation of one unit of load
-	min  policy.Rate
-	list []int32
+	load   Vector
+	x      Vector // utilisation by the measure, less shift
+	unit   Vector // utilisation of one unit of load
+	min    policy.Rate
+	list   []int32
+	engine int32 // 0 = any
 }
 
 type groupOn struct{ group, node int32 }
@@ -53,7 +55,7 @@ const refreshAfter = 4096
 func newState(p *Problem, at Placement) *state {
 	s := &state{
 		p: p, at: append(Placement(nil), at...), nodes: make([]nodeState, len(p.Nodes)),
-		where: make([]int32, len(p.Containers)), group: make([]int32, len(p.Containers)),
+		where: make([]int32, len(p.Containers)), group: make([]int32, len(p.Containers)), engine: make([]int32, len(p.Containers)),
 		held: map[groupOn]int{}, cost: make([]float64, len(p.Containers)), reciprocal: make([]float64, len(p.Containers)+1),
 	}
 	s.perNode = 1 / float64(max(len(p.Nodes), 1))
@@ -63,11 +65,21 @@ func newState(p *Problem, at Placement) *state {
 			s.reciprocal[count] = 1 / float64(count)
 		}
 	}
-	groups := map[string]int32{}
+	groups, engines := map[string]int32{}, map[string]int32{"": 0}
+	number := func(engine string) int32 {
+		if _, known := engines[engine]; !known {
+			engines[engine] = int32(len(engines))
+		}
+		return engines[engine]
+	}
+	for n := range p.Nodes {
+		s.nodes[n].engine = number(p.Nodes[n].Engine)
+	}
 	cost, all := p.cost(), 0.0
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		s.demand, s.home = append(s.demand, c.Demand), append(s.home, int32(c.Node))
+		s.engine[i] = number(c.Engine)
 		if c.Group != "" {
 			if groups[c.Group] == 0 {
 				groups[c.Group] = int32(len(groups) + 1)
@@ -265,15 +277,19 @@ type Lack struct {
 	Bandwidth policy.Rate // guaranteed
 	Closed    bool
 	Group     string // the anti-affinity group of which it holds one already
+	Engine    string // another one than the container's
 }
 
 func (l Lack) none() bool {
-	return l.CPU == 0 && l.Memory == 0 && l.Bandwidth == 0 && !l.Closed && l.Group == ""
+	return l.CPU == 0 && l.Memory == 0 && l.Bandwidth == 0 && !l.Closed && l.Group == "" && l.Engine == ""
 }
 
 func (s *state) lack(c, n, without int) Lack {
 	node, container := &s.nodes[n], &s.p.Containers[c]
 	l := Lack{Node: n, Closed: s.p.Nodes[n].Closed}
+	if e := s.engine[c]; e != 0 && node.engine != 0 && e != node.engine {
+		l.Engine = s.p.Nodes[n].Engine
+	}
 	taken, held := node.min, 0
 	if g := s.group[c]; g != 0 {
 		held = s.held[groupOn{g, int32(n)}]

@@ -89,7 +89,9 @@ type Apply struct {
 	ID       string `json:"id"`
 	Workload string `json:"workload"` // its name
 	Change   Change `json:"change"`
-	Why      string `json:"why,omitempty"`
+	// Parts says that a part which is refused does not keep the rest from coming into force.
+	Parts bool   `json:"parts,omitempty"`
+	Why   string `json:"why,omitempty"`
 }
 
 // ApplyReport tells what became of an Apply.

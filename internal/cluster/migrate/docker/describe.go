@@ -36,7 +36,7 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 		CPUFlags: process.CPUFlags(), Runtime: info.DefaultRuntime, StorageDriver: info.Driver, Cgroups: info.CgroupVersion,
 		Checkpoints: info.ExperimentalBuild,
 		UsernsRemap: slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.Contains(o, "name=userns") }),
-		TCP:         tcpMode(p.file("/etc/criu/runc.conf")),
+		TCP:         process.TCPMode(p.file(process.RuncConf)),
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(p.file(info.DockerRootDir), &st); err == nil {
@@ -54,21 +54,6 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	_, err = output(p.command(ctx, "criu", "check", "--feature", "mem_dirty_track"))
 	f.SoftDirty = err == nil
 	return f, nil
-}
-
-// tcpMode reads what CRIU is told to do with established connections.
-func tcpMode(file string) string {
-	text, _ := os.ReadFile(file) // without the file CRIU's default holds: refuse
-	mode := ""
-	for line := range strings.Lines(string(text)) {
-		switch line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) {
-		case "tcp-established":
-			mode = "established"
-		case "tcp-close":
-			return "close"
-		}
-	}
-	return mode
 }
 
 // config is what migrate.Container.Config holds: the engine's description, and of

@@ -21,24 +21,6 @@ func TestErrorsAreOneLine(t *testing.T) {
 	}
 }
 
-func TestWhatCRIUIsToldAboutConnections(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                               "",
-		"file-locks\ntcp-established\n":  "established",
-		"tcp-close # they can reconnect": "close",
-		"#tcp-close":                     "",
-		"tcp-established\ntcp-close":     "close",
-	} {
-		file := filepath.Join(t.TempDir(), "runc.conf")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := tcpMode(file); got != want {
-			t.Errorf("%q means %q, want %q", text, got, want)
-		}
-	}
-}
-
 func TestTheReasonInALogOfCRIU(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dump.log")
 	text := `(00.000144) Version: 4.2.1

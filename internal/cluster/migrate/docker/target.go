@@ -101,7 +101,16 @@ func (e *Engine) published(ctx context.Context) (map[string]string, error) {
 
 // pullImage sees to it that the container's image is here.
 func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
-	if _, err := e.client.ImageInspect(ctx, o.Container.ImageID); err == nil {
+	_, missing := e.client.ImageInspect(ctx, o.Container.ImageID)
+	if missing == nil && o.Approach == migrate.ApproachCommit && o.Registry != "" {
+		// What will be committed goes on top of it. An engine downloads layers that it has
+		// unless it knows by which digest the registry has them, which it learns by
+		// pushing them itself: so it does, while the container runs.
+		out, err = e.pushImage(ctx, o)
+		out.Note = "already there"
+		return out, err
+	}
+	if missing == nil {
 		return migrate.Outcome{Note: "already there"}, nil
 	}
 	absent := &migrate.Error{Code: migrate.CodeNoImage, Msg: fmt.Sprintf("image %s is not here", o.Container.Image)}
@@ -287,10 +296,40 @@ func (e *Engine) restore(ctx context.Context, o migrate.Order) (out migrate.Outc
 	return out, e.client.ContainerStart(ctx, id, container.StartOptions{CheckpointID: f.name})
 }
 
+// Hold implements migrate.Engine.
+func (e *Engine) Hold(ctx context.Context, o migrate.Order) error {
+	return e.whenRestored(ctx, o, false, e.client.ContainerPause)
+}
+
+// Release implements migrate.Engine.
+func (e *Engine) Release(ctx context.Context, o migrate.Order) error {
+	return e.whenRestored(ctx, o, true, e.client.ContainerUnpause)
+}
+
+// whenRestored does something with a copy that has processes, if it is paused or not.
+func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool, do func(ctx context.Context, id string) error) error {
+	id, running, err := e.mustCopy(ctx, o)
+	if err == nil && !running {
+		err = gone(o)
+	}
+	if err != nil {
+		return definite(ctx, err)
+	}
+	r, err := e.client.ContainerInspect(ctx, id)
+	if err == nil && r.State.Paused == paused {
+		err = do(ctx, id)
+	}
+	return definite(ctx, err)
+}
+
+func gone(o migrate.Order) error {
+	return &migrate.Error{Code: migrate.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
+}
+
 func (e *Engine) mustCopy(ctx context.Context, o migrate.Order) (id string, running bool, err error) {
 	id, running, err = e.Copy(ctx, o.Move)
 	if err == nil && id == "" {
-		err = &migrate.Error{Code: migrate.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
+		err = gone(o)
 	}
 	return id, running, err
 }

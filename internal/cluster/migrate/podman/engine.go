@@ -12,6 +12,7 @@
 package podman
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	f := migrate.Facts{
 		Engine: "podman", EngineVersion: info.Version.Version, Arch: info.Host.Arch, Kernel: info.Host.Kernel, CPUFlags: process.CPUFlags(),
 		Runtime: info.Host.OCIRuntime.Name, StorageDriver: info.Store.GraphDriverName, Cgroups: strings.TrimPrefix(info.Host.CgroupVersion, "v"),
-		Checkpoints: true, TCP: "established",
+		Checkpoints: true, TCP: cmp.Or(process.TCPMode(process.RuncConf), "established"),
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(e.dir, &st); err == nil {
@@ -130,6 +131,7 @@ type inspection struct {
 		NetworkMode            string
 		RestartPolicy          struct{ Name string }
 		Devices                []struct{ PathOnHost string }
+		PortBindings           map[string][]struct{ HostIP, HostPort string } // by e.g. "80/tcp"
 	}
 	NetworkSettings struct {
 		Networks map[string]struct{ IPAddress string }
@@ -162,9 +164,18 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		LayerBytes: process.FolderSize(r.GraphDriver.Data.UpperDir),
 	}
 	for _, m := range r.Mounts {
-		if m.Type == "bind" {
+		switch m.Type {
+		case "bind":
 			info, err := os.Stat(m.Source)
 			c.Binds = append(c.Binds, migrate.Bind{Source: m.Source, Destination: m.Destination, Dir: err == nil && info.IsDir()})
+		case "volume":
+			c.Volumes = append(c.Volumes, migrate.Volume{Name: m.Name, Driver: m.Driver, Destination: m.Destination, Bytes: process.FolderSize(m.Source)})
+		}
+	}
+	for port, bindings := range r.HostConfig.PortBindings {
+		_, protocol, _ := strings.Cut(port, "/")
+		for _, b := range bindings {
+			c.Ports = append(c.Ports, fmt.Sprintf("%s:%s/%s", b.HostIP, b.HostPort, protocol))
 		}
 	}
 	for name, n := range r.NetworkSettings.Networks {
@@ -219,6 +230,16 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 			list = append(list, migrate.Finding{Code: "bind-missing", Refuses: true, Msg: fmt.Sprintf("the path %s, mounted at %s, is missing", b.Source, b.Destination), Remedy: "make it there, with the same files (a shared file system), or use a volume"})
 		}
 	}
+	for _, v := range o.Container.Volumes {
+		if _, err := e.run(ctx, "volume", "exists", v.Name); err == nil {
+			list = append(list, migrate.Finding{Code: "volume-taken", Refuses: true, Msg: fmt.Sprintf("a volume %s is there already and may hold somebody's data", v.Name), Remedy: "remove or rename it: podman volume rm " + v.Name})
+		}
+	}
+	for _, n := range o.Container.Networks {
+		if _, err := e.run(ctx, "network", "exists", n.Name); err != nil {
+			list = append(list, migrate.Finding{Code: "network-missing", Refuses: true, Msg: fmt.Sprintf("network %s is missing", n.Name), Remedy: fmt.Sprintf("podman network create -d %s %s", n.Driver, n.Name)})
+		}
+	}
 	return list, nil
 }
 
@@ -228,6 +249,9 @@ func noContainer(err error) bool {
 }
 
 func (e *Engine) archive(move string) string { return filepath.Join(e.dir, move+".tar") }
+
+// memory is what was copied ahead.
+func (e *Engine) memory(move string) string { return filepath.Join(e.dir, move+".memory") }
 
 // arrived is the file that says which container an archive from elsewhere has.
 func (e *Engine) arrived(move string) string { return filepath.Join(e.dir, move+".id") }
@@ -245,7 +269,33 @@ func (e *Engine) Copy(ctx context.Context, move string) (id string, running bool
 	if noContainer(err) {
 		return "", false, nil
 	}
-	return r.ID, r.State.Running, err
+	return r.ID, r.State.Running || r.State.Paused, err
+}
+
+// Hold implements migrate.Engine.
+func (e *Engine) Hold(ctx context.Context, o migrate.Order) error {
+	return e.whenRestored(ctx, o, false, "pause")
+}
+
+// Release implements migrate.Engine.
+func (e *Engine) Release(ctx context.Context, o migrate.Order) error {
+	return e.whenRestored(ctx, o, true, "unpause")
+}
+
+// whenRestored does something with a copy that has processes, if it is paused or not.
+func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool, do string) error {
+	id, running, err := e.Copy(ctx, o.Move)
+	if err == nil && !running {
+		err = &migrate.Error{Code: migrate.CodeGone, Msg: fmt.Sprintf("the copy of %s is no more", o.Container.Name)}
+	}
+	if err != nil {
+		return err
+	}
+	r, err := e.inspect(ctx, id)
+	if err == nil && r.State.Paused == paused {
+		_, err = e.run(ctx, do, id)
+	}
+	return err
 }
 
 // Do takes one step.
@@ -256,6 +306,8 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 			return out, &migrate.Error{Code: migrate.CodeNoImage, Msg: "image " + o.Container.Image + " is not here"}
 		}
 		out.Note = "already there"
+	case migrate.StepPreCopy:
+		return e.preCopy(ctx, o)
 	case migrate.StepFreeze:
 		return e.freeze(ctx, o)
 	case migrate.StepRestore:
@@ -285,7 +337,7 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (ou
 }
 
 func (e *Engine) tidy(move string) (err error) {
-	for _, file := range []string{e.archive(move), e.archive(move) + ".part", e.arrived(move)} {
+	for _, file := range []string{e.archive(move), e.archive(move) + ".part", e.memory(move), e.memory(move) + ".part", e.arrived(move)} {
 		if removeErr := os.Remove(file); !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 		}
@@ -302,29 +354,45 @@ func (e *Engine) remove(ctx context.Context, id string, flags ...string) error {
 	return err
 }
 
-// freeze writes the archive, which has its name once it is whole.
-func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
-	if info, err := os.Stat(e.archive(o.Move)); err == nil {
+// preCopy writes the memory of the container, which runs on.
+func (e *Engine) preCopy(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+	return e.export(ctx, e.memory(o.Move), o, "--pre-checkpoint")
+}
+
+// export has podman write an archive, which has its name once it is whole.
+func (e *Engine) export(ctx context.Context, file string, o migrate.Order, options ...string) (out migrate.Outcome, err error) {
+	if info, err := os.Stat(file); err == nil {
 		return migrate.Outcome{Raw: info.Size()}, nil
 	}
-	part := e.archive(o.Move) + ".part"
+	part := file + ".part"
 	args := []string{"container", "checkpoint", "--export", part, "--compress", "none", "--file-locks"}
-	if len(o.Container.Connections) > 0 {
+	if len(o.Container.Connections) > 0 && !o.CloseConnections {
 		args = append(args, "--tcp-established")
 	}
-	if _, err := e.run(ctx, append(args, o.Container.ID)...); err != nil {
+	if _, err := e.run(ctx, append(append(args, options...), o.Container.ID)...); err != nil {
 		return out, err
 	}
 	info, err := os.Stat(part)
 	if err != nil {
 		return out, err
 	}
-	return migrate.Outcome{Raw: info.Size()}, os.Rename(part, e.archive(o.Move))
+	return migrate.Outcome{Raw: info.Size()}, os.Rename(part, file)
+}
+
+// freeze writes the archive, which ends the container.
+func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	if !o.PreCopy {
+		return e.export(ctx, e.archive(o.Move), o)
+	}
+	return e.export(ctx, e.archive(o.Move), o, "--with-previous")
 }
 
 func (e *Engine) restore(ctx context.Context, o migrate.Order) error {
 	args := []string{"container", "restore", "--import", e.archive(o.Move), "--file-locks"}
-	if len(o.Container.Connections) > 0 {
+	if o.PreCopy {
+		args = append(args, "--import-previous", e.memory(o.Move))
+	}
+	if len(o.Container.Connections) > 0 && !o.CloseConnections {
 		args = append(args, "--tcp-established")
 	}
 	_, err := e.run(ctx, args...)
@@ -361,25 +429,28 @@ func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 	var err error
 	switch p.Kind {
 	case migrate.PartArchive:
-		var f *os.File
-		if f, err = os.Open(e.archive(o.Move)); err == nil {
-			size, err = pack.Copy(w, f)
-			err = errors.Join(err, f.Close())
-		}
+		size, err = sendFile(w, e.archive(o.Move))
+	case migrate.PartMemory:
+		size, err = sendFile(w, e.memory(o.Move))
 	case migrate.PartImage:
 		file := filepath.Join(e.dir, o.Move+".image")
 		defer os.Remove(file)
 		if _, err = e.run(ctx, "save", "-o", file, o.Container.ImageID); err == nil {
-			var f *os.File
-			if f, err = os.Open(file); err == nil {
-				size, err = pack.Copy(w, f)
-				err = errors.Join(err, f.Close())
-			}
+			size, err = sendFile(w, file)
 		}
 	default:
 		err = &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
 	}
 	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, err
+}
+
+func sendFile(w io.Writer, file string) (pack.Size, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return pack.Size{}, err
+	}
+	size, err := pack.Copy(w, f)
+	return size, errors.Join(err, f.Close())
 }
 
 // Receive takes a part of a container.
@@ -412,6 +483,8 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 			return out, err
 		}
 		return out, os.Rename(file, e.archive(o.Move))
+	case migrate.PartMemory:
+		return out, os.Rename(file, e.memory(o.Move))
 	}
 	return out, &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
 }

@@ -21,6 +21,25 @@ import (
 	"weir/internal/cluster/migrate"
 )
 
+// RuncConf is where runc reads what it tells CRIU, which Docker has no other way to say.
+const RuncConf = "/etc/criu/runc.conf"
+
+// TCPMode reads out of such a file what CRIU is told to do with established
+// connections: "established", "close", or "" for CRIU's default, which is to refuse.
+func TCPMode(file string) string {
+	text, _ := os.ReadFile(file) // there need not be one
+	mode := ""
+	for line := range strings.Lines(string(text)) {
+		switch line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) {
+		case "tcp-established":
+			mode = "established"
+		case "tcp-close":
+			return "close"
+		}
+	}
+	return mode
+}
+
 // CPUFlags are what the machine's first CPU can do.
 func CPUFlags() []string {
 	f, err := os.Open("/proc/cpuinfo")

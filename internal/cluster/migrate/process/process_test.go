@@ -2,7 +2,11 @@
 
 package process
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestEndpointsOfTheKernel(t *testing.T) {
 	for text, want := range map[string]string{
@@ -20,6 +24,24 @@ func TestEndpointsOfTheKernel(t *testing.T) {
 		}
 		if got.String() != want {
 			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestWhatCRIUIsToldAboutConnections(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                               "",
+		"file-locks\ntcp-established\n":  "established",
+		"tcp-close # they can reconnect": "close",
+		"#tcp-close":                     "",
+		"tcp-established\ntcp-close":     "close",
+	} {
+		file := filepath.Join(t.TempDir(), "runc.conf")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := TCPMode(file); got != want {
+			t.Errorf("%q means %q, want %q", text, got, want)
 		}
 	}
 }

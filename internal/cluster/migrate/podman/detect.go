@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podman
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/client"
+)
+
+// answerTimeout is what an engine is given to say which it is.
+const answerTimeout = 3 * time.Second
+
+// Serves reports whether what listens at a socket is Podman, which speaks Docker's API
+// as well. One that does not answer (yet) is judged by the socket's name, such as
+// /run/podman/podman.sock.
+func Serves(ctx context.Context, socket string) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	c, err := client.NewClientWithOpts(client.WithHost("unix://"+socket), client.WithAPIVersionNegotiation())
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	v, err := c.ServerVersion(ctx)
+	if err != nil {
+		return strings.Contains(filepath.Base(socket), "podman")
+	}
+	for _, part := range v.Components {
+		if strings.HasPrefix(part.Name, "Podman") {
+			return true
+		}
+	}
+	return false
+}
