@@ -4,13 +4,8 @@ package goodput
 
 import (
 	"encoding/binary"
-	"errors"
 	"testing"
 	"time"
-
-	"weir/internal/dataplane"
-	"weir/internal/dataplane/device/netnstest"
-	"weir/internal/plan"
 )
 
 // What counting costs per packet, by the kernel's own repeated test run. In a VM in
@@ -19,28 +14,10 @@ import (
 //	go test -c ./internal/dataplane/goodput
 //	vm/run --virtual-time --copy goodput.test -- ./goodput.test -test.run - -test.bench Goodput -test.benchtime 1x
 func BenchmarkGoodput(b *testing.B) {
-	netnstest.New(b)
-	m, err := New(0)
-	if errors.Is(err, dataplane.ErrNoSupport) {
-		b.Skip("skipped:", err)
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { m.Close() })
-	const class = 3
-	if err := m.count([]plan.ClassID{class}); err != nil {
-		b.Fatal(err)
-	}
-	loaded, err := m.load(plan.Port{Device: "v0", Ifindex: 1}, class)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(loaded.Close)
-	from, to := loaded.Programs[goodputProgWeirGpFrom], loaded.Programs[goodputProgWeirGpTo]
+	p := newPrograms(b)
 	// A machine that has just booted has other things to do.
 	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
-		if _, _, err := from.Benchmark(packet(4, 6, 1448), 5000, nil); err != nil {
+		if _, _, err := p.from.Benchmark(packet(4, 6, 1448), 5000, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -58,9 +35,9 @@ func BenchmarkGoodput(b *testing.B) {
 		{"a datagram comes", packet(4, 17, 1448), true},
 		{"neither TCP nor UDP", packet(4, 1, 56), false},
 	} {
-		prog := from
+		prog := p.from
 		if bench.back {
-			prog = to
+			prog = p.to
 		}
 		b.Run(bench.name, func(b *testing.B) {
 			// The least of several: the rest has other work of the kernel in it.
