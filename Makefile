@@ -31,6 +31,10 @@ generate: deps-build ## Compile the BPF programs and what Go needs of them
 demo: build deps-test deps-vm ## Show three containers sharing a link, here and in a VM with a BPF qdisc
 	scripts/demo
 
+.PHONY: demo-cluster
+demo-cluster: build deps-test deps-cluster ## Show a cluster of three hosts: moves with memory, a min that moves to where it fits, a crash
+	scripts/demo-cluster
+
 .PHONY: check
 check: generate deps-check ## What is looked at before the tests: format, vet, scripts
 	@unformatted=$$(gofmt -l cmd internal); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }

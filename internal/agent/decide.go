@@ -297,7 +297,7 @@ func (v *verdict) conclude() {
 			notes = append(notes, v.note)
 		}
 		v.note = strings.Join(notes, "; ")
-	case !present(v.Workload) && v.Kind != kindHost && v.Kind != kindGroup:
+	case !present(v.Workload) && v.Kind != kindHost && v.Kind != kindGroup && v.Kind != discover.KindOwn:
 		v.state = stateWaiting
 	}
 }

@@ -79,7 +79,7 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 // expected leaves out what a source may still report after it was detached, or
 // when it was attached by a dry run only.
 func (a *Agent) expected(w discover.Workload) bool {
-	if a.opts.Attach == nil || w.Kind == kindDocker || a.pending[w.Key] != nil {
+	if a.opts.Attach == nil || w.Kind == kindDocker || w.Kind == discover.KindOwn || a.pending[w.Key] != nil {
 		return true
 	}
 	meant := func(at config.Attachment) bool { return means(at, w) }

@@ -43,6 +43,7 @@ type Overrides struct {
 	Socket    string
 	StateDir  string
 	Metrics   string // host:port
+	Manager   string // host:port of the cluster's manager
 }
 
 // LinkOverride is one --link DEV or --link DEV=RATE.
@@ -145,6 +146,7 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 		}
 	}
 	c.Metrics = cmp.Or(o.Metrics, c.Metrics)
+	c.Cluster.Manager = cmp.Or(o.Manager, c.Cluster.Manager)
 	c.Socket = cmp.Or(o.Socket, c.Socket)
 	c.StateDir = cmp.Or(o.StateDir, c.StateDir)
 	return c, nil
@@ -281,6 +283,9 @@ func newSources(c config.Config, log *slog.Logger) (*sources, error) {
 			return nil, err
 		}
 		s.list = append(s.list, docker)
+	}
+	if c.Cluster.Manager != "" {
+		s.list = append(s.list, discover.Own{config.Migration})
 	}
 	return s, nil
 }

@@ -16,7 +16,7 @@ type Cluster struct {
 	Address   string    `json:"address" doc:"host:port where nodes join"`
 	Bus       string    `json:"bus" example:"nats" doc:"nats, or kafka://HOST:PORT,..."`
 	BusUp     bool      `json:"bus_up"`
-	Registry  string    `json:"registry,omitempty" doc:"host:port of the image registry that migrations use, empty if there is none"`
+	Registry  string    `json:"registry,omitempty" doc:"host:port of the image registry that migrations use; manager: its own; empty: none"`
 	Nodes     int       `json:"nodes"`
 	NodesUp   int       `json:"nodes_up" doc:"those heard of lately"`
 	Waiting   int       `json:"waiting" doc:"moves that have not begun"`

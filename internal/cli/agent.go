@@ -121,6 +121,7 @@ func newLog(to io.Writer, format string, verbose bool) (*slog.Logger, error) {
 // runAgent runs the agent and its server until ctx ends or one of them fails.
 // The socket is claimed first: if another agent has it, nothing was touched.
 func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
+	f.Overrides.Manager = f.member.manager
 	ag, err := agent.FromConfig(f.config, f.Overrides, log)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -166,17 +167,21 @@ node gives away, and what could still be guaranteed.`,
 func (a *app) rebalanceCommand() *cobra.Command {
 	var req api.PlanRequest
 	var read func()
-	var apply bool
+	var apply, wait bool
 	c := a.printing(&cobra.Command{
 		Use:   "rebalance",
 		Short: "Move containers so that the nodes are evenly loaded",
 		Long: `Plan as weir plan does and, with --apply, order the moves. They are made one after the
-other as far as one makes room for another; weir moves shows how far they are.`,
+other as far as one makes room for another; weir moves shows how far they are, and
+--wait waits until all have ended, with exit code 1 if one did not arrive.`,
 		Example: `  weir rebalance
   weir rebalance --apply --max-moves 5`,
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			read()
+			if wait && !apply {
+				return usagef("--wait: nothing is moved without --apply; write both")
+			}
 			do := a.manager().Plan
 			if apply {
 				do = a.manager().Rebalance
@@ -185,19 +190,62 @@ other as far as one makes room for another; weir moves shows how far they are.`,
 			if err != nil {
 				return err
 			}
-			return a.print(p, func() string {
+			err = a.print(p, func() string {
 				text := renderPlan(p)
 				if !p.Applied && len(p.Moves) > 0 {
 					text += "\nnothing is moved; weir rebalance --apply does it\n"
 				}
 				return text
 			})
+			if err != nil || !wait {
+				return err
+			}
+			return a.awaitMoves(c.Context(), p)
 		},
 	})
 	read = planFlags(c, &req)
 	c.Flags().BoolVar(&apply, "apply", false, "order the moves")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the moves have ended")
 	a.managerSocketFlag(c)
 	return c
+}
+
+// awaitMoves waits for the ends of a plan's moves and tells them.
+func (a *app) awaitMoves(ctx context.Context, p api.ClusterPlan) error {
+	var failed error
+	for _, m := range p.Moves {
+		mv, err := a.ended(ctx, m.ID)
+		if err != nil {
+			return err
+		}
+		if a.format == formatTable {
+			fmt.Fprint(a.stdout, table.CleanLines(renderMoved(mv)))
+		}
+		if mv.State != "done" {
+			failed = errors.Join(failed, notMoved(mv))
+		}
+	}
+	return failed
+}
+
+// ended is a move at its end.
+func (a *app) ended(ctx context.Context, id string) (api.Move, error) {
+	for {
+		mv, err := a.manager().Move(ctx, id)
+		if err != nil || !mv.Ended.IsZero() {
+			return mv, err
+		}
+		select {
+		case <-ctx.Done():
+			return mv, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// notMoved is the error of a move that did not arrive.
+func notMoved(mv api.Move) error {
+	return fmt.Errorf("%s was not moved to %s: %s: %s", mv.Container, mv.To, mv.State, mv.Error)
 }
 
 func renderPlan(p api.ClusterPlan) string {
@@ -323,6 +371,37 @@ func renderMove(m api.Move) string {
 	return b.String()
 }
 
+// showSteps prints steps of a move that have not been shown, up to a number, and
+// returns how many have been.
+func (a *app) showSteps(mv api.Move, shown, until int) int {
+	for ; a.format == formatTable && shown < until; shown++ {
+		s := mv.Steps[shown]
+		bytes := "-"
+		if s.Bytes > 0 {
+			bytes = size(s.Bytes)
+		}
+		fmt.Fprint(a.stdout, table.Clean(strings.TrimRight(fmt.Sprintf("%-18s %10s %6.2f s  %s", s.Step, bytes, s.DurationMS/1e3, s.Error), " "))+"\n")
+	}
+	return shown
+}
+
+// renderMoved is what came of a move whose steps have been shown.
+func renderMoved(m api.Move) string {
+	switch {
+	case m.State != "done":
+		return "" // the error says it
+	case m.DryRun && m.Error != "":
+		return fmt.Sprintf("dry run, nothing is touched; %s can move from %s to %s: %s\n", m.Container, m.From, m.To, m.Error)
+	case m.DryRun:
+		return fmt.Sprintf("dry run, nothing is touched; %s can move from %s to %s\n", m.Container, m.From, m.To)
+	}
+	text := fmt.Sprintf("%s runs on %s: down for %s, %s sent (%s)\n", m.Container, m.To, downtime(m), size(m.Bytes), m.ID)
+	if m.Error != "" {
+		text += "warning: " + m.Error + "\n"
+	}
+	return text
+}
+
 // migrateInCluster has the manager move a container, and shows each step.
 func (a *app) migrateInCluster(ctx context.Context, m migration) error {
 	client := a.manager()
@@ -330,13 +409,9 @@ func (a *app) migrateInCluster(ctx context.Context, m migration) error {
 	if err != nil {
 		return err
 	}
-	for shown := 0; !m.dryRun && mv.Ended.IsZero(); {
-		if a.format == formatTable {
-			for ; shown < len(mv.Steps)-1; shown++ {
-				s := mv.Steps[shown]
-				fmt.Fprintf(a.stdout, "%-18s %10s %8.0f ms\n", s.Step, size(s.Bytes), s.DurationMS)
-			}
-		}
+	shown := 0
+	for !m.dryRun && mv.Ended.IsZero() {
+		shown = a.showSteps(mv, shown, len(mv.Steps)-1) // the last one goes on
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -346,7 +421,8 @@ func (a *app) migrateInCluster(ctx context.Context, m migration) error {
 			return err
 		}
 	}
-	if err := a.print(mv, func() string { return renderMove(mv) }); err != nil {
+	a.showSteps(mv, shown, len(mv.Steps))
+	if err := a.print(mv, func() string { return renderMoved(mv) }); err != nil {
 		return err
 	}
 	switch mv.State {
@@ -355,5 +431,5 @@ func (a *app) migrateInCluster(ctx context.Context, m migration) error {
 	case "refused":
 		return &codeError{code: exitRefused, err: &api.Error{Status: http.StatusConflict, Field: "container", Value: mv.Container, Msg: mv.Error}}
 	}
-	return fmt.Errorf("%s was not moved to %s: %s: %s", mv.Container, mv.To, mv.State, mv.Error)
+	return notMoved(mv)
 }

@@ -148,7 +148,7 @@ func TestClusterCommands(t *testing.T) {
 		{"moves", 0, "m-1"},
 		{"moves m-1", 0, "send checkpoint"},
 		{"moves x", 6, `move "x": no move has this id; weir moves lists them`},
-		{"migrate web --to b", 0, "down  1.75 s"},
+		{"migrate web --to b", 0, "web runs on b: down for 1.75 s"},
 		{"migrate web --to x", 6, `to "x": no node has this name`},
 		{"manager remove a", 0, "removed node a"},
 		{"manager token create", 0, "weir1.x.y.z"},

@@ -18,6 +18,7 @@ import (
 
 func (a *app) labClusterCommand() *cobra.Command {
 	var asJSON, hold bool
+	var plot string
 	c := &cobra.Command{
 		Use:   "cluster FILE...",
 		Short: "Run a cluster on this machine: migrations, and faults on a timeline",
@@ -43,14 +44,15 @@ run, 3 a cluster cannot be run here.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, files []string) error { return a.labCluster(c, files, asJSON, hold) },
+		RunE: func(c *cobra.Command, files []string) error { return a.labCluster(c, files, plot, asJSON, hold) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per step of the timeline")
+	c.Flags().StringVar(&plot, "plot", "", "draw what containers send over time into this `FOLDER`, as SVG and PNG")
 	c.Flags().BoolVar(&hold, "hold", false, "keep the cluster at the end until Ctrl-C")
 	return c
 }
 
-func (a *app) labCluster(c *cobra.Command, files []string, asJSON, hold bool) error {
+func (a *app) labCluster(c *cobra.Command, files []string, plot string, asJSON, hold bool) error {
 	specs := make([]cluster.Spec, len(files))
 	for i, file := range files {
 		var err error
@@ -67,7 +69,7 @@ func (a *app) labCluster(c *cobra.Command, files []string, asJSON, hold bool) er
 		return err
 	}
 	encoder := json.NewEncoder(a.stdout)
-	o := cluster.Options{Program: program, Log: log}
+	o := cluster.Options{Program: program, Plot: plot, Log: log}
 	o.Event = func(e cluster.Event) {
 		if asJSON {
 			_ = encoder.Encode(e) // the command fails soon enough if nobody reads
@@ -95,7 +97,7 @@ func (a *app) labCluster(c *cobra.Command, files []string, asJSON, hold bool) er
 		}
 		for _, f := range failures {
 			failed = true
-			fmt.Fprintf(a.stderr, "weir: expectation about %s does not hold: %s\n", f.Expectation.Container, table.Clean(f.What))
+			fmt.Fprintf(a.stderr, "weir: %s: %s\n", table.Clean(f.Subject), table.Clean(f.What))
 		}
 	}
 	if failed {
@@ -104,10 +106,53 @@ func (a *app) labCluster(c *cobra.Command, files []string, asJSON, hold bool) er
 	return nil
 }
 
+func labelled(label string) string {
+	if label == "" {
+		return ""
+	}
+	return ", " + label
+}
+
+// indented is text below the time of its event.
+func indented(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(text)) {
+		b.WriteString("           " + strings.TrimRight(line, "\n") + "\n")
+	}
+	return b.String()
+}
+
+func rateTable(rates []cluster.Rate) string {
+	t := table.New("CONTAINER", ">RECEIVED")
+	for _, r := range rates {
+		t.Add(r.Container, measured(r.Bps))
+	}
+	return t.String()
+}
+
 // renderClusterEvent is a line for a step, and one for each step of a migration.
 func renderClusterEvent(e cluster.Event) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%7.2f s  %s %s", e.At.Seconds(), e.Verb, e.Subject)
+	switch e.Verb {
+	case "say":
+		return "\n" + e.Output + "\n\n"
+	case "weir":
+		fmt.Fprintf(&b, "%7.2f s  $ weir %s\n%s", e.At.Seconds(), e.Subject, indented(e.Output))
+		return b.String()
+	case "journal":
+		fmt.Fprintf(&b, "%7.2f s  journal of the last move of %s\n%s", e.At.Seconds(), e.Subject, indented(e.Output))
+		return b.String()
+	case "wait":
+		return ""
+	case "measure":
+		fmt.Fprintf(&b, "%7.2f s  received in %v%s\n%s", e.At.Seconds(), e.Took.Round(time.Second), labelled(e.Label), indented(rateTable(e.Rates)))
+		return b.String()
+	case "await":
+		fmt.Fprintf(&b, "%7.2f s  %s is there, after %.1f s", (e.At + e.Took).Seconds(), e.Subject, e.Took.Seconds())
+	}
+	if b.Len() == 0 {
+		fmt.Fprintf(&b, "%7.2f s  %s %s", e.At.Seconds(), e.Verb, e.Subject)
+	}
 	if e.To != "" {
 		fmt.Fprintf(&b, " to %s", e.To)
 	}

@@ -9,10 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +20,7 @@ import (
 	"weir/internal/cli/table"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager"
-	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/wire"
 	"weir/internal/config"
 	"weir/internal/server/rest"
 	"weir/internal/version"
@@ -31,16 +28,15 @@ import (
 
 // managerFlags are those of weir manager serve; "" says nothing.
 type managerFlags struct {
-	config         string
-	listen         string
-	busListen      string
-	bus            string
-	registry       string
-	registryListen string
-	stateDir       string
-	automatic      bool
-	logFormat      string
-	verbose        bool
+	config    string
+	listen    string
+	busListen string
+	bus       string
+	registry  string
+	stateDir  string
+	automatic bool
+	logFormat string
+	verbose   bool
 }
 
 func (a *app) managerCommand() *cobra.Command {
@@ -120,8 +116,7 @@ more. Nodes and moves outlive a restart.`,
 	fs.StringVar(&f.listen, "listen", "", "`HOST:PORT` where nodes join (default "+config.DefaultManager().Listen+")")
 	fs.StringVar(&f.busListen, "bus-listen", "", "`HOST:PORT` of the embedded bus (default "+config.DefaultManager().BusListen+")")
 	fs.StringVar(&f.bus, "bus", "", "`BUS` to use: nats, embedded, or kafka://HOST:PORT,HOST:PORT (default nats)")
-	fs.StringVar(&f.registry, "registry", "", "`HOST:PORT` of an image registry for migrations by commit")
-	fs.StringVar(&f.registryListen, "registry-listen", "", "`HOST:PORT` at which to serve an image registry for that, e.g. :7472 (default off)")
+	fs.StringVar(&f.registry, "registry", "", "`REGISTRY` for the images of containers that move: embedded, none, or the HOST:PORT of another (default "+config.DefaultManager().Registry+")")
 	fs.StringVar(&f.stateDir, "state-dir", "", "`FOLDER` with keys and database (default "+manager.DefaultDir+")")
 	fs.BoolVar(&f.automatic, "automatic", false, "move containers without being asked; its limits are in the configuration")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
@@ -138,7 +133,7 @@ func (f managerFlags) over(automatic bool) (config.Config, error) {
 	}
 	m := &c.Manager
 	m.Listen, m.BusListen, m.Bus = cmp.Or(f.listen, m.Listen), cmp.Or(f.busListen, m.BusListen), cmp.Or(f.bus, m.Bus)
-	m.Registry, m.RegistryListen = cmp.Or(f.registry, m.Registry), cmp.Or(f.registryListen, m.RegistryListen)
+	m.Registry = cmp.Or(f.registry, m.Registry)
 	m.StateDir = cmp.Or(f.stateDir, m.StateDir)
 	if automatic {
 		m.Automatic.Enabled = f.automatic
@@ -148,7 +143,7 @@ func (f managerFlags) over(automatic bool) (config.Config, error) {
 
 // managerOptions are the settings as the manager takes them.
 func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error) {
-	o := manager.Options{Dir: c.StateDir, Listen: c.Listen, BusListen: c.BusListen, Registry: c.Registry,
+	o := manager.Options{Dir: c.StateDir, Listen: c.Listen, BusListen: c.BusListen,
 		Automatic: manager.DefaultAutomatic(), Version: version.String(), Log: log}
 	var err error
 	if o.Bus, err = bus.Parse(c.Bus); err != nil {
@@ -166,18 +161,20 @@ func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error)
 		}
 		a.Quiet = append(a.Quiet, w)
 	}
-	if c.Registry == "" && c.RegistryListen != "" {
-		_, port, err := net.SplitHostPort(c.RegistryListen)
-		if err != nil {
-			return o, usagef("--registry-listen %q: not HOST:PORT", c.RegistryListen)
-		}
-		o.Registry = ":" + port // on the manager's host, as each node knows it
+	if err := config.CheckRegistry(c.Registry); err != nil {
+		return o, usagef("--registry: %v", err)
+	}
+	switch c.Registry {
+	case config.OwnRegistry:
+		o.Registry = wire.OwnRegistry
+	case config.NoRegistry:
+	default:
+		o.Registry = c.Registry
 	}
 	return o, nil
 }
 
-// serveManager runs the manager, its API and its registry until ctx ends or one of
-// them fails.
+// serveManager runs the manager and its API until ctx ends or one of them fails.
 func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	opts, err := managerOptions(cfg.Manager, log)
 	if err != nil {
@@ -197,15 +194,8 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	servers := []*http.Server{rest.Server(manager.Handler(m, log.With("component", "server")), log)}
-	go func() { cancel(servers[0].Serve(sock)) }()
-	if cfg.Manager.RegistryListen != "" {
-		srv, err := serveRegistry(cfg.Manager, log, cancel)
-		if err != nil {
-			return errors.Join(err, m.Close())
-		}
-		servers = append(servers, srv)
-	}
+	srv := rest.Server(manager.Handler(m, log.With("component", "server")), log)
+	go func() { cancel(srv.Serve(sock)) }()
 	notifySystemd(log, "READY=1")
 	err = m.Run(ctx)
 	notifySystemd(log, "STOPPING=1")
@@ -213,24 +203,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		err = cause
 	}
 	log.Info("manager ends; nodes go on without it")
-	return errors.Join(err, rest.Shutdown(servers...))
-}
-
-// serveRegistry serves an image registry to the nodes' engines. It has no accounts:
-// let nobody else reach its port.
-func serveRegistry(c config.Manager, log *slog.Logger, failed context.CancelCauseFunc) (*http.Server, error) {
-	r, err := registry.Open(filepath.Join(c.StateDir, "registry"))
-	if err != nil {
-		return nil, err
-	}
-	ln, err := net.Listen("tcp", c.RegistryListen)
-	if err != nil {
-		return nil, fmt.Errorf("registry: %w", err)
-	}
-	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
-	go func() { failed(srv.Serve(ln)) }()
-	log.Info("image registry", "listen", ln.Addr().String())
-	return srv, nil
+	return errors.Join(err, rest.Shutdown(srv))
 }
 
 func (a *app) managerStatusCommand() *cobra.Command {
@@ -259,7 +232,7 @@ func renderCluster(st api.Cluster, now time.Time) string {
 	}
 	fmt.Fprintf(&b, "manager    %s, up %s, nodes join at %s\n", st.Version, age(now.Sub(st.Started)), st.Address)
 	fmt.Fprintf(&b, "bus        %s, %s\n", st.Bus, up)
-	fmt.Fprintf(&b, "registry   %s\n", cmp.Or(st.Registry, "none"))
+	fmt.Fprintf(&b, "registry   %s\n", registryText(st.Registry))
 	fmt.Fprintf(&b, "nodes      %d of %d heard of lately\n", st.NodesUp, st.Nodes)
 	fmt.Fprintf(&b, "moves      %d under way, %d waiting\n", st.Running, st.Waiting)
 	fmt.Fprintf(&b, "refused    %d messages and requests that were forged or of no member\n", st.Refused)
@@ -277,6 +250,16 @@ func renderCluster(st api.Cluster, now time.Time) string {
 		fmt.Fprintf(&b, "           %s ago: %s\n", age(now.Sub(auto.Last)), auto.LastResult)
 	}
 	return b.String()
+}
+
+func registryText(registry string) string {
+	switch registry {
+	case "":
+		return "none: images go from node to node, and approach commit is not possible"
+	case wire.OwnRegistry:
+		return "the manager's own, for members"
+	}
+	return registry
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

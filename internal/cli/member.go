@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -18,9 +19,11 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
-	"weir/internal/cluster/node"
 	"weir/internal/cluster/migrate/podman"
+	"weir/internal/cluster/node"
 	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
 	"weir/internal/version"
 )
 
@@ -59,7 +62,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
 	}
 	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
-		Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Version: version.String(), Log: log}
+		Registry: m.cfg.RegistryListen, Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Log: log}
 	var err error
 	if o.Token, err = m.secret(); err != nil {
 		return nil, nil, err
@@ -111,14 +114,34 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 	if err != nil {
 		return closers, errors.Join(err, engine.Close())
 	}
+	list = append(list, profiler.Close)
 	local, err := migrate.NewLocal(member.Name(), engine, filepath.Join(cfg.StateDir, "cluster", "migrate"), log)
 	if err != nil {
 		return closers, errors.Join(err, engine.Close())
-	list = append(list, profiler.Close)
 	}
 	list = append(list, func() { local.Close() })
 	member.Equip(profiler.Profile, local)
 	return closers, nil
+}
+
+// migrationMark is the mark of the class that the agent has for migrations, 0 while it
+// has none.
+func migrationMark(ag *agent.Agent, cfg config.Config) func(context.Context) uint32 {
+	mask := cmp.Or(plan.Mask(cfg.MarkMask), plan.DefaultMask)
+	return func(ctx context.Context) uint32 {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		list, err := ag.Workloads(ctx)
+		if err != nil {
+			return 0
+		}
+		for _, w := range list {
+			if w.Kind == discover.KindOwn && w.Name == config.Migration {
+				return mask.Value(plan.ClassID(w.Class), 0)
+			}
+		}
+		return 0
+	}
 }
 
 // secret is the token, "" if none is given.

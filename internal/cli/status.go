@@ -51,6 +51,9 @@ func renderStatus(st api.Status, now time.Time) string {
 		}
 		fmt.Fprintf(&b, "%s%-7s  %s\n", head, s.Name, withNote(s.State, s.Note))
 	}
+	if st.Cluster != nil {
+		b.WriteString("cluster  " + membershipText(*st.Cluster, now) + "\n")
+	}
 	b.WriteString(warningLines("         ", st.Warnings))
 	b.WriteByte('\n')
 	if len(st.Links) == 0 {
@@ -65,6 +68,26 @@ func renderStatus(st api.Status, now time.Time) string {
 		b.WriteString(linkNotes(l))
 	}
 	return b.String()
+}
+
+// membershipText is how the host stands to its cluster, in a line.
+func membershipText(m api.Membership, now time.Time) string {
+	since := " for " + age(now.Sub(m.Since))
+	text := fmt.Sprintf("node %s of the manager at %s, ", m.Node, m.Manager)
+	switch m.State {
+	case "connected":
+		text += "connected" + since
+	case "joining":
+		text += withNote("not joined yet, trying"+since, m.Note)
+	case "refused":
+		text += withNote("refused"+since, m.Note)
+	default:
+		text += withNote("out of reach"+since, m.Note)
+	}
+	if len(m.Moves) > 0 {
+		text += "; moving " + strings.Join(m.Moves, ", ")
+	}
+	return text
 }
 
 func linkTable(links []api.LinkStatus) *table.Table {

@@ -3,8 +3,10 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/internal/cluster/wire"
@@ -17,18 +19,29 @@ type Cluster struct {
 	Name      string // of the node, "" = the host's name
 	Listen    string // host:port for other nodes' migrations
 	Advertise string // host:port at which others reach that, "" = found out
+	// RegistryListen is where on the loopback the engine finds the manager's image registry.
+	RegistryListen string
 }
+
+// Migration is the workload of what moves containers: what an agent sends to other
+// nodes and to the registry for that. It is there on nodes of a cluster.
+const Migration = "migration"
+
+// Registries that are no host:port.
+const (
+	OwnRegistry = "embedded"
+	NoRegistry  = "none"
+)
 
 // Manager is what weir manager serve is told.
 type Manager struct {
-	Listen         string // host:port where nodes join
-	BusListen      string // host:port of the embedded bus
-	Bus            string // "nats", or kafka://HOST:PORT,...
-	Registry       string // host:port of an image registry, "" = none
-	RegistryListen string // host:port of the embedded registry, "" = off
-	Socket         string // where its API listens
-	StateDir       string
-	Automatic      Automatic
+	Listen    string // host:port where nodes join
+	BusListen string // host:port of the embedded bus
+	Bus       string // "nats", or kafka://HOST:PORT,...
+	Registry  string // host:port of an image registry, OwnRegistry or NoRegistry
+	Socket    string // where its API listens
+	StateDir  string
+	Automatic Automatic
 }
 
 // Automatic is what the manager does by itself. Zero values mean its own defaults.
@@ -43,15 +56,15 @@ type Automatic struct {
 }
 
 // DefaultCluster and DefaultManager are what holds where the file says nothing.
-func DefaultCluster() Cluster { return Cluster{Listen: ":7473"} }
+func DefaultCluster() Cluster { return Cluster{Listen: ":7473", RegistryListen: "127.0.0.1:7474"} }
 
 // DefaultManager is the manager of an empty file.
 func DefaultManager() Manager {
-	return Manager{Listen: ":7470", BusListen: ":7471", Bus: "nats", Socket: "/run/weir/manager.sock", StateDir: "/var/lib/weir/manager"}
+	return Manager{Listen: ":7470", BusListen: ":7471", Bus: "nats", Registry: OwnRegistry, Socket: "/run/weir/manager.sock", StateDir: "/var/lib/weir/manager"}
 }
 
 func (c *Config) readCluster(fields node) {
-	fields.fields([]string{"manager", "token_file", "name", "listen", "advertise"}, func(key string, value node) {
+	fields.fields([]string{"manager", "token_file", "name", "listen", "advertise", "registry_listen"}, func(key string, value node) {
 		switch key {
 		case "manager":
 			readHostPort(value, &c.Cluster.Manager)
@@ -68,13 +81,15 @@ func (c *Config) readCluster(fields node) {
 			readHostPort(value, &c.Cluster.Listen)
 		case "advertise":
 			readHostPort(value, &c.Cluster.Advertise)
+		case "registry_listen":
+			readLoopback(value, &c.Cluster.RegistryListen)
 		}
 	})
 }
 
 func (c *Config) readManager(fields node) {
 	m := &c.Manager
-	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "registry_listen", "socket", "state_dir", "automatic"}, func(key string, value node) {
+	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "socket", "state_dir", "automatic"}, func(key string, value node) {
 		switch key {
 		case "listen":
 			readHostPort(value, &m.Listen)
@@ -83,9 +98,7 @@ func (c *Config) readManager(fields node) {
 		case "bus":
 			readText(value, &m.Bus)
 		case "registry":
-			readText(value, &m.Registry)
-		case "registry_listen":
-			readHostPort(value, &m.RegistryListen)
+			readRegistry(value, &m.Registry)
 		case "socket":
 			readPath(value, &m.Socket)
 		case "state_dir":
@@ -131,6 +144,37 @@ func readHostPort(value node, into *string) {
 		return
 	}
 	*into = text
+}
+
+// readLoopback is for what must not leave the machine.
+func readLoopback(value node, into *string) {
+	text := *into
+	readHostPort(value, &text)
+	host, _, _ := net.SplitHostPort(text)
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		value.wrong("%q is not on the loopback, where engines talk to a registry without TLS; give such as 127.0.0.1:7474", text)
+		return
+	}
+	*into = text
+}
+
+// CheckRegistry says what is wrong with the registry of a manager.
+func CheckRegistry(text string) error {
+	if text == OwnRegistry || text == NoRegistry {
+		return nil
+	}
+	address, _, _ := strings.Cut(text, "/")
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return fmt.Errorf("%q is no registry; write embedded, none, or its host:port", text)
+	}
+	return nil
+}
+
+func readRegistry(value node, into *string) {
+	if text, ok := value.text(); ok {
+		value.refuse(CheckRegistry(text))
+		*into = text
+	}
 }
 
 func readDuration(value node, into *time.Duration) {

@@ -61,13 +61,13 @@ import "context"
 type Workload struct {
 	// Key identifies the workload for as long as its owner considers it the
 	// same: "docker:<name>" survives a restart of the container, "netns:<name>",
-	// "dev:<name>", "unit:<name>", "cgroup:<name>", "vm:<name>".
+	// "dev:<name>", "unit:<name>", "cgroup:<name>", "vm:<name>", "own:<name>".
 	Key string
 	// ID is the engine's identity (a container's full id), "" if there is none.
 	ID string
 	// Name is what people call it: the container's name, the namespace's, the device's.
 	Name string
-	// Kind is "docker", "netns", "device", "unit", "cgroup" or "vm".
+	// Kind is "docker", "netns", "device", "unit", "cgroup", "vm" or KindOwn.
 	Kind string
 	// Labels as the engine has them; those of Weir begin with "weir.".
 	Labels map[string]string

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/pkg/stdcopy"
 
 	"weir/internal/cluster/clustertest/counter"
 )
@@ -23,8 +25,6 @@ const CounterImage = "weir-counter:1"
 // ImportCounter makes an image on a node, of the program in a file: a static one that
 // runs counter.Main, with ballast MiB of random data beside it.
 func (n *Node) ImportCounter(ctx context.Context, ref, program string, ballast int, entrypoint string) error {
-	text, err := os.ReadFile(program)
-	if err != nil {
 	return n.importCounter(ctx, ref, program, entrypoint, func(t *tar.Writer) error { return writeBallast(t, ballast) })
 }
 
@@ -35,6 +35,8 @@ func (n *Node) ImportCounterInto(ctx context.Context, ref, program, archive, ent
 }
 
 func (n *Node) importCounter(ctx context.Context, ref, program, entrypoint string, rest func(*tar.Writer) error) error {
+	text, err := os.ReadFile(program)
+	if err != nil {
 		return err
 	}
 	r, w := io.Pipe()
@@ -51,11 +53,11 @@ func (n *Node) importCounter(ctx context.Context, ref, program, entrypoint strin
 // writeRoot writes the image's file system: the rest, and the counter over it.
 func writeRoot(w io.Writer, program []byte, rest func(*tar.Writer) error) error {
 	t := tar.NewWriter(w)
-	for _, dir := range []string{"state/", "tmp/"} {
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
 	if err := rest(t); err != nil {
 		return err
 	}
+	for _, dir := range []string{"state/", "tmp/"} {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
 			return err
 		}
 	}
@@ -141,6 +143,20 @@ func (n *Node) Count(ctx context.Context, name string) (counter.Count, error) {
 	}
 	// A line may be half written.
 	return counter.Check(bytes.NewReader(text[:bytes.LastIndexByte(text, '\n')+1]))
+}
+
+// Said is the end of what a container has printed.
+func (n *Node) Said(ctx context.Context, name string) string {
+	r, err := n.Docker().ContainerLogs(ctx, name, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "5"})
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Close()
+	var out bytes.Buffer
+	if _, err := stdcopy.StdCopy(&out, &out, r); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(out.String())
 }
 
 // Running lists the names of the containers that run on the node.

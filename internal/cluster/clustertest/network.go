@@ -3,8 +3,10 @@
 package clustertest
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -15,9 +17,9 @@ import (
 
 // Subnet of the nodes; the switch has .1, the nodes .11 and following.
 const (
-	Subnet     = "10.77.0.0/24"
-	switchAddr = "10.77.0.1"
-	prefix     = "10.77.0."
+	Subnet        = "10.77.0.0/24"
+	SwitchAddress = "10.77.0.1"
+	prefix        = "10.77.0."
 )
 
 // inNamespace runs f on a thread in ns (0 = a new one, which is returned), and gives
@@ -49,7 +51,7 @@ func newSwitch() (netns.NsHandle, error) {
 		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
 			return fmt.Errorf("make the switch: %w", err)
 		}
-		return up("lo", "", "br0", switchAddr)
+		return up("lo", "", "br0", SwitchAddress)
 	})
 }
 
@@ -80,7 +82,7 @@ func newHost(sw netns.NsHandle, port, addr string) (netns.NsHandle, error) {
 			if err := up("eth0", addr); err != nil {
 				return err
 			}
-			return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(switchAddr)})
+			return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(SwitchAddress)})
 		})
 	}
 	return host, err
@@ -150,10 +152,26 @@ func (c *Cluster) Shape(node, rate string) error {
 // Listen opens a TCP socket in the switch's namespace.
 func (c *Cluster) Listen(port string) (l net.Listener, err error) {
 	_, err = inNamespace(c.sw, func() error {
-		l, err = net.Listen("tcp", net.JoinHostPort(switchAddr, port))
+		l, err = net.Listen("tcp", net.JoinHostPort(SwitchAddress, port))
 		return err
 	})
 	return l, err
+}
+
+// ListenPacket opens a UDP socket in the switch's namespace. It takes packets that
+// have no way back.
+func (c *Cluster) ListenPacket(port string) (conn net.PacketConn, err error) {
+	_, err = inNamespace(c.sw, func() error {
+		conn, err = net.ListenPacket("udp4", net.JoinHostPort(SwitchAddress, port))
+		return err
+	})
+	return conn, err
+}
+
+// Command is a command that will run in the switch's network namespace.
+func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
+	netns := fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), int(c.sw))
+	return exec.CommandContext(ctx, "nsenter", append([]string{netns, "--"}, args...)...)
 }
 
 // Listen opens a TCP socket in the node's namespace.

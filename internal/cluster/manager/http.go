@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -157,6 +158,10 @@ func (m *Manager) nodesHandler() http.Handler {
 				return
 			}
 			who.node = node
+		}
+		if strings.HasPrefix(r.URL.Path, imagesPath) {
+			m.serveImages(w, r, who)
+			return
 		}
 		h.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, who)))
 	})

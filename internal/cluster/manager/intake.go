@@ -132,6 +132,41 @@ func remember(history []wire.Profile, p wire.Profile) []wire.Profile {
 	return append(next, p)
 }
 
+// profileOf is what is known of a container on a node. The lock is held.
+func (m *Manager) profileOf(node, container string) *wire.ContainerProfile {
+	n := m.nodes[node]
+	if n == nil || len(n.history) == 0 {
+		return nil
+	}
+	for _, c := range n.history[len(n.history)-1].Containers {
+		if c.Name == container {
+			return &c
+		}
+	}
+	return nil
+}
+
+// relocate puts a container that has moved where it is in what is known of the two
+// nodes, so that nobody has to wait for their next profiles. The lock is held.
+func (m *Manager) relocate(mv *move) {
+	replace := func(node string, containers func([]wire.ContainerProfile) []wire.ContainerProfile) {
+		if n := m.nodes[node]; n != nil && len(n.history) > 0 {
+			next := slices.Clone(n.history)
+			newest := &next[len(next)-1]
+			newest.Containers = containers(slices.Clone(newest.Containers))
+			n.history = next
+		}
+	}
+	it := func(c wire.ContainerProfile) bool { return c.Name == mv.Container }
+	replace(mv.From, func(list []wire.ContainerProfile) []wire.ContainerProfile { return slices.DeleteFunc(list, it) })
+	replace(mv.To, func(list []wire.ContainerProfile) []wire.ContainerProfile {
+		if mv.profile == nil || slices.ContainsFunc(list, it) {
+			return list
+		}
+		return append(list, *mv.profile)
+	})
+}
+
 // thin is old without what is in newest as well.
 func thin(old, newest wire.Profile) wire.Profile {
 	ids := make(map[string]string, len(newest.Containers)) // one string for all profiles

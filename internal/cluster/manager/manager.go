@@ -22,6 +22,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
+	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -32,7 +33,7 @@ type Options struct {
 	Listen    string      // host:port where nodes join and ask
 	BusListen string      // host:port of the embedded bus
 	Bus       bus.Address // Kind "" = nats
-	Registry  string      // host:port of the registry that migrations use, "" = none
+	Registry  string      // host:port of the registry that migrations use; wire.OwnRegistry = the embedded one, "" = none
 	Automatic Automatic
 	Version   string
 	Log       *slog.Logger
@@ -64,6 +65,7 @@ type Manager struct {
 	started   time.Time
 	bus       bus.Admin
 	busPort   int
+	images    *registry.Registry // nil = another one, or none
 	listener  net.Listener
 	refused   atomic.Uint64
 	wake      chan struct{} // the publisher: orders is not empty
@@ -192,9 +194,12 @@ func (m *Manager) Listen(ctx context.Context) error {
 	if err := m.openBus(ctx); err != nil {
 		return err
 	}
+	if err := m.openImages(); err != nil {
+		return errors.Join(err, m.bus.Close())
+	}
 	ln, err := net.Listen("tcp", m.opts.Listen)
 	if err != nil {
-		return errors.Join(&api.Error{Status: 422, Field: "--listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close())
+		return errors.Join(&api.Error{Status: 422, Field: "--listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close(), m.closeImages())
 	}
 	m.listener = tls.NewListener(ln, m.identity.Server(tls.VerifyClientCertIfGiven))
 	return nil
@@ -244,7 +249,7 @@ func (m *Manager) Close() error {
 	if m.bus != nil {
 		failed = errors.Join(failed, m.bus.Close())
 	}
-	return errors.Join(failed, m.store.close())
+	return errors.Join(failed, m.closeImages(), m.store.close())
 }
 
 // Addr is where nodes join. Valid after Listen.
@@ -257,7 +262,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer func() {
 		cancel()
 		running.Wait()
-		if err := errors.Join(m.bus.Close(), m.store.close()); err != nil {
+		if err := errors.Join(m.bus.Close(), m.closeImages(), m.store.close()); err != nil {
 			m.log.Error("manager did not end as it should", "err", err)
 		}
 	}()
@@ -277,6 +282,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.publish(ctx) })
 	running.Go(func() { m.automatic(ctx) })
 	running.Go(func() { m.serve(ctx) })
+	running.Go(func() { m.tidyImages(ctx) })
 	m.log.Info("manager runs", "listen", m.Addr(), "bus", m.opts.Bus.String(), "nodes", len(m.members), "registry", m.opts.Registry)
 	second := time.NewTicker(time.Second)
 	defer second.Stop()

@@ -53,6 +53,8 @@ type move struct {
 	// After are moves that have to end first, as done.
 	After []string `json:"after,omitempty"`
 	Place string   `json:"place,omitempty"` // id of the place that it is for
+	// profile is the container's before it was moved; nil after a restart of the manager.
+	profile *wire.ContainerProfile
 }
 
 func (m *move) final() bool {

@@ -37,6 +37,7 @@ func NewMember(o Options) (*Member, error) {
 	case !errors.Is(err, pki.ErrNone):
 		return nil, err
 	}
+	o.standing = &standing{state: stateJoining, since: time.Now().UTC()}
 	return &Member{opts: o}, nil
 }
 
@@ -59,6 +60,7 @@ func (m *Member) Join(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
+		m.opts.standing.set(stateJoining, err.Error())
 		m.opts.Log.Warn("cluster not joined yet, trying again", "err", err)
 	}
 	return nil
@@ -88,6 +90,7 @@ func (m *Member) Run(ctx context.Context) {
 		err := m.enter(ctx)
 		var refused *api.Error
 		if errors.As(err, &refused) {
+			m.opts.standing.failed(err)
 			m.opts.Log.Error("this machine cannot join the cluster", "manager", m.opts.Manager, "err", err)
 			return
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,8 +180,12 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte) {
 	log := m.node.log.With("move", order.ID, "container", order.Container, "to", order.To)
 	log.Info("move begins", "why", order.Why, "dry_run", order.DryRun)
 	target := m.node.target(order, sealed)
-	plan, err := migrate.Check(ctx, m.node.opts.Engine, target, migrate.Request{Move: order.ID, Container: order.Container,
-		Approach: migrate.Approach(order.Approach), Registry: m.node.registry(order.Registry)})
+	var plan migrate.Plan
+	registry, err := m.node.usableRegistry(ctx, order)
+	if err == nil {
+		plan, err = migrate.Check(ctx, m.node.opts.Engine, target, migrate.Request{Move: order.ID, Container: order.Container,
+			Approach: migrate.Approach(order.Approach), Registry: registry})
+	}
 	if err == nil {
 		err = plan.Err()
 	}
@@ -331,18 +334,6 @@ func (n *Node) orderOf(sealed []byte) (wire.Move, bool) {
 		err = e.Read(&m)
 	}
 	return m, err == nil
-}
-
-// registry is that of an order; one that is the manager's own has no host yet.
-func (n *Node) registry(address string) string {
-	if !strings.HasPrefix(address, ":") {
-		return address
-	}
-	host, _, err := net.SplitHostPort(n.opts.Manager)
-	if err != nil {
-		return ""
-	}
-	return host + address
 }
 
 // apply puts a policy into force that the manager orders, once.

@@ -37,18 +37,23 @@ type Options struct {
 	Name      string // in the cluster; "" = as it joined
 	Listen    string // host:port for other nodes' migrations
 	Advertise string // host:port at which others reach Listen; "" = by the address that the manager is reached from
+	Registry  string // host:port on the loopback at which its engine finds the manager's image registry; "" = nowhere
 	Dir       string // of the certificate and of what is under way
 	// Profile makes the next profile; nil = there are none.
 	Profile func(ctx context.Context) (wire.Profile, error)
 	// Engine is this machine's engine; nil = no migrations.
 	Engine *migrate.Local
 	// Agent puts policies into force; nil = nobody does.
-	Agent   api.Agent
+	Agent api.Agent
+	// Mark is the mark that packets of migrations carry, 0 = none; nil = none ever.
+	Mark    func(ctx context.Context) uint32
 	Version string
 	Log     *slog.Logger
 
 	Heartbeat time.Duration // between two; 0 = 5 s
 	Interval  time.Duration // between two profiles; 0 = 5 s
+
+	standing *standing // of the Member, if there is one
 }
 
 // DefaultPort is where nodes reach one another.
@@ -72,6 +77,7 @@ type Node struct {
 	profiles *outbox
 	moves    *moves
 	listener net.Listener
+	images   net.Listener // offers the manager's registry to the engine; nil = nobody does
 	started  time.Time
 	beats    atomic.Uint64
 
@@ -93,6 +99,9 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	}
 	if o.Interval == 0 {
 		o.Interval = defaultInterval
+	}
+	if o.standing == nil {
+		o.standing = &standing{state: stateUnreachable, since: time.Now().UTC()}
 	}
 	o.Name = id.Name()
 	n := &Node{opts: o, log: o.Log.With("component", "cluster"), key: id.Key, id: id, http: httpClient(id.Client(pki.ManagerName)),
@@ -135,6 +144,7 @@ func (n *Node) Listen() error {
 		return &api.Error{Status: http.StatusUnprocessableEntity, Field: "cluster.listen", Value: n.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}
 	}
 	n.listener = ln
+	n.listenRegistry()
 	return nil
 }
 
@@ -143,6 +153,7 @@ func (n *Node) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { n.serve(ctx) })
+	running.Go(func() { n.serveRegistry(ctx) })
 	running.Go(func() { n.sample(ctx) })
 	running.Go(func() { n.lookAtEngine(ctx) })
 	for ctx.Err() == nil {
@@ -170,6 +181,7 @@ func (n *Node) ask(ctx context.Context) (wire.Info, bool) {
 		if try == 0 && ctx.Err() == nil {
 			n.log.Warn("no manager for now, trying again", "manager", n.opts.Manager, "err", err)
 		}
+		n.opts.standing.failed(err)
 		if !bus.Retry(ctx, try) {
 			return info, false
 		}
@@ -219,6 +231,7 @@ func (n *Node) talk(ctx context.Context, info wire.Info) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
+	running.Go(func() { n.opts.standing.follow(ctx, b) })
 	running.Go(func() { n.beat(ctx, b) })
 	running.Go(func() {
 		n.reports.run(ctx, func(ctx context.Context, l letter) error { return b.Publish(ctx, l.Subject, l.ID, l.Data) })

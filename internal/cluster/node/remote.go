@@ -51,9 +51,11 @@ var _ migrate.Node = (*remoteNode)(nil)
 // target is the node that a move goes to.
 func (n *Node) target(order wire.Move, sealed []byte) migrate.Node {
 	// A client for each move: a certificate may have been renewed since the last.
-	dial := &net.Dialer{Timeout: 5 * time.Second, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 4}}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return n.dialer(ctx).DialContext(ctx, network, address)
+	}
 	return &remoteNode{name: order.To, address: order.Address, sealed: base64.StdEncoding.EncodeToString(sealed), http: &http.Client{
-		Transport: &http.Transport{DialContext: dial.DialContext, TLSClientConfig: n.clientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
+		Transport: &http.Transport{DialContext: dial, TLSClientConfig: n.clientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
 			IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, WriteBufferSize: 256 << 10, ReadBufferSize: 64 << 10}}}
 }
 

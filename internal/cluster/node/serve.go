@@ -88,6 +88,9 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if in.Order != nil {
+		in.Order.Registry = n.registry(move.Registry) // by the name that the engine here knows
+	}
 	out, err := n.invoke(r.Context(), r.PathValue("verb"), in, r.Body)
 	var definite *migrate.Error
 	switch {

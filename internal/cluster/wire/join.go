@@ -28,5 +28,9 @@ type Info struct {
 	Manager  []byte `json:"manager" doc:"the manager's certificate, PEM: its key signs orders"`
 	Bus      string `json:"bus" doc:"nats, or kafka://HOST:PORT,..." example:"nats"`
 	BusPort  int    `json:"bus_port,omitempty" doc:"of nats, on the manager's host"`
-	Registry string `json:"registry,omitempty" doc:"host:port of the image registry for migrations"`
+	Registry string `json:"registry,omitempty" doc:"host:port of the image registry for migrations, manager for the manager's own"`
 }
+
+// OwnRegistry is in the place of a registry's host:port where the manager's own is
+// meant, which each node's engine reaches by its agent.
+const OwnRegistry = "manager"

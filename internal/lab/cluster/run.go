@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
+	"weir/internal/policy"
 )
 
 // CounterArg is the argument with which this program is the counter: images are made
@@ -41,13 +43,16 @@ type Event struct {
 	Migration *migrate.Result `json:"migration,omitempty"`
 	Gap       time.Duration   `json:"gap_ns,omitempty"` // the longest standstill that the counter has seen so far
 	Memory    int64           `json:"memory_bytes,omitempty"`
+	Rates     []Rate          `json:"rates,omitempty"`
+	Output    string          `json:"output,omitempty"` // of a command, a journal
+	Took      time.Duration   `json:"took_ns,omitempty"`
 	Err       string          `json:"error,omitempty"`
 }
 
 // Failure is an expectation that does not hold.
 type Failure struct {
-	Expectation Expectation
-	What        string
+	Subject string // a container, or a step of the timeline
+	What    string
 }
 
 // Options of a run.
@@ -56,6 +61,7 @@ type Options struct {
 	Event    func(Event) // told about each step
 	Progress func(p migrate.Progress)
 	Hold     func(c *clustertest.Cluster) // called before the end, with all still there
+	Plot     string                       // folder for a picture of the traffic, "" = none
 	Log      *slog.Logger
 }
 
@@ -67,18 +73,23 @@ type lab struct {
 	began    time.Time
 	journals migrate.Journals
 	agents   map[string]*migrate.Local
+	plane    *plane // nil = nobody steers
+	traffic  *receiver
 
-	mu    sync.Mutex
-	where map[string]string        // container -> node
-	gaps  map[string]time.Duration // container -> the longest
-	moves int
-	going sync.WaitGroup
+	mu       sync.Mutex
+	rates    map[string][]Rate // by the label of the measurement
+	captions []caption
+	wrong    []Failure                // steps that did not do as they should
+	where    map[string]string        // container -> node
+	gaps     map[string]time.Duration // container -> the longest
+	moves    int
+	going    sync.WaitGroup
 }
 
 // Run runs a scenario and returns what does not hold. An error means that it could not
 // be run.
 func Run(ctx context.Context, s Spec, o Options) (failures []Failure, err error) {
-	l := &lab{spec: s, Options: o, where: map[string]string{}, gaps: map[string]time.Duration{}, agents: map[string]*migrate.Local{}}
+	l := &lab{spec: s, Options: o, rates: map[string][]Rate{}, where: map[string]string{}, gaps: map[string]time.Duration{}, agents: map[string]*migrate.Local{}}
 	disks := map[string]int{}
 	for _, st := range s.Timeline {
 		if st.FillDisk != "" {
@@ -94,8 +105,14 @@ func Run(ctx context.Context, s Spec, o Options) (failures []Failure, err error)
 		return nil, err
 	}
 	defer func() {
+		if l.plane != nil {
+			err = errors.Join(err, l.plane.stop())
+		}
 		for _, a := range l.agents {
 			err = errors.Join(err, a.Close())
+		}
+		if l.traffic != nil {
+			err = errors.Join(err, l.traffic.close())
 		}
 		err = errors.Join(err, l.Stop())
 	}()
@@ -117,9 +134,15 @@ func Run(ctx context.Context, s Spec, o Options) (failures []Failure, err error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	failures = l.wrong
 	for _, e := range s.Expect {
 		if what := l.check(ctx, e); what != "" {
-			failures = append(failures, Failure{e, what})
+			failures = append(failures, Failure{e.Container, what})
+		}
+	}
+	if o.Plot != "" {
+		if err := l.draw(); err != nil {
+			return nil, err
 		}
 	}
 	if o.Hold != nil {
@@ -140,11 +163,23 @@ func (l *lab) wait(ctx context.Context, d time.Duration) error {
 // prepare makes images and starts containers.
 func (l *lab) prepare(ctx context.Context) error {
 	l.journals.Dir = filepath.Join(l.Dir, "journals")
+	var err error
+	if l.traffic, err = listenTraffic(l.Cluster); err != nil {
+		return err
+	}
+	if l.spec.Agents != nil {
+		if l.plane, err = startPlane(ctx, l.Cluster, l.Program, *l.spec.Agents); err != nil {
+			return err
+		}
+	}
 	for _, n := range l.Nodes() {
 		if l.spec.Bandwidth != "" {
 			if err := l.Shape(n.Name, l.spec.Bandwidth); err != nil {
 				return err
 			}
+		}
+		if l.plane != nil {
+			continue
 		}
 		e, err := docker.Open("unix://" + n.Socket)
 		if err != nil {
@@ -204,6 +239,13 @@ func (l *lab) start(ctx context.Context, name string) error {
 	if len(c.Command) == 0 {
 		config.Cmd = []string{fmt.Sprintf("mib=%d", c.Memory), fmt.Sprintf("files=%d", c.Files)}
 	}
+	if c.Send != "" {
+		bps, err := policy.ParseRate(c.Send)
+		if err != nil {
+			return err
+		}
+		config.Cmd = append(config.Cmd, fmt.Sprintf("send=%s,%d,%s", name, bps, l.traffic.address()))
+	}
 	// Root of this machine may not raise limits, so they are given.
 	made, err := n.Docker().ContainerCreate(ctx, config, &container.HostConfig{Binds: c.Volumes}, nil, nil, name)
 	if err != nil {
@@ -214,17 +256,37 @@ func (l *lab) start(ctx context.Context, name string) error {
 	}
 	l.set(name, c.Node)
 	if len(c.Command) > 0 {
-		return l.wait(ctx, time.Second)
+		err = l.wait(ctx, time.Second)
+	} else {
+		err = l.counts(ctx, n, name)
 	}
-	for range 200 { // until it has made its memory and files
+	if err == nil && l.plane != nil {
+		err = l.plane.knows(ctx, name)
+	}
+	return err
+}
+
+// countLimit is how long a counter may take to make its memory and files.
+const countLimit = time.Minute
+
+// counts waits until a counter counts.
+func (l *lab) counts(ctx context.Context, n *clustertest.Node, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, countLimit)
+	defer cancel()
+	err := poll(ctx, func() (bool, error) {
 		if count, err := n.Count(ctx, name); err == nil && count.Last > 1 {
-			return nil
+			return true, nil
 		}
-		if err := l.wait(ctx, 100*time.Millisecond); err != nil {
-			return err
+		if r, err := n.Docker().ContainerInspect(ctx, name); err == nil && !r.State.Running {
+			said := n.Said(ctx, name)
+			return false, fmt.Errorf("it has ended with status %d: %s", r.State.ExitCode, cmp.Or(said, r.State.Error, "it said nothing"))
 		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("container %s does not count: %w", name, err)
 	}
-	return fmt.Errorf("container %s does not count", name)
+	return nil
 }
 
 func (l *lab) set(name, node string) {
@@ -233,7 +295,17 @@ func (l *lab) set(name, node string) {
 	l.where[name] = node
 }
 
-func (l *lab) place(name string) string {
+// place is the node that a container is on, by the lab's books; where a manager moves
+// containers, by looking.
+func (l *lab) place(ctx context.Context, name string) string {
+	if l.plane != nil {
+		for _, n := range l.Nodes() {
+			if names, err := n.Running(ctx); err == nil && slices.Contains(names, name) {
+				l.set(name, n.Name)
+				return n.Name
+			}
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.where[name]
@@ -245,6 +317,7 @@ func (l *lab) step(ctx context.Context, st Step) {
 	if err := l.take(ctx, st, &e); err != nil {
 		e.Err = err.Error()
 	}
+	e.Took = time.Since(l.began) - e.At
 	if l.Event != nil {
 		l.Event(e)
 	}
@@ -255,13 +328,48 @@ func (l *lab) take(ctx context.Context, st Step, e *Event) error {
 		e.Subject = name
 		return f(l.Node(name))
 	}
+	if st.During != nil {
+		if err := l.plane.reached(ctx, *st.During); err != nil {
+			return l.fail(st, err)
+		}
+	}
+	l.caption(st)
 	switch {
+	case st.Say != "":
+		e.Output = st.Say
+		return nil
+	case st.Measure > 0:
+		return l.measure(ctx, st, e)
+	case st.Weir != "":
+		return l.weir(ctx, st, e)
+	case st.Await != "":
+		e.Subject = st.Await
+		return l.await(ctx, st)
+	case st.KillAgent != "":
+		e.Subject = st.KillAgent
+		l.plane.kill(st.KillAgent)
+		return nil
+	case st.StartAgent != "":
+		e.Subject = st.StartAgent
+		return l.plane.start(st.StartAgent)
+	case st.Manager == "kill":
+		e.Subject = st.Manager
+		l.plane.kill("")
+		return nil
+	case st.Manager == "start":
+		e.Subject = st.Manager
+		return l.plane.start("")
+	case st.Journal != "":
+		e.Subject = st.Journal
+		var err error
+		e.Output, err = l.plane.journal(st.Journal)
+		return err
 	case st.Start != "":
 		e.Subject = st.Start
 		return l.start(ctx, st.Start)
 	case st.Remove != "":
 		e.Subject = st.Remove
-		return l.Node(l.place(st.Remove)).Remove(ctx, st.Remove)
+		return l.Node(l.place(ctx, st.Remove)).Remove(ctx, st.Remove)
 	case st.Migrate != "":
 		e.Subject = st.Migrate
 		return l.migrate(ctx, st, e)
@@ -304,7 +412,15 @@ func (l *lab) id() string {
 }
 
 func (l *lab) migrate(ctx context.Context, st Step, e *Event) error {
-	from := l.place(st.Migrate)
+	if l.plane != nil {
+		r, err := l.plane.migrate(ctx, st)
+		e.Migration = &r
+		if c, failed := l.count(ctx, st.Migrate); failed == nil {
+			e.Gap = c.Gap
+		}
+		return err
+	}
+	from := l.place(ctx, st.Migrate)
 	source, target := l.agents[from], l.agents[st.To]
 	p, err := migrate.Check(ctx, source, target, migrate.Request{Move: l.id(), Container: st.Migrate, Approach: st.Approach, Registry: l.Registry})
 	if err != nil {
@@ -340,7 +456,7 @@ func (l *lab) count(ctx context.Context, name string) (counter.Count, error) {
 	if err := l.wait(ctx, 3*counter.Tick); err != nil {
 		return counter.Count{}, err
 	}
-	c, err := l.Node(l.place(name)).Count(ctx, name)
+	c, err := l.Node(l.place(ctx, name)).Count(ctx, name)
 	if err == nil {
 		l.mu.Lock()
 		l.gaps[name] = c.Gap
@@ -351,7 +467,7 @@ func (l *lab) count(ctx context.Context, name string) (counter.Count, error) {
 
 // checkpoint freezes a container, packs its checkpoint, and brings it back.
 func (l *lab) checkpoint(ctx context.Context, name string, e *Event) error {
-	n := l.agents[l.place(name)]
+	n := l.agents[l.place(ctx, name)]
 	c, err := n.Describe(ctx, name)
 	if err != nil {
 		return err
@@ -386,6 +502,11 @@ func (l *lab) check(ctx context.Context, e Expectation) string {
 			if runs := slices.Contains(names, e.Container); runs != (n.Name == e.On) {
 				return fmt.Sprintf("on %s it runs: %v", n.Name, runs)
 			}
+		}
+	}
+	if e.Measure != "" {
+		if what := l.checkRate(e); what != "" {
+			return what
 		}
 	}
 	if e.Exact || e.Downtime > 0 {

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,16 +15,19 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/policy"
 )
 
 // Spec is a scenario file.
 type Spec struct {
+	File       string               `yaml:"-"`
 	Name       string               `yaml:"name"`
 	Nodes      []string             `yaml:"nodes"`
 	Bandwidth  string               `yaml:"bandwidth"` // of each node's cable, as tc writes it; "" = as fast as it goes
 	DiskMiB    int                  `yaml:"disk_mib"`  // of each node, in memory; 0 = this machine's disk
 	Images     map[string]Image     `yaml:"images"`
 	Containers map[string]Container `yaml:"containers"`
+	Agents     *Agents              `yaml:"agents"` // nil = nobody steers, and the lab migrates by itself
 	Timeline   []Step               `yaml:"timeline"`
 	Expect     []Expectation        `yaml:"expect"`
 }
@@ -35,12 +39,23 @@ type Image struct {
 	Ballast  int      `yaml:"ballast"` // MiB of random data beside the counter
 }
 
+// Agents has Weir itself run: a manager, and on each node an agent that steers its
+// cable.
+type Agents struct {
+	Egress    string         `yaml:"egress"`    // what each cable can send, as weir.yaml has it
+	Backend   string         `yaml:"backend"`   // "" = auto
+	Workloads map[string]any `yaml:"workloads"` // as in weir.yaml, on each node
+}
+
+func (a Agents) backend() string { return cmp.Or(a.Backend, "auto") }
+
 // Container is one that runs from the beginning.
 type Container struct {
 	Node    string            `yaml:"node"`
 	Image   string            `yaml:"image"`   // one of Images; "" = the counter alone
 	Memory  int               `yaml:"memory"`  // MiB that the counter fills
 	Files   int               `yaml:"files"`   // MiB that the counter writes
+	Send    string            `yaml:"send"`    // rate at which the counter sends to the switch by UDP
 	Command []string          `yaml:"command"` // of an image with programs
 	Labels  map[string]string `yaml:"labels"`
 	Volumes []string          `yaml:"volumes"` // NAME:PATH
@@ -68,10 +83,31 @@ type Step struct {
 	MendCRIU   string        `yaml:"mend_criu"`
 	Registry   string        `yaml:"registry"` // "stop" or "start"
 	Wait       time.Duration `yaml:"wait"`
+	Say        string        `yaml:"say"`     // text for who watches
+	Measure    time.Duration `yaml:"measure"` // what arrives of what the containers send
+
+	// With agents.
+	Weir       string `yaml:"weir"`        // a command line of weir's, without the first word
+	Await      string `yaml:"await"`       // a container: until it runs on On, and Min is held there
+	KillAgent  string `yaml:"kill_agent"`  // a node's
+	StartAgent string `yaml:"start_agent"` // a node's
+	Manager    string `yaml:"manager"`     // "kill" or "start"
+	Journal    string `yaml:"journal"`     // a container: what is written down of its last move
 
 	To       string           `yaml:"to"`
 	Approach migrate.Approach `yaml:"approach"`
-	Label    string           `yaml:"label"` // for reports
+	Label    string           `yaml:"label"`  // for reports
+	On       string           `yaml:"on"`     // weir: whose agent is asked; await: where
+	Exit     int              `yaml:"exit"`   // weir: with what status it has to end
+	Min      string           `yaml:"min"`    // await
+	Within   time.Duration    `yaml:"within"` // await; 0 = a minute
+	During   *During          `yaml:"during"` // the step comes when a container's move is so far
+}
+
+// During is a moment of a move.
+type During struct {
+	Move string `yaml:"move"` // the container
+	Step string `yaml:"step"`
 }
 
 // Expectation is checked at the end.
@@ -80,6 +116,9 @@ type Expectation struct {
 	On        string        `yaml:"on"`       // it runs there and nowhere else
 	Exact     bool          `yaml:"exact"`    // the counter has not lost or repeated anything
 	Downtime  time.Duration `yaml:"downtime"` // of each of its migrations at most, as it has seen it itself
+	Measure   string        `yaml:"measure"`  // label of a measurement, of which AtLeast and AtMost are about
+	AtLeast   string        `yaml:"at_least"` // rate
+	AtMost    string        `yaml:"at_most"`  // rate
 }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
@@ -96,6 +135,7 @@ func Load(file string) (Spec, error) {
 // Parse checks the text of a file; its name is for messages.
 func Parse(file string, text []byte) (Spec, error) {
 	var s Spec
+	s.File = file
 	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return s, fmt.Errorf("%s:%s", file, line)
@@ -128,6 +168,20 @@ func (s *Spec) check() (problems []string) {
 			wrong("%s: node %q is not in nodes: %v", where, name, s.Nodes)
 		}
 	}
+	rate := func(where, text string) {
+		if text == "" {
+			return
+		}
+		if _, err := policy.ParseRate(text); err != nil {
+			wrong("%s: %v", where, err)
+		}
+	}
+	if a := s.Agents; a != nil {
+		if a.Egress == "" {
+			wrong("agents.egress: missing; write such as 100mbit")
+		}
+		rate("agents.egress", a.Egress)
+	}
 	for name, c := range s.Containers {
 		where := "containers." + name
 		if len(name) < 2 || !namePattern.MatchString(name) {
@@ -140,6 +194,10 @@ func (s *Spec) check() (problems []string) {
 		if _, ok := s.Images[c.Image]; c.Image != "" && !ok {
 			wrong("%s.image: %q is not in images", where, c.Image)
 		}
+		if c.Send != "" && len(c.Command) > 0 {
+			wrong("%s.send: only the counter sends; leave command out", where)
+		}
+		rate(where+".send", c.Send)
 		if c.Start != "" && c.Start != "later" {
 			wrong("%s.start: %q; write later, or leave it out", where, c.Start)
 		}
@@ -151,14 +209,20 @@ func (s *Spec) check() (problems []string) {
 	}
 	for i, st := range s.Timeline {
 		where := fmt.Sprintf("timeline[%d]", i+1)
-		for _, name := range []string{st.Start, st.Remove, st.Migrate, st.Checkpoint} {
+		for _, name := range []string{st.Start, st.Remove, st.Migrate, st.Checkpoint, st.Await, st.Journal} {
 			container(where, name)
 		}
-		for _, name := range []string{st.Cut, st.Join, st.KillEngine, st.StartNode, st.FillDisk, st.FreeDisk, st.BreakCRIU, st.MendCRIU, st.To} {
+		if st.During != nil {
+			container(where+".during.move", st.During.Move)
+			if st.During.Move == "" || st.During.Step == "" {
+				wrong("%s.during: write during: {move: CONTAINER, step: freeze}", where)
+			}
+		}
+		for _, name := range []string{st.Cut, st.Join, st.KillEngine, st.StartNode, st.FillDisk, st.FreeDisk, st.BreakCRIU, st.MendCRIU, st.To, st.KillAgent, st.StartAgent, st.On} {
 			node(where, name)
 		}
 		if verbs := st.verbs(); len(verbs) != 1 {
-			wrong("%s: has %d verbs %v; give one of migrate, checkpoint, start, remove, cut, join, kill_engine, start_engine, fill_disk, free_disk, break_criu, mend_criu, registry, wait", where, len(verbs), verbs)
+			wrong("%s: has %d verbs %v; give one of migrate, checkpoint, start, remove, cut, join, kill_engine, start_engine, fill_disk, free_disk, break_criu, mend_criu, registry, wait, say, measure, weir, await, kill_agent, start_agent, manager, journal", where, len(verbs), verbs)
 		}
 		if (st.Migrate != "") != (st.To != "") {
 			wrong("%s: migrate and to belong together", where)
@@ -166,6 +230,19 @@ func (s *Spec) check() (problems []string) {
 		if st.Approach != "" && !slices.Contains(migrate.Approaches, st.Approach) {
 			wrong("%s.approach: %q; write layer, commit or export", where, st.Approach)
 		}
+		if own := st.Weir + st.Await + st.KillAgent + st.StartAgent + st.Manager + st.Journal; (own != "" || st.During != nil) && s.Agents == nil {
+			wrong("%s: needs agents; write agents: {egress: 100mbit}", where)
+		}
+		if (st.Checkpoint != "" || st.Registry != "") && s.Agents != nil {
+			wrong("%s: checkpoint and registry are the lab's own; leave agents out", where)
+		}
+		if st.Manager != "" && st.Manager != "kill" && st.Manager != "start" {
+			wrong("%s.manager: %q; write kill or start", where, st.Manager)
+		}
+		if st.Await != "" && st.On == "" {
+			wrong("%s.on: missing; say on which node %s is awaited", where, st.Await)
+		}
+		rate(where+".min", st.Min)
 		if st.Registry != "" && st.Registry != "stop" && st.Registry != "start" {
 			wrong("%s.registry: %q; write stop or start", where, st.Registry)
 		}
@@ -177,6 +254,14 @@ func (s *Spec) check() (problems []string) {
 		if e.Container == "" {
 			wrong("%s.container: missing", where)
 		}
+		rate(where+".at_least", e.AtLeast)
+		rate(where+".at_most", e.AtMost)
+		if (e.AtLeast != "" || e.AtMost != "") != (e.Measure != "") {
+			wrong("%s: measure belongs together with at_least or at_most", where)
+		}
+		if e.Measure != "" && !slices.ContainsFunc(s.Timeline, func(st Step) bool { return st.Measure > 0 && st.Label == e.Measure }) {
+			wrong("%s.measure: no measurement has the label %q", where, e.Measure)
+		}
 	}
 	return problems
 }
@@ -187,6 +272,8 @@ func (st Step) verbs() (list []string) {
 		{"start", st.Start}, {"remove", st.Remove}, {"migrate", st.Migrate}, {"checkpoint", st.Checkpoint}, {"cut", st.Cut}, {"join", st.Join},
 		{"kill_engine", st.KillEngine}, {"start_engine", st.StartNode}, {"fill_disk", st.FillDisk}, {"free_disk", st.FreeDisk},
 		{"break_criu", st.BreakCRIU}, {"mend_criu", st.MendCRIU}, {"registry", st.Registry},
+		{"say", st.Say}, {"weir", st.Weir}, {"await", st.Await}, {"kill_agent", st.KillAgent}, {"start_agent", st.StartAgent},
+		{"manager", st.Manager}, {"journal", st.Journal},
 	} {
 		if v.value != "" {
 			list = append(list, v.verb)
@@ -194,6 +281,9 @@ func (st Step) verbs() (list []string) {
 	}
 	if st.Wait > 0 {
 		list = append(list, "wait")
+	}
+	if st.Measure > 0 {
+		list = append(list, "measure")
 	}
 	return list
 }

@@ -172,7 +172,7 @@ func vertical(p *plot.Plot, at time.Duration, height float64) error {
 	if err != nil {
 		return err
 	}
-	line.Color, line.Width = color.RGBA{0xb0, 0xb0, 0xb0, 0xff}, vg.Points(0.8)
+	line.Color, line.Width = Faint, vg.Points(0.8)
 	p.Add(line)
 	return nil
 }

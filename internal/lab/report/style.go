@@ -31,5 +31,8 @@ func NewPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
+// Faint is for what only helps to read a plot.
+var Faint = color.RGBA{0xb0, 0xb0, 0xb0, 0xff}
+
 // Colour is that of the i-th line.
 func Colour(i int) color.RGBA { return palette[i%len(palette)] }

@@ -22,6 +22,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,12 +34,14 @@ const File = "/state/count.log"
 
 // Options of the program, by its arguments NAME=VALUE.
 type Options struct {
-	MiB   int  // mib: of memory
-	Files int  // files: MiB of random data that it writes into /state/data at the start
-	TCP   bool // tcp=1: it listens on port 7000 and tells each line to who connects
+	MiB   int   // mib: of memory
+	Files int   // files: MiB of random data that it writes into /state/data at the start
+	TCP   bool  // tcp=1: it listens on port 7000 and tells each line to who connects
+	Send  *Send // send=NAME,BPS,HOST:PORT
 }
 
-// Main counts until it is ended. args are "mib=100", "files=20", "tcp=1".
+// Main counts until it is ended. args are "mib=100", "files=20", "tcp=1",
+// "send=web,20000000,10.77.0.1:9000".
 func Main(args []string) error {
 	var o Options
 	for _, arg := range args {
@@ -50,6 +53,12 @@ func Main(args []string) error {
 			o.Files = n
 		case scan(arg, "tcp=%d", &n):
 			o.TCP = n > 0
+		case strings.HasPrefix(arg, "send="):
+			send, err := parseSend(strings.TrimPrefix(arg, "send="))
+			if err != nil {
+				return err
+			}
+			o.Send = send
 		default:
 			return fmt.Errorf("counter: argument %q", arg)
 		}
@@ -94,6 +103,11 @@ func (o Options) run() error {
 	told := make(chan string, 16)
 	if o.TCP {
 		if err := serve(told); err != nil {
+			return err
+		}
+	}
+	if o.Send != nil {
+		if err := o.Send.start(); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ package registry
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -23,6 +24,7 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage"
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+	"github.com/distribution/reference"
 	"github.com/sirupsen/logrus"
 )
 
@@ -99,6 +101,42 @@ func (r *Registry) Collect(ctx context.Context, age time.Duration) (freed int64,
 	}
 	after, err := r.size()
 	return before - after, err
+}
+
+// Expire takes the tags from images of a repository that were pushed longer ago than
+// age; Collect removes what that leaves.
+func (r *Registry) Expire(ctx context.Context, repository string, age time.Duration) error {
+	name, err := reference.WithName(repository)
+	if err != nil {
+		return err
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	repo, err := r.images.Repository(ctx, name)
+	if err != nil {
+		return err
+	}
+	tags := repo.Tags(ctx)
+	list, err := tags.All(ctx)
+	var unknown distribution.ErrRepositoryUnknown
+	if errors.As(err, &unknown) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("images of %s: %w", repository, err)
+	}
+	for _, tag := range list {
+		link, err := r.driver.Stat(ctx, "/docker/registry/v2/repositories/"+repository+"/_manifests/tags/"+tag+"/current/link")
+		if err != nil {
+			return err
+		}
+		if time.Since(link.ModTime()) > age {
+			if err := tags.Untag(ctx, tag); err != nil {
+				return fmt.Errorf("image %s:%s: %w", repository, tag, err)
+			}
+		}
+	}
+	return nil
 }
 
 // size of the folder's files in bytes.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/registry"
+	"weir/internal/cluster/wire"
+	"weir/internal/server/rest"
+)
+
+// The embedded image registry is served where nodes join, to members only: its path
+// is imagesPath. A node's engine reaches it by its agent (package node), which shows
+// the node's certificate.
+const imagesPath = "/v2/"
+
+const (
+	imageTime  = 30 * time.Minute    // for one layer to come or go
+	tidyAfter  = time.Hour           // between two looks at what nobody needs
+	keepMoved  = 7 * 24 * time.Hour  // what a container had changed; its next journey saves sending it again
+	keepImages = 30 * 24 * time.Hour // since it was pushed last; it is pushed again when it is needed
+	stillTime  = 10 * time.Minute    // without a push, before anything is removed
+)
+
+func (m *Manager) openImages() (err error) {
+	if m.opts.Registry == wire.OwnRegistry {
+		m.images, err = registry.Open(filepath.Join(m.opts.Dir, "registry"))
+	}
+	return err
+}
+
+func (m *Manager) closeImages() error {
+	if m.images == nil {
+		return nil
+	}
+	return m.images.Close()
+}
+
+// serveImages answers a node's engine.
+func (m *Manager) serveImages(w http.ResponseWriter, r *http.Request, who remote) {
+	if who.node == "" {
+		m.refused.Add(1)
+		m.log.Warn("request refused", "path", r.URL.Path, "peer", who.address, "err", "no certificate of this cluster was shown")
+		rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusForbidden, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"}))
+		return
+	}
+	if m.images == nil {
+		rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusNotFound, Field: "registry", Msg: "this manager has none of its own", Remedy: "see weir manager status"}))
+		return
+	}
+	c, until := http.NewResponseController(w), time.Now().Add(imageTime)
+	if err := errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(until)); err != nil {
+		m.log.Warn("image registry", "node", who.node, "err", err)
+	}
+	m.images.ServeHTTP(w, r)
+}
+
+// tidyImages removes images that nobody needs any more, until ctx ends.
+func (m *Manager) tidyImages(ctx context.Context) {
+	if m.images == nil {
+		return
+	}
+	tick := time.NewTicker(tidyAfter)
+	defer tick.Stop()
+	for {
+		err := errors.Join(m.images.Expire(ctx, migrate.MoveRepository, keepMoved), m.images.Expire(ctx, migrate.BaseRepository, keepImages))
+		freed := int64(0)
+		if err == nil {
+			freed, err = m.images.Collect(ctx, stillTime)
+		}
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.log.Warn("image registry cannot be tidied", "err", err)
+		case freed > 0:
+			m.log.Info("image registry tidied", "freed", megabytes(float64(freed)))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

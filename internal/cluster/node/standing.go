@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/bus"
+)
+
+// How a machine stands to its cluster, as api.Membership.State.
+const (
+	stateConnected   = "connected"
+	stateUnreachable = "unreachable"
+	stateJoining     = "joining"
+	stateRefused     = "refused"
+)
+
+// standing is that, since when, and why.
+type standing struct {
+	mu    sync.Mutex
+	state string
+	since time.Time
+	why   string
+}
+
+// set notes a state; the time is that of its beginning.
+func (s *standing) set(state, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != state {
+		s.state, s.since = state, time.Now().UTC()
+	}
+	s.why = why
+}
+
+// failed notes why the manager has not answered as it should.
+func (s *standing) failed(err error) {
+	var refused *api.Error
+	if errors.As(err, &refused) {
+		s.set(stateRefused, err.Error())
+		return
+	}
+	s.set(stateUnreachable, err.Error())
+}
+
+// of is a machine's membership as people see it.
+func (s *standing) of(o Options, moves []string) *api.Membership {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &api.Membership{Manager: o.Manager, Node: o.Name, State: s.state, Since: s.since, Note: s.why, Moves: append([]string{}, moves...)}
+}
+
+// follow notes once a second whether the bus is in reach, until ctx ends.
+func (s *standing) follow(ctx context.Context, b bus.Bus) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if b.Connected() {
+			s.set(stateConnected, "")
+		} else {
+			s.set(stateUnreachable, "the bus cannot be reached; links are steered as before, and what is to be said waits")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Membership says how this machine stands to its cluster.
+func (m *Member) Membership() *api.Membership {
+	var moves []string
+	if n := m.node.Load(); n != nil {
+		moves = n.moves.running()
+	}
+	return m.opts.standing.of(m.opts, moves)
+}
+
+// Status implements api.Agent: the agent's own with the cluster that it is in.
+func (b *behind) Status(ctx context.Context) (api.Status, error) {
+	st, err := b.Agent.Status(ctx)
+	if err == nil {
+		st.Cluster = b.member.Membership()
+	}
+	return st, err
+}
