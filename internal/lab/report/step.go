@@ -4,6 +4,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/control"
@@ -60,11 +61,18 @@ func (e *evaluation) step(x *Workload, w, p int, span scenario.Span) {
 			break
 		}
 	}
-	if !stepped || before == target {
+	if !stepped || before == target || !e.sends(w, span) {
 		return
 	}
 	r := control.Respond(e.goodput(w, began, span.To, time.Second), 1, before, target)
 	x.RiseS, x.Overshoot, x.SettleS, x.SteadyError = known(r.Rise), known(r.Overshoot), known(r.Settle), known(r.Steady)
+}
+
+// sends says whether a workload sends anything in a phase.
+func (e *evaluation) sends(w int, span scenario.Span) bool {
+	return slices.ContainsFunc(e.flows, func(f scenario.Flow) bool {
+		return f.Workload == w && f.From < span.To && f.To > span.From
+	})
 }
 
 // disturbedFor is how long after a phase's beginning its disturbance is looked for.

@@ -20,6 +20,7 @@ link: {bandwidth: 100mbit}
 workloads:
   a: {reserve: 10mbit, traffic: [{tcp: {}}]}
   b: {traffic: [{tcp: {}}]}
+  idle: {reserve: 1mbit}
 phases:
   - {for: 10s}
   - {for: 10s}
@@ -70,10 +71,13 @@ expect:
 	if b := r.Phases[0].Workloads[1]; b.ReserveBps != 0 || b.SettleS != nil {
 		t.Errorf("without a reservation: %+v", b)
 	}
+	if idle := r.Phases[0].Workloads[2]; idle.ReserveBps != 1e6 || idle.Overshoot != nil || idle.SteadyError != nil || idle.RecoveryS != nil {
+		t.Errorf("who sends nothing has no response: %+v", idle)
+	}
 	if g := r.Goodput[0]; len(g) != 30 || math.Abs(g[5]-10e6) > 1 || math.Abs(g[25]-20e6) > 1 {
 		t.Errorf("goodput by seconds %v", g)
 	}
-	want := []string{"test.yaml:14: phase 2, a: settling time was not measured, expected at most 1.00"}
+	want := []string{"test.yaml:15: phase 2, a: settling time was not measured, expected at most 1.00"}
 	if !slices.Equal(r.Failures, want) {
 		t.Errorf("failures\n%s", strings.Join(r.Failures, "\n"))
 	}
