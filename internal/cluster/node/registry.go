@@ -206,9 +206,11 @@ func ownerOf(c net.Conn) (uid int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	file := "/proc/self/net/tcp"
+	// Not "self", which is the main thread: that may be left in the network namespace of
+	// a container that somebody here has looked into.
+	file := "/proc/thread-self/net/tcp"
 	if client.Addr().Unmap().Is6() {
-		file = "/proc/self/net/tcp6"
+		file = "/proc/thread-self/net/tcp6"
 	}
 	table, err := os.Open(file)
 	if err != nil {
