@@ -174,8 +174,10 @@ func precise(bps float64) string {
 		return fmt.Sprintf("%.4g Gbit/s", bps/1e9)
 	case bps >= 1e6:
 		return fmt.Sprintf("%.4g Mbit/s", bps/1e6)
+	case bps >= 1e3:
+		return fmt.Sprintf("%.4g kbit/s", bps/1e3)
 	}
-	return fmt.Sprintf("%.4g kbit/s", bps/1e3)
+	return fmt.Sprintf("%.4g bit/s", bps)
 }
 
 func bracketed(text string) string {
