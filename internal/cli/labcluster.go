@@ -145,7 +145,7 @@ func renderClusterEvent(e cluster.Event) string {
 	case "wait":
 		return ""
 	case "measure":
-		fmt.Fprintf(&b, "%7.2f s  received in %v%s\n%s", e.At.Seconds(), e.Took.Round(time.Second), labelled(e.Label), indented(rateTable(e.Rates)))
+		fmt.Fprintf(&b, "%7.2f s  received in %v%s\n%s", (e.At + e.Took - e.For).Seconds(), e.For, labelled(e.Label), indented(rateTable(e.Rates)))
 		return b.String()
 	case "await":
 		fmt.Fprintf(&b, "%7.2f s  %s is there, after %.1f s", (e.At + e.Took).Seconds(), e.Subject, e.Took.Seconds())

@@ -44,6 +44,7 @@ type Event struct {
 	Gap       time.Duration   `json:"gap_ns,omitempty"` // the longest standstill that the counter has seen so far
 	Memory    int64           `json:"memory_bytes,omitempty"`
 	Rates     []Rate          `json:"rates,omitempty"`
+	For       time.Duration   `json:"for_ns,omitempty"` // of a measurement
 	Output    string          `json:"output,omitempty"` // of a command, a journal
 	Took      time.Duration   `json:"took_ns,omitempty"`
 	Err       string          `json:"error,omitempty"`
@@ -226,7 +227,11 @@ func (l *lab) image(ctx context.Context, n *clustertest.Node, name string) error
 	if len(spec.Programs) > 0 {
 		return n.Import(ctx, ref, spec.Programs...)
 	}
-	return n.ImportCounter(ctx, ref, l.Program, spec.Ballast, `["/counter","`+CounterArg+`"]`)
+	entrypoint := `["/counter","` + CounterArg + `"]`
+	if spec.Root != "" {
+		return n.ImportCounterInto(ctx, ref, l.Program, filepath.Join(filepath.Dir(l.spec.File), spec.Root), entrypoint)
+	}
+	return n.ImportCounter(ctx, ref, l.Program, spec.Ballast, entrypoint)
 }
 
 func (l *lab) start(ctx context.Context, name string) error {
@@ -333,7 +338,9 @@ func (l *lab) take(ctx context.Context, st Step, e *Event) error {
 			return l.fail(st, err)
 		}
 	}
-	l.caption(st)
+	if st.Await == "" {
+		l.caption(st)
+	}
 	switch {
 	case st.Say != "":
 		e.Output = st.Say

@@ -37,6 +37,9 @@ type Image struct {
 	// Programs of this machine that are in it, e.g. [stress-ng]; without, the counter.
 	Programs []string `yaml:"programs"`
 	Ballast  int      `yaml:"ballast"` // MiB of random data beside the counter
+	// Root is a tar archive of a file system that the counter is put into, by a path
+	// relative to the file.
+	Root string `yaml:"root"`
 }
 
 // Agents has Weir itself run: a manager, and on each node an agent that steers its

@@ -89,12 +89,13 @@ func (l *lab) await(ctx context.Context, st Step) error {
 	if err != nil {
 		return l.fail(st, fmt.Errorf("%s does not run on %s as it should within %v", st.Await, st.On, limit))
 	}
+	l.caption(st)
 	return nil
 }
 
 // measure notes what arrives of each container's traffic for a time.
 func (l *lab) measure(ctx context.Context, st Step, e *Event) error {
-	e.Subject = st.Label
+	e.Subject, e.For = st.Label, st.Measure
 	before, began := l.traffic.totals()
 	if err := l.wait(ctx, st.Measure); err != nil {
 		return err

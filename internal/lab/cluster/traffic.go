@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ type receiver struct {
 }
 
 // binTime is the resolution of the plot.
-const binTime = 200 * time.Millisecond
+const binTime = 500 * time.Millisecond
 
 // receiveBuffer is half a second of 100 Mbit/s, with the kernel's own for each packet.
 const receiveBuffer = 16 << 20
@@ -130,8 +131,13 @@ func (r *receiver) plot(dir, name, title string, names []string, captions []capt
 		return err
 	}
 	p := report.NewPlot(title, "time in seconds", "received, Mbit/s")
-	end := time.Since(r.began).Seconds()
-	p.X.Min, p.X.Max, p.Y.Min = 0, end*1.12, 0
+	first := time.Since(r.began)
+	for _, row := range r.bins {
+		i := slices.IndexFunc(row, func(bytes uint64) bool { return bytes > 0 })
+		first = min(first, time.Duration(max(i, 0))*binTime)
+	}
+	begin, end := max(first-2*time.Second, 0).Seconds(), time.Since(r.began).Seconds()
+	p.X.Min, p.X.Max, p.Y.Min = begin, end+0.2*(end-begin), 0
 	top := 0.0
 	for i, name := range names {
 		var points plotter.XYs
@@ -154,7 +160,7 @@ func (r *receiver) plot(dir, name, title string, names []string, captions []capt
 		p.Add(line)
 		p.Legend.Add(name, line)
 	}
-	p.Y.Max = max(top*1.25, 1)
+	p.Y.Max = max(top*1.3, 1)
 	if err := addCaptions(p, captions, r.began, p.Y.Max); err != nil {
 		return err
 	}
