@@ -69,7 +69,13 @@ func (b *bed) offer(o offer) flow {
 // tcp starts a stream that sends all it can.
 func (b *bed) tcp(n, i int) *process {
 	b.t.Helper()
-	return launch(b.boxes[i-1], "tcp", fmt.Sprintf("%s:%d", serverAt(n).ip, tcpPort))
+	return b.tcps(n, i, 1)
+}
+
+// tcps is so many of them in one process.
+func (b *bed) tcps(n, i, streams int) *process {
+	b.t.Helper()
+	return launch(b.boxes[i-1], "tcp", fmt.Sprintf("%s:%d", serverAt(n).ip, tcpPort), fmt.Sprint(streams))
 }
 
 // settle stops streams and waits for what is on its way. It returns how many

@@ -161,24 +161,34 @@ func pace(rate uint64, burst, wire int, send func(number uint64) error) error {
 	}
 }
 
+// sendTCP fills as many connections as its second argument says, one without it.
 func sendTCP(args []string) error {
-	conn, err := net.Dial("tcp4", args[0])
-	if err != nil {
-		return err
+	streams := 1
+	if len(args) > 1 {
+		var err error
+		if streams, err = strconv.Atoi(args[1]); err != nil {
+			return err
+		}
 	}
 	ended := stdinEnded()
 	var sent atomic.Uint64
-	failed := make(chan error, 1)
-	go func() {
-		for buf := make([]byte, 64<<10); ; {
-			n, err := conn.Write(buf)
-			sent.Add(uint64(n))
-			if err != nil {
-				failed <- err
-				return
-			}
+	failed := make(chan error, streams)
+	for range streams {
+		conn, err := net.Dial("tcp4", args[0])
+		if err != nil {
+			return err
 		}
-	}()
+		go func() {
+			for buf := make([]byte, 64<<10); ; {
+				n, err := conn.Write(buf)
+				sent.Add(uint64(n))
+				if err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
 	select {
 	case err := <-failed:
 		return err
@@ -351,7 +361,12 @@ func (r roundTrips) String() string {
 	return fmt.Sprintf("%d round trips, p50 %.2f, p99 %.2f, longest %.2f ms", len(r), ms(r.part(0.5)), ms(r.part(0.99)), ms(r.part(1)))
 }
 
+// ask sends one byte, waits for the answer, pauses for its second argument, and so on.
 func ask(args []string) error {
+	pause, err := time.ParseDuration(args[1])
+	if err != nil {
+		return err
+	}
 	conn, err := net.Dial("tcp", args[0])
 	if err != nil {
 		return err
@@ -373,6 +388,7 @@ func ask(args []string) error {
 			return err
 		}
 		times = append(times, time.Since(begin))
+		time.Sleep(pause)
 	}
 }
 
