@@ -128,7 +128,7 @@ func TestReservationOutlivesTheAgent(t *testing.T) {
 	b.uploads(1, takePort)
 	b.uploads(2, otherTakePort)
 	b.controlled("w1")
-	k.heldWithin(t, "with an agent", 4, stream, float64(target), 0.005, 0.02)
+	k.heldWithin(t, "with an agent", 3, stream, float64(target), 0.005, 0.02)
 
 	number, qdisc := a.workload("w1").Class, b.rootQdisc(0)
 	a.kill()
@@ -136,7 +136,7 @@ func TestReservationOutlivesTheAgent(t *testing.T) {
 	if found := left.Interval.Rate() / float64(policy.WireOf(target, 0)); found < 1.05 {
 		t.Errorf("small segments should take more on the wire than full ones, and take %.3f of it", found)
 	}
-	k.heldWithin(t, "without", 6, stream, float64(target), 0.005, 0.02)
+	k.heldWithin(t, "without", 4, stream, float64(target), 0.005, 0.02)
 	if now := b.inForce(number); now.Interval != left.Interval {
 		t.Errorf("the interval was %v, and is %v though no agent was there", left.Interval, now.Interval)
 	}
@@ -144,7 +144,7 @@ func TestReservationOutlivesTheAgent(t *testing.T) {
 	moved := b.watchInterval(number, left.Interval)
 	a = b.start()
 	b.steered(a)
-	k.heldWithin(t, "with the next agent", 6, stream, float64(target), 0.005, 0.02)
+	k.heldWithin(t, "with the next agent", 4, stream, float64(target), 0.005, 0.02)
 	worst := moved()
 	t.Logf("meanwhile the interval moved by %.3f %% at most", 100*worst)
 	if worst > 0.01 {
@@ -169,6 +169,9 @@ func TestReservationOfAQueue(t *testing.T) {
 		{"cbwfq", []string{"video: {min: 8mbit, match: [{tcp: 7004}]}", "rest: {min: 1mbit}"}},
 		{"llq", []string{"voice: {rate: 1mbit, match: [{udp: 5001}]}", "video: {min: 8mbit, match: [{tcp: 7004}]}", "rest: {min: 1mbit}"}},
 	} {
+		if !*long && test.discipline != "cbwfq" {
+			continue
+		}
 		t.Run(test.discipline, func(t *testing.T) {
 			b := newBed(t, 2, 1)
 			b.configure("")
@@ -213,7 +216,7 @@ const (
 // and the last interval holds while no agent is there.
 func TestTargetsAtRandom(t *testing.T) {
 	needsSchedules(t)
-	seconds := 24
+	seconds := 16
 	if *long {
 		seconds = 600
 	}

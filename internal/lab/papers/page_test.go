@@ -44,6 +44,7 @@ func TestPage(t *testing.T) {
 	}{
 		{&qcon, "fig11-fair fig11-qcon"},
 		{&ancs, "fig05-ancs"},
+		{&cps, "fig08-default-fair fig10b-fair"},
 	} {
 		t.Run(c.paper.name, func(t *testing.T) {
 			r, err := read(c.paper, files(t, c.paper), scenarios(c.paper))
