@@ -19,9 +19,10 @@ help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: deps-build generate ## Build bin/weir
+build: deps-build generate ## Build bin/weir, and what the cluster lab puts into images
 	@mkdir -p bin
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/weir ./cmd/weir
+	go build -trimpath -ldflags '-s -w' -o bin/weir-counter ./internal/cluster/clustertest/counter/cmd
 
 .PHONY: generate
 generate: deps-build ## Compile the BPF programs and what Go needs of them
@@ -39,7 +40,7 @@ demo-cluster: build deps-test deps-cluster ## Show a cluster of three hosts: mov
 check: generate deps-check ## What is looked at before the tests: format, vet, scripts
 	@unformatted=$$(gofmt -l cmd internal); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c docs/examples/discipline/*.h
-	shellcheck -x vm/run vm/build vm/init vm/lib.sh scripts/* .ci/run
+	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/lib.sh scripts/* .ci/run
 	go vet ./...
 
 .PHONY: test

@@ -6,7 +6,8 @@
 #
 # The cache holds two kinds of entry, each a directory named after its key:
 #
-#   root-KEY/           root.cpio, packages (name and version of each)
+#   root-KEY/           root.cpio, packages (name and version of each); the same
+#   root-IMAGE-KEY/     for an image other than "plain"
 #   kernel-SERIES-KEY/  vmlinux, modules.cpio, release
 #
 # KEY is a hash of everything written in this repository that decides what is
@@ -41,8 +42,22 @@ key_of() {
 	cat -- "$@" | sha256sum | cut -c 1-16
 }
 
+# List the images: what the root file system has in it.
+images() {
+	printf '%s\n' plain cluster
+}
+
+# check_image OPTION IMAGE
+check_image() {
+	images | grep -qxF -- "$2" || fail 2 "$1 $2: no such image; there are: $(images | paste -sd ' ')"
+}
+
+# root_entry IMAGE
 root_entry() {
-	echo "$CACHE_DIR/root-$(key_of "$VM_DIR/build" "$VM_DIR/packages.txt")"
+	case $1 in
+	plain) echo "$CACHE_DIR/root-$(key_of "$VM_DIR/build" "$VM_DIR/packages.txt")" ;;
+	cluster) echo "$CACHE_DIR/root-cluster-$(key_of "$VM_DIR"/{build,packages.txt,packages-cluster.txt} "$REPO_DIR/scripts/criu")" ;;
+	esac
 }
 
 kernel_entry() {
