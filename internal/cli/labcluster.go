@@ -18,7 +18,7 @@ import (
 
 func (a *app) labClusterCommand() *cobra.Command {
 	var asJSON, hold bool
-	var plot string
+	var plot, machines string
 	c := &cobra.Command{
 		Use:   "cluster FILE...",
 		Short: "Run a cluster on this machine: migrations, and faults on a timeline",
@@ -28,12 +28,17 @@ lost goes unseen; the timeline migrates them and cuts cables, fills disks, kills
 docs/cluster-lab.md has the format. Nothing of the machine is touched and nothing is left
 behind. Needs root, dockerd and CRIU (scripts/deps cluster).
 
+With --machines vm each node is a virtual machine instead, with an engine, CRIU and a
+weir agent on the BPF qdisc in it. That takes a checkout of Weir, and QEMU (scripts/deps
+vm); the file has to have agents.
+
 With --hold the cluster stays until you press Ctrl-C, and the addresses of its engines
 are printed, for weir migrate and docker.
 
 Exit codes: 0 all expectations hold, 1 one does not, 2 a file is wrong and nothing was
 run, 3 a cluster cannot be run here.`,
 		Example: `  weir lab cluster lab/cluster/move.yaml
+  weir lab cluster lab/cluster/vm.yaml
   weir lab cluster --hold lab/cluster/move.yaml
   weir lab cluster --json lab/c-balancer/fig07.yaml | jq .migration.downtime_ns`,
 		DisableFlagsInUseLine: true,
@@ -44,19 +49,23 @@ run, 3 a cluster cannot be run here.`,
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, files []string) error { return a.labCluster(c, files, plot, asJSON, hold) },
+		RunE: func(c *cobra.Command, files []string) error {
+			return a.labCluster(c, files, machines, plot, asJSON, hold)
+		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per step of the timeline")
 	c.Flags().StringVar(&plot, "plot", "", "draw what containers send over time into this `FOLDER`, as SVG and PNG")
+	c.Flags().StringVar(&machines, "machines", "", "`KIND` of machine that a node is, instead of what the file says: namespace or vm")
+	completeFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM}})
 	c.Flags().BoolVar(&hold, "hold", false, "keep the cluster at the end until Ctrl-C")
 	return c
 }
 
-func (a *app) labCluster(c *cobra.Command, files []string, plot string, asJSON, hold bool) error {
+func (a *app) labCluster(c *cobra.Command, files []string, machines, plot string, asJSON, hold bool) error {
 	specs := make([]cluster.Spec, len(files))
 	for i, file := range files {
 		var err error
-		if specs[i], err = cluster.Load(file); err != nil {
+		if specs[i], err = cluster.LoadFor(file, machines); err != nil {
 			return &codeError{exitUsage, err}
 		}
 	}

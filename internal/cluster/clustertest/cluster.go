@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docker/docker/client"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
@@ -35,6 +34,9 @@ type Cluster struct {
 	nodes  []*Node
 	server *http.Server
 	made   []string // folders in /etc that did not exist before
+
+	mu    sync.Mutex
+	ports map[string]string // of the switch: device by name of what is plugged in
 }
 
 // Node is one machine of it.
@@ -43,7 +45,7 @@ type Node struct {
 	Name string
 	IP   string
 
-	port    string // of the switch
+	machine Machine // if not nil, Engine and what follows are not used
 	netns   netns.NsHandle
 	disk    string // folder in which its engine keeps everything
 	mounted bool
@@ -52,6 +54,9 @@ type Node struct {
 // Options are what may differ from cluster to cluster.
 type Options struct {
 	Nodes []string
+	// Machine makes a machine that is to be a node and switches it on; nil = nodes are
+	// namespaces. It may be called for several at once.
+	Machine func(ctx context.Context, c *Cluster, name, address string) (Machine, error)
 	// DiskMiB gives a node's engine a disk of its own, in memory, of that size.
 	DiskMiB map[string]int
 	// TCP is what CRIU does with established connections: "established", "close" or "".
@@ -67,14 +72,14 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: it needs root", ErrNotPossible)
 	}
-	if out, err := exec.CommandContext(ctx, "criu", "--version").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "criu", "--version").CombinedOutput(); err != nil && o.Machine == nil {
 		return nil, fmt.Errorf("%w: criu --version: %w: %s; run scripts/deps cluster", ErrNotPossible, err, out)
 	}
 	dir, err := os.MkdirTemp("", "weir-cluster-")
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: dir}
+	c := &Cluster{Dir: dir, ports: map[string]string{}}
 	if err := c.start(ctx, o); err != nil {
 		err = errors.Join(err, c.Stop())
 		if errors.Is(err, dockertest.ErrNotPossible) {
@@ -100,11 +105,18 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 		return err
 	}
 	for i, name := range o.Nodes {
-		n := &Node{Name: name, IP: prefix + strconv.Itoa(11+i), port: "p" + strconv.Itoa(i+1)}
-		if n.netns, err = newHost(c.sw, n.port, n.IP); err != nil {
+		c.nodes = append(c.nodes, &Node{Name: name, IP: prefix + strconv.Itoa(11+i)})
+	}
+	if o.Machine != nil {
+		return each(c.nodes, func(n *Node) (err error) {
+			n.machine, err = o.Machine(ctx, c, n.Name, n.IP)
+			return err
+		})
+	}
+	for _, n := range c.nodes {
+		if n.netns, err = newHost(c.sw, c.port(n.Name), n.IP); err != nil {
 			return err
 		}
-		c.nodes = append(c.nodes, n)
 	}
 	for _, n := range c.nodes {
 		n.disk = filepath.Join(c.Dir, n.Name)
@@ -137,6 +149,21 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 		}
 		return nil
 	})
+}
+
+// port is a new device of the switch's, for what has this name.
+func (c *Cluster) port(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	device := "p" + strconv.Itoa(len(c.ports)+1)
+	c.ports[name] = device
+	return device
+}
+
+func (c *Cluster) portOf(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ports[name]
 }
 
 // each runs f for all nodes at once.
@@ -191,17 +218,22 @@ func (c *Cluster) Nodes() []*Node { return c.nodes }
 // Stop ends everything and removes what was made.
 func (c *Cluster) Stop() error {
 	err := each(c.nodes, func(n *Node) error {
-		if n.Engine == nil {
-			return nil
+		switch {
+		case n.machine != nil:
+			return n.machine.Close()
+		case n.Engine != nil:
+			return n.Engine.Stop()
 		}
-		return n.Engine.Stop()
+		return nil
 	})
 	errs := []error{err}
 	if c.server != nil {
 		errs = append(errs, c.StopRegistry())
 	}
 	for _, n := range c.nodes {
-		errs = append(errs, n.netns.Close())
+		if n.netns > 0 {
+			errs = append(errs, n.netns.Close())
+		}
 		if n.mounted {
 			errs = append(errs, unix.Unmount(n.disk, 0))
 		}
@@ -216,11 +248,11 @@ func (c *Cluster) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Docker is a client of the node's engine.
-func (n *Node) Docker() *client.Client { return n.Engine.Client() }
-
 // FillDisk writes until the node's disk is full; FreeDisk takes it back.
 func (n *Node) FillDisk() error {
+	if n.machine != nil {
+		return n.do(context.Background(), "fill_disk")
+	}
 	f, err := os.Create(filepath.Join(n.disk, "ballast"))
 	if err != nil {
 		return err
@@ -237,12 +269,25 @@ func (n *Node) FillDisk() error {
 }
 
 // FreeDisk removes what FillDisk wrote.
-func (n *Node) FreeDisk() error { return os.Remove(filepath.Join(n.disk, "ballast")) }
+func (n *Node) FreeDisk() error {
+	if n.machine != nil {
+		return n.do(context.Background(), "free_disk")
+	}
+	return os.Remove(filepath.Join(n.disk, "ballast"))
+}
 
 // BreakCRIU makes every dump and restore on the node fail; MendCRIU ends that.
 func (n *Node) BreakCRIU() error {
+	if n.machine != nil {
+		return n.do(context.Background(), "break_criu")
+	}
 	return os.WriteFile(filepath.Join(n.Dir(), "criu", "runc.conf"), []byte("no-such-option\n"), 0o644)
 }
 
 // MendCRIU gives the node the options it had.
-func (n *Node) MendCRIU() error { return n.WriteCRIU() }
+func (n *Node) MendCRIU() error {
+	if n.machine != nil {
+		return n.do(context.Background(), "mend_criu")
+	}
+	return n.WriteCRIU()
+}

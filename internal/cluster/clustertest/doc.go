@@ -14,6 +14,8 @@
 //	c := clustertest.ForTest(t, "a", "b")
 //	c.Node("a").MustRun(t, clustertest.Counter("web", 0))
 //
+// A node may also be a machine of its own (Options.Machine), whose cable is a tap.
+//
 // A link can be cut (Cut, Join) and shaped (Shape), an engine stopped. The engines are
 // those of package dockertest: private, with nothing of the host's touched, and gone
 // with this process. It needs root, dockerd and CRIU (scripts/deps cluster).

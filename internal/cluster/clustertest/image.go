@@ -161,6 +161,9 @@ func (n *Node) Said(ctx context.Context, name string) string {
 
 // Running lists the names of the containers that run on the node.
 func (n *Node) Running(ctx context.Context) (names []string, err error) {
+	if n.machine != nil && n.machine.Off() {
+		return nil, nil
+	}
 	list, err := n.Docker().ContainerList(ctx, container.ListOptions{})
 	for _, c := range list {
 		names = append(names, c.Names[0][1:])

@@ -4,6 +4,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // Subnet of the nodes; the switch has .1, the nodes .11 and following.
@@ -43,16 +45,42 @@ func inNamespace(ns netns.NsHandle, f func() error) (made netns.NsHandle, err er
 	return made, err
 }
 
+const cables = "br0" // the bridge between the nodes
+
 // newSwitch makes the namespace with the bridge.
 func newSwitch() (netns.NsHandle, error) {
 	return inNamespace(0, func() error {
-		attrs := netlink.NewLinkAttrs()
-		attrs.Name = "br0"
-		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
-			return fmt.Errorf("make the switch: %w", err)
+		if err := up("lo", ""); err != nil {
+			return err
 		}
-		return up("lo", "", "br0", SwitchAddress)
+		return addBridge(cables, SwitchAddress)
 	})
+}
+
+// addBridge makes a bridge in this thread's namespace.
+func addBridge(name, addr string) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
+		return fmt.Errorf("make the switch %s: %w", name, err)
+	}
+	return up(name, addr)
+}
+
+// enslave makes a device a port of a bridge, and brings it up.
+func enslave(port, bridge string) error {
+	b, err := netlink.LinkByName(bridge)
+	if err != nil {
+		return err
+	}
+	l, err := netlink.LinkByName(port)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetMaster(l, b); err != nil {
+		return err
+	}
+	return netlink.LinkSetUp(l)
 }
 
 // newHost makes a node's namespace, connected to the switch by port.
@@ -68,14 +96,7 @@ func newHost(sw netns.NsHandle, port, addr string) (netns.NsHandle, error) {
 		if err := netlink.LinkAdd(pair); err != nil {
 			return fmt.Errorf("connect %s to the switch: %w", addr, err)
 		}
-		bridge, err := netlink.LinkByName("br0")
-		if err != nil {
-			return err
-		}
-		if err := netlink.LinkSetMaster(pair, bridge); err != nil {
-			return err
-		}
-		return up(port, "")
+		return enslave(port, cables)
 	})
 	if err == nil {
 		_, err = inNamespace(host, func() error {
@@ -86,6 +107,51 @@ func newHost(sw netns.NsHandle, port, addr string) (netns.NsHandle, error) {
 		})
 	}
 	return host, err
+}
+
+// AddBridge makes a second bridge beside the switch's, with an address of its own, for
+// what shall not be cut with the cables.
+func (c *Cluster) AddBridge(name, addr string) error {
+	_, err := inNamespace(c.sw, func() error { return addBridge(name, addr) })
+	return err
+}
+
+// Plug connects a machine of the caller's to the switch by a tap, which is gone when
+// all copies of the file are closed. Cut and Join know it by the name.
+func (c *Cluster) Plug(name string) (*os.File, error) { return c.PlugInto(cables, name) }
+
+// PlugInto is Plug for another bridge.
+func (c *Cluster) PlugInto(bridge, name string) (tap *os.File, err error) {
+	port := c.port(name)
+	_, err = inNamespace(c.sw, func() error {
+		if tap, err = openTap(port); err != nil {
+			return fmt.Errorf("make a tap for %s: %w", name, err)
+		}
+		return enslave(port, bridge)
+	})
+	if err != nil && tap != nil {
+		tap.Close()
+	}
+	return tap, err
+}
+
+// openTap makes a tap in this thread's namespace, with the header that a virtual
+// machine's device puts before each packet.
+func openTap(device string) (*os.File, error) {
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	request, err := unix.NewIfreq(device)
+	if err == nil {
+		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), device), nil
 }
 
 // up brings devices up: name, address ("" = none), name, address, ...
@@ -119,7 +185,7 @@ func (c *Cluster) Join(node string) error { return c.cable(node, netlink.LinkSet
 
 func (c *Cluster) cable(node string, set func(netlink.Link) error) error {
 	_, err := inNamespace(c.sw, func() error {
-		l, err := netlink.LinkByName(c.Node(node).port)
+		l, err := netlink.LinkByName(c.portOf(node))
 		if err != nil {
 			return err
 		}
@@ -128,25 +194,34 @@ func (c *Cluster) cable(node string, set func(netlink.Link) error) error {
 	return err
 }
 
-// Shape gives a node's cable a rate each way, such as "200mbit".
-func (c *Cluster) Shape(node, rate string) error {
-	n := c.Node(node)
-	for _, end := range []struct {
-		ns     netns.NsHandle
-		device string
-	}{{c.sw, n.port}, {n.netns, "eth0"}} {
-		_, err := inNamespace(end.ns, func() error {
-			out, err := exec.Command("tc", "qdisc", "replace", "dev", end.device, "root", "tbf", "rate", rate, "burst", "256k", "latency", "50ms").CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("shape %s to %s: %w: %s", node, rate, err, strings.TrimSpace(string(out)))
-			}
-			return nil
-		})
-		if err != nil {
-			return err
+// Shape gives a node's cable a rate each way, such as "200mbit"; that of a machine
+// only towards it.
+func (c *Cluster) Shape(name, rate string) error {
+	err := shape(c.sw, c.portOf(name), rate)
+	for _, n := range c.nodes {
+		if n.Name == name && n.machine == nil {
+			err = errors.Join(err, shape(n.netns, "eth0", rate))
 		}
 	}
-	return nil
+	return err
+}
+
+func shape(ns netns.NsHandle, device, rate string) error {
+	_, err := inNamespace(ns, func() error {
+		out, err := exec.Command("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", "256k", "latency", "50ms").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("shape %s to %s: %w: %s", device, rate, err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	})
+	return err
+}
+
+// Inside runs f on a thread of its own in the switch's namespace. Programs that f
+// starts are in that namespace too.
+func (c *Cluster) Inside(f func() error) error {
+	_, err := inNamespace(c.sw, f)
+	return err
 }
 
 // Listen opens a TCP socket in the switch's namespace.

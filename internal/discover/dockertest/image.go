@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 )
 
 // Image is the image that containers are made from unless they name another:
@@ -28,11 +29,16 @@ var DefaultPrograms = []string{"sh", "sleep", "ip", "ping"}
 // Import makes an image of programs of the host, found in PATH, and the
 // libraries they need, e.g. Import(ctx, "traffic:1", "sh", "sleep", "iperf3").
 func (e *Engine) Import(ctx context.Context, ref string, programs ...string) error {
+	return Import(ctx, e.client, ref, programs...)
+}
+
+// Import is Engine.Import for any engine.
+func Import(ctx context.Context, engine *client.Client, ref string, programs ...string) error {
 	archive, err := rootfs(programs)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", ref, err)
 	}
-	answer, err := e.client.ImageImport(ctx, image.ImportSource{Source: archive, SourceName: "-"}, ref,
+	answer, err := engine.ImageImport(ctx, image.ImportSource{Source: archive, SourceName: "-"}, ref,
 		image.ImportOptions{Changes: []string{"ENV PATH=/bin"}})
 	if err != nil {
 		return fmt.Errorf("image %s: %w", ref, err)

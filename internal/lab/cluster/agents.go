@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,8 +24,12 @@ import (
 	"weir/internal/cluster/migrate"
 )
 
-// upLimit is how long manager and agents may take to be all there.
-const upLimit = 60 * time.Second
+// upLimit is how long manager and agents may take to be all there, and upLimitVM where
+// the agents are in virtual machines.
+const (
+	upLimit   = 60 * time.Second
+	upLimitVM = 5 * time.Minute
+)
 
 // plane is Weir itself in a cluster of the lab: a manager beside the switch, and an
 // agent on each node, as processes of this program. Each has a mount namespace with a
@@ -36,7 +41,18 @@ type plane struct {
 	dir     string
 
 	mu      sync.Mutex
-	running map[string]*process // by node, the manager by ""
+	running map[string]*process // by node, the manager by ""; not what is in a machine
+	ways    []net.Listener      // to agents in machines
+}
+
+// limit is how long manager and agents may take for something.
+func (p *plane) limit() time.Duration {
+	for _, n := range p.cluster.Nodes() {
+		if n.Machine() != nil {
+			return upLimitVM
+		}
+	}
+	return upLimit
 }
 
 // startPlane makes the cluster and starts all of it.
@@ -86,15 +102,19 @@ func (p *plane) managerAddress() string { return clustertest.SwitchAddress + ":7
 
 // configure writes a node's weir.yaml. JSON is YAML.
 func (p *plane) configure(n *clustertest.Node) error {
-	text, err := json.Marshal(map[string]any{
+	member := map[string]any{"manager": p.managerAddress(), "token_file": p.file("token"), "name": n.Name}
+	settings := map[string]any{
 		"links":     []any{map[string]any{"device": "eth0", "egress": p.spec.Egress}},
 		"backend":   p.spec.backend(),
-		"state_dir": p.state(n.Name),
-		"socket":    p.socket(n.Name),
-		"docker":    map[string]any{"socket": n.Socket},
-		"cluster":   map[string]any{"manager": p.managerAddress(), "token_file": p.file("token"), "name": n.Name},
+		"cluster":   member,
 		"workloads": p.spec.Workloads,
-	})
+	}
+	if n.Machine() != nil {
+		return p.configureMachine(n, settings, member)
+	}
+	settings["state_dir"], settings["socket"] = p.state(n.Name), p.socket(n.Name)
+	settings["docker"] = map[string]any{"socket": n.Socket}
+	text, err := json.Marshal(settings)
 	if err != nil {
 		return err
 	}
@@ -110,6 +130,10 @@ const privateMounts = `mount -t bpf bpf /sys/fs/bpf && exec "$@"`
 
 // start starts a node's agent, or the manager.
 func (p *plane) start(node string) error {
+	if m := p.machine(node); m != nil {
+		_, err := m.Run(context.Background(), "./cluster-node start_agent")
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running[node] != nil {
@@ -140,6 +164,10 @@ func (p *plane) log(node string) string {
 
 // kill ends a node's agent, or the manager, as a crash does.
 func (p *plane) kill(node string) {
+	if m := p.machine(node); m != nil {
+		_, _ = m.Run(context.Background(), "./cluster-node kill_agent") // fails only if it does not run
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.running[node]; r != nil {
@@ -156,7 +184,11 @@ func (p *plane) stop() error {
 		r.end(syscall.SIGTERM)
 	}
 	clear(p.running)
-	return nil
+	var errs []error
+	for _, l := range p.ways {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // weir runs a command to its end; node says whose agent is meant. What it printed on
@@ -177,7 +209,7 @@ func (p *plane) agent(node string) *api.Client { return api.NewClient(p.socket(n
 
 // up waits until the manager knows of all nodes what they have and can do.
 func (p *plane) up(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, upLimit)
+	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	var list []api.Node
 	err := poll(ctx, func() (bool, error) {
@@ -201,7 +233,7 @@ func (p *plane) up(ctx context.Context) error {
 
 // knows waits until the manager knows of a container.
 func (p *plane) knows(ctx context.Context, container string) error {
-	ctx, cancel := context.WithTimeout(ctx, upLimit)
+	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	err := poll(ctx, func() (bool, error) {
 		list, err := p.manager().Containers(ctx)
@@ -235,9 +267,7 @@ func (p *plane) lastWords() string {
 	var b strings.Builder
 	files, _ := filepath.Glob(p.file("*.log"))
 	for _, file := range files {
-		text, _ := os.ReadFile(file)
-		lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-		fmt.Fprintf(&b, "%s:\n%s\n", filepath.Base(file), bytes.Join(lines[max(0, len(lines)-8):], []byte("\n")))
+		fmt.Fprintf(&b, "%s:\n%s\n", filepath.Base(file), lastLines(file))
 	}
 	return b.String()
 }
@@ -267,7 +297,7 @@ func (p *plane) migrate(ctx context.Context, st Step) (migrate.Result, error) {
 
 // reached waits until a container's move is in a step.
 func (p *plane) reached(ctx context.Context, d During) error {
-	ctx, cancel := context.WithTimeout(ctx, upLimit)
+	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
 	began := time.Now()
 	err := poll(ctx, func() (bool, error) {
@@ -286,6 +316,7 @@ func (p *plane) reached(ctx context.Context, d During) error {
 // records are the journal of a container's last move, which is in the agent's folder on
 // the node that it moves from.
 func (p *plane) records(container string) ([]migrate.Record, error) {
+	p.fetchJournals()
 	files, err := filepath.Glob(p.file("state-*/cluster/moves/journal/*.jsonl"))
 	if err != nil {
 		return nil, err
@@ -330,6 +361,10 @@ func (p *plane) journal(container string) (string, error) {
 
 // poll asks fifty times a second until the answer is yes.
 func poll(ctx context.Context, ask func() (bool, error)) error {
+	return pollEvery(ctx, 20*time.Millisecond, ask)
+}
+
+func pollEvery(ctx context.Context, pause time.Duration, ask func() (bool, error)) error {
 	for {
 		if yes, err := ask(); yes || err != nil {
 			return err
@@ -337,7 +372,7 @@ func poll(ctx context.Context, ask func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -23,14 +23,22 @@ type Spec struct {
 	File       string               `yaml:"-"`
 	Name       string               `yaml:"name"`
 	Nodes      []string             `yaml:"nodes"`
-	Bandwidth  string               `yaml:"bandwidth"` // of each node's cable, as tc writes it; "" = as fast as it goes
-	DiskMiB    int                  `yaml:"disk_mib"`  // of each node, in memory; 0 = this machine's disk
+	Machines   string               `yaml:"machines"`   // what a node is: MachinesNamespace or MachinesVM
+	MemoryMiB  int                  `yaml:"memory_mib"` // of each virtual machine; 0 = 2048
+	Bandwidth  string               `yaml:"bandwidth"`  // of each node's cable, as tc writes it; "" = as fast as it goes
+	DiskMiB    int                  `yaml:"disk_mib"`   // of each node, in memory; 0 = this machine's disk
 	Images     map[string]Image     `yaml:"images"`
 	Containers map[string]Container `yaml:"containers"`
 	Agents     *Agents              `yaml:"agents"` // nil = nobody steers, and the lab migrates by itself
 	Timeline   []Step               `yaml:"timeline"`
 	Expect     []Expectation        `yaml:"expect"`
 }
+
+// What a node can be.
+const (
+	MachinesNamespace = "namespace"
+	MachinesVM        = "vm"
+)
 
 // Image is one that the lab makes.
 type Image struct {
@@ -72,22 +80,24 @@ type Step struct {
 	At         time.Duration `yaml:"at"`
 	Background bool          `yaml:"background"`
 
-	Start      string        `yaml:"start"`       // a container
-	Remove     string        `yaml:"remove"`      // a container
-	Migrate    string        `yaml:"migrate"`     // a container
-	Checkpoint string        `yaml:"checkpoint"`  // a container: freeze it, measure, bring it back
-	Cut        string        `yaml:"cut"`         // a node's cable
-	Join       string        `yaml:"join"`        // a node's cable
-	KillEngine string        `yaml:"kill_engine"` // a node's dockerd
-	StartNode  string        `yaml:"start_engine"`
-	FillDisk   string        `yaml:"fill_disk"`
-	FreeDisk   string        `yaml:"free_disk"`
-	BreakCRIU  string        `yaml:"break_criu"`
-	MendCRIU   string        `yaml:"mend_criu"`
-	Registry   string        `yaml:"registry"` // "stop" or "start"
-	Wait       time.Duration `yaml:"wait"`
-	Say        string        `yaml:"say"`     // text for who watches
-	Measure    time.Duration `yaml:"measure"` // what arrives of what the containers send
+	Start       string        `yaml:"start"`       // a container
+	Remove      string        `yaml:"remove"`      // a container
+	Migrate     string        `yaml:"migrate"`     // a container
+	Checkpoint  string        `yaml:"checkpoint"`  // a container: freeze it, measure, bring it back
+	Cut         string        `yaml:"cut"`         // a node's cable
+	Join        string        `yaml:"join"`        // a node's cable
+	KillEngine  string        `yaml:"kill_engine"` // a node's dockerd
+	StartEngine string        `yaml:"start_engine"`
+	KillNode    string        `yaml:"kill_node"`  // a machine, as a power cut does
+	StartNode   string        `yaml:"start_node"` // it comes back with nothing of what it had
+	FillDisk    string        `yaml:"fill_disk"`
+	FreeDisk    string        `yaml:"free_disk"`
+	BreakCRIU   string        `yaml:"break_criu"`
+	MendCRIU    string        `yaml:"mend_criu"`
+	Registry    string        `yaml:"registry"` // "stop" or "start"
+	Wait        time.Duration `yaml:"wait"`
+	Say         string        `yaml:"say"`     // text for who watches
+	Measure     time.Duration `yaml:"measure"` // what arrives of what the containers send
 
 	// With agents.
 	Weir       string `yaml:"weir"`        // a command line of weir's, without the first word
@@ -127,22 +137,28 @@ type Expectation struct {
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,30}$`)
 
 // Load reads and checks a file. The error has a line for each thing that is wrong.
-func Load(file string) (Spec, error) {
+func Load(file string) (Spec, error) { return LoadFor(file, "") }
+
+// LoadFor is Load for machines of another kind than the file says; "" = as it says.
+func LoadFor(file, machines string) (Spec, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return Spec{}, err
 	}
-	return Parse(file, text)
+	return parse(file, text, machines)
 }
 
 // Parse checks the text of a file; its name is for messages.
-func Parse(file string, text []byte) (Spec, error) {
+func Parse(file string, text []byte) (Spec, error) { return parse(file, text, "") }
+
+func parse(file string, text []byte, machines string) (Spec, error) {
 	var s Spec
 	s.File = file
 	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return s, fmt.Errorf("%s:%s", file, line)
 	}
+	s.Machines = cmp.Or(machines, s.Machines, MachinesNamespace)
 	if problems := s.check(); len(problems) > 0 {
 		errs := make([]error, len(problems))
 		for i, p := range problems {
@@ -178,6 +194,12 @@ func (s *Spec) check() (problems []string) {
 		if _, err := policy.ParseRate(text); err != nil {
 			wrong("%s: %v", where, err)
 		}
+	}
+	switch {
+	case s.Machines != MachinesNamespace && s.Machines != MachinesVM:
+		wrong("machines: %q; write namespace or vm", s.Machines)
+	case s.Machines == MachinesVM && s.Agents == nil:
+		wrong("machines: vm needs agents; write agents: {egress: 100mbit}")
 	}
 	if a := s.Agents; a != nil {
 		if a.Egress == "" {
@@ -221,11 +243,11 @@ func (s *Spec) check() (problems []string) {
 				wrong("%s.during: write during: {move: CONTAINER, step: freeze}", where)
 			}
 		}
-		for _, name := range []string{st.Cut, st.Join, st.KillEngine, st.StartNode, st.FillDisk, st.FreeDisk, st.BreakCRIU, st.MendCRIU, st.To, st.KillAgent, st.StartAgent, st.On} {
+		for _, name := range []string{st.Cut, st.Join, st.KillEngine, st.StartEngine, st.KillNode, st.StartNode, st.FillDisk, st.FreeDisk, st.BreakCRIU, st.MendCRIU, st.To, st.KillAgent, st.StartAgent, st.On} {
 			node(where, name)
 		}
 		if verbs := st.verbs(); len(verbs) != 1 {
-			wrong("%s: has %d verbs %v; give one of migrate, checkpoint, start, remove, cut, join, kill_engine, start_engine, fill_disk, free_disk, break_criu, mend_criu, registry, wait, say, measure, weir, await, kill_agent, start_agent, manager, journal", where, len(verbs), verbs)
+			wrong("%s: has %d verbs %v; give one of migrate, checkpoint, start, remove, cut, join, kill_engine, start_engine, fill_disk, free_disk, break_criu, mend_criu, registry, wait, say, measure, weir, await, kill_agent, start_agent, kill_node, start_node, manager, journal", where, len(verbs), verbs)
 		}
 		if (st.Migrate != "") != (st.To != "") {
 			wrong("%s: migrate and to belong together", where)
@@ -235,6 +257,9 @@ func (s *Spec) check() (problems []string) {
 		}
 		if own := st.Weir + st.Await + st.KillAgent + st.StartAgent + st.Manager + st.Journal; (own != "" || st.During != nil) && s.Agents == nil {
 			wrong("%s: needs agents; write agents: {egress: 100mbit}", where)
+		}
+		if st.KillNode+st.StartNode != "" && s.Machines != MachinesVM {
+			wrong("%s: only a machine can be switched off; write machines: vm", where)
 		}
 		if (st.Checkpoint != "" || st.Registry != "") && s.Agents != nil {
 			wrong("%s: checkpoint and registry are the lab's own; leave agents out", where)
@@ -273,10 +298,10 @@ func (s *Spec) check() (problems []string) {
 func (st Step) verbs() (list []string) {
 	for _, v := range []struct{ verb, value string }{
 		{"start", st.Start}, {"remove", st.Remove}, {"migrate", st.Migrate}, {"checkpoint", st.Checkpoint}, {"cut", st.Cut}, {"join", st.Join},
-		{"kill_engine", st.KillEngine}, {"start_engine", st.StartNode}, {"fill_disk", st.FillDisk}, {"free_disk", st.FreeDisk},
+		{"kill_engine", st.KillEngine}, {"start_engine", st.StartEngine}, {"fill_disk", st.FillDisk}, {"free_disk", st.FreeDisk},
 		{"break_criu", st.BreakCRIU}, {"mend_criu", st.MendCRIU}, {"registry", st.Registry},
 		{"say", st.Say}, {"weir", st.Weir}, {"await", st.Await}, {"kill_agent", st.KillAgent}, {"start_agent", st.StartAgent},
-		{"manager", st.Manager}, {"journal", st.Journal},
+		{"kill_node", st.KillNode}, {"start_node", st.StartNode}, {"manager", st.Manager}, {"journal", st.Journal},
 	} {
 		if v.value != "" {
 			list = append(list, v.verb)
