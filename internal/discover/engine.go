@@ -77,8 +77,9 @@ func (e *dockerEngine) Address() string { return e.client.DaemonHost() }
 func (e *dockerEngine) Close() error { return e.client.Close() }
 
 // interesting are the events that can change a list of workloads. The engine
-// filters, so that health checks and the like never reach us.
-var interesting = []string{"start", "die", "destroy", "rename", "connect", "disconnect"}
+// filters, so that health checks and the like never reach us. One that comes back from
+// a checkpoint starts for Docker, and is restored for Podman.
+var interesting = []string{"start", "restore", "die", "destroy", "rename", "connect", "disconnect"}
 
 func (e *dockerEngine) Events(ctx context.Context) (<-chan engineEvent, <-chan error) {
 	// An engine that came back may speak an older version than before.

@@ -103,7 +103,15 @@ func (n *node) count(t *testing.T, past int) counter.Count {
 	}
 }
 
-func TestACounterGoesOn(t *testing.T) {
+// testBed is two Podmans, the first with the counter's image.
+type testBed struct {
+	dir      string
+	a, b     *node
+	journals migrate.Journals
+}
+
+func newBed(t *testing.T) *testBed {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root")
 	}
@@ -121,52 +129,114 @@ func TestACounterGoesOn(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	a, b := newNode(t, dir, "a"), newNode(t, dir, "b")
+	bed := &testBed{dir: dir, a: newNode(t, dir, "a"), b: newNode(t, dir, "b"), journals: migrate.Journals{Dir: filepath.Join(dir, "journals")}}
 	root := filepath.Join(dir, "rootfs")
 	if err := os.MkdirAll(root+"/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// WEIR_COUNTER is the counter, compiled, for machines without Go.
 	build := exec.Command("go", "build", "-o", root+"/counter", "weir/internal/cluster/clustertest/counter/cmd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if program := os.Getenv("WEIR_COUNTER"); program != "" {
+		build = exec.Command("cp", program, root+"/counter")
 	}
-	if out, err := exec.Command("tar", "-C", root, "-cf", dir+"/image.tar", ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for _, cmd := range []*exec.Cmd{build, exec.Command("tar", "-C", root, "-cf", dir+"/image.tar", ".")} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", cmd.Args, err, out)
+		}
 	}
-	a.podman(t, "import", dir+"/image.tar", "counter:1")
-	// Limits are named since root of a container may not be allowed to raise them.
-	a.podman(t, "run", "-d", "--name", "web", "--network", "none", "--env", "A=1", "--label", "weir.weight=3",
-		"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "counter:1", "/counter", "mib=8")
-	a.count(t, 2)
-	journals := migrate.Journals{Dir: filepath.Join(dir, "journals")}
-	for i, way := range [][2]*node{{a, b}, {b, a}} {
-		from, to := way[0], way[1]
-		p, err := migrate.Check(t.Context(), from.local, to.local, migrate.Request{Move: fmt.Sprintf("m%d", i), Container: "web"})
-		if err != nil {
-			t.Fatal(err)
+	bed.a.podman(t, "import", dir+"/image.tar", "counter:1")
+	return bed
+}
+
+// start runs the counter on the first node. Limits are named since root of a container
+// may not be allowed to raise them.
+func (b *testBed) start(t *testing.T, args ...string) {
+	t.Helper()
+	b.a.podman(t, append([]string{"run", "-d", "--name", "web", "--network", "none", "--env", "A=1", "--label", "weir.weight=3",
+		"--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "counter:1", "/counter"}, args...)...)
+	b.a.count(t, 2)
+}
+
+// move migrates the counter, which has to go on exactly.
+func (b *testBed) move(t *testing.T, from, to *node, id string) migrate.Result {
+	t.Helper()
+	p, err := migrate.Check(t.Context(), from.local, to.local, migrate.Request{Move: id, Container: "web"})
+	if err == nil {
+		err = p.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := b.journals.Begin(p.Order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	r, err := migrate.Run(t.Context(), from.local, to.local, j, nil)
+	if err != nil || r.State != migrate.StateDone || r.Approach != migrate.ApproachBundle {
+		t.Fatalf("%s by %s: %v: %s", r.State, r.Approach, err, r.Err)
+	}
+	c := to.count(t, 0)
+	c = to.count(t, c.Last+3)
+	if c.First != 0 || c.Starts != 1 {
+		t.Errorf("its file begins at %d and it has started %d times", c.First, c.Starts)
+	}
+	if left := strings.TrimSpace(from.podman(t, "ps", "--all", "--quiet")); left != "" {
+		t.Errorf("%s stayed behind", left)
+	}
+	t.Logf("down for %v, the program has seen %v, %d bytes", r.Downtime, c.Gap, r.Bytes)
+	for _, s := range r.Steps {
+		t.Logf("  %-16s %6d ms %10d bytes (%d raw) down=%v %s", s.Step, s.Duration.Milliseconds(), s.Outcome.Bytes, s.Outcome.Raw, s.Down, s.Outcome.Note)
+	}
+	return r
+}
+
+// nothingLeft checks that no archive stayed behind.
+func (b *testBed) nothingLeft(t *testing.T) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(b.dir, "archives-*", "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+}
+
+// TestMemoryIsCopiedAhead: of memory that does not change nothing is sent while the
+// container stands still.
+func TestMemoryIsCopiedAhead(t *testing.T) {
+	bed := newBed(t)
+	f, err := bed.a.Facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.SoftDirty {
+		t.Skip("this kernel has no soft-dirty pages (CONFIG_MEM_SOFT_DIRTY)")
+	}
+	const mib = 32
+	bed.start(t, fmt.Sprintf("mib=%d", mib))
+	for i, way := range [][2]*node{{bed.a, bed.b}, {bed.b, bed.a}} {
+		var ahead, down int64
+		for _, s := range bed.move(t, way[0], way[1], fmt.Sprintf("m%d", i)).Steps {
+			switch {
+			case s.Step == "send memory":
+				ahead = s.Outcome.Raw
+			case s.Step == "send archive" && s.Down:
+				down = s.Outcome.Raw
+			}
 		}
-		if err := p.Err(); err != nil {
-			t.Fatal(err)
+		if ahead < mib<<20 || down > mib<<20/4 {
+			t.Errorf("%d bytes were copied ahead and %d while it stood still, of %d MiB of memory", ahead, down, mib)
 		}
-		j, err := journals.Begin(p.Order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := migrate.Run(t.Context(), from.local, to.local, j, nil)
-		_ = j.Close()
-		if err != nil || r.State != migrate.StateDone || r.Approach != migrate.ApproachBundle {
-			t.Fatalf("%s by %s: %v: %s", r.State, r.Approach, err, r.Err)
-		}
-		c := to.count(t, 0)
-		c = to.count(t, c.Last+3)
-		if c.First != 0 || c.Starts != 1 {
-			t.Errorf("its file begins at %d and it has started %d times", c.First, c.Starts)
-		}
-		if left := strings.TrimSpace(from.podman(t, "ps", "--all", "--quiet")); left != "" {
-			t.Errorf("%s stayed behind", left)
-		}
-		t.Logf("down for %v, the program has seen %v, %d bytes", r.Downtime, c.Gap, r.Bytes)
+	}
+	bed.nothingLeft(t)
+}
+
+func TestACounterGoesOn(t *testing.T) {
+	bed := newBed(t)
+	bed.start(t, "mib=8")
+	a := bed.a
+	for i, way := range [][2]*node{{bed.a, bed.b}, {bed.b, bed.a}} {
+		bed.move(t, way[0], way[1], fmt.Sprintf("m%d", i))
 	}
 	// Back on the node itself, when the other refuses.
 	c, err := a.Describe(t.Context(), "web")
@@ -183,8 +253,5 @@ func TestACounterGoesOn(t *testing.T) {
 	if now = a.count(t, now.Last+3); now.Starts != 1 {
 		t.Errorf("it has started %d times", now.Starts)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "archives-*", "*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v (%v)", left, err)
-	}
+	bed.nothingLeft(t)
 }
