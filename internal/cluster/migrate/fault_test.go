@@ -39,8 +39,9 @@ type fault struct {
 	name string
 	// at happens instead of the call (which it may make): its answer is the answer.
 	at func(f *faults, call func() error) error
-	// loses: the container's memory may be lost, since its engine was.
-	loses bool
+	// loses: the container's memory may be lost, since its engine was; losesThere: if it
+	// was on the target by then.
+	loses, losesThere bool
 }
 
 var errFault = errors.New("injected fault")
@@ -72,7 +73,7 @@ var kinds = []fault{
 		f.bed.restartAgent(f.to)
 		return errors.Join(err, errFault)
 	}},
-	{name: "the target's engine crashes", at: func(f *faults, call func() error) error {
+	{name: "the target's engine crashes", losesThere: true, at: func(f *faults, call func() error) error {
 		f.bed.Node(f.to).KillDaemon()
 		err := call()
 		f.bed.startEngine(f.to)
@@ -406,7 +407,7 @@ func (b *faultBed) verify(title string, f *faults, name, where string, r migrate
 	if err == nil {
 		now = b.waitCount(where, name, now.Last)
 	}
-	lost := f.fault.loses || strings.Contains(r.Warning, "without its memory")
+	lost := f.fault.loses || f.fault.losesThere && where == f.to || strings.Contains(r.Warning, "without its memory")
 	if err != nil && !lost {
 		b.t.Errorf("%s: %v%s", title, err, steps(r))
 	}
