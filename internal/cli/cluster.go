@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,7 +124,7 @@ func renderContainers(list []api.ClusterContainer) string {
 }
 
 // planFlags are those of weir plan and weir rebalance.
-func planFlags(c *cobra.Command, req *api.PlanRequest) (read func()) {
+func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
 	var alpha float64
 	fs := c.Flags()
 	fs.IntVar(&req.MaxMoves, "max-moves", 0, "at most `N` moves (default no limit)")
@@ -131,16 +132,31 @@ func planFlags(c *cobra.Command, req *api.PlanRequest) (read func()) {
 	fs.StringVar(&req.Measure, "measure", "", "`NAME` of what a node's utilisation is: load (default), the sum over its containers, or mean, the paper's")
 	fs.Float64Var(&alpha, "alpha", 0.85, "how much evenness counts against the cost of moves, `0 to 1`")
 	completeFlags(c, map[string][]string{"algorithm": {"local", "genetic"}, "measure": {"load", "mean"}})
-	return func() {
+	return func() error {
+		for _, f := range []struct {
+			flag, value string
+			words       []string
+		}{{"algorithm", req.Algorithm, []string{"local", "genetic"}}, {"measure", req.Measure, []string{"load", "mean"}}} {
+			if f.value != "" && !slices.Contains(f.words, f.value) {
+				return usagef("--%s %q: not known; write %s", f.flag, f.value, strings.Join(f.words, " or "))
+			}
+		}
+		if req.MaxMoves < 0 {
+			return usagef("--max-moves %d: write 1 or more, or 0 for no limit", req.MaxMoves)
+		}
+		if !(alpha >= 0 && alpha <= 1) {
+			return usagef("--alpha %v: not between 0 and 1", alpha)
+		}
 		if c.Flags().Changed("alpha") {
 			req.Alpha = &alpha
 		}
+		return nil
 	}
 }
 
 func (a *app) planCommand() *cobra.Command {
 	var req api.PlanRequest
-	var read func()
+	var read func() error
 	c := a.printing(&cobra.Command{
 		Use:   "plan",
 		Short: "Say which containers should move, and why; nothing is moved",
@@ -151,7 +167,9 @@ node gives away, and what could still be guaranteed.`,
   weir plan --max-moves 3 -o json`,
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			read()
+			if err := read(); err != nil {
+				return err
+			}
 			p, err := a.manager().Plan(c.Context(), req)
 			if err != nil {
 				return err
@@ -166,7 +184,7 @@ node gives away, and what could still be guaranteed.`,
 
 func (a *app) rebalanceCommand() *cobra.Command {
 	var req api.PlanRequest
-	var read func()
+	var read func() error
 	var apply, wait bool
 	c := a.printing(&cobra.Command{
 		Use:   "rebalance",
@@ -178,7 +196,9 @@ other as far as one makes room for another; weir moves shows how far they are, a
   weir rebalance --apply --max-moves 5`,
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			read()
+			if err := read(); err != nil {
+				return err
+			}
 			if wait && !apply {
 				return usagef("--wait: nothing is moved without --apply; write both")
 			}

@@ -268,7 +268,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	}
 	*mv = next
 	if mv.final() {
-		if mv.State == string(wire.Done) {
+		if mv.State == string(wire.Done) && !mv.DryRun {
 			m.relocate(mv)
 		}
 		m.log.Info("move ended", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "state", mv.State, "downtime", mv.Downtime, "err", mv.Error)

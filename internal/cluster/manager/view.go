@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/closest"
+	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
@@ -267,6 +268,9 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	p := m.problem(now, 0)
 	if len(p.Nodes) == 0 && len(m.members) == 0 {
 		return api.Move{}, &api.Error{Status: http.StatusConflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
+	}
+	if a := migrate.Approach(req.Approach); a != migrate.ApproachAuto && !slices.Contains(migrate.Approaches, a) {
+		return api.Move{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "approach", Value: req.Approach, Msg: "no approach has this name", Remedy: "write layer, commit or export, or leave it out"}
 	}
 	c, err := p.pick(req.Container)
 	if err != nil {

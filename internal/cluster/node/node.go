@@ -277,6 +277,9 @@ func (n *Node) watch(ctx context.Context, b bus.Bus, info wire.Info) {
 			continue
 		}
 		now, err := ask[wire.Info](ctx, n.client(), n.opts.Manager, http.MethodGet, "/v1/info", nil)
+		if err != nil && ctx.Err() == nil {
+			n.opts.standing.failed(err)
+		}
 		if err == nil && !reflect.DeepEqual(now, info) {
 			n.log.Info("the manager has changed its bus", "bus", now.Bus)
 			return

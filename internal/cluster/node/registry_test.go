@@ -3,11 +3,19 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/api"
+	"weir/internal/cluster/wire"
 )
 
 func TestOwnerOfAConnection(t *testing.T) {
@@ -45,5 +53,119 @@ func TestOwnerOfAConnection(t *testing.T) {
 				t.Errorf("this process's connection: %+v", o)
 			}
 		})
+	}
+}
+
+// TestOwnRegistry: a node's engine reaches the manager's registry by its agent; nobody
+// else does.
+func TestOwnRegistry(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("the registry is for root's processes")
+	}
+	c := newCluster(t)
+	c.stop()
+	c.opts.Registry = wire.OwnRegistry
+	c.start()
+	o := c.options("a")
+	o.Registry = "127.0.0.1:0"
+	a := c.run(o, newAgent(c.world, "a", 100e6))
+	c.up(1)
+	here := a.registry(wire.OwnRegistry)
+	resp, err := http.Get("http://" + here + "/v2/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("by the agent: %s", resp.Status)
+	}
+	stranger := httpClient(a.identity().Client("manager.weir"))
+	stranger.Transport.(*http.Transport).TLSClientConfig.Certificates = nil
+	stranger.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true
+	if resp, err = stranger.Get("https://" + c.opts.Listen + "/v2/"); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		t.Errorf("without a certificate: %s", resp.Status)
+	}
+	c.log.wait(t, "request refused", "/v2/", "no certificate")
+	if err := a.checkRegistry(t.Context(), wire.OwnRegistry); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRegistryDown: a move that needs it is refused before anything is touched; one
+// that does not goes without.
+func TestRegistryDown(t *testing.T) {
+	c := newCluster(t)
+	c.stop()
+	c.opts.Registry = "127.0.0.1:1"
+	c.start()
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	c.up(2)
+	c.seen(1)
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b", Approach: "commit"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mv = c.ended(mv.ID); mv.State != "refused" || !strings.Contains(mv.Error, "registry 127.0.0.1:1 cannot be reached") {
+		t.Errorf("%+v", mv)
+	}
+	c.only("web", "a")
+	if mv, err = c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if mv = c.ended(mv.ID); mv.State != "done" {
+		t.Errorf("%+v", mv)
+	}
+	_, err = c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "a", Approach: "magic"}, false)
+	refusedAs(t, err, 422, "approach", "magic", "write layer")
+}
+
+// TestMark: what a move sends carries the mark of its class.
+func TestMark(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const mark = 0x00050000
+	n := &Node{opts: Options{Mark: func(context.Context) uint32 { return mark }}}
+	conn, err := n.dialer(t.Context()).Dial("tcp", l.Addr().String())
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("marking needs CAP_NET_ADMIN")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got int
+	if failed := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK) }); failed != nil || err != nil {
+		t.Fatal(failed, err)
+	}
+	if got != mark {
+		t.Errorf("mark %#x, want %#x", got, mark)
+	}
+}
+
+// TestMembership: a node says how it stands to its cluster.
+func TestMembership(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("a", 100e6)
+	c.up(1)
+	state := func() string { return n.Node.opts.standing.of(n.Node.opts, nil).State }
+	if !eventually(func() bool { return state() == stateConnected }) {
+		t.Errorf("%s, not connected", state())
+	}
+	c.stop()
+	if !eventually(func() bool { return state() == stateUnreachable }) {
+		t.Errorf("%s without a manager", state())
 	}
 }

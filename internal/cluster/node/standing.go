@@ -38,6 +38,17 @@ func (s *standing) set(state, why string) {
 	s.why = why
 }
 
+// lost notes that the bus is out of reach, unless it is known that the manager wants
+// it so.
+func (s *standing) lost() {
+	s.mu.Lock()
+	refused := s.state == stateRefused
+	s.mu.Unlock()
+	if !refused {
+		s.set(stateUnreachable, "the bus cannot be reached; links are steered as before, and what is to be said waits")
+	}
+}
+
 // failed notes why the manager has not answered as it should.
 func (s *standing) failed(err error) {
 	var refused *api.Error
@@ -63,7 +74,7 @@ func (s *standing) follow(ctx context.Context, b bus.Bus) {
 		if b.Connected() {
 			s.set(stateConnected, "")
 		} else {
-			s.set(stateUnreachable, "the bus cannot be reached; links are steered as before, and what is to be said waits")
+			s.lost()
 		}
 		select {
 		case <-ctx.Done():
