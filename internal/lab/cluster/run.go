@@ -444,7 +444,9 @@ func (l *lab) id() string {
 func (l *lab) migrate(ctx context.Context, st Step, e *Event) error {
 	if l.plane != nil {
 		r, err := l.plane.migrate(ctx, st)
-		e.Migration = &r
+		if r.State != "" { // it was begun
+			e.Migration = &r
+		}
 		if c, failed := l.count(ctx, st.Migrate); failed == nil {
 			e.Gap = c.Gap
 		}
