@@ -161,7 +161,7 @@ func (b *testBed) start(t *testing.T, args ...string) {
 // move migrates the counter, which has to go on exactly.
 func (b *testBed) move(t *testing.T, from, to *node, id string) migrate.Result {
 	t.Helper()
-	p, err := migrate.Check(t.Context(), from.local, to.local, migrate.Request{Move: id, Container: "web"})
+	p, err := migrate.Check(t.Context(), from.local, to.local, migrate.Request{Move: id, Container: "web", PreCopy: true})
 	if err == nil {
 		err = p.Err()
 	}
