@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -32,7 +33,7 @@ func Read(r io.Reader, folder string) (Size, error) {
 	defer z.Close()
 	raw := &source{r: z}
 	err = unpack(raw, folder)
-	return Size{Packed: packed.n, Raw: raw.n}, err
+	return Size{Packed: packed.n.Load(), Raw: raw.n.Load()}, err
 }
 
 // Unpack is a stream's archive, for an engine that reads archives itself. It ends
@@ -47,7 +48,7 @@ func Unpack(r io.Reader) (archive io.ReadCloser, size func() Size, err error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{notEmpty{raw}, z.IOReadCloser()}, func() Size { return Size{Packed: packed.n, Raw: raw.n} }, nil
+	}{notEmpty{raw}, z.IOReadCloser()}, func() Size { return Size{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
 }
 
 // notEmpty fails at the end of a stream in which nothing was: no archive is empty.
@@ -55,20 +56,21 @@ type notEmpty struct{ *source }
 
 func (s notEmpty) Read(p []byte) (int, error) {
 	n, err := s.source.Read(p)
-	if errors.Is(err, io.EOF) && s.n == 0 {
+	if errors.Is(err, io.EOF) && s.n.Load() == 0 {
 		err = ErrCutOff
 	}
 	return n, err
 }
 
+// source counts what was read of r, which the decoder does beside us.
 type source struct {
 	r io.Reader
-	n int64
+	n atomic.Int64
 }
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	s.n += int64(n)
+	s.n.Add(int64(n))
 	return n, err
 }
 
