@@ -90,6 +90,10 @@ func (a *app) labCluster(c *cobra.Command, files []string, machines, plot string
 		o.Hold = func(cl *clustertest.Cluster) {
 			fmt.Fprintf(a.stderr, "registry %s\n", cl.Registry)
 			for _, n := range cl.Nodes() {
+				if n.Machine() != nil {
+					fmt.Fprintf(a.stderr, "%s  a virtual machine, %s; its engine has no socket here\n", n.Name, n.IP)
+					continue
+				}
 				fmt.Fprintf(a.stderr, "%s  unix://%s\n", n.Name, n.Socket)
 			}
 			<-c.Context().Done()
