@@ -109,7 +109,7 @@ func Parse(name string, data []byte, read func(name string) ([]byte, error)) (*F
 
 func decode(name string, data []byte) (*File, error) {
 	f := &File{}
-	if err := yaml.UnmarshalWithOptions(data, f, yaml.Strict()); err != nil {
+	if err := readYAML(data, f); err != nil {
 		text, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
 		return nil, fmt.Errorf("%s: %s", name, text)
 	}
@@ -260,4 +260,15 @@ func Recorded(name string, data []byte) (*optimize.Problem, error) {
 	}
 	p, _ := optimize.FromProfiles(histories)
 	return p, p.Check()
+}
+
+// readYAML reads YAML strictly. The library panics on some broken input, such as an
+// unknown tag where a list should be; that is an error like any other.
+func readYAML(data []byte, into any) (err error) {
+	defer func() {
+		if died := recover(); died != nil {
+			err = fmt.Errorf("no YAML that can be read: %v", died)
+		}
+	}()
+	return yaml.UnmarshalWithOptions(data, into, yaml.Strict())
 }
