@@ -44,6 +44,7 @@ struct {
 
 volatile __u64 published SEC(".data.control"); /* changes written by the agent */
 __u64 applied; /* changes that are in force */
+static __u32 known_classes; /* classes from here on were never configured */
 
 static __always_inline void lift(struct weir_class *c, __u32 id)
 {
@@ -97,6 +98,8 @@ static __always_inline void apply_class(__u32 id)
 		c->discipline = WEIR_NONE;
 		return;
 	}
+	if (known_classes <= id)
+		known_classes = id + 1;
 	lift(c, id);
 	c->share_cost = cfg->share_cost;
 	c->floor_cost = cfg->floor_cost;
@@ -144,9 +147,9 @@ static __always_inline void apply_link(void)
 	cfg = bpf_map_lookup_elem(&link_config, &zero);
 	if (!cfg)
 		return;
-	bpf_loop(WEIR_MAX_CLASSES, lift_one, NULL, 0);
+	bpf_loop(known_classes, lift_one, NULL, 0);
 	link_now = *cfg;
-	bpf_loop(WEIR_MAX_CLASSES, settle_one, NULL, 0);
+	bpf_loop(known_classes, settle_one, NULL, 0);
 }
 
 static long apply_next(__u64 i, void *ctx)

@@ -60,6 +60,7 @@ const volatile struct {
 } mark_at = {16, 0x1fff, 13};
 
 #include "changes.h"
+#include "reset.h"
 
 /* Only so that these names get into the object's type information. */
 const enum weir_drop *drop_names __attribute__((unused));
@@ -481,94 +482,10 @@ int BPF_PROG(weir_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 	return 0;
 }
 
-static long reset_slot(__u64 i, void *ctx)
-{
-	struct slot *slot;
-	struct sk_buff *skb;
-	__u32 key = i;
-
-	slot = bpf_map_lookup_elem(&slots, &key);
-	if (!slot)
-		return 1;
-	skb = bpf_kptr_xchg(&slot->skb, NULL);
-	if (skb)
-		bpf_kfree_skb(skb);
-	return 0;
-}
-
-static long reset_class(__u64 id, void *ctx)
-{
-	struct weir_class *c = class_at(id);
-
-	lift(c, id);
-	if (!c->group)
-		c->drops[WEIR_DROP_RESET] += c->qlen + c->held;
-	c->dropped_bytes += c->backlog + c->held_bytes;
-	if (c->planned)
-		wheel_del(&held.wheel, HOLD_NODE, id);
-	c->planned = 0;
-	c->held = c->held_bytes = 0;
-	c->head = c->tail = c->qlen = c->sorted = 0;
-	c->new_head = c->new_tail = c->old_head = c->old_tail = 0;
-	c->fat = c->active = 0;
-	c->queue_v = c->police_at = 0;
-	c->backlog = 0;
-	c->v = c->floor_at = c->ceil_at = 0;
-	c->credit = c->granted = 0;
-	c->seen = 0;
-	if (id < 64)
-		credit_reset_word(id);
-	return 0;
-}
-
-static long reset_flow(__u64 i, void *ctx)
-{
-	struct weir_flow *f = flow_at(i);
-	__u32 why = WEIR_DROP_RESET;
-
-	if (i < RULE_QUEUES) {
-		struct weir_queue_stats *stats = &queue_stats[bounded(i, RULE_QUEUES)];
-
-		struct hold *h = class_at(i / WEIR_MAX_QUEUES)->paced_queues ? hold_of(i) : NULL;
-
-		if (h) {
-			stats->drops[why] += h->qlen;
-			stats->dropped_bytes += h->backlog;
-			h->fst = h->head = h->tail = h->qlen = h->backlog = 0;
-		}
-		stats->drops[why] += f->qlen;
-		stats->dropped_bytes += f->backlog;
-	}
-	f->head = f->tail = f->qlen = f->backlog = 0;
-	f->v = 0;
-	f->deficit = 0;
-	f->next = f->prev = f->listed = 0;
-	f->count = f->last_count = f->dropping = 0;
-	f->first_above = f->drop_next = 0;
-	return 0;
-}
-
-static long reset_hashed(__u64 i, void *ctx)
-{
-	*hashed_at(i) = 0;
-	return 0;
-}
-
-/* Nothing checks that this empties the queues: slots that were used are few. */
 SEC("struct_ops/weir_reset")
 void BPF_PROG(weir_reset, struct Qdisc *sch)
 {
-	bpf_loop(WEIR_MAX_CLASSES + fresh_slots, reset_slot, NULL, 0);
-	bpf_loop(WEIR_MAX_CLASSES, reset_class, NULL, 0);
-	bpf_loop(RULE_QUEUES + fresh_flows, reset_flow, NULL, 0);
-	if (fresh_flows)
-		bpf_loop(WEIR_MAX_CLASSES * WEIR_HASHED, reset_hashed, NULL, 0);
-	free_slot = fresh_slots = 0;
-	idle_head = idle_tail = fresh_flows = 0;
-	fair_reset();
-	credit_reset();
-	qcon_reset();
-	ancs_reset();
+	reset();
 }
 
 /* The kernel calls reset first, also for an instance that failed in init. */
