@@ -9,13 +9,11 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/policy"
+	"weir/internal/strictyaml"
 )
 
 // Spec is a scenario file.
@@ -154,9 +152,8 @@ func Parse(file string, text []byte) (Spec, error) { return parse(file, text, ""
 func parse(file string, text []byte, machines string) (Spec, error) {
 	var s Spec
 	s.File = file
-	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
-		line, _, _ := strings.Cut(err.Error(), "\n")
-		return s, fmt.Errorf("%s:%s", file, line)
+	if err := strictyaml.Read(file, text, &s); err != nil {
+		return s, err
 	}
 	s.Machines = cmp.Or(machines, s.Machines, MachinesNamespace)
 	if problems := s.check(); len(problems) > 0 {

@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
+	"weir/internal/strictyaml"
 )
 
 // File is a cluster as a file describes it (docs/simulate.md), in YAML:
@@ -109,9 +107,8 @@ func Parse(name string, data []byte, read func(name string) ([]byte, error)) (*F
 
 func decode(name string, data []byte) (*File, error) {
 	f := &File{}
-	if err := readYAML(data, f); err != nil {
-		text, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
-		return nil, fmt.Errorf("%s: %s", name, text)
+	if err := strictyaml.Read(name, data, f); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
@@ -260,15 +257,4 @@ func Recorded(name string, data []byte) (*optimize.Problem, error) {
 	}
 	p, _ := optimize.FromProfiles(histories)
 	return p, p.Check()
-}
-
-// readYAML reads YAML strictly. The library panics on some broken input, such as an
-// unknown tag where a list should be; that is an error like any other.
-func readYAML(data []byte, into any) (err error) {
-	defer func() {
-		if died := recover(); died != nil {
-			err = fmt.Errorf("no YAML that can be read: %v", died)
-		}
-	}()
-	return yaml.UnmarshalWithOptions(data, into, yaml.Strict())
 }
