@@ -3,21 +3,14 @@
 package node
 
 import (
-	"encoding/base64"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/bus"
-	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
 )
 
 // seen waits until the manager knows of so many containers.
@@ -346,62 +339,6 @@ func TestAutomatic(t *testing.T) {
 	}
 }
 
-func TestJoinRefused(t *testing.T) {
-	c := newCluster(t)
-	c.node("a", 1e6)
-	other := newCluster(t)
-	bound, err := c.manager.NewToken(t.Context(), api.TokenRequest{Node: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, err := c.manager.NewToken(t.Context(), api.TokenRequest{TTLSeconds: 0.001})
-	if err != nil {
-		t.Fatal(err)
-	}
-	revoked, err := c.manager.NewToken(t.Context(), api.TokenRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.manager.RevokeToken(t.Context(), revoked.ID); err != nil {
-		t.Fatal(err)
-	}
-	forged, err := pki.ParseToken(c.token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forged.Secret = strings.Repeat("0", 32)
-	time.Sleep(10 * time.Millisecond)
-	for name, r := range map[string]struct {
-		token, node string
-		status      int
-		words       []string
-		logged      bool
-	}{
-		"none":            {"", "b", 403, []string{"--token", "is missing", "weir manager token create"}, false},
-		"nonsense":        {"abc", "b", 422, []string{"--token", "weir manager init"}, false},
-		"bad name":        {c.token, "B_1", 422, []string{"cluster.name", "small letters"}, false},
-		"taken":           {c.token, "a", 409, []string{"has joined already", "weir manager remove a"}, true},
-		"expired":         {short.Token, "b", 403, []string{"has expired at", "weir manager token create"}, true},
-		"revoked":         {revoked.Token, "b", 403, []string{"not known to the manager"}, true},
-		"guessed":         {forged.String(), "b", 403, []string{"not known to the manager"}, true},
-		"for another":     {bound.Token, "b", 403, []string{"is for node x, not for b"}, true},
-		"another manager": {other.token, "b", 403, []string{"another manager"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := c.options("b")
-			o.Name, o.Token, o.Dir = r.node, r.token, t.TempDir()
-			_, err := Enroll(t.Context(), o)
-			refusedAs(t, err, r.status, r.words...)
-			if r.logged {
-				c.log.wait(t, "node refused", "node="+r.node, "peer=127.0.0.1")
-			}
-			if _, err := pki.LoadIdentity(o.identityDir()); err == nil {
-				t.Error("it has a certificate")
-			}
-		})
-	}
-}
-
 func TestManagerAway(t *testing.T) {
 	c := newCluster(t)
 	c.stop()
@@ -411,175 +348,4 @@ func TestManagerAway(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cannot be reached at "+o.Manager) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
-}
-
-// TestStrangersAtTheManager: without a certificate of the cluster there is nothing to
-// be had but joining, and that is logged.
-func TestStrangersAtTheManager(t *testing.T) {
-	c := newCluster(t)
-	a := c.node("a", 1e6)
-	token, err := pki.ParseToken(c.token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = ask[wire.Info](t.Context(), httpClient(pki.Joining(token)), c.opts.Listen, http.MethodGet, "/v1/info", nil)
-	refusedAs(t, err, 403, "certificate")
-	c.log.wait(t, "request refused", "no certificate of this cluster was shown")
-
-	stranger, err := pki.NewAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := a.identity()
-	request, _ := pki.Request(id.Key)
-	if id.Cert, err = stranger.IssueNode("a", request, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err = ask[wire.Info](t.Context(), httpClient(id.Client(pki.ManagerName)), c.opts.Listen, http.MethodGet, "/v1/info", nil); err == nil {
-		t.Error("a certificate of another authority was accepted")
-	}
-	c.log.wait(t, "TLS handshake error", "certificate")
-
-	_, err = ask[wire.PlaceAnswer](t.Context(), a.client(), c.opts.Listen, http.MethodPost, "/v1/places",
-		wire.PlaceRequest{ID: "p", Node: "b", Container: "web", Change: wire.Change("{}")})
-	refusedAs(t, err, 403, "is not a")
-}
-
-// TestRemovedNode: its certificate counts no more, on the bus and elsewhere.
-func TestRemovedNode(t *testing.T) {
-	c := newCluster(t)
-	a := c.node("a", 1e6)
-	c.up(1)
-	if _, err := c.manager.RemoveNode(t.Context(), "b"); err == nil {
-		t.Error("an unknown node was removed")
-	}
-	if _, err := c.manager.RemoveNode(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	c.log.wait(t, "connection to the bus refused", "node=a", "is no member")
-	_, err := ask[wire.Info](t.Context(), a.client(), c.opts.Listen, http.MethodGet, "/v1/info", nil)
-	refusedAs(t, err, 403, "is no member")
-	if list, _ := c.manager.Nodes(t.Context()); len(list) != 0 {
-		t.Errorf("%+v", list)
-	}
-}
-
-// TestForgedOrders: the bus keeps a node from giving orders (package bus/nats); should
-// it not, as Kafka does not, the signature does.
-func TestForgedOrders(t *testing.T) {
-	c := newCluster(t)
-	a := c.node("a", 100e6)
-	b := c.node("b", 100e6)
-	c.world.put("a", "web")
-	c.up(2)
-	forged := wire.Move{ID: "m-forged", Container: "web", From: "a", To: "b", Address: "127.0.0.1:1", Deadline: time.Now().Add(time.Hour)}
-	seal := func(key *testNode, from string, on wire.Subject) []byte {
-		t.Helper()
-		data, err := wire.Seal(key.key, from, on, forged.ID, time.Now(), &forged)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	carrier := c.manager.Bus()
-	for name, data := range map[string][]byte{
-		"by a node":                     seal(b, "b", "L.a"),
-		"in the manager's name":         seal(b, wire.Manager, "L.a"),
-		"in the manager's name, itself": seal(a, wire.Manager, "L.a"),
-		"nonsense":                      []byte("move web to b"),
-		"of another version":            []byte(`{"v":9,"kind":"move"}`),
-	} {
-		if err := carrier.Publish(t.Context(), "L.a", name, data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, why := range []string{"only the manager gives orders", "not signed by manager", "malformed", "another version"} {
-		a.log.wait(t, "order refused", "subject=L.a", why)
-	}
-	// And reports, heartbeats and profiles of others.
-	for _, topic := range []wire.Topic{wire.Reports, wire.Heartbeats, wire.Profiles} {
-		data, err := wire.Seal(b.key, "a", topic.Of("a"), "x", time.Now(), &wire.Heartbeat{Node: "a"})
-		if err == nil {
-			err = carrier.Publish(t.Context(), topic.Of("a"), "forged", data)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.log.wait(t, "message refused", "subject="+string(topic.Of("a")), "not signed by a")
-	}
-	c.only("web", "a")
-	if st, _ := c.manager.Cluster(t.Context()); st.Refused < 3 {
-		t.Errorf("%d refusals were counted", st.Refused)
-	}
-	if onBus.Kind != bus.NATS {
-		return
-	}
-	// The way that the bus itself forbids.
-	conn, err := nats.Dial(c.opts.BusListen, b.identity(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.Publish(t.Context(), "L.a", "1", seal(b, wire.Manager, "L.a")); err == nil {
-		t.Error("the bus has taken an order of a node's")
-	}
-	c.log.wait(t, "Publish Violation", "L.a")
-}
-
-// TestMigrationsNeedAnOrder: a node takes nothing from another without the manager's
-// order for exactly that.
-func TestMigrationsNeedAnOrder(t *testing.T) {
-	c := newCluster(t)
-	a := c.node("a", 100e6)
-	b := c.node("b", 100e6)
-	c.up(2)
-	address := b.listener.Addr().String()
-	for name, r := range map[string]struct {
-		order wire.Move
-		key   *testNode // signs in the manager's name; nil = the manager itself
-		call  migrate.Order
-		words string
-	}{
-		"self-made":      {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, a, migrate.Order{Move: "m"}, "not signed by manager"},
-		"another target": {wire.Move{ID: "m", Container: "web", From: "a", To: "x"}, nil, migrate.Order{Move: "m"}, "from a to x"},
-		"another move": {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, nil,
-			migrate.Order{Move: "m", From: "a", To: "b", Container: migrate.Container{Name: "db"}}, "about another move"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			own, err := pki.LoadIdentity(filepath.Join(c.opts.Dir, "own"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			key := own.Key
-			if r.key != nil {
-				key = r.key.key
-			}
-			data, err := wire.Seal(key, wire.Manager, "L.a", "m", time.Now(), &r.order)
-			if err != nil {
-				t.Fatal(err)
-			}
-			remote := a.target(wire.Move{To: "b", Address: address}, data)
-			if _, err := remote.Do(t.Context(), migrate.StepCreate, r.call); err == nil || !strings.Contains(err.Error(), r.words) {
-				t.Errorf("%v", err)
-			}
-			b.log.wait(t, "migration refused", r.words)
-		})
-	}
-	t.Run("no order", func(t *testing.T) {
-		remote := a.target(wire.Move{To: "b", Address: address}, nil)
-		if _, err := remote.Facts(t.Context()); err == nil || !strings.Contains(err.Error(), "no order") {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("no certificate", func(t *testing.T) {
-		cfg := a.clientTLS("b")
-		cfg.Certificates = nil
-		req, _ := http.NewRequest(http.MethodPost, "https://"+address+migratePath+"facts", nil)
-		req.Header.Set(orderHeader, base64.StdEncoding.EncodeToString([]byte("x")))
-		if resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: cfg}}).Do(req); err == nil {
-			resp.Body.Close()
-			t.Errorf("answered %s", resp.Status)
-		}
-		b.log.wait(t, "TLS handshake error", "certificate")
-	})
 }

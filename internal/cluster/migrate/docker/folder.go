@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// folder is where a container's checkpoint is kept: in the container's own folder, so
+// that it goes where the container goes. The paths are the daemon's.
+type folder struct {
+	place
+	own        string // this migration's
+	images     string // CRIU's
+	checkpoint string // what Docker is told to restore
+	name       string // by which Docker is told
+}
+
+func (e *Engine) folder(ctx context.Context, id, move string) (folder, error) {
+	p, err := e.place()
+	if err != nil {
+		return folder{}, err
+	}
+	root, err := e.rootDir(ctx, p)
+	if err != nil {
+		return folder{}, err
+	}
+	container := filepath.Join(root, "containers", id)
+	f := folder{place: p, own: filepath.Join(container, "weir-"+move), name: "weir-" + move}
+	f.images = filepath.Join(f.own, "images")
+	f.checkpoint = filepath.Join(container, "checkpoints", f.name)
+	return f, nil
+}
+
+// complete says whether the checkpoint is whole.
+func (f folder) complete() bool {
+	_, err := os.Stat(f.file(filepath.Join(f.own, "complete")))
+	return err == nil
+}
+
+func (f folder) setComplete() error {
+	return os.WriteFile(f.file(filepath.Join(f.own, "complete")), nil, 0o600)
+}
+
+func (f folder) remove() error {
+	return errors.Join(os.RemoveAll(f.file(f.own)), os.RemoveAll(f.file(f.checkpoint)))
+}
+
+// offer makes the folder that Docker is told to restore: the small files, and links
+// to the large ones.
+func (f folder) offer() error {
+	if err := os.RemoveAll(f.file(f.checkpoint)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(f.file(f.checkpoint), 0o700); err != nil {
+		return err
+	}
+	list, err := os.ReadDir(f.file(f.images))
+	if err != nil {
+		return err
+	}
+	for _, entry := range list {
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		from, to := filepath.Join(f.images, entry.Name()), filepath.Join(f.checkpoint, entry.Name())
+		if info.Size() > smallImage {
+			err = os.Symlink(upwards+strings.TrimPrefix(from, "/"), f.file(to))
+		} else {
+			err = os.Link(f.file(from), f.file(to))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(f.file(filepath.Join(f.checkpoint, f.name)), nil, 0o600) // by which sweep knows it
+}
+
+// sweep removes what containerd leaves of a checkpoint in its temporary folder.
+func (f folder) sweep(containerd int) {
+	for _, dir := range []string{environ(containerd, "XDG_RUNTIME_DIR", ""), environ(containerd, "TMPDIR", ""), "/tmp"} {
+		if dir == "" {
+			continue
+		}
+		left, _ := filepath.Glob(f.file(filepath.Join(dir, "ctrd-checkpoint*", f.name)))
+		for _, mark := range left {
+			_ = os.RemoveAll(filepath.Dir(mark)) // what stays is a few hundred kilobytes
+		}
+	}
+}
+
+// tidy removes the checkpoint of a container that runs again, and what its restore
+// has left.
+func (e *Engine) tidy(ctx context.Context, id, move string) error {
+	f, err := e.folder(ctx, id, move)
+	if err != nil {
+		return err
+	}
+	f.sweep(e.containerd(ctx, f.place, id))
+	return f.remove()
+}
+
+// containerd is the process that a running container's shim belongs to; the daemon's
+// own if it cannot be found.
+func (e *Engine) containerd(ctx context.Context, p place, id string) int {
+	r, err := e.client.ContainerInspect(ctx, id)
+	if err != nil || r.State.Pid == 0 {
+		return p.pid
+	}
+	s, err := e.shimOf(p, r.State.Pid)
+	if err != nil {
+		return p.pid
+	}
+	pid, err := listener(p.file(s.address))
+	if err != nil {
+		return p.pid
+	}
+	return pid
+}
