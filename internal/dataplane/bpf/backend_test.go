@@ -69,17 +69,10 @@ func must(t *testing.T, err error) {
 
 func newBackend(t *testing.T, opts dataplane.Options) *Backend {
 	t.Helper()
-	b, err := New("up0", opts, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
+	b, err := New("up0", opts, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	must(t, err)
 	t.Cleanup(func() { b.Close() })
 	return b
-}
-
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(p []byte) (int, error) {
-	w.t.Log(strings.TrimSpace(string(p)))
-	return len(p), nil
 }
 
 func threeClasses(scheduler string) plan.State {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"syscall"
@@ -17,29 +16,18 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
 	"weir/internal/dataplane/device"
-	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/hosttest"
 	"weir/internal/dataplane/tc"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
-const mbit = policy.Rate(1e6)
+const mbit = hosttest.Mbit
 
-// bed is a small host on the real kernel: containers behind a bridge, and an uplink
-// up0 to a server.
-//
-//	c1: eth0 ── c1 ┐
-//	c2: eth0 ── c2 ┤ br0 ── up0 ── eth0 :server
-//
-// The test's goroutine is "the host".
+// bed is a host that steers what its containers receive.
 type bed struct {
-	t      *testing.T
-	host   *netnstest.Netns
-	server *netnstest.Netns
-	boxes  []*netnstest.Netns
-	ports  []plan.Port
-	opts   dataplane.Options
-	kind   string // of the backend on the IFB
+	*hosttest.Host
+	kind string // of the backend on the IFB
 }
 
 func newBed(t *testing.T, kind string, containers int) *bed {
@@ -51,92 +39,33 @@ func newBed(t *testing.T, kind string, containers int) *bed {
 	if err := supported(); err != nil {
 		t.Skipf("skipped: %v", err)
 	}
-	b := &bed{t: t, kind: kind, host: netnstest.Enter(t), server: netnstest.New(t), opts: netnstest.Options(t)}
-	b.host.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6") // no packets but the test's
-	b.host.Run("ip", "link", "add", "br0", "type", "bridge")
-	b.host.Run("ip", "addr", "add", "10.77.0.200/24", "dev", "br0")
-	b.host.Run("ip", "link", "set", "br0", "up")
-	b.plug("up0", b.server, "10.77.0.254")
-	conn, err := device.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	for i := range containers {
-		box, name := netnstest.New(t), fmt.Sprintf("c%d", i+1)
-		b.boxes = append(b.boxes, box)
-		b.plug(name, box, fmt.Sprintf("10.77.0.%d", i+1))
-		dev, err := conn.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.ports = append(b.ports, plan.Port{Device: dev.Name, Ifindex: dev.Index, Class: plan.ClassID(i + 1)})
-	}
-	return b
+	return &bed{hosttest.New(t, containers), kind}
 }
-
-func (b *bed) plug(name string, box *netnstest.Netns, address string) {
-	b.t.Helper()
-	b.host.Run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", box.Name)
-	b.host.Run("ip", "link", "set", name, "master", "br0", "up")
-	box.Run("ip", "link", "set", "eth0", "up")
-	box.Run("ip", "addr", "add", address+"/24", "dev", "eth0")
-	box.Run("ip", "link", "set", "eth0", "gso_max_size", fmt.Sprint(device.GSOLimit(100*mbit)))
-}
-
-func (b *bed) log() *slog.Logger { return slog.New(slog.NewTextHandler(testWriter{b.t}, nil)) }
 
 // open opens a backend of the bed's kind, as the agent does.
 func (b *bed) open(name string, opts dataplane.Options) (dataplane.Backend, error) {
 	if b.kind == "bpf" {
-		return bpf.New(name, opts, b.log())
+		return bpf.New(name, opts, b.Log())
 	}
-	return tc.New(name, opts, b.log())
+	return tc.New(name, opts, b.Log())
 }
 
 func (b *bed) backend(local bool) *Backend {
-	b.t.Helper()
-	backend, err := New("up0", b.opts, local, b.open, b.log())
+	b.T.Helper()
+	backend, err := New("up0", b.Opts, local, b.open, b.Log())
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.t.Cleanup(func() { backend.Close() })
+	b.T.Cleanup(func() { backend.Close() })
 	return backend
 }
 
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(line []byte) (int, error) {
-	w.t.Log(string(bytes.TrimSpace(line)))
-	return len(line), nil
-}
-
-// state is the ingress of up0 with the given classes, as 1, 2, ... of the containers.
+// state is the ingress of up0 with classes of the containers.
 func (b *bed) state(capacity policy.Rate, classes ...plan.Class) plan.State {
-	s := plan.State{
-		Link:    plan.Link{Device: "up0", Direction: policy.Ingress, Capacity: capacity, Reserve: 1, Scheduler: plan.SchedulerFair},
-		Classes: []plan.Class{{ID: 0, Name: "host", Weight: 1, Discipline: policy.SFQ}},
-	}
-	for i, c := range classes {
-		c.ID, c.Name, c.Discipline = plan.ClassID(i+1), fmt.Sprintf("c%d", i+1), policy.FIFO
-		s.Classes = append(s.Classes, c)
-		s.Ports = append(s.Ports, b.ports[i])
-	}
-	return s
-}
-
-func (b *bed) set(backend *Backend, s plan.State) {
-	b.t.Helper()
-	if err := backend.Set(context.Background(), s); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-func (b *bed) counters(backend *Backend) dataplane.Snapshot {
-	b.t.Helper()
-	s, err := backend.Counters()
-	if err != nil {
-		b.t.Fatal(err)
+	s := b.State(plan.Link{Direction: policy.Ingress, Capacity: capacity}, classes...)
+	s.Classes[0].Discipline = policy.SFQ
+	for i := range classes {
+		s.Classes[1+i].Discipline = policy.FIFO
 	}
 	return s
 }
@@ -156,12 +85,12 @@ func TestWhatCameByTheLink(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string) {
 				b := newBed(t, kind, 2)
 				backend := b.backend(local)
-				b.set(backend, b.state(100*mbit, plan.Class{Weight: 1}, plan.Class{Weight: 1}))
+				b.Set(backend, b.state(100*mbit, plan.Class{Weight: 1}, plan.Class{Weight: 1}))
 				b.markOutward()
 				counted := func(ping func()) [3]uint64 {
-					before := b.counters(backend)
+					before := b.Counters(backend)
 					ping()
-					after := b.counters(backend)
+					after := b.Counters(backend)
 					var n [3]uint64
 					for id := range n {
 						n[id] = after.Classes[plan.ClassID(id)].SentPackets - before.Classes[plan.ClassID(id)].SentPackets
@@ -177,18 +106,18 @@ func TestWhatCameByTheLink(t *testing.T) {
 					}
 				}
 				pings := []string{"ping", "-q", "-c", "40", "-i", "0.01"}
-				want("from the server to container 2", counted(func() { b.server.Run(append(pings, "10.77.0.2")...) }), [3]uint64{0, 0, 40})
+				want("from the server to container 2", counted(func() { b.Server.Run(append(pings, "10.77.0.2")...) }), [3]uint64{0, 0, 40})
 				// Their answers come by the link as well.
-				want("from container 1 to the server", counted(func() { b.boxes[0].Run(append(pings, "10.77.0.254")...) }), [3]uint64{0, 40, 0})
+				want("from container 1 to the server", counted(func() { b.Boxes[0].Run(append(pings, "10.77.0.254")...) }), [3]uint64{0, 40, 0})
 				inside := [3]uint64{}
 				if local {
 					inside = [3]uint64{0, 40, 40}
 				}
-				want("from container 1 to container 2", counted(func() { b.boxes[0].Run(append(pings, "10.77.0.2")...) }), inside)
+				want("from container 1 to container 2", counted(func() { b.Boxes[0].Run(append(pings, "10.77.0.2")...) }), inside)
 				if local {
 					inside[2] = 0
 				}
-				want("from the host to container 1", counted(func() { b.host.Run(append(pings, "10.77.0.1")...) }), inside)
+				want("from the host to container 1", counted(func() { b.Netns.Run(append(pings, "10.77.0.1")...) }), inside)
 			})
 		})
 	}
@@ -197,18 +126,18 @@ func TestWhatCameByTheLink(t *testing.T) {
 // markOutward has a backend steer the link's egress too, which marks what containers
 // send.
 func (b *bed) markOutward() {
-	b.t.Helper()
-	egress, err := b.open("up0", b.opts)
+	b.T.Helper()
+	egress, err := b.open("up0", b.Opts)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.t.Cleanup(func() { egress.Close() })
-	s := b.state(100*mbit, make([]plan.Class, len(b.ports))...)
+	b.T.Cleanup(func() { egress.Close() })
+	s := b.state(100*mbit, make([]plan.Class, len(b.Ports))...)
 	for i := range s.Classes {
 		s.Classes[i].Weight = 1
 	}
 	if err := egress.Set(context.Background(), s); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 }
 
@@ -218,8 +147,8 @@ func TestSources(t *testing.T) {
 	if out, err := exec.Command("ip", "link", "add", "link", "up0", "name", "up0.7", "type", "vlan", "id", "7").CombinedOutput(); err != nil {
 		t.Skipf("skipped: this kernel has no VLANs: %s", bytes.TrimSpace(out))
 	}
-	b.host.Run("ip", "link", "add", "br7", "type", "bridge")
-	b.host.Run("ip", "link", "set", "up0.7", "master", "br7")
+	b.Netns.Run("ip", "link", "add", "br7", "type", "bridge")
+	b.Netns.Run("ip", "link", "set", "up0.7", "master", "br7")
 	conn, err := device.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -268,18 +197,18 @@ func TestDownloadsAreShared(t *testing.T) {
 		b := newBed(t, kind, 3)
 		backend := b.backend(false)
 		s := b.state(60*mbit, plan.Class{Weight: 1, Min: 20 * mbit}, plan.Class{Weight: 1}, plan.Class{Weight: 2, Max: 15 * mbit})
-		b.set(backend, s)
+		b.Set(backend, s)
 		ctx, cancel := context.WithCancel(context.Background())
 		ran := make(chan error, 1)
 		go func() { ran <- backend.Run(ctx) }()
 		defer func() { cancel(); <-ran }()
-		for i := range b.boxes {
+		for i := range b.Boxes {
 			b.download(i)
 		}
 		<-time.After(2 * time.Second)
-		from := b.counters(backend)
+		from := b.Counters(backend)
 		<-time.After(4 * time.Second)
-		to := b.counters(backend)
+		to := b.Counters(backend)
 		var sum float64
 		for id, want := range map[plan.ClassID]float64{1: 22.5, 2: 22.5, 3: 15} {
 			rate := float64(to.Classes[id].SentBytes-from.Classes[id].SentBytes) * 8e-6 / to.At.Sub(from.At).Seconds()
@@ -297,15 +226,15 @@ func TestDownloadsAreShared(t *testing.T) {
 
 // download starts an iperf3 from the server to container i.
 func (b *bed) download(i int) {
-	b.t.Helper()
+	b.T.Helper()
 	port := fmt.Sprint(5201 + i)
-	server := b.boxes[i].Command("iperf3", "-s", "-1", "-p", port)
-	client := b.server.Command("iperf3", "-c", fmt.Sprintf("10.77.0.%d", i+1), "-p", port, "-t", "100")
+	server := b.Boxes[i].Command("iperf3", "-s", "-1", "-p", port)
+	client := b.Server.Command("iperf3", "-c", fmt.Sprintf("10.77.0.%d", i+1), "-p", port, "-t", "100")
 	for _, cmd := range []*exec.Cmd{server, client} {
 		if err := cmd.Start(); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
-		b.t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGINT); _ = cmd.Wait() })
+		b.T.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGINT); _ = cmd.Wait() })
 		<-time.After(300 * time.Millisecond)
 	}
 }
@@ -315,7 +244,7 @@ func (b *bed) download(i int) {
 func TestAdoptAndCleanUp(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {
 		b := newBed(t, kind, 2)
-		qdiscs, links := b.host.Run("tc", "qdisc", "show"), b.host.Run("ip", "-o", "link")
+		qdiscs, links := b.Netns.Run("tc", "qdisc", "show"), b.Netns.Run("ip", "-o", "link")
 		want := b.state(100*mbit, plan.Class{Weight: 3, Min: 10 * mbit}, plan.Class{Weight: 1, Max: 5 * mbit})
 		if kind == "bpf" {
 			for i := range want.Classes {
@@ -326,9 +255,9 @@ func TestAdoptAndCleanUp(t *testing.T) {
 		if state, err := first.State(); err != nil || len(state.Classes) != 0 {
 			t.Errorf("before the first Set: %+v, %v", state, err)
 		}
-		b.set(first, want)
+		b.Set(first, want)
 		first.Close()
-		filters := b.host.Run("tc", "filter", "show", "dev", "c1", "egress")
+		filters := b.Netns.Run("tc", "filter", "show", "dev", "c1", "egress")
 		second := b.backend(false)
 		have, err := second.State()
 		if err != nil {
@@ -337,28 +266,28 @@ func TestAdoptAndCleanUp(t *testing.T) {
 		if changes := plan.Diff(have, want); len(changes) > 0 {
 			t.Errorf("a new agent would change %v", changes)
 		}
-		b.set(second, want)
-		if again := b.host.Run("tc", "filter", "show", "dev", "c1", "egress"); again != filters {
+		b.Set(second, want)
+		if again := b.Netns.Run("tc", "filter", "show", "dev", "c1", "egress"); again != filters {
 			t.Errorf("filters were\n%sand are\n%s", filters, again)
 		}
 		want.Ports = want.Ports[:1]
-		b.set(second, want)
-		if left := b.host.Run("tc", "filter", "show", "dev", "c2", "egress"); left != "" {
+		b.Set(second, want)
+		if left := b.Netns.Run("tc", "filter", "show", "dev", "c2", "egress"); left != "" {
 			t.Errorf("left at a port that is gone: %s", left)
 		}
 		if err := second.Cleanup(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if now := b.host.Run("tc", "qdisc", "show"); now != qdiscs {
+		if now := b.Netns.Run("tc", "qdisc", "show"); now != qdiscs {
 			t.Errorf("qdiscs after cleanup:\n%s\nbefore:\n%s", now, qdiscs)
 		}
-		if now := b.host.Run("ip", "-o", "link"); now != links {
+		if now := b.Netns.Run("ip", "-o", "link"); now != links {
 			t.Errorf("devices after cleanup:\n%s\nbefore:\n%s", now, links)
 		}
-		if left, _ := os.ReadDir(b.opts.StateDir); len(left) > 0 {
+		if left, _ := os.ReadDir(b.Opts.StateDir); len(left) > 0 {
 			t.Errorf("state left: %v", left)
 		}
-		b.server.Run("ping", "-q", "-c", "2", "-i", "0.01", "10.77.0.1")
+		b.Server.Run("ping", "-q", "-c", "2", "-i", "0.01", "10.77.0.1")
 	})
 }
 
@@ -367,14 +296,14 @@ func TestHeals(t *testing.T) {
 	b := newBed(t, "tc", 1)
 	backend := b.backend(false)
 	s := b.state(100*mbit, plan.Class{Weight: 1})
-	b.set(backend, s)
-	b.host.Run("ip", "link", "del", "weir-in-up0")
+	b.Set(backend, s)
+	b.Netns.Run("ip", "link", "del", "weir-in-up0")
 	if _, err := backend.Counters(); !errors.Is(err, dataplane.ErrNoDevice) {
 		t.Errorf("counters of a device that is gone: %v", err)
 	}
-	b.set(backend, s)
-	b.server.Run("ping", "-q", "-c", "2", "-i", "0.01", "10.77.0.1")
-	if n := b.counters(backend).Classes[1].SentPackets; n < 2 {
+	b.Set(backend, s)
+	b.Server.Run("ping", "-q", "-c", "2", "-i", "0.01", "10.77.0.1")
+	if n := b.Counters(backend).Classes[1].SentPackets; n < 2 {
 		t.Errorf("%d packets counted", n)
 	}
 }

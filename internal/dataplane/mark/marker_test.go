@@ -3,7 +3,6 @@
 package mark
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -75,7 +74,7 @@ func ways(t *testing.T, test func(t *testing.T, host *netnstest.Netns, m *Marker
 
 func newMarker(t *testing.T, opts dataplane.Options, way string) *Marker {
 	t.Helper()
-	m, err := New(opts, slog.New(slog.NewTextHandler(testWriter{t}, nil)))
+	m, err := New(opts, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +86,6 @@ func newMarker(t *testing.T, opts dataplane.Options, way string) *Marker {
 		t.Skip("skipped: this kernel has no tcx (Linux 6.6)")
 	}
 	return m
-}
-
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(line []byte) (int, error) {
-	w.t.Log(string(bytes.TrimSpace(line)))
-	return len(line), nil
 }
 
 // addPort makes a veth named name in the test's namespace.

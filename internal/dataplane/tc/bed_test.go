@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -17,106 +16,37 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"weir/internal/dataplane"
-	"weir/internal/dataplane/device"
-	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/hosttest"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
-const mbit = policy.Rate(1e6)
+const mbit = hosttest.Mbit
 
-// bed is a small host on the real kernel: containers c1, c2, ... behind a bridge,
-// and an uplink up0 to a server.
-//
-//	c1: eth0 ── c1 ┐
-//	c2: eth0 ── c2 ┤ br0 ── up0 ── eth0 :server
-//
-// The test's goroutine is "the host".
-type bed struct {
-	t      *testing.T
-	host   *netnstest.Netns
-	server *netnstest.Netns
-	boxes  []*netnstest.Netns
-	ports  []plan.Port
-	opts   dataplane.Options
-}
+// bed is a host whose containers send by the tc backend.
+type bed struct{ *hosttest.Host }
 
 func newBed(t *testing.T, containers int) *bed {
 	t.Helper()
 	if err := Supported(); err != nil {
 		t.Skipf("skipped: %v", err)
 	}
-	b := &bed{t: t, host: netnstest.Enter(t), server: netnstest.New(t), opts: netnstest.Options(t)}
-	b.host.Run("ip", "link", "add", "br0", "type", "bridge")
-	b.host.Run("ip", "link", "set", "br0", "up")
-	b.plug("up0", b.server, "10.77.0.254")
-	for i := range containers {
-		box := netnstest.New(t)
-		b.boxes = append(b.boxes, box)
-		b.plug(fmt.Sprintf("c%d", i+1), box, fmt.Sprintf("10.77.0.%d", i+1))
-	}
-	backend := b.backend()
-	for i := range containers {
-		dev, err := backend.conn.Lookup(fmt.Sprintf("c%d", i+1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.ports = append(b.ports, plan.Port{Device: dev.Name, Ifindex: dev.Index, Class: plan.ClassID(i + 1)})
-	}
-	return b
-}
-
-func (b *bed) plug(name string, box *netnstest.Netns, address string) {
-	b.t.Helper()
-	b.host.Run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", box.Name)
-	b.host.Run("ip", "link", "set", name, "master", "br0", "up")
-	box.Run("ip", "link", "set", "eth0", "up")
-	box.Run("ip", "addr", "add", address+"/24", "dev", "eth0")
-	// As the agent does at a container's end.
-	box.Run("ip", "link", "set", "eth0", "gso_max_size", fmt.Sprint(device.GSOLimit(100*mbit)))
+	return &bed{hosttest.New(t, containers)}
 }
 
 func (b *bed) backend() *Backend {
-	b.t.Helper()
-	log := slog.New(slog.NewTextHandler(testWriter{b.t}, nil))
-	backend, err := New("up0", b.opts, log)
+	b.T.Helper()
+	backend, err := New("up0", b.Opts, b.Log())
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.t.Cleanup(func() { backend.Close() })
+	b.T.Cleanup(func() { backend.Close() })
 	return backend
 }
 
-type testWriter struct{ t *testing.T }
-
-func (w testWriter) Write(line []byte) (int, error) {
-	w.t.Log(string(bytes.TrimSpace(line)))
-	return len(line), nil
-}
-
-// state is a link of 100 Mbit/s with the host's class and the given ones, as
-// classes 1, 2, ... of the containers.
+// state is a link of 100 Mbit/s with classes of the containers.
 func (b *bed) state(classes ...plan.Class) plan.State {
-	s := plan.State{
-		Link:    plan.Link{Device: "up0", Capacity: 100 * mbit, Reserve: 1, Scheduler: plan.SchedulerFair},
-		Classes: []plan.Class{{ID: 0, Name: "host", Weight: 1}},
-	}
-	for i, c := range classes {
-		c.ID, c.Name = plan.ClassID(i+1), fmt.Sprintf("c%d", i+1)
-		s.Classes = append(s.Classes, c)
-		if i < len(b.ports) {
-			s.Ports = append(s.Ports, b.ports[i])
-		}
-	}
-	return s
-}
-
-func (b *bed) set(backend *Backend, s plan.State) {
-	b.t.Helper()
-	if err := backend.Set(context.Background(), s); err != nil {
-		b.t.Fatal(err)
-	}
+	return b.State(plan.Link{Capacity: 100 * mbit}, classes...)
 }
 
 // run runs the backend's loop until the test ends or the returned function is
@@ -133,30 +63,30 @@ func (b *bed) run(backend *Backend) (stop func()) {
 		stopped = true
 		cancel()
 		if err := <-done; err != nil {
-			b.t.Error(err)
+			b.T.Error(err)
 		}
 	}
-	b.t.Cleanup(stop)
+	b.T.Cleanup(stop)
 	return stop
 }
 
 // traffic starts an iperf3 from container i (1, 2, ...) to the server and returns
 // a function that ends it and gives what the client printed.
 func (b *bed) traffic(i int, args ...string) (stop func() string) {
-	b.t.Helper()
+	b.T.Helper()
 	if _, err := exec.LookPath("iperf3"); err != nil {
-		b.t.Skip("skipped: needs iperf3")
+		b.T.Skip("skipped: needs iperf3")
 	}
 	port := fmt.Sprint(5200 + i)
-	server := b.server.Command("iperf3", "-s", "-p", port, "--forceflush")
+	server := b.Server.Command("iperf3", "-s", "-p", port, "--forceflush")
 	output, err := server.StdoutPipe()
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	if err := server.Start(); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.t.Cleanup(func() { end(server) })
+	b.T.Cleanup(func() { end(server) })
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		if strings.Contains(lines.Text(), "listening") {
 			break
@@ -170,10 +100,10 @@ func (b *bed) traffic(i int, args ...string) (stop func() string) {
 		}
 	}()
 	var printed bytes.Buffer
-	client := b.boxes[i-1].Command(append([]string{"iperf3", "-c", "10.77.0.254", "-p", port, "-t", "100"}, args...)...)
+	client := b.Boxes[i-1].Command(append([]string{"iperf3", "-c", "10.77.0.254", "-p", port, "-t", "100"}, args...)...)
 	client.Stdout, client.Stderr = &printed, &printed
 	if err := client.Start(); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	stopped := false
 	stop = func() string {
@@ -183,7 +113,7 @@ func (b *bed) traffic(i int, args ...string) (stop func() string) {
 		}
 		return printed.String()
 	}
-	b.t.Cleanup(func() { stop() })
+	b.T.Cleanup(func() { stop() })
 	return stop
 }
 
@@ -195,26 +125,17 @@ func end(cmd *exec.Cmd) {
 
 // rates measures what each class sends, over a window that begins after settle.
 func (b *bed) rates(backend *Backend, settle, window time.Duration) map[plan.ClassID]float64 {
-	b.t.Helper()
+	b.T.Helper()
 	<-time.After(settle)
-	from := b.counters(backend)
+	from := b.Counters(backend)
 	<-time.After(window)
-	to := b.counters(backend)
+	to := b.Counters(backend)
 	rates := make(map[plan.ClassID]float64)
 	for id, c := range to.Classes {
 		sent := c.SentBytes - from.Classes[id].SentBytes
 		rates[id] = float64(sent) * 8 / to.At.Sub(from.At).Seconds() / 1e6
 	}
 	return rates
-}
-
-func (b *bed) counters(backend *Backend) dataplane.Snapshot {
-	b.t.Helper()
-	s, err := backend.Counters()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return s
 }
 
 // ideal is what the contract gives classes that take all they can get, in Mbit/s.
@@ -235,7 +156,7 @@ func ideal(s plan.State, active ...plan.ClassID) map[plan.ClassID]float64 {
 // 97 %, or has tried four times. Without that, what is measured is how much CPU time
 // iperf3 got beside whatever else the machine does, not how the link is divided.
 func (b *bed) full(backend *Backend, settle, window time.Duration, want map[plan.ClassID]float64) map[plan.ClassID]float64 {
-	b.t.Helper()
+	b.T.Helper()
 	var got map[plan.ClassID]float64
 	for range 4 {
 		got = b.rates(backend, settle, window)
@@ -247,14 +168,14 @@ func (b *bed) full(backend *Backend, settle, window time.Duration, want map[plan
 		if sent > 0.97*ideal {
 			return got
 		}
-		b.t.Logf("the senders fill only %.1f of %.1f Mbit/s, measuring again", sent, ideal)
+		b.T.Logf("the senders fill only %.1f of %.1f Mbit/s, measuring again", sent, ideal)
 	}
 	return got
 }
 
 // near measures rates and checks them against ideal ones, all in Mbit/s.
 func (b *bed) near(what string, backend *Backend, settle, window time.Duration, want map[plan.ClassID]float64, tolerance float64) {
-	b.t.Helper()
+	b.T.Helper()
 	got := b.full(backend, settle, window, want)
 	line := what + ":"
 	for id := plan.ClassID(0); id < plan.MaxClasses; id++ {
@@ -264,10 +185,10 @@ func (b *bed) near(what string, backend *Backend, settle, window time.Duration, 
 		}
 		line += fmt.Sprintf("  class %d %.2f (ideal %.2f)", id, got[id], ideal)
 		if got[id] < ideal-tolerance || got[id] > ideal+tolerance {
-			b.t.Errorf("%s: class %d sends %.2f Mbit/s, want %.2f +- %.1f", what, id, got[id], ideal, tolerance)
+			b.T.Errorf("%s: class %d sends %.2f Mbit/s, want %.2f +- %.1f", what, id, got[id], ideal, tolerance)
 		}
 	}
-	b.t.Log(line)
+	b.T.Log(line)
 }
 
 // runOn runs a classifier on a packet with a mark and returns its verdict.

@@ -26,7 +26,7 @@ func TestChangeDropsNothing(t *testing.T) {
 		b.state(plan.Class{Weight: 100, Max: 20 * mbit}, plan.Class{Weight: 1}),
 		b.state(plan.Class{Weight: 1, Min: 20 * mbit, Limit: plan.Limit{Packets: 500}}, plan.Class{Weight: 7}),
 	}
-	b.set(backend, policies[0])
+	b.Set(backend, policies[0])
 	b.run(backend)
 	var clients []func() string
 	for i := range 2 {
@@ -36,13 +36,13 @@ func TestChangeDropsNothing(t *testing.T) {
 	defer ticker.Stop()
 	for i := range 40 {
 		<-ticker.C
-		b.set(backend, policies[i%len(policies)])
+		b.Set(backend, policies[i%len(policies)])
 	}
 	await(t, "both clients to send", func() bool {
-		c := b.counters(backend)
+		c := b.Counters(backend)
 		return c.Classes[1].SentPackets > 3000 && c.Classes[2].SentPackets > 3000
 	})
-	for id, c := range b.counters(backend).Classes {
+	for id, c := range b.Counters(backend).Classes {
 		// CoDel may find that a machine without KVM sends in bursts; that is not
 		// the change's doing.
 		if codel := c.Drops[dropCodel]; codel > c.SentPackets/100 || len(c.Drops) > 1 ||
@@ -61,12 +61,12 @@ func TestAdoption(t *testing.T) {
 	b := newBed(t, 2)
 	first := b.backend()
 	s := b.state(plan.Class{Weight: 1, Min: 10 * mbit}, plan.Class{Weight: 4, Max: 55 * mbit})
-	b.set(first, s)
+	b.Set(first, s)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	show := func() string {
-		return b.host.Run("tc", "class", "show", "dev", "up0") + b.host.Run("tc", "qdisc", "show")
+		return b.Netns.Run("tc", "class", "show", "dev", "up0") + b.Netns.Run("tc", "qdisc", "show")
 	}
 	before := show()
 
@@ -78,7 +78,7 @@ func TestAdoption(t *testing.T) {
 	if !reflect.DeepEqual(found, s) {
 		t.Errorf("state found:\n%+v\nwant:\n%+v", found, s)
 	}
-	b.set(second, s)
+	b.Set(second, s)
 	if after := show(); after != before {
 		t.Errorf("adopting changed the kernel:\n%s\nbefore:\n%s", after, before)
 	}
@@ -88,10 +88,10 @@ func TestAdoption(t *testing.T) {
 	b.near("after adoption", second, 1500*time.Millisecond, 3*time.Second, ideal(s, 1, 2), 4)
 
 	// Without its memory the agent still knows what HTB knows.
-	entries, _ := os.ReadDir(b.opts.StateDir)
+	entries, _ := os.ReadDir(b.Opts.StateDir)
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), "tc-") {
-			if err := os.Remove(b.opts.StateDir + "/" + entry.Name()); err != nil {
+			if err := os.Remove(b.Opts.StateDir + "/" + entry.Name()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,21 +112,21 @@ func TestRemovedClassDrains(t *testing.T) {
 	backend := b.backend()
 	s := b.state(plan.Class{Weight: 1}, plan.Class{Weight: 1, Limit: plan.Limit{Packets: 400}})
 	s.Link.Capacity = 1 * mbit // a machine without KVM floods no more than a few
-	b.set(backend, s)
+	b.Set(backend, s)
 	b.traffic(2, "-u", "-b", "30M", "-l", "1200") // goes on as the host's, unmarked
-	await(t, "packets to wait", func() bool { return b.counters(backend).Classes[2].BacklogPackets > 50 })
+	await(t, "packets to wait", func() bool { return b.Counters(backend).Classes[2].BacklogPackets > 50 })
 	without := b.state(plan.Class{Weight: 1})
 	without.Link.Capacity = s.Link.Capacity
-	b.set(backend, without)
+	b.Set(backend, without)
 	if now, err := backend.State(); err != nil || !reflect.DeepEqual(now, without) {
 		t.Errorf("state %+v (%v), want %+v", now, err, without)
 	}
-	if !strings.Contains(b.host.Run("tc", "class", "show", "dev", "up0"), "77e1:2 ") {
+	if !strings.Contains(b.Netns.Run("tc", "class", "show", "dev", "up0"), "77e1:2 ") {
 		t.Error("the class went with packets in it")
 	}
 	b.run(backend)
 	await(t, "the class to go", func() bool {
-		return !strings.Contains(b.host.Run("tc", "class", "show", "dev", "up0"), "77e1:2 ")
+		return !strings.Contains(b.Netns.Run("tc", "class", "show", "dev", "up0"), "77e1:2 ")
 	})
 }
 
@@ -136,17 +136,17 @@ func TestChurn(t *testing.T) {
 	b := newBed(t, 1)
 	backend := b.backend()
 	base := b.state(plan.Class{Weight: 5, Min: 10 * mbit})
-	b.set(backend, base)
+	b.Set(backend, base)
 	b.run(backend)
 	files := countFiles(t)
-	show := func() string { return b.host.Run("tc", "qdisc", "show", "dev", "up0") }
+	show := func() string { return b.Netns.Run("tc", "qdisc", "show", "dev", "up0") }
 	before := show()
 	for round := range 10 {
 		s := base
 		for i := range 20 {
 			name := fmt.Sprintf("p%d", i)
-			b.host.Run("ip", "link", "add", name, "type", "veth", "peer", "name", name+"p")
-			b.host.Run("ip", "link", "set", name, "group", "7")
+			b.Netns.Run("ip", "link", "add", name, "type", "veth", "peer", "name", name+"p")
+			b.Netns.Run("ip", "link", "set", name, "group", "7")
 			dev, err := backend.conn.Lookup(name)
 			if err != nil {
 				t.Fatal(err)
@@ -155,12 +155,12 @@ func TestChurn(t *testing.T) {
 			s.Classes = append(s.Classes, plan.Class{ID: id, Name: name, Weight: uint32(i + 1)})
 			s.Ports = append(s.Ports, plan.Port{Device: name, Ifindex: dev.Index, Class: id})
 		}
-		b.set(backend, s)
+		b.Set(backend, s)
 		if now, err := backend.State(); err != nil || !reflect.DeepEqual(now, s) {
 			t.Fatalf("round %d: state %+v (%v), want %+v", round, now, err, s)
 		}
-		b.host.Run("ip", "link", "del", "group", "7")
-		b.set(backend, base)
+		b.Netns.Run("ip", "link", "del", "group", "7")
+		b.Set(backend, base)
 	}
 	await(t, "the queues to go", func() bool { return show() == before })
 	if now, err := backend.State(); err != nil || !reflect.DeepEqual(now, base) {
@@ -173,12 +173,12 @@ func TestChurn(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	b := newBed(t, 0)
-	_, err := New("up1", b.opts, b.backend().log)
+	_, err := New("up1", b.Opts, b.backend().log)
 	if !errors.Is(err, dataplane.ErrNoDevice) || !strings.Contains(err.Error(), "did you mean up0?") {
 		t.Errorf("New on a missing device: %v", err)
 	}
 	backend := b.backend()
-	b.host.Run("ip", "link", "del", "up0")
+	b.Netns.Run("ip", "link", "del", "up0")
 	err = backend.Set(context.Background(), b.state())
 	if !errors.Is(err, dataplane.ErrNoDevice) {
 		t.Errorf("Set on a device that went away: %v", err)

@@ -26,13 +26,13 @@ func TestMembersCountForThemselves(t *testing.T) {
 		plan.Class{Weight: 5, Min: 30 * mbit, Group: true, Discipline: policy.SFQ},
 	)
 	s.Ports = s.Ports[:2]
-	b.set(backend, s)
-	classes := b.host.Run("tc", "class", "show", "dev", "up0")
+	b.Set(backend, s)
+	classes := b.Netns.Run("tc", "class", "show", "dev", "up0")
 	if strings.Contains(classes, "77e1:3 ") || !strings.Contains(classes, "77e1:1 ") || !strings.Contains(classes, "ceil 10Mbit") {
 		t.Errorf("classes are\n%s", classes)
 	}
 	for _, again := range []*Backend{backend, b.backend()} {
-		b.set(again, s)
+		b.Set(again, s)
 		if now, err := again.State(); err != nil || !reflect.DeepEqual(now, s) {
 			t.Errorf("state %+v (%v), want %+v", now, err, s)
 		}
@@ -48,7 +48,7 @@ func TestMembersCountForThemselves(t *testing.T) {
 	}
 	s.Classes = s.Classes[:3]
 	s.Classes[1].Parent, s.Classes[2].Parent = 0, 0
-	b.set(backend, s)
+	b.Set(backend, s)
 	if now, err := backend.State(); err != nil || !reflect.DeepEqual(now, s) {
 		t.Errorf("without the group: state %+v (%v), want %+v", now, err, s)
 	}

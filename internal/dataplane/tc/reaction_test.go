@@ -60,7 +60,7 @@ func TestReaction(t *testing.T) {
 			b := newBed(t, len(tt.classes))
 			backend := b.backend()
 			s, after := b.state(tt.classes...), b.state(tt.after...)
-			b.set(backend, s)
+			b.Set(backend, s)
 			b.run(backend)
 			var all []plan.ClassID
 			for i := range tt.classes {
@@ -70,17 +70,17 @@ func TestReaction(t *testing.T) {
 			others, last := all[:len(all)-1], fmt.Sprintf("c%d", len(all))
 			b.rates(backend, time.Second, 0)
 			changes := []change{
-				{last + " stops", func() { b.host.Run("ip", "link", "set", last, "down") }, ideal(s, others...)},
-				{last + " starts", func() { b.host.Run("ip", "link", "set", last, "up") }, ideal(s, all...)},
-				{last + " stops again", func() { b.host.Run("ip", "link", "set", last, "down") }, ideal(s, others...)},
-				{"the policy changes", func() { b.set(backend, after) }, ideal(after, others...)},
+				{last + " stops", func() { b.Netns.Run("ip", "link", "set", last, "down") }, ideal(s, others...)},
+				{last + " starts", func() { b.Netns.Run("ip", "link", "set", last, "up") }, ideal(s, all...)},
+				{last + " stops again", func() { b.Netns.Run("ip", "link", "set", last, "down") }, ideal(s, others...)},
+				{"the policy changes", func() { b.Set(backend, after) }, ideal(after, others...)},
 			}
 			for range 3 {
 				if b.react(backend, changes) {
 					return
 				}
-				b.set(backend, s)
-				b.host.Run("ip", "link", "set", last, "up")
+				b.Set(backend, s)
+				b.Netns.Run("ip", "link", "set", last, "up")
 				b.rates(backend, time.Second, 0)
 			}
 			t.Skip("skipped: three times the senders had too little CPU time to fill their queues")
@@ -97,7 +97,7 @@ type change struct {
 
 // react makes the changes, until one of them tells nothing.
 func (b *bed) react(backend *Backend, changes []change) (conclusive bool) {
-	b.t.Helper()
+	b.T.Helper()
 	for _, c := range changes {
 		c.make()
 		if !b.follow(c.what, backend, c.want, 5) {
@@ -111,18 +111,18 @@ func (b *bed) react(backend *Backend, changes []change) (conclusive bool) {
 // that second's rates against ideal ones, in Mbit/s. It tells nothing if a class
 // that sent too little had no packets waiting: then its sender is to blame.
 func (b *bed) follow(what string, backend *Backend, want map[plan.ClassID]float64, tolerance float64) (conclusive bool) {
-	b.t.Helper()
+	b.T.Helper()
 	const window = 100 * time.Millisecond
 	start := time.Now()
 	ticker := time.NewTicker(window)
 	defer ticker.Stop()
-	before := b.counters(backend)
+	before := b.Counters(backend)
 	var held time.Duration // since when every window is within the tolerance
 	var settled dataplane.Snapshot
 	empty := map[plan.ClassID]bool{} // classes that were seen without a packet
 	for now := before; now.At.Sub(start) < reactionTime+time.Second; before = now {
 		<-ticker.C
-		now = b.counters(backend)
+		now = b.Counters(backend)
 		if off(between(before, now), want) > tolerance {
 			held = now.At.Sub(start)
 		}
@@ -137,17 +137,17 @@ func (b *bed) follow(what string, backend *Backend, want map[plan.ClassID]float6
 		}
 	}
 	got := between(settled, before)
-	b.t.Logf("%s: held after %v; then%s", what, held.Round(window), beside(got, want))
+	b.T.Logf("%s: held after %v; then%s", what, held.Round(window), beside(got, want))
 	if off(got, want) <= tolerance {
 		return true
 	}
 	for id, rate := range got {
 		if rate < want[id]-1 && empty[id] {
-			b.t.Logf("%s: tells nothing, the queue of class %d was empty at times", what, id)
+			b.T.Logf("%s: tells nothing, the queue of class %d was empty at times", what, id)
 			return false
 		}
 	}
-	b.t.Errorf("%s: %v later want shares within %.1f Mbit/s, have%s", what, reactionTime, tolerance, beside(got, want))
+	b.T.Errorf("%s: %v later want shares within %.1f Mbit/s, have%s", what, reactionTime, tolerance, beside(got, want))
 	return true
 }
 
@@ -182,14 +182,14 @@ func off(got, want map[plan.ClassID]float64) float64 {
 func TestLookingIsCheap(t *testing.T) {
 	const classes = 1000
 	b := newBed(t, 0)
-	b.opts.StateDir = t.TempDir()
+	b.Opts.StateDir = t.TempDir()
 	backend := b.backend()
 	backend.log = slog.New(slog.DiscardHandler)
 	s := b.state()
 	for id := plan.ClassID(1); id <= classes; id++ {
 		s.Classes = append(s.Classes, plan.Class{ID: id, Name: fmt.Sprint("c", id), Weight: uint32(id), Min: policy.Rate(id%5) * mbit / 100})
 	}
-	b.set(backend, s)
+	b.Set(backend, s)
 	now := time.Now()
 	look := func() {
 		now = now.Add(interval)

@@ -19,25 +19,25 @@ var passing = regexp.MustCompile(`(timer|refcnt|direct_packets_stat) +[0-9.]+`)
 
 // snapshot is everything of the host that Weir could have left its traces in.
 func (b *bed) snapshot() string {
-	out := b.host.Run("tc", "qdisc", "show") + b.host.Run("ip", "-d", "link")
+	out := b.Netns.Run("tc", "qdisc", "show") + b.Netns.Run("ip", "-d", "link")
 	for _, dev := range []string{"up0", "c1"} {
-		out += b.host.Run("tc", "filter", "show", "dev", dev)
-		out += b.host.Run("tc", "filter", "show", "dev", dev, "ingress")
+		out += b.Netns.Run("tc", "filter", "show", "dev", dev)
+		out += b.Netns.Run("tc", "filter", "show", "dev", dev, "ingress")
 	}
 	return passing.ReplaceAllString(out, "$1")
 }
 
 // unchanged compares the host with a snapshot, line by line.
 func (b *bed) unchanged(when, before string) {
-	b.t.Helper()
+	b.T.Helper()
 	now, then := strings.Split(b.snapshot(), "\n"), strings.Split(before, "\n")
 	if len(now) != len(then) {
-		b.t.Errorf("%s: %d lines, %d before:\n%s", when, len(now), len(then), strings.Join(now, "\n"))
+		b.T.Errorf("%s: %d lines, %d before:\n%s", when, len(now), len(then), strings.Join(now, "\n"))
 		return
 	}
 	for i := range now {
 		if now[i] != then[i] {
-			b.t.Errorf("%s:\n%s\nbefore:\n%s", when, now[i], then[i])
+			b.T.Errorf("%s:\n%s\nbefore:\n%s", when, now[i], then[i])
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestCleanupLeavesTheHostAsFound(t *testing.T) {
 	b := newBed(t, 2)
 	before := b.snapshot()
 	s := b.state(plan.Class{Weight: 1}, plan.Class{Weight: 2, Min: 10 * mbit})
-	b.set(b.backend(), s)
+	b.Set(b.backend(), s)
 	if b.snapshot() == before {
 		t.Fatal("Set changed nothing")
 	}
@@ -58,7 +58,7 @@ func TestCleanupLeavesTheHostAsFound(t *testing.T) {
 		b.unchanged("after cleanup", before)
 	}
 	// And it can be set up again.
-	b.set(b.backend(), s)
+	b.Set(b.backend(), s)
 }
 
 func TestForeignQdisc(t *testing.T) {
@@ -74,7 +74,7 @@ func TestForeignQdisc(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t, 1)
-			b.host.Run(append([]string{"tc", "qdisc", "add", "dev", "up0", "root"}, tt.add...)...)
+			b.Netns.Run(append([]string{"tc", "qdisc", "add", "dev", "up0", "root"}, tt.add...)...)
 			before := b.snapshot()
 			if !strings.Contains(before, tt.show) {
 				t.Fatalf("no %q in\n%s", tt.show, before)
@@ -86,10 +86,10 @@ func TestForeignQdisc(t *testing.T) {
 			}
 			t.Log(err)
 			b.unchanged("after the refused Set", before)
-			b.opts.Force = true
-			b.set(b.backend(), s)
-			b.opts.Force = false
-			b.set(b.backend(), s) // ours by now: no force needed, and still remembered
+			b.Opts.Force = true
+			b.Set(b.backend(), s)
+			b.Opts.Force = false
+			b.Set(b.backend(), s) // ours by now: no force needed, and still remembered
 			if err := b.backend().Cleanup(context.Background()); err != nil {
 				t.Fatal(err)
 			}
@@ -101,12 +101,12 @@ func TestForeignQdisc(t *testing.T) {
 // What somebody set in place of Weir's qdisc is not touched by cleanup.
 func TestCleanupLeavesALaterQdisc(t *testing.T) {
 	b := newBed(t, 1)
-	b.set(b.backend(), b.state(plan.Class{Weight: 1}))
-	b.host.Run("tc", "qdisc", "replace", "dev", "up0", "root", "handle", "9:", "pfifo", "limit", "9")
+	b.Set(b.backend(), b.state(plan.Class{Weight: 1}))
+	b.Netns.Run("tc", "qdisc", "replace", "dev", "up0", "root", "handle", "9:", "pfifo", "limit", "9")
 	if err := b.backend().Cleanup(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if show := b.host.Run("tc", "qdisc", "show", "dev", "up0"); !strings.Contains(show, "pfifo 9:") {
+	if show := b.Netns.Run("tc", "qdisc", "show", "dev", "up0"); !strings.Contains(show, "pfifo 9:") {
 		t.Errorf("after cleanup: %s", show)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // the class alone: of containers with rules, and of the host with rules.
 func TestRulesKeepTheClass(t *testing.T) {
 	b := newBed(t, 1)
-	b.host.Run("ip", "addr", "add", "10.77.0.100/24", "dev", "br0")
+	b.Netns.Run("ip", "addr", "add", "10.77.0.100/24", "dev", "br0")
 	backend := b.backend()
 	match, err := policy.ParseMatches("{udp: 5001}")
 	if err != nil {
@@ -23,10 +23,10 @@ func TestRulesKeepTheClass(t *testing.T) {
 	queues := []plan.Queue{{Name: "voice", Match: match, DSCP: &dscp}, {Name: "rest"}}
 	s := b.state(plan.Class{Weight: 1, Discipline: policy.PQ, Queues: queues})
 	s.Classes[0].Discipline, s.Classes[0].Queues = policy.PQ, queues
-	b.set(backend, s)
+	b.Set(backend, s)
 	const packets = 20
 	send := "for i in $(seq 20); do echo x > /dev/udp/10.77.0.254/5001; echo x > /dev/udp/10.77.0.254/9; done"
-	for class, run := range []func(...string) string{b.host.Run, b.boxes[0].Run} {
+	for class, run := range []func(...string) string{b.Netns.Run, b.Boxes[0].Run} {
 		before := sentPackets(t, backend, plan.ClassID(class))
 		run("bash", "-c", send)
 		if got := sentPackets(t, backend, plan.ClassID(class)) - before; got < 2*packets {

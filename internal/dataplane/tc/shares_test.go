@@ -18,12 +18,11 @@ import (
 func TestMarkIsSeenAtTheUplink(t *testing.T) {
 	b := newBed(t, 2)
 	backend := b.backend()
-	b.set(backend, b.state(plan.Class{Weight: 1}, plan.Class{Weight: 1}))
-	b.host.Run("ip", "addr", "add", "10.77.0.200/24", "dev", "br0")
-	before := b.counters(backend)
-	b.boxes[1].Run("ping", "-q", "-c", "50", "-i", "0.01", "10.77.0.254")
-	b.host.Run("ping", "-q", "-c", "30", "-i", "0.01", "10.77.0.254")
-	after := b.counters(backend)
+	b.Set(backend, b.state(plan.Class{Weight: 1}, plan.Class{Weight: 1}))
+	before := b.Counters(backend)
+	b.Boxes[1].Run("ping", "-q", "-c", "50", "-i", "0.01", "10.77.0.254")
+	b.Netns.Run("ping", "-q", "-c", "30", "-i", "0.01", "10.77.0.254")
+	after := b.Counters(backend)
 	for id, want := range map[plan.ClassID]uint64{0: 30, 1: 0, 2: 50} {
 		got := after.Classes[id].SentPackets - before.Classes[id].SentPackets
 		if got < want || got > want+20 {
@@ -48,7 +47,7 @@ func TestSharesHold(t *testing.T) {
 			b := newBed(t, len(tt.classes))
 			backend := b.backend()
 			s := b.state(tt.classes...)
-			b.set(backend, s)
+			b.Set(backend, s)
 			b.run(backend)
 			var active []plan.ClassID
 			for i := range tt.classes {
