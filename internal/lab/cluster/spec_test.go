@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,4 +52,29 @@ func TestMistakesAreNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Whatever stands in a file, it is read or refused in lines that name it.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("../../../lab/cluster/*.yaml")
+	if err != nil || len(files) < 2 {
+		f.Fatalf("found %v: %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("nodes: !0 0"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := Parse("f.yaml", text); err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "f.yaml: ") {
+					t.Errorf("%q does not name the file", line)
+				}
+			}
+		}
+	})
 }

@@ -268,10 +268,11 @@ func base(o migrate.Order) string {
 // pushImage brings the container's image into the registry. Layers that are there
 // are not sent.
 func (e *Engine) pushImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	// Also after a failure: an engine whose disk is full remembers the name all the same.
+	defer e.removeImage(ctx, base(o))
 	if err := e.client.ImageTag(ctx, o.Container.ImageID, base(o)); err != nil {
 		return out, err
 	}
-	defer e.removeImage(ctx, base(o))
 	return e.pushRef(ctx, base(o))
 }
 
