@@ -178,7 +178,11 @@ func renderClusterEvent(e cluster.Event) string {
 			fmt.Fprintf(&b, "             %s\n", renderStep(s))
 		}
 		if r.State == migrate.StateDone {
-			fmt.Fprintf(&b, "             done by approach %s: down for %s, %s sent", r.Approach, seconds(r.Downtime), bytesText(r.Bytes))
+			by := ""
+			if r.Approach != migrate.ApproachAuto {
+				by = " by approach " + string(r.Approach)
+			}
+			fmt.Fprintf(&b, "             done%s: down for %s, %s sent", by, seconds(r.Downtime), bytesText(r.Bytes))
 			if e.Gap > 0 {
 				fmt.Fprintf(&b, "; the program has seen %v", e.Gap.Round(time.Millisecond))
 			}

@@ -313,6 +313,13 @@ func (p *plane) reached(ctx context.Context, d During) error {
 	return nil
 }
 
+// moving says whether a container's last move has not come to its end: where it runs now
+// may not be where it stays.
+func (p *plane) moving(container string) bool {
+	records, err := p.records(container)
+	return err == nil && len(records) > 0 && records[len(records)-1].Kind != migrate.KindEnd
+}
+
 // records are the journal of a container's last move, which is in the agent's folder on
 // the node that it moves from.
 func (p *plane) records(container string) ([]migrate.Record, error) {

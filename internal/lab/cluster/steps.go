@@ -77,7 +77,7 @@ func (l *lab) await(ctx context.Context, st Step) error {
 	}
 	err := poll(ctx, func() (bool, error) {
 		names, err := l.Node(st.On).Running(ctx)
-		if err != nil || !slices.Contains(names, st.Await) {
+		if err != nil || !slices.Contains(names, st.Await) || l.plane.moving(st.Await) {
 			return false, nil
 		}
 		if min == 0 {

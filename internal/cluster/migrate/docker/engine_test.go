@@ -5,6 +5,7 @@ package docker
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +27,7 @@ func TestTheReasonInALogOfCRIU(t *testing.T) {
 	text := `(00.000144) Version: 4.2.1
 (00.046743) Error (criu/cr-dump.c:1): Can't get rlimit 0: Operation not permitted
 (00.146743) Error (criu/sk-inet.c:188): inet: Connected TCP socket, consider using --tcp-established option.
+(00.166743) Error (compel/src/lib/infect.c:417): Unable to detach from 288: No such process
 (00.246743) Error (criu/cr-dump.c:2128): Dumping FAILED.
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -33,5 +35,27 @@ func TestTheReasonInALogOfCRIU(t *testing.T) {
 	}
 	if got, want := lastError(file), "inet: Connected TCP socket, consider using --tcp-established option."; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestACheckpointGetsTheCopysCgroup(t *testing.T) {
+	was, is := strings.Repeat("a1", 32), strings.Repeat("b2", 32)
+	f := folder{place: place{pid: os.Getpid()}, images: t.TempDir()}
+	if err := f.adopt(was, is); err != nil {
+		t.Errorf("without cgroups: %v", err)
+	}
+	image := filepath.Join(f.images, "cgroup.img")
+	if err := os.WriteFile(image, []byte("\x01\x0a\x49/docker/"+was+"\x12\x0fdocker/"+was+"/sub"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.adopt(was, is); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(image)
+	if want := "\x01\x0a\x49/docker/" + is + "\x12\x0fdocker/" + is + "/sub"; err != nil || string(got) != want {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if f.adopt(is, "short") == nil {
+		t.Error("an id of another length would break the image")
 	}
 }

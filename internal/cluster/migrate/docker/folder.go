@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -48,6 +49,25 @@ func (f folder) setComplete() error {
 
 func (f folder) remove() error {
 	return errors.Join(os.RemoveAll(f.file(f.own)), os.RemoveAll(f.file(f.checkpoint)))
+}
+
+// adopt makes a container's checkpoint another's. CRIU puts processes back into the
+// cgroup that they were in, which an engine names after the container; on hosts with
+// cgroups of version 2 runc 1.1 and 1.2 do not tell it that the name has changed, and
+// the copy would be where the engine can neither limit nor pause it. Ids are of one
+// length, so the name can be replaced in CRIU's image as it is.
+func (f folder) adopt(was, is string) error {
+	image := f.file(filepath.Join(f.images, "cgroup.img"))
+	text, err := os.ReadFile(image)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil // dumped without cgroups
+	case err != nil:
+		return err
+	case len(was) != len(is):
+		return failed("containers %s and %s have ids of two lengths", was, is)
+	}
+	return os.WriteFile(image, bytes.ReplaceAll(text, []byte(was), []byte(is)), 0o600)
 }
 
 // offer makes the folder that Docker is told to restore: the small files, and links

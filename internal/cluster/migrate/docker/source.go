@@ -127,11 +127,14 @@ func lastError(log string) string {
 	}
 	why := ""
 	for line := range strings.Lines(string(text)) {
-		if _, said, ok := strings.Cut(line, "Error ("); ok && !strings.Contains(said, "Dumping FAILED") && !strings.Contains(said, "Restoring FAILED") {
-			_, said, _ = strings.Cut(said, "): ")
-			if why == "" || !strings.Contains(said, "Can't get rlimit") {
-				why = strings.TrimSpace(said)
-			}
+		_, said, ok := strings.Cut(line, "Error (")
+		if !ok || strings.Contains(said, "Dumping FAILED") || strings.Contains(said, "Restoring FAILED") {
+			continue
+		}
+		_, said, _ = strings.Cut(said, "): ")
+		// The rest of these are consequences of what came before.
+		if why == "" || !strings.Contains(said, "Can't get rlimit") && !strings.Contains(said, "Unable to detach from") {
+			why = strings.TrimSpace(said)
 		}
 	}
 	return why

@@ -316,10 +316,26 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 		return definite(ctx, err)
 	}
 	r, err := e.client.ContainerInspect(ctx, id)
+	if err == nil && !paused {
+		err = contained(r)
+	}
 	if err == nil && r.State.Paused == paused {
 		err = do(ctx, id)
 	}
 	return definite(ctx, err)
+}
+
+// contained is an error if a copy's processes are not in the container's cgroup: what
+// pauses that would not stop them.
+func contained(r container.InspectResponse) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", r.State.Pid))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(text), r.ID) {
+		return failed("%s was restored outside of its cgroup (its process %d is in %s)", r.Name, r.State.Pid, strings.Join(strings.Fields(string(text)), " "))
+	}
+	return nil
 }
 
 func gone(o migrate.Order) error {
@@ -425,6 +441,9 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 			return size, err
 		}
 		if size, err = pack.Read(r, f.file(f.images)); err != nil {
+			return size, err
+		}
+		if err := f.adopt(o.Container.ID, id); err != nil {
 			return size, err
 		}
 		return size, f.setComplete()
