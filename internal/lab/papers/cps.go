@@ -39,7 +39,7 @@ func (h held) write(w *writer) {
 		w.line("Not run.\n")
 		return
 	}
-	w.head("case", "workload", "reserved", "paper", "goodput", "error", "bar", "held", "off in the case's first 5 s", "below 98 % for", "utilisation")
+	w.head("case", "workload", "reserved", "paper", "goodput", "error", "bar", "held", "overshoot", "settling time", "off in the case's first 5 s", "below 98 % for", "utilisation")
 	for p, policies := range s.Policies() {
 		for i, c := range s.Workloads {
 			reserved := float64(policies[i].Reserve)
@@ -47,7 +47,7 @@ func (h held) write(w *writer) {
 				continue // nothing measured, or it does not send
 			}
 			m := x.phases[p].workloads[i]
-			cells := []string{fmt.Sprint(p + 1), c.Name, "", printed(m), precisely(*m.GoodputBps), "", "", "", "", "", percent(x.phases[p].link.Utilisation)}
+			cells := []string{fmt.Sprint(p + 1), c.Name, "", printed(m), precisely(*m.GoodputBps), "", "", "", "", "", "", "", percent(x.phases[p].link.Utilisation)}
 			if reserved > 0 {
 				cells[2], cells[5] = mbit(reserved), fmt.Sprintf("%+.2f %%", 100*(*m.GoodputBps/reserved-1))
 			}
@@ -58,11 +58,15 @@ func (h held) write(w *writer) {
 					cells[6] += " of " + mbit(value)
 				}
 			}
+			if m.Overshoot != nil { // a step of the target
+				step := stepCells(m)
+				cells[8], cells[9] = step[1], step[2]
+			}
 			if m.Disturbance != nil {
-				cells[8] = percent(*m.Disturbance)
+				cells[10] = percent(*m.Disturbance)
 			}
 			if m.RecoveryS != nil {
-				cells[9] = fmt.Sprintf("%.0f s", *m.RecoveryS)
+				cells[11] = fmt.Sprintf("%.0f s", *m.RecoveryS)
 			}
 			w.row(cells...)
 		}
@@ -202,7 +206,11 @@ gives way.`}},
 		held{figure{"fig10a", "Figure 10a: LAN",
 			`Three senders reserve 5, 7 and 10 Mbit/s.`,
 			`The paper's flows stay 5 % short. That is what headers take: its monitor counts what leaves by the device, and its
-limiter lets the controller act only while more than the reservation is offered.`}},
+limiter lets the controller act only while more than the reservation is offered.
+
+Overshoot and settling are of what the programs read, second by second. Where one of the first seconds is off by more than
+the scenario's 5 %, slow start has ended with a loss: what came behind it waits at the receiver until it was sent again, and
+the program reads it a second later. The controller counts payload when it arrives, and its interval does not move.`}},
 		held{figure{"fig10b", "Figure 10b: WAN",
 			`The same with 10 ms of delay and a loss of 0.1 %.`,
 			`A loss halves TCP's window, and the queue that stands before the schedule makes up for it.`}},
