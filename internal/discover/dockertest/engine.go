@@ -275,11 +275,28 @@ func (e *Engine) Stop() error {
 	if e.netns > 0 {
 		errs = append(errs, e.netns.Close())
 	}
+	e.endShims()
 	errs = append(errs, removeCgroups(e.cgroup()), os.RemoveAll(e.dir))
 	for _, folder := range e.made {
 		errs = append(errs, os.Remove(folder))
 	}
 	return errors.Join(errs...)
+}
+
+// endShims ends the processes that containerd keeps beside its containers, and loses when
+// it is killed.
+func (e *Engine) endShims() {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		line, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(line), "containerd-shim") || !strings.Contains(string(line), e.dir+"/") {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(file, "/proc/%d/cmdline", &pid); err == nil && pid > 0 {
+			_ = unix.Kill(pid, unix.SIGTERM) // what runs beside it ends with its cgroup
+		}
+	}
 }
 
 // removeCgroups removes what the engine left in every cgroup hierarchy, after
