@@ -59,7 +59,10 @@ func (l *lab) take(ctx context.Context, st Step, e *Event) error {
 		return nil
 	case st.StartAgent != "":
 		e.Subject = st.StartAgent
-		return l.plane.start(st.StartAgent)
+		if err := l.plane.start(st.StartAgent); err != nil {
+			return err
+		}
+		return l.plane.hears(ctx, st.StartAgent)
 	case st.Manager == "kill":
 		e.Subject = st.Manager
 		l.plane.kill("")
@@ -89,10 +92,13 @@ func (l *lab) take(ctx context.Context, st Step, e *Event) error {
 		return l.Cut(st.Cut)
 	case st.Join != "":
 		e.Subject = st.Join
-		return l.Join(st.Join)
+		if err := l.Join(st.Join); err != nil || l.plane == nil {
+			return err
+		}
+		return l.plane.hears(ctx, st.Join)
 	case st.KillEngine != "":
 		return on(st.KillEngine, func(n *clustertest.Node) error { return n.KillEngine(ctx) })
-	case st.StartNode != "":
+	case st.StartEngine != "":
 		return on(st.StartEngine, func(n *clustertest.Node) error { return n.StartEngine(ctx) })
 	case st.KillNode != "":
 		return on(st.KillNode, func(n *clustertest.Node) error { return n.Machine().PowerOff() })

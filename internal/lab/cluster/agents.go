@@ -231,6 +231,24 @@ func (p *plane) up(ctx context.Context) error {
 	return nil
 }
 
+// hears waits until manager and agent hear of each other, after a start or a cut.
+func (p *plane) hears(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, p.limit())
+	defer cancel()
+	err := poll(ctx, func() (bool, error) {
+		status, err := p.agent(node).Status(ctx)
+		if err != nil || status.Cluster == nil || status.Cluster.State != "connected" {
+			return false, p.alive()
+		}
+		list, err := p.manager().Nodes(ctx)
+		return err == nil && slices.ContainsFunc(list, func(n api.Node) bool { return n.Name == node && n.State == "up" }), p.alive()
+	})
+	if err != nil {
+		return fmt.Errorf("manager and agent of %s do not hear of each other: %w\n%s", node, err, p.lastWords())
+	}
+	return nil
+}
+
 // knows waits until the manager knows of a container.
 func (p *plane) knows(ctx context.Context, container string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
@@ -313,11 +331,12 @@ func (p *plane) reached(ctx context.Context, d During) error {
 	return nil
 }
 
-// moving says whether a container's last move has not come to its end: where it runs now
-// may not be where it stays.
+// moving says whether it is open yet on which node a container stays after its last move.
 func (p *plane) moving(container string) bool {
 	records, err := p.records(container)
-	return err == nil && len(records) > 0 && records[len(records)-1].Kind != migrate.KindEnd
+	return err == nil && !slices.ContainsFunc(records, func(r migrate.Record) bool {
+		return r.Kind == migrate.KindConfirmed || r.Kind == migrate.KindThawed || r.Kind == migrate.KindEnd
+	})
 }
 
 // records are the journal of a container's last move, which is in the agent's folder on

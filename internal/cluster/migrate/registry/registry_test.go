@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -113,6 +115,39 @@ func TestImagesStayUntilTheyAreCollected(t *testing.T) {
 	// The same layer may come again.
 	c.pushImage("weir/web", "m-2", own)
 	c.do("GET", c.base+"/v2/weir/web/manifests/m-2", "", nil, http.StatusOK)
+}
+
+// An image that was pushed long ago goes; one that was pushed again since, or is in
+// another repository, stays.
+func TestOldImagesExpire(t *testing.T) {
+	dir := t.TempDir()
+	r, c, stop := open(t, dir)
+	defer stop()
+	if err := r.Expire(t.Context(), "weir/move", time.Hour); err != nil {
+		t.Errorf("a repository that nothing was pushed to: %v", err)
+	}
+	layer := bytes.Repeat([]byte("layer"), 1<<17)
+	for _, tag := range []string{"old", "again"} {
+		c.pushImage("weir/move", tag, append([]byte(tag), layer...))
+		c.pushImage("weir/base", tag, append([]byte(tag), layer...))
+	}
+	links, err := filepath.Glob(filepath.Join(dir, "docker/registry/v2/repositories/weir/*/_manifests/tags/*/current/link"))
+	if err != nil || len(links) != 4 {
+		t.Fatalf("links %v, %v", links, err)
+	}
+	for _, link := range links {
+		long := time.Now().Add(-2 * time.Hour)
+		if err := os.Chtimes(link, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.pushImage("weir/move", "again", append([]byte("again"), layer...))
+	if err := r.Expire(t.Context(), "weir/move", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	c.do("GET", c.base+"/v2/weir/move/manifests/old", "", nil, http.StatusNotFound)
+	c.do("GET", c.base+"/v2/weir/move/manifests/again", "", nil, http.StatusOK)
+	c.do("GET", c.base+"/v2/weir/base/manifests/old", "", nil, http.StatusOK)
 }
 
 func TestWhatArrivesDamagedIsRefused(t *testing.T) {
