@@ -47,6 +47,7 @@ type Node struct {
 	Address       string    `json:"address,omitempty" doc:"host:port where other nodes reach it"`
 	Joined        time.Time `json:"joined"`
 	Heard         time.Time `json:"heard,omitzero" doc:"of its last heartbeat"`
+	Profiled      time.Time `json:"profiled,omitzero" doc:"when its last profile came; nothing is planned with an old one"`
 	Weir          string    `json:"weir,omitempty" doc:"version of its agent"`
 	Kernel        string    `json:"kernel,omitempty"`
 	Engines       []string  `json:"engines"`

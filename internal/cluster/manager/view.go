@@ -81,6 +81,7 @@ func (m *Manager) nodeView(name string, now time.Time) api.Node {
 		return v
 	}
 	p := n.history[len(n.history)-1]
+	v.Profiled = n.got.UTC()
 	v.Containers = len(p.Containers)
 	v.CPUCores, v.CPUCapacity = p.Total.CPUCores, p.Capacity.CPUCores
 	v.MemoryBytes, v.MemoryTotal = p.Total.MemoryBytes, p.Capacity.MemoryBytes
@@ -284,7 +285,7 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	case !member:
 		return api.Move{}, m.unknownNode("to", req.To)
 	case to < 0:
-		return conflict("to", req.To, "is not heard of now", "see weir nodes")
+		return conflict("to", req.To, "is not heard of now, or has sent no profile of late", "see weir nodes; after a cut or a start, try again in some seconds")
 	case container.Node == to:
 		return conflict("container", container.Name, "is on "+req.To+" already", "")
 	}

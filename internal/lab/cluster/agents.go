@@ -231,17 +231,19 @@ func (p *plane) up(ctx context.Context) error {
 	return nil
 }
 
-// hears waits until manager and agent hear of each other, after a start or a cut.
+// hears waits until manager and agent hear of each other, after a start or a cut, and the
+// manager can plan with the node.
 func (p *plane) hears(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
+	began := time.Now()
 	err := poll(ctx, func() (bool, error) {
 		status, err := p.agent(node).Status(ctx)
 		if err != nil || status.Cluster == nil || status.Cluster.State != "connected" {
 			return false, p.alive()
 		}
 		list, err := p.manager().Nodes(ctx)
-		return err == nil && slices.ContainsFunc(list, func(n api.Node) bool { return n.Name == node && n.State == "up" }), p.alive()
+		return err == nil && slices.ContainsFunc(list, func(n api.Node) bool { return n.Name == node && n.State == "up" && n.Profiled.After(began) }), p.alive()
 	})
 	if err != nil {
 		return fmt.Errorf("manager and agent of %s do not hear of each other: %w\n%s", node, err, p.lastWords())
