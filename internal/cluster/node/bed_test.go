@@ -160,8 +160,11 @@ func (e engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (mig
 		e.copy[o.Move] = name
 	case migrate.StepRestore, migrate.StepThaw:
 		e.has[e.node][name] = true
-	case migrate.StepForget, migrate.StepDiscard:
+	case migrate.StepForget:
 		delete(e.has[e.node], name)
+	case migrate.StepDiscard:
+		delete(e.has[e.node], name)
+		delete(e.copy, o.Move)
 	}
 	return migrate.Outcome{}, nil
 }

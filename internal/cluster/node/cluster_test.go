@@ -3,6 +3,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -122,6 +123,41 @@ func TestRolledBack(t *testing.T) {
 	}
 	if mv = c.ended(mv.ID); mv.State != "rolled-back" || !strings.Contains(mv.Error, "CRIU does not want to") {
 		t.Errorf("%+v", mv)
+	}
+	c.only("web", "a")
+}
+
+// TestTargetIsTidiedLater: the container goes on although the target cannot be told to
+// remove its half copy; that is done when it can.
+func TestTargetIsTidiedLater(t *testing.T) {
+	c := newCluster(t)
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	c.world.fail[migrate.StepFreeze] = &migrate.Error{Code: migrate.CodeFailed, Msg: "CRIU does not want to"}
+	c.world.fail[migrate.StepDiscard] = errors.New("no answer")
+	c.up(2)
+	c.seen(1)
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mv = c.ended(mv.ID); mv.State != "rolled-back" {
+		t.Errorf("%+v", mv)
+	}
+	copies := func() int {
+		c.world.mu.Lock()
+		defer c.world.mu.Unlock()
+		return len(c.world.copy)
+	}
+	if copies() != 1 {
+		t.Fatalf("%d copies on b, want the one that could not be removed", copies())
+	}
+	c.world.mu.Lock()
+	delete(c.world.fail, migrate.StepDiscard)
+	c.world.mu.Unlock()
+	if !eventually(func() bool { return copies() == 0 }) {
+		t.Error("the half copy stays on b")
 	}
 	c.only("web", "a")
 }

@@ -21,6 +21,8 @@ import (
 const (
 	keepMoves   = 7 * 24 * time.Hour // for which an order that comes again is known
 	resumePause = 5 * time.Second    // between two tries to end what was interrupted
+	// longestPause is what it grows to while only something on another node is in the way.
+	longestPause = time.Minute
 )
 
 // moves are the migrations of this node: those that it began, as their source.
@@ -214,6 +216,7 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte) {
 		defer journal.Close()
 		result, err := migrate.Run(ctx, m.node.opts.Engine, target, journal, m.progress(order))
 		m.ended(ctx, order, result, err, target, journal, policy)
+		m.tidy(ctx, order, target, journal)
 		return
 	}
 	log.Info("move refused", "dry_run", order.DryRun, "err", r.Error)
@@ -262,6 +265,24 @@ func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Resul
 	m.node.log.Info("move ended", "move", order.ID, "container", order.Container, "to", order.To, "state", r.State, "downtime", r.Downtime, "bytes", result.Bytes, "err", r.Error)
 }
 
+// tidy removes what a move that was rolled back has left on a target that could not be
+// reached. The move has ended, and been reported, without it.
+func (m *moves) tidy(ctx context.Context, order wire.Move, target migrate.Node, journal *migrate.Journal) {
+	for try, pause := 0, resumePause; journal.Phase() != migrate.PhaseOver && ctx.Err() == nil; try, pause = try+1, min(2*pause, longestPause) {
+		if try == 0 {
+			m.node.log.Warn("what was made for a move is still on its target", "move", order.ID, "container", order.Container, "to", order.To)
+		}
+		select {
+		case <-ctx.Done():
+			return // the next process will
+		case <-time.After(pause):
+		}
+		if _, err := migrate.Resume(ctx, m.node.opts.Engine, target, journal, nil); err == nil && journal.Phase() == migrate.PhaseOver {
+			m.node.log.Info("what was made for a move is removed from its target", "move", order.ID, "container", order.Container, "to", order.To)
+		}
+	}
+}
+
 // resume goes on with what a former process has left, once.
 func (m *moves) resume(ctx context.Context) {
 	m.once.Do(func() {
@@ -278,8 +299,15 @@ func (m *moves) resume(ctx context.Context) {
 			begun[id] = true
 			k, _ := m.load(id)
 			order, ok := m.node.orderOf(k.Order)
-			if !ok || k.Report != nil {
+			if !ok {
 				journal.Close()
+				continue
+			}
+			if k.Report != nil { // all but the tidying up is done
+				m.active.Go(func() {
+					defer journal.Close()
+					m.tidy(ctx, order, m.node.target(order, k.Order), journal)
+				})
 				continue
 			}
 			m.mu.Lock()
@@ -291,6 +319,7 @@ func (m *moves) resume(ctx context.Context) {
 				target := m.node.target(order, k.Order)
 				result, err := migrate.Resume(ctx, m.node.opts.Engine, target, journal, m.progress(order))
 				m.ended(ctx, order, result, err, target, journal, k.Settings)
+				m.tidy(ctx, order, target, journal)
 			})
 		}
 		m.neverBegun(begun)
