@@ -283,7 +283,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.automatic(ctx) })
 	running.Go(func() { m.serve(ctx) })
 	running.Go(func() { m.tidyImages(ctx) })
-	m.log.Info("manager runs", "listen", m.Addr(), "bus", m.opts.Bus.String(), "nodes", len(m.members), "registry", m.opts.Registry)
+	m.mu.Lock()
+	members := len(m.members) // the first may be joining already
+	m.mu.Unlock()
+	m.log.Info("manager runs", "listen", m.Addr(), "bus", m.opts.Bus.String(), "nodes", members, "registry", m.opts.Registry)
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for {
