@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/optimize/sim"
@@ -40,7 +39,16 @@ func writePage(scenarios, pages string) error {
 	}
 	w := &writer{}
 	w.line(head, launches)
-	if err := w.stability(mixes, folder); err != nil {
+	lists := make([][]launched, len(mixes))
+	for i, m := range mixes {
+		if lists[i], err = m.launch(); err != nil {
+			return err
+		}
+	}
+	if err := w.stability(mixes, lists, folder); err != nil {
+		return err
+	}
+	if err := w.gains(mixes, lists, scenarios, folder); err != nil {
 		return err
 	}
 	if err := w.sweep(mixes, folder); err != nil {
@@ -94,45 +102,17 @@ func (t *tally) add(r sim.Result) {
 // reduction of S, of the sums over the launches.
 func (t *tally) reduction() float64 { return 1 - t.after/t.before }
 
-// run has an algorithm plan for a mix as one seed launches it, with so many moves at
-// most; 0 = no limit.
-func run(m mix, a sim.Algorithm, alpha float64, seed uint64, most int) (sim.Result, error) {
-	f := *m.file
-	f.Seed = seed
-	p, err := f.Problem()
-	if err != nil {
-		return sim.Result{}, fmt.Errorf("%s: %w", m.name, err)
-	}
-	return sim.Run(p, a, sim.Options{Options: optimize.Options{Alpha: alpha, Seed: seed, MaxMoves: most}}, func() time.Duration { return 0 })
-}
-
 // stability is figure 10(b): S of each mix as spread launches it, and after.
-func (w *writer) stability(mixes []mix, folder string) error {
+func (w *writer) stability(mixes []mix, lists [][]launched, folder string) error {
 	w.line("## Figure 10(b): S of the workload mixes\n\n%s\n", stabilityText)
 	w.head("mix", "programs", "S, spread", "genetic: reduced", "moves", "local search: reduced", "moves", "at the genetic's moves: reduced", "moves")
 	var bars [][]float64
 	var names []string
 	var all [3]tally // of each mix's parts
-	for _, m := range mixes {
-		var sums [3]tally
-		for seed := range uint64(launches) {
-			genetic, err := run(m, sim.Genetic, optimize.DefaultAlpha, seed, 0)
-			if err != nil {
-				return err
-			}
-			local, err := run(m, sim.Local, optimize.DefaultAlpha, seed, 0)
-			if err != nil {
-				return err
-			}
-			limited := genetic // which has not moved anything, perhaps
-			if genetic.Moves > 0 {
-				if limited, err = run(m, sim.Local, optimize.DefaultAlpha, seed, genetic.Moves); err != nil {
-					return err
-				}
-			}
-			for i, r := range []sim.Result{genetic, local, limited} {
-				sums[i].add(r)
-			}
+	for number, m := range mixes {
+		sums, err := tallies(m, lists[number])
+		if err != nil {
+			return err
 		}
 		cells := []string{m.file.Name, programsOf(m), scientific(sums[0].before / launches)}
 		bar := []float64{1}
@@ -153,7 +133,28 @@ func (w *writer) stability(mixes []mix, folder string) error {
 	w.row(cells...)
 	w.line("\nThe paper: 61 %% on average over its mixes, 85 %% for W9.\n")
 	w.line("![S of each mix, as a part of what spread has](%s/fig10b.svg)\n", pageName)
-	return barChart(filepath.Join(folder, "fig10b.svg"), "S as a part of spread's", names, []string{"spread", "genetic", "local search"}, bars)
+	return barChart(filepath.Join(folder, "fig10b.svg"), "Figure 10(b): stability metric S", "S as a part of spread's", 0, 1.3, names, []string{"spread", "genetic", "local search"}, bars)
+}
+
+// tallies are of the genetic algorithm, of the local search, and of the local search
+// with no more moves than the genetic algorithm has made.
+func tallies(m mix, list []launched) (sums [3]tally, err error) {
+	for seed, l := range list {
+		limited := l.genetic // which has not moved anything, perhaps
+		if l.genetic.Moves > 0 {
+			p, err := m.problem(uint64(seed))
+			if err != nil {
+				return sums, err
+			}
+			if limited, err = plan(p, sim.Local, optimize.DefaultAlpha, uint64(seed), l.genetic.Moves); err != nil {
+				return sums, err
+			}
+		}
+		for i, r := range []sim.Result{l.genetic, l.local, limited} {
+			sums[i].add(r)
+		}
+	}
+	return sums, nil
 }
 
 // programsOf names the programs of a mix as the file has them.
@@ -179,7 +180,11 @@ func (w *writer) sweep(mixes []mix, folder string) error {
 			for _, m := range mixes {
 				var t tally
 				for seed := range uint64(sweeps) {
-					r, err := run(m, a, alpha, seed, 0)
+					p, err := m.problem(seed)
+					if err != nil {
+						return err
+					}
+					r, err := plan(p, a, alpha, seed, 0)
 					if err != nil {
 						return err
 					}

@@ -54,9 +54,9 @@ func (c *curve) plot(file, title string) error {
 }
 
 // barChart draws a group of bars for each name, with one bar of each kind.
-func barChart(file, label string, names, kinds []string, values [][]float64) error {
-	p := report.NewPlot("Figure 10(b): stability metric S", "", label)
-	p.Y.Min, p.Y.Max = 0, 1.3
+func barChart(file, title, label string, low, high float64, names, kinds []string, values [][]float64) error {
+	p := report.NewPlot(title, "", label)
+	p.Y.Min, p.Y.Max = low, high
 	width := vg.Points(12)
 	for k, kind := range kinds {
 		heights := make(plotter.Values, len(names))

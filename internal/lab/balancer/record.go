@@ -3,10 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +25,8 @@ type program struct {
 	name    string
 	command string
 	settle  time.Duration // until it is measured, beyond warmUp
-	paced   bool          // it does not want more of the CPU than it has got
+	paced   bool          // it does not want more of the CPU than it has got: iperf
+	once    string        // option that ends it after one operation, where that takes longer than a run
 }
 
 // programs run for longer than they are measured. The sizes are the paper's where it
@@ -38,7 +39,7 @@ var programs = []program{
 	{name: "queens", command: "stress-ng --cpu 1 --cpu-method queens"},
 	{name: "crypt", command: "stress-ng --crypt 1"},
 	{name: "bsearch-4m", command: "stress-ng --bsearch 1 --bsearch-size 4194304"},
-	{name: "tsearch-4m", command: "stress-ng --tsearch 1 --tsearch-size 4194304", settle: 30 * time.Second},
+	{name: "tsearch-4m", command: "stress-ng --tsearch 1 --tsearch-size 4194304", settle: 30 * time.Second, once: "--tsearch-ops 1"},
 	{name: "cache", command: "stress-ng --cache 1"},
 	{name: "stream", command: "stress-ng --stream 1"},
 	{name: "vm-50mb", command: "stress-ng --vm 1 --vm-bytes 50m"},
@@ -56,7 +57,7 @@ const (
 
 // record measures all programs, one after the other, and writes the file.
 func record(file string) error {
-	bed, err := newBed()
+	bed, err := newBed(0)
 	if err != nil {
 		return err
 	}
@@ -106,20 +107,21 @@ func machine() string {
 	return model + ", " + cmp.Or(strings.Join(strings.Fields(strings.SplitN(string(version), "(", 2)[0]), " "), "no stress-ng")
 }
 
-// bed is two network namespaces with a link between them, and a cgroup in each
-// hierarchy.
+// bed is where one program runs: two network namespaces with a link between them,
+// and a cgroup in each hierarchy.
 type bed struct {
 	client, server string
 	folders        []string
 	id             string
 }
 
-func newBed() (b *bed, err error) {
+// newBed makes one; number tells it apart from the others of this process.
+func newBed(number int) (b *bed, err error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("recording makes cgroups and network namespaces: run it as root")
 	}
-	suffix := fmt.Sprint(os.Getpid())
-	b = &bed{client: "weir-rec-c" + suffix, server: "weir-rec-s" + suffix, id: fmt.Sprintf("%064d", os.Getpid())}
+	suffix := fmt.Sprintf("%d-%d", os.Getpid(), number)
+	b = &bed{client: "weir-rec-c" + suffix, server: "weir-rec-s" + suffix, id: fmt.Sprintf("%062d%02d", os.Getpid(), number)}
 	defer func() {
 		if err != nil {
 			b.close()
@@ -183,42 +185,82 @@ func (b *bed) kill() {
 	}
 }
 
+// guest is a program that runs in a bed.
+type guest struct {
+	bed             *bed
+	command, server *exec.Cmd // server is iperf's other end, outside of the cgroup; nil for all others
+	printed, served bytes.Buffer
+}
+
+// serve prepares for a program; ready says when it can start. iperf gets a server of
+// its own, which prints its report in JSON after one client.
+func (b *bed) serve(p program) (g *guest, ready time.Duration, err error) {
+	g = &guest{bed: b}
+	if !p.paced {
+		return g, 0, nil
+	}
+	g.server = exec.Command("ip", "netns", "exec", b.server, "iperf3", "--server", "--one-off", "--json")
+	g.server.Stdout, g.server.Stderr = &g.served, &g.served
+	g.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return g, sample, g.server.Start()
+}
+
+// start runs the command in the bed's namespace and cgroups.
+func (g *guest) start(command string) error {
+	// nsenter rather than ip netns exec, which hides the cgroups.
+	script := ""
+	for _, folder := range g.bed.folders {
+		script += "echo $$ >" + folder + "/cgroup.procs; "
+	}
+	c := exec.Command("nsenter", "--net=/run/netns/"+g.bed.client, "sh", "-c", script+"exec "+command)
+	c.Stdout, c.Stderr = &g.printed, &g.printed
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := c.Start(); err != nil {
+		return err
+	}
+	g.command = c
+	return nil
+}
+
+// wait is for the program, and its server, to end by themselves.
+func (g *guest) wait() {
+	if g.command != nil && g.command.ProcessState == nil {
+		_ = g.command.Wait()
+	}
+	if g.server != nil && g.server.ProcessState == nil {
+		_ = g.server.Wait()
+	}
+}
+
+// kill ends both at once.
+func (g *guest) kill() {
+	g.bed.kill()
+	if g.server != nil && g.server.Process != nil {
+		_ = g.server.Process.Kill()
+	}
+}
+
 // measure runs a program and takes the mean of what it uses. What it used of the CPU
 // and what it waited for one are what it demands, if it takes all it can get: the
 // programs have one thread. In a virtual machine even that is less than 1 at times,
 // so the best sample counts.
 func (b *bed) measure(p program) (mean wire.Usage, err error) {
-	if p.paced { // a server for each, which may not have noticed that the last client has gone
-		server := exec.Command("ip", "netns", "exec", b.server, "iperf3", "--server")
-		server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := server.Start(); err != nil {
-			return mean, err
-		}
-		defer func() {
-			_ = server.Process.Kill()
-			_ = server.Wait()
-		}()
-		time.Sleep(sample)
-	}
-	// nsenter rather than ip netns exec, which hides the cgroups.
-	script := ""
-	for _, folder := range b.folders {
-		script += "echo $$ >" + folder + "/cgroup.procs; "
-	}
-	c := exec.Command("nsenter", "--net=/run/netns/"+b.client, "sh", "-c", script+"exec "+p.command)
-	c.Stdout, c.Stderr = io.Discard, io.Discard
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
+	g, ready, err := b.serve(p)
+	if err != nil {
 		return mean, err
 	}
 	defer func() {
-		b.kill()
-		_ = c.Wait()
+		g.kill()
+		g.wait()
 	}()
+	time.Sleep(ready)
+	if err := g.start(p.command); err != nil {
+		return mean, err
+	}
 	time.Sleep(warmUp + p.settle)
 	s := profile.New(profile.Options{Node: "recorded"})
 	defer s.Close()
-	list := []profile.Container{{ID: b.id, Name: p.name, PID: c.Process.Pid}}
+	list := []profile.Container{{ID: b.id, Name: p.name, PID: g.command.Process.Pid}}
 	s.Sample(time.Now(), list)
 	for range samples {
 		time.Sleep(sample)
