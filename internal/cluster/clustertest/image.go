@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -50,18 +52,25 @@ func (n *Node) importCounter(ctx context.Context, ref, program, entrypoint strin
 	return errors.Join(err, answer.Close())
 }
 
+// What writeRoot brings into an image.
+const (
+	stateDir    = "state"
+	tempDir     = "tmp"
+	counterFile = "counter"
+)
+
 // writeRoot writes the image's file system: the rest, and the counter over it.
 func writeRoot(w io.Writer, program []byte, rest func(*tar.Writer) error) error {
 	t := tar.NewWriter(w)
 	if err := rest(t); err != nil {
 		return err
 	}
-	for _, dir := range []string{"state/", "tmp/"} {
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
+	for _, dir := range []string{stateDir, tempDir} {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}); err != nil {
 			return err
 		}
 	}
-	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "counter", Mode: 0o755, Size: int64(len(program))}); err != nil {
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: counterFile, Mode: 0o755, Size: int64(len(program))}); err != nil {
 		return err
 	}
 	if _, err := t.Write(program); err != nil {
@@ -87,6 +96,8 @@ func writeBallast(t *tar.Writer, mib int) error {
 	return nil
 }
 
+// copyArchive copies what writeRoot does not bring itself: an engine refuses a path that
+// comes twice.
 func copyArchive(t *tar.Writer, archive string) error {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -97,6 +108,9 @@ func copyArchive(t *tar.Writer, archive string) error {
 		h, err := from.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if err == nil && slices.Contains([]string{stateDir, tempDir, counterFile}, path.Clean(h.Name)) {
+			continue
 		}
 		if err == nil {
 			err = t.WriteHeader(h)

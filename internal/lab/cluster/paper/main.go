@@ -407,9 +407,8 @@ Written by ` + "`go run ./internal/lab/cluster/paper`" + ` from runs of the scen
 are lost. The paper is Dhumal and Janakiram, *C-Balancer: A System for Container Profiling and Scheduling*, section II and IV.
 
 * **Nodes** are network namespaces of one machine with a dockerd (20.10) each, 2 CPUs for all; CRIU 4.2.1, runc, overlay2.
-* **Disks** of the nodes are in memory, so that the machine's own disk does not count. The machine was busy with other work; the
-  lab had first call on its CPUs (a cgroup of 256 times the weight), and times still vary by a third. Without that, on the same
-  machine with its disk and a load of 18, most of the same migrations took 1.5 to 2.8 s by layer and 2 to 4 s by commit; in one run up to 6.6 s (no memory) and 7.9 s (100 MB).
+* **Disks** of the nodes are in memory, so that the machine's own disk does not count. The lab has first call on the machine's
+  CPUs (a cgroup of 256 times the weight); on a machine that does much else the same migrations take several times as long.
 * **The network** has no limit, so times are those of the work; bytes say what a link would add (8 s for 100 MB at 100 Mbit/s).
 * **The container** counts ten times a second and writes each number into a file: none was lost or came twice. The images of figures 7
   and 8 are Debian packages, unpacked (scripts/image), with the counter beside them: busybox, redis, a tool chain of C and Go.
