@@ -44,7 +44,7 @@ key_of() {
 
 # List the images: what the root file system has in it.
 images() {
-	printf '%s\n' plain cluster
+	printf '%s\n' plain cluster podman
 }
 
 # check_image OPTION IMAGE
@@ -56,7 +56,7 @@ check_image() {
 root_entry() {
 	case $1 in
 	plain) echo "$CACHE_DIR/root-$(key_of "$VM_DIR/build" "$VM_DIR/packages.txt")" ;;
-	cluster) echo "$CACHE_DIR/root-cluster-$(key_of "$VM_DIR"/{build,packages.txt,packages-cluster.txt} "$REPO_DIR/scripts/criu")" ;;
+	cluster | podman) echo "$CACHE_DIR/root-$1-$(key_of "$VM_DIR"/{build,packages.txt,"packages-$1.txt"} "$REPO_DIR/scripts/criu")" ;;
 	esac
 }
 

@@ -37,6 +37,6 @@
 // archives, and the memory does not go through Docker's archives on its way back
 // either.
 //
-// What it does not do: memory while the container still runs (it needs soft-dirty
-// pages in the kernel, Facts.SoftDirty), containers of Kubernetes.
+// What it does not do: memory ahead, while the container still runs, with Docker (Podman
+// can, where the kernel has soft-dirty pages: Facts.SoftDirty); containers of Kubernetes.
 package migrate

@@ -19,9 +19,6 @@ type Request struct {
 	Registry         string   `json:"registry,omitempty"`
 	CloseConnections bool     `json:"close_connections,omitempty"`
 	KeepVolumes      bool     `json:"keep_volumes,omitempty"`
-	// PreCopy copies memory ahead where that is possible. Nothing asks for it yet: it has
-	// not been seen to work on a kernel that can.
-	PreCopy bool `json:"pre_copy,omitempty"`
 }
 
 // Plan is a request that was looked at: the order, and what was found.
@@ -96,7 +93,7 @@ func Check(ctx context.Context, source, target Node, r Request) (Plan, error) {
 	if o.Approach == ApproachAuto {
 		o.Approach = choose(p)
 	}
-	o.PreCopy = r.PreCopy && o.Approach == ApproachBundle && p.Source.SoftDirty && o.Container.MemoryBytes >= preCopyBytes
+	o.PreCopy = o.Approach == ApproachBundle && p.Source.SoftDirty && o.Container.MemoryBytes >= preCopyBytes
 	o.Lease = leaseBase + time.Duration(o.Container.MemoryBytes/leaseBytes)*time.Second
 	var lacking []Finding
 	if p.Source.Engine == p.Target.Engine { // else it would be asked about what it does not know

@@ -179,6 +179,9 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		}
 	}
 	for name, n := range r.NetworkSettings.Networks {
+		if name == "none" || name == "host" {
+			continue // no network of its own, which Podman 5 lists all the same
+		}
 		driver, err := e.run(ctx, "network", "inspect", "--format", "{{.Driver}}", name)
 		if err != nil {
 			return c, err

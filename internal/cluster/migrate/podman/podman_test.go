@@ -161,7 +161,7 @@ func (b *testBed) start(t *testing.T, args ...string) {
 // move migrates the counter, which has to go on exactly.
 func (b *testBed) move(t *testing.T, from, to *node, id string) migrate.Result {
 	t.Helper()
-	p, err := migrate.Check(t.Context(), from.local, to.local, migrate.Request{Move: id, Container: "web", PreCopy: true})
+	p, err := migrate.Check(t.Context(), from.local, to.local, migrate.Request{Move: id, Container: "web"})
 	if err == nil {
 		err = p.Err()
 	}
@@ -227,6 +227,21 @@ func TestMemoryIsCopiedAhead(t *testing.T) {
 		if ahead < mib<<20 || down > mib<<20/4 {
 			t.Errorf("%d bytes were copied ahead and %d while it stood still, of %d MiB of memory", ahead, down, mib)
 		}
+	}
+	// Back on the node itself, out of both parts.
+	c, err := bed.a.Describe(t.Context(), "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := migrate.Order{Move: "back", Container: c, From: "a", To: "b", Approach: migrate.ApproachBundle, PreCopy: true}
+	for _, step := range []migrate.Step{migrate.StepPreCopy, migrate.StepFreeze, migrate.StepThaw} {
+		if _, err := bed.a.Do(t.Context(), step, o); err != nil {
+			t.Fatalf("%s: %v", step, err)
+		}
+	}
+	now := bed.a.count(t, 0)
+	if now = bed.a.count(t, now.Last+3); now.Starts != 1 {
+		t.Errorf("it has started %d times", now.Starts)
 	}
 	bed.nothingLeft(t)
 }
