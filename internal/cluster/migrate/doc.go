@@ -37,6 +37,8 @@
 // archives, and the memory does not go through Docker's archives on its way back
 // either.
 //
-// What it does not do: memory ahead, while the container still runs, with Docker (Podman
-// can, where the kernel has soft-dirty pages: Facts.SoftDirty); containers of Kubernetes.
+// Memory goes ahead, while the container still runs, where the kernel of the source has
+// soft-dirty pages (Facts.SoftDirty).
+//
+// What it does not do: containers of Kubernetes.
 package migrate

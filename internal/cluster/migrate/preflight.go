@@ -93,7 +93,7 @@ func Check(ctx context.Context, source, target Node, r Request) (Plan, error) {
 	if o.Approach == ApproachAuto {
 		o.Approach = choose(p)
 	}
-	o.PreCopy = o.Approach == ApproachBundle && p.Source.SoftDirty && o.Container.MemoryBytes >= preCopyBytes
+	o.PreCopy = ahead(p)
 	o.Lease = leaseBase + time.Duration(o.Container.MemoryBytes/leaseBytes)*time.Second
 	var lacking []Finding
 	if p.Source.Engine == p.Target.Engine { // else it would be asked about what it does not know
@@ -262,7 +262,15 @@ func examineNetwork(p Plan) (list []Finding) {
 	return list
 }
 
-// space is what the migration needs on the target at most, in bytes.
+// ahead says whether memory is copied twice, the first time while the container runs.
+func ahead(p Plan) bool {
+	memory := p.Order.Container.MemoryBytes
+	return (p.Order.Approach == ApproachBundle || p.Order.Approach == ApproachLayer) && p.Source.SoftDirty && memory >= preCopyBytes &&
+		space(p)+memory <= p.Target.FreeBytes && 2*memory+spaceAllowance <= p.Source.FreeBytes
+}
+
+// space is what the migration needs on the target at most, in bytes; memory that is
+// copied ahead comes on top.
 func space(p Plan) int64 {
 	c := p.Order.Container
 	need := c.MemoryBytes + c.LayerBytes + c.ImageBytes + spaceAllowance

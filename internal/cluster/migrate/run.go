@@ -139,11 +139,14 @@ func (m *run) steps() (early, late []func(context.Context) error) {
 		return func(ctx context.Context) error { return m.transfer(ctx, Part{kind, name}) }
 	}
 	create := on(m.target, StepCreate, stepTimeout)
-	switch m.Approach {
-	case ApproachBundle:
+	ahead := func() {
 		if m.PreCopy {
 			early = append(early, on(m.source, StepPreCopy, stepTimeout), part(PartMemory, ""))
 		}
+	}
+	switch m.Approach {
+	case ApproachBundle:
+		ahead()
 		return early, append(late, part(PartArchive, ""))
 	case ApproachExport:
 		late = append(late, part(PartExport, ""), create)
@@ -151,6 +154,7 @@ func (m *run) steps() (early, late []func(context.Context) error) {
 		late = append(late, on(m.source, StepCommit, stepTimeout), on(m.source, StepPush, imageTimeout), on(m.target, StepPull, imageTimeout), create)
 	case ApproachLayer, ApproachAuto:
 		early = append(early, create)
+		ahead()
 		late = append(late, part(PartLayer, ""))
 	}
 	for _, v := range m.Container.Volumes {

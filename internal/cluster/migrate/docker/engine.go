@@ -225,6 +225,7 @@ func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (mi
 		migrate.StepPushImage: e.pushImage,
 		migrate.StepPullImage: e.pullImage,
 		migrate.StepCreate:    e.create,
+		migrate.StepPreCopy:   e.preCopy,
 		migrate.StepFreeze:    e.freeze,
 		migrate.StepCommit:    e.commit,
 		migrate.StepPush:      e.push,

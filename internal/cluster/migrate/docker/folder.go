@@ -16,10 +16,16 @@ import (
 type folder struct {
 	place
 	own        string // this migration's
+	before     string // CRIU's, of the memory that was copied ahead
 	images     string // CRIU's
 	checkpoint string // what Docker is told to restore
 	name       string // by which Docker is told
 }
+
+const (
+	beforeDir  = "before"
+	parentLink = "parent" // in a checkpoint: where the memory is that it lacks
+)
 
 func (e *Engine) folder(ctx context.Context, id, move string) (folder, error) {
 	p, err := e.place()
@@ -32,7 +38,7 @@ func (e *Engine) folder(ctx context.Context, id, move string) (folder, error) {
 	}
 	container := filepath.Join(root, "containers", id)
 	f := folder{place: p, own: filepath.Join(container, "weir-"+move), name: "weir-" + move}
-	f.images = filepath.Join(f.own, "images")
+	f.before, f.images = filepath.Join(f.own, beforeDir), filepath.Join(f.own, "images")
 	f.checkpoint = filepath.Join(container, "checkpoints", f.name)
 	return f, nil
 }
@@ -45,6 +51,11 @@ func (f folder) complete() bool {
 
 func (f folder) setComplete() error {
 	return os.WriteFile(f.file(filepath.Join(f.own, "complete")), nil, 0o600)
+}
+
+// removeCheckpoint leaves the memory that was copied ahead.
+func (f folder) removeCheckpoint() error {
+	return errors.Join(os.RemoveAll(f.file(f.images)), os.RemoveAll(f.file(filepath.Join(f.own, "complete"))), os.RemoveAll(f.file(f.checkpoint)))
 }
 
 func (f folder) remove() error {
@@ -89,7 +100,10 @@ func (f folder) offer() error {
 			return err
 		}
 		from, to := filepath.Join(f.images, entry.Name()), filepath.Join(f.checkpoint, entry.Name())
-		if info.Size() > smallImage {
+		if entry.Name() == parentLink {
+			from = f.before
+		}
+		if info.Size() > smallImage || entry.Name() == parentLink {
 			err = os.Symlink(upwards+strings.TrimPrefix(from, "/"), f.file(to))
 		} else {
 			err = os.Link(f.file(from), f.file(to))

@@ -91,19 +91,50 @@ func (e *Engine) settled(ctx context.Context, id string) (container.InspectRespo
 	return r, err
 }
 
+// preCopy writes down the memory of a container that goes on. From then on the kernel
+// remembers which pages change.
+func (e *Engine) preCopy(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	f, err := e.folder(ctx, o.Container.ID, o.Move)
+	if err != nil {
+		return out, err
+	}
+	r, err := e.settled(ctx, o.Container.ID)
+	if err != nil {
+		return out, err
+	}
+	if !alive(r.State) {
+		return out, refused("container %s does not run any more", o.Container.Name)
+	}
+	if err := os.RemoveAll(f.file(f.before)); err != nil {
+		return out, err
+	}
+	if err := e.checkpoint(ctx, f, r.State.Pid, o, f.before, "--pre-dump"); err != nil {
+		return out, errors.Join(err, os.RemoveAll(f.file(f.before)))
+	}
+	return migrate.Outcome{Raw: process.FolderSize(f.file(f.before))}, nil
+}
+
 // dump has the container's own runtime write its checkpoint.
 func (e *Engine) dump(ctx context.Context, f folder, init int, o migrate.Order) error {
+	var more []string
+	if _, err := os.Stat(f.file(f.before)); err == nil {
+		more = []string{"--parent-path", "../" + beforeDir}
+	}
+	return e.checkpoint(ctx, f, init, o, f.images, more...)
+}
+
+func (e *Engine) checkpoint(ctx context.Context, f folder, init int, o migrate.Order, to string, more ...string) error {
 	s, err := e.shimOf(f.place, init)
 	if err != nil {
 		return err
 	}
 	work := filepath.Join(f.own, "work")
-	for _, dir := range []string{f.images, work} {
+	for _, dir := range []string{to, work} {
 		if err := os.MkdirAll(f.file(dir), 0o700); err != nil {
 			return err
 		}
 	}
-	args := []string{s.runtime, "--root", s.root, "checkpoint", "--image-path", f.images, "--work-path", work, "--file-locks"}
+	args := append([]string{s.runtime, "--root", s.root, "checkpoint", "--image-path", to, "--work-path", work, "--file-locks"}, more...)
 	if len(o.Container.Connections) > 0 {
 		args = append(args, "--tcp-established")
 	}
@@ -341,6 +372,8 @@ func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 			return pack.Size{}, failed("container %s has no checkpoint", o.Container.Name)
 		}
 		return pack.Write(w, f.file(f.images))
+	case migrate.PartMemory:
+		return pack.Write(w, f.file(f.before))
 	case migrate.PartLayer, migrate.PartVolume:
 		// The engine is not asked: it is busy with the container's end for a moment,
 		// and does not answer about it meanwhile.

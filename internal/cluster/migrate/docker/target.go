@@ -433,11 +433,13 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		return size, err
 	}
 	switch p.Kind {
-	case migrate.PartCheckpoint:
-		if err := f.remove(); err != nil {
+	case migrate.PartMemory:
+		if err := errors.Join(os.RemoveAll(f.file(f.before)), os.MkdirAll(f.file(f.before), 0o700)); err != nil {
 			return size, err
 		}
-		if err := os.MkdirAll(f.file(f.images), 0o700); err != nil {
+		return pack.Read(r, f.file(f.before))
+	case migrate.PartCheckpoint:
+		if err := errors.Join(f.removeCheckpoint(), os.MkdirAll(f.file(f.images), 0o700)); err != nil {
 			return size, err
 		}
 		if size, err = pack.Read(r, f.file(f.images)); err != nil {
