@@ -141,7 +141,12 @@ func (m *run) steps() (early, late []func(context.Context) error) {
 	create := on(m.target, StepCreate, stepTimeout)
 	ahead := func() {
 		if m.PreCopy {
-			early = append(early, on(m.source, StepPreCopy, stepTimeout), part(PartMemory, ""))
+			early = append(early, func(ctx context.Context) error {
+				if m.do(ctx, m.source, StepPreCopy, stepTimeout) != nil {
+					return nil // it only takes longer without
+				}
+				return m.transfer(ctx, Part{Kind: PartMemory})
+			})
 		}
 	}
 	switch m.Approach {

@@ -382,9 +382,15 @@ func (e *Engine) export(ctx context.Context, file string, o migrate.Order, optio
 	return migrate.Outcome{Raw: info.Size()}, os.Rename(part, file)
 }
 
+// ahead says whether memory was copied ahead, and is here.
+func (e *Engine) ahead(o migrate.Order) bool {
+	_, err := os.Stat(e.memory(o.Move))
+	return o.PreCopy && err == nil
+}
+
 // freeze writes the archive, which ends the container.
 func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
-	if !o.PreCopy {
+	if !e.ahead(o) {
 		return e.export(ctx, e.archive(o.Move), o)
 	}
 	return e.export(ctx, e.archive(o.Move), o, "--with-previous")
@@ -392,7 +398,7 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 
 func (e *Engine) restore(ctx context.Context, o migrate.Order) error {
 	args := []string{"container", "restore", "--import", e.archive(o.Move), "--file-locks"}
-	if o.PreCopy {
+	if e.ahead(o) {
 		args = append(args, "--import-previous", e.memory(o.Move))
 	}
 	if len(o.Container.Connections) > 0 && !o.CloseConnections {
