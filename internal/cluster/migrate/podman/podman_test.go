@@ -224,8 +224,8 @@ func TestMemoryIsCopiedAhead(t *testing.T) {
 				down = s.Outcome.Raw
 			}
 		}
-		// The program goes through its memory bit by bit, so how much it has changed is a
-		// question of how long the machine takes. Without tracking it would be all.
+		// How many pages the program and its runtime touch meanwhile grows with the time
+		// that the machine takes. Without tracking it would be all of them.
 		if ahead < mib<<20 || down > mib<<20/4*3 {
 			t.Errorf("%d bytes were copied ahead and %d while it stood still, of %d MiB of memory", ahead, down, mib)
 		}
