@@ -53,7 +53,7 @@ func (f folder) setComplete() error {
 	return os.WriteFile(f.file(filepath.Join(f.own, "complete")), nil, 0o600)
 }
 
-// removeCheckpoint leaves the memory that was copied ahead.
+// removeCheckpoint makes way for another; what was copied ahead of it stays.
 func (f folder) removeCheckpoint() error {
 	return errors.Join(os.RemoveAll(f.file(f.images)), os.RemoveAll(f.file(filepath.Join(f.own, "complete"))), os.RemoveAll(f.file(f.checkpoint)))
 }
