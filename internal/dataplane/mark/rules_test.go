@@ -226,10 +226,10 @@ func TestCgroup(t *testing.T) {
 			os.Remove(inner)
 		}
 	})
+	noIPv6(host)
 	up := addPort(t, host, m, "up0")
 	host.Run("ip", "addr", "add", "192.0.2.1/24", "dev", "up0")
 	host.Run("ip", "neigh", "add", "192.0.2.9", "lladdr", "02:00:00:00:00:09", "dev", "up0")
-	host.Run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/up0/disable_ipv6") // or the kernel's own packets are seen as well
 	seen := witness(t, up.Ifindex, ebpf.AttachTCXEgress)
 	send := func(group string, port int) uint32 {
 		host.Run("sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && exec bash -c 'echo x > /dev/udp/192.0.2.9/%d'", group, port))

@@ -19,7 +19,7 @@ import (
 func TestFramesByAPort(t *testing.T) {
 	host := netnstest.Enter(t)
 	m := newMarker(t, netnstest.Options(t), "tcx")
-	host.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6") // no packets but the test's
+	noIPv6(host)
 	a := addPort(t, host, m, "a0")
 	a.Class = 5
 	if err := m.Attach(a, marking(t, "{vlan: 100}", "{udp: 5001}", "{dscp: ef}", "")); err != nil {
@@ -61,13 +61,19 @@ func TestFramesByAPort(t *testing.T) {
 		want := m.mask.Value(5, tt.queue)
 		inject(t, peer.Index, data)
 		got := seen()
-		for deadline := time.Now().Add(2 * time.Second); got != want && time.Now().Before(deadline); got = seen() {
+		for deadline := time.Now().Add(10 * time.Second); got != want && time.Now().Before(deadline); got = seen() {
 			time.Sleep(time.Millisecond)
 		}
 		if got != want {
 			t.Errorf("%s: mark %#x, want %#x", tt.name, got, want)
 		}
 	}
+}
+
+// noIPv6 keeps the devices that are made from now on from sending packets of their
+// own, so that a witness sees the test's only.
+func noIPv6(host *netnstest.Netns) {
+	host.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
 }
 
 // inject sends a frame out of a device.
