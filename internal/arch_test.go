@@ -33,6 +33,7 @@ var layers = map[string]int{
 	"internal/goldentest":           0,
 	"internal/policy":               0,
 	"internal/sandbox":              0,
+	"internal/nsthread":             0,
 	"internal/strictyaml":           0,
 	"internal/version":              0,
 	"internal/sdn/openflow":         0,

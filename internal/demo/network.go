@@ -7,7 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
+
+	"weir/internal/nsthread"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -32,21 +33,10 @@ type namespace struct {
 	link   *netlink.Handle // speaks netlink inside
 }
 
-// onThread runs f on a thread of its own, which ends with it, so that f may
-// leave the thread in any network namespace.
-func onThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		done <- f()
-	}()
-	return <-done
-}
-
 // newNamespace makes a network namespace that is known by name under /run/netns.
 func newNamespace(name string) (*namespace, error) {
 	n := &namespace{name: name}
-	err := onThread(func() (err error) {
+	err := nsthread.Do(func() (err error) {
 		if n.handle, err = netns.NewNamed(name); err != nil {
 			return err
 		}
@@ -61,12 +51,7 @@ func newNamespace(name string) (*namespace, error) {
 
 // do runs f inside the namespace.
 func (n *namespace) do(f func() error) error {
-	return onThread(func() error {
-		if err := netns.Set(n.handle); err != nil {
-			return fmt.Errorf("enter network namespace %s: %w", n.name, err)
-		}
-		return f()
-	})
+	return nsthread.In(n.handle, f)
 }
 
 // start starts a program inside the namespace.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/nsthread"
+
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -45,19 +47,9 @@ func newTestHost(t *testing.T) *testHost {
 // the test ends.
 func newTestNetns(t *testing.T) (path string, end func()) {
 	t.Helper()
-	made := make(chan netns.NsHandle)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		ns, err := netns.New()
-		if err != nil {
-			t.Error(err)
-			ns = netns.None()
-		}
-		made <- ns
-	}()
-	ns := <-made
-	if !ns.IsOpen() {
-		t.FailNow()
+	ns, err := nsthread.New(func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
 	}
 	end = func() {
 		if ns.IsOpen() {

@@ -7,10 +7,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/nsthread"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -31,7 +32,7 @@ type space struct {
 func newSpace(t testing.TB, name string) *space {
 	t.Helper()
 	s := &space{t: t, name: name}
-	err := onThread(func() (err error) {
+	err := nsthread.Do(func() (err error) {
 		if s.handle, err = netns.NewNamed(name); err != nil {
 			return err
 		}
@@ -64,25 +65,9 @@ func (s *space) remove() {
 	}
 }
 
-// onThread runs f on a thread of its own, which may go to another namespace. The
-// thread ends with f.
-func onThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		done <- f()
-	}()
-	return <-done
-}
-
 // do runs f inside the namespace.
 func (s *space) do(f func() error) error {
-	return onThread(func() error {
-		if err := netns.Set(s.handle); err != nil {
-			return fmt.Errorf("enter %s: %w", s.name, err)
-		}
-		return f()
-	})
+	return nsthread.In(s.handle, f)
 }
 
 // start starts a process inside the namespace. Mounts are as in the test, which

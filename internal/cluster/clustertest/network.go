@@ -9,8 +9,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
+
+	"weir/internal/nsthread"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -24,32 +25,11 @@ const (
 	prefix        = "10.77.0."
 )
 
-// inNamespace runs f on a thread in ns (0 = a new one, which is returned), and gives
-// the thread up.
-func inNamespace(ns netns.NsHandle, f func() error) (made netns.NsHandle, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		if ns == 0 {
-			if ns, err = netns.New(); err != nil {
-				return
-			}
-			made = ns
-		} else if err = netns.Set(ns); err != nil {
-			return
-		}
-		err = f()
-	}()
-	<-done
-	return made, err
-}
-
 const cables = "br0" // the bridge between the nodes
 
 // newSwitch makes the namespace with the bridge.
 func newSwitch() (netns.NsHandle, error) {
-	return inNamespace(0, func() error {
+	return nsthread.New(func() error {
 		if err := up("lo", ""); err != nil {
 			return err
 		}
@@ -85,11 +65,11 @@ func enslave(port, bridge string) error {
 
 // newHost makes a node's namespace, connected to the switch by port.
 func newHost(sw netns.NsHandle, port, addr string) (netns.NsHandle, error) {
-	host, err := inNamespace(0, func() error { return up("lo", "") })
+	host, err := nsthread.New(func() error { return up("lo", "") })
 	if err != nil {
 		return 0, err
 	}
-	_, err = inNamespace(sw, func() error {
+	err = nsthread.In(sw, func() error {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = port
 		pair := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerNamespace: netlink.NsFd(host)}
@@ -99,7 +79,7 @@ func newHost(sw netns.NsHandle, port, addr string) (netns.NsHandle, error) {
 		return enslave(port, cables)
 	})
 	if err == nil {
-		_, err = inNamespace(host, func() error {
+		err = nsthread.In(host, func() error {
 			if err := up("eth0", addr); err != nil {
 				return err
 			}
@@ -112,8 +92,7 @@ func newHost(sw netns.NsHandle, port, addr string) (netns.NsHandle, error) {
 // AddBridge makes a second bridge beside the switch's, with an address of its own, for
 // what shall not be cut with the cables.
 func (c *Cluster) AddBridge(name, addr string) error {
-	_, err := inNamespace(c.sw, func() error { return addBridge(name, addr) })
-	return err
+	return nsthread.In(c.sw, func() error { return addBridge(name, addr) })
 }
 
 // Plug connects a machine of the caller's to the switch by a tap, which is gone when
@@ -123,7 +102,7 @@ func (c *Cluster) Plug(name string) (*os.File, error) { return c.PlugInto(cables
 // PlugInto is Plug for another bridge.
 func (c *Cluster) PlugInto(bridge, name string) (tap *os.File, err error) {
 	port := c.port(name)
-	_, err = inNamespace(c.sw, func() error {
+	err = nsthread.In(c.sw, func() error {
 		if tap, err = openTap(port); err != nil {
 			return fmt.Errorf("make a tap for %s: %w", name, err)
 		}
@@ -184,7 +163,7 @@ func (c *Cluster) Cut(node string) error { return c.cable(node, netlink.LinkSetD
 func (c *Cluster) Join(node string) error { return c.cable(node, netlink.LinkSetUp) }
 
 func (c *Cluster) cable(node string, set func(netlink.Link) error) error {
-	_, err := inNamespace(c.sw, func() error {
+	err := nsthread.In(c.sw, func() error {
 		l, err := netlink.LinkByName(c.portOf(node))
 		if err != nil {
 			return err
@@ -207,7 +186,7 @@ func (c *Cluster) Shape(name, rate string) error {
 }
 
 func shape(ns netns.NsHandle, device, rate string) error {
-	_, err := inNamespace(ns, func() error {
+	err := nsthread.In(ns, func() error {
 		out, err := exec.Command("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", "256k", "latency", "50ms").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("shape %s to %s: %w: %s", device, rate, err, strings.TrimSpace(string(out)))
@@ -220,13 +199,12 @@ func shape(ns netns.NsHandle, device, rate string) error {
 // Inside runs f on a thread of its own in the switch's namespace. Programs that f
 // starts are in that namespace too.
 func (c *Cluster) Inside(f func() error) error {
-	_, err := inNamespace(c.sw, f)
-	return err
+	return nsthread.In(c.sw, f)
 }
 
 // Listen opens a TCP socket in the switch's namespace.
 func (c *Cluster) Listen(port string) (l net.Listener, err error) {
-	_, err = inNamespace(c.sw, func() error {
+	err = nsthread.In(c.sw, func() error {
 		l, err = net.Listen("tcp", net.JoinHostPort(SwitchAddress, port))
 		return err
 	})
@@ -236,7 +214,7 @@ func (c *Cluster) Listen(port string) (l net.Listener, err error) {
 // ListenPacket opens a UDP socket in the switch's namespace. It takes packets that
 // have no way back.
 func (c *Cluster) ListenPacket(port string) (conn net.PacketConn, err error) {
-	_, err = inNamespace(c.sw, func() error {
+	err = nsthread.In(c.sw, func() error {
 		conn, err = net.ListenPacket("udp4", net.JoinHostPort(SwitchAddress, port))
 		return err
 	})
@@ -251,7 +229,7 @@ func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
 
 // Listen opens a TCP socket in the node's namespace.
 func (n *Node) Listen(port string) (l net.Listener, err error) {
-	_, err = inNamespace(n.netns, func() error {
+	err = nsthread.In(n.netns, func() error {
 		l, err = net.Listen("tcp", net.JoinHostPort(n.IP, port))
 		return err
 	})
@@ -260,7 +238,7 @@ func (n *Node) Listen(port string) (l net.Listener, err error) {
 
 // Dial connects from the switch's namespace.
 func (c *Cluster) Dial(network, address string) (conn net.Conn, err error) {
-	_, err = inNamespace(c.sw, func() error {
+	err = nsthread.In(c.sw, func() error {
 		conn, err = net.Dial(network, address)
 		return err
 	})
@@ -269,7 +247,7 @@ func (c *Cluster) Dial(network, address string) (conn net.Conn, err error) {
 
 // Dial connects from the node's namespace.
 func (n *Node) Dial(network, address string) (conn net.Conn, err error) {
-	_, err = inNamespace(n.netns, func() error {
+	err = nsthread.In(n.netns, func() error {
 		conn, err = net.Dial(network, address)
 		return err
 	})

@@ -20,9 +20,14 @@ func TestACounterGoesOn(t *testing.T) {
 			name := "count-" + string(approach)
 			b.start("a", name, nil, "mib=8", "files=2")
 			for _, way := range [][2]string{{"a", "b"}, {"b", "a"}} {
+				before, _ := b.Store.Traffic()
 				r := b.migrate(name, way[0], way[1], migrate.Request{Approach: approach, Registry: b.Registry})
 				if r.State != migrate.StateDone {
 					t.Fatalf("%s: %s%s", r.State, r.Err, steps(r))
+				}
+				after, _ := b.Store.Traffic()
+				if said, came := pushed(r), after-before; said > came || came-said > configBytes {
+					t.Errorf("%d bytes pushed are shown, %d came to the registry%s", said, came, steps(r))
 				}
 				at := b.waitCount(way[1], name, 0)
 				c := b.waitCount(way[1], name, at.Last+3)
@@ -37,4 +42,19 @@ func TestACounterGoesOn(t *testing.T) {
 			b.must(b.Node("a").Remove(t.Context(), name))
 		})
 	}
+}
+
+// configBytes is room for the configurations of images, which travel beside the layers
+// that are shown.
+const configBytes = 16 << 10
+
+// pushed is how many bytes a migration says to have sent to the registry.
+func pushed(r migrate.Result) (sum int64) {
+	for _, s := range r.Steps {
+		switch step := migrate.Step(s.Step); {
+		case step == migrate.StepPush, step == migrate.StepPushImage, step == migrate.StepPullImage && s.Outcome.Note != "":
+			sum += s.Outcome.Bytes
+		}
+	}
+	return sum
 }

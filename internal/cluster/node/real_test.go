@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netns"
-
 	"weir/internal/api"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/discover/dockertest"
+	"weir/internal/nsthread"
 )
 
 // weir is the program, on a node of the test's.
@@ -81,16 +79,11 @@ func flood(t *testing.T, path, to string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		ns, err := netns.GetFromPath(path)
-		if err == nil {
-			err = netns.Set(ns)
-			ns.Close()
-		}
 		var conn net.Conn
-		if err == nil {
+		err := nsthread.InPath(path, func() (err error) {
 			conn, err = net.Dial("udp", to)
-		}
+			return err
+		})
 		for err == nil && ctx.Err() == nil {
 			for range 20 { // 1.2 kB each, 100 Mbit/s in all
 				_, _ = conn.Write(make([]byte, 1200))

@@ -5,7 +5,6 @@ package device
 import (
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane"
+	"weir/internal/nsthread"
 )
 
 // Conn asks and tells the kernel about the devices of one network namespace:
@@ -60,26 +60,11 @@ func OpenNetns(path string) (*Conn, error) {
 		return nil, fmt.Errorf("enter network namespace %s: %w", path, err)
 	}
 	defer target.Close()
-
-	runtime.LockOSThread()
-	home, err := netns.Get()
-	if err != nil {
-		runtime.UnlockOSThread()
-		return nil, fmt.Errorf("find this thread's network namespace: %w", err)
+	var conn *Conn
+	if err := nsthread.In(target, func() (err error) { conn, err = Open(); return err }); err != nil {
+		return nil, explain("network namespace "+path, err)
 	}
-	defer home.Close()
-	if err := netns.Set(target); err != nil {
-		runtime.UnlockOSThread()
-		return nil, explain(fmt.Sprintf("enter network namespace %s", path), err)
-	}
-	conn, err := Open()
-	if back := netns.Set(home); back != nil {
-		// The thread stays locked and ends with its goroutine: it must not serve
-		// others from inside a container's namespace.
-		return nil, errors.Join(err, fmt.Errorf("leave network namespace %s: %w", path, back))
-	}
-	runtime.UnlockOSThread()
-	return conn, err
+	return conn, nil
 }
 
 // Close closes the sockets. The kernel keeps what was set.

@@ -8,18 +8,16 @@ import (
 	"io"
 	"net"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netns"
-
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/nsthread"
 	"weir/internal/plan"
 )
 
@@ -100,20 +98,7 @@ func (b *bed) read() Reading {
 // inside calls f on a thread of the namespace.
 func inside(t *testing.T, n *netnstest.Netns, f func() error) {
 	t.Helper()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		target, err := netns.GetFromPath(n.Path())
-		if err == nil {
-			defer target.Close()
-			err = netns.Set(target)
-		}
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+	if err := nsthread.InPath(n.Path(), f); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"weir/internal/nsthread"
+
 	"github.com/docker/docker/client"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -134,21 +136,9 @@ func (e *Engine) up(ctx context.Context) error {
 // newNetns makes a network namespace with its loopback device up. It is held by
 // the descriptor alone, so that nothing is left if this process is killed.
 func newNetns() (netns.NsHandle, error) {
-	type result struct {
-		ns  netns.NsHandle
-		err error
-	}
-	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		ns, err := netns.New()
-		if err == nil {
-			err = netlink.LinkSetUp(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "lo", Index: 1}})
-		}
-		done <- result{ns, err}
-	}()
-	r := <-done
-	return r.ns, r.err
+	return nsthread.New(func() error {
+		return netlink.LinkSetUp(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "lo", Index: 1}})
+	})
 }
 
 // writeConfig writes daemon.json. The cgroup driver is named because the default

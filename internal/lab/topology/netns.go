@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
+
+	"weir/internal/nsthread"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -32,20 +33,13 @@ func Current(name string) (*NS, error) {
 
 // create makes a namespace with IPv6 off and its loopback up.
 func create(name string) (*NS, error) {
-	var made netns.NsHandle
-	err := onThread(func() (err error) {
-		made, err = netns.New()
-		return err
-	})
+	made, err := nsthread.New(quiet)
 	if err != nil {
-		return nil, fmt.Errorf("make network namespace %s: %w", name, err)
+		return nil, fmt.Errorf("network namespace %s: %w", name, err)
 	}
 	n, err := open(name, made)
 	if err != nil {
 		return nil, err
-	}
-	if err := n.Do(quiet); err != nil {
-		return nil, fmt.Errorf("set up network namespace %s: %w", name, err)
 	}
 	return n, n.up("lo")
 }
@@ -61,35 +55,9 @@ func open(name string, h netns.NsHandle) (*NS, error) {
 	return &NS{Name: name, handle: h, link: l}, nil
 }
 
-// onThread runs f on a thread that is given up afterwards if it cannot be put
-// back into the namespace it came from.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		home, err := netns.Get()
-		if err != nil {
-			done <- err
-			return
-		}
-		defer home.Close()
-		err = f()
-		if back := netns.Set(home); back == nil {
-			runtime.UnlockOSThread()
-		}
-		done <- err
-	}()
-	return <-done
-}
-
 // Do runs f inside the namespace.
 func (n *NS) Do(f func() error) error {
-	return onThread(func() error {
-		if err := netns.Set(n.handle); err != nil {
-			return fmt.Errorf("enter network namespace %s: %w", n.Name, err)
-		}
-		return f()
-	})
+	return nsthread.In(n.handle, f)
 }
 
 // Start starts a program inside the namespace.

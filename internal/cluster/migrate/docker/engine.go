@@ -280,33 +280,30 @@ func refused(format string, args ...any) error {
 	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf(format, args...)}
 }
 
+// layers are those of an image that travelled, by the short name that an engine gives
+// them in its progress.
+type layers map[string]bool
+
 // drain reads an engine's progress to its end, which is when the work is done. It
-// returns the bytes that the engine says it has moved, and the error that it has put
-// in there, if any.
-func drain(r io.ReadCloser) (out migrate.Outcome, err error) {
+// returns the error that the engine has put in there, if any.
+func drain(r io.ReadCloser) (layers, error) {
 	defer r.Close()
-	d, layers := json.NewDecoder(r), map[string]int64{}
+	d, moved := json.NewDecoder(r), layers{}
 	for {
 		var m struct {
-			Error    string `json:"error"`
-			Status   string `json:"status"`
-			ID       string `json:"id"`
-			Progress struct {
-				Current int64 `json:"current"`
-			} `json:"progressDetail"`
+			Error  string `json:"error"`
+			Status string `json:"status"`
+			ID     string `json:"id"`
 		}
 		switch err := d.Decode(&m); {
 		case errors.Is(err, io.EOF):
-			for _, n := range layers {
-				out.Bytes += n
-			}
-			return out, nil
+			return moved, nil
 		case err != nil:
-			return out, err
+			return nil, err
 		case m.Error != "":
-			return out, failed("%s", m.Error)
-		case m.Status == "Pushing" || m.Status == "Downloading":
-			layers[m.ID] = max(layers[m.ID], m.Progress.Current)
+			return nil, failed("%s", m.Error)
+		case m.Status == "Pushed" || m.Status == "Download complete":
+			moved[m.ID] = true
 		}
 	}
 }

@@ -279,19 +279,8 @@ func (e *Engine) commit(ctx context.Context, o migrate.Order) (out migrate.Outco
 	return migrate.Outcome{Raw: o.Container.LayerBytes}, err
 }
 
-// noAuth is what a registry without users is told.
-const noAuth = "e30=" // {}
-
 func (e *Engine) push(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
 	return e.pushRef(ctx, committed(o))
-}
-
-func (e *Engine) pushRef(ctx context.Context, ref string) (out migrate.Outcome, err error) {
-	answer, err := e.client.ImagePush(ctx, ref, image.PushOptions{RegistryAuth: noAuth})
-	if err != nil {
-		return out, err
-	}
-	return drain(answer)
 }
 
 // base is the reference of a container's image in the registry.

@@ -13,7 +13,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
@@ -161,14 +160,6 @@ func (e *Engine) rename(ctx context.Context, from, to string) error {
 
 func (e *Engine) pull(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
 	return e.pullRef(ctx, committed(o))
-}
-
-func (e *Engine) pullRef(ctx context.Context, ref string) (out migrate.Outcome, err error) {
-	answer, err := e.client.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: noAuth})
-	if err != nil {
-		return out, err
-	}
-	return drain(answer)
 }
 
 // create makes the copy, which does not run: the same configuration, no restart

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/image"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/nsthread"
+)
+
+// noAuth is what a registry without users is told.
+const noAuth = "e30=" // {}
+
+// pushRef brings an image into the registry. Layers that are there are not sent.
+func (e *Engine) pushRef(ctx context.Context, ref string) (migrate.Outcome, error) {
+	answer, err := e.client.ImagePush(ctx, ref, image.PushOptions{RegistryAuth: noAuth})
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	return e.travelled(ctx, ref, answer)
+}
+
+// pullRef brings an image here. Layers that are here are not sent.
+func (e *Engine) pullRef(ctx context.Context, ref string) (migrate.Outcome, error) {
+	answer, err := e.client.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: noAuth})
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	return e.travelled(ctx, ref, answer)
+}
+
+// countTimeout is how long a move, whose container may stand still, waits to be told
+// how much has travelled.
+const countTimeout = 500 * time.Millisecond
+
+// travelled waits for the end of a push or pull and counts the bytes of the layers that
+// went over the network. The registry says how large they are: an engine tells in a push
+// what they were before it packed them, and in a pull nothing of those that come quickly.
+func (e *Engine) travelled(ctx context.Context, ref string, answer io.ReadCloser) (migrate.Outcome, error) {
+	moved, err := drain(answer)
+	if err != nil || len(moved) == 0 {
+		return migrate.Outcome{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	n, err := e.packed(ctx, ref, moved)
+	if err != nil {
+		return migrate.Outcome{Bytes: -1, Note: "bytes not known: " + err.Error()}, nil
+	}
+	return migrate.Outcome{Bytes: n}, nil
+}
+
+// packed is the size in bytes of layers as the registry has them.
+func (e *Engine) packed(ctx context.Context, ref string, moved layers) (sum int64, err error) {
+	here, err := e.client.ImageInspect(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	at, err := e.place()
+	if err != nil {
+		return 0, err
+	}
+	there, err := at.manifest(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	if len(here.RootFS.Layers) != len(there.Layers) {
+		return 0, fmt.Errorf("%d layers here, %d there", len(here.RootFS.Layers), len(there.Layers))
+	}
+	for i, layer := range there.Layers {
+		// A push names a layer by what is in it, a pull, or an engine with containerd's
+		// store, by what it is packed to.
+		if moved[shortID(here.RootFS.Layers[i])] || moved[shortID(layer.Digest.String())] {
+			sum += layer.Size
+		}
+	}
+	return sum, nil
+}
+
+// shortID is what an engine's progress calls a digest.
+func shortID(digest string) string {
+	_, hex, _ := strings.Cut(digest, ":")
+	return hex[:min(12, len(hex))]
+}
+
+// manifest asks the registry for an image's, by TLS or, like the engine, without, from
+// where the engine is.
+func (p place) manifest(ctx context.Context, ref string) (m ocispec.Manifest, err error) {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return m, err
+	}
+	tagged, ok := named.(reference.Tagged)
+	if !ok {
+		return m, fmt.Errorf("%s has no tag", ref)
+	}
+	// No proxy: a registry that moves go through is near.
+	transport := &http.Transport{DialContext: p.dial}
+	defer transport.CloseIdleConnections()
+	for _, scheme := range []string{"https", "http"} {
+		url := fmt.Sprintf("%s://%s/v2/%s/manifests/%s", scheme, reference.Domain(named), reference.Path(named), tagged.Tag())
+		var e error
+		if m, e = getManifest(ctx, &http.Client{Transport: transport}, url); e == nil {
+			return m, nil
+		}
+		err = errors.Join(err, e)
+	}
+	return m, err
+}
+
+// dial connects from the daemon's network namespace, which may be another one.
+func (p place) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	err = nsthread.InPath(fmt.Sprintf("/proc/%d/ns/net", p.pid), func() (err error) {
+		one := net.Dialer{FallbackDelay: -1} // two attempts at once would need two threads
+		conn, err = one.DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
+}
+
+// mediaTypes are the manifests of one image.
+var mediaTypes = []string{ocispec.MediaTypeImageManifest, "application/vnd.docker.distribution.manifest.v2+json"}
+
+func getManifest(ctx context.Context, client *http.Client, url string) (m ocispec.Manifest, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return m, err
+	}
+	req.Header["Accept"] = mediaTypes
+	resp, err := client.Do(req)
+	if err != nil {
+		return m, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return m, fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return m, json.NewDecoder(http.MaxBytesReader(nil, resp.Body, 1<<22)).Decode(&m)
+}
