@@ -3,11 +3,16 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,20 +104,31 @@ func (a *agent) files() []string {
 }
 
 // resident is the agent's memory in KiB.
-func (a *agent) resident() (kib int) {
-	a.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid()))
+
+// live is how much memory the agent had in use when its garbage collector last came by,
+// in KiB. What the kernel counts as its own tells when that was rather than how much.
+func (b *bed) live() (kib int) {
+	b.t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", b.socket())
+		}}}
+	resp, err := client.Get("http://agent/metrics")
 	if err != nil {
-		a.t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			if _, err := fmt.Sscan(rest, &kib); err != nil {
-				a.t.Fatal(err)
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "go_memstats_next_gc_bytes "); ok {
+			next, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				b.t.Fatal(err)
 			}
+			return int(next) / 2 >> 10 // the next collection is due when that has doubled
 		}
 	}
-	return kib
+	b.t.Fatal("the agent's metrics do not say how much memory it uses")
+	return 0
 }
 
 // more says what l has more of than before.

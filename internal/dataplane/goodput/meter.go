@@ -195,8 +195,22 @@ func names(at plan.Port) [2]string {
 	return [2]string{goodputProgWeirGpFrom, goodputProgWeirGpTo}
 }
 
+// pair are the two programs of a port. To load the whole collection would map their
+// constants into memory, which holds them in the kernel until the garbage collector
+// comes by.
+type pair struct {
+	From *ebpf.Program `ebpf:"from"`
+	To   *ebpf.Program `ebpf:"to"`
+}
+
+// close gives them back; what hangs somewhere stays.
+func (p pair) close() {
+	p.From.Close()
+	p.To.Close()
+}
+
 // load loads both programs of a port.
-func (m *Meter) load(at plan.Port, class plan.ClassID) (*ebpf.Collection, error) {
+func (m *Meter) load(at plan.Port, class plan.ClassID) (loaded pair, err error) {
 	here := goodputWeirGpPlace{Class: uint32(class), Port: uint32(at.Ifindex), LinkHeader: 14, QueueShift: uint32(m.mask.QueueShift())}
 	if at.Cgroup != "" {
 		here.LinkHeader = 0
@@ -205,17 +219,14 @@ func (m *Meter) load(at plan.Port, class plan.ClassID) (*ebpf.Collection, error)
 		here.Ifbs[i] = uint32(ifb)
 	}
 	spec, names := m.spec.Copy(), names(at)
-	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names[:], name) })
 	if err := spec.Variables[goodputVarWeirGp].Set(here); err != nil {
-		return nil, err
+		return loaded, err
 	}
-	loaded, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{
+	spec.Programs["from"], spec.Programs["to"] = spec.Programs[names[0]], spec.Programs[names[1]]
+	err = spec.LoadAndAssign(&loaded, &ebpf.CollectionOptions{MapReplacements: map[string]*ebpf.Map{
 		goodputMapWeirGpFlows: m.flows, goodputMapWeirGpTotals: m.totals,
 	}})
-	if err != nil {
-		return nil, device.Explain("load the goodput programs", err)
-	}
-	return loaded, nil
+	return loaded, device.Explain("load the goodput programs", err)
 }
 
 // attach puts both programs at a port.
@@ -224,10 +235,10 @@ func (m *Meter) attach(at plan.Port, class plan.ClassID) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer loaded.Close()
+	defer loaded.close()
 	p := &place{class: class}
-	for i, name := range names(at) {
-		l, err := hang(at, loaded.Programs[name], i == 0)
+	for i, program := range []*ebpf.Program{loaded.From, loaded.To} {
+		l, err := hang(at, program, i == 0)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}

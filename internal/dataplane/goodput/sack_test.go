@@ -42,8 +42,8 @@ func newPrograms(t testing.TB) *programs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(loaded.Close)
-	return &programs{t, m, loaded.Programs[goodputProgWeirGpFrom], loaded.Programs[goodputProgWeirGpTo]}
+	t.Cleanup(loaded.close)
+	return &programs{t, m, loaded.From, loaded.To}
 }
 
 // sends hands down a segment of the workload.

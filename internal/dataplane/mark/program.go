@@ -46,15 +46,20 @@ func (p program) load(attach ebpf.AttachType) (*ebpf.Program, error) {
 		return nil, err
 	}
 	spec.Programs[p.name].AttachType = attach
-	loaded, err := ebpf.NewCollection(spec)
+	// To load the whole collection would map the constants into memory, which holds them
+	// in the kernel until the garbage collector comes by, when the program is long gone.
+	spec.Programs["wanted"] = spec.Programs[p.name]
+	var loaded struct {
+		Program *ebpf.Program `ebpf:"wanted"`
+	}
+	err = spec.LoadAndAssign(&loaded, nil)
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return nil, fmt.Errorf("load the marking program: %w: %w", dataplane.ErrNoSupport, err)
 	}
 	if err != nil {
 		return nil, device.Explain("load the marking program", err)
 	}
-	defer loaded.Close()
-	return loaded.DetachProgram(p.name), nil
+	return loaded.Program, nil
 }
 
 // spec is the object with this one program and what it needs.
