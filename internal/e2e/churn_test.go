@@ -28,7 +28,7 @@ func TestChurn(t *testing.T) {
 	a := b.start()
 	b.steered(a)
 	b.come(a, 0, fromFile).leave() // whatever is made once is made
-	was, memory := b.agentAtRest(a, 2+fromFile), b.live()
+	was := b.agentAtRest(a, 2+fromFile)
 
 	b.flood(0, 1, 0.5)
 	b.flood(0, 2, 0.8)
@@ -68,10 +68,12 @@ func TestChurn(t *testing.T) {
 	await(t, 15*time.Second, "nothing left of the churn", func() error { return inventory(t, a).more(was) })
 	now := inventory(t, a)
 	used := b.live()
-	t.Logf("before %d programs, %d maps, %d links, %d files, %d KiB; after %d, %d, %d, %d, %d KiB",
-		was.Programs, len(was.Maps), was.Links, was.Files, memory, now.Programs, len(now.Maps), now.Links, now.Files, used)
-	if grown := used - memory; grown > 4<<10 {
-		t.Errorf("the agent's memory grew by %d KiB", grown)
+	t.Logf("before %d programs, %d maps, %d links, %d files; after %d, %d, %d, %d, and %d KiB of memory",
+		was.Programs, len(was.Maps), was.Links, was.Files, now.Programs, len(now.Maps), now.Links, now.Files, used)
+	// An agent that has just started needs 3 to 5 MiB: not compared with that, since what
+	// it read to start is garbage of 30 MiB that may not have been collected by then.
+	if used > 8<<10 {
+		t.Errorf("the agent uses %d KiB after the churn", used)
 	}
 }
 
