@@ -58,7 +58,7 @@ func (e *Engine) travelled(ctx context.Context, ref string, answer io.ReadCloser
 	defer cancel()
 	n, err := e.packed(ctx, ref, moved)
 	if err != nil {
-		return migrate.Outcome{Bytes: -1, Note: "bytes not known: " + err.Error()}, nil
+		return migrate.Outcome{Bytes: -1, Note: "bytes not known: " + oneLine(err.Error())}, nil
 	}
 	return migrate.Outcome{Bytes: n}, nil
 }
