@@ -4,10 +4,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,7 +46,9 @@ func together(args []string) error {
 	t := trial{seconds: *seconds, runs: *runs, list: list, got: map[company][][]fared{}}
 	before := load()
 	began := time.Now()
-	if err := t.measure(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := t.measure(ctx); err != nil {
 		return err
 	}
 	text := fmt.Sprintf(togetherHead, time.Now().UTC().Format(time.DateOnly), machine(), time.Since(began).Round(time.Second), before, load()) + t.yaml()
@@ -162,8 +166,9 @@ func programNamed(name string) (program, error) {
 	return programs[i], nil
 }
 
-// measure runs everything. A run that fails is named and left out.
-func (t *trial) measure() error {
+// measure runs everything. A run that fails is named and left out; when ctx ends, it
+// leaves nothing behind.
+func (t *trial) measure(ctx context.Context) error {
 	for i := range t.beds {
 		b, err := newBed(i)
 		if err != nil {
@@ -183,7 +188,10 @@ func (t *trial) measure() error {
 	fmt.Printf("%d runs, about %v\n", len(steps), planned.Round(time.Second))
 	began := time.Now()
 	for i, s := range steps {
-		got, err := t.run(s)
+		got, err := t.run(ctx, s)
+		if ctx.Err() != nil {
+			return errors.New("interrupted; nothing is written")
+		}
 		if err != nil {
 			t.failed = append(t.failed, fmt.Errorf("%s, run %d: %w", s.company, s.round+1, err))
 			fmt.Println(t.failed[len(t.failed)-1])
@@ -198,7 +206,7 @@ func (t *trial) measure() error {
 }
 
 // run has the programs of a company run at once, each in its bed.
-func (t *trial) run(s step) ([]fared, error) {
+func (t *trial) run(ctx context.Context, s step) ([]fared, error) {
 	guests, err := t.seat(s)
 	defer func() {
 		for _, g := range guests {
@@ -214,12 +222,13 @@ func (t *trial) run(s step) ([]fared, error) {
 			return nil, err
 		}
 	}
-	watchdog := time.AfterFunc(s.takes+patience, func() {
+	ctx, cancel := context.WithTimeout(ctx, s.takes+patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
 		for _, g := range guests {
 			g.kill()
 		}
-	})
-	defer watchdog.Stop()
+	})()
 	for i, p := range s.guests {
 		if p.once != "" {
 			guests[i].wait()
