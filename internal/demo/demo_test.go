@@ -65,7 +65,7 @@ func TestDemo(t *testing.T) {
 					t.Errorf("the demo does not say %q", want)
 				}
 			}
-			if bytes.Contains(output, []byte("Docker")) != (name == "containers") {
+			if bytes.Contains(output, []byte("workloads  Docker containers")) != (name == "containers") {
 				t.Errorf("the workloads are not %s", name)
 			}
 			checkPlots(t, dir)

@@ -40,17 +40,16 @@ type receiver struct {
 func listen(do func(func() error) error, address string, workloads int) (*receiver, error) {
 	r := &receiver{began: time.Now(), conns: make([]syscall.RawConn, workloads)}
 	for w := range workloads {
-		err := do(func() error {
-			l, err := net.Listen("tcp4", target(address, w))
-			if err == nil {
-				r.listeners = append(r.listeners, l)
-			}
+		var l net.Listener
+		err := do(func() (err error) {
+			l, err = net.Listen("tcp4", target(address, w))
 			return err
 		})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open the receiver's port: %w", err), r.close())
 		}
-		go r.accept(w)
+		r.listeners = append(r.listeners, l)
+		go r.accept(w, l)
 	}
 	return r, nil
 }
@@ -59,8 +58,8 @@ func listen(do func(func() error) error, address string, workloads int) (*receiv
 func target(address string, w int) string { return fmt.Sprintf("%s:%d", address, firstPort+w) }
 
 // accept takes a workload's one connection and reads until its end.
-func (r *receiver) accept(w int) {
-	conn, err := r.listeners[w].Accept()
+func (r *receiver) accept(w int, l net.Listener) {
+	conn, err := l.Accept()
 	if err != nil {
 		return
 	}

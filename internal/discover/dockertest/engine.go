@@ -343,8 +343,10 @@ type daemon struct {
 //
 // With CRIU it has a /run in memory as machines have, since CRIU keeps there what it
 // has found out about the kernel (60 ms each time otherwise), and nowhere else.
-const script = `mount -t tmpfs tmpfs /etc/docker &&
-	{ [ ! -d "$1/criu" ] || mount --bind "$1/criu" /etc/criu && mount -t tmpfs tmpfs /run; } &&
+const script = `mount -t tmpfs tmpfs /etc/docker || exit
+	if [ -d "$1/criu" ]; then
+		mount --bind "$1/criu" /etc/criu && mount -t tmpfs tmpfs /run || exit
+	fi
 	exec dockerd --config-file "$1/daemon.json"`
 
 // startDaemon starts dockerd in ns. The thread that starts it lives as long as
