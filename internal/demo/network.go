@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 
-	"weir/internal/nsthread"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/nsthread"
 )
 
 // Names and addresses of the private host.

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/nsthread"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/nsthread"
 )
 
 // testHost is a network namespace that plays the host. Nothing has a name in the

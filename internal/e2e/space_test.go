@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/nsthread"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/nsthread"
 )
 
 // space is a named network namespace.

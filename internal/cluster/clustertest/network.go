@@ -11,11 +11,11 @@ import (
 	"os/exec"
 	"strings"
 
-	"weir/internal/nsthread"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/nsthread"
 )
 
 // Subnet of the nodes; the switch has .1, the nodes .11 and following.

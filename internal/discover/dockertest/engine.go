@@ -17,12 +17,12 @@ import (
 	"syscall"
 	"time"
 
-	"weir/internal/nsthread"
-
 	"github.com/docker/docker/client"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/nsthread"
 )
 
 const (

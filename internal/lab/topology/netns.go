@@ -8,11 +8,11 @@ import (
 	"os/exec"
 	"strings"
 
-	"weir/internal/nsthread"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/nsthread"
 )
 
 // NS is a network namespace.
