@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
 )
 
@@ -167,11 +168,11 @@ func writeKey(path string, key ed25519.PrivateKey) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
+	return atomicfile.Write(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 func writeCert(path string, cert *x509.Certificate) error {
-	return writeFile(path, EncodeCert(cert), 0o644)
+	return atomicfile.Write(path, EncodeCert(cert), 0o644)
 }
 
 // EncodeCert is a certificate as PEM.
@@ -186,22 +187,6 @@ func DecodeCert(text []byte) (*x509.Certificate, error) {
 		return nil, errors.New("no certificate in PEM")
 	}
 	return x509.ParseCertificate(block.Bytes)
-}
-
-// writeFile puts a file in place whole and to the disk.
-func writeFile(path string, text []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }
 
 func readKey(path string) (ed25519.PrivateKey, error) {
