@@ -156,7 +156,7 @@ func simulated(t *testing.T, p *process, w *world, token string, number int) (st
 
 // synthetic is a profile as a busy node sends it, about 8 kB.
 func synthetic(w *world, node string) wire.Profile {
-	p := wire.Profile{V: wire.Version, Time: time.Now(), IntervalSeconds: 5,
+	p := wire.Profile{V: wire.ProfileVersion, Time: time.Now(), IntervalSeconds: 5,
 		Capacity: wire.Capacity{CPUCores: 8, MemoryBytes: 16e9, NetworkTransmitBps: 1e9, NetworkReceiveBps: 1e9, GuaranteedBps: 1e9}}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -402,7 +402,7 @@ func (n *Node) sample(ctx context.Context) {
 	for {
 		p, err := n.opts.Profile(ctx)
 		if err == nil {
-			p.V, p.Node = wire.Version, n.opts.Name
+			p.V, p.Node = wire.ProfileVersion, n.opts.Name
 			n.refusedHere(p)
 			err = n.say(n.profiles, wire.Profiles, fmt.Sprintf("%s-%d", n.opts.Name, p.Time.UnixNano()), &p, false)
 		}

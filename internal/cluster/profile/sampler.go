@@ -129,7 +129,7 @@ func (s *Sampler) Run(ctx context.Context, every time.Duration, list func() []Co
 // since the last one, and a container that was not there then has none yet.
 func (s *Sampler) Sample(now time.Time, list []Container) wire.Profile {
 	s.sequence++
-	p := wire.Profile{V: wire.Version, Node: s.Node, Time: now.UTC(), Sequence: s.sequence, Containers: []wire.ContainerProfile{}}
+	p := wire.Profile{V: wire.ProfileVersion, Node: s.Node, Time: now.UTC(), Sequence: s.sequence, Containers: []wire.ContainerProfile{}}
 	if !s.last.IsZero() {
 		p.IntervalSeconds = max(now.Sub(s.last).Seconds(), 0)
 	}

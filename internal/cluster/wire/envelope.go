@@ -12,7 +12,7 @@ import (
 )
 
 // Version is the version of all messages.
-const Version = 1
+const Version = 2
 
 // MaxMessage bounds a message in bytes: the profile of a node with 1,000
 // containers takes about half of it.

@@ -37,7 +37,8 @@ type Engine struct {
 
 // Move orders the node From to migrate a container to To. It is obeyed once however
 // often it comes; after Deadline, not begun any more. Sealed for L.<From>, it is
-// also what From shows To as the manager's permission.
+// also what From shows To as the permission for a pre-flight: To answers what it is
+// and what it lacks, and changes nothing. For more, From needs a Grant.
 type Move struct {
 	ID        string    `json:"id"`
 	Container string    `json:"container"` // its name
@@ -150,7 +151,7 @@ func (m Move) Check() error {
 	if m.From == m.To && m.From != "" {
 		return fmt.Errorf("from %s to %s is no move", m.From, m.To)
 	}
-	return cmp.Or(given("id", m.ID, "container", m.Container), CheckNode(m.From), CheckNode(m.To))
+	return cmp.Or(given("id", m.ID, "container", m.Container), CheckMove(m.ID), CheckNode(m.From), CheckNode(m.To))
 }
 
 // Check implements Message.

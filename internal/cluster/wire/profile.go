@@ -100,11 +100,15 @@ type Policy struct {
 	RefusedMinBps uint64 `json:"refused_min_bps,omitempty"`
 }
 
+// ProfileVersion is the version of profiles, which are kept in recordings as well. It is
+// raised on its own.
+const ProfileVersion = 1
+
 // Check says what is wrong with a profile that came from outside.
 func (p *Profile) Check() error {
 	switch {
-	case p.V != Version:
-		return fmt.Errorf("profile: v %d is not known; this build reads v %d", p.V, Version)
+	case p.V != ProfileVersion:
+		return fmt.Errorf("profile: v %d is not known; this build reads v %d", p.V, ProfileVersion)
 	case p.Node == "":
 		return errors.New("profile: node is empty")
 	case p.Time.IsZero():

@@ -22,16 +22,23 @@ func public(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519
 
 var move = Move{ID: "m-1", Container: "web<&>", From: "a", To: "b", Address: "10.0.0.2:7473", Deadline: at, Why: "a's link is full"}
 
+var manifest = Manifest{Move: "m-1", Node: "a", Container: "web", ContainerID: "c0ffee", Engine: "docker", Approach: "layer",
+	Digest: strings.Repeat("0a", 32), ImageID: "sha256:" + strings.Repeat("1b", 32), Parts: []string{"checkpoint", "layer", "volume data"}}
+
 func TestRoundTrip(t *testing.T) {
 	for _, m := range []Message{
 		&Heartbeat{Node: "a", Seq: 3, Started: at, Engines: []Engine{{"docker", "26.1"}}},
 		&move,
-		&MoveReport{ID: "m-1", Node: "a", Seq: 2, Step: "checkpoint", State: Running, Bytes: 7, Duration: time.Second, Policy: Change(`{"weight":3}`)},
+		&MoveReport{ID: "m-1", Node: "a", Seq: 2, Step: "checkpoint", State: Running, Bytes: 7, Duration: time.Second},
 		&Apply{ID: "p-1", Workload: "web", Change: Change(`{"min":"20mbit"}`)},
 		&ApplyReport{ID: "p-1", Node: "b", Error: "no"},
 		&PlaceRequest{ID: "p-1", Node: "a", Container: "web", MinBps: 20e6, Change: Change(`{"min":"20mbit"}`), Refusal: "full"},
+		&manifest,
+		&Grant{Manifest: manifest, From: "a", To: "b", Deadline: at, Change: Change(`{"min":"20mbit"}`)},
+		&Statement{Move: "m-1", Part: "layer", SHA256: manifest.Digest, Bytes: 7},
+		&Arrived{Move: "m-1", Node: "b", Error: "no room"},
 		&PlaceAnswer{Lacks: []string{"b: 5 Mbit/s"}},
-		&Profile{V: Version, Node: "a", Time: at, Sequence: 1, Containers: []ContainerProfile{{ID: "1", Name: "web"}}},
+		&Profile{V: ProfileVersion, Node: "a", Time: at, Sequence: 1, Containers: []ContainerProfile{{ID: "1", Name: "web"}}},
 	} {
 		t.Run(m.Kind(), func(t *testing.T) {
 			data, err := Seal(key(1), "a", Reports.Of("a"), "id-1", at, m)
@@ -101,8 +108,8 @@ func TestMalformed(t *testing.T) {
 		"nothing":   {``, ErrMalformed},
 		"no JSON":   {`hello`, ErrMalformed},
 		"a list":    {`[]`, ErrMalformed},
-		"version 2": {`{"v":2}`, ErrVersion},
-		"too large": {`{"v":1,"kind":"` + strings.Repeat("x", MaxMessage) + `"}`, ErrMalformed},
+		"version 1": {`{"v":1}`, ErrVersion},
+		"too large": {`{"v":2,"kind":"` + strings.Repeat("x", MaxMessage) + `"}`, ErrMalformed},
 	} {
 		if _, err := Open([]byte(c.data)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -114,6 +121,39 @@ func TestMalformed(t *testing.T) {
 	}
 	if err := e.Read(&Move{}); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "container is missing") {
 		t.Errorf("half a move: %v", err)
+	}
+}
+
+// TestManifests: what a source says of its container names files, labels and images on
+// other machines, so each field has its form.
+func TestManifests(t *testing.T) {
+	if err := manifest.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Manifest){
+		"a move that leads out of its folder": func(m *Manifest) { m.Move = "../m" },
+		"no container":                        func(m *Manifest) { m.Container = "" },
+		"an option for an id":                 func(m *Manifest) { m.ContainerID = "-f" },
+		"half a digest":                       func(m *Manifest) { m.Digest = m.Digest[:62] },
+		"no digest":                           func(m *Manifest) { m.Digest = strings.Repeat("zz", 32) },
+		"a part twice":                        func(m *Manifest) { m.Parts = []string{"layer", "layer"} },
+		"parts in disorder":                   func(m *Manifest) { m.Parts = []string{"layer", "checkpoint"} },
+		"a part without a name":               func(m *Manifest) { m.Parts = []string{""} },
+		"too many parts":                      func(m *Manifest) { m.Parts = make([]string, 1000) },
+		"negative memory":                     func(m *Manifest) { m.MemoryBytes = -1 },
+	} {
+		m := manifest
+		change(&m)
+		if m.Check() == nil {
+			t.Errorf("%s was accepted: %+v", name, m)
+		}
+		if m.Same(manifest) && name != "negative memory" {
+			t.Errorf("%s counts as the same copy", name)
+		}
+	}
+	g := Grant{Manifest: manifest, From: "b", To: "a", Deadline: at}
+	if g.Check() == nil {
+		t.Error("a grant for the manifest of another node was accepted")
 	}
 }
 
@@ -143,14 +183,26 @@ func FuzzOpen(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(`{"v":1,"kind":"move","body":null}`))
+	for _, m := range []Message{&manifest, &Grant{Manifest: manifest, From: "a", To: "b", Deadline: at}, &Statement{Move: "m-1", Part: "layer", SHA256: manifest.Digest}} {
+		data, err := Seal(key(1), Manager, Orders.Of("a"), "m-1", at, m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"v":2,"kind":"move","body":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := Open(data)
 		if err != nil {
 			return
 		}
 		_ = e.Verify(public(key(1)), e.Subject)
-		_ = e.Read(&Move{})
-		_ = e.Read(&Profile{})
+		for _, m := range []Message{&Move{}, &Profile{}, &Manifest{}, &Grant{}, &Statement{}, &Arrived{}, &Apply{}, &MoveReport{}, &PlaceRequest{}} {
+			if e.Read(m) == nil {
+				if err := m.Check(); err != nil {
+					t.Errorf("%s was read, and is wrong: %v", m.Kind(), err)
+				}
+			}
+		}
 	})
 }

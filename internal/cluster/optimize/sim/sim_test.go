@@ -130,7 +130,7 @@ func FuzzRecorded(f *testing.F) {
 }
 
 func record(t testing.TB, node string, cpu float64) string {
-	text, err := json.Marshal(wire.Profile{V: wire.Version, Node: node, Time: time.Unix(int64(cpu), 0), IntervalSeconds: 5,
+	text, err := json.Marshal(wire.Profile{V: wire.ProfileVersion, Node: node, Time: time.Unix(int64(cpu), 0), IntervalSeconds: 5,
 		Capacity:   wire.Capacity{CPUCores: 4, MemoryBytes: 8e9},
 		Containers: []wire.ContainerProfile{{ID: node + "1", Name: "web", Usage: wire.Usage{CPUCores: cpu, MemoryBytes: 1e6}}}})
 	if err != nil {
