@@ -18,13 +18,19 @@ import (
 func (o order) key() string { return fmt.Sprintf("%020d", o.Seq) }
 
 // send has a message go to the bus once a change is written. The lock is held.
-func (m *Manager) send(c *change, node, id string, msg wire.Message, now time.Time) error {
+//
+// Its sequence is the time in nanoseconds, or one more than the last where that is
+// greater: it grows over restarts, and a manager that was restored from a snapshot goes
+// on above all that was sent since.
+func (m *Manager) send(c *change, node, id string, msg wire.Order, now time.Time) error {
 	subject := wire.Orders.Of(node)
-	data, err := wire.Seal(m.identity.Key, wire.Manager, subject, id, now, msg)
+	seq := max(m.lastOrder+1, uint64(now.UnixNano()))
+	data, err := wire.SealOrder(m.identity.Key, subject, id, now, wire.Term{Until: now.Add(orderLife), Seq: seq}, msg)
 	if err != nil {
 		return err
 	}
-	m.lastOrder = max(m.lastOrder+1, uint64(now.UnixNano()))
+	m.lastOrder = seq
+	c.put(bucketMeta, metaSequence, seq)
 	o := order{Seq: m.lastOrder, Subject: subject, ID: id, Data: data}
 	c.put(bucketOrders, o.key(), &o)
 	c.orders = append(c.orders, o)

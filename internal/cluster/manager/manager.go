@@ -178,6 +178,8 @@ func (m *Manager) remember() error {
 	load(err)
 	waiting, err := read[order](m.store, bucketOrders)
 	load(err)
+	m.lastOrder, err = m.store.sequence()
+	load(err)
 	if failed != nil {
 		return fmt.Errorf("manager's database: %w", failed)
 	}

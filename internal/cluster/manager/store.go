@@ -27,6 +27,9 @@ const (
 
 var buckets = []string{bucketMeta, bucketMembers, bucketTokens, bucketMoves, bucketPlaces, bucketApplies, bucketOrders}
 
+// metaSequence is the key in bucketMeta of the last order's sequence.
+const metaSequence = "sequence"
+
 // storeVersion is the version of the form of the database.
 const storeVersion = 1
 
@@ -121,6 +124,18 @@ func (s *store) write(c *change) error {
 		return fmt.Errorf("manager's database: %w", err)
 	}
 	return nil
+}
+
+// sequence is that of the last order that was sent, 0 if there was none.
+func (s *store) sequence() (seq uint64, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		text := tx.Bucket([]byte(bucketMeta)).Get([]byte(metaSequence))
+		if text == nil {
+			return nil
+		}
+		return json.Unmarshal(text, &seq)
+	})
+	return seq, err
 }
 
 // read collects a bucket.

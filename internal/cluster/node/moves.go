@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -110,7 +111,7 @@ func (m *moves) running() []string {
 func (m *moves) wait() { m.active.Wait() }
 
 // obey begins a move, or says again what became of it.
-func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte) error {
+func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte, stale error) error {
 	m.mu.Lock()
 	last := m.open[order.ID]
 	m.mu.Unlock()
@@ -125,6 +126,10 @@ func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte) error 
 		return m.tell(again)
 	case known:
 		return nil // resume will deal with it
+	case errors.Is(stale, wire.ErrLate):
+		return m.refuse(order, stale.Error())
+	case stale != nil:
+		return nil
 	case time.Now().After(order.Deadline):
 		return m.refuse(order, "the order came too late: it was to be begun before "+order.Deadline.Format(time.TimeOnly))
 	case m.node.opts.Engine == nil:
@@ -365,10 +370,14 @@ func (n *Node) orderOf(sealed []byte) (wire.Move, bool) {
 	return m, err == nil
 }
 
-// apply puts a policy into force that the manager orders, once.
-func (n *Node) apply(ctx context.Context, a wire.Apply) error {
+// apply puts a policy into force that the manager orders, once. Of one that must not be
+// begun any more nothing is reported: the manager asks again if it still wants it.
+func (n *Node) apply(ctx context.Context, a wire.Apply, stale error) error {
 	if k, known := n.moves.load(a.ID); known && k.Policy != nil {
 		return n.say(n.reports, wire.Reports, fmt.Sprintf("%s/%d", a.ID, time.Now().UnixNano()), k.Policy, true)
+	}
+	if stale != nil {
+		return nil
 	}
 	r := &wire.ApplyReport{ID: a.ID, Node: n.opts.Name}
 	if err := n.set(ctx, a); err != nil {

@@ -76,6 +76,7 @@ type Node struct {
 	reports  *outbox
 	profiles *outbox
 	moves    *moves
+	sequence *sequence // of the manager's orders
 	listener net.Listener
 	images   net.Listener // offers the manager's registry to the engine; nil = nobody does
 	started  time.Time
@@ -111,6 +112,9 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		return nil, err
 	}
 	if n.profiles, err = openOutbox("", keepProfiles); err != nil {
+		return nil, err
+	}
+	if n.sequence, err = openSequence(filepath.Join(o.Dir, "sequence")); err != nil {
 		return nil, err
 	}
 	n.moves, err = openMoves(n, filepath.Join(o.Dir, "moves"))
@@ -442,18 +446,32 @@ func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 			err = fmt.Errorf("%w: a move from %s", wire.ErrForged, m.From)
 		}
 		if err == nil {
-			return n.moves.obey(ctx, m, in.Data)
+			return n.obey(e, m, func(stale error) error { return n.moves.obey(ctx, m, in.Data, stale) })
 		}
 	case wire.Apply{}.Kind():
 		var a wire.Apply
 		if err = e.Read(&a); err == nil {
-			return n.apply(ctx, a)
+			return n.obey(e, a, func(stale error) error { return n.apply(ctx, a, stale) })
 		}
 	default:
 		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
 	}
 	n.log.Warn("order refused", "subject", in.Subject, "from", e.From, "err", err)
 	return nil
+}
+
+// obey has an order carried out. do is given the reason, if there is one, why it must
+// not be begun any more; then it may still say what became of it before.
+func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) error {
+	stale := n.sequence.admit(o, e.Term, time.Now())
+	switch {
+	case stale == nil:
+	case errors.Is(stale, wire.ErrLate), errors.Is(stale, wire.ErrReplayed), errors.Is(stale, wire.ErrMalformed):
+		n.log.Warn("order refused", "kind", e.Kind, "of", o.Object(), "id", e.ID, "err", stale)
+	default:
+		return stale // the disk: it comes again
+	}
+	return do(stale)
 }
 
 // verify opens an order that is to be the manager's.

@@ -216,7 +216,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 			if r.key != nil {
 				key = r.key.key
 			}
-			data, err := wire.Seal(key, wire.Manager, "L.a", "m", time.Now(), &r.order)
+			data, err := wire.SealOrder(key, "L.a", "m", time.Now(), wire.Term{Until: time.Now().Add(time.Minute), Seq: 1}, &r.order)
 			if err != nil {
 				t.Fatal(err)
 			}

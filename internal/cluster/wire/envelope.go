@@ -34,6 +34,7 @@ type Envelope struct {
 	Subject Subject         `json:"subject"`
 	ID      string          `json:"id"` // the same when it is sent again
 	At      time.Time       `json:"at"`
+	Term                    // of an order; zero for anything else
 	Body    json.RawMessage `json:"body"`
 	Sig     []byte          `json:"sig"`
 }
@@ -49,6 +50,16 @@ var (
 // Seal puts a message into an envelope and signs it. id tells it from all others
 // of its sender.
 func Seal(key ed25519.PrivateKey, from string, to Subject, id string, at time.Time, m Message) ([]byte, error) {
+	return seal(key, from, to, id, at, Term{}, m)
+}
+
+// SealOrder puts an order of the manager's into an envelope and signs it with its term.
+func SealOrder(key ed25519.PrivateKey, to Subject, id string, at time.Time, term Term, o Order) ([]byte, error) {
+	term.Until = term.Until.UTC()
+	return seal(key, Manager, to, id, at, term, o)
+}
+
+func seal(key ed25519.PrivateKey, from string, to Subject, id string, at time.Time, term Term, m Message) ([]byte, error) {
 	if err := m.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Kind(), err)
 	}
@@ -56,7 +67,7 @@ func Seal(key ed25519.PrivateKey, from string, to Subject, id string, at time.Ti
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Kind(), err)
 	}
-	e := Envelope{V: Version, Kind: m.Kind(), From: from, Subject: to, ID: id, At: at.UTC(), Body: body}
+	e := Envelope{V: Version, Kind: m.Kind(), From: from, Subject: to, ID: id, At: at.UTC(), Term: term, Body: body}
 	e.Sig = ed25519.Sign(key, e.signed())
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -113,7 +124,9 @@ func (e Envelope) Read(m Message) error {
 // that no two envelopes have the same.
 func (e Envelope) signed() []byte {
 	var b []byte
-	for _, field := range [][]byte{[]byte("weir bus message"), {byte(e.V)}, []byte(e.Kind), []byte(e.From), []byte(e.Subject), []byte(e.ID), []byte(e.At.UTC().Format(time.RFC3339Nano)), e.Body} {
+	stamp := func(t time.Time) []byte { return []byte(t.UTC().Format(time.RFC3339Nano)) }
+	for _, field := range [][]byte{[]byte("weir bus message"), {byte(e.V)}, []byte(e.Kind), []byte(e.From), []byte(e.Subject), []byte(e.ID),
+		stamp(e.At), stamp(e.Until), binary.BigEndian.AppendUint64(nil, e.Seq), e.Body} {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(field)))
 		b = append(b, field...)
 	}

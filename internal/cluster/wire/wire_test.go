@@ -65,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestForged: whatever is changed about an envelope, its signature does not hold.
 func TestForged(t *testing.T) {
-	data, err := Seal(key(1), Manager, Orders.Of("a"), "m-1", at, &move)
+	data, err := SealOrder(key(1), Orders.Of("a"), "m-1", at, Term{Until: at.Add(time.Minute), Seq: 7}, &move)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +79,9 @@ func TestForged(t *testing.T) {
 		"kind":      func(e *Envelope) { e.Kind = "apply" },
 		"id":        func(e *Envelope) { e.ID = "m-2" },
 		"time":      func(e *Envelope) { e.At = e.At.Add(time.Second) },
+		"deadline":  func(e *Envelope) { e.Until = e.Until.Add(time.Hour) },
+		"sequence":  func(e *Envelope) { e.Seq++ },
+		"no term":   func(e *Envelope) { e.Term = Term{} },
 		"subject":   func(e *Envelope) { e.Subject = "L.b" },
 		"border":    func(e *Envelope) { e.Kind, e.From = e.Kind+e.From[:1], e.From[1:] },
 		"signature": func(e *Envelope) { e.Sig = ed25519.Sign(key(2), e.signed()) },
