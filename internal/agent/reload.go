@@ -117,6 +117,7 @@ func needRestart(before, next config.Config) []string {
 		{"sdn", before.SDN != next.SDN},
 		{"socket", before.Socket != next.Socket},
 		{"state_dir", before.StateDir != next.StateDir},
+		{"view_group", before.ViewGroup != next.ViewGroup},
 	} {
 		if s.differ {
 			late = append(late, s.name)

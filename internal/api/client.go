@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -54,14 +55,36 @@ const requestTimeout = 30 * time.Second
 func NewClient(socket string) *Client {
 	c := &Client{socket: socket, who: "agent", absent: ErrNoAgent, unit: "weir"}
 	c.http.Transport = &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "unix", socket)
-		},
+		DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, socket) },
 		MaxIdleConns:          4,
 		IdleConnTimeout:       30 * time.Second,
 		ResponseHeaderTimeout: requestTimeout,
 	}
 	return c
+}
+
+// ViewSocket is where those who may only look reach what listens at socket:
+// /run/weir/weir-view.sock for /run/weir/weir.sock.
+func ViewSocket(socket string) string {
+	base, ok := strings.CutSuffix(socket, ".sock")
+	if !ok {
+		return socket + "-view"
+	}
+	return base + "-view.sock"
+}
+
+// dial opens the socket, or the one for those who may only look if the user may open
+// no more than that. What they may not do, the server refuses.
+func dial(ctx context.Context, socket string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if !errors.Is(err, fs.ErrPermission) {
+		return conn, err
+	}
+	if view, failed := d.DialContext(ctx, "unix", ViewSocket(socket)); failed == nil {
+		return view, nil
+	}
+	return nil, err
 }
 
 // Socket is the path that the client talks to.

@@ -40,7 +40,7 @@ var exitCodes = []struct {
 	{exitFailed, "failed; `weir lab run`: an expectation does not hold"},
 	{exitUsage, "the command line, a value in it or a file that it names is wrong"},
 	{exitNoAgent, "no agent, or no manager, runs at the socket; `weir lab run`: a scenario cannot be run here"},
-	{exitNotPermitted, "not permitted: not in group weir, or not root"},
+	{exitNotPermitted, "not permitted: not in group weir (to look: nor in weir-view), or not root"},
 	{exitRefused, "refused: the link cannot hold the mins, the name is taken, or a node has no room"},
 	{exitUnknown, "no workload, node, container or move has that name"},
 }

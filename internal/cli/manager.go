@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -189,13 +190,25 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		return errors.Join(err, m.Close())
 	}
 	defer sock.Close()
+	view, err := rest.ListenView(cfg.Manager.Socket, cfg.ViewGroup, "manager", log)
+	if err != nil {
+		return errors.Join(err, m.Close())
+	}
+	if view != nil {
+		defer view.Close()
+	}
 	if err := m.Listen(ctx); err != nil {
 		return errors.Join(err, m.Close())
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	srv := rest.Server(manager.Handler(m, log.With("component", "server")), log)
-	go func() { cancel(srv.Serve(sock)) }()
+	front := manager.API(m, log.With("component", "server"))
+	servers := []*http.Server{rest.Server(front.Mux, log)}
+	go func() { cancel(servers[0].Serve(sock)) }()
+	if view != nil {
+		servers = append(servers, rest.Server(front.Reading(cfg.Manager.Socket, cfg.Group), log))
+		go func() { cancel(servers[1].Serve(view)) }()
+	}
 	notifySystemd(log, "READY=1")
 	err = m.Run(ctx)
 	notifySystemd(log, "STOPPING=1")
@@ -203,7 +216,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		err = cause
 	}
 	log.Info("manager ends; nodes go on without it")
-	return errors.Join(err, rest.Shutdown(srv))
+	return errors.Join(err, rest.Shutdown(servers...))
 }
 
 func (a *app) managerStatusCommand() *cobra.Command {

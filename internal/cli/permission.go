@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+
+	"weir/internal/api"
 )
 
 // access is what decides whether a user can open the socket.
@@ -15,6 +17,7 @@ type access struct {
 	user   string   // who asks
 	group  string   // whom the socket belongs to, "" if that cannot be seen
 	listed []string // groups that the user database gives the user
+	view   string   // whom the socket for looking belongs to, "" if there is none
 }
 
 // socketRemedy says what somebody who may not open the socket has to do.
@@ -26,12 +29,21 @@ func socketRemedy(socket string) string {
 			ac.listed = groupNames(gids)
 		}
 	}
-	if info, err := os.Stat(socket); err == nil {
-		if st, ok := info.Sys().(*syscall.Stat_t); ok {
-			ac.group = groupNames([]string{strconv.FormatUint(uint64(st.Gid), 10)})[0]
-		}
-	}
+	ac.group, ac.view = groupOf(socket), groupOf(api.ViewSocket(socket))
 	return ac.remedy()
+}
+
+// groupOf is the group of a file, "" if that cannot be seen.
+func groupOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return groupNames([]string{strconv.FormatUint(uint64(st.Gid), 10)})[0]
 }
 
 func (ac access) remedy() string {
@@ -42,10 +54,17 @@ func (ac access) remedy() string {
 			"sudo usermod -aG weir " + ac.user + ", then log in again"
 	case group == "":
 		group = "weir"
-	case slices.Contains(ac.listed, group):
-		return "you are in group " + group + ", but were not when you logged in; log in again (or run: newgrp " + group + ")"
 	}
-	return "you are not in group " + group + "; run: sudo usermod -aG " + group + " " + ac.user + ", then log in again"
+	for _, mine := range []string{group, ac.view} {
+		if mine != "" && slices.Contains(ac.listed, mine) {
+			return "you are in group " + mine + ", but were not when you logged in; log in again (or run: newgrp " + mine + ")"
+		}
+	}
+	remedy := "you are not in group " + group + "; run: sudo usermod -aG " + group + " " + ac.user + ", then log in again"
+	if ac.view != "" && ac.view != "root" {
+		remedy += " (group " + ac.view + " is enough to look)"
+	}
+	return remedy
 }
 
 // groupNames are the names of groups; one without a name keeps its number.

@@ -35,6 +35,7 @@ type Config struct {
 	MarkMask  uint32 // bits of skb->mark that carry the class
 	Socket    string // where the API listens
 	Group     string // who may use the socket besides root
+	ViewGroup string // who may look, and change nothing; "" = nobody
 	Metrics   string // host:port of the Prometheus endpoint, "" = off
 	StateDir  string // where run-time changes are kept
 	// Warnings are about rules that overlap, a line for each with its place.
@@ -138,14 +139,15 @@ type SDN struct {
 // stands here.
 func Default() Config {
 	return Config{
-		Cluster:  DefaultCluster(),
-		Manager:  DefaultManager(),
-		Docker:   Docker{Enabled: true, Socket: "/var/run/docker.sock"},
-		Backend:  BackendAuto,
-		MarkMask: 0xffff0000,
-		Socket:   "/run/weir/weir.sock",
-		Group:    "weir",
-		StateDir: "/var/lib/weir",
+		Cluster:   DefaultCluster(),
+		Manager:   DefaultManager(),
+		Docker:    Docker{Enabled: true, Socket: "/var/run/docker.sock"},
+		Backend:   BackendAuto,
+		MarkMask:  0xffff0000,
+		Socket:    "/run/weir/weir.sock",
+		Group:     "weir",
+		ViewGroup: "weir-view",
+		StateDir:  "/var/lib/weir",
 	}
 }
 

@@ -57,7 +57,7 @@ func Parse(file string, text []byte) (Config, error) {
 
 func (c *Config) read(root node) {
 	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "sdn", "cluster", "manager", "backend",
-		"mark_mask", "socket", "group", "metrics", "state_dir"}
+		"mark_mask", "socket", "group", "view_group", "metrics", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
 		case "links":
@@ -86,6 +86,8 @@ func (c *Config) read(root node) {
 			readPath(value, &c.Socket)
 		case "group":
 			readText(value, &c.Group)
+		case "view_group":
+			readText(value, &c.ViewGroup)
 		case "metrics":
 			c.readMetrics(value)
 		case "state_dir":

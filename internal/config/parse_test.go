@@ -69,6 +69,7 @@ backend: tc
 mark_mask: 0x0fff0000
 socket: /tmp/w.sock
 group: ops
+view_group: watchers
 metrics: {listen: "127.0.0.1:9469"}
 state_dir: /tmp/state
 `))
@@ -96,13 +97,14 @@ state_dir: /tmp/state
 			{Name: "image-pulls", Unit: "docker.service,containerd.service"}, // since it has a policy
 		},
 		Cluster: DefaultCluster(), Manager: DefaultManager(),
-		Docker:   Docker{Enabled: false, Socket: "/run/d.sock"},
-		Backend:  "tc",
-		MarkMask: 0x0fff0000,
-		Socket:   "/tmp/w.sock",
-		Group:    "ops",
-		Metrics:  "127.0.0.1:9469",
-		StateDir: "/tmp/state",
+		Docker:    Docker{Enabled: false, Socket: "/run/d.sock"},
+		Backend:   "tc",
+		MarkMask:  0x0fff0000,
+		Socket:    "/tmp/w.sock",
+		Group:     "ops",
+		ViewGroup: "watchers",
+		Metrics:   "127.0.0.1:9469",
+		StateDir:  "/tmp/state",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -53,7 +53,7 @@ type (
 )
 
 // routes builds the whole interface.
-func (s *Server) routes() http.Handler {
+func (s *Server) routes() *rest.API {
 	h := rest.New("agent", "Weir", "Weight, min and max for the containers that share a host's uplink. "+
 		"Rates are wire bits per second, lengths bytes, times UTC; egress is what leaves a workload (upload).", s.log)
 	mux := h.Mux
@@ -92,17 +92,19 @@ func (s *Server) routes() http.Handler {
 	s.groupChanges(h)
 	s.stream(h)
 
-	mux.Handle("GET /metrics", s.metricsHandler())
-	h.OpenAPI().AddOperation(&huma.Operation{
+	metrics := huma.Operation{
 		OperationID: "metrics", Method: http.MethodGet, Path: "/metrics",
 		Summary: "Prometheus metrics, listed in docs/metrics.md",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "OK",
 			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
 		}},
-	})
+	}
+	h.Route(&metrics)
+	h.OpenAPI().AddOperation(&metrics)
+	mux.Handle("GET /metrics", s.metricsHandler())
 	mux.HandleFunc("/", rest.Fallback(mux))
-	return mux
+	return h
 }
 
 // changes are the routes that change something; each takes dry_run and is

@@ -25,9 +25,10 @@
 //	curl --unix-socket /run/weir/weir.sock -X PATCH -d '{"min":"20mbit"}' \
 //	     -H 'Content-Type: application/json' http://weir/v1/workloads/web/policy
 //
-// Who may ask is decided by the socket's mode (0660, group weir) and by nothing
-// else: whoever can open it can do everything. The optional TCP listener
-// therefore serves metrics only.
+// Who may ask is decided by the modes of two sockets and by nothing else: who can open
+// weir.sock (0660, root and group weir) can do everything, who can open weir-view.sock
+// (0660, group weir-view) can look. Each route says which role it needs, see
+// rest.Role. The optional TCP listener serves metrics only.
 package server
 
 import (
@@ -44,26 +45,29 @@ import (
 
 // Options say where to listen.
 type Options struct {
-	Socket  string // unix socket of the API; "" = api.DefaultSocket
-	Group   string // group that may use the socket besides root, "" = none
-	Metrics string // host:port for /metrics alone, "" = only on the socket
-	Log     *slog.Logger
+	Socket string // unix socket of the API; "" = api.DefaultSocket
+	Group  string // group that may use the socket besides root, "" = none
+	// ViewGroup may look and change nothing, at api.ViewSocket of the socket; "" = none.
+	ViewGroup string
+	Metrics   string // host:port for /metrics alone, "" = only on the socket
+	Log       *slog.Logger
 }
 
-// maxStreams bounds how many clients follow the live stream at once.
+// maxStreams bounds how many clients of a role follow the live stream at once.
 const maxStreams = 64
 
 // Server serves one agent.
 type Server struct {
-	agent   api.Agent
-	opts    Options
-	log     *slog.Logger
-	handler http.Handler
+	agent api.Agent
+	opts  Options
+	log   *slog.Logger
+	rest  *rest.API
 	// closing ends when the server shuts down: streams have no end of their own.
 	closing context.Context
 	close   context.CancelFunc
 
 	socket  *rest.Socket
+	view    net.Listener // for those who may only look; nil = none
 	metrics net.Listener
 }
 
@@ -74,12 +78,12 @@ func New(agent api.Agent, opts Options) *Server {
 	}
 	s := &Server{agent: agent, opts: opts, log: opts.Log.With("component", "server")}
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.handler = s.routes()
+	s.rest = s.routes()
 	return s
 }
 
 // Handler is the whole API, for use without a socket.
-func (s *Server) Handler() http.Handler { return s.handler }
+func (s *Server) Handler() http.Handler { return s.rest.Mux }
 
 // Listen claims the socket and the metrics port. It is apart from Serve so that
 // an agent finds out that another one runs before it touches the kernel.
@@ -88,19 +92,30 @@ func (s *Server) Listen() error {
 	if err != nil {
 		return err
 	}
+	view, err := rest.ListenView(s.opts.Socket, s.opts.ViewGroup, "agent", s.log)
+	if err != nil {
+		sock.Close()
+		return err
+	}
 	if s.opts.Metrics != "" {
 		if s.metrics, err = net.Listen("tcp", s.opts.Metrics); err != nil {
 			sock.Close()
+			if view != nil {
+				view.Close()
+			}
 			return fmt.Errorf("metrics: cannot listen on %s: %w; choose another host:port", s.opts.Metrics, err)
 		}
 	}
-	s.socket = sock
+	s.socket, s.view = sock, view
 	return nil
 }
 
 // Close lets go of what Listen has claimed, of a server that does not serve.
 func (s *Server) Close() error {
 	err := s.socket.Close()
+	if s.view != nil {
+		err = errors.Join(err, s.view.Close())
+	}
 	if s.metrics != nil {
 		err = errors.Join(err, s.metrics.Close())
 	}
@@ -120,8 +135,12 @@ func (s *Server) MetricsAddr() string {
 // socket is removed when it returns. Listen must have succeeded before.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.socket.Close()
-	servers := []*http.Server{rest.Server(s.handler, s.log)}
+	servers := []*http.Server{rest.Server(s.rest.Mux, s.log)}
 	listeners := []net.Listener{s.socket}
+	if s.view != nil {
+		servers = append(servers, rest.Server(s.rest.Reading(s.opts.Socket, s.opts.Group), s.log))
+		listeners = append(listeners, s.view)
+	}
 	if s.metrics != nil {
 		mux := http.NewServeMux()
 		mux.Handle("GET /metrics", s.metricsHandler())

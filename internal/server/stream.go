@@ -18,12 +18,14 @@ import (
 // sse.WriteTimeout; until then it loses samples and delays nobody, because the
 // agent's subscription drops what is not taken.
 func (s *Server) stream(h *rest.API) {
-	sse.Register(h.API, huma.Operation{
+	op := huma.Operation{
 		Method: http.MethodGet, Path: "/v1/stream", OperationID: "stream",
 		Summary:     "One sample a second, as server-sent events",
 		Description: "Goes on until the client or the agent ends it.",
 		Middlewares: huma.Middlewares{s.limitStreams(h)},
-	}, map[string]any{"message": api.Sample{}}, s.forward)
+	}
+	h.Route(&op)
+	sse.Register(h.API, op, map[string]any{"message": api.Sample{}}, s.forward)
 }
 
 // forward passes samples on until the client leaves or the server closes.
@@ -47,8 +49,12 @@ func (s *Server) forward(ctx context.Context, _ *rest.None, send sse.Sender) {
 // limitStreams bounds how many streams run at once and takes the deadline for
 // reading off them: a stream's client has nothing more to say.
 func (s *Server) limitStreams(h *rest.API) func(huma.Context, func(huma.Context)) {
-	slots := make(chan struct{}, maxStreams)
+	changers, viewers := make(chan struct{}, maxStreams), make(chan struct{}, maxStreams)
 	return func(ctx huma.Context, next func(huma.Context)) {
+		slots := changers
+		if rest.Viewer(ctx.Context()) { // who may only look keeps nobody else from it
+			slots = viewers
+		}
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()

@@ -16,9 +16,12 @@ import (
 	"weir/internal/server/rest"
 )
 
-// Handler is the API for people and programs, to be served on a socket that only
-// those can open who may do everything.
-func Handler(m api.Manager, log *slog.Logger) http.Handler {
+// Handler is all of the API for people and programs, to be served on a socket that
+// only those can open who may do everything.
+func Handler(m api.Manager, log *slog.Logger) http.Handler { return API(m, log).Mux }
+
+// API is the API for people and programs.
+func API(m api.Manager, log *slog.Logger) *rest.API {
 	h := rest.New("manager", "Weir manager", "Nodes, containers, plans and moves of a cluster. Rates are wire bits per second, "+
 		"sizes bytes, times UTC; egress is what leaves a container (upload).", log)
 	rest.Get(h, "/v1/cluster", "cluster", "The manager and its settings",
@@ -35,7 +38,7 @@ func Handler(m api.Manager, log *slog.Logger) http.Handler {
 		func(ctx context.Context, _ *rest.None) ([]api.Token, error) { return m.Tokens(ctx) })
 	changes(h, m)
 	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
-	return h.Mux
+	return h
 }
 
 // The inputs of the routes.

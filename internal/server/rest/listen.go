@@ -14,7 +14,10 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/api"
 )
 
 // socketMode lets root and the group connect (connecting needs the write bit).
@@ -57,6 +60,33 @@ func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
 		return nil, socketError(path, err)
 	}
 	return &Socket{UnixListener: ln, lock: lock}, nil
+}
+
+// maxViewers bounds how many connections the view socket has at once. More wait
+// until one ends, so that those who may only look cannot use up the descriptors of
+// the process and keep the others out.
+const maxViewers = 128
+
+// ListenView opens the socket of those who may only look, beside the one at path,
+// which Listen has claimed. Without the group there is no such socket: nil, nil.
+func ListenView(path, group, who string, log *slog.Logger) (net.Listener, error) {
+	if group == "" {
+		return nil, nil
+	}
+	if _, err := user.LookupGroup(group); err != nil {
+		log.Info("no socket for those who may only look", "group", group, "remedy", "groupadd --system "+group+" and restart it")
+		return nil, nil
+	}
+	path = api.ViewSocket(path)
+	ln, err := bind(path, who)
+	if err != nil {
+		return nil, socketError(path, err)
+	}
+	if err := admitGroup(path, group, log); err != nil {
+		ln.Close()
+		return nil, socketError(path, err)
+	}
+	return netutil.LimitListener(ln, maxViewers), nil
 }
 
 // socketError names the socket and, where that helps, says what to do.

@@ -2,7 +2,8 @@
 
 // Package rest is what all HTTP interfaces of Weir have in common: JSON routes with
 // an OpenAPI document made from Go types, errors as problem details (RFC 9457), a
-// unix socket that only one process can have, limits for slow clients, and who asked.
+// unix socket that only one process can have, a second one for those who may only look,
+// limits for slow clients, and who asked.
 package rest
 
 import (
@@ -38,6 +39,8 @@ type API struct {
 	Mux *http.ServeMux
 	Who string // serves it: agent or manager
 	Log *slog.Logger
+
+	roles map[string]Role // that a route needs, by the mux's pattern
 }
 
 // None is the input of a route that has none.
@@ -49,7 +52,11 @@ type reply[T any] struct{ Body T }
 // New begins an interface. Register its routes, then add Fallback for "/".
 func New(who, title, description string, log *slog.Logger) *API {
 	mux := http.NewServeMux()
-	return &API{API: humago.New(mux, config(title, description)), Mux: mux, Who: who, Log: log}
+	a := &API{API: humago.New(mux, config(title, description)), Mux: mux, Who: who, Log: log, roles: map[string]Role{}}
+	for _, suffix := range []string{".json", ".yaml", "-3.0.json", "-3.0.yaml"} { // huma's own routes
+		a.roles["GET /openapi"+suffix] = RoleView
+	}
+	return a
 }
 
 // config leaves out what huma would add: a page that loads scripts from
@@ -77,6 +84,7 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 		op.MaxBodyBytes = MaxBodyBytes
 	}
 	op.BodyReadTimeout = RequestTimeout
+	a.Route(&op)
 	huma.Register(a.API, op, func(ctx context.Context, in *I) (*reply[O], error) {
 		out, err := call(ctx, in)
 		if err != nil {

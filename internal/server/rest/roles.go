@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"weir/internal/api"
+)
+
+// Role is what a caller may do. The socket decides it, and nothing in a request
+// does: each role has a socket of its own, which its group can open.
+type Role string
+
+// The roles. Each may do all that those before it may.
+const (
+	RoleView   Role = "view"   // look at what there is
+	RoleChange Role = "change" // change it
+)
+
+// roleKey names the role that a route needs, in the OpenAPI document.
+const roleKey = "x-weir-role"
+
+// roleOf is the role that a method needs. What is not known to change nothing
+// counts as a change, and a dry run does too: the server opens what the caller names
+// (a namespace's file, another node) with its own rights, and a parameter of a request
+// must not decide about rights.
+func roleOf(method string) Role {
+	if method == http.MethodGet || method == http.MethodHead {
+		return RoleView
+	}
+	return RoleChange
+}
+
+// Route notes which role a route needs, in the table that Reading holds callers to
+// and in the OpenAPI document. Register and Get do it; a route that is registered
+// by other means needs it before.
+func (a *API) Route(op *huma.Operation) {
+	role := roleOf(op.Method)
+	a.roles[op.Method+" "+op.Path] = role
+	if op.Extensions == nil {
+		op.Extensions = map[string]any{}
+	}
+	op.Extensions[roleKey] = string(role)
+}
+
+// needs is the role for a pattern of the mux. A route that is not in the table
+// needs the highest. Fallback changes nothing.
+func (a *API) needs(pattern string) Role {
+	if pattern == "/" || pattern == "" {
+		return RoleView
+	}
+	if role, ok := a.roles[pattern]; ok {
+		return role
+	}
+	return RoleChange
+}
+
+// Reading is the API for those who may look and not change. socket and group are
+// those that the others use; a refusal names them.
+func (a *API) Reading(socket, group string) http.Handler {
+	changers, remedy := "root", "ask root"
+	if group != "" {
+		changers, remedy = "root and group "+group, "ask a member of group "+group
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := a.Mux.Handler(r)
+		if a.needs(pattern) == RoleView {
+			a.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), viewer{}, true)))
+			return
+		}
+		WriteProblem(w, api.ProblemOf(&api.Error{
+			Status: http.StatusForbidden, Field: "role", Value: string(RoleView),
+			Msg:    "only " + changers + " may change something, or try a change",
+			Remedy: remedy + ", by the socket " + socket,
+		}))
+	})
+}
+
+// viewer marks the context of a request by Reading.
+type viewer struct{}
+
+// Viewer reports whether a request came from one who may only look.
+func Viewer(ctx context.Context) bool {
+	is, _ := ctx.Value(viewer{}).(bool)
+	return is
+}
