@@ -3,11 +3,14 @@
 package docker
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
+	"strings"
 
 	"github.com/docker/docker/api/types/image"
 
@@ -24,7 +27,7 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (size pack.Size, err error) {
 	switch p.Kind {
 	case migrate.PartImage:
-		size, err := unpacked(r, func(archive io.Reader) (io.ReadCloser, error) {
+		size, err := unpacked(r, o.Limit(p), func(archive io.Reader) (io.ReadCloser, error) {
 			answer, err := e.client.ImageLoad(ctx, archive)
 			return answer.Body, err
 		})
@@ -33,7 +36,7 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		}
 		return size, err
 	case migrate.PartExport:
-		return unpacked(r, func(archive io.Reader) (io.ReadCloser, error) {
+		return unpacked(r, o.Limit(p), func(archive io.Reader) (io.ReadCloser, error) {
 			return e.client.ImageImport(ctx, image.ImportSource{Source: archive, SourceName: "-"}, committed(o), image.ImportOptions{})
 		})
 	}
@@ -50,21 +53,9 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 	}
 	switch p.Kind {
 	case migrate.PartMemory:
-		if err := errors.Join(os.RemoveAll(f.file(f.before)), os.MkdirAll(f.file(f.before), 0o700)); err != nil {
-			return size, err
-		}
-		return pack.Read(r, f.file(f.before))
+		return f.takeMemory(r, o.Limit(p))
 	case migrate.PartCheckpoint:
-		if err := errors.Join(f.removeCheckpoint(), os.MkdirAll(f.file(f.images), 0o700)); err != nil {
-			return size, err
-		}
-		if size, err = pack.Read(r, f.file(f.images)); err != nil {
-			return size, err
-		}
-		if err := f.adopt(o.Container.ID, id); err != nil {
-			return size, err
-		}
-		return size, f.setComplete()
+		return f.takeCheckpoint(r, o.Limit(p), o.Container.ID, id)
 	case migrate.PartLayer:
 		copied, err := e.client.ContainerInspect(ctx, id)
 		if err != nil {
@@ -74,7 +65,7 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		if err != nil {
 			return size, err
 		}
-		return replace(r, f.file(upper))
+		return replace(r, f.file(upper), o.Limit(p))
 	case migrate.PartVolume:
 		v, err := e.client.VolumeInspect(ctx, p.Name)
 		if err != nil {
@@ -83,14 +74,14 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		if v.Labels[migrate.MoveLabel] != o.Move {
 			return size, refused("volume %s is somebody else's", p.Name)
 		}
-		return replace(r, f.file(v.Mountpoint))
+		return replace(r, f.file(v.Mountpoint), o.Limit(p))
 	}
 	return size, refused("a Docker container has no part %s", p)
 }
 
-// unpacked hands a stream's archive to the engine.
-func unpacked(r io.Reader, give func(io.Reader) (io.ReadCloser, error)) (pack.Size, error) {
-	archive, size, err := pack.Unpack(r)
+// unpacked hands a stream's archive of at most limit bytes to the engine.
+func unpacked(r io.Reader, limit int64, give func(io.Reader) (io.ReadCloser, error)) (pack.Size, error) {
+	archive, size, err := pack.Unpack(r, limit)
 	if err != nil {
 		return pack.Size{}, err
 	}
@@ -105,17 +96,69 @@ func unpacked(r io.Reader, give func(io.Reader) (io.ReadCloser, error)) (pack.Si
 
 // replace unpacks a stream into a folder that it empties first: the engine may have
 // put something there, such as the image's files into a new volume.
-func replace(r io.Reader, folder string) (pack.Size, error) {
-	entries, err := os.ReadDir(folder)
+func replace(r io.Reader, folder string, limit int64) (pack.Size, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return pack.Size{}, err
+	}
+	defer root.Close()
+	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return pack.Size{}, err
 	}
 	var errs []error
 	for _, entry := range entries {
-		errs = append(errs, os.RemoveAll(filepath.Join(folder, entry.Name())))
+		errs = append(errs, root.RemoveAll(entry.Name()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return pack.Size{}, err
 	}
-	return pack.Read(r, folder)
+	return take(r, folder, limit, nil)
+}
+
+// take unpacks a stream of at most limit bytes, and of no more than the file system has
+// room for.
+func take(r io.Reader, folder string, limit int64, accept func(*tar.Header) error) (pack.Size, error) {
+	limits, err := pack.Room(folder, limit)
+	if err != nil {
+		return pack.Size{}, err
+	}
+	limits.Accept = accept
+	return pack.Read(r, folder, limits)
+}
+
+// takeMemory takes what was copied ahead of a checkpoint.
+func (f folder) takeMemory(r io.Reader, limit int64) (pack.Size, error) {
+	if err := errors.Join(os.RemoveAll(f.file(f.before)), os.MkdirAll(f.file(f.before), 0o700)); err != nil {
+		return pack.Size{}, err
+	}
+	return take(r, f.file(f.before), limit, onlyImages)
+}
+
+// takeCheckpoint takes the checkpoint of a container, for another.
+func (f folder) takeCheckpoint(r io.Reader, limit int64, was, is string) (pack.Size, error) {
+	if err := errors.Join(f.removeCheckpoint(), os.MkdirAll(f.file(f.images), 0o700)); err != nil {
+		return pack.Size{}, err
+	}
+	size, err := take(r, f.file(f.images), limit, onlyImages)
+	if err == nil {
+		err = f.adopt(was, is)
+	}
+	if err == nil {
+		err = f.setComplete()
+	}
+	return size, err
+}
+
+// onlyImages accepts what CRIU makes, and nothing that leads elsewhere when it is read
+// or written: files side by side, and one link to those that were copied ahead.
+func onlyImages(h *tar.Header) error {
+	name := path.Clean(h.Name)
+	switch {
+	case h.Typeflag == tar.TypeDir && name == ".", h.Typeflag == tar.TypeReg && !strings.Contains(name, "/"):
+		return nil
+	case h.Typeflag == tar.TypeSymlink && name == parentLink && h.Linkname == "../"+beforeDir:
+		return nil
+	}
+	return errors.New("no checkpoint has such a file")
 }

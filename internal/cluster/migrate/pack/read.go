@@ -8,39 +8,60 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
-	"strings"
+	"math"
 	"sync/atomic"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 )
 
-// ErrCutOff says that a stream ended too early.
-var ErrCutOff = errors.New("the stream was cut off")
+// ErrCutOff says that a stream ended too early, ErrTooLarge that it holds more than its
+// receiver allows.
+var (
+	ErrCutOff   = errors.New("the stream was cut off")
+	ErrTooLarge = errors.New("the stream holds more than was announced")
+)
 
-// Read unpacks a stream of Write's into a folder, which exists. Files that are
-// there under the same names are replaced.
-func Read(r io.Reader, folder string) (Size, error) {
+// Limits bound what a stream may make of a folder. Its sender may be hostile.
+type Limits struct {
+	Bytes   int64 // in all files together, holes included
+	Entries int64 // files of any type
+	// Accept refuses entries that have no place in the folder; nil = all have.
+	Accept func(*tar.Header) error
+}
+
+// window is how far back in a stream the decoder has to remember, in bytes: Write needs
+// 4 MiB. What claims to need more is refused before any memory is taken.
+const window = 8 << 20
+
+// trailer is what may come after the last entry, in bytes: two empty blocks.
+const trailer = 64 << 10
+
+// decoder unpacks a stream with bounded memory.
+func decoder(r io.Reader) (*zstd.Decoder, error) {
+	return zstd.NewReader(r, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(window), zstd.WithDecoderMaxMemory(window))
+}
+
+// Read unpacks a stream of Write's into a folder, which exists. Files that are there
+// under the same names are replaced. Whatever the stream says, nothing is made, changed
+// or opened outside of the folder, nor more than the limits allow.
+func Read(r io.Reader, folder string, limits Limits) (Size, error) {
 	packed := &source{r: r}
-	z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(2))
+	z, err := decoder(packed)
 	if err != nil {
 		return Size{}, err
 	}
 	defer z.Close()
 	raw := &source{r: z}
-	err = unpack(raw, folder)
+	err = unpack(raw, folder, limits)
 	return Size{Packed: packed.n.Load(), Raw: raw.n.Load()}, err
 }
 
-// Unpack is a stream's archive, for an engine that reads archives itself. It ends
-// with an error if the stream was cut off.
-func Unpack(r io.Reader) (archive io.ReadCloser, size func() Size, err error) {
+// Unpack is a stream's archive of at most limit bytes, for an engine that reads archives
+// itself. It ends with an error if the stream was cut off.
+func Unpack(r io.Reader, limit int64) (archive io.ReadCloser, size func() Size, err error) {
 	packed := &source{r: r}
-	z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(2))
+	z, err := decoder(packed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,15 +69,26 @@ func Unpack(r io.Reader) (archive io.ReadCloser, size func() Size, err error) {
 	return struct {
 		io.Reader
 		io.Closer
-	}{notEmpty{raw}, z.IOReadCloser()}, func() Size { return Size{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
+	}{&bounded{raw, limit}, z.IOReadCloser()}, func() Size { return Size{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
 }
 
-// notEmpty fails at the end of a stream in which nothing was: no archive is empty.
-type notEmpty struct{ *source }
+// bounded is an archive of at most so many bytes. It fails at the end of a stream in
+// which nothing was: no archive is empty.
+type bounded struct {
+	*source
+	limit int64
+}
 
-func (s notEmpty) Read(p []byte) (int, error) {
-	n, err := s.source.Read(p)
-	if errors.Is(err, io.EOF) && s.n.Load() == 0 {
+func (b *bounded) Read(p []byte) (int, error) {
+	left := b.limit - b.n.Load()
+	if left <= 0 {
+		left = 1 // to tell the end from more
+	}
+	n, err := b.source.Read(p[:min(int64(len(p)), left)])
+	switch total := b.n.Load(); {
+	case total > b.limit:
+		return 0, fmt.Errorf("%w: an archive of over %d bytes", ErrTooLarge, b.limit)
+	case errors.Is(err, io.EOF) && total == 0:
 		err = ErrCutOff
 	}
 	return n, err
@@ -74,13 +106,13 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func unpack(raw io.Reader, folder string) error {
-	root, err := os.OpenRoot(folder)
+func unpack(raw io.Reader, folder string, limits Limits) error {
+	root, err := openRoot(folder)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	u := unpacker{root: root, folder: folder}
+	defer root.close()
+	u := unpacker{root: root, limits: limits}
 	t := tar.NewReader(raw)
 	for {
 		h, err := t.Next()
@@ -93,127 +125,32 @@ func unpack(raw io.Reader, folder string) error {
 			if err := u.finish(); err != nil {
 				return err
 			}
-			_, err := io.Copy(io.Discard, raw) // the frame's end, with its checksum
-			return err
+			// The frame's end, with its checksum.
+			if n, err := io.Copy(io.Discard, io.LimitReader(raw, trailer)); err != nil || n < trailer {
+				return err
+			}
+			return fmt.Errorf("%w: bytes after its end", ErrTooLarge)
 		}
 		if err := u.take(h, t); err != nil {
-			return fmt.Errorf("unpack %s: %w", h.Name, err)
+			return fmt.Errorf("unpack %.200s: %w", h.Name, err)
 		}
 	}
 }
 
-type unpacker struct {
-	root    *os.Root
-	folder  string
-	folders []*tar.Header // whose times come last, since files change them
-}
+// reserve is what Room leaves free, in bytes, or a twentieth of a smaller file system.
+const reserve = 1 << 30
 
-// take makes one file. Every name goes through root first, which refuses what leads
-// out of the folder; calls that root has none for then use the checked parent.
-func (u *unpacker) take(h *tar.Header, content io.Reader) error {
-	name := path.Clean(strings.TrimSuffix(h.Name, "/"))
-	if !filepath.IsLocal(name) {
-		return fmt.Errorf("the name leads out of the folder")
+// Room is what a folder's file system has room for, at most so many bytes: half of the
+// files that it can still have, and its free space but for a reserve.
+func Room(folder string, bytes int64) (Limits, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(folder, &st); err != nil {
+		return Limits{}, &fs.PathError{Op: "statfs", Path: folder, Err: err}
 	}
-	parent, err := u.root.OpenFile(path.Dir(name), os.O_RDONLY, 0)
-	if err != nil {
-		return err
+	free := int64(st.Bavail)*st.Bsize - min(reserve, int64(st.Blocks)*st.Bsize/20)
+	l := Limits{Bytes: max(0, min(bytes, free)), Entries: math.MaxInt64}
+	if st.Files > 0 { // else it counts none
+		l.Entries = int64(st.Ffree / 2)
 	}
-	defer parent.Close()
-	dir, base := int(parent.Fd()), path.Base(name)
-	if h.Typeflag == tar.TypeDir {
-		err = u.root.Mkdir(name, 0o700)
-		if info, statErr := u.root.Lstat(name); statErr == nil && info.IsDir() {
-			err = nil
-		}
-		u.folders = append(u.folders, h)
-	} else {
-		if name == "." {
-			return fmt.Errorf("the folder itself is no folder")
-		}
-		if err := u.root.RemoveAll(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		err = u.make(h, name, dir, base, content)
-	}
-	if err != nil || h.Typeflag == tar.TypeLink {
-		return err
-	}
-	return u.attributes(h, dir, base)
-}
-
-func (u *unpacker) make(h *tar.Header, name string, dir int, base string, content io.Reader) error {
-	mode := uint32(h.Mode & 0o7777)
-	switch h.Typeflag {
-	case tar.TypeReg:
-		f, err := u.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, content)
-		return errors.Join(err, f.Close())
-	case tar.TypeLink:
-		return u.root.Link(path.Clean(h.Linkname), name)
-	case tar.TypeSymlink:
-		return unix.Symlinkat(h.Linkname, dir, base)
-	case tar.TypeFifo:
-		return unix.Mknodat(dir, base, unix.S_IFIFO|mode, 0)
-	case tar.TypeChar:
-		return unix.Mknodat(dir, base, unix.S_IFCHR|mode, int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
-	case tar.TypeBlock:
-		return unix.Mknodat(dir, base, unix.S_IFBLK|mode, int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
-	}
-	return fmt.Errorf("entry of unknown type %q", h.Typeflag)
-}
-
-// attributes sets owner, mode, extended attributes and time, in an order in which
-// none undoes another.
-func (u *unpacker) attributes(h *tar.Header, dir int, base string) error {
-	if err := unix.Fchownat(dir, base, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	if h.Typeflag != tar.TypeSymlink {
-		if err := unix.Fchmodat(dir, base, uint32(h.Mode&0o7777), 0); err != nil {
-			return err
-		}
-	}
-	for key, value := range h.PAXRecords {
-		name, ok := strings.CutPrefix(key, xattrPrefix)
-		if !ok {
-			continue
-		}
-		if err := unix.Lsetxattr(fmt.Sprintf("/proc/self/fd/%d/%s", dir, base), name, []byte(value), 0); err != nil {
-			return fmt.Errorf("attribute %s: %w", name, err)
-		}
-	}
-	if h.Typeflag == tar.TypeDir {
-		return nil // see finish
-	}
-	return setTime(dir, base, h.ModTime)
-}
-
-// finish sets the folders' times, the inner ones first.
-func (u *unpacker) finish() error {
-	for i := len(u.folders) - 1; i >= 0; i-- {
-		h := u.folders[i]
-		name := path.Clean(strings.TrimSuffix(h.Name, "/"))
-		parent, err := u.root.OpenFile(path.Dir(name), os.O_RDONLY, 0)
-		if err != nil {
-			return err
-		}
-		err = setTime(int(parent.Fd()), path.Base(name), h.ModTime)
-		parent.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func setTime(dir int, base string, t time.Time) error {
-	stamp, err := unix.TimeToTimespec(t)
-	if err != nil {
-		return err
-	}
-	return unix.UtimesNanoAt(dir, base, []unix.Timespec{stamp, stamp}, unix.AT_SYMLINK_NOFOLLOW)
+	return l, nil
 }

@@ -4,13 +4,11 @@ package pack
 
 import (
 	"archive/tar"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -29,13 +27,21 @@ const end = ".weir-end"
 // xattrPrefix is how PAX archives name extended attributes.
 const xattrPrefix = "SCHILY.xattr."
 
-// Write packs what is in a folder, and the folder's own attributes.
+// Write packs what is in a folder, and the folder's own attributes. Others may change
+// the folder meanwhile: what vanishes is left out, a file that shrinks is filled up with
+// zeros, and of one that grows what it had at first is packed. A file system that is
+// mounted below the folder is an error, since it is not the folder's.
 func Write(w io.Writer, folder string) (Size, error) {
 	return stream(w, func(raw io.Writer) error {
-		t := tar.NewWriter(raw)
-		p := writer{out: t, root: folder, seen: map[inode]string{}}
-		if err := filepath.WalkDir(folder, p.add); err != nil {
+		root, err := openRoot(folder)
+		if err != nil {
 			return err
+		}
+		defer root.close()
+		t := tar.NewWriter(raw)
+		p := writer{out: t, seen: map[inode]string{}}
+		if err := p.add(root, "."); err != nil {
+			return fmt.Errorf("pack %s: %w", folder, err)
 		}
 		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: end, Mode: 0o600}); err != nil {
 			return err
@@ -83,100 +89,128 @@ type inode struct{ dev, ino uint64 }
 
 type writer struct {
 	out  *tar.Writer
-	root string
 	seen map[inode]string // of files with several names, the first
 }
 
-// add is called for each file, folders before what is in them.
-func (p *writer) add(path string, entry fs.DirEntry, err error) error {
+// add packs a file under a name, and after a folder what is in it.
+func (p *writer) add(n node, name string) error {
+	if len(name) >= unix.PathMax {
+		return fmt.Errorf("%.100s...: the name is longer than the %d bytes that a path may have", name, unix.PathMax)
+	}
+	h, err := p.header(n, name)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	name, err := filepath.Rel(p.root, path)
-	if err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return &fs.PathError{Op: "lstat", Path: path, Err: err}
-	}
-	h := &tar.Header{
-		Format: tar.FormatPAX, Name: name, Mode: int64(st.Mode & 0o7777), Uid: int(st.Uid), Gid: int(st.Gid),
-		ModTime: time.Unix(st.Mtim.Unix()),
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFSOCK:
+	switch {
+	case h == nil:
 		return nil
+	case h.Typeflag == tar.TypeReg:
+		err = p.regular(n, h)
+	case h.Typeflag == tar.TypeDir:
+		if err = p.out.WriteHeader(h); err == nil {
+			return p.within(n, name)
+		}
+	default:
+		err = p.out.WriteHeader(h)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// within packs what is in a folder.
+func (p *writer) within(n node, folder string) error {
+	names, err := n.names()
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	for _, name := range names {
+		full := path.Join(folder, name)
+		child, err := n.at(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case errors.Is(err, unix.EXDEV):
+			return fmt.Errorf("%s: another file system is mounted there, which does not belong to the folder; unmount it", full)
+		case err != nil:
+			return fmt.Errorf("%s: %w", full, err)
+		}
+		err = p.add(child, full)
+		child.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// header describes a file, nil for a socket.
+func (p *writer) header(n node, name string) (h *tar.Header, err error) {
+	h = &tar.Header{
+		Format: tar.FormatPAX, Name: name, Mode: int64(n.st.Mode & 0o7777), Uid: int(n.st.Uid), Gid: int(n.st.Gid),
+		ModTime: time.Unix(n.st.Mtim.Unix()),
+	}
+	switch n.kind() {
+	case unix.S_IFSOCK:
+		return nil, nil
 	case unix.S_IFREG:
-		h.Typeflag, h.Size = tar.TypeReg, st.Size
+		h.Typeflag, h.Size = tar.TypeReg, n.st.Size
 	case unix.S_IFDIR:
 		h.Typeflag = tar.TypeDir
 		h.Name += "/"
 	case unix.S_IFLNK:
 		h.Typeflag = tar.TypeSymlink
-		if h.Linkname, err = os.Readlink(path); err != nil {
-			return err
+		if h.Linkname, err = n.link(); err != nil {
+			return nil, err
 		}
 	case unix.S_IFIFO:
 		h.Typeflag = tar.TypeFifo
 	case unix.S_IFCHR, unix.S_IFBLK:
 		h.Typeflag = tar.TypeChar
-		if st.Mode&unix.S_IFMT == unix.S_IFBLK {
+		if n.kind() == unix.S_IFBLK {
 			h.Typeflag = tar.TypeBlock
 		}
-		h.Devmajor, h.Devminor = int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev))
+		h.Devmajor, h.Devminor = int64(unix.Major(n.st.Rdev)), int64(unix.Minor(n.st.Rdev))
 	}
-	if key := (inode{st.Dev, st.Ino}); st.Nlink > 1 && h.Typeflag == tar.TypeReg {
+	if key := (inode{n.st.Dev, n.st.Ino}); n.st.Nlink > 1 && h.Typeflag == tar.TypeReg {
 		if first, ok := p.seen[key]; ok {
 			h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
-		} else {
-			p.seen[key] = name
+			return h, nil
 		}
+		p.seen[key] = name
 	}
-	if h.Typeflag != tar.TypeLink {
-		if h.PAXRecords, err = attributes(path); err != nil {
-			return err
-		}
-	}
-	if err := p.out.WriteHeader(h); err != nil {
-		return fmt.Errorf("pack %s: %w", path, err)
-	}
-	if h.Typeflag != tar.TypeReg || h.Size == 0 {
-		return nil
-	}
-	f, err := os.Open(path)
+	h.PAXRecords, err = n.attributes()
+	return h, err
+}
+
+// regular packs a file with content: as many bytes as it has when it is opened.
+func (p *writer) regular(n node, h *tar.Header) error {
+	f, err := n.open(0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.CopyN(p.out, f, h.Size); err != nil {
-		return fmt.Errorf("pack %s: %w", path, err)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
 	}
-	return nil
+	h.Size = st.Size
+	if err := p.out.WriteHeader(h); err != nil || h.Size == 0 {
+		return err
+	}
+	missing := h.Size
+	copied, err := io.CopyN(p.out, f, h.Size)
+	if missing -= copied; errors.Is(err, io.EOF) {
+		_, err = io.CopyN(p.out, zeros{}, missing) // it has shrunk
+	}
+	return err
 }
 
-// attributes are a file's extended ones as PAX records.
-func attributes(path string) (map[string]string, error) {
-	names := make([]byte, 4096)
-	n, err := unix.Llistxattr(path, names)
-	if errors.Is(err, unix.ENOTSUP) || n == 0 && err == nil {
-		return nil, nil
-	}
-	if errors.Is(err, unix.ERANGE) {
-		names = make([]byte, 64<<10) // the kernel's most
-		n, err = unix.Llistxattr(path, names)
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "llistxattr", Path: path, Err: err}
-	}
-	records := map[string]string{}
-	value := make([]byte, 64<<10)
-	for _, name := range bytes.Split(bytes.TrimSuffix(names[:n], []byte{0}), []byte{0}) {
-		size, err := unix.Lgetxattr(path, string(name), value)
-		if err != nil {
-			return nil, &fs.PathError{Op: "lgetxattr " + string(name), Path: path, Err: err}
-		}
-		records[xattrPrefix+string(name)] = string(value[:size])
-	}
-	return records, nil
+// zeros are without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }

@@ -56,9 +56,15 @@ func CPUFlags() []string {
 	return nil
 }
 
-// FolderSize is what a folder's files hold; what cannot be read does not count.
+// FolderSize is what a folder's files hold, in bytes; what cannot be read does not count,
+// nor what a link that is swapped in meanwhile leads to.
 func FolderSize(folder string) (size int64) {
-	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return 0
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
