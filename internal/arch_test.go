@@ -36,6 +36,7 @@ var layers = map[string]int{
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,
 	"internal/strictyaml":           0,
+	"internal/tlsfile":              0,
 	"internal/version":              0,
 	"internal/sdn/openflow":         0,
 	"internal/cluster/wire":         0,

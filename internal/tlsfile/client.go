@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tlsfile
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Client is the configuration of one connection to host, from the files as they are
+// now.
+func (f Files) Client(host string) (*tls.Config, error) {
+	pair, err := f.pair()
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(f.ServerName, host)}
+	if f.CA != "" {
+		if c.RootCAs, err = pool(f.CA); err != nil {
+			return nil, err
+		}
+	}
+	if f.Cert != "" {
+		// Certificates would keep a certificate back that the server's list of
+		// authorities does not name; shown, it is refused with a reason.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	return c, nil
+}
+
+// ClientByName is Client for servers whose certificates may have no subject
+// alternative name, as those that ovs-pki makes: then their common name has to be
+// the server's name. All else is verified as usual.
+func (f Files) ClientByName(host string) (*tls.Config, error) {
+	c, err := f.Client(host)
+	if err != nil {
+		return nil, err
+	}
+	roots, name := c.RootCAs, c.ServerName
+	// What the library would verify, verifyByName does.
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(state tls.ConnectionState) error { return verifyByName(state, roots, name) }
+	return c, nil
+}
+
+func verifyByName(state tls.ConnectionState, roots *x509.CertPool, name string) error {
+	if len(state.PeerCertificates) == 0 {
+		return errors.New("the server has shown no certificate")
+	}
+	leaf := state.PeerCertificates[0]
+	opts := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+	for _, c := range state.PeerCertificates[1:] {
+		opts.Intermediates.AddCert(c)
+	}
+	if _, err := leaf.Verify(opts); err != nil {
+		return err
+	}
+	if len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.URIs)+len(leaf.EmailAddresses) == 0 {
+		if leaf.Subject.CommonName == name {
+			return nil
+		}
+		return fmt.Errorf("the server's certificate is for %q, not for %q; if this is the right server, give that as its server name", leaf.Subject.CommonName, name)
+	}
+	return leaf.VerifyHostname(name)
+}
+
+// Dial makes a connection and shakes hands; base makes the connection below. host is
+// that of address unless the files name another.
+func (f Files) Dial(ctx context.Context, network, address string, base func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := f.Client(host)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := base(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return Shake(ctx, conn, cfg)
+}
+
+// Shake makes conn one with TLS. On failure conn is closed.
+func Shake(ctx context.Context, conn net.Conn, cfg *tls.Config) (net.Conn, error) {
+	secure := tls.Client(conn, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+// Explain says in other words what the two ends of a connection do not agree on, if
+// err is about that; else it returns err.
+func (f Files) Explain(err error) error {
+	var (
+		unknown   x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		remote    *net.OpError
+		not       tls.RecordHeaderError
+		authority = "the system's authorities"
+	)
+	if f.CA != "" {
+		authority = "the authority in " + f.CA
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the server's certificate is not of %s; give the authority that signed it: %w", authority, err)
+	case errors.As(err, &name):
+		return fmt.Errorf("the server's certificate is for another name; if this is the right server, give its server name: %w", err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("the server's certificate is out of date: %w", err)
+	case errors.As(err, &not):
+		return fmt.Errorf("the server speaks no TLS at this address: %w", err)
+	case errors.As(err, &remote) && remote.Op == "remote error" && f.Cert == "":
+		return fmt.Errorf("the server refuses a connection without a certificate of its authority, or does not agree on TLS; give cert and key: %w", err)
+	case errors.As(err, &remote) && remote.Op == "remote error":
+		return fmt.Errorf("the server refuses the certificate in %s, or does not agree on TLS: %w", f.Cert, err)
+	}
+	return err
+}
