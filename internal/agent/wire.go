@@ -141,11 +141,11 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 		c.Docker.Enabled = *o.Docker
 	}
 	if o.Metrics != "" {
-		if _, _, err := net.SplitHostPort(o.Metrics); err != nil {
-			return config.Config{}, flagError("metrics", o.Metrics, errors.New("no address; write host:port, e.g. 127.0.0.1:9469"))
+		c.Metrics.Listen = o.Metrics
+		if err := c.Metrics.Check(); err != nil {
+			return config.Config{}, flagError("metrics", o.Metrics, err)
 		}
 	}
-	c.Metrics = cmp.Or(o.Metrics, c.Metrics)
 	c.Cluster.Manager = cmp.Or(o.Manager, c.Cluster.Manager)
 	c.Socket = cmp.Or(o.Socket, c.Socket)
 	c.StateDir = cmp.Or(o.StateDir, c.StateDir)

@@ -76,7 +76,7 @@ by an IFB device for each.`,
 	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can)")
 	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that somebody else set on the device")
 	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
-	fs.StringVar(&f.Metrics, "metrics", "", "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469")
+	fs.StringVar(&f.Metrics, "metrics", "", "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469; beyond the loopback weir.yaml has to give metrics: {tls: ...}")
 	fs.StringVar(&f.StateDir, "state-dir", "", "`FOLDER` where run-time changes are kept (default "+config.Default().StateDir+")")
 	f.member.register(fs)
 	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
@@ -131,7 +131,7 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup, Metrics: cfg.Metrics, Log: log})
+	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup, Metrics: cfg.Metrics.Listen, MetricsTLS: cfg.Metrics.TLS, Log: log})
 	if err := srv.Listen(); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ type Config struct {
 	Socket    string // where the API listens
 	Group     string // who may use the socket besides root
 	ViewGroup string // who may look, and change nothing; "" = nobody
-	Metrics   string // host:port of the Prometheus endpoint, "" = off
+	Metrics   Metrics
 	StateDir  string // where run-time changes are kept
 	// Warnings are about rules that overlap, a line for each with its place.
 	Warnings []string

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path"
 	"regexp"
@@ -89,7 +88,7 @@ func (c *Config) read(root node) {
 		case "view_group":
 			readText(value, &c.ViewGroup)
 		case "metrics":
-			c.readMetrics(value)
+			c.Metrics.read(value)
 		case "state_dir":
 			readPath(value, &c.StateDir)
 		}
@@ -257,18 +256,5 @@ func (c *Config) readSDN(fields node) {
 		if text, ok := value.text(); ok && text != "" && text != "off" {
 			readAddress(value, &c.SDN.OVSDB)
 		}
-	})
-}
-
-func (c *Config) readMetrics(fields node) {
-	fields.fields([]string{"listen"}, func(_ string, value node) {
-		text, ok := value.text()
-		if !ok || text == "" || text == "off" {
-			return
-		}
-		if _, _, err := net.SplitHostPort(text); err != nil {
-			value.wrong("%q is no address; give host:port, e.g. 127.0.0.1:9469, or off", text)
-		}
-		c.Metrics = text
 	})
 }

@@ -103,7 +103,7 @@ state_dir: /tmp/state
 		Socket:    "/tmp/w.sock",
 		Group:     "ops",
 		ViewGroup: "watchers",
-		Metrics:   "127.0.0.1:9469",
+		Metrics:   Metrics{Listen: "127.0.0.1:9469"},
 		StateDir:  "/tmp/state",
 	}
 	if !reflect.DeepEqual(got, want) {

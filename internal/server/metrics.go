@@ -227,7 +227,8 @@ func truth(b bool) float64 {
 func metricsDoc() string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n" +
-		"Prometheus scrapes `/metrics`, on the unix socket and, where `metrics:` in weir.yaml gives a host:port, on TCP.\n" +
+		"Prometheus scrapes `/metrics`, on the unix socket and, where `metrics:` in weir.yaml gives a host:port, on TCP: in clear on the loopback,\n" +
+		"anywhere else by TLS only ([deploy.md](deploy.md#6-prometheus)).\n" +
 		"A scrape sees one snapshot of every class. Rates are wire rates; direction is egress (what leaves a workload: upload) or ingress\n(what comes to it: download).\n" +
 		"This page is made from the table in internal/server/metrics.go: `go test ./internal/server -update`.\n\n" +
 		"| name | type | labels | unit | meaning |\n|---|---|---|---|---|\n")

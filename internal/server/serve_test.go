@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,8 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/server/rest"
+	"weir/internal/tlsfile"
+	"weir/internal/tlsfile/tlstest"
 )
 
 // serve runs s until the test ends and fails the test if it does not stop well.
@@ -154,6 +157,76 @@ func TestTCPServesMetricsOnly(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("%s over TCP: %d, want %d", path, resp.StatusCode, want)
 		}
+	}
+}
+
+// TestMetricsStayOffTheNetworkInClear: names of containers and their traffic are not
+// sent beyond this machine without TLS, whatever the options say.
+func TestMetricsStayOffTheNetworkInClear(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0"} {
+		path := filepath.Join(t.TempDir(), "weir.sock")
+		err := New(demo(), Options{Socket: path, Metrics: address, Log: quiet()}).Listen()
+		if err == nil || !strings.Contains(err.Error(), "not on the loopback") {
+			t.Errorf("%s: %v", address, err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("half applied: the socket is there: %v", err)
+		}
+	}
+}
+
+// TestMetricsOverTLS scrapes as Prometheus would.
+func TestMetricsOverTLS(t *testing.T) {
+	ours, other := tlstest.New(t, "ours"), tlstest.New(t, "other")
+	s, _ := startWith(t, demo(), Options{Metrics: "0.0.0.0:0", MetricsTLS: ours.Issue(t, "agent")})
+	_, port, err := net.SplitHostPort(s.MetricsAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scrape := func(scheme string, f tlsfile.Files) (string, string, error) {
+		cfg, err := f.Client("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}, Timeout: 10 * time.Second}
+		resp, err := client.Get(scheme + "://127.0.0.1:" + port + "/metrics")
+		if err != nil {
+			return "", "", err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != 200 {
+			return "", "", fmt.Errorf("%s: %v", resp.Status, err)
+		}
+		return string(text), resp.TLS.PeerCertificates[0].SerialNumber.String(), nil
+	}
+	prometheus := ours.Issue(t, "prometheus")
+	text, first, err := scrape("https", prometheus)
+	if err != nil || !strings.Contains(text, "weir_class_weight") {
+		t.Errorf("a scrape: %v, %.200s", err, text)
+	}
+	foreign := other.Issue(t, "prometheus")
+	foreign.CA = ours.File
+	wrong := prometheus
+	wrong.CA = other.File
+	for name, f := range map[string]tlsfile.Files{
+		"no certificate":                  {CA: ours.File},
+		"certificate of another CA":       foreign,
+		"expired certificate":             ours.Issue(t, "old", tlstest.Expired),
+		"server not of the client's CA":   wrong,
+		"server is not of the system's":   {},
+		"server has not the name that is": {CA: ours.File, Cert: prometheus.Cert, Key: prometheus.Key, ServerName: "other"},
+	} {
+		if _, _, err := scrape("https", f); err == nil {
+			t.Errorf("%s: was served", name)
+		}
+	}
+	if _, _, err := scrape("http", prometheus); err == nil {
+		t.Error("in clear: was served")
+	}
+	ours.Issue(t, "agent") // renewed
+	if _, second, err := scrape("https", prometheus); err != nil || second == first {
+		t.Errorf("after the renewal: %v, certificate %s, before %s", err, second, first)
 	}
 }
 

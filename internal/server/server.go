@@ -28,11 +28,13 @@
 // Who may ask is decided by the modes of two sockets and by nothing else: who can open
 // weir.sock (0660, root and group weir) can do everything, who can open weir-view.sock
 // (0660, group weir-view) can look. Each route says which role it needs, see
-// rest.Role. The optional TCP listener serves metrics only.
+// rest.Role. The optional TCP listener serves metrics only, beyond the
+// loopback by TLS.
 package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,6 +43,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/server/rest"
+	"weir/internal/tlsfile"
 )
 
 // Options say where to listen.
@@ -50,7 +53,9 @@ type Options struct {
 	// ViewGroup may look and change nothing, at api.ViewSocket of the socket; "" = none.
 	ViewGroup string
 	Metrics   string // host:port for /metrics alone, "" = only on the socket
-	Log       *slog.Logger
+	// MetricsTLS are the files of that port; without them it must be on the loopback.
+	MetricsTLS tlsfile.Files
+	Log        *slog.Logger
 }
 
 // maxStreams bounds how many clients of a role follow the live stream at once.
@@ -98,16 +103,39 @@ func (s *Server) Listen() error {
 		return err
 	}
 	if s.opts.Metrics != "" {
-		if s.metrics, err = net.Listen("tcp", s.opts.Metrics); err != nil {
+		if s.metrics, err = s.listenMetrics(); err != nil {
 			sock.Close()
 			if view != nil {
 				view.Close()
 			}
-			return fmt.Errorf("metrics: cannot listen on %s: %w; choose another host:port", s.opts.Metrics, err)
+			return fmt.Errorf("metrics: %w", err)
 		}
 	}
 	s.socket, s.view = sock, view
 	return nil
+}
+
+// listenMetrics opens the TCP port. What is said in clear stays on this machine.
+func (s *Server) listenMetrics() (net.Listener, error) {
+	var secure *tls.Config
+	if s.opts.MetricsTLS.Given() {
+		var err error
+		if secure, err = s.opts.MetricsTLS.Server(s.log); err != nil {
+			return nil, err
+		}
+	}
+	ln, err := net.Listen("tcp", s.opts.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another host:port", s.opts.Metrics, err)
+	}
+	if secure != nil {
+		return tls.NewListener(ln, secure), nil
+	}
+	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		ln.Close()
+		return nil, fmt.Errorf("%s is not on the loopback; without TLS listen at 127.0.0.1", s.opts.Metrics)
+	}
+	return ln, nil
 }
 
 // Close lets go of what Listen has claimed, of a server that does not serve.
@@ -146,7 +174,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		mux.Handle("GET /metrics", s.metricsHandler())
 		servers = append(servers, rest.Server(mux, s.log))
 		listeners = append(listeners, s.metrics)
-		s.log.Info("metrics on TCP", "address", s.MetricsAddr())
+		s.log.Info("metrics on TCP", "address", s.MetricsAddr(), "tls", s.opts.MetricsTLS.Given(), "client_ca", s.opts.MetricsTLS.CA)
 	}
 	failed := make(chan error, len(servers))
 	for i, srv := range servers {
