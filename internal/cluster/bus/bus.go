@@ -120,6 +120,10 @@ func (a Address) String() string {
 // it asked: it is no member any more, or the subject is not his.
 var ErrRefused = errors.New("the bus refused")
 
+// ErrTooLarge is wrapped by the error of a message that the bus never takes. It is of
+// no use to try again.
+var ErrTooLarge = errors.New("the message is too large for the bus")
+
 // Retry waits before attempt n (from 0) of something that failed: 100 ms at first,
 // then twice as long each time up to 5 s. It is false if ctx ended meanwhile.
 func Retry(ctx context.Context, n int) bool {

@@ -238,10 +238,10 @@ func (n *Node) talk(ctx context.Context, info wire.Info) {
 	running.Go(func() { n.opts.standing.follow(ctx, b) })
 	running.Go(func() { n.beat(ctx, b) })
 	running.Go(func() {
-		n.reports.run(ctx, func(ctx context.Context, l letter) error { return b.Publish(ctx, l.Subject, l.ID, l.Data) })
+		n.reports.run(ctx, n.post(b))
 	})
 	running.Go(func() {
-		n.profiles.run(ctx, func(ctx context.Context, l letter) error { return b.Publish(ctx, l.Subject, l.ID, l.Data) })
+		n.profiles.run(ctx, n.post(b))
 	})
 	running.Go(func() {
 		if err := b.Subscribe(ctx, n.opts.Name, wire.Orders.Of(n.opts.Name), n.onOrder); err != nil {
@@ -253,6 +253,19 @@ func (n *Node) talk(ctx context.Context, info wire.Info) {
 	cancel()
 	b.Close()
 	running.Wait()
+}
+
+// post publishes letters. One that the bus never takes is given up, with an error in
+// the log, so that it does not hold up those behind it.
+func (n *Node) post(b bus.Bus) func(context.Context, letter) error {
+	return func(ctx context.Context, l letter) error {
+		err := b.Publish(ctx, l.Subject, l.ID, l.Data)
+		if errors.Is(err, bus.ErrTooLarge) {
+			n.log.Error("message given up", "subject", l.Subject, "err", err)
+			return nil
+		}
+		return err
+	}
 }
 
 // watch looks now and then whether the manager's bus is still where it was, and

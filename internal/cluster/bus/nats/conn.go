@@ -30,6 +30,10 @@ const (
 	maxPending    = 1
 	pingInterval  = 10 * time.Second // two unanswered ones end a connection
 	idleHeartbeat = 5 * time.Second  // of a consumer; two missing ones restart it
+	// idHeader carries a message's ID. JetStream's own header would have the server
+	// drop what has the ID of an earlier message of the same topic, whichever node
+	// sent that: a node could use up another's. Here duplicates are the reader's.
+	idHeader = "Weir-Id"
 )
 
 // Conn is a connection to the server.
@@ -111,11 +115,16 @@ func (c *Conn) Close() error {
 func (c *Conn) Publish(ctx context.Context, subject wire.Subject, id string, data []byte) error {
 	for n := 0; ; n++ {
 		attempt, cancel := context.WithTimeout(ctx, ackTimeout)
-		_, err := c.js.Publish(attempt, string(subject), data, jetstream.WithMsgID(id), jetstream.WithRetryAttempts(0))
+		m := client.NewMsg(string(subject))
+		m.Data = data
+		m.Header.Set(idHeader, id)
+		_, err := c.js.PublishMsg(attempt, m, jetstream.WithRetryAttempts(0))
 		cancel()
 		switch {
 		case err == nil:
 			return nil
+		case tooLarge(err):
+			return fmt.Errorf("publish on %s: %w: %d bytes: %w", subject, bus.ErrTooLarge, len(data), err)
 		case errors.Is(err, client.ErrConnectionClosed):
 			return fmt.Errorf("publish on %s: %w", subject, err)
 		case c.refused():
@@ -125,6 +134,14 @@ func (c *Conn) Publish(ctx context.Context, subject wire.Subject, id string, dat
 		}
 	}
 }
+
+// tooLarge reports whether the server takes no message of this size, ever.
+func tooLarge(err error) bool {
+	var api *jetstream.APIError
+	return errors.Is(err, client.ErrMaxPayload) || errors.As(err, &api) && api.ErrorCode == messageTooLarge
+}
+
+const messageTooLarge jetstream.ErrorCode = 10054
 
 // refused reports whether the server last said that something is not allowed. It
 // tells so beside the answer that is waited for and never comes.
@@ -195,7 +212,7 @@ func (c *Conn) consume(ctx context.Context, durable string, subject wire.Subject
 		if err != nil {
 			return err
 		}
-		in := bus.Message{Subject: wire.Subject(m.Subject()), ID: m.Headers().Get(jetstream.MsgIDHeader), Data: m.Data()}
+		in := bus.Message{Subject: wire.Subject(m.Subject()), ID: m.Headers().Get(idHeader), Data: m.Data()}
 		if !deliver(ctx, m, in, handler) {
 			return ctx.Err()
 		}

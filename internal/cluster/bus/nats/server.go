@@ -7,7 +7,8 @@
 // mutual TLS, and the server lets it do four things: publish on M, H and R of its
 // own name, and take messages from its own consumer of stream L. All else is
 // refused and logged. The consumer is made by the manager (Admit), so a node has no
-// say over what it filters.
+// say over what it filters. What a node can publish is bounded in size (quota.go) and
+// in pace (pace.go), so that one that fills its subjects keeps no other from its own.
 //
 // The server writes messages to its files at once and to the disk every few seconds
 // (syncInterval): they outlive its process whatever ends it, and a power cut of the
@@ -28,13 +29,13 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"weir/internal/cluster/bus"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -42,10 +43,6 @@ import (
 const (
 	syncInterval = 5 * time.Second
 	readyTimeout = 30 * time.Second // to read back what is on the disk
-	// maxProfiles bounds what profiles take on the disk, in bytes.
-	maxProfiles = 1 << 30
-	// maxOrders bounds what waits for a node that is away for good.
-	maxOrders = 10000
 )
 
 // ServerOptions are what a server is made of.
@@ -65,6 +62,8 @@ type Server struct {
 	server *server.Server
 	opts   ServerOptions
 	own    string // password of the manager's own connection
+	pace   *pace
+	stop   func() // ends what runs beside the server
 }
 
 // Serve starts a server. What a former one kept in Dir is there again.
@@ -80,7 +79,8 @@ func Serve(ctx context.Context, opts ServerOptions) (*Server, error) {
 	if number == 0 {
 		number = server.RANDOM_PORT
 	}
-	s := &Server{opts: opts, own: rand.Text()}
+	stopped := make(chan struct{})
+	s := &Server{opts: opts, own: rand.Text(), pace: newPace(), stop: sync.OnceFunc(func() { close(stopped) })}
 	s.server, err = server.NewServer(&server.Options{
 		ServerName:                 wire.Manager,
 		Host:                       host,
@@ -119,6 +119,7 @@ func Serve(ctx context.Context, opts ServerOptions) (*Server, error) {
 		s.server.Shutdown()
 		return nil, fmt.Errorf("bus: %w", err)
 	}
+	go s.keepPace(stopped, opts.Log.With("component", "bus"))
 	return s, nil
 }
 
@@ -127,36 +128,11 @@ func (s *Server) Addr() net.Addr { return s.server.Addr() }
 
 // Close stops the server; what it keeps is on the disk.
 func (s *Server) Close() error {
+	s.stop()
 	err := s.Conn.Close()
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
 	return err
-}
-
-// streams makes one stream for each topic, or changes it to what it should be.
-func (s *Server) streams(ctx context.Context) error {
-	for _, topic := range wire.Topics {
-		cfg := jetstream.StreamConfig{
-			Name:       string(topic),
-			Subjects:   []string{string(topic.All())},
-			MaxAge:     bus.Keep(topic),
-			Duplicates: min(2*time.Minute, bus.Keep(topic)),
-			Storage:    jetstream.FileStorage,
-			Discard:    jetstream.DiscardOld,
-		}
-		switch topic {
-		case wire.Heartbeats:
-			cfg.Storage, cfg.MaxMsgsPerSubject = jetstream.MemoryStorage, 2
-		case wire.Profiles:
-			cfg.MaxMsgsPerSubject, cfg.MaxBytes = 60, maxProfiles
-		default:
-			cfg.MaxMsgsPerSubject = maxOrders
-		}
-		if _, err := s.js.CreateOrUpdateStream(ctx, cfg); err != nil {
-			return fmt.Errorf("stream %s: %w", topic, err)
-		}
-	}
-	return nil
 }
 
 // Admit implements bus.Admin.
@@ -208,6 +184,9 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 	node, cert, err := pki.Node(*state)
 	if err == nil {
 		err = s.opts.Member(node, cert)
+	}
+	if err == nil {
+		err = s.pace.admits(node, time.Now())
 	}
 	if err != nil {
 		log.Warn("connection to the bus refused", "node", node, "err", err)
