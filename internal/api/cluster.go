@@ -163,7 +163,7 @@ type Move struct {
 	From      string     `json:"from"`
 	To        string     `json:"to"`
 	Why       string     `json:"why"`
-	State     string     `json:"state" enum:"waiting,ordered,running,done,rolled-back,refused,failed,expired,cancelled"`
+	State     string     `json:"state" enum:"waiting,ordered,running,done,rolled-back,refused,failed,expired,cancelled,lost" doc:"lost: its source says nothing new about it; a late report of its end still counts"`
 	Step      string     `json:"step,omitempty" doc:"that it is in, or ended with"`
 	Created   time.Time  `json:"created"`
 	Ended     time.Time  `json:"ended,omitzero"`
@@ -172,6 +172,7 @@ type Move struct {
 	Error     string     `json:"error,omitempty"`
 	Steps     []MoveStep `json:"steps"`
 	DryRun    bool       `json:"dry_run,omitempty"`
+	Cancel    string     `json:"cancel,omitempty" doc:"that it is to be cancelled, or why it goes on all the same"`
 	// Guarantee is set if the move is for a min that a node had to refuse.
 	Guarantee string `json:"guarantee,omitempty" doc:"what came of the min that it is for"`
 }
@@ -182,6 +183,14 @@ type MoveStep struct {
 	Bytes      uint64  `json:"bytes"`
 	DurationMS float64 `json:"duration_ms"`
 	Error      string  `json:"error,omitempty"`
+}
+
+// Cancellation is what the request to cancel a move has done, or would do.
+type Cancellation struct {
+	Effect string `json:"effect" enum:"ended,asked,closed" doc:"ended: it had not begun; asked: its source goes back unless it is too late; closed: its source is not heard of"`
+	Text   string `json:"text" doc:"the same for people"`
+	Move   Move   `json:"move"`
+	DryRun bool   `json:"dry_run,omitempty" doc:"nothing was done"`
 }
 
 // TokenRequest asks for a token.
@@ -218,6 +227,9 @@ type Manager interface {
 	Move(ctx context.Context, id string) (Move, error)
 	// Migrate orders a move; with dryRun only its pre-flight, and waits for what that finds.
 	Migrate(ctx context.Context, req MoveRequest, dryRun bool) (Move, error)
+	// CancelMove ends a move that waits, and has the source of one under way go back; with
+	// dryRun it says which of them it would do.
+	CancelMove(ctx context.Context, id string, dryRun bool) (Cancellation, error)
 	NewToken(ctx context.Context, req TokenRequest) (Token, error)
 	Tokens(ctx context.Context) ([]Token, error)
 	RevokeToken(ctx context.Context, id string) (Token, error)

@@ -73,6 +73,11 @@ func (m ManagerClient) Migrate(ctx context.Context, req MoveRequest, dryRun bool
 	return call[Move](ctx, m.c, http.MethodPost, "/v1/moves"+dryRunQuery(dryRun), req)
 }
 
+// CancelMove implements Manager.
+func (m ManagerClient) CancelMove(ctx context.Context, id string, dryRun bool) (Cancellation, error) {
+	return call[Cancellation](ctx, m.c, http.MethodPost, "/v1/moves/"+url.PathEscape(id)+"/cancel"+dryRunQuery(dryRun), nil)
+}
+
 // NewToken implements Manager.
 func (m ManagerClient) NewToken(ctx context.Context, req TokenRequest) (Token, error) {
 	return call[Token](ctx, m.c, http.MethodPost, "/v1/tokens", req)

@@ -344,7 +344,42 @@ bytes each has sent and how long it took. ID may be a prefix.`,
 		},
 	})
 	a.managerSocketFlag(c)
+	c.AddCommand(a.movesCancelCommand())
 	return c
+}
+
+func (a *app) movesCancelCommand() *cobra.Command {
+	var dryRun bool
+	c := a.printing(&cobra.Command{
+		Use:   "cancel ID",
+		Short: "Cancel a move",
+		Long: `Cancel a move. One that waits ends at once. One under way goes back to its source; once
+the target was told to keep its copy, it is too late, and the move goes on. Where the
+source is not heard of, the move ends in the manager's books and no longer counts
+against the moves at once; the source's own report of its end still counts later. ID may
+be a prefix.`,
+		Example: `  weir moves cancel m-20260301-120000-k3x
+  weir moves cancel m-20260301-120000-k3x --dry-run`,
+		Args: names("ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			done, err := a.manager().CancelMove(c.Context(), args[0], dryRun)
+			if err != nil {
+				return err
+			}
+			return a.print(done, func() string { return renderCancellation(done) })
+		},
+	})
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what it would do")
+	a.managerSocketFlag(c)
+	return c
+}
+
+func renderCancellation(done api.Cancellation) string {
+	text := fmt.Sprintf("move %s of %s: %s: %s\n", done.Move.ID, done.Move.Container, done.Effect, done.Text)
+	if done.DryRun {
+		text = "dry run, nothing was done: " + text
+	}
+	return text
 }
 
 func renderMoves(list []api.Move, now time.Time) string {
@@ -373,6 +408,9 @@ func renderMove(m api.Move) string {
 	}
 	if m.Guarantee != "" {
 		fmt.Fprintf(&b, "for   %s\n", m.Guarantee)
+	}
+	if m.Cancel != "" {
+		fmt.Fprintf(&b, "cancel  %s\n", m.Cancel)
 	}
 	if m.DownMS > 0 {
 		fmt.Fprintf(&b, "down  %s\n", downtime(m))

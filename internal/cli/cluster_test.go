@@ -83,6 +83,11 @@ func (f fakeManager) Migrate(ctx context.Context, r api.MoveRequest, _ bool) (ap
 	return list[0], err
 }
 
+func (f fakeManager) CancelMove(ctx context.Context, id string, dryRun bool) (api.Cancellation, error) {
+	mv, err := f.Move(ctx, id)
+	return api.Cancellation{Effect: "asked", Text: "a is asked to go back; it does unless the copy on b was confirmed before", Move: mv, DryRun: dryRun}, err
+}
+
 func (fakeManager) RemoveNode(_ context.Context, name string) (api.Node, error) {
 	return api.Node{Name: name, Engines: []string{}, Missing: []string{}}, nil
 }
@@ -148,6 +153,9 @@ func TestClusterCommands(t *testing.T) {
 		{"moves", 0, "m-1"},
 		{"moves m-1", 0, "send checkpoint"},
 		{"moves x", 6, `move "x": no move has this id; weir moves lists them`},
+		{"moves cancel m-1", 0, "move m-1 of web: asked: a is asked to go back"},
+		{"moves cancel m-1 --dry-run", 0, "dry run, nothing was done"},
+		{"moves cancel", 2, "ID is missing"},
 		{"migrate web --to b", 0, "web runs on b: down for 1.75 s"},
 		{"migrate web --to x", 6, `to "x": no node has this name`},
 		{"manager remove a", 0, "removed node a"},

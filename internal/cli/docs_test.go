@@ -60,6 +60,9 @@ func leaves(c *cobra.Command) []*cobra.Command {
 		switch {
 		case sub.Name() == "help" || sub.Hidden:
 		case sub.HasSubCommands():
+			if sub.HasExample() { // it does something itself
+				out = append(out, sub)
+			}
 			out = append(out, leaves(sub)...)
 		default:
 			out = append(out, sub)

@@ -111,7 +111,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	root.Version = version.String()
 	root.SetVersionTemplate("weir {{.Version}}\n")
 	// A command that only holds others is no command of its own.
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or .HasExample (not .HasAvailableSubCommands))}}", 1))
 	root.AddGroup(
 		&cobra.Group{ID: groupLook, Title: "See what is going on:"},
 		&cobra.Group{ID: groupChange, Title: "Change something:"},

@@ -181,8 +181,8 @@ func (m *Manager) end(mv *move, state, why string, now time.Time) {
 	m.notify()
 }
 
-// expire ends moves of which nothing was heard until after their deadline, and forgets
-// old ones. The lock is held.
+// expire ends moves of which nothing was heard until after their deadline and those that
+// are overdue, and forgets old ones. The lock is held.
 func (m *Manager) expire(now time.Time) {
 	var ended []*move
 	for _, mv := range m.moves {
@@ -191,6 +191,10 @@ func (m *Manager) expire(now time.Time) {
 			ended = append(ended, mv)
 		case mv.State == stateOrdered && now.Sub(mv.Deadline) > time.Minute:
 			m.end(mv, stateExpired, "node "+mv.From+" has not begun in time; is its agent running?", now)
+		case mv.underWay():
+			if state, why := m.overdue(mv, now); why != "" {
+				m.end(mv, state, why, now)
+			}
 		}
 	}
 	if len(ended) <= keepEnded+keepEnded/10 {
@@ -246,10 +250,17 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 		return nil
 	}
 	mv.Heard = now.UTC()
-	if r.Seq <= mv.Seq || mv.final() && mv.State != stateExpired {
+	if r.Seq <= mv.Seq || mv.Ordered.IsZero() || mv.settled() || mv.final() && !r.State.Final() && !mv.revives(r, now) {
 		return nil
 	}
 	next := *mv
+	next.Said, next.Ended = now.UTC(), time.Time{}
+	if mv.advances(r) {
+		next.Changed = now.UTC()
+	}
+	if r.Cancel != "" && mv.Cancel != nil {
+		next.Cancel = &cancellation{Asked: mv.Cancel.Asked, Why: mv.Cancel.Why, Answer: r.Cancel}
+	}
 	next.State, next.Seq, next.Step = string(r.State), r.Seq, cmp.Or(r.Step, mv.Step)
 	next.Error = r.Error
 	if r.Downtime > 0 {

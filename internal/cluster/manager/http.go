@@ -57,6 +57,10 @@ type (
 		DryRun bool `query:"dry_run" doc:"only look what would hinder it"`
 		Body   api.MoveRequest
 	}
+	cancelInput struct {
+		idParam
+		DryRun bool `query:"dry_run" doc:"only say what it would do"`
+	}
 	tokenInput struct{ Body api.TokenRequest }
 )
 
@@ -87,6 +91,15 @@ func changes(h *rest.API, m api.Manager) {
 			mv, err := m.Migrate(ctx, in.Body, in.DryRun)
 			asked(ctx, "migrate", in.Body.Container, err)
 			return mv, err
+		})
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/moves/{id}/cancel", OperationID: "cancel-move", Summary: "Cancel a move",
+		Description: "One that waits ends at once; one under way goes back to its source, unless its copy was confirmed before."},
+		func(ctx context.Context, in *cancelInput) (api.Cancellation, error) {
+			done, err := m.CancelMove(ctx, in.ID, in.DryRun)
+			if !in.DryRun {
+				asked(ctx, "cancel", in.ID, err)
+			}
+			return done, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/nodes/{name}", OperationID: "remove-node",
 		Summary: "Throw a node out of the cluster", Description: "Its certificate counts no more. What runs there goes on."},

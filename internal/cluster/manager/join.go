@@ -181,7 +181,8 @@ func (m *Manager) renew(node string, req wire.RenewRequest) (wire.JoinAnswer, er
 	return m.welcome(cert), nil
 }
 
-// RemoveNode implements api.Manager.
+// RemoveNode implements api.Manager. Nothing keeps a node in the cluster: its moves end
+// with it.
 func (m *Manager) RemoveNode(ctx context.Context, name string) (api.Node, error) {
 	view, err := m.drop(name)
 	if err != nil {
@@ -199,13 +200,8 @@ func (m *Manager) drop(name string) (api.Node, error) {
 	if _, ok := m.members[name]; !ok {
 		return api.Node{}, m.unknownNode("name", name)
 	}
-	for _, mv := range m.moves {
-		if !mv.final() && (mv.From == name || mv.To == name) && mv.underWay() {
-			return api.Node{}, &api.Error{Status: http.StatusConflict, Field: "name", Value: name,
-				Msg: fmt.Sprintf("move %s of %s from %s to %s is under way", mv.ID, mv.Container, mv.From, mv.To), Remedy: "wait for its end"}
-		}
-	}
-	view := m.nodeView(name, time.Now())
+	now := time.Now()
+	view := m.nodeView(name, now)
 	c := &change{}
 	c.put(bucketMembers, name, nil)
 	if err := m.write(c); err != nil {
@@ -214,6 +210,7 @@ func (m *Manager) drop(name string) (api.Node, error) {
 	delete(m.members, name)
 	delete(m.nodes, name)
 	m.log.Info("node removed", "node", name)
+	m.forsake(name, now)
 	return view, nil
 }
 

@@ -32,7 +32,8 @@ const (
 	stateWaiting   = "waiting"   // for others to end first
 	stateOrdered   = "ordered"   // the node has not reported yet
 	stateExpired   = "expired"   // it was not begun in time
-	stateCancelled = "cancelled" // one that it depended on did not come to its end
+	stateCancelled = "cancelled" // by a person, with a node that was removed, or one that it depended on did not come to its end
+	stateLost      = "lost"      // its node says nothing new about it any more
 )
 
 // move is a migration as the manager knows it.
@@ -41,8 +42,11 @@ type move struct {
 	State    string            `json:"state"`
 	Created  time.Time         `json:"created"`
 	Ordered  time.Time         `json:"ordered,omitzero"`
-	Heard    time.Time         `json:"heard,omitzero"` // of the last report, or the last order sent
-	Sent     int               `json:"sent"`           // how often it was ordered
+	Heard    time.Time         `json:"heard,omitzero"`   // of the last report, or the last order sent
+	Said     time.Time         `json:"said,omitzero"`    // when the source reported last
+	Changed  time.Time         `json:"changed,omitzero"` // when it reported something new last
+	Cancel   *cancellation     `json:"cancel,omitempty"`
+	Sent     int               `json:"sent"` // how often it was ordered
 	Ended    time.Time         `json:"ended,omitzero"`
 	Seq      uint64            `json:"seq"` // of the last report
 	Step     string            `json:"step,omitempty"`

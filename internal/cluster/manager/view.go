@@ -139,22 +139,31 @@ func (m *Manager) Moves(context.Context) ([]api.Move, error) {
 func (m *Manager) Move(_ context.Context, id string) (api.Move, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	mv, err := m.find(id)
+	if err != nil {
+		return api.Move{}, err
+	}
+	return m.moveView(mv), nil
+}
+
+// find is a move by its id or a prefix of it. The lock is held.
+func (m *Manager) find(id string) (*move, error) {
 	var found *move
 	for _, mv := range m.moves {
 		if mv.ID == id {
-			return m.moveView(mv), nil
+			return mv, nil
 		}
 		if strings.HasPrefix(mv.ID, id) && id != "" {
 			if found != nil {
-				return api.Move{}, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "is the beginning of several ids", Remedy: "write more of it; weir moves lists them"}
+				return nil, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "is the beginning of several ids", Remedy: "write more of it; weir moves lists them"}
 			}
 			found = mv
 		}
 	}
 	if found == nil {
-		return api.Move{}, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "no move has this id", Remedy: "weir moves lists them"}
+		return nil, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "no move has this id", Remedy: "weir moves lists them"}
 	}
-	return m.moveView(found), nil
+	return found, nil
 }
 
 // moveView is a move as it stands. The lock is held.
@@ -167,6 +176,9 @@ func (m *Manager) moveView(mv *move) api.Move {
 	}
 	if p := m.places[mv.Place]; p != nil {
 		v.Guarantee = guarantee(p)
+	}
+	if c := mv.Cancel; c != nil {
+		v.Cancel = cmp.Or(c.Answer, "asked "+c.Why)
 	}
 	return v
 }

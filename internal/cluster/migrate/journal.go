@@ -62,8 +62,9 @@ const (
 // is appended and synced before what it announces is done. The file is locked while
 // somebody works with it.
 type Journal struct {
-	file    *os.File
-	records []Record
+	file     *os.File
+	records  []Record
+	decision decision
 }
 
 // Journals is the folder that holds them, e.g. /var/lib/weir/migrate.
@@ -191,6 +192,8 @@ func (j *Journal) read() error {
 		}
 		j.records = append(j.records, r)
 	}
+	phase := j.Phase()
+	j.decision.confirmed = phase == PhaseConfirming || phase == PhaseForgetting
 	if len(j.records) == 0 || j.records[0].Order == nil {
 		// A crash while it was begun: nothing was done yet.
 		return errors.Join(fmt.Errorf("%s: it has no beginning; nothing was done", j.file.Name()), os.Remove(j.file.Name()))

@@ -41,6 +41,8 @@ const (
 	stepTimeout  = 2 * time.Minute
 	imageTimeout = 30 * time.Minute
 	stall        = 20 * time.Second // without a byte: the network is cut
+	// progressEvery is the time between two reports about a part that travels.
+	progressEvery = 5 * time.Second
 )
 
 // run is one migration under way.
@@ -59,10 +61,17 @@ type run struct {
 // told about each step; it may be nil.
 //
 // An error means that the journal is unfinished: Resume goes on with it. Otherwise the
-// result says where the container runs.
+// result says where the container runs. Journal.Cancel calls it off while that is
+// possible.
 func Run(ctx context.Context, source, target Node, j *Journal, report func(Progress)) (Result, error) {
 	m := newRun(source, target, j, report)
-	if err := m.forward(ctx); err != nil {
+	steps, done := j.cancellable(ctx)
+	err := m.forward(steps)
+	done()
+	if why := j.cancelled(); err != nil && why != nil {
+		err = why
+	}
+	if err != nil {
 		return m.back(ctx, err)
 	}
 	return m.confirm(ctx)
@@ -206,7 +215,12 @@ func (m *run) do(ctx context.Context, n Node, step Step, limit time.Duration) er
 
 // transfer sends a part from the source to the target.
 func (m *run) transfer(ctx context.Context, p Part) error {
-	return m.take(m.target, "send "+p.String(), func() (Outcome, error) { return pipe(ctx, m.source, m.target, p, m.Order) })
+	began := time.Now()
+	progress := func(bytes int64) {
+		m.report(Progress{Move: m.Move, Node: m.target.Name(), Step: "send " + p.String(), Down: !m.frozen.IsZero(),
+			Outcome: Outcome{Bytes: bytes}, Duration: time.Since(began)})
+	}
+	return m.take(m.target, "send "+p.String(), func() (Outcome, error) { return pipe(ctx, m.source, m.target, p, m.Order, progress) })
 }
 
 // take writes a step down, takes it, and writes down what came of it.
@@ -236,12 +250,13 @@ func (m *run) take(n Node, step string, f func() (Outcome, error)) error {
 }
 
 // pipe connects what one node sends with what the other receives. Either's failure
-// ends both, and so does a stream that stands still.
-func pipe(ctx context.Context, source, target Node, p Part, o Order) (Outcome, error) {
+// ends both, and so does a stream that stands still. progress is told now and then how
+// many bytes were sent, never after pipe has returned.
+func pipe(ctx context.Context, source, target Node, p Part, o Order, progress func(bytes int64)) (Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r, w := io.Pipe()
-	watched := &watchdog{w: w, timer: time.AfterFunc(stall, func() {
+	watched := &watchdog{w: w, progress: progress, told: time.Now(), timer: time.AfterFunc(stall, func() {
 		cancel(fmt.Errorf("no byte of %s for %s", p, stall))
 	})}
 	defer watched.timer.Stop()
@@ -267,11 +282,20 @@ func pipe(ctx context.Context, source, target Node, p Part, o Order) (Outcome, e
 
 // watchdog lets a clock run out when nothing is written.
 type watchdog struct {
-	w     io.Writer
-	timer *time.Timer
+	w        io.Writer
+	timer    *time.Timer
+	progress func(bytes int64)
+	bytes    int64
+	told     time.Time // when progress was called last
 }
 
 func (d *watchdog) Write(p []byte) (int, error) {
 	d.timer.Reset(stall)
-	return d.w.Write(p)
+	n, err := d.w.Write(p)
+	d.bytes += int64(n)
+	if now := time.Now(); now.Sub(d.told) >= progressEvery {
+		d.told = now
+		d.progress(d.bytes)
+	}
+	return n, err
 }

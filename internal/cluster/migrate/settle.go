@@ -20,7 +20,7 @@ const (
 // confirm asks the target to keep its copy until it answers. Its answer decides: it
 // has it for good, or the copy is gone and the source goes on.
 func (m *run) confirm(ctx context.Context) (Result, error) {
-	if err := m.journal.Append(Record{Kind: KindConfirm}); err != nil {
+	if err := m.journal.decide(); err != nil {
 		return m.back(ctx, err)
 	}
 	err := m.until(ctx, func(ctx context.Context) (bool, error) {

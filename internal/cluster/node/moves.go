@@ -34,8 +34,9 @@ type moves struct {
 	active   sync.WaitGroup
 	once     sync.Once
 
-	mu   sync.Mutex
-	open map[string]*wire.MoveReport // under way: the last report
+	mu      sync.Mutex
+	open    map[string]*wire.MoveReport // under way: the last report
+	cancels map[string]*canceller       // of those under way
 }
 
 // kept is the file of a move or of another order: what came of it, and the order
@@ -48,7 +49,7 @@ type kept struct {
 }
 
 func openMoves(n *Node, dir string) (*moves, error) {
-	m := &moves{node: n, dir: dir, journals: migrate.Journals{Dir: filepath.Join(dir, "journal")}, open: map[string]*wire.MoveReport{}}
+	m := &moves{node: n, dir: dir, journals: migrate.Journals{Dir: filepath.Join(dir, "journal")}, open: map[string]*wire.MoveReport{}, cancels: map[string]*canceller{}}
 	if err := os.MkdirAll(m.journals.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -143,8 +144,10 @@ func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte, stale 
 	begun := wire.MoveReport{ID: order.ID, Node: m.node.opts.Name, Step: "pre-flight", State: wire.Running}
 	m.mu.Lock()
 	m.open[order.ID] = &begun
+	cancels := &canceller{}
+	m.cancels[order.ID] = cancels
 	m.mu.Unlock()
-	m.active.Go(func() { m.carryOut(ctx, order, sealed) })
+	m.active.Go(func() { m.carryOut(ctx, order, sealed, cancels) })
 	return m.tell(begun)
 }
 
@@ -177,24 +180,35 @@ func (m *moves) finish(order wire.Move, r wire.MoveReport) error {
 	}
 	err := m.tell(r)
 	m.mu.Lock()
-	delete(m.open, order.ID)
+	m.gone(order.ID)
 	m.mu.Unlock()
 	return err
 }
 
+// gone forgets a move that is not under way here any more. The lock is held.
+func (m *moves) gone(id string) {
+	delete(m.open, id)
+	delete(m.cancels, id)
+}
+
 // carryOut is one migration from the pre-flight to its end.
-func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte) {
+func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, cancels *canceller) {
 	log := m.node.log.With("move", order.ID, "container", order.Container, "to", order.To)
 	log.Info("move begins", "why", order.Why, "dry_run", order.DryRun)
 	target := m.node.target(order, sealed)
+	checking, checked := cancels.preflight(ctx)
+	defer checked()
 	var plan migrate.Plan
-	registry, err := m.node.usableRegistry(ctx, order)
+	registry, err := m.node.usableRegistry(checking, order)
 	if err == nil {
-		plan, err = migrate.Check(ctx, m.node.opts.Engine, target, migrate.Request{Move: order.ID, Container: order.Container,
+		plan, err = migrate.Check(checking, m.node.opts.Engine, target, migrate.Request{Move: order.ID, Container: order.Container,
 			Approach: migrate.Approach(order.Approach), Registry: registry})
 	}
 	if err == nil {
 		err = plan.Err()
+	}
+	if err != nil && ctx.Err() == nil {
+		err = cmp.Or(context.Cause(checking), err)
 	}
 	r := wire.MoveReport{State: wire.Refused, Step: "pre-flight"}
 	switch {
@@ -219,6 +233,7 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte) {
 			break
 		}
 		defer journal.Close()
+		cancels.hand(journal.Cancel)
 		result, err := migrate.Run(ctx, m.node.opts.Engine, target, journal, m.progress(order))
 		m.ended(ctx, order, result, err, target, journal, policy)
 		m.tidy(ctx, order, target, journal)
@@ -230,14 +245,16 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte) {
 	}
 }
 
-// progress reports steps as they go on, not more than a few a second.
+// progress reports the beginning and the end of each step, and how it goes on, not more
+// than a few times a second.
 func (m *moves) progress(order wire.Move) func(migrate.Progress) {
 	var last time.Time
+	var step string
 	return func(p migrate.Progress) {
-		if !p.Done && time.Since(last) < 500*time.Millisecond {
+		if !p.Done && p.Step == step && time.Since(last) < 500*time.Millisecond {
 			return
 		}
-		last = time.Now()
+		last, step = time.Now(), p.Step
 		r := wire.MoveReport{ID: order.ID, Step: p.Step, State: wire.Running, Bytes: uint64(max(p.Outcome.Bytes, 0)), Duration: p.Duration, Error: p.Err}
 		if err := m.tell(r); err != nil {
 			m.node.log.Warn("progress cannot be reported", "move", order.ID, "err", err)
@@ -253,7 +270,7 @@ func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Resul
 		select {
 		case <-ctx.Done():
 			m.mu.Lock()
-			delete(m.open, order.ID)
+			m.gone(order.ID)
 			m.mu.Unlock()
 			return
 		case <-time.After(resumePause):
@@ -317,6 +334,7 @@ func (m *moves) resume(ctx context.Context) {
 			}
 			m.mu.Lock()
 			m.open[id] = &wire.MoveReport{ID: id, State: wire.Running, Step: "resume"}
+			m.cancels[id] = &canceller{do: journal.Cancel}
 			m.mu.Unlock()
 			m.node.log.Info("move goes on after a restart", "move", id, "container", order.Container, "to", order.To)
 			m.active.Go(func() {

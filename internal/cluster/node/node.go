@@ -461,6 +461,11 @@ func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 		if err == nil {
 			return n.obey(e, m, func(stale error) error { return n.moves.obey(ctx, m, in.Data, stale) })
 		}
+	case wire.Cancel{}.Kind():
+		var c wire.Cancel
+		if err = e.Read(&c); err == nil {
+			return n.obey(e, c, func(stale error) error { return n.moves.cancel(c, stale) })
+		}
 	case wire.Apply{}.Kind():
 		var a wire.Apply
 		if err = e.Read(&a); err == nil {

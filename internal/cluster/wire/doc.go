@@ -8,7 +8,7 @@
 //	M.<node>   node -> manager    Profile: what the node and its containers use
 //	H.<node>   node -> manager    Heartbeat: the node lives, and what it can do
 //	R.<node>   node -> manager    MoveReport, Arrived, ApplyReport, PlaceRequest
-//	L.<node>   manager -> node    Move, Apply
+//	L.<node>   manager -> node    Move, Cancel, Apply
 //
 // M and L are the topics of the C-Balancer paper (there M_<node>, L_<node>; so they
 // are called on Kafka, see package bus).

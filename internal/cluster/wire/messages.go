@@ -69,6 +69,9 @@ const (
 // Final reports whether nothing more will come.
 func (s State) Final() bool { return s != Running && s != "" }
 
+// Settles reports whether s is one of the final states.
+func (s State) Settles() bool { return s == Done || s == RolledBack || s == Refused || s == Failed }
+
 // MoveReport tells what became of a move, or of one step of it.
 type MoveReport struct {
 	ID       string        `json:"id"` // of the move
@@ -80,6 +83,8 @@ type MoveReport struct {
 	Duration time.Duration `json:"duration_ns"` // of the step so far
 	Downtime time.Duration `json:"downtime_ns,omitempty"`
 	Error    string        `json:"error,omitempty"`
+	// Cancel says why a move that was to be cancelled goes on.
+	Cancel string `json:"cancel,omitempty"`
 	// Policy is what was set at run time for the container on its former node, in
 	// the report of Done: it goes where the container goes.
 	Policy Change `json:"policy,omitempty"`

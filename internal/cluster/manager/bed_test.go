@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/wire"
+)
+
+// noBus is a bus that nothing crosses: tests call the handlers themselves.
+type noBus struct{ removed []string }
+
+func (*noBus) Publish(context.Context, wire.Subject, string, []byte) error { return nil }
+func (*noBus) Subscribe(ctx context.Context, _ string, _ wire.Subject, _ bus.Handler) error {
+	<-ctx.Done()
+	return nil
+}
+func (*noBus) Connected() bool                     { return true }
+func (*noBus) Close() error                        { return nil }
+func (*noBus) Admit(context.Context, string) error { return nil }
+func (b *noBus) Remove(_ context.Context, node string) error {
+	b.removed = append(b.removed, node)
+	return nil
+}
+
+// bed is a manager without a network, whose clock the test moves.
+type bed struct {
+	*Manager
+	t    *testing.T
+	now  time.Time
+	said uint64
+	keys map[string]ed25519.PrivateKey
+	has  map[string][]string // containers by node, for the profiles
+	dead map[string]bool     // nodes that say nothing
+}
+
+// newBed makes a manager with members that are heard of, each with 4 CPUs and 8 GB.
+func newBed(t *testing.T, nodes ...string) *bed {
+	t.Helper()
+	dir := t.TempDir()
+	now := time.Now()
+	if _, err := Init(dir, now); err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(Options{Dir: dir, Automatic: DefaultAutomatic(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.bus = &noBus{}
+	t.Cleanup(func() { _ = m.store.close() })
+	b := &bed{Manager: m, t: t, now: now, keys: map[string]ed25519.PrivateKey{}, has: map[string][]string{}, dead: map[string]bool{}}
+	for i, name := range nodes {
+		key := ed25519.NewKeyFromSeed([]byte(fmt.Sprintf("%032d", i)))
+		b.keys[name] = key
+		m.members[name] = &member{Name: name, Key: key.Public().(ed25519.PublicKey), Joined: now}
+	}
+	b.pass(0)
+	return b
+}
+
+// pass moves the clock on, a second at a time, while all nodes that live send
+// heartbeats and profiles.
+func (b *bed) pass(d time.Duration) {
+	for end := b.now.Add(d); ; b.now = b.now.Add(time.Second) {
+		b.mu.Lock()
+		for name := range b.members {
+			if !b.dead[name] {
+				b.nodes[name] = b.heard(name)
+			}
+		}
+		b.mu.Unlock()
+		b.tick(b.now)
+		if !b.now.Before(end) {
+			return
+		}
+	}
+}
+
+// heard is what a node that lives has just said of itself.
+func (b *bed) heard(name string) *node {
+	p := wire.Profile{V: wire.ProfileVersion, Node: name, Time: b.now, IntervalSeconds: 5,
+		Capacity: wire.Capacity{CPUCores: 4, MemoryBytes: 8e9, NetworkTransmitBps: 100e6, NetworkReceiveBps: 100e6, GuaranteedBps: 100e6}}
+	for _, c := range b.has[name] {
+		p.Containers = append(p.Containers, wire.ContainerProfile{ID: "id-" + c, Name: c, Engine: "docker", Usage: wire.Usage{CPUCores: 0.1, MemoryBytes: 100e6}})
+	}
+	return &node{beat: wire.Heartbeat{Node: name, CRIU: "4.2.1", Address: name + ":7473", Engines: []wire.Engine{{Name: "docker"}}}, heard: b.now, got: b.now, history: []wire.Profile{p}}
+}
+
+// order makes a move that waits, as weir migrate does.
+func (b *bed) order(container, from, to string) *move {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	mv := &move{Move: wire.Move{ID: newID("m", b.now), Container: container, From: from, To: to, Why: "test"}, State: stateWaiting, Created: b.now}
+	c := &change{}
+	c.put(bucketMoves, mv.ID, mv)
+	if err := b.write(c); err != nil {
+		b.t.Fatal(err)
+	}
+	b.moves[mv.ID] = mv
+	b.now = b.now.Add(time.Millisecond) // the next is younger
+	b.dispatch(b.now)
+	return mv
+}
+
+// report is what a node says about a move.
+func (b *bed) report(mv *move, step string, state wire.State) {
+	b.t.Helper()
+	b.said++
+	r := wire.MoveReport{ID: mv.ID, Node: mv.From, Seq: uint64(b.now.UnixNano()) + b.said, Step: step, State: state}
+	if err := b.reported(r, b.now); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// state checks what a move is in.
+func (b *bed) state(mv *move, want string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if got := b.moves[mv.ID]; got.State != want {
+		b.t.Errorf("move %s of %s is %s (%s), want %s", mv.ID, mv.Container, got.State, got.Error, want)
+	}
+}

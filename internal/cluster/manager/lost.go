@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"time"
+
+	"weir/internal/cluster/wire"
+)
+
+// Limits of a move that is under way. A move that passes one of them ends here as lost:
+// it does not count against the moves at once any more, and what waits for it goes on
+// without it. On its nodes it goes on by its journal. The source's final report is taken
+// in as the truth whenever it comes.
+const (
+	// moveSilence is the time without a new report. A source that lives answers a
+	// reminder, which is sent after remindAfter.
+	moveSilence = 5 * time.Minute
+	// moveStill is the time without progress: the same step, the same number of bytes. The
+	// longest step without bytes may take 30 minutes (an image by a registry).
+	moveStill = 45 * time.Minute
+	// moveLongest is the time from the order to the end, whatever the source reports: 100 GB
+	// at 100 Mbit/s take 2.2 hours.
+	moveLongest = 6 * time.Hour
+	// cancelPatience is the time in which a source answers that it is to cancel a move.
+	cancelPatience = 2 * time.Minute
+)
+
+// overdue says why a move that is under way ends now without a report of its source, and
+// as what; why is "" while it may go on. Nothing is held against a source for the time in
+// which this manager did not run.
+func (m *Manager) overdue(mv *move, now time.Time) (state, why string) {
+	since := func(t time.Time) time.Duration { return now.Sub(later(t, m.started)) }
+	switch {
+	case mv.Cancel != nil && mv.Cancel.Answer == "" && since(mv.Cancel.Asked) > cancelPatience:
+		return stateCancelled, "node " + mv.From + " has not answered that it is cancelled; see weir ps where the container runs once the node is heard of"
+	case mv.State != string(wire.Running):
+		return "", "" // its deadline ends it
+	case since(mv.Said) > moveSilence:
+		return stateLost, fmt.Sprintf("node %s has said nothing about it for %v; see weir ps where the container runs once the node is heard of", mv.From, moveSilence)
+	case since(mv.Changed) > moveStill:
+		return stateLost, fmt.Sprintf("it has not come further than %q for %v; see the log of the agent on %s", mv.Step, moveStill, mv.From)
+	case now.Sub(mv.Ordered) > moveLongest && since(m.started) > moveSilence:
+		return stateLost, fmt.Sprintf("it has not ended within %v; see the log of the agent on %s", moveLongest, mv.From)
+	}
+	return "", ""
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// settled reports whether the source has said how the move ended.
+func (m *move) settled() bool { return wire.State(m.State).Settles() }
+
+// revives reports whether a report about a move that the manager has ended as lost means
+// that it is under way after all.
+func (m *move) revives(r wire.MoveReport, now time.Time) bool {
+	return m.State == stateLost && r.State == wire.Running && now.Sub(m.Ordered) < moveLongest && m.advances(r)
+}
+
+// advances reports whether a report says more than the last one did.
+func (m *move) advances(r wire.MoveReport) bool {
+	if r.State != wire.Running || len(m.Steps) == 0 {
+		return true
+	}
+	last := m.Steps[len(m.Steps)-1]
+	return r.Step != "" && (last.Step != r.Step || last.Bytes != r.Bytes)
+}
