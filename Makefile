@@ -40,6 +40,7 @@ demo-cluster: build deps-test deps-cluster ## Show a cluster of three hosts: mov
 check: generate deps-check ## What is looked at before the tests: format, vet, scripts
 	@unformatted=$$(gofmt -l cmd internal); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c docs/examples/discipline/*.h
+	scripts/check-units
 	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/lib.sh scripts/* .ci/run
 	go vet ./...
 
@@ -66,11 +67,12 @@ papers: build deps-vm ## Repeat the papers' experiments and rewrite docs/papers 
 	scripts/papers
 
 .PHONY: install
-install: build ## Install weir, its unit and its example configuration
+install: build ## Install weir, its units and its example configuration
 	install -D -m 0755 bin/weir $(DESTDIR)/usr/bin/weir
 	install -D -m 0644 deploy/weir.service $(DESTDIR)/usr/lib/systemd/system/weir.service
-	install -D -m 0644 deploy/weir-manager.service $(DESTDIR)/usr/lib/systemd/system/weir-manager.service
+	install -D -m 0644 -t $(DESTDIR)/usr/lib/systemd/system deploy/weir-manager.service deploy/weir-migrate.socket deploy/weir-migrate.service
 	install -D -m 0644 deploy/weir.sysusers $(DESTDIR)/usr/lib/sysusers.d/weir.conf
+	install -D -m 0644 deploy/weir.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/weir.conf
 	test -e $(DESTDIR)/etc/weir/weir.yaml || install -D -m 0644 deploy/weir.yaml $(DESTDIR)/etc/weir/weir.yaml
 
 .PHONY: clean

@@ -44,7 +44,7 @@ key_of() {
 
 # List the images: what the root file system has in it.
 images() {
-	printf '%s\n' plain cluster podman
+	printf '%s\n' plain cluster podman units
 }
 
 # check_image OPTION IMAGE
@@ -57,6 +57,7 @@ root_entry() {
 	case $1 in
 	plain) echo "$CACHE_DIR/root-$(key_of "$VM_DIR/build" "$VM_DIR/packages.txt")" ;;
 	cluster | podman) echo "$CACHE_DIR/root-$1-$(key_of "$VM_DIR"/{build,packages.txt,"packages-$1.txt"} "$REPO_DIR/scripts/criu")" ;;
+	units) echo "$CACHE_DIR/root-$1-$(key_of "$VM_DIR"/{build,packages.txt,packages-cluster.txt,packages-units.txt} "$REPO_DIR/scripts/criu")" ;;
 	esac
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // DefaultManagerSocket is where a manager listens unless told otherwise.
-const DefaultManagerSocket = "/run/weir/manager.sock"
+const DefaultManagerSocket = "/run/weir-manager/manager.sock"
 
 // ErrNoManager is wrapped by the error of a manager that cannot be reached.
 var ErrNoManager = errors.New("no manager")

@@ -64,6 +64,9 @@ token by which nodes join within a day. Nothing is started.`,
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			token, err := manager.Init(dir, time.Now())
+			if err == nil {
+				err = manager.HandOver(dir)
+			}
 			if err != nil {
 				return err
 			}
@@ -179,6 +182,9 @@ func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error)
 func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	opts, err := managerOptions(cfg.Manager, log)
 	if err != nil {
+		return err
+	}
+	if err := manager.CheckOwner(cmp.Or(opts.Dir, manager.DefaultDir)); err != nil {
 		return err
 	}
 	m, err := manager.New(opts)

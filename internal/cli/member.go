@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/migrate/podman"
+	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -86,10 +88,32 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 	}, nil
 }
 
-// openEngine opens the engine behind a socket that speaks Docker's API: Docker itself,
-// or Podman, whose checkpoints are not in that API and are made by its command.
-func openEngine(ctx context.Context, socket, state string) (migrate.Engine, error) {
+// openEngine opens the engine that migrations use, behind a socket that speaks Docker's
+// API: by the helper, if there is one, and else by this process itself.
+func openEngine(ctx context.Context, helper, socket, state string) (migrate.Engine, error) {
+	kind := engineKind(ctx, socket)
+	e, err := remote.Open(helper, kind)
+	switch {
+	case err == nil:
+		return e, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return ownEngine(kind, socket, state)
+	}
+	return nil, fmt.Errorf("migration helper: %w", err)
+}
+
+// engineKind says whose socket it is that speaks Docker's API: docker or podman.
+func engineKind(ctx context.Context, socket string) string {
 	if podman.Serves(ctx, socket) {
+		return "podman"
+	}
+	return "docker"
+}
+
+// ownEngine opens an engine with this process's own rights: Docker, or Podman, whose
+// checkpoints are not in that API and are made by its command.
+func ownEngine(kind, socket, state string) (migrate.Engine, error) {
+	if kind == "podman" {
 		return podman.Open(filepath.Join(state, "cluster", "podman"))
 	}
 	return docker.Open("unix://" + socket)
@@ -106,7 +130,7 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 	if !cfg.Docker.Enabled {
 		return closers, nil
 	}
-	engine, err := openEngine(ctx, cfg.Docker.Socket, cfg.StateDir)
+	engine, err := openEngine(ctx, remote.Socket, cfg.Docker.Socket, cfg.StateDir)
 	if err != nil {
 		return closers, err
 	}

@@ -60,7 +60,7 @@ func DefaultCluster() Cluster { return Cluster{Listen: ":7473", RegistryListen: 
 
 // DefaultManager is the manager of an empty file.
 func DefaultManager() Manager {
-	return Manager{Listen: ":7470", BusListen: ":7471", Bus: "nats", Registry: OwnRegistry, Socket: "/run/weir/manager.sock", StateDir: "/var/lib/weir/manager"}
+	return Manager{Listen: ":7470", BusListen: ":7471", Bus: "nats", Registry: OwnRegistry, Socket: "/run/weir-manager/manager.sock", StateDir: "/var/lib/weir/manager"}
 }
 
 func (c *Config) readCluster(fields node) {

@@ -64,7 +64,10 @@ const (
 	keepProfiles    = 60 // while the bus is away: five minutes
 	keepReports     = 1000
 	infoInterval    = time.Minute
-	factsInterval   = time.Minute
+	// factsInterval is how long what the engine says of itself is believed; where it has
+	// said that something is missing, troubleInterval. Each look may start a process.
+	factsInterval   = 5 * time.Minute
+	troubleInterval = time.Minute
 )
 
 // Node is this machine as a member of a cluster.
@@ -383,8 +386,6 @@ func (n *Node) lookAtEngine(ctx context.Context) {
 	if n.opts.Engine == nil {
 		return
 	}
-	tick := time.NewTicker(factsInterval)
-	defer tick.Stop()
 	for said := ""; ; {
 		facts, err := n.opts.Engine.Facts(ctx)
 		if err != nil {
@@ -401,10 +402,14 @@ func (n *Node) lookAtEngine(ctx context.Context) {
 			n.log.Warn("containers cannot be migrated from or to this node", "why", why)
 		}
 		said = why
+		pause := factsInterval
+		if why != "" {
+			pause = troubleInterval
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }

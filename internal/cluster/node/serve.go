@@ -6,16 +6,12 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
 
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -28,7 +24,7 @@ func (n *Node) serve(ctx context.Context) {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+migratePath+"{verb}", n.serveMigrate)
+	mux.HandleFunc("POST "+remote.Path+"{verb}", n.serveMigrate)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn), BaseContext: nil}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -76,11 +72,12 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	in, err := readInvocation(r)
+	verb := remote.Verb(r.PathValue("verb"))
+	in, err := remote.Read(r, verb)
 	if err == nil && in.Order != nil && (in.Order.Move != move.ID || in.Order.Container.Name != move.Container || in.Order.From != move.From || in.Order.To != move.To) {
 		err = fmt.Errorf("the manager's order is about another move")
 	}
-	if err == nil && move.DryRun && r.PathValue("verb") != "facts" && r.PathValue("verb") != "lacking" {
+	if err == nil && move.DryRun && verb != remote.Facts && verb != remote.Lacking {
 		err = fmt.Errorf("the manager's order is for a dry run")
 	}
 	if err != nil {
@@ -91,60 +88,6 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	if in.Order != nil {
 		in.Order.Registry = n.registry(move.Registry) // by the name that the engine here knows
 	}
-	out, err := n.invoke(r.Context(), r.PathValue("verb"), in, r.Body)
-	var definite *migrate.Error
-	switch {
-	case errors.As(err, &definite):
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(definite) // a client that has gone away learns nothing
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(out)
-	}
-}
-
-func readInvocation(r *http.Request) (in invocation, err error) {
-	var body io.Reader = io.LimitReader(r.Body, maxCall)
-	if r.PathValue("verb") == "receive" {
-		var length [4]byte
-		if _, err := io.ReadFull(r.Body, length[:]); err != nil {
-			return in, err
-		}
-		if n := binary.BigEndian.Uint32(length[:]); n > maxCall {
-			return in, fmt.Errorf("a call of %d bytes", n)
-		}
-		body = io.LimitReader(r.Body, int64(binary.BigEndian.Uint32(length[:])))
-	}
-	text, err := io.ReadAll(body)
-	if err != nil {
-		return in, err
-	}
-	return in, json.Unmarshal(text, &in)
-}
-
-// invoke has the engine do what is asked.
-func (n *Node) invoke(ctx context.Context, verb string, in invocation, rest io.Reader) (any, error) {
-	if in.Order == nil && verb != "facts" && verb != "describe" {
-		return nil, &migrate.Error{Code: migrate.CodeRefused, Node: n.opts.Name, Msg: "a call without an order"}
-	}
-	e := n.opts.Engine
-	switch verb {
-	case "facts":
-		return e.Facts(ctx)
-	case "describe":
-		return e.Describe(ctx, in.Name)
-	case "lacking":
-		return e.Lacking(ctx, *in.Order)
-	case "do":
-		return e.Do(ctx, in.Step, *in.Order)
-	case "receive":
-		if in.Part == nil {
-			return nil, &migrate.Error{Code: migrate.CodeRefused, Node: n.opts.Name, Msg: "a part without a name"}
-		}
-		return e.Receive(ctx, *in.Part, *in.Order, rest)
-	}
-	return nil, &migrate.Error{Code: migrate.CodeRefused, Node: n.opts.Name, Msg: "no such call: " + verb}
+	out, err := remote.Invoke(r.Context(), n.opts.Engine, verb, in, r.Body)
+	remote.Answer(w, out, err)
 }

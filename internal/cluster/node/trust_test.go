@@ -15,6 +15,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -236,7 +237,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 	t.Run("no certificate", func(t *testing.T) {
 		cfg := a.clientTLS("b")
 		cfg.Certificates = nil
-		req, _ := http.NewRequest(http.MethodPost, "https://"+address+migratePath+"facts", nil)
+		req, _ := http.NewRequest(http.MethodPost, "https://"+address+remote.Path+"facts", nil)
 		req.Header.Set(orderHeader, base64.StdEncoding.EncodeToString([]byte("x")))
 		if resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: cfg}}).Do(req); err == nil {
 			resp.Body.Close()

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"weir/internal/cluster/migrate"
+)
+
+const (
+	// Path is what the path of each call begins with; the verb follows.
+	Path = "/v1/migrate/"
+	// MaxCall is the longest call, and the longest answer but for parts, in bytes.
+	MaxCall = 4 << 20
+)
+
+// Verb is what a callee is asked to do.
+type Verb string
+
+// The verbs. A node that another one calls knows the first five.
+const (
+	Facts    Verb = "facts"
+	Describe Verb = "describe"
+	Lacking  Verb = "lacking"
+	Do       Verb = "do"
+	Receive  Verb = "receive"
+
+	// The helper's own.
+	Send    Verb = "send"
+	Copy    Verb = "copy"
+	Hold    Verb = "hold"
+	Release Verb = "release"
+)
+
+// Call is what a callee is told besides the verb.
+type Call struct {
+	Name  string         `json:"name,omitempty"` // describe: container; copy: migration
+	Step  migrate.Step   `json:"step,omitempty"` // do
+	Part  *migrate.Part  `json:"part,omitempty"` // send, receive
+	Order *migrate.Order `json:"order,omitempty"`
+}
+
+// Callee is what answers calls: a migrate.Node or a migrate.Engine.
+type Callee interface {
+	Facts(ctx context.Context) (migrate.Facts, error)
+	Describe(ctx context.Context, name string) (migrate.Container, error)
+	Lacking(ctx context.Context, o migrate.Order) ([]migrate.Finding, error)
+	Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error)
+	Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (migrate.Outcome, error)
+}
+
+// Peer is where calls go.
+type Peer struct {
+	Name   string // in errors, such as "node b at 10.0.0.2:7473"
+	URL    string // without a path
+	Header http.Header
+	HTTP   *http.Client
+}
+
+// Ask makes a call and reads the answer into out, unless that is nil. stream is the part
+// of "receive". A definite answer of the callee is a *migrate.Error; any other error
+// leaves open what has happened there.
+func (p Peer) Ask(ctx context.Context, verb Verb, in Call, stream io.Reader, out any) error {
+	resp, err := p.post(ctx, verb, in, stream)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, MaxCall)).Decode(out); err != nil {
+		return fmt.Errorf("%s: its answer cannot be read: %w", p.Name, err)
+	}
+	return nil
+}
+
+// post makes a call and returns the answer if it is one of success.
+func (p Peer) post(ctx context.Context, verb Verb, in Call, stream io.Reader) (*http.Response, error) {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxCall {
+		return nil, fmt.Errorf("%s: a call of %d bytes; %d are the most", p.Name, len(text), MaxCall)
+	}
+	var body io.Reader = bytes.NewReader(text)
+	if stream != nil {
+		length := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
+		body = io.MultiReader(bytes.NewReader(length), body, stream)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+Path+string(verb), body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range p.Header {
+		req.Header[name] = values
+	}
+	resp, err := p.HTTP.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusConflict {
+		e := new(migrate.Error)
+		if err := json.NewDecoder(io.LimitReader(resp.Body, MaxCall)).Decode(e); err == nil {
+			return nil, e
+		}
+	}
+	why, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+	return nil, fmt.Errorf("%s: %s: %s", p.Name, resp.Status, bytes.TrimSpace(why))
+}
+
+// Read reads the call out of a request; what is left of the body is the part.
+func Read(r *http.Request, verb Verb) (in Call, err error) {
+	length := int64(MaxCall) + 1
+	if verb == Receive {
+		var prefix [4]byte
+		if _, err := io.ReadFull(r.Body, prefix[:]); err != nil {
+			return in, err
+		}
+		length = int64(binary.BigEndian.Uint32(prefix[:]))
+	}
+	if verb == Receive && length > MaxCall {
+		return in, fmt.Errorf("a call of %d bytes; %d are the most", length, MaxCall)
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, length))
+	switch {
+	case err != nil:
+		return in, err
+	case len(text) > MaxCall:
+		return in, fmt.Errorf("a call of more than %d bytes", MaxCall)
+	}
+	return in, json.Unmarshal(text, &in)
+}
+
+// Invoke has a callee do what is asked; rest is the part of "receive".
+func Invoke(ctx context.Context, c Callee, verb Verb, in Call, rest io.Reader) (any, error) {
+	if in.Order == nil && verb != Facts && verb != Describe {
+		return nil, refused("a call without an order")
+	}
+	switch verb {
+	case Facts:
+		return c.Facts(ctx)
+	case Describe:
+		return c.Describe(ctx, in.Name)
+	case Lacking:
+		return c.Lacking(ctx, *in.Order)
+	case Do:
+		return c.Do(ctx, in.Step, *in.Order)
+	case Receive:
+		if in.Part == nil {
+			return nil, refused("a part without a name")
+		}
+		return c.Receive(ctx, *in.Part, *in.Order, rest)
+	}
+	return nil, refused("no such call: " + string(verb))
+}
+
+func refused(msg string) *migrate.Error {
+	return &migrate.Error{Code: migrate.CodeRefused, Msg: msg}
+}
+
+// Answer writes what Invoke returned. A caller that has gone away learns nothing.
+func Answer(w http.ResponseWriter, out any, err error) {
+	var definite *migrate.Error
+	switch {
+	case errors.As(err, &definite):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusConflict)
+		_ = json.NewEncoder(w).Encode(definite)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out)
+	}
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package remote carries the calls of a migration to another process: to the agent of
+// another node (package node, by HTTPS), and from the agent to the helper on the same
+// machine that has the privileges which CRIU and the engine need (by a unix socket).
+//
+//	POST /v1/migrate/do
+//	{"step":"freeze","order":{"move":"m-1","container":{...},"from":"a","to":"b",...}}
+//
+// A call is JSON of at most 4 MiB. Before the call of "receive" stands its length, and
+// after it the part. The answer of "send" is the part; how it ended is in a trailer. A
+// definite answer of the callee (migrate.Error) has status 409.
+//
+// A caller names a verb, a step, a part, a container and an order. The protocol has no
+// room for a path or a command; the callee knows its engine by its own configuration.
+//
+// What it does not do: decide who may call. Package node demands the manager's order of
+// other nodes; the helper's socket is root's.
+package remote

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/cluster/migrate"
+)
+
+// Deadlines of the helper. A part may be as long as its container's memory and a pull as
+// long as its image, so what bounds them is that they must go on.
+const (
+	questionLimit = 2 * time.Minute  // facts, describe, lacking, copy, hold, release
+	stepLimit     = 30 * time.Minute // do
+	partLimit     = 6 * time.Hour    // send, receive
+	stalledLimit  = 5 * time.Minute  // without a byte of a part
+	headerLimit   = 10 * time.Second
+	shutdownLimit = 5 * time.Second
+)
+
+// Helper answers calls with an engine. Root alone is answered.
+type Helper struct {
+	engine migrate.Engine
+	log    *slog.Logger
+	idle   time.Duration
+	clock  *idleClock
+}
+
+// NewHelper makes one that ends when there has been no connection for idle; 0 = never.
+func NewHelper(e migrate.Engine, idle time.Duration, log *slog.Logger) *Helper {
+	return &Helper{engine: e, log: log, idle: idle}
+}
+
+// Serve answers until ctx ends, or nobody has called for long enough.
+func (h *Helper) Serve(ctx context.Context, ln net.Listener) error {
+	h.clock = newIdleClock(h.idle)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+Path+"{verb}", h.serve)
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerLimit, IdleTimeout: headerLimit, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelWarn), ConnState: h.clock.note,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(&rootOnly{ln, h.log}) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-h.clock.done:
+	case <-ctx.Done():
+		return srv.Close() // what is cut off is settled by the agent's journal
+	}
+	end, cancel := context.WithTimeout(context.Background(), shutdownLimit)
+	defer cancel()
+	return srv.Shutdown(end)
+}
+
+func (h *Helper) serve(w http.ResponseWriter, r *http.Request) {
+	verb := Verb(r.PathValue("verb"))
+	limit := questionLimit
+	switch verb {
+	case Do:
+		limit = stepLimit
+	case Send, Receive:
+		limit = partLimit
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(headerLimit)) // the call itself comes at once
+	in, err := Read(r, verb)
+	if err != nil {
+		h.log.Warn("call refused", "verb", string(verb), "err", err)
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	if verb == Send {
+		h.send(ctx, w, control, in)
+		return
+	}
+	out, err := h.invoke(ctx, verb, in, &livelyReader{r.Body, control})
+	if err != nil {
+		h.log.Info("call failed", "verb", string(verb), "step", string(in.Step), "err", err)
+	}
+	Answer(w, out, err)
+}
+
+// invoke answers every call but "send".
+func (h *Helper) invoke(ctx context.Context, verb Verb, in Call, rest io.Reader) (any, error) {
+	switch verb {
+	case Copy:
+		id, running, err := h.engine.Copy(ctx, in.Name)
+		return found{id, running}, err
+	case Hold, Release:
+		if in.Order == nil {
+			return nil, refused("a call without an order")
+		}
+		if verb == Hold {
+			return nil, h.engine.Hold(ctx, *in.Order)
+		}
+		return nil, h.engine.Release(ctx, *in.Order)
+	}
+	return Invoke(ctx, h.engine, verb, in, rest)
+}
+
+// send writes a part, and how it ended behind it.
+func (h *Helper) send(ctx context.Context, w http.ResponseWriter, control *http.ResponseController, in Call) {
+	if in.Part == nil || in.Order == nil {
+		Answer(w, nil, refused("a part without a name or an order"))
+		return
+	}
+	w.Header().Set("Trailer", endTrailer)
+	out, err := h.engine.Send(ctx, *in.Part, *in.Order, &livelyWriter{w, control})
+	end := ending{Outcome: out}
+	if !errors.As(err, &end.Definite) && err != nil {
+		end.Error = err.Error()
+	}
+	w.Header().Set(endTrailer, end.String())
+}
+
+// livelyReader fails if nothing comes for too long.
+type livelyReader struct {
+	io.Reader
+	control *http.ResponseController
+}
+
+func (l *livelyReader) Read(p []byte) (int, error) {
+	if err := l.control.SetReadDeadline(time.Now().Add(stalledLimit)); err != nil {
+		return 0, err
+	}
+	return l.Reader.Read(p)
+}
+
+// livelyWriter fails if nothing is taken for too long.
+type livelyWriter struct {
+	io.Writer
+	control *http.ResponseController
+}
+
+func (l *livelyWriter) Write(p []byte) (int, error) {
+	if err := l.control.SetWriteDeadline(time.Now().Add(stalledLimit)); err != nil {
+		return 0, err
+	}
+	return l.Writer.Write(p)
+}
+
+// rootOnly accepts connections of root's processes and closes the others.
+type rootOnly struct {
+	net.Listener
+	log *slog.Logger
+}
+
+func (r *rootOnly) Accept() (net.Conn, error) {
+	for {
+		conn, err := r.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := peerUID(conn)
+		if err == nil && uid == uint32(os.Geteuid()) {
+			return conn, nil
+		}
+		r.log.Warn("connection refused: the helper serves root alone", "uid", uid, "err", err)
+		conn.Close()
+	}
+}
+
+// peerUID returns the user of the process that connected.
+func peerUID(conn net.Conn) (uint32, error) {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0, fmt.Errorf("not a unix socket: %T", conn)
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var peer *unix.Ucred
+	if ctlErr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); ctlErr != nil || err != nil {
+		return 0, errors.Join(ctlErr, err)
+	}
+	return peer.Uid, nil
+}
+
+// idleClock says when there has been no connection for a while.
+type idleClock struct {
+	limit time.Duration
+	done  chan struct{}
+
+	mu    sync.Mutex
+	open  map[net.Conn]bool
+	timer *time.Timer
+}
+
+func newIdleClock(limit time.Duration) *idleClock {
+	c := &idleClock{limit: limit, done: make(chan struct{}), open: map[net.Conn]bool{}}
+	if limit > 0 {
+		c.timer = time.AfterFunc(limit, c.ring)
+	}
+	return c
+}
+
+func (c *idleClock) ring() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) == 0 {
+		select {
+		case <-c.done:
+		default:
+			close(c.done)
+		}
+	}
+}
+
+// note is told of each connection (http.Server.ConnState).
+func (c *idleClock) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		c.open[conn] = true
+	case http.StateClosed, http.StateHijacked:
+		delete(c.open, conn)
+		if c.timer != nil && len(c.open) == 0 {
+			c.timer.Reset(c.limit)
+		}
+	}
+}
