@@ -36,7 +36,9 @@ type Membership struct {
 	State   string    `json:"state" enum:"connected,unreachable,joining,refused" doc:"joining: it has not been a member yet; refused: the manager does not want it"`
 	Since   time.Time `json:"since" doc:"of the state"`
 	Note    string    `json:"note,omitempty" doc:"why it is not connected"`
-	Moves   []string  `json:"moves" doc:"ids of the moves that this host is carrying out as their source"`
+	// CertificateEnds is zero before it has joined.
+	CertificateEnds time.Time `json:"certificate_ends,omitzero" doc:"of this host's certificate, which is renewed long before"`
+	Moves           []string  `json:"moves" doc:"ids of the moves that this host is carrying out as their source"`
 }
 
 // Source is one place where workloads are looked for.

@@ -22,7 +22,25 @@ type Cluster struct {
 	Waiting   int       `json:"waiting" doc:"moves that have not begun"`
 	Running   int       `json:"running" doc:"moves under way"`
 	Automatic Automatic `json:"automatic"`
+	Authority Authority `json:"authority"`
 	Refused   uint64    `json:"refused" doc:"messages and connections refused since the start: forged, malformed, or of no member"`
+}
+
+// Authority is what signs the cluster's certificates.
+type Authority struct {
+	Hash            string    `json:"hash" doc:"first 16 hexadecimal digits of the SHA-256 of its public key"`
+	Ends            time.Time `json:"ends"`
+	CertificateEnds time.Time `json:"certificate_ends" doc:"of the manager's own certificate, which is renewed long before"`
+	Rotation        *Rotation `json:"rotation,omitempty" doc:"there while it takes the place of a former one"`
+}
+
+// Rotation is an authority taking the place of another.
+type Rotation struct {
+	Started time.Time `json:"started"`
+	Nodes   int       `json:"nodes"`
+	Renewed int       `json:"renewed" doc:"nodes that have a certificate of the new authority"`
+	Behind  []string  `json:"behind" doc:"nodes that have none yet"`
+	EndsBy  time.Time `json:"ends_by" doc:"when the former authority counts no more at the latest; before that, when all nodes have renewed"`
 }
 
 // Automatic is what the manager does by itself.
@@ -60,7 +78,9 @@ type Node struct {
 	TransmitBps   float64   `json:"transmit_bps" doc:"egress (upload)"`
 	ReservedBps   uint64    `json:"reserved_bps" doc:"sum of the mins on its link"`
 	GuaranteedBps uint64    `json:"guaranteed_bps" doc:"what the mins may add up to"`
-	Missing       []string  `json:"missing" doc:"what cannot be measured there"`
+	// CertificateEnds is zero for a node that has not renewed since a former version.
+	CertificateEnds time.Time `json:"certificate_ends,omitzero" doc:"of its present certificate, which it renews long before"`
+	Missing         []string  `json:"missing" doc:"what cannot be measured there"`
 }
 
 // ClusterContainer is one container of the cluster.
@@ -233,4 +253,6 @@ type Manager interface {
 	NewToken(ctx context.Context, req TokenRequest) (Token, error)
 	Tokens(ctx context.Context) ([]Token, error)
 	RevokeToken(ctx context.Context, id string) (Token, error)
+	// RotateAuthority begins to replace the authority; Cluster says how far it is.
+	RotateAuthority(ctx context.Context) (Authority, error)
 }

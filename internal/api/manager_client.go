@@ -92,3 +92,8 @@ func (m ManagerClient) Tokens(ctx context.Context) ([]Token, error) {
 func (m ManagerClient) RevokeToken(ctx context.Context, id string) (Token, error) {
 	return call[Token](ctx, m.c, http.MethodDelete, "/v1/tokens/"+url.PathEscape(id), nil)
 }
+
+// RotateAuthority implements Manager.
+func (m ManagerClient) RotateAuthority(ctx context.Context) (Authority, error) {
+	return call[Authority](ctx, m.c, http.MethodPost, "/v1/authority/rotate", nil)
+}

@@ -25,7 +25,7 @@ func (o order) key() string { return fmt.Sprintf("%020d", o.Seq) }
 func (m *Manager) send(c *change, node, id string, msg wire.Order, now time.Time) error {
 	subject := wire.Orders.Of(node)
 	seq := max(m.lastOrder+1, uint64(now.UnixNano()))
-	data, err := wire.SealOrder(m.identity.Key, subject, id, now, wire.Term{Until: now.Add(orderLife), Seq: seq}, msg)
+	data, err := wire.SealOrder(m.identity().Key, subject, id, now, wire.Term{Until: now.Add(orderLife), Seq: seq}, msg)
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,9 @@ func API(m api.Manager, log *slog.Logger) *rest.API {
 		func(ctx context.Context, in *idParam) (api.Move, error) { return m.Move(ctx, in.ID) })
 	rest.Get(h, "/v1/tokens", "list-tokens", "Tokens by which nodes may join",
 		func(ctx context.Context, _ *rest.None) ([]api.Token, error) { return m.Tokens(ctx) })
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/authority/rotate", OperationID: "rotate-authority",
+		Summary: "Replace the authority that signs the cluster's certificates", Description: "Nodes get certificates of the new one by themselves."},
+		func(ctx context.Context, _ *rest.None) (api.Authority, error) { return m.RotateAuthority(ctx) })
 	changes(h, m)
 	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
 	return h
@@ -144,8 +147,12 @@ func (m *Manager) nodesHandler() http.Handler {
 			return answer, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/renew", OperationID: "renew", Summary: "Get a new certificate"},
-		onlyMembers(m, func(_ context.Context, node string, in *struct{ Body wire.RenewRequest }) (wire.JoinAnswer, error) {
-			return m.renew(node, in.Body)
+		func(_ context.Context, in *struct{ Body wire.SealedRenewRequest }) (wire.JoinAnswer, error) {
+			return m.renew(in.Body)
+		})
+	rest.Get(h, "/v1/members", "members", "The signed list of members, if it is newer than the one that the node has",
+		onlyMembers(m, func(_ context.Context, _ string, in *haveParam) (wire.MembersAnswer, error) {
+			return m.memberList(in.Have)
 		}))
 	rest.Get(h, "/v1/info", "info", "What a member has to know of its cluster",
 		onlyMembers(m, func(context.Context, string, *rest.None) (wire.Info, error) { return m.info(), nil }))
@@ -164,13 +171,14 @@ func (m *Manager) nodesHandler() http.Handler {
 		who := remote{address: r.RemoteAddr}
 		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 			node, cert, err := pki.Node(*r.TLS)
+			defer m.serving.Use(r.Context(), node)()
 			if err == nil {
 				err = m.admits(node, cert)
 			}
 			if err != nil {
 				m.log.Warn("request refused", "path", r.URL.Path, "node", node, "peer", r.RemoteAddr, "err", err)
 				rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusForbidden, Field: "certificate", Value: node, Msg: err.Error(),
-					Remedy: "remove the node's folder cluster in its state_dir and join again with a new token"}))
+					Remedy: rejoin}))
 				return
 			}
 			who.node = node
@@ -181,6 +189,11 @@ func (m *Manager) nodesHandler() http.Handler {
 		}
 		h.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, who)))
 	})
+}
+
+// haveParam is the query of /v1/members.
+type haveParam struct {
+	Have uint64 `query:"have" doc:"sequence of the list that the node has, 0 = none"`
 }
 
 // placeBody is a wire.PlaceRequest with its change spelled out for the document.
@@ -215,6 +228,7 @@ func onlyMembers[I, O any](m *Manager, call func(ctx context.Context, node strin
 // serve answers nodes until ctx ends.
 func (m *Manager) serve(ctx context.Context) {
 	srv := rest.Server(m.nodesHandler(), m.log.With("component", "nodes"))
+	srv.ConnContext = pki.WithConnection
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(m.listener) }()
 	select {

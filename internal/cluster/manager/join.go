@@ -39,10 +39,10 @@ func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, 
 			return api.Token{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "node", Value: req.Node, Msg: err.Error()}
 		}
 	}
-	now := time.Now()
-	t, record := newToken(m.authority.Cert, req.Node, now, ttl)
+	now := m.clock.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	t, record := newToken(m.authority.Cert, req.Node, now, ttl)
 	c := &change{}
 	c.put(bucketTokens, record.ID, record)
 	for id, old := range m.tokens { // those that nobody can use any more
@@ -119,7 +119,7 @@ func (m *Manager) join(ctx context.Context, req wire.JoinRequest) (wire.JoinAnsw
 	if err := wire.CheckNode(req.Node); err != nil {
 		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "node", Value: req.Node, Msg: err.Error()}
 	}
-	cert, err := m.enroll(req, time.Now())
+	cert, err := m.enroll(req, m.clock.Now())
 	if err != nil {
 		return wire.JoinAnswer{}, err
 	}
@@ -151,6 +151,7 @@ func (m *Manager) enroll(req wire.JoinRequest, now time.Time) (*x509.Certificate
 	c := &change{}
 	c.put(bucketMembers, member.Name, member)
 	c.put(bucketTokens, t.ID, &used)
+	m.issued(c, member.Name, cert)
 	if err := m.write(c); err != nil {
 		return nil, err
 	}
@@ -160,25 +161,14 @@ func (m *Manager) enroll(req wire.JoinRequest, now time.Time) (*x509.Certificate
 }
 
 func (m *Manager) welcome(cert *x509.Certificate) wire.JoinAnswer {
-	return wire.JoinAnswer{Certificate: pki.EncodeCert(cert), Authority: pki.EncodeCert(m.authority.Cert), Info: m.info()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return wire.JoinAnswer{Certificate: m.authority.Show(cert), Authority: pki.EncodeCerts(m.trusted()), Info: m.info()}
 }
 
 // info is what members are told.
 func (m *Manager) info() wire.Info {
-	return wire.Info{Manager: pki.EncodeCert(m.identity.Cert), Bus: m.opts.Bus.String(), BusPort: m.busPort, Registry: m.opts.Registry}
-}
-
-// renew signs a new certificate for a member, which keeps its key.
-func (m *Manager) renew(node string, req wire.RenewRequest) (wire.JoinAnswer, error) {
-	cert, err := m.authority.IssueNode(node, req.Request, time.Now())
-	if err != nil {
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "request", Msg: err.Error()}
-	}
-	if err := m.admits(node, cert); err != nil {
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusForbidden, Field: "request", Msg: "node " + node + " " + err.Error()}
-	}
-	m.log.Info("certificate renewed", "node", node)
-	return m.welcome(cert), nil
+	return wire.Info{Manager: m.identity().Bundle(), Bus: m.opts.Bus.String(), BusPort: m.busPort, Registry: m.opts.Registry}
 }
 
 // RemoveNode implements api.Manager. Nothing keeps a node in the cluster: its moves end
@@ -187,6 +177,9 @@ func (m *Manager) RemoveNode(ctx context.Context, name string) (api.Node, error)
 	view, err := m.drop(name)
 	if err != nil {
 		return view, err
+	}
+	if cut := m.serving.CloseUnless(m.isMember); cut > 0 {
+		m.log.Info("requests of a removed node are cut off", "node", name, "connections", cut)
 	}
 	if err := m.bus.Remove(ctx, name); err != nil {
 		return view, fmt.Errorf("node %s is no member any more, but the bus keeps something of it: %w", name, err)
@@ -204,10 +197,12 @@ func (m *Manager) drop(name string) (api.Node, error) {
 	view := m.nodeView(name, now)
 	c := &change{}
 	c.put(bucketMembers, name, nil)
+	c.put(bucketCertificates, name, nil)
 	if err := m.write(c); err != nil {
 		return view, err
 	}
 	delete(m.members, name)
+	delete(m.certificates, name)
 	delete(m.nodes, name)
 	m.log.Info("node removed", "node", name)
 	m.forsake(name, now)
@@ -216,3 +211,9 @@ func (m *Manager) drop(name string) (api.Node, error) {
 
 // names are those of the members, in order. The lock is held.
 func (m *Manager) names() []string { return slices.Sorted(maps.Keys(m.members)) }
+
+func (m *Manager) isMember(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.members[name] != nil
+}

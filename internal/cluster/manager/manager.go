@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
@@ -37,6 +39,8 @@ type Options struct {
 	Automatic Automatic
 	Version   string
 	Log       *slog.Logger
+	// Clock is what certificates and the list of members go by; nil = the machine's.
+	Clock clockwork.Clock
 }
 
 // Defaults of the addresses.
@@ -57,18 +61,20 @@ const (
 
 // Manager manages one cluster. Its methods may be called from any goroutine.
 type Manager struct {
-	opts      Options
-	log       *slog.Logger
-	store     *store
-	authority pki.Authority
-	identity  pki.Identity
-	started   time.Time
-	bus       bus.Admin
-	busPort   int
-	images    *registry.Registry // nil = another one, or none
-	listener  net.Listener
-	refused   atomic.Uint64
-	wake      chan struct{} // the publisher: orders is not empty
+	opts     Options
+	log      *slog.Logger
+	store    *store
+	started  time.Time
+	clock    clockwork.Clock
+	bus      bus.Admin
+	busPort  int
+	images   *registry.Registry // nil = another one, or none
+	listener net.Listener
+	refused  atomic.Uint64
+	serving  pki.Connections // to members
+	// credentials are the manager's own; they change by themselves, see trust.go.
+	credentials *pki.Credentials
+	wake        chan struct{} // the publisher: orders is not empty
 
 	mu        sync.Mutex
 	members   map[string]*member
@@ -81,6 +87,11 @@ type Manager struct {
 	lastOrder uint64
 	changed   chan struct{} // closed when a move changes, and made anew
 	auto      autoState
+
+	authority    pki.Authority
+	trust        trustRecord
+	certificates map[string]*certificate // by node
+	list         memberList
 }
 
 var _ api.Manager = (*Manager)(nil)
@@ -120,7 +131,10 @@ func New(opts Options) (*Manager, error) {
 	if opts.Bus.Kind == "" {
 		opts.Bus.Kind = bus.NATS
 	}
-	m := &Manager{opts: opts, log: opts.Log, started: time.Now(), wake: make(chan struct{}, 1),
+	if opts.Clock == nil {
+		opts.Clock = clockwork.NewRealClock()
+	}
+	m := &Manager{opts: opts, clock: opts.Clock, log: opts.Log, started: time.Now(), wake: make(chan struct{}, 1),
 		nodes: map[string]*node{}, changed: make(chan struct{})}
 	var err error
 	m.authority, err = pki.LoadAuthority(opts.Dir)
@@ -130,36 +144,18 @@ func New(opts Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.identity, err = identity(m.authority, filepath.Join(opts.Dir, "own")); err != nil {
-		return nil, err
-	}
 	if m.store, err = openStore(opts.Dir); err != nil {
 		return nil, err
 	}
-	if err := m.remember(); err != nil {
+	if err := errors.Join(m.remember(), m.openTrust()); err != nil {
 		m.store.close()
 		return nil, err
 	}
 	return m, nil
 }
 
-// identity is the manager's own; its certificate lives as long as the authority,
-// whose key lies beside it.
-func identity(a pki.Authority, dir string) (pki.Identity, error) {
-	id, err := pki.LoadIdentity(dir)
-	if err == nil || !errors.Is(err, pki.ErrNone) {
-		return id, err
-	}
-	key, err := pki.NewKey()
-	if err != nil {
-		return id, err
-	}
-	id = pki.Identity{Authority: a.Cert, Key: key}
-	if id.Cert, err = a.IssueManager(id.Public(), time.Now()); err != nil {
-		return id, err
-	}
-	return id, id.Save(dir)
-}
+// ownDir is where the manager's own certificate and key are.
+func (m *Manager) ownDir() string { return filepath.Join(m.opts.Dir, "own") }
 
 // remember reads the database.
 func (m *Manager) remember() error {
@@ -203,7 +199,7 @@ func (m *Manager) Listen(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(&api.Error{Status: 422, Field: "--listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close(), m.closeImages())
 	}
-	m.listener = tls.NewListener(ln, m.identity.Server(tls.VerifyClientCertIfGiven))
+	m.listener = tls.NewListener(ln, m.credentials.Server(tls.VerifyClientCertIfGiven))
 	return nil
 }
 
@@ -217,7 +213,7 @@ func (m *Manager) openBus(ctx context.Context) error {
 		return nil
 	}
 	s, err := nats.Serve(ctx, nats.ServerOptions{Listen: m.opts.BusListen, Dir: filepath.Join(m.opts.Dir, "bus"),
-		Identity: m.identity, Member: m.admits, Log: m.log})
+		Identity: m.credentials, Member: m.admits, Log: m.log})
 	if err != nil {
 		return err
 	}
@@ -285,6 +281,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.automatic(ctx) })
 	running.Go(func() { m.serve(ctx) })
 	running.Go(func() { m.tidyImages(ctx) })
+	running.Go(func() { m.keepTrust(ctx) })
 	m.mu.Lock()
 	members := len(m.members) // the first may be joining already
 	m.mu.Unlock()
@@ -326,6 +323,9 @@ func (m *Manager) admitAll(ctx context.Context) {
 
 // write makes a change of the database, and lets its orders go. The lock is held.
 func (m *Manager) write(c *change) error {
+	if _, changed := c.values[bucketMembers]; changed {
+		m.nextSequence(c)
+	}
 	if err := m.store.write(c); err != nil {
 		m.log.Error("state cannot be kept; is the disk full?", "err", err)
 		return err

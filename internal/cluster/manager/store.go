@@ -16,16 +16,18 @@ import (
 
 // The buckets; each value is JSON.
 const (
-	bucketMeta    = "meta"
-	bucketMembers = "members"
-	bucketTokens  = "tokens"
-	bucketMoves   = "moves"
-	bucketPlaces  = "places"
-	bucketApplies = "applies"
-	bucketOrders  = "orders"
+	bucketMeta         = "meta"
+	bucketMembers      = "members"
+	bucketTokens       = "tokens"
+	bucketMoves        = "moves"
+	bucketPlaces       = "places"
+	bucketApplies      = "applies"
+	bucketOrders       = "orders"
+	bucketTrust        = "trust"
+	bucketCertificates = "certificates"
 )
 
-var buckets = []string{bucketMeta, bucketMembers, bucketTokens, bucketMoves, bucketPlaces, bucketApplies, bucketOrders}
+var buckets = []string{bucketMeta, bucketMembers, bucketTokens, bucketMoves, bucketPlaces, bucketApplies, bucketOrders, bucketTrust, bucketCertificates}
 
 // metaSequence is the key in bucketMeta of the last order's sequence.
 const metaSequence = "sequence"

@@ -33,6 +33,7 @@ func (m *Manager) Cluster(context.Context) (api.Cluster, error) {
 		}
 	}
 	c.Waiting, c.Running = m.openMoves()
+	c.Authority = m.authorityView()
 	return c, nil
 }
 
@@ -62,6 +63,9 @@ func (m *Manager) Nodes(context.Context) ([]api.Node, error) {
 // nodeView is a member as it stands. The lock is held.
 func (m *Manager) nodeView(name string, now time.Time) api.Node {
 	v := api.Node{Name: name, State: "joined", Joined: m.members[name].Joined, Engines: []string{}, Missing: []string{}}
+	if cert := m.certificates[name]; cert != nil {
+		v.CertificateEnds = cert.Ends
+	}
 	n := m.nodes[name]
 	if n == nil {
 		return v

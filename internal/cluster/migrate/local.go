@@ -184,6 +184,9 @@ func (l *Local) Do(ctx context.Context, step Step, o Order) (out Outcome, err er
 	return out, l.named(err)
 }
 
+// Knows reports whether a copy of a migration was restored or discarded here.
+func (l *Local) Knows(move string) bool { return l.fate(move) != "" }
+
 func (l *Local) fate(move string) fate {
 	l.mu.Lock()
 	c := l.copies[move]

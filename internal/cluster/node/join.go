@@ -86,6 +86,14 @@ func httpClient(cfg *tls.Config) *http.Client {
 // identityDir is where the certificate and its key are.
 func (o Options) identityDir() string { return filepath.Join(o.Dir, "identity") }
 
+// now is the clock that certificates are checked by.
+func (o Options) now() func() time.Time {
+	if o.Clock == nil {
+		return time.Now
+	}
+	return o.Clock.Now
+}
+
 // Enroll makes this machine a member if it is none yet. The error is an *api.Error if
 // that will not get better by waiting.
 func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
@@ -118,37 +126,16 @@ func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
 	if err != nil {
 		return id, err
 	}
-	answer, err := ask[wire.JoinAnswer](ctx, httpClient(pki.Joining(t)), o.Manager, http.MethodPost, "/v1/join",
+	now := o.now()
+	answer, err := ask[wire.JoinAnswer](ctx, httpClient(pki.Joining(t, now)), o.Manager, http.MethodPost, "/v1/join",
 		wire.JoinRequest{Token: t.ID, Secret: t.Secret, Node: o.Name, Request: request})
 	if err != nil {
 		return id, err
 	}
 	id.Key = key
-	if id.Cert, err = pki.DecodeCert(answer.Certificate); err == nil {
-		id.Authority, err = pki.DecodeCert(answer.Authority)
+	// The manager was checked by the token's authority, or by one that took its place.
+	if id, err = id.Renewed(answer.Certificate, answer.Authority, now()); err != nil {
+		return id, fmt.Errorf("certificate that the manager gave: %w", err)
 	}
-	if err == nil && pki.Hash(id.Authority) != t.Authority {
-		err = pki.ErrOtherManager
-	}
-	if err == nil {
-		err = id.Save(o.identityDir())
-	}
-	return id, err
-}
-
-// renew gets a new certificate in time. The key stays: the manager knows it.
-func (n *Node) renew(ctx context.Context) error {
-	request, err := pki.Request(n.key)
-	if err != nil {
-		return err
-	}
-	answer, err := ask[wire.JoinAnswer](ctx, n.client(), n.opts.Manager, http.MethodPost, "/v1/renew", wire.RenewRequest{Request: request})
-	if err != nil {
-		return err
-	}
-	next := n.identity()
-	if next.Cert, err = pki.DecodeCert(answer.Certificate); err != nil {
-		return err
-	}
-	return next.Save(n.opts.identityDir())
+	return id, id.Save(o.identityDir())
 }

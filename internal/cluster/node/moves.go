@@ -199,7 +199,11 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	checking, checked := cancels.preflight(ctx)
 	defer checked()
 	var plan migrate.Plan
-	registry, err := m.node.usableRegistry(checking, order)
+	err := m.node.awaitBegin(checking, order)
+	var registry string
+	if err == nil {
+		registry, err = m.node.usableRegistry(checking, order)
+	}
 	if err == nil {
 		plan, err = migrate.Check(checking, m.node.opts.Engine, target, migrate.Request{Move: order.ID, Container: order.Container,
 			Approach: migrate.Approach(order.Approach), Registry: registry})

@@ -12,13 +12,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
@@ -52,6 +52,10 @@ type Options struct {
 
 	Heartbeat time.Duration // between two; 0 = 5 s
 	Interval  time.Duration // between two profiles; 0 = 5 s
+	// MembersInterval is between two questions for the list of members; 0 = 15 s.
+	MembersInterval time.Duration
+	// Clock is what certificates and the list of members go by; nil = the machine's.
+	Clock clockwork.Clock
 
 	standing *standing // of the Member, if there is one
 }
@@ -85,13 +89,20 @@ type Node struct {
 	started  time.Time
 	beats    atomic.Uint64
 
+	clock       clockwork.Clock
+	roster      *roster
+	serving     pki.Connections  // to peers
+	credentials *pki.Credentials // renewed in time, see renew.go
+	identityMu  sync.Mutex       // held while the identity on the disk changes
+	renewNow    chan struct{}
+	http        *http.Client // asks the manager
+
 	mu       sync.Mutex
-	id       pki.Identity // the certificate is renewed in time
-	http     *http.Client
 	manager  ed25519.PublicKey // signs orders
 	info     wire.Info
 	facts    migrate.Facts
 	asked    map[string]time.Time
+	begun    map[string]time.Time // moves to this node whose first call was served, see mayServe
 	draining bool
 }
 
@@ -108,9 +119,20 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		o.standing = &standing{state: stateUnreachable, since: time.Now().UTC()}
 	}
 	o.Name = id.Name()
-	n := &Node{opts: o, log: o.Log.With("component", "cluster"), key: id.Key, id: id, http: httpClient(id.Client(pki.ManagerName)),
-		started: time.Now(), asked: map[string]time.Time{}}
+	if o.MembersInterval == 0 {
+		o.MembersInterval = membersInterval
+	}
+	if o.Clock == nil {
+		o.Clock = clockwork.NewRealClock()
+	}
+	n := &Node{opts: o, log: o.Log.With("component", "cluster"), key: id.Key, clock: o.Clock, credentials: pki.NewCredentials(id, o.Clock.Now),
+		started: time.Now(), asked: map[string]time.Time{}, begun: map[string]time.Time{}, renewNow: make(chan struct{}, 1)}
+	n.credentials.Admit(n.admit)
+	n.http = httpClient(n.credentials.Client(pki.ManagerName))
 	var err error
+	if n.roster, err = openRoster(rosterFile(o.Dir)); err != nil {
+		return nil, err
+	}
 	if n.reports, err = openOutbox(filepath.Join(o.Dir, "outbox"), keepReports); err != nil {
 		return nil, err
 	}
@@ -125,18 +147,10 @@ func New(o Options, id pki.Identity) (*Node, error) {
 }
 
 // identity is the certificate of now.
-func (n *Node) identity() pki.Identity {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.id
-}
+func (n *Node) identity() pki.Identity { return n.credentials.Identity() }
 
 // client asks the manager.
-func (n *Node) client() *http.Client {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.http
-}
+func (n *Node) client() *http.Client { return n.http }
 
 // Name is this node's in the cluster.
 func (n *Node) Name() string { return n.opts.Name }
@@ -163,6 +177,8 @@ func (n *Node) Run(ctx context.Context) error {
 	running.Go(func() { n.serveRegistry(ctx) })
 	running.Go(func() { n.sample(ctx) })
 	running.Go(func() { n.lookAtEngine(ctx) })
+	running.Go(func() { n.keepCertificate(ctx) })
+	running.Go(func() { n.keepMembers(ctx) })
 	for ctx.Err() == nil {
 		info, ok := n.ask(ctx)
 		if !ok {
@@ -197,13 +213,16 @@ func (n *Node) ask(ctx context.Context) (wire.Info, bool) {
 
 // believe takes over what the manager says of itself.
 func (n *Node) believe(info wire.Info) error {
-	cert, err := pki.DecodeCert(info.Manager)
+	chain, err := pki.DecodeCerts(info.Manager)
+	if err == nil {
+		err = n.credentials.Check(chain, pki.ManagerName)
+	}
 	if err != nil {
 		return fmt.Errorf("certificate of the manager: %w", err)
 	}
-	key, ok := cert.PublicKey.(ed25519.PublicKey)
-	if !ok || cert.CheckSignatureFrom(n.identity().Authority) != nil || cert.VerifyHostname(pki.ManagerName) != nil {
-		return errors.New("what the manager says is its certificate is not of this cluster's authority")
+	key, ok := chain[0].PublicKey.(ed25519.PublicKey)
+	if !ok {
+		return fmt.Errorf("certificate of the manager has a key of type %T; Weir uses Ed25519", chain[0].PublicKey)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -224,7 +243,7 @@ func (n *Node) dial(info wire.Info) (bus.Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nats.Dial(net.JoinHostPort(host, strconv.Itoa(info.BusPort)), n.identity(), n.log)
+	return nats.Dial(net.JoinHostPort(host, strconv.Itoa(info.BusPort)), n.credentials, n.log)
 }
 
 // talk speaks and listens on the bus until ctx ends or the manager says that it is
@@ -271,8 +290,8 @@ func (n *Node) post(b bus.Bus) func(context.Context, letter) error {
 	}
 }
 
-// watch looks now and then whether the manager's bus is still where it was, and
-// whether the certificate is due. It returns when something is to be done anew.
+// watch looks now and then whether the manager's bus is still where it was. It returns
+// when something is to be done anew.
 func (n *Node) watch(ctx context.Context, b bus.Bus, info wire.Info) {
 	tick := time.NewTicker(infoInterval / 4)
 	defer tick.Stop()
@@ -282,17 +301,6 @@ func (n *Node) watch(ctx context.Context, b bus.Bus, info wire.Info) {
 			return
 		case <-tick.C:
 		}
-		if time.Now().After(n.identity().RenewAt()) {
-			if err := n.renew(ctx); err != nil {
-				n.log.Warn("certificate cannot be renewed, trying again", "expires", n.identity().Cert.NotAfter, "err", err)
-			} else if id, err := pki.LoadIdentity(n.opts.identityDir()); err == nil {
-				n.mu.Lock()
-				n.id, n.http = id, httpClient(id.Client(pki.ManagerName))
-				n.mu.Unlock()
-				n.log.Info("certificate renewed", "expires", id.Cert.NotAfter)
-				return
-			}
-		}
 		if b.Connected() && count%4 != 0 {
 			continue
 		}
@@ -300,11 +308,16 @@ func (n *Node) watch(ctx context.Context, b bus.Bus, info wire.Info) {
 		if err != nil && ctx.Err() == nil {
 			n.opts.standing.failed(err)
 		}
-		if err == nil && !reflect.DeepEqual(now, info) {
+		if err == nil && !sameBus(now, info) {
 			n.log.Info("the manager has changed its bus", "bus", now.Bus)
 			return
 		}
 	}
+}
+
+// sameBus reports whether two answers of the manager name the same bus and registry.
+func sameBus(a, b wire.Info) bool {
+	return a.Bus == b.Bus && a.BusPort == b.BusPort && a.Registry == b.Registry
 }
 
 // beat sends heartbeats. One that does not arrive in time is not worth sending again.
@@ -503,13 +516,10 @@ func (n *Node) verify(data []byte, subject wire.Subject) (wire.Envelope, error) 
 	if err != nil {
 		return e, err
 	}
-	n.mu.Lock()
-	key := n.manager
-	n.mu.Unlock()
-	if e.From != wire.Manager {
-		return e, fmt.Errorf("%w: only the manager gives orders", wire.ErrForged)
+	if err = n.byManager(e, subject); err != nil && e.From == wire.Manager && n.askForPeer() { // it may have a new key
+		err = n.byManager(e, subject)
 	}
-	return e, e.Verify(key, subject)
+	return e, err
 }
 
 // HostName is this machine's name as a node's: the first label of its host name.

@@ -106,7 +106,7 @@ const registryPath = "/v2/"
 
 // dialManager connects to the manager as this node, as a migration does.
 func (n *Node) dialManager(ctx context.Context, network, address string) (net.Conn, error) {
-	return (&tls.Dialer{NetDialer: n.dialer(ctx), Config: n.identity().Client(pki.ManagerName)}).DialContext(ctx, network, address)
+	return (&tls.Dialer{NetDialer: n.dialer(ctx), Config: n.credentials.Client(pki.ManagerName)}).DialContext(ctx, network, address)
 }
 
 // registry is that of an order as this node's engine names it, "" if there is none.

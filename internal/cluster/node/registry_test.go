@@ -80,7 +80,7 @@ func TestOwnRegistry(t *testing.T) {
 		t.Errorf("by the agent: %s", resp.Status)
 	}
 	stranger := httpClient(a.identity().Client("manager.weir"))
-	stranger.Transport.(*http.Transport).TLSClientConfig.Certificates = nil
+	stranger.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = nil
 	stranger.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true
 	if resp, err = stranger.Get("https://" + c.opts.Listen + "/v2/"); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
-	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
 
@@ -44,8 +42,6 @@ func (n *Node) target(order wire.Move, sealed []byte) migrate.Node {
 			Transport: &http.Transport{DialContext: dial, TLSClientConfig: n.clientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
 				IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, WriteBufferSize: 256 << 10, ReadBufferSize: 64 << 10}}}}
 }
-
-func (n *Node) clientTLS(to string) *tls.Config { return n.identity().Client(pki.NodeName(to)) }
 
 // Name implements migrate.Node.
 func (r *remoteNode) Name() string { return r.name }

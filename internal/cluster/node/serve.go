@@ -26,10 +26,8 @@ func (n *Node) serve(ctx context.Context) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+remote.Path+"{verb}", n.serveMigrate)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn), BaseContext: nil}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return n.identity().Server(tls.RequireAndVerifyClientCert), nil
-	}}
+		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn), ConnContext: pki.WithConnection}
+	cfg := n.credentials.Server(tls.RequireAndVerifyClientCert)
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(tls.NewListener(n.listener, cfg)) }()
 	select {
@@ -44,9 +42,12 @@ func (n *Node) serve(ctx context.Context) {
 // node that asks should move that container here.
 func (n *Node) permit(r *http.Request) (wire.Move, error) {
 	var m wire.Move
-	source, _, err := pki.Node(*r.TLS)
+	source, cert, err := pki.Node(*r.TLS)
+	if err == nil {
+		err = n.admit(source, cert)
+	}
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("node %s %w", source, err)
 	}
 	sealed, err := base64.StdEncoding.DecodeString(r.Header.Get(orderHeader))
 	if err != nil || len(sealed) == 0 {
@@ -66,6 +67,9 @@ func (n *Node) permit(r *http.Request) (wire.Move, error) {
 }
 
 func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
+	if source, _, err := pki.Node(*r.TLS); err == nil {
+		defer n.serving.Use(r.Context(), source)()
+	}
 	move, err := n.permit(r)
 	if err != nil {
 		n.log.Warn("migration refused", "peer", r.RemoteAddr, "err", err)
@@ -83,6 +87,11 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		n.log.Warn("migration refused", "peer", r.RemoteAddr, "from", move.From, "err", err)
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := n.mayServe(r.Context(), move, r.PathValue("verb"), in.Step); err != nil {
+		n.log.Warn("migration refused", "peer", r.RemoteAddr, "from", move.From, "err", err)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	if in.Order != nil {

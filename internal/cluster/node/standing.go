@@ -87,10 +87,15 @@ func (s *standing) follow(ctx context.Context, b bus.Bus) {
 // Membership says how this machine stands to its cluster.
 func (m *Member) Membership() *api.Membership {
 	var moves []string
-	if n := m.node.Load(); n != nil {
+	n := m.node.Load()
+	if n != nil {
 		moves = n.moves.running()
 	}
-	return m.opts.standing.of(m.opts, moves)
+	view := m.opts.standing.of(m.opts, moves)
+	if n != nil {
+		view.CertificateEnds = n.identity().Cert.NotAfter.UTC()
+	}
+	return view
 }
 
 // Status implements api.Agent: the agent's own with the cluster that it is in.

@@ -85,7 +85,7 @@ func TestStrangersAtTheManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = ask[wire.Info](t.Context(), httpClient(pki.Joining(token)), c.opts.Listen, http.MethodGet, "/v1/info", nil)
+	_, err = ask[wire.Info](t.Context(), httpClient(pki.Joining(token, time.Now)), c.opts.Listen, http.MethodGet, "/v1/info", nil)
 	refusedAs(t, err, 403, "certificate")
 	c.log.wait(t, "request refused", "no certificate of this cluster was shown")
 
@@ -236,7 +236,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 	})
 	t.Run("no certificate", func(t *testing.T) {
 		cfg := a.clientTLS("b")
-		cfg.Certificates = nil
+		cfg.GetClientCertificate = nil
 		req, _ := http.NewRequest(http.MethodPost, "https://"+address+remote.Path+"facts", nil)
 		req.Header.Set(orderHeader, base64.StdEncoding.EncodeToString([]byte("x")))
 		if resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: cfg}}).Do(req); err == nil {

@@ -9,21 +9,20 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/big"
-	"os"
-	"path/filepath"
 	"time"
 
-	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
 )
 
+// CertificateLife is how long a member's certificate counts. It is renewed after a
+// third of that (RenewAt), so a manager may be away for more than four days before a
+// certificate ends.
+const CertificateLife = 7 * 24 * time.Hour
+
 const (
-	authorityLife   = 10 * 365 * 24 * time.Hour
-	certificateLife = 365 * 24 * time.Hour
+	authorityLife = 10 * 365 * 24 * time.Hour
 	// clockSkew is by how much a node's clock may be behind the manager's.
 	clockSkew = time.Hour
 )
@@ -40,7 +39,10 @@ func NodeName(node string) string { return node + nodeSuffix }
 // Authority signs the cluster's certificates.
 type Authority struct {
 	Cert *x509.Certificate
-	key  ed25519.PrivateKey
+	// Bridges lead from former authorities to this one, the newest first: for each a
+	// certificate of its successor's key that it has signed, and its own certificate.
+	Bridges []*x509.Certificate
+	key     ed25519.PrivateKey
 }
 
 // NewAuthority makes one.
@@ -64,8 +66,51 @@ func NewAuthority(now time.Time) (Authority, error) {
 		return Authority{}, err
 	}
 	cert, err := x509.ParseCertificate(der)
-	return Authority{cert, key}, err
+	return Authority{Cert: cert, key: key}, err
 }
+
+// Rotate makes the authority that takes the place of a. Members that trust a alone
+// accept certificates of the new one by the bridge that a signs, for as long as a's own
+// certificate counts.
+func (a Authority) Rotate(now time.Time) (Authority, error) {
+	next, err := NewAuthority(now)
+	if err != nil {
+		return next, err
+	}
+	template := *next.Cert
+	template.SerialNumber, template.NotAfter = serial(), a.Cert.NotAfter
+	template.AuthorityKeyId, template.Signature, template.RawIssuer = nil, nil, nil
+	der, err := x509.CreateCertificate(rand.Reader, &template, a.Cert, next.key.Public(), a.key)
+	if err != nil {
+		return next, err
+	}
+	bridge, err := x509.ParseCertificate(der)
+	if err != nil {
+		return next, err
+	}
+	for _, c := range append([]*x509.Certificate{bridge, a.Cert}, a.Bridges...) {
+		if now.Before(c.NotAfter) && len(next.Bridges) < maxBridges {
+			next.Bridges = append(next.Bridges, c)
+		}
+	}
+	return next, nil
+}
+
+// maxBridges bounds what is shown in each handshake: two for each rotation.
+const maxBridges = 8
+
+// Chain returns the authority's certificate with the bridges to it.
+func (a Authority) Chain() []*x509.Certificate {
+	return append([]*x509.Certificate{a.Cert}, a.Bridges...)
+}
+
+// Show is a certificate with the chain that is shown with it, PEM.
+func (a Authority) Show(cert *x509.Certificate) []byte {
+	return EncodeCerts(append([]*x509.Certificate{cert}, a.Chain()...))
+}
+
+// Issued reports whether the authority has signed a certificate.
+func (a Authority) Issued(cert *x509.Certificate) bool { return cert.CheckSignatureFrom(a.Cert) == nil }
 
 // serial is a random number of 127 bits.
 func serial() *big.Int {
@@ -116,7 +161,7 @@ func (a Authority) issue(common, dns string, key ed25519.PublicKey, now time.Tim
 		Subject:      pkix.Name{CommonName: common},
 		DNSNames:     []string{dns},
 		NotBefore:    now.Add(-clockSkew),
-		NotAfter:     now.Add(certificateLife),
+		NotAfter:     now.Add(CertificateLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
@@ -125,104 +170,4 @@ func (a Authority) issue(common, dns string, key ed25519.PublicKey, now time.Tim
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
-}
-
-// The files of an authority and of an identity, in their folder.
-const (
-	authorityCertFile = "ca.crt"
-	authorityKeyFile  = "ca.key"
-	certFile          = "own.crt"
-	keyFile           = "own.key"
-)
-
-// ErrNone is the error of a folder that has no certificates yet.
-var ErrNone = errors.New("no certificates")
-
-// Save writes an authority into a folder, which only root can read. It overwrites
-// nothing.
-func (a Authority) Save(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, authorityKeyFile)); err == nil {
-		return fmt.Errorf("%s has an authority already; its nodes trust no other, so remove it only to begin anew", dir)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if err := writeKey(filepath.Join(dir, authorityKeyFile), a.key); err != nil {
-		return err
-	}
-	return writeCert(filepath.Join(dir, authorityCertFile), a.Cert)
-}
-
-// LoadAuthority reads what Save wrote. The error is ErrNone if there is nothing.
-func LoadAuthority(dir string) (Authority, error) {
-	key, err := readKey(filepath.Join(dir, authorityKeyFile))
-	if err != nil {
-		return Authority{}, err
-	}
-	cert, err := readCert(filepath.Join(dir, authorityCertFile))
-	return Authority{cert, key}, err
-}
-
-func writeKey(path string, key ed25519.PrivateKey) error {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
-}
-
-func writeCert(path string, cert *x509.Certificate) error {
-	return atomicfile.Write(path, EncodeCert(cert), 0o644)
-}
-
-// EncodeCert is a certificate as PEM.
-func EncodeCert(cert *x509.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
-}
-
-// DecodeCert reads one certificate of PEM.
-func DecodeCert(text []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(text)
-	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, errors.New("no certificate in PEM")
-	}
-	return x509.ParseCertificate(block.Bytes)
-}
-
-func readKey(path string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w in %s", ErrNone, filepath.Dir(path))
-	}
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("%s: no key in PEM", path)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	key, ok := parsed.(ed25519.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("%s: a key of type %T; Weir uses Ed25519", path, parsed)
-	}
-	return key, nil
-}
-
-func readCert(path string) (*x509.Certificate, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w in %s", ErrNone, filepath.Dir(path))
-	}
-	if err != nil {
-		return nil, err
-	}
-	cert, err := DecodeCert(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return cert, nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -18,11 +19,15 @@ import (
 )
 
 // Identity is what one member of the cluster has: its key, its certificate, and
-// the authority that it trusts.
+// the authorities that it trusts.
 type Identity struct {
-	Authority *x509.Certificate
+	Authority *x509.Certificate // that has signed Cert
 	Cert      *x509.Certificate
 	Key       ed25519.PrivateKey
+	// Bridges are shown with Cert to members that trust a former authority only.
+	Bridges []*x509.Certificate
+	// Trusted are the authorities whose certificates are believed; nil = Authority alone.
+	Trusted []*x509.Certificate
 }
 
 // Name is who this is: wire.Manager, or a node.
@@ -42,16 +47,43 @@ func Request(key ed25519.PrivateKey) ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 }
 
-// Save writes the identity into a folder.
+// Renewed returns the identity with a certificate and with what is trusted as the
+// manager sent them: the certificate with its chain, and the authorities, both PEM.
+func (i Identity) Renewed(certificate, authorities []byte, now time.Time) (Identity, error) {
+	chain, err := DecodeCerts(certificate)
+	if err != nil {
+		return i, err
+	}
+	trusted, err := DecodeCerts(authorities)
+	if err != nil {
+		return i, err
+	}
+	if len(chain) == 0 || len(trusted) == 0 {
+		return i, errNoCert
+	}
+	next := Identity{Cert: chain[0], Authority: trusted[0], Key: i.Key, Trusted: trusted}
+	if len(chain) > 1 {
+		next.Authority, next.Bridges = chain[1], chain[2:]
+	}
+	if public, ok := next.Cert.PublicKey.(ed25519.PublicKey); !ok || !public.Equal(i.Public()) {
+		return i, errors.New("the certificate is for another key")
+	}
+	return next, verify(next.chain(), trusted, "", now)
+}
+
+// Save writes the identity into a folder. What is trusted comes before the certificate
+// that needs it, so that a crash between leaves a member that can renew.
 func (i Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return errors.Join(
-		writeKey(filepath.Join(dir, keyFile), i.Key),
-		writeCert(filepath.Join(dir, authorityCertFile), i.Authority),
-		writeCert(filepath.Join(dir, certFile), i.Cert),
-	)
+	if err := writeKey(filepath.Join(dir, keyFile), i.Key); err != nil {
+		return err
+	}
+	if err := writeCerts(filepath.Join(dir, authorityCertFile), i.trusted()); err != nil {
+		return err
+	}
+	return writeCerts(filepath.Join(dir, certFile), i.chain())
 }
 
 // LoadIdentity reads what Save wrote. The error is ErrNone if there is nothing.
@@ -60,75 +92,72 @@ func LoadIdentity(dir string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	cert, err := readCert(filepath.Join(dir, certFile))
+	chain, err := readCerts(filepath.Join(dir, certFile))
 	if err != nil {
 		return Identity{}, err
 	}
-	authority, err := readCert(filepath.Join(dir, authorityCertFile))
+	trusted, err := readCerts(filepath.Join(dir, authorityCertFile))
 	if err != nil {
 		return Identity{}, err
 	}
-	i := Identity{authority, cert, key}
-	if public, ok := cert.PublicKey.(ed25519.PublicKey); !ok || !public.Equal(i.Public()) {
-		return Identity{}, fmt.Errorf("certificate and key in %s do not belong together; remove both and join again with a new token", dir)
+	i := Identity{Authority: trusted[0], Cert: chain[0], Key: key, Trusted: trusted}
+	if len(chain) > 1 { // a version before wrote the certificate alone
+		i.Authority, i.Bridges = chain[1], chain[2:]
+	}
+	if public, ok := i.Cert.PublicKey.(ed25519.PublicKey); !ok || !public.Equal(i.Public()) {
+		return Identity{}, fmt.Errorf("%w: %s; remove both and join again with a new token", ErrMismatch, dir)
 	}
 	return i, nil
 }
 
-// RenewAt is when a new certificate should be asked for: after two thirds of its life.
+// ErrMismatch is the error of a folder whose certificate is not for its key.
+var ErrMismatch = errors.New("certificate and key do not belong together")
+
+// RenewAt is when a new certificate should be asked for: after a third of its life,
+// and up to a tenth later, so that nodes that joined together do not come together. A
+// certificate that lives longer than this version allows is due at once.
 func (i Identity) RenewAt() time.Time {
-	return i.Cert.NotBefore.Add(i.Cert.NotAfter.Sub(i.Cert.NotBefore) * 2 / 3)
-}
-
-// tlsCert carries the authority beside the certificate, so that a node that joins can
-// compare it with its token.
-func (i Identity) tlsCert() tls.Certificate {
-	return tls.Certificate{Certificate: [][]byte{i.Cert.Raw, i.Authority.Raw}, PrivateKey: i.Key, Leaf: i.Cert}
-}
-
-func (i Identity) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(i.Authority)
-	return pool
-}
-
-// Server is how this member answers: TLS 1.3, and whoever shows a certificate shows
-// one of this cluster. auth says whether one has to be shown.
-func (i Identity) Server(auth tls.ClientAuthType) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.tlsCert()}, ClientAuth: auth, ClientCAs: i.pool()}
-}
-
-// Client is how this member connects to the one whose certificate has the given
-// name (ManagerName, or NodeName of one).
-func (i Identity) Client(name string) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{i.tlsCert()}, RootCAs: i.pool(), ServerName: name}
-}
-
-// Joining is how a node connects that has nothing but a token: only to a manager
-// whose authority has the token's hash.
-func Joining(t Token) *tls.Config {
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
-		// The usual check would ask the host's authorities; VerifyConnection asks the token's.
-		InsecureSkipVerify: true,
-		VerifyConnection: func(state tls.ConnectionState) error {
-			for _, cert := range state.PeerCertificates {
-				if Hash(cert) != t.Authority {
-					continue
-				}
-				pool := x509.NewCertPool()
-				pool.AddCert(cert)
-				_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: ManagerName})
-				return err
-			}
-			return ErrOtherManager
-		},
+	issued := i.Cert.NotBefore.Add(clockSkew)
+	life := i.Cert.NotAfter.Sub(issued)
+	if life > 2*CertificateLife {
+		return issued
 	}
+	serial := append(make([]byte, 8), i.Cert.SerialNumber.Bytes()...)
+	part := float64(binary.BigEndian.Uint32(serial[len(serial)-4:])) / (1 << 32)
+	return issued.Add(life/3 + time.Duration(part*float64(life/10)))
 }
 
-// ErrOtherManager is the error of a token for another manager than the one that
-// answers.
-var ErrOtherManager = errors.New("the token is for another manager than the one that answers there")
+// chain is what is shown in a handshake. The authority is beside the certificate, so
+// that a node that joins can compare it with its token.
+func (i Identity) chain() []*x509.Certificate {
+	return append([]*x509.Certificate{i.Cert, i.Authority}, i.Bridges...)
+}
+
+// Bundle is the certificate with its chain, PEM.
+func (i Identity) Bundle() []byte { return EncodeCerts(i.chain()) }
+
+func (i Identity) trusted() []*x509.Certificate {
+	if i.Trusted == nil {
+		return []*x509.Certificate{i.Authority}
+	}
+	return i.Trusted
+}
+
+func (i Identity) tlsCert() tls.Certificate {
+	c := tls.Certificate{PrivateKey: i.Key, Leaf: i.Cert}
+	for _, cert := range i.chain() {
+		c.Certificate = append(c.Certificate, cert.Raw)
+	}
+	return c
+}
+
+// Server is Credentials.Server of an identity that does not change.
+func (i Identity) Server(auth tls.ClientAuthType) *tls.Config {
+	return NewCredentials(i, time.Now).Server(auth)
+}
+
+// Client is Credentials.Client of an identity that does not change.
+func (i Identity) Client(name string) *tls.Config { return NewCredentials(i, time.Now).Client(name) }
 
 // Node is the node at the other end of a connection. The certificate was verified
 // by the handshake.

@@ -73,7 +73,7 @@ func TestWhoTalksToWhom(t *testing.T) {
 	ours, theirs := authority(t), authority(t)
 	now := time.Now()
 	manager, a, b := ours.identity(t, wire.Manager, now), ours.identity(t, "a", now), ours.identity(t, "b", now)
-	old := ours.identity(t, "a", now.Add(-2*certificateLife))
+	old := ours.identity(t, "a", now.Add(-2*CertificateLife))
 	stranger := theirs.identity(t, "a", now)
 	need := tls.RequireAndVerifyClientCert
 	for name, c := range map[string]struct {
@@ -86,10 +86,10 @@ func TestWhoTalksToWhom(t *testing.T) {
 		"node takes b for a":       {b.Server(need), a.Client(NodeName("a")), "not a.node.weir"},
 		"another cluster's node":   {manager.Server(need), stranger.Client(ManagerName), "unknown authority"},
 		"expired":                  {manager.Server(need), old.Client(ManagerName), "expired"},
-		"no certificate":           {manager.Server(need), Joining(Token{Authority: Hash(ours.Cert)}), "didn't provide a certificate"},
-		"joining":                  {manager.Server(tls.VerifyClientCertIfGiven), Joining(Token{Authority: Hash(ours.Cert)}), ""},
-		"joining by a wrong token": {manager.Server(tls.VerifyClientCertIfGiven), Joining(Token{Authority: Hash(theirs.Cert)}), ErrOtherManager.Error()},
-		"joining at a node":        {b.Server(tls.VerifyClientCertIfGiven), Joining(Token{Authority: Hash(ours.Cert)}), "not manager.weir"},
+		"no certificate":           {manager.Server(need), Joining(Token{Authority: Hash(ours.Cert)}, time.Now), "didn't provide a certificate"},
+		"joining":                  {manager.Server(tls.VerifyClientCertIfGiven), Joining(Token{Authority: Hash(ours.Cert)}, time.Now), ""},
+		"joining by a wrong token": {manager.Server(tls.VerifyClientCertIfGiven), Joining(Token{Authority: Hash(theirs.Cert)}, time.Now), ErrOtherManager.Error()},
+		"joining at a node":        {b.Server(tls.VerifyClientCertIfGiven), Joining(Token{Authority: Hash(ours.Cert)}, time.Now), "not manager.weir"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := handshake(t, c.server, c.client)

@@ -2,6 +2,8 @@
 
 package wire
 
+import "errors"
+
 // JoinRequest is what a node sends that has a token and no certificate (POST
 // /v1/join, over TLS that it has checked by the token).
 type JoinRequest struct {
@@ -11,15 +13,33 @@ type JoinRequest struct {
 	Request []byte `json:"request" doc:"signing request for its key: PKCS #10, DER"`
 }
 
-// RenewRequest asks for a new certificate of a node that has one (POST /v1/renew).
+// RenewRequest asks for a new certificate of a member (POST /v1/renew). It travels
+// sealed by the member's key, for RenewSubject, over TLS that has checked the manager.
+// No certificate is shown with it: the one that the member had may have ended.
 type RenewRequest struct {
-	Request []byte `json:"request" doc:"signing request: PKCS #10, DER"`
+	Request []byte `json:"request" doc:"signing request for the same key: PKCS #10, DER"`
 }
 
-// JoinAnswer makes it a member.
+// SealedRenewRequest carries a RenewRequest in its envelope.
+type SealedRenewRequest struct {
+	Sealed []byte `json:"sealed" doc:"RenewRequest, sealed by the member's key"`
+}
+
+// Kind implements Message.
+func (RenewRequest) Kind() string { return "renew" }
+
+// Check implements Message.
+func (r RenewRequest) Check() error {
+	if len(r.Request) == 0 {
+		return errors.New("request is missing")
+	}
+	return nil
+}
+
+// JoinAnswer makes a node a member, or goes on with its membership.
 type JoinAnswer struct {
-	Certificate []byte `json:"certificate" doc:"PEM"`
-	Authority   []byte `json:"authority" doc:"PEM"`
+	Certificate []byte `json:"certificate" doc:"PEM; after it, the chain that is shown with it"`
+	Authority   []byte `json:"authority" doc:"PEM: the authority that signed it, then others that are trusted"`
 	Info        Info   `json:"info"`
 }
 

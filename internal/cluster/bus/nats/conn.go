@@ -51,7 +51,7 @@ var (
 
 // Dial connects a node to the server at address (host:port). If the server cannot be
 // reached now, that is tried until Close.
-func Dial(address string, id pki.Identity, log *slog.Logger) (*Conn, error) {
+func Dial(address string, id pki.Holder, log *slog.Logger) (*Conn, error) {
 	return dial(address, id, (&net.Dialer{Timeout: connectTimeout}).Dial, log)
 }
 
@@ -61,7 +61,7 @@ type dialer func(network, address string) (net.Conn, error)
 // Dial makes a function what the client's library wants.
 func (d dialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-func dial(address string, id pki.Identity, by dialer, log *slog.Logger) (*Conn, error) {
+func dial(address string, id pki.Holder, by dialer, log *slog.Logger) (*Conn, error) {
 	log = log.With("component", "bus")
 	conn, err := client.Connect("tls://"+address,
 		client.SetCustomDialer(by),

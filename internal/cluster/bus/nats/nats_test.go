@@ -173,7 +173,7 @@ func TestStrangers(t *testing.T) {
 	})
 	t.Run("no certificate", func(t *testing.T) {
 		cfg := b.identity(t, "a").Client(pki.ManagerName)
-		cfg.Certificates = nil
+		cfg.GetClientCertificate = nil
 		if _, err := client.Connect("tls://"+b.listen, client.Secure(cfg), client.TLSHandshakeFirst(), client.NoReconnect()); err == nil {
 			t.Error("was let in")
 		}

@@ -47,9 +47,9 @@ const (
 
 // ServerOptions are what a server is made of.
 type ServerOptions struct {
-	Listen   string // host:port; port 0 = any
-	Dir      string // of the streams
-	Identity pki.Identity
+	Listen   string     // host:port; port 0 = any
+	Dir      string     // of the streams
+	Identity pki.Holder // the manager
 	// Member reports whether the holder of a certificate belongs to the cluster, by
 	// an error that says why not. It is asked whenever a node connects.
 	Member func(node string, cert *x509.Certificate) error
