@@ -18,7 +18,7 @@
  * before it announces the class.
  *
  * Not done here: dropping what waits too long. CoDel sees how long a packet waits in
- * its queue; what is held is bounded by the queue's limit in packets alone.
+ * its queue; what is held is bounded by the limits of queue, class and link alone.
  */
 #ifndef WEIR_HOLD_H
 #define WEIR_HOLD_H
@@ -149,21 +149,29 @@ __noinline __u32 hold_take(__u32 id, __u32 q, __u64 now)
 	return s;
 }
 
-/* Why a packet of `len` bytes cannot be held; `waiting` packets are in the qdisc. */
-__noinline __u32 hold_refuses(__u32 id, __u32 q, __u32 len, __u32 waiting)
+/*
+ * Why a packet of `len` bytes cannot be held; `waiting` packets with `bytes` are in
+ * the qdisc. What is held counts as the class's own, as in class_refuses.
+ */
+__noinline __u32 hold_refuses(__u32 id, __u32 q, __u32 len, __u32 waiting, __u32 bytes)
 {
 	struct hold *h = hold_of(rule_queue(id, q));
 	struct weir_class *c = class_at(id);
 
 	keep(len);
 	keep(waiting);
+	keep(bytes);
 	if (!h || h->qlen >= flow_at(rule_queue(id, q))->limit_packets)
 		return WEIR_DROP_QUEUE_PACKETS;
 	if (c->qlen + c->held >= c->limit_packets)
 		return WEIR_DROP_CLASS_PACKETS;
 	if (c->backlog + c->held_bytes + len > c->limit_bytes)
 		return WEIR_DROP_CLASS_BYTES;
-	return waiting < WEIR_MAX_SLOTS ? WEIR_DROP_REASONS : WEIR_DROP_LINK_PACKETS;
+	if (waiting + c->qlen + c->held >= WEIR_MAX_SLOTS)
+		return WEIR_DROP_LINK_PACKETS;
+	if (!link_has_room(c->backlog + c->held_bytes, bytes, len))
+		return WEIR_DROP_LINK_BYTES;
+	return WEIR_DROP_REASONS;
 }
 
 /* The first class that is due, plus one, out of the wheel; 0 = none is. */

@@ -188,7 +188,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	__u32 id = place & (WEIR_MAX_CLASSES - 1);
 	struct weir_class *c = class_at(id);
 	bool sorts = c->discipline > WEIR_FIFO;
-	__u64 len = pkt_len + link_now.overhead;
+	__u64 len = charged(pkt_len);
 	bool first = !c->qlen;
 	__u32 why = WEIR_DROP_REASONS;
 	bool holds_it = false;
@@ -213,7 +213,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		holds_it = c->paced_queues & 1 << q && !hold_passes(id, q, len, now);
 	}
 	if (holds_it)
-		why = hold_refuses(id, q, len, sch->q.qlen);
+		why = hold_refuses(id, q, len, sch->q.qlen, sch->qstats.backlog);
 	else if (!first && why == WEIR_DROP_REASONS)
 		why = make_room(c, id, sch, to_free, len);
 	if (flow < RULE_QUEUES)
@@ -273,7 +273,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	if (c->qlen || c->discipline > WEIR_SFQ)
 		return enqueue_behind(skb, sch, to_free,
 				      id | (bits >> mark_at.queue_shift) << QUEUE_SHIFT, pkt_len);
-	len = pkt_len + link_now.overhead;
+	len = charged(pkt_len);
 	if (unlikely(!slot_fill(id, skb, to_free))) { /* cannot be: every class has a slot */
 		count_drop(c, sch, NO_FLOW, WEIR_DROP_LINK_PACKETS, len);
 		bpf_qdisc_skb_drop(skb, to_free);

@@ -45,7 +45,7 @@ struct {
 /* What is known of the packet in slot i. */
 struct place {
 	__u32 next; /* slot number plus one */
-	__u32 len; /* bytes charged: pkt_len plus the link's overhead */
+	__u32 len; /* bytes charged */
 	__u32 since; /* when it joined its flow, ns >> AGE_SHIFT; at the front nobody asks */
 };
 
@@ -76,10 +76,33 @@ static __always_inline __u64 span(__u64 len, __u64 cost)
 }
 
 /*
+ * Bytes that a packet is charged: pkt_len plus the link's overhead, which may be
+ * negative. At least 1: ARP (42 bytes) is shorter than an overhead of -64, and a
+ * sum below 0 would wrap to four billion. With 0 such packets would be free, and a
+ * flood of them would move no clock.
+ */
+static __always_inline __u32 charged(__u32 pkt_len)
+{
+	__s64 len = pkt_len + link_now.overhead;
+
+	return likely(len > 0) ? len : 1;
+}
+
+/*
+ * Does a class that has `waiting` bytes leave room for `len` more on the link? It
+ * may hold at most as many bytes as are still free there.
+ */
+static __always_inline bool link_has_room(__u64 waiting, __u64 on_link, __u64 len)
+{
+	return waiting + on_link + len <= link_now.limit_bytes;
+}
+
+/*
  * Why a packet of `len` bytes may not join class c, where others wait;
- * WEIR_DROP_REASONS if it may. When slots run short a class may hold at most
- * as many as are still free, so that a flood never takes the last ones (dynamic
- * threshold of Choudhury and Hahne with alpha = 1).
+ * WEIR_DROP_REASONS if it may. When slots or bytes run short a class may hold at
+ * most as many as are still free, so that a flood never takes the last ones
+ * (dynamic threshold of Choudhury and Hahne with alpha = 1). Example: two floods
+ * hold 42 MiB each of a limit of 128, and leave 42 to others.
  */
 static __always_inline __u32 class_refuses(struct weir_class *c, struct Qdisc *sch, __u64 len)
 {
@@ -89,7 +112,7 @@ static __always_inline __u32 class_refuses(struct weir_class *c, struct Qdisc *s
 		return WEIR_DROP_LINK_PACKETS;
 	if (c->backlog + len > c->limit_bytes)
 		return WEIR_DROP_CLASS_BYTES;
-	if (sch->qstats.backlog + len > link_now.limit_bytes)
+	if (!link_has_room(c->backlog, sch->qstats.backlog, len))
 		return WEIR_DROP_LINK_BYTES;
 	return WEIR_DROP_REASONS;
 }

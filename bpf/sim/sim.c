@@ -264,7 +264,7 @@ static void drain(void)
 	while ((skb = weir_dequeue(&sch))) {
 		__u32 id = skb->source;
 		struct source *s = &sources[id];
-		__u32 len = skb->pkt_len + link_now.overhead;
+		__u32 len = charged(skb->pkt_len);
 
 		s->sent += len;
 		total_sent += len;
