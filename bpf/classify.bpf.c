@@ -14,9 +14,12 @@
  * rules of one workload as constants, like mark.bpf.c:
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
- *   weir_rules_link  what leaves by the link and has no class yet: the host's own,
- *                    and what Open vSwitch forwards. Runs before the qdisc. Writes
- *                    the DSCP of cgroups, too
+ *   weir_rules_link  what leaves by the link. Runs before the qdisc. Packets of local
+ *                    sockets get the class of the socket's cgroup, whatever mark the
+ *                    socket has (SO_MARK) and whatever program it went past
+ *                    (AF_PACKET). Those that then have no class are the host's own
+ *                    and what Open vSwitch forwards: class 0. Writes the DSCP of
+ *                    cgroups, too
  *   weir_rules_cgrp  what the processes of a cgroup send, whatever network
  *                    namespace they are in. Runs after routing and masquerading,
  *                    so rules see the addresses of the wire. It must not change
@@ -56,6 +59,7 @@ static __always_inline int weir_mark_and_rewrite(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int weir_rules_port(struct __sk_buff *skb)
 {
+	skb->tc_index = WEIR_SEAL;
 	return weir_mark_and_rewrite(skb);
 }
 
@@ -79,15 +83,78 @@ static __always_inline void weir_rewrite_late(struct __sk_buff *skb)
 	weir_rewrite(skb, &h, *dscp & 0x3f);
 }
 
+/* By id of a cgroup that is a workload's: its mark, with the queue of what no rule saw. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* as many as there are, set before the load */
+	__type(key, __u64);
+	__type(value, __u32);
+} weir_owners SEC(".maps");
+
+#define WEIR_LOOPBACK 1 /* index of lo in every network namespace */
+
+/*
+ * Is the mark one that a local socket chose? What came in by a device has its mark
+ * from a program there, or none. But what a packet socket sends into lo comes back
+ * with the mark and without the socket.
+ */
+static __always_inline bool weir_socket_chose(struct __sk_buff *skb)
+{
+	__u32 iif = skb->ingress_ifindex;
+
+	if (iif > WEIR_LOOPBACK || skb->tc_index == WEIR_SEAL)
+		return false;
+	return iif == WEIR_LOOPBACK || skb->sk;
+}
+
+/*
+ * The mark of the cgroup that the packet's socket was made in, or of the nearest one
+ * above that is a workload's; 0 for the host's.
+ */
+static __always_inline __u32 weir_owner(struct __sk_buff *skb)
+{
+	for (int level = WEIR_MAX_LEVELS - 1; level >= 0; level--) {
+		__u32 *mark;
+		__u64 id;
+
+		if (!(weir_here.levels & 1 << level)) /* the verifier knows */
+			continue;
+		id = bpf_skb_ancestor_cgroup_id(skb, level);
+		mark = id ? bpf_map_lookup_elem(&weir_owners, &id) : NULL;
+		if (mark)
+			return *mark;
+	}
+	return 0;
+}
+
+/*
+ * The queue stays where the class is right: a program at the cgroup chose it. The
+ * agent's own sockets may mark: those of migrations have a class and no cgroup of
+ * their own. Not what is in cgroups inside of the agent's.
+ */
+static __always_inline void weir_reown(struct __sk_buff *skb)
+{
+	__u32 own;
+
+	if (weir_here.self && skb->mark & weir_here.classes &&
+	    bpf_skb_cgroup_id(skb) == weir_here.self)
+		return;
+	own = weir_owner(skb);
+	if ((skb->mark ^ own) & weir_here.classes)
+		skb->mark = (skb->mark & weir_here.keep) | own;
+}
+
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
+	if (weir_socket_chose(skb))
+		weir_reown(skb);
 	if (skb->mark & weir_here.classes) {
 		if (weir_here.late)
 			weir_rewrite_late(skb);
 		return TC_ACT_UNSPEC;
 	}
-	return weir_mark_and_rewrite(skb);
+	return weir_here.host ? weir_mark_and_rewrite(skb) : TC_ACT_UNSPEC;
 }
 
 SEC("cgroup_skb/egress")

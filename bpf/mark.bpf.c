@@ -16,8 +16,10 @@
  * there is no map to look up and nothing to fall out of step: the program IS
  * the class. To change the class the program is replaced, in one step.
  *
+ * The seal in skb->tc_index says that the mark is Weir's (rule.h).
+ *
  * Cost: one load of an address, two of constants, and, or, load and store of the
- * mark: about ten machine instructions.
+ * mark, store of the seal: about a dozen machine instructions.
  *
  * What it does not do: say anything about packets that do not come in by such a
  * port. They keep what mark they have; without one they are the host's, class 0.
@@ -27,6 +29,7 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
+#include "rule.h"
 
 /*
  * Set before the load, frozen after it; package mark reads them back from the
@@ -47,6 +50,7 @@ SEC("tcx/ingress")
 int weir_mark_port(struct __sk_buff *skb)
 {
 	skb->mark = (skb->mark & weir_mark.keep) | weir_mark.value;
+	skb->tc_index = WEIR_SEAL;
 	return TC_ACT_UNSPEC;
 }
 

@@ -70,7 +70,19 @@ struct weir_place {
 	__u32 link_header; /* bytes before the IP header: 14, or 0 */
 	__u8 dscp[WEIR_RULE_QUEUES]; /* to write, per queue; WEIR_DSCP_KEEP = none */
 	__u32 late; /* elements of weir_late */
+	__u32 levels; /* bit i = weir_owners has cgroups that are i below the top */
+	__u32 host; /* at a link: 1 = class 0 has rules or a DSCP */
+	__u64 self; /* id of the agent's own cgroup, whose sockets mark for themselves; 0 = none */
 };
+
+#define WEIR_MAX_LEVELS 16
+
+/*
+ * What the programs at ports write into skb->tc_index. Bridges, routing and tunnels
+ * keep it, and no socket option sets it: a packet with the seal has its mark from a
+ * port. A tunnel forgets the device that a packet came by, but not its socket.
+ */
+#define WEIR_SEAL 0x5757
 
 #define WEIR_DSCP_KEEP 0xff
 

@@ -61,6 +61,14 @@ func unescape(path string) string {
 	return b.String()
 }
 
+// FromTop reports whether this process sees cgroups from the top of the hierarchy, not
+// from the root of a cgroup namespace somewhere below.
+func FromTop() bool {
+	const initial = "cgroup:[4026531835]" // PROC_CGROUP_INIT_INO of linux/proc_ns.h
+	namespace, err := os.Readlink("/proc/self/ns/cgroup")
+	return err != nil || namespace == initial // an error: this kernel has none
+}
+
 // Of reads the path of a process's cgroup of version 2, below the mount, out of
 // the text of /proc/PID/cgroup. It is "/" for the root, where the processes of a
 // host with version 1 are, and "" if cgroup2 is not mounted at all.

@@ -322,8 +322,7 @@ func (b *Backend) mark(want plan.State) error {
 			failed = errors.Join(failed, err)
 		} // it went away meanwhile: whoever told us of it will tell
 	}
-	host, _ := want.Class(0)
-	return errors.Join(failed, b.marker.AttachLink(b.dev, mark.MarkingOf(host), mark.LateOf(want)))
+	return errors.Join(failed, b.marker.AttachLink(b.dev, want))
 }
 
 // normal is a state with every default in numbers, as the kernel holds it.
@@ -430,7 +429,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	}
 	b.prune(filepath.Dir(dir))
 	err = b.conn.GiveBack(dev, b.opts, b.log)
-	err = errors.Join(err, os.RemoveAll(dir), b.marker.AttachLink(dev, mark.Marking{}, nil))
+	err = errors.Join(err, os.RemoveAll(dir), b.marker.DetachLink(dev))
 	others, unknown := b.conn.SteersOthers(dev)
 	if err = errors.Join(err, unknown); err == nil && !others {
 		err = b.marker.CleanupAll()

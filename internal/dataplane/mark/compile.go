@@ -4,11 +4,9 @@ package mark
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
-	"slices"
 
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -66,46 +64,8 @@ type program struct {
 	place classifyWeirPlace
 	rules []classifyWeirRule
 	late  []codepoint
+	owner []owner
 	in    classifyWeirInward // of classifyProgWeirRulesIn
-}
-
-// codepoint is what is written into packets with a mark, at the link.
-type codepoint struct{ Mark, DSCP uint32 }
-
-// Late is a class whose DSCP can only be written where its packets leave: that of
-// a cgroup.
-type Late struct {
-	Class   plan.ClassID
-	Marking Marking
-}
-
-// LateOf lists the classes of cgroups that have a DSCP to write.
-func LateOf(s plan.State) []Late {
-	var list []Late
-	for _, port := range s.Ports {
-		class, _ := s.Class(port.Class)
-		if l := (Late{port.Class, MarkingOf(class)}); port.Cgroup != "" && l.Marking.codepoints() != (Marking{}).codepoints() {
-			list = append(list, l)
-		}
-	}
-	return list
-}
-
-// rewriteLate adds the codepoints of classes that are marked elsewhere.
-func (p *program) rewriteLate(mask plan.Mask, late []Late) {
-	seen := map[uint32]bool{}
-	for _, l := range late {
-		for queue, dscp := range l.Marking.codepoints() {
-			mark := mask.Value(l.Class, queue)
-			if dscp != keepDSCP && !seen[mark] { // a class may have several cgroups
-				seen[mark] = true
-				p.late = append(p.late, codepoint{mark, uint32(dscp)})
-			}
-		}
-	}
-	slices.SortFunc(p.late, func(a, b codepoint) int { return cmp.Compare(a.Mark, b.Mark) })
-	p.place.Late = uint32(len(p.late))
-	p.place.Digest = p.digest()
 }
 
 // identity is what can be read back from a loaded program, and tells programs
@@ -135,6 +95,9 @@ func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, l
 		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value}}, nil
 	}
 	p.place.Classes = mask.Classes()
+	if !marking.empty() {
+		p.place.Host = 1
+	}
 	p.place.QueueShift = uint32(mask.QueueShift())
 	p.place.Count = uint32(len(rules.List))
 	p.place.Fallback = uint32(rules.Default)
@@ -155,6 +118,7 @@ func (p program) digest() uint64 {
 	p.place.Digest = 0
 	_ = binary.Write(&text, binary.NativeEndian, p.place)
 	_ = binary.Write(&text, binary.NativeEndian, p.late)
+	_ = binary.Write(&text, binary.NativeEndian, p.owner)
 	_ = binary.Write(&text, binary.NativeEndian, p.in)
 	_ = binary.Write(&text, binary.NativeEndian, p.rules)
 	sum := sha256.Sum256(text.Bytes())

@@ -14,8 +14,9 @@
 // With a Marking, the program has the rules of the workload's queues as constants,
 // too, and writes a DSCP if it is to. There are two more places: a cgroup of
 // version 2, for processes without a device of their own (attachCgroup), and the
-// link itself, for packets without a class (AttachLink), where the DSCP of cgroups
-// is written as well: their programs may not change packets.
+// link itself (AttachLink). The program there gives packets of local sockets the class
+// of the socket's cgroup, whatever mark they carry, looks at the rules of class 0, and
+// writes the DSCP of cgroups: their programs may not change packets.
 //
 // There are two ways to attach to a device, chosen by what the kernel has:
 //

@@ -29,7 +29,8 @@ type Marker struct {
 	conn *device.Conn
 	opts dataplane.Options
 	mask plan.Mask
-	tcx  bool // this kernel has it
+	tcx  bool   // this kernel has it
+	self uint64 // id of this process's cgroup, 0 if it cannot be told from others'
 	log  *slog.Logger
 }
 
@@ -76,7 +77,7 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{conn: conn, opts: opts, mask: mask, tcx: haveTCX(), log: log}, nil
+	return &Marker{conn: conn, opts: opts, mask: mask, tcx: haveTCX(), self: ownCgroup(), log: log}, nil
 }
 
 // at is how this kernel attaches to a hook.
@@ -104,31 +105,46 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 		}
 		return m.attachCgroup(port, marking)
 	}
-	return m.attach(m.port(), port.Ifindex, port.Device, port.Class, marking, nil)
+	return m.attach(m.port(), port.Ifindex, port.Device, port.Class, marking, func(*program) {})
 }
 
-// AttachLink does for what leaves by a link and has no class (the host's own
-// packets, and what Open vSwitch forwards) what Attach does for ports, and writes
-// the DSCP of late, which could not be written before. If there is nothing to do
-// it detaches.
-func (m *Marker) AttachLink(dev device.Device, marking Marking, late []Late) error {
+// AttachLink puts the program to a link that gives packets of local sockets the class
+// of their cgroup, but for those of this process, which may mark for themselves, and does for class 0 (the host's own packets, and what Open vSwitch
+// forwards) what Attach does for ports. It writes the DSCP of cgroups' classes, too.
+// Cgroups of the state that are gone are left out.
+func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.opts.Inward != nil {
-		return nil // nothing comes to an IFB without a class
+		return nil // no socket sends to an IFB
 	}
-	if marking.empty() && len(late) == 0 {
-		return m.detach(egress, dev.Index)
+	host, _ := state.Class(0)
+	owners, err := ownersOf(state)
+	if err != nil {
+		return err
 	}
-	return m.attach(egress, dev.Index, dev.Name, 0, marking, late)
+	return m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
+		p.rewriteLate(m.mask, lateOf(state))
+		p.reown(m.mask, owners, m.self)
+	})
 }
 
-func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, marking Marking, late []Late) error {
+// DetachLink takes the program of AttachLink off. It is no error if none is there.
+func (m *Marker) DetachLink(dev device.Device) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.opts.Inward != nil {
+		return nil
+	}
+	return m.detach(egress, dev.Index)
+}
+
+func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, marking Marking, more func(*program)) error {
 	explain := func(err error) error {
 		return device.Explain(fmt.Sprintf("mark packets of %s (device %d) with class %d", name, ifindex, class), err)
 	}
 	header := 0
-	if !marking.empty() || len(late) > 0 {
+	if h == egress || !marking.empty() {
 		dev, err := m.conn.LookupIndex(ifindex)
 		if err != nil {
 			return explain(err)
@@ -141,9 +157,7 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 	if err != nil {
 		return explain(err)
 	}
-	if len(late) > 0 {
-		want.rewriteLate(m.mask, late)
-	}
+	more(&want)
 	if h == inward {
 		want.redirect(*m.opts.Inward)
 	}

@@ -98,6 +98,12 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 			late.Contents = append(late.Contents, ebpf.MapKV{Key: c.Mark, Value: c.DSCP})
 		}
 	}
+	if owners := spec.Maps[classifyMapWeirOwners]; len(p.owner) > 0 {
+		owners.MaxEntries = uint32(len(p.owner))
+		for _, o := range p.owner {
+			owners.Contents = append(owners.Contents, ebpf.MapKV{Key: o.ID, Value: o.Mark})
+		}
+	}
 	if len(p.rules) == 0 {
 		spec.Maps[classifyMapWeirFragments].MaxEntries = 1 // nobody asks it
 	}

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	cgroups "weir/internal/cgroup"
 	"weir/internal/dataplane"
@@ -125,21 +127,22 @@ func TestLinkEgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		rules := marking(t, "{queue: 3}", "{mark: 0x5/0xff}", "")
-		if err := errors.Join(m.Attach(a, Marking{}), m.AttachLink(dev, rules, nil), m.AttachLink(dev, rules, nil)); err != nil {
+		ruled := plan.State{Classes: []plan.Class{{ID: 0, Queues: rules.Queues}}}
+		if err := errors.Join(m.Attach(a, Marking{}), m.AttachLink(dev, ruled), m.AttachLink(dev, ruled)); err != nil {
 			t.Fatal(err)
 		}
 		if who, err := identify(programAt(t, m, egress, a.Ifindex)); err != nil || who.name != classifyProgWeirRulesLink {
 			t.Errorf("at the link: %+v, %v", who, err)
 		}
 		wantPorts(t, m, a)
-		if err := m.AttachLink(dev, Marking{}, nil); err != nil {
+		if err := m.DetachLink(dev); err != nil {
 			t.Fatal(err)
 		}
 		if id := programAt(t, m, egress, a.Ifindex); id != 0 {
 			t.Errorf("program %d is left at the link", id)
 		}
 		wantPorts(t, m, a)
-		if err := errors.Join(m.AttachLink(dev, rules, nil), m.CleanupAll()); err != nil {
+		if err := errors.Join(m.AttachLink(dev, ruled), m.CleanupAll()); err != nil {
 			t.Fatal(err)
 		}
 		if in, out := programAt(t, m, ingress, a.Ifindex), programAt(t, m, egress, a.Ifindex); in != 0 || out != 0 {
@@ -155,15 +158,31 @@ func TestLinkEgress(t *testing.T) {
 	})
 }
 
-// witness attaches a program that keeps the mark of the last UDP packet at a hook.
-func witness(t *testing.T, ifindex int, attach ebpf.AttachType) (lastMark func() uint32) {
+// onlyUDP lets a witness see nothing but UDP over IPv4 in untagged frames: the kernel
+// has packets of its own, such as multicast reports, to send at any time.
+var onlyUDP = asm.Instructions{
+	asm.Mov.Reg(asm.R7, asm.R1),
+	asm.Mov.Imm(asm.R2, 14+9),
+	asm.Mov.Reg(asm.R3, asm.RFP),
+	asm.Add.Imm(asm.R3, -16),
+	asm.Mov.Imm(asm.R4, 1),
+	asm.StoreImm(asm.RFP, -16, 0, asm.Word),
+	asm.FnSkbLoadBytes.Call(),
+	asm.LoadMem(asm.R8, asm.RFP, -16, asm.Byte),
+	asm.JNE.Imm(asm.R8, unix.IPPROTO_UDP, "end"),
+	asm.Mov.Reg(asm.R1, asm.R7),
+}
+
+// witness attaches a program that keeps the mark of the last packet at a hook, of those
+// that the filter lets through.
+func witness(t *testing.T, ifindex int, attach ebpf.AttachType, filter ...asm.Instruction) (lastMark func() uint32) {
 	t.Helper()
 	marks, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { marks.Close() })
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, AttachType: attach, License: "GPL", Instructions: asm.Instructions{
+	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, AttachType: attach, License: "GPL", Instructions: append(slices.Clone(filter),
 		asm.LoadMem(asm.R6, asm.R1, skbMark, asm.Word),
 		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
 		asm.StoreMem(asm.RFP, -8, asm.R6, asm.Word),
@@ -174,9 +193,9 @@ func witness(t *testing.T, ifindex int, attach ebpf.AttachType) (lastMark func()
 		asm.Add.Imm(asm.R3, -8),
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnMapUpdateElem.Call(),
-		asm.Mov.Imm(asm.R0, -1),
+		asm.Mov.Imm(asm.R0, -1).WithSymbol("end"),
 		asm.Return(),
-	}})
+	)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +359,7 @@ func TestLateDSCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	bare := p.identity()
-	p.rewriteLate(plan.DefaultMask, LateOf(state))
+	p.rewriteLate(plan.DefaultMask, lateOf(state))
 	if p.identity() == bare {
 		t.Error("the codepoints are not in the digest")
 	}

@@ -216,7 +216,7 @@ func (b *Backend) Cleanup(context.Context) error {
 		return err
 	}
 	if !gone {
-		if err := errors.Join(b.conn.GiveBack(dev, b.opts, b.log), b.marker.AttachLink(dev, mark.Marking{}, nil)); err != nil {
+		if err := errors.Join(b.conn.GiveBack(dev, b.opts, b.log), b.marker.DetachLink(dev)); err != nil {
 			return err
 		}
 	}

@@ -199,8 +199,7 @@ func (b *Backend) setPorts(dev device.Device, former []plan.Port, want plan.Stat
 			failed = errors.Join(failed, b.marker.Detach(port))
 		}
 	}
-	host, _ := want.Class(0)
-	return errors.Join(failed, b.marker.AttachLink(dev, mark.MarkingOf(host), mark.LateOf(want)))
+	return errors.Join(failed, b.marker.AttachLink(dev, want))
 }
 
 // drain removes the classes whose workload is gone and whose queue is empty, and

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	cgroups "weir/internal/cgroup"
+	"weir/internal/dataplane"
+	"weir/internal/plan"
+)
+
+// What the program at a link knows of the workloads that are cgroups: their DSCP,
+// which could not be written before, and which sockets are theirs.
+
+// codepoint is what is written into packets with a mark, at the link.
+type codepoint struct{ Mark, DSCP uint32 }
+
+// late is a class whose DSCP can only be written where its packets leave: that of
+// a cgroup.
+type late struct {
+	class   plan.ClassID
+	marking Marking
+}
+
+// lateOf lists the classes of cgroups that have a DSCP to write.
+func lateOf(s plan.State) []late {
+	var list []late
+	for _, port := range s.Ports {
+		class, _ := s.Class(port.Class)
+		if l := (late{port.Class, MarkingOf(class)}); port.Cgroup != "" && l.marking.codepoints() != (Marking{}).codepoints() {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// rewriteLate adds the codepoints of classes that are marked elsewhere.
+func (p *program) rewriteLate(mask plan.Mask, classes []late) {
+	seen := map[uint32]bool{}
+	for _, l := range classes {
+		for queue, dscp := range l.marking.codepoints() {
+			mark := mask.Value(l.class, queue)
+			if dscp != keepDSCP && !seen[mark] { // a class may have several cgroups
+				seen[mark] = true
+				p.late = append(p.late, codepoint{mark, uint32(dscp)})
+			}
+		}
+	}
+	slices.SortFunc(p.late, func(a, b codepoint) int { return cmp.Compare(a.Mark, b.Mark) })
+	p.place.Late = uint32(len(p.late))
+	p.place.Digest = p.digest()
+}
+
+// owner says which mark packets of a cgroup's sockets have, if the program at the
+// cgroup has not seen them: the class, and the queue for what fits no rule.
+type owner struct {
+	ID   uint64 // of the cgroup
+	Mark uint32
+}
+
+// owned is a cgroup of a workload.
+type owned struct {
+	id    uint64
+	level int // how far below the top; -1 if that cannot be known
+	class plan.ClassID
+	queue int
+}
+
+// maxLevels is WEIR_MAX_LEVELS in bpf/rule.h. A cgroup further down is not found by
+// the packets that go past its own program: they are of the cgroup above it.
+const maxLevels = 16
+
+// ownersOf finds the cgroups of a state. Those that are gone are left out, and so
+// are those of version 1, which Attach has refused.
+func ownersOf(s plan.State) ([]owned, error) {
+	var list []owned
+	var failed error
+	for _, port := range s.Ports {
+		if port.Cgroup == "" {
+			continue
+		}
+		group, err := openCgroup(port.Cgroup)
+		switch {
+		case errors.Is(err, dataplane.ErrNoDevice), errors.Is(err, dataplane.ErrNoSupport):
+			continue
+		case err != nil:
+			failed = errors.Join(failed, err)
+			continue
+		}
+		group.Close()
+		class, _ := s.Class(port.Class)
+		rules, err := MarkingOf(class).rules()
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		list = append(list, owned{group.id, levelOf(port.Cgroup), port.Class, rules.Default})
+	}
+	return list, failed
+}
+
+// levelOf is how far a cgroup is below the top of the hierarchy: 2 for
+// /sys/fs/cgroup/system.slice/cron.service. It is -1 where the top is hidden, in a
+// cgroup namespace.
+func levelOf(path string) int {
+	if !cgroups.FromTop() {
+		return -1
+	}
+	for _, mount := range cgroups.Mounts() {
+		if below, err := filepath.Rel(mount, path); err == nil && below != ".." && !strings.HasPrefix(below, "../") {
+			if below == "." {
+				return 0
+			}
+			return strings.Count(below, string(os.PathSeparator)) + 1
+		}
+	}
+	return -1
+}
+
+// ownCgroup is the id of this process's cgroup. It is 0 where containers may be in the
+// same one: on hosts without cgroups of version 2, or whose processes are in version 1.
+func ownCgroup() uint64 {
+	hierarchy := cgroups.Read()
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil || hierarchy.Trouble() != "" {
+		return 0
+	}
+	group, err := openCgroup(filepath.Join(hierarchy.Root, cgroups.Of(string(text))))
+	if err != nil {
+		return 0
+	}
+	defer group.Close()
+	return group.id
+}
+
+// reown adds the cgroups whose sockets are to be recognised.
+func (p *program) reown(mask plan.Mask, groups []owned, self uint64) {
+	p.place.Levels, p.place.Self = 0, self
+	for _, o := range groups {
+		p.owner = append(p.owner, owner{o.id, mask.Value(o.class, o.queue)})
+		switch {
+		case o.level < 0:
+			p.place.Levels = 1<<maxLevels - 1
+		case o.level < maxLevels:
+			p.place.Levels |= 1 << o.level
+		}
+	}
+	slices.SortFunc(p.owner, func(a, b owner) int { return cmp.Compare(a.ID, b.ID) })
+	p.owner = slices.CompactFunc(p.owner, func(a, b owner) bool { return a.ID == b.ID })
+	p.place.Digest = p.digest()
+}
