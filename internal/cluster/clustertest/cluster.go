@@ -183,7 +183,7 @@ func duplicate(ns netns.NsHandle) (netns.NsHandle, error) {
 
 func (c *Cluster) startRegistry() error {
 	var err error
-	if c.Store, err = registry.Open(filepath.Join(c.Dir, "registry")); err != nil {
+	if c.Store, err = registry.Open(filepath.Join(c.Dir, "registry"), registry.Quota{}); err != nil {
 		return err
 	}
 	l, err := c.Listen("5000")

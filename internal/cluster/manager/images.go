@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
 	"weir/internal/server/rest"
@@ -22,16 +21,15 @@ import (
 const imagesPath = "/v2/"
 
 const (
-	imageTime  = 30 * time.Minute    // for one layer to come or go
-	tidyAfter  = time.Hour           // between two looks at what nobody needs
-	keepMoved  = 7 * 24 * time.Hour  // what a container had changed; its next journey saves sending it again
-	keepImages = 30 * 24 * time.Hour // since it was pushed last; it is pushed again when it is needed
-	stillTime  = 10 * time.Minute    // without a push, before anything is removed
+	imageTime  = 30 * time.Minute   // for one layer to come or go
+	tidyAfter  = time.Hour          // between two looks at what nobody needs
+	keepImages = 7 * 24 * time.Hour // since they were pushed; the next journey saves sending their layers again
+	stillTime  = 10 * time.Minute   // for which what an engine has pushed or asked for may still lack its manifest
 )
 
 func (m *Manager) openImages() (err error) {
 	if m.opts.Registry == wire.OwnRegistry {
-		m.images, err = registry.Open(filepath.Join(m.opts.Dir, "registry"))
+		m.images, err = registry.Open(filepath.Join(m.opts.Dir, "registry"), m.opts.Images)
 	}
 	return err
 }
@@ -59,7 +57,19 @@ func (m *Manager) serveImages(w http.ResponseWriter, r *http.Request, who remote
 	if err := errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(until)); err != nil {
 		m.log.Warn("image registry", "node", who.node, "err", err)
 	}
-	m.images.ServeHTTP(w, r)
+	m.images.Serve(w, r, registry.Client{Node: who.node, Access: m.access(who.node)})
+}
+
+// access is what a node may do with images now: those of its moves that are under way.
+func (m *Manager) access(node string) (list []registry.Access) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, mv := range m.moves {
+		if mv.underWay() && !mv.DryRun && (mv.From == node || mv.To == node) {
+			list = append(list, registry.Access{Move: mv.ID, Source: mv.From == node})
+		}
+	}
+	return list
 }
 
 // tidyImages removes images that nobody needs any more, until ctx ends.
@@ -70,7 +80,7 @@ func (m *Manager) tidyImages(ctx context.Context) {
 	tick := time.NewTicker(tidyAfter)
 	defer tick.Stop()
 	for {
-		err := errors.Join(m.images.Expire(ctx, migrate.MoveRepository, keepMoved), m.images.Expire(ctx, migrate.BaseRepository, keepImages))
+		err := errors.Join(m.images.Expire(ctx, registry.MoveRepository, keepImages), m.images.Expire(ctx, registry.BaseRepository, keepImages))
 		freed := int64(0)
 		if err == nil {
 			freed, err = m.images.Collect(ctx, stillTime)

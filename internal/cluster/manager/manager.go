@@ -31,11 +31,12 @@ import (
 
 // Options are what a manager is made of.
 type Options struct {
-	Dir       string      // of the database, the keys and the bus's files
-	Listen    string      // host:port where nodes join and ask
-	BusListen string      // host:port of the embedded bus
-	Bus       bus.Address // Kind "" = nats
-	Registry  string      // host:port of the registry that migrations use; wire.OwnRegistry = the embedded one, "" = none
+	Dir       string         // of the database, the keys and the bus's files
+	Listen    string         // host:port where nodes join and ask
+	BusListen string         // host:port of the embedded bus
+	Bus       bus.Address    // Kind "" = nats
+	Registry  string         // host:port of the registry that migrations use; wire.OwnRegistry = the embedded one, "" = none
+	Images    registry.Quota // of the embedded registry
 	Automatic Automatic
 	Version   string
 	Log       *slog.Logger

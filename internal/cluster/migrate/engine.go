@@ -34,10 +34,3 @@ type Engine interface {
 // MoveLabel is the label of a copy: the id of the migration that made it. The
 // container keeps it, and says by it how it came here.
 const MoveLabel = wire.MoveLabel
-
-// BaseRepository and MoveRepository are where in a registry the images of containers
-// go, and the committed layers of single migrations.
-const (
-	BaseRepository = "weir-base"
-	MoveRepository = "weir-move"
-)

@@ -107,7 +107,13 @@ type Order struct {
 	PreCopy bool `json:"pre_copy,omitempty"`
 	// KeepVolumes leaves the source's volumes where they are after the migration.
 	KeepVolumes bool `json:"keep_volumes,omitempty"`
+	// Login is what this node's engine shows to the registry. It is a node's own: it
+	// neither travels nor is it written down.
+	Login Login `json:"-"`
 }
+
+// Login is a user of a registry, with a password; none by default.
+type Login struct{ User, Password string }
 
 // Approach is how the file system travels.
 type Approach string

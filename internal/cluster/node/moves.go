@@ -199,6 +199,8 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	checking, checked := cancels.preflight(ctx)
 	defer checked()
 	var plan migrate.Plan
+	login := m.node.login(order, true)
+	defer m.node.passes.revoke(login)
 	err := m.node.awaitBegin(checking, order)
 	var registry string
 	if err == nil {
@@ -230,6 +232,7 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 		err := m.save(order.ID, kept{Order: sealed, Settings: policy})
 		var journal *migrate.Journal
 		if err == nil {
+			plan.Order.Login = login
 			journal, err = m.journals.Begin(plan.Order)
 		}
 		if err != nil {

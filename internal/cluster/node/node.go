@@ -86,8 +86,12 @@ type Node struct {
 	sequence *sequence // of the manager's orders
 	listener net.Listener
 	images   net.Listener // offers the manager's registry to the engine; nil = nobody does
+	passes   passes       // of its engine, to that registry
 	started  time.Time
 	beats    atomic.Uint64
+
+	imagesServed  atomic.Uint64 // requests of the engine
+	imagesRefused atomic.Uint64 // requests without a password, or with one for something else
 
 	clock       clockwork.Clock
 	roster      *roster

@@ -192,6 +192,61 @@ func TestGuaranteeFollows(t *testing.T) {
 	a.do("plan")
 }
 
+// TestImagesGoThroughTheManager: real engines push and pull by the manager's registry,
+// each with the password that its agent hands to it; a container moves there and back
+// by approach commit. Whoever else is on the host gets no answer but that he needs one.
+func TestImagesGoThroughTheManager(t *testing.T) {
+	if !*long {
+		t.Skip("builds Weir and starts two engines; -long runs it")
+	}
+	c := clustertest.ForTest(t, clustertest.Options{Nodes: []string{"a", "b"}})
+	program := buildWeir(t)
+	nodes := map[string]*weir{}
+	for _, name := range []string{"a", "b"} {
+		nodes[name] = &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logBuffer{}}
+	}
+	a := nodes["a"]
+	token := a.startManager(filepath.Join(a.dir, "manager"))
+	for _, w := range nodes {
+		file := filepath.Join(w.dir, "weir.yaml")
+		text := "links: [{device: eth0, egress: 50mbit}]\nbackend: tc\nstate_dir: " + w.dir + "/state\nsocket: " + w.dir + "/weir.sock\ndocker: {socket: " + w.node.Socket + "}\n" +
+			"cluster: {manager: \"" + c.Node("a").IP + ":7470\", token_file: " + token + ", name: " + w.node.Name + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.daemon("agent", "--config", file)
+	}
+	a.node.MustRun(t, dockertest.Container{Name: "web", Image: clustertest.CounterImage, Command: []string{"mib=2", "files=2"}})
+	if !eventually(func() bool {
+		var list []api.ClusterContainer
+		out, err := a.command("ps", "-o", "json").Output()
+		return err == nil && json.Unmarshal(out, &list) == nil && len(list) == 1 && strings.Count(nodesOf(a), "criu") == 2
+	}) {
+		t.Fatalf("the cluster is not up:\n%s", nodesOf(a))
+	}
+	for i, way := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "b"}} {
+		before, err := c.Node(way[0]).Count(t.Context(), "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.do("migrate", "web", "--to", way[1], "--approach", "commit"); err != nil {
+			t.Fatal(err)
+		}
+		after, err := c.Node(way[1]).Count(t.Context(), "web")
+		if err != nil || after.Last < before.Last || after.First != 0 || after.Starts != 1 {
+			t.Errorf("move %d: its memory and files have not come along: %+v, then %+v, %v", i, before, after, err)
+		}
+	}
+	for _, w := range nodes {
+		out, err := w.run("curl", "-sS", "-i", "http://127.0.0.1:7474/v2/").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "401 Unauthorized") {
+			t.Errorf("root's curl on %s: %v\n%s", w.node.Name, err, out)
+		}
+	}
+	a.do("moves")
+	a.do("manager", "status")
+}
+
 // buildWeir compiles the program.
 func buildWeir(t *testing.T) (program string) {
 	t.Helper()

@@ -3,11 +3,8 @@
 package node
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,13 +12,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -30,10 +26,13 @@ import (
 // knows nothing. So the agent offers it to its engine on the loopback, which engines
 // take for safe without TLS:
 //
-//	dockerd ──HTTP──► 127.0.0.1:7474 (agent) ──TLS, this node's certificate──► manager
+//	dockerd ──HTTP, a password──► 127.0.0.1:7474 (agent) ──TLS, this node's certificate──► manager
 //
-// Only root's processes are served, since whoever may push an image may say what a
-// container of the next node runs.
+// Whoever may push an image says what a container of the next node runs. So a request
+// needs the password of a move (passes), which only the engine gets. Any local user can
+// connect, and so can root of a container in the host's network namespace; neither has one.
+// The user at the other end of a connection is not asked for: the kernel forgets him while
+// a connection ends, and takes root of a container for root.
 
 // DefaultRegistry is where an agent offers the registry to its engine.
 const DefaultRegistry = "127.0.0.1:7474"
@@ -77,19 +76,13 @@ func (n *Node) serveRegistry(ctx context.Context) {
 		},
 	}
 	srv := &http.Server{ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog:    slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // an engine tries TLS first
-		ConnContext: withOwner,
+		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // an engine tries TLS first
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if o := r.Context().Value(ownerKey{}).(owner); o.err != nil || o.uid != 0 {
-				n.log.Warn("image registry refused", "peer", r.RemoteAddr, "uid", o.uid, "err", o.err)
-				http.Error(w, "only root's processes may use the cluster's image registry", http.StatusForbidden)
-				return
+			if n.hasPass(w, r) {
+				r.Header.Del("Authorization") // the manager knows the node by its certificate
+				n.imagesServed.Add(1)
+				proxy.ServeHTTP(w, r)
 			}
-			if !strings.HasPrefix(r.URL.Path, registryPath) {
-				http.NotFound(w, r)
-				return
-			}
-			proxy.ServeHTTP(w, r)
 		})}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(n.images) }()
@@ -98,6 +91,40 @@ func (n *Node) serveRegistry(ctx context.Context) {
 		srv.Close()
 	case err := <-ended:
 		n.log.Error("image registry is not offered any more", "err", err)
+	}
+}
+
+// refusedEvery is how many refused requests are one line of the log, after the first: an
+// engine asks once without a password each time, and a stranger must not fill a disk.
+const refusedEvery = 100
+
+// hasPass reports whether a request to the registry has a pass for what it asks; if not, it
+// is answered here.
+func (n *Node) hasPass(w http.ResponseWriter, r *http.Request) bool {
+	access, ok := n.passes.check(r, time.Now())
+	if !ok {
+		if _, _, given := r.BasicAuth(); given || r.URL.Path != registryPath {
+			n.refusedRequest(r, "it shows no password of a move under way")
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="weir"`)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"the agent gives this node's engine a password for each move; there is no other way in"}]}`)
+		return false
+	}
+	if request, known := registry.Parse(r); !known || !access.Allows(request) {
+		n.refusedRequest(r, "it is not about the image of move "+access.Move)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"errors":[{"code":"DENIED","message":"this password is for the image of one move"}]}`)
+		return false
+	}
+	return true
+}
+
+func (n *Node) refusedRequest(r *http.Request, why string) {
+	if count := n.imagesRefused.Add(1); count%refusedEvery == 1 {
+		n.log.Warn("image registry refused", "method", r.Method, "path", fmt.Sprintf("%.200q", r.URL.Path), "peer", r.RemoteAddr, "err", why, "so_far", count)
 	}
 }
 
@@ -118,6 +145,15 @@ func (n *Node) registry(address string) string {
 		return ""
 	}
 	return n.images.Addr().String()
+}
+
+// login is what this node's engine shows to the agent's registry for a move, of which it
+// is the source or the target. Other registries get none.
+func (n *Node) login(order wire.Move, source bool) migrate.Login {
+	if order.Registry != wire.OwnRegistry || n.images == nil {
+		return migrate.Login{}
+	}
+	return n.passes.issue(registry.Access{Move: order.ID, Source: source}, time.Now())
 }
 
 // usableRegistry is the registry for an order, "" if it is out of reach and the move
@@ -169,81 +205,4 @@ func (n *Node) checkRegistry(ctx context.Context, address string) error {
 		return fmt.Errorf("the manager's registry answers %s", resp.Status)
 	}
 	return nil
-}
-
-// owner is the user whose process is at the other end of a connection.
-type owner struct {
-	uid int
-	err error
-}
-
-type ownerKey struct{}
-
-// ownerTries is how often a connection is looked for: a table that changes while it is
-// read may lack it once.
-const ownerTries = 5
-
-// withOwner notes at a connection's beginning whose it is.
-func withOwner(ctx context.Context, c net.Conn) context.Context {
-	var o owner
-	for try := range ownerTries {
-		if o.uid, o.err = ownerOf(c); o.err == nil {
-			break
-		}
-		time.Sleep(time.Duration(try) * time.Millisecond)
-	}
-	return context.WithValue(ctx, ownerKey{}, o)
-}
-
-// ownerOf is the user whose process is at the other end of a connection over the
-// loopback.
-func ownerOf(c net.Conn) (uid int, err error) {
-	client, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil {
-		return -1, err
-	}
-	server, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err != nil {
-		return -1, err
-	}
-	// Not "self", which is the main thread: that may be left in the network namespace of
-	// a container that somebody here has looked into.
-	file := "/proc/thread-self/net/tcp"
-	if client.Addr().Unmap().Is6() {
-		file = "/proc/thread-self/net/tcp6"
-	}
-	table, err := os.Open(file)
-	if err != nil {
-		return -1, err
-	}
-	defer table.Close()
-	return ownerIn(table, client, server)
-}
-
-// ownerIn looks a connection up in a table such as /proc/net/tcp, by its two ends as
-// the process at the first one has them:
-//
-//	sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid ...
-//	 0: 0100007F:D2F0 0100007F:1D32 01 00000000:00000000 00:00000000 00000000     0 ...
-func ownerIn(table io.Reader, local, remote netip.AddrPort) (uid int, err error) {
-	want := procAddress(local) + " " + procAddress(remote)
-	for s := bufio.NewScanner(table); s.Scan(); {
-		f := strings.Fields(s.Text())
-		if len(f) < 8 || f[1]+" "+f[2] != want {
-			continue
-		}
-		_, err := fmt.Sscan(f[7], &uid)
-		return uid, err
-	}
-	return -1, fmt.Errorf("no connection from %s", local)
-}
-
-// procAddress is an address as /proc/net/tcp has it: words of four bytes in the
-// machine's own order, and the port.
-func procAddress(a netip.AddrPort) string {
-	bytes := a.Addr().Unmap().AsSlice()
-	for i := 0; i < len(bytes); i += 4 {
-		binary.NativeEndian.PutUint32(bytes[i:], binary.BigEndian.Uint32(bytes[i:]))
-	}
-	return strings.ToUpper(hex.EncodeToString(bytes)) + fmt.Sprintf(":%04X", a.Port())
 }

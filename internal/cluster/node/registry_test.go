@@ -4,64 +4,25 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
-	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
 )
 
-func TestOwnerOfAConnection(t *testing.T) {
-	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1D32 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0000000000000000 100 0 0 10 0
-   1: 0100007F:1D32 0100007F:D2F0 01 00000000:00000000 00:00000000 00000000     0        0 12 1 0000000000000000 20 4 30 10 -1
-   2: 0100007F:D2F0 0100007F:1D32 01 00000000:00000000 00:00000000 00000000  1000        0 13 1 0000000000000000 20 4 30 10 -1
-`
-	client, server := netip.MustParseAddrPort("127.0.0.1:54000"), netip.MustParseAddrPort("127.0.0.1:7474")
-	if uid, err := ownerIn(strings.NewReader(table), client, server); uid != 1000 || err != nil {
-		t.Errorf("the client's is %d, %v", uid, err)
-	}
-	if _, err := ownerIn(strings.NewReader(table), netip.MustParseAddrPort("127.0.0.1:1"), server); err == nil {
-		t.Error("a connection that is not there has an owner")
-	}
-	if got, want := procAddress(netip.MustParseAddrPort("[::1]:80")), "00000000000000000000000001000000:0050"; got != want {
-		t.Errorf("::1 is %s, want %s", got, want)
-	}
-	for _, listen := range []string{"127.0.0.1", "::1"} {
-		t.Run(listen, func(t *testing.T) {
-			l, err := net.Listen("tcp", net.JoinHostPort(listen, "0"))
-			if err != nil {
-				t.Skipf("no loopback of that kind: %v", err)
-			}
-			defer l.Close()
-			if _, err := net.Dial("tcp", l.Addr().String()); err != nil {
-				t.Fatal(err)
-			}
-			c, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			if o := withOwner(t.Context(), c).Value(ownerKey{}).(owner); o.uid != os.Getuid() || o.err != nil {
-				t.Errorf("this process's connection: %+v", o)
-			}
-		})
-	}
-}
-
-// TestOwnRegistry: a node's engine reaches the manager's registry by its agent; nobody
-// else does.
+// TestOwnRegistry: a node's engine reaches the manager's registry by its agent, with the
+// password of a move; nobody else does.
 func TestOwnRegistry(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("the registry is for root's processes")
-	}
 	c := newCluster(t)
 	c.stop()
 	c.opts.Registry = wire.OwnRegistry
@@ -71,18 +32,55 @@ func TestOwnRegistry(t *testing.T) {
 	a := c.run(o, newAgent(c.world, "a", 100e6))
 	c.up(1)
 	here := a.registry(wire.OwnRegistry)
-	resp, err := http.Get("http://" + here + "/v2/")
-	if err != nil {
-		t.Fatal(err)
+	login := a.passes.issue(registry.Access{Move: "m-1", Source: true}, time.Now())
+	other := a.passes.issue(registry.Access{Move: "m-2", Source: true}, time.Now())
+	old := a.passes.issue(registry.Access{Move: "m-0", Source: true}, time.Now().Add(-passLife-time.Second))
+	for name, x := range map[string]struct {
+		method, path string
+		login        migrate.Login
+		status       int
+	}{
+		"with a password":                       {"GET", "/v2/", login, 200},
+		"without":                               {"GET", "/v2/", migrate.Login{}, 401},
+		"with a wrong one":                      {"GET", "/v2/", migrate.Login{User: login.User, Password: login.Password + "x"}, 401},
+		"with none":                             {"GET", "/v2/", migrate.Login{User: login.User}, 401},
+		"with that of another move":             {"GET", "/v2/", migrate.Login{User: login.User, Password: other.Password}, 401},
+		"with an old one":                       {"GET", "/v2/", old, 401},
+		"as nobody's":                           {"GET", "/v2/", migrate.Login{User: "m-9.source"}, 401},
+		"another move's image":                  {"PUT", "/v2/weir-move/manifests/m-2", login, 403},
+		"a list of all":                         {"GET", "/v2/_catalog", login, 403},
+		"something else of the manager":         {"GET", "/v1/info", login, 403},
+		"a removal":                             {"DELETE", "/v2/weir-move/manifests/m-1", login, 403},
+		"a move that the manager does not know": {"PUT", "/v2/weir-move/manifests/m-1", login, 403},
+	} {
+		req, err := http.NewRequest(x.method, "http://"+here+x.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.login.User != "" {
+			req.SetBasicAuth(x.login.User, x.login.Password)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != x.status {
+			t.Errorf("%s: %s, want %d", name, resp.Status, x.status)
+		}
+		if challenge := resp.Header.Get("WWW-Authenticate"); (challenge != "") != (x.status == 401) {
+			t.Errorf("%s: asked for %q", name, challenge)
+		}
 	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("by the agent: %s", resp.Status)
+	a.passes.revoke(login)
+	if _, ok := a.passes.check(&http.Request{Header: http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(login.User+":"+login.Password))}}}, time.Now()); ok {
+		t.Error("a password that was revoked is good")
 	}
 	stranger := httpClient(a.identity().Client("manager.weir"))
 	stranger.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = nil
 	stranger.Transport.(*http.Transport).TLSClientConfig.InsecureSkipVerify = true
-	if resp, err = stranger.Get("https://" + c.opts.Listen + "/v2/"); err != nil {
+	resp, err := stranger.Get("https://" + c.opts.Listen + "/v2/")
+	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()

@@ -96,6 +96,7 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	}
 	if in.Order != nil {
 		in.Order.Registry = n.registry(move.Registry) // by the name that the engine here knows
+		in.Order.Login = n.login(move, false)
 	}
 	out, err := remote.Invoke(r.Context(), n.opts.Engine, verb, in, r.Body)
 	remote.Answer(w, out, err)

@@ -15,31 +15,43 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/image"
+	registrytypes "github.com/docker/docker/api/types/registry"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/nsthread"
 )
 
-// noAuth is what a registry without users is told.
-const noAuth = "e30=" // {}
+// credentials are what an engine is to show to a registry, as its API takes them. It
+// gets them over its own socket with each push and pull, and keeps none.
+func credentials(l migrate.Login) (string, error) {
+	return registrytypes.EncodeAuthConfig(registrytypes.AuthConfig{Username: l.User, Password: l.Password})
+}
 
 // pushRef brings an image into the registry. Layers that are there are not sent.
-func (e *Engine) pushRef(ctx context.Context, ref string) (migrate.Outcome, error) {
-	answer, err := e.client.ImagePush(ctx, ref, image.PushOptions{RegistryAuth: noAuth})
+func (e *Engine) pushRef(ctx context.Context, ref string, login migrate.Login) (migrate.Outcome, error) {
+	auth, err := credentials(login)
 	if err != nil {
 		return migrate.Outcome{}, err
 	}
-	return e.travelled(ctx, ref, answer)
+	answer, err := e.client.ImagePush(ctx, ref, image.PushOptions{RegistryAuth: auth})
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	return e.travelled(ctx, ref, login, answer)
 }
 
 // pullRef brings an image here. Layers that are here are not sent.
-func (e *Engine) pullRef(ctx context.Context, ref string) (migrate.Outcome, error) {
-	answer, err := e.client.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: noAuth})
+func (e *Engine) pullRef(ctx context.Context, ref string, login migrate.Login) (migrate.Outcome, error) {
+	auth, err := credentials(login)
 	if err != nil {
 		return migrate.Outcome{}, err
 	}
-	return e.travelled(ctx, ref, answer)
+	answer, err := e.client.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: auth})
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	return e.travelled(ctx, ref, login, answer)
 }
 
 // countTimeout is how long a move, whose container may stand still, waits to be told
@@ -49,14 +61,14 @@ const countTimeout = 500 * time.Millisecond
 // travelled waits for the end of a push or pull and counts the bytes of the layers that
 // went over the network. The registry says how large they are: an engine tells in a push
 // what they were before it packed them, and in a pull nothing of those that come quickly.
-func (e *Engine) travelled(ctx context.Context, ref string, answer io.ReadCloser) (migrate.Outcome, error) {
+func (e *Engine) travelled(ctx context.Context, ref string, login migrate.Login, answer io.ReadCloser) (migrate.Outcome, error) {
 	moved, err := drain(answer)
 	if err != nil || len(moved) == 0 {
 		return migrate.Outcome{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	n, err := e.packed(ctx, ref, moved)
+	n, err := e.packed(ctx, ref, login, moved)
 	if err != nil {
 		return migrate.Outcome{Bytes: -1, Note: "bytes not known: " + oneLine(err.Error())}, nil
 	}
@@ -64,7 +76,7 @@ func (e *Engine) travelled(ctx context.Context, ref string, answer io.ReadCloser
 }
 
 // packed is the size in bytes of layers as the registry has them.
-func (e *Engine) packed(ctx context.Context, ref string, moved layers) (sum int64, err error) {
+func (e *Engine) packed(ctx context.Context, ref string, login migrate.Login, moved layers) (sum int64, err error) {
 	here, err := e.client.ImageInspect(ctx, ref)
 	if err != nil {
 		return 0, err
@@ -73,7 +85,7 @@ func (e *Engine) packed(ctx context.Context, ref string, moved layers) (sum int6
 	if err != nil {
 		return 0, err
 	}
-	there, err := at.manifest(ctx, ref)
+	there, err := at.manifest(ctx, ref, login)
 	if err != nil {
 		return 0, err
 	}
@@ -98,7 +110,7 @@ func shortID(digest string) string {
 
 // manifest asks the registry for an image's, by TLS or, like the engine, without, from
 // where the engine is.
-func (p place) manifest(ctx context.Context, ref string) (m ocispec.Manifest, err error) {
+func (p place) manifest(ctx context.Context, ref string, login migrate.Login) (m ocispec.Manifest, err error) {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
 		return m, err
@@ -113,7 +125,7 @@ func (p place) manifest(ctx context.Context, ref string) (m ocispec.Manifest, er
 	for _, scheme := range []string{"https", "http"} {
 		url := fmt.Sprintf("%s://%s/v2/%s/manifests/%s", scheme, reference.Domain(named), reference.Path(named), tagged.Tag())
 		var e error
-		if m, e = getManifest(ctx, &http.Client{Transport: transport}, url); e == nil {
+		if m, e = getManifest(ctx, &http.Client{Transport: transport}, url, login); e == nil {
 			return m, nil
 		}
 		err = errors.Join(err, e)
@@ -134,12 +146,15 @@ func (p place) dial(ctx context.Context, network, address string) (conn net.Conn
 // mediaTypes are the manifests of one image.
 var mediaTypes = []string{ocispec.MediaTypeImageManifest, "application/vnd.docker.distribution.manifest.v2+json"}
 
-func getManifest(ctx context.Context, client *http.Client, url string) (m ocispec.Manifest, err error) {
+func getManifest(ctx context.Context, client *http.Client, url string, login migrate.Login) (m ocispec.Manifest, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return m, err
 	}
 	req.Header["Accept"] = mediaTypes
+	if login.User != "" {
+		req.SetBasicAuth(login.User, login.Password)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return m, err

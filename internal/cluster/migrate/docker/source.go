@@ -21,6 +21,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/pack"
 	"weir/internal/cluster/migrate/process"
+	"weir/internal/cluster/migrate/registry"
 )
 
 const (
@@ -266,9 +267,9 @@ func (e *Engine) start(ctx context.Context, id, move string) (note string, err e
 func committed(o migrate.Order) string {
 	switch o.Approach {
 	case migrate.ApproachCommit:
-		return o.Registry + "/" + migrate.MoveRepository + ":" + o.Move
+		return o.Registry + "/" + registry.MoveRepository + ":" + o.Move
 	case migrate.ApproachExport:
-		return migrate.MoveRepository + ":" + o.Move
+		return registry.MoveRepository + ":" + o.Move
 	}
 	return ""
 }
@@ -280,23 +281,27 @@ func (e *Engine) commit(ctx context.Context, o migrate.Order) (out migrate.Outco
 }
 
 func (e *Engine) push(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
-	return e.pushRef(ctx, committed(o))
+	return e.pushRef(ctx, committed(o), o.Login)
 }
 
-// base is the reference of a container's image in the registry.
-func base(o migrate.Order) string {
-	return fmt.Sprintf("%s/%s:%.20s", o.Registry, migrate.BaseRepository, strings.TrimPrefix(o.Container.ImageID, "sha256:"))
-}
+// base is the reference of a container's image in the registry. It has the move's own
+// name: no other move can put another image there.
+func base(o migrate.Order) string { return o.Registry + "/" + registry.BaseRepository + ":" + o.Move }
 
 // pushImage brings the container's image into the registry. Layers that are there
 // are not sent.
 func (e *Engine) pushImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
+	return e.pushAs(ctx, base(o), o)
+}
+
+// pushAs pushes the container's image under a name.
+func (e *Engine) pushAs(ctx context.Context, ref string, o migrate.Order) (out migrate.Outcome, err error) {
 	// Also after a failure: an engine whose disk is full remembers the name all the same.
-	defer e.removeImage(ctx, base(o))
-	if err := e.client.ImageTag(ctx, o.Container.ImageID, base(o)); err != nil {
+	defer e.removeImage(ctx, ref)
+	if err := e.client.ImageTag(ctx, o.Container.ImageID, ref); err != nil {
 		return out, err
 	}
-	return e.pushRef(ctx, base(o))
+	return e.pushRef(ctx, ref, o.Login)
 }
 
 // removeImage takes a name from an image, and the image if it has no other and no
@@ -331,7 +336,7 @@ func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outco
 		}
 	}
 	e.removeImage(ctx, committed(o))
-	if strings.Contains(o.Container.Image, migrate.MoveRepository+":") {
+	if strings.Contains(o.Container.Image, registry.MoveRepository+":") {
 		e.removeImage(ctx, o.Container.Image) // of its last journey
 	}
 	return out, nil

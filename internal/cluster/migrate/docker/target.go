@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/registry"
 )
 
 // Lacking says what this engine lacks as the target of an order.
@@ -87,11 +88,20 @@ func (e *Engine) published(ctx context.Context) (map[string]string, error) {
 	for _, c := range list {
 		for _, p := range c.Ports {
 			if p.PublicPort > 0 {
-				ports[fmt.Sprintf("%d/%s", p.PublicPort, p.Type)] = strings.TrimPrefix(c.Names[0], "/")
+				ports[fmt.Sprintf("%d/%s", p.PublicPort, p.Type)] = nameOf(c)
 			}
 		}
 	}
 	return ports, err
+}
+
+// nameOf is a container's name, or its id if the engine names none, as it does for one
+// that is being removed.
+func nameOf(c container.Summary) string {
+	if len(c.Names) == 0 {
+		return fmt.Sprintf("%.12s", c.ID)
+	}
+	return strings.TrimPrefix(c.Names[0], "/")
 }
 
 // pullImage sees to it that the container's image is here.
@@ -101,7 +111,7 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 		// What will be committed goes on top of it. An engine downloads layers that it has
 		// unless it knows by which digest the registry has them, which it learns by
 		// pushing them itself: so it does, while the container runs.
-		out, err = e.pushImage(ctx, o)
+		out, err = e.pushAs(ctx, base(o)+registry.HintSuffix, o)
 		out.Note = "already there"
 		return out, err
 	}
@@ -112,7 +122,7 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 	if o.Registry == "" {
 		return out, absent
 	}
-	if out, err = e.pullRef(ctx, base(o)); err != nil {
+	if out, err = e.pullRef(ctx, base(o), o.Login); err != nil {
 		if strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "manifest unknown") || strings.Contains(err.Error(), "no such manifest") {
 			return out, absent
 		}
@@ -159,7 +169,7 @@ func (e *Engine) rename(ctx context.Context, from, to string) error {
 }
 
 func (e *Engine) pull(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
-	return e.pullRef(ctx, committed(o))
+	return e.pullRef(ctx, committed(o), o.Login)
 }
 
 // create makes the copy, which does not run: the same configuration, no restart

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
+func digestOf(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
 // client speaks as an engine does.
 type client struct {
@@ -48,7 +48,7 @@ func (c client) pushBlob(name string, data []byte) {
 	c.t.Helper()
 	at := c.do("POST", c.base+"/v2/"+name+"/blobs/uploads/", "", nil, http.StatusAccepted).Header.Get("Location")
 	at = c.do("PATCH", at, "application/octet-stream", data, http.StatusAccepted).Header.Get("Location")
-	c.do("PUT", at+"&digest="+digest(data), "", nil, http.StatusCreated)
+	c.do("PUT", at+"&digest="+digestOf(data), "", nil, http.StatusCreated)
 }
 
 const manifestKind = "application/vnd.docker.distribution.manifest.v2+json"
@@ -59,7 +59,7 @@ func (c client) pushImage(name, tag string, layer []byte) {
 	c.pushBlob(name, config)
 	c.pushBlob(name, layer)
 	part := func(kind string, data []byte) map[string]any {
-		return map[string]any{"mediaType": kind, "size": len(data), "digest": digest(data)}
+		return map[string]any{"mediaType": kind, "size": len(data), "digest": digestOf(data)}
 	}
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": manifestKind,
@@ -74,7 +74,7 @@ func (c client) pushImage(name, tag string, layer []byte) {
 
 func open(t *testing.T, dir string) (*Registry, client, func()) {
 	t.Helper()
-	r, err := Open(dir)
+	r, err := Open(dir, Quota{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestImagesStayUntilTheyAreCollected(t *testing.T) {
 
 	r, c, stop := open(t, dir)
 	defer stop()
-	got := c.do("GET", c.base+"/v2/weir/web/blobs/"+digest(own), "", nil, http.StatusOK)
+	got := c.do("GET", c.base+"/v2/weir/web/blobs/"+digestOf(own), "", nil, http.StatusOK)
 	if data, err := io.ReadAll(got.Body); err != nil || !bytes.Equal(data, own) {
 		t.Fatalf("%d bytes came back, %v", len(data), err)
 	}
@@ -110,8 +110,8 @@ func TestImagesStayUntilTheyAreCollected(t *testing.T) {
 	if err != nil || freed < int64(len(own)) || freed > int64(len(own))+10000 {
 		t.Errorf("freed %d bytes of the layer's %d, %v", freed, len(own), err)
 	}
-	c.do("HEAD", c.base+"/v2/weir/web/blobs/"+digest(own), "", nil, http.StatusNotFound)
-	c.do("HEAD", c.base+"/v2/weir/base/blobs/"+digest(shared), "", nil, http.StatusOK)
+	c.do("HEAD", c.base+"/v2/weir/web/blobs/"+digestOf(own), "", nil, http.StatusNotFound)
+	c.do("HEAD", c.base+"/v2/weir/base/blobs/"+digestOf(shared), "", nil, http.StatusOK)
 	// The same layer may come again.
 	c.pushImage("weir/web", "m-2", own)
 	c.do("GET", c.base+"/v2/weir/web/manifests/m-2", "", nil, http.StatusOK)
@@ -154,15 +154,15 @@ func TestWhatArrivesDamagedIsRefused(t *testing.T) {
 	r, c, stop := open(t, t.TempDir())
 	defer stop()
 	at := c.do("POST", c.base+"/v2/weir/web/blobs/uploads/", "", nil, http.StatusAccepted).Header.Get("Location")
-	c.do("PUT", at+"&digest="+digest([]byte("one thing")), "application/octet-stream", []byte("another"), http.StatusBadRequest)
-	c.do("HEAD", c.base+"/v2/weir/web/blobs/"+digest([]byte("one thing")), "", nil, http.StatusNotFound)
+	c.do("PUT", at+"&digest="+digestOf([]byte("one thing")), "application/octet-stream", []byte("another"), http.StatusBadRequest)
+	c.do("HEAD", c.base+"/v2/weir/web/blobs/"+digestOf([]byte("one thing")), "", nil, http.StatusNotFound)
 	if received, _ := r.Traffic(); received != int64(len("another")) {
 		t.Errorf("%d bytes counted as received", received)
 	}
 }
 
 func TestAFolderThatCannotBe(t *testing.T) {
-	if _, err := Open("/dev/null/registry"); err == nil {
+	if _, err := Open("/dev/null/registry", Quota{}); err == nil {
 		t.Error("opened")
 	}
 }

@@ -46,6 +46,8 @@ type Call struct {
 	Step  migrate.Step   `json:"step,omitempty"` // do
 	Part  *migrate.Part  `json:"part,omitempty"` // send, receive
 	Order *migrate.Order `json:"order,omitempty"`
+	// Login goes to the helper alone, beside the order, which does not carry it.
+	Login *migrate.Login `json:"login,omitempty"`
 }
 
 // Callee is what answers calls: a migrate.Node or a migrate.Engine.

@@ -69,7 +69,7 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 
 // Do implements migrate.Engine.
 func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
-	return out, e.peer.Ask(ctx, Do, Call{Step: step, Order: &o}, nil, &out)
+	return out, e.peer.Ask(ctx, Do, Call{Step: step, Order: &o, Login: &o.Login}, nil, &out)
 }
 
 // Receive implements migrate.Engine.

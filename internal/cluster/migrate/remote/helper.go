@@ -111,6 +111,9 @@ func (h *Helper) invoke(ctx context.Context, verb Verb, in Call, rest io.Reader)
 		}
 		return nil, h.engine.Release(ctx, *in.Order)
 	}
+	if in.Order != nil && in.Login != nil {
+		in.Order.Login = *in.Login
+	}
 	return Invoke(ctx, h.engine, verb, in, rest)
 }
 

@@ -42,6 +42,7 @@ func TestMain(m *testing.M) {
 type engine struct {
 	migrate.Engine
 	asked    []string
+	login    migrate.Login // of the last step
 	err      error
 	received []byte
 	part     string // what "send" writes before it ends with err
@@ -65,6 +66,7 @@ func (e *engine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Finding,
 }
 func (e *engine) Do(_ context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
 	e.note("do %s %s", step, o.Move)
+	e.login = o.Login
 	return migrate.Outcome{Bytes: 3, Note: "done"}, e.err
 }
 func (e *engine) Send(_ context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
@@ -137,6 +139,12 @@ func TestEachCallArrives(t *testing.T) {
 	check(list, []migrate.Finding{{Code: "name-taken", Refuses: true}}, err)
 	out, err := e.Do(ctx, migrate.StepFreeze, order)
 	check(out, migrate.Outcome{Bytes: 3, Note: "done"}, err)
+	withLogin := order
+	withLogin.Login = migrate.Login{User: "m-1.source", Password: "secret"}
+	if _, err := e.Do(ctx, migrate.StepPush, withLogin); err != nil || fake.login != withLogin.Login {
+		t.Errorf("the engine's login is %+v, %v", fake.login, err)
+	}
+	fake.asked = fake.asked[:len(fake.asked)-1]
 	var sent bytes.Buffer
 	out, err = e.Send(ctx, migrate.Part{Kind: migrate.PartVolume, Name: "data"}, order, &sent)
 	check(out, migrate.Outcome{Bytes: 600000}, err)

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/distribution/distribution/v3"
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+)
+
+const (
+	maxManifest = 4 << 20  // bytes, distribution's own limit
+	roomEvery   = 16 << 20 // bytes of an upload between two looks at the disk
+)
+
+// Client is who makes a request.
+type Client struct {
+	Node   string
+	Access []Access
+	All    bool // may do everything
+}
+
+// ServeHTTP serves a client who may do everything, within the quota of all.
+func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r.Serve(w, q, Client{All: true})
+}
+
+// Serve answers a client as far as its rights and the quota go.
+func (r *Registry) Serve(w http.ResponseWriter, q *http.Request, c Client) {
+	request, ok := Parse(q)
+	if !ok && !c.All {
+		r.deny(w, denied("a node asks for images and layers by their names only"))
+		return
+	}
+	if why := r.permit(q.Context(), request, c); why != nil {
+		r.deny(w, why)
+		return
+	}
+	switch {
+	case request.Kind == Begin:
+		r.begin(w, q, request, c)
+	case request.Kind == Chunk && !request.reads():
+		r.chunk(w, q, request, c)
+	case request.Kind == Manifest && request.Method == http.MethodPut:
+		r.putManifest(w, q, request, c)
+	case request.Kind == Blob:
+		if request.Method == http.MethodHead {
+			r.usage.touch(request.Reference) // who pushes an image relies on it from now on
+		}
+		r.app.ServeHTTP(&answer{ResponseWriter: w, count: &r.sent}, q)
+	default:
+		r.app.ServeHTTP(w, q)
+	}
+}
+
+func (r *Registry) deny(w http.ResponseWriter, why *refusal) {
+	if why.status == http.StatusForbidden {
+		r.usage.mu.Lock()
+		r.usage.refused++
+		r.usage.mu.Unlock()
+	}
+	why.write(w)
+}
+
+// permit says why a client may not make a request, nil if it may.
+func (r *Registry) permit(ctx context.Context, request Request, c Client) *refusal {
+	if c.All {
+		return nil
+	}
+	allowed := request.Kind == Ping && request.reads()
+	for _, a := range c.Access {
+		if !a.Allows(request) {
+			continue
+		}
+		// What is read by digest has to be part of an image of the move.
+		if by := request.Digest && (request.Kind == Manifest && request.reads() || request.Method == http.MethodGet); !by || r.holds(ctx, a, request) {
+			allowed = true
+		} else if !allowed {
+			return unknown(request)
+		}
+	}
+	if !allowed {
+		return denied("node %s has no move under way that this belongs to: only its source may push an image, only its target may pull it, and nobody may delete one", c.Node)
+	}
+	if request.Kind == Chunk {
+		r.usage.mu.Lock()
+		up := r.usage.uploads[request.Reference]
+		r.usage.mu.Unlock()
+		if up == nil || up.node != c.Node || up.repository != request.Repository {
+			return unknown(request)
+		}
+	}
+	return nil
+}
+
+// holds says whether a digest is part of the move's image in a repository.
+func (r *Registry) holds(ctx context.Context, a Access, request Request) bool {
+	for _, tag := range []string{a.Move, a.Move + HintSuffix} {
+		found := false
+		err := r.walk(ctx, request.Repository, tag, func(d digest.Digest) { found = found || d.String() == request.Reference })
+		if err == nil && found {
+			return true
+		}
+	}
+	return false
+}
+
+// walk calls visit with the digests that a tag leads to: its manifest, those of an
+// index, configurations and layers.
+func (r *Registry) walk(ctx context.Context, repository, tag string, visit func(digest.Digest)) error {
+	name, err := reference.WithName(repository)
+	if err != nil {
+		return err
+	}
+	repo, err := r.images.Repository(ctx, name)
+	if err != nil {
+		return err
+	}
+	top, err := repo.Tags(ctx).Get(ctx, tag)
+	if err != nil {
+		return err
+	}
+	manifests, err := repo.Manifests(ctx)
+	if err != nil {
+		return err
+	}
+	return references(ctx, manifests, top.Digest, visit, 3)
+}
+
+// references goes down from a manifest: an index leads to manifests, and those to
+// layers; no deeper.
+func references(ctx context.Context, manifests distribution.ManifestService, at digest.Digest, visit func(digest.Digest), depth int) error {
+	visit(at)
+	m, err := manifests.Get(ctx, at)
+	if err != nil {
+		return err
+	}
+	for _, d := range m.References() {
+		visit(d.Digest)
+		if exists, err := manifests.Exists(ctx, d.Digest); err == nil && exists && depth > 0 {
+			if err := references(ctx, manifests, d.Digest, visit, depth-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// begin begins an upload, if the quota has room for another.
+func (r *Registry) begin(w http.ResponseWriter, q *http.Request, request Request, c Client) {
+	from := q.URL.Query().Get("from")
+	if !c.All && from != "" && from != BaseRepository && from != MoveRepository {
+		r.deny(w, denied("layers are mounted from %s and %s only", BaseRepository, MoveRepository))
+		return
+	}
+	u := r.usage
+	u.mu.Lock()
+	mine := 0
+	for _, up := range u.uploads {
+		if up.node == c.Node {
+			mine++
+		}
+	}
+	why := u.room(c.Node, 0)
+	if why == nil && mine >= u.quota.Uploads && !c.All {
+		why = u.refuse(overQuota("node %s has %d uploads under way, and may have no more", c.Node, mine))
+	}
+	u.mu.Unlock()
+	if why != nil {
+		why.write(w)
+		return
+	}
+	a := &answer{ResponseWriter: w, count: &r.sent}
+	q.Body = http.NoBody // no upload comes with its beginning here
+	u.touch(q.URL.Query().Get("mount"))
+	r.app.ServeHTTP(a, q)
+	if id := w.Header().Get("Docker-Upload-UUID"); id != "" && a.status == http.StatusAccepted {
+		u.mu.Lock()
+		u.uploads[id] = &upload{node: c.Node, repository: request.Repository, last: time.Now()}
+		u.mu.Unlock()
+	}
+}
+
+// chunk takes a piece of an upload, its end, or its being given up.
+func (r *Registry) chunk(w http.ResponseWriter, q *http.Request, request Request, c Client) {
+	u := r.usage
+	u.mu.Lock()
+	up := u.uploads[request.Reference]
+	if up == nil { // of one who may do everything
+		up = &upload{node: c.Node, repository: request.Repository}
+		u.uploads[request.Reference] = up
+	}
+	up.busy++
+	up.last = time.Now()
+	u.mu.Unlock()
+	in := &body{ReadCloser: q.Body, count: &r.received, usage: u, upload: up, node: c.Node}
+	out := &answer{ResponseWriter: w, count: &r.sent, instead: func() *refusal { return in.refused }}
+	q.Body = in
+	r.app.ServeHTTP(out, q)
+	u.mu.Lock()
+	up.busy--
+	bytes := up.bytes
+	over := in.refused != nil || request.Method != http.MethodPatch && out.status != 0
+	if over {
+		delete(u.uploads, request.Reference)
+	}
+	u.mu.Unlock()
+	if request.Method == http.MethodPut && out.status == http.StatusCreated {
+		u.stored(q.URL.Query().Get("digest"), c.Node, bytes)
+	} else if over {
+		r.dropUpload(context.WithoutCancel(q.Context()), request.Repository, request.Reference)
+	}
+}
+
+// dropUpload removes what has come of an upload.
+func (r *Registry) dropUpload(ctx context.Context, repository, id string) {
+	_ = r.driver.Delete(ctx, "/docker/registry/v2/repositories/"+repository+"/_uploads/"+id) // mostly it has gone
+}
+
+// putManifest stores a manifest, by which an image is there.
+func (r *Registry) putManifest(w http.ResponseWriter, q *http.Request, request Request, c Client) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, q.Body, maxManifest))
+	if err != nil {
+		(&refusal{http.StatusBadRequest, "MANIFEST_INVALID", fmt.Sprintf("a manifest has at most %d bytes: %v", maxManifest, err)}).write(w)
+		return
+	}
+	id := fmt.Sprintf("sha256:%x", sha256.Sum256(text))
+	u := r.usage
+	u.mu.Lock()
+	why := u.room(c.Node, int64(len(text)))
+	u.mu.Unlock()
+	r.tagging.Lock()
+	defer r.tagging.Unlock()
+	if why == nil && !request.Digest && !c.All {
+		why = r.tooMany(q.Context(), request)
+	}
+	if why != nil {
+		why.write(w)
+		return
+	}
+	u.stored(id, c.Node, int64(len(text))) // before it is there, so that it is not collected meanwhile
+	q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	out := &answer{ResponseWriter: w, count: &r.sent}
+	r.app.ServeHTTP(out, q)
+	if out.status != http.StatusCreated {
+		u.mu.Lock()
+		if _, err := r.images.BlobStatter().Stat(q.Context(), digest.Digest(id)); err != nil {
+			u.gone(id)
+		}
+		u.mu.Unlock()
+	}
+}
+
+// tooMany says why there cannot be another tag, nil if there can. The lock is held.
+func (r *Registry) tooMany(ctx context.Context, request Request) *refusal {
+	all, known := 0, false
+	for _, repository := range []string{BaseRepository, MoveRepository} {
+		list, err := r.tags(ctx, repository)
+		if err != nil {
+			return full("the manager's image registry cannot list its images: %v", err)
+		}
+		for _, tag := range list {
+			known = known || repository == request.Repository && tag == request.Reference
+		}
+		all += len(list)
+	}
+	if known || all < r.usage.quota.Tags {
+		return nil
+	}
+	return full("the manager's image registry holds %d images, and may hold no more", all)
+}
+
+// body counts what comes in, and ends when it is over the quota.
+type body struct {
+	io.ReadCloser
+	count interface{ Add(int64) int64 }
+
+	usage   *usage
+	upload  *upload
+	node    string
+	since   int64 // bytes since the last look
+	refused *refusal
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.refused != nil {
+		return 0, b.refused
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.count.Add(int64(n))
+	b.usage.mu.Lock()
+	defer b.usage.mu.Unlock()
+	b.upload.bytes += int64(n)
+	b.upload.last = time.Now()
+	if b.since += int64(n); b.since >= roomEvery || err != nil {
+		b.since = 0
+		b.refused = b.usage.room(b.node, 0)
+	} else if b.usage.nodes[b.node]+b.upload.bytes > b.usage.quota.NodeBytes && b.node != "" {
+		b.refused = b.usage.room(b.node, 0)
+	}
+	if b.refused != nil {
+		return 0, b.refused
+	}
+	return n, err
+}
+
+// answer counts what goes out, and says something else if need be.
+type answer struct {
+	http.ResponseWriter
+	count   interface{ Add(int64) int64 }
+	status  int
+	instead func() *refusal
+	dropped bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.dropped {
+		return
+	}
+	if a.instead != nil {
+		if why := a.instead(); why != nil {
+			a.dropped, a.status = true, why.status
+			why.write(a.ResponseWriter)
+			return
+		}
+	}
+	if status >= 200 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.dropped {
+		return len(p), nil
+	}
+	n, err := a.ResponseWriter.Write(p)
+	a.count.Add(int64(n))
+	return n, err
+}
+
+// ReadFrom keeps the kernel's own copying from file to socket.
+func (a *answer) ReadFrom(from io.Reader) (int64, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.dropped {
+		return io.Copy(io.Discard, from)
+	}
+	n, err := io.Copy(a.ResponseWriter, from)
+	a.count.Add(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

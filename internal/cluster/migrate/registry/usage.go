@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownersFile remembers who was the first to push what.
+const ownersFile = "owners.json"
+
+// saveAfter is how long what was pushed may stay unwritten in ownersFile. What a crash
+// loses of it counts as nobody's.
+const saveAfter = 5 * time.Second
+
+// usage is what is in the registry and whose it is.
+type usage struct {
+	dir   string
+	quota Quota
+
+	mu      sync.Mutex
+	blobs   map[string]*stored // by digest
+	nodes   map[string]int64   // bytes, by node
+	total   int64
+	uploads map[string]*upload
+	touched map[string]time.Time // when a digest was last asked for by one who pushes
+	refused uint64
+	timer   *time.Timer // saves the owners; nil = they are saved
+}
+
+// stored is a layer, a configuration or a manifest.
+type stored struct {
+	Node  string `json:"node"` // "" = nobody knows
+	Bytes int64  `json:"bytes"`
+}
+
+// upload is one under way.
+type upload struct {
+	node, repository string
+	bytes            int64
+	last             time.Time
+	busy             int // requests at it
+}
+
+// openUsage looks at what is there.
+func openUsage(dir string, q Quota) (*usage, error) {
+	u := &usage{dir: dir, quota: q.filled(), blobs: map[string]*stored{}, nodes: map[string]int64{}, uploads: map[string]*upload{}, touched: map[string]time.Time{}}
+	owners := map[string]*stored{}
+	text, err := os.ReadFile(filepath.Join(dir, ownersFile))
+	if err == nil {
+		err = json.Unmarshal(text, &owners)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		owners = nil // a file that cannot be read costs the owners, not the images
+	}
+	err = filepath.WalkDir(filepath.Join(dir, "docker/registry/v2/blobs"), func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || entry.Name() != "data" {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		parts := strings.Split(path, string(filepath.Separator)) // .../sha256/ab/abcd.../data
+		digest := parts[len(parts)-4] + ":" + parts[len(parts)-2]
+		node := ""
+		if owner := owners[digest]; owner != nil {
+			node = owner.Node
+		}
+		u.keep(digest, node, info.Size())
+		return nil
+	})
+	return u, err
+}
+
+// keep counts what is stored by now. The lock is held.
+func (u *usage) keep(digest, node string, bytes int64) {
+	if u.blobs[digest] != nil {
+		return
+	}
+	u.blobs[digest] = &stored{node, bytes}
+	u.nodes[node] += bytes
+	u.total += bytes
+}
+
+// stored counts what was stored just now, and has the owners saved.
+func (u *usage) stored(digest, node string, bytes int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.touched[digest] = time.Now()
+	u.keep(digest, node, bytes)
+	if u.timer == nil {
+		u.timer = time.AfterFunc(saveAfter, func() { _ = u.save() })
+	}
+}
+
+// gone takes what was removed off the count. The lock is held.
+func (u *usage) gone(digest string) (freed int64) {
+	s := u.blobs[digest]
+	if s == nil {
+		return 0
+	}
+	delete(u.blobs, digest)
+	delete(u.touched, digest)
+	u.total -= s.Bytes
+	if u.nodes[s.Node] -= s.Bytes; u.nodes[s.Node] <= 0 {
+		delete(u.nodes, s.Node)
+	}
+	return s.Bytes
+}
+
+// save writes the owners down.
+func (u *usage) save() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.timer == nil {
+		return nil
+	}
+	u.timer.Stop()
+	u.timer = nil
+	text, err := json.Marshal(u.blobs)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(u.dir, ownersFile+".new")
+	if err := os.WriteFile(temp, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, filepath.Join(u.dir, ownersFile))
+}
+
+// touch notes that somebody who pushes relies on a digest.
+func (u *usage) touch(digest string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.blobs[digest] != nil {
+		u.touched[digest] = time.Now()
+	}
+}
+
+// room says why a node may not store more bytes, nil if it may. The lock is held.
+func (u *usage) room(node string, more int64) *refusal {
+	own, all := u.nodes[node]+more, u.total+more
+	for _, up := range u.uploads {
+		if all += up.bytes; up.node == node {
+			own += up.bytes
+		}
+	}
+	switch {
+	case node != "" && own > u.quota.NodeBytes:
+		return u.refuse(overQuota("node %s has all of its %s in the manager's image registry; they are freed a week after their moves, or raise manager.images.per_node", node, size(u.quota.NodeBytes)))
+	case all > u.quota.Bytes:
+		return u.refuse(full("the manager's image registry has all of its %s; raise manager.images.total", size(u.quota.Bytes)))
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(u.dir, &st); err == nil && int64(st.Bavail)*st.Bsize-more < u.quota.FreeBytes {
+		return u.refuse(full("the disk of the manager's image registry has %s free, of which manager.images.keep_free keeps %s", size(int64(st.Bavail)*st.Bsize), size(u.quota.FreeBytes)))
+	}
+	return nil
+}
+
+// refuse counts a refusal. The lock is held.
+func (u *usage) refuse(r *refusal) *refusal {
+	u.refused++
+	return r
+}
+
+// Usage is what is in a registry.
+type Usage struct {
+	Bytes   int64            // stored
+	Nodes   map[string]int64 // bytes, by the node that pushed them first; "" = nobody knows
+	Uploads int              // under way
+	Refused uint64           // requests since the start: without right, or over the quota
+	Quota   Quota
+}
+
+func (u *usage) now() Usage {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return Usage{Bytes: u.total, Nodes: maps.Clone(u.nodes), Uploads: len(u.uploads), Refused: u.refused, Quota: u.quota}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"sync"
+	"time"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/registry"
+)
+
+// passLife is how long a pass is good after it was last handed out: longer than any
+// push or pull.
+const passLife = 2 * time.Hour
+
+// passes are what this node's engine shows to the agent's registry. An engine speaks to
+// a registry over TCP, where any process of the machine can knock; so each move gets a
+// user and a password of its own, which the agent hands to the engine over the engine's
+// socket with each push and pull. They are good for the images of that move, in the
+// direction in which this node is part of it, and for as long as this process lives.
+type passes struct {
+	mu   sync.Mutex
+	list map[string]*pass // by user
+}
+
+type pass struct {
+	access   registry.Access
+	password string
+	hash     [sha256.Size]byte
+	until    time.Time
+}
+
+// issue is the login for a move, made when it is asked for first.
+func (p *passes) issue(access registry.Access, now time.Time) migrate.Login {
+	user := access.Move + ".target"
+	if access.Source {
+		user = access.Move + ".source"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.list == nil {
+		p.list = map[string]*pass{}
+	}
+	for other, one := range p.list {
+		if now.After(one.until) {
+			delete(p.list, other)
+		}
+	}
+	one := p.list[user]
+	if one == nil {
+		one = &pass{access: access, password: rand.Text()}
+		one.hash = sha256.Sum256([]byte(one.password))
+		p.list[user] = one
+	}
+	one.until = now.Add(passLife)
+	return migrate.Login{User: user, Password: one.password}
+}
+
+// revoke ends the pass of a login.
+func (p *passes) revoke(l migrate.Login) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.list, l.User)
+}
+
+// check finds what the one who makes a request may do; ok is false if he has no pass.
+// How long it takes says nothing of a password.
+func (p *passes) check(q *http.Request, now time.Time) (access registry.Access, ok bool) {
+	user, password, given := q.BasicAuth()
+	hash := sha256.Sum256([]byte(password))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one, known := p.list[user]
+	if !known {
+		one = &pass{} // no password has this hash
+	}
+	same := subtle.ConstantTimeCompare(hash[:], one.hash[:]) == 1
+	return one.access, given && known && same && now.Before(one.until)
+}
