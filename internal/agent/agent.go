@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/discover"
@@ -56,7 +57,9 @@ type Options struct {
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string
 	Version  string
-	Log      *slog.Logger
+	// Audit records what changes policies; nil = nobody does.
+	Audit *audit.Log
+	Log   *slog.Logger
 }
 
 // Agent steers the links of one node. Its methods may be called from any
@@ -277,10 +280,14 @@ func (a *Agent) tick(ctx context.Context) {
 func (a *Agent) tend(ctx context.Context, now time.Time) {
 	for _, l := range a.links {
 		why := "agent took the link over"
-		if l.backend != nil {
+		had := l.backend != nil
+		if had {
 			why = "link was not as wanted"
 		}
 		a.logChanges(l, l.tend(ctx, now, a.opts.Open), reasons{general: why})
+		if !had && l.backend != nil && l.err == nil {
+			a.recordLink("take-over", l, "")
+		}
 	}
 }
 
@@ -316,6 +323,7 @@ func (a *Agent) commit(ctx context.Context, next world, attached []config.Attach
 		a.log.Error("a restarted agent will not know what is in force now", "err", err)
 	}
 	a.logStates(a.decided, d, why)
+	a.record(ctx, a.decided, d, why)
 	a.world, a.decided, a.attached = next, d, attached
 	var failed []error
 	var all []plannedChange

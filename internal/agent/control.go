@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/control"
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/goodput"
@@ -341,7 +342,8 @@ func (a *Agent) setControl(ctx context.Context, name string, change api.ControlC
 	}
 	w, _ := resolve(name, a.decided.workloads())
 	next := a.world.clone()
-	set := next.tuned[w.Key]
+	before := next.tuned[w.Key]
+	set := before
 	if change.Freeze != nil {
 		set.Frozen = *change.Freeze
 	}
@@ -359,6 +361,7 @@ func (a *Agent) setControl(ctx context.Context, name string, change api.ControlC
 		return api.Control{}, fmt.Errorf("change not made: %w", err)
 	}
 	a.world = next
+	audit.Note(ctx, w.Name, before, set)
 	gains := control.Default
 	if set.Gains != nil {
 		gains = *set.Gains

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/fake"
@@ -112,6 +113,7 @@ type host struct {
 	log     *syncBuffer
 	devices int // made so far
 	goodput func() (Meter, error)
+	audit   *audit.Log // nil = none
 
 	*Agent
 	cancel context.CancelFunc
@@ -168,6 +170,7 @@ func (h *host) start() {
 		Attach:  h.netns,
 		Ports:   h.ports,
 		Goodput: h.goodput,
+		Audit:   h.audit,
 		Log:     slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/tc"
@@ -140,7 +141,7 @@ func TestNative(t *testing.T) {
 	stop()
 	write("links: [{device: agtup, egress: 100mbps}]\nstate_dir: " + dir + "\n")
 	var warned syncBuffer
-	if err := Cleanup(t.Context(), file, []string{"agtup"}, Overrides{}, slog.New(slog.NewTextHandler(&warned, nil))); err != nil {
+	if err := Cleanup(t.Context(), file, []string{"agtup"}, Overrides{}, audit.Who{Via: audit.ViaCommand}, slog.New(slog.NewTextHandler(&warned, nil))); err != nil {
 		t.Error(err)
 	}
 	if said := warned.String(); !strings.Contains(said, file+":1:33: links[0].egress") || !strings.Contains(said, "state_dir="+dir) {

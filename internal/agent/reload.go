@@ -70,6 +70,7 @@ func (a *Agent) complainOfConfig(err error) {
 		return
 	}
 	a.configError = err.Error()
+	a.recordReload(a.world.config.Path, "", err)
 	first, rest, _ := strings.Cut(a.configError, "\n")
 	log := a.log
 	if rest != "" {
@@ -98,7 +99,8 @@ func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error
 	if !slices.Equal(before.Warnings, next.Warnings) {
 		a.warnOfConfig(next)
 	}
-	a.commit(ctx, world, a.attached, reasons{general: "configuration changed"})
+	a.recordReload(next.Path, why, nil)
+	a.commit(ctx, world, a.attached, reasons{general: whyConfig})
 	return nil
 }
 
@@ -184,6 +186,7 @@ func (a *Agent) relink(ctx context.Context, next []config.Link) {
 	for _, l := range a.links {
 		if !slices.Contains(links, l) {
 			l.giveBack(ctx)
+			a.recordLink("give-back", l, "neither the configuration nor a switch names it any longer")
 		}
 	}
 	a.links = links

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
@@ -87,6 +88,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 		},
 		Goodput: func() (Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
 		Version: version.String(),
+		Audit:   audit.New(config.AuditFile(c.StateDir), log),
 		Log:     log,
 	}
 	if c.Path != "" {
@@ -333,7 +335,8 @@ func deviceExists(name string, ifindex int) bool {
 // link goes its IFB. No agent should run. Of the
 // configuration it needs where the former qdiscs are remembered and which bits of
 // the mark are Weir's; a mistake in it is logged, and what can be read of it counts.
-func Cleanup(ctx context.Context, path string, devices []string, flags Overrides, log *slog.Logger) error {
+// who asked for it is on record in the audit log.
+func Cleanup(ctx context.Context, path string, devices []string, flags Overrides, who audit.Who, log *slog.Logger) error {
 	c, err := readConfig(path)
 	var mistake *config.Error
 	if errors.As(err, &mistake) {
@@ -346,6 +349,13 @@ func Cleanup(ctx context.Context, path string, devices []string, flags Overrides
 	if c, err = flags.over(c); err != nil {
 		return err
 	}
+	records := audit.New(config.AuditFile(c.StateDir), log)
+	defer records.Close()
+	return records.Do(ctx, audit.Entry{Who: who, Action: "cleanup", Object: strings.Join(devices, ",")},
+		func(ctx context.Context) error { return cleanup(ctx, c, devices, log) })
+}
+
+func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.Logger) error {
 	conn, err := device.Open()
 	if err != nil {
 		return err

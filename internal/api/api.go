@@ -343,6 +343,9 @@ type Error struct {
 	Remedy string
 }
 
+// Refused reports whether it was the caller's fault.
+func (e *Error) Refused() bool { return e.Status < 500 }
+
 func (e *Error) Error() string {
 	s := e.Msg
 	if e.Field != "" {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"weir/internal/audit"
 )
 
 // DefaultSocket is where an agent listens unless told otherwise.
@@ -128,6 +130,21 @@ func (c *Client) Explain(ctx context.Context, name string) (Explanation, error) 
 // Classify asks which queue of a workload a packet belongs to.
 func (c *Client) Classify(ctx context.Context, name string, p Packet) (Placement, error) {
 	return call[Placement](ctx, c, http.MethodGet, workloadPath(name)+"/classify?"+p.query().Encode(), nil)
+}
+
+// Audit reads the audit log, the oldest entry first.
+func (c *Client) Audit(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
+	values := url.Values{}
+	if !q.Since.IsZero() {
+		values.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
+	}
+	if q.Object != "" {
+		values.Set("object", q.Object)
+	}
+	if q.Limit > 0 {
+		values.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return call[[]audit.Entry](ctx, c, http.MethodGet, "/v1/audit?"+values.Encode(), nil)
 }
 
 // query is the packet as the server reads it; what is not known is left out.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+
+	"weir/internal/audit"
 )
 
 // DefaultManagerSocket is where a manager listens unless told otherwise.
@@ -76,6 +78,11 @@ func (m ManagerClient) Migrate(ctx context.Context, req MoveRequest, dryRun bool
 // CancelMove implements Manager.
 func (m ManagerClient) CancelMove(ctx context.Context, id string, dryRun bool) (Cancellation, error) {
 	return call[Cancellation](ctx, m.c, http.MethodPost, "/v1/moves/"+url.PathEscape(id)+"/cancel"+dryRunQuery(dryRun), nil)
+}
+
+// Audit reads the manager's audit log, the oldest entry first.
+func (m ManagerClient) Audit(ctx context.Context, q audit.Query) ([]audit.Entry, error) {
+	return m.c.Audit(ctx, q)
 }
 
 // NewToken implements Manager.

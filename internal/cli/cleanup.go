@@ -16,6 +16,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/server/rest"
 )
 
 func (a *app) cleanupCommand() *cobra.Command {
@@ -60,7 +61,7 @@ one does, unless --force is given. What was set at run time is kept.`,
 				})
 			}
 			if len(devices) > 0 && !dryRun {
-				if err := agent.Cleanup(c.Context(), file, devices, flags, log); err != nil {
+				if err := agent.Cleanup(c.Context(), file, devices, flags, rest.Self(), log); err != nil {
 					return err
 				}
 			}

@@ -26,7 +26,7 @@ All rates are egress (upload): what leaves a workload. They are written as ` + "
 
 What is printed can be had as JSON or YAML (` + "`-o json`, `-o yaml`" + `), with the names of the [HTTP API](api.md). What changes something can be tried with ` + "`--dry-run`" + `. An error is one line on stderr that begins with ` + "`weir: `" + ` and names the field, the value and what to do.
 
-` + "`--socket PATH`" + ` or the environment variable ` + "`WEIR_SOCKET`" + ` names another socket than ` + "`" + api.DefaultSocket + "`" + `. Who may not open it, and is in group ` + "`weir-view`" + `, looks through ` + "`weir-view.sock`" + ` beside it, without being asked; the same holds for the manager's socket. ` + "`NO_COLOR`" + ` takes the colours out of ` + "`weir top`" + `.
+` + "`--socket PATH`" + ` or the environment variable ` + "`WEIR_SOCKET`" + ` names another socket than ` + "`" + api.DefaultSocket + "`" + `. A user who may not open it and is in group ` + "`weir-view`" + ` looks through ` + "`weir-view.sock`" + ` beside it, which ` + "`weir`" + ` finds by itself; the same holds for the manager's socket. ` + "`NO_COLOR`" + ` takes the colours out of ` + "`weir top`" + `.
 
 ## Exit codes
 

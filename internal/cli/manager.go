@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/cli/table"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager"
@@ -48,7 +49,7 @@ func (a *app) managerCommand() *cobra.Command {
 containers from one to another when the manager says so. docs/cluster.md shows how.`,
 	}
 	asGroup(c)
-	c.AddCommand(a.managerInitCommand(), a.managerServeCommand(), a.managerStatusCommand(), a.managerTokenCommand(), a.managerRemoveCommand())
+	c.AddCommand(a.managerInitCommand(), a.managerServeCommand(), a.managerStatusCommand(), a.managerAuditCommand(), a.managerTokenCommand(), a.managerRemoveCommand())
 	return c
 }
 
@@ -187,6 +188,8 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	if err := manager.CheckOwner(cmp.Or(opts.Dir, manager.DefaultDir)); err != nil {
 		return err
 	}
+	opts.Audit = audit.New(config.AuditFile(cmp.Or(opts.Dir, manager.DefaultDir)), log)
+	defer opts.Audit.Close()
 	m, err := manager.New(opts)
 	if err != nil {
 		return err
@@ -208,7 +211,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	front := manager.API(m, log.With("component", "server"))
+	front := manager.API(m, opts.Audit, log.With("component", "server"))
 	servers := []*http.Server{rest.Server(front.Mux, log)}
 	go func() { cancel(servers[0].Serve(sock)) }()
 	if view != nil {

@@ -43,7 +43,6 @@ func (s *Server) control(h *rest.API) {
 		Description: "The change outlives restarts of the workload and of the agent. Gains with which no loop is stable are refused unless force is given.",
 	}, func(ctx context.Context, in *controlInput) (api.Control, error) {
 		c, err := s.agent.SetControl(ctx, in.Name, in.Body, in.DryRun)
-		s.logChange(ctx, "control", in.Name, in.DryRun, err)
 		return wholeControl(c), err
 	})
 	rest.Register(h, huma.Operation{
@@ -52,7 +51,6 @@ func (s *Server) control(h *rest.API) {
 		Description: "Takes about a quarter of a minute, in which the workload's rate is changed by a tenth.",
 	}, func(ctx context.Context, in *tuneInput) (api.TuneResult, error) {
 		r, err := s.agent.Tune(ctx, in.Name, in.Body)
-		s.logChange(ctx, "tune", in.Name, !in.Body.Apply, err)
 		r.Points = rest.Filled(r.Points)
 		return r, err
 	})

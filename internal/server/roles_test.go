@@ -34,6 +34,7 @@ func over(t *testing.T, socket string) *http.Client {
 // operation is one route of the OpenAPI document.
 type operation struct {
 	method, path string
+	ID           string `json:"operationId"`
 	Role         string `json:"x-weir-role"`
 }
 

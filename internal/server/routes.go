@@ -52,10 +52,14 @@ type (
 	}
 )
 
+// Subject implements rest.Subject.
+func (in *attachInput) Subject() string { return in.Body.Name }
+
 // routes builds the whole interface.
 func (s *Server) routes() *rest.API {
 	h := rest.New("agent", "Weir", "Weight, min and max for the containers that share a host's uplink. "+
 		"Rates are wire bits per second, lengths bytes, times UTC; egress is what leaves a workload (upload).", s.log)
+	h.Audit, h.Bodies = s.opts.Audit, true
 	mux := h.Mux
 
 	rest.Get(h, "/v1/status", "status", "The agent and its links",
@@ -91,6 +95,7 @@ func (s *Server) routes() *rest.API {
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
+	h.ServeAudit()
 
 	metrics := huma.Operation{
 		OperationID: "metrics", Method: http.MethodGet, Path: "/metrics",
@@ -107,8 +112,7 @@ func (s *Server) routes() *rest.API {
 	return h
 }
 
-// changes are the routes that change something; each takes dry_run and is
-// logged with who asked.
+// changes are the routes that change something; each takes dry_run.
 func (s *Server) changes(h *rest.API) {
 	rest.Register(h, huma.Operation{
 		Method: http.MethodPatch, Path: "/v1/workloads/{name}/policy", OperationID: "set-policy",
@@ -116,7 +120,6 @@ func (s *Server) changes(h *rest.API) {
 		Description: "Only the fields that are given change. The change outlives restarts of the workload and of the agent.",
 	}, func(ctx context.Context, in *setInput) (api.ChangeResult, error) {
 		r, err := s.agent.Set(ctx, in.Name, in.Body, in.DryRun)
-		s.logChange(ctx, "set", in.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
 	rest.Register(h, huma.Operation{
@@ -124,7 +127,6 @@ func (s *Server) changes(h *rest.API) {
 		Summary: "Make a workload of a network namespace, a device, units or a cgroup",
 	}, func(ctx context.Context, in *attachInput) (api.ChangeResult, error) {
 		r, err := s.agent.Attach(ctx, in.Body, in.DryRun)
-		s.logChange(ctx, "attach", in.Body.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
 	rest.Register(h, huma.Operation{
@@ -132,7 +134,6 @@ func (s *Server) changes(h *rest.API) {
 		Summary: "Let go of a workload that was attached",
 	}, func(ctx context.Context, in *detachInput) (api.ChangeResult, error) {
 		r, err := s.agent.Detach(ctx, in.Name, in.DryRun)
-		s.logChange(ctx, "detach", in.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
 }
@@ -145,7 +146,6 @@ func (s *Server) groupChanges(h *rest.API) {
 		Description: "Only the fields that are given change. The change outlives restarts of the agent. Workloads are put into a group by their own policy.",
 	}, func(ctx context.Context, in *setGroupInput) (api.ChangeResult, error) {
 		r, err := s.agent.SetGroup(ctx, in.Name, in.Body, in.DryRun)
-		s.logChange(ctx, "group set", in.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
 	rest.Register(h, huma.Operation{
@@ -153,20 +153,6 @@ func (s *Server) groupChanges(h *rest.API) {
 		Summary: "Remove a group that nobody is in",
 	}, func(ctx context.Context, in *deleteGroupInput) (api.ChangeResult, error) {
 		r, err := s.agent.DeleteGroup(ctx, in.Name, in.DryRun)
-		s.logChange(ctx, "group delete", in.Name, in.DryRun, err)
 		return wholeResult(r), err
 	})
-}
-
-// logChange records who asked for a change; what came of it is logged by the
-// agent, which knows why.
-func (s *Server) logChange(ctx context.Context, verb, workload string, dryRun bool, err error) {
-	args := []any{"verb", verb, "workload", workload, "dry_run", dryRun}
-	if p, ok := rest.PeerOf(ctx); ok {
-		args = append(args, "peer", p)
-	}
-	if err != nil {
-		args = append(args, "err", err)
-	}
-	s.log.Info("change asked", args...)
 }

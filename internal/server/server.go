@@ -15,6 +15,7 @@
 //	GET    /v1/groups                      every group
 //	PATCH  /v1/groups/{name}               make one, or change its weight, min, max
 //	DELETE /v1/groups/{name}               remove it
+//	GET    /v1/audit                       who changed what
 //	GET    /v1/stream                      one sample a second, server-sent events
 //	GET    /metrics                        Prometheus
 //	GET    /openapi.json, /openapi.yaml    this interface, OpenAPI 3.1
@@ -42,6 +43,7 @@ import (
 	"net/http"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/server/rest"
 	"weir/internal/tlsfile"
 )
@@ -55,6 +57,7 @@ type Options struct {
 	Metrics   string // host:port for /metrics alone, "" = only on the socket
 	// MetricsTLS are the files of that port; without them it must be on the loopback.
 	MetricsTLS tlsfile.Files
+	Audit      *audit.Log // of changes; nil = none
 	Log        *slog.Logger
 }
 
@@ -163,6 +166,9 @@ func (s *Server) MetricsAddr() string {
 // socket is removed when it returns. Listen must have succeeded before.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.socket.Close()
+	if s.view != nil {
+		defer s.view.Close() // its server may not have begun to serve when all ends
+	}
 	servers := []*http.Server{rest.Server(s.rest.Mux, s.log)}
 	listeners := []net.Listener{s.socket}
 	if s.view != nil {

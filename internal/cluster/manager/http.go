@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/server/rest"
@@ -18,10 +19,10 @@ import (
 
 // Handler is all of the API for people and programs, to be served on a socket that
 // only those can open who may do everything.
-func Handler(m api.Manager, log *slog.Logger) http.Handler { return API(m, log).Mux }
+func Handler(m api.Manager, log *slog.Logger) http.Handler { return API(m, nil, log).Mux }
 
-// API is the API for people and programs.
-func API(m api.Manager, log *slog.Logger) *rest.API {
+// API is the API for people and programs; changes are recorded in records.
+func API(m api.Manager, records *audit.Log, log *slog.Logger) *rest.API {
 	h := rest.New("manager", "Weir manager", "Nodes, containers, plans and moves of a cluster. Rates are wire bits per second, "+
 		"sizes bytes, times UTC; egress is what leaves a container (upload).", log)
 	rest.Get(h, "/v1/cluster", "cluster", "The manager and its settings",
@@ -39,6 +40,8 @@ func API(m api.Manager, log *slog.Logger) *rest.API {
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/authority/rotate", OperationID: "rotate-authority",
 		Summary: "Replace the authority that signs the cluster's certificates", Description: "Nodes get certificates of the new one by themselves."},
 		func(ctx context.Context, _ *rest.None) (api.Authority, error) { return m.RotateAuthority(ctx) })
+	h.Audit, h.Bodies = records, true
+	h.ServeAudit()
 	changes(h, m)
 	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
 	return h
@@ -65,64 +68,50 @@ type (
 		DryRun bool `query:"dry_run" doc:"only say what it would do"`
 	}
 	tokenInput struct{ Body api.TokenRequest }
+	joinInput  struct{ Body wire.JoinRequest }
 )
 
-// changes are the routes that change something; each is logged with who asked.
+// Subject implements rest.Subject.
+func (in *moveInput) Subject() string { return in.Body.Container }
+
+// Subject implements rest.Subject.
+func (in *joinInput) Subject() string { return in.Body.Node }
+
+// Subject implements rest.Subject.
+func (in *tokenInput) Subject() string { return in.Body.Node }
+
+// changes are the routes that change something.
 func changes(h *rest.API, m api.Manager) {
-	asked := func(ctx context.Context, verb, what string, err error) {
-		args := []any{"verb", verb, "of", what}
-		if p, ok := rest.PeerOf(ctx); ok {
-			args = append(args, "peer", p)
-		}
-		if err != nil {
-			args = append(args, "err", err)
-		}
-		h.Log.Info("change asked", args...)
-	}
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/rebalance", OperationID: "rebalance",
 		Summary: "Plan which containers should move, and order the moves unless it is a dry run"},
 		func(ctx context.Context, in *rebalanceInput) (api.ClusterPlan, error) {
 			if in.DryRun {
 				return m.Plan(ctx, in.Body)
 			}
-			plan, err := m.Rebalance(ctx, in.Body)
-			asked(ctx, "rebalance", "the cluster", err)
-			return plan, err
+			return m.Rebalance(ctx, in.Body)
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/moves", OperationID: "migrate", Summary: "Move one container"},
 		func(ctx context.Context, in *moveInput) (api.Move, error) {
-			mv, err := m.Migrate(ctx, in.Body, in.DryRun)
-			asked(ctx, "migrate", in.Body.Container, err)
-			return mv, err
+			return m.Migrate(ctx, in.Body, in.DryRun)
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/moves/{id}/cancel", OperationID: "cancel-move", Summary: "Cancel a move",
 		Description: "One that waits ends at once; one under way goes back to its source, unless its copy was confirmed before."},
 		func(ctx context.Context, in *cancelInput) (api.Cancellation, error) {
-			done, err := m.CancelMove(ctx, in.ID, in.DryRun)
-			if !in.DryRun {
-				asked(ctx, "cancel", in.ID, err)
-			}
-			return done, err
+			return m.CancelMove(ctx, in.ID, in.DryRun)
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/nodes/{name}", OperationID: "remove-node",
 		Summary: "Throw a node out of the cluster", Description: "Its certificate counts no more. What runs there goes on."},
 		func(ctx context.Context, in *nodeParam) (api.Node, error) {
-			n, err := m.RemoveNode(ctx, in.Name)
-			asked(ctx, "remove", in.Name, err)
-			return n, err
+			return m.RemoveNode(ctx, in.Name)
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/tokens", OperationID: "make-token", Summary: "Make a token by which nodes can join"},
 		func(ctx context.Context, in *tokenInput) (api.Token, error) {
-			t, err := m.NewToken(ctx, in.Body)
-			asked(ctx, "token", in.Body.Node, err)
-			return t, err
+			return m.NewToken(ctx, in.Body)
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/tokens/{id}", OperationID: "revoke-token",
 		Summary: "Revoke a token", Description: "Nodes that joined by it stay."},
 		func(ctx context.Context, in *idParam) (api.Token, error) {
-			t, err := m.RevokeToken(ctx, in.ID)
-			asked(ctx, "revoke", in.ID, err)
-			return t, err
+			return m.RevokeToken(ctx, in.ID)
 		})
 }
 
@@ -137,8 +126,9 @@ type remote struct {
 // nodesHandler is the API for nodes: how they join, and what only a member may ask.
 func (m *Manager) nodesHandler() http.Handler {
 	h := rest.New("manager", "Weir manager, for nodes", "How a node joins a cluster, and what it asks of the manager.", m.log)
+	h.Audit, h.Author = m.opts.Audit, nodeAuthor // without bodies: a token is a secret
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/join", OperationID: "join", Summary: "Become a member by a token"},
-		func(ctx context.Context, in *struct{ Body wire.JoinRequest }) (wire.JoinAnswer, error) {
+		func(ctx context.Context, in *joinInput) (wire.JoinAnswer, error) {
 			answer, err := m.join(ctx, in.Body)
 			if err != nil {
 				m.refused.Add(1)
@@ -177,6 +167,7 @@ func (m *Manager) nodesHandler() http.Handler {
 			}
 			if err != nil {
 				m.log.Warn("request refused", "path", r.URL.Path, "node", node, "peer", r.RemoteAddr, "err", err)
+				m.opts.Audit.Append(audit.Entry{Who: who.author(), Action: "connect", Object: node, Result: audit.Refused, Reason: err.Error()})
 				rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusForbidden, Field: "certificate", Value: node, Msg: err.Error(),
 					Remedy: rejoin}))
 				return

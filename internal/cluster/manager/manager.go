@@ -21,6 +21,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
@@ -39,6 +40,7 @@ type Options struct {
 	Images    registry.Quota // of the embedded registry
 	Automatic Automatic
 	Version   string
+	Audit     *audit.Log // of what changes the cluster; nil = nobody keeps one
 	Log       *slog.Logger
 	// Clock is what certificates and the list of members go by; nil = the machine's.
 	Clock clockwork.Clock
@@ -331,6 +333,7 @@ func (m *Manager) write(c *change) error {
 		m.log.Error("state cannot be kept; is the disk full?", "err", err)
 		return err
 	}
+	m.record(c)
 	if len(c.orders) > 0 {
 		m.orders = append(m.orders, c.orders...)
 		select {

@@ -34,7 +34,7 @@ func TestViewersChangeNothingAndSeeNoSecret(t *testing.T) {
 	if err != nil || secret.Token == "" {
 		t.Fatalf("token %+v, %v", secret, err)
 	}
-	h := API(m, slog.New(slog.DiscardHandler)).Reading("/run/weir/manager.sock", "weir")
+	h := API(m, nil, slog.New(slog.DiscardHandler)).Reading("/run/weir/manager.sock", "weir")
 	ask := func(method, path string) (int, string) {
 		rec := httptest.NewRecorder()
 		r := httptest.NewRequest(method, path, strings.NewReader(`{}`))

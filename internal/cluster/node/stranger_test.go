@@ -109,7 +109,7 @@ func TestNoStrangerIsTakenForRoot(t *testing.T) {
 	}
 	defer listener.Close()
 	var onSocket atomic.Int64
-	people := manager.API(c.manager, slog.New(slog.DiscardHandler)).Mux
+	people := manager.API(c.manager, nil, slog.New(slog.DiscardHandler)).Mux
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		onSocket.Add(1)
 		people.ServeHTTP(w, r)

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
@@ -86,7 +85,7 @@ func ListenView(path, group, who string, log *slog.Logger) (net.Listener, error)
 		ln.Close()
 		return nil, socketError(path, err)
 	}
-	return netutil.LimitListener(ln, maxViewers), nil
+	return &limited{UnixListener: ln, slots: make(chan struct{}, maxViewers), closed: make(chan struct{})}, nil
 }
 
 // socketError names the socket and, where that helps, says what to do.

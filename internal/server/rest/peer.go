@@ -4,16 +4,26 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/audit"
 )
 
 // Peer is the process at the other end of the socket, as the kernel knows it.
 type Peer struct {
-	uid uint32
-	pid int32
+	uid     uint32
+	pid     int32
+	command string // name that the process gave itself, "" if that cannot be known
+	login   string // user id by which it logged in, "" if there is none
 }
 
 // LogValue makes a peer one group of attributes.
@@ -25,25 +35,96 @@ type peerKey struct{}
 
 // WithPeer notes who connected, so that a change can be logged with its author.
 func WithPeer(ctx context.Context, conn net.Conn) context.Context {
-	uc, ok := conn.(*net.UnixConn)
-	if !ok {
+	uc, ok := conn.(syscall.Conn)
+	if _, unixSocket := conn.LocalAddr().(*net.UnixAddr); !ok || !unixSocket {
 		return ctx
 	}
 	raw, err := uc.SyscallConn()
 	if err != nil {
 		return ctx
 	}
-	var cred *unix.Ucred
-	if ctrlErr := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); ctrlErr != nil || err != nil {
+	var p Peer
+	if ctrlErr := raw.Control(func(fd uintptr) { p, err = peerOf(int(fd)) }); ctrlErr != nil || err != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, peerKey{}, Peer{uid: cred.Uid, pid: cred.Pid})
+	return context.WithValue(ctx, peerKey{}, p)
+}
+
+// peerOf asks the kernel who connected a unix socket.
+func peerOf(fd int) (Peer, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return Peer{}, err
+	}
+	p := Peer{uid: cred.Uid, pid: cred.Pid}
+	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD) // Linux 6.5 and later
+	if err != nil {
+		return p, nil
+	}
+	defer unix.Close(pidfd)
+	folder := "/proc/" + strconv.Itoa(int(p.pid)) + "/"
+	command, login := readWord(folder+"comm"), readWord(folder+"loginuid")
+	// What was read is the peer's only if it still lives: else its number may be another
+	// process's by now. A signal 0 that is not permitted reaches somebody too.
+	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil && !errors.Is(err, unix.EPERM) {
+		return p, nil
+	}
+	p.command = command
+	if login != noLogin {
+		p.login = login
+	}
+	return p, nil
+}
+
+// noLogin is what loginuid says of a process that nobody logged in for.
+const noLogin = "4294967295"
+
+// readWord is the first line of a small file of /proc, "" if it cannot be read.
+func readWord(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	word, _, _ := strings.Cut(string(text), "\n")
+	return word
 }
 
 // PeerOf says who made a request; ok is false where that cannot be known.
 func PeerOf(ctx context.Context) (p Peer, ok bool) {
 	p, ok = ctx.Value(peerKey{}).(Peer)
 	return p, ok
+}
+
+// Author is who made a request over a unix socket, for the audit log.
+func Author(ctx context.Context) audit.Who {
+	if p, ok := PeerOf(ctx); ok {
+		return p.author(audit.ViaSocket)
+	}
+	return audit.Who{Via: audit.ViaSocket}
+}
+
+func (p Peer) author(via string) audit.Who {
+	uid := strconv.FormatUint(uint64(p.uid), 10)
+	who := audit.Who{Via: via, UID: &p.uid, User: userName(uid), PID: p.pid, Command: p.command}
+	if p.login != "" && p.login != uid {
+		who.Login = userName(p.login)
+	}
+	return who
+}
+
+// Self is who runs this process, for what a command changes by itself.
+func Self() audit.Who {
+	p := Peer{uid: uint32(os.Getuid()), pid: int32(os.Getpid()), command: readWord("/proc/self/comm"), login: readWord("/proc/self/loginuid")}
+	if p.login == noLogin {
+		p.login = ""
+	}
+	return p.author(audit.ViaCommand)
+}
+
+// userName is a user's name, or his number if he has none.
+func userName(uid string) string {
+	if u, err := user.LookupId(uid); err == nil {
+		return u.Username
+	}
+	return uid
 }

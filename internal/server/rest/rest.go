@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"weir/internal/audit"
 	"weir/internal/version"
 )
 
@@ -40,7 +41,14 @@ type API struct {
 	Who string // serves it: agent or manager
 	Log *slog.Logger
 
-	roles map[string]Role // that a route needs, by the mux's pattern
+	// Audit records each request that changes something; nil = nobody does.
+	Audit *audit.Log
+	// Author says who makes a request.
+	Author func(context.Context) audit.Who
+	// Bodies are recorded too. Not where they may hold secrets.
+	Bodies bool
+
+	routes map[string]route // by the mux's pattern
 }
 
 // None is the input of a route that has none.
@@ -52,9 +60,9 @@ type reply[T any] struct{ Body T }
 // New begins an interface. Register its routes, then add Fallback for "/".
 func New(who, title, description string, log *slog.Logger) *API {
 	mux := http.NewServeMux()
-	a := &API{API: humago.New(mux, config(title, description)), Mux: mux, Who: who, Log: log, roles: map[string]Role{}}
+	a := &API{API: humago.New(mux, config(title, description)), Mux: mux, Who: who, Log: log, Author: Author, routes: map[string]route{}}
 	for _, suffix := range []string{".json", ".yaml", "-3.0.json", "-3.0.yaml"} { // huma's own routes
-		a.roles["GET /openapi"+suffix] = RoleView
+		a.routes["GET /openapi"+suffix] = route{role: RoleView}
 	}
 	return a
 }
@@ -86,8 +94,10 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	op.BodyReadTimeout = RequestTimeout
 	a.Route(&op)
 	huma.Register(a.API, op, func(ctx context.Context, in *I) (*reply[O], error) {
+		a.asked(ctx, in)
 		out, err := call(ctx, in)
 		if err != nil {
+			failed(ctx, err)
 			return nil, a.problem(ctx, err)
 		}
 		return &reply[O]{Body: out}, nil

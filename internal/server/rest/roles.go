@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 )
 
 // Role is what a caller may do. The socket decides it, and nothing in a request
@@ -35,12 +36,21 @@ func roleOf(method string) Role {
 	return RoleChange
 }
 
+// route is what is known of a route.
+type route struct {
+	role Role
+	id   string // of the operation
+}
+
 // Route notes which role a route needs, in the table that Reading holds callers to
 // and in the OpenAPI document. Register and Get do it; a route that is registered
 // by other means needs it before.
 func (a *API) Route(op *huma.Operation) {
 	role := roleOf(op.Method)
-	a.roles[op.Method+" "+op.Path] = role
+	a.routes[op.Method+" "+op.Path] = route{role: role, id: op.OperationID}
+	if role == RoleChange {
+		op.Middlewares = append(op.Middlewares, a.record(op.OperationID))
+	}
 	if op.Extensions == nil {
 		op.Extensions = map[string]any{}
 	}
@@ -53,8 +63,8 @@ func (a *API) needs(pattern string) Role {
 	if pattern == "/" || pattern == "" {
 		return RoleView
 	}
-	if role, ok := a.roles[pattern]; ok {
-		return role
+	if r, ok := a.routes[pattern]; ok {
+		return r.role
 	}
 	return RoleChange
 }
@@ -72,11 +82,14 @@ func (a *API) Reading(socket, group string) http.Handler {
 			a.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), viewer{}, true)))
 			return
 		}
-		WriteProblem(w, api.ProblemOf(&api.Error{
+		refusal := &api.Error{
 			Status: http.StatusForbidden, Field: "role", Value: string(RoleView),
 			Msg:    "only " + changers + " may change something, or try a change",
 			Remedy: remedy + ", by the socket " + socket,
-		}))
+		}
+		a.Audit.Append(audit.Entry{Who: a.Author(r.Context()), Action: a.routes[pattern].id, Object: r.URL.Path,
+			Result: audit.Refused, Reason: refusal.Msg})
+		WriteProblem(w, api.ProblemOf(refusal))
 	})
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+
+	"weir/internal/api"
+	"weir/internal/audit"
+	"weir/internal/discover"
+)
+
+// whyConfig is the reason of what a configuration file changes.
+const whyConfig = "configuration changed"
+
+// record writes to the audit log whose policy a commit changes. The change that a
+// request asks for goes into the request's line; all others have lines of their own.
+// A workload that appears has one if its labels ask for something.
+func (a *Agent) record(ctx context.Context, before, after decision, why reasons) {
+	if a.opts.Audit == nil && !audit.Under(ctx) {
+		return
+	}
+	var entries []audit.Entry
+	for _, pair := range pairs(before, after) {
+		was, is := fieldsOf(pair.was), fieldsOf(pair.is)
+		onlyDifferent(was, is)
+		if len(was)+len(is) == 0 {
+			continue
+		}
+		reason, asked := why.byKey[pair.key]
+		if asked && audit.Note(ctx, pair.name(), orNil(was), orNil(is)) {
+			continue
+		}
+		if reason == "" {
+			reason = why.general
+		}
+		via := pair.via(why)
+		if via == "" {
+			continue
+		}
+		entries = append(entries, audit.Entry{Who: audit.Who{Via: via}, Action: "policy", Object: pair.name(),
+			Before: orNil(was), After: orNil(is), Result: audit.Done, Reason: reason})
+	}
+	a.opts.Audit.Append(entries...)
+}
+
+// pair is one workload or group before and after a commit; nil where it is not there.
+type pair struct {
+	key     string
+	was, is *verdict
+}
+
+// pairs are those of all workloads and groups, by key.
+func pairs(before, after decision) []pair {
+	all := map[string]pair{}
+	for i, d := range []decision{before, after} {
+		for _, list := range [][]verdict{d.verdicts, d.groups} {
+			for j := range list {
+				p := all[list[j].Key]
+				p.key = list[j].Key
+				if i == 0 {
+					p.was = &list[j]
+				} else {
+					p.is = &list[j]
+				}
+				all[p.key] = p
+			}
+		}
+	}
+	var sorted []pair
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		sorted = append(sorted, all[key])
+	}
+	return sorted
+}
+
+func (p pair) name() string {
+	if p.is != nil {
+		return p.is.Name
+	}
+	return p.was.Name
+}
+
+// via says by which way the change came, "" if it is none that anybody made: a
+// workload that appears or goes with the policy that all have.
+func (p pair) via(why reasons) string {
+	switch {
+	case why.general == whyConfig:
+		return audit.ViaConfig
+	case p.is != nil && p.is.labelled():
+		return audit.ViaLabel
+	case p.is == nil || p.was == nil:
+		return ""
+	case p.was.labelled():
+		return audit.ViaLabel
+	}
+	return audit.ViaAgent
+}
+
+// labelled reports whether labels decide something of the policy.
+func (v *verdict) labelled() bool {
+	for _, origin := range v.origin {
+		if origin == originLabel {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldsOf are the fields of a verdict's policy that say something, as the API has
+// them. The workload that stands for Weir's own traffic has none.
+func fieldsOf(v *verdict) map[string]any {
+	fields := map[string]any{}
+	if v == nil || v.Kind == discover.KindOwn {
+		return fields
+	}
+	text, err := json.Marshal(api.PolicyOf(v.policy))
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		return map[string]any{"unreadable": err.Error()}
+	}
+	maps.DeleteFunc(fields, func(_ string, value any) bool { return value == "" || value == nil })
+	return fields
+}
+
+// onlyDifferent removes what is the same in both, and puts "none" for what only one
+// of two that are there has.
+func onlyDifferent(was, is map[string]any) {
+	appears, goes := len(was) == 0, len(is) == 0
+	for _, field := range slices.Collect(maps.Keys(was)) {
+		switch value, ok := is[field]; {
+		case ok && reflect.DeepEqual(value, was[field]):
+			delete(was, field)
+			delete(is, field)
+		case !ok && !goes:
+			is[field] = "none"
+		}
+	}
+	for field := range is {
+		if _, ok := was[field]; !ok && !appears {
+			was[field] = "none"
+		}
+	}
+}
+
+// orNil is fields, or nothing.
+func orNil(fields map[string]any) any {
+	if len(fields) == 0 {
+		return nil
+	}
+	return fields
+}
+
+// recordLink writes to the audit log that a link was taken over or given back.
+func (a *Agent) recordLink(action string, l *link, why string) {
+	a.opts.Audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaAgent}, Action: action, Object: l.config.Name(), Result: audit.Done, Reason: why})
+}
+
+// recordReload writes to the audit log that the configuration was read again.
+func (a *Agent) recordReload(file, why string, err error) {
+	e := audit.Entry{Who: audit.Who{Via: audit.ViaConfig}, Action: "reload", Object: file, Result: audit.Done, Reason: why}
+	if err != nil {
+		e.Result, e.Reason = audit.Failed, err.Error()
+	}
+	a.opts.Audit.Append(e)
+}
+
+// Audit is the log of what changes policies; nil if there is none.
+func (a *Agent) Audit() *audit.Log { return a.opts.Audit }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"context"
+
+	"weir/internal/audit"
+	"weir/internal/cluster/wire"
+)
+
+// record writes to the audit log what becomes of moves in a change that was just
+// written. Requests have lines of their own (rest.API), so a move that a person asked
+// for has none before it is ordered. The lock is held; m.moves is as it was before.
+func (m *Manager) record(c *change) {
+	var entries []audit.Entry
+	for id, value := range c.values[bucketMoves] {
+		next, ok := value.(*move)
+		if !ok || next.DryRun {
+			continue
+		}
+		before := ""
+		if old := m.moves[id]; old != nil {
+			before = old.State
+		}
+		if before == next.State || before == "" && !next.Auto {
+			continue
+		}
+		entries = append(entries, next.entry(before))
+	}
+	m.opts.Audit.Append(entries...)
+}
+
+// entry is a line about a move that has another state than before.
+func (m *move) entry(before string) audit.Entry {
+	e := audit.Entry{Who: audit.Who{Via: audit.ViaManager}, Action: "move", Object: m.Container,
+		Change: map[string]string{"move": m.ID, "from": m.From, "to": m.To}, After: m.State,
+		Result: audit.Done, Reason: cmp.Or(m.Error, m.Why)}
+	if before != "" {
+		e.Before = before
+	}
+	switch m.State {
+	case stateWaiting, stateOrdered, stateExpired, stateCancelled:
+	default: // what the node reports
+		e.Who = audit.Who{Via: audit.ViaNode, Node: m.From}
+	}
+	switch m.State {
+	case string(wire.Failed), string(wire.RolledBack), stateExpired, stateCancelled:
+		e.Result = audit.Failed
+	case string(wire.Refused):
+		e.Result = audit.Refused
+	}
+	return e
+}
+
+// nodeAuthor is who makes a request from the network.
+func nodeAuthor(ctx context.Context) audit.Who { return from(ctx).author() }
+
+func (r remote) author() audit.Who {
+	if r.node == "" {
+		return audit.Who{Via: audit.ViaNetwork, Address: r.address}
+	}
+	return audit.Who{Via: audit.ViaNode, Node: r.node, Address: r.address}
+}
