@@ -81,6 +81,7 @@ type Node struct {
 	// CertificateEnds is zero for a node that has not renewed since a former version.
 	CertificateEnds time.Time `json:"certificate_ends,omitzero" doc:"of its present certificate, which it renews long before"`
 	Missing         []string  `json:"missing" doc:"what cannot be measured there"`
+	Trouble         string    `json:"trouble,omitempty" doc:"why nothing is planned with it, though it is heard of"`
 }
 
 // ClusterContainer is one container of the cluster.

@@ -62,7 +62,13 @@ func renderNodes(list []api.Node, now time.Time) string {
 		t.Add(n.Name, state, strconv.Itoa(n.Containers), cpu, memory, measured(n.TransmitBps), measured(float64(n.ReservedBps)),
 			measured(float64(n.GuaranteedBps-min(n.ReservedBps, n.GuaranteedBps))), by)
 	}
-	return t.String()
+	text := t.String()
+	for _, n := range list {
+		if n.Trouble != "" {
+			text += fmt.Sprintf("%s is not planned with: %s\n", n.Name, n.Trouble)
+		}
+	}
+	return text
 }
 
 func (a *app) psCommand() *cobra.Command {

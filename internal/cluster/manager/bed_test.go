@@ -38,6 +38,7 @@ type bed struct {
 	said uint64
 	keys map[string]ed25519.PrivateKey
 	has  map[string][]string // containers by node, for the profiles
+	full map[string]uint64   // bit/s that mins of no container hold on a node
 	dead map[string]bool     // nodes that say nothing
 }
 
@@ -55,7 +56,7 @@ func newBed(t *testing.T, nodes ...string) *bed {
 	}
 	m.bus = &noBus{}
 	t.Cleanup(func() { _ = m.store.close() })
-	b := &bed{Manager: m, t: t, now: now, keys: map[string]ed25519.PrivateKey{}, has: map[string][]string{}, dead: map[string]bool{}}
+	b := &bed{Manager: m, t: t, now: now, keys: map[string]ed25519.PrivateKey{}, has: map[string][]string{}, dead: map[string]bool{}, full: map[string]uint64{}}
 	for i, name := range nodes {
 		key := ed25519.NewKeyFromSeed([]byte(fmt.Sprintf("%032d", i)))
 		b.keys[name] = key
@@ -86,7 +87,7 @@ func (b *bed) pass(d time.Duration) {
 // heard is what a node that lives has just said of itself.
 func (b *bed) heard(name string) *node {
 	p := wire.Profile{V: wire.ProfileVersion, Node: name, Time: b.now, IntervalSeconds: 5,
-		Capacity: wire.Capacity{CPUCores: 4, MemoryBytes: 8e9, NetworkTransmitBps: 100e6, NetworkReceiveBps: 100e6, GuaranteedBps: 100e6}}
+		Capacity: wire.Capacity{CPUCores: 4, MemoryBytes: 8e9, NetworkTransmitBps: 100e6, NetworkReceiveBps: 100e6, GuaranteedBps: 100e6, GuaranteedElsewhereBps: b.full[name]}}
 	for _, c := range b.has[name] {
 		p.Containers = append(p.Containers, wire.ContainerProfile{ID: "id-" + c, Name: c, Engine: "docker", Usage: wire.Usage{CPUCores: 0.1, MemoryBytes: 100e6}})
 	}

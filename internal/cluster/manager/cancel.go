@@ -106,7 +106,7 @@ func (m *Manager) forsake(node string, now time.Time) {
 	for id, p := range m.places {
 		if !p.final() && (p.Node == node || p.To == node) {
 			next := *p
-			next.State, next.Error, next.Ended = placeFailed, "node "+node+" was removed from the cluster", now.UTC()
+			next.close("node "+node+" was removed from the cluster", now)
 			c.put(bucketPlaces, id, &next)
 			*p = next
 		}

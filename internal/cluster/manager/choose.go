@@ -75,13 +75,21 @@ func (w Window) holds(now time.Time) bool {
 	return at >= w.From || at < w.To
 }
 
+// quiet names the quiet hours that it is in, "" if it is in none.
+func (a Automatic) quiet(now time.Time) string {
+	for _, w := range a.Quiet {
+		if w.holds(now) {
+			return "quiet hours " + w.String()
+		}
+	}
+	return ""
+}
+
 // free is how many moves may be begun now, and if none, why. running are under way or
 // waiting, begun are the times at which the manager's own moves of late were begun.
 func (a Automatic) free(now time.Time, running int, begun []time.Time) (n int, why string) {
-	for _, w := range a.Quiet {
-		if w.holds(now) {
-			return 0, "quiet hours " + w.String()
-		}
+	if why := a.quiet(now); why != "" {
+		return 0, why
 	}
 	if running >= a.AtOnce {
 		return 0, fmt.Sprintf("%d moves are under way, %d at once are allowed", running, a.AtOnce)

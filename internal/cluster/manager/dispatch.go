@@ -79,6 +79,7 @@ func (m *Manager) tick(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire(now)
+	m.forget(now)
 	m.dispatch(now)
 	m.remind(now)
 }
@@ -119,6 +120,10 @@ func (m *Manager) dispatch(now time.Time) {
 			continue
 		}
 		if !ready {
+			continue
+		}
+		if quiet := m.opts.Automatic.quiet(now); quiet != "" && mv.unbidden() {
+			m.end(mv, stateCancelled, quiet+" have begun", now)
 			continue
 		}
 		target := m.nodes[mv.To]
@@ -212,6 +217,9 @@ func (m *Manager) expire(now time.Time) {
 // remind sends orders again of which nothing was heard for long: the node says what
 // became of them, or begins. The lock is held.
 func (m *Manager) remind(now time.Time) {
+	if len(m.orders) >= maxQueued {
+		return
+	}
 	c := &change{}
 	for _, mv := range m.byAge() {
 		if mv.underWay() && now.Sub(mv.Heard) > remindAfter && m.listens(mv.From, now) {
@@ -299,8 +307,9 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 // withStep puts the report about a step in the place of those before it about the same.
 func withStep(steps []wire.MoveReport, r wire.MoveReport) []wire.MoveReport {
 	r.Policy = nil
+	r.Step, r.Error, r.Cancel = wire.Clip(r.Step, maxStepName), wire.Clip(r.Error, maxStepError), ""
 	steps = slices.Clone(steps)
-	if n := len(steps); n > 0 && steps[n-1].Step == r.Step {
+	if n := len(steps); n > 0 && (steps[n-1].Step == r.Step || n >= maxSteps) {
 		steps[n-1] = r
 		return steps
 	}
@@ -330,10 +339,7 @@ func (m *Manager) applied(r wire.ApplyReport, now time.Time) error {
 	c.put(bucketApplies, r.ID, nil)
 	if p := m.places[a.Place]; p != nil {
 		next := *p
-		next.State, next.Ended = placeDone, now.UTC()
-		if r.Error != "" {
-			next.State, next.Error = placeFailed, r.Error
-		}
+		next.close(r.Error, now)
 		c.put(bucketPlaces, next.ID, &next)
 		if err := m.write(c); err != nil {
 			return err

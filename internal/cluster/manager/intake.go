@@ -38,6 +38,9 @@ func (m *Manager) open(in bus.Message) (e wire.Envelope, node string, ok bool) {
 	default:
 		err = e.Verify(from.Key, in.Subject)
 	}
+	if topic, _, _ := in.Subject.Split(); err == nil {
+		err = m.admitMessage(node, topic, time.Now())
+	}
 	if err != nil {
 		m.refuse(in, e.From, err)
 		return e, node, false
@@ -105,17 +108,40 @@ func (m *Manager) onProfile(_ context.Context, in bus.Message) error {
 		return nil
 	}
 	var p wire.Profile
-	if !m.read(in, e, &p, func() string { return p.Node }) {
-		return nil
-	}
+	good := m.read(in, e, &p, func() string { return p.Node })
+	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n := m.at(name)
+	if n.trouble = unusable(&p, e, good, now); n.trouble != "" {
+		return nil
+	}
 	if len(n.history) > 0 && !p.Time.After(n.history[len(n.history)-1].Time) {
 		return nil
 	}
-	n.history, n.got = remember(n.history, p), time.Now()
+	n.history, n.got = remember(n.history, p), now
 	return nil
+}
+
+// unusable says why nothing can be planned with a profile, "" if it can. good says that
+// the profile could be read.
+func unusable(p *wire.Profile, e wire.Envelope, good bool, now time.Time) string {
+	if !good {
+		err := e.Read(new(wire.Profile))
+		if err == nil {
+			err = wire.ErrForged
+		}
+		return wire.Clip("its profile was refused: "+err.Error(), maxStepError)
+	}
+	switch ahead := p.Time.Sub(now); {
+	case ahead > wire.Skew:
+		return fmt.Sprintf("its clock is %v ahead of the manager's", ahead.Round(time.Second))
+	case p.Capacity.CPUCores == 0:
+		return "its profile says that it has no CPU"
+	case p.Capacity.MemoryBytes == 0:
+		return "its profile says that it has no memory"
+	}
+	return ""
 }
 
 // remember appends a profile to a history. The slice is never changed in place: a

@@ -51,6 +51,10 @@ func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, 
 			delete(m.tokens, id)
 		}
 	}
+	if len(m.tokens) >= maxTokens {
+		return api.Token{}, &api.Error{Status: http.StatusConflict, Field: "token", Msg: fmt.Sprintf("there are %d already", len(m.tokens)),
+			Remedy: "revoke some: weir manager token list, weir manager token revoke ID"}
+	}
 	if err := m.write(c); err != nil {
 		return api.Token{}, err
 	}

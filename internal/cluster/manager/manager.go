@@ -95,6 +95,7 @@ type Manager struct {
 	trust        trustRecord
 	certificates map[string]*certificate // by node
 	list         memberList
+	flows        map[string]*flow // by node
 }
 
 var _ api.Manager = (*Manager)(nil)
@@ -105,6 +106,7 @@ type node struct {
 	heard   time.Time
 	history []wire.Profile // the newest last; older ones have only what means are made of
 	got     time.Time      // when the newest came
+	trouble string         // why nothing can be planned with what it says; "" = it can
 }
 
 // Init makes a new cluster in dir: the authority, the manager's certificate and a

@@ -30,10 +30,16 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 			return p.Answer, nil
 		}
 	}
+	if err := m.admitPlace(r.Node, now); err != nil {
+		return wire.PlaceAnswer{}, err
+	}
 	p := m.problem(now, 0)
 	seat, lacks, err := m.seat(p, r)
 	if err != nil || seat == nil {
 		return wire.PlaceAnswer{Lacks: lacks}, err
+	}
+	if err := m.allowed(p, seat, r, now); err != nil {
+		return wire.PlaceAnswer{}, err
 	}
 	record := &place{PlaceRequest: r, State: placeMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
 	c := &change{}
@@ -58,6 +64,35 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 	m.advance(r.ID, now) // nothing may have to move: there is room by now
 	m.dispatch(now)
 	return record.Answer, nil
+}
+
+// allowed says whether the moves of a seat may be begun: they obey the quiet hours and
+// the moves per hour of the automatic mode, also while that is off. Whether a person or a
+// label is behind the request is the node's word, so it makes no difference.
+func (m *Manager) allowed(p *problem, seat *optimize.Seat, r wire.PlaceRequest, now time.Time) error {
+	if len(seat.Moves) == 0 {
+		return nil
+	}
+	to := p.Nodes[seat.Node].Name
+	free, why := m.opts.Automatic.free(now, 0, m.begun(now))
+	if free > 0 && m.opts.Automatic.PerHour-m.lately(now) < len(seat.Moves) {
+		free, why = 0, fmt.Sprintf("it takes %d moves, and %d an hour are allowed", len(seat.Moves), m.opts.Automatic.PerHour)
+	}
+	if free > 0 {
+		return nil
+	}
+	return &api.Error{Status: http.StatusConflict, Field: "container", Value: r.Container, Msg: fmt.Sprintf("%s has room, but nothing is moved there now: %s", to, why),
+		Remedy: fmt.Sprintf("ask again later, or have an operator order it: weir migrate %s/%s --to %s", r.Node, r.Container, to)}
+}
+
+// lately counts the moves of the last hour that no operator has ordered. The lock is held.
+func (m *Manager) lately(now time.Time) (n int) {
+	for _, t := range m.begun(now) {
+		if now.Sub(t) < time.Hour {
+			n++
+		}
+	}
+	return n
 }
 
 // ask is seek with the change as the agent's API has it.
@@ -133,8 +168,7 @@ func (m *Manager) advance(id string, now time.Time) {
 		switch mv := m.moves[id]; {
 		case mv == nil || mv.State == string(wire.Done):
 		case mv.final():
-			next.State, next.Ended = placeFailed, now.UTC()
-			next.Error = fmt.Sprintf("move %s of %s to %s ended as %s: %s", mv.ID, mv.Container, mv.To, mv.State, mv.Error)
+			next.close(fmt.Sprintf("move %s of %s to %s ended as %s: %s", mv.ID, mv.Container, mv.To, mv.State, mv.Error), now)
 		default:
 			return
 		}
@@ -143,7 +177,7 @@ func (m *Manager) advance(id string, now time.Time) {
 		next.State = placeApplying
 		err := m.order(c, p.To, wire.Apply{ID: p.ID + "-apply", Workload: p.Container, Change: p.Change, Why: "was refused on " + p.Node}, p.ID, now)
 		if err != nil {
-			next.State, next.Error, next.Ended = placeFailed, err.Error(), now.UTC()
+			next.close(err.Error(), now)
 		}
 	}
 	c.put(bucketPlaces, next.ID, &next)

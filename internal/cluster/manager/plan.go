@@ -257,7 +257,7 @@ func (m *Manager) look(now time.Time) {
 	a := m.opts.Automatic
 	m.mu.Lock()
 	waiting, running := m.openMoves()
-	free, why := a.free(now, waiting+running, m.begun())
+	free, why := a.free(now, waiting+running, m.begun(now))
 	p := m.problem(now, a.Cooldown)
 	m.mu.Unlock()
 	if free > 0 && len(p.Nodes) > 1 {
@@ -282,12 +282,21 @@ func (m *Manager) look(now time.Time) {
 	}
 }
 
-// begun are the times at which the manager's own moves were begun. The lock is held.
-func (m *Manager) begun() []time.Time {
+// unbidden reports whether no operator has ordered the move: it is the manager's own
+// idea, or for a place that a node has asked for.
+func (m *move) unbidden() bool { return m.Auto || m.Place != "" }
+
+// begun are the times at which moves that no operator has ordered were begun; those that
+// wait count as begun now. The lock is held.
+func (m *Manager) begun(now time.Time) []time.Time {
 	var list []time.Time
 	for _, mv := range m.moves {
-		if mv.Auto && !mv.Ordered.IsZero() {
+		switch {
+		case !mv.unbidden():
+		case !mv.Ordered.IsZero():
 			list = append(list, mv.Ordered)
+		case !mv.final():
+			list = append(list, now)
 		}
 	}
 	return list

@@ -43,7 +43,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	closed := map[string]bool{}
 	for _, name := range m.names() {
 		n := m.nodes[name]
-		if n == nil || len(n.history) == 0 || now.Sub(n.got) > profileFresh || now.Sub(n.heard) > lostAfter {
+		if n == nil || n.trouble != "" || len(n.history) == 0 || now.Sub(n.got) > profileFresh || now.Sub(n.heard) > lostAfter {
 			p.unknown = append(p.unknown, name)
 			continue
 		}

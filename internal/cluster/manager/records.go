@@ -92,6 +92,15 @@ type place struct {
 	Ended   time.Time        `json:"ended,omitzero"`
 }
 
+// close ends a place, as done if why is "". What was asked for is not kept any more.
+func (p *place) close(why string, now time.Time) {
+	p.State, p.Error, p.Ended = placeDone, wire.Clip(why, wire.MaxText), now.UTC()
+	if why != "" {
+		p.State = placeFailed
+	}
+	p.Change, p.Refusal = nil, ""
+}
+
 func (p *place) final() bool { return p.State == placeDone || p.State == placeFailed }
 
 // apply is a policy that a node is to put into force.

@@ -81,6 +81,7 @@ func (m *Manager) nodeView(name string, now time.Time) api.Node {
 	for _, e := range b.Engines {
 		v.Engines = append(v.Engines, strings.TrimSpace(e.Name+" "+e.Version))
 	}
+	v.Trouble = n.trouble
 	if len(n.history) == 0 {
 		return v
 	}

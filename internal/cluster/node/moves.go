@@ -159,6 +159,7 @@ func (m *moves) refuse(order wire.Move, why string) error {
 // tell sends a report.
 func (m *moves) tell(r wire.MoveReport) error {
 	r.Node = m.node.opts.Name
+	r.Step, r.Error = wire.Clip(r.Step, wire.MaxName), wire.Clip(r.Error, wire.MaxText)
 	r.Seq = uint64(time.Now().UnixNano())
 	m.mu.Lock()
 	if _, ok := m.open[r.ID]; ok {
@@ -409,7 +410,7 @@ func (n *Node) apply(ctx context.Context, a wire.Apply, stale error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		r.Error = err.Error()
+		r.Error = wire.Clip(err.Error(), wire.MaxText)
 	}
 	if err := n.moves.save(a.ID, kept{Policy: r}); err != nil {
 		return err

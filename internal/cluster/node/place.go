@@ -40,7 +40,7 @@ func (w *withManager) Set(ctx context.Context, name string, change api.PolicyCha
 	if unknown != nil || workload.Kind != "docker" {
 		return result, err // nothing else can be moved
 	}
-	r := wire.PlaceRequest{ID: placeID(w.node.opts.Name, workload.Name), Node: w.node.opts.Name, Container: workload.Name, Refusal: refused.Msg}
+	r := wire.PlaceRequest{ID: placeID(w.node.opts.Name, workload.Name), Node: w.node.opts.Name, Container: workload.Name, Refusal: wire.Clip(refused.Msg, wire.MaxText)}
 	r.MinBps = w.bps(ctx, change)
 	if text, failed := json.Marshal(change); failed == nil {
 		r.Change = text

@@ -149,7 +149,17 @@ func given(pairs ...string) error {
 }
 
 // Check implements Message.
-func (h Heartbeat) Check() error { return CheckNode(h.Node) }
+func (h Heartbeat) Check() error {
+	err := cmp.Or(CheckNode(h.Node), short(MaxName, "weir", h.Weir, "kernel", h.Kernel, "address", h.Address, "criu", h.CRIU),
+		few("engines", len(h.Engines), MaxEngines), few("moves", len(h.Moves), MaxMoves))
+	for _, e := range h.Engines {
+		err = cmp.Or(err, short(MaxName, "engine", e.Name, "version of engine", e.Version))
+	}
+	for _, id := range h.Moves {
+		err = cmp.Or(err, CheckMove(id))
+	}
+	return err
+}
 
 // Check implements Message.
 func (m Move) Check() error {
@@ -161,18 +171,30 @@ func (m Move) Check() error {
 
 // Check implements Message.
 func (r MoveReport) Check() error {
-	return cmp.Or(given("id", r.ID, "state", string(r.State)), CheckNode(r.Node))
+	if r.State != Running && !r.State.Settles() {
+		return fmt.Errorf("state %.40q of a move is not known", r.State)
+	}
+	return cmp.Or(given("id", r.ID), CheckMove(r.ID), CheckNode(r.Node), short(MaxName, "step", r.Step), short(MaxText, "error", r.Error, "cancel", r.Cancel))
 }
 
 // Check implements Message.
-func (a Apply) Check() error { return given("id", a.ID, "workload", a.Workload) }
+func (a Apply) Check() error {
+	return cmp.Or(given("id", a.ID, "workload", a.Workload), short(MaxName, "id", a.ID, "workload", a.Workload), short(MaxText, "why", a.Why),
+		short(MaxChange, "change", string(a.Change)))
+}
 
 // Check implements Message.
-func (r ApplyReport) Check() error { return cmp.Or(given("id", r.ID), CheckNode(r.Node)) }
+func (r ApplyReport) Check() error {
+	return cmp.Or(given("id", r.ID), CheckNode(r.Node), short(MaxName, "id", r.ID), short(MaxText, "error", r.Error))
+}
 
 // Check implements Message.
 func (p PlaceRequest) Check() error {
-	return cmp.Or(given("id", p.ID, "container", p.Container), CheckNode(p.Node))
+	if p.MinBps > maxRate {
+		return fmt.Errorf("min_bps is %d; no link has that", p.MinBps)
+	}
+	return cmp.Or(given("id", p.ID, "container", p.Container), CheckNode(p.Node), short(MaxName, "id", p.ID, "container", p.Container),
+		short(MaxText, "refusal", p.Refusal), short(MaxChange, "change", string(p.Change)))
 }
 
 // Check implements Message.

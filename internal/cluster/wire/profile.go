@@ -3,9 +3,9 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -113,37 +113,73 @@ func (p *Profile) Check() error {
 		return errors.New("profile: node is empty")
 	case p.Time.IsZero():
 		return fmt.Errorf("profile of %s: time is missing", p.Node)
-	case !sound(p.IntervalSeconds), !sound(p.Capacity.CPUCores), !sound(p.Capacity.BlockIOBytesPerSecond):
-		return fmt.Errorf("profile of %s: a number is negative or not finite", p.Node)
 	}
-	if !p.Total.sound() {
-		return fmt.Errorf("profile of %s: a rate of total is negative or not finite", p.Node)
+	err := cmp.Or(CheckNode(p.Node), few("containers", len(p.Containers), MaxContainers), few("lines of missing", len(p.Missing), MaxMissing),
+		within("interval_seconds", p.IntervalSeconds, maxSeconds), p.Capacity.check(), p.Total.check("total"))
+	for _, line := range p.Missing {
+		err = cmp.Or(err, short(MaxText, "missing", line))
+	}
+	if err != nil {
+		return fmt.Errorf("profile of %s: %w", p.Node, err)
 	}
 	seen := make(map[string]bool, len(p.Containers))
-	for _, c := range p.Containers {
-		switch {
-		case c.ID == "":
-			return fmt.Errorf("profile of %s: container %q has no id", p.Node, c.Name)
-		case seen[c.ID]:
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if err := c.check(); err != nil {
+			return fmt.Errorf("profile of %s: %w", p.Node, err)
+		}
+		if seen[c.ID] {
 			return fmt.Errorf("profile of %s: container %s is there twice", p.Node, c.ID)
-		case !c.Usage.sound() || !sound(c.Limits.CPUCores):
-			return fmt.Errorf("profile of %s: a rate of container %s is negative or not finite", p.Node, c.ID)
 		}
 		seen[c.ID] = true
 	}
 	return nil
 }
 
-func (u Usage) sound() bool {
-	for _, v := range []float64{u.CPUCores, u.BlockReadBytesPerSec, u.BlockWriteBytesPerSec, u.NetworkTransmitBps, u.NetworkReceiveBps, u.ThrottledShare} {
-		if !sound(v) {
-			return false
-		}
-	}
-	return true
+// check refuses numbers that no machine has. 0 is "not known".
+func (c Capacity) check() error {
+	return cmp.Or(within("capacity.cpu_cores", c.CPUCores, maxCPUs), within("capacity.memory_bytes", float64(c.MemoryBytes), maxMemory),
+		within("capacity.block_io_bytes_per_second", c.BlockIOBytesPerSecond, maxRate),
+		within("capacity.network_transmit_bps", float64(c.NetworkTransmitBps), maxRate), within("capacity.network_receive_bps", float64(c.NetworkReceiveBps), maxRate),
+		within("capacity.guaranteed_bps", float64(c.GuaranteedBps), maxRate), within("capacity.guaranteed_elsewhere_bps", float64(c.GuaranteedElsewhereBps), maxRate))
 }
 
-func sound(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
+func (c *ContainerProfile) check() error {
+	if c.ID == "" {
+		return fmt.Errorf("container %.80q has no id", c.Name)
+	}
+	err := cmp.Or(short(MaxName, "id of a container", c.ID, "name of a container", c.Name, "engine of a container", c.Engine), short(MaxText, "image of "+c.Name, c.Image),
+		few("labels of container "+c.ID, len(c.Labels), MaxLabels))
+	if err != nil {
+		return err
+	}
+	what := "container " + c.ID + ": "
+	return cmp.Or(c.Usage.check(what+"usage"), within(what+"limits.cpu_cores", c.Limits.CPUCores, maxCPUs),
+		within(what+"policy.min_bps", float64(c.Policy.MinBps), maxRate), within(what+"policy.max_bps", float64(c.Policy.MaxBps), maxRate),
+		within(what+"policy.refused_min_bps", float64(c.Policy.RefusedMinBps), maxRate), within(what+"changed_bytes", float64(c.ChangedBytes), maxMemory))
+}
+
+func (u *Usage) check(of string) error {
+	err := cmp.Or(within(of+".cpu_cores", u.CPUCores, maxCPUs), within(of+".memory_bytes", float64(u.MemoryBytes), maxMemory),
+		within(of+".memory_anonymous_bytes", float64(u.MemoryAnonymousBytes), maxMemory), within(of+".block_read_bytes_per_second", u.BlockReadBytesPerSec, maxRate),
+		within(of+".block_write_bytes_per_second", u.BlockWriteBytesPerSec, maxRate), within(of+".network_transmit_bps", u.NetworkTransmitBps, maxRate),
+		within(of+".network_receive_bps", u.NetworkReceiveBps, maxRate), within(of+".throttled_share", u.ThrottledShare, maxCPUs), within(of+".processes", float64(u.Processes), maxRate))
+	if u.LLCMissesPerSec != nil {
+		err = cmp.Or(err, within(of+".llc_misses_per_second", *u.LLCMissesPerSec, maxRate))
+	}
+	if p := u.Pressure; p != nil {
+		err = cmp.Or(err, within(of+".pressure.cpu", p.CPU, maxCPUs), within(of+".pressure.memory", p.Memory, maxCPUs), within(of+".pressure.io", p.IO, maxCPUs))
+	}
+	return err
+}
+
+// within refuses what is negative, not finite, or more than anything has.
+func within(name string, v, most float64) error {
+	if !(v >= 0) || v > most {
+		return fmt.Errorf("%s is %v; between 0 and %g is possible", name, v, most)
+	}
+	return nil
+}
 
 // Labels of a container that are the cluster's: what the manager may do with it, and
 // what a migration has left.

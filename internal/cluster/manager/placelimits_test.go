@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/wire"
+)
+
+// request asks for 50 Mbit/s for a container of node a, whose link is full.
+func (b *bed) request(n int) (wire.PlaceAnswer, error) {
+	return b.seek(wire.PlaceRequest{ID: fmt.Sprint("p-", n), Node: "a", Container: fmt.Sprint("c", n), MinBps: 1e6, Change: wire.Change(`{"min":"1mbit"}`)}, b.now)
+}
+
+func placeBed(t *testing.T) *bed {
+	t.Helper()
+	b := newBed(t, "a", "b")
+	b.full["a"] = 100e6
+	for i := range 100 {
+		b.has["a"] = append(b.has["a"], fmt.Sprint("c", i))
+	}
+	b.pass(0)
+	return b
+}
+
+func refusedPlace(t *testing.T, err error, status int, words string) {
+	t.Helper()
+	var refused *api.Error
+	if !errors.As(err, &refused) || refused.Status != status || !strings.Contains(err.Error(), words) {
+		t.Errorf("%v, want status %d and %q", err, status, words)
+	}
+}
+
+// TestPlacesObeyQuietHours: what a node asks for moves nothing in quiet hours, and what
+// waits when they begin is called off. An operator's own move is made.
+func TestPlacesObeyQuietHours(t *testing.T) {
+	b := placeBed(t)
+	first, err := b.request(0)
+	if err != nil || first.To != "b" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	second, err := b.request(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := b.request(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.state(b.moves[second.Move], stateOrdered)
+	b.state(b.moves[third.Move], stateWaiting) // two at once
+	b.opts.Automatic.Quiet = []Window{{}}      // all day
+	b.report(b.moves[first.Move], "confirm", wire.Done)
+	b.state(b.moves[third.Move], stateCancelled)
+	if !strings.Contains(b.moves[third.Move].Error, "quiet hours") {
+		t.Errorf("%q", b.moves[third.Move].Error)
+	}
+	_, err = b.request(3)
+	refusedPlace(t, err, 409, "quiet hours")
+	if !strings.Contains(err.Error(), "weir migrate a/c3 --to b") {
+		t.Errorf("%v", err)
+	}
+	b.full["a"] = 0 // there is room where it is: nothing has to move
+	b.pass(0)
+	if answer, err := b.request(4); err != nil || answer.To != "a" {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	b.state(b.order("mail", "a", "b"), stateOrdered)
+}
+
+// TestPlacesObeyMovesPerHour: of what nodes ask for, no more than the moves per hour.
+func TestPlacesObeyMovesPerHour(t *testing.T) {
+	b := placeBed(t)
+	b.opts.Automatic.PerHour = 3
+	for i := range 3 {
+		answer, err := b.request(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.pass(5 * time.Second)
+		b.report(b.moves[answer.Move], "confirm", wire.Done)
+	}
+	_, err := b.request(3)
+	refusedPlace(t, err, 409, "3 moves within the last hour, 3 are allowed")
+	b.pass(time.Hour)
+	if _, err := b.request(3); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPlacesOfANode: a node has a rate at which it may ask, and a number of requests that
+// are dealt with at a time.
+func TestPlacesOfANode(t *testing.T) {
+	b := placeBed(t)
+	for i := range placesOpen {
+		if _, err := b.request(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := b.request(placesOpen)
+	refusedPlace(t, err, 429, "being dealt with")
+	for range placeBurst {
+		_, err = b.request(placesOpen)
+	}
+	refusedPlace(t, err, 429, "one every 4 s")
+	if len(b.places) != placesOpen {
+		t.Errorf("%d places", len(b.places))
+	}
+	for i := range keepPlaces + keepPlaces/5 {
+		b.places[fmt.Sprint("old-", i)] = &place{PlaceRequest: wire.PlaceRequest{ID: fmt.Sprint("old-", i)}, State: placeDone, Ended: b.now.Add(time.Duration(i))}
+	}
+	b.pass(0)
+	if len(b.places) != keepPlaces+placesOpen {
+		t.Errorf("%d places are kept", len(b.places))
+	}
+}
