@@ -17,6 +17,7 @@ type Cluster struct {
 	Bus       string    `json:"bus" example:"nats" doc:"nats, or kafka://HOST:PORT,..."`
 	BusUp     bool      `json:"bus_up"`
 	Registry  string    `json:"registry,omitempty" doc:"host:port of the image registry that migrations use; manager: its own; empty: none"`
+	Images    *Images   `json:"images,omitempty" doc:"what is in the manager's own registry; absent if it has none"`
 	Nodes     int       `json:"nodes"`
 	NodesUp   int       `json:"nodes_up" doc:"those heard of lately"`
 	Waiting   int       `json:"waiting" doc:"moves that have not begun"`
@@ -41,6 +42,17 @@ type Rotation struct {
 	Renewed int       `json:"renewed" doc:"nodes that have a certificate of the new authority"`
 	Behind  []string  `json:"behind" doc:"nodes that have none yet"`
 	EndsBy  time.Time `json:"ends_by" doc:"when the former authority counts no more at the latest; before that, when all nodes have renewed"`
+}
+
+// Images is what is in the manager's own image registry, in bytes.
+type Images struct {
+	Bytes          uint64            `json:"bytes"`
+	LimitBytes     uint64            `json:"limit_bytes"`
+	Nodes          map[string]uint64 `json:"nodes" doc:"by the node that pushed them first; empty name: nobody knows"`
+	NodeLimitBytes uint64            `json:"node_limit_bytes" doc:"for each node"`
+	KeepFreeBytes  uint64            `json:"keep_free_bytes" doc:"of the disk, that stay free"`
+	Uploads        int               `json:"uploads" doc:"under way"`
+	Refused        uint64            `json:"refused" doc:"requests refused since the start: without a right, or over a limit"`
 }
 
 // Automatic is what the manager does by itself.

@@ -114,6 +114,7 @@ func TestClusterRenderings(t *testing.T) {
 	tokens, _ := f.Tokens(ctx)
 	for name, text := range map[string]string{
 		"manager-status": renderCluster(st, clusterTime),
+		"manager-images": imagesText(api.Images{Bytes: 31_400_000_000, LimitBytes: 100e9, NodeLimitBytes: 20e9, Nodes: map[string]uint64{"b": 12e9, "a": 19_400_000_000, "": 5}, Uploads: 2, Refused: 7}),
 		"nodes":          renderNodes(nodes, clusterTime),
 		"nodes-none":     renderNodes(nil, clusterTime),
 		"ps":             renderContainers(containers),

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"weir/internal/cli/table"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
 	"weir/internal/server/rest"
@@ -149,6 +152,7 @@ func (f managerFlags) over(automatic bool) (config.Config, error) {
 // managerOptions are the settings as the manager takes them.
 func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error) {
 	o := manager.Options{Dir: c.StateDir, Listen: c.Listen, BusListen: c.BusListen,
+		Images:    registry.Quota{NodeBytes: c.Images.PerNode, Bytes: c.Images.Total, FreeBytes: c.Images.KeepFree},
 		Automatic: manager.DefaultAutomatic(), Version: version.String(), Log: log}
 	var err error
 	if o.Bus, err = bus.Parse(c.Bus); err != nil {
@@ -255,6 +259,9 @@ func renderCluster(st api.Cluster, now time.Time) string {
 	fmt.Fprintf(&b, "manager    %s, up %s, nodes join at %s\n", st.Version, age(now.Sub(st.Started)), st.Address)
 	fmt.Fprintf(&b, "bus        %s, %s\n", st.Bus, up)
 	fmt.Fprintf(&b, "registry   %s\n", registryText(st.Registry))
+	if st.Images != nil {
+		b.WriteString(imagesText(*st.Images))
+	}
 	fmt.Fprintf(&b, "nodes      %d of %d heard of lately\n", st.NodesUp, st.Nodes)
 	fmt.Fprintf(&b, "moves      %d under way, %d waiting\n", st.Running, st.Waiting)
 	fmt.Fprintf(&b, "refused    %d messages and requests that were forged or of no member\n", st.Refused)
@@ -282,6 +289,17 @@ func registryText(registry string) string {
 		return "the manager's own, for members"
 	}
 	return registry
+}
+
+// imagesText is how full the manager's registry is, and by whom.
+func imagesText(i api.Images) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "images     %s of %s", size(i.Bytes), size(i.LimitBytes))
+	for _, node := range slices.Sorted(maps.Keys(i.Nodes)) {
+		fmt.Fprintf(&b, ", %s %s", cmp.Or(node, "others"), size(i.Nodes[node]))
+	}
+	fmt.Fprintf(&b, " (of %s each); %d uploads under way, %d requests refused\n", size(i.NodeLimitBytes), i.Uploads, i.Refused)
+	return b.String()
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

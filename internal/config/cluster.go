@@ -41,6 +41,7 @@ type Manager struct {
 	Registry  string // host:port of an image registry, OwnRegistry or NoRegistry
 	Socket    string // where its API listens
 	StateDir  string
+	Images    Images
 	Automatic Automatic
 }
 
@@ -89,7 +90,7 @@ func (c *Config) readCluster(fields node) {
 
 func (c *Config) readManager(fields node) {
 	m := &c.Manager
-	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "socket", "state_dir", "automatic"}, func(key string, value node) {
+	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "socket", "state_dir", "images", "automatic"}, func(key string, value node) {
 		switch key {
 		case "listen":
 			readHostPort(value, &m.Listen)
@@ -103,6 +104,8 @@ func (c *Config) readManager(fields node) {
 			readPath(value, &m.Socket)
 		case "state_dir":
 			readPath(value, &m.StateDir)
+		case "images":
+			m.Images.read(value)
 		case "automatic":
 			m.Automatic.read(value)
 		}

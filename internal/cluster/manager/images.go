@@ -98,3 +98,17 @@ func (m *Manager) tidyImages(ctx context.Context) {
 		}
 	}
 }
+
+// imagesView is how full the registry is.
+func (m *Manager) imagesView() *api.Images {
+	if m.images == nil {
+		return nil
+	}
+	u := m.images.Usage()
+	v := &api.Images{Bytes: uint64(u.Bytes), LimitBytes: uint64(u.Quota.Bytes), NodeLimitBytes: uint64(u.Quota.NodeBytes), KeepFreeBytes: uint64(u.Quota.FreeBytes),
+		Nodes: map[string]uint64{}, Uploads: u.Uploads, Refused: u.Refused}
+	for node, bytes := range u.Nodes {
+		v.Nodes[node] = uint64(bytes)
+	}
+	return v
+}

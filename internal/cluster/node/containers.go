@@ -118,11 +118,11 @@ func lives(pid int) bool {
 
 func nameOf(c container.Summary) string {
 	for _, name := range c.Names {
-		if !strings.Contains(name[1:], "/") { // else it is a link's alias
-			return strings.TrimPrefix(name, "/")
+		if own := strings.TrimPrefix(name, "/"); own != "" && !strings.Contains(own, "/") { // else it is a link's alias
+			return own
 		}
 	}
-	return c.ID[:12]
+	return fmt.Sprintf("%.12s", c.ID) // one that is being removed has no name
 }
 
 // weirLabels are the labels that Weir reads; others are nobody's business here.

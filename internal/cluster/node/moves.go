@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/atomicfile"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 )
@@ -92,7 +93,7 @@ func (m *moves) save(id string, k kept) error {
 	if err != nil {
 		return err
 	}
-	return writeWhole(m.file(id), text)
+	return atomicfile.Write(m.file(id), text, 0o600)
 }
 
 // running are the ids of those under way.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
 )
 
@@ -85,7 +86,7 @@ func (o *outbox) add(subject wire.Subject, id string, data []byte, keep bool) er
 		l.file = filepath.Join(o.dir, fmt.Sprintf("%020d.json", l.Seq))
 		text, err := json.Marshal(l)
 		if err == nil {
-			err = writeWhole(l.file, text)
+			err = atomicfile.Write(l.file, text, 0o600)
 		}
 		if err != nil {
 			return fmt.Errorf("report cannot be kept: %w", err)
@@ -151,23 +152,4 @@ func (o *outbox) run(ctx context.Context, publish func(context.Context, letter) 
 			os.Remove(next.file) // else it is sent twice, which does no harm
 		}
 	}
-}
-
-// writeWhole puts a file in place at once, and to the disk.
-func writeWhole(path string, text []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }

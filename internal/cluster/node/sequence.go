@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
 )
 
@@ -62,7 +63,7 @@ func (s *sequence) admit(o wire.Order, t wire.Term, now time.Time) error {
 	maps.DeleteFunc(next, func(_ string, t wire.Term) bool { return errors.Is(t.Check(now), wire.ErrLate) })
 	text, err := json.Marshal(next)
 	if err == nil {
-		err = writeWhole(s.file, text)
+		err = atomicfile.Write(s.file, text, 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("sequence of an order cannot be kept: %w", err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docker/docker/api/types/container"
 )
 
 func TestErrorsAreOneLine(t *testing.T) {
@@ -57,5 +59,14 @@ func TestACheckpointGetsTheCopysCgroup(t *testing.T) {
 	}
 	if f.adopt(is, "short") == nil {
 		t.Error("an id of another length would break the image")
+	}
+}
+
+// TestAContainerWithoutAName is one that its engine removes just now.
+func TestAContainerWithoutAName(t *testing.T) {
+	for want, c := range map[string]container.Summary{"web": {Names: []string{"/web"}}, "0123456789ab": {ID: "0123456789abcdef"}, "01": {ID: "01"}} {
+		if got := nameOf(c); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
 	}
 }

@@ -141,7 +141,7 @@ type inspection struct {
 }
 
 func (e *Engine) inspect(ctx context.Context, name string) (r inspection, err error) {
-	text, err := e.run(ctx, "container", "inspect", name)
+	text, err := e.run(ctx, "container", "inspect", "--", name)
 	if err != nil {
 		return r, err
 	}
@@ -182,7 +182,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		if name == "none" || name == "host" {
 			continue // no network of its own, which Podman 5 lists all the same
 		}
-		driver, err := e.run(ctx, "network", "inspect", "--format", "{{.Driver}}", name)
+		driver, err := e.run(ctx, "network", "inspect", "--format", "{{.Driver}}", "--", name)
 		if err != nil {
 			return c, err
 		}
@@ -234,12 +234,12 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 		}
 	}
 	for _, v := range o.Container.Volumes {
-		if _, err := e.run(ctx, "volume", "exists", v.Name); err == nil {
+		if _, err := e.run(ctx, "volume", "exists", "--", v.Name); err == nil {
 			list = append(list, migrate.Finding{Code: "volume-taken", Refuses: true, Msg: fmt.Sprintf("a volume %s is there already and may hold somebody's data", v.Name), Remedy: "remove or rename it: podman volume rm " + v.Name})
 		}
 	}
 	for _, n := range o.Container.Networks {
-		if _, err := e.run(ctx, "network", "exists", n.Name); err != nil {
+		if _, err := e.run(ctx, "network", "exists", "--", n.Name); err != nil {
 			list = append(list, migrate.Finding{Code: "network-missing", Refuses: true, Msg: fmt.Sprintf("network %s is missing", n.Name), Remedy: fmt.Sprintf("podman network create -d %s %s", n.Driver, n.Name)})
 		}
 	}
@@ -296,7 +296,7 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 	}
 	r, err := e.inspect(ctx, id)
 	if err == nil && r.State.Paused == paused {
-		_, err = e.run(ctx, do, id)
+		_, err = e.run(ctx, do, "--", id)
 	}
 	return err
 }
@@ -305,7 +305,7 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 func (e *Engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
 	switch step {
 	case migrate.StepPullImage:
-		if _, err := e.run(ctx, "image", "exists", o.Container.ImageID); err != nil {
+		if _, err := e.run(ctx, "image", "exists", "--", o.Container.ImageID); err != nil {
 			return out, &migrate.Error{Code: migrate.CodeNoImage, Msg: "image " + o.Container.Image + " is not here"}
 		}
 		out.Note = "already there"
@@ -350,7 +350,7 @@ func (e *Engine) tidy(move string) (err error) {
 
 // remove removes a container that is there.
 func (e *Engine) remove(ctx context.Context, id string, flags ...string) error {
-	_, err := e.run(ctx, append(append([]string{"rm"}, flags...), id)...)
+	_, err := e.run(ctx, append(append([]string{"rm"}, flags...), "--", id)...)
 	if noContainer(err) {
 		return nil
 	}
@@ -372,7 +372,7 @@ func (e *Engine) export(ctx context.Context, file string, o migrate.Order, optio
 	if len(o.Container.Connections) > 0 && !o.CloseConnections {
 		args = append(args, "--tcp-established")
 	}
-	if _, err := e.run(ctx, append(append(args, options...), o.Container.ID)...); err != nil {
+	if _, err := e.run(ctx, append(append(args, options...), "--", o.Container.ID)...); err != nil {
 		return out, err
 	}
 	info, err := os.Stat(part)
@@ -420,7 +420,7 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 	}
 	if _, statErr := os.Stat(e.archive(o.Move)); statErr != nil {
 		out.Note = "started anew with its files, without its memory: it has no checkpoint"
-		_, err = e.run(ctx, "start", o.Container.ID)
+		_, err = e.run(ctx, "start", "--", o.Container.ID)
 		return out, err
 	}
 	if err := e.remove(ctx, o.Container.ID); err != nil {
@@ -444,7 +444,7 @@ func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 	case migrate.PartImage:
 		file := filepath.Join(e.dir, o.Move+".image")
 		defer os.Remove(file)
-		if _, err = e.run(ctx, "save", "-o", file, o.Container.ImageID); err == nil {
+		if _, err = e.run(ctx, "save", "-o", file, "--", o.Container.ImageID); err == nil {
 			size, err = sendFile(w, file)
 		}
 	default:
@@ -484,7 +484,7 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 	case migrate.PartImage:
 		// The archive asks for the image by its name.
 		if _, err = e.run(ctx, "load", "-i", file); err == nil {
-			_, err = e.run(ctx, "tag", o.Container.ImageID, o.Container.Image)
+			_, err = e.run(ctx, "tag", "--", o.Container.ImageID, o.Container.Image)
 		}
 		return out, errors.Join(err, os.Remove(file))
 	case migrate.PartArchive:

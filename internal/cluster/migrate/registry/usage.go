@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/atomicfile"
 )
 
 // ownersFile remembers who was the first to push what.
@@ -135,11 +137,7 @@ func (u *usage) save() error {
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(u.dir, ownersFile+".new")
-	if err := os.WriteFile(temp, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, filepath.Join(u.dir, ownersFile))
+	return atomicfile.Write(filepath.Join(u.dir, ownersFile), text, 0o600)
 }
 
 // touch notes that somebody who pushes relies on a digest.

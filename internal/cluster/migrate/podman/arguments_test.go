@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podman
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/internal/cluster/migrate"
+)
+
+// TestNamesAreNoOptions: names and ids of another machine that look like options, such as
+// "--all", are never taken for options of a command.
+func TestNamesAreNoOptions(t *testing.T) {
+	dir := t.TempDir()
+	log, command := filepath.Join(dir, "log"), filepath.Join(dir, "podman")
+	script := `#!/bin/sh
+for a in "$@"; do printf '%s\n' "$a"; done >>"` + log + `"; echo . >>"` + log + `"
+case "$1 $2" in
+"container inspect") echo '[{"Id":"--all","Name":"--all","State":{"Running":true},"NetworkSettings":{"Networks":{"--all":{}}}}]';;
+"container checkpoint") echo x >"$4";;
+"save -o") echo x >"$3";;
+"volume exists"|"network exists"|"image exists") exit 1;;
+esac
+`
+	if err := os.WriteFile(command, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(filepath.Join(dir, "archives"), command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const evil = "--all"
+	o := migrate.Order{Move: "m-1", Approach: migrate.ApproachBundle, Container: migrate.Container{ID: evil, Name: evil, Image: evil, ImageID: evil,
+		Volumes: []migrate.Volume{{Name: evil}}, Networks: []migrate.Network{{Name: evil}}}}
+	ctx := context.Background()
+	_, _ = e.Describe(ctx, evil)
+	_, _ = e.Lacking(ctx, o)
+	_, _ = e.Send(ctx, migrate.Part{Kind: migrate.PartImage}, o, &strings.Builder{})
+	if err := os.WriteFile(e.arrived(o.Move), []byte(evil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_ = e.Hold(ctx, o)
+	for _, step := range []migrate.Step{migrate.StepPullImage, migrate.StepPreCopy, migrate.StepFreeze, migrate.StepThaw, migrate.StepDiscard, migrate.StepForget} {
+		_, _ = e.Do(ctx, step, o)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for call := range strings.SplitSeq(strings.TrimSuffix(string(text), ".\n"), ".\n") {
+		args := strings.Split(strings.TrimSpace(call), "\n")
+		at, end := slices.Index(args, evil), slices.Index(args, "--")
+		if at >= 0 && (end < 0 || at < end) {
+			t.Errorf("podman %s: %s is an option", strings.Join(args, " "), evil)
+		}
+		if at >= 0 {
+			seen[args[0]] = true
+		}
+	}
+	for _, verb := range []string{"container", "network", "volume", "image", "save", "pause", "rm"} {
+		if !seen[verb] {
+			t.Errorf("podman %s was not called with it: %v", verb, seen)
+		}
+	}
+}
