@@ -62,6 +62,10 @@ test-full: build deps-test deps-vm deps-cluster ## Everything: race detector, fu
 	scripts/fuzz $(FUZZTIME)
 	scripts/test-vm --full
 
+.PHONY: test-units
+test-units: build deps-check deps-vm ## What systemd runs: units of one host and moves between two, in VMs
+	scripts/test-units
+
 .PHONY: papers
 papers: build deps-vm ## Repeat the papers' experiments and rewrite docs/papers (an hour or more)
 	scripts/papers

@@ -55,8 +55,8 @@ run, 3 a cluster cannot be run here.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per step of the timeline")
 	c.Flags().StringVar(&plot, "plot", "", "draw what containers send over time into this `FOLDER`, as SVG and PNG")
-	c.Flags().StringVar(&machines, "machines", "", "`KIND` of machine that a node is, instead of what the file says: namespace or vm")
-	completeFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM}})
+	c.Flags().StringVar(&machines, "machines", "", "`KIND` of machine that a node is, instead of what the file says: namespace, vm or units")
+	completeFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM, cluster.MachinesUnits}})
 	c.Flags().BoolVar(&hold, "hold", false, "keep the cluster at the end until Ctrl-C")
 	return c
 }

@@ -60,6 +60,7 @@ const (
 type machine struct {
 	cluster *clustertest.Cluster
 	vm      string // folder of vm/run
+	image   string // of vm/run: cluster, or units with systemd
 	name    string
 	address string // for the other nodes
 	control string // for the lab
@@ -80,8 +81,12 @@ func machines(ctx context.Context, s Spec, program string) (func(context.Context
 	if err != nil {
 		return nil, err
 	}
+	image := "cluster"
+	if s.Machines == MachinesUnits {
+		image = "units"
+	}
 	// What downloads needs this machine's network.
-	build := exec.CommandContext(ctx, filepath.Join(vm, "build"), "--image", "cluster", "--kernel", vmKernel)
+	build := exec.CommandContext(ctx, filepath.Join(vm, "build"), "--image", image, "--kernel", vmKernel)
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: vm/build: %w: %s", clustertest.ErrNotPossible, err, strings.TrimSpace(string(out)))
 	}
@@ -92,7 +97,7 @@ func machines(ctx context.Context, s Spec, program string) (func(context.Context
 		if err != nil {
 			return nil, err
 		}
-		m := &machine{cluster: c, vm: vm, name: name, address: address, memory: cmp.Or(s.MemoryMiB, machineMiB), folder: filepath.Join(c.Dir, name)}
+		m := &machine{cluster: c, vm: vm, image: image, name: name, address: address, memory: cmp.Or(s.MemoryMiB, machineMiB), folder: filepath.Join(c.Dir, name)}
 		m.disk = cmp.Or(s.DiskMiB, m.memory/2)
 		if err := m.plug(); err != nil {
 			return nil, errors.Join(err, m.Close())
@@ -194,8 +199,11 @@ func (m *machine) PowerOn(ctx context.Context) error {
 	if err := m.configure(); err != nil {
 		return fmt.Errorf("machine %s: %w", m.name, err)
 	}
-	args := []string{"--real-time", "--image", "cluster", "--kernel", vmKernel, "--cpus", "1", "--memory", strconv.Itoa(m.memory) + "M", "--timeout", "0",
+	args := []string{"--real-time", "--image", m.image, "--kernel", vmKernel, "--cpus", "1", "--memory", strconv.Itoa(m.memory) + "M", "--timeout", "0",
 		"--out", filepath.Join(m.folder, "out"), "--copy", filepath.Join(m.vm, "cluster-node"), "--copy", filepath.Join(m.folder, "config")}
+	if m.image == "units" {
+		args = append(args, "--copy", filepath.Join(m.vm, "..", "deploy"))
+	}
 	for i, mac := range m.macs {
 		args = append(args, "--tap", fmt.Sprintf("%d,%s", 3+i, mac)) // as ExtraFiles are numbered
 	}

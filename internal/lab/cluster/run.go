@@ -101,7 +101,7 @@ func Run(ctx context.Context, s Spec, o Options) (failures []Failure, err error)
 		}
 	}
 	nodes := clustertest.Options{Nodes: s.Nodes, DiskMiB: disks}
-	if s.Machines == MachinesVM {
+	if s.virtual() {
 		if nodes.Machine, err = machines(ctx, s, o.Program); err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ type Spec struct {
 	File       string               `yaml:"-"`
 	Name       string               `yaml:"name"`
 	Nodes      []string             `yaml:"nodes"`
-	Machines   string               `yaml:"machines"`   // what a node is: MachinesNamespace or MachinesVM
+	Machines   string               `yaml:"machines"`   // what a node is: MachinesNamespace, MachinesVM or MachinesUnits
 	MemoryMiB  int                  `yaml:"memory_mib"` // of each virtual machine; 0 = 2048
 	Bandwidth  string               `yaml:"bandwidth"`  // of each node's cable, as tc writes it; "" = as fast as it goes
 	DiskMiB    int                  `yaml:"disk_mib"`   // of each node, in memory; 0 = this machine's disk
@@ -36,7 +36,11 @@ type Spec struct {
 const (
 	MachinesNamespace = "namespace"
 	MachinesVM        = "vm"
+	MachinesUnits     = "units" // a virtual machine in which systemd runs engine and agent
 )
+
+// virtual says whether nodes are virtual machines.
+func (s Spec) virtual() bool { return s.Machines == MachinesVM || s.Machines == MachinesUnits }
 
 // Image is one that the lab makes.
 type Image struct {
@@ -193,9 +197,9 @@ func (s *Spec) check() (problems []string) {
 		}
 	}
 	switch {
-	case s.Machines != MachinesNamespace && s.Machines != MachinesVM:
-		wrong("machines: %q; write namespace or vm", s.Machines)
-	case s.Machines == MachinesVM && s.Agents == nil:
+	case s.Machines != MachinesNamespace && !s.virtual():
+		wrong("machines: %q; write namespace, vm or units", s.Machines)
+	case s.virtual() && s.Agents == nil:
 		wrong("machines: vm needs agents; write agents: {egress: 100mbit}")
 	}
 	if a := s.Agents; a != nil {
@@ -255,7 +259,7 @@ func (s *Spec) check() (problems []string) {
 		if own := st.Weir + st.Await + st.KillAgent + st.StartAgent + st.Manager + st.Journal; (own != "" || st.During != nil) && s.Agents == nil {
 			wrong("%s: needs agents; write agents: {egress: 100mbit}", where)
 		}
-		if st.KillNode+st.StartNode != "" && s.Machines != MachinesVM {
+		if st.KillNode+st.StartNode != "" && !s.virtual() {
 			wrong("%s: only a machine can be switched off; write machines: vm", where)
 		}
 		if (st.Checkpoint != "" || st.Registry != "") && s.Agents != nil {

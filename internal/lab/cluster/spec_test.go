@@ -35,7 +35,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"nodes: [a, b]\ncontainers: {web: {node: a}}\ntimeline: [{migrate: web, to: b, approach: magic}]", `timeline[1].approach: "magic"`},
 		{"nodes: [a]\ntimeline: [{cut: a, join: a}]", "timeline[1]: has 2 verbs [cut join]"},
 		{"nodes: [a]\ntimeline: [{at: 5s}]", "timeline[1]: has 0 verbs"},
-		{"nodes: [a]\nmachines: container", `machines: "container"; write namespace or vm`},
+		{"nodes: [a]\nmachines: container", `machines: "container"; write namespace, vm or units`},
 		{"nodes: [a]\nmachines: vm", "machines: vm needs agents"},
 		{"nodes: [a]\nagents: {egress: 1gbit}\ntimeline: [{kill_node: a}]", "timeline[1]: only a machine can be switched off"},
 		{"nodes: [a]\nmachines: vm\nagents: {egress: 1gbit}\ntimeline: [{start_node: b}]", `timeline[1]: node "b" is not in nodes`},

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/remote"
+)
+
+// An agent whose helper is there must not try what its own rights do not allow.
+func TestAgentTakesTheHelperIfThereIsOne(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "helper")
+	open := func() migrate.Engine {
+		t.Helper()
+		e, err := openEngine(t.Context(), socket, filepath.Join(dir, "docker.sock"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	if e, is := open().(*remote.Engine); is {
+		t.Errorf("without a helper: %T", e)
+	}
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if e, is := open().(*remote.Engine); !is || e.Kind() != "docker" {
+		t.Errorf("with a helper: %T", e)
+	}
+}
