@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,10 +22,13 @@ const libvirtDir = "/run/libvirt/qemu"
 //   - libvirt writes a file per machine, with its interfaces in their order;
 //   - QEMU has the machine's name (-name) and often the taps' (ifname=) on its
 //     command line; the taps that were handed to it open are told by the kernel, in
-//     /proc/PID/fdinfo.
+//     /proc/PID/fdinfo. Any user may run a program of that name, so a process is
+//     believed of a tap only if the kernel would give the tap to its user: to root on
+//     the host, and to the tap's owner (`ip tuntap add ... user NAME`).
 type machines struct {
 	libvirt string // folder
 	proc    string // folder
+	sys     string // folder of network devices
 }
 
 // nics are the interfaces of all machines, by the name of their device on the host.
@@ -84,9 +88,61 @@ func (m machines) ofQEMU() map[string]nic {
 				devices = append(devices, device)
 			}
 		}
+		who := m.user(dir)
+		for i, device := range devices {
+			if !who.mayHave(m.owner(device)) {
+				devices[i] = ""
+			}
+		}
 		addMachine(found, machine, devices)
 	}
 	return found
+}
+
+// user is what counts of a process's rights.
+type user struct {
+	uid     int  // real, so that a program with the setuid bit has its caller's; -1 if unknown
+	admin   bool // may have any tap of the host: root with CAP_NET_ADMIN, which root in a container lacks
+	foreign bool // in another network namespace, whose taps may have the same names
+}
+
+const capNetAdmin = 12
+
+// user reads the rights of a process, given its folder in /proc.
+func (m machines) user(dir string) user {
+	u := user{uid: -1}
+	text, _ := os.ReadFile(filepath.Join(dir, "status")) // none: it has ended, and may have nothing
+	var capabilities uint64
+	for line := range strings.Lines(string(text)) {
+		switch fields := strings.Fields(line); {
+		case len(fields) < 2:
+		case fields[0] == "Uid:":
+			if uid, err := strconv.Atoi(fields[1]); err == nil {
+				u.uid = uid
+			}
+		case fields[0] == "CapEff:":
+			capabilities, _ = strconv.ParseUint(fields[1], 16, 64)
+		}
+	}
+	u.admin = u.uid == 0 && capabilities>>capNetAdmin&1 == 1
+	here, err := os.Readlink(filepath.Join(m.proc, "self", "ns", "net"))
+	there, _ := os.Readlink(filepath.Join(dir, "ns", "net"))
+	u.foreign = err == nil && there != here
+	return u
+}
+
+// owner is the uid that a tap was made for, -1 if for none or if it is no tap.
+func (m machines) owner(device string) int {
+	text, _ := os.ReadFile(filepath.Join(m.sys, filepath.Base(device), "owner"))
+	uid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return -1
+	}
+	return uid
+}
+
+func (u user) mayHave(owner int) bool {
+	return !u.foreign && (u.admin || owner >= 0 && u.uid == owner)
 }
 
 // parseQEMU reads a command line as /proc has it: the machine's name and the taps

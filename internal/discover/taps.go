@@ -52,7 +52,7 @@ const (
 
 // NewTaps returns a Source without patterns.
 func NewTaps(log *slog.Logger, links *Links, devices *Devices) *Taps {
-	return newTaps(log, links, devices, machines{libvirt: libvirtDir, proc: "/proc"})
+	return newTaps(log, links, devices, machines{libvirt: libvirtDir, proc: "/proc", sys: "/sys/class/net"})
 }
 
 func newTaps(log *slog.Logger, links linkTable, devices *Devices, m machines) *Taps {

@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,10 +48,21 @@ func put(t testing.TB, path, text string) {
 	}
 }
 
-// qemu makes a process with a command line, and taps that it holds open.
+// qemu makes a process of root's with a command line, and taps that it holds open.
 func qemu(t testing.TB, proc, pid, cmdline string, taps ...string) {
 	t.Helper()
+	qemuOf(t, proc, pid, status(0, "000001ffffffffff"), cmdline, taps...)
+}
+
+// status is /proc/PID/status of a process with a real uid and capabilities.
+func status(uid int, capabilities string) string {
+	return fmt.Sprintf("Name:\tqemu\nUid:\t%d\t0\t0\t0\nCapEff:\t%s\n", uid, capabilities)
+}
+
+func qemuOf(t testing.TB, proc, pid, status, cmdline string, taps ...string) {
+	t.Helper()
 	dir := filepath.Join(proc, pid)
+	put(t, filepath.Join(dir, "status"), status)
 	put(t, filepath.Join(dir, "cmdline"), strings.ReplaceAll(cmdline, " ", "\x00")+"\x00")
 	for i, tap := range taps {
 		fd := fmt.Sprint(20 + i)
@@ -80,6 +92,44 @@ func TestMachines(t *testing.T) {
 	}
 	if got := m.nics(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Any user may run a program called qemu, and write any tap and any name on its command
+// line. It is believed of a tap only if the kernel would let its user have that tap.
+func TestMachinesOfOtherUsers(t *testing.T) {
+	const user, docker = "0000000000000000", "00000000a80425fb" // capabilities: none, Docker's default
+	m := machines{libvirt: t.TempDir(), proc: t.TempDir(), sys: t.TempDir()}
+	for tap, owner := range map[string]string{"vnet1": "-1", "vnet2": "1000", "vnet3": "-1", "vnet4": "1001", "vnet5": "-1"} {
+		put(t, filepath.Join(m.sys, tap, "owner"), owner+"\n")
+	}
+	const line = "/home/eve/qemu-system-x86_64 -name %s -netdev tap,ifname=%s"
+	qemuOf(t, m.proc, "20", status(1000, user), fmt.Sprintf(line, "db", "vnet1"))     // a tap of root's
+	qemuOf(t, m.proc, "21", status(1000, user), fmt.Sprintf(line, "own", "vnet2"))    // its own
+	qemuOf(t, m.proc, "22", status(0, docker), fmt.Sprintf(line, "escaped", "vnet3")) // root in a container
+	qemuOf(t, m.proc, "23", status(1000, user), "/home/eve/qemu-x -name db", "vnet4") // handed to it by the owner
+	qemuOf(t, m.proc, "24", "Name:\tqemu\n", fmt.Sprintf(line, "odd", "vnet5"))
+	put(t, filepath.Join(m.proc, "self", "status"), "")
+	want := map[string]nic{"vnet2": {"own", 0}}
+	if got := m.nics(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	// The order of a machine's interfaces stays where one of them is not believed.
+	qemuOf(t, m.proc, "25", status(1001, user), "/usr/bin/kvm -name mixed -netdev tap,ifname=vnet1 -netdev tap,ifname=vnet4")
+	want["vnet4"] = nic{"mixed", 1}
+	if got := m.nics(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	// Root without the host's network has other taps of that name.
+	if err := errors.Join(os.MkdirAll(filepath.Join(m.proc, "self", "ns"), 0o755), os.Symlink("net:[1]", filepath.Join(m.proc, "self", "ns", "net"))); err != nil {
+		t.Fatal(err)
+	}
+	qemuOf(t, m.proc, "26", status(0, "000001ffffffffff"), fmt.Sprintf(line, "elsewhere", "vnet1"))
+	if err := errors.Join(os.MkdirAll(filepath.Join(m.proc, "26", "ns"), 0o755), os.Symlink("net:[2]", filepath.Join(m.proc, "26", "ns", "net"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.nics(); got["vnet1"].machine != "" {
+		t.Errorf("got %v", got["vnet1"])
 	}
 }
 
