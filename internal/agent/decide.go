@@ -130,7 +130,7 @@ func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 
 
 // judge gives a workload its policy.
 func judge(w world, found discover.Workload, number map[string]plan.ClassID) verdict {
-	labels, problems := labelLayer(found.Labels)
+	labels, problems := w.labelled(found)
 	v := verdict{Workload: found, steered: steerable(found), class: number[found.Key], refusals: map[string][]error{}}
 	v.policy, v.origin = merge(
 		stratum{originFound, w.foundLayer(found)},

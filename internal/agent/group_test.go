@@ -55,7 +55,7 @@ func (h *host) join(name, group string) {
 
 // A group's life: made, joined, changed, kept across a restart, left, deleted.
 func TestGroups(t *testing.T) {
-	inBubble(t, "groups: {office: {weight: 3, max: 50%}}", func(t *testing.T, h *host) {
+	inBubble(t, "labels: {allow: [min, group]}\ngroups: {office: {weight: 3, max: 50%}}", func(t *testing.T, h *host) {
 		h.start()
 		h.run("web", "weir.min=20mbit")
 		h.run("cam", "weir.group=office", "weir.min=10mbit")
@@ -107,7 +107,7 @@ func TestGroups(t *testing.T) {
 
 // What is asked of groups and cannot be held changes nothing.
 func TestGroupsRefused(t *testing.T) {
-	inBubble(t, "", func(t *testing.T, h *host) {
+	inBubble(t, "labels: {allow: [weight, min, group]}", func(t *testing.T, h *host) {
 		h.start()
 		h.run("web", "weir.min=20mbit")
 		h.run("cam", "weir.min=15mbit")
@@ -159,7 +159,7 @@ func TestGroupsNeedASchedulerThatHasThem(t *testing.T) {
 
 // The division, the traffic and the explanation at both levels.
 func TestGroupTraffic(t *testing.T) {
-	inBubble(t, "", func(t *testing.T, h *host) {
+	inBubble(t, "labels: {allow: [weight, min, group]}", func(t *testing.T, h *host) {
 		h.start()
 		h.run("a", "weir.group=g")
 		h.run("b", "weir.group=g", "weir.weight=3")

@@ -74,7 +74,7 @@ func TestQueuesBySet(t *testing.T) {
 }
 
 func TestQueuesByLabel(t *testing.T) {
-	inBubble(t, "", func(t *testing.T, h *host) {
+	inBubble(t, "labels: {allow: [discipline, queues, aqm, dscp]}", func(t *testing.T, h *host) {
 		h.start()
 		h.run("good", "weir.discipline=pq", "weir.queues=high: {match: [{preset: voip}, {udp: [1000, 2000-2010]}]}\nlow: {}", "weir.aqm=on", "weir.dscp=cs1")
 		h.run("bad", "weir.discipline=pq", "weir.queues={a: {rate: 1mbps}}")

@@ -14,7 +14,7 @@ func TestLayers(t *testing.T) {
 	inBubble(t, `
 defaults: {weight: 2}
 workloads:
-  "w*": {max: 50mbit, min: 5mbit}
+  "w*": {max: 50mbit, min: 15mbit}
   web: {max: 60mbit}
 `, func(t *testing.T, h *host) {
 		h.start()

@@ -205,7 +205,7 @@ func compare(source string, before, after []discover.Workload) map[string]string
 			why[w.Key] = source + ": devices of " + w.Name + " changed"
 		case !slices.Equal(was.Cgroups, w.Cgroups):
 			why[w.Key] = source + ": cgroups of " + w.Name + " changed"
-		case !maps.Equal(ownLabels(was.Labels), ownLabels(w.Labels)):
+		case !maps.Equal(ownLabels(was.Labels), ownLabels(w.Labels)), !maps.Equal(was.ImageLabels, w.ImageLabels):
 			why[w.Key] = source + ": labels of " + w.Name + " changed"
 		}
 	}

@@ -68,6 +68,7 @@ type keptWorkload struct {
 	Name    string            `json:"name"`
 	Kind    string            `json:"kind"`
 	Labels  map[string]string `json:"labels,omitempty"`
+	Baked   map[string]string `json:"image_labels,omitempty"`
 	Devices []keptDevice      `json:"devices,omitempty"`
 	Cgroups []string          `json:"cgroups,omitempty"`
 	Group   string            `json:"group,omitempty"`
@@ -128,7 +129,7 @@ func keepLayer(l config.Layer) keptLayer {
 }
 
 func keepWorkload(w discover.Workload) keptWorkload {
-	k := keptWorkload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: ownLabels(w.Labels), Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
+	k := keptWorkload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: ownLabels(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
 	for _, d := range w.Devices {
 		k.Devices = append(k.Devices, keptDevice{d.Name, d.Ifindex})
 	}
@@ -138,7 +139,7 @@ func keepWorkload(w discover.Workload) keptWorkload {
 // workload is what was kept, with those of its devices that are still there. A
 // cgroup that is gone costs nothing: there is nothing to mark.
 func (k keptWorkload) workload(there func(name string, ifindex int) bool) discover.Workload {
-	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, Note: k.Note, Cgroups: k.Cgroups, Group: k.Group}
+	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, ImageLabels: k.Baked, Note: k.Note, Cgroups: k.Cgroups, Group: k.Group}
 	for _, d := range k.Devices {
 		if there(d.Name, d.Ifindex) {
 			w.Devices = append(w.Devices, discover.Device{Name: d.Name, Ifindex: d.Ifindex})

@@ -4,6 +4,8 @@ package config
 
 import (
 	"path"
+	"slices"
+	"strings"
 
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -29,6 +31,7 @@ type Config struct {
 	Attach    []Attachment // what is a workload beside containers
 	Docker    Docker
 	SDN       SDN
+	Labels    Labels
 	Cluster   Cluster
 	Manager   Manager
 	Backend   string // BackendAuto, BackendBPF or BackendTC
@@ -130,6 +133,23 @@ type Docker struct {
 	Socket  string
 }
 
+// Labels says what the labels of containers may say of their policy.
+type Labels struct {
+	Allow  []string // of Fields; each for ingress as well
+	Images bool     // labels that come with an image count, too
+}
+
+// Allows reports whether a label may say a field, by its name in Names.
+func (l Labels) Allows(field string) bool {
+	return slices.Contains(l.Allow, strings.TrimPrefix(field, ingressPrefix))
+}
+
+// DefaultLabels allow what concerns a workload's own share and order. A group is
+// shared with others, and a DSCP means something to the network outside.
+func DefaultLabels() Labels {
+	return Labels{Allow: slices.DeleteFunc(slices.Clone(Fields), func(f string) bool { return f == "group" || f == "dscp" })}
+}
+
 // SDN says which switch's ports are links as well, as its database has them.
 type SDN struct {
 	OVSDB string // address of Open vSwitch's database, "" = none
@@ -141,6 +161,7 @@ func Default() Config {
 	return Config{
 		Cluster:   DefaultCluster(),
 		Manager:   DefaultManager(),
+		Labels:    DefaultLabels(),
 		Docker:    Docker{Enabled: true, Socket: "/var/run/docker.sock"},
 		Backend:   BackendAuto,
 		MarkMask:  0xffff0000,

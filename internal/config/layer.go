@@ -290,3 +290,38 @@ func (l Layer) Given() []string {
 	}
 	return given
 }
+
+// Without is the layer that says nothing of a field, by its name in Names.
+func (l Layer) Without(field string) Layer {
+	if inner, ok := strings.CutPrefix(field, ingressPrefix); ok {
+		if l.Ingress != nil {
+			l.Ingress = new(l.Ingress.Without(inner))
+		}
+		return l
+	}
+	switch field {
+	case "weight":
+		l.Weight = nil
+	case "min":
+		l.Min = nil
+	case "max":
+		l.Max = nil
+	case "reserve":
+		l.Reserve = nil
+	case "limit_packets":
+		l.LimitPackets = nil
+	case "limit_bytes":
+		l.LimitBytes = nil
+	case "discipline":
+		l.Discipline = nil
+	case "queues":
+		l.Queues = nil
+	case "aqm":
+		l.AQM = nil
+	case "dscp":
+		l.DSCP = nil
+	case "group":
+		l.Group = nil
+	}
+	return l
+}

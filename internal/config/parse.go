@@ -55,7 +55,7 @@ func Parse(file string, text []byte) (Config, error) {
 }
 
 func (c *Config) read(root node) {
-	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "sdn", "cluster", "manager", "backend",
+	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "labels", "sdn", "cluster", "manager", "backend",
 		"mark_mask", "socket", "group", "view_group", "metrics", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
@@ -71,6 +71,8 @@ func (c *Config) read(root node) {
 			c.readAttach(value)
 		case "docker":
 			c.readDocker(value)
+		case "labels":
+			c.readLabels(value)
 		case "sdn":
 			c.readSDN(value)
 		case "cluster":
@@ -248,6 +250,24 @@ func (c *Config) readDocker(fields node) {
 		case "socket":
 			readPath(value, &c.Docker.Socket)
 		}
+	})
+}
+
+func (c *Config) readLabels(fields node) {
+	fields.fields([]string{"allow", "images"}, func(key string, value node) {
+		if key == "images" {
+			readBool(value, &c.Labels.Images)
+			return
+		}
+		if !value.given() {
+			return
+		}
+		c.Labels.Allow = []string{}
+		value.items(func(item node) {
+			var field string
+			readChoice(item, &field, Fields...)
+			c.Labels.Allow = append(c.Labels.Allow, field)
+		})
 	})
 }
 

@@ -65,6 +65,7 @@ attach:
   - {device: "vnet*"}
   - {name: batch, cgroup: /sys/fs/cgroup/batch}
 docker: {enabled: false, socket: unix:///run/d.sock}
+labels: {allow: [weight, group], images: yes}
 backend: tc
 mark_mask: 0x0fff0000
 socket: /tmp/w.sock
@@ -98,6 +99,7 @@ state_dir: /tmp/state
 		},
 		Cluster: DefaultCluster(), Manager: DefaultManager(),
 		Docker:    Docker{Enabled: false, Socket: "/run/d.sock"},
+		Labels:    Labels{Allow: []string{"weight", "group"}, Images: true},
 		Backend:   "tc",
 		MarkMask:  0x0fff0000,
 		Socket:    "/tmp/w.sock",

@@ -71,6 +71,9 @@ type Workload struct {
 	Kind string
 	// Labels as the engine has them; those of Weir begin with "weir.".
 	Labels map[string]string
+	// ImageLabels are those of them that matter to Weir and stand in the container's
+	// image with the same value: the engine gives them to the container by itself.
+	ImageLabels map[string]string
 	// Group is what the workload is a part of, such as the VM that an interface
 	// belongs to; "" if nothing. A policy may have a group of that name.
 	Group string

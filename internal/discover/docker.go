@@ -344,7 +344,7 @@ func (w *dockerRun) findExpected() {
 
 // workload is a container as the world sees it.
 func (w *dockerRun) workload(c *record) Workload {
-	out := Workload{Key: "docker:" + c.Name, ID: c.ID, Name: c.Name, Kind: "docker", Labels: c.Labels, Group: c.Labels[composeProject]}
+	out := Workload{Key: "docker:" + c.Name, ID: c.ID, Name: c.Name, Kind: "docker", Labels: c.Labels, ImageLabels: c.Baked, Group: c.project()}
 	switch {
 	case c.Mode == "host":
 		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.cgroup(c, "uses the host's network") })
@@ -362,6 +362,15 @@ func (w *dockerRun) workload(c *record) Workload {
 		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.stackedDevices(c, path) })
 	}
 	return out
+}
+
+// project is the container's compose project. One that comes with the image is none:
+// an image would join whatever group has that name.
+func (c containerInfo) project() string {
+	if _, baked := c.Baked[composeProject]; baked {
+		return ""
+	}
+	return c.Labels[composeProject]
 }
 
 // composeProject is the label by which "docker compose" says what belongs together.

@@ -24,10 +24,11 @@ type containerInfo struct {
 	ID       string
 	Name     string // without the leading slash
 	Labels   map[string]string
-	Mode     string   // network mode: "bridge", "host", "none", "container:ID", a network's name
-	Networks []string // names of the networks it is in, sorted
-	Running  bool     // has a process; also while paused
-	Pid      int      // 0 in a summary
+	Baked    map[string]string // those of them that the image has with the same value
+	Mode     string            // network mode: "bridge", "host", "none", "container:ID", a network's name
+	Networks []string          // names of the networks it is in, sorted
+	Running  bool              // has a process; also while paused
+	Pid      int               // 0 in a summary
 }
 
 // engineEvent says that something about a container may have changed. What it
@@ -56,7 +57,10 @@ type engine interface {
 var errNoContainer = errors.New("no such container")
 
 // dockerEngine is the real one.
-type dockerEngine struct{ client *client.Client }
+type dockerEngine struct {
+	client *client.Client
+	images imageLabels
+}
 
 // newDockerEngine makes a client; it does not connect. An empty host means
 // DOCKER_HOST, or the default socket.
@@ -69,7 +73,7 @@ func newDockerEngine(host string) (*dockerEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dockerEngine{c}, nil
+	return &dockerEngine{client: c}, nil
 }
 
 func (e *dockerEngine) Address() string { return e.client.DaemonHost() }
@@ -135,6 +139,9 @@ func (e *dockerEngine) Running(ctx context.Context) ([]containerInfo, error) {
 	infos := make([]containerInfo, len(list))
 	for i, s := range list {
 		infos[i] = fromSummary(s)
+		if err := e.bake(ctx, &infos[i], s.ImageID); err != nil {
+			return nil, err
+		}
 	}
 	return infos, nil
 }
@@ -146,7 +153,8 @@ func (e *dockerEngine) Summary(ctx context.Context, id string) (containerInfo, e
 	}
 	for _, s := range list {
 		if s.ID == id {
-			return fromSummary(s), nil
+			c := fromSummary(s)
+			return c, e.bake(ctx, &c, s.ImageID)
 		}
 	}
 	return containerInfo{}, errNoContainer
@@ -160,7 +168,8 @@ func (e *dockerEngine) Inspect(ctx context.Context, id string) (containerInfo, e
 	if err != nil {
 		return containerInfo{}, err
 	}
-	return fromInspection(c), nil
+	info := fromInspection(c)
+	return info, e.bake(ctx, &info, c.Image)
 }
 
 func fromSummary(s container.Summary) containerInfo {

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/policy"
+)
+
+// What labels may say. Whoever may start a container writes its labels, and the author
+// of an image writes those that every container made of it has. So
+//
+//   - labels that come with an image count only with `labels: {images: true}`,
+//   - of the others those that `labels: {allow: [...]}` names,
+//   - and none above what weir.yaml or `weir set` gives: max, min, reserve and the
+//     limits are ceilings, and a group that is given stays.
+//
+// A label that does not count is left out, with a sentence in the workload's note; the
+// others hold.
+
+// labelled is what a workload's labels say and may say.
+func (w world) labelled(found discover.Workload) (layer config.Layer, problems []string) {
+	labels, problems := w.ofContainer(found)
+	layer, unread := labelLayer(labels)
+	problems = append(problems, unread...)
+	for _, field := range layer.Given() {
+		if !w.config.Labels.Allows(field) {
+			layer = layer.Without(field)
+			problems = append(problems, fmt.Sprintf("label %s does not count: labels may not say %s here; allow it in weir.yaml, labels: {allow: [..., %[2]s]}, or use weir set",
+				labelOf(field), strings.TrimPrefix(field, "ingress.")))
+		}
+	}
+	c := ceiling{admin: w.config.Defaults.Over(w.config.LayerFor(found.Name)).Over(w.set[found.Key]), links: w.links()}
+	layer = c.lower(layer, policy.Egress, !w.config.Labels.Allows("dscp"))
+	return layer, append(problems, c.problems...)
+}
+
+// ofContainer are the labels without those that the image has given to the container.
+func (w world) ofContainer(found discover.Workload) (labels map[string]string, problems []string) {
+	if w.config.Labels.Images {
+		return found.Labels, nil
+	}
+	labels = maps.Clone(found.Labels)
+	var baked []string
+	for _, label := range slices.Sorted(maps.Keys(found.ImageLabels)) {
+		if value, has := labels[label]; has && value == found.ImageLabels[label] && slices.Contains(knownLabels, label) {
+			delete(labels, label)
+			baked = append(baked, label)
+		}
+	}
+	if len(baked) > 0 {
+		problems = append(problems, fmt.Sprintf("labels %s do not count: they come with the image; give them to the container, or allow those of images in weir.yaml, labels: {images: true}", strings.Join(baked, ", ")))
+	}
+	return labels, problems
+}
+
+// labelOf is the label for a field: "weir.limit-packets" for "limit_packets".
+func labelOf(field string) string { return knownLabels[slices.Index(fields, field)] }
+
+// ceiling holds labels to what the administrator gives.
+type ceiling struct {
+	admin    config.Layer
+	links    []config.Link
+	problems []string
+}
+
+// lower is the layer without what is above the ceiling, in one direction.
+func (c *ceiling) lower(l config.Layer, direction policy.Direction, noDSCP bool) config.Layer {
+	prefix := ""
+	if direction == policy.Ingress {
+		prefix = "ingress."
+	}
+	admin := c.admin
+	refuse := func(field, value, theirs string) {
+		l = l.Without(field)
+		c.refuse(prefix+field, value, cmp.Or(theirs, "none"), field)
+	}
+	amount := func(field string, asked, given *policy.Amount, above func(asked, given policy.Amount) bool) {
+		if asked != nil && given != nil && above(*asked, *given) {
+			refuse(field, asked.Compact(), given.Compact())
+		}
+	}
+	bounded := func(asked, given policy.Amount) bool { // none = no bound
+		return !given.None() && (asked.None() || c.exceeds(direction, asked, given))
+	}
+	amount("max", l.Max, admin.Max, bounded)
+	amount("reserve", l.Reserve, admin.Reserve, bounded)
+	amount("min", l.Min, admin.Min, func(asked, given policy.Amount) bool { return c.exceeds(direction, asked, given) })
+	if l.LimitPackets != nil && admin.LimitPackets != nil && *admin.LimitPackets > 0 && *l.LimitPackets-1 > *admin.LimitPackets-1 {
+		refuse("limit_packets", strconv.Itoa(int(*l.LimitPackets)), strconv.Itoa(int(*admin.LimitPackets)))
+	}
+	if l.LimitBytes != nil && admin.LimitBytes != nil && *admin.LimitBytes > 0 && *l.LimitBytes-1 > *admin.LimitBytes-1 {
+		refuse("limit_bytes", strconv.FormatUint(*l.LimitBytes, 10), strconv.FormatUint(*admin.LimitBytes, 10))
+	}
+	if l.Group != nil && admin.Group != nil && *l.Group != *admin.Group {
+		refuse("group", cmp.Or(*l.Group, "none"), *admin.Group)
+	}
+	l = c.lowerFloor(l, direction, prefix)
+	if noDSCP && l.Queues != nil {
+		l.Queues = c.withoutDSCP(*l.Queues, prefix)
+	}
+	if l.Ingress != nil {
+		inner := ceiling{links: c.links}
+		if admin.Ingress != nil {
+			inner.admin = *admin.Ingress
+		}
+		l.Ingress = new(inner.lower(*l.Ingress, policy.Ingress, noDSCP))
+		c.problems = append(c.problems, inner.problems...)
+	}
+	return l
+}
+
+// lowerFloor leaves reservations out that take more on the wire than the min, or the
+// reservation, that the administrator gives: they count as a min.
+func (c *ceiling) lowerFloor(l config.Layer, direction policy.Direction, prefix string) config.Layer {
+	if c.admin.Min == nil && c.admin.Reserve == nil {
+		return l
+	}
+	given := config.Layer{Min: c.admin.Min, Reserve: c.admin.Reserve}.Apply(policy.Default())
+	tooMuch := func(l config.Layer) bool {
+		asked := config.Layer{Reserve: l.Reserve, Queues: l.Queues}.Apply(policy.Default())
+		return slices.ContainsFunc(c.links, func(link config.Link) bool {
+			return sameWay(link, direction) && policy.WireOf(asked.Reserved(link.Capacity()), link.Overhead) > given.Floor(link.Capacity(), link.Overhead)
+		})
+	}
+	field, theirs := "min", given.Min.Compact()
+	if given.Min.None() {
+		field, theirs = "reserve", given.Reserve.Compact()
+	}
+	if l.Reserve != nil && tooMuch(config.Layer{Reserve: l.Reserve}) {
+		c.refuse(prefix+"reserve", l.Reserve.Compact(), theirs, field)
+		l = l.Without("reserve")
+	}
+	if l.Queues != nil && tooMuch(l) {
+		c.refuse(prefix+"queues", "with reservations", theirs, field)
+		l = l.Without("queues")
+	}
+	return l
+}
+
+// withoutDSCP leaves the code points out of queues.
+func (c *ceiling) withoutDSCP(queues []policy.Queue, prefix string) *[]policy.Queue {
+	queues = slices.Clone(queues)
+	for i := range queues {
+		if queues[i].DSCP != nil {
+			queues[i].DSCP = nil
+			c.problems = append(c.problems, fmt.Sprintf("label %s: dscp does not count for queue %s: labels may not say dscp here; allow it in weir.yaml, labels: {allow: [..., dscp]}",
+				labelOf(prefix+"queues"), queues[i].Name))
+		}
+	}
+	return &queues
+}
+
+// exceeds reports whether an amount is above another on any link of a direction.
+func (c *ceiling) exceeds(direction policy.Direction, asked, given policy.Amount) bool {
+	if asked.Percent == 0 && given.Percent == 0 {
+		return asked.Rate > given.Rate
+	}
+	return slices.ContainsFunc(c.links, func(link config.Link) bool {
+		return sameWay(link, direction) && asked.Of(link.Capacity()) > given.Of(link.Capacity())
+	})
+}
+
+func (c *ceiling) refuse(field, value, theirs, by string) {
+	remedy := fmt.Sprintf("write %s or less, or raise it in weir.yaml", theirs)
+	if by == "group" || theirs == "none" {
+		remedy = "take the label away, or change it in weir.yaml"
+	}
+	c.problems = append(c.problems, fmt.Sprintf("label %s %s does not count: the administrator's %s is %s; %s", labelOf(field), cmp.Or(value, "none"), by, theirs, remedy))
+}
+
+// sameWay reports whether a link's end is of a direction; Link says nothing of egress.
+func sameWay(link config.Link, direction policy.Direction) bool {
+	return (link.Direction == policy.Ingress) == (direction == policy.Ingress)
+}
