@@ -229,7 +229,8 @@ type Cancellation struct {
 // TokenRequest asks for a token.
 type TokenRequest struct {
 	TTLSeconds float64 `json:"ttl_seconds,omitempty" doc:"for which it may be used; 0 = 24 hours" minimum:"0"`
-	Node       string  `json:"node,omitempty" doc:"the only node that may use it; empty = any, any number of times"`
+	Node       string  `json:"node,omitempty" doc:"the only node that may use it; empty = any"`
+	Uses       int     `json:"uses,omitempty" minimum:"-1" doc:"how many nodes may join by it; 0 = one, -1 = any number"`
 }
 
 // Token lets nodes join. Token itself is there only when it is made.
@@ -240,6 +241,7 @@ type Token struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 	Joined  int       `json:"joined" doc:"nodes that used it"`
+	Uses    int       `json:"uses" doc:"nodes that may use it; -1 = any number"`
 }
 
 // Manager is what the manager's server needs of a manager. Errors are *Error where

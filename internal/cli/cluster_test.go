@@ -93,7 +93,7 @@ func (fakeManager) RemoveNode(_ context.Context, name string) (api.Node, error) 
 }
 
 func (fakeManager) Tokens(context.Context) ([]api.Token, error) {
-	return []api.Token{{ID: "3fa9c1", Expires: clusterTime.Add(time.Hour), Joined: 2}, {ID: "77aa00", Node: "x", Expires: clusterTime.Add(-time.Hour)}}, nil
+	return []api.Token{{ID: "3fa9c1", Expires: clusterTime.Add(time.Hour), Joined: 2, Uses: manager.AnyNumber}, {ID: "77aa00", Node: "x", Uses: 1, Expires: clusterTime.Add(-time.Hour)}}, nil
 }
 
 func (fakeManager) NewToken(context.Context, api.TokenRequest) (api.Token, error) {
@@ -162,6 +162,8 @@ func TestClusterCommands(t *testing.T) {
 		{"manager remove a", 0, "removed node a"},
 		{"manager token create", 0, "weir1.x.y.z"},
 		{"manager token create --ttl 0s", 2, "--ttl"},
+		{"manager token create --uses 0", 2, "NUMBER of nodes that may join by it, or unlimited"},
+		{"manager token create --uses unlimited", 0, "weir1.x.y.z"},
 		{"manager token list", 0, "3fa9c1"},
 		{"manager token revoke 3fa9c1", 0, "revoked token 3fa9c1"},
 		{"manager toke", 2, "did you mean weir manager token?"},

@@ -58,16 +58,18 @@ containers from one to another when the manager says so. docs/cluster.md shows h
 
 func (a *app) managerInitCommand() *cobra.Command {
 	var dir string
+	first := tokenUses(1)
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Make a new cluster: its authority and a first token",
 		Long: `Make a new cluster: an authority that signs the certificates of all nodes, and a first
-token by which nodes join within a day. Nothing is started.`,
+token by which a node joins within a day. Nothing is started.`,
 		Example: `  weir manager init
+  weir manager init --uses 5
   weir manager serve`,
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			token, err := manager.Init(dir, time.Now())
+			token, err := manager.InitFor(dir, int(first), time.Now())
 			if err == nil {
 				err = manager.HandOver(dir)
 			}
@@ -78,14 +80,16 @@ token by which nodes join within a day. Nothing is started.`,
 
 start its manager:           weir manager serve     (or: systemctl start weir-manager)
 join, on each node, with:    weir agent ... --manager HOST:%d --token-file FILE
-where FILE holds this token, which any node may use within 24 hours:
+where FILE holds this token, for %s within 24 hours
+(more: weir manager token create):
 
 %s
-`, dir, manager.DefaultPort, token)
+`, dir, manager.DefaultPort, first.nodes(), token)
 			return nil
 		},
 	}
 	c.Flags().StringVar(&dir, "state-dir", manager.DefaultDir, "`FOLDER` for keys and database")
+	c.Flags().Var(&first, "uses", "`NUMBER` of nodes that may join by the first token, or unlimited")
 	return c
 }
 
@@ -314,19 +318,22 @@ func (a *app) managerTokenCommand() *cobra.Command {
 func (a *app) tokenCreateCommand() *cobra.Command {
 	var ttl time.Duration
 	var req api.TokenRequest
+	uses := tokenUses(1)
 	c := a.printing(&cobra.Command{
 		Use:   "create",
 		Short: "Make a token by which nodes can join",
-		Long: `Make a token. Whoever has it can become a node until it expires: pass it on like a
-password. It is shown once; the manager keeps only a hash of it.`,
+		Long: `Make a token. Who has it can become a node until it expires or is used: pass it on like
+a password. It is shown once; the manager keeps only a hash of it. It is for one node
+unless --uses says otherwise; a node that did not get the answer may use it again.`,
 		Example: `  weir manager token create
+  weir manager token create --uses 5
   weir manager token create --ttl 10m --node gateway-7`,
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if ttl <= 0 {
 				return usagef("--ttl %v: not a duration above 0", ttl)
 			}
-			req.TTLSeconds = ttl.Seconds()
+			req.TTLSeconds, req.Uses = ttl.Seconds(), int(uses)
 			t, err := a.manager().NewToken(c.Context(), req)
 			if err != nil {
 				return err
@@ -335,9 +342,48 @@ password. It is shown once; the manager keeps only a hash of it.`,
 		},
 	})
 	c.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how `LONG` it may be used")
+	c.Flags().Var(&uses, "uses", "`NUMBER` of nodes that may join by it, or unlimited")
 	c.Flags().StringVar(&req.Node, "node", "", "`NAME` of the only node that may use it (default any)")
 	a.managerSocketFlag(c)
 	return c
+}
+
+// tokenUses is how many nodes may join by a token, as a flag.
+type tokenUses int
+
+// String implements pflag.Value.
+func (u tokenUses) String() string {
+	if u == manager.AnyNumber {
+		return "unlimited"
+	}
+	return strconv.Itoa(int(u))
+}
+
+// Set implements pflag.Value.
+func (u *tokenUses) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	switch {
+	case text == "unlimited":
+		n = manager.AnyNumber
+	case err != nil || n < 1:
+		return errors.New("write a number of nodes, 1 or more, or unlimited")
+	}
+	*u = tokenUses(n)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (tokenUses) Type() string { return "number" }
+
+// nodes says who may use it.
+func (u tokenUses) nodes() string {
+	switch u {
+	case manager.AnyNumber:
+		return "any number of nodes"
+	case 1:
+		return "one node"
+	}
+	return u.String() + " nodes"
 }
 
 func (a *app) tokenListCommand() *cobra.Command {
@@ -362,13 +408,13 @@ func renderTokens(list []api.Token, now time.Time) string {
 	if len(list) == 0 {
 		return "no tokens; weir manager token create makes one\n"
 	}
-	t := table.New("TOKEN", "NODE", "EXPIRES", ">JOINED")
+	t := table.New("TOKEN", "NODE", "EXPIRES", ">JOINED", ">OF")
 	for _, k := range list {
 		expires := "in " + age(k.Expires.Sub(now))
 		if !now.Before(k.Expires) {
 			expires = "expired " + age(now.Sub(k.Expires)) + " ago"
 		}
-		t.Add(k.ID, cmp.Or(k.Node, "any"), expires, strconv.Itoa(k.Joined))
+		t.Add(k.ID, cmp.Or(k.Node, "any"), expires, strconv.Itoa(k.Joined), tokenUses(k.Uses).String())
 	}
 	return t.String()
 }

@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -21,11 +22,15 @@ import (
 
 const defaultTTL = 24 * time.Hour
 
-// newToken makes a token for an authority, and what is kept of it.
-func newToken(authority *x509.Certificate, node string, now time.Time, ttl time.Duration) (pki.Token, *token) {
+// AnyNumber is the number of uses of a token that any number of nodes may join by.
+const AnyNumber = -1
+
+// newToken makes a token for an authority by which so many nodes may join, 0 = one, and
+// what is kept of it.
+func newToken(authority *x509.Certificate, node string, uses int, now time.Time, ttl time.Duration) (pki.Token, *token) {
 	t := pki.NewToken(pki.Hash(authority))
 	hash := sha256.Sum256([]byte(t.Secret))
-	return t, &token{ID: t.ID, Hash: hash[:], Node: node, Created: now.UTC(), Expires: now.Add(ttl).UTC()}
+	return t, &token{ID: t.ID, Hash: hash[:], Node: node, Uses: max(0, cmp.Or(uses, 1)), Created: now.UTC(), Expires: now.Add(ttl).UTC()}
 }
 
 // NewToken implements api.Manager.
@@ -39,10 +44,13 @@ func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, 
 			return api.Token{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "node", Value: req.Node, Msg: err.Error()}
 		}
 	}
+	if req.Uses < AnyNumber {
+		return api.Token{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "uses", Value: fmt.Sprint(req.Uses), Msg: "is no number of nodes; write 1 or more, or -1 for any number"}
+	}
 	now := m.clock.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t, record := newToken(m.authority.Cert, req.Node, now, ttl)
+	t, record := newToken(m.authority.Cert, req.Node, req.Uses, now, ttl)
 	c := &change{}
 	c.put(bucketTokens, record.ID, record)
 	for id, old := range m.tokens { // those that nobody can use any more
@@ -66,7 +74,7 @@ func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, 
 }
 
 func tokenView(t *token) api.Token {
-	return api.Token{ID: t.ID, Node: t.Node, Created: t.Created, Expires: t.Expires, Joined: t.Joined}
+	return api.Token{ID: t.ID, Node: t.Node, Uses: cmp.Or(t.Uses, AnyNumber), Created: t.Created, Expires: t.Expires, Joined: t.Joined}
 }
 
 // Tokens implements api.Manager.
@@ -146,12 +154,20 @@ func (m *Manager) enroll(req wire.JoinRequest, now time.Time) (*x509.Certificate
 		return nil, &api.Error{Status: http.StatusUnprocessableEntity, Field: "request", Msg: err.Error()}
 	}
 	key := cert.PublicKey.(ed25519.PublicKey)
-	if old, taken := m.members[req.Node]; taken && !old.Key.Equal(key) {
+	old, taken := m.members[req.Node]
+	if taken && !old.Key.Equal(key) {
 		return nil, &api.Error{Status: http.StatusConflict, Field: "name", Value: req.Node, Msg: "a node of this name has joined already",
 			Remedy: "choose another name, or remove that one first: weir manager remove " + req.Node}
 	}
+	again := taken && old.Token == t.ID // the answer was lost
+	if t.Uses > 0 && t.Joined >= t.Uses && !again {
+		return nil, &api.Error{Status: http.StatusForbidden, Field: "token", Value: t.ID, Msg: fmt.Sprintf("was used already: it is for %d", t.Uses),
+			Remedy: "make another on the manager: weir manager token create, with --uses N for several nodes"}
+	}
 	member, used := &member{Name: req.Node, Joined: now.UTC(), Key: key, Token: t.ID}, *t
-	used.Joined++
+	if !again {
+		used.Joined++
+	}
 	c := &change{}
 	c.put(bucketMembers, member.Name, member)
 	c.put(bucketTokens, t.ID, &used)

@@ -110,8 +110,11 @@ type node struct {
 }
 
 // Init makes a new cluster in dir: the authority, the manager's certificate and a
-// first token.
-func Init(dir string, now time.Time) (pki.Token, error) {
+// first token, for one node.
+func Init(dir string, now time.Time) (pki.Token, error) { return InitFor(dir, 1, now) }
+
+// InitFor is Init with a first token that so many nodes may join by, or AnyNumber.
+func InitFor(dir string, uses int, now time.Time) (pki.Token, error) {
 	authority, err := pki.NewAuthority(now)
 	if err != nil {
 		return pki.Token{}, err
@@ -124,7 +127,7 @@ func Init(dir string, now time.Time) (pki.Token, error) {
 		return pki.Token{}, err
 	}
 	defer s.close()
-	t, record := newToken(authority.Cert, "", now, defaultTTL)
+	t, record := newToken(authority.Cert, "", uses, now, defaultTTL)
 	c := &change{}
 	c.put(bucketTokens, record.ID, record)
 	return t, s.write(c)

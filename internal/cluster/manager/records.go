@@ -25,6 +25,7 @@ type token struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 	Joined  int       `json:"joined"`
+	Uses    int       `json:"uses,omitempty"` // nodes that may join by it; 0 = any number, as all of before
 }
 
 // States of a move; those that the node reports are wire's.

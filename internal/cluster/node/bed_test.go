@@ -330,7 +330,7 @@ var onBus = bus.Address{Kind: bus.NATS}
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), log: &logBuffer{}, world: newWorld()}
-	token, err := manager.Init(filepath.Join(c.dir, "manager"), time.Now())
+	token, err := manager.InitFor(filepath.Join(c.dir, "manager"), manager.AnyNumber, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

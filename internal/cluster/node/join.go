@@ -5,6 +5,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -12,10 +13,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/atomicfile"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -118,7 +121,7 @@ func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
 	if err := wire.CheckNode(o.Name); err != nil {
 		return id, &api.Error{Status: http.StatusUnprocessableEntity, Field: "cluster.name", Msg: err.Error()}
 	}
-	key, err := pki.NewKey()
+	key, err := joiningKey(o.Dir)
 	if err != nil {
 		return id, err
 	}
@@ -137,5 +140,29 @@ func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
 	if id, err = id.Renewed(answer.Certificate, answer.Authority, now()); err != nil {
 		return id, fmt.Errorf("certificate that the manager gave: %w", err)
 	}
-	return id, id.Save(o.identityDir())
+	if err := id.Save(o.identityDir()); err != nil {
+		return id, err
+	}
+	return id, os.Remove(filepath.Join(o.Dir, joiningKeyFile))
+}
+
+// joiningKeyFile has the key of a node that asks to join, until it has a certificate: if
+// the answer is lost, the manager knows the node by its key when it asks again, and a
+// token for one node still counts for it.
+const joiningKeyFile = "joining.key"
+
+// joiningKey is the key of that file, which is made if it is missing.
+func joiningKey(dir string) (ed25519.PrivateKey, error) {
+	path := filepath.Join(dir, joiningKeyFile)
+	if seed, err := os.ReadFile(path); err == nil && len(seed) == ed25519.SeedSize {
+		return ed25519.NewKeyFromSeed(seed), nil
+	}
+	key, err := pki.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return key, atomicfile.Write(path, key.Seed(), 0o600)
 }

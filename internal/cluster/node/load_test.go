@@ -182,7 +182,7 @@ func many(t *testing.T, count int) (*process, api.ManagerClient, *world) {
 	t.Helper()
 	raise(t, uint64(4*count+1000))
 	p := &process{dir: filepath.Join(t.TempDir(), "manager"), listen: "127.0.0.1:0", bus: "127.0.0.1:0"}
-	token, err := manager.Init(p.dir, time.Now())
+	token, err := manager.InitFor(p.dir, manager.AnyNumber, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestManagerIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := client.NewToken(t.Context(), api.TokenRequest{})
+	token, err := client.NewToken(t.Context(), api.TokenRequest{Uses: manager.AnyNumber})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func startPlane(ctx context.Context, c *clustertest.Cluster, program string, spe
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return nil, err
 	}
-	said, err := p.weir(ctx, "", "manager", "init", "--state-dir", p.state(""))
+	said, err := p.weir(ctx, "", "manager", "init", "--uses", "unlimited", "--state-dir", p.state(""))
 	if err != nil {
 		return nil, fmt.Errorf("weir manager init: %w: %s", err, said)
 	}

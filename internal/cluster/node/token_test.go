@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
+)
+
+// TestTokensAreForOneNode: who finds a token that was used cannot join by it. A node
+// whose answer was lost can.
+func TestTokensAreForOneNode(t *testing.T) {
+	c := newCluster(t)
+	made, err := c.manager.NewToken(t.Context(), api.TokenRequest{})
+	if err != nil || made.Uses != 1 {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	options := func(name, token string) Options {
+		o := c.options(name)
+		o.Token = token
+		return o
+	}
+	// The first answer is lost: the manager knows the node, the node has no certificate.
+	o := options("a", made.Token)
+	key, err := joiningKey(o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := pki.Request(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := pki.ParseToken(made.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask[wire.JoinAnswer](t.Context(), httpClient(pki.Joining(parsed, time.Now)), o.Manager, http.MethodPost, "/v1/join",
+		wire.JoinRequest{Token: parsed.ID, Secret: parsed.Secret, Node: "a", Request: request}); err != nil {
+		t.Fatal(err)
+	}
+	id, err := Enroll(t.Context(), o)
+	if err != nil || !id.Key.Equal(key) {
+		t.Fatalf("it cannot ask again: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, joiningKeyFile)); !os.IsNotExist(err) {
+		t.Errorf("the key is there twice: %v", err)
+	}
+	_, err = Enroll(t.Context(), options("b", made.Token))
+	refusedAs(t, err, 403, "was used already", "it is for 1", "--uses N")
+	c.log.wait(t, "node refused", "node=b", "was used already")
+
+	// Once the node is removed, its token does not bring it back.
+	if _, err := c.manager.RemoveNode(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Enroll(t.Context(), o)
+	refusedAs(t, err, 403, "was used already")
+
+	two, err := c.manager.NewToken(t.Context(), api.TokenRequest{Uses: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"d", "e"} {
+		if _, err := Enroll(t.Context(), options(name, two.Token)); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err = Enroll(t.Context(), options("f", two.Token))
+	refusedAs(t, err, 403, "it is for 2")
+	_, err = c.manager.NewToken(t.Context(), api.TokenRequest{Uses: -2})
+	refusedAs(t, err, 422, "uses", "is no number of nodes")
+}
