@@ -27,7 +27,11 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (size pack.Size, err error) {
 	switch p.Kind {
 	case migrate.PartImage:
-		size, err := unpacked(r, o.Limit(p), func(archive io.Reader) (io.ReadCloser, error) {
+		limit, err := e.room(ctx, o.Limit(p))
+		if err != nil {
+			return size, err
+		}
+		size, err := unpacked(r, limit, func(archive io.Reader) (io.ReadCloser, error) {
 			answer, err := e.client.ImageLoad(ctx, archive)
 			return answer.Body, err
 		})
@@ -36,7 +40,11 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		}
 		return size, err
 	case migrate.PartExport:
-		return unpacked(r, o.Limit(p), func(archive io.Reader) (io.ReadCloser, error) {
+		limit, err := e.room(ctx, o.Limit(p))
+		if err != nil {
+			return size, err
+		}
+		return unpacked(r, limit, func(archive io.Reader) (io.ReadCloser, error) {
 			return e.client.ImageImport(ctx, image.ImportSource{Source: archive, SourceName: "-"}, committed(o), image.ImportOptions{})
 		})
 	}
@@ -77,6 +85,20 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		return replace(r, f.file(v.Mountpoint), o.Limit(p))
 	}
 	return size, refused("a Docker container has no part %s", p)
+}
+
+// room is how many bytes the engine's disk has room for, at most so many.
+func (e *Engine) room(ctx context.Context, most int64) (int64, error) {
+	p, err := e.place()
+	if err != nil {
+		return 0, err
+	}
+	root, err := e.rootDir(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	limits, err := pack.Room(p.file(root), most)
+	return limits.Bytes, err
 }
 
 // unpacked hands a stream's archive of at most limit bytes to the engine.

@@ -465,7 +465,11 @@ func sendFile(w io.Writer, file string) (pack.Size, error) {
 // Receive takes a part of a container.
 func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
 	file := e.archive(o.Move) + ".part"
-	archive, size, err := pack.Unpack(r, o.Limit(p))
+	limits, err := pack.Room(e.dir, o.Limit(p))
+	if err != nil {
+		return out, err
+	}
+	archive, size, err := pack.Unpack(r, limits.Bytes)
 	if err != nil {
 		return out, err
 	}
