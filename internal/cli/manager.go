@@ -18,11 +18,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/cli/table"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
@@ -40,6 +42,7 @@ type managerFlags struct {
 	registry  string
 	stateDir  string
 	automatic bool
+	kafka     config.Kafka
 	logFormat string
 	verbose   bool
 }
@@ -104,7 +107,8 @@ The configuration is read from ` + config.DefaultPath + ` (manager:) if that fil
 more. Nodes and moves outlive a restart.`,
 		Example: `  weir manager serve
   weir manager serve --automatic
-  weir manager serve --bus kafka://10.0.0.5:9092,10.0.0.6:9092`,
+  weir manager serve --bus kafka://k1:9093,k2:9093 --kafka-ca /etc/weir/kafka-ca.pem \
+      --kafka-sasl SCRAM-SHA-512 --kafka-user weir-manager --kafka-password-file /etc/weir/kafka-password`,
 		Args:              names(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -129,12 +133,41 @@ more. Nodes and moves outlive a restart.`,
 	fs.StringVar(&f.busListen, "bus-listen", "", "`HOST:PORT` of the embedded bus (default "+config.DefaultManager().BusListen+")")
 	fs.StringVar(&f.bus, "bus", "", "`BUS` to use: nats, embedded, or kafka://HOST:PORT,HOST:PORT (default nats)")
 	fs.StringVar(&f.registry, "registry", "", "`REGISTRY` for the images of containers that move: embedded, none, or the HOST:PORT of another (default "+config.DefaultManager().Registry+")")
+	f.kafkaFlags(fs)
 	fs.StringVar(&f.stateDir, "state-dir", "", "`FOLDER` with keys and database (default "+manager.DefaultDir+")")
 	fs.BoolVar(&f.automatic, "automatic", false, "move containers without being asked; its limits are in the configuration")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	completeFlags(c, map[string][]string{"log-format": {"text", "json"}, "bus": {"nats", "kafka://"}})
 	return c
+}
+
+// kafkaFlags say how the manager connects to the brokers. A password is in a file: what
+// is on the command line others on this host can see.
+func (f *managerFlags) kafkaFlags(fs *pflag.FlagSet) {
+	k := &f.kafka
+	fs.StringVar(&k.Files.CA, "kafka-ca", "", "`FILE` with the authority of the brokers' certificates, or system: connect by TLS")
+	fs.StringVar(&k.Files.Cert, "kafka-cert", "", "`FILE` with the manager's certificate for the brokers: mutual TLS")
+	fs.StringVar(&k.Files.Key, "kafka-key", "", "`FILE` with its key, closed to other users")
+	fs.StringVar(&k.Files.ServerName, "kafka-server-name", "", "`NAME` in the brokers' certificates (default the host that is dialled)")
+	fs.StringVar(&k.Mechanism, "kafka-sasl", "", "`MECHANISM` by which the manager says who it is: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN")
+	fs.StringVar(&k.User, "kafka-user", "", "`NAME` of the manager at the brokers, for --kafka-sasl")
+	fs.StringVar(&k.PasswordFile, "kafka-password-file", "", "`FILE` with its password, closed to other users")
+}
+
+// kafkaOver puts the flags over what the file says.
+func (f managerFlags) kafkaOver(k config.Kafka) config.Kafka {
+	k.TLS = k.TLS || f.kafka.Files.Given()
+	if f.kafka.Files.CA == "system" {
+		k.Files.CA = ""
+	} else {
+		k.Files.CA = cmp.Or(f.kafka.Files.CA, k.Files.CA)
+	}
+	k.Files.Cert, k.Files.Key = cmp.Or(f.kafka.Files.Cert, k.Files.Cert), cmp.Or(f.kafka.Files.Key, k.Files.Key)
+	k.Files.ServerName = cmp.Or(f.kafka.Files.ServerName, k.Files.ServerName)
+	k.Mechanism, k.User = cmp.Or(f.kafka.Mechanism, k.Mechanism), cmp.Or(f.kafka.User, k.User)
+	k.PasswordFile = cmp.Or(f.kafka.PasswordFile, k.PasswordFile)
+	return k
 }
 
 // over puts the flags over the configuration file.
@@ -147,6 +180,7 @@ func (f managerFlags) over(automatic bool) (config.Config, error) {
 	m.Listen, m.BusListen, m.Bus = cmp.Or(f.listen, m.Listen), cmp.Or(f.busListen, m.BusListen), cmp.Or(f.bus, m.Bus)
 	m.Registry = cmp.Or(f.registry, m.Registry)
 	m.StateDir = cmp.Or(f.stateDir, m.StateDir)
+	m.Kafka = f.kafkaOver(m.Kafka)
 	if automatic {
 		m.Automatic.Enabled = f.automatic
 	}
@@ -161,6 +195,12 @@ func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error)
 	var err error
 	if o.Bus, err = bus.Parse(c.Bus); err != nil {
 		return o, usagef("%v", err)
+	}
+	if o.Kafka = kafkaSecurity(c.Kafka); o.Bus.Kind != bus.Kafka && o.Kafka != (kafka.Security{}) {
+		return o, usagef("manager.kafka: is given, but the bus is %s; give --bus kafka://HOST:PORT as well", o.Bus)
+	}
+	if err := o.Kafka.Check(); err != nil {
+		return o, usagef("manager.%v", err)
 	}
 	a := &o.Automatic
 	a.Enabled = c.Automatic.Enabled

@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/agent"
 	"weir/internal/api"
+	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/migrate/podman"
@@ -64,7 +65,11 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
 	}
 	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
-		Registry: m.cfg.RegistryListen, Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Log: log}
+		Registry: m.cfg.RegistryListen, Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Log: log,
+		Kafka: kafkaSecurity(m.cfg.Kafka)}
+	if err := o.Kafka.Check(); err != nil {
+		return nil, nil, usagef("cluster.%v", err)
+	}
 	var err error
 	if o.Token, err = m.secret(); err != nil {
 		return nil, nil, err
@@ -86,6 +91,11 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		go func() { defer close(done); member.Run(ctx) }()
 		return func() { <-done; closers() }, nil
 	}, nil
+}
+
+// kafkaSecurity are the settings as the bus takes them.
+func kafkaSecurity(c config.Kafka) kafka.Security {
+	return kafka.Security{TLS: c.TLS, Files: c.Files, Mechanism: c.Mechanism, User: c.User, PasswordFile: c.PasswordFile}
 }
 
 // openEngine opens the engine that migrations use, behind a socket that speaks Docker's

@@ -19,6 +19,7 @@ type Cluster struct {
 	Name      string // of the node, "" = the host's name
 	Listen    string // host:port for other nodes' migrations
 	Advertise string // host:port at which others reach that, "" = found out
+	Kafka     Kafka  // how this node connects to the brokers, if they are the bus
 	// RegistryListen is where on the loopback the engine finds the manager's image registry.
 	RegistryListen string
 }
@@ -43,6 +44,7 @@ type Manager struct {
 	StateDir  string
 	Images    Images
 	Automatic Automatic
+	Kafka     Kafka
 }
 
 // Automatic is what the manager does by itself. Zero values mean its own defaults.
@@ -65,7 +67,7 @@ func DefaultManager() Manager {
 }
 
 func (c *Config) readCluster(fields node) {
-	fields.fields([]string{"manager", "token_file", "name", "listen", "advertise", "registry_listen"}, func(key string, value node) {
+	fields.fields([]string{"manager", "token_file", "name", "listen", "advertise", "registry_listen", "kafka"}, func(key string, value node) {
 		switch key {
 		case "manager":
 			readHostPort(value, &c.Cluster.Manager)
@@ -84,13 +86,15 @@ func (c *Config) readCluster(fields node) {
 			readHostPort(value, &c.Cluster.Advertise)
 		case "registry_listen":
 			readLoopback(value, &c.Cluster.RegistryListen)
+		case "kafka":
+			c.Cluster.Kafka.read(value)
 		}
 	})
 }
 
 func (c *Config) readManager(fields node) {
 	m := &c.Manager
-	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "socket", "state_dir", "images", "automatic"}, func(key string, value node) {
+	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "socket", "state_dir", "images", "automatic", "kafka"}, func(key string, value node) {
 		switch key {
 		case "listen":
 			readHostPort(value, &m.Listen)
@@ -108,6 +112,8 @@ func (c *Config) readManager(fields node) {
 			m.Images.read(value)
 		case "automatic":
 			m.Automatic.read(value)
+		case "kafka":
+			m.Kafka.read(value)
 		}
 	})
 }

@@ -7,12 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/tlsfile"
 )
 
 func TestCluster(t *testing.T) {
 	c, err := Parse("weir.yaml", []byte(`
-cluster: {manager: "10.0.0.1:7470", token_file: /etc/weir/token, name: a, advertise: "10.0.0.2:7473"}
+cluster: {manager: "10.0.0.1:7470", token_file: /etc/weir/token, name: a, advertise: "10.0.0.2:7473",
+  kafka: {tls: {ca: system, cert: /a.pem, key: /a.key, server_name: k}, sasl: {mechanism: SCRAM-SHA-512, user: a, password_file: /p}}}
 manager:
+  kafka: {tls: {ca: /ca.pem}}
   bus: kafka://k1:9092,k2:9092
   registry: "10.0.0.9:5000"
   images: {per_node: 500MB, total: 1.5 TB, keep_free: 2gb}
@@ -21,12 +25,14 @@ manager:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Cluster{Manager: "10.0.0.1:7470", TokenFile: "/etc/weir/token", Name: "a", Listen: ":7473", Advertise: "10.0.0.2:7473", RegistryListen: "127.0.0.1:7474"}); c.Cluster != want {
+	if want := (Cluster{Manager: "10.0.0.1:7470", TokenFile: "/etc/weir/token", Name: "a", Listen: ":7473", Advertise: "10.0.0.2:7473", RegistryListen: "127.0.0.1:7474",
+		Kafka: Kafka{TLS: true, Files: tlsfile.Files{Cert: "/a.pem", Key: "/a.key", ServerName: "k"}, Mechanism: "SCRAM-SHA-512", User: "a", PasswordFile: "/p"}}); c.Cluster != want {
 		t.Errorf("%+v", c.Cluster)
 	}
 	want := DefaultManager()
 	want.Bus, want.Registry = "kafka://k1:9092,k2:9092", "10.0.0.9:5000"
 	want.Images = Images{PerNode: 500e6, Total: 1.5e12, KeepFree: 2e9}
+	want.Kafka = Kafka{TLS: true, Files: tlsfile.Files{CA: "/ca.pem"}}
 	want.Automatic = Automatic{Enabled: true, Interval: 30 * time.Second, Hysteresis: 0.1, Cooldown: time.Hour, AtOnce: 3, PerHour: 12, QuietHours: []string{"22:00-06:00"}}
 	if !reflect.DeepEqual(c.Manager, want) {
 		t.Errorf("%+v", c.Manager)

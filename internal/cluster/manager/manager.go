@@ -38,6 +38,7 @@ type Options struct {
 	Bus       bus.Address    // Kind "" = nats
 	Registry  string         // host:port of the registry that migrations use; wire.OwnRegistry = the embedded one, "" = none
 	Images    registry.Quota // of the embedded registry
+	Kafka     kafka.Security // how it connects to the brokers, if they are the bus
 	Automatic Automatic
 	Version   string
 	Audit     *audit.Log // of what changes the cluster; nil = nobody keeps one
@@ -54,12 +55,13 @@ const (
 )
 
 const (
-	lostAfter    = 15 * time.Second // without a heartbeat
-	profileFresh = 30 * time.Second // an older one is not planned with
-	historyLen   = 12               // profiles that demands are averaged over: a minute
-	orderLife    = 10 * time.Minute // after which a move is not begun any more
-	remindAfter  = time.Minute      // without a word about an order it is sent again
-	keepEnded    = 1000             // moves that have ended
+	lostAfter     = 15 * time.Second // without a heartbeat
+	profileFresh  = 30 * time.Second // an older one is not planned with
+	historyLen    = 12               // profiles that demands are averaged over: a minute
+	orderLife     = 10 * time.Minute // after which a move is not begun any more
+	remindAfter   = time.Minute      // without a word about an order it is sent again
+	keepEnded     = 1000             // moves that have ended
+	brokerTimeout = 5 * time.Second  // for Kafka's first answer
 )
 
 // Manager manages one cluster. Its methods may be called from any goroutine.
@@ -213,9 +215,17 @@ func (m *Manager) Listen(ctx context.Context) error {
 
 func (m *Manager) openBus(ctx context.Context) error {
 	if m.opts.Bus.Kind == bus.Kafka {
-		b, err := kafka.Dial(m.opts.Bus.Hosts, wire.Manager, m.log)
+		b, err := kafka.Dial(m.opts.Bus.Hosts, wire.Manager, m.opts.Kafka, m.log)
 		if err != nil {
 			return err
+		}
+		// What the brokers refuse is said now; that they are away may pass.
+		asking, cancel := context.WithTimeout(ctx, brokerTimeout)
+		defer cancel()
+		if err := b.Ping(asking); kafka.Permanent(err) {
+			return errors.Join(fmt.Errorf("bus %s (%v): %w", m.opts.Bus, m.opts.Kafka, err), b.Close())
+		} else if err != nil {
+			m.log.Warn("no broker answers yet, trying again", "bus", m.opts.Bus.String(), "err", err)
 		}
 		m.bus = b
 		return nil

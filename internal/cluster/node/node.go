@@ -49,6 +49,8 @@ type Options struct {
 	Mark    func(ctx context.Context) uint32
 	Version string
 	Log     *slog.Logger
+	// Kafka is how this node connects to the brokers, if they are the bus.
+	Kafka kafka.Security
 
 	Heartbeat time.Duration // between two; 0 = 5 s
 	Interval  time.Duration // between two profiles; 0 = 5 s
@@ -241,7 +243,7 @@ func (n *Node) dial(info wire.Info) (bus.Bus, error) {
 		return nil, err
 	}
 	if address.Kind == bus.Kafka {
-		return kafka.Dial(address.Hosts, n.opts.Name, n.log)
+		return kafka.Dial(address.Hosts, n.opts.Name, n.opts.Kafka, n.log)
 	}
 	host, _, err := net.SplitHostPort(n.opts.Manager)
 	if err != nil {

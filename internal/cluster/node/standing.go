@@ -38,13 +38,17 @@ func (s *standing) set(state, why string) {
 	s.why = why
 }
 
-// lost notes that the bus is out of reach, unless it is known that the manager wants
-// it so.
-func (s *standing) lost() {
+// lost notes that the bus is out of reach, and what it refuses if it does; unless it is
+// known that the manager wants it so.
+func (s *standing) lost(b bus.Bus) {
 	s.mu.Lock()
 	refused := s.state == stateRefused
 	s.mu.Unlock()
 	if !refused {
+		if k, ok := b.(interface{ Problem() string }); ok && k.Problem() != "" {
+			s.set(stateUnreachable, k.Problem())
+			return
+		}
 		s.set(stateUnreachable, "the bus cannot be reached; links are steered as before, and what is to be said waits")
 	}
 }
@@ -74,7 +78,7 @@ func (s *standing) follow(ctx context.Context, b bus.Bus) {
 		if b.Connected() {
 			s.set(stateConnected, "")
 		} else {
-			s.lost()
+			s.lost(b)
 		}
 		select {
 		case <-ctx.Done():

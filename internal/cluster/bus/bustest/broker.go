@@ -23,25 +23,41 @@ const brokerTimeout = 2 * time.Minute // a busy machine, and the first time the 
 type Broker struct {
 	Address string // host:port
 
-	dir string
-	cmd *exec.Cmd
+	dir      string
+	settings string   // file, "" = none
+	users    []string // of SCRAM
+	cmd      *exec.Cmd
 }
 
 // StartBroker starts one that ends with the test. Without Java it skips the test.
 func StartBroker(t *testing.T) *Broker {
+	t.Helper()
+	return StartBrokerWith(t, func(int) string { return "" })
+}
+
+// StartBrokerWith is StartBroker with server properties of the test's own, which may
+// use ten ports from the one given on, and users of SCRAM as scripts/kafka has them.
+func StartBrokerWith(t *testing.T, settings func(port int) string, users ...string) *Broker {
 	t.Helper()
 	for _, tool := range []string{"java", "mvn"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("no %s, so no broker: scripts/deps cluster installs it", tool)
 		}
 	}
-	b := &Broker{dir: t.TempDir(), Address: fmt.Sprintf("127.0.0.1:%d", freePorts(t))}
+	port := freePorts(t)
+	b := &Broker{dir: t.TempDir(), Address: fmt.Sprintf("127.0.0.1:%d", port), users: users}
+	if text := settings(port); text != "" {
+		b.settings = filepath.Join(b.dir, "settings")
+		if err := os.WriteFile(b.settings, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.Start(t)
 	t.Cleanup(b.Kill)
 	return b
 }
 
-// freePorts finds two neighbours.
+// freePorts finds ten neighbours.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 50 {
@@ -49,15 +65,19 @@ func freePorts(t *testing.T) int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		port := a.Addr().(*net.TCPAddr).Port
-		b, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port+1))
+		port, free := a.Addr().(*net.TCPAddr).Port, true
+		for next := port + 1; next < port+10; next++ {
+			b, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(next))
+			if free = free && err == nil; err == nil {
+				b.Close()
+			}
+		}
 		a.Close()
-		if err == nil {
-			b.Close()
+		if free {
 			return port
 		}
 	}
-	t.Fatal("no two free ports in a row")
+	t.Fatal("no ten free ports in a row")
 	return 0
 }
 
@@ -66,7 +86,7 @@ func (b *Broker) Start(t *testing.T) {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
 	_, port, _ := net.SplitHostPort(b.Address)
-	b.cmd = exec.Command(filepath.Join(filepath.Dir(here), "../../../../scripts/kafka"), "run", b.dir, port)
+	b.cmd = exec.Command(filepath.Join(filepath.Dir(here), "../../../../scripts/kafka"), append([]string{"run", b.dir, port, b.settings}, b.users...)...)
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := b.cmd.StderrPipe()
 	if err != nil {

@@ -9,10 +9,13 @@
 // stopped, whether that one said good-bye or not. The offsets of messages that the
 // handler took are committed five times a second and at the end.
 //
-// Kafka does not know a node by its certificate of the cluster, so it lets everyone
-// write everywhere who may connect. What is forged is found out by the signature of
-// each message (package wire) all the same; to keep messages secret, or to keep a
-// node from filling the disk, use the broker's own means.
+// Kafka does not know a node by its certificate of the cluster. Who a member is, and
+// what it may do, is settled between Security (TLS, certificates, passwords; files
+// that are read for each connection) and the brokers' access control lists, which
+// docs/cluster.md shows: a node writes to its own topics and reads its own orders. The
+// manager makes topics; a node never does, so that one that was removed makes none
+// anew. What is forged is found out by the signature of each message (package wire)
+// on brokers without such lists as well.
 package kafka
 
 import (
@@ -43,6 +46,7 @@ const (
 	metadataMaxAge = 2 * time.Second // how long a new node's topic may go unnoticed
 	commitTimeout  = 3 * time.Second
 	commitInterval = 200 * time.Millisecond // of offsets: what may come again after a crash
+	forgetTries    = 10                     // to remove a group whose member comes back
 	idHeader       = "weir-id"
 )
 
@@ -50,26 +54,31 @@ const (
 type Bus struct {
 	brokers []string
 	name    string
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	secure  Security
+	dial    dialFunc
 	log     *slog.Logger
 	client  *kgo.Client // produces and administers
 
-	mu   sync.Mutex
-	made map[wire.Subject]bool // topics that are known to exist
-	done context.Context
-	end  context.CancelFunc
+	mu      sync.Mutex
+	problem string
+	made    map[wire.Subject]bool // topics that are known to exist
+	done    context.Context
+	end     context.CancelFunc
 }
 
 var _ bus.Admin = (*Bus)(nil)
 
 // Dial makes a connection for the member called name (wire.Manager, or a node) to
 // the brokers (host:port). Whether they can be reached shows when it is used.
-func Dial(brokers []string, name string, log *slog.Logger) (*Bus, error) {
-	return dial(brokers, name, (&net.Dialer{Timeout: dialTimeout}).DialContext, log)
+func Dial(brokers []string, name string, secure Security, log *slog.Logger) (*Bus, error) {
+	return dial(brokers, name, secure, (&net.Dialer{Timeout: dialTimeout}).DialContext, log)
 }
 
-func dial(brokers []string, name string, by func(context.Context, string, string) (net.Conn, error), log *slog.Logger) (*Bus, error) {
-	b := &Bus{brokers: brokers, name: name, dial: by, log: log.With("component", "bus"),
+func dial(brokers []string, name string, secure Security, by dialFunc, log *slog.Logger) (*Bus, error) {
+	if err := secure.Check(); err != nil {
+		return nil, err
+	}
+	b := &Bus{brokers: brokers, name: name, secure: secure, dial: secure.dialer(by), log: log.With("component", "bus"),
 		made: map[wire.Subject]bool{}}
 	b.done, b.end = context.WithCancel(context.Background())
 	var err error
@@ -86,21 +95,47 @@ func dial(brokers []string, name string, by func(context.Context, string, string
 }
 
 func (b *Bus) connect(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{
+	return kgo.NewClient(append(append(b.secure.options(),
 		kgo.SeedBrokers(b.brokers...),
-		kgo.ClientID("weir-" + b.name),
+		kgo.ClientID("weir-"+b.name),
 		kgo.Dialer(b.dial),
 		kgo.MetadataMinAge(metadataMinAge),
 		kgo.MetadataMaxAge(metadataMaxAge),
 		kgo.RetryTimeout(requestTimeout),
-	}, opts...)...)
+	), opts...)...)
 }
 
 // Connected implements bus.Bus.
 func (b *Bus) Connected() bool {
 	ctx, cancel := context.WithTimeout(b.done, time.Second)
 	defer cancel()
-	return b.client.Ping(ctx) == nil
+	return b.Ping(ctx) == nil
+}
+
+// Ping asks the brokers for an answer. A Permanent error says what they refuse; it is
+// logged when it is another than the last time.
+func (b *Bus) Ping(ctx context.Context) error {
+	err := b.secure.explain(b.client.Ping(ctx))
+	problem := ""
+	if Permanent(err) {
+		problem = err.Error()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if problem != "" && problem != b.problem {
+		b.log.Warn("the brokers refuse this member", "brokers", strings.Join(b.brokers, ","), "err", problem)
+	}
+	if err == nil || problem != "" {
+		b.problem = problem
+	}
+	return err
+}
+
+// Problem says what the brokers refused at the last Ping, "" if nothing.
+func (b *Bus) Problem() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.problem
 }
 
 // Close implements bus.Bus. Groups are not left: their members are static.
@@ -125,8 +160,11 @@ func (b *Bus) Admit(ctx context.Context, node string) error {
 	return nil
 }
 
-// ensure makes a subject's topic if there is none.
+// ensure makes a subject's topic if there is none. Only the manager does.
 func (b *Bus) ensure(ctx context.Context, s wire.Subject) error {
+	if b.name != wire.Manager {
+		return nil
+	}
 	b.mu.Lock()
 	made := b.made[s]
 	b.mu.Unlock()
@@ -152,11 +190,11 @@ func (b *Bus) ensure(ctx context.Context, s wire.Subject) error {
 	request.Topics = append(request.Topics, t)
 	response, err := request.RequestWith(ctx, b.client)
 	if err != nil {
-		return fmt.Errorf("topic %s: %w", t.Topic, err)
+		return fmt.Errorf("topic %s: %w", t.Topic, b.secure.explain(err))
 	}
 	for _, made := range response.Topics {
 		if err := kerr.ErrorForCode(made.ErrorCode); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return fmt.Errorf("topic %s: %w", made.Topic, err)
+			return fmt.Errorf("topic %s: %w", made.Topic, b.secure.explain(err))
 		}
 	}
 	b.mu.Lock()
@@ -179,14 +217,14 @@ func (b *Bus) Remove(ctx context.Context, node string) error {
 	}
 	response, err := request.RequestWith(ctx, b.client)
 	if err != nil {
-		return fmt.Errorf("remove the topics of %s: %w", node, err)
+		return fmt.Errorf("remove the topics of %s: %w", node, b.secure.explain(err))
 	}
 	for _, gone := range response.Topics {
 		if err := kerr.ErrorForCode(gone.ErrorCode); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("remove the topics of %s: %w", node, err)
+			return fmt.Errorf("remove the topics of %s: %w", node, b.secure.explain(err))
 		}
 	}
-	return b.forget(ctx, group(node, wire.Orders.Of(node)))
+	return b.forget(ctx, group(node, wire.Orders.Of(node)), node)
 }
 
 // unmake forgets that subjects have topics: one of the same name made anew is another.
@@ -199,8 +237,25 @@ func (b *Bus) unmake(subjects ...wire.Subject) {
 	}
 }
 
-// forget removes a group with its offsets: a topic that is made anew begins at 0.
-func (b *Bus) forget(ctx context.Context, name string) error {
+// forget removes a group with its offsets: a topic that is made anew begins at 0. A
+// member that is still there is thrown out first.
+func (b *Bus) forget(ctx context.Context, name, member string) error {
+	for n := 0; ; n++ {
+		err := b.deleteGroup(ctx, name)
+		if !errors.Is(err, kerr.NonEmptyGroup) || n == forgetTries {
+			return err
+		}
+		leave := kmsg.NewPtrLeaveGroupRequest()
+		leave.Group = name
+		m := kmsg.NewLeaveGroupRequestMember()
+		m.InstanceID = &member
+		leave.Members = append(leave.Members, m)
+		// Whether it helps shows at the next try: the member may come back in between.
+		_, _ = leave.RequestWith(ctx, b.client)
+	}
+}
+
+func (b *Bus) deleteGroup(ctx context.Context, name string) error {
 	request := kmsg.NewPtrDeleteGroupsRequest()
 	request.Groups = []string{name}
 	response, err := request.RequestWith(ctx, b.client)
@@ -209,7 +264,7 @@ func (b *Bus) forget(ctx context.Context, name string) error {
 	}
 	for _, g := range response.Groups {
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-			return fmt.Errorf("remove group %s: %w", name, err)
+			return fmt.Errorf("remove group %s: %w", name, b.secure.explain(err))
 		}
 	}
 	return nil
@@ -224,13 +279,15 @@ func (b *Bus) Publish(ctx context.Context, s wire.Subject, id string, data []byt
 			return nil
 		case errors.Is(err, kgo.ErrClientClosed):
 			return fmt.Errorf("publish on %s: %w", s, err)
-		case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-			return fmt.Errorf("publish on %s: %w: %w", s, bus.ErrRefused, err)
+		case denied(err):
+			return fmt.Errorf("publish on %s: %w", s, b.secure.explain(err))
+		case errors.Is(err, kerr.MessageTooLarge):
+			return fmt.Errorf("publish on %s: %w: %d bytes: %w", s, bus.ErrTooLarge, len(data), err)
 		case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID): // removed meanwhile
 			b.unmake(s)
 		}
 		if !bus.Retry(ctx, n) {
-			return fmt.Errorf("publish on %s: %w", s, err)
+			return fmt.Errorf("publish on %s: %w", s, b.secure.explain(err))
 		}
 	}
 }
@@ -252,7 +309,7 @@ func group(durable string, s wire.Subject) string {
 func (b *Bus) Subscribe(ctx context.Context, durable string, s wire.Subject, handler bus.Handler) error {
 	for n := 0; ctx.Err() == nil && b.done.Err() == nil; n++ {
 		if err := b.consume(ctx, durable, s, handler); err != nil && ctx.Err() == nil {
-			b.log.Warn("subscription begins anew", "subject", s, "err", err)
+			b.log.Warn("subscription begins anew", "subject", s, "err", b.secure.explain(err))
 			if !bus.Retry(ctx, n) {
 				break
 			}
@@ -295,9 +352,11 @@ func (b *Bus) consume(ctx context.Context, durable string, s wire.Subject, handl
 			switch {
 			case errors.Is(err, kerr.FencedInstanceID):
 				failed = fmt.Errorf("another %s consumes %s: %w", durable, s, err)
+			case denied(err):
+				failed = err
 			case kerr.IsRetriable(err) || errors.Is(err, context.DeadlineExceeded):
 			default:
-				b.log.Warn("the bus says", "topic", topic, "err", err)
+				b.log.Warn("the bus says", "topic", topic, "err", b.secure.explain(err))
 			}
 		})
 		if failed != nil {

@@ -31,7 +31,7 @@ func (b *bed) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
 
 func (b *bed) connect(t *testing.T, name string, cable *bustest.Cable) *Bus {
 	t.Helper()
-	c, err := dial([]string{b.Address}, name,
+	c, err := dial([]string{b.Address}, name, Security{},
 		func(_ context.Context, network, address string) (net.Conn, error) {
 			return cable.Dial(network, address)
 		},
