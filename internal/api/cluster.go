@@ -226,6 +226,14 @@ type Cancellation struct {
 	DryRun bool   `json:"dry_run,omitempty" doc:"nothing was done"`
 }
 
+// Snapshot is the state of a manager.
+type Snapshot struct {
+	Created time.Time `json:"created"`
+	Nodes   int       `json:"nodes" doc:"members"`
+	Moves   int       `json:"moves" doc:"that have not ended"`
+	Data    []byte    `json:"data" doc:"the file for weir manager restore, base64; it holds the authority's key"`
+}
+
 // TokenRequest asks for a token.
 type TokenRequest struct {
 	TTLSeconds float64 `json:"ttl_seconds,omitempty" doc:"for which it may be used; 0 = 24 hours" minimum:"0"`
@@ -267,6 +275,8 @@ type Manager interface {
 	CancelMove(ctx context.Context, id string, dryRun bool) (Cancellation, error)
 	NewToken(ctx context.Context, req TokenRequest) (Token, error)
 	Tokens(ctx context.Context) ([]Token, error)
+	// Snapshot is the manager's whole state, keys included.
+	Snapshot(ctx context.Context) (Snapshot, error)
 	RevokeToken(ctx context.Context, id string) (Token, error)
 	// RotateAuthority begins to replace the authority; Cluster says how far it is.
 	RotateAuthority(ctx context.Context) (Authority, error)

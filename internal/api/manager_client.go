@@ -95,6 +95,11 @@ func (m ManagerClient) Tokens(ctx context.Context) ([]Token, error) {
 	return call[[]Token](ctx, m.c, http.MethodGet, "/v1/tokens", nil)
 }
 
+// Snapshot implements Manager.
+func (m ManagerClient) Snapshot(ctx context.Context) (Snapshot, error) {
+	return call[Snapshot](ctx, m.c, http.MethodPost, "/v1/snapshot", nil)
+}
+
 // RevokeToken implements Manager.
 func (m ManagerClient) RevokeToken(ctx context.Context, id string) (Token, error) {
 	return call[Token](ctx, m.c, http.MethodDelete, "/v1/tokens/"+url.PathEscape(id), nil)

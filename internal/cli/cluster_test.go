@@ -88,6 +88,10 @@ func (f fakeManager) CancelMove(ctx context.Context, id string, dryRun bool) (ap
 	return api.Cancellation{Effect: "asked", Text: "a is asked to go back; it does unless the copy on b was confirmed before", Move: mv, DryRun: dryRun}, err
 }
 
+func (fakeManager) Snapshot(context.Context) (api.Snapshot, error) {
+	return api.Snapshot{Created: clusterTime, Nodes: 3, Moves: 1, Data: []byte("a snapshot")}, nil
+}
+
 func (fakeManager) RemoveNode(_ context.Context, name string) (api.Node, error) {
 	return api.Node{Name: name, Engines: []string{}, Missing: []string{}}, nil
 }
@@ -166,6 +170,10 @@ func TestClusterCommands(t *testing.T) {
 		{"manager token create --uses unlimited", 0, "weir1.x.y.z"},
 		{"manager token list", 0, "3fa9c1"},
 		{"manager token revoke 3fa9c1", 0, "revoked token 3fa9c1"},
+		{"manager snapshot /proc/version", 5, "exists"},
+		{"manager snapshot -", 0, "a snapshot"},
+		{"manager restore /nowhere/file", 6, "there is no such file"},
+		{"manager restore /proc/version", 2, "is no snapshot of a manager"},
 		{"manager toke", 2, "did you mean weir manager token?"},
 		{"nodes --manager-socket /nowhere/manager.sock", 3, "no manager at /nowhere/manager.sock; run this on the manager's host"},
 		{"manager serve --bus kafka://k:1 --kafka-sasl PLAIN --kafka-user m --kafka-password-file /x", 2, "without TLS anybody in between reads it; give kafka: {tls: {ca: FILE}} as well, or use SCRAM-SHA-512"},

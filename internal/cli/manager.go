@@ -55,7 +55,7 @@ func (a *app) managerCommand() *cobra.Command {
 containers from one to another when the manager says so. docs/cluster.md shows how.`,
 	}
 	asGroup(c)
-	c.AddCommand(a.managerInitCommand(), a.managerServeCommand(), a.managerStatusCommand(), a.managerAuditCommand(), a.managerTokenCommand(), a.managerRemoveCommand())
+	c.AddCommand(a.managerInitCommand(), a.managerServeCommand(), a.managerStatusCommand(), a.managerAuditCommand(), a.managerTokenCommand(), a.managerRemoveCommand(), a.managerSnapshotCommand(), a.managerRestoreCommand())
 	return c
 }
 

@@ -61,6 +61,11 @@ func newBed(t *testing.T, nodes ...string) *bed {
 		key := ed25519.NewKeyFromSeed([]byte(fmt.Sprintf("%032d", i)))
 		b.keys[name] = key
 		m.members[name] = &member{Name: name, Key: key.Public().(ed25519.PublicKey), Joined: now}
+		c := &change{}
+		c.put(bucketMembers, name, m.members[name])
+		if err := m.store.write(c); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b.pass(0)
 	return b

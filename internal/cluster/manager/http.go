@@ -99,6 +99,9 @@ func changes(h *rest.API, m api.Manager) {
 		func(ctx context.Context, in *cancelInput) (api.Cancellation, error) {
 			return m.CancelMove(ctx, in.ID, in.DryRun)
 		})
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/snapshot", OperationID: "snapshot", Summary: "Take a snapshot of the manager's state",
+		Description: "It holds the key of the authority. Images and what waits on the bus are not in it."},
+		func(ctx context.Context, _ *rest.None) (api.Snapshot, error) { return m.Snapshot(ctx) })
 	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/nodes/{name}", OperationID: "remove-node",
 		Summary: "Throw a node out of the cluster", Description: "Its certificate counts no more. What runs there goes on."},
 		func(ctx context.Context, in *nodeParam) (api.Node, error) {

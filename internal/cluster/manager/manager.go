@@ -189,6 +189,14 @@ func (m *Manager) remember() error {
 	if failed != nil {
 		return fmt.Errorf("manager's database: %w", failed)
 	}
+	// What became of the moves and policies under way is asked as soon as their nodes are
+	// heard of: this state may be older than what they have reported.
+	for _, mv := range m.moves {
+		mv.Heard = time.Time{}
+	}
+	for _, a := range m.applies {
+		a.Heard = time.Time{}
+	}
 	for _, o := range waiting {
 		m.orders = append(m.orders, *o)
 	}

@@ -35,6 +35,9 @@ const metaSequence = "sequence"
 // storeVersion is the version of the form of the database.
 const storeVersion = 1
 
+// databaseFile is the database in the manager's folder.
+const databaseFile = "manager.db"
+
 // store is the database.
 type store struct{ db *bbolt.DB }
 
@@ -43,7 +46,7 @@ func openStore(dir string) (*store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "manager.db")
+	path := filepath.Join(dir, databaseFile)
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, FreelistType: bbolt.FreelistMapType})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("%s is in use: another manager runs here; stop it first (systemctl stop weir-manager) or choose another --state-dir", path)

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"weir/internal/api"
+)
+
+// RestoreOptions say how a snapshot becomes the state of a manager.
+type RestoreOptions struct {
+	Dir    string // of the state
+	Name   string // of the snapshot, for messages
+	Force  bool   // put a state that is there aside
+	DryRun bool   // check the snapshot and the folder, and change nothing
+}
+
+// Restored is what Restore has put in place.
+type Restored struct {
+	Created time.Time // of the snapshot
+	Nodes   []string  // members at that time
+	Moves   int       // that had not ended
+	Aside   string    // where the former state is now, "" if there was none
+}
+
+// Restore makes the state of a manager out of a snapshot. All of it is checked, by
+// opening it as a manager does, before it takes its place by one rename; whatever fails,
+// the folder is as it was.
+//
+// Orders of the restored manager count: their sequence and that of the list of members
+// are times, so they go on above all that was sent after the snapshot. The tokens of the
+// snapshot are revoked, because some may have been used since.
+func Restore(in io.Reader, o RestoreOptions) (Restored, error) {
+	o.Dir = filepath.Clean(o.Dir)
+	s, err := readSnapshot(in, o.Name)
+	if err != nil {
+		return Restored{}, err
+	}
+	result := Restored{Created: s.Created, Nodes: s.Nodes, Moves: s.Moves}
+	if result.Aside, err = asideOf(o); err != nil {
+		return Restored{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(o.Dir), 0o755); err != nil {
+		return Restored{}, err
+	}
+	next, err := os.MkdirTemp(filepath.Dir(o.Dir), filepath.Base(o.Dir)+".restore-")
+	if err != nil {
+		return Restored{}, err
+	}
+	defer os.RemoveAll(next) // is gone by then, if all went well
+	if err := unpack(s, next); err != nil {
+		return Restored{}, err
+	}
+	if err := prove(next); err != nil {
+		return Restored{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "snapshot", Value: o.Name, Msg: "cannot be a manager's state: " + err.Error(), Remedy: "take another snapshot"}
+	}
+	if o.DryRun {
+		return result, nil
+	}
+	return result, exchange(o.Dir, next, result.Aside)
+}
+
+// asideOf is where the state that is there will be put, "" if there is none.
+func asideOf(o RestoreOptions) (string, error) {
+	list, err := os.ReadDir(o.Dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(list) == 0 {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err == nil {
+		running, err := openStore(o.Dir)
+		if err != nil {
+			return "", err
+		}
+		_ = running.close()
+	}
+	if !o.Force {
+		return "", &api.Error{Status: http.StatusConflict, Field: "--state-dir", Value: o.Dir, Msg: "is not empty: a manager's state may be there",
+			Remedy: "choose another folder, or put that one aside with --force"}
+	}
+	return o.Dir + ".before-" + time.Now().UTC().Format("20060102-150405"), nil
+}
+
+// unpack writes the files of a snapshot into a new folder, to the disk.
+func unpack(s snapshot, dir string) error {
+	for name, text := range s.files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prove opens a state as a manager does: the authority's key is that of its certificate,
+// the manager's is signed by it, the database can be read. It revokes the tokens.
+func prove(dir string) error {
+	m, err := New(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	c := &change{}
+	for id := range m.tokens {
+		c.put(bucketTokens, id, nil)
+	}
+	return errors.Join(m.store.write(c), m.store.close())
+}
+
+// exchange puts next in the place of dir. The folder stays its owner's.
+func exchange(dir, next, aside string) error {
+	if info, err := os.Stat(dir); err == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+			if err := os.Chown(next, int(st.Uid), int(st.Gid)); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case aside != "":
+		if err := os.Rename(dir, aside); err != nil {
+			return err
+		}
+	default:
+		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Rename(next, dir); err != nil {
+		if aside != "" {
+			err = errors.Join(err, os.Rename(aside, dir))
+		}
+		return fmt.Errorf("the restored state cannot take its place: %w", err)
+	}
+	parent, err := os.Open(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close(), HandOver(dir))
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"weir/internal/api"
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/manager"
+	"weir/internal/cluster/migrate"
+)
+
+// TestRestoredManager: the disk of a manager is lost while moves are under way. Restored
+// from a snapshot elsewhere, at the same address, it goes on: nodes need not join again,
+// what ended meanwhile is settled, also where its report was lost with the bus, and
+// orders count.
+func TestRestoredManager(t *testing.T) {
+	if onBus.Kind != bus.NATS {
+		t.Skip("the bus is not lost with the manager")
+	}
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	b := c.node("b", 100e6)
+	c.world.put("a", "web")
+	c.world.put("b", "db")
+	c.up(2)
+	c.seen(2)
+	gate := make(chan struct{})
+	c.world.mu.Lock()
+	c.world.slow[migrate.StepFreeze] = gate
+	c.world.mu.Unlock()
+	told, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	untold, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "db", To: "a"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.inStep(told.ID, "freeze")
+	token, err := c.manager.NewToken(t.Context(), api.TokenRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.manager.Snapshot(t.Context())
+	if err != nil || s.Nodes != 2 || s.Moves != 2 {
+		t.Fatalf("%+v, %v", s.Nodes, err)
+	}
+
+	close(gate)
+	c.ended(told.ID) // and reported, to a manager that is about to vanish
+	c.stop()
+	if err := os.RemoveAll(c.opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	c.opts.Dir = filepath.Join(c.dir, "elsewhere")
+	r, err := manager.Restore(bytes.NewReader(s.Data), manager.RestoreOptions{Dir: c.opts.Dir})
+	if err != nil || len(r.Nodes) != 2 || r.Moves != 2 || r.Aside != "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	c.start()
+	c.up(2)
+	for _, mv := range []api.Move{told, untold} {
+		if end := c.ended(mv.ID); end.State != "done" {
+			t.Errorf("%+v", end)
+		}
+	}
+	c.only("web", "b")
+	c.only("db", "a")
+	for _, n := range []*testNode{a, b} {
+		if n.log.has("joined") {
+			t.Error("a node has joined again")
+		}
+	}
+	c.seen(2)
+	next, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "a"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end := c.ended(next.ID); end.State != "done" {
+		t.Errorf("an order of the restored manager: %+v", end)
+	}
+	o := c.options("late")
+	o.Token = token.Token
+	_, err = Enroll(t.Context(), o)
+	refusedAs(t, err, 403, "not known to the manager")
+}
