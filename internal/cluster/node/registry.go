@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
@@ -40,6 +42,11 @@ const DefaultRegistry = "127.0.0.1:7474"
 // registryTimeout is for the manager to say that its registry is there.
 const registryTimeout = 3 * time.Second
 
+// maxEngineConns bounds the connections to that address: any local user can make some, and
+// the agent needs its descriptors for more than that. Those without a password are closed
+// after their first answer, those that say nothing after headerTimeout.
+const maxEngineConns = 256
+
 // listenRegistry opens that address. It is no reason not to be a node if it is taken.
 func (n *Node) listenRegistry() {
 	if n.opts.Registry == "" || n.opts.Engine == nil {
@@ -50,7 +57,7 @@ func (n *Node) listenRegistry() {
 		n.log.Warn("the manager's image registry cannot be offered to this node's engine; choose another cluster.registry_listen", "err", err)
 		return
 	}
-	n.images = ln
+	n.images = netutil.LimitListener(ln, maxEngineConns)
 }
 
 // serveRegistry offers the registry until ctx ends.
@@ -107,6 +114,7 @@ func (n *Node) hasPass(w http.ResponseWriter, r *http.Request) bool {
 			n.refusedRequest(r, "it shows no password of a move under way")
 		}
 		w.Header().Set("WWW-Authenticate", `Basic realm="weir"`)
+		w.Header().Set("Connection", "close")
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"errors":[{"code":"UNAUTHORIZED","message":"the agent gives this node's engine a password for each move; there is no other way in"}]}`)

@@ -156,3 +156,55 @@ func TestNoStrangerIsTakenForRoot(t *testing.T) {
 		t.Errorf("nodes afterwards: %v, %v", list, err)
 	}
 }
+
+// TestStrangersCannotUseUpTheAgent: a user without rights opens as many connections as he
+// can to the registry's address and says nothing. The agent takes a bounded number, and the
+// engine is served again when they have said nothing for a while.
+func TestStrangersCannotUseUpTheAgent(t *testing.T) {
+	c := newCluster(t)
+	c.stop()
+	c.opts.Registry = wire.OwnRegistry
+	c.start()
+	o := c.options("a")
+	o.Registry = "127.0.0.1:0"
+	a := c.run(o, newAgent(c.world, "a", 100e6))
+	c.up(1)
+	here := a.registry(wire.OwnRegistry)
+	descriptors := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	before := descriptors()
+	const many = maxEngineConns + 50
+	for range many {
+		conn, err := net.Dial("tcp", here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	time.Sleep(time.Second)
+	// This process has both ends.
+	if taken := descriptors() - before - many; taken > maxEngineConns+20 {
+		t.Errorf("%d of %d connections were taken, %d are to be the most", taken, many, maxEngineConns)
+	}
+	login := a.passes.issue(registry.Access{Move: "m-1", Source: true}, time.Now())
+	req, err := http.NewRequest("GET", "http://"+here+"/v2/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth(login.User, login.Password)
+	began := time.Now()
+	resp, err := (&http.Client{Timeout: 4 * headerTimeout}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	t.Logf("the engine was served after %v: %s", time.Since(began).Round(time.Millisecond), resp.Status)
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the engine: %s", resp.Status)
+	}
+}

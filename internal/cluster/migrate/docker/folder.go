@@ -36,6 +36,15 @@ func (e *Engine) folder(ctx context.Context, id, move string) (folder, error) {
 	if err != nil {
 		return folder{}, err
 	}
+	return folderIn(p, root, id, move)
+}
+
+// folderIn is the folder below the daemon's. The names come out of an order: they have to
+// be names, not ways out of the folder.
+func folderIn(p place, root, id, move string) (folder, error) {
+	if !isID(id) || move == "" || strings.ContainsAny(move, "/\x00") {
+		return folder{}, refused("%.100q is no id of a container, or %.100q none of a move", id, move)
+	}
 	container := filepath.Join(root, "containers", id)
 	f := folder{place: p, own: filepath.Join(container, "weir-"+move), name: "weir-" + move}
 	f.before, f.images = filepath.Join(f.own, beforeDir), filepath.Join(f.own, "images")

@@ -89,3 +89,17 @@ func TestACheckpointOfCRIUs(t *testing.T) {
 		t.Error("more than was announced is taken")
 	}
 }
+
+// TestAnIDLeadsNowhere: an id out of an order of another machine is not a path.
+func TestAnIDLeadsNowhere(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	for _, bad := range [][2]string{{"", "m-1"}, {"..", "m-1"}, {"../../etc", "m-1"}, {"--all", "m-1"}, {strings.Repeat("../", 21) + "x", "m-1"}, {id, ""}, {id, "/../../x"}, {id, "m-1\x00"}} {
+		if f, err := folderIn(place{pid: os.Getpid()}, "/var/lib/docker", bad[0], bad[1]); err == nil {
+			t.Errorf("container %q and move %q: %s", bad[0], bad[1], f.own)
+		}
+	}
+	f, err := folderIn(place{pid: os.Getpid()}, "/var/lib/docker", id, "m-1")
+	if want := "/var/lib/docker/containers/" + id + "/weir-m-1"; err != nil || f.own != want {
+		t.Errorf("%s, %v, want %s", f.own, err, want)
+	}
+}
