@@ -112,6 +112,7 @@ func needRestart(before, next config.Config) []string {
 		differ bool
 	}{
 		{"backend", before.Backend != next.Backend},
+		{"cluster", !reflect.DeepEqual(before.Cluster, next.Cluster)},
 		{"docker", before.Docker != next.Docker},
 		{"group", before.Group != next.Group},
 		{"mark_mask", before.MarkMask != next.MarkMask},

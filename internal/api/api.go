@@ -39,6 +39,8 @@ type Membership struct {
 	// CertificateEnds is zero before it has joined.
 	CertificateEnds time.Time `json:"certificate_ends,omitzero" doc:"of this host's certificate, which is renewed long before"`
 	Moves           []string  `json:"moves" doc:"ids of the moves that this host is carrying out as their source"`
+	// Refused counts since the start of the agent.
+	Refused map[string]uint64 `json:"refused,omitempty" doc:"calls of other nodes and orders that were refused, by reason"`
 }
 
 // Source is one place where workloads are looked for.

@@ -65,7 +65,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
 	}
 	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
-		Registry: m.cfg.RegistryListen, Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Log: log,
+		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Log: log,
 		Kafka: kafkaSecurity(m.cfg.Kafka)}
 	if err := o.Kafka.Check(); err != nil {
 		return nil, nil, usagef("cluster.%v", err)
@@ -100,14 +100,14 @@ func kafkaSecurity(c config.Kafka) kafka.Security {
 
 // openEngine opens the engine that migrations use, behind a socket that speaks Docker's
 // API: by the helper, if there is one, and else by this process itself.
-func openEngine(ctx context.Context, helper, socket, state string) (migrate.Engine, error) {
+func openEngine(ctx context.Context, helper, socket, state string, rules migrate.Accept) (migrate.Engine, error) {
 	kind := engineKind(ctx, socket)
 	e, err := remote.Open(helper, kind)
 	switch {
 	case err == nil:
 		return e, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return ownEngine(kind, socket, state)
+		return ownEngine(kind, socket, state, rules)
 	}
 	return nil, fmt.Errorf("migration helper: %w", err)
 }
@@ -121,12 +121,21 @@ func engineKind(ctx context.Context, socket string) string {
 }
 
 // ownEngine opens an engine with this process's own rights: Docker, or Podman, whose
-// checkpoints are not in that API and are made by its command.
-func ownEngine(kind, socket, state string) (migrate.Engine, error) {
+// checkpoints are not in that API and are made by its command. Of what other nodes send it
+// takes what rules name and no more; the helper reads them itself.
+func ownEngine(kind, socket, state string, rules migrate.Accept) (migrate.Engine, error) {
 	if kind == "podman" {
-		return podman.Open(filepath.Join(state, "cluster", "podman"))
+		e, err := podman.Open(filepath.Join(state, "cluster", "podman"))
+		if err == nil {
+			e.Guard(rules)
+		}
+		return e, err
 	}
-	return docker.Open("unix://" + socket)
+	e, err := docker.Open("unix://" + socket)
+	if err == nil {
+		e.Guard(rules)
+	}
+	return e, err
 }
 
 // equip gives a member what it needs of a host with containers.
@@ -140,7 +149,7 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 	if !cfg.Docker.Enabled {
 		return closers, nil
 	}
-	engine, err := openEngine(ctx, remote.Socket, cfg.Docker.Socket, cfg.StateDir)
+	engine, err := openEngine(ctx, remote.Socket, cfg.Docker.Socket, cfg.StateDir, cfg.Cluster.Accept)
 	if err != nil {
 		return closers, err
 	}

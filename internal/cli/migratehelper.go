@@ -80,7 +80,7 @@ func (m migrateHelper) run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer ln.Close()
-	engine, err := ownEngine(engineKind(ctx, cfg.Docker.Socket), cfg.Docker.Socket, cfg.StateDir)
+	engine, err := ownEngine(engineKind(ctx, cfg.Docker.Socket), cfg.Docker.Socket, cfg.StateDir, cfg.Cluster.Accept)
 	if err != nil {
 		return err
 	}

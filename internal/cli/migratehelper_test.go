@@ -17,7 +17,7 @@ func TestAgentTakesTheHelperIfThereIsOne(t *testing.T) {
 	socket := filepath.Join(dir, "helper")
 	open := func() migrate.Engine {
 		t.Helper()
-		e, err := openEngine(t.Context(), socket, filepath.Join(dir, "docker.sock"), dir)
+		e, err := openEngine(t.Context(), socket, filepath.Join(dir, "docker.sock"), dir, migrate.Accept{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +89,24 @@ func membershipText(m api.Membership, now time.Time) string {
 	if len(m.Moves) > 0 {
 		text += "; moving " + strings.Join(m.Moves, ", ")
 	}
+	if list := refusedText(m.Refused); list != "" {
+		text += "; refused " + list
+	}
 	return text
+}
+
+// refusedText is what was refused of other nodes, e.g. "3 calls (2 expired, 1 forged)".
+func refusedText(counts map[string]uint64) string {
+	var sum uint64
+	var list []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		sum += counts[reason]
+		list = append(list, fmt.Sprintf("%d %s", counts[reason], reason))
+	}
+	if sum == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d calls (%s)", sum, strings.Join(list, ", "))
 }
 
 func linkTable(links []api.LinkStatus) *table.Table {

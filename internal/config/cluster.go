@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 )
 
@@ -22,6 +23,8 @@ type Cluster struct {
 	Kafka     Kafka  // how this node connects to the brokers, if they are the bus
 	// RegistryListen is where on the loopback the engine finds the manager's image registry.
 	RegistryListen string
+	AcceptFrom     []string       // nodes from which containers are taken, nil = all members
+	Accept         migrate.Accept // what they may have of this host
 }
 
 // Migration is the workload of what moves containers: what an agent sends to other
@@ -67,7 +70,7 @@ func DefaultManager() Manager {
 }
 
 func (c *Config) readCluster(fields node) {
-	fields.fields([]string{"manager", "token_file", "name", "listen", "advertise", "registry_listen", "kafka"}, func(key string, value node) {
+	fields.fields([]string{"manager", "token_file", "name", "listen", "advertise", "registry_listen", "kafka", "accept_from", "accept"}, func(key string, value node) {
 		switch key {
 		case "manager":
 			readHostPort(value, &c.Cluster.Manager)
@@ -88,6 +91,10 @@ func (c *Config) readCluster(fields node) {
 			readLoopback(value, &c.Cluster.RegistryListen)
 		case "kafka":
 			c.Cluster.Kafka.read(value)
+		case "accept_from":
+			c.Cluster.AcceptFrom = readMembers(value)
+		case "accept":
+			readAccept(value, &c.Cluster.Accept)
 		}
 	})
 }

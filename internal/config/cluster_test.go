@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/cluster/migrate"
 	"weir/internal/tlsfile"
 )
 
@@ -26,7 +27,7 @@ manager:
 		t.Fatal(err)
 	}
 	if want := (Cluster{Manager: "10.0.0.1:7470", TokenFile: "/etc/weir/token", Name: "a", Listen: ":7473", Advertise: "10.0.0.2:7473", RegistryListen: "127.0.0.1:7474",
-		Kafka: Kafka{TLS: true, Files: tlsfile.Files{Cert: "/a.pem", Key: "/a.key", ServerName: "k"}, Mechanism: "SCRAM-SHA-512", User: "a", PasswordFile: "/p"}}); c.Cluster != want {
+		Kafka: Kafka{TLS: true, Files: tlsfile.Files{Cert: "/a.pem", Key: "/a.key", ServerName: "k"}, Mechanism: "SCRAM-SHA-512", User: "a", PasswordFile: "/p"}}); !reflect.DeepEqual(c.Cluster, want) {
 		t.Errorf("%+v", c.Cluster)
 	}
 	want := DefaultManager()
@@ -39,12 +40,40 @@ manager:
 	}
 }
 
+// TestAccept: what other nodes may send here. No list is not the same as an empty one.
+func TestAccept(t *testing.T) {
+	for text, want := range map[string]Cluster{
+		`{}`:                                {},
+		`{accept_from: []}`:                 {AcceptFrom: []string{}},
+		`{accept_from: [a, b], accept: {}}`: {AcceptFrom: []string{"a", "b"}},
+		`{accept: {ports: []}}`:             {Accept: migrate.Accept{Ports: []migrate.PortRange{}}},
+		`{accept: {ports: ["80", 443, 1024-2048], host_network: true}}`: {Accept: migrate.Accept{HostNetwork: true, Ports: []migrate.PortRange{{From: 80, To: 80}, {From: 443, To: 443}, {From: 1024, To: 2048}}}},
+		`{accept: {capabilities: [NET_ADMIN], binds: [/srv], networks: [inner], sysctls: [net.core.somaxconn], ulimits: [memlock], log_drivers: [syslog], groups: ["999"]}}`: {
+			Accept: migrate.Accept{Capabilities: []string{"NET_ADMIN"}, Binds: []string{"/srv"}, Networks: []string{"inner"}, Sysctls: []string{"net.core.somaxconn"},
+				Ulimits: []string{"memlock"}, LogDrivers: []string{"syslog"}, Groups: []string{"999"}}},
+	} {
+		c, err := Parse("weir.yaml", []byte("cluster: "+text+"\n"))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if !reflect.DeepEqual(c.Cluster.AcceptFrom, want.AcceptFrom) || !reflect.DeepEqual(c.Cluster.Accept, want.Accept) {
+			t.Errorf("%s: %+v, %+v", text, c.Cluster.AcceptFrom, c.Cluster.Accept)
+		}
+	}
+}
+
 func TestClusterMistakes(t *testing.T) {
 	_, err := Parse("weir.yaml", []byte(`cluster:
   manager: somewhere
   name: Node_1
   token: secret
   registry_listen: ":7474"
+  accept_from: [Node_1]
+  accept:
+    binds: [srv]
+    ports: [http]
+    privileged: true
 manager:
   registry: somewhere
   automatic:
@@ -58,13 +87,17 @@ manager:
 		`weir.yaml:3:9: cluster.name: "Node_1" cannot be a node's name`,
 		`weir.yaml:4:3: cluster.token: unknown key "token"; did you mean "token_file"?`,
 		`weir.yaml:5:20: cluster.registry_listen: ":7474" is not on the loopback`,
-		`weir.yaml:7:13: manager.registry: "somewhere" is no registry; write embedded, none, or its host:port`,
-		`weir.yaml:9:15: manager.automatic.interval: "often" is no duration`,
-		`weir.yaml:10:20: manager.automatic.moves_at_once: "0" is no number of at least 1`,
-		`weir.yaml:12:22: manager.images.per_node: "much" is no size; give one such as 500MB or 20GB`,
-		`weir.yaml:12:35: manager.images.total: "5GiB" is no size`,
-		`weir.yaml:12:52: manager.images.keep_free: "-1GB" is no size`,
-		`weir.yaml:11:17: manager.automatic.hysteresis: "20" is no share`,
+		`weir.yaml:6:16: cluster.accept_from: "Node_1" cannot be a node's name`,
+		`weir.yaml:8:12: cluster.accept.binds: "srv" is no path of the host`,
+		`weir.yaml:9:12: cluster.accept.ports: "http" is no range of ports`,
+		`weir.yaml:10:5: cluster.accept.privileged: unknown key "privileged"`,
+		`weir.yaml:12:13: manager.registry: "somewhere" is no registry; write embedded, none, or its host:port`,
+		`weir.yaml:14:15: manager.automatic.interval: "often" is no duration`,
+		`weir.yaml:15:20: manager.automatic.moves_at_once: "0" is no number of at least 1`,
+		`weir.yaml:16:17: manager.automatic.hysteresis: "20" is no share`,
+		`weir.yaml:17:22: manager.images.per_node: "much" is no size; give one such as 500MB or 20GB`,
+		`weir.yaml:17:35: manager.images.total: "5GiB" is no size`,
+		`weir.yaml:17:52: manager.images.keep_free: "-1GB" is no size`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)

@@ -4,6 +4,7 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,6 +61,16 @@ var metrics = []metric{
 				if src.State != "off" {
 					out(truth(src.State == "ok"), src.Name)
 				}
+			}
+		}},
+
+	{"weir_cluster_refused_calls_total", "", "Calls of other nodes and orders in the manager's name that this host refused, by reason.", counter,
+		[]string{"reason"}, func(s snapshot, out emit) {
+			if s.status.Cluster == nil {
+				return
+			}
+			for _, reason := range slices.Sorted(maps.Keys(s.status.Cluster.Refused)) {
+				out(float64(s.status.Cluster.Refused[reason]), reason)
 			}
 		}},
 

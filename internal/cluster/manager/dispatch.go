@@ -82,6 +82,11 @@ func (m *Manager) tick(now time.Time) {
 	m.forget(now)
 	m.dispatch(now)
 	m.remind(now)
+	for _, p := range m.places {
+		if p.State == placeApplying {
+			m.advance(p.ID, now)
+		}
+	}
 }
 
 // newID makes an id that tells when it was made, and is hard to guess.
@@ -280,12 +285,6 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	c := &change{}
 	if next.final() {
 		next.Ended = now.UTC()
-		if len(r.Policy) > 0 && r.State == wire.Done {
-			if err := m.order(c, next.To, wire.Apply{ID: next.ID + "-policy", Workload: next.Container, Change: r.Policy, Parts: true,
-				Why: "was set on " + next.From + ", from where it moved"}, "", now); err != nil {
-				m.log.Error("policy cannot follow its container", "move", next.ID, "err", err)
-			}
-		}
 	}
 	c.put(bucketMoves, next.ID, &next)
 	if err := m.write(c); err != nil {
@@ -306,7 +305,6 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 
 // withStep puts the report about a step in the place of those before it about the same.
 func withStep(steps []wire.MoveReport, r wire.MoveReport) []wire.MoveReport {
-	r.Policy = nil
 	r.Step, r.Error, r.Cancel = wire.Clip(r.Step, maxStepName), wire.Clip(r.Error, maxStepError), ""
 	steps = slices.Clone(steps)
 	if n := len(steps); n > 0 && (steps[n-1].Step == r.Step || n >= maxSteps) {

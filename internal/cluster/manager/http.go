@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -158,6 +159,10 @@ func (m *Manager) nodesHandler() http.Handler {
 			}
 			r := wire.PlaceRequest{ID: in.Body.ID, Node: node, Container: in.Body.Container, MinBps: in.Body.MinBps, Refusal: in.Body.Refusal}
 			return m.ask(r, in.Body.Change)
+		}))
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/grants", OperationID: "grant", Summary: "Permit the target of a move to make the copy that is described"},
+		onlyMembers(m, func(_ context.Context, node string, in *struct{ Body wire.Manifest }) (wire.GrantAnswer, error) {
+			return m.grant(node, in.Body, time.Now())
 		}))
 	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

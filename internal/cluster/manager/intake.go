@@ -222,6 +222,11 @@ func (m *Manager) onReport(_ context.Context, in bus.Message) error {
 		if m.read(in, e, &r, func() string { return r.Node }) {
 			return m.reported(r, time.Now())
 		}
+	case wire.Arrived{}.Kind():
+		var r wire.Arrived
+		if m.read(in, e, &r, func() string { return r.Node }) {
+			return m.arrived(r, time.Now())
+		}
 	case wire.ApplyReport{}.Kind():
 		var r wire.ApplyReport
 		if m.read(in, e, &r, func() string { return r.Node }) {

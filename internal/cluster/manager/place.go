@@ -159,7 +159,7 @@ func answer(p *problem, seat *optimize.Seat, record *place) wire.PlaceAnswer {
 // advance goes on with a place once its moves have ended. The lock is held.
 func (m *Manager) advance(id string, now time.Time) {
 	p := m.places[id]
-	if p == nil || p.State != placeMoving {
+	if p == nil || p.final() {
 		return
 	}
 	next := *p
@@ -173,12 +173,11 @@ func (m *Manager) advance(id string, now time.Time) {
 			return
 		}
 	}
-	if next.State == placeMoving {
-		next.State = placeApplying
-		err := m.order(c, p.To, wire.Apply{ID: p.ID + "-apply", Workload: p.Container, Change: p.Change, Why: "was refused on " + p.Node}, p.ID, now)
-		if err != nil {
-			next.close(err.Error(), now)
-		}
+	if !next.final() {
+		m.settle(c, p, &next, now)
+	}
+	if next.State == p.State {
+		return
 	}
 	c.put(bucketPlaces, next.ID, &next)
 	if m.write(c) != nil {
@@ -187,5 +186,31 @@ func (m *Manager) advance(id string, now time.Time) {
 	*p = next
 	if p.State == placeFailed {
 		m.log.Warn("min cannot be held anywhere now", "container", p.Container, "min", policy.Rate(p.MinBps).String(), "err", p.Error)
+	}
+}
+
+// settle has what a place was asked for put into force. Where the container has moved,
+// its target does that, by the grant of its move, and says so (arrived): no other node
+// is told to change something for what this one asked. The lock is held.
+func (m *Manager) settle(c *change, p, next *place, now time.Time) {
+	next.State = placeApplying
+	var own *move
+	for _, id := range p.Moves {
+		if p.owns(m.moves[id]) {
+			own = m.moves[id]
+		}
+	}
+	switch {
+	case own != nil && !own.Arrived.IsZero():
+		next.close(own.Unmet, now)
+	case own != nil && now.Sub(own.Ended) > orderLife:
+		next.close(fmt.Sprintf("node %s does not say whether it holds it", p.To), now)
+	case p.To == p.Node && m.applies[p.ID+"-apply"] == nil:
+		err := m.order(c, p.To, wire.Apply{ID: p.ID + "-apply", Workload: p.Container, Change: p.Change, Why: "was refused, and has room now"}, p.ID, now)
+		if err != nil {
+			next.close(err.Error(), now)
+		}
+	case p.To != p.Node && own == nil: // forgotten with its move
+		next.close("its move is not known any more", now)
 	}
 }

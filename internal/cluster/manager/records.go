@@ -58,6 +58,12 @@ type move struct {
 	// After are moves that have to end first, as done.
 	After []string `json:"after,omitempty"`
 	Place string   `json:"place,omitempty"` // id of the place that it is for
+	// Manifest is what the source has described, and was granted for; nil = nothing yet.
+	Manifest *wire.Manifest `json:"manifest,omitempty"`
+	// Arrived is when the target had applied what came with the container, and Unmet what
+	// of it does not hold there.
+	Arrived time.Time `json:"arrived,omitzero"`
+	Unmet   string    `json:"unmet,omitempty"`
 	// profile is the container's before it was moved; nil after a restart of the manager.
 	profile *wire.ContainerProfile
 }

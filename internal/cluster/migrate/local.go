@@ -306,7 +306,13 @@ func (l *Local) keep(ctx context.Context, o Order) (Outcome, error) {
 	if err := l.engine.Release(ctx, o); err != nil {
 		return Outcome{}, err
 	}
-	return l.engine.Do(ctx, StepConfirm, o)
+	id, _, err := l.engine.Copy(ctx, o.Move)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out, err := l.engine.Do(ctx, StepConfirm, o)
+	out.Copy = id
+	return out, err
 }
 
 // discard ends the copy for good.

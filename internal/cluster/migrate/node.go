@@ -110,6 +110,8 @@ type Order struct {
 	// Login is what this node's engine shows to the registry. It is a node's own: it
 	// neither travels nor is it written down.
 	Login Login `json:"-"`
+	// Committed is what became of StepCommit and StepPush; nil before them.
+	Committed *Committed `json:"committed,omitempty"`
 }
 
 // Login is a user of a registry, with a password; none by default.
@@ -136,6 +138,11 @@ type Outcome struct {
 	Bytes int64  `json:"bytes,omitempty"`
 	Raw   int64  `json:"raw_bytes,omitempty"`
 	Note  string `json:"note,omitempty"` // for people, e.g. "already there"
+	// ImageID is what StepCommit has made, Digest what StepPush has sent.
+	ImageID string `json:"image_id,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	// Copy is the id of the container that StepConfirm has made of the copy.
+	Copy string `json:"copy,omitempty"`
 }
 
 // Code says what kind of error a node met, for callers that act on it.
@@ -147,6 +154,9 @@ const (
 	CodeGone        Code = "gone"         // the copy was discarded, or its lease has run out
 	CodeNoImage     Code = "no-image"     // the container's image is neither here nor in the registry
 	CodeRefused     Code = "refused"      // the order cannot be carried out here
+	CodeDone        Code = "done"         // the step was taken already, and is taken once
+	CodeDenied      Code = "denied"       // nothing permits the call
+	CodeNotAccepted Code = "not-accepted" // the target does not take such a container, or not from there
 )
 
 // Error is a definite answer of a node: the step was not done.

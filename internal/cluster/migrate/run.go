@@ -209,8 +209,24 @@ func (m *run) do(ctx context.Context, n Node, step Step, limit time.Duration) er
 	return m.take(n, string(step), func() (Outcome, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return n.Do(ctx, step, m.Order)
+		out, err := n.Do(ctx, step, m.Order)
+		if err == nil {
+			m.remember(step, out)
+		}
+		return out, err
 	})
+}
+
+// remember keeps which image the source has made, for the target to take that one.
+func (m *run) remember(step Step, out Outcome) {
+	switch step {
+	case StepCommit:
+		m.Committed = &Committed{ImageID: out.ImageID}
+	case StepPush:
+		if m.Committed != nil {
+			m.Committed.Digest = out.Digest
+		}
+	}
 }
 
 // transfer sends a part from the source to the target.

@@ -25,6 +25,9 @@ func (m *run) confirm(ctx context.Context) (Result, error) {
 	}
 	err := m.until(ctx, func(ctx context.Context) (bool, error) {
 		err := m.try(ctx, m.target, StepConfirm, confirmWindow)
+		if codeOf(err) == CodeDone { // an answer was lost
+			err = nil
+		}
 		return err == nil || codeOf(err) == CodeGone, err
 	})
 	switch {
@@ -81,7 +84,7 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 		err := m.until(ctx, func(ctx context.Context) (bool, error) {
 			limit, cancel := context.WithDeadline(ctx, later(over, time.Now().Add(time.Second)))
 			defer cancel()
-			err := m.try(limit, m.target, StepDiscard, stepTimeout)
+			err := m.discard(limit)
 			return err == nil || codeOf(err) == CodeRefused || time.Now().After(over), err
 		})
 		if codeOf(err) == CodeRefused {
@@ -110,6 +113,16 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 	return m.discardLater(ctx)
 }
 
+// discard asks the target to remove its copy. One that is gone already, or never was,
+// is removed.
+func (m *run) discard(ctx context.Context) error {
+	err := m.try(ctx, m.target, StepDiscard, stepTimeout)
+	if code := codeOf(err); code == CodeGone || code == CodeDone {
+		return nil
+	}
+	return err
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -123,7 +136,7 @@ func (m *run) discardLater(ctx context.Context) (Result, error) {
 	limited, cancel := context.WithTimeout(ctx, discardTries)
 	defer cancel()
 	err := m.until(limited, func(context.Context) (bool, error) {
-		err := m.try(ctx, m.target, StepDiscard, stepTimeout)
+		err := m.discard(ctx)
 		return err == nil || codeOf(err) == CodeRefused, err
 	})
 	if err != nil {

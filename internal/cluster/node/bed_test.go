@@ -154,6 +154,10 @@ func (e engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (mig
 	}
 	name := o.Container.Name
 	switch step {
+	case migrate.StepCommit:
+		return migrate.Outcome{ImageID: "sha256:" + strings.Repeat("2", 64)}, nil
+	case migrate.StepPush:
+		return migrate.Outcome{Digest: "sha256:" + strings.Repeat("3", 64)}, nil
 	case migrate.StepFreeze:
 		e.has[e.node][name] = false
 	case migrate.StepCreate:
@@ -210,6 +214,7 @@ type fakeAgent struct {
 	min      map[string]uint64 // of containers here
 	set      map[string]api.PolicyChange
 	groups   []string
+	kinds    map[string]string // of workloads that are no containers
 }
 
 func newAgent(w *world, node string, capacity uint64) *fakeAgent {
@@ -234,12 +239,35 @@ func (a *fakeAgent) Workload(_ context.Context, name string) (api.Workload, erro
 	w := api.Workload{Name: name, ID: "id-" + name, Kind: "docker", Origin: map[string]string{}}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if kind := a.kinds[name]; kind != "" {
+		w.Kind = kind
+	}
 	c := a.set[name]
 	w.Policy = policyOf(c, "", w.Origin)
 	if c.Ingress != nil {
 		w.Policy.Ingress = new(policyOf(*c.Ingress, "ingress.", w.Origin))
 	}
 	return w, nil
+}
+
+// Workloads are the host, and the containers that run here.
+func (a *fakeAgent) Workloads(ctx context.Context) ([]api.Workload, error) {
+	list := []api.Workload{{Name: "host", Kind: "host"}}
+	a.world.mu.Lock()
+	var names []string
+	for name, running := range a.world.has[a.node] {
+		if running {
+			names = append(names, name)
+		}
+	}
+	a.world.mu.Unlock()
+	slices.Sort(names)
+	for _, name := range names {
+		if w, err := a.Workload(ctx, name); err == nil {
+			list = append(list, w)
+		}
+	}
+	return list, nil
 }
 
 // policyOf is a policy of which only what was set is known.

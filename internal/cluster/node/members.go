@@ -360,6 +360,17 @@ func (n *Node) askForPeer() bool {
 	return n.roster.answered
 }
 
+// askUnlessLately is askForPeer for a caller that must not keep this node waiting: where
+// somebody has made it ask within membersPause, it does not ask again.
+func (n *Node) askUnlessLately() bool {
+	if !n.roster.forPeers.TryLock() {
+		return false
+	}
+	lately := time.Since(n.roster.asked) < membersPause
+	n.roster.forPeers.Unlock()
+	return !lately && n.askForPeer()
+}
+
 // cutOff closes the connections of peers that are not on the list any more.
 func (n *Node) cutOff() {
 	if cut := n.serving.CloseUnless(func(node string) bool { return n.roster.key(node) != nil }); cut > 0 {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/atomicfile"
+	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 )
@@ -40,13 +42,13 @@ type moves struct {
 	cancels map[string]*canceller       // of those under way
 }
 
-// kept is the file of a move or of another order: what came of it, and the order
-// itself, which is also the permission that the target asks for.
+// kept is the file of a move or of another order: what came of it, the order itself,
+// and the manager's grant.
 type kept struct {
-	Order    []byte            `json:"order,omitempty"`
-	Settings wire.Change       `json:"settings,omitempty"` // of the container, to go with it
-	Report   *wire.MoveReport  `json:"report,omitempty"`
-	Policy   *wire.ApplyReport `json:"policy,omitempty"`
+	Order  []byte            `json:"order,omitempty"`
+	Grant  []byte            `json:"grant,omitempty"` // what the target asks for once something is changed there
+	Report *wire.MoveReport  `json:"report,omitempty"`
+	Policy *wire.ApplyReport `json:"policy,omitempty"`
 }
 
 func openMoves(n *Node, dir string) (*moves, error) {
@@ -215,6 +217,10 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	if err == nil {
 		err = plan.Err()
 	}
+	var granted []byte
+	if err == nil && !order.DryRun {
+		granted, err = m.propose(checking, order, plan.Order, target)
+	}
 	if err != nil && ctx.Err() == nil {
 		err = cmp.Or(context.Cause(checking), err)
 	}
@@ -230,8 +236,7 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 		}
 		r.Error = strings.Join(notes, "; ")
 	default:
-		policy := m.policy(ctx, order.Container)
-		err := m.save(order.ID, kept{Order: sealed, Settings: policy})
+		err := m.save(order.ID, kept{Order: sealed, Grant: granted})
 		var journal *migrate.Journal
 		if err == nil {
 			plan.Order.Login = login
@@ -244,13 +249,33 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 		defer journal.Close()
 		cancels.hand(journal.Cancel)
 		result, err := migrate.Run(ctx, m.node.opts.Engine, target, journal, m.progress(order))
-		m.ended(ctx, order, result, err, target, journal, policy)
+		m.ended(ctx, order, result, err, target, journal)
 		m.tidy(ctx, order, target, journal)
 		return
 	}
 	log.Info("move refused", "dry_run", order.DryRun, "err", r.Error)
 	if err := m.finish(order, r); err != nil {
 		log.Error("end of the move cannot be reported", "err", err)
+	}
+}
+
+// propose describes the container to the manager, by a hash, and with its grant to the
+// target. Nothing has been touched yet.
+func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, target *remoteNode) (granted []byte, err error) {
+	o.Registry = "" // each node has its own way there
+	text, err := json.Marshal(proposal{Order: o, Settings: m.policy(ctx, order.Container)})
+	if err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		answer, err := ask[wire.GrantAnswer](ctx, m.node.client(), m.node.opts.Manager, http.MethodPost, "/v1/grants", manifestOf(o, text))
+		if err == nil {
+			return answer.Grant, target.begin(ctx, text, answer.Grant)
+		}
+		// The container runs on meanwhile, and the order is good for some minutes.
+		if !errors.Is(err, errUnreachable) || time.Now().After(order.Deadline) || !bus.Retry(ctx, try) {
+			return nil, fmt.Errorf("the manager does not grant the move: %w", err)
+		}
 	}
 }
 
@@ -273,7 +298,7 @@ func (m *moves) progress(order wire.Move) func(migrate.Progress) {
 
 // ended takes a migration to its end, whatever has happened: what is unfinished is
 // resumed until it is finished, or this process ends; then the next one does it.
-func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Result, err error, target migrate.Node, journal *migrate.Journal, policy wire.Change) {
+func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Result, err error, target migrate.Node, journal *migrate.Journal) {
 	for err != nil {
 		m.node.log.Warn("move is unfinished, trying again", "move", order.ID, "err", err)
 		select {
@@ -287,9 +312,6 @@ func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Resul
 		result, err = migrate.Resume(ctx, m.node.opts.Engine, target, journal, m.progress(order))
 	}
 	r := wire.MoveReport{State: wire.State(result.State), Downtime: result.Downtime, Error: cmp.Or(result.Err, result.Warning)}
-	if r.State == wire.Done {
-		r.Policy = policy
-	}
 	if err := m.finish(order, r); err != nil {
 		m.node.log.Error("end of the move cannot be reported", "move", order.ID, "err", err)
 	}
@@ -337,7 +359,7 @@ func (m *moves) resume(ctx context.Context) {
 			if k.Report != nil { // all but the tidying up is done
 				m.active.Go(func() {
 					defer journal.Close()
-					m.tidy(ctx, order, m.node.target(order, k.Order), journal)
+					m.tidy(ctx, order, m.node.target(order, k.Grant), journal)
 				})
 				continue
 			}
@@ -348,9 +370,9 @@ func (m *moves) resume(ctx context.Context) {
 			m.node.log.Info("move goes on after a restart", "move", id, "container", order.Container, "to", order.To)
 			m.active.Go(func() {
 				defer journal.Close()
-				target := m.node.target(order, k.Order)
+				target := m.node.target(order, k.Grant)
 				result, err := migrate.Resume(ctx, m.node.opts.Engine, target, journal, m.progress(order))
-				m.ended(ctx, order, result, err, target, journal, k.Settings)
+				m.ended(ctx, order, result, err, target, journal)
 				m.tidy(ctx, order, target, journal)
 			})
 		}

@@ -37,8 +37,10 @@ type Options struct {
 	Name      string // in the cluster; "" = as it joined
 	Listen    string // host:port for other nodes' migrations
 	Advertise string // host:port at which others reach Listen; "" = by the address that the manager is reached from
-	Registry  string // host:port on the loopback at which its engine finds the manager's image registry; "" = nowhere
-	Dir       string // of the certificate and of what is under way
+	// AcceptFrom are the nodes from which containers are taken; nil = all members.
+	AcceptFrom []string
+	Registry   string // host:port on the loopback at which its engine finds the manager's image registry; "" = nowhere
+	Dir        string // of the certificate and of what is under way
 	// Profile makes the next profile; nil = there are none.
 	Profile func(ctx context.Context) (wire.Profile, error)
 	// Engine is this machine's engine; nil = no migrations.
@@ -86,6 +88,10 @@ type Node struct {
 	profiles *outbox
 	moves    *moves
 	sequence *sequence // of the manager's orders
+	guests   *guests
+	settling sync.WaitGroup // settings of containers that have arrived
+	ended    context.Context
+	end      context.CancelFunc
 	listener net.Listener
 	images   net.Listener // offers the manager's registry to the engine; nil = nobody does
 	passes   passes       // of its engine, to that registry
@@ -148,6 +154,10 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	if n.sequence, err = openSequence(filepath.Join(o.Dir, "sequence")); err != nil {
 		return nil, err
 	}
+	if n.guests, err = openGuests(filepath.Join(o.Dir, "guests"), time.Now()); err != nil {
+		return nil, err
+	}
+	n.ended, n.end = context.WithCancel(context.Background())
 	n.moves, err = openMoves(n, filepath.Join(o.Dir, "moves"))
 	return n, err
 }
@@ -178,8 +188,11 @@ func (n *Node) Listen() error {
 // Run takes part until ctx ends.
 func (n *Node) Run(ctx context.Context) error {
 	var running sync.WaitGroup
+	defer n.settling.Wait()
 	defer running.Wait()
+	defer n.end()
 	running.Go(func() { n.serve(ctx) })
+	running.Go(func() { n.lookAfterGuests(ctx) })
 	running.Go(func() { n.serveRegistry(ctx) })
 	running.Go(func() { n.sample(ctx) })
 	running.Go(func() { n.lookAtEngine(ctx) })
@@ -473,7 +486,8 @@ func (n *Node) say(o *outbox, topic wire.Topic, id string, m wire.Message, keep 
 func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 	e, err := n.verify(in.Data, in.Subject)
 	if err != nil {
-		n.log.Warn("order refused", "subject", in.Subject, "from", e.From, "err", err)
+		n.opts.standing.refused(whyForged)
+		n.log.Warn("order refused", "reason", whyForged, "subject", in.Subject, "from", e.From, "err", err)
 		return nil
 	}
 	switch e.Kind {
@@ -498,7 +512,8 @@ func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 	default:
 		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
 	}
-	n.log.Warn("order refused", "subject", in.Subject, "from", e.From, "err", err)
+	n.opts.standing.refused(whyForeign)
+	n.log.Warn("order refused", "reason", whyForeign, "subject", in.Subject, "from", e.From, "err", err)
 	return nil
 }
 
@@ -509,7 +524,12 @@ func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) e
 	switch {
 	case stale == nil:
 	case errors.Is(stale, wire.ErrLate), errors.Is(stale, wire.ErrReplayed), errors.Is(stale, wire.ErrMalformed):
-		n.log.Warn("order refused", "kind", e.Kind, "of", o.Object(), "id", e.ID, "err", stale)
+		why := whyReplayed
+		if errors.Is(stale, wire.ErrLate) {
+			why = whyExpired
+		}
+		n.opts.standing.refused(why)
+		n.log.Warn("order refused", "reason", why, "kind", e.Kind, "of", o.Object(), "id", e.ID, "err", stale)
 	default:
 		return stale // the disk: it comes again
 	}
@@ -518,11 +538,17 @@ func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) e
 
 // verify opens an order that is to be the manager's.
 func (n *Node) verify(data []byte, subject wire.Subject) (wire.Envelope, error) {
+	return n.verifyAsking(data, subject, n.askForPeer)
+}
+
+// verifyAsking opens an order that is to be the manager's. Where it is not signed by a key
+// that is known, ask gets the newest list: the manager may have a new key.
+func (n *Node) verifyAsking(data []byte, subject wire.Subject, ask func() bool) (wire.Envelope, error) {
 	e, err := wire.Open(data)
 	if err != nil {
 		return e, err
 	}
-	if err = n.byManager(e, subject); err != nil && e.From == wire.Manager && n.askForPeer() { // it may have a new key
+	if err = n.byManager(e, subject); err != nil && e.From == wire.Manager && ask() {
 		err = n.byManager(e, subject)
 	}
 	return e, err

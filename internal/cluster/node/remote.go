@@ -3,13 +3,16 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"weir/internal/cluster/migrate"
@@ -17,30 +20,44 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// orderHeader is the header of a call of another node's (package remote) that carries the
-// manager's sealed order.
-const orderHeader = "Weir-Order"
+// The calls of package remote from node to node have two headers more. orderHeader
+// carries what the manager has sealed: a Move, or a Grant once there is one. Behind a
+// part, as a trailer, and with the step "pull", statementHeader carries the source's
+// Statement. Only "lacking" has an order; "begin" has a proposal in its place, and what
+// comes after it says which step or part of that is meant.
+const (
+	orderHeader     = "Weir-Order"
+	statementHeader = "Weir-Statement"
+
+	verbBegin remote.Verb = "begin"
+)
 
 // remoteNode is another machine as a migrate.Node: the target of a move.
 type remoteNode struct {
-	name string
-	peer remote.Peer
+	name  string
+	peer  remote.Peer
+	state func(to string, s wire.Statement) (string, error)
 }
 
 var _ migrate.Node = (*remoteNode)(nil)
 
-// target is the node that a move goes to.
-func (n *Node) target(order wire.Move, sealed []byte) migrate.Node {
+// target is the node that a move goes to. sealed is the manager's Move, or its Grant.
+func (n *Node) target(order wire.Move, sealed []byte) *remoteNode {
 	// A client for each move: a certificate may have been renewed since the last.
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		return n.dialer(ctx).DialContext(ctx, network, address)
 	}
-	header := http.Header{}
-	header.Set(orderHeader, base64.StdEncoding.EncodeToString(sealed))
-	return &remoteNode{name: order.To, peer: remote.Peer{Name: fmt.Sprintf("node %s at %s", order.To, order.Address),
-		URL: "https://" + order.Address, Header: header, HTTP: &http.Client{
+	r := &remoteNode{name: order.To, state: n.state, peer: remote.Peer{Name: fmt.Sprintf("node %s at %s", order.To, order.Address),
+		URL: "https://" + order.Address, Header: http.Header{}, HTTP: &http.Client{
 			Transport: &http.Transport{DialContext: dial, TLSClientConfig: n.clientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
 				IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, WriteBufferSize: 256 << 10, ReadBufferSize: 64 << 10}}}}
+	r.show(sealed)
+	return r
+}
+
+// show has later calls carry what the manager has sealed.
+func (r *remoteNode) show(sealed []byte) {
+	r.peer.Header.Set(orderHeader, base64.StdEncoding.EncodeToString(sealed))
 }
 
 // Name implements migrate.Node.
@@ -51,9 +68,9 @@ func (r *remoteNode) Facts(ctx context.Context) (f migrate.Facts, err error) {
 	return f, r.peer.Ask(ctx, remote.Facts, remote.Call{}, nil, &f)
 }
 
-// Describe implements migrate.Node.
-func (r *remoteNode) Describe(ctx context.Context, name string) (c migrate.Container, err error) {
-	return c, r.peer.Ask(ctx, remote.Describe, remote.Call{Name: name}, nil, &c)
+// Describe implements migrate.Node. What runs on another node is not told.
+func (r *remoteNode) Describe(context.Context, string) (migrate.Container, error) {
+	return migrate.Container{}, errors.New("a target does not describe its containers")
 }
 
 // Lacking implements migrate.Node.
@@ -61,9 +78,36 @@ func (r *remoteNode) Lacking(ctx context.Context, o migrate.Order) (list []migra
 	return list, r.peer.Ask(ctx, remote.Lacking, remote.Call{Order: &o}, nil, &list)
 }
 
+// begin describes a container to its target, which keeps the description: the calls
+// after it only say which step of it is meant.
+func (r *remoteNode) begin(ctx context.Context, proposal, grant []byte) error {
+	r.show(grant)
+	req, err := r.peer.Request(ctx, verbBegin, bytes.NewReader(proposal))
+	if err != nil {
+		return err
+	}
+	return r.peer.Do(req, nil)
+}
+
 // Do implements migrate.Node.
 func (r *remoteNode) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
-	return out, r.peer.Ask(ctx, remote.Do, remote.Call{Step: step, Order: &o}, nil, &out)
+	text, err := json.Marshal(remote.Call{Step: step})
+	if err != nil {
+		return out, err
+	}
+	req, err := r.peer.Request(ctx, remote.Do, bytes.NewReader(text))
+	if err != nil {
+		return out, err
+	}
+	if step == migrate.StepPull && o.Committed != nil {
+		stated, err := r.state(r.name, wire.Statement{Move: o.Move, Part: migrate.PartCommit,
+			SHA256: strings.TrimPrefix(o.Committed.Digest, "sha256:"), ImageID: o.Committed.ImageID})
+		if err != nil {
+			return out, err
+		}
+		req.Header.Set(statementHeader, stated)
+	}
+	return out, r.peer.Do(req, &out)
 }
 
 // Send implements migrate.Node. Only a source sends, and that is never remote.
@@ -73,5 +117,20 @@ func (r *remoteNode) Send(context.Context, migrate.Part, migrate.Order, io.Write
 
 // Receive implements migrate.Node.
 func (r *remoteNode) Receive(ctx context.Context, p migrate.Part, o migrate.Order, from io.Reader) (out migrate.Outcome, err error) {
-	return out, r.peer.Ask(ctx, remote.Receive, remote.Call{Part: &p, Order: &o}, from, &out)
+	trailer := http.Header{statementHeader: nil}
+	part := &hashed{r: from, end: func(sum string, bytes int64) error {
+		stated, err := r.state(r.name, wire.Statement{Move: o.Move, Part: p.String(), SHA256: sum, Bytes: bytes})
+		trailer.Set(statementHeader, stated)
+		return err
+	}}
+	body, err := remote.Call{Part: &p}.Before(part)
+	if err != nil {
+		return out, err
+	}
+	req, err := r.peer.Request(ctx, remote.Receive, body)
+	if err != nil {
+		return out, err
+	}
+	req.Trailer = trailer
+	return out, r.peer.Do(req, &out)
 }

@@ -4,17 +4,33 @@ package node
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
+	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
+
+// What another node may do here, and by which permission:
+//
+//	facts, lacking   the manager's Move, before its deadline: nothing is changed
+//	begin            the manager's Grant, before its deadline: the container is described
+//	do, receive      the same Grant, once each, for what was begun (guests.go)
+//
+// The other node may be hostile. It is believed nothing but which container of its own
+// it wants to get rid of: the steps of a source are not served at all, and ids, names,
+// volumes, networks and the registry come from the description whose hash is granted,
+// which this node examines by its own rules (cluster.accept).
 
 const headerTimeout = 10 * time.Second
 
@@ -38,66 +54,267 @@ func (n *Node) serve(ctx context.Context) {
 	}
 }
 
-// permit says whether a request is covered by an order of the manager's: that the
-// node that asks should move that container here.
-func (n *Node) permit(r *http.Request) (wire.Move, error) {
-	var m wire.Move
+// permission is what the manager has signed for a call, and who makes it.
+type permission struct {
+	source string
+	key    ed25519.PublicKey // of the source's certificate
+	move   wire.Move         // for the pre-flight
+	grant  *wire.Grant       // for the rest; nil = there is none
+}
+
+// permit says what permission a request has.
+func (n *Node) permit(r *http.Request) (p permission, err error) {
 	source, cert, err := pki.Node(*r.TLS)
 	if err == nil {
 		err = n.admit(source, cert)
 	}
 	if err != nil {
-		return m, fmt.Errorf("node %s %w", source, err)
+		return p, deny(whyStranger, migrate.CodeDenied, "node %s %v", source, err)
 	}
+	p.source = source
+	p.key, _ = cert.PublicKey.(ed25519.PublicKey)
 	sealed, err := base64.StdEncoding.DecodeString(r.Header.Get(orderHeader))
 	if err != nil || len(sealed) == 0 {
-		return m, fmt.Errorf("node %s shows no order of the manager's", source)
+		return p, deny(whyStranger, migrate.CodeDenied, "node %s shows no order of the manager's", source)
 	}
-	e, err := n.verify(sealed, wire.Orders.Of(source))
-	if err == nil {
-		err = e.Read(&m)
+	e, err := n.verifyAsking(sealed, wire.Orders.Of(source), n.askUnlessLately)
+	if err != nil {
+		return p, deny(whyForged, migrate.CodeDenied, "order that node %s shows: %v", source, err)
+	}
+	if e.Kind == (wire.Grant{}).Kind() {
+		p.grant = &wire.Grant{}
+		if err = e.Read(p.grant); err == nil {
+			p.move = wire.Move{ID: p.grant.Move, Container: p.grant.Container, From: p.grant.From, To: p.grant.To, Deadline: p.grant.Deadline, Registry: p.grant.Registry}
+		}
+	} else {
+		err = e.Read(&p.move)
 	}
 	switch {
 	case err != nil:
-		return m, fmt.Errorf("order that node %s shows: %w", source, err)
-	case m.From != source || m.To != n.opts.Name:
-		return m, fmt.Errorf("node %s shows an order for a move from %s to %s", source, m.From, m.To)
+		return p, deny(whyForged, migrate.CodeDenied, "order that node %s shows: %v", source, err)
+	case p.move.From != source || p.move.To != n.opts.Name:
+		return p, deny(whyForeign, migrate.CodeDenied, "node %s shows an order for a move from %s to %s", source, p.move.From, p.move.To)
 	}
-	return m, nil
+	return p, nil
+}
+
+// accepts refuses a source from which no containers are taken here.
+func (n *Node) accepts(source string) error {
+	if from := n.opts.AcceptFrom; from != nil && !slices.Contains(from, source) {
+		err := &migrate.Error{Code: migrate.CodeNotAccepted, Node: n.opts.Name, Msg: fmt.Sprintf("takes no containers from %s (cluster.accept_from: %v)", source, from),
+			Remedy: "an operator of " + n.opts.Name + " may add it there in weir.yaml"}
+		return &denied{whyNotAccepted, err}
+	}
+	return nil
 }
 
 func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	if source, _, err := pki.Node(*r.TLS); err == nil {
 		defer n.serving.Use(r.Context(), source)()
 	}
-	move, err := n.permit(r)
-	if err != nil {
-		n.log.Warn("migration refused", "peer", r.RemoteAddr, "err", err)
-		http.Error(w, err.Error(), http.StatusForbidden)
-		return
+	p, err := n.permit(r)
+	var out any
+	if err == nil {
+		out, err = n.call(r, p)
 	}
-	verb := remote.Verb(r.PathValue("verb"))
-	in, err := remote.Read(r, verb)
-	if err == nil && in.Order != nil && (in.Order.Move != move.ID || in.Order.Container.Name != move.Container || in.Order.From != move.From || in.Order.To != move.To) {
-		err = fmt.Errorf("the manager's order is about another move")
+	var no *denied
+	if errors.As(err, &no) {
+		n.opts.standing.refused(no.reason)
+		n.log.Warn("migration refused", "reason", no.reason, "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "verb", r.PathValue("verb"), "err", err)
 	}
-	if err == nil && move.DryRun && verb != remote.Facts && verb != remote.Lacking {
-		err = fmt.Errorf("the manager's order is for a dry run")
+	var definite *migrate.Error
+	if errors.As(err, &definite) && definite.Node == "" {
+		answer := *definite
+		answer.Node = n.opts.Name
+		err = &answer
 	}
-	if err != nil {
-		n.log.Warn("migration refused", "peer", r.RemoteAddr, "from", move.From, "err", err)
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if err := n.mayServe(r.Context(), move, r.PathValue("verb"), in.Step); err != nil {
-		n.log.Warn("migration refused", "peer", r.RemoteAddr, "from", move.From, "err", err)
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	if in.Order != nil {
-		in.Order.Registry = n.registry(move.Registry) // by the name that the engine here knows
-		in.Order.Login = n.login(move, false)
-	}
-	out, err := remote.Invoke(r.Context(), n.opts.Engine, verb, in, r.Body)
 	remote.Answer(w, out, err)
+}
+
+// call answers one that has a permission.
+func (n *Node) call(r *http.Request, p permission) (any, error) {
+	verb := r.PathValue("verb")
+	switch verb {
+	case "facts", "lacking":
+		if time.Now().After(p.move.Deadline) {
+			return nil, deny(whyExpired, migrate.CodeDenied, "the order was to be begun before %s", p.move.Deadline.Format(time.DateTime))
+		}
+		if err := n.accepts(p.source); err != nil {
+			return nil, err
+		}
+	case "begin", "do", "receive":
+		if p.grant == nil {
+			return nil, deny(whyStranger, migrate.CodeDenied, "%s needs the manager's grant, and node %s shows an order", verb, p.source)
+		}
+	default:
+		return nil, deny(whyNotTarget, migrate.CodeDenied, "no such call: %.40q", verb)
+	}
+	if verb != "do" && verb != "receive" {
+		if err := n.mayServe(r.Context(), p.move, verb, ""); err != nil {
+			n.log.Warn("migration refused", "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "err", err)
+			return nil, err
+		}
+	}
+	switch verb {
+	case "facts":
+		return n.opts.Engine.Facts(r.Context())
+	case "lacking":
+		return n.lacking(r, p)
+	case "begin":
+		return n.begin(r, p)
+	case "do":
+		return n.take(r, p)
+	}
+	return n.receive(r, p)
+}
+
+// readCall reads a call; what is left of the body is the part.
+func readCall(r *http.Request) (remote.Call, error) {
+	in, err := remote.Read(r, remote.Verb(r.PathValue("verb")))
+	if err != nil {
+		return in, deny(whyAltered, migrate.CodeDenied, "the call cannot be read: %v", err)
+	}
+	return in, nil
+}
+
+// lacking is the pre-flight.
+func (n *Node) lacking(r *http.Request, p permission) (any, error) {
+	in, err := readCall(r)
+	if err != nil {
+		return nil, err
+	}
+	o := in.Order
+	if o == nil || o.Move != p.move.ID || o.Container.Name != p.move.Container || o.From != p.move.From || o.To != p.move.To {
+		return nil, deny(whyForeign, migrate.CodeDenied, "the manager's order is about another move")
+	}
+	o.Registry = n.registry(p.move.Registry)
+	return n.opts.Engine.Lacking(r.Context(), *o)
+}
+
+// begin takes in the description of a container. The engine's own examination of it
+// comes here, and once more before anything is created.
+func (n *Node) begin(r *http.Request, p permission) (any, error) {
+	if err := n.accepts(p.source); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, remote.MaxCall))
+	if err != nil {
+		return nil, err
+	}
+	asked, err := readProposal(text, *p.grant)
+	if err != nil {
+		return nil, deny(whyAltered, migrate.CodeDenied, "%v", err)
+	}
+	asked.Order.Registry = n.registry(p.grant.Registry)
+	if time.Now().After(p.grant.Deadline) { // also of one that was begun: guests.begin says which
+		return nil, n.guests.begin(*p.grant, asked, time.Now())
+	}
+	findings, err := n.opts.Engine.Lacking(r.Context(), asked.Order)
+	if err != nil {
+		return nil, err
+	}
+	findings = slices.DeleteFunc(findings, func(f migrate.Finding) bool { return !f.Refuses })
+	if no := migrate.NotAccepted(findings); no != nil {
+		return nil, deny(whyNotAccepted, migrate.CodeNotAccepted, "%v", no)
+	}
+	return struct{}{}, n.guests.begin(*p.grant, asked, time.Now())
+}
+
+// take has the engine take a step.
+func (n *Node) take(r *http.Request, p permission) (any, error) {
+	in, err := readCall(r)
+	if err != nil {
+		return nil, err
+	}
+	if !in.Step.OfTarget() {
+		return nil, deny(whyNotTarget, migrate.CodeDenied, "%.40q is no step of a target", string(in.Step))
+	}
+	now := time.Now()
+	o, done, err := n.guests.take(*p.grant, string(in.Step), func(v *guest) error {
+		if err := v.mayTake(in.Step); err != nil {
+			return err
+		}
+		if in.Step == migrate.StepRestore {
+			v.Tried = true // the files are not to change under it
+		}
+		return nil
+	}, now)
+	if err != nil {
+		return nil, err
+	}
+	o.Registry, o.Login = n.registry(p.grant.Registry), n.login(p.move, false) // as the engine here names it
+	var stated wire.Statement
+	if in.Step == migrate.StepPull {
+		if stated, err = n.statement(r.Header.Get(statementHeader), p, migrate.PartCommit); err != nil {
+			return nil, done(err, nil)
+		}
+		o.Committed = &migrate.Committed{ImageID: stated.ImageID, Digest: "sha256:" + stated.SHA256}
+	}
+	out, err := n.opts.Engine.Do(r.Context(), in.Step, o)
+	var e *migrate.Error
+	if errors.As(err, &e) && e.Code == migrate.CodeGone && in.Step != migrate.StepPullImage {
+		err = errors.Join(err, done(nil, func(v *guest) { v.End = endDiscarded }))
+		return nil, err
+	}
+	err = done(err, func(v *guest) { v.took(in.Step, out, o.Committed, stated) })
+	if err == nil && in.Step == migrate.StepConfirm {
+		n.settle(p.grant.Move)
+	}
+	return out, err
+}
+
+// took notes a step that has succeeded.
+func (v *guest) took(step migrate.Step, out migrate.Outcome, committed *migrate.Committed, stated wire.Statement) {
+	if v.Taken == nil {
+		v.Taken = map[migrate.Step]time.Time{}
+	}
+	v.Taken[step] = time.Now().UTC()
+	switch step {
+	case migrate.StepPull:
+		v.Order.Committed = committed
+		v.arrived(migrate.PartCommit, stated.SHA256)
+	case migrate.StepConfirm:
+		v.End, v.Copy = endConfirmed, out.Copy
+	case migrate.StepDiscard:
+		v.End = endDiscarded
+	}
+}
+
+func (v *guest) arrived(part, hash string) {
+	if v.Received == nil {
+		v.Received = map[string]string{}
+	}
+	v.Received[part] = hash
+}
+
+// receive has the engine take a part, whose last byte is not read before the source's
+// statement behind it holds.
+func (n *Node) receive(r *http.Request, p permission) (any, error) {
+	in, err := readCall(r)
+	if err != nil {
+		return nil, err
+	}
+	if in.Part == nil {
+		return nil, deny(whyAltered, migrate.CodeDenied, "a part without a name")
+	}
+	part := in.Part.String()
+	o, done, err := n.guests.take(*p.grant, "receive "+part, func(v *guest) error { return v.mayReceive(part) }, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	stream := &stated{r: r.Body, check: func(sum string, bytes int64) error {
+		s, err := n.statement(r.Trailer.Get(statementHeader), p, part)
+		if err == nil && (s.SHA256 != sum || s.Bytes != bytes) {
+			err = deny(whyAltered, migrate.CodeDenied, "%s is not what its source has stated: %d bytes of %d have come", part, bytes, s.Bytes)
+		}
+		return err
+	}}
+	out, err := n.opts.Engine.Receive(r.Context(), *in.Part, o, stream)
+	if err == nil {
+		_, err = io.Copy(io.Discard, stream) // an engine may not read to the very end
+	}
+	if stream.failed != nil {
+		err = stream.failed // rather than what the engine makes of it
+	}
+	return out, done(err, func(v *guest) { v.arrived(part, stream.sum) })
 }

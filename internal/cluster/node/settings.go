@@ -3,6 +3,7 @@
 package node
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 )
 
@@ -90,26 +92,60 @@ func settings(p api.Policy, origin map[string]string, prefix string) api.PolicyC
 	return c
 }
 
-// set puts into force what the manager orders. Of what came with a container (Apply.Parts)
-// whatever this node can hold holds; the error says what it cannot.
+// set puts into force what the manager orders for a container of this node.
 func (n *Node) set(ctx context.Context, a wire.Apply) error {
 	if n.opts.Agent == nil {
-		return errors.New("no agent steers this node's link")
+		return errNoAgent
 	}
-	var c api.PolicyChange
-	if err := json.Unmarshal(a.Change, &c); err != nil {
-		return fmt.Errorf("change cannot be read: %w", err)
+	c, err := readChange(a.Change)
+	if err != nil || c.Empty() {
+		return err
 	}
-	if c.Empty() {
-		return nil
+	w, err := n.opts.Agent.Workload(ctx, a.Workload)
+	if err != nil {
+		return err
 	}
-	err := n.setFound(ctx, a.Workload, c)
-	if err == nil || !a.Parts || !mayHoldInParts(err) {
+	if w.Kind != kindContainer {
+		n.opts.standing.refused(whySubject)
+		return fmt.Errorf("%s is no container (it is of kind %s); the manager changes policies of containers only; set it on this node: weir set %s", w.Name, w.Kind, w.Name)
+	}
+	_, err = n.opts.Agent.Set(ctx, a.Workload, c, false)
+	return err
+}
+
+// kindContainer is the kind of workloads that engines run, as api.Workload.Kind.
+const kindContainer = "docker"
+
+var errNoAgent = errors.New("no agent steers this node's link")
+
+// readChange reads a policy that has travelled. A field that this version does not know
+// is refused rather than left out.
+func readChange(text wire.Change) (c api.PolicyChange, err error) {
+	if len(text) == 0 {
+		return c, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, fmt.Errorf("change cannot be read: %w", err)
+	}
+	return c, nil
+}
+
+// setArrived puts into force what came with a container that has moved here. Whatever
+// this node can hold holds; the error says what it cannot.
+func (n *Node) setArrived(ctx context.Context, id string, text wire.Change) error {
+	c, err := readChange(text)
+	if err != nil || c.Empty() {
+		return err
+	}
+	err = n.setFound(ctx, id, c)
+	if err == nil || !mayHoldInParts(err) {
 		return err
 	}
 	var refusals []string
 	for _, part := range parts(c) {
-		switch err := n.setFound(ctx, a.Workload, part); {
+		switch err := n.setFound(ctx, id, part); {
 		case err == nil:
 		case ctx.Err() != nil:
 			return err
@@ -154,10 +190,14 @@ func parts(c api.PolicyChange) (list []api.PolicyChange) {
 	return list
 }
 
-// setFound changes a workload's policy as soon as the agent has found it.
-func (n *Node) setFound(ctx context.Context, workload string, c api.PolicyChange) error {
+// setFound changes a container's policy as soon as the agent has found it. It is named
+// by its id: names are given to others.
+func (n *Node) setFound(ctx context.Context, id string, c api.PolicyChange) error {
 	for begun := time.Now(); ; {
-		_, err := n.opts.Agent.Set(ctx, workload, c, false)
+		name, err := n.workloadOf(ctx, id)
+		if err == nil {
+			_, err = n.opts.Agent.Set(ctx, name, c, false)
+		}
 		var refused *api.Error
 		if err == nil || !errors.As(err, &refused) || refused.Status != http.StatusNotFound || time.Since(begun) > found {
 			return err
@@ -168,4 +208,91 @@ func (n *Node) setFound(ctx context.Context, workload string, c api.PolicyChange
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// workloadOf is the workload that is a container.
+func (n *Node) workloadOf(ctx context.Context, id string) (name string, err error) {
+	list, err := n.opts.Agent.Workloads(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range list {
+		if w.Kind == kindContainer && id != "" && w.ID == id {
+			return w.Name, nil
+		}
+	}
+	return "", &api.Error{Status: http.StatusNotFound, Field: "container", Value: id, Msg: "the agent has not found it"}
+}
+
+// settle applies what came with a container that was confirmed: its settings, and what
+// the manager was asked to find a place for. To nothing else: the source of a move does
+// not say what holds here for what it has not sent.
+func (n *Node) settle(move string) {
+	n.settling.Go(func() {
+		v, ok := n.guests.arrivedOf(move)
+		if !ok || n.ended.Err() != nil {
+			return
+		}
+		var problems []string
+		err := errNoAgent
+		if n.opts.Agent != nil {
+			err = n.setArrived(n.ended, v.Copy, v.Settings)
+			if err != nil {
+				problems = append(problems, err.Error())
+			}
+			err = n.setArrived(n.ended, v.Copy, v.Grant.Change)
+		}
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+		if n.ended.Err() != nil {
+			return // the next process will
+		}
+		log := n.log.With("move", move, "container", v.Grant.Container, "from", v.Grant.From)
+		if len(problems) > 0 {
+			log.Warn("what came with a container cannot hold here", "err", strings.Join(problems, "; "))
+		}
+		if err := n.guests.applied(move); err != nil {
+			log.Error("that settings were applied cannot be written down", "err", err)
+		}
+		r := wire.Arrived{Move: move, Node: n.opts.Name, Error: strings.Join(problems, "; ")}
+		if err := n.say(n.reports, wire.Reports, move+"/arrived", &r, true); err != nil {
+			log.Error("the manager cannot be told that a container has arrived", "err", err)
+		}
+	})
+}
+
+// lookAfterGuests goes on with what a former process has left, and discards what its
+// source has forsaken, until ctx ends.
+func (n *Node) lookAfterGuests(ctx context.Context) {
+	if n.opts.Engine == nil {
+		return
+	}
+	for _, move := range n.guests.unsettled() {
+		n.settle(move)
+	}
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		n.guests.forget(time.Now())
+		for _, grant := range n.guests.forsaken(time.Now()) {
+			n.discardForsaken(ctx, grant)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// discardForsaken removes a copy that never ran and of which nothing was heard for long.
+func (n *Node) discardForsaken(ctx context.Context, grant wire.Grant) {
+	o, done, err := n.guests.take(grant, string(migrate.StepDiscard), func(v *guest) error { return v.mayTake(migrate.StepDiscard) }, time.Now())
+	if err != nil {
+		return
+	}
+	out, err := n.opts.Engine.Do(ctx, migrate.StepDiscard, o)
+	err = done(err, func(v *guest) { v.took(migrate.StepDiscard, out, nil, wire.Statement{}) })
+	n.log.Warn("a copy whose source is silent is discarded", "move", grant.Move, "container", grant.Container, "from", grant.From, "err", err)
 }

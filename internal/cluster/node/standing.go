@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ type standing struct {
 	state string
 	since time.Time
 	why   string
+	// refusals counts, by reason, what was refused since the agent began.
+	refusals map[string]uint64
 }
 
 // set notes a state; the time is that of its beginning.
@@ -36,6 +39,16 @@ func (s *standing) set(state, why string) {
 		s.state, s.since = state, time.Now().UTC()
 	}
 	s.why = why
+}
+
+// refused counts what another node, or somebody in the manager's name, may not do here.
+func (s *standing) refused(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusals == nil {
+		s.refusals = map[string]uint64{}
+	}
+	s.refusals[reason]++
 }
 
 // lost notes that the bus is out of reach, and what it refuses if it does; unless it is
@@ -67,7 +80,7 @@ func (s *standing) failed(err error) {
 func (s *standing) of(o Options, moves []string) *api.Membership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &api.Membership{Manager: o.Manager, Node: o.Name, State: s.state, Since: s.since, Note: s.why, Moves: append([]string{}, moves...)}
+	return &api.Membership{Manager: o.Manager, Node: o.Name, State: s.state, Since: s.since, Note: s.why, Moves: append([]string{}, moves...), Refused: maps.Clone(s.refusals)}
 }
 
 // follow notes once a second whether the bus is in reach, until ctx ends.

@@ -205,7 +205,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 	}{
 		"self-made":      {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, a, migrate.Order{Move: "m"}, "not signed by manager"},
 		"another target": {wire.Move{ID: "m", Container: "web", From: "a", To: "x"}, nil, migrate.Order{Move: "m"}, "from a to x"},
-		"another move": {wire.Move{ID: "m", Container: "web", From: "a", To: "b"}, nil,
+		"another move": {wire.Move{ID: "m", Container: "web", From: "a", To: "b", Deadline: time.Now().Add(time.Minute)}, nil,
 			migrate.Order{Move: "m", From: "a", To: "b", Container: migrate.Container{Name: "db"}}, "about another move"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			remote := a.target(wire.Move{To: "b", Address: address}, data)
-			if _, err := remote.Do(t.Context(), migrate.StepCreate, r.call); err == nil || !strings.Contains(err.Error(), r.words) {
+			if _, err := remote.Lacking(t.Context(), r.call); err == nil || !strings.Contains(err.Error(), r.words) {
 				t.Errorf("%v", err)
 			}
 			b.log.wait(t, "migration refused", r.words)

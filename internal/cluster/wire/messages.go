@@ -85,9 +85,6 @@ type MoveReport struct {
 	Error    string        `json:"error,omitempty"`
 	// Cancel says why a move that was to be cancelled goes on.
 	Cancel string `json:"cancel,omitempty"`
-	// Policy is what was set at run time for the container on its former node, in
-	// the report of Done: it goes where the container goes.
-	Policy Change `json:"policy,omitempty"`
 }
 
 // Apply orders a node to change the policy of one of its workloads, as weir set does.
@@ -95,9 +92,7 @@ type Apply struct {
 	ID       string `json:"id"`
 	Workload string `json:"workload"` // its name
 	Change   Change `json:"change"`
-	// Parts says that a part which is refused does not keep the rest from coming into force.
-	Parts bool   `json:"parts,omitempty"`
-	Why   string `json:"why,omitempty"`
+	Why      string `json:"why,omitempty"`
 }
 
 // ApplyReport tells what became of an Apply.

@@ -32,7 +32,12 @@ type Engine struct {
 	client *client.Client
 	socket string
 	root   atomic.Pointer[root]
+	rules  *migrate.Accept // nil: whoever gives orders is root here anyway
 }
+
+// Guard makes this the engine of a node that takes containers from other nodes: of a
+// configuration it accepts what rules name and no more. Call it before any order.
+func (e *Engine) Guard(rules migrate.Accept) { e.rules = &rules }
 
 // root is the daemon's folder, for as long as it is the same daemon: to ask for it
 // takes some ten milliseconds, which a container would stand still for.
@@ -280,17 +285,20 @@ func refused(format string, args ...any) error {
 	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf(format, args...)}
 }
 
-// layers are those of an image that travelled, by the short name that an engine gives
-// them in its progress.
-type layers map[string]bool
+// journey is what an engine says of a push or pull.
+type journey struct {
+	layers map[string]bool // that travelled, by the short name that the engine gives them
+	digest string          // of the manifest that was pushed
+}
 
 // drain reads an engine's progress to its end, which is when the work is done. It
 // returns the error that the engine has put in there, if any.
-func drain(r io.ReadCloser) (layers, error) {
+func drain(r io.ReadCloser) (journey, error) {
 	defer r.Close()
-	d, moved := json.NewDecoder(r), layers{}
+	d, moved := json.NewDecoder(r), journey{layers: map[string]bool{}}
 	for {
 		var m struct {
+			Aux    struct{ Digest string }
 			Error  string `json:"error"`
 			Status string `json:"status"`
 			ID     string `json:"id"`
@@ -299,11 +307,13 @@ func drain(r io.ReadCloser) (layers, error) {
 		case errors.Is(err, io.EOF):
 			return moved, nil
 		case err != nil:
-			return nil, err
+			return moved, err
 		case m.Error != "":
-			return nil, failed("%s", m.Error)
+			return moved, failed("%s", m.Error)
 		case m.Status == "Pushed" || m.Status == "Download complete":
-			moved[m.ID] = true
+			moved.layers[m.ID] = true
+		case m.Aux.Digest != "":
+			moved.digest = m.Aux.Digest
 		}
 	}
 }

@@ -31,14 +31,7 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 		if err != nil {
 			return size, err
 		}
-		size, err := unpacked(r, limit, func(archive io.Reader) (io.ReadCloser, error) {
-			answer, err := e.client.ImageLoad(ctx, archive)
-			return answer.Body, err
-		})
-		if err == nil {
-			err = e.client.ImageTag(ctx, o.Container.ImageID, brought(o))
-		}
-		return size, err
+		return e.loadImage(ctx, o, limit, r)
 	case migrate.PartExport:
 		limit, err := e.room(ctx, o.Limit(p))
 		if err != nil {

@@ -54,6 +54,40 @@ func (e *Engine) pullRef(ctx context.Context, ref string, login migrate.Login) (
 	return e.travelled(ctx, ref, login, answer)
 }
 
+// pullDigest brings here the image whose manifest has a digest, whatever its name means
+// in the registry by now, and gives it that name here.
+func (e *Engine) pullDigest(ctx context.Context, ref string, want migrate.Committed, login migrate.Login) (migrate.Outcome, error) {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	auth, err := credentials(login)
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	digested := reference.FamiliarName(named) + "@" + want.Digest
+	answer, err := e.client.ImagePull(ctx, digested, image.PullOptions{RegistryAuth: auth})
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	moved, err := drain(answer)
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	found, err := e.client.ImageInspect(ctx, digested)
+	if err != nil {
+		return migrate.Outcome{}, err
+	}
+	if found.ID != want.ImageID {
+		e.removeImage(ctx, digested)
+		return migrate.Outcome{}, refused("%s holds image %s, and the source says that it has made %s", digested, found.ID, want.ImageID)
+	}
+	if err := e.client.ImageTag(ctx, found.ID, ref); err != nil {
+		return migrate.Outcome{}, err
+	}
+	return e.counted(ctx, ref, login, moved), nil
+}
+
 // countTimeout is how long a move, whose container may stand still, waits to be told
 // how much has travelled.
 const countTimeout = 500 * time.Millisecond
@@ -63,20 +97,27 @@ const countTimeout = 500 * time.Millisecond
 // what they were before it packed them, and in a pull nothing of those that come quickly.
 func (e *Engine) travelled(ctx context.Context, ref string, login migrate.Login, answer io.ReadCloser) (migrate.Outcome, error) {
 	moved, err := drain(answer)
-	if err != nil || len(moved) == 0 {
+	if err != nil {
 		return migrate.Outcome{}, err
+	}
+	return e.counted(ctx, ref, login, moved), nil
+}
+
+func (e *Engine) counted(ctx context.Context, ref string, login migrate.Login, moved journey) migrate.Outcome {
+	if len(moved.layers) == 0 {
+		return migrate.Outcome{Digest: moved.digest}
 	}
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	n, err := e.packed(ctx, ref, login, moved)
+	n, err := e.packed(ctx, ref, login, moved.layers)
 	if err != nil {
-		return migrate.Outcome{Bytes: -1, Note: "bytes not known: " + oneLine(err.Error())}, nil
+		return migrate.Outcome{Bytes: -1, Digest: moved.digest, Note: "bytes not known: " + oneLine(err.Error())}
 	}
-	return migrate.Outcome{Bytes: n}, nil
+	return migrate.Outcome{Bytes: n, Digest: moved.digest}
 }
 
 // packed is the size in bytes of layers as the registry has them.
-func (e *Engine) packed(ctx context.Context, ref string, login migrate.Login, moved layers) (sum int64, err error) {
+func (e *Engine) packed(ctx context.Context, ref string, login migrate.Login, moved map[string]bool) (sum int64, err error) {
 	here, err := e.client.ImageInspect(ctx, ref)
 	if err != nil {
 		return 0, err

@@ -276,8 +276,8 @@ func committed(o migrate.Order) string {
 
 // commit makes an image of the container, whose last layer is what it has changed.
 func (e *Engine) commit(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
-	_, err = e.client.ContainerCommit(ctx, o.Container.ID, container.CommitOptions{Reference: committed(o)})
-	return migrate.Outcome{Raw: o.Container.LayerBytes}, err
+	made, err := e.client.ContainerCommit(ctx, o.Container.ID, container.CommitOptions{Reference: committed(o)})
+	return migrate.Outcome{Raw: o.Container.LayerBytes, ImageID: made.ID}, err
 }
 
 func (e *Engine) push(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
@@ -339,6 +339,9 @@ func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if strings.Contains(o.Container.Image, registry.MoveRepository+":") {
 		e.removeImage(ctx, o.Container.Image) // of its last journey
 	}
+	if image, err := e.client.ImageInspect(ctx, o.Container.ImageID); err == nil && strings.HasPrefix(o.Container.Image, "sha256:") && len(image.RepoTags) == 0 {
+		e.removeImage(ctx, o.Container.ImageID) // came here by a journey, without a name
+	}
 	return out, nil
 }
 
@@ -356,7 +359,7 @@ func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 	}
 	switch p.Kind {
 	case migrate.PartImage:
-		archive, err := e.client.ImageSave(ctx, []string{e.imageName(ctx, o.Container)})
+		archive, err := e.client.ImageSave(ctx, []string{o.Container.ImageID}) // by its names the target has others
 		return copyArchive(w, archive, err)
 	case migrate.PartExport:
 		archive, err := e.client.ContainerExport(ctx, id)

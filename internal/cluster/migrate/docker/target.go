@@ -4,6 +4,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -26,6 +27,9 @@ import (
 func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
 	add := func(code string, refuses bool, remedy, format string, args ...any) {
 		list = append(list, migrate.Finding{Code: code, Refuses: refuses, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
+	}
+	if list, err := e.unacceptable(ctx, o); err != nil || len(list) > 0 {
+		return list, definite(ctx, err) // what is here is nobody's business then
 	}
 	c := o.Container
 	if _, err := e.client.ContainerInspect(ctx, c.Name); err == nil {
@@ -78,6 +82,36 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 		add("image-missing", false, "", "image %s is not there yet and will be brought (%d bytes at most)", c.Image, c.ImageBytes)
 	}
 	return list, nil
+}
+
+// unacceptable is what of a container this node does not take from others.
+func (e *Engine) unacceptable(ctx context.Context, o migrate.Order) ([]migrate.Finding, error) {
+	if e.rules == nil {
+		return nil, nil
+	}
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := examine(o, *e.rules, host{runtime: info.DefaultRuntime, cgroups: info.CgroupVersion})
+	if len(list) > 0 {
+		return list, nil
+	}
+	c, err := decode(o.Container.Config)
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.place()
+	if err != nil {
+		return nil, err
+	}
+	x := &migrate.Examination{}
+	for _, source := range boundPaths(c.Inspect) {
+		if err := p.straight(source); err != nil {
+			x.Refuse("bind", source+" ("+err.Error()+")", "")
+		}
+	}
+	return x.Findings(), nil
 }
 
 // published are the ports of the node that containers have, e.g. "8080/tcp", and whose
@@ -138,7 +172,8 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 	if err := e.client.ImageTag(ctx, base(o), brought(o)); err != nil {
 		return out, err
 	}
-	return out, e.rename(ctx, base(o), o.Container.Image)
+	e.removeImage(ctx, base(o))
+	return out, nil
 }
 
 // brought is a name of an image that came here for a migration, until that is over: if
@@ -150,26 +185,16 @@ func (e *Engine) dropBrought(ctx context.Context, o migrate.Order) {
 	if _, err := e.client.ImageInspect(ctx, brought(o)); err != nil {
 		return
 	}
-	if found, err := e.client.ImageInspect(ctx, o.Container.Image); err == nil && found.ID == o.Container.ImageID {
-		e.removeImage(ctx, o.Container.Image)
-	}
 	e.removeImage(ctx, brought(o))
 }
 
-// rename gives an image the name that it has on the source, unless another has it.
-func (e *Engine) rename(ctx context.Context, from, to string) error {
-	if _, err := e.client.ImageInspect(ctx, to); err == nil || strings.HasPrefix(to, "sha256:") || strings.Contains(to, "@") {
-		return nil
-	}
-	if err := e.client.ImageTag(ctx, from, to); err != nil {
-		return err
-	}
-	e.removeImage(ctx, from)
-	return nil
-}
-
+// pull brings what the source has committed. Another member may have given its name to
+// another image meanwhile.
 func (e *Engine) pull(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
-	return e.pullRef(ctx, committed(o), o.Login)
+	if o.Committed == nil || o.Committed.Digest == "" || o.Committed.ImageID == "" {
+		return migrate.Outcome{}, refused("which image the source has committed is not said")
+	}
+	return e.pullDigest(ctx, committed(o), *o.Committed, o.Login)
 }
 
 // create makes the copy, which does not run: the same configuration, no restart
@@ -178,17 +203,15 @@ func (e *Engine) create(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if id, _, err := e.Copy(ctx, o.Move); err != nil || id != "" {
 		return out, err
 	}
+	if list, err := e.unacceptable(ctx, o); err != nil || len(list) > 0 {
+		return out, errors.Join(migrate.NotAccepted(list), err)
+	}
 	c, err := configOf(o)
 	if err != nil {
 		return out, err
 	}
-	for _, v := range o.Container.Volumes {
-		labels := map[string]string{migrate.MoveLabel: o.Move}
-		maps.Copy(labels, v.Labels)
-		labels[migrate.MoveLabel] = o.Move
-		if _, err := e.client.VolumeCreate(ctx, volume.CreateOptions{Name: v.Name, Driver: v.Driver, Labels: labels}); err != nil {
-			return out, err
-		}
+	if err := e.createVolumes(ctx, o); err != nil {
+		return out, err
 	}
 	own, host := *c.Inspect.Config, *c.Inspect.HostConfig
 	own.Image = committed(o)
@@ -208,12 +231,56 @@ func (e *Engine) create(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if err != nil {
 		return out, err
 	}
+	if err := e.checkImage(ctx, made.ID, o); err != nil {
+		return out, err
+	}
 	for name, endpoint := range rest {
 		if err := e.client.NetworkConnect(ctx, name, made.ID, endpoint); err != nil {
 			return out, err
 		}
 	}
 	return out, nil
+}
+
+// createVolumes makes the copy's volumes, empty. The engine would take one that is there
+// already for the same.
+func (e *Engine) createVolumes(ctx context.Context, o migrate.Order) error {
+	for _, v := range o.Container.Volumes {
+		found, err := e.client.VolumeInspect(ctx, v.Name)
+		switch {
+		case err == nil && found.Labels[migrate.MoveLabel] != o.Move:
+			return refused("a volume %s is there already", v.Name)
+		case err != nil && !errdefs.IsNotFound(err):
+			return err
+		}
+		labels := maps.Clone(v.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[migrate.MoveLabel] = o.Move
+		if _, err := e.client.VolumeCreate(ctx, volume.CreateOptions{Name: v.Name, Driver: v.Driver, Labels: labels}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkImage removes a copy that was made of another image than the ordered one: its
+// name may have changed hands while it was created.
+func (e *Engine) checkImage(ctx context.Context, id string, o migrate.Order) error {
+	want := o.Container.ImageID
+	switch {
+	case o.Approach == migrate.ApproachExport:
+		return nil // the image was made here, of what has come
+	case o.Committed != nil:
+		want = o.Committed.ImageID
+	}
+	made, err := e.client.ContainerInspect(ctx, id)
+	if err != nil || made.Image == want {
+		return err
+	}
+	err = e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true})
+	return errors.Join(refused("the copy was made of image %s, ordered was %s", made.Image, want), err)
 }
 
 // hiddenVolumes are the volumes that no option of the container's names, since its

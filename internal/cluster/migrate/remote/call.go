@@ -75,6 +75,20 @@ func (p Peer) Ask(ctx context.Context, verb Verb, in Call, stream io.Reader, out
 	if err != nil {
 		return err
 	}
+	return p.read(resp, out)
+}
+
+// Do makes a request of Request's and reads the answer like Ask.
+func (p Peer) Do(req *http.Request, out any) error {
+	resp, err := p.send(req)
+	if err != nil {
+		return err
+	}
+	return p.read(resp, out)
+}
+
+// read reads an answer of success.
+func (p Peer) read(resp *http.Response, out any) error {
 	defer resp.Body.Close()
 	if out == nil {
 		return nil
@@ -96,9 +110,29 @@ func (p Peer) post(ctx context.Context, verb Verb, in Call, stream io.Reader) (*
 	}
 	var body io.Reader = bytes.NewReader(text)
 	if stream != nil {
-		length := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
-		body = io.MultiReader(bytes.NewReader(length), body, stream)
+		if body, err = in.Before(stream); err != nil {
+			return nil, err
+		}
 	}
+	req, err := p.Request(ctx, verb, body)
+	if err != nil {
+		return nil, err
+	}
+	return p.send(req)
+}
+
+// Before is the body of "receive": the call with its length before it, and the part.
+func (c Call) Before(part io.Reader) (io.Reader, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	length := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
+	return io.MultiReader(bytes.NewReader(length), bytes.NewReader(text), part), nil
+}
+
+// Request is a call whose body is the caller's; for what Call has no room for.
+func (p Peer) Request(ctx context.Context, verb Verb, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+Path+string(verb), body)
 	if err != nil {
 		return nil, err
@@ -106,6 +140,11 @@ func (p Peer) post(ctx context.Context, verb Verb, in Call, stream io.Reader) (*
 	for name, values := range p.Header {
 		req.Header[name] = values
 	}
+	return req, nil
+}
+
+// send makes a request and returns the answer if it is one of success.
+func (p Peer) send(req *http.Request) (*http.Response, error) {
 	resp, err := p.HTTP.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import "slices"
+
+// PartCommit is the name, in manifests and statements, of the image that the source
+// commits for ApproachCommit. It travels through the registry.
+const PartCommit = "commit"
+
+// Committed is the image that the source has made of a container: the target pulls it
+// by Digest and creates the copy of nothing else.
+type Committed struct {
+	ImageID string `json:"image_id"` // digest of its configuration
+	Digest  string `json:"digest"`   // of its manifest in the registry, sha256:...
+}
+
+// targetSteps are the steps that a source may ask of another node. All others are about
+// a container of the node itself.
+var targetSteps = []Step{StepPullImage, StepCreate, StepPull, StepRestore, StepConfirm, StepDiscard}
+
+// OfTarget reports whether a step is the target's.
+func (s Step) OfTarget() bool { return slices.Contains(targetSteps, s) }
+
+// Needed are the parts without which a copy must not be restored, by their names,
+// sorted.
+func (o Order) Needed() []string {
+	var list []string
+	switch o.Approach {
+	case ApproachBundle:
+		return []string{string(PartArchive)}
+	case ApproachExport:
+		list = append(list, string(PartExport))
+	case ApproachCommit:
+		list = append(list, PartCommit)
+	case ApproachLayer, ApproachAuto:
+		list = append(list, string(PartLayer))
+	}
+	for _, v := range o.Container.Volumes {
+		list = append(list, Part{PartVolume, v.Name}.String())
+	}
+	list = append(list, string(PartCheckpoint))
+	slices.Sort(list)
+	return list
+}
+
+// Parts are all parts that may travel for an order, by their names, sorted.
+func (o Order) Parts() []string {
+	list := o.Needed()
+	if o.Approach != ApproachExport {
+		list = append(list, string(PartImage))
+	}
+	if o.PreCopy {
+		list = append(list, string(PartMemory))
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"path"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
+)
+
+// readAccept reads what a container may have that other nodes send here.
+func readAccept(fields node, a *migrate.Accept) {
+	keys := []string{"capabilities", "binds", "networks", "sysctls", "ulimits", "log_drivers", "groups", "ports", "host_network"}
+	fields.fields(keys, func(key string, value node) {
+		switch key {
+		case "capabilities":
+			a.Capabilities = readTexts(value)
+		case "binds":
+			a.Binds = readTexts(value)
+			for _, p := range a.Binds {
+				if !path.IsAbs(p) {
+					value.wrong("%q is no path of the host; give an absolute one, e.g. /srv/shared", p)
+				}
+			}
+		case "networks":
+			a.Networks = readTexts(value)
+		case "sysctls":
+			a.Sysctls = readTexts(value)
+		case "ulimits":
+			a.Ulimits = readTexts(value)
+		case "log_drivers":
+			a.LogDrivers = readTexts(value)
+		case "groups":
+			a.Groups = readTexts(value)
+		case "ports":
+			if value.given() {
+				a.Ports = []migrate.PortRange{} // [] = none
+			}
+			for _, text := range readTexts(value) {
+				r, err := migrate.ParsePorts(text)
+				value.refuse(err)
+				a.Ports = append(a.Ports, r)
+			}
+		case "host_network":
+			readBool(value, &a.HostNetwork)
+		}
+	})
+}
+
+// readMembers reads names of nodes. An empty list is not nil.
+func readMembers(value node) []string {
+	if !value.given() {
+		return nil
+	}
+	list := []string{}
+	for _, name := range readTexts(value) {
+		value.refuse(wire.CheckNode(name))
+		list = append(list, name)
+	}
+	return list
+}
+
+func readTexts(value node) (list []string) {
+	value.items(func(item node) {
+		if text, ok := item.text(); ok {
+			list = append(list, text)
+		}
+	})
+	return list
+}
