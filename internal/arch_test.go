@@ -39,7 +39,7 @@ var layers = map[string]int{
 	"internal/strictyaml":           0,
 	"internal/tlsfile":              0,
 	"internal/version":              0,
-	"internal/sdn/openflow":         0,
+	"internal/sdn/openflow":         1,
 	"internal/cluster/wire":         0,
 	"internal/cluster/optimize":     1,
 	"internal/cluster/optimize/sim": 2,

@@ -95,7 +95,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 		opts.Load = load
 	}
 	if c.SDN.OVSDB != "" {
-		watch := &switchport.Watch{Address: c.SDN.OVSDB, Log: log}
+		watch := &switchport.Watch{Address: c.SDN.OVSDB, TLS: c.SDN.TLS, Log: log}
 		opts.Ports, opts.PortsStatus = watch.Run, watch.Status
 	}
 	return New(opts)

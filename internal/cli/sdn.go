@@ -102,7 +102,7 @@ dot or a slash is a file's, whose bridge and addresses are taken.`,
 				if err != nil {
 					return err
 				}
-				bridge, place = s.Bridge, sdn.Place{OVSDB: s.OVSDB, OpenFlow: s.OpenFlow}
+				bridge, place = s.Bridge, sdn.Place{OVSDB: s.OVSDB, OpenFlow: s.OpenFlow, TLS: s.TLS}
 			}
 			r, err := sdn.Delete(c.Context(), bridge, place, dryRun)
 			if err != nil {
@@ -118,8 +118,13 @@ dot or a slash is a file's, whose bridge and addresses are taken.`,
 
 // placeFlags say where a switch is, where no file does.
 func placeFlags(c *cobra.Command, place *sdn.Place) {
-	c.Flags().StringVar(&place.OVSDB, "ovsdb", "", "`ADDRESS` of the switch's database, unix:/PATH or tcp:HOST:PORT (default "+config.DefaultOVSDB+")")
+	c.Flags().StringVar(&place.OVSDB, "ovsdb", "", "`ADDRESS` of the switch's database, unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT (default "+config.DefaultOVSDB+")")
 	c.Flags().StringVar(&place.OpenFlow, "openflow", "", "`ADDRESS` of the bridge (default BRIDGE.mgmt beside the database)")
+	fs := c.Flags()
+	fs.StringVarP(&place.TLS.Key, "private-key", "p", "", "`FILE` with the key for addresses ssl:HOST:PORT, closed to other users")
+	fs.StringVarP(&place.TLS.Cert, "certificate", "c", "", "`FILE` with its certificate")
+	fs.StringVarP(&place.TLS.CA, "ca-cert", "C", "", "`FILE` with the authority of the switch's certificate")
+	fs.StringVar(&place.TLS.ServerName, "server-name", "", "`NAME` in the switch's certificate (default the host in the address)")
 	check := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {
 		for _, flag := range []struct{ name, address string }{{"ovsdb", place.OVSDB}, {"openflow", place.OpenFlow}} {
@@ -129,6 +134,9 @@ func placeFlags(c *cobra.Command, place *sdn.Place) {
 			if err := config.CheckSwitchAddress(flag.address); err != nil {
 				return usagef("--%s: %v", flag.name, err)
 			}
+		}
+		if err := config.CheckSwitchTLS(place.TLS, place.OVSDB, place.OpenFlow); err != nil {
+			return usagef("%v", err)
 		}
 		return check(c, args)
 	}

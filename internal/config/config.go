@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/tlsfile"
 )
 
 // DefaultPath is where the configuration is looked for.
@@ -152,7 +153,8 @@ func DefaultLabels() Labels {
 
 // SDN says which switch's ports are links as well, as its database has them.
 type SDN struct {
-	OVSDB string // address of Open vSwitch's database, "" = none
+	OVSDB string        // address of Open vSwitch's database, "" = none
+	TLS   tlsfile.Files // for an address ssl:HOST:PORT
 }
 
 // Default is the configuration of an empty file. Every default of the agent

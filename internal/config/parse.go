@@ -272,9 +272,15 @@ func (c *Config) readLabels(fields node) {
 }
 
 func (c *Config) readSDN(fields node) {
-	fields.fields([]string{"ovsdb"}, func(_ string, value node) {
-		if text, ok := value.text(); ok && text != "" && text != "off" {
-			readAddress(value, &c.SDN.OVSDB)
+	fields.fields([]string{"ovsdb", "tls"}, func(key string, value node) {
+		switch key {
+		case "ovsdb":
+			if text, ok := value.text(); ok && text != "" && text != "off" {
+				readAddress(value, &c.SDN.OVSDB)
+			}
+		case "tls":
+			readSwitchTLS(value, &c.SDN.TLS)
 		}
 	})
+	fields.refuse(CheckSwitchTLS(c.SDN.TLS, c.SDN.OVSDB))
 }

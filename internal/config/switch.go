@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"weir/internal/policy"
+	"weir/internal/tlsfile"
 )
 
 // DefaultOVSDB is where Open vSwitch's database listens.
@@ -28,8 +29,9 @@ const DefaultOVSDB = "unix:/run/openvswitch/db.sock"
 type Switch struct {
 	Path     string // where it was read from
 	Bridge   string
-	OVSDB    string // address of the database
-	OpenFlow string // address of the bridge
+	OVSDB    string        // address of the database
+	OpenFlow string        // address of the bridge
+	TLS      tlsfile.Files // for addresses ssl:HOST:PORT
 	Ports    []SwitchPort
 	Flows    []SwitchFlow // the first that a packet fits counts
 }
@@ -120,7 +122,7 @@ func BridgeAddress(database, bridge string) string {
 
 func (s *Switch) read(root node) {
 	portsRead := false
-	root.fields([]string{"bridge", "ovsdb", "openflow", "ports", "flows"}, func(key string, value node) {
+	root.fields([]string{"bridge", "ovsdb", "openflow", "tls", "ports", "flows"}, func(key string, value node) {
 		switch key {
 		case "bridge":
 			if readText(value, &s.Bridge); s.Bridge == "" || strings.ContainsAny(s.Bridge, "/: \t\n") {
@@ -131,9 +133,11 @@ func (s *Switch) read(root node) {
 		case "openflow":
 			readAddress(value, &s.OpenFlow)
 			if s.OpenFlow == "" && !strings.HasPrefix(s.OVSDB, "unix:") {
-				value.wrong("openflow is missing; the bridge is on another machine: give tcp:HOST:PORT (there: ovs-vsctl set-controller %s ptcp:6653)",
+				value.wrong("openflow is missing; the bridge is on another machine: give ssl:HOST:PORT (there: ovs-vsctl set-controller %s pssl:6653)",
 					cmp.Or(s.Bridge, "BRIDGE"))
 			}
+		case "tls":
+			readSwitchTLS(value, &s.TLS)
 		case "ports":
 			before := len(root.tree.problems)
 			s.readPorts(value)
@@ -142,6 +146,7 @@ func (s *Switch) read(root node) {
 			s.readFlows(value, portsRead)
 		}
 	})
+	root.refuse(CheckSwitchTLS(s.TLS, s.OVSDB, s.OpenFlow))
 }
 
 func readAddress(value node, into *string) {
@@ -162,12 +167,46 @@ func CheckSwitchAddress(address string) error {
 	if kind == "unix" && strings.HasPrefix(where, "/") {
 		return nil
 	}
-	if kind == "tcp" {
+	if kind == "tcp" || kind == "ssl" {
 		if host, port, err := net.SplitHostPort(where); err == nil && host != "" && port != "" {
 			return nil
 		}
 	}
-	return &policy.Error{Value: address, Msg: "no address of a switch", Remedy: "write unix:/PATH or tcp:HOST:PORT"}
+	return &policy.Error{Value: address, Msg: "no address of a switch", Remedy: "write unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT"}
+}
+
+// readSwitchTLS reads what ovs-vsctl is told by -C, -c and -p.
+func readSwitchTLS(fields node, into *tlsfile.Files) {
+	fields.fields([]string{"ca", "cert", "key", "server_name"}, func(key string, value node) {
+		switch key {
+		case "ca":
+			readPath(value, &into.CA)
+		case "cert":
+			readPath(value, &into.Cert)
+		case "key":
+			readPath(value, &into.Key)
+		case "server_name":
+			readText(value, &into.ServerName)
+		}
+	})
+}
+
+// CheckSwitchTLS refuses an address ssl without the three files that a switch and its
+// client know one another by, and files without such an address.
+func CheckSwitchTLS(files tlsfile.Files, addresses ...string) error {
+	address := ""
+	for _, a := range addresses {
+		if strings.HasPrefix(a, "ssl:") {
+			address = a
+		}
+	}
+	switch {
+	case address == "" && files.Given():
+		return &policy.Error{Field: "tls", Msg: "is given, but no address is ssl:HOST:PORT", Remedy: "write the addresses so, or leave tls out"}
+	case address != "" && (files.CA == "" || files.Cert == "" || files.Key == ""):
+		return &policy.Error{Value: address, Msg: "needs a certificate, its key, and the authority of the switch's certificate", Remedy: "give tls: {ca: FILE, cert: FILE, key: FILE}, or --ca-cert, --certificate and --private-key"}
+	}
+	return nil
 }
 
 func (s *Switch) readPorts(ports node) {

@@ -64,7 +64,11 @@ func TestSwitchAddresses(t *testing.T) {
 		{"bridge: s1", "unix:/run/openvswitch/s1.mgmt", ""},
 		{"bridge: s1\novsdb: tcp:[::1]:6640\nopenflow: tcp:10.0.0.1:6653", "tcp:10.0.0.1:6653", ""},
 		{"bridge: s1\novsdb: tcp:10.0.0.1:6640", "", "openflow is missing"},
-		{"bridge: s1\novsdb: unix:db.sock", "", "write unix:/PATH or tcp:HOST:PORT"},
+		{"bridge: s1\novsdb: unix:db.sock", "", "write unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT"},
+		{"bridge: s1\novsdb: ssl:10.0.0.1:6640\nopenflow: ssl:10.0.0.1:6653\ntls: {ca: /ca, cert: /c, key: /k}", "ssl:10.0.0.1:6653", ""},
+		{"bridge: s1\novsdb: ssl:10.0.0.1:6640\nopenflow: ssl:10.0.0.1:6653", "", "needs a certificate, its key"},
+		{"bridge: s1\novsdb: ssl:10.0.0.1:6640\nopenflow: ssl:10.0.0.1:6653\ntls: {ca: /ca}", "", "needs a certificate, its key"},
+		{"bridge: s1\ntls: {ca: /ca, cert: /c, key: /k}", "", "no address is ssl:HOST:PORT"},
 		{"bridge: ../s1", "", "bridge is missing"},
 	} {
 		s, err := ParseSwitch("f", []byte(tt.text))

@@ -11,6 +11,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/sdn/openflow"
 	"weir/internal/sdn/ovsdb"
+	"weir/internal/tlsfile"
 )
 
 // Result is what was changed, or with DryRun would be: one line each.
@@ -25,7 +26,7 @@ const answer = 10 * time.Second
 // Apply makes a bridge what the file says. force takes ports over that have a
 // QoS row of somebody else's.
 func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, error) {
-	db, err := dial(ctx, s.OVSDB)
+	db, err := dial(ctx, s.OVSDB, s.TLS)
 	if err != nil {
 		return Result{}, err
 	}
@@ -37,7 +38,7 @@ func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, er
 	if _, err := have.snapshot.Bridge(s.Bridge); err != nil { // before its socket is looked for
 		return Result{}, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	of, err := have.connect(ctx, s.OpenFlow)
+	of, err := have.connect(ctx, s.OpenFlow, s.TLS)
 	if err != nil {
 		return Result{}, err
 	}
@@ -51,8 +52,9 @@ func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, er
 
 // Place says where a switch is.
 type Place struct {
-	OVSDB    string // "" = config.DefaultOVSDB
-	OpenFlow string // "" = beside OVSDB
+	OVSDB    string        // "" = config.DefaultOVSDB
+	OpenFlow string        // "" = beside OVSDB
+	TLS      tlsfile.Files // for addresses ssl:HOST:PORT
 }
 
 func (p Place) database() string { return cmp.Or(p.OVSDB, config.DefaultOVSDB) }
@@ -61,14 +63,14 @@ func (p Place) database() string { return cmp.Or(p.OVSDB, config.DefaultOVSDB) }
 func (p Place) bridge(name string) (string, error) {
 	address := cmp.Or(p.OpenFlow, config.BridgeAddress(p.database(), name))
 	if address == "" {
-		return "", fmt.Errorf("bridge %s is on another machine; say where it listens, by --openflow tcp:HOST:PORT", name)
+		return "", fmt.Errorf("bridge %s is on another machine; say where it listens, by --openflow ssl:HOST:PORT", name)
 	}
 	return address, nil
 }
 
 // Delete takes away everything of Weir's on a bridge.
 func Delete(ctx context.Context, bridge string, place Place, dryRun bool) (Result, error) {
-	db, err := dial(ctx, place.database())
+	db, err := dial(ctx, place.database(), place.TLS)
 	if err != nil {
 		return Result{}, err
 	}
@@ -88,7 +90,7 @@ func Delete(ctx context.Context, bridge string, place Place, dryRun bool) (Resul
 	if err != nil {
 		return Result{}, err
 	}
-	of, err := have.connect(ctx, address)
+	of, err := have.connect(ctx, address, place.TLS)
 	if err != nil {
 		return Result{}, err
 	}
@@ -96,17 +98,17 @@ func Delete(ctx context.Context, bridge string, place Place, dryRun bool) (Resul
 	return planDelete(bridge, have).carryOut(ctx, db, of, dryRun)
 }
 
-func dial(ctx context.Context, address string) (*ovsdb.Conn, error) {
+func dial(ctx context.Context, address string, files tlsfile.Files) (*ovsdb.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	return ovsdb.Dial(ctx, address)
+	return ovsdb.Dial(ctx, address, files)
 }
 
 // connect dials a bridge and reads what it has.
-func (s *state) connect(ctx context.Context, address string) (*openflow.Conn, error) {
+func (s *state) connect(ctx context.Context, address string, files tlsfile.Files) (*openflow.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	c, err := openflow.Dial(ctx, address)
+	c, err := openflow.Dial(ctx, address, files)
 	if err != nil {
 		return nil, err
 	}

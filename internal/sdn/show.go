@@ -12,6 +12,7 @@ import (
 	"weir/internal/sdn/openflow"
 	"weir/internal/sdn/ovsdb"
 	"weir/internal/sdn/switchport"
+	"weir/internal/tlsfile"
 )
 
 // Bridge is a bridge as it is.
@@ -61,7 +62,7 @@ type Flow struct {
 
 // Show reads a bridge, or, without a name, all that have something of Weir's.
 func Show(ctx context.Context, name string, place Place) ([]Bridge, error) {
-	db, err := dial(ctx, place.database())
+	db, err := dial(ctx, place.database(), place.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func Show(ctx context.Context, name string, place Place) ([]Bridge, error) {
 		if err != nil {
 			return nil, err
 		}
-		b, err := look(ctx, bridge, address)
+		b, err := look(ctx, bridge, address, place.TLS)
 		if err != nil {
 			return nil, err
 		}
@@ -95,10 +96,10 @@ func Show(ctx context.Context, name string, place Place) ([]Bridge, error) {
 	return shown, nil
 }
 
-func look(ctx context.Context, bridge ovsdb.Bridge, address string) (Bridge, error) {
+func look(ctx context.Context, bridge ovsdb.Bridge, address string, files tlsfile.Files) (Bridge, error) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
-	c, err := openflow.Dial(ctx, address)
+	c, err := openflow.Dial(ctx, address, files)
 	if err != nil {
 		return Bridge{}, fmt.Errorf("bridge %s: %w", bridge.Name, err)
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/internal/tlsfile"
 )
 
 const version = 4 // OpenFlow 1.3
@@ -41,6 +43,10 @@ const (
 
 const headSize = 8
 
+// maxAnswer bounds all parts of one answer together, in bytes: 600,000 flows. One
+// message has at most 64 KB by its format.
+const maxAnswer = 64 << 20
+
 // errShort is a message that ends too early.
 var errShort = errors.New("message is cut short")
 
@@ -49,6 +55,7 @@ var errShort = errors.New("message is cut short")
 type Conn struct {
 	address string
 	conn    net.Conn
+	files   tlsfile.Files
 	xid     uint32
 	bundle  uint32
 }
@@ -61,38 +68,58 @@ type message struct {
 	body    []byte
 }
 
-// SplitAddress takes apart "unix:PATH" or "tcp:HOST:PORT", as net.Dial wants it.
+// SplitAddress takes apart "unix:PATH", "tcp:HOST:PORT" or "ssl:HOST:PORT"; but for
+// ssl as net.Dial wants it.
 func SplitAddress(address string) (network, where string, err error) {
 	network, where, ok := strings.Cut(address, ":")
 	switch {
 	case ok && network == "unix" && where != "":
 		return network, where, nil
-	case ok && network == "tcp":
+	case ok && (network == "tcp" || network == "ssl"):
 		if _, _, err := net.SplitHostPort(where); err == nil {
 			return network, where, nil
 		}
 	}
-	return "", "", fmt.Errorf("%q is no address; write unix:PATH or tcp:HOST:PORT", address)
+	return "", "", fmt.Errorf("%q is no address; write unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT", address)
 }
 
-// Dial connects to a bridge at "unix:PATH" or "tcp:HOST:PORT" and agrees on
-// OpenFlow 1.3.
-func Dial(ctx context.Context, address string) (*Conn, error) {
+// Dial connects to a bridge at "unix:PATH", "tcp:HOST:PORT" or "ssl:HOST:PORT" and
+// agrees on OpenFlow 1.3. files are for ssl.
+func Dial(ctx context.Context, address string, files tlsfile.Files) (*Conn, error) {
 	network, where, err := SplitAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, where)
+	conn, err := dialSwitch(ctx, network, where, files)
 	if err != nil {
-		return nil, fmt.Errorf("openflow %s: %w", address, reason(err))
+		return nil, fmt.Errorf("openflow %s: %w", address, reason(files.Explain(err)))
 	}
-	c := &Conn{address: address, conn: conn}
+	c := &Conn{address: address, conn: conn, files: files}
 	if err := c.guard(ctx, c.hello); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+func dialSwitch(ctx context.Context, network, where string, files tlsfile.Files) (net.Conn, error) {
+	var dialer net.Dialer
+	if network != "ssl" {
+		return dialer.DialContext(ctx, network, where)
+	}
+	host, _, err := net.SplitHostPort(where)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := files.ClientByName(host)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", where)
+	if err != nil {
+		return nil, err
+	}
+	return tlsfile.Shake(ctx, conn, cfg)
 }
 
 // reason is the part of a network error that is news to who knows the address.
@@ -137,7 +164,7 @@ func (c *Conn) guard(ctx context.Context, f func() error) error {
 	case errors.Is(err, io.EOF):
 		err = errors.New("the switch closed the connection")
 	}
-	return fmt.Errorf("openflow %s: %w", c.address, reason(err))
+	return fmt.Errorf("openflow %s: %w", c.address, reason(c.files.Explain(err)))
 }
 
 // errVersion is a bridge that is not allowed to speak OpenFlow 1.3.
@@ -261,6 +288,9 @@ func (c *Conn) multipart(kind uint16, body []byte) ([]byte, error) {
 		}
 		if m.kind != typeMultipartReply || len(m.body) < 8 || binary.BigEndian.Uint16(m.body) != kind {
 			return nil, fmt.Errorf("message of type %d answers a multipart request", m.kind)
+		}
+		if len(all)+len(m.body) > maxAnswer {
+			return nil, fmt.Errorf("the switch answers with more than %d MB", maxAnswer>>20)
 		}
 		all = append(all, m.body[8:]...)
 		if more := binary.BigEndian.Uint16(m.body[2:]) & 1; more == 0 {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/tlsfile"
 )
 
 // The bytes are those of the specification's structures, written out by hand.
@@ -228,7 +230,7 @@ func against(t *testing.T, play func(script), use func(context.Context, *Conn, e
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, err := Dial(ctx, "unix:"+path)
+	c, err := Dial(ctx, "unix:"+path, tlsfile.Files{})
 	use(ctx, c, err)
 	if c != nil {
 		c.Close()
@@ -294,10 +296,10 @@ func TestRefusedFlowDiscardsTheBundle(t *testing.T) {
 func TestDialSaysWhatIsWrong(t *testing.T) {
 	for address, want := range map[string]string{
 		"unix:/no/such": "openflow unix:/no/such: no such file or directory",
-		"up0":           `"up0" is no address; write unix:PATH or tcp:HOST:PORT`,
-		"tcp:10.0.0.1":  `"tcp:10.0.0.1" is no address; write unix:PATH or tcp:HOST:PORT`,
+		"up0":           `"up0" is no address; write unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT`,
+		"tcp:10.0.0.1":  `"tcp:10.0.0.1" is no address; write unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT`,
 	} {
-		if _, err := Dial(t.Context(), address); err == nil || err.Error() != want {
+		if _, err := Dial(t.Context(), address, tlsfile.Files{}); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", address, err, want)
 		}
 	}

@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ovn-kubernetes/libovsdb/cache"
 	"github.com/ovn-kubernetes/libovsdb/client"
 	"github.com/ovn-kubernetes/libovsdb/model"
+
+	"weir/internal/tlsfile"
 )
 
 // database is the name of Open vSwitch's.
@@ -56,13 +59,16 @@ type (
 // may be called from any goroutine.
 type Conn struct {
 	address string
+	relay   *relay
+	rows    atomic.Int64 // of all tables
 	client  client.Client
 	changed chan struct{}
 	lost    chan struct{}
 }
 
-// Dial connects to "unix:PATH" or "tcp:HOST:PORT" and reads the tables.
-func Dial(ctx context.Context, address string) (*Conn, error) {
+// Dial connects to "unix:PATH", "tcp:HOST:PORT" or "ssl:HOST:PORT" and reads the
+// tables. files are for ssl.
+func Dial(ctx context.Context, address string, files tlsfile.Files) (*Conn, error) {
 	c := &Conn{address: address, changed: make(chan struct{}, 1), lost: make(chan struct{})}
 	tables, err := model.NewClientDBModel(database, map[string]model.Model{
 		"Bridge": &bridgeRow{}, "Port": &portRow{}, "Interface": &interfaceRow{}, "QoS": &qosRow{}, "Queue": &queueRow{},
@@ -70,10 +76,14 @@ func Dial(ctx context.Context, address string) (*Conn, error) {
 	if err != nil {
 		return nil, c.failed(err)
 	}
-	if c.client, err = client.NewOVSDBClient(tables, client.WithEndpoint(address)); err != nil {
+	if c.relay, err = newRelay(ctx, address, files); err != nil {
 		return nil, c.failed(err)
 	}
-	if err := c.client.Connect(ctx); err != nil {
+	if c.client, err = client.NewOVSDBClient(tables, client.WithEndpoint(c.relay.endpoint)); err == nil {
+		err = c.client.Connect(ctx)
+	}
+	if err != nil {
+		c.relay.close()
 		return nil, c.failed(err)
 	}
 	go func() {
@@ -81,9 +91,9 @@ func Dial(ctx context.Context, address string) (*Conn, error) {
 		close(c.lost)
 	}()
 	c.client.Cache().AddEventHandler(&cache.EventHandlerFuncs{
-		AddFunc:    func(string, model.Model) { c.note() },
+		AddFunc:    func(string, model.Model) { c.count(1); c.note() },
 		UpdateFunc: func(string, model.Model, model.Model) { c.note() },
-		DeleteFunc: func(string, model.Model) { c.note() },
+		DeleteFunc: func(string, model.Model) { c.count(-1); c.note() },
 	})
 	if err := c.monitor(ctx); err != nil {
 		c.Close()
@@ -106,8 +116,18 @@ func (c *Conn) monitor(ctx context.Context) error {
 	return err
 }
 
+// count follows how many rows there are, and ends a connection with too many.
+func (c *Conn) count(more int64) {
+	if c.rows.Add(more) > maxRows {
+		c.relay.end(fmt.Errorf("more than %d rows", maxRows))
+	}
+}
+
 // failed is an error with the database's address.
 func (c *Conn) failed(err error) error {
+	if c.relay != nil && c.relay.why() != nil {
+		return fmt.Errorf("ovsdb %s: %w", c.address, c.relay.why())
+	}
 	var call *os.SyscallError
 	if errors.As(err, &call) {
 		err = call.Err
@@ -140,7 +160,10 @@ func (c *Conn) Alive(ctx context.Context) error {
 }
 
 // Close ends the connection.
-func (c *Conn) Close() { c.client.Close() }
+func (c *Conn) Close() {
+	c.client.Close()
+	c.relay.close()
+}
 
 // Snapshot puts together what the copy says now.
 func (c *Conn) Snapshot(ctx context.Context) (Snapshot, error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/sdn/ovsdb"
+	"weir/internal/tlsfile"
 )
 
 // Report is what the database says about all ports that are meant for Weir.
@@ -21,7 +22,8 @@ type Report struct {
 
 // Watch follows a database.
 type Watch struct {
-	Address string // "unix:PATH" or "tcp:HOST:PORT"
+	Address string        // "unix:PATH", "tcp:HOST:PORT" or "ssl:HOST:PORT"
+	TLS     tlsfile.Files // for ssl
 	Log     *slog.Logger
 
 	mu      sync.Mutex
@@ -97,7 +99,7 @@ func (w *Watch) Run(ctx context.Context, report func(Report)) error {
 func (w *Watch) follow(ctx context.Context, report func(Report)) error {
 	dialing, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
-	c, err := ovsdb.Dial(dialing, w.Address)
+	c, err := ovsdb.Dial(dialing, w.Address, w.TLS)
 	if err != nil {
 		return err
 	}
