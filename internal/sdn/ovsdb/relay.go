@@ -4,6 +4,7 @@ package ovsdb
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -133,22 +134,60 @@ func (r *relay) close() {
 	os.RemoveAll(r.dir)
 }
 
-// pass copies messages and ends with an error at one that is beyond the bounds.
+// pass copies messages, each when it is whole and makes sense, and ends with an error
+// at one that does not or is beyond the bounds.
 func pass(to io.Writer, from io.Reader) error {
-	var f frame
+	var (
+		f     frame
+		whole []byte
+	)
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if broken := f.add(buffer[:n]); broken != nil {
-			return broken
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return err
+		for rest := buffer[:n]; len(rest) > 0; {
+			used, ended, broken := f.add(rest)
+			if broken != nil {
+				return broken
+			}
+			whole, rest = append(whole, rest[:used]...), rest[used:]
+			if !ended {
+				continue
+			}
+			if err := check(whole); err != nil {
+				return err
+			}
+			if _, err := to.Write(whole); err != nil {
+				return err
+			}
+			whole = whole[:0]
+			if cap(whole) > 1<<20 {
+				whole = nil
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// check refuses what is neither a request nor an answer: libovsdb's reader falls over
+// a message without a method and without an id.
+func check(text []byte) error {
+	var m struct {
+		Method string           `json:"method"`
+		ID     *json.RawMessage `json:"id"`
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return fmt.Errorf("no message of a database: %w", err)
+	}
+	if m.Method != "" {
+		return nil
+	}
+	var id uint64
+	if m.ID == nil || json.Unmarshal(*m.ID, &id) != nil {
+		return errors.New("a message of the database is neither a request nor an answer")
+	}
+	return nil
 }
 
 // frame follows a stream of JSON messages, which have nothing between them: where one
@@ -158,10 +197,12 @@ type frame struct {
 	quoted, escap bool
 }
 
-func (f *frame) add(b []byte) error {
-	for _, c := range b {
+// add takes bytes up to the end of the message, and says how many and whether that is
+// there.
+func (f *frame) add(b []byte) (used int, ended bool, err error) {
+	for i, c := range b {
 		if f.size++; f.size > maxMessage {
-			return fmt.Errorf("message of more than %d MB", maxMessage>>20)
+			return 0, false, fmt.Errorf("message of more than %d MB", maxMessage>>20)
 		}
 		switch {
 		case f.escap:
@@ -172,13 +213,14 @@ func (f *frame) add(b []byte) error {
 			f.quoted = true
 		case c == '{' || c == '[':
 			if f.depth++; f.depth > maxDepth {
-				return fmt.Errorf("message with more than %d levels", maxDepth)
+				return 0, false, fmt.Errorf("message with more than %d levels", maxDepth)
 			}
 		case c == '}' || c == ']':
 			if f.depth--; f.depth <= 0 {
 				*f = frame{}
+				return i + 1, true, nil
 			}
 		}
 	}
-	return nil
+	return len(b), false, nil
 }
