@@ -83,7 +83,10 @@ static __always_inline void weir_rewrite_late(struct __sk_buff *skb)
 	weir_rewrite(skb, &h, *dscp & 0x3f);
 }
 
-/* By id of a cgroup that is a workload's: its mark, with the queue of what no rule saw. */
+/*
+ * By id of a cgroup that is a workload's: its mark, with the queue of what no rule saw.
+ * By the complement of a mark's class: the agent's own sockets may choose that one.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* as many as there are, set before the load */
@@ -128,16 +131,23 @@ static __always_inline __u32 weir_owner(struct __sk_buff *skb)
 }
 
 /*
- * The queue stays where the class is right: a program at the cgroup chose it. The
- * agent's own sockets may mark: those of migrations have a class and no cgroup of
- * their own. Not what is in cgroups inside of the agent's.
+ * The agent's own sockets may mark as a workload without ports and cgroups, which
+ * migrations are. Not what is in cgroups inside of the agent's.
  */
+static __always_inline bool weir_self_chose(struct __sk_buff *skb)
+{
+	__u64 key = ~(__u64)(skb->mark & weir_here.classes);
+
+	return weir_here.self && bpf_skb_cgroup_id(skb) == weir_here.self &&
+	       bpf_map_lookup_elem(&weir_owners, &key);
+}
+
+/* The queue stays where the class is right: a program at the cgroup chose it. */
 static __always_inline void weir_reown(struct __sk_buff *skb)
 {
 	__u32 own;
 
-	if (weir_here.self && skb->mark & weir_here.classes &&
-	    bpf_skb_cgroup_id(skb) == weir_here.self)
+	if (skb->mark & weir_here.classes && weir_self_chose(skb))
 		return;
 	own = weir_owner(skb);
 	if ((skb->mark ^ own) & weir_here.classes)

@@ -72,7 +72,7 @@ struct weir_place {
 	__u32 late; /* elements of weir_late */
 	__u32 levels; /* bit i = weir_owners has cgroups that are i below the top */
 	__u32 host; /* at a link: 1 = class 0 has rules or a DSCP */
-	__u64 self; /* id of the agent's own cgroup, whose sockets mark for themselves; 0 = none */
+	__u64 self; /* id of the agent's own cgroup; 0 = none */
 };
 
 #define WEIR_MAX_LEVELS 16

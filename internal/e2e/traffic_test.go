@@ -68,6 +68,8 @@ func child(what string, args []string) int {
 		err = sendTCP(args)
 	case "ask":
 		err = ask(args)
+	case "forge":
+		err = forge(args)
 	case "receive":
 		err = receive()
 	case "take":

@@ -60,8 +60,20 @@ func (p *program) rewriteLate(mask plan.Mask, classes []late) {
 // owner says which mark packets of a cgroup's sockets have, if the program at the
 // cgroup has not seen them: the class, and the queue for what fits no rule.
 type owner struct {
-	ID   uint64 // of the cgroup
+	ID   uint64 // of the cgroup; or the complement of a class that the agent's sockets may choose
 	Mark uint32
+}
+
+// portless are the classes that packets come to by no port and no cgroup: parts of
+// Weir, whose sockets mark for themselves, and workloads whose network is not up.
+func portless(s plan.State) []plan.ClassID {
+	var list []plan.ClassID
+	for _, class := range s.Classes {
+		if class.ID != 0 && !class.Group && !slices.ContainsFunc(s.Ports, func(p plan.Port) bool { return p.Class == class.ID }) {
+			list = append(list, class.ID)
+		}
+	}
+	return list
 }
 
 // owned is a cgroup of a workload.
@@ -140,7 +152,7 @@ func ownCgroup() uint64 {
 }
 
 // reown adds the cgroups whose sockets are to be recognised.
-func (p *program) reown(mask plan.Mask, groups []owned, self uint64) {
+func (p *program) reown(mask plan.Mask, groups []owned, self uint64, own []plan.ClassID) {
 	p.place.Levels, p.place.Self = 0, self
 	for _, o := range groups {
 		p.owner = append(p.owner, owner{o.id, mask.Value(o.class, o.queue)})
@@ -149,6 +161,11 @@ func (p *program) reown(mask plan.Mask, groups []owned, self uint64) {
 			p.place.Levels = 1<<maxLevels - 1
 		case o.level < maxLevels:
 			p.place.Levels |= 1 << o.level
+		}
+	}
+	for _, class := range own {
+		if self != 0 {
+			p.owner = append(p.owner, owner{^uint64(mask.Value(class, 0)), mask.Value(class, 0)})
 		}
 	}
 	slices.SortFunc(p.owner, func(a, b owner) int { return cmp.Compare(a.ID, b.ID) })

@@ -109,7 +109,7 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 }
 
 // AttachLink puts the program to a link that gives packets of local sockets the class
-// of their cgroup, but for those of this process, which may mark for themselves, and does for class 0 (the host's own packets, and what Open vSwitch
+// of their cgroup, but for those of this process, which may choose a class without ports, and does for class 0 (the host's own packets, and what Open vSwitch
 // forwards) what Attach does for ports. It writes the DSCP of cgroups' classes, too.
 // Cgroups of the state that are gone are left out.
 func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
@@ -125,7 +125,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	}
 	return m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
 		p.rewriteLate(m.mask, lateOf(state))
-		p.reown(m.mask, owners, m.self)
+		p.reown(m.mask, owners, m.self, portless(state))
 	})
 }
 

@@ -223,6 +223,7 @@ func TestSocketsDoNotChooseTheirClass(t *testing.T) {
 			{"in a workload inside of it", host, b.eight, "packet " + forged + " up0 " + toEther, 0x80003},
 			{"in a nested cgroup", host, deeper, "packet " + forged + " up0 " + toEther, 0x80003},
 			{"the agent's own", host, b.agent, "udp " + forged, 0x70003},
+			{"the agent's own, as a workload with a port", host, b.agent, "udp 0x50003", 0x3},
 			{"in a cgroup inside of the agent's", host, filepath.Join(b.agent, "inside"), "udp " + forged, 0x3},
 			{"the host's queue", host, b.other, "udp 0x40000003", 0x40000003},
 			{"the host's SO_MARK", host, b.other, "udp " + forged, 0x3},

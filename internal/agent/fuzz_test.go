@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// FuzzLabels: whatever stands in labels, nothing panics, what comes into force is
+// below the administrator's, a note says what does not, and it does not grow
+// beyond what was written.
+func FuzzLabels(f *testing.F) {
+	f.Add("weir.min=20mbit\nweir.max=200mbit\nweir.group=tenant\nweir.reserve=5%")
+	f.Add("weir.discipline=llq\nweir.queues={voice: {rate: 1mbit, dscp: ef, reserve: 40mbit, match: [{preset: voip}]}, rest: {}}")
+	f.Add("weir.ingress.max=none\nweir.limit-packets=0\nweir.weight=10001\nweir.wieght=3\nweir.aqm=5ms/100ms\nweir.dscp=ef")
+	cfg, err := config.Parse("weir.yaml", []byte(`
+links: [{device: eth0, egress: 100mbit, ingress: 50mbit}]
+labels: {allow: [weight, min, max, reserve, limit_packets, limit_bytes, discipline, queues, aqm, dscp, group]}
+groups: {office: {weight: 1}, tenant: {weight: 9}}
+defaults: {max: 50mbit, min: 10mbit, group: office, limit_packets: 100, ingress: {max: 20%, min: 1mbit}}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		labels := map[string]string{}
+		for line := range strings.Lines(text) {
+			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+			labels[key] = value
+		}
+		found := discover.Workload{Key: "docker:web", Name: "web", Kind: kindDocker, Labels: labels,
+			Devices: []discover.Device{{Name: "veth", Ifindex: 7}}}
+		d := decide(world{config: cfg, found: []discover.Workload{found}, number: map[string]plan.ClassID{}})
+		v, _ := d.verdict("docker:web")
+		if v.policy.Group != "office" || v.policy.LimitPackets < 1 || v.policy.LimitPackets > 100 {
+			t.Errorf("group %q, %d packets", v.policy.Group, v.policy.LimitPackets)
+		}
+		for _, end := range []struct {
+			policy   policy.Policy
+			capacity policy.Rate
+			max, min policy.Rate
+		}{{v.policy, 100e6, 50e6, 10e6}, {v.policy.In(policy.Ingress), 50e6, 10e6, 1e6}} {
+			if limit := end.policy.Max.Of(end.capacity); limit == 0 || limit > end.max {
+				t.Errorf("max %v of %v", limit, end.max)
+			}
+			if floor := end.policy.Floor(end.capacity, 0); floor > end.min {
+				t.Errorf("min and reservations %v of %v", floor, end.min)
+			}
+		}
+		if len(v.note) > 4000+20*len(text) {
+			t.Errorf("a note of %d bytes about %d", len(v.note), len(text))
+		}
+	})
+}
