@@ -113,6 +113,9 @@ func (l *Local) Close() error {
 // Name of the node.
 func (l *Local) Name() string { return l.name }
 
+// Kind of the engine, docker or podman.
+func (l *Local) Kind() string { return l.engine.Kind() }
+
 // Facts of the engine and the machine.
 func (l *Local) Facts(ctx context.Context) (Facts, error) {
 	f, err := l.engine.Facts(ctx)

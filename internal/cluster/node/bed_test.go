@@ -4,6 +4,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,7 @@ type world struct {
 	fail map[migrate.Step]error     // a step that fails
 	slow map[migrate.Step]chan struct{}
 	copy map[string]string // container, by move
+	kind string            // of the engines, "" = docker
 }
 
 func newWorld() *world {
@@ -113,8 +115,8 @@ type engine struct {
 	node string
 }
 
-func (engine) Kind() string { return "docker" }
-func (engine) Close() error { return nil }
+func (e engine) Kind() string { return cmp.Or(e.kind, "docker") }
+func (engine) Close() error   { return nil }
 
 func (e engine) Facts(context.Context) (migrate.Facts, error) {
 	return migrate.Facts{Node: e.node, Engine: "docker", EngineVersion: "26.1.5", Arch: "x86_64", Kernel: "6.18", Runtime: "runc",

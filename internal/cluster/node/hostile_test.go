@@ -323,6 +323,31 @@ func TestAcceptFrom(t *testing.T) {
 	c.only("web", "a")
 }
 
+// TestPodmanIsTrustedByName: what a Podman is to restore it finds in the archive that the
+// source has written, so a node takes such archives only from nodes that its operator has
+// named.
+func TestPodmanIsTrustedByName(t *testing.T) {
+	c := newCluster(t)
+	c.world.kind = "podman"
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	o := c.options("c")
+	o.AcceptFrom = []string{"a"}
+	c.run(o, newAgent(c.world, "c", 100e6))
+	c.world.put("a", "web")
+	c.up(3)
+	c.seen(1)
+	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mv = c.ended(mv.ID); mv.State != "refused" || !strings.Contains(mv.Error, "cluster.accept_from: [a]") {
+		t.Errorf("%+v", mv)
+	}
+	c.only("web", "a")
+	c.moved2("web", "c")
+}
+
 // TestHostileNode: node a is a genuine member whose client is this test. It sends every
 // call and step for every container to every node, with orders and grants that are
 // valid, expired, used, of other nodes and moves, altered and self-made; 10,000 in random

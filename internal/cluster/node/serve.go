@@ -100,6 +100,12 @@ func (n *Node) permit(r *http.Request) (p permission, err error) {
 
 // accepts refuses a source from which no containers are taken here.
 func (n *Node) accepts(source string) error {
+	if n.opts.AcceptFrom == nil && n.opts.Engine.Kind() == "podman" {
+		// The configuration is inside of Podman's archive, which is not examined here.
+		err := &migrate.Error{Code: migrate.CodeNotAccepted, Node: n.opts.Name, Msg: "takes no containers of Podman from nodes that it was not told to trust: what their archives say is obeyed as it is",
+			Remedy: "an operator of " + n.opts.Name + " may name nodes whose root may be root there: cluster.accept_from: [" + source + "] in weir.yaml"}
+		return &denied{whyNotAccepted, err}
+	}
 	if from := n.opts.AcceptFrom; from != nil && !slices.Contains(from, source) {
 		err := &migrate.Error{Code: migrate.CodeNotAccepted, Node: n.opts.Name, Msg: fmt.Sprintf("takes no containers from %s (cluster.accept_from: %v)", source, from),
 			Remedy: "an operator of " + n.opts.Name + " may add it there in weir.yaml"}
