@@ -48,6 +48,9 @@ func (n *Node) keepCertificate(ctx context.Context) {
 		}
 		fails = 0
 		n.log.Info("certificate renewed", "expires", n.identity().Cert.NotAfter)
+		if err := n.askMembers(ctx); err != nil && ctx.Err() == nil { // one that had ended could not
+			n.log.Debug("list of members", "err", err)
+		}
 	}
 }
 
@@ -57,7 +60,7 @@ func (n *Node) pauseRenewal(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(rand.N(min(n.opts.MembersInterval, membersInterval))):
+	case <-n.clock.After(rand.N(min(n.opts.MembersInterval, membersInterval))):
 		return true
 	}
 }
