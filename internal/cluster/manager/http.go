@@ -146,7 +146,7 @@ func (m *Manager) nodesHandler() http.Handler {
 		})
 	rest.Get(h, "/v1/members", "members", "The signed list of members, if it is newer than the one that the node has",
 		onlyMembers(m, func(_ context.Context, _ string, in *haveParam) (wire.MembersAnswer, error) {
-			return m.memberList(in.Have)
+			return m.MemberList(in.Have)
 		}))
 	rest.Get(h, "/v1/info", "info", "What a member has to know of its cluster",
 		onlyMembers(m, func(context.Context, string, *rest.None) (wire.Info, error) { return m.info(), nil }))

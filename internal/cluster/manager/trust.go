@@ -166,8 +166,8 @@ func (m *Manager) nextSequence(c *change) {
 	m.list = memberList{}
 }
 
-// memberList is the list of members for a node that has the one of sequence have.
-func (m *Manager) memberList(have uint64) (wire.MembersAnswer, error) {
+// MemberList is the list of members for a node that has the one of sequence have.
+func (m *Manager) MemberList(have uint64) (wire.MembersAnswer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.list.text == nil {

@@ -153,7 +153,10 @@ func (y *years) waits() string {
 // move has a container moved, which needs an order that both nodes take for genuine.
 func (y *years) move(container, to string) {
 	y.t.Helper()
-	if !eventually(func() bool { _, err := y.manager.Migrate(y.t.Context(), api.MoveRequest{Container: container, To: to}, true); return err == nil }) {
+	if !eventually(func() bool {
+		_, err := y.manager.Migrate(y.t.Context(), api.MoveRequest{Container: container, To: to}, true)
+		return err == nil
+	}) {
 		_, err := y.manager.Migrate(y.t.Context(), api.MoveRequest{Container: container, To: to}, true)
 		y.t.Fatalf("day %.1f: %v", y.day(), err)
 	}
