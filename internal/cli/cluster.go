@@ -44,7 +44,7 @@ func renderNodes(list []api.Node, now time.Time) string {
 	if len(list) == 0 {
 		return "no node has joined; weir manager token create prints a token for one\n"
 	}
-	t := table.New("NODE", "STATE", ">CONTAINERS", ">CPU", ">MEMORY", ">SENT", ">RESERVED", ">FREE MIN", "MIGRATES BY")
+	t := table.New("NODE", "STATE", ">CONTAINERS", ">CPU", ">MEMORY", ">SENT", ">RESERVED", ">FREE MIN", ">CERTIFICATE", "MIGRATES BY")
 	for _, n := range list {
 		state := n.State
 		if n.State == "lost" {
@@ -60,7 +60,7 @@ func renderNodes(list []api.Node, now time.Time) string {
 			by = strings.Join(append([]string{}, n.Engines...), ", ") + ", criu " + n.CRIU
 		}
 		t.Add(n.Name, state, strconv.Itoa(n.Containers), cpu, memory, measured(n.TransmitBps), measured(float64(n.ReservedBps)),
-			measured(float64(n.GuaranteedBps-min(n.ReservedBps, n.GuaranteedBps))), by)
+			measured(float64(n.GuaranteedBps-min(n.ReservedBps, n.GuaranteedBps))), certificateText(n.CertificateEnds, now), by)
 	}
 	text := t.String()
 	for _, n := range list {

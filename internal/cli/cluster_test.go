@@ -26,6 +26,8 @@ type fakeManager struct{ api.Manager }
 
 func (fakeManager) Cluster(context.Context) (api.Cluster, error) {
 	return api.Cluster{Version: "1.2.3", Started: clusterTime.Add(-time.Hour), Address: "10.0.0.1:7470", Bus: "nats", BusUp: true, Nodes: 3, NodesUp: 2,
+		Authority: api.Authority{Hash: "0a1b2c3d4e5f6071", Ends: clusterTime.Add(3650 * 24 * time.Hour), CertificateEnds: clusterTime.Add(100 * time.Hour),
+			Rotation: &api.Rotation{Started: clusterTime.Add(-3 * time.Hour), Nodes: 3, Renewed: 2, Behind: []string{"b"}, EndsBy: clusterTime.Add(13*24*time.Hour + 21*time.Hour)}},
 		Waiting: 1, Running: 2, Refused: 4, Automatic: api.Automatic{Enabled: true, IntervalSeconds: 60, Hysteresis: 0.2, CooldownSeconds: 900, MovesAtOnce: 2,
 			MovesPerHour: 20, QuietHours: []string{"22:00-06:00"}, Last: clusterTime.Add(-30 * time.Second), LastResult: "nothing is worth a move"}}, nil
 }
@@ -33,8 +35,8 @@ func (fakeManager) Cluster(context.Context) (api.Cluster, error) {
 func (fakeManager) Nodes(context.Context) ([]api.Node, error) {
 	return []api.Node{
 		{Name: "a", State: "up", Containers: 3, CPUCores: 1.5, CPUCapacity: 4, MemoryBytes: 3e9, MemoryTotal: 8e9, TransmitBps: 20.4e6, ReservedBps: 40e6,
-			GuaranteedBps: 100e6, Engines: []string{"docker 26.1.5"}, CRIU: "4.2.1", Missing: []string{}},
-		{Name: "b", State: "lost", Heard: clusterTime.Add(-90 * time.Second), Engines: []string{}, Missing: []string{}},
+			GuaranteedBps: 100e6, Engines: []string{"docker 26.1.5"}, CRIU: "4.2.1", CertificateEnds: clusterTime.Add(130 * time.Hour), Missing: []string{}},
+		{Name: "b", State: "lost", CertificateEnds: clusterTime.Add(-time.Hour), Heard: clusterTime.Add(-90 * time.Second), Engines: []string{}, Missing: []string{}},
 		{Name: "c", State: "joined", Engines: []string{}, Missing: []string{}},
 	}, nil
 }

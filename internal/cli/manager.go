@@ -55,7 +55,7 @@ func (a *app) managerCommand() *cobra.Command {
 containers from one to another when the manager says so. docs/cluster.md shows how.`,
 	}
 	asGroup(c)
-	c.AddCommand(a.managerInitCommand(), a.managerServeCommand(), a.managerStatusCommand(), a.managerAuditCommand(), a.managerTokenCommand(), a.managerRemoveCommand(), a.managerSnapshotCommand(), a.managerRestoreCommand())
+	c.AddCommand(a.managerInitCommand(), a.managerServeCommand(), a.managerStatusCommand(), a.managerAuditCommand(), a.managerTokenCommand(), a.managerRemoveCommand(), a.managerRotateCommand(), a.managerSnapshotCommand(), a.managerRestoreCommand())
 	return c
 }
 
@@ -306,6 +306,7 @@ func renderCluster(st api.Cluster, now time.Time) string {
 	if st.Images != nil {
 		b.WriteString(imagesText(*st.Images))
 	}
+	b.WriteString(authorityText(st.Authority, now))
 	fmt.Fprintf(&b, "nodes      %d of %d heard of lately\n", st.NodesUp, st.Nodes)
 	fmt.Fprintf(&b, "moves      %d under way, %d waiting\n", st.Running, st.Waiting)
 	fmt.Fprintf(&b, "refused    %d messages and requests that were forged or of no member\n", st.Refused)

@@ -86,6 +86,13 @@ func membershipText(m api.Membership, now time.Time) string {
 	default:
 		text += withNote("out of reach"+since, m.Note)
 	}
+	switch end := m.CertificateEnds; {
+	case end.IsZero():
+	case now.Before(end):
+		text += "; certificate ends in " + age(end.Sub(now))
+	default:
+		text += "; certificate ended " + age(now.Sub(end)) + " ago"
+	}
 	if len(m.Moves) > 0 {
 		text += "; moving " + strings.Join(m.Moves, ", ")
 	}

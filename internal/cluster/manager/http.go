@@ -38,9 +38,6 @@ func API(m api.Manager, records *audit.Log, log *slog.Logger) *rest.API {
 		func(ctx context.Context, in *idParam) (api.Move, error) { return m.Move(ctx, in.ID) })
 	rest.Get(h, "/v1/tokens", "list-tokens", "Tokens by which nodes may join",
 		func(ctx context.Context, _ *rest.None) ([]api.Token, error) { return m.Tokens(ctx) })
-	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/authority/rotate", OperationID: "rotate-authority",
-		Summary: "Replace the authority that signs the cluster's certificates", Description: "Nodes get certificates of the new one by themselves."},
-		func(ctx context.Context, _ *rest.None) (api.Authority, error) { return m.RotateAuthority(ctx) })
 	h.Audit, h.Bodies = records, true
 	h.ServeAudit()
 	changes(h, m)
@@ -117,6 +114,9 @@ func changes(h *rest.API, m api.Manager) {
 		func(ctx context.Context, in *idParam) (api.Token, error) {
 			return m.RevokeToken(ctx, in.ID)
 		})
+	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/authority/rotate", OperationID: "rotate-authority",
+		Summary: "Replace the authority that signs the cluster's certificates", Description: "Nodes get certificates of the new one by themselves. The former one counts until all have."},
+		func(ctx context.Context, _ *rest.None) (api.Authority, error) { return m.RotateAuthority(ctx) })
 }
 
 // peerKey finds the address of who asks, and the node that it is, in a context.

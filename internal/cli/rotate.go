@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+)
+
+func (a *app) managerRotateCommand() *cobra.Command {
+	c := a.printing(&cobra.Command{
+		Use:   "rotate-authority",
+		Short: "Replace the authority that signs the cluster's certificates",
+		Long: `Replace the authority of the cluster, and the manager's own key, while everything runs: as
+a habit, or after its key (ca.key) may have been read by others. Nodes ask for certificates
+of the new authority by themselves within a minute. The former one counts until all nodes
+have, and 14 days at the most; weir manager status shows how far it is. A node that is off
+all that time comes back by itself. Tokens that were made before still work.`,
+		Example: `  weir manager rotate-authority
+  weir manager status`,
+		Args: names(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			authority, err := a.manager().RotateAuthority(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(authority, func() string {
+				return authorityText(authority, time.Now()) + "keep a copy of the new ca.key elsewhere, and destroy copies of the former one\n"
+			})
+		},
+	})
+	a.managerSocketFlag(c)
+	return c
+}
+
+// authorityText is the authority in lines of weir manager status.
+func authorityText(a api.Authority, now time.Time) string {
+	if a.Hash == "" { // a manager of a former version
+		return ""
+	}
+	text := fmt.Sprintf("authority  %s, ends in %s; the manager's certificate in %s\n", a.Hash, age(a.Ends.Sub(now)), age(a.CertificateEnds.Sub(now)))
+	r := a.Rotation
+	if r == nil {
+		return text
+	}
+	text += fmt.Sprintf("           took the place of another %s ago; %d of %d nodes have a certificate of it", age(now.Sub(r.Started)), r.Renewed, r.Nodes)
+	if len(r.Behind) > 0 {
+		text += ", not yet " + strings.Join(shorten(r.Behind, 5), ", ")
+	}
+	return text + fmt.Sprintf("\n           the former one counts until all have, %s at the most\n", age(r.EndsBy.Sub(now)))
+}
+
+// shorten is a list with the rest counted after the first so many.
+func shorten(list []string, many int) []string {
+	if len(list) <= many {
+		return list
+	}
+	return append(append([]string{}, list[:many]...), fmt.Sprintf("%d others", len(list)-many))
+}
+
+// certificateText says when a certificate ends, "-" where that is not known.
+func certificateText(ends, now time.Time) string {
+	switch {
+	case ends.IsZero():
+		return "-"
+	case !now.Before(ends):
+		return "ended " + age(now.Sub(ends)) + " ago"
+	}
+	return age(ends.Sub(now))
+}
