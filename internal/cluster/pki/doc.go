@@ -10,6 +10,12 @@
 //	                    of the authority that the token names, shows id and secret,
 //	                    and gets a certificate for a key that never leaves it
 //	after that          both ends of every connection show a certificate (mutual TLS)
+//	renewal             after a third of the 7 days that a certificate counts
+//	rotation            a new authority takes the place of the former one, which signs a
+//	                    bridge to it; a chain shows the bridges beside the certificate
+//
+// Who is a member now does not follow from a certificate: packages manager and node
+// know that by the manager's list.
 //
 // The names in a certificate say what its holder is: manager.weir, or NODE.node.weir.
 // They are no host names; addresses may change as they like. All keys are Ed25519,
