@@ -13,6 +13,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
+	"weir/internal/api"
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/pki"
@@ -113,7 +114,13 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	c.opts.Registry = wire.OwnRegistry
 	c.start()
 	a := c.node("a", 100e6)
-	c.up(1)
+	c.node("b", 100e6)
+	c.world.put("a", "web")
+	gate := make(chan struct{})
+	c.world.slow[migrate.StepFreeze] = gate
+	t.Cleanup(func() { close(gate) })
+	c.up(2)
+	mv := c.underWay("web", "b") // so that a may push
 	url := "https://" + c.opts.Listen + "/v2/"
 	get := func(path string) (int, string) {
 		t.Helper()
@@ -128,7 +135,7 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	if code, text := get(""); code != http.StatusOK {
 		t.Fatalf("%d %s", code, text)
 	}
-	upload, ended := c.upload(a, url)
+	upload, ended := c.upload(a, url, mv)
 	if _, err := upload.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +171,37 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	c.log.wait(t, "renewal refused", "node=a")
 }
 
-// upload begins to push a blob; what it ends with comes on the channel.
-func (c *cluster) upload(n *testNode, url string) (*io.PipeWriter, chan string) {
+// underWay orders a move and waits until its source is at it.
+func (c *cluster) underWay(container, to string) string {
 	c.t.Helper()
-	resp, err := n.client().Post(url+"weir-move/x/blobs/uploads/", "", nil)
+	var mv api.Move
+	var err error
+	if !eventually(func() bool {
+		mv, err = c.manager.Migrate(c.t.Context(), api.MoveRequest{Container: container, To: to}, false)
+		return err == nil
+	}) {
+		c.t.Fatal(err)
+	}
+	if !eventually(func() bool {
+		mv, err = c.manager.Move(c.t.Context(), mv.ID)
+		return err == nil && mv.State == "running"
+	}) {
+		c.t.Fatalf("%+v, %v", mv, err)
+	}
+	return mv.ID
+}
+
+// upload begins to push a blob; what it ends with comes on the channel.
+func (c *cluster) upload(n *testNode, url, move string) (*io.PipeWriter, chan string) {
+	c.t.Helper()
+	resp, err := n.client().Post(url+"weir-move/blobs/uploads/", "", nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		c.t.Fatalf("upload for move %s: %s", move, resp.Status)
+	}
 	r, w := io.Pipe()
 	req, err := http.NewRequest(http.MethodPatch, resp.Header.Get("Location"), r)
 	if err != nil {
