@@ -16,7 +16,7 @@ FUZZTIME ?= 20s
 
 .PHONY: help
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: deps-build generate ## Build bin/weir, and what the cluster lab puts into images
@@ -37,12 +37,28 @@ demo-cluster: build deps-test deps-cluster ## Show a cluster of three hosts: mov
 	scripts/demo-cluster
 
 .PHONY: check
-check: generate deps-check ## What is looked at before the tests: format, vet, scripts
-	@unformatted=$$(gofmt -l cmd internal); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
+check: generate deps-check ## What is looked at before the tests: format, vet, scripts, modules and their licences
+	@unformatted=$$(gofmt -l cmd internal tools); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c docs/examples/discipline/*.h
 	scripts/check-units
 	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh scripts/* .ci/run
 	go vet ./...
+	go vet -C tools ./... && go test -C tools ./...
+	go mod verify
+	scripts/licenses
+	scripts/versions check
+
+.PHONY: vulnerabilities
+vulnerabilities: generate ## Look for known vulnerabilities in what the program calls; needs the network
+	scripts/vulnerabilities
+
+.PHONY: release
+release: generate ## Tarballs for amd64 and arm64 with SBOM and checksums, into out/release
+	scripts/release
+
+.PHONY: reproducible
+reproducible: deps-build ## Build a release twice, from two clones, and compare
+	scripts/reproducible
 
 .PHONY: test
 test: test-native test-vm ## All tests but the long ones
