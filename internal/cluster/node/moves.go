@@ -175,6 +175,7 @@ func (m *moves) tell(r wire.MoveReport) error {
 // finish writes the end of a move down and sends it.
 func (m *moves) finish(order wire.Move, r wire.MoveReport) error {
 	r.ID = order.ID
+	m.node.recordEnd(order, r)
 	if !order.DryRun {
 		k, _ := m.load(order.ID)
 		k.Report = &r
@@ -429,7 +430,7 @@ func (n *Node) apply(ctx context.Context, a wire.Apply, stale error) error {
 		return nil
 	}
 	r := &wire.ApplyReport{ID: a.ID, Node: n.opts.Name}
-	if err := n.set(ctx, a); err != nil {
+	if err := n.recordedSet(ctx, a); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
@@ -50,6 +51,7 @@ type Options struct {
 	// Mark is the mark that packets of migrations carry, 0 = none; nil = none ever.
 	Mark    func(ctx context.Context) uint32
 	Version string
+	Audit   *audit.Log // of what other nodes and the manager have this one do; nil = none
 	Log     *slog.Logger
 	// Kafka is how this node connects to the brokers, if they are the bus.
 	Kafka kafka.Security

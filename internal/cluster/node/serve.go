@@ -40,7 +40,7 @@ func (n *Node) serve(ctx context.Context) {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+remote.Path+"{verb}", n.serveMigrate)
+	mux.HandleFunc("POST "+remote.Path+"{verb}", n.recorded(n.serveMigrate))
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn), ConnContext: pki.WithConnection}
 	cfg := n.credentials.Server(tls.RequireAndVerifyClientCert)
