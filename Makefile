@@ -41,7 +41,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	@unformatted=$$(gofmt -l cmd internal tools); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c docs/examples/discipline/*.h
 	scripts/check-units
-	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh scripts/* .ci/run
+	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh $(filter-out %.go,$(wildcard scripts/*)) .ci/run
 	go vet ./...
 	go vet -C tools ./... && go test -C tools ./...
 	go mod verify
