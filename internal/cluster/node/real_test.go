@@ -266,12 +266,19 @@ func (w *weir) startManager(state string) (token string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	lines := strings.Split(strings.TrimSpace(said), "\n")
+	w.daemon("manager", "serve", "--state-dir", state)
+	// The token that init has printed is for one node.
+	var made api.Token
+	if !eventually(func() bool {
+		out, err := w.command("manager", "token", "create", "--uses", "unlimited", "-o", "json").Output()
+		return err == nil && json.Unmarshal(out, &made) == nil && made.Token != ""
+	}) {
+		w.t.Fatalf("no token\n%s\n%s", said, w.out)
+	}
 	token = filepath.Join(w.dir, "token")
-	if err := os.WriteFile(token, []byte(lines[len(lines)-1]), 0o600); err != nil {
+	if err := os.WriteFile(token, []byte(made.Token), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	w.daemon("manager", "serve", "--state-dir", state)
 	return token
 }
 
