@@ -153,12 +153,8 @@ func (y *years) waits() string {
 // move has a container moved, which needs an order that both nodes take for genuine.
 func (y *years) move(container, to string) {
 	y.t.Helper()
-	if !eventually(func() bool {
-		_, err := y.manager.Migrate(y.t.Context(), api.MoveRequest{Container: container, To: to}, true)
-		return err == nil
-	}) {
-		_, err := y.manager.Migrate(y.t.Context(), api.MoveRequest{Container: container, To: to}, true)
-		y.t.Fatalf("day %.1f: %v", y.day(), err)
+	if !eventually(func() bool { return y.listed(to) }) {
+		y.t.Fatalf("day %.1f: the manager does not know %s by its present address", y.day(), to)
 	}
 	mv, err := y.manager.Migrate(y.t.Context(), api.MoveRequest{Container: container, To: to}, false)
 	if err != nil {
@@ -168,6 +164,18 @@ func (y *years) move(container, to string) {
 		y.t.Fatalf("day %.1f: %+v", y.day(), mv)
 	}
 	y.only(container, to)
+}
+
+// listed reports whether the manager has heard from every node that is on since it
+// began to listen where it does now, and has a profile of each.
+func (y *years) listed(to string) bool {
+	list, err := y.manager.Nodes(y.t.Context())
+	for _, n := range list {
+		if on := y.nodes[n.Name]; on != nil && (n.State != "up" || n.Address != on.advertised() || n.CPUCapacity == 0) {
+			return false
+		}
+	}
+	return err == nil && y.nodes[to] != nil
 }
 
 func (y *years) until(day float64) {
