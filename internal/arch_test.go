@@ -219,6 +219,8 @@ func sources(t *testing.T) []source {
 			return err
 		case entry.IsDir() && p != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "out"):
 			return fs.SkipDir
+		case entry.IsDir() && p != root && exists(filepath.Join(p, "go.mod")):
+			return fs.SkipDir // a module of its own: tools that are not part of the program
 		case entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
@@ -233,6 +235,11 @@ func sources(t *testing.T) []source {
 		t.Fatalf("only %d files found in %s", len(list), root)
 	}
 	return list
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 func parse(root, file string) (source, error) {

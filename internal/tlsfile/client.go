@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
+	"time"
 )
 
 // Client is the configuration of one connection to host, from the files as they are
@@ -94,7 +96,32 @@ func Shake(ctx context.Context, conn net.Conn, cfg *tls.Config) (net.Conn, error
 		conn.Close()
 		return nil, err
 	}
-	return secure, nil
+	return client{secure}, nil
+}
+
+// alertTime bounds how long a failed write looks for the server's reason.
+const alertTime = time.Second
+
+// client tells why a server ended the connection. With TLS 1.3 a server checks the
+// client's certificate after the client's handshake is over. Its refusal arrives as an
+// alert, and a client that writes first sees a broken pipe instead.
+type client struct{ *tls.Conn }
+
+// Write returns the server's alert in the place of the broken pipe that it caused.
+func (c client) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		return n, err
+	}
+	if failed := c.SetReadDeadline(time.Now().Add(alertTime)); failed != nil {
+		return n, err
+	}
+	_, reason := c.Read(make([]byte, 1))
+	var remote *net.OpError
+	if errors.As(reason, &remote) && remote.Op == "remote error" {
+		return n, reason
+	}
+	return n, err
 }
 
 // Explain says in other words what the two ends of a connection do not agree on, if

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/tlsfile"
 	"weir/internal/tlsfile/tlstest"
@@ -61,7 +62,7 @@ func greet(t *testing.T, f tlsfile.Files, address string) (string, error) {
 	if string(text) != "hello" {
 		t.Fatalf("read %q", text)
 	}
-	return c.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
+	return c.(interface{ ConnectionState() tls.ConnectionState }).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
 }
 
 func TestBothEndsAreVerified(t *testing.T) {
@@ -238,5 +239,55 @@ func TestWrongFiles(t *testing.T) {
 	}
 	if _, err := tlsfile.Secret(file("group", "swordfish", 0o660)); err == nil {
 		t.Error("a secret that its group may write was read")
+	}
+}
+
+// TestRefusalIsToldToWhoWritesFirst holds a client to the server's reason. The server
+// refuses the certificate after the client's handshake, and closes the connection.
+func TestRefusalIsToldToWhoWritesFirst(t *testing.T) {
+	ours, other := tlstest.New(t, "ours"), tlstest.New(t, "other")
+	files := ours.Issue(t, "server")
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := os.ReadFile(ours.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	closed := make(chan error, 1)
+	go func() {
+		conn, err := ln.Accept()
+		if err == nil {
+			err = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots}).Handshake()
+			conn.Close()
+		}
+		closed <- err
+	}()
+	mine := other.Issue(t, "client")
+	mine.CA = ours.File
+	conn, err := mine.Dial(t.Context(), "tcp", ln.Addr().String(), (&net.Dialer{}).DialContext)
+	if err != nil {
+		t.Fatalf("the server refuses after the handshake, not in it: %v", err)
+	}
+	defer conn.Close()
+	if err := <-closed; err == nil {
+		t.Fatal("the server took a certificate of another authority")
+	}
+	for range 100 { // the first reset the connection, a later one finds it broken
+		if _, err = conn.Write([]byte("hello")); err != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := mine.Explain(err); got == nil || !strings.Contains(got.Error(), "refuses the certificate in "+mine.Cert) {
+		t.Errorf("got %v", got)
 	}
 }
