@@ -255,7 +255,7 @@ func (n *Node) settle(move string) {
 		if err := n.guests.applied(move); err != nil {
 			log.Error("that settings were applied cannot be written down", "err", err)
 		}
-		r := wire.Arrived{Move: move, Node: n.opts.Name, Error: strings.Join(problems, "; ")}
+		r := wire.Arrived{Move: move, Node: n.opts.Name, Error: wire.Clip(strings.Join(problems, "; "), wire.MaxText)}
 		if err := n.say(n.reports, wire.Reports, move+"/arrived", &r, true); err != nil {
 			log.Error("the manager cannot be told that a container has arrived", "err", err)
 		}

@@ -109,7 +109,8 @@ func CheckMove(id string) error {
 
 // Check implements Message.
 func (m Manifest) Check() error {
-	err := cmp.Or(CheckMove(m.Move), CheckNode(m.Node), given("container", m.Container, "image_id", m.ImageID, "engine", m.Engine), checkHash("digest", m.Digest))
+	err := cmp.Or(CheckMove(m.Move), CheckNode(m.Node), given("container", m.Container, "image_id", m.ImageID, "engine", m.Engine),
+		short(MaxName, "container", m.Container, "image_id", m.ImageID, "engine", m.Engine, "approach", m.Approach), checkHash("digest", m.Digest))
 	switch {
 	case err != nil:
 		return err
@@ -167,7 +168,9 @@ func (s Statement) Check() error {
 }
 
 // Check implements Message.
-func (a Arrived) Check() error { return cmp.Or(CheckMove(a.Move), CheckNode(a.Node)) }
+func (a Arrived) Check() error {
+	return cmp.Or(CheckMove(a.Move), CheckNode(a.Node), short(MaxText, "error", a.Error))
+}
 
 // checkHash refuses what is no SHA-256 in hexadecimal digits.
 func checkHash(field, value string) error {

@@ -144,6 +144,10 @@ func TestManifests(t *testing.T) {
 		"a part without a name":               func(m *Manifest) { m.Parts = []string{""} },
 		"too many parts":                      func(m *Manifest) { m.Parts = make([]string, 1000) },
 		"negative memory":                     func(m *Manifest) { m.MemoryBytes = -1 },
+		"an endless name":                     func(m *Manifest) { m.Container = strings.Repeat("a", MaxName+1) },
+		"an endless engine":                   func(m *Manifest) { m.Engine = strings.Repeat("a", MaxName+1) },
+		"an endless approach":                 func(m *Manifest) { m.Approach = strings.Repeat("a", MaxName+1) },
+		"an endless image":                    func(m *Manifest) { m.ImageID = strings.Repeat("a", MaxName+1) },
 	} {
 		m := manifest
 		change(&m)
@@ -157,6 +161,9 @@ func TestManifests(t *testing.T) {
 	g := Grant{Manifest: manifest, From: "b", To: "a", Deadline: at}
 	if g.Check() == nil {
 		t.Error("a grant for the manifest of another node was accepted")
+	}
+	if (Arrived{Move: "m-1", Node: "a", Error: strings.Repeat("a", MaxText+1)}).Check() == nil {
+		t.Error("an endless error was accepted")
 	}
 }
 
