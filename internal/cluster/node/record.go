@@ -32,10 +32,7 @@ func (n *Node) recorded(next http.HandlerFunc) http.HandlerFunc {
 		if source, _, err := pki.Node(*r.TLS); err == nil {
 			e.Who.Via, e.Who.Node = audit.ViaNode, source
 			if sealed, err := base64.StdEncoding.DecodeString(r.Header.Get(orderHeader)); err == nil {
-				var m wire.Move
-				if order, err := n.verify(sealed, wire.Orders.Of(source)); err == nil && order.Read(&m) == nil {
-					e.Object, change["move"] = m.Container, m.ID
-				}
+				e.Object, change["move"] = n.shown(sealed, source)
 			}
 		}
 		e.Change = change
@@ -50,6 +47,27 @@ func (n *Node) recorded(next http.HandlerFunc) http.HandlerFunc {
 		}
 		n.opts.Audit.Append(e)
 	}
+}
+
+// shown is the container and the move that an order or a grant is about, "" if the
+// manager did not sign it.
+func (n *Node) shown(sealed []byte, source string) (container, move string) {
+	e, err := n.verify(sealed, wire.Orders.Of(source))
+	if err != nil {
+		return "", ""
+	}
+	if e.Kind == (wire.Grant{}).Kind() {
+		var g wire.Grant
+		if e.Read(&g) != nil {
+			return "", ""
+		}
+		return g.Container, g.Move
+	}
+	var m wire.Move
+	if e.Read(&m) != nil {
+		return "", ""
+	}
+	return m.Container, m.ID
 }
 
 // answer notes how a request was answered.
