@@ -40,7 +40,8 @@ func (b *bed) traces() string {
 	fmt.Fprintf(&text, "pins %v\n", inventory(b.t, nil).Pins)
 	entries, _ := os.ReadDir(b.stateDir()) // before the first agent there is none
 	for _, entry := range entries {
-		if entry.Name() != "state.json" { // what was set at run time is kept
+		// What was set at run time is kept, and so is the record of who changed what.
+		if entry.Name() != "state.json" && !strings.HasPrefix(entry.Name(), "audit.log") {
 			fmt.Fprintf(&text, "state %s\n", entry.Name())
 		}
 	}

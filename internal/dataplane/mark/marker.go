@@ -109,9 +109,10 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 }
 
 // AttachLink puts the program to a link that gives packets of local sockets the class
-// of their cgroup, but for those of this process, which may choose a class without ports, and does for class 0 (the host's own packets, and what Open vSwitch
-// forwards) what Attach does for ports. It writes the DSCP of cgroups' classes, too.
-// Cgroups of the state that are gone are left out.
+// of their cgroup, but for those of this process, which may choose a class without
+// ports, and does for class 0 (the host's own packets, and what Open vSwitch forwards)
+// what Attach does for ports. It writes the DSCP of cgroups' classes, too. Cgroups of
+// the state that are gone are left out. Pins of links that are gone are removed.
 func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,10 +124,15 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	if err != nil {
 		return err
 	}
-	return m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
+	err = m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
 		p.rewriteLate(m.mask, lateOf(state))
 		p.reown(m.mask, owners, m.self, portless(state))
 	})
+	if err != nil {
+		return err
+	}
+	_, err = m.at(egress).list() // removes the pins
+	return err
 }
 
 // DetachLink takes the program of AttachLink off. It is no error if none is there.
