@@ -50,7 +50,7 @@ func (ac access) remedy() string {
 	group := ac.group
 	switch {
 	case group == "root":
-		return "it belongs to root alone; run: sudo groupadd --system weir, sudo systemctl restart weir, " +
+		return "it belongs to root alone; run: sudo systemd-sysusers, sudo systemctl restart weir, " +
 			"sudo usermod -aG weir " + ac.user + ", then log in again"
 	case group == "":
 		group = "weir"

@@ -29,7 +29,7 @@ func TestAccessRemedy(t *testing.T) {
 	}{
 		{"not in the group", access{"eve", "weir", []string{"eve"}, ""}, "you are not in group weir; run: sudo usermod -aG weir eve, then log in again"},
 		{"since the login", access{"eve", "weir", []string{"eve", "weir"}, ""}, "log in again (or run: newgrp weir)"},
-		{"no such group when the agent began", access{"eve", "root", []string{"eve"}, ""}, "sudo groupadd --system weir"},
+		{"no such group when the agent began", access{"eve", "root", []string{"eve"}, ""}, "sudo systemd-sysusers"},
 		{"socket out of sight", access{"eve", "", nil, ""}, "sudo usermod -aG weir eve"},
 		{"looking is enough", access{"eve", "weir", []string{"eve"}, "weir-view"}, "then log in again (group weir-view is enough to look)"},
 		{"may look since the login", access{"eve", "weir", []string{"weir-view"}, "weir-view"}, "newgrp weir-view"},
