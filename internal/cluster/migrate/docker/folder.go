@@ -71,13 +71,20 @@ func (f folder) remove() error {
 	return errors.Join(os.RemoveAll(f.file(f.own)), os.RemoveAll(f.file(f.checkpoint)))
 }
 
+// cgroupImage is CRIU's file about cgroups. It has some kilobytes, and is the only one
+// of another node's that is read into memory.
+const (
+	cgroupImage    = "cgroup.img"
+	maxCgroupImage = 1 << 20 // bytes
+)
+
 // adopt makes a container's checkpoint another's. CRIU puts processes back into the
 // cgroup that they were in, which an engine names after the container; on hosts with
 // cgroups of version 2 runc 1.1 and 1.2 do not tell it that the name has changed, and
 // the copy would be where the engine can neither limit nor pause it. Ids are of one
 // length, so the name can be replaced in CRIU's image as it is.
 func (f folder) adopt(was, is string) error {
-	image := f.file(filepath.Join(f.images, "cgroup.img"))
+	image := f.file(filepath.Join(f.images, cgroupImage))
 	text, err := os.ReadFile(image)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

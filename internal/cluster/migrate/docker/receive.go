@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -170,6 +171,8 @@ func (f folder) takeCheckpoint(r io.Reader, limit int64, was, is string) (pack.S
 func onlyImages(h *tar.Header) error {
 	name := path.Clean(h.Name)
 	switch {
+	case name == cgroupImage && h.Size > maxCgroupImage:
+		return fmt.Errorf("%d bytes; the cgroups of a checkpoint take at most %d", h.Size, maxCgroupImage)
 	case h.Typeflag == tar.TypeDir && name == ".", h.Typeflag == tar.TypeReg && !strings.Contains(name, "/"):
 		return nil
 	case h.Typeflag == tar.TypeSymlink && name == parentLink && h.Linkname == "../"+beforeDir:

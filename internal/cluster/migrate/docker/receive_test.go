@@ -4,6 +4,7 @@ package docker
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,19 @@ func TestACheckpointOfCRIUs(t *testing.T) {
 	}
 	if _, err := f.takeCheckpoint(streamOf(t, images), 10, was, is); err == nil {
 		t.Error("more than was announced is taken")
+	}
+}
+
+// TestLargeCgroupsOfACheckpoint: the one file of a checkpoint that is read into memory
+// is bounded, whatever size was announced for the whole.
+func TestLargeCgroupsOfACheckpoint(t *testing.T) {
+	was, is := strings.Repeat("a", 64), strings.Repeat("b", 64)
+	f := checkpointFolder(t)
+	images := func(dir string) error {
+		return errors.Join(os.WriteFile(filepath.Join(dir, "cgroup.img"), nil, 0o600), os.Truncate(filepath.Join(dir, "cgroup.img"), 64<<20))
+	}
+	if _, err := f.takeCheckpoint(streamOf(t, images), 1<<40, was, is); err == nil || f.complete() {
+		t.Errorf("64 MB of cgroups were taken (%v)", err)
 	}
 }
 
