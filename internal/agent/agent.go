@@ -57,7 +57,7 @@ type Options struct {
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string
 	Version  string
-	// Audit records what changes policies; nil = nobody does.
+	// Audit records what changes policies; with nil there is no record.
 	Audit *audit.Log
 	Log   *slog.Logger
 }

@@ -13,7 +13,7 @@
 // A name cannot forge a line: JSON escapes line ends, and Append escapes whatever else
 // is not printable, so that a terminal shows what is there. A line has at most MaxLine
 // bytes. Who is refused again and again gets a line for some of the refusals, with the
-// number of the others, so that nobody can push older lines out of the file by being refused.
+// number of the others, so that a refused caller cannot push older lines out of the file.
 //
 // Files rotate by size: audit.log, audit.log.1 (the one before) to audit.log.8. They
 // hold back nobody who is root on this machine; copy them elsewhere if that matters.

@@ -41,7 +41,7 @@ type Log struct {
 }
 
 // New makes a log whose newest file is path. The file is made with its first line, so
-// that a disk that is full when the program starts keeps nobody from starting it.
+// that the program starts on a full disk too.
 func New(path string, log *slog.Logger) *Log {
 	return &Log{path: path, log: log, now: time.Now, max: maxSize}
 }
