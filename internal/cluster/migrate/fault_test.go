@@ -273,6 +273,7 @@ func (b *faultBed) leftovers(node, name string) string {
 		list = append(list, "container "+c.Names[0])
 	}
 	for _, i := range images {
+		i.RepoTags = slices.DeleteFunc(i.RepoTags, func(tag string) bool { return tag == "<none>:<none>" }) // what Docker 20.10 calls none
 		for _, tag := range i.RepoTags {
 			if tag != own || tag == clustertest.CounterImage { // that one was there before
 				list = append(list, "image "+tag)

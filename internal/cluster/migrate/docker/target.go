@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
@@ -179,6 +180,12 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 // brought is a name of an image that came here for a migration, until that is over: if
 // it fails, the image goes.
 func brought(o migrate.Order) string { return "weir-brought:" + o.Move }
+
+// untag takes a name from an image that a running container uses. Without force the
+// engine keeps the last name of such an image.
+func (e *Engine) untag(ctx context.Context, ref string) {
+	_, _ = e.client.ImageRemove(ctx, ref, image.RemoveOptions{Force: true})
+}
 
 // dropBrought removes an image that came for a migration, unless it is used by now.
 func (e *Engine) dropBrought(ctx context.Context, o migrate.Order) {
@@ -426,7 +433,7 @@ func (e *Engine) confirm(ctx context.Context, o migrate.Order) (out migrate.Outc
 	if o.Approach == migrate.ApproachCommit {
 		e.dropBrought(ctx, o) // the copy's image is another, with the same layers
 	} else {
-		e.removeImage(ctx, brought(o))
+		e.untag(ctx, brought(o))
 	}
 	return out, e.tidy(ctx, id, o.Move)
 }
