@@ -265,6 +265,9 @@ func (w *dockerRun) ask(ctx context.Context, q question, id string, slots chan s
 // order, not the container.
 func (w *dockerRun) take(a answer) (again question, err error) {
 	switch {
+	case errors.Is(a.err, errNoContainer) && a.question == summary:
+		w.roster.unlisted(a.id)
+		return nothing, nil
 	case errors.Is(a.err, errNoContainer):
 		return w.roster.gone(a.id), nil
 	case errors.Is(a.err, context.DeadlineExceeded):

@@ -127,8 +127,16 @@ func (r *roster) inspected(info containerInfo) question {
 	return nothing
 }
 
-// gone takes in that the engine knows no such container, and says whether to ask
-// again, because something happened meanwhile.
+// unlisted takes in that a summary found no such container. If the engine is being
+// asked, its answer will tell.
+func (r *roster) unlisted(id string) {
+	if c := r.records[id]; c != nil && !c.looking {
+		delete(r.records, id)
+	}
+}
+
+// gone takes in that an inspect found no such container, and says whether to ask again,
+// because something happened meanwhile.
 func (r *roster) gone(id string) question {
 	if c := r.records[id]; c != nil && c.again {
 		c.looking, c.again = false, false

@@ -153,6 +153,30 @@ func TestRosterEndsInTheTruth(t *testing.T) {
 	})
 }
 
+// TestRosterSummaryOfNothing: a summary that finds no container is no answer to the
+// inspect that is under way. Taken for one, it left two inspects under way, and the
+// first of their answers removed the container that the second had found (seed
+// 6207712612494271051 of TestRosterEndsInTheTruth).
+func TestRosterSummaryOfNothing(t *testing.T) {
+	m := &rosterModel{roster: newRoster(), truth: map[string]containerInfo{}}
+	start := func(pid int) {
+		m.truth[idA] = containerInfo{ID: idA, Name: "web", Running: true, Pid: pid}
+		m.tell(idA, "connect", "start")
+	}
+	start(1)
+	delete(m.truth, idA)
+	m.tell(idA, "die", "disconnect", "destroy")
+	m.deliverEvent() // connect: a summary
+	m.serve(0)
+	m.deliverEvent() // start: an inspect
+	m.serve(0)
+	start(2)
+	m.settle()
+	if list := m.roster.present(); len(list) != 1 || list[0].Pid != 2 || list[0].Name != "web" {
+		t.Errorf("present: %v, want web with process 2", list)
+	}
+}
+
 func TestRosterExpected(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := newRoster()
