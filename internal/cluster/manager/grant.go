@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -16,12 +17,22 @@ import (
 // its hash, its image, its parts. One grant a move; the same description again gets the
 // same.
 
+// errTurn is the answer to a source that asks for a grant before its move was ordered: the
+// manager that had ordered it was restored from a snapshot of before. The source asks
+// again until the move's turn has come.
+var errTurn = &api.Error{Status: http.StatusServiceUnavailable, Field: "move", Msg: "waits for its turn among the moves at once", Remedy: "ask again"}
+
 // grant permits a node to make its target do what a manifest says.
 func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.GrantAnswer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mv := m.moves[f.Move]
-	if err := mv.grantable(node, f, now); err != nil {
+	err := mv.grantable(node, f, now)
+	if errors.Is(err, errTurn) {
+		m.log.Info("grant asked for a move that is waiting", "node", node, "move", f.Move, "container", f.Container)
+		return wire.GrantAnswer{}, err
+	}
+	if err != nil {
 		m.refused.Add(1)
 		m.log.Warn("grant refused", "node", node, "move", f.Move, "container", f.Container, "err", err)
 		return wire.GrantAnswer{}, err
@@ -53,6 +64,8 @@ func (mv *move) grantable(node string, f wire.Manifest, now time.Time) error {
 	switch {
 	case mv == nil || mv.From != node || f.Node != node:
 		return refuse(http.StatusForbidden, "move", f.Move, "is no move from %s", node)
+	case mv.State == stateWaiting:
+		return errTurn
 	case mv.final() || !mv.underWay():
 		return refuse(http.StatusConflict, "move", f.Move, "is %s", mv.State)
 	case mv.DryRun:

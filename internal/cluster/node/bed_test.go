@@ -77,8 +77,9 @@ type world struct {
 	has  map[string]map[string]bool // node, container, running
 	fail map[migrate.Step]error     // a step that fails
 	slow map[migrate.Step]chan struct{}
-	copy map[string]string // container, by move
-	kind string            // of the engines, "" = docker
+	hide map[string]chan struct{} // containers that are not described before this is closed
+	copy map[string]string        // container, by move
+	kind string                   // of the engines, "" = docker
 }
 
 func newWorld() *world {
@@ -123,7 +124,17 @@ func (e engine) Facts(context.Context) (migrate.Facts, error) {
 		StorageDriver: "overlay2", Cgroups: "2", CRIU: "4.2.1", Checkpoints: true, FreeBytes: 1 << 40}, nil
 }
 
-func (e engine) Describe(_ context.Context, name string) (migrate.Container, error) {
+func (e engine) Describe(ctx context.Context, name string) (migrate.Container, error) {
+	e.mu.Lock()
+	hidden := e.hide[name]
+	e.mu.Unlock()
+	if hidden != nil {
+		select {
+		case <-hidden:
+		case <-ctx.Done():
+			return migrate.Container{}, ctx.Err()
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	running, ok := e.has[e.node][name]

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/api"
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
@@ -274,10 +275,17 @@ func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, t
 			return answer.Grant, target.begin(ctx, text, answer.Grant)
 		}
 		// The container runs on meanwhile, and the order is good for some minutes.
-		if !errors.Is(err, errUnreachable) || time.Now().After(order.Deadline) || !bus.Retry(ctx, try) {
+		if !passing(err) || time.Now().After(order.Deadline) || !bus.Retry(ctx, try) {
 			return nil, fmt.Errorf("the manager does not grant the move: %w", err)
 		}
 	}
+}
+
+// passing reports whether an error of a question to the manager may be gone when it is
+// asked again: the manager cannot be reached, or says so (503).
+func passing(err error) bool {
+	var answer *api.Error
+	return errors.Is(err, errUnreachable) || errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable
 }
 
 // progress reports the beginning and the end of each step, and how it goes on, not more

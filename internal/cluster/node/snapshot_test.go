@@ -89,3 +89,62 @@ func TestRestoredManager(t *testing.T) {
 	_, err = Enroll(t.Context(), o)
 	refusedAs(t, err, 403, "not known to the manager")
 }
+
+// TestRestoredManagerKnowsLess: a move waited when the snapshot was taken, and was ordered
+// before the disk was lost. Its source asks the restored manager for a grant, is told to
+// wait, and moves the container when its turn has come.
+func TestRestoredManagerKnowsLess(t *testing.T) {
+	if onBus.Kind != bus.NATS {
+		t.Skip("the bus is not lost with the manager")
+	}
+	c := newCluster(t)
+	c.stop()
+	c.opts.Automatic.AtOnce = 1
+	c.start()
+	x := c.node("x", 100e6)
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	c.world.put("x", "web")
+	c.world.put("b", "db")
+	c.up(3)
+	c.seen(2)
+	gate, hidden := make(chan struct{}), make(chan struct{})
+	c.world.mu.Lock()
+	c.world.slow[migrate.StepFreeze] = gate
+	c.world.hide = map[string]chan struct{}{"db": hidden}
+	c.world.mu.Unlock()
+	first, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "db", To: "a"}, false)
+	if err != nil || second.State != "waiting" {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	c.inStep(first.ID, "freeze")
+	s, err := c.manager.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	c.ended(first.ID)
+	c.inStep(second.ID, "pre-flight")
+	c.stop()
+	x.stop() // so the restored manager does not learn at once that the first has ended
+	if err := os.RemoveAll(c.opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	c.opts.Dir = filepath.Join(c.dir, "elsewhere")
+	if _, err := manager.Restore(bytes.NewReader(s.Data), manager.RestoreOptions{Dir: c.opts.Dir}); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	close(hidden)
+	c.log.wait(t, "grant", second.ID, "waiting")
+	c.run(x.opts, x.agent)
+	if end := c.ended(second.ID); end.State != "done" {
+		t.Errorf("%+v", end)
+	}
+	c.only("web", "b")
+	c.only("db", "a")
+}
