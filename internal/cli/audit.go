@@ -121,7 +121,8 @@ func renderAudit(list []audit.Entry, zone *time.Location) string {
 	return t.String()
 }
 
-// author is who made a change, in one word or two.
+// author names the user, node or address that made a change, and by which way if that was
+// not the socket, such as "alice as root" or "node a".
 func author(w audit.Who) string {
 	name := cmp.Or(w.User, w.Node, w.Address)
 	if name == "" {
@@ -136,7 +137,7 @@ func author(w audit.Who) string {
 	return name
 }
 
-// whatChanged is what differs, or why nothing does.
+// whatChanged lists the fields that an entry changed, or says why it changed nothing.
 func whatChanged(e audit.Entry) string {
 	var parts []string
 	before, hadBefore := e.Before.(map[string]any)

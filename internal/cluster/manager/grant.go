@@ -80,8 +80,8 @@ func (mv *move) grantable(node string, f wire.Manifest, now time.Time) error {
 	return nil
 }
 
-// wanted is what the source of a move has asked a place for, if this is the container
-// that it asked for. The lock is held.
+// wanted returns the change of policy that the source of a move asked a place for, or nil
+// if the move is of another container, which makes room. The lock is held.
 func (m *Manager) wanted(mv *move) wire.Change {
 	if p := m.places[mv.Place]; p != nil && p.owns(mv) {
 		return p.Change

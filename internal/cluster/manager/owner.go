@@ -89,7 +89,7 @@ func ownerOf(dir string) (uid, gid int, err error) {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, 0, fmt.Errorf("%s: whose folder it is cannot be seen", dir)
+		return 0, 0, fmt.Errorf("%s: its file system does not say who owns it; choose a --state-dir on a local disk", dir)
 	}
 	return int(st.Uid), int(st.Gid), nil
 }

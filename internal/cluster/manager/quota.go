@@ -81,7 +81,8 @@ func (m *Manager) admitMessage(node string, t wire.Topic, now time.Time) error {
 		f.topics[t] = &bucket{}
 	}
 	if !f.topics[t].take(now, messagesPerSecond, messageBurst) {
-		return fmt.Errorf("node %s sends more than %g messages a second on %s", node, messagesPerSecond, t.Of(node))
+		return fmt.Errorf("node %s sends more than %g messages a second on %s, after %d at once; see the log of its agent, or remove it: weir manager remove %s",
+			node, messagesPerSecond, t.Of(node), messageBurst, node)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ type Security struct {
 func (s Security) CheckForm() error {
 	switch {
 	case !s.TLS && s.Files.Given():
-		return errors.New("kafka.tls: files are given but TLS is not used")
+		return fmt.Errorf("kafka.tls: ca %q, cert %q and key %q are given but TLS is not used; turn it on, or leave them out", s.Files.CA, s.Files.Cert, s.Files.Key)
 	case s.Mechanism == "" && (s.User != "" || s.PasswordFile != ""):
 		return fmt.Errorf("kafka.sasl: mechanism is missing; give %s, %s or %s", Scram512, Scram256, Plain)
 	case s.Mechanism == "":

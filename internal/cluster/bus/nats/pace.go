@@ -25,8 +25,9 @@ const (
 	outFor        = 10 * time.Second // of a node that was faster
 )
 
-// pace is what each node may still publish. What it takes is counted by the server
-// for each connection; who is faster than its pace is cut off for a while.
+// pace limits how fast each node publishes. The server counts bytes and messages of each
+// connection; look compares them with the node's allowance, and keepPace disconnects a
+// node that has exceeded it, for outFor.
 type pace struct {
 	mu    sync.Mutex
 	nodes map[string]*allowance
@@ -102,7 +103,8 @@ func (p *pace) admits(node string, now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a := p.nodes[node]; a != nil && now.Before(a.out) {
-		return fmt.Errorf("has published too much; it is let in again in %v", a.out.Sub(now).Round(time.Second))
+		return fmt.Errorf("has published too much: more than %d MB or %d messages at once, or than %d MB or %d messages each second; it is let in again in %v; see its agent's log, or remove it: weir manager remove %s",
+			burstBytes>>20, burstMessages, bytesPerSec>>20, messagesPerS, a.out.Sub(now).Round(time.Second), node)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ var quotas = map[wire.Topic]quota{
 // envelope is what a message has around it: subject, id, headers.
 const envelope = 1 << 10
 
-// diskTotal is what all streams can take on the disk, in bytes.
+// diskTotal returns what all streams can take on the disk, in bytes.
 func diskTotal() (sum int64) {
 	for topic, q := range quotas {
 		if topic != wire.Heartbeats {
@@ -49,6 +49,10 @@ func diskTotal() (sum int64) {
 	}
 	return sum
 }
+
+// diskNeeded returns how much has to be free on the disk at the first start, in bytes:
+// the server gives its streams three quarters of what is free.
+func diskNeeded() int64 { return diskTotal() / 3 * 4 }
 
 // streamConfig is the stream of a topic.
 func streamConfig(topic wire.Topic) jetstream.StreamConfig {
@@ -82,7 +86,8 @@ func (s *Server) streams(ctx context.Context) error {
 		}
 		var api *jetstream.APIError
 		if errors.As(err, &api) && api.ErrorCode == insufficientStorage {
-			return fmt.Errorf("stream %s: too little free disk at %s; the bus takes up to %d MB: %w", topic, s.opts.Dir, diskTotal()>>20, err)
+			return fmt.Errorf("stream %s: too little free disk at %s: the bus needs %d MB, of which it uses up to %d MB; make room there, or choose another --state-dir: %w",
+				topic, s.opts.Dir, diskNeeded()/1e6, diskTotal()/1e6, err)
 		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", topic, err)
