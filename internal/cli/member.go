@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -32,17 +31,15 @@ import (
 
 // membership is what weir agent is told of its cluster.
 type membership struct {
-	manager   string
-	token     string
-	tokenFile string
-	name      string
-	cfg       config.Cluster
+	manager string
+	token   joinToken
+	name    string
+	cfg     config.Cluster
 }
 
 func (m *membership) register(fs *pflag.FlagSet) {
 	fs.StringVar(&m.manager, "manager", "", "`HOST:PORT` of the manager of the cluster to be a node of")
-	fs.StringVar(&m.token, "token", "", "`TOKEN` by which to join for the first time; others on this host can see it, a file is better")
-	fs.StringVar(&m.tokenFile, "token-file", "", "`FILE` with the token by which to join for the first time")
+	m.token.register(fs)
 	fs.StringVar(&m.name, "node-name", "", "`NAME` of this node in the cluster (default the host's)")
 }
 
@@ -50,7 +47,7 @@ func (m *membership) register(fs *pflag.FlagSet) {
 func (m membership) over(c config.Config) membership {
 	m.cfg = c.Cluster
 	m.cfg.Manager = cmp.Or(m.manager, m.cfg.Manager)
-	m.cfg.TokenFile = cmp.Or(m.tokenFile, m.cfg.TokenFile)
+	m.cfg.TokenFile = cmp.Or(m.token.file, m.cfg.TokenFile)
 	m.cfg.Name = cmp.Or(m.name, m.cfg.Name)
 	return m
 }
@@ -59,7 +56,7 @@ func (m membership) over(c config.Config) membership {
 // once the agent's socket is claimed; the latter returns what lets go of it.
 func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger) (api.Agent, func(context.Context) (func(), error), error) {
 	if m.cfg.Manager == "" {
-		if m.token != "" || m.tokenFile != "" || m.name != "" {
+		if m.token.given() || m.name != "" {
 			return nil, nil, usagef("--manager is missing; --token, --token-file and --node-name are about a cluster")
 		}
 		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
@@ -71,7 +68,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return nil, nil, usagef("cluster.%v", err)
 	}
 	var err error
-	if o.Token, err = m.secret(); err != nil {
+	if o.Token, err = m.token.read(m.cfg.TokenFile, os.Stdin, log); err != nil {
 		return nil, nil, err
 	}
 	member, err := node.NewMember(o)
@@ -185,22 +182,4 @@ func migrationMark(ag *agent.Agent, cfg config.Config) func(context.Context) uin
 		}
 		return 0
 	}
-}
-
-// secret is the token, "" if none is given.
-func (m membership) secret() (string, error) {
-	if m.token != "" {
-		return m.token, nil
-	}
-	if m.cfg.TokenFile == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(m.cfg.TokenFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil // it may be removed once the node has joined
-	}
-	if err != nil {
-		return "", fmt.Errorf("token: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }
