@@ -115,6 +115,17 @@ var kinds = []fault{
 		f.bed.must(f.bed.StartRegistry())
 		return err
 	}},
+	{name: "an operator cancels it before the call", at: func(f *faults, call func() error) error {
+		_ = f.journal.Cancel("by the test") // or it is too late
+		return call()
+	}},
+	{name: "an operator cancels it during the call", at: func(f *faults, call func() error) error {
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			_ = f.journal.Cancel("by the test")
+		}()
+		return call()
+	}},
 	{name: "the stream breaks in the middle", at: func(f *faults, call func() error) error {
 		f.breaks = true
 		return call()
@@ -127,6 +138,7 @@ type faults struct {
 	from, to string
 	fault    fault
 	at       int
+	journal  *migrate.Journal
 
 	mu     sync.Mutex
 	calls  int
@@ -358,6 +370,7 @@ func (b *faultBed) migrateWithFault(f *faults, name string, approach migrate.App
 	p.Order.Lease = 6 * time.Second
 	j, err := b.journals.Begin(p.Order)
 	b.must(err)
+	f.journal = j
 	r, err := b.untilCrash(func() (migrate.Result, error) {
 		return migrate.Run(context.Background(), source, target, j, nil)
 	})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 
 	"weir/internal/cluster/migrate"
@@ -226,6 +225,7 @@ func (e *Engine) thaw(ctx context.Context, o migrate.Order) (out migrate.Outcome
 		return out, err
 	}
 	e.removeImage(ctx, committed(o))
+	e.untagPassing(ctx, o)
 	return out, e.tidy(ctx, id, o.Move)
 }
 
@@ -262,18 +262,6 @@ func (e *Engine) start(ctx context.Context, id, move string) (note string, err e
 	return "started anew with its files, without its memory: " + why, nil
 }
 
-// committed is the reference of what a migration commits or imports; "" if it does
-// neither.
-func committed(o migrate.Order) string {
-	switch o.Approach {
-	case migrate.ApproachCommit:
-		return o.Registry + "/" + registry.MoveRepository + ":" + o.Move
-	case migrate.ApproachExport:
-		return registry.MoveRepository + ":" + o.Move
-	}
-	return ""
-}
-
 // commit makes an image of the container, whose last layer is what it has changed.
 func (e *Engine) commit(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
 	made, err := e.client.ContainerCommit(ctx, o.Container.ID, container.CommitOptions{Reference: committed(o)})
@@ -284,10 +272,6 @@ func (e *Engine) push(ctx context.Context, o migrate.Order) (migrate.Outcome, er
 	return e.pushRef(ctx, committed(o), o.Login)
 }
 
-// base is the reference of a container's image in the registry. It has the move's own
-// name: no other move can put another image there.
-func base(o migrate.Order) string { return o.Registry + "/" + registry.BaseRepository + ":" + o.Move }
-
 // pushImage brings the container's image into the registry. Layers that are there
 // are not sent.
 func (e *Engine) pushImage(ctx context.Context, o migrate.Order) (out migrate.Outcome, err error) {
@@ -297,19 +281,11 @@ func (e *Engine) pushImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 // pushAs pushes the container's image under a name.
 func (e *Engine) pushAs(ctx context.Context, ref string, o migrate.Order) (out migrate.Outcome, err error) {
 	// Also after a failure: an engine whose disk is full remembers the name all the same.
-	defer e.removeImage(ctx, ref)
+	defer e.untag(ctx, ref)
 	if err := e.client.ImageTag(ctx, o.Container.ImageID, ref); err != nil {
 		return out, err
 	}
 	return e.pushRef(ctx, ref, o.Login)
-}
-
-// removeImage takes a name from an image, and the image if it has no other and no
-// container. That it cannot be removed is nobody's trouble.
-func (e *Engine) removeImage(ctx context.Context, ref string) {
-	if ref != "" {
-		_, _ = e.client.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
-	}
 }
 
 // forget removes the container, which lives elsewhere now, and its volumes.
@@ -336,6 +312,7 @@ func (e *Engine) forget(ctx context.Context, o migrate.Order) (out migrate.Outco
 		}
 	}
 	e.removeImage(ctx, committed(o))
+	e.untagPassing(ctx, o)
 	if strings.Contains(o.Container.Image, registry.MoveRepository+":") {
 		e.removeImage(ctx, o.Container.Image) // of its last journey
 	}
@@ -393,15 +370,6 @@ func copyArchive(w io.Writer, archive io.ReadCloser, err error) (pack.Size, erro
 	}
 	defer archive.Close()
 	return pack.Copy(w, archive)
-}
-
-// imageName is the container's image by the name that it was asked for, if that still
-// means the same.
-func (e *Engine) imageName(ctx context.Context, c migrate.Container) string {
-	if found, err := e.client.ImageInspect(ctx, c.Image); err == nil && found.ID == c.ImageID {
-		return c.Image
-	}
-	return c.ImageID
 }
 
 // folderOf is where a part of the container is kept, a path of the daemon's.

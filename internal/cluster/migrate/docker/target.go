@@ -14,14 +14,12 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/api/types/volume"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/migrate/registry"
 )
 
 // Lacking says what this engine lacks as the target of an order.
@@ -146,7 +144,7 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 		// What will be committed goes on top of it. An engine downloads layers that it has
 		// unless it knows by which digest the registry has them, which it learns by
 		// pushing them itself: so it does, while the container runs.
-		out, err = e.pushAs(ctx, base(o)+registry.HintSuffix, o)
+		out, err = e.pushAs(ctx, hint(o), o)
 		out.Note = "already there"
 		return out, err
 	}
@@ -173,26 +171,8 @@ func (e *Engine) pullImage(ctx context.Context, o migrate.Order) (out migrate.Ou
 	if err := e.client.ImageTag(ctx, base(o), brought(o)); err != nil {
 		return out, err
 	}
-	e.removeImage(ctx, base(o))
+	e.untag(ctx, base(o))
 	return out, nil
-}
-
-// brought is a name of an image that came here for a migration, until that is over: if
-// it fails, the image goes.
-func brought(o migrate.Order) string { return "weir-brought:" + o.Move }
-
-// untag takes a name from an image that a running container uses. Without force the
-// engine keeps the last name of such an image.
-func (e *Engine) untag(ctx context.Context, ref string) {
-	_, _ = e.client.ImageRemove(ctx, ref, image.RemoveOptions{Force: true})
-}
-
-// dropBrought removes an image that came for a migration, unless it is used by now.
-func (e *Engine) dropBrought(ctx context.Context, o migrate.Order) {
-	if _, err := e.client.ImageInspect(ctx, brought(o)); err != nil {
-		return
-	}
-	e.removeImage(ctx, brought(o))
 }
 
 // pull brings what the source has committed. Another member may have given its name to
@@ -435,6 +415,7 @@ func (e *Engine) confirm(ctx context.Context, o migrate.Order) (out migrate.Outc
 	} else {
 		e.untag(ctx, brought(o))
 	}
+	e.untagPassing(ctx, o)
 	return out, e.tidy(ctx, id, o.Move)
 }
 
@@ -467,5 +448,6 @@ func (e *Engine) discard(ctx context.Context, o migrate.Order) (out migrate.Outc
 	}
 	e.removeImage(ctx, committed(o))
 	e.dropBrought(ctx, o)
+	e.untagPassing(ctx, o)
 	return out, nil
 }
