@@ -108,15 +108,10 @@ func (m *Manager) byAge() []*move {
 
 // dispatch orders moves that wait and may begin. The lock is held.
 func (m *Manager) dispatch(now time.Time) {
-	open := m.byAge()
-	running := 0
-	for _, mv := range open {
-		if mv.underWay() {
-			running++
-		}
-	}
+	open := m.queue()
+	held := m.placesOf(underWay(open))
 	for i, mv := range open {
-		if mv.State != stateWaiting || running >= m.opts.Automatic.AtOnce {
+		if mv.State != stateWaiting || !mv.DryRun && !held.free(mv) {
 			continue
 		}
 		ready, broken := m.ready(mv, open[:i])
@@ -152,15 +147,17 @@ func (m *Manager) dispatch(now time.Time) {
 			return
 		}
 		*mv = next
-		running++
+		if !mv.DryRun {
+			held.take(mv)
+		}
 		m.log.Info("move ordered", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", mv.Why, "dry_run", mv.DryRun)
 		m.notify()
 	}
 }
 
-// ready says whether a move may begin beside those that are older. Where somebody has
-// to leave its target first, it waits, so that no node is overfilled meanwhile.
-func (m *Manager) ready(mv *move, older []*move) (ready bool, broken string) {
+// ready says whether a move may begin beside those that go before it. Where a container
+// has to leave its target first, it waits, so that no node is overfilled meanwhile.
+func (m *Manager) ready(mv *move, before []*move) (ready bool, broken string) {
 	for _, id := range mv.After {
 		switch first := m.moves[id]; {
 		case first == nil:
@@ -171,7 +168,7 @@ func (m *Manager) ready(mv *move, older []*move) (ready bool, broken string) {
 			return false, ""
 		}
 	}
-	return !slices.ContainsFunc(older, func(o *move) bool {
+	return !slices.ContainsFunc(before, func(o *move) bool {
 		return !o.final() && !o.DryRun && (o.From == mv.To || o.Container == mv.Container && o.From == mv.From)
 	}), ""
 }
@@ -268,8 +265,8 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	}
 	next := *mv
 	next.Said, next.Ended = now.UTC(), time.Time{}
-	if mv.advances(r) {
-		next.Changed = now.UTC()
+	if mv.advances(r, now) {
+		next.Changed, next.Progress = now.UTC(), mv.further(r)
 	}
 	if r.Cancel != "" && mv.Cancel != nil {
 		next.Cancel = &cancellation{Asked: mv.Cancel.Asked, Why: mv.Cancel.Why, Answer: r.Cancel}
@@ -284,7 +281,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	}
 	c := &change{}
 	if next.final() {
-		next.Ended = now.UTC()
+		next.Ended, next.Progress = now.UTC(), nil
 	}
 	c.put(bucketMoves, next.ID, &next)
 	if err := m.write(c); err != nil {

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"weir/internal/cluster/wire"
@@ -17,12 +18,17 @@ const (
 	// moveSilence is the time without a new report. A source that lives answers a
 	// reminder, which is sent after remindAfter.
 	moveSilence = 5 * time.Minute
-	// moveStill is the time without progress: the same step, the same number of bytes. The
-	// longest step without bytes may take 30 minutes (an image by a registry).
+	// moveStill is the time without progress (advances). The longest step without bytes may
+	// take 30 minutes (an image by a registry).
 	moveStill = 45 * time.Minute
 	// moveLongest is the time from the order to the end, whatever the source reports: 100 GB
 	// at 100 Mbit/s take 2.2 hours.
 	moveLongest = 6 * time.Hour
+	// leastGrowth is what the bytes of a step have to grow by to be progress: over moveStill
+	// it is 3 kbit/s.
+	leastGrowth = 1 << 20
+	// fastestLink bounds what a move can carry, in bytes per second: 400 Gbit/s.
+	fastestLink = 50e9
 	// cancelPatience is the time in which a source answers that it is to cancel a move.
 	cancelPatience = 2 * time.Minute
 )
@@ -60,14 +66,38 @@ func (m *move) settled() bool { return wire.State(m.State).Settles() }
 // revives reports whether a report about a move that the manager has ended as lost means
 // that it is under way after all.
 func (m *move) revives(r wire.MoveReport, now time.Time) bool {
-	return m.State == stateLost && r.State == wire.Running && now.Sub(m.Ordered) < moveLongest && m.advances(r)
+	return m.State == stateLost && r.State == wire.Running && now.Sub(m.Ordered) < moveLongest && m.advances(r, now)
 }
 
-// advances reports whether a report says more than the last one did.
-func (m *move) advances(r wire.MoveReport) bool {
-	if r.State != wire.Running || len(m.Steps) == 0 {
+// advances reports whether a report says that the move has come further: it has ended, is
+// in a step that it was not in before, or has moved more bytes in one than ever. A source
+// that goes back and forth comes no further, nor does one that moves more than a link can.
+func (m *move) advances(r wire.MoveReport, now time.Time) bool {
+	if r.State != wire.Running {
 		return true
 	}
-	last := m.Steps[len(m.Steps)-1]
-	return r.Step != "" && (last.Step != r.Step || last.Bytes != r.Bytes)
+	most, known := m.Progress[stepName(r)]
+	switch {
+	case r.Step == "":
+		return len(m.Progress) == 0
+	case !known:
+		return len(m.Progress) < maxSteps
+	}
+	possible := now.Sub(m.Ordered).Seconds() * fastestLink
+	return r.Bytes >= most+leastGrowth && float64(r.Bytes) <= possible
 }
+
+// further is the progress of a move with that of one more report.
+func (m *move) further(r wire.MoveReport) map[string]uint64 {
+	if r.Step == "" || r.State != wire.Running {
+		return m.Progress
+	}
+	next := maps.Clone(m.Progress)
+	if next == nil {
+		next = map[string]uint64{}
+	}
+	next[stepName(r)] = r.Bytes
+	return next
+}
+
+func stepName(r wire.MoveReport) string { return wire.Clip(r.Step, maxStepName) }

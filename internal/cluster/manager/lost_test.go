@@ -10,17 +10,17 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// TestMovesOfADeadNodeEnd: a node that dies, or goes silent on purpose, with as many
-// moves under way as are allowed at once does not keep the others from moving. What it
-// reports when it comes back counts.
+// TestMovesOfADeadNodeEnd: nodes that die, or go silent on purpose, with as many moves
+// under way as are allowed at once do not keep the others from moving. What they report
+// when they come back counts.
 func TestMovesOfADeadNodeEnd(t *testing.T) {
-	b := newBed(t, "a", "b", "c")
-	first, second := b.order("web", "a", "b"), b.order("db", "a", "b")
+	b := newBed(t, "a", "b", "c", "d", "e", "f")
+	first, second := b.order("web", "a", "b"), b.order("db", "c", "d")
 	b.report(first, "checkpoint", wire.Running)
 	b.report(second, "checkpoint", wire.Running)
-	third := b.order("mail", "c", "b")
+	third := b.order("mail", "e", "f")
 	b.state(third, stateWaiting)
-	b.dead["a"] = true
+	b.dead["a"], b.dead["c"] = true, true
 	b.pass(moveSilence - time.Second)
 	b.state(first, string(wire.Running))
 	b.state(third, stateWaiting)
@@ -29,7 +29,7 @@ func TestMovesOfADeadNodeEnd(t *testing.T) {
 	b.state(second, stateLost)
 	b.state(third, stateOrdered)
 
-	b.dead["a"] = false
+	b.dead["a"], b.dead["c"] = false, false
 	b.pass(time.Minute)
 	b.report(first, "confirm", wire.Done)
 	b.state(first, string(wire.Done))
@@ -45,6 +45,7 @@ func TestMovesOfADeadNodeEnd(t *testing.T) {
 // pretends progress for ever, holds its place for a bounded time.
 func TestMovesThatStandStillEnd(t *testing.T) {
 	b := newBed(t, "a", "b", "c")
+	b.opts.Automatic.AtOnce = 3
 	still, busy := b.order("web", "a", "b"), b.order("db", "a", "b")
 	b.report(still, "push-image", wire.Running)
 	var ended time.Duration
@@ -52,7 +53,7 @@ func TestMovesThatStandStillEnd(t *testing.T) {
 	for n := uint64(1); b.now.Sub(begun) < moveLongest+time.Minute; n++ {
 		b.pass(30 * time.Second)
 		b.report(still, "push-image", wire.Running)
-		r := wire.MoveReport{ID: busy.ID, Node: "a", Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.Running, Bytes: n}
+		r := wire.MoveReport{ID: busy.ID, Node: "a", Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.Running, Bytes: n << 24}
 		if err := b.reported(r, b.now); err != nil {
 			t.Fatal(err)
 		}
@@ -100,6 +101,7 @@ func TestRestartIsNoSilence(t *testing.T) {
 // TestCancel: by what a move is, at once, by its node, or without it.
 func TestCancel(t *testing.T) {
 	b := newBed(t, "a", "b", "c")
+	b.opts.Automatic.AtOnce = 3
 	runs, waits := b.order("web", "a", "b"), b.order("db", "b", "c")
 	b.state(waits, stateOrdered)
 	third := b.order("mail", "c", "a")

@@ -33,6 +33,10 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 	if err := m.admitPlace(r.Node, now); err != nil {
 		return wire.PlaceAnswer{}, err
 	}
+	if err := consistent(r); err != nil {
+		m.refused.Add(1)
+		return wire.PlaceAnswer{}, err
+	}
 	p := m.problem(now, 0)
 	seat, lacks, err := m.seat(p, r)
 	if err != nil || seat == nil {
@@ -74,9 +78,12 @@ func (m *Manager) allowed(p *problem, seat *optimize.Seat, r wire.PlaceRequest, 
 		return nil
 	}
 	to := p.Nodes[seat.Node].Name
-	free, why := m.opts.Automatic.free(now, 0, m.begun(now))
-	if free > 0 && m.opts.Automatic.PerHour-m.lately(now) < len(seat.Moves) {
+	free, why := m.opts.Automatic.free(now, 0, m.begun(now, ""))
+	if free > 0 && m.opts.Automatic.PerHour-m.lately(now, "") < len(seat.Moves) {
 		free, why = 0, fmt.Sprintf("it takes %d moves, and %d an hour are allowed", len(seat.Moves), m.opts.Automatic.PerHour)
+	}
+	if free > 0 && m.spent(r.Node, now) {
+		free, why = 0, fmt.Sprintf("%d moves from or to %s within the last hour, of one node %d are allowed", m.lately(now, r.Node), r.Node, share(m.opts.Automatic.PerHour, len(m.members)))
 	}
 	if free > 0 {
 		return nil
@@ -85,9 +92,10 @@ func (m *Manager) allowed(p *problem, seat *optimize.Seat, r wire.PlaceRequest, 
 		Remedy: fmt.Sprintf("ask again later, or have an operator order it: weir migrate %s/%s --to %s", r.Node, r.Container, to)}
 }
 
-// lately counts the moves of the last hour that no operator has ordered. The lock is held.
-func (m *Manager) lately(now time.Time) (n int) {
-	for _, t := range m.begun(now) {
+// lately counts the moves of a node, "" = of any, in the last hour that no operator has
+// ordered. The lock is held.
+func (m *Manager) lately(now time.Time, node string) (n int) {
+	for _, t := range m.begun(now, node) {
 		if now.Sub(t) < time.Hour {
 			n++
 		}

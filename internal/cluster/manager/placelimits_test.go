@@ -120,3 +120,40 @@ func TestPlacesOfANode(t *testing.T) {
 		t.Errorf("%d places are kept", len(b.places))
 	}
 }
+
+// TestPlacesAreConsistent: what is to be applied guarantees as much as the place was asked
+// for, and not more; a request that says two things is refused in one line.
+func TestPlacesAreConsistent(t *testing.T) {
+	b := placeBed(t)
+	for i, test := range []struct {
+		min    uint64
+		change string
+		words  string // of the refusal, "" = none
+	}{
+		{1e6, `{"min":"1mbit"}`, ""},
+		{1e6, `{"min":"1mbit","max":"50%","weight":3}`, ""},
+		{2e6, `{"min":"1mbit","reserve":"2mbit"}`, ""},
+		{1e6, `{}`, ""}, // its label asks for it
+		{1e6, `{"min":"90mbit"}`, `change.min: is 90 Mbit/s, and a place is sought for 1 Mbit/s (min_bps)`},
+		{1e6, `{"min":"1mbit","reserve":"90mbit"}`, `change.reserve: is 90 Mbit/s`},
+		{90e6, `{"min":"1mbit"}`, `min_bps: is more than the change asks for, 1 Mbit/s`},
+		{20e6, `{"min":"20%"}`, `change.min: is a part of a link`},
+		{1e6, `{"min":"fast"}`, `change.min: "fast": does not begin with a number`},
+		{1e6, `{"mni":"1mbit"}`, `change: cannot be read: json: unknown field "mni"`},
+		{1e6, `[]`, `change: cannot be read`},
+		{0, `{}`, `min_bps: is nothing to find a place for`},
+		{0, `{"min":"90mbit"}`, `change.min: is 90 Mbit/s`},
+	} {
+		_, err := b.seek(wire.PlaceRequest{ID: fmt.Sprint("p-", i), Node: "a", Container: fmt.Sprint("c", i), MinBps: test.min, Change: wire.Change(test.change)}, b.now)
+		if test.words == "" {
+			if err != nil {
+				t.Errorf("%d %s: %v", test.min, test.change, err)
+			}
+			continue
+		}
+		refusedPlace(t, err, 422, test.words)
+		if err != nil && (strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "; ")) {
+			t.Errorf("no line with a remedy: %q", err)
+		}
+	}
+}

@@ -256,15 +256,16 @@ func (m *Manager) automatic(ctx context.Context) {
 func (m *Manager) look(now time.Time) {
 	a := m.opts.Automatic
 	m.mu.Lock()
-	waiting, running := m.openMoves()
-	free, why := a.free(now, waiting+running, m.begun(now))
+	held := m.placesOf(m.queue())
+	free, why := a.free(now, held.taken, m.begun(now, ""))
 	p := m.problem(now, a.Cooldown)
+	m.closeFull(p, held, now)
 	m.mu.Unlock()
 	if free > 0 && len(p.Nodes) > 1 {
 		plan, err := solve(p, settings{algorithm: local, alpha: a.Alpha, measure: a.Measure})
 		var take []optimize.Move
 		if err == nil {
-			take, why = a.choose(plan, free)
+			take, why = a.choose(plan, m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
 			_, err = m.take(p, take, "automatic: ", true, now)
 		}
 		if err != nil {
@@ -286,13 +287,13 @@ func (m *Manager) look(now time.Time) {
 // idea, or for a place that a node has asked for.
 func (m *move) unbidden() bool { return m.Auto || m.Place != "" }
 
-// begun are the times at which moves that no operator has ordered were begun; those that
-// wait count as begun now. The lock is held.
-func (m *Manager) begun(now time.Time) []time.Time {
+// begun are the times at which moves of a node, "" = of any, that no operator has ordered
+// were begun; those that wait count as begun now. The lock is held.
+func (m *Manager) begun(now time.Time, node string) []time.Time {
 	var list []time.Time
 	for _, mv := range m.moves {
 		switch {
-		case !mv.unbidden():
+		case !mv.unbidden(), node != "" && mv.From != node && mv.To != node:
 		case !mv.Ordered.IsZero():
 			list = append(list, mv.Ordered)
 		case !mv.final():

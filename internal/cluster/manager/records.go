@@ -43,9 +43,10 @@ type move struct {
 	State    string            `json:"state"`
 	Created  time.Time         `json:"created"`
 	Ordered  time.Time         `json:"ordered,omitzero"`
-	Heard    time.Time         `json:"heard,omitzero"`   // of the last report, or the last order sent
-	Said     time.Time         `json:"said,omitzero"`    // when the source reported last
-	Changed  time.Time         `json:"changed,omitzero"` // when it reported something new last
+	Heard    time.Time         `json:"heard,omitzero"`     // of the last report, or the last order sent
+	Said     time.Time         `json:"said,omitzero"`      // when the source reported last
+	Changed  time.Time         `json:"changed,omitzero"`   // when it came further last
+	Progress map[string]uint64 `json:"progress,omitempty"` // the most bytes of each step, by its name
 	Cancel   *cancellation     `json:"cancel,omitempty"`
 	Sent     int               `json:"sent"` // how often it was ordered
 	Ended    time.Time         `json:"ended,omitzero"`

@@ -295,6 +295,33 @@ func TestRefusedMinMoves(t *testing.T) {
 	}
 }
 
+// TestRefusedShareMoves: a part of a link is asked for, and applied, as the rate that it is
+// where it was refused.
+func TestRefusedShareMoves(t *testing.T) {
+	c := newCluster(t)
+	a := c.node("a", 100e6)
+	b := c.node("b", 400e6)
+	for _, name := range []string{"web", "db"} {
+		c.world.put("a", name)
+	}
+	a.agent.reserve("db", 90e6)
+	c.up(2)
+	c.seen(2)
+	if _, err := a.WithManager(a.agent).Set(t.Context(), "web", api.PolicyChange{Min: new("20%")}, false); err != nil {
+		t.Fatal(err)
+	}
+	if !eventually(func() bool {
+		b.agent.mu.Lock()
+		defer b.agent.mu.Unlock()
+		return b.agent.set["web"].Min != nil
+	}) {
+		t.Fatalf("no min is set on b\n%s", c.log)
+	}
+	if min := *b.agent.set["web"].Min; min != "20mbit" {
+		t.Errorf("min of %s on b, want 20mbit", min)
+	}
+}
+
 func TestRefusedMinHasNoPlace(t *testing.T) {
 	c := newCluster(t)
 	a := c.node("a", 100e6)

@@ -41,8 +41,9 @@ func (w *withManager) Set(ctx context.Context, name string, change api.PolicyCha
 		return result, err // nothing else can be moved
 	}
 	r := wire.PlaceRequest{ID: placeID(w.node.opts.Name, workload.Name), Node: w.node.opts.Name, Container: workload.Name, Refusal: wire.Clip(refused.Msg, wire.MaxText)}
-	r.MinBps = w.bps(ctx, change)
-	if text, failed := json.Marshal(change); failed == nil {
+	sought, bps := w.guaranteed(ctx, change)
+	r.MinBps = bps
+	if text, failed := json.Marshal(sought); failed == nil {
 		r.Change = text
 	}
 	answer, failed := ask[wire.PlaceAnswer](ctx, w.node.client(), w.node.opts.Manager, http.MethodPost, "/v1/places", r)
@@ -72,22 +73,26 @@ func moving(name, here string, a wire.PlaceAnswer) string {
 	return text
 }
 
-// bps is what is to be guaranteed, on this node's first link if it is a share.
-func (w *withManager) bps(ctx context.Context, change api.PolicyChange) uint64 {
+// guaranteed returns what is to be guaranteed, and the change with parts of a link as
+// rates: of this node's first link, since they would be another amount on another node.
+func (w *withManager) guaranteed(ctx context.Context, change api.PolicyChange) (api.PolicyChange, uint64) {
 	var capacity policy.Rate
 	if st, err := w.Agent.Status(ctx); err == nil && len(st.Links) > 0 {
 		capacity = policy.Rate(st.Links[0].CapacityBps)
 	}
-	var most uint64
-	for _, text := range []*string{change.Min, change.Reserve} {
-		if text == nil {
+	var most policy.Rate
+	for _, field := range []**string{&change.Min, &change.Reserve} {
+		if *field == nil {
 			continue
 		}
-		if amount, err := policy.ParseAmount(*text); err == nil {
-			most = max(most, uint64(amount.Of(capacity)))
+		amount, err := policy.ParseAmount(**field)
+		if err != nil || amount.None() {
+			continue
 		}
+		rate := amount.Of(capacity)
+		*field, most = new(rate.Compact()), max(most, rate)
 	}
-	return most
+	return change, uint64(most)
 }
 
 func placeID(node, container string) string {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"weir/internal/api"
+	"weir/internal/cluster/wire"
+	"weir/internal/policy"
+)
+
+// consistent refuses a request for a place whose change guarantees something else than the
+// place is sought for: the target applies the change, and its room was found for MinBps.
+// A part of a link is another amount on another link, so the node says how much it is. A
+// change without a min is about one that a label or the configuration asks for.
+func consistent(r wire.PlaceRequest) error {
+	change, err := readChange(r.Change)
+	if err != nil {
+		return wrong("change", string(r.Change), "cannot be read: "+err.Error())
+	}
+	var most policy.Rate
+	for _, f := range []struct {
+		field string
+		value *string
+	}{{"change.min", change.Min}, {"change.reserve", change.Reserve}} {
+		if f.value == nil {
+			continue
+		}
+		amount, err := policy.ParseAmount(*f.value)
+		switch rate := amount.Of(0); {
+		case err != nil:
+			return wrong(f.field, *f.value, err.Error())
+		case amount.Percent > 0:
+			return wrong(f.field, *f.value, "is a part of a link, which is another amount on another node")
+		case rate > policy.Rate(r.MinBps):
+			return wrong(f.field, *f.value, fmt.Sprintf("is %s, and a place is sought for %s (min_bps)", rate, policy.Rate(r.MinBps)))
+		default:
+			most = max(most, rate)
+		}
+	}
+	switch value := fmt.Sprint(r.MinBps); {
+	case r.MinBps == 0:
+		return wrong("min_bps", value, "is nothing to find a place for")
+	case most > 0 && most < policy.Rate(r.MinBps):
+		return wrong("min_bps", value, fmt.Sprintf("is more than the change asks for, %s", most))
+	}
+	return nil
+}
+
+func wrong(field, value, msg string) error {
+	return &api.Error{Status: http.StatusUnprocessableEntity, Field: field, Value: wire.Clip(value, maxStepError), Msg: msg, Remedy: "run the same Weir on manager and nodes"}
+}
+
+// readChange reads a change of a policy, in which every field is known.
+func readChange(text wire.Change) (c api.PolicyChange, err error) {
+	if len(text) == 0 {
+		return c, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return c, d.Decode(&c)
+}

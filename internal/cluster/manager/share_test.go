@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/wire"
+)
+
+// pretend reports progress of a move that is none, in a way of its own.
+func (b *bed) pretend(mv *move, n uint64, how string) {
+	b.t.Helper()
+	r := wire.MoveReport{ID: mv.ID, Node: mv.From, Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.Running}
+	switch how {
+	case "bytes back and forth":
+		r.Bytes = n % 2 << 30
+	case "steps back and forth":
+		r.Step = fmt.Sprint("step ", n%2)
+	case "a byte more":
+		r.Bytes = n
+	case "more than any link carries":
+		r.Bytes = n << 50
+	case "growth":
+		r.Bytes = n << 24
+	}
+	if err := b.reported(r, b.now); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestFakeProgressEnds: what a hostile source reports keeps its move under way no longer
+// than a move that stands still, unless it grows as a move would; then moveLongest ends it.
+func TestFakeProgressEnds(t *testing.T) {
+	for how, bound := range map[string]time.Duration{"bytes back and forth": moveStill, "steps back and forth": moveStill, "a byte more": moveStill,
+		"more than any link carries": moveStill, "growth": moveLongest} {
+		b := newBed(t, "a", "b", "x")
+		b.store.db.NoSync = true // the kernel's disk is not what is tested
+		mv, begun := b.order("web", "x", "b"), b.now
+		for n := uint64(1); !mv.final() && b.now.Sub(begun) < moveLongest+time.Minute; n++ {
+			b.pass(30 * time.Second)
+			b.pretend(mv, n, how)
+		}
+		b.state(mv, stateLost)
+		if took := mv.Ended.Sub(begun); took < bound || took > bound+2*time.Minute {
+			t.Errorf("%s: the move ended after %v, want %v", how, took, bound)
+		}
+	}
+}
+
+// TestOneNodeStopsNobody: a hostile node with moves from and to it that go on for ever,
+// lost ones that come to life again included, leaves a place to the others: their moves
+// begin within a second.
+func TestOneNodeStopsNobody(t *testing.T) {
+	b := newBed(t, "a", "b", "c", "x")
+	var theirs []*move
+	for i := range 6 {
+		theirs = append(theirs, b.order(fmt.Sprint("c", i), "x", "a"))
+	}
+	b.state(theirs[0], stateOrdered)
+	b.state(theirs[1], stateWaiting)
+	first := b.order("web", "b", "c")
+	b.state(first, stateOrdered)
+	b.report(first, "confirm", wire.Done)
+
+	b.pretend(theirs[0], 1, "growth")
+	for n := uint64(1); n < 3*60; n++ { // an hour and a half: the first ends as lost, the second is ordered
+		b.pass(30 * time.Second)
+		b.pretend(theirs[0], n%2, "growth") // no further
+		if theirs[1].underWay() {
+			b.pretend(theirs[1], n, "growth")
+		}
+	}
+	b.state(theirs[0], stateLost)
+	b.pretend(theirs[0], 200, "growth") // and is under way once more
+	b.state(theirs[0], string(wire.Running))
+	second := b.order("mail", "c", "b")
+	b.pass(time.Second)
+	b.state(second, stateOrdered)
+	to := b.order("dns", "a", "x") // the other role counts as well
+	b.report(second, "confirm", wire.Done)
+	b.pass(time.Second)
+	b.state(to, stateWaiting)
+}
+
+// TestOneNodeDoesNotStopTheAutomaticMode: the manager goes on planning for the others
+// while the moves of a node that says it is overloaded stand still, and whatever that
+// node does with the moves of the hour.
+func TestOneNodeDoesNotStopTheAutomaticMode(t *testing.T) {
+	b := newBed(t, "a", "b", "c", "x")
+	b.opts.Automatic.Enabled = true
+	for i := range 30 {
+		b.has["x"] = append(b.has["x"], fmt.Sprint("c", i))
+	}
+	b.pass(0)
+	moved := func(node string) (n int) {
+		for _, mv := range b.moves {
+			if mv.From == node && mv.Auto {
+				n++
+			}
+		}
+		return n
+	}
+	look := func() {
+		b.now = later(b.now, time.Now())
+		b.pass(0)
+		b.look(b.now)
+	}
+	for range 30 {
+		look()
+		for _, mv := range b.byAge() {
+			if mv.From == "x" && mv.underWay() && len(b.moves) < 40 { // it refuses each, at once
+				b.report(mv, "pre-flight", wire.Refused)
+			}
+		}
+		b.now = b.now.Add(time.Minute / 2)
+	}
+	if n := moved("x"); n < 5 || n > 15 {
+		t.Errorf("%d moves of x, want at most 15 of the 20 of an hour", n)
+	}
+	for i := range 20 {
+		b.has["a"] = append(b.has["a"], fmt.Sprint("d", i))
+	}
+	look()
+	if moved("a") == 0 {
+		t.Errorf("nothing of a was moved: %s", b.auto.result)
+	}
+}
+
+// TestOperatorsMovesGoFirst: what an operator orders begins before what the planner and
+// nodes have asked for, however long that has waited.
+func TestOperatorsMovesGoFirst(t *testing.T) {
+	b := newBed(t, "a", "b", "c", "d")
+	b.opts.Automatic.AtOnce = 1
+	runs := b.order("web", "a", "b")
+	planned, asked := b.order("p", "b", "c"), b.order("q", "c", "d")
+	planned.Auto, asked.Place = true, "p-1"
+	ordered := b.order("o", "d", "a")
+	b.pass(time.Second)
+	b.state(ordered, stateWaiting)
+	b.report(runs, "confirm", wire.Done)
+	b.state(ordered, stateOrdered)
+	b.state(planned, stateWaiting)
+	b.report(ordered, "confirm", wire.Done)
+	b.state(planned, stateOrdered)
+	b.state(asked, stateWaiting)
+}
+
+// TestDryRunsTakeNoPlace: a question changes nothing, so it neither waits for a place nor
+// keeps a move from one.
+func TestDryRunsTakeNoPlace(t *testing.T) {
+	b := newBed(t, "a", "b", "c")
+	b.opts.Automatic.AtOnce = 1
+	b.has["b"] = []string{"web"}
+	b.pass(0)
+	runs := b.order("db", "a", "c")
+	b.state(runs, stateOrdered)
+	dry, err := b.migrate(api.MoveRequest{Container: "web", To: "c"}, true, b.now)
+	if err != nil || dry.State != stateOrdered {
+		t.Errorf("%+v, %v", dry, err)
+	}
+	b.report(runs, "confirm", wire.Done)
+	b.state(b.order("mail", "a", "c"), stateOrdered)
+}
