@@ -49,6 +49,7 @@ var layers = map[string]int{
 	"internal/cluster/manager":      5,
 	"internal/cluster/node":         5,
 	"internal/cluster/migrate":      1,
+	"internal/cluster/warrant":      2,
 	"internal/cluster/clustertest":  3,
 	"internal/plan":                 1,
 	"internal/control":              1,

@@ -172,7 +172,9 @@ func TestDo(t *testing.T) {
 
 // TestRotation: files are moved on by size, the oldest goes, and a reader sees the rest
 // in order.
+// The umask is that of the units: the group reads the log all the same.
 func TestRotation(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077))
 	l, _ := newLog(t)
 	l.max = 2000
 	const lines = 300

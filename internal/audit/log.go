@@ -133,6 +133,9 @@ func (l *Log) open() error {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no file", l.path)
 	}
+	if err == nil && info.Size() == 0 {
+		err = f.Chmod(fileMode) // the umask of the unit is 0077
+	}
 	if err == nil {
 		err = endLine(f, info.Size())
 	}

@@ -62,7 +62,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
 	}
 	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
-		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, Dir: filepath.Join(cfg.StateDir, "cluster"), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Audit: ag.Audit(), Log: log,
+		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, Dir: clusterDir(cfg), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Audit: ag.Audit(), Log: log,
 		Kafka: kafkaSecurity(m.cfg.Kafka)}
 	if err := o.Kafka.Check(); err != nil {
 		return nil, nil, usagef("cluster.%v", err)
@@ -89,6 +89,9 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return func() { <-done; closers() }, nil
 	}, nil
 }
+
+// clusterDir is where a member keeps what it knows.
+func clusterDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "cluster") }
 
 // kafkaSecurity are the settings as the bus takes them.
 func kafkaSecurity(c config.Kafka) kafka.Security {
@@ -155,7 +158,7 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 		return closers, errors.Join(err, engine.Close())
 	}
 	list = append(list, profiler.Close)
-	local, err := migrate.NewLocal(member.Name(), engine, filepath.Join(cfg.StateDir, "cluster", "migrate"), log)
+	local, err := migrate.NewLocal(member.Name(), engine, filepath.Join(clusterDir(cfg), "migrate"), log)
 	if err != nil {
 		return closers, errors.Join(err, engine.Close())
 	}

@@ -14,8 +14,11 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node"
+	"weir/internal/cluster/warrant"
 	"weir/internal/config"
 )
 
@@ -23,6 +26,7 @@ import (
 type migrateHelper struct {
 	config    string
 	listen    string
+	state     string
 	idle      time.Duration
 	logFormat string
 	verbose   bool
@@ -38,7 +42,8 @@ and restore containers, pack and unpack what travels. CRIU and the engine need n
 privileges for that, and weir.service gives the agent few, so that these steps have a
 process of their own, which ends when nothing was asked for a while. It serves root alone,
 opens nothing to the network, and takes no paths or commands from its caller: the engine
-is that of ` + config.DefaultPath + `.
+is that of ` + config.DefaultPath + `. It examines itself what the manager has signed: each step
+has to be of a move that was granted, of this node's role in it, and is taken once.
 
 systemd starts it when the agent connects: systemctl enable --now weir-migrate.socket. An
 agent that finds no such socket takes the steps itself.`,
@@ -57,6 +62,7 @@ agent that finds no such socket takes the steps itself.`,
 	fs := c.Flags()
 	fs.StringVar(&m.config, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
 	fs.StringVar(&m.listen, "listen", "", "`PATH` of a socket to make, where systemd hands no socket over (the agent looks at "+remote.Socket+")")
+	fs.StringVar(&m.state, "state", "/var/lib/weir-migrate", "`FOLDER` of what it remembers: the cluster's authority, the moves")
 	fs.DurationVar(&m.idle, "idle", 30*time.Second, "how `LONG` to wait for another call; 0 = for ever")
 	fs.StringVar(&m.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	fs.BoolVarP(&m.verbose, "verbose", "v", false, "log more")
@@ -84,8 +90,32 @@ func (m migrateHelper) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := sandboxed(engine.Kind()); err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	log = log.With("component", "migrate-helper")
+	ledger, err := m.ledger(cfg, engine.Kind(), log)
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
 	log.Debug("migration helper runs", "socket", ln.Addr().String(), "engine", engine.Kind())
-	return errors.Join(remote.NewHelper(engine, m.idle, log.With("component", "migrate-helper")).Serve(ctx, ln), engine.Close())
+	return errors.Join(remote.NewHelper(engine, ledger, m.idle, log).Serve(ctx, ln), ledger.Close(), engine.Close())
+}
+
+// sandboxed refuses to serve Podman in the sandbox of weir-migrate.service: what Podman
+// restores is started by the helper and would keep the sandbox for good.
+func sandboxed(kind string) error {
+	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	if err == nil && set != 0 && kind == "podman" {
+		return usagef("Podman's containers would inherit this unit's sandbox; install deploy/weir-migrate-podman.conf as /etc/systemd/system/weir-migrate.service.d/podman.conf, then systemctl daemon-reload")
+	}
+	return err
+}
+
+// ledger is what examines the manager's grants.
+func (m migrateHelper) ledger(cfg config.Config, kind string, log *slog.Logger) (*warrant.Ledger, error) {
+	return warrant.Open(warrant.Options{Dir: m.state, Engine: kind, AcceptFrom: cfg.Cluster.AcceptFrom, Registry: cfg.Cluster.RegistryListen, Log: log,
+		Sources: warrant.Sources{Identity: node.IdentityDir(clusterDir(cfg)), TokenFile: cfg.Cluster.TokenFile, Name: cfg.Cluster.Name}})
 }
 
 // open takes the socket that systemd hands over, or opens one.

@@ -138,6 +138,15 @@ func (l *Local) Lacking(ctx context.Context, o Order) ([]Finding, error) {
 	return list, l.named(err)
 }
 
+// Admit shows the engine the manager's grant that is in ctx, if the engine is one that
+// examines it: the helper's (remote.Engine). All others obey their caller.
+func (l *Local) Admit(ctx context.Context) error {
+	if e, ok := l.engine.(interface{ Admit(context.Context) error }); ok {
+		return l.named(e.Admit(ctx))
+	}
+	return nil
+}
+
 // named puts the node's name to a definite answer.
 func (l *Local) named(err error) error {
 	var e *Error

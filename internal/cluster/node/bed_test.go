@@ -363,6 +363,7 @@ type cluster struct {
 	stop    func()
 	world   *world
 	token   string
+	helper  func(o Options, e migrate.Engine) migrate.Engine // between a node and its engine; nil = none
 }
 
 // onBus is the bus of all clusters that are made; TestOnKafka changes it.
@@ -437,7 +438,11 @@ func (c *cluster) run(o Options, agent *fakeAgent) *testNode {
 	if err != nil {
 		c.t.Fatalf("%s: %v", o.Name, err)
 	}
-	local, err := migrate.NewLocal(o.Name, engine{c.world, o.Name}, filepath.Join(o.Dir, "migrate"), o.Log)
+	var own migrate.Engine = engine{c.world, o.Name}
+	if c.helper != nil {
+		own = c.helper(o, own)
+	}
+	local, err := migrate.NewLocal(o.Name, own, filepath.Join(o.Dir, "migrate"), o.Log)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -3,12 +3,8 @@
 package node
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,6 +15,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
 
@@ -30,56 +27,7 @@ const (
 	forsaken = 24 * time.Hour
 	// guestsEach is how many copies one node may have under way here.
 	guestsEach = 16
-	// longestLease bounds what a source asks for: a copy on probation holds memory.
-	longestLease = time.Hour
 )
-
-// proposal is what a source describes its container by (call "begin"). The manager's
-// grant has the SHA-256 of its bytes.
-type proposal struct {
-	Order    migrate.Order `json:"order"`
-	Settings wire.Change   `json:"settings,omitempty"` // set at run time for the container
-}
-
-// digest is the SHA-256 of the bytes that a source describes its container by.
-func digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
-
-// manifestOf is what the manager is told of a proposal.
-func manifestOf(o migrate.Order, text []byte) wire.Manifest {
-	return wire.Manifest{Move: o.Move, Node: o.From, Container: o.Container.Name, ContainerID: o.Container.ID, Engine: o.Container.Engine,
-		Approach: string(o.Approach), Digest: digest(text), ImageID: o.Container.ImageID, Parts: o.Parts(), MemoryBytes: o.Container.MemoryBytes}
-}
-
-// readProposal reads what a source describes its container by, and checks that it is
-// what the manager has granted.
-func readProposal(text []byte, g wire.Grant) (p proposal, err error) {
-	if digest(text) != g.Digest {
-		return p, fmt.Errorf("the container that is described is not the one that the manager has granted")
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		return p, fmt.Errorf("the description of the container cannot be read: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return p, fmt.Errorf("something follows the description of the container")
-	}
-	o := p.Order
-	switch {
-	case o.From != g.From || o.To != g.To:
-		return p, fmt.Errorf("it describes a move from %.40q to %.40q", o.From, o.To)
-	case !manifestOf(o, text).Same(g.Manifest):
-		return p, fmt.Errorf("it describes another container than the grant: %.80q (%.12s)", o.Container.Name, o.Container.ID)
-	case o.Lease <= 0 || o.Lease > longestLease:
-		return p, fmt.Errorf("a probation of %v; up to %v is possible", o.Lease, longestLease)
-	case o.Committed != nil || o.Registry != "":
-		return p, fmt.Errorf("it names an image or a registry, which are not the source's to name")
-	}
-	return p, nil
-}
 
 // guest is a container that another node migrates to this one: what was granted, what
 // has been done, and what became of it. It is all that this node believes; a call only
@@ -204,36 +152,28 @@ func (g *guests) forsaken(now time.Time) (list []wire.Grant) {
 	return list
 }
 
-// denied is a refusal with its reason, for the counters.
-type denied struct {
-	reason string
-	answer *migrate.Error
-}
+// A refusal with its reason is warrant's, which the helper refuses by too.
+type denied = warrant.Denied
 
-func (d *denied) Error() string { return d.answer.Error() }
-func (d *denied) Unwrap() error { return d.answer }
+var deny = warrant.Deny
 
 // Why a call of another node, or a message in the manager's name, was refused.
 const (
-	whyStranger    = "stranger"     // no certificate or order of this cluster
-	whyForged      = "forged"       // not signed by whom it names, or changed since
-	whyForeign     = "foreign"      // of another node or move
-	whyExpired     = "expired"      // past its deadline
-	whyReplayed    = "replayed"     // done already, once
-	whyAltered     = "altered"      // not what the manager has granted
-	whyNotTarget   = "not-a-step"   // no step of a target's, or not now
-	whyNotAccepted = "not-accepted" // cluster.accept or cluster.accept_from
-	whyUnknown     = "unknown"      // nothing of that kind was begun here
-	whyTooMany     = "too-many"     // more copies under way than one node may have
-	whySubject     = "not-a-container"
+	whyStranger    = warrant.WhyStranger
+	whyForged      = warrant.WhyForged
+	whyForeign     = warrant.WhyForeign
+	whyExpired     = warrant.WhyExpired
+	whyReplayed    = warrant.WhyReplayed
+	whyAltered     = warrant.WhyAltered
+	whyNotTarget   = warrant.WhyNotStep
+	whyNotAccepted = warrant.WhyNotAccepted
+	whyUnknown     = warrant.WhyUnknown
+	whyTooMany     = warrant.WhyTooMany
+	whySubject     = warrant.WhySubject
 )
 
-func deny(reason string, code migrate.Code, format string, args ...any) error {
-	return &denied{reason, &migrate.Error{Code: code, Msg: fmt.Sprintf(format, args...)}}
-}
-
 // begin notes a new guest. The same again is no harm before anything was done.
-func (g *guests) begin(grant wire.Grant, p proposal, now time.Time) error {
+func (g *guests) begin(grant wire.Grant, p warrant.Proposal, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if was := g.all[grant.Move]; was != nil {

@@ -28,6 +28,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
+	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
 
@@ -61,11 +62,11 @@ func orderOf(move, container, from, to string) migrate.Order {
 
 // granted is a proposal with the grant for it.
 func granted(o migrate.Order, deadline time.Time) (wire.Grant, []byte) {
-	text, err := json.Marshal(proposal{Order: o})
+	text, err := json.Marshal(warrant.Proposal{Order: o})
 	if err != nil {
 		panic(err)
 	}
-	return wire.Grant{Manifest: manifestOf(o, text), From: o.From, To: o.To, Deadline: deadline}, text
+	return wire.Grant{Manifest: warrant.ManifestOf(o, text), From: o.From, To: o.To, Deadline: deadline}, text
 }
 
 // attack is one call of a hostile node.
@@ -565,7 +566,7 @@ func (h *hostile) draw() (attack, string) {
 			if h.random.IntN(2) > 0 {
 				_, x.body = granted(orderOf("m-"+target.Name()+"-"+name, name, "a", target.Name()), time.Now())
 			}
-			if mine && p.grant != nil && digest(x.body) == p.grant.Digest {
+			if mine && p.grant != nil && warrant.Digest(x.body) == p.grant.Digest {
 				continue
 			}
 		case "receive":

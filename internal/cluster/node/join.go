@@ -87,7 +87,10 @@ func httpClient(cfg *tls.Config) *http.Client {
 }
 
 // identityDir is where the certificate and its key are.
-func (o Options) identityDir() string { return filepath.Join(o.Dir, "identity") }
+func (o Options) identityDir() string { return IdentityDir(o.Dir) }
+
+// IdentityDir is that folder below the folder of a member (Options.Dir).
+func IdentityDir(dir string) string { return filepath.Join(dir, "identity") }
 
 // now is the clock that certificates are checked by.
 func (o Options) now() func() time.Time {

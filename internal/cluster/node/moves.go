@@ -20,6 +20,7 @@ import (
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
 
@@ -202,7 +203,7 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	log := m.node.log.With("move", order.ID, "container", order.Container, "to", order.To)
 	log.Info("move begins", "why", order.Why, "dry_run", order.DryRun)
 	target := m.node.target(order, sealed)
-	checking, checked := cancels.preflight(ctx)
+	checking, checked := cancels.preflight(m.node.withWarrant(ctx, sealed, nil))
 	defer checked()
 	var plan migrate.Plan
 	login := m.node.login(order, true)
@@ -265,14 +266,17 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 // target. Nothing has been touched yet.
 func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, target *remoteNode) (granted []byte, err error) {
 	o.Registry = "" // each node has its own way there
-	text, err := json.Marshal(proposal{Order: o, Settings: m.policy(ctx, order.Container)})
+	text, err := json.Marshal(warrant.Proposal{Order: o, Settings: m.policy(ctx, order.Container)})
 	if err != nil {
 		return nil, err
 	}
 	for try := 0; ; try++ {
-		answer, err := ask[wire.GrantAnswer](ctx, m.node.client(), m.node.opts.Manager, http.MethodPost, "/v1/grants", manifestOf(o, text))
+		answer, err := ask[wire.GrantAnswer](ctx, m.node.client(), m.node.opts.Manager, http.MethodPost, "/v1/grants", warrant.ManifestOf(o, text))
 		if err == nil {
-			return answer.Grant, target.begin(ctx, text, answer.Grant)
+			if err = m.node.opts.Engine.Admit(m.node.withWarrant(ctx, answer.Grant, text)); err == nil {
+				err = target.begin(ctx, text, answer.Grant)
+			}
+			return answer.Grant, err
 		}
 		// The container runs on meanwhile, and the order is good for some minutes.
 		if !passing(err) || time.Now().After(order.Deadline) || !bus.Retry(ctx, try) {

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
+	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
 
@@ -60,6 +60,7 @@ type permission struct {
 	key    ed25519.PublicKey // of the source's certificate
 	move   wire.Move         // for the pre-flight
 	grant  *wire.Grant       // for the rest; nil = there is none
+	sealed []byte            // the one or the other, as the manager has sealed it
 }
 
 // permit says what permission a request has.
@@ -77,6 +78,7 @@ func (n *Node) permit(r *http.Request) (p permission, err error) {
 	if err != nil || len(sealed) == 0 {
 		return p, deny(whyStranger, migrate.CodeDenied, "node %s shows no order of the manager's", source)
 	}
+	p.sealed = sealed
 	e, err := n.verifyAsking(sealed, wire.Orders.Of(source), n.askUnlessLately)
 	if err != nil {
 		return p, deny(whyForged, migrate.CodeDenied, "order that node %s shows: %v", source, err)
@@ -100,18 +102,7 @@ func (n *Node) permit(r *http.Request) (p permission, err error) {
 
 // accepts refuses a source from which no containers are taken here.
 func (n *Node) accepts(source string) error {
-	if n.opts.AcceptFrom == nil && n.opts.Engine.Kind() == "podman" {
-		// The configuration is inside of Podman's archive, which is not examined here.
-		err := &migrate.Error{Code: migrate.CodeNotAccepted, Node: n.opts.Name, Msg: "takes no containers of Podman from nodes that it was not told to trust: what their archives say is obeyed as it is",
-			Remedy: "an operator of " + n.opts.Name + " may name nodes whose root may be root there: cluster.accept_from: [" + source + "] in weir.yaml"}
-		return &denied{whyNotAccepted, err}
-	}
-	if from := n.opts.AcceptFrom; from != nil && !slices.Contains(from, source) {
-		err := &migrate.Error{Code: migrate.CodeNotAccepted, Node: n.opts.Name, Msg: fmt.Sprintf("takes no containers from %s (cluster.accept_from: %v)", source, from),
-			Remedy: "an operator of " + n.opts.Name + " may add it there in weir.yaml"}
-		return &denied{whyNotAccepted, err}
-	}
-	return nil
+	return warrant.Accepts(n.opts.Name, n.opts.Engine.Kind(), n.opts.AcceptFrom, source)
 }
 
 func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
@@ -125,8 +116,8 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	}
 	var no *denied
 	if errors.As(err, &no) {
-		n.opts.standing.refused(no.reason)
-		n.log.Warn("migration refused", "reason", no.reason, "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "verb", r.PathValue("verb"), "err", err)
+		n.opts.standing.refused(no.Reason)
+		n.log.Warn("migration refused", "reason", no.Reason, "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "verb", r.PathValue("verb"), "err", err)
 	}
 	var definite *migrate.Error
 	if errors.As(err, &definite) && definite.Node == "" {
@@ -194,7 +185,7 @@ func (n *Node) lacking(r *http.Request, p permission) (any, error) {
 		return nil, deny(whyForeign, migrate.CodeDenied, "the manager's order is about another move")
 	}
 	o.Registry = n.registry(p.move.Registry)
-	return n.opts.Engine.Lacking(r.Context(), *o)
+	return n.opts.Engine.Lacking(n.withWarrant(r.Context(), p.sealed, nil), *o)
 }
 
 // begin takes in the description of a container. The engine's own examination of it
@@ -207,7 +198,7 @@ func (n *Node) begin(r *http.Request, p permission) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, err := readProposal(text, *p.grant)
+	asked, err := warrant.ReadProposal(text, *p.grant)
 	if err != nil {
 		return nil, deny(whyAltered, migrate.CodeDenied, "%v", err)
 	}
@@ -215,13 +206,17 @@ func (n *Node) begin(r *http.Request, p permission) (any, error) {
 	if time.Now().After(p.grant.Deadline) { // also of one that was begun: guests.begin says which
 		return nil, n.guests.begin(*p.grant, asked, time.Now())
 	}
-	findings, err := n.opts.Engine.Lacking(r.Context(), asked.Order)
+	ctx := n.withWarrant(r.Context(), p.sealed, text)
+	findings, err := n.opts.Engine.Lacking(ctx, asked.Order)
 	if err != nil {
 		return nil, err
 	}
 	findings = slices.DeleteFunc(findings, func(f migrate.Finding) bool { return !f.Refuses })
 	if no := migrate.NotAccepted(findings); no != nil {
 		return nil, deny(whyNotAccepted, migrate.CodeNotAccepted, "%v", no)
+	}
+	if err := n.opts.Engine.Admit(ctx); err != nil {
+		return nil, err
 	}
 	return struct{}{}, n.guests.begin(*p.grant, asked, time.Now())
 }

@@ -38,6 +38,7 @@ const (
 	Copy    Verb = "copy"
 	Hold    Verb = "hold"
 	Release Verb = "release"
+	Admit   Verb = "admit"
 )
 
 // Call is what a callee is told besides the verb.
@@ -48,15 +49,8 @@ type Call struct {
 	Order *migrate.Order `json:"order,omitempty"`
 	// Login goes to the helper alone, beside the order, which does not carry it.
 	Login *migrate.Login `json:"login,omitempty"`
-}
-
-// Callee is what answers calls: a migrate.Node or a migrate.Engine.
-type Callee interface {
-	Facts(ctx context.Context) (migrate.Facts, error)
-	Describe(ctx context.Context, name string) (migrate.Container, error)
-	Lacking(ctx context.Context, o migrate.Order) ([]migrate.Finding, error)
-	Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error)
-	Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (migrate.Outcome, error)
+	// Warrant goes to the helper alone: with describe, lacking and admit.
+	Warrant *Warrant `json:"warrant,omitempty"`
 }
 
 // Peer is where calls go.
@@ -184,29 +178,6 @@ func Read(r *http.Request, verb Verb) (in Call, err error) {
 		return in, fmt.Errorf("a call of more than %d bytes", MaxCall)
 	}
 	return in, json.Unmarshal(text, &in)
-}
-
-// Invoke has a callee do what is asked; rest is the part of "receive".
-func Invoke(ctx context.Context, c Callee, verb Verb, in Call, rest io.Reader) (any, error) {
-	if in.Order == nil && verb != Facts && verb != Describe {
-		return nil, refused("a call without an order")
-	}
-	switch verb {
-	case Facts:
-		return c.Facts(ctx)
-	case Describe:
-		return c.Describe(ctx, in.Name)
-	case Lacking:
-		return c.Lacking(ctx, *in.Order)
-	case Do:
-		return c.Do(ctx, in.Step, *in.Order)
-	case Receive:
-		if in.Part == nil {
-			return nil, refused("a part without a name")
-		}
-		return c.Receive(ctx, *in.Part, *in.Order, rest)
-	}
-	return nil, refused("no such call: " + string(verb))
 }
 
 func refused(msg string) *migrate.Error {

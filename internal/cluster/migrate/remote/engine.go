@@ -59,12 +59,18 @@ func (e *Engine) Facts(ctx context.Context) (f migrate.Facts, err error) {
 
 // Describe implements migrate.Engine.
 func (e *Engine) Describe(ctx context.Context, name string) (c migrate.Container, err error) {
-	return c, e.peer.Ask(ctx, Describe, Call{Name: name}, nil, &c)
+	return c, e.peer.Ask(ctx, Describe, Call{Name: name, Warrant: warrantOf(ctx)}, nil, &c)
 }
 
 // Lacking implements migrate.Engine.
 func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
-	return list, e.peer.Ask(ctx, Lacking, Call{Order: &o}, nil, &list)
+	return list, e.peer.Ask(ctx, Lacking, Call{Order: &o, Warrant: warrantOf(ctx)}, nil, &list)
+}
+
+// Admit shows the helper the warrant of a context: the grant of a move, and what was
+// granted. The calls for the move come after it.
+func (e *Engine) Admit(ctx context.Context) error {
+	return e.peer.Ask(ctx, Admit, Call{Warrant: warrantOf(ctx)}, nil, nil)
 }
 
 // Do implements migrate.Engine.

@@ -29,7 +29,7 @@ func FuzzCall(f *testing.F) {
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		r.SetPathValue("verb", verb)
 		w := httptest.NewRecorder()
-		NewHelper(&engine{part: "x"}, 0, slog.New(slog.DiscardHandler)).serve(w, r)
+		NewHelper(&engine{part: "x"}, anything{}, 0, slog.New(slog.DiscardHandler)).serve(w, r)
 		switch w.Code {
 		case http.StatusOK, http.StatusBadRequest, http.StatusConflict, http.StatusInternalServerError:
 		default:

@@ -30,17 +30,18 @@ const (
 	shutdownLimit = 5 * time.Second
 )
 
-// Helper answers calls with an engine. Root alone is answered.
+// Helper answers calls with an engine. Root alone is answered, and gets what a guard
+// permits.
 type Helper struct {
-	engine migrate.Engine
+	engine guarded
 	log    *slog.Logger
 	idle   time.Duration
 	clock  *idleClock
 }
 
 // NewHelper makes one that ends when there has been no connection for idle; 0 = never.
-func NewHelper(e migrate.Engine, idle time.Duration, log *slog.Logger) *Helper {
-	return &Helper{engine: e, log: log, idle: idle}
+func NewHelper(e migrate.Engine, g Guard, idle time.Duration, log *slog.Logger) *Helper {
+	return &Helper{engine: guarded{e, g}, log: log, idle: idle}
 }
 
 // Serve answers until ctx ends, or nobody has called for long enough.
@@ -98,23 +99,48 @@ func (h *Helper) serve(w http.ResponseWriter, r *http.Request) {
 
 // invoke answers every call but "send".
 func (h *Helper) invoke(ctx context.Context, verb Verb, in Call, rest io.Reader) (any, error) {
-	switch verb {
-	case Copy:
-		id, running, err := h.engine.Copy(ctx, in.Name)
-		return found{id, running}, err
-	case Hold, Release:
-		if in.Order == nil {
-			return nil, refused("a call without an order")
-		}
-		if verb == Hold {
-			return nil, h.engine.Hold(ctx, *in.Order)
-		}
-		return nil, h.engine.Release(ctx, *in.Order)
-	}
 	if in.Order != nil && in.Login != nil {
 		in.Order.Login = *in.Login
 	}
-	return Invoke(ctx, h.engine, verb, in, rest)
+	switch verb {
+	case Facts:
+		return h.engine.Facts(ctx)
+	case Describe:
+		return h.engine.describe(ctx, in)
+	case Admit:
+		return struct{}{}, h.engine.guard.Admit(in.Warrant)
+	case Copy:
+		if err := h.engine.guard.Copy(in.Name); err != nil {
+			return nil, err
+		}
+		id, running, err := h.engine.Copy(ctx, in.Name)
+		return found{id, running}, err
+	}
+	if in.Order == nil {
+		return nil, refused("a call without an order, or no such call: " + string(verb))
+	}
+	switch verb {
+	case Lacking:
+		return h.engine.lacking(ctx, in)
+	case Do:
+		p, err := h.engine.guard.Step(in.Step, *in.Order)
+		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) { return h.engine.Do(ctx, in.Step, o) })
+	case Receive:
+		if in.Part == nil {
+			return nil, refused("a part without a name")
+		}
+		p, err := h.engine.guard.Part(verb, *in.Part, *in.Order)
+		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) { return h.engine.Receive(ctx, *in.Part, o, rest) })
+	case Hold, Release:
+		p, err := h.engine.guard.Running(verb, *in.Order)
+		return pass(p, err, func(o migrate.Order) (migrate.Outcome, error) {
+			if verb == Hold {
+				return migrate.Outcome{}, h.engine.Hold(ctx, o)
+			}
+			return migrate.Outcome{}, h.engine.Release(ctx, o)
+		})
+	}
+	return nil, refused("no such call: " + string(verb))
 }
 
 // send writes a part, and how it ended behind it.
@@ -123,8 +149,15 @@ func (h *Helper) send(ctx context.Context, w http.ResponseWriter, control *http.
 		Answer(w, nil, refused("a part without a name or an order"))
 		return
 	}
+	p, err := h.engine.guard.Part(Send, *in.Part, *in.Order)
+	if err != nil {
+		Answer(w, nil, err)
+		return
+	}
 	w.Header().Set("Trailer", endTrailer)
-	out, err := h.engine.Send(ctx, *in.Part, *in.Order, &livelyWriter{w, control})
+	out, err := pass(p, nil, func(o migrate.Order) (migrate.Outcome, error) {
+		return h.engine.Send(ctx, *in.Part, o, &livelyWriter{w, control})
+	})
 	end := ending{Outcome: out}
 	if !errors.As(err, &end.Definite) && err != nil {
 		end.Error = err.Error()

@@ -92,6 +92,22 @@ func (e *engine) Release(_ context.Context, o migrate.Order) error {
 	return e.err
 }
 
+// anything is a guard that permits every call.
+type anything struct{}
+
+func (anything) Describe(*Warrant, string) error       { return nil }
+func (anything) Lacking(*Warrant, migrate.Order) error { return nil }
+func (anything) Admit(*Warrant) error                  { return nil }
+func (anything) Copy(string) error                     { return nil }
+func (anything) passage(o migrate.Order) (Passage, error) {
+	return Passage{Order: o, Done: func(_ migrate.Outcome, err error) error { return err }}, nil
+}
+func (a anything) Step(_ migrate.Step, o migrate.Order) (Passage, error) { return a.passage(o) }
+func (a anything) Part(_ Verb, _ migrate.Part, o migrate.Order) (Passage, error) {
+	return a.passage(o)
+}
+func (a anything) Running(_ Verb, o migrate.Order) (Passage, error) { return a.passage(o) }
+
 var order = migrate.Order{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web"}}
 
 // serve starts a helper with a fake engine. ended gets what Serve returned.
@@ -112,7 +128,9 @@ func serve(t *testing.T, fake *engine, idle time.Duration, log io.Writer) (e *En
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended = make(chan error, 1)
-	go func() { ended <- NewHelper(fake, idle, slog.New(slog.NewTextHandler(log, nil))).Serve(ctx, ln) }()
+	go func() {
+		ended <- NewHelper(fake, anything{}, idle, slog.New(slog.NewTextHandler(log, nil))).Serve(ctx, ln)
+	}()
 	t.Cleanup(cancel)
 	e, err = Open(socket, "docker")
 	if err != nil {
