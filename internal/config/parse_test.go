@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -188,35 +187,6 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestExample: the file that is delivered is right, and so is all of it that
-// stands behind a "# ".
-func TestExample(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/weir.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Parse("weir.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole := regexp.MustCompile(`(?m)^( *)# ( *[a-z"_*-]+:)`).ReplaceAll(text, []byte("$1$2"))
-	whole = regexp.MustCompile(`(?m)^#( +- \{)`).ReplaceAll(whole, []byte("$1"))
-	all, err := Parse("weir.yaml", whole)
-	if err != nil {
-		t.Fatalf("%v\nin\n%s", err, whole)
-	}
-	if len(all.Workloads) != 5 || len(all.Attach) != 7 || len(all.Groups) != 1 {
-		t.Errorf("not all examples were read: %+v", all)
-	}
-	// What the comments call defaults are.
-	want := Default()
-	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
-	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, Layer{}
-	if !reflect.DeepEqual(all, want) || !reflect.DeepEqual(c, want) {
-		t.Errorf("got\n%+v and\n%+v, want\n%+v", all, c, want)
-	}
 }
 
 func TestCheckName(t *testing.T) {

@@ -60,7 +60,8 @@ func inFile(path string, problems []Problem) []string {
 type tree struct {
 	anchors  map[string]ast.Node
 	problems []Problem
-	warnings []Problem // what may be meant, but seldom is
+	warnings []Problem                     // what may be meant, but seldom is
+	asked    func(path string, given bool) // called for each key that is known, if not nil
 }
 
 // node is one value in the file and the way to it.
@@ -184,6 +185,9 @@ func (n node) fields(known []string, read func(key string, value node)) {
 		value, ok := values[key]
 		if !ok {
 			value = node{tree: n.tree, path: join(n.path, key)}
+		}
+		if n.tree.asked != nil {
+			n.tree.asked(value.path, ok)
 		}
 		read(key, value)
 	}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// commented is a setting in a comment: "# socket: /run/weir/weir.sock", "#   - {name: ...".
+var commented = regexp.MustCompile(`(?m)^( *)# ( *(?:- *\{|(?:- )?"?[a-z_*-]+"?:(?: |$)).*)$`)
+
+// deployed is the file that is delivered, as it is and with all that stands behind "# ".
+func deployed(t *testing.T) (text, all []byte) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/weir.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, commented.ReplaceAll(text, []byte("$1$2"))
+}
+
+// TestExample: the file that is delivered is right, and so is all of it that
+// stands behind a "# ".
+func TestExample(t *testing.T) {
+	text, whole := deployed(t)
+	c, err := Parse("weir.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Parse("weir.yaml", whole)
+	if err != nil {
+		t.Fatalf("%v\nin\n%s", err, whole)
+	}
+	if len(all.Workloads) != 6 || len(all.Attach) != 7 || len(all.Groups) != 1 {
+		t.Errorf("not all examples were read: %+v", all)
+	}
+	// What the comments call defaults are.
+	want := Default()
+	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
+	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, Layer{}
+	// These are examples, or the manager's own defaults.
+	all.SDN, all.Metrics = want.SDN, want.Metrics
+	all.Cluster = Cluster{Listen: all.Cluster.Listen, RegistryListen: all.Cluster.RegistryListen}
+	all.Manager.Images, all.Manager.Automatic, all.Manager.Kafka = Images{}, Automatic{}, Kafka{}
+	if !reflect.DeepEqual(all, want) || !reflect.DeepEqual(c, want) {
+		t.Errorf("got\n%+v and\n%+v, want\n%+v", all, c, want)
+	}
+}
+
+// TestExampleHasEveryKey: there is no key that deploy/weir.yaml does not have. What a
+// policy has, and what one of its queues has, may stand in any policy of the file.
+func TestExampleHasEveryKey(t *testing.T) {
+	_, whole := deployed(t)
+	root, err := parseTree(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, layer := regexp.MustCompile(`\[\d+\]`), regexp.MustCompile(`^(defaults|workloads|groups)\..*?([^.]+)$`)
+	known := map[string]bool{}
+	root.tree.asked = func(path string, given bool) {
+		path = layer.ReplaceAllString(index.ReplaceAllString(path, "[]"), "policy.$2")
+		known[path] = known[path] || given
+	}
+	c := Default()
+	c.read(root)
+	if len(known) < 60 {
+		t.Errorf("only %d keys are known", len(known))
+	}
+	for _, path := range slices.Sorted(maps.Keys(known)) {
+		if !known[path] {
+			t.Errorf("deploy/weir.yaml lacks %s", path)
+		}
+	}
+}
