@@ -71,14 +71,26 @@ func verifyByName(state tls.ConnectionState, roots *x509.CertPool, name string) 
 	return leaf.VerifyHostname(name)
 }
 
+// dialer makes a connection.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Dial makes a connection and shakes hands; base makes the connection below. host is
 // that of address unless the files name another.
-func (f Files) Dial(ctx context.Context, network, address string, base func(ctx context.Context, network, address string) (net.Conn, error)) (net.Conn, error) {
+func (f Files) Dial(ctx context.Context, network, address string, base dialer) (net.Conn, error) {
+	return f.dial(ctx, network, address, f.Client, base)
+}
+
+// DialByName makes a connection to HOST:PORT by TCP, and verifies it as ClientByName says.
+func (f Files) DialByName(ctx context.Context, address string) (net.Conn, error) {
+	return f.dial(ctx, "tcp", address, f.ClientByName, new(net.Dialer).DialContext)
+}
+
+func (f Files) dial(ctx context.Context, network, address string, client func(host string) (*tls.Config, error), base dialer) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := f.Client(host)
+	cfg, err := client(host)
 	if err != nil {
 		return nil, err
 	}

@@ -103,23 +103,10 @@ func Dial(ctx context.Context, address string, files tlsfile.Files) (*Conn, erro
 }
 
 func dialSwitch(ctx context.Context, network, where string, files tlsfile.Files) (net.Conn, error) {
-	var dialer net.Dialer
-	if network != "ssl" {
-		return dialer.DialContext(ctx, network, where)
+	if network == "ssl" {
+		return files.DialByName(ctx, where)
 	}
-	host, _, err := net.SplitHostPort(where)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := files.ClientByName(host)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := dialer.DialContext(ctx, "tcp", where)
-	if err != nil {
-		return nil, err
-	}
-	return tlsfile.Shake(ctx, conn, cfg)
+	return new(net.Dialer).DialContext(ctx, network, where)
 }
 
 // reason is the part of a network error that is news to who knows the address.

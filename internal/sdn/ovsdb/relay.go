@@ -44,24 +44,11 @@ type relay struct {
 // dialUp connects to unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT.
 func dialUp(ctx context.Context, address string, files tlsfile.Files) (net.Conn, error) {
 	network, where, _ := strings.Cut(address, ":")
-	var dialer net.Dialer
-	if network != "ssl" {
-		return dialer.DialContext(ctx, network, where)
+	if network == "ssl" {
+		conn, err := files.DialByName(ctx, where)
+		return conn, files.Explain(err)
 	}
-	host, _, err := net.SplitHostPort(where)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := files.ClientByName(host)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := dialer.DialContext(ctx, "tcp", where)
-	if err != nil {
-		return nil, err
-	}
-	secure, err := tlsfile.Shake(ctx, conn, cfg)
-	return secure, files.Explain(err)
+	return new(net.Dialer).DialContext(ctx, network, where)
 }
 
 // newRelay connects and waits for libovsdb at its endpoint, a socket in a folder that
