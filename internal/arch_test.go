@@ -10,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -116,6 +117,33 @@ func TestImportsPointDownwards(t *testing.T) {
 			if theirs, depth, _ := layerOf(folder); theirs != own && depth >= height {
 				t.Errorf("%s: %s (layer %d) imports %s (layer %d); imports point downwards", s.path, own, height, folder, depth)
 			}
+		}
+	}
+}
+
+// TestArchitectureShowsEveryLayer: docs/architecture.md has each package of the table in
+// its picture of the layers, in its layer, and in its list of packages.
+func TestArchitectureShowsEveryLayer(t *testing.T) {
+	text, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[string]int{}
+	for _, row := range regexp.MustCompile(`(?m)^    (\d)((?:  +\S+)+)$`).FindAllStringSubmatch(string(text), -1) {
+		height, _ := strconv.Atoi(row[1])
+		for _, name := range strings.Fields(row[2]) {
+			if name != "cmd" {
+				name = "internal/" + name
+			}
+			drawn[name] = height
+		}
+	}
+	if !maps.Equal(drawn, layers) {
+		t.Errorf("the picture of the layers in docs/architecture.md differs from the table here:\n%v\n%v", drawn, layers)
+	}
+	for entry := range layers {
+		if entry != "cmd" && !strings.Contains(string(text), "\n| `"+entry+"` |") {
+			t.Errorf("docs/architecture.md has no row for %s", entry)
 		}
 	}
 }
