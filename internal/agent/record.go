@@ -48,13 +48,13 @@ func (a *Agent) record(ctx context.Context, before, after decision, why reasons)
 	a.opts.Audit.Append(entries...)
 }
 
-// pair is one workload or group before and after a commit; nil where it is not there.
+// pair is one workload or group before and after a commit; nil where it does not exist.
 type pair struct {
 	key     string
 	was, is *verdict
 }
 
-// pairs are those of all workloads and groups, by key.
+// pairs returns the pairs of all workloads and groups, sorted by key.
 func pairs(before, after decision) []pair {
 	all := map[string]pair{}
 	for i, d := range []decision{before, after} {

@@ -12,7 +12,7 @@ import (
 
 // Server is the configuration of a server. With CA, a client has to show a
 // certificate of it. The files are read again when one of them has changed: what the
-// next handshake finds there counts. Files that make no sense then are logged, and
+// next handshake finds there counts. Files that cannot be used then are logged, and
 // what was there before goes on to count.
 func (f Files) Server(log *slog.Logger) (*tls.Config, error) {
 	if err := f.Check(); err != nil {
@@ -75,7 +75,7 @@ func (s *server) current() *tls.Config {
 	defer s.mu.Unlock()
 	if s.stamps() != s.seen {
 		if err := s.load(); err != nil {
-			s.log.Warn("certificate files changed and make no sense; the former ones go on to count", "err", err)
+			s.log.Warn("certificate files changed and cannot be used; the server keeps the former ones", "err", err)
 		} else {
 			s.log.Info("certificate read anew", "cert", s.files.Cert, "expires", s.now.Certificates[0].Leaf.NotAfter)
 		}
