@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -62,21 +63,40 @@ type (
 		Body   api.MoveRequest
 	}
 	cancelInput struct {
-		idParam
-		DryRun bool `query:"dry_run" doc:"only say what it would do"`
+		ID     string `path:"id" maxLength:"100" doc:"id, or a prefix of it"` // huma sees nothing in an embedded struct that is not exported
+		DryRun bool   `query:"dry_run" doc:"only say what it would do"`
 	}
 	tokenInput struct{ Body api.TokenRequest }
 	joinInput  struct{ Body wire.JoinRequest }
+	seekInput  struct{ Body placeBody }
+	grantInput struct{ Body wire.Manifest }
 )
 
 // Subject implements rest.Subject.
 func (in *moveInput) Subject() string { return in.Body.Container }
 
 // Subject implements rest.Subject.
+func (in *seekInput) Subject() string { return in.Body.Container }
+
+// Subject implements rest.Subject.
+func (in *grantInput) Subject() string { return in.Body.Container }
+
+// Subject implements rest.Subject.
 func (in *joinInput) Subject() string { return in.Body.Node }
 
 // Subject implements rest.Subject.
 func (in *tokenInput) Subject() string { return in.Body.Node }
+
+// cluster is the object of changes that are about all of it, in the audit log.
+const cluster = "cluster"
+
+// noted are fields as they were before or after a change, for the audit log.
+type noted map[string]any
+
+// ofToken is what the audit log says of a token: no secret.
+func ofToken(t api.Token) noted {
+	return noted{"id": t.ID, "node": t.Node, "uses": t.Uses, "expires": t.Expires}
+}
 
 // changes are the routes that change something.
 func changes(h *rest.API, m api.Manager) {
@@ -86,37 +106,63 @@ func changes(h *rest.API, m api.Manager) {
 			if in.DryRun {
 				return m.Plan(ctx, in.Body)
 			}
-			return m.Rebalance(ctx, in.Body)
+			plan, err := m.Rebalance(ctx, in.Body)
+			ids := []string{}
+			for _, mv := range plan.Moves {
+				ids = append(ids, mv.ID)
+			}
+			audit.Note(ctx, cluster, nil, noted{"moves": ids})
+			return plan, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/moves", OperationID: "migrate", Summary: "Move one container"},
 		func(ctx context.Context, in *moveInput) (api.Move, error) {
-			return m.Migrate(ctx, in.Body, in.DryRun)
+			mv, err := m.Migrate(ctx, in.Body, in.DryRun)
+			audit.Note(ctx, "", nil, noted{"move": mv.ID, "state": mv.State, "from": mv.From, "to": mv.To})
+			return mv, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/moves/{id}/cancel", OperationID: "cancel-move", Summary: "Cancel a move",
 		Description: "One that waits ends at once; one under way goes back to its source, unless its copy was confirmed before."},
 		func(ctx context.Context, in *cancelInput) (api.Cancellation, error) {
-			return m.CancelMove(ctx, in.ID, in.DryRun)
+			before, _ := m.Move(ctx, in.ID)
+			c, err := m.CancelMove(ctx, in.ID, in.DryRun)
+			audit.Note(ctx, before.ID, noted{"state": before.State}, noted{"state": c.Move.State, "cancel": c.Effect})
+			return c, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/snapshot", OperationID: "snapshot", Summary: "Take a snapshot of the manager's state",
 		Description: "It holds the key of the authority. Images and what waits on the bus are not in it."},
-		func(ctx context.Context, _ *rest.None) (api.Snapshot, error) { return m.Snapshot(ctx) })
+		func(ctx context.Context, _ *rest.None) (api.Snapshot, error) {
+			s, err := m.Snapshot(ctx)
+			audit.Note(ctx, cluster, nil, noted{"bytes": len(s.Data), "nodes": s.Nodes})
+			return s, err
+		})
 	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/nodes/{name}", OperationID: "remove-node",
 		Summary: "Throw a node out of the cluster", Description: "Its certificate counts no more. What runs there goes on."},
 		func(ctx context.Context, in *nodeParam) (api.Node, error) {
-			return m.RemoveNode(ctx, in.Name)
+			n, err := m.RemoveNode(ctx, in.Name)
+			audit.Note(ctx, "", noted{"state": n.State, "joined": n.Joined, "address": n.Address}, nil)
+			return n, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/tokens", OperationID: "make-token", Summary: "Make a token by which nodes can join"},
 		func(ctx context.Context, in *tokenInput) (api.Token, error) {
-			return m.NewToken(ctx, in.Body)
+			t, err := m.NewToken(ctx, in.Body)
+			audit.Note(ctx, cmp.Or(in.Body.Node, t.ID), nil, ofToken(t))
+			return t, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodDelete, Path: "/v1/tokens/{id}", OperationID: "revoke-token",
 		Summary: "Revoke a token", Description: "Nodes that joined by it stay."},
 		func(ctx context.Context, in *idParam) (api.Token, error) {
-			return m.RevokeToken(ctx, in.ID)
+			t, err := m.RevokeToken(ctx, in.ID)
+			audit.Note(ctx, "", ofToken(t), nil)
+			return t, err
 		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/authority/rotate", OperationID: "rotate-authority",
 		Summary: "Replace the authority that signs the cluster's certificates", Description: "Nodes get certificates of the new one by themselves. The former one counts until all have."},
-		func(ctx context.Context, _ *rest.None) (api.Authority, error) { return m.RotateAuthority(ctx) })
+		func(ctx context.Context, _ *rest.None) (api.Authority, error) {
+			before, _ := m.Cluster(ctx)
+			a, err := m.RotateAuthority(ctx)
+			audit.Note(ctx, cluster, noted{"authority": before.Authority.Hash}, noted{"authority": a.Hash})
+			return a, err
+		})
 }
 
 // peerKey finds the address of who asks, and the node that it is, in a context.
@@ -127,8 +173,8 @@ type remote struct {
 	node    string // "" without a certificate
 }
 
-// nodesHandler is the API for nodes: how they join, and what only a member may ask.
-func (m *Manager) nodesHandler() http.Handler {
+// nodesAPI is the API for nodes: how they join, and what only a member may ask.
+func (m *Manager) nodesAPI() *rest.API {
 	h := rest.New("manager", "Weir manager, for nodes", "How a node joins a cluster, and what it asks of the manager.", m.log)
 	h.Audit, h.Author = m.opts.Audit, nodeAuthor // without bodies: a token is a secret
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/join", OperationID: "join", Summary: "Become a member by a token"},
@@ -151,7 +197,7 @@ func (m *Manager) nodesHandler() http.Handler {
 	rest.Get(h, "/v1/info", "info", "What a member has to know of its cluster",
 		onlyMembers(m, func(context.Context, string, *rest.None) (wire.Info, error) { return m.info(), nil }))
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/places", OperationID: "seek", Summary: "Find a place for a min that a node had to refuse"},
-		onlyMembers(m, func(_ context.Context, node string, in *struct{ Body placeBody }) (wire.PlaceAnswer, error) {
+		onlyMembers(m, func(_ context.Context, node string, in *seekInput) (wire.PlaceAnswer, error) {
 			if in.Body.Node != node {
 				m.refused.Add(1)
 				m.log.Warn("request refused", "node", node, "err", "it asks for a place for "+in.Body.Node)
@@ -161,10 +207,16 @@ func (m *Manager) nodesHandler() http.Handler {
 			return m.ask(r, in.Body.Change)
 		}))
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/grants", OperationID: "grant", Summary: "Permit the target of a move to make the copy that is described"},
-		onlyMembers(m, func(_ context.Context, node string, in *struct{ Body wire.Manifest }) (wire.GrantAnswer, error) {
+		onlyMembers(m, func(_ context.Context, node string, in *grantInput) (wire.GrantAnswer, error) {
 			return m.grant(node, in.Body, time.Now())
 		}))
 	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
+	return h
+}
+
+// nodesHandler serves nodes: the API and the image registry, to members as such.
+func (m *Manager) nodesHandler() http.Handler {
+	h := m.nodesAPI()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := remote{address: r.RemoteAddr}
 		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
