@@ -206,7 +206,7 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	checking, checked := cancels.preflight(m.node.withWarrant(ctx, sealed, nil))
 	defer checked()
 	var plan migrate.Plan
-	login := m.node.login(order, true)
+	login := m.node.pushLogin(order)
 	defer m.node.passes.revoke(login)
 	err := m.node.awaitBegin(checking, order)
 	var registry string

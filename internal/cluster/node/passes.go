@@ -33,6 +33,7 @@ type pass struct {
 	password string
 	hash     [sha256.Size]byte
 	until    time.Time
+	pulls    *registry.Allowance // nil: it pulls nothing
 }
 
 // issue is the login for a move, made when it is asked for first.
@@ -59,6 +60,26 @@ func (p *passes) issue(access registry.Access, now time.Time) migrate.Login {
 	}
 	one.until = now.Add(passLife)
 	return migrate.Login{User: user, Password: one.password}
+}
+
+// allow bounds what is pulled with a login, in bytes once it is unpacked.
+func (p *passes) allow(l migrate.Login, bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.list[l.User]; one != nil && one.pulls == nil {
+		one.pulls = registry.NewAllowance(bytes)
+	}
+}
+
+// allowance is that of the one who makes a request, who has a pass.
+func (p *passes) allowance(q *http.Request) *registry.Allowance {
+	user, _, _ := q.BasicAuth()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.list[user]; one != nil {
+		return one.pulls
+	}
+	return nil
 }
 
 // revoke ends the pass of a login.

@@ -73,7 +73,7 @@ func (n *Node) serveRegistry(ctx context.Context) {
 			r.Out.Host = r.In.Host // where an upload goes on is said by this name
 			r.SetXForwarded()
 		},
-		Transport: transport,
+		Transport: registry.Watch(transport),
 		ErrorLog:  slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if ctx.Err() == nil {
@@ -86,6 +86,7 @@ func (n *Node) serveRegistry(ctx context.Context) {
 		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelDebug), // an engine tries TLS first
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if n.hasPass(w, r) {
+				r = r.WithContext(n.passes.allowance(r).With(r.Context()))
 				r.Header.Del("Authorization") // the manager knows the node by its certificate
 				n.imagesServed.Add(1)
 				proxy.ServeHTTP(w, r)
@@ -155,8 +156,18 @@ func (n *Node) registry(address string) string {
 	return n.images.Addr().String()
 }
 
-// login is what this node's engine shows to the agent's registry for a move, of which it
-// is the source or the target. Other registries get none.
+// pushLogin is what this node's engine shows to the agent's registry for a move of which it
+// is the source. Other registries get none.
+func (n *Node) pushLogin(order wire.Move) migrate.Login { return n.login(order, true) }
+
+// pullLogin is the same for a move of which it is the target. What comes may unpack to what
+// was announced.
+func (n *Node) pullLogin(order wire.Move, o migrate.Order) migrate.Login {
+	login := n.login(order, false)
+	n.passes.allow(login, o.Limit(migrate.Part{Kind: migrate.PartExport}))
+	return login
+}
+
 func (n *Node) login(order wire.Move, source bool) migrate.Login {
 	if order.Registry != wire.OwnRegistry || n.images == nil {
 		return migrate.Login{}

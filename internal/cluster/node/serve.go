@@ -243,7 +243,7 @@ func (n *Node) take(r *http.Request, p permission) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Registry, o.Login = n.registry(p.grant.Registry), n.login(p.move, false) // as the engine here names it
+	o.Registry, o.Login = n.registry(p.grant.Registry), n.pullLogin(p.move, o) // as the engine here names it
 	var stated wire.Statement
 	if in.Step == migrate.StepPull {
 		if stated, err = n.statement(r.Header.Get(statementHeader), p, migrate.PartCommit); err != nil {

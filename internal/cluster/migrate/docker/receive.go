@@ -28,17 +28,17 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (size pack.Size, err error) {
 	switch p.Kind {
 	case migrate.PartImage:
-		limit, err := e.room(ctx, o.Limit(p))
-		if err != nil {
-			return size, err
-		}
-		return e.loadImage(ctx, o, limit, r)
+		return e.loadImage(ctx, o, r)
 	case migrate.PartExport:
-		limit, err := e.room(ctx, o.Limit(p))
+		dir, err := e.dataDir(ctx)
 		if err != nil {
 			return size, err
 		}
-		return unpacked(r, limit, func(archive io.Reader) (io.ReadCloser, error) {
+		limits, err := pack.Room(dir, o.Limit(p))
+		if err != nil {
+			return size, err
+		}
+		return unpacked(r, limits, func(archive io.Reader) (io.ReadCloser, error) {
 			return e.client.ImageImport(ctx, image.ImportSource{Source: archive, SourceName: "-"}, committed(o), image.ImportOptions{})
 		})
 	}
@@ -81,28 +81,16 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 	return size, refused("a Docker container has no part %s", p)
 }
 
-// room is how many bytes the engine's disk has room for, at most so many.
-func (e *Engine) room(ctx context.Context, most int64) (int64, error) {
-	p, err := e.place()
-	if err != nil {
-		return 0, err
-	}
-	root, err := e.rootDir(ctx, p)
-	if err != nil {
-		return 0, err
-	}
-	limits, err := pack.Room(p.file(root), most)
-	return limits.Bytes, err
-}
-
-// unpacked hands a stream's archive of at most limit bytes to the engine.
-func unpacked(r io.Reader, limit int64, give func(io.Reader) (io.ReadCloser, error)) (pack.Size, error) {
-	archive, size, err := pack.Unpack(r, limit)
+// unpacked hands a stream's archive, which is one layer, to the engine within the limits.
+func unpacked(r io.Reader, limits pack.Limits, give func(io.Reader) (io.ReadCloser, error)) (pack.Size, error) {
+	archive, size, err := pack.Unpack(r, limits)
 	if err != nil {
 		return pack.Size{}, err
 	}
-	defer archive.Close()
-	answer, err := give(archive)
+	contents := pack.Contents{Limits: limits}
+	layer := contents.Watch(archive)
+	defer layer.Close()
+	answer, err := give(layer)
 	if err != nil {
 		return size(), err
 	}

@@ -59,7 +59,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		contained(t, func(folder string, limits Limits) { _, _ = Read(bytes.NewReader(data), folder, limits) })
-		if archive, size, err := Unpack(bytes.NewReader(data), 1<<16); err == nil {
+		if archive, size, err := Unpack(bytes.NewReader(data), Limits{Bytes: 1 << 16}); err == nil {
 			_, _ = io.Copy(io.Discard, archive)
 			archive.Close()
 			if raw := size().Raw; raw > 1<<16+1 {

@@ -169,7 +169,7 @@ func TestWhatAHostileNodeSendsIsBounded(t *testing.T) {
 		t.Errorf("exactly what is allowed: %v", err)
 	}
 	t.Run("as an archive", func(t *testing.T) {
-		archive, size, err := Unpack(bytes.NewReader(forged(t, file("x", strings.Repeat("0", 2<<20)))), 1<<20)
+		archive, size, err := Unpack(bytes.NewReader(forged(t, file("x", strings.Repeat("0", 2<<20)))), Limits{Bytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

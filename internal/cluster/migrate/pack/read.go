@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"math"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 )
 
 // ErrCutOff says that a stream ended too early, ErrTooLarge that it holds more than its
@@ -28,6 +25,8 @@ type Limits struct {
 	Entries int64 // files of any type
 	// Accept refuses entries that have no place in the folder; nil = all have.
 	Accept func(*tar.Header) error
+
+	claim *claim // on the disk that Room has looked at; nil = none
 }
 
 // window is how far back in a stream the decoder has to remember, in bytes: Write needs
@@ -52,24 +51,35 @@ func Read(r io.Reader, folder string, limits Limits) (Size, error) {
 		return Size{}, err
 	}
 	defer z.Close()
+	defer limits.claim.end()
 	raw := &source{r: z}
 	err = unpack(raw, folder, limits)
 	return Size{Packed: packed.n.Load(), Raw: raw.n.Load()}, err
 }
 
-// Unpack is a stream's archive of at most limit bytes, for an engine that reads archives
-// itself. It ends with an error if the stream was cut off.
-func Unpack(r io.Reader, limit int64) (archive io.ReadCloser, size func() Size, err error) {
+// Unpack is a stream's archive within the limits of bytes, for an engine that reads
+// archives itself. It ends with an error if the stream was cut off.
+func Unpack(r io.Reader, limits Limits) (content io.ReadCloser, size func() Size, err error) {
 	packed := &source{r: r}
 	z, err := decoder(packed)
 	if err != nil {
 		return nil, nil, err
 	}
 	raw := &source{r: z}
-	return struct {
-		io.Reader
-		io.Closer
-	}{&bounded{raw, limit}, z.IOReadCloser()}, func() Size { return Size{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
+	return archive{claiming{&bounded{raw, limits.Bytes}, limits.claim}, z}, func() Size { return Size{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
+}
+
+// archive is one that is unpacked as it is read.
+type archive struct {
+	claiming
+	decoder *zstd.Decoder
+}
+
+// Close gives back what was claimed of the disk and is not written.
+func (a archive) Close() error {
+	a.decoder.Close()
+	a.claim.end()
+	return nil
 }
 
 // bounded is an archive of at most so many bytes. It fails at the end of a stream in
@@ -135,22 +145,4 @@ func unpack(raw io.Reader, folder string, limits Limits) error {
 			return fmt.Errorf("unpack %.200s: %w", h.Name, err)
 		}
 	}
-}
-
-// reserve is what Room leaves free, in bytes, or a twentieth of a smaller file system.
-const reserve = 1 << 30
-
-// Room is what a folder's file system has room for, at most so many bytes: half of the
-// files that it can still have, and its free space but for a reserve.
-func Room(folder string, bytes int64) (Limits, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(folder, &st); err != nil {
-		return Limits{}, &fs.PathError{Op: "statfs", Path: folder, Err: err}
-	}
-	free := int64(st.Bavail)*st.Bsize - min(reserve, int64(st.Blocks)*st.Bsize/20)
-	l := Limits{Bytes: max(0, min(bytes, free)), Entries: math.MaxInt64}
-	if st.Files > 0 { // else it counts none
-		l.Entries = int64(st.Ffree / 2)
-	}
-	return l, nil
 }

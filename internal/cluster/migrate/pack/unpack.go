@@ -89,6 +89,11 @@ func (u *unpacker) allow(h *tar.Header) error {
 		}
 		u.bytes += h.Size
 	}
+	if u.limits.claim != nil {
+		if err := u.limits.claim.take(amount{entryBytes, 1}); err != nil {
+			return err
+		}
+	}
 	if (h.Typeflag == tar.TypeChar || h.Typeflag == tar.TypeBlock) && !harmless(h) {
 		return fmt.Errorf("the device %d:%d is not taken from another machine; remove its file there", h.Devmajor, h.Devminor)
 	}
@@ -127,7 +132,7 @@ var kinds = map[byte]uint32{
 func (u *unpacker) make(dir node, base string, h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeReg:
-		return regular(dir, base, content)
+		return regular(dir, base, claiming{content, u.limits.claim})
 	case tar.TypeDir:
 		if err := unix.Mkdirat(dir.fd, base, 0o700); !errors.Is(err, fs.ErrExist) {
 			return err

@@ -474,7 +474,7 @@ func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 	if err != nil {
 		return out, err
 	}
-	archive, size, err := pack.Unpack(r, limits.Bytes)
+	archive, size, err := pack.Unpack(r, limits)
 	if err != nil {
 		return out, err
 	}
