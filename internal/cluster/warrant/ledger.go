@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// keepMoves is for how long the end of a move is remembered: longer than any grant
-	// lives.
+	// keepMoves is for how long the end of a move is remembered, and a move of which
+	// nothing was done: longer than any grant lives.
 	keepMoves = 7 * 24 * time.Hour
 	// longestMove is how long after its beginning a move may still take steps that do not
 	// settle it.
@@ -99,7 +99,7 @@ func Open(o Options) (*Ledger, error) {
 		if err := readJSON(file, m); err != nil {
 			return nil, err
 		}
-		if m.End != "" && o.Now().Sub(m.Heard) > keepMoves {
+		if (m.End != "" || len(m.Done) == 0) && o.Now().Sub(m.Heard) > keepMoves {
 			if err := os.Remove(file); err != nil {
 				return nil, err
 			}
@@ -308,7 +308,8 @@ func (l *Ledger) admit(w *remote.Warrant) error {
 	return nil
 }
 
-// done returns what to call when a step or part has come to its end. The lock is held.
+// begin notes that a step or part is under way. What it returns is told how that ended,
+// and writes it down. The lock is held.
 func (l *Ledger) begin(m *move, what string, settles migrate.Step) func(migrate.Outcome, error) error {
 	m.doing[what] = true
 	m.Heard = l.opts.Now().UTC()

@@ -120,8 +120,12 @@ func (t *Trust) node() (string, error) {
 		return "", fmt.Errorf("certificate in %s: %w", t.sources.Identity, err)
 	}
 	k := keptTrust{Node: id.Name()}
-	for _, c := range first {
-		k.Authorities = append(k.Authorities, authority{Cert: c.Raw})
+	for i, c := range first {
+		a := authority{Cert: c.Raw}
+		if i > 0 { // during a rotation: the one before
+			a.Until = t.now().Add(formerAuthority).UTC()
+		}
+		k.Authorities = append(k.Authorities, a)
 		hash := pki.Hash(c)
 		t.log.Warn("authority of the cluster pinned", "node", k.Node, "authority", fmt.Sprintf("%x", hash[:8]), "by", how, "file", t.file)
 	}

@@ -3,12 +3,17 @@
 package warrant
 
 import (
+	"crypto/x509"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
@@ -78,6 +83,52 @@ func TestTokenNamesTheAuthority(t *testing.T) {
 		if err := b.admit(b.granted(order("m-1", "web", "a", "b"), b.now.Add(time.Minute))); (err == nil) != x.ok {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestPinnedDuringARotation: of two authorities that the agent trusts, the former one
+// counts for as long as a rotation may take.
+func TestPinnedDuringARotation(t *testing.T) {
+	b := newBed(t, "b")
+	former := b.authority
+	next := must[pki.Authority](t)(former.Rotate(b.now))
+	id := must[pki.Identity](t)(pki.LoadIdentity(filepath.Join(b.dir, "identity")))
+	id.Trusted = []*x509.Certificate{next.Cert, former.Cert}
+	if err := id.Save(filepath.Join(b.dir, "identity")); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []struct {
+		by    pki.Authority
+		later time.Duration
+		ok    bool
+	}{{former, 0, true}, {next, 0, true}, {former, formerAuthority + time.Hour, false}, {next, 0, true}} {
+		b.now = b.now.Add(x.later)
+		b.manager = b.newManager(x.by)
+		if err := b.admit(b.granted(order(fmt.Sprint("m-", i), "web", "a", "b"), b.now.Add(time.Minute))); (err == nil) != x.ok {
+			t.Errorf("grant %d: %v", i, err)
+		}
+	}
+}
+
+// TestOldMovesAreForgotten: a week after its end, or if nothing was done of it.
+func TestOldMovesAreForgotten(t *testing.T) {
+	b := newBed(t, "b")
+	soon := b.now.Add(time.Minute)
+	for _, id := range []string{"m-ended", "m-idle", "m-open"} {
+		if err := b.admit(b.granted(order(id, "web", "a", "b"), soon)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, step := range map[string]migrate.Step{"m-ended": migrate.StepDiscard, "m-open": migrate.StepRestore} {
+		if _, err := b.agent.Do(t.Context(), step, order(id, "web", "a", "b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.stop()
+	b.now = b.now.Add(keepMoves + time.Hour)
+	b.start(Options{})
+	if got := slices.Sorted(maps.Keys(b.ledger.moves)); !slices.Equal(got, []string{"m-open"}) {
+		t.Errorf("remembered: %q", got)
 	}
 }
 
