@@ -135,6 +135,7 @@ type ClusterPlan struct {
 	Nodes     []PlanNode `json:"nodes" doc:"each before and after"`
 	Held      []PlanHeld `json:"held" doc:"what is not moved though it could be, and why"`
 	Unknown   []string   `json:"unknown" doc:"nodes of which nothing is known now; they are left as they are"`
+	Refusals  []string   `json:"refusals" doc:"what nodes do not accept, so that nothing of it is planned"`
 }
 
 // ClusterFit is how even a cluster's load is.

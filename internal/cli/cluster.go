@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -305,6 +304,9 @@ func renderPlan(p api.ClusterPlan) string {
 			fmt.Fprintf(&b, "  %s on %s: %s\n", h.Container, h.Node, h.Why)
 		}
 	}
+	if len(p.Refusals) > 0 {
+		fmt.Fprintf(&b, "\nnot accepted:\n  %s\n", strings.Join(p.Refusals, "\n  "))
+	}
 	if len(p.Unknown) > 0 {
 		fmt.Fprintf(&b, "\nnot looked at, for nothing is known of them now: %s\n", strings.Join(p.Unknown, ", "))
 	}
@@ -323,147 +325,6 @@ func change(before, after string) string {
 		return before
 	}
 	return before + " -> " + after
-}
-
-func (a *app) movesCommand() *cobra.Command {
-	c := a.printing(&cobra.Command{
-		Use:   "moves [ID]",
-		Short: "Show moves under way and those that ended lately",
-		Long: `Show the cluster's moves, the newest first, or one of them with its steps: how many
-bytes each has sent and how long it took. ID may be a prefix.`,
-		Example: `  weir moves
-  weir moves m-20260301-120000-k3x`,
-		Args: names("[ID]"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				m, err := a.manager().Move(c.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(m, func() string { return renderMove(m) })
-			}
-			list, err := a.manager().Moves(c.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(list, func() string { return renderMoves(list, time.Now()) })
-		},
-	})
-	a.managerSocketFlag(c)
-	c.AddCommand(a.movesCancelCommand())
-	return c
-}
-
-func (a *app) movesCancelCommand() *cobra.Command {
-	var dryRun bool
-	c := a.printing(&cobra.Command{
-		Use:   "cancel ID",
-		Short: "Cancel a move",
-		Long: `Cancel a move. One that waits ends at once. One under way goes back to its source; once
-the target was told to keep its copy, it is too late, and the move goes on. Where the
-source is not heard of, the move ends in the manager's books and no longer counts
-against the moves at once; the source's own report of its end still counts later. ID may
-be a prefix.`,
-		Example: `  weir moves cancel m-20260301-120000-k3x
-  weir moves cancel m-20260301-120000-k3x --dry-run`,
-		Args: names("ID"),
-		RunE: func(c *cobra.Command, args []string) error {
-			done, err := a.manager().CancelMove(c.Context(), args[0], dryRun)
-			if err != nil {
-				return err
-			}
-			return a.print(done, func() string { return renderCancellation(done) })
-		},
-	})
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what it would do")
-	a.managerSocketFlag(c)
-	return c
-}
-
-func renderCancellation(done api.Cancellation) string {
-	text := fmt.Sprintf("move %s of %s: %s: %s\n", done.Move.ID, done.Move.Container, done.Effect, done.Text)
-	if done.DryRun {
-		text = "dry run, nothing was done: " + text
-	}
-	return text
-}
-
-func renderMoves(list []api.Move, now time.Time) string {
-	if len(list) == 0 {
-		return "no moves\n"
-	}
-	t := table.New("MOVE", "CONTAINER", "FROM", "TO", "STATE", "STEP", ">BYTES", ">DOWN", ">AGE", "WHY")
-	for _, m := range list {
-		t.Add(m.ID, m.Container, m.From, m.To, withNote(m.State, m.Error), m.Step, size(m.Bytes), downtime(m), age(now.Sub(m.Created)), cmp.Or(m.Guarantee, m.Why))
-	}
-	return t.String()
-}
-
-func downtime(m api.Move) string {
-	if m.DownMS == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f s", m.DownMS/1e3)
-}
-
-func renderMove(m api.Move) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s from %s to %s: %s\n", m.ID, m.Container, m.From, m.To, withNote(m.State, m.Error))
-	if m.Why != "" {
-		fmt.Fprintf(&b, "why   %s\n", m.Why)
-	}
-	if m.Guarantee != "" {
-		fmt.Fprintf(&b, "for   %s\n", m.Guarantee)
-	}
-	if m.Cancel != "" {
-		fmt.Fprintf(&b, "cancel  %s\n", m.Cancel)
-	}
-	if m.DownMS > 0 {
-		fmt.Fprintf(&b, "down  %s\n", downtime(m))
-	}
-	if len(m.Steps) > 0 {
-		t := table.New("STEP", ">BYTES", ">TIME", "NOTE")
-		for _, s := range m.Steps {
-			bytes := "-"
-			if s.Bytes > 0 {
-				bytes = size(s.Bytes)
-			}
-			t.Add(s.Step, bytes, fmt.Sprintf("%.0f ms", s.DurationMS), s.Error)
-		}
-		b.WriteString("\n" + t.String())
-	}
-	return b.String()
-}
-
-// showSteps prints steps of a move that have not been shown, up to a number, and
-// returns how many have been.
-func (a *app) showSteps(mv api.Move, shown, until int) int {
-	for ; a.format == formatTable && shown < until; shown++ {
-		s := mv.Steps[shown]
-		bytes := "-"
-		if s.Bytes > 0 {
-			bytes = size(s.Bytes)
-		}
-		fmt.Fprint(a.stdout, table.Clean(strings.TrimRight(fmt.Sprintf("%-18s %10s %6.2f s  %s", s.Step, bytes, s.DurationMS/1e3, s.Error), " "))+"\n")
-	}
-	return shown
-}
-
-// renderMoved is what came of a move whose steps have been shown.
-func renderMoved(m api.Move) string {
-	switch {
-	case m.State != "done":
-		return "" // the error says it
-	case m.DryRun && m.Error != "":
-		return fmt.Sprintf("dry run, nothing is touched; %s can move from %s to %s: %s\n", m.Container, m.From, m.To, m.Error)
-	case m.DryRun:
-		return fmt.Sprintf("dry run, nothing is touched; %s can move from %s to %s\n", m.Container, m.From, m.To)
-	}
-	text := fmt.Sprintf("%s runs on %s: down for %s, %s sent (%s)\n", m.Container, m.To, downtime(m), size(m.Bytes), m.ID)
-	if m.Error != "" {
-		text += "warning: " + m.Error + "\n"
-	}
-	return text
 }
 
 // migrateInCluster has the manager move a container, and shows each step.

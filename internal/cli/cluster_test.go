@@ -51,10 +51,11 @@ func (fakeManager) Containers(context.Context) ([]api.ClusterContainer, error) {
 func (fakeManager) Plan(context.Context, api.PlanRequest) (api.ClusterPlan, error) {
 	return api.ClusterPlan{Algorithm: "local", Alpha: 0.85, Seconds: 0.012,
 		Before: api.ClusterFit{S: 0.1234, FreeBps: 60e6, FreeNode: "a"}, After: api.ClusterFit{S: 0.0123, FreeBps: 80e6, FreeNode: "b"},
-		Moves:   []api.PlanMove{{Container: "web", From: "a", To: "b", Why: "evens out cpu between a and b", S: 0.0123, Bytes: 120e6, Seconds: 8.2}},
-		Nodes:   []api.PlanNode{{Name: "a", Before: api.NodeLoad{Containers: 3, CPU: 0.9, Memory: 0.5, FreeBps: 60e6}, After: api.NodeLoad{Containers: 2, CPU: 0.5, Memory: 0.4, FreeBps: 60e6}}},
-		Held:    []api.PlanHeld{{Container: "db", Node: "b", Why: "label weir.pinned"}},
-		Unknown: []string{"c"}}, nil
+		Moves:    []api.PlanMove{{Container: "web", From: "a", To: "b", Why: "evens out cpu between a and b", S: 0.0123, Bytes: 120e6, Seconds: 8.2}},
+		Nodes:    []api.PlanNode{{Name: "a", Before: api.NodeLoad{Containers: 3, CPU: 0.9, Memory: 0.5, FreeBps: 60e6}, After: api.NodeLoad{Containers: 2, CPU: 0.5, Memory: 0.4, FreeBps: 60e6}}},
+		Held:     []api.PlanHeld{{Container: "db", Node: "b", Why: "label weir.pinned"}},
+		Refusals: []string{"c does not accept containers of a (cluster.accept_from)"},
+		Unknown:  []string{"c"}}, nil
 }
 
 func (f fakeManager) Rebalance(ctx context.Context, r api.PlanRequest) (api.ClusterPlan, error) {

@@ -282,6 +282,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	c := &change{}
 	if next.final() {
 		next.Ended, next.Progress = now.UTC(), nil
+		next.Refusal = m.refusalOf(mv, r)
 	}
 	c.put(bucketMoves, next.ID, &next)
 	if err := m.write(c); err != nil {
@@ -303,6 +304,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 // withStep puts the report about a step in the place of those before it about the same.
 func withStep(steps []wire.MoveReport, r wire.MoveReport) []wire.MoveReport {
 	r.Step, r.Error, r.Cancel = wire.Clip(r.Step, maxStepName), wire.Clip(r.Error, maxStepError), ""
+	r.Code = ""
 	steps = slices.Clone(steps)
 	if n := len(steps); n > 0 && (steps[n-1].Step == r.Step || n >= maxSteps) {
 		steps[n-1] = r

@@ -172,7 +172,7 @@ func evens(p *problem, o optimize.Move) string {
 
 func planView(p *problem, plan optimize.Plan, s settings) api.ClusterPlan {
 	v := api.ClusterPlan{Algorithm: s.algorithm, Alpha: s.alpha, Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
-		Held: []api.PlanHeld{}, Unknown: slices.Concat([]string{}, p.unknown)}
+		Held: []api.PlanHeld{}, Unknown: slices.Concat([]string{}, p.unknown), Refusals: p.notAccepted()}
 	before, after := p.loads(p.Initial()), p.loads(plan.Placement)
 	v.Before, v.After = fit(p, plan.Before, before), fit(p, plan.After, after)
 	for _, o := range plan.Moves {

@@ -18,6 +18,7 @@ type problem struct {
 	containers []wire.ContainerProfile // as in Problem.Containers
 	held       map[int]string          // containers that stay, and why
 	unknown    []string                // nodes of which nothing is known now
+	refusals   []string                // containers that nodes have refused lately
 }
 
 // node is the index of a node, -1 if it is not in the problem.
@@ -63,6 +64,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 			}
 		}
 	}
+	m.barRefused(p, now)
 	moving := m.moving(now, cooldown)
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -120,6 +122,12 @@ func (p *problem) lacking(l optimize.Lack) string {
 	}
 	if l.Engine != "" {
 		parts = append(parts, "runs another engine ("+l.Engine+")")
+	}
+	if l.Source != "" {
+		parts = append(parts, "does not accept containers of "+l.Source+" (cluster.accept_from)")
+	}
+	if l.Barred {
+		parts = append(parts, "has refused it lately (weir plan says why)")
 	}
 	if l.Bandwidth > 0 {
 		parts = append(parts, "lacks "+l.Bandwidth.String()+" of guaranteed bandwidth")

@@ -309,6 +309,7 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	if why := p.held[c]; why != "" && strings.HasPrefix(why, "is moving") {
 		return conflict("container", container.Name, why, "wait for its end: weir moves")
 	}
+	container.Barred = nil // an operator may have changed what refused it
 	if lack, ok := p.Lack(c, to); !ok {
 		return conflict("to", req.To, p.lacking(lack), "choose another node; weir nodes shows what each has")
 	}

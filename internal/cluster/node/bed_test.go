@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
@@ -77,9 +78,10 @@ type world struct {
 	has  map[string]map[string]bool // node, container, running
 	fail map[migrate.Step]error     // a step that fails
 	slow map[migrate.Step]chan struct{}
-	hide map[string]chan struct{} // containers that are not described before this is closed
-	copy map[string]string        // container, by move
-	kind string                   // of the engines, "" = docker
+	hide map[string]chan struct{}     // containers that are not described before this is closed
+	lack map[string][]migrate.Finding // what nodes lack for a container
+	copy map[string]string            // container, by move
+	kind string                       // of the engines, "" = docker
 }
 
 func newWorld() *world {
@@ -144,7 +146,11 @@ func (e engine) Describe(ctx context.Context, name string) (migrate.Container, e
 	return migrate.Container{ID: "id-" + name, Name: name, Engine: "docker", Running: running, Image: "img", ImageID: "sha256:1"}, nil
 }
 
-func (engine) Lacking(context.Context, migrate.Order) ([]migrate.Finding, error) { return nil, nil }
+func (e engine) Lacking(_ context.Context, o migrate.Order) ([]migrate.Finding, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lack[o.Container.Name], nil
+}
 
 func (e engine) Do(ctx context.Context, step migrate.Step, o migrate.Order) (migrate.Outcome, error) {
 	e.mu.Lock()
@@ -369,6 +375,9 @@ type cluster struct {
 // onBus is the bus of all clusters that are made; TestOnKafka changes it.
 var onBus = bus.Address{Kind: bus.NATS}
 
+// overKafka is how a member connects to the brokers; TestOnSecuredKafka changes it.
+var overKafka = func(member string) kafka.Security { return kafka.Security{} }
+
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), log: &logBuffer{}, world: newWorld()}
@@ -378,7 +387,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c.token = token.String()
 	c.opts = manager.Options{Dir: filepath.Join(c.dir, "manager"), Listen: "127.0.0.1:0", BusListen: "127.0.0.1:0", Bus: onBus,
-		Automatic: manager.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(c.log, nil))}
+		Kafka: overKafka(wire.Manager), Automatic: manager.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(c.log, nil))}
 	c.start()
 	t.Cleanup(func() { c.stop() })
 	return c
@@ -420,7 +429,8 @@ type testNode struct {
 
 func (c *cluster) options(name string) Options {
 	return Options{Manager: c.opts.Listen, Token: c.token, Name: name, Listen: "127.0.0.1:0", Dir: filepath.Join(c.dir, name),
-		Heartbeat: 100 * time.Millisecond, Interval: 100 * time.Millisecond, Version: "test"}
+		Heartbeat: 100 * time.Millisecond, Interval: 100 * time.Millisecond, Version: "test",
+		Kafka: overKafka(name)}
 }
 
 // node starts a node whose link can guarantee so many bit/s.

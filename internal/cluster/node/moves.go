@@ -230,7 +230,7 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	r := wire.MoveReport{State: wire.Refused, Step: "pre-flight"}
 	switch {
 	case err != nil:
-		r.Error = strings.Join(strings.Split(err.Error(), "\n"), "; ")
+		r.Error, r.Code = strings.Join(strings.Split(err.Error(), "\n"), "; "), migrate.Lasting(err)
 	case order.DryRun:
 		r.State = wire.Done
 		var notes []string

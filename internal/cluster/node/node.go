@@ -459,6 +459,7 @@ func (n *Node) sample(ctx context.Context) {
 		p, err := n.opts.Profile(ctx)
 		if err == nil {
 			p.V, p.Node = wire.ProfileVersion, n.opts.Name
+			p.AcceptFrom = n.acceptFrom()
 			n.refusedHere(p)
 			err = n.say(n.profiles, wire.Profiles, fmt.Sprintf("%s-%d", n.opts.Name, p.Time.UnixNano()), &p, false)
 		}

@@ -105,6 +105,19 @@ func (n *Node) accepts(source string) error {
 	return warrant.Accepts(n.opts.Name, n.opts.Engine.Kind(), n.opts.AcceptFrom, source)
 }
 
+// acceptFrom are the nodes that accepts lets in, for the manager; nil = all.
+func (n *Node) acceptFrom() *[]string {
+	switch from := n.opts.AcceptFrom; {
+	case n.opts.Engine == nil:
+		return nil
+	case from != nil:
+		return &from
+	case n.opts.Engine.Kind() == "podman":
+		return &[]string{}
+	}
+	return nil
+}
+
 func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	if source, _, err := pki.Node(*r.TLS); err == nil {
 		defer n.serving.Use(r.Context(), source)()

@@ -46,6 +46,8 @@ type Node struct {
 	Engine string
 	// Closed says that nothing may be moved to it.
 	Closed bool
+	// Accepts has the indexes of the nodes whose containers may be moved to it; nil = all.
+	Accepts map[int]bool
 }
 
 // Container is what can be moved.
@@ -58,6 +60,8 @@ type Container struct {
 	Engine string      // that runs it, "" = any
 	// Group names an anti-affinity: no two of one group on a node. "" = none.
 	Group string
+	// Barred are indexes of nodes to which it may not be moved.
+	Barred []int
 	// Bytes have to travel if it is moved: its memory and its changed layers.
 	Bytes float64
 }

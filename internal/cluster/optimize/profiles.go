@@ -38,7 +38,29 @@ func FromProfiles(histories [][]wire.Profile) (*Problem, []wire.ContainerProfile
 			list = append(list, c)
 		}
 	}
+	accepts(p, histories)
 	return p, list
+}
+
+// accepts takes in from which nodes each node says that it takes containers.
+func accepts(p *Problem, histories [][]wire.Profile) {
+	index := make(map[string]int, len(p.Nodes))
+	for n := range p.Nodes {
+		index[p.Nodes[n].Name] = n
+	}
+	for _, history := range histories {
+		if len(history) == 0 || history[len(history)-1].AcceptFrom == nil {
+			continue
+		}
+		newest := &history[len(history)-1]
+		from := map[int]bool{}
+		for _, name := range *newest.AcceptFrom {
+			if n, known := index[name]; known {
+				from[n] = true
+			}
+		}
+		p.Nodes[index[newest.Node]].Accepts = from
+	}
 }
 
 func nodeOf(p *wire.Profile) Node {

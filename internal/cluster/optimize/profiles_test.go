@@ -3,6 +3,7 @@
 package optimize
 
 import (
+	"reflect"
 	"testing"
 
 	"weir/internal/cluster/wire"
@@ -31,7 +32,7 @@ func TestFromProfiles(t *testing.T) {
 	// 5 s of 1 CPU and 15 s of 3.
 	want := Container{Name: "web", Min: 20e6, Pinned: true, Group: "web", Bytes: 7e6,
 		Demand: Vector{CPU: 2.5, Memory: 4e6, Transmit: 25e6}}
-	if c != want {
+	if !reflect.DeepEqual(c, want) {
 		t.Errorf("%+v\nwant %+v", c, want)
 	}
 }

@@ -5,6 +5,7 @@ package optimize
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,11 +31,19 @@ func anyProblem(t *rapid.T) *Problem {
 		}
 		p.Nodes = append(p.Nodes, n)
 	}
+	for n := range p.Nodes {
+		if rapid.IntRange(0, 5).Draw(t, "chooses") == 0 {
+			p.Nodes[n].Accepts = map[int]bool{rapid.IntRange(0, len(p.Nodes)-1).Draw(t, "accepts"): true}
+		}
+	}
 	for i := range rapid.IntRange(0, 40).Draw(t, "containers") {
 		c := Container{Name: fmt.Sprint("c", i), Node: rapid.IntRange(0, len(p.Nodes)-1).Draw(t, "node"),
 			Pinned: rapid.IntRange(0, 5).Draw(t, "pinned") == 0, Bytes: float64(rapid.IntRange(0, 1e9).Draw(t, "bytes"))}
 		if rapid.Bool().Draw(t, "told") {
 			c.Engine = p.Nodes[c.Node].Engine
+		}
+		if rapid.IntRange(0, 5).Draw(t, "barred") == 0 {
+			c.Barred = []int{rapid.IntRange(0, len(p.Nodes)-1).Draw(t, "from")}
 		}
 		if rapid.IntRange(0, 2).Draw(t, "grouped") == 0 {
 			c.Group = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "group")
@@ -119,6 +128,10 @@ func followed(t *rapid.T, p *Problem, plan Plan) {
 func room(t *rapid.T, p *Problem, at Placement, m Move) {
 	if a, b := p.Containers[m.Container].Engine, p.Nodes[m.To].Engine; a != b && a != "" && b != "" {
 		t.Fatalf("%v: a container of %s on a node with %s", m, a, b)
+	}
+	home := p.Containers[m.Container].Node
+	if accepts := p.Nodes[m.To].Accepts; accepts != nil && !accepts[home] || slices.Contains(p.Containers[m.Container].Barred, m.To) {
+		t.Fatalf("%v: a container of node %d, and barred from %v, on a node that accepts %v", m, home, p.Containers[m.Container].Barred, accepts)
 	}
 	var load Vector
 	var mins policy.Rate

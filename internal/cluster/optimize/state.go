@@ -3,6 +3,8 @@
 package optimize
 
 import (
+	"slices"
+
 	"weir/internal/policy"
 )
 
@@ -278,10 +280,12 @@ type Lack struct {
 	Closed    bool
 	Group     string // the anti-affinity group of which it holds one already
 	Engine    string // another one than the container's
+	Source    string // the container's node, from which it accepts none
+	Barred    bool   // the container may not be moved there
 }
 
 func (l Lack) none() bool {
-	return l.CPU == 0 && l.Memory == 0 && l.Bandwidth == 0 && !l.Closed && l.Group == "" && l.Engine == ""
+	return l.CPU == 0 && l.Memory == 0 && l.Bandwidth == 0 && !l.Closed && l.Group == "" && l.Engine == "" && l.Source == "" && !l.Barred
 }
 
 func (s *state) lack(c, n, without int) Lack {
@@ -289,6 +293,12 @@ func (s *state) lack(c, n, without int) Lack {
 	l := Lack{Node: n, Closed: s.p.Nodes[n].Closed}
 	if e := s.engine[c]; e != 0 && node.engine != 0 && e != node.engine {
 		l.Engine = s.p.Nodes[n].Engine
+	}
+	if home := int(s.home[c]); n != home {
+		if a := s.p.Nodes[n].Accepts; a != nil && !a[home] {
+			l.Source = s.p.Nodes[home].Name
+		}
+		l.Barred = slices.Contains(container.Barred, n)
 	}
 	taken, held := node.min, 0
 	if g := s.group[c]; g != 0 {

@@ -20,6 +20,7 @@ const (
 	MaxContainers = 2000     // of a node
 	MaxLabels     = 1000     // of a container
 	MaxMissing    = 64       // of a profile
+	MaxAcceptFrom = 2000     // of a profile
 
 	maxRate    = 1e15    // bits or bytes per second, and what else a profile counts
 	maxCPUs    = 1e5     // of a node

@@ -85,6 +85,9 @@ type MoveReport struct {
 	Error    string        `json:"error,omitempty"`
 	// Cancel says why a move that was to be cancelled goes on.
 	Cancel string `json:"cancel,omitempty"`
+	// Code names what has refused the move, such as "not-accepted", if that stays until
+	// the container or a node is changed; "" = it may pass.
+	Code string `json:"code,omitempty"`
 }
 
 // Apply orders a node to change the policy of one of its workloads, as weir set does.
@@ -169,7 +172,7 @@ func (r MoveReport) Check() error {
 	if r.State != Running && !r.State.Settles() {
 		return fmt.Errorf("state %.40q of a move is not known", r.State)
 	}
-	return cmp.Or(given("id", r.ID), CheckMove(r.ID), CheckNode(r.Node), short(MaxName, "step", r.Step), short(MaxText, "error", r.Error, "cancel", r.Cancel))
+	return cmp.Or(given("id", r.ID), CheckMove(r.ID), CheckNode(r.Node), short(MaxName, "step", r.Step, "code", r.Code), short(MaxText, "error", r.Error, "cancel", r.Cancel))
 }
 
 // Check implements Message.

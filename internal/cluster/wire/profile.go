@@ -30,6 +30,9 @@ type Profile struct {
 	// Missing says what this machine cannot measure and why, such as "llc_misses:
 	// perf_event_open: operation not supported".
 	Missing []string `json:"missing,omitempty"`
+	// AcceptFrom are the nodes from which this one takes containers; nil = all, or a former
+	// version, which does not say.
+	AcceptFrom *[]string `json:"accept_from,omitempty"`
 }
 
 // Capacity is what a node has; 0 where it is not known.
@@ -118,6 +121,12 @@ func (p *Profile) Check() error {
 		within("interval_seconds", p.IntervalSeconds, maxSeconds), p.Capacity.check(), p.Total.check("total"))
 	for _, line := range p.Missing {
 		err = cmp.Or(err, short(MaxText, "missing", line))
+	}
+	if p.AcceptFrom != nil {
+		err = cmp.Or(err, few("nodes in accept_from", len(*p.AcceptFrom), MaxAcceptFrom))
+		for _, name := range *p.AcceptFrom {
+			err = cmp.Or(err, CheckNode(name))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("profile of %s: %w", p.Node, err)

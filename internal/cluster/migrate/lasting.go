@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate
+
+import (
+	"errors"
+	"slices"
+)
+
+// passing are the codes of findings that may be gone when a pre-flight is made again,
+// though nobody has changed the container or a node's settings.
+var passing = []string{"same-node", "paused", "not-running", "disk", "tcp", "tcp-close", "bound"}
+
+// Lasting returns the code of the refusal in an error that stays until the container or a
+// node is changed, "" if there is none.
+func Lasting(err error) string {
+	var found *RefusedError
+	if errors.As(err, &found) {
+		for _, f := range found.Findings {
+			if f.Refuses && !slices.Contains(passing, f.Code) {
+				return f.Code
+			}
+		}
+	}
+	var definite *Error
+	if errors.As(err, &definite) && definite.Code == CodeNotAccepted {
+		return string(definite.Code)
+	}
+	return ""
+}
