@@ -5,7 +5,10 @@ package cli
 import (
 	"net"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
@@ -34,5 +37,21 @@ func TestAgentTakesTheHelperIfThereIsOne(t *testing.T) {
 	defer ln.Close()
 	if e, is := open().(*remote.Engine); !is || e.Kind() != "docker" {
 		t.Errorf("with a helper: %T", e)
+	}
+}
+
+// What Podman restores would keep the sandbox of the helper's unit.
+func TestPodmanIsNotServedInASandbox(t *testing.T) {
+	inSandbox := make(chan map[string]error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			t.Error(err)
+		}
+		inSandbox <- map[string]error{"podman": sandboxed("podman"), "docker": sandboxed("docker")}
+	}()
+	got := <-inSandbox
+	if got["podman"] == nil || got["docker"] != nil || sandboxed("podman") != nil {
+		t.Errorf("in a sandbox: %v; without: %v", got, sandboxed("podman"))
 	}
 }

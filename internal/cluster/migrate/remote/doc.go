@@ -14,6 +14,7 @@
 // A caller names a verb, a step, a part, a container and an order. The protocol has no
 // room for a path or a command; the callee knows its engine by its own configuration.
 //
-// What it does not do: decide who may call. Package node demands the manager's order of
-// other nodes; the helper's socket is root's.
+// What it does not do: decide what a call may do. Package node demands the manager's order
+// of other nodes. The helper's socket is root's, and the helper asks a Guard before each
+// call that is about a container (package warrant).
 package remote
