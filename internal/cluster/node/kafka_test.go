@@ -5,12 +5,19 @@ package node
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
+	"weir/internal/cluster/bus/kafka"
+	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
+	"weir/internal/tlsfile"
+	"weir/internal/tlsfile/tlstest"
 )
 
 // TestOnKafka runs what is run on NATS with a real broker. All clusters use the same
@@ -29,6 +36,43 @@ func TestOnKafka(t *testing.T) {
 		t.Run(name, test)
 	}
 	t.Run("BrokerRestarts", func(t *testing.T) { brokerRestarts(t, broker) })
+}
+
+// TestOnSecuredKafka: a cluster over a real broker that takes members by mutual TLS alone.
+// Two nodes join, profiles arrive, a container moves, a refused min is moved and applied,
+// and who shows no certificate of the broker's authority is refused.
+func TestOnSecuredKafka(t *testing.T) {
+	if !*long {
+		t.Skip("SKIP: takes a minute on a busy machine; -long runs it")
+	}
+	ours := tlstest.New(t, "ours")
+	dir, server := t.TempDir(), ours.Issue(t, "broker")
+	broker := bustest.StartBrokerWith(t, func(port int) string { return bustest.Secured(t, port, dir, server, "unused") })
+	was, before := onBus, overKafka
+	t.Cleanup(func() { onBus, overKafka = was, before })
+	onBus = bus.Address{Kind: bus.Kafka, Hosts: []string{broker.At(bustest.MutualPort)}}
+	files := map[string]tlsfile.Files{}
+	for _, member := range []string{wire.Manager, "a", "b"} {
+		files[member] = ours.Issue(t, member)
+	}
+	overKafka = func(member string) kafka.Security { return kafka.Security{TLS: true, Files: files[member]} }
+	t.Run("Migrate", TestMigrate)
+	t.Run("RefusedMinMoves", TestRefusedMinMoves)
+	t.Run("Stranger", func(t *testing.T) {
+		o := newCluster(t).opts
+		o.Dir, o.Kafka.Files = t.TempDir(), tlsfile.Files{CA: files["a"].CA}
+		if _, err := manager.Init(o.Dir, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		m, err := manager.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if err := m.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "give cert and key") {
+			t.Errorf("a manager without a certificate: %v", err)
+		}
+	})
 }
 
 // brokerRestarts in the middle of a migration: the reports of its end arrive.

@@ -5,7 +5,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -26,14 +25,6 @@ import (
 	"weir/internal/tlsfile/tlstest"
 )
 
-// Listeners of the secured broker, by the distance of their port from the first.
-const (
-	clearPort  = 0 // port 1 is the controller's
-	tlsPort    = 2
-	mutualPort = 3
-	saslPort   = 4
-)
-
 // secured is a broker with a listener of each kind, and what is needed to use them.
 type secured struct {
 	*bustest.Broker
@@ -49,51 +40,10 @@ func newSecured(t *testing.T, more string) *secured {
 	s := &secured{ours: tlstest.New(t, "ours"), other: tlstest.New(t, "other"), dir: t.TempDir()}
 	s.client = s.ours.Issue(t, "a")
 	server := s.ours.Issue(t, "broker")
-	s.Broker = bustest.StartBrokerWith(t, func(port int) string { return settings(t, port, s.dir, server) + more },
+	s.Broker = bustest.StartBrokerWith(t, func(port int) string { return bustest.Secured(t, port, s.dir, server, password) + more },
 		"SCRAM-SHA-256=[name=a,password=plain256]", "SCRAM-SHA-512=[name=a,password=plain512]",
 		"SCRAM-SHA-512=[name=manager,password=manager512]", "SCRAM-SHA-512=[name=b,password=b512]")
 	return s
-}
-
-// settings are the broker's, as docs/cluster.md shows them.
-func settings(t *testing.T, port int, dir string, server tlsfile.Files) string {
-	var pair []byte
-	for _, file := range []string{server.Key, server.Cert} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pair = append(pair, text...)
-	}
-	keystore := filepath.Join(dir, "broker.pem")
-	if err := os.WriteFile(keystore, pair, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	at := func(distance int) string { return fmt.Sprintf("127.0.0.1:%d", port+distance) }
-	advertised := fmt.Sprintf("CLEAR://%s,TLS://%s,MUTUAL://%s,SASL://%s", at(clearPort), at(tlsPort), at(mutualPort), at(saslPort))
-	return strings.NewReplacer("ADVERTISED", advertised, "CONTROLLERAT", at(1), "KEYSTORE", keystore, "TRUSTSTORE", server.CA,
-		"PASSWORD", strings.ReplaceAll(strings.ReplaceAll(password, `\`, `\\`), `"`, `\\"`)).Replace(`
-listeners=ADVERTISED,CONTROLLER://CONTROLLERAT
-advertised.listeners=ADVERTISED
-inter.broker.listener.name=CLEAR
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,CLEAR:PLAINTEXT,TLS:SSL,MUTUAL:SSL,SASL:SASL_SSL
-ssl.keystore.type=PEM
-ssl.keystore.location=KEYSTORE
-ssl.truststore.type=PEM
-ssl.truststore.location=TRUSTSTORE
-listener.name.mutual.ssl.client.auth=required
-listener.name.sasl.sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN
-listener.name.sasl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-listener.name.sasl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-listener.name.sasl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_a="PASSWORD";
-`)
-}
-
-func (s *secured) at(distance int) string {
-	host, port, _ := net.SplitHostPort(s.Address)
-	var n int
-	fmt.Sscan(port, &n)
-	return fmt.Sprintf("%s:%d", host, n+distance)
 }
 
 // secret is a file with a password.
@@ -133,7 +83,7 @@ func (d door) Node(t *testing.T, name string, cable *bustest.Cable) bus.Bus {
 
 func (d door) connect(t *testing.T, name string, cable *bustest.Cable) *Bus {
 	t.Helper()
-	c, err := dial([]string{d.at(d.port)}, name, d.secure, func(_ context.Context, network, address string) (net.Conn, error) {
+	c, err := dial([]string{d.At(d.port)}, name, d.secure, func(_ context.Context, network, address string) (net.Conn, error) {
 		return cable.Dial(network, address)
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -152,13 +102,13 @@ func TestBusSecured(t *testing.T) {
 		port int
 		how  func(t *testing.T, s *secured) Security
 	}{
-		{"TLS", true, tlsPort, func(t *testing.T, s *secured) Security {
+		{"TLS", true, bustest.TLSPort, func(t *testing.T, s *secured) Security {
 			return Security{TLS: true, Files: tlsfile.Files{CA: s.ours.File}}
 		}},
-		{"MutualTLS", false, mutualPort, func(t *testing.T, s *secured) Security { return Security{TLS: true, Files: s.client} }},
-		{"ScramSHA256", true, saslPort, func(t *testing.T, s *secured) Security { return s.login(t, Scram256, "a", "plain256") }},
-		{"ScramSHA512", false, saslPort, func(t *testing.T, s *secured) Security { return s.login(t, Scram512, "a", "plain512") }},
-		{"Plain", true, saslPort, func(t *testing.T, s *secured) Security { return s.login(t, Plain, "a", password) }},
+		{"MutualTLS", false, bustest.MutualPort, func(t *testing.T, s *secured) Security { return Security{TLS: true, Files: s.client} }},
+		{"ScramSHA256", true, bustest.SASLPort, func(t *testing.T, s *secured) Security { return s.login(t, Scram256, "a", "plain256") }},
+		{"ScramSHA512", false, bustest.SASLPort, func(t *testing.T, s *secured) Security { return s.login(t, Scram512, "a", "plain512") }},
+		{"Plain", true, bustest.SASLPort, func(t *testing.T, s *secured) Security { return s.login(t, Plain, "a", password) }},
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			if way.long && !*bustest.Long {
@@ -188,25 +138,25 @@ func TestWaysIn(t *testing.T) {
 		secure Security
 		want   string
 	}{
-		{"in clear", clearPort, Security{}, ""},
-		{"TLS", tlsPort, tlsOnly, ""},
-		{"mutual TLS", mutualPort, Security{TLS: true, Files: s.client}, ""},
-		{"SCRAM-SHA-256", saslPort, s.login(t, Scram256, "a", "plain256"), ""},
-		{"SCRAM-SHA-512", saslPort, s.login(t, Scram512, "a", "plain512"), ""},
-		{"PLAIN", saslPort, s.login(t, Plain, "a", password), ""},
+		{"in clear", bustest.ClearPort, Security{}, ""},
+		{"TLS", bustest.TLSPort, tlsOnly, ""},
+		{"mutual TLS", bustest.MutualPort, Security{TLS: true, Files: s.client}, ""},
+		{"SCRAM-SHA-256", bustest.SASLPort, s.login(t, Scram256, "a", "plain256"), ""},
+		{"SCRAM-SHA-512", bustest.SASLPort, s.login(t, Scram512, "a", "plain512"), ""},
+		{"PLAIN", bustest.SASLPort, s.login(t, Plain, "a", password), ""},
 
-		{"wrong password, SCRAM", saslPort, s.login(t, Scram512, "a", "guess"), "does not accept user a"},
-		{"wrong password, PLAIN", saslPort, s.login(t, Plain, "a", "guess"), "does not accept user a"},
-		{"no such user", saslPort, s.login(t, Scram256, "nobody", "plain256"), "does not accept user nobody"},
-		{"user of another mechanism", saslPort, s.login(t, Scram256, "b", "b512"), "does not accept user b"},
-		{"no SASL where it is expected", saslPort, tlsOnly, "it may expect SASL here"},
-		{"certificate of another authority", mutualPort, Security{TLS: true, Files: foreign}, "refuses the certificate in " + foreign.Cert},
-		{"no certificate", mutualPort, tlsOnly, "give cert and key"},
-		{"broker of another authority", tlsPort, Security{TLS: true, Files: untrusted}, "not of the authority in " + s.other.File},
-		{"broker with another name", tlsPort, Security{TLS: true, Files: misnamed}, "for another name"},
-		{"in clear where TLS is expected", tlsPort, Security{}, "expects TLS at this address"},
-		{"in clear where SASL over TLS is expected", saslPort, scramInClear, "expects TLS at this address"},
-		{"TLS where nobody speaks it", clearPort, tlsOnly, "does it speak TLS"},
+		{"wrong password, SCRAM", bustest.SASLPort, s.login(t, Scram512, "a", "guess"), "does not accept user a"},
+		{"wrong password, PLAIN", bustest.SASLPort, s.login(t, Plain, "a", "guess"), "does not accept user a"},
+		{"no such user", bustest.SASLPort, s.login(t, Scram256, "nobody", "plain256"), "does not accept user nobody"},
+		{"user of another mechanism", bustest.SASLPort, s.login(t, Scram256, "b", "b512"), "does not accept user b"},
+		{"no SASL where it is expected", bustest.SASLPort, tlsOnly, "it may expect SASL here"},
+		{"certificate of another authority", bustest.MutualPort, Security{TLS: true, Files: foreign}, "refuses the certificate in " + foreign.Cert},
+		{"no certificate", bustest.MutualPort, tlsOnly, "give cert and key"},
+		{"broker of another authority", bustest.TLSPort, Security{TLS: true, Files: untrusted}, "not of the authority in " + s.other.File},
+		{"broker with another name", bustest.TLSPort, Security{TLS: true, Files: misnamed}, "for another name"},
+		{"in clear where TLS is expected", bustest.TLSPort, Security{}, "expects TLS at this address"},
+		{"in clear where SASL over TLS is expected", bustest.SASLPort, scramInClear, "expects TLS at this address"},
+		{"TLS where nobody speaks it", bustest.ClearPort, tlsOnly, "does it speak TLS"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := door{s, test.port, test.secure}.connect(t, "a", &bustest.Cable{})
@@ -229,7 +179,7 @@ func TestWaysIn(t *testing.T) {
 	}
 	// It expires while the broker and the client run: the file is checked when a
 	// member starts, and refused by the broker at the next connection.
-	c := door{s, mutualPort, Security{TLS: true, Files: expired}}.connect(t, "a", &bustest.Cable{})
+	c := door{s, bustest.MutualPort, Security{TLS: true, Files: expired}}.connect(t, "a", &bustest.Cable{})
 	s.ours.Issue(t, "old", tlstest.Expired)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -313,7 +263,7 @@ func nodeACLs(user, node string) []acl {
 // allow makes the lists, as the administrator.
 func (s *secured) allow(t *testing.T, lists ...[]acl) {
 	t.Helper()
-	admin, err := kgo.NewClient(kgo.SeedBrokers(s.at(clearPort)))
+	admin, err := kgo.NewClient(kgo.SeedBrokers(s.At(bustest.ClearPort)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +300,7 @@ func TestAccessControlLists(t *testing.T) {
 	// In clear, and so without a name, only the test's administrator comes.
 	s := newSecured(t, "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:ANONYMOUS\nallow.everyone.if.no.acl.found=false\n")
 	connect := func(member string) *Bus {
-		return door{s, saslPort, s.login(t, Scram512, member, map[string]string{"a": "plain512", "b": "b512", wire.Manager: "manager512"}[member])}.connect(t, member, &bustest.Cable{})
+		return door{s, bustest.SASLPort, s.login(t, Scram512, member, map[string]string{"a": "plain512", "b": "b512", wire.Manager: "manager512"}[member])}.connect(t, member, &bustest.Cable{})
 	}
 	publish := func(b *Bus, subject wire.Subject, id string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -401,7 +351,7 @@ func TestAccessControlLists(t *testing.T) {
 	}
 	for _, durable := range []string{"a", "b", "spy"} {
 		log := &lines{}
-		spy, err := Dial([]string{s.at(saslPort)}, "a", a.secure, slog.New(slog.NewTextHandler(log, nil)))
+		spy, err := Dial([]string{s.At(bustest.SASLPort)}, "a", a.secure, slog.New(slog.NewTextHandler(log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
