@@ -82,17 +82,15 @@ func (l *Local) load() error {
 		if err := json.Unmarshal(text, c); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		if c.Fate != fateProbation && time.Since(c.Until) > forgetCopies {
-			if err := os.Remove(file); err != nil {
-				return err
-			}
+		c.Order.Move = strings.TrimSuffix(filepath.Base(file), ".json")
+		l.copies[c.Order.Move] = c
+		if c.Fate != fateProbation {
+			c.shorten()
+			l.forgetLater(c)
 			continue
 		}
-		l.copies[strings.TrimSuffix(filepath.Base(file), ".json")] = c
-		if c.Fate == fateProbation {
-			l.watch(c)
-			go l.holdAgain(c)
-		}
+		l.watch(c)
+		go l.holdAgain(c)
 	}
 	return nil
 }
@@ -309,7 +307,7 @@ func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
 	if err := l.set(c, fateConfirmed); err != nil {
 		return out, err
 	}
-	c.timer.Stop()
+	l.forgetLater(c)
 	return l.keep(ctx, o)
 }
 
@@ -347,28 +345,60 @@ func (l *Local) end(ctx context.Context, c *incoming) error {
 	if _, err := l.engine.Do(ctx, StepDiscard, c.Order); err != nil {
 		return err
 	}
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 	if err := l.set(c, fateDiscarded); err != nil { // a full disk, say: then remembered for as long as this process lives
 		c.Fate = fateDiscarded
 		l.log.Warn("that a copy was discarded cannot be written down", "workload", c.Order.Container.Name, "move", c.Order.Move, "err", err)
+		c.shorten()
 	}
+	l.forgetLater(c)
 	return nil
 }
 
 // set writes down what becomes of a copy.
 func (l *Local) set(c *incoming, f fate) error {
-	was := c.Fate
+	was, order := c.Fate, c.Order
 	c.Fate = f
+	if f != fateProbation {
+		c.shorten()
+	}
 	data, err := json.Marshal(c)
 	if err == nil {
-		err = writeFile(filepath.Join(l.dir, c.Order.Move+".json"), data)
+		err = writeFile(l.file(c.Order.Move), data)
 	}
 	if err != nil {
-		c.Fate = was
+		c.Fate, c.Order = was, order
 	}
 	return err
+}
+
+func (l *Local) file(move string) string { return filepath.Join(l.dir, move+".json") }
+
+// shorten drops the description of a copy that has ended: what comes late brings its own.
+func (c *incoming) shorten() {
+	c.Order = Order{Move: c.Order.Move, From: c.Order.From, Container: Container{Name: c.Order.Container.Name}}
+}
+
+// forgetLater has the end of a copy forgotten when no order for it can come any more. The
+// copy is locked, or nobody knows it yet.
+func (l *Local) forgetLater(c *incoming) {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	move := c.Order.Move
+	c.timer = time.AfterFunc(time.Until(c.Until.Add(forgetCopies)), func() {
+		l.mu.Lock()
+		closing := l.closing
+		if !closing {
+			delete(l.copies, move)
+		}
+		l.mu.Unlock()
+		if closing {
+			return
+		}
+		if err := os.Remove(l.file(move)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.log.Warn("the end of a copy cannot be forgotten", "move", move, "err", err)
+		}
+	})
 }
 
 // writeFile writes beside, syncs and renames.

@@ -4,14 +4,16 @@
 // its containers use, migrates what the manager orders, and asks for a place where a
 // min does not fit here.
 //
-//	join.go     a token becomes a certificate; the manager is asked by HTTPS
-//	node.go     heartbeats and profiles out, orders in
-//	outbox.go   what has been said and not been taken by the bus yet
-//	sample.go   profiles: what runs here (Docker), what it uses (package profile)
-//	moves.go    migrations (package migrate), each with its journal
-//	serve.go    what other nodes may do here for a migration, by mutual TLS
-//	remote.go   the same from the other side: another machine as a migrate.Node
-//	place.go    api.Agent with a manager behind it
+//	join.go       a token becomes a certificate; the manager is asked by HTTPS
+//	node.go       what a node is made of and runs
+//	connected.go  the bus: heartbeats and profiles out
+//	orders.go     what the manager orders
+//	outbox.go     what has been said and not been taken by the bus yet
+//	containers.go profiles: what runs here (Docker), what it uses (package profile)
+//	moves.go      migrations (package migrate), each with its journal
+//	serve.go      what other nodes may do here for a migration, by mutual TLS
+//	remote.go     the same from the other side: another machine as a migrate.Node
+//	place.go      api.Agent with a manager behind it
 //
 // Nothing here keeps the agent from steering its links: a manager that is away is
 // tried again, and what is said meanwhile waits.

@@ -3,12 +3,13 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,41 +28,50 @@ const (
 	forsaken = 24 * time.Hour
 	// guestsEach is how many copies one node may have under way here.
 	guestsEach = 16
+	// sweepAfter is when what was discarded is discarded once more: an engine may end
+	// what it had begun after its caller has gone.
+	sweepAfter = time.Minute
+	// discardWait is for how long a discard waits for the end of a step that it has
+	// cancelled.
+	discardWait = 30 * time.Second
 )
 
-// guest is a container that another node migrates to this one: what was granted, what
-// has been done, and what became of it. It is all that this node believes; a call only
-// says which step or part is meant.
+// guest is a record with what belongs to this process. One step or part of a guest is
+// dealt with at a time.
 type guest struct {
-	Grant    wire.Grant                 `json:"grant"`
-	Order    migrate.Order              `json:"order"`
-	Settings wire.Change                `json:"settings,omitempty"`
-	Begun    time.Time                  `json:"begun"`
-	Heard    time.Time                  `json:"heard"`
-	Taken    map[migrate.Step]time.Time `json:"taken,omitempty"`    // steps that have succeeded
-	Received map[string]string          `json:"received,omitempty"` // parts that are whole, with their SHA-256
-	Tried    bool                       `json:"tried,omitempty"`    // a restore was: nothing is received any more
-	End      string                     `json:"end,omitempty"`      // endConfirmed, endDiscarded
-	Copy     string                     `json:"copy,omitempty"`     // id of the container that it has become
-	Applied  bool                       `json:"applied,omitempty"`  // its settings were dealt with
-
-	doing map[string]bool
+	mu sync.Mutex // not held while the engine works
+	guestRecord
+	void    bool  // never written down, or forgotten: not to be used
+	doing   *task // nil = nothing
+	leaving int   // discards that wait for the end of doing; nothing else begins
 }
 
-const (
-	endConfirmed = "confirmed"
-	endDiscarded = "discarded"
-)
+// task is a step or a part that the engine deals with.
+type task struct {
+	what   string
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
 
-// guests are all of them. Each is a file, written before what it says is acted upon.
+// guests are all of them. Each is a small file, written before what it says is acted
+// upon, and until it is settled a second one with the source's very bytes:
+//
+//	DIR/MOVE.json           what was granted, done and received
+//	DIR/MOVE.description    written once
+//
+// Each has a lock of its own, so that the disk makes one source wait for itself only.
+// A guest's lock is taken before that of the map.
 type guests struct {
-	dir string
-	mu  sync.Mutex // of the guests too; not held while the engine works
-	all map[string]*guest
+	dir     string
+	reading slots // decoding a description takes many times its size
+
+	mu   sync.Mutex // of the maps
+	all  map[string]*guest
+	open map[string]int // under way, by source
 }
 
-func openGuests(dir string, now time.Time) (*guests, error) {
-	g := &guests{dir: dir, all: map[string]*guest{}}
+func openGuests(dir string, reading slots, now time.Time) (*guests, error) {
+	g := &guests{dir: dir, reading: reading, all: map[string]*guest{}, open: map[string]int{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -74,110 +84,218 @@ func openGuests(dir string, now time.Time) (*guests, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := &guest{doing: map[string]bool{}}
-		if err := json.Unmarshal(text, v); err != nil {
+		v := &guest{}
+		if err := json.Unmarshal(text, &v.guestRecord); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		v.shorten()
+		if v.End == "" {
+			g.open[v.Grant.From]++
 		}
 		g.all[strings.TrimSuffix(filepath.Base(file), ".json")] = v
 	}
 	g.forget(now)
-	return g, nil
+	return g, g.tidy()
+}
+
+// tidy removes descriptions that nobody will read.
+func (g *guests) tidy() error {
+	files, err := filepath.Glob(filepath.Join(g.dir, "*.description"))
+	for _, file := range files {
+		v := g.all[strings.TrimSuffix(filepath.Base(file), ".description")]
+		if v == nil || v.settled() {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}
+	return err
+}
+
+func (g *guests) file(move string) string        { return filepath.Join(g.dir, move+".json") }
+func (g *guests) description(move string) string { return filepath.Join(g.dir, move+".description") }
+
+// list is every guest of now.
+func (g *guests) list() (list []*guest) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, v := range g.all {
+		list = append(list, v)
+	}
+	return list
+}
+
+// find returns a guest, locked; nil if there is none.
+func (g *guests) find(move string) *guest {
+	g.mu.Lock()
+	v := g.all[move]
+	g.mu.Unlock()
+	if v == nil {
+		return nil
+	}
+	v.mu.Lock()
+	if v.void {
+		v.mu.Unlock()
+		return nil
+	}
+	return v
+}
+
+// drop forgets a guest. Its lock is held.
+func (g *guests) drop(v *guest) {
+	v.void = true
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.all, v.Grant.Move)
+	if v.End == "" {
+		g.left(v.Grant.From)
+	}
+}
+
+// left counts a guest of a source as not under way any more. The lock is held.
+func (g *guests) left(source string) {
+	if g.open[source]--; g.open[source] <= 0 {
+		delete(g.open, source)
+	}
 }
 
 // forget drops guests whose end is long ago: their grants have expired by far.
 func (g *guests) forget(now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for move, v := range g.all {
-		if v.End != "" && now.Sub(v.Heard) > keepGuests {
-			delete(g.all, move)
-			_ = os.Remove(g.file(move))
+	for _, v := range g.list() {
+		v.mu.Lock()
+		if !v.void && v.End != "" && now.Sub(v.Heard) > keepGuests {
+			g.drop(v)
+			_ = os.Remove(g.file(v.Grant.Move))
+			_ = os.Remove(g.description(v.Grant.Move))
 		}
+		v.mu.Unlock()
 	}
 }
 
-func (g *guests) file(move string) string { return filepath.Join(g.dir, move+".json") }
-
-// save writes a guest down. The lock is held.
-func (g *guests) save(v *guest) error {
-	text, err := json.Marshal(v)
+// put writes down what a guest has become, and then has it be that. Its lock is held.
+func (g *guests) put(v *guest, next guestRecord) error {
+	next.shorten()
+	text, err := json.Marshal(next)
+	if err == nil {
+		err = atomicfile.Write(g.file(next.Grant.Move), text, 0o600)
+	}
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(g.file(v.Grant.Move), text, 0o600)
-}
-
-// arrivedOf is a guest that was confirmed and whose settings were not dealt with yet.
-func (g *guests) arrivedOf(move string) (guest, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	v := g.all[move]
-	if v == nil || v.End != endConfirmed || v.Applied {
-		return guest{}, false
+	if v.End == "" && next.End != "" {
+		g.mu.Lock()
+		g.left(next.Grant.From)
+		g.mu.Unlock()
 	}
-	return v.clone(), true
+	v.guestRecord = next
+	if v.settled() {
+		_ = os.Remove(g.description(next.Grant.Move)) // else the next process does
+	}
+	return nil
 }
 
-// applied notes that a guest's settings were dealt with.
-func (g *guests) applied(move string) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	v := g.all[move]
-	v.Applied = true
-	return g.save(v)
+// proposal reads a guest's description. Its lock is held.
+func (g *guests) proposal(ctx context.Context, v *guest) (p warrant.Proposal, err error) {
+	text, err := os.ReadFile(g.description(v.Grant.Move))
+	if err != nil {
+		return p, err
+	}
+	p, err = g.decode(ctx, text, v.Grant)
+	p.Order.Committed = v.Committed
+	return p, err
 }
 
-// unsettled are the moves of guests whose settings are to be dealt with.
-func (g *guests) unsettled() (list []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for move, v := range g.all {
-		if v.End == endConfirmed && !v.Applied {
-			list = append(list, move)
+// decode reads a description, when it is its turn.
+func (g *guests) decode(ctx context.Context, text []byte, grant wire.Grant) (p warrant.Proposal, err error) {
+	done, err := g.reading.take(ctx)
+	if err != nil {
+		return p, err
+	}
+	defer done()
+	if p, err = warrant.ReadProposal(text, grant); err == nil {
+		err = checkLists(p.Order)
+	}
+	return p, err
+}
+
+// these are the guests for which f holds.
+func (g *guests) these(f func(v *guest) bool) (list []guestRecord) {
+	for _, v := range g.list() {
+		v.mu.Lock()
+		if !v.void && f(v) {
+			list = append(list, v.clone())
 		}
+		v.mu.Unlock()
 	}
 	return list
 }
 
-// forsaken are the grants of copies of which nothing was heard for long, and that no
-// probation ends since none was restored.
-func (g *guests) forsaken(now time.Time) (list []wire.Grant) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, v := range g.all {
-		if v.End == "" && now.Sub(v.Heard) > forsaken {
-			list = append(list, v.Grant)
-		}
-	}
-	return list
+// unsettled are guests that were confirmed and whose settings are to be dealt with.
+func (g *guests) unsettled() []guestRecord {
+	return g.these(func(v *guest) bool { return v.End == endConfirmed && !v.Applied })
 }
 
-// A refusal with its reason is warrant's, which the helper refuses by too.
-type denied = warrant.Denied
+// unswept are guests that are to be discarded once more.
+func (g *guests) unswept(now time.Time) []guestRecord {
+	return g.these(func(v *guest) bool { return v.End == endDiscarded && !v.Swept && now.Sub(v.Heard) > sweepAfter })
+}
 
-var deny = warrant.Deny
+// forsaken are copies of which nothing was heard for long, and that no probation ends
+// since none was restored.
+func (g *guests) forsaken(now time.Time) []guestRecord {
+	return g.these(func(v *guest) bool { return v.End == "" && now.Sub(v.Heard) > forsaken })
+}
 
-// Why a call of another node, or a message in the manager's name, was refused.
-const (
-	whyStranger    = warrant.WhyStranger
-	whyForged      = warrant.WhyForged
-	whyForeign     = warrant.WhyForeign
-	whyExpired     = warrant.WhyExpired
-	whyReplayed    = warrant.WhyReplayed
-	whyAltered     = warrant.WhyAltered
-	whyNotTarget   = warrant.WhyNotStep
-	whyNotAccepted = warrant.WhyNotAccepted
-	whyUnknown     = warrant.WhyUnknown
-	whyTooMany     = warrant.WhyTooMany
-	whySubject     = warrant.WhySubject
-)
+// arrivedOf is a guest that was confirmed and whose settings were not dealt with yet,
+// with those settings.
+func (g *guests) arrivedOf(ctx context.Context, move string) (r guestRecord, settings wire.Change, ok bool) {
+	v := g.find(move)
+	if v == nil {
+		return r, nil, false
+	}
+	defer v.mu.Unlock()
+	if v.End != endConfirmed || v.Applied {
+		return r, nil, false
+	}
+	p, err := g.proposal(ctx, v)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // as of a former version
+		return r, nil, false
+	}
+	return v.clone(), p.Settings, true
+}
+
+// toSweep is the order of a guest that is to be discarded once more. One whose
+// description is lost cannot be.
+func (g *guests) toSweep(ctx context.Context, move string) (migrate.Order, bool) {
+	v := g.find(move)
+	if v == nil {
+		return migrate.Order{}, false
+	}
+	defer v.mu.Unlock()
+	p, err := g.proposal(ctx, v)
+	if errors.Is(err, fs.ErrNotExist) {
+		next := v.clone()
+		next.Swept = true
+		_ = g.put(v, next) // else with the next look
+	}
+	return p.Order, err == nil
+}
+
+// note changes a guest that has ended.
+func (g *guests) note(move string, change func(*guestRecord)) error {
+	v := g.find(move)
+	if v == nil {
+		return nil
+	}
+	defer v.mu.Unlock()
+	next := v.clone()
+	change(&next)
+	return g.put(v, next)
+}
 
 // begin notes a new guest. The same again is no harm before anything was done.
-func (g *guests) begin(grant wire.Grant, p warrant.Proposal, now time.Time) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if was := g.all[grant.Move]; was != nil {
-		if was.End == "" && len(was.Taken) == 0 && len(was.Received) == 0 && was.Grant.Same(grant.Manifest) {
+func (g *guests) begin(grant wire.Grant, text []byte, now time.Time) error {
+	if was := g.find(grant.Move); was != nil {
+		defer was.mu.Unlock()
+		if was.End == "" && was.doing == nil && len(was.Taken) == 0 && len(was.Received) == 0 && was.grantedBy(grant) {
 			return nil
 		}
 		return deny(whyReplayed, migrate.CodeDone, "move %s was begun here at %s", grant.Move, was.Begun.Format(time.TimeOnly))
@@ -185,129 +303,35 @@ func (g *guests) begin(grant wire.Grant, p warrant.Proposal, now time.Time) erro
 	if now.After(grant.Deadline) {
 		return deny(whyExpired, migrate.CodeDenied, "the grant was to be used before %s", grant.Deadline.Format(time.DateTime))
 	}
-	open := 0
-	for _, v := range g.all {
-		if v.End == "" && v.Grant.From == grant.From {
-			open++
-		}
-	}
-	if open >= guestsEach {
-		return deny(whyTooMany, migrate.CodeDenied, "%d containers of %s are on their way here already", open, grant.From)
-	}
-	v := &guest{Grant: grant, Order: p.Order, Settings: p.Settings, Begun: now.UTC(), Heard: now.UTC(), doing: map[string]bool{}}
-	if err := g.save(v); err != nil {
+	v := &guest{guestRecord: guestRecord{Grant: grant, Begun: now.UTC(), Heard: now.UTC()}}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := g.admit(v); err != nil {
 		return err
 	}
-	g.all[grant.Move] = v
-	return nil
+	err := atomicfile.Write(g.description(grant.Move), text, 0o600)
+	if err == nil {
+		err = g.put(v, v.guestRecord)
+	}
+	if err != nil {
+		g.drop(v)
+		_ = os.Remove(g.description(grant.Move)) // else the next process does
+	}
+	return err
 }
 
-// take begins a step or a part of a guest, if it is its time. done says what came of it;
-// it must be called.
-func (g *guests) take(grant wire.Grant, what string, may func(*guest) error, now time.Time) (o migrate.Order, done func(error, func(*guest)) error, err error) {
+// admit makes a guest known, if its source has not too many.
+func (g *guests) admit(v *guest) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v := g.all[grant.Move]
-	if v == nil {
-		return o, nil, deny(whyUnknown, migrate.CodeGone, "move %s was not begun here", grant.Move)
+	move, source := v.Grant.Move, v.Grant.From
+	if g.all[move] != nil {
+		return fmt.Errorf("move %s is just being begun", move) // not definite: ask again
 	}
-	if v.Grant.From != grant.From || !v.Grant.Same(grant.Manifest) {
-		return o, nil, deny(whyForeign, migrate.CodeDenied, "move %s was begun here by another grant", grant.Move)
+	if g.open[source] >= guestsEach {
+		return deny(whyTooMany, migrate.CodeDenied, "%d containers of %s are on their way here already", g.open[source], source)
 	}
-	if err := may(v); err != nil {
-		return o, nil, err
-	}
-	if v.doing[what] {
-		return o, nil, fmt.Errorf("%s of move %s is under way", what, grant.Move) // not definite: ask again
-	}
-	if v.Tried {
-		if err := g.save(v); err != nil {
-			return o, nil, err
-		}
-	}
-	v.doing[what] = true
-	v.Heard = now.UTC()
-	return v.Order, func(err error, note func(*guest)) error {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(v.doing, what)
-		if err != nil {
-			return err
-		}
-		was := v.clone()
-		note(v)
-		if err := g.save(v); err != nil {
-			*v = was
-			return err
-		}
-		return nil
-	}, nil
-}
-
-// clone copies what a note may change. The lock is held.
-func (v *guest) clone() guest {
-	c := *v
-	c.Taken, c.Received = maps.Clone(v.Taken), maps.Clone(v.Received)
-	return c
-}
-
-// ended says how a call is answered after a guest's end; nil before.
-func (v *guest) ended(step migrate.Step) error {
-	switch {
-	case v.End == "":
-		return nil
-	case v.End == endConfirmed && step == migrate.StepConfirm:
-		return deny(whyReplayed, migrate.CodeDone, "the copy of %s was confirmed already", v.Order.Container.Name)
-	case v.End == endConfirmed && step == migrate.StepDiscard:
-		return deny(whyReplayed, migrate.CodeRefused, "the copy of %s is the container by now", v.Order.Container.Name)
-	}
-	return deny(whyReplayed, migrate.CodeGone, "the copy of %s was %s", v.Order.Container.Name, v.End)
-}
-
-// mayTake says whether a step may be taken now.
-func (v *guest) mayTake(step migrate.Step) error {
-	if err := v.ended(step); err != nil {
-		return err
-	}
-	_, again := v.Taken[step]
-	_, created := v.Taken[migrate.StepCreate]
-	_, restored := v.Taken[migrate.StepRestore]
-	missing := slices.DeleteFunc(v.Order.Needed(), func(part string) bool { return v.Received[part] != "" })
-	switch {
-	case step == migrate.StepDiscard:
-		return nil
-	case again:
-		return deny(whyReplayed, migrate.CodeDone, "%s of %s was done already", step, v.Order.Container.Name)
-	case step == migrate.StepConfirm && !restored:
-		return deny(whyNotTarget, migrate.CodeGone, "the copy of %s was not restored", v.Order.Container.Name)
-	case step == migrate.StepConfirm:
-		return nil
-	case v.Tried:
-		return deny(whyNotTarget, migrate.CodeDenied, "%s of %s comes after its restore", step, v.Order.Container.Name)
-	case step == migrate.StepPullImage && created:
-		return deny(whyNotTarget, migrate.CodeDenied, "the copy of %s was created already", v.Order.Container.Name)
-	case step == migrate.StepPull && v.Order.Approach != migrate.ApproachCommit:
-		return deny(whyNotTarget, migrate.CodeDenied, "approach %s has no step %s", v.Order.Approach, step)
-	case step == migrate.StepCreate && v.Order.Approach == migrate.ApproachCommit && v.Order.Committed == nil:
-		return deny(whyNotTarget, migrate.CodeDenied, "the committed image of %s was not pulled", v.Order.Container.Name)
-	case step == migrate.StepRestore && len(missing) > 0:
-		return deny(whyNotTarget, migrate.CodeDenied, "%s of %s has not arrived", missing[0], v.Order.Container.Name)
-	}
-	return nil
-}
-
-// mayReceive says whether a part may come now.
-func (v *guest) mayReceive(part string) error {
-	if err := v.ended(""); err != nil {
-		return err
-	}
-	switch {
-	case !slices.Contains(v.Grant.Parts, part) || part == migrate.PartCommit:
-		return deny(whyAltered, migrate.CodeDenied, "the grant has no part %.80q", part)
-	case v.Received[part] != "":
-		return deny(whyReplayed, migrate.CodeDone, "%s has arrived already", part)
-	case v.Tried:
-		return deny(whyNotTarget, migrate.CodeDenied, "%s comes after the restore", part)
-	}
+	g.all[move] = v
+	g.open[source]++
 	return nil
 }

@@ -5,14 +5,12 @@ package node
 import (
 	"context"
 	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +23,6 @@ import (
 	"weir/internal/audit"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
-	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
@@ -91,6 +88,8 @@ type Node struct {
 	moves    *moves
 	sequence *sequence // of the manager's orders
 	guests   *guests
+	callers  *callers
+	stall    atomic.Int64   // for which a part may stand still, in ns
 	settling sync.WaitGroup // settings of containers that have arrived
 	ended    context.Context
 	end      context.CancelFunc
@@ -140,7 +139,8 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		o.Clock = clockwork.NewRealClock()
 	}
 	n := &Node{opts: o, log: o.Log.With("component", "cluster"), key: id.Key, clock: o.Clock, credentials: pki.NewCredentials(id, o.Clock.Now),
-		started: time.Now(), asked: map[string]time.Time{}, begun: map[string]time.Time{}, renewNow: make(chan struct{}, 1)}
+		started: time.Now(), callers: newCallers(), asked: map[string]time.Time{}, begun: map[string]time.Time{}, renewNow: make(chan struct{}, 1)}
+	n.stall.Store(int64(partStall))
 	n.credentials.Admit(n.admit)
 	n.http = httpClient(n.credentials.Client(pki.ManagerName))
 	var err error
@@ -156,7 +156,7 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	if n.sequence, err = openSequence(filepath.Join(o.Dir, "sequence")); err != nil {
 		return nil, err
 	}
-	if n.guests, err = openGuests(filepath.Join(o.Dir, "guests"), time.Now()); err != nil {
+	if n.guests, err = openGuests(filepath.Join(o.Dir, "guests"), make(slots, readingAtOnce), time.Now()); err != nil {
 		return nil, err
 	}
 	n.ended, n.end = context.WithCancel(context.Background())
@@ -249,138 +249,6 @@ func (n *Node) believe(info wire.Info) error {
 	defer n.mu.Unlock()
 	n.info, n.manager = info, key
 	return nil
-}
-
-// dial connects to the bus.
-func (n *Node) dial(info wire.Info) (bus.Bus, error) {
-	address, err := bus.Parse(info.Bus)
-	if err != nil {
-		return nil, err
-	}
-	if address.Kind == bus.Kafka {
-		return kafka.Dial(address.Hosts, n.opts.Name, n.opts.Kafka, n.log)
-	}
-	host, _, err := net.SplitHostPort(n.opts.Manager)
-	if err != nil {
-		return nil, err
-	}
-	return nats.Dial(net.JoinHostPort(host, strconv.Itoa(info.BusPort)), n.credentials, n.log)
-}
-
-// talk speaks and listens on the bus until ctx ends or the manager says that it is
-// elsewhere.
-func (n *Node) talk(ctx context.Context, info wire.Info) {
-	b, err := n.dial(info)
-	if err != nil {
-		n.log.Error("bus", "err", err)
-		bus.Retry(ctx, 10)
-		return
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { n.opts.standing.follow(ctx, b) })
-	running.Go(func() { n.beat(ctx, b) })
-	running.Go(func() {
-		n.reports.run(ctx, n.post(b))
-	})
-	running.Go(func() {
-		n.profiles.run(ctx, n.post(b))
-	})
-	running.Go(func() {
-		if err := b.Subscribe(ctx, n.opts.Name, wire.Orders.Of(n.opts.Name), n.onOrder); err != nil {
-			n.log.Error("orders cannot be received", "err", err)
-		}
-	})
-	n.log.Info("part of a cluster", "manager", n.opts.Manager, "name", n.opts.Name, "bus", info.Bus)
-	n.watch(ctx, b, info)
-	cancel()
-	b.Close()
-	running.Wait()
-}
-
-// post publishes letters. One that the bus never takes is given up, with an error in
-// the log, so that it does not hold up those behind it.
-func (n *Node) post(b bus.Bus) func(context.Context, letter) error {
-	return func(ctx context.Context, l letter) error {
-		err := b.Publish(ctx, l.Subject, l.ID, l.Data)
-		if errors.Is(err, bus.ErrTooLarge) {
-			n.log.Error("message given up", "subject", l.Subject, "err", err)
-			return nil
-		}
-		return err
-	}
-}
-
-// watch looks now and then whether the manager's bus is still where it was. It returns
-// when something is to be done anew.
-func (n *Node) watch(ctx context.Context, b bus.Bus, info wire.Info) {
-	tick := time.NewTicker(infoInterval / 4)
-	defer tick.Stop()
-	for count := 1; ; count++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if b.Connected() && count%4 != 0 {
-			continue
-		}
-		now, err := ask[wire.Info](ctx, n.client(), n.opts.Manager, http.MethodGet, "/v1/info", nil)
-		if err != nil && ctx.Err() == nil {
-			n.opts.standing.failed(err)
-		}
-		if err == nil && !sameBus(now, info) {
-			n.log.Info("the manager has changed its bus", "bus", now.Bus)
-			return
-		}
-	}
-}
-
-// sameBus reports whether two answers of the manager name the same bus and registry.
-func sameBus(a, b wire.Info) bool {
-	return a.Bus == b.Bus && a.BusPort == b.BusPort && a.Registry == b.Registry
-}
-
-// beat sends heartbeats. One that does not arrive in time is not worth sending again.
-func (n *Node) beat(ctx context.Context, b bus.Bus) {
-	tick := time.NewTicker(n.opts.Heartbeat)
-	defer tick.Stop()
-	for {
-		h := n.heartbeat(n.beats.Add(1))
-		subject := wire.Heartbeats.Of(n.opts.Name)
-		id := fmt.Sprintf("%s-%d-%d", n.opts.Name, n.started.UnixNano(), h.Seq)
-		data, err := wire.Seal(n.key, n.opts.Name, subject, id, time.Now(), &h)
-		if err == nil {
-			once, cancel := context.WithTimeout(ctx, n.opts.Heartbeat)
-			err = b.Publish(once, subject, id, data)
-			cancel()
-		}
-		if err != nil && ctx.Err() == nil {
-			n.log.Debug("heartbeat lost", "err", err)
-			if errors.Is(err, bus.ErrRefused) {
-				n.log.Error("the bus does not take this node's heartbeats; was it removed from the cluster?", "err", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (n *Node) heartbeat(seq uint64) wire.Heartbeat {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	h := wire.Heartbeat{Node: n.opts.Name, Seq: seq, Started: n.started.UTC(), Weir: n.opts.Version, Kernel: kernel(), Draining: n.draining,
-		CRIU: n.facts.CRIU, Moves: n.moves.running()}
-	if n.facts.Engine != "" {
-		h.Engines = []wire.Engine{{Name: n.facts.Engine, Version: n.facts.EngineVersion}}
-	}
-	if n.listener != nil {
-		h.Address = n.advertised()
-	}
-	return h
 }
 
 // advertised is where other nodes reach this one.
@@ -482,79 +350,6 @@ func (n *Node) say(o *outbox, topic wire.Topic, id string, m wire.Message, keep 
 		return err
 	}
 	return o.add(subject, id, data, keep)
-}
-
-// onOrder takes what the manager orders. An error would make it come again; what is
-// forged or wrong never gets better.
-func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
-	e, err := n.verify(in.Data, in.Subject)
-	if err != nil {
-		n.opts.standing.refused(whyForged)
-		n.log.Warn("order refused", "reason", whyForged, "subject", in.Subject, "from", e.From, "err", err)
-		return nil
-	}
-	switch e.Kind {
-	case wire.Move{}.Kind():
-		var m wire.Move
-		if err = e.Read(&m); err == nil && m.From != n.opts.Name {
-			err = fmt.Errorf("%w: a move from %s", wire.ErrForged, m.From)
-		}
-		if err == nil {
-			return n.obey(e, m, func(stale error) error { return n.moves.obey(ctx, m, in.Data, stale) })
-		}
-	case wire.Cancel{}.Kind():
-		var c wire.Cancel
-		if err = e.Read(&c); err == nil {
-			return n.obey(e, c, func(stale error) error { return n.moves.cancel(c, stale) })
-		}
-	case wire.Apply{}.Kind():
-		var a wire.Apply
-		if err = e.Read(&a); err == nil {
-			return n.obey(e, a, func(stale error) error { return n.apply(ctx, a, stale) })
-		}
-	default:
-		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
-	}
-	n.opts.standing.refused(whyForeign)
-	n.log.Warn("order refused", "reason", whyForeign, "subject", in.Subject, "from", e.From, "err", err)
-	return nil
-}
-
-// obey has an order carried out. do is given the reason, if there is one, why it must
-// not be begun any more; then it may still say what became of it before.
-func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) error {
-	stale := n.sequence.admit(o, e.Term, time.Now())
-	switch {
-	case stale == nil:
-	case errors.Is(stale, wire.ErrLate), errors.Is(stale, wire.ErrReplayed), errors.Is(stale, wire.ErrMalformed):
-		why := whyReplayed
-		if errors.Is(stale, wire.ErrLate) {
-			why = whyExpired
-		}
-		n.opts.standing.refused(why)
-		n.log.Warn("order refused", "reason", why, "kind", e.Kind, "of", o.Object(), "id", e.ID, "err", stale)
-	default:
-		return stale // the disk: it comes again
-	}
-	return do(stale)
-}
-
-// verify opens an order that is to be the manager's.
-func (n *Node) verify(data []byte, subject wire.Subject) (wire.Envelope, error) {
-	return n.verifyAsking(data, subject, n.askForPeer)
-}
-
-// verifyAsking opens an order that is to be the manager's. Where it is not signed by a key
-// that is known, ask gets the newest list: the manager may have a new key.
-func (n *Node) verifyAsking(data []byte, subject wire.Subject, ask func() bool) (wire.Envelope, error) {
-	e, err := wire.Open(data)
-	if err != nil {
-		return e, err
-	}
-	if err = n.byManager(e, subject); err != nil && e.From == wire.Manager && ask() {
-		err = n.byManager(e, subject)
-	}
-	return e, err
 }
 
 // HostName is this machine's name as a node's: the first label of its host name.

@@ -65,7 +65,7 @@ func (r *remoteNode) Name() string { return r.name }
 
 // Facts implements migrate.Node.
 func (r *remoteNode) Facts(ctx context.Context) (f migrate.Facts, err error) {
-	return f, r.peer.Ask(ctx, remote.Facts, remote.Call{}, nil, &f)
+	return f, patiently(ctx, func() error { return r.peer.Ask(ctx, remote.Facts, remote.Call{}, nil, &f) })
 }
 
 // Describe implements migrate.Node. What runs on another node is not told.
@@ -75,18 +75,55 @@ func (r *remoteNode) Describe(context.Context, string) (migrate.Container, error
 
 // Lacking implements migrate.Node.
 func (r *remoteNode) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
-	return list, r.peer.Ask(ctx, remote.Lacking, remote.Call{Order: &o}, nil, &list)
+	o = travelling(o)
+	text, err := json.Marshal(remote.Call{Order: &o})
+	if err == nil {
+		err = describable(o.Container.Name, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, r.ask(ctx, remote.Lacking, text, "", &list)
+}
+
+// ask makes a call that may be made again.
+func (r *remoteNode) ask(ctx context.Context, verb remote.Verb, text []byte, statement string, out any) error {
+	return patiently(ctx, func() error {
+		req, err := r.peer.Request(ctx, verb, bytes.NewReader(text))
+		if err != nil {
+			return err
+		}
+		if statement != "" {
+			req.Header.Set(statementHeader, statement)
+		}
+		return r.peer.Do(req, out)
+	})
+}
+
+// busyLimit is for how long a node that has too much to do is asked again.
+const busyLimit = time.Minute
+
+// patiently makes a call again while the other node says that it has too many.
+func patiently(ctx context.Context, call func() error) error {
+	begun := time.Now()
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 4*time.Second) {
+		err := call()
+		if !errors.Is(err, remote.ErrBusy) || time.Since(begun) > busyLimit {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
 }
 
 // begin describes a container to its target, which keeps the description: the calls
 // after it only say which step of it is meant.
 func (r *remoteNode) begin(ctx context.Context, proposal, grant []byte) error {
 	r.show(grant)
-	req, err := r.peer.Request(ctx, verbBegin, bytes.NewReader(proposal))
-	if err != nil {
-		return err
-	}
-	return r.peer.Do(req, nil)
+	return r.ask(ctx, verbBegin, proposal, "", nil)
 }
 
 // Do implements migrate.Node.
@@ -95,19 +132,15 @@ func (r *remoteNode) Do(ctx context.Context, step migrate.Step, o migrate.Order)
 	if err != nil {
 		return out, err
 	}
-	req, err := r.peer.Request(ctx, remote.Do, bytes.NewReader(text))
-	if err != nil {
-		return out, err
-	}
+	stated := ""
 	if step == migrate.StepPull && o.Committed != nil {
-		stated, err := r.state(r.name, wire.Statement{Move: o.Move, Part: migrate.PartCommit,
+		stated, err = r.state(r.name, wire.Statement{Move: o.Move, Part: migrate.PartCommit,
 			SHA256: strings.TrimPrefix(o.Committed.Digest, "sha256:"), ImageID: o.Committed.ImageID})
 		if err != nil {
 			return out, err
 		}
-		req.Header.Set(statementHeader, stated)
 	}
-	return out, r.peer.Do(req, &out)
+	return out, r.ask(ctx, remote.Do, text, stated, &out)
 }
 
 // Send implements migrate.Node. Only a source sends, and that is never remote.

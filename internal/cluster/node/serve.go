@@ -3,10 +3,12 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -40,12 +42,13 @@ func (n *Node) serve(ctx context.Context) {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+remote.Path+"{verb}", n.recorded(n.serveMigrate))
+	mux.HandleFunc("POST "+remote.Path+"{verb}", n.limited(n.recorded(n.serveMigrate)))
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn), ConnContext: pki.WithConnection}
-	cfg := n.credentials.Server(tls.RequireAndVerifyClientCert)
+	at := newDoors(n.listener)
+	cfg := at.guard(n.credentials.Server(tls.RequireAndVerifyClientCert))
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(tls.NewListener(n.listener, cfg)) }()
+	go func() { ended <- srv.Serve(tls.NewListener(at, cfg)) }()
 	select {
 	case <-ctx.Done():
 		srv.Close() // a migration that is cut off is settled by its journal
@@ -125,7 +128,7 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	p, err := n.permit(r)
 	var out any
 	if err == nil {
-		out, err = n.call(r, p)
+		out, err = n.call(w, r, p)
 	}
 	var no *denied
 	if errors.As(err, &no) {
@@ -142,7 +145,7 @@ func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 }
 
 // call answers one that has a permission.
-func (n *Node) call(r *http.Request, p permission) (any, error) {
+func (n *Node) call(w http.ResponseWriter, r *http.Request, p permission) (any, error) {
 	verb := r.PathValue("verb")
 	switch verb {
 	case "facts", "lacking":
@@ -169,18 +172,54 @@ func (n *Node) call(r *http.Request, p permission) (any, error) {
 	case "facts":
 		return n.opts.Engine.Facts(r.Context())
 	case "lacking":
-		return n.lacking(r, p)
+		return n.lacking(w, r, p)
 	case "begin":
-		return n.begin(r, p)
+		return n.begin(w, r, p)
 	case "do":
-		return n.take(r, p)
+		return n.take(w, r, p)
 	}
-	return n.receive(r, p)
+	return n.receive(w, r, p)
 }
 
-// readCall reads a call; what is left of the body is the part.
-func readCall(r *http.Request) (remote.Call, error) {
-	in, err := remote.Read(r, remote.Verb(r.PathValue("verb")))
+// readCall reads a call of at most so many bytes; what is left of the body is the part.
+func readCall(w http.ResponseWriter, r *http.Request, most int64) (remote.Call, error) {
+	in, err := remote.Read(r, remote.Verb(r.PathValue("verb")), most)
+	if err != nil {
+		return in, deny(whyAltered, migrate.CodeDenied, "the call cannot be read: %v", err)
+	}
+	arrives(w)
+	return in, nil
+}
+
+// readDescription reads what a container is described by.
+func readDescription(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxDescription+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxDescription:
+		return nil, deny(whyAltered, migrate.CodeDenied, "a description of more than %d bytes", maxDescription)
+	case bytes.Count(text, []byte("{")) > maxObjects:
+		return nil, deny(whyAltered, migrate.CodeDenied, "a description with more than %d opening braces", maxObjects)
+	}
+	arrives(w)
+	return text, nil
+}
+
+// readQuestion reads the order of a pre-flight.
+func (n *Node) readQuestion(w http.ResponseWriter, r *http.Request) (in remote.Call, err error) {
+	text, err := readDescription(w, r)
+	if err != nil {
+		return in, err
+	}
+	done, err := n.guests.reading.take(r.Context())
+	if err != nil {
+		return in, err
+	}
+	defer done()
+	if err = json.Unmarshal(text, &in); err == nil && in.Order != nil {
+		err = checkLists(*in.Order)
+	}
 	if err != nil {
 		return in, deny(whyAltered, migrate.CodeDenied, "the call cannot be read: %v", err)
 	}
@@ -188,8 +227,8 @@ func readCall(r *http.Request) (remote.Call, error) {
 }
 
 // lacking is the pre-flight.
-func (n *Node) lacking(r *http.Request, p permission) (any, error) {
-	in, err := readCall(r)
+func (n *Node) lacking(w http.ResponseWriter, r *http.Request, p permission) (any, error) {
+	in, err := n.readQuestion(w, r)
 	if err != nil {
 		return nil, err
 	}
@@ -203,21 +242,21 @@ func (n *Node) lacking(r *http.Request, p permission) (any, error) {
 
 // begin takes in the description of a container. The engine's own examination of it
 // comes here, and once more before anything is created.
-func (n *Node) begin(r *http.Request, p permission) (any, error) {
+func (n *Node) begin(w http.ResponseWriter, r *http.Request, p permission) (any, error) {
 	if err := n.accepts(p.source); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(r.Body, remote.MaxCall))
+	text, err := readDescription(w, r)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := warrant.ReadProposal(text, *p.grant)
+	asked, err := n.guests.decode(r.Context(), text, *p.grant)
 	if err != nil {
 		return nil, deny(whyAltered, migrate.CodeDenied, "%v", err)
 	}
 	asked.Order.Registry = n.registry(p.grant.Registry)
 	if time.Now().After(p.grant.Deadline) { // also of one that was begun: guests.begin says which
-		return nil, n.guests.begin(*p.grant, asked, time.Now())
+		return nil, n.guests.begin(*p.grant, text, time.Now())
 	}
 	ctx := n.withWarrant(r.Context(), p.sealed, text)
 	findings, err := n.opts.Engine.Lacking(ctx, asked.Order)
@@ -231,80 +270,47 @@ func (n *Node) begin(r *http.Request, p permission) (any, error) {
 	if err := n.opts.Engine.Admit(ctx); err != nil {
 		return nil, err
 	}
-	return struct{}{}, n.guests.begin(*p.grant, asked, time.Now())
+	return struct{}{}, n.guests.begin(*p.grant, text, time.Now())
 }
 
 // take has the engine take a step.
-func (n *Node) take(r *http.Request, p permission) (any, error) {
-	in, err := readCall(r)
+func (n *Node) take(w http.ResponseWriter, r *http.Request, p permission) (any, error) {
+	in, err := readCall(w, r, maxStep)
 	if err != nil {
 		return nil, err
 	}
 	if !in.Step.OfTarget() {
 		return nil, deny(whyNotTarget, migrate.CodeDenied, "%.40q is no step of a target", string(in.Step))
 	}
-	now := time.Now()
-	o, done, err := n.guests.take(*p.grant, string(in.Step), func(v *guest) error {
-		if err := v.mayTake(in.Step); err != nil {
-			return err
-		}
-		if in.Step == migrate.StepRestore {
-			v.Tried = true // the files are not to change under it
-		}
-		return nil
-	}, now)
+	t, err := n.guests.take(r.Context(), *p.grant, string(in.Step), func(v *guestRecord, o migrate.Order) error { return v.mayTake(in.Step, o) }, time.Now())
 	if err != nil {
 		return nil, err
 	}
+	o := t.order
 	o.Registry, o.Login = n.registry(p.grant.Registry), n.pullLogin(p.move, o) // as the engine here names it
 	var stated wire.Statement
 	if in.Step == migrate.StepPull {
 		if stated, err = n.statement(r.Header.Get(statementHeader), p, migrate.PartCommit); err != nil {
-			return nil, done(err, nil)
+			return nil, t.done(err, nil)
 		}
 		o.Committed = &migrate.Committed{ImageID: stated.ImageID, Digest: "sha256:" + stated.SHA256}
 	}
-	out, err := n.opts.Engine.Do(r.Context(), in.Step, o)
+	out, err := n.opts.Engine.Do(t.ctx, in.Step, o)
 	var e *migrate.Error
 	if errors.As(err, &e) && e.Code == migrate.CodeGone && in.Step != migrate.StepPullImage {
-		err = errors.Join(err, done(nil, func(v *guest) { v.End = endDiscarded }))
-		return nil, err
+		return nil, errors.Join(err, t.done(nil, func(v *guestRecord) { v.End = endDiscarded }))
 	}
-	err = done(err, func(v *guest) { v.took(in.Step, out, o.Committed, stated) })
+	err = t.done(err, func(v *guestRecord) { v.took(in.Step, out, o.Committed, stated) })
 	if err == nil && in.Step == migrate.StepConfirm {
 		n.settle(p.grant.Move)
 	}
 	return out, err
 }
 
-// took notes a step that has succeeded.
-func (v *guest) took(step migrate.Step, out migrate.Outcome, committed *migrate.Committed, stated wire.Statement) {
-	if v.Taken == nil {
-		v.Taken = map[migrate.Step]time.Time{}
-	}
-	v.Taken[step] = time.Now().UTC()
-	switch step {
-	case migrate.StepPull:
-		v.Order.Committed = committed
-		v.arrived(migrate.PartCommit, stated.SHA256)
-	case migrate.StepConfirm:
-		v.End, v.Copy = endConfirmed, out.Copy
-	case migrate.StepDiscard:
-		v.End = endDiscarded
-	}
-}
-
-func (v *guest) arrived(part, hash string) {
-	if v.Received == nil {
-		v.Received = map[string]string{}
-	}
-	v.Received[part] = hash
-}
-
 // receive has the engine take a part, whose last byte is not read before the source's
 // statement behind it holds.
-func (n *Node) receive(r *http.Request, p permission) (any, error) {
-	in, err := readCall(r)
+func (n *Node) receive(w http.ResponseWriter, r *http.Request, p permission) (any, error) {
+	in, err := readCall(w, r, maxStep)
 	if err != nil {
 		return nil, err
 	}
@@ -312,23 +318,27 @@ func (n *Node) receive(r *http.Request, p permission) (any, error) {
 		return nil, deny(whyAltered, migrate.CodeDenied, "a part without a name")
 	}
 	part := in.Part.String()
-	o, done, err := n.guests.take(*p.grant, "receive "+part, func(v *guest) error { return v.mayReceive(part) }, time.Now())
+	t, err := n.guests.take(r.Context(), *p.grant, "receive "+part, func(v *guestRecord, _ migrate.Order) error { return v.mayReceive(part) }, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	stream := &stated{r: r.Body, check: func(sum string, bytes int64) error {
+	ctx, cancel := context.WithTimeout(t.ctx, partTimeout)
+	defer cancel()
+	body, over := newPartReader(ctx, w, r.Body, time.Duration(n.stall.Load()))
+	stream := &stated{r: body, check: func(sum string, bytes int64) error {
 		s, err := n.statement(r.Trailer.Get(statementHeader), p, part)
 		if err == nil && (s.SHA256 != sum || s.Bytes != bytes) {
 			err = deny(whyAltered, migrate.CodeDenied, "%s is not what its source has stated: %d bytes of %d have come", part, bytes, s.Bytes)
 		}
 		return err
 	}}
-	out, err := n.opts.Engine.Receive(r.Context(), *in.Part, o, stream)
+	out, err := n.opts.Engine.Receive(ctx, *in.Part, t.order, stream)
 	if err == nil {
 		_, err = io.Copy(io.Discard, stream) // an engine may not read to the very end
 	}
+	over()
 	if stream.failed != nil {
 		err = stream.failed // rather than what the engine makes of it
 	}
-	return out, done(err, func(v *guest) { v.arrived(part, stream.sum) })
+	return out, t.done(err, func(v *guestRecord) { v.arrived(part, stream.sum) })
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 )
 
@@ -229,14 +228,14 @@ func (n *Node) workloadOf(ctx context.Context, id string) (name string, err erro
 // not say what holds here for what it has not sent.
 func (n *Node) settle(move string) {
 	n.settling.Go(func() {
-		v, ok := n.guests.arrivedOf(move)
+		v, settings, ok := n.guests.arrivedOf(n.ended, move)
 		if !ok || n.ended.Err() != nil {
 			return
 		}
 		var problems []string
 		err := errNoAgent
 		if n.opts.Agent != nil {
-			err = n.setArrived(n.ended, v.Copy, v.Settings)
+			err = n.setArrived(n.ended, v.Copy, settings)
 			if err != nil {
 				problems = append(problems, err.Error())
 			}
@@ -252,7 +251,7 @@ func (n *Node) settle(move string) {
 		if len(problems) > 0 {
 			log.Warn("what came with a container cannot hold here", "err", strings.Join(problems, "; "))
 		}
-		if err := n.guests.applied(move); err != nil {
+		if err := n.guests.note(move, func(v *guestRecord) { v.Applied = true }); err != nil {
 			log.Error("that settings were applied cannot be written down", "err", err)
 		}
 		r := wire.Arrived{Move: move, Node: n.opts.Name, Error: wire.Clip(strings.Join(problems, "; "), wire.MaxText)}
@@ -260,39 +259,4 @@ func (n *Node) settle(move string) {
 			log.Error("the manager cannot be told that a container has arrived", "err", err)
 		}
 	})
-}
-
-// lookAfterGuests goes on with what a former process has left, and discards what its
-// source has forsaken, until ctx ends.
-func (n *Node) lookAfterGuests(ctx context.Context) {
-	if n.opts.Engine == nil {
-		return
-	}
-	for _, move := range n.guests.unsettled() {
-		n.settle(move)
-	}
-	tick := time.NewTicker(time.Hour)
-	defer tick.Stop()
-	for {
-		n.guests.forget(time.Now())
-		for _, grant := range n.guests.forsaken(time.Now()) {
-			n.discardForsaken(ctx, grant)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// discardForsaken removes a copy that never ran and of which nothing was heard for long.
-func (n *Node) discardForsaken(ctx context.Context, grant wire.Grant) {
-	o, done, err := n.guests.take(grant, string(migrate.StepDiscard), func(v *guest) error { return v.mayTake(migrate.StepDiscard) }, time.Now())
-	if err != nil {
-		return
-	}
-	out, err := n.opts.Engine.Do(ctx, migrate.StepDiscard, o)
-	err = done(err, func(v *guest) { v.took(migrate.StepDiscard, out, nil, wire.Statement{}) })
-	n.log.Warn("a copy whose source is silent is discarded", "move", grant.Move, "container", grant.Container, "from", grant.From, "err", err)
 }

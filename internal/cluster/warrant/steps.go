@@ -59,7 +59,7 @@ func (l *Ledger) step(step migrate.Step, o migrate.Order) (p remote.Passage, err
 	if err != nil {
 		return p, err
 	}
-	if out, again := m.Done[string(step)]; again { // a settling step, whose answer was lost
+	if out, again := m.Done[string(step)]; again && step != migrate.StepDiscard { // a settling step, whose answer was lost; what a discard may have missed is discarded again
 		return remote.Passage{Before: &out}, nil
 	}
 	if p.Order, err = l.orderFor(m, o); err != nil {

@@ -53,6 +53,10 @@ type Call struct {
 	Warrant *Warrant `json:"warrant,omitempty"`
 }
 
+// ErrBusy says that a callee has too many calls under way. Nothing was done; the same call
+// may be made again in a while.
+var ErrBusy = errors.New("it is busy")
+
 // Peer is where calls go.
 type Peer struct {
 	Name   string // in errors, such as "node b at 10.0.0.2:7473"
@@ -154,12 +158,16 @@ func (p Peer) send(req *http.Request) (*http.Response, error) {
 		}
 	}
 	why, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+		return nil, fmt.Errorf("%s: %w: %s", p.Name, ErrBusy, bytes.TrimSpace(why))
+	}
 	return nil, fmt.Errorf("%s: %s: %s", p.Name, resp.Status, bytes.TrimSpace(why))
 }
 
-// Read reads the call out of a request; what is left of the body is the part.
-func Read(r *http.Request, verb Verb) (in Call, err error) {
-	length := int64(MaxCall) + 1
+// Read reads the call out of a request; what is left of the body is the part. most is how
+// many bytes a call may have.
+func Read(r *http.Request, verb Verb, most int64) (in Call, err error) {
+	length := most + 1
 	if verb == Receive {
 		var prefix [4]byte
 		if _, err := io.ReadFull(r.Body, prefix[:]); err != nil {
@@ -167,15 +175,15 @@ func Read(r *http.Request, verb Verb) (in Call, err error) {
 		}
 		length = int64(binary.BigEndian.Uint32(prefix[:]))
 	}
-	if verb == Receive && length > MaxCall {
-		return in, fmt.Errorf("a call of %d bytes; %d are the most", length, MaxCall)
+	if verb == Receive && length > most {
+		return in, fmt.Errorf("a call of %d bytes; %d are the most", length, most)
 	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, length))
 	switch {
 	case err != nil:
 		return in, err
-	case len(text) > MaxCall:
-		return in, fmt.Errorf("a call of more than %d bytes", MaxCall)
+	case int64(len(text)) > most:
+		return in, fmt.Errorf("a call of more than %d bytes", most)
 	}
 	return in, json.Unmarshal(text, &in)
 }

@@ -35,7 +35,7 @@ func FuzzCall(f *testing.F) {
 		default:
 			t.Errorf("verb %q: status %d", verb, w.Code)
 		}
-		if in, err := Read(httptest.NewRequest(http.MethodPost, "/", io.LimitReader(bytes.NewReader(body), MaxCall)), Verb(verb)); err == nil {
+		if in, err := Read(httptest.NewRequest(http.MethodPost, "/", io.LimitReader(bytes.NewReader(body), MaxCall)), Verb(verb), MaxCall); err == nil {
 			if again, err := json.Marshal(in); err == nil && len(again) > 2*len(body)+1000 {
 				t.Errorf("a call of %d bytes out of %d", len(again), len(body))
 			}

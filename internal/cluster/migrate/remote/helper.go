@@ -79,7 +79,7 @@ func (h *Helper) serve(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(headerLimit)) // the call itself comes at once
-	in, err := Read(r, verb)
+	in, err := Read(r, verb, MaxCall)
 	if err != nil {
 		h.log.Warn("call refused", "verb", string(verb), "err", err)
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package migrate_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/internal/cluster/migrate"
+)
+
+// obedient is an engine that has done whatever it is asked.
+type obedient struct{ migrate.Engine }
+
+func (obedient) Close() error { return nil }
+func (obedient) Do(context.Context, migrate.Step, migrate.Order) (migrate.Outcome, error) {
+	return migrate.Outcome{}, nil
+}
+
+// TestEndedCopiesAreForgotten: of a copy that was discarded a node keeps its fate without
+// the description, and a day later nothing, without another call and in a later process
+// too.
+func TestEndedCopiesAreForgotten(t *testing.T) {
+	for name, restart := range map[string]bool{"same process": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				open := func() *migrate.Local {
+					l, err := migrate.NewLocal("b", obedient{}, dir, slog.New(slog.DiscardHandler))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return l
+				}
+				l := open()
+				o := migrate.Order{Move: "m-1", From: "a", To: "b", Container: migrate.Container{Name: "web", Config: json.RawMessage(`"` + strings.Repeat("x", 1<<16) + `"`)}}
+				if _, err := l.Do(t.Context(), migrate.StepDiscard, o); err != nil {
+					t.Fatal(err)
+				}
+				file := filepath.Join(dir, "incoming", "m-1.json")
+				if info, err := os.Stat(file); err != nil || info.Size() > 1000 {
+					t.Errorf("the file of a copy that has ended: %v bytes, %v", info.Size(), err)
+				}
+				time.Sleep(12 * time.Hour)
+				if restart {
+					l.Close()
+					l = open()
+				}
+				if _, err := l.Do(t.Context(), migrate.StepCreate, o); err == nil || !strings.Contains(err.Error(), "is discarded") {
+					t.Errorf("twelve hours later it is created: %v", err)
+				}
+				time.Sleep(13 * time.Hour)
+				synctest.Wait()
+				if _, err := os.Stat(file); !os.IsNotExist(err) || l.Knows("m-1") {
+					t.Errorf("a day later: %v, known: %v", err, l.Knows("m-1"))
+				}
+				l.Close()
+			})
+		})
+	}
+}

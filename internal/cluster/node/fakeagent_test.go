@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/cluster/wire"
+)
+
+// fakeAgent has policies and a link that refuses mins beyond its capacity.
+type fakeAgent struct {
+	api.Agent
+	world    *world
+	node     string
+	capacity uint64
+	mu       sync.Mutex
+	min      map[string]uint64 // of containers here
+	set      map[string]api.PolicyChange
+	groups   []string
+	kinds    map[string]string // of workloads that are no containers
+}
+
+func newAgent(w *world, node string, capacity uint64) *fakeAgent {
+	return &fakeAgent{world: w, node: node, capacity: capacity, min: map[string]uint64{}, set: map[string]api.PolicyChange{}}
+}
+
+// reserve gives container `name` a min of bps before anybody asks.
+func (a *fakeAgent) reserve(name string, bps uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.min[name] = bps
+}
+
+func (a *fakeAgent) Status(context.Context) (api.Status, error) {
+	return api.Status{Links: []api.LinkStatus{{Device: "eth0", CapacityBps: a.capacity}}}, nil
+}
+
+func (a *fakeAgent) Workload(_ context.Context, name string) (api.Workload, error) {
+	if !slices.Contains(a.world.where(name), a.node) {
+		return api.Workload{}, &api.Error{Status: 404, Field: "name", Value: name, Msg: "unknown"}
+	}
+	w := api.Workload{Name: name, ID: "id-" + name, Kind: "docker", Origin: map[string]string{}}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if kind := a.kinds[name]; kind != "" {
+		w.Kind = kind
+	}
+	c := a.set[name]
+	w.Policy = policyOf(c, "", w.Origin)
+	if c.Ingress != nil {
+		w.Policy.Ingress = new(policyOf(*c.Ingress, "ingress.", w.Origin))
+	}
+	return w, nil
+}
+
+// Workloads are the host, and the containers that run here.
+func (a *fakeAgent) Workloads(ctx context.Context) ([]api.Workload, error) {
+	list := []api.Workload{{Name: "host", Kind: "host"}}
+	a.world.mu.Lock()
+	var names []string
+	for name, running := range a.world.has[a.node] {
+		if running {
+			names = append(names, name)
+		}
+	}
+	a.world.mu.Unlock()
+	slices.Sort(names)
+	for _, name := range names {
+		if w, err := a.Workload(ctx, name); err == nil {
+			list = append(list, w)
+		}
+	}
+	return list, nil
+}
+
+// policyOf is a policy of which only what was set is known.
+func policyOf(c api.PolicyChange, prefix string, origin map[string]string) (p api.Policy) {
+	put(&p.Weight, c.Weight, origin, prefix+"weight")
+	put(&p.Min, c.Min, origin, prefix+"min")
+	put(&p.Max, c.Max, origin, prefix+"max")
+	put(&p.Reserve, c.Reserve, origin, prefix+"reserve")
+	put(&p.Discipline, c.Discipline, origin, prefix+"discipline")
+	put(&p.Queues, c.Queues, origin, prefix+"queues")
+	put(&p.Group, c.Group, origin, prefix+"group")
+	return p
+}
+
+func put[T any](to, from *T, origin map[string]string, field string) {
+	if from != nil {
+		*to, origin[field] = *from, "set"
+	}
+}
+
+func (a *fakeAgent) Set(ctx context.Context, name string, c api.PolicyChange, _ bool) (api.ChangeResult, error) {
+	if _, err := a.Workload(ctx, name); err != nil {
+		return api.ChangeResult{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.Min != nil {
+		var asked, reserved uint64
+		fmt.Sscanf(*c.Min, "%dmbit", &asked)
+		asked *= 1e6
+		for other, min := range a.min {
+			if other != name {
+				reserved += min
+			}
+		}
+		if asked+reserved > a.capacity {
+			return api.ChangeResult{}, &api.Error{Status: 409, Field: "min", Value: *c.Min, Msg: "link eth0 has no room for it", Remedy: "ask for less"}
+		}
+		a.min[name] = asked
+	}
+	if c.Group != nil && !slices.Contains(a.groups, *c.Group) {
+		return api.ChangeResult{}, &api.Error{Status: 422, Field: "group", Value: *c.Group, Msg: "no group has that name"}
+	}
+	kept := a.set[name]
+	if c.Reset {
+		kept, c.Reset = api.PolicyChange{}, false
+	}
+	text, err := json.Marshal(c)
+	if err == nil {
+		err = json.Unmarshal(text, &kept) // what c does not say stays
+	}
+	a.set[name] = kept
+	return api.ChangeResult{}, err
+}
+
+// profile is what the sampler would make of the world.
+func (a *fakeAgent) profile(context.Context) (wire.Profile, error) {
+	p := wire.Profile{V: 1, Node: a.node, Time: time.Now(), IntervalSeconds: 1,
+		Capacity: wire.Capacity{CPUCores: 4, MemoryBytes: 8e9, NetworkTransmitBps: a.capacity, GuaranteedBps: a.capacity}}
+	a.world.mu.Lock()
+	defer a.world.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, running := range a.world.has[a.node] {
+		if running {
+			p.Containers = append(p.Containers, wire.ContainerProfile{ID: "id-" + name, Name: name, Engine: "docker",
+				Policy: wire.Policy{MinBps: a.min[name]}, Usage: wire.Usage{CPUCores: 1, MemoryBytes: 100e6}})
+		}
+	}
+	return p, nil
+}

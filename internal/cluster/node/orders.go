@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/internal/cluster/bus"
+	"weir/internal/cluster/wire"
+)
+
+// onOrder takes what the manager orders. An error would make it come again; what is
+// forged or wrong never gets better.
+func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
+	e, err := n.verify(in.Data, in.Subject)
+	if err != nil {
+		n.opts.standing.refused(whyForged)
+		n.log.Warn("order refused", "reason", whyForged, "subject", in.Subject, "from", e.From, "err", err)
+		return nil
+	}
+	switch e.Kind {
+	case wire.Move{}.Kind():
+		var m wire.Move
+		if err = e.Read(&m); err == nil && m.From != n.opts.Name {
+			err = fmt.Errorf("%w: a move from %s", wire.ErrForged, m.From)
+		}
+		if err == nil {
+			return n.obey(e, m, func(stale error) error { return n.moves.obey(ctx, m, in.Data, stale) })
+		}
+	case wire.Cancel{}.Kind():
+		var c wire.Cancel
+		if err = e.Read(&c); err == nil {
+			return n.obey(e, c, func(stale error) error { return n.moves.cancel(c, stale) })
+		}
+	case wire.Apply{}.Kind():
+		var a wire.Apply
+		if err = e.Read(&a); err == nil {
+			return n.obey(e, a, func(stale error) error { return n.apply(ctx, a, stale) })
+		}
+	default:
+		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
+	}
+	n.opts.standing.refused(whyForeign)
+	n.log.Warn("order refused", "reason", whyForeign, "subject", in.Subject, "from", e.From, "err", err)
+	return nil
+}
+
+// obey has an order carried out. do is given the reason, if there is one, why it must
+// not be begun any more; then it may still say what became of it before.
+func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) error {
+	stale := n.sequence.admit(o, e.Term, time.Now())
+	switch {
+	case stale == nil:
+	case errors.Is(stale, wire.ErrLate), errors.Is(stale, wire.ErrReplayed), errors.Is(stale, wire.ErrMalformed):
+		why := whyReplayed
+		if errors.Is(stale, wire.ErrLate) {
+			why = whyExpired
+		}
+		n.opts.standing.refused(why)
+		n.log.Warn("order refused", "reason", why, "kind", e.Kind, "of", o.Object(), "id", e.ID, "err", stale)
+	default:
+		return stale // the disk: it comes again
+	}
+	return do(stale)
+}
+
+// verify opens an order that is to be the manager's.
+func (n *Node) verify(data []byte, subject wire.Subject) (wire.Envelope, error) {
+	return n.verifyAsking(data, subject, n.askForPeer)
+}
+
+// verifyAsking opens an order that is to be the manager's. Where it is not signed by a key
+// that is known, ask gets the newest list: the manager may have a new key.
+func (n *Node) verifyAsking(data []byte, subject wire.Subject, ask func() bool) (wire.Envelope, error) {
+	e, err := wire.Open(data)
+	if err != nil {
+		return e, err
+	}
+	if err = n.byManager(e, subject); err != nil && e.From == wire.Manager && ask() {
+		err = n.byManager(e, subject)
+	}
+	return e, err
+}

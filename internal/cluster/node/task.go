@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
+)
+
+// taken is a step or a part of a guest that has begun. done must be called.
+type taken struct {
+	ctx   context.Context // ends when a discard wants it to
+	order migrate.Order
+	done  func(err error, note func(*guestRecord)) error // says what came of it
+}
+
+// take begins a step or a part of a guest, if it is its time. One is dealt with at a
+// time; a discard cancels what is under way, waits for its end, and lets nothing begin
+// meanwhile.
+func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may func(*guestRecord, migrate.Order) error, now time.Time) (t taken, err error) {
+	v := g.find(grant.Move)
+	if v == nil {
+		return t, deny(whyUnknown, migrate.CodeGone, "move %s was not begun here", grant.Move)
+	}
+	defer v.mu.Unlock()
+	if !v.grantedBy(grant) {
+		return t, deny(whyForeign, migrate.CodeDenied, "move %s was begun here by another grant", grant.Move)
+	}
+	if what == string(migrate.StepDiscard) {
+		if err := v.clear(ctx); err != nil {
+			return t, err
+		}
+	}
+	if v.End == "" { // else may refuses without
+		if t.order, err = g.described(ctx, v); err != nil {
+			return t, err
+		}
+	}
+	if err := may(&v.guestRecord, t.order); err != nil {
+		return t, err
+	}
+	switch {
+	case v.leaving > 0:
+		return t, v.discarding()
+	case v.doing != nil:
+		return t, v.underWay()
+	}
+	next := v.clone()
+	next.Heard = now.UTC()
+	if what == string(migrate.StepRestore) {
+		next.Tried = true // the files are not to change under it: on the disk before it begins
+		if err := g.put(v, next); err != nil {
+			return t, err
+		}
+	}
+	v.guestRecord = next
+	t.ctx = v.begin(ctx, what)
+	t.done = func(err error, note func(*guestRecord)) error { return g.done(v, what, err, note) }
+	return t, nil
+}
+
+// described is the order of a guest under way. Its lock is held.
+func (g *guests) described(ctx context.Context, v *guest) (migrate.Order, error) {
+	p, err := g.proposal(ctx, v)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = deny(whyUnknown, migrate.CodeFailed, "the description of %s is not on this node's disk any more", v.Grant.Container)
+	}
+	return p.Order, err
+}
+
+// clear ends what is under way, for a discard. The lock is held, and let go of meanwhile.
+func (v *guest) clear(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, discardWait)
+	defer cancel()
+	v.leaving++
+	defer func() { v.leaving-- }()
+	for v.doing != nil {
+		task := v.doing
+		if task.what == string(migrate.StepConfirm) || task.what == string(migrate.StepDiscard) || ctx.Err() != nil {
+			return v.underWay()
+		}
+		task.cancel()
+		v.mu.Unlock()
+		select {
+		case <-task.ended:
+		case <-ctx.Done():
+		}
+		v.mu.Lock()
+	}
+	return nil
+}
+
+// begin notes what is under way from now on. The lock is held.
+func (v *guest) begin(ctx context.Context, what string) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	v.doing = &task{what: what, cancel: cancel, ended: make(chan struct{})}
+	return ctx
+}
+
+// done notes the end of what was under way. What a discard waits for counts as not done.
+func (g *guests) done(v *guest, what string, err error, note func(*guestRecord)) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.doing.cancel()
+	close(v.doing.ended)
+	v.doing = nil
+	switch {
+	case v.leaving > 0:
+		return errors.Join(v.discarding(), err)
+	case err != nil:
+		return err
+	}
+	next := v.clone()
+	note(&next)
+	return g.put(v, next)
+}
+
+func (v *guest) discarding() error {
+	return deny(whyNotTarget, migrate.CodeGone, "the copy of %s is being discarded", v.Grant.Container)
+}
+
+// underWay is no definite answer: the caller may ask again.
+func (v *guest) underWay() error {
+	return fmt.Errorf("%s of move %s is under way; ask again when it has ended", v.doing.what, v.Grant.Move)
+}
