@@ -317,23 +317,14 @@ func TestAppliesAreAboutContainers(t *testing.T) {
 // that is refused says what to do.
 func TestAcceptFrom(t *testing.T) {
 	c := newCluster(t)
-	c.node("a", 100e6)
+	a := c.node("a", 100e6)
 	o := c.options("b")
 	o.AcceptFrom = []string{"x"}
 	b := c.run(o, newAgent(c.world, "b", 100e6))
 	c.world.put("a", "web")
 	c.up(2)
 	c.seen(1)
-	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mv = c.ended(mv.ID); mv.State != "refused" || !strings.Contains(mv.Error, "takes no containers from a") || !strings.Contains(mv.Error, "cluster.accept_from") {
-		t.Errorf("%+v", mv)
-	}
-	if b.refusedCalls() == 0 {
-		t.Error("not counted")
-	}
+	c.notAccepted(a, b, "takes no containers from a (cluster.accept_from: [x])")
 	c.only("web", "a")
 }
 
@@ -343,23 +334,31 @@ func TestAcceptFrom(t *testing.T) {
 func TestPodmanIsTrustedByName(t *testing.T) {
 	c := newCluster(t)
 	c.world.kind = "podman"
-	c.node("a", 100e6)
-	c.node("b", 100e6)
+	a, b := c.node("a", 100e6), c.node("b", 100e6)
 	o := c.options("c")
 	o.AcceptFrom = []string{"a"}
 	c.run(o, newAgent(c.world, "c", 100e6))
 	c.world.put("a", "web")
 	c.up(3)
 	c.seen(1)
-	mv, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mv = c.ended(mv.ID); mv.State != "refused" || !strings.Contains(mv.Error, "cluster.accept_from: [a]") {
-		t.Errorf("%+v", mv)
-	}
+	c.notAccepted(a, b, "cluster.accept_from: [a] in weir.yaml")
 	c.only("web", "a")
 	c.moved2("web", "c")
+}
+
+// notAccepted checks that b takes nothing from a: the manager does not order it, and b
+// refuses an order all the same, and says what to do.
+func (c *cluster) notAccepted(a, b *testNode, words string) {
+	c.t.Helper()
+	_, err := c.manager.Migrate(c.t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	refusedAs(c.t, err, http.StatusConflict, "does not accept containers of a (cluster.accept_from)")
+	before := b.refusedCalls()
+	move := c.seal(c.managerKey(), "a", wire.Move{ID: "m-1", Container: "web", From: "a", To: "b", Deadline: time.Now().Add(time.Minute)})
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS("b")}}
+	status, answer := attack{target: b, verb: "facts", permission: move, body: []byte("{}")}.send(c.t, client)
+	if status != http.StatusConflict || !strings.Contains(answer, words) || b.refusedCalls() != before+1 {
+		c.t.Errorf("b answers %d %s, and counts %d", status, answer, b.refusedCalls()-before)
+	}
 }
 
 // moved2 moves a container to its end, beside others that stay.
