@@ -59,7 +59,9 @@ func (l *Ledger) step(step migrate.Step, o migrate.Order) (p remote.Passage, err
 	if err != nil {
 		return p, err
 	}
-	if out, again := m.Done[string(step)]; again && step != migrate.StepDiscard { // a settling step, whose answer was lost; what a discard may have missed is discarded again
+	// A settling step, whose answer was lost. A discard is done again: its engine may have
+	// made something after it.
+	if out, again := m.Done[string(step)]; again && step != migrate.StepDiscard {
 		return remote.Passage{Before: &out}, nil
 	}
 	if p.Order, err = l.orderFor(m, o); err != nil {
