@@ -35,6 +35,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 #include "rules.h"
+#include "owner.h"
 
 static __always_inline __u32 weir_value(__u32 queue)
 {
@@ -83,32 +84,13 @@ static __always_inline void weir_rewrite_late(struct __sk_buff *skb)
 	weir_rewrite(skb, &h, *dscp & 0x3f);
 }
 
-/*
- * By id of a cgroup that is a workload's: its mark, with the queue of what no rule saw.
- * By the complement of a mark's class: the agent's own sockets may choose that one.
- */
+/* Whose sockets are whose (owner.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* as many as there are, set before the load */
 	__type(key, __u64);
 	__type(value, __u32);
 } weir_owners SEC(".maps");
-
-#define WEIR_LOOPBACK 1 /* index of lo in every network namespace */
-
-/*
- * Is the mark one that a local socket chose? What came in by a device has its mark
- * from a program there, or none. But what a packet socket sends into lo comes back
- * with the mark and without the socket.
- */
-static __always_inline bool weir_socket_chose(struct __sk_buff *skb)
-{
-	__u32 iif = skb->ingress_ifindex;
-
-	if (iif > WEIR_LOOPBACK || skb->tc_index == WEIR_SEAL)
-		return false;
-	return iif == WEIR_LOOPBACK || skb->sk;
-}
 
 /*
  * The mark of the cgroup that the packet's socket was made in, or of the nearest one
@@ -130,13 +112,11 @@ static __always_inline __u32 weir_owner(struct __sk_buff *skb)
 	return 0;
 }
 
-/*
- * The agent's own sockets may mark as a workload without ports and cgroups, which
- * migrations are. Not what is in cgroups inside of the agent's.
- */
+/* Did a socket of the agent's choose, and may it? Not one of a cgroup inside of the
+ * agent's. */
 static __always_inline bool weir_self_chose(struct __sk_buff *skb)
 {
-	__u64 key = ~(__u64)(skb->mark & weir_here.classes);
+	__u64 key = weir_choice(skb->mark, weir_here.classes);
 
 	return weir_here.self && bpf_skb_cgroup_id(skb) == weir_here.self &&
 	       bpf_map_lookup_elem(&weir_owners, &key);
@@ -157,7 +137,7 @@ static __always_inline void weir_reown(struct __sk_buff *skb)
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
-	if (weir_socket_chose(skb))
+	if (weir_socket_chose(skb->ingress_ifindex, skb->tc_index, skb->sk))
 		weir_reown(skb);
 	if (skb->mark & weir_here.classes) {
 		if (weir_here.late)

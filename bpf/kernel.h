@@ -16,13 +16,41 @@
 #include <stddef.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
 
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+	int level; /* below the top */
+	struct cgroup *ancestors[]; /* by their level, itself included */
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct sock_common {
+	volatile unsigned char skc_state;
+	struct sock *skc_listener; /* of a request */
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct sock_cgroup_data sk_cgrp_data;
+};
+
 struct sk_buff {
+	struct sock *sk;
+	int skb_iif; /* the device that it came by; 0 = none */
+	__u16 tc_index;
 	__u32 mark;
 	char cb[48];
 };
@@ -72,6 +100,7 @@ void bpf_kfree_skb(struct sk_buff *skb) __ksym;
 void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 expire, __u64 delta_ns) __ksym;
 __u32 bpf_skb_get_hash(struct sk_buff *skb) __ksym;
 void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb) __ksym;
+void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym;
 
 #ifndef __kptr
 #define __kptr __attribute__((btf_type_tag("kptr")))
@@ -105,6 +134,46 @@ static __always_inline bool before(__u64 a, __u64 b)
 static __always_inline unsigned int qdisc_pkt_len(const struct sk_buff *skb)
 {
 	return ((struct qdisc_skb_cb *)skb->cb)->pkt_len;
+}
+
+/* What lies at an address, which the verifier knows nothing of; reading it is safe
+ * whatever it is. */
+#define lying_at(address, type)                                                                    \
+	((type *)bpf_rdonly_cast((const void *)(address), bpf_core_type_id_kernel(type)))
+
+/*
+ * The cgroup that the packet's socket was made in; NULL if there is no socket, or one
+ * that only remembers a connection. As bpf_skb_cgroup_id does it.
+ */
+static __always_inline struct cgroup *socket_cgroup(struct sk_buff *skb)
+{
+	enum { TIME_WAIT = 6, NEW_SYN_RECV = 12 };
+	struct sock *sk = skb->sk;
+
+	if (!sk || sk->__sk_common.skc_state == TIME_WAIT)
+		return NULL;
+	if (sk->__sk_common.skc_state == NEW_SYN_RECV)
+		return lying_at(sk->__sk_common.skc_listener, struct sock)->sk_cgrp_data.cgroup;
+	return sk->sk_cgrp_data.cgroup;
+}
+
+static __always_inline __u64 cgroup_id(const struct cgroup *group)
+{
+	return group->kn->id;
+}
+
+/*
+ * The id of the cgroup `level` below the top that this one is in, or is; 0 if it is
+ * further up. An element of `ancestors` is read as what a socket has, a pointer to a
+ * cgroup: the verifier lets nobody index an array at the end of a struct.
+ */
+static __always_inline __u64 ancestor_id(const struct cgroup *group, int level)
+{
+	__u64 at = (__u64)&group->ancestors + level * sizeof(group);
+
+	if (level > group->level)
+		return 0;
+	return cgroup_id(lying_at(at, struct sock_cgroup_data)->cgroup);
 }
 
 #endif /* WEIR_KERNEL_H */

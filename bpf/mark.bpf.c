@@ -16,7 +16,7 @@
  * there is no map to look up and nothing to fall out of step: the program IS
  * the class. To change the class the program is replaced, in one step.
  *
- * The seal in skb->tc_index says that the mark is Weir's (rule.h).
+ * The seal in skb->tc_index says that the mark is Weir's (owner.h).
  *
  * Cost: one load of an address, two of constants, and, or, load and store of the
  * mark, store of the seal: about a dozen machine instructions.
@@ -29,7 +29,7 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
-#include "rule.h"
+#include "owner.h"
 
 /*
  * Set before the load, frozen after it; package mark reads them back from the

@@ -4,8 +4,9 @@
  * a min and a max.
  *
  *   enqueue   the class number is in the packet's mark (mark.bpf.c put it
- *             there when the packet left its container); a class that does not
- *             exist, or no mark, means class 0, the host. The packet joins its
+ *             there when the packet left its container), or is that of its
+ *             socket's cgroup (sockets.h); a class that does not exist, or no
+ *             mark, means class 0, the host. The packet joins its
  *             class's queue (queue.h) or the one that the class's discipline
  *             says (disciplines.h), or is dropped and counted with a reason.
  *   dequeue   the scheduler says whose turn it is (fair.h, qcon.h or ancs.h, chosen
@@ -37,6 +38,7 @@
 #include "kernel.h"
 #include "weir.h"
 #include "disciplines.h"
+#include "sockets.h"
 
 /* Brings into force what the agent has published (changes.h). */
 static void take_changes(void);
@@ -261,7 +263,10 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	__u32 bits, pkt_len;
 
 	take_changes();
-	bits = skb->mark >> mark_at.shift;
+	bits = skb->mark;
+	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK))
+		bits = mark_of_socket(skb, mark_at.class_mask << mark_at.shift);
+	bits >>= mark_at.shift;
 	id = bounded(bits & mark_at.class_mask, WEIR_MAX_CLASSES);
 	c = &classes[id];
 	if (unlikely(!c->discipline)) {

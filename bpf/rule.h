@@ -75,15 +75,6 @@ struct weir_place {
 	__u64 self; /* id of the agent's own cgroup; 0 = none */
 };
 
-#define WEIR_MAX_LEVELS 16
-
-/*
- * What the programs at ports write into skb->tc_index. Bridges, routing and tunnels
- * keep it, and no socket option sets it: a packet with the seal has its mark from a
- * port. A tunnel forgets the device that a packet came by, but not its socket.
- */
-#define WEIR_SEAL 0x5757
-
 #define WEIR_DSCP_KEEP 0xff
 
 #endif /* WEIR_RULE_H */

@@ -6,7 +6,8 @@
  *
  * Two kinds of data, never mixed in one map:
  *   configuration  the agent writes it, the qdisc only reads it
- *                  (weir_class_config, weir_link_config, the change ring);
+ *                  (weir_class_config, weir_link_config, the change ring,
+ *                  whose sockets are whose);
  *   state          the qdisc writes it under the qdisc lock, the agent only
  *                  reads it (weir_class, weir_flow, weir_queue_stats).
  * A change travels like a letter: the agent writes the new configuration, puts
@@ -35,6 +36,7 @@
 #define WEIR_MAX_QUEUES 8 /* queues with rules that a class can have */
 #define WEIR_HASHED 256 /* flows that sfq tells apart in a class */
 #define WEIR_FLOWS 32768 /* hashed flows of all classes that are remembered */
+#define WEIR_OWNERS 4096 /* cgroups of workloads, and classes for the agent's own sockets */
 #define WEIR_CREDIT_PERIOD_NS 30000000ULL /* qcon, ancs: credits are handed out every 30 ms */
 
 /* Why a packet was dropped. The Go side turns WEIR_DROP_X_Y into "x_y". */
@@ -147,6 +149,13 @@ struct weir_link_config {
 	/* What the costs were made of. */
 	__u64 capacity_bps;
 	__u64 reserve_ppm; /* share of the capacity that mins may take, millionths */
+};
+
+/* How packets of local sockets are looked at; the only element of `sockets` (sockets.h). */
+struct weir_sockets {
+	__u64 self; /* id of the agent's own cgroup; 0 = none */
+	__u32 levels; /* bit i = `owners` has cgroups that are i below the top */
+	__u32 steered; /* 0 = their marks are believed: no socket sends to an IFB */
 };
 
 /* A class's links in one wheel; class numbers plus one, 0 = none. */

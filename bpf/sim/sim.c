@@ -38,7 +38,8 @@
  *   left ID AT LENGTH BORN
  * It exits with 1 if the counters of a class do not add up.
  *
- * Not played: instruction counts, several CPUs, real TCP. The lab does that.
+ * Not played: instruction counts, several CPUs, real TCP. The lab does that. Nor
+ * local sockets, for which TestPacketsOfSockets is.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,7 +70,11 @@
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
 
+struct cgroup;
 struct sk_buff {
+	void *sk;
+	int skb_iif;
+	__u16 tc_index;
 	__u32 mark;
 	__u32 hash, source;
 	unsigned int pkt_len;
@@ -105,6 +110,18 @@ static bool before(__u64 a, __u64 b)
 static unsigned int qdisc_pkt_len(const struct sk_buff *skb)
 {
 	return skb->pkt_len;
+}
+static struct cgroup *socket_cgroup(struct sk_buff *skb)
+{
+	return NULL;
+}
+static __u64 cgroup_id(const struct cgroup *group)
+{
+	return 0;
+}
+static __u64 ancestor_id(const struct cgroup *group, int level)
+{
+	return 0;
 }
 static __u32 bpf_skb_get_hash(struct sk_buff *skb)
 {
@@ -285,6 +302,9 @@ static void arrive(__u32 id)
 	struct sk_buff *skb = malloc(sizeof(*skb));
 	struct bpf_sk_buff_ptr to_free;
 
+	skb->sk = NULL;
+	skb->skb_iif = 2; /* as if from a container */
+	skb->tc_index = 0;
 	skb->source = id;
 	skb->hash = id / WEIR_MAX_CLASSES * 2654435761u; /* spread like the kernel's */
 	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;

@@ -100,6 +100,9 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err := b.write(want); err != nil {
 		return err
 	}
+	if err := b.marker.AttachLinkRules(b.dev, want); err != nil {
+		return err
+	}
 	if err := b.keepInside(before, want); err != nil {
 		b.have = plan.State{} // ask the kernel the next time
 		return err
@@ -277,7 +280,7 @@ func (b *Backend) write(want plan.State) error {
 			entries = append(entries, uint32(id))
 		}
 	}
-	failed = errors.Join(failed, b.mark(want))
+	failed = errors.Join(failed, b.mark(want), b.own(want))
 	if err := b.obj.announce(entries); err != nil {
 		return errors.Join(failed, err)
 	}
@@ -322,7 +325,7 @@ func (b *Backend) mark(want plan.State) error {
 			failed = errors.Join(failed, err)
 		} // it went away meanwhile: whoever told us of it will tell
 	}
-	return errors.Join(failed, b.marker.AttachLink(b.dev, want))
+	return failed
 }
 
 // normal is a state with every default in numbers, as the kernel holds it.

@@ -5,12 +5,15 @@ package bpf
 import (
 	"os"
 	"testing"
+
+	"weir/internal/dataplane/mark/marktest"
 )
 
 // exeDir holds what the tests compile, for as long as they run.
 var exeDir string
 
 func TestMain(m *testing.M) {
+	marktest.Sender()
 	dir, err := os.MkdirTemp("", "weir-bpf-test-")
 	if err != nil {
 		panic(err)

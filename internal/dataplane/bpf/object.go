@@ -44,6 +44,8 @@ type object struct {
 	control   *ebpf.Map // .data.control: published
 	groups    *ebpf.Map // the calendars of each group's members
 	holds     *ebpf.Map // what is held of each queue with an interval
+	owners    *ebpf.Map // marks of packets of local sockets, by cgroup
+	sockets   *ebpf.Map // how they are looked at
 	state     *ebpf.Map // .bss: everything the qdisc writes
 	memory    *ebpf.Memory
 	classesAt uint32 // offset of `classes` in state
@@ -57,6 +59,7 @@ func (o *object) maps() map[string]**ebpf.Map {
 	return map[string]**ebpf.Map{
 		"class_config": &o.classes, "link_config": &o.link, "changes": &o.changes,
 		"control": &o.control, "state": &o.state, "groups": &o.groups, "holds": &o.holds,
+		"owners": &o.owners, "sockets": &o.sockets,
 	}
 }
 
@@ -126,6 +129,7 @@ func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
 	names := map[string]string{
 		"class_config": qdiscMapClassConfig, "link_config": qdiscMapLinkConfig,
 		"changes": qdiscMapChanges, "control": ".data.control", "state": ".bss", "groups": qdiscMapGroupTiers, "holds": qdiscMapHolds,
+		"owners": qdiscMapOwners, "sockets": qdiscMapSockets,
 	}
 	for pin, m := range o.maps() {
 		*m = coll.DetachMap(names[pin])

@@ -16,7 +16,9 @@
 // version 2, for processes without a device of their own (attachCgroup), and the
 // link itself (AttachLink). The program there gives packets of local sockets the class
 // of the socket's cgroup, whatever mark they carry, looks at the rules of class 0, and
-// writes the DSCP of cgroups: their programs may not change packets.
+// writes the DSCP of cgroups: their programs may not change packets. The BPF qdisc checks
+// the sockets itself (Sockets); then the link has a program only for the rest
+// (AttachLinkRules).
 //
 // There are two ways to attach to a device, chosen by what the kernel has:
 //

@@ -5,6 +5,7 @@ package mark
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,9 +59,10 @@ func (p *program) rewriteLate(mask plan.Mask, classes []late) {
 }
 
 // owner says which mark packets of a cgroup's sockets have, if the program at the
-// cgroup has not seen them: the class, and the queue for what fits no rule.
+// cgroup has not seen them: the class, and the queue for what fits no rule. It is an
+// element of Sockets.Owners.
 type owner struct {
-	ID   uint64 // of the cgroup; or the complement of a class that the agent's sockets may choose
+	ID   uint64
 	Mark uint32
 }
 
@@ -84,7 +86,7 @@ type owned struct {
 	queue int
 }
 
-// maxLevels is WEIR_MAX_LEVELS in bpf/rule.h. A cgroup further down is not found by
+// maxLevels is WEIR_MAX_LEVELS in bpf/owner.h. A cgroup further down is not found by
 // the packets that go past its own program: they are of the cgroup above it.
 const maxLevels = 16
 
@@ -151,24 +153,43 @@ func ownCgroup() uint64 {
 	return group.id
 }
 
-// reown adds the cgroups whose sockets are to be recognised.
-func (p *program) reown(mask plan.Mask, groups []owned, self uint64, own []plan.ClassID) {
-	p.place.Levels, p.place.Self = 0, self
+// Sockets says to which class the packets of local sockets belong: that of the cgroup
+// that the socket was made in, whatever mark they carry.
+type Sockets struct {
+	Self   uint64            // id of the agent's own cgroup; 0 = none
+	Levels uint32            // bit i = a cgroup of Owners is i below the top
+	Owners map[uint64]uint32 // by the id of a cgroup, or the complement of a class that the agent's sockets may choose
+}
+
+// Sockets returns what a link with this state has to know of local sockets. Cgroups that
+// are gone are left out.
+func (m *Marker) Sockets(state plan.State) (Sockets, error) {
+	s := Sockets{Self: m.self, Owners: map[uint64]uint32{}}
+	groups, err := ownersOf(state)
 	for _, o := range groups {
-		p.owner = append(p.owner, owner{o.id, mask.Value(o.class, o.queue)})
+		s.Owners[o.id] = m.mask.Value(o.class, o.queue)
 		switch {
 		case o.level < 0:
-			p.place.Levels = 1<<maxLevels - 1
+			s.Levels = 1<<maxLevels - 1
 		case o.level < maxLevels:
-			p.place.Levels |= 1 << o.level
+			s.Levels |= 1 << o.level
 		}
 	}
-	for _, class := range own {
-		if self != 0 {
-			p.owner = append(p.owner, owner{^uint64(mask.Value(class, 0)), mask.Value(class, 0)})
-		}
+	if m.self == 0 {
+		return s, err
 	}
-	slices.SortFunc(p.owner, func(a, b owner) int { return cmp.Compare(a.ID, b.ID) })
-	p.owner = slices.CompactFunc(p.owner, func(a, b owner) bool { return a.ID == b.ID })
+	for _, class := range portless(state) {
+		mark := m.mask.Value(class, 0)
+		s.Owners[^uint64(mark)] = mark
+	}
+	return s, err
+}
+
+// reown adds the cgroups whose sockets are to be recognised.
+func (p *program) reown(s Sockets) {
+	p.place.Levels, p.place.Self = s.Levels, s.Self
+	for _, id := range slices.Sorted(maps.Keys(s.Owners)) {
+		p.owner = append(p.owner, owner{id, s.Owners[id]})
+	}
 	p.place.Digest = p.digest()
 }

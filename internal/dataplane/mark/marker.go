@@ -120,18 +120,39 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 		return nil // no socket sends to an IFB
 	}
 	host, _ := state.Class(0)
-	owners, err := ownersOf(state)
+	sockets, err := m.Sockets(state)
 	if err != nil {
 		return err
 	}
 	err = m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
 		p.rewriteLate(m.mask, lateOf(state))
-		p.reown(m.mask, owners, m.self, portless(state))
+		p.reown(sockets)
 	})
 	if err != nil {
 		return err
 	}
-	_, err = m.at(egress).list() // removes the pins
+	return m.prunePins()
+}
+
+// AttachLinkRules is AttachLink for a link whose qdisc checks local sockets itself, with
+// Sockets. The link gets the program only if class 0 has rules or a DSCP, or a cgroup
+// has a DSCP; otherwise AttachLinkRules takes off the one that is there.
+func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
+	host, _ := state.Class(0)
+	if !MarkingOf(host).empty() || len(lateOf(state)) > 0 {
+		return m.AttachLink(dev, state)
+	}
+	if err := m.DetachLink(dev); err != nil || m.opts.Inward != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.prunePins()
+}
+
+// prunePins removes the pins of links that are gone.
+func (m *Marker) prunePins() error {
+	_, err := m.at(egress).list()
 	return err
 }
 

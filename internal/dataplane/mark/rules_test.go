@@ -16,9 +16,9 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	cgroups "weir/internal/cgroup"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -158,9 +158,9 @@ func TestLinkEgress(t *testing.T) {
 	})
 }
 
-// onlyUDP lets a witness see nothing but UDP over IPv4 in untagged frames: the kernel
+// onlyTransport lets a witness see nothing but UDP and TCP over IPv4 in untagged frames: the kernel
 // has packets of its own, such as multicast reports, to send at any time.
-var onlyUDP = asm.Instructions{
+var onlyTransport = asm.Instructions{
 	asm.Mov.Reg(asm.R7, asm.R1),
 	asm.Mov.Imm(asm.R2, 14+9),
 	asm.Mov.Reg(asm.R3, asm.RFP),
@@ -169,8 +169,9 @@ var onlyUDP = asm.Instructions{
 	asm.StoreImm(asm.RFP, -16, 0, asm.Word),
 	asm.FnSkbLoadBytes.Call(),
 	asm.LoadMem(asm.R8, asm.RFP, -16, asm.Byte),
-	asm.JNE.Imm(asm.R8, unix.IPPROTO_UDP, "end"),
-	asm.Mov.Reg(asm.R1, asm.R7),
+	asm.JEq.Imm(asm.R8, unix.IPPROTO_UDP, "taken"),
+	asm.JNE.Imm(asm.R8, unix.IPPROTO_TCP, "end"),
+	asm.Mov.Reg(asm.R1, asm.R7).WithSymbol("taken"),
 }
 
 // witness attaches a program that keeps the mark of the last packet at a hook, of those
@@ -214,27 +215,12 @@ func witness(t *testing.T, ifindex int, attach ebpf.AttachType, filter ...asm.In
 	}
 }
 
-// cgroup2 is a fresh cgroup of version 2 that the test's processes may enter.
-func cgroup2(t *testing.T) string {
-	t.Helper()
-	mounts := cgroups.Mounts()
-	if len(mounts) == 0 {
-		t.Skip("skipped: no cgroup2 file system is mounted")
-	}
-	dir, err := os.MkdirTemp(mounts[0], "weir-test-")
-	if err != nil {
-		t.Skip("skipped: cannot make a cgroup: ", err)
-	}
-	t.Cleanup(func() { os.Remove(dir) })
-	return dir
-}
-
 // Packets of processes in a cgroup carry its class and queue; of one in a cgroup
 // inside of it, the inner one's (on kernels that can say so).
 func TestCgroup(t *testing.T) {
 	host := netnstest.Enter(t)
 	m := newMarker(t, netnstest.Options(t), "tcx")
-	outer := cgroup2(t)
+	outer := marktest.Cgroup(t)
 	inner := filepath.Join(outer, "inner")
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)
@@ -245,7 +231,7 @@ func TestCgroup(t *testing.T) {
 			os.Remove(inner)
 		}
 	})
-	noIPv6(host)
+	marktest.NoIPv6(host)
 	up := addPort(t, host, m, "up0")
 	host.Run("ip", "addr", "add", "192.0.2.1/24", "dev", "up0")
 	host.Run("ip", "neigh", "add", "192.0.2.9", "lladdr", "02:00:00:00:00:09", "dev", "up0")

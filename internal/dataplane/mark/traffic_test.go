@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/marktest"
 )
 
 // Frames that really come in by a veth: there the kernel takes the outer VLAN tag
@@ -19,7 +20,7 @@ import (
 func TestFramesByAPort(t *testing.T) {
 	host := netnstest.Enter(t)
 	m := newMarker(t, netnstest.Options(t), "tcx")
-	noIPv6(host)
+	marktest.NoIPv6(host)
 	a := addPort(t, host, m, "a0")
 	a.Class = 5
 	if err := m.Attach(a, marking(t, "{vlan: 100}", "{udp: 5001}", "{dscp: ef}", "")); err != nil {
@@ -68,12 +69,6 @@ func TestFramesByAPort(t *testing.T) {
 			t.Errorf("%s: mark %#x, want %#x", tt.name, got, want)
 		}
 	}
-}
-
-// noIPv6 keeps the devices that are made from now on from sending packets of their
-// own, so that a witness sees the test's only.
-func noIPv6(host *netnstest.Netns) {
-	host.Run("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
 }
 
 // inject sends a frame out of a device.

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Packets of local sockets count for the cgroup of their socket, whatever mark they
+ * carry (owner.h). The qdisc checks that itself: a program at the link costs each
+ * packet of every container some 180 instructions, most of them the kernel's way to
+ * it. Here a packet that came by a device costs one comparison.
+ *
+ * Example: a container with the host's network (class 6) sends by a packet socket with
+ * mark 0x70000. Its socket's cgroup is among `owners` with 0x60000: class 6.
+ */
+#ifndef WEIR_SOCKETS_H
+#define WEIR_SOCKETS_H
+
+#include "kernel.h"
+#include "weir.h"
+#include "owner.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, WEIR_OWNERS);
+	__type(key, __u64);
+	__type(value, __u32);
+} owners SEC(".maps");
+
+/* The only element says where to look. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_sockets);
+} sockets SEC(".maps");
+
+/*
+ * The mark of a cgroup, or of the nearest one above that is a workload's; 0 for the
+ * host's.
+ */
+static __always_inline __u32 owner_of(struct cgroup *group, __u32 levels)
+{
+	for (int level = WEIR_MAX_LEVELS - 1; level >= 0; level--) {
+		__u32 *mark;
+		__u64 id;
+
+		if (!(levels & 1 << level))
+			continue;
+		id = ancestor_id(group, level);
+		mark = id ? bpf_map_lookup_elem(&owners, &id) : NULL;
+		if (mark)
+			return *mark;
+	}
+	return 0;
+}
+
+/* The mark of a packet that came by no device but lo. A function of its own, so that
+ * the usual case keeps its registers. */
+static __noinline __u32 mark_of_socket(struct sk_buff *skb, __u32 classes)
+{
+	__u32 mark = skb->mark, own = 0, none = 0;
+	struct weir_sockets *s = bpf_map_lookup_elem(&sockets, &none);
+	struct cgroup *group;
+
+	if (!s || !s->steered || !weir_socket_chose(skb->skb_iif, skb->tc_index, skb->sk))
+		return mark;
+	group = socket_cgroup(skb);
+	if (group) {
+		__u64 choice = weir_choice(mark, classes);
+
+		/* Not what is in cgroups inside of the agent's. */
+		if (mark & classes && s->self && cgroup_id(group) == s->self &&
+		    bpf_map_lookup_elem(&owners, &choice))
+			return mark;
+		own = owner_of(group, s->levels);
+	}
+	/* The queue stays where the class is right: a program at the cgroup chose it. */
+	return (mark ^ own) & classes ? own : mark;
+}
+
+#endif /* WEIR_SOCKETS_H */

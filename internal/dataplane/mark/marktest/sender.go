@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package marktest
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// senderEnv says how to send, with which mark, by which device: "packet 0x70000 up0 TO".
+const senderEnv = "WEIR_TEST_SEND"
+
+func join(how []string) string { return strings.Join(how, " ") }
+
+// Sender sends one packet and ends the process, if it was started for that.
+func Sender() {
+	how, ok := os.LookupEnv(senderEnv)
+	if !ok {
+		return
+	}
+	if err := sendOne(strings.Fields(how)); err != nil {
+		fmt.Fprintln(os.Stderr, how+":", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func sendOne(how []string) error {
+	mark, err := strconv.ParseUint(how[1], 0, 32)
+	if err != nil {
+		return err
+	}
+	switch how[0] {
+	case "udp":
+		return sendUDP(int(mark))
+	case "listen":
+		return answer(int(mark))
+	}
+	return sendPacket(int(mark), how[2], how[3], frame("10.9.9.9", toIP, unix.IPPROTO_UDP, "9c400009 00080000"))
+}
+
+// socket is one whose packets have a mark.
+func socket(domain, kind, mark int) (fd int, err error) {
+	if fd, err = unix.Socket(domain, kind, 0); err != nil {
+		return fd, err
+	}
+	return fd, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, mark)
+}
+
+func sendUDP(mark int) error {
+	fd, err := socket(unix.AF_INET, unix.SOCK_DGRAM, mark)
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrInet4{Port: 9, Addr: [4]byte(net.ParseIP(toIP).To4())})
+}
+
+// sendPacket sends an IP packet to a hardware address, by a packet socket.
+func sendPacket(mark int, device, to string, packet []byte) error {
+	fd, err := socket(unix.AF_PACKET, unix.SOCK_RAW, mark)
+	if err != nil {
+		return err
+	}
+	dev, err := net.InterfaceByName(device)
+	if err != nil {
+		return err
+	}
+	ether, err := hex.DecodeString(strings.ReplaceAll(to, ":", "") + "020000000001" + "0800")
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(fd, append(ether, packet...), 0, &unix.SockaddrLinklayer{Ifindex: dev.Index, Protocol: 8})
+}
+
+// answer listens, and lets a neighbour on the link begin a connection: what answers is
+// not the listening socket, but a request that was made of it.
+func answer(mark int) error {
+	fd, err := socket(unix.AF_INET, unix.SOCK_STREAM, mark)
+	if err != nil {
+		return err
+	}
+	at := &unix.SockaddrInet4{Port: 9, Addr: [4]byte(net.ParseIP(ownIP).To4())}
+	dev, noDevice := net.InterfaceByName(Uplink)
+	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, 1), noDevice); err != nil {
+		return err
+	}
+	const syn = "9c400009 00000001 00000000 5002ffff 00000000"
+	return sendPacket(0, Uplink+"p", dev.HardwareAddr.String(), frame(toIP, ownIP, unix.IPPROTO_TCP, syn))
+}
+
+// frame is an IPv4 packet. That of UDP needs no checksum.
+func frame(from, to string, proto byte, payload string) []byte {
+	body, err := hex.DecodeString(strings.ReplaceAll(payload, " ", ""))
+	if err != nil {
+		panic(err)
+	}
+	packet := []byte{0x45, 0, 0, byte(20 + len(body)), 0, 7, 0, 0, 64, proto, 0, 0}
+	packet = append(packet, net.ParseIP(from).To4()...)
+	packet = append(packet, net.ParseIP(to).To4()...)
+	binary.BigEndian.PutUint16(packet[10:], checksum(packet))
+	if proto == unix.IPPROTO_TCP {
+		pseudo := append([]byte{0, proto, 0, byte(len(body))}, packet[12:]...)
+		binary.BigEndian.PutUint16(body[16:], checksum(append(pseudo, body...)))
+	}
+	return append(packet, body...)
+}
+
+// checksum is that of IP.
+func checksum(of []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i < len(of); i += 2 {
+		sum += uint32(of[i])<<8 | uint32(of[i+1])
+	}
+	for sum > 0xffff {
+		sum = sum&0xffff + sum>>16
+	}
+	return ^uint16(sum)
+}
