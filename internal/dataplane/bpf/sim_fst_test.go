@@ -31,6 +31,29 @@ func schedule(list []departure, interval plan.Interval) (due []time.Duration) {
 	return due
 }
 
+// followsSchedule draws the traffic of class 1, and holds each packet that leaves to an
+// interval's formula: none leaves before its time, and none more than most after it.
+func followsSchedule(t *rapid.T, s *simulation, interval plan.Interval, most time.Duration) {
+	t.Helper()
+	s.trace(1)
+	src := traffic{id: 1, length: rapid.IntRange(60, 9000).Draw(t, "length"), window: rapid.IntRange(1, 50).Draw(t, "window"),
+		delay: time.Duration(rapid.IntRange(1, 20e6).Draw(t, "delay"))}
+	if rapid.Bool().Draw(t, "steady") {
+		src.interval = time.Duration(rapid.IntRange(20e3, 50e6).Draw(t, "every"))
+	}
+	s.send(src)
+	s.run(2 * time.Second)
+	left := s.result(t)[0].left[1]
+	if len(left) == 0 {
+		t.Fatalf("nothing left\n%s", s)
+	}
+	for i, due := range schedule(left, interval) {
+		if late := left[i].at - due; late < 0 || late > most {
+			t.Fatalf("packet %d leaves %v after its time\n%s", i, late, s)
+		}
+	}
+}
+
 // On a link that is not busy, packets leave when the formula says, to the
 // nanosecond, whatever the scheduler, the discipline, lengths and traffic; 20 µs is
 // what the packet of another flow may keep the line busy for.
@@ -45,23 +68,7 @@ func TestScheduleIsExact(t *testing.T) {
 			c.Max = policy.Rate(c.Interval.Rate()) * 2
 		}
 		s := simulate(link, c)
-		s.trace(1)
-		src := traffic{id: 1, length: rapid.IntRange(60, 9000).Draw(t, "length"), window: rapid.IntRange(1, 50).Draw(t, "window"),
-			delay: time.Duration(rapid.IntRange(1, 20e6).Draw(t, "delay"))}
-		if rapid.Bool().Draw(t, "steady") {
-			src.interval = time.Duration(rapid.IntRange(20e3, 50e6).Draw(t, "every"))
-		}
-		s.send(src)
-		s.run(2 * time.Second)
-		left := s.result(t)[0].left[1]
-		if len(left) == 0 {
-			t.Fatalf("nothing left\n%s", s)
-		}
-		for i, due := range schedule(left, c.Interval) {
-			if late := left[i].at - due; late < 0 || late > 20*time.Microsecond {
-				t.Fatalf("packet %d leaves %v after its time\n%s", i, late, s)
-			}
-		}
+		followsSchedule(t, s, c.Interval, 20*time.Microsecond)
 	})
 }
 
@@ -187,23 +194,7 @@ func TestScheduleOfAQueue(t *testing.T) {
 		c := plan.Class{ID: 1, Name: "c", Weight: 1, Queues: queues}
 		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.PQ, policy.CBWFQ, policy.LLQ}).Draw(t, "discipline")
 		s := simulate(link, c)
-		s.trace(1)
-		src := traffic{id: 1, length: rapid.IntRange(60, 9000).Draw(t, "length"), window: rapid.IntRange(1, 50).Draw(t, "window"),
-			delay: time.Duration(rapid.IntRange(1, 20e6).Draw(t, "delay"))}
-		if rapid.Bool().Draw(t, "steady") {
-			src.interval = time.Duration(rapid.IntRange(20e3, 50e6).Draw(t, "every"))
-		}
-		s.send(src)
-		s.run(2 * time.Second)
-		left := s.result(t)[0].left[1]
-		if len(left) == 0 {
-			t.Fatalf("nothing left\n%s", s)
-		}
-		for i, due := range schedule(left, queues[0].Interval) {
-			if late := left[i].at - due; late < 0 || late > 100*time.Microsecond {
-				t.Fatalf("packet %d leaves %v after its time\n%s", i, late, s)
-			}
-		}
+		followsSchedule(t, s, queues[0].Interval, 100*time.Microsecond)
 	})
 }
 

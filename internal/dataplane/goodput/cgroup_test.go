@@ -6,27 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
 
-	cgroups "weir/internal/cgroup"
+	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 )
 
 // TestCgroup: the traffic of processes in a cgroup, in both directions.
 func TestCgroup(t *testing.T) {
 	b := newBed(t)
-	mounts := cgroups.Mounts()
-	if len(mounts) == 0 {
-		t.Skip("skipped: no cgroup2 file system is mounted")
-	}
-	dir, err := os.MkdirTemp(mounts[0], "weir-test-")
-	if err != nil {
-		t.Skip("skipped: cannot make a cgroup: ", err)
-	}
-	t.Cleanup(func() { os.Remove(dir) })
+	dir := marktest.Cgroup(t)
 	b.port = plan.Port{Cgroup: dir, Class: 3}
 	b.watch()
 	var ln net.Listener
