@@ -14,6 +14,8 @@ import (
 // canceller passes a cancellation on to what a move is doing now: first its pre-flight,
 // then its journal.
 type canceller struct {
+	container string // that moves; "" = a dry run
+
 	mu  sync.Mutex
 	do  func(why string) error
 	why string // "" = nobody has asked

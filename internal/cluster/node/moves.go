@@ -148,8 +148,15 @@ func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte, stale 
 	}
 	begun := wire.MoveReport{ID: order.ID, Node: m.node.opts.Name, Step: "pre-flight", State: wire.Running}
 	m.mu.Lock()
+	if other := m.moving(order.Container); other != "" && !order.DryRun {
+		m.mu.Unlock()
+		return m.refuse(order, fmt.Sprintf("move %s of %s is under way here; order it again when that has ended", other, order.Container))
+	}
 	m.open[order.ID] = &begun
 	cancels := &canceller{}
+	if !order.DryRun {
+		cancels.container = order.Container
+	}
 	m.cancels[order.ID] = cancels
 	m.mu.Unlock()
 	m.active.Go(func() { m.carryOut(ctx, order, sealed, cancels) })
@@ -190,6 +197,18 @@ func (m *moves) finish(order wire.Move, r wire.MoveReport) error {
 	m.gone(order.ID)
 	m.mu.Unlock()
 	return err
+}
+
+// moving is the move of a container that is under way here, "" if there is none. The
+// manager orders one at a time, unless it was restored from a snapshot of before. The lock
+// is held.
+func (m *moves) moving(container string) string {
+	for id, c := range m.cancels {
+		if c.container == container {
+			return id
+		}
+	}
+	return ""
 }
 
 // gone forgets a move that is not under way here any more. The lock is held.
@@ -382,7 +401,7 @@ func (m *moves) resume(ctx context.Context) {
 			}
 			m.mu.Lock()
 			m.open[id] = &wire.MoveReport{ID: id, State: wire.Running, Step: "resume"}
-			m.cancels[id] = &canceller{do: journal.Cancel}
+			m.cancels[id] = &canceller{do: journal.Cancel, container: order.Container}
 			m.mu.Unlock()
 			m.node.log.Info("move goes on after a restart", "move", id, "container", order.Container, "to", order.To)
 			m.active.Go(func() {

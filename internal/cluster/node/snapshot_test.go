@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"weir/internal/api"
@@ -147,4 +148,61 @@ func TestRestoredManagerKnowsLess(t *testing.T) {
 	}
 	c.only("web", "b")
 	c.only("db", "a")
+}
+
+// TestRestoredManagerOrdersAnotherMove: the snapshot is older than a move that is under way,
+// so the restored manager orders the container to another target as well. Its source
+// refuses: the container ends on one node, and the other target begins no copy.
+func TestRestoredManagerOrdersAnotherMove(t *testing.T) {
+	if onBus.Kind != bus.NATS {
+		t.Skip("the bus is not lost with the manager")
+	}
+	c := newCluster(t)
+	c.node("a", 100e6)
+	c.node("b", 100e6)
+	other := c.node("c", 100e6)
+	c.world.put("a", "web")
+	c.up(3)
+	c.seen(1)
+	s, err := c.manager.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := make(chan struct{})
+	c.world.mu.Lock()
+	c.world.slow[migrate.StepPullImage] = gate
+	c.world.mu.Unlock()
+	first, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.inStep(first.ID, "pull-image")
+	c.stop()
+	if err := os.RemoveAll(c.opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	c.opts.Dir = filepath.Join(c.dir, "elsewhere")
+	if _, err := manager.Restore(bytes.NewReader(s.Data), manager.RestoreOptions{Dir: c.opts.Dir}); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	c.up(3)
+	c.seen(1)
+	second, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "c"}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.world.mu.Lock()
+	delete(c.world.slow, migrate.StepPullImage)
+	c.world.mu.Unlock()
+	if end := c.ended(second.ID); end.State != "refused" || !strings.Contains(end.Error, "move "+first.ID+" of web is under way") {
+		t.Errorf("a second move of a container under way: %+v", end)
+	}
+	if list := other.guests.list(); len(list) != 0 {
+		t.Errorf("%d copies were begun at the other target", len(list))
+	}
+	close(gate)
+	if !eventually(func() bool { at := c.world.where("web"); return len(at) == 1 && at[0] == "b" }) {
+		t.Errorf("web runs on %v", c.world.where("web"))
+	}
 }
