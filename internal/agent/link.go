@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"weir/internal/config"
@@ -16,7 +17,7 @@ import (
 )
 
 // healEvery is how often a link is set again though nothing is known to have
-// changed, in case somebody else changed the kernel.
+// changed, for what Backend.Missing does not see.
 const healEvery = 30 * time.Second
 
 // link is one steered device: its backend, what is wanted of it, and what was
@@ -36,6 +37,7 @@ type link struct {
 	complaint string     // the err that was written down
 	again     retry
 	healed    time.Time
+	disturbed disturbance
 	pacer     *pace.Pacer // of its reservations
 
 	last    dataplane.Snapshot
@@ -191,12 +193,43 @@ func (l *link) tend(ctx context.Context, now time.Time, open func(config.Link) (
 			return nil
 		}
 	}
-	if !l.dirty && now.Sub(l.healed) < healEvery {
+	if !l.dirty && now.Sub(l.healed) < healEvery && !l.disturb(now) {
 		return nil
 	}
 	changes, _ := l.set(ctx, now) // the failure is noted in the link
 	return changes
 }
+
+// disturbance is what somebody else was seen to change last.
+type disturbance struct {
+	what string
+	at   time.Time // when it was written down
+}
+
+// disturb says whether somebody else has changed what Weir had set, and writes it
+// down: once a minute where two programs undo each other's work.
+func (l *link) disturb(now time.Time) bool {
+	missing, err := l.backend.Missing()
+	if err != nil {
+		l.log.Debug("cannot compare the kernel with what was set", "err", err)
+		return false
+	}
+	if len(missing) == 0 {
+		return false
+	}
+	what := strings.Join(missing[:min(len(missing), mostNamed)], "; ")
+	if more := len(missing) - mostNamed; more > 0 {
+		what += fmt.Sprintf("; and %d more", more)
+	}
+	if what != l.disturbed.what || now.Sub(l.disturbed.at) >= time.Minute {
+		l.log.Warn("somebody else changed what was set on the link; setting it again", "what", what)
+		l.disturbed = disturbance{what, now}
+	}
+	return true
+}
+
+// mostNamed is how many changes of somebody else one line of the log names.
+const mostNamed = 5
 
 // sample reads the counters and divides the link anew.
 func (l *link) sample(now time.Time) {

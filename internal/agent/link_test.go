@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"weir/internal/api"
 	"weir/internal/dataplane"
@@ -148,5 +149,36 @@ func TestHeal(t *testing.T) {
 		h.expect("gone", "eth0", "")
 		seconds(31)
 		h.expect("healed", "eth0", "0 host weight 1\n1 a weight 1: vetha")
+	})
+}
+
+// What somebody else changes on a link is set again at the next tick and written
+// down: once a minute where it goes on.
+func TestDisturbedLink(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit}]", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a", "weir.weight=2")
+		const said = "somebody else changed what was set on the link"
+		sets := h.kernel.Sets("eth0")
+		h.kernel.Disturb("eth0", "class 1 (a) is gone", "2", "3", "4", "5", "6", "7")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := h.kernel.Sets("eth0"); got != sets+1 {
+			t.Errorf("set %d times within a second, want once", got-sets)
+		}
+		if log := h.log.String(); !strings.Contains(log, said) || !strings.Contains(log, "class 1 (a) is gone; 2; 3; 4; 5; and 2 more") {
+			t.Errorf("the log does not say what was changed: %s", log)
+		}
+		for range 50 {
+			h.kernel.Disturb("eth0", "class 1 (a) is gone", "2", "3", "4", "5", "6", "7")
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		if got := strings.Count(h.log.String(), said); got != 1 {
+			t.Errorf("said %d times in 50 s, want once", got)
+		}
+		if got := h.kernel.Sets("eth0"); got != sets+51 {
+			t.Errorf("set %d times, want 51", got-sets)
+		}
 	})
 }

@@ -14,6 +14,8 @@ import (
 
 	"weir/internal/agent"
 	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
 	"weir/internal/server"
 )
 
@@ -119,7 +121,8 @@ func newLog(to io.Writer, format string, verbose bool) (*slog.Logger, error) {
 }
 
 // runAgent runs the agent and its server until ctx ends or one of them fails.
-// The socket is claimed first: if another agent has it, nothing was touched.
+// The socket and the network namespace are claimed first: if another agent has one
+// of them, nothing was touched.
 func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 	f.Overrides.Manager = f.member.manager
 	ag, err := agent.FromConfig(f.config, f.Overrides, log)
@@ -135,6 +138,11 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 	if err := srv.Listen(); err != nil {
 		return err
 	}
+	claim, err := device.TakeClaim(dataplane.Options{})
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	defer claim.Release()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	leave, err := join(ctx)

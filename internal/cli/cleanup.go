@@ -40,9 +40,11 @@ one does, unless --force is given. What was set at run time is kept.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !force && !dryRun {
-				if err := a.refuseWhileAgentRuns(c.Context()); err != nil {
+				claim, err := a.claimFromAgents(c.Context())
+				if err != nil {
 					return err
 				}
+				defer claim.Release()
 			}
 			log, err := newLog(a.stderr, "text", false)
 			if err != nil {
@@ -86,19 +88,30 @@ func renderCleanup(r api.ChangeResult) string {
 // agentProbe is how long an agent is given to show that it lives.
 const agentProbe = 2 * time.Second
 
-func (a *app) refuseWhileAgentRuns(ctx context.Context) error {
+// claimFromAgents keeps agents away while links are given back. It is refused while
+// one runs, at this socket or, in this network namespace, at another.
+func (a *app) claimFromAgents(ctx context.Context) (*device.Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, agentProbe)
 	defer cancel()
 	_, err := a.client().Status(ctx)
-	if errors.Is(err, api.ErrNoAgent) {
-		return nil
-	}
 	if errors.Is(err, api.ErrNotPermitted) {
-		return err
+		return nil, err
 	}
-	// An agent that is slow or fails is an agent all the same.
-	return fmt.Errorf("an agent runs at %s and would set up again what is removed; "+
-		"stop it first: systemctl stop weir (or add --force)", a.socket)
+	if !errors.Is(err, api.ErrNoAgent) {
+		// An agent that is slow or fails is an agent all the same.
+		return nil, agentRuns("at " + a.socket)
+	}
+	claim, err := device.TakeClaim(dataplane.Options{})
+	var used *device.InUseError
+	if errors.As(err, &used) {
+		return nil, agentRuns(fmt.Sprintf("(process %d)", used.PID))
+	}
+	return claim, err
+}
+
+func agentRuns(where string) error {
+	return fmt.Errorf("an agent runs %s and would set up again what is removed; "+
+		"stop it first: systemctl stop weir (or add --force)", where)
 }
 
 // steered is a device that may carry something of Weir's.

@@ -87,6 +87,10 @@ type Backend interface {
 	// nothing else. It is what a controller calls every second, so it is cheap; want
 	// differs from what Set was told last by intervals alone.
 	Pace(ctx context.Context, want plan.State) error
+	// Missing says what of the last Set or Pace the kernel no longer holds because
+	// somebody else took it away or changed it, one phrase each, as "class 3 (web) is
+	// gone". It changes nothing; a Set mends it. It is cheap enough for every second.
+	Missing() ([]string, error)
 	// State is what the kernel holds now, as far as Weir made it.
 	State() (plan.State, error)
 	// Counters reads every class.

@@ -39,6 +39,7 @@ type Backend struct {
 	have   plan.State
 	weight uint32 // largest weight in force: the scale of the share wheel
 	repeat bool   // an agent before may have written what it did not live to announce
+	broken bool   // parts of obj are gone that cannot be put back: it has to be replaced
 }
 
 // New prepares a backend for the link; it changes nothing yet. The error wraps
@@ -148,10 +149,13 @@ func (b *Backend) find() error {
 		b.drop()
 		return err
 	}
-	if dev.Index != b.dev.Index {
+	if dev.Index != b.dev.Index || b.broken {
 		b.drop()
 	}
 	b.dev = dev
+	if b.broken {
+		return nil
+	}
 	if b.obj == nil {
 		dir, err := b.pins()
 		if err != nil {
@@ -199,7 +203,11 @@ func (b *Backend) attach() error {
 	if err := b.obj.pin(dir); err != nil {
 		return err
 	}
-	return b.conn.SetRoot(b.dev, device.Qdisc{Kind: b.obj.kind})
+	if err := b.conn.SetRoot(b.dev, device.Qdisc{Kind: b.obj.kind}); err != nil {
+		return err
+	}
+	b.broken = false
+	return nil
 }
 
 // pins is the folder of the link's pins.

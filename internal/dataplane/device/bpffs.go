@@ -53,8 +53,11 @@ func PinDir(opts dataplane.Options, sub string) (string, error) {
 // Several namespaces share one BPF file system, and each numbers its devices from
 // 1 on.
 func (c *Conn) PinDir(opts dataplane.Options, sub string) (string, error) {
-	return PinDir(opts, filepath.Join(fmt.Sprintf("netns-%d", c.inode), sub))
+	return PinDir(opts, filepath.Join(ofNetns(c.inode), sub))
 }
+
+// ofNetns is the folder of a network namespace.
+func ofNetns(inode uint64) string { return fmt.Sprintf("netns-%d", inode) }
 
 // RemovePinDir removes a folder of PinDir's and those above it that hold nothing
 // else. What is not empty belongs to others.

@@ -44,6 +44,7 @@ type device struct {
 	counters map[plan.ClassID]dataplane.Counters
 	sets     int // calls of Set that changed something
 	setErr   error
+	missing  []string // since the last Set
 	open     int
 }
 
@@ -82,6 +83,13 @@ func (k *Kernel) FailSet(name string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.devices[name].setErr = err
+}
+
+// Disturb plays somebody else who takes away what is named, until the next Set.
+func (k *Kernel) Disturb(name string, missing ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.devices[name].missing = missing
 }
 
 // State is what the device was told last.
@@ -220,9 +228,10 @@ func (b *backend) Set(_ context.Context, want plan.State) error {
 	if d.setErr != nil {
 		return d.setErr
 	}
-	if d.taken && reflect.DeepEqual(d.state, want) {
+	if d.taken && reflect.DeepEqual(d.state, want) && d.missing == nil {
 		return nil
 	}
+	d.missing = nil
 	d.sets++
 	d.taken = true
 	d.state = clone(want)
@@ -250,6 +259,16 @@ func (b *backend) Pace(_ context.Context, want plan.State) error {
 		}
 	}
 	return nil
+}
+
+func (b *backend) Missing() ([]string, error) {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	d, err := b.kernel.find(b.name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(d.missing), nil
 }
 
 func (b *backend) State() (plan.State, error) {

@@ -161,6 +161,23 @@ func (b *Backend) Pace(ctx context.Context, want plan.State) error {
 	return b.inner.Pace(ctx, want)
 }
 
+// Missing says what somebody else took away or changed; the IFB itself, too.
+func (b *Backend) Missing() ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inner == nil {
+		return nil, nil
+	}
+	missing, err := b.inner.Missing()
+	if !errors.Is(err, dataplane.ErrNoDevice) {
+		return missing, err
+	}
+	if _, err := b.conn.Lookup(b.link); err != nil {
+		return nil, err // with its link
+	}
+	return []string{device.IFBName(b.link) + " is gone"}, nil
+}
+
 // State is what the kernel holds now, as far as Weir made it.
 func (b *Backend) State() (plan.State, error) {
 	b.mu.Lock()

@@ -110,7 +110,7 @@ func (m *Marker) readFilter(at device.Filter) (identity, error) {
 	}
 	for _, f := range filters {
 		if f.Handle == at.Handle && f.Priority == at.Priority {
-			return identify(ebpf.ProgramID(f.ProgID))
+			return m.identify(ebpf.ProgramID(f.ProgID))
 		}
 	}
 	return identity{}, errNotOurs

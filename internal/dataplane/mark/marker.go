@@ -32,6 +32,8 @@ type Marker struct {
 	tcx  bool   // this kernel has it
 	self uint64 // id of this process's cgroup, 0 if it cannot be told from others'
 	log  *slog.Logger
+
+	identified map[ebpf.ProgramID]identity // by identify
 }
 
 // hook is a place in a device's path, and the program with rules for it.
@@ -63,6 +65,8 @@ func (m *Marker) port() hook {
 type attachment interface {
 	attach(ifindex int, name string, want program) error
 	detach(ifindex int) error
+	// read returns what marks there; errNotOurs if nothing of Weir's does.
+	read(ifindex int) (identity, error)
 	list() ([]plan.Port, error)
 }
 

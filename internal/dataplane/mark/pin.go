@@ -77,11 +77,23 @@ func (m *Marker) open(at pin) (link.Link, identity, error) {
 		m.log.Debug("removed the marking of a place that is gone", "pin", at.path)
 		return fail(nil)
 	}
-	who, err := identify(info.Program)
+	who, err := m.identify(info.Program)
 	if err != nil {
 		return fail(err)
 	}
 	return l, who, nil
+}
+
+// read returns what the program of the link at a pin is; errNotOurs if there is none.
+func (m *Marker) read(at pin) (identity, error) {
+	l, who, err := m.open(at)
+	if err != nil {
+		return identity{}, err
+	}
+	if l == nil {
+		return identity{}, errNotOurs
+	}
+	return who, l.Close()
 }
 
 // remove ends the link at a pin, if there is one.

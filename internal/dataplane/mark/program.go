@@ -130,6 +130,26 @@ const bpfMmapable = 1 << 10
 // errNotOurs says that a program is not Weir's marking program.
 var errNotOurs = errors.New("not a marking program of Weir")
 
+// mostIdentified bounds what is remembered of programs; one port has one.
+const mostIdentified = 1 << 14
+
+// identify says what a loaded program is. The constants of a program never change,
+// and the kernel gives no id to another one soon, so it is read back once.
+func (m *Marker) identify(id ebpf.ProgramID) (identity, error) {
+	if who, ok := m.identified[id]; ok {
+		return who, nil
+	}
+	who, err := identify(id)
+	if err != nil {
+		return who, err
+	}
+	if m.identified == nil || len(m.identified) >= mostIdentified {
+		m.identified = map[ebpf.ProgramID]identity{}
+	}
+	m.identified[id] = who
+	return who, nil
+}
+
 // identify reads back what a loaded program is.
 func identify(id ebpf.ProgramID) (identity, error) {
 	prog, err := ebpf.NewProgramFromID(id)

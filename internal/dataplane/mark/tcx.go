@@ -48,6 +48,14 @@ func (t tcx) detach(ifindex int) error {
 	return t.remove(at)
 }
 
+func (t tcx) read(ifindex int) (identity, error) {
+	at, err := t.pinOf(ifindex)
+	if err != nil {
+		return identity{}, err
+	}
+	return t.Marker.read(at)
+}
+
 func (t tcx) list() ([]plan.Port, error) {
 	return t.listPinned(t.hook.folder, func(number uint64) (plan.Port, pin, error) {
 		ifindex := int(number)

@@ -36,6 +36,7 @@ type Backend struct {
 	classes    map[plan.ClassID]*classState // what Run knows; the draining ones too
 	sampled    time.Time                    // when
 	fresh      bool                         // the classifier is this process's own
+	disturbed  []string                     // by somebody else, mended by Run, not yet said by Missing
 }
 
 // classState is what has to be known about a class between two samples.
@@ -46,6 +47,7 @@ type classState struct {
 	allowed  policy.Rate // what it may send in the present interval at least
 	sent     uint64      // bytes, at the last sample
 	seen     bool        // sent is set
+	told     settings    // that it was given last; zero before
 
 	// A class whose workload is gone stays until its queue is empty, at most
 	// until then; zero for the others.

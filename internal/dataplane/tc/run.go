@@ -72,6 +72,7 @@ func (b *Backend) step(now time.Time) error {
 	if err != nil {
 		return device.Explain("read the classes of "+b.name, err)
 	}
+	b.notice(have)
 	b.learn(have, now)
 	if err := b.applyRates(dev, have, worthwhile); err != nil {
 		return err
@@ -117,6 +118,7 @@ func (b *Backend) applyRates(dev device.Device, have map[uint32]htbClass, worth 
 		if err := setClass(b.conn, dev.Index, classMinor(change.id), change.to); err != nil {
 			return device.Explain(fmt.Sprintf("set the rate of class %d on %s", change.id, b.name), err)
 		}
+		b.classes[change.id].told = change.to
 		b.log.Debug("set the rate of a class", "class", change.id, "rate", bits(change.to.Rate), "ceil", bits(change.to.Ceil))
 	}
 	return nil
@@ -146,6 +148,7 @@ func (b *Backend) changes(have map[uint32]htbClass, worth when) []rateChange {
 		known.learned, known.allowed = history{g.share, g.bias}, max(g.share, g.rate)
 		change := rateChange{ids[i], have[classMinor(ids[i])].settings, settingsOf(g, b.want.Link.Overhead)}
 		if change.from == change.to {
+			known.told = change.to
 			continue
 		}
 		any = any || worth(capacity, change.from, change.to)

@@ -3,7 +3,6 @@
 package tc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +103,7 @@ func hasPort(ports []plan.Port, port plan.Port) bool {
 // setClasses makes missing classes and leaves and gives every class its rates.
 func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error {
 	b.follow(have)
-	capacity := b.want.Link.Capacity
-	// It has no use for a quantum, but without one the kernel complains.
-	link := settingsOf(grant{rate: capacity, ceil: capacity, quantum: minQuantum}, b.want.Link.Overhead)
+	link := b.linkSettings()
 	if have[linkMinor].settings != link {
 		if err := setClass(b.conn, dev.Index, linkMinor, link); err != nil {
 			return device.Explain("set the capacity of "+b.name, err)
@@ -120,18 +117,22 @@ func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error 
 		return device.Explain("read the leaf qdiscs of "+b.name, err)
 	}
 	for _, class := range workloads(b.want) {
-		packets := leafPackets(cmp.Or(leaves[class.ID].kind, b.leaf), capacity, class.Limit)
-		present := leaves[class.ID]
-		if present.packets == packets || (present.kind != "" && !changeable(present.kind)) {
+		kind, packets := b.leafOf(leaves, class)
+		if packets == 0 {
 			continue
 		}
-		// Another kind would drop what waits, so an adopted class keeps its own.
-		kind := cmp.Or(present.kind, b.leaf)
 		if err := setLeaf(b.conn, dev.Index, class.ID, kind, packets); err != nil {
 			return device.Explain(fmt.Sprintf("set the queue of class %d (%s) on %s", class.ID, class.Name, b.name), err)
 		}
 	}
 	return nil
+}
+
+// linkSettings are those of the class above all others. It has no use for a quantum,
+// but without one the kernel complains.
+func (b *Backend) linkSettings() settings {
+	capacity := b.want.Link.Capacity
+	return settingsOf(grant{rate: capacity, ceil: capacity, quantum: minQuantum}, b.want.Link.Overhead)
 }
 
 // follow brings what Run knows in line with what is wanted: new policies at once,

@@ -100,7 +100,7 @@ func socketError(path string, err error) error {
 type InUseError struct{ Who string }
 
 func (e *InUseError) Error() string {
-	return "another " + e.Who + " runs here; stop it first (systemctl stop " + Unit(e.Who) + ") or choose another --socket"
+	return "another " + e.Who + " runs here; stop it first (systemctl stop " + Unit(e.Who) + ")"
 }
 
 // Unit is the systemd unit of who serves: the agent or the manager.

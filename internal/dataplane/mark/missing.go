@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"fmt"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+)
+
+// Missing says which of the state's ports are no longer marked as they should be,
+// and whether the link dev is without its program, one phrase each. Ports that are
+// gone themselves are no news of ours.
+func (m *Marker) Missing(dev device.Device, state plan.State) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var missing []string
+	for _, port := range state.Ports {
+		if port.Cgroup != "" && m.opts.Inward != nil {
+			continue // see Attach
+		}
+		who, err := m.readPort(port)
+		switch {
+		case errors.Is(err, errNotOurs):
+			missing = append(missing, fmt.Sprintf("%s is not marked", port))
+		case errors.Is(err, dataplane.ErrNoDevice):
+		case err != nil:
+			return nil, err
+		case who.class() != port.Class:
+			missing = append(missing, fmt.Sprintf("%s is marked with class %d instead of %d", port, who.class(), port.Class))
+		}
+	}
+	if m.opts.Inward != nil {
+		return missing, nil // an IFB has no program of AttachLink
+	}
+	_, err := m.at(egress).read(dev.Index)
+	if errors.Is(err, errNotOurs) {
+		return append(missing, "the marking program of the link is gone"), nil
+	}
+	return missing, err
+}
+
+// readPort returns what marks a port: errNotOurs if nothing of Weir's does,
+// dataplane.ErrNoDevice if the port is gone.
+func (m *Marker) readPort(port plan.Port) (identity, error) {
+	if port.Cgroup != "" {
+		group, err := openCgroup(port.Cgroup)
+		if err != nil {
+			return identity{}, err
+		}
+		defer group.Close()
+		at, err := m.cgroupPin(group.id)
+		if err != nil {
+			return identity{}, err
+		}
+		return m.read(at)
+	}
+	who, err := m.at(m.port()).read(port.Ifindex)
+	if errors.Is(err, errNotOurs) {
+		if _, gone := m.conn.LookupIndex(port.Ifindex); gone != nil {
+			return identity{}, gone
+		}
+	}
+	return who, err
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+)
+
+// Missing says what of the last Set somebody else took away or changed.
+func (b *Backend) Missing() ([]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.fresh {
+		return nil, nil // nothing was set by this process
+	}
+	dev, err := b.conn.Lookup(b.name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := b.conn.Root(dev)
+	if err != nil {
+		return nil, err
+	}
+	if !ours(root) {
+		return []string{fmt.Sprintf("the root qdisc is %s", root)}, nil
+	}
+	missing := b.disturbed
+	b.disturbed = nil // said now
+	have, err := listClasses(b.conn, dev.Index)
+	if err != nil {
+		return nil, device.Explain("read the classes of "+b.name, err)
+	}
+	missing = append(missing, b.foreign(have)...)
+	leaves, err := b.lostLeaves(dev)
+	if err != nil {
+		return nil, err
+	}
+	missing = append(missing, leaves...)
+	present, err := hasClassifier(b.conn, dev.Index, b.mask)
+	if err != nil {
+		return nil, err
+	}
+	if !present {
+		missing = append(missing, "the classifier at the root is gone")
+	}
+	unmarked, err := b.marker.Missing(dev, b.want)
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		err = nil
+	}
+	return append(missing, unmarked...), err
+}
+
+// foreign are the classes that do not have what they were told last. Rates are
+// computed anew all the time, so the next step would mend them without a word.
+func (b *Backend) foreign(have map[uint32]htbClass) []string {
+	var list []string
+	for _, class := range workloads(b.want) {
+		known := b.classes[class.ID]
+		if known == nil || known.told == (settings{}) {
+			continue
+		}
+		present, ok := have[classMinor(class.ID)]
+		switch {
+		case !ok:
+			list = append(list, fmt.Sprintf("class %d (%s) is gone", class.ID, class.Name))
+			known.seen = false // its counters begin at 0
+		case present.settings != known.told:
+			list = append(list, fmt.Sprintf("class %d (%s) was changed", class.ID, class.Name))
+		}
+	}
+	if link := have[linkMinor].settings; link != b.linkSettings() {
+		list = append(list, "the class of the link was changed")
+	}
+	return list
+}
+
+// lostLeaves are the queues of classes that are not of the kind that they were.
+func (b *Backend) lostLeaves(dev device.Device) ([]string, error) {
+	leaves, err := listLeaves(b.conn, dev.Index)
+	if err != nil {
+		return nil, device.Explain("read the leaf qdiscs of "+b.name, err)
+	}
+	var lost []string
+	for _, class := range workloads(b.want) {
+		if _, packets := b.leafOf(leaves, class); packets != 0 {
+			lost = append(lost, fmt.Sprintf("the queue of class %d (%s) was changed", class.ID, class.Name))
+		}
+	}
+	return lost, nil
+}
+
+// notice keeps what is foreign for Missing to say, before the rates are set anew.
+func (b *Backend) notice(have map[uint32]htbClass) {
+	for _, what := range b.foreign(have) {
+		if !slices.Contains(b.disturbed, what) {
+			b.disturbed = append(b.disturbed, what)
+		}
+	}
+}
+
+// leafOf is the kind of queue that a class has or should have, and the limit that it
+// is to be given, 0 if it has it or cannot change it.
+func (b *Backend) leafOf(leaves map[plan.ClassID]leaf, class plan.Class) (kind string, packets uint32) {
+	present := leaves[class.ID]
+	kind = present.kind // another one would drop what waits, so an adopted class keeps its own
+	if kind == "" {
+		kind = b.leaf
+	}
+	packets = leafPackets(kind, b.want.Link.Capacity, class.Limit)
+	if present.packets == packets || (present.kind != "" && !changeable(present.kind)) {
+		return kind, 0
+	}
+	return kind, packets
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/policy"
+)
+
+// mendedWithin is how long what somebody else changed may stay so.
+const mendedWithin = 2 * time.Second
+
+// disturbance is something that a person with tc, bpftool or rm does to a link.
+type disturbance struct {
+	name string
+	do   func(b *bed, class uint16)
+	said string // in the agent's log
+	// brief says that it is mended before a test could look: HTB's rates are computed
+	// five times a second. That it was noticed is in the log.
+	brief bool
+}
+
+// What somebody else removes or changes under load is back within two seconds, and
+// the agent says what it was.
+func TestDisturbedLinkIsMended(t *testing.T) {
+	b := newBed(t, 2, 1)
+	b.configure("workloads:\n  w1: {weight: 1}\n  w2: {weight: 3}\n")
+	a := b.start()
+	b.steered(a)
+	b.flood(0, 1, 0.9)
+	b.flood(0, 2, 0.9)
+	b.warmUp()
+	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
+	class := a.workload("w2").Class
+	for _, d := range disturbances() {
+		t.Run(d.name, func(t *testing.T) {
+			b := b.with(t)
+			before := b.inKernel(class)
+			d.do(b, class)
+			await(t, mendedWithin, "disturbed", func() error { // programs are let go of some time later
+				if !d.brief && b.inKernel(class) == before {
+					return errors.New("all is as it was")
+				}
+				return nil
+			})
+			took := await(t, 2*mendedWithin, "mended", func() error {
+				if now := b.inKernel(class); now != before {
+					return fmt.Errorf("it is now\n%s\nand was\n%s", now, before)
+				}
+				return nil
+			})
+			t.Logf("mended after %.1f s", took.Seconds())
+			if took > mendedWithin {
+				t.Errorf("took %v, want at most %v", took, mendedWithin)
+			}
+		})
+	}
+	b.warmUp()
+	b.same("after all that", b.full(0, time.Second), ideal, unchanged)
+	a.stop()
+	log := a.log.String()
+	for _, d := range disturbances() {
+		if !regexp.MustCompile(`somebody else changed what was set on the link.*` + d.said).MatchString(log) {
+			t.Errorf("%s: %q is not in the agent's log:\n%s", d.name, d.said, log)
+		}
+	}
+}
+
+func disturbances() []disturbance {
+	list := []disturbance{
+		{"root qdisc deleted", func(b *bed, _ uint16) { b.host.run("tc qdisc del dev up0 root") }, "the root qdisc is", false},
+		{"marking of a port removed", func(b *bed, _ uint16) { b.unmark("ports", "w2", "ingress") }, "w2 is not marked", false},
+		{"marking of the link removed", func(b *bed, _ uint16) { b.unmark("egress", "up0", "egress") }, "marking program of the link is gone", false},
+	}
+	if onBPF() {
+		return append(list,
+			disturbance{"class zeroed in the map", func(b *bed, class uint16) { b.overwrite("class_config", uint32(class), clearAll) }, `class \d+ \(w2\) is gone`, false},
+			disturbance{"class changed in the map", func(b *bed, class uint16) { b.overwrite("class_config", uint32(class), flipLowest) }, `class \d+ \(w2\) was changed`, false},
+			disturbance{"link changed in the map", func(b *bed, _ uint16) { b.overwrite("link_config", 0, flipLowest) }, "the configuration of the link was changed", false},
+			disturbance{"pins removed", func(b *bed, _ uint16) { b.removePins() }, "the pin .* is gone", false})
+	}
+	return append(list,
+		disturbance{"class changed", func(b *bed, class uint16) {
+			b.host.run(fmt.Sprintf("tc class change dev up0 parent 77e1:fffe classid 77e1:%x htb rate 12345bit ceil 12345bit", class))
+		}, `class \d+ \(w2\) was changed`, true},
+		disturbance{"class deleted", func(b *bed, class uint16) { b.host.run(fmt.Sprintf("tc class del dev up0 classid 77e1:%x", class)) }, `class \d+ \(w2\) is gone`, false},
+		disturbance{"queue of a class replaced", func(b *bed, class uint16) {
+			b.host.run(fmt.Sprintf("tc qdisc replace dev up0 parent 77e1:%x pfifo limit 3", class))
+		}, `the queue of class \d+ \(w2\) was changed`, false},
+		disturbance{"classifier removed", func(b *bed, _ uint16) { b.host.run("tc filter del dev up0 parent 77e1:") }, "the classifier at the root is gone", false})
+}
+
+func clearAll(value []byte)   { clear(value) }
+func flipLowest(value []byte) { value[0] ^= 1 }
+
+// fleeting is what differs between two of the same: ids of programs, numbers in the
+// names of qdiscs, and rates of HTB, which follow the traffic.
+var fleeting = regexp.MustCompile(`\bid \d+|weir\d+|(prio \d+ )?rate.*`)
+
+// inKernel is what Weir set, read past it: the host's traces, and the class's entry
+// in the qdisc's map or in HTB.
+func (b *bed) inKernel(class uint16) string {
+	b.t.Helper()
+	text := b.traces() + "\n" + b.host.run("tc filter show dev up0") + b.host.run("tc filter show dev up0 egress")
+	text = fleeting.ReplaceAllString(text+b.host.run("tc class show dev up0"), "")
+	for _, dir := range b.linkPins() {
+		text += fmt.Sprintf("\nlink %x\nclass %x", b.entry(filepath.Join(dir, "link_config"), 0), b.entry(filepath.Join(dir, "class_config"), uint32(class)))
+	}
+	return text
+}
+
+// unmark takes a marking program off a device.
+func (b *bed) unmark(folder, dev, hook string) {
+	b.t.Helper()
+	if b.tcxPins() {
+		device, err := b.host.LinkByName(dev)
+		b.host.must("look for "+dev, err)
+		pins, _ := filepath.Glob(fmt.Sprintf("/sys/fs/bpf/weir/netns-*/%s/%d", folder, device.Attrs().Index))
+		if len(pins) != 1 {
+			b.t.Fatalf("pins of %s: %v", dev, pins)
+		}
+		if err := os.Remove(pins[0]); err != nil {
+			b.t.Fatal(err)
+		}
+		return
+	}
+	b.host.run("tc filter del dev " + dev + " " + hook)
+}
+
+// tcxPins says whether ports are marked by pinned links.
+func (b *bed) tcxPins() bool {
+	pins, _ := filepath.Glob("/sys/fs/bpf/weir/netns-*/ports/*")
+	return len(pins) > 0
+}
+
+func (b *bed) linkPins() []string {
+	dirs, _ := filepath.Glob("/sys/fs/bpf/weir/netns-*/links/up0-*")
+	return dirs
+}
+
+func (b *bed) removePins() {
+	b.t.Helper()
+	for _, dir := range b.linkPins() {
+		if err := os.RemoveAll(dir); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// entry reads an entry of a pinned map; nil if there is no such map.
+func (b *bed) entry(pin string, key uint32) []byte {
+	m, err := ebpf.LoadPinnedMap(pin, nil)
+	if err != nil {
+		return nil
+	}
+	defer m.Close()
+	value, err := m.LookupBytes(key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return value
+}
+
+// overwrite changes an entry of a pinned map of the link.
+func (b *bed) overwrite(name string, key uint32, change func([]byte)) {
+	b.t.Helper()
+	for _, dir := range b.linkPins() {
+		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, name), nil)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		value, err := m.LookupBytes(key)
+		if err == nil {
+			change(value)
+			err = m.Put(key, value)
+		}
+		m.Close()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
