@@ -28,10 +28,22 @@ func (a *Agent) Status(ctx context.Context) (api.Status, error) {
 			Links:       a.linkViews(),
 			Groups:      a.groupViews(),
 			Sources:     a.sourceViews(),
+			Refused:     a.decided.refused(),
 			Warnings:    a.warnings(),
 		}
 	})
 	return s, err
+}
+
+// refused are the names of workloads and groups that do not have all of their policy.
+func (d decision) refused() []string {
+	var names []string
+	for _, v := range slices.Concat(d.verdicts, d.groups) {
+		if v.state == stateRefused {
+			names = append(names, v.Name)
+		}
+	}
+	return names
 }
 
 // warnings are about the rules of the configuration and of each workload.

@@ -24,6 +24,8 @@ type Status struct {
 	Links       []LinkStatus `json:"links"`
 	Groups      []Group      `json:"groups" doc:"of workloads, by name"`
 	Sources     []Source     `json:"sources" doc:"where workloads are looked for"`
+	Refused     []string     `json:"refused,omitempty" doc:"workloads and groups of whose policy a part is not in force"`
+	Problems    []string     `json:"problems" doc:"what is not as it should be, what concerns most first; empty if all is well"`
 	Warnings    []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
 	// Cluster is nil on a host that is in none.
 	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`

@@ -20,6 +20,7 @@ func TestRenderings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	status.Problems = status.Assess()
 	troubled := status
 	troubled.Config = ""
 	troubled.Links = []api.LinkStatus{
@@ -28,6 +29,8 @@ func TestRenderings(t *testing.T) {
 	}
 	const overlap = `queues.b "{udp: 5-20}": {udp: 1-10} in queue a takes some of its packets before; write ranges that do not overlap, if that is not meant`
 	troubled.Warnings = []string{"/etc/weir/weir.yaml:7:5: workloads.web." + strings.Replace(overlap, " ", ": ", 1), "cam: " + overlap}
+	troubled.Refused = []string{"a", "b", "c", "d"}
+	troubled.Problems = troubled.Assess()
 	changed := apitest.Demo()[1]
 	changed.Warnings = []string{overlap}
 	explanation := api.Explanation{Name: "web", Warnings: []string{overlap}, Links: []api.ExplainLink{
@@ -43,7 +46,7 @@ func TestRenderings(t *testing.T) {
 	for name, text := range map[string]string{
 		"status":          renderStatus(status, apitest.Start.Add(3*time.Hour+25*time.Minute)),
 		"status-troubled": renderStatus(troubled, apitest.Start.Add(45*time.Second)),
-		"status-no-link":  renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start}, apitest.Start.Add(50*time.Hour)),
+		"status-no-link":  renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start, Problems: api.Status{}.Assess()}, apitest.Start.Add(50*time.Hour)),
 		"get":             renderWorkloads(apitest.Demo(), nil),
 		"get-none":        renderWorkloads(nil, nil),
 		"get-one":         renderWorkload(set),

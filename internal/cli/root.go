@@ -132,7 +132,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand(), a.auditCommand(),
 		a.nodesCommand(), a.psCommand(), a.planCommand(), a.movesCommand())
 	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.tuneCommand(), a.sdnCommand(), a.migrateCommand(), a.rebalanceCommand(), a.cleanupCommand())
-	add(groupRun, a.agentCommand(), a.managerCommand(), a.migrateHelperCommand(), a.demoCommand(), a.labCommand(), a.simulateCommand(), a.versionCommand(), a.completionCommand())
+	add(groupRun, a.agentCommand(), a.configCommand(), a.managerCommand(), a.migrateHelperCommand(), a.demoCommand(), a.labCommand(), a.simulateCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root
 }

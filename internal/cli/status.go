@@ -38,6 +38,7 @@ and which promises that backend cannot keep on this kernel.`,
 // renderStatus is the page that weir status prints.
 func renderStatus(st api.Status, now time.Time) string {
 	var b strings.Builder
+	b.WriteString(healthText(st.Problems))
 	config := "no configuration file"
 	if st.Config != "" {
 		config = "config " + st.Config
@@ -70,6 +71,17 @@ func renderStatus(st api.Status, now time.Time) string {
 		b.WriteString(linkNotes(l))
 	}
 	return b.String()
+}
+
+// healthText is the first line: all is well, or what is not.
+func healthText(problems []string) string {
+	switch len(problems) {
+	case 0:
+		return "health   all is well\n"
+	case 1:
+		return "health   1 problem: " + problems[0] + "\n"
+	}
+	return fmt.Sprintf("health   %d problems\n         - %s\n", len(problems), strings.Join(problems, "\n         - "))
 }
 
 // membershipText is how the host stands to its cluster, in a line.

@@ -122,6 +122,26 @@ func (c Config) LayerFor(name string) Layer {
 	return layer
 }
 
+// Named are the workloads, but for the host, that the file calls by their whole name,
+// under workloads: or attach:, each once, in the file's order.
+func (c Config) Named() []string {
+	var names []string
+	add := func(name string) {
+		if name != "" && name != HostName && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, rule := range c.Workloads {
+		if rule.exact() {
+			add(rule.Pattern)
+		}
+	}
+	for _, at := range c.Attach {
+		add(at.Name)
+	}
+	return names
+}
+
 // Group is a group of workloads with what the file says of it.
 type Group struct {
 	Name  string

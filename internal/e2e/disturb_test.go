@@ -103,8 +103,8 @@ func clearAll(value []byte)   { clear(value) }
 func flipLowest(value []byte) { value[0] ^= 1 }
 
 // fleeting is what differs between two of the same: ids of programs, numbers in the
-// names of qdiscs, and rates of HTB, which follow the traffic.
-var fleeting = regexp.MustCompile(`\bid \d+|weir\d+|(prio \d+ )?rate.*`)
+// names of qdiscs and their handles, and rates of HTB, which follow the traffic.
+var fleeting = regexp.MustCompile(`\bid \d+|weir\d+( \w+:)?|(prio \d+ )?rate.*`)
 
 // inKernel is what Weir set, read past it: the host's traces, and the class's entry
 // in the qdisc's map or in HTB.

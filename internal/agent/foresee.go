@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
+)
+
+// Foresee says what of a configuration an agent would not put into force if all
+// workloads and groups were there that it calls by their whole name, and no others:
+// a line for each, by name. Patterns, labels and what is set at run time come on top.
+func Foresee(c config.Config) []string {
+	w := world{config: c, number: map[string]plan.ClassID{}}
+	for _, name := range c.Named() {
+		w.found = append(w.found, discover.Workload{Key: "foreseen:" + name, Name: name})
+	}
+	d := decide(w)
+	var notes []string
+	for _, v := range append(d.verdicts, d.groups...) {
+		if v.state == stateRefused {
+			notes = append(notes, v.Name+": "+v.note)
+		}
+	}
+	return notes
+}

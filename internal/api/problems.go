@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+// mostRefused is how many workloads a problem names.
+const mostRefused = 3
+
+// Assess says what is not as it should be, what concerns most first; empty if all is
+// well. What a backend cannot hold on this kernel (LinkStatus.Gaps) is no problem as
+// long as nobody asks for it.
+func (s Status) Assess() []string {
+	problems := []string{}
+	for _, l := range s.Links {
+		if l.Error != "" {
+			problems = append(problems, fmt.Sprintf("link %s is not steered: %s", LinkName(l.Device, l.Direction), l.Error))
+		}
+	}
+	if len(s.Links) == 0 {
+		problems = append(problems, "no link is steered")
+	}
+	if s.ConfigError != "" {
+		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+s.ConfigError)
+	}
+	if n := len(s.Refused); n > 0 {
+		named := strings.Join(s.Refused[:min(n, mostRefused)], ", ")
+		if n > mostRefused {
+			named += fmt.Sprintf(" and %d more", n-mostRefused)
+		}
+		problems = append(problems, fmt.Sprintf("%s: a part of what was asked for is not in force; weir get NAME says why", named))
+	}
+	for _, src := range s.Sources {
+		if src.State == "unavailable" {
+			problems = append(problems, fmt.Sprintf("source %s is unavailable: %s", src.Name, src.Note))
+		}
+	}
+	if c := s.Cluster; c != nil && c.State != "connected" {
+		problem := fmt.Sprintf("the manager at %s: %s", c.Manager, c.State)
+		if c.Note != "" {
+			problem += ": " + c.Note
+		}
+		problems = append(problems, problem)
+	}
+	return problems
+}

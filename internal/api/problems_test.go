@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestAssess(t *testing.T) {
+	good := Status{
+		Links:   []LinkStatus{{Device: "eth0", Direction: "egress", Gaps: []string{"no groups"}}},
+		Sources: []Source{{Name: "docker", State: "off"}, {Name: "netns", State: "ok"}},
+		Cluster: &Membership{Manager: "m:7474", State: "connected"},
+	}
+	for _, test := range []struct {
+		name  string
+		spoil func(*Status)
+		want  []string
+	}{
+		{"all is well", func(*Status) {}, []string{}},
+		{"no link", func(s *Status) { s.Links = nil }, []string{"no link is steered"}},
+		{"a link that is not steered", func(s *Status) { s.Links = []LinkStatus{{Device: "eth0", Direction: "ingress", Error: "gone"}} },
+			[]string{"link eth0 ingress is not steered: gone"}},
+		{"a wrong file", func(s *Status) { s.ConfigError = "weir.yaml:3: no" },
+			[]string{"the configuration file is wrong, the one before it is in force: weir.yaml:3: no"}},
+		{"somebody refused", func(s *Status) { s.Refused = []string{"a"} },
+			[]string{"a: a part of what was asked for is not in force; weir get NAME says why"}},
+		{"many refused", func(s *Status) { s.Refused = []string{"a", "b", "c", "d", "e"} },
+			[]string{"a, b, c and 2 more: a part of what was asked for is not in force; weir get NAME says why"}},
+		{"a source", func(s *Status) { s.Sources = []Source{{Name: "docker", State: "unavailable", Note: "no socket"}} },
+			[]string{"source docker is unavailable: no socket"}},
+		{"the manager", func(s *Status) { s.Cluster = &Membership{Manager: "m:7474", State: "unreachable", Note: "timeout"} },
+			[]string{"the manager at m:7474: unreachable: timeout"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := good
+			test.spoil(&s)
+			if got := s.Assess(); !slices.Equal(got, test.want) {
+				t.Errorf("problems %q, want %q", got, test.want)
+			}
+		})
+	}
+}

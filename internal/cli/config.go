@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/agent"
+	"weir/internal/cli/table"
+	"weir/internal/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "config",
+		Short: "Look at a configuration file",
+		Args:  names(),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.configCheckCommand())
+	return c
+}
+
+func (a *app) configCheckCommand() *cobra.Command {
+	return a.printing(&cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Check a configuration file, without an agent",
+		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent would and say all that is wrong with
+it, each with its line. What is right but will not hold as it stands is a remark: mins
+that do not fit beside each other if all workloads and groups run that the file calls by
+their whole name, rules that overlap, devices that this host has not. Nothing is changed
+and no agent is needed; on another host than the file's, the last kind does not count.`,
+		Example: `  weir config check
+  weir config check ./weir.yaml && cp weir.yaml /etc/weir/`,
+		Args: names("[FILE]"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file := config.DefaultPath
+			if len(args) > 0 {
+				file = args[0]
+			}
+			c, err := config.Load(file)
+			if err != nil {
+				return err
+			}
+			r := checked(c)
+			return a.print(r, func() string { return r.text() })
+		},
+	})
+}
+
+// configCheck is what weir config check prints of a file without mistakes.
+type configCheck struct {
+	File      string   `json:"file"`
+	Links     []string `json:"links"`     // devices
+	Workloads []string `json:"workloads"` // by whole name
+	Patterns  []string `json:"patterns"`
+	Groups    []string `json:"groups"`
+	Remarks   []string `json:"remarks"`
+}
+
+func checked(c config.Config) configCheck {
+	r := configCheck{File: c.Path, Links: []string{}, Workloads: append([]string{}, c.Named()...), Patterns: []string{}, Groups: []string{}, Remarks: []string{}}
+	for _, l := range c.Links {
+		r.Links = append(r.Links, l.Device)
+		if _, err := net.InterfaceByName(l.Device); err != nil {
+			r.Remarks = append(r.Remarks, fmt.Sprintf("link %s: this host has no such device now; an agent waits for it", l.Device))
+		}
+	}
+	for _, rule := range c.Workloads {
+		if strings.ContainsAny(rule.Pattern, "*?[") {
+			r.Patterns = append(r.Patterns, rule.Pattern)
+		}
+	}
+	for _, g := range c.Groups {
+		r.Groups = append(r.Groups, g.Name)
+	}
+	r.Remarks = append(r.Remarks, c.Warnings...)
+	r.Remarks = append(r.Remarks, agent.Foresee(c)...)
+	return r
+}
+
+func (r configCheck) text() string {
+	t := table.New("FILE", "LINKS", ">WORKLOADS", ">PATTERNS", ">GROUPS")
+	t.Add(r.File, strings.Join(r.Links, " "), fmt.Sprint(len(r.Workloads)), fmt.Sprint(len(r.Patterns)), fmt.Sprint(len(r.Groups)))
+	var b strings.Builder
+	b.WriteString(t.String())
+	switch len(r.Remarks) {
+	case 0:
+		b.WriteString("\nno mistake\n")
+	default:
+		fmt.Fprintf(&b, "\nno mistake; %d to know:\n", len(r.Remarks))
+	}
+	for _, remark := range r.Remarks {
+		b.WriteString("  " + remark + "\n")
+	}
+	return b.String()
+}
