@@ -27,6 +27,9 @@ type disturbance struct {
 	// brief says that it is mended before a test could look: HTB's rates are computed
 	// five times a second. That it was noticed is in the log.
 	brief bool
+	// loads says that the BPF qdisc is loaded anew, which takes as long as at the start
+	// of the agent: 3 s on an emulated CPU.
+	loads bool
 }
 
 // What somebody else removes or changes under load is back within two seconds, and
@@ -34,16 +37,24 @@ type disturbance struct {
 func TestDisturbedLinkIsMended(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.configure("workloads:\n  w1: {weight: 1}\n  w2: {weight: 3}\n")
+	started := time.Now()
 	a := b.start()
+	loading := time.Since(started)
 	b.steered(a)
 	b.flood(0, 1, 0.9)
 	b.flood(0, 2, 0.9)
 	b.warmUp()
 	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
 	class := a.workload("w2").Class
+	var said []string
 	for _, d := range disturbances() {
 		t.Run(d.name, func(t *testing.T) {
 			b := b.with(t)
+			said = append(said, d.said)
+			within := mendedWithin
+			if d.loads && onBPF() {
+				within += loading
+			}
 			before := b.inKernel(class)
 			d.do(b, class)
 			await(t, mendedWithin, "disturbed", func() error { // programs are let go of some time later
@@ -52,15 +63,15 @@ func TestDisturbedLinkIsMended(t *testing.T) {
 				}
 				return nil
 			})
-			took := await(t, 2*mendedWithin, "mended", func() error {
+			took := await(t, 2*within, "mended", func() error {
 				if now := b.inKernel(class); now != before {
 					return fmt.Errorf("it is now\n%s\nand was\n%s", now, before)
 				}
 				return nil
 			})
 			t.Logf("mended after %.1f s", took.Seconds())
-			if took > mendedWithin {
-				t.Errorf("took %v, want at most %v", took, mendedWithin)
+			if took > within {
+				t.Errorf("took %v, want at most %v", took, within)
 			}
 		})
 	}
@@ -68,35 +79,56 @@ func TestDisturbedLinkIsMended(t *testing.T) {
 	b.same("after all that", b.full(0, time.Second), ideal, unchanged)
 	a.stop()
 	log := a.log.String()
-	for _, d := range disturbances() {
-		if !regexp.MustCompile(`somebody else changed what was set on the link.*` + d.said).MatchString(log) {
-			t.Errorf("%s: %q is not in the agent's log:\n%s", d.name, d.said, log)
+	for _, what := range said {
+		if !regexp.MustCompile(`somebody else changed what was set on the link.*` + what).MatchString(log) {
+			t.Errorf("%q is not in the agent's log", what)
 		}
 	}
 }
 
 func disturbances() []disturbance {
 	list := []disturbance{
-		{"root qdisc deleted", func(b *bed, _ uint16) { b.host.run("tc qdisc del dev up0 root") }, "the root qdisc is", false},
-		{"marking of a port removed", func(b *bed, _ uint16) { b.unmark("ports", "w2", "ingress") }, "w2 is not marked", false},
-		{"marking of the link removed", func(b *bed, _ uint16) { b.unmark("egress", "up0", "egress") }, "marking program of the link is gone", false},
+		{name: "root qdisc deleted", said: "the root qdisc is", loads: true,
+			do: func(b *bed, _ uint16) { b.host.run("tc qdisc del dev up0 root") }},
+		{name: "marking of a port removed", said: "w2 is not marked",
+			do: func(b *bed, _ uint16) { b.unmark("ports", "w2", "ingress") }},
+		{name: "marking of the link removed", said: "the marking program of the link is gone",
+			do: func(b *bed, _ uint16) { b.unmark("egress", "up0", "egress") }},
 	}
 	if onBPF() {
-		return append(list,
-			disturbance{"class zeroed in the map", func(b *bed, class uint16) { b.overwrite("class_config", uint32(class), clearAll) }, `class \d+ \(w2\) is gone`, false},
-			disturbance{"class changed in the map", func(b *bed, class uint16) { b.overwrite("class_config", uint32(class), flipLowest) }, `class \d+ \(w2\) was changed`, false},
-			disturbance{"link changed in the map", func(b *bed, _ uint16) { b.overwrite("link_config", 0, flipLowest) }, "the configuration of the link was changed", false},
-			disturbance{"pins removed", func(b *bed, _ uint16) { b.removePins() }, "the pin .* is gone", false})
+		return append(list, inMaps()...)
 	}
-	return append(list,
-		disturbance{"class changed", func(b *bed, class uint16) {
-			b.host.run(fmt.Sprintf("tc class change dev up0 parent 77e1:fffe classid 77e1:%x htb rate 12345bit ceil 12345bit", class))
-		}, `class \d+ \(w2\) was changed`, true},
-		disturbance{"class deleted", func(b *bed, class uint16) { b.host.run(fmt.Sprintf("tc class del dev up0 classid 77e1:%x", class)) }, `class \d+ \(w2\) is gone`, false},
-		disturbance{"queue of a class replaced", func(b *bed, class uint16) {
-			b.host.run(fmt.Sprintf("tc qdisc replace dev up0 parent 77e1:%x pfifo limit 3", class))
-		}, `the queue of class \d+ \(w2\) was changed`, false},
-		disturbance{"classifier removed", func(b *bed, _ uint16) { b.host.run("tc filter del dev up0 parent 77e1:") }, "the classifier at the root is gone", false})
+	return append(list, inHTB()...)
+}
+
+func inMaps() []disturbance {
+	return []disturbance{
+		{name: "class zeroed in the map", said: `class \d+ \(w2\) is gone`,
+			do: func(b *bed, class uint16) { b.overwrite("class_config", uint32(class), clearAll) }},
+		{name: "class changed in the map", said: `class \d+ \(w2\) was changed`,
+			do: func(b *bed, class uint16) { b.overwrite("class_config", uint32(class), flipLowest) }},
+		{name: "link changed in the map", said: "the configuration of the link was changed",
+			do: func(b *bed, _ uint16) { b.overwrite("link_config", 0, flipLowest) }},
+		{name: "pins removed", said: "the pin .* is gone", loads: true,
+			do: func(b *bed, _ uint16) { b.removePins() }},
+	}
+}
+
+func inHTB() []disturbance {
+	return []disturbance{
+		{name: "class changed", said: `class \d+ \(w2\) was changed`, brief: true,
+			do: func(b *bed, class uint16) {
+				b.host.run(fmt.Sprintf("tc class change dev up0 parent 77e1:fffe classid 77e1:%x htb rate 12345bit ceil 12345bit", class))
+			}},
+		{name: "class deleted", said: `class \d+ \(w2\) is gone`,
+			do: func(b *bed, class uint16) { b.host.run(fmt.Sprintf("tc class del dev up0 classid 77e1:%x", class)) }},
+		{name: "queue of a class replaced", said: `the queue of class \d+ \(w2\) was changed`,
+			do: func(b *bed, class uint16) {
+				b.host.run(fmt.Sprintf("tc qdisc replace dev up0 parent 77e1:%x pfifo limit 3", class))
+			}},
+		{name: "classifier removed", said: "the classifier at the root is gone",
+			do: func(b *bed, _ uint16) { b.host.run("tc filter del dev up0 parent 77e1:") }},
+	}
 }
 
 func clearAll(value []byte)   { clear(value) }
