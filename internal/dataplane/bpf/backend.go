@@ -37,9 +37,11 @@ type Backend struct {
 	dev    device.Device
 	obj    *object // nil until the first Set
 	have   plan.State
-	weight uint32 // largest weight in force: the scale of the share wheel
-	repeat bool   // an agent before may have written what it did not live to announce
-	broken bool   // parts of obj are gone that cannot be put back: it has to be replaced
+	weight uint32   // largest weight in force: the scale of the share wheel
+	repeat bool     // an agent before may have written what it did not live to announce
+	broken bool     // parts of obj are gone that cannot be put back: it has to be replaced
+	away   bool     // obj is whole, and not the device's root qdisc
+	spoilt []uint32 // entries of the ring whose configuration somebody else has changed
 }
 
 // New prepares a backend for the link; it changes nothing yet. The error wraps
@@ -130,7 +132,11 @@ func (b *Backend) take(scheduler string) (fresh bool, err error) {
 		return false, err
 	}
 	if b.obj != nil && b.obj.scheduler == scheduler {
-		return false, nil
+		dir, err := b.pins()
+		if err != nil {
+			return false, err
+		}
+		return false, errors.Join(b.obj.repin(dir), b.putBack())
 	}
 	b.drop()
 	if err := b.conn.Take(b.dev, b.opts, b.log); err != nil {
@@ -140,9 +146,25 @@ func (b *Backend) take(scheduler string) (fresh bool, err error) {
 	return true, err
 }
 
-// find looks for what is in force, without changing anything: b.obj is the
-// device's root qdisc, or nil. Somebody may have taken the qdisc away, or the
-// device may be another one by now.
+// putBack makes b.obj the root qdisc again if somebody has taken it away. The kernel
+// has emptied it then, as it does when a device goes down; its classes are there.
+func (b *Backend) putBack() error {
+	if !b.away {
+		return nil
+	}
+	if err := b.conn.Take(b.dev, b.opts, b.log); err != nil {
+		return err
+	}
+	if err := b.conn.SetRoot(b.dev, device.Qdisc{Kind: b.obj.kind}); err != nil {
+		return err
+	}
+	b.away = false
+	return nil
+}
+
+// find looks for what is in force, without changing anything: b.obj is the device's
+// qdisc, or nil. Somebody may have taken it away from the root, or the device may be
+// another one by now.
 func (b *Backend) find() error {
 	dev, err := b.conn.Lookup(b.device)
 	if err != nil {
@@ -167,9 +189,7 @@ func (b *Backend) find() error {
 		b.repeat = true
 	}
 	attached, err := b.attached()
-	if err == nil && !attached {
-		b.drop()
-	}
+	b.away = err == nil && !attached
 	return err
 }
 
@@ -180,7 +200,7 @@ func (b *Backend) drop() {
 		b.obj = nil
 		unmap()
 	}
-	b.obj, b.have = nil, plan.State{}
+	b.obj, b.have, b.away, b.spoilt = nil, plan.State{}, false, nil
 }
 
 // attached says whether the root qdisc of the device is b.obj.
@@ -265,7 +285,7 @@ func (b *Backend) write(want plan.State) error {
 		heaviest = max(heaviest, c.Weight)
 	}
 	have, wantLink := linkConfig(b.have.Link, b.weight), linkConfig(want.Link, heaviest)
-	if b.have.Link.Capacity == 0 || have != wantLink {
+	if b.have.Link.Capacity == 0 || have != wantLink || slices.Contains(b.spoilt, ringLink) {
 		if err := b.obj.link.Put(uint32(0), wantLink); err != nil {
 			return fmt.Errorf("configure %s: %w", b.device, err)
 		}
@@ -288,6 +308,16 @@ func (b *Backend) write(want plan.State) error {
 			entries = append(entries, uint32(id))
 		}
 	}
+	for _, c := range want.Classes {
+		if !slices.Contains(b.spoilt, uint32(c.ID)) {
+			continue
+		}
+		id, err := b.setClass(c.ID, classConfig(c, want.Link))
+		failed = errors.Join(failed, err)
+		if err == nil {
+			entries = append(entries, uint32(id))
+		}
+	}
 	failed = errors.Join(failed, b.mark(want), b.own(want))
 	if err := b.obj.announce(entries); err != nil {
 		return errors.Join(failed, err)
@@ -296,7 +326,7 @@ func (b *Backend) write(want plan.State) error {
 		b.have = plan.State{} // ask the kernel the next time
 		return failed
 	}
-	b.weight, b.have, b.repeat = heaviest, want, false
+	b.weight, b.have, b.repeat, b.spoilt = heaviest, want, false, nil
 	return nil
 }
 
@@ -408,7 +438,7 @@ func (b *Backend) setClass(id plan.ClassID, cfg qdiscWeirClassConfig) (int, erro
 func (b *Backend) State() (plan.State, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.find(); err != nil || b.obj == nil {
+	if err := b.find(); err != nil || b.obj == nil || b.away {
 		return plan.State{}, err
 	}
 	err := b.read()

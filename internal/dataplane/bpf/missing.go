@@ -5,12 +5,13 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
-	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
@@ -32,42 +33,80 @@ func (b *Backend) Missing() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if root.Kind != b.obj.kind {
+	if root.Kind != b.obj.kind || b.away {
 		return []string{fmt.Sprintf("the root qdisc is %s", root)}, nil
 	}
-	lost, err := b.lost()
-	if err != nil || len(lost) > 0 {
-		b.broken = len(lost) > 0
-		return lost, err
+	if lost := b.lost(); len(lost) > 0 {
+		b.broken = true
+		return lost, nil
+	}
+	unpinned, err := b.unpinned()
+	if err != nil {
+		return nil, err
 	}
 	changed, err := b.changed()
 	if err != nil {
 		return nil, err
 	}
-	if len(changed) > 0 {
-		b.have = plan.State{} // Set compares with the kernel
+	if changed = append(unpinned, changed...); len(changed) > 0 {
 		return changed, nil
 	}
-	return b.marker.Missing(dev, b.have)
+	unmarked, err := b.marker.Missing(b.have)
+	if err != nil {
+		return nil, err
+	}
+	disowned, err := b.disowned()
+	if err != nil {
+		return nil, err
+	}
+	atLink, err := b.marker.MissingAtLink(dev, b.have, true)
+	return slices.Concat(unmarked, disowned, atLink), err
 }
 
-// lost are parts of the qdisc that cannot be put back under it: pins, without which
-// the next agent would not find it, and what the qdisc itself keeps in maps.
-func (b *Backend) lost() ([]string, error) {
-	var lost []string
+// disowned says whether the table of cgroups is another one than Set made.
+func (b *Backend) disowned() ([]string, error) {
+	if b.opts.Inward != nil {
+		return nil, nil
+	}
+	want, err := b.marker.Sockets(b.have)
+	if err != nil {
+		return nil, err
+	}
+	have, err := b.obj.owned()
+	if err != nil {
+		return nil, fmt.Errorf("read the cgroups of %s: %w", b.device, err)
+	}
+	if maps.Equal(have, want.Owners) {
+		return nil, nil
+	}
+	// A cgroup that has gone meanwhile is in the table until the next Set.
+	for id, mark := range want.Owners {
+		if former, ok := have[id]; !ok || former != mark {
+			return []string{"the table of cgroups was changed"}, nil
+		}
+	}
+	return nil, nil
+}
+
+// unpinned are the pins that are gone, without which the next agent would not find the
+// qdisc.
+func (b *Backend) unpinned() ([]string, error) {
 	dir, err := b.pins()
 	if err != nil {
 		return nil, err
 	}
-	pins := []string{b.obj.pinName()}
-	for name := range b.obj.maps() {
-		pins = append(pins, name)
-	}
-	for _, pin := range pins {
-		if _, err := os.Lstat(filepath.Join(dir, pin)); errors.Is(err, os.ErrNotExist) {
-			lost = append(lost, "the pin "+filepath.Join(dir, pin)+" is gone")
+	var gone []string
+	for _, name := range b.obj.pinNames() {
+		if _, err := os.Lstat(filepath.Join(dir, name)); errors.Is(err, os.ErrNotExist) {
+			gone = append(gone, "the pin "+filepath.Join(dir, name)+" is gone")
 		}
 	}
+	return gone, nil
+}
+
+// lost are parts of the qdisc that cannot be put back under it: what it keeps in maps.
+func (b *Backend) lost() []string {
+	var lost []string
 	for _, c := range b.have.Classes {
 		if c.Group && !hasKey(b.obj.groups, uint32(c.ID)) {
 			lost = append(lost, fmt.Sprintf("the calendars of group %d (%s) are gone", c.ID, c.Name))
@@ -78,7 +117,7 @@ func (b *Backend) lost() ([]string, error) {
 			}
 		}
 	}
-	return lost, nil
+	return lost
 }
 
 // hasKey says whether a hash map has an entry. Only its absence counts: a map that
@@ -89,13 +128,16 @@ func hasKey(m *ebpf.Map, key uint32) bool {
 }
 
 // changed are the entries of the configuration's maps that are not what was written.
+// It notes them for the next Set, since a plan does not show all of an entry.
 func (b *Backend) changed() ([]string, error) {
+	b.spoilt = nil
 	var changed []string
 	var l qdiscWeirLinkConfig
 	if err := b.obj.link.Lookup(uint32(0), &l); err != nil {
 		return nil, fmt.Errorf("read the configuration of %s: %w", b.device, err)
 	}
 	if l != linkConfig(b.have.Link, b.weight) {
+		b.spoilt = append(b.spoilt, ringLink)
 		changed = append(changed, "the configuration of the link was changed")
 	}
 	for _, c := range b.have.Classes {
@@ -103,10 +145,14 @@ func (b *Backend) changed() ([]string, error) {
 		if err := b.obj.classes.Lookup(uint32(c.ID), &cfg); err != nil {
 			return nil, fmt.Errorf("read class %d of %s: %w", c.ID, b.device, err)
 		}
+		if cfg == classConfig(c, b.have.Link) {
+			continue
+		}
+		b.spoilt = append(b.spoilt, uint32(c.ID))
 		switch {
 		case cfg.ShareCost == 0:
 			changed = append(changed, fmt.Sprintf("class %d (%s) is gone", c.ID, c.Name))
-		case cfg != classConfig(c, b.have.Link):
+		default:
 			changed = append(changed, fmt.Sprintf("class %d (%s) was changed", c.ID, c.Name))
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -194,6 +196,37 @@ func (o *object) pin(dir string) error {
 	return nil
 }
 
+// pinNames are the names of all pins.
+func (o *object) pinNames() []string {
+	return append(slices.Sorted(maps.Keys(o.maps())), o.pinName())
+}
+
+// repin makes the pins in dir that somebody has removed.
+func (o *object) repin(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder for pins: %w", err)
+	}
+	again := func(name string, p interface {
+		Unpin() error
+		Pin(string) error
+	}) error {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		// It believes that it is pinned.
+		if err := errors.Join(p.Unpin(), p.Pin(path)); err != nil {
+			return fmt.Errorf("pin %s again: %w", path, err)
+		}
+		return nil
+	}
+	err := again(o.pinName(), o.qdisc)
+	for name, m := range o.maps() {
+		err = errors.Join(err, again(name, *m))
+	}
+	return err
+}
+
 // adopt opens what is pinned in dir. It returns nil without an error if nothing
 // usable is there: no pins, half of them, or those of another build or mask.
 func adopt(dir string, mask uint32) (*object, error) {
@@ -210,7 +243,10 @@ func adopt(dir string, mask uint32) (*object, error) {
 		return nil, err
 	}
 	o := &object{kind: fields[0], scheduler: fields[1], mask: mask}
-	// The pin alone keeps the registration; it need not be opened.
+	// The pin alone keeps the registration; this keeps it if somebody removes the pin.
+	if o.qdisc, err = link.LoadPinnedLink(pins[0], nil); err != nil {
+		return nil, fmt.Errorf("open the pinned qdisc %s: %w", pins[0], err)
+	}
 	for name, m := range o.maps() {
 		if *m, err = ebpf.LoadPinnedMap(filepath.Join(dir, name), nil); err != nil {
 			o.close()

@@ -142,8 +142,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 // Sockets. The link gets the program only if class 0 has rules or a DSCP, or a cgroup
 // has a DSCP; otherwise AttachLinkRules takes off the one that is there.
 func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
-	host, _ := state.Class(0)
-	if !MarkingOf(host).empty() || len(lateOf(state)) > 0 {
+	if linkHasRules(state) {
 		return m.AttachLink(dev, state)
 	}
 	if err := m.DetachLink(dev); err != nil || m.opts.Inward != nil {
@@ -152,6 +151,12 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.prunePins()
+}
+
+// linkHasRules says whether packets at the link are told apart, or their DSCP written.
+func linkHasRules(state plan.State) bool {
+	host, _ := state.Class(0)
+	return !MarkingOf(host).empty() || len(lateOf(state)) > 0
 }
 
 // prunePins removes the pins of links that are gone.

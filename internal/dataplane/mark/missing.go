@@ -11,10 +11,9 @@ import (
 	"weir/internal/plan"
 )
 
-// Missing says which of the state's ports are no longer marked as they should be,
-// and whether the link dev is without its program, one phrase each. Ports that are
-// gone themselves are no news of ours.
-func (m *Marker) Missing(dev device.Device, state plan.State) ([]string, error) {
+// Missing says which of the state's ports are no longer marked as they should be, one
+// phrase each. Ports that are gone themselves are no news of ours.
+func (m *Marker) Missing(state plan.State) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var missing []string
@@ -33,14 +32,22 @@ func (m *Marker) Missing(dev device.Device, state plan.State) ([]string, error) 
 			missing = append(missing, fmt.Sprintf("%s is marked with class %d instead of %d", port, who.class(), port.Class))
 		}
 	}
-	if m.opts.Inward != nil {
-		return missing, nil // an IFB has no program of AttachLink
+	return missing, nil
+}
+
+// MissingAtLink says whether the link dev is without the program that AttachLink, or
+// AttachLinkRules, has put there for the state.
+func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bool) ([]string, error) {
+	if m.opts.Inward != nil || rulesOnly && !linkHasRules(state) {
+		return nil, nil
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	_, err := m.at(egress).read(dev.Index)
 	if errors.Is(err, errNotOurs) {
-		return append(missing, "the marking program of the link is gone"), nil
+		return []string{"the marking program of the link is gone"}, nil
 	}
-	return missing, err
+	return nil, err
 }
 
 // readPort returns what marks a port: errNotOurs if nothing of Weir's does,

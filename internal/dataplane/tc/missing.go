@@ -3,11 +3,9 @@
 package tc
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
-	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
 )
@@ -49,11 +47,12 @@ func (b *Backend) Missing() ([]string, error) {
 	if !present {
 		missing = append(missing, "the classifier at the root is gone")
 	}
-	unmarked, err := b.marker.Missing(dev, b.want)
-	if errors.Is(err, dataplane.ErrNoDevice) {
-		err = nil
+	unmarked, err := b.marker.Missing(b.want)
+	if err != nil {
+		return nil, err
 	}
-	return append(missing, unmarked...), err
+	atLink, err := b.marker.MissingAtLink(dev, b.want, false)
+	return slices.Concat(missing, unmarked, atLink), err
 }
 
 // foreign are the classes that do not have what they were told last. Rates are
