@@ -149,7 +149,7 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 	if !cfg.Docker.Enabled {
 		return closers, nil
 	}
-	engine, err := openEngine(ctx, remote.Socket, cfg.Docker.Socket, cfg.StateDir, cfg.Cluster.Accept)
+	engine, err := openEngine(ctx, remote.Socket, cfg.Docker.Socket, cfg.StateDir, cfg.Accept())
 	if err != nil {
 		return closers, err
 	}

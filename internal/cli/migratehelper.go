@@ -86,7 +86,7 @@ func (m migrateHelper) run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	defer ln.Close()
-	engine, err := ownEngine(engineKind(ctx, cfg.Docker.Socket), cfg.Docker.Socket, cfg.StateDir, cfg.Cluster.Accept)
+	engine, err := ownEngine(engineKind(ctx, cfg.Docker.Socket), cfg.Docker.Socket, cfg.StateDir, cfg.Accept())
 	if err != nil {
 		return err
 	}

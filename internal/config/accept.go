@@ -3,11 +3,26 @@
 package config
 
 import (
+	"net"
 	"path"
+	"strconv"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 )
+
+// Accept is what a container may have that other nodes send here: what cluster.accept says,
+// but for the ports where the agent listens, and the manager, if it is on this host.
+func (c Config) Accept() migrate.Accept {
+	a := c.Cluster.Accept
+	for _, address := range []string{c.Cluster.Listen, c.Cluster.RegistryListen, c.Metrics.Listen, c.Manager.Listen, c.Manager.BusListen} {
+		_, text, err := net.SplitHostPort(address)
+		if port, numberErr := strconv.Atoi(text); err == nil && numberErr == nil && port > 0 {
+			a.Reserved = append(a.Reserved, port)
+		}
+	}
+	return a
+}
 
 // readAccept reads what a container may have that other nodes send here.
 func readAccept(fields node, a *migrate.Accept) {

@@ -4,6 +4,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,22 @@ manager:
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+}
+
+// TestAcceptReservesOwnPorts: those where the agent and the manager listen.
+func TestAcceptReservesOwnPorts(t *testing.T) {
+	for text, want := range map[string][]int{
+		"{}": {7473, 7474, 7470, 7471},
+		`{cluster: {listen: "10.0.0.1:8000", registry_listen: "127.0.0.1:8001"}, metrics: {listen: "127.0.0.1:9469"}, manager: {listen: ":8002", bus_listen: ":8003"}}`: {8000, 8001, 9469, 8002, 8003},
+	} {
+		c, err := Parse("weir.yaml", []byte(text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Accept().Reserved; !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 }

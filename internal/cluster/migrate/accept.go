@@ -27,6 +27,7 @@ type Accept struct {
 	Groups       []string    // supplementary groups, as the configuration names them
 	Ports        []PortRange // of the host; nil = DefaultPorts
 	HostNetwork  bool        // the host's own network namespace
+	Reserved     []int       // ports of the agent's and the manager's own, which Ports has to name one by one
 }
 
 // PortRange is a range of ports, both ends included.
@@ -89,11 +90,15 @@ func (a Accept) Network(name string) bool {
 }
 
 // Port reports whether a container may publish a port of the host; 0 is one that the
-// engine chooses.
+// engine chooses. A container that is started before the agent would keep the agent from
+// its own ports, so no range includes those.
 func (a Accept) Port(port int) bool {
 	ranges := a.Ports
 	if ranges == nil {
 		ranges = DefaultPorts
+	}
+	if slices.Contains(a.Reserved, port) {
+		return slices.Contains(ranges, PortRange{port, port})
 	}
 	return port == 0 || slices.ContainsFunc(ranges, func(r PortRange) bool { return r.From <= port && port <= r.To })
 }

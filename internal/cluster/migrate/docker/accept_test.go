@@ -54,6 +54,11 @@ func rights() []right {
 	one := func(name string, give func(h *container.HostConfig)) right {
 		return right{name: name, give: hostConfig(give)}
 	}
+	logging := func(name, driver, option, value string) right {
+		return one(name, func(h *container.HostConfig) {
+			h.LogConfig = container.LogConfig{Type: driver, Config: map[string]string{option: value}}
+		})
+	}
 	list := []right{
 		one("privileged", func(h *container.HostConfig) { h.Privileged = true }),
 		one("all capabilities", func(h *container.HostConfig) { h.CapAdd = []string{"ALL"} }),
@@ -136,6 +141,29 @@ func rights() []right {
 		{name: "sysctl by a network", give: endpoint(func(n *network.EndpointSettings) {
 			n.DriverOpts = map[string]string{"com.docker.network.endpoint.sysctls": "net.ipv4.conf.IFNAME.forwarding=1"}
 		})},
+		{name: "address of the link", give: endpoint(func(n *network.EndpointSettings) {
+			n.IPAMConfig = &network.EndpointIPAMConfig{LinkLocalIPs: []string{"169.254.169.254"}}
+		})},
+		{name: "address that is none", give: endpoint(func(n *network.EndpointSettings) {
+			n.IPAMConfig = &network.EndpointIPAMConfig{IPv4Address: "somewhere"}
+		})},
+		{name: "anonymous volume over /proc", give: func(r *container.InspectResponse, _ *migrate.Container) {
+			r.Config.Volumes = map[string]struct{}{"/proc/sys": {}}
+		}},
+		{name: "anonymous volume that nothing describes", give: func(r *container.InspectResponse, _ *migrate.Container) {
+			r.Config.Volumes = map[string]struct{}{"/elsewhere": {}}
+		}},
+		{name: "path that is not mounted", give: func(_ *container.InspectResponse, c *migrate.Container) {
+			c.Binds = []migrate.Bind{{Source: "/root/.ssh", Destination: "/x", Dir: true}}
+		}},
+		{name: "port that is not published", give: func(_ *container.InspectResponse, c *migrate.Container) {
+			c.Ports = []string{":22/tcp"}
+		}},
+		logging("log buffer of 100 GB", "local", "max-buffer-size", "100g"),
+		logging("log files without number", "json-file", "max-file", "1000000000"),
+		logging("log mode of tomorrow", "json-file", "mode", "as-root"),
+		logging("log tag that is computed", "json-file", "tag", `{{pad "" 1000000000 0}}`),
+		logging("log size that is none", "json-file", "max-size", "{{.}}"),
 		{name: "another image", give: func(r *container.InspectResponse, _ *migrate.Container) {
 			r.Image = "sha256:" + strings.Repeat("e", 64)
 		}},
@@ -161,6 +189,9 @@ func rights() []right {
 	allowed("log driver", migrate.Accept{LogDrivers: []string{"syslog"}}, func(h *container.HostConfig) {
 		h.LogConfig = container.LogConfig{Type: "syslog", Config: map[string]string{"syslog-address": "unixgram:///run/secret"}}
 	})
+	allowed("name in the journal", migrate.Accept{LogDrivers: []string{"journald"}}, func(h *container.HostConfig) {
+		h.LogConfig = container.LogConfig{Type: "journald", Config: map[string]string{"tag": "sshd"}}
+	})
 	allowed("port", migrate.Accept{Ports: []migrate.PortRange{{From: 22, To: 22}}}, func(h *container.HostConfig) {
 		h.PortBindings = nat.PortMap{"80/tcp": {{HostPort: "22"}}}
 	})
@@ -185,14 +216,16 @@ func honest() (container.InspectResponse, migrate.Container) {
 	r := container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{ID: id, Name: "/web", Image: of, HostConfig: &container.HostConfig{
 			Binds: []string{"things:/things:rw"}, NetworkMode: "default", IpcMode: "private", CgroupnsMode: "private", Runtime: "runc",
-			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyOnFailure, MaximumRetryCount: 3}, LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m"}},
+			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyOnFailure, MaximumRetryCount: 3}, LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{
+				"max-size": "1m", "max-file": "3", "compress": "true", "mode": "non-blocking", "max-buffer-size": "4m", "tag": "app/{{.Name}}", "labels": "a,b", "env": "A"}},
 			CapAdd: []string{"CAP_NET_RAW"}, CapDrop: []string{"MKNOD"}, SecurityOpt: []string{"no-new-privileges"}, ExtraHosts: []string{"db:10.0.0.9"}, DNS: []string{"10.0.0.53"},
 			Tmpfs: map[string]string{"/scratch": "rw,noexec,size=64m"}, ShmSize: 64 << 20, ReadonlyRootfs: true, OomScoreAdj: 100, PortBindings: nat.PortMap{"80/tcp": {{HostPort: "8080"}, {}}},
 			MaskedPaths: append(slices.Clone(coreMasked), "/proc/asound"), ReadonlyPaths: coreReadonly, Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: "more", Target: "/more", VolumeOptions: &mount.VolumeOptions{}}},
 			Resources: container.Resources{Memory: 1 << 28, NanoCPUs: 5e8, PidsLimit: &pids, MemorySwappiness: &swappiness, OomKillDisable: &no, Devices: []container.DeviceMapping{},
 				Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 4096}}},
 		}},
-		Config: &container.Config{Image: "app:1", Cmd: []string{"serve"}, Env: []string{"A=1"}, Labels: map[string]string{"weir.weight": "3"}, User: "root", Hostname: "web"},
+		Config: &container.Config{Image: "app:1", Cmd: []string{"serve"}, Env: []string{"A=1"}, Labels: map[string]string{"weir.weight": "3"}, User: "root", Hostname: "web",
+			Volumes: map[string]struct{}{"/anonymous/": {}, "/scratch": {}, "/more": {}}},
 		Mounts: []container.MountPoint{{Type: mount.TypeVolume, Name: "things", Destination: "/things"}, {Type: mount.TypeVolume, Name: "more", Destination: "/more"},
 			{Type: mount.TypeVolume, Name: strings.Repeat("f", 64), Destination: "/anonymous"}},
 		NetworkSettings: &container.NetworkSettings{Networks: map[string]*network.EndpointSettings{"bridge": {MacAddress: "02:42:ac:11:00:02", IPAddress: "172.17.0.2"}}},
@@ -208,6 +241,14 @@ func orderFor(t *testing.T, r container.InspectResponse, c migrate.Container) mi
 	text, err := json.Marshal(config{Inspect: r})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c.Binds == nil {
+		for _, source := range boundPaths(r) {
+			c.Binds = append(c.Binds, migrate.Bind{Source: source})
+		}
+	}
+	if c.Ports == nil {
+		c.Ports = portsOf(r)
 	}
 	c.Config = text
 	return migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: c}
@@ -254,6 +295,26 @@ func TestEachRightNeedsItsRule(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWeirsOwnPorts: no container gets one of the agent's or the manager's by default, nor
+// by a range, since it may be started before them.
+func TestWeirsOwnPorts(t *testing.T) {
+	for _, c := range []struct {
+		rules    migrate.Accept
+		accepted bool
+	}{
+		{migrate.Accept{}, true},
+		{migrate.Accept{Reserved: []int{7474, 7473}}, false},
+		{migrate.Accept{Reserved: []int{7473}, Ports: []migrate.PortRange{{From: 1, To: 65535}}}, false},
+		{migrate.Accept{Reserved: []int{7473}, Ports: []migrate.PortRange{{From: 7473, To: 7473}}}, true},
+	} {
+		r, about := honest()
+		r.HostConfig.PortBindings = nat.PortMap{"80/tcp": {{HostPort: "7473"}}}
+		if list := examine(orderFor(t, r, about), c.rules, target); (len(list) == 0) != c.accepted {
+			t.Errorf("%+v: %v", c.rules, list)
+		}
 	}
 }
 

@@ -142,13 +142,19 @@ func (e *Engine) describeNetworks(ctx context.Context, r container.InspectRespon
 		c.Networks = append(c.Networks, n)
 	}
 	slices.SortFunc(c.Networks, func(a, b migrate.Network) int { return strings.Compare(a.Name, b.Name) })
+	c.Ports = portsOf(r)
+	return nil
+}
+
+// portsOf are the ports that a container publishes, such as "127.0.0.1:8080/tcp".
+func portsOf(r container.InspectResponse) (list []string) {
 	for port, bindings := range r.HostConfig.PortBindings {
 		for _, b := range bindings {
-			c.Ports = append(c.Ports, fmt.Sprintf("%s:%s/%s", b.HostIP, b.HostPort, port.Proto()))
+			list = append(list, fmt.Sprintf("%s:%s/%s", b.HostIP, b.HostPort, port.Proto()))
 		}
 	}
-	slices.Sort(c.Ports)
-	return nil
+	slices.Sort(list)
+	return list
 }
 
 // obstacles are what of a configuration cannot be migrated: each was tried, and

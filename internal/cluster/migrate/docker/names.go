@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
@@ -28,6 +29,16 @@ func committed(o migrate.Order) string {
 		return registry.MoveRepository + ":" + o.Move
 	}
 	return ""
+}
+
+// digested is what a migration has committed by its digest, whatever the name means by
+// now; "" if it has no digest.
+func digested(o migrate.Order) string {
+	named, err := reference.ParseNormalizedNamed(committed(o))
+	if err != nil || o.Committed == nil || o.Committed.Digest == "" {
+		return ""
+	}
+	return reference.FamiliarName(named) + "@" + o.Committed.Digest
 }
 
 // base is the reference of a container's image in the registry. It has the move's own

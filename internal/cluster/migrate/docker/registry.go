@@ -54,18 +54,14 @@ func (e *Engine) pullRef(ctx context.Context, ref string, login migrate.Login) (
 	return e.travelled(ctx, ref, login, answer)
 }
 
-// pullDigest brings here the image whose manifest has a digest, whatever its name means
-// in the registry by now, and gives it that name here.
-func (e *Engine) pullDigest(ctx context.Context, ref string, want migrate.Committed, login migrate.Login) (migrate.Outcome, error) {
-	named, err := reference.ParseNormalizedNamed(ref)
+// pullDigest brings here the image that the source has committed by the digest of its
+// manifest, whatever its name means in the registry by now, and gives it that name here.
+func (e *Engine) pullDigest(ctx context.Context, o migrate.Order) (migrate.Outcome, error) {
+	ref, want, digested := committed(o), o.Committed, digested(o)
+	auth, err := credentials(o.Login)
 	if err != nil {
 		return migrate.Outcome{}, err
 	}
-	auth, err := credentials(login)
-	if err != nil {
-		return migrate.Outcome{}, err
-	}
-	digested := reference.FamiliarName(named) + "@" + want.Digest
 	answer, err := e.client.ImagePull(ctx, digested, image.PullOptions{RegistryAuth: auth})
 	if err != nil {
 		return migrate.Outcome{}, err
@@ -85,7 +81,7 @@ func (e *Engine) pullDigest(ctx context.Context, ref string, want migrate.Commit
 	if err := e.client.ImageTag(ctx, found.ID, ref); err != nil {
 		return migrate.Outcome{}, err
 	}
-	return e.counted(ctx, ref, login, moved), nil
+	return e.counted(ctx, ref, o.Login, moved), nil
 }
 
 // countTimeout is how long a move, whose container may stand still, waits to be told

@@ -72,7 +72,12 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 	}
 	for _, port := range c.Ports {
 		number := port[strings.LastIndex(port, ":")+1:]
-		if by := published[number]; by != "" && !strings.HasPrefix(number, "0/") && !strings.HasPrefix(number, "/") {
+		by := published[number]
+		switch {
+		case by == "" || strings.HasPrefix(number, "0/") || strings.HasPrefix(number, "/"):
+		case e.rules != nil: // another node is not told what runs here
+			add("port-taken", true, "free it there, or publish another", "port %s is published by a container", number)
+		default:
 			add("port-taken", true, "stop "+by+", or publish another", "port %s is published by %s", number, by)
 		}
 	}
@@ -109,6 +114,9 @@ func (e *Engine) unacceptable(ctx context.Context, o migrate.Order) ([]migrate.F
 		if err := p.straight(source); err != nil {
 			x.Refuse("bind", source+" ("+err.Error()+")", "")
 		}
+	}
+	if err := e.neighbours(ctx, c.Inspect, x); err != nil {
+		return nil, err
 	}
 	return x.Findings(), nil
 }
@@ -181,7 +189,7 @@ func (e *Engine) pull(ctx context.Context, o migrate.Order) (migrate.Outcome, er
 	if o.Committed == nil || o.Committed.Digest == "" || o.Committed.ImageID == "" {
 		return migrate.Outcome{}, refused("which image the source has committed is not said")
 	}
-	return e.pullDigest(ctx, committed(o), *o.Committed, o.Login)
+	return e.pullDigest(ctx, o)
 }
 
 // create makes the copy, which does not run: the same configuration, no restart
@@ -447,6 +455,9 @@ func (e *Engine) discard(ctx context.Context, o migrate.Order) (out migrate.Outc
 		}
 	}
 	e.removeImage(ctx, committed(o))
+	if o.Committed != nil { // the name may be another image's by now
+		e.removeImage(ctx, digested(o))
+	}
 	e.dropBrought(ctx, o)
 	e.untagPassing(ctx, o)
 	return out, nil

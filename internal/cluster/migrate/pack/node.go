@@ -64,7 +64,8 @@ func openBelow(dir int, name string, flags int, mode uint32) (fd int, err error)
 	return fd, nil
 }
 
-// at is what has a name in the folder n, a link itself rather than where it leads.
+// at opens the file of a name in the folder n. A symbolic link is opened itself, not
+// followed.
 func (n node) at(name string) (node, error) {
 	fd, err := openBelow(n.fd, name, unix.O_PATH, 0)
 	if err != nil {
@@ -90,7 +91,7 @@ func (n node) open(flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), n.path()), nil
 }
 
-// names are those in the folder, in order.
+// names returns the names of the files in the folder, in order.
 func (n node) names() ([]string, error) {
 	f, err := n.open(unix.O_DIRECTORY)
 	if err != nil {

@@ -69,3 +69,35 @@ esac
 		}
 	}
 }
+
+// TestPathsNeedTheirRule: a node that sends containers does not learn which paths are here,
+// but for those that a rule names.
+func TestPathsNeedTheirRule(t *testing.T) {
+	dir := t.TempDir()
+	command := filepath.Join(dir, "podman")
+	if err := os.WriteFile(command, []byte("#!/bin/sh\necho no such container >&2; exit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(filepath.Join(dir, "archives"), command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Guard(migrate.Accept{Binds: []string{dir}})
+	found := func(source string) (texts []string) {
+		o := migrate.Order{Move: "m-1", Container: migrate.Container{Name: "web", Binds: []migrate.Bind{{Source: source}}}}
+		list, err := e.Lacking(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list {
+			texts = append(texts, f.Code+" "+strings.ReplaceAll(f.Msg, source, "PATH"))
+		}
+		return texts
+	}
+	if here, not := found("/etc/shadow"), found("/etc/no-such-file"); len(here) != 1 || !slices.Equal(here, not) {
+		t.Errorf("of a path that is here %q, of one that is not %q", here, not)
+	}
+	if here, not := found(dir), found(filepath.Join(dir, "x")); len(here) != 0 || len(not) != 1 {
+		t.Errorf("of paths that a rule names: %q, %q", here, not)
+	}
+}

@@ -19,7 +19,7 @@ import (
 // removed.
 const idleUpload = time.Hour
 
-// tags are those of a repository; one that nothing was pushed to has none.
+// tags returns the tags of a repository, none if nothing was pushed to it.
 func (r *Registry) tags(ctx context.Context, repository string) ([]string, error) {
 	name, err := reference.WithName(repository)
 	if err != nil {
@@ -201,7 +201,7 @@ func (c *collection) each(ctx context.Context, store any, remove func(digest.Dig
 	return ctx.Err()
 }
 
-// remove removes one unless somebody has asked for it since.
+// remove removes what has a digest, unless a client has asked for that digest since.
 func (c *collection) remove(d digest.Digest, remove func(digest.Digest) error) error {
 	c.usage.mu.Lock()
 	defer c.usage.mu.Unlock()

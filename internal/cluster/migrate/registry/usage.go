@@ -21,8 +21,8 @@ import (
 // ownersFile remembers who was the first to push what.
 const ownersFile = "owners.json"
 
-// saveAfter is how long what was pushed may stay unwritten in ownersFile. What a crash
-// loses of it counts as nobody's.
+// saveAfter is how long the usage waits before it writes who has pushed what to ownersFile.
+// After a crash, what was not written has no owner.
 const saveAfter = 5 * time.Second
 
 // usage is what is in the registry and whose it is.

@@ -104,7 +104,7 @@ func (p Peer) post(ctx context.Context, verb Verb, in Call, stream io.Reader) (*
 		return nil, err
 	}
 	if len(text) > MaxCall {
-		return nil, fmt.Errorf("%s: a call of %d bytes; %d are the most", p.Name, len(text), MaxCall)
+		return nil, fmt.Errorf("%s: the call has %d bytes, and %d are the most; start the container with fewer labels and variables", p.Name, len(text), MaxCall)
 	}
 	var body io.Reader = bytes.NewReader(text)
 	if stream != nil {

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/pack"
+)
+
+// Send writes a part of a frozen container.
+func (e *Engine) Send(ctx context.Context, p migrate.Part, o migrate.Order, w io.Writer) (migrate.Outcome, error) {
+	var size pack.Size
+	var err error
+	switch p.Kind {
+	case migrate.PartArchive:
+		size, err = sendFile(w, e.archive(o.Move))
+	case migrate.PartMemory:
+		size, err = sendFile(w, e.memory(o.Move))
+	case migrate.PartImage:
+		file := filepath.Join(e.dir, o.Move+".image")
+		defer os.Remove(file)
+		if _, err = e.run(ctx, "save", "-o", file, "--", o.Container.ImageID); err == nil {
+			size, err = sendFile(w, file)
+		}
+	default:
+		err = &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
+	}
+	return migrate.Outcome{Bytes: size.Packed, Raw: size.Raw}, err
+}
+
+func sendFile(w io.Writer, file string) (pack.Size, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return pack.Size{}, err
+	}
+	size, err := pack.Copy(w, f)
+	return size, errors.Join(err, f.Close())
+}
+
+// Receive takes a part of a container.
+func (e *Engine) Receive(ctx context.Context, p migrate.Part, o migrate.Order, r io.Reader) (out migrate.Outcome, err error) {
+	file := e.archive(o.Move) + ".part"
+	limits, err := pack.Room(e.dir, o.Limit(p))
+	if err != nil {
+		return out, err
+	}
+	archive, size, err := pack.Unpack(r, limits)
+	if err != nil {
+		return out, err
+	}
+	defer archive.Close()
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return out, err
+	}
+	_, err = io.Copy(f, archive)
+	err = errors.Join(err, f.Close())
+	out = migrate.Outcome{Bytes: size().Packed, Raw: size().Raw}
+	if err != nil {
+		return out, errors.Join(err, os.Remove(file))
+	}
+	switch p.Kind {
+	case migrate.PartImage:
+		// The archive asks for the image by its name.
+		if _, err = e.run(ctx, "load", "-i", file); err == nil {
+			_, err = e.run(ctx, "tag", "--", o.Container.ImageID, o.Container.Image)
+		}
+		return out, errors.Join(err, os.Remove(file))
+	case migrate.PartArchive:
+		if err := os.WriteFile(e.arrived(o.Move), []byte(o.Container.ID), 0o600); err != nil {
+			return out, err
+		}
+		return out, os.Rename(file, e.archive(o.Move))
+	case migrate.PartMemory:
+		return out, os.Rename(file, e.memory(o.Move))
+	}
+	return out, &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf("a container of podman has no part %s", p)}
+}
