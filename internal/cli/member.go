@@ -62,7 +62,7 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 		return ag, func(context.Context) (func(), error) { return func() {}, nil }, nil
 	}
 	o := node.Options{Manager: m.cfg.Manager, Name: cmp.Or(m.cfg.Name, node.HostName()), Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
-		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, Dir: clusterDir(cfg), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Audit: ag.Audit(), Log: log,
+		Registry: m.cfg.RegistryListen, AcceptFrom: m.cfg.AcceptFrom, AcceptPolicy: cfg.Accept().Policy, Dir: clusterDir(cfg), Agent: ag, Mark: migrationMark(ag, cfg), Version: version.String(), Audit: ag.Audit(), Log: log,
 		Kafka: kafkaSecurity(m.cfg.Kafka)}
 	if err := o.Kafka.Check(); err != nil {
 		return nil, nil, usagef("cluster.%v", err)

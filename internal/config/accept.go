@@ -5,7 +5,9 @@ package config
 import (
 	"net"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
@@ -15,6 +17,9 @@ import (
 // but for the ports where the agent listens, and the manager, if it is on this host.
 func (c Config) Accept() migrate.Accept {
 	a := c.Cluster.Accept
+	if a.Policy == nil {
+		a.Policy = DefaultLabels().Allow // what may be said of one's own share and order
+	}
 	for _, address := range []string{c.Cluster.Listen, c.Cluster.RegistryListen, c.Metrics.Listen, c.Manager.Listen, c.Manager.BusListen} {
 		_, text, err := net.SplitHostPort(address)
 		if port, numberErr := strconv.Atoi(text); err == nil && numberErr == nil && port > 0 {
@@ -26,7 +31,7 @@ func (c Config) Accept() migrate.Accept {
 
 // readAccept reads what a container may have that other nodes send here.
 func readAccept(fields node, a *migrate.Accept) {
-	keys := []string{"capabilities", "binds", "networks", "sysctls", "ulimits", "log_drivers", "groups", "ports", "host_network"}
+	keys := []string{"capabilities", "binds", "networks", "sysctls", "ulimits", "log_drivers", "groups", "ports", "host_network", "policy"}
 	fields.fields(keys, func(key string, value node) {
 		switch key {
 		case "capabilities":
@@ -59,6 +64,16 @@ func readAccept(fields node, a *migrate.Accept) {
 			}
 		case "host_network":
 			readBool(value, &a.HostNetwork)
+		case "policy":
+			if value.given() {
+				a.Policy = []string{} // [] = none
+			}
+			for _, field := range readTexts(value) {
+				if !slices.Contains(Fields, field) {
+					value.wrong("%q is no field of a policy; the fields are %s", field, strings.Join(Fields, ", "))
+				}
+				a.Policy = append(a.Policy, field)
+			}
 		}
 	})
 }

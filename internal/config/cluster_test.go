@@ -47,6 +47,8 @@ func TestAccept(t *testing.T) {
 		`{}`:                                {},
 		`{accept_from: []}`:                 {AcceptFrom: []string{}},
 		`{accept_from: [a, b], accept: {}}`: {AcceptFrom: []string{"a", "b"}},
+		`{accept: {policy: []}}`:            {Accept: migrate.Accept{Policy: []string{}}},
+		`{accept: {policy: [weight, max]}}`: {Accept: migrate.Accept{Policy: []string{"weight", "max"}}},
 		`{accept: {ports: []}}`:             {Accept: migrate.Accept{Ports: []migrate.PortRange{}}},
 		`{accept: {ports: ["80", 443, 1024-2048], host_network: true}}`: {Accept: migrate.Accept{HostNetwork: true, Ports: []migrate.PortRange{{From: 80, To: 80}, {From: 443, To: 443}, {From: 1024, To: 2048}}}},
 		`{accept: {capabilities: [NET_ADMIN], binds: [/srv], networks: [inner], sysctls: [net.core.somaxconn], ulimits: [memlock], log_drivers: [syslog], groups: ["999"]}}`: {

@@ -37,8 +37,11 @@ type Options struct {
 	Advertise string // host:port at which others reach Listen; "" = by the address that the manager is reached from
 	// AcceptFrom are the nodes from which containers are taken; nil = all members.
 	AcceptFrom []string
-	Registry   string // host:port on the loopback at which its engine finds the manager's image registry; "" = nowhere
-	Dir        string // of the certificate and of what is under way
+	// AcceptPolicy are the fields of a policy that a container from elsewhere may bring
+	// with it, each for ingress as well; nil = all.
+	AcceptPolicy []string
+	Registry     string // host:port on the loopback at which its engine finds the manager's image registry; "" = nowhere
+	Dir          string // of the certificate and of what is under way
 	// Profile makes the next profile; nil = there are none.
 	Profile func(ctx context.Context) (wire.Profile, error)
 	// Engine is this machine's engine; nil = no migrations.

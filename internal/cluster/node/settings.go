@@ -132,17 +132,24 @@ func readChange(text wire.Change) (c api.PolicyChange, err error) {
 }
 
 // setArrived puts into force what came with a container that has moved here. Whatever
-// this node can hold holds; the error says what it cannot.
+// this node takes and can hold holds; the error says what it does not.
 func (n *Node) setArrived(ctx context.Context, id string, text wire.Change) error {
-	c, err := readChange(text)
-	if err != nil || c.Empty() {
+	given, err := readChange(text)
+	if err != nil {
 		return err
+	}
+	c, notTaken := n.accepted(given)
+	if c.Empty() {
+		return notTaken
 	}
 	err = n.setFound(ctx, id, c)
 	if err == nil || !mayHoldInParts(err) {
-		return err
+		return errors.Join(err, notTaken)
 	}
 	var refusals []string
+	if notTaken != nil {
+		refusals = append(refusals, notTaken.Error())
+	}
 	for _, part := range parts(c) {
 		switch err := n.setFound(ctx, id, part); {
 		case err == nil:
