@@ -266,9 +266,22 @@ func (l *Local) holdAgain(c *incoming) {
 	}
 }
 
+// after has f called at a time, in the place of what was to be called before. The copy is
+// locked; Close reads the timer without that.
+func (l *Local) after(c *incoming, at time.Time, f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	if !l.closing {
+		c.timer = time.AfterFunc(time.Until(at), f)
+	}
+}
+
 // watch ends a copy when its probation is over.
 func (l *Local) watch(c *incoming) {
-	c.timer = time.AfterFunc(time.Until(c.Until), func() {
+	l.after(c, c.Until, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		l.mu.Lock()
@@ -381,11 +394,8 @@ func (c *incoming) shorten() {
 // forgetLater has the end of a copy forgotten when no order for it can come any more. The
 // copy is locked, or nobody knows it yet.
 func (l *Local) forgetLater(c *incoming) {
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 	move := c.Order.Move
-	c.timer = time.AfterFunc(time.Until(c.Until.Add(forgetCopies)), func() {
+	l.after(c, c.Until.Add(forgetCopies), func() {
 		l.mu.Lock()
 		closing := l.closing
 		if !closing {
