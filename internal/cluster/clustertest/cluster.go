@@ -130,7 +130,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 			n.mounted = true
 		}
 	}
-	return each(c.nodes, func(n *Node) error {
+	return each(c.nodes, func(n *Node) (err error) {
 		criu := []string{"file-locks", "ghost-limit 64M"}
 		if f := os.Getenv("WEIR_CRIU_LOG"); f != "" {
 			criu = append(criu, "log-file "+f)
