@@ -4,6 +4,7 @@ package node
 
 import (
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -139,6 +140,9 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	if _, err := upload.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
 		t.Fatal(err)
 	}
+	if !eventually(c.uploading) {
+		t.Fatal("the upload does not reach the registry")
+	}
 	go func() { // it goes on for as long as it is let
 		for {
 			if _, err := upload.Write([]byte(strings.Repeat("y", 1<<10))); err != nil {
@@ -169,6 +173,21 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	err := a.renew(t.Context())
 	refusedAs(t, err, http.StatusForbidden, "is no member", "join again")
 	c.log.wait(t, "renewal refused", "node=a")
+}
+
+// uploading says whether the manager's registry has a part of an upload.
+func (c *cluster) uploading() bool {
+	c.t.Helper()
+	found := false
+	err := filepath.WalkDir(c.opts.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.Contains(path, "_uploads") || filepath.Base(path) != "data" {
+			return nil // files come and go
+		}
+		info, err := d.Info()
+		found = found || err == nil && info.Size() > 0
+		return nil
+	})
+	return err == nil && found
 }
 
 // underWay orders a move and waits until its source is at it.
