@@ -126,7 +126,7 @@ func (p *process) used(t *testing.T) (cpu time.Duration, rss uint64) {
 
 // simulated is an agent of a machine that there is not, with ten containers to begin
 // with. Odd ones have more to do than even ones.
-func simulated(t *testing.T, p *process, w *world, token string, number int) (stop func()) {
+func simulated(t *testing.T, p *process, w *world, token string, number int) (n *Node, stop func()) {
 	name := fmt.Sprintf("n%04d", number)
 	o := Options{Manager: p.listen, Token: token, Name: name, Listen: "127.0.0.1:0", Dir: filepath.Join(t.TempDir(), name), Version: "simulated",
 		Log: slog.New(slog.DiscardHandler), Profile: func(context.Context) (wire.Profile, error) { return synthetic(w, name), nil }}
@@ -137,7 +137,6 @@ func simulated(t *testing.T, p *process, w *world, token string, number int) (st
 	if err == nil {
 		o.Engine, err = migrate.NewLocal(name, engine{w, name}, filepath.Join(o.Dir, "migrate"), o.Log)
 	}
-	var n *Node
 	if err == nil {
 		n, err = New(o, id)
 	}
@@ -146,12 +145,12 @@ func simulated(t *testing.T, p *process, w *world, token string, number int) (st
 	}
 	if err != nil {
 		t.Error(err)
-		return func() {}
+		return nil, func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()
-	return func() { cancel(); <-done; o.Engine.Close() }
+	return n, func() { cancel(); <-done; o.Engine.Close() }
 }
 
 // synthetic is a profile as a busy node sends it, about 8 kB.
@@ -188,14 +187,14 @@ func many(t *testing.T, count int) (*process, api.ManagerClient, *world) {
 	}
 	p.start(t)
 	t.Cleanup(func() { p.kill() })
-	stops := make([]func(), count)
+	nodes, stops := make([]*Node, count), make([]func(), count)
 	w := newWorld()
 	begun := time.Now()
 	var running sync.WaitGroup
 	for first := range 8 {
 		running.Go(func() {
 			for i := first; i < count; i += 8 {
-				stops[i] = simulated(t, p, w, token.String(), i)
+				nodes[i], stops[i] = simulated(t, p, w, token.String(), i)
 			}
 		})
 	}
@@ -210,6 +209,15 @@ func many(t *testing.T, count int) (*process, api.ManagerClient, *world) {
 	})
 	client := api.NewManagerClient(filepath.Join(p.dir, "sock"))
 	allUp(t, client, count)
+	for _, n := range nodes {
+		if n == nil {
+			t.FailNow() // said above
+		}
+		// Each knows all others, so that a manager that is killed next need not be asked.
+		if err := n.askMembers(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return p, client, w
 }
 
