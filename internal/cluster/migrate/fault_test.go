@@ -127,7 +127,7 @@ var kinds = []fault{
 		return call()
 	}},
 	{name: "the stream breaks in the middle", at: func(f *faults, call func() error) error {
-		f.breaks = true
+		f.breakNext()
 		return call()
 	}},
 }
@@ -145,6 +145,12 @@ type faults struct {
 	struck string    // at which call
 	cut    time.Time // until when the target cannot be reached
 	breaks bool      // the next stream breaks
+}
+
+func (f *faults) breakNext() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.breaks = true
 }
 
 func (f *faults) cutFor(d time.Duration) {

@@ -33,6 +33,11 @@ type hostileMove struct {
 // move begins a move of web from a to b with a grant of the manager's.
 func (c *cluster) hostileMove(a, b *testNode, o migrate.Order) *hostileMove {
 	c.t.Helper()
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("log:\n%s", c.log)
+		}
+	})
 	m := &hostileMove{t: c.t, a: a, b: b, order: o, client: &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS(b.Name())}}}
 	grant, text := granted(o, time.Now().Add(time.Minute))
 	m.grant = c.seal(c.managerKey(), a.Name(), grant)
