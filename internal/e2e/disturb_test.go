@@ -67,6 +67,7 @@ func TestDisturbedLinkIsMended(t *testing.T) {
 		})
 	}
 	b.warmUp()
+	<-time.After(3 * time.Second) // the fallback learns anew what each class wants
 	b.same("after all that", b.full(0, time.Second), ideal, unchanged)
 	a.stop()
 	log := a.log.String()
