@@ -165,7 +165,7 @@ static __always_inline __u64 cgroup_id(const struct cgroup *group)
 /*
  * The id of the cgroup `level` below the top that this one is in, or is; 0 if it is
  * further up. An element of `ancestors` is read as what a socket has, a pointer to a
- * cgroup: the verifier lets nobody index an array at the end of a struct.
+ * cgroup: the verifier refuses an index into an array at the end of a struct.
  */
 static __always_inline __u64 ancestor_id(const struct cgroup *group, int level)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Packets of local sockets. A process with CAP_NET_RAW may mark its packets as it
- * likes (SO_MARK) or send them past the program at its cgroup (AF_PACKET). So nobody
- * believes their mark: they belong to the cgroup that the socket was made in. Two
- * places check that, and share this header: the qdisc (sockets.h), and the program at
+ * likes (SO_MARK) or send them past the program at its cgroup (AF_PACKET). So Weir
+ * does not believe their mark: they belong to the cgroup that the socket was made in.
+ * Two places check that, and share this header: the qdisc (sockets.h), and the program at
  * a link (classify.bpf.c), where the qdisc is HTB or the link has rules or codepoints.
  *
  * Each has a map from the id of a workload's cgroup to the workload's mark, with the

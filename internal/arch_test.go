@@ -34,6 +34,7 @@ var layers = map[string]int{
 	"internal/cgroup":               0,
 	"internal/closest":              0,
 	"internal/goldentest":           0,
+	"internal/logtest":              0,
 	"internal/policy":               0,
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,

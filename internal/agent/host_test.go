@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/fake"
 	"weir/internal/discover"
+	"weir/internal/logtest"
 	"weir/internal/plan"
 	"weir/internal/sdn/switchport"
 )
@@ -110,7 +110,7 @@ type host struct {
 	config  config.Config
 	ports   func(context.Context, func(switchport.Report)) error
 	load    func() (config.Config, error)
-	log     *syncBuffer
+	log     *logtest.Buffer
 	devices int // made so far
 	goodput func() (Meter, error)
 	audit   *audit.Log // nil = none
@@ -118,23 +118,6 @@ type host struct {
 	*Agent
 	cancel context.CancelFunc
 	done   chan error
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // parse reads a configuration; without links it gets eth0 with 100 Mbit/s.
@@ -155,7 +138,7 @@ func newHost(t *testing.T, text string) *host {
 	return &host{
 		t: t, dir: t.TempDir(), kernel: fake.NewKernel("eth0", "eth1", "eth0 ingress"),
 		docker: newScript("docker"), netns: newScript("netns"),
-		config: parse(t, text), log: &syncBuffer{},
+		config: parse(t, text), log: &logtest.Buffer{},
 	}
 }
 

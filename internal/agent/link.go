@@ -200,14 +200,14 @@ func (l *link) tend(ctx context.Context, now time.Time, open func(config.Link) (
 	return changes
 }
 
-// disturbance is what somebody else was seen to change last.
+// disturbance is what the agent saw another program or a person change last.
 type disturbance struct {
 	what string
 	at   time.Time // when it was written down
 }
 
-// disturb says whether somebody else has changed what Weir had set, and writes it
-// down: once a minute where two programs undo each other's work.
+// disturb says whether another program or a person has changed what the agent had set,
+// and writes it down: once a minute where two programs undo each other's work.
 func (l *link) disturb(now time.Time) bool {
 	missing, err := l.backend.Missing()
 	if err != nil {
@@ -228,7 +228,7 @@ func (l *link) disturb(now time.Time) bool {
 	return true
 }
 
-// mostNamed is how many changes of somebody else one line of the log names.
+// mostNamed is how many such changes one line of the log names.
 const mostNamed = 5
 
 // sample reads the counters and divides the link anew.

@@ -20,6 +20,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/tc"
+	"weir/internal/logtest"
 )
 
 func command(t *testing.T, line string) string {
@@ -68,7 +69,7 @@ func TestNative(t *testing.T) {
 		}
 	}
 	write("links: [{device: agtup, egress: 100mbit}]\ndocker: {enabled: false}\nbackend: tc\nstate_dir: " + dir + "\n")
-	log := &syncBuffer{}
+	log := &logtest.Buffer{}
 	start := func() (a *Agent, stop func()) {
 		t.Helper()
 		a, err := FromConfig(file, Overrides{}, slog.New(slog.NewTextHandler(log, nil)))
@@ -140,7 +141,7 @@ func TestNative(t *testing.T) {
 	})
 	stop()
 	write("links: [{device: agtup, egress: 100mbps}]\nstate_dir: " + dir + "\n")
-	var warned syncBuffer
+	var warned logtest.Buffer
 	if err := Cleanup(t.Context(), file, []string{"agtup"}, Overrides{}, audit.Who{Via: audit.ViaCommand}, slog.New(slog.NewTextHandler(&warned, nil))); err != nil {
 		t.Error(err)
 	}

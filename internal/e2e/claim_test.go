@@ -13,17 +13,23 @@ import (
 	"weir/internal/policy"
 )
 
-// A network namespace has one agent. A second one is refused, whatever its socket,
-// its state folder and its links, and what the first one holds stays as it is.
-func TestSecondAgent(t *testing.T) {
-	b := newBed(t, 2, 2)
+// contended is a bed with an agent and two workloads, of the weights 1 and 3, that both
+// want more of network 0 than there is, and what they should get of it.
+func contended(t *testing.T, networks int) (b *bed, a *agent, ideal []float64) {
+	b = newBed(t, 2, networks)
 	b.configure("workloads:\n  w1: {weight: 1}\n  w2: {weight: 3}\n")
-	a := b.start()
+	a = b.start()
 	b.steered(a)
 	b.flood(0, 1, 0.9)
 	b.flood(0, 2, 0.9)
 	b.warmUp()
-	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
+	return b, a, b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
+}
+
+// A network namespace has one agent. A second one is refused, whatever its socket,
+// its state folder and its links, and what the first one holds stays as it is.
+func TestSecondAgent(t *testing.T) {
+	b, a, ideal := contended(t, 2)
 	b.same("alone", b.full(0, time.Second), ideal, unchanged)
 	qdisc, traces := b.rootQdisc(0), b.traces()
 

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-
-	"weir/internal/policy"
 )
 
 // mendedWithin is how long what somebody else changed may stay so.
@@ -32,14 +30,7 @@ type disturbance struct {
 // What somebody else removes or changes under load is back within two seconds, and
 // the agent says what it was.
 func TestDisturbedLinkIsMended(t *testing.T) {
-	b := newBed(t, 2, 1)
-	b.configure("workloads:\n  w1: {weight: 1}\n  w2: {weight: 3}\n")
-	a := b.start()
-	b.steered(a)
-	b.flood(0, 1, 0.9)
-	b.flood(0, 2, 0.9)
-	b.warmUp()
-	ideal := b.ideal(policy.Policy{Weight: 1}, policy.Policy{Weight: 3})
+	b, a, ideal := contended(t, 1)
 	class := a.workload("w2").Class
 	var said []string
 	for _, d := range disturbances() {

@@ -3,7 +3,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,42 +19,8 @@ import (
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
+	"weir/internal/logtest"
 )
-
-// logBuffer is a log to be looked at.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func (l *logBuffer) has(words ...string) bool {
-	for line := range strings.Lines(l.String()) {
-		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// wait waits for a line with all the words.
-func (l *logBuffer) wait(t *testing.T, words ...string) {
-	t.Helper()
-	if !eventually(func() bool { return l.has(words...) }) {
-		t.Errorf("no line with %q in the log:\n%s", words, l)
-	}
-}
 
 func eventually(f func() bool) bool {
 	for range 600 {
@@ -72,7 +37,7 @@ type cluster struct {
 	t       *testing.T
 	dir     string
 	opts    manager.Options
-	log     *logBuffer
+	log     *logtest.Buffer
 	manager *manager.Manager
 	stop    func()
 	world   *world
@@ -88,7 +53,7 @@ var overKafka = func(member string) kafka.Security { return kafka.Security{} }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t, dir: t.TempDir(), log: &logBuffer{}, world: newWorld()}
+	c := &cluster{t: t, dir: t.TempDir(), log: &logtest.Buffer{}, world: newWorld()}
 	token, err := manager.InitFor(filepath.Join(c.dir, "manager"), manager.AnyNumber, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +95,7 @@ func (c *cluster) start() {
 type testNode struct {
 	*Node
 	agent *fakeAgent
-	log   *logBuffer
+	log   *logtest.Buffer
 	stop  func()
 	opts  Options
 }
@@ -149,7 +114,7 @@ func (c *cluster) node(name string, capacity uint64) *testNode {
 
 func (c *cluster) run(o Options, agent *fakeAgent) *testNode {
 	c.t.Helper()
-	n := &testNode{agent: agent, log: &logBuffer{}}
+	n := &testNode{agent: agent, log: &logtest.Buffer{}}
 	o.Log = slog.New(slog.NewTextHandler(n.log, nil))
 	o.Agent, o.Profile = agent, agent.profile
 	id, err := Enroll(c.t.Context(), o)

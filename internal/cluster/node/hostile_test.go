@@ -261,18 +261,18 @@ func TestPolicyByReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.log.wait(t, "move granted", "move="+mv.ID)
+	c.log.Wait(t, "move granted", "move="+mv.ID)
 	c.world.put("b", "db")
 	body := fmt.Sprintf(`{"id":%q,"node":"a","seq":%d,"state":"done","policy":{"max":"1kbit"}}`, mv.ID, time.Now().Add(time.Hour).UnixNano())
 	if err := a.say(a.reports, wire.Reports, "forged", rawMessage{"move-report", body}, false); err != nil {
 		t.Fatal(err)
 	}
-	c.log.wait(t, "move ended", "state=done")
+	c.log.Wait(t, "move ended", "state=done")
 	// And it says in the place of the target that everything holds there.
 	if err := a.say(a.reports, wire.Reports, "forged-2", wire.Arrived{Move: mv.ID, Node: "a"}, false); err != nil {
 		t.Fatal(err)
 	}
-	c.log.wait(t, "report about a move that is not known", "node=a")
+	c.log.Wait(t, "report about a move that is not known", "node=a")
 	time.Sleep(300 * time.Millisecond)
 	if has := b.agent.has(t, "db"); has != "{}" {
 		t.Errorf("b's own db has %s by a report of a's", has)

@@ -228,7 +228,7 @@ func TestBusyNodesAreAskedAgain(t *testing.T) {
 		}
 	})
 	c.moved("web", "b")
-	if !b.log.has("calls of a node refused", "reason=too-many", "from=a") || b.refusedCalls() == 0 {
+	if !b.log.Has("calls of a node refused", "reason=too-many", "from=a") || b.refusedCalls() == 0 {
 		t.Errorf("b has refused nothing:\n%s", b.log)
 	}
 }

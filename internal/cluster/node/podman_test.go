@@ -17,6 +17,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/clustertest/counter"
+	"weir/internal/logtest"
 )
 
 // podmanHost makes w a host with Podman: a mount namespace in which its store is at the
@@ -106,7 +107,7 @@ func TestPodmanNodes(t *testing.T) {
 	nodes := map[string]*weir{}
 	sockets := map[string]string{"c": c.Node("c").Socket}
 	for _, name := range []string{"a", "b", "c"} {
-		w := &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logBuffer{}}
+		w := &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logtest.Buffer{}}
 		if nodes[name] = w; name != "c" {
 			sockets[name] = w.podmanHost(shared)
 		}

@@ -19,6 +19,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/discover/dockertest"
+	"weir/internal/logtest"
 	"weir/internal/nsthread"
 )
 
@@ -28,7 +29,7 @@ type weir struct {
 	program string
 	node    *clustertest.Node
 	dir     string
-	out     *logBuffer
+	out     *logtest.Buffer
 	inside  []string // what a command is run by, beside being in the node's network namespace
 	env     []string
 }
@@ -112,7 +113,7 @@ func TestGuaranteeFollows(t *testing.T) {
 	program := buildWeir(t)
 	nodes := map[string]*weir{}
 	for _, name := range []string{"a", "b"} {
-		nodes[name] = &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logBuffer{}}
+		nodes[name] = &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logtest.Buffer{}}
 	}
 	a, b := nodes["a"], nodes["b"]
 	state := filepath.Join(a.dir, "manager")
@@ -203,7 +204,7 @@ func TestImagesGoThroughTheManager(t *testing.T) {
 	program := buildWeir(t)
 	nodes := map[string]*weir{}
 	for _, name := range []string{"a", "b"} {
-		nodes[name] = &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logBuffer{}}
+		nodes[name] = &weir{t: t, program: program, node: c.Node(name), dir: t.TempDir(), out: &logtest.Buffer{}}
 	}
 	a := nodes["a"]
 	token := a.startManager(filepath.Join(a.dir, "manager"))

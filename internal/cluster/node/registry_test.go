@@ -87,7 +87,7 @@ func TestOwnRegistry(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("without a certificate: %s", resp.Status)
 	}
-	c.log.wait(t, "request refused", "/v2/", "no certificate")
+	c.log.Wait(t, "request refused", "/v2/", "no certificate")
 	if err := a.checkRegistry(t.Context(), wire.OwnRegistry); err != nil {
 		t.Error(err)
 	}

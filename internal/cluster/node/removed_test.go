@@ -67,7 +67,7 @@ func TestRemovedNodeCommandsNobody(t *testing.T) {
 			t.Errorf("%s of a removed node was served", step)
 		}
 	}
-	b.log.wait(t, "TLS handshake error", "node a is no member of this cluster")
+	b.log.Wait(t, "TLS handshake error", "node a is no member of this cluster")
 }
 
 // TestRemovedNodePublishesNothing: the bus ends its connection and takes it no more, and
@@ -90,7 +90,7 @@ func TestRemovedNodePublishesNothing(t *testing.T) {
 	if !eventually(func() bool { return !conn.Connected() }) {
 		t.Error("the bus did not end the connection of a removed node")
 	}
-	c.log.wait(t, "connection to the bus refused", "node=a", "is no member")
+	c.log.Wait(t, "connection to the bus refused", "node=a", "is no member")
 	if conn.Connected() {
 		t.Error("the bus took a removed node again")
 	}
@@ -101,7 +101,7 @@ func TestRemovedNodePublishesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.log.wait(t, "message refused", "subject=H.a", "is no member")
+	c.log.Wait(t, "message refused", "subject=H.a", "is no member")
 	if list, _ := c.manager.Nodes(t.Context()); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}
@@ -164,7 +164,7 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 		t.Error("an upload of a removed node goes on")
 	}
 	upload.Close()
-	c.log.wait(t, "requests of a removed node are cut off", "node=a")
+	c.log.Wait(t, "requests of a removed node are cut off", "node=a")
 	for range 2 { // on a new connection, and on that one again
 		if code, text := get(""); code != http.StatusForbidden || !strings.Contains(text, "is no member") {
 			t.Errorf("pull: %d %s", code, text)
@@ -172,7 +172,7 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	}
 	err := a.renew(t.Context())
 	refusedAs(t, err, http.StatusForbidden, "is no member", "join again")
-	c.log.wait(t, "renewal refused", "node=a")
+	c.log.Wait(t, "renewal refused", "node=a")
 }
 
 // uploading says whether the manager's registry has a part of an upload.

@@ -41,9 +41,9 @@ func TestRepeatedApplies(t *testing.T) {
 	}
 	month := 30 * 24 * time.Hour
 	publish("old", sealed("old", "1kbit", wire.Term{Until: now.Add(-month), Seq: 1}))
-	a.log.wait(t, "order refused", "past its deadline", "set the clocks")
+	a.log.Wait(t, "order refused", "past its deadline", "set the clocks")
 	publish("no-term", sealed("no-term", "1kbit", wire.Term{}))
-	a.log.wait(t, "order refused", "without a deadline or a sequence")
+	a.log.Wait(t, "order refused", "without a deadline or a sequence")
 	unsent, err := wire.Seal(own.Key, wire.Manager, "L.a", "plain", now, &wire.Apply{ID: "plain", Workload: "web", Change: wire.Change(`{"max":"1kbit"}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -57,12 +57,12 @@ func TestRepeatedApplies(t *testing.T) {
 		t.Fatalf("web has %s", a.agent.has(t, "web"))
 	}
 	publish("held-back", held)
-	a.log.wait(t, "order refused", "repeated after a newer one", "id=held-back")
+	a.log.Wait(t, "order refused", "repeated after a newer one", "id=held-back")
 
 	a.stop()
 	a = c.run(a.opts, a.agent)
 	publish("held-back again", held)
-	a.log.wait(t, "order refused", "repeated after a newer one", "id=held-back")
+	a.log.Wait(t, "order refused", "repeated after a newer one", "id=held-back")
 	if !is("9mbit") {
 		t.Errorf("web has %s", a.agent.has(t, "web"))
 	}

@@ -106,7 +106,7 @@ func TestSettingsFollow(t *testing.T) {
 
 	// What cannot hold there keeps nothing else from holding.
 	c.moved("web", "a")
-	c.log.wait(t, "policy was refused", "node=a", "no group has that name")
+	c.log.Wait(t, "policy was refused", "node=a", "no group has that name")
 	back := api.PolicyChange{}
 	if err := json.Unmarshal([]byte(a.agent.has(t, "web")), &back); err != nil || back.Group != nil || back.Reserve == nil || back.Ingress == nil {
 		t.Errorf("back on a it has %s", a.agent.has(t, "web"))

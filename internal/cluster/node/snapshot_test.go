@@ -73,7 +73,7 @@ func TestRestoredManager(t *testing.T) {
 	c.only("web", "b")
 	c.only("db", "a")
 	for _, n := range []*testNode{a, b} {
-		if n.log.has("joined") {
+		if n.log.Has("joined") {
 			t.Error("a node has joined again")
 		}
 	}
@@ -141,7 +141,7 @@ func TestRestoredManagerKnowsLess(t *testing.T) {
 	}
 	c.start()
 	close(hidden)
-	c.log.wait(t, "grant", second.ID, "waiting")
+	c.log.Wait(t, "grant", second.ID, "waiting")
 	c.run(x.opts, x.agent)
 	if end := c.ended(second.ID); end.State != "done" {
 		t.Errorf("%+v", end)

@@ -54,7 +54,7 @@ func TestTokensAreForOneNode(t *testing.T) {
 	}
 	_, err = Enroll(t.Context(), options("b", made.Token))
 	refusedAs(t, err, 403, "was used already", "it is for 1", "--uses N")
-	c.log.wait(t, "node refused", "node=b", "was used already")
+	c.log.Wait(t, "node refused", "node=b", "was used already")
 
 	// Once the node is removed, its token does not bring it back.
 	if _, err := c.manager.RemoveNode(t.Context(), "a"); err != nil {

@@ -67,7 +67,7 @@ func TestJoinRefused(t *testing.T) {
 			_, err := Enroll(t.Context(), o)
 			refusedAs(t, err, r.status, r.words...)
 			if r.logged {
-				c.log.wait(t, "node refused", "node="+r.node, "peer=127.0.0.1")
+				c.log.Wait(t, "node refused", "node="+r.node, "peer=127.0.0.1")
 			}
 			if _, err := pki.LoadIdentity(o.identityDir()); err == nil {
 				t.Error("it has a certificate")
@@ -87,7 +87,7 @@ func TestStrangersAtTheManager(t *testing.T) {
 	}
 	_, err = ask[wire.Info](t.Context(), httpClient(pki.Joining(token, time.Now)), c.opts.Listen, http.MethodGet, "/v1/info", nil)
 	refusedAs(t, err, 403, "certificate")
-	c.log.wait(t, "request refused", "no certificate of this cluster was shown")
+	c.log.Wait(t, "request refused", "no certificate of this cluster was shown")
 
 	stranger, err := pki.NewAuthority(time.Now())
 	if err != nil {
@@ -101,7 +101,7 @@ func TestStrangersAtTheManager(t *testing.T) {
 	if _, err = ask[wire.Info](t.Context(), httpClient(id.Client(pki.ManagerName)), c.opts.Listen, http.MethodGet, "/v1/info", nil); err == nil {
 		t.Error("a certificate of another authority was accepted")
 	}
-	c.log.wait(t, "TLS handshake error", "certificate")
+	c.log.Wait(t, "TLS handshake error", "certificate")
 
 	_, err = ask[wire.PlaceAnswer](t.Context(), a.client(), c.opts.Listen, http.MethodPost, "/v1/places",
 		wire.PlaceRequest{ID: "p", Node: "b", Container: "web", Change: wire.Change("{}")})
@@ -119,7 +119,7 @@ func TestRemovedNode(t *testing.T) {
 	if _, err := c.manager.RemoveNode(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	c.log.wait(t, "connection to the bus refused", "node=a", "is no member")
+	c.log.Wait(t, "connection to the bus refused", "node=a", "is no member")
 	_, err := ask[wire.Info](t.Context(), a.client(), c.opts.Listen, http.MethodGet, "/v1/info", nil)
 	refusedAs(t, err, 403, "is no member")
 	if list, _ := c.manager.Nodes(t.Context()); len(list) != 0 {
@@ -157,7 +157,7 @@ func TestForgedOrders(t *testing.T) {
 		}
 	}
 	for _, why := range []string{"only the manager gives orders", "not signed by manager", "malformed", "another version"} {
-		a.log.wait(t, "order refused", "subject=L.a", why)
+		a.log.Wait(t, "order refused", "subject=L.a", why)
 	}
 	// And reports, heartbeats and profiles of others.
 	for _, topic := range []wire.Topic{wire.Reports, wire.Heartbeats, wire.Profiles} {
@@ -168,7 +168,7 @@ func TestForgedOrders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.log.wait(t, "message refused", "subject="+string(topic.Of("a")), "not signed by a")
+		c.log.Wait(t, "message refused", "subject="+string(topic.Of("a")), "not signed by a")
 	}
 	c.only("web", "a")
 	if st, _ := c.manager.Cluster(t.Context()); st.Refused < 3 {
@@ -186,7 +186,7 @@ func TestForgedOrders(t *testing.T) {
 	if err := conn.Publish(t.Context(), "L.a", "1", seal(b, wire.Manager, "L.a")); err == nil {
 		t.Error("the bus has taken an order of a node's")
 	}
-	c.log.wait(t, "Publish Violation", "L.a")
+	c.log.Wait(t, "Publish Violation", "L.a")
 }
 
 // TestMigrationsNeedAnOrder: a node takes nothing from another without the manager's
@@ -225,7 +225,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 			if _, err := remote.Lacking(t.Context(), r.call); err == nil || !strings.Contains(err.Error(), r.words) {
 				t.Errorf("%v", err)
 			}
-			b.log.wait(t, "migration refused", r.words)
+			b.log.Wait(t, "migration refused", r.words)
 		})
 	}
 	t.Run("no order", func(t *testing.T) {
@@ -243,6 +243,6 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 			resp.Body.Close()
 			t.Errorf("answered %s", resp.Status)
 		}
-		b.log.wait(t, "TLS handshake error", "certificate")
+		b.log.Wait(t, "TLS handshake error", "certificate")
 	})
 }

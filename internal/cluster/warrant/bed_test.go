@@ -3,7 +3,6 @@
 package warrant
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/logtest"
 )
 
 // fakeEngine notes what it is asked.
@@ -92,21 +92,8 @@ type bed struct {
 	ledger    *Ledger
 	agent     *remote.Engine // the taken-over agent's way to the helper
 	stop      func()
-	log       bytes.Buffer
-	logLock   sync.Mutex
+	log       logtest.Buffer
 	now       time.Time
-}
-
-func (b *bed) Write(p []byte) (int, error) {
-	b.logLock.Lock()
-	defer b.logLock.Unlock()
-	return b.log.Write(p)
-}
-
-func (b *bed) said() string {
-	b.logLock.Lock()
-	defer b.logLock.Unlock()
-	return b.log.String()
 }
 
 func must[T any](t *testing.T) func(T, error) T {
@@ -169,7 +156,7 @@ func (b *bed) start(o Options) {
 	b.t.Helper()
 	o.Dir, o.Engine, o.Registry = filepath.Join(b.dir, "own"), "docker", "127.0.0.1:7474"
 	o.Sources.Identity = filepath.Join(b.dir, "identity")
-	o.Now, o.Log = func() time.Time { return b.now }, slog.New(slog.NewTextHandler(b, nil))
+	o.Now, o.Log = func() time.Time { return b.now }, slog.New(slog.NewTextHandler(&b.log, nil))
 	b.ledger = must[*Ledger](b.t)(Open(o))
 	socket := filepath.Join(b.dir, "s")
 	ln := must[net.Listener](b.t)(net.Listen("unix", socket))

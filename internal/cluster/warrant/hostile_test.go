@@ -47,7 +47,7 @@ func allCalls(agent *remote.Engine, ctx context.Context) map[string]func(migrate
 // counted, while nothing is asked of the engine and nothing is written down.
 func (b *bed) refused(name string, calls map[string]func(migrate.Order) error, o migrate.Order) {
 	b.t.Helper()
-	asked, held, counted, logged := len(b.engine.calls()), b.hold(), b.ledger.Refused(), strings.Count(b.said(), "call refused")
+	asked, held, counted, logged := len(b.engine.calls()), b.hold(), b.ledger.Refused(), strings.Count(b.log.String(), "call refused")
 	for what, call := range calls {
 		err := call(o)
 		var no *migrate.Error
@@ -64,7 +64,7 @@ func (b *bed) refused(name string, calls map[string]func(migrate.Order) error, o
 	if got := b.ledger.Refused() - counted; got != uint64(len(calls)) {
 		b.t.Errorf("%s: %d of %d refusals were counted", name, got, len(calls))
 	}
-	if got := strings.Count(b.said(), "call refused") - logged; got != len(calls) {
+	if got := strings.Count(b.log.String(), "call refused") - logged; got != len(calls) {
 		b.t.Errorf("%s: %d of %d refusals were logged", name, got, len(calls))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/wire"
+	"weir/internal/logtest"
 	"weir/internal/tlsfile"
 	"weir/internal/tlsfile/tlstest"
 )
@@ -350,7 +350,7 @@ func TestAccessControlLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, durable := range []string{"a", "b", "spy"} {
-		log := &lines{}
+		log := &logtest.Buffer{}
 		spy, err := Dial([]string{s.At(bustest.SASLPort)}, "a", a.secure, slog.New(slog.NewTextHandler(log, nil)))
 		if err != nil {
 			t.Fatal(err)
@@ -376,22 +376,4 @@ func TestAccessControlLists(t *testing.T) {
 	if err := publish(a, "M.a", "late"); err == nil {
 		t.Error("a removed node made its topic anew")
 	}
-}
-
-// lines is a log to be looked at.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -3,13 +3,11 @@
 package nats
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/logtest"
 )
 
 // bed is a server that can be restarted, with an authority.
@@ -28,44 +27,8 @@ type bed struct {
 	dir       string
 	listen    string
 	server    *Server
-	log       *logBuffer
+	log       *logtest.Buffer
 	gone      map[string]bool // nodes that are no members any more
-}
-
-// logBuffer is a log to be looked at.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// wait waits for a line with all the words.
-func (l *logBuffer) wait(t *testing.T, words ...string) {
-	t.Helper()
-	for range 100 {
-		for line := range strings.Lines(l.String()) {
-			found := true
-			for _, w := range words {
-				found = found && strings.Contains(line, w)
-			}
-			if found {
-				return
-			}
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Errorf("no line with %q in the log:\n%s", words, l)
 }
 
 func newBed(t *testing.T) *bed {
@@ -74,7 +37,7 @@ func newBed(t *testing.T) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{authority: a, dir: t.TempDir(), listen: "127.0.0.1:0", log: &logBuffer{}, gone: map[string]bool{}}
+	b := &bed{authority: a, dir: t.TempDir(), listen: "127.0.0.1:0", log: &logtest.Buffer{}, gone: map[string]bool{}}
 	b.start(t)
 	t.Cleanup(func() { b.server.Close() })
 	return b
@@ -169,7 +132,7 @@ func TestStrangers(t *testing.T) {
 		if _, err := b.raw(t, id); err == nil {
 			t.Error("was let in")
 		}
-		b.log.wait(t, "TLS handshake error")
+		b.log.Wait(t, "TLS handshake error")
 	})
 	t.Run("no certificate", func(t *testing.T) {
 		cfg := b.identity(t, "a").Client(pki.ManagerName)
@@ -177,7 +140,7 @@ func TestStrangers(t *testing.T) {
 		if _, err := client.Connect("tls://"+b.listen, client.Secure(cfg), client.TLSHandshakeFirst(), client.NoReconnect()); err == nil {
 			t.Error("was let in")
 		}
-		b.log.wait(t, "TLS handshake error", "certificate")
+		b.log.Wait(t, "TLS handshake error", "certificate")
 	})
 	t.Run("no TLS", func(t *testing.T) {
 		if _, err := client.Connect("nats://"+b.listen, client.NoReconnect(), client.Timeout(time.Second)); err == nil {
@@ -188,7 +151,7 @@ func TestStrangers(t *testing.T) {
 		if _, err := b.raw(t, b.identity(t, wire.Manager)); err == nil {
 			t.Error("was let in")
 		}
-		b.log.wait(t, "connection to the bus refused", "is no node")
+		b.log.Wait(t, "connection to the bus refused", "is no node")
 	})
 	t.Run("the manager's name and a guessed password", func(t *testing.T) {
 		id := b.identity(t, "a")
@@ -218,7 +181,7 @@ func TestStrangers(t *testing.T) {
 		if _, err := b.raw(t, b.identity(t, "bad")); err == nil {
 			t.Error("was let in again")
 		}
-		b.log.wait(t, "connection to the bus refused", "node=bad", "is no member")
+		b.log.Wait(t, "connection to the bus refused", "node=bad", "is no member")
 	})
 }
 
@@ -269,7 +232,7 @@ func TestForgedMoves(t *testing.T) {
 		"$JS.ACK.L.a.1.1.1.1.1", "$SYS.REQ.SERVER.PING"} {
 		t.Run("publish "+subject, func(t *testing.T) {
 			denied(t, c, func() error { return c.PublishRequest(subject, inbox("b")+".1", []byte("forged")) })
-			b.log.wait(t, "Publish Violation", subject)
+			b.log.Wait(t, "Publish Violation", subject)
 		})
 	}
 	for _, subject := range []string{"L.a", "L.*", "L.b", "M.>", ">", "_INBOX_a.>", "_INBOX.>"} {

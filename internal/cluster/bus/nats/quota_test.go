@@ -183,11 +183,11 @@ func TestFloodingMember(t *testing.T) {
 		t.Fatal("the flood was not stopped within 30 s")
 	}
 	t.Logf("cut off after %v", time.Since(flooding).Round(10*time.Millisecond))
-	b.log.wait(t, "node cut off the bus", "node=b")
+	b.log.Wait(t, "node cut off the bus", "node=b")
 	if _, err := b.raw(t, b.identity(t, "b")); err == nil {
 		t.Error("was let in again at once")
 	}
-	b.log.wait(t, "connection to the bus refused", "node=b", "published too much")
+	b.log.Wait(t, "connection to the bus refused", "node=b", "published too much")
 	got := newInboxOf(t, b, "R.*")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What kernel.h and libbpf give the qdisc, for an ordinary program. */
+#ifndef WEIR_SIM_HOST_H
+#define WEIR_SIM_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/types.h>
+
+#define WEIR_KERNEL_H
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define __noinline __attribute__((noinline))
+#define __kptr
+#define SEC(x)
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) val *name
+#define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_HASH 1
+#define BPF_F_NO_PREALLOC 1
+#define BPF_PROG(name, args...) name(args)
+#define likely(x) (x)
+#define unlikely(x) (x)
+#define bounded(i, n) ((__u64)(i) & ((n) - 1))
+#define keep(x) ((void)(x))
+#define NET_XMIT_SUCCESS 0
+#define NET_XMIT_DROP 1
+
+struct cgroup;
+struct sk_buff {
+	void *sk;
+	int skb_iif;
+	__u16 tc_index;
+	__u32 mark;
+	__u32 hash, source;
+	unsigned int pkt_len;
+	__u64 born;
+};
+struct Qdisc {
+	__u32 limit;
+	struct {
+		__u32 qlen;
+	} q;
+	struct {
+		__u32 backlog, drops, overlimits;
+	} qstats;
+};
+struct bpf_sk_buff_ptr {
+	int none;
+};
+struct Qdisc_ops {
+	void *enqueue, *dequeue, *init, *reset, *destroy;
+	char id[16];
+};
+struct nlattr;
+struct netlink_ext_ack;
+
+static __u64 now_ns = 1000000000ULL;
+static __u64 watchdog;
+static __u64 timers;
+
+static bool before(__u64 a, __u64 b)
+{
+	return (__s64)(a - b) < 0;
+}
+static unsigned int qdisc_pkt_len(const struct sk_buff *skb)
+{
+	return skb->pkt_len;
+}
+static struct cgroup *socket_cgroup(struct sk_buff *skb)
+{
+	return NULL;
+}
+static __u64 cgroup_id(const struct cgroup *group)
+{
+	return 0;
+}
+static __u64 ancestor_id(const struct cgroup *group, int level)
+{
+	return 0;
+}
+static __u32 bpf_skb_get_hash(struct sk_buff *skb)
+{
+	return skb->hash;
+}
+static __u64 bpf_ktime_get_ns(void)
+{
+	return now_ns;
+}
+static void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *f)
+{
+	free(skb);
+}
+static void bpf_kfree_skb(struct sk_buff *skb)
+{
+	free(skb);
+}
+static void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb)
+{
+}
+static void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, __u64 at, __u64 slack)
+{
+	watchdog = at;
+	timers++;
+}
+
+static void *sim_lookup(void *map, __u32 key);
+#define bpf_map_lookup_elem(map, key) sim_lookup(map, *(key))
+#define bpf_loop(n, fn, ctx, flags)                                                                \
+	do {                                                                                       \
+		for (__u64 __n = (n), __i = 0; __i < __n; __i++)                                   \
+			if (fn(__i, ctx))                                                          \
+				break;                                                             \
+	} while (0)
+static struct sk_buff *sim_xchg(struct sk_buff **at, struct sk_buff *skb)
+{
+	struct sk_buff *old = *at;
+	*at = skb;
+	return old;
+}
+#define bpf_kptr_xchg(at, skb) sim_xchg(at, skb)
+
+#endif
