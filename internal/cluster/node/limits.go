@@ -29,8 +29,8 @@ const (
 )
 
 const (
-	// maxDescription bounds what a container is described by, in bytes of JSON. What
-	// Docker says of a container is 6 to 10 KB, plus its environment and labels.
+	// maxDescription bounds what a container is described by, in bytes of JSON. Most of a
+	// long one is the environment and labels of the container.
 	maxDescription = 256 << 10
 	// maxObjects bounds how many objects a description can have, before it is decoded: an
 	// empty one of two bytes takes a hundred in memory.
