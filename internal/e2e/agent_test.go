@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
+	"weir/internal/logtest"
 )
 
 func (b *bed) socket() string     { return filepath.Join(b.dir, "weir.sock") }
@@ -54,8 +55,8 @@ func (b *bed) write(text string) {
 type agent struct {
 	t    testing.TB
 	cmd  *exec.Cmd
-	log  bytes.Buffer  // complete once done is closed
-	done chan struct{} // closed when it has ended
+	log  logtest.Buffer // complete once done is closed
+	done chan struct{}  // closed when it has ended
 	*api.Client
 }
 
