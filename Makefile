@@ -13,6 +13,7 @@ export GOTOOLCHAIN := auto
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X weir/internal/version.number=$(VERSION)
 FUZZTIME ?= 20s
+STEPS ?=
 
 .PHONY: help
 help: ## List the verbs
@@ -41,12 +42,13 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	@unformatted=$$(gofmt -l cmd internal tools); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c docs/examples/discipline/*.h
 	scripts/check-units
-	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh $(filter-out %.go,$(wildcard scripts/*)) .ci/run
+	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
 	go vet ./...
 	go vet -C tools ./... && go test -C tools ./...
 	go mod verify
 	scripts/licenses
 	scripts/versions check
+	scripts/figures check
 
 .PHONY: vulnerabilities
 vulnerabilities: generate ## Look for known vulnerabilities in what the program calls; needs the network
@@ -65,26 +67,28 @@ test: test-native test-vm ## All tests but the long ones
 
 .PHONY: test-native
 test-native: build deps-test deps-cluster ## Tests on this machine: pure packages, tc fallback, Docker
-	scripts/test-native
-	scripts/coverage
+	go run ./internal/suite native $(STEPS)
 
 .PHONY: test-vm
 test-vm: build deps-vm ## Tests in VMs with BPF qdiscs, a telling part on both kernels
-	scripts/test-vm
+	go run ./internal/suite vm $(STEPS)
 
 .PHONY: test-full
-test-full: build deps-test deps-vm deps-cluster ## Everything: race detector, fuzzing, all VM tests on both kernels, random policies
-	CGO_ENABLED=1 scripts/test-native -race
-	scripts/fuzz $(FUZZTIME)
-	scripts/test-vm --full
+test-full: build deps-check deps-test deps-vm deps-cluster ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
+	go run ./internal/suite -fuzztime $(FUZZTIME) full $(STEPS)
 
 .PHONY: test-units
 test-units: build deps-check deps-vm ## What systemd runs: units of one host and moves between two, in VMs
 	scripts/test-units
 
 .PHONY: papers
-papers: build deps-vm ## Repeat the papers' experiments and rewrite docs/papers (an hour or more)
+papers: build deps-vm ## Repeat the experiments that docs and README quote, then make figures (hours)
 	scripts/papers
+
+.PHONY: figures
+figures: generate ## Make docs/papers, docs/bars.md and the tables of README and docs from docs/papers/data
+	scripts/figures
+	go run ./internal/lab/bars
 
 .PHONY: install
 install: build ## Install weir, its units and its example configuration
@@ -93,6 +97,11 @@ install: build ## Install weir, its units and its example configuration
 	install -D -m 0644 -t $(DESTDIR)/usr/lib/systemd/system deploy/weir-manager.service deploy/weir-migrate.socket deploy/weir-migrate.service
 	install -D -m 0644 deploy/weir.sysusers $(DESTDIR)/usr/lib/sysusers.d/weir.conf
 	install -D -m 0644 deploy/weir.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/weir.conf
+	install -D -m 0644 deploy/weir-migrate-podman.conf $(DESTDIR)/usr/share/doc/weir/weir-migrate-podman.conf
+	install -d $(DESTDIR)/usr/share/bash-completion/completions $(DESTDIR)/usr/share/zsh/vendor-completions $(DESTDIR)/usr/share/fish/vendor_completions.d
+	bin/weir completion bash > $(DESTDIR)/usr/share/bash-completion/completions/weir
+	bin/weir completion zsh > $(DESTDIR)/usr/share/zsh/vendor-completions/_weir
+	bin/weir completion fish > $(DESTDIR)/usr/share/fish/vendor_completions.d/weir.fish
 	test -e $(DESTDIR)/etc/weir/weir.yaml || install -D -m 0644 deploy/weir.yaml $(DESTDIR)/etc/weir/weir.yaml
 
 .PHONY: clean

@@ -19,6 +19,13 @@
  * Ethernet header included, and of a GSO packet each segment's headers. A
  * 40-segment packet of 58,000 bytes is 40 frames here too.
  *
+ * Payload is what the receiving programs can read. Of UDP that is what arrives. Of TCP
+ * it is what the receiver acknowledges: lab_acks watches its acknowledgements leave, and
+ * the number in them says how much has come in order. A segment that comes twice counts
+ * once, and one behind a hole when the hole is filled, as the program sees it. Example:
+ * acknowledgements of 1448, 2896, 2896 (a duplicate) and 7240 are 1448, 1448, 0 and 4344
+ * bytes, each in the bucket in which it left. A FIN counts as a byte.
+ *
  * What it does not do: IPv6 (the lab has none), and packets from addresses that
  * are not a workload's (ARP, the bridge itself) are left out.
  */
@@ -50,8 +57,9 @@ const volatile __u32
 	lab_inward; /* count by the receiver's address: traffic comes to the workloads */
 
 struct lab_bucket {
-	__u64 bytes;
+	__u64 bytes; /* on the wire */
 	__u64 packets;
+	__u64 payload; /* bytes that programs can read */
 };
 
 /*
@@ -80,6 +88,19 @@ struct {
 	__type(key, struct lab_flow);
 	__type(value, __u32);
 } lab_flows SEC(".maps");
+
+/* How far the receiver of a TCP connection has acknowledged. */
+struct lab_connection {
+	__u32 who; /* number of the workload */
+	__u16 near, far; /* ports of the receiver and of the sender, network byte order */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct lab_connection);
+	__type(value, __u32);
+} lab_acked SEC(".maps");
 
 /* Packets that lab_sink took. */
 struct {
@@ -120,21 +141,42 @@ static void add(struct lab_bucket *b, __u64 bytes, __u64 packets)
 	__sync_fetch_and_add(&b->packets, packets);
 }
 
-/* The row of a packet of workload `who`, 0 (a workload's) if it has none. */
-static __u32 flow_row(struct __sk_buff *skb, const struct iphdr *ip, __u32 who)
+static void add_payload(struct lab_bucket *b, __u64 payload)
+{
+	if (payload)
+		__sync_fetch_and_add(&b->payload, payload);
+}
+
+/* The row of a flow of workload `who`, 0 (a workload's) if it has none. */
+static __u32 flow_row(__u32 who, __u8 proto, __be16 port)
+{
+	struct lab_flow key = {.who = who, .port = bpf_ntohs(port), .proto = proto};
+	const __u32 *row = bpf_map_lookup_elem(&lab_flows, &key);
+
+	return row ? *row : 0;
+}
+
+/* The port that a packet goes to, 0 if its protocol has none or it is cut off. */
+static __be16 to_port(struct __sk_buff *skb, const struct iphdr *ip)
 {
 	const void *end = (const void *)(long)skb->data_end;
 	const struct udphdr *ports = (const void *)(ip + 1); /* TCP's are in the same place */
-	struct lab_flow key = {.who = who, .proto = ip->protocol};
-	const __u32 *row;
 
-	if (ip->protocol != IPPROTO_ICMP) {
-		if ((const void *)(ports + 1) > end)
-			return 0;
-		key.port = bpf_ntohs(ports->dest);
-	}
-	row = bpf_map_lookup_elem(&lab_flows, &key);
-	return row ? *row : 0;
+	if (ip->protocol == IPPROTO_ICMP || (const void *)(ports + 1) > end)
+		return 0;
+	return ports->dest;
+}
+
+static __u64 bucket_now(void)
+{
+	return (bpf_ktime_get_ns() - lab_start_ns) / lab_bucket_ns;
+}
+
+static struct lab_bucket *bucket_of(__u32 row, __u64 bucket)
+{
+	__u32 key = row * lab_buckets + (__u32)bucket;
+
+	return bpf_map_lookup_elem(&lab_received, &key);
 }
 
 SEC("tcx/ingress")
@@ -142,29 +184,85 @@ int lab_meter(struct __sk_buff *skb)
 {
 	const struct iphdr *ip = ip_header(skb);
 	__u32 segments = skb->gso_segs > 1 ? skb->gso_segs : 1;
-	__u64 bytes = skb->len, bucket;
+	__u64 bytes = skb->len, bucket, payload = 0;
 	struct lab_bucket *b;
-	__u32 who, key, row;
+	__u32 who, row;
 
 	if (!ip)
 		return TC_ACT_UNSPEC;
 	who = bpf_ntohl(lab_inward ? ip->daddr : ip->saddr) - lab_first_address;
-	bucket = (bpf_ktime_get_ns() - lab_start_ns) / lab_bucket_ns;
+	bucket = bucket_now();
 	if (who >= lab_workloads || bucket >= lab_buckets)
 		return TC_ACT_UNSPEC;
 	if (segments > 1)
 		bytes += (__u64)(segments - 1) * header_bytes(skb, ip);
-	key = who * lab_buckets + (__u32)bucket;
-	b = bpf_map_lookup_elem(&lab_received, &key);
-	if (b)
+	if (ip->protocol == IPPROTO_UDP)
+		payload = bytes - (__u64)segments * header_bytes(skb, ip);
+	b = bucket_of(who, bucket);
+	if (b) {
 		add(b, bytes, segments);
+		add_payload(b, payload);
+	}
 	if (!lab_by_flow)
 		return TC_ACT_UNSPEC;
-	row = flow_row(skb, ip, who);
-	key = row * lab_buckets + (__u32)bucket;
-	b = bpf_map_lookup_elem(&lab_received, &key);
-	if (row && b)
+	row = flow_row(who, ip->protocol, to_port(skb, ip));
+	b = bucket_of(row, bucket);
+	if (row && b) {
 		add(b, bytes, segments);
+		add_payload(b, payload);
+	}
+	return TC_ACT_UNSPEC;
+}
+
+/* How much more than before an acknowledgement says has come. */
+static __u32 acknowledged(const struct tcphdr *tcp, __u32 who)
+{
+	struct lab_connection key = {.who = who, .near = tcp->source, .far = tcp->dest};
+	__u32 ack = bpf_ntohl(tcp->ack_seq), *before;
+	__s32 more;
+
+	before = bpf_map_lookup_elem(&lab_acked, &key);
+	if (!before || tcp->syn) {
+		bpf_map_update_elem(&lab_acked, &key, &ack, BPF_ANY);
+		return 0;
+	}
+	more = (__s32)(ack - *before);
+	if (more <= 0)
+		return 0;
+	*before = ack;
+	return more;
+}
+
+/* At the same device as lab_meter, in the other direction. */
+SEC("tcx/egress")
+int lab_acks(struct __sk_buff *skb)
+{
+	const void *end = (const void *)(long)skb->data_end;
+	const struct iphdr *ip = ip_header(skb);
+	const struct tcphdr *tcp = (const void *)(ip + 1);
+	struct lab_bucket *b;
+	__u32 who, row, more;
+	__u64 bucket;
+
+	if (!ip || ip->protocol != IPPROTO_TCP || (const void *)(tcp + 1) > end || !tcp->ack ||
+	    tcp->rst)
+		return TC_ACT_UNSPEC;
+	who = bpf_ntohl(lab_inward ? ip->saddr : ip->daddr) - lab_first_address;
+	bucket = bucket_now();
+	if (who >= lab_workloads || bucket >= lab_buckets)
+		return TC_ACT_UNSPEC;
+	more = acknowledged(tcp, who);
+	if (!more)
+		return TC_ACT_UNSPEC;
+	b = bucket_of(who, bucket);
+	if (b)
+		add_payload(b, more);
+	if (!lab_by_flow)
+		return TC_ACT_UNSPEC;
+	row = flow_row(who, IPPROTO_TCP, tcp->source);
+	b = bucket_of(row, bucket);
+	if (row && b)
+		add_payload(b, more);
 	return TC_ACT_UNSPEC;
 }
 

@@ -48,9 +48,13 @@ type Options struct {
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
 	DeviceExists func(name string, ifindex int) bool
+	// Devices are the names of the network devices that there are; nil = nobody knows.
+	Devices func() ([]string, error)
 	// LimitOffload keeps what a workload sends through dev in packets that suit a
 	// link of the given capacity; nil = nobody does.
 	LimitOffload func(dev discover.Device, capacity policy.Rate) error
+	// RestoreOffload undoes LimitOffload; nil = nobody does.
+	RestoreOffload func(dev discover.Device) error
 	// Goodput makes the meter that reservations are held by; nil = there is none, and
 	// they are held by what headers alone demand.
 	Goodput func() (Meter, error)
@@ -75,6 +79,7 @@ type Agent struct {
 	// The rest belongs to the goroutine in Run.
 	started     time.Time
 	configError string // what is wrong with the file on the disk
+	reloads     api.Reloads
 	world       world
 	decided     decision
 	attached    []config.Attachment // by the API; those of the configuration are not in it
@@ -83,7 +88,7 @@ type Agent struct {
 	pending     map[string]*pending // by key
 	away        map[string]absence  // by key
 	readers     map[chan api.Sample]bool
-	offloads    map[offload]bool // limits that are set
+	offloads    map[int]offload // limits that are set, by the device's index
 	goodput     regulator
 }
 
@@ -125,8 +130,9 @@ func New(opts Options) (*Agent, error) {
 
 // remember takes up what was kept.
 func (a *Agent) remember(state kept) error {
-	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, groups: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants, tuned: map[string]tuned{}}
+	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, groups: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants, tuned: map[string]tuned{}, accepted: map[string][]string{}}
 	maps.Copy(a.world.tuned, state.Tuned)
+	maps.Copy(a.world.accepted, state.Accepted)
 	for key, layer := range state.Set {
 		a.world.set[key], _ = layerOf(layer.change()) // checked by the store
 	}
@@ -173,7 +179,8 @@ type noAttacher struct{}
 func (noAttacher) Attach(config.Attachment, bool) error {
 	return errors.New("this agent has no source for namespaces, devices and cgroups")
 }
-func (noAttacher) Detach(config.Attachment) error { return nil }
+func (noAttacher) Look(config.Attachment) ([]discover.Device, []string) { return nil, nil }
+func (noAttacher) Detach(config.Attachment) error                       { return nil }
 
 // Run steers until parent ends, and then leaves the kernel scheduling. It fails at
 // once if no link can be steered for a reason that waiting does not cure.
@@ -181,9 +188,10 @@ func (a *Agent) Run(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer a.shutdown(cancel)
 	if len(a.opts.Config.Links) == 0 && a.opts.Ports == nil {
-		return errNoLink
+		return ErrNoLink
 	}
 	a.started = time.Now()
+	a.reloads.LastOK = a.started.UTC()
 	a.warnOfConfig(a.world.config)
 	if err := a.begin(ctx); err != nil {
 		return err
@@ -213,7 +221,8 @@ func (a *Agent) Run(parent context.Context) error {
 	}
 }
 
-var errNoLink = errors.New("no link is configured; name one by --link eth0 --egress 100mbit, or under links: in " + config.DefaultPath)
+// ErrNoLink is why an agent without anything to steer does not run.
+var ErrNoLink = errors.New("no link is configured; name one by --link eth0 --egress 100mbit, or under links: in " + config.DefaultPath)
 
 // begin brings the links up for the first time.
 func (a *Agent) begin(ctx context.Context) error {
@@ -278,17 +287,23 @@ func (a *Agent) tick(ctx context.Context) {
 
 // tend brings up the links that are not, and looks after the others.
 func (a *Agent) tend(ctx context.Context, now time.Time) {
+	had := map[*link]bool{}
+	for _, l := range a.links {
+		had[l] = l.backend != nil
+		l.revive(ctx, now, a.opts.Open)
+	}
+	a.learn(ctx) // before the plan for another backend is set
 	for _, l := range a.links {
 		why := "agent took the link over"
-		had := l.backend != nil
-		if had {
+		if had[l] {
 			why = "link was not as wanted"
 		}
-		a.logChanges(l, l.tend(ctx, now, a.opts.Open), reasons{general: why})
-		if !had && l.backend != nil && l.err == nil {
+		a.logChanges(l, l.tend(ctx, now), reasons{general: why})
+		if !had[l] && l.backend != nil && l.err == nil {
 			a.recordLink("take-over", l, "")
 		}
 	}
+	a.learn(ctx) // the backend of an IFB is known when it was set
 }
 
 // complain writes down what is wrong with links, once.
@@ -315,22 +330,10 @@ func (r reasons) of(key string) string {
 // force on every link that is steered. The error is about the links; what
 // failed there is tried again.
 func (a *Agent) commit(ctx context.Context, next world, attached []config.Attachment, why reasons) ([]plannedChange, error) {
-	d := decide(next)
-	next.number, next.grants = d.number, d.grants
-	if err := a.store.save(a.keep(next, attached)); err != nil {
-		// Better to steer and forget than not to steer; whoever asks for a change
-		// is told before, see try.
-		a.log.Error("a restarted agent will not know what is in force now", "err", err)
-	}
-	a.logStates(a.decided, d, why)
-	a.record(ctx, a.decided, d, why)
-	a.world, a.decided, a.attached = next, d, attached
+	a.adjudge(ctx, next, attached, why)
 	var failed []error
 	var all []plannedChange
 	for _, l := range a.links {
-		if want, ok := d.plans[l.config.Name()]; ok {
-			l.wants(want)
-		}
 		if l.backend == nil || !l.dirty {
 			continue
 		}
@@ -341,6 +344,26 @@ func (a *Agent) commit(ctx context.Context, next world, attached []config.Attach
 	a.complain()
 	a.limitOffload()
 	return all, errors.Join(failed...)
+}
+
+// adjudge makes a world the present one as far as commit goes without the kernel: it
+// is decided upon, kept, and wanted of every link.
+func (a *Agent) adjudge(ctx context.Context, next world, attached []config.Attachment, why reasons) {
+	d := decide(next)
+	next.number, next.grants = d.number, d.grants
+	if err := a.store.save(a.keep(next, attached)); err != nil {
+		// Better to steer and forget than not to steer; whoever asks for a change
+		// is told before, see try.
+		a.log.Error("a restarted agent will not know what is in force now", "err", err)
+	}
+	a.logStates(a.decided, d, why)
+	a.record(ctx, a.decided, d, why)
+	a.world, a.decided, a.attached = next, d, attached
+	for _, l := range a.links {
+		if want, ok := d.plans[l.config.Name()]; ok {
+			l.wants(want)
+		}
+	}
 }
 
 // plannedChange is a change with its link and its reason.

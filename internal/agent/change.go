@@ -44,7 +44,7 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 		return api.ChangeResult{}, badInput(err)
 	}
 	if layer.Empty() && !change.Reset {
-		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: "nothing to change",
+		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "body", Msg: "nothing to change",
 			Remedy: "give at least one of " + strings.Join(config.Fields, ", ") + " and reset"}
 	}
 	w, err := resolve(name, a.decided.workloads())
@@ -64,7 +64,8 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	} else {
 		next.set[w.Key] = kept
 	}
-	return a.try(ctx, trial{world: next, attached: a.attached, key: w.Key, given: given(change), why: "asked by weir set", dryRun: dryRun})
+	next.accept(w.Key, given(change), change.AcceptGaps, change.Reset)
+	return a.trySetting(ctx, a.world.set[w.Key], next.set[w.Key], trial{world: next, attached: a.attached, key: w.Key, given: given(change), why: "asked by weir set", dryRun: dryRun})
 }
 
 // steersIngress refuses a change of what nobody would hold. portless is of the workload.
@@ -89,6 +90,10 @@ func layerOf(change api.PolicyChange) (config.Layer, error) {
 		value, ok := text[field]
 		if !ok {
 			continue
+		}
+		if value == "" {
+			return config.Layer{}, &policy.Error{Field: field, Value: value, Msg: "empty",
+				Remedy: "write a value, or none or default to take it away; leave the field out to keep it"}
 		}
 		if err := layer.Put(field, value); err != nil {
 			return config.Layer{}, err
@@ -171,6 +176,25 @@ func (a *Agent) try(ctx context.Context, t trial) (api.ChangeResult, error) {
 	return result, nil
 }
 
+// trySetting is try for a change of what is set at run time, from one layer to
+// another; the answer also says what of it was stored and dropped.
+func (a *Agent) trySetting(ctx context.Context, from, to config.Layer, t trial) (api.ChangeResult, error) {
+	was := a.decided
+	result, err := a.try(ctx, t)
+	if err != nil {
+		return result, err
+	}
+	is := a.decided
+	if t.dryRun {
+		is = decide(t.world)
+	}
+	if before, existed := was.any(t.key); existed {
+		after, _ := is.any(t.key)
+		storingOf(from, to, before.policy, after.policy).put(&result)
+	}
+	return result, nil
+}
+
 // show puts what the change was about into its result.
 func (a *Agent) show(result *api.ChangeResult, d decision, key string) {
 	if v, ok := d.verdict(key); ok {
@@ -194,9 +218,12 @@ func acceptable(before, after decision, t trial) error {
 			return err
 		}
 	}
-	was, ok := before.verdict(t.key)
-	if !ok {
-		was, _ = before.group(t.key)
+	was, existed := before.verdict(t.key)
+	if !existed {
+		was, existed = before.group(t.key)
+	}
+	if err := t.notHeld(v, existed); err != nil {
+		return err
 	}
 	for _, device := range slices.Sorted(maps.Keys(v.refusals)) {
 		for _, err := range v.refusals[device] {
@@ -269,15 +296,21 @@ func (t trial) fault(err error, link plan.Link, was, v verdict, links int) error
 // group itself.
 func (v verdict) groupless() int {
 	n := 0
-	for _, errs := range v.refusals {
-		if slices.ContainsFunc(errs, func(err error) bool {
-			var mistake *policy.Error
-			return errors.As(err, &mistake) && mistake.Field == "group"
-		}) {
+	for link := range v.refusals {
+		if v.groupRefused(link) {
 			n++
 		}
 	}
 	return n
+}
+
+// groupRefused reports whether a link has refused the workload its group, or the
+// group itself.
+func (v verdict) groupRefused(link string) bool {
+	return slices.ContainsFunc(v.refusals[link], func(err error) bool {
+		var mistake *policy.Error
+		return errors.As(err, &mistake) && mistake.Field == "group"
+	})
 }
 
 // wouldChange is what the kernel would be told, over all links.
@@ -343,6 +376,7 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	if !layer.Empty() {
 		next.set[p.workload.Key] = layer
 	}
+	next.accept(p.workload.Key, given(req.Policy), req.Policy.AcceptGaps, false)
 	// The source checks whether the thing exists, so it is asked in a dry run too.
 	if err := a.attacher().Attach(at, false); err != nil {
 		return api.ChangeResult{}, nil, badInput(err)
@@ -374,6 +408,9 @@ func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (conf
 			return config.Layer{}, &api.Error{Status: http.StatusConflict, Field: "name", Value: at.Name,
 				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
 		}
+	}
+	if err := a.owned(at); err != nil {
+		return config.Layer{}, err
 	}
 	layer, err := layerOf(change)
 	if err != nil {
@@ -418,7 +455,10 @@ func (a *Agent) detach(ctx context.Context, name string, dryRun bool) (api.Chang
 
 func (a *Agent) notAttached(w discover.Workload) error {
 	e := &api.Error{Status: http.StatusConflict, Field: "name", Value: w.Name,
-		Msg: w.Key + " was not attached by weir attach", Remedy: "a container goes when it is stopped"}
+		Msg: w.Name + " was not attached by weir attach", Remedy: "it goes when its source no longer has it, a container when it is stopped"}
+	if w.Name == config.HostName {
+		e.Remedy = "the host is always there"
+	}
 	if slices.ContainsFunc(a.world.config.Attach, func(at config.Attachment) bool { return means(at, w) }) {
 		e.Remedy = "take it out of attach: in " + a.world.config.Path
 		if w.Name == config.ImagePulls {

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,50 @@ import (
 
 	"weir/internal/api"
 )
+
+// A setting that changes nothing is stored all the same, and counts before the
+// configuration; the answer says so, and says what a reset drops.
+func TestStoredAndDropped(t *testing.T) {
+	inBubble(t, "groups: {office: {weight: 2}}\nworkloads: {web: {weight: 3, discipline: fifo}}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		for _, test := range []struct {
+			fields          string
+			dryRun          bool
+			changes         int
+			stored, dropped map[string]string
+		}{
+			{"weight=3", true, 0, map[string]string{"weight": "3"}, nil},
+			{"weight=3", false, 0, map[string]string{"weight": "3"}, nil},
+			{"weight=3", false, 0, nil, nil}, // it was stored before
+			{"weight=3 max=10mbit", false, 1, nil, nil},
+			{"weight=4 min=none", false, 1, map[string]string{"min": "none"}, nil},
+			{"reset weight=3", true, 2, nil, map[string]string{"min": "none", "max": "10mbit"}},
+			{"reset", false, 2, nil, map[string]string{"min": "none", "max": "10mbit", "weight": "4"}},
+			{"reset", false, 0, nil, nil},
+			{"weight=3", false, 0, map[string]string{"weight": "3"}, nil},
+			{"reset", false, 0, nil, map[string]string{"weight": "3"}},
+		} {
+			result, err := h.Set(t.Context(), "web", change(test.fields), test.dryRun)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (len(result.Changes) > 0) != (test.changes > 0) || !maps.Equal(result.Stored, test.stored) || !maps.Equal(result.Dropped, test.dropped) {
+				t.Errorf("%s: %+v", test.fields, result)
+			}
+		}
+		result, err := h.Set(t.Context(), "web", api.PolicyChange{Discipline: new("fifo")}, false)
+		if err != nil || !maps.Equal(result.Stored, map[string]string{"discipline": "fifo"}) {
+			t.Errorf("discipline: %+v, %v", result, err)
+		}
+		if result := h.setGroup("office", "weight=2"); !maps.Equal(result.Stored, map[string]string{"weight": "2"}) || len(result.Changes) > 0 {
+			t.Errorf("group: %+v", result)
+		}
+		if result := h.setGroup("office", "reset"); !maps.Equal(result.Dropped, map[string]string{"weight": "2"}) {
+			t.Errorf("group: %+v", result)
+		}
+	})
+}
 
 func TestBadChanges(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {

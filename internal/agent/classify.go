@@ -23,7 +23,9 @@ func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (api.Pl
 		found, unknown := resolve(name, a.decided.workloads())
 		if err = unknown; err == nil {
 			v, _ := a.decided.verdict(found.Key)
-			place, err = placement(v, packet)
+			if place, err = placement(v, packet); err == nil {
+				place.Text += unheldText(v)
+			}
 		}
 	})
 	if down != nil {

@@ -318,7 +318,7 @@ func (a *Agent) SetControl(ctx context.Context, name string, change api.ControlC
 
 func (a *Agent) setControl(ctx context.Context, name string, change api.ControlChange, dryRun bool) (api.Control, error) {
 	if change.Empty() {
-		return api.Control{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: "nothing to change", Remedy: "give freeze, gains or default_gains"}
+		return api.Control{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "body", Msg: "nothing to change", Remedy: "give freeze, gains or default_gains"}
 	}
 	if change.Gains != nil {
 		g := control.Gains(*change.Gains)

@@ -280,7 +280,7 @@ func TestReservationsAreAdmitted(t *testing.T) {
 		h.run("web", "weir.reserve=60mbit")
 		h.run("db")
 		_, err := h.Set(t.Context(), "db", change("reserve=50mbit"), false)
-		refused(t, err, 409, "reserve: link eth0 has no room for it: asked 52.279006 Mbit/s (50 Mbit/s of payload)",
+		refused(t, err, 409, "reserve: link eth0 has no room for it: asked 52.3 Mbit/s (50 Mbit/s of payload)",
 			"reserved 62.734807 Mbit/s of 100 Mbit/s", "free 37.265193 Mbit/s", "ask for 35.640686mbit or less")
 		h.set("db", "reserve=30mbit")
 		h.run("cam", "weir.reserve=50mbit")

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"weir/internal/config"
+	"weir/internal/dataplane"
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -23,6 +24,7 @@ const (
 	stateWaiting   = "waiting"
 	stateUnsteered = "unsteered"
 	stateRefused   = "refused"
+	stateNotHeld   = "not held"
 )
 
 // Kinds of workloads, as in api.Workload.Kind, that are treated in ways of their own.
@@ -48,6 +50,9 @@ type world struct {
 	number map[string]plan.ClassID // by key, also of workloads that are gone
 	grants map[string][]grant      // by link, in the order of admission
 	tuned  map[string]tuned        // what was set about controllers, by key
+	// accepted are the fields that were asked for by --accept-gaps, by key.
+	accepted  map[string][]string
+	abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link
 }
 
 // clone can be changed without changing w. Layers are never changed in place.
@@ -58,6 +63,7 @@ func (w world) clone() world {
 	w.number = maps.Clone(w.number)
 	w.grants = maps.Clone(w.grants)
 	w.tuned = maps.Clone(w.tuned)
+	w.accepted = maps.Clone(w.accepted)
 	return w
 }
 
@@ -72,6 +78,9 @@ type verdict struct {
 	note     string
 	warnings []string           // about rules that overlap
 	refusals map[string][]error // by link: why the plan there does not hold all of the policy
+	gaps     []gap              // what the links' backends do not hold of the policy
+	// abilities are the world's.
+	abilities map[string]dataplane.Abilities
 }
 
 // decision is what follows from a world.
@@ -106,11 +115,11 @@ func decide(w world) decision {
 	for _, link := range w.links() {
 		d.planLink(link.Plan(), w.grants[link.Name()], w.portAt(link.Device))
 	}
-	for i := range d.verdicts {
-		d.verdicts[i].conclude()
-	}
-	for i := range d.groups {
-		d.groups[i].conclude()
+	for _, verdicts := range [][]verdict{d.verdicts, d.groups} {
+		for i := range verdicts {
+			verdicts[i].findGaps(w)
+			verdicts[i].conclude()
+		}
 	}
 	slices.SortFunc(d.verdicts, func(a, b verdict) int {
 		return cmp.Or(-compareBool(a.Kind == kindHost, b.Kind == kindHost), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
@@ -131,7 +140,7 @@ func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 
 // judge gives a workload its policy.
 func judge(w world, found discover.Workload, number map[string]plan.ClassID) verdict {
 	labels, problems := w.labelled(found)
-	v := verdict{Workload: found, steered: steerable(found), class: number[found.Key], refusals: map[string][]error{}}
+	v := verdict{Workload: found, steered: steerable(found), class: number[found.Key], refusals: map[string][]error{}, abilities: w.abilities}
 	v.policy, v.origin = merge(
 		stratum{originFound, w.foundLayer(found)},
 		stratum{originConfig, w.config.Defaults},
@@ -169,6 +178,9 @@ func (d *decision) planLink(link plan.Link, grants []grant, port *switchport.Por
 	order := seniority(d.steered(), link, grants)
 	var workloads []plan.Workload
 	for _, v := range order {
+		if v.Kind == kindGroup && v.abilities[link.Name()].NoGroups {
+			continue
+		}
 		asked := v.promised(link)
 		if port != nil && v.Kind == kindHost {
 			asked.Discipline, asked.Queues, asked.AQM = port.Policy.Discipline, port.Policy.Queues, port.Policy.AQM
@@ -204,9 +216,20 @@ func (d *decision) planLink(link plan.Link, grants []grant, port *switchport.Por
 	}
 }
 
-// promised is the workload's policy on a link, in its direction. It is in the same
-// group in both.
+// promised returns the workload's policy on a link, without a group where the link's
+// backend has none. The rest of what a backend lacks stays: it costs nothing, and
+// queues mark packets with their DSCP all the same.
 func (v *verdict) promised(link plan.Link) policy.Policy {
+	p := v.policyOn(link)
+	if v.abilities[link.Name()].NoGroups {
+		p.Group = ""
+	}
+	return p
+}
+
+// policyOn is the workload's policy in the direction of a link. It is in the same
+// group in both.
+func (v *verdict) policyOn(link plan.Link) policy.Policy {
 	if link.Direction != policy.Ingress {
 		return v.policy.In(policy.Egress)
 	}
@@ -293,13 +316,20 @@ func (v *verdict) conclude() {
 				notes = append(notes, fmt.Sprintf("link %s: %s", device, reason(err)))
 			}
 		}
-		if v.note != "" {
-			notes = append(notes, v.note)
-		}
-		v.note = strings.Join(notes, "; ")
+		v.note = join(append(notes, v.note)...)
 	case !present(v.Workload) && v.Kind != kindHost && v.Kind != kindGroup && v.Kind != discover.KindOwn:
 		v.state = stateWaiting
+	case len(v.gaps) > 0:
+		v.state = stateNotHeld
 	}
+	for _, g := range slices.Backward(v.gaps) {
+		v.note = join(g.String(), v.note)
+	}
+}
+
+// join puts the notes that say something into one.
+func join(notes ...string) string {
+	return strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")
 }
 
 // reason is why a plan does not hold all of a policy, for people.
@@ -331,6 +361,14 @@ func (d decision) verdict(key string) (verdict, bool) { return verdictOf(d.verdi
 // group finds a group's.
 func (d decision) group(key string) (verdict, bool) { return verdictOf(d.groups, key) }
 
+// any finds a workload's or a group's.
+func (d decision) any(key string) (verdict, bool) {
+	if v, ok := d.verdict(key); ok {
+		return v, true
+	}
+	return d.group(key)
+}
+
 func verdictOf(list []verdict, key string) (verdict, bool) {
 	i := slices.IndexFunc(list, func(v verdict) bool { return v.Key == key })
 	if i < 0 {
@@ -352,6 +390,7 @@ func (d decision) workloads() []discover.Workload {
 func (w *world) forget(key string) {
 	w.found = without(w.found, key)
 	delete(w.set, key)
+	delete(w.accepted, key)
 }
 
 func without(list []discover.Workload, key string) []discover.Workload {

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func judgeGroup(w world, name string, number map[string]plan.ClassID) verdict {
 	key := plan.GroupKey(name)
 	v := verdict{
 		Workload: discover.Workload{Key: key, Name: name, Kind: kindGroup},
-		steered:  true, class: number[key], refusals: map[string][]error{},
+		steered:  true, class: number[key], refusals: map[string][]error{}, abilities: w.abilities,
 	}
 	configured, _ := w.configured(name)
 	v.policy, v.origin = merge(stratum{originConfig, configured}, stratum{originSet, w.groups[name]})
@@ -71,6 +72,101 @@ func (a *Agent) Groups(ctx context.Context) ([]api.Group, error) {
 	return list, err
 }
 
+// Group implements api.Agent.
+func (a *Agent) Group(ctx context.Context, name string) (api.Group, error) {
+	var g api.Group
+	err := a.withGroup(ctx, name, func(v verdict) { g = a.groupView(v, a.decided) })
+	return g, err
+}
+
+// withGroup has f run in the agent's goroutine with the group of that name.
+func (a *Agent) withGroup(ctx context.Context, name string, f func(verdict)) error {
+	var err error
+	down := a.do(ctx, func() {
+		v, ok := a.decided.group(plan.GroupKey(name))
+		if !ok {
+			err = unknownGroup(name, a.world.groupNames())
+			return
+		}
+		f(v)
+	})
+	return cmp.Or(down, err)
+}
+
+// ExplainGroup implements api.Agent.
+func (a *Agent) ExplainGroup(ctx context.Context, name string) (api.Explanation, error) {
+	var e api.Explanation
+	err := a.withGroup(ctx, name, func(v verdict) {
+		e = api.Explanation{Name: "group " + v.Name, Links: []api.ExplainLink{}}
+		for _, l := range a.links {
+			e.Links = append(e.Links, l.explainGroup(v, a.decided.members(v.Name)))
+		}
+	})
+	return e, err
+}
+
+// explainGroup is the group's explanation on this link, or why there is none.
+func (l *link) explainGroup(v verdict, members []verdict) api.ExplainLink {
+	class, ok := l.now.state.Class(v.class)
+	e := l.noExplanation("")
+	switch {
+	case l.backend == nil:
+		e.Text = []string{"The link is not steered" + because(l.err) + "."}
+	case v.missing(l.config.Name()):
+		e.Text = []string{"The group has no effect on this link: its members count for themselves."}
+	case !ok || !class.Group:
+		e.Text = []string{"The group is new here; its first second is being measured."}
+	default:
+		e = explain(l.now, class.ID)
+		for i, text := range e.Text {
+			e.Text[i] = upper(text) // it begins with the word group
+		}
+		e.Members = l.now.within(class.ID).others(class.ID)
+	}
+	e.Direction = l.direction()
+	e.Text = slices.Concat([]string{v.groupText(l.config.Plan(), class), membersText(v.Name, members)}, e.Text, v.faults(l.config.Name()))
+	return e
+}
+
+// missing reports whether the group has no class on a link.
+func (v verdict) missing(link string) bool {
+	return v.abilities[link].NoGroups || v.groupRefused(link)
+}
+
+// groupText says what the group was promised.
+func (v verdict) groupText(link plan.Link, class plan.Class) string {
+	p := v.policyOn(link)
+	min, max := "no min", "no max"
+	if !p.Min.None() {
+		min = "a min of " + p.Min.String()
+	} else if class.Min > 0 {
+		min = fmt.Sprintf("no min of its own (those of its members come to %s)", class.Min)
+	}
+	if !p.Max.None() {
+		max = "a max of " + p.Max.String()
+	}
+	return fmt.Sprintf("Group %s has weight %d, %s and %s.", v.Name, p.Weight, min, max)
+}
+
+// membersText names the members of a group.
+func membersText(group string, members []verdict) string {
+	const most = 12
+	var names []string
+	for _, m := range members {
+		names = append(names, m.Name)
+	}
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	switch len(members) {
+	case 0:
+		return fmt.Sprintf("It has no members; weir set NAME --group %s puts a workload into it.", group)
+	case 1:
+		return "Its only member is " + names[0] + "."
+	}
+	return fmt.Sprintf("Its members are %s and %s.", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
+}
+
 func (a *Agent) groupViews() []api.Group {
 	list := make([]api.Group, len(a.decided.groups))
 	for i, v := range a.decided.groups {
@@ -83,9 +179,10 @@ func (a *Agent) groupViews() []api.Group {
 func (a *Agent) groupView(v verdict, d decision) api.Group {
 	p := api.PolicyOf(v.policy)
 	g := api.Group{
-		Name: v.Name, Class: uint16(v.class), State: v.state, Note: v.note, Origin: v.origin,
+		Name: v.Name, Class: uint16(v.class), State: v.state, Note: v.note, Origin: v.origin, NotHeld: gapViews(v.gaps),
 		Policy: api.GroupPolicy{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []string{}, Links: []api.WorkloadLink{},
 	}
+	g.State, g.Note = a.standing(v)
 	for _, member := range d.members(v.Name) {
 		g.Members = append(g.Members, member.Name)
 	}
@@ -117,7 +214,7 @@ func (a *Agent) setGroup(ctx context.Context, name string, change api.GroupChang
 		return api.ChangeResult{}, badInput(err)
 	}
 	if _, exists := a.decided.group(plan.GroupKey(name)); exists && layer.Empty() && !change.Reset {
-		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: "nothing to change",
+		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "body", Msg: "nothing to change",
 			Remedy: "give at least one of " + strings.Join(config.GroupFields, ", ") + " and reset"}
 	}
 	next := a.world.clone()
@@ -129,7 +226,8 @@ func (a *Agent) setGroup(ctx context.Context, name string, change api.GroupChang
 	if _, configured := next.configured(name); configured && next.groups[name].Empty() {
 		delete(next.groups, name)
 	}
-	return a.try(ctx, trial{world: next, attached: a.attached, key: plan.GroupKey(name),
+	next.accept(plan.GroupKey(name), map[string]string{"group": name}, change.AcceptGaps, change.Reset)
+	return a.trySetting(ctx, a.world.groups[name], next.groups[name], trial{world: next, attached: a.attached, key: plan.GroupKey(name),
 		given: given(asked), why: "asked by weir group set", dryRun: dryRun})
 }
 
@@ -196,6 +294,7 @@ func (a *Agent) deleteGroup(ctx context.Context, name string, dryRun bool) (api.
 	}
 	next := a.world.clone()
 	delete(next.groups, name)
+	delete(next.accepted, plan.GroupKey(name))
 	return a.try(ctx, trial{world: next, attached: a.attached, key: plan.GroupKey(name),
 		why: "asked by weir group delete", dryRun: dryRun})
 }

@@ -201,3 +201,55 @@ a gets 12.5 Mbit/s of the 50 Mbit/s of group g: 50 Mbit/s is shared by weight am
 		}
 	})
 }
+
+// A group is explained: what it was promised, who its members are, what it gets and
+// why, and what its members get of that.
+func TestExplainGroup(t *testing.T) {
+	inBubble(t, "groups: {office: {weight: 2, max: 40mbit}, empty: {}}\nworkloads: {web: {group: office, min: 20mbit}, cam: {group: office}}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		h.run("cam")
+		h.run("other")
+		for range 3 { // all want all they can get
+			for _, name := range []string{"web", "cam", "other"} {
+				h.kernel.Send("eth0", plan.ClassID(h.workload(name).Class), fake.Traffic{Bytes: 20e6 / 8, Backlog: 100})
+			}
+			seconds(1)
+		}
+		e, err := h.ExplainGroup(t.Context(), "office")
+		if err != nil || len(e.Links) != 1 || e.Name != "group office" {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		l := e.Links[0]
+		for i, want := range []string{
+			"Group office has weight 2, no min of its own (those of its members come to 20 Mbit/s) and a max of 40 Mbit/s.",
+			"Its members are cam and web.",
+			"Group office gets 40 Mbit/s of 100 Mbit/s: its max is 40 Mbit/s; without it, it would get 66.7 Mbit/s.",
+		} {
+			if i >= len(l.Text) || l.Text[i] != want {
+				t.Errorf("%q does not say %q", l.Text, want)
+			}
+		}
+		if l.Binds != "max" || len(l.Members) != 2 || l.Members[0].Name != "web" || l.Members[1].Name != "cam" || l.Members[1].Binds != "share" || len(l.Others) != 1 || l.Others[0].Name != "other" {
+			t.Errorf("%+v", l)
+		}
+		e, _ = h.ExplainGroup(t.Context(), "empty")
+		if text := strings.Join(e.Links[0].Text, "\n"); !strings.Contains(text, "weight 1, no min and no max") || !strings.Contains(text, "weir set NAME --group empty") {
+			t.Errorf("%q", text)
+		}
+		_, err = h.ExplainGroup(t.Context(), "offise")
+		refused(t, err, 404, "offise", "did you mean office?")
+		if g, err := h.Group(t.Context(), "office"); err != nil || !reflect.DeepEqual(g.Members, []string{"cam", "web"}) {
+			t.Errorf("%+v, %v", g, err)
+		}
+	})
+	inFallback(t, "groups: {office: {weight: 2}}\nworkloads: {web: {group: office}}", func(t *testing.T, h *host) {
+		h.run("web")
+		seconds(1)
+		e, _ := h.ExplainGroup(t.Context(), "office")
+		const want = "Group office has weight 2, no min and no max.\nIts only member is web.\nThe group has no effect on this link: its members count for themselves.\nGroup office is not held here: " + noGroups + "."
+		if text := strings.Join(e.Links[0].Text, "\n"); text != want {
+			t.Errorf("%s", text)
+		}
+	})
+}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/logtest"
 	"weir/internal/plan"
+	"weir/internal/policy"
 	"weir/internal/sdn/switchport"
 )
 
@@ -47,6 +49,8 @@ type script struct {
 	mu   sync.Mutex
 	list map[string]discover.Workload
 	mute bool // the engine does not answer
+
+	ifindex func(device string) int // of other sources; 0 = none has it, nil = there are none
 }
 
 func newScript(name string) *script {
@@ -95,6 +99,28 @@ func (s *script) Attach(a config.Attachment, wait bool) error {
 	return nil
 }
 
+// Look implements Attacher; the namespace "shared-NAME" has the device of container NAME.
+func (s *script) Look(a config.Attachment) ([]discover.Device, []string) {
+	if a.Cgroup != "" {
+		return nil, []string{a.Cgroup}
+	}
+	name := cmp.Or(a.Device, "veth-"+a.Name)
+	if container, ok := strings.CutPrefix(a.Netns, "shared-"); ok {
+		name = "veth" + container
+	}
+	return []discover.Device{{Name: name, Ifindex: s.index(name)}}, nil
+}
+
+// index is the device's, or one that none has.
+func (s *script) index(name string) int {
+	if s.ifindex != nil {
+		if index := s.ifindex(name); index != 0 {
+			return index
+		}
+	}
+	return ifindexOf(name)
+}
+
 func (s *script) Detach(a config.Attachment) error {
 	s.change(func(list map[string]discover.Workload) { delete(list, asWorkload(a).Key) })
 	return nil
@@ -113,6 +139,8 @@ type host struct {
 	log     *logtest.Buffer
 	devices int // made so far
 	goodput func() (Meter, error)
+	limit   func(discover.Device, policy.Rate) error // nil = none
+	restore func(discover.Device) error
 	audit   *audit.Log // nil = none
 
 	*Agent
@@ -135,9 +163,22 @@ func parse(t *testing.T, text string) config.Config {
 
 func newHost(t *testing.T, text string) *host {
 	t.Helper()
+	docker, netns := newScript("docker"), newScript("netns")
+	netns.ifindex = func(device string) int {
+		docker.mu.Lock()
+		defer docker.mu.Unlock()
+		for _, w := range docker.list {
+			for _, d := range w.Devices {
+				if d.Name == device {
+					return d.Ifindex
+				}
+			}
+		}
+		return 0
+	}
 	return &host{
 		t: t, dir: t.TempDir(), kernel: fake.NewKernel("eth0", "eth1", "eth0 ingress"),
-		docker: newScript("docker"), netns: newScript("netns"),
+		docker: docker, netns: netns,
 		config: parse(t, text), log: &logtest.Buffer{},
 	}
 }
@@ -151,10 +192,13 @@ func (h *host) start() {
 		Open:    func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Name()) },
 		Sources: []discover.Source{h.docker, h.netns},
 		Attach:  h.netns,
+		Devices: h.kernel.Devices,
 		Ports:   h.ports,
 		Goodput: h.goodput,
-		Audit:   h.audit,
-		Log:     slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
+
+		LimitOffload: h.limit, RestoreOffload: h.restore,
+		Audit: h.audit,
+		Log:   slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})),
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -163,6 +207,17 @@ func (h *host) start() {
 	ctx, h.cancel = context.WithCancel(h.t.Context())
 	h.done = make(chan error, 1)
 	go func() { h.done <- h.Run(ctx) }()
+	synctest.Wait()
+}
+
+// reload has the running agent read another configuration.
+func (h *host) reload(text string) {
+	h.t.Helper()
+	next := parse(h.t, text)
+	h.opts.Load = func() (config.Config, error) { return next, nil }
+	if err := h.Reload(h.t.Context(), "test"); err != nil {
+		h.t.Fatal(err)
+	}
 	synctest.Wait()
 }
 
@@ -325,8 +380,8 @@ func refused(t *testing.T, err error, status int, words ...string) {
 		t.Fatalf("got %v, want status %d", err, status)
 	}
 	for _, word := range words {
-		if !strings.Contains(e.Error(), word) {
-			t.Errorf("%q does not say %q", e.Error(), word)
+		if said := e.Value + " " + e.Error(); !strings.Contains(said, word) { // as the command line prints it
+			t.Errorf("%q does not say %q", said, word)
 		}
 	}
 }

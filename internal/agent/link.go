@@ -38,7 +38,8 @@ type link struct {
 	again     retry
 	healed    time.Time
 	disturbed disturbance
-	pacer     *pace.Pacer // of its reservations
+	pacer     *pace.Pacer         // of its reservations
+	abilities dataplane.Abilities // of the backend, or of the one before
 
 	last    dataplane.Snapshot
 	now     division
@@ -170,28 +171,32 @@ func (l *link) failed(err error, now time.Time) error {
 	return err
 }
 
-// tend does what time asks for: a new attempt, a check of the kernel.
-func (l *link) tend(ctx context.Context, now time.Time, open func(config.Link) (dataplane.Backend, error)) []plan.Change {
+// revive notes that a backend has ended, and opens one if it is time for an attempt.
+func (l *link) revive(ctx context.Context, now time.Time, open func(config.Link) (dataplane.Backend, error)) {
 	if l.backend != nil {
 		select {
 		case err := <-l.ended:
 			l.ended <- err // for close
 			if ctx.Err() != nil {
-				return nil // everything ends
+				return // everything ends
 			}
 			l.close()
 			l.failed(fmt.Errorf("link %s: its backend ended: %w", l.config.Name(), err), now)
 		default:
 		}
 	}
-	if !l.again.due(now) {
-		return nil
-	}
-	if l.backend == nil {
+	if l.backend == nil && l.again.due(now) {
 		if err := l.open(ctx, open); err != nil {
 			l.failed(err, now)
-			return nil
 		}
+	}
+}
+
+// tend does what time asks for of a link that has a backend: a new attempt to set it,
+// a check of the kernel.
+func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
+	if ctx.Err() != nil || l.backend == nil || !l.again.due(now) {
+		return nil
 	}
 	if !l.dirty && now.Sub(l.healed) < healEvery && !l.disturb(now) {
 		return nil

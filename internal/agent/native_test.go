@@ -231,7 +231,7 @@ func TestOverrides(t *testing.T) {
 	if same, err := (Overrides{}).over(c); err != nil || len(same.Links) != 2 {
 		t.Errorf("no overrides: %+v, %v", same, err)
 	}
-	if _, err := (Overrides{Force: true}).over(c); err == nil || errors.Is(err, errNoLink) {
+	if _, err := (Overrides{Force: true}).over(c); err == nil || errors.Is(err, ErrNoLink) {
 		t.Errorf("--force without --link: %v", err)
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
+	"weir/internal/closest"
 	"weir/internal/config"
 )
 
@@ -56,9 +58,12 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 			err = a.adopt(ctx, next, why)
 		}
 		if err != nil {
+			a.reloads.Failed++
 			a.complainOfConfig(err)
 			return
 		}
+		a.reloads.OK++
+		a.reloads.LastOK = time.Now().UTC()
 		a.configError = ""
 	})
 	return errors.Join(down, err)
@@ -85,6 +90,14 @@ func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error
 	if reflect.DeepEqual(before, next) {
 		return nil
 	}
+	if err := a.mistyped(next); err != nil {
+		return err
+	}
+	foreseen := a.world.clone()
+	foreseen.config = next
+	if err := newGaps(decide(a.world.foreseen()), decide(foreseen.foreseen()), next.Path); err != nil {
+		return err
+	}
 	if err := a.reattach(before.Attach, next.Attach); err != nil {
 		return err
 	}
@@ -101,6 +114,38 @@ func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error
 	}
 	a.recordReload(next.Path, why, nil)
 	a.commit(ctx, world, a.attached, reasons{general: whyConfig})
+	return nil
+}
+
+// mistyped refuses a configuration that gives a link back and names in its place a
+// device that does not exist: most likely it is written wrong, and the link would be
+// steered no longer. A device that is to come may be added beside the links.
+func (a *Agent) mistyped(next config.Config) error {
+	if a.opts.Devices == nil {
+		return nil
+	}
+	has := func(links []config.Link, device string) bool {
+		return slices.ContainsFunc(links, func(l config.Link) bool { return l.Device == device })
+	}
+	devices, err := a.opts.Devices()
+	if err != nil {
+		a.log.Warn("whether the links of the configuration exist cannot be told", "err", err)
+		return nil
+	}
+	gone := slices.DeleteFunc(slices.Clone(a.world.config.Links), func(l config.Link) bool {
+		return has(next.Links, l.Device) || !slices.Contains(devices, l.Device)
+	})
+	for i, l := range next.Links {
+		if len(gone) == 0 || has(a.world.config.Links, l.Device) || slices.Contains(devices, l.Device) {
+			continue
+		}
+		remedy := "ip link shows those that there are"
+		if near := closest.Words(l.Device, devices, 1); len(near) > 0 {
+			remedy = fmt.Sprintf("did you mean %s?", near[0])
+		}
+		return fmt.Errorf("%s: links[%d].device: %q: no such network device, and link %s would be given back; %s",
+			next.Path, i, l.Device, gone[0].Device, remedy)
+	}
 	return nil
 }
 

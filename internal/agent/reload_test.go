@@ -25,6 +25,10 @@ func TestReload(t *testing.T) {
 			t.Errorf("file without links: %v", err)
 		}
 		h.expect("the old one in force", "eth0", before)
+		if s, _ := h.Status(t.Context()); s.Reloads.OK != 0 || s.Reloads.Failed != 2 || !s.Reloads.LastOK.Equal(s.Started) {
+			t.Errorf("after two bad files the reloads are %+v, started %v", s.Reloads, s.Started)
+		}
+		seconds(1)
 		if s, _ := h.Status(t.Context()); !strings.Contains(s.ConfigError, "weir.yaml") {
 			t.Errorf("status says %q", s.ConfigError)
 		}
@@ -40,6 +44,9 @@ socket: /elsewhere
 		h.expect("the new one in force", "eth0", "0 host weight 1\n1 a weight 1 min 10 Mbit/s: vetha\n2 vm weight 1: veth-vm")
 		h.expect("given back", "eth1", "")
 		s, _ := h.Status(t.Context())
+		if s.Reloads.OK != 1 || s.Reloads.Failed != 2 || !s.Reloads.LastOK.After(s.Started) {
+			t.Errorf("after a good file the reloads are %+v, started %v", s.Reloads, s.Started)
+		}
 		if s.ConfigError != "" || len(s.Links) != 1 || s.Links[0].CapacityBps != 50e6 || h.kernel.OpenBackends("eth1") != 0 {
 			t.Errorf("status %+v", s)
 		}
@@ -52,5 +59,49 @@ socket: /elsewhere
 		}
 		seconds(2)
 		h.expect("taken over", "eth1", "0 host weight 1\n1 a weight 1: vetha")
+	})
+}
+
+// A device that does not exist does not take a link's place: the file is refused. One
+// that is added is waited for, and the status says so.
+func TestReloadWithAMistypedDevice(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		var next string
+		h.load = func() (config.Config, error) { return config.Parse("weir.yaml", []byte(next)) }
+		h.start()
+		h.run("a", "weir.min=20mbit")
+		before := h.state("eth0")
+		next = "links: [{device: eth1, egress: 1mbit}, {device: eht0, egress: 100mbit}]"
+		err := h.Reload(t.Context(), "test")
+		const want = `weir.yaml: links[1].device: "eht0": no such network device, and link eth0 would be given back; did you mean eth0?`
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		h.expect("the link is kept", "eth0", before)
+		h.expect("nothing of the file counts", "eth1", "")
+		if s, _ := h.Status(t.Context()); s.ConfigError != want || h.workload("a").State != stateActive {
+			t.Errorf("status %q, a is %s", s.ConfigError, h.workload("a").State)
+		}
+		next = "links: [{device: eth0, egress: 100mbit}, {device: tun9, egress: 100mbit}]"
+		if err := h.Reload(t.Context(), "test"); err != nil {
+			t.Fatalf("a device that is to come: %v", err)
+		}
+		seconds(2)
+		s, _ := h.Status(t.Context())
+		if problems := s.Assess(); len(problems) != 1 || !strings.Contains(problems[0], "link tun9 is not steered") {
+			t.Errorf("problems %q", problems)
+		}
+		if a := h.workload("a"); a.State != stateNotHeld || !strings.Contains(a.Note, "link tun9 is not steered") {
+			t.Errorf("a is %s, %s", a.State, a.Note)
+		}
+		h.kernel.AddDevice("tun9")
+		seconds(60)
+		if a := h.workload("a"); a.State != stateActive || h.state("tun9") == "" {
+			t.Errorf("a is %s, %s", a.State, a.Note)
+		}
+		next = "links: [{device: eth1, egress: 1mbit}]" // which exists: as meant
+		if err := h.Reload(t.Context(), "test"); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -32,6 +32,8 @@ type source struct {
 type Attacher interface {
 	// Attach refuses what cannot be; wait allows what does not exist yet.
 	Attach(a config.Attachment, wait bool) error
+	// Look says of which devices and cgroups Attach would make a workload now.
+	Look(a config.Attachment) (devices []discover.Device, cgroups []string)
 	Detach(a config.Attachment) error
 }
 
@@ -172,6 +174,10 @@ func (w *world) rename(from, to string) {
 	if layer, ok := w.set[from]; ok {
 		w.set[to] = layer
 		delete(w.set, from)
+	}
+	if fields, ok := w.accepted[from]; ok {
+		w.accepted[to] = fields
+		delete(w.accepted, from)
 	}
 	if id, ok := w.number[from]; ok {
 		w.number[to] = id

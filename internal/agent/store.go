@@ -40,6 +40,8 @@ type kept struct {
 	Grants map[string][]grant `json:"grants"`
 	// Tuned is what was set about the controllers of workloads, by key.
 	Tuned map[string]tuned `json:"tuned,omitempty"`
+	// Accepted are the fields that were asked for by --accept-gaps, by key.
+	Accepted map[string][]string `json:"accepted_gaps,omitempty"`
 	// Seen is what each source saw last: what an agent believes until the source
 	// has answered for the first time, so that a slow engine costs nobody a class.
 	Seen map[string][]keptWorkload `json:"seen"`
@@ -255,6 +257,7 @@ func (a *Agent) keep(w world, attached []config.Attachment) kept {
 		Numbers:  w.number,
 		Grants:   w.grants,
 		Tuned:    w.tuned,
+		Accepted: w.accepted,
 		Seen:     map[string][]keptWorkload{},
 	}
 	for key, layer := range w.set {

@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -25,10 +26,12 @@ func (a *Agent) Status(ctx context.Context) (api.Status, error) {
 			Started:     a.started.UTC(),
 			Config:      a.world.config.Path,
 			ConfigError: a.configError,
+			Reloads:     a.reloads,
 			Links:       a.linkViews(),
 			Groups:      a.groupViews(),
 			Sources:     a.sourceViews(),
 			Refused:     a.decided.refused(),
+			NotHeld:     a.decided.notHeld(),
 			Warnings:    a.warnings(),
 		}
 	})
@@ -40,6 +43,18 @@ func (d decision) refused() []string {
 	var names []string
 	for _, v := range slices.Concat(d.verdicts, d.groups) {
 		if v.state == stateRefused {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// notHeld are the names of workloads and groups of whose policy a backend does not hold
+// a part that nobody has accepted to be without.
+func (d decision) notHeld() []string {
+	var names []string
+	for _, v := range slices.Concat(d.verdicts, d.groups) {
+		if slices.ContainsFunc(v.gaps, func(g gap) bool { return !g.accepted }) {
 			names = append(names, v.Name)
 		}
 	}
@@ -117,10 +132,22 @@ func (l *link) explain(v verdict) api.ExplainLink {
 		e = explain(l.now, class.ID)
 	}
 	e.Direction = l.direction()
-	for _, err := range v.refusals[l.config.Name()] {
-		e.Text = append(e.Text, upper(reason(err))+".")
-	}
+	e.Text = append(e.Text, v.faults(l.config.Name())...)
 	return e
+}
+
+// faults are sentences about what a link does not hold of the policy.
+func (v verdict) faults(link string) []string {
+	var text []string
+	for _, err := range v.refusals[link] {
+		text = append(text, upper(reason(err))+".")
+	}
+	for _, g := range v.gaps {
+		if g.link == link {
+			text = append(text, fmt.Sprintf("%s is not held here: %s.", upper(g.what()), g.reason))
+		}
+	}
+	return text
 }
 
 func because(err error) string {
@@ -148,8 +175,9 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
 		Class: uint16(v.class), State: v.state, Note: v.note, Warnings: v.warnings,
 		Origin: v.origin, Devices: []string{}, Links: []api.WorkloadLink{},
-		Policy: api.PolicyOf(v.policy),
+		Policy: api.PolicyOf(v.policy), NotHeld: gapViews(v.gaps),
 	}
+	w.State, w.Note = a.standing(v)
 	for _, d := range v.Devices {
 		w.Devices = append(w.Devices, d.Name)
 	}
@@ -168,6 +196,25 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 		w.Links = append(w.Links, view)
 	}
 	return w
+}
+
+// standing is the state and the note of a workload or group, with the links that are
+// not steered now.
+func (a *Agent) standing(v verdict) (state, note string) {
+	state, note = v.state, v.note
+	if !v.steered {
+		return state, note
+	}
+	for _, l := range slices.Backward(a.links) {
+		if l.err == nil {
+			continue
+		}
+		note = join(fmt.Sprintf("link %s is not steered%s", l.config.Name(), because(l.err)), note)
+		if state == stateActive {
+			state = stateNotHeld
+		}
+	}
+	return state, note
 }
 
 // direction is the link's, as the API has it.

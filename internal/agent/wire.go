@@ -62,7 +62,8 @@ func (l LinkOverride) String() string {
 
 // FromConfig makes the agent of this host: its real sources and backends, and
 // the configuration at path under the overrides. Path "" means DefaultPath if
-// there is a file, and the overrides alone if there is none.
+// there is a file, and the overrides alone if there is none. The error wraps
+// dataplane.ErrNoSupport if they demand the backend bpf and this kernel has no BPF qdiscs.
 func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) {
 	load := func() (config.Config, error) { return loadConfig(path, flags) }
 	c, err := load()
@@ -70,7 +71,12 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 		return nil, err
 	}
 	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
-		return nil, errNoLink
+		return nil, ErrNoLink
+	}
+	if c.Backend == config.BackendBPF {
+		if err := bpf.Demand(); err != nil {
+			return nil, err
+		}
 	}
 	found, err := newSources(c, log)
 	if err != nil {
@@ -83,8 +89,12 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*Agent, error) 
 		Attach:       found,
 		Beneath:      found.links.Run,
 		DeviceExists: deviceExists,
+		Devices:      deviceNames,
 		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
 			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
+		},
+		RestoreOffload: func(dev discover.Device) error {
+			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
 		},
 		Goodput: func() (Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
 		Version: version.String(),
@@ -311,6 +321,19 @@ func (s *sources) Attach(a config.Attachment, wait bool) error {
 	return s.netns.Add(a.Name, a.Netns, options...)
 }
 
+// Look implements Attacher.
+func (s *sources) Look(a config.Attachment) (devices []discover.Device, cgroups []string) {
+	switch {
+	case a.Device != "":
+		return s.devices.Look(a.Device), nil
+	case a.Unit != "":
+		return nil, s.cgroups.LookUnits(a.Unit)
+	case a.Cgroup != "":
+		return nil, s.cgroups.LookCgroup(a.Cgroup)
+	}
+	return s.netns.Look(a.Netns), nil
+}
+
 // Detach implements Attacher.
 func (s *sources) Detach(a config.Attachment) error {
 	switch {
@@ -324,6 +347,15 @@ func (s *sources) Detach(a config.Attachment) error {
 		return s.cgroups.Remove(a.Name)
 	}
 	return s.netns.Remove(a.Name)
+}
+
+func deviceNames() ([]string, error) {
+	all, err := net.Interfaces()
+	var names []string
+	for _, dev := range all {
+		names = append(names, dev.Name)
+	}
+	return names, err
 }
 
 func deviceExists(name string, ifindex int) bool {

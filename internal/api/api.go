@@ -21,14 +21,25 @@ type Status struct {
 	Config  string    `json:"config" doc:"path of the configuration file, empty if there is none"`
 	// ConfigError is set while the file on the disk is bad and the one read before counts.
 	ConfigError string       `json:"config_error,omitempty" doc:"what is wrong with the file; the configuration read before it is in force"`
+	Reloads     Reloads      `json:"reloads" doc:"how often the configuration file was read again since the agent was started"`
 	Links       []LinkStatus `json:"links"`
 	Groups      []Group      `json:"groups" doc:"of workloads, by name"`
 	Sources     []Source     `json:"sources" doc:"where workloads are looked for"`
 	Refused     []string     `json:"refused,omitempty" doc:"workloads and groups of whose policy a part is not in force"`
+	NotHeld     []string     `json:"not_held,omitempty" doc:"workloads and groups of whose policy a link's backend does not hold a part, which was not accepted by accept_gaps"`
 	Problems    []string     `json:"problems" doc:"what is not as it should be, what concerns most first; empty if all is well"`
 	Warnings    []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
 	// Cluster is nil on a host that is in none.
 	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`
+}
+
+// Reloads counts how often the agent has read its configuration file again since it
+// was started.
+type Reloads struct {
+	OK     uint64 `json:"ok" doc:"the file was right, and is in force"`
+	Failed uint64 `json:"failed" doc:"the file was wrong; the one before stayed in force"`
+	// LastOK is the agent's start until then.
+	LastOK time.Time `json:"last_ok" doc:"when the configuration in force was read"`
 }
 
 // Membership is a host's place in a cluster.
@@ -64,7 +75,7 @@ type LinkStatus struct {
 	FreeBps     uint64   `json:"free_bps" doc:"what mins may still take"`
 	Workloads   int      `json:"workloads"`
 	RateBps     float64  `json:"rate_bps" doc:"sent over the last second"`
-	Gaps        []string `json:"gaps" doc:"what this backend cannot hold on this kernel"`
+	Gaps        []string `json:"gaps,omitzero" required:"false" doc:"what this backend cannot hold on this kernel; in a stream, of the first sample only"`
 	Error       string   `json:"error,omitempty" doc:"why the link is not steered"`
 }
 
@@ -75,7 +86,7 @@ type Policy struct {
 	Min          string  `json:"min"`
 	Max          string  `json:"max"`
 	Reserve      string  `json:"reserve,omitempty" doc:"goodput that a controller holds: bits per second of payload delivered" example:"10mbit"`
-	LimitPackets uint32  `json:"limit_packets,omitempty"`
+	LimitPackets uint32  `json:"limit_packets,omitempty" maximum:"4294967295"`
 	LimitBytes   uint64  `json:"limit_bytes,omitempty"`
 	Discipline   string  `json:"discipline" enum:"sfq,fifo,pq,cbwfq,llq" doc:"which of its own packets goes first"`
 	Queues       []Queue `json:"queues,omitempty" doc:"of pq, cbwfq and llq, in order"`
@@ -93,7 +104,7 @@ type Queue struct {
 	Reserve      string  `json:"reserve,omitempty" doc:"goodput that a controller holds for the queue"`
 	Match        []Match `json:"match,omitempty" doc:"what belongs here: a packet that one of them fits; the queue without any takes the rest"`
 	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets"`
-	LimitPackets uint32  `json:"limit_packets,omitempty"`
+	LimitPackets uint32  `json:"limit_packets,omitempty" maximum:"4294967295"`
 	Priority     uint8   `json:"priority,omitempty" doc:"of pq: 1 goes first, the same take turns; none = by place"`
 }
 
@@ -109,7 +120,7 @@ type PolicyChange struct {
 	Max          *string  `json:"max,omitempty"`
 	Reserve      *string  `json:"reserve,omitempty" example:"10mbit"`
 	ReserveQueue *string  `json:"reserve_queue,omitempty" doc:"name of the queue that reserve is about; without it, it is about the workload"`
-	LimitPackets *uint32  `json:"limit_packets,omitempty"`
+	LimitPackets *uint32  `json:"limit_packets,omitempty" maximum:"4294967295"`
 	LimitBytes   *uint64  `json:"limit_bytes,omitempty"`
 	Discipline   *string  `json:"discipline,omitempty" enum:"sfq,fifo,pq,cbwfq,llq"`
 	Queues       *[]Queue `json:"queues,omitempty" doc:"all of them, in order"`
@@ -117,7 +128,9 @@ type PolicyChange struct {
 	DSCP         *string  `json:"dscp,omitempty" example:"ef"`
 	Group        *string  `json:"group,omitempty" example:"tenant-b"`
 	// Ingress changes what was promised for what comes to the workload.
-	Ingress *PolicyChange `json:"ingress,omitempty" doc:"the same for download; without group, ingress and reset"`
+	Ingress *PolicyChange `json:"ingress,omitempty" doc:"the same for download; without group, ingress, accept_gaps and reset"`
+	// AcceptGaps takes what the link's backend does not hold on this kernel.
+	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused with status 409"`
 	// Reset forgets what was set at run time; labels and configuration count again.
 	Reset bool `json:"reset,omitempty"`
 }
@@ -131,8 +144,9 @@ type Workload struct {
 	Class    uint16            `json:"class" doc:"class number, 0 for the host"`
 	Policy   Policy            `json:"policy"`
 	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`
-	State    string            `json:"state" enum:"active,waiting,unsteered,refused" doc:"waiting: its network is not up; unsteered, refused: see note"`
+	State    string            `json:"state" enum:"active,waiting,unsteered,refused,not held" doc:"waiting: its network is not up; not held: a link's backend lacks a part of the policy, or a link is not steered; unsteered, refused, not held: see note"`
 	Note     string            `json:"note,omitempty"`
+	NotHeld  []PolicyGap       `json:"not_held,omitempty" doc:"which parts of the policy the links' backends do not hold on this kernel"`
 	Warnings []string          `json:"warnings,omitempty" doc:"which of its rules overlap; all are in force"`
 	Devices  []string          `json:"devices"`
 	Cgroups  []string          `json:"cgroups,omitempty" doc:"folders of cgroups of version 2 whose processes are the workload"`
@@ -146,8 +160,9 @@ type Group struct {
 	Class   uint16            `json:"class" doc:"class number"`
 	Policy  GroupPolicy       `json:"policy"`
 	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, config or set"`
-	State   string            `json:"state" enum:"active,refused" doc:"refused: see note"`
+	State   string            `json:"state" enum:"active,refused,not held" doc:"refused, not held: see note"`
 	Note    string            `json:"note,omitempty"`
+	NotHeld []PolicyGap       `json:"not_held,omitempty" doc:"the links on which the group has no effect on this kernel"`
 	Members []string          `json:"members" doc:"names of its workloads"`
 	Links   []WorkloadLink    `json:"links" doc:"its members' traffic together"`
 }
@@ -167,6 +182,19 @@ type GroupChange struct {
 	Max    *string `json:"max,omitempty"`
 	// Reset forgets what was set at run time; the configuration counts again.
 	Reset bool `json:"reset,omitempty"`
+	// AcceptGaps takes the group where a link's backend has none.
+	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused with status 409"`
+}
+
+// PolicyGap is a part of a policy that the backend of a link does not hold on this
+// kernel.
+type PolicyGap struct {
+	Device    string `json:"device" doc:"the link's"`
+	Direction string `json:"direction" enum:"egress,ingress"`
+	Field     string `json:"field" doc:"of the policy; group also of a group itself" example:"discipline"`
+	Value     string `json:"value" doc:"what was asked for" example:"llq"`
+	Reason    string `json:"reason" doc:"why it is not held"`
+	Accepted  bool   `json:"accepted" doc:"it was asked for with accept_gaps"`
 }
 
 // WorkloadLink is a workload's traffic on one link over the last second.
@@ -214,10 +242,14 @@ type Change struct {
 
 // ChangeResult is the answer to a request that changes something.
 type ChangeResult struct {
-	DryRun   bool      `json:"dry_run"`
-	Changes  []Change  `json:"changes"`
-	Workload *Workload `json:"workload,omitempty"`
-	Group    *Group    `json:"group,omitempty"`
+	DryRun  bool     `json:"dry_run"`
+	Changes []Change `json:"changes"`
+	// Stored and Dropped are about what is set at run time, which counts before labels
+	// and the configuration.
+	Stored   map[string]string `json:"stored,omitempty" doc:"fields that are set at run time from now on, though the policy had this value already; by field, as written"`
+	Dropped  map[string]string `json:"dropped,omitempty" doc:"fields that were set at run time and are no longer, with the value that they had"`
+	Workload *Workload         `json:"workload,omitempty"`
+	Group    *Group            `json:"group,omitempty"`
 }
 
 // AttachRequest makes a workload out of a network namespace, a device, systemd
@@ -231,7 +263,7 @@ type AttachRequest struct {
 	Policy PolicyChange `json:"policy" required:"false"`
 }
 
-// Explanation says why a workload has the rate it has.
+// Explanation says why a workload or a group has the rate it has.
 type Explanation struct {
 	Name     string        `json:"name"`
 	Links    []ExplainLink `json:"links"`
@@ -249,6 +281,8 @@ type ExplainLink struct {
 	IdealBps  float64  `json:"ideal_bps"`
 	RateBps   float64  `json:"rate_bps"`
 	Others    []Other  `json:"others" doc:"who else is active"`
+	// Members are those of a group that is explained.
+	Members []Other `json:"members,omitempty" doc:"of a group: its workloads, with what decides the rate of each within it"`
 	// Group is the upper level of a workload in a group: the levels above are then
 	// those within the group.
 	Group *ExplainGroup `json:"group,omitempty" doc:"the group's part of the link; level, fair and others are then within the group"`
@@ -270,12 +304,12 @@ type Packet struct {
 	Proto    string `query:"proto" doc:"tcp, udp, icmp, icmp6, sctp, esp, gre or a number" example:"tcp"`
 	Src      string `query:"src" doc:"address of the sender"`
 	Dst      string `query:"dst" doc:"address of the receiver" example:"10.0.0.2"`
-	Sport    uint16 `query:"sport" doc:"port of the sender, 0 if it has none"`
-	Dport    uint16 `query:"dport" doc:"port of the receiver, 0 if it has none" example:"5060"`
+	Sport    uint16 `query:"sport" maximum:"65535" doc:"port of the sender, 0 if it has none"`
+	Dport    uint16 `query:"dport" maximum:"65535" doc:"port of the receiver, 0 if it has none" example:"5060"`
 	DSCP     string `query:"dscp" doc:"name or number" example:"ef"`
 	VLAN     uint16 `query:"vlan" maximum:"4094" doc:"id of its tag, 0 if it has none"`
-	Priority uint32 `query:"priority" doc:"skb->priority; Open vSwitch's set_queue N is 65537 + N"`
-	Mark     uint32 `query:"mark" doc:"skb->mark"`
+	Priority uint32 `query:"priority" maximum:"4294967295" doc:"skb->priority; Open vSwitch's set_queue N is 65537 + N"`
+	Mark     uint32 `query:"mark" maximum:"4294967295" doc:"skb->mark"`
 }
 
 // Placement says which queue of a workload a packet belongs to.
@@ -318,6 +352,9 @@ type Agent interface {
 	// Classify says which of the workload's queues a packet belongs to.
 	Classify(ctx context.Context, name string, p Packet) (Placement, error)
 	Groups(ctx context.Context) ([]Group, error)
+	Group(ctx context.Context, name string) (Group, error)
+	// ExplainGroup says why a group has the rate it has.
+	ExplainGroup(ctx context.Context, name string) (Explanation, error)
 	// SetGroup makes a group, or changes it.
 	SetGroup(ctx context.Context, name string, change GroupChange, dryRun bool) (ChangeResult, error)
 	// DeleteGroup removes a group that SetGroup made and nobody is in.

@@ -177,6 +177,16 @@ func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	return call[[]Group](ctx, c, http.MethodGet, "/v1/groups", nil)
 }
 
+// Group asks for one group.
+func (c *Client) Group(ctx context.Context, name string) (Group, error) {
+	return call[Group](ctx, c, http.MethodGet, groupPath(name), nil)
+}
+
+// ExplainGroup asks why a group has the rate it has.
+func (c *Client) ExplainGroup(ctx context.Context, name string) (Explanation, error) {
+	return call[Explanation](ctx, c, http.MethodGet, groupPath(name)+"/explain", nil)
+}
+
 // SetGroup makes a group, or changes it.
 func (c *Client) SetGroup(ctx context.Context, name string, change GroupChange, dryRun bool) (ChangeResult, error) {
 	return call[ChangeResult](ctx, c, http.MethodPatch, groupPath(name)+dryRunQuery(dryRun), change)

@@ -84,5 +84,6 @@ func (c PolicyChange) Empty() bool {
 	if c.Ingress != nil && c.Ingress.Empty() {
 		c.Ingress = nil
 	}
+	c.AcceptGaps = false // says nothing of the policy
 	return c == PolicyChange{}
 }

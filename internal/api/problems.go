@@ -10,6 +10,15 @@ import (
 // mostRefused is how many workloads a problem names.
 const mostRefused = 3
 
+// some names the first of the workloads.
+func some(names []string) string {
+	named := strings.Join(names[:min(len(names), mostRefused)], ", ")
+	if more := len(names) - mostRefused; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	return named
+}
+
 // Assess says what is not as it should be, what concerns most first; empty if all is
 // well. What a backend cannot hold on this kernel (LinkStatus.Gaps) is no problem as
 // long as nobody asks for it.
@@ -26,12 +35,11 @@ func (s Status) Assess() []string {
 	if s.ConfigError != "" {
 		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+s.ConfigError)
 	}
-	if n := len(s.Refused); n > 0 {
-		named := strings.Join(s.Refused[:min(n, mostRefused)], ", ")
-		if n > mostRefused {
-			named += fmt.Sprintf(" and %d more", n-mostRefused)
-		}
-		problems = append(problems, fmt.Sprintf("%s: a part of what was asked for is not in force; weir get NAME says why", named))
+	if len(s.Refused) > 0 {
+		problems = append(problems, fmt.Sprintf("%s: a part of what was asked for is not in force; weir get NAME says why", some(s.Refused)))
+	}
+	if len(s.NotHeld) > 0 {
+		problems = append(problems, fmt.Sprintf("%s: a part of the policy is not held on this kernel; weir get NAME says which, --accept-gaps takes it so", some(s.NotHeld)))
 	}
 	for _, src := range s.Sources {
 		if src.State == "unavailable" {

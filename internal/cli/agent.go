@@ -75,7 +75,7 @@ by an IFB device for each.`,
 	fs.StringVar(&f.Ingress, "ingress", "", "`RATE` that each device can receive, e.g. 300mbit: ingress (download); none: not steered")
 	fs.BoolVar(&f.Local, "ingress-local", false, "count what workloads receive from this host and from each other as received by the link")
 	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair, qcon or ancs (default fair)")
-	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can)")
+	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
 	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that somebody else set on the device")
 	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
 	fs.StringVar(&f.Metrics, "metrics", "", "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469; beyond the loopback weir.yaml has to give metrics: {tls: ...}")

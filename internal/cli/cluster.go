@@ -150,7 +150,7 @@ func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
 			return usagef("--max-moves %d: write 1 or more, or 0 for no limit", req.MaxMoves)
 		}
 		if !(alpha >= 0 && alpha <= 1) {
-			return usagef("--alpha %v: not between 0 and 1", alpha)
+			return usagef("--alpha %v: out of range; write a number from 0 to 1", alpha)
 		}
 		if c.Flags().Changed("alpha") {
 			req.Alpha = &alpha

@@ -47,7 +47,7 @@ weir tune measures others. docs/control.md explains it all.`,
 			change := api.ControlChange{Gains: gains.gains, DefaultGains: reset, Force: force}
 			switch {
 			case freeze && unfreeze:
-				return usagef("--freeze and --unfreeze exclude each other")
+				return usagef("--freeze and --unfreeze exclude each other; give one of them")
 			case freeze || unfreeze:
 				change.Freeze = &freeze
 			}

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/big"
 	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"weir/internal/agent"
 	"weir/internal/api"
 	"weir/internal/closest"
 	"weir/internal/config"
@@ -37,11 +39,11 @@ var exitCodes = []struct {
 	meaning string
 }{
 	{exitOK, "done"},
-	{exitFailed, "failed; `weir lab run`: an expectation does not hold"},
+	{exitFailed, "failed; `weir lab run`: an expectation does not hold; `weir doctor`: a check fails"},
 	{exitUsage, "the command line, a value in it or a file that it names is wrong"},
-	{exitNoAgent, "no agent, or no manager, runs at the socket; `weir lab run`: a scenario cannot be run here"},
+	{exitNoAgent, "no agent, or no manager, runs at the socket; `weir lab run`: a scenario cannot be run here; `weir agent`, `weir lab run`: `--backend bpf`, and this kernel has no BPF qdiscs"},
 	{exitNotPermitted, "not permitted: not in group weir (to look: nor in weir-view), or not root"},
-	{exitRefused, "refused: the link cannot hold the mins, the name is taken, or a node has no room"},
+	{exitRefused, "refused: the link cannot hold the mins, its backend does not hold what was asked for on this kernel, the name or the device belongs to another workload, or a node has no room"},
 	{exitUnknown, "no workload, node, container or move has that name"},
 }
 
@@ -78,6 +80,7 @@ func exitCode(err error) int {
 		refused *api.Error
 		value   *policy.Error
 		file    *config.Error
+		unread  *config.FileError
 	)
 	switch {
 	case err == nil:
@@ -86,14 +89,16 @@ func exitCode(err error) int {
 		return exitFailed
 	case errors.As(err, &code):
 		return code.code
-	case errors.As(err, &usage), errors.As(err, &value), errors.As(err, &file):
+	case errors.As(err, &usage), errors.As(err, &value), errors.As(err, &file), errors.Is(err, dataplane.ErrNoDevice):
 		return exitUsage
-	case errors.Is(err, api.ErrNoAgent), errors.Is(err, api.ErrNoManager):
+	case errors.Is(err, api.ErrNoAgent), errors.Is(err, api.ErrNoManager), errors.Is(err, dataplane.ErrNoSupport):
 		return exitNoAgent
 	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, dataplane.ErrPrivilege), errors.Is(err, fs.ErrPermission):
 		return exitNotPermitted
 	case errors.As(err, &refused):
 		return statusCode(refused.Status)
+	case errors.As(err, &unread), errors.Is(err, agent.ErrNoLink):
+		return exitUsage
 	}
 	return exitFailed
 }
@@ -173,7 +178,11 @@ func flagError(c *cobra.Command, err error) error {
 		return usagef("%v", policy.InField("--"+invalid.GetFlag().Name, value))
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return usagef("--%s %q: not a %s; %s", f.Name, invalid.GetValue(), typeName(f), strings.ReplaceAll(f.Usage, "`", ""))
+		remedy := strings.ReplaceAll(f.Usage, "`", "")
+		if f.Value.Type() == "bool" {
+			remedy = "write --" + f.Name + " alone, or --" + f.Name + "=false"
+		}
+		return usagef("--%s %q: %s; %s", f.Name, invalid.GetValue(), notANumber(invalid.GetValue(), typeName(f)), remedy)
 	case errors.As(err, &required):
 		return usagef("--%s: its value is missing", required.GetSpecifiedName())
 	}
@@ -190,11 +199,31 @@ func unknownFlag(c *cobra.Command, name string) error {
 	return usagef("unknown flag --%s; %s", name, remedy)
 }
 
+// reasonOf is why a file cannot be opened, without the file's name.
+func reasonOf(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// notANumber says what is wrong with a value of a type: it is none, or it is one that
+// is too small or too large.
+func notANumber(text, kind string) string {
+	if _, whole := new(big.Int).SetString(strings.TrimSpace(text), 0); whole && strings.HasSuffix(kind, "number") {
+		return "out of range"
+	}
+	return "not a " + kind
+}
+
 // typeName is a flag's type in plain words.
 func typeName(f *pflag.Flag) string {
 	switch f.Value.Type() {
-	case "uint32", "uint64", "int":
+	case "uint16", "uint32", "uint64", "int":
 		return "whole number"
+	case "float64":
+		return "number"
 	case "duration":
 		return "duration such as 10s"
 	case "bool":

@@ -32,6 +32,7 @@ func TestErrorsAndCodes(t *testing.T) {
 		{"agent's fault", &api.Error{Status: 500, Msg: "oops\nagain"}, exitFailed, "oops again"},
 		{"wrapped", fmt.Errorf("x: %w", &api.Error{Status: 409, Msg: "full"}), exitRefused, "full"},
 		{"no agent", fmt.Errorf("%w at /s", api.ErrNoAgent), exitNoAgent, "no agent at /s; start it with: systemctl start weir (or: weir agent --link eth0 --egress 100mbit)"},
+		{"a demanded backend", fmt.Errorf("backend bpf: %w", dataplane.ErrNoSupport), exitNoAgent, "backend bpf: kernel cannot run this backend"},
 		{"not root", fmt.Errorf("attach: %w", dataplane.ErrPrivilege), exitNotPermitted, "attach: not permitted"},
 		{"a file of root's", fmt.Errorf("open x: %w", os.ErrPermission), exitNotPermitted, "open x: permission denied"},
 		{"a bad file", &config.Error{Path: "w.yaml", Problems: []config.Problem{{Line: 1, Column: 2, Field: "links", Msg: "a"}, {Msg: "b"}}}, exitUsage, "w.yaml:1:2: links: a|w.yaml: b"},

@@ -15,23 +15,29 @@ import (
 func (a *app) explainCommand() *cobra.Command {
 	var packet packetFlags
 	c := a.printing(&cobra.Command{
-		Use:   "explain NAME",
+		Use:   "explain (NAME | group NAME)",
 		Short: "Say why a workload has the rate it has, or which queue a packet joins",
 		Long: `Say why a workload has the rate it has: its fair share, who else is active, and
 whether its min, its max, its share or its own demand decides. For a workload in a
-group, the same of the group first.
+group, the same of the group first. Of a group: what it was promised, who its members
+are, and what each of them gets of the group's part. A group can be called by its name
+alone where no workload has that name.
 
 With a packet, say which rule it meets and which of the workload's queues it joins.
 What is not said of the packet, no rule on it fits.`,
 		Example: `  weir explain web
   weir explain web -o json | jq -r '.links[].binds'
+  weir explain group tenant-b
   weir explain pbx --udp 10.0.0.2:5060
   weir explain pbx --tcp '[2001:db8::1]:443' --from :50000 --dscp af41`,
-		Args:              names("NAME"),
+		Args:              nameOrGroup("NAME"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
+			group := len(args) == 2
 			if p, given, err := packet.packet(c); err != nil {
 				return err
+			} else if given && group {
+				return usagef("a packet is of a workload: a group has no queues; name one of its members")
 			} else if given {
 				place, err := a.client().Classify(c.Context(), args[0], p)
 				if err != nil {
@@ -39,7 +45,7 @@ What is not said of the packet, no rule on it fits.`,
 				}
 				return a.print(place, func() string { return renderPlacement(place) })
 			}
-			e, err := a.client().Explain(c.Context(), args[0])
+			e, err := orGroup(c.Context(), args, a.client().Explain, a.client().ExplainGroup)
 			if err != nil {
 				return err
 			}
@@ -90,6 +96,9 @@ func renderExplanation(e api.Explanation) string {
 		fmt.Fprintf(&b, "  ideal       %s\n", measured(l.IdealBps))
 		fmt.Fprintf(&b, "  fair share  %s%s, before min and max\n", measured(l.FairBps), where)
 		fmt.Fprintf(&b, "  level       %s for each unit of weight%s\n", measured(l.LevelBps), where)
+		if len(l.Members) > 0 {
+			b.WriteString(activeTable("  ITS MEMBERS", l.Members))
+		}
 		b.WriteString(othersText(l.Others))
 	}
 	if len(e.Warnings) > 0 {
@@ -102,7 +111,11 @@ func othersText(others []api.Other) string {
 	if len(others) == 0 {
 		return "\n  nobody else is active\n"
 	}
-	t := table.New("  ALSO ACTIVE", ">WEIGHT", ">RATE", "DECIDED BY")
+	return activeTable("  ALSO ACTIVE", others)
+}
+
+func activeTable(title string, others []api.Other) string {
+	t := table.New(title, ">WEIGHT", ">RATE", "DECIDED BY")
 	for _, o := range others {
 		t.Add("  "+o.Name, fmt.Sprint(o.Weight), measured(o.RateBps), bindsText(o.Binds))
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/charmbracelet/lipgloss"
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
@@ -16,26 +17,56 @@ import (
 )
 
 func (a *app) getCommand() *cobra.Command {
-	return a.printing(&cobra.Command{
-		Use:     "get [NAME]",
+	var (
+		watch bool
+		count int
+	)
+	c := a.printing(&cobra.Command{
+		Use:     "get [NAME | group NAME]",
 		Aliases: []string{"ls", "list"},
 		Short:   "Show workloads and their policies",
 		Long: `Without NAME, list every workload with its policy and its rate. With NAME, show
 one in full: where each part of its policy comes from, its queues, its drops. The
-members of a group stand below it, indented.
+members of a group stand below it, indented. A group in full is shown by the word group
+and its name, or by its name alone where no workload has that name.
+
+With --watch, go on: on a terminal the page is renewed every second; elsewhere there is
+a line for each workload, and one more whenever its policy or state changes, it comes
+or goes; with -o json a document a second, each in one line.
 NAME is a container's name, a prefix of its id, or the name given to weir attach.`,
 		Example: `  weir get
   weir get web
+  weir get group tenant-b
+  weir get --watch
   weir get -o json | jq -r '.[] | select(.state != "active") | .name'`,
-		Args:              names("[NAME]"),
+		Args:              nameOrGroup("[NAME]"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			switch {
+			case count < 0:
+				return usagef("--count %d: below zero; give how many samples to print, 0 for no end", count)
+			case count > 0 && !watch:
+				return usagef("--count is of --watch; give both")
+			}
+			if len(args) == 2 && watch {
+				return usagef("--watch is of workloads, in which the members of a group are; leave it out, or use weir top")
+			}
+			if len(args) == 1 && watch {
 				w, err := a.client().Workload(c.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				return a.print(w, func() string { return renderWorkload(w) })
+				return a.watch(c.Context(), w.Key, count)
+			}
+			if len(args) > 0 {
+				found, err := orGroup(c.Context(), args, asAnswer(a.client().Workload, renderWorkload), asAnswer(a.client().Group, renderGroup))
+				if err != nil {
+					return err
+				}
+				return a.print(found.value, found.render)
+			}
+			if watch {
+				return a.watch(c.Context(), "", count)
 			}
 			ws, err := a.client().Workloads(c.Context())
 			if err != nil {
@@ -50,6 +81,9 @@ NAME is a container's name, a prefix of its id, or the name given to weir attach
 			return a.print(ws, func() string { return renderWorkloads(ws, groups) })
 		},
 	})
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "go on printing, until interrupted")
+	c.Flags().IntVarP(&count, "count", "n", 0, "with --watch: end after `N` samples, 0 for no end")
+	return c
 }
 
 // renderWorkloads is one line per workload and link; groups come last, each with
@@ -87,8 +121,14 @@ func addWorkload(t *table.Table, indent string, w api.Workload) {
 	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy, w.Links, note)
 }
 
+// longestName is how much of a name the table shows; -o json has all of it.
+const longestName = 40
+
 // addRows adds a workload or a group, head being its name, kind and state.
 func addRows(t *table.Table, head [3]string, p api.Policy, links []api.WorkloadLink, note string) {
+	if width := lipgloss.Width(head[0]); width > longestName {
+		head[0] = table.Pad(head[0], longestName, false)
+	}
 	if len(links) == 0 {
 		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(p.Weight), cmp.Or(p.Min, "-"), cmp.Or(p.Max, "-"), "-", "-", "-", note)
 	}

@@ -46,7 +46,11 @@ to fit within it. Rates are egress (upload): what leaves the workloads.`,
 		Args:              names("GROUP"),
 		ValidArgsFunction: a.completeGroup,
 		RunE: func(c *cobra.Command, args []string) error {
-			change := api.GroupChange{Weight: flags.change.Weight, Min: flags.change.Min, Max: flags.change.Max, Reset: flags.change.Reset}
+			change := api.GroupChange{Weight: flags.change.Weight, Min: flags.change.Min, Max: flags.change.Max,
+				Reset: flags.change.Reset, AcceptGaps: flags.change.AcceptGaps}
+			if change.Weight == nil && change.Min == nil && change.Max == nil && !change.Reset {
+				return usagef("nothing to set; give --weight, --min, --max or --reset")
+			}
 			return a.printChange(a.client().SetGroup(c.Context(), args[0], change, dryRun))
 		},
 	})
@@ -116,10 +120,13 @@ func renderGroups(groups []api.Group) string {
 	return groupTable(groups).String()
 }
 
+// membersLine names the members of a group in a line.
+func membersLine(members []string) string { return cmp.Or(strings.Join(members, ", "), "-") }
+
 func groupTable(groups []api.Group) *table.Table {
 	t := table.New("GROUP", "STATE", "LINK", ">WEIGHT", ">RESERVED", ">MAX", ">RATE", ">IDEAL", "MEMBERS", "NOTE")
 	for _, g := range groups {
-		weight, members := fmt.Sprint(g.Policy.Weight), cmp.Or(strings.Join(g.Members, ", "), "-")
+		weight, members := fmt.Sprint(g.Policy.Weight), membersLine(g.Members)
 		if len(g.Links) == 0 {
 			t.Add(g.Name, g.State, "-", weight, cmp.Or(g.Policy.Min, "-"), cmp.Or(g.Policy.Max, "-"), "-", "-", members, g.Note)
 		}

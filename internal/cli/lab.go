@@ -31,8 +31,8 @@ func (a *app) labRunCommand() *cobra.Command {
 		Long: `Run scenario files, one after the other; a folder stands for the *.yaml in it. All
 are checked before the first is run.
 
-Exit codes: 0 all expectations hold, 1 one does not, 2 a file or an option is wrong and
-nothing was run, 3 a scenario cannot be run here.`,
+Exit codes: 0 all expectations hold, 1 one does not or a generator failed, 2 a file or
+an option is wrong and nothing was run, 3 a scenario cannot be run here.`,
 		Example: `  weir lab run lab/demo/shares.yaml
   weir lab run --json lab/qcon | jq 'select(.workload) | {phase, workload, error}'
   weir lab run --scheduler fair,qcon,htb --plot out lab/qcon/fig07.yaml`,
@@ -63,8 +63,9 @@ func (a *app) labRandomCommand() *cobra.Command {
 		Short: "Run scenarios with random policies and check the shares against the contract",
 		Long: `Run scenarios of up to eight workloads with random weights, mins and maxes, which
 change in a second phase. A seed gives the same scenario on every machine; the seeds are
-N, N+1 and so on, and each is printed. A scenario whose expectations do not hold is
-printed as a file. With --groups, eight workloads are in three groups or in none.
+N, N+1 and so on, N a new one each time unless --seed gives it, and each is printed. A
+scenario whose expectations do not hold is printed as a file. With --groups, eight
+workloads are in three groups or in none.
 
 Exit codes: as weir lab run.`,
 		Example: `  weir lab random --count 20
@@ -72,10 +73,13 @@ Exit codes: as weir lab run.`,
 		DisableFlagsInUseLine: true,
 		Args:                  names(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("seed") {
+				seed = lab.NewSeed()
+			}
 			return a.runLab(&o, func() (int, error) { return lab.RunRandom(c.Context(), o, seed, count, groups) })
 		},
 	}
-	c.Flags().Uint64Var(&seed, "seed", 1, "`N`, the first scenario's seed")
+	c.Flags().Uint64Var(&seed, "seed", 0, "`N`, the first scenario's seed, to repeat a run (default: a new one, which is printed)")
 	c.Flags().IntVar(&count, "count", 1, "`K`, how many scenarios")
 	c.Flags().BoolVar(&groups, "groups", false, "trees of groups instead: the contract at two levels")
 	labFlags(c, &o, "use these `NAMES` instead of fair, with commas between them")
@@ -87,7 +91,8 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().BoolVar(&o.JSON, "json", false, "one JSON object per phase and workload, and one per phase for the link")
 	c.Flags().StringVar(&o.PlotDir, "plot", "", "`FOLDER` to draw each timeline into, as SVG and PNG")
 	c.Flags().StringVar(&o.Scheduler, "scheduler", "", scheduler)
-	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc")
+	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
+	c.Flags().StringVar(&o.Verdicts, "verdicts", "", "`FILE` to add a JSON line to for each expectation: what was measured, and whether it holds")
 	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
 	completeFlags(c, map[string][]string{"backend": {lab.BackendAuto, lab.BackendBPF, lab.BackendTC}})
 }

@@ -14,6 +14,7 @@ import (
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/lab/cluster"
+	"weir/internal/lab/report"
 )
 
 func (a *app) labClusterCommand() *cobra.Command {
@@ -78,6 +79,11 @@ func (a *app) labCluster(c *cobra.Command, files []string, machines, plot string
 		return err
 	}
 	encoder := json.NewEncoder(a.stdout)
+	if plot != "" {
+		if err := report.CheckPlotDir(plot); err != nil {
+			return &codeError{exitUsage, err}
+		}
+	}
 	o := cluster.Options{Program: program, Plot: plot, Log: log}
 	o.Event = func(e cluster.Event) {
 		if asJSON {

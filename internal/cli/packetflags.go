@@ -42,6 +42,9 @@ func (p *packetFlags) register(c *cobra.Command) {
 	}
 }
 
+// largestVLAN is the largest id of a VLAN tag (802.1Q).
+const largestVLAN = 4094
+
 // exclusive are flags of which a packet has one at most.
 var exclusive = [][]string{{"tcp", "udp", "icmp", "proto"}, {"tcp", "udp", "to"}, {"priority", "set-queue"}}
 
@@ -59,6 +62,9 @@ func (p *packetFlags) packet(c *cobra.Command) (packet api.Packet, given bool, e
 				first = name
 			}
 		}
+	}
+	if p.VLAN > largestVLAN {
+		return packet, given, usagef("--vlan %d: out of range; write the id of a tag, 1 to %d", p.VLAN, largestVLAN)
 	}
 	packet = p.Packet
 	ends := []struct {

@@ -5,6 +5,7 @@ package cli
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -61,6 +62,7 @@ func (p *policyFlags) register(c *cobra.Command) {
 	fs.Var(aqmFlag{&p.change.AQM}, "aqm", "CoDel's target and interval: 5ms/100ms, on, off, or default")
 	fs.Var(dscpFlag{&p.change.DSCP}, "dscp", "code point written into its packets: ef, 46, or none")
 	fs.Var(groupFlag{&p.change.Group}, "group", "group that it is in, see weir group set; or none")
+	acceptFlag(c, &p.change.AcceptGaps)
 	p.registerIngress(c)
 	for _, name := range []string{"weight", "min", "max", "reserve", "limit-packets", "limit-bytes", "queue", "aqm", "dscp", "group"} {
 		// Only fails for a flag that does not exist.
@@ -102,12 +104,18 @@ func (p *policyFlags) registerReset(c *cobra.Command) {
 	c.Flags().BoolVar(&p.change.Reset, "reset", false, "forget what was set at run time before anything else")
 }
 
+// acceptFlag adds the flag that takes what the backend does not hold.
+func acceptFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "accept-gaps", false, "take what the link's backend does not hold on this kernel; without it, that is refused")
+}
+
 // registerGroup registers those that a group has.
 func (p *policyFlags) registerGroup(c *cobra.Command) {
 	fs := c.Flags()
 	fs.Var(weightFlag{&p.change.Weight}, "weight", "how much the group counts beside others, 1 to "+strconv.Itoa(policy.MaxWeight))
 	fs.Var(amountFlag{&p.change.Min}, "min", "rate its members always get together: 20mbit, 25%, or none")
 	fs.Var(amountFlag{&p.change.Max}, "max", "rate its members never exceed together: 20mbit, 25%, or none")
+	acceptFlag(c, &p.change.AcceptGaps)
 	for _, name := range []string{"weight", "min", "max"} {
 		// Only fails for a flag that does not exist.
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
@@ -126,6 +134,9 @@ func (f weightFlag) Set(s string) error {
 	return err
 }
 
+// errEmptyAmount is not the same as none: it is what an unset variable leaves behind.
+var errEmptyAmount = &policy.Error{Msg: "empty", Remedy: "write a rate such as 20mbit, a share such as 25%, or none"}
+
 // amountFlag keeps the text, since a percentage means something only to the
 // agent, which knows the links.
 type amountFlag struct{ to **string }
@@ -133,6 +144,9 @@ type amountFlag struct{ to **string }
 func (f amountFlag) String() string { return "" }
 func (f amountFlag) Type() string   { return "RATE|none" }
 func (f amountFlag) Set(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return errEmptyAmount
+	}
 	amount, err := policy.ParseAmount(s)
 	if err != nil {
 		return err
@@ -156,7 +170,7 @@ func (f countFlag[T]) Set(s string) error {
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, bits)
 	if err != nil {
-		return &policy.Error{Value: s, Msg: "not a whole number", Remedy: "write how many may wait, 0 for the default"}
+		return &policy.Error{Value: s, Msg: notANumber(s, "whole number"), Remedy: fmt.Sprintf("write how many may wait, at most %d, or 0 for the default", ^T(0))}
 	}
 	v := T(n)
 	*f.to = &v
@@ -210,6 +224,9 @@ type aqmFlag struct{ to **string }
 func (f aqmFlag) String() string { return "" }
 func (f aqmFlag) Type() string   { return "TARGET/INTERVAL" }
 func (f aqmFlag) Set(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return &policy.Error{Msg: "empty", Remedy: "write TARGET/INTERVAL such as 5ms/100ms, or on, off or default"}
+	}
 	aqm, err := policy.ParseAQM(s)
 	if err == nil {
 		*f.to = new(cmp.Or(aqm.Compact(), "default"))
@@ -222,6 +239,9 @@ type dscpFlag struct{ to **string }
 func (f dscpFlag) String() string { return "" }
 func (f dscpFlag) Type() string   { return "DSCP|none" }
 func (f dscpFlag) Set(s string) error {
+	if strings.TrimSpace(s) == "" {
+		return &policy.Error{Msg: "empty", Remedy: "write a name such as ef, a number from 0 to 63, or none"}
+	}
 	dscp, err := config.ParseMarking(s)
 	if err != nil {
 		return err

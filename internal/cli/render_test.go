@@ -31,6 +31,7 @@ func TestRenderings(t *testing.T) {
 	troubled.Warnings = []string{"/etc/weir/weir.yaml:7:5: workloads.web." + strings.Replace(overlap, " ", ": ", 1), "cam: " + overlap}
 	troubled.Refused = []string{"a", "b", "c", "d"}
 	troubled.Problems = troubled.Assess()
+	demo := apitest.Demo()
 	changed := apitest.Demo()[1]
 	changed.Warnings = []string{overlap}
 	explanation := api.Explanation{Name: "web", Warnings: []string{overlap}, Links: []api.ExplainLink{
@@ -44,17 +45,20 @@ func TestRenderings(t *testing.T) {
 	set.Policy.Min, set.Links[0].MinBps = "12.5%", 12.5e6
 	set.Note, set.Warnings = "min was refused at first", []string{overlap}
 	for name, text := range map[string]string{
-		"status":          renderStatus(status, apitest.Start.Add(3*time.Hour+25*time.Minute)),
-		"status-troubled": renderStatus(troubled, apitest.Start.Add(45*time.Second)),
-		"status-no-link":  renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start, Problems: api.Status{}.Assess()}, apitest.Start.Add(50*time.Hour)),
+		"status":          renderStatus(status, false, apitest.Start.Add(3*time.Hour+25*time.Minute)),
+		"status-troubled": renderStatus(troubled, true, apitest.Start.Add(45*time.Second)),
+		"status-no-link":  renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start, Problems: api.Status{}.Assess()}, false, apitest.Start.Add(50*time.Hour)),
 		"get":             renderWorkloads(apitest.Demo(), nil),
 		"get-none":        renderWorkloads(nil, nil),
 		"get-one":         renderWorkload(set),
 		"get-waiting":     renderWorkload(apitest.Demo()[4]),
 		"explain":         renderExplanation(explanation),
 		"cleanup-nothing": renderCleanup(api.ChangeResult{}),
-		"change-nothing":  renderChange(api.ChangeResult{DryRun: true}),
-		"change-warning":  renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: class 1 (web): ...", Why: "asked by weir set"}}, Workload: &changed}),
+		"change-nothing":  renderChange(api.ChangeResult{DryRun: true}) + renderChange(api.ChangeResult{Workload: &demo[1]}),
+		"change-stored": renderChange(api.ChangeResult{Workload: &demo[1], Stored: map[string]string{"weight": "3", "queues": "[{}]"}}) +
+			renderChange(api.ChangeResult{DryRun: true, Group: &api.Group{Name: "office"}, Dropped: map[string]string{"max": "10mbit"},
+				Changes: []api.Change{{What: "eth0: set group 3 (office) max none", Why: "asked by weir group set"}}}),
+		"change-warning": renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: class 1 (web): ...", Why: "asked by weir set"}}, Workload: &changed}),
 	} {
 		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })
 	}
@@ -72,7 +76,7 @@ func TestNamesCannotReachTheTerminal(t *testing.T) {
 		"get one": func() string { return renderWorkload(w) },
 		"explain": func() string { return renderExplanation(e) },
 		"set":     func() string { return renderChange(r) },
-		"status":  func() string { return renderStatus(st, time.Now()) },
+		"status":  func() string { return renderStatus(st, true, time.Now()) },
 	} {
 		text, err := encode(formatTable, nil, render)
 		if err != nil {

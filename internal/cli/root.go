@@ -22,10 +22,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
@@ -108,6 +110,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	asGroup(root)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return checkFlags(c) }
 	root.Version = version.String()
 	root.SetVersionTemplate("weir {{.Version}}\n")
 	// A command that only holds others is no command of its own.
@@ -129,7 +132,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 			root.AddCommand(c)
 		}
 	}
-	add(groupLook, a.statusCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand(), a.auditCommand(),
+	add(groupLook, a.statusCommand(), a.doctorCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand(), a.auditCommand(),
 		a.nodesCommand(), a.psCommand(), a.planCommand(), a.movesCommand())
 	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.tuneCommand(), a.sdnCommand(), a.migrateCommand(), a.rebalanceCommand(), a.cleanupCommand())
 	add(groupRun, a.agentCommand(), a.configCommand(), a.managerCommand(), a.migrateHelperCommand(), a.demoCommand(), a.labCommand(), a.simulateCommand(), a.versionCommand(), a.completionCommand())
@@ -170,6 +173,39 @@ func names(args ...string) cobra.PositionalArgs {
 		case len(given) > len(args):
 			return usagef("argument %q is one too many; write: %s", given[len(args)], c.UseLine())
 		}
+		for i, text := range given {
+			if err := checkArgument(c, strings.Trim(args[i], "[]"), text); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
+}
+
+// checkArgument refuses what nothing can be called: an empty text, as a variable of a
+// shell that is not set leaves behind, and the dots that lead elsewhere in a path.
+func checkArgument(c *cobra.Command, name, text string) error {
+	switch {
+	case text == "":
+		return usagef("%s is empty; write: %s", name, c.UseLine())
+	case name == "NAME" && (text == "." || text == ".."):
+		return usagef("%s %q: cannot be a name; weir get lists those that there are", name, text)
+	}
+	return nil
+}
+
+// checkFlags refuses a flag that is given an empty text; one that is left out has its
+// default.
+func checkFlags(c *cobra.Command) error {
+	var err error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.Type() == "string" && f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = slices.Contains(list.GetSlice(), "")
+		}
+		if empty && err == nil {
+			err = usagef("--%s is empty; give a value, or leave the flag out", f.Name)
+		}
+	})
+	return err
 }

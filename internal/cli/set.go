@@ -4,6 +4,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,9 +19,9 @@ func (a *app) setCommand() *cobra.Command {
 		dryRun bool
 	)
 	c := a.printing(&cobra.Command{
-		Use:   "set NAME",
+		Use:   "set (NAME | group NAME)",
 		Short: "Change a workload's weight, min, max, queues or group while it runs",
-		Long: `Change a workload's policy while it runs. What is not given stays as it is. The
+		Long: `Change a workload's policy, or a group's, while it runs. What is not given stays as it is. The
 change holds at once, loses no packet, and outlives restarts of the workload and
 of the agent; --reset forgets it, so that labels and configuration count again.
 Rates are egress (upload): what leaves the workload; those of --ingress-... are what
@@ -37,8 +39,9 @@ were there. docs/disciplines.md has examples.`,
   weir set pbx --reserve 2mbit --queue video
   weir set web --reset
   weir set pbx --discipline llq --queue 'voice: {rate: 1mbit, match: [{preset: voip}]}' --queue 'rest: {}'
+  weir set group tenant-b --max 40mbit
   weir set web --group tenant-b --aqm 2ms/50ms --dscp af21`,
-		Args:              names("NAME"),
+		Args:              nameOrGroup("NAME"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
 			change, err := flags.asked()
@@ -48,7 +51,15 @@ were there. docs/disciplines.md has examples.`,
 			if change.Empty() {
 				return usagef("nothing to set; give --weight, --min, --max, --reserve, --limit-packets, --limit-bytes, --discipline, --queue, --aqm, --dscp, --group or --reset")
 			}
-			return a.printChange(a.client().Set(c.Context(), args[0], change, dryRun))
+			if len(args) == 2 {
+				group, err := asGroupChange(change)
+				if err != nil {
+					return err
+				}
+				return a.printChange(a.client().SetGroup(c.Context(), args[1], group, dryRun))
+			}
+			result, err := a.client().Set(c.Context(), args[0], change, dryRun)
+			return a.printChange(result, a.groupHint(c.Context(), args[0], err))
 		},
 	})
 	flags.register(c)
@@ -80,13 +91,57 @@ func renderChange(r api.ChangeResult) string {
 	for _, ch := range r.Changes {
 		fmt.Fprintf(&b, "%s%s\n", indent, withNote(ch.What, ch.Why))
 	}
-	if len(r.Changes) == 0 {
-		b.WriteString(indent + "nothing to change: it is so already\n")
+	for _, line := range storedLines(r) {
+		b.WriteString(indent + line + "\n")
 	}
 	if r.Workload != nil {
 		b.WriteString(warningLines(indent, r.Workload.Warnings))
 	}
 	return b.String()
+}
+
+// storedLines say what of the settings made at run time was stored or dropped beside
+// the changes, and that nothing was, where that is so.
+func storedLines(r api.ChangeResult) []string {
+	name, reset := "", ""
+	switch {
+	case r.Workload != nil:
+		name, reset = r.Workload.Name, "weir set "+r.Workload.Name+" --reset"
+	case r.Group != nil:
+		name, reset = "group "+r.Group.Name, "weir group set "+r.Group.Name+" --reset"
+	}
+	var lines []string
+	if len(r.Stored) > 0 {
+		lines = append(lines, fmt.Sprintf("stored: %s of %s is set at run time from now on, with the value that it had; it counts before labels and weir.yaml until %s",
+			fieldValues(r.Stored), name, reset))
+	}
+	if len(r.Dropped) > 0 {
+		lines = append(lines, fmt.Sprintf("dropped: %s of %s is no longer set at run time; labels and weir.yaml count again", fieldValues(r.Dropped), name))
+	}
+	if len(r.Changes) == 0 {
+		switch {
+		case len(lines) > 0:
+			lines = append(lines, "the kernel has nothing to change")
+		case name == "":
+			lines = append(lines, "nothing to change")
+		default:
+			lines = append(lines, fmt.Sprintf("nothing to change: %s is so already, and nothing was stored or dropped", name))
+		}
+	}
+	return lines
+}
+
+// fieldValues lists fields with their values, such as "min 20mbit, weight 3".
+func fieldValues(values map[string]string) string {
+	var list []string
+	for _, field := range slices.Sorted(maps.Keys(values)) {
+		value := values[field]
+		if strings.HasSuffix(field, "queues") { // as JSON
+			value = ""
+		}
+		list = append(list, strings.TrimSpace(field+" "+value))
+	}
+	return strings.Join(list, ", ")
 }
 
 // warningLines are what may not be meant in a policy, a line for each.

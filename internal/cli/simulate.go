@@ -41,12 +41,19 @@ block I/O and network. With --measure load the utilisation is the part of its ca
 that a node's containers use; with mean, as in the C-Balancer paper, the mean of it over
 the node's containers.
 
+A file of clusters to be launched several times (lab/c-balancer/fig10b.yaml) has
+conditions on the mean over them; it is given alone, and its own algorithms and seeds
+count. The exit code is 1 if one does not hold.
+
 Nothing is moved; no agent and no manager is involved.`,
 		Example: `  weir simulate --nodes 1000 --containers 10000
   weir simulate --algorithm local,genetic,spread lab/c-balancer/w01.yaml
   weir simulate --nodes 14 --containers 200 --max-moves 10 -o json`,
 		DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, files []string) error {
+			if series := o.series(files); series != nil {
+				return a.simulateSeries(files[0], series)
+			}
 			results, err := o.run(c, files)
 			if err != nil {
 				return err
@@ -109,8 +116,14 @@ func (o *simulation) check() error {
 		return usagef("--containers %d: give 0 to %d", o.containers, largest)
 	case !(o.Alpha >= 0 && o.Alpha <= 1):
 		return usagef("--alpha %v: give a number from 0 (move nothing) to 1 (moves cost nothing)", o.Alpha)
-	case o.MaxMoves < 0 || o.Effort < 0 || o.Parallel < 1 || o.For < 0:
-		return usagef("--max-moves, --effort, --for and --parallel are not negative, and --parallel not 0")
+	case o.MaxMoves < 0:
+		return usagef("--max-moves %d: write 1 or more, or 0 for no limit", o.MaxMoves)
+	case o.Effort < 0:
+		return usagef("--effort %d: write 1 or more, or 0 to go by the number of containers", o.Effort)
+	case o.For < 0:
+		return usagef("--for %v: write a time such as 10s, or 0 for 300 generations", o.For)
+	case o.Parallel < 1:
+		return usagef("--parallel %d: write 1 or more", o.Parallel)
 	case o.measure != "" && !slices.Contains(optimize.Measures, o.measure):
 		return usagef("--measure %q: write load or mean", o.measure)
 	}
@@ -126,7 +139,7 @@ func (o *simulation) check() error {
 func readCluster(file string) (p *optimize.Problem, name string, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, "", err
+		return nil, "", usagef("FILE %q: %v; name a cluster file, as docs/simulate.md shows", file, reasonOf(err))
 	}
 	if strings.HasSuffix(file, ".json") || strings.HasSuffix(file, ".jsonl") {
 		p, err = sim.Recorded(file, data)
@@ -143,6 +156,62 @@ func readCluster(file string) (p *optimize.Problem, name string, err error) {
 		f.Name = file
 	}
 	return p, f.Name, nil
+}
+
+// series is the text of the only file, if that is of several clusters; else nil.
+func (o *simulation) series(files []string) []byte {
+	if len(files) != 1 {
+		return nil
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil || !sim.IsSeries(data) {
+		return nil
+	}
+	return data
+}
+
+// simulateSeries runs a file of several clusters and judges it.
+func (a *app) simulateSeries(file string, data []byte) error {
+	s, err := sim.ParseSeries(file, data)
+	if err != nil {
+		return &codeError{code: exitUsage, err: err}
+	}
+	results, err := sim.RunSeries(file, s, os.ReadFile)
+	if err != nil {
+		return &codeError{code: exitUsage, err: err}
+	}
+	if err := a.print(results, func() string { return renderSeries(results) }); err != nil {
+		return err
+	}
+	failed := false
+	for _, r := range results {
+		if r.Holds != nil && !*r.Holds {
+			failed = true
+			fmt.Fprintf(a.stderr, "weir: %s: %s: S is reduced by %.1f %% on average, expected at least %.1f %%\n", file, r.Algorithm, r.Reduction*100, r.Bar*100)
+		}
+	}
+	if failed {
+		return &codeError{code: exitFailed}
+	}
+	return nil
+}
+
+func renderSeries(list []sim.SeriesResult) string {
+	t := table.New("CLUSTER", "ALGORITHM", ">REDUCED", ">MOVES", "BAR")
+	for _, r := range list {
+		name, algorithm, bar := r.Cluster, string(r.Algorithm), ""
+		if r.MovesOf != "" {
+			algorithm += ", at most the moves of " + string(r.MovesOf)
+		}
+		if r.Holds != nil {
+			name, bar = "mean", fmt.Sprintf("%.1f %%: holds", r.Bar*100)
+			if !*r.Holds {
+				bar = fmt.Sprintf("%.1f %%: does not hold", r.Bar*100)
+			}
+		}
+		t.Add(name, algorithm, fmt.Sprintf("%.1f %%", r.Reduction*100), fmt.Sprintf("%.1f", r.Moves), bar)
+	}
+	return t.String()
 }
 
 func (o *simulation) plan(c *cobra.Command, name string, p *optimize.Problem) ([]simulated, error) {

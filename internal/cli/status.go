@@ -16,13 +16,15 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return a.printing(&cobra.Command{
+	var gaps bool
+	c := a.printing(&cobra.Command{
 		Use:   "status",
 		Short: "Show the agent, its links and what they cannot hold",
 		Long: `Show the agent, where it looks for workloads, and each link: capacity, what is
 sent, how much of it mins reserve and how much is free, which backend steers it
-and which promises that backend cannot keep on this kernel.`,
+and how many promises that backend cannot keep on this kernel; --gaps lists them.`,
 		Example: `  weir status
+  weir status --gaps
   weir status -o json | jq '.links[].free_bps'`,
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -30,13 +32,15 @@ and which promises that backend cannot keep on this kernel.`,
 			if err != nil {
 				return err
 			}
-			return a.print(st, func() string { return renderStatus(st, time.Now()) })
+			return a.print(st, func() string { return renderStatus(st, gaps, time.Now()) })
 		},
 	})
+	c.Flags().BoolVar(&gaps, "gaps", false, "list what the links' backends cannot hold on this kernel")
+	return c
 }
 
 // renderStatus is the page that weir status prints.
-func renderStatus(st api.Status, now time.Time) string {
+func renderStatus(st api.Status, gaps bool, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(healthText(st.Problems))
 	config := "no configuration file"
@@ -68,7 +72,7 @@ func renderStatus(st api.Status, now time.Time) string {
 		b.WriteString("\n" + groupTable(st.Groups).String())
 	}
 	for _, l := range st.Links {
-		b.WriteString(linkNotes(l))
+		b.WriteString(linkNotes(l, gaps))
 	}
 	return b.String()
 }
@@ -142,7 +146,7 @@ func linkTable(links []api.LinkStatus) *table.Table {
 }
 
 // linkNotes is what a person has to know about a link beside its figures.
-func linkNotes(l api.LinkStatus) string {
+func linkNotes(l api.LinkStatus, gaps bool) string {
 	link := api.LinkName(l.Device, l.Direction)
 	var b strings.Builder
 	if l.Error != "" {
@@ -151,13 +155,23 @@ func linkNotes(l api.LinkStatus) string {
 	if l.Reservable > 0 && l.Reservable < 1 {
 		fmt.Fprintf(&b, "\n%s: mins may take %s of the capacity\n", link, percent(l.Reservable))
 	}
-	if len(l.Gaps) > 0 {
+	if n := len(l.Gaps); n > 0 && !gaps {
+		fmt.Fprintf(&b, "\n%s: what the %s backend cannot hold on this kernel: %s; weir status --gaps lists them\n", link, l.Backend, counted(n, "promise"))
+	} else if n > 0 {
 		fmt.Fprintf(&b, "\n%s: what the %s backend cannot hold on this kernel\n", link, l.Backend)
 		for _, gap := range l.Gaps {
 			fmt.Fprintf(&b, "  - %s\n", gap)
 		}
 	}
 	return b.String()
+}
+
+// counted is a number of things: "1 promise", "12 promises".
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // withNote is a state with the reason for it.

@@ -44,7 +44,7 @@ unless --uses says otherwise; a node that did not get the answer may use it agai
 		Args: names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if ttl <= 0 {
-				return usagef("--ttl %v: not a duration above 0", ttl)
+				return usagef("--ttl %v: not a duration above 0; write one such as 24h", ttl)
 			}
 			req.TTLSeconds, req.Uses = ttl.Seconds(), int(uses)
 			t, err := a.manager().NewToken(c.Context(), req)

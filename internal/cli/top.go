@@ -47,8 +47,12 @@ enter explain the selected workload.`,
 }
 
 func explainText(client *api.Client) top.Explain {
-	return func(ctx context.Context, workload string) (string, error) {
-		e, err := client.Explain(ctx, workload)
+	return func(ctx context.Context, name string, group bool) (string, error) {
+		ask := client.Explain
+		if group {
+			ask = client.ExplainGroup
+		}
+		e, err := ask(ctx, name)
 		if err != nil {
 			return "", err
 		}

@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,13 @@ import (
 	"weir/internal/api"
 	"weir/internal/cli/table"
 	"weir/internal/control"
+	"weir/internal/policy"
+)
+
+// What --method and --direction take.
+var (
+	tuneMethods = []string{"step", "relay"}
+	directions  = []string{string(policy.Egress), string(policy.Ingress)}
 )
 
 func (a *app) tuneCommand() *cobra.Command {
@@ -35,6 +43,14 @@ it. The default gains are right without this.`,
 		Args:              names("NAME"),
 		ValidArgsFunction: a.completeWorkload,
 		RunE: func(c *cobra.Command, args []string) error {
+			for _, choice := range []struct {
+				flag, value string
+				known       []string
+			}{{"method", req.Method, tuneMethods}, {"direction", req.Direction, directions}} {
+				if choice.value != "" && !slices.Contains(choice.known, choice.value) {
+					return usagef("--%s %q: not known; write %s", choice.flag, choice.value, strings.Join(choice.known, " or "))
+				}
+			}
 			r, err := a.client().Tune(c.Context(), args[0], req)
 			if err != nil {
 				return err
@@ -47,7 +63,7 @@ it. The default gains are right without this.`,
 	c.Flags().StringVar(&req.Queue, "queue", "", "`NAME` of the queue that is held, if it is not the workload")
 	c.Flags().StringVar(&req.Method, "method", "", "`METHOD` of the experiment: step (the default) or relay")
 	c.Flags().BoolVar(&req.Apply, "apply", false, "use the gains that are suggested")
-	completeFlags(c, map[string][]string{"direction": {"egress", "ingress"}, "method": {"step", "relay"}})
+	completeFlags(c, map[string][]string{"direction": directions, "method": tuneMethods})
 	for _, name := range []string{"link", "queue"} {
 		_ = c.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // only fails for a flag that does not exist
 	}

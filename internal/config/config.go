@@ -35,13 +35,16 @@ type Config struct {
 	Labels    Labels
 	Cluster   Cluster
 	Manager   Manager
-	Backend   string // BackendAuto, BackendBPF or BackendTC
-	MarkMask  uint32 // bits of skb->mark that carry the class
-	Socket    string // where the API listens
-	Group     string // who may use the socket besides root
-	ViewGroup string // who may look, and change nothing; "" = nobody
-	Metrics   Metrics
-	StateDir  string // where run-time changes are kept
+	// AcceptGaps takes what the backend does not hold on this kernel of this file and of
+	// labels; else a reload that adds such a thing is refused.
+	AcceptGaps bool
+	Backend    string // BackendAuto, BackendBPF or BackendTC
+	MarkMask   uint32 // bits of skb->mark that carry the class
+	Socket     string // where the API listens
+	Group      string // who may use the socket besides root
+	ViewGroup  string // who may look, and change nothing; "" = nobody
+	Metrics    Metrics
+	StateDir   string // where run-time changes are kept
 	// Warnings are about rules that overlap, a line for each with its place.
 	Warnings []string
 }

@@ -26,10 +26,10 @@ import (
 func Load(file string) (Config, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, fmt.Errorf("configuration %s does not exist; write one, or name the link by --link and --egress: %w", file, err)
+		return Config{}, &FileError{"configuration " + file + " does not exist; write one, or name the link by --link and --egress", err}
 	}
 	if err != nil {
-		return Config{}, fmt.Errorf("configuration: %w", err)
+		return Config{}, &FileError{"configuration: " + err.Error() + "; name a file that can be read", err}
 	}
 	return Parse(file, text)
 }
@@ -56,7 +56,7 @@ func Parse(file string, text []byte) (Config, error) {
 
 func (c *Config) read(root node) {
 	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "labels", "sdn", "cluster", "manager", "backend",
-		"mark_mask", "socket", "group", "view_group", "metrics", "state_dir"}
+		"accept_gaps", "mark_mask", "socket", "group", "view_group", "metrics", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
 		case "links":
@@ -81,6 +81,8 @@ func (c *Config) read(root node) {
 			c.readManager(value)
 		case "backend":
 			readChoice(value, &c.Backend, BackendAuto, BackendBPF, BackendTC)
+		case "accept_gaps":
+			readBool(value, &c.AcceptGaps)
 		case "mark_mask":
 			readMask(value, &c.MarkMask)
 		case "socket":

@@ -85,10 +85,10 @@ func (s Switch) Port(name string) (SwitchPort, bool) {
 func LoadSwitch(file string) (Switch, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Switch{}, fmt.Errorf("switch file %s does not exist; write one as docs/sdn.md shows", file)
+		return Switch{}, &FileError{"switch file " + file + " does not exist; write one as docs/sdn.md shows", err}
 	}
 	if err != nil {
-		return Switch{}, fmt.Errorf("switch file: %w", err)
+		return Switch{}, &FileError{"switch file: " + err.Error(), err}
 	}
 	return ParseSwitch(file, text)
 }

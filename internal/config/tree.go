@@ -36,6 +36,18 @@ type Error struct {
 	Problems []Problem // never empty, in the file's order
 }
 
+// FileError is a file that cannot be read at all. It wraps the reason.
+type FileError struct {
+	Msg string // with the file's name and the remedy
+	Err error
+}
+
+// Error implements error.
+func (e *FileError) Error() string { return e.Msg }
+
+// Unwrap is the reason.
+func (e *FileError) Unwrap() error { return e.Err }
+
 // Error gives one line for each problem.
 func (e *Error) Error() string { return strings.Join(inFile(e.Path, e.Problems), "\n") }
 
@@ -53,6 +65,19 @@ func inFile(path string, problems []Problem) []string {
 		lines = append(lines, line+": "+p.Msg)
 	}
 	return lines
+}
+
+// syntaxText says what is wrong where the parser gave up. Of a tab it says no more than
+// that some character cannot stand there.
+func syntaxText(text []byte, at *token.Token, message string) string {
+	lines := strings.Split(string(text), "\n")
+	if at != nil && at.Position.Line <= len(lines) && at.Position.Line > 0 {
+		line := lines[at.Position.Line-1]
+		if indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]; strings.Contains(indent, "\t") {
+			return "a tab in the indentation, which YAML does not take; write blanks"
+		}
+	}
+	return message + "; correct brackets, quotes or indentation here or just above"
 }
 
 // tree is a file while it is being read. Reading goes on after a problem, so
@@ -80,7 +105,7 @@ func parseTree(text []byte) (node, error) {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) {
 			at := syntax.GetToken()
-			t.problem(at, "", "%s", syntax.GetMessage())
+			t.problem(at, "", "%s", syntaxText(text, at, syntax.GetMessage()))
 			return root, nil
 		}
 		return root, err
@@ -237,7 +262,7 @@ func (n node) text() (text string, ok bool) {
 	case ast.ScalarNode:
 		return v.GetToken().Value, true
 	default:
-		n.wrong("%s where a single value is expected", describe(v))
+		n.wrong("%s where a single value is expected; write one", describe(v))
 		return "", false
 	}
 }
@@ -271,7 +296,7 @@ func (n node) plainTo(depth int) any {
 		text, _ := n.text()
 		return text
 	default:
-		n.wrong("%s where a value is expected", describe(v))
+		n.wrong("%s where a value is expected; write one", describe(v))
 		return ""
 	}
 }

@@ -45,7 +45,7 @@ func readBool(value node, into *bool) {
 	case "false", "no", "off":
 		*into = false
 	default:
-		value.wrong("%q is neither true nor false", text)
+		value.wrong("%q is neither true nor false; write one of the two", text)
 	}
 }
 
@@ -55,7 +55,7 @@ func readChoice(value node, into *string, choices ...string) {
 		return
 	}
 	if !slices.Contains(choices, text) {
-		value.wrong("%q is not one of %s", text, strings.Join(choices, ", "))
+		value.wrong("%q is not known; write one of %s", text, strings.Join(choices, ", "))
 		return
 	}
 	*into = text

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/internal/plan"
+	"weir/internal/policy"
 )
 
 // Counters is what the kernel counted for one class since the class was made.
@@ -76,6 +77,9 @@ type Backend interface {
 	// Gaps are the promises that this backend cannot hold on this kernel, one
 	// plain sentence each; empty if it holds all.
 	Gaps() []string
+	// Abilities are what of a policy the backend holds on this kernel. The agent refuses
+	// requests for the rest.
+	Abilities() Abilities
 	// Set makes the kernel match want. It adopts what an earlier process left,
 	// changes only what differs. A change of policy drops no packet; another
 	// scheduler, mask or build replaces the qdisc, and what waits there is lost.
@@ -103,6 +107,16 @@ type Backend interface {
 	// Cleanup removes everything Weir made for this link and puts the former
 	// qdisc back. It works without a preceding Set.
 	Cleanup(ctx context.Context) error
+}
+
+// Abilities say which parts of a policy a backend lacks. The zero value lacks
+// nothing. What a backend holds roughly, such as a limit in bytes, is a Gap only.
+type Abilities struct {
+	NoGroups bool // each member of a group counts for itself on the link
+	OneQueue bool // all workloads have Discipline and AQM, whatever they ask for
+	// Discipline and AQM count with OneQueue.
+	Discipline policy.Discipline
+	AQM        policy.AQM
 }
 
 // Errors that callers tell apart with errors.Is. Each is wrapped in a message

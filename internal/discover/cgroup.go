@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -145,6 +146,21 @@ func (c *Cgroups) add(name string, a attachedCgroup) error {
 	}
 	c.attached[name] = a
 	return nil
+}
+
+// LookUnits returns the cgroups of the units that AddUnits would take.
+func (c *Cgroups) LookUnits(units string) []string {
+	list, err := splitUnits(units)
+	if err != nil {
+		return nil
+	}
+	found, _ := c.read().Units(matcher(list))
+	return slices.Sorted(maps.Values(found))
+}
+
+// LookCgroup returns the cgroup that AddCgroup would take.
+func (c *Cgroups) LookCgroup(folder string) []string {
+	return []string{below(c.read().Root, folder)}
 }
 
 // Remove forgets a workload.

@@ -80,6 +80,16 @@ func (d *Devices) Add(name, device string, options ...AddOption) error {
 
 const maxDeviceName = 15 // IFNAMSIZ without its final zero
 
+// Look returns the device that Add would take, none if it does not exist.
+func (d *Devices) Look(device string) []Device {
+	for _, l := range d.links.list() {
+		if l.Name == device {
+			return []Device{{Name: l.Name, Ifindex: l.Index}}
+		}
+	}
+	return nil
+}
+
 // Remove forgets a workload.
 func (d *Devices) Remove(name string) error {
 	d.mu.Lock()

@@ -132,6 +132,9 @@ func (n *Netns) list() (list []Workload, paths []string) {
 	return list, paths
 }
 
+// Look returns the devices of a workload that Add would make of a namespace.
+func (n *Netns) Look(netns string) []Device { return n.devices("", n.path(netns)) }
+
 func (n *Netns) devices(name, path string) []Device {
 	ns, err := n.links.resolve(path)
 	if err != nil {

@@ -79,6 +79,9 @@ func (b *bed) start(flags ...string) *agent {
 func (b *bed) launchAgent(flags ...string) *agent {
 	b.t.Helper()
 	a := &agent{t: b.t, done: make(chan struct{}), Client: api.NewClient(b.socket())}
+	if *backend != "" {
+		flags = append([]string{"--backend", *backend}, flags...)
+	}
 	a.cmd = exec.Command(weir, append([]string{"agent", "--config", b.configFile()}, flags...)...)
 	a.cmd.Stdout, a.cmd.Stderr = &a.log, &a.log
 	b.host.start(a.cmd)

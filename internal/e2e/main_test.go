@@ -16,11 +16,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/config"
 	"weir/internal/dataplane/bpf"
 )
 
 var (
 	long     = flag.Bool("long", false, "run the tests at their full size")
+	backend  = flag.String("backend", "", "demand this backend of every agent, bpf or tc; without it an agent takes what this kernel has")
 	capacity = flag.Uint64("mbit", 0, "capacity of the links in Mbit/s; 0: 50, or 25 on an emulated CPU")
 )
 
@@ -39,6 +41,12 @@ func TestMain(m *testing.M) {
 		*capacity = 50
 		if emulated() { // where a packet costs ten times the time
 			*capacity = 25
+		}
+	}
+	if *backend == config.BackendBPF {
+		if err := bpf.Demand(); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e: -backend bpf:", err)
+			os.Exit(3)
 		}
 	}
 	if os.Geteuid() != 0 {
@@ -161,5 +169,10 @@ func emulated() bool {
 	return strings.Contains(string(cpu), "QEMU TCG")
 }
 
-// onBPF says which backend this kernel has.
-func onBPF() bool { return bpf.Supported() == nil }
+// onBPF says whether the agents under test use the BPF qdisc.
+func onBPF() bool {
+	if *backend != "" {
+		return *backend == config.BackendBPF
+	}
+	return bpf.Supported() == nil
+}

@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown command", nil, "sett w1", 2, []string{"sett", "did you mean", "set"}},
 		{"nothing to change", nil, "set w1", 2, []string{"--weight"}},
 		{"second agent", nil, "agent --config " + b.configFile(), 1, []string{b.socket(), "another agent", "stop it"}},
-		{"cleanup of an unknown device", nil, "cleanup --force --link nosuch0", 1, []string{"nosuch0"}},
+		{"cleanup of an unknown device", nil, "cleanup --force --link nosuch0", 2, []string{"nosuch0"}},
 		{"user outside the group looks", outsider, "get", 4, []string{b.socket(), groupName, "usermod"}},
 		{"user outside the group changes", outsider, "set w1 --weight 2", 4, []string{groupName, "usermod"}},
 		{"agent without privilege", outsider, "agent --link up0=10mbit --docker=false --socket /tmp/no.sock --state-dir /tmp/no.state", 4, []string{"root"}},
@@ -134,7 +134,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 	if !onBPF() {
 		b.write(string(good))
-		b.oneLine("--backend bpf", b.cli("agent", "--config", b.configFile(), "--backend", "bpf"), 1, "BPF qdisc", "6.16", "CONFIG_NET_SCH_BPF")
+		b.oneLine("--backend bpf", b.cli("agent", "--config", b.configFile(), "--backend", "bpf"), 3, "BPF qdisc", "6.16", "CONFIG_NET_SCH_BPF")
 		b.asBefore("kernel without support", before)
 	}
 }

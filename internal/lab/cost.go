@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -50,6 +51,8 @@ type bench struct {
 	log    *slog.Logger
 	ask    request
 	rows   []report.CostRow
+	// problems are the measurements that failed; the others go on.
+	problems []string
 }
 
 // runCost is the child's part.
@@ -71,7 +74,7 @@ func runCost(ctx context.Context, ask request) (*report.CostResult, error) {
 	if err := b.all(ctx); err != nil {
 		return nil, err
 	}
-	return &report.CostResult{Name: s.Name, Packets: s.Cost.Packets, Size: s.Cost.Size, Rows: b.rows}, nil
+	return &report.CostResult{Name: s.Name, Packets: s.Cost.Packets, Size: s.Cost.Size, Rows: b.rows, Problems: b.problems}, nil
 }
 
 func (b *bench) link(rate policy.Rate) scenario.Link {
@@ -90,22 +93,32 @@ func (b *bench) drain() error {
 	})
 }
 
-// all runs every case.
+// all runs every case that the file asks for.
 func (b *bench) all(ctx context.Context) error {
 	if err := b.warmUp(ctx); err != nil {
 		return err
 	}
-	if err := b.five(ctx); err != nil {
-		return err
+	for _, part := range []struct {
+		run   func(context.Context) error
+		cases []string
+	}{
+		{b.five, []string{scenario.CostVeths}},
+		{b.inside, []string{scenario.CostInside}},
+		{b.growth, []string{scenario.CostAll, scenario.CostOne}},
+		{b.throttled, []string{scenario.CostFull, scenario.CostThrottled}},
+	} {
+		if !slices.ContainsFunc(part.cases, b.wants) {
+			continue
+		}
+		if err := part.run(ctx); err != nil {
+			return err
+		}
 	}
-	if err := b.inside(ctx); err != nil {
-		return err
-	}
-	if err := b.growth(ctx); err != nil {
-		return err
-	}
-	return b.throttled(ctx)
+	return nil
 }
+
+// wants says whether the file asks for a case.
+func (b *bench) wants(name string) bool { return slices.Contains(b.spec.Cases, name) }
 
 // warmUp sends until the time per packet stays the same: the kernel's
 // allocators and the CPU's (or the emulator's) caches fill, and what a fresh
@@ -177,16 +190,41 @@ type variant struct {
 type timing func(steering) (ns, delivered float64, err error)
 
 // measure fills in a row: the scheduler with row.Workloads equal workloads, its
-// marking included.
+// marking included. A scheduler that cannot be measured is noted among the problems;
+// the error is about the bench, which then cannot go on.
 func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take timing) error {
+	row.Scheduler = v.name
+	s, err := b.install(ctx, &row, v)
+	if err == nil {
+		err = b.through(&row, s, v, take)
+		if broken := s.Close(ctx); broken != nil {
+			return errors.Join(err, broken)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		b.problems = append(b.problems, fmt.Sprintf("case %s, %s with %d workloads: %v", row.Case, row.Scheduler, row.Workloads, err))
+		return nil
+	}
+	b.rows = append(b.rows, row)
+	return nil
+}
+
+// install puts a row's scheduler to work.
+func (b *bench) install(ctx context.Context, row *report.CostRow, v variant) (steering, error) {
 	runtime.GC() // it is off while something is measured, and a thousand classes leave much behind
 	v.policy.Weight = 1
 	policies := slices.Repeat([]scenario.Policy{v.policy}, row.Workloads)
 	at := site{host: b.net.Host, link: b.link(v.rate), ports: v.ports, leaf: peers.Leaf{Kind: v.leaf, Ports: b.ports(0, costQueues)}}
 	s, kind, _, err := steer(ctx, at, v.scheduler, b.ask.Backend, scenario.Promises{Workloads: policies}, b.log)
-	if err != nil {
-		return err
-	}
+	row.Backend = kind
+	return s, err
+}
+
+// through takes the time per packet through a scheduler that is at work.
+func (b *bench) through(row *report.CostRow, s steering, v variant, take timing) (err error) {
 	var programs meter.Programs
 	defer programs.Close()
 	if v.ports == nil {
@@ -194,12 +232,8 @@ func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take
 			return err
 		}
 	}
-	row.Scheduler, row.Backend = v.name, kind
-	if row.NsPerPacket, row.Delivered, err = take(s); err != nil {
-		return fmt.Errorf("%s with %d workloads: %w", row.Scheduler, row.Workloads, err)
-	}
-	b.rows = append(b.rows, row)
-	return s.Close(ctx)
+	row.NsPerPacket, row.Delivered, err = take(s)
+	return err
 }
 
 // spreadTarget is where a scheduler looks for the class.
@@ -266,15 +300,18 @@ func (b *bench) fastest(ctx context.Context, send func() (packets int, took time
 	return ns, delivered, nil
 }
 
-// cost is the parent's part: run it and show the table. Options.Scheduler, if
-// given, stands for the file's list.
+// cost is the parent's part: run it, show the table and judge the bars.
 func (o *Options) cost(ctx context.Context, l loaded) (exit int, err error) {
 	var r report.CostResult
 	if err := inSandbox(ctx, partCost, request{File: l.File, Data: l.data, Backend: o.Backend}, &r, o.Stderr); err != nil {
 		return ExitBroken, err
 	}
+	show := report.CostTable
 	if o.JSON {
-		return ExitOK, report.CostJSON(o.Stdout, &r)
+		show = report.CostJSON
 	}
-	return ExitOK, report.CostTable(o.Stdout, &r)
+	if err := show(o.Stdout, &r); err != nil {
+		return ExitBroken, err
+	}
+	return o.judge(l, report.JudgeBars(l.Scenario, l.Cost.Schedulers, r.Figures()), r.Problems)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func (b *bench) five(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row := report.CostRow{Case: "veths", Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
+	row := report.CostRow{Case: scenario.CostVeths, Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
 	if err := b.markOnly(ctx, row); err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (b *bench) inside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row := report.CostRow{Case: "inside", Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
+	row := report.CostRow{Case: scenario.CostInside, Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
 	return b.fiveBy(ctx, row, b.flows, b.contendInside(costRate, fifoLeaf, aqmLeaf, policy.AQM{}))
 }
 
@@ -217,7 +218,8 @@ type growthCase struct {
 }
 
 func (b *bench) growthCases(n int) []growthCase {
-	return []growthCase{{"all", b.ports(0, n)}, {"one", b.ports(n/2, n/2+1)}}
+	list := []growthCase{{scenario.CostAll, b.ports(0, n)}, {scenario.CostOne, b.ports(n/2, n/2+1)}}
+	return slices.DeleteFunc(list, func(c growthCase) bool { return !b.wants(c.name) })
 }
 
 // throttled shows how the cost grows with the number of workloads while all of
@@ -232,8 +234,13 @@ func (b *bench) throttled(ctx context.Context) error {
 		return err
 	}
 	defer cpu.Close()
-	if err := b.full(ctx, cpu); err != nil {
-		return err
+	if b.wants(scenario.CostFull) {
+		if err := b.full(ctx, cpu); err != nil {
+			return err
+		}
+	}
+	if !b.wants(scenario.CostThrottled) {
+		return nil
 	}
 	base := math.Inf(1)
 	for _, n := range b.spec.Workloads {
@@ -268,7 +275,7 @@ func (b *bench) throttledBy(ctx context.Context, n int, base float64, cpu meter.
 		return err
 	}
 	defer sender.Close()
-	row := report.CostRow{Case: "throttled", Workloads: n, Active: n, BaseNs: base}
+	row := report.CostRow{Case: scenario.CostThrottled, Workloads: n, Active: n, BaseNs: base}
 	return b.waiting(ctx, row, crowd{sender, sender, nil}, cpu, b.contend(b.growing(), deepLeaf, deepAQM, lastingAQM))
 }
 
@@ -286,7 +293,7 @@ func (b *bench) full(ctx context.Context, cpu meter.CPU) error {
 		return err
 	}
 	defer first.Close()
-	row := report.CostRow{Case: "full", Workloads: costWorkloads, Active: costWorkloads}
+	row := report.CostRow{Case: scenario.CostFull, Workloads: costWorkloads, Active: costWorkloads}
 	if row.BaseNs, _, err = b.paced(ctx, all, cpu); err != nil {
 		return err
 	}

@@ -109,6 +109,7 @@ func (e *experiment) startMeter() (err error) {
 		Workloads:    len(e.s.Workloads),
 		Length:       e.s.Duration() + time.Minute, // preparations take some of it
 		Inward:       e.s.Link.Ingress,
+		Payload:      slices.ContainsFunc(e.flows, func(f scenario.Flow) bool { return f.Kind == scenario.TCP }),
 	}
 	if list := e.counted(); list != nil {
 		config.Flows, config.Rows = list, len(e.s.Entries())
@@ -281,17 +282,7 @@ func (e *experiment) finish(ctx context.Context) (err error) {
 	if e.m.Timeline, err = e.meter.Read(e.zero); err != nil {
 		return err
 	}
-	e.trim()
+	e.m.Timeline.Cut(int(e.s.Duration() / scenario.Bucket)) // what came after the last phase
 	e.meter.Close()
 	return e.steer.Close(ctx)
-}
-
-// trim drops what the meter counted after the last phase, but for the time that
-// it takes to see a workload stop.
-func (e *experiment) trim() {
-	n := int((e.s.Duration() + time.Second) / scenario.Bucket)
-	for w := range e.m.Timeline.Bytes {
-		e.m.Timeline.Bytes[w] = e.m.Timeline.Bytes[w][:min(n, len(e.m.Timeline.Bytes[w]))]
-		e.m.Timeline.Packets[w] = e.m.Timeline.Packets[w][:min(n, len(e.m.Timeline.Packets[w]))]
-	}
 }

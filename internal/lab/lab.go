@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/bpf"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
@@ -22,7 +24,7 @@ import (
 // Exit statuses of Run.
 const (
 	ExitOK      = 0
-	ExitFailed  = 1 // an expectation does not hold
+	ExitFailed  = 1 // an expectation does not hold, or a generator failed
 	ExitInvalid = 2 // a scenario or an option is wrong; nothing was run
 	ExitBroken  = 3 // a scenario could not be run here
 )
@@ -30,6 +32,7 @@ const (
 // Options of Run.
 type Options struct {
 	Files     []string // scenario files; a folder stands for its *.yaml
+	Verdicts  string   // file that a JSON line for each expectation is added to, "" = none
 	JSON      bool     // JSON lines instead of tables
 	PlotDir   string   // "" = no plots
 	Scheduler string   // instead of the files'; several with commas run one after the other
@@ -42,7 +45,8 @@ type Options struct {
 
 // Run runs scenario files one after the other and reports each when it is done.
 // All files are checked before the first is run. The error says why Run ended
-// early or what was wrong with the files; failed expectations are in the report.
+// early or what was wrong with the files; expectations that do not hold and generators
+// that failed are in the report.
 func Run(ctx context.Context, o Options) (exit int, err error) {
 	if err := o.check(); err != nil {
 		return ExitInvalid, err
@@ -51,14 +55,23 @@ func Run(ctx context.Context, o Options) (exit int, err error) {
 	if err != nil {
 		return ExitInvalid, err
 	}
+	if err := o.demanded(); err != nil {
+		return ExitBroken, err
+	}
+	var broken []error
 	for _, l := range scenarios {
 		status, err := o.one(ctx, l)
-		if err != nil {
-			return ExitBroken, fmt.Errorf("%s: %w", l.File, err)
-		}
 		exit = max(exit, status)
+		if err == nil {
+			continue
+		}
+		exit = ExitBroken
+		broken = append(broken, fmt.Errorf("%s: %w", l.File, err))
+		if ctx.Err() != nil || errors.Is(err, dataplane.ErrPrivilege) {
+			break // the others would fail alike
+		}
 	}
-	return exit, nil
+	return exit, errors.Join(broken...)
 }
 
 func (o *Options) check() error {
@@ -71,18 +84,29 @@ func (o *Options) check() error {
 	if !slices.Contains([]string{"", BackendAuto, BackendBPF, BackendTC}, o.Backend) {
 		return fmt.Errorf("backend %q: there are %s, %s and %s", o.Backend, BackendAuto, BackendBPF, BackendTC)
 	}
-	for _, name := range o.schedulers("fair") {
-		if !slices.Contains(scenario.Schedulers, name) {
+	for _, name := range o.schedulers() {
+		if !scenario.IsScheduler(name) {
 			return fmt.Errorf("scheduler %q: there are %s", name, strings.Join(scenario.Schedulers, ", "))
 		}
+	}
+	if o.PlotDir != "" {
+		return report.CheckPlotDir(o.PlotDir)
 	}
 	return nil
 }
 
-// schedulers that a scenario is run with.
-func (o *Options) schedulers(own string) []string {
+// demanded returns why the backend that was asked for by name cannot run here.
+func (o *Options) demanded() error {
+	if o.Backend == BackendBPF {
+		return bpf.Demand()
+	}
+	return nil
+}
+
+// schedulers that scenarios are run with: the options', or else their own.
+func (o *Options) schedulers(own ...string) []string {
 	if o.Scheduler == "" {
-		return []string{own}
+		return own
 	}
 	return strings.Split(o.Scheduler, ",")
 }
@@ -103,7 +127,7 @@ func load(files []string) ([]loaded, error) {
 		for _, name := range names {
 			data, err := os.ReadFile(name)
 			if err != nil {
-				problems = append(problems, err)
+				problems = append(problems, fmt.Errorf("FILE: %w; name a scenario file, or a folder of them", err))
 				continue
 			}
 			s, err := scenario.Parse(name, data)
@@ -127,7 +151,8 @@ func expand(file string) ([]string, error) {
 	return names, err
 }
 
-// one runs a scenario with each of its schedulers.
+// one runs a scenario with each of its schedulers. One that cannot be run does not
+// keep the others from it.
 func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 	if l.Cost != nil {
 		return o.cost(ctx, l)
@@ -135,25 +160,78 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 	if l.Timing != nil {
 		return o.timing(ctx, l)
 	}
-	for _, scheduler := range o.schedulers(l.Scheduler) {
+	var broken []error
+	var figures []report.Figures
+	run := o.schedulers(l.AllSchedulers()...)
+	for _, scheduler := range run {
 		result, err := o.measure(ctx, l, scheduler)
 		if err != nil {
-			return ExitBroken, err
+			broken = append(broken, fmt.Errorf("scheduler %s: %w", scheduler, err))
+			if ctx.Err() != nil || errors.Is(err, dataplane.ErrPrivilege) {
+				break // the others would fail alike
+			}
+			continue
 		}
 		if err := o.show(result); err != nil {
 			return ExitBroken, err
 		}
-		if len(result.Failures) > 0 {
+		if err := o.keep(result.Verdicts); err != nil {
+			return ExitBroken, err
+		}
+		if result.Failed() {
 			exit = ExitFailed
 		}
+		figures = append(figures, result.Figures()...)
+	}
+	if err := errors.Join(broken...); err != nil {
+		return ExitBroken, err
+	}
+	status, err := o.judge(l, report.JudgeBars(l.Scenario, run, figures), nil)
+	return max(exit, status), err
+}
+
+// judge shows what became of a scenario's bars, and which measurements there are not.
+func (o *Options) judge(l loaded, verdicts []report.Verdict, problems []string) (exit int, err error) {
+	if err := o.keep(verdicts); err != nil {
+		return ExitBroken, err
+	}
+	if left := len(l.Bars) - len(verdicts); left > 0 {
+		fmt.Fprintf(o.Stderr, "%s: %d expectations are about schedulers that were not run; leave --scheduler out to have them judged\n", l.File, left)
+	}
+	failures := report.Failures(verdicts)
+	if len(failures)+len(problems) > 0 {
+		exit = ExitFailed
+	}
+	if !o.JSON {
+		_, err := io.WriteString(o.Stdout, report.VerdictTable(verdicts))
+		return exit, err
+	}
+	for _, p := range problems {
+		fmt.Fprintf(o.Stderr, "%s: not measured: %s\n", l.File, p)
+	}
+	for _, f := range failures {
+		fmt.Fprintln(o.Stderr, "expectation does not hold:", f)
 	}
 	return exit, nil
+}
+
+// keep adds verdicts to the file that the options name.
+func (o *Options) keep(list []report.Verdict) (err error) {
+	if o.Verdicts == "" {
+		return nil
+	}
+	f, err := os.OpenFile(o.Verdicts, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("--verdicts: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return report.VerdictJSON(f, list)
 }
 
 func (o *Options) measure(ctx context.Context, l loaded, scheduler string) (*report.Result, error) {
 	o.Log.Info("run scenario", "file", l.File, "scheduler", scheduler, "takes", l.Duration().Round(time.Second))
 	var m report.Measurement
-	ask := request{File: l.File, Data: l.data, Scheduler: scheduler, Backend: o.Backend, CPU: o.CPU}
+	ask := request{File: l.File, Data: l.data, Scheduler: scheduler, Backend: o.Backend, CPU: o.CPU || l.CountsCPU()}
 	if err := inSandbox(ctx, partRun, ask, &m, o.Stderr); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/dataplane"
+	"weir/internal/dataplane/bpf"
 	"weir/internal/lab/scenario"
 )
 
@@ -280,6 +281,25 @@ phases: [{for: 4s}]
 		}
 		if probe["flow"] != "probe" || probe["rate_bps"].(float64) < 10e3 || probe["rtt_ms"].(map[string]any)["p99"] == nil {
 			t.Errorf("probe: %v", probe)
+		}
+	}
+}
+
+// TestDemandedBackend: where the kernel has no BPF qdiscs, --backend bpf runs nothing,
+// with whatever scheduler, and says what to do.
+func TestDemandedBackend(t *testing.T) {
+	had := bpf.Supported
+	t.Cleanup(func() { bpf.Supported = had })
+	bpf.Supported = func() error { return fmt.Errorf("%w: it has no such qdiscs", dataplane.ErrNoSupport) }
+	o := Options{Files: []string{"../../lab/demo/shares.yaml"}, Scheduler: "htb", Backend: BackendBPF}
+	for name, run := range map[string]func() (int, error){
+		"run":    func() (int, error) { return Run(t.Context(), o) },
+		"random": func() (int, error) { return RunRandom(t.Context(), o, 1, 1, false) },
+	} {
+		exit, err := run()
+		want := "backend bpf: kernel cannot run this backend: it has no such qdiscs; boot such a kernel, or choose the backend auto or tc"
+		if exit != ExitBroken || err == nil || err.Error() != want {
+			t.Errorf("%s: exit %d, %v; want %d and %q", name, exit, err, ExitBroken, want)
 		}
 	}
 }

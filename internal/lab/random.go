@@ -15,7 +15,8 @@ import (
 // eight workloads on 100 Mbit/s, always the same for a seed. In its second phase
 // some policies are different and some workloads are silent. It expects of the
 // scheduler fair what Weir promises: every rate within 2 % of the link of its
-// ideal, and nobody below its min or above its max by more than 1 %.
+// ideal, and no workload below its min or above its max by more than 1 % of the link, nor
+// by more than 2 % of that min or max, however small it is.
 //
 // With groups there are eight workloads, three groups that have rates of their
 // own, and some workloads without a group; the same holds at both levels.
@@ -84,7 +85,11 @@ func randomTree(seed uint64) []byte {
 }
 
 // expectPromise is what the contract's scheduler has to hold.
-const expectPromise = "expect:\n  - {scheduler: fair, rate: ideal, within: 2mbit}\n  - {scheduler: fair, bounds: held, within: 1mbit}\n"
+const expectPromise = `expect:
+  - {scheduler: fair, rate: ideal, within: 2mbit}
+  - {scheduler: fair, bounds: held, within: 1mbit}
+  - {scheduler: fair, bounds: held, within: 2%}
+`
 
 // tree is the policies of one phase.
 type tree struct{ groups, workloads []string }
@@ -151,17 +156,28 @@ func (d *dice) policiesWithin(n int, room *int) []string {
 	return list
 }
 
+// NewSeed returns a seed that nobody chose, of at most nine digits.
+func NewSeed() uint64 { return 1 + rand.Uint64N(999_999_999) }
+
 // RunRandom runs the random scenarios of count seeds, from the given one on, with
-// Options.Scheduler or else fair. Each scenario's name in the report has its
-// seed; Options.Files is not looked at.
+// Options.Scheduler or else fair. How to run them again is printed first; each scenario's
+// name in the report has its seed. Options.Files is not looked at.
 func RunRandom(ctx context.Context, o Options, seed uint64, count int, groups bool) (exit int, err error) {
 	o.Files = []string{"random"}
 	if err := o.check(); err != nil {
 		return ExitInvalid, err
 	}
 	if count < 1 {
-		return ExitInvalid, fmt.Errorf("count %d: must be at least 1", count)
+		return ExitInvalid, fmt.Errorf("--count %d: out of range; write 1 or more", count)
 	}
+	if err := o.demanded(); err != nil {
+		return ExitBroken, err
+	}
+	tree := ""
+	if groups {
+		tree = " --groups"
+	}
+	fmt.Fprintf(o.Stderr, "the same again: weir lab random%s --seed %d --count %d\n", tree, seed, count)
 	for i := range uint64(count) {
 		file, data := fmt.Sprintf("random-%d.yaml", seed+i), Random(seed+i, groups)
 		s, err := scenario.Parse(file, data)

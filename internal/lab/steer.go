@@ -68,6 +68,11 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 			return nil, "", nil, fmt.Errorf("scheduler %s: link.direction ingress is for Weir's own schedulers and none", scheduler)
 		}
 		setting := peers.Setting{Device: topology.Uplink, Link: at.link, Policies: now.Workloads, Leaf: at.leaf}
+		if strings.HasSuffix(scheduler, scenario.LimitedGSO) {
+			if err := at.limitOffload(); err != nil {
+				return nil, "", nil, err
+			}
+		}
 		running, err := peers.Start(p, at.host, setting, at.ports)
 		if err != nil {
 			return nil, "", nil, err
@@ -185,9 +190,9 @@ type weirSteering struct {
 
 // limitOffload does what the agent does: it keeps the packets that workloads
 // build small enough for the link.
-func (w *weirSteering) limitOffload() error {
-	limit := device.GSOLimit(w.link.Bandwidth)
-	for _, port := range w.ports {
+func (s site) limitOffload() error {
+	limit := device.GSOLimit(s.link.Bandwidth)
+	for _, port := range s.ports {
 		if port.PeerNetns == "" {
 			continue // a tap without offload: its packets are frames
 		}

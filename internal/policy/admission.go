@@ -123,7 +123,7 @@ func (r *Refused) Reason() string {
 	}
 	asked := r.Asked.String()
 	if r.Goodput != 0 {
-		asked += fmt.Sprintf(" (%s of payload)", r.Goodput)
+		asked = fmt.Sprintf("%s (%s of payload)", Approx(float64(r.Asked)), r.Goodput)
 	}
 	return fmt.Sprintf("asked %s, reserved %s of %s, free %s", asked, r.Reserved, of, r.Free)
 }

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -119,10 +120,10 @@ func parsePercent(text, number string) (Amount, error) {
 func ParseWeight(s string) (uint32, error) {
 	text := strings.TrimSpace(s)
 	weight, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0, weightError(text, "not a whole number")
 	}
-	if weight < 1 || weight > MaxWeight {
+	if err != nil || weight < 1 || weight > MaxWeight {
 		return 0, weightError(text, "out of range")
 	}
 	return uint32(weight), nil

@@ -111,13 +111,13 @@ func (p Policy) checkReserve(capacity Rate, overhead int) error {
 		if limit := p.Max.Of(capacity); limit != 0 && WireOf(reserve, overhead) > limit {
 			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
 				Msg: fmt.Sprintf("%s of payload take %s on the wire, above the max, %s",
-					p.Reserve.on(capacity), WireOf(reserve, overhead), p.Max.on(capacity)),
+					p.Reserve.on(capacity), Approx(float64(WireOf(reserve, overhead))), p.Max.on(capacity)),
 				Remedy: fmt.Sprintf("write %s or less, or raise max", GoodputOf(limit, overhead).Compact())}
 		}
 		if floor := p.Min.Of(capacity); floor > WireOf(reserve, overhead) {
 			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
 				Msg: fmt.Sprintf("%s of payload take %s on the wire, and the workload is sent no more than that: its min, %s, could not be used",
-					p.Reserve.on(capacity), WireOf(reserve, overhead), p.Min.on(capacity)),
+					p.Reserve.on(capacity), Approx(float64(WireOf(reserve, overhead))), p.Min.on(capacity)),
 				Remedy: "do without the min; a reservation is guaranteed as well"}
 		}
 		if queues := (Policy{Queues: p.Queues}).Reserved(capacity); queues > reserve {
@@ -128,7 +128,7 @@ func (p Policy) checkReserve(capacity Rate, overhead int) error {
 	}
 	if limit, queues := p.Max.Of(capacity), p.Reserved(capacity); limit != 0 && WireOf(queues, overhead) > limit {
 		return &Error{Field: "queues", Msg: fmt.Sprintf("they reserve %s of payload, which take %s on the wire, above the workload's max, %s",
-			queues, WireOf(queues, overhead), p.Max.on(capacity)), Remedy: "lower their reservations, or raise the workload's max"}
+			queues, Approx(float64(WireOf(queues, overhead))), p.Max.on(capacity)), Remedy: "lower their reservations, or raise the workload's max"}
 	}
 	return nil
 }

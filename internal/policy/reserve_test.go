@@ -95,7 +95,7 @@ func TestReservationsRefused(t *testing.T) {
 func TestRefusedReservation(t *testing.T) {
 	r := &Refused{Name: "cam", Asked: WireOf(40*mbit, 0), Reserved: 70 * mbit, Free: 30 * mbit, Capacity: 100 * mbit,
 		Limit: 100 * mbit, Holders: []Floor{{"web", 70 * mbit}}, Goodput: 40 * mbit}
-	want := "reserve of cam: asked 41.823205 Mbit/s (40 Mbit/s of payload), reserved 70 Mbit/s of 100 Mbit/s, free 30 Mbit/s; " +
+	want := "reserve of cam: asked 41.8 Mbit/s (40 Mbit/s of payload), reserved 70 Mbit/s of 100 Mbit/s, free 30 Mbit/s; " +
 		"ask for 28.692206mbit or less, or lower the min of web (70 Mbit/s)"
 	if got := r.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

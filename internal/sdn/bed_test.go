@@ -4,6 +4,7 @@ package sdn
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,8 @@ import (
 
 	"weir/internal/config"
 )
+
+var backend = flag.String("backend", "auto", "the agent's backend: auto, bpf or tc")
 
 // bed is an Open vSwitch of its own with a bridge s1, eight hosts and a cable:
 // what goes to the hosts 5 to 8 leaves by up0 and comes in again by up1.

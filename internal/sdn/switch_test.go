@@ -290,7 +290,7 @@ func TestAgentTakesThePort(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &strings.Builder{}
-	agent := exec.Command(weir, "agent", "--config", file)
+	agent := exec.Command(weir, "agent", "--config", file, "--backend", *backend)
 	agent.Stderr = log
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"weir/internal/api"
+	"weir/internal/server/rest"
 )
 
 const (
@@ -25,12 +26,13 @@ const (
 // collector turns one snapshot of the agent into metrics at each scrape. It
 // keeps nothing between scrapes, so a workload that has gone leaves no series.
 type collector struct {
-	agent api.Agent
-	descs []*prometheus.Desc // in the order of the table metrics
+	agent    api.Agent
+	refusals func() map[string]uint64 // by kind
+	descs    []*prometheus.Desc       // in the order of the table metrics
 }
 
-func newCollector(agent api.Agent) *collector {
-	c := &collector{agent: agent}
+func newCollector(agent api.Agent, refusals func() map[string]uint64) *collector {
+	c := &collector{agent: agent, refusals: refusals}
 	for _, m := range metrics {
 		c.descs = append(c.descs, prometheus.NewDesc(m.name, m.help, m.labels, nil))
 	}
@@ -53,6 +55,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.NewInvalidMetric(c.descs[0], err)
 		return
 	}
+	snap.refusals = c.refusals()
 	for i, m := range metrics {
 		m.read(snap, func(value float64, labels ...string) { ch <- constMetric(c.descs[i], m.kind, value, labels) })
 	}
@@ -80,14 +83,14 @@ func takeSnapshot(ctx context.Context, agent api.Agent) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, fmt.Errorf("workloads of the agent: %w", err)
 	}
-	return snapshot{status, workloads}, nil
+	return snapshot{status: status, workloads: workloads}, nil
 }
 
 // metricsHandler serves Weir's metrics and those of the process.
-func (s *Server) metricsHandler() http.Handler {
+func (s *Server) metricsHandler(h *rest.API) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		newCollector(s.agent),
+		newCollector(s.agent, h.Refusals),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 type snapshot struct {
 	status    api.Status
 	workloads []api.Workload
+	refusals  map[string]uint64 // by kind
 }
 
 // emit takes one value with the values of the metric's labels, in their order.
@@ -55,6 +57,19 @@ var metrics = []metric{
 		}},
 	{"weir_agent_start_time_seconds", "seconds", "When the agent was started, Unix time.", gauge,
 		nil, func(s snapshot, out emit) { out(float64(s.status.Started.UnixNano()) / 1e9) }},
+	{"weir_config_reloads_total", "", "Times that the configuration file was read again, by whether it was right.", counter,
+		[]string{"result"}, func(s snapshot, out emit) {
+			out(float64(s.status.Reloads.OK), "ok")
+			out(float64(s.status.Reloads.Failed), "failed")
+		}},
+	{"weir_config_reload_success_time_seconds", "seconds", "When the configuration in force was read, Unix time.", gauge,
+		nil, func(s snapshot, out emit) { out(float64(s.status.Reloads.LastOK.UnixNano()) / 1e9) }},
+	{"weir_refusals_total", "", "Requests for a change that were not granted, by kind: input, unknown (name), conflict (no room, name taken), role, busy, failed.", counter,
+		[]string{"kind"}, func(s snapshot, out emit) {
+			for _, kind := range slices.Sorted(maps.Keys(s.refusals)) {
+				out(float64(s.refusals[kind]), kind)
+			}
+		}},
 	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device, vm, cgroup), else 0.", gauge,
 		[]string{"source"}, func(s snapshot, out emit) {
 			for _, src := range s.status.Sources {
@@ -82,6 +97,8 @@ var metrics = []metric{
 		}},
 	perLink("weir_link_up", "", "1 if the link is steered, 0 if weir status names an error.",
 		func(l api.LinkStatus) float64 { return truth(l.Error == "") }),
+	perLink("weir_link_gaps", "", "Promises that the link's backend cannot hold on this kernel; weir status names them.",
+		func(l api.LinkStatus) float64 { return float64(len(l.Gaps)) }),
 	perLink("weir_link_capacity_bits_per_second", "bits per second", "What the link's workloads share, on the wire.",
 		func(l api.LinkStatus) float64 { return float64(l.CapacityBps) }),
 	perLink("weir_link_reserved_bits_per_second", "bits per second", "Sum of the mins.",
@@ -111,8 +128,14 @@ var metrics = []metric{
 		func(_ api.Workload, l api.WorkloadLink) float64 { return l.IdealBps }),
 	perClass("weir_class_min_bits_per_second", "bits per second", "Guaranteed rate, 0 = none.", gauge,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.MinBps) }),
-	perClass("weir_class_max_bits_per_second", "bits per second", "Ceiling, 0 = none.", gauge,
-		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.MaxBps) }),
+	{"weir_class_max_bits_per_second", "bits per second", "Ceiling; no series where there is none.", gauge,
+		classLabels, func(s snapshot, out emit) {
+			eachClass(s, func(_ api.Workload, l api.WorkloadLink, labels []string) {
+				if l.MaxBps != 0 {
+					out(float64(l.MaxBps), labels...)
+				}
+			})
+		}},
 	perClass("weir_class_weight", "", "Weight, 1 to 10000.", gauge,
 		func(w api.Workload, l api.WorkloadLink) float64 { return float64(w.Policy.In(l.Direction).Weight) }),
 
@@ -155,11 +178,31 @@ var metrics = []metric{
 		func(_ api.Group, l api.WorkloadLink) float64 { return l.IdealBps }),
 	perGroup("weir_group_min_bits_per_second", "bits per second", "What the group reserves: its min, or its members' together.", gauge,
 		func(_ api.Group, l api.WorkloadLink) float64 { return float64(l.MinBps) }),
-	perGroup("weir_group_max_bits_per_second", "bits per second", "Ceiling, 0 = none.", gauge,
-		func(_ api.Group, l api.WorkloadLink) float64 { return float64(l.MaxBps) }),
+	{"weir_group_max_bits_per_second", "bits per second", "Ceiling; no series where there is none.", gauge,
+		groupLabels, func(s snapshot, out emit) {
+			eachGroup(s, func(_ api.Group, l api.WorkloadLink, labels []string) {
+				if l.MaxBps != 0 {
+					out(float64(l.MaxBps), labels...)
+				}
+			})
+		}},
 	perGroup("weir_group_weight", "", "Weight, 1 to 10000.", gauge,
 		func(g api.Group, _ api.WorkloadLink) float64 { return float64(g.Policy.Weight) }),
 
+	{"weir_policy_not_held", "", "Always 1; a part of a policy that the link's backend does not hold on this kernel: of which workload or group, which field, and whether that was accepted (accept_gaps).", gauge,
+		[]string{"link", "direction", "kind", "name", "field", "accepted"}, func(s snapshot, out emit) {
+			each := func(kind, name string, gaps []api.PolicyGap) {
+				for _, g := range gaps {
+					out(1, g.Device, g.Direction, kind, name, g.Field, strconv.FormatBool(g.Accepted))
+				}
+			}
+			for _, w := range s.workloads {
+				each("workload", w.Name, w.NotHeld)
+			}
+			for _, g := range s.status.Groups {
+				each("group", g.Name, g.NotHeld)
+			}
+		}},
 	{"weir_workload_info", "", "Always 1; what the workload is, whether it is steered (state active), its group and its discipline.", gauge,
 		[]string{"workload", "key", "kind", "state", "group", "discipline"}, func(s snapshot, out emit) {
 			for _, w := range s.workloads {
@@ -219,12 +262,17 @@ func eachQueue(s snapshot, visit func(q api.QueueTraffic, labels []string)) {
 
 func perGroup(name, unit, help string, kind prometheus.ValueType, value func(api.Group, api.WorkloadLink) float64) metric {
 	return metric{name, unit, help, kind, groupLabels, func(s snapshot, out emit) {
-		for _, g := range s.status.Groups {
-			for _, l := range g.Links {
-				out(value(g, l), l.Device, l.Direction, g.Name, fmt.Sprint(g.Class))
-			}
-		}
+		eachGroup(s, func(g api.Group, l api.WorkloadLink, labels []string) { out(value(g, l), labels...) })
 	}}
+}
+
+// eachGroup visits every group on every link; labels match groupLabels.
+func eachGroup(s snapshot, visit func(g api.Group, l api.WorkloadLink, labels []string)) {
+	for _, g := range s.status.Groups {
+		for _, l := range g.Links {
+			visit(g, l, []string{l.Device, l.Direction, g.Name, fmt.Sprint(g.Class)})
+		}
+	}
 }
 
 func truth(b bool) float64 {
@@ -259,6 +307,10 @@ func metricsDoc() string {
 		"  * on (workload) group_left (group) weir_workload_info{group!=\"\"})\n\n" +
 		"# how full each link is, 0 to 1\n" +
 		"sum by (link, direction) (rate(weir_class_transmit_bytes_total[1m])) * 8 / on (link, direction) weir_link_capacity_bits_per_second\n\n" +
+		"# how close each workload is to its max, 0 to 1; those without a max have no series\n" +
+		"rate(weir_class_transmit_bytes_total[1m]) * 8 / weir_class_max_bits_per_second\n\n" +
+		"# the configuration file is wrong, and the one before it in force\n" +
+		"increase(weir_config_reloads_total{result=\"failed\"}[10m]) > 0\n\n" +
 		"# workloads that stay below what they were promised although they have packets to send\n" +
 		"rate(weir_class_transmit_bytes_total[1m]) * 8 < 0.95 * weir_class_min_bits_per_second\n" +
 		"  and on (link, direction, class) weir_class_backlog_packets > 0\n```\n")

@@ -3,6 +3,9 @@
 package server
 
 import (
+	"encoding/json"
+	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,8 +16,10 @@ import (
 	"weir/internal/goldentest"
 )
 
+func noRefusals() map[string]uint64 { return nil }
+
 func TestMetricsLint(t *testing.T) {
-	problems, err := testutil.CollectAndLint(newCollector(demo()))
+	problems, err := testutil.CollectAndLint(newCollector(demo(), noRefusals))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +66,7 @@ weir_source_up{source="device"} 0
 weir_source_up{source="docker"} 1
 weir_source_up{source="netns"} 1
 `
-	err := testutil.CollectAndCompare(newCollector(demo()), strings.NewReader(want),
+	err := testutil.CollectAndCompare(newCollector(demo(), noRefusals), strings.NewReader(want),
 		"weir_class_backlog_packets", "weir_class_drops_packets_total", "weir_class_min_bits_per_second",
 		"weir_class_transmit_bytes_total", "weir_link_capacity_bits_per_second", "weir_source_up")
 	if err != nil {
@@ -74,6 +79,16 @@ func TestMetricsOfAnOddName(t *testing.T) {
 	status, _, body := request(t, apitest.New(w), "GET", "/metrics", "")
 	if status != 200 || !strings.Contains(body, `workload="bad?\"name\n"`) {
 		t.Errorf("status %d; the name is not there as it should be", status)
+	}
+}
+
+func TestMetricsOfWhatIsNotHeld(t *testing.T) {
+	w := apitest.Workload("pbx", 1, 0, 0, 1)
+	w.NotHeld = []api.PolicyGap{{Device: "eth0", Direction: "egress", Field: "discipline", Value: "llq"}}
+	_, _, body := request(t, apitest.New(w), "GET", "/metrics", "")
+	const want = `weir_policy_not_held{accepted="false",direction="egress",field="discipline",kind="workload",link="eth0",name="pbx"} 1`
+	if !strings.Contains(body, want) {
+		t.Errorf("%s is not among\n%s", want, body)
 	}
 }
 
@@ -105,7 +120,7 @@ func TestMetricsInside(t *testing.T) {
 		{Name: "rest", SentBytes: 7000, SentPackets: 6, BacklogPackets: 3, BacklogBytes: 4500, Drops: map[string]uint64{"codel": 2}},
 	}
 	const want = `
-# HELP weir_group_max_bits_per_second Ceiling, 0 = none.
+# HELP weir_group_max_bits_per_second Ceiling; no series where there is none.
 # TYPE weir_group_max_bits_per_second gauge
 weir_group_max_bits_per_second{class="100",direction="egress",group="office",link="eth0"} 4e+07
 # HELP weir_queue_backlog_packets Waiting in the queue now.
@@ -124,9 +139,85 @@ weir_queue_transmit_bytes_total{class="0",direction="egress",link="eth0",queue="
 weir_workload_info{discipline="llq",group="office",key="docker:pbx",kind="docker",state="active",workload="pbx"} 1
 `
 	fake := apitest.New(w).WithGroup("office", 2, 0, 40)
-	err := testutil.CollectAndCompare(newCollector(fake), strings.NewReader(want), "weir_group_max_bits_per_second",
+	err := testutil.CollectAndCompare(newCollector(fake, noRefusals), strings.NewReader(want), "weir_group_max_bits_per_second",
 		"weir_queue_backlog_packets", "weir_queue_drops_packets_total", "weir_queue_transmit_bytes_total", "weir_workload_info")
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoMaxNoSeries: a workload or group without a max has no series of it, so that a
+// rate divided by a max is never infinite.
+func TestNoMaxNoSeries(t *testing.T) {
+	want := `
+# HELP weir_class_max_bits_per_second Ceiling; no series where there is none.
+# TYPE weir_class_max_bits_per_second gauge
+weir_class_max_bits_per_second{class="3",direction="egress",link="eth0",workload="cam"} 1e+07
+# HELP weir_group_max_bits_per_second Ceiling; no series where there is none.
+# TYPE weir_group_max_bits_per_second gauge
+weir_group_max_bits_per_second{class="100",direction="egress",group="capped",link="eth0"} 4e+07
+`
+	fake := demo().WithGroup("capped", 2, 0, 40).WithGroup("free", 2, 0, 0)
+	if err := testutil.CollectAndCompare(newCollector(fake, noRefusals), strings.NewReader(want), "weir_class_max_bits_per_second", "weir_group_max_bits_per_second"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMetricsOfTheAgent: reloads, gaps, and what was refused, by kind; a dry run is
+// only a question.
+func TestMetricsOfTheAgent(t *testing.T) {
+	s := New(demo(), Options{Log: slog.New(slog.DiscardHandler)})
+	ask := func(method, path, body string) {
+		req := httptest.NewRequest(method, path, strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		s.Handler().ServeHTTP(httptest.NewRecorder(), req)
+	}
+	ask("PATCH", "/v1/workloads/batch/policy", `{"min": "90mbit"}`)              // no room
+	ask("PATCH", "/v1/workloads/batch/policy?dry_run=true", `{"min": "90mbit"}`) // a question
+	ask("PATCH", "/v1/workloads/web/policy", `{"weight": 2}`)                    // granted
+	ask("PATCH", "/v1/workloads/web/policy", `{"weihgt": 2}`)
+	ask("PATCH", "/v1/workloads/nobody/policy", `{"weight": 2}`)
+	w := httptest.NewRecorder()
+	s.rest.Reading("/s", "").ServeHTTP(w, httptest.NewRequest("DELETE", "/v1/workloads/web", nil))
+	want := `
+# HELP weir_config_reload_success_time_seconds When the configuration in force was read, Unix time.
+# TYPE weir_config_reload_success_time_seconds gauge
+weir_config_reload_success_time_seconds 1.7723664e+09
+# HELP weir_config_reloads_total Times that the configuration file was read again, by whether it was right.
+# TYPE weir_config_reloads_total counter
+weir_config_reloads_total{result="failed"} 1
+weir_config_reloads_total{result="ok"} 2
+# HELP weir_link_gaps Promises that the link's backend cannot hold on this kernel; weir status names them.
+# TYPE weir_link_gaps gauge
+weir_link_gaps{direction="egress",link="eth0"} 1
+# HELP weir_refusals_total Requests for a change that were not granted, by kind: input, unknown (name), conflict (no room, name taken), role, busy, failed.
+# TYPE weir_refusals_total counter
+weir_refusals_total{kind="busy"} 0
+weir_refusals_total{kind="conflict"} 1
+weir_refusals_total{kind="failed"} 0
+weir_refusals_total{kind="input"} 1
+weir_refusals_total{kind="role"} 1
+weir_refusals_total{kind="unknown"} 1
+`
+	if err := testutil.CollectAndCompare(newCollector(s.agent, s.rest.Refusals), strings.NewReader(want),
+		"weir_config_reload_success_time_seconds", "weir_config_reloads_total", "weir_link_gaps", "weir_refusals_total"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSampleFor: the gaps of backends come with a stream's first sample alone, and the
+// agent's own sample keeps them.
+func TestSampleFor(t *testing.T) {
+	sample := api.Sample{Links: []api.LinkStatus{{Device: "eth0", Gaps: []string{"a gap"}}}}
+	if first := sampleFor(sample, true); len(first.Links[0].Gaps) != 1 {
+		t.Errorf("the first sample has gaps %v", first.Links[0].Gaps)
+	}
+	later, err := json.Marshal(sampleFor(sample, false))
+	if err != nil || strings.Contains(string(later), "gap") || len(sample.Links[0].Gaps) != 1 {
+		t.Errorf("a later sample is %s (%v), the agent's has gaps %v", later, err, sample.Links[0].Gaps)
+	}
+	status, err := json.Marshal(wholeStatus(api.Status{Links: []api.LinkStatus{{}}}))
+	if err != nil || !strings.Contains(string(status), `"gaps":[]`) {
+		t.Errorf("a status without gaps is %s (%v)", status, err)
 	}
 }

@@ -91,6 +91,16 @@ func (s *Server) routes() *rest.API {
 			gs, err := s.agent.Groups(ctx)
 			return list(gs, wholeGroup), err
 		})
+	rest.Get(h, "/v1/groups/{name}", "get-group", "One group of workloads",
+		func(ctx context.Context, in *GroupParam) (api.Group, error) {
+			g, err := s.agent.Group(ctx, in.Name)
+			return wholeGroup(g), err
+		})
+	rest.Get(h, "/v1/groups/{name}/explain", "explain-group", "Why a group of workloads has the rate it has",
+		func(ctx context.Context, in *GroupParam) (api.Explanation, error) {
+			e, err := s.agent.ExplainGroup(ctx, in.Name)
+			return wholeExplanation(e), err
+		})
 	s.changes(h)
 	s.control(h)
 	s.groupChanges(h)
@@ -107,7 +117,7 @@ func (s *Server) routes() *rest.API {
 	}
 	h.Route(&metrics)
 	h.OpenAPI().AddOperation(&metrics)
-	mux.Handle("GET /metrics", s.metricsHandler())
+	mux.Handle("GET /metrics", s.metricsHandler(h))
 	mux.HandleFunc("/", rest.Fallback(mux))
 	return h
 }

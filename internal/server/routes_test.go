@@ -48,8 +48,8 @@ func TestProblems(t *testing.T) {
 		{"weight too small", "PATCH", "/v1/workloads/web/policy", `{"weight":0}`, 422, "weight", ">= 1", "openapi"},
 		{"weight too large", "PATCH", "/v1/workloads/web/policy", `{"weight":10001}`, 422, "weight", "<= 10000", "openapi"},
 		{"weight is no number", "PATCH", "/v1/workloads/web/policy", `{"weight":"3"}`, 422, "weight", "integer", "openapi"},
-		{"misspelt field", "PATCH", "/v1/workloads/web/policy", `{"wieght":3}`, 422, "wieght", "unexpected property", "openapi"},
-		{"misspelt dry_run", "PATCH", "/v1/workloads/web/policy?dryrun=true", `{"weight":3}`, 422, "dryrun", "unknown query", "openapi"},
+		{"misspelt field", "PATCH", "/v1/workloads/web/policy", `{"wieght":3}`, 422, "wieght", "unexpected property", "did you mean weight?"},
+		{"misspelt dry_run", "PATCH", "/v1/workloads/web/policy?dryrun=true", `{"weight":3}`, 422, "dryrun", "unknown query", "did you mean dry_run?"},
 		{"dry_run is no truth value", "DELETE", "/v1/workloads/cam?dry_run=maybe", "", 422, "dry_run", "boolean", "openapi"},
 		{"no JSON", "PATCH", "/v1/workloads/web/policy", `{"weight":`, 400, "body", "JSON", "openapi"},
 		{"no body", "PATCH", "/v1/workloads/web/policy", "", 400, "", "request body is required", ""},
@@ -108,6 +108,13 @@ func TestClientSpeaksEveryRoute(t *testing.T) {
 	}
 	if e, err := client.Explain(ctx, "web"); err != nil || e.Links[0].Binds != "share" || len(e.Links[0].Others) == 0 {
 		t.Errorf("Explain: %+v, %v", e, err)
+	}
+	office := start(t, demo().WithGroup("of fice/1", 2, 0, 40))
+	if g, err := office.Group(ctx, "of fice/1"); err != nil || g.Policy.Max != "40mbit" {
+		t.Errorf("Group: %+v, %v", g, err)
+	}
+	if e, err := office.ExplainGroup(ctx, "of fice/1"); err != nil || e.Links[0].Device != "eth0" {
+		t.Errorf("ExplainGroup: %+v, %v", e, err)
 	}
 	name := "odd name/with ünicode?"
 	if r, err := client.Attach(ctx, api.AttachRequest{Name: name, Netns: "blue"}, false); err != nil || r.DryRun {
@@ -198,6 +205,7 @@ func TestOpenAPI(t *testing.T) {
 	slices.Sort(routes)
 	want := []string{
 		"DELETE /v1/groups/{name}", "DELETE /v1/workloads/{name}", "GET /metrics", "GET /v1/audit", "GET /v1/groups",
+		"GET /v1/groups/{name}", "GET /v1/groups/{name}/explain",
 		"GET /v1/status", "GET /v1/stream", "GET /v1/workloads", "GET /v1/workloads/{name}",
 		"GET /v1/workloads/{name}/classify", "GET /v1/workloads/{name}/control", "GET /v1/workloads/{name}/explain", "GET /v1/workloads/{name}/flows",
 		"PATCH /v1/groups/{name}", "PATCH /v1/workloads/{name}/control", "PATCH /v1/workloads/{name}/policy",

@@ -177,7 +177,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	if s.metrics != nil {
 		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", s.metricsHandler())
+		mux.Handle("GET /metrics", s.metricsHandler(s.rest))
 		servers = append(servers, rest.Server(mux, s.log))
 		listeners = append(listeners, s.metrics)
 		s.log.Info("metrics on TCP", "address", s.MetricsAddr(), "tls", s.opts.MetricsTLS.Given(), "client_ca", s.opts.MetricsTLS.CA)

@@ -34,12 +34,12 @@ func (s *Server) forward(ctx context.Context, _ *rest.None, send sse.Sender) {
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
 	samples := s.agent.Subscribe(ctx)
-	for {
+	for first := true; ; first = false {
 		select {
 		case <-ctx.Done():
 			return
 		case sample, ok := <-samples:
-			if !ok || send.Data(wholeSample(sample)) != nil {
+			if !ok || send.Data(sampleFor(sample, first)) != nil {
 				return
 			}
 		}

@@ -90,6 +90,18 @@ func wholeExplanation(e api.Explanation) api.Explanation {
 	return e
 }
 
+// sampleFor is a sample as a stream sends it: what does not change from second to
+// second, the gaps of backends, comes with the first.
+func sampleFor(s api.Sample, first bool) api.Sample {
+	s = wholeSample(s)
+	for i := range s.Links {
+		if !first {
+			s.Links[i].Gaps = nil
+		}
+	}
+	return s
+}
+
 func wholeSample(s api.Sample) api.Sample {
 	s.Links = list(s.Links, wholeLink)
 	s.Workloads = wholeWorkloads(s.Workloads)

@@ -59,6 +59,7 @@ func (f *Fake) Status(context.Context) (api.Status, error) {
 		Version: "1.2.3",
 		Started: Start,
 		Config:  "/etc/weir/weir.yaml",
+		Reloads: api.Reloads{OK: 2, Failed: 1, LastOK: Start},
 		Links:   []api.LinkStatus{f.link()},
 		Groups:  f.groupViews(),
 		Sources: []api.Source{

@@ -59,6 +59,44 @@ func (f *Fake) Groups(context.Context) ([]api.Group, error) {
 	return f.groupViews(), f.Fail
 }
 
+// Group implements api.Agent.
+func (f *Fake) Group(_ context.Context, name string) (api.Group, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Fail != nil {
+		return api.Group{}, f.Fail
+	}
+	for _, g := range f.groupViews() {
+		if g.Name == name {
+			return g, nil
+		}
+	}
+	return api.Group{}, unknownGroup(name)
+}
+
+// ExplainGroup implements api.Agent.
+func (f *Fake) ExplainGroup(ctx context.Context, name string) (api.Explanation, error) {
+	g, err := f.Group(ctx, name)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	e := api.Explanation{Name: "group " + name, Links: []api.ExplainLink{}}
+	for _, l := range g.Links {
+		x := api.ExplainLink{Device: l.Device, Direction: l.Direction, Binds: "share", IdealBps: l.IdealBps, RateBps: l.RateBps,
+			Text: []string{fmt.Sprintf("Group %s has weight %d.", name, g.Policy.Weight)}}
+		for _, member := range g.Members {
+			x.Members = append(x.Members, api.Other{Name: member, Weight: 1, Binds: "share"})
+		}
+		e.Links = append(e.Links, x)
+	}
+	return e, nil
+}
+
+func unknownGroup(name string) error {
+	return &api.Error{Status: 404, Field: "group", Value: name,
+		Msg: fmt.Sprintf("no group is called %q", name), Remedy: "weir group list shows those that there are"}
+}
+
 // SetGroup implements api.Agent.
 func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, dryRun bool) (api.ChangeResult, error) {
 	f.mu.Lock()
@@ -111,8 +149,7 @@ func (f *Fake) DeleteGroup(_ context.Context, name string, dryRun bool) (api.Cha
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.groups, func(g api.Group) bool { return g.Name == name })
 	if i < 0 {
-		return api.ChangeResult{}, &api.Error{Status: 404, Field: "group", Value: name,
-			Msg: fmt.Sprintf("no group is called %q", name), Remedy: "weir group list shows those that there are"}
+		return api.ChangeResult{}, unknownGroup(name)
 	}
 	what := fmt.Sprintf("remove group %d (%s)", f.groups[i].Class, name)
 	if !dryRun {

@@ -50,7 +50,7 @@ var plainColumns = []struct {
 	{"TIME", 8, false}, {"LINK", 12, false}, {"WORKLOAD", 20, false},
 	{"RATE", 7, true}, {"SHARE", 5, true}, {"IDEAL", 7, true}, {"MIN", 7, true}, {"MAX", 7, true},
 	{"WEIGHT", 6, true}, {"BACKLOG", 9, true}, {"DROPS/S", 7, true},
-	{reservation.title, reservation.width, true}, {"UNIT", 6, false},
+	{reservation.title, reservation.width, true}, {"UNIT", 6, false}, {"STATE", 9, false},
 }
 
 // PlainHeader is the line above the lines of Plain.
@@ -76,7 +76,7 @@ func Plain(s api.Sample, location *time.Location) string {
 			for _, c := range columns {
 				cells = append(cells, c.cell(r, u))
 			}
-			b.WriteString(plainLine(append(cells, reservation.cell(r, u), u.name)))
+			b.WriteString(plainLine(append(cells, reservation.cell(r, u), u.name, r.workload.State)))
 		}
 		if len(rows) == 0 {
 			fmt.Fprintf(&b, "%s  %s has no workloads\n", s.At.In(location).Format("15:04:05"), table.Clean(link))

@@ -16,7 +16,7 @@ import (
 )
 
 // Explain is asked for the text of the pane that enter opens.
-type Explain func(ctx context.Context, workload string) (string, error)
+type Explain func(ctx context.Context, name string, group bool) (string, error)
 
 // Screen shows the live view on a terminal until the user quits or ctx ends.
 func Screen(ctx context.Context, stream Stream, explain Explain, in *os.File, out io.Writer) error {
@@ -142,12 +142,12 @@ func (m *model) sample(s api.Sample) tea.Cmd {
 
 // ask fetches the explanation anew, so that the pane follows the traffic.
 func (m *model) ask() tea.Cmd {
-	if m.subject == "" || m.group {
+	if m.subject == "" {
 		return nil
 	}
-	ctx, explain, subject := m.ctx, m.explain, m.subject
+	ctx, explain, subject, group := m.ctx, m.explain, m.subject, m.group
 	return func() tea.Msg {
-		text, err := explain(ctx, subject)
+		text, err := explain(ctx, subject, group)
 		return explainedMsg{subject, text, err}
 	}
 }
@@ -204,10 +204,6 @@ func (m *model) open() tea.Cmd {
 		return nil
 	}
 	m.subject, m.group = rows[i].workload.Name, rows[i].workload.Kind == kindGroup
-	if m.group {
-		m.screen.explaining = m.subject + " is a group; its members say why they have their rates, the group's part included"
-		return nil
-	}
 	m.screen.explaining = "asking why " + m.subject + " has its rate"
 	return m.ask()
 }

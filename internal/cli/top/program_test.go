@@ -27,7 +27,10 @@ type player struct {
 }
 
 func newPlayer(t *testing.T, width, height int) *player {
-	explain := func(_ context.Context, name string) (string, error) {
+	explain := func(_ context.Context, name string, group bool) (string, error) {
+		if group {
+			name = "group " + name
+		}
 		if name == "late" {
 			return "", errors.New("no such luck")
 		}

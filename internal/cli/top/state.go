@@ -152,12 +152,20 @@ func (s *state) allRows(by order) []row {
 	return all
 }
 
+// troubled are workloads and groups that do not have all of their policy.
+func (s *state) troubled() []api.Workload {
+	return slices.DeleteFunc(s.entries(), func(w api.Workload) bool { return !troubled(w) })
+}
+
+// troubled reports whether a part of what was asked for the workload is not in force.
+func troubled(w api.Workload) bool { return w.State == "refused" || w.State == "not held" }
+
 // linkless are workloads that are on no link, because their network is not up or
 // because they cannot be steered.
 func (s *state) linkless() []api.Workload {
 	var out []api.Workload
 	for _, w := range s.sample.Workloads {
-		if len(w.Links) == 0 {
+		if len(w.Links) == 0 && !troubled(w) {
 			out = append(out, w)
 		}
 	}

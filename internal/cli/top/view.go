@@ -31,6 +31,7 @@ type screen struct {
 func (s screen) render() string {
 	lines := []string{s.titleLine()}
 	body, _ := s.visible(s.bodyHeight())
+	body = append(body, s.below(s.bodyHeight()-len(body))...)
 	lines = append(lines, body...)
 	for range s.bodyHeight() - len(body) {
 		lines = append(lines, "")
@@ -69,6 +70,7 @@ func (s screen) visible(height int) (lines []string, shown int) {
 	if s.state.at().IsZero() {
 		return []string{s.cut("waiting for the first sample")}[:min(1, height)], 0
 	}
+	height -= min(len(s.state.troubled()), height/4) // a full screen of rows does not hide them
 	skip := s.offset
 	for _, l := range s.state.sample.Links {
 		rows := s.state.rows(api.LinkName(l.Device, l.Direction), s.sort)
@@ -95,12 +97,20 @@ func (s screen) visible(height int) (lines []string, shown int) {
 		}
 		skip = 0
 	}
-	for _, line := range s.notes() {
-		if len(lines) < height {
-			lines = append(lines, line)
-		}
-	}
 	return lines, shown
+}
+
+// below are the notes in a number of lines.
+func (s screen) below(height int) []string {
+	notes := s.notes()
+	if more := len(notes) - height; more > 0 && height > 0 {
+		last := fmt.Sprintf("  and %d more that are not active; see weir get", more+1)
+		if height == 1 {
+			last = fmt.Sprintf("  %d are not active; see weir get", more+1)
+		}
+		notes = append(notes[:height-1], s.theme.mood(warn, s.cut(last)))
+	}
+	return notes[:min(len(notes), max(height, 0))]
 }
 
 // linkLine is a link in one line; what does not fit is left out from the right.
@@ -174,7 +184,11 @@ func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
 	if selected {
 		line = "> "
 	}
-	line += table.Pad(table.Clean(r.name()), lay.name, false)
+	name := table.Pad(table.Clean(r.name()), lay.name, false)
+	if troubled(r.workload) {
+		name = paint(s.theme.moods[warn], name)
+	}
+	line += name
 	for _, c := range lay.columns {
 		m := plain
 		if c.mood != nil {
@@ -194,9 +208,13 @@ func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
 	return line
 }
 
-// notes are the workloads that no link has, and why.
+// notes are the workloads and groups that do not have all of their policy, then
+// those that no link has, and why.
 func (s screen) notes() []string {
 	var lines []string
+	for _, w := range s.state.troubled() {
+		lines = append(lines, s.theme.mood(warn, s.cut(table.Clean("  "+w.Name+" is "+w.State+": "+w.Note))))
+	}
 	for _, w := range s.state.linkless() {
 		text := "  " + w.Name + " is " + w.State
 		if w.Note != "" {

@@ -106,6 +106,20 @@ func TestRender(t *testing.T) {
 			l.Error = "eth1 has qdisc cake 8001: that Weir did not set; replace it with --force"
 			s.state.sample.Links = append(s.state.sample.Links, l)
 		}},
+		{"troubled", 100, 12, func(s *screen) {
+			ws := apitest.Demo()
+			ws[1].State, ws[1].Note = "refused", "link eth0: min is not in force: asked 90 Mbit/s, reserved 20 Mbit/s of 100 Mbit/s, free 80 Mbit/s"
+			ws[2].State, ws[2].Note = "not held", "link eth0: discipline llq is not held: HTB has one queue for each workload"
+			ws[3].State, ws[3].Note, ws[3].Links = "waiting", "", nil
+			s.state.sample.Workloads = ws
+		}},
+		{"troubled full", 80, 9, func(s *screen) {
+			ws := manyWorkloads("eth0", 30)
+			for i := range ws[:5] {
+				ws[i].State, ws[i].Note = "refused", "link eth0: min is not in force"
+			}
+			s.state.sample.Workloads = ws
+		}},
 		{"two links", 110, 16, func(s *screen) {
 			s.state.sample.Links = append(s.state.sample.Links, link("wan0", 25e9))
 			s.state.sample.Workloads = append(s.state.sample.Workloads, manyWorkloads("wan0", 3)...)

@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -109,7 +110,12 @@ func TestEachChangeIsOneLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
+		defer resp.Body.Close()
+		// The handler has returned, and the line is written, when the answer has ended; a
+		// long one begins before.
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Fatal(err)
+		}
 		return resp.StatusCode
 	}
 	token, err := w.NewToken(t.Context(), api.TokenRequest{Node: "gateway-7"})

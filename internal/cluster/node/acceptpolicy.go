@@ -22,7 +22,7 @@ func (n *Node) accepted(c api.PolicyChange) (api.PolicyChange, error) {
 
 // acceptedFields goes through the fields; prefix is what their names begin with.
 func (n *Node) acceptedFields(c api.PolicyChange, prefix string) (kept api.PolicyChange, left []string) {
-	kept = api.PolicyChange{Reset: c.Reset}
+	kept = api.PolicyChange{Reset: c.Reset, AcceptGaps: c.AcceptGaps}
 	take := func(field string, given bool, keep func()) {
 		switch {
 		case !given:

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,8 @@ func (m *moves) policy(ctx context.Context, container string) wire.Change {
 		}
 	}
 	change.Reset = true
+	// What was taken here by --accept-gaps is taken so on the next node.
+	change.AcceptGaps = slices.ContainsFunc(w.NotHeld, func(g api.PolicyGap) bool { return g.Accepted })
 	text, err := json.Marshal(change)
 	if err != nil {
 		return nil
@@ -174,6 +177,7 @@ func mayHoldInParts(err error) bool {
 func parts(c api.PolicyChange) (list []api.PolicyChange) {
 	add := func(p api.PolicyChange) {
 		if !p.Empty() {
+			p.AcceptGaps = c.AcceptGaps
 			list = append(list, p)
 		}
 	}
@@ -189,7 +193,7 @@ func parts(c api.PolicyChange) (list []api.PolicyChange) {
 	add(api.PolicyChange{AQM: c.AQM})
 	add(api.PolicyChange{DSCP: c.DSCP})
 	if c.Ingress != nil {
-		for _, p := range parts(*c.Ingress) {
+		for _, p := range parts(*c.Ingress) { // accept_gaps is of the whole change
 			add(api.PolicyChange{Ingress: &p})
 		}
 	}

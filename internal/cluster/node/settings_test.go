@@ -50,7 +50,7 @@ func TestSettingsAreComplete(t *testing.T) {
 	value := reflect.ValueOf(want)
 	for i := range value.NumField() {
 		switch name := value.Type().Field(i).Name; {
-		case name == "Reset" || name == "ReserveQueue": // an order, and a way to say what Queues has
+		case name == "Reset" || name == "ReserveQueue" || name == "AcceptGaps": // orders, and a way to say what Queues has
 		case value.Field(i).IsZero():
 			t.Fatalf("the test does not know the field %s", name)
 		}
@@ -70,6 +70,15 @@ func TestSettingsAreComplete(t *testing.T) {
 	}
 	if !reflect.DeepEqual(sum, want) {
 		t.Errorf("the parts add up to:\n%s\nof:\n%s", text(t, sum), text(t, want))
+	}
+	want.AcceptGaps = true
+	for _, part := range parts(want) {
+		if !part.AcceptGaps {
+			t.Errorf("accept_gaps is lost in %s", text(t, part))
+		}
+	}
+	if kept, _ := (&Node{}).acceptedFields(want, ""); !kept.AcceptGaps {
+		t.Error("accept_gaps is lost on the target")
 	}
 	if nothing := settings(p, map[string]string{"weight": "label", "min": "config", "group": "found"}, ""); !nothing.Empty() {
 		t.Errorf("not set at run time: %s", text(t, nothing))

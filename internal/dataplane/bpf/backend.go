@@ -70,6 +70,9 @@ func (b *Backend) Name() string { return "bpf" }
 // Gaps is empty: this backend holds all that a plan can say.
 func (b *Backend) Gaps() []string { return nil }
 
+// Abilities lack nothing.
+func (b *Backend) Abilities() dataplane.Abilities { return dataplane.Abilities{} }
+
 // Run waits: the qdisc needs nobody.
 func (b *Backend) Run(ctx context.Context) error {
 	<-ctx.Done()

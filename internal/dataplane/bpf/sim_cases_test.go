@@ -266,7 +266,7 @@ func TestQuietClassesDoNotWait(t *testing.T) {
 		if util := got.total * 8 / 5 / 100e6; util < 0.999 || util > 1.0005 {
 			t.Errorf("%d classes: link carried %.3f %%", n, util*100)
 		}
-		if got.ahead > 700*time.Microsecond {
+		if got.ahead > mostBefore {
 			t.Errorf("%d classes: ran %v ahead of the line", n, got.ahead)
 		}
 	}

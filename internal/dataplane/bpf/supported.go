@@ -25,3 +25,13 @@ var Supported = sync.OnceValue(func() error {
 	}
 	return err
 })
+
+// Demand returns nil if this kernel has BPF qdiscs. Otherwise the error wraps that of
+// Supported and has a remedy: it is for a user who asked for this backend by name and
+// must not get another one.
+func Demand() error {
+	if err := Supported(); err != nil {
+		return fmt.Errorf("backend bpf: %w; boot such a kernel, or choose the backend auto or tc", err)
+	}
+	return nil
+}

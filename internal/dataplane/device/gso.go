@@ -99,7 +99,7 @@ func LimitGSO(opts dataplane.Options, netnsPath string, index int, limit uint32)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(StateDir(opts), fmt.Sprintf("gso-%d-%d.json", inode, index))
+	path := gsoFile(opts, inode, index)
 	m := gsoMemory{Netns: netnsPath, Inode: inode, Ifindex: index, Former: GSO{dev.GSOMaxSize, dev.GSOIPv4MaxSize}}
 	var earlier gsoMemory
 	if err := Recall(path, &earlier); err == nil && earlier.Set == dev.GSOMaxSize {
@@ -118,6 +118,35 @@ func LimitGSO(opts dataplane.Options, netnsPath string, index int, limit uint32)
 		want.IPv4Size = min(limit, m.Former.IPv4Size)
 	}
 	return c.SetGSO(index, want)
+}
+
+// gsoFile is where the former limit of a device is remembered.
+func gsoFile(opts dataplane.Options, inode uint64, index int) string {
+	return filepath.Join(StateDir(opts), fmt.Sprintf("gso-%d-%d.json", inode, index))
+}
+
+// RestoreGSOOf does what RestoreGSO does for one device, given as LimitGSO had it.
+func RestoreGSOOf(opts dataplane.Options, netnsPath string, index int) error {
+	inode, err := netnsInode(netnsPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // gone with its devices; the next RestoreGSO forgets them
+	}
+	if err != nil {
+		return err
+	}
+	path := gsoFile(opts, inode, index)
+	var m gsoMemory
+	switch err := Recall(path, &m); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // nothing was changed
+	case err != nil:
+		return err
+	}
+	m.Netns = netnsPath // by which it can be reached now
+	if err := m.restore(); err != nil {
+		return err
+	}
+	return os.Remove(path)
 }
 
 // RestoreGSO puts back every limit that LimitGSO changed, except where somebody

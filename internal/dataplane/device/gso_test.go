@@ -55,6 +55,18 @@ func TestLimitAndRestoreGSO(t *testing.T) {
 	wantGSO(t, inside, eth0.GSOMaxSize)
 	restore() // nothing left to do
 
+	// One device alone.
+	limit(12500)
+	for range 2 { // the second time there is nothing left to do
+		if err := RestoreGSOOf(opts, box.Path(), eth0.Index); err != nil {
+			t.Fatal(err)
+		}
+		wantGSO(t, inside, eth0.GSOMaxSize)
+	}
+	if err := RestoreGSOOf(opts, box.Path()+"-gone", eth0.Index); err != nil {
+		t.Error(err)
+	}
+
 	// Set by hand since: stays.
 	limit(12500)
 	box.Run("ip", "link", "set", "eth0", "gso_max_size", "9000")

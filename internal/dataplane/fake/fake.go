@@ -35,6 +35,7 @@ type Kernel struct {
 	mu      sync.Mutex
 	devices map[string]*device
 	openErr error
+	lacks   dataplane.Abilities // of backends that are opened from now on
 }
 
 // device is one device with what was set on it.
@@ -71,11 +72,26 @@ func (k *Kernel) RemoveDevice(name string) {
 	delete(k.devices, name)
 }
 
+// Devices are the names of those that there are, in order.
+func (k *Kernel) Devices() ([]string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.devices)), nil
+}
+
 // FailOpen makes Open fail with err until it is called with nil.
 func (k *Kernel) FailOpen(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.openErr = err
+}
+
+// Lack gives the backends that are opened from now on these abilities, as on another
+// kernel. A new kernel lacks nothing.
+func (k *Kernel) Lack(a dataplane.Abilities) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lacks = a
 }
 
 // FailSet makes Set on a device fail with err until it is called with nil.
@@ -192,7 +208,7 @@ func (k *Kernel) Open(name string) (dataplane.Backend, error) {
 		return nil, err
 	}
 	d.open++
-	return &backend{kernel: k, name: name}, nil
+	return &backend{kernel: k, name: name, lacks: k.lacks}, nil
 }
 
 func (k *Kernel) find(name string) (*device, error) {
@@ -207,12 +223,16 @@ type backend struct {
 	kernel *Kernel
 	name   string
 	closed bool
+	lacks  dataplane.Abilities
 }
 
 var _ dataplane.Backend = (*backend)(nil)
 
 func (b *backend) Name() string   { return dataplaneName }
 func (b *backend) Gaps() []string { return []string{"sends nothing: it is a fake"} }
+
+// Abilities are those that the kernel had when the backend was opened.
+func (b *backend) Abilities() dataplane.Abilities { return b.lacks }
 
 // dataplaneName is one of the names that the API allows.
 const dataplaneName = "tc"

@@ -127,6 +127,17 @@ func (b *Backend) Gaps() []string {
 	return append(b.inner.Gaps(), gaps...)
 }
 
+// Abilities are those of the backend on the IFB. They are known after the first Set;
+// before that nothing is known to be lacking.
+func (b *Backend) Abilities() dataplane.Abilities {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inner == nil {
+		return dataplane.Abilities{}
+	}
+	return b.inner.Abilities()
+}
+
 // Set makes the kernel match want.
 func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	b.mu.Lock()

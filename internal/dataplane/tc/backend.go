@@ -132,6 +132,21 @@ func (b *Backend) Gaps() []string {
 	return gaps
 }
 
+// Abilities are those of HTB with one leaf qdisc for each workload.
+func (b *Backend) Abilities() dataplane.Abilities { return abilitiesOf(b.leaf) }
+
+// abilitiesOf are the abilities with a kind of leaf qdisc.
+func abilitiesOf(leaf string) dataplane.Abilities {
+	a := dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ, AQM: policy.AQM{Off: true}}
+	switch leaf {
+	case "fq_codel": // with the kernel's defaults, which are also Weir's
+		a.AQM = policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}
+	case "pfifo":
+		a.Discipline = policy.FIFO
+	}
+	return a
+}
+
 // State reads what the kernel has, and adds from memory what HTB cannot hold:
 // names, weights, mins.
 func (b *Backend) State() (plan.State, error) {

@@ -23,6 +23,10 @@ func Supported() error {
 	return err
 }
 
+// Leaf names the queue that each workload gets on this kernel: "fq_codel", "sfq" or
+// "pfifo", best first. The errors are those of Supported.
+func Leaf() (kind string, err error) { return bestLeaf() }
+
 // bestLeaf tries everything that the backend needs, on the loopback device of a
 // network namespace made for the purpose, so that nothing on the host changes,
 // and returns the best leaf qdisc that the kernel has.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package balancer
 
 import (
 	"cmp"
@@ -100,21 +100,19 @@ func plan(p *optimize.Problem, a sim.Algorithm, alpha float64, seed uint64, most
 	return sim.Run(p, a, sim.Options{Options: optimize.Options{Alpha: alpha, Seed: seed, MaxMoves: most}}, func() time.Duration { return 0 })
 }
 
-// toRun are the parts of all companies that the mixes meet, before the moves and
-// after them: those alone first.
+// toRun are the parts of all companies that the mixes meet, before the moves of each planner
+// and after them: those alone first.
 func toRun(mixes []mix) ([]company, error) {
 	parts := map[company]bool{}
 	for _, m := range mixes {
-		list, err := m.launch()
+		line, err := m.plans()
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range list {
-			for _, at := range []optimize.Placement{l.at, l.genetic.Plan.Placement, l.local.Plan.Placement} {
-				for _, c := range companies(at, m.programs()) {
-					for _, part := range c.parts() {
-						parts[part] = true
-					}
+		for _, p := range line.Plans {
+			for _, f := range p.Fates {
+				for _, part := range append(f.Before.parts(), f.After.parts()...) {
+					parts[part] = true
 				}
 			}
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package balancer
 
 import (
 	"encoding/json"
@@ -10,13 +10,15 @@ import (
 	"slices"
 	"strconv"
 
-	"weir/internal/strictyaml"
+	"weir/internal/lab/figures"
 )
 
 // fared is what a program achieved.
 type fared struct {
 	rate float64 // bogo operations per second; iperf: Mbit/s that the server received
 	lost float64 // packets that the server missed, percent; 0 for all but iperf
+	// spread is from the lowest to the highest run, as a part of the rate.
+	spread float64
 }
 
 // bogoLine is a line of stress-ng's --metrics-brief: name, bogo operations, real,
@@ -64,43 +66,37 @@ func parseIperf(printed []byte) (fared, error) {
 	return fared{rate: report.End.Received.Rate / 1e6, lost: report.End.Sum.Lost}, nil
 }
 
-// togetherFile is lab/c-balancer/together.yaml: what programs achieve alone and in
-// pairs.
-type togetherFile struct {
-	Seconds  int         `yaml:"seconds"` // of a run
-	Runs     int         `yaml:"runs"`
-	Together []shareFile `yaml:"together"`
-}
-
-// shareFile is one or two programs that shared the machine; the lists have their
-// order. Each value is the median of the runs.
-type shareFile struct {
-	Programs []string  `yaml:"programs"`
-	Rates    []float64 `yaml:"rates"`         // bogo operations per second; iperf: Mbit/s received
-	Lost     []float64 `yaml:"lost_percent"`  // of iperf's packets, 0 for others; left out = none
-	Range    []float64 `yaml:"range_percent"` // from the lowest to the highest run, of the median
+// shared is a line of the data: one or two programs that shared the machine. The lists have
+// their order. A value is the median of the runs.
+type shared struct {
+	Programs []string    `json:"programs"`
+	Rates    []float64   `json:"rates"`                  // bogo operations per second; iperf: Mbit/s received
+	Lost     []float64   `json:"lost_percent,omitempty"` // of iperf's packets, 0 for others
+	Range    []float64   `json:"range_percent"`          // from the lowest to the highest run, of the median
+	Runs     [][]float64 `json:"runs,omitempty"`         // the rates of each run, for each program
 }
 
 // fares is what was measured: for each company of one or two what each of its
 // programs achieved. Of two of the same program it is the mean.
 type fares map[company]map[string]fared
 
-// readTogether reads the file's text; name is for errors.
-func readTogether(name string, text []byte) (fares, error) {
-	var f togetherFile
-	if err := strictyaml.Read(name, text, &f); err != nil {
+// readTogether reads a run's data.
+func readTogether(r *figures.Run) (fares, error) {
+	lines, err := readLines[shared](r)
+	if err != nil {
 		return nil, err
 	}
 	all := fares{}
-	for _, s := range f.Together {
+	for at, s := range lines {
+		name := fmt.Sprintf("%s/%s.jsonl:%d", figures.Folder, r.Name, at+2)
 		n := len(s.Programs)
-		if n < 1 || n > 2 || len(s.Rates) != n || len(s.Lost) != n && s.Lost != nil {
-			return nil, fmt.Errorf("%s: together: %v needs one or two programs with a rate each", name, s.Programs)
+		if n < 1 || n > 2 || len(s.Rates) != n || len(s.Lost) != n && s.Lost != nil || len(s.Range) != n && s.Range != nil {
+			return nil, fmt.Errorf("%s: %v needs one or two programs with a rate each", name, s.Programs)
 		}
 		of := map[string]fared{}
 		for i, program := range s.Programs {
 			if !(s.Rates[i] > 0) {
-				return nil, fmt.Errorf("%s: together: %v: rate %v; give a positive number", name, s.Programs, s.Rates[i])
+				return nil, fmt.Errorf("%s: %v: rate %v; give a positive number", name, s.Programs, s.Rates[i])
 			}
 			part := 1.0
 			if s.Programs[0] == s.Programs[n-1] {
@@ -110,6 +106,9 @@ func readTogether(name string, text []byte) (fares, error) {
 			sum.rate += s.Rates[i] * part
 			if s.Lost != nil {
 				sum.lost += s.Lost[i] * part
+			}
+			if s.Range != nil {
+				sum.spread += s.Range[i] / 100 * part
 			}
 			of[program] = sum
 		}

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package balancer
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
-	"weir/internal/cluster/optimize"
+	"weir/internal/lab/figures"
 )
 
-// gain adds up what an algorithm's moves do to the containers of a mix.
+// gain is what a planner's moves do to the containers of a mix.
 type gain struct {
 	change                float64 // sum over the containers of the relative change of their rates
 	containers            int
@@ -22,33 +19,69 @@ type gain struct {
 	lostBefore, lostAfter float64  // percent, sums over iperf's containers
 	iperfs                int      // containers
 	missing               []string // what was not measured
+	noise                 float64  // of the mean change
 }
 
-// add takes the containers of one launch.
-func (g *gain) add(f fares, programs []string, before, after optimize.Placement) {
-	was, is := companies(before, programs), companies(after, programs)
-	for c, program := range programs {
-		old, known := f.speed(program, was[c])
-		now, too := f.speed(program, is[c])
-		if !known || !too {
-			g.missing = append(g.missing, fmt.Sprintf("%s in %s or %s", program, was[c], is[c]))
-			continue
-		}
-		g.containers++
-		g.change += now.relative/old.relative - 1
-		if now.calculated {
-			g.calculated++
-		}
-		if strings.HasPrefix(program, "iperf") {
-			g.iperfs++
-			g.lostBefore += old.lost
-			g.lostAfter += now.lost
+// gainOf is the gain by what was measured, with its noise: the change of the mean when each
+// measured rate in turn is moved by half its range up and down, all of them taken together as
+// independent errors are.
+func gainOf(f fares, list []changed) gain {
+	g := f.gain(list)
+	var squares float64
+	for in, of := range f {
+		for program, was := range of {
+			moved := func(part float64) float64 {
+				of[program] = fared{was.rate * part, was.lost, was.spread}
+				v, _ := f.gain(list).mean()
+				return v
+			}
+			if was.spread > 0 && touches(list, in) {
+				half := (moved(1+was.spread/2) - moved(1-min(was.spread/2, 0.99))) / 2
+				squares += half * half
+			}
+			of[program] = was
 		}
 	}
+	g.noise = math.Sqrt(squares)
+	return g
+}
+
+// touches says whether a company, or part of it, is among those of the containers.
+func touches(list []changed, in company) bool {
+	for _, c := range list {
+		if slices.Contains(c.Before.parts(), in) || slices.Contains(c.After.parts(), in) {
+			return true
+		}
+	}
+	return false
+}
+
+// gain without its noise.
+func (f fares) gain(list []changed) (g gain) {
+	for _, c := range list {
+		old, known := f.speed(c.Program, c.Before)
+		now, too := f.speed(c.Program, c.After)
+		if !known || !too {
+			g.missing = append(g.missing, fmt.Sprintf("%s in %s or %s", c.Program, c.Before, c.After))
+			continue
+		}
+		n := float64(c.Count)
+		g.containers += c.Count
+		g.change += n * (now.relative/old.relative - 1)
+		if now.calculated {
+			g.calculated += c.Count
+		}
+		if strings.HasPrefix(c.Program, "iperf") {
+			g.iperfs += c.Count
+			g.lostBefore += n * old.lost
+			g.lostAfter += n * now.lost
+		}
+	}
+	return g
 }
 
 // mean change, 0.1 = 10 % more operations; false if something was not measured.
-func (g *gain) mean() (float64, bool) {
+func (g gain) mean() (float64, bool) {
 	if g.containers == 0 || len(g.missing) > 0 {
 		return 0, false
 	}
@@ -56,7 +89,7 @@ func (g *gain) mean() (float64, bool) {
 }
 
 // lost says how many packets iperf lost before and after.
-func (g *gain) lost() string {
+func (g gain) lost() string {
 	if _, known := g.mean(); !known || g.iperfs == 0 {
 		return ""
 	}
@@ -65,12 +98,12 @@ func (g *gain) lost() string {
 }
 
 // cells are the mean change, how much of it is calculated, and the lost packets.
-func (g *gain) cells() []string {
+func (g gain) cells() []string {
 	change, known := g.mean()
 	if !known {
 		return []string{"not measured", "", ""}
 	}
-	return []string{fmt.Sprintf("%+.1f %%", change*100), fmt.Sprintf("%.0f %%", 100*float64(g.calculated)/float64(g.containers)), g.lost()}
+	return []string{fmt.Sprintf("%+.1f ± %.1f %%", change*100, g.noise*100), fmt.Sprintf("%.0f %%", 100*float64(g.calculated)/float64(g.containers)), g.lost()}
 }
 
 // paperGains are the paper's mean changes as far as its text has them: the figure has
@@ -78,72 +111,82 @@ func (g *gain) cells() []string {
 var paperGains = map[string]float64{"W9": 0.58}
 
 // gains is figure 10(a): what the programs of each mix gain by the moves.
-func (w *writer) gains(mixes []mix, lists [][]launched, scenarios, folder string) error {
-	name := filepath.Join(scenarios, "together.yaml")
+func (w *writer) gains(mixes []mixPlans, measured *figures.Run) error {
 	w.line("## Figure 10(a): what the programs gain\n\n%s\n", gainsText)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		w.line("Not measured: %s is not there.\n", name)
+	if measured == nil {
+		w.line("Not measured: %s/%s.jsonl is not there.\n", figures.Folder, togetherRun)
 		return nil
 	}
+	f, err := readTogether(measured)
 	if err != nil {
 		return err
 	}
-	f, err := readTogether(name, text)
-	if err != nil {
-		return err
-	}
-	return w.gainTable(f, mixes, lists, folder)
+	w.line("Measured on %s, kernel %s: %s.\n", measured.Source.Date, measured.Source.Kernel, measured.Source.Machine)
+	return w.gainTable(f, mixes)
 }
 
 // gainTable has a row for each mix.
-func (w *writer) gainTable(f fares, mixes []mix, lists [][]launched, folder string) error {
-	w.head("mix", "genetic: change", "calculated", "lost packets", "local search: change", "calculated", "lost packets", "paper")
-	var names []string
-	var bars [][]float64
-	var sums [2]float64
-	for i, m := range mixes {
-		both := bothGains(f, m, lists[i])
-		paper, cell := paperGains[m.file.Name], ""
+func (w *writer) gainTable(f fares, mixes []mixPlans) (err error) {
+	planners := []planner{byGenetic, byLocal, byWeir}
+	w.head("mix", "genetic: change", "calculated", "lost packets", "local search: change", "calculated", "lost packets", "`weir plan`: change", "calculated", "lost packets", "paper")
+	var names, losers, unknown []string
+	var bars, noises [][]float64
+	var sums [3]float64
+	for _, m := range mixes {
+		paper, cell := paperGains[m.Mix], ""
 		if paper != 0 {
 			cell = fmt.Sprintf("%+.0f %%, the most of all", paper*100)
 		}
-		w.row(append(append(append([]string{m.file.Name}, both[0].cells()...), both[1].cells()...), cell)...)
-		genetic, known := both[0].mean()
-		local, too := both[1].mean()
-		if known && too {
-			names, bars = append(names, m.file.Name), append(bars, []float64{genetic, local, paper})
-			sums[0] += genetic
-			sums[1] += local
+		cells, bar, noise, all := []string{m.Mix}, []float64{}, []float64{}, true
+		for _, by := range planners {
+			g := gainOf(f, m.Plans[by].Fates)
+			change, known := g.mean()
+			all = all && known
+			cells, bar, noise = append(cells, g.cells()...), append(bar, change), append(noise, g.noise)
+			switch {
+			case by != byWeir:
+			case !known:
+				unknown = append(unknown, m.Mix)
+			case change < -g.noise:
+				losers = append(losers, m.Mix)
+			}
+		}
+		w.row(append(cells, cell)...)
+		if all {
+			names, bars, noises = append(names, m.Mix), append(bars, append(bar, paper)), append(noises, append(noise, 0))
+			for i := range sums {
+				sums[i] += bar[i]
+			}
 		}
 	}
 	if len(bars) == 0 {
 		w.line("")
 		return nil
 	}
-	n := float64(len(bars)) / 100
-	w.row(fmt.Sprintf("**mean of %d**", len(bars)), fmt.Sprintf("**%+.1f %%**", sums[0]/n), "", "", fmt.Sprintf("**%+.1f %%**", sums[1]/n), "", "", "")
-	w.line("\n![Change of the programs' rates in each mix](%s/fig10a.svg)\n", pageName)
-	return gainChart(filepath.Join(folder, "fig10a.svg"), names, bars)
-}
-
-// bothGains are those by the genetic algorithm and by the local search.
-func bothGains(f fares, m mix, list []launched) (both [2]gain) {
-	for _, l := range list {
-		both[0].add(f, m.programs(), l.at, l.genetic.Plan.Placement)
-		both[1].add(f, m.programs(), l.at, l.local.Plan.Placement)
+	cells := []string{fmt.Sprintf("**mean of %d**", len(bars))}
+	for _, s := range sums {
+		cells = append(cells, fmt.Sprintf("**%+.1f %%**", 100*s/float64(len(bars))), "", "")
 	}
-	return both
+	w.row(append(cells, "")...)
+	w.line("")
+	seen := "more in " + orNone(losers)
+	if len(unknown) > 0 {
+		seen += ", not measured for " + orNone(unknown)
+	}
+	w.claim(len(losers)+len(unknown) == 0, "By what `weir plan` does by default no mix loses more than its noise.", seen)
+	w.line("\n![Change of the programs' rates in each mix, with their noise](%s/fig10a.svg)\n", pageName)
+	w.plots["fig10a.svg"], err = gainChart(names, bars, noises)
+	return err
 }
 
-// gainChart draws the genetic algorithm's, the local search's and the paper's.
-func gainChart(file string, names []string, bars [][]float64) error {
+// gainChart draws the planners' and the paper's, with error bars.
+func gainChart(names []string, bars, noises [][]float64) ([]byte, error) {
 	low, high := 0.0, 0.1
-	for _, list := range bars {
-		for _, v := range list {
-			low, high = math.Min(low, v), math.Max(high, v)
+	for i, list := range bars {
+		for k, v := range list {
+			low, high = math.Min(low, v-noises[i][k]), math.Max(high, v+noises[i][k])
 		}
 	}
-	return barChart(file, "Figure 10(a): what the programs gain", "change of the rates, 0.1 = 10 % more", low*1.1, high*1.4,
-		names, []string{"genetic", "local search", "the paper's, as far as its text has it"}, bars)
+	return barChart("Figure 10(a): what the programs gain", "change of the rates, 0.1 = 10 % more", low*1.1, high*1.4,
+		names, []string{"genetic", "local search", "weir plan", "the paper's, as far as its text has it"}, bars, noises...)
 }

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package balancer
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/optimize/sim"
+	"weir/internal/lab/figures"
 )
 
 const (
 	pageName = "c-balancer-optimizer"
+	pages    = "docs/papers"
 	// launches is by how many seeds each mix is launched; the paper has five runs.
 	launches = 20
 	// sweeps is the same for each alpha of figure 5.
@@ -27,35 +31,41 @@ type mix struct {
 	name string // of the file
 }
 
-// writePage runs everything and writes the page and its plots.
-func writePage(scenarios, pages string) error {
-	mixes, err := readMixes(scenarios)
+// scenarios is where the mixes are, from the module's root.
+const scenarios = "lab/c-balancer"
+
+// Page is docs/papers/c-balancer-optimizer.md and its plots, by their paths from the module's
+// root, made from the data. Nil if the data is not there.
+func Page(data *figures.Data) (map[string][]byte, error) {
+	planned, alphas := data.Run(plansRun), data.Run(alphaRun)
+	if planned == nil || alphas == nil {
+		return nil, nil
+	}
+	w := &writer{plots: map[string][]byte{}}
+	w.line(head, launches, planned.Source.Commit[:12], planned.Source.Date)
+	mixes, err := readLines[mixPlans](planned)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	folder := filepath.Join(pages, pageName)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
+	if err := w.stability(mixes); err != nil {
+		return nil, err
 	}
-	w := &writer{}
-	w.line(head, launches)
-	lists := make([][]launched, len(mixes))
-	for i, m := range mixes {
-		if lists[i], err = m.launch(); err != nil {
-			return err
-		}
+	if err := w.gains(mixes, data.Run(togetherRun)); err != nil {
+		return nil, err
 	}
-	if err := w.stability(mixes, lists, folder); err != nil {
-		return err
+	lines, err := readLines[alphaLine](alphas)
+	if err != nil {
+		return nil, err
 	}
-	if err := w.gains(mixes, lists, scenarios, folder); err != nil {
-		return err
-	}
-	if err := w.sweep(mixes, folder); err != nil {
-		return err
+	if err := w.sweep(lines); err != nil {
+		return nil, err
 	}
 	w.line("%s", reading)
-	return os.WriteFile(filepath.Join(pages, pageName+".md"), []byte(w.String()), 0o644)
+	made := map[string][]byte{pages + "/" + pageName + ".md": []byte(w.String())}
+	for name, picture := range w.plots {
+		made[pages+"/"+pageName+"/"+name] = picture
+	}
+	return made, nil
 }
 
 func readMixes(folder string) ([]mix, error) {
@@ -78,8 +88,11 @@ func readMixes(folder string) ([]mix, error) {
 	return list, nil
 }
 
-// writer is the page as it grows.
-type writer struct{ strings.Builder }
+// writer is the page as it grows, and its plots by name.
+type writer struct {
+	strings.Builder
+	plots map[string][]byte
+}
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
@@ -103,58 +116,57 @@ func (t *tally) add(r sim.Result) {
 func (t *tally) reduction() float64 { return 1 - t.after/t.before }
 
 // stability is figure 10(b): S of each mix as spread launches it, and after.
-func (w *writer) stability(mixes []mix, lists [][]launched, folder string) error {
+func (w *writer) stability(mixes []mixPlans) (err error) {
 	w.line("## Figure 10(b): S of the workload mixes\n\n%s\n", stabilityText)
 	w.head("mix", "programs", "S, spread", "genetic: reduced", "moves", "local search: reduced", "moves", "at the genetic's moves: reduced", "moves")
 	var bars [][]float64
 	var names []string
-	var all [3]tally // of each mix's parts
-	for number, m := range mixes {
-		sums, err := tallies(m, lists[number])
-		if err != nil {
-			return err
-		}
-		cells := []string{m.file.Name, programsOf(m), scientific(sums[0].before / launches)}
+	planners := []planner{byGenetic, byLocal, byLimited}
+	var reduced, moves [3]float64 // means
+	worse := []string{}
+	for _, m := range mixes {
+		cells := []string{m.Mix, m.Programs, scientific(m.SSpread)}
 		bar := []float64{1}
-		for i := range sums {
-			cells = append(cells, percent(sums[i].reduction()), mean(sums[i].moves/launches))
-			bar = append(bar, 1-sums[i].reduction())
-			all[i].before++
-			all[i].after += 1 - sums[i].reduction()
-			all[i].moves += sums[i].moves / launches
+		for i, by := range planners {
+			p := m.Plans[by]
+			cells = append(cells, percent(p.Reduced), mean(p.Moves))
+			bar = append(bar, 1-p.Reduced)
+			reduced[i] += p.Reduced / float64(len(mixes))
+			moves[i] += p.Moves / float64(len(mixes))
+		}
+		if m.Plans[byLimited].Reduced < m.Plans[byGenetic].Reduced-0.0005 {
+			worse = append(worse, m.Mix)
 		}
 		w.row(cells...)
-		bars, names = append(bars, bar[:3]), append(names, m.file.Name)
+		bars, names = append(bars, bar[:3]), append(names, m.Mix)
 	}
 	cells := []string{"**mean**", "", ""}
-	for i := range all {
-		cells = append(cells, "**"+percent(all[i].reduction())+"**", mean(all[i].moves/float64(len(mixes))))
+	for i := range planners {
+		cells = append(cells, "**"+percent(reduced[i])+"**", mean(moves[i]))
 	}
 	w.row(cells...)
 	w.line("\nThe paper: 61 %% on average over its mixes, 85 %% for W9.\n")
-	w.line("![S of each mix, as a part of what spread has](%s/fig10b.svg)\n", pageName)
-	return barChart(filepath.Join(folder, "fig10b.svg"), "Figure 10(b): stability metric S", "S as a part of spread's", 0, 1.3, names, []string{"spread", "genetic", "local search"}, bars)
+	w.claim(reduced[0] >= 0.61, "The genetic algorithm reduces S by as much as in the paper.", percent(reduced[0])+" on average")
+	w.claim(len(worse) == 0, "With no more moves than it has made, the local search reduces S at least as much in every mix.", "less in "+orNone(worse))
+	w.line("\n![S of each mix, as a part of what spread has](%s/fig10b.svg)\n", pageName)
+	w.plots["fig10b.svg"], err = barChart("Figure 10(b): stability metric S", "S as a part of spread's", 0, 1.3, names, []string{"spread", "genetic", "local search"}, bars)
+	return err
 }
 
-// tallies are of the genetic algorithm, of the local search, and of the local search
-// with no more moves than the genetic algorithm has made.
-func tallies(m mix, list []launched) (sums [3]tally, err error) {
-	for seed, l := range list {
-		limited := l.genetic // which has not moved anything, perhaps
-		if l.genetic.Moves > 0 {
-			p, err := m.problem(uint64(seed))
-			if err != nil {
-				return sums, err
-			}
-			if limited, err = plan(p, sim.Local, optimize.DefaultAlpha, uint64(seed), l.genetic.Moves); err != nil {
-				return sums, err
-			}
-		}
-		for i, r := range []sim.Result{l.genetic, l.local, limited} {
-			sums[i].add(r)
-		}
+// claim prints a conclusion, whether it holds, and what was seen.
+func (w *writer) claim(holds bool, says, seen string) {
+	verdict := "Does not hold"
+	if holds {
+		verdict = "Holds"
 	}
-	return sums, nil
+	w.line("* %s **%s**: %s.", says, verdict, seen)
+}
+
+func orNone(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
 }
 
 // programsOf names the programs of a mix as the file has them.
@@ -167,44 +179,28 @@ func programsOf(m mix) string {
 }
 
 // sweep is figure 5: S and moves by alpha.
-func (w *writer) sweep(mixes []mix, folder string) error {
+func (w *writer) sweep(lines []alphaLine) (err error) {
 	w.line("## Figure 5: alpha\n\n%s\n", sweepText)
 	w.head("alpha", "genetic: S", "moves", "local search: S", "moves")
-	algorithms := []sim.Algorithm{sim.Genetic, sim.Local}
-	curves := make([]curve, len(algorithms))
-	for step := 0; step <= 20; step++ {
-		alpha := float64(step) / 20
-		cells := []string{fmt.Sprintf("%.2f", alpha)}
-		for i, a := range algorithms {
-			var s, moves float64
-			for _, m := range mixes {
-				var t tally
-				for seed := range uint64(sweeps) {
-					p, err := m.problem(seed)
-					if err != nil {
-						return err
-					}
-					r, err := plan(p, a, alpha, seed, 0)
-					if err != nil {
-						return err
-					}
-					t.add(r)
-					moves += float64(r.Moves) / float64(r.Containers) / sweeps / float64(len(mixes))
-				}
-				s += t.after / t.before / float64(len(mixes))
+	curves := map[sim.Algorithm]*curve{}
+	for step, line := range lines {
+		cells := []string{fmt.Sprintf("%.2f", line.Alpha)}
+		for _, a := range algorithms(line.S) {
+			cells = append(cells, percent(line.S[a]), percent(line.Moves[a]))
+			if curves[a] == nil {
+				curves[a] = &curve{}
 			}
-			cells = append(cells, percent(s), percent(moves))
-			curves[i].add(alpha, s, moves)
+			curves[a].add(line.Alpha, line.S[a], line.Moves[a])
 		}
-		if step%2 == 0 || alpha == optimize.DefaultAlpha {
+		if step%2 == 0 || line.Alpha == optimize.DefaultAlpha {
 			w.row(cells...)
 		}
 	}
 	w.line("")
-	for i, a := range algorithms {
+	for _, a := range slices.Sorted(maps.Keys(curves)) {
 		name := "fig05-" + string(a)
 		w.line("![S and moves by alpha, %s](%s/%s.svg)\n", a, pageName, name)
-		if err := curves[i].plot(filepath.Join(folder, name+".svg"), "Figure 5: "+string(a)); err != nil {
+		if w.plots[name+".svg"], err = curves[a].plot("Figure 5: " + string(a)); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package balancer
 
 const head = `# The C-Balancer paper's optimizer, repeated
 
-Written by ` + "`go run ./internal/lab/balancer page lab/c-balancer docs/papers`" + `; edits are lost. The paper is Dhumal and
+Written by ` + "`make figures`" + ` from [data](data); edits are lost. The paper is Dhumal and
 Janakiram, *C-Balancer: A System for Container Profiling and Scheduling* (2020). A manager moves containers between
 nodes so that the nodes are utilised alike, by a genetic algorithm.
 
@@ -18,6 +18,7 @@ local search.
   not say.
 * **Launches**: spread puts a container on a node with the fewest, by chance among equals. Each mix is launched with %d
   seeds; the figures are means over them. The paper has five runs.
+* **Commit**: ` + "`%s`" + `, planned on %s by ` + "`go run ./internal/lab/papers balancer plan`" + `.
 * **One mix**: ` + "`weir simulate --algorithm local,genetic lab/c-balancer/w09.yaml`" + `
 `
 
@@ -49,11 +50,14 @@ const reading = `## How the paper was read
 `
 
 const gainsText = `What a program achieves depends on what shares its node. Every program was run alone, and every two that meet in a
-mix, in real cgroups and network namespaces ([the file](../../lab/c-balancer/together.yaml)): bogo operations per second of
+mix, in real cgroups and network namespaces ([the runs](data/c-balancer-together/together.jsonl)): bogo operations per second of
 stress-ng, Mbit/s that arrive for iperf. On that machine two programs have a CPU each, as on the paper's of 4 CPUs, so
 what they do to each other's caches, memory and network is real. Three or four would share its CPUs, which they would
 not on 4: they are **calculated**, each partner slows a program by as much as it does in their pair.
 
 **Change** is the mean over a mix's 28 containers, and over the launches, of how much more a container achieves where
 the plan has it than where spread has it. **Calculated** is the part of the containers whose figure after the moves is
-(after spread, with two on each node, none is). **Lost packets** is the mean over iperf's containers, before and after the moves.`
+(after spread, with two on each node, none is). Behind ± is the **noise**: each measured rate is moved by half its range, from
+the lowest to the highest of its runs, up and down, and the changes which that makes in the mean are taken together as
+independent errors are. ` + "**`weir plan`**" + ` is the local search as it is run by default: for the nodes' load, the sum over their containers,
+and with moves that cost their bytes; the two columns before it are by the paper's measure, the mean over a node's containers. **Lost packets** is the mean over iperf's containers, before and after the moves.`

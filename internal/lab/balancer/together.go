@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package balancer
 
 import (
 	"cmp"
@@ -8,13 +8,17 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"weir/internal/lab/figures"
 )
 
 const (
@@ -27,7 +31,7 @@ const (
 )
 
 // together runs everyone alone and in all pairs that the mixes beside the file lead
-// to, and writes what they achieved into it.
+// to, and writes what they achieved: how fast each was in each run.
 func together(args []string) error {
 	flags := flag.NewFlagSet("together", flag.ContinueOnError)
 	seconds := flags.Int("seconds", defaultSeconds, "how long a run takes")
@@ -36,26 +40,46 @@ func together(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() != 1 || *seconds < 1 || *runs < 1 {
-		return errors.New("usage: balancer together [-seconds N] [-runs N] [-only A+B,...] FILE")
+	if flags.NArg() != 0 || *seconds < 1 || *runs < 1 {
+		return errors.New("usage: balancer together [-seconds N] [-runs N] [-only A+B,...]")
 	}
-	list, err := chosen(*only, filepath.Dir(flags.Arg(0)))
+	list, err := chosen(*only, scenarios)
 	if err != nil {
 		return err
 	}
 	t := trial{seconds: *seconds, runs: *runs, list: list, got: map[company][][]fared{}}
 	before := load()
-	began := time.Now()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := t.measure(ctx); err != nil {
 		return err
 	}
-	text := fmt.Sprintf(togetherHead, time.Now().UTC().Format(time.DateOnly), machine(), time.Since(began).Round(time.Second), before, load()) + t.yaml()
-	if err := os.WriteFile(flags.Arg(0), []byte(text), 0o644); err != nil {
+	var kept []any
+	if *only != "" { // the others stay as they are
+		if kept, err = others(".", list); err != nil {
+			return err
+		}
+	}
+	machine := fmt.Sprintf("%v; load (1, 5 and 15 minutes) before: %s, after: %s", machine(), before, load())
+	if err := writeRun(".", togetherRun, machine, "go run ./internal/lab/papers balancer together", append(kept, t.lines()...)); err != nil {
 		return err
 	}
 	return errors.Join(t.failed...)
+}
+
+// others are the lines of the data that are of other companies.
+func others(root string, list []company) (kept []any, err error) {
+	data, err := figures.Load(os.DirFS(filepath.Join(root, figures.Folder)))
+	if err != nil || data.Run(togetherRun) == nil {
+		return nil, err
+	}
+	lines, err := readLines[shared](data.Run(togetherRun))
+	for _, l := range lines {
+		if !slices.Contains(list, companyOf(l.Programs...)) {
+			kept = append(kept, l)
+		}
+	}
+	return kept, err
 }
 
 // chosen is what is to be run: only names it, or the mixes of the folder need it.
@@ -91,23 +115,6 @@ func load() string {
 	}
 	return strings.Join(strings.Fields(string(text))[:3], " ")
 }
-
-const togetherHead = `# What the programs of the C-Balancer paper's table II achieve alone, and in pairs.
-#
-# Each program ran in a cgroup and a network namespace of its own; the two of a pair
-# began at once and ran for the same seconds, on a machine of two CPUs, so that each had
-# one. Where tsearch takes part, whose one operation takes longer than that, both ran
-# until it was done, and once only. The rates are bogo operations per second of real
-# time (stress-ng --metrics-brief); for iperf, by UDP, Mbit/s at the server, which
-# ran beside it, outside of the cgroup. A value is the median of the runs, between
-# which all others were run; range_percent is from their lowest to their highest, of
-# the median.
-#
-#   %s, %s, %v
-#   load (1, 5 and 15 minutes) before: %s, after: %s
-#   go run ./internal/lab/balancer together lab/c-balancer/together.yaml
-
-`
 
 // seats is how many programs run at once at most: as many as there are CPUs.
 const seats = 2
@@ -286,31 +293,37 @@ func (g *guest) fared(p program) (fared, error) {
 	return parseStress(g.printed.String())
 }
 
-// yaml is the file but for its head.
-func (t *trial) yaml() string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "seconds: %d\nruns: %d\ntogether:\n", t.seconds, t.runs)
+// lines are the data.
+func (t *trial) lines() (list []any) {
 	for _, c := range t.list {
 		if len(t.got[c]) == 0 {
 			continue
 		}
-		var rates, lost, ranges []string
+		line := shared{Programs: c.members()}
 		some := false
 		for i, name := range c.members() {
 			rate, span := median(t.got[c], i, func(f fared) float64 { return f.rate })
 			missed, _ := median(t.got[c], i, func(f fared) float64 { return f.lost })
-			rates = append(rates, fmt.Sprintf("%.5g", rate))
-			ranges = append(ranges, fmt.Sprintf("%.1f", span/rate*100))
-			lost = append(lost, fmt.Sprintf("%.3f", missed))
+			var runs []float64
+			for _, run := range t.got[c] {
+				runs = append(runs, digits(run[i].rate))
+			}
+			line.Rates, line.Range = append(line.Rates, digits(rate)), append(line.Range, math.Round(span/rate*1000)/10)
+			line.Lost, line.Runs = append(line.Lost, math.Round(missed*1000)/1000), append(line.Runs, runs)
 			some = some || strings.HasPrefix(name, "iperf")
 		}
-		fmt.Fprintf(&out, "  - {programs: [%s], rates: [%s], ", strings.Join(c.members(), ", "), strings.Join(rates, ", "))
-		if some {
-			fmt.Fprintf(&out, "lost_percent: [%s], ", strings.Join(lost, ", "))
+		if !some {
+			line.Lost = nil
 		}
-		fmt.Fprintf(&out, "range_percent: [%s]}\n", strings.Join(ranges, ", "))
+		list = append(list, line)
 	}
-	return out.String()
+	return list
+}
+
+// digits is a number with five digits that count.
+func digits(v float64) float64 {
+	short, _ := strconv.ParseFloat(fmt.Sprintf("%.5g", v), 64)
+	return short
 }
 
 // median of the runs of a company's i-th program, and how far the lowest and the

@@ -24,6 +24,11 @@ func (l *lab) step(ctx context.Context, st Step) {
 		e.Err = err.Error()
 	}
 	e.Took = time.Since(l.began) - e.At
+	if st.Migrate != "" {
+		l.mu.Lock()
+		l.moved = append(l.moved, e)
+		l.mu.Unlock()
+	}
 	if l.Event != nil {
 		l.Event(e)
 	}
@@ -218,6 +223,14 @@ func (l *lab) checkpoint(ctx context.Context, name string, e *Event) error {
 
 // check says what of an expectation does not hold, "" if all does.
 func (l *lab) check(ctx context.Context, e Expectation) string {
+	switch {
+	case e.Label != "":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slowest(l.moved, e)
+	case e.S != nil:
+		return l.checkS(ctx, *e.S)
+	}
 	if e.On != "" {
 		for _, n := range l.Nodes() {
 			names, err := n.Running(ctx)

@@ -81,6 +81,7 @@ type lab struct {
 	wrong    []Failure                // steps that did not do as they should
 	where    map[string]string        // container -> node
 	gaps     map[string]time.Duration // container -> the longest
+	moved    []Event                  // every migration of the timeline, as it ended
 	moves    int
 	going    sync.WaitGroup
 }
@@ -143,7 +144,7 @@ func Run(ctx context.Context, s Spec, o Options) (failures []Failure, err error)
 	failures = l.wrong
 	for _, e := range s.Expect {
 		if what := l.check(ctx, e); what != "" {
-			failures = append(failures, Failure{e.Container, what})
+			failures = append(failures, Failure{e.subject(), what})
 		}
 	}
 	if o.Plot != "" {

@@ -131,6 +131,8 @@ type Expectation struct {
 	On        string        `yaml:"on"`       // it runs there and nowhere else
 	Exact     bool          `yaml:"exact"`    // the counter has not lost or repeated anything
 	Downtime  time.Duration `yaml:"downtime"` // of each of its migrations at most, as it has seen it itself
+	Label     string        `yaml:"label"`    // of migrations, of each of which Downtime is then, as Weir reports it
+	S         *float64      `yaml:"s"`        // of the cluster at most, as weir plan finds it
 	Measure   string        `yaml:"measure"`  // label of a measurement, of which AtLeast and AtMost are about
 	AtLeast   string        `yaml:"at_least"` // rate
 	AtMost    string        `yaml:"at_most"`  // rate
@@ -280,7 +282,14 @@ func (s *Spec) check() (problems []string) {
 		where := fmt.Sprintf("expect[%d]", i+1)
 		container(where, e.Container)
 		node(where+".on", e.On)
-		if e.Container == "" {
+		switch migrates := func(st Step) bool { return st.Migrate != "" && st.Label == e.Label }; {
+		case e.Label != "" && (e.Downtime <= 0 || e.Container+e.On+e.Measure != "" || e.Exact):
+			wrong("%s.label: goes with downtime alone; write {label: %s, downtime: 1.5s}", where, e.Label)
+		case e.Label != "" && !slices.ContainsFunc(s.Timeline, migrates):
+			wrong("%s.label: no migration has the label %q", where, e.Label)
+		case e.S != nil && (*e.S < 0 || s.Agents == nil):
+			wrong("%s.s: needs a number from 0 up, and agents, which measure it", where)
+		case e.Container == "" && e.Label == "" && e.S == nil:
 			wrong("%s.container: missing", where)
 		}
 		rate(where+".at_least", e.AtLeast)

@@ -40,6 +40,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"nodes: [a]\nagents: {egress: 1gbit}\ntimeline: [{kill_node: a}]", "timeline[1]: only a machine can be switched off"},
 		{"nodes: [a]\nmachines: vm\nagents: {egress: 1gbit}\ntimeline: [{start_node: b}]", `timeline[1]: node "b" is not in nodes`},
 		{"nodes: [a]\nexpect: [{on: a}]", "expect[1].container: missing"},
+		{"nodes: [a, b]\nexpect: [{label: x, downtime: 1s}]", `expect[1].label: no migration has the label "x"`},
+		{"nodes: [a, b]\nexpect: [{label: x, exact: true}]", "expect[1].label: goes with downtime alone"},
+		{"nodes: [a, b]\nexpect: [{s: 0.1}]", "expect[1].s: needs a number from 0 up, and agents"},
 	} {
 		_, err := Parse("x.yaml", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -11,7 +11,8 @@
 //	m.Attach(ns, "eth0")
 //	...traffic...
 //	timeline, err := m.Read()
-//	timeline.Bytes[2][150] // what workload 2 received from 1.50 s to 1.51 s, wire bytes
+//	timeline.Bytes[2][150]   // what workload 2 received from 1.50 s to 1.51 s, wire bytes
+//	timeline.Payload[2][150] // what its programs could read of that, bytes
 //
 // CPU time is measured by a Soaker: a loop at idle priority that counts how
 // often it got around. What it did not get, somebody else had. In a virtual

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -28,6 +29,9 @@ type Config struct {
 	Rows  int
 	// Inward counts by the receivers' addresses, at the workloads' own ends.
 	Inward bool
+	// Payload counts what the receivers of TCP acknowledge, with a second program at each
+	// device. Without it only UDP has payload.
+	Payload bool
 }
 
 // Flow is what one workload sends to one port.
@@ -95,7 +99,11 @@ func New(c Config) (*Meter, error) {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	if m.objects, err = load(spec, meterProgLabMeter); err != nil {
+	programs := []string{meterProgLabMeter}
+	if c.Payload {
+		programs = append(programs, meterProgLabAcks)
+	}
+	if m.objects, err = load(spec, programs...); err != nil {
 		return nil, err
 	}
 	for _, f := range c.Flows {
@@ -107,16 +115,16 @@ func New(c Config) (*Meter, error) {
 	return m, nil
 }
 
-// load loads one program of the object file and the maps.
-func load(spec *ebpf.CollectionSpec, program string) (*ebpf.Collection, error) {
+// load loads some programs of the object file and the maps.
+func load(spec *ebpf.CollectionSpec, programs ...string) (*ebpf.Collection, error) {
 	for name := range spec.Programs {
-		if name != program {
+		if !slices.Contains(programs, name) {
 			delete(spec.Programs, name)
 		}
 	}
 	objects, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, fmt.Errorf("load the lab's BPF program %s: %w", program, err)
+		return nil, fmt.Errorf("load the lab's BPF program %s: %w", programs[0], err)
 	}
 	return objects, nil
 }
@@ -124,7 +132,12 @@ func load(spec *ebpf.CollectionSpec, program string) (*ebpf.Collection, error) {
 // attach runs a program on what comes in by a device of the calling thread's
 // network namespace.
 func attach(program *ebpf.Program, ifindex int) (link.Link, error) {
-	l, err := link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: program, Attach: ebpf.AttachTCXIngress})
+	return attachAt(program, ifindex, ebpf.AttachTCXIngress)
+}
+
+// attachAt is attach for what comes in by a device, or what leaves by it.
+func attachAt(program *ebpf.Program, ifindex int, way ebpf.AttachType) (link.Link, error) {
+	l, err := link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: program, Attach: way})
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return nil, fmt.Errorf("the lab needs a kernel with tcx (6.6 or later); run it in the VM (vm/run)")
 	}
@@ -141,14 +154,33 @@ func (m *Meter) Attach(ifindex int) error {
 		return fmt.Errorf("meter: %w", err)
 	}
 	m.links = append(m.links, l)
+	if !m.config.Payload {
+		return nil
+	}
+	if l, err = attachAt(m.objects.Programs[meterProgLabAcks], ifindex, ebpf.AttachTCXEgress); err != nil {
+		return fmt.Errorf("meter: %w", err)
+	}
+	m.links = append(m.links, l)
 	return nil
 }
 
 // Timeline is what was received: [row][bucket], a row per workload and then one
 // per row of flows.
 type Timeline struct {
-	Bytes   [][]uint64 `json:"bytes"`
+	Bytes   [][]uint64 `json:"bytes"` // on the wire
 	Packets [][]uint64 `json:"packets"`
+	// Payload is the bytes that the receiving programs could read: of UDP what arrived, of
+	// TCP what the receiver acknowledged, if Config.Payload says so.
+	Payload [][]uint64 `json:"payload"`
+}
+
+// Cut shortens all rows to a number of buckets.
+func (t *Timeline) Cut(buckets int) {
+	for _, rows := range [][][]uint64{t.Bytes, t.Packets, t.Payload} {
+		for i, row := range rows {
+			rows[i] = row[:min(buckets, len(row))]
+		}
+	}
 }
 
 // Read returns everything counted since the instant from, which becomes bucket
@@ -166,12 +198,14 @@ func (m *Meter) Read(from time.Duration) (Timeline, error) {
 		if _, err := memory.ReadAt(row, int64(w*len(row))); err != nil {
 			return Timeline{}, fmt.Errorf("read the meter: %w", err)
 		}
-		bytes, packets := make([]uint64, 0, m.buckets), make([]uint64, 0, m.buckets)
-		for b := skip; b < m.buckets; b++ {
-			bytes = append(bytes, binary.NativeEndian.Uint64(row[b*size:]))
-			packets = append(packets, binary.NativeEndian.Uint64(row[b*size+8:]))
+		bytes, packets, payload := make([]uint64, 0, m.buckets), make([]uint64, 0, m.buckets), make([]uint64, 0, m.buckets)
+		for b := skip; b < m.buckets; b++ { // the fields of a meterLabBucket, in order
+			at := row[b*size:]
+			bytes = append(bytes, binary.NativeEndian.Uint64(at))
+			packets = append(packets, binary.NativeEndian.Uint64(at[8:]))
+			payload = append(payload, binary.NativeEndian.Uint64(at[16:]))
 		}
-		t.Bytes, t.Packets = append(t.Bytes, bytes), append(t.Packets, packets)
+		t.Bytes, t.Packets, t.Payload = append(t.Bytes, bytes), append(t.Packets, packets), append(t.Payload, payload)
 	}
 	return t, nil
 }

@@ -2,16 +2,21 @@
 
 package main
 
+import (
+	"fmt"
+	"math"
+)
+
 const ancsHead = `# The ANCS paper's experiments, repeated
 
-Written by ` + "`make papers`" + `; edits are lost. The paper is Hong et al., *ANCS: Achieving QoS through Dynamic Allocation of
+Written by ` + "`make figures`" + ` from [data](data); edits are lost. The paper is Hong et al., *ANCS: Achieving QoS through Dynamic Allocation of
 Network Resources in Virtualized Clouds*, Scientific Programming 2016, 4708195. It shares a link of 1 Gbit/s among the
 network interfaces of VMs by weight, min and max, in Xen's driver domain, and measures with Iperf.
 
 Here the same is done by the scenario files in [lab/ancs](../../lab/ancs) ([their format](../scenario.md)), with the
 scheduler ` + "`fair`" + ` (Weir's own) and with ` + "`ancs`" + ` ([what of it is the paper's](../qdisc.md#the-scheduler-ancs)).
 
-* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run.
+* **Kernel**: %s, Debian's, in a virtual machine of ` + "`vm/run`" + `, one for each run. **Commit**: %s. **Measured**: %s.
 * **Virtual time**: one instruction of the machine is one nanosecond of its clock, so figures do not depend on what else
   the computer does.
 * **The link** is 100 Mbit/s, and every rate a tenth of the paper's: sending, dividing and receiving one packet takes
@@ -34,24 +39,30 @@ var ancs = paper{
 		unscheduled{"Figure 4: no scheduler", `One to five VMs, joining. In the paper the unmodified driver serves the VMs round robin, and all get the same: 941
 Mbit/s for one, a fifth for each of five.`,
 			`Nothing serves anybody in turn here: the packets of all wait in the queue of the line, and what each gets is what its
-TCP connection makes of that.`, "fig04"},
+TCP connection makes of that.`, "fig04", []claim{{says: "All get the same, as in the paper.", needs: []string{"fig04-none"}, rule: func(w *writer) (bool, string) {
+				off := w.runs["fig04-none"].offEqual()
+				return off <= 0.05, fmt.Sprintf("the one that is farthest from its equal part is off by %s of the link", percent(off))
+			}}}},
 		figure{"fig05", "Figure 5: three policies",
 			`Weights 1:2:3:4:5; then a max for vm5; then a min for vm1 as well.`,
 			`In the paper the text has the numbers of the min and the max, and the bars show the others in proportion to their
-weights. So it is here, with both schedulers. What vm5 leaves goes to the four others by weight, and what vm1 is
-missing comes from the other three.`},
+weights.`, []claim{
+				within("With fair what vm5 leaves goes to the four others by weight, and what vm1 is missing comes from the other three.", "fig05-fair", 0.01),
+				within("With ancs too.", "fig05-ancs", 0.01)}},
 		figure{"fig06", "Figure 6: VMs join",
 			`Weights 1:2:3:4:5; in each case one more VM begins to send.`,
-			`The paper's aggregate is 940 Mbit/s with any number of VMs; here the utilisation in the summary says the same.`},
+			`The paper's aggregate is 940 Mbit/s with any number of VMs.`, []claim{full("fig06-fair"), full("fig06-ancs")}},
 		figure{"fig07", "Figure 7: the aggregate",
 			`The three cases of figure 5, then vm5 falls idle, and at last only vm1 sends, whose weight is the smallest.`,
 			`The paper's three bars are at 940 Mbit/s. The last two cases are not the paper's: they are what a scheduler that
-hands out credits by weight loses most by, if it does not pass on what is not used.`},
+hands out credits by weight loses most by, if it does not pass on what is not used.`, []claim{full("fig07-fair"), full("fig07-ancs")}},
 		figure{"taps", "Figures 5 to 7 on taps",
 			`The cases of figure 5, those of figure 7, and then the others join again as in figure 6, each VM behind a tap of its
 own, with a program that carries its frames as QEMU does.`,
-			`A whole VM within the lab's own would take more instructions than it has; what the scheduler sees is the same.`},
-		cpu{title: "Figure 8: CPU time", who: "VMs", scenario: "fig08", none: "fig08-none", others: []string{"ancs", "fair", "htb"},
+			`A whole VM within the lab's own would take more instructions than it has; what the scheduler sees is the same.`, nil},
+		cpu{title: "Figure 8: CPU time", who: "VMs", scenario: "fig08", none: "fig08-none", others: []string{"ancs", "fair", "htb"}, claims: []claim{
+			ordered("Ancs takes less than Linux traffic control, as in the paper.", cpuOf, "%", 100, "fig08-ancs", "fig08-htb"),
+			ordered("Fair takes less than ancs.", cpuOf, "%", 100, "fig08-fair", "fig08-ancs")},
 			did: `One to eight VMs of equal weight send all they can; CPU time of the whole host (senders and receivers too), counted to
 the instruction. The paper's lines have no numbers: its text has up to 12 % for Linux traffic control, and ANCS near
 native Xen.`,
@@ -63,11 +74,63 @@ upper bound. Ancs sends the packets of all by turns, one of each, so its cost gr
 			did: `One to five VMs of equal weight that ping with 64 bytes, and then a sixth one that fills the link beside them, which is
 not in the paper. The mean of the VMs' medians. The paper's figures, in ms, include a real network; there is no wire here,
 so only the differences count.`,
-			why: `The paper's claim, that the period of 30 ms is not seen in the latency, holds where it was measured: with credit left,
-nobody waits for the end of a period. It also holds beside a load (the last columns), which the paper does not show.`},
+			why: `The paper's claim is that the period of 30 ms is not seen in the latency. With credit left, nobody waits for the end of
+a period.`, claims: []claim{
+				unseen("That holds where the paper measured it, with ancs and nothing beside the pings.", "table1-ancs", false),
+				unseen("It holds with ancs beside a load, which the paper does not show.", "table1-ancs", true),
+				unseen("It holds with fair beside a load.", "table1-fair", true),
+				unseen("It holds with HTB beside a load.", "table1-htb", true)}},
 		joining{title: "Table 2: TCP_RR", scenario: "table2", schedulers: []string{"none", "htb", "ancs", "fair"}, printed: map[string]string{
 			"none": "0.12 0.13 0.12 0.12 0.12", "htb": "0.12 0.12 0.13 0.12 0.13", "ancs": "0.12 0.12 0.12 0.12 0.12"},
 			did: `The same with netperf's TCP_RR: one byte there and back, as often as it goes.`,
 			why: `All VMs are on one processor here, and none rests between two requests.`},
 	},
+}
+
+// full is a claim that the link is, in all cases.
+func full(run string) claim {
+	return claim{says: "The link is full with any number of them (" + run + ").", needs: []string{run}, rule: func(w *writer) (bool, string) {
+		u := w.runs[run].utilisation()
+		return u >= 0.99, "utilisation " + percent(u) + " at least; the bar is 99.00 %"
+	}}
+}
+
+// offEqual is how far a sender's rate is from an equal part, in any phase, as a part of the link.
+func (x *run) offEqual() (most float64) {
+	for _, p := range x.phases {
+		senders := 0.0
+		for _, m := range p.workloads {
+			if m.IdealBps > 0 {
+				senders++
+			}
+		}
+		for _, m := range p.workloads {
+			if m.IdealBps > 0 {
+				most = max(most, math.Abs(m.RateBps-p.link.RateBps/senders)/p.link.CapacityBps)
+			}
+		}
+	}
+	return most
+}
+
+// seen is by how much a median may grow and still count as the same, ms: a tenth of a full
+// frame's time on the link.
+const seen = 0.012
+
+// unseen is a claim that the median latency of one VM alone does not grow: with five, or in
+// the last phase, beside a load.
+func unseen(says, run string, loaded bool) claim {
+	return claim{says: says, needs: []string{run}, rule: func(w *writer) (bool, string) {
+		x := w.runs[run]
+		last := len(x.phases) - 2
+		if loaded {
+			last++
+		}
+		alone, _ := x.latency(0)
+		then, tail := x.latency(last)
+		if alone == nil || then == nil {
+			return false, "it was not measured"
+		}
+		return *then <= *alone+seen, fmt.Sprintf("p50 %.3f ms, alone %.3f, the worst p99 %.3f", *then, *alone, *tail)
+	}}
 }

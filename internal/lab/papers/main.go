@@ -1,89 +1,127 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Papers writes docs/papers/NAME.md for each paper that it knows: the paper's
-// experiments, what Weir measured for each, and what the two have to do with each
-// other. It reads what scripts/papers left in a folder (NAME/SCENARIO-SCHEDULER.json
-// of `weir lab run --json`, and a folder of that name with the plot) and the
-// scenario files in lab/NAME, and runs nothing itself:
+// Papers makes every page and every table that quotes a run of the lab: docs/papers, and
+// the blocks between <!-- figures: NAME --> and <!-- /figures --> in README.md and docs.
+// It reads docs/papers/data (package figures) and the scenario files in lab, and runs
+// nothing itself:
 //
-//	go run ./internal/lab/papers out/papers lab docs/papers
-//	go run ./internal/lab/papers out/papers lab docs/papers sdn     # one page
-//	go run ./internal/lab/papers -runs       # which runs the pages are made of
+//	go run ./internal/lab/papers write               # all of it, from the module's root: make figures
+//	go run ./internal/lab/papers check               # fails if a page differs from its data, or the data is old
+//	go run ./internal/lab/papers runs [NAME...]      # which runs it is made of
+//	go run ./internal/lab/papers due [NAME...]       # those of them whose data is not of what is in HEAD
+//	go run ./internal/lab/papers verdict NAME        # fails if an expectation about the run did not hold
+//	go run ./internal/lab/papers record RAW COMMIT STATUS NAME # what scripts/papers calls after a run
+//	go run ./internal/lab/papers balancer plan|together|record # package balancer: the C-Balancer paper's optimizer
 //
-// Every figure on a page comes from those files, so that the page cannot say
-// what no run has shown; a run that is missing is named on the page. A paper is
-// data: text.go has qcon's, ancs.go that of ANCS, page.go the kinds of sections.
+// Every figure comes from the data, and so does every conclusion: claims (claim.go) are
+// held against the data and are printed with yes or no. A run that is missing is named on
+// the page. A paper is data: text.go has qcon's, ancs.go that of ANCS, page.go the kinds of
+// sections; blocks.go has the blocks of other pages.
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
+	"strings"
+
+	"weir/internal/lab/balancer"
+	"weir/internal/lab/figures"
 )
 
-var papers = []*paper{&qcon, &ancs, &sdn, &cps}
+var papers = []*paper{&qcon, &ancs, &sdn, &cps, &bars, &ingress, &migrations}
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == "-runs" {
-		list()
-		return
-	}
-	if len(os.Args) < 4 {
-		fmt.Fprintln(os.Stderr, "Usage: papers RAW SCENARIOS PAGES [PAPER...], such as out/papers lab docs/papers; or papers -runs")
-		os.Exit(2)
-	}
-	for _, p := range papers {
-		if len(os.Args) > 4 && !slices.Contains(os.Args[4:], p.name) {
-			continue
-		}
-		raw, scenarios := os.DirFS(filepath.Join(os.Args[1], p.name)), os.DirFS(filepath.Join(os.Args[2], p.name))
-		if err := write(p, raw, scenarios, os.Args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, "papers:", err)
-			os.Exit(1)
-		}
+	if err := command(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "papers:", err)
+		os.Exit(1)
 	}
 }
 
-// list prints PAPER SCENARIO SCHEDULER [OPTION], a line for each run.
-func list() {
-	for _, p := range papers {
-		for _, w := range p.wanted() {
-			option := ""
-			if w.cpu {
-				option = " --cpu"
-			}
-			fmt.Printf("%s %s %s%s\n", p.name, w.scenario, w.scheduler, option)
-		}
+func command(args []string) error {
+	usage := errors.New("usage: papers write, papers check, papers runs [NAME...], papers due [NAME...], papers verdict NAME, papers record RAW COMMIT STATUS NAME or papers balancer COMMAND, from the module's root")
+	if len(args) == 0 {
+		return usage
 	}
+	switch verb, args := args[0], args[1:]; {
+	case verb == "write" && len(args) == 0:
+		return write(".")
+	case verb == "check" && len(args) == 0:
+		return check(".")
+	case verb == "runs":
+		return list(args, func(*figures.Run) bool { return true })
+	case verb == "due":
+		return due(args)
+	case verb == "verdict" && len(args) == 1:
+		return verdict(args[0])
+	case verb == "balancer":
+		return balancer.Command(args)
+	case verb == "record" && len(args) == 4:
+		return record(".", args[0], args[1], args[2], args[3])
+	}
+	return usage
 }
 
-// write the page and the plots that it shows; plots of former pages go.
-func write(p *paper, raw, scenarios fs.FS, folder string) error {
-	r, err := read(p, raw, scenarios)
+// due prints the runs of which there is no data of what is measured as HEAD has it. Nothing
+// of that may be uncommitted.
+func due(names []string) error {
+	if err := figures.Committed("."); err != nil {
+		return err
+	}
+	return list(names, func(r *figures.Run) bool { return r == nil || !r.Current(".") })
+}
+
+// verdict prints the failures of a run's data and fails if there are any, or no data.
+func verdict(name string) error {
+	data, err := load(".")
 	if err != nil {
 		return err
 	}
-	if len(r.runs) == 0 {
-		return fmt.Errorf("no run of lab/%s has ended well; see the logs that scripts/papers left", p.name)
+	r := data.Run(name)
+	if r == nil {
+		return fmt.Errorf("%s is not measured", name)
 	}
-	text, plots := page(r)
-	images := filepath.Join(folder, p.name)
-	if err := os.RemoveAll(images); err != nil {
+	for _, line := range r.Lines {
+		fmt.Println(string(line))
+	}
+	if r.Source.Status != 0 {
+		return fmt.Errorf("%s: %s", name, strings.Join(r.Source.Failures, "; "))
+	}
+	return nil
+}
+
+// list prints NAME FILE [OPTION]..., a line for each run of which wanted says so: of all, or
+// of those that one of the names begins.
+func list(names []string, wanted func(r *figures.Run) bool) error {
+	data, err := load(".")
+	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(images, 0o755); err != nil {
-		return err
-	}
-	for _, name := range plots {
-		data, err := fs.ReadFile(raw, name+"/"+name+".svg")
-		if err != nil {
-			return err
+	known := map[string]bool{}
+	for _, p := range papers {
+		for _, w := range p.wanted() {
+			name := p.name + "/" + w.name()
+			if known[name] || p.real || !asked(name, names) {
+				continue
+			}
+			known[name] = true
+			if wanted(data.Run(name)) {
+				fmt.Println(strings.Join(append([]string{name, p.file(w)}, w.options()...), " "))
+			}
 		}
-		if err := os.WriteFile(filepath.Join(images, name+".svg"), data, 0o644); err != nil {
-			return err
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("no run is called %s; papers runs lists all", strings.Join(names, " or "))
+	}
+	return nil
+}
+
+// asked says whether a run is one of those named: by its name, or by its paper's.
+func asked(name string, names []string) bool {
+	for _, n := range names {
+		if name == n || strings.HasPrefix(name, n+"/") {
+			return true
 		}
 	}
-	return os.WriteFile(filepath.Join(folder, p.name+".md"), []byte(text), 0o644)
+	return len(names) == 0
 }

@@ -5,7 +5,9 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"weir/internal/lab/report"
@@ -31,8 +33,43 @@ func (t text) write(w *writer)  { t(w) }
 
 // want is one run that a page shows.
 type want struct {
-	scenario, scheduler string
-	cpu                 bool // measured with --cpu
+	scenario, scheduler string // "": the file's own, all of them
+	cpu                 bool   // measured with --cpu
+	folder              string // of the scenario below lab; "" = the paper's
+}
+
+// name of the run's data and plot, within the paper's folder.
+func (w want) name() string {
+	if w.scheduler == "" {
+		return w.scenario
+	}
+	return w.scenario + "-" + w.scheduler
+}
+
+// options of weir lab run.
+func (w want) options() (list []string) {
+	if w.scheduler != "" {
+		list = append(list, "--scheduler", w.scheduler)
+	}
+	if w.cpu {
+		list = append(list, "--cpu")
+	}
+	return list
+}
+
+// folder of a run's scenario below lab.
+func (p *paper) folder(w want) string { return cmp.Or(w.folder, p.name) }
+
+// file of a run's scenario, from the module's root.
+func (p *paper) file(w want) string { return "lab/" + p.folder(w) + "/" + w.scenario + ".yaml" }
+
+// command that repeats a run.
+func (p *paper) command(w want) string {
+	if p.real {
+		return "weir lab cluster --json " + p.file(w)
+	}
+	words := append([]string{"vm/run --virtual-time -- weir lab run --json"}, w.options()...)
+	return strings.Join(append(words, p.file(w)), " ")
 }
 
 func wants(scenario string, schedulers ...string) (list []want) {
@@ -45,6 +82,9 @@ func wants(scenario string, schedulers ...string) (list []want) {
 func (p *paper) wanted() (list []want) {
 	for _, s := range p.sections {
 		list = append(list, s.runs(p.own)...)
+	}
+	for _, f := range p.figures() {
+		list = append(list, wants(f.scenario, p.beside...)...)
 	}
 	return list
 }
@@ -82,7 +122,8 @@ func (w *writer) head(cells ...string) {
 // page is the whole text, and the names of the runs whose plots it shows.
 func page(r *results) (text string, plots []string) {
 	w := &writer{results: r}
-	w.line(r.paper.head, w.kernels())
+	kernels, commits, days := w.sources()
+	w.line(r.paper.head, kernels, commits, days)
 	if len(w.missing) > 0 {
 		w.line("**Missing** (did not run to the end): %s.\n", strings.Join(w.missing, ", "))
 	}
@@ -92,7 +133,21 @@ func page(r *results) (text string, plots []string) {
 	for _, s := range r.paper.sections {
 		s.write(w)
 	}
+	w.failures()
 	return w.String(), w.plots
+}
+
+// failures are the expectations that the runs themselves found not to hold.
+func (w *writer) failures() {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(w.runs)) {
+		for _, f := range w.runs[name].source.Failures {
+			list = append(list, fmt.Sprintf("* %s: %s", name, f))
+		}
+	}
+	if len(list) > 0 {
+		w.line("## What does not hold\n\nExpectations of the scenario files, and generators' problems, as the runs reported them:\n\n%s", strings.Join(list, "\n"))
+	}
 }
 
 // summary is the table on top.
@@ -100,7 +155,7 @@ func (w *writer) summary() {
 	w.line("## Summary\n\n%s\n", w.paper.summary)
 	w.head("experiment", "scheduler", "worst error", "where", "lowest utilisation", "bar", "held")
 	for _, f := range w.paper.figures() {
-		for _, scheduler := range []string{"fair", w.paper.own} {
+		for _, scheduler := range append([]string{"fair", w.paper.own}, w.paper.beside...) {
 			x := w.runs[f.scenario+"-"+scheduler]
 			if x == nil {
 				w.row(f.link(), scheduler, "not run", "", "", "", "")
@@ -188,6 +243,7 @@ func (unshaped) write(w *writer) {
 		w.row(c.Name, fmt.Sprint(c.Policy.Weight), rateOf(drr, 0, i), rateOf(fair, 0, i), rateOf(shaped, 0, i))
 	}
 	w.line("")
+	w.claims(unshapedClaims)
 	w.plot("fig03-drr-drr")
 }
 
@@ -211,6 +267,7 @@ func (f figure) write(w *writer) {
 		}
 	}
 	w.line("\n%s\n", f.why)
+	w.claims(f.claims)
 	if fair != nil && own != nil && fair.reaction() != "" {
 		w.line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, %s %s (windows of %d and %d ms).\n",
 			fair.reaction(), w.paper.own, own.reaction(), report.ReactionWindow(plan.SchedulerFair).Milliseconds(), report.ReactionWindow(w.paper.own).Milliseconds())
@@ -225,6 +282,9 @@ func (w *writer) plot(name string) {
 	if x == nil {
 		return
 	}
+	if x.source.Plot == "" {
+		return
+	}
 	w.plots = append(w.plots, name)
 	w.line("![%s, scheduler %s: rates over time](%s/%s.svg)\n", x.scenario.Name, x.scheduler, w.paper.name, name)
 }
@@ -236,13 +296,14 @@ type cpu struct {
 	scenario        string
 	none            string // the scenario of the run without a scheduler
 	others          []string
+	claims          []claim
 }
 
 // columns are the runs from left to right.
 func (c cpu) columns() []want {
-	list := []want{{c.none, "none", true}}
+	list := []want{{scenario: c.none, scheduler: "none", cpu: true}}
 	for _, s := range c.others {
-		list = append(list, want{c.scenario, s, true})
+		list = append(list, want{scenario: c.scenario, scheduler: s, cpu: true})
 	}
 	return list
 }
@@ -270,6 +331,7 @@ func (c cpu) write(w *writer) {
 		w.row(cells...)
 	}
 	w.line("\n%s\n", c.why)
+	w.claims(c.claims)
 }
 
 // quiet is the qCon paper's table 1: one that pings, alone and beside others.
@@ -277,6 +339,7 @@ type quiet struct {
 	title, did, why    string
 	scenario, workload string
 	schedulers         []string
+	claims             []claim
 }
 
 func (q quiet) runs(string) []want { return wants(q.scenario, q.schedulers...) }
@@ -295,7 +358,8 @@ func (q quiet) write(w *writer) {
 		w.row(scheduler, millis(alone.P50), millis(alone.P99), millis(loaded.P50), millis(loaded.P99),
 			percent(x.phases[1].link.Utilisation))
 	}
-	w.line("\n%s", q.why)
+	w.line("\n%s\n", q.why)
+	w.claims(q.claims)
 }
 
 // joining is a table of the ANCS paper: VMs that measure their latency, one more
@@ -305,6 +369,7 @@ type joining struct {
 	scenario        string
 	printed         map[string]string // by scheduler, the paper's row
 	schedulers      []string
+	claims          []claim
 }
 
 func (j joining) runs(string) []want { return wants(j.scenario, j.schedulers...) }
@@ -332,10 +397,14 @@ func (j joining) write(w *writer) {
 		w.row(append(cells, millis(p99))...)
 	}
 	w.line("\n%s\n", j.why)
+	w.claims(j.claims)
 }
 
 // unscheduled is an experiment without a scheduler: the rates only.
-type unscheduled struct{ title, did, why, scenario string }
+type unscheduled struct {
+	title, did, why, scenario string
+	claims                    []claim
+}
 
 func (u unscheduled) runs(string) []want { return wants(u.scenario, "none") }
 
@@ -359,6 +428,7 @@ func (u unscheduled) write(w *writer) {
 		w.row(append(cells, all)...)
 	}
 	w.line("\n%s\n", u.why)
+	w.claims(u.claims)
 	w.plot(u.scenario + "-none")
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"weir/internal/goldentest"
+	"weir/internal/lab/figures"
 )
 
 // files is testdata/NAME of a paper, which has a few real runs, so that a test
@@ -19,7 +20,7 @@ import (
 func files(t *testing.T, p *paper) fstest.MapFS {
 	t.Helper()
 	raw := fstest.MapFS{}
-	names, err := filepath.Glob(filepath.Join("testdata", p.name, "*.json"))
+	names, err := filepath.Glob(filepath.Join("testdata", p.name, "*.jsonl"))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("testdata/%s has no runs: %v", p.name, err)
 	}
@@ -28,14 +29,24 @@ func files(t *testing.T, p *paper) fstest.MapFS {
 		if err != nil {
 			t.Fatal(err)
 		}
-		base := filepath.Base(name)
-		raw[base] = &fstest.MapFile{Data: data}
-		raw[strings.TrimSuffix(base, ".json")+"/kernel"] = &fstest.MapFile{Data: []byte("7.3.4+deb13-cloud-amd64\n")}
+		raw[p.name+"/"+filepath.Base(name)] = &fstest.MapFile{Data: data}
 	}
 	return raw
 }
 
-func scenarios(p *paper) fs.FS { return os.DirFS("../../../lab/" + p.name) }
+// pageOf is the page of a paper's files, and the plots that it shows.
+func pageOf(t *testing.T, p *paper, raw fs.FS) (string, []string) {
+	t.Helper()
+	data, err := figures.Load(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := read(p, data, os.DirFS("../../../lab"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page(r)
+}
 
 func TestPage(t *testing.T) {
 	for _, c := range []struct {
@@ -47,11 +58,7 @@ func TestPage(t *testing.T) {
 		{&cps, "fig08-default-fair fig10b-fair"},
 	} {
 		t.Run(c.paper.name, func(t *testing.T) {
-			r, err := read(c.paper, files(t, c.paper), scenarios(c.paper))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, plots := page(r)
+			got, plots := pageOf(t, c.paper, files(t, c.paper))
 			if strings.Join(plots, " ") != c.plots {
 				t.Errorf("plots %v, want %s", plots, c.plots)
 			}
@@ -62,59 +69,75 @@ func TestPage(t *testing.T) {
 
 // What falls short of its bar has to be told.
 func TestPageTellsWhatIsNotHeld(t *testing.T) {
-	for _, c := range []struct{ name, file, old, new string }{
-		{"a rate", "fig11-fair.json", `"error":0.0000`, `"error":0.0111`},
-		{"utilisation", "fig11-fair.json", `"utilisation":0.99`, `"utilisation":0.98`},
-		{"the paper's algorithm", "fig11-qcon.json", `"error":0.0`, `"error":0.5`},
+	for _, c := range []struct {
+		name, file, old, new string
+		bars, claims         int // that do not hold then
+	}{
+		{"nothing", "fig11-fair", `"phase":1`, `"phase":1`, 0, 0},
+		{"a rate", "fig11-fair", `"error":0.0000`, `"error":0.0111`, 1, 0},
+		{"utilisation", "fig11-fair", `"utilisation":0.99`, `"utilisation":0.98`, 1, 0},
+		{"the paper's algorithm", "fig11-qcon", `"error":0.0`, `"error":0.5`, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			raw := files(t, &qcon)
-			changed := bytes.Replace(raw[c.file].Data, []byte(c.old), []byte(c.new), 1)
-			if bytes.Equal(changed, raw[c.file].Data) {
+			f := raw["qcon/"+c.file+".jsonl"]
+			changed := bytes.Replace(f.Data, []byte(c.old), []byte(c.new), 1)
+			if bytes.Equal(changed, f.Data) && c.old != c.new {
 				t.Fatalf("%s has no %s", c.file, c.old)
 			}
-			raw[c.file].Data = changed
-			r, err := read(&qcon, raw, scenarios(&qcon))
-			if err != nil {
-				t.Fatal(err)
+			f.Data = changed
+			text, _ := pageOf(t, &qcon, raw)
+			if got := strings.Count(text, "**no**"); got != c.bars {
+				t.Errorf("%d bars are missed, the page says so of %d", c.bars, got)
 			}
-			if text, _ := page(r); strings.Count(text, "**no**") != 1 {
-				t.Errorf("one bar is missed, the page says so %d times", strings.Count(text, "**no**"))
+			if got := strings.Count(text, "**Does not hold**"); got != c.claims {
+				t.Errorf("%d conclusions do not hold, the page says so of %d", c.claims, got)
 			}
 		})
 	}
 }
 
-func TestReadRefusesHalfARun(t *testing.T) {
-	raw := files(t, &qcon)
-	data := raw["fig11-fair.json"].Data
-	raw["fig11-fair.json"].Data = data[:bytes.IndexByte(data, '\n')*2]
-	if _, err := read(&qcon, raw, scenarios(&qcon)); err == nil {
-		t.Error("a run that was cut off was read without complaint")
+// The paper's words about its gains are held against the data, each.
+func TestGainsAreJudged(t *testing.T) {
+	raw := files(t, &cps)
+	base := raw["cps/fig08-default-fair.jsonl"].Data
+	put := func(name, rise, overshoot, settle string) {
+		text := base[bytes.IndexByte(base, '\n')+1:]
+		first := text[:bytes.IndexByte(text, '\n')+1] // the workload in phase 1
+		for key, value := range map[string]string{"rise_s": rise, "overshoot": overshoot, "settle_s": settle} {
+			at := bytes.Index(first, []byte(`"`+key+`":`)) + len(key) + 3
+			end := at + bytes.IndexByte(first[at:], ',')
+			first = []byte(string(first[:at]) + value + string(first[end:]))
+		}
+		rest := text[bytes.IndexByte(text, '\n')+1:]
+		rest = rest[:bytes.IndexByte(rest, '\n')+1] // the link in phase 1
+		head := base[:bytes.IndexByte(base, '\n')+1]
+		raw["cps/"+name+"-fair.jsonl"] = &fstest.MapFile{Data: []byte(string(head) + string(first) + string(rest))}
+	}
+	put("fig08a-slow", "19", "0", "35")
+	put("fig08a-right", "2", "0.022", "6")
+	put("fig08a-overshoot", "2", "0.069", "11") // no faster, and no large overshoot
+	text, _ := pageOf(t, &cps, raw)
+	for says, verdict := range map[string]string{
+		"slowest rise, no overshoot, settling too long": "yes",
+		"fast, negligible overshoot":                    "yes",
+		"fastest, very large overshoot":                 "**no**",
+	} {
+		if !strings.Contains(text, "| "+says+" | "+verdict+" |") {
+			t.Errorf("the page does not say %s to %q:\n%s", verdict, says, text)
+		}
 	}
 }
 
-func TestWriteCopiesThePlots(t *testing.T) {
-	raw, folder := files(t, &qcon), t.TempDir()
-	for _, name := range []string{"fig11-fair", "fig11-qcon"} {
-		raw[name+"/"+name+".svg"] = &fstest.MapFile{Data: []byte("<svg/>")}
-	}
-	old := filepath.Join(folder, "qcon", "old.svg")
-	if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
+func TestReadRefusesHalfARun(t *testing.T) {
+	raw := files(t, &qcon)
+	f := raw["qcon/fig11-fair.jsonl"]
+	f.Data = bytes.Join(bytes.SplitAfter(f.Data, []byte("\n"))[:5], nil)
+	data, err := figures.Load(raw)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(old, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(&qcon, raw, scenarios(&qcon), folder); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"qcon.md", "qcon/fig11-fair.svg", "qcon/fig11-qcon.svg"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := os.Stat(old); err == nil {
-		t.Error("the plot of a former page is still there")
+	if _, err := read(&qcon, data, os.DirFS("../../../lab")); err == nil {
+		t.Error("a run that was cut off was read without complaint")
 	}
 }

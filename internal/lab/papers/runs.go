@@ -3,16 +3,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"slices"
 	"strings"
 
+	"weir/internal/lab/figures"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
 )
@@ -22,7 +19,7 @@ type run struct {
 	scenario  *scenario.Scenario
 	name      string // fig07-qcon: of its JSON, its folder and its plot
 	scheduler string
-	kernel    string
+	source    figures.Source
 	phases    []phase
 	timing    []report.TimingRow // of a scenario that measures that
 }
@@ -41,48 +38,34 @@ type results struct {
 	missing   []string
 }
 
-// name of the run's JSON, folder and plot.
-func (w want) name() string { return w.scenario + "-" + w.scheduler }
-
-// read all runs that the page shows from the folder that scripts/papers filled.
-func read(p *paper, raw, scenarios fs.FS) (*results, error) {
+// read all runs that the page shows from the data, and their scenarios from the folder lab.
+func read(p *paper, data *figures.Data, lab fs.FS) (*results, error) {
 	r := &results{paper: p, runs: map[string]*run{}, scenarios: map[string]*scenario.Scenario{}}
 	for _, w := range p.wanted() {
-		s, err := r.scenario(scenarios, w.scenario)
+		s, err := r.scenario(lab, p.folder(w), w.scenario)
 		if err != nil {
 			return nil, err
 		}
 		x := &run{scenario: s, scheduler: w.scheduler, name: w.name()}
-		data, err := fs.ReadFile(raw, x.name+".json")
-		if errors.Is(err, fs.ErrNotExist) {
+		d := data.Run(p.name + "/" + x.name)
+		if d == nil {
 			r.missing = append(r.missing, x.name)
 			continue
 		}
-		if err != nil {
-			return nil, err
+		x.source = d.Source
+		if err := x.take(d); err != nil {
+			return nil, fmt.Errorf("%s/%s.jsonl: %w", figures.Folder, d.Name, err)
 		}
-		decode := x.decode
-		if s.Timing != nil {
-			decode = x.decodeTiming
-		}
-		if err := decode(data); err != nil {
-			return nil, fmt.Errorf("%s.json: %w", x.name, err)
-		}
-		kernel, err := fs.ReadFile(raw, x.name+"/kernel")
-		if err != nil {
-			return nil, err
-		}
-		x.kernel = strings.TrimSpace(string(kernel))
 		r.runs[x.name] = x
 	}
 	return r, nil
 }
 
-func (r *results) scenario(folder fs.FS, name string) (*scenario.Scenario, error) {
+func (r *results) scenario(lab fs.FS, folder, name string) (*scenario.Scenario, error) {
 	if s := r.scenarios[name]; s != nil {
 		return s, nil
 	}
-	data, err := fs.ReadFile(folder, name+".yaml")
+	data, err := fs.ReadFile(lab, folder+"/"+name+".yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -91,46 +74,28 @@ func (r *results) scenario(folder fs.FS, name string) (*scenario.Scenario, error
 	return s, err
 }
 
-// decode one object per line: each phase's workloads, then its link.
-func (x *run) decode(data []byte) error {
-	var p phase
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for lines.Scan() {
-		if bytes.Contains(lines.Bytes(), []byte(`"workload":`)) {
-			var w report.Workload
-			if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
-				return err
-			}
-			p.workloads = append(p.workloads, w)
-			continue
+// take what the page needs of a run's data.
+func (x *run) take(d *figures.Run) error {
+	again := func(format string, args ...any) error {
+		return fmt.Errorf(format+"; measure again: scripts/papers %s", append(args, d.Name)...)
+	}
+	if t := x.scenario.Timing; t != nil {
+		x.timing = d.Timings()
+		if want := 2 * len(t.Schedulers); len(x.timing) != want {
+			return again("%d rows, the scenario asks for %d", len(x.timing), want)
 		}
-		if err := json.Unmarshal(lines.Bytes(), &p.link); err != nil {
-			return err
+		return nil
+	}
+	for n := range x.scenario.Phases {
+		link, found := d.Link(n + 1)
+		p := phase{workloads: d.Workloads(n + 1), link: link}
+		if !found {
+			return again("no phase %d, the scenario has %d", n+1, len(x.scenario.Phases))
 		}
 		if len(p.workloads) != len(x.scenario.Workloads) {
-			return fmt.Errorf("phase %d has %d workloads, the scenario has %d; remove it and run scripts/papers again",
-				p.link.Phase, len(p.workloads), len(x.scenario.Workloads))
+			return again("phase %d has %d workloads, the scenario has %d", n+1, len(p.workloads), len(x.scenario.Workloads))
 		}
-		x.phases, p = append(x.phases, p), phase{}
-	}
-	if len(x.phases) != len(x.scenario.Phases) {
-		return fmt.Errorf("%d phases, the scenario has %d; remove it and run scripts/papers again",
-			len(x.phases), len(x.scenario.Phases))
-	}
-	return lines.Err()
-}
-
-// decodeTiming reads one object per row.
-func (x *run) decodeTiming(data []byte) error {
-	for line := range bytes.Lines(data) {
-		var row report.TimingRow
-		if err := json.Unmarshal(line, &row); err != nil {
-			return err
-		}
-		x.timing = append(x.timing, row)
-	}
-	if want := 2 * len(x.scenario.Timing.Schedulers); len(x.timing) != want {
-		return fmt.Errorf("%d rows, the scenario asks for %d; remove it and run scripts/papers again", len(x.timing), want)
+		x.phases = append(x.phases, p)
 	}
 	return nil
 }
@@ -242,12 +207,19 @@ func (x *run) goodput() float64 {
 	return good / wire
 }
 
-// kernels that the runs were on, each once.
-func (r *results) kernels() string {
+// sources are the kernels that the runs were on, the commits that they were of, and their
+// days, each once.
+func (r *results) sources() (kernels, commits, days string) {
+	return r.each(func(s figures.Source) string { return s.Kernel }),
+		r.each(func(s figures.Source) string { return "`" + s.Commit[:min(12, len(s.Commit))] + "`" }),
+		r.each(func(s figures.Source) string { return s.Date })
+}
+
+func (r *results) each(of func(figures.Source) string) string {
 	var list []string
 	for _, x := range r.runs {
-		if !slices.Contains(list, x.kernel) {
-			list = append(list, x.kernel)
+		if v := of(x.source); !slices.Contains(list, v) {
+			list = append(list, v)
 		}
 	}
 	slices.Sort(list)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 
@@ -22,6 +23,7 @@ type Running struct {
 	host     *topology.NS
 	setting  Setting
 	programs meter.Programs
+	restore  func() error // of the kernel's parameters; nil: none was changed
 }
 
 // leaves are the queues for one workload, best first.
@@ -36,16 +38,25 @@ func Start(p Peer, host *topology.NS, s Setting, ports []topology.Port) (*Runnin
 		if r.setting.Leaf.Kind, err = BestLeaf(host); err != nil {
 			return nil, err
 		}
+		r.setting.Leaf.FIFO = true
 	}
 	if err := r.batch(p.setup(r.setting)); err != nil {
+		_ = r.Close() // half of it may be there
 		return nil, err
+	}
+	if p.Hysteresis {
+		var err error
+		if r.restore, err = hysteresis(); err != nil {
+			_ = r.Close()
+			return nil, fmt.Errorf("scheduler %s: %w", p.Name, err)
+		}
 	}
 	if p.Handle == 0 {
 		return r, nil
 	}
 	for w, port := range ports {
 		if err := r.programs.Classify(port.Ifindex, uint32(w+1), meter.Target{Handle: p.Handle}); err != nil {
-			r.Close()
+			_ = r.Close()
 			return nil, err
 		}
 	}
@@ -123,13 +134,36 @@ func parseDrops(text string) (uint64, error) {
 	return 0, nil
 }
 
-// Close removes the qdisc and the programs.
+// Close removes the qdisc and the programs, and puts parameters back.
 func (r *Running) Close() error {
 	r.programs.Close()
-	if r.peer.Name == "none" {
-		return nil
+	var err error
+	if r.restore != nil {
+		err = r.restore()
 	}
-	return r.host.Tc("qdisc del dev " + r.setting.Device + " root\n")
+	if r.peer.Name == "none" {
+		return err
+	}
+	return errors.Join(err, r.host.Tc("qdisc del dev "+r.setting.Device+" root\n"))
+}
+
+// Files of the kernel, and one that only vm/build's machines have.
+const (
+	hysteresisFile = "/sys/module/sch_htb/parameters/htb_hysteresis"
+	machineFile    = "/usr/share/weir-vm"
+)
+
+// hysteresis turns HTB's hysteresis on; restore puts it back. It is a parameter of the
+// whole kernel, so only a machine of vm/run's own may have it.
+func hysteresis() (restore func() error, err error) {
+	if _, err := os.Stat(machineFile); err != nil {
+		return nil, errors.New("htb_hysteresis is a parameter of the whole kernel; run the scenario in the VM (vm/run)")
+	}
+	before, err := os.ReadFile(hysteresisFile)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return os.WriteFile(hysteresisFile, before, 0) }, os.WriteFile(hysteresisFile, []byte("1"), 0)
 }
 
 // Explain prints every peer with its commands for an example.

@@ -19,8 +19,10 @@ type Peer struct {
 	// Handle of the qdisc that finds classes by skb->priority, e.g. 0x20000 for
 	// 2:; 0 = it looks at nothing but the packet.
 	Handle uint32
-	setup  func(Setting) string
-	change func(old, now Setting) string // nil: nothing of a policy is in the set-up
+	// Hysteresis turns HTB's hysteresis on meanwhile, a parameter of the whole kernel.
+	Hysteresis bool
+	setup      func(Setting) string
+	change     func(old, now Setting) string // nil: nothing of a policy is in the set-up
 }
 
 // Setting is a link with its policies: what a set-up is made of.
@@ -29,13 +31,18 @@ type Setting struct {
 	Link     scenario.Link
 	Policies []scenario.Policy // workload w is class w+1
 	Leaf     Leaf
+	// bursts gives each of HTB's classes a burst of 1 ms at its rate and its ceil,
+	// instead of tc's default of a frame and a half.
+	bursts bool
 }
 
 // Leaf is what is below the class of one workload.
 type Leaf struct {
 	// Kind is fq_codel, sfq or pfifo, with options or without; or prio or drr with
 	// a queue for each of Ports. "" = the best there is.
-	Kind  string
+	Kind string
+	// FIFO gives a workload whose discipline is fifo a FIFO, whatever Kind is.
+	FIFO  bool
 	Ports []int // UDP ports whose packets belong into a queue of their own each
 }
 
@@ -75,8 +82,15 @@ var Table = []Peer{
 		Name: "htb", Holds: "the link's rate, weights, mins, maxes; what is left over is divided by weight on top of the rates, " +
 			"so that a min is a min plus a share as soon as somebody is idle", Handle: 0x10000,
 		How: "one class per workload: rate = what it gets when all send (the contract's division), ceil = max or the link, " +
-			"quantum by weight, leaf fq_codel (else sfq, else pfifo)",
+			"quantum by weight, leaf fq_codel (else sfq, else pfifo), or pfifo for a workload whose discipline is fifo",
 		setup: setupHTB, change: changeHTB,
+	},
+	{
+		Name: HTBTuned, Holds: "as htb, but for what bursts may exceed it by", Handle: 0x10000, Hysteresis: true,
+		How: "as htb, with burst and cburst of what a class sends in 1 ms, and with hysteresis (htb_hysteresis=1), both of which save " +
+			"timers; in the VM only, since hysteresis is a parameter of the whole kernel",
+		setup:  func(s Setting) string { return setupHTB(s.tuned()) },
+		change: func(old, now Setting) string { return changeHTB(old.tuned(), now.tuned()) },
 	},
 	{
 		Name: "cake", Holds: "the link's rate, equal shares per workload and within it per connection",
@@ -87,14 +101,32 @@ var Table = []Peer{
 	},
 }
 
-// Find a peer by its name.
+// HTBTuned is HTB set up for few timers instead of short bursts.
+const HTBTuned = "htb-tuned"
+
+// Find a peer by its name, with scenario.LimitedGSO behind it or without.
 func Find(name string) (Peer, bool) {
+	name = strings.TrimSuffix(name, scenario.LimitedGSO)
 	for _, p := range Table {
 		if p.Name == name {
 			return p, true
 		}
 	}
 	return Peer{}, false
+}
+
+func (s Setting) tuned() Setting {
+	s.bursts = true
+	return s
+}
+
+// burst is what a class of HTB may send at once, "" for tc's default.
+func (s Setting) burst(rate, ceil policy.Rate) string {
+	if !s.bursts {
+		return ""
+	}
+	inMs := func(r policy.Rate) int { return max(s.frame(), int(r/8000)) }
+	return fmt.Sprintf(" burst %db cburst %db", inMs(rate), inMs(ceil))
 }
 
 // Commands are the tc commands that set the peer up, one per line.
@@ -129,6 +161,9 @@ func (s Setting) quanta() []int {
 // plain FIFOs, which u32 fills: four comparisons at most are cheaper than any hash.
 func (s Setting) leaf(major, class int) string {
 	parent := fmt.Sprintf("dev %s parent %x:%x", s.Device, major, class)
+	if s.Leaf.FIFO && s.Policies[class-1].Discipline == policy.FIFO {
+		return fmt.Sprintf("qdisc add %s pfifo limit 1000\n", parent)
+	}
 	switch s.Leaf.Kind {
 	case "pfifo":
 		return fmt.Sprintf("qdisc add %s pfifo limit 100\n", parent)
@@ -180,7 +215,8 @@ func changeDRR(old, now Setting) string {
 func setupHTB(s Setting) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "qdisc add dev %s root handle 1: htb default fffe\n", s.Device)
-	fmt.Fprintf(&b, "class add dev %[1]s parent 1: classid 1:ffff htb rate %[2]dbit ceil %[2]dbit\n", s.Device, s.Link.Bandwidth)
+	fmt.Fprintf(&b, "class add dev %[1]s parent 1: classid 1:ffff htb rate %[2]dbit ceil %[2]dbit%[3]s\n",
+		s.Device, s.Link.Bandwidth, s.burst(s.Link.Bandwidth, s.Link.Bandwidth))
 	for i, options := range s.htbClasses() {
 		fmt.Fprintf(&b, "class add dev %s parent 1:ffff classid 1:%x htb %s\n", s.Device, i+1, options)
 		b.WriteString(s.leaf(1, i+1))
@@ -215,7 +251,8 @@ func (s Setting) htbClasses() []string {
 		if m := s.Policies[i].Max; m != 0 {
 			ceil = min(ceil, m)
 		}
-		list = append(list, fmt.Sprintf("rate %dbit ceil %dbit quantum %d", max(8, policy.Rate(share.Bps)), ceil, quanta[i]))
+		rate := max(8, policy.Rate(share.Bps))
+		list = append(list, fmt.Sprintf("rate %dbit ceil %dbit quantum %d%s", rate, ceil, quanta[i], s.burst(rate, ceil)))
 	}
 	return list
 }

@@ -16,6 +16,8 @@ type CostResult struct {
 	Packets int       `json:"packets"`
 	Size    int       `json:"size"`
 	Rows    []CostRow `json:"rows"`
+	// Problems are measurements that failed, one line each.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // CostRow is the cost of one packet with one scheduler in one case. In virtual
@@ -100,6 +102,14 @@ func CostTable(out io.Writer, c *CostResult) error {
 		}
 		_ = t.Flush() // into memory
 	}
+	writeProblems(&b, c.Problems)
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// writeProblems says which schedulers could not be measured.
+func writeProblems(b *strings.Builder, problems []string) {
+	for _, p := range problems {
+		fmt.Fprintf(b, "\nnot measured: %s\n", p)
+	}
 }

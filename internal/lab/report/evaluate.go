@@ -26,7 +26,6 @@ func Evaluate(s *scenario.Scenario, m Measurement) *Result {
 	m.Reports = slices.Clone(m.Reports)
 	e := &evaluation{s: s, m: m, flows: s.Flows()}
 	e.stretch = s.Ideals(e.ownRate)
-	e.moveEvents()
 	e.moveIntervals()
 	r := &Result{
 		Scenario: s, Scheduler: m.Scheduler, Backend: m.Backend, Notes: append(s.Warnings(), m.Notes...),
@@ -41,7 +40,8 @@ func Evaluate(s *scenario.Scenario, m Measurement) *Result {
 			r.Problems = append(r.Problems, fmt.Sprintf("%s of %s from %v: %s", f.Kind, s.Workloads[f.Workload].Name, f.From, rep.Problem))
 		}
 	}
-	r.Failures = r.check()
+	r.Verdicts = r.check()
+	r.Failures = Failures(r.Verdicts)
 	return r
 }
 
@@ -111,6 +111,8 @@ func (e *evaluation) phase(p int, span scenario.Span) Phase {
 	for w := range e.s.Workloads {
 		x := e.traffic(span, func(f scenario.Flow) bool { return f.Workload == w })
 		x.Phase, x.Workload = p+1, e.s.Workloads[w].Name
+		x.GoodputBps = e.meanGoodput(e.payloadRows(w), span, func(f scenario.Flow) bool { return f.Workload == w })
+		x.wirePayload, x.shows = e.wirePayload(w, span), e.shows(w, span)
 		x.Scenario, x.Scheduler, x.Backend = e.s.Name, e.m.Scheduler, e.m.Backend
 		x.RateBps, x.IdealBps = e.rate(w, span.Measured, span.To), ideals[w]
 		x.Error = (x.RateBps - x.IdealBps) / capacity
@@ -161,6 +163,7 @@ func (e *evaluation) link(p int, span scenario.Span, workloads []Workload) Link 
 	if l.ReactionMs, changed = e.reaction(p); changed {
 		l.ReactionWindowMs = ptr(ms(ReactionWindow(e.m.Scheduler)))
 	}
+	l.Unsteady = e.unsteady(span)
 	if p >= len(e.m.Phases) {
 		return l
 	}

@@ -59,10 +59,11 @@ func (e *evaluation) flowsOf(w, p int, span scenario.Span, whole Workload) []Flo
 		if !sends {
 			continue
 		}
-		x := e.traffic(span, func(f scenario.Flow) bool { return f.Entry == n })
+		of := func(f scenario.Flow) bool { return f.Entry == n }
+		x := e.traffic(span, of)
 		r := Flow{
 			Workload: whole.Workload, Flow: entry.Name,
-			Loss: x.Loss, JitterMs: x.JitterMs, RTT: x.RTT, GoodputBps: x.GoodputBps,
+			Loss: x.Loss, JitterMs: x.JitterMs, RTT: x.RTT, GoodputBps: e.meanGoodput(e.entryRows(w, n), span, of),
 			Retransmits: x.Retransmits, Transactions: x.Transactions,
 		}
 		if !first.Kind.RR() { // it is known in the measured part only, and wants what it gets
@@ -213,22 +214,22 @@ func violationOf(name string, e scenario.Expectation, rate, ideal, loss, jitter 
 
 // insideViolation judges an expectation that names a flow or a queue. One that
 // does not send in the phase breaks it only if the expectation names the phase.
-func (w Workload) insideViolation(e scenario.Expectation) string {
+func (w Workload) insideViolation(e scenario.Expectation) (problem string, judged bool) {
 	for _, f := range w.Flows {
 		if e.Flow == f.Flow && (e.Queue == "" || e.Queue == f.Queue) {
-			return violationOf(w.Workload+" "+f.Flow, e, f.RateBps, f.IdealBps, f.Loss, f.JitterMs, f.RTT)
+			return violationOf(w.Workload+" "+f.Flow, e, f.RateBps, f.IdealBps, f.Loss, f.JitterMs, f.RTT), true
 		}
 	}
 	for _, q := range w.Queues {
 		if e.Flow == "" && e.Queue == q.Queue {
-			return violationOf(w.Workload+" queue "+q.Queue, e, q.RateBps, q.IdealBps, q.Loss, q.JitterMs, q.RTT)
+			return violationOf(w.Workload+" queue "+q.Queue, e, q.RateBps, q.IdealBps, q.Loss, q.JitterMs, q.RTT), true
 		}
 	}
 	if e.Phase == 0 {
-		return ""
+		return "", false
 	}
 	if e.Flow != "" {
-		return w.Workload + " " + e.Flow + ": sends nothing in this phase, or into another queue"
+		return w.Workload + " " + e.Flow + ": sends nothing in this phase, or into another queue", true
 	}
-	return w.Workload + " queue " + e.Queue + ": is not there in this phase"
+	return w.Workload + " queue " + e.Queue + ": is not there in this phase", true
 }

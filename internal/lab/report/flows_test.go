@@ -39,13 +39,14 @@ func insideMeasured(s *scenario.Scenario) Measurement {
 			bytes, packets = append(bytes, uint64(bps/800)), append(packets, 1)
 		}
 		m.Timeline.Bytes, m.Timeline.Packets = append(m.Timeline.Bytes, bytes), append(m.Timeline.Packets, packets)
+		m.Timeline.Payload = append(m.Timeline.Payload, bytes)
 	}
 	for _, bps := range []float64{8e6, 0, 5e6, 3e6, 0, 0} {
 		row(bps)
 	}
 	for i, f := range s.Flows() {
 		r := traffic.Report{Flow: i}
-		in := traffic.Interval{To: 3 * time.Second, Bytes: 1e6, Packets: 1000, Jitter: 200 * time.Microsecond}
+		in := traffic.Interval{To: 3 * time.Second, Packets: 1000, Jitter: 200 * time.Microsecond}
 		switch f.Name {
 		case "udp:5002":
 			in.Lost, in.Jitter = 700, 4*time.Millisecond

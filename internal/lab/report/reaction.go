@@ -4,6 +4,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/lab/scenario"
@@ -20,9 +21,11 @@ const (
 	// reactionMargin is how near a rate has to be to the ideal, as a share of
 	// the link.
 	reactionMargin = 0.05
-	// eventSlack is how late a generator may be compared with the timeline:
-	// iperf3 has to be started and to connect.
-	eventSlack = time.Second
+	// A workload with less than starved of its ideal has not got its share, however
+	// small that is, if starvedFrames of its frames would fit into the window: fewer are
+	// counted too coarsely.
+	starved       = 0.5
+	starvedFrames = 4
 )
 
 // ReactionWindow is the time over which rates are averaged to see whether the
@@ -37,8 +40,12 @@ func ReactionWindow(scheduler string) time.Duration {
 
 // reaction is how long the slowest change of a phase took to take hold, in
 // milliseconds: from the change to the instant from which on every workload's
-// rate is within 5 % of the link's capacity of its ideal, in every window that
-// begins then or later and ends before the next change. A window begins at the
+// rate is within 5 % of the link's capacity of its ideal, and at least half of it, in
+// every window that begins then or later and ends before the next change. A change is
+// what the lab does, at the time at which it does it: it sends the policy, starts a
+// generator or stops it. When that shows in what is received is what is measured, so
+// the generator's own start, and what it still had to send when it was stopped, are
+// part of the time. A window begins at the
 // instant that is judged, so that its length adds nothing to the time; what is
 // wrong for less than a twentieth of it is not seen, whatever the size. Nil if
 // nothing changed in the phase (changed is false), or if the shares never held.
@@ -50,7 +57,7 @@ func (e *evaluation) reaction(p int) (slowest *float64, changed bool) {
 			continue
 		}
 		changed = true
-		took, ok := e.settled(e.event(e.stretch[i-1], st), st)
+		took, ok := e.settled(st)
 		if !ok {
 			return nil, true
 		}
@@ -60,19 +67,6 @@ func (e *evaluation) reaction(p int) (slowest *float64, changed bool) {
 		return nil, false
 	}
 	return &worst, true
-}
-
-// moveEvents puts the borders between stretches to where the generators really
-// began and ended, so that a late start is not taken for a wrong share. Borders
-// of phases stay.
-func (e *evaluation) moveEvents() {
-	for i := 1; i < len(e.stretch); i++ {
-		before, after := &e.stretch[i-1], &e.stretch[i]
-		if before.Phase == after.Phase {
-			at := min(e.event(*before, *after), after.To)
-			before.To, after.From = at, at
-		}
-	}
 }
 
 // same says that two stretches have the same ideals, within a thousandth of the
@@ -86,47 +80,10 @@ func same(a, b scenario.Stretch, capacity policy.Rate) bool {
 	return true
 }
 
-// event is when a change really happened. A policy changes on time. A workload
-// that starts or stops does so when its generator gets there: with the first
-// 10 ms in which its rate has gone a tenth of the way to its new ideal, or with
-// the last in which it had a tenth of the way still to go.
-func (e *evaluation) event(before, after scenario.Stretch) time.Duration {
-	at := after.From
-	for w := range after.Ideal {
-		was, is := before.Ideal[w], after.Ideal[w]
-		switch {
-		case before.Demand[w] < after.Demand[w] && was < is:
-			at = max(at, e.firstAbove(w, after.From, was+(is-was)/10))
-		case before.Demand[w] > after.Demand[w] && was > is:
-			at = max(at, e.lastAbove(w, after.From, is+(was-is)/10))
-		}
-	}
-	return at
-}
-
-func (e *evaluation) firstAbove(w int, from time.Duration, bps float64) time.Duration {
-	for at := from; at < from+eventSlack; at += scenario.Bucket {
-		if e.rate(w, at, at+scenario.Bucket) > bps {
-			return at
-		}
-	}
-	return from
-}
-
-func (e *evaluation) lastAbove(w int, from time.Duration, bps float64) time.Duration {
-	for at := from + eventSlack; at > from; at -= scenario.Bucket {
-		if e.rate(w, at-scenario.Bucket, at) > bps {
-			return at
-		}
-	}
-	return from
-}
-
-// settled is the time from the event to the first window of those that all hold
-// up to the end of the stretch; false if there are not even two, one after the
-// other.
-func (e *evaluation) settled(event time.Duration, st scenario.Stretch) (time.Duration, bool) {
-	event = event.Truncate(scenario.Bucket)
+// settled is the time from the beginning of a stretch to the first window of those that
+// all hold up to its end; false if there are not even two, one after the other.
+func (e *evaluation) settled(st scenario.Stretch) (time.Duration, bool) {
+	event := st.From.Truncate(scenario.Bucket)
 	window := ReactionWindow(e.m.Scheduler)
 	first := (st.To - window).Truncate(scenario.Bucket)
 	for first >= event && e.holds(first, first+window, st) {
@@ -138,9 +95,23 @@ func (e *evaluation) settled(event time.Duration, st scenario.Stretch) (time.Dur
 
 func (e *evaluation) holds(from, to time.Duration, st scenario.Stretch) bool {
 	for w, ideal := range st.Ideal {
-		if math.Abs(e.rate(w, from, to)-ideal) > reactionMargin*float64(e.s.Link.Capacity()) {
+		rate := e.rate(w, from, to)
+		if math.Abs(rate-ideal) > reactionMargin*float64(e.s.Link.Capacity()) {
+			return false
+		}
+		if rate < starved*ideal && e.countable(w, ideal*(to-from).Seconds(), st) {
 			return false
 		}
 	}
 	return true
+}
+
+// countable says whether so many bits of a workload are enough frames to be judged by
+// themselves, and it sends as its generators are told: what pings or waits for answers
+// has no rate of its own.
+func (e *evaluation) countable(w int, bits float64, st scenario.Stretch) bool {
+	frame := float64(e.s.Link.MTU + ethernetHeader)
+	return bits >= starvedFrames*8*frame && slices.ContainsFunc(e.flows, func(f scenario.Flow) bool {
+		return f.Workload == w && bulk(f) && f.From <= st.From && f.To >= st.To
+	})
 }

@@ -15,15 +15,20 @@ type Result struct {
 	Backend   string
 	Notes     []string
 	Phases    []Phase
-	Failures  []string // expectations that do not hold, one line each
+	Verdicts  []Verdict // on each expectation that is meant for the scheduler
+	Failures  []string  // those that do not hold, one line each
 	// Rates[w][step] is workload w's rate in bits per second in each Step.
 	Rates   [][]float64
 	Stretch []scenario.Stretch
 	// Goodput[w][n] is what the programs of workload w got in second n, bits per second.
 	Goodput  [][]float64
-	Problems []string // of generators, one line each
+	Problems []string // of generators that failed, one line each
 	Captions []string // of the phases, for the plot; may be empty
 }
+
+// Failed says that an expectation does not hold, or that a generator did not do what the
+// scenario asks for, so that the figures are not about it.
+func (r *Result) Failed() bool { return len(r.Failures) > 0 || len(r.Problems) > 0 }
 
 // Step is the resolution of Result.Rates.
 const Step = 100 * time.Millisecond
@@ -77,6 +82,9 @@ type Workload struct {
 	Queues []Queue `json:"queues,omitempty"` // in the order of the policy
 
 	floor, ceiling float64 // what bounds holds, averaged over the window
+	wirePayload    float64 // payload that the frames carried, bits per second
+	// shows are the conditions of which its generators show something in this phase.
+	shows map[scenario.Check]bool
 }
 
 // Link is the JSON object of the link in one phase.
@@ -99,6 +107,8 @@ type Link struct {
 	Packets        uint64   `json:"packets"`
 	Drops          *uint64  `json:"drops"`
 	ReactionMs     *float64 `json:"reaction_ms"`
+	// Unsteady is the largest error of a rate in any short window, as a share of the capacity.
+	Unsteady *float64 `json:"unsteady"`
 	// ReactionWindowMs is the window that ReactionMs was judged by; nil: nothing changed.
 	ReactionWindowMs *float64 `json:"reaction_window_ms"`
 	ApplyMs          float64  `json:"apply_ms"`

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"weir/internal/lab/traffic"
 )
 
 // TestStep: how goodput goes to a reservation is measured where it begins and where
-// it changes, by the whole seconds of the receiving program.
+// it changes, by whole seconds from when the generator was started.
 func TestStep(t *testing.T) {
 	s := parse(t, `
 link: {bandwidth: 100mbit}
@@ -33,23 +31,20 @@ expect:
   - {phase: 3, settle: 1s}
 `)
 	m := Measurement{Scheduler: "fair", Backend: "bpf", Timeline: received(s, func(int, time.Duration) float64 { return 20e6 })}
-	for i, f := range s.Flows() {
-		r := traffic.Report{Flow: i}
-		// It begins 40 ms late; a second of 5, one of 10.4, then 10; later 20.
-		for at, n := f.From+40*time.Millisecond, 0; at < f.To; at, n = at+500*time.Millisecond, n+1 {
-			mbit := 10.0
-			switch {
-			case n < 2:
-				mbit = 5
-			case n < 4:
-				mbit = 10.4
-			case at >= 20*time.Second:
-				mbit = 20
-			}
-			r.Intervals = append(r.Intervals, traffic.Interval{From: at, To: at + 500*time.Millisecond, Bytes: uint64(mbit * 1e6 / 8 / 2)})
+	// A second of 5, one of 10.4, then 10; later 20.
+	m.Timeline.Payload = payload(s, func(w int, at time.Duration) float64 {
+		switch {
+		case w == 2:
+			return 0
+		case at < time.Second:
+			return 5e6
+		case at < 2*time.Second:
+			return 10.4e6
+		case at >= 20*time.Second:
+			return 20e6
 		}
-		m.Reports = append(m.Reports, r)
-	}
+		return 10e6
+	})
 	r := Evaluate(s, m)
 	value := func(v *float64) float64 {
 		if v == nil {
@@ -99,22 +94,17 @@ expect:
   - {phase: 2, disturbance: 2%, recovery: 2s}
 `)
 	m := Measurement{Scheduler: "fair", Backend: "bpf", Timeline: received(s, func(int, time.Duration) float64 { return 20e6 })}
-	for i, f := range s.Flows() {
-		r := traffic.Report{Flow: i}
-		for at := f.From; at < f.To; at += 500 * time.Millisecond {
-			mbit := 10.0
-			switch {
-			case f.Workload == 1:
-				mbit = 1
-			case at >= 12*time.Second && at < 13*time.Second:
-				mbit = 10.3
-			case at >= 16*time.Second && at < 19*time.Second:
-				mbit = 9
-			}
-			r.Intervals = append(r.Intervals, traffic.Interval{From: at, To: at + 500*time.Millisecond, Bytes: uint64(mbit * 1e6 / 8 / 2)})
+	m.Timeline.Payload = payload(s, func(w int, at time.Duration) float64 {
+		switch {
+		case w == 1:
+			return 1e6
+		case at >= 12*time.Second && at < 13*time.Second:
+			return 10.3e6
+		case at >= 16*time.Second && at < 19*time.Second:
+			return 9e6
 		}
-		m.Reports = append(m.Reports, r)
-	}
+		return 10e6
+	})
 	r := Evaluate(s, m)
 	if a := r.Phases[0].Workloads[0]; a.Disturbance != nil || a.RecoveryS == nil || *a.RecoveryS != 0 {
 		t.Errorf("nothing went before the first phase, and nothing collapsed in it: %+v", a)

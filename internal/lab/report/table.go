@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"weir/internal/lab/scenario"
 	"weir/internal/policy"
 )
 
@@ -92,17 +93,31 @@ func Table(out io.Writer, r *Result) error {
 		}
 		fmt.Fprintf(&b, "  link   %s\n", p.Link.line())
 	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "\nproblem: %s", p)
-	}
-	switch {
-	case len(r.Failures) > 0:
-		fmt.Fprintf(&b, "\nexpectations that do not hold:\n  %s\n", strings.Join(r.Failures, "\n  "))
-	case r.expected() > 0:
-		fmt.Fprintf(&b, "\nall expectations hold (%d)\n", r.expected())
-	}
+	r.verdict(&b)
 	_, err := io.WriteString(out, b.String()+"\n")
 	return err
+}
+
+// verdict says what makes the run fail, or that all expectations hold and what they are
+// not about.
+func (r *Result) verdict(b *strings.Builder) {
+	if len(r.Problems) > 0 {
+		fmt.Fprintf(b, "\ngenerators that failed, with which the run fails:\n  %s\n", strings.Join(r.Problems, "\n  "))
+	}
+	b.WriteString(VerdictTable(r.Verdicts))
+	if never := r.neverSettled(); len(never) > 0 && !r.expects(scenario.CheckReaction) {
+		fmt.Fprintf(b, "\nreaction is never in phase %s, and no expectation is about it\n", strings.Join(never, ", "))
+	}
+}
+
+// neverSettled are the numbers of the phases in which the new shares never held.
+func (r *Result) neverSettled() (list []string) {
+	for _, p := range r.Phases {
+		if p.Link.ReactionWindowMs != nil && p.Link.ReactionMs == nil {
+			list = append(list, fmt.Sprint(p.Number))
+		}
+	}
+	return list
 }
 
 func behind(r *Result) string {

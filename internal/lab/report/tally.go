@@ -15,7 +15,6 @@ import (
 type tally struct {
 	span          scenario.Span
 	tcp, udp      float64   // intervals, whole and parts
-	bits          float64   // of payload
 	retransmits   float64   // tcp
 	packets, lost float64   // udp
 	jitter        float64   // udp: sum over intervals, ms
@@ -46,7 +45,6 @@ func (e *evaluation) traffic(span scenario.Span, of func(scenario.Flow) bool) Wo
 // interval counts as far as it lies within the window.
 func (t *tally) interval(kind scenario.Kind, in traffic.Interval) {
 	part := overlap(in.From, in.To, t.span.Measured, t.span.To)
-	t.bits += float64(in.Bytes) * 8 * part
 	if kind == scenario.UDP {
 		t.udp += part
 		t.packets += float64(in.Packets) * part
@@ -75,9 +73,6 @@ func (t *tally) pings(all []traffic.Ping) {
 // workload has udp and ping, loss and jitter are of udp.
 func (t *tally) workload() Workload {
 	var x Workload
-	if t.tcp > 0 || t.udp > 0 {
-		x.GoodputBps = ptr(t.bits / (t.span.To - t.span.Measured).Seconds())
-	}
 	if t.tcp > 0 {
 		x.Retransmits = ptr(uint64(math.Round(t.retransmits)))
 	}
@@ -93,6 +88,28 @@ func (t *tally) workload() Workload {
 		x.Loss, x.JitterMs = ptr(t.lost/t.packets), ptr(t.jitter/t.udp)
 	}
 	return x
+}
+
+// shown are the conditions that a kind of traffic shows something of.
+var shown = map[scenario.Kind][]scenario.Check{
+	scenario.Ping:  {scenario.CheckRTT50, scenario.CheckRTT99, scenario.CheckLoss, scenario.CheckJitter},
+	scenario.UDP:   {scenario.CheckLoss, scenario.CheckJitter},
+	scenario.TCPRR: {scenario.CheckRTT50, scenario.CheckRTT99},
+	scenario.UDPRR: {scenario.CheckRTT50, scenario.CheckRTT99},
+}
+
+// shows are the conditions of which a workload's generators should show something in the
+// measured part of a phase, because one of them runs through all of it.
+func (e *evaluation) shows(w int, span scenario.Span) map[scenario.Check]bool {
+	checks := map[scenario.Check]bool{}
+	for _, f := range e.flows {
+		if f.Workload == w && f.From <= span.Measured && f.To >= span.To {
+			for _, c := range shown[f.Kind] {
+				checks[c] = true
+			}
+		}
+	}
+	return checks
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -17,6 +18,8 @@ type TimingResult struct {
 	Name       string      `json:"name"`
 	IntervalNs float64     `json:"interval_ns"` // from one packet to the next
 	Rows       []TimingRow `json:"rows"`
+	// Problems are schedulers that could not be measured, one line each.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // TimingRow is one scheduler, with idle CPUs or with as many busy programs. Times are
@@ -84,16 +87,24 @@ func TimingJSON(out io.Writer, r *TimingResult) error {
 
 // TimingTable writes the rows for people.
 func TimingTable(out io.Writer, r *TimingResult) error {
-	fmt.Fprintf(out, "%s: a packet each %v; times in us\n\n", r.Name, time.Duration(r.IntervalNs))
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: a packet each %v; times in us\n\n", r.Name, time.Duration(r.IntervalNs))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "scheduler\tCPUs\trate\tlate p50\tp99\tmax\tgap off by p50\tp99\t")
 	for _, row := range r.Rows {
-		cpus := "idle"
-		if row.Busy {
-			cpus = "busy"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%+.3f %%\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", row.Scheduler, cpus, 100*row.RateError,
+		fmt.Fprintf(w, "%s\t%s\t%+.3f %%\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", row.Scheduler, row.cpus(), 100*row.RateError,
 			row.LateP50, row.LateP99, row.LateMax, row.GapP50, row.GapP99)
 	}
-	return w.Flush()
+	_ = w.Flush() // into memory
+	writeProblems(&b, r.Problems)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// cpus says what the CPUs did meanwhile.
+func (r TimingRow) cpus() string {
+	if r.Busy {
+		return "busy"
+	}
+	return "idle"
 }

@@ -66,7 +66,7 @@ func TestWithoutFeedback(t *testing.T) {
 
 func TestReservationsRefused(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"workloads: {a: {reserve: 10mbit, max: 10mbit}}", "reserve \"10mbit\": 10 Mbit/s of payload take 10.455802 Mbit/s on the wire, above the max"},
+		{"workloads: {a: {reserve: 10mbit, max: 10mbit}}", "reserve \"10mbit\": 10 Mbit/s of payload take 10.5 Mbit/s on the wire, above the max"},
 		{"workloads: {a: {reserve: 60mbit}, b: {reserve: 50mbit}}", "the mins add up to 115.013813 Mbit/s"},
 		{"workloads: {a: {}}\ncontrol: {kc: 0}", `control.kc "0": not a gain`},
 		{"workloads: {a: {}}\ncontrol: {kp: 1}", "did you mean"},

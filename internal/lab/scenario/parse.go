@@ -5,6 +5,7 @@ package scenario
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,17 @@ const MaxWorkloads = 200
 
 // Schedulers are the names that a scenario can give: Weir's own first, then the
 // kernel's, as internal/lab/peers sets them up.
-var Schedulers = []string{"fair", "qcon", "ancs", "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "cake", OVSHTB}
+var Schedulers = []string{"fair", "qcon", "ancs", "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "cake", OVSHTB}
+
+// LimitedGSO behind the name of one of the kernel's schedulers has senders build
+// packets no larger than Weir's agent lets them, as with Weir's own schedulers.
+const LimitedGSO = "+gso"
+
+// IsScheduler says whether a scenario can name a scheduler.
+func IsScheduler(name string) bool {
+	base, limited := strings.CutSuffix(name, LimitedGSO)
+	return slices.Contains(Schedulers, base) && !(limited && (slices.Contains(plan.Schedulers, base) || base == OVSHTB))
+}
 
 // OVSHTB is Open vSwitch's own scheduling of a port, its QoS type linux-htb.
 const OVSHTB = "ovs-htb"
@@ -72,7 +83,8 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 	}
 	r.fields(root, "", "a mapping with link, workloads and phases", map[string]field{
 		"name":      r.str(&s.Name, "a title"),
-		"scheduler": r.word(&s.Scheduler, "scheduler", Schedulers),
+		"scheduler": r.scheduler(&s.Scheduler),
+		"beside":    func(n ast.Node, path string) { s.Beside = r.each(n, path, "[qcon, htb]", r.scheduler) },
 		"settle":    r.duration(&s.Settle, 0),
 		"groups":    keep("groups"), "ovs": keep("ovs"),
 		"link": keep("link"), "workloads": keep("workloads"), "phases": keep("phases"),
@@ -117,7 +129,7 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 		return // what follows would only complain about the same again
 	}
 	if n := later["expect"]; n != nil {
-		r.expectations(n, s)
+		r.expect(n, s)
 	}
 	if n := later["paper"]; n != nil {
 		r.paper(n, s)

@@ -4,6 +4,7 @@ package scenario
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -14,7 +15,21 @@ var defaultCost = Cost{
 	Size:       64,
 	Workloads:  []int{1, 10, 100, 1000},
 	Schedulers: []string{"none", "pfifo", "htb", "fair", "qcon"},
+	Cases:      CostCases,
 }
+
+// The cases of a cost measurement, in the order in which they are measured.
+const (
+	CostVeths     = "veths"
+	CostInside    = "inside"
+	CostAll       = "all"
+	CostOne       = "one"
+	CostFull      = "full"
+	CostThrottled = "throttled"
+)
+
+// CostCases are all of them.
+var CostCases = []string{CostVeths, CostInside, CostAll, CostOne, CostFull, CostThrottled}
 
 // maxCostWorkloads is one less than plan.MaxClasses, because the host has a
 // class too.
@@ -31,6 +46,7 @@ func (r *reader) cost(n ast.Node, s *Scenario) {
 		"size":       r.count(&c.Size, 64, DefaultMTU+14, "a frame's size in bytes"),
 		"workloads":  func(n ast.Node, path string) { c.Workloads = r.numbers(n, path) },
 		"schedulers": func(n ast.Node, path string) { c.Schedulers = r.schedulers(n, path) },
+		"cases":      func(n ast.Node, path string) { c.Cases = r.words(n, path, "case", CostCases) },
 	})
 }
 
@@ -48,11 +64,32 @@ func (r *reader) numbers(n ast.Node, path string) []int {
 }
 
 func (r *reader) schedulers(n ast.Node, path string) []string {
+	return r.words(n, path, "scheduler", Schedulers)
+}
+
+// words reads a list of which each is one of the known ones.
+func (r *reader) words(n ast.Node, path, what string, known []string) []string {
+	return r.each(n, path, "["+strings.Join(known[:2], ", ")+"]", func(dst *string) field { return r.word(dst, what, known) })
+}
+
+// each reads a list, every item by read.
+func (r *reader) each(n ast.Node, path, example string, read func(*string) field) []string {
 	var list []string
-	for i, item := range r.items(n, path, "a list such as [none, htb, fair]") {
+	for i, item := range r.items(n, path, "a list such as "+example) {
 		v := ""
-		r.word(&v, "scheduler", Schedulers)(item, index(path, i))
+		read(&v)(item, index(path, i))
 		list = append(list, v)
 	}
 	return list
+}
+
+// scheduler reads the name of one that a link can have.
+func (r *reader) scheduler(dst *string) field {
+	return func(n ast.Node, path string) {
+		if name := text(n); IsScheduler(name) {
+			*dst = name
+			return
+		}
+		r.word(dst, "scheduler", Schedulers)(n, path)
+	}
 }

@@ -14,18 +14,34 @@ import (
 )
 
 // checksOfLink are conditions on the link as a whole; they take no workload.
-var checksOfLink = map[Check]bool{CheckUtilisation: true, CheckReaction: true, CheckDrops: true, CheckBounds: true}
+var checksOfLink = map[Check]bool{CheckUtilisation: true, CheckReaction: true, CheckDrops: true, CheckBounds: true, CheckSteady: true}
+
+// expect reads the conditions, by what the file measures.
+func (r *reader) expect(n ast.Node, s *Scenario) {
+	switch {
+	case s.Cost != nil:
+		r.bars(n, s, costBars(s.Cost))
+	case s.Timing != nil:
+		r.bars(n, s, timingBars(s.Timing))
+	default:
+		r.expectations(n, s)
+	}
+}
 
 func (r *reader) expectations(n ast.Node, s *Scenario) {
 	for i, item := range r.items(n, "expect", "a list such as [{phase: 1, workload: c1, rate: 16.7mbit, within: 2%}]") {
-		r.expectation(item, index("expect", i), s)
+		if path := index("expect", i); statesCPU(item) {
+			r.bar(item, path, s, phaseBars(s))
+		} else {
+			r.expectation(item, path, s)
+		}
 	}
 }
 
 // expectation reads one entry. An entry may state several conditions; they
 // share phase, workload and within.
 func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
-	common := Expectation{Workload: -1, Line: line(n)}
+	common := Expectation{Workload: -1, Line: line(n), Text: n.String()}
 	given := map[Check]Expectation{}
 	var flow, queue ast.Node // where they are named
 	within, before := false, len(r.problems)
@@ -34,7 +50,7 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 		"workload":  r.workloadName(&common.Workload, s),
 		"flow":      func(n ast.Node, path string) { flow = n; r.str(&common.Flow, "a traffic entry's name")(n, path) },
 		"queue":     func(n ast.Node, path string) { queue = n; r.str(&common.Queue, "a queue's name")(n, path) },
-		"scheduler": r.word(&common.Scheduler, "scheduler", Schedulers),
+		"scheduler": r.scheduler(&common.Scheduler),
 		"within":    func(n ast.Node, path string) { within = true; r.margin(&common.Within, s)(n, path) },
 	}
 	for check, read := range r.checks(s) {
@@ -61,8 +77,6 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 		r.fail(n, path, "", "states no condition; write for example rate: 16.7mbit")
 	case (rate || bounds) && !within:
 		r.fail(n, path, "", "needs a margin; write within: 2%% or within: 1mbit")
-	case bounds && common.Within.Rate == 0:
-		r.fail(n, path, "", "bounds needs an absolute margin; write within: 1mbit")
 	case within && !rate && !bounds:
 		r.fail(n, path, "", "within goes with rate or bounds")
 	case rate && !given[CheckRate].Ideal && common.Workload < 0: // also of a goodput
@@ -70,7 +84,7 @@ func (r *reader) expectation(n ast.Node, path string, s *Scenario) {
 	}
 	for _, check := range names(given) {
 		e := given[Check(check)]
-		e.Check, e.Line, e.Scheduler = Check(check), common.Line, common.Scheduler
+		e.Check, e.Line, e.Text, e.Scheduler = Check(check), common.Line, common.Text, common.Scheduler
 		e.Phase, e.Workload, e.Within = common.Phase, common.Workload, common.Within
 		e.Flow, e.Queue = common.Flow, common.Queue
 		if checksOfLink[e.Check] && e.Workload >= 0 {
@@ -150,6 +164,10 @@ func (r *reader) checks(s *Scenario) map[Check]func(*Expectation, ast.Node, stri
 			e.Value = float64(v)
 		},
 		CheckGoodput: func(e *Expectation, n ast.Node, path string) {
+			if text(n) == "wire" {
+				e.Ideal = true
+				return
+			}
 			var v policy.Rate
 			r.rate(&v, s.Link.Bandwidth)(n, path)
 			e.Value = float64(v)
@@ -161,6 +179,7 @@ func (r *reader) checks(s *Scenario) map[Check]func(*Expectation, ast.Node, stri
 		CheckUtilisation: share,
 		CheckLoss:        share,
 		CheckReaction:    seconds,
+		CheckSteady:      share,
 		CheckRTT50:       seconds,
 		CheckRTT99:       seconds,
 		CheckJitter:      seconds,

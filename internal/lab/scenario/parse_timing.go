@@ -32,12 +32,7 @@ func (r *reader) timing(n ast.Node, s *Scenario) {
 		"size":    r.count(&t.Size, 64, DefaultMTU+14, "a frame's size in bytes"),
 		"packets": r.count(&t.Packets, 100, 3500, "a number of packets"),
 		"schedulers": func(n ast.Node, path string) {
-			t.Schedulers = nil
-			for i, item := range r.items(n, path, "a list such as [fair, fq, tbf]") {
-				v := ""
-				r.word(&v, "scheduler", TimingSchedulers)(item, index(path, i))
-				t.Schedulers = append(t.Schedulers, v)
-			}
+			t.Schedulers = r.words(n, path, "scheduler", TimingSchedulers)
 		},
 	})
 }

@@ -15,12 +15,14 @@ type Scenario struct {
 	Name      string
 	Link      Link
 	Scheduler string
+	Beside    []string      // schedulers that the file is run with as well, one after the other
 	Settle    time.Duration // left out at the beginning of each phase
 	Workloads []Workload    // in the order of the file; a workload's index is its identity
 	Groups    []Group       // in the order of the file
 	OVS       *Switch       // the workloads are hosts at a switch; nil = containers behind a bridge
 	Phases    []Phase
 	Expect    []Expectation
+	Bars      []Bar // on figures of whole schedulers
 	Paper     Paper
 	Control   Control
 	Cost      *Cost // measure the cost per packet instead of running the phases
@@ -148,14 +150,15 @@ const (
 // Workload -1 = every workload, or the link where the condition is the link's;
 // Scheduler "" = whichever scheduler the file is run with.
 type Expectation struct {
-	Line      int // in the file, for messages
+	Line      int    // in the file, for messages
+	Text      string // the entry as the file has it
 	Scheduler string
 	Phase     int
 	Workload  int
 	Queue     string // "" = not about a queue
 	Flow      string // name of a traffic entry; "" = not about one
 	Check     Check
-	Ideal     bool    // the value is the contract's, for CheckRate
+	Ideal     bool    // the value is the contract's (CheckRate), or what the wire shows (CheckGoodput)
 	Value     float64 // bits per second, a share, seconds, or packets
 	Within    Margin
 }
@@ -166,9 +169,10 @@ type Check string
 // The conditions that an expectation can state.
 const (
 	CheckRate        Check = "rate"        // equals Value within Within
-	CheckBounds      Check = "bounds"      // nobody below its min or above its max by more than Within
+	CheckBounds      Check = "bounds"      // nobody below its min or above its max by more than Within, as a share of each
 	CheckUtilisation Check = "utilisation" // at least Value
 	CheckReaction    Check = "reaction"    // at most Value
+	CheckSteady      Check = "steady"      // in each short window every rate is within Value of the link of its ideal
 	CheckRTT50       Check = "rtt_p50"     // at most Value
 	CheckRTT99       Check = "rtt_p99"     // at most Value
 	CheckLoss        Check = "loss"        // at most Value
@@ -211,7 +215,11 @@ type Cost struct {
 	Size       int // of the frame, bytes
 	Workloads  []int
 	Schedulers []string
+	Cases      []string // of CostCases
 }
+
+// AllSchedulers are those that the file is run with, in order.
+func (s *Scenario) AllSchedulers() []string { return append([]string{s.Scheduler}, s.Beside...) }
 
 // Duration of all phases together.
 func (s *Scenario) Duration() time.Duration {

@@ -12,7 +12,7 @@ import (
 // Bucket is the meter's resolution: received bytes are counted in steps of it.
 const Bucket = 10 * time.Millisecond
 
-// maxBuckets is what the meter holds, over all workloads (64 MiB).
+// maxBuckets is what the meter holds, over all workloads (96 MiB).
 const maxBuckets = 4 << 20
 
 // Flow is one run of a generator, with absolute times from the beginning of the

@@ -4,8 +4,8 @@
 // their network namespaces and reads what they print.
 //
 // Each tcp or udp flow has an iperf3 server of its own on the receiver, started
-// beforehand; its client is started when the flow begins. What iperf3 says about
-// each half second (goodput, retransmits, loss, jitter) and each of ping's round
+// beforehand; its client is started when the flow begins and stopped when it ends. What
+// iperf3 says about each half second (retransmits, loss, jitter) and each of ping's round
 // trips comes back with its time since the beginning of the scenario, so that a
 // phase can be cut out of it:
 //
@@ -14,6 +14,6 @@
 //	g.Start(3)                  // when flow 3 is due
 //	reports := g.Collect(grace) // after the last phase
 //
-// Wire rates are not measured here (iperf3 knows only payload) but by package
-// meter.
+// Neither wire rates nor goodputs are measured here but by package meter: iperf3 knows
+// only payload, and that in blocks of 128 KiB.
 package traffic

@@ -20,7 +20,6 @@ type iperf struct {
 		Sum struct {
 			Start       float64 `json:"start"`
 			End         float64 `json:"end"`
-			Bytes       uint64  `json:"bytes"`
 			Retransmits uint64  `json:"retransmits"`
 			JitterMs    float64 `json:"jitter_ms"`
 			Lost        int64   `json:"lost_packets"` // -1 happens after reordering
@@ -48,7 +47,7 @@ func parseIperf(out []byte) ([]iperf, error) {
 	}
 }
 
-// merge joins both ends' accounts: goodput, loss and jitter as the receiver saw
+// merge joins both ends' accounts: loss and jitter as the receiver saw
 // them, retransmits as only the sender knows them.
 func merge(began time.Duration, client, server iperf) []Interval {
 	at := func(seconds float64) time.Duration {
@@ -61,7 +60,7 @@ func merge(began time.Duration, client, server iperf) []Interval {
 			continue
 		}
 		v := Interval{
-			From: at(s.Start), To: at(s.End), Bytes: s.Bytes, Packets: s.Packets,
+			From: at(s.Start), To: at(s.End), Packets: s.Packets,
 			Lost: uint64(max(0, s.Lost)), Jitter: time.Duration(s.JitterMs * float64(time.Millisecond)),
 		}
 		if i < len(client.Intervals) {

@@ -47,7 +47,7 @@ func Require(flows []scenario.Flow) error {
 func client(f scenario.Flow) *exec.Cmd {
 	source, receiver := f.Ends()
 	from, to := source.String(), receiver.String()
-	seconds := strconv.Itoa(int(math.Ceil((f.To - f.From).Seconds())))
+	seconds := strconv.Itoa(int(math.Ceil((f.To - f.From).Seconds())) + spare)
 	tos := strconv.Itoa(int(f.DSCP) << 2)
 	var args []string
 	switch f.Kind {
@@ -102,8 +102,10 @@ func server(k scenario.Kind, address string, port int) *exec.Cmd {
 	return nil
 }
 
-// interrupts says that the generator has to be told to stop when its time is
-// over: ping has no such option, iperf3 counts whole seconds.
-func interrupts(f scenario.Flow) bool {
-	return f.Kind == scenario.Ping || !f.Kind.RR() && (f.To-f.From)%time.Second != 0
-}
+// spare is how much longer than its flow an iperf3 would run by itself, in seconds. It is
+// told to stop when the flow ends: left alone it ends as many seconds after its test began
+// as it was told, and the test begins when client and server have agreed.
+const spare = 2
+
+// interrupts says that the generator has to be told to stop when its time is over.
+func interrupts(f scenario.Flow) bool { return !f.Kind.RR() }

@@ -15,11 +15,10 @@ type Report struct {
 }
 
 // Interval is half a second of an iperf3 flow. Times count from the beginning
-// of the scenario.
+// of the scenario. Its bytes are not looked at: iperf3 counts them in whole blocks.
 type Interval struct {
 	From        time.Duration `json:"from"`
 	To          time.Duration `json:"to"`
-	Bytes       uint64        `json:"bytes"`       // payload that the receiver's program got
 	Retransmits uint64        `json:"retransmits"` // tcp: segments sent again
 	Packets     uint64        `json:"packets"`     // udp: datagrams that should have come
 	Lost        uint64        `json:"lost"`        // udp: of those, missing

@@ -35,6 +35,9 @@ func (a *API) record(id string) func(huma.Context, func(huma.Context)) {
 			log = nil
 		}
 		err := log.Do(ctx.Context(), e, act)
+		if !dry {
+			a.refused.count(ctx.Status())
+		}
 		args := []any{"action", id, "object", out.object, "dry_run", dry}
 		if p, ok := PeerOf(ctx.Context()); ok {
 			args = append(args, "peer", p)

@@ -47,7 +47,7 @@ func schemaProblem(status int, msg string, errs []error) *api.Problem {
 	}
 	if len(findings) > 0 {
 		e.Msg = strings.Join(findings, "; ")
-		e.Remedy = "see /openapi.json for what is expected"
+		e.Remedy = remedyFor(e.Field, findings[0])
 	}
 	return api.ProblemOf(&e)
 }

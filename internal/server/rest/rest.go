@@ -48,7 +48,8 @@ type API struct {
 	// Bodies are recorded too. Not where they may hold secrets.
 	Bodies bool
 
-	routes map[string]route // by the mux's pattern
+	routes  map[string]route // by the mux's pattern
+	refused refusals
 }
 
 // None is the input of a route that has none.

@@ -87,6 +87,7 @@ func (a *API) Reading(socket, group string) http.Handler {
 			Msg:    "only " + changers + " may change something, or try a change",
 			Remedy: remedy + ", by the socket " + socket,
 		}
+		a.refused.count(refusal.Status)
 		a.Audit.Append(audit.Entry{Who: a.Author(r.Context()), Action: a.routes[pattern].id, Object: r.URL.Path,
 			Result: audit.Refused, Reason: refusal.Msg})
 		WriteProblem(w, api.ProblemOf(refusal))

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Paper writes docs/papers/c-balancer/migration.md: what the C-Balancer paper shows of
+// Package paper makes docs/papers/c-balancer/migration.md: what the C-Balancer paper shows of
 // single migrations (figures 7 to 9), as `weir lab cluster --json` has measured it here.
 //
-//	go run ./internal/lab/cluster/paper out/papers/c-balancer docs/papers/c-balancer
-//
-// It reads downtime.jsonl, fig07.jsonl and fig09.jsonl and runs nothing itself, so the
-// page has no figure that no run has shown; a run that is missing is named.
-package main
+// It reads the runs c-balancer/downtime, fig07 and fig09 of docs/papers/data and runs nothing
+// itself, so the page has no figure that no run has shown; a run that is missing is named.
+package paper
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"image/color"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,66 +20,81 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
 
 	"weir/internal/lab/cluster"
+	"weir/internal/lab/figures"
 )
 
-func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "Usage: paper RAW PAGES, such as out/papers/c-balancer docs/papers/c-balancer")
-		os.Exit(2)
-	}
-	if err := write(os.Args[1], os.Args[2]); err != nil {
-		fmt.Fprintln(os.Stderr, "paper:", err)
-		os.Exit(1)
-	}
-}
+// Folder of the page and its pictures, from the module's root.
+const Folder = "docs/papers/c-balancer"
 
-// read returns the events of a run, none if there was no such run.
-func read(file string) (list []cluster.Event, err error) {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
+// Runs are those that the page is made of.
+var Runs = []string{"downtime", "fig07", "fig09"}
+
+// events of a run, none if there is no such run.
+func events(r *figures.Run) (list []cluster.Event, err error) {
+	if r == nil {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
+	for n, line := range r.Lines {
 		var e cluster.Event
-		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		if err := json.Unmarshal(line, &e); err != nil {
+			return nil, fmt.Errorf("%s/%s.jsonl:%d: %w", figures.Folder, r.Name, n+2, err)
 		}
 		if e.Migration != nil && e.Err == "" {
 			list = append(list, e)
 		}
 	}
-	return list, s.Err()
+	return list, nil
 }
 
-func write(raw, pages string) error {
+// Page is the page and its pictures, by their paths from the module's root, made from the
+// data. Nil if none of its runs is there.
+func Page(data *figures.Data) (map[string][]byte, error) {
 	runs := map[string][]cluster.Event{}
-	for _, name := range []string{"downtime", "fig07", "fig09"} {
+	var sources []string
+	for _, name := range Runs {
+		r := data.Run("c-balancer/" + name)
+		if r != nil {
+			sources = append(sources, fmt.Sprintf("%s: commit `%.12s`, Linux %s, %s", name, r.Source.Commit, r.Source.Kernel, r.Source.Date))
+		}
 		var err error
-		if runs[name], err = read(filepath.Join(raw, name+".jsonl")); err != nil {
-			return err
+		if runs[name], err = events(r); err != nil {
+			return nil, err
 		}
 	}
-	if err := os.MkdirAll(pages, 0o755); err != nil {
-		return err
+	if len(sources) == 0 {
+		return nil, nil
 	}
 	p := &page{}
 	p.WriteString(head)
+	p.line("* **Measured**: %s.", strings.Join(sources, "; "))
 	p.downtime(runs["downtime"])
 	p.steps(runs["fig07"])
 	p.approaches(runs["fig07"])
 	p.checkpoints(runs["fig09"])
-	if err := plots(pages, runs); err != nil {
-		return err
+	made := map[string][]byte{Folder + "/migration.md": []byte(p.String())}
+	for _, picture := range []struct {
+		name string
+		plot *plot.Plot
+	}{
+		{"steps", plotSteps(runs["fig07"])}, {"approaches", plotApproaches(runs["fig07"])}, {"checkpoints", plotCheckpoints(runs["fig09"])},
+	} {
+		if picture.plot == nil {
+			continue
+		}
+		canvas, err := picture.plot.WriterTo(9*vg.Inch, 4*vg.Inch, "svg")
+		if err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		if _, err := canvas.WriteTo(&b); err != nil {
+			return nil, err
+		}
+		made[Folder+"/migration-"+picture.name+".svg"] = b.Bytes()
 	}
-	return os.WriteFile(filepath.Join(pages, "migration.md"), []byte(p.String()), 0o644)
+	return made, nil
 }
 
 type page struct{ strings.Builder }
@@ -204,7 +213,7 @@ func (p *page) downtime(events []cluster.Event) {
 }
 
 func (p *page) steps(events []cluster.Event) {
-	p.line("\n## Figure 7: the steps\n\nSeconds while the container stands still. In the paper `commit` takes longest.\n\n![Steps](migration-steps.svg)\n")
+	p.line("\n## Figure 7: the steps\n\nSeconds while the container stands still.\n\n![Steps](migration-steps.svg)\n")
 	if len(events) == 0 {
 		p.line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
 		return
@@ -217,10 +226,53 @@ func (p *page) steps(events []cluster.Event) {
 		}
 		p.row(append(append([]string{image, string(e.Migration.Approach)}, down(e)...), seconds(e.Migration.Downtime))...)
 	}
+	p.line("")
+	p.claim("As in the paper, `commit` takes longest of the steps of approach 2.", exceptions(images(events), func(image string) bool {
+		e := labelled(events, image+" present")
+		if e == nil {
+			return false
+		}
+		commit, _ := took(*e, "commit")
+		for _, c := range columns {
+			if other, _ := took(*e, c.names...); c.title != "commit" && other >= commit {
+				return false
+			}
+		}
+		return commit > 0
+	}))
+}
+
+// labelled is the last event with a label.
+func labelled(events []cluster.Event, label string) (found *cluster.Event) {
+	for i, e := range events {
+		if e.Label == label {
+			found = &events[i]
+		}
+	}
+	return found
+}
+
+// exceptions are those of a list of which something is not true.
+func exceptions(list []string, holds func(string) bool) (not []string) {
+	for _, one := range list {
+		if !holds(one) {
+			not = append(not, one)
+		}
+	}
+	return not
+}
+
+// claim prints a conclusion, and whether it holds: without exceptions.
+func (p *page) claim(says string, not []string) {
+	if len(not) == 0 {
+		p.line("* %s **Holds**.", says)
+		return
+	}
+	p.line("* %s **Does not hold**: not for %s.", says, strings.Join(not, ", "))
 }
 
 func (p *page) approaches(events []cluster.Event) {
-	p.line("\n## Figure 8: the approaches\n\nSeconds to bring the file system over, and megabytes that were sent for it: approach 1 exports all of it; approach 2 with the\nimage's layers neither in the registry nor on the target, and with them; and the changed layer alone. As in the paper, approach 2\nis the slowest while layers are absent, since they travel twice, and the fastest of the paper's once they are there. What goes before\nthe container is frozen costs no downtime here.\n\n![Approaches](migration-approaches.svg)\n")
+	p.line("\n## Figure 8: the approaches\n\nSeconds to bring the file system over, and megabytes that were sent for it: approach 1 exports all of it; approach 2 with the\nimage's layers neither in the registry nor on the target, and with them; and the changed layer alone. Absent layers travel twice.\nWhat goes before the container is frozen costs no downtime here.\n\n![Approaches](migration-approaches.svg)\n")
 	if len(events) == 0 {
 		p.line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
 		return
@@ -240,6 +292,21 @@ func (p *page) approaches(events []cluster.Event) {
 		}
 		p.row(row...)
 	}
+	slower := func(one, other string) func(string) bool {
+		return func(image string) bool {
+			a, b := labelled(events, image+" "+one), labelled(events, image+" "+other)
+			if a == nil || b == nil {
+				return false
+			}
+			long, _ := files(*a)
+			short, _ := files(*b)
+			return long > short
+		}
+	}
+	p.line("")
+	p.claim("As in the paper, approach 2 is the slowest while layers are absent.", exceptions(images(events), slower("absent", "export")))
+	p.claim("As in the paper, approach 2 is faster than approach 1 once they are there.", exceptions(images(events), slower("export", "present")))
+	p.claim("The changed layer alone is the fastest.", exceptions(images(events), slower("present", "layer")))
 }
 
 var hows = []string{"export", "absent", "present", "layer"}
@@ -260,7 +327,7 @@ func images(events []cluster.Event) (list []string) {
 }
 
 func (p *page) checkpoints(events []cluster.Event) {
-	p.line("\n## Figure 9: the checkpoint\n\nPrograms of stress-ng with 1 to 8 workers: time to freeze (runc and CRIU), size of the checkpoint, and what is left of it packed with\nzstd. As in the paper, the size follows the memory. Packing pays where memory is alike (rgb, cache, vm) and not for random numbers\n(bsearch, qsort). The paper's time, by `docker checkpoint create`, rises much faster, since Docker copies what CRIU has written twice more.\n\n![Checkpoints](migration-checkpoints.svg)\n")
+	p.line("\n## Figure 9: the checkpoint\n\nPrograms of stress-ng with 1 to 8 workers: time to freeze (runc and CRIU), size of the checkpoint, and what is left of it packed with\nzstd. The paper's time is of `docker checkpoint create`, and Docker copies what CRIU has written twice more.\n\n![Checkpoints](migration-checkpoints.svg)\n")
 	if len(events) == 0 {
 		p.line("Missing: `lab/c-balancer/fig09.yaml` was not run.")
 		return
@@ -276,6 +343,37 @@ func (p *page) checkpoints(events []cluster.Event) {
 		sent, packed := took(e, "send checkpoint")
 		p.row(program, workers, seconds(freeze), megabytes(raw(e)), megabytes(packed), seconds(sent), seconds(thaw))
 	}
+	p.line("")
+	packed := func(programs string, pays bool) []string {
+		var labels []string
+		for _, e := range events {
+			if program, _, _ := strings.Cut(e.Label, " "); strings.Contains(programs, program) {
+				labels = append(labels, e.Label)
+			}
+		}
+		return exceptions(labels, func(label string) bool {
+			e := labelled(events, label)
+			_, sent := took(*e, "send checkpoint")
+			return (float64(sent) <= float64(raw(*e))/2) == pays
+		})
+	}
+	p.claim("As in the paper, the size follows the memory: more of it, a larger checkpoint.", notGrowing(events))
+	p.claim("Packing leaves half or less where memory is alike (rgb, cache, vm).", packed("rgb cache vm memory", true))
+	p.claim("It leaves more than half of random numbers (bsearch, qsort).", packed("bsearch qsort", false))
+}
+
+// notGrowing are the runs whose checkpoint is no larger than that of the same program with
+// fewer workers or less memory, in the order in which they were run.
+func notGrowing(events []cluster.Event) (not []string) {
+	last := map[string]int64{}
+	for _, e := range events {
+		program, _, _ := strings.Cut(e.Label, " ")
+		if raw(e) <= last[program] {
+			not = append(not, e.Label)
+		}
+		last[program] = raw(e)
+	}
+	return not
 }
 
 // ofMemory is the program that runs with different amounts of memory, not of workers.
@@ -293,16 +391,8 @@ func raw(e cluster.Event) int64 {
 
 var colours = []color.RGBA{{0x1f, 0x77, 0xb4, 255}, {0xff, 0x7f, 0x0e, 255}, {0x2c, 0xa0, 0x2c, 255}, {0xd6, 0x27, 0x28, 255}, {0x94, 0x67, 0xbd, 255}, {0x8c, 0x56, 0x4b, 255}, {0x7f, 0x7f, 0x7f, 255}, {0x17, 0xbe, 0xcf, 255}}
 
-func plots(folder string, runs map[string][]cluster.Event) error {
-	return errors.Join(
-		plotSteps(filepath.Join(folder, "migration-steps.svg"), runs["fig07"]),
-		plotApproaches(filepath.Join(folder, "migration-approaches.svg"), runs["fig07"]),
-		plotCheckpoints(filepath.Join(folder, "migration-checkpoints.svg"), runs["fig09"]),
-	)
-}
-
 // plotSteps draws stacked bars, as the paper's figure 7.
-func plotSteps(file string, events []cluster.Event) error {
+func plotSteps(events []cluster.Event) *plot.Plot {
 	p := plot.New()
 	p.Y.Label.Text = "seconds"
 	p.Legend.Top, p.Legend.Left = true, true
@@ -326,7 +416,7 @@ func plotSteps(file string, events []cluster.Event) error {
 	for i, v := range values {
 		bar, err := plotter.NewBarChart(v, vg.Points(24))
 		if err != nil {
-			return err
+			return nil // no values
 		}
 		bar.Color, bar.LineStyle.Width = colours[i], 0
 		if below != nil {
@@ -337,11 +427,11 @@ func plotSteps(file string, events []cluster.Event) error {
 		p.Legend.Add(columns[i].title, bar)
 	}
 	p.NominalX(names...)
-	return p.Save(9*vg.Inch, 4*vg.Inch, file)
+	return p
 }
 
 // plotApproaches draws groups of bars, as the paper's figure 8.
-func plotApproaches(file string, events []cluster.Event) error {
+func plotApproaches(events []cluster.Event) *plot.Plot {
 	list := images(events)
 	if len(list) == 0 {
 		return nil
@@ -362,7 +452,7 @@ func plotApproaches(file string, events []cluster.Event) error {
 		}
 		bar, err := plotter.NewBarChart(values, width)
 		if err != nil {
-			return err
+			return nil // no values
 		}
 		bar.Color, bar.LineStyle.Width = colours[i], 0
 		bar.Offset = width * vg.Length(float64(i)-1.5)
@@ -370,11 +460,11 @@ func plotApproaches(file string, events []cluster.Event) error {
 		p.Legend.Add(how, bar)
 	}
 	p.NominalX(list...)
-	return p.Save(8*vg.Inch, 4*vg.Inch, file)
+	return p
 }
 
 // plotCheckpoints draws the time to freeze against workers, as the paper's figure 9.
-func plotCheckpoints(file string, events []cluster.Event) error {
+func plotCheckpoints(events []cluster.Event) *plot.Plot {
 	if len(events) == 0 {
 		return nil
 	}
@@ -392,25 +482,25 @@ func plotCheckpoints(file string, events []cluster.Event) error {
 		}
 		line, marks, err := plotter.NewLinePoints(points)
 		if err != nil {
-			return err
+			return nil // no values
 		}
 		line.Color, marks.Color = colours[i], colours[i]
 		p.Add(line, marks)
 		p.Legend.Add(program, line, marks)
 	}
-	return p.Save(7*vg.Inch, 4*vg.Inch, file)
+	return p
 }
 
 const head = `# The C-Balancer paper: single migrations (figures 7 to 9)
 
-Written by ` + "`go run ./internal/lab/cluster/paper`" + ` from runs of the scenario files in [lab/c-balancer](../../../lab/c-balancer); edits
+Written by ` + "`make figures`" + ` from [data](../data) of runs of the scenario files in [lab/c-balancer](../../../lab/c-balancer); edits
 are lost. The paper is Dhumal and Janakiram, *C-Balancer: A System for Container Profiling and Scheduling*, section II and IV.
 
 * **Nodes** are network namespaces of one machine with a dockerd (20.10) each, 2 CPUs for all; CRIU 4.2.1, runc, overlay2.
 * **Disks** of the nodes are in memory, so that the machine's own disk does not count. The lab has first call on the machine's
   CPUs (a cgroup of 256 times the weight); on a machine that does much else the same migrations take several times as long.
 * **The network** has no limit, so times are those of the work; bytes say what a link would add (8 s for 100 MB at 100 Mbit/s).
-* **The container** counts ten times a second and writes each number into a file: none was lost or came twice. The images of figures 7
+* **The container** counts ten times a second and writes each number into a file: a run in which one is lost or comes twice fails. The images of figures 7
   and 8 are Debian packages, unpacked (scripts/image), with the counter beside them: busybox, redis, a tool chain of C and Go.
 * **Again**: ` + "`weir lab cluster --json lab/c-balancer/downtime.yaml`" + `
 `

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"weir/internal/api"
+	"weir/internal/dataplane"
+	"weir/internal/policy"
+)
+
+// gap is a part of a policy that the backend of a link does not hold on this kernel.
+type gap struct {
+	link         string // its name, see plan.Link.Name
+	direction    policy.Direction
+	device       string
+	field, value string // a name of config.Names; "group" also of a group itself
+	reason       string // why the backend does not hold it
+	origin       string // of the field, see api.Workload.Origin
+	accepted     bool   // the user took it all the same
+}
+
+// What to do about a gap, for people.
+const (
+	gapKernel = "a kernel with BPF qdiscs (Linux 6.16 or later with CONFIG_NET_SCH_BPF) holds it"
+	gapRemedy = gapKernel + "; --accept-gaps takes it all the same"
+)
+
+// String is the gap in a workload's note.
+func (g gap) String() string {
+	text := fmt.Sprintf("link %s: %s is not held: %s", g.link, g.what(), g.reason)
+	if g.accepted {
+		return text + " (accepted)"
+	}
+	return text
+}
+
+// what names the part of the policy: "discipline llq", "group tenant".
+func (g gap) what() string {
+	if g.value == "" {
+		return g.field
+	}
+	return g.field + " " + g.value
+}
+
+// refusal is the answer to a request for what is not held.
+func (g gap) refusal(value string) error {
+	return &api.Error{Status: http.StatusConflict, Field: g.field, Value: cmp.Or(value, g.value),
+		Msg: fmt.Sprintf("link %s does not hold it: %s", g.link, g.reason), Remedy: gapRemedy}
+}
+
+// view is the gap as the API shows it.
+func (g gap) view() api.PolicyGap {
+	return api.PolicyGap{Device: g.device, Direction: string(cmp.Or(g.direction, policy.Egress)),
+		Field: g.field, Value: g.value, Reason: g.reason, Accepted: g.accepted}
+}
+
+func gapViews(gaps []gap) []api.PolicyGap {
+	var list []api.PolicyGap
+	for _, g := range gaps {
+		list = append(list, g.view())
+	}
+	return list
+}
+
+// lacking lists what a policy in one direction asks for and abilities do not hold;
+// only field, value and reason of the gaps are set.
+func lacking(p policy.Policy, abilities dataplane.Abilities) []gap {
+	var gaps []gap
+	if p.Group != "" && abilities.NoGroups {
+		gaps = append(gaps, gap{field: "group", value: p.Group, reason: noGroups})
+	}
+	if !abilities.OneQueue {
+		return gaps
+	}
+	if p.Discipline != "" && p.Discipline != abilities.Discipline {
+		gaps = append(gaps, gap{field: "discipline", value: string(p.Discipline),
+			reason: fmt.Sprintf("HTB has one queue for each workload, with discipline %s and no rules", abilities.Discipline)})
+	}
+	if p.AQM != (policy.AQM{}) && !sameAQM(p.AQM, abilities.AQM) {
+		gaps = append(gaps, gap{field: "aqm", value: p.AQM.Compact(),
+			reason: fmt.Sprintf("HTB has a queue with AQM %s for each workload", abilities.AQM.Compact())})
+	}
+	return gaps
+}
+
+// noGroups is why a group, and a workload's place in it, is not held.
+const noGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
+
+func sameAQM(a, b policy.AQM) bool {
+	targetA, intervalA := a.Of(policy.SFQ)
+	targetB, intervalB := b.Of(policy.SFQ)
+	return targetA == targetB && intervalA == intervalB
+}
+
+// findGaps notes what of the workload's policy the links do not hold.
+func (v *verdict) findGaps(w world) {
+	if !v.steered {
+		return
+	}
+	for _, l := range w.links() {
+		link := l.Plan()
+		asked := v.policyOn(link)
+		if port := w.portAt(link.Device); port != nil && v.Kind == kindHost {
+			asked.Discipline, asked.AQM = port.Policy.Discipline, port.Policy.AQM
+		}
+		if v.Kind == kindGroup {
+			asked = policy.Policy{Group: v.Name}
+		}
+		for _, g := range lacking(asked, w.abilities[link.Name()]) {
+			g.link, g.device, g.direction = link.Name(), link.Device, link.Direction
+			if link.Direction == policy.Ingress && g.field != "group" {
+				g.field = "ingress." + g.field
+			}
+			g.origin = v.gapOrigin(w, g.field)
+			g.accepted = slices.Contains(w.accepted[v.Key], g.field) || w.config.AcceptGaps && g.origin != originSet
+			v.gaps = append(v.gaps, g)
+		}
+	}
+}
+
+// gapOrigin says where the field of a gap comes from.
+func (v *verdict) gapOrigin(w world, field string) string {
+	if v.Kind != kindGroup {
+		return v.origin[field]
+	}
+	if _, configured := w.configured(v.Name); configured {
+		return originConfig
+	}
+	return originSet
+}
+
+// gapField is the field by which a gap names a field of a request; the queues go
+// with their discipline.
+func gapField(field string) string {
+	return strings.Replace(field, "queues", "discipline", 1)
+}
+
+// accept notes which of the given fields were asked for with --accept-gaps, and
+// forgets what was said of them before.
+func (w *world) accept(key string, given map[string]string, accepts, reset bool) {
+	if w.accepted == nil {
+		w.accepted = map[string][]string{}
+	}
+	list := w.accepted[key]
+	if reset {
+		list = nil
+	}
+	kept := map[string]bool{}
+	for _, field := range list {
+		kept[field] = true
+	}
+	for field := range given {
+		delete(kept, gapField(field))
+	}
+	if accepts {
+		for field := range given {
+			if f := gapField(field); slices.Contains(gapFields, f) {
+				kept[f] = true
+			}
+		}
+	}
+	delete(w.accepted, key)
+	if len(kept) > 0 {
+		w.accepted[key] = slices.Sorted(maps.Keys(kept))
+	}
+}
+
+// gapFields are the fields that a backend may lack.
+var gapFields = []string{"group", "discipline", "aqm", "ingress.discipline", "ingress.aqm"}
+
+// notHeld is the error for the first gap that the change asks for and does not
+// accept, nil if there is none.
+func (t trial) notHeld(v verdict, existed bool) error {
+	asked := map[string]string{} // values by the gap's field
+	for field := range t.given {
+		asked[gapField(field)] = t.given[gapField(field)] // "" for queues without a discipline
+	}
+	if v.Kind == kindGroup && (len(t.given) > 0 || !existed) {
+		asked["group"] = ""
+	}
+	for _, g := range v.gaps {
+		if value, ok := asked[g.field]; ok && !g.accepted {
+			return g.refusal(value)
+		}
+	}
+	return nil
+}
+
+// newGaps is the error for what a configuration asks for and no link holds, one line
+// for each workload or group and field; nil where the gap was there before, or is
+// accepted.
+func newGaps(before, after decision, path string) error {
+	known := map[string]bool{}
+	id := func(v verdict, g gap) string { return v.Key + " " + g.link + " " + g.what() }
+	for _, v := range slices.Concat(before.verdicts, before.groups) {
+		for _, g := range v.gaps {
+			known[id(v, g)] = true
+		}
+	}
+	var wrong []error
+	said := map[string]bool{}
+	for _, v := range slices.Concat(after.verdicts, after.groups) {
+		for _, g := range v.gaps {
+			if g.accepted || g.origin != originConfig || known[id(v, g)] || said[v.Key+g.what()] {
+				continue
+			}
+			said[v.Key+g.what()] = true
+			section := "workloads"
+			if v.Kind == kindGroup {
+				section = "groups"
+			}
+			wrong = append(wrong, fmt.Errorf("%s: %s: %s: %s: link %s does not hold it: %s; %s; accept_gaps: true takes it all the same",
+				path, section, v.Name, g.what(), g.link, g.reason, gapKernel))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// abilities are those of the links' backends that lack something, by the links'
+// names; of a link that is not steered, those that it had last.
+func (a *Agent) abilities() map[string]dataplane.Abilities {
+	known := map[string]dataplane.Abilities{}
+	for _, l := range a.links {
+		if l.backend != nil {
+			l.abilities = l.backend.Abilities()
+		}
+		if l.abilities != (dataplane.Abilities{}) {
+			known[l.config.Name()] = l.abilities
+		}
+	}
+	return known
+}
+
+// learn decides anew where a link's backend holds more or less than the one that was
+// decided for, as after a start on another kernel.
+func (a *Agent) learn(ctx context.Context) {
+	known := a.abilities()
+	if maps.Equal(known, a.world.abilities) {
+		return
+	}
+	next := a.world.clone()
+	next.abilities = known
+	a.adjudge(ctx, next, a.attached, reasons{general: "what the links' backends hold"})
+}
+
+// unheldText says where the queues of a workload do nothing.
+func unheldText(v verdict) string {
+	var links []string
+	for _, g := range v.gaps {
+		if g.field == "discipline" {
+			links = append(links, g.link)
+		}
+	}
+	if len(links) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" On %s it waits with all other packets of %s: discipline %s is not held there.",
+		strings.Join(links, ", "), v.Name, v.policy.Discipline)
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/cli/table"
+	"weir/internal/config"
+	"weir/internal/doctor"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var o doctor.Options
+	c := a.printing(&cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what on this host is in Weir's way",
+		Long: `Look for what on this host is in Weir's way: kernel and its options, qdiscs that
+another program set, who else uses bits of the packet mark, speed of the links,
+container engines, CRIU, clock, limits, and the agent. Each line says whether it is
+ok, a warning or fails, what was seen, and what to do.
+
+Nothing is changed, and no agent is needed. Without root, what could not be looked at
+is called unknown. The exit code is 1 if something fails: then a link is not steered,
+or the agent does not start.`,
+		Example: `  weir doctor
+  weir doctor --link eth1
+  weir doctor -o json | jq -r '.[] | select(.level != "ok") | .remedy'`,
+		Args:              names(),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			for _, name := range o.Links {
+				if err := config.CheckDevice(name); err != nil {
+					return usagef("--link %q: %v", name, err)
+				}
+			}
+			o.Socket = a.socket
+			found := doctor.Examine(doctor.Look(c.Context(), o))
+			if err := a.print(found, func() string { return renderDoctor(found) }); err != nil {
+				return err
+			}
+			if doctor.Count(found, doctor.Fails) > 0 {
+				return &codeError{code: exitFailed}
+			}
+			return nil
+		},
+	})
+	c.Flags().StringVar(&o.File, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
+	c.Flags().StringArrayVar(&o.Links, "link", nil, "`DEV` to look at instead of those in the file; may be given several times")
+	return c
+}
+
+// renderDoctor is a line for each finding, with its remedy below it, and a summary.
+func renderDoctor(found []doctor.Finding) string {
+	t := table.New("LEVEL", "CHECK", "SEEN")
+	for _, f := range found {
+		t.Add(string(f.Level), f.Check, f.Seen)
+		if f.Remedy != "" {
+			t.Add("", "", "> "+f.Remedy)
+		}
+	}
+	return t.String() + "\n" + doctorSummary(found) + "\n"
+}
+
+func doctorSummary(found []doctor.Finding) string {
+	var parts []string
+	for _, level := range []doctor.Level{doctor.Fails, doctor.Warning, doctor.Unknown, doctor.OK} {
+		if n := doctor.Count(found, level); n > 0 {
+			parts = append(parts, fmt.Sprintf("%s: %d", level, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+)
+
+// groupWord before a name says that a group is meant.
+const groupWord = "group"
+
+// nameOrGroup accepts what names does for one argument, and the word group with a
+// group's name.
+func nameOrGroup(arg string) cobra.PositionalArgs {
+	plain := names(arg)
+	return func(c *cobra.Command, given []string) error {
+		if len(given) == 2 && given[0] == groupWord {
+			return nil
+		}
+		return plain(c, given)
+	}
+}
+
+// orGroup asks about the workload that args names, or about the group: with the word
+// group, or where no workload has the name.
+func orGroup[T any](ctx context.Context, args []string, workload, group func(context.Context, string) (T, error)) (T, error) {
+	if len(args) == 2 {
+		return group(ctx, args[1])
+	}
+	answer, err := workload(ctx, args[0])
+	if !isUnknown(err) {
+		return answer, err
+	}
+	if other, failed := group(ctx, args[0]); failed == nil {
+		return other, nil
+	}
+	return answer, err
+}
+
+func isUnknown(err error) bool {
+	var refused *api.Error
+	return errors.As(err, &refused) && refused.Status == http.StatusNotFound
+}
+
+// answer is what was asked for, and how a person reads it.
+type answer struct {
+	value  any
+	render func() string
+}
+
+// asAnswer has ask give an answer.
+func asAnswer[T any](ask func(context.Context, string) (T, error), render func(T) string) func(context.Context, string) (answer, error) {
+	return func(ctx context.Context, name string) (answer, error) {
+		value, err := ask(ctx, name)
+		return answer{value, func() string { return render(value) }}, err
+	}
+}
+
+// asGroupChange is a change of a policy as one of a group, which has fewer fields.
+func asGroupChange(c api.PolicyChange) (api.GroupChange, error) {
+	g := api.GroupChange{Weight: c.Weight, Min: c.Min, Max: c.Max, Reset: c.Reset, AcceptGaps: c.AcceptGaps}
+	c.Weight, c.Min, c.Max, c.Reset = nil, nil, nil, false
+	if !c.Empty() {
+		return g, usagef("a group has --weight, --min and --max; give the rest to its members")
+	}
+	return g, nil
+}
+
+// groupHint is the error of a change that finds no workload of a name which a group
+// has: a group is changed only where it is named as such, so that a change of a
+// workload that is not there does not become one of a group.
+func (a *app) groupHint(ctx context.Context, name string, err error) error {
+	var refused *api.Error
+	if !isUnknown(err) || !errors.As(err, &refused) {
+		return err
+	}
+	if _, failed := a.client().Group(ctx, name); failed != nil {
+		return err
+	}
+	hint := *refused
+	hint.Remedy = fmt.Sprintf("a group is: weir set group %s ...", name)
+	return &hint
+}
+
+// renderGroup is everything about one group.
+func renderGroup(g api.Group) string {
+	text := fmt.Sprintf("%s: group, class %d, %s\n", g.Name, g.Class, withNote(g.State, g.Note))
+	line := func(label, value string) { text += fmt.Sprintf("  %-13s  %s\n", label, value) }
+	line("members", membersLine(g.Members))
+	text += "policy\n"
+	for _, f := range []struct{ name, value string }{
+		{"weight", fmt.Sprint(g.Policy.Weight)}, {"min", written(g.Policy.Min)}, {"max", written(g.Policy.Max)},
+	} {
+		line(f.name, fmt.Sprintf("%-12s  %s", f.value, originText(g.Origin[f.name])))
+	}
+	for _, l := range g.Links {
+		text += fmt.Sprintf("%s on %s, all members together\n", direction(l.Direction), l.Device)
+		line("rate", fmt.Sprintf("%s, %s of the link", measured(l.RateBps), percent(l.Share)))
+		line("ideal", measured(l.IdealBps))
+		line("offered", measured(l.OfferedBps))
+		line("reserved", limitOrNone(l.MinBps))
+		line("max", limitOrNone(l.MaxBps))
+		line("backlog", fmt.Sprintf("%d packets, %s", l.BacklogPackets, size(l.BacklogBytes)))
+		line("sent", fmt.Sprintf("%d packets, %s", l.SentPackets, size(l.SentBytes)))
+		line("drops", drops(l.Drops, l.DropsPerSecond))
+	}
+	return text
+}

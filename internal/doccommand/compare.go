@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doccommand
+
+import (
+	"regexp"
+	"strings"
+)
+
+// anything stands in a page for text that is left out: within a line, or, alone
+// on it, for lines.
+const anything = "..."
+
+var (
+	// numbers may differ, and what depends on them: units, signs and bars of tables.
+	numbers = regexp.MustCompile(`[-+~]?\d[\d.,]*(e[-+]\d+)?( ?([kMG]?bit/s|[kMG]?B|%|ns|us|ms|s|min|h|d|m)\b)?`)
+	// ids are those of moves and containers.
+	ids = regexp.MustCompile(`m-[0-9]{8}-[0-9]{6}-[a-z0-9]{6}`)
+	// handles are those of qdiscs, in hexadecimal.
+	handles = regexp.MustCompile(`\b[0-9a-f]{1,4}:( |$)`)
+	spaces  = regexp.MustCompile(`\s+`)
+)
+
+// normal is a line without what may differ from run to run.
+func normal(line string) string {
+	line, _, _ = strings.Cut(line, "  # ")
+	line = ids.ReplaceAllString(line, "ID")
+	line = handles.ReplaceAllString(line, "N: ")
+	line = numbers.ReplaceAllString(line, "N")
+	return strings.TrimSpace(spaces.ReplaceAllString(line, " "))
+}
+
+// matches says whether a line is what the page shows, in which "..." stands for
+// anything.
+func matches(shown, printed string) bool {
+	parts := strings.Split(normal(shown), anything)
+	for i, part := range parts {
+		parts[i] = regexp.QuoteMeta(strings.TrimSpace(part))
+	}
+	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(normal(printed))
+}
+
+// Missing returns the first line that a page shows of a command's output and that
+// is not in what the command printed, in that order; "" if all are there. Numbers
+// and the width of columns do not count. What is printed beside those lines has to
+// be stood for by a line "...", before, between or after them.
+func Missing(shown []string, printed string) string {
+	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
+	at, skip := 0, false
+	for _, want := range shown {
+		if strings.TrimSpace(want) == "" {
+			continue
+		}
+		if strings.TrimSpace(want) == anything {
+			skip = true
+			continue
+		}
+		found := -1
+		for i := at; i < len(lines); i++ {
+			if strings.TrimSpace(lines[i]) == "" {
+				continue
+			}
+			if matches(want, lines[i]) {
+				found = i
+				break
+			}
+			if !skip {
+				break
+			}
+		}
+		if found < 0 {
+			return want
+		}
+		at, skip = found+1, false
+	}
+	if rest := strings.TrimSpace(strings.Join(lines[at:], "\n")); rest != "" && !skip {
+		return "the end, before " + strings.SplitN(rest, "\n", 2)[0]
+	}
+	return ""
+}

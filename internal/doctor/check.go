@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+// Level is how a check ended.
+type Level string
+
+// The levels. Unknown is what could not be looked at.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning"
+	Fails   Level = "fails"
+	Unknown Level = "unknown"
+)
+
+// Finding is one line of weir doctor.
+type Finding struct {
+	Level  Level  `json:"level"`
+	Check  string `json:"check"`
+	Seen   string `json:"seen"`
+	Remedy string `json:"remedy,omitempty"` // empty if nothing has to be done
+}
+
+// checks are all checks, in the order in which they are printed. Each returns at
+// least one finding and leaves its name to Examine.
+var checks = []struct {
+	name    string
+	examine func(Host) []Finding
+}{
+	{"kernel", kernel},
+	{"BPF qdisc", bpfQdisc},
+	{"BTF", btf},
+	{"JIT", jit},
+	{"fallback", fallback},
+	{"configuration", configuration},
+	{"link", links},
+	{"mark", marks},
+	{"engine", engines},
+	{"CRIU", criu},
+	{"clock", clock},
+	{"cgroups", cgroups},
+	{"limits", limits},
+	{"agent", agent},
+}
+
+// Examine judges a host: one or more findings for each check.
+func Examine(h Host) []Finding {
+	var all []Finding
+	for _, c := range checks {
+		for _, f := range c.examine(h) {
+			f.Check = c.name
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// Count is how many findings have the level.
+func Count(findings []Finding, level Level) int {
+	n := 0
+	for _, f := range findings {
+		if f.Level == level {
+			n++
+		}
+	}
+	return n
+}
+
+func ok(seen string) []Finding { return []Finding{{Level: OK, Seen: seen}} }
+
+func warning(seen, remedy string) []Finding {
+	return []Finding{{Level: Warning, Seen: seen, Remedy: remedy}}
+}
+
+func fails(seen, remedy string) []Finding {
+	return []Finding{{Level: Fails, Seen: seen, Remedy: remedy}}
+}
+
+// unknown says why something could not be looked at.
+func unknown(what string, err error) []Finding {
+	return []Finding{{Level: Unknown, Seen: what + ": " + err.Error(), Remedy: remedyFor(err)}}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/internal/api"
+	"weir/internal/config"
+	"weir/internal/dataplane"
+)
+
+// healthy is a host that has all it needs: Linux 7.3, one link, Docker.
+func healthy() Host {
+	c := config.Default()
+	c.Path = "/etc/weir/weir.yaml"
+	c.Links = []config.Link{config.DefaultLink("eth0", 95e6)}
+	return Host{
+		Kernel:   "7.3.0+deb14-amd64",
+		Options:  Seen[map[string]string]{Value: map[string]string{"CONFIG_NET_SCH_BPF": "y"}},
+		JIT:      Seen[int]{Value: 1},
+		Fallback: Seen[string]{Value: "fq_codel"},
+		File:     c.Path,
+		Config:   Seen[config.Config]{Value: c},
+		Links: []Link{{Name: "eth0", Asked: true, Capacity: 95e6, Root: Seen[string]{Value: "fq_codel"}, TxQueues: 1,
+			SpeedMbps: 1000, GSO: 65536, GSOLimit: 11875}},
+		Engines: []Engine{{Name: "docker", Socket: "/var/run/docker.sock", Version: Seen[string]{Value: "28.5.2"}}},
+		CRIU:    Seen[string]{Value: "4.2.1"},
+		Clock:   Seen[Clock]{Value: Clock{Synchronised: true, MaxErrorUsec: 12000}},
+		Limits:  Limits{Memlock: math.MaxUint64, OpenFiles: 524288, UnprivilegedBPF: Seen[int]{Value: 2}},
+		Agent:   Seen[api.Status]{Value: api.Status{Version: "1.0"}},
+		Socket:  "/run/weir/weir.sock",
+	}
+}
+
+func TestHealthyHost(t *testing.T) {
+	for _, f := range Examine(healthy()) {
+		if f.Level != OK || f.Remedy != "" {
+			t.Errorf("%+v; the host has all it needs", f)
+		}
+	}
+}
+
+func TestEveryCheckSpeaks(t *testing.T) {
+	for name, h := range map[string]Host{"healthy": healthy(), "nothing is known": {}} {
+		var seen []string
+		for _, f := range Examine(h) {
+			if f.Seen == "" || strings.Contains(f.Seen+f.Remedy, "\n") {
+				t.Errorf("%s: %+v is not one line", name, f)
+			}
+			if f.Level == Fails && f.Remedy == "" || f.Level == Warning && f.Remedy == "" {
+				t.Errorf("%s: %+v has no remedy", name, f)
+			}
+			seen = append(seen, f.Check)
+		}
+		for _, c := range checks {
+			if !slices.Contains(seen, c.name) {
+				t.Errorf("%s: check %s says nothing", name, c.name)
+			}
+		}
+	}
+}
+
+// TestChecks changes one thing of the healthy host and says which finding has to
+// follow; all others stay ok.
+func TestChecks(t *testing.T) {
+	noBPF := fmt.Errorf("%w: it has no BPF qdiscs", dataplane.ErrNoSupport)
+	cluster := func(h *Host) { h.Config.Value.Cluster.Manager = "10.0.0.1:7470" }
+	for _, tt := range []struct {
+		name         string
+		change       func(*Host)
+		check        string
+		level        Level
+		seen, remedy string // parts of the texts
+	}{
+		{"old kernel", func(h *Host) { h.Kernel = "6.12.1-amd64" }, "kernel", Warning, "older than BPF qdiscs", "6.16"},
+		{"old kernel, BPF demanded", func(h *Host) { h.Kernel, h.Config.Value.Backend = "6.12.1", config.BackendBPF }, "kernel", Fails, "6.12.1", "6.16"},
+		{"no release", func(h *Host) { h.Kernel = "" }, "kernel", Unknown, `""`, "uname"},
+		{"option not set", func(h *Host) { h.Options.Value, h.BPF = nil, noBPF }, "BPF qdisc", Warning, "CONFIG_NET_SCH_BPF is not set; probe: ", "trixie-backports"},
+		{"probe fails, BPF demanded", func(h *Host) { h.BPF, h.Config.Value.Backend = noBPF, config.BackendBPF }, "BPF qdisc", Fails, "CONFIG_NET_SCH_BPF=y; probe: ", "6.16"},
+		{"options unreadable", func(h *Host) { h.Options.Err, h.BPF = fs.ErrNotExist, noBPF }, "BPF qdisc", Warning, "cannot be looked up", "6.16"},
+		{"no BTF", func(h *Host) { h.BTF = errors.New("cannot be read") }, "BTF", Warning, "cannot be read", "CONFIG_DEBUG_INFO_BTF"},
+		{"JIT off", func(h *Host) { h.JIT.Value = 0 }, "JIT", Warning, "is 0", "sysctl"},
+		{"JIT hidden", func(h *Host) { h.JIT.Err = fs.ErrPermission }, "JIT", Unknown, "permission", "root"},
+		{"no HTB, needed", func(h *Host) {
+			h.BPF, h.Fallback.Err = noBPF, errors.New("kernel has no HTB")
+			h.Config.Value.Backend = config.BackendTC
+		}, "fallback", Fails, "no HTB", "modprobe"},
+		{"coarse leaf, demanded", func(h *Host) { h.Fallback.Value, h.Config.Value.Backend = "pfifo", config.BackendTC }, "fallback", Warning, "pfifo", "sch_fq_codel"},
+		{"fallback not tried", func(h *Host) { h.Fallback.Err = dataplane.ErrPrivilege }, "fallback", Unknown, "not permitted", "root"},
+		{"bad file", func(h *Host) { h.Config.Err = errors.New("weir.yaml:2: wrong\nweir.yaml:3: worse") }, "configuration", Fails, "weir.yaml:2: wrong (and 1 more)", "weir config check"},
+		{"hidden file", func(h *Host) { h.Config.Err = fs.ErrPermission }, "configuration", Unknown, "permission", "root"},
+		{"no link", func(h *Host) { h.Links = nil }, "link", Warning, "no link", "--link"},
+		{"link is missing", func(h *Host) { h.Links[0].Missing = "eth0: no such network device" }, "link", Fails, "no such", "correct"},
+		{"foreign qdisc", func(h *Host) { h.Links[0].Root.Value, h.Links[0].RootKind = "fq 8001:", RootForeign }, "link", Fails, "fq 8001: was set by another program", "force"},
+		{"foreign qdisc on a link that nobody named", func(h *Host) { h.Links[0].RootKind, h.Links[0].Asked = RootForeign, false }, "link", Warning, "another program", "--force"},
+		{"capacity above the device's", func(h *Host) { h.Links[0].Capacity = 2e9 }, "link", Warning, "2 Gbit/s, the device has 1 Gbit/s", "950mbit"},
+		{"more than a CPU carries", func(h *Host) { h.Links[0].Capacity, h.Links[0].SpeedMbps = 25e9, 25000 }, "link", Warning, "223 %", "tso"},
+		{"qdisc hidden", func(h *Host) { h.Links[0].Root.Err = fs.ErrPermission }, "link", Unknown, "root qdisc", "root"},
+		{"calico is here", func(h *Host) { h.Marks.Products = []string{"calico"} }, "mark", Warning, "calico is here, which may use 0xffff0000", "mark_mask: 0xfffe in weir.yaml, enough for 4095"},
+		{"cilium is here", func(h *Host) { h.Marks.Products = []string{"cilium"} }, "mark", Warning, "0xffff0000", "mark_mask: 0xf000 in weir.yaml, enough for 1 "},
+		{"a rule takes all bits", func(h *Host) {
+			h.Marks.Users = []MarkUser{{Rule: "-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff", Bits: allBits}, {Rule: "again", Bits: 0x20000}, {Rule: "no clash", Bits: 1}}
+		}, "mark", Warning, "writes 0xffff0000 of Weir's bits 0xffff0000, so packets may count as the host's or as another workload's: -A PREROUTING -j MARK --set-xmark 0x1/0xffffffff and 1 more", "no run of bits is free"},
+		{"a rule compares", func(h *Host) { h.Marks.Users = []MarkUser{{Rule: "ip rule", Bits: 0x10000, Reads: true}} }, "mark", Warning, "compares 0x10000", "mark_mask: 0xfffe0000"},
+		{"rules are hidden", func(h *Host) { h.Marks.Unread = []error{errors.New("nft: no")} }, "mark", Unknown, "nft: no", "root"},
+		{"no tool shows rules", func(h *Host) { h.Marks.Unread = []error{errNoReader} }, "mark", Unknown, "neither", "install"},
+		{"no docker", func(h *Host) { h.Engines = nil }, "engine", Warning, "no socket /var/run/docker.sock", "enabled: false"},
+		{"docker is silent", func(h *Host) { h.Engines[0].Version.Err = errors.New("refused") }, "engine", Warning, "does not answer", "systemctl status docker"},
+		{"docker is hidden", func(h *Host) { h.Engines[0].Version.Err = fs.ErrPermission }, "engine", Unknown, "docker", "root"},
+		{"old CRIU in a cluster", func(h *Host) { cluster(h); h.CRIU.Value = "3.17" }, "CRIU", Warning, "older than 4.2", "install"},
+		{"no CRIU in a cluster", func(h *Host) { cluster(h); h.CRIU = Seen[string]{Err: fs.ErrNotExist} }, "CRIU", Warning, "cannot be run", "install"},
+		{"clock runs free in a cluster", func(h *Host) { cluster(h); h.Clock.Value.Synchronised = false }, "clock", Warning, "not synchronised", "timesyncd"},
+		{"clock may be far off in a cluster", func(h *Host) { cluster(h); h.Clock.Value.MaxErrorUsec = 15_500_000 }, "clock", Warning, "wrong by 16s", "timesyncd"},
+		{"cgroups of version 1", func(h *Host) { h.Cgroups = "this host has version 1; boot with x" }, "cgroups", Warning, "this host has version 1", "boot with x"},
+		{"locked memory on an old kernel", func(h *Host) { h.Kernel, h.Limits.Memlock = "5.10.0", 65536 }, "limits", Warning, "65536 bytes", "LimitMEMLOCK"},
+		{"few files", func(h *Host) { h.Limits.OpenFiles = 256 }, "limits", Warning, "256", "LimitNOFILE"},
+		{"BPF for everybody", func(h *Host) { h.Limits.UnprivilegedBPF.Value = 0 }, "limits", Warning, "every user", "sysctl"},
+		{"agent in trouble", func(h *Host) { h.Agent.Value.Problems = []string{"link eth0 is not steered"} }, "agent", Warning, "link eth0", "weir status"},
+		{"agent is silent", func(h *Host) { h.Agent.Err = errors.New("did not answer") }, "agent", Fails, "did not answer", "journalctl"},
+		{"agent is hidden", func(h *Host) { h.Agent.Err = api.ErrNotPermitted }, "agent", Unknown, "permission", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := healthy()
+			tt.change(&h)
+			found := false
+			for _, f := range Examine(h) {
+				if f.Level == OK || f.Check != tt.check && (tt.check == "kernel" || tt.check == "BPF qdisc" || h.Kernel != healthy().Kernel || h.BPF != nil) {
+					continue // another check may rightly speak of the same kernel
+				}
+				if f.Check != tt.check {
+					t.Errorf("%+v; only check %s was touched", f, tt.check)
+					continue
+				}
+				found = true
+				if f.Level != tt.level || !strings.Contains(f.Seen, tt.seen) || !strings.Contains(f.Remedy, tt.remedy) {
+					t.Errorf("%+v, want level %s, %q and remedy %q", f, tt.level, tt.seen, tt.remedy)
+				}
+			}
+			if !found {
+				t.Errorf("check %s says that all is ok", tt.check)
+			}
+		})
+	}
+}
+
+// TestHarmless: what is no problem on a host that does not use it.
+func TestHarmless(t *testing.T) {
+	for name, change := range map[string]func(*Host){
+		"no HTB beside BPF":                 func(h *Host) { h.Fallback.Err = errors.New("kernel has no HTB") },
+		"no CRIU outside a cluster":         func(h *Host) { h.CRIU = Seen[string]{Err: fs.ErrNotExist} },
+		"free clock, no cluster":            func(h *Host) { h.Clock.Value.Synchronised = false },
+		"kube-proxy":                        func(h *Host) { h.Marks.Products = []string{"kube-proxy"} },
+		"no engine wanted":                  func(h *Host) { h.Engines, h.Config.Value.Docker.Enabled = nil, false },
+		"no agent":                          func(h *Host) { h.Agent.Err = api.ErrNoAgent },
+		"foreign qdisc with force":          func(h *Host) { h.Links[0].RootKind, h.Links[0].Force = RootForeign, true },
+		"many queues":                       func(h *Host) { h.Links[0].Root.Value, h.Links[0].TxQueues = "mq", 8 },
+		"no file":                           func(h *Host) { h.Config.Value.Path = "" },
+		"a kernel without the JIT's switch": func(h *Host) { h.JIT.Err = fs.ErrNotExist },
+	} {
+		h := healthy()
+		change(&h)
+		for _, f := range Examine(h) {
+			if f.Level != OK {
+				t.Errorf("%s: %+v", name, f)
+			}
+		}
+	}
+}

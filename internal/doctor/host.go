@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"weir/internal/api"
+	"weir/internal/config"
+)
+
+// Seen is something that was looked at, or the reason why it could not be.
+type Seen[T any] struct {
+	Value T
+	Err   error
+}
+
+// Host is what Look saw. The zero value is a host of which nothing is known.
+type Host struct {
+	Kernel   string                  // release, such as "6.18.5+deb13-amd64"
+	Options  Seen[map[string]string] // of the kernel: "CONFIG_NET_SCH_BPF" to "y" or "m"
+	BTF      error                   // why the kernel's type information cannot be read
+	JIT      Seen[int]               // net.core.bpf_jit_enable
+	BPF      error                   // why the BPF backend cannot run here
+	Fallback Seen[string]            // the queue of one workload on the HTB backend, best first
+
+	File   string              // of the configuration
+	Config Seen[config.Config] // the defaults if there is no file
+	Links  []Link              // of the configuration, or the device of the default route
+
+	Marks Marks
+
+	Engines []Engine
+	CRIU    Seen[string] // its version, such as "4.2.1"
+	Clock   Seen[Clock]
+	Cgroups string // why workloads of the host's network cannot be marked, "" = they can
+	Limits  Limits
+	Agent   Seen[api.Status]
+	Socket  string // where the agent was looked for
+}
+
+// Link is a device that Weir steers or would steer.
+type Link struct {
+	Name      string
+	Missing   string       // why it cannot be used, "" = it is there
+	Capacity  uint64       // bits per second that weir.yaml gives it, 0 = none
+	Force     bool         // weir.yaml: replace a foreign qdisc
+	Asked     bool         // weir.yaml or the command line names it
+	Root      Seen[string] // root qdisc as tc prints it
+	RootKind  RootKind
+	TxQueues  int
+	SpeedMbps int    // of the device, 0 = it does not say
+	GSO       uint32 // bytes of the largest packet that is cut after the qdisc
+	GSOLimit  uint32 // bytes that Weir gives the devices of workloads for this capacity
+}
+
+// RootKind says whose a root qdisc is.
+type RootKind int
+
+// The owners of a root qdisc.
+const (
+	RootDefault RootKind = iota // the kernel's own choice
+	RootOurs
+	RootForeign
+)
+
+// Marks are the users of skb->mark beside Weir.
+type Marks struct {
+	Users    []MarkUser
+	Unread   []error  // why a part could not be read
+	Products []string // whose devices are there: calico, cilium, kube-proxy
+}
+
+// MarkUser is one rule that writes or compares bits of the mark.
+type MarkUser struct {
+	Owner string // calico, cilium, kube-proxy or "" for anyone
+	Rule  string // as its tool prints it
+	Bits  uint32
+	Reads bool // it compares the bits; otherwise it writes them
+}
+
+// Engine is a container engine's socket that is there.
+type Engine struct {
+	Name    string // docker, podman, containerd, cri-o
+	Socket  string
+	Version Seen[string] // "" = it was not asked
+}
+
+// Clock is what adjtimex says.
+type Clock struct {
+	Synchronised bool
+	MaxErrorUsec int64 // bound of the error in microseconds; it grows by 500 a second without a server
+}
+
+// Limits of the calling process and of the kernel.
+type Limits struct {
+	Memlock         uint64 // bytes, hard; ^0 = none
+	OpenFiles       uint64 // hard
+	UnprivilegedBPF Seen[int]
+}

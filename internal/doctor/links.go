@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"weir/internal/policy"
+)
+
+func configuration(h Host) []Finding {
+	switch err := h.Config.Err; {
+	case errors.Is(err, fs.ErrPermission):
+		return unknown(h.File, err)
+	case err != nil:
+		first, rest, more := strings.Cut(err.Error(), "\n")
+		if more {
+			first += fmt.Sprintf(" (and %d more)", 1+strings.Count(rest, "\n"))
+		}
+		return fails(first, "correct it; weir config check "+h.File+" lists all mistakes")
+	case h.Config.Value.Path == "":
+		return ok("there is no " + h.File + "; weir agent --link eth0 --egress 100mbit needs none")
+	}
+	return ok(h.File + " has no mistake")
+}
+
+func links(h Host) []Finding {
+	if len(h.Links) == 0 {
+		return warning("no link is configured and no route leads out", "name one by --link DEV, or under links: in "+h.File)
+	}
+	var all []Finding
+	for _, l := range h.Links {
+		for _, f := range l.examine() {
+			f.Seen = l.Name + ": " + strings.TrimPrefix(f.Seen, l.Name+": ")
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// examine judges one link: its qdisc, its speed, its offloads.
+func (l Link) examine() []Finding {
+	switch {
+	case l.Missing != "" && l.Asked:
+		return fails(l.Missing, "correct its name, or wait: the agent takes it over as soon as it is there")
+	case l.Missing != "":
+		return warning(l.Missing, "name the uplink by --link DEV")
+	}
+	all := l.rootQdisc()
+	all = append(all, l.speed()...)
+	return append(all, l.offload()...)
+}
+
+func (l Link) rootQdisc() []Finding {
+	queues := ""
+	if l.TxQueues > 1 {
+		queues = fmt.Sprintf("; its %d transmit queues get one root qdisc in their place", l.TxQueues)
+	}
+	switch {
+	case l.Root.Err != nil:
+		return unknown("root qdisc", l.Root.Err)
+	case l.RootKind == RootOurs:
+		return ok("root qdisc " + l.Root.Value + ", Weir's own")
+	case l.RootKind == RootForeign && l.Force:
+		return ok("root qdisc " + l.Root.Value + " was set by another program; force: true replaces it" + queues)
+	case l.RootKind == RootForeign && l.Asked:
+		return fails("root qdisc "+l.Root.Value+" was set by another program, so the agent does not take the link",
+			"find out which; tc qdisc del dev "+l.Name+" root takes it away, force: true at the link replaces it")
+	case l.RootKind == RootForeign:
+		return warning("root qdisc "+l.Root.Value+" was set by another program", "find out which; an agent replaces it with --force only")
+	}
+	return ok("root qdisc " + l.Root.Value + ", the kernel's default" + queues)
+}
+
+const (
+	frameBytes = 1514 // a full Ethernet frame without checksum
+
+	// instructionsPerPacket is what Weir adds to a packet, marking included; measured
+	// by lab/bars/cost.yaml. README has the figure.
+	instructionsPerPacket = 1080
+
+	// coreInstructions is the CPU that the text speaks of: one instruction in a
+	// nanosecond. Servers execute two to four.
+	coreInstructions = 1e9
+)
+
+// speed compares the capacity with the device's speed and with what one CPU can
+// schedule, since a root qdisc is locked while it chooses a packet.
+func (l Link) speed() []Finding {
+	device := uint64(l.SpeedMbps) * 1e6
+	capacity := l.Capacity
+	switch {
+	case device != 0 && capacity > device:
+		return warning(fmt.Sprintf("weir.yaml gives it %s, the device has %s: packets wait behind the qdisc, where nothing is shared", policy.Rate(capacity), policy.Rate(device)),
+			fmt.Sprintf("write egress: %s or less", policy.Rate(device*95/100).Compact()))
+	case capacity == 0:
+		capacity = device
+	}
+	if capacity == 0 {
+		return ok("the device does not say its speed; egress in weir.yaml says what it can send")
+	}
+	busy := float64(capacity) / 8 / frameBytes * instructionsPerPacket / coreInstructions
+	text := fmt.Sprintf("%s in full frames take %.0f %% of a CPU of 10^9 instructions a second", policy.Rate(capacity), 100*busy)
+	if busy > 1 {
+		return warning(text+"; one root qdisc runs on one CPU at a time",
+			"measure it before you rely on it; segmentation offload (ethtool -K "+l.Name+" tso on) makes fewer, larger packets")
+	}
+	return ok(text)
+}
+
+// offload says how long the largest packet holds the link.
+func (l Link) offload() []Finding {
+	if l.Capacity == 0 || l.GSO == 0 {
+		return nil
+	}
+	ms := func(bytes uint32) float64 { return float64(bytes) * 8e3 / float64(l.Capacity) }
+	if l.GSO <= l.GSOLimit {
+		return ok(fmt.Sprintf("packets of up to %d bytes (segmentation offload), %.3g ms of the link", l.GSO, ms(l.GSO)))
+	}
+	return ok(fmt.Sprintf("packets of up to %d bytes (segmentation offload): %.3g ms of the link for one of the host's own; Weir limits workloads to %d bytes, %.3g ms",
+		l.GSO, ms(l.GSO), l.GSOLimit, ms(l.GSOLimit)))
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir/internal/plan"
+)
+
+// productBits are the bits that a product may use wherever it runs, whether or not a
+// rule shows it: Calico's Felix takes its own from 0xffff0000 (IptablesMarkMask),
+// Cilium keeps a magic number in 0x0f00, the identity above and the cluster below
+// (bpf/lib/common.h), kube-proxy marks with 0x4000 and 0x8000.
+var productBits = map[string]uint32{
+	"calico":     0xffff0000,
+	"cilium":     0xffff0fff,
+	"kube-proxy": 0x0000c000,
+}
+
+// errNoReader is why rules cannot be read where no tool is installed.
+var errNoReader = errors.New("neither nft nor iptables-save is installed")
+
+// longestRule is how many characters of a rule are printed.
+const longestRule = 140
+
+// marks compares Weir's bits of skb->mark with those of other users.
+func marks(h Host) []Finding {
+	mask := plan.DefaultMask
+	if h.Config.Err == nil {
+		mask = cmp.Or(plan.Mask(h.Config.Value.MarkMask), mask)
+	}
+	var all []Finding
+	for _, why := range h.Marks.Unread {
+		remedy := "run weir doctor as root"
+		if errors.Is(why, errNoReader) {
+			remedy = "install nftables, or iptables"
+		}
+		all = append(all, Finding{Level: Unknown, Seen: why.Error(), Remedy: remedy})
+	}
+	taken, clashing := h.otherMarks(uint32(mask))
+	for _, u := range clashing {
+		all = append(all, Finding{Level: Warning, Seen: u.clash(mask), Remedy: markRemedy(taken)})
+	}
+	if len(all) == 0 {
+		return ok(fmt.Sprintf("no rule writes or compares Weir's bits %#x%s", uint32(mask), others(taken)))
+	}
+	return all
+}
+
+// otherMarks are the bits that all others use, and those of the others that use
+// some of mask: rules of one owner that do the same put together, and products.
+func (h Host) otherMarks(mask uint32) (taken uint32, clashing []MarkUser) {
+	products := slices.Clone(h.Marks.Products)
+	type kind struct {
+		owner string
+		reads bool
+	}
+	place := map[kind]int{}
+	count := map[int]int{}
+	for _, u := range h.Marks.Users {
+		products = append(products, u.Owner)
+		taken |= u.Bits
+		if u.Bits&mask == 0 {
+			continue
+		}
+		k := kind{u.Owner, u.Reads}
+		at, known := place[k]
+		if !known {
+			at, place[k] = len(clashing), len(clashing)
+			clashing = append(clashing, MarkUser{Owner: u.Owner, Reads: u.Reads, Rule: shortened(u.Rule)})
+		}
+		clashing[at].Bits |= u.Bits
+		count[at]++
+	}
+	for at, n := range count {
+		if n > 1 {
+			clashing[at].Rule += fmt.Sprintf(" and %d more", n-1)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(productBits)) {
+		if slices.Contains(products, name) {
+			taken |= productBits[name]
+			if productBits[name]&mask != 0 {
+				clashing = append(clashing, MarkUser{Owner: name, Bits: productBits[name]})
+			}
+		}
+	}
+	return taken, clashing
+}
+
+func shortened(rule string) string {
+	if letters := []rune(rule); len(letters) > longestRule {
+		return string(letters[:longestRule]) + "…"
+	}
+	return rule
+}
+
+// clash says what happens to Weir's bits.
+func (u MarkUser) clash(mask plan.Mask) string {
+	both := fmt.Sprintf("%#x of Weir's bits %#x", u.Bits&uint32(mask), uint32(mask))
+	switch {
+	case u.Rule == "":
+		return fmt.Sprintf("%s is here, which may use %s", u.Owner, both)
+	case u.Reads:
+		return fmt.Sprintf("compares %s, so it may not fit a packet that Weir has marked: %s", both, u.Rule)
+	}
+	return fmt.Sprintf("writes %s, so packets may count as the host's or as another workload's: %s", both, u.Rule)
+}
+
+// others says which bits have other users.
+func others(taken uint32) string {
+	if taken == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (others use %#x)", taken)
+}
+
+// markRemedy names the longest run of bits that nobody uses.
+func markRemedy(taken uint32) string {
+	free := longestRun(^taken)
+	if free.Check() != nil {
+		return "give the rule a mask (MARK --set-xmark VALUE/MASK, meta mark set meta mark and ... or ...); no run of bits is free for mark_mask in weir.yaml"
+	}
+	return fmt.Sprintf("give the rule a mask, or Weir other bits: mark_mask: %#x in weir.yaml, enough for %d workloads at once", uint32(free), free.MaxClasses()-1)
+}
+
+// longestRun is the longest run of bits that are set, the highest of several, and
+// no longer than what all classes need.
+func longestRun(set uint32) plan.Mask {
+	enough := 1
+	for plan.Mask(1<<enough-1).Check() != nil || plan.Mask(1<<enough-1).MaxClasses() < plan.MaxClasses {
+		enough++
+	}
+	for width := enough; width > 0; width-- {
+		for shift := 32 - width; shift >= 0; shift-- {
+			if run := uint32(1<<width-1) << shift; set&run == run {
+				return plan.Mask(run)
+			}
+		}
+	}
+	return 0
+}
+
+// productOf says which product's device this is, "" for any other.
+func productOf(device string) string {
+	switch {
+	case strings.HasPrefix(device, "cali"), device == "vxlan.calico", device == "bpfin.cali":
+		return "calico"
+	case device == "cilium_host", device == "cilium_net":
+		return "cilium"
+	case device == "kube-ipvs0":
+		return "kube-proxy"
+	}
+	return ""
+}

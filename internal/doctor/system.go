@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strings"
+	"time"
+
+	"weir/internal/api"
+)
+
+// oldestCRIU is the first CRIU with which weir migrate is tested.
+var oldestCRIU = [2]int{4, 2}
+
+// largestError is how wrong a clock of a cluster may be: two such clocks are half a
+// minute apart, and a minute is what an order allows.
+const largestError = 15 * time.Second
+
+// inCluster says whether the configuration makes the host a node.
+func (h Host) inCluster() bool { return h.Config.Err == nil && h.Config.Value.Cluster.Manager != "" }
+
+func engines(h Host) []Finding {
+	wanted := h.Config.Err != nil || h.Config.Value.Docker.Enabled
+	socket := h.Config.Value.Docker.Socket
+	var all []Finding
+	docker := false
+	for _, e := range h.Engines {
+		docker = docker || e.Socket == socket
+		all = append(all, e.finding())
+	}
+	switch {
+	case wanted && !docker && socket != "":
+		all = append(all, Finding{Level: Warning, Seen: "there is no socket " + socket + ", where Docker's containers are looked for",
+			Remedy: "start Docker, or name its socket: docker: {socket: PATH}, or look for none: docker: {enabled: false}"})
+	case len(all) == 0:
+		return ok("none is there and none is looked for (docker: {enabled: false})")
+	}
+	return all
+}
+
+func (e Engine) finding() Finding {
+	name := e.Name + " at " + e.Socket
+	switch {
+	case errors.Is(e.Version.Err, fs.ErrPermission):
+		return unknown(name, e.Version.Err)[0]
+	case e.Version.Err != nil:
+		return Finding{Level: Warning, Seen: name + " does not answer: " + e.Version.Err.Error(), Remedy: "systemctl status " + e.Name}
+	}
+	return Finding{Level: OK, Seen: strings.TrimSpace(name + " " + e.Version.Value)}
+}
+
+func criu(h Host) []Finding {
+	v, known := release(h.CRIU.Value)
+	old := !known || v[0] < oldestCRIU[0] || v[0] == oldestCRIU[0] && v[1] < oldestCRIU[1]
+	const remedy = "install CRIU 4.2 or later; until then no container is moved from or to this node"
+	switch {
+	case h.CRIU.Err == nil && !old:
+		return ok("CRIU " + h.CRIU.Value)
+	case h.CRIU.Err != nil && !h.inCluster():
+		return ok("it cannot be run (" + h.CRIU.Err.Error() + "); only weir migrate needs it")
+	case h.CRIU.Err != nil:
+		return warning("it cannot be run: "+h.CRIU.Err.Error(), remedy)
+	case !h.inCluster():
+		return ok("CRIU " + h.CRIU.Value + ", too old for weir migrate, which needs 4.2")
+	}
+	return warning("CRIU "+h.CRIU.Value+" is older than 4.2", remedy)
+}
+
+func clock(h Host) []Finding {
+	if h.Clock.Err != nil {
+		return unknown("adjtimex", h.Clock.Err)
+	}
+	off := time.Duration(h.Clock.Value.MaxErrorUsec) * time.Microsecond
+	const remedy = "run a time service: systemctl enable --now systemd-timesyncd, or chrony"
+	switch {
+	case h.Clock.Value.Synchronised && off > largestError && h.inCluster():
+		return warning(fmt.Sprintf("it may be wrong by %v; the hosts of a cluster may be a minute apart", off.Round(time.Second)), remedy)
+	case h.Clock.Value.Synchronised:
+		return ok(fmt.Sprintf("synchronised, wrong by %v at most", off.Round(time.Millisecond)))
+	case h.inCluster():
+		return warning("not synchronised; a node whose clock is more than a minute off refuses the manager's orders", remedy)
+	}
+	return ok("not synchronised; only a cluster needs that")
+}
+
+func cgroups(h Host) []Finding {
+	if h.Cgroups == "" {
+		return ok("version 2: units and containers with the host's network can be told apart")
+	}
+	seen, remedy, _ := strings.Cut(h.Cgroups, "; ")
+	return warning(seen, remedy+" (only units, cgroups and containers with the host's network need it)")
+}
+
+const (
+	unchargedBPF = 511  // Linux 5.11 counts BPF's memory in cgroups, no longer as locked memory
+	fewFiles     = 1024 // POSIX's usual limit; one scrape, a stream and the sources fit, many workloads do not
+)
+
+func limits(h Host) []Finding {
+	var all []Finding
+	add := func(f []Finding) { all = append(all, f...) }
+	v, known := release(h.Kernel)
+	if l := h.Limits.Memlock; known && v[0]*100+v[1] < unchargedBPF && l != math.MaxUint64 {
+		add(warning(fmt.Sprintf("memlock is %d bytes, which this kernel charges BPF's maps to", l), "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit"))
+	} else {
+		add(ok("memlock does not bound BPF's maps"))
+	}
+	if n := h.Limits.OpenFiles; n <= fewFiles {
+		add(warning(fmt.Sprintf("at most %d open files", n), "ulimit -Hn 65536, or LimitNOFILE=65536 in the unit"))
+	} else {
+		add(ok(fmt.Sprintf("at most %d open files", n)))
+	}
+	switch u := h.Limits.UnprivilegedBPF; {
+	case u.Err != nil:
+		add(unknown("kernel.unprivileged_bpf_disabled", u.Err))
+	case u.Value == 0:
+		add(warning("every user may load BPF programs (kernel.unprivileged_bpf_disabled is 0)", "sysctl kernel.unprivileged_bpf_disabled=1; Weir does not need it"))
+	default:
+		add(ok("only root may load BPF programs"))
+	}
+	return all
+}
+
+func agent(h Host) []Finding {
+	switch err := h.Agent.Err; {
+	case errors.Is(err, api.ErrNoAgent):
+		return ok("none runs at " + h.Socket)
+	case errors.Is(err, api.ErrNotPermitted):
+		return unknown("agent", err)
+	case err != nil:
+		return fails(err.Error(), "journalctl -u weir")
+	}
+	st := h.Agent.Value
+	if n := len(st.Problems); n > 0 {
+		return warning(fmt.Sprintf("%s runs and has %d problems; the first: %s", st.Version, n, st.Problems[0]), "weir status")
+	}
+	return ok(st.Version + " runs and all is well")
+}

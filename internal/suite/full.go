@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// full is all that make test-full runs.
+type full struct {
+	packages []string // of go list
+	machines machines
+	runs     []byte // what internal/lab/papers prints of the runs that its pages need
+	seed     uint32 // of the random policies
+	fuzzTime string // for each target, a Go duration
+}
+
+// steps returns them all, in the order in which they run. The error names what no step
+// covers.
+func (f full) steps() ([]step, error) {
+	long, err := longFolders()
+	if err != nil {
+		return nil, err
+	}
+	fuzz, err := f.fuzz()
+	if err != nil {
+		return nil, err
+	}
+	scenarios, err := f.scenarios()
+	if err != nil {
+		return nil, err
+	}
+	rest := slices.DeleteFunc(slices.Clone(f.packages), func(p string) bool {
+		_, has := long[strings.TrimPrefix(p, "weir/")]
+		return has
+	})
+	return slices.Concat(
+		append(native("native", rest, nil), coverage),
+		longTests(long),
+		native("race", f.packages, raced),
+		fuzz,
+		f.machines.all(),
+		scenarios,
+		f.random(),
+		[]step{{Name: "units", Command: []string{"scripts/test-units"}, Alone: true}},
+	), nil
+}
+
+var coverage = step{Name: "native/coverage", Command: []string{"scripts/coverage"}}
+
+// random are policies that nobody chose, for one link and for trees of groups.
+func (f full) random() []step {
+	seed := fmt.Sprint(f.seed)
+	one := f.machines.weir("random/policies", "random", "--seed", seed, "--count", "20")
+	groups := f.machines.weir("random/groups", "random", "--seed", seed, "--count", "20", "--groups")
+	one.Note, groups.Note = "seeds from "+seed+" on", "seeds from "+seed+" on"
+	return []step{one, groups}
+}
+
+var (
+	longFlag  = regexp.MustCompile(`flag\.(Bool|Duration)\("long"`)
+	longOther = regexp.MustCompile(`"weir/internal/cluster/bus/bustest"`)
+	fuzzFunc  = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+)
+
+// longFolders finds the packages whose tests have the flag -long, and what to say for it.
+// Those that import bustest have its flag.
+func longFolders() (map[string]string, error) {
+	found := map[string]string{}
+	err := eachTest(func(folder string, source []byte) {
+		switch m := longFlag.FindSubmatch(source); {
+		case m != nil && string(m[1]) == "Duration":
+			found[folder] = "-long=10m"
+		case m != nil, longOther.Match(source):
+			found[folder] = "-long"
+		}
+	})
+	return found, err
+}
+
+// fuzz is a step for each fuzz target.
+func (f full) fuzz() (steps []step, err error) {
+	err = eachTest(func(folder string, source []byte) {
+		for _, m := range fuzzFunc.FindAllSubmatch(source, -1) {
+			target := string(m[1])
+			steps = append(steps, step{Name: "fuzz/" + strings.TrimPrefix(folder, "internal/") + "/" + target,
+				Command: []string{"go", "test", "-run", "^$", "-fuzz", "^" + target + "$", "-fuzztime", f.fuzzTime, "-fuzzminimizetime", "1s", "./" + folder}})
+		}
+	})
+	return steps, err
+}
+
+// eachTest hands over the source of every test, with its folder.
+func eachTest(see func(folder string, source []byte)) error {
+	return filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err == nil {
+			see(filepath.Dir(path), source)
+		}
+		return err
+	})
+}
+
+// elsewhere are scenario files that a step reads which does not name them, and data that
+// scenarios read.
+var elsewhere = map[string]string{
+	"lab/cluster/vm.yaml":          "long/lab/cluster",
+	"lab/cluster/vm-faults.yaml":   "long/lab/cluster",
+	"lab/cluster/units.yaml":       "units",
+	"lab/c-balancer/programs.yaml": "lab/c-balancer/w01",
+	"lab/c-balancer/together.yaml": "native/quick", // its page is compared with it
+}
+
+// scenarios are the steps of each file under lab/: the runs that a page shows, each file of
+// bars, and what is left as it is. The first two leave their figures in docs/papers/data and
+// docs/bars.jsonl: after a whole run `make figures` makes the pages of them.
+func (f full) scenarios() (steps []step, err error) {
+	files, err := filepath.Glob("lab/*/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	wanted := f.wanted()
+	for _, file := range files {
+		if elsewhere[file] == "" {
+			steps = append(steps, f.scenario(file, wanted[file])...)
+		}
+		delete(wanted, file)
+	}
+	for _, file := range sortedKeys(wanted) {
+		return nil, fmt.Errorf("internal/lab/papers wants runs of %s, which is not there", file)
+	}
+	return steps, nil
+}
+
+// wanted are the runs of each scenario file that a page shows, each as its name and its
+// options: lines of "NAME FILE OPTION...".
+func (f full) wanted() map[string][][]string {
+	wanted := map[string][][]string{}
+	for lines := bufio.NewScanner(bytes.NewReader(f.runs)); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 {
+			wanted[fields[1]] = append(wanted[fields[1]], append([]string{"lab/" + fields[0]}, fields[2:]...))
+		}
+	}
+	return wanted
+}
+
+func (f full) scenario(file string, runs [][]string) (steps []step) {
+	name := strings.TrimSuffix(file, ".yaml")
+	hosts := func(command ...string) []step {
+		return []step{{Name: name, Command: command, Alone: true}}
+	}
+	folder := filepath.Dir(file)
+	switch {
+	case folder == "lab/cluster":
+		return hosts("bin/weir", "lab", "cluster", file)
+	case file == "lab/c-balancer/fig10b.yaml":
+		return []step{{Name: name, Command: []string{"bin/weir", "simulate", file}}}
+	case folder == "lab/c-balancer" && strings.HasPrefix(filepath.Base(file), "w"):
+		return []step{{Name: name, Command: []string{"bin/weir", "simulate", "--algorithm", "local,genetic", file}}}
+	case file == "lab/c-balancer/fig07.yaml": // of images that are made for it
+		return hosts("bash", "-c", `for i in "busybox busybox-static" "redis redis-server" "toolchain gcc g++ clang golang-go"; do set -- $i; scripts/image "out/papers/images/$1.tar" "${@:2}" || exit; done; bin/weir lab cluster `+file)
+	case folder == "lab/c-balancer":
+		return hosts("bin/weir", "lab", "cluster", file)
+	}
+	switch {
+	case folder == "lab/bars":
+		steps = append(steps, step{Name: name, Command: []string{"scripts/bars", file}})
+	case len(runs) == 0:
+		steps = append(steps, f.machines.lab(name, file))
+	}
+	for _, run := range runs {
+		if run[0] != name {
+			steps = append(steps, step{Name: run[0], Command: []string{"scripts/papers", "--run", strings.TrimPrefix(run[0], "lab/")}, Peer: isPeer(run[1:])})
+		}
+	}
+	return steps
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

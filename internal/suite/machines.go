@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// kernels are those of vm/kernels.txt.
+var kernels = []string{"7.3", "6.18"}
+
+// machines makes steps that run in a virtual machine each, in virtual time: what is seen
+// there does not depend on how busy this machine is, so that two run at once.
+type machines struct {
+	folder  string // of test binaries and of what the machines hand out
+	timeout int    // seconds of wall time, of one machine
+}
+
+func (m machines) binary(pkg string) string {
+	return filepath.Join(m.folder, "bin", strings.ReplaceAll(pkg, "/", "-")+".test")
+}
+
+// run is vm/run with the options that all have, and more.
+func (m machines) run(name string, options ...string) []string {
+	return append([]string{"vm/run", "--timeout", strconv.Itoa(m.timeout), "--out", filepath.Join(m.folder, "vm", name)}, options...)
+}
+
+// tests is the step that runs a package's test binary on a kernel.
+func (m machines) tests(kernel, pkg string, args ...string) step {
+	return m.shell(kernel, pkg, "", args...)
+}
+
+// shell is tests after a line of shell, which prepares the machine.
+func (m machines) shell(kernel, pkg, prepare string, args ...string) step {
+	name := "vm/" + pkg + "-" + kernel
+	binary := m.binary(pkg)
+	command := append([]string{"./" + filepath.Base(binary), "-test.v=test2json"}, args...)
+	if prepare != "" {
+		command = []string{"bash", "-c", prepare + ` && exec "$@"`, "bash"}
+		command = append(append(command, "./"+filepath.Base(binary), "-test.v=test2json"), args...)
+	}
+	options := append([]string{"--virtual-time", "--kernel", kernel, "--copy", binary, "--"}, command...)
+	return step{Name: name, Place: kernel, Binary: "weir/internal/" + pkg, Builds: []string{pkg}, Command: m.run(name, options...)}
+}
+
+// lab is the step that runs a scenario file on Weir's BPF qdisc, where Weir schedules: on
+// another backend it fails. Expectations are about Weir; what a peer measures is a result
+// whatever they say.
+func (m machines) lab(name, file string, options ...string) step {
+	s := m.weir(name, append(append([]string{"run"}, options...), file)...)
+	s.Peer = isPeer(options)
+	return s
+}
+
+// isPeer says whether the options of weir lab run name schedulers, and none of Weir's.
+func isPeer(options []string) bool {
+	i := slices.Index(options, "--scheduler")
+	return i >= 0 && !slices.ContainsFunc(strings.Split(options[i+1], ","), func(name string) bool { return slices.Contains(ownSchedulers, name) })
+}
+
+var ownSchedulers = []string{"fair", "qcon", "ancs"}
+
+// weir is a step with a command of "weir lab" in a machine.
+func (m machines) weir(name string, args ...string) step {
+	command := slices.Concat([]string{"--virtual-time", "--", "weir", "lab", args[0], "--backend", "bpf"}, args[1:])
+	return step{Name: name, Command: m.run(name, command...)}
+}
+
+// kernelSuites are the packages that touch the kernel, in a machine with the given one.
+// The simulator's tests of dataplane/bpf need a compiler and run natively.
+func (m machines) kernelSuites(kernel string) []step {
+	shares := m.lab("lab/demo/shares-on-"+kernel, "lab/demo/shares.yaml")
+	shares.Command = slices.Insert(shares.Command, slices.Index(shares.Command, "--virtual-time"), "--kernel", kernel)
+	return []step{
+		m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets"),
+		m.tests(kernel, "dataplane/mark"),
+		m.tests(kernel, "dataplane/ifb"),
+		m.tests(kernel, "dataplane/goodput"),
+		m.tests(kernel, "lab/meter"),
+		m.shell(kernel, "cluster/profile", "echo +cpu +memory +io +pids >/sys/fs/cgroup/cgroup.subtree_control", "-test.run", "Real|Perf"),
+		shares,
+	}
+}
+
+// agent is the end-to-end test on a kernel, whose agents must use the BPF qdisc.
+func (m machines) agent(kernel string, args ...string) step {
+	return m.tests(kernel, "e2e", append([]string{"-backend", "bpf"}, args...)...)
+}
+
+// What CI runs of the end-to-end tests: on 7.3 half of them, which take four minutes of
+// CPU time, on 6.18 what differs between kernels: how a qdisc is attached, changed,
+// taken away, left behind and found again.
+const (
+	agentTests     = "SecondAgent|Disturbed|PolicyChanges|Churn|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|TwoLinks|TwoAgents|UpgradeUnderLoad|RulesFill|QueuesUnder|DisciplineChanges|GroupChanges|Inside|Reservation|TargetsAtRandom|Groups$|GroupRefusals|RequestsBesideBulk"
+	agentTestsElse = "PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges"
+)
+
+// ci are the steps of make test-vm, the longest first.
+func (m machines) ci() []step {
+	steps := []step{
+		m.agent("7.3", "-test.run", agentTests),
+		m.agent("6.18", "-test.run", agentTestsElse),
+		m.openVSwitch(),
+		m.tests("7.3", "dataplane/tc", "-test.run", "^TestLeaves$"), // of kinds that other kernels lack
+		m.lab("lab/bars/latency-110mbit", "lab/bars/latency-110mbit.yaml"),
+		m.lab("lab/qcon/fig11-fair", "lab/qcon/fig11.yaml", "--scheduler", "fair"),
+		m.lab("lab/qcon/fig11-qcon", "lab/qcon/fig11.yaml", "--scheduler", "qcon"),
+	}
+	for _, kernel := range kernels {
+		steps = append(steps, m.kernelSuites(kernel)...)
+	}
+	return steps
+}
+
+func (m machines) openVSwitch() step { return m.tests("7.3", "sdn", "-backend", "bpf") }
+
+// all are the tests that make test-full runs in machines.
+func (m machines) all() []step {
+	steps := []step{m.agent("7.3", "-long"), m.agent("6.18", "-long"), m.openVSwitch(), m.tests("7.3", "dataplane/tc")}
+	for _, kernel := range kernels {
+		steps = append(steps, m.kernelSuites(kernel)...)
+	}
+	return append(steps, m.podman())
+}
+
+// podman moves containers of a real Podman. These kernels know which pages have changed
+// (CONFIG_MEM_SOFT_DIRTY). Time is real: engines wait for the wall clock.
+func (m machines) podman() step {
+	s := m.shell("7.3", "cluster/migrate/podman", "export WEIR_COUNTER=$PWD/weir-counter")
+	s.Alone = true
+	real := slices.Index(s.Command, "--virtual-time")
+	s.Command = slices.Replace(s.Command, real, real+1, "--real-time", "--image", "podman", "--memory", "3072M", "--copy", "bin/weir-counter")
+	return s
+}

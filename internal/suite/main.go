@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Suite runs the project's tests in steps and judges them: what failed, and what was
+// skipped and must not be. Each step's output goes to a log of its own and is printed
+// when the step has ended, so that two at once do not mix. A table comes at the end.
+//
+//	go run ./internal/suite native   # make test-native: on this machine
+//	go run ./internal/suite vm       # make test-vm: in virtual machines, what CI runs
+//	go run ./internal/suite full     # make test-full: everything
+//
+// Names after it choose steps: vm/e2e-7.3, or fuzz for all whose name begins with fuzz/,
+// or a pattern such as 'lab/qcon/*'. With -list their commands are printed instead.
+//
+// No step is run again because it failed. full goes on where it was interrupted: what
+// passed with this very tree (git's, with nothing changed but figures) is not run again.
+//
+// The file scripts/skips has the skips that are right. Any other is a failure, and so is
+// a suite in which no test ran.
+//
+// Exit codes: 0 every step passed, 1 one did not, 2 the command line is wrong, 130 it was
+// interrupted.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const usage = "Usage: suite [-list] [-fuzztime 20s] native|vm|full [NAME...]"
+
+// errUsage is a command line that cannot be understood.
+var errUsage = errors.New(usage)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	passed, err := run(ctx)
+	switch {
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	case ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "suite: interrupted")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "suite:", err)
+		os.Exit(1)
+	case !passed:
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) (passed bool, err error) {
+	list := flag.Bool("list", false, "print the steps and their commands, and run nothing")
+	fuzzTime := flag.String("fuzztime", "20s", "how long each fuzz target runs")
+	flag.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
+	flag.Parse()
+	r := &runner{slots: 2, folder: "out/tests", out: os.Stdout}
+	if flag.Arg(0) == "full" {
+		if r.folder, r.resume, err = keptFolder(ctx); err != nil {
+			return false, err
+		}
+	}
+	steps, err := stepsOf(ctx, flag.Arg(0), r.folder, *fuzzTime)
+	if err != nil {
+		return false, err
+	}
+	if steps, err = choose(steps, flag.Args()[1:]); err != nil {
+		return false, err
+	}
+	if *list {
+		for _, s := range steps {
+			fmt.Printf("%-44s %s\n", s.Name, strings.Join(s.Command, " "))
+		}
+		return true, nil
+	}
+	if r.list, err = openSkips(skipsFile); err != nil {
+		return false, err
+	}
+	begun := time.Now()
+	if err := r.prepare(ctx, steps); err != nil {
+		return false, err
+	}
+	outcomes, err := r.run(ctx, steps)
+	passed = summary(os.Stdout, steps, outcomes, time.Since(begun))
+	return passed, err
+}
+
+// stepsOf returns the steps of a suite.
+func stepsOf(ctx context.Context, suite, folder, fuzzTime string) ([]step, error) {
+	f := full{machines: machines{folder: folder, timeout: 1500}, seed: rand.Uint32(), fuzzTime: fuzzTime}
+	if suite == "vm" {
+		return f.machines.ci(), nil
+	}
+	if suite != "native" && suite != "full" {
+		return nil, errUsage
+	}
+	packages, err := output(ctx, "go", "list", "./...")
+	if err != nil {
+		return nil, err
+	}
+	f.packages = strings.Fields(string(packages))
+	if suite == "native" {
+		return append(native("native", f.packages, nil), coverage), nil
+	}
+	f.machines.timeout = 7200
+	if f.runs, err = output(ctx, "go", "run", "./internal/lab/papers", "runs"); err != nil {
+		return nil, err
+	}
+	return f.steps()
+}
+
+// choose returns the steps that are named, in their order, or all of them if none is.
+func choose(steps []step, names []string) ([]step, error) {
+	if len(names) == 0 {
+		return steps, nil
+	}
+	used := map[string]bool{}
+	var chosen []step
+	for _, s := range steps {
+		take := false
+		for _, name := range names {
+			matched, err := path.Match(name, s.Name)
+			if err != nil {
+				return nil, fmt.Errorf("step %q: %w", name, err)
+			}
+			if matched || strings.HasPrefix(s.Name, name+"/") {
+				take, used[name] = true, true
+			}
+		}
+		if take {
+			chosen = append(chosen, s)
+		}
+	}
+	for _, name := range names {
+		if !used[name] {
+			return nil, fmt.Errorf("step %q: there is none of that name; -list names them\n%w", name, errUsage)
+		}
+	}
+	return chosen, nil
+}
+
+// keptFolder is where the results of this very tree are kept, but for figures and what is
+// made of them, which steps write. In a folder with changes that are not committed nothing
+// is taken over.
+func keptFolder(ctx context.Context) (folder string, resume bool, err error) {
+	tree := []string{"--", ".", ":!docs/papers", ":!docs/bars.md", ":!docs/bars.jsonl"}
+	changes, err := output(ctx, append([]string{"git", "status", "--porcelain"}, tree...)...)
+	if err != nil {
+		return "", false, err
+	}
+	if len(changes) > 0 {
+		return "out/test-full/changed", false, nil
+	}
+	files, err := output(ctx, append([]string{"git", "ls-files", "--stage"}, tree...)...)
+	return fmt.Sprintf("out/test-full/%x", sha256.Sum256(files)), true, err
+}
+
+func openSkips(path string) (skipList, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	list, err := readSkips(file)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", skipsFile, err)
+	}
+	return list, err
+}
+
+// prepare makes the folder, and the test binaries that the steps take into machines.
+func (r *runner) prepare(ctx context.Context, steps []step) error {
+	if err := os.MkdirAll(filepath.Join(r.folder, "bin"), 0o755); err != nil {
+		return err
+	}
+	var built []string
+	for _, s := range steps {
+		for _, pkg := range s.Builds {
+			if slices.Contains(built, pkg) {
+				continue
+			}
+			built = append(built, pkg)
+			if _, err := output(ctx, "go", "test", "-c", "-o", (machines{folder: r.folder}).binary(pkg), "./internal/"+pkg); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// output runs a command; what it says on standard error is this program's.
+func output(ctx context.Context, command ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", strings.Join(command, " "), err)
+	}
+	return out, err
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// skipsFile is where skips are allowed.
+const skipsFile = "scripts/skips"
+
+// runner runs steps, as many at once as it has slots, and prints what a step has to say
+// when that step ends.
+type runner struct {
+	slots  int
+	folder string // of logs and results
+	resume bool   // what passed before, by the results in folder, is not run again
+	list   skipList
+	out    io.Writer
+}
+
+// outcome is a step's result, or that it passed in an earlier run.
+type outcome struct {
+	result
+	earlier bool
+}
+
+// run runs the steps in their order and returns their outcomes, in the same order. The
+// error is that of a run that could not go on: then the outcomes of the steps that had
+// not ended are zero.
+func (r *runner) run(ctx context.Context, steps []step) ([]outcome, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	outcomes := make([]outcome, len(steps))
+	var (
+		running  sync.WaitGroup
+		printing sync.Mutex
+		free     = make(chan struct{}, r.slots)
+	)
+	take := func(n int) {
+		for range n {
+			free <- struct{}{}
+		}
+	}
+	for i, s := range steps {
+		if kept, ok := r.passedBefore(s); ok {
+			outcomes[i] = outcome{kept, true}
+			fmt.Fprintf(r.out, "-- %s passed %s, with this very tree\n", s.Name, kept.At.Format(time.DateTime))
+			continue
+		}
+		need := 1
+		if s.Alone {
+			need = r.slots
+		}
+		take(need)
+		if ctx.Err() != nil {
+			break
+		}
+		running.Go(func() {
+			defer func() {
+				for range need {
+					<-free
+				}
+			}()
+			res, err := r.one(ctx, s)
+			if err != nil {
+				cancel(fmt.Errorf("%s: %w", s.Name, err))
+				return
+			}
+			outcomes[i] = outcome{result: res}
+			printing.Lock()
+			defer printing.Unlock()
+			r.show(s, res)
+		})
+	}
+	running.Wait()
+	return outcomes, context.Cause(ctx)
+}
+
+func (r *runner) file(s step, suffix string) string {
+	return filepath.Join(r.folder, strings.NewReplacer("/", "-", " ", "-").Replace(s.Name)+suffix)
+}
+
+// one runs a step with a log of its own, and keeps its result.
+func (r *runner) one(ctx context.Context, s step) (result, error) {
+	log, err := os.Create(r.file(s, ".log"))
+	if err != nil {
+		return result{}, err
+	}
+	defer log.Close()
+	res, err := s.run(ctx, r.list, log)
+	if err != nil {
+		return res, err
+	}
+	data, err := json.MarshalIndent(res, "", "\t")
+	if err == nil {
+		err = os.WriteFile(r.file(s, ".json"), append(data, '\n'), 0o644)
+	}
+	return res, err
+}
+
+// passedBefore returns the result of an earlier run in which the step passed.
+func (r *runner) passedBefore(s step) (result, bool) {
+	if !r.resume {
+		return result{}, false
+	}
+	data, err := os.ReadFile(r.file(s, ".json"))
+	var kept result
+	if err != nil || json.Unmarshal(data, &kept) != nil {
+		return result{}, false
+	}
+	return kept, kept.Passed && kept.Name == s.Name
+}
+
+// show prints what there is to know of a step that has ended: of tests what failed, of
+// other commands all that they printed.
+func (r *runner) show(s step, res result) {
+	fmt.Fprintf(r.out, "== %s: %s in %.0f s%s\n", s.Name, word(res.Passed), res.Seconds, counts(res))
+	if s.Place == "" {
+		r.copyLog(s)
+	}
+	for _, p := range res.Problems {
+		fmt.Fprintln(r.out, strings.TrimRight(p, "\n"))
+	}
+	if !res.Passed {
+		fmt.Fprintf(r.out, "== %s failed; all that it printed is in %s\n", s.Name, r.file(s, ".log"))
+	}
+}
+
+// logShown is how much of a step's log is printed, in bytes: its end.
+const logShown = 64 << 10
+
+func (r *runner) copyLog(s step) {
+	data, err := os.ReadFile(r.file(s, ".log"))
+	if err != nil {
+		fmt.Fprintln(r.out, err)
+		return
+	}
+	if len(data) > logShown {
+		fmt.Fprintf(r.out, "(the last %d KB of %s)\n", logShown>>10, r.file(s, ".log"))
+		data = data[len(data)-logShown:]
+		data = data[bytes.IndexByte(data, '\n')+1:]
+	}
+	_, _ = r.out.Write(data)
+}
+
+func word(passed bool) string {
+	if passed {
+		return "ok"
+	}
+	return "FAILED"
+}
+
+func counts(r result) string {
+	if r.Ran == 0 && len(r.Skips) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d tests passed, %d skipped", r.Ran, len(r.Skips))
+}
+
+// summary prints a table of all steps, each skip with its reason and each problem's first
+// line, and says whether everything passed.
+func summary(out io.Writer, steps []step, outcomes []outcome, took time.Duration) bool {
+	fmt.Fprintf(out, "\n%-44s %-9s %7s %7s %7s\n", "step", "result", "seconds", "passed", "skipped")
+	all := true
+	failed, skipped := 0, 0
+	for i, s := range steps {
+		o := outcomes[i]
+		how := word(o.Passed)
+		switch {
+		case o.Name == "":
+			how = "not run"
+		case o.earlier:
+			how = "ok before"
+		}
+		if !o.Passed {
+			failed++
+			all = false
+		}
+		skipped += len(o.Skips)
+		fmt.Fprintf(out, "%-44s %-9s %7.0f %7d %7d\n", s.Name, how, o.Seconds, o.Ran, len(o.Skips))
+	}
+	for _, o := range outcomes {
+		o.explain(out)
+	}
+	fmt.Fprintf(out, "%d of %d steps passed, %d tests skipped, in %.0f min\n", len(steps)-failed, len(steps), skipped, took.Minutes())
+	return all
+}
+
+// explain prints a step's skips, those of one package and reason together, what is
+// outdated in the list of skips, and the first line of each problem.
+func (o outcome) explain(out io.Writer) {
+	type kind struct{ pkg, reason string }
+	var kinds []kind
+	names := map[kind][]string{}
+	for _, s := range o.Skips {
+		k := kind{short(s.Package), s.Reason}
+		if names[k] == nil {
+			kinds = append(kinds, k)
+		}
+		names[k] = append(names[k], cmp.Or(s.Test, "the whole package"))
+	}
+	for _, k := range kinds {
+		fmt.Fprintf(out, "skipped  %s: %d of %s (%s): %s\n", o.Name, len(names[k]), k.pkg, few(names[k]), k.reason)
+	}
+	if o.Note != "" {
+		fmt.Fprintf(out, "note     %s: %s\n", o.Name, o.Note)
+	}
+	for _, remark := range o.Remarks {
+		fmt.Fprintf(out, "outdated %s\n", remark)
+	}
+	for _, p := range o.Problems {
+		first, _, _ := strings.Cut(p, "\n")
+		fmt.Fprintf(out, "failed   %s: %s\n", o.Name, first)
+	}
+}
+
+// few are the first names of a list.
+func few(names []string) string {
+	if len(names) > 3 {
+		return strings.Join(names[:3], ", ") + ", ..."
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func fullSteps(t *testing.T, runs string) []step {
+	t.Helper()
+	t.Chdir("../..")
+	packages := []string{"weir/internal", "weir/internal/agent"}
+	for _, name := range slices.Concat(lasting, measuring) {
+		if _, err := os.Stat("internal/" + name); err == nil {
+			name = "internal/" + name
+		} else if _, err := os.Stat(name); err != nil {
+			t.Errorf("%s is no package", name)
+		}
+		packages = append(packages, "weir/"+name)
+	}
+	f := full{packages: packages, machines: machines{folder: "out/x", timeout: 1}, runs: []byte(runs), seed: 4711, fuzzTime: "1s"}
+	steps, err := f.steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// TestFullIsFull: each scenario file, fuzz target and package is in a step.
+func TestFullIsFull(t *testing.T) {
+	runs := "qcon/fig07-fair lab/qcon/fig07.yaml --scheduler fair\nqcon/fig07-htb lab/qcon/fig07.yaml --scheduler htb --cpu\nbars/cpu-fair lab/bars/cpu.yaml --scheduler fair\n"
+	steps := fullSteps(t, runs)
+	commands := map[string]string{}
+	for _, s := range steps {
+		if commands[s.Name] != "" {
+			t.Errorf("two steps are called %s", s.Name)
+		}
+		commands[s.Name] = strings.Join(s.Command, " ")
+	}
+	measured := map[string]bool{} // files that scripts/papers --run measures
+	for line := range strings.Lines(runs) {
+		fields := strings.Fields(line)
+		measured[fields[1]] = commands["lab/"+fields[0]] != ""
+	}
+	all := strings.Join(slices.Collect(func(yield func(string) bool) {
+		for _, c := range commands {
+			if !yield(c + " ") {
+				return
+			}
+		}
+	}), "\n")
+	files, err := filepath.Glob("lab/*/*.yaml")
+	if err != nil || len(files) < 60 {
+		t.Fatalf("%d scenario files, %v", len(files), err)
+	}
+	for _, file := range files {
+		by, other := elsewhere[file]
+		if other && commands[by] == "" {
+			t.Errorf("%s is left to step %s, which is not there", file, by)
+		}
+		if !other && !measured[file] && !strings.Contains(all, file+" ") {
+			t.Errorf("no step runs %s", file)
+		}
+	}
+	for name, words := range map[string]string{
+		"lab/qcon/fig07-fair":           "scripts/papers --run qcon/fig07-fair",
+		"lab/qcon/fig07-htb":            "scripts/papers --run qcon/fig07-htb",
+		"lab/bars/cpu-fair":             "scripts/papers --run bars/cpu-fair",
+		"lab/bars/cpu":                  "scripts/bars lab/bars/cpu.yaml",
+		"lab/c-balancer/fig10b":         "bin/weir simulate lab",
+		"lab/bars/cost":                 "scripts/bars lab/bars/cost.yaml",
+		"vm/e2e-7.3":                    "-backend bpf -long",
+		"vm/e2e-6.18":                   "--kernel 6.18",
+		"vm/cluster/migrate/podman-7.3": "--real-time --image podman",
+		"long/cluster/optimize/sim":     "-long=10m",
+		"long/cluster/node":             "./internal/cluster/node -long",
+		"long/cluster/bus/nats":         "-long",
+		"race/quick":                    "go test -race -json",
+		"race/e2e":                      "-race",
+		"random/groups":                 "--seed 4711 --count 20 --groups",
+		"fuzz/policy/FuzzParseRate":     "-fuzz ^FuzzParseRate$",
+		"units":                         "scripts/test-units",
+		"lab/cluster/demo":              "bin/weir lab cluster lab/cluster/demo.yaml",
+		"lab/c-balancer/w01":            "bin/weir simulate",
+		"vm/dataplane/tc-7.3":           "tc.test",
+		"native/coverage":               "scripts/coverage",
+		"lab/demo/shares":               "weir lab run",
+		"lab/demo/shares-on-6.18":       "--kernel 6.18",
+	} {
+		if !strings.Contains(commands[name], words) {
+			t.Errorf("step %s: %q lacks %q", name, commands[name], words)
+		}
+	}
+}
+
+// TestPagesNeedFilesThatAreThere: a run that a page wants of a file that is gone is no
+// silent nothing.
+func TestPagesNeedFilesThatAreThere(t *testing.T) {
+	t.Chdir("../..")
+	if steps, err := (full{runs: []byte("qcon/fig99-fair lab/qcon/fig99.yaml\n")}).scenarios(); err == nil || !strings.Contains(err.Error(), "lab/qcon/fig99.yaml") {
+		t.Errorf("%d steps, %v", len(steps), err)
+	}
+}
+
+// TestCIDemandsBPF: whatever CI runs in a machine on Weir's own qdisc says so, and no name
+// is there twice.
+func TestCIDemandsBPF(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range (machines{folder: "out/x", timeout: 1}).ci() {
+		if names[s.Name] {
+			t.Errorf("two steps are called %s", s.Name)
+		}
+		names[s.Name] = true
+		command := strings.Join(s.Command, " ")
+		if (s.Place == "" || s.Binary == "weir/internal/e2e" || s.Binary == "weir/internal/sdn") && !strings.Contains(command, "-backend bpf") {
+			t.Errorf("%s does not demand the BPF qdisc: %s", s.Name, command)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	steps := []step{{Name: "vm/e2e-7.3"}, {Name: "vm/e2e-6.18"}, {Name: "fuzz/a/FuzzX"}, {Name: "units"}}
+	for _, tt := range []struct{ names, want string }{
+		{"", "vm/e2e-7.3 vm/e2e-6.18 fuzz/a/FuzzX units"},
+		{"units vm/e2e-7.3", "vm/e2e-7.3 units"},
+		{"vm", "vm/e2e-7.3 vm/e2e-6.18"},
+		{"vm/*-6.18 fuzz", "vm/e2e-6.18 fuzz/a/FuzzX"},
+		{"vm lab", "ERROR"},
+	} {
+		chosen, err := choose(steps, strings.Fields(tt.names))
+		var got []string
+		for _, s := range chosen {
+			got = append(got, s.Name)
+		}
+		if err != nil {
+			got = []string{"ERROR"}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%q: %v, %v; want %s", tt.names, got, err, tt.want)
+		}
+	}
+}
