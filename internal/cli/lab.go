@@ -92,9 +92,14 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().StringVar(&o.PlotDir, "plot", "", "`FOLDER` to draw each timeline into, as SVG and PNG")
 	c.Flags().StringVar(&o.Scheduler, "scheduler", "", scheduler)
 	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
-	c.Flags().StringVar(&o.Verdicts, "verdicts", "", "`FILE` to add a JSON line to for each expectation: what was measured, and whether it holds")
+	verdictsFlag(c, &o.Verdicts)
 	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
 	completeFlags(c, map[string][]string{"backend": {lab.BackendAuto, lab.BackendBPF, lab.BackendTC}})
+}
+
+// verdictsFlag is the flag of all commands that judge expectations.
+func verdictsFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "verdicts", "", "`FILE` to add a JSON line to for each expectation: what was measured, and whether it holds")
 }
 
 // runLab gives the options what they need of the app, and runs.

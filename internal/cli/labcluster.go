@@ -17,9 +17,14 @@ import (
 	"weir/internal/lab/report"
 )
 
+// clusterLab is what weir lab cluster is told.
+type clusterLab struct {
+	json, hold               bool
+	plot, machines, verdicts string
+}
+
 func (a *app) labClusterCommand() *cobra.Command {
-	var asJSON, hold bool
-	var plot, machines string
+	var o clusterLab
 	c := &cobra.Command{
 		Use:   "cluster FILE...",
 		Short: "Run a cluster on this machine: migrations, and faults on a timeline",
@@ -51,22 +56,23 @@ run, 3 a cluster cannot be run here.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, files []string) error {
-			return a.labCluster(c, files, machines, plot, asJSON, hold)
+			return a.labCluster(c, files, o)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per step of the timeline")
-	c.Flags().StringVar(&plot, "plot", "", "draw what containers send over time into this `FOLDER`, as SVG and PNG")
-	c.Flags().StringVar(&machines, "machines", "", "`KIND` of machine that a node is, instead of what the file says: namespace, vm or units")
+	c.Flags().BoolVar(&o.json, "json", false, "one JSON object per step of the timeline")
+	c.Flags().StringVar(&o.plot, "plot", "", "draw what containers send over time into this `FOLDER`, as SVG and PNG")
+	c.Flags().StringVar(&o.machines, "machines", "", "`KIND` of machine that a node is, instead of what the file says: namespace, vm or units")
 	completeFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM, cluster.MachinesUnits}})
-	c.Flags().BoolVar(&hold, "hold", false, "keep the cluster at the end until Ctrl-C")
+	verdictsFlag(c, &o.verdicts)
+	c.Flags().BoolVar(&o.hold, "hold", false, "keep the cluster at the end until Ctrl-C")
 	return c
 }
 
-func (a *app) labCluster(c *cobra.Command, files []string, machines, plot string, asJSON, hold bool) error {
+func (a *app) labCluster(c *cobra.Command, files []string, said clusterLab) error {
 	specs := make([]cluster.Spec, len(files))
 	for i, file := range files {
 		var err error
-		if specs[i], err = cluster.LoadFor(file, machines); err != nil {
+		if specs[i], err = cluster.LoadFor(file, said.machines); err != nil {
 			return &codeError{exitUsage, err}
 		}
 	}
@@ -79,20 +85,20 @@ func (a *app) labCluster(c *cobra.Command, files []string, machines, plot string
 		return err
 	}
 	encoder := json.NewEncoder(a.stdout)
-	if plot != "" {
-		if err := report.CheckPlotDir(plot); err != nil {
+	if said.plot != "" {
+		if err := report.CheckPlotDir(said.plot); err != nil {
 			return &codeError{exitUsage, err}
 		}
 	}
-	o := cluster.Options{Program: program, Plot: plot, Log: log}
+	o := cluster.Options{Program: program, Plot: said.plot, Log: log}
 	o.Event = func(e cluster.Event) {
-		if asJSON {
+		if said.json {
 			_ = encoder.Encode(e) // the command fails soon enough if nobody reads
 			return
 		}
 		fmt.Fprint(a.stdout, table.CleanLines(renderClusterEvent(e)))
 	}
-	if hold {
+	if said.hold {
 		o.Hold = func(cl *clustertest.Cluster) {
 			fmt.Fprintf(a.stderr, "registry %s\n", cl.Registry)
 			for _, n := range cl.Nodes() {
@@ -105,9 +111,11 @@ func (a *app) labCluster(c *cobra.Command, files []string, machines, plot string
 			<-c.Context().Done()
 		}
 	}
+	var verdicts []report.Verdict
+	o.Verdict = func(v report.Verdict) { verdicts = append(verdicts, v) }
 	failed := false
 	for _, s := range specs {
-		if !asJSON {
+		if !said.json {
 			fmt.Fprintf(a.stdout, "== %s\n", table.Clean(s.Name))
 		}
 		failures, err := cluster.Run(c.Context(), s, o)
@@ -118,6 +126,9 @@ func (a *app) labCluster(c *cobra.Command, files []string, machines, plot string
 			failed = true
 			fmt.Fprintf(a.stderr, "weir: %s: %s\n", table.Clean(f.Subject), table.Clean(f.What))
 		}
+	}
+	if err := report.AddVerdicts(said.verdicts, verdicts); err != nil {
+		return err
 	}
 	if failed {
 		return &codeError{code: exitFailed}

@@ -15,6 +15,7 @@ import (
 	"weir/internal/cli/table"
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/optimize/sim"
+	"weir/internal/lab/report"
 )
 
 // simulation is what weir simulate is told.
@@ -22,6 +23,7 @@ type simulation struct {
 	nodes, containers int
 	algorithms        string
 	measure           string
+	verdicts          string
 	sim.Options
 }
 
@@ -52,7 +54,10 @@ Nothing is moved; no agent and no manager is involved.`,
 		DisableFlagsInUseLine: true,
 		RunE: func(c *cobra.Command, files []string) error {
 			if series := o.series(files); series != nil {
-				return a.simulateSeries(files[0], series)
+				return a.simulateSeries(files[0], series, o.verdicts)
+			}
+			if o.verdicts != "" {
+				return usagef("--verdicts: there are no expectations to judge; give a file of clusters such as lab/c-balancer/fig10b.yaml")
 			}
 			results, err := o.run(c, files)
 			if err != nil {
@@ -71,6 +76,7 @@ Nothing is moved; no agent and no manager is involved.`,
 	c.Flags().IntVar(&o.Effort, "effort", 0, "`N`, how many changes the local search tries; 0 = by the number of containers")
 	c.Flags().DurationVar(&o.For, "for", 0, "`TIME` after which the genetic algorithm ends (default: after 300 generations)")
 	c.Flags().IntVar(&o.Parallel, "parallel", sim.DefaultParallel, "`N` moves at once")
+	verdictsFlag(c, &o.verdicts)
 	a.printing(c)
 	completeFlags(c, map[string][]string{"algorithm": sim.Algorithms(), "measure": optimize.Measures})
 	return c
@@ -170,8 +176,9 @@ func (o *simulation) series(files []string) []byte {
 	return data
 }
 
-// simulateSeries runs a file of several clusters and judges it.
-func (a *app) simulateSeries(file string, data []byte) error {
+// simulateSeries runs a file of several clusters, judges it and adds what became of its
+// conditions to the file verdicts, "" = none.
+func (a *app) simulateSeries(file string, data []byte, verdicts string) error {
 	s, err := sim.ParseSeries(file, data)
 	if err != nil {
 		return &codeError{code: exitUsage, err: err}
@@ -183,17 +190,33 @@ func (a *app) simulateSeries(file string, data []byte) error {
 	if err := a.print(results, func() string { return renderSeries(results) }); err != nil {
 		return err
 	}
-	failed := false
-	for _, r := range results {
-		if r.Holds != nil && !*r.Holds {
-			failed = true
-			fmt.Fprintf(a.stderr, "weir: %s: %s: S is reduced by %.1f %% on average, expected at least %.1f %%\n", file, r.Algorithm, r.Reduction*100, r.Bar*100)
-		}
+	list := seriesVerdicts(s, results)
+	if err := report.AddVerdicts(verdicts, list); err != nil {
+		return err
 	}
-	if failed {
+	for _, f := range report.Failures(list) {
+		fmt.Fprintf(a.stderr, "weir: %s\n", table.Clean(f))
+	}
+	if len(report.Failures(list)) > 0 {
 		return &codeError{code: exitFailed}
 	}
 	return nil
+}
+
+// seriesVerdicts are what became of a series' conditions, in their order.
+func seriesVerdicts(s *sim.Series, results []sim.SeriesResult) (list []report.Verdict) {
+	for _, r := range results {
+		if r.Holds == nil {
+			continue
+		}
+		e := s.Entries[len(list)]
+		v := report.Verdict{Scenario: s.Name, File: s.File, Line: e.Line, Expect: e.Text, Check: "s_reduction", Figure: fmt.Sprintf("%.1f %%", r.Reduction*100)}
+		if !*r.Holds {
+			v.Failures = []string{fmt.Sprintf("%s:%d: %s: S is reduced by %s on average, expected at least %.1f %%", s.File, e.Line, r.Algorithm, v.Figure, r.Bar*100)}
+		}
+		list = append(list, v)
+	}
+	return list
 }
 
 func renderSeries(list []sim.SeriesResult) string {

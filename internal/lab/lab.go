@@ -175,7 +175,7 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 		if err := o.show(result); err != nil {
 			return ExitBroken, err
 		}
-		if err := o.keep(result.Verdicts); err != nil {
+		if err := report.AddVerdicts(o.Verdicts, result.Verdicts); err != nil {
 			return ExitBroken, err
 		}
 		if result.Failed() {
@@ -192,7 +192,7 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 
 // judge shows what became of a scenario's bars, and which measurements there are not.
 func (o *Options) judge(l loaded, verdicts []report.Verdict, problems []string) (exit int, err error) {
-	if err := o.keep(verdicts); err != nil {
+	if err := report.AddVerdicts(o.Verdicts, verdicts); err != nil {
 		return ExitBroken, err
 	}
 	if left := len(l.Bars) - len(verdicts); left > 0 {
@@ -213,19 +213,6 @@ func (o *Options) judge(l loaded, verdicts []report.Verdict, problems []string) 
 		fmt.Fprintln(o.Stderr, "expectation does not hold:", f)
 	}
 	return exit, nil
-}
-
-// keep adds verdicts to the file that the options name.
-func (o *Options) keep(list []report.Verdict) (err error) {
-	if o.Verdicts == "" {
-		return nil
-	}
-	f, err := os.OpenFile(o.Verdicts, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("--verdicts: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return report.VerdictJSON(f, list)
 }
 
 func (o *Options) measure(ctx context.Context, l loaded, scheduler string) (*report.Result, error) {

@@ -163,10 +163,10 @@ func (f full) scenario(file string, runs [][]string) (steps []step) {
 	}
 	folder := filepath.Dir(file)
 	switch {
-	case folder == "lab/cluster":
-		return hosts("bin/weir", "lab", "cluster", file)
+	case folder == "lab/cluster", file == "lab/c-balancer/downtime.yaml":
+		return hosts("scripts/bars", file)
 	case file == "lab/c-balancer/fig10b.yaml":
-		return []step{{Name: name, Command: []string{"bin/weir", "simulate", file}}}
+		return []step{{Name: name, Command: []string{"scripts/bars", file}}}
 	case folder == "lab/c-balancer" && strings.HasPrefix(filepath.Base(file), "w"):
 		return []step{{Name: name, Command: []string{"bin/weir", "simulate", "--algorithm", "local,genetic", file}}}
 	case file == "lab/c-balancer/fig07.yaml": // of images that are made for it

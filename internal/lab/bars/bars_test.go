@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,15 +53,11 @@ func TestRecord(t *testing.T) {
 	data, run := filepath.Join(dir, "bars.jsonl"), filepath.Join(dir, "run.jsonl")
 	write := func(holds bool, figure string) {
 		t.Helper()
-		var b strings.Builder
 		v := report.Verdict{File: "lab/a.yaml", Line: 3, Expect: "{utilisation: 99%}", Check: "utilisation", Scheduler: "fair", Figure: figure}
 		if !holds {
 			v.Failures = []string{"no"}
 		}
-		if err := report.VerdictJSON(&b, []report.Verdict{v}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(run, []byte(b.String()), 0o644); err != nil {
+		if err := errors.Join(os.RemoveAll(run), report.AddVerdicts(run, []report.Verdict{v})); err != nil {
 			t.Fatal(err)
 		}
 		if err := record(data, run, origin{"2026-11-23", "abc", "7.3"}); err != nil {

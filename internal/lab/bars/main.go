@@ -7,7 +7,8 @@
 //	go run ./internal/lab/bars                      # the page, from what is recorded
 //	go run ./internal/lab/bars record FILE KERNEL [COMMIT]
 //	                                                # first take over what weir lab run --verdicts FILE wrote
-//	go run ./internal/lab/bars arguments SCENARIO   # what weir lab run has to be told beside the file
+//	go run ./internal/lab/bars command SCENARIO     # where the file is judged, "vm" or "here", and weir's command line;
+//	                                                # fails if something that is measured is not committed
 //
 // Figures come from docs/bars.jsonl, into which runs are recorded (scripts/bars), and
 // nowhere else: what no run has measured is "not measured".
@@ -19,6 +20,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"weir/internal/lab/figures"
 )
 
 const (
@@ -38,10 +41,13 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 0:
-	case len(args) == 2 && args[0] == "arguments":
+	case len(args) == 2 && args[0] == "command":
 		s, err := readScenario(".", args[1])
 		if err == nil {
-			fmt.Println(strings.Join(s.arguments(), " "))
+			err = figures.Committed(".")
+		}
+		if err == nil {
+			fmt.Println(map[bool]string{true: "vm", false: "here"}[s.machine], strings.Join(s.words, " "))
 		}
 		return err
 	case (len(args) == 3 || len(args) == 4) && args[0] == "record":
@@ -54,7 +60,7 @@ func run(args []string) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("usage: bars [record FILE KERNEL [COMMIT] | arguments SCENARIO]")
+		return fmt.Errorf("usage: bars [record FILE KERNEL [COMMIT] | command SCENARIO]")
 	}
 	text, err := page(".")
 	if err != nil {

@@ -69,7 +69,7 @@ func page(root string) (string, error) {
 
 // writeFile writes a scenario file's entries as a table.
 func writeFile(b *strings.Builder, f scenarioFile, data []figure) {
-	fmt.Fprintf(b, "\n### [%s](../%s): %s\n\n`%s`\n\n| bar | measured | holds | when |\n|---|---|---|---|\n", path.Base(f.path), f.path, f.name, f.command)
+	fmt.Fprintf(b, "\n### [%s](../%s): %s\n\n`%s`\n\n| bar | measured | holds | when |\n|---|---|---|---|\n", path.Base(f.path), f.path, f.name, f.command())
 	for _, entry := range slices.Compact(f.expect) {
 		var list []figure
 		for _, d := range data { // those of runs are first

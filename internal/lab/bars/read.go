@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"weir/internal/lab/scenario"
 	"weir/internal/strictyaml"
@@ -23,10 +22,9 @@ import (
 type scenarioFile struct {
 	path    string // from the project's root
 	name    string
-	command string
+	words   []string // of weir's command line
+	machine bool     // it runs in the VM
 	expect  []string // the entries as they are written
-	// schedulers that it has to be run with, nil if the file names all.
-	schedulers []string
 }
 
 // scenarios are the files below lab/ that have expectations, in order.
@@ -60,36 +58,34 @@ func readScenario(root, file string) (s scenarioFile, err error) {
 		return s, err
 	}
 	s.path = filepath.ToSlash(s.path)
-	parsed, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", s.path, err)
-	}
-	keys := map[string]ast.Node{}
-	for _, doc := range parsed.Docs {
-		if m, ok := doc.Body.(*ast.MappingNode); ok {
-			for _, e := range m.Values {
-				keys[e.Key.String()] = e.Value
-			}
-		}
-	}
+	keys := strictyaml.Top(text)
 	if n := keys["name"]; n != nil {
 		s.name = strings.Trim(n.String(), `"'`)
 	}
-	if list, ok := keys["expect"].(*ast.SequenceNode); ok {
-		for _, n := range list.Values {
-			s.expect = append(s.expect, n.String())
-		}
+	for _, e := range strictyaml.Entries(text, "expect") {
+		s.expect = append(s.expect, e.Text)
 	}
 	switch {
 	case keys["timeline"] != nil:
-		s.command = "bin/weir lab cluster " + s.path
+		s.words = []string{"lab", "cluster", s.path}
 	case keys["clusters"] != nil:
-		s.command = "bin/weir simulate " + s.path
+		s.words = []string{"simulate", s.path}
 	default:
-		s.schedulers = schedulers(keys, s.expect)
-		s.command = strings.Join(append([]string{"vm/run -- weir lab run", s.path}, s.arguments()...), " ")
+		s.machine, s.words = true, []string{"lab", "run", s.path}
+		if all := schedulers(keys, s.expect); all != nil {
+			s.words = []string{"lab", "run", "--scheduler", strings.Join(all, ","), s.path}
+		}
 	}
 	return s, nil
+}
+
+// command is the line for people that judges the file's expectations.
+func (s scenarioFile) command() string {
+	program := "bin/weir "
+	if s.machine {
+		program = "vm/run -- weir "
+	}
+	return program + strings.Join(s.words, " ")
 }
 
 var schedulerName = regexp.MustCompile(`\bscheduler: ([^,}\s]+)`)
@@ -118,14 +114,6 @@ func schedulers(keys map[string]ast.Node, expect []string) []string {
 		return nil
 	}
 	return all
-}
-
-// arguments are what weir lab run has to be told beside the file.
-func (s scenarioFile) arguments() []string {
-	if s.schedulers == nil {
-		return nil
-	}
-	return []string{"--scheduler", strings.Join(s.schedulers, ",")}
 }
 
 // promise is something that a test holds.

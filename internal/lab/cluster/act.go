@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"weir/internal/cluster/clustertest"
@@ -219,44 +218,4 @@ func (l *lab) checkpoint(ctx context.Context, name string, e *Event) error {
 	err = errors.Join(err, do("thaw", func() (migrate.Outcome, error) { return n.Do(ctx, migrate.StepThaw, o) }))
 	e.Migration = &r
 	return err
-}
-
-// check says what of an expectation does not hold, "" if all does.
-func (l *lab) check(ctx context.Context, e Expectation) string {
-	switch {
-	case e.Label != "":
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return slowest(l.moved, e)
-	case e.S != nil:
-		return l.checkS(ctx, *e.S)
-	}
-	if e.On != "" {
-		for _, n := range l.Nodes() {
-			names, err := n.Running(ctx)
-			if err != nil {
-				return err.Error()
-			}
-			if runs := slices.Contains(names, e.Container); runs != (n.Name == e.On) {
-				return fmt.Sprintf("on %s it runs: %v", n.Name, runs)
-			}
-		}
-	}
-	if e.Measure != "" {
-		if what := l.checkRate(e); what != "" {
-			return what
-		}
-	}
-	if e.Exact || e.Downtime > 0 {
-		c, err := l.count(ctx, e.Container)
-		switch {
-		case err != nil:
-			return err.Error()
-		case e.Exact && (c.First != 0 || c.Starts != 1):
-			return fmt.Sprintf("it began %d times", c.Starts)
-		case e.Downtime > 0 && c.Gap > e.Downtime:
-			return fmt.Sprintf("it stood still for %v", c.Gap.Round(time.Millisecond))
-		}
-	}
-	return ""
 }

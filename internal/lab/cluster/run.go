@@ -20,6 +20,7 @@ import (
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
+	"weir/internal/lab/report"
 	"weir/internal/policy"
 )
 
@@ -56,8 +57,9 @@ type Failure struct {
 
 // Options of a run.
 type Options struct {
-	Program  string      // file of this program, for images
-	Event    func(Event) // told about each step
+	Program  string               // file of this program, for images
+	Event    func(Event)          // told about each step
+	Verdict  func(report.Verdict) // told about each expectation at the end; nil = is not
 	Progress func(p migrate.Progress)
 	Hold     func(c *clustertest.Cluster) // called before the end, with all still there
 	Plot     string                       // folder for a picture of the traffic, "" = none
@@ -142,9 +144,13 @@ func Run(ctx context.Context, s Spec, o Options) (failures []Failure, err error)
 		return nil, err
 	}
 	failures = l.wrong
-	for _, e := range s.Expect {
-		if what := l.check(ctx, e); what != "" {
-			failures = append(failures, Failure{e.subject(), what})
+	for i, e := range s.Expect {
+		f := l.check(ctx, e)
+		if f.wrong != "" {
+			failures = append(failures, Failure{e.subject(), f.wrong})
+		}
+		if o.Verdict != nil {
+			o.Verdict(s.verdict(i, f))
 		}
 	}
 	if o.Plot != "" {

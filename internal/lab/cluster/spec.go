@@ -30,6 +30,8 @@ type Spec struct {
 	Agents     *Agents              `yaml:"agents"` // nil = nobody steers, and the lab migrates by itself
 	Timeline   []Step               `yaml:"timeline"`
 	Expect     []Expectation        `yaml:"expect"`
+
+	entries []strictyaml.Entry // Expect as the file has it
 }
 
 // What a node can be.
@@ -161,6 +163,7 @@ func parse(file string, text []byte, machines string) (Spec, error) {
 	if err := strictyaml.Read(file, text, &s); err != nil {
 		return s, err
 	}
+	s.entries = strictyaml.Entries(text, "expect")
 	s.Machines = cmp.Or(machines, s.Machines, MachinesNamespace)
 	if problems := s.check(); len(problems) > 0 {
 		errs := make([]error, len(problems))

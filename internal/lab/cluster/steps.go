@@ -124,26 +124,6 @@ func (l *lab) senders() (names []string) {
 	return names
 }
 
-// checkRate says what of an expectation about a measurement does not hold.
-func (l *lab) checkRate(e Expectation) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.IndexFunc(l.rates[e.Measure], func(r Rate) bool { return r.Container == e.Container })
-	if i < 0 {
-		return fmt.Sprintf("nothing of it arrived in measurement %q", e.Measure)
-	}
-	got := l.rates[e.Measure][i].Bps
-	least, _ := policy.ParseRate(cmp.Or(e.AtLeast, "none")) // checked by the parser
-	most, _ := policy.ParseRate(cmp.Or(e.AtMost, "none"))
-	switch {
-	case e.AtLeast != "" && got < float64(least):
-		return fmt.Sprintf("in measurement %q it got %.2f Mbit/s, not %v", e.Measure, got/1e6, least)
-	case e.AtMost != "" && got > float64(most):
-		return fmt.Sprintf("in measurement %q it got %.2f Mbit/s, more than %v", e.Measure, got/1e6, most)
-	}
-	return ""
-}
-
 // draw makes the picture of the traffic.
 func (l *lab) draw() error {
 	l.mu.Lock()

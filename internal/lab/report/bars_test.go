@@ -5,6 +5,8 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -163,12 +165,16 @@ func TestVerdictsOfPhases(t *testing.T) {
   - {phase: 1, steady: 5%}
 `)
 	verdicts := Evaluate(s, measurement(s)).Verdicts
-	var out bytes.Buffer
-	if err := VerdictJSON(&out, verdicts); err != nil {
+	file := filepath.Join(t.TempDir(), "verdicts")
+	if err := AddVerdicts(file, verdicts); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(file)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for d := json.NewDecoder(&out); d.More(); {
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var v Verdict
 		if err := d.Decode(&v); err != nil {
 			t.Fatal(err)

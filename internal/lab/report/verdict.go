@@ -4,8 +4,9 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
+	"os"
 	"strings"
 )
 
@@ -35,13 +36,23 @@ func Failures(list []Verdict) (lines []string) {
 	return lines
 }
 
-// VerdictJSON writes a line per verdict.
-func VerdictJSON(out io.Writer, list []Verdict) error {
-	enc := json.NewEncoder(out)
+// AddVerdicts adds a line of JSON for each verdict to a file, which is made if it is not
+// there; "" = no file. Errors name the option --verdicts of the lab's commands.
+func AddVerdicts(file string, list []Verdict) (err error) {
+	if file == "" {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("--verdicts: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	enc := json.NewEncoder(f)
+	enc.SetEscapeHTML(false)
 	for _, v := range list {
 		v.Holds = len(v.Failures) == 0
 		if err := enc.Encode(v); err != nil {
-			return err
+			return fmt.Errorf("--verdicts: %w", err)
 		}
 	}
 	return nil

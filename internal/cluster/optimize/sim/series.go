@@ -26,6 +26,9 @@ type Series struct {
 	Clusters []string    `yaml:"clusters"` // files, relative to this one
 	Launches int         `yaml:"launches"` // of each cluster, with the seeds from 0 up
 	Expect   []SeriesBar `yaml:"expect"`
+
+	File    string             `yaml:"-"`
+	Entries []strictyaml.Entry `yaml:"-"` // Expect as the file has it
 }
 
 // SeriesBar is a condition: the mean over the clusters of the part of S that the
@@ -61,7 +64,7 @@ func IsSeries(data []byte) bool {
 
 // ParseSeries reads a Series; errors are as Parse's.
 func ParseSeries(name string, data []byte) (*Series, error) {
-	s := &Series{}
+	s := &Series{File: name, Entries: strictyaml.Entries(data, "expect")}
 	if err := strictyaml.Read(name, data, s); err != nil {
 		return nil, err
 	}
