@@ -7,12 +7,14 @@
 //	go run ./internal/suite native   # make test-native: on this machine
 //	go run ./internal/suite vm       # make test-vm: in virtual machines, what CI runs
 //	go run ./internal/suite full     # make test-full: everything
+//	go run ./internal/suite results  # when each step of full ran last, and how it ended
 //
 // Names after it choose steps: vm/e2e-7.3, or fuzz for all whose name begins with fuzz/,
 // or a pattern such as 'lab/qcon/*'. With -list their commands are printed instead.
 //
 // No step is run again because it failed. full goes on where it was interrupted: what
-// passed with this very tree (git's, with nothing changed but figures) is not run again.
+// passed with this very tree (git's, with nothing changed but figures) is not run again. It
+// keeps its results in docs/tests.jsonl, which is committed.
 //
 // The file scripts/skips has the skips that are right. Any other is a failure, and so is
 // a suite in which no test ran.
@@ -23,7 +25,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -39,7 +40,7 @@ import (
 	"time"
 )
 
-const usage = "Usage: suite [-list] [-fuzztime 20s] native|vm|full [NAME...]"
+const usage = "Usage: suite [-list] [-fuzztime 20s] native|vm|full|results [NAME...]"
 
 // errUsage is a command line that cannot be understood.
 var errUsage = errors.New(usage)
@@ -69,17 +70,26 @@ func run(ctx context.Context) (passed bool, err error) {
 	flag.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
 	flag.Parse()
 	r := &runner{slots: 2, folder: "out/tests", out: os.Stdout}
-	if flag.Arg(0) == "full" {
-		if r.folder, r.resume, err = keptFolder(ctx); err != nil {
+	suite := flag.Arg(0)
+	if suite == "full" || suite == "results" {
+		r.folder, suite = "out/test-full", "full"
+		if r.kept, err = keptResults(ctx); err != nil {
 			return false, err
 		}
 	}
-	steps, err := stepsOf(ctx, flag.Arg(0), r.folder, *fuzzTime)
+	steps, err := stepsOf(ctx, suite, r.folder, *fuzzTime)
 	if err != nil {
 		return false, err
 	}
 	if steps, err = choose(steps, flag.Args()[1:]); err != nil {
 		return false, err
+	}
+	if flag.Arg(0) == "results" {
+		if r.kept == nil {
+			return false, errors.New("results are of what is committed; commit or put away the changes")
+		}
+		r.kept.table(os.Stdout, steps)
+		return true, nil
 	}
 	if *list {
 		for _, s := range steps {
@@ -97,6 +107,15 @@ func run(ctx context.Context) (passed bool, err error) {
 	outcomes, err := r.run(ctx, steps)
 	passed = summary(os.Stdout, steps, outcomes, time.Since(begun))
 	return passed, err
+}
+
+// keptResults are those of what is in HEAD; nil if something is not committed.
+func keptResults(ctx context.Context) (*results, error) {
+	tree, err := treeNow(ctx)
+	if err != nil || tree == "" {
+		return nil, err
+	}
+	return openResults(keptFile, tree)
 }
 
 // stepsOf returns the steps of a suite.
@@ -151,22 +170,6 @@ func choose(steps []step, names []string) ([]step, error) {
 		}
 	}
 	return chosen, nil
-}
-
-// keptFolder is where the results of this very tree are kept, but for figures and what is
-// made of them, which steps write. In a folder with changes that are not committed nothing
-// is taken over.
-func keptFolder(ctx context.Context) (folder string, resume bool, err error) {
-	tree := []string{"--", ".", ":!docs/papers", ":!docs/bars.md", ":!docs/bars.jsonl"}
-	changes, err := output(ctx, append([]string{"git", "status", "--porcelain"}, tree...)...)
-	if err != nil {
-		return "", false, err
-	}
-	if len(changes) > 0 {
-		return "out/test-full/changed", false, nil
-	}
-	files, err := output(ctx, append([]string{"git", "ls-files", "--stage"}, tree...)...)
-	return fmt.Sprintf("out/test-full/%x", sha256.Sum256(files)), true, err
 }
 
 func openSkips(path string) (skipList, error) {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -23,8 +22,8 @@ const skipsFile = "scripts/skips"
 // when that step ends.
 type runner struct {
 	slots  int
-	folder string // of logs and results
-	resume bool   // what passed before, by the results in folder, is not run again
+	folder string   // of logs
+	kept   *results // what passed before by these is not run again; nil = nothing is kept
 	list   skipList
 	out    io.Writer
 }
@@ -53,7 +52,7 @@ func (r *runner) run(ctx context.Context, steps []step) ([]outcome, error) {
 		}
 	}
 	for i, s := range steps {
-		if kept, ok := r.passedBefore(s); ok {
+		if kept, ok := r.kept.passed(s.Name); ok {
 			outcomes[i] = outcome{kept, true}
 			fmt.Fprintf(r.out, "-- %s passed %s, with this very tree\n", s.Name, kept.At.Format(time.DateTime))
 			continue
@@ -102,24 +101,7 @@ func (r *runner) one(ctx context.Context, s step) (result, error) {
 	if err != nil {
 		return res, err
 	}
-	data, err := json.MarshalIndent(res, "", "\t")
-	if err == nil {
-		err = os.WriteFile(r.file(s, ".json"), append(data, '\n'), 0o644)
-	}
-	return res, err
-}
-
-// passedBefore returns the result of an earlier run in which the step passed.
-func (r *runner) passedBefore(s step) (result, bool) {
-	if !r.resume {
-		return result{}, false
-	}
-	data, err := os.ReadFile(r.file(s, ".json"))
-	var kept result
-	if err != nil || json.Unmarshal(data, &kept) != nil {
-		return result{}, false
-	}
-	return kept, kept.Passed && kept.Name == s.Name
+	return res, r.kept.keep(res)
 }
 
 // show prints what there is to know of a step that has ended: of tests what failed, of

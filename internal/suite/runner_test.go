@@ -34,7 +34,15 @@ func TestRunnerGoesOn(t *testing.T) {
 	count := "echo ran >>" + filepath.Join(dir, "count")
 	steps := []step{sh("lab/good", count), sh("lab/bad", count+"; echo a clue; echo it is broken >&2; test -e "+filepath.Join(dir, "mended"))}
 	steps[0].Note = "seed 7"
-	r := &runner{slots: 2, folder: dir, resume: true}
+	kept := func(tree string) *results {
+		t.Helper()
+		list, err := openResults(filepath.Join(dir, "tests.jsonl"), tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	r := &runner{slots: 2, folder: dir, kept: kept("a tree")}
 	ran := func() int {
 		data, _ := os.ReadFile(filepath.Join(dir, "count"))
 		return strings.Count(string(data), "ran")
@@ -45,6 +53,7 @@ func TestRunnerGoesOn(t *testing.T) {
 		!strings.Contains(text, "1 of 2 steps passed") || !strings.Contains(text, "lab/good: seed 7") {
 		t.Errorf("first run: %v, %d commands\n%s", passed, ran(), text)
 	}
+	r.kept = kept("a tree") // as on another machine
 	text, passed, _ = runSteps(t, r, steps...)
 	if passed || ran() != 3 || !strings.Contains(text, "ok before") {
 		t.Errorf("second run: %v, %d commands\n%s", passed, ran(), text)
@@ -55,8 +64,12 @@ func TestRunnerGoesOn(t *testing.T) {
 	if text, passed, _ = runSteps(t, r, steps...); !passed || ran() != 4 {
 		t.Errorf("third run: %v, %d commands\n%s", passed, ran(), text)
 	}
-	r.resume = false // as with changes that are not committed
+	r.kept = kept("another tree")
 	if text, passed, _ = runSteps(t, r, steps...); !passed || ran() != 6 {
+		t.Errorf("another tree: %v, %d commands\n%s", passed, ran(), text)
+	}
+	r.kept = nil // as with changes that are not committed
+	if text, passed, _ = runSteps(t, r, steps...); !passed || ran() != 8 {
 		t.Errorf("without resuming: %v, %d commands\n%s", passed, ran(), text)
 	}
 }
@@ -81,13 +94,17 @@ func TestRunnerSlots(t *testing.T) {
 func TestRunnerIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	r := &runner{slots: 1, folder: dir, resume: true, out: &strings.Builder{}}
+	kept, err := openResults(filepath.Join(dir, "tests.jsonl"), "a tree")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &runner{slots: 1, folder: dir, kept: kept, out: &strings.Builder{}}
 	time.AfterFunc(100*time.Millisecond, cancel)
 	outcomes, err := r.run(ctx, []step{sh("long", "sleep 60"), sh("next", "true")})
 	if !errors.Is(err, context.Canceled) || outcomes[0].Passed || outcomes[1].Passed {
 		t.Errorf("%+v, %v", outcomes, err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "long.json")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(kept.file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a result was kept: %v", err)
 	}
 }
