@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package paper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/lab/cluster"
+)
+
+func (p *page) approaches(events []cluster.Event) {
+	p.line("\n## Figure 8: the approaches\n\nSeconds to bring the file system over, and megabytes that were sent for it: approach 1 exports all of it; approach 2 with the\nimage's layers neither in the registry nor on the target, and with them; and the changed layer alone. Absent layers travel twice.\nWhat goes before the container is frozen costs no downtime here.\n\n![Approaches](migration-approaches.svg)\n")
+	if len(events) == 0 {
+		p.line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
+		return
+	}
+	p.table("image", "1: export", "2: layers absent", "2: layers present", "layer")
+	for _, image := range images(events) {
+		row := []string{image}
+		for _, how := range hows {
+			cell := ""
+			for _, e := range events {
+				if e.Label == image+" "+how {
+					d, bytes := files(e)
+					cell = fmt.Sprintf("%s s, %s MB", seconds(d), megabytes(bytes))
+				}
+			}
+			row = append(row, cell)
+		}
+		p.row(row...)
+	}
+	slower := func(one, other string) func(string) bool {
+		return func(image string) bool {
+			a, b := labelled(events, image+" "+one), labelled(events, image+" "+other)
+			if a == nil || b == nil {
+				return false
+			}
+			long, _ := files(*a)
+			short, _ := files(*b)
+			return long > short
+		}
+	}
+	p.line("")
+	p.claim("As in the paper, approach 2 is the slowest while layers are absent.", exceptions(images(events), slower("absent", "export")))
+	p.claim("As in the paper, approach 2 is faster than approach 1 once they are there.", exceptions(images(events), slower("export", "present")))
+	p.claim("The changed layer alone is the fastest.", exceptions(images(events), slower("present", "layer")))
+}
+
+var hows = []string{"export", "absent", "present", "layer"}
+
+// files is what bringing the file system over took.
+func files(e cluster.Event) (time.Duration, int64) {
+	return took(e, "push-image", "pull-image", "commit", "push", "pull", "send image", "send export", "send layer")
+}
+
+func images(events []cluster.Event) (list []string) {
+	for _, e := range events {
+		image, _, _ := strings.Cut(e.Label, " ")
+		if !slices.Contains(list, image) {
+			list = append(list, image)
+		}
+	}
+	return list
+}
