@@ -22,10 +22,10 @@ func (listed) write(*writer)        {}
 // migrations those of which package paper makes a page.
 var (
 	bars = paper{name: "bars", sections: []section{
-		listed(wants("latency-110mbit", "fair", "htb")), listed(wants("latency-110mbit-offload", "fair", "htb")),
+		listed(wants("latency-110mbit", readmeSchedulers...)), listed(wants("latency-110mbit-offload", append(readmeSchedulers, "htb+gso")...)),
 		listed{{scenario: "cpu", cpu: true}}, // with its peers beside it
 		listed(wants("cost-short", "")),
-		listed(wants("many-flows", "fair", "htb", "cake")), listed(wants("llq", "fair")),
+		listed(wants("many-flows", append(readmeSchedulers, "cake")...)), listed(wants("llq", "fair")),
 	}}
 	migrations = paper{name: "c-balancer", real: true, sections: []section{
 		listed(wants("downtime", "")), listed(wants("fig07", "")), listed(wants("fig09", "")),

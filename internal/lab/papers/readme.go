@@ -46,13 +46,16 @@ func cell(f func() string) (text string) {
 	return f()
 }
 
-// readmeBlock is the README's table: Weir beside HTB, each row's two measured in the same way.
+// readmeBlock is the README's table: Weir beside HTB, each row's measured in the same way.
 func readmeBlock(need func(string) *figures.Run) string {
 	one := func(format string, f func(scheduler string) float64, scheduler string) string {
 		return cell(func() string { return fmt.Sprintf(format, f(scheduler)) })
 	}
-	both := func(format string, f func(scheduler string) float64) []string {
-		return []string{one(format, f, "fair"), one(format, f, "htb")}
+	all := func(format string, f func(scheduler string) float64) (cells []string) {
+		for _, scheduler := range readmeSchedulers {
+			cells = append(cells, one(format, f, scheduler))
+		}
+		return cells
 	}
 	instructions := func(f func() float64) string { return cell(func() string { return thousands(f()) }) }
 	idle := func(name, workload string, phase int) func(string) float64 {
@@ -81,26 +84,30 @@ func readmeBlock(need func(string) *figures.Run) string {
 	}
 	row := func(what string, cells ...string) []string { return append([]string{what}, cells...) }
 	return table(
-		row("", "Weir", "HTB with fq_codel leaves"),
+		row("", "Weir", "HTB with fq_codel leaves", "the same, tuned: bursts of 1 ms, hysteresis"),
 		row("largest error in the qCon paper's cases, share of the link ([all of them](docs/papers/qcon.md))",
-			both("%.2f %%", func(s string) float64 { return 100 * worstError(need, s) })...),
+			all("%.2f %%", func(s string) float64 { return 100 * worstError(need, s) })...),
 		row("three flows 1:2:3, the first with a min of 30 Mbit/s: what it gets ([figure 11](docs/papers/qcon.md#figure-11-weight-min-and-max-together))",
-			both("%.1f Mbit/s", func(s string) float64 { return mustWorkload(need("qcon/fig11-"+s), 2, "c1").RateBps / 1e6 })...),
-		row("p99 of a ping while others saturate the link ([table 1](docs/papers/qcon.md#table-1-latency))", both("%.2f ms", idle("qcon/table1", "c6", 2))...),
-		row("the same with a line of only 110 Mbit/s behind", both("%.2f ms", idle("bars/latency-110mbit", "idle", 1))...),
-		row("the same with segmentation offload too", both("%.2f ms", idle("bars/latency-110mbit-offload", "idle", 1))...),
-		row("instructions of the whole host per packet of shaped TCP, three workloads", instructions(func() float64 { return cpu("fair") }), instructions(func() float64 { return cpu("htb") })),
-		row("instructions added to a 64-byte packet, marking included, five workloads", instructions(packet("fair+sfq")), instructions(packet("htb+fq_codel"))),
+			all("%.1f Mbit/s", func(s string) float64 { return mustWorkload(need("qcon/fig11-"+s), 2, "c1").RateBps / 1e6 })...),
+		row("p99 of a ping while others saturate the link ([table 1](docs/papers/qcon.md#table-1-latency))", all("%.2f ms", idle("qcon/table1", "c6", 2))...),
+		row("the same with a line of only 110 Mbit/s behind", all("%.2f ms", idle("bars/latency-110mbit", "idle", 1))...),
+		row("the same with segmentation offload too (HTB while senders' packets are limited as Weir limits them: "+one("%.2f ms", idle("bars/latency-110mbit-offload", "idle", 1), "htb+gso")+")",
+			all("%.2f ms", idle("bars/latency-110mbit-offload", "idle", 1))...),
+		row("instructions of the whole host per packet of shaped TCP, three workloads", instructions(func() float64 { return cpu("fair") }), instructions(func() float64 { return cpu("htb") }), instructions(func() float64 { return cpu("htb-tuned") })),
+		row("instructions added to a 64-byte packet, marking included, five workloads", instructions(packet("fair+sfq")), instructions(packet("htb+fq_codel")), instructions(packet("htb-tuned+fq_codel"))),
 		row("a request beside 128 bulk TCP flows of its own workload, p99 (CAKE: "+one("%.1f ms", func(s string) float64 { return manyRequests(need, s) }, "cake")+")",
-			both("%.2f ms", func(s string) float64 { return manyRequests(need, s) })...),
-		row("a phone call of 5 Mbit/s in a full port of 8 Mbit/s of an Open vSwitch, jitter ([the SDN paper](docs/papers/sdn.md); HTB by the switch's own queues)", call("fair"), call("ovs-htb")),
+			all("%.2f ms", func(s string) float64 { return manyRequests(need, s) })...),
+		row("a phone call of 5 Mbit/s in a full port of 8 Mbit/s of an Open vSwitch, jitter ([the SDN paper](docs/papers/sdn.md); HTB by the switch's own queues)", call("fair"), call("ovs-htb"), "the switch sets its own"),
 	)
 }
 
+// readmeSchedulers are the table's columns.
+var readmeSchedulers = []string{"fair", "htb", "htb-tuned"}
+
 // readmeRuns are the runs that the README's table is made of.
 func readmeRuns() []string {
-	list := []string{"bars/cost-short", "bars/cpu", "bars/many-flows-cake", "sdn/llq-fair", "sdn/llq-ovs-htb"}
-	for _, scheduler := range []string{"fair", "htb"} {
+	list := []string{"bars/cost-short", "bars/cpu", "bars/many-flows-cake", "bars/latency-110mbit-offload-htb+gso", "sdn/llq-fair", "sdn/llq-ovs-htb"}
+	for _, scheduler := range readmeSchedulers {
 		for _, name := range append(qconCases(), "qcon/table1", "bars/latency-110mbit", "bars/latency-110mbit-offload", "bars/many-flows") {
 			list = append(list, name+"-"+scheduler)
 		}

@@ -131,7 +131,7 @@ other, and a packet that comes then waits for its turn. Fair lets a container th
 has a class and a short queue of its own for each container.`
 
 var qcon = paper{
-	name: "qcon", own: "qcon", beside: []string{"htb"}, tool: "netperf", head: qconHead, summary: qconSummary,
+	name: "qcon", own: "qcon", beside: []string{"htb", "htb-tuned"}, tool: "netperf", head: qconHead, summary: qconSummary,
 	sections: []section{
 		text(orderSection),
 		text(goodputSection),
@@ -170,7 +170,7 @@ a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`,
 				ordered("The paper's order, qCon below no scheduler below HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-none-none", "fig12-htb"),
 				ordered("Fair is between qcon and HTB.", cpuOf, "%", 100, "fig12-qcon", "fig12-fair", "fig12-htb")}},
 		quiet{title: "Table 1: latency", did: latencyText, why: latencyWhy,
-			scenario: "table1", workload: "c6", schedulers: []string{"none", "fair", "qcon", "htb"}, claims: []claim{
+			scenario: "table1", workload: "c6", schedulers: []string{"none", "fair", "qcon", "htb", "htb-tuned"}, claims: []claim{
 				tailed("With fair half of the pings wait for nothing.", "table1-fair", 0.005, "ms more than alone", pingDelay),
 				tailed("With qcon too.", "table1-qcon", 0.005, "ms more than alone", pingDelay),
 				tailed("With HTB too.", "table1-htb", 0.005, "ms more than alone", pingDelay),
