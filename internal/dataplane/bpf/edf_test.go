@@ -56,8 +56,14 @@ func TestPageShowsTheExample(t *testing.T) {
 	if !bytes.Contains(page, header) {
 		t.Error("docs/write-a-discipline.md shows another edf.h than docs/examples/discipline has; copy it there")
 	}
-	if lines := bytes.Count(header, []byte("\n")); lines >= 60 {
+	lines := bytes.Count(header, []byte("\n"))
+	if lines >= 60 {
 		t.Errorf("the example has %d lines; it is to be under 60", lines)
+	}
+	readme, err := os.ReadFile("../../../README.md")
+	must(t, err)
+	if says := fmt.Sprintf("a header of %d lines", lines); !bytes.Contains(readme, []byte(says)) {
+		t.Errorf("README.md does not say %q of the example", says)
 	}
 }
 

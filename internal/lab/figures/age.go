@@ -34,6 +34,7 @@ var measured = map[string][]part{
 	"c-balancer-optimizer": {optimizer},
 	"c-balancer-together":  {}, // programs of others
 	"c-balancer":           {migration},
+	"cluster":              {migration},
 }
 
 // Parts says for people what may change how far, for the docs.
@@ -83,7 +84,7 @@ func (d *Data) Stale(root string) (problems []string) {
 // remedy is the command that measures a run again and keeps its data.
 func (r *Run) remedy() string {
 	switch r.Paper() {
-	case "c-balancer":
+	case "c-balancer", "cluster":
 		return "scripts/papers c-balancer"
 	case "c-balancer-optimizer", "c-balancer-together":
 		return r.Source.Command

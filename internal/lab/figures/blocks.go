@@ -39,7 +39,7 @@ func Blocks(page []byte, text func(name, present string) (string, error)) ([]byt
 			wrong = fmt.Errorf("block %s: %w", parts[1], err)
 			return block
 		}
-		got = strings.TrimSpace(got)
+		got = strings.Trim(got, "\n")
 		if strings.HasPrefix(parts[2], "\n") {
 			got = "\n" + got + "\n"
 		}

@@ -27,6 +27,8 @@ var (
 		listed(wants("cost-short", "")),
 		listed(wants("many-flows", append(readmeSchedulers, "cake")...)), listed(wants("llq", "fair")),
 	}}
+	demo       = paper{name: "demo", pictures: true, sections: []section{listed(wants("shares", "fair"))}}
+	demoHosts  = paper{name: "cluster", real: true, sections: []section{listed(wants("demo", ""))}}
 	migrations = paper{name: "c-balancer", real: true, sections: []section{
 		listed(wants("downtime", "")), listed(wants("fig07", "")), listed(wants("fig09", "")),
 	}}
@@ -44,6 +46,8 @@ type missing string
 var blocks = map[string]block{
 	"readme":            readmeBlock,
 	"readme-machine":    readmeMachine,
+	"readme-demo":       readmeDemo,
+	"readme-cluster":    readmeCluster,
 	"qdisc-timing":      timingBlock,
 	"qdisc-cost":        costBlock,
 	"qdisc-cost-of-htb": costOfHTB,

@@ -94,8 +94,13 @@ func build(root string) (*built, error) {
 // paper adds a paper's page and notes its plots. old are the unmeasured pages; it is taken
 // out of them.
 func (b *built) paper(root string, p *paper, data *figures.Data, old map[string]string) error {
-	if p.head == "" {
-		return nil // runs for blocks of other pages
+	if p.head == "" { // runs for blocks of other pages
+		for _, w := range p.wanted() {
+			if r := data.Run(p.name + "/" + w.name()); r != nil && p.pictures {
+				b.plots[path.Join(pages, r.Name+".svg")] = r.Source.Plot
+			}
+		}
+		return nil
 	}
 	name := path.Join(pages, p.name+".md")
 	r, err := read(p, data, os.DirFS(filepath.Join(root, "lab")))

@@ -29,7 +29,7 @@ import (
 	"weir/internal/lab/figures"
 )
 
-var papers = []*paper{&qcon, &ancs, &sdn, &cps, &bars, &ingress, &migrations}
+var papers = []*paper{&qcon, &ancs, &sdn, &cps, &bars, &ingress, &demo, &migrations, &demoHosts}
 
 func main() {
 	if err := command(os.Args[1:]); err != nil {

@@ -86,8 +86,8 @@ func find(name string) (*paper, want, error) {
 // takePlot copies the run's picture to where the page shows it and returns its digest.
 func (p *paper) takePlot(root, base, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(base, path.Base(name)+".svg"))
-	if err != nil || p.head == "" {
-		return "", nil // cost and timing draw nothing, and some runs are on no page
+	if err != nil || p.head == "" && !p.pictures {
+		return "", nil // cost and timing draw nothing, and some runs' plots are on no page
 	}
 	file := filepath.Join(root, pages, name+".svg")
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

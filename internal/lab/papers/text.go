@@ -19,6 +19,7 @@ type paper struct {
 	head     string   // with places for kernels, commits and days; "" = no page, its runs are for blocks (blocks.go)
 	summary  string
 	real     bool // measured on this machine by scripts/balancer, not in a VM
+	pictures bool // blocks show the plots, though there is no page
 	sections []section
 }
 
