@@ -53,6 +53,7 @@ var blocks = map[string]block{
 	"qdisc-cost-of-htb": costOfHTB,
 	"many-flows":        manyFlows,
 	"llq-steady":        llqBlock,
+	"control-held":      controlBlock,
 	"ingress-error":     ingressError,
 	"ingress-tcp":       ingressTCP,
 }
@@ -268,4 +269,42 @@ func rateBeside(w report.Workload) string {
 		return fmt.Sprintf("%.1f instead of %.1f", w.RateBps/1e6, w.IdealBps/1e6)
 	}
 	return fmt.Sprintf("%.1f", w.RateBps/1e6)
+}
+
+// controlBlock are the CPS paper's experiments in which a reservation is held.
+func controlBlock(need func(string) *figures.Run) string {
+	off := func(r *figures.Run, phase int, name string, reserved float64) float64 {
+		return math.Abs(must(r, mustWorkload(r, phase, name).GoodputBps)/reserved - 1)
+	}
+	wan, join, step := need("cps/fig10b-fair"), need("cps/fig09a-fair"), need("cps/fig08-default-fair")
+	worst, below := 0.0, 0.0
+	for name, reserved := range map[string]float64{"a": 5e6, "b": 7e6, "c": 10e6} {
+		worst = max(worst, off(wan, 2, name, reserved))
+		below = max(below, must(wan, mustWorkload(wan, 2, name).RecoveryS))
+	}
+	joined, least, moved := 0.0, 1.0, 0.0
+	for phase := 2; phase <= 4; phase++ {
+		least = min(least, mustLink(join, phase).Utilisation)
+		for name, reserved := range map[string]float64{"q10": 10e6, "q25": 25e6, "q40": 40e6} {
+			w := mustWorkload(join, phase, name)
+			if w.IdealBps == 0 {
+				continue // has not joined
+			}
+			joined = max(joined, off(join, phase, name, reserved))
+			if w.Disturbance != nil {
+				moved = max(moved, *w.Disturbance)
+			}
+		}
+	}
+	over, settled := 0.0, 0.0
+	for phase := 1; phase <= 3; phase++ {
+		w := mustWorkload(step, phase, "q30")
+		over, settled = max(over, must(step, w.Overshoot)), max(settled, must(step, w.SettleS))
+	}
+	return table(
+		[]string{"what", "seen"},
+		[]string{"5, 7 and 10 Mbit/s over 10 ms with 0.1 % of loss, a minute", fmt.Sprintf("off by %.2f %% at most; below 98 %% for %.0f s at most", 100*worst, below)},
+		[]string{"10, 25 and 40 Mbit/s of what comes join a greedy download, one each 50 s", fmt.Sprintf("off by %.2f %% at most; the link carries %.1f %%; who joins moves the others by %.1f %% in a second at most", 100*joined, 100*least, 100*moved)},
+		[]string{"a target of 30, then 50, then 15 Mbit/s", fmt.Sprintf("settled after %.0f s at most, overshoot %.1f %%", settled, 100*over)},
+	)
 }
