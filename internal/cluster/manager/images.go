@@ -99,7 +99,7 @@ func (m *Manager) tidyImages(ctx context.Context) {
 	}
 }
 
-// imagesView is how full the registry is.
+// imagesView returns what the manager's own registry holds and may hold, nil if there is none.
 func (m *Manager) imagesView() *api.Images {
 	if m.images == nil {
 		return nil

@@ -33,7 +33,7 @@ func (m *Manager) Cluster(context.Context) (api.Cluster, error) {
 		}
 	}
 	c.Waiting, c.Running = m.openMoves()
-	c.Authority = m.authorityView()
+	c.Authority, c.Images = m.authorityView(), m.imagesView()
 	return c, nil
 }
 
