@@ -212,9 +212,6 @@ type arrival struct {
 	last time.Time
 }
 
-// missing is how many packets before the last one that came did not come.
-func (a arrival) missing() int { return int(a.Next) - int(a.Packets) }
-
 func receive() error {
 	streams, err := net.Listen("tcp", fmt.Sprintf(":%d", tcpPort))
 	if err != nil {

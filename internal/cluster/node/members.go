@@ -119,12 +119,6 @@ func (r *roster) keyOfTarget(node string) ed25519.PublicKey {
 	return r.departed[node].Key
 }
 
-func (r *roster) isManager(key ed25519.PublicKey) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.list.IsManager(key)
-}
-
 // managers are the keys whose signatures count as the manager's.
 func (r *roster) managers() []ed25519.PublicKey {
 	r.mu.Lock()

@@ -51,7 +51,6 @@ type object struct {
 	state     *ebpf.Map // .bss: everything the qdisc writes
 	memory    *ebpf.Memory
 	classesAt uint32 // offset of `classes` in state
-	appliedAt uint32 // offset of `applied` in state
 	statsAt   uint32 // offset of `queue_stats` in state
 	flowsAt   uint32 // offset of `flows` in state
 }
@@ -162,7 +161,6 @@ func rename(m *ebpf.MapSpec, kind string) error {
 // open maps the state into memory. The offsets are those of spec's build.
 func (o *object) open(spec *ebpf.CollectionSpec) (err error) {
 	o.classesAt = spec.Variables[qdiscVarClasses].Offset
-	o.appliedAt = spec.Variables[qdiscVarApplied].Offset
 	o.statsAt = spec.Variables[qdiscVarQueueStats].Offset
 	o.flowsAt = spec.Variables[qdiscVarFlows].Offset
 	if o.memory, err = o.state.Memory(); err != nil {
@@ -342,14 +340,6 @@ func readInto[T any](memory *ebpf.Memory, base uint32, i int64, to *T) error {
 	size := int64(unsafe.Sizeof(*to))
 	_, err := memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(to)), size), int64(base)+i*size)
 	return err
-}
-
-func (o *object) applied() (uint64, error) {
-	var n uint64
-	if err := readInto(o.memory, o.appliedAt, 0, &n); err != nil {
-		return 0, fmt.Errorf("read how many changes are in force: %w", err)
-	}
-	return n, nil
 }
 
 // announce puts entries into the ring of changes, in order, after their
