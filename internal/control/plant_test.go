@@ -67,7 +67,7 @@ func (p *sawtooth) second(wire float64) Sample {
 		p.window = 10
 	}
 	rate := wire / 8 / frame // segments per second that the schedule lets through
-	payload, sent, waiting := 0.0, 0.0, false
+	payload, waiting := 0.0, false
 	for at := p.rest; ; {
 		pipe := rate * p.rtt // segments on their way without a queue
 		over := p.window - pipe
@@ -79,7 +79,6 @@ func (p *sawtooth) second(wire float64) Sample {
 			waiting = false
 		}
 		delivered := p.window
-		sent += p.window
 		switch lost := p.rng.Float64() < 1-math.Pow(1-p.loss, p.window); {
 		case lost, over*frame > p.queue:
 			delivered-- // and comes once more
@@ -91,7 +90,6 @@ func (p *sawtooth) second(wire float64) Sample {
 			part := (1 - at) / round
 			p.rest = at + round - 1
 			payload += delivered * part
-			sent -= p.window * (1 - part)
 			break
 		}
 		payload += delivered
