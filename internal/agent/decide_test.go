@@ -144,7 +144,7 @@ func (h *host) play(e event) error {
 	}
 	synctest.Wait()
 	if after := h.wanted(); refusable && err != nil && after != before && !strings.Contains(err.Error(), "no memory") {
-		return fmt.Errorf("refused with %v, but changed\n%sto\n%s", err, before, after)
+		return fmt.Errorf("refused with %w, but changed\n%sto\n%s", err, before, after)
 	}
 	if e.verb == "reload" { // which may take capacity away
 		return h.within()

@@ -113,7 +113,7 @@ func private(ctx context.Context, o Options) (namespaceIDs, error) {
 	case errors.As(err, &ended) && ended.ExitCode() == exitBroken:
 		err = ErrBroken
 	case errors.As(err, &ended):
-		err = fmt.Errorf("%w (%v)", errFailed, ended)
+		err = fmt.Errorf("%w (%w)", errFailed, ended)
 	}
 	return ids, err
 }

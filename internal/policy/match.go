@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -198,8 +199,8 @@ func ParseMatches(from any) ([]Match, error) {
 
 // inList puts the place in a list before the field of an *Error.
 func inList(at string, err error) error {
-	e := err.(*Error)
-	if e.Field == "match" || e.Field == "" {
+	var e *Error
+	if !errors.As(err, &e) || e.Field == "match" || e.Field == "" {
 		return InField(at, err)
 	}
 	return InField(at+"."+e.Field, err)

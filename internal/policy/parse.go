@@ -93,7 +93,8 @@ func ParseAmount(s string) (Amount, error) {
 	}
 	rate, err := ParseRate(text)
 	if err != nil {
-		if e := err.(*Error); e.Msg == msgZero {
+		var e *Error
+		if errors.As(err, &e) && e.Msg == msgZero {
 			e.Remedy = "write none if there should be no limit"
 		}
 		return Amount{}, err

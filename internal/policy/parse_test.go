@@ -108,7 +108,7 @@ func TestInFieldLeavesOthersAlone(t *testing.T) {
 		t.Errorf("InField of nil is %v", err)
 	}
 	other := errors.New("something else")
-	if err := InField("min", other); err != other {
+	if err := InField("min", other); err != other { //nolint:errorlint // it has to be the same error, not one that wraps it
 		t.Errorf("InField changed %v into %v", other, err)
 	}
 	bare := &Error{Value: "x", Msg: "wrong"}

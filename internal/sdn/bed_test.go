@@ -4,6 +4,7 @@ package sdn
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -95,7 +96,8 @@ func (b *bed) sh(script string) string {
 	out, err := cmd.Output()
 	if err != nil {
 		detail := ""
-		if exit, ok := err.(*exec.ExitError); ok {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
 			detail = string(exit.Stderr)
 		}
 		b.t.Fatalf("%s\n%v: %s", script, err, detail)

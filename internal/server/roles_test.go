@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -226,7 +227,7 @@ func TestViewersLeaveStreamsToOthers(t *testing.T) {
 		t.Errorf("%d of %d streams were refused, want the last", full503, maxStreams+1)
 	}
 	seen := io.EOF
-	if err := full.Stream(t.Context(), func(api.Sample) error { return seen }); err != seen {
+	if err := full.Stream(t.Context(), func(api.Sample) error { return seen }); !errors.Is(err, seen) {
 		t.Errorf("a member's stream: %v", err)
 	}
 }

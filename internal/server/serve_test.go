@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -195,8 +194,11 @@ func TestMetricsOverTLS(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != 200 {
-			return "", "", fmt.Errorf("%s: %v", resp.Status, err)
+		if err != nil {
+			return "", "", err
+		}
+		if resp.StatusCode != 200 {
+			return "", "", errors.New(resp.Status)
 		}
 		return string(text), resp.TLS.PeerCertificates[0].SerialNumber.String(), nil
 	}

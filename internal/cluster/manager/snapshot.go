@@ -185,7 +185,7 @@ func readSnapshot(in io.Reader, name string) (snapshot, error) {
 	files := tar.NewReader(io.LimitReader(packed, maxSnapshot))
 	for {
 		h, err := files.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

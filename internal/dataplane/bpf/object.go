@@ -117,7 +117,7 @@ func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
 	if err != nil {
 		var verifier *ebpf.VerifierError
 		if errors.As(err, &verifier) {
-			return nil, fmt.Errorf("kernel refuses the qdisc: %+v", verifier)
+			return nil, fmt.Errorf("kernel refuses the qdisc: %+v", verifier) //nolint:errorlint // only %+v prints the verifier's whole log
 		}
 		return nil, fmt.Errorf("load the qdisc: %w", err)
 	}

@@ -149,8 +149,12 @@ func promises(root string) ([]area, error) {
 				return nil, fmt.Errorf("%s: %q has no test", testFile, p.What)
 			}
 			for _, name := range p.Tests {
-				if there, err := hasTest(filepath.Join(root, p.Package), name); err != nil || !there {
-					return nil, fmt.Errorf("%s: %q: there is no %s in %s (%v)", testFile, p.What, name, p.Package, err)
+				there, err := hasTest(filepath.Join(root, p.Package), name)
+				if err != nil {
+					return nil, err
+				}
+				if !there {
+					return nil, fmt.Errorf("%s: %q: there is no %s in %s", testFile, p.What, name, p.Package)
 				}
 			}
 		}

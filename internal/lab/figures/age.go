@@ -4,6 +4,7 @@ package figures
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -147,7 +148,8 @@ func (r *Run) Current(root string) bool {
 
 func git(root string, args ...string) ([]byte, error) {
 	out, err := exec.Command("git", append([]string{"-C", root}, args...)...).Output()
-	if exit, ok := err.(*exec.ExitError); ok {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
 		return nil, fmt.Errorf("git %s: %s", args[0], bytes.TrimSpace(exit.Stderr))
 	}
 	return out, err
