@@ -29,8 +29,8 @@ var Default = Gains{Kc: 0.15, Ti: 0.25, Td: 0}
 // Paper are those that the CPS paper ends with (section VI-B).
 var Paper = Gains{Kc: 0.125, Ti: 0.146, Td: 1}
 
-// P, I and D are the gains of one sample: of the error's change, of the error, and
-// of the change of its change.
+// P is the proportional gain of one sample: a control step is P times the error's change,
+// plus I times the error, plus D times the change of the error's change.
 func (g Gains) P() float64 { return g.Kc }
 
 // I is the integral gain of one sample.

@@ -15,12 +15,15 @@ import (
 // The inputs of the routes; huma reads the tags, and of embedded types only
 // those that are exported.
 type (
+	// NameParam is the name of a workload in a route's path.
 	NameParam struct {
 		Name string `path:"name" maxLength:"256" doc:"name of a workload, or a prefix of its engine's id" example:"web"`
 	}
+	// DryRunParam asks for what would change.
 	DryRunParam struct {
 		DryRun bool `query:"dry_run" doc:"say what would change and change nothing"`
 	}
+	// GroupParam is the name of a group in a route's path.
 	GroupParam struct {
 		Name string `path:"name" maxLength:"64" doc:"name of a group" example:"tenant-b"`
 	}

@@ -51,6 +51,7 @@ type Record struct {
 // State is how far a migration has come, or what came of it.
 type State string
 
+// The states of a migration.
 const (
 	StateRunning    State = "running"
 	StateDone       State = "done"        // it runs on the target, and only there
@@ -232,6 +233,7 @@ func (j *Journal) Close() error { return j.file.Close() }
 // Phase says what is to be done with a migration.
 type Phase int
 
+// The phases of a migration, by what its journal says.
 const (
 	PhaseForward    Phase = iota // nothing is decided: it may go on, and after a crash it goes back
 	PhaseConfirming              // the target is to be asked until it answers

@@ -71,6 +71,7 @@ type Part struct {
 // PartKind says what a part holds. All are tar archives packed with zstd.
 type PartKind string
 
+// The kinds of parts.
 const (
 	PartImage      PartKind = "image"      // the container's image with all layers, where there is no registry
 	PartExport     PartKind = "export"     // the container's whole file system; becomes an image
@@ -148,6 +149,7 @@ type Outcome struct {
 // Code says what kind of error a node met, for callers that act on it.
 type Code string
 
+// The kinds of errors.
 const (
 	CodeFailed      Code = "failed"       // the step failed and had no effect
 	CodeNoContainer Code = "no-container" // nothing has that name

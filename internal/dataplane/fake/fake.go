@@ -125,7 +125,7 @@ func (k *Kernel) Sets(name string) int {
 	return k.devices[name].sets
 }
 
-// Open counts the backends of a device that were opened and not closed.
+// OpenBackends counts the backends of a device that were opened and not closed.
 func (k *Kernel) OpenBackends(name string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
