@@ -47,7 +47,7 @@ func TestAgentKilledUnderLoad(t *testing.T) {
 	b.same("without", b.full(0, window), before, unchanged)
 
 	restarted := time.Now()
-	a = b.start()
+	b.start()
 	right := await(t, 5*time.Second, "weir get is right", func() error {
 		now := b.get()
 		for i := range b.boxes {

@@ -43,7 +43,7 @@ import (
 const usage = "Usage: suite [-list] [-fuzztime 20s] native|vm|full|results [NAME...]"
 
 // errUsage is a command line that cannot be understood.
-var errUsage = errors.New(usage)
+var errUsage = errors.New(usage) //nolint:staticcheck // the program prints it as it is
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -232,9 +232,7 @@ func (s screen) pane() []string {
 	}
 	lines := []string{s.theme.header.Render(strings.Repeat("─", max(s.width, 0)))}
 	for text := range strings.Lines(s.explaining) {
-		for _, line := range wrap(strings.TrimRight(text, "\n"), s.width) {
-			lines = append(lines, line)
-		}
+		lines = append(lines, wrap(strings.TrimRight(text, "\n"), s.width)...)
 	}
 	return lines[:min(len(lines), s.height/2)]
 }

@@ -165,7 +165,7 @@ func TestConnectionsAreClosed(t *testing.T) {
 	b.start("a", "nat", nil, "tcp=1")
 	r, err := b.Node("a").Docker().ContainerInspect(t.Context(), "nat")
 	b.must(err)
-	conn, err := b.Node("a").Dial("tcp", r.NetworkSettings.IPAddress+":7000")
+	conn, err := b.Node("a").Dial("tcp", r.NetworkSettings.Networks["bridge"].IPAddress+":7000")
 	b.must(err)
 	defer conn.Close()
 	_, err = bufio.NewReader(conn).ReadString('\n')
@@ -183,7 +183,7 @@ func TestConnectionsAreClosed(t *testing.T) {
 	}
 	r, err = b.Node("b").Docker().ContainerInspect(t.Context(), "nat")
 	b.must(err)
-	again, err := b.Node("b").Dial("tcp", r.NetworkSettings.IPAddress+":7000")
+	again, err := b.Node("b").Dial("tcp", r.NetworkSettings.Networks["bridge"].IPAddress+":7000")
 	b.must(err)
 	defer again.Close()
 	b.must(again.SetReadDeadline(time.Now().Add(20 * time.Second)))
@@ -206,7 +206,7 @@ func TestConnections(t *testing.T) {
 	b.start("a", "nat", nil, "tcp=1")
 	r, err := b.Node("a").Docker().ContainerInspect(t.Context(), "nat")
 	b.must(err)
-	conn, err := b.Node("a").Dial("tcp", r.NetworkSettings.IPAddress+":7000")
+	conn, err := b.Node("a").Dial("tcp", r.NetworkSettings.Networks["bridge"].IPAddress+":7000")
 	b.must(err)
 	defer conn.Close()
 	_, err = bufio.NewReader(conn).ReadString('\n')
@@ -218,7 +218,7 @@ func TestConnections(t *testing.T) {
 
 	cli := b.Node("a").Docker()
 	made, err := cli.ContainerCreate(t.Context(),
-		&container.Config{Image: clustertest.CounterImage, Cmd: []string{"tcp=1"}, StopSignal: "SIGKILL", MacAddress: "02:42:0a:4d:00:32"}, // API 1.41
+		&container.Config{Image: clustertest.CounterImage, Cmd: []string{"tcp=1"}, StopSignal: "SIGKILL", MacAddress: "02:42:0a:4d:00:32"}, //nolint:staticcheck // Debian 12's Docker has API 1.41, where the address stands here
 		&container.HostConfig{NetworkMode: "lan"},
 		&network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{"lan": {
 			IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: "10.77.0.50"},

@@ -34,7 +34,7 @@ func (t Token) String() string {
 	return strings.Join([]string{tokenPrefix, base64.RawURLEncoding.EncodeToString(t.Authority[:]), t.ID, t.Secret}, ".")
 }
 
-var errToken = errors.New("no token; copy what weir manager init or weir manager token printed, it begins with " + tokenPrefix + ".")
+var errToken = errors.New(`no token; copy the text that begins with "` + tokenPrefix + `." from the output of weir manager init or weir manager token`)
 
 // ParseToken reads what String wrote. The error does not contain the text, which
 // may be a secret.

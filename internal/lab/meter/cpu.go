@@ -211,7 +211,7 @@ func soakOn(cpu int, c *atomic.Uint64) error {
 		return fmt.Errorf("soaker: take idle priority: %w", err)
 	}
 	for n := uint64(1); ; n++ {
-		spin(1000)
+		spin(1000) //nolint:staticcheck // its work is the time that it takes
 		c.Store(n)
 	}
 }

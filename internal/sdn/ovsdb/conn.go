@@ -265,7 +265,7 @@ func (r qosRow) with(queues map[string]queueRow) *QoS {
 	q := &QoS{UUID: r.UUID, Type: r.Type, OtherConfig: r.OtherConfig, ExternalIDs: r.ExternalIDs, Queues: map[int]Queue{}}
 	for n, id := range r.Queues {
 		if row, ok := queues[id]; ok {
-			q.Queues[n] = Queue{UUID: row.UUID, DSCP: row.DSCP, OtherConfig: row.OtherConfig, ExternalIDs: row.ExternalIDs}
+			q.Queues[n] = Queue(row)
 		}
 	}
 	return q

@@ -104,7 +104,7 @@ func (e *examiner) config() {
 	c := *e.inspect.Config
 	c.Hostname, c.Domainname, c.User, c.Env, c.Cmd, c.Entrypoint, c.WorkingDir, c.Shell = "", "", "", nil, nil, nil, "", nil
 	c.AttachStdin, c.AttachStdout, c.AttachStderr, c.Tty, c.OpenStdin, c.StdinOnce, c.ArgsEscaped = false, false, false, false, false, false, false
-	c.ExposedPorts, c.Healthcheck, c.Image, c.Volumes, c.NetworkDisabled, c.MacAddress = nil, nil, "", nil, false, ""
+	c.ExposedPorts, c.Healthcheck, c.Image, c.Volumes, c.NetworkDisabled, c.MacAddress = nil, nil, "", nil, false, "" //nolint:staticcheck // engines with API 1.43 and older send MacAddress
 	c.OnBuild, c.StopSignal, c.StopTimeout = nil, "", nil
 	for key, value := range c.Labels {
 		if strings.HasPrefix(key, "com.docker.swarm.") {
