@@ -305,6 +305,6 @@ func controlBlock(need func(string) *figures.Run) string {
 		[]string{"what", "seen"},
 		[]string{"5, 7 and 10 Mbit/s over 10 ms with 0.1 % of loss, a minute", fmt.Sprintf("off by %.2f %% at most; below 98 %% for %.0f s at most", 100*worst, below)},
 		[]string{"10, 25 and 40 Mbit/s of what comes join a greedy download, one each 50 s", fmt.Sprintf("off by %.2f %% at most; the link carries %.1f %%; who joins moves the others by %.1f %% in a second at most", 100*joined, 100*least, 100*moved)},
-		[]string{"a target of 30, then 50, then 15 Mbit/s", fmt.Sprintf("settled after %.0f s at most, overshoot %.1f %%", settled, 100*over)},
+		[]string{"a target of 30, then 50, then 15 Mbit/s", fmt.Sprintf("within 2 %% of it after %.0f s at most, overshoot %.1f %%", settled+1, 100*over)},
 	)
 }
