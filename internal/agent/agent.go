@@ -357,6 +357,7 @@ func (a *Agent) adjudge(ctx context.Context, next world, attached []config.Attac
 		a.log.Error("a restarted agent will not know what is in force now", "err", err)
 	}
 	a.logStates(a.decided, d, why)
+	a.logLinkGaps(a.decided, d)
 	a.record(ctx, a.decided, d, why)
 	a.world, a.decided, a.attached = next, d, attached
 	for _, l := range a.links {

@@ -90,11 +90,12 @@ type decision struct {
 	plans    map[string]plan.State // by link
 	number   map[string]plan.ClassID
 	grants   map[string][]grant
+	linkGaps map[string][]gap // by link: what its backend does not hold of its settings
 }
 
 // decide is the agent's judgement.
 func decide(w world) decision {
-	d := decision{plans: map[string]plan.State{}, grants: map[string][]grant{}}
+	d := decision{plans: map[string]plan.State{}, grants: map[string][]grant{}, linkGaps: map[string][]gap{}}
 	var keys []string
 	for _, found := range w.found {
 		if steerable(found) {
@@ -113,7 +114,10 @@ func decide(w world) decision {
 		d.groups = append(d.groups, judgeGroup(w, name, d.number))
 	}
 	for _, link := range w.links() {
-		d.planLink(link.Plan(), w.grants[link.Name()], w.portAt(link.Device))
+		d.planLink(w.planned(link), w.grants[link.Name()], w.portAt(link.Device))
+		if gaps := w.linkGaps(link); len(gaps) > 0 {
+			d.linkGaps[link.Name()] = gaps
+		}
 	}
 	for _, verdicts := range [][]verdict{d.verdicts, d.groups} {
 		for i := range verdicts {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weir/internal/api"
@@ -78,6 +79,9 @@ func lacking(p policy.Policy, abilities dataplane.Abilities) []gap {
 	if p.Group != "" && abilities.NoGroups {
 		gaps = append(gaps, gap{field: "group", value: p.Group, reason: noGroups})
 	}
+	if p.LimitBytes != 0 && abilities.NoByteLimit {
+		gaps = append(gaps, gap{field: "limit_bytes", value: strconv.FormatUint(p.LimitBytes, 10), reason: noByteLimit})
+	}
 	if !abilities.OneQueue {
 		return gaps
 	}
@@ -92,8 +96,13 @@ func lacking(p policy.Policy, abilities dataplane.Abilities) []gap {
 	return gaps
 }
 
-// noGroups is why a group, and a workload's place in it, is not held.
-const noGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
+const (
+	// noGroups is why a group, and a workload's place in it, is not held.
+	noGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
+
+	// noByteLimit is why a limit in bytes is not held.
+	noByteLimit = "HTB's queue counts packets, whatever their size, and takes the limit as so many full frames; limit_packets is held"
+)
 
 func sameAQM(a, b policy.AQM) bool {
 	targetA, intervalA := a.Of(policy.SFQ)
@@ -107,7 +116,7 @@ func (v *verdict) findGaps(w world) {
 		return
 	}
 	for _, l := range w.links() {
-		link := l.Plan()
+		link := w.planned(l)
 		asked := v.policyOn(link)
 		if port := w.portAt(link.Device); port != nil && v.Kind == kindHost {
 			asked.Discipline, asked.AQM = port.Policy.Discipline, port.Policy.AQM
@@ -175,7 +184,7 @@ func (w *world) accept(key string, given map[string]string, accepts, reset bool)
 }
 
 // gapFields are the fields that a backend may lack.
-var gapFields = []string{"group", "discipline", "aqm", "ingress.discipline", "ingress.aqm"}
+var gapFields = []string{"group", "discipline", "aqm", "limit_bytes", "ingress.discipline", "ingress.aqm", "ingress.limit_bytes"}
 
 // notHeld is the error for the first gap that the change asks for and does not
 // accept, nil if there is none.
@@ -196,33 +205,40 @@ func (t trial) notHeld(v verdict, existed bool) error {
 }
 
 // newGaps is the error for what a configuration asks for and no link holds, one line
-// for each workload or group and field; nil where the gap was there before, or is
+// for each link, workload or group and field; nil where the gap was there before, or is
 // accepted.
 func newGaps(before, after decision, path string) error {
-	known := map[string]bool{}
-	id := func(v verdict, g gap) string { return v.Key + " " + g.link + " " + g.what() }
-	for _, v := range slices.Concat(before.verdicts, before.groups) {
-		for _, g := range v.gaps {
-			known[id(v, g)] = true
-		}
-	}
-	var wrong []error
 	said := map[string]bool{}
-	for _, v := range slices.Concat(after.verdicts, after.groups) {
-		for _, g := range v.gaps {
-			if g.accepted || g.origin != originConfig || known[id(v, g)] || said[v.Key+g.what()] {
-				continue
-			}
-			said[v.Key+g.what()] = true
-			section := "workloads"
-			if v.Kind == kindGroup {
-				section = "groups"
-			}
-			wrong = append(wrong, fmt.Errorf("%s: %s: %s: %s: link %s does not hold it: %s; %s; accept_gaps: true takes it all the same",
-				path, section, v.Name, g.what(), g.link, g.reason, gapKernel))
+	before.eachGap(func(place string, g gap) { said[place+g.what()] = true })
+	var wrong []error
+	after.eachGap(func(place string, g gap) {
+		if g.accepted || g.origin != originConfig || said[place+g.what()] {
+			return
+		}
+		said[place+g.what()] = true
+		wrong = append(wrong, fmt.Errorf("%s: %s: %s: link %s does not hold it: %s; %s; accept_gaps: true takes it all the same",
+			path, place, g.what(), g.link, g.reason, gapKernel))
+	})
+	return errors.Join(wrong...)
+}
+
+// eachGap visits all gaps with the place in a configuration that they are about:
+// "links: eth0", "groups: tenant", "workloads: web".
+func (d decision) eachGap(visit func(place string, g gap)) {
+	for _, link := range slices.Sorted(maps.Keys(d.linkGaps)) {
+		for _, g := range d.linkGaps[link] {
+			visit("links: "+g.device, g)
 		}
 	}
-	return errors.Join(wrong...)
+	for _, v := range slices.Concat(d.verdicts, d.groups) {
+		place := "workloads: " + v.Name
+		if v.Kind == kindGroup {
+			place = "groups: " + v.Name
+		}
+		for _, g := range v.gaps {
+			visit(place, g)
+		}
+	}
 }
 
 // abilities are those of the links' backends that lack something, by the links'

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,8 @@ import (
 
 // fallback has the abilities of HTB with fq_codel leaves.
 var fallback = dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ,
-	AQM: policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}}
+	AQM:       policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval},
+	Scheduler: "htb", NoNegativeOverhead: true, NoByteLimit: true}
 
 // inFallback runs a test on a kernel whose backend has the fallback's abilities.
 func inFallback(t *testing.T, config string, test func(t *testing.T, h *host)) {
@@ -66,6 +68,10 @@ func TestGapsAreRefused(t *testing.T) {
 			_, err := h.Set(h.t.Context(), "web", api.PolicyChange{AQM: new("2ms/50ms"), AcceptGaps: accept}, dryRun)
 			return err
 		}, []string{"aqm", "2ms/50ms", "5ms/100ms"}},
+		{"limit in bytes", func(h *host, accept, dryRun bool) error {
+			_, err := h.Set(h.t.Context(), "web", api.PolicyChange{LimitBytes: new(uint64(30000)), AcceptGaps: accept}, dryRun)
+			return err
+		}, []string{"limit_bytes", "30000", "counts packets", "limit_packets"}},
 		{"group", func(h *host, accept, dryRun bool) error {
 			_, err := h.SetGroup(h.t.Context(), "tenant", api.GroupChange{Max: new("40mbit"), AcceptGaps: accept}, dryRun)
 			return err
@@ -107,7 +113,7 @@ func TestWhatIsNoGap(t *testing.T) {
 		h.run("web")
 		for _, c := range []api.PolicyChange{
 			{Discipline: new("sfq")}, {AQM: new("5ms/100ms")}, {AQM: new("on")}, {AQM: new("default")}, {Group: new("none")},
-			{DSCP: new("ef")}, {Reserve: new("10mbit")}, {Reset: true},
+			{LimitPackets: new(uint32(100))}, {LimitBytes: new(uint64(0))}, {DSCP: new("ef")}, {Reserve: new("10mbit")}, {Reset: true},
 		} {
 			if _, err := h.Set(t.Context(), "web", c, false); err != nil {
 				t.Errorf("%+v: %v", c, err)
@@ -294,6 +300,97 @@ func TestLostLinkIsNotHeld(t *testing.T) {
 			t.Errorf("after it has come back: %s, %s", w.State, w.Note)
 		}
 	})
+}
+
+// A link that asks for what its backend does not hold is steered all the same when
+// the agent starts with it, as far as the backend can, and shown as not held.
+func TestStartWithLinkGaps(t *testing.T) {
+	const text = "links: [{device: eth0, egress: 100mbit, scheduler: qcon, overhead: -4}]"
+	for _, accept := range []bool{false, true} {
+		inBubble(t, text+fmt.Sprintf("\naccept_gaps: %t", accept), func(t *testing.T, h *host) {
+			h.kernel.Lack(fallback)
+			h.start()
+			h.run("web", "weir.weight=3")
+			h.expect("shared all the same", "eth0", "0 host weight 1\n1 web weight 3: vethweb")
+			if l := h.kernel.State("eth0").Link; l.Scheduler != "fair" || l.Overhead != 0 {
+				t.Errorf("the backend is told %+v, which it does not hold", l)
+			}
+			status, err := h.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := status.Links[0]
+			if l.Scheduler != "htb" || len(l.NotHeld) != 2 || l.NotHeld[0].Field != "scheduler" || l.NotHeld[0].Value != "qcon" ||
+				l.NotHeld[1].Field != "overhead" || l.NotHeld[1].Value != "-4" || l.NotHeld[0].Accepted != accept {
+				t.Errorf("link %+v", l)
+			}
+			problems := strings.Join(status.Assess(), "\n")
+			if accept != (problems == "") || !accept && !strings.Contains(problems, "link eth0: scheduler qcon is not held on this kernel: HTB") {
+				t.Errorf("accepted %t, problems %q", accept, problems)
+			}
+			if e, err := h.Explain(t.Context(), "web"); err != nil || !strings.Contains(strings.Join(e.Links[0].Text, "\n"), "Scheduler qcon is not held here: HTB") {
+				t.Errorf("explained %+v, %v", e, err)
+			}
+			if said := strings.Count(h.log.String(), "scheduler qcon"); said != 1 {
+				t.Errorf("said %d times in the log:\n%s", said, h.log.String())
+			}
+			h.stop()
+			h.kernel.Lack(dataplane.Abilities{})
+			h.start()
+			if l := h.kernel.State("eth0").Link; l.Scheduler != "qcon" || l.Overhead != -4 {
+				t.Errorf("on a kernel that holds it %+v", l)
+			}
+			if status, _ := h.Status(t.Context()); len(status.Links[0].NotHeld) > 0 || status.Links[0].Scheduler != "qcon" || len(status.Assess()) > 0 {
+				t.Errorf("on a kernel that holds it %+v, %q", status.Links[0], status.Assess())
+			}
+		})
+	}
+}
+
+// A reload that asks a link for what its backend does not hold is refused, also of a
+// link that is new; what the agent was started with stands in nobody's way.
+func TestReloadWithLinkGaps(t *testing.T) {
+	const eth0 = "{device: eth0, egress: 100mbit"
+	for _, test := range []struct {
+		name, before, after string
+		words               []string // none: it is taken
+	}{
+		{"scheduler", eth0 + "}", eth0 + ", scheduler: ancs}", []string{"weir.yaml", "links: eth0", "scheduler ancs", "HTB", "6.16", "accept_gaps"}},
+		{"overhead", eth0 + "}", eth0 + ", overhead: -4}", []string{"links: eth0", "overhead -4", "HTB"}},
+		{"another", eth0 + ", scheduler: qcon}", eth0 + ", scheduler: ancs}", []string{"scheduler ancs"}},
+		{"new link", eth0 + "}", eth0 + "}, {device: eth1, egress: 10mbit, scheduler: qcon}", []string{"links: eth1", "scheduler qcon"}},
+		{"both directions", eth0 + "}", eth0 + ", ingress: 50mbit, scheduler: qcon}", []string{"links: eth0", "scheduler qcon"}},
+		{"positive overhead", eth0 + "}", eth0 + ", overhead: ethernet}", nil},
+		{"there before", eth0 + ", scheduler: qcon}", eth0 + ", scheduler: qcon}, {device: eth1, egress: 10mbit}", nil},
+		{"taken away", eth0 + ", scheduler: qcon}", eth0 + "}", nil},
+		{"accepted", eth0 + "}", eth0 + ", scheduler: qcon}]\naccept_gaps: true #", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, "links: ["+test.before+"]", func(t *testing.T, h *host) {
+				h.kernel.Lack(fallback)
+				h.start()
+				before := h.kernel.State("eth0").Link
+				next := parse(t, "links: ["+test.after+"]")
+				next.Path = "weir.yaml"
+				h.opts.Load = func() (config.Config, error) { return next, nil }
+				err := h.Reload(t.Context(), "test")
+				if len(test.words) == 0 {
+					if err != nil {
+						t.Errorf("refused: %v", err)
+					}
+					return
+				}
+				for _, word := range test.words {
+					if err == nil || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "\n") {
+						t.Errorf("%v does not say %q in one line", err, word)
+					}
+				}
+				if l := h.kernel.State("eth0").Link; l != before {
+					t.Errorf("changed all the same: %+v", l)
+				}
+			})
+		})
+	}
 }
 
 // The API's names for what is not held.

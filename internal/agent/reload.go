@@ -95,6 +95,7 @@ func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error
 	}
 	foreseen := a.world.clone()
 	foreseen.config = next
+	foreseen.abilities = foreseen.expected(a.world.abilities)
 	if err := newGaps(decide(a.world.foreseen()), decide(foreseen.foreseen()), next.Path); err != nil {
 		return err
 	}

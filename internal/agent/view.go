@@ -109,6 +109,8 @@ func (a *Agent) Explain(ctx context.Context, name string) (api.Explanation, erro
 		e = api.Explanation{Name: v.Name, Links: []api.ExplainLink{}, Warnings: v.warnings}
 		for _, l := range a.links {
 			e.Links = append(e.Links, l.explain(v))
+			last := &e.Links[len(e.Links)-1]
+			last.Text = append(last.Text, gapSentences(a.decided.linkGaps[l.config.Name()])...)
 		}
 	})
 	if down != nil {
@@ -142,12 +144,8 @@ func (v verdict) faults(link string) []string {
 	for _, err := range v.refusals[link] {
 		text = append(text, upper(reason(err))+".")
 	}
-	for _, g := range v.gaps {
-		if g.link == link {
-			text = append(text, fmt.Sprintf("%s is not held here: %s.", upper(g.what()), g.reason))
-		}
-	}
-	return text
+	here := slices.DeleteFunc(slices.Clone(v.gaps), func(g gap) bool { return g.link != link })
+	return append(text, gapSentences(here)...)
 }
 
 func because(err error) string {
@@ -276,6 +274,7 @@ func (a *Agent) linkViews() []api.LinkStatus {
 	list := make([]api.LinkStatus, len(a.links))
 	for i, l := range a.links {
 		list[i] = l.view()
+		list[i].NotHeld = gapViews(a.decided.linkGaps[l.config.Name()])
 	}
 	return list
 }
@@ -287,7 +286,7 @@ func (l *link) view() api.LinkStatus {
 		Device:      l.config.Device,
 		Direction:   l.direction(),
 		Backend:     "none",
-		Scheduler:   l.config.Scheduler,
+		Scheduler:   l.scheduler(),
 		CapacityBps: uint64(l.config.Capacity()),
 		Reservable:  l.config.Reservable,
 		ReservedBps: uint64(reserved),

@@ -11,6 +11,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -68,7 +69,7 @@ type LinkStatus struct {
 	Device      string   `json:"device"`
 	Direction   string   `json:"direction" enum:"egress,ingress" doc:"egress: what workloads send by it; ingress: what they receive by it"`
 	Backend     string   `json:"backend" enum:"bpf,tc,none"`
-	Scheduler   string   `json:"scheduler" enum:"fair,qcon,ancs"`
+	Scheduler   string   `json:"scheduler" enum:"fair,qcon,ancs,htb" doc:"what divides the link; htb: that of the backend tc, which divides as fair does"`
 	CapacityBps uint64   `json:"capacity_bps"`
 	Reservable  float64  `json:"reservable" doc:"share of the capacity that mins may take, 0 to 1"`
 	ReservedBps uint64   `json:"reserved_bps" doc:"sum of the mins"`
@@ -76,7 +77,9 @@ type LinkStatus struct {
 	Workloads   int      `json:"workloads"`
 	RateBps     float64  `json:"rate_bps" doc:"sent over the last second"`
 	Gaps        []string `json:"gaps,omitzero" required:"false" doc:"what this backend cannot hold on this kernel; in a stream, of the first sample only"`
-	Error       string   `json:"error,omitempty" doc:"why the link is not steered"`
+	// NotHeld speaks of what was asked for, Gaps of all that could be.
+	NotHeld []PolicyGap `json:"not_held,omitempty" doc:"which of the link's settings its backend does not hold on this kernel"`
+	Error   string      `json:"error,omitempty" doc:"why the link is not steered"`
 }
 
 // Policy is a workload's policy as text, the way a person writes it: "20mbit",
@@ -195,6 +198,15 @@ type PolicyGap struct {
 	Value     string `json:"value" doc:"what was asked for" example:"llq"`
 	Reason    string `json:"reason" doc:"why it is not held"`
 	Accepted  bool   `json:"accepted" doc:"it was asked for with accept_gaps"`
+}
+
+// Sentence is the gap for people: "scheduler qcon is not held on this kernel: REASON".
+func (g PolicyGap) Sentence() string {
+	text := fmt.Sprintf("%s %s is not held on this kernel: %s", g.Field, g.Value, g.Reason)
+	if g.Accepted {
+		text += " (accepted)"
+	}
+	return text
 }
 
 // WorkloadLink is a workload's traffic on one link over the last second.

@@ -4,6 +4,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,7 @@ func (s Status) Assess() []string {
 			problems = append(problems, fmt.Sprintf("link %s is not steered: %s", LinkName(l.Device, l.Direction), l.Error))
 		}
 	}
+	problems = append(problems, s.settingsNotHeld()...)
 	if len(s.Links) == 0 {
 		problems = append(problems, "no link is steered")
 	}
@@ -52,6 +54,21 @@ func (s Status) Assess() []string {
 			problem += ": " + c.Note
 		}
 		problems = append(problems, problem)
+	}
+	return problems
+}
+
+// settingsNotHeld names the settings of links that a backend does not hold and nobody
+// has accepted, each once for both directions.
+func (s Status) settingsNotHeld() []string {
+	var problems []string
+	for _, l := range s.Links {
+		for _, g := range l.NotHeld {
+			problem := fmt.Sprintf("link %s: %s; take it out of the configuration, or accept_gaps: true in weir.yaml takes it so", l.Device, g.Sentence())
+			if !g.Accepted && !slices.Contains(problems, problem) {
+				problems = append(problems, problem)
+			}
+		}
 	}
 	return problems
 }

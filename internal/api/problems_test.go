@@ -28,6 +28,11 @@ func TestAssess(t *testing.T) {
 			[]string{"a: a part of what was asked for is not in force; weir get NAME says why"}},
 		{"many refused", func(s *Status) { s.Refused = []string{"a", "b", "c", "d", "e"} },
 			[]string{"a, b, c and 2 more: a part of what was asked for is not in force; weir get NAME says why"}},
+		{"settings of links", func(s *Status) {
+			gap := PolicyGap{Field: "scheduler", Value: "qcon", Reason: "HTB schedules"}
+			accepted := PolicyGap{Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}
+			s.Links = []LinkStatus{{Device: "eth0", NotHeld: []PolicyGap{gap, accepted}}, {Device: "eth0", Direction: "ingress", NotHeld: []PolicyGap{gap}}}
+		}, []string{"link eth0: scheduler qcon is not held on this kernel: HTB schedules; take it out of the configuration, or accept_gaps: true in weir.yaml takes it so"}},
 		{"a source", func(s *Status) { s.Sources = []Source{{Name: "docker", State: "unavailable", Note: "no socket"}} },
 			[]string{"source docker is unavailable: no socket"}},
 		{"the manager", func(s *Status) { s.Cluster = &Membership{Manager: "m:7474", State: "unreachable", Note: "timeout"} },

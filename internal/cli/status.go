@@ -152,6 +152,9 @@ func linkNotes(l api.LinkStatus, gaps bool) string {
 	if l.Error != "" {
 		fmt.Fprintf(&b, "\n%s is not steered: %s\n", link, l.Error)
 	}
+	for _, g := range l.NotHeld {
+		fmt.Fprintf(&b, "\n%s: %s\n", link, g.Sentence())
+	}
 	if l.Reservable > 0 && l.Reservable < 1 {
 		fmt.Fprintf(&b, "\n%s: mins may take %s of the capacity\n", link, percent(l.Reservable))
 	}

@@ -109,14 +109,20 @@ type Backend interface {
 	Cleanup(ctx context.Context) error
 }
 
-// Abilities say which parts of a policy a backend lacks. The zero value lacks
-// nothing. What a backend holds roughly, such as a limit in bytes, is a Gap only.
+// Abilities say which parts of a policy or of a link's settings a backend lacks. The
+// zero value lacks nothing. What a backend holds roughly, such as a link's overhead per
+// frame, is a Gap only.
 type Abilities struct {
 	NoGroups bool // each member of a group counts for itself on the link
 	OneQueue bool // all workloads have Discipline and AQM, whatever they ask for
 	// Discipline and AQM count with OneQueue.
 	Discipline policy.Discipline
 	AQM        policy.AQM
+	// Scheduler is the backend's own, which divides a link as plan.SchedulerFair does;
+	// "" = it has all of plan.Schedulers.
+	Scheduler          string
+	NoNegativeOverhead bool // a link's negative overhead counts as 0
+	NoByteLimit        bool // a workload's limit in bytes is held as a number of full frames
 }
 
 // Errors that callers tell apart with errors.Is. Each is wrapped in a message

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -110,4 +111,50 @@ func TestNotHeldOnTheNextBackend(t *testing.T) {
 	a.stop()
 	a = b.start()
 	b.steered(a)
+}
+
+// A link's settings that HTB lacks do not keep the agent from steering when it starts
+// with them; asked for by a reload they are refused, and accept_gaps takes them.
+func TestLinkGapsOnTheFallback(t *testing.T) {
+	b := newBed(t, 1, 1)
+	b.configure("")
+	const plain, qcon = "bit}", "bit, scheduler: qcon, overhead: -4}"
+	text, err := os.ReadFile(b.configFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := string(text)
+	b.write(strings.Replace(file, plain, qcon, 1))
+	a := b.start("--backend", "tc")
+	b.steered(a)
+	for command, words := range map[string][]string{
+		"status":     {"2 problems", "link up0: scheduler qcon is not held on this kernel: HTB", "link up0: overhead -4 is not held"},
+		"explain w1": {"Scheduler qcon is not held here: HTB"},
+	} {
+		text := b.weir(strings.Fields(command)...)
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				t.Errorf("weir %s does not say %q:\n%s", command, word, text)
+			}
+		}
+	}
+	health := func(want string) {
+		t.Helper()
+		await(t, 5*time.Second, "health "+want, func() error {
+			if text := b.weir("status"); !strings.Contains(text, want) {
+				return fmt.Errorf("status:\n%s", text)
+			}
+			return nil
+		})
+	}
+	b.write(file)
+	health("all is well")
+	b.write(strings.Replace(file, plain, qcon, 1))
+	health("links: up0: scheduler qcon: link up0 does not hold it: HTB")
+	if text := b.weir("status", "-o", "json"); strings.Contains(text, `"not_held"`) {
+		t.Errorf("taken all the same:\n%s", text)
+	}
+	b.write(strings.Replace(file, plain, qcon, 1) + "accept_gaps: true\n")
+	health("all is well")
+	health("scheduler qcon is not held on this kernel: HTB schedules in its place and divides the link as scheduler fair does (accepted)")
 }

@@ -189,12 +189,15 @@ var metrics = []metric{
 	perGroup("weir_group_weight", "", "Weight, 1 to 10000.", gauge,
 		func(g api.Group, _ api.WorkloadLink) float64 { return float64(g.Policy.Weight) }),
 
-	{"weir_policy_not_held", "", "Always 1; a part of a policy that the link's backend does not hold on this kernel: of which workload or group, which field, and whether that was accepted (accept_gaps).", gauge,
+	{"weir_policy_not_held", "", "Always 1; a part of a policy that the link's backend does not hold on this kernel: of which workload, group or link, which field, and whether that was accepted (accept_gaps).", gauge,
 		[]string{"link", "direction", "kind", "name", "field", "accepted"}, func(s snapshot, out emit) {
 			each := func(kind, name string, gaps []api.PolicyGap) {
 				for _, g := range gaps {
 					out(1, g.Device, g.Direction, kind, name, g.Field, strconv.FormatBool(g.Accepted))
 				}
+			}
+			for _, l := range s.status.Links {
+				each("link", l.Device, l.NotHeld)
 			}
 			for _, w := range s.workloads {
 				each("workload", w.Name, w.NotHeld)

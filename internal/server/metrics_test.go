@@ -85,10 +85,16 @@ func TestMetricsOfAnOddName(t *testing.T) {
 func TestMetricsOfWhatIsNotHeld(t *testing.T) {
 	w := apitest.Workload("pbx", 1, 0, 0, 1)
 	w.NotHeld = []api.PolicyGap{{Device: "eth0", Direction: "egress", Field: "discipline", Value: "llq"}}
-	_, _, body := request(t, apitest.New(w), "GET", "/metrics", "")
-	const want = `weir_policy_not_held{accepted="false",direction="egress",field="discipline",kind="workload",link="eth0",name="pbx"} 1`
-	if !strings.Contains(body, want) {
-		t.Errorf("%s is not among\n%s", want, body)
+	fake := apitest.New(w)
+	fake.LinkGaps = []api.PolicyGap{{Device: "eth0", Direction: "egress", Field: "scheduler", Value: "qcon", Accepted: true}}
+	_, _, body := request(t, fake, "GET", "/metrics", "")
+	for _, want := range []string{
+		`weir_policy_not_held{accepted="false",direction="egress",field="discipline",kind="workload",link="eth0",name="pbx"} 1`,
+		`weir_policy_not_held{accepted="true",direction="egress",field="scheduler",kind="link",link="eth0",name="eth0"} 1`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not among\n%s", want, body)
+		}
 	}
 }
 

@@ -34,6 +34,8 @@ type Fake struct {
 	Interval time.Duration
 	// Fail, if set, is what every method returns.
 	Fail error
+	// LinkGaps are what the link's backend does not hold of its settings.
+	LinkGaps []api.PolicyGap
 
 	mu        sync.Mutex
 	workloads []api.Workload
@@ -72,9 +74,9 @@ func (f *Fake) Status(context.Context) (api.Status, error) {
 
 func (f *Fake) link() api.LinkStatus {
 	l := api.LinkStatus{
-		Device: "eth0", Direction: "egress", Backend: "tc", Scheduler: "fair",
+		Device: "eth0", Direction: "egress", Backend: "tc", Scheduler: "htb",
 		CapacityBps: Capacity, Reservable: 1, Workloads: len(f.workloads),
-		Gaps: []string{"shares follow a change within a second, not within 100 ms"},
+		Gaps: []string{"shares follow a change within a second, not within 100 ms"}, NotHeld: f.LinkGaps,
 	}
 	for _, w := range f.workloads {
 		for _, wl := range w.Links {

@@ -104,9 +104,9 @@ func (s screen) visible(height int) (lines []string, shown int) {
 func (s screen) below(height int) []string {
 	notes := s.notes()
 	if more := len(notes) - height; more > 0 && height > 0 {
-		last := fmt.Sprintf("  and %d more that are not active; see weir get", more+1)
+		last := fmt.Sprintf("  and %d more not active or not as asked for; see weir get, weir status", more+1)
 		if height == 1 {
-			last = fmt.Sprintf("  %d are not active; see weir get", more+1)
+			last = fmt.Sprintf("  %d are not active or not as asked for; see weir get, weir status", more+1)
 		}
 		notes = append(notes[:height-1], s.theme.mood(warn, s.cut(last)))
 	}
@@ -212,6 +212,11 @@ func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
 // those that no link has, and why.
 func (s screen) notes() []string {
 	var lines []string
+	for _, l := range s.state.sample.Links {
+		for _, g := range l.NotHeld {
+			lines = append(lines, s.theme.mood(warn, s.cut(table.Clean("  "+l.Device+": "+g.Sentence()))))
+		}
+	}
 	for _, w := range s.state.troubled() {
 		lines = append(lines, s.theme.mood(warn, s.cut(table.Clean("  "+w.Name+" is "+w.State+": "+w.Note))))
 	}

@@ -112,6 +112,9 @@ func TestRender(t *testing.T) {
 			ws[2].State, ws[2].Note = "not held", "link eth0: discipline llq is not held: HTB has one queue for each workload"
 			ws[3].State, ws[3].Note, ws[3].Links = "waiting", "", nil
 			s.state.sample.Workloads = ws
+			l := &s.state.sample.Links[0]
+			l.Backend, l.Scheduler = "tc", "htb"
+			l.NotHeld = []api.PolicyGap{{Device: "eth0", Field: "scheduler", Value: "qcon", Reason: "HTB schedules in its place"}}
 		}},
 		{"troubled full", 80, 9, func(s *screen) {
 			ws := manyWorkloads("eth0", 30)

@@ -8,14 +8,15 @@ import (
 	"weir/internal/policy"
 )
 
-// What each leaf qdisc holds of disciplines and AQM.
+// What HTB lacks with each leaf qdisc, and what that holds of disciplines and AQM.
 func TestAbilities(t *testing.T) {
 	for leaf, want := range map[string]struct {
 		discipline policy.Discipline
 		aqm        string
 	}{"fq_codel": {policy.SFQ, "5ms/100ms"}, "sfq": {policy.SFQ, "off"}, "pfifo": {policy.FIFO, "off"}} {
 		a := abilitiesOf(leaf)
-		if !a.NoGroups || !a.OneQueue || a.Discipline != want.discipline || a.AQM.Compact() != want.aqm {
+		if !a.NoGroups || !a.OneQueue || a.Discipline != want.discipline || a.AQM.Compact() != want.aqm ||
+			a.Scheduler != "htb" || !a.NoNegativeOverhead || !a.NoByteLimit {
 			t.Errorf("%s: %+v", leaf, a)
 		}
 	}

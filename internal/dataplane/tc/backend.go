@@ -137,7 +137,8 @@ func (b *Backend) Abilities() dataplane.Abilities { return abilitiesOf(b.leaf) }
 
 // abilitiesOf are the abilities with a kind of leaf qdisc.
 func abilitiesOf(leaf string) dataplane.Abilities {
-	a := dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ, AQM: policy.AQM{Off: true}}
+	a := dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ, AQM: policy.AQM{Off: true},
+		Scheduler: "htb", NoNegativeOverhead: true, NoByteLimit: true}
 	switch leaf {
 	case "fq_codel": // with the kernel's defaults, which are also Weir's
 		a.AQM = policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}
