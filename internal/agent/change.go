@@ -317,7 +317,8 @@ func (v verdict) groupRefused(link string) bool {
 func (a *Agent) wouldChange(d decision, why reasons) []api.Change {
 	var all []plannedChange
 	for _, l := range a.links {
-		all = append(all, explained(plan.Diff(l.want, l.pacer.Paced(d.plans[l.config.Name()])), l.config.Name(), d, why)...)
+		want := l.pacer.Paced(d.plans[l.config.Name()])
+		all = append(all, explained(plan.Brief(plan.Diff(l.want, want), l.want, want), l.config.Name(), d, why)...)
 	}
 	return describe(all)
 }

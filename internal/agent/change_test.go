@@ -102,7 +102,7 @@ func TestDryRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := api.Change{What: "eth0: class 1 (web): weight 1 -> 3, min none -> 20 Mbit/s", Why: "asked by weir set"}
+		want := api.Change{What: "eth0: web: weight 1 -> 3, min none -> 20 Mbit/s", Why: "asked by weir set"}
 		if !result.DryRun || len(result.Changes) != 1 || result.Changes[0] != want {
 			t.Errorf("got %+v, want %+v", result.Changes, want)
 		}
@@ -110,7 +110,7 @@ func TestDryRun(t *testing.T) {
 			t.Errorf("workload %+v", result.Workload)
 		}
 		result, err = h.Attach(t.Context(), api.AttachRequest{Name: "vm", Netns: "vm", Policy: change("min=90mbit")}, true)
-		if err != nil || len(result.Changes) != 1 || !strings.Contains(result.Changes[0].What, "add class 2 (vm)") {
+		if err != nil || len(result.Changes) != 1 || !strings.Contains(result.Changes[0].What, "add vm:") {
 			t.Errorf("attach: %+v, %v", result, err)
 		}
 		_, err = h.Set(t.Context(), "web", change("min=200mbit"), true)

@@ -13,11 +13,12 @@ import (
 
 // usage is what a class did between two snapshots.
 type usage struct {
-	dataplane.Counters         // at the later one
-	rate               float64 // sent, bits per second
-	offered            float64 // enqueued or dropped, bits per second
-	drops              float64 // packets per second
-	hungry             bool    // it would send more if it were let
+	dataplane.Counters                    // at the later one
+	rate               float64            // sent, bits per second
+	offered            float64            // enqueued or dropped, bits per second
+	drops              float64            // packets per second
+	lost               map[string]float64 // the same by reason, without those that are 0
+	hungry             bool               // it would send more if it were let
 	queues             []queueUsage
 }
 
@@ -63,6 +64,14 @@ func (u *usage) since(before dataplane.Counters, seconds float64) {
 	u.rate = 8 * float64(u.SentBytes-before.SentBytes) / seconds
 	u.offered = 8 * float64(u.EnqueuedBytes-before.EnqueuedBytes) / seconds
 	u.drops = float64(drops) / seconds
+	for reason, n := range u.Drops {
+		if was := before.Drops[reason]; n > was && seconds > 0 {
+			if u.lost == nil {
+				u.lost = map[string]float64{}
+			}
+			u.lost[reason] = float64(n-was) / seconds
+		}
+	}
 	u.hungry = hungry(before, u.Counters, drops)
 }
 

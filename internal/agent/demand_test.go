@@ -22,14 +22,14 @@ func TestDemandedBackend(t *testing.T) {
 	t.Cleanup(func() { bpf.Supported = had })
 	bpf.Supported = func() error { return fmt.Errorf("%w: it has no such qdiscs", dataplane.ErrNoSupport) }
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	if err := os.WriteFile(file, []byte("links: [{device: lo, egress: 50mbit}]\nbackend: bpf\ndocker: {enabled: false}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("links: [{device: nosuch0, egress: 50mbit}]\nbackend: bpf\ndocker: {enabled: false}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	docker := false
 	for name, begin := range map[string]func() (*Agent, error){
 		"file": func() (*Agent, error) { return FromConfig(file, Overrides{}, slog.New(slog.DiscardHandler)) },
 		"flag": func() (*Agent, error) {
-			return FromConfig("", Overrides{Links: []LinkOverride{{Device: "lo", Egress: "50mbit"}}, Backend: "bpf", Docker: &docker, StateDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+			return FromConfig("", Overrides{Links: []LinkOverride{{Device: "nosuch0", Egress: "50mbit"}}, Backend: "bpf", Docker: &docker, StateDir: t.TempDir()}, slog.New(slog.DiscardHandler))
 		},
 	} {
 		_, err := begin()

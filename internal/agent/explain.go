@@ -5,6 +5,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -236,9 +237,44 @@ func (d level) measuredText(class plan.Class) []string {
 		text = append(text, fmt.Sprintf("Over the last second it %s %s: somebody has just started, stopped or changed, or its queue ran empty now and then.", d.verb("sent", "received"), rate(used.rate)))
 	}
 	if used.drops >= 1 {
-		text = append(text, fmt.Sprintf("%s %s; %.0f packets a second are dropped, since it gets less.", d.verb("It offers", "It is sent"), rate(used.offered), used.drops))
+		text = append(text, fmt.Sprintf("%s %s; %.0f packets a second are dropped%s.", d.verb("It offers", "It is sent"), rate(used.offered), used.drops, dropsText(used.lost)))
 	}
 	return text
+}
+
+// dropCauses say why packets are dropped, by the kernel's reason (docs/qdisc.md).
+var dropCauses = map[string]string{
+	"class_packets": "because its queue is full",
+	"class_bytes":   "because its queue is full",
+	"link_packets":  "because the queues of the whole link are full",
+	"link_bytes":    "because the queues of the whole link are full",
+	"queue_packets": "because a queue inside it is full",
+	"policed":       "because its strict queue is above its rate",
+	"aqm":           "by CoDel, because they have waited too long",
+	"reset":         "because the qdisc was set anew",
+}
+
+// dropsText ends a sentence about drops, given as packets a second by reason: with the
+// cause if there is one, else with how many each has.
+func dropsText(lost map[string]float64) string {
+	causes := map[string]float64{}
+	for reason, n := range lost {
+		causes[cmp.Or(dropCauses[reason], "for reason "+reason)] += n
+	}
+	order := slices.SortedFunc(maps.Keys(causes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(causes[b], causes[a]), cmp.Compare(a, b))
+	})
+	if len(order) == 1 {
+		return " " + order[0]
+	}
+	var parts []string
+	for _, cause := range order {
+		parts = append(parts, fmt.Sprintf("%.3g %s", causes[cause], cause))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 // verb is what a workload does with its packets on a link of this direction.

@@ -49,7 +49,9 @@ func scene(t *testing.T, text string) division {
 			case "in":
 				class.Parent = plan.ClassID(n)
 			case "drops":
-				u.drops, u.hungry = n, true
+				u.lose("class_packets", n)
+			case "aqm", "policed", "link_bytes", "class_bytes", "queue_packets", "reset":
+				u.lose(key, n)
 			case "hungry":
 				u.hungry = true
 			default:
@@ -60,6 +62,14 @@ func scene(t *testing.T, text string) division {
 		used[id] = u
 	}
 	return divide(state, used)
+}
+
+// lose notes packets a second that are dropped.
+func (u *usage) lose(reason string, n float64) {
+	if u.lost == nil {
+		u.lost = map[string]float64{}
+	}
+	u.lost[reason], u.drops, u.hungry = n, u.drops+n, true
 }
 
 func TestExplain(t *testing.T) {

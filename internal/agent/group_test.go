@@ -64,7 +64,7 @@ func TestGroups(t *testing.T) {
 			3 cam in 1 min 10 Mbit/s`)
 		result := h.setGroup("tenant", "weight=2 max=40mbit")
 		if result.Group == nil || result.Group.Policy.Max != "40mbit" || len(result.Changes) != 1 ||
-			result.Changes[0].What != "eth0: add group 4 (tenant): weight 2, max 40 Mbit/s" {
+			result.Changes[0].What != "eth0: add group tenant: weight 2, max 40 Mbit/s" {
 			t.Errorf("result %+v", result)
 		}
 		h.join("web", "tenant")

@@ -64,7 +64,7 @@ func TestQueuesBySet(t *testing.T) {
 		}
 		result, err := h.Set(t.Context(), "web", api.PolicyChange{Discipline: new("fifo")}, false)
 		if err != nil || len(result.Changes) != 1 || !strings.HasPrefix(result.Changes[0].What,
-			"eth0: class 1 (web): discipline llq -> fifo, queues voice (rate 1 Mbit/s; {udp: 5001}), video (min 3 Mbit/s; dscp af41; {udp: 5002}; {dscp: af41}), rest (min 1 Mbit/s) -> none") {
+			"eth0: web: discipline llq -> fifo, queues voice (rate 1 Mbit/s; {udp: 5001}), video (min 3 Mbit/s; dscp af41; {udp: 5002}; {dscp: af41}), rest (min 1 Mbit/s) -> none") {
 			t.Errorf("%+v, %v", result, err)
 		}
 		if class, _ := h.kernel.State("eth0").Class(1); class.Queues != nil {

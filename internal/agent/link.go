@@ -119,7 +119,7 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 	if err != nil {
 		return nil, l.failed(err, now)
 	}
-	changes := plan.Diff(l.inForce, l.want)
+	changes := plan.Brief(plan.Diff(l.inForce, l.want), l.inForce, l.want)
 	l.inForce, l.dirty, l.err = l.want, false, nil
 	l.again.succeeded()
 	if l.last.At.IsZero() {

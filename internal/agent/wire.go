@@ -182,7 +182,7 @@ func (o Overrides) links(c config.Config) ([]config.Link, error) {
 
 // link is a link of the command line, with what the file says of it.
 func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error) {
-	if err := config.CheckDevice(named.Device); err != nil {
+	if err := config.CheckLink(named.Device); err != nil {
 		return config.Link{}, flagError("link", named.Device, err)
 	}
 	link := config.DefaultLink(named.Device, 0)

@@ -248,7 +248,7 @@ type QueueTraffic struct {
 
 // Change is one thing that was, or with a dry run would be, changed.
 type Change struct {
-	What string `json:"what" doc:"e.g. set class 3 (web) min 20 Mbit/s"`
+	What string `json:"what" doc:"e.g. eth0: web: weight 1 -> 3, min none -> 20 Mbit/s"`
 	Why  string `json:"why"`
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // TestAgentFromStartToStop runs the real agent in a network namespace of its
-// own, on the loopback device: it says when it is ready, answers, leaves when
+// own, on a device that leads nowhere: it says when it is ready, answers, leaves when
 // told to, and takes its socket with it.
 func TestAgentFromStartToStop(t *testing.T) {
 	dir := t.TempDir()
@@ -30,8 +30,10 @@ func TestAgentFromStartToStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer systemd.Close()
-	cmd := weirCommand(t, "agent", "--link", "lo=50mbit", "--backend", "tc", "--docker=false", "--log-format", "json",
+	cmd := weirCommand(t, "agent", "--link", "up0=50mbit", "--backend", "tc", "--docker=false", "--log-format", "json",
 		"--socket", socket, "--state-dir", filepath.Join(dir, "state"))
+	cmd.Args = append([]string{"sh", "-c", `ip link add up0 type veth peer name far0 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+notify)
 	netnstest.Alone(t, cmd)
 	var log bytes.Buffer
@@ -51,10 +53,10 @@ func TestAgentFromStartToStop(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(printed, &status)
 	}
-	if err != nil || len(status.Links) != 1 || status.Links[0].Device != "lo" || status.Links[0].CapacityBps != 50e6 || status.Links[0].Backend != "tc" {
+	if err != nil || len(status.Links) != 1 || status.Links[0].Device != "up0" || status.Links[0].CapacityBps != 50e6 || status.Links[0].Backend != "tc" {
 		t.Errorf("status %+v, %v", status, err)
 	}
-	if out, err := weirCommand(t, "agent", "--link", "lo=50mbit", "--docker=false", "--socket", socket, "--state-dir", dir).CombinedOutput(); exitOf(err) != exitFailed || !strings.Contains(string(out), "another agent runs here") {
+	if out, err := weirCommand(t, "agent", "--link", "up0=50mbit", "--docker=false", "--socket", socket, "--state-dir", dir).CombinedOutput(); exitOf(err) != exitFailed || !strings.Contains(string(out), "another agent runs here") {
 		t.Errorf("second agent: %v, %s", err, out)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -185,7 +185,7 @@ func TestClusterCommands(t *testing.T) {
 		{"manager serve --kafka-ca system", 2, "manager.kafka: is given, but the bus is nats"},
 		{"manager serve --bus amqp://x", 2, "write nats (embedded in the manager) or kafka://"},
 		{"manager serve --state-dir /nowhere", 6, "weir manager init"},
-		{"agent --link lo=1mbit --token x", 2, "--manager is missing"},
+		{"agent --link nosuch0=1mbit --token x", 2, "--manager is missing"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Setenv(managerSocketEnv, socket)

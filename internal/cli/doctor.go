@@ -33,7 +33,7 @@ or the agent does not start.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range o.Links {
-				if err := config.CheckDevice(name); err != nil {
+				if err := config.CheckLink(name); err != nil {
 					return usagef("--link %q: %v", name, err)
 				}
 			}

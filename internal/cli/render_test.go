@@ -61,8 +61,8 @@ func TestRenderings(t *testing.T) {
 		"change-nothing":  renderChange(api.ChangeResult{DryRun: true}) + renderChange(api.ChangeResult{Workload: &demo[1]}),
 		"change-stored": renderChange(api.ChangeResult{Workload: &demo[1], Stored: map[string]string{"weight": "3", "queues": "[{}]"}}) +
 			renderChange(api.ChangeResult{DryRun: true, Group: &api.Group{Name: "office"}, Dropped: map[string]string{"max": "10mbit"},
-				Changes: []api.Change{{What: "eth0: set group 3 (office) max none", Why: "asked by weir group set"}}}),
-		"change-warning": renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: class 1 (web): ...", Why: "asked by weir set"}}, Workload: &changed}),
+				Changes: []api.Change{{What: "eth0: group office: max 10 Mbit/s -> none", Why: "asked by weir group set"}}}),
+		"change-warning": renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: web: ...", Why: "asked by weir set"}}, Workload: &changed}),
 	} {
 		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })
 	}

@@ -140,8 +140,17 @@ func readDevice(item, value node, into *string) {
 	if !ok {
 		return
 	}
-	value.refuse(CheckDevice(text))
+	value.refuse(CheckLink(text))
 	*into = text
+}
+
+// CheckLink refuses what cannot be the name of a link.
+func CheckLink(name string) error {
+	if name == "lo" {
+		return &policy.Error{Field: "device", Value: name, Msg: "is the loopback device, by which nothing leaves this host",
+			Remedy: "name the uplink, as ip route show default has it"}
+	}
+	return CheckDevice(name)
 }
 
 // CheckDevice refuses what cannot be the name of a network device.

@@ -39,8 +39,7 @@ type Change struct {
 	Text               string // what happens, in people's words
 }
 
-// String is what happens, in people's words: "add class 3 (web): weight 3, min
-// 20 Mbit/s".
+// String is what happens, in people's words: "add web: weight 3, min 20 Mbit/s".
 func (c Change) String() string { return c.Text }
 
 func linkChange(from, to Link) Change {
@@ -54,52 +53,62 @@ func linkChange(from, to Link) Change {
 }
 
 func addClass(c Class, in State) Change {
-	return Change{Op: AddClass, NewClass: &c, Text: fmt.Sprintf("add %s %s: %s", c.noun(), c.label(), listed(c.facts(in)))}
+	return Change{Op: AddClass, NewClass: &c, Text: fmt.Sprintf("add %s: %s", c.label(), listed(c.facts(in)))}
 }
 
 func setClass(from, to Class, have, want State) Change {
 	return Change{Op: SetClass, OldClass: &from, NewClass: &to,
-		Text: fmt.Sprintf("%s %s: %s", from.noun(), from.label(), differing(from.facts(have, want), to.facts(want, have)))}
+		Text: fmt.Sprintf("%s: %s", from.label(), differing(from.facts(have, want), to.facts(want, have)))}
 }
 
 func removeClass(c Class) Change {
-	return Change{Op: RemoveClass, OldClass: &c, Text: fmt.Sprintf("remove %s %s", c.noun(), c.label())}
-}
-
-func (c Class) noun() string {
-	if c.Group {
-		return "group"
-	}
-	return "class"
+	return Change{Op: RemoveClass, OldClass: &c, Text: "remove " + c.label()}
 }
 
 func addPort(p Port, in State) Change {
-	return Change{Op: AddPort, NewPort: &p, Text: fmt.Sprintf("port %s -> class %s", p, in.label(p.Class))}
+	return Change{Op: AddPort, NewPort: &p, Text: fmt.Sprintf("%s -> %s", p.label(), in.label(p.Class))}
 }
 
 func setPort(from, to Port, have, want State) Change {
-	text := fmt.Sprintf("port %s: class %s -> class %s", to, have.label(from.Class), want.label(to.Class))
+	text := fmt.Sprintf("%s: %s -> %s", to.label(), have.label(from.Class), want.label(to.Class))
 	switch {
 	case from.Class == to.Class:
-		text = fmt.Sprintf("port %s: device is now called %s", from.Device, to.Device)
+		text = fmt.Sprintf("%s: is now called %s", from.label(), to.Device)
 	case from.Device != to.Device:
-		text += fmt.Sprintf(", device was called %s", from.Device)
+		text += fmt.Sprintf(", was called %s", from.Device)
 	}
 	return Change{Op: SetPort, OldPort: &from, NewPort: &to, Text: text}
 }
 
 func removePort(p Port, in State) Change {
-	return Change{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove port %s of class %s", p, in.label(p.Class))}
+	return Change{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove %s of %s", p.label(), in.label(p.Class))}
 }
 
-// label is how a class is named in a sentence: "3 (web)".
-func (c Class) label() string { return fmt.Sprintf("%d (%s)", c.ID, c.Name) }
+// label is how people call what the class stands for: "web", "group office". Only a
+// class that a kernel was found with has no name.
+func (c Class) label() string {
+	switch {
+	case c.Name == "":
+		return fmt.Sprintf("class %d", c.ID)
+	case c.Group:
+		return "group " + c.Name
+	}
+	return c.Name
+}
+
+// label is how people call the port: "interface veth1a2b", "cgroup /sys/fs/cgroup/a".
+func (p Port) label() string {
+	if p.Cgroup != "" {
+		return "cgroup " + p.Cgroup
+	}
+	return "interface " + p.Device
+}
 
 func (s State) label(id ClassID) string {
 	if c, ok := s.Class(id); ok {
 		return c.label()
 	}
-	return strconv.Itoa(int(id))
+	return fmt.Sprintf("class %d", id)
 }
 
 // fact is one property of an object, in words.
@@ -134,10 +143,10 @@ func (c Class) facts(in ...State) []fact {
 	}
 	group := "none"
 	if c.Parent != 0 {
-		group = strconv.Itoa(int(c.Parent))
+		group = fmt.Sprintf("class %d", c.Parent)
 		for _, s := range slices.Backward(in) {
 			if g, ok := s.Class(c.Parent); ok {
-				group = g.label()
+				group = cmp.Or(g.Name, group)
 			}
 		}
 	}

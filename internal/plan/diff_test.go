@@ -250,7 +250,7 @@ func TestStateClass(t *testing.T) {
 	}
 	// A port whose class is not there (somebody tampered with the maps) is named by number.
 	have := State{Ports: []Port{{Device: "veth1", Ifindex: 1, Class: 9}}}
-	if got := Diff(have, State{})[0].String(); got != "remove port veth1 of class 9" {
+	if got := Diff(have, State{})[0].String(); got != "remove interface veth1 of class 9" {
 		t.Errorf("got %q", got)
 	}
 }

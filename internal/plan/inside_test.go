@@ -68,7 +68,7 @@ func TestBuildResolvesQueues(t *testing.T) {
 			if got := "[" + strings.Join(queues, ", ") + "]"; got != tt.queues || refusals != nil {
 				t.Errorf("queues %s, want %s; refused %v", got, tt.queues, refusals)
 			}
-			if got := addClass(c, State{}).Text; got != "add class 1 (a): "+tt.want {
+			if got := addClass(c, State{}).Text; got != "add a: "+tt.want {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
 		})
@@ -101,7 +101,7 @@ func TestChangeOfRules(t *testing.T) {
 		return c
 	}
 	changes := Diff(State{Link: fullLink, Classes: []Class{class("{udp: 1}")}}, State{Link: fullLink, Classes: []Class{class("{udp: 2}")}})
-	if len(changes) != 1 || changes[0].Text != "class 1 (a): queues a ({udp: 1}), b -> a ({udp: 2}), b" {
+	if len(changes) != 1 || changes[0].Text != "a: queues a ({udp: 1}), b -> a ({udp: 2}), b" {
 		t.Errorf("%v", changes)
 	}
 }

@@ -19,8 +19,7 @@
 //
 // Example: link eth0 of 100 Mbit/s, workloads web (weight 3, min 20 Mbit/s) and
 // batch (weight 1) become classes 1 and 2; veth1a2b is a port of class 1. When
-// batch stops, Diff says "remove port veth3c4d of class 2 (batch)" and then
-// "remove class 2 (batch)".
+// batch stops, Diff says "remove interface veth3c4d of batch" and then "remove batch".
 package plan
 
 import (

@@ -183,7 +183,7 @@ func formatState(s State) string {
 		fmt.Fprintf(&b, "link %s %s reserve=%v scheduler=%s%s\n", s.Link.Device, s.Link.Capacity.Compact(), s.Link.Reserve, s.Link.Scheduler, formatLimit(s.Link.Limit))
 	}
 	for _, c := range s.Classes {
-		fmt.Fprintf(&b, "%s %d %s weight=%d", c.noun(), c.ID, c.Name, c.Weight)
+		fmt.Fprintf(&b, "%s %d %s weight=%d", noun(c), c.ID, c.Name, c.Weight)
 		if c.Min != 0 {
 			fmt.Fprintf(&b, " min=%s", c.Min.Compact())
 		}
@@ -224,4 +224,12 @@ func formatNumbers(numbers map[string]ClassID) string {
 		fmt.Fprintf(&b, "number %s %d\n", key, numbers[key])
 	}
 	return b.String()
+}
+
+// noun is the keyword of a class in the tests' text.
+func noun(c Class) string {
+	if c.Group {
+		return "group"
+	}
+	return "class"
 }

@@ -72,7 +72,7 @@ func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (ap
 		f.workloads = append(f.workloads, w)
 		f.original[w.Name] = w.Policy
 	}
-	what := fmt.Sprintf("add class %d (%s) weight %d", w.Class, w.Name, w.Policy.Weight)
+	what := fmt.Sprintf("eth0: add %s: weight %d", w.Name, w.Policy.Weight)
 	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir attach"}}, Workload: &w}, nil
 }
 
@@ -94,7 +94,7 @@ func (f *Fake) Detach(_ context.Context, name string, dryRun bool) (api.ChangeRe
 	if !dryRun {
 		f.workloads = slices.Delete(f.workloads, i, i+1)
 	}
-	what := fmt.Sprintf("remove class %d (%s)", w.Class, w.Name)
+	what := fmt.Sprintf("eth0: remove %s", w.Name)
 	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir detach"}}}, nil
 }
 
@@ -104,7 +104,7 @@ func apply(w *api.Workload, c api.PolicyChange) ([]api.Change, error) {
 	say := func(field, value string) {
 		w.Origin[field] = "set"
 		out = append(out, api.Change{
-			What: fmt.Sprintf("set class %d (%s) %s %s", w.Class, w.Name, field, value),
+			What: fmt.Sprintf("eth0: %s: %s %s", w.Name, field, value),
 			Why:  "asked by weir set",
 		})
 	}

@@ -107,10 +107,10 @@ func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, 
 	i := slices.IndexFunc(f.groups, func(g api.Group) bool { return g.Name == name })
 	g := api.Group{Name: name, Class: uint16(100 + len(f.groups)), State: "active", Policy: api.GroupPolicy{Weight: 1},
 		Origin: map[string]string{}, Links: []api.WorkloadLink{{Device: "eth0", Direction: "egress"}}}
-	what := fmt.Sprintf("add group %d (%s)", g.Class, name)
+	what := fmt.Sprintf("eth0: add group %s:", name)
 	if i >= 0 {
 		g = f.groups[i]
-		what = fmt.Sprintf("set group %d (%s)", g.Class, name)
+		what = fmt.Sprintf("eth0: group %s:", name)
 	}
 	if change.Weight != nil {
 		g.Policy.Weight = *change.Weight
@@ -151,7 +151,7 @@ func (f *Fake) DeleteGroup(_ context.Context, name string, dryRun bool) (api.Cha
 	if i < 0 {
 		return api.ChangeResult{}, unknownGroup(name)
 	}
-	what := fmt.Sprintf("remove group %d (%s)", f.groups[i].Class, name)
+	what := "eth0: remove group " + name
 	if !dryRun {
 		f.groups = slices.Delete(f.groups, i, i+1)
 	}

@@ -15,7 +15,7 @@ import (
 // bpf/weir.h where there is one.
 const (
 	dropLimit = "class_packets" // the class's queue held its limit
-	dropCodel = "codel"         // fq_codel: the packet had waited too long
+	dropCodel = "aqm"           // fq_codel: the packet had waited too long
 )
 
 // Counters reads every class. Sent and waiting are HTB's, drops are the leaf

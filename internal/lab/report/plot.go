@@ -63,7 +63,7 @@ func FileName(file string) string {
 }
 
 func draft(r *Result) (*plot.Plot, error) {
-	p := NewPlot(fmt.Sprintf("%s (%s)", r.Scenario.Name, r.Scheduler), "time in seconds", "received, Mbit/s")
+	p := NewPlot(fmt.Sprintf("%s (%s)", r.Scenario.Name, r.scheduled()), "time in seconds", "received, Mbit/s")
 	end := r.Scenario.Duration().Seconds()
 	p.X.Min, p.X.Max, p.Y.Min = 0, end*1.14, 0 // the legend has its place beside the lines
 	p.X.Tick.Marker = plot.TickerFunc(func(low, _ float64) []plot.Tick { return plot.DefaultTicks{}.Ticks(low, end) })

@@ -30,6 +30,15 @@ type Result struct {
 // scenario asks for, so that the figures are not about it.
 func (r *Result) Failed() bool { return len(r.Failures) > 0 || len(r.Problems) > 0 }
 
+// scheduled names what scheduled the link: on the fallback, HTB in the place of the
+// scheduler that was asked for.
+func (r *Result) scheduled() string {
+	if r.Backend == "tc" {
+		return "HTB in place of " + r.Scheduler
+	}
+	return r.Scheduler
+}
+
 // Step is the resolution of Result.Rates.
 const Step = 100 * time.Millisecond
 

@@ -79,7 +79,7 @@ func Table(out io.Writer, r *Result) error {
 	var b strings.Builder
 	s := r.Scenario
 	fmt.Fprintf(&b, "%s\n", s.Name)
-	fmt.Fprintf(&b, "scheduler %s (%s), link %s%s\n", r.Scheduler, r.Backend, s.Link.Bandwidth, behind(r))
+	fmt.Fprintf(&b, "scheduler %s (%s), link %s%s\n", r.scheduled(), r.Backend, s.Link.Bandwidth, behind(r))
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
