@@ -26,6 +26,7 @@ func healthy() Host {
 		Options:  Seen[map[string]string]{Value: map[string]string{"CONFIG_NET_SCH_BPF": "y"}},
 		JIT:      Seen[int]{Value: 1},
 		Fallback: Seen[string]{Value: "fq_codel"},
+		CPUHz:    Seen[uint64]{Value: 2e9},
 		File:     c.Path,
 		Config:   Seen[config.Config]{Value: c},
 		Links: []Link{{Name: "eth0", Asked: true, Capacity: 95e6, Root: Seen[string]{Value: "fq_codel"}, TxQueues: 1,
@@ -44,6 +45,43 @@ func TestHealthyHost(t *testing.T) {
 		if f.Level != OK || f.Remedy != "" {
 			t.Errorf("%+v; the host has all it needs", f)
 		}
+	}
+}
+
+// The cost of a packet that the text quotes is the recorded one, with where it is from.
+func TestSpeedQuotesTheRecord(t *testing.T) {
+	if cost.Instructions < 1 || cost.Kernel == "" || cost.Date == "" || len(cost.Commit) != 40 {
+		t.Fatalf("record %+v", cost)
+	}
+	h := healthy()
+	text := h.Links[0].speed(h.CPUHz)[0].Seen
+	for _, want := range []string{fmt.Sprintf("%.0f instructions", cost.Instructions), cost.Kernel, cost.Date, cost.Commit[:12]} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	h.Links[0].Capacity = uint64(frameBytes * 8 * 2e9 / cost.Instructions) // as many cycles as instructions
+	h.Links[0].SpeedMbps = 100000
+	if f := h.Links[0].speed(h.CPUHz)[0]; f.Level != OK {
+		t.Errorf("with as many cycles as instructions: %+v", f)
+	}
+	h.Links[0].Capacity = h.Links[0].Capacity * 101 / 100
+	if f := h.Links[0].speed(h.CPUHz)[0]; f.Level != Warning {
+		t.Errorf("with one per cent fewer cycles: %+v", f)
+	}
+	f := h.Links[0].speed(Seen[uint64]{Err: errors.New("/proc/cpuinfo has none")})[0]
+	if f.Level != OK || !strings.Contains(f.Seen, "how many cycles a CPU of this host has in that time is not known: /proc/cpuinfo has none") {
+		t.Errorf("of a CPU that does not say its clock: %+v", f)
+	}
+}
+
+func TestClockOfCPU(t *testing.T) {
+	const info = "processor\t: 0\ncpu MHz\t\t: 2599.998\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n"
+	if hz, err := clockIn(strings.NewReader(info)); err != nil || hz != 3100500000 {
+		t.Errorf("%d, %v", hz, err)
+	}
+	if hz, err := clockIn(strings.NewReader("processor\t: 0\nBogoMIPS\t: 50.00\n")); err == nil {
+		t.Errorf("%d of a processor that does not say it", hz)
 	}
 }
 
@@ -101,7 +139,7 @@ func TestChecks(t *testing.T) {
 		{"foreign qdisc", func(h *Host) { h.Links[0].Root.Value, h.Links[0].RootKind = "fq 8001:", RootForeign }, "link", Fails, "fq 8001: was set by another program", "force"},
 		{"foreign qdisc on a link that nobody named", func(h *Host) { h.Links[0].RootKind, h.Links[0].Asked = RootForeign, false }, "link", Warning, "another program", "--force"},
 		{"capacity above the device's", func(h *Host) { h.Links[0].Capacity = 2e9 }, "link", Warning, "2 Gbit/s, the device has 1 Gbit/s", "950mbit"},
-		{"more than a CPU carries", func(h *Host) { h.Links[0].Capacity, h.Links[0].SpeedMbps = 25e9, 25000 }, "link", Warning, "223 %", "tso"},
+		{"more than a CPU carries", func(h *Host) { h.Links[0].Capacity, h.Links[0].SpeedMbps = 25e9, 25000 }, "link", Warning, "a packet every 0.484 µs, in which a CPU of this host has 969 cycles", "tso"},
 		{"qdisc hidden", func(h *Host) { h.Links[0].Root.Err = fs.ErrPermission }, "link", Unknown, "root qdisc", "root"},
 		{"calico is here", func(h *Host) { h.Marks.Products = []string{"calico"} }, "mark", Warning, "calico is here, which may use 0xffff0000", "mark_mask: 0xfffe in weir.yaml, enough for 4095"},
 		{"cilium is here", func(h *Host) { h.Marks.Products = []string{"cilium"} }, "mark", Warning, "0xffff0000", "mark_mask: 0xf000 in weir.yaml, enough for 1 "},

@@ -18,6 +18,7 @@ type Host struct {
 	Kernel   string                  // release, such as "6.18.5+deb13-amd64"
 	Options  Seen[map[string]string] // of the kernel: "CONFIG_NET_SCH_BPF" to "y" or "m"
 	BTF      error                   // why the kernel's type information cannot be read
+	CPUHz    Seen[uint64]            // the highest clock of a CPU
 	JIT      Seen[int]               // net.core.bpf_jit_enable
 	BPF      error                   // why the BPF backend cannot run here
 	Fallback Seen[string]            // the queue of one workload on the HTB backend, best first

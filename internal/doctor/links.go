@@ -33,7 +33,7 @@ func links(h Host) []Finding {
 	}
 	var all []Finding
 	for _, l := range h.Links {
-		for _, f := range l.examine() {
+		for _, f := range l.examine(h.CPUHz) {
 			f.Seen = l.Name + ": " + strings.TrimPrefix(f.Seen, l.Name+": ")
 			all = append(all, f)
 		}
@@ -41,8 +41,8 @@ func links(h Host) []Finding {
 	return all
 }
 
-// examine judges one link: its qdisc, its speed, its offloads.
-func (l Link) examine() []Finding {
+// examine judges one link: its qdisc, its speed beside the clock of a CPU, its offloads.
+func (l Link) examine(clock Seen[uint64]) []Finding {
 	switch {
 	case l.Missing != "" && l.Asked:
 		return fails(l.Missing, "correct its name, or wait: the agent takes it over as soon as it is there")
@@ -50,7 +50,7 @@ func (l Link) examine() []Finding {
 		return warning(l.Missing, "name the uplink by --link DEV")
 	}
 	all := l.rootQdisc()
-	all = append(all, l.speed()...)
+	all = append(all, l.speed(clock)...)
 	return append(all, l.offload()...)
 }
 
@@ -75,21 +75,12 @@ func (l Link) rootQdisc() []Finding {
 	return ok("root qdisc " + l.Root.Value + ", the kernel's default" + queues)
 }
 
-const (
-	frameBytes = 1514 // a full Ethernet frame without checksum
+const frameBytes = 1514 // a full Ethernet frame without checksum
 
-	// instructionsPerPacket is what Weir adds to a packet, marking included; measured
-	// by lab/bars/cost.yaml. README has the figure.
-	instructionsPerPacket = 1080
-
-	// coreInstructions is the CPU that the text speaks of: one instruction in a
-	// nanosecond. Servers execute two to four.
-	coreInstructions = 1e9
-)
-
-// speed compares the capacity with the device's speed and with what one CPU can
-// schedule, since a root qdisc is locked while it chooses a packet.
-func (l Link) speed() []Finding {
+// speed compares the capacity with the device's speed and with what one CPU of this host
+// can schedule, whose clock is given in Hz, since a root qdisc is locked while it chooses
+// a packet.
+func (l Link) speed(clock Seen[uint64]) []Finding {
 	device := uint64(l.SpeedMbps) * 1e6
 	capacity := l.Capacity
 	switch {
@@ -102,9 +93,14 @@ func (l Link) speed() []Finding {
 	if capacity == 0 {
 		return ok("the device does not say its speed; egress in weir.yaml says what it can send")
 	}
-	busy := float64(capacity) / 8 / frameBytes * instructionsPerPacket / coreInstructions
-	text := fmt.Sprintf("%s in full frames take %.0f %% of a CPU of 10^9 instructions a second", policy.Rate(capacity), 100*busy)
-	if busy > 1 {
+	every := frameBytes * 8 / float64(capacity) // seconds
+	text := fmt.Sprintf("%s in full frames is a packet every %.3g µs", policy.Rate(capacity), every*1e6)
+	if clock.Err != nil {
+		return ok(fmt.Sprintf("%s; how many cycles a CPU of this host has in that time is not known: %v; %s", text, clock.Err, cost))
+	}
+	cycles := every * float64(clock.Value)
+	text = fmt.Sprintf("%s, in which a CPU of this host has %.0f cycles; %s", text, cycles, cost)
+	if cycles < cost.Instructions {
 		return warning(text+"; one root qdisc runs on one CPU at a time",
 			"measure it before you rely on it; segmentation offload (ethtool -K "+l.Name+" tso on) makes fewer, larger packets")
 	}

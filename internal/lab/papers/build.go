@@ -85,6 +85,9 @@ func build(root string) (*built, error) {
 	if err := b.blocks(root, data, old); err != nil {
 		return nil, err
 	}
+	if err := b.doctorCost(root, data); err != nil {
+		return nil, err
+	}
 	for name := range old {
 		return nil, fmt.Errorf("%s names %s, which has no such page or block; remove the line", unmeasured, name)
 	}

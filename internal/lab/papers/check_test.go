@@ -26,11 +26,14 @@ func copied(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(doctorFile)), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	names, err := filepath.Glob("../../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(names, "../../../README.md") {
+	for _, file := range append(names, "../../../README.md", "../../../"+doctorFile) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -51,6 +54,22 @@ func disagreements(t *testing.T, root string) []string {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(list, func(line string) bool { return strings.HasPrefix(line, figures.Folder) })
+}
+
+// TestEditedCostIsFound changes the figure that weir doctor quotes by hand.
+func TestEditedCostIsFound(t *testing.T) {
+	root := copied(t)
+	file := filepath.Join(root, doctorFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, regexp.MustCompile(`"instructions": \d`).ReplaceAll(text, []byte(`"instructions": 9`)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if list := disagreements(t, root); len(list) != 1 || !strings.HasPrefix(list[0], doctorFile+":2:") {
+		t.Errorf("said %q, want that %s:2 disagrees", list, doctorFile)
+	}
 }
 
 var number = regexp.MustCompile(`\d+\.\d+`)
