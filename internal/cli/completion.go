@@ -4,10 +4,17 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/spf13/cobra"
 )
+
+// bashWords replaces a function of Cobra's script that needs the package
+// bash-completion, which many servers do not have.
+//
+//go:embed completion.bash
+var bashWords []byte
 
 var shells = []string{"bash", "zsh", "fish"}
 
@@ -15,6 +22,9 @@ func (a *app) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a script that completes commands, flags and workload names",
+		Long: `Print a script that completes commands, flags and workload names. make install puts it
+where the shells look for it. bash looks there only with the package bash-completion;
+without it, put the first line of the examples into ~/.bashrc.`,
 		Example: `  source <(weir completion bash)
   weir completion bash > /etc/bash_completion.d/weir
   weir completion zsh > "${fpath[1]}/_weir"
@@ -26,7 +36,11 @@ func (a *app) completionCommand() *cobra.Command {
 			root := c.Root()
 			switch args[0] {
 			case "bash":
-				return root.GenBashCompletionV2(a.stdout, true)
+				if err := root.GenBashCompletionV2(a.stdout, true); err != nil {
+					return err
+				}
+				_, err := a.stdout.Write(bashWords)
+				return err
 			case "zsh":
 				return root.GenZshCompletion(a.stdout)
 			case "fish":
