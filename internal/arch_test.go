@@ -40,7 +40,7 @@ var layers = map[string]int{
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,
 	"internal/strictyaml":           0,
-	"internal/suite":                0,
+	"internal/suite":                5,
 	"internal/tlsfile":              0,
 	"internal/version":              0,
 	"internal/sdn/openflow":         1,

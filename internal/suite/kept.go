@@ -16,6 +16,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"weir/internal/lab/figures"
 )
 
 // keptFile has the last result of each step of make test-full. It is committed, so that a
@@ -117,7 +119,7 @@ func (r *results) table(out io.Writer, steps []step) {
 // which steps write, and pages (*.md), which are made of them; make test holds the pages
 // against the program. "" = there are changes that are not committed.
 func treeNow(ctx context.Context) (string, error) {
-	files := []string{"--", ".", ":!docs/papers", ":!docs/bars.jsonl", ":!*.md", ":!" + keptFile}
+	files := append([]string{"--", ".", ":!" + keptFile}, figures.Written...)
 	changes, err := output(ctx, append([]string{"git", "status", "--porcelain"}, files...)...)
 	if err != nil || len(bytes.TrimSpace(changes)) > 0 {
 		return "", err

@@ -127,8 +127,11 @@ func (p part) changed(root, commit string) string {
 	return ""
 }
 
+// Written are git's pathspecs that leave out what is recorded, and what is made of it.
+var Written = []string{":!docs/papers", ":!docs/bars.jsonl", ":!internal/doctor/cost.json", ":!*.md"}
+
 // measures is what any run measures, or measures with: git's pathspecs.
-var measures = []string{"bpf", "cmd", "internal", "lab", "vm", "go.mod", "go.sum"}
+var measures = append([]string{"bpf", "cmd", "internal", "lab", "vm", "go.mod", "go.sum"}, Written...)
 
 // Committed fails, naming the files, if something that a run measures is not as HEAD has it:
 // the run's data could not say what was measured.
