@@ -369,11 +369,15 @@ func (b *Backend) mark(want plan.State) error {
 	return failed
 }
 
-// normal is a state with every default in numbers, as the kernel holds it.
+// normal is a state with every default in numbers, as the kernel holds it. The queues
+// keep their rules: they decide which queue takes the rest, which the kernel is told.
 func normal(s plan.State) plan.State {
 	s.Classes = slices.Clone(s.Classes)
 	for i, c := range s.Classes {
 		s.Classes[i] = planClass(c.ID, classConfig(c, s.Link))
+		for q := range s.Classes[i].Queues {
+			s.Classes[i].Queues[q].Match = c.Queues[q].Match
+		}
 	}
 	return s
 }

@@ -63,3 +63,25 @@ func TestInsideHasRoom(t *testing.T) {
 		t.Errorf("no room for %d long rules", len(all))
 	}
 }
+
+// The qdisc is told which queue takes what no rule names. What Set writes is made of
+// normal states, so these have to tell it too: else the packets go to the first queue,
+// which may be the strict one, until Missing finds the class changed.
+func TestNormalKeepsTheOtherQueue(t *testing.T) {
+	link := plan.Link{Capacity: 100e6, Reserve: 1}
+	class := classWithInside(t, "[{udp: 5004}]")
+	want := classConfig(class, link)
+	if want.OtherQueue != 1 {
+		t.Fatalf("the other queue is %d, want 1", want.OtherQueue)
+	}
+	state := normal(plan.State{Link: link, Classes: []plan.Class{class}})
+	if got := classConfig(state.Classes[0], link); got.OtherQueue != want.OtherQueue {
+		t.Errorf("a normal state's other queue is %d, want %d", got.OtherQueue, want.OtherQueue)
+	}
+	open := class
+	open.Queues = []plan.Queue{class.Queues[0], class.Queues[1]}
+	open.Queues[1].Match, open.Queues[0].Match = open.Queues[0].Match, nil
+	if changes := plan.Diff(state, normal(plan.State{Link: link, Classes: []plan.Class{open}})); len(changes) != 1 {
+		t.Errorf("another queue takes the rest: changes %v, want one", changes)
+	}
+}
