@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -258,8 +259,24 @@ func (a *Agent) shutdown(cancel context.CancelCauseFunc) {
 // errEnded is the answer of an agent that runs no more.
 var errEnded = errors.New("the agent is stopping; try again when it has been started")
 
-// do has f run in the agent's goroutine and waits for it.
+// busyAfter is how long a request waits for the agent's goroutine. It is less than the
+// server has to write an answer (rest.RequestTimeout), after which the client would see its
+// connection end without a word.
+const busyAfter = 10 * time.Second
+
+// do has f run in the agent's goroutine and waits for it, for a request. Where that
+// goroutine is busy for too long, f does not run.
 func (a *Agent) do(ctx context.Context, f func()) error {
+	return a.await(ctx, f, time.After(busyAfter))
+}
+
+// tell is do for what the agent finds out by itself, which has time. The error is the
+// agent's end or ctx's.
+func (a *Agent) tell(ctx context.Context, f func()) error {
+	return a.await(ctx, f, nil)
+}
+
+func (a *Agent) await(ctx context.Context, f func(), tooLong <-chan time.Time) error {
 	done := make(chan struct{})
 	select {
 	case a.calls <- func() { defer close(done); f() }:
@@ -269,6 +286,12 @@ func (a *Agent) do(ctx context.Context, f func()) error {
 		return errEnded
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-tooLong:
+		return &api.Error{
+			Status: http.StatusServiceUnavailable,
+			Msg:    fmt.Sprintf("the agent is busy and has not come to this within %v", busyAfter),
+			Remedy: "try again; its log says what it does: journalctl -u weir",
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 	if err == nil && len(next.Links) == 0 && a.opts.Ports == nil {
 		err = fmt.Errorf("%s: links: no link; an agent needs at least one", next.Path)
 	}
-	down := a.do(ctx, func() {
+	down := a.tell(ctx, func() {
 		if err == nil {
 			err = a.adopt(ctx, next, why)
 		}

@@ -43,13 +43,13 @@ func (a *Agent) watch(ctx context.Context, s *source) {
 	for ctx.Err() == nil {
 		err := s.Run(ctx, func(list []discover.Workload) {
 			list = slices.Clone(list)
-			_ = a.do(ctx, func() { a.report(ctx, s, list) }) // fails only when the agent ends
+			_ = a.tell(ctx, func() { a.report(ctx, s, list) }) // fails only when the agent ends
 		})
 		if ctx.Err() != nil {
 			return
 		}
 		a.log.Warn("source of workloads has ended, starting it again", "source", s.Name(), "err", err)
-		_ = a.do(ctx, func() { s.err = cmp.Or(err, errors.New("ended without a reason")) })
+		_ = a.tell(ctx, func() { s.err = cmp.Or(err, errors.New("ended without a reason")) })
 		select {
 		case <-ctx.Done():
 		case <-time.After(restartSource):

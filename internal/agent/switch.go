@@ -16,7 +16,7 @@ func (a *Agent) watchPorts(ctx context.Context) {
 		return
 	}
 	err := a.opts.Ports(ctx, func(r switchport.Report) {
-		_ = a.do(ctx, func() { a.takePorts(ctx, r) }) // fails only when the agent ends
+		_ = a.tell(ctx, func() { a.takePorts(ctx, r) }) // fails only when the agent ends
 	})
 	if ctx.Err() == nil {
 		a.log.Error("the switch's ports are followed no longer; start the agent again", "err", err)

@@ -65,7 +65,7 @@ func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api
 		err = e.step(ctx)
 	}
 	// The loop gets its output back whatever happened, and whoever asked may be gone.
-	down := a.do(context.WithoutCancel(ctx), func() { e.end() })
+	down := a.tell(context.WithoutCancel(ctx), func() { e.end() })
 	if err = errors.Join(err, down); err != nil {
 		return e.result, err
 	}

@@ -363,7 +363,7 @@ func (a *Agent) Subscribe(ctx context.Context) <-chan api.Sample {
 	}
 	context.AfterFunc(ctx, func() {
 		// Where the agent has ended, it has closed the channel itself.
-		_ = a.do(context.WithoutCancel(ctx), func() {
+		_ = a.tell(context.WithoutCancel(ctx), func() {
 			delete(a.readers, reader)
 			close(reader)
 		})
