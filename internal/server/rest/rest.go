@@ -97,6 +97,7 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	huma.Register(a.API, op, func(ctx context.Context, in *I) (*reply[O], error) {
 		a.asked(ctx, in)
 		out, err := call(ctx, in)
+		restart(ctx)
 		if err != nil {
 			failed(ctx, err)
 			return nil, a.problem(ctx, err)
@@ -105,10 +106,29 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	})
 }
 
+// writerKey is where a request's context has the http.ResponseController of its answer.
+type writerKey struct{}
+
+// answering hands the writers of answers to restart.
+func answering(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), writerKey{}, http.NewResponseController(w))))
+	})
+}
+
+// restart begins the time anew in which an answer has to be written. net/http counts it
+// from the request on, and ends the connection without a word where the work in between
+// takes longer, such as an experiment of weir tune.
+func restart(ctx context.Context) {
+	if w, ok := ctx.Value(writerKey{}).(*http.ResponseController); ok {
+		_ = w.SetWriteDeadline(time.Now().Add(RequestTimeout)) // fails where there is no connection
+	}
+}
+
 // Server is an HTTP server with the limits above.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           answering(h),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       RequestTimeout,
 		WriteTimeout:      RequestTimeout,
