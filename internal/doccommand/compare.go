@@ -4,6 +4,7 @@ package doccommand
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +13,8 @@ import (
 const anything = "..."
 
 var (
-	// numbers may differ, and what depends on them: units, signs and bars of tables.
+	// numbers matches a number with its sign, its exponent and its unit, such as -1.5e+06,
+	// 20 Mbit/s, 3h or 5%; what is left of a line has to be the same.
 	numbers = regexp.MustCompile(`[-+~]?\d[\d.,]*(e[-+]\d+)?( ?([kMG]?bit/s|[kMG]?B|%|ns|us|ms|s|min|h|d|m)\b)?`)
 	// ids are those of moves and containers.
 	ids = regexp.MustCompile(`m-[0-9]{8}-[0-9]{6}-[a-z0-9]{6}`)
@@ -45,36 +47,26 @@ func matches(shown, printed string) bool {
 // and the width of columns do not count. What is printed beside those lines has to
 // be stood for by a line "...", before, between or after them.
 func Missing(shown []string, printed string) string {
-	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
-	at, skip := 0, false
-	for _, want := range shown {
-		if strings.TrimSpace(want) == "" {
-			continue
-		}
+	rest := filled(strings.Split(printed, "\n"))
+	skip := false
+	for _, want := range filled(shown) {
 		if strings.TrimSpace(want) == anything {
 			skip = true
 			continue
 		}
-		found := -1
-		for i := at; i < len(lines); i++ {
-			if strings.TrimSpace(lines[i]) == "" {
-				continue
-			}
-			if matches(want, lines[i]) {
-				found = i
-				break
-			}
-			if !skip {
-				break
-			}
-		}
-		if found < 0 {
+		at := slices.IndexFunc(rest, func(line string) bool { return matches(want, line) })
+		if at < 0 || at > 0 && !skip {
 			return want
 		}
-		at, skip = found+1, false
+		rest, skip = rest[at+1:], false
 	}
-	if rest := strings.TrimSpace(strings.Join(lines[at:], "\n")); rest != "" && !skip {
-		return "the end, before " + strings.SplitN(rest, "\n", 2)[0]
+	if len(rest) > 0 && !skip {
+		return "the end, before " + strings.TrimSpace(rest[0])
 	}
 	return ""
+}
+
+// filled returns the lines that are not blank.
+func filled(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.TrimSpace(line) == "" })
 }

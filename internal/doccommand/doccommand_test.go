@@ -18,17 +18,26 @@ func TestParse(t *testing.T) {
 		"      --queue 'rest: {}'\n\n" +
 		"```yaml\n    weir get\n```\n" +
 		"    rate = min(max, share)\n\n" +
-		"    sudo weir cleanup\n"
+		"    sudo weir cleanup\n\n" +
+		"1. in a list\n\n" +
+		"      $ grep BPF /boot/config\n      CONFIG_BPF=y\n\n" +
+		"text\n```\nvm/run -- echo 'a\n  b'\n# a comment\nvmlinux\nmodules\n```\n"
 	want := []Command{
 		{3, "make demo", nil},
 		{4, "make test", nil},
 		{8, "weir set web --min 90mbit", []string{"weir: min \"90mbit\": no room"}},
 		{12, "weir set pbx --discipline llq --queue 'rest: {}'", nil},
 		{20, "weir cleanup", nil},
+		{24, "grep BPF /boot/config", []string{"  CONFIG_BPF=y"}},
+		{29, "vm/run -- echo 'a b'", nil},
 	}
 	got := Parse(page)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	others := []Line{{18, "rate = min(max, share)"}, {32, "vmlinux"}}
+	if got := Others(page); !reflect.DeepEqual(got, others) {
+		t.Errorf("others: got %+v, want %+v", got, others)
 	}
 }
 
@@ -47,6 +56,8 @@ func TestMissing(t *testing.T) {
 		{"lines between", []string{"a", "...", "c"}, "a\nb\nc", ""},
 		{"the wrong order", []string{"c", "...", "a"}, "a\nb\nc", "c"},
 		{"nothing printed", []string{"a"}, "", "a"},
+		{"nothing shown", nil, "a\n", "the end, before a"},
+		{"blank lines", []string{"a", "", "b"}, "\na\nb\n\n", ""},
 		{"left out within a line", []string{"asked ...; moving to b"}, "asked the manager (now); moving to b", ""},
 	} {
 		if got := Missing(test.shown, test.printed); got != test.want {

@@ -3,56 +3,74 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
+	"cmp"
 	_ "embed"
-	"errors"
-	"fmt"
+	"iter"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"golang.org/x/sys/unix"
 
-	"weir/internal/api"
-	"weir/internal/dataplane/bpf"
 	"weir/internal/doccommand"
 )
 
-// rules says, for each page of the documentation, on what host its commands run and
-// which of them do not run as they are printed.
+// rules says, for each page of the documentation, on what host its commands run, which of
+// them do not run as they are printed, and why.
 //
 //go:embed testdata/documented.yaml
 var rules []byte
 
 // page is the host that a page's commands expect, and its exceptions.
 type page struct {
-	Workloads []string        `yaml:"workloads"` // network namespaces
-	Sending   []string        `yaml:"sending"`   // those of them that send all they can
-	Taps      []string        `yaml:"taps"`
-	Kind      string          `yaml:"kind"`   // of workloads, as the page shows it; here they are of the kind netns
-	Config    string          `yaml:"config"` // weir.yaml; "" = the page starts the agent itself
-	Elsewhere string          `yaml:"elsewhere"`
-	Commands  map[string]rule `yaml:"commands"` // by the first words of a command
+	Elsewhere string            `yaml:"elsewhere"` // none of its commands runs here: why
+	Workloads []string          `yaml:"workloads"` // network namespaces
+	Sending   []string          `yaml:"sending"`   // those of them that send all they can while an agent runs
+	Taps      []string          `yaml:"taps"`
+	Address   string            `yaml:"address"` // of the host, beside the link's
+	Switch    bool              `yaml:"switch"`  // an Open vSwitch with the bridge s1 runs on it
+	Files     map[string]string `yaml:"files"`   // in the working directory
+	Config    string            `yaml:"config"`  // weir.yaml; "" = the page starts the agent itself
+	Here      []difference      `yaml:"here"`
+	Commands  map[string]rule   `yaml:"commands"` // by the first words of a command
+	Others    map[string]string `yaml:"others"`   // what a block without a command is, and what holds it, by its first words
+}
+
+// difference is text that a page shows and that this host prints in another way.
+type difference struct {
+	Shown   string `yaml:"shown"`
+	Is      string `yaml:"is"`
+	On      string `yaml:"on"` // with this backend only, bpf or tc
+	Because string `yaml:"because"`
 }
 
 // rule is how a command runs that does not run as it is printed, to its end, with
 // exit code 0.
 type rule struct {
 	Code       int           `yaml:"code"`
-	Fallback   *int          `yaml:"fallback"`   // the exit code on the fallback, where what the page shows is not printed
-	Stopped    bool          `yaml:"stopped"`    // the agent is stopped first
-	For        time.Duration `yaml:"for"`        // then it is interrupted
-	Background bool          `yaml:"background"` // an agent, in the place of the one before
+	Fallback   *fallback     `yaml:"fallback"`
+	Stopped    string        `yaml:"stopped"`    // agent or manager: it is stopped first
 	Before     string        `yaml:"before"`     // a command that comes first
-	Instead    string        `yaml:"instead"`    // a command that stands for it
+	Instead    string        `yaml:"instead"`    // a command that stands for it; what the page shows is not compared
+	Because    string        `yaml:"because"`    // of Instead
+	Background bool          `yaml:"background"` // it is an agent or a manager, which takes the place of the one before
+	For        time.Duration `yaml:"for"`        // then it is interrupted
 	Within     time.Duration `yaml:"within"`     // what it shows is there after so long at most
-	Elsewhere  string        `yaml:"elsewhere"`  // it does not run here: the test that runs it, or why none does
+	After      string        `yaml:"after"`      // a command that has to end with exit code 0 then, within the same time
+	Source     string        `yaml:"source"`     // it needs the source and its tools, so that it does not run in a virtual machine: why that is enough
+	Elsewhere  string        `yaml:"elsewhere"`  // it does not run here: what runs it, or why nothing does
+}
+
+// fallback is what the tc backend does instead of what the page shows.
+type fallback struct {
+	Code    int      `yaml:"code"`
+	Prints  []string `yaml:"prints"` // none = nothing is compared
+	Because string   `yaml:"because"`
 }
 
 func readRules(t *testing.T) (pages map[string]page) {
@@ -63,71 +81,104 @@ func readRules(t *testing.T) (pages map[string]page) {
 	return pages
 }
 
-// documentation is the folder that has README.md and docs: the repository, or, in a
-// virtual machine, the working directory.
-func documentation(t *testing.T) string {
+// documentation is the folder that has README.md and docs, and whether it is the
+// repository. In a virtual machine it is the working directory.
+func documentation(t *testing.T) (folder string, source bool) {
 	t.Helper()
 	for _, dir := range []string{"../..", "."} {
 		if _, err := os.Stat(filepath.Join(dir, "README.md")); err == nil {
-			return dir
+			return dir, dir != "."
 		}
 	}
 	t.Fatal("README.md and docs are not here; in a virtual machine: vm/run --copy README.md --copy docs")
-	return ""
+	return "", false
 }
 
-func commandsOf(t *testing.T, name string) []doccommand.Command {
+func readPage(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(documentation(t), name))
+	dir, _ := documentation(t)
+	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return doccommand.Parse(string(text))
+	return string(text)
 }
 
 // ruleOf is the rule with the longest name that a command begins with.
 func (p page) ruleOf(command string) (name string, r rule) {
-	for n, one := range p.Commands {
-		if strings.HasPrefix(command, n) && len(n) > len(name) {
-			name, r = n, one
-		}
-	}
-	return name, r
+	name = longest(maps.Keys(p.Commands), command)
+	return name, p.Commands[name]
 }
 
-// Every page that shows commands has rules, and every rule is about a command that is
-// there.
+// longest returns the longest name that text begins with, "" if there is none.
+func longest(names iter.Seq[string], text string) (found string) {
+	for n := range names {
+		if strings.HasPrefix(text, n) && len(n) > len(found) {
+			found = n
+		}
+	}
+	return found
+}
+
+// pageNames are all pages of the documentation. A virtual machine has fewer.
+func pageNames(t *testing.T) (names []string, all bool) {
+	t.Helper()
+	dir, source := documentation(t)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "vm/*.md", "lab/*.md", "lab/*/*.md"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			names = append(names, strings.TrimPrefix(filepath.Clean(f), filepath.Clean(dir)+"/"))
+		}
+	}
+	if len(names) < 20 {
+		t.Fatalf("only these pages were found: %v", names)
+	}
+	return names, source
+}
+
+// Every page that shows commands or other blocks has rules, and every rule is about
+// something that is there.
 func TestEveryDocumentedCommandHasItsRule(t *testing.T) {
 	pages := readRules(t)
-	files, err := filepath.Glob(filepath.Join(documentation(t), "docs", "*.md"))
-	if err != nil || len(files) < 20 {
-		t.Fatalf("pages: %v (%v)", files, err)
-	}
-	names := []string{"README.md"}
-	for _, f := range files {
-		names = append(names, filepath.Join("docs", filepath.Base(f)))
-	}
+	names, all := pageNames(t)
 	commands := 0
 	for _, name := range names {
-		list := commandsOf(t, name)
-		commands += len(list)
+		text := readPage(t, name)
 		p, ok := pages[name]
-		if !ok && len(list) > 0 {
-			t.Errorf("%s:%d: shows %q, and testdata/documented.yaml has no rules for the page", name, list[0].Line, list[0].Text)
+		if p.Elsewhere != "" {
+			continue
 		}
+		list, others := doccommand.Parse(text), doccommand.Others(text)
+		if !ok && len(list)+len(others) > 0 {
+			t.Errorf("%s shows commands or other blocks, and testdata/documented.yaml has no rules for the page", name)
+		}
+		commands += len(list)
 		used := map[string]bool{}
 		for _, c := range list {
-			n, _ := p.ruleOf(c.Text)
+			n, r := p.ruleOf(c.Text)
 			used[n] = true
+			if f := r.Fallback; f != nil && (f.Because == "" || c.Output != nil && f.Prints == nil && r.Instead == "") {
+				t.Errorf("testdata/documented.yaml: %s: %q does not say what the fallback prints, or why", name, n)
+			}
 		}
-		for n := range p.Commands {
+		for _, o := range others {
+			n := longest(maps.Keys(p.Others), strings.TrimSpace(o.Text))
+			used[n] = true
+			if p.Others[n] == "" {
+				t.Errorf("%s:%d: %q is no command, and testdata/documented.yaml does not say what it is: others", name, o.Number, o.Text)
+			}
+		}
+		for _, n := range slices.Concat(slices.Sorted(maps.Keys(p.Commands)), slices.Sorted(maps.Keys(p.Others))) {
 			if !used[n] {
-				t.Errorf("testdata/documented.yaml: %s shows no command %q", name, n)
+				t.Errorf("testdata/documented.yaml: %s shows no %q", name, n)
 			}
 		}
 	}
 	for name := range pages {
-		if !slices.Contains(names, name) {
+		if all && !slices.Contains(names, name) {
 			t.Errorf("testdata/documented.yaml: there is no page %s", name)
 		}
 	}
@@ -136,189 +187,98 @@ func TestEveryDocumentedCommandHasItsRule(t *testing.T) {
 	}
 }
 
+// named is what a reason can name: a test, a folder or file, a verb of the Makefile.
+var named = regexp.MustCompile(`\b(Test[A-Z]\w*|make [a-z-]+|(internal|scripts|lab)/[\w/.-]*\w)`)
+
+// What does not run as it is printed has a reason, and the tests, scripts, files and verbs
+// that reasons name are there.
+func TestReasonsHold(t *testing.T) {
+	dir, source := documentation(t)
+	if !source {
+		t.Skip("SKIP: the source is not here")
+	}
+	exists := sourceNames(t, dir)
+	for name, p := range readRules(t) {
+		reasons := map[string]string{}
+		for n, r := range p.Commands {
+			if r.Instead != "" || r.Elsewhere != "" || r.Source != "" {
+				reasons[n] = cmp.Or(r.Because, r.Elsewhere, r.Source)
+			}
+			if r.Fallback != nil {
+				reasons[n+" (fallback)"] = r.Fallback.Because
+			}
+		}
+		for _, d := range p.Here {
+			reasons[d.Shown] = d.Because
+		}
+		if p.Elsewhere != "" {
+			reasons["all"] = p.Elsewhere
+		}
+		maps.Copy(reasons, p.Others)
+		for n, reason := range reasons {
+			if reason == "" {
+				t.Errorf("testdata/documented.yaml: %s: %q has no reason", name, n)
+			}
+			for _, what := range named.FindAllString(reason, -1) {
+				if !exists(what) {
+					t.Errorf("testdata/documented.yaml: %s: %q: there is no %s", name, n, what)
+				}
+			}
+		}
+	}
+}
+
+// sourceNames returns what says whether the repository has a test, a file or folder, or a
+// verb of the Makefile.
+func sourceNames(t *testing.T, dir string) func(string) bool {
+	t.Helper()
+	makefile := readPage(t, "Makefile")
+	tests := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(filepath.Join(dir, "internal"), func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range function.FindAllSubmatch(text, -1) {
+			tests[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil || len(tests) < 100 {
+		t.Fatalf("%d tests were found: %v", len(tests), err)
+	}
+	return func(what string) bool {
+		if verb, ok := strings.CutPrefix(what, "make "); ok {
+			return strings.Contains(makefile, "\n"+verb+":")
+		}
+		if tests[what] {
+			return true
+		}
+		_, err := os.Stat(filepath.Join(dir, what))
+		return err == nil
+	}
+}
+
 // The commands of a page do what it says, in its order, and print what it shows, but
 // for numbers.
 func TestDocumentedCommands(t *testing.T) {
 	pages := readRules(t)
-	for name, p := range pages {
-		if p.Elsewhere != "" {
+	names, _ := pageNames(t)
+	for _, name := range names {
+		p, ok := pages[name]
+		if !ok || p.Elsewhere != "" {
+			continue // TestEveryDocumentedCommandHasItsRule says what is wrong
+		}
+		list := slices.DeleteFunc(doccommand.Parse(readPage(t, name)), func(c doccommand.Command) bool {
+			_, r := p.ruleOf(c.Text)
+			return r.Elsewhere != ""
+		})
+		if len(list) == 0 {
 			continue
 		}
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".md"), func(t *testing.T) {
-			newDocumented(t, p).follow(name, commandsOf(t, name))
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(name, "docs/"), ".md"), func(t *testing.T) {
+			newDocumented(t, p).follow(name, list)
 		})
 	}
-}
-
-// documented is a host on which the commands of a page run.
-type documented struct {
-	t        *testing.T
-	page     page
-	host     *space
-	dir      string
-	agent    *exec.Cmd
-	log      bytes.Buffer
-	fallback bool
-}
-
-func newDocumented(t *testing.T, p page) *documented {
-	t.Helper()
-	mountBPFFS(t)
-	d := &documented{t: t, page: p, host: newSpace(t, "host"), dir: t.TempDir(), fallback: bpf.Supported() != nil}
-	srv := newSpace(t, "srv")
-	d.host.bridge("br0")
-	d.host.plug("br0", "eth0", srv, "eth0", serverAt(0))
-	launch(srv, "receive").read()
-	for i, name := range p.Workloads {
-		box := newSpace(t, name)
-		d.host.plug("br0", "veth-"+name, box, "eth0", workloadAt(0, i+1))
-		box.knows("eth0", serverAt(0))
-		srv.knows("eth0", workloadAt(0, i+1))
-		if slices.Contains(p.Sending, name) {
-			launch(box, "tcp", fmt.Sprintf("%s:%d", serverAt(0).ip, tcpPort), "2")
-		}
-	}
-	for _, name := range p.Taps {
-		d.host.run("ip tuntap add " + name + " mode tap")
-		d.host.run("ip link set " + name + " master br0 up")
-	}
-	for _, dir := range []string{"/etc/weir", "/var/lib/weir", "/run/weir", "/var/log/weir"} {
-		d.hide(dir)
-	}
-	if p.Config != "" {
-		if err := os.WriteFile("/etc/weir/weir.yaml", []byte(p.Config), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		d.start("weir agent")
-	}
-	return d
-}
-
-// hide gives the test an empty folder in the place of one of the machine's.
-func (d *documented) hide(dir string) {
-	d.t.Helper()
-	if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=755")); err != nil {
-		d.t.Fatal(err)
-	}
-	d.t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			d.t.Error(err)
-		}
-	})
-}
-
-func (d *documented) follow(name string, commands []doccommand.Command) {
-	for _, c := range commands {
-		n, r := d.page.ruleOf(c.Text)
-		if r.Elsewhere != "" {
-			continue
-		}
-		if r.Stopped {
-			d.stop()
-		}
-		if r.Before != "" {
-			if code, printed := d.run(r.Before, 0); code != 0 {
-				d.t.Fatalf("%s: exit code %d: %s", r.Before, code, printed)
-			}
-		}
-		text := c.Text
-		if r.Instead != "" {
-			text = r.Instead
-		}
-		if r.Background {
-			d.start(text)
-			continue
-		}
-		if r.Fallback != nil && d.fallback {
-			r.Code, c.Output = *r.Fallback, nil
-		}
-		deadline := time.Now().Add(r.Within)
-		for {
-			code, printed := d.run(text, r.For)
-			missing := ""
-			if c.Output != nil && r.Instead == "" {
-				missing = doccommand.Missing(d.shown(c.Output), printed)
-			}
-			if code == r.Code && missing == "" {
-				break
-			}
-			if time.Now().Before(deadline) {
-				time.Sleep(200 * time.Millisecond)
-				continue
-			}
-			if code != r.Code {
-				d.t.Errorf("%s:%d: %s\nexit code %d, want %d (rule %q); it prints\n%s", name, c.Line, text, code, r.Code, n, printed)
-			} else {
-				d.t.Errorf("%s:%d: %s\ndoes not print %q; it prints\n%s", name, c.Line, text, missing, printed)
-			}
-			break
-		}
-	}
-}
-
-// shown is what a page shows, with the kind that workloads have here.
-func (d *documented) shown(output []string) (list []string) {
-	for _, line := range output {
-		if d.page.Kind != "" {
-			line = strings.ReplaceAll(line, "  "+d.page.Kind+"  ", "  netns  ")
-		}
-		list = append(list, line)
-	}
-	return list
-}
-
-// run runs a command on the host, for at most so long if that is not 0.
-func (d *documented) run(text string, most time.Duration) (code int, printed string) {
-	d.t.Helper()
-	if most > 0 {
-		text = fmt.Sprintf("timeout --preserve-status --signal INT %g %s", most.Seconds(), text)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	defer cancel()
-	cmd := d.command(ctx, text)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := d.host.do(cmd.Run)
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		d.t.Fatalf("%s: %v", text, err)
-	}
-	return cmd.ProcessState.ExitCode(), out.String()
-}
-
-func (d *documented) command(ctx context.Context, text string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", text)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(weir)+":"+os.Getenv("PATH"), "HOME=/", "TERM=dumb")
-	cmd.Dir = d.dir
-	return cmd
-}
-
-// start starts an agent, in the place of the one before.
-func (d *documented) start(text string) {
-	d.t.Helper()
-	if d.agent != nil {
-		d.stop()
-	}
-	d.agent = d.command(context.Background(), "exec "+text)
-	d.agent.Stdout, d.agent.Stderr = &d.log, &d.log
-	d.host.start(d.agent)
-	d.t.Cleanup(func() {
-		d.stop()
-		if d.t.Failed() {
-			d.t.Logf("log of the agent:\n%s", d.log.String())
-		}
-	})
-	client := api.NewClient("/run/weir/weir.sock")
-	await(d.t, 20*time.Second, text, func() error {
-		_, err := client.Status(context.Background())
-		return err
-	})
-}
-
-func (d *documented) stop() {
-	if d.agent.ProcessState != nil {
-		return
-	}
-	_ = d.agent.Process.Signal(unix.SIGTERM)
-	_ = d.agent.Wait()
 }

@@ -65,13 +65,13 @@ func TestMain(m *testing.M) {
 
 // sandbox runs this program again where it cannot leave anything behind.
 func sandbox() int {
-	path, err := program()
+	path, built, err := program()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
 	}
-	if own := filepath.Dir(path); strings.HasPrefix(own, os.TempDir()) {
-		defer os.RemoveAll(own)
+	if built != "" {
+		defer os.RemoveAll(built)
 	}
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
@@ -95,24 +95,25 @@ func sandbox() int {
 
 // program is the weir to test: $WEIR_E2E_PROGRAM, one built from the source
 // around this package, or (in a virtual machine, where there is no source) the
-// one in PATH.
-func program() (string, error) {
+// one in PATH. The folder of one that was built is the caller's to remove.
+func program() (path, built string, err error) {
 	if path := os.Getenv("WEIR_E2E_PROGRAM"); path != "" {
-		return filepath.Abs(path)
+		path, err = filepath.Abs(path)
+		return path, "", err
 	}
 	if _, err := os.Stat("../../go.mod"); err != nil {
-		return exec.LookPath("weir")
+		path, err = exec.LookPath("weir")
+		return path, "", err
 	}
-	dir, err := os.MkdirTemp("", "weir-e2e-")
-	if err != nil {
-		return "", err
+	if built, err = os.MkdirTemp("", "weir-e2e-"); err != nil {
+		return "", "", err
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "weir"), "weir/cmd/weir")
+	build := exec.Command("go", "build", "-o", filepath.Join(built, "weir"), "weir/cmd/weir")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", errors.Join(fmt.Errorf("build weir: %w\n%s", err, out), os.RemoveAll(dir))
+		return "", "", errors.Join(fmt.Errorf("build weir: %w\n%s", err, out), os.RemoveAll(built))
 	}
-	return filepath.Join(dir, "weir"), nil
+	return filepath.Join(built, "weir"), built, nil
 }
 
 // prepare gives the sandbox file systems of its own: what an agent writes, pins

@@ -90,6 +90,17 @@ func (m machines) agent(kernel string, args ...string) step {
 	return m.tests(kernel, "e2e", append([]string{"-backend", "bpf"}, args...)...)
 }
 
+// documented is the test of what README and docs show. It takes three minutes of CPU time,
+// so that only make test-full runs it here; make test-native does so on the fallback.
+func (m machines) documented() step {
+	s := m.agent("7.3", "-test.run", documentedTests)
+	s.Name = "vm/documented-7.3"
+	s.Command = slices.Insert(s.Command, slices.Index(s.Command, "--"), "--copy", "docs", "--copy", "README.md")
+	return s
+}
+
+const documentedTests = "Documented"
+
 // What CI runs of the end-to-end tests: on 7.3 half of them, which take four minutes of
 // CPU time, on 6.18 what differs between kernels: how a qdisc is attached, changed,
 // taken away, left behind and found again.
@@ -119,7 +130,10 @@ func (m machines) openVSwitch() step { return m.tests("7.3", "sdn", "-backend", 
 
 // all are the tests that make test-full runs in machines.
 func (m machines) all() []step {
-	steps := []step{m.agent("7.3", "-long"), m.agent("6.18", "-long"), m.openVSwitch(), m.tests("7.3", "dataplane/tc")}
+	steps := []step{
+		m.agent("7.3", "-long", "-test.skip", documentedTests), m.agent("6.18", "-long", "-test.skip", documentedTests),
+		m.documented(), m.openVSwitch(), m.tests("7.3", "dataplane/tc"),
+	}
 	for _, kernel := range kernels {
 		steps = append(steps, m.kernelSuites(kernel)...)
 	}
