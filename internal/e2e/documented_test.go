@@ -192,7 +192,7 @@ var named = regexp.MustCompile(`\b(Test[A-Z]\w*|make [a-z-]+|(internal|scripts|l
 
 // What does not run as it is printed has a reason, and the tests, scripts, files and verbs
 // that reasons name are there.
-func TestReasonsHold(t *testing.T) {
+func TestDocumentedReasons(t *testing.T) {
 	dir, source := documentation(t)
 	if !source {
 		t.Skip("SKIP: the source is not here")

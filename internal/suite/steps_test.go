@@ -74,6 +74,7 @@ func TestFullIsFull(t *testing.T) {
 		"lab/c-balancer/fig10b":         "scripts/bars lab/c-balancer/fig10b.yaml",
 		"lab/bars/cost":                 "scripts/bars lab/bars/cost.yaml",
 		"vm/e2e-7.3":                    "-backend bpf -long",
+		"vm/documented-7.3":             "--copy docs --copy README.md -- ./e2e.test",
 		"vm/e2e-6.18":                   "--kernel 6.18",
 		"vm/cluster/migrate/podman-7.3": "--real-time --image podman",
 		"long/cluster/optimize/sim":     "-long=10m",
