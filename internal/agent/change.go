@@ -188,10 +188,13 @@ func (a *Agent) trySetting(ctx context.Context, from, to config.Layer, t trial) 
 	if t.dryRun {
 		is = decide(t.world)
 	}
-	if before, existed := was.any(t.key); existed {
-		after, _ := is.any(t.key)
+	before, existed := was.any(t.key)
+	after, _ := is.any(t.key)
+	if existed {
 		storingOf(from, to, before.policy, after.policy).put(&result)
 	}
+	result.NotHeld = after.storedUnheld(from, to, existed)
+	maps.DeleteFunc(result.NotHeld, func(field, _ string) bool { return result.Stored[field] != "" })
 	return result, nil
 }
 

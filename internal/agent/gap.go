@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"weir/internal/api"
+	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
 )
@@ -220,6 +221,26 @@ func newGaps(before, after decision, path string) error {
 			path, place, g.what(), g.link, g.reason, gapKernel))
 	})
 	return errors.Join(wrong...)
+}
+
+// storedUnheld returns what a change from one layer to another stored that no link holds,
+// as a person writes it, by field. A group is one that is not held as a whole.
+func (v verdict) storedUnheld(from, to config.Layer, existed bool) map[string]string {
+	unheld := map[string]string{}
+	had := layerText(from)
+	for field, value := range layerText(to) {
+		lacks := func(g gap) bool { return v.Kind == kindGroup || g.field == gapField(field) }
+		if had[field] != value && slices.ContainsFunc(v.gaps, lacks) {
+			unheld[field] = value
+		}
+	}
+	if v.Kind == kindGroup && !existed && len(unheld) == 0 && len(v.gaps) > 0 {
+		unheld["group"] = v.Name
+	}
+	if len(unheld) == 0 {
+		return nil
+	}
+	return unheld
 }
 
 // eachGap visits all gaps with the place in a configuration that they are about:

@@ -5,6 +5,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -400,4 +401,39 @@ func TestGapView(t *testing.T) {
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v", text, err)
 	}
+}
+
+// A change that is taken and that no kernel hears of is not called none.
+func TestAcceptedGapIsStored(t *testing.T) {
+	inFallback(t, "", func(t *testing.T, h *host) {
+		h.run("web")
+		for _, test := range []struct {
+			name string
+			ask  func(dryRun bool) (api.ChangeResult, error)
+			want map[string]string
+		}{
+			{"a new group", func(dryRun bool) (api.ChangeResult, error) {
+				return h.SetGroup(t.Context(), "office", api.GroupChange{Max: new("40mbit"), AcceptGaps: true}, dryRun)
+			}, map[string]string{"max": "40mbit"}},
+			{"a group's weight", func(dryRun bool) (api.ChangeResult, error) {
+				return h.SetGroup(t.Context(), "office", api.GroupChange{Weight: new(uint32(2)), AcceptGaps: true}, dryRun)
+			}, map[string]string{"weight": "2"}},
+			{"a group without a setting", func(dryRun bool) (api.ChangeResult, error) {
+				return h.SetGroup(t.Context(), "empty", api.GroupChange{AcceptGaps: true}, dryRun)
+			}, map[string]string{"group": "empty"}},
+			{"a place in a group", func(dryRun bool) (api.ChangeResult, error) {
+				return h.Set(t.Context(), "web", api.PolicyChange{Group: new("office"), Weight: new(uint32(3)), AcceptGaps: true}, dryRun)
+			}, map[string]string{"group": "office"}},
+		} {
+			for _, dryRun := range []bool{true, false} {
+				r, err := test.ask(dryRun)
+				if err != nil || !maps.Equal(r.NotHeld, test.want) {
+					t.Errorf("%s: not held %v, %v; want %v", test.name, r.NotHeld, err, test.want)
+				}
+			}
+			if r, _ := test.ask(false); len(r.NotHeld) > 0 {
+				t.Errorf("%s again: not held %v", test.name, r.NotHeld)
+			}
+		}
+	})
 }

@@ -260,6 +260,7 @@ type ChangeResult struct {
 	// and the configuration.
 	Stored   map[string]string `json:"stored,omitempty" doc:"fields that are set at run time from now on, though the policy had this value already; by field, as written"`
 	Dropped  map[string]string `json:"dropped,omitempty" doc:"fields that were set at run time and are no longer, with the value that they had"`
+	NotHeld  map[string]string `json:"not_held,omitempty" doc:"fields that are stored and that no backend on this kernel holds; by field, as written"`
 	Workload *Workload         `json:"workload,omitempty"`
 	Group    *Group            `json:"group,omitempty"`
 }

@@ -35,7 +35,7 @@ func (s Status) Assess() []string {
 		problems = append(problems, "no link is steered")
 	}
 	if s.ConfigError != "" {
-		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+s.ConfigError)
+		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+firstLine(s.ConfigError))
 	}
 	if len(s.Refused) > 0 {
 		problems = append(problems, fmt.Sprintf("%s: a part of what was asked for is not in force; weir get NAME says why", some(s.Refused)))
@@ -71,4 +71,13 @@ func (s Status) settingsNotHeld() []string {
 		}
 	}
 	return problems
+}
+
+// firstLine is a text's first line, with how many follow.
+func firstLine(text string) string {
+	first, rest, more := strings.Cut(text, "\n")
+	if !more {
+		return first
+	}
+	return fmt.Sprintf("%s (and %d more)", first, 1+strings.Count(rest, "\n"))
 }

@@ -24,6 +24,8 @@ func TestAssess(t *testing.T) {
 			[]string{"link eth0 ingress is not steered: gone"}},
 		{"a wrong file", func(s *Status) { s.ConfigError = "weir.yaml:3: no" },
 			[]string{"the configuration file is wrong, the one before it is in force: weir.yaml:3: no"}},
+		{"a file with several mistakes", func(s *Status) { s.ConfigError = "weir.yaml:3: no\nweir.yaml:4: nor\nweir.yaml:5: this" },
+			[]string{"the configuration file is wrong, the one before it is in force: weir.yaml:3: no (and 2 more)"}},
 		{"somebody refused", func(s *Status) { s.Refused = []string{"a"} },
 			[]string{"a: a part of what was asked for is not in force; weir get NAME says why"}},
 		{"many refused", func(s *Status) { s.Refused = []string{"a", "b", "c", "d", "e"} },

@@ -124,13 +124,21 @@ func addWorkload(t *table.Table, indent string, w api.Workload) {
 // longestName is how much of a name the table shows; -o json has all of it.
 const longestName = 40
 
+// orDash is a rate of a policy for the table: "-" for none.
+func orDash(rate string) string {
+	if rate == "" {
+		return "-"
+	}
+	return written(rate)
+}
+
 // addRows adds a workload or a group, head being its name, kind and state.
 func addRows(t *table.Table, head [3]string, p api.Policy, links []api.WorkloadLink, note string) {
 	if width := lipgloss.Width(head[0]); width > longestName {
 		head[0] = table.Pad(head[0], longestName, false)
 	}
 	if len(links) == 0 {
-		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(p.Weight), cmp.Or(p.Min, "-"), cmp.Or(p.Max, "-"), "-", "-", "-", note)
+		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(p.Weight), orDash(p.Min), orDash(p.Max), "-", "-", "-", note)
 	}
 	for _, l := range links {
 		t.Add(head[0], head[1], head[2], api.LinkName(l.Device, l.Direction), fmt.Sprint(p.In(l.Direction).Weight), limit(l.MinBps), limit(l.MaxBps),

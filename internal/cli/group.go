@@ -128,7 +128,7 @@ func groupTable(groups []api.Group) *table.Table {
 	for _, g := range groups {
 		weight, members := fmt.Sprint(g.Policy.Weight), membersLine(g.Members)
 		if len(g.Links) == 0 {
-			t.Add(g.Name, g.State, "-", weight, cmp.Or(g.Policy.Min, "-"), cmp.Or(g.Policy.Max, "-"), "-", "-", members, g.Note)
+			t.Add(g.Name, g.State, "-", weight, orDash(g.Policy.Min), orDash(g.Policy.Max), "-", "-", members, g.Note)
 		}
 		for _, l := range g.Links {
 			t.Add(g.Name, g.State, l.Device, weight, limit(l.MinBps), limit(l.MaxBps), measured(l.RateBps), measured(l.IdealBps), members, g.Note)

@@ -33,6 +33,7 @@ func TestRenderings(t *testing.T) {
 	}
 	const overlap = `queues.b "{udp: 5-20}": {udp: 1-10} in queue a takes some of its packets before; write ranges that do not overlap, if that is not meant`
 	troubled.Warnings = []string{"/etc/weir/weir.yaml:7:5: workloads.web." + strings.Replace(overlap, " ", ": ", 1), "cam: " + overlap}
+	troubled.ConfigError = "weir.yaml:1:1: wrong\nweir.yaml:2:2: worse"
 	troubled.Refused = []string{"a", "b", "c", "d"}
 	troubled.Problems = troubled.Assess()
 	demo := apitest.Demo()
@@ -62,7 +63,11 @@ func TestRenderings(t *testing.T) {
 		"change-stored": renderChange(api.ChangeResult{Workload: &demo[1], Stored: map[string]string{"weight": "3", "queues": "[{}]"}}) +
 			renderChange(api.ChangeResult{DryRun: true, Group: &api.Group{Name: "office"}, Dropped: map[string]string{"max": "10mbit"},
 				Changes: []api.Change{{What: "eth0: group office: max 10 Mbit/s -> none", Why: "asked by weir group set"}}}),
-		"change-warning": renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: web: ...", Why: "asked by weir set"}}, Workload: &changed}),
+		"change-not-held": renderChange(api.ChangeResult{Group: &api.Group{Name: "office"}, NotHeld: map[string]string{"max": "40mbit"}}) +
+			renderChange(api.ChangeResult{Workload: &demo[1], NotHeld: map[string]string{"group": "office"},
+				Changes: []api.Change{{What: "eth0: web: weight 1 -> 3", Why: "asked by weir set"}}}),
+		"get-group-not-held": renderWorkloads(nil, []api.Group{{Name: "office", State: "not held", Policy: api.GroupPolicy{Weight: 2, Max: "40mbit"}}}),
+		"change-warning":     renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: web: ...", Why: "asked by weir set"}}, Workload: &changed}),
 	} {
 		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })
 	}

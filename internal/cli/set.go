@@ -115,6 +115,9 @@ func storedLines(r api.ChangeResult) []string {
 		lines = append(lines, fmt.Sprintf("stored: %s of %s is set at run time from now on, with the value that it had; it counts before labels and weir.yaml until %s",
 			fieldValues(r.Stored), name, reset))
 	}
+	if len(r.NotHeld) > 0 {
+		lines = append(lines, fmt.Sprintf("stored: %s of %s, which is not held on this kernel", fieldValues(r.NotHeld), name))
+	}
 	if len(r.Dropped) > 0 {
 		lines = append(lines, fmt.Sprintf("dropped: %s of %s is no longer set at run time; labels and weir.yaml count again", fieldValues(r.Dropped), name))
 	}

@@ -49,7 +49,7 @@ func renderStatus(st api.Status, gaps bool, now time.Time) string {
 	}
 	fmt.Fprintf(&b, "agent    %s, up %s, %s\n", st.Version, age(now.Sub(st.Started)), config)
 	if st.ConfigError != "" {
-		fmt.Fprintf(&b, "         the file is wrong, the configuration before it is in force: %s\n", st.ConfigError)
+		fmt.Fprintf(&b, "         the file is wrong, the configuration before it is in force: %s\n", strings.ReplaceAll(st.ConfigError, "\n", "\n         "))
 	}
 	for i, s := range st.Sources {
 		head := "         "
