@@ -90,7 +90,7 @@ func (m machines) agent(kernel string, args ...string) step {
 	return m.tests(kernel, "e2e", append([]string{"-backend", "bpf"}, args...)...)
 }
 
-// documented is the test of what README and docs show. It takes three minutes of CPU time,
+// documented is the test of what README and docs show. It takes over three minutes of CPU time,
 // so that only make test-full runs it here; make test-native does so on the fallback.
 func (m machines) documented() step {
 	s := m.agent("7.3", "-test.run", documentedTests)
