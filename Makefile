@@ -44,6 +44,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	scripts/check-units
 	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
 	go vet ./...
+	scripts/lint
 	go vet -C tools ./... && go test -C tools ./...
 	go mod verify
 	scripts/licenses

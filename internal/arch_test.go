@@ -19,6 +19,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 const module = "weir"
@@ -146,9 +148,63 @@ func TestArchitectureShowsEveryLayer(t *testing.T) {
 		t.Errorf("the picture of the layers in docs/architecture.md differs from the table here:\n%v\n%v", drawn, layers)
 	}
 	for entry := range layers {
-		if entry != "cmd" && !strings.Contains(string(text), "\n| `"+entry+"` |") {
-			t.Errorf("docs/architecture.md has no row for %s", entry)
+		if rows := strings.Count(string(text), "\n| `"+entry+"` |"); entry != "cmd" && rows != 1 {
+			t.Errorf("docs/architecture.md has %d rows for %s, want one", rows, entry)
 		}
+	}
+}
+
+// TestLinterHasTheRules: .golangci.yml has the rules about imports that depguard can hold
+// as they are here, so that an editor shows the same as these tests.
+func TestLinterHasTheRules(t *testing.T) {
+	text, err := os.ReadFile("../.golangci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type rule struct {
+		Files []string
+		Mode  string `yaml:"list-mode"`
+		Allow []string
+		Deny  []struct{ Pkg string }
+	}
+	var file struct {
+		Linters struct {
+			Enable   []string
+			Settings struct {
+				Depguard struct{ Rules map[string]rule }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	wantPure, wantEBPF := []string{"!$test"}, []string{"!$test", "!**/internal/dataplane/**"}
+	for _, folder := range pure {
+		wantPure = append(wantPure, "**/"+folder+"/**")
+	}
+	for _, folder := range observers {
+		wantEBPF = append(wantEBPF, "!**/"+folder+"/*")
+	}
+	same := func(what string, got, want []string) {
+		if got, want := slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)); !slices.Equal(got, want) {
+			t.Errorf(".golangci.yml: %s: %v, and internal/arch_test.go has %v", what, got, want)
+		}
+	}
+	denied := func(r rule) (list []string) {
+		for _, d := range r.Deny {
+			list = append(list, d.Pkg)
+		}
+		return list
+	}
+	rules := file.Linters.Settings.Depguard.Rules
+	same("files of rule pure", rules["pure"].Files, wantPure)
+	same("what rule pure allows", rules["pure"].Allow, []string{"net/netip"})
+	same("what rule pure denies", denied(rules["pure"]), impureImports)
+	same("files of rule ebpf", rules["ebpf"].Files, wantEBPF)
+	same("what rule ebpf denies", denied(rules["ebpf"]), []string{ebpfPath})
+	same("mode of rule pure", []string{rules["pure"].Mode}, []string{"lax"})
+	if !slices.Contains(file.Linters.Enable, "depguard") {
+		t.Error(".golangci.yml does not enable depguard")
 	}
 }
 

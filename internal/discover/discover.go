@@ -47,9 +47,9 @@
 //	if err != nil { ... }
 //	defer links.Close()
 //	go links.Run(ctx)
-//	docker, err := discover.NewDocker(log, links, "")
+//	source, err := discover.NewDocker(log, links, "")
 //	if err != nil { ... }
-//	err = docker.Run(ctx, func(list []discover.Workload) { ... })
+//	err = source.Run(ctx, func(list []discover.Workload) { ... })
 //
 // What it does not do: decide a policy, or touch a qdisc.
 package discover

@@ -11,8 +11,8 @@
 //	eth0 .11       eth0 .12       eth0 .13
 //	node a         node b         node c      (namespaces, each with its dockerd)
 //
-//	c := clustertest.ForTest(t, "a", "b")
-//	c.Node("a").MustRun(t, clustertest.Counter("web", 0))
+//	c := clustertest.ForTest(t, clustertest.Options{Nodes: []string{"a", "b", "c"}})
+//	docker := c.Node("a").Docker() // a client of its engine, which has CounterImage
 //
 // A node may also be a machine of its own (Options.Machine), whose cable is a tap.
 //
