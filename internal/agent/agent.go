@@ -39,8 +39,8 @@ type Options struct {
 	// Ports follows the ports of a switch that are links too, until ctx ends; nil =
 	// there are none.
 	Ports func(ctx context.Context, report func(switchport.Report)) error
-	// PortsStatus says whether Ports is connected, as api.Source has it; nil = nobody
-	// can say.
+	// PortsStatus says whether Ports is connected, as api.Source has it; nil = Ports
+	// does not report it.
 	PortsStatus func() (state, note string)
 	// Attach makes workloads by name; nil if there is no source that could.
 	Attach Attacher
@@ -49,12 +49,13 @@ type Options struct {
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
 	DeviceExists func(name string, ifindex int) bool
-	// Devices are the names of the network devices that there are; nil = nobody knows.
+	// Devices are the names of the network devices that exist; with nil the names of links
+	// are not checked against them.
 	Devices func() ([]string, error)
 	// LimitOffload keeps what a workload sends through dev in packets that suit a
-	// link of the given capacity; nil = nobody does.
+	// link of the given capacity; with nil packets stay as large as they are.
 	LimitOffload func(dev discover.Device, capacity policy.Rate) error
-	// RestoreOffload undoes LimitOffload; nil = nobody does.
+	// RestoreOffload undoes LimitOffload; with nil a limit stays.
 	RestoreOffload func(dev discover.Device) error
 	// Goodput makes the meter that reservations are held by; nil = there is none, and
 	// they are held by what headers alone demand.

@@ -36,7 +36,7 @@ type Meter interface {
 // is a reservation. It belongs to the agent's goroutine.
 type regulator struct {
 	open      func() (Meter, error)
-	meter     Meter // nil while nobody asks, or if it cannot be had
+	meter     Meter // nil while no workload has a reservation, or where it cannot be opened
 	complaint string
 	read      map[plan.ClassID]goodput.Reading
 	readAt    time.Time

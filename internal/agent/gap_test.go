@@ -100,7 +100,7 @@ func TestGapsAreRefused(t *testing.T) {
 					t.Fatalf("with AcceptGaps: %v", err)
 				}
 				status, _ := h.Status(t.Context())
-				if !slices.Equal(status.NotHeld, []string{"office"}) { // which nobody has accepted
+				if !slices.Equal(status.NotHeld, []string{"office"}) { // in weir.yaml from the start, without accept_gaps
 					t.Errorf("not held %v", status.NotHeld)
 				}
 			})

@@ -97,7 +97,7 @@ func TestIngressAdmission(t *testing.T) {
 	})
 }
 
-// Without a link whose ingress is steered, nobody is promised anything of it.
+// Without a link whose ingress is steered, no workload is promised a share of downloads.
 func TestNoIngress(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()

@@ -54,7 +54,7 @@ func TestOffloadIsGivenBack(t *testing.T) {
 		}
 		inside("a")
 		inside("b")
-		h.run("tap") // whose other end nobody knows
+		h.run("tap") // a process holds its other end: it has no peer device
 		expect("all", "vetha 100 Mbit/s, vethb 100 Mbit/s")
 		h.kill("b")
 		seconds(1)

@@ -41,8 +41,8 @@ type Config struct {
 	Backend    string // BackendAuto, BackendBPF or BackendTC
 	MarkMask   uint32 // bits of skb->mark that carry the class
 	Socket     string // where the API listens
-	Group      string // who may use the socket besides root
-	ViewGroup  string // who may look, and change nothing; "" = nobody
+	Group      string // the group that may use the socket besides root
+	ViewGroup  string // the group that may read and change nothing; "" = no such group
 	Metrics    Metrics
 	StateDir   string // where run-time changes are kept
 	// Warnings are about rules that overlap, a line for each with its place.

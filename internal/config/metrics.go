@@ -12,7 +12,7 @@ import (
 // Metrics says where Prometheus may scrape beside the unix socket.
 type Metrics struct {
 	Listen string        // host:port, "" = nowhere
-	TLS    tlsfile.Files // Cert and Key; CA of the clients, "" = whoever reaches the port may read
+	TLS    tlsfile.Files // Cert and Key; CA of the clients; "" = clients need no certificate
 }
 
 // Check refuses what would send metrics over a network in clear: they name every

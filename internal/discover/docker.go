@@ -35,7 +35,7 @@ const (
 // While the engine is away, the containers last seen stay on the list for as
 // long as their processes live. Nothing is reported before the engine has
 // answered for the first time: an empty list would say that there are no
-// containers, which nobody knows.
+// containers, which only the engine can tell.
 type Docker struct {
 	log    *slog.Logger
 	links  linkTable

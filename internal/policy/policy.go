@@ -77,8 +77,8 @@ type Policy struct {
 	Ingress *Policy
 }
 
-// Default is the policy of a workload for which nobody asked anything: weight
-// 1, no min, no max.
+// Default is the policy of a workload that neither labels, weir.yaml nor users
+// give one: weight 1, no min, no max.
 func Default() Policy { return Policy{Weight: 1} }
 
 // Check reports the first mistake in p as an *Error. Whether a min of 25 % is

@@ -41,7 +41,7 @@ type Options struct {
 	Kafka     kafka.Security // how it connects to the brokers, if they are the bus
 	Automatic Automatic
 	Version   string
-	Audit     *audit.Log // of what changes the cluster; nil = nobody keeps one
+	Audit     *audit.Log // of what changes the cluster; nil = none is kept
 	Log       *slog.Logger
 	// Clock is what certificates and the list of members go by; nil = the machine's.
 	Clock clockwork.Clock

@@ -134,7 +134,7 @@ const (
 var Approaches = []Approach{ApproachExport, ApproachCommit, ApproachLayer, ApproachBundle}
 
 // Outcome is what a step has done. Bytes is what crossed the network, Raw what that
-// was before it was packed; 0 where nothing travels, -1 where nobody counted.
+// was before it was packed; 0 where nothing travels, -1 where it was not counted.
 type Outcome struct {
 	Bytes int64  `json:"bytes,omitempty"`
 	Raw   int64  `json:"raw_bytes,omitempty"`

@@ -18,7 +18,7 @@ type canceller struct {
 
 	mu  sync.Mutex
 	do  func(why string) error
-	why string // "" = nobody has asked
+	why string // the reason for the cancellation; "" = none was asked for
 }
 
 // hand says by what a move can be cancelled from now on. A cancellation that came before

@@ -46,7 +46,7 @@ type Options struct {
 	Profile func(ctx context.Context) (wire.Profile, error)
 	// Engine is this machine's engine; nil = no migrations.
 	Engine *migrate.Local
-	// Agent puts policies into force; nil = nobody does.
+	// Agent puts policies into force; with nil the node applies none.
 	Agent api.Agent
 	// Mark is the mark that packets of migrations carry, 0 = none; nil = none ever.
 	Mark    func(ctx context.Context) uint32
@@ -97,7 +97,7 @@ type Node struct {
 	ended    context.Context
 	end      context.CancelFunc
 	listener net.Listener
-	images   net.Listener // offers the manager's registry to the engine; nil = nobody does
+	images   net.Listener // where the engine finds the manager's registry; nil = it is not offered
 	passes   passes       // of its engine, to that registry
 	started  time.Time
 	beats    atomic.Uint64

@@ -74,7 +74,7 @@ type lab struct {
 	began    time.Time
 	journals migrate.Journals
 	agents   map[string]*migrate.Local
-	plane    *plane // nil = nobody steers
+	plane    *plane // the agents; nil = no agent runs
 	traffic  *receiver
 
 	mu       sync.Mutex

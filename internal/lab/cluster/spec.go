@@ -27,7 +27,7 @@ type Spec struct {
 	DiskMiB    int                  `yaml:"disk_mib"`   // of each node, in memory; 0 = this machine's disk
 	Images     map[string]Image     `yaml:"images"`
 	Containers map[string]Container `yaml:"containers"`
-	Agents     *Agents              `yaml:"agents"` // nil = nobody steers, and the lab migrates by itself
+	Agents     *Agents              `yaml:"agents"` // nil = no agent runs, and the lab migrates by itself
 	Timeline   []Step               `yaml:"timeline"`
 	Expect     []Expectation        `yaml:"expect"`
 

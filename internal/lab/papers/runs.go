@@ -122,7 +122,7 @@ func (x *run) utilisation() float64 {
 }
 
 // latency of a phase: the mean of the workloads' p50 and the worst p99, in
-// milliseconds; nil if nobody measured any.
+// milliseconds; nil if no workload has a latency.
 func (x *run) latency(p int) (p50, p99 *float64) {
 	var total, worst float64
 	n := 0

@@ -234,7 +234,7 @@ func (c *Conn) request(kind uint8, body []byte) (message, error) {
 }
 
 // await reads until the answer to message xid. Errors about earlier messages are
-// handed to refused, which may be nil. What nobody asked for is passed over.
+// handed to refused, which may be nil. Messages that answer no request are skipped.
 func (c *Conn) await(xid uint32, refused func(xid uint32, err *Error)) (message, error) {
 	for {
 		m, err := c.receive(false)

@@ -41,7 +41,7 @@ type API struct {
 	Who string // serves it: agent or manager
 	Log *slog.Logger
 
-	// Audit records each request that changes something; nil = nobody does.
+	// Audit records each request that changes something; with nil no record is kept.
 	Audit *audit.Log
 	// Author says who makes a request.
 	Author func(context.Context) audit.Who

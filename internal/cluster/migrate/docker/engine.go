@@ -32,7 +32,7 @@ type Engine struct {
 	client *client.Client
 	socket string
 	root   atomic.Pointer[root]
-	rules  *migrate.Accept // nil: whoever gives orders is root here anyway
+	rules  *migrate.Accept // nil = none: orders come from root on this machine
 }
 
 // Guard makes this the engine of a node that takes containers from other nodes: of a

@@ -42,7 +42,7 @@ type usage struct {
 
 // stored is a layer, a configuration or a manifest.
 type stored struct {
-	Node  string `json:"node"` // "" = nobody knows
+	Node  string `json:"node"` // the first that pushed it; "" = not on record
 	Bytes int64  `json:"bytes"`
 }
 
@@ -179,7 +179,7 @@ func (u *usage) refuse(r *refusal) *refusal {
 // Usage is what is in a registry.
 type Usage struct {
 	Bytes   int64            // stored
-	Nodes   map[string]int64 // bytes, by the node that pushed them first; "" = nobody knows
+	Nodes   map[string]int64 // bytes, by the node that pushed them first; "" = not on record
 	Uploads int              // under way
 	Refused uint64           // requests since the start: without right, or over the quota
 	Quota   Quota
