@@ -62,8 +62,8 @@ func (e *RefusedError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// leaseBase and leasePerByte are how long a copy lives unconfirmed: what a restore
-// takes, generously.
+// A copy that its source does not confirm lives for leaseBase, and a second longer for
+// each leaseBytes of memory. A restore takes less.
 const (
 	leaseBase      = 30 * time.Second
 	leaseBytes     = 20 << 20 // of memory, for each further second
