@@ -126,6 +126,9 @@ func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm policy.A
 				kind, _, _ := strings.Cut(leaf, " ")
 				list = append(list, contender{"htb+" + kind, name, leaf, scenario.Policy{}})
 			}
+		case "htb-tuned": // with the leaf that most have
+			kind, _, _ := strings.Cut(codel, " ")
+			list = append(list, plain(name, fifo), contender{name + "+" + kind, name, codel, scenario.Policy{}})
 		case plan.SchedulerFair:
 			list = append(list, plain(name, ""))
 			for _, d := range []policy.Discipline{policy.SFQ, policy.PQ, policy.CBWFQ, policy.LLQ} {
