@@ -349,7 +349,7 @@ func TestStartWithLinkGaps(t *testing.T) {
 }
 
 // A reload that asks a link for what its backend does not hold is refused, also of a
-// link that is new; what the agent was started with stands in nobody's way.
+// link that is new; what the agent was started with does not stop a reload.
 func TestReloadWithLinkGaps(t *testing.T) {
 	const eth0 = "{device: eth0, egress: 100mbit"
 	for _, test := range []struct {

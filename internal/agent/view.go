@@ -50,7 +50,7 @@ func (d decision) refused() []string {
 }
 
 // notHeld are the names of workloads and groups of whose policy a backend does not hold
-// a part that nobody has accepted to be without.
+// a part whose gap the user has not accepted.
 func (d decision) notHeld() []string {
 	var names []string
 	for _, v := range slices.Concat(d.verdicts, d.groups) {

@@ -58,8 +58,8 @@ func (s Status) Assess() []string {
 	return problems
 }
 
-// settingsNotHeld names the settings of links that a backend does not hold and nobody
-// has accepted, each once for both directions.
+// settingsNotHeld names the settings of links that a backend does not hold and the user
+// has not accepted, each once for both directions.
 func (s Status) settingsNotHeld() []string {
 	var problems []string
 	for _, l := range s.Links {

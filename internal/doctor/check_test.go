@@ -137,7 +137,7 @@ func TestChecks(t *testing.T) {
 		{"no link", func(h *Host) { h.Links = nil }, "link", Warning, "no link", "--link"},
 		{"link is missing", func(h *Host) { h.Links[0].Missing = "eth0: no such network device" }, "link", Fails, "no such", "correct"},
 		{"foreign qdisc", func(h *Host) { h.Links[0].Root.Value, h.Links[0].RootKind = "fq 8001:", RootForeign }, "link", Fails, "fq 8001: was set by another program", "force"},
-		{"foreign qdisc on a link that nobody named", func(h *Host) { h.Links[0].RootKind, h.Links[0].Asked = RootForeign, false }, "link", Warning, "another program", "--force"},
+		{"foreign qdisc on a link that the configuration does not name", func(h *Host) { h.Links[0].RootKind, h.Links[0].Asked = RootForeign, false }, "link", Warning, "another program", "--force"},
 		{"capacity above the device's", func(h *Host) { h.Links[0].Capacity = 2e9 }, "link", Warning, "2 Gbit/s, the device has 1 Gbit/s", "950mbit"},
 		{"more than a CPU carries", func(h *Host) { h.Links[0].Capacity, h.Links[0].SpeedMbps = 25e9, 25000 }, "link", Warning, "a packet every 0.484 µs, in which a CPU of this host has 969 cycles", "tso"},
 		{"qdisc hidden", func(h *Host) { h.Links[0].Root.Err = fs.ErrPermission }, "link", Unknown, "root qdisc", "root"},

@@ -121,7 +121,7 @@ func others(taken uint32) string {
 	return fmt.Sprintf(" (others use %#x)", taken)
 }
 
-// markRemedy names the longest run of bits that nobody uses.
+// markRemedy names the longest run of bits that no rule on this host uses.
 func markRemedy(taken uint32) string {
 	free := longestRun(^taken)
 	if free.Check() != nil {

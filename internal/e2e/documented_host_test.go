@@ -300,7 +300,7 @@ func (d *documented) stop(name string) {
 	d.end(s)
 }
 
-// end ends a service and looks at what it said. Nobody but the agent touches the host:
+// end ends a service and looks at what it said. Only the agent changes the host:
 // what it found changed, it had not done right.
 func (d *documented) end(s *service) {
 	d.t.Helper()
