@@ -68,15 +68,15 @@ test: test-native test-vm ## All tests but the long ones
 
 .PHONY: test-native
 test-native: build deps-test deps-cluster ## Tests on this machine: pure packages, tc fallback, Docker
-	go run ./internal/suite native $(STEPS)
+	go run ./internal/suite native $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-vm
 test-vm: build deps-vm ## Tests in VMs with BPF qdiscs, a telling part on both kernels
-	go run ./internal/suite vm $(STEPS)
+	go run ./internal/suite vm $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-full
 test-full: build deps-check deps-test deps-vm deps-cluster ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
-	go run ./internal/suite -fuzztime $(FUZZTIME) full $(STEPS)
+	go run ./internal/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-units
 test-units: build deps-check deps-vm ## What systemd runs: units of one host and moves between two, in VMs
