@@ -4,23 +4,14 @@ package cli
 
 import (
 	"log/slog"
-	"net"
-	"os"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// notifySystemd tells systemd about the state of a unit of Type=notify; without
-// one (NOTIFY_SOCKET unset) it does nothing. See sd_notify(3).
+// notifySystemd tells systemd the state of a unit of Type=notify, such as
+// daemon.SdNotifyReady. It does nothing where NOTIFY_SOCKET is not set.
 func notifySystemd(log *slog.Logger, state string) {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err == nil {
-		defer conn.Close()
-		_, err = conn.Write([]byte(state))
-	}
-	if err != nil {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("systemd was not notified", "state", state, "err", err)
 	}
 }
