@@ -10,8 +10,8 @@
  *
  * `cursor` is the number (not yet reduced to 4,096) of the bucket where the
  * search begins. What lies before it is put into it; what lies further ahead
- * than the wheel reaches is put into the last bucket, and the caller, who
- * finds it there before its time, puts it back (wheel_early).
+ * than the wheel reaches is put into the last bucket. The caller finds it
+ * there before its time and adds it again.
  *
  * Each class has two nodes, so it can be in two wheels at once.
  */
