@@ -32,7 +32,7 @@ const module = "weir"
 //	cmd -> cli -> demo -> server, lab -> agent -> dataplane, discover -> plan -> policy
 var layers = map[string]int{
 	"internal/atomicfile":           0,
-	"internal/audit":                0,
+	"internal/audit":                1,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
 	"internal/goldentest":           0,

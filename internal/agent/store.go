@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"weir/internal/api"
+	"weir/internal/atomicfile"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -215,38 +216,15 @@ func (s *store) save(k kept) error {
 	if bytes.Equal(text, s.last) {
 		return nil
 	}
-	if err := writeWhole(s.path, text); err != nil {
+	err = os.MkdirAll(filepath.Dir(s.path), 0o700)
+	if err == nil {
+		err = atomicfile.Write(s.path, text, 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("keep state: %w", err)
 	}
 	s.last = text
 	return nil
-}
-
-// writeWhole puts a file in place at once, and to the disk.
-func writeWhole(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	temp, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(text)
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
 
 // keep is what is to be kept of the agent's state.

@@ -53,6 +53,10 @@ func Remove(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// SyncDir puts a directory on the disk: what was created, renamed or removed in it stays
+// so after a power cut.
+func SyncDir(dir string) error { return syncDir(dir) }
+
 // syncDir is a variable so that the test can count its calls.
 var syncDir = func(dir string) error {
 	d, err := os.Open(dir)

@@ -64,3 +64,25 @@ func TestFailedWrite(t *testing.T) {
 		t.Error("a file was written to a directory that is not there")
 	}
 }
+
+// TestLinkIsReplaced: a symbolic link in the file's place is replaced, and what it points
+// to stays as it is.
+func TestLinkIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	path, target := filepath.Join(dir, "key"), filepath.Join(dir, "target")
+	if err := os.WriteFile(target, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(path, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v; want a regular file of mode 0600", info.Mode(), err)
+	}
+	if text, err := os.ReadFile(target); err != nil || string(text) != "before" {
+		t.Errorf("the link's target has %q, %v", text, err)
+	}
+}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"weir/internal/atomicfile"
 )
 
 // Limits of the files.
@@ -146,7 +148,7 @@ func (l *Log) open() error {
 		return errors.Join(err, f.Close())
 	}
 	l.file, l.size = f, info.Size()
-	return syncDir(filepath.Dir(l.path))
+	return atomicfile.SyncDir(filepath.Dir(l.path))
 }
 
 // endLine ends a line that a power cut left in its middle.
@@ -203,14 +205,6 @@ func (l *Log) older(n int) string {
 		return l.path
 	}
 	return fmt.Sprintf("%s.%d", l.path, n)
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 var _ io.Closer = (*Log)(nil)

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/atomicfile"
 	"weir/internal/lab/figures"
 )
 
@@ -90,11 +91,7 @@ func (r *results) keep(res result) error {
 			return err
 		}
 	}
-	fresh := r.file + ".new"
-	if err := os.WriteFile(fresh, out.Bytes(), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(fresh, r.file)
+	return atomicfile.Write(r.file, out.Bytes(), 0o644)
 }
 
 // table prints the results that there are of the steps, the tree of each included.

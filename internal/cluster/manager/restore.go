@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/atomicfile"
 )
 
 // RestoreOptions say how a snapshot becomes the state of a manager.
@@ -150,9 +151,5 @@ func exchange(dir, next, aside string) error {
 		}
 		return fmt.Errorf("the restored state cannot take its place: %w", err)
 	}
-	parent, err := os.Open(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close(), HandOver(dir))
+	return errors.Join(atomicfile.SyncDir(filepath.Dir(dir)), HandOver(dir))
 }

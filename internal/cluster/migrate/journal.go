@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/atomicfile"
 )
 
 // Kind says what a record of the journal means.
@@ -89,7 +91,7 @@ func (d Journals) Begin(o Order) (*Journal, error) {
 		return nil, fmt.Errorf("begin the journal: %w", err)
 	}
 	j := &Journal{file: f}
-	err = errors.Join(j.lock(), syncFolder(d.Dir), j.Append(Record{Kind: KindBegin, Order: &o}))
+	err = errors.Join(j.lock(), atomicfile.SyncDir(d.Dir), j.Append(Record{Kind: KindBegin, Order: &o}))
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -285,12 +287,4 @@ func (j *Journal) restoring() (since time.Time) {
 		}
 	}
 	return since
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

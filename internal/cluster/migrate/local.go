@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weir/internal/atomicfile"
 )
 
 // Local is this machine's engine as a Node: it adds names to the engine's errors, and
@@ -376,7 +378,7 @@ func (l *Local) set(c *incoming, f fate) error {
 	}
 	data, err := json.Marshal(c)
 	if err == nil {
-		err = writeFile(l.file(c.Order.Move), data)
+		err = atomicfile.Write(l.file(c.Order.Move), data, 0o600)
 	}
 	if err != nil {
 		c.Fate, c.Order = was, order
@@ -409,23 +411,4 @@ func (l *Local) forgetLater(c *incoming) {
 			l.log.Warn("the end of a copy cannot be forgotten", "move", move, "err", err)
 		}
 	})
-}
-
-// writeFile writes beside, syncs and renames.
-func writeFile(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file))
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		if removeErr := os.Remove(f.Name()); !errors.Is(removeErr, fs.ErrNotExist) {
-			err = errors.Join(err, removeErr)
-		}
-		return err
-	}
-	return syncFolder(filepath.Dir(file))
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"weir/internal/atomicfile"
 	"weir/internal/dataplane"
 )
 
@@ -184,22 +185,8 @@ func Remember(path string, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the state folder: %w", err)
 	}
-	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("write state: %w", err)
-	}
-	defer os.Remove(file.Name()) // gone already once it was renamed
-	_, err = file.Write(append(content, '\n'))
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
+	return atomicfile.Write(path, append(content, '\n'), 0o600)
 }
