@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/config"
+	"weir/internal/refusal"
 )
 
 func TestAdmission(t *testing.T) {
@@ -16,7 +17,7 @@ func TestAdmission(t *testing.T) {
 		h.run("b")
 		before := h.state("eth0")
 		_, err := h.Set(t.Context(), "b", change("min=40mbit weight=9"), false)
-		refused(t, err, 409, "asked 40 Mbit/s", "reserved 50 Mbit/s", "free 30 Mbit/s", "30mbit")
+		refused(t, err, refusal.NoRoom, "asked 40 Mbit/s", "reserved 50 Mbit/s", "free 30 Mbit/s", "30mbit")
 		h.expect("refused as a whole", "eth0", before)
 		if w := h.workload("b"); w.Origin["weight"] != "default" {
 			t.Errorf("half of a refused change was kept: %+v", w.Origin)
@@ -34,7 +35,7 @@ func TestAdmission(t *testing.T) {
 		h.set("c", "weight=5") // is no matter of the min
 		h.set("b", "min=20mbit")
 		_, err = h.Set(t.Context(), "a", change("min=70mbit"), false)
-		refused(t, err, 409, "free 60 Mbit/s")
+		refused(t, err, refusal.NoRoom, "free 60 Mbit/s")
 		h.kill("a")
 		seconds(31) // it does not come back, see TestMinIsKeptForARestart
 		h.expect("room came free", "eth0", `

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 	"weir/internal/sdn/switchport"
 )
 
@@ -288,8 +288,8 @@ func (a *Agent) await(ctx context.Context, f func(), tooLong <-chan time.Time) e
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-tooLong:
-		return &api.Error{
-			Status: http.StatusServiceUnavailable,
+		return &refusal.Error{
+			Kind:   refusal.Busy,
 			Msg:    fmt.Sprintf("the agent is busy and has not come to this within %v", busyAfter),
 			Remedy: "try again; its log says what it does: journalctl -u weir",
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/discover"
+	"weir/internal/refusal"
 )
 
 // TestMinIsKeptForARestart: nobody is admitted to the min of a container that is
@@ -23,7 +24,7 @@ func TestMinIsKeptForARestart(t *testing.T) {
 		}
 		seconds(20)
 		_, err := h.Set(t.Context(), "db", change("min=60mbit"), false)
-		refused(t, err, 409, "reserved 60 Mbit/s")
+		refused(t, err, refusal.NoRoom, "reserved 60 Mbit/s")
 		h.run("web", "weir.weight=3")
 		h.expect("back", "eth0", "0 host weight 1\n1 web weight 3 min 60 Mbit/s: vethweb\n2 db weight 1: vethdb")
 		seconds(60)

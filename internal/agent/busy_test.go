@@ -5,12 +5,11 @@ package agent
 import (
 	"context"
 	"errors"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"weir/internal/api"
+	"weir/internal/refusal"
 	"weir/internal/server/rest"
 )
 
@@ -23,8 +22,8 @@ func TestBusyAgentAnswers(t *testing.T) {
 		defer cancel()
 		begin := time.Now()
 		_, err := a.Status(ctx)
-		var busy *api.Error
-		if !errors.As(err, &busy) || busy.Status != http.StatusServiceUnavailable || busy.Remedy == "" {
+		var busy *refusal.Error
+		if !errors.As(err, &busy) || busy.Kind != refusal.Busy || busy.Remedy == "" {
 			t.Errorf("got %v, want status 503 and a remedy", err)
 		}
 		if waited := time.Since(begin); waited >= rest.RequestTimeout {

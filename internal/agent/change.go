@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // patience is how long Attach waits for the source to find the devices.
@@ -41,10 +41,10 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	}
 	layer, err := layerOf(change)
 	if err != nil {
-		return api.ChangeResult{}, badInput(err)
+		return api.ChangeResult{}, api.Mistake(err)
 	}
 	if layer.Empty() && !change.Reset {
-		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "body", Msg: "nothing to change",
+		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Invalid, Field: "body", Msg: "nothing to change",
 			Remedy: "give at least one of " + strings.Join(config.Fields, ", ") + " and reset"}
 	}
 	w, err := resolve(name, a.decided.workloads())
@@ -72,13 +72,13 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 func (a *Agent) steersIngress(change api.PolicyChange, portless bool) error {
 	asked := change.Ingress != nil && !change.Ingress.Empty()
 	if asked && portless {
-		return &api.Error{Status: http.StatusUnprocessableEntity, Field: "ingress", Msg: noPortIn,
+		return &refusal.Error{Kind: refusal.Invalid, Field: "ingress", Msg: noPortIn,
 			Remedy: "give the link's ingress as much less (ingress: in weir.yaml or weir agent --ingress), or run it in a network namespace of its own (weir attach --netns)"}
 	}
 	if !asked || slices.ContainsFunc(a.links, func(l *link) bool { return l.config.Direction == policy.Ingress }) {
 		return nil
 	}
-	return &api.Error{Status: http.StatusUnprocessableEntity, Field: "ingress", Msg: "no link's ingress is steered",
+	return &refusal.Error{Kind: refusal.Invalid, Field: "ingress", Msg: "no link's ingress is steered",
 		Remedy: "say what a link can receive, by ingress: under links: in weir.yaml or weir agent --ingress"}
 }
 
@@ -248,8 +248,8 @@ func (t trial) fault(err error, link plan.Link, was, v verdict, links int) error
 	var refused *policy.Refused
 	if errors.As(err, &refused) {
 		field := prefix + refused.Field()
-		e := &api.Error{Status: http.StatusConflict, Field: field, Value: t.given[field],
-			Msg: fmt.Sprintf("link %s has no room for it: %s", device, refused.Reason()), Remedy: refused.Remedy()}
+		e := api.NoRoom(refused, device)
+		e.Field, e.Value, e.Msg = field, t.given[field], fmt.Sprintf("link %s has no room for it: %s", device, refused.Reason())
 		_, min := t.given[field]
 		if _, queues := t.given[prefix+"queues"]; refused.Goodput != 0 && queues && !min { // one that a queue asks for
 			min = true
@@ -281,11 +281,14 @@ func (t trial) fault(err error, link plan.Link, was, v verdict, links int) error
 		return nil // a scheduler without groups on one link does not forbid them on another
 	}
 	_, asked := t.given[field]
-	known := slices.ContainsFunc(was.refusals[device], func(e error) bool { return e.Error() == err.Error() })
+	known := slices.ContainsFunc(was.refusals[device], func(e error) bool {
+		before, is := errors.AsType[*policy.Error](e)
+		return is && *before == *mistake
+	})
 	if !asked && known {
 		return nil
 	}
-	e := &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value, Msg: mistake.Msg, Remedy: mistake.Remedy}
+	e := api.Mistake(mistake)
 	if field != "group" {
 		e.Field = prefix + e.Field
 	}
@@ -334,15 +337,6 @@ func describe(changes []plannedChange) []api.Change {
 	return list
 }
 
-// badInput is a mistake in what was asked, as the API has it.
-func badInput(err error) error {
-	var mistake *policy.Error
-	if errors.As(err, &mistake) {
-		return &api.Error{Status: http.StatusUnprocessableEntity, Field: mistake.Field, Value: mistake.Value, Msg: mistake.Msg, Remedy: mistake.Remedy}
-	}
-	return &api.Error{Status: http.StatusUnprocessableEntity, Msg: err.Error()}
-}
-
 // Attach implements api.Agent.
 func (a *Agent) Attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, error) {
 	var result api.ChangeResult
@@ -383,7 +377,7 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	next.accept(p.workload.Key, given(req.Policy), req.Policy.AcceptGaps, false)
 	// The source checks whether the thing exists, so it is asked in a dry run too.
 	if err := a.attacher().Attach(at, false); err != nil {
-		return api.ChangeResult{}, nil, badInput(err)
+		return api.ChangeResult{}, nil, api.Mistake(err)
 	}
 	a.pending[p.workload.Key] = p
 	result, err := a.try(ctx, trial{world: next, attached: append(slices.Clone(a.attached), at),
@@ -398,18 +392,18 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 // checkAttach refuses what cannot be attached, before anything is touched.
 func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (config.Layer, error) {
 	if err := config.CheckName(at.Name); err != nil {
-		return config.Layer{}, badInput(err)
+		return config.Layer{}, api.Mistake(err)
 	}
 	if err := at.Check(); err != nil {
-		return config.Layer{}, badInput(err)
+		return config.Layer{}, api.Mistake(err)
 	}
 	if a.linkOf(at.Device) != nil {
-		return config.Layer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "device", Value: at.Device,
+		return config.Layer{}, &refusal.Error{Kind: refusal.Invalid, Field: "device", Value: at.Device,
 			Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
 	}
 	for _, v := range a.decided.verdicts {
 		if v.Name == at.Name {
-			return config.Layer{}, &api.Error{Status: http.StatusConflict, Field: "name", Value: at.Name,
+			return config.Layer{}, &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: at.Name,
 				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
 		}
 	}
@@ -418,7 +412,7 @@ func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (conf
 	}
 	layer, err := layerOf(change)
 	if err != nil {
-		return config.Layer{}, badInput(err)
+		return config.Layer{}, api.Mistake(err)
 	}
 	return layer, a.steersIngress(change, at.Unit != "" || at.Cgroup != "")
 }
@@ -458,7 +452,7 @@ func (a *Agent) detach(ctx context.Context, name string, dryRun bool) (api.Chang
 }
 
 func (a *Agent) notAttached(w discover.Workload) error {
-	e := &api.Error{Status: http.StatusConflict, Field: "name", Value: w.Name,
+	e := &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: w.Name,
 		Msg: w.Name + " was not attached by weir attach", Remedy: "it goes when its source no longer has it, a container when it is stopped"}
 	if w.Name == config.HostName {
 		e.Remedy = "the host is always there"

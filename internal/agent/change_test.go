@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // A setting that changes nothing is stored all the same, and counts before the
@@ -64,21 +65,21 @@ func TestBadChanges(t *testing.T) {
 		h.run("webber")
 		for _, test := range []struct {
 			name, fields string
-			status       int
+			kind         refusal.Kind
 			words        []string
 		}{
-			{"wbe", "weight=1", 404, []string{"wbe", "did you mean web"}},
-			{"zzz", "weight=1", 404, []string{"weir get"}},
-			{"7765", "weight=1", 422, []string{"2 workloads", "web (776562000000)", "longer"}},
-			{"web", "", 422, []string{"nothing to change"}},
-			{"web", "min=20mbps", 422, []string{"min", "160mbit"}},
-			{"web", "weight=0", 422, []string{"weight", "1 to 10000"}},
-			{"web", "min=30mbit", 422, []string{"30 Mbit/s is above the max", "eth0"}},
-			{"web", "min=1gbit max=none", 409, []string{"asked 1 Gbit/s", "free 100 Mbit/s"}},
+			{"wbe", "weight=1", refusal.Unknown, []string{"wbe", "did you mean web"}},
+			{"zzz", "weight=1", refusal.Unknown, []string{"weir get"}},
+			{"7765", "weight=1", refusal.Invalid, []string{"2 workloads", "web (776562000000)", "longer"}},
+			{"web", "", refusal.Invalid, []string{"nothing to change"}},
+			{"web", "min=20mbps", refusal.Invalid, []string{"min", "160mbit"}},
+			{"web", "weight=0", refusal.Invalid, []string{"weight", "1 to 10000"}},
+			{"web", "min=30mbit", refusal.Invalid, []string{"30 Mbit/s is above the max", "eth0"}},
+			{"web", "min=1gbit max=none", refusal.NoRoom, []string{"asked 1 Gbit/s", "free 100 Mbit/s"}},
 		} {
 			before, sets := h.state("eth0"), h.kernel.Sets("eth0")
 			_, err := h.Set(t.Context(), test.name, change(test.fields), false)
-			refused(t, err, test.status, test.words...)
+			refused(t, err, test.kind, test.words...)
 			if h.state("eth0") != before || h.kernel.Sets("eth0") != sets {
 				t.Errorf("%s %s: something was applied", test.name, test.fields)
 			}
@@ -114,7 +115,7 @@ func TestDryRun(t *testing.T) {
 			t.Errorf("attach: %+v, %v", result, err)
 		}
 		_, err = h.Set(t.Context(), "web", change("min=200mbit"), true)
-		refused(t, err, 409)
+		refused(t, err, refusal.NoRoom)
 		seconds(5)
 		after, _ := os.ReadFile(filepath.Join(h.dir, "state.json"))
 		if h.state("eth0") != before || h.kernel.Sets("eth0") != sets || string(after) != string(kept) {
@@ -141,22 +142,22 @@ func TestAttach(t *testing.T) {
 			3 vm weight 4 min 20 Mbit/s: veth-vm`
 		h.expect("attached", "eth0", want)
 		for _, test := range []struct {
-			req    api.AttachRequest
-			status int
-			words  []string
+			req   api.AttachRequest
+			kind  refusal.Kind
+			words []string
 		}{
-			{api.AttachRequest{Name: "web", Netns: "x"}, 409, []string{"taken by docker:web"}},
-			{api.AttachRequest{Name: "host", Netns: "x"}, 422, []string{"host itself"}},
-			{api.AttachRequest{Name: "x y", Netns: "x"}, 422, []string{"letters"}},
-			{api.AttachRequest{Name: "x"}, 422, []string{"exactly one"}},
-			{api.AttachRequest{Name: "x", Netns: "a", Device: "b"}, 422, []string{"exactly one"}},
-			{api.AttachRequest{Name: "x", Device: "eth0"}, 422, []string{"is a link"}},
-			{api.AttachRequest{Name: "x", Netns: "missing"}, 422, []string{"does not exist"}},
-			{api.AttachRequest{Name: "x", Netns: "x", Policy: change("min=90mbit")}, 409, []string{"free 80 Mbit/s"}},
-			{api.AttachRequest{Name: "x", Netns: "x", Policy: change("weight=0")}, 422, []string{"weight"}},
+			{api.AttachRequest{Name: "web", Netns: "x"}, refusal.Conflict, []string{"taken by docker:web"}},
+			{api.AttachRequest{Name: "host", Netns: "x"}, refusal.Invalid, []string{"host itself"}},
+			{api.AttachRequest{Name: "x y", Netns: "x"}, refusal.Invalid, []string{"letters"}},
+			{api.AttachRequest{Name: "x"}, refusal.Invalid, []string{"exactly one"}},
+			{api.AttachRequest{Name: "x", Netns: "a", Device: "b"}, refusal.Invalid, []string{"exactly one"}},
+			{api.AttachRequest{Name: "x", Device: "eth0"}, refusal.Invalid, []string{"is a link"}},
+			{api.AttachRequest{Name: "x", Netns: "missing"}, refusal.Invalid, []string{"does not exist"}},
+			{api.AttachRequest{Name: "x", Netns: "x", Policy: change("min=90mbit")}, refusal.NoRoom, []string{"free 80 Mbit/s"}},
+			{api.AttachRequest{Name: "x", Netns: "x", Policy: change("weight=0")}, refusal.Invalid, []string{"weight"}},
 		} {
 			_, err := h.Attach(t.Context(), test.req, false)
-			refused(t, err, test.status, test.words...)
+			refused(t, err, test.kind, test.words...)
 		}
 		seconds(2)
 		h.expect("refusals leave nothing", "eth0", want)
@@ -164,9 +165,9 @@ func TestAttach(t *testing.T) {
 		h.start()
 		h.expect("attached again after a restart", "eth0", want)
 		_, err = h.Detach(t.Context(), "fixed", false)
-		refused(t, err, 409, "attach:")
+		refused(t, err, refusal.Conflict, "attach:")
 		_, err = h.Detach(t.Context(), "web", false)
-		refused(t, err, 409)
+		refused(t, err, refusal.Conflict)
 		dry, err := h.Detach(t.Context(), "vm", true)
 		if err != nil || len(dry.Changes) != 2 {
 			t.Errorf("dry run: %+v, %v", dry, err)

@@ -16,7 +16,7 @@ import (
 func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (api.Placement, error) {
 	packet, err := packetOf(p)
 	if err != nil {
-		return api.Placement{}, badInput(err)
+		return api.Placement{}, api.Mistake(err)
 	}
 	var place api.Placement
 	down := a.do(ctx, func() {
@@ -78,7 +78,7 @@ func packetOf(p api.Packet) (policy.Packet, error) {
 // placement says where a workload's packet goes.
 func placement(v verdict, packet policy.Packet) (api.Placement, error) {
 	if err := v.policy.Check(); err != nil {
-		return api.Placement{}, badInput(err)
+		return api.Placement{}, api.Mistake(err)
 	}
 	d := v.policy.Discipline.OrDefault()
 	place := api.Placement{Name: v.Name, Discipline: string(d)}
@@ -91,7 +91,7 @@ func placement(v verdict, packet policy.Packet) (api.Placement, error) {
 	} else {
 		rules, err := policy.CompileRules(policy.MatchesOf(v.policy.Queues))
 		if err != nil {
-			return api.Placement{}, badInput(err)
+			return api.Placement{}, api.Mistake(err)
 		}
 		number, rule := rules.Classify(packet)
 		queue := v.policy.Queues[number]

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"weir/internal/dataplane/pace"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // Meter measures goodput; goodput.Meter is the real one.
@@ -220,7 +220,7 @@ func reserveQueue(p policy.Policy, change api.PolicyChange) (api.PolicyChange, e
 	i := slices.IndexFunc(queues, func(q api.Queue) bool { return q.Name == *change.ReserveQueue })
 	switch {
 	case i < 0:
-		e := &api.Error{Status: http.StatusUnprocessableEntity, Field: "queue", Value: *change.ReserveQueue, Msg: "the workload has no such queue"}
+		e := &refusal.Error{Kind: refusal.Invalid, Field: "queue", Value: *change.ReserveQueue, Msg: "the workload has no such queue"}
 		for _, q := range queues {
 			e.Remedy += ", " + q.Name
 		}
@@ -231,7 +231,7 @@ func reserveQueue(p policy.Policy, change api.PolicyChange) (api.PolicyChange, e
 		}
 		return change, e
 	case change.Reserve == nil:
-		return change, &api.Error{Status: http.StatusUnprocessableEntity, Field: "reserve", Msg: "is missing", Remedy: "say how much the queue is to have"}
+		return change, &refusal.Error{Kind: refusal.Invalid, Field: "reserve", Msg: "is missing", Remedy: "say how much the queue is to have"}
 	}
 	queues[i].Reserve = *change.Reserve
 	change.Queues, change.Reserve, change.ReserveQueue = &queues, nil, nil
@@ -267,7 +267,7 @@ func (a *Agent) controlView(name string) (api.Control, error) {
 
 // noLoop says that there is nothing to control.
 func (a *Agent) noLoop(name string) error {
-	return &api.Error{Status: http.StatusConflict, Field: "reserve", Msg: name + " has no reservation in force",
+	return &refusal.Error{Kind: refusal.Conflict, Field: "reserve", Msg: name + " has no reservation in force",
 		Remedy: fmt.Sprintf("set one, such as weir set %s --reserve 10mbit; weir get %s shows whether it was refused", name, name)}
 }
 
@@ -318,7 +318,7 @@ func (a *Agent) SetControl(ctx context.Context, name string, change api.ControlC
 
 func (a *Agent) setControl(ctx context.Context, name string, change api.ControlChange, dryRun bool) (api.Control, error) {
 	if change.Empty() {
-		return api.Control{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "body", Msg: "nothing to change", Remedy: "give freeze, gains or default_gains"}
+		return api.Control{}, &refusal.Error{Kind: refusal.Invalid, Field: "body", Msg: "nothing to change", Remedy: "give freeze, gains or default_gains"}
 	}
 	if change.Gains != nil {
 		g := control.Gains(*change.Gains)
@@ -327,7 +327,7 @@ func (a *Agent) setControl(ctx context.Context, name string, change api.ControlC
 			err = g.Check()
 		}
 		if err != nil {
-			return api.Control{}, badInput(err)
+			return api.Control{}, api.Mistake(err)
 		}
 	}
 	now, err := a.controlView(name)

@@ -19,6 +19,7 @@ import (
 	"weir/internal/dataplane/goodput"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // network plays what is beyond the kernel: whatever the interval of a class lets go
@@ -255,7 +256,7 @@ func TestControlChanges(t *testing.T) {
 		seconds(20)
 		h.expectGoodput("thawed", "web", 10e6, 0.01)
 		unstable := api.Gains{Kc: 0.877, Ti: 1.142, Td: 0.1279}
-		refused(t, change(api.ControlChange{Gains: &unstable}), 422, "cannot be stable", "lower kc")
+		refused(t, change(api.ControlChange{Gains: &unstable}), refusal.Invalid, "cannot be stable", "lower kc")
 		if l := h.loop("web"); l.Gains.Td != 1 {
 			t.Errorf("gains %+v", l.Gains)
 		}
@@ -265,10 +266,10 @@ func TestControlChanges(t *testing.T) {
 		if err := change(api.ControlChange{DefaultGains: true}); err != nil || h.loop("web").Gains != api.Gains(control.Default) {
 			t.Errorf("defaults: %v", err)
 		}
-		refused(t, change(api.ControlChange{}), 422, "nothing to change")
+		refused(t, change(api.ControlChange{}), refusal.Invalid, "nothing to change")
 		h.run("batch")
 		_, err := h.SetControl(t.Context(), "batch", api.ControlChange{Freeze: new(true)}, false)
-		refused(t, err, 409, "batch has no reservation in force", "--reserve")
+		refused(t, err, refusal.Conflict, "batch has no reservation in force", "--reserve")
 	})
 }
 
@@ -280,7 +281,7 @@ func TestReservationsAreAdmitted(t *testing.T) {
 		h.run("web", "weir.reserve=60mbit")
 		h.run("db")
 		_, err := h.Set(t.Context(), "db", change("reserve=50mbit"), false)
-		refused(t, err, 409, "reserve: link eth0 has no room for it: asked 52.3 Mbit/s (50 Mbit/s of payload)",
+		refused(t, err, refusal.NoRoom, "reserve: link eth0 has no room for it: asked 52.3 Mbit/s (50 Mbit/s of payload)",
 			"reserved 62.734807 Mbit/s of 100 Mbit/s", "free 37.265193 Mbit/s", "ask for 35.640686mbit or less")
 		h.set("db", "reserve=30mbit")
 		h.run("cam", "weir.reserve=50mbit")
@@ -288,7 +289,7 @@ func TestReservationsAreAdmitted(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 		_, err = h.Set(t.Context(), "db", change("max=20mbit"), false)
-		refused(t, err, 422, "above the max")
+		refused(t, err, refusal.Invalid, "above the max")
 	})
 }
 
@@ -330,7 +331,7 @@ func TestTune(t *testing.T) {
 		h.start()
 		h.run("web", "weir.reserve=10mbit")
 		_, err := h.Tune(t.Context(), "web", api.TuneRequest{})
-		refused(t, err, 409, "nothing measures") // the first second is not over
+		refused(t, err, refusal.Conflict, "nothing measures") // the first second is not over
 		seconds(10)
 		before := h.loop("web").WireBps
 		r, err := h.Tune(t.Context(), "web", api.TuneRequest{})
@@ -355,7 +356,7 @@ func TestTune(t *testing.T) {
 		n.set(func() { n.demand = 1e6 })
 		seconds(5)
 		_, err = h.Tune(t.Context(), "web", api.TuneRequest{})
-		refused(t, err, 409, "less than its reservation")
+		refused(t, err, refusal.Conflict, "less than its reservation")
 	})
 }
 
@@ -380,7 +381,7 @@ func TestReserveOfAQueue(t *testing.T) {
 		}
 		c.ReserveQueue = new("voice")
 		_, err = h.Set(t.Context(), "pbx", c, false)
-		refused(t, err, 422, "no such queue", "it has video, rest")
+		refused(t, err, refusal.Invalid, "no such queue", "it has video, rest")
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/dataplane/goodput"
 	"weir/internal/plan"
+	"weir/internal/refusal"
 )
 
 // flowsFor is how long connections are measured.
@@ -71,7 +71,7 @@ func (a *Agent) flowsNow(name string) (flowsNow, error) {
 	case len(c.Loops) == 0:
 		return flowsNow{}, a.noLoop(v.Name)
 	case a.goodput.meter == nil:
-		return flowsNow{}, &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: cmp.Or(a.goodput.complaint, "try again in a second")}
+		return flowsNow{}, &refusal.Error{Kind: refusal.Conflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: cmp.Or(a.goodput.complaint, "try again in a second")}
 	}
 	now := flowsNow{at: time.Now(), name: v.Name, counts: map[flowKey]goodput.Flow{}}
 	for _, l := range a.links {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // gap is a part of a policy that the backend of a link does not hold on this kernel.
@@ -55,7 +55,7 @@ func (g gap) what() string {
 
 // refusal is the answer to a request for what is not held.
 func (g gap) refusal(value string) error {
-	return &api.Error{Status: http.StatusConflict, Field: g.field, Value: cmp.Or(value, g.value),
+	return &refusal.Error{Kind: refusal.NotHeld, Object: "link " + g.link, Field: g.field, Value: cmp.Or(value, g.value),
 		Msg: fmt.Sprintf("link %s does not hold it: %s", g.link, g.reason), Remedy: gapRemedy}
 }
 

@@ -16,6 +16,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // fallback has the abilities of HTB with fq_codel leaves.
@@ -91,7 +92,7 @@ func TestGapsAreRefused(t *testing.T) {
 				h.run("web")
 				before, plan := h.kept(), h.state("eth0")
 				for _, dryRun := range []bool{true, false} {
-					refused(t, test.ask(h, false, dryRun), 409, test.words...)
+					refused(t, test.ask(h, false, dryRun), refusal.NotHeld, test.words...)
 				}
 				if h.kept() != before || h.state("eth0") != plan {
 					t.Errorf("stored all the same:\n%s\n%s", h.kept(), h.state("eth0"))
@@ -136,7 +137,7 @@ func TestAcceptedGap(t *testing.T) {
 		}
 		h.set("pbx", "weight=3")
 		_, err := h.Set(t.Context(), "pbx", api.PolicyChange{Discipline: new("pq"), Queues: &[]api.Queue{{Name: "a", Match: []api.Match{{"udp": 1}}}, {Name: "b"}}}, false)
-		refused(t, err, 409, "discipline", "pq")
+		refused(t, err, refusal.NotHeld, "discipline", "pq")
 		const note = "link eth0: discipline llq is not held: HTB has one queue for each workload, with discipline sfq and no rules (accepted)"
 		for range 2 { // also after a restart
 			w := h.workload("pbx")

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // groupNames are the groups of the configuration and those made at run time, in
@@ -206,15 +206,15 @@ func (a *Agent) SetGroup(ctx context.Context, name string, change api.GroupChang
 
 func (a *Agent) setGroup(ctx context.Context, name string, change api.GroupChange, dryRun bool) (api.ChangeResult, error) {
 	if err := policy.CheckGroupName(name); err != nil {
-		return api.ChangeResult{}, badInput(err)
+		return api.ChangeResult{}, api.Mistake(err)
 	}
 	asked := api.PolicyChange{Weight: change.Weight, Min: change.Min, Max: change.Max}
 	layer, err := layerOf(asked)
 	if err != nil {
-		return api.ChangeResult{}, badInput(err)
+		return api.ChangeResult{}, api.Mistake(err)
 	}
 	if _, exists := a.decided.group(plan.GroupKey(name)); exists && layer.Empty() && !change.Reset {
-		return api.ChangeResult{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "body", Msg: "nothing to change",
+		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Invalid, Field: "body", Msg: "nothing to change",
 			Remedy: "give at least one of " + strings.Join(config.GroupFields, ", ") + " and reset"}
 	}
 	next := a.world.clone()
@@ -256,7 +256,7 @@ func holdsMembers(before, after decision, group verdict, t trial) error {
 				if !asked {
 					value = mistake.Value
 				}
-				return &api.Error{Status: http.StatusConflict, Field: bound.field, Value: value,
+				return &refusal.Error{Kind: refusal.Conflict, Field: bound.field, Value: value,
 					Msg: fmt.Sprintf("%s on link %s", mistake.Msg, device), Remedy: mistake.Remedy}
 			}
 		}
@@ -279,7 +279,7 @@ func (a *Agent) deleteGroup(ctx context.Context, name string, dryRun bool) (api.
 		return api.ChangeResult{}, unknownGroup(name, a.world.groupNames())
 	}
 	refuse := func(msg, remedy string) (api.ChangeResult, error) {
-		return api.ChangeResult{}, &api.Error{Status: http.StatusConflict, Field: "group", Value: name, Msg: msg, Remedy: remedy}
+		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Conflict, Field: "group", Value: name, Msg: msg, Remedy: remedy}
 	}
 	if _, configured := a.world.configured(name); configured {
 		return refuse(name+" is in the configuration", "take it out of groups: in "+a.world.config.Path)
@@ -300,7 +300,7 @@ func (a *Agent) deleteGroup(ctx context.Context, name string, dryRun bool) (api.
 }
 
 func unknownGroup(name string, known []string) error {
-	e := &api.Error{Status: http.StatusNotFound, Field: "group", Value: name,
+	e := &refusal.Error{Kind: refusal.Unknown, Field: "group", Value: name,
 		Msg: fmt.Sprintf("no group is called %q", name), Remedy: "weir group list shows those that there are"}
 	if near := closest.Words(name, known, 3); len(near) > 0 {
 		e.Remedy = "did you mean " + strings.Join(near, " or ") + "?"

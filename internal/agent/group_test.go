@@ -12,6 +12,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
+	"weir/internal/refusal"
 )
 
 // expectGroups compares with one line for each class that is a group or in one:
@@ -83,11 +84,11 @@ func TestGroups(t *testing.T) {
 			t.Errorf("groups %+v, %v", groups, err)
 		}
 		_, err = h.DeleteGroup(t.Context(), "tenant", false)
-		refused(t, err, 409, "still in it: web", "weir set web --group none")
+		refused(t, err, refusal.Conflict, "still in it: web", "weir set web --group none")
 		_, err = h.DeleteGroup(t.Context(), "office", false)
-		refused(t, err, 409, "in the configuration", "groups:")
+		refused(t, err, refusal.Conflict, "in the configuration", "groups:")
 		_, err = h.DeleteGroup(t.Context(), "tennant", false)
-		refused(t, err, 404, "did you mean tenant?")
+		refused(t, err, refusal.Unknown, "did you mean tenant?")
 		h.join("web", "none")
 		if _, err := h.DeleteGroup(t.Context(), "tenant", false); err != nil {
 			t.Fatal(err)
@@ -125,17 +126,17 @@ func TestGroupsRefused(t *testing.T) {
 			_, err := h.Set(ctx, name, c, false)
 			return err
 		}
-		refused(t, group("min=30mbit"), 409, "min", "add up to 35 Mbit/s", "write 35mbit or more", "web (20 Mbit/s)")
-		refused(t, group("max=30mbit"), 409, "max", "add up to 35 Mbit/s")
-		refused(t, group("min=60mbit max=80mbit"), 409, "asked 60 Mbit/s", "free 50 Mbit/s", "big (50 Mbit/s)")
-		refused(t, group("min=50mbit"), 422, "min", "above the max, 40 Mbit/s")
-		refused(t, group(""), 422, "nothing to change")
-		refused(t, set("web", change("min=30mbit")), 409, "group tenant has no room", "the max of group tenant, 40 Mbit/s", "ask for 25mbit or less")
-		refused(t, set("big", api.PolicyChange{Group: new("tenant")}), 409, "group", "asked 50 Mbit/s", "free 5 Mbit/s")
-		refused(t, set("big", api.PolicyChange{Group: new("tennant")}), 422, "no such group", "weir group set tennant")
-		refused(t, set("big", api.PolicyChange{Group: new("a b")}), 422, "cannot be a group's name")
+		refused(t, group("min=30mbit"), refusal.Conflict, "min", "add up to 35 Mbit/s", "write 35mbit or more", "web (20 Mbit/s)")
+		refused(t, group("max=30mbit"), refusal.Conflict, "max", "add up to 35 Mbit/s")
+		refused(t, group("min=60mbit max=80mbit"), refusal.NoRoom, "asked 60 Mbit/s", "free 50 Mbit/s", "big (50 Mbit/s)")
+		refused(t, group("min=50mbit"), refusal.Invalid, "min", "above the max, 40 Mbit/s")
+		refused(t, group(""), refusal.Invalid, "nothing to change")
+		refused(t, set("web", change("min=30mbit")), refusal.NoRoom, "group tenant has no room", "the max of group tenant, 40 Mbit/s", "ask for 25mbit or less")
+		refused(t, set("big", api.PolicyChange{Group: new("tenant")}), refusal.NoRoom, "group", "asked 50 Mbit/s", "free 5 Mbit/s")
+		refused(t, set("big", api.PolicyChange{Group: new("tennant")}), refusal.Invalid, "no such group", "weir group set tennant")
+		refused(t, set("big", api.PolicyChange{Group: new("a b")}), refusal.Invalid, "cannot be a group's name")
 		_, err := h.SetGroup(ctx, "none", api.GroupChange{}, false)
-		refused(t, err, 422, "stands for no group")
+		refused(t, err, refusal.Invalid, "stands for no group")
 		if got := h.state("eth0"); got != before {
 			t.Errorf("something was changed:\n%swas\n%s", got, before)
 		}
@@ -153,7 +154,7 @@ func TestGroupsNeedASchedulerThatHasThem(t *testing.T) {
 	inBubble(t, "links: [{device: eth0, egress: 100mbit, scheduler: qcon}]", func(t *testing.T, h *host) {
 		h.start()
 		_, err := h.SetGroup(t.Context(), "tenant", api.GroupChange{}, false)
-		refused(t, err, 422, "scheduler qcon", "has no groups", "fair")
+		refused(t, err, refusal.Invalid, "scheduler qcon", "has no groups", "fair")
 	})
 }
 
@@ -238,7 +239,7 @@ func TestExplainGroup(t *testing.T) {
 			t.Errorf("%q", text)
 		}
 		_, err = h.ExplainGroup(t.Context(), "offise")
-		refused(t, err, 404, "offise", "did you mean office?")
+		refused(t, err, refusal.Unknown, "offise", "did you mean office?")
 		if g, err := h.Group(t.Context(), "office"); err != nil || !reflect.DeepEqual(g.Members, []string{"cam", "web"}) {
 			t.Errorf("%+v, %v", g, err)
 		}

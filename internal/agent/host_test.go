@@ -26,6 +26,7 @@ import (
 	"weir/internal/logtest"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 	"weir/internal/sdn/switchport"
 )
 
@@ -372,12 +373,12 @@ func (h *host) workload(name string) api.Workload {
 	return w
 }
 
-// refused checks that err is an *api.Error of the status with all the words.
-func refused(t *testing.T, err error, status int, words ...string) {
+// refused checks that err is a *refusal.Error of the kind with all the words.
+func refused(t *testing.T, err error, kind refusal.Kind, words ...string) {
 	t.Helper()
-	var e *api.Error
-	if !errors.As(err, &e) || e.Status != status {
-		t.Fatalf("got %v, want status %d", err, status)
+	var e *refusal.Error
+	if !errors.As(err, &e) || e.Kind != kind {
+		t.Fatalf("got %v, want kind %s", err, kind)
 	}
 	for _, word := range words {
 		if said := e.Value + " " + e.Error(); !strings.Contains(said, word) { // as the command line prints it

@@ -10,6 +10,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
+	"weir/internal/refusal"
 )
 
 const bothWays = "links: [{device: eth0, egress: 20mbit, ingress: 100mbit}]\n"
@@ -68,8 +69,8 @@ func TestIngressAdmission(t *testing.T) {
 			return api.PolicyChange{Ingress: &c}
 		}
 		_, err := h.Set(t.Context(), "b", in("min=20mbit"), false)
-		var refused *api.Error
-		if !errors.As(err, &refused) || refused.Status != 409 || refused.Field != "ingress.min" || refused.Value != "20mbit" ||
+		var refused *refusal.Error
+		if !errors.As(err, &refused) || refused.Kind != refusal.NoRoom || refused.Field != "ingress.min" || refused.Value != "20mbit" ||
 			!strings.Contains(refused.Msg, "link eth0 ingress has no room for it: asked 20 Mbit/s, reserved 90 Mbit/s of 100 Mbit/s") {
 			t.Errorf("%+v", err)
 		}
@@ -80,7 +81,7 @@ func TestIngressAdmission(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		_, err = h.Set(t.Context(), "b", in("max=5%"), false)
-		if !errors.As(err, &refused) || refused.Status != 422 || refused.Field != "ingress.min" || !strings.HasSuffix(refused.Msg, "on link eth0 ingress") {
+		if !errors.As(err, &refused) || refused.Kind != refusal.Invalid || refused.Field != "ingress.min" || !strings.HasSuffix(refused.Msg, "on link eth0 ingress") {
 			t.Errorf("a max below the min: %+v", err)
 		}
 		h.expect("what was admitted", "eth0 ingress", `
@@ -104,7 +105,7 @@ func TestNoIngress(t *testing.T) {
 		h.run("a", "weir.ingress.min=1mbit") // a label does no harm
 		one := "1mbit"
 		_, err := h.Set(t.Context(), "a", api.PolicyChange{Ingress: &api.PolicyChange{Min: &one}}, false)
-		var refused *api.Error
+		var refused *refusal.Error
 		if !errors.As(err, &refused) || refused.Field != "ingress" || !strings.Contains(refused.Remedy, "--ingress") {
 			t.Errorf("%v", err)
 		}
@@ -129,8 +130,8 @@ func TestIngressWithoutPort(t *testing.T) {
 		one := "1mbit"
 		for _, name := range []string{"host", "unit"} {
 			_, err := h.Set(t.Context(), name, api.PolicyChange{Ingress: &api.PolicyChange{Max: &one}}, false)
-			var refused *api.Error
-			if !errors.As(err, &refused) || refused.Status != 422 || refused.Field != "ingress" || !strings.Contains(refused.Msg, "passes no port") || refused.Remedy == "" {
+			var refused *refusal.Error
+			if !errors.As(err, &refused) || refused.Kind != refusal.Invalid || refused.Field != "ingress" || !strings.Contains(refused.Msg, "passes no port") || refused.Remedy == "" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -181,9 +182,9 @@ func TestIngressFlags(t *testing.T) {
 		{"file", Overrides{Links: []LinkOverride{{Device: "eth0"}}}, "eth0 20000000, eth0 ingress 100000000"},
 		{"flag", Overrides{Links: []LinkOverride{{Device: "eth0"}}, Ingress: "50mbit", Local: true}, "eth0 20000000, eth0 ingress 50000000"},
 		{"none", Overrides{Links: []LinkOverride{{Device: "eth0"}}, Ingress: "none"}, "eth0 20000000"},
-		{"local without ingress", Overrides{Links: []LinkOverride{{Device: "eth1", Egress: "1mbit"}}, Local: true}, "--ingress: is missing"},
-		{"no rate", Overrides{Links: []LinkOverride{{Device: "eth0"}}, Ingress: "much"}, "--ingress: "},
-		{"no link", Overrides{Ingress: "5mbit"}, "--link: is missing"},
+		{"local without ingress", Overrides{Links: []LinkOverride{{Device: "eth1", Egress: "1mbit"}}, Local: true}, "link.ingress: is missing"},
+		{"no rate", Overrides{Links: []LinkOverride{{Device: "eth0"}}, Ingress: "much"}, "link.ingress: "},
+		{"no link", Overrides{Ingress: "5mbit"}, "link.device: is missing"},
 	} {
 		c, err := tt.over.over(file)
 		got := ends(c)

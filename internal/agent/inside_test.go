@@ -13,6 +13,7 @@ import (
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // llq is the example.
@@ -180,7 +181,7 @@ func TestQueuesRefused(t *testing.T) {
 			c := llq()
 			tt.change(&c)
 			_, err := h.Set(t.Context(), "web", c, false)
-			refused(t, err, 422, tt.words...)
+			refused(t, err, refusal.Invalid, tt.words...)
 		}
 		if got := h.state("eth0"); got != before {
 			t.Errorf("something was changed:\n%s", got)
@@ -191,7 +192,7 @@ func TestQueuesRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := h.Set(t.Context(), "web", change("max=4mbit"), false)
-		refused(t, err, 422, "queues", "come to 5 Mbit/s")
+		refused(t, err, refusal.Invalid, "queues", "come to 5 Mbit/s")
 	})
 }
 
@@ -231,10 +232,10 @@ func TestQueueTrafficAndClassify(t *testing.T) {
 			t.Errorf("%+v, %v", place, err)
 		}
 		_, err := h.Classify(t.Context(), "wbe", api.Packet{})
-		refused(t, err, 404, "wbe")
+		refused(t, err, refusal.Unknown, "wbe")
 		_, err = h.Classify(t.Context(), "web", api.Packet{Dst: "10.0.0.0/8"})
-		refused(t, err, 422, "dst", "single address")
+		refused(t, err, refusal.Invalid, "dst", "single address")
 		_, err = h.Classify(t.Context(), "web", api.Packet{Proto: "quic"})
-		refused(t, err, 422, "proto", "no such protocol")
+		refused(t, err, refusal.Invalid, "proto", "no such protocol")
 	})
 }

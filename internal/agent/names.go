@@ -4,17 +4,16 @@ package agent
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
-	"weir/internal/api"
 	"weir/internal/closest"
 	"weir/internal/discover"
+	"weir/internal/refusal"
 )
 
 // resolve finds the one workload that a person means: by its key, its name, or a
-// prefix of its engine's id that no other id has. The error is an *api.Error.
+// prefix of its engine's id that no other id has. The error is a *refusal.Error.
 func resolve(name string, workloads []discover.Workload) (discover.Workload, error) {
 	matches := []func(w discover.Workload) bool{
 		func(w discover.Workload) bool { return w.Key == name },
@@ -53,7 +52,7 @@ func ambiguous(name string, found []discover.Workload, byID bool) error {
 	if rest := len(list) - most; rest > 0 {
 		text += fmt.Sprintf(" and %d more", rest)
 	}
-	e := &api.Error{Status: http.StatusUnprocessableEntity, Field: "name", Value: name,
+	e := &refusal.Error{Kind: refusal.Invalid, Field: "name", Value: name,
 		Msg: fmt.Sprintf("%q fits %d workloads: %s", name, len(found), text), Remedy: "give the whole key of one"}
 	if byID {
 		e.Remedy = "give a longer part of the id, or the name"
@@ -66,7 +65,7 @@ func unknown(name string, workloads []discover.Workload) error {
 	for _, w := range workloads {
 		names = append(names, w.Name)
 	}
-	e := &api.Error{Status: http.StatusNotFound, Field: "name", Value: name,
+	e := &refusal.Error{Kind: refusal.Unknown, Field: "name", Value: name,
 		Msg: fmt.Sprintf("no workload is called %q", name), Remedy: "weir get lists those that there are"}
 	if near := closest.Words(name, names, 3); len(near) > 0 {
 		e.Remedy = "did you mean " + strings.Join(near, " or ") + "?"

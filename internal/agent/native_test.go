@@ -21,6 +21,7 @@ import (
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/tc"
 	"weir/internal/logtest"
+	"weir/internal/refusal"
 )
 
 func command(t *testing.T, line string) string {
@@ -101,10 +102,10 @@ func TestNative(t *testing.T) {
 	}
 	for _, req := range []api.AttachRequest{{Name: "x", Device: "agtnone"}, {Name: "x", Netns: "agtnone"}} {
 		_, err := a.Attach(t.Context(), req, false)
-		refused(t, err, 422, "agtnone", "does not exist")
+		refused(t, err, refusal.Invalid, "agtnone", "does not exist")
 	}
 	_, err = a.Set(t.Context(), "c1", change("min=200mbit"), false)
-	refused(t, err, 409, "asked 200 Mbit/s")
+	refused(t, err, refusal.NoRoom, "asked 200 Mbit/s")
 
 	write("links: [{device: agtup, egress: 100mbit}]\nworkloads: {c1: {max: 50mbit}}\nbackend: tc\nstate_dir: " + dir + "\n")
 	eventually(t, "the new file is in force", func() bool {
@@ -180,14 +181,14 @@ func TestFromConfigRefuses(t *testing.T) {
 		words []string
 	}{
 		{"no file", none, Overrides{}, []string{none, "does not exist", "--link"}},
-		{"no capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}}, []string{"--egress", "100mbit"}},
-		{"bad capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "100mbps"}, []string{"--egress", `"100mbps"`, "800mbit"}},
-		{"capacity of nothing", "", Overrides{Egress: "100mbit"}, []string{"--link"}},
-		{"bad device", "", Overrides{Links: []LinkOverride{{Device: "a/b"}}, Egress: "1mbit"}, []string{"--link", `"a/b"`}},
-		{"bad scheduler", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Scheduler: "fare"}, []string{"--scheduler", `"fare"`, "fair, qcon, ancs"}},
-		{"bad backend", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Backend: "ebpf"}, []string{"--backend", `"ebpf"`, "auto, bpf or tc"}},
-		{"bad address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: "9469"}, []string{"--metrics", "host:port"}},
-		{"metrics in clear on every address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: ":9469"}, []string{"--metrics", "not on the loopback", "tls: {cert:"}},
+		{"no capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}}, []string{"link.egress", "100mbit"}},
+		{"bad capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "100mbps"}, []string{"link.egress", `"100mbps"`, "800mbit"}},
+		{"capacity of nothing", "", Overrides{Egress: "100mbit"}, []string{"link.device"}},
+		{"bad device", "", Overrides{Links: []LinkOverride{{Device: "a/b"}}, Egress: "1mbit"}, []string{"link.device", `"a/b"`}},
+		{"bad scheduler", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Scheduler: "fare"}, []string{"link.scheduler", `"fare"`, "fair, qcon, ancs"}},
+		{"bad backend", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Backend: "ebpf"}, []string{"backend", `"ebpf"`, "auto, bpf or tc"}},
+		{"bad address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: "9469"}, []string{"metrics.listen", "host:port"}},
+		{"metrics in clear on every address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: ":9469"}, []string{"metrics.listen", "not on the loopback", "tls: {cert:"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := FromConfig(test.path, test.flags, slog.New(slog.DiscardHandler))

@@ -4,12 +4,11 @@ package agent
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 
-	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
+	"weir/internal/refusal"
 )
 
 // owned refuses an attachment whose device or cgroup belongs to another workload.
@@ -30,7 +29,7 @@ func (a *Agent) owned(at config.Attachment) error {
 		if what != value {
 			msg = "its " + what + " " + msg
 		}
-		return &api.Error{Status: http.StatusConflict, Field: field, Value: value, Msg: msg,
+		return &refusal.Error{Kind: refusal.Conflict, Field: field, Value: value, Msg: msg,
 			Remedy: fmt.Sprintf("set its policy: weir set %s%s", v.Name, a.orDetach(v.Workload))}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/discover"
+	"weir/internal/refusal"
 )
 
 // What belongs to another workload cannot be attached, not in a dry run either, and
@@ -35,7 +36,7 @@ func TestAttachWhatIsOwned(t *testing.T) {
 		} {
 			for _, dryRun := range []bool{true, false} {
 				_, err := h.Attach(t.Context(), test.req, dryRun)
-				refused(t, err, 409, test.words...)
+				refused(t, err, refusal.Conflict, test.words...)
 			}
 		}
 		if h.kept() != before {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/discover"
+	"weir/internal/refusal"
 )
 
 func TestWaitingAndUnsteered(t *testing.T) {
@@ -55,7 +56,7 @@ func TestRename(t *testing.T) {
 			1 front weight 1 min 60 Mbit/s: vethweb
 			2 db weight 1 min 30 Mbit/s: vethdb`)
 		_, err := h.Workload(t.Context(), "web")
-		refused(t, err, 404)
+		refused(t, err, refusal.Unknown)
 	})
 }
 

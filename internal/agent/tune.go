@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"weir/internal/dataplane/goodput"
 	"weir/internal/dataplane/pace"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // An experiment with a live workload: the goodput is looked at every tuneEvery, and
@@ -101,17 +101,17 @@ func (a *Agent) beginTuning(name string, req api.TuneRequest) (*experiment, erro
 	case len(found) == 0:
 		return nil, a.noLoop(v.Name)
 	case len(found) > 1:
-		return nil, &api.Error{Status: http.StatusConflict, Field: "device", Msg: v.Name + " is held on several links", Remedy: "say which one by --link"}
+		return nil, &refusal.Error{Kind: refusal.Conflict, Field: "device", Msg: v.Name + " is held on several links", Remedy: "say which one by --link"}
 	}
 	e := found[0]
 	st := e.loop.Controller.State()
 	switch {
 	case e.loop.Controller.IsFrozen():
-		return nil, &api.Error{Status: http.StatusConflict, Field: "freeze", Msg: "the controller is frozen, or being tuned", Remedy: fmt.Sprintf("weir control %s --unfreeze, or wait for the other experiment", v.Name)}
+		return nil, &refusal.Error{Kind: refusal.Conflict, Field: "freeze", Msg: "the controller is frozen, or being tuned", Remedy: fmt.Sprintf("weir control %s --unfreeze, or wait for the other experiment", v.Name)}
 	case math.IsNaN(st.Goodput):
-		return nil, &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: fmt.Sprintf("weir control %s says why", v.Name)}
+		return nil, &refusal.Error{Kind: refusal.Conflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: fmt.Sprintf("weir control %s says why", v.Name)}
 	case !st.On:
-		return nil, &api.Error{Status: http.StatusConflict, Field: "demand", Msg: fmt.Sprintf("%s offers %s, less than its reservation; a step would show nothing", v.Name, policy.Approx(st.In)),
+		return nil, &refusal.Error{Kind: refusal.Conflict, Field: "demand", Msg: fmt.Sprintf("%s offers %s, less than its reservation; a step would show nothing", v.Name, policy.Approx(st.In)),
 			Remedy: "tune while it sends all it can"}
 	}
 	e.began, e.wire = time.Now(), st.Wire
@@ -145,7 +145,7 @@ func (e *experiment) look(ctx context.Context, at time.Duration, wire float64) (
 	}
 	down := e.agent.do(ctx, func() {
 		if e.agent.goodput.meter == nil || e.link.backend == nil {
-			err = &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: "the workload or its link went away meanwhile", Remedy: "try again when it is back"}
+			err = &refusal.Error{Kind: refusal.Conflict, Field: "goodput", Msg: "the workload or its link went away meanwhile", Remedy: "try again when it is back"}
 			return
 		}
 		all, failed := e.agent.goodput.meter.Read()
@@ -209,7 +209,7 @@ func (e *experiment) lowest(wire float64) float64 {
 }
 
 func (e *experiment) unclear(err error) error {
-	return &api.Error{Status: http.StatusConflict, Field: "goodput", Msg: err.Error(),
+	return &refusal.Error{Kind: refusal.Conflict, Field: "goodput", Msg: err.Error(),
 		Remedy: "tune while the workload sends all it can and nothing else changes"}
 }
 

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
@@ -26,6 +25,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 	"weir/internal/sdn/switchport"
 	"weir/internal/version"
 )
@@ -130,7 +130,7 @@ func readConfig(path string) (config.Config, error) {
 }
 
 // over puts what the command line says over a configuration. The errors name
-// flags.
+// fields of weir.yaml.
 func (o Overrides) over(c config.Config) (config.Config, error) {
 	switch {
 	case len(o.Links) > 0:
@@ -140,14 +140,14 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 		}
 		c.Links = links
 	case o.Egress != "" || o.Ingress != "" || o.Local || o.Scheduler != "" || o.Force:
-		return config.Config{}, &api.Error{Status: 422, Field: "--link", Msg: "is missing", Remedy: "say which device --egress, --ingress, --ingress-local, --scheduler and --force are about"}
+		return config.Config{}, &refusal.Error{Kind: refusal.Invalid, Field: "link.device", Msg: "is missing", Remedy: "say which device --egress, --ingress, --ingress-local, --scheduler and --force are about"}
 	}
 	switch o.Backend {
 	case "":
 	case config.BackendAuto, config.BackendBPF, config.BackendTC:
 		c.Backend = o.Backend
 	default:
-		return config.Config{}, flagError("backend", o.Backend, errors.New("no such backend; write auto, bpf or tc"))
+		return config.Config{}, wrong("backend", o.Backend, errors.New("no such backend; write auto, bpf or tc"))
 	}
 	if o.Docker != nil {
 		c.Docker.Enabled = *o.Docker
@@ -155,7 +155,7 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 	if o.Metrics != "" {
 		c.Metrics.Listen = o.Metrics
 		if err := c.Metrics.Check(); err != nil {
-			return config.Config{}, flagError("metrics", o.Metrics, err)
+			return config.Config{}, wrong("metrics.listen", o.Metrics, err)
 		}
 	}
 	c.Cluster.Manager = cmp.Or(o.Manager, c.Cluster.Manager)
@@ -173,7 +173,7 @@ func (o Overrides) links(c config.Config) ([]config.Link, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(links, func(l config.Link) bool { return l.Device == link.Device }) {
-			return nil, flagError("link", named.String(), errors.New("this device is there twice; name each once"))
+			return nil, wrong("link.device", named.String(), errors.New("this device is there twice; name each once"))
 		}
 		links = append(links, link)
 	}
@@ -183,7 +183,7 @@ func (o Overrides) links(c config.Config) ([]config.Link, error) {
 // link is a link of the command line, with what the file says of it.
 func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error) {
 	if err := config.CheckLink(named.Device); err != nil {
-		return config.Link{}, flagError("link", named.Device, err)
+		return config.Link{}, wrong("link.device", named.Device, err)
 	}
 	link := config.DefaultLink(named.Device, 0)
 	for _, l := range c.Links {
@@ -191,15 +191,15 @@ func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error
 			link = l
 		}
 	}
-	for _, given := range []struct{ flag, value, rate string }{
-		{"egress", o.Egress, o.Egress}, {"link", named.String(), named.Egress},
+	for _, given := range []struct{ field, value, rate string }{
+		{"link.egress", o.Egress, o.Egress}, {"link.device", named.String(), named.Egress},
 	} {
 		if given.rate == "" {
 			continue
 		}
 		rate, err := policy.ParseRate(given.rate)
 		if err != nil {
-			return config.Link{}, flagError(given.flag, given.value, err)
+			return config.Link{}, wrong(given.field, given.value, err)
 		}
 		link.Egress = rate
 	}
@@ -208,29 +208,29 @@ func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error
 	} else if o.Ingress != "" {
 		rate, err := policy.ParseRate(o.Ingress)
 		if err != nil {
-			return config.Link{}, flagError("ingress", o.Ingress, err)
+			return config.Link{}, wrong("link.ingress", o.Ingress, err)
 		}
 		link.Ingress = rate
 	}
 	if link.IngressLocal = link.IngressLocal || o.Local; link.IngressLocal && link.Ingress == 0 {
-		return config.Link{}, &api.Error{Status: 422, Field: "--ingress", Msg: "is missing", Remedy: "say what " + named.Device + " can receive, e.g. --ingress 300mbit, or leave --ingress-local out"}
+		return config.Link{}, &refusal.Error{Kind: refusal.Invalid, Field: "link.ingress", Msg: "is missing", Remedy: "say what " + named.Device + " can receive, e.g. --ingress 300mbit, or leave --ingress-local out"}
 	}
 	if link.Egress == 0 {
-		return config.Link{}, &api.Error{Status: 422, Field: "--egress", Msg: "is missing", Remedy: "say what " + named.Device + " can send, e.g. --egress 100mbit or --link " + named.Device + "=100mbit"}
+		return config.Link{}, &refusal.Error{Kind: refusal.Invalid, Field: "link.egress", Msg: "is missing", Remedy: "say what " + named.Device + " can send, e.g. --egress 100mbit or --link " + named.Device + "=100mbit"}
 	}
 	if o.Scheduler != "" {
 		link.Scheduler = o.Scheduler
 	}
 	link.Force = link.Force || o.Force
 	if err := link.Plan().Check(); err != nil {
-		return config.Link{}, flagError("scheduler", o.Scheduler, err)
+		return config.Link{}, wrong("link.scheduler", o.Scheduler, err)
 	}
 	return link, nil
 }
 
-// flagError is a mistake on the command line.
-func flagError(flag, value string, err error) error {
-	e := &api.Error{Status: 422, Field: "--" + flag, Value: value, Msg: fmt.Sprintf("%q: %v", value, err)}
+// wrong is a mistake in a field that was given beside the configuration.
+func wrong(field, value string, err error) error {
+	e := &refusal.Error{Kind: refusal.Invalid, Field: field, Value: value, Msg: fmt.Sprintf("%q: %v", value, err)}
 	var mistake *policy.Error
 	if errors.As(err, &mistake) {
 		e.Msg, e.Remedy = fmt.Sprintf("%q: %s", value, mistake.Msg), mistake.Remedy

@@ -385,28 +385,3 @@ type Agent interface {
 	// samples, never blocks the agent.
 	Subscribe(ctx context.Context) <-chan Sample
 }
-
-// Error is a caller's mistake: Field names what is wrong ("min"), Remedy what to
-// do about it. Status is the HTTP status: 404 unknown, 409 refused by
-// admission, 422 bad input.
-type Error struct {
-	Status int
-	Field  string
-	Value  string
-	Msg    string
-	Remedy string
-}
-
-// Refused reports whether it was the caller's fault.
-func (e *Error) Refused() bool { return e.Status < 500 }
-
-func (e *Error) Error() string {
-	s := e.Msg
-	if e.Field != "" {
-		s = e.Field + ": " + s
-	}
-	if e.Remedy != "" {
-		s += "; " + e.Remedy
-	}
-	return s
-}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/internal/audit"
+	"weir/internal/refusal"
 )
 
 // DefaultSocket is where an agent listens unless told otherwise.
@@ -257,8 +258,8 @@ func (c *Client) send(ctx context.Context, method, path string, body any) (*http
 func (c *Client) refusal(resp *http.Response) error {
 	var p Problem
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&p); err != nil {
-		return &Error{
-			Status: resp.StatusCode,
+		return &refusal.Error{
+			Kind:   KindOf(resp.StatusCode),
 			Msg:    "the " + c.who + " answered " + resp.Status,
 			Remedy: "see its log: journalctl -u " + c.unit,
 		}

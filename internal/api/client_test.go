@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/refusal"
 )
 
 // serve answers every request on a socket with handler.
@@ -76,24 +78,12 @@ func TestAnswersThatAreNoProblem(t *testing.T) {
 	if _, err := client.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("no JSON: %v", err)
 	}
-	var refused *Error
-	if _, err := client.Workloads(t.Context()); !errors.As(err, &refused) || refused.Status != 502 || !strings.Contains(refused.Msg, "502") {
+	var refused *refusal.Error
+	if _, err := client.Workloads(t.Context()); !errors.As(err, &refused) || refused.Kind != refusal.Failed || !strings.Contains(refused.Msg, "502") {
 		t.Errorf("an answer that is not Weir's: %#v", err)
 	}
-	if _, err := client.Workload(t.Context(), "x"); !errors.As(err, &refused) || *refused != (Error{Status: 409, Field: "min", Msg: "full", Remedy: "less"}) {
+	if _, err := client.Workload(t.Context(), "x"); !errors.As(err, &refused) || *refused != (refusal.Error{Kind: refusal.Conflict, Field: "min", Msg: "full", Remedy: "less"}) {
 		t.Errorf("a problem without its own status: %#v", err)
-	}
-}
-
-// TestProblemKeepsTheError: what an agent returns is what its client gets.
-func TestProblemKeepsTheError(t *testing.T) {
-	want := Error{Status: 409, Field: "min", Value: "90mbit", Msg: "too much", Remedy: "ask for less"}
-	p := ProblemOf(&want)
-	if got := p.AsError(500); *got != want {
-		t.Errorf("got %+v, want %+v", *got, want)
-	}
-	if p.Title != "Conflict" || p.Error() != want.Error() || p.ContentType("application/json") != "application/problem+json" {
-		t.Errorf("problem %+v", p)
 	}
 }
 

@@ -5,43 +5,103 @@ package api
 import (
 	"cmp"
 	"net/http"
+
+	"weir/internal/refusal"
 )
 
-// Problem is how an error crosses the socket: problem details (RFC 9457) with
-// the field, the value and the remedy as members of their own, so that a
+// Problem is how a refusal crosses the socket: problem details (RFC 9457) with the kind,
+// the field, the value, the remedy and the numbers as members of their own, so that a
 // program can act on them and a person reads one line.
 type Problem struct {
-	Type   string `json:"type" doc:"always about:blank: the status says what kind of problem it is"`
-	Title  string `json:"title" example:"Conflict" doc:"the status in words"`
-	Status int    `json:"status" example:"409"`
-	Detail string `json:"detail" example:"80 Mbit/s asked, 30 Mbit/s reserved by others, 70 Mbit/s free" doc:"what is wrong, with its numbers"`
-	Field  string `json:"field,omitempty" example:"min" doc:"what the problem is about"`
-	Value  string `json:"value,omitempty" example:"80mbit" doc:"what was given"`
-	Remedy string `json:"remedy,omitempty" example:"ask for at most 70mbit" doc:"what to do about it"`
+	Type    string           `json:"type" doc:"always about:blank: the kind says what sort of problem it is"`
+	Title   string           `json:"title" example:"Conflict" doc:"the status in words"`
+	Status  int              `json:"status" example:"409"`
+	Kind    refusal.Kind     `json:"kind" example:"no_room"`
+	Detail  string           `json:"detail" example:"80 Mbit/s asked, 30 Mbit/s reserved by others, 70 Mbit/s free" doc:"what is wrong, with its numbers"`
+	Object  string           `json:"object,omitempty" example:"link eth0" doc:"whose room or ability is missing"`
+	Field   string           `json:"field,omitempty" example:"min" doc:"what the problem is about"`
+	Value   string           `json:"value,omitempty" example:"80mbit" doc:"what was given"`
+	Remedy  string           `json:"remedy,omitempty" example:"ask for at most 70mbit" doc:"what to do about it"`
+	Numbers *refusal.Numbers `json:"numbers,omitempty" doc:"the amounts, in bits per second, where there is no room"`
 }
 
-// ProblemOf is err as it crosses the socket.
-func ProblemOf(err *Error) *Problem {
+// statuses are the HTTP statuses of the kinds; a kind that is missing here crosses as the
+// kind that it is a case of.
+var statuses = map[refusal.Kind]int{
+	refusal.Invalid:  http.StatusUnprocessableEntity,
+	refusal.Unknown:  http.StatusNotFound,
+	refusal.Conflict: http.StatusConflict,
+	refusal.Denied:   http.StatusForbidden,
+	refusal.TooMany:  http.StatusTooManyRequests,
+	refusal.Failed:   http.StatusInternalServerError,
+	refusal.Busy:     http.StatusServiceUnavailable,
+	refusal.Timeout:  http.StatusGatewayTimeout,
+}
+
+// StatusOf returns the HTTP status of a kind.
+func StatusOf(k refusal.Kind) int {
+	status, ok := refusal.In(statuses, k)
+	if !ok {
+		return http.StatusInternalServerError
+	}
+	return status
+}
+
+// KindOf returns the kind of an answer of which only the HTTP status is known: of a server
+// of an older version, of a proxy, or of the HTTP library.
+func KindOf(status int) refusal.Kind {
+	for k, s := range statuses {
+		if s == status {
+			return k
+		}
+	}
+	if status >= 400 && status < 500 {
+		return refusal.Invalid
+	}
+	return refusal.Failed
+}
+
+// ProblemOf returns a refusal as it crosses the socket.
+func ProblemOf(err *refusal.Error) *Problem {
+	status := StatusOf(err.Kind)
 	return &Problem{
-		Type:   "about:blank",
-		Title:  http.StatusText(err.Status),
-		Status: err.Status,
-		Detail: err.Msg,
-		Field:  err.Field,
-		Value:  err.Value,
-		Remedy: err.Remedy,
+		Type:    "about:blank",
+		Title:   http.StatusText(status),
+		Status:  status,
+		Kind:    err.Kind,
+		Detail:  err.Msg,
+		Object:  err.Object,
+		Field:   err.Field,
+		Value:   err.Value,
+		Remedy:  err.Remedy,
+		Numbers: err.Numbers,
 	}
 }
 
-// AsError is the opposite of ProblemOf. status is the one that the response
-// carried; it counts if the problem does not name its own.
-func (p *Problem) AsError(status int) *Error {
-	return &Error{
-		Status: cmp.Or(p.Status, status),
-		Field:  p.Field,
-		Value:  p.Value,
-		Msg:    cmp.Or(p.Detail, p.Title, http.StatusText(status)),
-		Remedy: p.Remedy,
+// WithStatus returns the problem with another HTTP status of the same kind, which says more to a
+// program that knows HTTP only: 400, 405.
+func (p *Problem) WithStatus(status int) *Problem {
+	other := *p
+	other.Status, other.Title = status, http.StatusText(status)
+	return &other
+}
+
+// AsError is the opposite of ProblemOf. The status, or without it the one that the response
+// carried, counts if the problem names no kind that this version knows.
+func (p *Problem) AsError(status int) *refusal.Error {
+	status = cmp.Or(p.Status, status)
+	kind := p.Kind
+	if !kind.Known() {
+		kind = KindOf(status)
+	}
+	return &refusal.Error{
+		Kind:    kind,
+		Object:  p.Object,
+		Field:   p.Field,
+		Value:   p.Value,
+		Msg:     cmp.Or(p.Detail, p.Title, http.StatusText(status)),
+		Remedy:  p.Remedy,
+		Numbers: p.Numbers,
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
+	"weir/internal/refusal"
 )
 
 func (a *app) nodesCommand() *cobra.Command {
@@ -354,7 +354,7 @@ func (a *app) migrateInCluster(ctx context.Context, m migration) error {
 	case "done":
 		return nil
 	case "refused":
-		return &codeError{code: exitRefused, err: &api.Error{Status: http.StatusConflict, Field: "container", Value: mv.Container, Msg: mv.Error}}
+		return &refusal.Error{Kind: refusal.Conflict, Field: "container", Value: mv.Container, Msg: mv.Error}
 	}
 	return notMoved(mv)
 }

@@ -17,6 +17,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/manager"
 	"weir/internal/goldentest"
+	"weir/internal/refusal"
 )
 
 var clusterTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -73,14 +74,14 @@ func (fakeManager) Moves(context.Context) ([]api.Move, error) {
 func (f fakeManager) Move(ctx context.Context, id string) (api.Move, error) {
 	list, _ := f.Moves(ctx)
 	if !strings.HasPrefix(list[0].ID, id) {
-		return api.Move{}, &api.Error{Status: 404, Field: "move", Value: id, Msg: "no move has this id", Remedy: "weir moves lists them"}
+		return api.Move{}, &refusal.Error{Kind: refusal.Unknown, Field: "move", Value: id, Msg: "no move has this id", Remedy: "weir moves lists them"}
 	}
 	return list[0], nil
 }
 
 func (f fakeManager) Migrate(ctx context.Context, r api.MoveRequest, _ bool) (api.Move, error) {
 	if r.To != "b" {
-		return api.Move{}, &api.Error{Status: 404, Field: "to", Value: r.To, Msg: "no node has this name", Remedy: "weir nodes lists them"}
+		return api.Move{}, &refusal.Error{Kind: refusal.Unknown, Field: "to", Value: r.To, Msg: "no node has this name", Remedy: "weir nodes lists them"}
 	}
 	list, err := f.Moves(ctx)
 	return list[0], err

@@ -3,12 +3,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +20,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // The exit codes; they are part of the interface and do not change.
@@ -75,12 +76,11 @@ func (e *codeError) Unwrap() error { return e.err }
 // exitCode maps an error to what a script sees.
 func exitCode(err error) int {
 	var (
-		usage   *usageError
-		code    *codeError
-		refused *api.Error
-		value   *policy.Error
-		file    *config.Error
-		unread  *config.FileError
+		usage  *usageError
+		code   *codeError
+		value  *policy.Error
+		file   *config.Error
+		unread *config.FileError
 	)
 	switch {
 	case err == nil:
@@ -95,26 +95,44 @@ func exitCode(err error) int {
 		return exitNoAgent
 	case errors.Is(err, api.ErrNotPermitted), errors.Is(err, dataplane.ErrPrivilege), errors.Is(err, fs.ErrPermission):
 		return exitNotPermitted
-	case errors.As(err, &refused):
-		return statusCode(refused.Status)
+	case refusal.Of(err) != nil:
+		return refusalCode(refusal.KindOf(err))
 	case errors.As(err, &unread), errors.Is(err, agent.ErrNoLink):
 		return exitUsage
 	}
 	return exitFailed
 }
 
-func statusCode(status int) int {
-	switch status {
-	case http.StatusNotFound:
-		return exitUnknown
-	case http.StatusForbidden:
-		return exitNotPermitted
-	case http.StatusConflict:
-		return exitRefused
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return exitUsage
+// refusalCodes are the exit codes of the kinds of a refusal; a kind that is missing here
+// has that of the kind that it is a case of.
+var refusalCodes = map[refusal.Kind]int{
+	refusal.Invalid:  exitUsage,
+	refusal.Unknown:  exitUnknown,
+	refusal.Conflict: exitRefused,
+	refusal.Denied:   exitNotPermitted,
+	refusal.TooMany:  exitFailed,
+	refusal.Failed:   exitFailed,
+}
+
+func refusalCode(k refusal.Kind) int {
+	if code, ok := refusal.In(refusalCodes, k); ok {
+		return code
 	}
 	return exitFailed
+}
+
+// flagOf has the flags by which fields of weir.yaml are given on the command line. A
+// refusal names the field, and the line that is printed names the flag.
+var flagOf = map[string]string{
+	"backend":           "--backend",
+	"cluster.token":     "--token",
+	"link.device":       "--link",
+	"link.egress":       "--egress",
+	"link.ingress":      "--ingress",
+	"link.scheduler":    "--scheduler",
+	"manager.listen":    "--listen",
+	"manager.state_dir": "--state-dir",
+	"metrics.listen":    "--metrics",
 }
 
 // errorLines is what is printed for an error: one line for each thing that is
@@ -122,7 +140,7 @@ func statusCode(status int) int {
 func (a *app) errorLines(err error) []string {
 	var (
 		code    *codeError
-		refused *api.Error
+		refused = refusal.Of(err)
 	)
 	switch {
 	case err == nil, errors.As(err, &code) && code.err == nil:
@@ -135,7 +153,7 @@ func (a *app) errorLines(err error) []string {
 		return []string{err.Error() + "; run this on the manager's host, or start one with: systemctl start weir-manager (or: weir manager serve)"}
 	case errors.Is(err, api.ErrNotPermitted):
 		return []string{err.Error() + ": " + socketRemedy(a.socket)}
-	case errors.As(err, &refused):
+	case refused != nil:
 		return []string{refusalLine(refused)}
 	}
 	var lines []string
@@ -148,8 +166,8 @@ func (a *app) errorLines(err error) []string {
 }
 
 // refusalLine names field, value, what is wrong and the remedy.
-func refusalLine(e *api.Error) string {
-	head := e.Field
+func refusalLine(e *refusal.Error) string {
+	head := cmp.Or(flagOf[e.Field], e.Field)
 	if e.Value != "" && !strings.Contains(e.Msg, e.Value) {
 		head = strings.TrimSpace(head + fmt.Sprintf(" %q", e.Value))
 	}

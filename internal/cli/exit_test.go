@@ -10,10 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 func TestErrorsAndCodes(t *testing.T) {
@@ -26,16 +30,24 @@ func TestErrorsAndCodes(t *testing.T) {
 		{"nothing", nil, exitOK, ""},
 		{"usage", usagef("--x: wrong"), exitUsage, "--x: wrong"},
 		{"a bad rate", &policy.Error{Field: "min", Value: "x", Msg: "no", Remedy: "yes"}, exitUsage, `min "x": no; yes`},
-		{"bad input for the agent", &api.Error{Status: 422, Field: "min", Value: "x", Msg: "no", Remedy: "yes"}, exitUsage, `min "x": no; yes`},
-		{"a value that is named already", &api.Error{Status: 404, Field: "workload", Value: "web", Msg: `no workload is called "web"`}, exitUnknown, `workload: no workload is called "web"`},
-		{"refused", &api.Error{Status: 409, Msg: "full"}, exitRefused, "full"},
-		{"agent's fault", &api.Error{Status: 500, Msg: "oops\nagain"}, exitFailed, "oops again"},
-		{"wrapped", fmt.Errorf("x: %w", &api.Error{Status: 409, Msg: "full"}), exitRefused, "full"},
+		{"bad input for the agent", &refusal.Error{Kind: refusal.Invalid, Field: "min", Value: "x", Msg: "no", Remedy: "yes"}, exitUsage, `min "x": no; yes`},
+		{"a value that is named already", &refusal.Error{Kind: refusal.Unknown, Field: "workload", Value: "web", Msg: `no workload is called "web"`}, exitUnknown, `workload: no workload is called "web"`},
+		{"refused", &refusal.Error{Kind: refusal.Conflict, Msg: "full"}, exitRefused, "full"},
+		{"agent's fault", &refusal.Error{Kind: refusal.Failed, Msg: "oops\nagain"}, exitFailed, "oops again"},
+		{"wrapped", fmt.Errorf("x: %w", &refusal.Error{Kind: refusal.Conflict, Msg: "full"}), exitRefused, "full"},
 		{"no agent", fmt.Errorf("%w at /s", api.ErrNoAgent), exitNoAgent, "no agent at /s; start it with: systemctl start weir (or: weir agent --link eth0 --egress 100mbit)"},
 		{"a demanded backend", fmt.Errorf("backend bpf: %w", dataplane.ErrNoSupport), exitNoAgent, "backend bpf: kernel cannot run this backend"},
 		{"not root", fmt.Errorf("attach: %w", dataplane.ErrPrivilege), exitNotPermitted, "attach: not permitted"},
 		{"a file of root's", fmt.Errorf("open x: %w", os.ErrPermission), exitNotPermitted, "open x: permission denied"},
 		{"a bad file", &config.Error{Path: "w.yaml", Problems: []config.Problem{{Line: 1, Column: 2, Field: "links", Msg: "a"}, {Msg: "b"}}}, exitUsage, "w.yaml:1:2: links: a|w.yaml: b"},
+		{"no room", &refusal.Error{Kind: refusal.NoRoom, Field: "min", Value: "9mbit", Msg: "full"}, exitRefused, `min "9mbit": full`},
+		{"not held", &refusal.Error{Kind: refusal.NotHeld, Msg: "no groups"}, exitRefused, "no groups"},
+		{"denied", &refusal.Error{Kind: refusal.Denied, Msg: "only root"}, exitNotPermitted, "only root"},
+		{"too often", &refusal.Error{Kind: refusal.TooMany, Msg: "slowly"}, exitFailed, "slowly"},
+		{"busy", &refusal.Error{Kind: refusal.Busy, Msg: "later"}, exitFailed, "later"},
+		{"a node is silent", &refusal.Error{Kind: refusal.Timeout, Msg: "no answer"}, exitFailed, "no answer"},
+		{"a kind of the future", &refusal.Error{Kind: "of the future", Msg: "what"}, exitFailed, "what"},
+		{"a field that is a flag", &refusal.Error{Kind: refusal.Denied, Field: "cluster.token", Msg: "is missing"}, exitNotPermitted, "--token: is missing"},
 		{"interrupted", fmt.Errorf("x: %w", context.Canceled), exitFailed, "interrupted"},
 		{"the lab's verdict", labError(1, nil), 1, ""},
 		{"the lab's trouble", labError(3, errors.New("no iperf3")), 3, "no iperf3"},
@@ -50,5 +62,23 @@ func TestErrorsAndCodes(t *testing.T) {
 				t.Errorf("line %q, want %q", got, tt.line)
 			}
 		})
+	}
+}
+
+// TestFlagsOfFieldsExist: what a refusal is printed with is a flag of some command.
+func TestFlagsOfFieldsExist(t *testing.T) {
+	known := map[string]bool{}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { known["--"+f.Name] = true })
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit((&app{}).root())
+	for field, flag := range flagOf {
+		if !known[flag] {
+			t.Errorf("%s is printed as %s, which no command has", field, flag)
+		}
 	}
 }

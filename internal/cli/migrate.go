@@ -143,14 +143,14 @@ func (a *app) migrate(ctx context.Context, m migration) error {
 		if err := a.print(plan, func() string { return renderMigrationPlan(plan) }); err != nil {
 			return err
 		}
-		return refusal(plan)
+		return hindered(plan)
 	}
 	for _, f := range plan.Findings {
 		if !f.Refuses {
 			fmt.Fprintln(a.stderr, "weir: warning: "+table.Clean(f.String()))
 		}
 	}
-	if err := refusal(plan); err != nil {
+	if err := hindered(plan); err != nil {
 		return err
 	}
 	j, err := migrate.Journals{Dir: m.state}.Begin(plan.Order)
@@ -162,8 +162,8 @@ func (a *app) migrate(ctx context.Context, m migration) error {
 	return a.printMigration(plan.Order, result, err)
 }
 
-// refusal is a plan's error with its exit code.
-func refusal(p migrate.Plan) error {
+// hindered is a plan's error with its exit code.
+func hindered(p migrate.Plan) error {
 	if err := p.Err(); err != nil {
 		return &codeError{exitRefused, err}
 	}

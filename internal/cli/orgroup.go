@@ -4,13 +4,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // groupWord before a name says that a group is meant.
@@ -35,18 +34,13 @@ func orGroup[T any](ctx context.Context, args []string, workload, group func(con
 		return group(ctx, args[1])
 	}
 	answer, err := workload(ctx, args[0])
-	if !isUnknown(err) {
+	if !refusal.Is(err, refusal.Unknown) {
 		return answer, err
 	}
 	if other, failed := group(ctx, args[0]); failed == nil {
 		return other, nil
 	}
 	return answer, err
-}
-
-func isUnknown(err error) bool {
-	var refused *api.Error
-	return errors.As(err, &refused) && refused.Status == http.StatusNotFound
 }
 
 // answer is what was asked for, and how a person reads it.
@@ -77,14 +71,13 @@ func asGroupChange(c api.PolicyChange) (api.GroupChange, error) {
 // has: a group is changed only where it is named as such, so that a change of a
 // workload that is not there does not become one of a group.
 func (a *app) groupHint(ctx context.Context, name string, err error) error {
-	var refused *api.Error
-	if !isUnknown(err) || !errors.As(err, &refused) {
+	if !refusal.Is(err, refusal.Unknown) {
 		return err
 	}
 	if _, failed := a.client().Group(ctx, name); failed != nil {
 		return err
 	}
-	hint := *refused
+	hint := *refusal.Of(err)
 	hint.Remedy = fmt.Sprintf("a group is: weir set group %s ...", name)
 	return &hint
 }

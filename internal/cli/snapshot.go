@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/api"
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/manager"
+	"weir/internal/refusal"
 )
 
 func (a *app) managerSnapshotCommand() *cobra.Command {
@@ -31,7 +31,7 @@ FILE - is standard output, to be encrypted by another program.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			file := args[0]
 			if _, err := os.Lstat(file); err == nil && file != "-" {
-				return &api.Error{Status: 409, Field: "FILE", Value: file, Msg: "exists", Remedy: "choose another name, or remove it"}
+				return &refusal.Error{Kind: refusal.Conflict, Field: "FILE", Value: file, Msg: "exists", Remedy: "choose another name, or remove it"}
 			}
 			s, err := a.manager().Snapshot(c.Context())
 			if err != nil {
@@ -73,7 +73,7 @@ that joined after it join anew. All tokens are revoked. FILE - is standard input
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if errors.Is(err, fs.ErrNotExist) {
-					return &api.Error{Status: 404, Field: "FILE", Value: args[0], Msg: "there is no such file", Remedy: "weir manager snapshot FILE writes one"}
+					return &refusal.Error{Kind: refusal.Unknown, Field: "FILE", Value: args[0], Msg: "there is no such file", Remedy: "weir manager snapshot FILE writes one"}
 				}
 				if err != nil {
 					return err

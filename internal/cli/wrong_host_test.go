@@ -21,6 +21,7 @@ import (
 	"weir/internal/dataplane/fake"
 	"weir/internal/discover"
 	"weir/internal/discover/discovertest"
+	"weir/internal/refusal"
 	"weir/internal/server"
 )
 
@@ -41,7 +42,7 @@ type wrongHost struct {
 type noSuch struct{}
 
 func (noSuch) Attach(a config.Attachment, _ bool) error {
-	return &api.Error{Status: 422, Field: "netns", Value: a.Netns + a.Device, Msg: "does not exist", Remedy: "name one that does"}
+	return &refusal.Error{Kind: refusal.Invalid, Field: "netns", Value: a.Netns + a.Device, Msg: "does not exist", Remedy: "name one that does"}
 }
 func (noSuch) Detach(config.Attachment) error { return nil }
 func (noSuch) Look(config.Attachment) ([]discover.Device, []string) {

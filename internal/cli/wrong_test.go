@@ -17,6 +17,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/discover"
 	"weir/internal/goldentest"
+	"weir/internal/refusal"
 )
 
 // The tests of this file give wrong inputs to every part of the interface: command
@@ -168,7 +169,7 @@ func TestWrongLabels(t *testing.T) {
 }
 
 // request asks the agent's API for a change and returns how it is refused.
-func (h *wrongHost) request(t *testing.T, method, path, body string) (int, *api.Error) {
+func (h *wrongHost) request(t *testing.T, method, path, body string) (int, *refusal.Error) {
 	t.Helper()
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
@@ -176,7 +177,7 @@ func (h *wrongHost) request(t *testing.T, method, path, body string) (int, *api.
 	h.handler.ServeHTTP(w, req)
 	var p api.Problem
 	if w.Code == http.StatusOK || json.Unmarshal(w.Body.Bytes(), &p) != nil {
-		return w.Code, &api.Error{Msg: w.Body.String()}
+		return w.Code, &refusal.Error{Msg: w.Body.String()}
 	}
 	return w.Code, p.AsError(w.Code)
 }

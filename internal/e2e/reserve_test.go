@@ -16,6 +16,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // needsSchedules skips a test where the backend has no future service times.
@@ -271,7 +272,7 @@ func TestTargetsAtRandom(t *testing.T) {
 		next := policy.Rate((0.05 + 1.15*draw.Float64()) * float64(free))
 		text := fmt.Sprintf("%dbit", next)
 		_, err := a.Set(context.Background(), "w1", api.PolicyChange{Reserve: &text}, false)
-		var no *api.Error
+		var no *refusal.Error
 		switch {
 		case err == nil && next <= free:
 			target = next

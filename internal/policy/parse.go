@@ -38,12 +38,16 @@ const (
 const (
 	example  = "write a number with a unit, such as 20mbit, 1.5gbit or 20M"
 	mindUnit = "mind the unit: a number alone is in bits per second, 20 megabits are 20mbit"
-	msgZero  = "a rate of zero would let nothing pass"
 )
 
 // ParseRate reads a rate as the package comment describes it. The error is an
 // *Error without a field; see InField.
 func ParseRate(s string) (Rate, error) {
+	return parseRate(s, "write a rate from "+MinRate.Compact()+" on")
+}
+
+// parseRate is ParseRate with the remedy for a rate of zero.
+func parseRate(s, insteadOfZero string) (Rate, error) {
 	text := strings.TrimSpace(s)
 	fail := func(msg, remedy string) (Rate, error) {
 		return 0, &Error{Value: text, Msg: msg, Remedy: remedy}
@@ -64,7 +68,7 @@ func ParseRate(s string) (Rate, error) {
 	case value.Sign() < 0:
 		return fail("a rate cannot be negative", example)
 	case value.Sign() == 0:
-		return fail(msgZero, "write a rate from "+MinRate.Compact()+" on")
+		return fail("a rate of zero would let nothing pass", insteadOfZero)
 	}
 	whole := nearest(value)
 	binary := factor != 1 && factor%1000 != 0 // 1.1Mi is seldom whole, and nobody's fault
@@ -91,12 +95,8 @@ func ParseAmount(s string) (Amount, error) {
 	if number, ok := strings.CutSuffix(text, "%"); ok {
 		return parsePercent(text, strings.TrimSpace(number))
 	}
-	rate, err := ParseRate(text)
+	rate, err := parseRate(text, "write none if there should be no limit")
 	if err != nil {
-		var e *Error
-		if errors.As(err, &e) && e.Msg == msgZero {
-			e.Remedy = "write none if there should be no limit"
-		}
 		return Amount{}, err
 	}
 	return Amount{Rate: rate}, nil

@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/refusal"
 	"weir/internal/server/rest"
 )
 
@@ -136,8 +137,8 @@ func TestClientSpeaksEveryRoute(t *testing.T) {
 	if _, err := client.Detach(ctx, name, false); err != nil {
 		t.Error(err)
 	}
-	var refused *api.Error
-	if _, err := client.Workload(ctx, name); !errors.As(err, &refused) || refused.Status != 404 || refused.Value != name {
+	var refused *refusal.Error
+	if _, err := client.Workload(ctx, name); !errors.As(err, &refused) || refused.Kind != refusal.Unknown || refused.Value != name {
 		t.Errorf("after Detach: %#v", err)
 	}
 	stop := errors.New("seen enough")

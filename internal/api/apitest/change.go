@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // Set implements api.Agent.
@@ -46,8 +47,8 @@ func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (ap
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, err := f.find(req.Name); err == nil {
-		return api.ChangeResult{}, &api.Error{
-			Status: 409, Field: "name", Value: req.Name,
+		return api.ChangeResult{}, &refusal.Error{
+			Kind: refusal.Conflict, Field: "name", Value: req.Name,
 			Msg: fmt.Sprintf("%q is taken", req.Name), Remedy: "choose another name, or detach that one first",
 		}
 	}
@@ -86,8 +87,8 @@ func (f *Fake) Detach(_ context.Context, name string, dryRun bool) (api.ChangeRe
 	}
 	w := f.workloads[i]
 	if w.Kind == "docker" || w.Kind == "host" {
-		return api.ChangeResult{}, &api.Error{
-			Status: 409, Field: "workload", Value: name,
+		return api.ChangeResult{}, &refusal.Error{
+			Kind: refusal.Conflict, Field: "workload", Value: name,
 			Msg: w.Name + " was not attached by hand", Remedy: "use weir set to change its policy",
 		}
 	}
@@ -176,11 +177,12 @@ func (f *Fake) admit(w api.Workload) error {
 		return nil
 	}
 	free := uint64(Capacity-others) / 1e6
-	return &api.Error{
-		Status: 409, Field: "min", Value: w.Policy.Min,
+	return &refusal.Error{
+		Kind: refusal.NoRoom, Object: "link eth0", Field: "min", Value: w.Policy.Min,
 		Msg: fmt.Sprintf("link eth0 cannot hold it: %d Mbit/s asked, %d Mbit/s reserved by others, %d Mbit/s free",
 			w.Links[0].MinBps/1e6, others/1e6, free),
-		Remedy: fmt.Sprintf("ask for at most %dmbit or lower another workload's min", free),
+		Remedy:  fmt.Sprintf("ask for at most %dmbit or lower another workload's min", free),
+		Numbers: &refusal.Numbers{AskedBps: w.Links[0].MinBps, ReservedBps: others, LimitBps: Capacity, FreeBps: Capacity - others},
 	}
 }
 
@@ -189,7 +191,7 @@ func bps(field, text string) (uint64, error) {
 	amount, err := policy.ParseAmount(text)
 	var mistake *policy.Error
 	if errors.As(err, &mistake) {
-		return 0, &api.Error{Status: 422, Field: field, Value: text, Msg: mistake.Msg, Remedy: mistake.Remedy}
+		return 0, api.Mistake(policy.InField(field, mistake))
 	}
 	return uint64(amount.Of(Capacity)), err
 }

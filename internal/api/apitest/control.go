@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // Reserved is a workload like Workload with a reservation that is held, all in
@@ -60,7 +61,7 @@ func (f *Fake) control(name string) (api.Control, error) {
 }
 
 func noReservation(name string) error {
-	return &api.Error{Status: 409, Field: "reserve", Msg: name + " has no reservation in force", Remedy: "set one"}
+	return &refusal.Error{Kind: refusal.Conflict, Field: "reserve", Msg: name + " has no reservation in force", Remedy: "set one"}
 }
 
 // Flows implements api.Agent: all that a reservation carries is one connection.
@@ -90,7 +91,7 @@ func (f *Fake) SetControl(_ context.Context, name string, change api.ControlChan
 		return c, err
 	}
 	if len(c.Loops) == 0 {
-		return c, &api.Error{Status: 409, Field: "reserve", Msg: c.Name + " has no reservation in force", Remedy: "set one"}
+		return c, &refusal.Error{Kind: refusal.Conflict, Field: "reserve", Msg: c.Name + " has no reservation in force", Remedy: "set one"}
 	}
 	if f.tuned == nil {
 		f.tuned = map[string]api.ControlChange{}

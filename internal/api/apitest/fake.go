@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // Start is the fake's idea of when it was started.
@@ -178,8 +179,8 @@ func (f *Fake) find(name string) (int, error) {
 	if i := slices.IndexFunc(f.workloads, byID); i >= 0 {
 		return i, nil
 	}
-	return 0, &api.Error{
-		Status: 404, Field: "workload", Value: name,
+	return 0, &refusal.Error{
+		Kind: refusal.Unknown, Field: "workload", Value: name,
 		Msg:    fmt.Sprintf("no workload is called %q", name),
 		Remedy: "see weir get for those there are",
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // WithGroup adds a group to the fake and returns it; mins and maxes are in Mbit/s,
@@ -93,7 +94,7 @@ func (f *Fake) ExplainGroup(ctx context.Context, name string) (api.Explanation, 
 }
 
 func unknownGroup(name string) error {
-	return &api.Error{Status: 404, Field: "group", Value: name,
+	return &refusal.Error{Kind: refusal.Unknown, Field: "group", Value: name,
 		Msg: fmt.Sprintf("no group is called %q", name), Remedy: "weir group list shows those that there are"}
 }
 

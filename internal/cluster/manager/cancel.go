@@ -5,11 +5,11 @@ package manager
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // cancellation is a request to end a move before it is done.
@@ -35,7 +35,7 @@ func (m *Manager) cancelMove(id string, dryRun bool, now time.Time) (api.Cancell
 		return api.Cancellation{}, err
 	}
 	conflict := func(msg, remedy string) (api.Cancellation, error) {
-		return api.Cancellation{}, &api.Error{Status: http.StatusConflict, Field: "move", Value: mv.ID, Msg: msg, Remedy: remedy}
+		return api.Cancellation{}, &refusal.Error{Kind: refusal.Conflict, Field: "move", Value: mv.ID, Msg: msg, Remedy: remedy}
 	}
 	result := api.Cancellation{DryRun: dryRun}
 	switch {

@@ -6,11 +6,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // consistent refuses a request for a place whose change guarantees something else than the
@@ -52,7 +52,7 @@ func consistent(r wire.PlaceRequest) error {
 }
 
 func wrong(field, value, msg string) error {
-	return &api.Error{Status: http.StatusUnprocessableEntity, Field: field, Value: wire.Clip(value, maxStepError), Msg: msg, Remedy: "run the same Weir on manager and nodes"}
+	return &refusal.Error{Kind: refusal.Invalid, Field: field, Value: wire.Clip(value, maxStepError), Msg: msg, Remedy: "run the same Weir on manager and nodes"}
 }
 
 // readChange reads a change of a policy, in which every field is known.

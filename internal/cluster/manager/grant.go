@@ -5,11 +5,10 @@ package manager
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // A Move lets the source ask its target what it lacks. To change anything there the
@@ -20,7 +19,7 @@ import (
 // errTurn is the answer to a source that asks for a grant before its move was ordered: the
 // manager that had ordered it was restored from a snapshot of before. The source asks
 // again until the move's turn has come.
-var errTurn = &api.Error{Status: http.StatusServiceUnavailable, Field: "move", Msg: "waits for its turn among the moves at once", Remedy: "ask again"}
+var errTurn = &refusal.Error{Kind: refusal.Busy, Field: "move", Msg: "waits for its turn among the moves at once", Remedy: "ask again"}
 
 // grant permits a node to make its target do what a manifest says.
 func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.GrantAnswer, error) {
@@ -55,27 +54,27 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 
 // grantable says why a move gets no grant for what its source describes.
 func (mv *move) grantable(node string, f wire.Manifest, now time.Time) error {
-	refuse := func(status int, field, value, format string, args ...any) error {
-		return &api.Error{Status: status, Field: field, Value: value, Msg: fmt.Sprintf(format, args...), Remedy: "weir moves shows what is under way; order it again: weir migrate"}
+	refuse := func(kind refusal.Kind, field, value, format string, args ...any) error {
+		return &refusal.Error{Kind: kind, Field: field, Value: value, Msg: fmt.Sprintf(format, args...), Remedy: "weir moves shows what is under way; order it again: weir migrate"}
 	}
 	if err := f.Check(); err != nil {
-		return &api.Error{Status: http.StatusUnprocessableEntity, Field: "manifest", Value: f.Move, Msg: err.Error(), Remedy: "run the same Weir on manager and nodes"}
+		return &refusal.Error{Kind: refusal.Invalid, Field: "manifest", Value: f.Move, Msg: err.Error(), Remedy: "run the same Weir on manager and nodes"}
 	}
 	switch {
 	case mv == nil || mv.From != node || f.Node != node:
-		return refuse(http.StatusForbidden, "move", f.Move, "is no move from %s", node)
+		return refuse(refusal.Denied, "move", f.Move, "is no move from %s", node)
 	case mv.State == stateWaiting:
 		return errTurn
 	case mv.final() || !mv.underWay():
-		return refuse(http.StatusConflict, "move", f.Move, "is %s", mv.State)
+		return refuse(refusal.Conflict, "move", f.Move, "is %s", mv.State)
 	case mv.DryRun:
-		return refuse(http.StatusConflict, "move", f.Move, "is a dry run")
+		return refuse(refusal.Conflict, "move", f.Move, "is a dry run")
 	case mv.Container != f.Container:
-		return refuse(http.StatusForbidden, "container", f.Container, "is not the one that is to move, %s", mv.Container)
+		return refuse(refusal.Denied, "container", f.Container, "is not the one that is to move, %s", mv.Container)
 	case mv.Manifest != nil && !mv.Manifest.Same(f):
-		return refuse(http.StatusConflict, "manifest", f.Digest, "move %s was granted for another description of %s (%.12s...)", mv.ID, mv.Container, mv.Manifest.Digest)
+		return refuse(refusal.Conflict, "manifest", f.Digest, "move %s was granted for another description of %s (%.12s...)", mv.ID, mv.Container, mv.Manifest.Digest)
 	case mv.Manifest == nil && now.After(mv.Deadline):
-		return refuse(http.StatusConflict, "move", f.Move, "was to be begun before %s", mv.Deadline.Format(time.DateTime))
+		return refuse(refusal.Conflict, "move", f.Move, "was to be begun before %s", mv.Deadline.Format(time.DateTime))
 	}
 	return nil
 }

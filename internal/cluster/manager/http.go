@@ -16,6 +16,7 @@ import (
 	"weir/internal/audit"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 	"weir/internal/server/rest"
 )
 
@@ -201,7 +202,7 @@ func (m *Manager) nodesAPI() *rest.API {
 			if in.Body.Node != node {
 				m.refused.Add(1)
 				m.log.Warn("request refused", "node", node, "err", "it asks for a place for "+in.Body.Node)
-				return wire.PlaceAnswer{}, &api.Error{Status: http.StatusForbidden, Field: "node", Value: in.Body.Node, Msg: "is not " + node}
+				return wire.PlaceAnswer{}, &refusal.Error{Kind: refusal.Denied, Field: "node", Value: in.Body.Node, Msg: "is not " + node}
 			}
 			r := wire.PlaceRequest{ID: in.Body.ID, Node: node, Container: in.Body.Container, MinBps: in.Body.MinBps, Refusal: in.Body.Refusal}
 			return m.ask(r, in.Body.Change)
@@ -228,8 +229,8 @@ func (m *Manager) nodesHandler() http.Handler {
 			if err != nil {
 				m.log.Warn("request refused", "path", r.URL.Path, "node", node, "peer", r.RemoteAddr, "err", err)
 				m.opts.Audit.Append(audit.Entry{Who: who.author(), Action: "connect", Object: node, Result: audit.Refused, Reason: err.Error()})
-				rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusForbidden, Field: "certificate", Value: node, Msg: err.Error(),
-					Remedy: rejoin}))
+				rest.WriteRefusal(w, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Value: node, Msg: err.Error(),
+					Remedy: rejoin})
 				return
 			}
 			who.node = node
@@ -270,7 +271,7 @@ func onlyMembers[I, O any](m *Manager, call func(ctx context.Context, node strin
 			var none O
 			m.refused.Add(1)
 			m.log.Warn("request refused", "peer", who.address, "err", "no certificate of this cluster was shown")
-			return none, &api.Error{Status: http.StatusForbidden, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"}
+			return none, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"}
 		}
 		return call(ctx, who.node, in)
 	}

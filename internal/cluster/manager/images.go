@@ -12,6 +12,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 	"weir/internal/server/rest"
 )
 
@@ -46,11 +47,11 @@ func (m *Manager) serveImages(w http.ResponseWriter, r *http.Request, who remote
 	if who.node == "" {
 		m.refused.Add(1)
 		m.log.Warn("request refused", "path", r.URL.Path, "peer", who.address, "err", "no certificate of this cluster was shown")
-		rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusForbidden, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"}))
+		rest.WriteRefusal(w, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"})
 		return
 	}
 	if m.images == nil {
-		rest.WriteProblem(w, api.ProblemOf(&api.Error{Status: http.StatusNotFound, Field: "registry", Msg: "this manager has none of its own", Remedy: "see weir manager status"}))
+		rest.WriteRefusal(w, &refusal.Error{Kind: refusal.Unknown, Field: "registry", Msg: "this manager has none of its own", Remedy: "see weir manager status"})
 		return
 	}
 	c, until := http.NewResponseController(w), time.Now().Add(imageTime)

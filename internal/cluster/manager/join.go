@@ -11,13 +11,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 const defaultTTL = 24 * time.Hour
@@ -41,11 +41,11 @@ func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, 
 	}
 	if req.Node != "" {
 		if err := wire.CheckNode(req.Node); err != nil {
-			return api.Token{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "node", Value: req.Node, Msg: err.Error()}
+			return api.Token{}, &refusal.Error{Kind: refusal.Invalid, Field: "node", Value: req.Node, Msg: err.Error()}
 		}
 	}
 	if req.Uses < AnyNumber {
-		return api.Token{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "uses", Value: fmt.Sprint(req.Uses), Msg: "is no number of nodes; write 1 or more, or -1 for any number"}
+		return api.Token{}, &refusal.Error{Kind: refusal.Invalid, Field: "uses", Value: fmt.Sprint(req.Uses), Msg: "is no number of nodes; write 1 or more, or -1 for any number"}
 	}
 	now := m.clock.Now()
 	m.mu.Lock()
@@ -60,7 +60,7 @@ func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, 
 		}
 	}
 	if len(m.tokens) >= maxTokens {
-		return api.Token{}, &api.Error{Status: http.StatusConflict, Field: "token", Msg: fmt.Sprintf("there are %d already", len(m.tokens)),
+		return api.Token{}, &refusal.Error{Kind: refusal.Conflict, Field: "token", Msg: fmt.Sprintf("there are %d already", len(m.tokens)),
 			Remedy: "revoke some: weir manager token list, weir manager token revoke ID"}
 	}
 	if err := m.write(c); err != nil {
@@ -95,7 +95,7 @@ func (m *Manager) RevokeToken(_ context.Context, id string) (api.Token, error) {
 	defer m.mu.Unlock()
 	t, ok := m.tokens[id]
 	if !ok {
-		return api.Token{}, &api.Error{Status: http.StatusNotFound, Field: "token", Value: id, Msg: "no token has this id", Remedy: "see weir manager token list"}
+		return api.Token{}, &refusal.Error{Kind: refusal.Unknown, Field: "token", Value: id, Msg: "no token has this id", Remedy: "see weir manager token list"}
 	}
 	c := &change{}
 	c.put(bucketTokens, id, nil)
@@ -110,7 +110,7 @@ func (m *Manager) RevokeToken(_ context.Context, id string) (api.Token, error) {
 // check says whether a token lets a node join. The lock is held.
 func (m *Manager) check(id, secret, node string, now time.Time) (*token, error) {
 	refuse := func(format string, args ...any) (*token, error) {
-		return nil, &api.Error{Status: http.StatusForbidden, Field: "token", Value: id, Msg: fmt.Sprintf(format, args...), Remedy: "make a new one on the manager: weir manager token create"}
+		return nil, &refusal.Error{Kind: refusal.Denied, Field: "token", Value: id, Msg: fmt.Sprintf(format, args...), Remedy: "make a new one on the manager: weir manager token create"}
 	}
 	t, ok := m.tokens[id]
 	hash := sha256.Sum256([]byte(secret))
@@ -129,7 +129,7 @@ func (m *Manager) check(id, secret, node string, now time.Time) (*token, error) 
 // join makes a node a member.
 func (m *Manager) join(ctx context.Context, req wire.JoinRequest) (wire.JoinAnswer, error) {
 	if err := wire.CheckNode(req.Node); err != nil {
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "node", Value: req.Node, Msg: err.Error()}
+		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Invalid, Field: "node", Value: req.Node, Msg: err.Error()}
 	}
 	cert, err := m.enroll(req, m.clock.Now())
 	if err != nil {
@@ -151,17 +151,17 @@ func (m *Manager) enroll(req wire.JoinRequest, now time.Time) (*x509.Certificate
 	}
 	cert, err := m.authority.IssueNode(req.Node, req.Request, now)
 	if err != nil {
-		return nil, &api.Error{Status: http.StatusUnprocessableEntity, Field: "request", Msg: err.Error()}
+		return nil, &refusal.Error{Kind: refusal.Invalid, Field: "request", Msg: err.Error()}
 	}
 	key := cert.PublicKey.(ed25519.PublicKey)
 	old, taken := m.members[req.Node]
 	if taken && !old.Key.Equal(key) {
-		return nil, &api.Error{Status: http.StatusConflict, Field: "name", Value: req.Node, Msg: "a node of this name has joined already",
+		return nil, &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: req.Node, Msg: "a node of this name has joined already",
 			Remedy: "choose another name, or remove that one first: weir manager remove " + req.Node}
 	}
 	again := taken && old.Token == t.ID // the answer was lost
 	if t.Uses > 0 && t.Joined >= t.Uses && !again {
-		return nil, &api.Error{Status: http.StatusForbidden, Field: "token", Value: t.ID, Msg: fmt.Sprintf("was used already: it is for %d", t.Uses),
+		return nil, &refusal.Error{Kind: refusal.Denied, Field: "token", Value: t.ID, Msg: fmt.Sprintf("was used already: it is for %d", t.Uses),
 			Remedy: "make another on the manager: weir manager token create, with --uses N for several nodes"}
 	}
 	member, used := &member{Name: req.Node, Joined: now.UTC(), Key: key, Token: t.ID}, *t

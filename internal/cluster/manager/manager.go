@@ -28,6 +28,7 @@ import (
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // Options are what a manager is made of.
@@ -149,7 +150,7 @@ func New(opts Options) (*Manager, error) {
 	var err error
 	m.authority, err = pki.LoadAuthority(opts.Dir)
 	if errors.Is(err, pki.ErrNone) {
-		return nil, &api.Error{Status: 404, Field: "--state-dir", Value: opts.Dir, Msg: "no cluster is there", Remedy: "make one first: weir manager init"}
+		return nil, &refusal.Error{Kind: refusal.Unknown, Field: "manager.state_dir", Value: opts.Dir, Msg: "no cluster is there", Remedy: "make one first: weir manager init"}
 	}
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ func (m *Manager) Listen(ctx context.Context) error {
 	}
 	ln, err := net.Listen("tcp", m.opts.Listen)
 	if err != nil {
-		return errors.Join(&api.Error{Status: 422, Field: "--listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close(), m.closeImages())
+		return errors.Join(&refusal.Error{Kind: refusal.Invalid, Field: "manager.listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close(), m.closeImages())
 	}
 	m.listener = tls.NewListener(ln, m.credentials.Server(tls.VerifyClientCertIfGiven))
 	return nil

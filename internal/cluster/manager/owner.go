@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // User is the system user that the manager runs as where systemd starts it.
@@ -78,7 +78,7 @@ func CheckOwner(dir string) error {
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
-	return &api.Error{Status: 409, Field: "--state-dir", Value: dir, Msg: fmt.Sprintf("belongs to user %s, and root runs this", name),
+	return &refusal.Error{Kind: refusal.Conflict, Field: "manager.state_dir", Value: dir, Msg: fmt.Sprintf("belongs to user %s, and root runs this", name),
 		Remedy: "run systemctl start weir-manager, or: setpriv --reuid " + name + " --regid weir --clear-groups weir manager serve"}
 }
 

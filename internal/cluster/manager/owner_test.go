@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // weir manager init is run by root, and the manager is run by a user of its own.
@@ -51,7 +51,7 @@ func TestRootHandsTheFolderOver(t *testing.T) {
 			t.Errorf("%s, outside of the folder, belongs to %d, %v", file, got, err)
 		}
 	}
-	var refused *api.Error
+	var refused *refusal.Error
 	if err := CheckOwner(dir); !errors.As(err, &refused) || !strings.Contains(err.Error(), "systemctl start weir-manager") {
 		t.Errorf("root may run a manager there: %v", err)
 	}

@@ -5,7 +5,6 @@ package manager
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // seek finds a place for a min that a node had to refuse, orders the moves that it
@@ -88,7 +88,7 @@ func (m *Manager) allowed(p *problem, seat *optimize.Seat, r wire.PlaceRequest, 
 	if free > 0 {
 		return nil
 	}
-	return &api.Error{Status: http.StatusConflict, Field: "container", Value: r.Container, Msg: fmt.Sprintf("%s has room, but nothing is moved there now: %s", to, why),
+	return &refusal.Error{Kind: refusal.Conflict, Field: "container", Value: r.Container, Msg: fmt.Sprintf("%s has room, but nothing is moved there now: %s", to, why),
 		Remedy: fmt.Sprintf("ask again later, or have an operator order it: weir migrate %s/%s --to %s", r.Node, r.Container, to)}
 }
 
@@ -111,7 +111,7 @@ func (m *Manager) ask(r wire.PlaceRequest, wanted api.PolicyChange) (wire.PlaceA
 	}
 	r.Change = text
 	if err := r.Check(); err != nil {
-		return wire.PlaceAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Msg: err.Error()}
+		return wire.PlaceAnswer{}, &refusal.Error{Kind: refusal.Invalid, Msg: err.Error()}
 	}
 	return m.seek(r, time.Now())
 }
@@ -120,14 +120,14 @@ func (m *Manager) ask(r wire.PlaceRequest, wanted api.PolicyChange) (wire.PlaceA
 func (m *Manager) seat(p *problem, r wire.PlaceRequest) (*optimize.Seat, []string, error) {
 	at := p.node(r.Node)
 	if at < 0 {
-		return nil, nil, &api.Error{Status: http.StatusConflict, Field: "node", Value: r.Node, Msg: "no profile of it has arrived lately", Remedy: "try again in some seconds"}
+		return nil, nil, &refusal.Error{Kind: refusal.Conflict, Field: "node", Value: r.Node, Msg: "no profile of it has arrived lately", Remedy: "try again in some seconds"}
 	}
 	c := p.find(at, r.Container)
 	if c < 0 {
-		return nil, nil, &api.Error{Status: http.StatusNotFound, Field: "container", Value: r.Container, Msg: "is in no profile of node " + r.Node, Remedy: "try again in some seconds"}
+		return nil, nil, &refusal.Error{Kind: refusal.Unknown, Field: "container", Value: r.Container, Msg: "is in no profile of node " + r.Node, Remedy: "try again in some seconds"}
 	}
-	if why, pinned := p.held[c]; pinned {
-		return nil, []string{r.Container + " cannot move: " + why}, nil
+	if held, ok := p.held[c]; ok {
+		return nil, []string{r.Container + " cannot move: " + held.why}, nil
 	}
 	seat, short := p.Place(c, policy.Rate(r.MinBps))
 	if seat != nil {

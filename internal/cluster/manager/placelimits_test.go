@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // request asks for 50 Mbit/s for a container of node a, whose link is full.
@@ -29,11 +29,11 @@ func placeBed(t *testing.T) *bed {
 	return b
 }
 
-func refusedPlace(t *testing.T, err error, status int, words string) {
+func refusedPlace(t *testing.T, err error, kind refusal.Kind, words string) {
 	t.Helper()
-	var refused *api.Error
-	if !errors.As(err, &refused) || refused.Status != status || !strings.Contains(err.Error(), words) {
-		t.Errorf("%v, want status %d and %q", err, status, words)
+	var refused *refusal.Error
+	if !errors.As(err, &refused) || refused.Kind != kind || !strings.Contains(err.Error(), words) {
+		t.Errorf("%v, want kind %s and %q", err, kind, words)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestPlacesObeyQuietHours(t *testing.T) {
 		t.Errorf("%q", b.moves[third.Move].Error)
 	}
 	_, err = b.request(3)
-	refusedPlace(t, err, 409, "quiet hours")
+	refusedPlace(t, err, refusal.Conflict, "quiet hours")
 	if !strings.Contains(err.Error(), "weir migrate a/c3 --to b") {
 		t.Errorf("%v", err)
 	}
@@ -87,7 +87,7 @@ func TestPlacesObeyMovesPerHour(t *testing.T) {
 		b.report(b.moves[answer.Move], "confirm", wire.Done)
 	}
 	_, err := b.request(3)
-	refusedPlace(t, err, 409, "3 moves within the last hour, 3 are allowed")
+	refusedPlace(t, err, refusal.Conflict, "3 moves within the last hour, 3 are allowed")
 	b.pass(time.Hour)
 	if _, err := b.request(3); err != nil {
 		t.Error(err)
@@ -104,11 +104,11 @@ func TestPlacesOfANode(t *testing.T) {
 		}
 	}
 	_, err := b.request(placesOpen)
-	refusedPlace(t, err, 429, "being dealt with")
+	refusedPlace(t, err, refusal.TooMany, "being dealt with")
 	for range placeBurst {
 		_, err = b.request(placesOpen)
 	}
-	refusedPlace(t, err, 429, "one every 4 s")
+	refusedPlace(t, err, refusal.TooMany, "one every 4 s")
 	if len(b.places) != placesOpen {
 		t.Errorf("%d places", len(b.places))
 	}
@@ -151,7 +151,7 @@ func TestPlacesAreConsistent(t *testing.T) {
 			}
 			continue
 		}
-		refusedPlace(t, err, 422, test.words)
+		refusedPlace(t, err, refusal.Invalid, test.words)
 		if err != nil && (strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "; ")) {
 			t.Errorf("no line with a remedy: %q", err)
 		}

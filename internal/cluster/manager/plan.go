@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // autoState is what the automatic mode did last.
@@ -49,7 +49,7 @@ func (m *Manager) settings(req api.PlanRequest) (settings, error) {
 		s.measure = optimize.Measure(slices.Index(optimize.Measures, req.Measure))
 	}
 	bad := func(field, value, msg string) (settings, error) {
-		return s, &api.Error{Status: http.StatusUnprocessableEntity, Field: field, Value: value, Msg: msg}
+		return s, &refusal.Error{Kind: refusal.Invalid, Field: field, Value: value, Msg: msg}
 	}
 	switch {
 	case s.algorithm != local && s.algorithm != genetic:
@@ -108,7 +108,7 @@ func (m *Manager) compute(req api.PlanRequest) (*problem, optimize.Plan, api.Clu
 func (m *Manager) nothingKnown() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := &api.Error{Status: http.StatusConflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
+	e := &refusal.Error{Kind: refusal.Conflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
 	if len(m.members) > 0 {
 		e.Msg = fmt.Sprintf("nothing is known of any of the %d nodes now", len(m.members))
 		e.Remedy = "wait some seconds for their profiles, or see weir nodes"
@@ -187,14 +187,14 @@ func planView(p *problem, plan optimize.Plan, s settings) api.ClusterPlan {
 	told := map[string]bool{}
 	for _, i := range slices.Sorted(maps.Keys(p.held)) {
 		c := p.Containers[i]
-		if node := p.Nodes[c.Node].Name; p.held[i] == unable(node) { // one line for all of them
+		if node := p.Nodes[c.Node].Name; p.held[i].cause == unable { // one line for all of them
 			if !told[node] {
-				v.Held = append(v.Held, api.PlanHeld{Container: "everything", Node: node, Why: p.held[i]})
+				v.Held = append(v.Held, api.PlanHeld{Container: "everything", Node: node, Why: p.held[i].why})
 			}
 			told[node] = true
 			continue
 		}
-		v.Held = append(v.Held, api.PlanHeld{Container: c.Name, Node: p.Nodes[c.Node].Name, Why: p.held[i]})
+		v.Held = append(v.Held, api.PlanHeld{Container: c.Name, Node: p.Nodes[c.Node].Name, Why: p.held[i].why})
 	}
 	for _, i := range plan.Dropped {
 		if _, told := p.held[i]; !told {

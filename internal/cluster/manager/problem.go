@@ -10,13 +10,14 @@ import (
 
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // problem is the cluster as the optimizer sees it, with the names that it does not need.
 type problem struct {
 	*optimize.Problem
 	containers []wire.ContainerProfile // as in Problem.Containers
-	held       map[int]string          // containers that stay, and why
+	held       map[int]stay            // containers that stay, and why
 	unknown    []string                // nodes of which nothing is known now
 	refusals   []string                // containers that nodes have refused lately
 }
@@ -39,7 +40,7 @@ func (p *problem) find(node int, name string) int {
 // problem is the cluster of now; cooldown > 0 pins what moved that lately. The lock
 // is held; what is returned may be used without it.
 func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
-	p := &problem{held: map[int]string{}}
+	p := &problem{held: map[int]stay{}}
 	var histories [][]wire.Profile
 	closed := map[string]bool{}
 	for _, name := range m.names() {
@@ -52,7 +53,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 		closed[name] = n.beat.Draining || n.beat.CRIU == ""
 	}
 	p.Problem, p.containers = optimize.FromProfiles(histories)
-	cannot := map[int]string{}
+	cannot := map[int]bool{}
 	for i := range p.Nodes {
 		if engines := m.nodes[p.Nodes[i].Name].beat.Engines; len(engines) > 0 {
 			p.Nodes[i].Engine = engines[0].Name
@@ -60,7 +61,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 		if closed[p.Nodes[i].Name] {
 			p.Nodes[i].Closed = true
 			if m.nodes[p.Nodes[i].Name].beat.CRIU == "" {
-				cannot[i] = unable(p.Nodes[i].Name)
+				cannot[i] = true
 			}
 		}
 	}
@@ -70,19 +71,19 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 		c := &p.Containers[i]
 		c.Engine = p.containers[i].Engine
 		name := p.Nodes[c.Node].Name + "/" + c.Name
-		if why := cannot[c.Node]; why != "" {
+		switch {
+		case cannot[c.Node]:
 			c.Pinned = true
-			p.held[i] = why
-		}
-		if c.Pinned && p.held[i] == "" {
-			p.held[i] = "label " + wire.PinnedLabel
+			p.held[i] = stay{unable, "node " + p.Nodes[c.Node].Name + " cannot checkpoint containers"}
+		case c.Pinned:
+			p.held[i] = stay{pinned, "label " + wire.PinnedLabel}
 		}
 		mv, ok := moving[name]
 		if !ok {
 			continue
 		}
 		c.Pinned = true
-		p.held[i] = mv.why
+		p.held[i] = mv.stay
 		if to := p.node(mv.to); to >= 0 { // as if it were there already
 			c.Node = to
 		}
@@ -90,10 +91,27 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	return p
 }
 
-func unable(node string) string { return "node " + node + " cannot checkpoint containers" }
+// cause is what keeps a container where it is, or where it will be.
+type cause int
 
-// on says why a container stays where it is, or where it will be.
-type on struct{ to, why string }
+const (
+	unable cause = iota // its node cannot checkpoint containers
+	pinned              // its label
+	moving              // a move of it is under way
+	lately              // a move of it has ended a short time ago
+)
+
+// stay says why a container stays, for the manager and for people.
+type stay struct {
+	cause cause
+	why   string
+}
+
+// on is a container that stays on a node because of a move.
+type on struct {
+	to string
+	stay
+}
 
 // moving are containers, as NODE/NAME, that are on their way, or that were lately.
 func (m *Manager) moving(now time.Time, cooldown time.Duration) map[string]on {
@@ -102,12 +120,12 @@ func (m *Manager) moving(now time.Time, cooldown time.Duration) map[string]on {
 		switch {
 		case mv.DryRun:
 		case !mv.final():
-			list[mv.From+"/"+mv.Container] = on{mv.To, fmt.Sprintf("is moving to %s (%s)", mv.To, mv.ID)}
+			list[mv.From+"/"+mv.Container] = on{mv.To, stay{moving, fmt.Sprintf("is moving to %s (%s)", mv.To, mv.ID)}}
 		case now.Sub(mv.Ended) < cooldown && mv.State == string(wire.Done):
-			list[mv.To+"/"+mv.Container] = on{mv.To, fmt.Sprintf("moved %s ago", now.Sub(mv.Ended).Round(time.Second))}
+			list[mv.To+"/"+mv.Container] = on{mv.To, stay{lately, fmt.Sprintf("moved %s ago", now.Sub(mv.Ended).Round(time.Second))}}
 		case now.Sub(mv.Ended) < cooldown:
 			// One that could not be moved will not be tried again at once.
-			list[mv.From+"/"+mv.Container] = on{mv.From, fmt.Sprintf("could not be moved %s ago", now.Sub(mv.Ended).Round(time.Second))}
+			list[mv.From+"/"+mv.Container] = on{mv.From, stay{lately, fmt.Sprintf("could not be moved %s ago", now.Sub(mv.Ended).Round(time.Second))}}
 		}
 	}
 	return list
@@ -142,6 +160,14 @@ func (p *problem) lacking(l optimize.Lack) string {
 		parts = append(parts, "has one of "+l.Group+" already")
 	}
 	return name + " " + strings.Join(parts, ", ")
+}
+
+// kindOf is the kind of refusal that a lack is.
+func kindOf(l optimize.Lack) refusal.Kind {
+	if l.Bandwidth > 0 || l.CPU > 0 || l.Memory > 0 {
+		return refusal.NoRoom
+	}
+	return refusal.Conflict
 }
 
 func megabytes(bytes float64) string {

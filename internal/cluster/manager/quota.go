@@ -5,12 +5,11 @@ package manager
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // What a member may fill, and how fast. A message beyond a rate is dropped and counted
@@ -90,7 +89,7 @@ func (m *Manager) admitMessage(node string, t wire.Topic, now time.Time) error {
 // admitPlace says whether a member may ask for one more place now. The lock is held.
 func (m *Manager) admitPlace(node string, now time.Time) error {
 	tooMany := func(msg string) error {
-		return &api.Error{Status: http.StatusTooManyRequests, Field: "node", Value: node, Msg: msg, Remedy: "try again in a minute"}
+		return &refusal.Error{Kind: refusal.TooMany, Field: "node", Value: node, Msg: msg, Remedy: "try again in a minute"}
 	}
 	if !m.flow(node).places.take(now, placesPerSecond, placeBurst) {
 		return tooMany(fmt.Sprintf("asks for more places than one every %g s", 1/placesPerSecond))

@@ -66,7 +66,7 @@ type move struct {
 	Arrived time.Time `json:"arrived,omitzero"`
 	Unmet   string    `json:"unmet,omitempty"`
 	// Refusal is what has refused it, if that stays for a while.
-	Refusal *refusal `json:"refusal,omitempty"`
+	Refusal *rejection `json:"refusal,omitempty"`
 	// profile is the container's before it was moved; nil after a restart of the manager.
 	profile *wire.ContainerProfile
 }

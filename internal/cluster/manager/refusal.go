@@ -16,21 +16,21 @@ import (
 // its engine may change unseen.
 const refusalKept = time.Hour
 
-// refusal is why a move was refused, and by what: it counts for this container on this
+// rejection is why a target refused a move, and which it was: it counts for this container on this
 // start of the target's agent.
-type refusal struct {
+type rejection struct {
 	Code   string    `json:"code"`
 	ID     string    `json:"id"`     // of the container
 	Target time.Time `json:"target"` // when the target's agent began
 }
 
 // refusalOf is what is remembered of a report. The lock is held.
-func (m *Manager) refusalOf(mv *move, r wire.MoveReport) *refusal {
+func (m *Manager) refusalOf(mv *move, r wire.MoveReport) *rejection {
 	c, to := m.profileOf(mv.From, mv.Container), m.nodes[mv.To]
 	if r.State != wire.Refused || r.Code == "" || c == nil || to == nil {
 		return nil
 	}
-	return &refusal{Code: wire.Clip(r.Code, maxStepName), ID: c.ID, Target: to.beat.Started}
+	return &rejection{Code: wire.Clip(r.Code, maxStepName), ID: c.ID, Target: to.beat.Started}
 }
 
 // barRefused keeps a plan from what was refused lately. The lock is held.

@@ -3,11 +3,10 @@
 package manager
 
 import (
-	"net/http"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // renewWindow is how far the time in a request for a renewal may be from the manager's.
@@ -20,12 +19,12 @@ func (m *Manager) renew(req wire.SealedRenewRequest) (wire.JoinAnswer, error) {
 	now := m.clock.Now()
 	e, err := wire.Open(req.Sealed)
 	if err != nil {
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "sealed", Msg: err.Error()}
+		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Invalid, Field: "sealed", Msg: err.Error()}
 	}
 	refuse := func(msg, remedy string) (wire.JoinAnswer, error) {
 		m.refused.Add(1)
 		m.log.Warn("renewal refused", "node", e.From, "err", msg)
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusForbidden, Field: "node", Value: e.From, Msg: msg, Remedy: remedy}
+		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Denied, Field: "node", Value: e.From, Msg: msg, Remedy: remedy}
 	}
 	m.mu.Lock()
 	known := m.members[e.From]
@@ -41,7 +40,7 @@ func (m *Manager) renew(req wire.SealedRenewRequest) (wire.JoinAnswer, error) {
 	}
 	var r wire.RenewRequest
 	if err := e.Read(&r); err != nil {
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "sealed", Msg: err.Error()}
+		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Invalid, Field: "sealed", Msg: err.Error()}
 	}
 	return m.reissue(e.From, r.Request, now)
 }
@@ -55,10 +54,10 @@ func (m *Manager) reissue(node string, request []byte, now time.Time) (wire.Join
 	cert, err := m.authority.IssueNode(node, request, now)
 	m.mu.Unlock()
 	if err != nil {
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "request", Msg: err.Error()}
+		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Invalid, Field: "request", Msg: err.Error()}
 	}
 	if err := m.admits(node, cert); err != nil {
-		return wire.JoinAnswer{}, &api.Error{Status: http.StatusForbidden, Field: "request", Msg: "node " + node + " " + err.Error(), Remedy: rejoin}
+		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Denied, Field: "request", Msg: "node " + node + " " + err.Error(), Remedy: rejoin}
 	}
 	c := &change{}
 	m.mu.Lock()

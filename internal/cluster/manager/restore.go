@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/atomicfile"
+	"weir/internal/refusal"
 )
 
 // RestoreOptions say how a snapshot becomes the state of a manager.
@@ -62,7 +61,7 @@ func Restore(in io.Reader, o RestoreOptions) (Restored, error) {
 		return Restored{}, err
 	}
 	if err := prove(next); err != nil {
-		return Restored{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "snapshot", Value: o.Name, Msg: "cannot be a manager's state: " + err.Error(), Remedy: "take another snapshot"}
+		return Restored{}, &refusal.Error{Kind: refusal.Invalid, Field: "snapshot", Value: o.Name, Msg: "cannot be a manager's state: " + err.Error(), Remedy: "take another snapshot"}
 	}
 	if o.DryRun {
 		return result, nil
@@ -87,7 +86,7 @@ func asideOf(o RestoreOptions) (string, error) {
 		_ = running.close()
 	}
 	if !o.Force {
-		return "", &api.Error{Status: http.StatusConflict, Field: "--state-dir", Value: o.Dir, Msg: "is not empty: a manager's state may be there",
+		return "", &refusal.Error{Kind: refusal.Conflict, Field: "manager.state_dir", Value: o.Dir, Msg: "is not empty: a manager's state may be there",
 			Remedy: "choose another folder, or put that one aside with --force"}
 	}
 	return o.Dir + ".before-" + time.Now().UTC().Format("20060102-150405"), nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // TestRestoreChecksFirst: a snapshot that is not whole, or a folder that is in use,
@@ -40,7 +40,7 @@ func TestRestoreChecksFirst(t *testing.T) {
 		"a later format":  {bytes.Replace(s.Data, []byte("snapshot 1\n"), []byte("snapshot 2\n"), 1), "has format"},
 	} {
 		_, err := Restore(bytes.NewReader(c.data), RestoreOptions{Dir: dir, Name: "x"})
-		var refused *api.Error
+		var refused *refusal.Error
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%s: %v", name, err)
 		}

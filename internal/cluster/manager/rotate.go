@@ -6,11 +6,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/pki"
+	"weir/internal/refusal"
 )
 
 // A rotation replaces the authority while the cluster runs:
@@ -38,7 +38,7 @@ func (m *Manager) RotateAuthority(context.Context) (api.Authority, error) {
 	defer m.mu.Unlock()
 	now := m.clock.Now()
 	if r := m.trust.Rotation; r != nil {
-		return api.Authority{}, &api.Error{Status: http.StatusConflict, Field: "authority",
+		return api.Authority{}, &refusal.Error{Kind: refusal.Conflict, Field: "authority",
 			Msg:    fmt.Sprintf("a rotation that began %s is under way: %d of %d nodes have a certificate of the new authority", r.Started.Format(time.RFC3339), len(m.names())-len(m.behind()), len(m.names())),
 			Remedy: "wait for its end, see weir manager status; remove nodes that will not come back"}
 	}

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +23,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/pki"
+	"weir/internal/refusal"
 )
 
 // A snapshot is the state of a manager in one file:
@@ -158,7 +158,7 @@ type snapshot struct {
 // readSnapshot checks a snapshot and unpacks it into memory. name is for messages.
 func readSnapshot(in io.Reader, name string) (snapshot, error) {
 	bad := func(format string, args ...any) (snapshot, error) {
-		return snapshot{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "snapshot", Value: name, Msg: fmt.Sprintf(format, args...),
+		return snapshot{}, &refusal.Error{Kind: refusal.Invalid, Field: "snapshot", Value: name, Msg: fmt.Sprintf(format, args...),
 			Remedy: "give a file that weir manager snapshot has written"}
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxSnapshot+1))

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // Cluster implements api.Manager.
@@ -160,13 +160,13 @@ func (m *Manager) find(id string) (*move, error) {
 		}
 		if strings.HasPrefix(mv.ID, id) && id != "" {
 			if found != nil {
-				return nil, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "is the beginning of several ids", Remedy: "write more of it; weir moves lists them"}
+				return nil, &refusal.Error{Kind: refusal.Unknown, Field: "move", Value: id, Msg: "is the beginning of several ids", Remedy: "write more of it; weir moves lists them"}
 			}
 			found = mv
 		}
 	}
 	if found == nil {
-		return nil, &api.Error{Status: http.StatusNotFound, Field: "move", Value: id, Msg: "no move has this id", Remedy: "weir moves lists them"}
+		return nil, &refusal.Error{Kind: refusal.Unknown, Field: "move", Value: id, Msg: "no move has this id", Remedy: "weir moves lists them"}
 	}
 	return found, nil
 }
@@ -202,7 +202,7 @@ func guarantee(p *place) string {
 
 // unknownNode is the error of a name that no member has. The lock is held.
 func (m *Manager) unknownNode(field, name string) error {
-	e := &api.Error{Status: http.StatusNotFound, Field: field, Value: name, Msg: "no node has this name", Remedy: "weir nodes lists them"}
+	e := &refusal.Error{Kind: refusal.Unknown, Field: field, Value: name, Msg: "no node has this name", Remedy: "weir nodes lists them"}
 	if near := closest.Words(name, m.names(), 1); len(near) > 0 {
 		e.Remedy = "did you mean " + near[0] + "?"
 	}
@@ -236,7 +236,7 @@ func (p *problem) pick(text string) (int, error) {
 	if len(found) == 1 {
 		return found[0], nil
 	}
-	e := &api.Error{Status: http.StatusNotFound, Field: "container", Value: text, Msg: "no container of the cluster has this name", Remedy: "weir ps lists them"}
+	e := &refusal.Error{Kind: refusal.Unknown, Field: "container", Value: text, Msg: "no container of the cluster has this name", Remedy: "weir ps lists them"}
 	if len(found) > 1 {
 		var on []string
 		for _, i := range found {
@@ -271,7 +271,7 @@ func (m *Manager) Migrate(ctx context.Context, req api.MoveRequest, dryRun bool)
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return mv, &api.Error{Status: http.StatusGatewayTimeout, Field: "container", Value: req.Container,
+			return mv, &refusal.Error{Kind: refusal.Timeout, Field: "container", Value: req.Container,
 				Msg: fmt.Sprintf("node %s has not answered within %v", mv.From, preflightTime), Remedy: "see the log of its agent: journalctl -u weir"}
 		}
 	}
@@ -285,17 +285,17 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	defer m.mu.Unlock()
 	p := m.problem(now, 0)
 	if len(p.Nodes) == 0 && len(m.members) == 0 {
-		return api.Move{}, &api.Error{Status: http.StatusConflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
+		return api.Move{}, &refusal.Error{Kind: refusal.Conflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
 	}
 	if a := migrate.Approach(req.Approach); a != migrate.ApproachAuto && !slices.Contains(migrate.Approaches, a) {
-		return api.Move{}, &api.Error{Status: http.StatusUnprocessableEntity, Field: "approach", Value: req.Approach, Msg: "no approach has this name", Remedy: "write layer, commit or export, or leave it out"}
+		return api.Move{}, &refusal.Error{Kind: refusal.Invalid, Field: "approach", Value: req.Approach, Msg: "no approach has this name", Remedy: "write layer, commit or export, or leave it out"}
 	}
 	c, err := p.pick(req.Container)
 	if err != nil {
 		return api.Move{}, err
 	}
 	conflict := func(field, value, msg, remedy string) (api.Move, error) {
-		return api.Move{}, &api.Error{Status: http.StatusConflict, Field: field, Value: value, Msg: msg, Remedy: remedy}
+		return api.Move{}, &refusal.Error{Kind: refusal.Conflict, Field: field, Value: value, Msg: msg, Remedy: remedy}
 	}
 	container, to := &p.Containers[c], p.node(req.To)
 	switch _, member := m.members[req.To]; {
@@ -306,12 +306,12 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	case container.Node == to:
 		return conflict("container", container.Name, "is on "+req.To+" already", "")
 	}
-	if why := p.held[c]; why != "" && strings.HasPrefix(why, "is moving") {
-		return conflict("container", container.Name, why, "wait for its end: weir moves")
+	if held, ok := p.held[c]; ok && held.cause == moving {
+		return conflict("container", container.Name, held.why, "wait for its end: weir moves")
 	}
 	container.Barred = nil // an operator may have changed what refused it
 	if lack, ok := p.Lack(c, to); !ok {
-		return conflict("to", req.To, p.lacking(lack), "choose another node; weir nodes shows what each has")
+		return api.Move{}, &refusal.Error{Kind: kindOf(lack), Field: "to", Value: req.To, Msg: p.lacking(lack), Remedy: "choose another node; weir nodes shows what each has"}
 	}
 	mv := p.move(optimize.Move{Container: c, From: container.Node, To: to}, now, "weir migrate")
 	mv.Approach, mv.DryRun = req.Approach, dryRun

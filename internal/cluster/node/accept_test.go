@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
+	"weir/internal/refusal"
 )
 
 // planned are the moves of a plan as "CONTAINER FROM TO".
@@ -53,9 +54,9 @@ func TestPlansKnowWhoAcceptsWhom(t *testing.T) {
 		t.Errorf("refusals %q, want %q", plan.Refusals, want)
 	}
 	_, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web1", To: "b"}, false)
-	refusedAs(t, err, 409, "b does not accept containers of a", "cluster.accept_from")
+	refusedAs(t, err, refusal.Conflict, "b does not accept containers of a", "cluster.accept_from")
 	_, err = a.WithManager(a.agent).Set(t.Context(), "web1", api.PolicyChange{Min: new("20mbit")}, false)
-	refusedAs(t, err, 409, "b does not accept containers of a", "x lacks 10 Mbit/s")
+	refusedAs(t, err, refusal.NoRoom, "b does not accept containers of a", "x lacks 10 Mbit/s")
 }
 
 // TestRefusalsAreRemembered: a container that its target refused is not planned for that

@@ -20,6 +20,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 	"weir/internal/logtest"
+	"weir/internal/refusal"
 )
 
 func eventually(f func() bool) bool {
@@ -186,12 +187,12 @@ func (c *cluster) only(container, node string) {
 	}
 }
 
-// refusedAs checks the fields of an *api.Error.
-func refusedAs(t *testing.T, err error, status int, words ...string) {
+// refusedAs checks the fields of a *refusal.Error.
+func refusedAs(t *testing.T, err error, kind refusal.Kind, words ...string) {
 	t.Helper()
-	var refused *api.Error
-	if !errors.As(err, &refused) || refused.Status != status {
-		t.Errorf("got %v, want an error with status %d", err, status)
+	var refused *refusal.Error
+	if !errors.As(err, &refused) || refused.Kind != kind {
+		t.Errorf("got %v, want a refusal of kind %s", err, kind)
 		return
 	}
 	for _, w := range words {

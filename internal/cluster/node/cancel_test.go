@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
+	"weir/internal/refusal"
 )
 
 // TestCancelAtEachStep: a move that is cancelled at whichever step ends where the
@@ -79,7 +80,7 @@ func (c *cluster) tooLate(id string) {
 		c.t.Error("the source does not say that it is too late")
 	}
 	_, err := c.manager.CancelMove(c.t.Context(), id, false)
-	refusedAs(c.t, err, 409, "too late", "wait for its end")
+	refusedAs(c.t, err, refusal.Conflict, "too late", "wait for its end")
 }
 
 // TestCancelBeforeTheOrder: a cancellation that overtakes its order keeps it from being

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
+	"weir/internal/refusal"
 )
 
 // seen waits until the manager knows of so many containers.
@@ -62,16 +63,16 @@ func TestMigrateRefused(t *testing.T) {
 	c.seen(1)
 	for _, r := range []struct {
 		container, to string
-		status        int
+		kind          refusal.Kind
 		words         []string
 	}{
-		{"wbe", "b", 404, []string{"container", "did you mean web?"}},
-		{"web", "nowhere", 404, []string{"to", "no node has this name", "weir nodes"}},
-		{"web", "a", 409, []string{"is on a already"}},
-		{"b/web", "b", 404, []string{"no container"}},
+		{"wbe", "b", refusal.Unknown, []string{"container", "did you mean web?"}},
+		{"web", "nowhere", refusal.Unknown, []string{"to", "no node has this name", "weir nodes"}},
+		{"web", "a", refusal.Conflict, []string{"is on a already"}},
+		{"b/web", "b", refusal.Unknown, []string{"no container"}},
 	} {
 		_, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: r.container, To: r.to}, false)
-		refusedAs(t, err, r.status, r.words...)
+		refusedAs(t, err, r.kind, r.words...)
 	}
 	moves, _ := c.manager.Moves(t.Context())
 	if len(moves) != 0 {
@@ -88,7 +89,7 @@ func TestNoRoom(t *testing.T) {
 	c.up(2)
 	c.seen(1)
 	_, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
-	refusedAs(t, err, 409, "b lacks 10 Mbit/s of guaranteed bandwidth")
+	refusedAs(t, err, refusal.NoRoom, "b lacks 10 Mbit/s of guaranteed bandwidth")
 }
 
 // TestPreflightRefuses: what the nodes find is told, and nothing is touched.
@@ -330,7 +331,7 @@ func TestRefusedMinHasNoPlace(t *testing.T) {
 	c.up(2)
 	c.seen(2)
 	_, err := a.WithManager(a.agent).Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit")}, false)
-	refusedAs(t, err, 409, "min", "has no room", "b lacks 5 Mbit/s of guaranteed bandwidth", "a lacks 10 Mbit/s")
+	refusedAs(t, err, refusal.NoRoom, "min", "has no room", "b lacks 5 Mbit/s of guaranteed bandwidth", "a lacks 10 Mbit/s")
 	if moves, _ := c.manager.Moves(t.Context()); len(moves) != 0 {
 		t.Errorf("%+v", moves)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // fakeAgent has policies and a link that refuses mins beyond its capacity.
@@ -44,7 +45,7 @@ func (a *fakeAgent) Status(context.Context) (api.Status, error) {
 
 func (a *fakeAgent) Workload(_ context.Context, name string) (api.Workload, error) {
 	if !slices.Contains(a.world.where(name), a.node) {
-		return api.Workload{}, &api.Error{Status: 404, Field: "name", Value: name, Msg: "unknown"}
+		return api.Workload{}, &refusal.Error{Kind: refusal.Unknown, Field: "name", Value: name, Msg: "unknown"}
 	}
 	w := api.Workload{Name: name, ID: "id-" + name, Kind: "docker", Origin: map[string]string{}}
 	a.mu.Lock()
@@ -114,12 +115,12 @@ func (a *fakeAgent) Set(ctx context.Context, name string, c api.PolicyChange, _ 
 			}
 		}
 		if asked+reserved > a.capacity {
-			return api.ChangeResult{}, &api.Error{Status: 409, Field: "min", Value: *c.Min, Msg: "link eth0 has no room for it", Remedy: "ask for less"}
+			return api.ChangeResult{}, &refusal.Error{Kind: refusal.NoRoom, Field: "min", Value: *c.Min, Msg: "link eth0 has no room for it", Remedy: "ask for less"}
 		}
 		a.min[name] = asked
 	}
 	if c.Group != nil && !slices.Contains(a.groups, *c.Group) {
-		return api.ChangeResult{}, &api.Error{Status: 422, Field: "group", Value: *c.Group, Msg: "no group has that name"}
+		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Invalid, Field: "group", Value: *c.Group, Msg: "no group has that name"}
 	}
 	kept := a.set[name]
 	if c.Reset {

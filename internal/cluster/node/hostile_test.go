@@ -27,6 +27,7 @@ import (
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 var seed = flag.Uint64("seed", 1, "what a hostile node does in which order")
@@ -351,7 +352,7 @@ func TestPodmanIsTrustedByName(t *testing.T) {
 func (c *cluster) notAccepted(a, b *testNode, words string) {
 	c.t.Helper()
 	_, err := c.manager.Migrate(c.t.Context(), api.MoveRequest{Container: "web", To: "b"}, false)
-	refusedAs(c.t, err, http.StatusConflict, "does not accept containers of a (cluster.accept_from)")
+	refusedAs(c.t, err, refusal.Conflict, "does not accept containers of a (cluster.accept_from)")
 	before := b.refusedCalls()
 	move := c.seal(c.managerKey(), "a", wire.Move{ID: "m-1", Container: "web", From: "a", To: "b", Deadline: time.Now().Add(time.Minute)})
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS("b")}}

@@ -21,6 +21,7 @@ import (
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 )
 
 // errUnreachable is wrapped where the manager could not be asked, as opposed to what
-// it answers (*api.Error).
+// it answers (*refusal.Error).
 var errUnreachable = errors.New("the manager cannot be reached")
 
 // ask makes one request to the manager.
@@ -59,7 +60,7 @@ func ask[T any](ctx context.Context, c *http.Client, manager, method, path strin
 			err = about.Err
 		}
 		if errors.Is(err, pki.ErrOtherManager) {
-			return out, &api.Error{Status: http.StatusForbidden, Field: "token", Msg: err.Error() + " (" + manager + ")", Remedy: "make one there: weir manager token create"}
+			return out, &refusal.Error{Kind: refusal.Denied, Field: "token", Msg: err.Error() + " (" + manager + ")", Remedy: "make one there: weir manager token create"}
 		}
 		return out, fmt.Errorf("%w at %s: %w", errUnreachable, manager, err)
 	}
@@ -71,7 +72,7 @@ func ask[T any](ctx context.Context, c *http.Client, manager, method, path strin
 	if resp.StatusCode >= 300 {
 		var p api.Problem
 		if json.Unmarshal(text, &p) != nil {
-			return out, &api.Error{Status: resp.StatusCode, Msg: fmt.Sprintf("%s answered %s; is it a Weir manager?", manager, resp.Status)}
+			return out, &refusal.Error{Kind: api.KindOf(resp.StatusCode), Msg: fmt.Sprintf("%s answered %s; is it a Weir manager?", manager, resp.Status)}
 		}
 		return out, p.AsError(resp.StatusCode)
 	}
@@ -100,13 +101,13 @@ func (o Options) now() func() time.Time {
 	return o.Clock.Now
 }
 
-// Enroll makes this machine a member if it is none yet. The error is an *api.Error if
+// Enroll makes this machine a member if it is none yet. The error is a *refusal.Error if
 // that will not get better by waiting.
 func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
 	id, err := pki.LoadIdentity(o.identityDir())
 	if err == nil {
 		if o.Name != "" && o.Name != id.Name() {
-			return id, &api.Error{Status: http.StatusConflict, Field: "cluster.name", Value: o.Name, Msg: "this machine has joined as " + id.Name(),
+			return id, &refusal.Error{Kind: refusal.Conflict, Field: "cluster.name", Value: o.Name, Msg: "this machine has joined as " + id.Name(),
 				Remedy: "leave the name out, or remove " + o.identityDir() + " and join again with a new token"}
 		}
 		return id, nil
@@ -115,14 +116,14 @@ func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
 		return id, err
 	}
 	if o.Token == "" {
-		return id, &api.Error{Status: http.StatusForbidden, Field: "--token", Msg: "is missing: this machine has not joined a cluster yet", Remedy: "make one on the manager: weir manager token create"}
+		return id, &refusal.Error{Kind: refusal.Denied, Field: "cluster.token", Msg: "is missing: this machine has not joined a cluster yet", Remedy: "make one on the manager: weir manager token create"}
 	}
 	t, err := pki.ParseToken(o.Token)
 	if err != nil {
-		return id, &api.Error{Status: http.StatusUnprocessableEntity, Field: "--token", Msg: err.Error()}
+		return id, &refusal.Error{Kind: refusal.Invalid, Field: "cluster.token", Msg: err.Error()}
 	}
 	if err := wire.CheckNode(o.Name); err != nil {
-		return id, &api.Error{Status: http.StatusUnprocessableEntity, Field: "cluster.name", Msg: err.Error()}
+		return id, &refusal.Error{Kind: refusal.Invalid, Field: "cluster.name", Msg: err.Error()}
 	}
 	key, err := joiningKey(o.Dir)
 	if err != nil {

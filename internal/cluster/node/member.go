@@ -5,8 +5,6 @@ package node
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // Member is a machine that is to be a node: it joins when the manager can be reached,
@@ -49,14 +48,13 @@ func (m *Member) Equip(profile func(context.Context) (wire.Profile, error), engi
 	m.opts.Profile, m.opts.Engine = profile, engine
 }
 
-// Join tries to join. The error is an *api.Error that waiting would not cure, such
-// as a token that has expired; a manager that is away is none: Run tries again.
+// Join tries to join. The error is a *refusal.Error that waiting would not cure, such
+// as a token that has expired; a manager that is away, or fails, is none: Run tries again.
 func (m *Member) Join(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstTry)
 	defer cancel()
 	err := m.enter(ctx)
-	var refused *api.Error
-	if errors.As(err, &refused) {
+	if lasting(err) {
 		return err
 	}
 	if err != nil {
@@ -64,6 +62,12 @@ func (m *Member) Join(ctx context.Context) error {
 		m.opts.Log.Warn("cluster not joined yet, trying again", "err", err)
 	}
 	return nil
+}
+
+// lasting reports whether an error is a refusal that waiting does not cure: the manager has
+// answered, and not that it failed or has too much to do.
+func lasting(err error) bool {
+	return refusal.Of(err) != nil && !refusal.Is(err, refusal.Failed, refusal.TooMany)
 }
 
 func (m *Member) enter(ctx context.Context) error {
@@ -88,8 +92,7 @@ func (m *Member) Run(ctx context.Context) {
 			return
 		}
 		err := m.enter(ctx)
-		var refused *api.Error
-		if errors.As(err, &refused) {
+		if lasting(err) {
 			m.opts.standing.failed(err)
 			m.opts.Log.Error("this machine cannot join the cluster", "manager", m.opts.Manager, "err", err)
 			return
@@ -114,9 +117,8 @@ func (b *behind) Set(ctx context.Context, name string, change api.PolicyChange, 
 		return n.WithManager(b.Agent).Set(ctx, name, change, dryRun)
 	}
 	result, err := b.Agent.Set(ctx, name, change, dryRun)
-	var refused *api.Error
-	if errors.As(err, &refused) && refused.Status == http.StatusConflict {
-		refused.Remedy = strings.TrimPrefix(refused.Remedy+"; no other node was asked for: this one has not joined its cluster yet", "; ")
+	if wantsPlace(err, change, dryRun) {
+		err = refusal.Of(err).With("no other node was asked for: this one has not joined its cluster yet")
 	}
 	return result, err
 }

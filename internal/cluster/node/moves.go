@@ -16,12 +16,12 @@ import (
 	"sync"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 const (
@@ -309,10 +309,9 @@ func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, t
 }
 
 // passing reports whether an error of a question to the manager may be gone when it is
-// asked again: the manager cannot be reached, or says so (503).
+// asked again: the manager cannot be reached, or says so.
 func passing(err error) bool {
-	var answer *api.Error
-	return errors.Is(err, errUnreachable) || errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable
+	return errors.Is(err, errUnreachable) || refusal.Is(err, refusal.Busy)
 }
 
 // progress reports the beginning and the end of each step, and how it goes on, not more

@@ -26,6 +26,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // Options are what a node is made of.
@@ -183,7 +184,7 @@ func (n *Node) Listen() error {
 	}
 	ln, err := net.Listen("tcp", n.opts.Listen)
 	if err != nil {
-		return &api.Error{Status: http.StatusUnprocessableEntity, Field: "cluster.listen", Value: n.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}
+		return &refusal.Error{Kind: refusal.Invalid, Field: "cluster.listen", Value: n.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}
 	}
 	n.listener = ln
 	n.listenRegistry()

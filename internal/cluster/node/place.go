@@ -5,7 +5,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
+	"weir/internal/refusal"
 )
 
 // placeAgain is for how long the manager is not asked again about the same min of the
@@ -32,10 +32,10 @@ type withManager struct {
 // Set implements api.Agent.
 func (w *withManager) Set(ctx context.Context, name string, change api.PolicyChange, dryRun bool) (api.ChangeResult, error) {
 	result, err := w.Agent.Set(ctx, name, change, dryRun)
-	var refused *api.Error
-	if !errors.As(err, &refused) || refused.Status != http.StatusConflict || dryRun || change.Min == nil && change.Reserve == nil {
+	if !wantsPlace(err, change, dryRun) {
 		return result, err
 	}
+	refused := refusal.Of(err)
 	workload, unknown := w.Agent.Workload(ctx, name)
 	if unknown != nil || workload.Kind != "docker" {
 		return result, err // nothing else can be moved
@@ -48,14 +48,18 @@ func (w *withManager) Set(ctx context.Context, name string, change api.PolicyCha
 	}
 	answer, failed := ask[wire.PlaceAnswer](ctx, w.node.client(), w.node.opts.Manager, http.MethodPost, "/v1/places", r)
 	if failed != nil {
-		refused.Remedy = strings.TrimPrefix(refused.Remedy+"; the manager was asked for another node, but: "+failed.Error(), "; ")
-		return result, refused
+		return result, refused.With("the manager was asked for another node, but: " + failed.Error())
 	}
 	if answer.To == "" {
-		refused.Remedy += "; the manager knows no node with room: " + strings.Join(answer.Lacks, "; ")
-		return result, refused
+		return result, refused.With("the manager knows no node with room: " + strings.Join(answer.Lacks, "; "))
 	}
 	return api.ChangeResult{Changes: []api.Change{{What: moving(workload.Name, w.node.opts.Name, answer), Why: "refused here: " + refused.Msg}}}, nil
+}
+
+// wantsPlace reports whether a change of a guarantee was refused for want of room, which
+// another node may have.
+func wantsPlace(err error, change api.PolicyChange, dryRun bool) bool {
+	return refusal.Is(err, refusal.NoRoom) && !dryRun && (change.Min != nil || change.Reserve != nil)
 }
 
 // moving says what will happen.

@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // TestOwnRegistry: a node's engine reaches the manager's registry by its agent, with the
@@ -120,7 +121,7 @@ func TestRegistryDown(t *testing.T) {
 		t.Errorf("%+v", mv)
 	}
 	_, err = c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "a", Approach: "magic"}, false)
-	refusedAs(t, err, 422, "approach", "magic", "write layer")
+	refusedAs(t, err, refusal.Invalid, "approach", "magic", "write layer")
 }
 
 // TestMark: what a move sends carries the mark of its class.

@@ -19,6 +19,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // genuine is an order for a move from a to b, sealed by the manager's own key.
@@ -171,7 +172,7 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 		}
 	}
 	err := a.renew(t.Context())
-	refusedAs(t, err, http.StatusForbidden, "is no member", "join again")
+	refusedAs(t, err, refusal.Denied, "is no member", "join again")
 	c.log.Wait(t, "renewal refused", "node=a")
 }
 
@@ -260,15 +261,15 @@ func TestRenewalNeedsTheKey(t *testing.T) {
 		subject wire.Subject
 		at      time.Time
 		request []byte
-		status  int
+		kind    refusal.Kind
 		words   string
 	}{
-		"by another member's key": {b, "a", wire.RenewSubject, now, own, 403, "not signed the request"},
-		"for another key":         {a, "a", wire.RenewSubject, now, other, 403, "another one has taken the place"},
-		"recorded an hour ago":    {a, "a", wire.RenewSubject, now.Add(-time.Hour), own, 403, "set the clocks"},
-		"sealed for a report":     {a, "a", "R.a", now, own, 403, "sealed for R.a"},
-		"of no member":            {a, "x", wire.RenewSubject, now, own, 403, "is no member"},
-		"in order":                {a, "a", wire.RenewSubject, now, own, 0, ""},
+		"by another member's key": {b, "a", wire.RenewSubject, now, own, refusal.Denied, "not signed the request"},
+		"for another key":         {a, "a", wire.RenewSubject, now, other, refusal.Denied, "another one has taken the place"},
+		"recorded an hour ago":    {a, "a", wire.RenewSubject, now.Add(-time.Hour), own, refusal.Denied, "set the clocks"},
+		"sealed for a report":     {a, "a", "R.a", now, own, refusal.Denied, "sealed for R.a"},
+		"of no member":            {a, "x", wire.RenewSubject, now, own, refusal.Denied, "is no member"},
+		"in order":                {a, "a", wire.RenewSubject, now, own, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sealed, err := wire.Seal(r.key.key, r.from, r.subject, "r", r.at, &wire.RenewRequest{Request: r.request})
@@ -276,13 +277,13 @@ func TestRenewalNeedsTheKey(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = ask[wire.JoinAnswer](t.Context(), httpClient(a.credentials.Anonymous(pki.ManagerName)), c.opts.Listen, http.MethodPost, "/v1/renew", wire.SealedRenewRequest{Sealed: sealed})
-			if r.status == 0 {
+			if r.kind == "" {
 				if err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			refusedAs(t, err, r.status, r.words)
+			refusedAs(t, err, r.kind, r.words)
 		})
 	}
 }

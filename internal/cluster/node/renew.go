@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // Pauses between two tries to renew.
@@ -108,7 +108,6 @@ func (n *Node) renew(ctx context.Context) error {
 // refusedInTLS reports whether the manager ended a handshake by an alert, which says
 // that it does not take this node's certificate.
 func refusedInTLS(err error) bool {
-	var refused *api.Error
 	var op *net.OpError
-	return !errors.As(err, &refused) && errors.As(err, &op) && op.Op == "remote error"
+	return refusal.Of(err) == nil && errors.As(err, &op) && op.Op == "remote error"
 }

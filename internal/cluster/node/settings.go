@@ -9,13 +9,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 const (
@@ -168,8 +168,7 @@ func (n *Node) setArrived(ctx context.Context, id string, text wire.Change) erro
 // mayHoldInParts reports whether a refusal is about a part of a change: a min without
 // room, a group that is not known here, an ingress that nobody steers.
 func mayHoldInParts(err error) bool {
-	var refused *api.Error
-	return errors.As(err, &refused) && (refused.Status == http.StatusConflict || refused.Status == http.StatusUnprocessableEntity)
+	return refusal.Is(err, refusal.Conflict, refusal.Invalid)
 }
 
 // parts are a change's fields in changes of their own, the reset first. Discipline and
@@ -208,8 +207,7 @@ func (n *Node) setFound(ctx context.Context, id string, c api.PolicyChange) erro
 		if err == nil {
 			_, err = n.opts.Agent.Set(ctx, name, c, false)
 		}
-		var refused *api.Error
-		if err == nil || !errors.As(err, &refused) || refused.Status != http.StatusNotFound || time.Since(begun) > found {
+		if !refusal.Is(err, refusal.Unknown) || time.Since(begun) > found {
 			return err
 		}
 		select {
@@ -231,7 +229,7 @@ func (n *Node) workloadOf(ctx context.Context, id string) (name string, err erro
 			return w.Name, nil
 		}
 	}
-	return "", &api.Error{Status: http.StatusNotFound, Field: "container", Value: id, Msg: "the agent has not found it"}
+	return "", &refusal.Error{Kind: refusal.Unknown, Field: "container", Value: id, Msg: "the agent has not found it"}
 }
 
 // settle applies what came with a container that was confirmed: its settings, and what

@@ -13,6 +13,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
+	"weir/internal/refusal"
 )
 
 // TestRestoredManager: the disk of a manager is lost while moves are under way. Restored
@@ -88,7 +89,7 @@ func TestRestoredManager(t *testing.T) {
 	o := c.options("late")
 	o.Token = token.Token
 	_, err = Enroll(t.Context(), o)
-	refusedAs(t, err, 403, "not known to the manager")
+	refusedAs(t, err, refusal.Denied, "not known to the manager")
 }
 
 // TestRestoredManagerKnowsLess: a move waited when the snapshot was taken, and was ordered

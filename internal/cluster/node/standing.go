@@ -4,13 +4,13 @@ package node
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/refusal"
 )
 
 // How a machine stands to its cluster, as api.Membership.State.
@@ -68,8 +68,7 @@ func (s *standing) lost(b bus.Bus) {
 
 // failed notes why the manager has not answered as it should.
 func (s *standing) failed(err error) {
-	var refused *api.Error
-	if errors.As(err, &refused) {
+	if refusal.Of(err) != nil {
 		s.set(stateRefused, err.Error())
 		return
 	}

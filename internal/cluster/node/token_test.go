@@ -12,6 +12,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 // TestTokensAreForOneNode: who finds a token that was used cannot join by it. A node
@@ -53,7 +54,7 @@ func TestTokensAreForOneNode(t *testing.T) {
 		t.Errorf("the key is there twice: %v", err)
 	}
 	_, err = Enroll(t.Context(), options("b", made.Token))
-	refusedAs(t, err, 403, "was used already", "it is for 1", "--uses N")
+	refusedAs(t, err, refusal.Denied, "was used already", "it is for 1", "--uses N")
 	c.log.Wait(t, "node refused", "node=b", "was used already")
 
 	// Once the node is removed, its token does not bring it back.
@@ -64,7 +65,7 @@ func TestTokensAreForOneNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Enroll(t.Context(), o)
-	refusedAs(t, err, 403, "was used already")
+	refusedAs(t, err, refusal.Denied, "was used already")
 
 	two, err := c.manager.NewToken(t.Context(), api.TokenRequest{Uses: 2})
 	if err != nil {
@@ -76,7 +77,7 @@ func TestTokensAreForOneNode(t *testing.T) {
 		}
 	}
 	_, err = Enroll(t.Context(), options("f", two.Token))
-	refusedAs(t, err, 403, "it is for 2")
+	refusedAs(t, err, refusal.Denied, "it is for 2")
 	_, err = c.manager.NewToken(t.Context(), api.TokenRequest{Uses: -2})
-	refusedAs(t, err, 422, "uses", "is no number of nodes")
+	refusedAs(t, err, refusal.Invalid, "uses", "is no number of nodes")
 }

@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 func TestJoinRefused(t *testing.T) {
@@ -47,25 +48,25 @@ func TestJoinRefused(t *testing.T) {
 	time.Sleep(10 * time.Millisecond)
 	for name, r := range map[string]struct {
 		token, node string
-		status      int
+		kind        refusal.Kind
 		words       []string
 		logged      bool
 	}{
-		"none":            {"", "b", 403, []string{"--token", "is missing", "weir manager token create"}, false},
-		"nonsense":        {"abc", "b", 422, []string{"--token", "weir manager init"}, false},
-		"bad name":        {c.token, "B_1", 422, []string{"cluster.name", "small letters"}, false},
-		"taken":           {c.token, "a", 409, []string{"has joined already", "weir manager remove a"}, true},
-		"expired":         {short.Token, "b", 403, []string{"has expired at", "weir manager token create"}, true},
-		"revoked":         {revoked.Token, "b", 403, []string{"not known to the manager"}, true},
-		"guessed":         {forged.String(), "b", 403, []string{"not known to the manager"}, true},
-		"for another":     {bound.Token, "b", 403, []string{"is for node x, not for b"}, true},
-		"another manager": {other.token, "b", 403, []string{"another manager"}, false},
+		"none":            {"", "b", refusal.Denied, []string{"cluster.token", "is missing", "weir manager token create"}, false},
+		"nonsense":        {"abc", "b", refusal.Invalid, []string{"cluster.token", "weir manager init"}, false},
+		"bad name":        {c.token, "B_1", refusal.Invalid, []string{"cluster.name", "small letters"}, false},
+		"taken":           {c.token, "a", refusal.Conflict, []string{"has joined already", "weir manager remove a"}, true},
+		"expired":         {short.Token, "b", refusal.Denied, []string{"has expired at", "weir manager token create"}, true},
+		"revoked":         {revoked.Token, "b", refusal.Denied, []string{"not known to the manager"}, true},
+		"guessed":         {forged.String(), "b", refusal.Denied, []string{"not known to the manager"}, true},
+		"for another":     {bound.Token, "b", refusal.Denied, []string{"is for node x, not for b"}, true},
+		"another manager": {other.token, "b", refusal.Denied, []string{"another manager"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := c.options("b")
 			o.Name, o.Token, o.Dir = r.node, r.token, t.TempDir()
 			_, err := Enroll(t.Context(), o)
-			refusedAs(t, err, r.status, r.words...)
+			refusedAs(t, err, r.kind, r.words...)
 			if r.logged {
 				c.log.Wait(t, "node refused", "node="+r.node, "peer=127.0.0.1")
 			}
@@ -86,7 +87,7 @@ func TestStrangersAtTheManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = ask[wire.Info](t.Context(), httpClient(pki.Joining(token, time.Now)), c.opts.Listen, http.MethodGet, "/v1/info", nil)
-	refusedAs(t, err, 403, "certificate")
+	refusedAs(t, err, refusal.Denied, "certificate")
 	c.log.Wait(t, "request refused", "no certificate of this cluster was shown")
 
 	stranger, err := pki.NewAuthority(time.Now())
@@ -105,7 +106,7 @@ func TestStrangersAtTheManager(t *testing.T) {
 
 	_, err = ask[wire.PlaceAnswer](t.Context(), a.client(), c.opts.Listen, http.MethodPost, "/v1/places",
 		wire.PlaceRequest{ID: "p", Node: "b", Container: "web", Change: wire.Change("{}")})
-	refusedAs(t, err, 403, "is not a")
+	refusedAs(t, err, refusal.Denied, "is not a")
 }
 
 // TestRemovedNode: its certificate counts no more, on the bus and elsewhere.
@@ -121,7 +122,7 @@ func TestRemovedNode(t *testing.T) {
 	}
 	c.log.Wait(t, "connection to the bus refused", "node=a", "is no member")
 	_, err := ask[wire.Info](t.Context(), a.client(), c.opts.Listen, http.MethodGet, "/v1/info", nil)
-	refusedAs(t, err, 403, "is no member")
+	refusedAs(t, err, refusal.Denied, "is no member")
 	if list, _ := c.manager.Nodes(t.Context()); len(list) != 0 {
 		t.Errorf("%+v", list)
 	}

@@ -19,6 +19,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/refusal"
 )
 
 const day = 24 * time.Hour
@@ -263,7 +264,7 @@ func (y *years) rotate() string {
 		y.t.Fatalf("%+v, %v", a, err)
 	}
 	_, err = y.manager.RotateAuthority(y.t.Context())
-	refusedAs(y.t, err, http.StatusConflict, "is under way", "weir manager status")
+	refusedAs(y.t, err, refusal.Conflict, "is under way", "weir manager status")
 	y.reach()
 	return st.Authority.Hash
 }

@@ -5,17 +5,15 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"weir/internal/api"
 	"weir/internal/cluster/clustertest"
+	"weir/internal/refusal"
 )
 
 // What of a plane is different where nodes are machines: the agents are in there.
@@ -84,8 +82,7 @@ func forward(l net.Listener, m clustertest.Machine) {
 // again lets a machine that was booted again join. What the manager knew by its name
 // has to go first: it is another machine now.
 func (p *plane) again(ctx context.Context, node string) error {
-	var refused *api.Error
-	if _, err := p.manager().RemoveNode(ctx, node); err != nil && !(errors.As(err, &refused) && refused.Status == http.StatusNotFound) {
+	if _, err := p.manager().RemoveNode(ctx, node); err != nil && !refusal.Is(err, refusal.Unknown) {
 		return err
 	}
 	if err := p.configure(p.cluster.Node(node)); err != nil {

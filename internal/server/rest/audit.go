@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
+	"weir/internal/refusal"
 )
 
 // record surrounds a route that changes something: the request is one line in the
@@ -35,8 +36,8 @@ func (a *API) record(id string) func(huma.Context, func(huma.Context)) {
 			log = nil
 		}
 		err := log.Do(ctx.Context(), e, act)
-		if !dry {
-			a.refused.count(ctx.Status())
+		if status := ctx.Status(); !dry && status >= http.StatusBadRequest {
+			a.refused.count(cmp.Or(refusal.KindOf(out.err), api.KindOf(status)))
 		}
 		args := []any{"action", id, "object", out.object, "dry_run", dry}
 		if p, ok := PeerOf(ctx.Context()); ok {
@@ -99,4 +100,4 @@ func (a *API) ServeAudit() {
 		})
 }
 
-var _ interface{ Refused() bool } = (*api.Error)(nil)
+var _ interface{ Refused() bool } = (*refusal.Error)(nil)

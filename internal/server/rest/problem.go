@@ -3,7 +3,6 @@
 package rest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"weir/internal/api"
+	"weir/internal/refusal"
 )
 
 // huma makes its own errors (a body that does not match the schema, an unknown
@@ -31,7 +31,7 @@ const maxEcho = 100
 // schemaProblem turns the findings of huma's validation into one problem. The
 // first finding gives field and value, all of them the text.
 func schemaProblem(status int, msg string, errs []error) *api.Problem {
-	e := api.Error{Status: status, Msg: msg}
+	e := refusal.Error{Kind: api.KindOf(status), Msg: msg}
 	var findings []string
 	for _, err := range errs {
 		if err == nil {
@@ -49,7 +49,7 @@ func schemaProblem(status int, msg string, errs []error) *api.Problem {
 		e.Msg = strings.Join(findings, "; ")
 		e.Remedy = remedyFor(e.Field, findings[0])
 	}
-	return api.ProblemOf(&e)
+	return api.ProblemOf(&e).WithStatus(status)
 }
 
 func finding(err error) (field, value, text string) {
@@ -100,27 +100,26 @@ func echo(value any) string {
 	return s
 }
 
-// problem is err as the client sees it. An *api.Error is the caller's mistake
-// and goes out as it is; anything else is ours and is logged too.
+// problem is err as the client sees it. A refusal goes out as it is; any other error is a
+// failure of this program and is logged too.
 func (a *API) problem(ctx context.Context, err error) error {
-	var e *api.Error
-	if errors.As(err, &e) {
-		refused := *e
-		refused.Status = cmp.Or(e.Status, http.StatusUnprocessableEntity)
-		return api.ProblemOf(&refused)
+	if e := refusal.Of(err); e != nil {
+		return api.ProblemOf(e)
 	}
 	if ctx.Err() == nil {
 		a.Log.Error("request failed", "err", err)
 	}
-	return api.ProblemOf(&api.Error{
-		Status: http.StatusInternalServerError,
+	return api.ProblemOf(&refusal.Error{
+		Kind:   refusal.Failed,
 		Msg:    err.Error(),
 		Remedy: "see the " + a.Who + "'s log: journalctl -u " + Unit(a.Who),
 	})
 }
 
-// WriteProblem answers requests that never reach huma.
-func WriteProblem(w http.ResponseWriter, p *api.Problem) {
+// WriteRefusal answers requests that never reach huma.
+func WriteRefusal(w http.ResponseWriter, e *refusal.Error) { writeProblem(w, api.ProblemOf(e)) }
+
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
 	// A client that has gone away cannot be told so.
@@ -132,17 +131,17 @@ func Fallback(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if allowed := methodsOf(mux, r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			WriteProblem(w, api.ProblemOf(&api.Error{
-				Status: http.StatusMethodNotAllowed, Field: "method", Value: r.Method,
+			writeProblem(w, api.ProblemOf(&refusal.Error{
+				Kind: refusal.Invalid, Field: "method", Value: r.Method,
 				Msg:    fmt.Sprintf("%s cannot be used with %s", r.Method, echo(r.URL.Path)),
 				Remedy: "use " + strings.Join(allowed, " or "),
-			}))
+			}).WithStatus(http.StatusMethodNotAllowed))
 			return
 		}
-		WriteProblem(w, api.ProblemOf(&api.Error{
-			Status: http.StatusNotFound, Field: "path", Value: echo(r.URL.Path),
+		WriteRefusal(w, &refusal.Error{
+			Kind: refusal.Unknown, Field: "path", Value: echo(r.URL.Path),
 			Msg: "no such route", Remedy: "see /openapi.json for those there are",
-		}))
+		})
 	}
 }
 

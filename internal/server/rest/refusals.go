@@ -4,11 +4,12 @@ package rest
 
 import (
 	"maps"
-	"net/http"
 	"sync"
+
+	"weir/internal/refusal"
 )
 
-// Kinds of refusal, as the metric weir_refusals_total names them.
+// The values of the label kind of the metric weir_refusals_total.
 const (
 	RefusedInput    = "input"    // a value, a field or the request itself is wrong
 	RefusedUnknown  = "unknown"  // nothing has that name
@@ -18,43 +19,36 @@ const (
 	RefusedFailed   = "failed"   // it was tried and went wrong
 )
 
+// series are the series of weir_refusals_total by the kind of the refusal; a kind that is
+// missing here counts as the one that it is a case of.
+var series = map[refusal.Kind]string{
+	refusal.Invalid:  RefusedInput,
+	refusal.Unknown:  RefusedUnknown,
+	refusal.Conflict: RefusedConflict,
+	refusal.Denied:   RefusedRole,
+	refusal.TooMany:  RefusedBusy,
+	refusal.Busy:     RefusedBusy,
+	refusal.Failed:   RefusedFailed,
+}
+
 // refusals counts the requests for a change that were not granted, dry runs aside.
 type refusals struct {
 	mu    sync.Mutex
 	kinds map[string]uint64
 }
 
-// count notes how a request for a change ended.
-func (r *refusals) count(status int) {
-	kind := kindOf(status)
-	if kind == "" {
-		return
+// count notes that a request for a change was refused.
+func (r *refusals) count(k refusal.Kind) {
+	name, ok := refusal.In(series, k)
+	if !ok {
+		name = RefusedFailed
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {
 		r.kinds = map[string]uint64{}
 	}
-	r.kinds[kind]++
-}
-
-// kindOf is the kind of refusal that a status stands for, "" if it is none.
-func kindOf(status int) string {
-	switch {
-	case status < http.StatusBadRequest:
-		return ""
-	case status == http.StatusNotFound:
-		return RefusedUnknown
-	case status == http.StatusConflict:
-		return RefusedConflict
-	case status == http.StatusForbidden:
-		return RefusedRole
-	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
-		return RefusedBusy
-	case status >= http.StatusInternalServerError:
-		return RefusedFailed
-	}
-	return RefusedInput
+	r.kinds[name]++
 }
 
 // Refusals is how many requests for a change were not granted since the program was

@@ -8,8 +8,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"weir/internal/api"
 	"weir/internal/audit"
+	"weir/internal/refusal"
 )
 
 // Role is what a caller may do. The socket decides it, and nothing in a request
@@ -82,15 +82,15 @@ func (a *API) Reading(socket, group string) http.Handler {
 			a.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), viewer{}, true)))
 			return
 		}
-		refusal := &api.Error{
-			Status: http.StatusForbidden, Field: "role", Value: string(RoleView),
+		no := &refusal.Error{
+			Kind: refusal.Denied, Field: "role", Value: string(RoleView),
 			Msg:    "only " + changers + " may change something, or try a change",
 			Remedy: remedy + ", by the socket " + socket,
 		}
-		a.refused.count(refusal.Status)
+		a.refused.count(no.Kind)
 		a.Audit.Append(audit.Entry{Who: a.Author(r.Context()), Action: a.routes[pattern].id, Object: r.URL.Path,
-			Result: audit.Refused, Reason: refusal.Msg})
-		WriteProblem(w, api.ProblemOf(refusal))
+			Result: audit.Refused, Reason: no.Msg})
+		WriteRefusal(w, no)
 	})
 }
 
