@@ -39,6 +39,7 @@ var layers = map[string]int{
 	"internal/doccommand":           0,
 	"internal/logtest":              0,
 	"internal/policy":               0,
+	"internal/refusal":              0,
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,
 	"internal/strictyaml":           0,
@@ -81,7 +82,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize"}
+var pure = []string{"internal/refusal", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize"}
 
 // impureImports bring I/O, time, chance or a logger in; each with what is below
 // it, but for net/netip, which is values.

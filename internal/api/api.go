@@ -133,7 +133,7 @@ type PolicyChange struct {
 	// Ingress changes what was promised for what comes to the workload.
 	Ingress *PolicyChange `json:"ingress,omitempty" doc:"the same for download; without group, ingress, accept_gaps and reset"`
 	// AcceptGaps takes what the link's backend does not hold on this kernel.
-	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused with status 409"`
+	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused as not_held"`
 	// Reset forgets what was set at run time; labels and configuration count again.
 	Reset bool `json:"reset,omitempty"`
 }
@@ -186,7 +186,7 @@ type GroupChange struct {
 	// Reset forgets what was set at run time; the configuration counts again.
 	Reset bool `json:"reset,omitempty"`
 	// AcceptGaps takes the group where a link's backend has none.
-	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused with status 409"`
+	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused as not_held"`
 }
 
 // PolicyGap is a part of a policy that the backend of a link does not hold on this

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/goldentest"
+	"weir/internal/refusal"
 )
 
 // TestCommandReference holds docs/cli.md in step with the commands: the page is
@@ -97,6 +99,26 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 		}
 		b.WriteString("\n```\n")
 	}
+}
+
+// TestKindsInDocs: docs/api.md has a row for each kind of refusal.
+func TestKindsInDocs(t *testing.T) {
+	const page, begin, end = "../../docs/api.md", "<!-- kinds: go test ./internal/cli -update -->\n", "<!-- /kinds -->"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no block of kinds", page)
+	}
+	var table strings.Builder
+	table.WriteString("\n| kind | status | exit code | meaning |\n|---|---|---|---|\n")
+	for _, r := range refusal.Kinds {
+		fmt.Fprintf(&table, "| `%s` | %d | %d | %s |\n", r.Kind, api.StatusOf(r.Kind), refusalCode(r.Kind), r.Means)
+	}
+	goldentest.Check(t, page, before+begin+table.String()+"\n"+end+after)
 }
 
 func flagName(f *pflag.Flag) string {

@@ -71,6 +71,9 @@ func TestProblems(t *testing.T) {
 			if status != tt.status || p.Status != tt.status || ctype != "application/problem+json" {
 				t.Errorf("status %d (%d in the body), type %q; want %d, problem details", status, p.Status, ctype, tt.status)
 			}
+			if !p.Kind.Known() || !p.Kind.Is(api.KindOf(tt.status)) {
+				t.Errorf("kind %q with status %d", p.Kind, tt.status)
+			}
 			if tt.field != "" && p.Field != tt.field {
 				t.Errorf("field %q, want %q", p.Field, tt.field)
 			}
@@ -78,6 +81,44 @@ func TestProblems(t *testing.T) {
 				t.Errorf("detail %q, remedy %q; want %q, %q in them", p.Detail, p.Remedy, tt.detail, tt.remedy)
 			}
 		})
+	}
+}
+
+// TestNoRoomCrossesWithItsNumbers: a program gets the numbers of a refusal without reading
+// its sentence.
+func TestNoRoomCrossesWithItsNumbers(t *testing.T) {
+	_, err := start(t, demo()).Set(t.Context(), "batch", api.PolicyChange{Min: new("90mbit")}, false)
+	e := refusal.Of(err)
+	if e == nil || e.Kind != refusal.NoRoom || e.Object != "link eth0" || e.Numbers == nil ||
+		*e.Numbers != (refusal.Numbers{AskedBps: 90e6, ReservedBps: 20e6, LimitBps: 100e6, FreeBps: 80e6}) {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestOpenAPIHasTheKinds: the document lists each kind and says what it means.
+func TestOpenAPIHasTheKinds(t *testing.T) {
+	_, _, text := request(t, demo(), "GET", "/openapi.json", "")
+	var document struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Enum        []refusal.Kind
+					Description string
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &document); err != nil {
+		t.Fatal(err)
+	}
+	kind := document.Components.Schemas["Problem"].Properties["kind"]
+	for _, r := range refusal.Kinds {
+		if !slices.Contains(kind.Enum, r.Kind) || !strings.Contains(kind.Description, string(r.Kind)+": "+r.Means) {
+			t.Errorf("%s is not in %+v", r.Kind, kind)
+		}
+	}
+	if len(kind.Enum) != len(refusal.Kinds) {
+		t.Errorf("%d kinds, want %d", len(kind.Enum), len(refusal.Kinds))
 	}
 }
 

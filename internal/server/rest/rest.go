@@ -62,6 +62,7 @@ type reply[T any] struct{ Body T }
 func New(who, title, description string, log *slog.Logger) *API {
 	mux := http.NewServeMux()
 	a := &API{API: humago.New(mux, config(title, description)), Mux: mux, Who: who, Log: log, Author: Author, routes: map[string]route{}}
+	describeKinds(a.OpenAPI().Components.Schemas)
 	for _, suffix := range []string{".json", ".yaml", "-3.0.json", "-3.0.yaml"} { // huma's own routes
 		a.routes["GET /openapi"+suffix] = route{role: RoleView}
 	}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"weir/internal/api"
+	"weir/internal/refusal"
+)
+
+// refuses is an agent that refuses each change.
+type refuses struct {
+	api.Agent
+	err error
+}
+
+func (r refuses) Set(context.Context, string, api.PolicyChange, bool) (api.ChangeResult, error) {
+	return api.ChangeResult{}, r.err
+}
+
+// TestOnlyWantOfRoomNeedsAPlace: the manager is asked for a place, or the user told why it was
+// not, if the link has no room; not if another node would refuse the change as well, and not
+// for a dry run. The node of withManager is missing, so that asking would panic.
+func TestOnlyWantOfRoomNeedsAPlace(t *testing.T) {
+	min := api.PolicyChange{Min: new("9mbit")}
+	for _, tt := range []struct {
+		kind   refusal.Kind
+		change api.PolicyChange
+		dry    bool
+		asks   bool
+	}{
+		{refusal.NoRoom, min, false, true},
+		{refusal.NoRoom, api.PolicyChange{Reserve: new("9mbit")}, false, true},
+		{refusal.NoRoom, min, true, false},
+		{refusal.NoRoom, api.PolicyChange{Group: new("tenant")}, false, false},
+		{refusal.NotHeld, min, false, false},
+		{refusal.Conflict, min, false, false},
+		{refusal.Invalid, min, false, false},
+	} {
+		answer := &refusal.Error{Kind: tt.kind, Msg: "no", Remedy: "less"}
+		_, err := (&behind{refuses{err: answer}, &Member{}}).Set(t.Context(), "web", tt.change, tt.dry)
+		if told := strings.Contains(err.Error(), "no other node was asked"); told != tt.asks || answer.Remedy != "less" || refusal.KindOf(err) != tt.kind {
+			t.Errorf("%s, %+v, dry run %v, no manager: %v", tt.kind, tt.change, tt.dry, err)
+		}
+		if tt.asks {
+			continue
+		}
+		if _, err := (&withManager{refuses{err: answer}, nil}).Set(t.Context(), "web", tt.change, tt.dry); !errors.Is(err, answer) {
+			t.Errorf("%s, %+v, dry run %v: %v", tt.kind, tt.change, tt.dry, err)
+		}
+	}
+}
+
+// TestJoiningGoesOn: only an answer that stays the same ends the tries to join.
+func TestJoiningGoesOn(t *testing.T) {
+	for status, ends := range map[int]bool{400: true, 403: true, 404: true, 409: true, 422: true, 429: false, 500: false, 502: false, 503: false} {
+		for _, body := range []string{fmt.Sprintf(`{"status":%d,"detail":"no"}`, status), "no"} {
+			s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+				fmt.Fprint(w, body)
+			}))
+			_, err := ask[api.Token](t.Context(), s.Client(), s.Listener.Addr().String(), http.MethodPost, "/v1/join", nil)
+			s.Close()
+			if lasting(err) != ends {
+				t.Errorf("status %d with %q: ends %v, want %v: %v", status, body, !ends, ends, err)
+			}
+		}
+	}
+	if lasting(fmt.Errorf("%w at m:1", errUnreachable)) {
+		t.Error("a manager out of reach ends the tries")
+	}
+}
