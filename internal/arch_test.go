@@ -35,6 +35,7 @@ var layers = map[string]int{
 	"internal/audit":                1,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
+	"internal/extendtest":           0,
 	"internal/goldentest":           0,
 	"internal/doccommand":           0,
 	"internal/logtest":              0,

@@ -256,8 +256,10 @@ func holdsMembers(before, after decision, group verdict, t trial) error {
 				if !asked {
 					value = mistake.Value
 				}
-				return &refusal.Error{Kind: refusal.Conflict, Field: bound.field, Value: value,
-					Msg: fmt.Sprintf("%s on link %s", mistake.Msg, device), Remedy: mistake.Remedy}
+				e := api.Mistake(mistake)
+				e.Kind, e.Field, e.Value = refusal.Conflict, bound.field, value
+				e.Msg += " on link " + device
+				return e
 			}
 		}
 	}

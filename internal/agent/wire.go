@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
@@ -230,11 +231,8 @@ func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error
 
 // wrong is a mistake in a field that was given beside the configuration.
 func wrong(field, value string, err error) error {
-	e := &refusal.Error{Kind: refusal.Invalid, Field: field, Value: value, Msg: fmt.Sprintf("%q: %v", value, err)}
-	var mistake *policy.Error
-	if errors.As(err, &mistake) {
-		e.Msg, e.Remedy = fmt.Sprintf("%q: %s", value, mistake.Msg), mistake.Remedy
-	}
+	e := api.Mistake(err)
+	e.Field, e.Value, e.Msg = field, value, fmt.Sprintf("%q: %s", value, e.Msg)
 	return e
 }
 

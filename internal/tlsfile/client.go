@@ -139,6 +139,14 @@ func (c client) Write(p []byte) (int, error) {
 // Explain says in other words what the two ends of a connection do not agree on, if
 // err is about that; else it returns err.
 func (f Files) Explain(err error) error {
+	if better := f.Explanation(err); better != nil {
+		return better
+	}
+	return err
+}
+
+// Explanation is what Explain puts an error into, nil if it is about anything else.
+func (f Files) Explanation(err error) error {
 	var (
 		unknown   x509.UnknownAuthorityError
 		name      x509.HostnameError
@@ -166,5 +174,5 @@ func (f Files) Explain(err error) error {
 	case errors.As(err, &remote) && remote.Op == "remote error":
 		return fmt.Errorf("the server refuses the certificate in %s, or does not agree on TLS: %w", f.Cert, err)
 	}
-	return err
+	return nil
 }

@@ -10,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/api"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
+	"weir/internal/refusal"
 )
 
 // What other nodes may have this one do at once. A node has guestsEach copies under way
@@ -71,25 +73,24 @@ func newCallers() *callers {
 	return &callers{calls: map[string]int{}, questions: map[string]int{}, said: map[string]time.Time{}}
 }
 
-// enter counts a call until leave. Over a limit it returns the status of the answer, and
-// why.
-func (c *callers) enter(peer string, question bool) (leave func(), status int, why string) {
+// enter counts a call until leave. The error is the refusal of a call over a limit.
+func (c *callers) enter(peer string, question bool) (leave func(), over *refusal.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.calls[peer] >= callsEach:
-		return nil, http.StatusTooManyRequests, fmt.Sprintf("%d calls of node %s are under way here", callsEach, peer)
+		return nil, &refusal.Error{Kind: refusal.TooMany, Msg: fmt.Sprintf("%d calls of node %s are under way here", callsEach, peer)}
 	case question && c.questions[peer] >= questionsEach:
-		return nil, http.StatusTooManyRequests, fmt.Sprintf("%d questions of node %s are under way here", questionsEach, peer)
+		return nil, &refusal.Error{Kind: refusal.TooMany, Msg: fmt.Sprintf("%d questions of node %s are under way here", questionsEach, peer)}
 	case question && c.all >= questionsAll:
-		return nil, http.StatusServiceUnavailable, fmt.Sprintf("%d questions of other nodes are under way here", questionsAll)
+		return nil, &refusal.Error{Kind: refusal.Busy, Msg: fmt.Sprintf("%d questions of other nodes are under way here", questionsAll)}
 	}
 	c.calls[peer]++
 	if question {
 		c.questions[peer]++
 		c.all++
 	}
-	return func() { c.leave(peer, question) }, 0, ""
+	return func() { c.leave(peer, question) }, nil
 }
 
 func (c *callers) leave(peer string, question bool) {
@@ -129,15 +130,15 @@ func (n *Node) limited(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		peer, _, _ := pki.Node(*r.TLS) // strangers, if there are any, are one
 		verb := r.PathValue("verb")
-		leave, status, why := n.callers.enter(peer, verb != string(remote.Do) && verb != string(remote.Receive))
-		if leave == nil {
+		leave, over := n.callers.enter(peer, verb != string(remote.Do) && verb != string(remote.Receive))
+		if over != nil {
 			n.opts.standing.refused(whyTooMany)
 			if n.callers.say(peer, time.Now()) {
-				n.log.Warn("calls of a node refused", "reason", whyTooMany, "peer", r.RemoteAddr, "from", peer, "err", why)
+				n.log.Warn("calls of a node refused", "reason", whyTooMany, "peer", r.RemoteAddr, "from", peer, "err", over)
 			}
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set("Connection", "close") // rather than read what comes behind it
-			http.Error(w, why+"; ask again in a second, as an agent of this version does by itself", status)
+			http.Error(w, over.Msg+"; ask again in a second, as an agent of this version does by itself", api.StatusOf(over.Kind))
 			return
 		}
 		defer leave()

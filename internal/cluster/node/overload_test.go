@@ -216,9 +216,9 @@ func TestBusyNodesAreAskedAgain(t *testing.T) {
 	c.seen(1)
 	var leave []func()
 	for range questionsAll {
-		out, _, why := b.callers.enter("x"+peerOf(len(leave)), true)
-		if out == nil {
-			t.Fatal(why)
+		out, over := b.callers.enter("x"+peerOf(len(leave)), true)
+		if over != nil {
+			t.Fatal(over)
 		}
 		leave = append(leave, out)
 	}

@@ -142,13 +142,13 @@ func (s Security) explain(err error) error {
 	if err == nil || Permanent(err) {
 		return err
 	}
-	if words := s.words(err); words.Error() != err.Error() {
+	if words := s.words(err); words != nil {
 		return &refusal{words}
 	}
 	return err
 }
 
-// words are what explain says; an error about anything else is returned as it is.
+// words are what explain says; nil for an error about anything else.
 func (s Security) words(err error) error {
 	var first *kgo.ErrFirstReadEOF
 	switch {
@@ -167,7 +167,7 @@ func (s Security) words(err error) error {
 	case errors.As(err, &first) && s.Mechanism == "":
 		return fmt.Errorf("the broker closes the connection at once: it may expect SASL here; give kafka: {sasl: ...}: %w", err)
 	}
-	return s.Files.Explain(err)
+	return s.Files.Explanation(err)
 }
 
 // denied reports whether the brokers' access control lists forbid something.
