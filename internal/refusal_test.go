@@ -29,6 +29,7 @@ var speakHTTP = map[string]string{
 // sentences are the functions that may look at the text of an error or a message, as
 // FILE: FUNCTION, each with the reason. Everywhere else a kind, a code or a type decides.
 var sentences = map[string]string{
+	"internal/agent/agent.go: logStates":                   onlyNews,
 	"internal/agent/control.go: watchGoodput":              onlyNews,
 	"internal/agent/link.go: complain":                     onlyNews,
 	"internal/agent/reload.go: complainOfConfig":           onlyNews,
@@ -178,7 +179,7 @@ func TestTheGuardSees(t *testing.T) {
 }
 
 // messages are the names of fields that hold a sentence for a person.
-var messages = regexp.MustCompile(`^(Msg|Message|Remedy|Detail|[wW]hy|Note|Unmet)$`)
+var messages = regexp.MustCompile(`^([mM]sg|Message|Remedy|Detail|[wW]hy|[nN]ote|Unmet|[cC]omplaint|[tT]rouble)$`)
 
 // comparers are functions that compare texts, by their packages; any other method that is
 // called Match or MatchString counts too.
