@@ -20,9 +20,9 @@ help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: deps-build generate ## Build bin/weir, and what the cluster lab puts into images
+build: deps-build generate ## Build bin/weir, bin/weir-lab, and what the cluster lab puts into images
 	@mkdir -p bin
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/weir ./cmd/weir
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-lab
 	go build -trimpath -ldflags '-s -w' -o bin/weir-counter ./internal/cluster/clustertest/counter/cmd
 
 .PHONY: generate
@@ -104,6 +104,10 @@ install: build ## Install weir, its units and its example configuration
 	bin/weir completion zsh > $(DESTDIR)/usr/share/zsh/vendor-completions/_weir
 	bin/weir completion fish > $(DESTDIR)/usr/share/fish/vendor_completions.d/weir.fish
 	test -e $(DESTDIR)/etc/weir/weir.yaml || install -D -m 0644 deploy/weir.yaml $(DESTDIR)/etc/weir/weir.yaml
+
+.PHONY: install-lab
+install-lab: build ## Install weir-lab, which weir lab and weir demo need
+	install -D -m 0755 bin/weir-lab $(DESTDIR)/usr/bin/weir-lab
 
 .PHONY: clean
 clean: ## Remove what was built

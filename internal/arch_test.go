@@ -29,7 +29,7 @@ const module = "weir"
 // below a folder belongs to it. A package imports from strictly lower layers,
 // and from its own folder. A new package has to be entered here.
 //
-//	cmd -> cli -> demo -> server, lab -> agent -> dataplane, discover -> plan -> policy
+//	cmd -> labcli -> cli, demo -> server, lab -> agent -> dataplane, discover -> plan -> policy
 var layers = map[string]int{
 	"internal/atomicfile":           0,
 	"internal/audit":                1,
@@ -41,11 +41,13 @@ var layers = map[string]int{
 	"internal/logtest":              0,
 	"internal/policy":               0,
 	"internal/refusal":              0,
+	"internal/program":              0,
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,
 	"internal/strictyaml":           0,
 	"internal/suite":                5,
 	"internal/tlsfile":              0,
+	"internal/verdict":              0,
 	"internal/version":              0,
 	"internal/sdn/openflow":         1,
 	"internal/cluster/wire":         0,
@@ -75,7 +77,8 @@ var layers = map[string]int{
 	"internal/demo":                 5,
 	"internal/cli":                  6,
 	"internal/e2e":                  6,
-	"cmd":                           7,
+	"internal/labcli":               7,
+	"cmd":                           8,
 }
 
 // observers may use cilium/ebpf outside of the data plane: they watch what the
@@ -84,6 +87,10 @@ var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
 var pure = []string{"internal/refusal", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize"}
+
+// labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
+// runs on hosts as root. So are all packages whose name ends in "test".
+var labOnly = []string{"internal/lab", "internal/labcli", "internal/demo", "internal/sandbox", "internal/suite", "internal/dataplane/fake", "internal/cluster/clustertest"}
 
 // impureImports bring I/O, time, chance or a logger in; each with what is below
 // it, but for net/netip, which is values.
@@ -207,6 +214,35 @@ func TestLinterHasTheRules(t *testing.T) {
 	same("mode of rule pure", []string{rules["pure"].Mode}, []string{"lax"})
 	if !slices.Contains(file.Linters.Enable, "depguard") {
 		t.Error(".golangci.yml does not enable depguard")
+	}
+}
+
+// TestTheDaemonIsLean: weir consists of nothing that only tries, shows or tests it.
+func TestTheDaemonIsLean(t *testing.T) {
+	imports := map[string][]string{}
+	for _, s := range sources(t) {
+		for _, imported := range s.imports {
+			if folder, inModule := strings.CutPrefix(imported, module+"/"); inModule {
+				imports[s.folder] = append(imports[s.folder], folder)
+			}
+		}
+	}
+	via := map[string]string{"cmd/weir": ""} // package to one that imports it
+	for queue := []string{"cmd/weir"}; len(queue) > 0; queue = queue[1:] {
+		for _, folder := range imports[queue[0]] {
+			if _, seen := via[folder]; !seen {
+				via[folder] = queue[0]
+				queue = append(queue, folder)
+			}
+		}
+	}
+	if len(via) < 20 {
+		t.Fatalf("cmd/weir consists of %d packages only", len(via))
+	}
+	for folder, importer := range via {
+		if strings.HasSuffix(folder, "test") || slices.ContainsFunc(labOnly, func(only string) bool { return below(folder, only) }) {
+			t.Errorf("cmd/weir consists of %s, by %s; only weir-lab may", folder, importer)
+		}
 	}
 }
 

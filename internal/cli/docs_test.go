@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package cli_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/api"
+	"weir/internal/cli"
 	"weir/internal/goldentest"
+	"weir/internal/labcli"
 	"weir/internal/refusal"
 )
 
@@ -30,6 +34,8 @@ What is printed can be had as JSON or YAML (` + "`-o json`, `-o yaml`" + `), wit
 
 ` + "`--socket PATH`" + ` or the environment variable ` + "`WEIR_SOCKET`" + ` names another socket than ` + "`" + api.DefaultSocket + "`" + `. A user who may not open it and is in group ` + "`weir-view`" + ` looks through ` + "`weir-view.sock`" + ` beside it, which ` + "`weir`" + ` finds by itself; the same holds for the manager's socket. ` + "`NO_COLOR`" + ` takes the colours out of ` + "`weir top`" + `.
 
+` + "`weir lab` and `weir demo` are the program `weir-lab`" + `, which ` + "`weir`" + ` finds beside itself or in PATH and becomes ([decision 37](decisions/0037-two-programs.md)).
+
 ## Exit codes
 
 | code | meaning |
@@ -39,11 +45,10 @@ What is printed can be had as JSON or YAML (` + "`-o json`, `-o yaml`" + `), wit
 func commandReference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	for _, c := range exitCodes {
-		fmt.Fprintf(&b, "| %d | %s |\n", c.code, c.meaning)
+	for _, c := range cli.ExitCodes {
+		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, c.Meaning)
 	}
-	a := &app{}
-	root := a.root()
+	root := allCommands()
 	b.WriteString("\n## Commands\n\n| command | what it does |\n|---|---|\n")
 	commands := leaves(root)
 	for _, c := range commands {
@@ -53,6 +58,50 @@ func commandReference() string {
 		writeCommand(&b, c)
 	}
 	return b.String()
+}
+
+// allCommands returns weir's commands with those that weir-lab has for it.
+func allCommands() *cobra.Command {
+	root := cli.Root()
+	for _, own := range labcli.Root(cli.Streams{}).Commands() {
+		i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == own.Name() })
+		root.RemoveCommand(root.Commands()[i])
+		root.AddCommand(own)
+	}
+	return root
+}
+
+// TestHandedOverCommands: weir's help has each command of weir-lab, with the same line,
+// and hands over no command that weir-lab lacks.
+func TestHandedOverCommands(t *testing.T) {
+	shown := map[string]string{}
+	for _, c := range cli.Root().Commands() {
+		shown[c.Name()] = c.Short
+	}
+	has := map[string]string{}
+	for _, c := range labcli.Root(cli.Streams{}).Commands() {
+		has[c.Name()] = c.Short
+		if shown[c.Name()] != c.Short {
+			t.Errorf("weir shows %s as %q, weir-lab as %q", c.Name(), shown[c.Name()], c.Short)
+		}
+	}
+	if !maps.Equal(has, cli.HandedOver) {
+		t.Errorf("weir-lab has %v, and weir hands over %v", has, cli.HandedOver)
+	}
+}
+
+// TestNothingIsHidden: every command of weir is in its help and in docs/cli.md.
+func TestNothingIsHidden(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Hidden || c.Deprecated != "" {
+			t.Errorf("%s is hidden", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(allCommands())
 }
 
 // leaves are the commands that do something, in the order of the help text.
@@ -116,7 +165,7 @@ func TestKindsInDocs(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("\n| kind | status | exit code | meaning |\n|---|---|---|---|\n")
 	for _, r := range refusal.Kinds {
-		fmt.Fprintf(&table, "| `%s` | %d | %d | %s |\n", r.Kind, api.StatusOf(r.Kind), refusalCode(r.Kind), r.Means)
+		fmt.Fprintf(&table, "| `%s` | %d | %d | %s |\n", r.Kind, api.StatusOf(r.Kind), cli.RefusalCode(r.Kind), r.Means)
 	}
 	goldentest.Check(t, page, before+begin+table.String()+"\n"+end+after)
 }
@@ -131,8 +180,7 @@ func flagName(f *pflag.Flag) string {
 // TestEveryCommandHelps: whoever asks for help gets a sentence, an example, and
 // both words for the direction wherever rates are spoken of.
 func TestEveryCommandHelps(t *testing.T) {
-	a := &app{}
-	for _, c := range leaves(a.root()) {
+	for _, c := range leaves(allCommands()) {
 		t.Run(c.Name(), func(t *testing.T) {
 			if c.Short == "" || strings.HasSuffix(c.Short, ".") {
 				t.Errorf("short help %q", c.Short)

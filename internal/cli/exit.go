@@ -36,13 +36,13 @@ const (
 
 // exitCodes says what each means, for the docs.
 var exitCodes = []struct {
-	code    int
-	meaning string
+	Code    int
+	Meaning string
 }{
 	{exitOK, "done"},
 	{exitFailed, "failed; `weir lab run`: an expectation does not hold; `weir doctor`: a check fails"},
 	{exitUsage, "the command line, a value in it or a file that it names is wrong"},
-	{exitNoAgent, "no agent, or no manager, runs at the socket; `weir lab run`: a scenario cannot be run here; `weir agent`, `weir lab run`: `--backend bpf`, and this kernel has no BPF qdiscs"},
+	{exitNoAgent, "no agent, or no manager, runs at the socket; `weir lab run`: a scenario cannot be run here; `weir agent`, `weir lab run`: `--backend bpf`, and this kernel has no BPF qdiscs; `weir lab`, `weir demo`: weir-lab is not installed"},
 	{exitNotPermitted, "not permitted: not in group weir (to look: nor in weir-view), or not root"},
 	{exitRefused, "refused: the link cannot hold the mins, its backend does not hold what was asked for on this kernel, the name or the device belongs to another workload, or a node has no room"},
 	{exitUnknown, "no workload, node, container or move has that name"},

@@ -49,9 +49,9 @@ func TestErrorsAndCodes(t *testing.T) {
 		{"a kind of the future", &refusal.Error{Kind: "of the future", Msg: "what"}, exitFailed, "what"},
 		{"a field that is a flag", &refusal.Error{Kind: refusal.Denied, Field: "cluster.token", Msg: "is missing"}, exitNotPermitted, "--token: is missing"},
 		{"interrupted", fmt.Errorf("x: %w", context.Canceled), exitFailed, "interrupted"},
-		{"the lab's verdict", labError(1, nil), 1, ""},
-		{"the lab's trouble", labError(3, errors.New("no iperf3")), 3, "no iperf3"},
-		{"the lab is content", labError(0, nil), exitOK, ""},
+		{"the lab's verdict", Exit(1, nil), 1, ""},
+		{"the lab's trouble", Exit(3, errors.New("no iperf3")), 3, "no iperf3"},
+		{"the lab is content", Exit(0, nil), exitOK, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := exitCode(tt.err); got != tt.code {

@@ -186,7 +186,7 @@ func (a *app) stepPrinter() func(migrate.Progress) {
 	}
 	return func(p migrate.Progress) {
 		if p.Done {
-			fmt.Fprint(a.stdout, table.Clean(renderStep(p))+"\n")
+			fmt.Fprint(a.stdout, table.Clean(RenderStep(p))+"\n")
 		}
 	}
 }
@@ -250,10 +250,10 @@ func (a *app) resumeMigration(ctx context.Context, m migration, j *migrate.Journ
 	return r, err
 }
 
-// renderStep is a line such as
+// RenderStep is a line such as
 //
 //	freeze            a        11.7 MB of memory   0.53 s  down
-func renderStep(p migrate.Progress) string {
+func RenderStep(p migrate.Progress) string {
 	what := p.Outcome.Note
 	switch {
 	case p.Err != "":
@@ -289,7 +289,7 @@ func renderMigration(o migrate.Order, r migrate.Result) string {
 	var b strings.Builder
 	switch r.State {
 	case migrate.StateDone:
-		fmt.Fprintf(&b, "%s runs on %s: down for %s, %s sent by approach %s\n", o.Container.Name, o.To, seconds(r.Downtime), bytesText(r.Bytes), r.Approach)
+		fmt.Fprintf(&b, "%s runs on %s: %s by approach %s\n", o.Container.Name, o.To, RenderCost(r.Downtime, r.Bytes), r.Approach)
 	case migrate.StateRolledBack:
 		fmt.Fprintf(&b, "%s still runs on %s: %s\n", o.Container.Name, o.From, r.Err)
 	default:
@@ -302,6 +302,11 @@ func renderMigration(o migrate.Order, r migrate.Result) string {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+// RenderCost returns what a migration has cost, as text: "down for 1.75 s, 15.4 MB sent".
+func RenderCost(downtime time.Duration, bytes int64) string {
+	return fmt.Sprintf("down for %s, %s sent", seconds(downtime), bytesText(bytes))
+}
 
 // renderMigrationPlan is what --dry-run says.
 func renderMigrationPlan(p migrate.Plan) string {

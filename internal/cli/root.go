@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli is the command weir: one file per subcommand, each of which turns
-// arguments into one call of package api's Client (or, for agent, lab and
-// cleanup, of the package that does the work) and its answer into text.
+// arguments into one call of package api's Client (or, for agent and cleanup, of
+// the package that does the work) and its answer into text. weir lab and weir demo are
+// another program's, weir-lab (package labcli), to which this one hands them over.
 //
 //	weir set web --min 20mbit
 //
@@ -21,21 +22,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
-	"weir/internal/cluster/clustertest/counter"
-	"weir/internal/demo"
-	"weir/internal/lab"
-	"weir/internal/lab/cluster"
-	"weir/internal/version"
 )
 
 // app is what all commands share.
@@ -48,34 +42,33 @@ type app struct {
 	format   string // --output
 
 	managerSocket string // --manager-socket
+
+	args          []string // the command line
+	notHandedOver error    // of a command of weir-lab's, see handover.go
 }
 
 // Main runs weir with the process's arguments and returns its exit code.
 func Main() int {
-	if len(os.Args) > 1 && os.Args[1] == lab.ChildArg {
-		return lab.Child(os.Args[2:]) // the lab runs this program again in its sandbox
-	}
-	if len(os.Args) > 1 && os.Args[1] == demo.ChildArg {
-		return demo.Child(os.Args[2:]) // so does the demo
-	}
-	if len(os.Args) > 1 && os.Args[1] == cluster.CounterArg {
-		fmt.Fprintln(os.Stderr, counter.Main(os.Args[2:])) // in a container of a lab's cluster
-		return exitFailed
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a, ctx, stop := fromProcess()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends weir at once
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, terminal: isTerminal(os.Stdout)}
 	return a.run(ctx, os.Args[1:])
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
-	root := a.root()
+	a.args = args
+	return a.execute(ctx, a.root(), args)
+}
+
+// execute runs a command line and returns the exit code, after printing the error.
+func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = a.notHandedOver
+	}
 	for _, line := range a.errorLines(err) {
 		fmt.Fprintln(a.stderr, "weir: "+table.Clean(line))
 	}
@@ -92,37 +85,20 @@ const (
 )
 
 func (a *app) root() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "weir",
-		Short: "Share a host's uplink between containers by weight, min and max",
-		Long: `Weir shares the uplink of a host between its containers, VMs and namespaces: each
+	root := NewRoot("Share a host's uplink between containers by weight, min and max",
+		`Weir shares the uplink of a host between its containers, VMs and namespaces: each
 has a weight, may have a guaranteed min and a max, and the link is never idle while
-anyone has something to send. All rates are egress (upload): what leaves a workload.`,
-		Example: `  weir agent --link eth0 --egress 100mbit    steer eth0
+anyone has something to send. All rates are egress (upload): what leaves a workload.`)
+	root.Example = `  weir agent --link eth0 --egress 100mbit    steer eth0
   weir set web --weight 3 --min 20mbit       promise something to the container web
   weir top                                   watch
-  weir explain web                           why web has the rate it has`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	asGroup(root)
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(flagError)
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return checkFlags(c) }
-	root.Version = version.String()
-	root.SetVersionTemplate("weir {{.Version}}\n")
-	// A command that only holds others is no command of its own.
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or .HasExample (not .HasAvailableSubCommands))}}", 1))
+  weir explain web                           why web has the rate it has`
 	root.AddGroup(
 		&cobra.Group{ID: groupLook, Title: "See what is going on:"},
 		&cobra.Group{ID: groupChange, Title: "Change something:"},
 		&cobra.Group{ID: groupRun, Title: "Run and try:"},
 	)
-	socket := os.Getenv("WEIR_SOCKET")
-	if socket == "" {
-		socket = api.DefaultSocket
-	}
-	root.PersistentFlags().StringVar(&a.socket, "socket", socket, "`PATH` of the agent's socket (env WEIR_SOCKET)")
+	SocketFlag(root, &a.socket)
 
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -133,7 +109,7 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 	add(groupLook, a.statusCommand(), a.doctorCommand(), a.getCommand(), a.topCommand(), a.explainCommand(), a.controlCommand(), a.auditCommand(),
 		a.nodesCommand(), a.psCommand(), a.planCommand(), a.movesCommand())
 	add(groupChange, a.setCommand(), a.groupCommand(), a.attachCommand(), a.detachCommand(), a.tuneCommand(), a.sdnCommand(), a.migrateCommand(), a.rebalanceCommand(), a.cleanupCommand())
-	add(groupRun, a.agentCommand(), a.configCommand(), a.managerCommand(), a.migrateHelperCommand(), a.demoCommand(), a.labCommand(), a.simulateCommand(), a.versionCommand(), a.completionCommand())
+	add(groupRun, a.agentCommand(), a.configCommand(), a.managerCommand(), a.migrateHelperCommand(), a.handedOver("demo"), a.handedOver("lab"), a.simulateCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupRun)
 	return root
 }

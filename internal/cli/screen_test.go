@@ -22,7 +22,7 @@ import (
 // keys and looks at what is drawn.
 func TestTopOnATerminal(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "weir.sock")
-	stop, err := serveFake(socket)
+	stop, err := ServeFake(socket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package cli_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,9 +17,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"weir/internal/api/apitest"
+	"weir/internal/cli"
 	"weir/internal/goldentest"
-	"weir/internal/server"
+	"weir/internal/labcli"
 )
 
 // scriptsTimeout ends a script whose command hangs. All of them take seconds; with
@@ -30,10 +27,13 @@ import (
 const scriptsTimeout = 4 * time.Minute
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"weir": func() { os.Exit(Main()) }})
+	testscript.Main(m, map[string]func(){
+		"weir":     func() { os.Exit(cli.Main()) },
+		"weir-lab": func() { os.Exit(labcli.Main()) },
+	})
 }
 
-// TestScripts runs the command against a real server on a unix socket, behind
+// TestScripts runs the commands against a real server on a unix socket, behind
 // which stands a fake agent with the workloads of apitest.Demo.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -47,7 +47,16 @@ func TestScripts(t *testing.T) {
 			env.Setenv("WEIR_SOCKET", socket)
 			env.Setenv("TZ", "UTC")
 			env.Setenv("TERM", "xterm")
-			stop, err := serveFake(socket)
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			alone := filepath.Join(env.WorkDir, "alone", "weir") // without weir-lab beside it
+			env.Setenv("WEIR", alone)
+			if err := errors.Join(os.Mkdir(filepath.Dir(alone), 0o755), os.Symlink(self, alone)); err != nil {
+				return err
+			}
+			stop, err := cli.ServeFake(socket)
 			if err == nil {
 				env.Defer(stop)
 			}
@@ -63,22 +72,6 @@ func TestScripts(t *testing.T) {
 			"code": scriptCode, "valid": scriptValid,
 		},
 	})
-}
-
-func serveFake(socket string) (stop func(), err error) {
-	return serveAgent(socket, apitest.New(apitest.Demo()...))
-}
-
-func serveAgent(socket string, agent *apitest.Fake) (stop func(), err error) {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	s := server.New(agent, server.Options{Socket: socket, Log: log})
-	if err := s.Listen(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx) }()
-	return func() { cancel(); <-done }, nil
 }
 
 // scriptCode is "code N COMMAND...": the command must end with exit code N, and

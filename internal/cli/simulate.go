@@ -15,7 +15,7 @@ import (
 	"weir/internal/cli/table"
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/optimize/sim"
-	"weir/internal/lab/report"
+	"weir/internal/verdict"
 )
 
 // simulation is what weir simulate is told.
@@ -76,7 +76,7 @@ Nothing is moved; no agent and no manager is involved.`,
 	c.Flags().IntVar(&o.Effort, "effort", 0, "`N`, how many changes the local search tries; 0 = by the number of containers")
 	c.Flags().DurationVar(&o.For, "for", 0, "`TIME` after which the genetic algorithm ends (default: after 300 generations)")
 	c.Flags().IntVar(&o.Parallel, "parallel", sim.DefaultParallel, "`N` moves at once")
-	verdictsFlag(c, &o.verdicts)
+	VerdictsFlag(c, &o.verdicts)
 	a.printing(c)
 	completeFlags(c, map[string][]string{"algorithm": sim.Algorithms(), "measure": optimize.Measures})
 	return c
@@ -191,26 +191,26 @@ func (a *app) simulateSeries(file string, data []byte, verdicts string) error {
 		return err
 	}
 	list := seriesVerdicts(s, results)
-	if err := report.AddVerdicts(verdicts, list); err != nil {
+	if err := verdict.Add(verdicts, list); err != nil {
 		return err
 	}
-	for _, f := range report.Failures(list) {
+	for _, f := range verdict.Failures(list) {
 		fmt.Fprintf(a.stderr, "weir: %s\n", table.Clean(f))
 	}
-	if len(report.Failures(list)) > 0 {
+	if len(verdict.Failures(list)) > 0 {
 		return &codeError{code: exitFailed}
 	}
 	return nil
 }
 
 // seriesVerdicts are what became of a series' conditions, in their order.
-func seriesVerdicts(s *sim.Series, results []sim.SeriesResult) (list []report.Verdict) {
+func seriesVerdicts(s *sim.Series, results []sim.SeriesResult) (list []verdict.Verdict) {
 	for _, r := range results {
 		if r.Holds == nil {
 			continue
 		}
 		e := s.Entries[len(list)]
-		v := report.Verdict{Scenario: s.Name, File: s.File, Line: e.Line, Expect: e.Text, Check: "s_reduction", Figure: fmt.Sprintf("%.1f %%", r.Reduction*100)}
+		v := verdict.Verdict{Scenario: s.Name, File: s.File, Line: e.Line, Expect: e.Text, Check: "s_reduction", Figure: fmt.Sprintf("%.1f %%", r.Reduction*100)}
 		if !*r.Holds {
 			v.Failures = []string{fmt.Sprintf("%s:%d: %s: S is reduced by %s on average, expected at least %.1f %%", s.File, e.Line, r.Algorithm, v.Figure, r.Bar*100)}
 		}

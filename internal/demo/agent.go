@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/policy"
+	"weir/internal/program"
 )
 
 const (
@@ -25,6 +26,7 @@ const (
 // agent is a running weir agent, and the command line that talks to it.
 type agent struct {
 	cmd    *exec.Cmd
+	file   string // of weir, the program
 	client *api.Client
 	config string // path of its configuration
 	log    string // path of what it wrote
@@ -50,7 +52,12 @@ state_dir: %s
 // startAgent starts an agent that keeps everything in dir, and returns once it
 // steers the link.
 func startAgent(ctx context.Context, dir, dockerSocket string, show *screen) (*agent, api.LinkStatus, error) {
+	file, err := program.Find(program.Weir)
+	if err != nil {
+		return nil, api.LinkStatus{}, fmt.Errorf("%w; make install installs it", err)
+	}
 	a := &agent{
+		file:   file,
 		config: filepath.Join(dir, "weir.yaml"), log: filepath.Join(dir, "agent.log"),
 		client: api.NewClient(filepath.Join(dir, "weir.sock")), exited: make(chan struct{}), show: show,
 	}
@@ -62,7 +69,7 @@ func startAgent(ctx context.Context, dir, dockerSocket string, show *screen) (*a
 		return nil, api.LinkStatus{}, err
 	}
 	defer log.Close()
-	a.cmd = exec.Command("/proc/self/exe", "agent", "--config", a.config)
+	a.cmd = exec.Command(a.file, "agent", "--config", a.config)
 	a.cmd.Stdout, a.cmd.Stderr = log, log
 	if err := a.cmd.Start(); err != nil {
 		return nil, api.LinkStatus{}, fmt.Errorf("start the agent: %w", err)
@@ -118,7 +125,7 @@ func (a *agent) knows(ctx context.Context, name string) error {
 
 // weir runs the command line as a person would, and shows it with its answer.
 func (a *agent) weir(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
+	cmd := exec.CommandContext(ctx, a.file, args...)
 	cmd.Env = append(os.Environ(), "WEIR_SOCKET="+a.client.Socket())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

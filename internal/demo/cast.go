@@ -34,11 +34,11 @@ type entrance struct {
 // containers run in a private Docker engine; the agent finds them by itself.
 type containers struct {
 	engine  *dockertest.Engine
-	program string // weir's path
+	program string // path of weir-lab
 	version string // of the engine
 }
 
-// containerImage holds nothing but weir itself, which can send.
+// containerImage holds nothing but weir-lab itself, which can send.
 const containerImage = "weir-demo:latest"
 
 // startEngine starts an engine whose bridge is on the private host.

@@ -15,19 +15,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"weir/internal/cli"
 	"weir/internal/demo"
+	"weir/internal/labcli"
 )
 
-// asWeir has the test's program be weir, as which the demo runs it again.
-const asWeir = "WEIR_DEMO_TEST"
-
+// The test's program is weir and weir-lab by their names, which are in PATH then. The demo
+// runs weir-lab again by other names.
 func TestMain(m *testing.M) {
-	// A container gets no environment.
-	if os.Getenv(asWeir) != "" || len(os.Args) > 1 && os.Args[1] == demo.ChildArg {
-		os.Exit(cli.Main())
+	if len(os.Args) > 1 && os.Args[1] == demo.ChildArg {
+		os.Exit(labcli.Main())
 	}
-	os.Exit(m.Run())
+	testscript.Main(m, map[string]func(){
+		"weir":     func() { os.Exit(cli.Main()) },
+		"weir-lab": func() { os.Exit(labcli.Main()) },
+	})
 }
 
 // patience is for a busy machine; the demo itself takes 15 s.
@@ -40,9 +44,7 @@ func weirDemo(t *testing.T, args ...string) *exec.Cmd {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, os.Args[0], append([]string{"demo"}, args...)...)
-	cmd.Env = append(os.Environ(), asWeir+"=1")
-	return cmd
+	return exec.CommandContext(ctx, "weir", append([]string{"demo"}, args...)...)
 }
 
 func TestDemo(t *testing.T) {

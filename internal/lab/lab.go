@@ -19,6 +19,7 @@ import (
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
+	"weir/internal/verdict"
 )
 
 // Exit statuses of Run.
@@ -175,7 +176,7 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 		if err := o.show(result); err != nil {
 			return ExitBroken, err
 		}
-		if err := report.AddVerdicts(o.Verdicts, result.Verdicts); err != nil {
+		if err := verdict.Add(o.Verdicts, result.Verdicts); err != nil {
 			return ExitBroken, err
 		}
 		if result.Failed() {
@@ -191,14 +192,14 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 }
 
 // judge shows what became of a scenario's bars, and which measurements there are not.
-func (o *Options) judge(l loaded, verdicts []report.Verdict, problems []string) (exit int, err error) {
-	if err := report.AddVerdicts(o.Verdicts, verdicts); err != nil {
+func (o *Options) judge(l loaded, verdicts []verdict.Verdict, problems []string) (exit int, err error) {
+	if err := verdict.Add(o.Verdicts, verdicts); err != nil {
 		return ExitBroken, err
 	}
 	if left := len(l.Bars) - len(verdicts); left > 0 {
 		fmt.Fprintf(o.Stderr, "%s: %d expectations are about schedulers that were not run; leave --scheduler out to have them judged\n", l.File, left)
 	}
-	failures := report.Failures(verdicts)
+	failures := verdict.Failures(verdicts)
 	if len(failures)+len(problems) > 0 {
 		exit = ExitFailed
 	}

@@ -68,18 +68,19 @@ const none = "NOASSERTION"
 
 func main() {
 	log.SetFlags(0)
+	name := flag.String("name", "weir", "`NAME` of the program")
 	binary := flag.String("binary", "", "`FILE` to describe")
 	licenses := flag.String("licenses", "", "`FILE` with lines of package, version and licence, with tabs between them")
 	version := flag.String("version", "", "`VERSION` of the program")
 	libbpf := flag.String("libbpf", "", "`VERSION` of the headers that the BPF programs were compiled with")
 	epoch := flag.Int64("time", 0, "`SECONDS` since 1970 of the document")
 	flag.Parse()
-	if err := run(*binary, *licenses, *version, *libbpf, *epoch); err != nil {
+	if err := run(*name, *binary, *licenses, *version, *libbpf, *epoch); err != nil {
 		log.Fatal("sbom: ", err)
 	}
 }
 
-func run(binary, licenses, version, libbpf string, epoch int64) error {
+func run(name, binary, licenses, version, libbpf string, epoch int64) error {
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		return err
@@ -93,11 +94,11 @@ func run(binary, licenses, version, libbpf string, epoch int64) error {
 		return err
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(content))
-	main := pkg{Name: "weir", ID: "SPDXRef-weir", Version: version, Location: none, Copyright: none,
+	main := pkg{Name: name, ID: "SPDXRef-" + name, Version: version, Location: none, Copyright: none,
 		Concluded: "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)", Declared: "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)",
 		Comment: "GPL-2.0-only OR BSD-2-Clause are the programs that run in the kernel", Checksums: []checksum{{"SHA256", sum}}}
-	doc := document{Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: "weir-" + version,
-		Namespace:     "https://spdx.org/spdxdocs/weir-" + version + "-" + sum,
+	doc := document{Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: "SPDXRef-DOCUMENT", Name: name + "-" + version,
+		Namespace:     "https://spdx.org/spdxdocs/" + name + "-" + version + "-" + sum,
 		Creation:      creation{time.Unix(epoch, 0).UTC().Format(time.RFC3339), []string{"Tool: weir-sbom"}},
 		Packages:      []pkg{main},
 		Relationships: []relationship{{"SPDXRef-DOCUMENT", "DESCRIBES", main.ID}}}

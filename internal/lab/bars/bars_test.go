@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/goldentest"
-	"weir/internal/lab/report"
+	"weir/internal/verdict"
 )
 
 const root = "../../.."
@@ -53,11 +53,11 @@ func TestRecord(t *testing.T) {
 	data, run := filepath.Join(dir, "bars.jsonl"), filepath.Join(dir, "run.jsonl")
 	write := func(holds bool, figure string) {
 		t.Helper()
-		v := report.Verdict{File: "lab/a.yaml", Line: 3, Expect: "{utilisation: 99%}", Check: "utilisation", Scheduler: "fair", Figure: figure}
+		v := verdict.Verdict{File: "lab/a.yaml", Line: 3, Expect: "{utilisation: 99%}", Check: "utilisation", Scheduler: "fair", Figure: figure}
 		if !holds {
 			v.Failures = []string{"no"}
 		}
-		if err := errors.Join(os.RemoveAll(run), report.AddVerdicts(run, []report.Verdict{v})); err != nil {
+		if err := errors.Join(os.RemoveAll(run), verdict.Add(run, []verdict.Verdict{v})); err != nil {
 			t.Fatal(err)
 		}
 		if err := record(data, run, origin{"2026-11-23", "abc", "7.3"}); err != nil {

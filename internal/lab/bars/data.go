@@ -11,7 +11,7 @@ import (
 	"os"
 	"slices"
 
-	"weir/internal/lab/report"
+	"weir/internal/verdict"
 )
 
 // origin says where a figure comes from.
@@ -23,7 +23,7 @@ type origin struct {
 
 // figure is a line of the data: the last verdict on a condition.
 type figure struct {
-	report.Verdict
+	verdict.Verdict
 	origin
 }
 

@@ -32,11 +32,11 @@ const (
 )
 
 // plane is Weir itself in a cluster of the lab: a manager beside the switch, and an
-// agent on each node, as processes of this program. Each has a mount namespace with a
+// agent on each node, as processes of weir. Each has a mount namespace with a
 // BPF file system of its own, as a machine has.
 type plane struct {
 	cluster *clustertest.Cluster
-	program string
+	program string // file of weir
 	spec    Agents
 	dir     string
 

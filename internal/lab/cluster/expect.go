@@ -13,8 +13,8 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
-	"weir/internal/lab/report"
 	"weir/internal/policy"
+	"weir/internal/verdict"
 )
 
 // subject is what an expectation is about, for people.
@@ -27,8 +27,8 @@ type finding struct {
 }
 
 // verdict is the finding on the expectation number i of the file.
-func (s *Spec) verdict(i int, f finding) report.Verdict {
-	v := report.Verdict{Scenario: s.Name, File: s.File, Line: s.entries[i].Line, Expect: s.entries[i].Text, Check: s.Expect[i].check(), Figure: f.figure}
+func (s *Spec) verdict(i int, f finding) verdict.Verdict {
+	v := verdict.Verdict{Scenario: s.Name, File: s.File, Line: s.entries[i].Line, Expect: s.entries[i].Text, Check: s.Expect[i].check(), Figure: f.figure}
 	if f.wrong != "" {
 		v.Failures = []string{fmt.Sprintf("%s:%d: %s: %s", v.File, v.Line, s.Expect[i].subject(), f.wrong)}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
-	"weir/internal/lab/report"
+	"weir/internal/verdict"
 )
 
 // A verdict names the entry as the file has it, with its line, and what was measured.
@@ -28,7 +28,7 @@ expect:
 		t.Fatal(err)
 	}
 	got := s.verdict(1, finding{"down for 1.4s", "too long"})
-	want := report.Verdict{Scenario: "a move", File: "move.yaml", Line: 9, Expect: "{label: first, downtime: 1s}", Check: "downtime",
+	want := verdict.Verdict{Scenario: "a move", File: "move.yaml", Line: 9, Expect: "{label: first, downtime: 1s}", Check: "downtime",
 		Figure: "down for 1.4s", Failures: []string{"move.yaml:9: first: too long"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/internal/cluster/clustertest"
+	"weir/internal/program"
 )
 
 var long = flag.Bool("long", false, "run scenarios on virtual machines too, some minutes each")
@@ -22,12 +23,15 @@ func TestScenariosOnMachines(t *testing.T) {
 	if !*long {
 		t.Skip("boots virtual machines; -long runs it")
 	}
-	program, err := filepath.Abs("../../../bin/weir")
+	bin, err := filepath.Abs("../../../bin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skip("there is no bin/weir; build it first: make build")
+	options := Options{Program: filepath.Join(bin, program.Lab), Weir: filepath.Join(bin, program.Weir)}
+	for _, file := range []string{options.Program, options.Weir} {
+		if _, err := os.Stat(file); err != nil {
+			t.Skipf("there is no %s; build it first: make build", file)
+		}
 	}
 	for _, name := range []string{"vm", "vm-faults"} {
 		t.Run(name, func(t *testing.T) {
@@ -37,9 +41,11 @@ func TestScenariosOnMachines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			failures, err := Run(t.Context(), s, Options{Program: program, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Event: func(e Event) {
+			options.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+			options.Event = func(e Event) {
 				t.Logf("%6.1f s %s %s %s %s %+v", e.At.Seconds(), e.Verb, e.Subject, e.To, e.Err, e.Migration)
-			}})
+			}
+			failures, err := Run(t.Context(), s, options)
 			if errors.Is(err, clustertest.ErrNotPossible) {
 				t.Skip(err)
 			}

@@ -20,12 +20,11 @@ import (
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
-	"weir/internal/lab/report"
 	"weir/internal/policy"
+	"weir/internal/verdict"
 )
 
-// CounterArg is the argument with which this program is the counter: images are made
-// of it.
+// CounterArg is the argument with which weir-lab is the counter: images are made of it.
 const CounterArg = "__counter"
 
 // diskMiB is the disk of a node whose disk a scenario fills, in memory.
@@ -57,9 +56,10 @@ type Failure struct {
 
 // Options of a run.
 type Options struct {
-	Program  string               // file of this program, for images
-	Event    func(Event)          // told about each step
-	Verdict  func(report.Verdict) // told about each expectation at the end; nil = is not
+	Program  string                // file of weir-lab, for images
+	Weir     string                // file of weir, which agents and manager run; "" = the scenario has none
+	Event    func(Event)           // told about each step
+	Verdict  func(verdict.Verdict) // told about each expectation at the end; nil = is not
 	Progress func(p migrate.Progress)
 	Hold     func(c *clustertest.Cluster) // called before the end, with all still there
 	Plot     string                       // folder for a picture of the traffic, "" = none
@@ -181,7 +181,7 @@ func (l *lab) prepare(ctx context.Context) error {
 		return err
 	}
 	if l.spec.Agents != nil {
-		if l.plane, err = startPlane(ctx, l.Cluster, l.Program, *l.spec.Agents); err != nil {
+		if l.plane, err = startPlane(ctx, l.Cluster, l.Weir, *l.spec.Agents); err != nil {
 			return err
 		}
 	}
@@ -334,6 +334,3 @@ func (l *lab) place(ctx context.Context, name string) string {
 	defer l.mu.Unlock()
 	return l.where[name]
 }
-
-// Program is the file of this program.
-func Program() (string, error) { return os.Executable() }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"weir/internal/lab/scenario"
+	"weir/internal/verdict"
 )
 
 // Figures are the numbers of one scheduler in one row of a report, which bars are
@@ -75,13 +76,13 @@ func (r *Result) Figures() []Figures {
 // JudgeBars holds a scenario's bars against what was measured. run are the
 // schedulers that the run was to measure: a bar on a scheduler that is not among them
 // is not judged and not in the list.
-func JudgeBars(s *scenario.Scenario, run []string, rows []Figures) []Verdict {
-	var list []Verdict
+func JudgeBars(s *scenario.Scenario, run []string, rows []Figures) []verdict.Verdict {
+	var list []verdict.Verdict
 	for _, b := range s.Bars {
 		if !ran(s, b.Scheduler, run) || b.Of != "" && !ran(s, b.Of, run) {
 			continue
 		}
-		v := Verdict{Scenario: s.Name, File: s.File, Line: b.Line, Expect: b.Text, Scheduler: b.Scheduler, Check: string(b.Figure)}
+		v := verdict.Verdict{Scenario: s.Name, File: s.File, Line: b.Line, Expect: b.Text, Scheduler: b.Scheduler, Check: string(b.Figure)}
 		judge := judgeEach
 		if b.Figure == scenario.FigureFlat {
 			judge = judgeFlat
@@ -101,7 +102,7 @@ func ran(s *scenario.Scenario, name string, run []string) bool {
 
 // judgeEach holds every row that the bar is about against its limit. The figure of
 // the verdict is the worst.
-func judgeEach(v *Verdict, b scenario.Bar, rows []Figures) {
+func judgeEach(v *verdict.Verdict, b scenario.Bar, rows []Figures) {
 	worst := math.Inf(-1)
 	for _, r := range rows {
 		got, ok := r.Values[b.Figure]
@@ -110,18 +111,18 @@ func judgeEach(v *Verdict, b scenario.Bar, rows []Figures) {
 		}
 		value, beside, ok := compared(b, r, got, rows)
 		if !ok {
-			v.fail("%s: %s of %s was not measured, of which %s is to be at most %s", place(r), b.Figure, b.Of, b.Scheduler, limit(b))
+			v.Fail("%s: %s of %s was not measured, of which %s is to be at most %s", place(r), b.Figure, b.Of, b.Scheduler, limit(b))
 			continue
 		}
 		if value > worst {
 			worst, v.Figure = value, figureText(b, value)
 		}
 		if value > b.Limit {
-			v.fail("%s: %s of %s is %s, %sexpected at most %s", place(r), b.Figure, b.Scheduler, amount(b.Figure, got), beside, limit(b))
+			v.Fail("%s: %s of %s is %s, %sexpected at most %s", place(r), b.Figure, b.Scheduler, amount(b.Figure, got), beside, limit(b))
 		}
 	}
 	if v.Figure == "" && len(v.Failures) == 0 {
-		v.fail("%s of %s was not measured", b.Figure, b.Scheduler)
+		v.Fail("%s of %s was not measured", b.Figure, b.Scheduler)
 	}
 }
 
@@ -143,7 +144,7 @@ func compared(b scenario.Bar, r Figures, got float64, rows []Figures) (value flo
 
 // judgeFlat compares the largest figure of all numbers of workloads with the
 // smallest, case by case.
-func judgeFlat(v *Verdict, b scenario.Bar, rows []Figures) {
+func judgeFlat(v *verdict.Verdict, b scenario.Bar, rows []Figures) {
 	type extremes struct{ least, most Figures }
 	const figure = scenario.FigureAdded
 	cases, order := map[string]*extremes{}, []string{}
@@ -172,7 +173,7 @@ func judgeFlat(v *Verdict, b scenario.Bar, rows []Figures) {
 		low, high := least.Values[figure], most.Values[figure]
 		if sizes[name] < 2 || low <= 0 {
 			if b.Where[scenario.KeyCase] != "" {
-				v.fail("%s: there are no two numbers of workloads to compare", name)
+				v.Fail("%s: there are no two numbers of workloads to compare", name)
 			}
 			continue
 		}
@@ -181,12 +182,12 @@ func judgeFlat(v *Verdict, b scenario.Bar, rows []Figures) {
 			worst, v.Figure = over, fmt.Sprintf("%.1f %% (%s to %s)", over*100, amount(figure, low), amount(figure, high))
 		}
 		if over > b.Limit {
-			v.fail("%s: added of %s is %s with %s workloads and %s with %s, %.1f %% more, expected at most %s", name, b.Scheduler,
+			v.Fail("%s: added of %s is %s with %s workloads and %s with %s, %.1f %% more, expected at most %s", name, b.Scheduler,
 				amount(figure, low), least.Where[scenario.KeyWorkloads], amount(figure, high), most.Where[scenario.KeyWorkloads], over*100, part100(b.Limit))
 		}
 	}
 	if v.Figure == "" && len(v.Failures) == 0 {
-		v.fail("added of %s was not measured with two numbers of workloads", b.Scheduler)
+		v.Fail("added of %s was not measured with two numbers of workloads", b.Scheduler)
 	}
 }
 

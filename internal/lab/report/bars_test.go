@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/internal/lab/traffic"
+	"weir/internal/verdict"
 )
 
 // cost has rows of which most bars below hold by a hair.
@@ -72,7 +73,7 @@ expect:
   - {scheduler: fair, late_p99: 20us, rate_error: 0.1%}
   - {scheduler: fair, late_p99: 100%, of: fq}
   - {scheduler: tbf, late_p50: 1us}`)
-	got := strings.Join(Failures(JudgeBars(s, s.Timing.Schedulers, r.Figures())), "\n")
+	got := strings.Join(verdict.Failures(JudgeBars(s, s.Timing.Schedulers, r.Figures())), "\n")
 	want := `test.yaml:4: cpus busy: late_p99 of fair is 25000 ns, expected at most 20000 ns
 test.yaml:4: cpus idle: rate_error of fair is 0.200 %, expected at most 0.100 %
 test.yaml:5: cpus busy: late_p99 of fair is 25000 ns, 125.00 % of fq's 20000 ns, expected at most 100.00 %
@@ -111,10 +112,10 @@ expect:
 	}
 	verdicts := JudgeBars(s, []string{"fair", "htb"}, rows)
 	want := "test.yaml:6: phase 2: cpu_per_packet of fair is 19000 ns, 63.33 % of htb's 30000 ns, expected at most 60.00 %"
-	if got := strings.Join(Failures(verdicts), "\n"); got != want || len(verdicts) != 2 || verdicts[1].Figure != "50.00 % of htb's" {
+	if got := strings.Join(verdict.Failures(verdicts), "\n"); got != want || len(verdicts) != 2 || verdicts[1].Figure != "50.00 % of htb's" {
 		t.Errorf("%d verdicts, failures\n%s\nwant\n%s", len(verdicts), got, want)
 	}
-	if got := Failures(JudgeBars(s, []string{"qcon"}, nil)); len(got) != 1 || !strings.Contains(got[0], "cpu_per_packet of qcon was not measured") {
+	if got := verdict.Failures(JudgeBars(s, []string{"qcon"}, nil)); len(got) != 1 || !strings.Contains(got[0], "cpu_per_packet of qcon was not measured") {
 		t.Errorf("nothing was measured: %q", got)
 	}
 }
@@ -166,7 +167,7 @@ func TestVerdictsOfPhases(t *testing.T) {
 `)
 	verdicts := Evaluate(s, measurement(s)).Verdicts
 	file := filepath.Join(t.TempDir(), "verdicts")
-	if err := AddVerdicts(file, verdicts); err != nil {
+	if err := verdict.Add(file, verdicts); err != nil {
 		t.Fatal(err)
 	}
 	out, err := os.ReadFile(file)
@@ -175,7 +176,7 @@ func TestVerdictsOfPhases(t *testing.T) {
 	}
 	var got []string
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
-		var v Verdict
+		var v verdict.Verdict
 		if err := d.Decode(&v); err != nil {
 			t.Fatal(err)
 		}

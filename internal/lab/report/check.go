@@ -10,14 +10,15 @@ import (
 
 	"weir/internal/lab/scenario"
 	"weir/internal/policy"
+	"weir/internal/verdict"
 )
 
 // check returns the verdict on each expectation that is meant for this scheduler. One
 // that finds nothing that was measured, in no phase and of no workload, does not hold.
-func (r *Result) check() []Verdict {
-	var list []Verdict
+func (r *Result) check() []verdict.Verdict {
+	var list []verdict.Verdict
 	for _, e := range r.meant() {
-		v := Verdict{Scenario: r.Scenario.Name, File: r.Scenario.File, Line: e.Line, Expect: e.Text, Check: string(e.Check), Scheduler: r.Scheduler, Figure: r.figure(e)}
+		v := verdict.Verdict{Scenario: r.Scenario.Name, File: r.Scenario.File, Line: e.Line, Expect: e.Text, Check: string(e.Check), Scheduler: r.Scheduler, Figure: r.figure(e)}
 		judged := false
 		for _, p := range r.Phases {
 			if e.Phase != 0 && e.Phase != p.Number {
@@ -26,11 +27,11 @@ func (r *Result) check() []Verdict {
 			problems, found := p.violations(e)
 			judged = judged || found
 			for _, problem := range problems {
-				v.fail("phase %d, %s", p.Number, problem)
+				v.Fail("phase %d, %s", p.Number, problem)
 			}
 		}
 		if !judged {
-			v.fail("%s: nothing was measured that this is about", e.Check)
+			v.Fail("%s: nothing was measured that this is about", e.Check)
 		}
 		list = append(list, v)
 	}

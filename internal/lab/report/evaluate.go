@@ -11,6 +11,7 @@ import (
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/policy"
+	"weir/internal/verdict"
 )
 
 // evaluation is a run on its way from measurement to result.
@@ -41,7 +42,7 @@ func Evaluate(s *scenario.Scenario, m Measurement) *Result {
 		}
 	}
 	r.Verdicts = r.check()
-	r.Failures = Failures(r.Verdicts)
+	r.Failures = verdict.Failures(r.Verdicts)
 	return r
 }
 

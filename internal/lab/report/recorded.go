@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"weir/internal/lab/scenario"
+	"weir/internal/verdict"
 )
 
 // Recorded is what a run printed with --json, read again.
@@ -19,12 +20,12 @@ type Recorded struct {
 // stand in the file now. Those are left out of which the lines do not have all: bounds,
 // for which they lack what a workload's min is in the phase, and flows that were left out
 // because they say the same as their workload.
-func (r Recorded) Verdicts(s *scenario.Scenario) ([]Verdict, error) {
+func (r Recorded) Verdicts(s *scenario.Scenario) ([]verdict.Verdict, error) {
 	result, err := r.result(s)
 	if err != nil {
 		return nil, err
 	}
-	var list []Verdict
+	var list []verdict.Verdict
 	for _, v := range result.check() {
 		if v.Holds = len(v.Failures) == 0; v.Figure != "" && v.Check != string(scenario.CheckBounds) {
 			list = append(list, v)

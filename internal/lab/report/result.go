@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/lab/scenario"
+	"weir/internal/verdict"
 )
 
 // Result is a judged run.
@@ -15,8 +16,8 @@ type Result struct {
 	Backend   string
 	Notes     []string
 	Phases    []Phase
-	Verdicts  []Verdict // on each expectation that is meant for the scheduler
-	Failures  []string  // those that do not hold, one line each
+	Verdicts  []verdict.Verdict // on each expectation that is meant for the scheduler
+	Failures  []string          // those that do not hold, one line each
 	// Rates[w][step] is workload w's rate in bits per second in each Step.
 	Rates   [][]float64
 	Stretch []scenario.Stretch

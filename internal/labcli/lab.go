@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package labcli
 
 import (
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli"
 	"weir/internal/lab"
 )
 
-func (a *app) labCommand() *cobra.Command {
+func (a app) labCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
-		Short: "Try policies on a network of namespaces, with real traffic",
+		Short: cli.HandedOver["lab"],
 		Long: `Build a link and workloads out of network namespaces on this kernel, send real
 traffic, measure, and compare with what the contract promises. Nothing of the machine
 is touched and nothing is left behind. Needs root; no agent is involved.`,
 		Example: `  weir lab run lab/demo/shares.yaml
   weir lab run --scheduler fair,htb --plot /tmp lab/demo`,
 	}
-	asGroup(c)
+	cli.AsGroup(c)
 	c.AddCommand(a.labRunCommand(), a.labRandomCommand(), a.labPeersCommand(), a.labClusterCommand())
 	return c
 }
 
-func (a *app) labRunCommand() *cobra.Command {
+func (a app) labRunCommand() *cobra.Command {
 	o := lab.Options{}
 	c := &cobra.Command{
 		Use:   "run FILE...",
@@ -39,7 +40,7 @@ an option is wrong and nothing was run, 3 a scenario cannot be run here.`,
 		DisableFlagsInUseLine: true,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("FILE is missing; write: %s", c.UseLine())
+				return cli.Usagef("FILE is missing; write: %s", c.UseLine())
 			}
 			return nil
 		},
@@ -53,7 +54,7 @@ an option is wrong and nothing was run, 3 a scenario cannot be run here.`,
 	return c
 }
 
-func (a *app) labRandomCommand() *cobra.Command {
+func (a app) labRandomCommand() *cobra.Command {
 	o := lab.Options{}
 	var seed uint64
 	var count int
@@ -71,7 +72,7 @@ Exit codes: as weir lab run.`,
 		Example: `  weir lab random --count 20
   weir lab random --seed 4711 --scheduler fair,htb`,
 		DisableFlagsInUseLine: true,
-		Args:                  names(),
+		Args:                  cli.Names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("seed") {
 				seed = lab.NewSeed()
@@ -92,47 +93,26 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().StringVar(&o.PlotDir, "plot", "", "`FOLDER` to draw each timeline into, as SVG and PNG")
 	c.Flags().StringVar(&o.Scheduler, "scheduler", "", scheduler)
 	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
-	verdictsFlag(c, &o.Verdicts)
+	cli.VerdictsFlag(c, &o.Verdicts)
 	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
-	completeFlags(c, map[string][]string{"backend": {lab.BackendAuto, lab.BackendBPF, lab.BackendTC}})
-}
-
-// verdictsFlag is the flag of all commands that judge expectations.
-func verdictsFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "verdicts", "", "`FILE` to add a JSON line to for each expectation: what was measured, and whether it holds")
+	cli.CompleteFlags(c, map[string][]string{"backend": {lab.BackendAuto, lab.BackendBPF, lab.BackendTC}})
 }
 
 // runLab gives the options what they need of the app, and runs.
-func (a *app) runLab(o *lab.Options, run func() (int, error)) error {
-	log, err := newLog(a.stderr, "text", false)
-	if err != nil {
-		return err
-	}
-	o.Stdout, o.Stderr, o.Log = a.stdout, a.stderr, log
+func (a app) runLab(o *lab.Options, run func() (int, error)) error {
+	o.Stdout, o.Stderr, o.Log = a.Stdout, a.Stderr, a.log()
 	code, err := run()
-	return labError(code, err)
+	return cli.Exit(code, err)
 }
 
-func (a *app) labPeersCommand() *cobra.Command {
+func (a app) labPeersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peers",
 		Short: "Show how each of the kernel's own schedulers is set up for comparison",
-		Args:  names(),
+		Args:  cli.Names(),
 		RunE: func(*cobra.Command, []string) error {
-			lab.ExplainPeers(a.stdout)
+			lab.ExplainPeers(a.Stdout)
 			return nil
 		},
 	}
-}
-
-// labError is how a lab's exit code and error reach the shell: the code is the
-// lab's own, and the error is printed.
-func labError(code int, err error) error {
-	switch {
-	case err != nil:
-		return &codeError{code: code, err: err}
-	case code != exitOK:
-		return &codeError{code: code}
-	}
-	return nil
 }

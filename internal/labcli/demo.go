@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package labcli
 
 import (
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli"
 	"weir/internal/demo"
 )
 
-func (a *app) demoCommand() *cobra.Command {
+func (a app) demoCommand() *cobra.Command {
 	o := demo.Options{}
 	var noDocker bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch three workloads get what they were promised",
+		Short: cli.HandedOver["demo"],
 		Long: `Show Weir at work on a private host made of namespaces: an agent steers a link of
 100 Mbit/s, three workloads send as fast as they can, and are promised shares by weight,
 then a min, then a max. What arrives is shown live, compared with what was promised and
@@ -27,7 +28,7 @@ own, which pulls nothing), else network namespaces.
 Exit codes: 0 every promise was kept, 1 one was not, or the demo failed.`,
 		Example: `  weir demo
   weir demo --no-docker --phase 20s --out /tmp`,
-		Args:              names(),
+		Args:              cli.Names(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Docker = !noDocker

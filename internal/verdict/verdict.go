@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package report
+// Package verdict records whether the conditions hold that a file states about a run: a
+// scenario of the lab, or clusters that weir simulate plans for. A verdict is a line of JSON
+// in the file that --verdicts names, and docs/bars.md is made from such files:
+//
+//	{"scenario":"shares","file":"lab/demo/shares.yaml","line":31,"expect":"{rate: ideal, within: 2%}",
+//	 "check":"rate","scheduler":"fair","holds":true,"figure":"0.01 % of the ideal"}
+//
+// The package judges nothing: the lab and weir simulate do, and record the result with it.
+package verdict
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 )
 
-// Verdict is what became of one condition of a scenario file in one run.
+// Verdict is the result of one condition of a file in one run.
 type Verdict struct {
 	Scenario  string   `json:"scenario"`
 	File      string   `json:"file"`
@@ -23,12 +30,12 @@ type Verdict struct {
 	Failures  []string `json:"failures,omitempty"`
 }
 
-// fail adds a reason why the condition does not hold.
-func (v *Verdict) fail(format string, args ...any) {
+// Fail adds a reason why the condition does not hold.
+func (v *Verdict) Fail(format string, args ...any) {
 	v.Failures = append(v.Failures, fmt.Sprintf("%s:%d: ", v.File, v.Line)+fmt.Sprintf(format, args...))
 }
 
-// Failures are those of all verdicts, one line each.
+// Failures returns the failures of all verdicts, one line each.
 func Failures(list []Verdict) (lines []string) {
 	for _, v := range list {
 		lines = append(lines, v.Failures...)
@@ -36,9 +43,9 @@ func Failures(list []Verdict) (lines []string) {
 	return lines
 }
 
-// AddVerdicts adds a line of JSON for each verdict to a file, which is made if it is not
-// there; "" = no file. Errors name the option --verdicts of the lab's commands.
-func AddVerdicts(file string, list []Verdict) (err error) {
+// Add adds a line of JSON for each verdict to a file, which is made if it is not there;
+// "" = no file. Errors name the option --verdicts of the commands that judge.
+func Add(file string, list []Verdict) (err error) {
 	if file == "" {
 		return nil
 	}
@@ -56,17 +63,4 @@ func AddVerdicts(file string, list []Verdict) (err error) {
 		}
 	}
 	return nil
-}
-
-// VerdictTable says which expectations do not hold, or that all do; "" if there
-// are none.
-func VerdictTable(list []Verdict) string {
-	failures := Failures(list)
-	switch {
-	case len(failures) > 0:
-		return "\nexpectations that do not hold:\n  " + strings.Join(failures, "\n  ") + "\n"
-	case len(list) > 0:
-		return fmt.Sprintf("\nall expectations hold (%d)\n", len(list))
-	}
-	return ""
 }

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cli
+package labcli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli"
 	"weir/internal/cli/table"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/lab"
 	"weir/internal/lab/cluster"
 	"weir/internal/lab/report"
+	"weir/internal/policy"
+	"weir/internal/program"
+	"weir/internal/verdict"
 )
 
 // clusterLab is what weir lab cluster is told.
@@ -23,7 +31,7 @@ type clusterLab struct {
 	plot, machines, verdicts string
 }
 
-func (a *app) labClusterCommand() *cobra.Command {
+func (a app) labClusterCommand() *cobra.Command {
 	var o clusterLab
 	c := &cobra.Command{
 		Use:   "cluster FILE...",
@@ -51,7 +59,7 @@ run, 3 a cluster cannot be run here.`,
 		ValidArgsFunction:     cobra.FixedCompletions([]cobra.Completion{"yaml"}, cobra.ShellCompDirectiveFilterFileExt),
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("FILE is missing; write: %s", c.UseLine())
+				return cli.Usagef("FILE is missing; write: %s", c.UseLine())
 			}
 			return nil
 		},
@@ -62,78 +70,93 @@ run, 3 a cluster cannot be run here.`,
 	c.Flags().BoolVar(&o.json, "json", false, "one JSON object per step of the timeline")
 	c.Flags().StringVar(&o.plot, "plot", "", "draw what containers send over time into this `FOLDER`, as SVG and PNG")
 	c.Flags().StringVar(&o.machines, "machines", "", "`KIND` of machine that a node is, instead of what the file says: namespace, vm or units")
-	completeFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM, cluster.MachinesUnits}})
-	verdictsFlag(c, &o.verdicts)
+	cli.CompleteFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM, cluster.MachinesUnits}})
+	cli.VerdictsFlag(c, &o.verdicts)
 	c.Flags().BoolVar(&o.hold, "hold", false, "keep the cluster at the end until Ctrl-C")
 	return c
 }
 
-func (a *app) labCluster(c *cobra.Command, files []string, said clusterLab) error {
+func (a app) labCluster(c *cobra.Command, files []string, said clusterLab) error {
 	specs := make([]cluster.Spec, len(files))
 	for i, file := range files {
 		var err error
 		if specs[i], err = cluster.LoadFor(file, said.machines); err != nil {
-			return &codeError{exitUsage, err}
+			return cli.Exit(lab.ExitInvalid, err)
 		}
 	}
-	log, err := newLog(a.stderr, "text", false)
-	if err != nil {
-		return err
-	}
-	program, err := cluster.Program()
-	if err != nil {
-		return err
-	}
-	encoder := json.NewEncoder(a.stdout)
 	if said.plot != "" {
 		if err := report.CheckPlotDir(said.plot); err != nil {
-			return &codeError{exitUsage, err}
+			return cli.Exit(lab.ExitInvalid, err)
 		}
 	}
-	o := cluster.Options{Program: program, Plot: said.plot, Log: log}
+	var verdicts []verdict.Verdict
+	o, err := a.clusterOptions(c.Context(), specs, said)
+	if err != nil {
+		return err
+	}
+	o.Verdict = func(v verdict.Verdict) { verdicts = append(verdicts, v) }
+	failed := false
+	for _, s := range specs {
+		if !said.json {
+			fmt.Fprintf(a.Stdout, "== %s\n", table.Clean(s.Name))
+		}
+		failures, err := cluster.Run(c.Context(), s, o)
+		if err != nil {
+			return cli.Exit(lab.ExitBroken, err)
+		}
+		for _, f := range failures {
+			failed = true
+			fmt.Fprintf(a.Stderr, "weir: %s: %s\n", table.Clean(f.Subject), table.Clean(f.What))
+		}
+	}
+	if err := verdict.Add(said.verdicts, verdicts); err != nil {
+		return err
+	}
+	if failed {
+		return cli.Exit(lab.ExitFailed, nil)
+	}
+	return nil
+}
+
+// clusterOptions returns what all scenarios of the command line are run with. Those with
+// agents need weir.
+func (a app) clusterOptions(ctx context.Context, specs []cluster.Spec, said clusterLab) (o cluster.Options, err error) {
+	o = cluster.Options{Plot: said.plot, Log: a.log()}
+	if o.Program, err = os.Executable(); err != nil {
+		return o, err
+	}
+	if slices.ContainsFunc(specs, func(s cluster.Spec) bool { return s.Agents != nil }) {
+		if o.Weir, err = program.Find(program.Weir); err != nil {
+			return o, cli.Exit(lab.ExitBroken, fmt.Errorf("agents: %w; make install installs it", err))
+		}
+	}
+	encoder := json.NewEncoder(a.Stdout)
 	o.Event = func(e cluster.Event) {
 		if said.json {
 			_ = encoder.Encode(e) // the command fails soon enough if nobody reads
 			return
 		}
-		fmt.Fprint(a.stdout, table.CleanLines(renderClusterEvent(e)))
+		fmt.Fprint(a.Stdout, table.CleanLines(renderClusterEvent(e)))
 	}
 	if said.hold {
 		o.Hold = func(cl *clustertest.Cluster) {
-			fmt.Fprintf(a.stderr, "registry %s\n", cl.Registry)
-			for _, n := range cl.Nodes() {
-				if n.Machine() != nil {
-					fmt.Fprintf(a.stderr, "%s  a virtual machine, %s; its engine has no socket here\n", n.Name, n.IP)
-					continue
-				}
-				fmt.Fprintf(a.stderr, "%s  unix://%s\n", n.Name, n.Socket)
-			}
-			<-c.Context().Done()
+			a.printEngines(cl)
+			<-ctx.Done()
 		}
 	}
-	var verdicts []report.Verdict
-	o.Verdict = func(v report.Verdict) { verdicts = append(verdicts, v) }
-	failed := false
-	for _, s := range specs {
-		if !said.json {
-			fmt.Fprintf(a.stdout, "== %s\n", table.Clean(s.Name))
+	return o, nil
+}
+
+// printEngines prints where the engines of a cluster are reached, for --hold.
+func (a app) printEngines(cl *clustertest.Cluster) {
+	fmt.Fprintf(a.Stderr, "registry %s\n", cl.Registry)
+	for _, n := range cl.Nodes() {
+		if n.Machine() != nil {
+			fmt.Fprintf(a.Stderr, "%s  a virtual machine, %s; its engine has no socket here\n", n.Name, n.IP)
+			continue
 		}
-		failures, err := cluster.Run(c.Context(), s, o)
-		if err != nil {
-			return &codeError{exitNoAgent, err}
-		}
-		for _, f := range failures {
-			failed = true
-			fmt.Fprintf(a.stderr, "weir: %s: %s\n", table.Clean(f.Subject), table.Clean(f.What))
-		}
+		fmt.Fprintf(a.Stderr, "%s  unix://%s\n", n.Name, n.Socket)
 	}
-	if err := report.AddVerdicts(said.verdicts, verdicts); err != nil {
-		return err
-	}
-	if failed {
-		return &codeError{code: exitFailed}
-	}
-	return nil
 }
 
 func labelled(label string) string {
@@ -155,7 +178,7 @@ func indented(text string) string {
 func rateTable(rates []cluster.Rate) string {
 	t := table.New("CONTAINER", ">RECEIVED")
 	for _, r := range rates {
-		t.Add(r.Container, measured(r.Bps))
+		t.Add(r.Container, policy.Approx(r.Bps))
 	}
 	return t.String()
 }
@@ -192,14 +215,14 @@ func renderClusterEvent(e cluster.Event) string {
 	b.WriteString("\n")
 	if r := e.Migration; r != nil {
 		for _, s := range r.Steps {
-			fmt.Fprintf(&b, "             %s\n", renderStep(s))
+			fmt.Fprintf(&b, "             %s\n", cli.RenderStep(s))
 		}
 		if r.State == migrate.StateDone {
 			by := ""
 			if r.Approach != migrate.ApproachAuto {
 				by = " by approach " + string(r.Approach)
 			}
-			fmt.Fprintf(&b, "             done%s: down for %s, %s sent", by, seconds(r.Downtime), bytesText(r.Bytes))
+			fmt.Fprintf(&b, "             done%s: %s", by, cli.RenderCost(r.Downtime, r.Bytes))
 			if e.Gap > 0 {
 				fmt.Fprintf(&b, "; the program has seen %v", e.Gap.Round(time.Millisecond))
 			}
