@@ -132,15 +132,11 @@ func New(opts Options) (*Agent, error) {
 
 // remember takes up what was kept.
 func (a *Agent) remember(state kept) error {
-	a.world = world{config: a.opts.Config, set: map[string]config.Layer{}, groups: map[string]config.Layer{}, number: state.Numbers, grants: state.Grants, tuned: map[string]tuned{}, accepted: map[string][]string{}}
+	a.world = world{config: a.opts.Config, set: map[string]policy.Change{}, groups: map[string]policy.Change{}, number: state.Numbers, grants: state.Grants, tuned: map[string]tuned{}, accepted: map[string][]string{}}
 	maps.Copy(a.world.tuned, state.Tuned)
 	maps.Copy(a.world.accepted, state.Accepted)
-	for key, layer := range state.Set {
-		a.world.set[key], _ = layerOf(layer.change()) // checked by the store
-	}
-	for name, layer := range state.Groups {
-		a.world.groups[name], _ = layerOf(layer.change()) // checked by the store
-	}
+	maps.Copy(a.world.set, state.Set)
+	maps.Copy(a.world.groups, state.Groups)
 	for _, src := range a.opts.Sources {
 		s := &source{Source: src}
 		for _, k := range state.Seen[src.Name()] {

@@ -27,7 +27,7 @@ import (
 // others hold.
 
 // labelled is what a workload's labels say and may say.
-func (w world) labelled(found discover.Workload) (layer config.Layer, problems []string) {
+func (w world) labelled(found discover.Workload) (layer policy.Change, problems []string) {
 	labels, problems := w.ofContainer(found)
 	layer, unread := labelLayer(labels)
 	problems = append(problems, unread...)
@@ -67,13 +67,13 @@ func labelOf(field string) string { return knownLabels[slices.Index(fields, fiel
 
 // ceiling holds labels to what the administrator gives.
 type ceiling struct {
-	admin    config.Layer
+	admin    policy.Change
 	links    []config.Link
 	problems []string
 }
 
 // lower is the layer without what is above the ceiling, in one direction.
-func (c *ceiling) lower(l config.Layer, direction policy.Direction, noDSCP bool) config.Layer {
+func (c *ceiling) lower(l policy.Change, direction policy.Direction, noDSCP bool) policy.Change {
 	prefix := ""
 	if direction == policy.Ingress {
 		prefix = "ingress."
@@ -83,29 +83,31 @@ func (c *ceiling) lower(l config.Layer, direction policy.Direction, noDSCP bool)
 		l = l.Without(field)
 		c.refuse(prefix+field, value, cmp.Or(theirs, "none"), field)
 	}
-	amount := func(field string, asked, given *policy.Amount, above func(asked, given policy.Amount) bool) {
-		if asked != nil && given != nil && above(*asked, *given) {
+	asked, given := l.To(), admin.To()
+	both := func(field string) bool { return l.Gives(field) && admin.Gives(field) }
+	amount := func(field string, asked, given policy.Amount, above func(asked, given policy.Amount) bool) {
+		if both(field) && above(asked, given) {
 			refuse(field, asked.Compact(), given.Compact())
 		}
 	}
 	bounded := func(asked, given policy.Amount) bool { // none = no bound
 		return !given.None() && (asked.None() || c.exceeds(direction, asked, given))
 	}
-	amount("max", l.Max, admin.Max, bounded)
-	amount("reserve", l.Reserve, admin.Reserve, bounded)
-	amount("min", l.Min, admin.Min, func(asked, given policy.Amount) bool { return c.exceeds(direction, asked, given) })
-	if l.LimitPackets != nil && admin.LimitPackets != nil && *admin.LimitPackets > 0 && *l.LimitPackets-1 > *admin.LimitPackets-1 {
-		refuse("limit_packets", strconv.Itoa(int(*l.LimitPackets)), strconv.Itoa(int(*admin.LimitPackets)))
+	amount("max", asked.Max, given.Max, bounded)
+	amount("reserve", asked.Reserve, given.Reserve, bounded)
+	amount("min", asked.Min, given.Min, func(asked, given policy.Amount) bool { return c.exceeds(direction, asked, given) })
+	if both("limit_packets") && given.LimitPackets > 0 && asked.LimitPackets-1 > given.LimitPackets-1 {
+		refuse("limit_packets", strconv.Itoa(int(asked.LimitPackets)), strconv.Itoa(int(given.LimitPackets)))
 	}
-	if l.LimitBytes != nil && admin.LimitBytes != nil && *admin.LimitBytes > 0 && *l.LimitBytes-1 > *admin.LimitBytes-1 {
-		refuse("limit_bytes", strconv.FormatUint(*l.LimitBytes, 10), strconv.FormatUint(*admin.LimitBytes, 10))
+	if both("limit_bytes") && given.LimitBytes > 0 && asked.LimitBytes-1 > given.LimitBytes-1 {
+		refuse("limit_bytes", strconv.FormatUint(asked.LimitBytes, 10), strconv.FormatUint(given.LimitBytes, 10))
 	}
-	if l.Group != nil && admin.Group != nil && *l.Group != *admin.Group {
-		refuse("group", cmp.Or(*l.Group, "none"), *admin.Group)
+	if both("group") && asked.Group != given.Group {
+		refuse("group", cmp.Or(asked.Group, "none"), given.Group)
 	}
 	l = c.lowerFloor(l, direction, prefix)
-	if noDSCP && l.Queues != nil {
-		l.Queues = c.withoutDSCP(*l.Queues, prefix)
+	if noDSCP && l.Gives("queues") {
+		l.Set("queues", func(p *policy.Policy) { p.Queues = c.withoutDSCP(l.To().Queues, prefix) })
 	}
 	if l.Ingress != nil {
 		inner := ceiling{links: c.links}
@@ -120,13 +122,13 @@ func (c *ceiling) lower(l config.Layer, direction policy.Direction, noDSCP bool)
 
 // lowerFloor leaves reservations out that take more on the wire than the min, or the
 // reservation, that the administrator gives: they count as a min.
-func (c *ceiling) lowerFloor(l config.Layer, direction policy.Direction, prefix string) config.Layer {
-	if c.admin.Min == nil && c.admin.Reserve == nil {
+func (c *ceiling) lowerFloor(l policy.Change, direction policy.Direction, prefix string) policy.Change {
+	if !c.admin.Gives("min") && !c.admin.Gives("reserve") {
 		return l
 	}
-	given := config.Layer{Min: c.admin.Min, Reserve: c.admin.Reserve}.Apply(policy.Default())
-	tooMuch := func(l config.Layer) bool {
-		asked := config.Layer{Reserve: l.Reserve, Queues: l.Queues}.Apply(policy.Default())
+	given := c.admin.Only("min", "reserve").Apply(policy.Default())
+	tooMuch := func(l policy.Change) bool {
+		asked := l.Only("reserve", "queues").Apply(policy.Default())
 		return slices.ContainsFunc(c.links, func(link config.Link) bool {
 			return sameWay(link, direction) && policy.WireOf(asked.Reserved(link.Capacity()), link.Overhead) > given.Floor(link.Capacity(), link.Overhead)
 		})
@@ -135,11 +137,11 @@ func (c *ceiling) lowerFloor(l config.Layer, direction policy.Direction, prefix 
 	if given.Min.None() {
 		field, theirs = "reserve", given.Reserve.Compact()
 	}
-	if l.Reserve != nil && tooMuch(config.Layer{Reserve: l.Reserve}) {
-		c.refuse(prefix+"reserve", l.Reserve.Compact(), theirs, field)
+	if l.Gives("reserve") && tooMuch(l.Only("reserve")) {
+		c.refuse(prefix+"reserve", l.To().Reserve.Compact(), theirs, field)
 		l = l.Without("reserve")
 	}
-	if l.Queues != nil && tooMuch(l) {
+	if l.Gives("queues") && tooMuch(l) {
 		c.refuse(prefix+"queues", "with reservations", theirs, field)
 		l = l.Without("queues")
 	}
@@ -147,7 +149,7 @@ func (c *ceiling) lowerFloor(l config.Layer, direction policy.Direction, prefix 
 }
 
 // withoutDSCP leaves the code points out of queues.
-func (c *ceiling) withoutDSCP(queues []policy.Queue, prefix string) *[]policy.Queue {
+func (c *ceiling) withoutDSCP(queues []policy.Queue, prefix string) []policy.Queue {
 	queues = slices.Clone(queues)
 	for i := range queues {
 		if queues[i].DSCP != nil {
@@ -156,7 +158,7 @@ func (c *ceiling) withoutDSCP(queues []policy.Queue, prefix string) *[]policy.Qu
 				labelOf(prefix+"queues"), queues[i].Name))
 		}
 	}
-	return &queues
+	return queues
 }
 
 // exceeds reports whether an amount is above another on any link of a direction.

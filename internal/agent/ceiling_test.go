@@ -86,7 +86,7 @@ func TestLabelsThatAreNotAllowed(t *testing.T) {
 			"label weir.dscp does not count", "label weir.ingress.dscp does not count")
 		h.run("voice", "weir.discipline=pq", "weir.queues={a: {dscp: ef, match: [{udp: 5001}]}, b: {}}")
 		h.notes("voice", "label weir.queues: dscp does not count")
-		if q := h.workload("voice").Policy.Queues; len(q) != 2 || q[0].DSCP != "" {
+		if q := h.workload("voice").Policy.Queues; len(q) != 2 || q[0].DSCP != nil {
 			t.Errorf("queues %+v", q)
 		}
 	})

@@ -4,12 +4,10 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -39,13 +37,12 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	if err != nil {
 		return api.ChangeResult{}, err
 	}
-	layer, err := layerOf(change)
-	if err != nil {
+	if err := change.Readable(); err != nil {
 		return api.ChangeResult{}, api.Mistake(err)
 	}
-	if layer.Empty() && !change.Reset {
+	if change.Empty() {
 		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Invalid, Field: "body", Msg: "nothing to change",
-			Remedy: "give at least one of " + strings.Join(config.Fields, ", ") + " and reset"}
+			Remedy: "give at least one of " + strings.Join(policy.FieldNames(policy.OnWorkload), ", ") + " and reset"}
 	}
 	w, err := resolve(name, a.decided.workloads())
 	if err != nil {
@@ -57,15 +54,15 @@ func (a *Agent) setPolicy(ctx context.Context, name string, change api.PolicyCha
 	next := a.world.clone()
 	kept := next.set[w.Key]
 	if change.Reset {
-		kept = config.Layer{}
+		kept = policy.Change{}
 	}
-	if kept = kept.Over(layer); kept.Empty() {
+	if kept = kept.Over(change.Change); kept.Empty() {
 		delete(next.set, w.Key)
 	} else {
 		next.set[w.Key] = kept
 	}
-	next.accept(w.Key, given(change), change.AcceptGaps, change.Reset)
-	return a.trySetting(ctx, a.world.set[w.Key], next.set[w.Key], trial{world: next, attached: a.attached, key: w.Key, given: given(change), why: "asked by weir set", dryRun: dryRun})
+	next.accept(w.Key, change.Texts(), change.AcceptGaps, change.Reset)
+	return a.trySetting(ctx, a.world.set[w.Key], next.set[w.Key], trial{world: next, attached: a.attached, key: w.Key, given: change.Texts(), why: "asked by weir set", dryRun: dryRun})
 }
 
 // steersIngress refuses a change of what nobody would hold. portless is of the workload.
@@ -80,62 +77,6 @@ func (a *Agent) steersIngress(change api.PolicyChange, portless bool) error {
 	}
 	return &refusal.Error{Kind: refusal.Invalid, Field: "ingress", Msg: "no link's ingress is steered",
 		Remedy: "say what a link can receive, by ingress: under links: in weir.yaml or weir agent --ingress"}
-}
-
-// layerOf checks a change's fields. The error is a *policy.Error.
-func layerOf(change api.PolicyChange) (config.Layer, error) {
-	var layer config.Layer
-	text := given(change)
-	for _, field := range fields {
-		value, ok := text[field]
-		if !ok {
-			continue
-		}
-		if value == "" {
-			return config.Layer{}, &policy.Error{Field: field, Value: value, Msg: "empty",
-				Remedy: "write a value, or none or default to take it away; leave the field out to keep it"}
-		}
-		if err := layer.Put(field, value); err != nil {
-			return config.Layer{}, err
-		}
-	}
-	return layer, nil
-}
-
-// given are the fields that a change speaks of, as text.
-func given(change api.PolicyChange) map[string]string {
-	text := map[string]string{}
-	for field, value := range map[string]*string{"min": change.Min, "max": change.Max, "reserve": change.Reserve,
-		"discipline": change.Discipline, "aqm": change.AQM, "dscp": change.DSCP, "group": change.Group} {
-		if value != nil {
-			text[field] = *value
-		}
-	}
-	if change.Weight != nil {
-		text["weight"] = strconv.FormatUint(uint64(*change.Weight), 10)
-	}
-	if change.LimitPackets != nil {
-		text["limit_packets"] = strconv.FormatUint(uint64(*change.LimitPackets), 10)
-	}
-	if change.LimitBytes != nil {
-		text["limit_bytes"] = strconv.FormatUint(*change.LimitBytes, 10)
-	}
-	if change.Queues != nil {
-		text["queues"] = "none"
-		if len(*change.Queues) > 0 {
-			queues, err := json.Marshal(*change.Queues) // which is YAML
-			if err != nil {
-				queues = []byte(err.Error()) // refused as such; what came as JSON can be written so
-			}
-			text["queues"] = string(queues)
-		}
-	}
-	if change.Ingress != nil {
-		for field, value := range given(*change.Ingress) {
-			text["ingress."+field] = value
-		}
-	}
-	return text
 }
 
 // trial is a change that somebody asked for, to be made as a whole or not at all.
@@ -178,7 +119,7 @@ func (a *Agent) try(ctx context.Context, t trial) (api.ChangeResult, error) {
 
 // trySetting is try for a change of what is set at run time, from one layer to
 // another; the answer also says what of it was stored and dropped.
-func (a *Agent) trySetting(ctx context.Context, from, to config.Layer, t trial) (api.ChangeResult, error) {
+func (a *Agent) trySetting(ctx context.Context, from, to policy.Change, t trial) (api.ChangeResult, error) {
 	was := a.decided
 	result, err := a.try(ctx, t)
 	if err != nil {
@@ -363,25 +304,24 @@ func (a *Agent) Attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 
 func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, *pending, error) {
 	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device, Unit: req.Unit, Cgroup: req.Cgroup}
-	layer, err := a.checkAttach(at, req.Policy)
-	if err != nil {
+	if err := a.checkAttach(at, req.Policy); err != nil {
 		return api.ChangeResult{}, nil, err
 	}
 	p := &pending{workload: asWorkload(at), reported: make(chan struct{})}
 	next := a.world.clone()
 	next.found = append(next.found, p.workload)
 	slices.SortFunc(next.found, byKey)
-	if !layer.Empty() {
-		next.set[p.workload.Key] = layer
+	if !req.Policy.Change.Empty() {
+		next.set[p.workload.Key] = req.Policy.Change
 	}
-	next.accept(p.workload.Key, given(req.Policy), req.Policy.AcceptGaps, false)
+	next.accept(p.workload.Key, req.Policy.Texts(), req.Policy.AcceptGaps, false)
 	// The source checks whether the thing exists, so it is asked in a dry run too.
 	if err := a.attacher().Attach(at, false); err != nil {
 		return api.ChangeResult{}, nil, api.Mistake(err)
 	}
 	a.pending[p.workload.Key] = p
 	result, err := a.try(ctx, trial{world: next, attached: append(slices.Clone(a.attached), at),
-		key: p.workload.Key, given: given(req.Policy), why: "asked by weir attach", dryRun: dryRun})
+		key: p.workload.Key, given: req.Policy.Texts(), why: "asked by weir attach", dryRun: dryRun})
 	if err == nil && !dryRun {
 		return result, p, nil
 	}
@@ -390,31 +330,30 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 }
 
 // checkAttach refuses what cannot be attached, before anything is touched.
-func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) (config.Layer, error) {
+func (a *Agent) checkAttach(at config.Attachment, change api.PolicyChange) error {
 	if err := config.CheckName(at.Name); err != nil {
-		return config.Layer{}, api.Mistake(err)
+		return api.Mistake(err)
 	}
 	if err := at.Check(); err != nil {
-		return config.Layer{}, api.Mistake(err)
+		return api.Mistake(err)
 	}
 	if a.linkOf(at.Device) != nil {
-		return config.Layer{}, &refusal.Error{Kind: refusal.Invalid, Field: "device", Value: at.Device,
+		return &refusal.Error{Kind: refusal.Invalid, Field: "device", Value: at.Device,
 			Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
 	}
 	for _, v := range a.decided.verdicts {
 		if v.Name == at.Name {
-			return config.Layer{}, &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: at.Name,
+			return &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: at.Name,
 				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
 		}
 	}
 	if err := a.owned(at); err != nil {
-		return config.Layer{}, err
+		return err
 	}
-	layer, err := layerOf(change)
-	if err != nil {
-		return config.Layer{}, api.Mistake(err)
+	if err := change.Readable(); err != nil {
+		return api.Mistake(err)
 	}
-	return layer, a.steersIngress(change, at.Unit != "" || at.Cgroup != "")
+	return a.steersIngress(change, at.Unit != "" || at.Cgroup != "")
 }
 
 // Detach implements api.Agent.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/refusal"
 )
 
@@ -45,7 +46,7 @@ func TestStoredAndDropped(t *testing.T) {
 				t.Errorf("%s: %+v", test.fields, result)
 			}
 		}
-		result, err := h.Set(t.Context(), "web", api.PolicyChange{Discipline: new("fifo")}, false)
+		result, err := h.Set(t.Context(), "web", apitest.Change("discipline", "fifo"), false)
 		if err != nil || !maps.Equal(result.Stored, map[string]string{"discipline": "fifo"}) {
 			t.Errorf("discipline: %+v, %v", result, err)
 		}
@@ -107,7 +108,7 @@ func TestDryRun(t *testing.T) {
 		if !result.DryRun || len(result.Changes) != 1 || result.Changes[0] != want {
 			t.Errorf("got %+v, want %+v", result.Changes, want)
 		}
-		if result.Workload.Policy.Min != "20mbit" {
+		if result.Workload.Policy.Min.Compact() != "20mbit" {
 			t.Errorf("workload %+v", result.Workload)
 		}
 		result, err = h.Attach(t.Context(), api.AttachRequest{Name: "vm", Netns: "vm", Policy: change("min=90mbit")}, true)

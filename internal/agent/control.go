@@ -196,7 +196,7 @@ func (a *Agent) withQueue(name string, change api.PolicyChange) (api.PolicyChang
 		return change, nil // which is found out again
 	}
 	v, _ := a.decided.verdict(w.Key)
-	if change, err = reserveQueue(v.policy, change); err != nil {
+	if change.Change, err = reserveQueue(v.policy, change.Change); err != nil {
 		return change, err
 	}
 	if change.Ingress != nil {
@@ -209,18 +209,18 @@ func (a *Agent) withQueue(name string, change api.PolicyChange) (api.PolicyChang
 	return change, nil
 }
 
-func reserveQueue(p policy.Policy, change api.PolicyChange) (api.PolicyChange, error) {
-	if change.ReserveQueue == nil {
+func reserveQueue(p policy.Policy, change policy.Change) (policy.Change, error) {
+	if change.ReserveQueue == "" {
 		return change, nil
 	}
-	queues := api.QueuesOf(p.Queues)
-	if change.Queues != nil {
-		queues = slices.Clone(*change.Queues)
+	queues := slices.Clone(p.Queues)
+	if change.Gives("queues") {
+		queues = slices.Clone(change.To().Queues)
 	}
-	i := slices.IndexFunc(queues, func(q api.Queue) bool { return q.Name == *change.ReserveQueue })
+	i := slices.IndexFunc(queues, func(q policy.Queue) bool { return q.Name == change.ReserveQueue })
 	switch {
 	case i < 0:
-		e := &refusal.Error{Kind: refusal.Invalid, Field: "queue", Value: *change.ReserveQueue, Msg: "the workload has no such queue"}
+		e := &refusal.Error{Kind: refusal.Invalid, Field: "queue", Value: change.ReserveQueue, Msg: "the workload has no such queue"}
 		for _, q := range queues {
 			e.Remedy += ", " + q.Name
 		}
@@ -230,11 +230,13 @@ func reserveQueue(p policy.Policy, change api.PolicyChange) (api.PolicyChange, e
 			e.Remedy = "it has " + e.Remedy
 		}
 		return change, e
-	case change.Reserve == nil:
+	case !change.Gives("reserve"):
 		return change, &refusal.Error{Kind: refusal.Invalid, Field: "reserve", Msg: "is missing", Remedy: "say how much the queue is to have"}
 	}
-	queues[i].Reserve = *change.Reserve
-	change.Queues, change.Reserve, change.ReserveQueue = &queues, nil, nil
+	queues[i].Reserve = change.To().Reserve
+	change = change.Without("reserve")
+	change.ReserveQueue = ""
+	change.Set("queues", func(p *policy.Policy) { p.Queues = queues })
 	return change, nil
 }
 

@@ -367,7 +367,7 @@ func TestReserveOfAQueue(t *testing.T) {
 		h.start()
 		h.run("pbx", "weir.discipline=cbwfq", "weir.queues={video: {match: [{udp: 5001}]}, rest: {}}")
 		c := change("reserve=2mbit")
-		c.ReserveQueue = new("video")
+		c.ReserveQueue = "video"
 		result, err := h.Set(t.Context(), "pbx", c, false)
 		if err != nil || !strings.Contains(fmt.Sprint(result.Changes), "reserve 2 Mbit/s") {
 			t.Fatalf("%+v, %v", result.Changes, err)
@@ -379,7 +379,7 @@ func TestReserveOfAQueue(t *testing.T) {
 		if l := h.loop("pbx"); l.Queue != "video" || l.TargetBps != 2e6 {
 			t.Errorf("%+v", l)
 		}
-		c.ReserveQueue = new("voice")
+		c.ReserveQueue = "voice"
 		_, err = h.Set(t.Context(), "pbx", c, false)
 		refused(t, err, refusal.Invalid, "no such queue", "it has video, rest")
 	})

@@ -43,13 +43,13 @@ type grant struct {
 // world is everything that decides what the kernel should look like.
 type world struct {
 	config config.Config
-	ports  []switchport.Port       // of a switch, that are links too
-	found  []discover.Workload     // one for each key, by key, without the host
-	set    map[string]config.Layer // what was set at run time, by key
-	groups map[string]config.Layer // groups that were made or changed at run time, by name
-	number map[string]plan.ClassID // by key, also of workloads that are gone
-	grants map[string][]grant      // by link, in the order of admission
-	tuned  map[string]tuned        // what was set about controllers, by key
+	ports  []switchport.Port        // of a switch, that are links too
+	found  []discover.Workload      // one for each key, by key, without the host
+	set    map[string]policy.Change // what was set at run time, by key
+	groups map[string]policy.Change // groups that were made or changed at run time, by name
+	number map[string]plan.ClassID  // by key, also of workloads that are gone
+	grants map[string][]grant       // by link, in the order of admission
+	tuned  map[string]tuned         // what was set about controllers, by key
 	// accepted are the fields that were asked for by --accept-gaps, by key.
 	accepted  map[string][]string
 	abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -126,9 +127,7 @@ func (h *host) play(e event) error {
 		if e.reserve < 20 {
 			group = "none"
 		}
-		c := change(e.fields)
-		c.Group = &group
-		_, err = h.Set(h.t.Context(), e.name, c, false)
+		_, err = h.Set(h.t.Context(), e.name, change(e.fields+" group="+group), false)
 	case "reload":
 		h.config = parse(h.t, fmt.Sprintf("links: [{device: eth0, egress: 100mbit, reservable: %d%%}, {device: eth1, egress: 50mbit}]", e.reserve))
 		if err := h.Reload(h.t.Context(), "test"); err != nil {
@@ -330,7 +329,7 @@ func TestStore(t *testing.T) {
 	t.Run("round trip", func(t *testing.T) {
 		s := newStore(filepath.Join(t.TempDir(), "deep", "down"))
 		want := kept{
-			Set:     map[string]keptLayer{"docker:web": {Weight: new(uint32(3)), Min: new("none"), Max: new("20mbit")}},
+			Set:     map[string]policy.Change{"docker:web": policy.MustChange("weight", "3", "min", "none", "max", "20mbit")},
 			Numbers: map[string]plan.ClassID{"docker:web": 7},
 			Grants:  map[string][]grant{"eth0": {{"docker:web", 5e6}}},
 			Seen:    map[string][]keptWorkload{"docker": {{Key: "docker:web", Name: "web", Devices: []keptDevice{{"veth1", 4}, {"veth2", 5}}}}},
@@ -343,8 +342,8 @@ func TestStore(t *testing.T) {
 		if fmt.Sprint(got.Numbers, got.Grants, got.Seen) != fmt.Sprint(want.Numbers, want.Grants, want.Seen) || err != nil {
 			t.Errorf("got %+v, want %+v, %v", got, want, err)
 		}
-		if layer, err := layerOf(got.Set["docker:web"].change()); err != nil || *layer.Weight != 3 || !layer.Min.None() || layer.Max.Rate != 20e6 {
-			t.Errorf("layer %+v, %v", layer, err)
+		if layer := got.Set["docker:web"]; !reflect.DeepEqual(layer, want.Set["docker:web"]) {
+			t.Errorf("layer %+v", layer)
 		}
 		w := got.Seen["docker"][0].workload(func(name string, ifindex int) bool { return name == "veth2" && ifindex == 5 })
 		if len(w.Devices) != 1 || w.Devices[0].Name != "veth2" {

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"weir/internal/api"
-	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
 	"weir/internal/refusal"
@@ -24,7 +23,7 @@ type gap struct {
 	link         string // its name, see plan.Link.Name
 	direction    policy.Direction
 	device       string
-	field, value string // a name of config.Names; "group" also of a group itself
+	field, value string // a name of policy.AllNames; "group" also of a group itself
 	reason       string // why the backend does not hold it
 	origin       string // of the field, see api.Workload.Origin
 	accepted     bool   // the user took it all the same
@@ -185,7 +184,7 @@ func (w *world) accept(key string, given map[string]string, accepts, reset bool)
 }
 
 // gapFields are the fields that a backend may lack.
-var gapFields = []string{"group", "discipline", "aqm", "limit_bytes", "ingress.discipline", "ingress.aqm", "ingress.limit_bytes"}
+var gapFields = slices.DeleteFunc(policy.AllNames(), func(name string) bool { return !policy.FieldOf(name).MayLack })
 
 // notHeld is the error for the first gap that the change asks for and does not
 // accept, nil if there is none.
@@ -225,7 +224,7 @@ func newGaps(before, after decision, path string) error {
 
 // storedUnheld returns what a change from one layer to another stored that no link holds,
 // as a person writes it, by field. A group is one that is not held as a whole.
-func (v verdict) storedUnheld(from, to config.Layer, existed bool) map[string]string {
+func (v verdict) storedUnheld(from, to policy.Change, existed bool) map[string]string {
 	unheld := map[string]string{}
 	had := layerText(from)
 	for field, value := range layerText(to) {

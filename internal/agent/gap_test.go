@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
@@ -46,8 +47,7 @@ func (h *host) kept() string {
 
 // pbx is a discipline with queues.
 func pbx(accept bool) api.PolicyChange {
-	return api.PolicyChange{Discipline: new("llq"), AcceptGaps: accept, Queues: &[]api.Queue{
-		{Name: "voice", Rate: "1mbit", Match: []api.Match{{"udp": 5001}}}, {Name: "rest"}}}
+	return apitest.Accepting(apitest.Change("discipline", "llq", "queues", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}"), accept)
 }
 
 // What the backend does not hold is refused wherever it is asked for, and nothing is
@@ -63,23 +63,23 @@ func TestGapsAreRefused(t *testing.T) {
 			return err
 		}, []string{"discipline", "llq", "eth0", "one queue", "--accept-gaps", "6.16"}},
 		{"fifo", func(h *host, accept, dryRun bool) error {
-			_, err := h.Set(h.t.Context(), "web", api.PolicyChange{Discipline: new("fifo"), AcceptGaps: accept}, dryRun)
+			_, err := h.Set(h.t.Context(), "web", apitest.Accepting(apitest.Change("discipline", "fifo"), accept), dryRun)
 			return err
 		}, []string{"discipline", "fifo", "sfq"}},
 		{"aqm", func(h *host, accept, dryRun bool) error {
-			_, err := h.Set(h.t.Context(), "web", api.PolicyChange{AQM: new("2ms/50ms"), AcceptGaps: accept}, dryRun)
+			_, err := h.Set(h.t.Context(), "web", apitest.Accepting(apitest.Change("aqm", "2ms/50ms"), accept), dryRun)
 			return err
 		}, []string{"aqm", "2ms/50ms", "5ms/100ms"}},
 		{"limit in bytes", func(h *host, accept, dryRun bool) error {
-			_, err := h.Set(h.t.Context(), "web", api.PolicyChange{LimitBytes: new(uint64(30000)), AcceptGaps: accept}, dryRun)
+			_, err := h.Set(h.t.Context(), "web", apitest.Accepting(apitest.Change("limit_bytes", "30000"), accept), dryRun)
 			return err
 		}, []string{"limit_bytes", "30000", "counts packets", "limit_packets"}},
 		{"group", func(h *host, accept, dryRun bool) error {
-			_, err := h.SetGroup(h.t.Context(), "tenant", api.GroupChange{Max: new("40mbit"), AcceptGaps: accept}, dryRun)
+			_, err := h.SetGroup(h.t.Context(), "tenant", api.GroupChange{PolicyChange: apitest.Accepting(apitest.Change("max", "40mbit"), accept)}, dryRun)
 			return err
 		}, []string{"group", "tenant", "counts for itself"}},
 		{"place in a group", func(h *host, accept, dryRun bool) error {
-			_, err := h.Set(h.t.Context(), "web", api.PolicyChange{Group: new("office"), AcceptGaps: accept}, dryRun)
+			_, err := h.Set(h.t.Context(), "web", apitest.Accepting(apitest.Change("group", "office"), accept), dryRun)
 			return err
 		}, []string{"group", "office", "counts for itself"}},
 		{"attach", func(h *host, accept, dryRun bool) error {
@@ -114,8 +114,9 @@ func TestWhatIsNoGap(t *testing.T) {
 	inFallback(t, "", func(t *testing.T, h *host) {
 		h.run("web")
 		for _, c := range []api.PolicyChange{
-			{Discipline: new("sfq")}, {AQM: new("5ms/100ms")}, {AQM: new("on")}, {AQM: new("default")}, {Group: new("none")},
-			{LimitPackets: new(uint32(100))}, {LimitBytes: new(uint64(0))}, {DSCP: new("ef")}, {Reserve: new("10mbit")}, {Reset: true},
+			apitest.Change("discipline", "sfq"), apitest.Change("aqm", "5ms/100ms"), apitest.Change("aqm", "on"), apitest.Change("aqm", "default"), apitest.Change("group", "none"),
+			apitest.Change("limit_packets", "100"), apitest.Change("limit_bytes", "0"), apitest.Change("dscp", "ef"), apitest.Change("reserve", "10mbit"),
+			{Options: api.Options{Reset: true}},
 		} {
 			if _, err := h.Set(t.Context(), "web", c, false); err != nil {
 				t.Errorf("%+v: %v", c, err)
@@ -136,7 +137,7 @@ func TestAcceptedGap(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.set("pbx", "weight=3")
-		_, err := h.Set(t.Context(), "pbx", api.PolicyChange{Discipline: new("pq"), Queues: &[]api.Queue{{Name: "a", Match: []api.Match{{"udp": 1}}}, {Name: "b"}}}, false)
+		_, err := h.Set(t.Context(), "pbx", apitest.Change("discipline", "pq", "queues", "{a: {match: [{udp: 1}]}, b: {}}"), false)
 		refused(t, err, refusal.NotHeld, "discipline", "pq")
 		const note = "link eth0: discipline llq is not held: HTB has one queue for each workload, with discipline sfq and no rules (accepted)"
 		for range 2 { // also after a restart
@@ -414,16 +415,16 @@ func TestAcceptedGapIsStored(t *testing.T) {
 			want map[string]string
 		}{
 			{"a new group", func(dryRun bool) (api.ChangeResult, error) {
-				return h.SetGroup(t.Context(), "office", api.GroupChange{Max: new("40mbit"), AcceptGaps: true}, dryRun)
+				return h.SetGroup(t.Context(), "office", api.GroupChange{PolicyChange: apitest.Accepting(apitest.Change("max", "40mbit"), true)}, dryRun)
 			}, map[string]string{"max": "40mbit"}},
 			{"a group's weight", func(dryRun bool) (api.ChangeResult, error) {
-				return h.SetGroup(t.Context(), "office", api.GroupChange{Weight: new(uint32(2)), AcceptGaps: true}, dryRun)
+				return h.SetGroup(t.Context(), "office", api.GroupChange{PolicyChange: apitest.Accepting(apitest.Change("weight", "2"), true)}, dryRun)
 			}, map[string]string{"weight": "2"}},
 			{"a group without a setting", func(dryRun bool) (api.ChangeResult, error) {
-				return h.SetGroup(t.Context(), "empty", api.GroupChange{AcceptGaps: true}, dryRun)
+				return h.SetGroup(t.Context(), "empty", api.GroupChange{PolicyChange: apitest.Accepting(apitest.Change(), true)}, dryRun)
 			}, map[string]string{"group": "empty"}},
 			{"a place in a group", func(dryRun bool) (api.ChangeResult, error) {
-				return h.Set(t.Context(), "web", api.PolicyChange{Group: new("office"), Weight: new(uint32(3)), AcceptGaps: true}, dryRun)
+				return h.Set(t.Context(), "web", apitest.Accepting(apitest.Change("group", "office", "weight", "3"), true), dryRun)
 			}, map[string]string{"group": "office"}},
 		} {
 			for _, dryRun := range []bool{true, false} {

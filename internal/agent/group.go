@@ -13,7 +13,6 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/closest"
-	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -32,13 +31,13 @@ func (w world) groupNames() []string {
 }
 
 // configured is what the configuration says of a group.
-func (w world) configured(name string) (config.Layer, bool) {
+func (w world) configured(name string) (policy.Change, bool) {
 	for _, g := range w.config.Groups {
 		if g.Name == name {
 			return g.Layer, true
 		}
 	}
-	return config.Layer{}, false
+	return policy.Change{}, false
 }
 
 // judgeGroup gives a group its policy.
@@ -50,7 +49,7 @@ func judgeGroup(w world, name string, number map[string]plan.ClassID) verdict {
 	}
 	configured, _ := w.configured(name)
 	v.policy, v.origin = merge(stratum{originConfig, configured}, stratum{originSet, w.groups[name]})
-	maps.DeleteFunc(v.origin, func(field, _ string) bool { return !slices.Contains(config.GroupFields, field) })
+	maps.DeleteFunc(v.origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
 	return v
 }
 
@@ -177,10 +176,9 @@ func (a *Agent) groupViews() []api.Group {
 
 // groupView is a group as the API shows it.
 func (a *Agent) groupView(v verdict, d decision) api.Group {
-	p := api.PolicyOf(v.policy)
 	g := api.Group{
 		Name: v.Name, Class: uint16(v.class), State: v.state, Note: v.note, Origin: v.origin, NotHeld: gapViews(v.gaps),
-		Policy: api.GroupPolicy{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []string{}, Links: []api.WorkloadLink{},
+		Policy: api.GroupPolicy{Policy: v.policy}, Members: []string{}, Links: []api.WorkloadLink{},
 	}
 	g.State, g.Note = a.standing(v)
 	for _, member := range d.members(v.Name) {
@@ -208,27 +206,25 @@ func (a *Agent) setGroup(ctx context.Context, name string, change api.GroupChang
 	if err := policy.CheckGroupName(name); err != nil {
 		return api.ChangeResult{}, api.Mistake(err)
 	}
-	asked := api.PolicyChange{Weight: change.Weight, Min: change.Min, Max: change.Max}
-	layer, err := layerOf(asked)
-	if err != nil {
+	if err := change.Readable(); err != nil {
 		return api.ChangeResult{}, api.Mistake(err)
 	}
-	if _, exists := a.decided.group(plan.GroupKey(name)); exists && layer.Empty() && !change.Reset {
+	if _, exists := a.decided.group(plan.GroupKey(name)); exists && change.Empty() {
 		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Invalid, Field: "body", Msg: "nothing to change",
-			Remedy: "give at least one of " + strings.Join(config.GroupFields, ", ") + " and reset"}
+			Remedy: "give at least one of " + strings.Join(policy.FieldNames(policy.OnGroup), ", ") + " and reset"}
 	}
 	next := a.world.clone()
 	kept := next.groups[name]
 	if change.Reset {
-		kept = config.Layer{}
+		kept = policy.Change{}
 	}
-	next.groups[name] = kept.Over(layer)
+	next.groups[name] = kept.Over(change.Only(policy.FieldNames(policy.OnGroup)...))
 	if _, configured := next.configured(name); configured && next.groups[name].Empty() {
 		delete(next.groups, name)
 	}
 	next.accept(plan.GroupKey(name), map[string]string{"group": name}, change.AcceptGaps, change.Reset)
 	return a.trySetting(ctx, a.world.groups[name], next.groups[name], trial{world: next, attached: a.attached, key: plan.GroupKey(name),
-		given: given(asked), why: "asked by weir group set", dryRun: dryRun})
+		given: change.Texts(), why: "asked by weir group set", dryRun: dryRun})
 }
 
 // holdsMembers refuses a min or a max of a group that would take its members'

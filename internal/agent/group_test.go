@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
 	"weir/internal/refusal"
@@ -34,8 +35,7 @@ func (h *host) expectGroups(what, want string) {
 }
 
 func groupChange(text string) api.GroupChange {
-	c := change(text)
-	return api.GroupChange{Weight: c.Weight, Min: c.Min, Max: c.Max, Reset: c.Reset}
+	return api.GroupChange{PolicyChange: change(text)}
 }
 
 func (h *host) setGroup(name, fields string) api.ChangeResult {
@@ -49,7 +49,7 @@ func (h *host) setGroup(name, fields string) api.ChangeResult {
 
 func (h *host) join(name, group string) {
 	h.t.Helper()
-	if _, err := h.Set(h.t.Context(), name, api.PolicyChange{Group: &group}, false); err != nil {
+	if _, err := h.Set(h.t.Context(), name, apitest.Change("group", group), false); err != nil {
 		h.t.Fatalf("set %s --group %s: %v", name, group, err)
 	}
 }
@@ -64,7 +64,7 @@ func TestGroups(t *testing.T) {
 			1 office group weight 3 min 10 Mbit/s max 50 Mbit/s
 			3 cam in 1 min 10 Mbit/s`)
 		result := h.setGroup("tenant", "weight=2 max=40mbit")
-		if result.Group == nil || result.Group.Policy.Max != "40mbit" || len(result.Changes) != 1 ||
+		if result.Group == nil || result.Group.Policy.Max.Compact() != "40mbit" || len(result.Changes) != 1 ||
 			result.Changes[0].What != "eth0: add group tenant: weight 2, max 40 Mbit/s" {
 			t.Errorf("result %+v", result)
 		}
@@ -132,9 +132,9 @@ func TestGroupsRefused(t *testing.T) {
 		refused(t, group("min=50mbit"), refusal.Invalid, "min", "above the max, 40 Mbit/s")
 		refused(t, group(""), refusal.Invalid, "nothing to change")
 		refused(t, set("web", change("min=30mbit")), refusal.NoRoom, "group tenant has no room", "the max of group tenant, 40 Mbit/s", "ask for 25mbit or less")
-		refused(t, set("big", api.PolicyChange{Group: new("tenant")}), refusal.NoRoom, "group", "asked 50 Mbit/s", "free 5 Mbit/s")
-		refused(t, set("big", api.PolicyChange{Group: new("tennant")}), refusal.Invalid, "no such group", "weir group set tennant")
-		refused(t, set("big", api.PolicyChange{Group: new("a b")}), refusal.Invalid, "cannot be a group's name")
+		refused(t, set("big", apitest.Change("group", "tenant")), refusal.NoRoom, "group", "asked 50 Mbit/s", "free 5 Mbit/s")
+		refused(t, set("big", apitest.Change("group", "tennant")), refusal.Invalid, "no such group", "weir group set tennant")
+		refused(t, set("big", apitest.Change("group", "a b")), refusal.Invalid, "cannot be a group's name")
 		_, err := h.SetGroup(ctx, "none", api.GroupChange{}, false)
 		refused(t, err, refusal.Invalid, "stands for no group")
 		if got := h.state("eth0"); got != before {

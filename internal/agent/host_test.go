@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
@@ -330,26 +331,20 @@ func flush(text string) string {
 
 // change is a request to set fields: "weight=3 min=20mbit reset".
 func change(text string) api.PolicyChange {
-	var c api.PolicyChange
+	var pairs []string
+	reset := false
 	for _, word := range strings.Fields(text) {
-		field, value, _ := strings.Cut(word, "=")
-		switch field {
-		case "weight":
-			var w uint32
-			fmt.Sscan(value, &w)
-			c.Weight = &w
-		case "min":
-			c.Min = &value
-		case "max":
-			c.Max = &value
-		case "reserve":
-			c.Reserve = &value
-		case "reset":
-			c.Reset = true
-		default:
+		if field, value, ok := strings.Cut(word, "="); ok {
+			pairs = append(pairs, field, value)
+			continue
+		}
+		if word != "reset" {
 			panic(text)
 		}
+		reset = true
 	}
+	c := apitest.Change(pairs...)
+	c.Reset = reset
 	return c
 }
 

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/config"
 	"weir/internal/discover"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
@@ -44,7 +46,7 @@ workloads:
 		if len(w.Links) != 2 || w.Links[0].Direction != "egress" || w.Links[1].Direction != "ingress" || w.Links[1].MaxBps != 50e6 {
 			t.Errorf("links %+v", w.Links)
 		}
-		if w.Origin["ingress.min"] != "config" || w.Policy.Ingress == nil || w.Policy.Ingress.Min != "30mbit" {
+		if w.Origin["ingress.min"] != "config" || w.Policy.Ingress == nil || w.Policy.Ingress.Min.Compact() != "30mbit" {
 			t.Errorf("policy %+v from %v", w.Policy, w.Origin)
 		}
 		seconds(2)
@@ -66,7 +68,7 @@ func TestIngressAdmission(t *testing.T) {
 		h.run("b")
 		in := func(layer string) api.PolicyChange {
 			c := change(layer)
-			return api.PolicyChange{Ingress: &c}
+			return api.PolicyChange{Change: policy.Change{Ingress: &c.Change}}
 		}
 		_, err := h.Set(t.Context(), "b", in("min=20mbit"), false)
 		var refused *refusal.Error
@@ -104,7 +106,7 @@ func TestNoIngress(t *testing.T) {
 		h.start()
 		h.run("a", "weir.ingress.min=1mbit") // a label does no harm
 		one := "1mbit"
-		_, err := h.Set(t.Context(), "a", api.PolicyChange{Ingress: &api.PolicyChange{Min: &one}}, false)
+		_, err := h.Set(t.Context(), "a", apitest.Change("ingress.min", one), false)
 		var refused *refusal.Error
 		if !errors.As(err, &refused) || refused.Field != "ingress" || !strings.Contains(refused.Remedy, "--ingress") {
 			t.Errorf("%v", err)
@@ -129,13 +131,13 @@ func TestIngressWithoutPort(t *testing.T) {
 		h.expect("nothing is reserved", "eth0 ingress", "0 host weight 1\n1 unit weight 1")
 		one := "1mbit"
 		for _, name := range []string{"host", "unit"} {
-			_, err := h.Set(t.Context(), name, api.PolicyChange{Ingress: &api.PolicyChange{Max: &one}}, false)
+			_, err := h.Set(t.Context(), name, apitest.Change("ingress.max", one), false)
 			var refused *refusal.Error
 			if !errors.As(err, &refused) || refused.Kind != refusal.Invalid || refused.Field != "ingress" || !strings.Contains(refused.Msg, "passes no port") || refused.Remedy == "" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if _, err := h.Attach(t.Context(), api.AttachRequest{Name: "web", Unit: "nginx.service", Policy: api.PolicyChange{Ingress: &api.PolicyChange{Max: &one}}}, true); err == nil || !strings.Contains(err.Error(), "passes no port") {
+		if _, err := h.Attach(t.Context(), api.AttachRequest{Name: "web", Unit: "nginx.service", Policy: apitest.Change("ingress.max", one)}, true); err == nil || !strings.Contains(err.Error(), "passes no port") {
 			t.Errorf("attach: %v", err)
 		}
 	})

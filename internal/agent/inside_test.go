@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/config"
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
@@ -16,21 +17,19 @@ import (
 	"weir/internal/refusal"
 )
 
-// llq is the example.
-func llq() api.PolicyChange {
-	return api.PolicyChange{Discipline: new("llq"), Queues: &[]api.Queue{
-		{Name: "voice", Rate: "1mbit", Match: []api.Match{{"udp": 5001}}},
-		{Name: "video", Min: "3mbit", Match: []api.Match{{"udp": "5002"}, {"dscp": 34}}, DSCP: "af41"},
-		{Name: "rest", Min: "1mbit"},
-	}}
+// llqQueues are those of llq.
+const llqQueues = "[{name: voice, rate: 1mbit, match: [{udp: 5001}]}, {name: video, min: 3mbit, match: [{udp: 5002}, {dscp: 34}], dscp: af41}, {name: rest, min: 1mbit}]"
+
+// llq asks for a strict queue and two others, and for what else is said.
+func llq(more ...string) api.PolicyChange {
+	return apitest.Change(append([]string{"discipline", "llq", "queues", llqQueues}, more...)...)
 }
 
 func TestQueuesBySet(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()
 		h.run("web")
-		c := llq()
-		c.AQM, c.DSCP = new("2ms/50ms"), new("ef")
+		c := llq("aqm", "2ms/50ms", "dscp", "ef")
 		if _, err := h.Set(t.Context(), "web", c, false); err != nil {
 			t.Fatal(err)
 		}
@@ -59,11 +58,11 @@ func TestQueuesBySet(t *testing.T) {
 			t.Errorf("%d changes by a restart", got-sets)
 		}
 		w := h.workload("web")
-		if w.Policy.Discipline != "llq" || w.Policy.DSCP != "ef" || w.Policy.AQM != "2ms/50ms" || w.Policy.Queues[1].DSCP != "af41" ||
-			w.Policy.Queues[0].Match[0]["udp"] != 5001.0 || w.Origin["queues"] != "set" || w.Origin["aqm"] != "set" {
+		if w.Policy.Discipline != "llq" || *w.Policy.DSCP != 46 || w.Policy.AQM.Compact() != "2ms/50ms" || *w.Policy.Queues[1].DSCP != 34 ||
+			w.Policy.Queues[0].Match[0].String() != "{udp: 5001}" || w.Origin["queues"] != "set" || w.Origin["aqm"] != "set" {
 			t.Errorf("shown as %+v", w.Policy)
 		}
-		result, err := h.Set(t.Context(), "web", api.PolicyChange{Discipline: new("fifo")}, false)
+		result, err := h.Set(t.Context(), "web", apitest.Change("discipline", "fifo"), false)
 		if err != nil || len(result.Changes) != 1 || !strings.HasPrefix(result.Changes[0].What,
 			"eth0: web: discipline llq -> fifo, queues voice (rate 1 Mbit/s; {udp: 5001}), video (min 3 Mbit/s; dscp af41; {udp: 5002}; {dscp: af41}), rest (min 1 Mbit/s) -> none") {
 			t.Errorf("%+v, %v", result, err)
@@ -130,9 +129,7 @@ workloads:
 			t.Fatal(err)
 		}
 		named("explain", e.Warnings, byLabel)
-		c := llq()
-		(*c.Queues)[1].Match[0]["udp"] = []any{5001, 5002}
-		result, err := h.Set(t.Context(), "web", c, true)
+		result, err := h.Set(t.Context(), "web", llq(queues("{udp: 5002}", "{udp: [5001, 5002]}")...), true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,6 +154,11 @@ workloads:
 	})
 }
 
+// queues asks for llqQueues with one part of them replaced.
+func queues(part, by string) []string {
+	return []string{"queues", strings.Replace(llqQueues, part, by, 1)}
+}
+
 func TestQueuesRefused(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()
@@ -164,34 +166,32 @@ func TestQueuesRefused(t *testing.T) {
 		h.run("odd", "weir.discipline=pq")
 		before := h.state("eth0")
 		for _, tt := range []struct {
-			change func(*api.PolicyChange)
+			change []string
 			words  []string
 		}{
-			{func(c *api.PolicyChange) { *c.Discipline = "wfq" }, []string{"discipline", "wfq", "sfq, fifo, pq, cbwfq or llq"}},
-			{func(c *api.PolicyChange) { *c.Discipline = "fifo" }, []string{"discipline", "single queue"}},
-			{func(c *api.PolicyChange) { c.Discipline = nil }, []string{"discipline", "sfq"}},
-			{func(c *api.PolicyChange) { (*c.Queues)[0].Rate = "" }, []string{"queues.voice.rate", "needs a rate"}},
-			{func(c *api.PolicyChange) { (*c.Queues)[2].Min = "" }, []string{"queues.rest.min", "video has one, rest has none"}},
-			{func(c *api.PolicyChange) { c.Max = new("4mbit") }, []string{"queues", "come to 5 Mbit/s", "the workload's max, 4 Mbit/s", "lower them by 1mbit"}},
-			{func(c *api.PolicyChange) { (*c.Queues)[0].Match[0]["upd"] = 1 }, []string{"queues[0].match[0]", "no such key", "udp"}},
-			{func(c *api.PolicyChange) { (*c.Queues)[1].Match[0]["udp"] = 5001 }, []string{"queues.video", "can never fit"}},
-			{func(c *api.PolicyChange) { c.AQM = new("1s") }, []string{"aqm", "not below the interval"}},
-			{func(c *api.PolicyChange) { c.DSCP = new("99") }, []string{"dscp", "six bits"}},
+			{[]string{"discipline", "wfq"}, []string{"discipline", "wfq", "sfq, fifo, pq, cbwfq or llq"}},
+			{[]string{"discipline", "fifo"}, []string{"discipline", "single queue"}},
+			{queues("rate: 1mbit, ", ""), []string{"queues.voice.rate", "needs a rate"}},
+			{queues("name: rest, min: 1mbit", "name: rest"), []string{"queues.rest.min", "video has one, rest has none"}},
+			{[]string{"max", "4mbit"}, []string{"queues", "come to 5 Mbit/s", "the workload's max, 4 Mbit/s", "lower them by 1mbit"}},
+			{queues("{udp: 5001}", "{udp: 5001, upd: 1}"), []string{"queues[0].match[0]", "no such key", "udp"}},
+			{queues("{udp: 5002}", "{udp: 5001}"), []string{"queues.video", "can never fit"}},
+			{[]string{"aqm", "1s"}, []string{"aqm", "not below the interval"}},
+			{[]string{"dscp", "99"}, []string{"dscp", "six bits"}},
 		} {
-			c := llq()
-			tt.change(&c)
-			_, err := h.Set(t.Context(), "web", c, false)
+			_, err := h.Set(t.Context(), "web", llq(tt.change...), false)
 			refused(t, err, refusal.Invalid, tt.words...)
 		}
+		_, err := h.Set(t.Context(), "web", apitest.Change("queues", llqQueues), false)
+		refused(t, err, refusal.Invalid, "discipline", "sfq")
 		if got := h.state("eth0"); got != before {
 			t.Errorf("something was changed:\n%s", got)
 		}
 		h.set("odd", "weight=2") // the label's mistake is not the caller's
-		c := llq()
-		if _, err := h.Set(t.Context(), "web", c, false); err != nil {
+		if _, err := h.Set(t.Context(), "web", llq(), false); err != nil {
 			t.Fatal(err)
 		}
-		_, err := h.Set(t.Context(), "web", change("max=4mbit"), false)
+		_, err = h.Set(t.Context(), "web", change("max=4mbit"), false)
 		refused(t, err, refusal.Invalid, "queues", "come to 5 Mbit/s")
 	})
 }

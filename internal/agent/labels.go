@@ -11,7 +11,6 @@ import (
 
 	"weir/internal/closest"
 	"weir/internal/cluster/wire"
-	"weir/internal/config"
 	"weir/internal/policy"
 )
 
@@ -19,7 +18,7 @@ import (
 const labelPrefix = "weir."
 
 // fields are the names of the fields of a policy.
-var fields = config.Names()
+var fields = policy.AllNames()
 
 // knownLabels are the labels for fields, in the same order: "weir.limit-packets"
 // for "limit_packets".
@@ -34,7 +33,7 @@ var knownLabels = func() []string {
 // labelLayer reads the labels of Weir's among a workload's. A label that cannot
 // be read is left out and described in problems; the others count. Those of the
 // cluster are no business of one host.
-func labelLayer(labels map[string]string) (layer config.Layer, problems []string) {
+func labelLayer(labels map[string]string) (layer policy.Change, problems []string) {
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
 		if !strings.HasPrefix(label, labelPrefix) || slices.Contains(wire.Labels, label) {
 			continue

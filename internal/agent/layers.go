@@ -5,7 +5,6 @@ package agent
 import (
 	"slices"
 
-	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/policy"
 )
@@ -22,16 +21,16 @@ const (
 // stratum is a layer and its name.
 type stratum struct {
 	origin string
-	layer  config.Layer
+	layer  policy.Change
 }
 
 // foundLayer is the group of the name that a workload's source says it is a part
 // of, if there is one.
-func (w world) foundLayer(found discover.Workload) config.Layer {
+func (w world) foundLayer(found discover.Workload) policy.Change {
 	if found.Group == "" || !slices.Contains(w.groupNames(), found.Group) {
-		return config.Layer{}
+		return policy.Change{}
 	}
-	return config.Layer{Group: &found.Group}
+	return policy.ChangeTo(policy.Policy{Group: found.Group}, "group")
 }
 
 // merge puts layers over the default policy, the later over the earlier, and
@@ -40,7 +39,7 @@ func (w world) foundLayer(found discover.Workload) config.Layer {
 func merge(strata ...stratum) (policy.Policy, map[string]string) {
 	p := policy.Default()
 	origin := map[string]string{}
-	for _, field := range config.Fields {
+	for _, field := range policy.FieldNames(policy.OnWorkload) {
 		origin[field] = originDefault
 	}
 	for _, s := range strata {

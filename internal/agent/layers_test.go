@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/api"
+	"weir/internal/policy"
 )
 
 func TestLayers(t *testing.T) {
@@ -30,14 +30,13 @@ workloads:
 			1 web weight 7 min 10 Mbit/s limit 500/0: vethweb
 			2 db weight 2: vethdb`)
 		w := h.workload("web")
-		want := map[string]string{"weight": "set", "min": "label", "max": "set", "limit_packets": "label", "limit_bytes": "default"}
-		for field, origin := range want {
+		for field, origin := range map[string]string{"weight": "set", "min": "label", "max": "set", "limit_packets": "label", "limit_bytes": "default"} {
 			if w.Origin[field] != origin {
 				t.Errorf("origin of %s is %q, want %q", field, w.Origin[field], origin)
 			}
 		}
-		policy := api.Policy{Weight: 7, Min: "10mbit", LimitPackets: 500, Discipline: "sfq"}
-		if !reflect.DeepEqual(w.Policy, policy) || w.State != "active" || w.Class != 1 {
+		want := policy.Policy{Weight: 7, Min: policy.Amount{Rate: 10e6}, LimitPackets: 500}
+		if !reflect.DeepEqual(w.Policy.Policy, want) || w.State != "active" || w.Class != 1 {
 			t.Errorf("workload %+v", w)
 		}
 		h.set("web", "reset")

@@ -128,7 +128,7 @@ func TestNative(t *testing.T) {
 	before = inForce()
 	a, stop = start()
 	w, err := a.Workload(t.Context(), "c1")
-	if err != nil || w.Policy.Min != "20mbit" || w.Policy.Weight != 3 || w.Class != 1 {
+	if err != nil || w.Policy.Min.Compact() != "20mbit" || w.Policy.Weight != 3 || w.Class != 1 {
 		t.Errorf("after a restart: %+v, %v", w, err)
 	}
 	if after := inForce(); after != before {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/audit"
 	"weir/internal/config"
 )
@@ -83,7 +83,7 @@ func TestWhatChangesAPolicyIsRecorded(t *testing.T) {
 		}
 		a.expect("refused", `socket set-policy ? null -> null refused`)
 		if err := a.ask("set-group", func(ctx context.Context) error {
-			_, err := h.SetGroup(ctx, "team", api.GroupChange{Max: new("40mbit")}, false)
+			_, err := h.SetGroup(ctx, "team", apitest.GroupChange("max", "40mbit"), false)
 			return err
 		}); err != nil {
 			t.Fatal(err)

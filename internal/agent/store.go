@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"weir/internal/api"
 	"weir/internal/atomicfile"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -29,9 +28,9 @@ const stateVersion = 1
 type kept struct {
 	Version int `json:"version"`
 	// Set is what was set at run time, by workload key.
-	Set map[string]keptLayer `json:"set"`
+	Set map[string]policy.Change `json:"set"`
 	// Groups are those made or changed at run time, by name.
-	Groups map[string]keptLayer `json:"groups,omitempty"`
+	Groups map[string]policy.Change `json:"groups,omitempty"`
 	// Attached are the workloads made by "weir attach".
 	Attached []config.Attachment `json:"attached"`
 	// Numbers are the class numbers, by workload key. The kernel schedules on
@@ -46,22 +45,6 @@ type kept struct {
 	// Seen is what each source saw last: what an agent believes until the source
 	// has answered for the first time, so that a slow engine costs nobody a class.
 	Seen map[string][]keptWorkload `json:"seen"`
-}
-
-// keptLayer is a config.Layer as a person writes it.
-type keptLayer struct {
-	Weight       *uint32      `json:"weight,omitempty"`
-	Min          *string      `json:"min,omitempty"` // "none" takes a min away
-	Max          *string      `json:"max,omitempty"`
-	Reserve      *string      `json:"reserve,omitempty"`
-	LimitPackets *uint32      `json:"limit_packets,omitempty"`
-	LimitBytes   *uint64      `json:"limit_bytes,omitempty"`
-	Discipline   *string      `json:"discipline,omitempty"`
-	Queues       *[]api.Queue `json:"queues,omitempty"`
-	AQM          *string      `json:"aqm,omitempty"`   // "default" is the discipline's
-	DSCP         *string      `json:"dscp,omitempty"`  // "none" leaves packets as they are
-	Group        *string      `json:"group,omitempty"` // "none" takes the workload out of its group
-	Ingress      *keptLayer   `json:"ingress,omitempty"`
 }
 
 // keptWorkload is a discover.Workload without what is of no use later.
@@ -81,54 +64,6 @@ type keptWorkload struct {
 type keptDevice struct {
 	Name    string `json:"name"`
 	Ifindex int    `json:"ifindex"`
-}
-
-// change is the layer as a request would set it; config.Layer's own reader
-// checks it.
-func (k keptLayer) change() api.PolicyChange {
-	c := api.PolicyChange{
-		Weight: k.Weight, Min: k.Min, Max: k.Max, Reserve: k.Reserve, LimitPackets: k.LimitPackets, LimitBytes: k.LimitBytes,
-		Discipline: k.Discipline, Queues: k.Queues, AQM: k.AQM, DSCP: k.DSCP, Group: k.Group,
-	}
-	if k.Ingress != nil {
-		c.Ingress = new(k.Ingress.change())
-	}
-	return c
-}
-
-func keepLayer(l config.Layer) keptLayer {
-	k := keptLayer{Weight: l.Weight, LimitPackets: l.LimitPackets, LimitBytes: l.LimitBytes}
-	if l.Min != nil {
-		k.Min = new(cmp.Or(l.Min.Compact(), "none"))
-	}
-	if l.Max != nil {
-		k.Max = new(cmp.Or(l.Max.Compact(), "none"))
-	}
-	if l.Reserve != nil {
-		k.Reserve = new(cmp.Or(l.Reserve.Compact(), "none"))
-	}
-	if l.Discipline != nil {
-		k.Discipline = new(string(*l.Discipline))
-	}
-	if l.Queues != nil {
-		k.Queues = new(append([]api.Queue{}, api.QueuesOf(*l.Queues)...))
-	}
-	if l.AQM != nil {
-		k.AQM = new(cmp.Or(l.AQM.Compact(), "default"))
-	}
-	if l.DSCP != nil {
-		k.DSCP = new("none")
-		if *l.DSCP != nil {
-			k.DSCP = new(policy.DSCPName(**l.DSCP))
-		}
-	}
-	if l.Group != nil {
-		k.Group = new(cmp.Or(*l.Group, "none"))
-	}
-	if l.Ingress != nil {
-		k.Ingress = new(keepLayer(*l.Ingress))
-	}
-	return k
 }
 
 func keepWorkload(w discover.Workload) keptWorkload {
@@ -192,14 +127,18 @@ func decode(text []byte) (kept, error) {
 		return kept{}, fmt.Errorf("version %d, this agent writes %d", k.Version, stateVersion)
 	}
 	for key, layer := range k.Set {
-		if _, err := layerOf(layer.change()); err != nil {
+		layer = layer.Known()
+		if err := layer.Readable(); err != nil {
 			return kept{}, fmt.Errorf("set for %s: %w", key, err)
 		}
+		k.Set[key] = layer
 	}
 	for name, layer := range k.Groups {
-		if _, err := layerOf(layer.change()); err != nil {
+		layer = layer.Known()
+		if err := layer.Readable(); err != nil {
 			return kept{}, fmt.Errorf("group %s: %w", name, err)
 		}
+		k.Groups[name] = layer
 	}
 	return k, nil
 }
@@ -230,7 +169,7 @@ func (s *store) save(k kept) error {
 // keep is what is to be kept of the agent's state.
 func (a *Agent) keep(w world, attached []config.Attachment) kept {
 	k := kept{
-		Set:      map[string]keptLayer{},
+		Set:      w.set,
 		Attached: attached,
 		Numbers:  w.number,
 		Grants:   w.grants,
@@ -238,14 +177,8 @@ func (a *Agent) keep(w world, attached []config.Attachment) kept {
 		Accepted: w.accepted,
 		Seen:     map[string][]keptWorkload{},
 	}
-	for key, layer := range w.set {
-		k.Set[key] = keepLayer(layer)
-	}
-	for name, layer := range w.groups {
-		if k.Groups == nil {
-			k.Groups = map[string]keptLayer{}
-		}
-		k.Groups[name] = keepLayer(layer)
+	if len(w.groups) > 0 {
+		k.Groups = w.groups
 	}
 	for _, s := range a.sources {
 		for _, w := range s.seen {

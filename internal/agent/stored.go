@@ -3,13 +3,10 @@
 package agent
 
 import (
-	"encoding/json"
 	"maps"
-	"reflect"
 	"strings"
 
 	"weir/internal/api"
-	"weir/internal/config"
 	"weir/internal/policy"
 )
 
@@ -22,12 +19,11 @@ type storing struct {
 
 // storingOf compares what was set at run time before a request and after it. was and
 // is are the policies in force before and after.
-func storingOf(before, after config.Layer, was, is policy.Policy) storing {
+func storingOf(before, after policy.Change, was, is policy.Policy) storing {
 	s := storing{stored: map[string]string{}, dropped: map[string]string{}}
 	had, has := layerText(before), layerText(after)
-	wasField, isField := policyFields(was), policyFields(is)
 	for field, value := range has {
-		if had[field] != value && reflect.DeepEqual(wasField[field], isField[field]) {
+		if had[field] != value && policy.Same(field, was, is) {
 			s.stored[field] = value
 		}
 	}
@@ -51,27 +47,8 @@ func (s storing) put(r *api.ChangeResult) {
 
 // layerText returns the fields of a layer as a person writes them. Queues that only
 // follow from a discipline without any are left out.
-func layerText(l config.Layer) map[string]string {
-	text := given(keepLayer(l).change())
+func layerText(l policy.Change) map[string]string {
+	text := l.Texts()
 	maps.DeleteFunc(text, func(field, value string) bool { return strings.HasSuffix(field, "queues") && value == "none" })
 	return text
-}
-
-// policyFields returns the fields of a policy by their names in config.Names.
-func policyFields(p policy.Policy) map[string]any {
-	fields := map[string]any{}
-	text, err := json.Marshal(api.PolicyOf(p))
-	if err == nil {
-		err = json.Unmarshal(text, &fields)
-	}
-	if err != nil {
-		return nil
-	}
-	if ingress, ok := fields["ingress"].(map[string]any); ok {
-		delete(fields, "ingress")
-		for field, value := range ingress {
-			fields["ingress."+field] = value
-		}
-	}
-	return fields
 }

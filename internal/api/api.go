@@ -82,62 +82,6 @@ type LinkStatus struct {
 	Error   string      `json:"error,omitempty" doc:"why the link is not steered"`
 }
 
-// Policy is a workload's policy as text, the way a person writes it: "20mbit",
-// "25%", "" for none.
-type Policy struct {
-	Weight       uint32  `json:"weight" minimum:"1" maximum:"10000"`
-	Min          string  `json:"min"`
-	Max          string  `json:"max"`
-	Reserve      string  `json:"reserve,omitempty" doc:"goodput that a controller holds: bits per second of payload delivered" example:"10mbit"`
-	LimitPackets uint32  `json:"limit_packets,omitempty" maximum:"4294967295"`
-	LimitBytes   uint64  `json:"limit_bytes,omitempty"`
-	Discipline   string  `json:"discipline" enum:"sfq,fifo,pq,cbwfq,llq" doc:"which of its own packets goes first"`
-	Queues       []Queue `json:"queues,omitempty" doc:"of pq, cbwfq and llq, in order"`
-	AQM          string  `json:"aqm" doc:"CoDel's target/interval, off, or empty for the discipline's default" example:"5ms/100ms"`
-	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets, empty if they are left as they are" example:"ef"`
-	Group        string  `json:"group,omitempty" doc:"the group that it is in"`
-	Ingress      *Policy `json:"ingress,omitempty" doc:"of what comes to the workload (download); all else is about egress"`
-}
-
-// Queue is one queue inside a workload, as a person writes it.
-type Queue struct {
-	Name         string  `json:"name"`
-	Rate         string  `json:"rate,omitempty" doc:"of llq's first queue: what it is held to while others wait"`
-	Min          string  `json:"min,omitempty" doc:"of cbwfq and llq: what the queue is weighed by"`
-	Reserve      string  `json:"reserve,omitempty" doc:"goodput that a controller holds for the queue"`
-	Match        []Match `json:"match,omitempty" doc:"what belongs here: a packet that one of them fits; the queue without any takes the rest"`
-	DSCP         string  `json:"dscp,omitempty" doc:"code point written into its packets"`
-	LimitPackets uint32  `json:"limit_packets,omitempty" maximum:"4294967295"`
-	Priority     uint8   `json:"priority,omitempty" doc:"of pq: 1 goes first, the same take turns; none = by place"`
-}
-
-// Match is one condition on a packet with the keys of weir.yaml, such as
-// {"udp": 5001}. Values are numbers, texts, or lists of them.
-type Match map[string]any
-
-// PolicyChange changes the fields that are set; "none" takes a min, a max, a
-// reservation, a DSCP or the group away, an empty list the queues, "default" what was said of AQM.
-type PolicyChange struct {
-	Weight       *uint32  `json:"weight,omitempty" minimum:"1" maximum:"10000"`
-	Min          *string  `json:"min,omitempty"`
-	Max          *string  `json:"max,omitempty"`
-	Reserve      *string  `json:"reserve,omitempty" example:"10mbit"`
-	ReserveQueue *string  `json:"reserve_queue,omitempty" doc:"name of the queue that reserve is about; without it, it is about the workload"`
-	LimitPackets *uint32  `json:"limit_packets,omitempty" maximum:"4294967295"`
-	LimitBytes   *uint64  `json:"limit_bytes,omitempty"`
-	Discipline   *string  `json:"discipline,omitempty" enum:"sfq,fifo,pq,cbwfq,llq"`
-	Queues       *[]Queue `json:"queues,omitempty" doc:"all of them, in order"`
-	AQM          *string  `json:"aqm,omitempty" example:"5ms/100ms"`
-	DSCP         *string  `json:"dscp,omitempty" example:"ef"`
-	Group        *string  `json:"group,omitempty" example:"tenant-b"`
-	// Ingress changes what was promised for what comes to the workload.
-	Ingress *PolicyChange `json:"ingress,omitempty" doc:"the same for download; without group, ingress, accept_gaps and reset"`
-	// AcceptGaps takes what the link's backend does not hold on this kernel.
-	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused as not_held"`
-	// Reset forgets what was set at run time; labels and configuration count again.
-	Reset bool `json:"reset,omitempty"`
-}
-
 // Workload is one workload with its policy and what it does now.
 type Workload struct {
 	Name     string            `json:"name"`
@@ -168,25 +112,6 @@ type Group struct {
 	NotHeld []PolicyGap       `json:"not_held,omitempty" doc:"the links on which the group has no effect on this kernel"`
 	Members []string          `json:"members" doc:"names of its workloads"`
 	Links   []WorkloadLink    `json:"links" doc:"its members' traffic together"`
-}
-
-// GroupPolicy is a group's policy as text; see Policy.
-type GroupPolicy struct {
-	Weight uint32 `json:"weight" minimum:"1" maximum:"10000"`
-	Min    string `json:"min"`
-	Max    string `json:"max"`
-}
-
-// GroupChange makes a group, or changes the fields that are set; "none" takes a
-// min or max away.
-type GroupChange struct {
-	Weight *uint32 `json:"weight,omitempty" minimum:"1" maximum:"10000"`
-	Min    *string `json:"min,omitempty"`
-	Max    *string `json:"max,omitempty"`
-	// Reset forgets what was set at run time; the configuration counts again.
-	Reset bool `json:"reset,omitempty"`
-	// AcceptGaps takes the group where a link's backend has none.
-	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused as not_held"`
 }
 
 // PolicyGap is a part of a policy that the backend of a link does not hold on this

@@ -8,82 +8,99 @@ import (
 	"weir/internal/policy"
 )
 
-// PolicyOf is a policy as it crosses the socket.
-func PolicyOf(p policy.Policy) Policy {
-	q := Policy{
-		Weight: p.Weight, Min: p.Min.Compact(), Max: p.Max.Compact(), Reserve: p.Reserve.Compact(),
-		LimitPackets: p.LimitPackets, LimitBytes: p.LimitBytes,
-		Discipline: string(p.Discipline.OrDefault()), Queues: QueuesOf(p.Queues),
-		AQM: p.AQM.Compact(), DSCP: marking(p.DSCP), Group: p.Group,
-	}
-	if p.Ingress != nil {
-		q.Ingress = new(PolicyOf(*p.Ingress))
-	}
-	return q
+// Policy is the policy of a workload. In JSON it is as a person writes it: "20mbit",
+// "25%", "" for none.
+type Policy struct{ policy.Policy }
+
+// PolicyOf returns a policy as it crosses the socket.
+func PolicyOf(p policy.Policy) Policy { return Policy{p} }
+
+// GroupPolicy is the policy of a group, which has fewer fields.
+type GroupPolicy struct{ policy.Policy }
+
+// MarshalJSON implements json.Marshaler.
+func (p GroupPolicy) MarshalJSON() ([]byte, error) { return p.JSON(policy.OnGroup) }
+
+// PolicyChange is a request to change a workload's policy.
+type PolicyChange struct {
+	policy.Change
+	Options
 }
 
-// In is the policy in one direction, "egress" or "ingress". Nobody has to say
-// anything of ingress: there is the default then.
-func (p Policy) In(direction string) Policy {
+// GroupChange is a request to make a group, or to change its policy.
+type GroupChange struct{ PolicyChange }
+
+// Options says how a policy is changed.
+type Options struct {
+	// AcceptGaps takes what the link's backend does not hold on this kernel.
+	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused with status 409"`
+	// Reset forgets what was set at run time; labels and configuration count again.
+	Reset bool `json:"reset,omitempty" doc:"forget what was set at run time before anything else"`
+}
+
+// Empty reports whether nothing is asked for.
+func (c PolicyChange) Empty() bool { return c.Change.Empty() && !c.Reset }
+
+// MarshalJSON implements json.Marshaler.
+func (c PolicyChange) MarshalJSON() ([]byte, error) {
+	change, err := json.Marshal(c.Change)
+	if err != nil {
+		return nil, err
+	}
+	options, err := json.Marshal(c.Options)
+	if err != nil {
+		return nil, err
+	}
+	return joined(change, options), nil
+}
+
+// joined returns one JSON object with the members of two.
+func joined(a, b []byte) []byte {
 	switch {
-	case direction != string(policy.Ingress):
-		return p
-	case p.Ingress == nil:
-		return PolicyOf(policy.Default())
+	case string(a) == "{}":
+		return b
+	case string(b) == "{}":
+		return a
 	}
-	return *p.Ingress
+	return append(append(a[:len(a)-1:len(a)-1], ','), b[1:]...)
 }
 
-// LinkName is what tells the two directions of a device from each other in a line:
+// UnmarshalJSON implements json.Unmarshaler. What it cannot read of the fields is an error
+// of policy.Change.Readable.
+func (c *PolicyChange) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &c.Options); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &optioned{&c.Change})
+}
+
+// optioned is a change in an object that has options too.
+type optioned struct{ change *policy.Change }
+
+func (o *optioned) UnmarshalJSON(text []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	for _, name := range optionNames() {
+		delete(members, name)
+	}
+	rest, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(rest, o.change)
+}
+
+// In returns the policy in one direction, "egress" or "ingress"; without a word about
+// ingress the default.
+func (p Policy) In(direction string) Policy { return Policy{p.Policy.In(policy.Direction(direction))} }
+
+// LinkName returns what tells the two directions of a device from each other in a line:
 // "eth0", "eth0 ingress".
 func LinkName(device, direction string) string {
 	if direction == string(policy.Ingress) {
 		return device + " " + direction
 	}
 	return device
-}
-
-// QueuesOf are queues as they cross the socket; nil if there are none.
-func QueuesOf(queues []policy.Queue) []Queue {
-	var list []Queue
-	for _, q := range queues {
-		list = append(list, Queue{
-			Name: q.Name, Rate: q.Rate.Compact(), Min: q.Min.Compact(), Reserve: q.Reserve.Compact(),
-			Match: matchesOf(q.Match), DSCP: marking(q.DSCP), LimitPackets: q.LimitPackets,
-			Priority: q.Priority,
-		})
-	}
-	return list
-}
-
-func marking(dscp *uint8) string {
-	if dscp == nil {
-		return ""
-	}
-	return policy.DSCPName(*dscp)
-}
-
-func matchesOf(matches []policy.Match) []Match {
-	var list []Match
-	for _, m := range matches {
-		var fields Match
-		text, err := json.Marshal(m)
-		if err == nil {
-			err = json.Unmarshal(text, &fields)
-		}
-		if err != nil {
-			panic("match " + m.String() + ": " + err.Error()) // it writes what it reads
-		}
-		list = append(list, fields)
-	}
-	return list
-}
-
-// Empty reports whether nothing is asked for.
-func (c PolicyChange) Empty() bool {
-	if c.Ingress != nil && c.Ingress.Empty() {
-		c.Ingress = nil
-	}
-	c.AcceptGaps = false // says nothing of the policy
-	return c == PolicyChange{}
 }

@@ -97,15 +97,15 @@ func TestReserveFlags(t *testing.T) {
 		args  string
 		check func(api.PolicyChange) bool
 	}{
-		{"--reserve 5mbit", func(c api.PolicyChange) bool { return *c.Reserve == "5mbit" && c.ReserveQueue == nil }},
+		{"--reserve 5mbit", func(c api.PolicyChange) bool { return c.Texts()["reserve"] == "5mbit" && c.ReserveQueue == "" }},
 		{"--reserve 5mbit --queue video", func(c api.PolicyChange) bool {
-			return *c.Reserve == "5mbit" && *c.ReserveQueue == "video" && c.Queues == nil
+			return c.Texts()["reserve"] == "5mbit" && c.ReserveQueue == "video" && !c.Gives("queues")
 		}},
-		{"--reserve 5mbit --direction ingress", func(c api.PolicyChange) bool { return c.Reserve == nil && *c.Ingress.Reserve == "5mbit" }},
+		{"--reserve 5mbit --direction ingress", func(c api.PolicyChange) bool { return !c.Gives("reserve") && c.Texts()["ingress.reserve"] == "5mbit" }},
 		{"--reserve none --direction ingress --queue a", func(c api.PolicyChange) bool {
-			return *c.Ingress.Reserve == "none" && *c.Ingress.ReserveQueue == "a" && c.ReserveQueue == nil
+			return c.Texts()["ingress.reserve"] == "none" && c.Ingress.ReserveQueue == "a" && c.ReserveQueue == ""
 		}},
-		{"--reserve 5mbit --direction egress", func(c api.PolicyChange) bool { return *c.Reserve == "5mbit" }},
+		{"--reserve 5mbit --direction egress", func(c api.PolicyChange) bool { return c.Texts()["reserve"] == "5mbit" }},
 	} {
 		var flags policyFlags
 		c := (&app{}).setCommand()

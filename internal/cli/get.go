@@ -3,8 +3,6 @@
 package cli
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -103,7 +101,7 @@ func renderWorkloads(ws []api.Workload, groups []api.Group) string {
 		}
 	}
 	for _, g := range groups {
-		addRows(t, [3]string{g.Name, "group", g.State}, api.Policy{Weight: g.Policy.Weight, Min: g.Policy.Min, Max: g.Policy.Max}, g.Links, g.Note)
+		addRows(t, [3]string{g.Name, "group", g.State}, api.PolicyOf(g.Policy.Policy), g.Links, g.Note)
 		for _, w := range ws {
 			if w.Policy.Group == g.Name {
 				addWorkload(t, "  ", w)
@@ -138,7 +136,7 @@ func addRows(t *table.Table, head [3]string, p api.Policy, links []api.WorkloadL
 		head[0] = table.Pad(head[0], longestName, false)
 	}
 	if len(links) == 0 {
-		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(p.Weight), orDash(p.Min), orDash(p.Max), "-", "-", "-", note)
+		t.Add(head[0], head[1], head[2], "-", fmt.Sprint(p.Weight), orDash(p.Min.Compact()), orDash(p.Max.Compact()), "-", "-", "-", note)
 	}
 	for _, l := range links {
 		t.Add(head[0], head[1], head[2], api.LinkName(l.Device, l.Direction), fmt.Sprint(p.In(l.Direction).Weight), limit(l.MinBps), limit(l.MaxBps),
@@ -164,7 +162,7 @@ func renderWorkload(w api.Workload) string {
 	}
 	b.WriteString("policy\n" + policyLines(w.Policy, w.Origin, ""))
 	if in := w.Policy.Ingress; in != nil {
-		b.WriteString("policy of " + direction("ingress") + "\n" + policyLines(*in, w.Origin, "ingress."))
+		b.WriteString("policy of " + direction("ingress") + "\n" + policyLines(api.PolicyOf(*in), w.Origin, "ingress."))
 	}
 	b.WriteString(warningLines("  ", w.Warnings))
 	for _, l := range w.Links {
@@ -191,28 +189,8 @@ func renderWorkload(w api.Workload) string {
 func policyLines(p api.Policy, origin map[string]string, prefix string) string {
 	var b strings.Builder
 	line := func(label, text string) { fmt.Fprintf(&b, "  %-13s  %s\n", label, text) }
-	field := func(name, value string) {
-		line(name, fmt.Sprintf("%-12s  %s", value, originText(origin[prefix+name])))
-	}
-	field("weight", fmt.Sprint(p.Weight))
-	field("min", written(p.Min))
-	field("max", written(p.Max))
-	if p.Reserve != "" {
-		field("reserve", written(p.Reserve))
-	}
-	if n := p.LimitPackets; n > 0 {
-		field("limit_packets", fmt.Sprintf("%d packets", n))
-	}
-	if n := p.LimitBytes; n > 0 {
-		field("limit_bytes", size(n))
-	}
-	field("discipline", p.Discipline)
-	field("aqm", cmp.Or(p.AQM, "default"))
-	if p.DSCP != "" {
-		field("dscp", p.DSCP)
-	}
-	if p.Group != "" {
-		field("group", p.Group)
+	for _, f := range shownFields(p.Policy, policy.OnWorkload) {
+		line(f.name, fmt.Sprintf("%-12s  %s", f.value, originText(origin[prefix+f.name])))
 	}
 	for i, q := range p.Queues {
 		line(fmt.Sprintf("queue %d", i+1), queueText(q))
@@ -220,35 +198,40 @@ func policyLines(p api.Policy, origin map[string]string, prefix string) string {
 	return b.String()
 }
 
+// shownField is a field of a policy for people.
+type shownField struct {
+	name, value string
+	atDefault   bool
+}
+
+// shownFields returns the fields of a policy that are worth a line each: those that always
+// are, and those that are not at their default. Queues have lines of their own.
+func shownFields(p policy.Policy, on policy.Place) (list []shownField) {
+	for _, f := range policy.Fields(on) {
+		if f.Form == policy.List || !f.Always && f.AtDefault(p) {
+			continue
+		}
+		value := f.Write(p)
+		switch f.Name {
+		case "limit_packets":
+			value += " packets"
+		case "limit_bytes":
+			value = size(p.LimitBytes)
+		case "min", "max", "reserve":
+			value = written(strings.TrimPrefix(value, f.None))
+		}
+		list = append(list, shownField{f.Name, value, f.AtDefault(p)})
+	}
+	return list
+}
+
 // queueText is a queue as a person would write it in weir.yaml.
-func queueText(q api.Queue) string {
+func queueText(q policy.Queue) string {
 	var words []string
-	add := func(name, value string) {
-		if value != "" {
-			words = append(words, name+": "+value)
+	for _, f := range policy.QueueFields() {
+		if text := f.Text(q); text != "" {
+			words = append(words, f.Name+": "+text)
 		}
-	}
-	add("rate", q.Rate)
-	add("min", q.Min)
-	add("reserve", q.Reserve)
-	if len(q.Match) > 0 {
-		text, err := json.Marshal(q.Match)
-		if err == nil {
-			var matches []policy.Match
-			if matches, err = policy.ParseMatches(string(text)); err == nil {
-				add("match", strings.ReplaceAll(fmt.Sprint(matches), "} {", "}, {"))
-			}
-		}
-		if err != nil {
-			add("match", string(text)) // of an agent that knows other matches
-		}
-	}
-	add("dscp", q.DSCP)
-	if q.Priority != 0 {
-		add("priority", fmt.Sprint(q.Priority))
-	}
-	if q.LimitPackets != 0 {
-		add("limit_packets", fmt.Sprint(q.LimitPackets))
 	}
 	return q.Name + ": {" + strings.Join(words, ", ") + "}"
 }

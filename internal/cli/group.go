@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
+	"weir/internal/policy"
 )
 
 func (a *app) groupCommand() *cobra.Command {
@@ -46,10 +47,9 @@ to fit within it. Rates are egress (upload): what leaves the workloads.`,
 		Args:              names("GROUP"),
 		ValidArgsFunction: a.completeGroup,
 		RunE: func(c *cobra.Command, args []string) error {
-			change := api.GroupChange{Weight: flags.change.Weight, Min: flags.change.Min, Max: flags.change.Max,
-				Reset: flags.change.Reset, AcceptGaps: flags.change.AcceptGaps}
-			if change.Weight == nil && change.Min == nil && change.Max == nil && !change.Reset {
-				return usagef("nothing to set; give --weight, --min, --max or --reset")
+			change := api.GroupChange{PolicyChange: flags.change}
+			if change.Empty() {
+				return usagef("nothing to set; give %s", flagNames(policy.OnGroup, "or", "--reset"))
 			}
 			return a.printChange(a.client().SetGroup(c.Context(), args[0], change, dryRun))
 		},
@@ -128,7 +128,7 @@ func groupTable(groups []api.Group) *table.Table {
 	for _, g := range groups {
 		weight, members := fmt.Sprint(g.Policy.Weight), membersLine(g.Members)
 		if len(g.Links) == 0 {
-			t.Add(g.Name, g.State, "-", weight, orDash(g.Policy.Min), orDash(g.Policy.Max), "-", "-", members, g.Note)
+			t.Add(g.Name, g.State, "-", weight, orDash(g.Policy.Min.Compact()), orDash(g.Policy.Max.Compact()), "-", "-", members, g.Note)
 		}
 		for _, l := range g.Links {
 			t.Add(g.Name, g.State, l.Device, weight, limit(l.MinBps), limit(l.MaxBps), measured(l.RateBps), measured(l.IdealBps), members, g.Note)

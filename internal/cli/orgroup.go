@@ -5,10 +5,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
@@ -59,12 +61,13 @@ func asAnswer[T any](ask func(context.Context, string) (T, error), render func(T
 
 // asGroupChange is a change of a policy as one of a group, which has fewer fields.
 func asGroupChange(c api.PolicyChange) (api.GroupChange, error) {
-	g := api.GroupChange{Weight: c.Weight, Min: c.Min, Max: c.Max, Reset: c.Reset, AcceptGaps: c.AcceptGaps}
-	c.Weight, c.Min, c.Max, c.Reset = nil, nil, nil, false
-	if !c.Empty() {
-		return g, usagef("a group has --weight, --min and --max; give the rest to its members")
+	fields := policy.FieldNames(policy.OnGroup)
+	for _, name := range c.Given() {
+		if !slices.Contains(fields, name) {
+			return api.GroupChange{}, usagef("a group has %s; give the rest to its members", flagNames(policy.OnGroup, "and"))
+		}
 	}
-	return g, nil
+	return api.GroupChange{PolicyChange: c}, nil
 }
 
 // groupHint is the error of a change that finds no workload of a name which a group
@@ -88,9 +91,7 @@ func renderGroup(g api.Group) string {
 	line := func(label, value string) { text += fmt.Sprintf("  %-13s  %s\n", label, value) }
 	line("members", membersLine(g.Members))
 	text += "policy\n"
-	for _, f := range []struct{ name, value string }{
-		{"weight", fmt.Sprint(g.Policy.Weight)}, {"min", written(g.Policy.Min)}, {"max", written(g.Policy.Max)},
-	} {
+	for _, f := range shownFields(g.Policy.Policy, policy.OnGroup) {
 		line(f.name, fmt.Sprintf("%-12s  %s", f.value, originText(g.Origin[f.name])))
 	}
 	for _, l := range g.Links {

@@ -12,6 +12,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/goldentest"
+	"weir/internal/policy"
 )
 
 func TestRenderings(t *testing.T) {
@@ -47,7 +48,7 @@ func TestRenderings(t *testing.T) {
 	}}
 	set := apitest.Demo()[2]
 	set.Policy.LimitPackets, set.Policy.LimitBytes = 500, 1_500_000
-	set.Policy.Min, set.Links[0].MinBps = "12.5%", 12.5e6
+	set.Policy.Min, set.Links[0].MinBps = policy.Amount{Percent: 12.5}, 12.5e6
 	set.Note, set.Warnings = "min was refused at first", []string{overlap}
 	for name, text := range map[string]string{
 		"status":          renderStatus(status, false, apitest.Start.Add(3*time.Hour+25*time.Minute)),
@@ -66,7 +67,7 @@ func TestRenderings(t *testing.T) {
 		"change-not-held": renderChange(api.ChangeResult{Group: &api.Group{Name: "office"}, NotHeld: map[string]string{"max": "40mbit"}}) +
 			renderChange(api.ChangeResult{Workload: &demo[1], NotHeld: map[string]string{"group": "office"},
 				Changes: []api.Change{{What: "eth0: web: weight 1 -> 3", Why: "asked by weir set"}}}),
-		"get-group-not-held": renderWorkloads(nil, []api.Group{{Name: "office", State: "not held", Policy: api.GroupPolicy{Weight: 2, Max: "40mbit"}}}),
+		"get-group-not-held": renderWorkloads(nil, []api.Group{{Name: "office", State: "not held", Policy: api.GroupPolicy{Policy: policy.MustChange("weight", "2", "max", "40mbit").Apply(policy.Default())}}}),
 		"change-warning":     renderChange(api.ChangeResult{Changes: []api.Change{{What: "eth0: web: ...", Why: "asked by weir set"}}, Workload: &changed}),
 	} {
 		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })

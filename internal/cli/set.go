@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
+	"weir/internal/policy"
 )
 
 func (a *app) setCommand() *cobra.Command {
@@ -49,7 +50,7 @@ were there. docs/disciplines.md has examples.`,
 				return err
 			}
 			if change.Empty() {
-				return usagef("nothing to set; give --weight, --min, --max, --reserve, --limit-packets, --limit-bytes, --discipline, --queue, --aqm, --dscp, --group or --reset")
+				return usagef("nothing to set; give %s", flagNames(policy.OnWorkload, "or", "--reset"))
 			}
 			if len(args) == 2 {
 				group, err := asGroupChange(change)

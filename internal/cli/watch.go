@@ -15,6 +15,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cli/table"
 	"weir/internal/cli/top"
+	"weir/internal/policy"
 )
 
 // watch is weir get --watch: what weir get prints, again with each sample of the
@@ -127,7 +128,7 @@ func (seen watched) lines(s api.Sample) string {
 		say("workload "+w.Key, watchLine(w.Name, w.Kind, w.State, w.Note, w.Policy))
 	}
 	for _, g := range s.Groups {
-		say("group "+g.Name, watchLine(g.Name, "group", g.State, g.Note, api.Policy{Weight: g.Policy.Weight, Min: g.Policy.Min, Max: g.Policy.Max}))
+		say("group "+g.Name, watchLine(g.Name, "group", g.State, g.Note, api.PolicyOf(g.Policy.Policy)))
 	}
 	for key, text := range seen {
 		if !now[key] {
@@ -141,19 +142,10 @@ func (seen watched) lines(s api.Sample) string {
 
 // watchLine is a workload or group as "web: docker, active, weight 3, min 20 Mbit/s".
 func watchLine(name, kind, state, note string, p api.Policy) string {
-	words := []string{kind, withNote(state, note), fmt.Sprintf("weight %d", p.Weight)}
-	for _, field := range []struct{ name, value string }{
-		{"min", p.Min}, {"max", p.Max}, {"reserve", p.Reserve},
-	} {
-		if field.value != "" {
-			words = append(words, field.name+" "+written(field.value))
-		}
-	}
-	for _, field := range []struct{ name, value string }{
-		{"discipline", strings.TrimPrefix(p.Discipline, "sfq")}, {"group", p.Group}, {"aqm", p.AQM}, {"dscp", p.DSCP},
-	} {
-		if field.value != "" {
-			words = append(words, field.name+" "+field.value)
+	words := []string{kind, withNote(state, note)}
+	for _, f := range shownFields(p.Policy, policy.OnWorkload) {
+		if f.name == "weight" || !f.atDefault {
+			words = append(words, f.name+" "+f.value)
 		}
 	}
 	if len(p.Queues) > 0 {

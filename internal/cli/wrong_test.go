@@ -161,7 +161,7 @@ func TestWrongLabels(t *testing.T) {
 		if !strings.Contains(w.Note, strings.TrimPrefix(key, "weir.")) {
 			t.Errorf("%s: %q does not name the label", line, w.Note)
 		}
-		if w.Policy.Weight != 1 || w.Policy.Min != "" || w.Policy.Max != "" || w.Policy.Reserve != "" || w.Policy.Group != "" || w.Policy.DSCP != "" || len(w.Policy.Queues) != 0 {
+		if w.Policy.Weight != 1 || !w.Policy.Min.None() || !w.Policy.Max.None() || !w.Policy.Reserve.None() || w.Policy.Group != "" || w.Policy.DSCP != nil || len(w.Policy.Queues) != 0 {
 			t.Errorf("%s: the policy is %+v, as if the label were right", line, w.Policy)
 		}
 	}

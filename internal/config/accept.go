@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
+	"weir/internal/policy"
 )
 
 // Accept is what a container may have that other nodes send here: what cluster.accept says,
@@ -68,9 +69,10 @@ func readAccept(fields node, a *migrate.Accept) {
 			if value.given() {
 				a.Policy = []string{} // [] = none
 			}
+			known := policy.FieldNames(policy.OnWorkload)
 			for _, field := range readTexts(value) {
-				if !slices.Contains(Fields, field) {
-					value.wrong("%q is no field of a policy; the fields are %s", field, strings.Join(Fields, ", "))
+				if !slices.Contains(known, field) {
+					value.wrong("%q is no field of a policy; the fields are %s", field, strings.Join(known, ", "))
 				}
 				a.Policy = append(a.Policy, field)
 			}

@@ -26,10 +26,10 @@ const (
 type Config struct {
 	Path      string // where it was read from, "" if it was not
 	Links     []Link
-	Defaults  Layer        // for every workload
-	Workloads []Rule       // by name or pattern, in the file's order
-	Groups    []Group      // in the file's order
-	Attach    []Attachment // what is a workload beside containers
+	Defaults  policy.Change // for every workload
+	Workloads []Rule        // by name or pattern, in the file's order
+	Groups    []Group       // in the file's order
+	Attach    []Attachment  // what is a workload beside containers
 	Docker    Docker
 	SDN       SDN
 	Labels    Labels
@@ -102,7 +102,7 @@ func (l Link) Plan() plan.Link {
 // Rule gives a layer to the workloads whose name matches a pattern.
 type Rule struct {
 	Pattern string // a name, or a glob as in a shell: "web-*"
-	Layer   Layer
+	Layer   policy.Change
 }
 
 // exact reports whether the pattern is a plain name.
@@ -110,8 +110,8 @@ func (r Rule) exact() bool { return !isPattern(r.Pattern) }
 
 // LayerFor is what the file says of one workload: every glob that matches, in
 // the file's order, and then the entries that spell the name out.
-func (c Config) LayerFor(name string) Layer {
-	var layer Layer
+func (c Config) LayerFor(name string) policy.Change {
+	var layer policy.Change
 	for _, exact := range []bool{false, true} {
 		for _, rule := range c.Workloads {
 			if rule.exact() != exact {
@@ -148,7 +148,7 @@ func (c Config) Named() []string {
 // Group is a group of workloads with what the file says of it.
 type Group struct {
 	Name  string
-	Layer Layer // of GroupFields
+	Layer policy.Change // fields on groups
 }
 
 // Docker says whether and where containers are looked for.
@@ -159,19 +159,25 @@ type Docker struct {
 
 // Labels says what the labels of containers may say of their policy.
 type Labels struct {
-	Allow  []string // of Fields; each for ingress as well
+	Allow  []string // names of fields; each for ingress as well
 	Images bool     // labels that come with an image count, too
 }
 
-// Allows reports whether a label may say a field, by its name in Names.
+// Allows reports whether a label may say a field, by its name in policy.AllNames.
 func (l Labels) Allows(field string) bool {
-	return slices.Contains(l.Allow, strings.TrimPrefix(field, ingressPrefix))
+	return slices.Contains(l.Allow, strings.TrimPrefix(field, "ingress."))
 }
 
 // DefaultLabels allow what concerns a workload's own share and order. A group is
 // shared with others, and a DSCP means something to the network outside.
 func DefaultLabels() Labels {
-	return Labels{Allow: slices.DeleteFunc(slices.Clone(Fields), func(f string) bool { return f == "group" || f == "dscp" })}
+	var l Labels
+	for _, f := range policy.Fields(policy.OnWorkload) {
+		if !f.Guarded {
+			l.Allow = append(l.Allow, f.Name)
+		}
+	}
+	return l
 }
 
 // SDN says which switch's ports are links as well, as its database has them.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"weir/internal/policy"
 )
 
 // commented is a setting in a comment: "# socket: /run/weir/weir.sock", "#   - {name: ...".
@@ -42,7 +44,7 @@ func TestExample(t *testing.T) {
 	// What the comments call defaults are.
 	want := Default()
 	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
-	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, Layer{}
+	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, policy.Change{}
 	// These are examples, or the manager's own defaults.
 	all.SDN, all.Metrics = want.SDN, want.Metrics
 	all.Cluster = Cluster{Listen: all.Cluster.Listen, RegistryListen: all.Cluster.RegistryListen}

@@ -62,7 +62,7 @@ func (c *Config) read(root node) {
 		case "links":
 			c.readLinks(value)
 		case "defaults":
-			c.Defaults = readLayer(value, fileFields)
+			c.Defaults = readLayer(value, policy.OnWorkload)
 		case "workloads":
 			c.readRules(value)
 		case "groups":
@@ -178,16 +178,20 @@ func readRate(value node, into *policy.Rate) {
 	}
 }
 
-// readLayer reads those fields of a policy that are known here.
-func readLayer(from node, known []string) Layer {
-	var layer Layer
+// readLayer reads the fields of a policy that may stand in a place.
+func readLayer(from node, on policy.Place) policy.Change {
+	var layer policy.Change
 	before := len(from.tree.problems)
-	from.fields(known, layer.read)
+	known := policy.FieldNames(on)
+	if on == policy.OnWorkload {
+		known = append(known, "ingress")
+	}
+	from.fields(known, func(field string, value node) { readField(&layer, field, value) })
 	if len(from.tree.problems) == before {
 		from.refuse(layer.Check()) // min against max, queues against discipline
 	}
-	if layer.Queues != nil && len(from.tree.problems) == before {
-		warnings, err := policy.CheckRules(*layer.Queues)
+	if layer.Gives("queues") && len(from.tree.problems) == before {
+		warnings, err := policy.CheckRules(layer.To().Queues)
 		from.refuse(err) // if it is for another layer to say the discipline
 		for _, w := range warnings {
 			from.warn(w)
@@ -196,34 +200,34 @@ func readLayer(from node, known []string) Layer {
 	return layer
 }
 
-func (l *Layer) read(field string, value node) {
+func readField(layer *policy.Change, field string, value node) {
 	if field == "ingress" {
 		if value.given() {
-			l.Ingress = new(readLayer(value, IngressFields))
+			layer.Ingress = new(readLayer(value, policy.OnIngress))
 		}
 		return
 	}
 	switch value.ast.(type) {
 	case *ast.MappingNode, *ast.SequenceNode:
 		if field == "queues" {
-			l.Queues = new(readQueues(value))
+			layer.Set(field, func(p *policy.Policy) { p.Queues = readQueues(value) })
 			return
 		}
 		if field == "aqm" {
-			l.AQM = new(readAQM(value))
+			layer.Set(field, func(p *policy.Policy) { p.AQM = readAQM(value) })
 			return
 		}
 	}
 	if text, ok := value.text(); ok {
-		value.refuse(l.Put(field, text))
+		value.refuse(layer.Put(field, text))
 	}
 }
 
-// Read reads one field, by its name in Fields, of a policy in another file; path
-// is its place there, such as "workloads.web.queues". What is wrong is returned.
-func (l *Layer) Read(field string, value ast.Node, path string) []Problem {
+// ReadField reads one field of a policy in another file; path is its place there, such as
+// "workloads.web.queues". What is wrong is returned.
+func ReadField(layer *policy.Change, field string, value ast.Node, path string) []Problem {
 	n := node{tree: &tree{anchors: map[string]ast.Node{}}, ast: value, path: path}
-	l.read(field, n.resolve())
+	readField(layer, field, n.resolve())
 	return n.tree.problems
 }
 
@@ -232,7 +236,7 @@ func (c *Config) readRules(rules node) {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
 			value.wrong("%q is no pattern; give a workload's name, or a glob such as \"web-*\"", pattern)
 		}
-		c.Workloads = append(c.Workloads, Rule{Pattern: pattern, Layer: readLayer(value, fileFields)})
+		c.Workloads = append(c.Workloads, Rule{Pattern: pattern, Layer: readLayer(value, policy.OnWorkload)})
 	})
 }
 
@@ -276,7 +280,7 @@ func (c *Config) readLabels(fields node) {
 		c.Labels.Allow = []string{}
 		value.items(func(item node) {
 			var field string
-			readChoice(item, &field, Fields...)
+			readChoice(item, &field, policy.FieldNames(policy.OnWorkload)...)
 			c.Labels.Allow = append(c.Labels.Allow, field)
 		})
 	})

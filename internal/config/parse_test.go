@@ -83,13 +83,12 @@ state_dir: /tmp/state
 			{Device: "wwan0", Egress: 7.5e6, Reservable: 0.75, Scheduler: "qcon", Overhead: 24, Force: true},
 			{Device: "eth1", Egress: 1e9, Reservable: 1, Scheduler: "fair", Overhead: -4},
 		},
-		Defaults: Layer{Weight: new(uint32(2))},
+		Defaults: policy.MustChange("weight", "2"),
 		Workloads: []Rule{
-			{"web-*", Layer{Weight: new(uint32(3)), Min: &policy.Amount{Rate: 20e6}}},
-			{"db", Layer{Min: &policy.Amount{Percent: 25}, Max: &policy.Amount{},
-				LimitPackets: new(uint32(500)), LimitBytes: new(uint64(750000))}},
-			{"idle", Layer{}},
-			{"image-pulls", Layer{Max: &policy.Amount{Percent: 10}}},
+			{"web-*", policy.MustChange("weight", "3", "min", "20mbit")},
+			{"db", policy.MustChange("min", "25%", "max", "none", "limit_packets", "500", "limit_bytes", "750000")},
+			{"idle", policy.Change{}},
+			{"image-pulls", policy.MustChange("max", "10%")},
 		},
 		Attach: []Attachment{
 			{Name: "vm1", Device: "tap0"}, {Name: "probe", Netns: "probe"}, {Name: "web", Unit: "nginx, php-fpm@*"},
@@ -197,43 +196,6 @@ func TestCheckName(t *testing.T) {
 		if err := CheckName(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
-	}
-}
-
-func TestLayer(t *testing.T) {
-	var l Layer
-	if !l.Empty() || l.Given() != nil {
-		t.Errorf("%+v says %v", l, l.Given())
-	}
-	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "reserve": "5mbit", "limit_packets": "100", "limit_bytes": "0",
-		"discipline": "pq", "queues": "{a: {match: {udp: 1}}, b: {}}", "aqm": "off", "dscp": "none", "group": "none"} {
-		if err := l.Put(field, text); err != nil {
-			t.Error(err)
-		}
-		if field == "group" {
-			continue
-		}
-		if err := l.Put("ingress."+field, text); err != nil {
-			t.Error(err)
-		}
-	}
-	if !reflect.DeepEqual(l.Given(), Names()) || l.Empty() {
-		t.Errorf("%+v says %v", l, l.Given())
-	}
-	if got := (Layer{}).Over(l); !reflect.DeepEqual(got, l) {
-		t.Errorf("over nothing: %+v", got)
-	}
-	if got := l.Over(Layer{}); !reflect.DeepEqual(got, l) {
-		t.Errorf("under nothing: %+v", got)
-	}
-	if err := l.Put("wieght", "1"); err == nil || !strings.Contains(err.Error(), "weight") {
-		t.Errorf("unknown field: %v", err)
-	}
-	if err := l.Put("ingress.min", "1mbps"); err == nil || !strings.HasPrefix(err.Error(), "ingress.min ") {
-		t.Errorf("a bad min of ingress: %v", err)
-	}
-	if err := l.Put("ingress.group", "a"); err == nil || !strings.Contains(err.Error(), "no such field") {
-		t.Errorf("a group of ingress: %v", err)
 	}
 }
 

@@ -3,9 +3,7 @@
 package config
 
 import (
-	"errors"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,26 +47,26 @@ groups:
 	}
 	rate := func(mbit policy.Rate) policy.Amount { return policy.Amount{Rate: mbit * 1e6} }
 	want := []Rule{
-		{"phone", Layer{
-			Discipline: new(policy.LLQ),
-			Queues: &[]policy.Queue{
-				{Name: "voice", Rate: rate(1), Match: match("{udp: 5001}")},
-				{Name: "video", Min: rate(3), Match: match("[{udp: [5002, 6000-6010]}, {dscp: 34}]"), DSCP: new(uint8(34)), LimitPackets: 50},
-				{Name: "rest", Min: rate(1)},
-			},
-			AQM: &policy.AQM{Target: 2 * time.Millisecond}, DSCP: new(new(uint8(46))), Group: new("tenant-b"),
-		}},
-		{"other", Layer{
-			Discipline: new(policy.PQ), Queues: &[]policy.Queue{{Name: "high", Match: match("{preset: voip}")}, {Name: "low"}},
-			AQM: &policy.AQM{Off: true}, DSCP: new((*uint8)(nil)), Group: new(""),
-		}},
+		{"phone", policy.MustChange("discipline", "llq", "aqm", "2ms/100ms", "dscp", "ef", "group", "tenant-b")},
+		{"other", policy.MustChange("discipline", "pq", "aqm", "off", "dscp", "none", "group", "none")},
 	}
+	want[0].Layer.Set("queues", func(p *policy.Policy) {
+		p.Queues = []policy.Queue{
+			{Name: "voice", Rate: rate(1), Match: match("{udp: 5001}")},
+			{Name: "video", Min: rate(3), Match: match("[{udp: [5002, 6000-6010]}, {dscp: 34}]"), DSCP: new(uint8(34)), LimitPackets: 50},
+			{Name: "rest", Min: rate(1)},
+		}
+	})
+	want[0].Layer.Set("aqm", func(p *policy.Policy) { p.AQM = policy.AQM{Target: 2 * time.Millisecond} })
+	want[1].Layer.Set("queues", func(p *policy.Policy) {
+		p.Queues = []policy.Queue{{Name: "high", Match: match("{preset: voip}")}, {Name: "low"}}
+	})
 	if !reflect.DeepEqual(c.Workloads, want) {
 		t.Errorf("got  %+v\nwant %+v", c.Workloads, want)
 	}
 	groups := []Group{
-		{"tenant-b", Layer{Weight: new(uint32(2)), Min: &policy.Amount{Rate: 10e6}, Max: &policy.Amount{Percent: 40}}},
-		{"empty", Layer{}},
+		{"tenant-b", policy.MustChange("weight", "2", "min", "10mbit", "max", "40%")},
+		{"empty", policy.Change{}},
 	}
 	if !reflect.DeepEqual(c.Groups, groups) {
 		t.Errorf("groups are %+v\nwant %+v", c.Groups, groups)
@@ -100,78 +98,4 @@ workloads:
 	if err != nil || len(c.Warnings) != 1 || c.Warnings[0] != want {
 		t.Errorf("got  %v and %q\nwant %s", err, c.Warnings, want)
 	}
-}
-
-// A discipline without queues is all that has to be said to be rid of queues.
-func TestDisciplineWithoutQueuesTakesThemAway(t *testing.T) {
-	var below, above Layer
-	for _, put := range []struct {
-		l           *Layer
-		field, text string
-	}{
-		{&below, "discipline", "pq"}, {&below, "queues", "a: {match: {udp: 1}}\nb: {}"}, {&above, "discipline", "fifo"},
-	} {
-		if err := put.l.Put(put.field, put.text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, p := range map[string]policy.Policy{
-		"over":  below.Over(above).Apply(policy.Default()),
-		"apply": above.Apply(below.Apply(policy.Default())),
-	} {
-		if p.Discipline != policy.FIFO || len(p.Queues) != 0 || p.Check() != nil {
-			t.Errorf("%s: %+v, %v", name, p, p.Check())
-		}
-	}
-	if p := below.Apply(policy.Default()); len(p.Queues) != 2 || p.Check() != nil {
-		t.Errorf("%+v, %v", p, p.Check())
-	}
-}
-
-func TestParseQueues(t *testing.T) {
-	const remedy = "; write it as {voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}"
-	for _, tt := range []struct{ text, want string }{
-		{"", ""}, {"none", ""}, {" None ", ""},
-		{"a: {}", "a"}, {"{a: {min: 1mbit}, b: {}}", "a b"}, {"a:\n  min: 1mbit\nb:\n", "a b"},
-		{`[{"name":"a","match":[{"udp":5001},{"tcp":[80,"8000-8010"]}]},{"name":"b"}]`, "a b"},
-		{"{a: {rate: 1mbps}}", `queues.a.rate "1mbps": tc reads mbps as megabytes a second, others as megabits; write 8mbit if you mean 1 megabytes a second, 1mbit if you mean 1 megabits a second`},
-		{"{a: {match: [{udp: 5001}, {upd: 1}]}}", `queues.a.match[1] "upd": no such key; known here: preset, proto, tcp, udp, sport, dport, src, dst, dscp, vlan, priority, mark, queue`},
-		{"{a: {mtach: []}}", `queues.a.mtach "{a: {mtach: []}}": unknown key "mtach"; did you mean "match"?` + remedy},
-		{"[1, 2]", `queues[0] "[1, 2]": the single value "1" where fields are expected` + remedy},
-		{"voice", `queues "voice": the single value "voice" where fields are expected` + remedy},
-	} {
-		queues, err := ParseQueues(tt.text)
-		var names []string
-		for _, q := range queues {
-			names = append(names, q.Name)
-		}
-		got := strings.Join(names, " ")
-		if err != nil {
-			got = err.Error()
-		}
-		var mistake *policy.Error
-		if got != tt.want || err != nil && !errors.As(err, &mistake) || err == nil && queues == nil {
-			t.Errorf("%q\ngives %s\nwant  %s", tt.text, got, tt.want)
-		}
-	}
-	if _, err := ParseQueues("{a: {"); err == nil || !strings.HasPrefix(err.Error(), `queues "{a: {": `) {
-		t.Errorf("unfinished: %v", err)
-	}
-}
-
-// What is read as queues is never more than was written, and never panics.
-func FuzzParseQueues(f *testing.F) {
-	for _, seed := range []string{"a: {}", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}", `[{"name":"a","match":[{"udp":5001}]}]`, "none", "&a [*a]", "a: &x {match: *x}"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		queues, err := ParseQueues(text)
-		var mistake *policy.Error
-		if err != nil && !errors.As(err, &mistake) {
-			t.Errorf("%q: %v is no *policy.Error", text, err)
-		}
-		if len(queues) > len(text) {
-			t.Errorf("%q: %d queues", text, len(queues))
-		}
-	})
 }

@@ -300,7 +300,7 @@ func (f *SwitchFlow) readMatch(item, match node) {
 	rest := map[string]any{}
 	match.each(func(key string, _ *token.Token, value node) {
 		if !slices.Contains(switchMatchFields, key) {
-			rest[key] = value.plain()
+			rest[key] = policy.AsMaps(value.plain())
 			return
 		}
 		switch key {

@@ -13,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"weir/internal/closest"
 	"weir/internal/policy"
 )
 
@@ -201,7 +200,7 @@ func (n node) fields(known []string, read func(key string, value node)) {
 	values := map[string]node{}
 	n.each(func(key string, at *token.Token, value node) {
 		if !slices.Contains(known, key) {
-			value.tree.problem(at, value.path, "unknown key %q; %s", key, didYouMean(key, known))
+			value.tree.problem(at, value.path, "unknown key %q; %s", key, policy.DidYouMean(key, known))
 			return
 		}
 		values[key] = value
@@ -267,37 +266,73 @@ func (n node) text() (text string, ok bool) {
 	}
 }
 
-// deepest is how far plain follows: a match with a list of ports needs three. It
-// keeps an alias within its own anchor from being followed without end.
-const deepest = 4
+// find returns the value at the end of a way such as "voice.match[0].udp", or the deepest
+// one on the way that is there; its path is the whole way.
+func (n node) find(way string) node {
+	at := n
+	for step := range strings.SplitSeq(strings.ReplaceAll(way, "[", ".["), ".") {
+		at = at.child(step)
+	}
+	at.path = strings.TrimSuffix(n.path+"."+strings.TrimPrefix(way, "."), ".")
+	at.path = strings.ReplaceAll(at.path, ".[", "[")
+	return at
+}
 
-// plain is the value without its places: mappings, lists, and text for single
-// values.
+// child returns the entry of a mapping, or with "[2]" of a list, and n itself if there is
+// none.
+func (n node) child(step string) node {
+	found, scratch := n, node{tree: &tree{anchors: n.tree.anchors}, ast: n.ast}
+	see := func(value node) { found.ast = value.ast }
+	switch n.ast.(type) {
+	case *ast.MappingNode:
+		scratch.each(func(key string, _ *token.Token, value node) {
+			if key == step {
+				see(value)
+			}
+		})
+	case *ast.SequenceNode:
+		scratch.items(func(item node) {
+			if item.path == step {
+				see(item)
+			}
+		})
+	}
+	return found
+}
+
+// deepest is how far plain follows: queues in a list, each with a list of matches, each
+// with a list of ports, need six. It keeps an alias within its own anchor from being
+// followed without end.
+const deepest = 7
+
+// plain returns the value without its places, as policy.QueuesFrom takes it.
 func (n node) plain() any { return n.plainTo(deepest) }
 
 func (n node) plainTo(depth int) any {
 	n = n.resolve()
 	if depth == 0 {
 		n.wrong("nested too deep")
-		return ""
+		return nil
 	}
 	switch v := n.ast.(type) {
 	case *ast.MappingNode:
-		fields := map[string]any{}
-		n.each(func(key string, _ *token.Token, value node) { fields[key] = value.plainTo(depth - 1) })
+		fields := policy.Mapping{}
+		n.each(func(key string, _ *token.Token, value node) {
+			fields = append(fields, policy.Entry{Key: key, Value: value.plainTo(depth - 1)})
+		})
 		return fields
 	case *ast.SequenceNode:
 		list := []any{}
 		n.items(func(item node) { list = append(list, item.plainTo(depth-1)) })
 		return list
 	case nil:
-		return ""
+		return nil
 	case ast.ScalarNode:
 		text, _ := n.text()
 		return text
 	default:
 		n.wrong("%s where a value is expected; write one", describe(v))
-		return ""
+		return nil
 	}
 }
 
@@ -311,13 +346,6 @@ func describe(n ast.Node) string {
 		return fmt.Sprintf("the single value %q", n.GetToken().Value)
 	}
 	return strings.ToLower(n.Type().String())
-}
-
-func didYouMean(word string, known []string) string {
-	if near := closest.Words(word, known, 1); len(near) > 0 {
-		return fmt.Sprintf("did you mean %q?", near[0])
-	}
-	return "known here: " + strings.Join(known, ", ")
 }
 
 func join(path, key string) string {

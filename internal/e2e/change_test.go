@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 )
 
 // A hundred policies drawn at random, put into force one after the other under a
@@ -72,17 +73,15 @@ func TestPolicyChangesUnderLoad(t *testing.T) {
 // the link, with mins that always fit: weights are anything, mins 15 to 30 %, a
 // max is none or 35 % at least.
 func randomChange(draw *rand.Rand) (name string, c api.PolicyChange) {
-	weight := uint32(1 + draw.IntN(10000))
-	c.Weight = &weight
+	fields := []string{"weight", fmt.Sprint(1 + draw.IntN(10000))}
 	limit := "none"
 	if draw.IntN(2) == 0 {
 		limit = fmt.Sprintf("%d%%", 35+draw.IntN(60))
 	}
-	c.Max = &limit
+	fields = append(fields, "max", limit)
 	who := 1 + draw.IntN(4)
 	if who < 4 { // w4 has no min: it is what saturates the link
-		floor := fmt.Sprintf("%d%%", 15+draw.IntN(15))
-		c.Min = &floor
+		fields = append(fields, "min", fmt.Sprintf("%d%%", 15+draw.IntN(15)))
 	}
-	return fmt.Sprintf("w%d", who), c
+	return fmt.Sprintf("w%d", who), apitest.Change(fields...)
 }

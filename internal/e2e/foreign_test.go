@@ -194,7 +194,7 @@ func TestAgentAfterCleanup(t *testing.T) {
 	b.weir("cleanup", "--config", b.configFile())
 	a = b.start()
 	b.steered(a)
-	if p := a.workload("w1").Policy; p.Weight != 7 || p.Max != "40%" {
+	if p := a.workload("w1").Policy; p.Weight != 7 || p.Max.Compact() != "40%" {
 		t.Errorf("policy after cleanup and start: %+v", p)
 	}
 	b.flood(0, 1, 0.7)

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/lab/meter"
+	"weir/internal/policy"
 )
 
 // A thousand disciplines and rules drawn at random, put into force one after the
@@ -132,37 +134,40 @@ func (b *bed) neverRests(from, length, most time.Duration) {
 
 // randomDiscipline is one that polices nothing: the rate of llq's first queue is
 // half of the link.
-func randomDiscipline(draw *rand.Rand) (c api.PolicyChange) {
+func randomDiscipline(draw *rand.Rand) api.PolicyChange {
 	disciplines := []string{"sfq", "fifo", "pq", "cbwfq", "llq"}
 	discipline := disciplines[draw.IntN(len(disciplines))]
-	c.Discipline = &discipline
 	aqm := []string{"default", "default", "off", "5ms/100ms"}[draw.IntN(4)]
-	c.AQM = &aqm
-	queues := []api.Queue{}
+	var queues []policy.Queue
 	if discipline != "sfq" && discipline != "fifo" {
 		weighed := discipline != "pq" && draw.IntN(4) > 0
 		for i := range 1 + draw.IntN(8) {
-			q := api.Queue{Name: fmt.Sprintf("q%d", i)}
+			q := policy.Queue{Name: fmt.Sprintf("q%d", i)}
 			if weighed {
-				q.Min = fmt.Sprintf("%dkbit", []int{1, 10, 100, 500}[draw.IntN(4)])
+				q.Min.Rate = []policy.Rate{1e3, 10e3, 100e3, 500e3}[draw.IntN(4)]
 			}
 			if i == 0 && discipline == "llq" {
-				q.Min, q.Rate = "", "50%"
+				q.Min, q.Rate = policy.Amount{}, policy.Amount{Percent: 50}
 			}
 			queues = append(queues, q)
 		}
 		// Each port belongs to one of them, or to none; the last takes the rest.
 		for _, port := range udpPorts {
 			if q := draw.IntN(len(queues)); q < len(queues)-1 {
-				queues[q].Match = append(queues[q].Match, api.Match{"udp": port})
+				queues[q].Match = append(queues[q].Match, udpMatch(port))
 			}
 		}
 		for i := range queues[:len(queues)-1] {
 			if queues[i].Match == nil {
-				queues[i].Match = []api.Match{{"udp": 6000 + i}}
+				queues[i].Match = []policy.Match{udpMatch(6000 + i)}
 			}
 		}
 	}
-	c.Queues = &queues
+	c := apitest.Change("discipline", discipline, "aqm", aqm)
+	c.Set("queues", func(p *policy.Policy) { p.Queues = queues })
 	return c
+}
+
+func udpMatch(port int) policy.Match {
+	return policy.Match{UDP: []policy.Ports{{First: uint16(port), Last: uint16(port)}}}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/policy"
 )
 
@@ -175,7 +175,7 @@ func randomGroupChange(a *agent, draw *rand.Rand) error {
 	ctx := context.Background()
 	if draw.IntN(3) > 0 {
 		to := []string{"none", "g1", "g2"}[draw.IntN(3)]
-		_, err := a.Set(ctx, fmt.Sprintf("w%d", 1+draw.IntN(3)), api.PolicyChange{Group: &to}, false)
+		_, err := a.Set(ctx, fmt.Sprintf("w%d", 1+draw.IntN(3)), apitest.Change("group", to), false)
 		return err
 	}
 	weight := uint32(1 + draw.IntN(5))
@@ -186,7 +186,7 @@ func randomGroupChange(a *agent, draw *rand.Rand) error {
 	if draw.IntN(2) == 0 {
 		most = fmt.Sprintf("%d%%", 50+draw.IntN(50)) // never less than a min
 	}
-	_, err := a.SetGroup(ctx, fmt.Sprintf("g%d", 1+draw.IntN(2)), api.GroupChange{Weight: &weight, Min: &least, Max: &most}, false)
+	_, err := a.SetGroup(ctx, fmt.Sprintf("g%d", 1+draw.IntN(2)), apitest.GroupChange("weight", fmt.Sprint(weight), "min", least, "max", most), false)
 	return err
 }
 

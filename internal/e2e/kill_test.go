@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/policy"
 )
 
@@ -105,7 +105,7 @@ func TestKilledAnywhere(t *testing.T) {
 		go func(a *agent) {
 			defer close(changing)
 			for n := uint32(1); ; n++ { // until the agent is dead
-				if _, err := a.Set(context.Background(), "w2", api.PolicyChange{Weight: &n}, false); err != nil {
+				if _, err := a.Set(context.Background(), "w2", apitest.Change("weight", fmt.Sprint(n)), false); err != nil {
 					return
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/refusal"
@@ -271,7 +272,7 @@ func TestTargetsAtRandom(t *testing.T) {
 		}
 		next := policy.Rate((0.05 + 1.15*draw.Float64()) * float64(free))
 		text := fmt.Sprintf("%dbit", next)
-		_, err := a.Set(context.Background(), "w1", api.PolicyChange{Reserve: &text}, false)
+		_, err := a.Set(context.Background(), "w1", apitest.Change("reserve", text), false)
 		var no *refusal.Error
 		switch {
 		case err == nil && next <= free:

@@ -209,7 +209,7 @@ var metrics = []metric{
 	{"weir_workload_info", "", "Always 1; what the workload is, whether it is steered (state active), its group and its discipline.", gauge,
 		[]string{"workload", "key", "kind", "state", "group", "discipline"}, func(s snapshot, out emit) {
 			for _, w := range s.workloads {
-				out(1, w.Name, w.Key, w.Kind, w.State, w.Policy.Group, w.Policy.Discipline)
+				out(1, w.Name, w.Key, w.Kind, w.State, w.Policy.Group, string(w.Policy.Discipline.OrDefault()))
 			}
 		}},
 }

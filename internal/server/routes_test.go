@@ -87,7 +87,7 @@ func TestProblems(t *testing.T) {
 // TestNoRoomCrossesWithItsNumbers: a program gets the numbers of a refusal without reading
 // its sentence.
 func TestNoRoomCrossesWithItsNumbers(t *testing.T) {
-	_, err := start(t, demo()).Set(t.Context(), "batch", api.PolicyChange{Min: new("90mbit")}, false)
+	_, err := start(t, demo()).Set(t.Context(), "batch", apitest.Change("min", "90mbit"), false)
 	e := refusal.Of(err)
 	if e == nil || e.Kind != refusal.NoRoom || e.Object != "link eth0" || e.Numbers == nil ||
 		*e.Numbers != (refusal.Numbers{AskedBps: 90e6, ReservedBps: 20e6, LimitBps: 100e6, FreeBps: 80e6}) {
@@ -152,7 +152,7 @@ func TestClientSpeaksEveryRoute(t *testing.T) {
 		t.Errorf("Explain: %+v, %v", e, err)
 	}
 	office := start(t, demo().WithGroup("of fice/1", 2, 0, 40))
-	if g, err := office.Group(ctx, "of fice/1"); err != nil || g.Policy.Max != "40mbit" {
+	if g, err := office.Group(ctx, "of fice/1"); err != nil || g.Policy.Max.Compact() != "40mbit" {
 		t.Errorf("Group: %+v, %v", g, err)
 	}
 	if e, err := office.ExplainGroup(ctx, "of fice/1"); err != nil || e.Links[0].Device != "eth0" {
@@ -162,14 +162,13 @@ func TestClientSpeaksEveryRoute(t *testing.T) {
 	if r, err := client.Attach(ctx, api.AttachRequest{Name: name, Netns: "blue"}, false); err != nil || r.DryRun {
 		t.Errorf("Attach: %+v, %v", r, err)
 	}
-	weight := uint32(7)
-	if r, err := client.Set(ctx, name, api.PolicyChange{Weight: &weight}, true); err != nil || !r.DryRun || r.Workload.Policy.Weight != 7 {
+	if r, err := client.Set(ctx, name, apitest.Change("weight", "7"), true); err != nil || !r.DryRun || r.Workload.Policy.Weight != 7 {
 		t.Errorf("Set, dry run: %+v, %v", r, err)
 	}
 	if w, err := client.Workload(ctx, name); err != nil || w.Policy.Weight != 1 {
 		t.Errorf("the dry run changed something: %+v, %v", w.Policy, err)
 	}
-	if _, err := client.Set(ctx, name, api.PolicyChange{Weight: &weight}, false); err != nil {
+	if _, err := client.Set(ctx, name, apitest.Change("weight", "7"), false); err != nil {
 		t.Error(err)
 	}
 	if w, err := client.Workload(ctx, name); err != nil || w.Policy.Weight != 7 {

@@ -15,7 +15,7 @@ var measuring = []string{"dataplane/goodput", "dataplane/ifb", "dataplane/tc", "
 // lasting are the packages that take longer than a minute, or start engines, brokers and
 // machines: steps of their own, two at once. The slowest comes first.
 var lasting = []string{"cluster/node", "cluster/bus/kafka", "cluster/migrate", "cluster/migrate/podman",
-	"discover", "discover/dockertest", "dataplane/mark", "refusal", "vm"}
+	"discover", "discover/dockertest", "dataplane/mark", "refusal", "extendtest", "vm"}
 
 // native returns the steps that test every package on this machine: the same with the
 // race detector, or at their full size with -long, where a package has that flag.

@@ -4,13 +4,10 @@ package apitest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"weir/internal/api"
-	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
@@ -109,58 +106,20 @@ func apply(w *api.Workload, c api.PolicyChange) ([]api.Change, error) {
 			Why:  "asked by weir set",
 		})
 	}
-	if c.Weight != nil {
-		w.Policy.Weight = *c.Weight
-		say("weight", fmt.Sprint(*c.Weight))
+	if err := c.Readable(); err != nil {
+		return nil, api.Mistake(err)
 	}
-	if c.LimitPackets != nil {
-		w.Policy.LimitPackets = *c.LimitPackets
-		say("limit_packets", fmt.Sprint(*c.LimitPackets))
+	w.Policy.Policy = c.Apply(w.Policy.Policy)
+	for _, name := range c.Given() {
+		say(name, c.Texts()[name])
 	}
-	for _, a := range []struct {
-		field string
-		asked *string
-		text  *string
-	}{
-		{"discipline", c.Discipline, &w.Policy.Discipline},
-		{"aqm", c.AQM, &w.Policy.AQM},
-		{"dscp", c.DSCP, &w.Policy.DSCP},
-		{"group", c.Group, &w.Policy.Group},
-	} {
-		if a.asked != nil {
-			*a.text = strings.TrimPrefix(*a.asked, "none")
-			say(a.field, *a.asked)
+	for i := range w.Links {
+		if c.Gives("min") {
+			w.Links[i].MinBps = uint64(w.Policy.Min.Of(Capacity))
 		}
-	}
-	if c.Queues != nil {
-		w.Policy.Queues = *c.Queues
-		var names []string
-		for _, q := range *c.Queues {
-			names = append(names, q.Name)
+		if c.Gives("max") {
+			w.Links[i].MaxBps = uint64(w.Policy.Max.Of(Capacity))
 		}
-		say("queues", strings.Join(names, ", "))
-	}
-	for _, a := range []struct {
-		field string
-		asked *string
-		text  *string
-		bps   func(l *api.WorkloadLink) *uint64
-	}{
-		{"min", c.Min, &w.Policy.Min, func(l *api.WorkloadLink) *uint64 { return &l.MinBps }},
-		{"max", c.Max, &w.Policy.Max, func(l *api.WorkloadLink) *uint64 { return &l.MaxBps }},
-	} {
-		if a.asked == nil {
-			continue
-		}
-		rate, err := bps(a.field, *a.asked)
-		if err != nil {
-			return nil, err
-		}
-		*a.text = strings.TrimPrefix(*a.asked, "none")
-		for i := range w.Links {
-			*a.bps(&w.Links[i]) = rate
-		}
-		say(a.field, *a.asked)
 	}
 	return out, nil
 }
@@ -178,20 +137,10 @@ func (f *Fake) admit(w api.Workload) error {
 	}
 	free := uint64(Capacity-others) / 1e6
 	return &refusal.Error{
-		Kind: refusal.NoRoom, Object: "link eth0", Field: "min", Value: w.Policy.Min,
+		Kind: refusal.NoRoom, Object: "link eth0", Field: "min", Value: w.Policy.Min.Compact(),
 		Msg: fmt.Sprintf("link eth0 cannot hold it: %d Mbit/s asked, %d Mbit/s reserved by others, %d Mbit/s free",
 			w.Links[0].MinBps/1e6, others/1e6, free),
 		Remedy:  fmt.Sprintf("ask for at most %dmbit or lower another workload's min", free),
 		Numbers: &refusal.Numbers{AskedBps: w.Links[0].MinBps, ReservedBps: others, LimitBps: Capacity, FreeBps: Capacity - others},
 	}
-}
-
-// bps reads a rate, or a share of the only link.
-func bps(field, text string) (uint64, error) {
-	amount, err := policy.ParseAmount(text)
-	var mistake *policy.Error
-	if errors.As(err, &mistake) {
-		return 0, api.Mistake(policy.InField(field, mistake))
-	}
-	return uint64(amount.Of(Capacity)), err
 }

@@ -13,7 +13,7 @@ import (
 // Mbit/s.
 func Reserved(name string, reserve uint64) api.Workload {
 	w := Workload(name, 1, 0, 0, reserve*1514/1448)
-	w.Policy.Reserve = text(reserve)
+	w.Policy.Reserve = mbit(reserve)
 	w.Links[0].ReserveBps = reserve * 1e6
 	goodput := float64(reserve) * 1e6 * 0.999
 	w.Links[0].GoodputBps, w.Links[0].Control = &goodput, "settled"

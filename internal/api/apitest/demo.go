@@ -3,9 +3,8 @@
 package apitest
 
 import (
-	"fmt"
-
 	"weir/internal/api"
+	"weir/internal/policy"
 )
 
 // Workload makes an active workload on eth0 that sends rate Mbit/s; mins and
@@ -13,7 +12,7 @@ import (
 func Workload(name string, weight uint32, min, max, rate uint64) api.Workload {
 	w := api.Workload{
 		Name: name, Key: "docker:" + name, Kind: "docker", State: "active",
-		Policy:  api.Policy{Weight: weight, Min: text(min), Max: text(max), Discipline: "sfq"},
+		Policy:  api.PolicyOf(policy.Policy{Weight: weight, Min: mbit(min), Max: mbit(max)}),
 		Origin:  map[string]string{"weight": "label", "min": "default", "max": "default"},
 		Devices: []string{"veth-" + name},
 	}
@@ -26,12 +25,7 @@ func Workload(name string, weight uint32, min, max, rate uint64) api.Workload {
 	return w
 }
 
-func text(mbit uint64) string {
-	if mbit == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%dmbit", mbit)
-}
+func mbit(n uint64) policy.Amount { return policy.Amount{Rate: policy.Rate(n) * 1e6} }
 
 // Demo is a host with three containers that send, one that waits for its
 // network, one that cannot be steered, and the host itself.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/api"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
@@ -18,7 +19,7 @@ func (f *Fake) WithGroup(name string, weight uint32, min, max uint64) *Fake {
 	defer f.mu.Unlock()
 	f.groups = append(f.groups, api.Group{
 		Name: name, Class: uint16(100 + len(f.groups)), State: "active",
-		Policy: api.GroupPolicy{Weight: weight, Min: text(min), Max: text(max)},
+		Policy: api.GroupPolicy{Policy: policy.Policy{Weight: weight, Min: mbit(min), Max: mbit(max)}},
 		Origin: map[string]string{"weight": "set", "min": "set", "max": "set"},
 		Links:  []api.WorkloadLink{{Device: "eth0", Direction: "egress", MinBps: min * 1e6, MaxBps: max * 1e6}},
 	})
@@ -106,34 +107,22 @@ func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, 
 		return api.ChangeResult{}, f.Fail
 	}
 	i := slices.IndexFunc(f.groups, func(g api.Group) bool { return g.Name == name })
-	g := api.Group{Name: name, Class: uint16(100 + len(f.groups)), State: "active", Policy: api.GroupPolicy{Weight: 1},
+	g := api.Group{Name: name, Class: uint16(100 + len(f.groups)), State: "active", Policy: api.GroupPolicy{Policy: policy.Default()},
 		Origin: map[string]string{}, Links: []api.WorkloadLink{{Device: "eth0", Direction: "egress"}}}
 	what := fmt.Sprintf("eth0: add group %s:", name)
 	if i >= 0 {
 		g = f.groups[i]
 		what = fmt.Sprintf("eth0: group %s:", name)
 	}
-	if change.Weight != nil {
-		g.Policy.Weight = *change.Weight
-		what += fmt.Sprintf(" weight %d", *change.Weight)
+	if err := change.Readable(); err != nil {
+		return api.ChangeResult{}, api.Mistake(err)
+	}
+	g.Policy.Policy = change.Apply(g.Policy.Policy)
+	for _, name := range change.Given() {
+		what += " " + name + " " + change.Texts()[name]
 	}
 	g.Links = slices.Clone(g.Links)
-	for _, a := range []struct {
-		field string
-		asked *string
-		text  *string
-		bps   *uint64
-	}{{"min", change.Min, &g.Policy.Min, &g.Links[0].MinBps}, {"max", change.Max, &g.Policy.Max, &g.Links[0].MaxBps}} {
-		if a.asked == nil {
-			continue
-		}
-		rate, err := bps(a.field, *a.asked)
-		if err != nil {
-			return api.ChangeResult{}, err
-		}
-		*a.text, *a.bps = *a.asked, rate
-		what += " " + a.field + " " + *a.asked
-	}
+	g.Links[0].MinBps, g.Links[0].MaxBps = uint64(g.Policy.Min.Of(Capacity)), uint64(g.Policy.Max.Of(Capacity))
 	if !dryRun {
 		if i < 0 {
 			f.groups = append(f.groups, g)
@@ -168,7 +157,7 @@ func (f *Fake) Classify(_ context.Context, name string, p api.Packet) (api.Place
 		return api.Placement{}, err
 	}
 	w := f.workloads[i]
-	place := api.Placement{Name: w.Name, Discipline: w.Policy.Discipline,
+	place := api.Placement{Name: w.Name, Discipline: string(w.Policy.Discipline),
 		Text: fmt.Sprintf("A packet of %s to %s port %d.", p.Proto, p.Dst, p.Dport)}
 	if len(w.Policy.Queues) > 0 {
 		place.Queue = w.Policy.Queues[0].Name

@@ -57,7 +57,7 @@ func (r row) name() string {
 func asWorkload(g api.Group) api.Workload {
 	return api.Workload{
 		Name: g.Name, Key: "group:" + g.Name, Kind: kindGroup, Class: g.Class, State: g.State, Note: g.Note,
-		Policy: api.Policy{Weight: g.Policy.Weight, Min: g.Policy.Min, Max: g.Policy.Max}, Links: g.Links,
+		Policy: api.PolicyOf(g.Policy.Policy), Links: g.Links,
 	}
 }
 

@@ -3,8 +3,9 @@
 package manager
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"weir/internal/api"
@@ -19,25 +20,24 @@ import (
 // change without a min is about one that a label or the configuration asks for.
 func consistent(r wire.PlaceRequest) error {
 	change, err := readChange(r.Change)
-	if err != nil {
+	var mistake *policy.Error
+	switch {
+	case errors.As(err, &mistake):
+		return wrong("change."+mistake.Field, mistake.Value, policy.InField("", mistake).Error())
+	case err != nil:
 		return wrong("change", string(r.Change), "cannot be read: "+err.Error())
 	}
 	var most policy.Rate
+	asked := change.To()
 	for _, f := range []struct {
 		field string
-		value *string
-	}{{"change.min", change.Min}, {"change.reserve", change.Reserve}} {
-		if f.value == nil {
-			continue
-		}
-		amount, err := policy.ParseAmount(*f.value)
-		switch rate := amount.Of(0); {
-		case err != nil:
-			return wrong(f.field, *f.value, err.Error())
-		case amount.Percent > 0:
-			return wrong(f.field, *f.value, "is a part of a link, which is another amount on another node")
+		value policy.Amount
+	}{{"change.min", asked.Min}, {"change.reserve", asked.Reserve}} {
+		switch rate := f.value.Of(0); {
+		case f.value.Percent > 0:
+			return wrong(f.field, f.value.Compact(), "is a part of a link, which is another amount on another node")
 		case rate > policy.Rate(r.MinBps):
-			return wrong(f.field, *f.value, fmt.Sprintf("is %s, and a place is sought for %s (min_bps)", rate, policy.Rate(r.MinBps)))
+			return wrong(f.field, f.value.Compact(), fmt.Sprintf("is %s, and a place is sought for %s (min_bps)", rate, policy.Rate(r.MinBps)))
 		default:
 			most = max(most, rate)
 		}
@@ -60,7 +60,5 @@ func readChange(text wire.Change) (c api.PolicyChange, err error) {
 	if len(text) == 0 {
 		return c, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return c, d.Decode(&c)
+	return c, cmp.Or(json.Unmarshal(text, &c), c.Readable())
 }

@@ -74,7 +74,7 @@ func (h *hostile) next() (wire.Topic, raw) {
 	id := h.text(wire.MaxName - 100)
 	h.places = append(h.places[max(0, len(h.places)-20):], id)
 	return wire.Reports, raw{"place-request", h.object(wire.PlaceRequest{ID: id, Node: "x", Container: fmt.Sprint("c", h.IntN(100)),
-		MinBps: uint64(h.IntN(2)), Change: h.object(api.PolicyChange{Max: new(h.text(wire.MaxChange - 100))}), Refusal: h.text(wire.MaxText)})}
+		MinBps: uint64(h.IntN(2)), Change: h.object(map[string]string{"max": h.text(wire.MaxChange - 100)}), Refusal: h.text(wire.MaxText)})}
 }
 
 // TestHostileMember: 10,000 messages of one member (-long; 2,000 without), as large as

@@ -139,7 +139,7 @@ func TestPlacesAreConsistent(t *testing.T) {
 		{90e6, `{"min":"1mbit"}`, `min_bps: is more than the change asks for, 1 Mbit/s`},
 		{20e6, `{"min":"20%"}`, `change.min: is a part of a link`},
 		{1e6, `{"min":"fast"}`, `change.min: "fast": does not begin with a number`},
-		{1e6, `{"mni":"1mbit"}`, `change: cannot be read: json: unknown field "mni"`},
+		{1e6, `{"mni":"1mbit"}`, `change.mni: "1mbit": a policy has no such field`},
 		{1e6, `[]`, `change: cannot be read`},
 		{0, `{}`, `min_bps: is nothing to find a place for`},
 		{0, `{"min":"90mbit"}`, `change.min: is 90 Mbit/s`},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/refusal"
 )
@@ -55,7 +56,7 @@ func TestPlansKnowWhoAcceptsWhom(t *testing.T) {
 	}
 	_, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web1", To: "b"}, false)
 	refusedAs(t, err, refusal.Conflict, "b does not accept containers of a", "cluster.accept_from")
-	_, err = a.WithManager(a.agent).Set(t.Context(), "web1", api.PolicyChange{Min: new("20mbit")}, false)
+	_, err = a.WithManager(a.agent).Set(t.Context(), "web1", apitest.Change("min", "20mbit"), false)
 	refusedAs(t, err, refusal.NoRoom, "b does not accept containers of a", "x lacks 10 Mbit/s")
 }
 

@@ -10,12 +10,13 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/policy"
 )
 
 // Of a policy that comes with a container a node takes what its operator allows, and
 // says what it leaves out.
 func TestAcceptedPolicy(t *testing.T) {
-	everything := `{"weight":2,"min":"90%","max":"none","reserve":"5mbit","limit_packets":9,"limit_bytes":9,"discipline":"fifo","queues":[],"aqm":"off","dscp":"ef","group":"t","ingress":{"weight":3,"min":"50%","dscp":"ef"},"reset":true}`
+	everything := `{"weight":2,"min":"90%","max":"none","reserve":"5mbit","limit_packets":9,"limit_bytes":9000,"discipline":"fifo","queues":[],"aqm":"off","dscp":"ef","group":"t","ingress":{"weight":3,"min":"50%","dscp":"ef"},"reset":true}`
 	for _, test := range []struct {
 		name  string
 		allow []string
@@ -23,9 +24,9 @@ func TestAcceptedPolicy(t *testing.T) {
 		left  string
 	}{
 		{"the default", config.Default().Accept().Policy,
-			`{"weight":2,"min":"90%","max":"none","reserve":"5mbit","limit_packets":9,"limit_bytes":9,"discipline":"fifo","queues":[],"aqm":"off","ingress":{"weight":3,"min":"50%"},"reset":true}`,
+			`{"weight":2,"min":"90%","max":"none","reserve":"5mbit","limit_packets":9,"limit_bytes":9000,"discipline":"fifo","queues":[],"aqm":"off","ingress":{"weight":3,"min":"50%"},"reset":true}`,
 			"dscp, group, ingress.dscp"},
-		{"all", config.Fields, everything, ""},
+		{"all", policy.FieldNames(policy.OnWorkload), everything, ""},
 		{"no reservation", []string{"weight", "max"}, `{"weight":2,"max":"none","ingress":{"weight":3},"reset":true}`,
 			"min, reserve, limit_packets, limit_bytes, discipline, queues, aqm, dscp, group, ingress.min, ingress.dscp"},
 		{"nothing", []string{}, `{"reset":true}`,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/cluster/migrate"
 	"weir/internal/refusal"
 )
@@ -29,7 +30,7 @@ func TestMigrate(t *testing.T) {
 	a := c.node("a", 100e6)
 	b := c.node("b", 100e6)
 	c.world.put("a", "web")
-	a.agent.set["web"] = api.PolicyChange{Weight: new(uint32(7))}
+	a.agent.set["web"] = apitest.Change("weight", "7")
 	c.up(2)
 	c.seen(1)
 	dry, err := c.manager.Migrate(t.Context(), api.MoveRequest{Container: "web", To: "b"}, true)
@@ -266,21 +267,21 @@ func TestRefusedMinMoves(t *testing.T) {
 	c.up(2)
 	c.seen(2)
 	agent := a.WithManager(a.agent)
-	result, err := agent.Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit"), Weight: new(uint32(3))}, false)
+	result, err := agent.Set(t.Context(), "web", apitest.Change("min", "20mbit", "weight", "3"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if text := result.Changes[0].What; !strings.Contains(text, "asked the manager: moving web to b") {
 		t.Errorf("told %q", text)
 	}
-	again, err := agent.Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit")}, false)
+	again, err := agent.Set(t.Context(), "web", apitest.Change("min", "20mbit"), false)
 	if err != nil || again.Changes[0].What != result.Changes[0].What {
 		t.Errorf("asked again: %+v, %v", again, err)
 	}
 	if !eventually(func() bool {
 		b.agent.mu.Lock()
 		defer b.agent.mu.Unlock()
-		return b.agent.min["web"] == 20e6 && *b.agent.set["web"].Weight == 3
+		return b.agent.min["web"] == 20e6 && b.agent.set["web"].To().Weight == 3
 	}) {
 		t.Fatalf("the min does not hold on b\n%s", c.log)
 	}
@@ -306,17 +307,17 @@ func TestRefusedShareMoves(t *testing.T) {
 	a.agent.reserve("db", 90e6)
 	c.up(2)
 	c.seen(2)
-	if _, err := a.WithManager(a.agent).Set(t.Context(), "web", api.PolicyChange{Min: new("20%")}, false); err != nil {
+	if _, err := a.WithManager(a.agent).Set(t.Context(), "web", apitest.Change("min", "20%"), false); err != nil {
 		t.Fatal(err)
 	}
 	if !eventually(func() bool {
 		b.agent.mu.Lock()
 		defer b.agent.mu.Unlock()
-		return b.agent.set["web"].Min != nil
+		return b.agent.set["web"].Gives("min")
 	}) {
 		t.Fatalf("no min is set on b\n%s", c.log)
 	}
-	if min := *b.agent.set["web"].Min; min != "20mbit" {
+	if min := b.agent.set["web"].To().Min.Compact(); min != "20mbit" {
 		t.Errorf("min of %s on b, want 20mbit", min)
 	}
 }
@@ -330,7 +331,7 @@ func TestRefusedMinHasNoPlace(t *testing.T) {
 	a.agent.reserve("db", 90e6)
 	c.up(2)
 	c.seen(2)
-	_, err := a.WithManager(a.agent).Set(t.Context(), "web", api.PolicyChange{Min: new("20mbit")}, false)
+	_, err := a.WithManager(a.agent).Set(t.Context(), "web", apitest.Change("min", "20mbit"), false)
 	refusedAs(t, err, refusal.NoRoom, "min", "has no room", "b lacks 5 Mbit/s of guaranteed bandwidth", "a lacks 10 Mbit/s")
 	if moves, _ := c.manager.Moves(t.Context()); len(moves) != 0 {
 		t.Errorf("%+v", moves)

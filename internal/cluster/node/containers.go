@@ -185,11 +185,9 @@ func promiseOf(w api.Workload, links []api.LinkStatus) promised {
 		out.policy.MinBps = max(out.policy.MinBps, l.MinBps)
 		out.policy.MaxBps = max(out.policy.MaxBps, l.MaxBps)
 	}
-	if w.State == "refused" && w.Policy.Min != "" && len(links) > 0 {
-		if amount, err := policy.ParseAmount(w.Policy.Min); err == nil {
-			if asked := uint64(amount.Of(policy.Rate(links[0].CapacityBps))); asked > out.policy.MinBps {
-				out.policy.RefusedMinBps = asked
-			}
+	if w.State == "refused" && len(links) > 0 {
+		if asked := uint64(w.Policy.Min.Of(policy.Rate(links[0].CapacityBps))); asked > out.policy.MinBps {
+			out.policy.RefusedMinBps = asked
 		}
 	}
 	return out

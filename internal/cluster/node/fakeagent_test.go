@@ -4,14 +4,13 @@ package node
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
@@ -54,9 +53,9 @@ func (a *fakeAgent) Workload(_ context.Context, name string) (api.Workload, erro
 		w.Kind = kind
 	}
 	c := a.set[name]
-	w.Policy = policyOf(c, "", w.Origin)
-	if c.Ingress != nil {
-		w.Policy.Ingress = new(policyOf(*c.Ingress, "ingress.", w.Origin))
+	w.Policy = api.PolicyOf(c.Apply(policy.Default()))
+	for _, name := range c.Given() {
+		w.Origin[name] = "set"
 	}
 	return w, nil
 }
@@ -81,57 +80,35 @@ func (a *fakeAgent) Workloads(ctx context.Context) ([]api.Workload, error) {
 	return list, nil
 }
 
-// policyOf is a policy of which only what was set is known.
-func policyOf(c api.PolicyChange, prefix string, origin map[string]string) (p api.Policy) {
-	put(&p.Weight, c.Weight, origin, prefix+"weight")
-	put(&p.Min, c.Min, origin, prefix+"min")
-	put(&p.Max, c.Max, origin, prefix+"max")
-	put(&p.Reserve, c.Reserve, origin, prefix+"reserve")
-	put(&p.Discipline, c.Discipline, origin, prefix+"discipline")
-	put(&p.Queues, c.Queues, origin, prefix+"queues")
-	put(&p.Group, c.Group, origin, prefix+"group")
-	return p
-}
-
-func put[T any](to, from *T, origin map[string]string, field string) {
-	if from != nil {
-		*to, origin[field] = *from, "set"
-	}
-}
-
 func (a *fakeAgent) Set(ctx context.Context, name string, c api.PolicyChange, _ bool) (api.ChangeResult, error) {
 	if _, err := a.Workload(ctx, name); err != nil {
 		return api.ChangeResult{}, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c.Min != nil {
-		var asked, reserved uint64
-		fmt.Sscanf(*c.Min, "%dmbit", &asked)
-		asked *= 1e6
+	if c.Gives("min") {
+		var reserved uint64
+		asked := uint64(c.To().Min.Of(policy.Rate(a.capacity)))
 		for other, min := range a.min {
 			if other != name {
 				reserved += min
 			}
 		}
 		if asked+reserved > a.capacity {
-			return api.ChangeResult{}, &refusal.Error{Kind: refusal.NoRoom, Field: "min", Value: *c.Min, Msg: "link eth0 has no room for it", Remedy: "ask for less"}
+			return api.ChangeResult{}, &refusal.Error{Kind: refusal.NoRoom, Field: "min", Value: c.Texts()["min"], Msg: "link eth0 has no room for it", Remedy: "ask for less"}
 		}
 		a.min[name] = asked
 	}
-	if c.Group != nil && !slices.Contains(a.groups, *c.Group) {
-		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Invalid, Field: "group", Value: *c.Group, Msg: "no group has that name"}
+	if group := c.To().Group; c.Gives("group") && !slices.Contains(a.groups, group) {
+		return api.ChangeResult{}, &refusal.Error{Kind: refusal.Invalid, Field: "group", Value: group, Msg: "no group has that name"}
 	}
 	kept := a.set[name]
 	if c.Reset {
-		kept, c.Reset = api.PolicyChange{}, false
+		kept = api.PolicyChange{}
 	}
-	text, err := json.Marshal(c)
-	if err == nil {
-		err = json.Unmarshal(text, &kept) // what c does not say stays
-	}
+	kept.Change = kept.Over(c.Change) // what c does not say stays
 	a.set[name] = kept
-	return api.ChangeResult{}, err
+	return api.ChangeResult{}, nil
 }
 
 // profile is what the sampler would make of the world.

@@ -59,7 +59,7 @@ func (w *withManager) Set(ctx context.Context, name string, change api.PolicyCha
 // wantsPlace reports whether a change of a guarantee was refused for want of room, which
 // another node may have.
 func wantsPlace(err error, change api.PolicyChange, dryRun bool) bool {
-	return refusal.Is(err, refusal.NoRoom) && !dryRun && (change.Min != nil || change.Reserve != nil)
+	return refusal.Is(err, refusal.NoRoom) && !dryRun && (change.Gives("min") || change.Gives("reserve"))
 }
 
 // moving says what will happen.
@@ -85,16 +85,14 @@ func (w *withManager) guaranteed(ctx context.Context, change api.PolicyChange) (
 		capacity = policy.Rate(st.Links[0].CapacityBps)
 	}
 	var most policy.Rate
-	for _, field := range []**string{&change.Min, &change.Reserve} {
-		if *field == nil {
-			continue
-		}
-		amount, err := policy.ParseAmount(**field)
-		if err != nil || amount.None() {
+	asked := change.To()
+	for field, amount := range map[string]policy.Amount{"min": asked.Min, "reserve": asked.Reserve} {
+		if amount.None() {
 			continue
 		}
 		rate := amount.Of(capacity)
-		*field, most = new(rate.Compact()), max(most, rate)
+		most = max(most, rate)
+		change.Set(field, func(p *policy.Policy) { p.Min, p.Reserve = policy.Amount{Rate: rate}, policy.Amount{Rate: rate} })
 	}
 	return change, uint64(most)
 }

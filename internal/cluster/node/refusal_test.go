@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/refusal"
 )
 
@@ -29,7 +30,7 @@ func (r refuses) Set(context.Context, string, api.PolicyChange, bool) (api.Chang
 // not, if the link has no room; not if another node would refuse the change as well, and not
 // for a dry run. The node of withManager is missing, so that asking would panic.
 func TestOnlyWantOfRoomNeedsAPlace(t *testing.T) {
-	min := api.PolicyChange{Min: new("9mbit")}
+	min := apitest.Change("min", "9mbit")
 	for _, tt := range []struct {
 		kind   refusal.Kind
 		change api.PolicyChange
@@ -37,9 +38,9 @@ func TestOnlyWantOfRoomNeedsAPlace(t *testing.T) {
 		asks   bool
 	}{
 		{refusal.NoRoom, min, false, true},
-		{refusal.NoRoom, api.PolicyChange{Reserve: new("9mbit")}, false, true},
+		{refusal.NoRoom, apitest.Change("reserve", "9mbit"), false, true},
 		{refusal.NoRoom, min, true, false},
-		{refusal.NoRoom, api.PolicyChange{Group: new("tenant")}, false, false},
+		{refusal.NoRoom, apitest.Change("group", "tenant"), false, false},
 		{refusal.NotHeld, min, false, false},
 		{refusal.Conflict, min, false, false},
 		{refusal.Invalid, min, false, false},

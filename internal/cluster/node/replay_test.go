@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -52,7 +52,7 @@ func TestRepeatedApplies(t *testing.T) {
 
 	held := sealed("held-back", "2kbit", wire.Term{Until: now.Add(time.Minute), Seq: 7})
 	publish("newer", sealed("newer", "9mbit", wire.Term{Until: now.Add(time.Minute), Seq: 8}))
-	is := func(max string) bool { return a.agent.has(t, "web") == text(t, api.PolicyChange{Max: new(max)}) }
+	is := func(max string) bool { return a.agent.has(t, "web") == text(t, apitest.Change("max", max)) }
 	if !eventually(func() bool { return is("9mbit") }) {
 		t.Fatalf("web has %s", a.agent.has(t, "web"))
 	}

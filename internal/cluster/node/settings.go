@@ -3,7 +3,6 @@
 package node
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
@@ -36,12 +36,7 @@ func (m *moves) policy(ctx context.Context, container string) wire.Change {
 	if err != nil {
 		return nil
 	}
-	change := settings(w.Policy, w.Origin, "")
-	if w.Policy.Ingress != nil {
-		if ingress := settings(*w.Policy.Ingress, w.Origin, "ingress."); !ingress.Empty() {
-			change.Ingress = &ingress
-		}
-	}
+	change := api.PolicyChange{Change: atRunTime(w)}
 	change.Reset = true
 	// What was taken here by --accept-gaps is taken so on the next node.
 	change.AcceptGaps = slices.ContainsFunc(w.NotHeld, func(g api.PolicyGap) bool { return g.Accepted })
@@ -52,46 +47,9 @@ func (m *moves) policy(ctx context.Context, container string) wire.Change {
 	return text
 }
 
-// settings are the fields of a policy that were set at run time; prefix is what the
-// origins' names begin with.
-func settings(p api.Policy, origin map[string]string, prefix string) api.PolicyChange {
-	var c api.PolicyChange
-	set := func(field string) bool { return origin[prefix+field] == "set" }
-	none := func(s string) *string { return new(cmp.Or(s, "none")) }
-	if set("weight") {
-		c.Weight = new(p.Weight)
-	}
-	if set("min") {
-		c.Min = none(p.Min)
-	}
-	if set("max") {
-		c.Max = none(p.Max)
-	}
-	if set("reserve") {
-		c.Reserve = none(p.Reserve)
-	}
-	if set("limit_packets") {
-		c.LimitPackets = new(p.LimitPackets)
-	}
-	if set("limit_bytes") {
-		c.LimitBytes = new(p.LimitBytes)
-	}
-	if set("discipline") {
-		c.Discipline = new(p.Discipline)
-	}
-	if set("queues") {
-		c.Queues = new(append([]api.Queue{}, p.Queues...))
-	}
-	if set("aqm") {
-		c.AQM = new(cmp.Or(p.AQM, "default"))
-	}
-	if set("dscp") {
-		c.DSCP = none(p.DSCP)
-	}
-	if set("group") {
-		c.Group = none(p.Group)
-	}
-	return c
+// atRunTime returns the fields of a workload's policy that were set at run time.
+func atRunTime(w api.Workload) policy.Change {
+	return policy.ChangeTo(w.Policy.Policy, slices.DeleteFunc(policy.AllNames(), func(name string) bool { return w.Origin[name] != "set" })...)
 }
 
 // set puts into force what the manager orders for a container of this node.
@@ -126,9 +84,7 @@ func readChange(text wire.Change) (c api.PolicyChange, err error) {
 	if len(text) == 0 {
 		return c, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
+	if err := cmp.Or(json.Unmarshal(text, &c), c.Readable()); err != nil {
 		return c, fmt.Errorf("change cannot be read: %w", err)
 	}
 	return c, nil
@@ -171,32 +127,36 @@ func mayHoldInParts(err error) bool {
 	return refusal.Is(err, refusal.Conflict, refusal.Invalid)
 }
 
-// parts are a change's fields in changes of their own, the reset first. Discipline and
-// queues make sense together only.
+// parts returns a change's fields in changes of their own: the reset first, and the group
+// before what may depend on it. Discipline and queues make sense together only.
 func parts(c api.PolicyChange) (list []api.PolicyChange) {
-	add := func(p api.PolicyChange) {
-		if !p.Empty() {
-			p.AcceptGaps = c.AcceptGaps
-			list = append(list, p)
-		}
+	if c.Reset {
+		list = append(list, api.PolicyChange{Options: c.Options})
 	}
-	add(api.PolicyChange{Reset: c.Reset})
-	add(api.PolicyChange{Weight: c.Weight})
-	add(api.PolicyChange{Group: c.Group})
-	add(api.PolicyChange{Min: c.Min})
-	add(api.PolicyChange{Max: c.Max})
-	add(api.PolicyChange{Reserve: c.Reserve})
-	add(api.PolicyChange{LimitPackets: c.LimitPackets})
-	add(api.PolicyChange{LimitBytes: c.LimitBytes})
-	add(api.PolicyChange{Discipline: c.Discipline, Queues: c.Queues})
-	add(api.PolicyChange{AQM: c.AQM})
-	add(api.PolicyChange{DSCP: c.DSCP})
-	if c.Ingress != nil {
-		for _, p := range parts(*c.Ingress) { // accept_gaps is of the whole change
-			add(api.PolicyChange{Ingress: &p})
+	together := map[string]string{"queues": "discipline", "ingress.queues": "ingress.discipline"}
+	names := c.Given()
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
+	for _, name := range names {
+		if with := together[name]; with != "" && c.Gives(with) {
+			continue
 		}
+		fields := []string{name}
+		for queues, discipline := range together {
+			if discipline == name {
+				fields = append(fields, queues)
+			}
+		}
+		list = append(list, api.PolicyChange{Change: c.Only(fields...), Options: api.Options{AcceptGaps: c.AcceptGaps}})
 	}
 	return list
+}
+
+// order returns when a field is set among the others.
+func order(name string) int {
+	if i := slices.Index([]string{"weight", "group"}, name); i >= 0 {
+		return i
+	}
+	return 2
 }
 
 // setFound changes a container's policy as soon as the agent has found it. It is named

@@ -4,71 +4,46 @@ package node
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/api/apitest"
+	"weir/internal/policy"
 )
 
 // everySetting has a value in each field that can be set at run time.
 func everySetting() api.PolicyChange {
-	c := api.PolicyChange{
-		Weight: new(uint32(7)), Min: new("5mbit"), Max: new("50mbit"), Reserve: new("4mbit"), LimitPackets: new(uint32(100)), LimitBytes: new(uint64(1e6)),
-		Discipline: new("pq"), Queues: new([]api.Queue{{Name: "voice", Reserve: "1mbit"}, {Name: "rest"}}), AQM: new("5ms/100ms"), DSCP: new("ef"), Group: new("tenant-b"),
+	var pairs []string
+	for _, f := range policy.Fields(policy.OnWorkload) {
+		pairs = append(pairs, f.Name, f.Example)
 	}
-	in := c
-	in.Group, in.Weight = nil, new(uint32(3))
-	c.Ingress = &in
-	return c
+	for _, f := range policy.Fields(policy.OnIngress) {
+		pairs = append(pairs, "ingress."+f.Name, f.Example)
+	}
+	return apitest.Change(pairs...)
 }
 
-// asPolicy is how an agent shows what was set.
-func asPolicy(t *testing.T, c api.PolicyChange, prefix string, origin map[string]string) (p api.Policy) {
-	t.Helper()
-	c.Ingress = nil
-	text, err := json.Marshal(c)
-	if err == nil {
-		err = json.Unmarshal(text, &p)
+// shown returns the workload as an agent shows it after a change.
+func shown(c api.PolicyChange, origin string) api.Workload {
+	w := api.Workload{Policy: api.PolicyOf(c.Apply(policy.Default())), Origin: map[string]string{}}
+	for _, name := range c.Given() {
+		w.Origin[name] = origin
 	}
-	fields := map[string]any{}
-	if err == nil {
-		err = json.Unmarshal(text, &fields)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for field := range fields {
-		origin[prefix+field] = "set"
-	}
-	return p
+	return w
 }
 
 // TestSettingsAreComplete: whatever weir set can set is taken along, and can be put
 // into force piece by piece.
 func TestSettingsAreComplete(t *testing.T) {
 	want := everySetting()
-	value := reflect.ValueOf(want)
-	for i := range value.NumField() {
-		switch name := value.Type().Field(i).Name; {
-		case name == "Reset" || name == "ReserveQueue" || name == "AcceptGaps": // orders, and a way to say what Queues has
-		case value.Field(i).IsZero():
-			t.Fatalf("the test does not know the field %s", name)
-		}
-	}
-	origin := map[string]string{}
-	p, in := asPolicy(t, want, "", origin), asPolicy(t, *want.Ingress, "ingress.", origin)
-	got := settings(p, origin, "")
-	got.Ingress = new(settings(in, origin, "ingress."))
-	if !reflect.DeepEqual(got, want) {
+	if got := atRunTime(shown(want, "set")); text(t, got) != text(t, want.Change) {
 		t.Errorf("taken along:\n%s\nset:\n%s", text(t, got), text(t, want))
 	}
-	var sum api.PolicyChange
+	var sum policy.Change
 	for _, part := range parts(want) {
-		if err := json.Unmarshal([]byte(text(t, part)), &sum); err != nil {
-			t.Fatal(err)
-		}
+		sum = sum.Over(part.Change)
 	}
-	if !reflect.DeepEqual(sum, want) {
+	if text(t, sum) != text(t, want.Change) {
 		t.Errorf("the parts add up to:\n%s\nof:\n%s", text(t, sum), text(t, want))
 	}
 	want.AcceptGaps = true
@@ -77,11 +52,13 @@ func TestSettingsAreComplete(t *testing.T) {
 			t.Errorf("accept_gaps is lost in %s", text(t, part))
 		}
 	}
-	if kept, _ := (&Node{}).acceptedFields(want, ""); !kept.AcceptGaps {
+	if kept, _ := (&Node{}).accepted(want); !kept.AcceptGaps {
 		t.Error("accept_gaps is lost on the target")
 	}
-	if nothing := settings(p, map[string]string{"weight": "label", "min": "config", "group": "found"}, ""); !nothing.Empty() {
-		t.Errorf("not set at run time: %s", text(t, nothing))
+	for _, origin := range []string{"label", "config", "found", "default"} {
+		if nothing := atRunTime(shown(want, origin)); !nothing.Empty() {
+			t.Errorf("of origin %s, but taken along: %s", origin, text(t, nothing))
+		}
 	}
 }
 
@@ -102,13 +79,11 @@ func TestSettingsFollow(t *testing.T) {
 	c.world.put("a", "web")
 	b.agent.groups = []string{"tenant-b"}
 	a.agent.put("web", everySetting())
-	b.agent.put("web", api.PolicyChange{Max: new("1mbit")})
+	b.agent.put("web", apitest.Change("max", "1mbit"))
 	c.up(2)
 	c.seen(1)
 	c.moved("web", "b")
-	want := text(t, api.PolicyChange{Weight: new(uint32(7)), Min: new("5mbit"), Max: new("50mbit"), Reserve: new("4mbit"), Discipline: new("pq"),
-		Queues: everySetting().Queues, Group: new("tenant-b"), Ingress: &api.PolicyChange{Weight: new(uint32(3)), Min: new("5mbit"),
-			Max: new("50mbit"), Reserve: new("4mbit"), Discipline: new("pq"), Queues: everySetting().Queues}}) // what the double of an agent knows
+	want := text(t, everySetting())
 	if !eventually(func() bool { return b.agent.has(t, "web") == want }) {
 		t.Errorf("on b it has\n%s\nwant\n%s", b.agent.has(t, "web"), want)
 	}
@@ -117,13 +92,13 @@ func TestSettingsFollow(t *testing.T) {
 	c.moved("web", "a")
 	c.log.Wait(t, "policy was refused", "node=a", "no group has that name")
 	back := api.PolicyChange{}
-	if err := json.Unmarshal([]byte(a.agent.has(t, "web")), &back); err != nil || back.Group != nil || back.Reserve == nil || back.Ingress == nil {
+	if err := json.Unmarshal([]byte(a.agent.has(t, "web")), &back); err != nil || back.Gives("group") || !back.Gives("reserve") || back.Ingress == nil {
 		t.Errorf("back on a it has %s", a.agent.has(t, "web"))
 	}
 
 	// Nothing was set any more: then nothing is.
 	a.agent.put("web", api.PolicyChange{})
-	b.agent.put("web", api.PolicyChange{Max: new("1mbit")})
+	b.agent.put("web", apitest.Change("max", "1mbit"))
 	c.moved("web", "b")
 	if !eventually(func() bool { return b.agent.has(t, "web") == "{}" }) {
 		t.Errorf("on b it has %s of another life", b.agent.has(t, "web"))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"weir/internal/config"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -42,7 +41,7 @@ func (s *Scenario) CanSchedule(scheduler string) bool {
 // ovs reads the topology.
 func (r *reader) ovs(n ast.Node, s *Scenario) {
 	s.OVS = &Switch{HTBMin: DefaultHTBMin}
-	var layer config.Layer
+	var layer policy.Change
 	known := map[string]field{"htb_min": r.positiveRate(&s.OVS.HTBMin, s.Link.Bandwidth)}
 	for _, key := range []string{"discipline", "queues", "aqm"} {
 		known[key] = func(n ast.Node, path string) { r.insideField(&layer, key, n, path, s) }

@@ -246,16 +246,16 @@ func (r *reader) policyFields(c *Change, s *Scenario) map[string]field {
 	return known
 }
 
-func (r *reader) insideField(layer *config.Layer, key string, n ast.Node, path string, s *Scenario) {
-	for _, p := range layer.Read(key, n, path) {
+func (r *reader) insideField(layer *policy.Change, key string, n ast.Node, path string, s *Scenario) {
+	for _, p := range config.ReadField(layer, key, n, path) {
 		e := &Error{File: r.file, Line: p.Line, Col: p.Column, Field: p.Field, Problem: p.Msg}
 		if m := p.Mistake(); m != nil {
 			e.Value, e.Problem = m.Value, problem(m)
 		}
 		r.problems = append(r.problems, e)
 	}
-	if key == "queues" && layer.Queues != nil {
-		resolve(*layer.Queues, s.Link.Bandwidth)
+	if key == "queues" && layer.Gives(key) {
+		resolve(layer.To().Queues, s.Link.Bandwidth)
 	}
 }
 

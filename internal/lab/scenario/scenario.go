@@ -5,7 +5,6 @@ package scenario
 import (
 	"time"
 
-	"weir/internal/config"
 	"weir/internal/policy"
 )
 
@@ -126,7 +125,7 @@ type Change struct {
 	Weight   *uint32
 	Min, Max *policy.Rate
 	Reserve  *policy.Rate
-	Inside   config.Layer // discipline, queues, aqm, dscp, group
+	Inside   policy.Change // discipline, queues, aqm, dscp, group
 	Traffic  *TrafficChange
 }
 

@@ -17,8 +17,8 @@ import (
 var fieldNames = sync.OnceValue(func() []string {
 	var names []string
 	for _, t := range []reflect.Type{
-		reflect.TypeFor[api.PolicyChange](), reflect.TypeFor[api.GroupChange](), reflect.TypeFor[api.AttachRequest](),
-		reflect.TypeFor[api.ControlChange](), reflect.TypeFor[api.TuneRequest](), reflect.TypeFor[api.Queue](), reflect.TypeFor[api.Packet](),
+		reflect.TypeFor[api.AttachRequest](),
+		reflect.TypeFor[api.ControlChange](), reflect.TypeFor[api.TuneRequest](), reflect.TypeFor[api.Packet](),
 	} {
 		for i := range t.NumField() {
 			tag := t.Field(i).Tag
@@ -26,7 +26,7 @@ var fieldNames = sync.OnceValue(func() []string {
 			names = append(names, name)
 		}
 	}
-	names = append(names, "dry_run")
+	names = append(append(names, "dry_run"), api.RequestFields()...)
 	slices.Sort(names)
 	return slices.Compact(names)
 })

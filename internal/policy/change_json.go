@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What JSON calls the parts of a change that are no fields of the table.
+const (
+	ingressKey      = "ingress"
+	reserveQueueKey = "reserve_queue"
+)
+
+// MarshalJSON writes the fields that are given, in the table's order.
+func (c Change) MarshalJSON() ([]byte, error) {
+	var o object
+	for i, f := range fields {
+		switch {
+		case c.given&(1<<i) == 0:
+		case f.Form == Text:
+			o.put(f.Name, f.Write(c.to))
+		case f.Form == List && f.AtDefault(c.to):
+			o.put(f.Name, []any{})
+		default:
+			o.put(f.Name, f.View(c.to))
+		}
+	}
+	if c.ReserveQueue != "" {
+		o.put(reserveQueueKey, c.ReserveQueue)
+	}
+	if c.Ingress != nil {
+		o.put(ingressKey, c.Ingress)
+	}
+	return o.bytes()
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. A value that cannot be read, and a field
+// that is not known, make no error here: Check and Readable report them, with the field.
+func (c *Change) UnmarshalJSON(text []byte) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	*c = Change{}
+	for _, name := range sorted(values) {
+		raw := values[name]
+		if bytes.Equal(raw, []byte("null")) {
+			continue
+		}
+		switch name {
+		case ingressKey:
+			c.Ingress = &Change{}
+			if err := json.Unmarshal(raw, c.Ingress); err != nil {
+				return fmt.Errorf("ingress: %w", err)
+			}
+		case reserveQueueKey:
+			if err := json.Unmarshal(raw, &c.ReserveQueue); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		default:
+			c.putJSON(name, raw)
+		}
+	}
+	return nil
+}
+
+// sorted returns the keys in the order of the table, those that are not known last.
+func sorted(values map[string]json.RawMessage) []string {
+	var names []string
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if d := uint(row(a)) - uint(row(b)); d != 0 { // -1 becomes the largest
+			return map[bool]int{true: -1, false: 1}[uint(row(a)) < uint(row(b))]
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}
+
+// putJSON sets one field, or notes why it cannot.
+func (c *Change) putJSON(name string, raw json.RawMessage) {
+	text := string(raw)
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		text = s
+	}
+	err := c.Put(name, text)
+	if strings.TrimSpace(text) == "" {
+		err = &Error{Field: name, Msg: "empty", Remedy: "write a value, or none or default to take it away; leave the field out to keep it"}
+		*c = c.Without(name)
+	}
+	var mistake *Error
+	if errors.As(err, &mistake) {
+		c.faults = append(c.faults, mistake)
+	}
+}
+
+// MarshalJSON writes the policy as the API shows it: rates as a person writes them, ""
+// for a default that has no value of its own.
+func (p Policy) MarshalJSON() ([]byte, error) { return p.JSON(OnWorkload) }
+
+// JSON is MarshalJSON with the fields that may stand in a place.
+func (p Policy) JSON(on Place) ([]byte, error) {
+	var o object
+	for _, f := range Fields(on) {
+		if f.Always || !f.AtDefault(p) {
+			o.put(f.Name, f.View(p))
+		}
+	}
+	if p.Ingress != nil && on == OnWorkload {
+		o.put(ingressKey, p.Ingress)
+	}
+	return o.bytes()
+}
+
+// UnmarshalJSON reads what MarshalJSON writes; fields of a newer version are left out.
+func (p *Policy) UnmarshalJSON(text []byte) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	*p = Policy{}
+	for i := range fields {
+		raw, ok := values[fields[i].Name]
+		if !ok {
+			continue
+		}
+		value := string(raw)
+		var s string
+		if json.Unmarshal(raw, &s) == nil {
+			value = s
+		}
+		if value == "" { // the default
+			continue
+		}
+		if err := fields[i].kind.read(p, value); err != nil {
+			return fields[i].named(err)
+		}
+	}
+	if raw, ok := values[ingressKey]; ok {
+		p.Ingress = &Policy{}
+		return json.Unmarshal(raw, p.Ingress)
+	}
+	return nil
+}
+
+// object is a JSON object in the order of its puts.
+type object struct {
+	members []string
+	err     error
+}
+
+func (o *object) put(name string, value any) {
+	text, err := json.Marshal(value)
+	o.err = errors.Join(o.err, err)
+	o.members = append(o.members, fmt.Sprintf("%q:%s", name, text))
+}
+
+func (o *object) bytes() ([]byte, error) {
+	return []byte("{" + strings.Join(o.members, ",") + "}"), o.err
+}

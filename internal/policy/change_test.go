@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestChange(t *testing.T) {
+	var l Change
+	if !l.Empty() || l.Given() != nil {
+		t.Errorf("%+v says %v", l, l.Given())
+	}
+	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "reserve": "5mbit", "limit_packets": "100", "limit_bytes": "0",
+		"discipline": "pq", "queues": "{a: {match: {udp: 1}}, b: {}}", "aqm": "off", "dscp": "none", "group": "none"} {
+		if err := l.Put(field, text); err != nil {
+			t.Error(err)
+		}
+		if field == "group" {
+			continue
+		}
+		if err := l.Put("ingress."+field, text); err != nil {
+			t.Error(err)
+		}
+	}
+	if !reflect.DeepEqual(l.Given(), AllNames()) || l.Empty() {
+		t.Errorf("%+v says %v", l, l.Given())
+	}
+	if got := (Change{}).Over(l); !reflect.DeepEqual(got, l) {
+		t.Errorf("over nothing: %+v", got)
+	}
+	if got := l.Over(Change{}); !reflect.DeepEqual(got, l) {
+		t.Errorf("under nothing: %+v", got)
+	}
+	if err := l.Put("wieght", "1"); err == nil || !strings.Contains(err.Error(), "weight") {
+		t.Errorf("unknown field: %v", err)
+	}
+	if err := l.Put("ingress.min", "1mbps"); err == nil || !strings.HasPrefix(err.Error(), "ingress.min ") {
+		t.Errorf("a bad min of ingress: %v", err)
+	}
+	if err := l.Put("ingress.group", "a"); err == nil || !strings.Contains(err.Error(), "no such field") {
+		t.Errorf("a group of ingress: %v", err)
+	}
+}
+
+// A discipline without queues is all that has to be said to be rid of queues.
+func TestDisciplineWithoutQueuesTakesThemAway(t *testing.T) {
+	var below, above Change
+	for _, put := range []struct {
+		l           *Change
+		field, text string
+	}{
+		{&below, "discipline", "pq"}, {&below, "queues", "a: {match: {udp: 1}}\nb: {}"}, {&above, "discipline", "fifo"},
+	} {
+		if err := put.l.Put(put.field, put.text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, p := range map[string]Policy{
+		"over":  below.Over(above).Apply(Default()),
+		"apply": above.Apply(below.Apply(Default())),
+	} {
+		if p.Discipline != FIFO || len(p.Queues) != 0 || p.Check() != nil {
+			t.Errorf("%s: %+v, %v", name, p, p.Check())
+		}
+	}
+	if p := below.Apply(Default()); len(p.Queues) != 2 || p.Check() != nil {
+		t.Errorf("%+v, %v", p, p.Check())
+	}
+}
+
+func TestParseQueues(t *testing.T) {
+	const remedy = "; write it as {voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}"
+	for _, tt := range []struct{ text, want string }{
+		{"", ""}, {"none", ""}, {" None ", ""},
+		{"a: {}", "a"}, {"{a: {min: 1mbit}, b: {}}", "a b"}, {"a:\n  min: 1mbit\nb:\n", "a b"},
+		{`[{"name":"a","match":[{"udp":5001},{"tcp":[80,"8000-8010"]}]},{"name":"b"}]`, "a b"},
+		{"{a: {rate: 1mbps}}", `queues.a.rate "1mbps": tc reads mbps as megabytes a second, others as megabits; write 8mbit if you mean 1 megabytes a second, 1mbit if you mean 1 megabits a second`},
+		{"{a: {match: [{udp: 5001}, {upd: 1}]}}", `queues.a.match[1] "upd": no such key; known here: preset, proto, tcp, udp, sport, dport, src, dst, dscp, vlan, priority, mark, queue`},
+		{"{a: {mtach: []}}", `queues.a.mtach "mtach": unknown key; did you mean "match"?`},
+		{"[1, 2]", `queues[0] "[1, 2]": the single value "1" where fields are expected; write it as {rate: 1mbit, match: [{udp: 5001}]}`},
+		{"voice", `queues "voice": the single value "voice" where queues are expected` + remedy},
+	} {
+		queues, err := ParseQueues(tt.text)
+		var names []string
+		for _, q := range queues {
+			names = append(names, q.Name)
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		var mistake *Error
+		if got != tt.want || err != nil && !errors.As(err, &mistake) || err == nil && queues == nil {
+			t.Errorf("%q\ngives %s\nwant  %s", tt.text, got, tt.want)
+		}
+	}
+	if _, err := ParseQueues("{a: {"); err == nil || !strings.HasPrefix(err.Error(), `queues "{a: {": `) {
+		t.Errorf("unfinished: %v", err)
+	}
+}
+
+// What is read as queues is never more than was written, and never panics.
+func FuzzParseQueues(f *testing.F) {
+	for _, seed := range []string{"a: {}", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}", `[{"name":"a","match":[{"udp":5001}]}]`, "none", "&a [*a]", "a: &x {match: *x}"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		queues, err := ParseQueues(text)
+		var mistake *Error
+		if err != nil && !errors.As(err, &mistake) {
+			t.Errorf("%q: %v is no *Error", text, err)
+		}
+		if len(queues) > len(text) {
+			t.Errorf("%q: %d queues", text, len(queues))
+		}
+	})
+}
