@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -206,7 +207,7 @@ func (c *Change) Put(name, text string) error {
 
 // named puts the field's name into an *Error that has none.
 func (f Field) named(err error) error {
-	if e, ok := err.(*Error); ok && e.Field == "" {
+	if e, ok := errors.AsType[*Error](err); ok && e.Field == "" {
 		return InField(f.Name, err)
 	}
 	return err
