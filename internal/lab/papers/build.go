@@ -163,7 +163,7 @@ func (b *built) blocks(root string, data *figures.Data, old map[string]string) e
 		}
 		made, err := figures.Blocks(text, func(block, present string) (string, error) {
 			place := name + "#" + block
-			got, err := blockText(data, block)
+			got, err := blockText(root, data, block)
 			why, listed := old[place]
 			delete(old, place)
 			switch {

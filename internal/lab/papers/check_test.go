@@ -33,7 +33,7 @@ func copied(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(names, "../../../README.md", "../../../"+doctorFile) {
+	for _, file := range append(names, "../../../README.md", "../../../"+doctorFile, "../../../"+footprintFile) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
