@@ -3,7 +3,9 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -98,6 +100,9 @@ func TestParseQueues(t *testing.T) {
 			t.Errorf("%q\ngives %s\nwant  %s", tt.text, got, tt.want)
 		}
 	}
+	if _, err := ParseQueues("a: {" + strings.Repeat(" ", maxQueuesText) + "}"); err == nil || !strings.Contains(err.Error(), "longer than 65536 bytes") {
+		t.Errorf("too long: %v", err)
+	}
 	if _, err := ParseQueues("{a: {"); err == nil || !strings.HasPrefix(err.Error(), `queues "{a: {": `) {
 		t.Errorf("unfinished: %v", err)
 	}
@@ -116,6 +121,28 @@ func FuzzParseQueues(f *testing.F) {
 		}
 		if len(queues) > len(text) {
 			t.Errorf("%q: %d queues", text, len(queues))
+		}
+	})
+}
+
+// FuzzChange: whatever JSON says, a change that can be read is written as what it says.
+func FuzzChange(f *testing.F) {
+	f.Add(`{"weight":3,"min":"25%","queues":[{"name":"a","match":[{"udp":1}]}],"ingress":{"max":"none"},"reserve_queue":"a"}`)
+	f.Add(`{"weight":"x","note":1,"ingress":{"group":"a"}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var c, again Change
+		if json.Unmarshal([]byte(text), &c) != nil || c.Readable() != nil {
+			return
+		}
+		written, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(written, &again); err != nil || again.Readable() != nil {
+			t.Fatalf("%s: %v, %v", written, err, again.Readable())
+		}
+		if !maps.Equal(c.Texts(), again.Texts()) || !reflect.DeepEqual(c.Apply(Default()), again.Apply(Default())) {
+			t.Errorf("%s\nis read as  %+v\nand then as %+v", text, c, again)
 		}
 	})
 }

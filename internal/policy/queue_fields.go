@@ -99,7 +99,9 @@ func readQueue[T any](parse func(string) (T, error), at func(*Queue) *T) func(*Q
 
 func (q *Queue) readMatch(value any) error {
 	matches, err := ParseMatches(AsMaps(value))
-	q.Match = matches
+	if len(matches) > 0 {
+		q.Match = matches
+	}
 	var mistake *Error
 	if errors.As(err, &mistake) && !strings.HasPrefix(mistake.Field, "match") {
 		return InField("match."+mistake.Field, err)

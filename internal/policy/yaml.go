@@ -5,6 +5,7 @@ package policy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -23,6 +24,9 @@ func ParseQueues(text string) ([]Queue, error) {
 	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
 		return []Queue{}, nil
 	}
+	if len(text) > maxQueuesText {
+		return nil, &Error{Field: "queues", Value: text, Msg: fmt.Sprintf("longer than %d bytes", maxQueuesText), Remedy: "write fewer matches; the rest belongs into weir.yaml"}
+	}
 	tree, err := parseYAML(text)
 	if err != nil {
 		return nil, &Error{Field: "queues", Value: text, Msg: err.Error(), Remedy: queuesRemedy}
@@ -40,6 +44,10 @@ func ParseQueues(text string) ([]Queue, error) {
 	}
 	return queues, nil
 }
+
+// maxQueuesText bounds a text of queues in bytes: every user who may start a container writes
+// labels, and reading takes up to 15 ms for each KiB.
+const maxQueuesText = 64 << 10
 
 // deepest is how far a tree is followed: a list of queues, each with a list of matches,
 // each with a list of ports.
