@@ -42,6 +42,7 @@ var layers = map[string]int{
 	"internal/policy":               1,
 	"internal/refusal":              0,
 	"internal/program":              0,
+	"internal/retry":                0,
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,
 	"internal/strictyaml":           0,

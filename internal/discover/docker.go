@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/cgroup"
+	"weir/internal/retry"
 )
 
 const (
@@ -94,23 +95,22 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 	w := &dockerRun{Docker: d, roster: newRoster(), changes: changes, out: reporter{report: report}}
 	w.timer = time.NewTimer(time.Hour)
 	defer w.timer.Stop()
-	retry := firstRetry
+	pauses := retry.New(firstRetry, lastRetry)
 	for {
 		answered, err := w.session(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if answered {
-			retry = firstRetry
+			pauses.Reset()
 		}
 		d.setStatus("unavailable", d.trouble(err))
 		if !w.away { // said once, not at every try
 			d.log.Warn("docker engine does not answer, trying again", "engine", d.engine.Address(), "err", err)
 		}
-		if err := w.pause(ctx, retry); err != nil {
+		if err := w.pause(ctx, pauses.Next()); err != nil {
 			return err
 		}
-		retry = min(2*retry, lastRetry)
 	}
 }
 
@@ -217,13 +217,13 @@ func (w *dockerRun) running(ctx context.Context, failed <-chan error) ([]contain
 
 // pause waits before the engine is tried again. Devices are followed meanwhile,
 // since containers come and go without the engine's answering.
-func (w *dockerRun) pause(ctx context.Context, retry time.Duration) error {
+func (w *dockerRun) pause(ctx context.Context, length time.Duration) error {
 	if !w.away {
 		w.away = true
 		w.roster.disconnected(time.Now())
 		w.touch()
 	}
-	over := time.After(retry)
+	over := time.After(length)
 	for {
 		select {
 		case <-ctx.Done():

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/wire"
+	"weir/internal/retry"
 )
 
 // Message is one that arrived.
@@ -124,29 +125,22 @@ var ErrRefused = errors.New("the bus refused")
 // no use to try again.
 var ErrTooLarge = errors.New("the message is too large for the bus")
 
-// Retry waits before attempt n (from 0) of something that failed: 100 ms at first,
-// then twice as long each time up to 5 s. It is false if ctx ended meanwhile.
-func Retry(ctx context.Context, n int) bool {
-	pause := min(100*time.Millisecond<<min(n, 10), 5*time.Second)
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
-	}
-}
+// LongestPause is the longest one between two attempts.
+const LongestPause = 5 * time.Second
+
+// Pauses returns those between attempts to reach the manager or the bus: 100 ms at
+// first, then twice as long each time up to LongestPause.
+func Pauses() *retry.Pauses { return retry.New(100*time.Millisecond, LongestPause) }
 
 // Deliver hands a message to its handler until it takes it. It is false if ctx ended
 // before.
 func Deliver(ctx context.Context, m Message, handler Handler) bool {
-	for n := 0; ; n++ {
-		if handler(ctx, m) == nil {
-			return true
-		}
-		if !Retry(ctx, n) {
+	for pauses := Pauses(); handler(ctx, m) != nil; {
+		if !pauses.Wait(ctx) {
 			return false
 		}
 	}
+	return true
 }
 
 // Once drops messages whose subject and ID are among the last many that handler

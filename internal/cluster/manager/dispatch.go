@@ -39,7 +39,7 @@ func (m *Manager) send(c *change, node, id string, msg wire.Order, now time.Time
 
 // publish hands orders to the bus, one after the other, and forgets those that it has.
 func (m *Manager) publish(ctx context.Context) {
-	for {
+	for pauses := bus.Pauses(); ; {
 		m.mu.Lock()
 		var next order
 		waits := len(m.orders) > 0
@@ -60,11 +60,12 @@ func (m *Manager) publish(ctx context.Context) {
 				return
 			}
 			m.log.Error("order cannot be sent, trying again", "subject", next.Subject, "err", err)
-			if !bus.Retry(ctx, 5) {
+			if !pauses.Wait(ctx) {
 				return
 			}
 			continue
 		}
+		pauses.Reset()
 		m.mu.Lock()
 		c := &change{}
 		c.put(bucketOrders, next.key(), nil)

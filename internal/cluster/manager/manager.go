@@ -336,9 +336,10 @@ func (m *Manager) admitAll(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	for _, name := range names {
+		pauses := bus.Pauses()
 		for n := 0; ctx.Err() == nil; n++ {
 			err := m.bus.Admit(ctx, name)
-			if err == nil || !bus.Retry(ctx, n) {
+			if err == nil || !pauses.Wait(ctx) {
 				break
 			}
 			if n == 0 {

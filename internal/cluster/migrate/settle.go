@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"weir/internal/retry"
 )
 
 const (
 	firstPause    = 100 * time.Millisecond
-	lastPause     = 2 * time.Second
+	longestPause  = 2 * time.Second
 	leaseMargin   = 5 * time.Second  // for a target whose clock, or whose engine, is slow
 	discardTries  = 3 * time.Second  // for which the target is asked to clean up before Run returns
 	confirmWindow = 15 * time.Second // of one call
@@ -186,15 +188,13 @@ func (m *run) try(ctx context.Context, n Node, step Step, limit time.Duration) e
 
 // until repeats f with growing pauses until it is settled or ctx ends.
 func (m *run) until(ctx context.Context, f func(context.Context) (settled bool, err error)) error {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pauses := retry.New(firstPause, longestPause); ; {
 		settled, err := f(ctx)
 		if settled {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) {
 			return errors.Join(err, ctx.Err())
-		case <-time.After(pause):
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/wire"
+	"weir/internal/retry"
 )
 
 // dial connects to the bus.
@@ -40,7 +41,7 @@ func (n *Node) talk(ctx context.Context, info wire.Info) {
 	b, err := n.dial(info)
 	if err != nil {
 		n.log.Error("bus", "err", err)
-		bus.Retry(ctx, 10)
+		retry.New(bus.LongestPause, bus.LongestPause).Wait(ctx)
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)

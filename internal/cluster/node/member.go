@@ -87,8 +87,8 @@ func (m *Member) enter(ctx context.Context) error {
 
 // Run joins, if that has not been done, and takes part until ctx ends.
 func (m *Member) Run(ctx context.Context) {
-	for try := 0; m.node.Load() == nil; try++ {
-		if !bus.Retry(ctx, try) {
+	for pauses := bus.Pauses(); m.node.Load() == nil; {
+		if !pauses.Wait(ctx) {
 			return
 		}
 		err := m.enter(ctx)

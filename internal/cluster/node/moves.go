@@ -22,6 +22,7 @@ import (
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
+	"weir/internal/retry"
 )
 
 const (
@@ -293,7 +294,7 @@ func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, t
 	if err != nil {
 		return nil, err
 	}
-	for try := 0; ; try++ {
+	for pauses := bus.Pauses(); ; {
 		answer, err := ask[wire.GrantAnswer](ctx, m.node.client(), m.node.opts.Manager, http.MethodPost, "/v1/grants", warrant.ManifestOf(o, text))
 		if err == nil {
 			if err = m.node.opts.Engine.Admit(m.node.withWarrant(ctx, answer.Grant, text)); err == nil {
@@ -302,7 +303,7 @@ func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, t
 			return answer.Grant, err
 		}
 		// The container runs on meanwhile, and the order is good for some minutes.
-		if !passing(err) || time.Now().After(order.Deadline) || !bus.Retry(ctx, try) {
+		if !passing(err) || time.Now().After(order.Deadline) || !pauses.Wait(ctx) {
 			return nil, fmt.Errorf("the manager does not grant the move: %w", err)
 		}
 	}
@@ -356,14 +357,12 @@ func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Resul
 // tidy removes what a move that was rolled back has left on a target that could not be
 // reached. The move has ended, and been reported, without it.
 func (m *moves) tidy(ctx context.Context, order wire.Move, target migrate.Node, journal *migrate.Journal) {
-	for try, pause := 0, resumePause; journal.Phase() != migrate.PhaseOver && ctx.Err() == nil; try, pause = try+1, min(2*pause, longestPause) {
-		if try == 0 {
-			m.node.log.Warn("what was made for a move is still on its target", "move", order.ID, "container", order.Container, "to", order.To)
-		}
-		select {
-		case <-ctx.Done():
+	if journal.Phase() != migrate.PhaseOver && ctx.Err() == nil {
+		m.node.log.Warn("what was made for a move is still on its target", "move", order.ID, "container", order.Container, "to", order.To)
+	}
+	for pauses := retry.New(resumePause, longestPause); journal.Phase() != migrate.PhaseOver; {
+		if !pauses.Wait(ctx) {
 			return // the next process will
-		case <-time.After(pause):
 		}
 		if _, err := migrate.Resume(ctx, m.node.opts.Engine, target, journal, nil); err == nil && journal.Phase() == migrate.PhaseOver {
 			m.node.log.Info("what was made for a move is removed from its target", "move", order.ID, "container", order.Container, "to", order.To)

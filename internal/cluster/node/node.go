@@ -218,6 +218,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 // ask asks the manager for what a member has to know, until it answers.
 func (n *Node) ask(ctx context.Context) (wire.Info, bool) {
+	pauses := bus.Pauses()
 	for try := 0; ; try++ {
 		info, err := ask[wire.Info](ctx, n.client(), n.opts.Manager, http.MethodGet, "/v1/info", nil)
 		if err == nil {
@@ -230,7 +231,7 @@ func (n *Node) ask(ctx context.Context) (wire.Info, bool) {
 			n.log.Warn("no manager for now, trying again", "manager", n.opts.Manager, "err", err)
 		}
 		n.opts.standing.failed(err)
-		if !bus.Retry(ctx, try) {
+		if !pauses.Wait(ctx) {
 			return info, false
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/wire"
+	"weir/internal/retry"
 )
 
 // The calls of package remote from node to node have two headers more. orderHeader
@@ -106,15 +107,13 @@ const busyLimit = time.Minute
 // patiently makes a call again while the other node says that it has too many.
 func patiently(ctx context.Context, call func() error) error {
 	begun := time.Now()
-	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 4*time.Second) {
+	for pauses := retry.New(250*time.Millisecond, 4*time.Second); ; {
 		err := call()
 		if !errors.Is(err, remote.ErrBusy) || time.Since(begun) > busyLimit {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }

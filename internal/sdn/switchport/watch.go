@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/retry"
 	"weir/internal/sdn/ovsdb"
 	"weir/internal/tlsfile"
 )
@@ -34,8 +35,10 @@ const (
 	settle    = 50 * time.Millisecond // after a change: a tool may write several transactions
 	dialLimit = 5 * time.Second       // for a connection and its first answer
 	alive     = 10 * time.Second      // how often the database is asked for a sign of life
-	firstWait = 200 * time.Millisecond
-	mostWait  = 10 * time.Second
+
+	// Between two tries to connect.
+	firstPause   = 200 * time.Millisecond
+	longestPause = 10 * time.Second
 )
 
 var (
@@ -66,13 +69,13 @@ func (w *Watch) Run(ctx context.Context, report func(Report)) error {
 	w.now(errNotYet)
 	var last *Report
 	complaint := ""
-	for wait := firstWait; ; wait = min(2*wait, mostWait) {
+	for pauses := retry.New(firstPause, longestPause); ; {
 		err := w.follow(ctx, func(r Report) {
 			if complaint != "" {
 				w.Log.Info("connected with the switch's database again", "ovsdb", w.Address)
 				complaint = ""
 			}
-			wait = firstWait
+			pauses.Reset()
 			w.now(nil)
 			if last == nil || !reflect.DeepEqual(*last, r) {
 				last = &r
@@ -87,10 +90,8 @@ func (w *Watch) Run(ctx context.Context, report func(Report)) error {
 			complaint = err.Error()
 			w.Log.Warn("no connection with the switch's database; its ports stay as they are", "ovsdb", w.Address, "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !pauses.Wait(ctx) {
 			return nil
-		case <-time.After(wait):
 		}
 	}
 }

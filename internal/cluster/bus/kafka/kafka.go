@@ -272,7 +272,7 @@ func (b *Bus) deleteGroup(ctx context.Context, name string) error {
 
 // Publish implements bus.Bus.
 func (b *Bus) Publish(ctx context.Context, s wire.Subject, id string, data []byte) error {
-	for n := 0; ; n++ {
+	for pauses := bus.Pauses(); ; {
 		err := b.publish(ctx, s, id, data)
 		switch {
 		case err == nil:
@@ -286,7 +286,7 @@ func (b *Bus) Publish(ctx context.Context, s wire.Subject, id string, data []byt
 		case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID): // removed meanwhile
 			b.unmake(s)
 		}
-		if !bus.Retry(ctx, n) {
+		if !pauses.Wait(ctx) {
 			return fmt.Errorf("publish on %s: %w", s, b.secure.explain(err))
 		}
 	}
@@ -307,10 +307,10 @@ func group(durable string, s wire.Subject) string {
 
 // Subscribe implements bus.Bus.
 func (b *Bus) Subscribe(ctx context.Context, durable string, s wire.Subject, handler bus.Handler) error {
-	for n := 0; ctx.Err() == nil && b.done.Err() == nil; n++ {
+	for pauses := bus.Pauses(); ctx.Err() == nil && b.done.Err() == nil; {
 		if err := b.consume(ctx, durable, s, handler); err != nil && ctx.Err() == nil {
 			b.log.Warn("subscription begins anew", "subject", s, "err", b.secure.explain(err))
-			if !bus.Retry(ctx, n) {
+			if !pauses.Wait(ctx) {
 				break
 			}
 		}

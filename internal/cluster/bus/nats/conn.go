@@ -113,7 +113,7 @@ func (c *Conn) Close() error {
 
 // Publish implements bus.Bus.
 func (c *Conn) Publish(ctx context.Context, subject wire.Subject, id string, data []byte) error {
-	for n := 0; ; n++ {
+	for pauses := bus.Pauses(); ; {
 		attempt, cancel := context.WithTimeout(ctx, ackTimeout)
 		m := client.NewMsg(string(subject))
 		m.Data = data
@@ -129,7 +129,7 @@ func (c *Conn) Publish(ctx context.Context, subject wire.Subject, id string, dat
 			return fmt.Errorf("publish on %s: %w", subject, err)
 		case c.refused():
 			return fmt.Errorf("publish on %s: %w: %w", subject, bus.ErrRefused, c.conn.LastError())
-		case !bus.Retry(ctx, n):
+		case !pauses.Wait(ctx):
 			return fmt.Errorf("publish on %s: %w", subject, err)
 		}
 	}
@@ -170,7 +170,7 @@ func (c *Conn) consumer(ctx context.Context, subject wire.Subject, durable strin
 // Subscribe implements bus.Bus. A node's own consumer was made by the manager; all
 // others are made here, which only the manager may.
 func (c *Conn) Subscribe(ctx context.Context, durable string, subject wire.Subject, handler bus.Handler) error {
-	for n := 0; ctx.Err() == nil; n++ {
+	for pauses := bus.Pauses(); ctx.Err() == nil; {
 		err := c.consume(ctx, durable, subject, handler)
 		if ctx.Err() != nil {
 			break
@@ -179,7 +179,7 @@ func (c *Conn) Subscribe(ctx context.Context, durable string, subject wire.Subje
 			return fmt.Errorf("subscription to %s: %w", subject, err)
 		}
 		c.log.Debug("subscription begins anew", "subject", subject, "err", err)
-		if !bus.Retry(ctx, n) {
+		if !pauses.Wait(ctx) {
 			break
 		}
 	}
