@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane"
+	"weir/internal/policy"
 )
 
 // healthy is a host that has all it needs: Linux 7.3, one link, Docker.
@@ -60,7 +61,7 @@ func TestSpeedQuotesTheRecord(t *testing.T) {
 			t.Errorf("%q is not in %q", want, text)
 		}
 	}
-	h.Links[0].Capacity = uint64(frameBytes * 8 * 2e9 / cost.Instructions) // as many cycles as instructions
+	h.Links[0].Capacity = uint64(policy.FullFrame * 8 * 2e9 / cost.Instructions) // as many cycles as instructions
 	h.Links[0].SpeedMbps = 100000
 	if f := h.Links[0].speed(h.CPUHz)[0]; f.Level != OK {
 		t.Errorf("with as many cycles as instructions: %+v", f)

@@ -75,8 +75,6 @@ func (l Link) rootQdisc() []Finding {
 	return ok("root qdisc " + l.Root.Value + ", the kernel's default" + queues)
 }
 
-const frameBytes = 1514 // a full Ethernet frame without checksum
-
 // speed compares the capacity with the device's speed and with what one CPU of this host
 // can schedule, whose clock is given in Hz, since a root qdisc is locked while it chooses
 // a packet.
@@ -93,7 +91,7 @@ func (l Link) speed(clock Seen[uint64]) []Finding {
 	if capacity == 0 {
 		return ok("the device does not say its speed; egress in weir.yaml says what it can send")
 	}
-	every := frameBytes * 8 / float64(capacity) // seconds
+	every := policy.FullFrame * 8 / float64(capacity) // seconds
 	text := fmt.Sprintf("%s in full frames is a packet every %.3g µs", policy.Rate(capacity), every*1e6)
 	if clock.Err != nil {
 		return ok(fmt.Sprintf("%s; how many cycles a CPU of this host has in that time is not known: %v; %s", text, clock.Err, cost))

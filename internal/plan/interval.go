@@ -83,8 +83,7 @@ func (a AQM) forPacing(i Interval) AQM {
 	if i == 0 || a.Target == 0 {
 		return a
 	}
-	const frame = 1514
-	if least := time.Duration(pacedFrames * frame * i.Nanoseconds()).Round(time.Millisecond); least > a.Target {
+	if least := time.Duration(pacedFrames * policy.FullFrame * i.Nanoseconds()).Round(time.Millisecond); least > a.Target {
 		a.Interval = max(a.Interval, 10*least)
 		a.Target = least
 	}

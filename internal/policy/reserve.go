@@ -17,11 +17,12 @@ const (
 	Ingress Direction = "ingress" // download: what comes to it
 )
 
-// A TCP segment of full size in an Ethernet frame of the usual MTU: 14 bytes of
-// Ethernet, 20 of IPv4, 32 of TCP with timestamps, and the payload.
+// A TCP segment of full size in an Ethernet frame of the usual MTU, without checksum: 14
+// bytes of Ethernet, 20 of IPv4, 32 of TCP with timestamps, and the payload. FRAME in
+// bpf/queue.h is the same number as FullFrame.
 const (
-	fullFrame   = 1514
-	fullPayload = 1448
+	FullFrame   = 1514
+	FullPayload = 1448
 )
 
 // WireOf is what a goodput takes on the wire in bits per second, if it comes in
@@ -30,11 +31,11 @@ const (
 // payload are 10,455,802 bit/s of frames. Smaller packets take more; the
 // controller sends them sooner, but only out of what nobody else was promised.
 func WireOf(goodput Rate, overhead int) Rate {
-	hi, lo := bits.Mul64(uint64(goodput), uint64(max(fullFrame+overhead, fullPayload)))
-	if hi >= fullPayload {
+	hi, lo := bits.Mul64(uint64(goodput), uint64(max(FullFrame+overhead, FullPayload)))
+	if hi >= FullPayload {
 		return Unlimited
 	}
-	wire, rest := bits.Div64(hi, lo, fullPayload)
+	wire, rest := bits.Div64(hi, lo, FullPayload)
 	if rest != 0 {
 		wire++
 	}
@@ -43,8 +44,8 @@ func WireOf(goodput Rate, overhead int) Rate {
 
 // GoodputOf is the opposite of WireOf, rounded down.
 func GoodputOf(wire Rate, overhead int) Rate {
-	hi, lo := bits.Mul64(uint64(wire), fullPayload)
-	goodput, _ := bits.Div64(hi, lo, uint64(max(fullFrame+overhead, fullPayload))) // hi < divisor
+	hi, lo := bits.Mul64(uint64(wire), FullPayload)
+	goodput, _ := bits.Div64(hi, lo, uint64(max(FullFrame+overhead, FullPayload))) // hi < divisor
 	return Rate(goodput)
 }
 

@@ -6,13 +6,14 @@ import (
 	"context"
 
 	"weir/internal/api"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
 // Reserved is a workload like Workload with a reservation that is held, all in
 // Mbit/s.
 func Reserved(name string, reserve uint64) api.Workload {
-	w := Workload(name, 1, 0, 0, reserve*1514/1448)
+	w := Workload(name, 1, 0, 0, reserve*policy.FullFrame/policy.FullPayload)
 	w.Policy.Reserve = mbit(reserve)
 	w.Links[0].ReserveBps = reserve * 1e6
 	goodput := float64(reserve) * 1e6 * 0.999
@@ -42,9 +43,9 @@ func (f *Fake) control(name string) (api.Control, error) {
 		missing := target - *l.GoodputBps
 		loop := api.ControlLoop{
 			Device: l.Device, Direction: l.Direction, TargetBps: target, GoodputBps: l.GoodputBps, ErrorBps: &missing,
-			WireBps: target * 1514 / 1448, IntervalNs: 8e9 / (target * 1514 / 1448), OfferedBps: target * 1.05,
+			WireBps: target * policy.FullFrame / policy.FullPayload, IntervalNs: 8e9 / (target * policy.FullFrame / policy.FullPayload), OfferedBps: target * 1.05,
 			Limiter: "on", Mode: l.Control, Why: "within 0.5 % of the target", Gains: api.Gains{Kc: 0.15, Ti: 0.25},
-			HistoryBps: []float64{target * 0.98, target * 1.01, *l.GoodputBps}, SentBytes: 1 << 20, ResentBytes: 1448,
+			HistoryBps: []float64{target * 0.98, target * 1.01, *l.GoodputBps}, SentBytes: 1 << 20, ResentBytes: policy.FullPayload,
 		}
 		if set, ok := f.tuned[w.Name]; ok {
 			loop.Frozen = set.Freeze != nil && *set.Freeze

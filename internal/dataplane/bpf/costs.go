@@ -59,9 +59,6 @@ const (
 	bulkFactor  = 4
 )
 
-// frame is an Ethernet frame of the usual MTU, in bytes.
-const frame = 1514
-
 // nsCost is the time of one byte at r, in ns << nsShift; 0 for no rate.
 func nsCost(r policy.Rate) uint64 {
 	if r == 0 {
@@ -87,9 +84,9 @@ func inTime(r policy.Rate, ns uint64) uint64 {
 // on the link: it sets the scale of the share wheel, one bucket of which is one
 // frame of the class with that weight.
 func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
-	batch := min(max(batchFrames*frame*8e9/uint64(max(l.Capacity, 1)), leastBatch), mostBatch)
+	batch := min(max(batchFrames*policy.FullFrame*8e9/uint64(max(l.Capacity, 1)), leastBatch), mostBatch)
 	quantum := max(inTime(l.Capacity, batch), 1)
-	bucket := uint64(frame) * costOne * policy.MaxWeight / uint64(max(maxWeight, 1))
+	bucket := uint64(policy.FullFrame) * costOne * policy.MaxWeight / uint64(max(maxWeight, 1))
 	limit := l.Limit.Bytes
 	if limit == 0 {
 		limit = defaultLinkBytes
@@ -216,7 +213,7 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 	if c.Discipline == policy.LLQ && len(c.Queues) > 0 {
 		rate := c.Queues[0].Rate
 		cfg.PoliceBps, cfg.PoliceCost = uint64(rate), nsCost(rate)
-		cfg.PoliceBurst = max(policeBurst, policeFrames*frame*cfg.PoliceCost>>nsShift)
+		cfg.PoliceBurst = max(policeBurst, policeFrames*policy.FullFrame*cfg.PoliceCost>>nsShift)
 	}
 }
 

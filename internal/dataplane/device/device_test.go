@@ -84,7 +84,7 @@ func TestGSOLimit(t *testing.T) {
 		capacity policy.Rate
 		want     uint32
 	}{
-		{1e6, 2*frameBytes + gsoReserve},
+		{1e6, 2*policy.FullFrame + gsoReserve},
 		{100e6, 12500},
 		{400e6, 50000},
 		{1e9, 65536},

@@ -29,8 +29,6 @@ import (
 // these into single frames, correctly but at more CPU time.
 
 const (
-	frameBytes = 1514 // a full Ethernet frame without checksum
-
 	// gsoReserve is what TCP leaves free of gso_max_size for headers
 	// (MAX_TCP_HEADER + 1 in the kernel, 321 on 64-bit machines).
 	gsoReserve = 321
@@ -44,7 +42,7 @@ const (
 // offload off, at many times the CPU time), at most 64 KB. 100 Mbit/s: 12,500.
 func GSOLimit(capacity policy.Rate) uint32 {
 	perMillisecond := uint64(capacity) / 8 / 1000
-	return uint32(min(max(perMillisecond, 2*frameBytes+gsoReserve), gsoNone))
+	return uint32(min(max(perMillisecond, 2*policy.FullFrame+gsoReserve), gsoNone))
 }
 
 // GSO is how large offloaded packets on a device may be, in bytes.

@@ -32,7 +32,7 @@ const (
 	// standbyTotal is what all standby rates may take together: 1/20 of the link.
 	standbyTotal = 20
 
-	minQuantum = 1514 // bytes, a full Ethernet frame
+	minQuantum = policy.FullFrame
 
 	// longestTurn is how long the largest quantum may keep the others waiting that
 	// borrow too, in seconds of the link. Who stays below its own rate never waits

@@ -258,7 +258,7 @@ equation leaves out: B counts frames, and 1,448 bytes of 1,514 are payload, 95.6
 				{says: "Every flow is short of its reservation by its headers.", needs: []string{"fig07-fair"}, rule: func(w *writer) (bool, string) {
 					worst := 0.0
 					for _, m := range w.runs["fig07-fair"].reserved() {
-						worst = max(worst, math.Abs(*m.GoodputBps/(m.ReserveBps*1448/1514)-1))
+						worst = max(worst, math.Abs(*m.GoodputBps/(m.ReserveBps*policy.FullPayload/policy.FullFrame)-1))
 					}
 					return worst <= 0.01, fmt.Sprintf("off by %.2f %% of that at most; the bar is 1 %%", 100*worst)
 				}}}}},

@@ -17,7 +17,7 @@ import (
 )
 
 // frameBits is a full Ethernet frame.
-const frameBits = 1514 * 8
+const frameBits = policy.FullFrame * 8
 
 // section is a part of a page, and what it is made of.
 type section interface {
