@@ -50,6 +50,7 @@ var layers = map[string]int{
 	"internal/tlsfile":              0,
 	"internal/verdict":              0,
 	"internal/version":              0,
+	"internal/workload":             0,
 	"internal/sdn/openflow":         2,
 	"internal/cluster/wire":         0,
 	"internal/cluster/optimize":     2,

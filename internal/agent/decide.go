@@ -16,22 +16,23 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/sdn/switchport"
+	"weir/internal/workload"
 )
 
 // The states of a workload, as in api.Workload.State.
 const (
-	stateActive    = "active"
-	stateWaiting   = "waiting"
-	stateUnsteered = "unsteered"
-	stateRefused   = "refused"
-	stateNotHeld   = "not held"
+	stateActive    = workload.StateActive
+	stateWaiting   = workload.StateWaiting
+	stateUnsteered = workload.StateUnsteered
+	stateRefused   = workload.StateRefused
+	stateNotHeld   = workload.StateNotHeld
 )
 
 // Kinds of workloads, as in api.Workload.Kind, that are treated in ways of their own.
 const (
-	kindHost   = "host"
-	kindDocker = "docker"
-	kindGroup  = "group" // of no api.Workload
+	kindHost   = workload.KindHost
+	kindDocker = workload.KindDocker
+	kindGroup  = workload.KindGroup
 )
 
 // grant is a min that a link has admitted.
@@ -321,7 +322,7 @@ func (v *verdict) conclude() {
 			}
 		}
 		v.note = join(append(notes, v.note)...)
-	case !present(v.Workload) && v.Kind != kindHost && v.Kind != kindGroup && v.Kind != discover.KindOwn:
+	case !present(v.Workload) && v.Kind != kindHost && v.Kind != kindGroup && v.Kind != workload.KindOwn:
 		v.state = stateWaiting
 	case len(v.gaps) > 0:
 		v.state = stateNotHeld

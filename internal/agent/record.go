@@ -11,7 +11,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
-	"weir/internal/discover"
+	"weir/internal/workload"
 )
 
 // whyConfig is the reason of what a configuration file changes.
@@ -115,7 +115,7 @@ func (v *verdict) labelled() bool {
 // them. The workload that stands for Weir's own traffic has none.
 func fieldsOf(v *verdict) map[string]any {
 	fields := map[string]any{}
-	if v == nil || v.Kind == discover.KindOwn {
+	if v == nil || v.Kind == workload.KindOwn {
 		return fields
 	}
 	text, err := json.Marshal(api.PolicyOf(v.policy))

@@ -14,6 +14,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
+	"weir/internal/workload"
 )
 
 // restartSource is how long a source that ended is left alone.
@@ -81,7 +82,7 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 // expected leaves out what a source may still report after it was detached, or
 // when it was attached by a dry run only.
 func (a *Agent) expected(w discover.Workload) bool {
-	if a.opts.Attach == nil || w.Kind == kindDocker || w.Kind == discover.KindOwn || a.pending[w.Key] != nil {
+	if a.opts.Attach == nil || w.Kind == kindDocker || w.Kind == workload.KindOwn || a.pending[w.Key] != nil {
 		return true
 	}
 	meant := func(at config.Attachment) bool { return means(at, w) }
@@ -105,17 +106,21 @@ type pending struct {
 func asWorkload(a config.Attachment) discover.Workload {
 	switch {
 	case a.Device != "" && a.Name == "":
-		return discover.Workload{Kind: "vm"}
+		return discover.Workload{Kind: workload.KindVM}
 	case a.Device != "":
-		return discover.Workload{Key: "dev:" + a.Name, Name: a.Name, Kind: "device"}
+		return named(workload.KindDevice, a.Name)
 	case a.Unit != "" && a.Name == "":
-		return discover.Workload{Kind: "unit"}
+		return discover.Workload{Kind: workload.KindUnit}
 	case a.Unit != "":
-		return discover.Workload{Key: "unit:" + a.Name, Name: a.Name, Kind: "unit"}
+		return named(workload.KindUnit, a.Name)
 	case a.Cgroup != "":
-		return discover.Workload{Key: "cgroup:" + a.Name, Name: a.Name, Kind: "cgroup"}
+		return named(workload.KindCgroup, a.Name)
 	}
-	return discover.Workload{Key: "netns:" + a.Name, Name: a.Name, Kind: "netns"}
+	return named(workload.KindNetns, a.Name)
+}
+
+func named(kind, name string) discover.Workload {
+	return discover.Workload{Key: workload.Key(kind, name), Name: name, Kind: kind}
 }
 
 // merged is what all sources see, what is pending and what is away, by key. Where two see the

@@ -24,9 +24,9 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node"
 	"weir/internal/config"
-	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/version"
+	"weir/internal/workload"
 )
 
 // membership is what weir agent is told of its cluster.
@@ -179,7 +179,7 @@ func migrationMark(ag *agent.Agent, cfg config.Config) func(context.Context) uin
 			return 0
 		}
 		for _, w := range list {
-			if w.Kind == discover.KindOwn && w.Name == config.Migration {
+			if w.Kind == workload.KindOwn && w.Name == config.Migration {
 				return mask.Value(plan.ClassID(w.Class), 0)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/policy"
 	"weir/internal/program"
+	"weir/internal/workload"
 )
 
 const (
@@ -116,7 +117,7 @@ func (a *agent) knows(ctx context.Context, name string) error {
 	defer cancel()
 	return poll(ctx, func() error {
 		w, err := a.client.Workload(ctx, name)
-		if err == nil && w.State != "active" {
+		if err == nil && w.State != workload.StateActive {
 			err = fmt.Errorf("workload %s is %s: %s", name, w.State, w.Note)
 		}
 		return err

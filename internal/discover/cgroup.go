@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"weir/internal/cgroup"
+	"weir/internal/workload"
 )
 
 // Cgroups is a Source of processes that a person named by their cgroup of version
@@ -217,13 +218,13 @@ func (c *Cgroups) list() (list []Workload, paths []string) {
 	s := search{h: h, before: c.seen, now: map[string]fileID{}}
 	var wanted []string
 	for name, a := range c.attached {
-		w := Workload{Key: "cgroup:" + name, Name: name, Kind: "cgroup"}
+		w := Workload{Key: workload.Key(workload.KindCgroup, name), Name: name, Kind: workload.KindCgroup}
 		if a.folder != "" {
 			full := below(h.Root, a.folder)
 			paths = append(paths, full)
 			w.Cgroups = s.present(full)
 		} else {
-			w.Key, w.Kind = "unit:"+name, "unit"
+			w.Key, w.Kind = workload.Key(workload.KindUnit, name), workload.KindUnit
 			wanted = append(wanted, a.units...)
 			for unit, path := range s.units(a.units) {
 				named[unit] = true
@@ -242,7 +243,7 @@ func (c *Cgroups) list() (list []Workload, paths []string) {
 		for unit, path := range s.units(units) {
 			if cgroups := s.present(path); !named[unit] && !done[unit] && len(cgroups) > 0 {
 				done[unit] = true
-				list = append(list, Workload{Key: "unit:" + unit, Name: unit, Kind: "unit", Cgroups: cgroups})
+				list = append(list, Workload{Key: workload.Key(workload.KindUnit, unit), Name: unit, Kind: workload.KindUnit, Cgroups: cgroups})
 			}
 		}
 	}

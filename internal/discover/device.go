@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+
+	"weir/internal/workload"
 )
 
 // Devices is a Source of network devices that a person named: a virtual
@@ -40,7 +42,7 @@ func newDevices(log *slog.Logger, links linkTable) *Devices {
 }
 
 // Name is "device".
-func (d *Devices) Name() string { return "device" }
+func (d *Devices) Name() string { return workload.KindDevice }
 
 // Status is always "ok": the kernel is never away.
 func (d *Devices) Status() (state, note string) { return "ok", "" }
@@ -144,7 +146,7 @@ func (d *Devices) list() []Workload {
 	d.follow(links)
 	var list []Workload
 	for name, a := range d.attached {
-		w := Workload{Key: "dev:" + name, Name: name, Kind: "device"}
+		w := Workload{Key: workload.Key(workload.KindDevice, name), Name: name, Kind: workload.KindDevice}
 		if i, ok := find(links, a.ifindex); ok {
 			w.Devices = []Device{{Name: links[i].Name, Ifindex: links[i].Index, PeerIfindex: peerElsewhere(links[i])}}
 		}

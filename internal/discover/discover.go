@@ -60,14 +60,13 @@ import "context"
 // processes in cgroups of its own.
 type Workload struct {
 	// Key identifies the workload for as long as its owner considers it the
-	// same: "docker:<name>" survives a restart of the container, "netns:<name>",
-	// "dev:<name>", "unit:<name>", "cgroup:<name>", "vm:<name>", "own:<name>".
+	// same: "docker:<name>" survives a restart of the container (workload.Key).
 	Key string
 	// ID is the engine's identity (a container's full id), "" if there is none.
 	ID string
 	// Name is what people call it: the container's name, the namespace's, the device's.
 	Name string
-	// Kind is "docker", "netns", "device", "unit", "cgroup", "vm" or KindOwn.
+	// Kind is one of package workload, but not the host's nor that of groups.
 	Kind string
 	// Labels as the engine has them; those of Weir begin with "weir.".
 	Labels map[string]string

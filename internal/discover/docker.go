@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/cgroup"
 	"weir/internal/retry"
+	"weir/internal/workload"
 )
 
 const (
@@ -70,7 +71,7 @@ func newDocker(log *slog.Logger, links linkTable, e engine, proc string) *Docker
 }
 
 // Name is "docker".
-func (d *Docker) Name() string { return "docker" }
+func (d *Docker) Name() string { return workload.KindDocker }
 
 // Status is "ok", or "unavailable" with the reason.
 func (d *Docker) Status() (state, note string) {
@@ -347,7 +348,7 @@ func (w *dockerRun) findExpected() {
 
 // workload is a container as the world sees it.
 func (w *dockerRun) workload(c *record) Workload {
-	out := Workload{Key: "docker:" + c.Name, ID: c.ID, Name: c.Name, Kind: "docker", Labels: c.Labels, ImageLabels: c.Baked, Group: c.project()}
+	out := Workload{Key: workload.Key(workload.KindDocker, c.Name), ID: c.ID, Name: c.Name, Kind: workload.KindDocker, Labels: c.Labels, ImageLabels: c.Baked, Group: c.project()}
 	switch {
 	case c.Mode == "host":
 		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.cgroup(c, "uses the host's network") })

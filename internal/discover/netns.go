@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"weir/internal/workload"
 )
 
 // netnsDir is where "ip netns" keeps named network namespaces.
@@ -127,7 +129,7 @@ func (n *Netns) list() (list []Workload, paths []string) {
 	defer n.mu.Unlock()
 	for name, path := range n.attached {
 		paths = append(paths, path)
-		list = append(list, Workload{Key: "netns:" + name, Name: name, Kind: "netns", Devices: n.devices(name, path)})
+		list = append(list, Workload{Key: workload.Key(workload.KindNetns, name), Name: name, Kind: workload.KindNetns, Devices: n.devices(name, path)})
 	}
 	return list, paths
 }

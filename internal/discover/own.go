@@ -2,10 +2,11 @@
 
 package discover
 
-import "context"
+import (
+	"context"
 
-// KindOwn is the kind of a workload that is a part of Weir.
-const KindOwn = "own"
+	"weir/internal/workload"
+)
 
 // Own is a Source of parts of Weir by their names. They are there from the beginning
 // to the end, and have neither devices nor cgroups: they mark their packets
@@ -13,13 +14,13 @@ const KindOwn = "own"
 type Own []string
 
 // Name is "own".
-func (Own) Name() string { return KindOwn }
+func (Own) Name() string { return workload.KindOwn }
 
 // Run reports them once and waits for the end.
 func (o Own) Run(ctx context.Context, report func([]Workload)) error {
 	var list []Workload
 	for _, name := range o {
-		list = append(list, Workload{Key: KindOwn + ":" + name, Name: name, Kind: KindOwn})
+		list = append(list, Workload{Key: workload.Key(workload.KindOwn, name), Name: name, Kind: workload.KindOwn})
 	}
 	report(list)
 	<-ctx.Done()

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"weir/internal/workload"
 )
 
 // Taps is a Source of the interfaces of virtual machines: taps, and the host's ends
@@ -63,7 +65,7 @@ func newTaps(log *slog.Logger, links linkTable, devices *Devices, m machines) *T
 }
 
 // Name is "vm".
-func (t *Taps) Name() string { return "vm" }
+func (t *Taps) Name() string { return workload.KindVM }
 
 // Status is always "ok": the kernel is never away.
 func (t *Taps) Status() (state, note string) { return "ok", "" }
@@ -122,7 +124,7 @@ func (t *Taps) list() []Workload {
 	t.identify(links)
 	var list []Workload
 	for _, l := range links { // by index, so that a name which is there twice is the older device's
-		w := Workload{Key: "vm:" + l.Name, Name: l.Name, Kind: "vm"}
+		w := Workload{Key: workload.Key(workload.KindVM, l.Name), Name: l.Name, Kind: workload.KindVM}
 		if n := t.nics[l.Index]; n.machine != "" {
 			name := n.machine
 			if n.index > 0 {
@@ -130,7 +132,7 @@ func (t *Taps) list() []Workload {
 			}
 			w.Group = n.machine
 			if !slices.ContainsFunc(list, func(o Workload) bool { return o.Name == name }) {
-				w.Key, w.Name = "vm:"+name, name
+				w.Key, w.Name = workload.Key(workload.KindVM, name), name
 			}
 		}
 		w.Devices = []Device{{Name: l.Name, Ifindex: l.Index, PeerIfindex: peerElsewhere(l)}}

@@ -5,6 +5,8 @@ package plan
 import (
 	"maps"
 	"slices"
+
+	"weir/internal/workload"
 )
 
 // HostKey is the key of the host itself, whose class is always 0.
@@ -12,7 +14,7 @@ const HostKey = "host"
 
 // GroupKey is the key of the group of this name. Groups are numbered with the
 // workloads, and no workload has such a key.
-func GroupKey(name string) string { return "group:" + name }
+func GroupKey(name string) string { return workload.Key(workload.KindGroup, name) }
 
 // Number gives each key its class number. A key that prev has keeps its number,
 // also if it was away for a while, so that a container which is stopped and

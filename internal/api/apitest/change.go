@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/refusal"
+	"weir/internal/workload"
 )
 
 // Set implements api.Agent.
@@ -50,15 +51,15 @@ func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (ap
 		}
 	}
 	w := Workload(req.Name, 1, 0, 0, 0)
-	w.Kind, w.Key, w.Class = "netns", "netns:"+req.Name, uint16(len(f.workloads))
+	w.Kind, w.Key, w.Class = workload.KindNetns, workload.Key(workload.KindNetns, req.Name), uint16(len(f.workloads))
 	if req.Device != "" {
-		w.Kind, w.Key, w.Devices = "device", "dev:"+req.Name, []string{req.Device}
+		w.Kind, w.Key, w.Devices = workload.KindDevice, workload.Key(workload.KindDevice, req.Name), []string{req.Device}
 	}
 	if req.Unit != "" {
-		w.Kind, w.Key, w.Cgroups = "unit", "unit:"+req.Name, []string{"/sys/fs/cgroup/system.slice/" + req.Unit}
+		w.Kind, w.Key, w.Cgroups = workload.KindUnit, workload.Key(workload.KindUnit, req.Name), []string{"/sys/fs/cgroup/system.slice/" + req.Unit}
 	}
 	if req.Cgroup != "" {
-		w.Kind, w.Key, w.Cgroups = "cgroup", "cgroup:"+req.Name, []string{req.Cgroup}
+		w.Kind, w.Key, w.Cgroups = workload.KindCgroup, workload.Key(workload.KindCgroup, req.Name), []string{req.Cgroup}
 	}
 	if _, err := apply(&w, req.Policy); err != nil {
 		return api.ChangeResult{}, err
@@ -83,7 +84,7 @@ func (f *Fake) Detach(_ context.Context, name string, dryRun bool) (api.ChangeRe
 		return api.ChangeResult{}, err
 	}
 	w := f.workloads[i]
-	if w.Kind == "docker" || w.Kind == "host" {
+	if w.Kind == workload.KindDocker || w.Kind == workload.KindHost {
 		return api.ChangeResult{}, &refusal.Error{
 			Kind: refusal.Conflict, Field: "workload", Value: name,
 			Msg: w.Name + " was not attached by hand", Remedy: "use weir set to change its policy",

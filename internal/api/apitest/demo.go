@@ -5,13 +5,14 @@ package apitest
 import (
 	"weir/internal/api"
 	"weir/internal/policy"
+	"weir/internal/workload"
 )
 
 // Workload makes an active workload on eth0 that sends rate Mbit/s; mins and
 // maxes are in Mbit/s too, 0 = none.
 func Workload(name string, weight uint32, min, max, rate uint64) api.Workload {
 	w := api.Workload{
-		Name: name, Key: "docker:" + name, Kind: "docker", State: "active",
+		Name: name, Key: workload.Key(workload.KindDocker, name), Kind: workload.KindDocker, State: workload.StateActive,
 		Policy:  api.PolicyOf(policy.Policy{Weight: weight, Min: mbit(min), Max: mbit(max)}),
 		Origin:  map[string]string{"weight": "label", "min": "default", "max": "default"},
 		Devices: []string{"veth-" + name},
@@ -31,7 +32,7 @@ func mbit(n uint64) policy.Amount { return policy.Amount{Rate: policy.Rate(n) * 
 // network, one that cannot be steered, and the host itself.
 func Demo() []api.Workload {
 	host := Workload("host", 1, 0, 0, 0)
-	host.Kind, host.Key, host.Devices = "host", "host", nil
+	host.Kind, host.Key, host.Devices = workload.KindHost, "host", nil
 	host.Links[0].IdealBps = 0
 
 	web := Workload("web", 3, 20, 0, 50)
@@ -46,14 +47,14 @@ func Demo() []api.Workload {
 	batch.Links[0].BacklogPackets, batch.Links[0].BacklogBytes = 1000, 1514000
 
 	cam := Workload("cam", 1, 0, 10, 10)
-	cam.Kind, cam.Key = "netns", "netns:cam"
+	cam.Kind, cam.Key = workload.KindNetns, workload.Key(workload.KindNetns, "cam")
 	cam.Origin["max"] = "config"
 
 	waiting := Workload("late", 1, 0, 0, 0)
-	waiting.State, waiting.Note, waiting.Links, waiting.Devices = "waiting", "its network is not up", nil, nil
+	waiting.State, waiting.Note, waiting.Links, waiting.Devices = workload.StateWaiting, "its network is not up", nil, nil
 
 	hostnet := Workload("agentd", 1, 0, 0, 0)
-	hostnet.State, hostnet.Note, hostnet.Links, hostnet.Devices = "unsteered", "uses the host's network", nil, nil
+	hostnet.State, hostnet.Note, hostnet.Links, hostnet.Devices = workload.StateUnsteered, "uses the host's network", nil, nil
 
 	all := []api.Workload{host, web, batch, cam, waiting, hostnet}
 	for i := range all {

@@ -10,6 +10,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/policy"
 	"weir/internal/refusal"
+	"weir/internal/workload"
 )
 
 // WithGroup adds a group to the fake and returns it; mins and maxes are in Mbit/s,
@@ -18,7 +19,7 @@ func (f *Fake) WithGroup(name string, weight uint32, min, max uint64) *Fake {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.groups = append(f.groups, api.Group{
-		Name: name, Class: uint16(100 + len(f.groups)), State: "active",
+		Name: name, Class: uint16(100 + len(f.groups)), State: workload.StateActive,
 		Policy: api.GroupPolicy{Policy: policy.Policy{Weight: weight, Min: mbit(min), Max: mbit(max)}},
 		Origin: map[string]string{"weight": "set", "min": "set", "max": "set"},
 		Links:  []api.WorkloadLink{{Device: "eth0", Direction: "egress", MinBps: min * 1e6, MaxBps: max * 1e6}},
@@ -107,7 +108,7 @@ func (f *Fake) SetGroup(_ context.Context, name string, change api.GroupChange, 
 		return api.ChangeResult{}, f.Fail
 	}
 	i := slices.IndexFunc(f.groups, func(g api.Group) bool { return g.Name == name })
-	g := api.Group{Name: name, Class: uint16(100 + len(f.groups)), State: "active", Policy: api.GroupPolicy{Policy: policy.Default()},
+	g := api.Group{Name: name, Class: uint16(100 + len(f.groups)), State: workload.StateActive, Policy: api.GroupPolicy{Policy: policy.Default()},
 		Origin: map[string]string{}, Links: []api.WorkloadLink{{Device: "eth0", Direction: "egress"}}}
 	what := fmt.Sprintf("eth0: add group %s:", name)
 	if i >= 0 {

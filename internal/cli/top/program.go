@@ -13,6 +13,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"weir/internal/api"
+	"weir/internal/workload"
 )
 
 // Explain is asked for the text of the pane that enter opens.
@@ -203,7 +204,7 @@ func (m *model) open() tea.Cmd {
 	if i < 0 {
 		return nil
 	}
-	m.subject, m.group = rows[i].workload.Name, rows[i].workload.Kind == kindGroup
+	m.subject, m.group = rows[i].workload.Name, rows[i].workload.Kind == workload.KindGroup
 	m.screen.explaining = "asking why " + m.subject + " has its rate"
 	return m.ask()
 }

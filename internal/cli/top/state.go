@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/workload"
 )
 
 // historyLength is how many seconds are kept of each workload.
@@ -42,9 +43,6 @@ type row struct {
 	inGroup  bool      // it stands below its group's row
 }
 
-// kindGroup is the Kind of a row that is a group.
-const kindGroup = "group"
-
 // name is the row's as it is shown: indented below a group.
 func (r row) name() string {
 	if r.inGroup {
@@ -56,7 +54,7 @@ func (r row) name() string {
 // asWorkload makes a row's workload of a group.
 func asWorkload(g api.Group) api.Workload {
 	return api.Workload{
-		Name: g.Name, Key: "group:" + g.Name, Kind: kindGroup, Class: g.Class, State: g.State, Note: g.Note,
+		Name: g.Name, Key: workload.Key(workload.KindGroup, g.Name), Kind: workload.KindGroup, Class: g.Class, State: g.State, Note: g.Note,
 		Policy: api.PolicyOf(g.Policy.Policy), Links: g.Links,
 	}
 }
@@ -135,7 +133,7 @@ func (s *state) rows(link string, by order) []row {
 	var rows []row
 	for _, r := range top {
 		rows = append(rows, r)
-		if r.workload.Kind == kindGroup {
+		if r.workload.Kind == workload.KindGroup {
 			by.sort(members[r.workload.Name])
 			rows = append(rows, members[r.workload.Name]...)
 		}
@@ -158,7 +156,9 @@ func (s *state) troubled() []api.Workload {
 }
 
 // troubled reports whether a part of what was asked for the workload is not in force.
-func troubled(w api.Workload) bool { return w.State == "refused" || w.State == "not held" }
+func troubled(w api.Workload) bool {
+	return w.State == workload.StateRefused || w.State == workload.StateNotHeld
+}
 
 // linkless are workloads that are on no link, because their network is not up or
 // because they cannot be steered.

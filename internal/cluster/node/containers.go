@@ -20,6 +20,7 @@ import (
 	"weir/internal/cluster/profile"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
+	"weir/internal/workload"
 )
 
 // listTimeout bounds what the engine and the agent are given for one profile.
@@ -155,7 +156,7 @@ func (p *Profiler) promised(ctx context.Context) ([]profile.Link, map[string]pro
 	byID := map[string]promised{}
 	elsewhere := map[string]uint64{}
 	for _, w := range workloads {
-		if w.Kind != "docker" {
+		if w.Kind != kindContainer {
 			for _, l := range w.Links {
 				if l.Direction != "ingress" {
 					elsewhere[l.Device] += l.MinBps
@@ -185,7 +186,7 @@ func promiseOf(w api.Workload, links []api.LinkStatus) promised {
 		out.policy.MinBps = max(out.policy.MinBps, l.MinBps)
 		out.policy.MaxBps = max(out.policy.MaxBps, l.MaxBps)
 	}
-	if w.State == "refused" && len(links) > 0 {
+	if w.State == workload.StateRefused && len(links) > 0 {
 		if asked := uint64(w.Policy.Min.Of(policy.Rate(links[0].CapacityBps))); asked > out.policy.MinBps {
 			out.policy.RefusedMinBps = asked
 		}

@@ -16,6 +16,7 @@ import (
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 	"weir/internal/refusal"
+	"weir/internal/workload"
 )
 
 const (
@@ -74,7 +75,7 @@ func (n *Node) set(ctx context.Context, a wire.Apply) error {
 }
 
 // kindContainer is the kind of workloads that engines run, as api.Workload.Kind.
-const kindContainer = "docker"
+const kindContainer = workload.KindDocker
 
 var errNoAgent = errors.New("no agent steers this node's link")
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/internal/workload"
+)
+
+// TestEnumerations: what the API says a field can be is what the constants say.
+func TestEnumerations(t *testing.T) {
+	for _, tt := range []struct {
+		of    any
+		field string
+		want  []string
+	}{
+		{Workload{}, "Kind", []string{workload.KindDocker, workload.KindNetns, workload.KindDevice, workload.KindVM, workload.KindUnit, workload.KindCgroup, workload.KindHost, workload.KindOwn}},
+		{Workload{}, "State", []string{workload.StateActive, workload.StateWaiting, workload.StateUnsteered, workload.StateRefused, workload.StateNotHeld}},
+		{Group{}, "State", []string{workload.StateActive, workload.StateRefused, workload.StateNotHeld}},
+	} {
+		field, found := reflect.TypeOf(tt.of).FieldByName(tt.field)
+		if got := strings.Split(field.Tag.Get("enum"), ","); !found || !slices.Equal(got, tt.want) {
+			t.Errorf("%T.%s: %q, the constants say %q", tt.of, tt.field, got, tt.want)
+		}
+	}
+}
