@@ -72,6 +72,7 @@ var layers = map[string]int{
 	"internal/discover":             3,
 	"internal/sdn/switchport":       3,
 	"internal/agent":                4,
+	"internal/daemon":               5,
 	"internal/doctor":               4,
 	"internal/sdn":                  4,
 	"internal/server":               5,

@@ -173,36 +173,3 @@ func TestIngressComesAndGoes(t *testing.T) {
 		}
 	})
 }
-
-func TestIngressFlags(t *testing.T) {
-	file := parse(t, "links: [{device: eth0, egress: 20mbit, ingress: 100mbit}]")
-	for _, tt := range []struct {
-		name string
-		over Overrides
-		want string // the names and capacities of the links
-	}{
-		{"file", Overrides{Links: []LinkOverride{{Device: "eth0"}}}, "eth0 20000000, eth0 ingress 100000000"},
-		{"flag", Overrides{Links: []LinkOverride{{Device: "eth0"}}, Ingress: "50mbit", Local: true}, "eth0 20000000, eth0 ingress 50000000"},
-		{"none", Overrides{Links: []LinkOverride{{Device: "eth0"}}, Ingress: "none"}, "eth0 20000000"},
-		{"local without ingress", Overrides{Links: []LinkOverride{{Device: "eth1", Egress: "1mbit"}}, Local: true}, "link.ingress: is missing"},
-		{"no rate", Overrides{Links: []LinkOverride{{Device: "eth0"}}, Ingress: "much"}, "link.ingress: "},
-		{"no link", Overrides{Ingress: "5mbit"}, "link.device: is missing"},
-	} {
-		c, err := tt.over.over(file)
-		got := ends(c)
-		if err != nil {
-			got = err.Error()
-		}
-		if !strings.HasPrefix(got, tt.want) {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
-func ends(c config.Config) string {
-	var list []string
-	for _, l := range (world{config: c}).links() {
-		list = append(list, l.Name()+" "+l.Capacity().String())
-	}
-	return strings.ReplaceAll(strings.Join(list, ", "), " Mbit/s", "000000")
-}

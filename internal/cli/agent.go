@@ -12,14 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/agent"
 	"weir/internal/config"
+	"weir/internal/daemon"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/server"
 )
 
-// agentFlags are those of weir agent that are not in agent.Overrides as they are.
+// agentFlags are those of weir agent that are not in daemon.Overrides as they are.
 type agentFlags struct {
 	config    string
 	links     []string
@@ -27,7 +27,7 @@ type agentFlags struct {
 	logFormat string
 	verbose   bool
 	member    membership
-	agent.Overrides
+	daemon.Overrides
 }
 
 func (a *app) agentCommand() *cobra.Command {
@@ -98,7 +98,7 @@ func (f *agentFlags) splitLinks() error {
 			return usagef("--link %q: no rate after the =; write --link %s=100mbit, or --link %s", text, device, device)
 		}
 		useless = useless && both
-		f.Links = append(f.Links, agent.LinkOverride{Device: device, Egress: rate})
+		f.Links = append(f.Links, daemon.LinkOverride{Device: device, Egress: rate})
 	}
 	if useless {
 		return usagef("--egress %q: every --link has a rate of its own; leave one of the two out", f.Egress)
@@ -125,7 +125,7 @@ func newLog(to io.Writer, format string, verbose bool) (*slog.Logger, error) {
 // of them, nothing was touched.
 func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 	f.Overrides.Manager = f.member.manager
-	ag, err := agent.FromConfig(f.config, f.Overrides, log)
+	ag, err := daemon.FromConfig(f.config, f.Overrides, log)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/agent"
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/daemon"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/server/rest"
@@ -24,7 +24,7 @@ func (a *app) cleanupCommand() *cobra.Command {
 		links         []string
 		file          string
 		force, dryRun bool
-		flags         agent.Overrides
+		flags         daemon.Overrides
 	)
 	c := a.printing(&cobra.Command{
 		Use:   "cleanup",
@@ -63,7 +63,7 @@ one does, unless --force is given. What was set at run time is kept.`,
 				})
 			}
 			if len(devices) > 0 && !dryRun {
-				if err := agent.Cleanup(c.Context(), file, devices, flags, rest.Self(), log); err != nil {
+				if err := daemon.Cleanup(c.Context(), file, devices, flags, rest.Self(), log); err != nil {
 					return err
 				}
 			}

@@ -15,13 +15,6 @@ import (
 // DefaultPath is where the configuration is looked for.
 const DefaultPath = "/etc/weir/weir.yaml"
 
-// Backends by name. BackendAuto takes the BPF qdisc where the kernel has it.
-const (
-	BackendAuto = "auto"
-	BackendBPF  = "bpf"
-	BackendTC   = "tc"
-)
-
 // Config is a checked weir.yaml.
 type Config struct {
 	Path      string // where it was read from, "" if it was not
@@ -38,7 +31,7 @@ type Config struct {
 	// AcceptGaps takes what the backend does not hold on this kernel of this file and of
 	// labels; else a reload that adds such a thing is refused.
 	AcceptGaps bool
-	Backend    string // BackendAuto, BackendBPF or BackendTC
+	Backend    string // plan.BackendAuto, BackendBPF or BackendTC
 	MarkMask   uint32 // bits of skb->mark that carry the class
 	Socket     string // where the API listens
 	Group      string // the group that may use the socket besides root
@@ -194,7 +187,7 @@ func Default() Config {
 		Manager:   DefaultManager(),
 		Labels:    DefaultLabels(),
 		Docker:    Docker{Enabled: true, Socket: "/var/run/docker.sock"},
-		Backend:   BackendAuto,
+		Backend:   plan.BackendAuto,
 		MarkMask:  0xffff0000,
 		Socket:    "/run/weir/weir.sock",
 		Group:     "weir",

@@ -80,7 +80,7 @@ func (c *Config) read(root node) {
 		case "manager":
 			c.readManager(value)
 		case "backend":
-			readChoice(value, &c.Backend, BackendAuto, BackendBPF, BackendTC)
+			readChoice(value, &c.Backend, plan.Backends...)
 		case "accept_gaps":
 			readBool(value, &c.AcceptGaps)
 		case "mark_mask":

@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane"
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
@@ -119,19 +120,19 @@ func TestChecks(t *testing.T) {
 		seen, remedy string // parts of the texts
 	}{
 		{"old kernel", func(h *Host) { h.Kernel = "6.12.1-amd64" }, "kernel", Warning, "older than BPF qdiscs", "6.16"},
-		{"old kernel, BPF demanded", func(h *Host) { h.Kernel, h.Config.Value.Backend = "6.12.1", config.BackendBPF }, "kernel", Fails, "6.12.1", "6.16"},
+		{"old kernel, BPF demanded", func(h *Host) { h.Kernel, h.Config.Value.Backend = "6.12.1", plan.BackendBPF }, "kernel", Fails, "6.12.1", "6.16"},
 		{"no release", func(h *Host) { h.Kernel = "" }, "kernel", Unknown, `""`, "uname"},
 		{"option not set", func(h *Host) { h.Options.Value, h.BPF = nil, noBPF }, "BPF qdisc", Warning, "CONFIG_NET_SCH_BPF is not set; probe: ", "trixie-backports"},
-		{"probe fails, BPF demanded", func(h *Host) { h.BPF, h.Config.Value.Backend = noBPF, config.BackendBPF }, "BPF qdisc", Fails, "CONFIG_NET_SCH_BPF=y; probe: ", "6.16"},
+		{"probe fails, BPF demanded", func(h *Host) { h.BPF, h.Config.Value.Backend = noBPF, plan.BackendBPF }, "BPF qdisc", Fails, "CONFIG_NET_SCH_BPF=y; probe: ", "6.16"},
 		{"options unreadable", func(h *Host) { h.Options.Err, h.BPF = fs.ErrNotExist, noBPF }, "BPF qdisc", Warning, "cannot be looked up", "6.16"},
 		{"no BTF", func(h *Host) { h.BTF = errors.New("cannot be read") }, "BTF", Warning, "cannot be read", "CONFIG_DEBUG_INFO_BTF"},
 		{"JIT off", func(h *Host) { h.JIT.Value = 0 }, "JIT", Warning, "is 0", "sysctl"},
 		{"JIT hidden", func(h *Host) { h.JIT.Err = fs.ErrPermission }, "JIT", Unknown, "permission", "root"},
 		{"no HTB, needed", func(h *Host) {
 			h.BPF, h.Fallback.Err = noBPF, errors.New("kernel has no HTB")
-			h.Config.Value.Backend = config.BackendTC
+			h.Config.Value.Backend = plan.BackendTC
 		}, "fallback", Fails, "no HTB", "modprobe"},
-		{"coarse leaf, demanded", func(h *Host) { h.Fallback.Value, h.Config.Value.Backend = "pfifo", config.BackendTC }, "fallback", Warning, "pfifo", "sch_fq_codel"},
+		{"coarse leaf, demanded", func(h *Host) { h.Fallback.Value, h.Config.Value.Backend = "pfifo", plan.BackendTC }, "fallback", Warning, "pfifo", "sch_fq_codel"},
 		{"fallback not tried", func(h *Host) { h.Fallback.Err = dataplane.ErrPrivilege }, "fallback", Unknown, "not permitted", "root"},
 		{"bad file", func(h *Host) { h.Config.Err = errors.New("weir.yaml:2: wrong\nweir.yaml:3: worse") }, "configuration", Fails, "weir.yaml:2: wrong (and 1 more)", "weir config check"},
 		{"hidden file", func(h *Host) { h.Config.Err = fs.ErrPermission }, "configuration", Unknown, "permission", "root"},

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"weir/internal/config"
 	"weir/internal/dataplane"
+	"weir/internal/plan"
 )
 
 // oldestBPF is the first kernel with BPF qdiscs.
@@ -37,7 +37,7 @@ func kernel(h Host) []Finding {
 // worse is how bad it is that the BPF backend cannot run: the configuration may
 // demand it.
 func (h Host) worse() Level {
-	if h.Config.Err == nil && h.Config.Value.Backend == config.BackendBPF {
+	if h.Config.Err == nil && h.Config.Value.Backend == plan.BackendBPF {
 		return Fails
 	}
 	return Warning
@@ -81,7 +81,7 @@ func jit(h Host) []Finding {
 // fallback is about HTB, which steers where there are no BPF qdiscs.
 func fallback(h Host) []Finding {
 	err := h.Fallback.Err
-	needed := h.BPF != nil || h.Config.Err == nil && h.Config.Value.Backend == config.BackendTC
+	needed := h.BPF != nil || h.Config.Err == nil && h.Config.Value.Backend == plan.BackendTC
 	switch {
 	case errors.Is(err, dataplane.ErrPrivilege):
 		return unknown("HTB", err)

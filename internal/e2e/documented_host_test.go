@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
-	"weir/internal/config"
 	"weir/internal/doccommand"
+	"weir/internal/plan"
 )
 
 // documented is a host on which the commands of a page run.
@@ -180,9 +180,9 @@ func (d *documented) prepare(c doccommand.Command, r rule) expected {
 
 // shown is what a page shows, as this host prints it; nil = nothing is shown.
 func (d *documented) shown(output []string) (list []string) {
-	backend := config.BackendBPF
+	backend := plan.BackendBPF
 	if d.fallback {
-		backend = config.BackendTC
+		backend = plan.BackendTC
 	}
 	for _, line := range output {
 		for _, other := range d.page.Here {

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/config"
 	"weir/internal/dataplane/bpf"
+	"weir/internal/plan"
 )
 
 var (
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 			*capacity = 25
 		}
 	}
-	if *backend == config.BackendBPF {
+	if *backend == plan.BackendBPF {
 		if err := bpf.Demand(); err != nil {
 			fmt.Fprintln(os.Stderr, "e2e: -backend bpf:", err)
 			os.Exit(3)
@@ -173,7 +173,7 @@ func emulated() bool {
 // onBPF says whether the agents under test use the BPF qdisc.
 func onBPF() bool {
 	if *backend != "" {
-		return *backend == config.BackendBPF
+		return *backend == plan.BackendBPF
 	}
 	return bpf.Supported() == nil
 }

@@ -15,10 +15,11 @@ import (
 	"time"
 
 	"weir/internal/dataplane"
-	"weir/internal/dataplane/bpf"
+	"weir/internal/dataplane/backends"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 	"weir/internal/verdict"
 )
 
@@ -37,7 +38,7 @@ type Options struct {
 	JSON      bool     // JSON lines instead of tables
 	PlotDir   string   // "" = no plots
 	Scheduler string   // instead of the files'; several with commas run one after the other
-	Backend   string   // BackendAuto, BackendBPF or BackendTC; "" = auto
+	Backend   string   // one of plan.Backends; "" = plan.BackendAuto
 	CPU       bool     // measure CPU time exactly, with a soaker
 	Stdout    io.Writer
 	Stderr    io.Writer
@@ -82,8 +83,8 @@ func (o *Options) check() error {
 	if len(o.Files) == 0 {
 		return errors.New("no scenario file given; try lab/demo/shares.yaml")
 	}
-	if !slices.Contains([]string{"", BackendAuto, BackendBPF, BackendTC}, o.Backend) {
-		return fmt.Errorf("backend %q: there are %s, %s and %s", o.Backend, BackendAuto, BackendBPF, BackendTC)
+	if o.Backend != "" && !slices.Contains(plan.Backends, o.Backend) {
+		return fmt.Errorf("backend %q: there are %s", o.Backend, strings.Join(plan.Backends, ", "))
 	}
 	for _, name := range o.schedulers() {
 		if !scenario.IsScheduler(name) {
@@ -98,8 +99,8 @@ func (o *Options) check() error {
 
 // demanded returns why the backend that was asked for by name cannot run here.
 func (o *Options) demanded() error {
-	if o.Backend == BackendBPF {
-		return bpf.Demand()
+	if o.Backend == plan.BackendBPF {
+		return backends.Demand()
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 )
 
 // TestMain lets the test binary be the lab's child, as the program is.
@@ -291,7 +292,7 @@ func TestDemandedBackend(t *testing.T) {
 	had := bpf.Supported
 	t.Cleanup(func() { bpf.Supported = had })
 	bpf.Supported = func() error { return fmt.Errorf("%w: it has no such qdiscs", dataplane.ErrNoSupport) }
-	o := Options{Files: []string{"../../lab/demo/shares.yaml"}, Scheduler: "htb", Backend: BackendBPF}
+	o := Options{Files: []string{"../../lab/demo/shares.yaml"}, Scheduler: "htb", Backend: plan.BackendBPF}
 	for name, run := range map[string]func() (int, error){
 		"run":    func() (int, error) { return Run(t.Context(), o) },
 		"random": func() (int, error) { return RunRandom(t.Context(), o, 1, 1, false) },

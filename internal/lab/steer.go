@@ -12,22 +12,13 @@ import (
 	"strings"
 
 	"weir/internal/dataplane"
-	"weir/internal/dataplane/bpf"
+	"weir/internal/dataplane/backends"
 	"weir/internal/dataplane/device"
-	"weir/internal/dataplane/ifb"
-	"weir/internal/dataplane/tc"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/plan"
 	"weir/internal/policy"
-)
-
-// The values of Options.Backend.
-const (
-	BackendAuto = "auto" // bpf where the kernel has BPF qdiscs, else tc
-	BackendBPF  = "bpf"
-	BackendTC   = "tc"
 )
 
 // steering is whatever schedules the link: one of Weir's backends or a peer.
@@ -83,7 +74,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 	if err != nil {
 		return nil, "", nil, err
 	}
-	if scheduler != plan.SchedulerFair && b.Name() == BackendTC {
+	if scheduler != plan.SchedulerFair && b.Name() == plan.BackendTC {
 		b.Close()
 		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
@@ -94,7 +85,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 	if err := w.Apply(ctx, now); err != nil {
 		return nil, "", nil, errors.Join(err, w.Close(ctx))
 	}
-	if b.Name() == BackendTC && len(ignored(now)) > 0 {
+	if b.Name() == plan.BackendTC && len(ignored(now)) > 0 {
 		notes = append(notes, b.Gaps()...)
 	}
 	run, cancel := context.WithCancel(ctx)
@@ -129,39 +120,18 @@ func ignored(now scenario.Promises) []string {
 // labOptions keep everything inside the sandbox's private file systems.
 var labOptions = dataplane.Options{StateDir: filepath.Join(stateDir, "state"), BPFFS: "/sys/fs/bpf/weir"}
 
-// newBackend chooses between Weir's backends.
-func newBackend(want string, ingress bool, log *slog.Logger) (dataplane.Backend, []string, error) {
-	opts := labOptions
-	var notes []string
-	if want == BackendAuto || want == "" {
-		want = BackendBPF
-		if err := bpf.Supported(); err != nil {
-			want = BackendTC
-			notes = append(notes, fmt.Sprintf("the fallback tc schedules: %v", err))
-		}
+// newBackend opens one of Weir's backends. The notes say why it is not the BPF qdisc.
+func newBackend(want string, ingress bool, log *slog.Logger) (b dataplane.Backend, notes []string, err error) {
+	kind, lacks := backends.Choose(want)
+	if lacks != nil {
+		notes = append(notes, fmt.Sprintf("the fallback tc schedules: %v", lacks))
 	}
-	open := map[string]ifb.Open{
-		BackendBPF: func(device string, opts dataplane.Options) (dataplane.Backend, error) {
-			return bpf.New(device, opts, log)
-		},
-		BackendTC: func(device string, opts dataplane.Options) (dataplane.Backend, error) {
-			return tc.New(device, opts, log)
-		},
-	}[want]
-	if open != nil {
-		var b dataplane.Backend
-		var err error
-		if ingress {
-			b, err = ifb.New(topology.Uplink, opts, false, open, log)
-		} else {
-			b, err = open(topology.Uplink, opts)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		return b, notes, nil
+	if ingress {
+		b, err = backends.OpenIngress(kind, topology.Uplink, labOptions, false, log)
+	} else {
+		b, err = backends.Open(kind, topology.Uplink, labOptions, log)
 	}
-	return nil, nil, fmt.Errorf("backend %q: there are %s, %s and %s", want, BackendAuto, BackendBPF, BackendTC)
+	return b, notes, err
 }
 
 // peerSteering is a qdisc of the kernel.

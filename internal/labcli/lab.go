@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/cli"
 	"weir/internal/lab"
+	"weir/internal/plan"
 )
 
 func (a app) labCommand() *cobra.Command {
@@ -95,7 +96,7 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
 	cli.VerdictsFlag(c, &o.Verdicts)
 	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
-	cli.CompleteFlags(c, map[string][]string{"backend": {lab.BackendAuto, lab.BackendBPF, lab.BackendTC}})
+	cli.CompleteFlags(c, map[string][]string{"backend": {plan.BackendAuto, plan.BackendBPF, plan.BackendTC}})
 }
 
 // runLab gives the options what they need of the app, and runs.

@@ -50,6 +50,16 @@ const (
 // Schedulers are all of them, the default first.
 var Schedulers = []string{SchedulerFair, SchedulerQcon, SchedulerAncs}
 
+// Kinds of backends, as the configuration names them.
+const (
+	BackendAuto = "auto" // the BPF qdisc where the kernel has it, else HTB
+	BackendBPF  = "bpf"  // the BPF qdisc
+	BackendTC   = "tc"   // HTB
+)
+
+// Backends are all of them, the default first.
+var Backends = []string{BackendAuto, BackendBPF, BackendTC}
+
 // Link is one network device in one direction with a capacity.
 type Link struct {
 	Device    string           // name of the network device, e.g. "eth0"

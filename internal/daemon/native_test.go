@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -15,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/agent"
 	"weir/internal/api"
+	"weir/internal/api/apitest"
 	"weir/internal/audit"
-	"weir/internal/config"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/tc"
 	"weir/internal/logtest"
@@ -71,7 +70,7 @@ func TestNative(t *testing.T) {
 	}
 	write("links: [{device: agtup, egress: 100mbit}]\ndocker: {enabled: false}\nbackend: tc\nstate_dir: " + dir + "\n")
 	log := &logtest.Buffer{}
-	start := func() (a *Agent, stop func()) {
+	start := func() (a *agent.Agent, stop func()) {
 		t.Helper()
 		a, err := FromConfig(file, Overrides{}, slog.New(slog.NewTextHandler(log, nil)))
 		if err != nil {
@@ -89,7 +88,7 @@ func TestNative(t *testing.T) {
 	}
 
 	a, stop := start()
-	result, err := a.Attach(t.Context(), api.AttachRequest{Name: "c1", Device: "agtv1", Policy: change("weight=3 min=20mbit")}, false)
+	result, err := a.Attach(t.Context(), api.AttachRequest{Name: "c1", Device: "agtv1", Policy: apitest.Change("weight", "3", "min", "20mbit")}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +103,7 @@ func TestNative(t *testing.T) {
 		_, err := a.Attach(t.Context(), req, false)
 		refused(t, err, refusal.Invalid, "agtnone", "does not exist")
 	}
-	_, err = a.Set(t.Context(), "c1", change("min=200mbit"), false)
+	_, err = a.Set(t.Context(), "c1", apitest.Change("min", "200mbit"), false)
 	refused(t, err, refusal.NoRoom, "asked 200 Mbit/s")
 
 	write("links: [{device: agtup, egress: 100mbit}]\nworkloads: {c1: {max: 50mbit}}\nbackend: tc\nstate_dir: " + dir + "\n")
@@ -172,67 +171,15 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestFromConfigRefuses(t *testing.T) {
-	none := filepath.Join(t.TempDir(), "none.yaml")
-	for _, test := range []struct {
-		name  string
-		path  string
-		flags Overrides
-		words []string
-	}{
-		{"no file", none, Overrides{}, []string{none, "does not exist", "--link"}},
-		{"no capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}}, []string{"link.egress", "100mbit"}},
-		{"bad capacity", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "100mbps"}, []string{"link.egress", `"100mbps"`, "800mbit"}},
-		{"capacity of nothing", "", Overrides{Egress: "100mbit"}, []string{"link.device"}},
-		{"bad device", "", Overrides{Links: []LinkOverride{{Device: "a/b"}}, Egress: "1mbit"}, []string{"link.device", `"a/b"`}},
-		{"bad scheduler", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Scheduler: "fare"}, []string{"link.scheduler", `"fare"`, "fair, qcon, ancs"}},
-		{"bad backend", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Backend: "ebpf"}, []string{"backend", `"ebpf"`, "auto, bpf or tc"}},
-		{"bad address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: "9469"}, []string{"metrics.listen", "host:port"}},
-		{"metrics in clear on every address", "", Overrides{Links: []LinkOverride{{Device: "agtnone"}}, Egress: "1mbit", Metrics: ":9469"}, []string{"metrics.listen", "not on the loopback", "tls: {cert:"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := FromConfig(test.path, test.flags, slog.New(slog.DiscardHandler))
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, word := range test.words {
-				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%q does not say %q", err, word)
-				}
-			}
-			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("more than one line: %q", err)
-			}
-		})
+func refused(t *testing.T, err error, kind refusal.Kind, words ...string) {
+	t.Helper()
+	e := refusal.Of(err)
+	if e == nil || e.Kind != kind {
+		t.Fatalf("got %v, want kind %s", err, kind)
 	}
-}
-
-// TestOverrides: the command line counts over the file.
-func TestOverrides(t *testing.T) {
-	c := parse(t, "links: [{device: eth0, egress: 100mbit, reservable: 50%}, {device: eth1, egress: 1gbit}]")
-	got, err := Overrides{Links: []LinkOverride{{Device: "eth0"}}, Scheduler: "qcon", Force: true, Docker: new(false), StateDir: "/x", Socket: "/y", Backend: "tc", Metrics: "[::1]:1"}.over(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := config.Link{Device: "eth0", Egress: 100e6, Reservable: 0.5, Scheduler: "qcon", Force: true}
-	if len(got.Links) != 1 || got.Links[0] != want || got.Docker.Enabled || got.StateDir != "/x" || got.Socket != "/y" || got.Backend != "tc" || got.Metrics.Listen != "[::1]:1" {
-		t.Errorf("got %+v", got)
-	}
-	several, err := Overrides{Links: []LinkOverride{{"eth1", ""}, {"eth2", ""}, {"eth0", "5mbit"}}, Egress: "50mbit"}.over(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var links []string
-	for _, l := range several.Links {
-		links = append(links, fmt.Sprint(l.Device, " ", l.Egress, " ", l.Reservable))
-	}
-	if got, want := strings.Join(links, ", "), "eth1 50 Mbit/s 1, eth2 50 Mbit/s 1, eth0 5 Mbit/s 0.5"; got != want {
-		t.Errorf("links %s, want %s", got, want)
-	}
-	if same, err := (Overrides{}).over(c); err != nil || len(same.Links) != 2 {
-		t.Errorf("no overrides: %+v, %v", same, err)
-	}
-	if _, err := (Overrides{Force: true}).over(c); err == nil || errors.Is(err, ErrNoLink) {
-		t.Errorf("--force without --link: %v", err)
+	for _, word := range words {
+		if said := e.Value + " " + e.Error(); !strings.Contains(said, word) { // as the command line prints it
+			t.Errorf("%q does not say %q", said, word)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package daemon
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/agent"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/bpf"
 )
@@ -26,9 +27,9 @@ func TestDemandedBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	docker := false
-	for name, begin := range map[string]func() (*Agent, error){
-		"file": func() (*Agent, error) { return FromConfig(file, Overrides{}, slog.New(slog.DiscardHandler)) },
-		"flag": func() (*Agent, error) {
+	for name, begin := range map[string]func() (*agent.Agent, error){
+		"file": func() (*agent.Agent, error) { return FromConfig(file, Overrides{}, slog.New(slog.DiscardHandler)) },
+		"flag": func() (*agent.Agent, error) {
 			return FromConfig("", Overrides{Links: []LinkOverride{{Device: "nosuch0", Egress: "50mbit"}}, Backend: "bpf", Docker: &docker, StateDir: t.TempDir()}, slog.New(slog.DiscardHandler))
 		},
 	} {

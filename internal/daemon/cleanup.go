@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"weir/internal/audit"
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/backends"
+	"weir/internal/dataplane/device"
+)
+
+// Cleanup gives devices back as Weir found them, an IFB device by removing it; with a
+// link goes its IFB. No agent should run. Of the configuration it needs where the former
+// qdiscs are remembered and which bits of the mark are Weir's; a mistake in it is logged, and
+// what can be read of it counts. The audit log records the user who asked for it.
+func Cleanup(ctx context.Context, path string, devices []string, flags Overrides, who audit.Who, log *slog.Logger) error {
+	c, err := readConfig(path)
+	var mistake *config.Error
+	if errors.As(err, &mistake) {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		log.Warn("the configuration is wrong; cleaning up by what can be read of it",
+			"err", first, "state_dir", cmp.Or(flags.StateDir, c.StateDir))
+	} else if err != nil {
+		return err
+	}
+	if c, err = flags.over(c); err != nil {
+		return err
+	}
+	records := audit.New(config.AuditFile(c.StateDir), log)
+	defer records.Close()
+	return records.Do(ctx, audit.Entry{Who: who, Action: "cleanup", Object: strings.Join(devices, ",")},
+		func(ctx context.Context) error { return cleanup(ctx, c, devices, log) })
+}
+
+func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.Logger) error {
+	conn, err := device.Open()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
+	var failed []error
+	done := func(name string, err error) {
+		if err != nil {
+			failed = append(failed, fmt.Errorf("cleanup of %s: %w", name, err))
+		}
+	}
+	for _, name := range devices { // before the links that they stand for
+		link := conn.IFBLink(name)
+		if link == "" {
+			link = conn.IFBLink(device.IFBName(name))
+		}
+		if link != "" {
+			done(link+" ingress", backends.CleanupIngress(ctx, link, opts, log))
+		}
+	}
+	for _, name := range devices {
+		if _, err := conn.Lookup(name); errors.Is(err, dataplane.ErrNoDevice) && device.IsIFBName(name) {
+			continue // just removed
+		}
+		done(name, backends.Cleanup(ctx, name, opts, log))
+	}
+	failed = append(failed, device.RestoreGSO(opts, log))
+	return errors.Join(failed...)
+}

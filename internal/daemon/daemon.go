@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package daemon puts an agent together for the host that it runs on: the configuration with
+// what the command line says over it, the sources of workloads, the backends of links, the
+// meter of goodput, the audit log. It also gives devices back when no agent runs (Cleanup).
+//
+// Example: weir agent is FromConfig("", Overrides{...}, log), and Run of the result.
+//
+// It decides nothing about policies; package agent does.
+package daemon
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"sync"
+
+	"weir/internal/agent"
+	"weir/internal/audit"
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/backends"
+	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/goodput"
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+	"weir/internal/sdn/switchport"
+	"weir/internal/version"
+)
+
+// FromConfig makes the agent of this host: its real sources and backends, and
+// the configuration at path under the overrides. Path "" means DefaultPath if
+// there is a file, and the overrides alone if there is none. The error wraps
+// dataplane.ErrNoSupport if they demand the backend bpf and this kernel has no BPF qdiscs.
+func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, error) {
+	load := func() (config.Config, error) { return loadConfig(path, flags) }
+	c, err := load()
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
+		return nil, agent.ErrNoLink
+	}
+	if c.Backend == plan.BackendBPF {
+		if err := backends.Demand(); err != nil {
+			return nil, err
+		}
+	}
+	found, err := newSources(c, log)
+	if err != nil {
+		return nil, err
+	}
+	opts := agent.Options{
+		Config:       c,
+		Open:         opener(c, log),
+		Sources:      found.list,
+		Attach:       found,
+		Beneath:      found.links.Run,
+		DeviceExists: deviceExists,
+		Devices:      deviceNames,
+		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
+			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
+		},
+		RestoreOffload: func(dev discover.Device) error {
+			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
+		},
+		Goodput: func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
+		Version: version.String(),
+		Audit:   audit.New(config.AuditFile(c.StateDir), log),
+		Log:     log,
+	}
+	if c.Path != "" {
+		opts.Load = load
+	}
+	if c.SDN.OVSDB != "" {
+		watch := &switchport.Watch{Address: c.SDN.OVSDB, TLS: c.SDN.TLS, Log: log}
+		opts.Ports, opts.PortsStatus = watch.Run, watch.Status
+	}
+	return agent.New(opts)
+}
+
+func loadConfig(path string, flags Overrides) (config.Config, error) {
+	c, err := readConfig(path)
+	if err != nil {
+		return config.Config{}, err
+	}
+	return flags.over(c)
+}
+
+// readConfig reads the file at path, or, path being "", at the default path if
+// there is one. With a *config.Error comes what could be read.
+func readConfig(path string) (config.Config, error) {
+	c, err := config.Load(cmp.Or(path, config.DefaultPath))
+	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		return config.Default(), nil
+	}
+	return c, err
+}
+
+// opener gets backends: the BPF qdisc where the kernel has it, unless the configuration says
+// otherwise.
+func opener(c config.Config, log *slog.Logger) func(config.Link) (dataplane.Backend, error) {
+	var told sync.Once
+	return func(l config.Link) (dataplane.Backend, error) {
+		kind, lacks := backends.Choose(c.Backend)
+		if lacks != nil {
+			told.Do(func() { log.Info("using the tc backend", "why", lacks) })
+		}
+		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, StateDir: c.StateDir}
+		if l.Direction == policy.Ingress {
+			return backends.OpenIngress(kind, l.Device, opts, l.IngressLocal, log)
+		}
+		return backends.Open(kind, l.Device, opts, log)
+	}
+}
+
+func deviceNames() ([]string, error) {
+	all, err := net.Interfaces()
+	var names []string
+	for _, dev := range all {
+		names = append(names, dev.Name)
+	}
+	return names, err
+}
+
+func deviceExists(name string, ifindex int) bool {
+	found, err := net.InterfaceByIndex(ifindex)
+	return err == nil && found.Name == name
+}
