@@ -95,8 +95,8 @@ var pure = []string{"internal/refusal", "internal/policy", "internal/plan", "int
 // runs on hosts as root. So are all packages whose name ends in "test".
 var labOnly = []string{"internal/lab", "internal/labcli", "internal/demo", "internal/sandbox", "internal/suite", "internal/dataplane/fake", "internal/cluster/clustertest"}
 
-// impureImports bring I/O, time, chance or a logger in; each with what is below
-// it, but for net/netip, which is values.
+// impureImports bring I/O, time, chance or a logger in; each stands for the packages
+// below it too, but for net/netip, which is values.
 var impureImports = []string{"os", "net", "io", "log", "syscall", "runtime", "context", "math/rand", "crypto", "embed", "C"}
 
 // pureLibraries are functions of their arguments too.
@@ -304,7 +304,7 @@ func (s source) uses(t *testing.T, importPath string, names *regexp.Regexp, rule
 	})
 }
 
-// localName is what the file calls an imported package, "" if it does not
+// localName returns the name that the file gives an imported package, "" if it does not
 // import it.
 func (s source) localName(importPath string) string {
 	for _, spec := range s.file.Imports {

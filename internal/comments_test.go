@@ -31,7 +31,7 @@ var (
 	hashes    = regexp.MustCompile(`(?m)(?:^|\s)#[^\n]*`)
 )
 
-// tree is what git knows of the working tree: its files, and their folders.
+// tree holds the files of the working tree that git tracks, and their folders.
 type tree struct{ files, folders map[string]bool }
 
 func trackedFiles(t *testing.T) tree {

@@ -239,7 +239,7 @@ func empty(x ast.Expr) bool {
 	return ok && (text.Value == `""` || text.Value == "``")
 }
 
-// variables are those of a declaration that hold an error's text or a message.
+// variables are the variables of a declaration that hold an error's text or a message.
 type variables map[string]bool
 
 func textVariables(d ast.Node) variables {

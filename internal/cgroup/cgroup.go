@@ -25,7 +25,7 @@ import (
 	"strings"
 )
 
-// Mounts are the folders at which cgroup2 is mounted, in the order of
+// Mounts returns the folders at which cgroup2 is mounted, in the order of
 // /proc/self/mounts; none if it is not.
 func Mounts() []string {
 	text, err := os.ReadFile("/proc/self/mounts")
@@ -83,7 +83,7 @@ func Of(text string) string {
 	return ""
 }
 
-// Hierarchy is what a host has of cgroups of version 2.
+// Hierarchy describes the cgroups of version 2 on a host.
 type Hierarchy struct {
 	Root string // where cgroup2 is mounted, "" if it is not
 	// Legacy says that version 1 is mounted, too: then units and containers may be

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Controllers are the folders at which the controllers of version 1 are mounted:
+// Controllers returns the folders at which the controllers of version 1 are mounted:
 // "memory" at /sys/fs/cgroup/memory; none on a host that has version 2 alone.
 func Controllers() map[string]string {
 	text, err := os.ReadFile("/proc/self/mounts")
@@ -49,7 +49,7 @@ func OfController(text, controller string) string {
 	return ""
 }
 
-// OfContainer is the path of a container's cgroup, given that of one of its
+// OfContainer returns the path of a container's cgroup, given that of one of its
 // processes, which may be deeper inside; "" if the path does not lead through it.
 // An engine names the cgroup after the container's id: /docker/ID,
 // /system.slice/docker-ID.scope.

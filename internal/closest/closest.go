@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package closest finds what somebody meant who made a typing error, for the
+// Package closest finds the known words that a mistyped word was meant for, for the
 // "did you mean" of error messages. Example: of the known words egress and
 // scheduler, "egres" was meant to be egress.
 package closest
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Words are up to n of the known words that word may have been meant for, the
+// Words returns up to n of the known words that word may have been meant for, the
 // nearest first; none if nothing is near enough to be a typing error.
 func Words(word string, known []string, n int) []string {
 	type near struct {

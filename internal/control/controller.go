@@ -9,16 +9,16 @@ import (
 	"weir/internal/policy"
 )
 
-// Sample is what one workload or queue did over one period.
+// Sample holds the measurements of one workload or queue over one period.
 type Sample struct {
 	Goodput float64 // payload delivered, bits per second; NaN = not measured
 	Offered float64 // wire bits per second that came
 	Sent    float64 // wire bits per second that left
-	Waiting bool    // it would have sent more, had it been let
+	Waiting bool    // it had more packets to send than it was let
 }
 
-// Bounds keep the output within what makes sense and what was admitted, in wire
-// bits per second.
+// Bounds keep the output between the least rate that makes sense and the most that was
+// admitted, in wire bits per second.
 type Bounds struct {
 	Least float64 // never less: payload never takes less than itself
 	Most  float64
@@ -34,26 +34,26 @@ const (
 	Bounded    Mode = "bounded"    // it would go further than it may
 	Limited    Mode = "limited"    // demand below reservation: the limiter has switched it off
 	Waiting    Mode = "waiting"    // for a whole period under the present target, or of demand
-	Unmeasured Mode = "unmeasured" // nobody tells the goodput; the schedule counts headers of full segments
-	Frozen     Mode = "frozen"     // somebody asked for it
+	Unmeasured Mode = "unmeasured" // the goodput is not measured; the schedule counts headers of full segments
+	Frozen     Mode = "frozen"     // a user asked for it
 	Open       Mode = "open"       // without feedback
 )
 
-// Modes are all of them.
+// Modes are all modes.
 var Modes = []Mode{Moving, Settled, Bounded, Limited, Waiting, Unmeasured, Frozen, Open}
 
 // Band is the part of the target within which an error counts as none.
 const Band = 0.005
 
-// State is what the controller knows and did in the last period. All rates are in
+// State holds the measurements and the decisions of the last period. All rates are in
 // bits per second.
 type State struct {
 	Target  float64
 	Goodput float64 // NaN = not measured
 	Error   float64 // Target - Goodput
 	Wire    float64 // the output: the rate at which packets are to leave
-	In      float64 // the limiter's average of what was offered, on the wire
-	On      bool    // what the limiter says
+	In      float64 // the limiter's average of the offered rate, on the wire
+	On      bool    // the limiter lets the controller act
 	Mode    Mode
 }
 
@@ -79,7 +79,7 @@ type Config struct {
 	Open   bool    // without feedback: the output stays
 }
 
-// New begins with c.Wire.
+// New returns a controller whose output is c.Wire within the bounds.
 func New(c Config) *Controller {
 	k := &Controller{gains: c.Gains, bounds: c.Bounds, open: c.Open, waits: 1}
 	k.state = State{Target: c.Target, Goodput: math.NaN(), Error: math.NaN(), Wire: c.Bounds.within(c.Wire), Mode: Waiting}
@@ -88,10 +88,10 @@ func New(c Config) *Controller {
 
 func (b Bounds) within(wire float64) float64 { return max(b.Least, min(b.Most, wire)) }
 
-// State is what the controller did last.
+// State returns the state after the last period.
 func (k *Controller) State() State { return k.state }
 
-// Gains are those in use.
+// Gains returns the gains in use.
 func (k *Controller) Gains() Gains { return k.gains }
 
 // SetGains changes the gains; the output stays where it is.
@@ -108,15 +108,15 @@ func (k *Controller) Freeze(frozen bool) {
 	}
 }
 
-// IsFrozen says whether the output is kept.
+// IsFrozen reports whether the output is kept.
 func (k *Controller) IsFrozen() bool { return k.frozen }
 
 // SetOutput puts the output somewhere, for an experiment; it should be frozen.
 func (k *Controller) SetOutput(wire float64) { k.state.Wire = k.bounds.within(wire) }
 
 // Retarget changes target and bounds without a bump: the output is scaled, since
-// what was found between payload and wire has not changed, and what was measured
-// under the former target does not count.
+// the ratio of wire to payload has not changed. A measurement made under the former
+// target does not count.
 func (k *Controller) Retarget(target float64, bounds Bounds) {
 	if target == k.state.Target && bounds == k.bounds {
 		return
@@ -162,7 +162,7 @@ func (k *Controller) Step(s Sample) State {
 	return *st
 }
 
-// mode is what keeps the controller from acting; Moving if nothing does.
+// mode returns the reason that keeps the controller from acting; Moving if there is none.
 func (k *Controller) mode(s Sample) Mode {
 	switch {
 	case k.frozen:

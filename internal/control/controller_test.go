@@ -13,7 +13,7 @@ import (
 
 const mega = 1e6
 
-// nominal is where a loop begins: full segments.
+// nominal is the ratio of wire to payload that a loop begins with: full segments.
 const nominal = 1514.0 / 1448
 
 func boundsOf(target float64) Bounds { return Bounds{Least: target, Most: 4 * target} }
@@ -132,8 +132,8 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-// TestDemandBeginsWithinAPeriod: traffic that begins shortly before a look makes
-// nobody hurry.
+// TestDemandBeginsWithinAPeriod: traffic that begins shortly before a look does not
+// make the controller act in a hurry.
 func TestDemandBeginsWithinAPeriod(t *testing.T) {
 	const target = 10 * mega
 	p := &lagging{gain: 0.9564}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control holds a workload's goodput at a target: what was measured goes
-// in, the rate at which its packets are to leave comes out.
+// Package control holds a workload's goodput at a target: a controller takes the
+// measured goodput and returns the rate at which the workload's packets are to leave.
 //
 // Why a loop at all? A schedule is in bytes on the wire, a reservation in bytes of
 // payload that arrive. Between the two are headers, segments smaller than full,

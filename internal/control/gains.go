@@ -26,23 +26,23 @@ type Gains struct {
 // second sample of dead time), one that adds little to the noise it measures.
 var Default = Gains{Kc: 0.15, Ti: 0.25, Td: 0}
 
-// Paper are those that the CPS paper ends with (section VI-B).
+// Paper holds the gains that the CPS paper ends with (section VI-B).
 var Paper = Gains{Kc: 0.125, Ti: 0.146, Td: 1}
 
-// P is the proportional gain of one sample: a control step is P times the error's change,
+// P returns the proportional gain of one sample: a control step is P times the error's change,
 // plus I times the error, plus D times the change of the error's change.
 func (g Gains) P() float64 { return g.Kc }
 
-// I is the integral gain of one sample.
+// I returns the integral gain of one sample.
 func (g Gains) I() float64 { return g.Kc * Period / g.Ti }
 
-// D is the derivative gain of one sample.
+// D returns the derivative gain of one sample.
 func (g Gains) D() float64 { return g.Kc * g.Td / Period }
 
-// String is for people: "Kc 0.15, Ti 0.25 s, Td 0 s".
+// String returns the gains for people: "Kc 0.15, Ti 0.25 s, Td 0 s".
 func (g Gains) String() string { return fmt.Sprintf("Kc %.4g, Ti %.4g s, Td %.4g s", g.Kc, g.Ti, g.Td) }
 
-// Check reports as a *policy.Error what are no gains at all.
+// Check refuses, as a *policy.Error, numbers that are no gains at all.
 func (g Gains) Check() error {
 	for _, x := range []struct {
 		field string
@@ -73,8 +73,8 @@ func (g Gains) CheckStable() error {
 		Remedy: "lower kc, or raise ti; the default is " + Default.String()}
 }
 
-// Warning says what is to be expected of stable gains that are not good ones; "" if
-// there is nothing.
+// Warning describes the behaviour to expect of stable gains that are not good ones; "" if
+// the gains are good.
 func (g Gains) Warning() string {
 	switch near, far := g.Radius(1), g.Radius(2); {
 	case near >= 1:
@@ -87,8 +87,8 @@ func (g Gains) Warning() string {
 	return ""
 }
 
-// Radius is by how much an error grows or shrinks from one sample to the next, in
-// the end: the largest modulus of a root of the closed loop
+// Radius returns the factor by which an error grows or shrinks from one sample to the
+// next, in the end: the largest modulus of a root of the closed loop
 //
 //	z^(d+2) - z^(d+1) + (P+I+D) z^2 - (P+2D) z + D
 //

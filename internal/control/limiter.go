@@ -2,8 +2,8 @@
 
 package control
 
-// Limiter is the paper's (equation 3): it follows what the workload offers by an
-// exponential average and says whether the controller may act. The zero Limiter has
+// Limiter is the paper's (equation 3): it averages the workload's offered rate
+// exponentially and says whether the controller may act. The zero Limiter has
 // seen nothing.
 type Limiter struct {
 	in   float64 // In(t), wire bit/s
@@ -29,5 +29,5 @@ func (l *Limiter) Take(s Sample, target, wire float64) (on bool) {
 	return s.Waiting || l.in >= target && s.Sent >= used*wire
 }
 
-// In is the average, wire bits per second.
+// In returns the average, wire bits per second.
 func (l *Limiter) In() float64 { return l.in }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// historyLength is how many samples a Monitor remembers.
+// historyLength is the number of samples that a Monitor remembers.
 const historyLength = 60
 
 // Monitor turns counters of delivered payload into a rate and keeps the last
@@ -42,7 +42,7 @@ func (m *Monitor) Take(at time.Time, payload ...uint64) float64 {
 	return total
 }
 
-// Last is the rate of one counter alone at the last reading, bits per second.
+// Last returns the rate of one counter alone at the last reading, bits per second.
 func (m *Monitor) Last(counter int) float64 {
 	if counter >= len(m.rates) {
 		return 0
@@ -61,7 +61,7 @@ func (m *Monitor) Note(goodput float64) {
 	}
 }
 
-// History is the last minute, the oldest first.
+// History returns the goodputs of the last minute, the oldest first.
 func (m *Monitor) History() []float64 { return slices.Clone(m.history) }
 
 // Forget makes the next reading the first.

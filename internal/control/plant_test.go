@@ -11,7 +11,7 @@ import (
 // bits per second, and this much payload arrives.
 type plant interface{ second(wire float64) Sample }
 
-// tick is how finely a lagging plant is stepped, in seconds.
+// tick is the step by which a lagging plant is simulated, in seconds.
 const tick = 0.01
 
 // lagging is a first-order lag with dead time.
@@ -49,7 +49,7 @@ func (p *lagging) second(wire float64) Sample {
 
 // sawtooth is a TCP flow behind the schedule: its window grows by a segment per
 // round trip and is cut to 7/10 by each loss, which may be a full queue or chance;
-// a second's goodput is what its windows filled of the schedule.
+// a second's goodput is the part of the schedule that its windows filled.
 type sawtooth struct {
 	rtt   float64 // seconds without a queue
 	queue float64 // bytes that may wait for their turn

@@ -4,7 +4,7 @@ package control
 
 import "math"
 
-// Response is how an output went from one level to another.
+// Response describes an output on its way from one level to another.
 type Response struct {
 	Rise      float64 // seconds from 10 % to 90 % of the way; NaN if it never got there
 	Overshoot float64 // beyond the target, part of the target; 0 if none

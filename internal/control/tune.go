@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Plant is a first-order lag with dead time, which is what a step response is
+// Plant is a first-order lag with dead time, the model that a step response is
 // fitted to: after a step of its input by 1 the output stays for Delay and then goes
 // to Gain as 1 - exp(-t / Lag).
 type Plant struct {
@@ -26,7 +26,7 @@ type Point struct {
 // ErrNoResponse says that the output did not follow the input.
 var ErrNoResponse = errors.New("the goodput did not follow the step")
 
-// noise is how much larger a response must be than the ups and downs around it.
+// noise is the least ratio of a response to the ups and downs around it.
 const noise = 3
 
 // FitStep finds the plant in a response to a step of the input (wire bits per
@@ -62,7 +62,7 @@ func FitStep(points []Point, step, before, after float64) (Plant, error) {
 	return Plant{Gain: rise / (after - before), Lag: lag, Delay: max(t63-lag, 0)}, nil
 }
 
-// crossing is how long after the step the output is at a level for the first time
+// crossing returns the time after the step at which the output is at a level for the first time
 // and at the next point too.
 func crossing(points []Point, step, level float64, up bool) float64 {
 	beyond := func(p Point) bool { return (p.Goodput >= level) == up }
@@ -85,7 +85,7 @@ func median(list []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// spread is the median distance from the median.
+// spread returns the median distance from the median.
 func spread(list []float64) float64 {
 	m := median(list)
 	apart := make([]float64, len(list))
@@ -95,14 +95,14 @@ func spread(list []float64) float64 {
 	return median(apart)
 }
 
-// sampled is the plant as a controller sees it that looks once a period: its answer
+// sampled returns the plant as a controller sees it that looks once a period: its answer
 // comes at the next look at the earliest.
 func (p Plant) sampled() Plant {
 	p.Delay += Period
 	return p
 }
 
-// ZieglerNichols are the gains of the first method (the paper's table 1): Kp = 1.2 T
+// ZieglerNichols returns the gains of the first method (the paper's table 1): Kp = 1.2 T
 // / L, Ti = 2 L, Td = 0.5 L, over the plant's gain. Neither L nor T is taken shorter
 // than a period, as the paper does.
 func (p Plant) ZieglerNichols() Gains {
@@ -117,7 +117,7 @@ const (
 	mostP    = 0.3
 )
 
-// Suggest are gains that settle without overshoot: the loop is to be as slow as its
+// Suggest returns gains that settle without overshoot: the loop is to be as slow as its
 // dead time (lambda tuning), which keeps it stable with twice the gain or dead time.
 // Ziegler and Nichols aim at a quarter of an overshoot left per swing.
 func (p Plant) Suggest() Gains {
@@ -132,10 +132,10 @@ func (p Plant) Suggest() Gains {
 }
 
 // Ultimate is the verge of stability: the proportional gain at which a loop goes on
-// swinging, and how long a swing takes in seconds.
+// swinging, and the length of one swing in seconds.
 type Ultimate struct{ Gain, Period float64 }
 
-// ZieglerNichols are the gains of the second method: Kp = 0.6 Ku, Ti = 0.5 Pu, Td =
+// ZieglerNichols returns the gains of the second method: Kp = 0.6 Ku, Ti = 0.5 Pu, Td =
 // 0.125 Pu.
 func (u Ultimate) ZieglerNichols() Gains {
 	return Gains{Kc: 0.6 * u.Gain, Ti: 0.5 * u.Period, Td: 0.125 * u.Period}
@@ -182,8 +182,8 @@ func (r *Relay) Step(output float64) float64 {
 	return r.Center - r.Swing
 }
 
-// Ultimate is what was found, the first swing left out; an error while there are too
-// few. Ku = 4 d / (pi a), with the amplitudes d of the input and a of the output.
+// Ultimate returns the verge that the swings show, the first swing left out; an error while
+// there are too few. Ku = 4 d / (pi a), with the amplitudes d of the input and a of the output.
 func (r *Relay) Ultimate() (Ultimate, error) {
 	if len(r.turns) < 3 || len(r.peaks) < 3 || len(r.depths) < 3 {
 		return Ultimate{}, errors.New("too few swings")

@@ -54,7 +54,7 @@ func TestFitStepRefuses(t *testing.T) {
 	}
 }
 
-// TestSuggestedGains: what is suggested for a plant holds that plant without
+// TestSuggestedGains: the gains suggested for a plant hold that plant without
 // overshoot, also where the measurement was a fifth wrong.
 func TestSuggestedGains(t *testing.T) {
 	const target = 10 * mega

@@ -53,7 +53,7 @@ type Snapshot struct {
 
 // Options decide how a backend takes over a link.
 type Options struct {
-	Force    bool   // replace a qdisc that somebody else set on purpose
+	Force    bool   // replace a qdisc that a user or another program set on purpose
 	MarkMask uint32 // bits of skb->mark that carry the class; 0 = 0xffff0000
 	BPFFS    string // where objects are pinned; "" = /sys/fs/bpf/weir
 	StateDir string // where the former qdisc is remembered; "" = /var/lib/weir
@@ -92,7 +92,7 @@ type Backend interface {
 	// differs from what Set was told last by intervals alone.
 	Pace(ctx context.Context, want plan.State) error
 	// Missing says what of the last Set or Pace the kernel no longer holds because
-	// somebody else took it away or changed it, one phrase each, as "class 3 (web) is
+	// another program removed or changed it, one phrase each, as "class 3 (web) is
 	// gone". It changes nothing; a Set mends it. It is cheap enough for every second.
 	Missing() ([]string, error)
 	// State is what the kernel holds now, as far as Weir made it.

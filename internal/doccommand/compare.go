@@ -14,16 +14,16 @@ const anything = "..."
 
 var (
 	// numbers matches a number with its sign, its exponent and its unit, such as -1.5e+06,
-	// 20 Mbit/s, 3h or 5%; what is left of a line has to be the same.
+	// 20 Mbit/s, 3h or 5%; the rest of a line has to be the same.
 	numbers = regexp.MustCompile(`[-+~]?\d[\d.,]*(e[-+]\d+)?( ?([kMG]?bit/s|[kMG]?B|%|ns|us|ms|s|min|h|d|m)\b)?`)
-	// ids are those of moves and containers.
+	// ids matches the ids of moves and containers.
 	ids = regexp.MustCompile(`m-[0-9]{8}-[0-9]{6}-[a-z0-9]{6}`)
-	// handles are those of qdiscs, in hexadecimal.
+	// handles matches the handles of qdiscs, in hexadecimal.
 	handles = regexp.MustCompile(`\b[0-9a-f]{1,4}:( |$)`)
 	spaces  = regexp.MustCompile(`\s+`)
 )
 
-// normal is a line without what may differ from run to run.
+// normal returns a line without the parts that may differ from run to run.
 func normal(line string) string {
 	line, _, _ = strings.Cut(line, "  # ")
 	line = ids.ReplaceAllString(line, "ID")
@@ -32,8 +32,8 @@ func normal(line string) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(line, " "))
 }
 
-// matches says whether a line is what the page shows, in which "..." stands for
-// anything.
+// matches reports whether a printed line fits the line of the page, in which "..." stands
+// for anything.
 func matches(shown, printed string) bool {
 	parts := strings.Split(normal(shown), anything)
 	for i, part := range parts {
@@ -44,8 +44,8 @@ func matches(shown, printed string) bool {
 
 // Missing returns the first line that a page shows of a command's output and that
 // is not in what the command printed, in that order; "" if all are there. Numbers
-// and the width of columns do not count. What is printed beside those lines has to
-// be stood for by a line "...", before, between or after them.
+// and the width of columns do not count. A line "..." has to stand for other printed
+// lines, before, between or after the lines shown.
 func Missing(shown []string, printed string) string {
 	rest := filled(strings.Split(printed, "\n"))
 	skip := false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Command is one that a page shows.
+// Command is a command that a page shows.
 type Command struct {
 	Line   int      // of the page, from 1
 	Text   string   // for a shell, without prompt, "sudo" and comment
@@ -25,7 +25,7 @@ var programs = regexp.MustCompile(`^(weir|weirc|alias|source|bin/weir|make|docke
 // comment ends a command: in documentation a comment stands apart from it.
 var comment = regexp.MustCompile(`\s+#\s.*$`)
 
-// Line is one of a page.
+// Line is one line of a page.
 type Line struct {
 	Number int // from 1
 	Text   string

@@ -9,7 +9,7 @@
 //	c.After("internal/refusal/kind.go", `Timeout  Kind =`, code[0])
 //	c.Go("test", "./internal/refusal")
 //
-// The copy has the Go source and docs/*.md, which is what the Go packages need. It has no
+// The copy has the Go source and docs/*.md, all that the Go packages need. It has no
 // history and nothing of the kernel side but what was generated.
 package extendtest
 

@@ -84,7 +84,7 @@ func randomTree(seed uint64) []byte {
 	return []byte(b.String())
 }
 
-// expectPromise is what the contract's scheduler has to hold.
+// expectPromise states the bounds that the contract's scheduler has to hold.
 const expectPromise = `expect:
   - {scheduler: fair, rate: ideal, within: 2mbit}
   - {scheduler: fair, bounds: held, within: 1mbit}
@@ -156,7 +156,7 @@ func (d *dice) policiesWithin(n int, room *int) []string {
 	return list
 }
 
-// NewSeed returns a seed that nobody chose, of at most nine digits.
+// NewSeed returns a random seed of at most nine digits.
 func NewSeed() uint64 { return 1 + rand.Uint64N(999_999_999) }
 
 // RunRandom runs the random scenarios of count seeds, from the given one on, with

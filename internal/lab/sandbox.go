@@ -33,7 +33,7 @@ const (
 	partCable = "cable"
 )
 
-// request is what a child is asked, on its standard input.
+// request is the order that a child reads from its standard input.
 type request struct {
 	File      string `json:"file"`
 	Data      []byte `json:"data"` // of the scenario file
@@ -42,7 +42,7 @@ type request struct {
 	CPU       bool   `json:"cpu"`
 }
 
-// answer is what a child returns, on descriptor 3.
+// answer is the result that a child writes to descriptor 3.
 type answer struct {
 	Error  string          `json:"error,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`

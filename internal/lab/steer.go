@@ -31,7 +31,7 @@ type steering interface {
 	Close(ctx context.Context) error
 }
 
-// site is where a scheduler is put to work.
+// site is the place in which a scheduler is put to work.
 type site struct {
 	host   *topology.NS
 	link   scenario.Link

@@ -25,14 +25,14 @@ func (l *Buffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// String is all that was written so far.
+// String returns all that was written so far.
 func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
 }
 
-// Has says whether a line has all the words.
+// Has reports whether a line has all the words.
 func (l *Buffer) Has(words ...string) bool {
 	for line := range strings.Lines(l.String()) {
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
@@ -42,7 +42,7 @@ func (l *Buffer) Has(words ...string) bool {
 	return false
 }
 
-// patience is how long Wait waits.
+// patience is the longest time that Wait waits.
 const patience = 30 * time.Second
 
 // Wait waits for a line with all the words; the test fails if none comes.

@@ -2,9 +2,9 @@
 
 package plan
 
-// Brief returns the changes of Diff(have, want) as a person is told of them: those that
-// Diff makes of one class in steps, because it gives its min up and takes it again, are
-// one; those of a class that then goes are left out.
+// Brief returns the changes of Diff(have, want) as a person is told of them. Several
+// changes of one class, which Diff makes because the class gives its min up and takes it
+// again, become one; changes of a class that then goes are left out.
 func Brief(changes []Change, have, want State) []Change {
 	last := map[ClassID]int{} // the latest change that sets the class, in told
 	var told []Change

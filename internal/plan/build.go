@@ -12,10 +12,10 @@ import (
 	"weir/internal/policy"
 )
 
-// hostName is what people call class 0.
+// hostName is the name of class 0 in messages.
 const hostName = "host"
 
-// Workload is what Build has to know of a workload, or of a group of workloads.
+// Workload describes one workload, or one group of workloads, to Build.
 type Workload struct {
 	Key    string // identity, see discover.Workload; a group's is GroupKey of its name
 	Name   string // for people
@@ -30,7 +30,7 @@ type Workload struct {
 // the workload is in the State all the same.
 type Refusal struct {
 	Key, Name string
-	// Err names the workload, what is wrong and the remedy; errors.As finds a
+	// Err names the workload, the mistake and the remedy; errors.As finds a
 	// *policy.Refused or a *policy.Error in it where a policy is the reason.
 	Err error
 }
@@ -48,9 +48,8 @@ type Refusal struct {
 // not there, without a group; a workload without a number, in the host's class. So
 // the State can always be held, and the error is only ever about the link.
 //
-// A group's min in the State is what the group reserves on the link: its own min,
-// within which those of its members have to fit, or, if it has none, the sum of
-// theirs.
+// A group's min in the State is the rate that the group reserves on the link: its own
+// min, which bounds the sum of its members' mins, or, if it has none, that sum.
 //
 // The host is class 0 with the default policy, unless a workload with HostKey
 // brings another.
@@ -130,7 +129,7 @@ func (b *builder) add(w Workload) {
 	}
 }
 
-// number is the class number of a workload or group, if it can have one.
+// number returns the class number of a workload or group, if it can have one.
 func (b *builder) number(w Workload, otherwise string) (ClassID, bool) {
 	id, ok := b.numbers[w.Key]
 	if w.Key == HostKey {
@@ -175,7 +174,7 @@ func (b *builder) addClass(id ClassID, w Workload) {
 	b.state.Classes = append(b.state.Classes, class)
 }
 
-// claim is the workload's policy, without what is wrong in it.
+// claim returns the workload's policy without its mistakes, and its claim on the link.
 func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
 	for p := w.Policy; ; {
 		claim, err := p.ClaimOn(b.state.Link.Capacity, b.state.Link.Overhead)
@@ -187,7 +186,7 @@ func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
 	}
 }
 
-// withoutMistake is p without the field that is wrong if it can do without it,
+// withoutMistake returns p without its wrong field if it can do without it,
 // else the default.
 func withoutMistake(p policy.Policy, err error) policy.Policy {
 	var mistake *policy.Error
@@ -212,7 +211,7 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 	return p
 }
 
-// queues are the policy's queues with their rates resolved.
+// queues returns the policy's queues with their rates resolved.
 func queues(p policy.Policy, l Link) []Queue {
 	var list []Queue
 	capacity := l.Capacity

@@ -109,7 +109,7 @@ func TestBuildWithoutANumber(t *testing.T) {
 	}
 }
 
-// Whatever people ask for, the State can be held, nobody is lost, and each
+// Whatever people ask for, the State can be held, no workload is lost, and each
 // promise is in the State or refused.
 func TestBuildIsAlwaysAdmissible(t *testing.T) {
 	amount := rapid.OneOf(

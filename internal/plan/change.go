@@ -28,18 +28,17 @@ const (
 	RemovePort  Op = "remove port"
 )
 
-// Change is one step from one State to another. Of the objects, those that Op
-// speaks of are set: the old one unless it is added, the new one unless it is
-// removed.
+// Change is one step from one State to another. It holds the objects that Op
+// names: the old one unless it is added, the new one unless it is removed.
 type Change struct {
 	Op                 Op
 	OldLink, NewLink   *Link
 	OldClass, NewClass *Class
 	OldPort, NewPort   *Port
-	Text               string // what happens, in people's words
+	Text               string // the change in words for people
 }
 
-// String is what happens, in people's words: "add web: weight 3, min 20 Mbit/s".
+// String returns the change in words for people: "add web: weight 3, min 20 Mbit/s".
 func (c Change) String() string { return c.Text }
 
 func linkChange(from, to Link) Change {
@@ -84,7 +83,7 @@ func removePort(p Port, in State) Change {
 	return Change{Op: RemovePort, OldPort: &p, Text: fmt.Sprintf("remove %s of %s", p.label(), in.label(p.Class))}
 }
 
-// label is how people call what the class stands for: "web", "group office". Only a
+// label returns the name that people call the class by: "web", "group office". Only a
 // class that a kernel was found with has no name.
 func (c Class) label() string {
 	switch {
@@ -96,7 +95,7 @@ func (c Class) label() string {
 	return c.Name
 }
 
-// label is how people call the port: "interface veth1a2b", "cgroup /sys/fs/cgroup/a".
+// label returns the name that people call the port by: "interface veth1a2b", "cgroup /sys/fs/cgroup/a".
 func (p Port) label() string {
 	if p.Cgroup != "" {
 		return "cgroup " + p.Cgroup
@@ -114,7 +113,7 @@ func (s State) label(id ClassID) string {
 // fact is one property of an object, in words.
 type fact struct {
 	name, value string
-	unset       bool // as it is for whoever did not ask
+	unset       bool // the value of a workload that did not ask for one
 }
 
 func (l Link) facts() []fact {
@@ -127,8 +126,8 @@ func (l Link) facts() []fact {
 	}, l.Limit.facts()...)
 }
 
-// facts are the class's; its group is looked up in the states, the first that has
-// it.
+// facts returns the class's properties. Its group's name comes from the last of the states
+// that has the group.
 func (c Class) facts(in ...State) []fact {
 	facts := []fact{
 		{"name", c.Name, false},
@@ -155,7 +154,7 @@ func (c Class) facts(in ...State) []fact {
 	return append(facts, c.insideFacts()...)
 }
 
-// insideFacts are those about what happens inside the workload.
+// insideFacts returns the facts about the treatment of the workload's own packets.
 func (c Class) insideFacts() []fact {
 	discipline := c.Discipline.OrDefault()
 	var queues []string
@@ -178,7 +177,7 @@ func (c Class) insideFacts() []fact {
 	}
 }
 
-// words are the queue with all that is said of it: "voice (rate 1 Mbit/s; udp
+// words returns the queue with all that is said of it: "voice (rate 1 Mbit/s; udp
 // 5001)".
 func (q Queue) words(d policy.Discipline) string {
 	var words []string

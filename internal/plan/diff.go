@@ -12,15 +12,15 @@ import (
 
 // Diff lists the changes that lead from have to want, none if they are the same.
 // They are in an order in which each is safe to make, so that a reader of the
-// kernel's state never sees one that Weir would refuse, and whoever stops half
+// kernel's state never sees one that Weir would refuse, and an agent that stops half
 // way leaves the link working:
 //
 //   - a port always points to a class that exists;
 //   - a port that changes its class changes it in one step, its packets are never
 //     without a class in between;
 //   - a class is in a group only while the group is there;
-//   - the sum of the mins is within what the link can hold before and after each
-//     step, if it is so in have and in want; and those of a group's members are
+//   - the sum of the mins is within the link's limit before and after each
+//     step, if it is so in have and in want; and the mins of a group's members are
 //     within the group's.
 //
 // So a class that goes to another group gives up its min first, and has it again
@@ -63,7 +63,7 @@ func Diff(have, want State) []Change {
 	return d.changes
 }
 
-// mins is what the mins on a link may take.
+// mins returns the rate that the mins on a link may take together.
 func mins(l Link) policy.Rate { return l.Admission().Limit() }
 
 // differ is a list of changes while it is being written.
@@ -90,7 +90,7 @@ func portsByPlace(ports []Port) map[Port]Port {
 	return m
 }
 
-// sorted are the map's values by key, so that equal states give equal lists.
+// sorted returns the map's values by key, so that equal states give equal lists.
 func sorted[K cmp.Ordered, V any](m map[K]V) []V {
 	var values []V
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -142,7 +142,7 @@ func (d *differ) dissolve() {
 	}
 }
 
-// removeClasses removes those that are not wanted: the ones without ports, or
+// removeClasses removes the classes that are not wanted: the ones without ports, or
 // at the end, when all ports have moved, the rest. Groups go after their members,
 // and the host's class, where all packets without a class go, is the last.
 func (d *differ) removeClasses(rest bool) {
@@ -164,7 +164,7 @@ func (d *differ) removeClasses(rest bool) {
 	}
 }
 
-// occupied are the classes that a port or a member points to.
+// occupied returns the classes that a port or a member points to.
 func (d *differ) occupied() map[ClassID]bool {
 	occupied := map[ClassID]bool{}
 	for _, p := range d.havePort {
@@ -231,7 +231,7 @@ func (d *differ) setClasses(now func(from, to Class) bool) {
 	}
 }
 
-// addClasses adds those that are missing, the groups or the others.
+// addClasses adds the classes that are missing, the groups or the others.
 func (d *differ) addClasses(groups bool) {
 	for _, c := range sorted(d.wantClass) {
 		if _, ok := d.haveClass[c.ID]; !ok && c.Group == groups {

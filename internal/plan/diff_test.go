@@ -55,7 +55,7 @@ func apply(t interface{ Fatalf(string, ...any) }, s State, changes []Change) Sta
 	return s
 }
 
-// groupProblem says what is wrong with the groups of a state.
+// groupProblem describes the first mistake in the groups of a state, "" for none.
 func groupProblem(s State) string {
 	held := map[ClassID]policy.Rate{}
 	for _, c := range s.Classes {
@@ -75,7 +75,7 @@ func groupProblem(s State) string {
 	return ""
 }
 
-// applyOne makes one change, if the old object is what is there.
+// applyOne makes one change, if the state holds the change's old object.
 func applyOne(s *State, c Change) bool {
 	class := func(want *Class) int {
 		return slices.IndexFunc(s.Classes, func(c Class) bool { return c.Equal(*want) })
@@ -248,7 +248,7 @@ func TestStateClass(t *testing.T) {
 	if _, ok := s.Class(1); ok {
 		t.Error("class 1 is there")
 	}
-	// A port whose class is not there (somebody tampered with the maps) is named by number.
+	// A port whose class is not there (another program tampered with the maps) is named by number.
 	have := State{Ports: []Port{{Device: "veth1", Ifindex: 1, Class: 9}}}
 	if got := Diff(have, State{})[0].String(); got != "remove interface veth1 of class 9" {
 		t.Errorf("got %q", got)

@@ -34,7 +34,7 @@ func (b *builder) addGroups(workloads []Workload) {
 	}
 }
 
-// groupOf is the group that the workload is in, nil if it is in none. One that it
+// groupOf returns the group that the workload is in, nil if it is in none. One that it
 // cannot be in is refused.
 func (b *builder) groupOf(w Workload) *group {
 	name := w.Policy.Group
@@ -95,7 +95,7 @@ func (b *builder) addGroup(g *group) {
 	}
 }
 
-// admit says whether there is room for a workload's min: in its group, and on the
+// admit checks that there is room for a workload's min: in its group, and on the
 // link unless the group has reserved it there.
 func (b *builder) admit(ask policy.Floor, g *group) error {
 	if g != nil {
@@ -125,7 +125,7 @@ func (b *builder) hold(floor policy.Floor, g *group) {
 	}
 }
 
-// finishGroups puts the groups into the State, each with what it reserves.
+// finishGroups puts the groups into the State, each with the rate that it reserves.
 func (b *builder) finishGroups() {
 	for _, g := range b.groups {
 		if g.missing != nil {

@@ -75,7 +75,7 @@ func TestBuildResolvesQueues(t *testing.T) {
 	}
 }
 
-// What is wrong inside a workload costs it that, and nothing else.
+// A mistake inside a workload costs it the wrong field, and nothing else.
 func TestBuildWithoutWhatIsWrongInside(t *testing.T) {
 	dscp := uint8(99)
 	rate := policy.Amount{Rate: 20e6}

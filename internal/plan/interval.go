@@ -31,7 +31,7 @@ const IntervalShift = 20
 
 const byteNs = 8e9 // ns per byte at 1 bit/s
 
-// IntervalOf is the interval at which exactly wire bits per second leave, rounded to
+// IntervalOf returns the interval at which exactly wire bits per second leave, rounded to
 // the nearest; 0 for no rate.
 func IntervalOf(wire policy.Rate) Interval {
 	if wire == 0 {
@@ -43,10 +43,10 @@ func IntervalOf(wire policy.Rate) Interval {
 	return Interval(max(interval, 1))
 }
 
-// Nanoseconds is the interval in ns per byte.
+// Nanoseconds returns the interval in ns per byte.
 func (i Interval) Nanoseconds() float64 { return float64(i) / (1 << IntervalShift) }
 
-// Rate is what leaves at this interval, bits per second on the wire; 0 = not paced.
+// Rate returns the rate at this interval, bits per second on the wire; 0 = not paced.
 func (i Interval) Rate() float64 {
 	if i == 0 {
 		return 0
@@ -54,7 +54,7 @@ func (i Interval) Rate() float64 {
 	return byteNs / i.Nanoseconds()
 }
 
-// String is for people: "764.6 ns/byte", "none".
+// String returns the interval for people: "764.6 ns/byte", "none".
 func (i Interval) String() string {
 	if i == 0 {
 		return "none"
@@ -63,8 +63,8 @@ func (i Interval) String() string {
 	return strconv.FormatFloat(i.Nanoseconds(), 'f', min(digits, 6), 64) + " ns/byte"
 }
 
-// Ceiling is what a class never exceeds on the wire: its max, or the rate at which
-// its interval lets packets go; 0 = nothing bounds it.
+// Ceiling returns the rate that a class never exceeds on the wire: its max, or the rate
+// at which its interval lets packets go; 0 = nothing bounds it.
 func (c Class) Ceiling() policy.Rate {
 	paced := policy.Rate(math.Round(c.Interval.Rate()))
 	if c.Max == 0 || paced != 0 && paced < c.Max {
@@ -73,11 +73,11 @@ func (c Class) Ceiling() policy.Rate {
 	return c.Max
 }
 
-// pacedFrames is how many frames of a paced class may wait before CoDel minds: TCP
-// needs four or more on their way to see that one was lost.
+// pacedFrames is the number of frames of a paced class that may wait within CoDel's target:
+// TCP needs four or more on their way to see that one was lost.
 const pacedFrames = 8
 
-// forPacing is the default of a class that is paced. Its queue is made by the schedule
+// forPacing returns the default of a class that is paced. Its queue is made by the schedule
 // and not by a link that is too narrow, and at 5 Mbit/s the usual 5 ms are two frames.
 func (a AQM) forPacing(i Interval) AQM {
 	if i == 0 || a.Target == 0 {
@@ -90,14 +90,14 @@ func (a AQM) forPacing(i Interval) AQM {
 	return a
 }
 
-// Pacing is what a controller changes of a class: its interval, and those of its
-// queues, in their order.
+// Pacing holds the values of a class that a controller changes: its interval, and the
+// intervals of its queues, in their order.
 type Pacing struct {
 	Class  Interval
 	Queues []Interval
 }
 
-// Paced is s with the intervals of some classes put in place. Classes that are not
+// Paced returns s with the intervals of some classes put in place. Classes that are not
 // there, or are held by no reservation, are left alone, and so are queues.
 func (s State) Paced(by map[ClassID]Pacing) State {
 	s.Classes = slices.Clone(s.Classes)
@@ -129,7 +129,7 @@ func (c Change) OnlyPaces() bool {
 	return c.OldClass.unpaced().Equal(c.NewClass.unpaced())
 }
 
-// unpaced is the class without its intervals.
+// unpaced returns the class without its intervals.
 func (c Class) unpaced() Class {
 	c.Interval = 0
 	c.Queues = slices.Clone(c.Queues)
@@ -139,7 +139,7 @@ func (c Class) unpaced() Class {
 	return c
 }
 
-// reservationOf says of a refusal that it is of a reservation, if it is.
+// reservationOf marks a refusal as one of a reservation, if it is one.
 func reservationOf(p policy.Policy, err error, l Link) error {
 	var refused *policy.Refused
 	if reserved := p.Reserved(l.Capacity); reserved != 0 && errors.As(err, &refused) &&
@@ -149,7 +149,7 @@ func reservationOf(p policy.Policy, err error, l Link) error {
 	return err
 }
 
-// withoutReservations is p without those for which there is no room.
+// withoutReservations returns p without its reservations and those of its queues.
 func withoutReservations(p policy.Policy) policy.Policy {
 	p.Reserve = policy.Amount{}
 	p.Queues = slices.Clone(p.Queues)
@@ -159,7 +159,7 @@ func withoutReservations(p policy.Policy) policy.Policy {
 	return p
 }
 
-// paced is a reservation on this link and the interval that it begins with: the one
+// paced returns a reservation on this link and the interval that it begins with: the one
 // at which segments of full size have this goodput.
 func (l Link) paced(reserve policy.Amount) (policy.Rate, Interval) {
 	goodput := reserve.Of(l.Capacity)

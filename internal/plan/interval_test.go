@@ -43,7 +43,7 @@ func TestIntervalIsFineEnough(t *testing.T) {
 	})
 }
 
-// TestCoDelOfAPacedClass: eight frames at its rate may wait, where nobody asked otherwise.
+// TestCoDelOfAPacedClass: eight frames at its rate may wait, where the policy asks for no target.
 func TestCoDelOfAPacedClass(t *testing.T) {
 	for _, tt := range []struct {
 		reserve policy.Rate

@@ -9,17 +9,17 @@ import (
 	"weir/internal/policy"
 )
 
-// Mask are the bits of skb->mark that say where a packet belongs: its three
+// Mask holds the bits of skb->mark that say where a packet belongs: its three
 // highest the queue inside the class, the bits below them the class.
 //
-//	mark 0x60030001 under 0xffff0000 -> queue 3, class 3; 0x0001 is somebody else's
+//	mark 0x60030001 under 0xffff0000 -> queue 3, class 3; 0x0001 belongs to another program
 type Mask uint32
 
 // DefaultMask leaves the lower 16 bits to others (kube-proxy uses 0x4000 and
 // 0x8000).
 const DefaultMask Mask = 0xffff0000
 
-// queueBits is how many bits number policy.MaxQueues queues.
+// queueBits is the number of bits that number policy.MaxQueues queues.
 const queueBits = 3
 
 // Check refuses a mask that is not one run of bits, or that leaves no bit for
@@ -40,27 +40,27 @@ func (m Mask) Check() error {
 	return nil
 }
 
-// ClassBits is how many bits are left for the class number.
+// ClassBits returns the number of bits that are left for the class number.
 func (m Mask) ClassBits() int { return bits.OnesCount32(uint32(m)) - queueBits }
 
-// MaxClasses is how many classes the mask can number, class 0 included; never
-// above the constant of this name.
+// MaxClasses returns the number of classes that the mask can number, class 0 included;
+// never above the constant of this name.
 func (m Mask) MaxClasses() int { return min(1<<m.ClassBits(), MaxClasses) }
 
-// Classes are the bits of the class number.
+// Classes returns the bits of the class number.
 func (m Mask) Classes() uint32 {
 	return (1<<m.ClassBits() - 1) << bits.TrailingZeros32(uint32(m))
 }
 
-// QueueShift is how far the queue is from bit 0 of the mark.
+// QueueShift returns the distance of the queue's bits from bit 0 of the mark.
 func (m Mask) QueueShift() int { return bits.TrailingZeros32(uint32(m)) + m.ClassBits() }
 
-// Value is the class and the queue at their places in the mask.
+// Value returns the class and the queue at their places in the mask.
 func (m Mask) Value(class ClassID, queue int) uint32 {
 	return (uint32(queue)<<m.ClassBits() | uint32(class)) << bits.TrailingZeros32(uint32(m)) & uint32(m)
 }
 
-// Split is the class and the queue that a mark names.
+// Split returns the class and the queue that a mark names.
 func (m Mask) Split(mark uint32) (class ClassID, queue int) {
 	field := (mark & uint32(m)) >> bits.TrailingZeros32(uint32(m))
 	return ClassID(field & (1<<m.ClassBits() - 1)), int(field >> m.ClassBits())

@@ -12,7 +12,7 @@ import (
 // HostKey is the key of the host itself, whose class is always 0.
 const HostKey = "host"
 
-// GroupKey is the key of the group of this name. Groups are numbered with the
+// GroupKey returns the key of the group of this name. Groups are numbered with the
 // workloads, and no workload has such a key.
 func GroupKey(name string) string { return workload.Key(workload.KindGroup, name) }
 
@@ -34,7 +34,7 @@ func Number(prev map[string]ClassID, keys []string) map[string]ClassID {
 	return NumberWithin(MaxClasses, prev, keys)
 }
 
-// NumberWithin is Number with numbers below limit only, 1 to MaxClasses; see
+// NumberWithin does the same as Number with numbers below limit only, 1 to MaxClasses; see
 // Mask.MaxClasses.
 func NumberWithin(limit int, prev map[string]ClassID, keys []string) map[string]ClassID {
 	all := newNumbering(limit)
@@ -48,7 +48,7 @@ func NumberWithin(limit int, prev map[string]ClassID, keys []string) map[string]
 	return numbers
 }
 
-// numbering is class numbers while they are being given.
+// numbering holds class numbers while they are being given.
 type numbering struct {
 	limit ClassID
 	byKey map[string]ClassID

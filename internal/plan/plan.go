@@ -15,7 +15,7 @@
 //	        safe to make
 //
 // They are functions of their arguments: no clock, no I/O, nothing remembered.
-// The data plane (package dataplane) is what makes a kernel match a State.
+// The data plane (package dataplane) makes a kernel match a State.
 //
 // Example: link eth0 of 100 Mbit/s, workloads web (weight 3, min 20 Mbit/s) and
 // batch (weight 1) become classes 1 and 2; veth1a2b is a port of class 1. When
@@ -32,11 +32,11 @@ import (
 )
 
 // ClassID numbers a workload's class on every link of a host. 0 is the host:
-// whatever carries no mark. The number is what the marking program writes into
+// all packets without a mark. The marking program writes the number into
 // the class bits of skb->mark.
 type ClassID uint16
 
-// MaxClasses is how many classes a link can hold, the host's class included;
+// MaxClasses is the largest number of classes on a link, the host's class included;
 // WEIR_MAX_CLASSES in bpf/weir.h is the same number.
 const MaxClasses = 4096
 
@@ -47,7 +47,7 @@ const (
 	SchedulerAncs = "ancs"
 )
 
-// Schedulers are all of them, the default first.
+// Schedulers are all schedulers, the default first.
 var Schedulers = []string{SchedulerFair, SchedulerQcon, SchedulerAncs}
 
 // Kinds of backends, as the configuration names them.
@@ -57,7 +57,7 @@ const (
 	BackendTC   = "tc"   // HTB
 )
 
-// Backends are all of them, the default first.
+// Backends are all kinds of backends, the default first.
 var Backends = []string{BackendAuto, BackendBPF, BackendTC}
 
 // Link is one network device in one direction with a capacity.
@@ -71,7 +71,7 @@ type Link struct {
 	Limit     Limit            // what may wait on the whole link
 }
 
-// Name is what tells the link from others: "eth0", "eth0 ingress".
+// Name returns the name that tells the link from others: "eth0", "eth0 ingress".
 func (l Link) Name() string {
 	if l.Direction == policy.Ingress {
 		return l.Device + " ingress"
@@ -79,7 +79,7 @@ func (l Link) Name() string {
 	return l.Device
 }
 
-// Admission is the rule by which the link takes mins.
+// Admission returns the rule by which the link takes mins.
 func (l Link) Admission() policy.Admission {
 	return policy.Admission{Capacity: l.Capacity, Reservable: l.Reserve}
 }
@@ -148,7 +148,7 @@ type Port struct {
 	Class   ClassID
 }
 
-// Place is what makes a port the same: where packets come from, whatever their
+// Place returns the identity of the port: where packets come from, whatever their
 // class.
 func (p Port) Place() Port {
 	if p.Cgroup != "" {
@@ -157,7 +157,7 @@ func (p Port) Place() Port {
 	return Port{Ifindex: p.Ifindex}
 }
 
-// String is what people call the port.
+// String returns the name that people call the port by.
 func (p Port) String() string { return cmp.Or(p.Cgroup, p.Device) }
 
 func (p Port) kind() string {
@@ -172,7 +172,7 @@ func byPlace(x, y Port) int {
 	return cmp.Or(cmp.Compare(x.Cgroup, y.Cgroup), cmp.Compare(x.Ifindex, y.Ifindex))
 }
 
-// State is what one link should look like, or looks like. The zero State is a
+// State describes one link as it should be, or as it is. The zero State is a
 // link that Weir does not steer.
 type State struct {
 	Link    Link
@@ -189,8 +189,8 @@ func (s State) Class(id ClassID) (Class, bool) {
 	return s.Classes[i], true
 }
 
-// Reserved is the sum of the mins: those of groups, which hold their members',
-// and of the workloads without a group.
+// Reserved returns the sum of the mins of groups, which hold their members' mins,
+// and of workloads without a group.
 func (s State) Reserved() policy.Rate {
 	var floors []policy.Floor
 	for _, c := range s.Classes {

@@ -20,13 +20,13 @@ type Admission struct {
 	Bound      string  // what of the group Capacity is: "min" or "max"
 }
 
-// Floor is a min that somebody has or asks for.
+// Floor is a min that a workload has or asks for.
 type Floor struct {
 	Name string // the workload's, for people
 	Min  Rate
 }
 
-// Limit is what all mins together may take, in bits per second.
+// Limit returns the rate that all mins together may take, in bits per second.
 func (a Admission) Limit() Rate {
 	if a.Reservable <= 0 || a.Reservable >= 1 {
 		return a.Capacity
@@ -34,7 +34,7 @@ func (a Admission) Limit() Rate {
 	return Amount{Percent: 100 * a.Reservable}.Of(a.Capacity)
 }
 
-// Admit says whether ask fits beside what is held already; held must not
+// Admit checks that ask fits beside the mins that are held already. held must not
 // contain the workload's own former min. The error is a *Refused.
 func (a Admission) Admit(ask Floor, held []Floor) error {
 	reserved := Sum(held)
@@ -49,7 +49,7 @@ func (a Admission) Admit(ask Floor, held []Floor) error {
 	}
 }
 
-// holders are those who have mins, the largest first.
+// holders returns the floors with a min above 0, the largest first.
 func holders(held []Floor) []Floor {
 	list := slices.DeleteFunc(slices.Clone(held), func(f Floor) bool { return f.Min == 0 })
 	slices.SortStableFunc(list, func(x, y Floor) int {
@@ -58,7 +58,7 @@ func holders(held []Floor) []Floor {
 	return list
 }
 
-// AdmitAll says whether the mins fit together, the earlier ones first. The
+// AdmitAll checks that the mins fit together, the earlier ones first. The
 // error is the *Refused of the first that does not.
 func (a Admission) AdmitAll(floors []Floor) error {
 	for i, f := range floors {
@@ -87,24 +87,24 @@ type Refused struct {
 	Name     string  // of the workload that asked
 	Asked    Rate    // the min
 	Reserved Rate    // what the mins of others take
-	Free     Rate    // what is left for mins
+	Free     Rate    // left for mins
 	Capacity Rate    // of the link, or the group's bound
 	Limit    Rate    // what all mins together may take
-	Holders  []Floor // who has mins, the largest first
+	Holders  []Floor // the workloads with mins, the largest first
 	Group    string  // the group that has no room, "" if it is the link
 	Bound    string  // what of the group does not hold it: "min" or "max"
 	// Goodput is the reservation that Asked is the wire rate of, 0 if it is a min;
-	// Overhead is what the link adds to each of its packets, in bytes.
+	// Overhead is the number of bytes that the link adds to each of its packets.
 	Goodput  Rate
 	Overhead int
 }
 
-// Error is one line with all the numbers and what can be done.
+// Error returns one line with all the numbers and the remedies.
 func (r *Refused) Error() string {
 	return fmt.Sprintf("%s of %s: %s; %s", r.Field(), r.Name, r.Reason(), r.Remedy())
 }
 
-// Field is the policy's field that there is no room for: "min" or "reserve".
+// Field returns the name of the policy's field that there is no room for: "min" or "reserve".
 func (r *Refused) Field() string {
 	if r.Goodput != 0 {
 		return "reserve"
@@ -112,7 +112,7 @@ func (r *Refused) Field() string {
 	return "min"
 }
 
-// Reason is the refusal in numbers.
+// Reason returns the refusal in numbers.
 func (r *Refused) Reason() string {
 	of := r.Capacity.String()
 	switch {
@@ -128,7 +128,7 @@ func (r *Refused) Reason() string {
 	return fmt.Sprintf("asked %s, reserved %s of %s, free %s", asked, r.Reserved, of, r.Free)
 }
 
-// Remedy is what makes the min fit, the nearest at hand first.
+// Remedy returns the ways to make the min fit, the nearest at hand first.
 func (r *Refused) Remedy() string {
 	var ways []string
 	most := r.Free
@@ -155,7 +155,7 @@ func (r *Refused) Remedy() string {
 	return strings.Join(ways, ", ")
 }
 
-// holders names those from whom most can be had.
+// holders names the workloads with the largest mins, three at most, and counts the rest.
 func (r *Refused) holders() string {
 	const most = 3
 	var names []string

@@ -250,8 +250,8 @@ func (c Change) Without(name string) Change {
 	return c
 }
 
-// Known returns the change without what MarshalJSON of another version wrote and this one
-// does not know.
+// Known returns the change without the fields that MarshalJSON of another version wrote and
+// this version does not know.
 func (c Change) Known() Change {
 	c.faults = slices.DeleteFunc(slices.Clone(c.faults), func(e *Error) bool {
 		field, _, _ := strings.Cut(e.Field, ".")

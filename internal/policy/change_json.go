@@ -107,7 +107,7 @@ func (c *Change) putJSON(name string, raw json.RawMessage) {
 // for a default that has no value of its own.
 func (p Policy) MarshalJSON() ([]byte, error) { return p.JSON(OnWorkload) }
 
-// JSON is MarshalJSON with the fields that may stand in a place.
+// JSON does the same as MarshalJSON, with the fields that may stand in a place.
 func (p Policy) JSON(on Place) ([]byte, error) {
 	var o object
 	for _, f := range Fields(on) {

@@ -108,7 +108,7 @@ func TestParseQueues(t *testing.T) {
 	}
 }
 
-// What is read as queues is never more than was written, and never panics.
+// ParseQueues never returns more queues than the text has bytes, and never panics.
 func FuzzParseQueues(f *testing.F) {
 	for _, seed := range []string{"a: {}", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}", `[{"name":"a","match":[{"udp":5001}]}]`, "none", "&a [*a]", "a: &x {match: *x}"} {
 		f.Add(seed)

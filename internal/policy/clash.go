@@ -16,7 +16,7 @@ type Clash struct {
 	Unreachable bool
 }
 
-// Err is the clash as a mistake.
+// Err returns the clash as a mistake.
 func (c Clash) Err() *Error {
 	what := fmt.Sprintf("%s in queue %s takes some of its packets before", c.ByMatch, c.By)
 	remedy := "write ranges that do not overlap, if that is not meant"

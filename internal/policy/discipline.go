@@ -22,7 +22,7 @@ const (
 	LLQ   Discipline = "llq"   // a strict first queue, policed to its rate, over cbwfq
 )
 
-// disciplines are all there are, the default first. The kernel side's table is in
+// disciplines lists all disciplines, the default first. The kernel side's table is in
 // bpf/weir.h.
 var disciplines = []struct {
 	Discipline
@@ -36,7 +36,7 @@ var disciplines = []struct {
 	{LLQ, true, true},
 }
 
-// Disciplines are the names of all disciplines, the default first.
+// Disciplines returns the names of all disciplines, the default first.
 func Disciplines() []string {
 	names := make([]string, len(disciplines))
 	for i, d := range disciplines {
@@ -60,7 +60,7 @@ func (d Discipline) check(text string) error {
 	return &Error{Field: "discipline", Value: text, Msg: "no such discipline", Remedy: "write " + listed(Disciplines(), "or")}
 }
 
-// OrDefault is d, or the default discipline if d is "".
+// OrDefault returns d, or the default discipline if d is "".
 func (d Discipline) OrDefault() Discipline {
 	if d == "" {
 		return SFQ
@@ -68,7 +68,7 @@ func (d Discipline) OrDefault() Discipline {
 	return d
 }
 
-// HasQueues says whether the discipline orders queues that rules fill; fifo has
+// HasQueues reports whether the discipline orders queues that rules fill; fifo has
 // one queue, and sfq tells flows apart by itself.
 func (d Discipline) HasQueues() bool {
 	for _, row := range disciplines {
@@ -79,7 +79,7 @@ func (d Discipline) HasQueues() bool {
 	return false
 }
 
-// Weighs says whether the discipline divides a workload's rate among its queues
+// Weighs reports whether the discipline divides a workload's rate among its queues
 // by their mins.
 func (d Discipline) Weighs() bool {
 	for _, row := range disciplines {
@@ -90,7 +90,7 @@ func (d Discipline) Weighs() bool {
 	return false
 }
 
-// listed is "a, b or c".
+// listed returns words as a list in a sentence: "a, b or c".
 func listed(words []string, last string) string {
 	n := len(words)
 	if n < 2 {
@@ -99,7 +99,7 @@ func listed(words []string, last string) string {
 	return strings.Join(words[:n-1], ", ") + " " + last + " " + words[n-1]
 }
 
-// MaxQueues is how many queues with rules a workload can have; WEIR_MAX_QUEUES
+// MaxQueues is the largest number of queues with rules that a workload can have; WEIR_MAX_QUEUES
 // in bpf/weir.h is the same number.
 const MaxQueues = 8
 
@@ -107,9 +107,10 @@ const MaxQueues = 8
 // queues is the order in which their rules are tried, and in pq their priority.
 type Queue struct {
 	Name string
-	// Rate is what llq's first queue is policed to while others wait; none elsewhere.
+	// Rate is the rate that llq polices its first queue to while others wait; no other
+	// queue has one.
 	Rate Amount
-	// Min is what cbwfq and llq weigh the queue by; either all of them have one
+	// Min is the weight of the queue in cbwfq and llq; either all of them have one
 	// or none, which makes them equal.
 	Min Amount
 	// Reserve is a goodput that a controller holds for the queue: it gets as much,
@@ -201,7 +202,7 @@ func (a AQM) check(text string) error {
 	return nil
 }
 
-// times are target and interval, with the defaults put in.
+// times returns target and interval, with the defaults put in.
 func (a AQM) times() (target, interval time.Duration) {
 	target, interval = a.Target, a.Interval
 	if target == 0 {
@@ -213,7 +214,7 @@ func (a AQM) times() (target, interval time.Duration) {
 	return target, interval
 }
 
-// Of is what a means for a discipline: target and interval, both 0 for none.
+// Of returns the target and the interval that a gives a discipline, both 0 for none.
 func (a AQM) Of(d Discipline) (target, interval time.Duration) {
 	if a.Off || a == (AQM{}) && d.OrDefault() != SFQ {
 		return 0, 0
@@ -221,7 +222,7 @@ func (a AQM) Of(d Discipline) (target, interval time.Duration) {
 	return a.times()
 }
 
-// Compact is what a person would have written: "5ms/100ms", "off", and "" for
+// Compact returns a as a person would have written it: "5ms/100ms", "off", and "" for
 // the default. ParseAQM(a.Compact()) means the same as a, if a is valid.
 func (a AQM) Compact() string {
 	switch {

@@ -28,34 +28,34 @@ const (
 	BindIdle   Bind = "idle"   // it wants nothing
 )
 
-// Share is what one claim gets.
+// Share is the rate that one claim gets, and the reason for it.
 type Share struct {
 	Bps   float64 // bits per second
 	Binds Bind
 }
 
-// Division is who gets how much of a link.
+// Division holds the share of each claim on a link.
 type Division struct {
 	Shares []Share // in the order of the claims
 	// Level is L of the contract, in bits per second per unit of weight. If all
-	// have what they want, any high enough L would do; it is then the lowest at
+	// claims have their demand, any high enough L would do; it is then the lowest at
 	// which every L * weight reaches its cap, so that it is always finite.
 	Level float64
 }
 
-// Divide is the contract: it divides a link's capacity among those who claim a
-// part of it, exactly but for the rounding of float64.
+// Divide applies the contract: it divides a link's capacity among the claims,
+// exactly but for the rounding of float64.
 //
 //	x = min(cap, max(floor, L * weight))    cap   = the smaller of max and demand
 //	                                        floor = the smaller of min and cap
 //
 // with L such that the x add up to the capacity, or, if all caps together are
-// less, everybody at its cap and the rest of the link unused. What a workload
-// does not want of its min is the others'.
+// less, every claim at its cap and the rest of the link unused. The part of its min
+// that a workload does not want goes to the others.
 //
-// Admission sees to it that the floors fit into the capacity. Should they not
-// (a link has just shrunk), all are cut in the same proportion, L is 0, and who
-// has no min gets nothing.
+// Admission makes sure that the floors fit into the capacity. Should they not
+// (a link has just shrunk), all are cut in the same proportion, L is 0, and a
+// claim without a min gets nothing.
 //
 // How: as L rises from 0, a claim stands at its floor until L * weight reaches
 // it, then rises with L, then stands at its cap. The sum of all is a line with
@@ -82,7 +82,7 @@ func Divide(capacity Rate, claims []Claim) Division {
 	return d
 }
 
-// span is where a claim's rate can be: from floor to ceil, rising with weight.
+// span is the range of a claim's rate: from floor to ceil, rising with weight.
 type span struct {
 	weight      uint64
 	floor, ceil uint64
@@ -149,7 +149,7 @@ func findLevel(left uint64, spans []span) fraction {
 	for _, b := range bends(spans) {
 		if compareProducts(left, b.at.den, weights, b.at.num) <= 0 {
 			if weights == 0 {
-				return level // nothing left, nobody rises: any level up to this bend
+				return level // nothing left, no claim rises: any level up to this bend
 			}
 			return fraction{left, weights}
 		}
@@ -174,7 +174,7 @@ func findLevel(left uint64, spans []span) fraction {
 	return level
 }
 
-// share is what the claim gets at the level, and why.
+// share returns the rate that the claim gets at the level, and the reason.
 func (c Claim) share(s span, level fraction) Share {
 	switch {
 	case c.Demand == 0:

@@ -196,7 +196,7 @@ func (o oracle) level() (level *big.Rat, ok bool) {
 	return levels[len(levels)-1], false
 }
 
-// binds is why a claim has what it has, from the definition: the term of the
+// binds returns the reason for a claim's rate, from the definition: the term of the
 // formula that gives x.
 func (o oracle) binds(c Claim, level *big.Rat) Bind {
 	x := o.at(c, level)
@@ -271,7 +271,7 @@ func TestDivideAgainstOracle(t *testing.T) {
 	})
 }
 
-// allAtCap says that at this level nobody would get more from a higher one.
+// allAtCap reports whether no claim would get more at a higher level.
 func (o oracle) allAtCap(level *big.Rat) bool {
 	higher := new(big.Rat).Add(level, new(big.Rat).SetInt(new(big.Int).SetUint64(uint64(Unlimited))))
 	return o.sum(level).Cmp(o.sum(higher)) == 0
@@ -359,8 +359,8 @@ func TestDivideScales(t *testing.T) {
 	})
 }
 
-// More capacity, weight or demand never gives anybody less of it; a rival's
-// never gives anybody more.
+// More capacity, weight or demand never gives a claim less; more of a rival's weight
+// or demand never gives it more.
 func TestDivideIsMonotone(t *testing.T) {
 	const slack = 1e-12
 	rapid.Check(t, func(t *rapid.T) {

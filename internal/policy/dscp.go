@@ -54,7 +54,7 @@ func ParseDSCP(s string) (uint8, error) {
 	return uint8(n), nil
 }
 
-// DSCPName is the code point's name where it has one, else its number. ParseDSCP
+// DSCPName returns the code point's name where it has one, else its number. ParseDSCP
 // reads it.
 func DSCPName(value uint8) string {
 	for _, p := range codePoints {

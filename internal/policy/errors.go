@@ -12,11 +12,11 @@ import (
 type Error struct {
 	Field  string // what was set: "min", "weight"; "" if only the caller knows
 	Value  string // as it was written
-	Msg    string // what is wrong with it
+	Msg    string // the mistake in it
 	Remedy string // what to write instead
 }
 
-// Error is one line: field, value, what is wrong, what to do about it.
+// Error returns one line: field, value, mistake and remedy.
 func (e *Error) Error() string {
 	head := strings.TrimSpace(e.Field + " " + quote(e.Value))
 	line := head + ": " + e.Msg

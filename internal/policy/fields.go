@@ -20,7 +20,7 @@ const (
 	OnGroup                      // the policy of a group of workloads
 )
 
-// Form is how a value stands in JSON.
+// Form is the type of a value in JSON.
 type Form uint8
 
 // The forms.
@@ -148,8 +148,8 @@ func FieldNames(on Place) []string {
 // of a workload have one name.
 const ingressPrefix = "ingress."
 
-// AllNames returns the names of all fields of a workload: those of what it sends, and
-// behind "ingress." those of what it receives.
+// AllNames returns the names of all fields of a workload: the fields of its egress, and
+// behind "ingress." the fields of its ingress.
 func AllNames() []string {
 	names := FieldNames(OnWorkload)
 	for _, name := range FieldNames(OnIngress) {

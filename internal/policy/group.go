@@ -25,7 +25,7 @@ func CheckGroupName(name string) error {
 	return nil
 }
 
-// GroupMin says whether a group may have this min beside its members' mins: 0,
+// GroupMin checks that a group may have this min beside its members' mins: 0,
 // which reserves for each member by itself, or at least their sum. The error is
 // an *Error for the field "min".
 func GroupMin(ask Rate, members []Floor) error {
@@ -35,7 +35,7 @@ func GroupMin(ask Rate, members []Floor) error {
 	return holds("min", ask, members, "do without a min of the group's own")
 }
 
-// GroupMax says whether a group may have this max beside its members' mins: 0, for
+// GroupMax checks that a group may have this max beside its members' mins: 0, for
 // none, or at least their sum. The error is an *Error for the field "max".
 func GroupMax(ask Rate, members []Floor) error {
 	if ask == 0 {

@@ -40,13 +40,13 @@ type Opt[T comparable] struct {
 	Given bool
 }
 
-// Given is an Opt that has a value.
+// Given returns an Opt that has a value.
 func Given[T comparable](value T) Opt[T] { return Opt[T]{value, true} }
 
 // Ports is a range of ports, both ends included.
 type Ports struct{ First, Last uint16 }
 
-// String is "5060" or "5000-5010".
+// String returns "5060" or "5000-5010".
 func (p Ports) String() string {
 	if p.First == p.Last {
 		return strconv.Itoa(int(p.First))
@@ -54,10 +54,10 @@ func (p Ports) String() string {
 	return fmt.Sprintf("%d-%d", p.First, p.Last)
 }
 
-// Bits are some bits of a number: those of Mask must be as in Value.
+// Bits are some bits of a number: the bits of Mask must be as in Value.
 type Bits struct{ Value, Mask uint32 }
 
-// String is "0x50/0xf0", or "80" if all bits count.
+// String returns "0x50/0xf0", or "80" if all bits count.
 func (b Bits) String() string {
 	if b.Mask == ^uint32(0) {
 		return strconv.FormatUint(uint64(b.Value), 10)
@@ -88,12 +88,12 @@ var protoNames = map[uint8]string{
 	protoSCTP: "sctp", protoESP: "esp", protoGRE: "gre",
 }
 
-// hasPorts says whether a protocol's header begins with two ports.
+// hasPorts reports whether a protocol's header begins with two ports.
 func hasPorts(proto uint8) bool {
 	return slices.Contains([]uint8{protoTCP, protoUDP, protoDCCP, protoSCTP, protoUDPLite}, proto)
 }
 
-// matchField is one key of a match: how it is read and written.
+// matchField is one key of a match, with its reader and its writer.
 type matchField struct {
 	name  string
 	read  func(m *Match, value any) error
@@ -116,7 +116,7 @@ var matchFields = []matchField{
 	{"queue", readWord(numberUpTo[uint16](MaxOVSQueue, "a queue of Open vSwitch"), func(m *Match) *Opt[uint16] { return &m.Queue }), func(m Match) string { return formatOpt(m.Queue, decimal[uint16]) }},
 }
 
-// MatchFields are the keys of a match, in the order in which String has them.
+// MatchFields returns the keys of a match, in the order in which String has them.
 func MatchFields() []string {
 	names := make([]string, len(matchFields))
 	for i, f := range matchFields {
@@ -234,7 +234,7 @@ func (m Match) Check() error {
 	return nil
 }
 
-// String is the match in the words in which it can be read again.
+// String returns the match in the words in which it can be read again.
 func (m Match) String() string {
 	var fields []string
 	for _, f := range matchFields {

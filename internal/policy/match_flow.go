@@ -4,13 +4,13 @@ package policy
 
 import "strings"
 
-// maxFlowDepth is how deep a match can nest: a list of mappings with lists.
+// maxFlowDepth is the number of levels to which a match can nest: a list of mappings with lists.
 const maxFlowDepth = 3
 
 // flow reads the part of YAML's flow style that matches are written in: lists,
 // mappings, words with or without quotes. JSON of the same shape is part of it.
 type flow struct {
-	text string // what is left
+	text string // the rest that is not read yet
 	all  string
 }
 
@@ -41,7 +41,7 @@ func (f *flow) fail(msg string) error {
 
 func (f *flow) blank() { f.text = strings.TrimLeft(f.text, " \t\r\n") }
 
-// take consumes a token if it is what comes next.
+// take consumes the token if the text goes on with it.
 func (f *flow) take(token string) bool {
 	f.blank()
 	rest, ok := strings.CutPrefix(f.text, token)

@@ -13,7 +13,7 @@ import (
 
 // The readers and writers of a match's single values.
 
-// word is a single value as text.
+// word returns a single value as text.
 func word(value any) (string, error) {
 	switch v := value.(type) {
 	case string:
@@ -229,7 +229,7 @@ func (m Match) MarshalJSON() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// jsonValue is a value as String writes it, in JSON.
+// jsonValue returns a value as String writes it, in JSON.
 func jsonValue(text string) string {
 	if list, ok := strings.CutPrefix(text, "["); ok {
 		items := strings.Split(strings.TrimSuffix(list, "]"), ", ")

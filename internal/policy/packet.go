@@ -7,9 +7,9 @@ import (
 	"net/netip"
 )
 
-// Packet is what rules look at: the headers of one packet and what the kernel
-// notes beside it. bpf/rules.h reads the same from the packet itself, and a test
-// holds the two together.
+// Packet holds the fields that rules compare: the headers of one packet and the
+// kernel's notes beside it. bpf/rules.h reads the same fields from the packet itself,
+// and a test holds the two together.
 type Packet struct {
 	Src, Dst     netip.Addr // invalid if the packet is not IP, or damaged
 	Proto        uint8      // IPv6: the first that is no extension header

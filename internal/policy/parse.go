@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// units are the words after a number, in lower case, and what they multiply by.
+// units maps the words after a number, in lower case, to their factors.
 var units = map[string]uint64{
 	"": 1, "bit": 1,
 	"k": 1e3, "kbit": 1e3, "ki": 1 << 10, "kibit": 1 << 10,
@@ -28,7 +28,7 @@ var (
 	bytesUnit = regexp.MustCompile(`^((?:[kmgtp]i?)?)(?:b|bytes?)(?:p|/)?(?:s|sec|second)?$`)
 )
 
-// What no rate needs, and what would make big.Rat work for long.
+// Bounds of a number's text. No rate needs more, and big.Rat would take long for more.
 const (
 	maxDigits   = 20
 	maxDecimals = 12
@@ -46,7 +46,7 @@ func ParseRate(s string) (Rate, error) {
 	return parseRate(s, "write a rate from "+MinRate.Compact()+" on")
 }
 
-// parseRate is ParseRate with the remedy for a rate of zero.
+// parseRate does the same as ParseRate, with the remedy for a rate of zero.
 func parseRate(s, insteadOfZero string) (Rate, error) {
 	text := strings.TrimSpace(s)
 	fail := func(msg, remedy string) (Rate, error) {
@@ -71,7 +71,7 @@ func parseRate(s, insteadOfZero string) (Rate, error) {
 		return fail("a rate of zero would let nothing pass", insteadOfZero)
 	}
 	whole := nearest(value)
-	binary := factor != 1 && factor%1000 != 0 // 1.1Mi is seldom whole, and nobody's fault
+	binary := factor != 1 && factor%1000 != 0 // 1.1Mi is seldom whole, and that is no mistake of the user
 	if !value.IsInt() && !binary && whole.IsUint64() && Rate(whole.Uint64()) >= MinRate {
 		return fail("finer than one bit per second", "write "+Rate(whole.Uint64()).Compact())
 	}
@@ -159,7 +159,7 @@ func split(text string) (number *big.Rat, unit string, err error) {
 	return number, m[3], nil
 }
 
-// unitOf is what the unit multiplies by, or why it is not taken.
+// unitOf returns the factor of the unit, or an error that says why it is refused.
 func unitOf(text, unit string, number *big.Rat) (uint64, error) {
 	lower := strings.ToLower(unit)
 	if strings.HasSuffix(lower, "bit/s") {
@@ -205,7 +205,7 @@ func bytesError(text, unit, number, prefix, eightfold string) error {
 	}
 }
 
-// checkRate holds the bounds for what was written as text.
+// checkRate refuses a rate that was written as text and is out of the bounds.
 func checkRate(text string, r Rate) error {
 	switch {
 	case r < MinRate:

@@ -164,7 +164,7 @@ func TestRemedyForBytesIsRight(t *testing.T) {
 		one, err1 := ParseRate(asBits)
 		eight, err8 := ParseRate(asBytes)
 		if err1 != nil || err8 != nil {
-			return // out of the bounds that rates have; not what is tested here
+			return // out of the bounds of rates, which other tests check
 		}
 		if diff := int64(eight) - 8*int64(one); diff < -4 || diff > 4 { // powers of two are rounded
 			t.Fatalf("%s: %s is not 8 times %s", e.Remedy, asBytes, asBits)
@@ -182,7 +182,7 @@ func fuzzSeeds(f *testing.F) {
 	}
 }
 
-// checkError is what holds for every error of a parser.
+// checkError checks what holds for every error of a parser.
 func checkError(t *testing.T, in string, err error) {
 	t.Helper()
 	var e *Error

@@ -3,16 +3,16 @@
 // Package policy holds the nouns of Weir and their checks: rate, weight, min,
 // max, and the contract that decides who gets how much.
 //
-// It is pure: no clock, no I/O, no logger. A Policy is what a person asked for
-// one workload. Divide is the formula that everything is measured against: a
+// It is pure: no clock, no I/O, no logger. A Policy is the promise that a person asked
+// for one workload. Divide is the formula that everything is measured against: a
 // workload that has packets to send gets
 //
 //	x = min(max, max(min, L * weight))
 //
-// with the level L such that what all of them get adds up to the link's
+// with the level L such that the rates of all add up to the link's
 // capacity. Example: on 100 Mbit/s, weights 1, 2, 3 give 16.7, 33.3 and 50
-// Mbit/s; with a min of 30 Mbit/s for the first they become 30, 28 and 42. One
-// that wants less gets what it wants, and L rises for the others. Admission
+// Mbit/s; with a min of 30 Mbit/s for the first they become 30, 28 and 42. A
+// workload that wants less gets its demand, and L rises for the others. Admission
 // keeps the sum of the mins within the capacity, so that L exists.
 //
 // # What people may write
@@ -27,9 +27,9 @@
 //	none, or nothing                    no min, no max
 //
 // Refused, with what to write instead: mbps, MB/s, kB and their like, which tc
-// reads as bytes and most people as bits; what is below 1 kbit/s or above 1
+// reads as bytes and most people as bits; rates below 1 kbit/s or above 1
 // Pbit/s (the bounds that Kubernetes has for its bandwidth annotations); and
-// what is finer than one bit per second. Rates are printed as "20 Mbit/s", and
+// rates finer than one bit per second. Rates are printed as "20 Mbit/s", and
 // where they are to be read again as "20mbit"; both are exact.
 //
 // A weight is a whole number from 1, the default, to 10000.
@@ -55,7 +55,7 @@ const (
 	MaxLimitBytes   = 4 << 30
 )
 
-// Policy is what one workload was promised.
+// Policy is the promise that Weir makes to one workload.
 type Policy struct {
 	Weight uint32 // 1 to MaxWeight
 	Min    Amount // guaranteed; none by default
@@ -72,12 +72,12 @@ type Policy struct {
 	AQM        AQM
 	DSCP       *uint8 // written into every packet without one of its queue; nil = left as it is
 	Group      string // the group that the workload is in, "" = none
-	// Ingress is what was promised for what comes to the workload (download); nil =
-	// the default. All else is about egress. It has no Group and no Ingress.
+	// Ingress is the promise for packets that come to the workload (download); nil =
+	// the default. All other fields are about egress. It has no Group and no Ingress.
 	Ingress *Policy
 }
 
-// Default is the policy of a workload that neither labels, weir.yaml nor users
+// Default returns the policy of a workload that neither labels, weir.yaml nor users
 // give one: weight 1, no min, no max.
 func Default() Policy { return Policy{Weight: 1} }
 
@@ -138,11 +138,11 @@ func checkLimitPackets(field string, packets uint32) error {
 	}
 }
 
-// Claim is p on a link of this capacity that adds nothing to its packets; see
+// Claim returns p on a link of this capacity that adds nothing to its packets; see
 // ClaimOn.
 func (p Policy) Claim(capacity Rate) (Claim, error) { return p.ClaimOn(capacity, 0) }
 
-// ClaimOn is p on a link of this capacity and overhead (bytes added to each
+// ClaimOn returns p on a link of this capacity and overhead (bytes added to each
 // packet), wanting all it can get. A reservation counts as a min of what it takes
 // on the wire. The error, an *Error, is p's own mistake, or on this very link a min
 // or a reservation above the max, or queues that ask for more than the workload

@@ -5,7 +5,7 @@ package policy
 import "strings"
 
 // Preset is a named list of matches: the usual marks and ports of an application.
-// It knows what is agreed upon, not what travels inside of it: a video call over
+// It knows agreed marks and ports, not the content of packets: a video call over
 // TCP port 443 is web here, unless its sender marks it.
 type Preset struct {
 	Name string
@@ -13,8 +13,8 @@ type Preset struct {
 	text string // as ParseMatches reads it
 }
 
-// presets; codepoints are those of RFC 4594 (its tables 3 and 4), ports those of
-// IANA's service name registry.
+// presets is the table of presets. Its code points are from RFC 4594 (tables 3 and 4),
+// its ports from IANA's service name registry.
 var presets = []Preset{
 	{"voip", "Telephony ef and va (RFC 4594, 5865), signalling cs5; sip, sips, rtp's avt-profile-1 and -2, iax, stun",
 		"[{dscp: ef}, {dscp: va}, {dscp: cs5}, {udp: [5060-5061, 5004-5005, 4569, 3478]}, {tcp: 5060-5061}]"},
@@ -33,7 +33,7 @@ var presets = []Preset{
 // Presets lists the presets.
 func Presets() []Preset { return presets }
 
-// Matches is what the preset stands for.
+// Matches returns the matches that the preset stands for.
 func (p Preset) Matches() []Match {
 	matches, err := ParseMatches(p.text)
 	if err != nil {

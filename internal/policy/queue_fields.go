@@ -169,7 +169,7 @@ func describe(value any) string {
 
 // QueuesFrom reads queues from a decoded tree: a mapping of names to queues, or a list of
 // queues with names. Each fault is an *Error whose field is the way to the value, such as
-// "voice.rate" or "[0].match"; what is right is returned beside.
+// "voice.rate" or "[0].match"; the values without a fault are returned beside.
 func QueuesFrom(tree any) (queues []Queue, faults []*Error) {
 	queues = []Queue{}
 	fault := func(at string, err error) {

@@ -127,7 +127,7 @@ func CheckQueueName(name string) error {
 		Remedy: "use up to 32 letters, digits, dots, dashes and underscores, a letter or digit first"}
 }
 
-// field is how an error names one of the queue's.
+// field returns the name that errors give one of the queue's fields.
 func (q Queue) field(name string) string { return "queues." + q.Name + "." + name }
 
 func checkDSCP(field string, value *uint8) error {
@@ -138,7 +138,7 @@ func checkDSCP(field string, value *uint8) error {
 	return InField(field, err)
 }
 
-// weighed are the queues that share by their mins: all but llq's strict one.
+// weighed returns the queues that share by their mins: all but llq's strict one.
 func (p Policy) weighed() []Queue {
 	if p.Discipline == LLQ && len(p.Queues) > 0 {
 		return p.Queues[1:]
@@ -146,7 +146,8 @@ func (p Policy) weighed() []Queue {
 	return p.Queues
 }
 
-// checkPriorities: either all have one, none higher than the one before it, or none.
+// checkPriorities refuses queues of which only some have a priority, and a queue whose
+// priority is higher than that of the queue before it.
 func checkPriorities(queues []Queue) error {
 	for i, q := range queues {
 		refuse := func(msg, remedy string) error {
@@ -163,7 +164,7 @@ func checkPriorities(queues []Queue) error {
 	return nil
 }
 
-// checkMins: either all have a min or none.
+// checkMins refuses queues of which some have a min and some neither a min nor a reservation.
 func checkMins(d Discipline, queues []Queue) error {
 	var with, without []string
 	for _, q := range queues {
@@ -190,8 +191,9 @@ func have(names []string) string {
 	return "have"
 }
 
-// checkQueueSum: what the queues are promised must fit into what the workload
-// has for certain, which is its min where it has one, and below its max.
+// checkQueueSum refuses promises of the queues that exceed the rate that the workload
+// has for certain, which is its min where it has one, or that exceed its max or the
+// link's capacity.
 func (p Policy) checkQueueSum(capacity Rate, overhead int, c Claim) error {
 	if !p.Discipline.Weighs() {
 		return nil
@@ -235,9 +237,9 @@ func (p Policy) checkQueueSum(capacity Rate, overhead int, c Claim) error {
 	return nil
 }
 
-// checkRules: a packet that fits nowhere goes to the queue without a match, so
-// there is one such queue at most; and no rule stands behind one that leaves it
-// nothing. And every match can be reached.
+// checkRules refuses rules of which one is never reached. A packet that no rule fits
+// goes to the queue without a match, so one such queue is the most; no rule may stand
+// behind another that leaves it no packet, and every match must be able to fit.
 func (p Policy) checkRules() error {
 	rest := ""
 	for _, q := range p.Queues {

@@ -55,7 +55,7 @@ func queue(t *testing.T, text string) Queue {
 	return q
 }
 
-// Every mistake in a discipline and its queues, and what is said of it.
+// Every mistake in a discipline and its queues, and the error for it.
 func TestCheckQueues(t *testing.T) {
 	nine := strings.Split("a {udp: 1}|b {udp: 2}|c {udp: 3}|d {udp: 4}|e {udp: 5}|f {udp: 6}|g {udp: 7}|h {udp: 8}|i", "|")
 	dscp := uint8(64)

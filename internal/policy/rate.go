@@ -36,7 +36,7 @@ var scales = []struct {
 	{1, "bit/s", "bit"},
 }
 
-// String is for people to read, and exact: "20 Mbit/s", "1.5 Gbit/s".
+// String returns the rate for people to read, exactly: "20 Mbit/s", "1.5 Gbit/s".
 func (r Rate) String() string {
 	if r == Unlimited {
 		return "unlimited"
@@ -45,8 +45,8 @@ func (r Rate) String() string {
 	return number + " " + scales[i].long
 }
 
-// Compact is what a person would have written: "20mbit". For rates from MinRate
-// to MaxRate, ParseRate(r.Compact()) is r.
+// Compact returns the rate as a person would have written it: "20mbit". For rates
+// from MinRate to MaxRate, ParseRate(r.Compact()) is r.
 func (r Rate) Compact() string {
 	number, i := r.decimal()
 	return number + scales[i].short
@@ -73,7 +73,7 @@ func Approx(bps float64) string {
 	if !(bps > 0) {
 		return Rate(0).String()
 	}
-	// The detour by text rounds to three digits of whatever size; what is below
+	// The detour by text rounds to three digits of whatever size; a rate below
 	// MinRate is printed in whole bits per second.
 	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(bps, 'e', 2, 64), 64)
 	if rounded >= float64(Unlimited) {
@@ -89,14 +89,14 @@ type Amount struct {
 	Percent float64 // of the link's capacity, 0 < Percent <= 100
 }
 
-// percentSteps is how finely a percentage is counted: 25.0001% is the next
+// percentSteps is the number of steps in one percent: 25.0001% is the next
 // after 25%.
 const percentSteps = 1e4
 
-// None says whether nothing was asked.
+// None reports whether nothing was asked.
 func (a Amount) None() bool { return a == Amount{} }
 
-// Of is the amount on a link of this capacity, in bits per second. Percentages
+// Of returns the amount on a link of this capacity, in bits per second. Percentages
 // are rounded down, so that 100 % of mins always fit, but never to 0, which
 // would mean "none".
 func (a Amount) Of(capacity Rate) Rate {
@@ -108,12 +108,12 @@ func (a Amount) Of(capacity Rate) Rate {
 	return Rate(max(part, 1))
 }
 
-// steps is the percentage as a whole number of ten-thousandths, at most 100 %.
+// steps returns the percentage as a whole number of ten-thousandths, at most 100 %.
 func (a Amount) steps() uint64 {
 	return uint64(math.Round(min(a.Percent, 100) * percentSteps))
 }
 
-// Check reports as an *Error, without a field, what no person may ask for.
+// Check refuses, as an *Error without a field, an amount that no person may ask for.
 func (a Amount) Check() error {
 	switch {
 	case a.None():
@@ -130,7 +130,7 @@ func (a Amount) Check() error {
 	return nil
 }
 
-// String is for people to read: "20 Mbit/s", "25 %", "none".
+// String returns the amount for people to read: "20 Mbit/s", "25 %", "none".
 func (a Amount) String() string {
 	switch {
 	case a.None():
@@ -141,8 +141,8 @@ func (a Amount) String() string {
 	return a.Rate.String()
 }
 
-// Compact is what a person would have written: "20mbit", "25%", and "" for
-// none. ParseAmount(a.Compact()) is a, if a is valid.
+// Compact returns the amount as a person would have written it: "20mbit", "25%", and
+// "" for none. ParseAmount(a.Compact()) is a, if a is valid.
 func (a Amount) Compact() string {
 	switch {
 	case a.None():
@@ -157,7 +157,7 @@ func (a Amount) percent() string {
 	return strconv.FormatFloat(a.Percent, 'f', -1, 64) + "%"
 }
 
-// on is String, with what a percentage comes to on a link.
+// on returns the text of String; a percentage has its rate on the link before it.
 func (a Amount) on(capacity Rate) string {
 	if a.Percent == 0 {
 		return a.String()

@@ -25,11 +25,12 @@ const (
 	FullPayload = 1448
 )
 
-// WireOf is what a goodput takes on the wire in bits per second, if it comes in
-// TCP segments of full size and none is lost. Overhead are the bytes that the link
-// adds to each packet. It is what a reservation holds free on a link: 10 Mbit/s of
+// WireOf returns the wire rate of a goodput in bits per second, if it comes in
+// TCP segments of full size and none is lost. overhead is the number of bytes that the
+// link adds to each packet. A reservation holds this rate free on a link: 10 Mbit/s of
 // payload are 10,455,802 bit/s of frames. Smaller packets take more; the
-// controller sends them sooner, but only out of what nobody else was promised.
+// controller sends them sooner, but only out of capacity that no other workload was
+// promised.
 func WireOf(goodput Rate, overhead int) Rate {
 	hi, lo := bits.Mul64(uint64(goodput), uint64(max(FullFrame+overhead, FullPayload)))
 	if hi >= FullPayload {
@@ -42,15 +43,15 @@ func WireOf(goodput Rate, overhead int) Rate {
 	return Rate(wire)
 }
 
-// GoodputOf is the opposite of WireOf, rounded down.
+// GoodputOf returns the goodput at a wire rate, the opposite of WireOf, rounded down.
 func GoodputOf(wire Rate, overhead int) Rate {
 	hi, lo := bits.Mul64(uint64(wire), FullPayload)
 	goodput, _ := bits.Div64(hi, lo, uint64(max(FullFrame+overhead, FullPayload))) // hi < divisor
 	return Rate(goodput)
 }
 
-// In is what was promised in one direction. Nobody has to say anything of
-// ingress: there is the default then.
+// In returns the promise for one direction. A policy may say nothing of ingress,
+// which then has the default.
 func (p Policy) In(d Direction) Policy {
 	if d == Egress {
 		p.Ingress = nil
@@ -62,7 +63,7 @@ func (p Policy) In(d Direction) Policy {
 	return *p.Ingress
 }
 
-// Reserved is the goodput that the workload and its queues have reserved together
+// Reserved returns the goodput that the workload and its queues have reserved together
 // on a link of this capacity, in bits per second; 0 = none.
 func (p Policy) Reserved(capacity Rate) Rate {
 	var queues []Floor
@@ -72,8 +73,8 @@ func (p Policy) Reserved(capacity Rate) Rate {
 	return max(p.Reserve.Of(capacity), Sum(queues))
 }
 
-// Floor is what the workload is guaranteed on a link, wire bits per second: its min,
-// or what its reservations take.
+// Floor returns the rate that the workload is guaranteed on a link, wire bits per
+// second: its min, or the wire rate of its reservations.
 func (p Policy) Floor(capacity Rate, overhead int) Rate {
 	return max(p.Min.Of(capacity), WireOf(p.Reserved(capacity), overhead))
 }
@@ -105,8 +106,8 @@ func Within(prefix string, err error) error {
 	return &named
 }
 
-// checkReserve: a reservation is what the workload gets and no more, so its max
-// must leave it that much, and its queues cannot reserve more than it has.
+// checkReserve refuses a reservation above the workload's max, since the workload gets
+// its reservation and no more, and queues that reserve more than the workload has.
 func (p Policy) checkReserve(capacity Rate, overhead int) error {
 	if reserve := p.Reserve.Of(capacity); reserve != 0 {
 		if limit := p.Max.Of(capacity); limit != 0 && WireOf(reserve, overhead) > limit {

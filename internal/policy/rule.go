@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// MaxRules is how many rules one workload can have, presets and lists of ports
+// MaxRules is the largest number of rules of one workload, presets and lists of ports
 // written out; WEIR_MAX_RULES in bpf/rule.h is the same number.
 const MaxRules = 64
 
@@ -20,7 +20,7 @@ type Rule struct {
 	Condition
 }
 
-// Condition is what a rule asks of a packet; what is not given is any.
+// Condition is the part of a rule that a packet must fit; a field that is not given fits any packet.
 type Condition struct {
 	Proto        Opt[uint8]
 	Port         Opt[Ports] // of either end
@@ -68,7 +68,7 @@ func compile(queues [][]Match) Rules {
 	return rules
 }
 
-// MatchesOf are the matches of each queue, as CompileRules takes them.
+// MatchesOf returns the matches of each queue, as CompileRules takes them.
 func MatchesOf(queues []Queue) [][]Match {
 	all := make([][]Match, len(queues))
 	for i, q := range queues {
@@ -77,8 +77,8 @@ func MatchesOf(queues []Queue) [][]Match {
 	return all
 }
 
-// conditions are what the match stands for, one for each combination of what it
-// lists.
+// conditions returns the conditions that the match stands for, one for each
+// combination of the values that it lists.
 func (m Match) conditions() []Condition {
 	if m.Preset != "" {
 		preset, err := presetNamed(m.Preset)
@@ -112,7 +112,7 @@ func (m Match) conditions() []Condition {
 	return eachOf(all, m.Dport, func(c *Condition, p Ports) { c.Dport = Given(p) })
 }
 
-// ovsPriority is skb->priority after Open vSwitch's set_queue: class 1:N+1.
+// ovsPriority returns skb->priority after Open vSwitch's set_queue: class 1:N+1.
 func ovsPriority(queue uint16) uint32 { return 1<<16 | uint32(queue+1) }
 
 func eachOf(all []Condition, list []Ports, set func(*Condition, Ports)) []Condition {
@@ -147,7 +147,7 @@ func (c Condition) Fits(p Packet) bool {
 		inside(c.Src, p.Src) && inside(c.Dst, p.Dst)
 }
 
-// Classify is the queue of a packet and the index of the first rule that it fits,
+// Classify returns the queue of a packet and the index of the first rule that it fits,
 // -1 for none. A later fragment has no ports; see Fragments.
 func (r Rules) Classify(p Packet) (queue, rule int) {
 	for i, rule := range r.List {
@@ -158,7 +158,7 @@ func (r Rules) Classify(p Packet) (queue, rule int) {
 	return r.Default, -1
 }
 
-// Classify is the index of the queue that the packet belongs to.
+// Classify returns the index of the queue that the packet belongs to.
 func Classify(queues []Queue, p Packet) int {
 	queue, _ := compile(MatchesOf(queues)).Classify(p)
 	return queue
@@ -172,7 +172,7 @@ type Fragments struct {
 	first map[datagram]int // queue of the first fragment
 }
 
-// datagram is what the fragments of one have in common (RFC 791 section 3.2, RFC
+// datagram holds the fields that all fragments of a datagram share (RFC 791 section 3.2, RFC
 // 8200 section 4.5: no protocol there).
 type datagram struct {
 	src, dst netip.Addr
@@ -180,12 +180,12 @@ type datagram struct {
 	proto    uint8
 }
 
-// NewFragments has seen none yet.
+// NewFragments returns a Fragments that has seen no fragment yet.
 func NewFragments(rules Rules) *Fragments {
 	return &Fragments{rules: rules, first: map[datagram]int{}}
 }
 
-// Classify is Rules.Classify with what was seen before; the queue only.
+// Classify returns the queue of a packet, as Rules.Classify does with the fragments seen before.
 func (f *Fragments) Classify(p Packet) int {
 	key := datagram{p.Src, p.Dst, p.ID, p.Proto}
 	if p.Src.Is6() {

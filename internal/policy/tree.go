@@ -12,16 +12,15 @@ type Branch struct {
 	Members []Claim
 }
 
-// TreeDivision is who gets how much of a link with groups.
+// TreeDivision holds the share of each branch of a link with groups, and of each member.
 type TreeDivision struct {
 	Division            // of the link among the branches
 	Groups   []Division // within each branch, in the same order; the zero Division for a workload on its own
 }
 
-// DivideTree is the contract at both levels. The link is divided among groups and
-// the workloads without one by Divide, and then each group's part among its
-// members, also by Divide. A group wants what its members want together, none of
-// them more than its max.
+// DivideTree applies the contract at both levels. Divide divides the link among groups
+// and the workloads without one, and then each group's part among its members. A
+// group's demand is the sum of its members' demands, none of them above its max.
 //
 // Example, 100 Mbit/s: group a (weight 1) of two workloads with weights 1 and 3,
 // and workload b (weight 1): a gets 50, its members 12.5 and 37.5, and b gets 50.
@@ -46,7 +45,7 @@ func DivideTree(capacity Rate, branches []Branch) TreeDivision {
 	return t
 }
 
-// together is what claims want in all, as far as their maxes let them.
+// together returns the sum of the claims' demands, each at most the claim's max.
 func together(claims []Claim) Rate {
 	floors := make([]Floor, len(claims))
 	for i, c := range claims {

@@ -49,7 +49,7 @@ func ParseQueues(text string) ([]Queue, error) {
 // labels, and reading takes up to 15 ms for each KiB.
 const maxQueuesText = 64 << 10
 
-// deepest is how far a tree is followed: a list of queues, each with a list of matches,
+// deepest is the number of levels to which a tree is followed: a list of queues, each with a list of matches,
 // each with a list of ports.
 const deepest = 7
 

@@ -3,8 +3,8 @@
 // Package refusal is the one type for a request that is not granted, from the agent, the
 // manager and the nodes to the command line.
 //
-// A refusal has a Kind, which is what programs decide by, and beside it what a person has
-// to know: the field, the value, what is wrong and what to do about it. A refusal for want
+// A refusal has a Kind, by which programs decide, and beside it the facts for a person:
+// the field, the value, the mistake and the remedy. A refusal for want
 // of room has its numbers too. Example, of weir set pbx --min 90mbit:
 //
 //	&Error{
@@ -18,10 +18,10 @@
 //	}
 //
 // Nothing decides by the text of Msg or Remedy. What a kind is outside of the program
+// Nothing decides by the text of Msg or Remedy. What a kind is outside of the program
 // stands in three tables, each where it belongs: its HTTP status in internal/api, its exit
 // code in internal/cli, its series of weir_refusals_total in internal/server/rest. A kind
-// without a row of its own there has that of the kind that it is a case of.
-//
+// without a row of its own there has the row of the kind that it is a case of.
 // The package does not know HTTP, flags or the wire. A mistake in a policy is a
 // policy.Error until internal/api makes a refusal of it.
 package refusal
@@ -34,7 +34,7 @@ type Error struct {
 	Object string // whose room or ability is missing: "link eth0", "group tenant-b"; "" if Field and Value say it
 	Field  string // what the refusal is about, by its name in the API or in weir.yaml: "min", "manager.listen"
 	Value  string // what was given
-	Msg    string // what is wrong
+	Msg    string // the mistake
 	Remedy string // what to do about it
 
 	Numbers *Numbers // nil if the refusal has none
@@ -49,7 +49,7 @@ type Numbers struct {
 	FreeBps     uint64 `json:"free_bps" doc:"what can still be reserved"`
 }
 
-// Error returns one line: the field, what is wrong and the remedy.
+// Error returns one line: the field, the mistake and the remedy.
 func (e *Error) Error() string {
 	s := e.Msg
 	if e.Field != "" {

@@ -25,7 +25,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Pauses are those between attempts at one thing. They are not safe for concurrent use.
+// Pauses are the waiting times between attempts at one thing. They are not safe for concurrent use.
 type Pauses struct{ next backoff.ExponentialBackOff }
 
 // New returns pauses that double from first to longest.

@@ -11,8 +11,8 @@
 //	wait, err := sandbox.Start(cmd) // as root; "__part" begins with
 //	err := sandbox.Enter("/sys/fs/cgroup")
 //
-// What is not private: files outside of the places that Enter mounts anew,
-// cgroups, memory and CPU time. This keeps order; it does not keep anybody in.
+// Not private: files outside of the places that Enter mounts anew,
+// cgroups, memory and CPU time. A sandbox keeps order; it does not confine a program.
 package sandbox
 
 import (
@@ -54,7 +54,7 @@ func Start(cmd *exec.Cmd) (wait func() error, err error) {
 
 // Enter makes the mounts of a new sandbox its own: /proc of the new process
 // namespace, /sys of the new network namespace, an empty BPF file system and an
-// empty /run. What is mounted at the paths in keep, such as /sys/fs/cgroup, is
+// empty /run. Mounts at the paths in keep, such as /sys/fs/cgroup, are
 // there again afterwards.
 func Enter(keep ...string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

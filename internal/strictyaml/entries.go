@@ -15,8 +15,8 @@ type Entry struct {
 	Text string // such as {container: web, exact: true}
 }
 
-// Entries are those of the list under a key at the top of the text; none where there is
-// no such list.
+// Entries returns the entries of the list under a key at the top of the text; none where
+// there is no such list.
 func Entries(text []byte, key string) (list []Entry) {
 	n, ok := Top(text)[key].(*ast.SequenceNode)
 	if !ok {
@@ -28,7 +28,7 @@ func Entries(text []byte, key string) (list []Entry) {
 	return list
 }
 
-// Top is the text's topmost mapping, by key, of all its documents; empty where the text is
+// Top returns the text's topmost mapping, by key, of all its documents; empty where the text is
 // no YAML.
 func Top(text []byte) map[string]ast.Node {
 	keys := map[string]ast.Node{}

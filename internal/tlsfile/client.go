@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Client is the configuration of one connection to host, from the files as they are
+// Client returns the configuration of one connection to host, from the files as they are
 // now.
 func (f Files) Client(host string) (*tls.Config, error) {
 	pair, err := f.pair()
@@ -35,8 +35,8 @@ func (f Files) Client(host string) (*tls.Config, error) {
 	return c, nil
 }
 
-// ClientByName is Client for servers whose certificates may have no subject
-// alternative name, as those that ovs-pki makes: then their common name has to be
+// ClientByName does the same as Client for servers whose certificates may have no subject
+// alternative name, such as certificates that ovs-pki makes: then their common name has to be
 // the server's name. All else is verified as usual.
 func (f Files) ClientByName(host string) (*tls.Config, error) {
 	c, err := f.Client(host)
@@ -136,8 +136,8 @@ func (c client) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Explain says in other words what the two ends of a connection do not agree on, if
-// err is about that; else it returns err.
+// Explain returns err in words that name the disagreement of the two ends of a connection, if
+// err is about one; else it returns err.
 func (f Files) Explain(err error) error {
 	if better := f.Explanation(err); better != nil {
 		return better
@@ -145,7 +145,7 @@ func (f Files) Explain(err error) error {
 	return err
 }
 
-// Explanation is what Explain puts an error into, nil if it is about anything else.
+// Explanation returns the error in the words of Explain, nil if it is about anything else.
 func (f Files) Explanation(err error) error {
 	var (
 		unknown   x509.UnknownAuthorityError

@@ -28,7 +28,7 @@ type Files struct {
 // Given reports whether anything is set.
 func (f Files) Given() bool { return f != Files{} }
 
-// Check reads all files and says what is wrong with them, as they are now.
+// Check reads all files and returns the first mistake in them, as they are now.
 func (f Files) Check() error {
 	if f.CA != "" {
 		if _, err := pool(f.CA); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Server is the configuration of a server. With CA, a client has to show a
+// Server returns the configuration of a server. With CA, a client has to show a
 // certificate of it. The files are read again when one of them has changed: what the
 // next handshake finds there counts. Files that cannot be used then are logged, and
 // what was there before goes on to count.
@@ -69,7 +69,7 @@ func (s *server) load() error {
 	return nil
 }
 
-// current is what counts for the next handshake.
+// current returns the configuration for the next handshake.
 func (s *server) current() *tls.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // number is set by the linker; see the package comment.
 var number string
 
-// Info is what "weir version" prints and what the metric weir_build_info carries.
+// Info describes a build: "weir version" prints it, the metric weir_build_info carries it.
 type Info struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -34,7 +34,7 @@ func Get() Info {
 	return describe(number, build)
 }
 
-// String is the version alone, e.g. "1.2.0" or "devel-1a2b3c4d5e6f".
+// String returns the version alone, e.g. "1.2.0" or "devel-1a2b3c4d5e6f".
 func String() string { return Get().Version }
 
 func describe(number string, build *debug.BuildInfo) Info {
@@ -62,7 +62,7 @@ func describe(number string, build *debug.BuildInfo) Info {
 	return info
 }
 
-// fallback names a build that nobody gave a number.
+// fallback names a build that was linked without a number.
 func fallback(module string, info Info) string {
 	if module != "" && module != "(devel)" {
 		return module

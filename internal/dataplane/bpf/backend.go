@@ -41,7 +41,7 @@ type Backend struct {
 	repeat bool     // an agent before may have written what it did not live to announce
 	broken bool     // parts of obj are gone that cannot be put back: it has to be replaced
 	away   bool     // obj is whole, and not the device's root qdisc
-	spoilt []uint32 // entries of the ring whose configuration somebody else has changed
+	spoilt []uint32 // entries of the ring whose configuration another program has changed
 }
 
 // New prepares a backend for the link; it changes nothing yet. The error wraps
@@ -73,7 +73,7 @@ func (b *Backend) Gaps() []string { return nil }
 // Abilities lack nothing.
 func (b *Backend) Abilities() dataplane.Abilities { return dataplane.Abilities{} }
 
-// Run waits: the qdisc needs nobody.
+// Run waits: the qdisc works without the agent.
 func (b *Backend) Run(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -117,7 +117,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 }
 
 // read learns from the kernel what is in force. Classes are read once, since
-// nobody else writes them; ports come and go with their devices.
+// no other program writes them; ports come and go with their devices.
 func (b *Backend) read() (err error) {
 	if len(b.have.Classes) == 0 {
 		if err := b.readMaps(); err != nil {
@@ -149,7 +149,7 @@ func (b *Backend) take(scheduler string) (fresh bool, err error) {
 	return true, err
 }
 
-// putBack makes b.obj the root qdisc again if somebody has taken it away. The kernel
+// putBack makes b.obj the root qdisc again if another program removed it. The kernel
 // has emptied it then, as it does when a device goes down; its classes are there.
 func (b *Backend) putBack() error {
 	if !b.away {
@@ -166,7 +166,7 @@ func (b *Backend) putBack() error {
 }
 
 // find looks for what is in force, without changing anything: b.obj is the device's
-// qdisc, or nil. Somebody may have taken it away from the root, or the device may be
+// qdisc, or nil. A program may have taken it away from the root, or the device may be
 // another one by now.
 func (b *Backend) find() error {
 	dev, err := b.conn.Lookup(b.device)
@@ -239,7 +239,7 @@ func (b *Backend) pins() (string, error) {
 	return filepath.Join(top, fmt.Sprintf("%s-%d", b.dev.Name, b.dev.Index)), err
 }
 
-// prune removes the pins of devices that are gone. Nobody adopts them any more.
+// prune removes the pins of devices that are gone. No agent adopts them any more.
 func (b *Backend) prune(links string) {
 	entries, _ := os.ReadDir(links) // what cannot be read is left
 	for _, entry := range entries {
@@ -364,7 +364,7 @@ func (b *Backend) mark(want plan.State) error {
 		class, _ := want.Class(port.Class)
 		if err := b.marker.Attach(port, mark.MarkingOf(class)); !errors.Is(err, dataplane.ErrNoDevice) {
 			failed = errors.Join(failed, err)
-		} // it went away meanwhile: whoever told us of it will tell
+		} // it went away meanwhile: its source will report that
 	}
 	return failed
 }

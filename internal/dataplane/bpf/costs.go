@@ -28,7 +28,7 @@ const (
 
 // How much may wait, where the plan does not say. A queue holds what its link
 // carries in a tenth of a second: enough for a TCP flow over the whole internet,
-// little enough that nobody waits for seconds.
+// little enough that no packet waits for seconds.
 const (
 	defaultPackets   = 4096
 	defaultQueueTime = 0.1 // seconds of the link's capacity
@@ -48,10 +48,10 @@ const (
 
 // How far ahead of the line the scheduler `fair` sends before it waits for a
 // timer: batchFrames full frames, as far as that is between the two bounds. At
-// 100 Mbit/s two frames: one timer for two packets, and nobody's packet waits
+// 100 Mbit/s two frames: one timer for two packets, and no class's packet waits
 // behind more than a quarter of a millisecond of others. Above 4 Gbit/s a timer
 // is spread over enough packets, and a shorter batch is better for senders with
-// a small window. While nobody is in a hurry, bulkFactor times as much.
+// a small window. While no packet is urgent, bulkFactor times as much.
 const (
 	batchFrames = 64
 	leastBatch  = 50_000  // ns

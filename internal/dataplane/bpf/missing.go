@@ -15,7 +15,7 @@ import (
 	"weir/internal/policy"
 )
 
-// Missing says what of the last Set somebody else took away or changed.
+// Missing names the parts of the last Set that another program removed or changed.
 func (b *Backend) Missing() ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -199,7 +199,7 @@ func (o *object) pinNames() []string {
 	return append(slices.Sorted(maps.Keys(o.maps())), o.pinName())
 }
 
-// repin makes the pins in dir that somebody has removed.
+// repin makes the pins in dir anew that another program has removed.
 func (o *object) repin(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder for pins: %w", err)
@@ -241,7 +241,7 @@ func adopt(dir string, mask uint32) (*object, error) {
 		return nil, err
 	}
 	o := &object{kind: fields[0], scheduler: fields[1], mask: mask}
-	// The pin alone keeps the registration; this keeps it if somebody removes the pin.
+	// The pin alone keeps the registration; this keeps it if the pin is removed.
 	if o.qdisc, err = link.LoadPinnedLink(pins[0], nil); err != nil {
 		return nil, fmt.Errorf("open the pinned qdisc %s: %w", pins[0], err)
 	}
@@ -307,7 +307,7 @@ func (o *object) close() {
 	o.memory = nil
 }
 
-// unmap lets the kernel have the memory of maps that nobody refers to any more.
+// unmap lets the kernel have the memory of maps that no object refers to any more.
 // cilium/ebpf unmaps it when the garbage collector finds it, and as long as it is
 // mapped the kernel keeps the map: 15 MB for a link that is gone, for minutes in a
 // process that does little.

@@ -22,7 +22,7 @@ const DefaultBPFFS = "/sys/fs/bpf/weir"
 const bpffsMount = "/sys/fs/bpf"
 
 // PinDir returns the folder sub ("" for the top) for pinned BPF objects and
-// makes it if need be. Where nobody has mounted the BPF file system yet
+// makes it if need be. Where the BPF file system is not mounted yet
 // (systemd does; containers and small systems do not), it is mounted at its
 // usual place; elsewhere that is left to the person who chose the place.
 func PinDir(opts dataplane.Options, sub string) (string, error) {

@@ -18,7 +18,7 @@ import (
 )
 
 // With segmentation offload a sender hands down packets of up to 64 KB, and a
-// qdisc can only send them whole: 5 ms of a 100 Mbit/s link in which nobody else
+// qdisc can only send them whole: 5 ms of a 100 Mbit/s link in which no other class
 // sends. TCP asks the device that it sends through how large a packet may be.
 // For a container that is its own eth0, so the limit belongs on the container's
 // end of the veth; on the host's end or on the uplink it would come too late
@@ -147,7 +147,7 @@ func RestoreGSOOf(opts dataplane.Options, netnsPath string, index int) error {
 	return os.Remove(path)
 }
 
-// RestoreGSO puts back every limit that LimitGSO changed, except where somebody
+// RestoreGSO puts back every limit that LimitGSO changed, except where a program
 // has set another one since, and forgets devices and namespaces that are gone.
 func RestoreGSO(opts dataplane.Options, log *slog.Logger) error {
 	paths, err := filepath.Glob(filepath.Join(StateDir(opts), "gso-*.json"))

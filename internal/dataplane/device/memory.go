@@ -35,7 +35,7 @@ func (m memory) qdisc() Qdisc {
 
 // Take asks whether Weir may put its own qdisc at the root of dev and, if so,
 // remembers what is there now. It changes nothing in the kernel. If Weir's own
-// qdisc is there already, it does nothing. A qdisc that somebody else set is
+// qdisc is there already, it does nothing. A qdisc that a user or another program set is
 // refused with dataplane.ErrForeignQdisc unless opts.Force says otherwise. log is
 // the link's: it names the device.
 func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error {

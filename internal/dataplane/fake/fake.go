@@ -101,7 +101,7 @@ func (k *Kernel) FailSet(name string, err error) {
 	k.devices[name].setErr = err
 }
 
-// Disturb plays somebody else who takes away what is named, until the next Set.
+// Disturb plays another program that removes the named parts, until the next Set.
 func (k *Kernel) Disturb(name string, missing ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

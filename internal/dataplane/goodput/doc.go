@@ -5,7 +5,7 @@
 //
 // A Meter attaches two small programs (bpf/goodput.bpf.c) where a workload meets the
 // host, one for each direction, and adds up what TCP's own sequence and
-// acknowledgement numbers say. They are there only for the workloads that somebody
+// acknowledgement numbers say. They are there only for the workloads that a client
 // asks about, and vanish with the process: a measurement needs no memory beyond it.
 //
 // Example: a flow of 10 Mbit/s of payload that loses one packet in a hundred:

@@ -172,7 +172,7 @@ func (b *Backend) Pace(ctx context.Context, want plan.State) error {
 	return b.inner.Pace(ctx, want)
 }
 
-// Missing says what somebody else took away or changed; the IFB itself, too.
+// Missing names the parts that another program removed or changed; the IFB itself, too.
 func (b *Backend) Missing() ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

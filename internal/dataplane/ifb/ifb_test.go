@@ -291,7 +291,7 @@ func TestAdoptAndCleanUp(t *testing.T) {
 	})
 }
 
-// Somebody removes the IFB: what is set again holds again.
+// Another program removes the IFB: a policy that is set again holds again.
 func TestHeals(t *testing.T) {
 	b := newBed(t, "tc", 1)
 	backend := b.backend(false)

@@ -25,7 +25,7 @@
 //   - tcx (Linux 6.6 and later): a BPF link, pinned as BPFFS/ports/<ifindex>, at
 //     the link as BPFFS/egress/<ifindex>.
 //     The pin keeps it alive without the agent. It goes first in the chain, so
-//     that no redirecting program of somebody else hides the packets.
+//     that no redirecting program of another owner hides the packets.
 //   - clsact with a cls_bpf filter of fixed priority and handle, which stays
 //     without the agent anyway. Clsact is added where it is missing, and what was
 //     added is removed again (a file in StateDir remembers).

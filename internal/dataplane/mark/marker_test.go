@@ -17,7 +17,7 @@ import (
 	"weir/internal/plan"
 )
 
-// The program itself, run by the kernel on a packet with a mark of somebody else.
+// The program itself, run by the kernel on a packet with a mark of another program.
 func TestProgramSetsOnlyItsBits(t *testing.T) {
 	netnstest.New(t) // skips without root
 	for _, tt := range []struct{ mask, before, want uint32 }{

@@ -105,7 +105,7 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 		}
 	}
 	if len(p.rules) == 0 {
-		spec.Maps[classifyMapWeirFragments].MaxEntries = 1 // nobody asks it
+		spec.Maps[classifyMapWeirFragments].MaxEntries = 1 // no rule reads it
 	}
 	return spec, nil
 }

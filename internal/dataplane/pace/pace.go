@@ -69,7 +69,7 @@ type Loop struct {
 	QueueName  string // "" for Whole
 	Controller *control.Controller
 	Monitor    control.Monitor
-	Held       bool // somebody experiments with it: Follow leaves it frozen
+	Held       bool // an experiment runs with it: Follow leaves it frozen
 	settings   Settings
 	before     dataplane.QueueCounters // of the last step
 	backlogged bool                    // a packet waited at the last step

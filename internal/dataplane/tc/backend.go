@@ -36,7 +36,7 @@ type Backend struct {
 	classes    map[plan.ClassID]*classState // what Run knows; the draining ones too
 	sampled    time.Time                    // when
 	fresh      bool                         // the classifier is this process's own
-	disturbed  []string                     // by somebody else, mended by Run, not yet said by Missing
+	disturbed  []string                     // by another program, mended by Run, not yet said by Missing
 }
 
 // classState is what has to be known about a class between two samples.
@@ -95,7 +95,7 @@ func workloads(s plan.State) []plan.Class {
 }
 
 // newClassState starts a class as wanting all it can get: samples correct that,
-// and until then nobody is kept waiting.
+// and until then no class is kept waiting.
 func newClassState(class plan.Class) *classState {
 	return &classState{
 		claim:    policy.Claim{Weight: class.Weight, Min: class.Min, Max: class.Ceiling(), Demand: policy.Unlimited},

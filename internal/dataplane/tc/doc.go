@@ -14,7 +14,7 @@
 //	  filter     bpf/classid.bpf.c: skb->mark -> 77e1:n
 //
 // HTB knows a rate (always granted), a ceil (never exceeded) and a quantum (by
-// which classes divide what is left over). With rate = min that gives everybody
+// which classes divide what is left over). With rate = min that gives each class
 // its min plus a part of the rest. Weir promises something else: the larger of
 // the min and the fair share. With mins of 30, 20, 15 and 15 Mbit/s and weights
 // 1 to 5, the fifth class would get 6.4 Mbit/s; it is owed 19.4.
@@ -23,7 +23,7 @@
 // that makes for each, and gives HTB these shares as rates (rates.go has the
 // decision, run.go the loop). HTB then holds exactly what it is told; it is told
 // late, by up to the interval. In between, and when no agent runs, the last rates
-// stay, and what somebody does not use is borrowed by the others.
+// stay, and the others borrow the part that a class does not use.
 //
 // HTB has no room for a weight or a name: what was asked for is remembered in
 // StateDir/tc-<device>-<ifindex>.json, and State joins that with what the kernel

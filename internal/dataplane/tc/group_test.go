@@ -11,7 +11,7 @@ import (
 	"weir/internal/policy"
 )
 
-// A group has no HTB class, its members have their mins and maxes, and whoever
+// A group has no HTB class, its members have their mins and maxes, and a caller that
 // asks is told what is missing. The next process knows the group.
 func TestMembersCountForThemselves(t *testing.T) {
 	b := newBed(t, 2)

@@ -10,7 +10,7 @@ import (
 	"weir/internal/plan"
 )
 
-// Missing says what of the last Set somebody else took away or changed.
+// Missing names the parts of the last Set that another program removed or changed.
 func (b *Backend) Missing() ([]string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 // From what each class did in the last interval to what HTB is told. All of it
 // is a function of its arguments.
 //
-// Two steps. First estimate.next guesses what a class wants: whoever has packets
+// Two steps. First estimate.next guesses what a class wants: a class that has packets
 // waiting, or fills its share, takes whatever it gets (policy.Unlimited); others
 // want a little more than they send. Then grants divides the link.
 //
 // Why not simply rate = share, 0 for the idle? Because HTB keeps its tokens in
 // units of time: a class that sends one full frame at a rate of 1 kbit/s owes 12
 // seconds, and goes on owing them when its rate is raised to 20 Mbit/s. Hence
-// everybody, idle or not, keeps a rate of at least its standby, which pays for a
+// every class, idle or not, keeps a rate of at least its standby, which pays for a
 // frame within milliseconds. Rates may not add up to more than the link, so the
 // standby of the idle is missing from the rates of the active, who borrow it.
 
@@ -172,7 +172,7 @@ func grants(capacity policy.Rate, claims []policy.Claim, learned []history) []gr
 	return out
 }
 
-// fit finds rates that add up to no more than the capacity, though everybody
+// fit finds rates that add up to no more than the capacity, though every class
 // keeps its lower rate, used or not. What the idle keep is missing from the aims of
 // the others, each of which gives up the same part of what it has above its lower
 // rate. HTB lends it out in proportion to the quanta, which are made from the same

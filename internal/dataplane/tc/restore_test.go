@@ -98,7 +98,7 @@ func TestForeignQdisc(t *testing.T) {
 	}
 }
 
-// What somebody set in place of Weir's qdisc is not touched by cleanup.
+// A qdisc that a user set in place of Weir's is not touched by cleanup.
 func TestCleanupLeavesALaterQdisc(t *testing.T) {
 	b := newBed(t, 1)
 	b.Set(b.backend(), b.state(plan.Class{Weight: 1}))

@@ -47,7 +47,7 @@ func (b *Backend) Run(ctx context.Context) error {
 }
 
 // errNotSet says that there is nothing to adapt: Set was not called yet, or
-// somebody took the qdisc away. The agent will call Set.
+// another program took the qdisc away. The agent will call Set.
 var errNotSet = errors.New("the device does not have Weir's HTB")
 
 // step is one interval of Run.

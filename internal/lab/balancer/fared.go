@@ -13,7 +13,7 @@ import (
 	"weir/internal/lab/figures"
 )
 
-// fared is what a program achieved.
+// fared holds the rate that a program achieved, and its losses.
 type fared struct {
 	rate float64 // bogo operations per second; iperf: Mbit/s that the server received
 	lost float64 // packets that the server missed, percent; 0 for all but iperf
@@ -117,7 +117,7 @@ func readTogether(r *figures.Run) (fares, error) {
 	return all, nil
 }
 
-// speed is how a container fares on its node.
+// speed is the speed of a container on its node.
 type speed struct {
 	relative   float64 // its rate there, as a part of its rate alone
 	lost       float64 // percent
@@ -125,8 +125,8 @@ type speed struct {
 }
 
 // speed of a program in a company, false if a part of it was not measured. Each
-// partner slows it by as much as in their pair, whoever else is there; so it is
-// with lost packets. With one partner that is the measurement.
+// partner slows it by as much as in their pair, whichever programs run beside them; lost
+// packets are calculated in the same way. With one partner the speed is the measured one.
 func (f fares) speed(program string, in company) (speed, bool) {
 	partners := in.members()
 	if i := slices.Index(partners, program); i >= 0 {

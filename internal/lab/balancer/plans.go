@@ -169,7 +169,7 @@ func sweep(mixes []mix) (list []alphaLine, err error) {
 	return list, nil
 }
 
-// writePlans has everybody plan and writes the data.
+// writePlans lets every planner plan each mix and writes the data.
 func writePlans(root string) error {
 	mixes, err := readMixes(filepath.Join(root, scenarios))
 	if err != nil {

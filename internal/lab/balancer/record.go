@@ -169,7 +169,7 @@ func (b *bed) close() {
 	}
 }
 
-// kill ends what is in the cgroups: stress-ng's children have groups of their own.
+// kill ends the processes in the cgroups: stress-ng's children have groups of their own.
 func (b *bed) kill() {
 	for range 100 {
 		text, err := os.ReadFile(b.folders[0] + "/cgroup.procs")

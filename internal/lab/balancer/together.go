@@ -82,7 +82,7 @@ func others(root string, list []company) (kept []any, err error) {
 	return kept, err
 }
 
-// chosen is what is to be run: only names it, or the mixes of the folder need it.
+// chosen returns the companies to run: only names them, or the mixes of the folder need them.
 func chosen(only, folder string) ([]company, error) {
 	if only == "" {
 		mixes, err := readMixes(folder)
@@ -107,7 +107,7 @@ func chosen(only, folder string) ([]company, error) {
 	return list, nil
 }
 
-// load is that of the machine, over 1, 5 and 15 minutes.
+// load returns the load of the machine, over 1, 5 and 15 minutes.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -116,11 +116,11 @@ func load() string {
 	return strings.Join(strings.Fields(string(text))[:3], " ")
 }
 
-// seats is how many programs run at once at most: as many as there are CPUs.
+// seats is the largest number of programs that run at once: as many as there are CPUs.
 const seats = 2
 
-// trial is the runs of all, round by round, so that a change of the machine's load
-// meets everybody.
+// trial holds the runs of all companies, round by round, so that a change of the machine's
+// load meets all of them.
 type trial struct {
 	seconds, runs int
 	list          []company

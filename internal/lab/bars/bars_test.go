@@ -25,7 +25,7 @@ func TestThePageIsCurrent(t *testing.T) {
 }
 
 // Each figure of the data belongs to an entry that is still there: a changed entry
-// leaves no figure behind that nobody sees.
+// leaves no figure behind that no page shows.
 func TestTheDataIsOfEntriesThatThereAre(t *testing.T) {
 	files, err := scenarios(root)
 	if err != nil {

@@ -41,7 +41,7 @@ type plane struct {
 	dir     string
 
 	mu      sync.Mutex
-	running map[string]*process // by node, the manager by ""; not what is in a machine
+	running map[string]*process // by node, the manager by ""; without the processes in a machine
 	ways    []net.Listener      // to agents in machines
 }
 
@@ -411,7 +411,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// endLimit is how long a process may take to end when it is asked to.
+// endLimit is the longest time that a process may take to end when it is asked to.
 const endLimit = 20 * time.Second
 
 // startProcess starts one whose output goes to the end of a file. The thread that

@@ -17,10 +17,10 @@ import (
 	"weir/internal/verdict"
 )
 
-// subject is what an expectation is about, for people.
+// subject returns the name of the expectation's object, for people.
 func (e Expectation) subject() string { return cmp.Or(e.Container, e.Label, "the cluster") }
 
-// finding is what became of an expectation, or of one condition in it.
+// finding is the outcome of an expectation, or of one condition in it.
 type finding struct {
 	figure string // what was measured; "" = nothing was
 	wrong  string // why it does not hold; "" = it holds
@@ -47,7 +47,7 @@ func (e Expectation) check() string {
 	return strings.Join(keys, ", ")
 }
 
-// check holds an expectation against what was seen and what is there now.
+// check compares an expectation with the events seen and the present state.
 func (l *lab) check(ctx context.Context, e Expectation) finding {
 	switch {
 	case e.Label != "":

@@ -30,7 +30,7 @@ const CounterArg = "__counter"
 // diskMiB is the disk of a node whose disk a scenario fills, in memory.
 const diskMiB = 1024
 
-// Event is what became of a step of the timeline.
+// Event is the outcome of a step of the timeline.
 type Event struct {
 	Scenario  string          `json:"scenario"`
 	At        time.Duration   `json:"at_ns"` // since the start
@@ -216,7 +216,7 @@ func (l *lab) prepare(ctx context.Context) error {
 	return nil
 }
 
-// reference is what an image of the scenario is called.
+// reference returns the name of an image of the scenario.
 func reference(image string) string {
 	if image == "" {
 		return clustertest.CounterImage

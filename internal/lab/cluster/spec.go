@@ -109,7 +109,7 @@ type Step struct {
 	KillAgent  string `yaml:"kill_agent"`  // a node's
 	StartAgent string `yaml:"start_agent"` // a node's
 	Manager    string `yaml:"manager"`     // "kill" or "start"
-	Journal    string `yaml:"journal"`     // a container: what is written down of its last move
+	Journal    string `yaml:"journal"`     // a container: the journal of its last move
 
 	To       string           `yaml:"to"`
 	Approach migrate.Approach `yaml:"approach"`

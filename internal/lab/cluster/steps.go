@@ -29,7 +29,7 @@ func (l *lab) fail(st Step, err error) error {
 	return err
 }
 
-// subject is what a step is about, for people.
+// subject returns the name of the step's object, for people.
 func (st Step) subject() string {
 	return strings.TrimSpace(st.verbs()[0] + " " + cmp.Or(st.Weir, st.Await, st.Migrate, st.KillAgent, st.StartAgent, st.Manager, st.Journal, st.Label))
 }

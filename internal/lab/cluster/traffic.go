@@ -24,7 +24,7 @@ import (
 	"weir/internal/lab/report"
 )
 
-// Rate is what arrived of a container's traffic in a measurement.
+// Rate is the traffic of a container that arrived in a measurement.
 type Rate struct {
 	Container string  `json:"container"`
 	Bps       float64 `json:"rate_bps"` // on the wire
@@ -63,7 +63,7 @@ func listenTraffic(c *clustertest.Cluster) (*receiver, error) {
 	return r, nil
 }
 
-// deepen gives a socket room for the packets of a moment in which nobody reads.
+// deepen gives a socket room for the packets of a moment in which no program reads.
 func deepen(conn net.PacketConn) error {
 	raw, err := conn.(*net.UDPConn).SyscallConn()
 	if err != nil {

@@ -51,7 +51,7 @@ func Parts() string {
 // in the clone, what it measures has changed by more lines since than it may, or its scenario
 // is another one by now. Each line begins with the run's file and has the remedy.
 func (d *Data) Stale(root string) (problems []string) {
-	known := map[string]string{} // commit and part to what is wrong
+	known := map[string]string{} // commit and part to the complaint
 	for _, name := range d.Names() {
 		r := d.runs[name]
 		complain := func(what string) {
@@ -97,8 +97,8 @@ func (r *Run) remedy() string {
 // of data cannot be looked at: .ci/run sets it where that is so, and says it.
 const withoutHistory = "WEIR_WITHOUT_HISTORY"
 
-// changed says what is wrong with the distance of a commit from the tree at root, "" if
-// nothing is.
+// changed returns the complaint about the distance of a commit from the tree at root, "" if
+// there is none.
 func (p part) changed(root, commit string) string {
 	if _, err := git(root, "cat-file", "-e", commit+"^{commit}"); err != nil {
 		if os.Getenv(withoutHistory) != "" {
@@ -127,10 +127,10 @@ func (p part) changed(root, commit string) string {
 	return ""
 }
 
-// Written are git's pathspecs that leave out what is recorded, and what is made of it.
+// Written are git's pathspecs that leave out recorded data, and the pages made of it.
 var Written = []string{":!docs/papers", ":!docs/bars.jsonl", ":!internal/doctor/cost.json", ":!*.md"}
 
-// measures is what any run measures, or measures with: git's pathspecs.
+// measures names the files that any run measures, or measures with: git's pathspecs.
 var measures = append([]string{"bpf", "cmd", "internal", "lab", "vm", "go.mod", "go.sum"}, Written...)
 
 // Committed fails, naming the files, if something that a run measures is not as HEAD has it:

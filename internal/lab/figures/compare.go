@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Compare holds files below root against what they should be, and returns a line for each
-// that differs: FILE:LINE of the first difference, what is there and what the data says.
-// names are the files' in the order in which they are looked at.
+// Compare compares files below root with their wanted text, and returns a line for each
+// that differs: FILE:LINE of the first difference, the present and the wanted line.
+// names are the files' in the order in which they are compared.
 func Compare(root string, names []string, want map[string][]byte) (problems []string) {
 	for _, name := range names {
 		got, err := os.ReadFile(filepath.Join(root, name))

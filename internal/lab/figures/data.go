@@ -17,7 +17,7 @@ import (
 	"weir/internal/lab/report"
 )
 
-// Folder is where the data is, below the module's root.
+// Folder is the folder of the data, below the module's root.
 const Folder = "docs/papers/data"
 
 // Source says where the results of a run come from.
@@ -27,7 +27,7 @@ type Source struct {
 	Scheduler string `json:"scheduler,omitempty"`
 	Commit    string `json:"commit"`         // of the program that was run, 40 hexadecimal digits
 	Kernel    string `json:"kernel"`         // as uname -r prints it
-	Seed      uint64 `json:"seed,omitempty"` // of what is drawn at random; 0: nothing is
+	Seed      uint64 `json:"seed,omitempty"` // of the random draws; 0: there are none
 	Date      string `json:"date"`           // YYYY-MM-DD, UTC
 	Machine   string `json:"machine"`        // Virtual or what else it ran on
 	Command   string `json:"command"`        // that repeats the run, from the module's root
@@ -41,7 +41,7 @@ type Source struct {
 // Virtual is the Machine of a run in virtual time.
 const Virtual = "one emulated CPU, virtual time: one instruction is one nanosecond"
 
-// Run is one run: what a file of the folder holds.
+// Run is one run: the content of one file of the folder.
 type Run struct {
 	Name   string // PAPER/NAME
 	Source Source
@@ -185,7 +185,7 @@ func (r *Run) Link(phase int) (report.Link, bool) {
 	return report.Link{}, false
 }
 
-// Phases are how many the run has.
+// Phases returns the number of the run's phases.
 func (r *Run) Phases() int {
 	n := 0
 	for {

@@ -8,8 +8,8 @@ import (
 	"encoding/hex"
 )
 
-// unmeasured are the keys of a scenario that decide nothing about what is measured: what is
-// expected of it, and what is said about it.
+// unmeasured are the keys of a scenario that do not change the measurement: its
+// expectations, and the texts about it.
 var unmeasured = [][]byte{[]byte("expect:"), []byte("paper:"), []byte("name:")}
 
 // Digest of the text of a scenario file: the first 16 digits of a SHA-256 of its lines

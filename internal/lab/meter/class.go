@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Target is where a program writes the class number.
+// Target is the place to which a program writes the class number.
 type Target struct {
 	Mark   bool   // skb->mark, else skb->priority
 	Shift  uint32 // of the class within the mark

@@ -79,8 +79,8 @@ func parseStat(text string) (Sample, error) {
 	return s, nil
 }
 
-// Soaker takes whatever CPU time nobody else wants, at idle priority, and
-// counts what it got. Calibrated while nothing else runs.
+// Soaker takes the CPU time that no other program wants, at idle priority, and
+// counts it. It is calibrated while nothing else runs.
 type Soaker struct {
 	cmd     *exec.Cmd
 	memory  []byte

@@ -14,8 +14,8 @@
 //	timeline.Bytes[2][150]   // what workload 2 received from 1.50 s to 1.51 s, wire bytes
 //	timeline.Payload[2][150] // what its programs could read of that, bytes
 //
-// CPU time is measured by a Soaker: a loop at idle priority that counts how
-// often it got around. What it did not get, somebody else had. In a virtual
+// CPU time is measured by a Soaker: a loop at idle priority that counts
+// its rounds. The time that it did not get went to other programs. In a virtual
 // machine with virtual time that is exact, where /proc/stat is off by half.
 //
 // It does not judge: ideals, errors and percentiles are package report's.

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	FirstAddress uint32 // of workload 0 as a number, e.g. 0x0a4d0101; the others follow
 	Workloads    int
-	Length       time.Duration // of what is to be measured
+	Length       time.Duration // of the measurement
 	// Flows are counted by themselves too, in Rows rows behind those of the
 	// workloads; several may share one.
 	Flows []Flow
@@ -34,7 +34,7 @@ type Config struct {
 	Payload bool
 }
 
-// Flow is what one workload sends to one port.
+// Flow is the traffic of one workload to one port.
 type Flow struct {
 	Workload int
 	Proto    uint8
@@ -59,7 +59,7 @@ func Now() time.Duration {
 }
 
 // SleepUntil lets the thread sleep until Now is at. It makes no system call but
-// one, so that the Go scheduler adds nothing to what is measured.
+// one, so that the Go scheduler adds nothing to the measurement.
 func SleepUntil(at time.Duration) {
 	ts := unix.NsecToTimespec(int64(at))
 	for {

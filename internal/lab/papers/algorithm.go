@@ -9,10 +9,10 @@ import "weir/internal/lab/scenario"
 // in bits per second that add up to the capacity, as far as the maxes let them. It
 // tells what of qcon's distance from the contract is the algorithm's.
 //
-// Of the algorithm only weight, min and max are left here: whoever always sends
+// Of the algorithm only weight, min and max are left here. A workload that always sends
 // has spent its credit when the period ends, but for less than a packet, so the
-// branch for what is left over is left out. The balance (bpf/qcon.h) moves the total until what is handed out
-// is what the link carries, which bisection finds.
+// branch for unspent credit is left out. The balance (bpf/qcon.h) moves the total until
+// the rates handed out add up to the link's capacity; bisection finds that total.
 //
 // Equal weights, the second with a max of 10, capacity 100: the total settles at
 // 120 and the three get 40, 10 and 50.
@@ -29,8 +29,8 @@ func algorithm1(capacity float64, list []scenario.Policy) []float64 {
 	return grant(high, list)
 }
 
-// grant is one pass of the loop. What a min takes or a max leaves changes the
-// total for those that follow, and for nobody before.
+// grant makes one pass of the loop. The part that a min takes or a max leaves changes the
+// total for the workloads that follow, and for none before.
 func grant(total float64, list []scenario.Policy) []float64 {
 	var weights float64
 	for _, p := range list {

@@ -46,7 +46,7 @@ func copied(t *testing.T) string {
 	return root
 }
 
-// disagreements are those of a copy, without what is said about age: a copy has no history.
+// disagreements returns the complaints about a copy, without its age: a copy has no history.
 func disagreements(t *testing.T, root string) []string {
 	t.Helper()
 	list, _, err := problems(root)
@@ -164,7 +164,7 @@ func TestPageWithoutDataIsRefused(t *testing.T) {
 	}
 }
 
-// What is listed as older than the data, and has data, is made from it and taken off the list.
+// A page that is listed as older than the data, and has data, is made from it and taken off the list.
 func TestListedPageWithDataIsMade(t *testing.T) {
 	root := copied(t)
 	file := filepath.Join(root, unmeasured)

@@ -69,12 +69,12 @@ func step(r *figures.Run, is func(cluster.Event) bool) cluster.Event {
 	panic(missing(r.Name))
 }
 
-// commandOutput is what a command line of weir's printed.
+// commandOutput returns the output of a weir command line.
 func commandOutput(r *figures.Run, command string) string {
 	return step(r, func(e cluster.Event) bool { return e.Verb == "weir" && e.Subject == command && e.Err == "" }).Output
 }
 
-// received is what arrived of a container in a measurement, bit/s.
+// received returns the rate of a container's traffic that arrived in a measurement, bit/s.
 func received(r *figures.Run, label, container string) float64 {
 	e := step(r, func(e cluster.Event) bool { return e.Verb == "measure" && e.Label == label })
 	for _, rate := range e.Rates {

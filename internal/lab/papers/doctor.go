@@ -12,7 +12,7 @@ import (
 	"weir/internal/lab/figures"
 )
 
-// doctorFile is what weir doctor knows of the cost of a packet.
+// doctorFile holds the cost of a packet that weir doctor knows.
 const doctorFile = "internal/doctor/cost.json"
 
 // doctorCost adds that file: the same figure as in the README's table. It stays as it is

@@ -62,8 +62,8 @@ func command(args []string) error {
 	return usage
 }
 
-// due prints the runs of which there is no data of what is measured as HEAD has it. Nothing
-// of that may be uncommitted.
+// due prints the runs without data of the measured code as HEAD has it. None of that code
+// may have uncommitted changes.
 func due(names []string) error {
 	if err := figures.Committed("."); err != nil {
 		return err

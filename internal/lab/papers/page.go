@@ -363,7 +363,7 @@ func (q quiet) write(w *writer) {
 }
 
 // joining is a table of the ANCS paper: VMs that measure their latency, one more
-// in each phase; in the last phase somebody fills the link.
+// in each phase; in the last phase another workload fills the link.
 type joining struct {
 	title, did, why string
 	scenario        string

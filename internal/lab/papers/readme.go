@@ -30,7 +30,7 @@ func worstError(need func(string) *figures.Run, scheduler string) (worst float64
 	return worst
 }
 
-// notMeasured is what stands in a cell whose run is missing.
+// notMeasured is the text of a cell whose run is missing.
 const notMeasured = "not measured"
 
 // cell is what f says, or that a run of it is missing.

@@ -96,7 +96,7 @@ func (p *paper) takePlot(root, base, name string) (string, error) {
 	return digest(text), os.WriteFile(file, text, 0o644)
 }
 
-// failures are what the lab complained of.
+// failures returns the lab's complaints.
 func failures(log []byte) (list []string) {
 	for line := range strings.Lines(string(log)) {
 		for _, kind := range []string{"expectation does not hold: ", "problem: "} {

@@ -10,7 +10,7 @@ import (
 	"weir/internal/lab/report"
 )
 
-// paper is one page: what is said on it, and of what runs.
+// paper is one page: its text, and the runs that it shows.
 type paper struct {
 	name     string   // of its scenarios' folder, its page and its plots' folder
 	tool     string   // that the paper measures with
@@ -23,7 +23,7 @@ type paper struct {
 	sections []section
 }
 
-// figure is one experiment about shares: what is said about it on the page.
+// figure is one experiment about shares: its text on the page.
 type figure struct {
 	scenario string
 	title    string

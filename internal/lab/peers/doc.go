@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers sets up the kernel's own qdiscs as somebody who knows them would
+// Package peers sets up the kernel's own qdiscs as an expert would
 // for the same policy, so that Weir is compared with their best and not with
 // their defaults.
 //

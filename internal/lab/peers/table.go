@@ -36,7 +36,7 @@ type Setting struct {
 	bursts bool
 }
 
-// Leaf is what is below the class of one workload.
+// Leaf is the qdisc below the class of one workload.
 type Leaf struct {
 	// Kind is fq_codel, sfq or pfifo, with options or without; or prio or drr with
 	// a queue for each of Ports. "" = the best there is.
@@ -120,7 +120,7 @@ func (s Setting) tuned() Setting {
 	return s
 }
 
-// burst is what a class of HTB may send at once, "" for tc's default.
+// burst returns the bytes that a class of HTB may send at once, "" for tc's default.
 func (s Setting) burst(rate, ceil policy.Rate) string {
 	if !s.bursts {
 		return ""
@@ -238,7 +238,7 @@ func changeHTB(old, now Setting) string {
 }
 
 // htbClasses are the options of each workload's class. Its rate is what it gets
-// when everybody sends: then nothing is left to borrow, and HTB is exact.
+// when all workloads send: then nothing is left to borrow, and HTB is exact.
 func (s Setting) htbClasses() []string {
 	var claims []policy.Claim
 	for _, p := range s.Policies {

@@ -114,7 +114,7 @@ func (w Workload) part(e scenario.Expectation) (Queue, bool) {
 	return Queue{}, false
 }
 
-// off is how far a rate is from what it should be, in percent of that.
+// off returns the distance of a rate from the wanted one, in percent of that.
 func off(rate, want *float64) []seen {
 	switch {
 	case rate == nil || want == nil || *want == 0 && *rate == 0:
@@ -126,7 +126,7 @@ func off(rate, want *float64) []seen {
 	return []seen{{math.Abs(share), signed(share)}}
 }
 
-// beyond is how far a rate is below its min or above its max, in percent of that.
+// beyond returns the distance of a rate below its min or above its max, in percent of that.
 func (w Workload) beyond() []seen {
 	var list []seen
 	if w.floor > 0 {

@@ -186,7 +186,7 @@ func worst(a, b *float64) *float64 {
 	return a
 }
 
-// violationOf is what an expectation on one flow or queue finds, "" if it holds.
+// violationOf returns the violation of an expectation on one flow or queue, "" if it holds.
 func violationOf(name string, e scenario.Expectation, rate, ideal, loss, jitter *float64, rtt RTT) string {
 	switch e.Check {
 	case scenario.CheckRate:

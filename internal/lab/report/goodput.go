@@ -13,13 +13,13 @@ import (
 // (bpf/meter.bpf.c says how), in buckets of 10 ms. What iperf3 says of it is too
 // coarse: it counts whole blocks of 128 KiB, which at 3 Mbit/s are a third of a second.
 
-// ethernetHeader is what a frame has before its IP header, bytes.
+// ethernetHeader is the length of a frame before its IP header, bytes.
 const ethernetHeader = 14
 
 // bulk says whether a flow has a goodput: it sends as much as it is told or as it can.
 func bulk(f scenario.Flow) bool { return f.Kind == scenario.TCP || f.Kind == scenario.UDP }
 
-// goodputs are what the programs of each workload got in each second.
+// goodputs returns the goodput of each workload's programs in each second.
 func (e *evaluation) goodputs() [][]float64 {
 	rows := make([][]float64, len(e.s.Workloads))
 	for w := range rows {
@@ -28,7 +28,7 @@ func (e *evaluation) goodputs() [][]float64 {
 	return rows
 }
 
-// goodput is what the programs of a workload got in each whole step of a window, bits per
+// goodput returns the goodput of a workload's programs in each whole step of a window, bits per
 // second.
 func (e *evaluation) goodput(w int, from, to, step time.Duration) []float64 {
 	values := make([]float64, max(0, int((to-from)/step)))

@@ -20,7 +20,7 @@ type Measurement struct {
 	Phases    []Account        `json:"phases"`
 }
 
-// Account is what the host says about one phase.
+// Account holds the host's own numbers about one phase.
 type Account struct {
 	Drops    *uint64       `json:"drops"`     // packets that the scheduler lost in the whole phase; nil: it does not count
 	CPU      *float64      `json:"cpu"`       // share of CPU time spent in the measured window

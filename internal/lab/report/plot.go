@@ -124,8 +124,8 @@ func top(r *Result) float64 {
 	return most * 1.15
 }
 
-// series is what is drawn of a workload: its rate on the wire, or, where goodput is
-// reserved, what its programs got.
+// series returns the line of a workload in the plot: its rate on the wire, or, where
+// goodput is reserved, the goodput of its programs.
 func series(r *Result, w int) plotter.XYs {
 	if r.Scenario.Reserves() {
 		return measured(r.Goodput[w], time.Second)

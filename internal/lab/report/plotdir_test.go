@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCheckPlotDir: a folder is made and left as it was found; what is no folder is
+// TestCheckPlotDir: a folder is made and left as it was found; a file in its place is
 // refused before anything is measured.
 func TestCheckPlotDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")

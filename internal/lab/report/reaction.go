@@ -12,7 +12,7 @@ import (
 	"weir/internal/policy"
 )
 
-// CreditPeriod is how often the schedulers qcon and ancs hand out credits
+// CreditPeriod is the time after which the schedulers qcon and ancs hand out credits
 // (WEIR_CREDIT_PERIOD_NS).
 const CreditPeriod = 30 * time.Millisecond
 
@@ -43,10 +43,10 @@ func ReactionWindow(scheduler string) time.Duration {
 // rate is within 5 % of the link's capacity of its ideal, and at least half of it, in
 // every window that begins then or later and ends before the next change. A change is
 // what the lab does, at the time at which it does it: it sends the policy, starts a
-// generator or stops it. When that shows in what is received is what is measured, so
+// generator or stops it. The time is measured until the received traffic shows it, so
 // the generator's own start, and what it still had to send when it was stopped, are
 // part of the time. A window begins at the
-// instant that is judged, so that its length adds nothing to the time; what is
+// instant that is judged, so that its length adds nothing to the time; a rate that is
 // wrong for less than a twentieth of it is not seen, whatever the size. Nil if
 // nothing changed in the phase (changed is false), or if the shares never held.
 // The scenario's own beginning is no change.

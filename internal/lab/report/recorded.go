@@ -10,7 +10,7 @@ import (
 	"weir/internal/verdict"
 )
 
-// Recorded is what a run printed with --json, read again.
+// Recorded holds the results of a run, read from its output with --json.
 type Recorded struct {
 	Scheduler string // of a run with phases
 	Lines     [][]byte
@@ -34,7 +34,7 @@ func (r Recorded) Verdicts(s *scenario.Scenario) ([]verdict.Verdict, error) {
 	return list, nil
 }
 
-// Figures are those that bars are about: of cost, timing or CPU time.
+// Figures returns the figures that bars are about: of cost, timing or CPU time.
 func (r Recorded) Figures(s *scenario.Scenario) ([]Figures, error) {
 	switch {
 	case s.Cost != nil:

@@ -43,7 +43,7 @@ func (r *Result) scheduled() string {
 // Step is the resolution of Result.Rates.
 const Step = 100 * time.Millisecond
 
-// Phase is what was measured in one phase.
+// Phase holds the measurements of one phase.
 type Phase struct {
 	Number    int
 	Workloads []Workload

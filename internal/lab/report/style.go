@@ -34,5 +34,5 @@ func NewPlot(title, x, y string) *plot.Plot {
 // Faint is for what only helps to read a plot.
 var Faint = color.RGBA{0xb0, 0xb0, 0xb0, 0xff}
 
-// Colour is that of the i-th line.
+// Colour returns the colour of the i-th line.
 func Colour(i int) color.RGBA { return palette[i%len(palette)] }

@@ -23,7 +23,7 @@ type tally struct {
 	rr            *traffic.RR
 }
 
-// traffic is what the generators of some flows say about a window.
+// traffic returns the numbers that the generators of some flows report about a window.
 func (e *evaluation) traffic(span scenario.Span, of func(scenario.Flow) bool) Workload {
 	t := tally{span: span}
 	for _, r := range e.m.Reports {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TimingResult is how exactly packets left by a schedule.
+// TimingResult holds the distances of packets from their schedule.
 type TimingResult struct {
 	Name       string      `json:"name"`
 	IntervalNs float64     `json:"interval_ns"` // from one packet to the next
@@ -23,9 +23,9 @@ type TimingResult struct {
 }
 
 // TimingRow is one scheduler, with idle CPUs or with as many busy programs. Times are
-// in microseconds. Late is how long after its time a packet left, times being
-// counted in whole intervals from the earliest; Gap is how far the time between two
-// packets was from the interval.
+// in microseconds. Late is the time by which a packet left late, its own time being
+// counted in whole intervals from the earliest; Gap is the difference between the
+// interval and the time between two packets.
 type TimingRow struct {
 	Scheduler string  `json:"scheduler"`
 	Busy      bool    `json:"busy"`

@@ -51,7 +51,7 @@ const (
 // isShare says whether a figure's limit is a share even where it stands alone.
 func (f Figure) isShare() bool { return f == FigureFlat || f == FigureCPU || f == FigureRate }
 
-// barForm is what the bars of one kind of measurement can state.
+// barForm lists the figures that bars of one kind of measurement can state.
 type barForm struct {
 	example    string
 	figures    []Figure

@@ -12,7 +12,7 @@ import (
 	"weir/internal/policy"
 )
 
-// Control is how reservations are held. The zero Control is the product's.
+// Control says how reservations are held. The zero Control is the product's.
 type Control struct {
 	Gains control.Gains // zero = the default
 	Open  bool          // without feedback, as in figure 7 of the CPS paper

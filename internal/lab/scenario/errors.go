@@ -9,16 +9,16 @@ import (
 	"weir/internal/closest"
 )
 
-// Error is one thing wrong with a scenario file, with its place.
+// Error is one mistake in a scenario file, with its place.
 type Error struct {
 	File      string
 	Line, Col int
 	Field     string // path of the key, e.g. "workloads.c1.min"; "" for the document
 	Value     string // as written; "" if there is none to show
-	Problem   string // what is wrong and what to write instead
+	Problem   string // the mistake and its remedy
 }
 
-// Error is one line: place, field, value, problem and remedy.
+// Error returns one line: place, field, value, problem and remedy.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Col)

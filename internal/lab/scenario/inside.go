@@ -138,7 +138,7 @@ func add(a, b policy.Rate) policy.Rate {
 	return a + b
 }
 
-// divideQueues is what each queue gets of a workload's rate.
+// divideQueues returns the part of a workload's rate that each queue gets.
 func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
 	list := make([]float64, len(wants))
 	take := func(q int, most float64) {
@@ -168,7 +168,7 @@ func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
 		for _, got := range list[1:] {
 			total -= got
 		}
-		take(0, math.Inf(1)) // nobody waits for what is left
+		take(0, math.Inf(1)) // no other queue waits for the rest
 	case policy.CBWFQ:
 		copy(list, p.weighed(0, total, wants))
 	default:

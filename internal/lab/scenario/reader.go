@@ -14,10 +14,10 @@ import (
 	"weir/internal/policy"
 )
 
-// maxProblems is how many mistakes of one file are told at once.
+// maxProblems is the largest number of mistakes that are told of one file.
 const maxProblems = 10
 
-// reader walks a document's syntax tree and collects what is wrong with it. It
+// reader walks a document's syntax tree and collects the mistakes in it. It
 // works on the tree and not by decoding into structs, because every message
 // needs the line and column of the value that it is about.
 type reader struct {
@@ -87,7 +87,7 @@ func (r *reader) refuse(n ast.Node, path string, err error) {
 	r.fail(n, path, mistake.Value, "%s", problem(mistake))
 }
 
-// problem is what is wrong and what to write instead.
+// problem returns the mistake and its remedy.
 func problem(e *policy.Error) string {
 	if e.Remedy == "" {
 		return e.Msg

@@ -119,7 +119,7 @@ type Phase struct {
 	Set, SetGroups []Change
 }
 
-// Change is what a phase changes for one workload; nil = stays as it is.
+// Change holds the settings that a phase changes for one workload; nil = stays as it is.
 type Change struct {
 	Workload int
 	Weight   *uint32
@@ -162,13 +162,13 @@ type Expectation struct {
 	Within    Margin
 }
 
-// Check is what an expectation looks at.
+// Check names the quantity that an expectation checks.
 type Check string
 
 // The conditions that an expectation can state.
 const (
 	CheckRate        Check = "rate"        // equals Value within Within
-	CheckBounds      Check = "bounds"      // nobody below its min or above its max by more than Within, as a share of each
+	CheckBounds      Check = "bounds"      // no workload below its min or above its max by more than Within, as a share of each
 	CheckUtilisation Check = "utilisation" // at least Value
 	CheckReaction    Check = "reaction"    // at most Value
 	CheckSteady      Check = "steady"      // in each short window every rate is within Value of the link of its ideal
@@ -217,7 +217,7 @@ type Cost struct {
 	Cases      []string // of CostCases
 }
 
-// AllSchedulers are those that the file is run with, in order.
+// AllSchedulers returns the schedulers that the file is run with, in order.
 func (s *Scenario) AllSchedulers() []string { return append([]string{s.Scheduler}, s.Beside...) }
 
 // Duration of all phases together.

@@ -98,8 +98,8 @@ func (s *Scenario) Spans() []Span {
 }
 
 // Flows are all runs of all generators, ordered by their beginning. A
-// request-response generator becomes one flow per phase that covers just what is measured
-// of it, because netperf prints one set of percentiles per run.
+// request-response generator becomes one flow per phase that covers just its measured
+// part, because netperf prints one set of percentiles per run.
 func (s *Scenario) Flows() []Flow {
 	var flows []Flow
 	for w := range s.Workloads {
@@ -193,7 +193,7 @@ func (f Flow) demand() policy.Rate {
 }
 
 // PayloadRate is the rate that each socket of a udp flow has to be given so
-// that Rate is what is on the wire.
+// that Rate is its rate on the wire.
 func (f Flow) PayloadRate() float64 {
 	return float64(f.Rate) / float64(f.Streams) * float64(f.Size) / float64(f.Size+header)
 }

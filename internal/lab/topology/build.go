@@ -208,10 +208,10 @@ func (n *Net) workload(w int, tap bool) error {
 	return nil
 }
 
-// lineFIFO is how many packets wait before the line.
+// lineFIFO is the number of packets that may wait before the line.
 const lineFIFO = 1000
 
-// lineLimit is the FIFO and what is under way on a line with a delay.
+// lineLimit returns the packets of the FIFO and those under way on a line with a delay.
 func (n *Net) lineLimit() int {
 	rate := n.spec.Line
 	if rate == 0 {

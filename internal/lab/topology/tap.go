@@ -14,7 +14,7 @@ import (
 
 // Cable is the two ends of a workload's line to the host where it is like a
 // virtual machine's: a tap on the host, and the tap that is the machine's own
-// device. Somebody has to carry the frames from one to the other, as QEMU or
+// device. A program has to carry the frames from one to the other, as QEMU or
 // vhost does.
 type Cable struct{ Host, Guest *os.File }
 

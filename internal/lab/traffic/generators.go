@@ -166,7 +166,7 @@ func Prepare(ctx context.Context, net *topology.Net, flows []scenario.Flow) (*Ge
 	return g, nil
 }
 
-// receiver is where the server of a flow listens.
+// receiver returns the endpoint at which the server of a flow listens.
 func receiver(f scenario.Flow) endpoint {
 	_, to := f.Ends()
 	if f.Kind.RR() {
@@ -299,7 +299,7 @@ func (g *Generators) tests() map[endpoint]int {
 	return list
 }
 
-// after is a channel that everybody can wait on, closed after d.
+// after returns a channel that all callers can wait on, closed after d.
 func after(d time.Duration) <-chan time.Time {
 	c := make(chan time.Time)
 	time.AfterFunc(d, func() { close(c) })
@@ -336,7 +336,7 @@ func readIperf(began time.Duration, client, server *process, nth int) ([]Interva
 	if err != nil || len(mine) == 0 {
 		return nil, fmt.Sprintf("the client's report is missing: %v %s", err, strings.TrimSpace(client.err.String()))
 	}
-	theirs, _ := parseIperf(server.out.Bytes()) // cut off where it was killed: what is whole counts
+	theirs, _ := parseIperf(server.out.Bytes()) // cut off where it was killed: the complete part counts
 	problem := mine[0].Error
 	if strings.HasPrefix(problem, "interrupt") {
 		problem = ""

@@ -4,7 +4,7 @@ package traffic
 
 import "time"
 
-// Report is what one flow's generator said about it.
+// Report holds the numbers that one flow's generator printed.
 type Report struct {
 	Flow      int           `json:"flow"`            // index into the scenario's flows
 	Began     time.Duration `json:"began"`           // when its client was started

@@ -5,7 +5,7 @@
 // every container CAP_NET_RAW, which is all that it takes (SO_MARK since Linux 5.17).
 //
 //	box: eth0 ── box0 ┐
-//	             vxlan0 ┤ br0  (routing)  up0 ── up0p, where nobody listens
+//	             vxlan0 ┤ br0  (routing)  up0 ── up0p, where no program listens
 //	stacked: eth0, a macvlan ──────────────┘
 //
 // The program of a test sends the packets itself, in processes of their own: its

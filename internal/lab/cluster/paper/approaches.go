@@ -51,7 +51,7 @@ func (p *page) approaches(events []cluster.Event) {
 
 var hows = []string{"export", "absent", "present", "layer"}
 
-// files is what bringing the file system over took.
+// files returns the time and the bytes that the transfer of the file system took.
 func files(e cluster.Event) (time.Duration, int64) {
 	return took(e, "push-image", "pull-image", "commit", "push", "pull", "send image", "send export", "send layer")
 }

@@ -52,7 +52,7 @@ var bars = []struct {
 	{"large", "an image of 900 MB, 20 MB changed", "4", "3.5 (approach 1: 21)", 20e6},
 }
 
-// sentWhileDown is what crossed the network while the container stood still.
+// sentWhileDown returns the bytes that crossed the network while the container stood still.
 func sentWhileDown(e cluster.Event) (bytes int64) {
 	for _, s := range e.Migration.Steps {
 		if s.Down {

@@ -26,7 +26,7 @@ import (
 // Folder of the page and its pictures, from the module's root.
 const Folder = "docs/papers/c-balancer"
 
-// Runs are those that the page is made of.
+// Runs are the runs that the page is made of.
 var Runs = []string{"downtime", "fig07", "fig09"}
 
 // events of a run, none if there is no such run.
