@@ -4,8 +4,8 @@
 // that the agent offers to the server. The OpenAPI document is generated from
 // these types.
 //
-// Every rate is in bits per second on the wire, every length in bytes, every
-// time in UTC. "Egress" is what leaves the workload (upload), "ingress" what comes to
+// Every rate is in bits per second on the wire, every length in bytes, every time in UTC.
+// "Egress" is traffic that leaves the workload (upload), "ingress" traffic that comes to
 // it (download).
 package api
 
@@ -77,12 +77,13 @@ type LinkStatus struct {
 	Workloads   int      `json:"workloads"`
 	RateBps     float64  `json:"rate_bps" doc:"sent over the last second"`
 	Gaps        []string `json:"gaps,omitzero" required:"false" doc:"what this backend cannot hold on this kernel; in a stream, of the first sample only"`
-	// NotHeld speaks of what was asked for, Gaps of all that could be.
+	// NotHeld lists gaps in settings that were asked for, Gaps those in all that could
+	// be.
 	NotHeld []PolicyGap `json:"not_held,omitempty" doc:"which of the link's settings its backend does not hold on this kernel"`
 	Error   string      `json:"error,omitempty" doc:"why the link is not steered"`
 }
 
-// Workload is one workload with its policy and what it does now.
+// Workload is one workload with its policy and its present state.
 type Workload struct {
 	Name     string            `json:"name"`
 	Key      string            `json:"key"`
@@ -100,8 +101,8 @@ type Workload struct {
 	Links    []WorkloadLink    `json:"links"`
 }
 
-// Group is a group of workloads: what they were promised together and what they
-// do now.
+// Group is a group of workloads, with the policy and the present traffic of all of them
+// together.
 type Group struct {
 	Name    string            `json:"name"`
 	Class   uint16            `json:"class" doc:"class number"`
@@ -125,7 +126,8 @@ type PolicyGap struct {
 	Accepted  bool   `json:"accepted" doc:"it was asked for with accept_gaps"`
 }
 
-// Sentence is the gap for people: "scheduler qcon is not held on this kernel: REASON".
+// Sentence returns the gap for people: "scheduler qcon is not held on this kernel:
+// REASON".
 func (g PolicyGap) Sentence() string {
 	text := fmt.Sprintf("%s %s is not held on this kernel: %s", g.Field, g.Value, g.Reason)
 	if g.Accepted {
@@ -158,7 +160,7 @@ type WorkloadLink struct {
 	HistoryBps     []float64         `json:"history_bps,omitempty" doc:"rates of the last 60 seconds, oldest first; only of a single workload and in a stream's first sample"`
 }
 
-// QueueTraffic is what one queue inside a workload did over the last second.
+// QueueTraffic is the traffic of one queue inside a workload over the last second.
 type QueueTraffic struct {
 	Name           string            `json:"name"`
 	RateBps        float64           `json:"rate_bps"`
@@ -171,7 +173,7 @@ type QueueTraffic struct {
 	DropsPerSecond float64           `json:"drops_per_second"`
 }
 
-// Change is one thing that was, or with a dry run would be, changed.
+// Change is one change that a request made, or with a dry run would make.
 type Change struct {
 	What string `json:"what" doc:"e.g. eth0: web: weight 1 -> 3, min none -> 20 Mbit/s"`
 	Why  string `json:"why"`
@@ -181,7 +183,7 @@ type Change struct {
 type ChangeResult struct {
 	DryRun  bool     `json:"dry_run"`
 	Changes []Change `json:"changes"`
-	// Stored and Dropped are about what is set at run time, which counts before labels
+	// Stored and Dropped concern the fields set at run time, which count before labels
 	// and the configuration.
 	Stored   map[string]string `json:"stored,omitempty" doc:"fields that are set at run time from now on, though the policy had this value already; by field, as written"`
 	Dropped  map[string]string `json:"dropped,omitempty" doc:"fields that were set at run time and are no longer, with the value that they had"`
@@ -219,7 +221,7 @@ type ExplainLink struct {
 	IdealBps  float64  `json:"ideal_bps"`
 	RateBps   float64  `json:"rate_bps"`
 	Others    []Other  `json:"others" doc:"who else is active"`
-	// Members are those of a group that is explained.
+	// Members are the members of the explained group.
 	Members []Other `json:"members,omitempty" doc:"of a group: its workloads, with what decides the rate of each within it"`
 	// Group is the upper level of a workload in a group: the levels above are then
 	// those within the group.
@@ -237,7 +239,8 @@ type ExplainGroup struct {
 	RateBps  float64 `json:"rate_bps"`
 }
 
-// Packet is a packet to be looked up, as far as it is known. A query.
+// Packet is a packet to be looked up, as far as the caller knows it. It travels as a
+// query.
 type Packet struct {
 	Proto    string `query:"proto" doc:"tcp, udp, icmp, icmp6, sctp, esp, gre or a number" example:"tcp"`
 	Src      string `query:"src" doc:"address of the sender"`
@@ -268,7 +271,7 @@ type Other struct {
 	Binds   string  `json:"binds"`
 }
 
-// Sample is what the live stream carries, once a second.
+// Sample is one message of the live stream, which sends one a second.
 type Sample struct {
 	At        time.Time    `json:"at"`
 	Links     []LinkStatus `json:"links"`
@@ -276,9 +279,8 @@ type Sample struct {
 	Groups    []Group      `json:"groups"`
 }
 
-// Agent is what the server needs of an agent. Names are workload names, or
-// prefixes of an engine's id as in docker. Errors are *Error where the caller
-// is to blame.
+// Agent is the interface of an agent to the server. Names are workload names, or prefixes
+// of an engine's id as in docker. Errors are *Error where the caller made a mistake.
 type Agent interface {
 	Status(ctx context.Context) (Status, error)
 	Workloads(ctx context.Context) ([]Workload, error)
@@ -295,9 +297,9 @@ type Agent interface {
 	ExplainGroup(ctx context.Context, name string) (Explanation, error)
 	// SetGroup makes a group, or changes it.
 	SetGroup(ctx context.Context, name string, change GroupChange, dryRun bool) (ChangeResult, error)
-	// DeleteGroup removes a group that SetGroup made and nobody is in.
+	// DeleteGroup removes a group that SetGroup made and that has no members.
 	DeleteGroup(ctx context.Context, name string, dryRun bool) (ChangeResult, error)
-	// Control says what the controllers of a workload's reservations do.
+	// Control returns the state of the controllers of a workload's reservations.
 	Control(ctx context.Context, name string) (Control, error)
 	// Flows measures each connection of a workload with a reservation for a second.
 	Flows(ctx context.Context, name string) (Flows, error)

@@ -22,10 +22,10 @@ import (
 	"weir/internal/refusal"
 )
 
-// DefaultSocket is where an agent listens unless told otherwise.
+// DefaultSocket is the path where an agent listens by default.
 const DefaultSocket = "/run/weir/weir.sock"
 
-// Errors of reaching the agent, as opposed to what the agent answers (*Error).
+// Errors of reaching the agent, as opposed to the agent's refusals (*Error).
 var (
 	ErrNoAgent      = errors.New("no agent")
 	ErrNotPermitted = errors.New("permission denied")
@@ -47,8 +47,8 @@ type Client struct {
 	unit   string // its systemd unit
 }
 
-// maxReply bounds what is read of one answer: 4,096 workloads on several links
-// take about 8 MiB.
+// maxReply bounds the size of one answer in bytes: 4,096 workloads on several links take
+// about 8 MiB.
 const maxReply = 64 << 20
 
 // requestTimeout bounds one request; the stream has none.
@@ -66,7 +66,7 @@ func NewClient(socket string) *Client {
 	return c
 }
 
-// ViewSocket is where those who may only look reach what listens at socket:
+// ViewSocket returns the path of the role view's socket beside socket:
 // /run/weir/weir-view.sock for /run/weir/weir.sock.
 func ViewSocket(socket string) string {
 	base, ok := strings.CutSuffix(socket, ".sock")
@@ -76,8 +76,8 @@ func ViewSocket(socket string) string {
 	return base + "-view.sock"
 }
 
-// dial opens the socket, or the one for those who may only look if the user may open
-// no more than that. What they may not do, the server refuses.
+// dial opens the socket, or the one of the role view if the user may open no more than
+// that. The server refuses changes on the latter.
 func dial(ctx context.Context, socket string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := d.DialContext(ctx, "unix", socket)
@@ -90,7 +90,7 @@ func dial(ctx context.Context, socket string) (net.Conn, error) {
 	return nil, err
 }
 
-// Socket is the path that the client talks to.
+// Socket returns the path that the client connects to.
 func (c *Client) Socket() string { return c.socket }
 
 // Status asks for the agent's view of itself.
@@ -148,7 +148,7 @@ func (c *Client) Audit(ctx context.Context, q audit.Query) ([]audit.Entry, error
 	return call[[]audit.Entry](ctx, c, http.MethodGet, "/v1/audit?"+values.Encode(), nil)
 }
 
-// query is the packet as the server reads it; what is not known is left out.
+// query returns the packet as the server reads it; it leaves out unknown fields.
 func (p Packet) query() url.Values {
 	values := url.Values{}
 	number := func(key string, n uint64) {

@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// ErrStreamEnded is returned by Stream when the agent ended it: it stopped or
-// was killed. Whoever wants to go on watching calls Stream again.
+// ErrStreamEnded is returned by Stream when the agent ended the stream: the agent stopped
+// or was killed. A caller that wants to go on watching calls Stream again.
 var ErrStreamEnded = errors.New("the agent ended the stream")
 
 // Stream calls fn with each Sample that the agent sends, about one a second,

@@ -27,7 +27,7 @@ type Cluster struct {
 	Refused   uint64    `json:"refused" doc:"messages and connections refused since the start: forged, malformed, or of no member"`
 }
 
-// Authority is what signs the cluster's certificates.
+// Authority is the key pair that signs the cluster's certificates.
 type Authority struct {
 	Hash            string    `json:"hash" doc:"first 16 hexadecimal digits of the SHA-256 of its public key"`
 	Ends            time.Time `json:"ends"`
@@ -35,7 +35,7 @@ type Authority struct {
 	Rotation        *Rotation `json:"rotation,omitempty" doc:"there while it takes the place of a former one"`
 }
 
-// Rotation is an authority taking the place of another.
+// Rotation is the replacement of one authority by another.
 type Rotation struct {
 	Started time.Time `json:"started"`
 	Nodes   int       `json:"nodes"`
@@ -44,7 +44,7 @@ type Rotation struct {
 	EndsBy  time.Time `json:"ends_by" doc:"when the former authority counts no more at the latest; before that, when all nodes have renewed"`
 }
 
-// Images is what is in the manager's own image registry, in bytes.
+// Images is the content of the manager's own image registry, in bytes.
 type Images struct {
 	Bytes          uint64            `json:"bytes"`
 	LimitBytes     uint64            `json:"limit_bytes"`
@@ -55,7 +55,7 @@ type Images struct {
 	Refused        uint64            `json:"refused" doc:"requests refused since the start: without a right, or over a limit"`
 }
 
-// Automatic is what the manager does by itself.
+// Automatic holds the settings of moves that the manager makes without a request.
 type Automatic struct {
 	Enabled          bool      `json:"enabled"`
 	IntervalSeconds  float64   `json:"interval_seconds" doc:"between two looks at the cluster"`
@@ -123,7 +123,8 @@ type PlanRequest struct {
 	Measure   string   `json:"measure,omitempty" enum:"load,mean" doc:"empty = load"`
 }
 
-// ClusterPlan is what would be moved, or is being moved, and what for.
+// ClusterPlan is a list of moves that the manager would make, or is making, with their
+// purpose.
 type ClusterPlan struct {
 	Applied   bool       `json:"applied" doc:"the moves are ordered"`
 	Algorithm string     `json:"algorithm"`
@@ -138,7 +139,7 @@ type ClusterPlan struct {
 	Refusals  []string   `json:"refusals" doc:"what nodes do not accept, so that nothing of it is planned"`
 }
 
-// ClusterFit is how even a cluster's load is.
+// ClusterFit measures how even a cluster's load is.
 type ClusterFit struct {
 	S         float64            `json:"s" doc:"variance of the nodes' utilisation, added up over the resources"`
 	Variance  map[string]float64 `json:"variance" doc:"by resource; their sum is S"`
@@ -168,7 +169,7 @@ type PlanNode struct {
 	After  NodeLoad `json:"after"`
 }
 
-// NodeLoad is what a node gives away.
+// NodeLoad is the load of a node, with the rate that its mins may still take.
 type NodeLoad struct {
 	Containers int     `json:"containers"`
 	CPU        float64 `json:"cpu" doc:"1 = full"`
@@ -176,7 +177,7 @@ type NodeLoad struct {
 	FreeBps    uint64  `json:"free_guaranteed_bps" doc:"what mins may still take"`
 }
 
-// PlanHeld is a container that a plan leaves where it is, and why.
+// PlanHeld is a container that a plan leaves where it is, with the reason.
 type PlanHeld struct {
 	Container string `json:"container"`
 	Node      string `json:"node"`
@@ -207,7 +208,7 @@ type Move struct {
 	Steps     []MoveStep `json:"steps"`
 	DryRun    bool       `json:"dry_run,omitempty"`
 	Cancel    string     `json:"cancel,omitempty" doc:"that it is to be cancelled, or why it goes on all the same"`
-	// Guarantee is set if the move is for a min that a node had to refuse.
+	// Guarantee is set if the purpose of the move is a min that a node had to refuse.
 	Guarantee string `json:"guarantee,omitempty" doc:"what came of the min that it is for"`
 }
 
@@ -219,7 +220,8 @@ type MoveStep struct {
 	Error      string  `json:"error,omitempty"`
 }
 
-// Cancellation is what the request to cancel a move has done, or would do.
+// Cancellation is the effect of a request to cancel a move, or, in a dry run, the effect
+// it would have.
 type Cancellation struct {
 	Effect string `json:"effect" enum:"ended,asked,closed" doc:"ended: it had not begun; asked: its source goes back unless it is too late; closed: its source is not heard of"`
 	Text   string `json:"text" doc:"the same for people"`
@@ -253,8 +255,8 @@ type Token struct {
 	Uses    int       `json:"uses" doc:"nodes that may use it; -1 = any number"`
 }
 
-// Manager is what the manager's server needs of a manager. Errors are *Error where
-// the caller is to blame.
+// Manager is the interface of a manager to its server. Errors are *Error where the caller
+// made a mistake.
 type Manager interface {
 	Cluster(ctx context.Context) (Cluster, error)
 	Nodes(ctx context.Context) ([]Node, error)
@@ -265,11 +267,12 @@ type Manager interface {
 	Plan(ctx context.Context, req PlanRequest) (ClusterPlan, error)
 	// Rebalance makes a plan and orders its moves.
 	Rebalance(ctx context.Context, req PlanRequest) (ClusterPlan, error)
-	// Moves are those under way and those that ended lately, the newest first.
+	// Moves returns the moves under way and those that ended lately, the newest first.
 	Moves(ctx context.Context) ([]Move, error)
 	// Move finds one by its id or a prefix of it.
 	Move(ctx context.Context, id string) (Move, error)
-	// Migrate orders a move; with dryRun only its pre-flight, and waits for what that finds.
+	// Migrate orders a move; with dryRun it orders only the pre-flight, and waits for its
+	// result.
 	Migrate(ctx context.Context, req MoveRequest, dryRun bool) (Move, error)
 	// CancelMove ends a move that waits, and has the source of one under way go back; with
 	// dryRun it says which of them it would do.

@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// Control is what the controllers of a workload do: one for each reservation of the
+// Control is the state of a workload's controllers: one for each reservation of the
 // workload or of one of its queues, on each link.
 type Control struct {
 	Name  string        `json:"name"`
 	Loops []ControlLoop `json:"loops"`
 }
 
-// ControlLoop is one controller and what it did in the last second.
+// ControlLoop is one controller with its figures of the last second.
 type ControlLoop struct {
 	Device     string    `json:"device"`
 	Direction  string    `json:"direction" enum:"egress,ingress"`
@@ -44,7 +44,7 @@ type Flows struct {
 	Flows   []Flow  `json:"flows" doc:"the busiest first"`
 }
 
-// Flow is one TCP connection of a workload, or what goes between two UDP ports.
+// Flow is one TCP connection of a workload, or the traffic between two UDP ports.
 type Flow struct {
 	Protocol string `json:"protocol" enum:"tcp,udp"`
 	Local    string `json:"local" example:"10.0.0.2:40000" doc:"address and port of the workload"`
@@ -67,13 +67,13 @@ type Gains struct {
 type ControlChange struct {
 	Freeze *bool  `json:"freeze,omitempty" doc:"keep the interval where it is"`
 	Gains  *Gains `json:"gains,omitempty"`
-	// DefaultGains takes gains that were set away.
+	// DefaultGains drops the gains that were set and takes the default ones.
 	DefaultGains bool `json:"default_gains,omitempty"`
 	// Force takes gains with which no loop is stable.
 	Force bool `json:"force,omitempty"`
 }
 
-// Empty reports whether nothing is asked for.
+// Empty reports whether the change asks for nothing.
 func (c ControlChange) Empty() bool {
 	return c.Freeze == nil && c.Gains == nil && !c.DefaultGains
 }
@@ -87,7 +87,7 @@ type TuneRequest struct {
 	Apply     bool   `json:"apply,omitempty" doc:"use the gains that are suggested"`
 }
 
-// TuneResult is what an experiment with a live workload found.
+// TuneResult is the result of an experiment with a live workload.
 type TuneResult struct {
 	Name      string      `json:"name"`
 	Device    string      `json:"device"`
@@ -118,7 +118,7 @@ type TunePoint struct {
 	WireBps    float64 `json:"wire_bps" doc:"at which packets were let go"`
 }
 
-// Control asks what the controllers of a workload do.
+// Control asks for the state of a workload's controllers.
 func (c *Client) Control(ctx context.Context, name string) (Control, error) {
 	return call[Control](ctx, c, http.MethodGet, workloadPath(name)+"/control", nil)
 }

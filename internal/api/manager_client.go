@@ -11,7 +11,7 @@ import (
 	"weir/internal/audit"
 )
 
-// DefaultManagerSocket is where a manager listens unless told otherwise.
+// DefaultManagerSocket is the path where a manager listens by default.
 const DefaultManagerSocket = "/run/weir-manager/manager.sock"
 
 // ErrNoManager is wrapped by the error of a manager that cannot be reached.

@@ -8,8 +8,8 @@ import (
 	"weir/internal/policy"
 )
 
-// Policy is the policy of a workload. In JSON it is as a person writes it: "20mbit",
-// "25%", "" for none.
+// Policy is the policy of a workload. Its JSON has values as a user writes them:
+// "20mbit", "25%", "" for none.
 type Policy struct{ policy.Policy }
 
 // PolicyOf returns a policy as it crosses the socket.
@@ -30,15 +30,15 @@ type PolicyChange struct {
 // GroupChange is a request to make a group, or to change its policy.
 type GroupChange struct{ PolicyChange }
 
-// Options says how a policy is changed.
+// Options are the options of a change of a policy.
 type Options struct {
-	// AcceptGaps takes what the link's backend does not hold on this kernel.
+	// AcceptGaps accepts settings that the link's backend does not hold on this kernel.
 	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused with status 409"`
-	// Reset forgets what was set at run time; labels and configuration count again.
+	// Reset drops the fields set at run time; labels and configuration count again.
 	Reset bool `json:"reset,omitempty" doc:"forget what was set at run time before anything else"`
 }
 
-// Empty reports whether nothing is asked for.
+// Empty reports whether the change asks for nothing.
 func (c PolicyChange) Empty() bool { return c.Change.Empty() && !c.Reset }
 
 // MarshalJSON implements json.Marshaler.
@@ -96,8 +96,8 @@ func (o *optioned) UnmarshalJSON(text []byte) error {
 // ingress the default.
 func (p Policy) In(direction string) Policy { return Policy{p.Policy.In(policy.Direction(direction))} }
 
-// LinkName returns what tells the two directions of a device from each other in a line:
-// "eth0", "eth0 ingress".
+// LinkName returns the name of a device's direction as one line shows it: "eth0", "eth0
+// ingress".
 func LinkName(device, direction string) string {
 	if direction == string(policy.Ingress) {
 		return device + " " + direction

@@ -82,7 +82,7 @@ func object() *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{}, AdditionalProperties: false}
 }
 
-// view is the schema of a policy in an answer.
+// view returns the schema of a policy in an answer.
 func view(r huma.Registry, on policy.Place) *huma.Schema {
 	s := object()
 	for _, f := range policy.Fields(on) {
@@ -94,7 +94,7 @@ func view(r huma.Registry, on policy.Place) *huma.Schema {
 	return s
 }
 
-// asked is the schema of a change in a request, in which no field has to be.
+// asked returns the schema of a change in a request, in which no field has to be.
 func asked(r huma.Registry, on policy.Place) *huma.Schema {
 	s := object()
 	for _, f := range policy.Fields(on) {
@@ -135,7 +135,7 @@ func number(least, most uint64) *huma.Schema {
 	return s
 }
 
-// queue is the schema of a queue, whose matches are objects of their own.
+// queue returns the schema of a queue, whose matches are objects of their own.
 func queue() *huma.Schema {
 	s := object()
 	s.Properties["name"], s.Required = &huma.Schema{Type: huma.TypeString}, []string{"name"}

@@ -9,9 +9,9 @@ import (
 	"weir/internal/refusal"
 )
 
-// Problem is how a refusal crosses the socket: problem details (RFC 9457) with the kind,
-// the field, the value, the remedy and the numbers as members of their own, so that a
-// program can act on them and a person reads one line.
+// Problem is a refusal as it crosses the socket: problem details (RFC 9457) with the
+// kind, the field, the value, the remedy and the numbers as members of their own, so that
+// a program can act on them and a user reads one line.
 type Problem struct {
 	Type    string           `json:"type" doc:"always about:blank: the kind says what sort of problem it is"`
 	Title   string           `json:"title" example:"Conflict" doc:"the status in words"`
@@ -47,8 +47,8 @@ func StatusOf(k refusal.Kind) int {
 	return status
 }
 
-// KindOf returns the kind of an answer of which only the HTTP status is known: of a server
-// of an older version, of a proxy, or of the HTTP library.
+// KindOf returns the kind of an answer that has an HTTP status only: of a server of an
+// older version, of a proxy, or of the HTTP library.
 func KindOf(status int) refusal.Kind {
 	for k, s := range statuses {
 		if s == status {
@@ -86,8 +86,9 @@ func (p *Problem) WithStatus(status int) *Problem {
 	return &other
 }
 
-// AsError is the opposite of ProblemOf. The status, or without it the one that the response
-// carried, counts if the problem names no kind that this version knows.
+// AsError returns the refusal that the problem describes, as ProblemOf got it. If the
+// problem names no kind that this version knows, the kind follows from its status, or
+// without one from the status of the response.
 func (p *Problem) AsError(status int) *refusal.Error {
 	status = cmp.Or(p.Status, status)
 	kind := p.Kind
@@ -105,10 +106,10 @@ func (p *Problem) AsError(status int) *refusal.Error {
 	}
 }
 
-// Error makes a Problem something that a handler can return.
+// Error implements error, so that a handler can return a Problem.
 func (p *Problem) Error() string { return p.AsError(p.Status).Error() }
 
-// GetStatus is the HTTP status to answer with.
+// GetStatus returns the HTTP status of the answer.
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType marks a JSON body as problem details.

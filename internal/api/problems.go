@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mostRefused is how many workloads a problem names.
+// mostRefused bounds the number of workloads that a problem names.
 const mostRefused = 3
 
 // some names the first of the workloads.
@@ -20,9 +20,9 @@ func some(names []string) string {
 	return named
 }
 
-// Assess says what is not as it should be, what concerns most first; empty if all is
-// well. What a backend cannot hold on this kernel (LinkStatus.Gaps) is no problem as
-// long as nobody asks for it.
+// Assess returns the problems of the agent and its links, the most important first; empty
+// if all is well. A setting that a backend cannot hold on this kernel (LinkStatus.Gaps)
+// is no problem as long as no policy asks for it.
 func (s Status) Assess() []string {
 	problems := []string{}
 	for _, l := range s.Links {
@@ -73,7 +73,7 @@ func (s Status) settingsNotHeld() []string {
 	return problems
 }
 
-// firstLine is a text's first line, with how many follow.
+// firstLine returns a text's first line, with how many follow.
 func firstLine(text string) string {
 	first, rest, more := strings.Cut(text, "\n")
 	if !more {

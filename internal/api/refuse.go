@@ -19,8 +19,8 @@ func Mistake(err error) *refusal.Error {
 	return &refusal.Error{Kind: refusal.Invalid, Field: mistake.Field, Value: mistake.Value, Msg: mistake.Msg, Remedy: mistake.Remedy}
 }
 
-// NoRoom returns the refusal of a min or a reservation that a link, or a group on it, has no
-// room for. The caller adds the value, and what is missing to the text: which link it is.
+// NoRoom returns the refusal of a min or a reservation that a link, or a group on it, has
+// no room for. The caller adds the value, and names the link in the text.
 func NoRoom(r *policy.Refused, link string) *refusal.Error {
 	e := &refusal.Error{Kind: refusal.NoRoom, Object: "link " + link, Field: r.Field(), Msg: r.Reason(), Remedy: r.Remedy(),
 		Numbers: &refusal.Numbers{AskedBps: uint64(r.Asked), PayloadBps: uint64(r.Goodput), ReservedBps: uint64(r.Reserved), LimitBps: uint64(r.Limit), FreeBps: uint64(r.Free)}}

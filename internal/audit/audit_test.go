@@ -105,7 +105,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// TestLongEntries: what is too long for a line gives up its values first, then texts.
+// TestLongEntries: an entry that is too long for a line gives up its values first, then
+// its texts.
 func TestLongEntries(t *testing.T) {
 	long := strings.Repeat("x", MaxLine)
 	got := string(Entry{Time: start, Action: "set-policy", Object: "web", Change: long, Before: "b", After: "a", Result: Done}.line())

@@ -67,7 +67,7 @@ func Note(ctx context.Context, object string, before, after any) bool {
 	return true
 }
 
-// Ask adds what is asked for to the record of the action that ctx belongs to.
+// Ask adds the requested change to the record of the action that ctx belongs to.
 func Ask(ctx context.Context, object string, change any) {
 	if d, ok := ctx.Value(draftKey{}).(*draft); ok {
 		d.mu.Lock()
@@ -87,8 +87,8 @@ type RefusedError string
 
 func (e RefusedError) Error() string { return string(e) }
 
-// Refused implements what Do asks of an error.
+// Refused implements the interface by which Do recognises a refusal.
 func (e RefusedError) Refused() bool { return true }
 
-// Refusedf is fmt.Errorf for a RefusedError.
+// Refusedf returns a RefusedError with a formatted text.
 func Refusedf(format string, args ...any) error { return RefusedError(fmt.Sprintf(format, args...)) }

@@ -10,16 +10,16 @@
 // Do surrounds an action: what it calls may Note what was there before and after,
 // and how the action ends is its result. A dry run is not recorded.
 //
-// A name cannot forge a line: JSON escapes line ends, and Append escapes whatever else
-// is not printable, so that a terminal shows what is there. A line has at most MaxLine
-// bytes. Who is refused again and again gets a line for some of the refusals, with the
-// number of the others, so that a refused caller cannot push older lines out of the file.
+// A name cannot forge a line: JSON escapes line ends, and Append escapes whatever else is
+// not printable, so that a terminal shows the line as it is. A line has at most MaxLine
+// bytes. A caller that is refused again and again gets a line for some of the refusals,
+// with the number of the others, so that it cannot push older lines out of the file.
 //
-// Files rotate by size: audit.log, audit.log.1 (the one before) to audit.log.8. They
-// hold back nobody who is root on this machine; copy them elsewhere if that matters.
+// Files rotate by size: audit.log, audit.log.1 (the one before) to audit.log.8. Root on
+// this machine can change them; copy them elsewhere if that matters.
 //
-// A line that cannot be written (the disk is full) does not stop the change: who can
-// fill a disk could otherwise keep an operator from holding him back. The line goes to
-// the program's own log instead, and the next line that can be written says how many
-// are missing.
+// A line that cannot be written (the disk is full) does not stop the change: a user who
+// can fill a disk could otherwise keep an operator from stopping him. The line goes to
+// the program's own log instead, and the next line that can be written says how many are
+// missing.
 package audit

@@ -33,8 +33,8 @@ const (
 	Failed  = "failed"
 )
 
-// Who is the author of a change. Command and Login are those of the process at the
-// other end of a socket; Command is what it calls itself.
+// Who is the author of a change. Command and Login belong to the process at the other end
+// of a socket; Command is the name that it gives itself.
 type Who struct {
 	Via     string  `json:"via" enum:"socket,weir.yaml,label,manager,node,network,command,agent" doc:"how it came: over a socket of this host, by the configuration file, by a container's label, from the cluster's manager, from another node, from the network without a certificate, by a command that works without the agent, or of the program's own accord"`
 	UID     *uint32 `json:"uid,omitempty" doc:"user id"`
@@ -67,7 +67,7 @@ const (
 	maxName = 256
 )
 
-// line is the entry as it stands in the file.
+// line returns the entry as it stands in the file.
 func (e Entry) line() []byte {
 	e.Time = e.Time.UTC()
 	e.clip(maxName, maxText)
@@ -94,7 +94,7 @@ func (e *Entry) clip(name, text int) {
 	e.Reason = clip(e.Reason, text)
 }
 
-// encode is v as one line of JSON in which every character is printable.
+// encode returns v as one line of JSON in which every character is printable.
 func encode(v any) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -16,7 +16,7 @@ const (
 	commonAuthors = "others"
 )
 
-// bucket is what one author has left.
+// bucket holds the tokens that one author has left.
 type bucket struct {
 	lines   float64
 	at      time.Time
@@ -41,8 +41,8 @@ func (l *limiter) admit(e *Entry) bool {
 	return true
 }
 
-// of is the bucket of an entry's author. Everybody who shows no certificate shares one:
-// an address costs nothing.
+// of returns the bucket of an entry's author. All callers without a certificate share
+// one: an address costs nothing.
 func (l *limiter) of(e *Entry) *bucket {
 	author := e.Who.Via
 	if e.Who.UID != nil {

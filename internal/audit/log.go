@@ -48,7 +48,7 @@ func New(path string, log *slog.Logger) *Log {
 	return &Log{path: path, log: log, now: time.Now, max: maxSize}
 }
 
-// Path is the newest file.
+// Path returns the path of the newest file.
 func (l *Log) Path() string { return l.path }
 
 // Append records entries; those without a time get the present one. They are on the
@@ -122,7 +122,7 @@ func (l *Log) open() error {
 				return nil
 			}
 		}
-		_ = l.close() // moved away by somebody: what was written is synced
+		_ = l.close() // another program moved the file away: the lines in it are synced
 	}
 	if err := os.MkdirAll(filepath.Dir(l.path), dirMode); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (l *Log) close() error {
 	return err
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
@@ -199,7 +199,7 @@ func (l *Log) rotate() error {
 	return l.open()
 }
 
-// older is the name of the nth file before the newest.
+// older returns the name of the nth file before the newest.
 func (l *Log) older(n int) string {
 	if n == 0 {
 		return l.path

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Query says which entries are wanted.
+// Query selects entries.
 type Query struct {
 	Since  time.Time // of the first; zero = all
 	Object string    // "" = any
 	Limit  int       // the newest so many; 0 = MaxEntries
 }
 
-// MaxEntries is how many entries one call of Read returns at most.
+// MaxEntries bounds the number of entries that one call of Read returns.
 const MaxEntries = 5000
 
 // Read returns entries, the oldest first. Lines that cannot be read are left out.

@@ -19,7 +19,8 @@ import (
 	"weir/internal/server"
 )
 
-// agentFlags are those of weir agent that are not in daemon.Overrides as they are.
+// agentFlags holds the flags of weir agent that daemon.Overrides does not hold as they
+// are.
 type agentFlags struct {
 	config    string
 	links     []string
@@ -153,7 +154,7 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 	served := make(chan error, 1)
 	go func() {
 		err := srv.Serve(ctx)
-		cancel() // without its server nobody could reach the agent
+		cancel() // without its server no client could reach the agent
 		served <- err
 	}()
 	go func() {

@@ -29,7 +29,7 @@ func (f *auditFlags) register(c *cobra.Command) {
 	c.Flags().IntVarP(&f.limit, "limit", "n", 200, "the newest `N`, at most 5000")
 }
 
-// query is what the flags ask for.
+// query returns the query that the flags describe.
 func (f auditFlags) query(object string, now time.Time) (audit.Query, error) {
 	since, err := parseSince(f.since, now)
 	if err != nil {
@@ -164,7 +164,7 @@ func whatChanged(e audit.Entry) string {
 	return strings.Join(parts, ", ")
 }
 
-// compactJSON is a value as text; a text as it is.
+// compactJSON returns a value as text; a text stays as it is.
 func compactJSON(v any) string {
 	switch v := v.(type) {
 	case nil:

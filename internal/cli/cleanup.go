@@ -85,7 +85,7 @@ func renderCleanup(r api.ChangeResult) string {
 	return renderChange(r)
 }
 
-// agentProbe is how long an agent is given to show that it lives.
+// agentProbe bounds the time in which an agent has to answer.
 const agentProbe = 2 * time.Second
 
 // claimFromAgents keeps agents away while links are given back. It is refused while
@@ -117,7 +117,8 @@ func agentRuns(where string) error {
 // steered is a device that may carry something of Weir's.
 type steered struct{ name, qdisc string }
 
-// steeredDevices are those named, or all whose root qdisc is Weir's.
+// steeredDevices returns the named devices, or, without names, all devices whose root
+// qdisc is Weir's.
 func steeredDevices(named []string) ([]steered, error) {
 	conn, err := device.Open()
 	if err != nil {

@@ -128,7 +128,7 @@ func renderContainers(list []api.ClusterContainer) string {
 	return t.String()
 }
 
-// planFlags are those of weir plan and weir rebalance.
+// planFlags adds the flags of weir plan and weir rebalance.
 func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
 	var alpha float64
 	fs := c.Flags()
@@ -253,7 +253,7 @@ func (a *app) awaitMoves(ctx context.Context, p api.ClusterPlan) error {
 	return failed
 }
 
-// ended is a move at its end.
+// ended returns a move at its end.
 func (a *app) ended(ctx context.Context, id string) (api.Move, error) {
 	for {
 		mv, err := a.manager().Move(ctx, id)
@@ -268,7 +268,7 @@ func (a *app) ended(ctx context.Context, id string) (api.Move, error) {
 	}
 }
 
-// notMoved is the error of a move that did not arrive.
+// notMoved returns the error of a move that did not arrive.
 func notMoved(mv api.Move) error {
 	return fmt.Errorf("%s was not moved to %s: %s: %s", mv.Container, mv.To, mv.State, mv.Error)
 }

@@ -149,7 +149,7 @@ func TestClusterCommands(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		code int
-		want string // in what is printed, on either stream
+		want string // in the output, on either stream
 	}{
 		{"manager status", 0, "2 of 3 heard of lately"},
 		{"nodes", 0, "docker 26.1.5, criu 4.2.1"},

@@ -52,7 +52,7 @@ and no agent is needed; on another host than the file's, the last kind does not 
 	})
 }
 
-// configCheck is what weir config check prints of a file without mistakes.
+// configCheck is the answer of weir config check about a file without mistakes.
 type configCheck struct {
 	File      string   `json:"file"`
 	Links     []string `json:"links"`     // devices

@@ -113,7 +113,7 @@ func parseGains(s string) (control.Gains, error) {
 	return g, g.Check()
 }
 
-// renderControl is the text of weir control.
+// renderControl returns the text of weir control.
 func renderControl(c api.Control) string {
 	if len(c.Loops) == 0 {
 		return fmt.Sprintf("%s has no reservation in force; set one by weir set %s --reserve 10mbit\n", c.Name, c.Name)
@@ -148,7 +148,7 @@ func renderControl(c api.Control) string {
 	return b.String()
 }
 
-// renderFlows is the text of weir control --flows.
+// renderFlows returns the text of weir control --flows.
 func renderFlows(f api.Flows) string {
 	if len(f.Flows) == 0 {
 		return fmt.Sprintf("%s: no connection moved any payload in %.1f s\n", table.Clean(f.Name), f.Seconds)
@@ -166,7 +166,7 @@ func renderFlows(f api.Flows) string {
 	return fmt.Sprintf("%s: payload of each connection over %.1f s\n\n%s", table.Clean(f.Name), f.Seconds, t)
 }
 
-// precise is a rate with four digits: the errors that it is about are below a
+// precise returns a rate with four digits: the errors that it is about are below a
 // percent.
 func precise(bps float64) string {
 	switch {

@@ -104,7 +104,7 @@ func TestNothingIsHidden(t *testing.T) {
 	visit(allCommands())
 }
 
-// leaves are the commands that do something, in the order of the help text.
+// leaves returns the commands that do something, in the order of the help text.
 func leaves(c *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, sub := range c.Commands() {
@@ -177,8 +177,8 @@ func flagName(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// TestEveryCommandHelps: whoever asks for help gets a sentence, an example, and
-// both words for the direction wherever rates are spoken of.
+// TestEveryCommandHelps checks that the help of every command has a sentence, an example
+// and, wherever it speaks of rates, both words for the direction.
 func TestEveryCommandHelps(t *testing.T) {
 	for _, c := range leaves(allCommands()) {
 		t.Run(c.Name(), func(t *testing.T) {

@@ -53,7 +53,7 @@ or the agent does not start.`,
 	return c
 }
 
-// renderDoctor is a line for each finding, with its remedy below it, and a summary.
+// renderDoctor returns a line for each finding, with its remedy below it, and a summary.
 func renderDoctor(found []doctor.Finding) string {
 	t := table.New("LEVEL", "CHECK", "SEEN")
 	for _, f := range found {

@@ -73,7 +73,7 @@ func (e *codeError) Error() string {
 
 func (e *codeError) Unwrap() error { return e.err }
 
-// exitCode maps an error to what a script sees.
+// exitCode returns the exit code of an error, for scripts.
 func exitCode(err error) int {
 	var (
 		usage  *usageError
@@ -135,8 +135,7 @@ var flagOf = map[string]string{
 	"metrics.listen":    "--metrics",
 }
 
-// errorLines is what is printed for an error: one line for each thing that is
-// wrong, with what to do about it.
+// errorLines returns the text of an error: one line for each mistake, with its remedy.
 func (a *app) errorLines(err error) []string {
 	var (
 		code    *codeError
@@ -165,7 +164,7 @@ func (a *app) errorLines(err error) []string {
 	return lines
 }
 
-// refusalLine names field, value, what is wrong and the remedy.
+// refusalLine returns a refusal in one line: field, value, mistake and remedy.
 func refusalLine(e *refusal.Error) string {
 	head := cmp.Or(flagOf[e.Field], e.Field)
 	if e.Value != "" && !strings.Contains(e.Msg, e.Value) {
@@ -181,7 +180,7 @@ func refusalLine(e *refusal.Error) string {
 	return strings.Join(strings.Fields(line), " ")
 }
 
-// flagError says what is wrong with a flag in Weir's words rather than pflag's.
+// flagError returns pflag's error about a flag in Weir's words.
 func flagError(c *cobra.Command, err error) error {
 	var (
 		unknown  *pflag.NotExistError
@@ -217,7 +216,7 @@ func unknownFlag(c *cobra.Command, name string) error {
 	return usagef("unknown flag --%s; %s", name, remedy)
 }
 
-// reasonOf is why a file cannot be opened, without the file's name.
+// reasonOf returns the reason for which a file cannot be opened, without the file's name.
 func reasonOf(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -226,8 +225,8 @@ func reasonOf(err error) error {
 	return err
 }
 
-// notANumber says what is wrong with a value of a type: it is none, or it is one that
-// is too small or too large.
+// notANumber returns why a text is no value of a type: it is no number, or the number is
+// too small or too large.
 func notANumber(text, kind string) string {
 	if _, whole := new(big.Int).SetString(strings.TrimSpace(text), 0); whole && strings.HasSuffix(kind, "number") {
 		return "out of range"
@@ -235,7 +234,7 @@ func notANumber(text, kind string) string {
 	return "not a " + kind
 }
 
-// typeName is a flag's type in plain words.
+// typeName returns a flag's type in plain words.
 func typeName(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "uint16", "uint32", "uint64", "int":

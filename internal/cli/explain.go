@@ -71,7 +71,7 @@ func bindsText(binds string) string {
 	return binds
 }
 
-// renderExplanation is the text of weir explain.
+// renderExplanation returns the text of weir explain.
 func renderExplanation(e api.Explanation) string {
 	var b strings.Builder
 	if len(e.Links) == 0 {

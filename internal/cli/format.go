@@ -24,7 +24,7 @@ func direction(name string) string {
 	return name
 }
 
-// limit is a min or a max in bits per second, 0 being none.
+// limit returns a min or a max in bits per second, 0 being none.
 func limit(bps uint64) string {
 	if bps == 0 {
 		return "-"
@@ -32,10 +32,10 @@ func limit(bps uint64) string {
 	return policy.Rate(bps).String()
 }
 
-// measured is a rate that was measured.
+// measured returns a rate that was measured.
 func measured(bps float64) string { return policy.Approx(bps) }
 
-// written is a min or max as a person would say it: "20 Mbit/s", "25 %", "none".
+// written returns a min or max as a person would say it: "20 Mbit/s", "25 %", "none".
 func written(text string) string {
 	amount, err := policy.ParseAmount(text)
 	if err != nil {
@@ -44,10 +44,10 @@ func written(text string) string {
 	return amount.String()
 }
 
-// percent is a share of 1.
+// percent returns a share of 1.
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
 
-// size is a number of bytes with three digits, in powers of 1000 as on the wire.
+// size returns a number of bytes with three digits, in powers of 1000 as on the wire.
 func size(bytes uint64) string {
 	v, unit := float64(bytes), "B"
 	for _, next := range []string{"kB", "MB", "GB", "TB", "PB"} {
@@ -69,7 +69,7 @@ func size(bytes uint64) string {
 	return fmt.Sprintf("%.*f %s", digits, v, unit)
 }
 
-// drops is how many packets were dropped, the most frequent reason first.
+// drops returns how many packets were dropped, the most frequent reason first.
 func drops(byReason map[string]uint64, perSecond float64) string {
 	var total uint64
 	reasons := slices.SortedFunc(maps.Keys(byReason), func(a, b string) int {
@@ -92,7 +92,7 @@ func drops(byReason map[string]uint64, perSecond float64) string {
 	return text
 }
 
-// age is a duration in its two largest units.
+// age returns a duration in its two largest units.
 func age(d time.Duration) string {
 	d = max(d, 0).Round(time.Second)
 	days, hours := d/(24*time.Hour), d/time.Hour%24

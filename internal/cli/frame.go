@@ -20,7 +20,7 @@ import (
 // This file is the frame of a command line: what weir and weir-lab (package labcli) have in
 // common. The exported functions are for weir-lab.
 
-// Streams is where the commands of a program print.
+// Streams are the files that the commands of a program print to.
 type Streams struct{ Stdout, Stderr io.Writer }
 
 // Run runs the process's arguments as a command line below the root that makeRoot returns,
@@ -58,8 +58,8 @@ func SocketFlag(root *cobra.Command, socket *string) {
 	root.PersistentFlags().StringVar(socket, "socket", cmp.Or(os.Getenv("WEIR_SOCKET"), api.DefaultSocket), "`PATH` of the agent's socket (env WEIR_SOCKET)")
 }
 
-// AsGroup makes a command one that only holds others: alone it prints its help, and with a
-// word that names none of them it names the nearest.
+// AsGroup makes a command a group of others: alone it prints its help, and with an
+// unknown word it names the nearest command.
 func AsGroup(c *cobra.Command) { asGroup(c) }
 
 // Names returns a check of how many arguments a command takes; each is named, an optional

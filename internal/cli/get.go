@@ -84,8 +84,8 @@ NAME is a container's name, a prefix of its id, or the name given to weir attach
 	return c
 }
 
-// renderWorkloads is one line per workload and link; groups come last, each with
-// its members below it.
+// renderWorkloads returns one line per workload and link; groups come last, each with its
+// members below it.
 func renderWorkloads(ws []api.Workload, groups []api.Group) string {
 	if len(ws) == 0 && len(groups) == 0 {
 		return "no workloads; start a container, or use weir attach\n"
@@ -119,10 +119,10 @@ func addWorkload(t *table.Table, indent string, w api.Workload) {
 	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy, w.Links, note)
 }
 
-// longestName is how much of a name the table shows; -o json has all of it.
+// longestName bounds the characters of a name in the table; -o json has all of it.
 const longestName = 40
 
-// orDash is a rate of a policy for the table: "-" for none.
+// orDash returns a rate of a policy for the table: "-" for none.
 func orDash(rate string) string {
 	if rate == "" {
 		return "-"
@@ -144,7 +144,7 @@ func addRows(t *table.Table, head [3]string, p api.Policy, links []api.WorkloadL
 	}
 }
 
-// renderWorkload is everything about one workload.
+// renderWorkload returns the page of one workload, with all its fields.
 func renderWorkload(w api.Workload) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, class %d, %s\n", w.Name, w.Kind, w.Class, withNote(w.State, w.Note))
@@ -184,7 +184,7 @@ func renderWorkload(w api.Workload) string {
 	return b.String()
 }
 
-// policyLines is a policy with where each field comes from; the fields' names in
+// policyLines returns a policy with where each field comes from; the fields' names in
 // origin have the prefix.
 func policyLines(p api.Policy, origin map[string]string, prefix string) string {
 	var b strings.Builder
@@ -225,7 +225,7 @@ func shownFields(p policy.Policy, on policy.Place) (list []shownField) {
 	return list
 }
 
-// queueText is a queue as a person would write it in weir.yaml.
+// queueText returns a queue as a person would write it in weir.yaml.
 func queueText(q policy.Queue) string {
 	var words []string
 	for _, f := range policy.QueueFields() {

@@ -127,7 +127,8 @@ func registryText(registry string) string {
 	return registry
 }
 
-// imagesText is how full the manager's registry is, and by whom.
+// imagesText returns the fill level of the manager's registry, and each node's part of
+// it.
 func imagesText(i api.Images) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "images     %s of %s", size(i.Bytes), size(i.LimitBytes))

@@ -25,7 +25,7 @@ import (
 	"weir/internal/version"
 )
 
-// managerFlags are those of weir manager serve; "" says nothing.
+// managerFlags holds the flags of weir manager serve; "" = not given.
 type managerFlags struct {
 	config    string
 	listen    string
@@ -85,8 +85,8 @@ more. Nodes and moves outlive a restart.`,
 	return c
 }
 
-// kafkaFlags say how the manager connects to the brokers. A password is in a file: what
-// is on the command line others on this host can see.
+// kafkaFlags adds the flags by which the manager connects to the brokers. A password
+// comes from a file, because other users of this host can see the command line.
 func (f *managerFlags) kafkaFlags(fs *pflag.FlagSet) {
 	k := &f.kafka
 	fs.StringVar(&k.Files.CA, "kafka-ca", "", "`FILE` with the authority of the brokers' certificates, or system: connect by TLS")
@@ -98,7 +98,7 @@ func (f *managerFlags) kafkaFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&k.PasswordFile, "kafka-password-file", "", "`FILE` with its password, closed to other users")
 }
 
-// kafkaOver puts the flags over what the file says.
+// kafkaOver puts the flags over the settings of the file.
 func (f managerFlags) kafkaOver(k config.Kafka) config.Kafka {
 	k.TLS = k.TLS || f.kafka.Files.Given()
 	if f.kafka.Files.CA == "system" {
@@ -130,7 +130,7 @@ func (f managerFlags) over(automatic bool) (config.Config, error) {
 	return c, err
 }
 
-// managerOptions are the settings as the manager takes them.
+// managerOptions returns the settings as the manager takes them.
 func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error) {
 	o := manager.Options{Dir: c.StateDir, Listen: c.Listen, BusListen: c.BusListen,
 		Images:    registry.Quota{NodeBytes: c.Images.PerNode, Bytes: c.Images.Total, FreeBytes: c.Images.KeepFree},

@@ -29,7 +29,7 @@ import (
 	"weir/internal/workload"
 )
 
-// membership is what weir agent is told of its cluster.
+// membership holds the options of weir agent about its cluster.
 type membership struct {
 	manager string
 	token   joinToken
@@ -90,10 +90,10 @@ func (m membership) prepare(ag *agent.Agent, cfg config.Config, log *slog.Logger
 	}, nil
 }
 
-// clusterDir is where a member keeps what it knows.
+// clusterDir returns the folder of a member's certificates and state.
 func clusterDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "cluster") }
 
-// kafkaSecurity are the settings as the bus takes them.
+// kafkaSecurity returns the settings as the bus takes them.
 func kafkaSecurity(c config.Kafka) kafka.Security {
 	return kafka.Security{TLS: c.TLS, Files: c.Files, Mechanism: c.Mechanism, User: c.User, PasswordFile: c.PasswordFile}
 }
@@ -138,7 +138,7 @@ func ownEngine(kind, socket, state string, rules migrate.Accept) (migrate.Engine
 	return e, err
 }
 
-// equip gives a member what it needs of a host with containers.
+// equip gives a member its access to a host with containers.
 func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Agent, cfg config.Config, log *slog.Logger) (closers func(), err error) {
 	var list []func()
 	closers = func() {
@@ -167,8 +167,8 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 	return closers, nil
 }
 
-// migrationMark is the mark of the class that the agent has for migrations, 0 while it
-// has none.
+// migrationMark returns the mark of the class that the agent has for migrations, 0 while
+// it has none.
 func migrationMark(ag *agent.Agent, cfg config.Config) func(context.Context) uint32 {
 	mask := cmp.Or(plan.Mask(cfg.MarkMask), plan.DefaultMask)
 	return func(ctx context.Context) uint32 {

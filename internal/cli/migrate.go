@@ -21,7 +21,7 @@ import (
 	"weir/internal/cluster/migrate/podman"
 )
 
-// migration is what weir migrate is told.
+// migration holds the options of weir migrate.
 type migration struct {
 	migrate.Request
 	from, to string
@@ -162,7 +162,7 @@ func (a *app) migrate(ctx context.Context, m migration) error {
 	return a.printMigration(plan.Order, result, err)
 }
 
-// hindered is a plan's error with its exit code.
+// hindered returns a plan's error with its exit code.
 func hindered(p migrate.Plan) error {
 	if err := p.Err(); err != nil {
 		return &codeError{exitRefused, err}
@@ -204,7 +204,7 @@ func (a *app) printMigration(o migrate.Order, r migrate.Result, err error) error
 	return nil
 }
 
-// resumeMigrations takes up what was interrupted.
+// resumeMigrations resumes interrupted migrations.
 func (a *app) resumeMigrations(ctx context.Context, m migration) error {
 	journals := migrate.Journals{Dir: m.state}
 	list, err := journals.Unfinished()
@@ -250,7 +250,7 @@ func (a *app) resumeMigration(ctx context.Context, m migration, j *migrate.Journ
 	return r, err
 }
 
-// RenderStep is a line such as
+// RenderStep returns the line of a step, such as
 //
 //	freeze            a        11.7 MB of memory   0.53 s  down
 func RenderStep(p migrate.Progress) string {
@@ -272,7 +272,7 @@ func RenderStep(p migrate.Progress) string {
 	return strings.TrimRight(fmt.Sprintf("%-20s %6.2f s  %-4s  %s", p.Step, p.Duration.Seconds(), down, what), " ")
 }
 
-// bytesText is a size in decimal units.
+// bytesText returns a size in decimal units.
 func bytesText(n int64) string {
 	switch {
 	case n >= 1e9:
@@ -308,7 +308,7 @@ func RenderCost(downtime time.Duration, bytes int64) string {
 	return fmt.Sprintf("down for %s, %s sent", seconds(downtime), bytesText(bytes))
 }
 
-// renderMigrationPlan is what --dry-run says.
+// renderMigrationPlan returns the text of --dry-run.
 func renderMigrationPlan(p migrate.Plan) string {
 	var b strings.Builder
 	c := p.Order.Container

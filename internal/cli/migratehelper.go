@@ -22,7 +22,7 @@ import (
 	"weir/internal/config"
 )
 
-// migrateHelper is what weir migrate-helper is told.
+// migrateHelper holds the options of weir migrate-helper.
 type migrateHelper struct {
 	config    string
 	listen    string
@@ -112,7 +112,7 @@ func sandboxed(kind string) error {
 	return err
 }
 
-// ledger is what examines the manager's grants.
+// ledger returns the ledger that examines the manager's grants.
 func (m migrateHelper) ledger(cfg config.Config, kind string, log *slog.Logger) (*warrant.Ledger, error) {
 	return warrant.Open(warrant.Options{Dir: m.state, Engine: kind, AcceptFrom: cfg.Cluster.AcceptFrom, Registry: cfg.Cluster.RegistryListen, Log: log,
 		Sources: warrant.Sources{Identity: node.IdentityDir(clusterDir(cfg)), TokenFile: cfg.Cluster.TokenFile, Name: cfg.Cluster.Name}})

@@ -138,7 +138,7 @@ func (a *app) showSteps(mv api.Move, shown, until int) int {
 	return shown
 }
 
-// renderMoved is what came of a move whose steps have been shown.
+// renderMoved returns the result of a move whose steps have been shown.
 func renderMoved(m api.Move) string {
 	switch {
 	case m.State != "done":

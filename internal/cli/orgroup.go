@@ -45,7 +45,7 @@ func orGroup[T any](ctx context.Context, args []string, workload, group func(con
 	return answer, err
 }
 
-// answer is what was asked for, and how a person reads it.
+// answer is the answer to a request, and its text for people.
 type answer struct {
 	value  any
 	render func() string
@@ -59,7 +59,7 @@ func asAnswer[T any](ask func(context.Context, string) (T, error), render func(T
 	}
 }
 
-// asGroupChange is a change of a policy as one of a group, which has fewer fields.
+// asGroupChange returns a change of a policy as one of a group, which has fewer fields.
 func asGroupChange(c api.PolicyChange) (api.GroupChange, error) {
 	fields := policy.FieldNames(policy.OnGroup)
 	for _, name := range c.Given() {
@@ -70,9 +70,9 @@ func asGroupChange(c api.PolicyChange) (api.GroupChange, error) {
 	return api.GroupChange{PolicyChange: c}, nil
 }
 
-// groupHint is the error of a change that finds no workload of a name which a group
-// has: a group is changed only where it is named as such, so that a change of a
-// workload that is not there does not become one of a group.
+// groupHint returns the error of a change that finds no workload of a name which a group
+// has. A command changes a group only where it names it as a group, so that a change of a
+// missing workload does not become one of a group.
 func (a *app) groupHint(ctx context.Context, name string, err error) error {
 	if !refusal.Is(err, refusal.Unknown) {
 		return err
@@ -85,7 +85,7 @@ func (a *app) groupHint(ctx context.Context, name string, err error) error {
 	return &hint
 }
 
-// renderGroup is everything about one group.
+// renderGroup returns the page of one group, with all its fields.
 func renderGroup(g api.Group) string {
 	text := fmt.Sprintf("%s: group, class %d, %s\n", g.Name, g.Class, withNote(g.State, g.Note))
 	line := func(label, value string) { text += fmt.Sprintf("  %-13s  %s\n", label, value) }

@@ -53,7 +53,7 @@ func (a *app) print(v any, text func() string) error {
 
 func encode(format string, v any, text func() string) ([]byte, error) {
 	if format == formatTable {
-		// Names and notes come from whoever starts a container.
+		// The user who starts a container chooses names and notes.
 		return []byte(table.CleanLines(text())), nil
 	}
 	var b bytes.Buffer

@@ -48,7 +48,7 @@ const largestVLAN = 4094
 // exclusive are flags of which a packet has one at most.
 var exclusive = [][]string{{"tcp", "udp", "icmp", "proto"}, {"tcp", "udp", "to"}, {"priority", "set-queue"}}
 
-// packet is the packet that the flags describe, if any of them is given.
+// packet returns the packet that the flags describe, if any of them is given.
 func (p *packetFlags) packet(c *cobra.Command) (packet api.Packet, given bool, err error) {
 	for _, name := range packetFlagNames {
 		given = given || c.Flags().Changed(name)
@@ -127,7 +127,7 @@ func splitEnd(flag, text string) (addr string, port uint16, err error) {
 	return addr, port, nil
 }
 
-// renderPlacement is where a packet goes.
+// renderPlacement returns the queue that a packet joins, as text.
 func renderPlacement(p api.Placement) string {
 	if p.Queue == "" {
 		return p.Text + "\n"

@@ -12,7 +12,7 @@ import (
 	"weir/internal/api"
 )
 
-// access is what decides whether a user can open the socket.
+// access holds the facts that decide whether a user can open the socket.
 type access struct {
 	user   string   // who asks
 	group  string   // whom the socket belongs to, "" if that cannot be seen
@@ -20,7 +20,7 @@ type access struct {
 	view   string   // whom the socket for looking belongs to, "" if there is none
 }
 
-// socketRemedy says what somebody who may not open the socket has to do.
+// socketRemedy returns what a user who may not open the socket has to do.
 func socketRemedy(socket string) string {
 	ac := access{user: "USER"}
 	if u, err := user.Current(); err == nil {
@@ -33,7 +33,7 @@ func socketRemedy(socket string) string {
 	return ac.remedy()
 }
 
-// groupOf is the group of a file, "" if that cannot be seen.
+// groupOf returns the group of a file, "" if that cannot be seen.
 func groupOf(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -67,7 +67,7 @@ func (ac access) remedy() string {
 	return remedy
 }
 
-// groupNames are the names of groups; one without a name keeps its number.
+// groupNames returns the names of groups; one without a name keeps its number.
 func groupNames(gids []string) []string {
 	names := slices.Clone(gids)
 	for i, gid := range gids {

@@ -23,7 +23,7 @@ type policyFlags struct {
 	direction string // that --reserve is about
 }
 
-// asked is the change, once all flags are read.
+// asked returns the change, once all flags are read.
 func (p *policyFlags) asked() (api.PolicyChange, error) {
 	c, in := p.change, p.ingress
 	about := c.Gives("reserve")
@@ -104,7 +104,7 @@ func (p *policyFlags) registerReset(c *cobra.Command) {
 	c.Flags().BoolVar(&p.change.Reset, "reset", false, "forget what was set at run time before anything else")
 }
 
-// acceptFlag adds the flag that takes what the backend does not hold.
+// acceptFlag adds the flag that accepts settings which the backend does not hold.
 func acceptFlag(c *cobra.Command, to *bool) {
 	c.Flags().BoolVar(to, "accept-gaps", false, "take what the link's backend does not hold on this kernel; without it, that is refused")
 }
@@ -144,8 +144,8 @@ func (f fieldFlag) Set(text string) error {
 	return nil
 }
 
-// inFlag moves what is behind the field's own name in an error's field into its message:
-// the flag's name takes the field's place.
+// inFlag moves the part of an error's field behind the field's own name into its message,
+// because the flag's name takes the field's place.
 func inFlag(err error) error {
 	var mistake *policy.Error
 	if !errors.As(err, &mistake) {

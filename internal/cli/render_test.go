@@ -74,7 +74,7 @@ func TestRenderings(t *testing.T) {
 	}
 }
 
-// TestNamesCannotReachTheTerminal: whoever starts a container chooses its name.
+// TestNamesCannotReachTheTerminal: the user who starts a container chooses its name.
 func TestNamesCannotReachTheTerminal(t *testing.T) {
 	w := apitest.Workload("x\x1b]0;owned\x07\r", 1, 0, 0, 1)
 	w.Note = "\x1b[2J"

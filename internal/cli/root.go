@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cli is the command weir: one file per subcommand, each of which turns
-// arguments into one call of package api's Client (or, for agent and cleanup, of
-// the package that does the work) and its answer into text. weir lab and weir demo are
-// another program's, weir-lab (package labcli), to which this one hands them over.
+// Package cli is the command weir: one file per subcommand, each of which turns arguments
+// into one call of package api's Client (or, for agent and cleanup, of the package that
+// does the work) and its answer into text. weir hands the commands weir lab and weir demo
+// over to another program, weir-lab (package labcli).
 //
 //	weir set web --min 20mbit
 //
-// becomes PATCH /v1/workloads/web/policy on the agent's socket and prints what
-// was changed. Rendering is kept in functions from values to strings, so that
-// what a person sees can be tested without an agent.
+// becomes PATCH /v1/workloads/web/policy on the agent's socket and prints the changes.
+// Functions from values to strings render the output, so that tests need no agent.
 //
-// Three rules hold for every command: what is printed can be had as JSON or YAML
-// (-o), what changes something can be tried (--dry-run), and an error is one line
-// on stderr that begins with "weir: " and an exit code that scripts can rely on
-// (see exitCodes).
+// Three rules hold for every command: every answer is available as JSON or YAML (-o),
+// every change can be tried (--dry-run), and an error is one line on stderr that begins
+// with "weir: " and an exit code that scripts can rely on (see exitCodes).
 package cli
 
 import (
@@ -32,7 +30,7 @@ import (
 	"weir/internal/cli/table"
 )
 
-// app is what all commands share.
+// app holds the state that all commands share.
 type app struct {
 	stdin    *os.File
 	stdout   io.Writer

@@ -38,7 +38,7 @@ all that time comes back by itself. Tokens that were made before still work.`,
 	return c
 }
 
-// authorityText is the authority in lines of weir manager status.
+// authorityText returns the authority in lines of weir manager status.
 func authorityText(a api.Authority, now time.Time) string {
 	if a.Hash == "" { // a manager of a former version
 		return ""
@@ -55,7 +55,7 @@ func authorityText(a api.Authority, now time.Time) string {
 	return text + fmt.Sprintf("\n           the former one counts until all have, %s at the most\n", age(r.EndsBy.Sub(now)))
 }
 
-// shorten is a list with the rest counted after the first so many.
+// shorten returns a list with the rest counted after the first so many.
 func shorten(list []string, many int) []string {
 	if len(list) <= many {
 		return list

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTopOnATerminal runs weir top on a pseudo-terminal of 100 by 20, presses
-// keys and looks at what is drawn.
+// TestTopOnATerminal runs weir top on a pseudo-terminal of 100 by 20, presses keys and
+// reads the screen.
 func TestTopOnATerminal(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "weir.sock")
 	stop, err := ServeFake(socket)
@@ -59,7 +59,7 @@ func press(t *testing.T, keyboard io.Writer, keys string) {
 	}
 }
 
-// weirCommand is this test binary under the name that makes it weir.
+// weirCommand returns this test binary under the name that makes it weir.
 func weirCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -73,8 +73,8 @@ func weirCommand(t *testing.T, args ...string) *exec.Cmd {
 	return exec.Command(link, args...)
 }
 
-// openPTY makes a pseudo-terminal; what is written to the first file is typed
-// on the second.
+// openPTY makes a pseudo-terminal; text written to the first file counts as typed on the
+// second.
 func openPTY(t *testing.T) (keyboard, tty *os.File) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -100,7 +100,7 @@ func openPTY(t *testing.T) (keyboard, tty *os.File) {
 	return keyboard, tty
 }
 
-// watchedBuffer collects what is written and lets a test wait for a text in it.
+// watchedBuffer collects the output and lets a test wait for a text in it.
 type watchedBuffer struct {
 	mu      sync.Mutex
 	b       bytes.Buffer

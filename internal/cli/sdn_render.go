@@ -13,7 +13,7 @@ import (
 	"weir/internal/sdn"
 )
 
-// renderSDNChange is a result in the words of all commands that change something.
+// renderSDNChange returns a result in the words of all commands that change something.
 func renderSDNChange(r sdn.Result) string {
 	changes := api.ChangeResult{DryRun: r.DryRun}
 	for _, text := range r.Changes {

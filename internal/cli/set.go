@@ -81,7 +81,7 @@ func (a *app) printChange(r api.ChangeResult, err error) error {
 	return a.print(r, func() string { return renderChange(r) })
 }
 
-// renderChange lists what was, or would be, changed and why.
+// renderChange lists the changes that were made, or would be, with their reasons.
 func renderChange(r api.ChangeResult) string {
 	var b strings.Builder
 	indent := ""
@@ -148,7 +148,8 @@ func fieldValues(values map[string]string) string {
 	return strings.Join(list, ", ")
 }
 
-// warningLines are what may not be meant in a policy, a line for each.
+// warningLines returns a line for each setting of a policy that the user may not have
+// meant.
 func warningLines(indent string, warnings []string) string {
 	var b strings.Builder
 	for _, w := range warnings {

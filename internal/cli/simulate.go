@@ -18,7 +18,7 @@ import (
 	"weir/internal/verdict"
 )
 
-// simulation is what weir simulate is told.
+// simulation holds the options of weir simulate.
 type simulation struct {
 	nodes, containers int
 	algorithms        string
@@ -111,7 +111,8 @@ func (o *simulation) run(c *cobra.Command, files []string) ([]simulated, error) 
 	return all, nil
 }
 
-// largest is how many nodes or containers can be made up: what fits into a few GB.
+// largest bounds the number of nodes or containers that can be made up: they fit into a
+// few GB.
 const largest = 1_000_000
 
 func (o *simulation) check() error {
@@ -164,7 +165,7 @@ func readCluster(file string) (p *optimize.Problem, name string, err error) {
 	return p, f.Name, nil
 }
 
-// series is the text of the only file, if that is of several clusters; else nil.
+// series returns the text of the only file, if that is of several clusters; else nil.
 func (o *simulation) series(files []string) []byte {
 	if len(files) != 1 {
 		return nil
@@ -203,7 +204,7 @@ func (a *app) simulateSeries(file string, data []byte, verdicts string) error {
 	return nil
 }
 
-// seriesVerdicts are what became of a series' conditions, in their order.
+// seriesVerdicts returns the verdicts of a series' conditions, in their order.
 func seriesVerdicts(s *sim.Series, results []sim.SeriesResult) (list []verdict.Verdict) {
 	for _, r := range results {
 		if r.Holds == nil {
@@ -273,7 +274,7 @@ func renderSimulation(list []simulated) string {
 	return t.String()
 }
 
-// rough is a duration in seconds with three digits at most.
+// rough returns a duration in seconds with three digits at most.
 func rough(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {

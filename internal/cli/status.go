@@ -39,7 +39,7 @@ and how many promises that backend cannot keep on this kernel; --gaps lists them
 	return c
 }
 
-// renderStatus is the page that weir status prints.
+// renderStatus returns the page that weir status prints.
 func renderStatus(st api.Status, gaps bool, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(healthText(st.Problems))
@@ -77,7 +77,8 @@ func renderStatus(st api.Status, gaps bool, now time.Time) string {
 	return b.String()
 }
 
-// healthText is the first line: all is well, or what is not.
+// healthText returns the first lines: "all is well", or the number of problems and a line
+// for each.
 func healthText(problems []string) string {
 	switch len(problems) {
 	case 0:
@@ -88,7 +89,7 @@ func healthText(problems []string) string {
 	return fmt.Sprintf("health   %d problems\n         - %s\n", len(problems), strings.Join(problems, "\n         - "))
 }
 
-// membershipText is how the host stands to its cluster, in a line.
+// membershipText returns the host's state in its cluster, in a line.
 func membershipText(m api.Membership, now time.Time) string {
 	since := " for " + age(now.Sub(m.Since))
 	text := fmt.Sprintf("node %s of the manager at %s, ", m.Node, m.Manager)
@@ -118,7 +119,8 @@ func membershipText(m api.Membership, now time.Time) string {
 	return text
 }
 
-// refusedText is what was refused of other nodes, e.g. "3 calls (2 expired, 1 forged)".
+// refusedText returns the counts of refused requests of other nodes, e.g. "3 calls (2
+// expired, 1 forged)".
 func refusedText(counts map[string]uint64) string {
 	var sum uint64
 	var list []string
@@ -145,7 +147,7 @@ func linkTable(links []api.LinkStatus) *table.Table {
 	return t
 }
 
-// linkNotes is what a person has to know about a link beside its figures.
+// linkNotes returns the notes about a link that its figures do not show.
 func linkNotes(l api.LinkStatus, gaps bool) string {
 	link := api.LinkName(l.Device, l.Direction)
 	var b strings.Builder
@@ -169,7 +171,7 @@ func linkNotes(l api.LinkStatus, gaps bool) string {
 	return b.String()
 }
 
-// counted is a number of things: "1 promise", "12 promises".
+// counted returns a number of things: "1 promise", "12 promises".
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -177,7 +179,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// withNote is a state with the reason for it.
+// withNote returns a state with the reason for it.
 func withNote(state, note string) string {
 	if note == "" {
 		return state

@@ -61,7 +61,7 @@ unless --uses says otherwise; a node that did not get the answer may use it agai
 	return c
 }
 
-// tokenUses is how many nodes may join by a token, as a flag.
+// tokenUses is the number of nodes that may join by a token, as a flag.
 type tokenUses int
 
 // String implements pflag.Value.
@@ -88,7 +88,7 @@ func (u *tokenUses) Set(text string) error {
 // Type implements pflag.Value.
 func (tokenUses) Type() string { return "number" }
 
-// nodes says who may use it.
+// nodes returns the nodes that may use the token, as text.
 func (u tokenUses) nodes() string {
 	switch u {
 	case manager.AnyNumber:
@@ -163,7 +163,7 @@ func (j *joinToken) register(fs *pflag.FlagSet) {
 
 func (j joinToken) given() bool { return j.text != "" || j.file != "" }
 
-// maxToken bounds what is read of a file or of the standard input, in bytes.
+// maxToken bounds how much weir reads of a file or of the standard input, in bytes.
 const maxToken = 4096
 
 // read returns the token, "" if there is none: its file may be removed once the node has

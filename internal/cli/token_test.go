@@ -12,7 +12,7 @@ import (
 )
 
 // TestJoinToken: a token comes from a file, from the standard input or, with a warning,
-// from the command line; what is no token is one clear error.
+// from the command line; any other text gives one clear error.
 func TestJoinToken(t *testing.T) {
 	dir := t.TempDir()
 	file, large := filepath.Join(dir, "token"), filepath.Join(dir, "large")

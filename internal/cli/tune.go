@@ -70,7 +70,7 @@ it. The default gains are right without this.`,
 	return c
 }
 
-// renderTuning is the text of weir tune.
+// renderTuning returns the text of weir tune.
 func renderTuning(r api.TuneResult) string {
 	var b strings.Builder
 	of := ""

@@ -18,8 +18,8 @@ import (
 	"weir/internal/policy"
 )
 
-// watch is weir get --watch: what weir get prints, again with each sample of the
-// stream. key is the only workload to be shown, "" = all.
+// watch prints what weir get prints, again with each sample of the stream: weir get
+// --watch. key is the only workload shown, "" = all.
 func (a *app) watch(ctx context.Context, key string, count int) error {
 	return top.Lines(ctx, a.client().Stream, count, a.watchEncoder(key), a.stdout, a.stderr)
 }
@@ -49,8 +49,8 @@ func (a *app) watchEncoder(key string) func(api.Sample) ([]byte, error) {
 	}
 }
 
-// documentOf is what weir get -o json prints of a sample: a list, or the only
-// workload, which is null while it is gone.
+// documentOf returns the document that weir get -o json prints of a sample: a list, or
+// the only workload, which is null while it is gone.
 func documentOf(s api.Sample, key string) any {
 	switch {
 	case key == "":
@@ -97,7 +97,7 @@ func inPlace(page string, width, height int) string {
 	return b.String() + clearBelow
 }
 
-// screenSize is how many columns and lines the terminal has, 0 if it does not say.
+// screenSize returns how many columns and lines the terminal has, 0 if it does not say.
 func screenSize() (width, height int) {
 	width, height, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {
@@ -110,9 +110,9 @@ func screenSize() (width, height int) {
 // repeat one that has not changed.
 type watched map[string]string
 
-// lines are those that differ from the sample before: a workload or group that is
-// new, whose policy, state or note has changed, or that is gone. Rates are no change;
-// weir top has them.
+// lines returns the lines that differ from the sample before: of a workload or group that
+// is new, whose policy, state or note has changed, or that is gone. A changed rate is no
+// change; weir top shows rates.
 func (seen watched) lines(s api.Sample) string {
 	var b strings.Builder
 	at := s.At.Local().Format("15:04:05")
@@ -140,7 +140,8 @@ func (seen watched) lines(s api.Sample) string {
 	return b.String()
 }
 
-// watchLine is a workload or group as "web: docker, active, weight 3, min 20 Mbit/s".
+// watchLine returns a workload or group as "web: docker, active, weight 3, min 20
+// Mbit/s".
 func watchLine(name, kind, state, note string, p api.Policy) string {
 	words := []string{kind, withNote(state, note)}
 	for _, f := range shownFields(p.Policy, policy.OnWorkload) {

@@ -16,7 +16,8 @@ func watchSample(ws ...api.Workload) api.Sample {
 	return api.Sample{At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.Local), Workloads: ws}
 }
 
-// TestWatchLines: a line for what is new, changed or gone, and none for a rate.
+// TestWatchLines: a new, a changed and a removed object get a line each, a rate gets
+// none.
 func TestWatchLines(t *testing.T) {
 	a := &app{format: formatTable}
 	encode := a.watchEncoder("")

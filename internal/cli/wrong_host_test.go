@@ -100,7 +100,7 @@ func (h *wrongHost) weir(args ...string) (int, string) {
 	return code, errs.String()
 }
 
-// state is all that a change would change: policies, groups, what the kernel holds,
+// state returns all that a change would change: policies, groups, what the kernel holds,
 // and the file in which changes are kept.
 func (h *wrongHost) state(t *testing.T) string {
 	t.Helper()

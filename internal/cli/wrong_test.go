@@ -20,13 +20,12 @@ import (
 	"weir/internal/refusal"
 )
 
-// The tests of this file give wrong inputs to every part of the interface: command
-// lines, keys of weir.yaml, labels, fields of the API. testdata/wrong/*.txt have the
-// inputs; beside each is what comes of it, as a golden file. Whatever is in these files,
-// each answer has to be one line that names what is wrong and says what to do, and
-// nothing may have changed.
+// The tests of this file give wrong inputs to every part of the interface: command lines,
+// keys of weir.yaml, labels, fields of the API. testdata/wrong/*.txt have the inputs;
+// beside each stands its answer as a golden file. Each answer has to be one line that
+// names the mistake and its remedy, and no input may change anything.
 
-// inputs are the lines of a file of testdata/wrong, without empty ones and comments.
+// inputs returns the lines of a file of testdata/wrong, without empty ones and comments.
 func inputs(t *testing.T, file string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "wrong", file))

@@ -14,8 +14,9 @@ import (
 	"weir/internal/policy"
 )
 
-// Accept is what a container may have that other nodes send here: what cluster.accept says,
-// but for the ports where the agent listens, and the manager, if it is on this host.
+// Accept returns the rights of a container that other nodes send here: those of
+// cluster.accept, without the ports where the agent listens, and the manager, if it is on
+// this host.
 func (c Config) Accept() migrate.Accept {
 	a := c.Cluster.Accept
 	if a.Policy == nil {
@@ -30,7 +31,7 @@ func (c Config) Accept() migrate.Accept {
 	return a
 }
 
-// readAccept reads what a container may have that other nodes send here.
+// readAccept reads the rights of a container that other nodes send here.
 func readAccept(fields node, a *migrate.Accept) {
 	keys := []string{"capabilities", "binds", "networks", "sysctls", "ulimits", "log_drivers", "groups", "ports", "host_network", "policy"}
 	fields.fields(keys, func(key string, value node) {

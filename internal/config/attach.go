@@ -21,10 +21,10 @@ type Attachment struct {
 	Cgroup string `json:"cgroup,omitempty"` // folder of a cgroup of version 2
 }
 
-// String is what people call the attachment.
+// String returns the name by which users know the attachment.
 func (a Attachment) String() string { return cmp.Or(a.Name, a.Device, a.Unit, a.Netns, a.Cgroup) }
 
-// Check reports what is wrong with an attachment as a *policy.Error.
+// Check reports the first mistake in an attachment as a *policy.Error.
 func (a Attachment) Check() error {
 	if err := a.checkShape(); err != nil {
 		return err
@@ -43,7 +43,8 @@ func (a Attachment) Check() error {
 // nameless reports whether the attachment does without a name.
 func (a Attachment) nameless() bool { return a.Name == "" && a.Device+a.Unit != "" }
 
-// checkShape is Check without a look at the values.
+// checkShape makes the checks of Check that concern the combination of fields and not
+// their values.
 func (a Attachment) checkShape() error {
 	given := 0
 	for _, text := range []string{a.Netns, a.Device, a.Unit, a.Cgroup} {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// AuditFile is where an agent or a manager with this state directory keeps its audit
-// log: /var/log/weir/audit.log for /var/lib/weir, /var/log/weir-manager/audit.log for
-// /var/lib/weir/manager, and a file in the state directory where that is another one.
-// So agents beside each other do not share a file.
+// AuditFile returns the path of the audit log of an agent or a manager with this state
+// directory: /var/log/weir/audit.log for /var/lib/weir, /var/log/weir-manager/audit.log
+// for /var/lib/weir/manager, and audit.log in the state directory itself for any other
+// one. So agents beside each other do not share a file.
 func AuditFile(stateDir string) string {
 	switch filepath.Clean(stateDir) {
 	case Default().StateDir, DefaultManager().StateDir:

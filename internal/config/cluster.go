@@ -13,7 +13,7 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// Cluster says which cluster the agent is a member of.
+// Cluster holds the settings of the cluster that the agent is a member of.
 type Cluster struct {
 	Manager   string // host:port, "" = none
 	TokenFile string // holds the token by which it joins for the first time
@@ -21,14 +21,15 @@ type Cluster struct {
 	Listen    string // host:port for other nodes' migrations
 	Advertise string // host:port at which others reach that, "" = found out
 	Kafka     Kafka  // how this node connects to the brokers, if they are the bus
-	// RegistryListen is where on the loopback the engine finds the manager's image registry.
+	// RegistryListen is the loopback address where the engine finds the manager's image
+	// registry.
 	RegistryListen string
 	AcceptFrom     []string       // nodes from which containers are taken, nil = all members
 	Accept         migrate.Accept // what they may have of this host
 }
 
-// Migration is the workload of what moves containers: what an agent sends to other
-// nodes and to the registry for that. It is there on nodes of a cluster.
+// Migration is the workload of migrations: the traffic that an agent sends to other nodes
+// and to the registry to move containers. It is there on nodes of a cluster.
 const Migration = "migration"
 
 // Registries that are no host:port.
@@ -37,7 +38,7 @@ const (
 	NoRegistry  = "none"
 )
 
-// Manager is what weir manager serve is told.
+// Manager holds the settings of weir manager serve.
 type Manager struct {
 	Listen    string // host:port where nodes join
 	BusListen string // host:port of the embedded bus
@@ -50,7 +51,8 @@ type Manager struct {
 	Kafka     Kafka
 }
 
-// Automatic is what the manager does by itself. Zero values mean its own defaults.
+// Automatic holds the settings of moves that the manager makes without a request. Zero
+// values mean its own defaults.
 type Automatic struct {
 	Enabled    bool
 	Interval   time.Duration
@@ -61,10 +63,10 @@ type Automatic struct {
 	QuietHours []string // such as 22:00-06:00
 }
 
-// DefaultCluster and DefaultManager are what holds where the file says nothing.
+// DefaultCluster and DefaultManager hold the settings of an empty file.
 func DefaultCluster() Cluster { return Cluster{Listen: ":7473", RegistryListen: "127.0.0.1:7474"} }
 
-// DefaultManager is the manager of an empty file.
+// DefaultManager returns the manager of an empty file.
 func DefaultManager() Manager {
 	return Manager{Listen: ":7470", BusListen: ":7471", Bus: "nats", Registry: OwnRegistry, Socket: "/run/weir-manager/manager.sock", StateDir: "/var/lib/weir/manager"}
 }
@@ -162,7 +164,7 @@ func readHostPort(value node, into *string) {
 	*into = text
 }
 
-// readLoopback is for what must not leave the machine.
+// readLoopback reads an address that must not leave the machine.
 func readLoopback(value node, into *string) {
 	text := *into
 	readHostPort(value, &text)
@@ -174,7 +176,7 @@ func readLoopback(value node, into *string) {
 	*into = text
 }
 
-// CheckRegistry says what is wrong with the registry of a manager.
+// CheckRegistry reports the mistake in the text of a manager's registry.
 func CheckRegistry(text string) error {
 	if text == OwnRegistry || text == NoRegistry {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// DefaultPath is where the configuration is looked for.
+// DefaultPath is the path of the configuration file.
 const DefaultPath = "/etc/weir/weir.yaml"
 
 // Config is a checked weir.yaml.
@@ -22,14 +22,14 @@ type Config struct {
 	Defaults  policy.Change // for every workload
 	Workloads []Rule        // by name or pattern, in the file's order
 	Groups    []Group       // in the file's order
-	Attach    []Attachment  // what is a workload beside containers
+	Attach    []Attachment  // workloads beside containers
 	Docker    Docker
 	SDN       SDN
 	Labels    Labels
 	Cluster   Cluster
 	Manager   Manager
-	// AcceptGaps takes what the backend does not hold on this kernel of this file and of
-	// labels; else a reload that adds such a thing is refused.
+	// AcceptGaps accepts settings of this file and of labels that the backend does not
+	// hold on this kernel; without it a reload that adds such a setting is refused.
 	AcceptGaps bool
 	Backend    string // plan.BackendAuto, BackendBPF or BackendTC
 	MarkMask   uint32 // bits of skb->mark that carry the class
@@ -38,12 +38,12 @@ type Config struct {
 	ViewGroup  string // the group that may read and change nothing; "" = no such group
 	Metrics    Metrics
 	StateDir   string // where run-time changes are kept
-	// Warnings are about rules that overlap, a line for each with its place.
+	// Warnings has a line with its place for each rule that overlaps another.
 	Warnings []string
 }
 
-// Link is one network device that is steered: what it sends, and what it receives
-// for workloads if it is said how much that can be.
+// Link is one steered network device: the traffic that it sends, and the traffic that it
+// receives for workloads if the file gives a rate for it.
 type Link struct {
 	Device     string
 	Egress     policy.Rate // capacity, wire bits per second
@@ -51,7 +51,7 @@ type Link struct {
 	Reservable float64     // share of a capacity that mins may take, 0 < Reservable <= 1
 	Scheduler  string      // one of plan.Schedulers
 	Overhead   int         // bytes added to each packet's length
-	Force      bool        // replace a qdisc that somebody else set
+	Force      bool        // replace a qdisc that another program set
 	// IngressLocal counts what workloads receive from this host and its other
 	// workloads as received by the link.
 	IngressLocal bool
@@ -59,7 +59,7 @@ type Link struct {
 	Direction policy.Direction
 }
 
-// Ends are the link as one for each direction that is steered.
+// Ends returns one link for each steered direction of the link.
 func (l Link) Ends() []Link {
 	ends := []Link{l}
 	if l.Ingress != 0 {
@@ -69,10 +69,10 @@ func (l Link) Ends() []Link {
 	return ends
 }
 
-// Name is what tells one of Ends from others: "eth0", "eth0 ingress".
+// Name returns the name of one of Ends: "eth0", "eth0 ingress".
 func (l Link) Name() string { return l.Plan().Name() }
 
-// Capacity is what the link carries in its direction.
+// Capacity returns the rate of the link in its direction, wire bits per second.
 func (l Link) Capacity() policy.Rate {
 	if l.Direction == policy.Ingress {
 		return l.Ingress
@@ -80,7 +80,7 @@ func (l Link) Capacity() policy.Rate {
 	return l.Egress
 }
 
-// Plan is the link, one of Ends, as the plan has it.
+// Plan returns the link, one of Ends, as the plan has it.
 func (l Link) Plan() plan.Link {
 	return plan.Link{
 		Device:    l.Device,
@@ -101,8 +101,8 @@ type Rule struct {
 // exact reports whether the pattern is a plain name.
 func (r Rule) exact() bool { return !isPattern(r.Pattern) }
 
-// LayerFor is what the file says of one workload: every glob that matches, in
-// the file's order, and then the entries that spell the name out.
+// LayerFor returns the layer of one workload: every glob that matches, in the file's
+// order, and then the entries that spell the name out.
 func (c Config) LayerFor(name string) policy.Change {
 	var layer policy.Change
 	for _, exact := range []bool{false, true} {
@@ -118,7 +118,7 @@ func (c Config) LayerFor(name string) policy.Change {
 	return layer
 }
 
-// Named are the workloads, but for the host, that the file calls by their whole name,
+// Named returns the workloads, but for the host, that the file calls by their whole name,
 // under workloads: or attach:, each once, in the file's order.
 func (c Config) Named() []string {
 	var names []string
@@ -138,19 +138,19 @@ func (c Config) Named() []string {
 	return names
 }
 
-// Group is a group of workloads with what the file says of it.
+// Group is a group of workloads with its fields in the file.
 type Group struct {
 	Name  string
 	Layer policy.Change // fields on groups
 }
 
-// Docker says whether and where containers are looked for.
+// Docker holds the settings of the search for containers.
 type Docker struct {
 	Enabled bool
 	Socket  string
 }
 
-// Labels says what the labels of containers may say of their policy.
+// Labels selects the fields that the labels of containers may set.
 type Labels struct {
 	Allow  []string // names of fields; each for ingress as well
 	Images bool     // labels that come with an image count, too
@@ -161,8 +161,8 @@ func (l Labels) Allows(field string) bool {
 	return slices.Contains(l.Allow, strings.TrimPrefix(field, "ingress."))
 }
 
-// DefaultLabels allow what concerns a workload's own share and order. A group is
-// shared with others, and a DSCP means something to the network outside.
+// DefaultLabels allows the fields that concern a workload's own share and order. A group
+// is shared with others, and a DSCP means something to the network outside.
 func DefaultLabels() Labels {
 	var l Labels
 	for _, f := range policy.Fields(policy.OnWorkload) {
@@ -173,14 +173,14 @@ func DefaultLabels() Labels {
 	return l
 }
 
-// SDN says which switch's ports are links as well, as its database has them.
+// SDN names the switch whose ports are links as well, as its database describes them.
 type SDN struct {
 	OVSDB string        // address of Open vSwitch's database, "" = none
 	TLS   tlsfile.Files // for an address ssl:HOST:PORT
 }
 
-// Default is the configuration of an empty file. Every default of the agent
-// stands here.
+// Default returns the configuration of an empty file. It holds every default of the
+// agent.
 func Default() Config {
 	return Config{
 		Cluster:   DefaultCluster(),
@@ -196,14 +196,14 @@ func Default() Config {
 	}
 }
 
-// DefaultLink is a link of which only the device and the rate are given.
+// DefaultLink returns a link with this device and rate, and defaults in all other fields.
 func DefaultLink(device string, egress policy.Rate) Link {
 	return Link{Device: device, Egress: egress, Reservable: 1, Scheduler: plan.SchedulerFair}
 }
 
-// Overheads are the names that a link's overhead can be given by, in bytes on
-// top of what the kernel counts (which begins with the 14 bytes of the Ethernet
-// header). They are tc-cake(8)'s, less those 14 bytes.
+// Overheads are the names for a link's overhead, in bytes on top of the kernel's count
+// (which begins with the 14 bytes of the Ethernet header). They are tc-cake(8)'s, less
+// those 14 bytes.
 var Overheads = map[string]int{
 	"none":        0,
 	"ethernet":    24, // preamble 8, checksum 4, gap 12

@@ -16,7 +16,8 @@ import (
 // commented is a setting in a comment: "# socket: /run/weir/weir.sock", "#   - {name: ...".
 var commented = regexp.MustCompile(`(?m)^( *)# ( *(?:- *\{|(?:- )?"?[a-z_*-]+"?:(?: |$)).*)$`)
 
-// deployed is the file that is delivered, as it is and with all that stands behind "# ".
+// deployed returns the file that is delivered, as it is and with all that stands behind
+// "# ".
 func deployed(t *testing.T) (text, all []byte) {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/weir.yaml")

@@ -4,8 +4,8 @@ package config
 
 import "weir/internal/tlsfile"
 
-// Kafka says how a member of the cluster connects to Kafka's brokers, where that is the
-// bus. Manager and nodes each have their own; nothing of it travels.
+// Kafka holds the settings by which a member of the cluster connects to Kafka's brokers,
+// where those are the bus. Manager and nodes each have their own; none of them travels.
 type Kafka struct {
 	TLS          bool          // tls is given
 	Files        tlsfile.Files // of tls

@@ -9,14 +9,14 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// Metrics says where Prometheus may scrape beside the unix socket.
+// Metrics holds the address where Prometheus may scrape beside the unix socket.
 type Metrics struct {
 	Listen string        // host:port, "" = nowhere
 	TLS    tlsfile.Files // Cert and Key; CA of the clients; "" = clients need no certificate
 }
 
-// Check refuses what would send metrics over a network in clear: they name every
-// container of the host. It reads no file.
+// Check refuses settings that would send metrics over a network in clear: metrics name
+// every container of the host. It reads no file.
 func (m Metrics) Check() error {
 	host, _, err := net.SplitHostPort(m.Listen)
 	switch {
@@ -35,8 +35,8 @@ func (m Metrics) Check() error {
 	return nil
 }
 
-// loopback reports whether a host is an address of this machine alone. The name
-// localhost is one as well; what it stands for is checked when it is listened at.
+// loopback reports whether a host is an address of this machine alone. The name localhost
+// is one as well; the server checks its address when it listens there.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

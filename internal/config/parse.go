@@ -21,8 +21,8 @@ import (
 	"weir/internal/policy"
 )
 
-// Load reads and checks a file. Its error is an *Error where the file could be
-// read but is wrong; what is right in it is returned beside.
+// Load reads and checks a file. Its error is an *Error where the file could be read but
+// has mistakes; Load returns the correct rest of the file beside it.
 func Load(file string) (Config, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,8 +34,8 @@ func Load(file string) (Config, error) {
 	return Parse(file, text)
 }
 
-// Parse checks the text of a file; path is for messages. Beside an *Error comes what
-// is right in the file.
+// Parse checks the text of a file; path is for messages. Beside an *Error it returns the
+// correct rest of the file.
 func Parse(file string, text []byte) (Config, error) {
 	c := Default()
 	c.Path = file
@@ -144,7 +144,7 @@ func readDevice(item, value node, into *string) {
 	*into = text
 }
 
-// CheckLink refuses what cannot be the name of a link.
+// CheckLink refuses a text that cannot be the name of a link.
 func CheckLink(name string) error {
 	if name == "lo" {
 		return &policy.Error{Field: "device", Value: name, Msg: "is the loopback device, by which nothing leaves this host",
@@ -153,7 +153,7 @@ func CheckLink(name string) error {
 	return CheckDevice(name)
 }
 
-// CheckDevice refuses what cannot be the name of a network device.
+// CheckDevice refuses a text that cannot be the name of a network device.
 func CheckDevice(name string) error {
 	if name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n") {
 		return &policy.Error{Field: "device", Value: name, Msg: "cannot be a network device",
@@ -224,7 +224,7 @@ func readField(layer *policy.Change, field string, value node) {
 }
 
 // ReadField reads one field of a policy in another file; path is its place there, such as
-// "workloads.web.queues". What is wrong is returned.
+// "workloads.web.queues". It returns the mistakes.
 func ReadField(layer *policy.Change, field string, value ast.Node, path string) []Problem {
 	n := node{tree: &tree{anchors: map[string]ast.Node{}}, ast: value, path: path}
 	readField(layer, field, n.resolve())
@@ -242,7 +242,7 @@ func (c *Config) readRules(rules node) {
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
-// CheckName refuses what cannot be the name of an attached workload.
+// CheckName refuses a text that cannot be the name of an attached workload.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) || len(name) > 64 {
 		return &policy.Error{Field: "name", Value: name, Msg: "cannot be a workload's name",
@@ -254,7 +254,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// HostName is the workload that stands for whatever carries no mark.
+// HostName is the workload of all packets without a mark.
 const HostName = "host"
 
 func (c *Config) readDocker(fields node) {

@@ -13,12 +13,12 @@ import (
 	"weir/internal/policy"
 )
 
-// TestProblems compares what is said about bad files with golden text.
+// TestProblems compares the problems of bad files with golden text.
 func TestProblems(t *testing.T) {
 	problems(t, "testdata/*.yaml", func(text []byte) error { _, err := Parse("weir.yaml", text); return err })
 }
 
-// problems holds what is said about each bad file.
+// problems compares the problems of each bad file with its golden text.
 func problems(t *testing.T, pattern string, parse func(text []byte) error) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)
@@ -199,7 +199,7 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-// TestIngressLayers: what is said of ingress adds up over layers, as the rest does.
+// TestIngressLayers: the ingress fields of several layers add up, as the other fields do.
 func TestIngressLayers(t *testing.T) {
 	c, err := Parse("weir.yaml", []byte(`
 links: [{device: eth0, egress: 10mbit}]

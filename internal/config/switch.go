@@ -21,7 +21,7 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// DefaultOVSDB is where Open vSwitch's database listens.
+// DefaultOVSDB is the address where Open vSwitch's database listens by default.
 const DefaultOVSDB = "unix:/run/openvswitch/db.sock"
 
 // Switch is a checked file for weir sdn: the queues of one bridge's ports, and
@@ -54,8 +54,8 @@ type SwitchFlow struct {
 	Forward                bool // send it out of Port too, instead of where the switch's other flows send it
 }
 
-// QueueNumber is the number that set_queue gives a queue: the same for queues of
-// one name on all ports, in the order in which the names stand in the file.
+// QueueNumber returns the number that set_queue gives a queue: the same for queues of one
+// name on all ports, in the order in which the names stand in the file.
 func (s Switch) QueueNumber(name string) (number uint16, ok bool) {
 	var names []string
 	for _, port := range s.Ports {
@@ -71,7 +71,7 @@ func (s Switch) QueueNumber(name string) (number uint16, ok bool) {
 	return uint16(max(0, slices.Index(names, name))), ok
 }
 
-// Port finds a port by its name.
+// Port returns the port with a name.
 func (s Switch) Port(name string) (SwitchPort, bool) {
 	i := slices.IndexFunc(s.Ports, func(p SwitchPort) bool { return p.Name == name })
 	if i < 0 {
@@ -111,8 +111,8 @@ func ParseSwitch(file string, text []byte) (Switch, error) {
 	return s, nil
 }
 
-// BridgeAddress is where a bridge listens for OpenFlow, beside its database; ""
-// where the database is on another machine.
+// BridgeAddress returns the address where a bridge listens for OpenFlow, beside its
+// database; "" where the database is on another machine.
 func BridgeAddress(database, bridge string) string {
 	if path, ok := strings.CutPrefix(database, "unix:"); ok {
 		return "unix:" + path[:strings.LastIndexByte(path, '/')+1] + bridge + ".mgmt"
@@ -161,7 +161,7 @@ func readAddress(value node, into *string) {
 	*into = text
 }
 
-// CheckSwitchAddress refuses what is no address of a database or a bridge.
+// CheckSwitchAddress refuses a text that is no address of a database or a bridge.
 func CheckSwitchAddress(address string) error {
 	kind, where, _ := strings.Cut(address, ":")
 	if kind == "unix" && strings.HasPrefix(where, "/") {
@@ -254,8 +254,8 @@ func (s *Switch) readPorts(ports node) {
 	})
 }
 
-// readSwitchQueues reads queues as weir.yaml has them, but for what belongs there:
-// that the flows say.
+// readSwitchQueues reads queues as weir.yaml has them, but without matches: the flows
+// have those.
 func readSwitchQueues(queues node) []policy.Queue {
 	list := readQueues(queues)
 	for _, q := range list {

@@ -81,7 +81,7 @@ func TestSwitchAddresses(t *testing.T) {
 	}
 }
 
-// FuzzParseSwitch: what is taken has queues and flows that fit together.
+// FuzzParseSwitch: the queues and flows of an accepted file fit together.
 func FuzzParseSwitch(f *testing.F) {
 	files, _ := filepath.Glob("testdata/switch/*.yaml")
 	for _, file := range files {

@@ -16,7 +16,7 @@ import (
 	"weir/internal/policy"
 )
 
-// Problem is one thing that is wrong with a file.
+// Problem is one mistake in a file.
 type Problem struct {
 	Line, Column int
 	Field        string // e.g. "links[0].egress", "" if it concerns no field
@@ -25,11 +25,11 @@ type Problem struct {
 	mistake *policy.Error // which Msg is the text of; nil if it is about the file's form
 }
 
-// Mistake is the policy's error that the problem is, nil if it is about the
+// Mistake returns the policy's error behind the problem, nil if the problem is one of the
 // file's form.
 func (p Problem) Mistake() *policy.Error { return p.mistake }
 
-// Error is everything that is wrong with a file.
+// Error holds all mistakes in a file.
 type Error struct {
 	Path     string
 	Problems []Problem // never empty, in the file's order
@@ -44,13 +44,13 @@ type FileError struct {
 // Error implements error.
 func (e *FileError) Error() string { return e.Msg }
 
-// Unwrap is the reason.
+// Unwrap returns the reason for which the file cannot be read.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Error gives one line for each problem.
+// Error returns one line for each problem.
 func (e *Error) Error() string { return strings.Join(inFile(e.Path, e.Problems), "\n") }
 
-// inFile is a line for each problem, with its place.
+// inFile returns a line for each problem, with its place.
 func inFile(path string, problems []Problem) []string {
 	var lines []string
 	for _, p := range problems {
@@ -66,8 +66,8 @@ func inFile(path string, problems []Problem) []string {
 	return lines
 }
 
-// syntaxText says what is wrong where the parser gave up. Of a tab it says no more than
-// that some character cannot stand there.
+// syntaxText returns the mistake at which the parser gave up. Of a tab the parser says
+// only that some character cannot stand there.
 func syntaxText(text []byte, at *token.Token, message string) string {
 	lines := strings.Split(string(text), "\n")
 	if at != nil && at.Position.Line <= len(lines) && at.Position.Line > 0 {
@@ -248,8 +248,8 @@ func (n node) items(visit func(node)) {
 	}
 }
 
-// text is a single value as it stands in the file, without quotes. ok is false
-// if there is none or it is not a single value, which is recorded.
+// text returns a single value as it stands in the file, without quotes. ok is false if
+// there is none or it is not a single value, which is recorded.
 func (n node) text() (text string, ok bool) {
 	switch v := n.ast.(type) {
 	case nil:
@@ -300,9 +300,9 @@ func (n node) child(step string) node {
 	return found
 }
 
-// deepest is how far plain follows: queues in a list, each with a list of matches, each
-// with a list of ports, need six. It keeps an alias within its own anchor from being
-// followed without end.
+// deepest bounds how deep plain follows a value: queues in a list, each with a list of
+// matches, each with a list of ports, need six. It keeps an alias within its own anchor
+// from being followed without end.
 const deepest = 7
 
 // plain returns the value without its places, as policy.QueuesFrom takes it.

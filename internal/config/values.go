@@ -12,8 +12,8 @@ import (
 	"weir/internal/plan"
 )
 
-// The readers of single values. Each leaves what it writes to alone if the file
-// gives nothing there, so that defaults stay, and records what is wrong.
+// The readers of single values. Each leaves its target alone if the file gives no value
+// there, so that defaults stay, and records mistakes.
 
 func readText(value node, into *string) {
 	if text, ok := value.text(); ok {

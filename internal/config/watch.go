@@ -13,16 +13,16 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long a directory must be quiet before the file is read again:
+// settle is the time for which a directory must be quiet before the file is read again:
 // editors write in several steps.
 const settle = 200 * time.Millisecond
 
-// Watch calls changed after each change of the file's content, from one
-// goroutine, until ctx ends, and once when it begins, since the file may have
-// changed between its first reading and the watch. It watches the directory and not the file, since
-// editors and Kubernetes put a new file in the old one's place; an event that
-// leaves the content as it was is not reported. A file that is away is not
-// reported either: what was read last stays in force.
+// Watch calls changed after each change of the file's content, from one goroutine, until
+// ctx ends, and once when it begins, since the file may have changed between its first
+// reading and the watch. It watches the directory and not the file, since editors and
+// Kubernetes put a new file in the old one's place; an event that leaves the content as
+// it was is not reported. A missing file is not reported either: the configuration that
+// was read last stays in force.
 func Watch(ctx context.Context, file string, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -35,7 +35,7 @@ type agent struct {
 	show   *screen
 }
 
-// configuration is the agent's file.
+// configuration returns the agent's file.
 func configuration(dir, dockerSocket string) string {
 	docker := "{enabled: false}"
 	if dockerSocket != "" {
@@ -151,7 +151,7 @@ func (a *agent) stop() error {
 	}
 }
 
-// lastWords is the end of the agent's log.
+// lastWords returns the end of the agent's log.
 func (a *agent) lastWords() string {
 	text, err := os.ReadFile(a.log)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"weir/internal/discover/dockertest"
 )
 
-// cast is what the workloads are: containers or namespaces.
+// cast is the kind of the workloads: containers or namespaces.
 type cast interface {
 	// kind says so in a few words.
 	kind() string
@@ -25,7 +25,7 @@ type cast interface {
 	leave() error
 }
 
-// entrance is how an agent gets to know a workload and its weight.
+// entrance is the way in which an agent learns of a workload and its weight.
 type entrance struct {
 	note   string   // what was done, if the agent finds it by itself
 	attach []string // else the arguments of weir that tell it

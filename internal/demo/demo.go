@@ -37,7 +37,7 @@ const (
 	exitFailed = 2 // it could not be shown to its end; why is on standard error
 )
 
-// endsBy is how long the private host may take to clean up after an interrupt.
+// endsBy bounds the time of the private host to clean up after an interrupt.
 const endsBy = 40 * time.Second
 
 // Errors of Run, after what can be said of them has been shown.
@@ -118,7 +118,7 @@ func private(ctx context.Context, o Options) (namespaceIDs, error) {
 	return ids, err
 }
 
-// outFolder is where the child finds the folder for the plots.
+// outFolder is the path at which the child finds the folder for the plots.
 const outFolder = "/proc/self/fd/3"
 
 // Child plays the part named in args and returns the exit status. main calls it
@@ -154,7 +154,7 @@ func present(ctx context.Context, question string) error {
 	if err := json.Unmarshal([]byte(question), &o); err != nil {
 		return fmt.Errorf("read the options: %w", err)
 	}
-	syscall.CloseOnExec(3) // the folder for the plots is nobody else's business
+	syscall.CloseOnExec(3) // no child may have the folder for the plots
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	show := newScreen(os.Stdout, err == nil, width)
 	if err := enterPrivateHost(); err != nil {

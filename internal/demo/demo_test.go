@@ -90,7 +90,7 @@ func checkPlots(t *testing.T, dir string) {
 	}
 }
 
-// awaitText keeps what is written, and closes seen once that holds text.
+// awaitText keeps the text written to it, and closes seen once that holds text.
 type awaitText struct {
 	kept bytes.Buffer // not embedded: io.Copy would go past Write
 	text string

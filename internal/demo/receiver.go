@@ -54,7 +54,7 @@ func listen(do func(func() error) error, address string, workloads int) (*receiv
 	return r, nil
 }
 
-// target is where a workload sends to.
+// target returns the address that a workload sends to.
 func target(address string, w int) string { return fmt.Sprintf("%s:%d", address, firstPort+w) }
 
 // accept takes a workload's one connection and reads until its end.
@@ -84,10 +84,10 @@ func (r *receiver) close() error {
 	return errors.Join(errs...)
 }
 
-// now is the receiver's clock.
+// now returns the receiver's clock.
 func (r *receiver) now() time.Duration { return time.Since(r.began) }
 
-// run notes what has arrived until ctx ends.
+// run notes the bytes that have arrived until ctx ends.
 func (r *receiver) run(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -122,11 +122,10 @@ func (r *receiver) note() {
 	r.samples = append(r.samples, s)
 }
 
-// wireBytes is what a connection has received, frame headers included, as a
-// qdisc counts it. It goes by segments and not by bytes, because the kernel
-// counts bytes only once they are in order: after a loss they would all come at
-// once. A sender that always has more fills its segments, so this is exact to a
-// few frames.
+// wireBytes returns the bytes that a connection has received, frame headers included, as
+// a qdisc counts them. It counts segments and not bytes, because the kernel counts bytes
+// only once they are in order: after a loss they would all come at once. A sender that
+// always has more fills its segments, so this is exact to a few frames.
 func wireBytes(info *unix.TCPInfo) uint64 {
 	header := uint64(headers)
 	if info.Options&tcpiTimestamps != 0 {
@@ -135,14 +134,14 @@ func wireBytes(info *unix.TCPInfo) uint64 {
 	return uint64(info.Data_segs_in) * (uint64(info.Rcv_mss) + header)
 }
 
-// series is what was noted so far.
+// series returns the samples noted so far.
 func (r *receiver) series() series {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.samples[:len(r.samples):len(r.samples)]
 }
 
-// upTo is what was noted, once that reaches an instant.
+// upTo returns the samples noted, once they reach an instant.
 func (r *receiver) upTo(ctx context.Context, end time.Duration) (series, error) {
 	ctx, cancel := context.WithTimeout(ctx, sendingBy)
 	defer cancel()

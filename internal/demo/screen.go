@@ -12,8 +12,8 @@ import (
 	"github.com/charmbracelet/lipgloss"
 )
 
-// screen is where a person watches: a terminal, on which moving pictures are
-// drawn over the last ones, or anything else, which gets a line a second.
+// screen is the user's output: a terminal, on which moving pictures are drawn over the
+// last ones, or any other file, which gets a line a second.
 type screen struct {
 	out      io.Writer
 	terminal bool
@@ -47,7 +47,7 @@ func (s *screen) line(format string, args ...any) {
 	fmt.Fprintf(s.out, "  "+format+"\n", args...)
 }
 
-// command shows a command line with what it printed.
+// command shows a command line with its output.
 func (s *screen) command(line, output string) {
 	fmt.Fprintf(s.out, "  %s %s\n", s.faint.Render("$"), s.bold.Render(line))
 	for l := range strings.Lines(output) {
@@ -55,7 +55,7 @@ func (s *screen) command(line, output string) {
 	}
 }
 
-// moment is what there is to see at an instant of a phase.
+// moment holds the figures of an instant of a phase.
 type moment struct {
 	names    []string
 	rates    []float64 // over the last second, bits per second
@@ -83,7 +83,7 @@ func (s *screen) live(m moment) {
 // keep leaves the picture as it is; the next one is drawn below.
 func (s *screen) keep() { s.drawn = 0 }
 
-// plain is a moment in one line.
+// plain returns a moment in one line.
 func plain(m moment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%3.0f s ", m.since.Seconds())
@@ -98,7 +98,7 @@ const (
 	longestBar = 60
 )
 
-// picture is a moment as bars: full length is the link, the mark is the promise.
+// picture returns a moment as bars: full length is the link, the mark is the promise.
 func (s *screen) picture(m moment) []string {
 	width := max(10, min(longestBar, s.width-besideBars))
 	var lines []string
@@ -115,8 +115,8 @@ func (s *screen) picture(m moment) []string {
 
 var eighths = []rune(" ▏▎▍▌▋▊▉")
 
-// bar draws a share of 1 as a bar of at most width characters, with a mark at
-// the end of what was promised.
+// bar draws a share of 1 as a bar of at most width characters, with a mark at the end of
+// the promised share.
 func bar(share, promised float64, width int) string {
 	n := int(math.Round(max(0, min(share, 1)) * float64(width) * 8))
 	cells := make([]rune, width)

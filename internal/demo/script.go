@@ -20,7 +20,7 @@ const (
 	backup
 )
 
-// act is what a person should know of a phase beyond what the scenario says.
+// act holds the explanation of a phase beyond the scenario.
 type act struct {
 	title string
 	why   string // in a sentence
@@ -32,8 +32,8 @@ var acts = []act{
 	{"backup: max 15 Mbit/s", "The backup has time. What it leaves goes to whoever can use it: nothing is wasted."},
 }
 
-// script is the demo as a scenario. Each phase lasts length; its first settle is
-// not judged: TCP needs some of it, and so does the fallback.
+// script returns the demo as a scenario. Each phase lasts length; its first settle is not
+// judged: TCP needs some of it, and so does the fallback.
 func script(length, settle time.Duration) *scenario.Scenario {
 	greedy := []scenario.Traffic{{Kind: scenario.TCP, Streams: 1}}
 	atLeast, atMost := policy.Rate(30e6), policy.Rate(15e6)
@@ -55,7 +55,7 @@ func script(length, settle time.Duration) *scenario.Scenario {
 	}
 }
 
-// command is the command line of weir that makes a change of the script.
+// command returns the command line of weir that makes a change of the script.
 func command(s *scenario.Scenario, c scenario.Change) []string {
 	args := []string{"set", s.Workloads[c.Workload].Name}
 	if c.Weight != nil {
@@ -70,13 +70,13 @@ func command(s *scenario.Scenario, c scenario.Change) []string {
 	return args
 }
 
-// promised is what the contract gives each workload in a phase.
+// promised returns the rate that the contract gives each workload in a phase.
 func promised(s *scenario.Scenario, phase int) []float64 {
 	span := s.Spans()[phase]
 	return scenario.IdealOver(s.Ideals(nil), span.Measured, span.To, len(s.Workloads))
 }
 
-// terms is a workload's policy in a phase in a few words.
+// terms returns a workload's policy in a phase in a few words.
 func terms(p scenario.Policy) string {
 	text := fmt.Sprintf("weight %d", p.Weight)
 	if p.Min != 0 {

@@ -10,7 +10,7 @@ import (
 	"weir/internal/lab/scenario"
 )
 
-// sample is how much had arrived of each workload at an instant, wire bytes.
+// sample holds the bytes that had arrived of each workload at an instant, wire bytes.
 type sample struct {
 	at    time.Duration
 	bytes []uint64
@@ -19,8 +19,8 @@ type sample struct {
 // series are samples in the order of time.
 type series []sample
 
-// bytesAt is what had arrived of workload w at an instant, on a straight line
-// between the samples around it.
+// bytesAt returns the bytes of workload w that had arrived at an instant, on a straight
+// line between the samples around it.
 func (s series) bytesAt(w int, at time.Duration) float64 {
 	i := sort.Search(len(s), func(i int) bool { return s[i].at >= at })
 	switch {
@@ -56,8 +56,8 @@ func (s series) since(zero time.Duration) series {
 // smooth is the time over which a point of the plot is averaged.
 const smooth = 400 * time.Millisecond
 
-// rates are the points of a plot, one in each report.Step. No average reaches
-// from one span into another, or a change would show before it was made.
+// rates returns the points of a plot, one in each report.Step. No average reaches from
+// one span into another, or a change would show before it was made.
 func (s series) rates(workloads int, spans []scenario.Span) [][]float64 {
 	rows := make([][]float64, workloads)
 	for w := range rows {

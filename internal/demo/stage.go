@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// settle is how much of each phase is not judged.
+	// settle is the part of each phase that is not judged.
 	settle = time.Second
 	// dir is on the private host's own /run, short because sockets live there.
 	dir     = "/run/weir-demo"
@@ -198,8 +198,8 @@ func (s *stage) phase(ctx context.Context, zero time.Duration, p int) error {
 	return nil
 }
 
-// moment is what arrived in the last second, or since phase p began, at an
-// instant of the script.
+// moment returns the workloads' rates at an instant of the script: the mean of the last
+// second, or of the time since phase p began if that is shorter.
 func (s *stage) moment(zero time.Duration, p int, at time.Duration) moment {
 	span := s.script.Spans()[p]
 	m := moment{names: s.names(), promised: promised(s.script, p), since: at - span.From, left: span.To - at}
@@ -222,7 +222,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sumUp shows what was promised and what arrived.
+// sumUp shows the promised and the measured rates.
 func (s *stage) sumUp(arrived series) error {
 	findings, within := judge(s.script, arrived), tolerance(s.link.Backend)
 	s.show.heading("What was promised, and what arrived at the receiver")
@@ -301,7 +301,7 @@ func rootQdisc() (string, error) {
 	return q.String(), err
 }
 
-// leftPins are what Weir still has in the private host's BPF file system.
+// leftPins returns the pins of Weir that are still in the private host's BPF file system.
 func leftPins() (left []string, err error) {
 	err = filepath.WalkDir(pins, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

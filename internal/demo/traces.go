@@ -12,7 +12,7 @@ import (
 // namespaceIDs are such as "net:[4026532345]".
 type namespaceIDs []string
 
-// namespacesOf are the namespaces of a process that are its private host.
+// namespacesOf returns the namespaces of a process that make up its private host.
 func namespacesOf(pid int) namespaceIDs {
 	var ids namespaceIDs
 	for _, kind := range []string{"net", "pid", "mnt"} {
@@ -23,8 +23,8 @@ func namespacesOf(pid int) namespaceIDs {
 	return ids
 }
 
-// traces are what keeps one of the namespaces alive: processes in it, mounts of
-// it. A namespace that nothing keeps alive is gone, with all that was in it.
+// traces returns the reasons for which one of the namespaces is alive: processes in it,
+// mounts of it. The kernel removes a namespace without any, with all that was in it.
 func (ids namespaceIDs) traces() []string {
 	var left []string
 	members, _ := filepath.Glob("/proc/[0-9]*/ns/*")

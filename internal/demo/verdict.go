@@ -13,8 +13,8 @@ import (
 	"weir/internal/policy"
 )
 
-// tolerance is how far a measured rate may be from the promised one, as a share
-// of the link. The tc fallback follows what happens later and less exactly.
+// tolerance returns how far a measured rate may be from the promised one, as a share of
+// the link. The tc fallback follows changes later and less exactly.
 func tolerance(backend string) float64 {
 	if backend == "bpf" {
 		return 0.02
@@ -28,11 +28,11 @@ type finding struct {
 	promised, measured float64 // bits per second
 }
 
-// err is how far the measured rate is off, as a share of the link.
+// err returns how far the measured rate is off, as a share of the link.
 func (f finding) err() float64 { return (f.measured - f.promised) / float64(capacity) }
 
-// judge compares what arrived with what was promised. Time in the series counts
-// from the beginning of the script.
+// judge compares the measured with the promised rates. Time in the series counts from the
+// beginning of the script.
 func judge(s *scenario.Scenario, arrived series) []finding {
 	var list []finding
 	for p, span := range s.Spans() {
@@ -43,7 +43,7 @@ func judge(s *scenario.Scenario, arrived series) []finding {
 	return list
 }
 
-// broken are the promises that were not kept, one line each.
+// broken returns a line for each promise that was not kept.
 func broken(s *scenario.Scenario, findings []finding, within float64) []string {
 	var lines []string
 	for _, f := range findings {
@@ -73,7 +73,7 @@ func table(s *scenario.Scenario, findings []finding) string {
 	return b.String()
 }
 
-// result is what the lab's plot needs.
+// result returns the run as the lab's plot takes it.
 func result(s *scenario.Scenario, arrived series, backend string) *report.Result {
 	r := &report.Result{
 		Scenario: s, Scheduler: backend, Backend: backend,

@@ -14,9 +14,9 @@ import (
 	"weir/internal/lab/scenario"
 )
 
-// flowing is what a receiver notes of workloads that get their ideals, but for
-// the first second of each phase, in which nothing arrives, and for off: what
-// backup gets more or less than promised in phase 2, as a share of the link.
+// flowing returns the samples of a receiver whose workloads get their ideals, with two
+// exceptions: nothing arrives in the first second of each phase, and backup gets off more
+// (or less) than promised in phase 2, as a share of the link.
 func flowing(s *scenario.Scenario, off float64) series {
 	list := series{{bytes: make([]uint64, len(s.Workloads))}}
 	exact := make([]float64, len(s.Workloads))

@@ -13,8 +13,8 @@ import (
 // AddOption changes how a namespace or a device is added.
 type AddOption int
 
-// Wait allows what is added not to exist yet; its workload has no devices until
-// it does.
+// Wait lets a caller add an object that does not exist yet; its workload has no devices
+// until it does.
 const Wait AddOption = iota
 
 var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
@@ -27,12 +27,12 @@ func checkName(name string) error {
 	return nil
 }
 
-// errTaken is the answer to a name that is in use.
+// errTaken returns the answer to a name that is in use.
 func errTaken(name, what string) error {
 	return fmt.Errorf("workload %q is attached already, to %s: detach it first, or use another name", name, what)
 }
 
-// errUnattached is the answer to a name that is not in use.
+// errUnattached returns the answer to a name that is not in use.
 func errUnattached[T any](name string, attached map[string]T) error {
 	return fmt.Errorf("no workload %q is attached; attached: %s", name, enumerate(slices.Sorted(maps.Keys(attached))))
 }

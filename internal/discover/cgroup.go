@@ -22,10 +22,10 @@ import (
 // Cgroups is a Source of processes that a person named by their cgroup of version
 // 2: systemd's units, by name or pattern, and cgroups by their folder.
 //
-// It looks for a unit where systemd keeps it, in the file system of cgroups, and
-// notices it come and go by watching the folders of its slices; systemd itself is
-// not asked. A workload that was given a name stays, without cgroups, while its
-// units do not run. What a pattern without a name finds comes and goes.
+// It looks for a unit where systemd keeps it, in the file system of cgroups, and notices
+// it come and go by watching the folders of its slices; systemd itself is not asked. A
+// workload that was given a name stays, without cgroups, while its units do not run. The
+// units that a pattern without a name finds come and go.
 type Cgroups struct {
 	log  *slog.Logger
 	read func() cgroup.Hierarchy
@@ -58,11 +58,11 @@ func newCgroups(log *slog.Logger, read func() cgroup.Hierarchy) *Cgroups {
 		attached: map[string]attachedCgroup{}, patterns: map[string][]string{}, seen: map[string]fileID{}}
 }
 
-// Name is "cgroup".
+// Name returns "cgroup".
 func (c *Cgroups) Name() string { return "cgroup" }
 
-// Status is "ok", or "unavailable" with the reason where the host has no cgroups
-// to tell processes apart by, and somebody asks for it.
+// Status returns "ok", or "unavailable" with the reason where a workload is to be found
+// by its cgroup and the host has no cgroups to tell processes apart by.
 func (c *Cgroups) Status() (state, note string) {
 	c.mu.Lock()
 	asked := len(c.attached)+len(c.patterns) > 0
@@ -140,7 +140,7 @@ func (c *Cgroups) AddCgroup(name, folder string, options ...AddOption) error {
 	return nil
 }
 
-// add is called with mu held.
+// add adds an attachment. Called with mu held.
 func (c *Cgroups) add(name string, a attachedCgroup) error {
 	if present, taken := c.attached[name]; taken {
 		return errTaken(name, present.String())
@@ -206,7 +206,8 @@ func (c *Cgroups) Run(ctx context.Context, report func([]Workload)) error {
 
 func sameCgroups(a, b Workload) bool { return a.Key == b.Key && slices.Equal(a.Cgroups, b.Cgroups) }
 
-// list is who is there, and the paths whose coming and going matters.
+// list returns the workloads that are there, and the paths to watch for a change of the
+// list.
 func (c *Cgroups) list() (list []Workload, paths []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,9 +281,9 @@ func (s *search) units(patterns []string) map[string]string {
 	return units
 }
 
-// present is the path, if there is a cgroup. One that took the place of another
-// since the last look is left out once: a new cgroup is marked anew only if the
-// receiver sees that the old one has gone.
+// present returns the path, if there is a cgroup. One that took the place of another
+// since the last look is left out once: a new cgroup is marked anew only if the receiver
+// sees that the old one has gone.
 func (s *search) present(path string) []string {
 	id, err := identify(path)
 	if err != nil {
@@ -296,8 +297,8 @@ func (s *search) present(path string) []string {
 	return []string{path}
 }
 
-// below is the folder of a cgroup that was given by its folder or by its path
-// below the mount.
+// below returns the folder of a cgroup that was given by its folder or by its path below
+// the mount.
 func below(root, folder string) string {
 	folder = filepath.Clean(folder)
 	if folder == root || strings.HasPrefix(folder, root+"/") {

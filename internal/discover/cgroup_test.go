@@ -38,7 +38,7 @@ func (c cgroupTree) remove(path string) {
 	}
 }
 
-// lines are the workloads as "unit:web system.slice/web.service (note)".
+// lines returns the workloads as "unit:web system.slice/web.service (note)".
 func (c cgroupTree) lines(list []Workload) []string {
 	var lines []string
 	for _, w := range list {
@@ -102,8 +102,8 @@ func TestUnitsComeAndGo(t *testing.T) {
 	expect("back", "unit:web system.slice/nginx.service")
 }
 
-// A unit that is restarted has a new cgroup at the old path; the list in between
-// says so, or nobody would mark the new one.
+// A unit that is restarted has a new cgroup at the old path; the list in between says so,
+// or the agent would not mark the packets of the new one.
 func TestUnitIsMadeAnew(t *testing.T) {
 	c := newCgroupTree(t)
 	c.add("system.slice/nginx.service")

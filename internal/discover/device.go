@@ -41,10 +41,10 @@ func newDevices(log *slog.Logger, links linkTable) *Devices {
 	return &Devices{log: log, links: links, poke: make(chan struct{}, 1), attached: map[string]*attachedDevice{}}
 }
 
-// Name is "device".
+// Name returns "device".
 func (d *Devices) Name() string { return workload.KindDevice }
 
-// Status is always "ok": the kernel is never away.
+// Status returns "ok", always: the kernel is never away.
 func (d *Devices) Status() (state, note string) { return "ok", "" }
 
 // Add makes a workload of a device: whatever comes in by it is the workload's.
@@ -104,7 +104,7 @@ func (d *Devices) Remove(name string) error {
 	return nil
 }
 
-// tell wakes whoever follows what is attached. Called with mu held.
+// tell wakes the listeners of onChange. Called with mu held.
 func (d *Devices) tell() {
 	poke(d.poke)
 	for _, f := range d.changed {
@@ -112,7 +112,7 @@ func (d *Devices) tell() {
 	}
 }
 
-// onChange has f called after each change of what is attached.
+// onChange has f called after each change of the attached devices.
 func (d *Devices) onChange(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,7 +176,7 @@ func (d *Devices) follow(links []link) {
 	}
 }
 
-// peerElsewhere is the index of a veth's other end if that end is in another
+// peerElsewhere returns the index of a veth's other end if that end is in another
 // namespace.
 func peerElsewhere(l link) int {
 	if l.Kind == "veth" && l.Nsid != noNsid {
@@ -185,7 +185,7 @@ func peerElsewhere(l link) int {
 	return 0
 }
 
-// deviceNamed is the index of a device, 0 if there is none of that name.
+// deviceNamed returns the index of a device, 0 if there is none of that name.
 func deviceNamed(links []link, name string) int {
 	for _, l := range links {
 		if l.Name == name {

@@ -3,28 +3,27 @@
 // Package discover finds the workloads of a host and the devices on the host's
 // side that their packets come in by.
 //
-// A Source watches one kind of workload (Docker's containers, named network
-// namespaces, devices given by name, the taps of VMs, systemd's units and other
-// cgroups) and calls back with the complete list of what it sees whenever that
-// changes; whoever listens compares lists. Complete
-// lists rather than events mean that nothing is lost when an engine restarts or
-// a message is missed.
+// A Source watches one kind of workload (Docker's containers, named network namespaces,
+// devices given by name, the taps of VMs, systemd's units and other cgroups). It calls
+// back with the complete list of the workloads it sees whenever that list changes; the
+// agent compares lists. With complete lists instead of events, a restart of an engine or
+// a missed message loses nothing.
 //
 // A device is assigned by namespaces, not by names: a container's devices are
 // the veths on the host whose other end is in the network namespace of the
 // container's process. Links, which all sources share, follows the host's
 // devices and answers that without entering a namespace.
 //
-// What has no device of its own on the host (a unit, a container with the host's
-// network or with a macvlan device) is known by its cgroup of version 2 instead,
-// which every process in it belongs to and which the kernel can mark packets by
+// A workload without a device of its own on the host (a unit, a container with the host's
+// network or with a macvlan device) is known by its cgroup of version 2 instead, which
+// every process in it belongs to and which the kernel can mark packets by
 // (docs/decisions/0013-cgroups.md).
 //
 // # How a container is found before its first packet
 //
-// Docker says "start" when the container's program runs already, and until then
-// it does not answer an inspect: too late, since the program may have sent. So
-// Docker (the Source) goes by what happens before:
+// Docker says "start" when the container's program runs already, and until then it does
+// not answer an inspect: too late, since the program may have sent. So Docker (the
+// Source) goes by the steps before it:
 //
 //  1. the engine's event "network connect" announces the container's id, while
 //     both ends of its veth are still on the host; its name and labels are asked
@@ -56,32 +55,34 @@ package discover
 
 import "context"
 
-// Workload is something that sends packets through devices of its own, or by
-// processes in cgroups of its own.
+// Workload is a sender of packets, which has devices of its own or processes in cgroups
+// of its own.
 type Workload struct {
-	// Key identifies the workload for as long as its owner considers it the
-	// same: "docker:<name>" survives a restart of the container (workload.Key).
+	// Key identifies the workload for as long as its source considers it the same:
+	// "docker:<name>" survives a restart of the container (workload.Key).
 	Key string
 	// ID is the engine's identity (a container's full id), "" if there is none.
 	ID string
-	// Name is what people call it: the container's name, the namespace's, the device's.
+	// Name is the name that users know: the container's, the namespace's, the device's.
 	Name string
-	// Kind is one of package workload, but not the host's nor that of groups.
+	// Kind is one of the kinds of package workload, except those of the host and of
+	// groups.
 	Kind string
 	// Labels as the engine has them; those of Weir begin with "weir.".
 	Labels map[string]string
-	// ImageLabels are those of them that matter to Weir and stand in the container's
-	// image with the same value: the engine gives them to the container by itself.
+	// ImageLabels are the labels that matter to Weir and stand in the container's image
+	// with the same value: the engine gives them to the container by itself.
 	ImageLabels map[string]string
-	// Group is what the workload is a part of, such as the VM that an interface
-	// belongs to; "" if nothing. A policy may have a group of that name.
+	// Group is the larger thing that the workload belongs to, such as the VM of an
+	// interface; "" if there is none. A policy may have a group of that name.
 	Group string
 	// Devices on the host's side. Empty while the network is not up.
 	Devices []Device
 	// Cgroups are the folders of cgroups of version 2 whose processes are the
 	// workload, beside what comes in by Devices.
 	Cgroups []string
-	// Note says why a workload cannot be steered ("uses the host's network"), "" if it can.
+	// Note is the reason why a workload cannot be steered ("uses the host's network"), ""
+	// if it can.
 	Note string
 }
 

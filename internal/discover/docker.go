@@ -27,8 +27,8 @@ const (
 	listTimeout = 10 * time.Second
 	lookTimeout = 30 * time.Second // an inspect waits for a start in progress
 	lookers     = 16               // inspects at a time
-	// patience is how long the first list of a session waits for containers that
-	// do not answer; they follow later.
+	// patience is the time for which the first list of a session waits for containers
+	// that do not answer; they follow later.
 	patience = 2 * time.Second
 )
 
@@ -70,10 +70,10 @@ func newDocker(log *slog.Logger, links linkTable, e engine, proc string) *Docker
 	return d
 }
 
-// Name is "docker".
+// Name returns "docker".
 func (d *Docker) Name() string { return workload.KindDocker }
 
-// Status is "ok", or "unavailable" with the reason.
+// Status returns "ok", or "unavailable" with the reason.
 func (d *Docker) Status() (state, note string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,8 +115,8 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 	}
 }
 
-// trouble is an error of the engine's with its address, which the client's own
-// errors have mostly, not always.
+// trouble returns an error of the engine's with its address; the client's own errors have
+// the address mostly, not always.
 func (d *Docker) trouble(err error) string {
 	if text := err.Error(); strings.Contains(text, d.engine.Address()) {
 		return text
@@ -136,7 +136,7 @@ type dockerRun struct {
 	ready   bool        // the engine has answered once
 }
 
-// answer is what the engine said to a question.
+// answer is the engine's answer to a question.
 type answer struct {
 	question question
 	id       string
@@ -292,8 +292,8 @@ func (w *dockerRun) touch() {
 	}
 }
 
-// refresh looks for the processes of containers that are about to start and for
-// everybody's devices, and reports the list if it differs from the last.
+// refresh looks for the processes of containers that are about to start and for the
+// devices of all containers, and reports the list if it differs from the last.
 func (w *dockerRun) refresh() {
 	w.dirty = false
 	if !w.ready {
@@ -346,7 +346,7 @@ func (w *dockerRun) findExpected() {
 	}
 }
 
-// workload is a container as the world sees it.
+// workload returns a container as a Workload.
 func (w *dockerRun) workload(c *record) Workload {
 	out := Workload{Key: workload.Key(workload.KindDocker, c.Name), ID: c.ID, Name: c.Name, Kind: workload.KindDocker, Labels: c.Labels, ImageLabels: c.Baked, Group: c.project()}
 	switch {
@@ -368,8 +368,8 @@ func (w *dockerRun) workload(c *record) Workload {
 	return out
 }
 
-// project is the container's compose project. One that comes with the image is none:
-// an image would join whatever group has that name.
+// project returns the container's compose project. A label that comes with the image does
+// not count: with it an image could join any group.
 func (c containerInfo) project() string {
 	if _, baked := c.Baked[composeProject]; baked {
 		return ""
@@ -380,9 +380,8 @@ func (c containerInfo) project() string {
 // composeProject is the label by which "docker compose" says what belongs together.
 const composeProject = "com.docker.compose.project"
 
-// beside is how a container sends that does not send by veths, or not only: its
-// cgroup, or a note why it cannot be told apart. It is looked up once after each
-// event.
+// beside returns the cgroup of a container that sends not by veths alone, or a note why
+// its packets cannot be told apart. It looks once after each event.
 func (w *dockerRun) beside(c *record, look func() (cgroups []string, note string)) (cgroups []string, note string) {
 	if !c.noted {
 		c.cgroups, c.note = look()
@@ -391,7 +390,7 @@ func (w *dockerRun) beside(c *record, look func() (cgroups []string, note string
 	return slices.Clone(c.cgroups), c.note
 }
 
-// stackedDevices is the cgroup of a container with a device such as a macvlan, or
+// stackedDevices returns the cgroup of a container with a device such as a macvlan, or
 // why there is none.
 func (w *dockerRun) stackedDevices(c *record, path string) (cgroups []string, note string) {
 	kinds, err := w.kinds(path)
@@ -407,7 +406,7 @@ func (w *dockerRun) stackedDevices(c *record, path string) (cgroups []string, no
 	return nil, noteForKinds(c.Mode, kinds)
 }
 
-// cgroup is the folder of a container's cgroup of version 2. The note says why its
+// cgroup returns the folder of a container's cgroup of version 2. The note says why its
 // packets cannot be told from the host's own, after what kind of network it has.
 func (w *dockerRun) cgroup(c *record, network string) (cgroups []string, note string) {
 	text, err := os.ReadFile(filepath.Join(w.proc, strconv.Itoa(c.Pid), "cgroup"))

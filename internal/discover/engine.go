@@ -19,7 +19,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// containerInfo is what matters of a container.
+// containerInfo holds the properties of a container that discovery uses.
 type containerInfo struct {
 	ID       string
 	Name     string // without the leading slash
@@ -38,11 +38,12 @@ type engineEvent struct {
 	Action    string // "start", "die", ..., and "connect", "disconnect" for networks
 }
 
-// engine is what is needed of a container engine; tests put a fake in its place.
+// engine is the interface to a container engine; tests put a fake in its place.
 type engine interface {
 	// Address for people, e.g. unix:///var/run/docker.sock.
 	Address() string
-	// Events are those from now on, until ctx ends or the error channel speaks.
+	// Events returns the events from now on, until ctx ends or the error channel has a
+	// value.
 	Events(ctx context.Context) (<-chan engineEvent, <-chan error)
 	// Running lists summaries of the containers that run.
 	Running(ctx context.Context) ([]containerInfo, error)
@@ -117,7 +118,7 @@ func (e *dockerEngine) Events(ctx context.Context) (<-chan engineEvent, <-chan e
 	return out, outErrs
 }
 
-// nanoseconds are the nine digits after the point.
+// nanoseconds returns the nine digits after the point.
 func nanoseconds(t time.Time) string {
 	digits := strconv.Itoa(t.Nanosecond())
 	return strings.Repeat("0", 9-len(digits)) + digits

@@ -34,8 +34,8 @@ func watchFiles(log *slog.Logger) (*fileWatch, error) {
 	return &fileWatch{log: log, w: w}, nil
 }
 
-// watchWith watches files until stop is called: wake has what comes from pokes, and
-// a value after each change. Where files cannot be watched, only pokes come.
+// watchWith watches files until stop is called: wake has the values of pokes, and a value
+// after each change. Where files cannot be watched, only pokes come.
 func watchWith(ctx context.Context, log *slog.Logger, pokes <-chan struct{}) (files *fileWatch, wake <-chan struct{}, stop func()) {
 	files, err := watchFiles(log)
 	if err != nil {

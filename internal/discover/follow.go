@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// settle is how long a source waits after a change for more of them: starting a
+// settle is the time for which a source waits after a change for more of them: starting a
 // container is a handful of link messages within a millisecond.
 const settle = 2 * time.Millisecond
 
-// linkTable is what sources need of Links; tests put a fake in its place.
+// linkTable is the interface of Links to sources; tests put a fake in its place.
 type linkTable interface {
 	watch() (changes <-chan struct{}, stop func())
 	list() []link

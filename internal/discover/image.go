@@ -11,8 +11,9 @@ import (
 )
 
 // An engine gives a container the labels of its image, beside those that it is started
-// with, and does not say which is which. So the image is asked, once: its id is a digest
-// of what it holds. A label that the image has with the same value is the image's.
+// with, and does not tell them apart. So docker's source asks for the image, once: its id
+// is a digest of its content. A label that the image has with the same value is the
+// image's.
 
 // imageLabels remembers the labels of images that matter here, by the image's id.
 type imageLabels struct {

@@ -12,8 +12,8 @@ import (
 	"weir/internal/discover/dockertest"
 )
 
-// A real engine gives a container the labels of its image. They are told from those
-// that it was started with, and an image puts nobody into a compose project.
+// A real engine gives a container the labels of its image. They are told from the labels
+// that it was started with, and an image puts no container into a compose project.
 func TestRealLabelsOfAnImage(t *testing.T) {
 	e := realEngine(t)
 	ctx := t.Context()

@@ -40,8 +40,8 @@ type Links struct {
 	watchers   map[chan struct{}]bool
 }
 
-// link is what matters of a network device. Flags and counters do not: a change
-// of theirs wakes nobody.
+// link is a network device as far as sources compare it. A change of its flags or
+// counters wakes no source.
 type link struct {
 	Index int
 	Name  string
@@ -103,7 +103,7 @@ func NewLinks(log *slog.Logger, path string) (*Links, error) {
 	return l, nil
 }
 
-// Close lets go of the sockets. Call it after Run and the sources have ended.
+// Close closes the sockets. Call it after Run and the sources have ended.
 func (l *Links) Close() {
 	l.events.Close()
 	l.ask.Close()
@@ -282,7 +282,7 @@ func (l *Links) watch() (changes <-chan struct{}, stop func()) {
 	}
 }
 
-// list is all devices, ordered by index.
+// list returns all devices, ordered by index.
 func (l *Links) list() []link {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// libvirtDir is where libvirt keeps the state of the QEMU machines that run.
+// libvirtDir is the folder in which libvirt keeps the state of the running QEMU machines.
 const libvirtDir = "/run/libvirt/qemu"
 
 // machines finds out which virtual machine a tap belongs to:
@@ -31,7 +31,7 @@ type machines struct {
 	sys     string // folder of network devices
 }
 
-// nics are the interfaces of all machines, by the name of their device on the host.
+// nics returns the interfaces of all machines, by the name of their device on the host.
 func (m machines) nics() map[string]nic {
 	found := m.ofQEMU()
 	maps.Copy(found, m.ofLibvirt())
@@ -99,7 +99,7 @@ func (m machines) ofQEMU() map[string]nic {
 	return found
 }
 
-// user is what counts of a process's rights.
+// user holds the rights of a process.
 type user struct {
 	uid     int  // real, so that a program with the setuid bit has its caller's; -1 if unknown
 	admin   bool // may have any tap of the host: root with CAP_NET_ADMIN, which root in a container lacks
@@ -131,7 +131,7 @@ func (m machines) user(dir string) user {
 	return u
 }
 
-// owner is the uid that a tap was made for, -1 if for none or if it is no tap.
+// owner returns the uid that a tap was made for, -1 if for none or if it is no tap.
 func (m machines) owner(device string) int {
 	text, _ := os.ReadFile(filepath.Join(m.sys, filepath.Base(device), "owner"))
 	uid, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -174,7 +174,7 @@ func parseQEMU(cmdline []byte) (machine string, devices []string) {
 	return machine, devices
 }
 
-// openTaps are the taps that a process holds open, in order of their names.
+// openTaps returns the taps that a process holds open, in order of their names.
 func openTaps(proc string) []string {
 	var devices []string
 	fds, _ := os.ReadDir(filepath.Join(proc, "fd"))
@@ -206,7 +206,7 @@ func addMachine(found map[string]nic, machine string, devices []string) {
 	}
 }
 
-// plainName is a machine's name as that of a workload can be: what cannot be typed
+// plainName returns a machine's name as that of a workload can be: what cannot be typed
 // easily becomes a dash.
 func plainName(name string) string {
 	plain := strings.Map(func(r rune) rune {

@@ -162,7 +162,7 @@ func (r *reports) waitGone(key string) {
 	r.wait(key+" to be gone", func(list []Workload) bool { _, ok := byKey(list, key); return !ok })
 }
 
-// firstSeen is when key was first reported with a device, forgetting it.
+// firstSeen returns when key was first reported with a device, forgetting it.
 func (r *reports) firstSeen(key string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

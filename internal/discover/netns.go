@@ -17,15 +17,15 @@ import (
 	"weir/internal/workload"
 )
 
-// netnsDir is where "ip netns" keeps named network namespaces.
+// netnsDir is the folder in which "ip netns" keeps named network namespaces.
 const netnsDir = "/run/netns"
 
 // Netns is a Source of network namespaces that a person named. A namespace may
 // vanish and return under the same name; its workload stays, without devices.
 //
-// It notices a namespace that comes by the link message of its first veth, and
-// by watching the folder that its file is in. A path in /proc cannot be watched:
-// there, link messages are all there is, which is enough for a process that runs.
+// It notices a namespace that comes by the link message of its first veth, and by
+// watching the folder that its file is in. A path in /proc cannot be watched: there only
+// link messages are left, which is enough for a process that runs.
 type Netns struct {
 	log   *slog.Logger
 	links linkTable
@@ -45,10 +45,10 @@ func newNetns(log *slog.Logger, links linkTable, dir string) *Netns {
 	return &Netns{log: log, links: links, dir: dir, poke: make(chan struct{}, 1), attached: map[string]string{}}
 }
 
-// Name is "netns".
+// Name returns "netns".
 func (n *Netns) Name() string { return "netns" }
 
-// Status is always "ok": the kernel is never away.
+// Status returns "ok", always: the kernel is never away.
 func (n *Netns) Status() (state, note string) { return "ok", "" }
 
 // Add makes a workload of a network namespace, given by its name in /run/netns
@@ -95,7 +95,8 @@ func (n *Netns) Remove(name string) error {
 	return nil
 }
 
-// path is where the file of a namespace is expected. A name may hold no slash.
+// path returns the path where the file of a namespace is expected. A name may hold no
+// slash.
 func (n *Netns) path(netns string) string {
 	if strings.Contains(netns, "/") {
 		return filepath.Clean(netns)

@@ -13,7 +13,7 @@ import (
 // themselves, at their sockets, with the class that the agent gives them.
 type Own []string
 
-// Name is "own".
+// Name returns "own".
 func (Own) Name() string { return workload.KindOwn }
 
 // Run reports them once and waits for the end.

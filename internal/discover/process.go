@@ -19,7 +19,7 @@ var containerIDs = regexp.MustCompile(`[0-9a-f]{64}`)
 // container starts is that container's business.
 func cgroupContainer(text []byte) string { return string(containerIDs.Find(text)) }
 
-// netnsPath is the file of a process's network namespace.
+// netnsPath returns the file of a process's network namespace.
 func netnsPath(proc string, pid int) string {
 	return filepath.Join(proc, strconv.Itoa(pid), "ns/net")
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// roster is what is known of an engine's containers. It only remembers and
-// decides: its caller asks the engine and the kernel.
+// roster holds the known state of an engine's containers. It remembers and decides; its
+// caller asks the engine and the kernel.
 //
 // A container is announced (the engine connects it to a network, so it is about
 // to start), then has a process (found by its cgroup, before the engine tells),
@@ -31,8 +31,7 @@ type record struct {
 	again   bool // and was overtaken by an event
 }
 
-// announcement is how long a start may take between its first network and its
-// process.
+// announcement bounds the time of a start between its first network and its process.
 const announcement = time.Minute
 
 func newRoster() *roster { return &roster{records: map[string]*record{}} }
@@ -183,7 +182,7 @@ func (r *roster) disconnected(now time.Time) {
 	}
 }
 
-// expected are the containers whose process is to be looked for.
+// expected returns the containers whose process is to be looked for.
 func (r *roster) expected(now time.Time) map[string]bool {
 	ids := map[string]bool{}
 	for id, c := range r.records {
@@ -201,8 +200,8 @@ func (r *roster) found(id string, pid int) {
 	}
 }
 
-// present are the containers that belong on the list: those with a process
-// whose name is known.
+// present returns the containers that belong on the list: those with a process whose name
+// is known.
 func (r *roster) present() []*record {
 	var list []*record
 	for c := range maps.Values(r.records) {

@@ -29,7 +29,7 @@ func (m *rosterModel) ask(q question, id string) {
 	}
 }
 
-// serve lets the engine answer a question with what is true now.
+// serve lets the engine answer a question with the present state.
 func (m *rosterModel) serve(i int) {
 	a := m.asked[i]
 	m.asked = slices.Delete(m.asked, i, i+1)

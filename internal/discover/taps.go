@@ -15,12 +15,12 @@ import (
 	"weir/internal/workload"
 )
 
-// Taps is a Source of the interfaces of virtual machines: taps, and the host's ends
-// of veths, whose names match a pattern such as "vnet*". Each is a workload, called
-// after its machine as far as libvirt or QEMU's command line tells (see machines):
-// the first interface like the machine, the others NAME.1, NAME.2 in the machine's
-// order; Group is the machine for all of them. What nobody knows is called like the
-// device.
+// Taps is a Source of the interfaces of virtual machines: taps, and the host's ends of
+// veths, whose names match a pattern such as "vnet*". Each is a workload, called after
+// its machine as far as libvirt or QEMU's command line tells (see machines): the first
+// interface like the machine, the others NAME.1, NAME.2 in the machine's order; Group is
+// the machine for all of them. A device that neither libvirt nor QEMU knows keeps its own
+// name.
 //
 // A device that Devices has by name is left to it.
 type Taps struct {
@@ -43,9 +43,9 @@ type nic struct {
 	index   int // 0, 1, ... in the machine's order
 }
 
-// Between two questions for the machines of taps that nobody knew the last time:
-// the first bounds what a storm of link messages costs, the second says how soon a
-// machine is known that takes a tap which was there before. A new tap is asked for
+// Pauses between two questions for the machines of taps that had no known machine the
+// last time. The first bounds the cost of a storm of link messages; the second bounds the
+// time until a machine is known that takes over an existing tap. A new tap is asked for
 // at once.
 const (
 	machinesAtMost  = 200 * time.Millisecond
@@ -64,10 +64,10 @@ func newTaps(log *slog.Logger, links linkTable, devices *Devices, m machines) *T
 	return t
 }
 
-// Name is "vm".
+// Name returns "vm".
 func (t *Taps) Name() string { return workload.KindVM }
 
-// Status is always "ok": the kernel is never away.
+// Status returns "ok", always: the kernel is never away.
 func (t *Taps) Status() (state, note string) { return "ok", "" }
 
 // Add makes workloads of the devices whose name matches a pattern, now or later.
@@ -100,7 +100,7 @@ func (t *Taps) Run(ctx context.Context, report func([]Workload)) error {
 	defer stop()
 	return follow(ctx, t.links, wake, func() []Workload {
 		list := t.list()
-		if t.active() { // else nobody wants to know of machines
+		if t.active() { // else no pattern asks for machines
 			files.want([]string{filepath.Join(t.machines.libvirt, "machine.xml")})
 		} else {
 			files.want(nil)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// domain is libvirt's state of a machine, cut down to what is read, as libvirt 11
-// writes it.
+// domain is libvirt's state of a machine as libvirt 11 writes it, cut down to the fields
+// that machines reads.
 const domain = `<!--
 WARNING: THIS IS AN AUTO-GENERATED FILE.
 -->
@@ -54,7 +54,7 @@ func qemu(t testing.TB, proc, pid, cmdline string, taps ...string) {
 	qemuOf(t, proc, pid, status(0, "000001ffffffffff"), cmdline, taps...)
 }
 
-// status is /proc/PID/status of a process with a real uid and capabilities.
+// status returns /proc/PID/status of a process with a real uid and capabilities.
 func status(uid int, capabilities string) string {
 	return fmt.Sprintf("Name:\tqemu\nUid:\t%d\t0\t0\t0\nCapEff:\t%s\n", uid, capabilities)
 }
@@ -141,7 +141,7 @@ func TestPlainName(t *testing.T) {
 	}
 }
 
-// tapLines are workloads as "vm:db vnet3 of db".
+// tapLines returns workloads as "vm:db vnet3 of db".
 func tapLines(list []Workload) []string {
 	var lines []string
 	for _, w := range list {

@@ -2,10 +2,10 @@
 
 package doctor
 
-// Level is how a check ended.
+// Level is the severity of a check's result.
 type Level string
 
-// The levels. Unknown is what could not be looked at.
+// The levels. Unknown is the level of a part that Look could not read.
 const (
 	OK      Level = "ok"
 	Warning Level = "warning"
@@ -13,7 +13,7 @@ const (
 	Unknown Level = "unknown"
 )
 
-// Finding is one line of weir doctor.
+// Finding is the result of one check: a line of weir doctor.
 type Finding struct {
 	Level  Level  `json:"level"`
 	Check  string `json:"check"`
@@ -55,7 +55,7 @@ func Examine(h Host) []Finding {
 	return all
 }
 
-// Count is how many findings have the level.
+// Count returns the number of findings with the level.
 func Count(findings []Finding, level Level) int {
 	n := 0
 	for _, f := range findings {

@@ -18,7 +18,7 @@ import (
 	"weir/internal/policy"
 )
 
-// healthy is a host that has all it needs: Linux 7.3, one link, Docker.
+// healthy returns a host that has all it needs: Linux 7.3, one link, Docker.
 func healthy() Host {
 	c := config.Default()
 	c.Path = "/etc/weir/weir.yaml"
@@ -190,7 +190,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestHarmless: what is no problem on a host that does not use it.
+// TestHarmless has findings that are no problem on a host that does not use the part.
 func TestHarmless(t *testing.T) {
 	for name, change := range map[string]func(*Host){
 		"no HTB beside BPF":                 func(h *Host) { h.Fallback.Err = errors.New("kernel has no HTB") },

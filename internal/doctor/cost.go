@@ -8,7 +8,8 @@ import (
 	"fmt"
 )
 
-// Cost is what Weir's BPF qdisc adds to a packet, as the lab has counted it.
+// Cost is the number of instructions that Weir's BPF qdisc adds to a packet, as the lab
+// has counted them.
 type Cost struct {
 	Instructions float64 `json:"instructions"` // marking included
 	Kernel       string  `json:"kernel"`       // as uname -r prints it
@@ -16,7 +17,8 @@ type Cost struct {
 	Date         string  `json:"date"`
 }
 
-// String is the cost in a sentence, with where it is from.
+// String returns the cost in a sentence, with the commit, the kernel and the date of its
+// measurement.
 func (c Cost) String() string {
 	return fmt.Sprintf("the lab counted %.0f instructions that Weir adds to a packet (commit %.12s, Linux %s, %s)", c.Instructions, c.Commit, c.Kernel, c.Date)
 }

@@ -7,13 +7,14 @@ import (
 	"weir/internal/config"
 )
 
-// Seen is something that was looked at, or the reason why it could not be.
+// Seen is a value that Look read, or the reason why it could not.
 type Seen[T any] struct {
 	Value T
 	Err   error
 }
 
-// Host is what Look saw. The zero value is a host of which nothing is known.
+// Host is the state of a host as Look read it. The zero value is a host of which nothing
+// is known.
 type Host struct {
 	Kernel   string                  // release, such as "6.18.5+deb13-amd64"
 	Options  Seen[map[string]string] // of the kernel: "CONFIG_NET_SCH_BPF" to "y" or "m"
@@ -53,7 +54,7 @@ type Link struct {
 	GSOLimit  uint32 // bytes that Weir gives the devices of workloads for this capacity
 }
 
-// RootKind says whose a root qdisc is.
+// RootKind tells who set a root qdisc: the kernel, Weir or another program.
 type RootKind int
 
 // The owners of a root qdisc.
@@ -72,7 +73,7 @@ type Marks struct {
 
 // MarkUser is one rule that writes or compares bits of the mark.
 type MarkUser struct {
-	Owner string // calico, cilium, kube-proxy or "" for anyone
+	Owner string // calico, cilium, kube-proxy or "" for any other program
 	Rule  string // as its tool prints it
 	Bits  uint32
 	Reads bool // it compares the bits; otherwise it writes them
@@ -85,7 +86,7 @@ type Engine struct {
 	Version Seen[string] // "" = it was not asked
 }
 
-// Clock is what adjtimex says.
+// Clock is the state of the kernel's clock, as adjtimex returns it.
 type Clock struct {
 	Synchronised bool
 	MaxErrorUsec int64 // bound of the error in microseconds; it grows by 500 a second without a server

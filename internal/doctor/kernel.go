@@ -17,7 +17,7 @@ var oldestBPF = [2]int{6, 16}
 
 const betterKernel = "for exact shares take Linux 6.16 or later with CONFIG_NET_SCH_BPF=y, such as Debian's from trixie-backports; until then HTB steers"
 
-// release is the first two numbers of a kernel's release.
+// release returns the first two numbers of a kernel's release.
 func release(text string) (v [2]int, ok bool) {
 	n, err := fmt.Sscanf(text, "%d.%d", &v[0], &v[1])
 	return v, err == nil && n == 2
@@ -34,8 +34,8 @@ func kernel(h Host) []Finding {
 	return ok("Linux " + h.Kernel)
 }
 
-// worse is how bad it is that the BPF backend cannot run: the configuration may
-// demand it.
+// worse returns the level of a BPF backend that cannot run: the configuration may demand
+// that backend.
 func (h Host) worse() Level {
 	if h.Config.Err == nil && h.Config.Value.Backend == plan.BackendBPF {
 		return Fails
@@ -43,7 +43,7 @@ func (h Host) worse() Level {
 	return Warning
 }
 
-// bpfQdisc compares what the kernel was built with and what the backend's probe says.
+// bpfQdisc compares the kernel's options with the result of the backend's probe.
 func bpfQdisc(h Host) []Finding {
 	const option = "CONFIG_NET_SCH_BPF"
 	built := option + " cannot be looked up"
@@ -78,7 +78,7 @@ func jit(h Host) []Finding {
 	return ok(fmt.Sprintf("on (net.core.bpf_jit_enable is %d)", h.JIT.Value))
 }
 
-// fallback is about HTB, which steers where there are no BPF qdiscs.
+// fallback checks HTB, which steers where there are no BPF qdiscs.
 func fallback(h Host) []Finding {
 	err := h.Fallback.Err
 	needed := h.BPF != nil || h.Config.Err == nil && h.Config.Value.Backend == plan.BackendTC
@@ -96,7 +96,7 @@ func fallback(h Host) []Finding {
 	return ok("HTB with " + h.Fallback.Value + " for each workload can be set up")
 }
 
-// remedyFor is what lets doctor look next time.
+// remedyFor returns the remedy that lets doctor read the part next time.
 func remedyFor(err error) string {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, dataplane.ErrPrivilege) || strings.Contains(err.Error(), "not permitted") {
 		return "run weir doctor as root"

@@ -30,7 +30,7 @@ import (
 // toolTimeout bounds each program that is run and each socket that is asked.
 const toolTimeout = 10 * time.Second
 
-// Options say what to look at.
+// Options select the parts of a host that Look reads.
 type Options struct {
 	File   string   // configuration, "" = config.DefaultPath
 	Links  []string // devices, none = those of the configuration, or of the default route
@@ -128,8 +128,8 @@ func criuVersion(ctx context.Context) (string, error) {
 	return version, err
 }
 
-// run is what a program prints. Where it fails, the error ends with the first line
-// that it had to say.
+// run returns the output of a program. Where the program fails, the error ends with the
+// first line of its message.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func lookClockOfCPU() Seen[uint64] {
 	return Seen[uint64]{hz, err}
 }
 
-// clockIn is the highest clock in the text of /proc/cpuinfo, Hz.
+// clockIn returns the highest clock in the text of /proc/cpuinfo, Hz.
 func clockIn(r io.Reader) (hz uint64, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -193,7 +193,7 @@ func lookLimits() Limits {
 		UnprivilegedBPF: number("/proc/sys/kernel/unprivileged_bpf_disabled")}
 }
 
-// deviceNames are the network devices of this namespace.
+// deviceNames returns the network devices of this namespace.
 func deviceNames() []string {
 	list, err := net.Interfaces()
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"weir/internal/policy"
 )
 
-// lookLinks reads the devices that are named, those of the configuration, or that of
-// the default route, whichever is given first.
+// lookLinks reads the named devices, else those of the configuration, else that of the
+// default route.
 func lookLinks(c Seen[config.Config], named []string) []Link {
 	conn, err := device.Open()
 	if err != nil {
@@ -57,7 +57,7 @@ func lookLinks(c Seen[config.Config], named []string) []Link {
 	return found
 }
 
-// look fills in what the kernel says of the device.
+// look fills in the device's settings in the kernel.
 func (l *Link) look(conn *device.Conn) {
 	dev, err := conn.Lookup(l.Name)
 	if err != nil {
@@ -84,7 +84,7 @@ func (l *Link) look(conn *device.Conn) {
 	l.GSOLimit = device.GSOLimit(policy.Rate(l.Capacity))
 }
 
-// defaultRoute is the device that packets to anywhere leave by, "" if there is none.
+// defaultRoute returns the device that packets to anywhere leave by, "" if there is none.
 func defaultRoute() string {
 	routes, err := netlink.RouteList(nil, netlink.FAMILY_ALL)
 	if err != nil {
@@ -170,7 +170,7 @@ func tablesLoaded() bool {
 	return false
 }
 
-// routingMarks are the rules of policy routing that compare the mark.
+// routingMarks returns the rules of policy routing that compare the mark.
 func routingMarks(rules []netlink.Rule) []MarkUser {
 	var users []MarkUser
 	for _, r := range rules {

@@ -23,10 +23,10 @@ var productBits = map[string]uint32{
 	"kube-proxy": 0x0000c000,
 }
 
-// errNoReader is why rules cannot be read where no tool is installed.
+// errNoReader is the error of reading rules on a host without a tool for it.
 var errNoReader = errors.New("neither nft nor iptables-save is installed")
 
-// longestRule is how many characters of a rule are printed.
+// longestRule bounds the characters of a rule in the output.
 const longestRule = 140
 
 // marks compares Weir's bits of skb->mark with those of other users.
@@ -53,8 +53,8 @@ func marks(h Host) []Finding {
 	return all
 }
 
-// otherMarks are the bits that all others use, and those of the others that use
-// some of mask: rules of one owner that do the same put together, and products.
+// otherMarks returns the bits that all other users take, and the users that take some of
+// mask: an owner's rules that do the same count as one user, and so does a product.
 func (h Host) otherMarks(mask uint32) (taken uint32, clashing []MarkUser) {
 	products := slices.Clone(h.Marks.Products)
 	type kind struct {
@@ -130,8 +130,8 @@ func markRemedy(taken uint32) string {
 	return fmt.Sprintf("give the rule a mask, or Weir other bits: mark_mask: %#x in weir.yaml, enough for %d workloads at once", uint32(free), free.MaxClasses()-1)
 }
 
-// longestRun is the longest run of bits that are set, the highest of several, and
-// no longer than what all classes need.
+// longestRun returns the longest run of bits that are set, the highest of several, and no
+// longer than what all classes need.
 func longestRun(set uint32) plan.Mask {
 	enough := 1
 	for plan.Mask(1<<enough-1).Check() != nil || plan.Mask(1<<enough-1).MaxClasses() < plan.MaxClasses {

@@ -21,7 +21,7 @@ func ownerOf(name string) string {
 	return ""
 }
 
-// iptablesMarks reads the uses of the mark out of what iptables-save prints.
+// iptablesMarks reads the uses of the mark out of the output of iptables-save.
 func iptablesMarks(dump string) []MarkUser {
 	var users []MarkUser
 	for line := range strings.Lines(dump) {
@@ -43,7 +43,7 @@ func iptablesMarks(dump string) []MarkUser {
 	return users
 }
 
-// iptablesWrites are the bits that the target of a rule changes.
+// iptablesWrites returns the bits that the target of a rule changes.
 func iptablesWrites(words []string) uint32 {
 	switch target := after(words, "-j"); target {
 	case "MARK":
@@ -75,7 +75,7 @@ func iptablesWrites(words []string) uint32 {
 	return 0
 }
 
-// iptablesReads are the bits that -m mark compares.
+// iptablesReads returns the bits that -m mark compares.
 func iptablesReads(words []string) uint32 {
 	for i := range words {
 		if words[i] == "-m" && i+1 < len(words) && words[i+1] == "mark" {
@@ -99,7 +99,7 @@ func valueMask(text string) (value, mask uint32) {
 	return number(v), number(m)
 }
 
-// after is the word behind a word, "" if there is none.
+// after returns the word behind a word, "" if there is none.
 func after(words []string, word string) string {
 	for i, w := range words[:max(len(words)-1, 0)] {
 		if w == word {
@@ -118,8 +118,8 @@ func contains(words []string, word string) bool {
 	return false
 }
 
-// nftMarks reads the uses of the mark out of what nft -j list ruleset prints.
-// Rules of iptables-nft, whose marks nft does not spell out, are iptables-save's.
+// nftMarks reads the uses of the mark out of the output of nft -j list ruleset. Rules of
+// iptables-nft, whose marks nft does not spell out, are iptables-save's.
 func nftMarks(dump []byte) ([]MarkUser, error) {
 	var ruleset struct {
 		Nftables []struct {
@@ -181,7 +181,7 @@ func isMark(e any) bool {
 	return meta["key"] == "mark"
 }
 
-// compared are the bits of the mark that the left side of a match looks at.
+// compared returns the bits of the mark that the left side of a match looks at.
 func compared(e any) uint32 {
 	if isMark(e) {
 		return allBits
@@ -198,11 +198,11 @@ func compared(e any) uint32 {
 	return uint32(mask)
 }
 
-// word is a value of 32 bits as a function of the mark, bit by bit: what it is where
-// the mark's bit is 0 and where it is 1, and which bits depend on something else.
+// word is a value of 32 bits as a function of the mark, bit by bit: the value where the
+// mark's bit is 0, the value where it is 1, and the bits that depend on something else.
 type word struct{ zero, one, other uint32 }
 
-// written are the bits of the mark that are not sure to keep their value when an
+// written returns the bits of the mark that are not sure to keep their value when an
 // expression of nft is assigned to it.
 func written(e any) uint32 {
 	w := evaluate(e)

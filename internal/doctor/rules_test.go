@@ -67,7 +67,7 @@ func TestNftMarks(t *testing.T) {
 	}
 }
 
-// summary is each user as "owner w 0xbits".
+// summary returns each user as "owner w 0xbits".
 func summary(users []MarkUser) string {
 	var list []string
 	for _, u := range users {

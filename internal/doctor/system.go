@@ -16,8 +16,8 @@ import (
 // oldestCRIU is the first CRIU with which weir migrate is tested.
 var oldestCRIU = [2]int{4, 2}
 
-// largestError is how wrong a clock of a cluster may be: two such clocks are half a
-// minute apart, and a minute is what an order allows.
+// largestError bounds the error of a cluster's clock: two such clocks are half a minute
+// apart, and an order allows a minute.
 const largestError = 15 * time.Second
 
 // inCluster says whether the configuration makes the host a node.

@@ -72,13 +72,13 @@ func (b *bed) tcp(n, i int) *process {
 	return b.tcps(n, i, 1)
 }
 
-// tcps is so many of them in one process.
+// tcps starts so many streams that send all they can, in one process.
 func (b *bed) tcps(n, i, streams int) *process {
 	b.t.Helper()
 	return launch(b.boxes[i-1], "tcp", fmt.Sprintf("%s:%d", serverAt(n).ip, tcpPort), fmt.Sprint(streams))
 }
 
-// settle stops streams and waits for what is on its way. It returns how many
+// settle stops streams and waits for the packets on their way. It returns how many
 // packets of each were sent, and how many of these have not arrived.
 func (b *bed) settle(flows ...flow) (sent, lost []uint64) {
 	b.t.Helper()
@@ -186,7 +186,7 @@ func (b *bed) addUp(s dataplane.Snapshot) {
 	}
 }
 
-// total is how many packets were dropped, for whatever reason.
+// total returns how many packets were dropped, for whatever reason.
 func total(drops map[string]uint64) (n uint64) {
 	for _, d := range drops {
 		n += d
@@ -194,8 +194,8 @@ func total(drops map[string]uint64) (n uint64) {
 	return n
 }
 
-// drops is how many packets were dropped for one of the reasons; of all, if
-// none is given.
+// drops returns how many packets were dropped for one of the reasons; of all, if none is
+// given.
 func drops(s dataplane.Snapshot, reasons ...string) (total uint64) {
 	for _, c := range s.Classes {
 		for reason, n := range c.Drops {

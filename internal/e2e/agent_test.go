@@ -176,7 +176,7 @@ func (b *bed) weir(args ...string) string {
 	return got.stdout
 }
 
-// get is "weir get -o json", by the workloads' names.
+// get returns the workloads of "weir get -o json", by their names.
 func (b *bed) get() map[string]api.Workload {
 	b.t.Helper()
 	var list []api.Workload

@@ -74,8 +74,8 @@ func newNamedBed(t testing.TB, prefix string, workloads, networks int) *bed {
 	return b
 }
 
-// mountBPFFS gives a test a BPF file system in the place that agents use. It
-// stays empty if the test before left nothing; what is in it goes.
+// mountBPFFS gives a test a BPF file system in the place that agents use. It stays empty
+// if the test before left nothing; its content goes with the test.
 func mountBPFFS(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat("/sys/fs/bpf/e2e"); err == nil {
@@ -128,7 +128,7 @@ func (b *bed) ipv6() {
 	}
 }
 
-// hostAt is where the host itself can be reached in network 0.
+// hostAt returns the endpoint of the host itself in network 0.
 func hostAt() endpoint {
 	return endpoint{net.IPv4(10, 88, 254, 1).To4(), net.HardwareAddr{2, 0x88, 0, 2, 0, 0}}
 }
@@ -143,7 +143,7 @@ func (b *bed) hostSends() {
 	b.srv.knows("eth0", hostAt())
 }
 
-// portName is the host's end of workload i's device in network n.
+// portName returns the host's end of workload i's device in network n.
 func portName(n, i int) string {
 	if n == 0 {
 		return fmt.Sprintf("w%d", i)
@@ -151,7 +151,7 @@ func portName(n, i int) string {
 	return fmt.Sprintf("w%dn%d", i, n)
 }
 
-// rootQdisc is the line of tc that names the uplink's root qdisc.
+// rootQdisc returns the line of tc that names the uplink's root qdisc.
 func (b *bed) rootQdisc(n int) string {
 	b.t.Helper()
 	for line := range strings.Lines(b.host.run("tc qdisc show dev " + b.nets[n].uplink)) {

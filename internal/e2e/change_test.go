@@ -69,8 +69,8 @@ func TestPolicyChangesUnderLoad(t *testing.T) {
 	b.accounted([]flow{flood}, a.workload("w4").Class)
 }
 
-// randomChange is one that never takes from w1, w2 or w3 what they send, 12 % of
-// the link, with mins that always fit: weights are anything, mins 15 to 30 %, a
+// randomChange returns a change that never takes from w1, w2 or w3 the rate that they
+// send, 12 % of the link. Its mins always fit: weights are anything, mins 15 to 30 %, a
 // max is none or 35 % at least.
 func randomChange(draw *rand.Rand) (name string, c api.PolicyChange) {
 	fields := []string{"weight", fmt.Sprint(1 + draw.IntN(10000))}

@@ -13,8 +13,8 @@ import (
 	"weir/internal/policy"
 )
 
-// contended is a bed with an agent and two workloads, of the weights 1 and 3, that both
-// want more of network 0 than there is, and what they should get of it.
+// contended returns a bed with an agent and two workloads, of the weights 1 and 3, that
+// both want more of network 0 than there is, and what they should get of it.
 func contended(t *testing.T, networks int) (b *bed, a *agent, ideal []float64) {
 	b = newBed(t, 2, networks)
 	b.configure("workloads:\n  w1: {weight: 1}\n  w2: {weight: 3}\n")

@@ -150,8 +150,8 @@ func TestUplinkDownAndUp(t *testing.T) {
 	}
 }
 
-// Somebody deletes Weir's qdisc: it is put back within seconds. Somebody puts
-// another one in its place: that is his decision, and Weir says so.
+// A user deletes Weir's qdisc: the agent puts it back within seconds. A user puts another
+// qdisc in its place: that is the user's decision, and Weir says so.
 func TestQdiscTakenAway(t *testing.T) {
 	b := newBed(t, 2, 1)
 	b.configure("workloads:\n  w2: {weight: 3}\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// mendedWithin is how long what somebody else changed may stay so.
+// mendedWithin bounds the time for which another program's change may last.
 const mendedWithin = 2 * time.Second
 
 // disturbance is something that a person with tc, bpftool or rm does to a link.
@@ -23,8 +23,8 @@ type disturbance struct {
 	said string // in the agent's log
 }
 
-// What somebody else removes or changes under load is back within two seconds, and
-// the agent says what it was.
+// State that another program removes or changes under load is back within two seconds,
+// and the agent says what it was.
 func TestDisturbedLinkIsMended(t *testing.T) {
 	b, a, ideal := contended(t, 1)
 	class := a.workload("w2").Class
@@ -108,8 +108,8 @@ func flipLowest(value []byte) { value[0] ^= 1 }
 // names of qdiscs and their handles, counters, and rates of HTB, which follow the traffic.
 var fleeting = regexp.MustCompile(`\bid \d+|direct_packets_stat \d+|weir\d+( \w+:)?|(prio \d+ )?rate.*`)
 
-// inKernel is what Weir set, read past it: the host's traces, and the class's entry
-// in the qdisc's map or in HTB.
+// inKernel returns the state that Weir set, read past it: the host's traces, and the
+// class's entry in the qdisc's map or in HTB.
 func (b *bed) inKernel(class uint16) string {
 	b.t.Helper()
 	text := b.traces() + "\n" + b.host.run("tc filter show dev up0") + b.host.run("tc filter show dev up0 egress")

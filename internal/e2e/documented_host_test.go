@@ -153,8 +153,8 @@ type expected struct {
 	after  string
 }
 
-// prepare brings the host to where the rule wants it, and returns what is to run and what
-// is expected of it.
+// prepare brings the host to the state that the rule wants. It returns the command to run
+// and the expected results.
 func (d *documented) prepare(c doccommand.Command, r rule) expected {
 	d.t.Helper()
 	if r.Stopped != "" {
@@ -178,7 +178,8 @@ func (d *documented) prepare(c doccommand.Command, r rule) expected {
 	return e
 }
 
-// shown is what a page shows, as this host prints it; nil = nothing is shown.
+// shown returns the output that a page shows, as this host prints it; nil = the page
+// shows none.
 func (d *documented) shown(output []string) (list []string) {
 	backend := plan.BackendBPF
 	if d.fallback {
@@ -196,7 +197,8 @@ func (d *documented) shown(output []string) (list []string) {
 	return list
 }
 
-// attempt runs a command once and says what is wrong with what it does, "" if nothing is.
+// attempt runs a command once and returns the first difference from the expected results,
+// "" if there is none.
 func (d *documented) attempt(e expected) string {
 	d.t.Helper()
 	code, printed := d.run(e.text, e.most)

@@ -19,10 +19,10 @@ import (
 // switchAddress is where docs/sdn.md has the switch.
 var switchAddress = net.IPv4(10, 0, 0, 7)
 
-// addSwitch starts an Open vSwitch on the host as Debian's unit does, with the bridge s1 of
-// docs/sdn.md, and puts certificates where that page expects them. Its datapath is Open
-// vSwitch's dummy: what is said to it needs no kernel part, and the agent schedules the
-// device up0 of the host.
+// addSwitch starts an Open vSwitch on the host as Debian's unit does, with the bridge s1
+// of docs/sdn.md, and puts certificates where that page expects them. Its datapath is
+// Open vSwitch's dummy: the conversation with it needs no kernel part, and the agent
+// schedules the device up0 of the host.
 func (d *documented) addSwitch() {
 	d.t.Helper()
 	for _, tool := range []string{"ovsdb-server", "ovs-vsctl", "ovsdb-tool"} {

@@ -81,7 +81,7 @@ func readRules(t *testing.T) (pages map[string]page) {
 	return pages
 }
 
-// documentation is the folder that has README.md and docs, and whether it is the
+// documentation returns the folder that has README.md and docs, and whether it is the
 // repository. In a virtual machine it is the working directory.
 func documentation(t *testing.T) (folder string, source bool) {
 	t.Helper()
@@ -104,7 +104,7 @@ func readPage(t *testing.T, name string) string {
 	return string(text)
 }
 
-// ruleOf is the rule with the longest name that a command begins with.
+// ruleOf returns the rule with the longest name that a command begins with.
 func (p page) ruleOf(command string) (name string, r rule) {
 	name = longest(maps.Keys(p.Commands), command)
 	return name, p.Commands[name]
@@ -120,7 +120,7 @@ func longest(names iter.Seq[string], text string) (found string) {
 	return found
 }
 
-// pageNames are all pages of the documentation. A virtual machine has fewer.
+// pageNames returns all pages of the documentation. A virtual machine has fewer.
 func pageNames(t *testing.T) (names []string, all bool) {
 	t.Helper()
 	dir, source := documentation(t)
@@ -268,7 +268,7 @@ func TestDocumentedCommands(t *testing.T) {
 	for _, name := range names {
 		p, ok := pages[name]
 		if !ok || p.Elsewhere != "" {
-			continue // TestEveryDocumentedCommandHasItsRule says what is wrong
+			continue // TestEveryDocumentedCommandHasItsRule reports it
 		}
 		list := slices.DeleteFunc(doccommand.Parse(readPage(t, name)), func(c doccommand.Command) bool {
 			_, r := p.ruleOf(c.Text)

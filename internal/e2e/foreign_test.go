@@ -17,8 +17,8 @@ import (
 	"weir/internal/policy"
 )
 
-// traces is everything on the bed's host that Weir changes, as text, read past
-// Weir: qdiscs, what hangs at the devices, offload limits, pins, files.
+// traces returns all state on the bed's host that Weir changes, as text, read past Weir:
+// qdiscs, programs and filters of the devices, offload limits, pins, files.
 func (b *bed) traces() string {
 	b.t.Helper()
 	var text strings.Builder
@@ -50,7 +50,7 @@ func (b *bed) traces() string {
 	return strings.Join(lines, "\n")
 }
 
-// tcxPrograms is how many programs see the packets that come in by a device.
+// tcxPrograms returns how many programs see the packets that come in by a device.
 func (b *bed) tcxPrograms(ifindex int) (programs int) {
 	b.t.Helper()
 	err := b.host.do(func() error {
@@ -116,8 +116,8 @@ func (b *bed) oneLine(what string, got answer, code int, words ...string) {
 	}
 }
 
-// A qdisc that somebody set is not replaced unless Weir is told to; and whatever
-// was there is there again after weir cleanup, and nothing else.
+// Weir replaces a qdisc that a user set only if it is told to. After weir cleanup the
+// host is as it was before: every former qdisc is back, and nothing else is there.
 func TestHostIsLeftAsFound(t *testing.T) {
 	for _, test := range []struct {
 		name, qdisc string // as tc takes it, "" = the kernel's default
@@ -165,8 +165,8 @@ func TestHostIsLeftAsFound(t *testing.T) {
 	}
 }
 
-// Cleanup works after a SIGKILL, too, and when nobody remembers which devices
-// were steered.
+// Cleanup works after a SIGKILL, too, and without a record of the devices that were
+// steered.
 func TestCleanupAfterKill(t *testing.T) {
 	b := newBed(t, 2, 2)
 	b.configure("")

@@ -17,7 +17,8 @@ import (
 
 var errMoving = errors.New("it is not as it was")
 
-// lasting is what weir get and weir group list say, without what moves by itself.
+// lasting returns the output of weir get and weir group list, without the figures that
+// move by themselves.
 func (b *bed) lasting() string {
 	b.t.Helper()
 	var workloads []api.Workload

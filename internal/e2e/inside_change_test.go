@@ -80,8 +80,8 @@ func TestDisciplineChangesUnderLoad(t *testing.T) {
 	}
 }
 
-// changes makes n changes drawn at random, one after the other, and checks that the
-// link never rests meanwhile, nobody being ahead of it by more than a lead.
+// changes makes n changes drawn at random, one after the other, and checks that the link
+// never rests meanwhile, and that no workload is ahead of the line by more than a lead.
 func (b *bed) changes(n int, lead time.Duration, change func(n int, draw *rand.Rand) error) {
 	b.t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -132,8 +132,8 @@ func (b *bed) neverRests(from, length, most time.Duration) {
 	}
 }
 
-// randomDiscipline is one that polices nothing: the rate of llq's first queue is
-// half of the link.
+// randomDiscipline returns a discipline that polices nothing: the rate of llq's first
+// queue is half of the link.
 func randomDiscipline(draw *rand.Rand) api.PolicyChange {
 	disciplines := []string{"sfq", "fifo", "pq", "cbwfq", "llq"}
 	discipline := disciplines[draw.IntN(len(disciplines))]

@@ -76,8 +76,8 @@ func (b *bed) idealOf(tr tree) []float64 {
 
 func percent(n float64) policy.Amount { return policy.Amount{Percent: n} }
 
-// Two groups and a workload of its own hold the contract at both levels, whatever
-// is changed while everybody sends all he can: groups, members, who is where.
+// Two groups and a workload of its own hold the contract at both levels, whatever changes
+// while all workloads send all they can: groups, members, the group of a member.
 func TestGroups(t *testing.T) {
 	needsQueues(t)
 	b := newBed(t, 6, 1)

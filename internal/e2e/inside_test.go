@@ -37,7 +37,7 @@ func (b *bed) discipline(name, discipline string, queues ...string) {
 	b.weir(args...)
 }
 
-// queues are what weir get says of a workload's queues in network 0, by name.
+// queues returns the queues of a workload in network 0 as weir get shows them, by name.
 func (b *bed) queues(name string) map[string]api.QueueTraffic {
 	b.t.Helper()
 	queues := map[string]api.QueueTraffic{}
@@ -195,7 +195,7 @@ func TestQueuesUnderLoad(t *testing.T) {
 			for i, share := range test.shares {
 				ideal = append(ideal, all*share/parts)
 				if test.strict && i == 0 {
-					ideal[0] = rates[0] // judged by what is lost
+					ideal[0] = rates[0] // judged by the lost packets
 				}
 			}
 			b.within2(rates, ideal)

@@ -93,9 +93,9 @@ func sandbox() int {
 	return 0
 }
 
-// program is the weir to test: $WEIR_E2E_PROGRAM, one built from the source
-// around this package, or (in a virtual machine, where there is no source) the
-// one in PATH. The folder of one that was built is the caller's to remove.
+// program returns the weir to test: $WEIR_E2E_PROGRAM, one built from the source around
+// this package, or (in a virtual machine, where there is no source) the one in PATH. The
+// folder of one that was built is the caller's to remove.
 func program() (path, built string, err error) {
 	if path := os.Getenv("WEIR_E2E_PROGRAM"); path != "" {
 		path, err = filepath.Abs(path)
@@ -116,8 +116,8 @@ func program() (path, built string, err error) {
 	return filepath.Join(built, "weir"), built, nil
 }
 
-// prepare gives the sandbox file systems of its own: what an agent writes, pins
-// or mounts is seen by nobody else.
+// prepare gives the sandbox file systems of its own: no process outside of it sees what
+// an agent writes, pins or mounts.
 func prepare() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -134,7 +134,7 @@ func prepare() error {
 			return fmt.Errorf("mount %s at %s: %w", m.kind, m.at, err)
 		}
 	}
-	// For everybody, since one of the tests is nobody.
+	// All users may run it, since one of the tests runs as the user nobody.
 	weir = "/run/e2e/bin/weir"
 	if err := os.MkdirAll(filepath.Dir(weir), 0o755); err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestTwoAgents(t *testing.T) {
 	b.same("first agent", b.full(0, time.Second), shares13, unchanged)
 	c.same("second agent", c.full(0, time.Second), shares21, unchanged)
 
-	// Each takes over what is its own, and gives back what is its own.
+	// Each agent takes over its own state, and gives it back.
 	qdisc := c.rootQdisc(0)
 	first.kill()
 	second.kill()

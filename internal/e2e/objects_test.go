@@ -26,8 +26,8 @@ type leftovers struct {
 	Pins  []string // in the BPF file system
 	Files int      // descriptors that the agent has open
 
-	// Of the whole machine, so they are counted in the virtual machine only,
-	// where nobody else makes any.
+	// Programs and Links count the whole machine, so they are counted in the virtual
+	// machine only, where no other program makes any.
 	Programs, Links int
 	Maps            []string // names
 }
@@ -64,7 +64,7 @@ func inventory(t testing.TB, a *agent) leftovers {
 	return l
 }
 
-// mapNames are the names of all maps in the kernel; a name may be there twice.
+// mapNames returns the names of all maps in the kernel; a name may be there twice.
 func mapNames() (names []string) {
 	for id, err := ebpf.MapGetNextID(0); err == nil; id, err = ebpf.MapGetNextID(id) {
 		m, err := ebpf.NewMapFromID(id)
@@ -86,7 +86,7 @@ func count[ID ~uint32](next func(ID) (ID, error)) (n int) {
 	return n
 }
 
-// files are the agent's descriptors but for its clients' connections.
+// files returns the agent's descriptors but for its clients' connections.
 func (a *agent) files() []string {
 	a.t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", a.pid())
@@ -105,8 +105,9 @@ func (a *agent) files() []string {
 
 // resident is the agent's memory in KiB.
 
-// live is how much memory the agent had in use when its garbage collector last came by,
-// in KiB. What the kernel counts as its own tells when that was rather than how much.
+// live returns the memory that the agent had in use at its last garbage collection, in
+// KiB. The kernel's count depends on the time of that collection more than on the memory
+// in use.
 func (b *bed) live() (kib int) {
 	b.t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,

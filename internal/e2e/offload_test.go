@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// gso is the size limit of offloaded packets on a device.
+// gso returns the size limit of offloaded packets on a device.
 func (s *space) gso(device string) uint32 {
 	l, err := s.LinkByName(device)
 	s.must("find "+device, err)

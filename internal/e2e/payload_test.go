@@ -16,7 +16,7 @@ import (
 	"weir/internal/lab/meter"
 )
 
-// What is reserved is payload, so here it is counted by the program that gets it:
+// A reservation is one of payload, so the program that receives it counts it here:
 //
 //	e2e.test traffic take PORT...        TCP streams; prints what it has for each line of its stdin
 const (
@@ -108,12 +108,12 @@ func (k taker) now() taken {
 	return k.read()
 }
 
-// since is the rate of a stream's payload since an earlier account, bits per second.
+// since returns the rate of a stream's payload since an earlier account, bits per second.
 func (t taken) since(before taken, stream string) float64 {
 	return 8 * float64(t.Bytes[stream]-before.Bytes[stream]) / (t.At - before.At).Seconds()
 }
 
-// each is the payload of a stream in each of n seconds from now on, bits per second.
+// each returns the payload of a stream in each of n seconds from now on, bits per second.
 func (k taker) each(n int, stream string) (rates []float64) {
 	k.t.Helper()
 	before := k.now()
@@ -128,8 +128,8 @@ func (k taker) each(n int, stream string) (rates []float64) {
 	return rates
 }
 
-// off is by how much rates are off a target: their mean, and the one that is worst, as
-// parts of it.
+// off returns how far rates are off a target: their mean, and the worst of them, as parts
+// of the target.
 func off(rates []float64, target float64) (mean, worst float64) {
 	for _, r := range rates {
 		e := r/target - 1

@@ -21,8 +21,8 @@ var (
 	member   = &syscall.Credential{Uid: 64002, Gid: 64002, Groups: []uint32{groupID}}
 )
 
-// promises is what an agent has promised, as text: what a refused request must
-// not change. Rates and counters are left out.
+// promises returns all promises of an agent as text, which a refused request must not
+// change. Rates and counters are left out.
 func (b *bed) promises() string {
 	b.t.Helper()
 	var list []api.Workload
@@ -45,8 +45,8 @@ func (b *bed) promises() string {
 	return text.String() + string(kept) + b.traces()
 }
 
-// Whatever is refused is refused in one line that names what is wrong, its value
-// and the remedy, with an exit code for scripts, and changes nothing.
+// Every refusal is one line that names the mistake, its value and the remedy, has an exit
+// code for scripts, and changes nothing.
 func TestRefusals(t *testing.T) {
 	b := newBed(t, 3, 1)
 	b.configure("workloads:\n  w1: {min: 20%}\n")
@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// with is the bed in a subtest.
+// with returns the bed in a subtest.
 func (b *bed) with(t *testing.T) *bed {
 	sub := *b
 	sub.t = t

@@ -34,7 +34,7 @@ func (b *bed) reserve(name string, goodput policy.Rate, more ...string) {
 	b.weir(append([]string{"set", name, "--reserve", fmt.Sprintf("%dbit", goodput)}, more...)...)
 }
 
-// control is the first loop of "weir control NAME -o json".
+// control returns the first loop of "weir control NAME -o json".
 func (b *bed) control(name string) api.ControlLoop {
 	b.t.Helper()
 	var c api.Control
@@ -59,7 +59,7 @@ func (b *bed) controlled(name string) {
 	b.t.Logf("%s is settled after %.1f s", name, took.Seconds())
 }
 
-// inForce is a class as the kernel has it, past the agent.
+// inForce returns a class as the kernel has it, past the agent.
 func (b *bed) inForce(number uint16) plan.Class {
 	b.t.Helper()
 	c, err := b.readClass(number)
@@ -203,19 +203,19 @@ func TestReservationOfAQueue(t *testing.T) {
 	}
 }
 
-// How much a reservation may be off while its target changes every second. A swing is
-// the largest less the smallest ratio of what is let go on the wire to what full
-// segments of the target take: 0 if the controller adds nothing to the changes
-// themselves, and growing where a loop oscillates.
+// How much a reservation may be off while its target changes every second. A swing is the
+// largest less the smallest ratio of the rate on the wire to the rate that full segments
+// of the target take: 0 if the controller adds nothing to the changes themselves, and
+// growing where a loop oscillates.
 const (
 	mostSwing      = 0.03
 	mostOffASecond = 0.05
 )
 
-// The target changes every second at random, above what is free at times, and the
-// agent is killed in the middle. The payload follows, the loop adds no oscillation of
-// its own, nothing exceeds what was admitted, who has a min has it in every second,
-// and the last interval holds while no agent is there.
+// The target changes every second at random, at times above the free capacity, and the
+// agent is killed in the middle. The payload follows, the loop adds no oscillation of its
+// own, no workload exceeds its admitted rate, a workload with a min has it in every
+// second, and the last interval holds while no agent is there.
 func TestTargetsAtRandom(t *testing.T) {
 	needsSchedules(t)
 	seconds := 16

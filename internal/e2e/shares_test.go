@@ -35,8 +35,8 @@ func (b *bed) watch(n int) {
 	}
 }
 
-// rates is what the server receives from each workload in network n over the
-// next while, in wire Mbit/s.
+// rates returns the rate at which the server receives from each workload in network n
+// over the next window, in wire Mbit/s.
 func (b *bed) rates(n int, window time.Duration) []float64 {
 	b.t.Helper()
 	m := b.nets[n].meter
@@ -56,9 +56,9 @@ func (b *bed) rates(n int, window time.Duration) []float64 {
 	return rates
 }
 
-// full is rates at a time at which the senders fill the link. In the virtual
-// machine, where nothing else runs, that is always; another machine may not have
-// the CPU time for them this very second.
+// full returns rates at a time at which the senders fill the link. In the virtual
+// machine, where nothing else runs, that is always; another machine may not have the CPU
+// time for them this very second.
 func (b *bed) full(n int, window time.Duration) []float64 {
 	b.t.Helper()
 	for try := 1; ; try++ {
@@ -107,7 +107,7 @@ func inMbit(rates []float64) string {
 	return strings.Join(words, " / ") + " Mbit/s"
 }
 
-// ideal is the contract's division among workloads that send all they can.
+// ideal returns the contract's division among workloads that send all they can.
 func (b *bed) ideal(policies ...policy.Policy) []float64 {
 	b.t.Helper()
 	var claims []policy.Claim

@@ -164,14 +164,13 @@ func (s *space) knows(device string, addr endpoint) {
 	}))
 }
 
-// endpoint is where somebody can be reached.
+// endpoint holds the addresses at which a namespace can be reached.
 type endpoint struct {
 	ip  net.IP
 	mac net.HardwareAddr
 }
 
-// ipv6 is the endpoint's address in the other protocol: fd88::10.88.0.1 for
-// 10.88.0.1.
+// ipv6 returns the endpoint's IPv6 address: fd88::10.88.0.1 for 10.88.0.1.
 func (e endpoint) ipv6() net.IP {
 	return append(net.IP{0xfd, 0x88, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, e.ip.To4()...)
 }
@@ -194,7 +193,7 @@ func (s *space) addIPv6(device string, addr endpoint) {
 	}))
 }
 
-// knowsIPv6 is knows for the other protocol.
+// knowsIPv6 does for IPv6 what knows does for IPv4.
 func (s *space) knowsIPv6(device string, addr endpoint) {
 	s.t.Helper()
 	s.must("neighbour", s.NeighSet(&netlink.Neigh{
@@ -203,12 +202,12 @@ func (s *space) knowsIPv6(device string, addr endpoint) {
 	}))
 }
 
-// workloadAt is the endpoint of workload i (1, 2, ...) in network n.
+// workloadAt returns the endpoint of workload i (1, 2, ...) in network n.
 func workloadAt(n, i int) endpoint {
 	return endpoint{net.IPv4(10, byte(88+n), byte(i>>8), byte(i)).To4(), net.HardwareAddr{2, 0x88, byte(n), 0, byte(i >> 8), byte(i)}}
 }
 
-// serverAt is the server's endpoint in network n.
+// serverAt returns the server's endpoint in network n.
 func serverAt(n int) endpoint {
 	return endpoint{net.IPv4(10, byte(88+n), 255, 1).To4(), net.HardwareAddr{2, 0x88, byte(n), 1, 0, 0}}
 }

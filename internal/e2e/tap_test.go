@@ -18,8 +18,8 @@ import (
 	"weir/internal/policy"
 )
 
-// sendTap is a virtual machine as far as the host sees one: a process that makes
-// taps and writes frames into them, as workload NUMBER and those after it.
+// sendTap plays a virtual machine as far as the host sees one: a process that makes taps
+// and writes frames into them, as workload NUMBER and those after it.
 func sendTap(args []string) error {
 	var rate, flow uint64
 	var number int
@@ -63,7 +63,7 @@ func makeTap(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 }
 
-// datagram is a frame with a UDP datagram of zeroes to the receiver's port.
+// datagram returns a frame with a UDP datagram of zeroes to the receiver's port.
 func datagram(from, to endpoint) []byte {
 	f := make([]byte, frame)
 	copy(f, to.mac)

@@ -82,7 +82,7 @@ func child(what string, args []string) int {
 	return 0
 }
 
-// stdinEnded is closed when stdin ends.
+// stdinEnded returns a channel that is closed when stdin ends.
 func stdinEnded() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -270,7 +270,7 @@ func collect(conn *net.UDPConn, mu *sync.Mutex, flows map[uint64]*arrival) {
 	}
 }
 
-// codeOf is the DSCP that the kernel says a packet has.
+// codeOf returns the DSCP that the kernel says a packet has.
 func codeOf(control []byte) uint8 {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -349,7 +349,7 @@ func serve(listener net.Listener, talk func(net.Conn)) {
 // roundTrips are the times of one who asks, sorted.
 type roundTrips []time.Duration
 
-// part is the time that a part q of them, 0 to 1, does not exceed.
+// part returns the time that a part q of them, 0 to 1, does not exceed.
 func (r roundTrips) part(q float64) time.Duration { return r[int(q*float64(len(r)-1))] }
 
 func (r roundTrips) String() string {

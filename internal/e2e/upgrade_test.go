@@ -64,7 +64,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	}
 }
 
-// anotherBuild makes what is pinned look like the work of another build of weir.
+// anotherBuild makes the pinned objects look like the work of another build of weir.
 func (b *bed) anotherBuild() {
 	b.t.Helper()
 	for _, pin := range inventory(b.t, nil).Pins {

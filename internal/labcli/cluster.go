@@ -25,7 +25,7 @@ import (
 	"weir/internal/verdict"
 )
 
-// clusterLab is what weir lab cluster is told.
+// clusterLab holds the options of weir lab cluster.
 type clusterLab struct {
 	json, hold               bool
 	plot, machines, verdicts string
@@ -133,7 +133,7 @@ func (a app) clusterOptions(ctx context.Context, specs []cluster.Spec, said clus
 	encoder := json.NewEncoder(a.Stdout)
 	o.Event = func(e cluster.Event) {
 		if said.json {
-			_ = encoder.Encode(e) // the command fails soon enough if nobody reads
+			_ = encoder.Encode(e) // the command fails soon enough if the reader is gone
 			return
 		}
 		fmt.Fprint(a.Stdout, table.CleanLines(renderClusterEvent(e)))
@@ -166,7 +166,7 @@ func labelled(label string) string {
 	return ", " + label
 }
 
-// indented is text below the time of its event.
+// indented returns text below the time of its event.
 func indented(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -183,7 +183,7 @@ func rateTable(rates []cluster.Rate) string {
 	return t.String()
 }
 
-// renderClusterEvent is a line for a step, and one for each step of a migration.
+// renderClusterEvent returns a line for a step, and one for each step of a migration.
 func renderClusterEvent(e cluster.Event) string {
 	var b strings.Builder
 	switch e.Verb {

@@ -88,7 +88,7 @@ Exit codes: as weir lab run.`,
 	return c
 }
 
-// labFlags are the flags that all commands have that run scenarios.
+// labFlags adds the flags of all commands that run scenarios.
 func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().BoolVar(&o.JSON, "json", false, "one JSON object per phase and workload, and one per phase for the link")
 	c.Flags().StringVar(&o.PlotDir, "plot", "", "`FOLDER` to draw each timeline into, as SVG and PNG")
@@ -99,7 +99,7 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	cli.CompleteFlags(c, map[string][]string{"backend": {plan.BackendAuto, plan.BackendBPF, plan.BackendTC}})
 }
 
-// runLab gives the options what they need of the app, and runs.
+// runLab gives the options the app's streams and log, and runs.
 func (a app) runLab(o *lab.Options, run func() (int, error)) error {
 	o.Stdout, o.Stderr, o.Log = a.Stdout, a.Stderr, a.log()
 	code, err := run()

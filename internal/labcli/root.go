@@ -24,7 +24,7 @@ import (
 	"weir/internal/lab/cluster"
 )
 
-// app is what all commands share.
+// app holds the state that all commands share.
 type app struct{ cli.Streams }
 
 // Main runs weir-lab with the process's arguments and returns its exit code.

@@ -14,17 +14,17 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// Result is what was changed, or with DryRun would be: one line each.
+// Result holds the changes that were made, or with DryRun would be: one line each.
 type Result struct {
 	DryRun  bool     `json:"dry_run"`
 	Changes []string `json:"changes"`
 }
 
-// answer is how long a switch may take for one step.
+// answer bounds the time of a switch for one step.
 const answer = 10 * time.Second
 
-// Apply makes a bridge what the file says. force takes ports over that have a
-// QoS row of somebody else's.
+// Apply makes a bridge as the file describes it. force takes over ports that have another
+// program's QoS row.
 func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, error) {
 	db, err := dial(ctx, s.OVSDB, s.TLS)
 	if err != nil {
@@ -50,7 +50,7 @@ func Apply(ctx context.Context, s config.Switch, force, dryRun bool) (Result, er
 	return p.carryOut(ctx, db, of, dryRun)
 }
 
-// Place says where a switch is.
+// Place holds the addresses of a switch.
 type Place struct {
 	OVSDB    string        // "" = config.DefaultOVSDB
 	OpenFlow string        // "" = beside OVSDB
@@ -59,7 +59,8 @@ type Place struct {
 
 func (p Place) database() string { return cmp.Or(p.OVSDB, config.DefaultOVSDB) }
 
-// bridge is where a bridge listens. The error says that nobody can know.
+// bridge returns the address where a bridge listens. Its error says that the address has
+// to be given.
 func (p Place) bridge(name string) (string, error) {
 	address := cmp.Or(p.OpenFlow, config.BridgeAddress(p.database(), name))
 	if address == "" {
@@ -68,7 +69,7 @@ func (p Place) bridge(name string) (string, error) {
 	return address, nil
 }
 
-// Delete takes away everything of Weir's on a bridge.
+// Delete removes all rows and flows of Weir's on a bridge.
 func Delete(ctx context.Context, bridge string, place Place, dryRun bool) (Result, error) {
 	db, err := dial(ctx, place.database(), place.TLS)
 	if err != nil {
@@ -104,7 +105,7 @@ func dial(ctx context.Context, address string, files tlsfile.Files) (*ovsdb.Conn
 	return ovsdb.Dial(ctx, address, files)
 }
 
-// connect dials a bridge and reads what it has.
+// connect dials a bridge and reads its flows and ports.
 func (s *state) connect(ctx context.Context, address string, files tlsfile.Files) (*openflow.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
@@ -122,8 +123,8 @@ func (s *state) connect(ctx context.Context, address string, files tlsfile.Files
 	return c, nil
 }
 
-// carryOut changes the rows, then the flows. If the flows are refused, the rows
-// become what they were.
+// carryOut changes the rows, then the flows. If the switch refuses the flows, carryOut
+// restores the rows.
 func (p plan) carryOut(ctx context.Context, db *ovsdb.Conn, of *openflow.Conn, dryRun bool) (Result, error) {
 	r := Result{DryRun: dryRun, Changes: append([]string{}, p.changes...)}
 	if dryRun {

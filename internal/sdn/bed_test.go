@@ -132,7 +132,8 @@ for i in 5 6 7 8; do echo "priority=50,in_port=10,dl_dst=02:00:00:00:00:0$i,acti
 ovs-ofctl -O OpenFlow13 add-flows s1 $D/flows
 `
 
-// others is what of the switch is not Weir's: flows, and all rows about queues.
+// others returns the state of the switch that is not Weir's: flows, and all rows about
+// queues.
 func (b *bed) others() string {
 	return b.sh(`ovs-ofctl -O OpenFlow13 --no-stats dump-flows s1 | grep -v cookie=0x57656972 | sort
 ovs-vsctl --columns=_uuid,type,other_config,external_ids,queues list QoS
@@ -140,7 +141,7 @@ ovs-vsctl --columns=_uuid,other_config,external_ids,dscp list Queue
 ovs-vsctl get port up0 qos`)
 }
 
-// file is a switch file for this bed.
+// file returns a switch file for this bed.
 func (b *bed) file(text string) config.Switch {
 	b.t.Helper()
 	s, err := config.ParseSwitch("s1.yaml", []byte(fmt.Sprintf("bridge: s1\novsdb: unix:%s/db.sock\n", b.dir)+text))
@@ -168,9 +169,8 @@ func (b *bed) apply(s config.Switch) string {
 	return strings.Join(r.Changes, "\n")
 }
 
-// count makes a prio qdisc count, at up0, what is in each queue: its handle is
-// that of the class numbers that set_queue gives. What has none is in the last
-// band.
+// count makes a prio qdisc at up0 count the packets of each queue: its handle is that of
+// the class numbers that set_queue gives. Packets without a queue are in the last band.
 func (b *bed) count() {
 	b.sh(`tc qdisc add dev up0 root handle 1: prio bands 8 priomap 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7`)
 }
@@ -183,7 +183,7 @@ func (b *bed) send(host, n int, address string, port int) {
 	b.sh(fmt.Sprintf(`ip netns exec h%d bash -c 'for i in $(seq %d); do echo x >/dev/udp/%s/%d; sleep 0.02; done' 2>/dev/null || true`, host, n, address, port))
 }
 
-// inQueues is how many packets have left by up0 in each queue.
+// inQueues returns how many packets have left by up0 in each queue.
 func (b *bed) inQueues() [8]int {
 	b.t.Helper()
 	var counts [8]int

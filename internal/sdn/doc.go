@@ -25,14 +25,14 @@
 //
 // With forward: true it sends the packet out of the port itself.
 //
-// Only what is Weir's is touched: rows with external_ids:weir, flows whose cookie
-// begins with 57656972 ("Weir"). A port that has a QoS row of somebody else's is
-// refused, unless force is given; that row is then kept and put back by Delete.
+// The package touches only rows and flows of Weir: rows with external_ids:weir, flows
+// whose cookie begins with 57656972 ("Weir"). Apply refuses a port that has another
+// program's QoS row, unless force is given; it then keeps that row, and Delete puts it
+// back.
 //
-// What to change is decided by pure functions (plan), from what is wanted and
-// what is there; so applying twice changes nothing. The rows change in one
-// transaction, the flows in one bundle; if the flows are refused, the rows are
-// put back.
+// Pure functions (plan) decide the changes from the wanted and the present state, so a
+// second Apply changes nothing. The rows change in one transaction, the flows in one
+// bundle; if the switch refuses the flows, Apply puts the rows back.
 //
 // What it does not do: steer where packets go, meters, several tables, more than
 // one bridge in a file.

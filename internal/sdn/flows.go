@@ -32,16 +32,16 @@ const (
 	seen = 15
 )
 
-// entry is one flow of the file, with what it becomes.
+// entry is one flow of the file, with the OpenFlow flows made of it.
 type entry struct {
 	flows []openflow.Flow
 	level int // 0 = first; entries that overlap and differ have different ones
 }
 
-// compileFlows is the file's flows as OpenFlow has them; ports are the bridge's
-// port numbers by name. The earlier of two entries that a packet fits has the
-// higher priority; entries that no packet can tell apart share one, so that most
-// files need few. The error names an entry that no packet reaches.
+// compileFlows returns the file's flows as OpenFlow has them; ports are the bridge's port
+// numbers by name. The earlier of two entries that a packet fits has the higher priority;
+// entries that no packet can tell apart share one, so that most files need few. The error
+// names an entry that no packet reaches.
 func compileFlows(s config.Switch, ports map[string]uint32) ([]openflow.Flow, error) {
 	var entries []entry
 	for i, f := range s.Flows {
@@ -148,7 +148,7 @@ func compileFlow(s config.Switch, f config.SwitchFlow, ports map[string]uint32) 
 	return e, nil
 }
 
-// compileMatch is base with what m says, in as many matches as it takes.
+// compileMatch returns base with what m says, in as many matches as it takes.
 func compileMatch(base openflow.Match, m policy.Match) ([]openflow.Match, error) {
 	if reflect.DeepEqual(m, policy.Match{}) {
 		return []openflow.Match{base}, nil
@@ -174,8 +174,8 @@ const (
 	ethIPv6 = 0x86dd
 )
 
-// families are the Ethernet types of the packets that a condition can fit; nil if
-// it asks for nothing that IP has.
+// families returns the Ethernet types of the packets that a condition can fit; nil if it
+// asks for nothing that IP has.
 func families(c policy.Condition) []uint16 {
 	const icmp, icmp6 = 1, 58
 	prefix := c.Src
@@ -300,12 +300,12 @@ func masks(p policy.Ports) []masked {
 	return list
 }
 
-// with is m and one more condition; m stays as it is.
+// with returns m and one more condition; m stays as it is.
 func with(m openflow.Match, f openflow.Field) openflow.Match {
 	return append(m[:len(m):len(m)], f)
 }
 
-// queueOf is the queue that a flow of Weir's sets.
+// queueOf returns the queue that a flow of Weir's sets.
 func queueOf(f openflow.Flow) (n uint32, ok bool) {
 	for _, a := range f.Actions {
 		if _, err := fmt.Sscanf(a.String(), "set_queue:%d", &n); err == nil {
@@ -315,7 +315,7 @@ func queueOf(f openflow.Flow) (n uint32, ok bool) {
 	return 0, false
 }
 
-// matchText is a flow's match without the register that all flows of Weir's have.
+// matchText returns a flow's match without the register that all flows of Weir's have.
 func matchText(f openflow.Flow) string {
 	text := strings.TrimPrefix(f.Match.String(), openflow.Match{openflow.Reg(seen, 0)}.String())
 	if text = strings.TrimPrefix(text, ","); text == "" {

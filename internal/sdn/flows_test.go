@@ -132,7 +132,7 @@ func TestCompileFlowsRefuses(t *testing.T) {
 	}
 }
 
-// TestPlan: what is there decides what is done; what is not Weir's is left out.
+// TestPlan: the present flows decide the changes; flows of other programs are left out.
 func TestPlan(t *testing.T) {
 	s := parse(t, "- {match: {tcp: 80}, queue: b}")
 	bridge := func(qos *ovsdb.QoS) ovsdb.Snapshot {

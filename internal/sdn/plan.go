@@ -13,14 +13,14 @@ import (
 	"weir/internal/sdn/switchport"
 )
 
-// state is what is there.
+// state is the present state of a bridge.
 type state struct {
 	snapshot ovsdb.Snapshot
 	ports    map[string]uint32 // the bridge's, OpenFlow number by name
 	flows    []openflow.Flow   // Weir's on the bridge
 }
 
-// plan is what has to change.
+// plan holds the changes to make.
 type plan struct {
 	rows    []ovsdb.Change
 	orphans []ovsdb.QoS
@@ -28,10 +28,10 @@ type plan struct {
 	changes []string // for people
 }
 
-// ErrForeign is why a port is not taken: somebody else has set a QoS row.
+// ErrForeign is wrapped by the refusal of a port that has another program's QoS row.
 var ErrForeign = errors.New("set by somebody else")
 
-// planApply makes the bridge what the file says.
+// planApply returns the changes that make the bridge as the file describes it.
 func planApply(s config.Switch, have state, force bool) (plan, error) {
 	bridge, err := have.snapshot.Bridge(s.Bridge)
 	if err != nil {
@@ -73,7 +73,7 @@ func planDelete(name string, have state) plan {
 	return p
 }
 
-// wantedRows are the rows of the file's ports, by port.
+// wantedRows returns the rows of the file's ports, by port.
 func wantedRows(s config.Switch, bridge ovsdb.Bridge) (map[string]*ovsdb.QoS, error) {
 	rows := map[string]*ovsdb.QoS{}
 	for _, p := range s.Ports {
@@ -180,7 +180,7 @@ func byKey(flows []openflow.Flow) map[string]openflow.Flow {
 	return m
 }
 
-// describe is a row of Weir's in one line: "llq at 8 Mbit/s, voice rate 1 Mbit/s,
+// describe returns a row of Weir's in one line: "llq at 8 Mbit/s, voice rate 1 Mbit/s,
 // rest min 1 Mbit/s".
 func describe(q *ovsdb.QoS) string {
 	p, err := switchport.Decode(ovsdb.Port{QoS: q, Interfaces: []ovsdb.Interface{{Name: "-"}}})

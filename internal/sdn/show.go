@@ -15,7 +15,7 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// Bridge is a bridge as it is.
+// Bridge is the present state of a bridge.
 type Bridge struct {
 	Name  string `json:"bridge"`
 	Ports []Port `json:"ports"` // those that have a QoS row
@@ -32,7 +32,7 @@ type Port struct {
 	Discipline   string  `json:"discipline,omitempty"`
 	AQM          string  `json:"aqm,omitempty"` // "" = the discipline's default
 	Queues       []Queue `json:"queues,omitempty"`
-	// Foreign is the type of a QoS row that is not for Weir.
+	// Foreign is the type of a QoS row that is not meant for Weir.
 	Foreign string `json:"foreign,omitempty"`
 	Note    string `json:"note,omitempty"` // why rows that are for Weir cannot be used
 }
@@ -44,7 +44,8 @@ type Queue struct {
 	RateBps uint64 `json:"rate_bps,omitempty"`
 	MinBps  uint64 `json:"min_bps,omitempty"`
 	DSCP    *uint8 `json:"dscp,omitempty"`
-	// What Weir's flows put into queues of this number, whichever port it left by.
+	// Weir's flows into queues of this number, and the packets that they put there,
+	// whichever port these left by.
 	Flows   int    `json:"flows"`
 	Packets uint64 `json:"packets"`
 	Bytes   uint64 `json:"bytes"`
@@ -60,7 +61,8 @@ type Flow struct {
 	Bytes    uint64 `json:"bytes"`
 }
 
-// Show reads a bridge, or, without a name, all that have something of Weir's.
+// Show reads the state of a bridge, or, without a name, of all bridges with rows or flows
+// of Weir's.
 func Show(ctx context.Context, name string, place Place) ([]Bridge, error) {
 	db, err := dial(ctx, place.database(), place.TLS)
 	if err != nil {

@@ -117,7 +117,7 @@ func (b *bed) traffic() {
 	b.sh(`tc qdisc del dev up0 root`)
 }
 
-// shown is the one bridge that has something of Weir's, and its one port.
+// shown returns the one bridge that has something of Weir's, and its one port.
 func (b *bed) shown() Bridge {
 	b.t.Helper()
 	shown, err := Show(b.context(), "", b.place())
@@ -127,8 +127,7 @@ func (b *bed) shown() Bridge {
 	return shown[0]
 }
 
-// TestForeignQueues: rows of somebody else's are refused, taken by force, and put
-// back.
+// TestForeignQueues: another program's rows are refused, taken by force, and put back.
 func TestForeignQueues(t *testing.T) {
 	b := newBed(t)
 	b.sh(`ovs-vsctl set port up0 qos=@q -- --id=@q create qos type=linux-noop other_config:max-rate=1000000 queues:0=@a -- --id=@a create queue other_config:min-rate=1000`)
@@ -179,7 +178,7 @@ flows: [{match: {udp: 7}, queue: a}]
 	}
 }
 
-// TestUnknownThings: one line says what is missing and what there is.
+// TestUnknownThings: one line names the missing object and the ones that exist.
 func TestUnknownThings(t *testing.T) {
 	b := newBed(t)
 	s := b.file(llq)

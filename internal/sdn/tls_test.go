@@ -15,9 +15,9 @@ import (
 	"weir/internal/tlsfile/tlstest"
 )
 
-// newTLSBed is an Open vSwitch whose database and bridge s1 listen by TLS alone, on
-// two free ports of the loopback. Its datapath is Open vSwitch's dummy: no kernel part
-// and no root are needed for what is said.
+// newTLSBed returns an Open vSwitch whose database and bridge s1 listen by TLS alone, on
+// two free ports of the loopback. Its datapath is Open vSwitch's dummy: the conversation
+// needs no kernel part and no root.
 func newTLSBed(t *testing.T, server tlsfile.Files) (b *bed, database, bridge string) {
 	t.Helper()
 	for _, tool := range []string{"ovsdb-server", "ovs-vsctl", "ovsdb-tool"} {
@@ -58,7 +58,8 @@ func freeAddress(t *testing.T) string {
 }
 
 // TestSwitchByTLS: a real Open vSwitch by ssl:HOST:PORT. Right certificates pass, and
-// either side refuses what is not of its authority, has no name, or speaks in clear.
+// either side refuses a certificate that another authority signed or that lacks the name,
+// and a peer that speaks in clear.
 func TestSwitchByTLS(t *testing.T) {
 	ours, other := tlstest.New(t, "ours"), tlstest.New(t, "other")
 	b, database, bridge := newTLSBed(t, ours.Issue(t, "switch"))

@@ -24,7 +24,7 @@ type (
 	}
 )
 
-// control are the routes of reservations.
+// control registers the routes of reservations.
 func (s *Server) control(h *rest.API) {
 	rest.Get(h, "/v1/workloads/{name}/control", "get-control", "What the controllers of a workload's reservations do",
 		func(ctx context.Context, in *NameParam) (api.Control, error) {

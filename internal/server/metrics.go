@@ -15,7 +15,7 @@ import (
 	"weir/internal/version"
 )
 
-// snapshot is what one scrape sees: both parts are read once.
+// snapshot is the content of one scrape: both parts are read once.
 type snapshot struct {
 	status    api.Status
 	workloads []api.Workload
@@ -228,7 +228,7 @@ func perClass(name, unit, help string, kind prometheus.ValueType, value func(api
 	}}
 }
 
-// perReservation is a gauge of the workloads that have one.
+// perReservation returns a gauge of the workloads that have one.
 func perReservation(name, help string, value func(api.WorkloadLink) (float64, bool)) metric {
 	return metric{name, "bits per second", help, gauge, classLabels, func(s snapshot, out emit) {
 		eachClass(s, func(_ api.Workload, l api.WorkloadLink, labels []string) {
@@ -285,7 +285,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// metricsDoc is docs/metrics.md; a test holds it in step with the table.
+// metricsDoc returns docs/metrics.md; a test holds it in step with the table.
 func metricsDoc() string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\n" +

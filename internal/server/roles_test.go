@@ -39,7 +39,7 @@ type operation struct {
 	Role         string `json:"x-weir-role"`
 }
 
-// operations are all routes that the document has.
+// operations returns all routes that the document has.
 func operations(t *testing.T, client *http.Client) []operation {
 	t.Helper()
 	resp, err := client.Get("http://weir/openapi.json")
@@ -143,8 +143,8 @@ func TestViewersChangeNothing(t *testing.T) {
 	}
 }
 
-// TestRoutesWithoutRoleAreForChangers: a route that nobody gave a role is not for
-// those who may only look, whatever its method.
+// TestRoutesWithoutRoleAreForChangers: a route that was registered without a role refuses
+// callers with the role view, whatever its method.
 func TestRoutesWithoutRoleAreForChangers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a socket to a group")

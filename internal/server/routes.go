@@ -125,7 +125,7 @@ func (s *Server) routes() *rest.API {
 	return h
 }
 
-// changes are the routes that change something; each takes dry_run.
+// changes registers the routes that change something; each takes dry_run.
 func (s *Server) changes(h *rest.API) {
 	rest.Register(h, huma.Operation{
 		Method: http.MethodPatch, Path: "/v1/workloads/{name}/policy", OperationID: "set-policy",
@@ -151,7 +151,7 @@ func (s *Server) changes(h *rest.API) {
 	})
 }
 
-// groupChanges are those of groups.
+// groupChanges registers the routes that change groups; each takes dry_run.
 func (s *Server) groupChanges(h *rest.API) {
 	rest.Register(h, huma.Operation{
 		Method: http.MethodPatch, Path: "/v1/groups/{name}", OperationID: "set-group",

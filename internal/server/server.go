@@ -20,17 +20,16 @@
 //	GET    /metrics                        Prometheus
 //	GET    /openapi.json, /openapi.yaml    this interface, OpenAPI 3.1
 //
-// What changes something takes ?dry_run=true. Errors are problem details
-// (RFC 9457) with the members field, value and remedy. For example
+// Each route that changes something takes ?dry_run=true. Errors are problem details (RFC
+// 9457) with the members field, value and remedy. For example
 //
 //	curl --unix-socket /run/weir/weir.sock -X PATCH -d '{"min":"20mbit"}' \
 //	     -H 'Content-Type: application/json' http://weir/v1/workloads/web/policy
 //
-// Who may ask is decided by the modes of two sockets and by nothing else: who can open
-// weir.sock (0660, root and group weir) can do everything, who can open weir-view.sock
-// (0660, group weir-view) can look. Each route says which role it needs, see
-// rest.Role. The optional TCP listener serves metrics only, beyond the
-// loopback by TLS.
+// The modes of two sockets alone decide about rights: a user who can open weir.sock
+// (0660, root and group weir) can do everything, a user who can open weir-view.sock
+// (0660, group weir-view) can look. Each route says which role it needs, see rest.Role.
+// The optional TCP listener serves metrics only, beyond the loopback by TLS.
 package server
 
 import (
@@ -48,7 +47,7 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// Options say where to listen.
+// Options are the sockets and the address where a server listens, and its logs.
 type Options struct {
 	Socket string // unix socket of the API; "" = api.DefaultSocket
 	Group  string // group that may use the socket besides root, "" = none
@@ -64,7 +63,7 @@ type Options struct {
 // maxStreams bounds how many clients of a role follow the live stream at once.
 const maxStreams = 64
 
-// Server serves one agent.
+// Server serves the API of one agent.
 type Server struct {
 	agent api.Agent
 	opts  Options
@@ -90,7 +89,7 @@ func New(agent api.Agent, opts Options) *Server {
 	return s
 }
 
-// Handler is the whole API, for use without a socket.
+// Handler returns the whole API, for tests and other uses without a socket.
 func (s *Server) Handler() http.Handler { return s.rest.Mux }
 
 // Listen claims the socket and the metrics port. It is apart from Serve so that
@@ -118,7 +117,7 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// listenMetrics opens the TCP port. What is said in clear stays on this machine.
+// listenMetrics opens the TCP port: with TLS, or on the loopback only.
 func (s *Server) listenMetrics() (net.Listener, error) {
 	var secure *tls.Config
 	if s.opts.MetricsTLS.Given() {
@@ -141,7 +140,8 @@ func (s *Server) listenMetrics() (net.Listener, error) {
 	return ln, nil
 }
 
-// Close lets go of what Listen has claimed, of a server that does not serve.
+// Close releases the socket and the port that Listen has claimed, of a server that does
+// not serve.
 func (s *Server) Close() error {
 	err := s.socket.Close()
 	if s.view != nil {
@@ -153,7 +153,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// MetricsAddr is where /metrics listens on TCP, "" if it does not. Valid after
+// MetricsAddr returns the TCP address of /metrics, "" if there is none. It is valid after
 // Listen.
 func (s *Server) MetricsAddr() string {
 	if s.metrics == nil {

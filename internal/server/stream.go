@@ -14,9 +14,9 @@ import (
 	"weir/internal/server/rest"
 )
 
-// stream registers the live stream. A client that does not read is cut off by
-// sse.WriteTimeout; until then it loses samples and delays nobody, because the
-// agent's subscription drops what is not taken.
+// stream registers the live stream. sse.WriteTimeout cuts off a client that does not
+// read. Until then the client loses samples and delays no other client, because the
+// agent's subscription drops samples that the client does not take.
 func (s *Server) stream(h *rest.API) {
 	op := huma.Operation{
 		Method: http.MethodGet, Path: "/v1/stream", OperationID: "stream",
@@ -52,7 +52,7 @@ func (s *Server) limitStreams(h *rest.API) func(huma.Context, func(huma.Context)
 	changers, viewers := make(chan struct{}, maxStreams), make(chan struct{}, maxStreams)
 	return func(ctx huma.Context, next func(huma.Context)) {
 		slots := changers
-		if rest.Viewer(ctx.Context()) { // who may only look keeps nobody else from it
+		if rest.Viewer(ctx.Context()) { // a caller with the role view must not fill the stream for the others
 			slots = viewers
 		}
 		select {

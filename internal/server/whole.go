@@ -90,8 +90,8 @@ func wholeExplanation(e api.Explanation) api.Explanation {
 	return e
 }
 
-// sampleFor is a sample as a stream sends it: what does not change from second to
-// second, the gaps of backends, comes with the first.
+// sampleFor returns a sample as a stream sends it: the gaps of backends, which do not
+// change from second to second, come with the first.
 func sampleFor(s api.Sample, first bool) api.Sample {
 	s = wholeSample(s)
 	for i := range s.Links {

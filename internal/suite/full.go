@@ -57,7 +57,8 @@ func (f full) steps() ([]step, error) {
 
 var coverage = step{Name: "native/coverage", Command: []string{"scripts/coverage"}}
 
-// random are policies that nobody chose, for one link and for trees of groups.
+// random returns the steps with policies drawn at random, for one link and for trees of
+// groups.
 func (f full) random() []step {
 	seed := fmt.Sprint(f.seed)
 	one := f.machines.weir("random/policies", "random", "--seed", seed, "--count", "20")
@@ -87,7 +88,7 @@ func longFolders() (map[string]string, error) {
 	return found, err
 }
 
-// fuzz is a step for each fuzz target.
+// fuzz returns a step for each fuzz target.
 func (f full) fuzz() (steps []step, err error) {
 	err = eachTest(func(folder string, source []byte) {
 		for _, m := range fuzzFunc.FindAllSubmatch(source, -1) {
@@ -123,9 +124,10 @@ var elsewhere = map[string]string{
 	"lab/c-balancer/together.yaml": "native/quick", // its page is compared with it
 }
 
-// scenarios are the steps of each file under lab/: the runs that a page shows, each file of
-// bars, and what is left as it is. The first two leave their figures in docs/papers/data and
-// docs/bars.jsonl: after a whole run `make figures` makes the pages of them.
+// scenarios returns the steps of each file under lab/: the runs that a page shows, each
+// file of bars, and all other files. The first two leave their figures in
+// docs/papers/data and docs/bars.jsonl: after a whole run `make figures` makes the pages
+// of them.
 func (f full) scenarios() (steps []step, err error) {
 	files, err := filepath.Glob("lab/*/*.yaml")
 	if err != nil {
@@ -144,8 +146,8 @@ func (f full) scenarios() (steps []step, err error) {
 	return steps, nil
 }
 
-// wanted are the runs of each scenario file that a page shows, each as its name and its
-// options: lines of "NAME FILE OPTION...".
+// wanted returns the runs of each scenario file that a page shows, each as its name and
+// its options: lines of "NAME FILE OPTION...".
 func (f full) wanted() map[string][][]string {
 	wanted := map[string][][]string{}
 	for lines := bufio.NewScanner(bytes.NewReader(f.runs)); lines.Scan(); {

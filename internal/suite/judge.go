@@ -35,12 +35,12 @@ func (s skip) String() string {
 	return fmt.Sprintf("%s %s: %s", short(s.Package), cmp.Or(s.Test, "the whole package"), s.Reason)
 }
 
-// verdict is what the events of one step say.
+// verdict is the result of one step by its events.
 type verdict struct {
 	passed   int
 	skips    []skip
 	problems []string // each a failure of the step
-	remarks  []string // what is worth a look and no failure
+	remarks  []string // worth a look, but no failure
 }
 
 // suiteRun follows the events of one or more packages.
@@ -61,7 +61,7 @@ type testRun struct {
 	output strings.Builder
 }
 
-// follow reads events until their end and copies what they print to log. A line that is
+// follow reads events until their end and copies the tests' output to log. A line that is
 // no event is printed as it is.
 func follow(events io.Reader, log io.Writer) (*suiteRun, error) {
 	s := &suiteRun{packages: map[string]*packageRun{}}
@@ -115,7 +115,7 @@ func (s *suiteRun) take(e event) {
 	}
 }
 
-// judge says what the events mean in a place by the list of skips.
+// judge returns the verdict of the events in a place, by the list of skips.
 func (s *suiteRun) judge(place string, list skipList) verdict {
 	var v verdict
 	if len(s.packages) == 0 {
@@ -161,11 +161,11 @@ func (p *packageRun) judge(v *verdict, build string) {
 	}
 }
 
-// at is where a test's log says its lines come from.
+// at matches the place in the code that begins a line of a test's log.
 var at = regexp.MustCompile(`^\s*[\w./-]+\.go:\d+: `)
 
-// reason is why a test was skipped: the last that it logged. A whole package says so in
-// a line that begins with SKIP.
+// reason returns the reason for which a test was skipped: the last text that it logged. A
+// whole package gives its reason in a line that begins with SKIP.
 func reason(output string) string {
 	var said []string
 	for line := range strings.Lines(output) {
@@ -183,8 +183,8 @@ func reason(output string) string {
 	return strings.Join(said, " ")
 }
 
-// outdated are the lines of the list that allow what no longer happens: tests that they
-// name ran, and none of them was skipped.
+// outdated returns the lines of the list that allow what no longer happens: tests that
+// they name ran, and none of them was skipped.
 func (s *suiteRun) outdated(place string, list skipList, skips []skip) (remarks []string) {
 	used := map[*allowed]bool{}
 	for _, skipped := range skips {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// events of a package with one test that passed, one that was skipped, and what is added.
+// events returns the events of a package with one test that passed, one that was skipped,
+// and the added ones.
 func events(more string) string {
 	return `{"Action":"start","Package":"weir/internal/agent"}
 {"Action":"run","Package":"weir/internal/agent","Test":"TestA"}

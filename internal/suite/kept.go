@@ -22,7 +22,8 @@ import (
 )
 
 // keptFile has the last result of each step of make test-full. It is committed, so that a
-// run of hours can go on on another machine, and so that everybody sees what passed when.
+// run of hours can go on on another machine, and so that every reader sees which step
+// passed when.
 const keptFile = "docs/tests.jsonl"
 
 // keptResult is a line of keptFile.
@@ -31,8 +32,8 @@ type keptResult struct {
 	result
 }
 
-// results are those of keptFile, and of which tree new ones are. A nil pointer has none and
-// keeps none.
+// results are the results in keptFile, and the tree of new ones. A nil pointer has none
+// and keeps none.
 type results struct {
 	file string
 	tree string
@@ -112,9 +113,10 @@ func (r *results) table(out io.Writer, steps []step) {
 	}
 }
 
-// treeNow names what is tested: a digest of all files of HEAD but for figures and results,
-// which steps write, and pages (*.md), which are made of them; make test holds the pages
-// against the program. "" = there are changes that are not committed.
+// treeNow returns the name of the tested tree: a digest of all files of HEAD but for
+// figures and results, which steps write, and pages (*.md), which are made of them; make
+// test holds the pages against the program. "" = the tree has changes that are not
+// committed.
 func treeNow(ctx context.Context) (string, error) {
 	files := append([]string{"--", ".", ":!" + keptFile}, figures.Written...)
 	changes, err := output(ctx, append([]string{"git", "status", "--porcelain"}, files...)...)

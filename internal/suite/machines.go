@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// kernels are those of vm/kernels.txt.
+// kernels are the versions in vm/kernels.txt.
 var kernels = []string{"7.3", "6.18"}
 
-// machines makes steps that run in a virtual machine each, in virtual time: what is seen
-// there does not depend on how busy this machine is, so that two run at once.
+// machines makes steps that run in a virtual machine each, in virtual time: their results
+// do not depend on how busy this machine is, so that two run at once.
 type machines struct {
 	folder  string // of test binaries and of what the machines hand out
 	timeout int    // seconds of wall time, of one machine
@@ -23,17 +23,17 @@ func (m machines) binary(pkg string) string {
 	return filepath.Join(m.folder, "bin", strings.ReplaceAll(pkg, "/", "-")+".test")
 }
 
-// run is vm/run with the options that all have, and more.
+// run returns the command line of vm/run with the options of all steps, and more.
 func (m machines) run(name string, options ...string) []string {
 	return append([]string{"vm/run", "--timeout", strconv.Itoa(m.timeout), "--out", filepath.Join(m.folder, "vm", name)}, options...)
 }
 
-// tests is the step that runs a package's test binary on a kernel.
+// tests returns the step that runs a package's test binary on a kernel.
 func (m machines) tests(kernel, pkg string, args ...string) step {
 	return m.shell(kernel, pkg, "", args...)
 }
 
-// shell is tests after a line of shell, which prepares the machine.
+// shell returns the step of tests after a line of shell, which prepares the machine.
 func (m machines) shell(kernel, pkg, prepare string, args ...string) step {
 	name := "vm/" + pkg + "-" + kernel
 	binary := m.binary(pkg)
@@ -46,9 +46,9 @@ func (m machines) shell(kernel, pkg, prepare string, args ...string) step {
 	return step{Name: name, Place: kernel, Binary: "weir/internal/" + pkg, Builds: []string{pkg}, Command: m.run(name, options...)}
 }
 
-// lab is the step that runs a scenario file on Weir's BPF qdisc, where Weir schedules: on
-// another backend it fails. Expectations are about Weir; what a peer measures is a result
-// whatever they say.
+// lab returns the step that runs a scenario file on Weir's BPF qdisc, where Weir
+// schedules: on another backend it fails. Expectations are about Weir; the figures of a
+// peer are a result whether they hold or not.
 func (m machines) lab(name, file string, options ...string) step {
 	s := m.weir(name, append(append([]string{"run"}, options...), file)...)
 	s.Peer = isPeer(options)
@@ -63,14 +63,14 @@ func isPeer(options []string) bool {
 
 var ownSchedulers = []string{"fair", "qcon", "ancs"}
 
-// weir is a step with a command of "weir lab" in a machine.
+// weir returns a step with a command of "weir lab" in a machine.
 func (m machines) weir(name string, args ...string) step {
 	command := slices.Concat([]string{"--virtual-time", "--", "weir", "lab", args[0], "--backend", "bpf"}, args[1:])
 	return step{Name: name, Command: m.run(name, command...)}
 }
 
-// kernelSuites are the packages that touch the kernel, in a machine with the given one.
-// The simulator's tests of dataplane/bpf need a compiler and run natively.
+// kernelSuites returns the packages that touch the kernel, in a machine with the given
+// one. The simulator's tests of dataplane/bpf need a compiler and run natively.
 func (m machines) kernelSuites(kernel string) []step {
 	shares := m.lab("lab/demo/shares-on-"+kernel, "lab/demo/shares.yaml")
 	shares.Command = slices.Insert(shares.Command, slices.Index(shares.Command, "--virtual-time"), "--kernel", kernel)
@@ -85,13 +85,14 @@ func (m machines) kernelSuites(kernel string) []step {
 	}
 }
 
-// agent is the end-to-end test on a kernel, whose agents must use the BPF qdisc.
+// agent returns the end-to-end test on a kernel, whose agents must use the BPF qdisc.
 func (m machines) agent(kernel string, args ...string) step {
 	return m.tests(kernel, "e2e", append([]string{"-backend", "bpf"}, args...)...)
 }
 
-// documented is the test of what README and docs show. It takes over three minutes of CPU time,
-// so that only make test-full runs it here; make test-native does so on the fallback.
+// documented returns the test of the commands in README and docs. It takes over three
+// minutes of CPU time, so that only make test-full runs it here; make test-native does so
+// on the fallback.
 func (m machines) documented() step {
 	s := m.agent("7.3", "-test.run", documentedTests)
 	s.Name = "vm/documented-7.3"
@@ -109,7 +110,7 @@ const (
 	agentTestsElse = "PolicyChanges|UplinkComesBack|QdiscTakenAway|CleanupAfterKill|KilledUnderLoad|UpgradeUnderLoad|GroupChanges"
 )
 
-// ci are the steps of make test-vm, the longest first.
+// ci returns the steps of make test-vm, the longest first.
 func (m machines) ci() []step {
 	steps := []step{
 		m.agent("7.3", "-test.run", agentTests),
@@ -128,7 +129,7 @@ func (m machines) ci() []step {
 
 func (m machines) openVSwitch() step { return m.tests("7.3", "sdn", "-backend", "bpf") }
 
-// all are the tests that make test-full runs in machines.
+// all returns the tests that make test-full runs in machines.
 func (m machines) all() []step {
 	steps := []step{
 		m.agent("7.3", "-long", "-test.skip", documentedTests), m.agent("6.18", "-long", "-test.skip", documentedTests),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Suite runs the project's tests in steps and judges them: what failed, and what was
-// skipped and must not be. Each step's output goes to a log of its own and is printed
-// when the step has ended, so that two at once do not mix. A table comes at the end.
+// Suite runs the project's tests in steps and judges them: a test failed, or was skipped
+// and must not be. Each step's output goes to a log of its own and is printed when the
+// step has ended, so that two at once do not mix. A table comes at the end.
 //
 //	go run ./internal/suite native   # make test-native: on this machine
 //	go run ./internal/suite vm       # make test-vm: in virtual machines, what CI runs
@@ -12,9 +12,9 @@
 // Names after it choose steps: vm/e2e-7.3, or fuzz for all whose name begins with fuzz/,
 // or a pattern such as 'lab/qcon/*'. With -list their commands are printed instead.
 //
-// No step is run again because it failed. full goes on where it was interrupted: what
-// passed with this very tree (git's, with nothing changed but figures) is not run again. It
-// keeps its results in docs/tests.jsonl, which is committed.
+// No step is run again because it failed. full goes on where it was interrupted: a step
+// that passed with this very tree (git's, with nothing changed but figures) is not run
+// again. It keeps its results in docs/tests.jsonl, which is committed.
 //
 // The file scripts/skips has the skips that are right. Any other is a failure, and so is
 // a suite in which no test ran.
@@ -109,7 +109,7 @@ func run(ctx context.Context) (passed bool, err error) {
 	return passed, err
 }
 
-// keptResults are those of what is in HEAD; nil if something is not committed.
+// keptResults returns the results of the tree in HEAD; nil if a change is not committed.
 func keptResults(ctx context.Context) (*results, error) {
 	tree, err := treeNow(ctx)
 	if err != nil || tree == "" {
@@ -205,7 +205,7 @@ func (r *runner) prepare(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// output runs a command; what it says on standard error is this program's.
+// output runs a command, whose standard error is this program's.
 func output(ctx context.Context, command ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stderr = os.Stderr

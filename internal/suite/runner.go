@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// skipsFile is where skips are allowed.
+// skipsFile lists the allowed skips.
 const skipsFile = "scripts/skips"
 
-// runner runs steps, as many at once as it has slots, and prints what a step has to say
-// when that step ends.
+// runner runs steps, as many at once as it has slots, and prints a step's output when the
+// step ends.
 type runner struct {
 	slots  int
 	folder string   // of logs
@@ -119,7 +119,7 @@ func (r *runner) show(s step, res result) {
 	}
 }
 
-// logShown is how much of a step's log is printed, in bytes: its end.
+// logShown bounds how much of a step's log is printed, in bytes: its end.
 const logShown = 64 << 10
 
 func (r *runner) copyLog(s step) {
@@ -179,8 +179,8 @@ func summary(out io.Writer, steps []step, outcomes []outcome, took time.Duration
 	return all
 }
 
-// explain prints a step's skips, those of one package and reason together, what is
-// outdated in the list of skips, and the first line of each problem.
+// explain prints a step's skips, with one line for each package and reason, the outdated
+// entries of the list of skips, and the first line of each problem.
 func (o outcome) explain(out io.Writer) {
 	type kind struct{ pkg, reason string }
 	var kinds []kind
@@ -207,7 +207,7 @@ func (o outcome) explain(out io.Writer) {
 	}
 }
 
-// few are the first names of a list.
+// few returns the first names of a list.
 func few(names []string) string {
 	if len(names) > 3 {
 		return strings.Join(names[:3], ", ") + ", ..."

@@ -87,7 +87,7 @@ func (l skipList) allows(place string, s skip) *allowed {
 	return nil
 }
 
-// short is a package's path without what all have in common.
+// short returns a package's path without what all have in common.
 func short(pkg string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(pkg, "weir/"), "internal/")
 }

@@ -34,7 +34,7 @@ type step struct {
 	Alone bool
 }
 
-// result is how a step ended; the resumable runs keep it as JSON.
+// result is the result of a step; the resumable runs keep it as JSON.
 type result struct {
 	Name     string    `json:"name"`
 	Command  string    `json:"command"`
@@ -117,7 +117,7 @@ func (s step) judged(ctx context.Context, cmd *exec.Cmd, list skipList, log io.W
 	return err
 }
 
-// tail keeps the end of what is written to it, as much as is worth repeating.
+// tail keeps the end of the text written to it, as much as is worth repeating.
 type tail struct{ text string }
 
 func (t *tail) Write(data []byte) (int, error) {

@@ -36,12 +36,12 @@ func Change(fieldsAndTexts ...string) api.PolicyChange {
 	return c
 }
 
-// GroupChange is Change for a group.
+// GroupChange returns the same change as Change, of a group.
 func GroupChange(fieldsAndTexts ...string) api.GroupChange {
 	return api.GroupChange{PolicyChange: Change(fieldsAndTexts...)}
 }
 
-// Accepting returns a change with what it says of accept_gaps.
+// Accepting returns a change that also accepts gaps (accept_gaps).
 func Accepting(c api.PolicyChange, accept bool) api.PolicyChange {
 	c.AcceptGaps = accept
 	return c

@@ -10,7 +10,7 @@ import (
 	"weir/internal/refusal"
 )
 
-// Reserved is a workload like Workload with a reservation that is held, all in
+// Reserved returns a workload like Workload with a reservation that is held, all in
 // Mbit/s.
 func Reserved(name string, reserve uint64) api.Workload {
 	w := Workload(name, 1, 0, 0, reserve*policy.FullFrame/policy.FullPayload)
@@ -65,7 +65,7 @@ func noReservation(name string) error {
 	return &refusal.Error{Kind: refusal.Conflict, Field: "reserve", Msg: name + " has no reservation in force", Remedy: "set one"}
 }
 
-// Flows implements api.Agent: all that a reservation carries is one connection.
+// Flows implements api.Agent: one connection carries the whole reservation.
 func (f *Fake) Flows(_ context.Context, name string) (api.Flows, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,8 +28,8 @@ func Workload(name string, weight uint32, min, max, rate uint64) api.Workload {
 
 func mbit(n uint64) policy.Amount { return policy.Amount{Rate: policy.Rate(n) * 1e6} }
 
-// Demo is a host with three containers that send, one that waits for its
-// network, one that cannot be steered, and the host itself.
+// Demo returns a host with three containers that send, one that waits for its network,
+// one that cannot be steered, and the host itself.
 func Demo() []api.Workload {
 	host := Workload("host", 1, 0, 0, 0)
 	host.Kind, host.Key, host.Devices = workload.KindHost, "host", nil

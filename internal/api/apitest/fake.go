@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apitest offers an agent that exists only in memory, for tests of what
-// talks to agents: the HTTP server, the CLI, the live table.
+// Package apitest offers an agent that exists only in memory, for tests of the programs
+// that talk to agents: the HTTP server, the CLI, the live table.
 //
 // It keeps the rules that a caller can see (names, id prefixes, admission, dry
 // run, reset) and invents the traffic: every workload sends what Demo says,
@@ -22,10 +22,10 @@ import (
 	"weir/internal/refusal"
 )
 
-// Start is the fake's idea of when it was started.
+// Start is the time at which the fake claims to have been started.
 var Start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Capacity is that of the fake's only link, eth0.
+// Capacity is the rate of the fake's only link, eth0, in bits per second.
 const Capacity = 100e6
 
 // Fake is an api.Agent.
@@ -33,9 +33,9 @@ type Fake struct {
 	// Interval is the real time between two samples of Subscribe; each claims
 	// to be a second later than the one before.
 	Interval time.Duration
-	// Fail, if set, is what every method returns.
+	// Fail, if set, is the error that every method returns.
 	Fail error
-	// LinkGaps are what the link's backend does not hold of its settings.
+	// LinkGaps are the settings of the link that its backend does not hold.
 	LinkGaps []api.PolicyGap
 
 	mu        sync.Mutex

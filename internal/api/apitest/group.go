@@ -27,7 +27,7 @@ func (f *Fake) WithGroup(name string, weight uint32, min, max uint64) *Fake {
 	return f
 }
 
-// groupViews are the groups with what their members do.
+// groupViews returns the groups with the traffic of their members.
 func (f *Fake) groupViews() []api.Group {
 	views := []api.Group{}
 	for _, g := range f.groups {
@@ -149,7 +149,7 @@ func (f *Fake) DeleteGroup(_ context.Context, name string, dryRun bool) (api.Cha
 	return api.ChangeResult{DryRun: dryRun, Changes: []api.Change{{What: what, Why: "asked by weir group delete"}}}, nil
 }
 
-// Classify implements api.Agent: whatever it is, it goes to the first queue.
+// Classify implements api.Agent: every packet goes to the first queue.
 func (f *Fake) Classify(_ context.Context, name string, p api.Packet) (api.Placement, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

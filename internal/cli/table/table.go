@@ -12,9 +12,9 @@
 //	web    50 Mbit/s
 //	batch   5 Mbit/s
 //
-// A title that begins with ">" makes its column flush right, for numbers. Widths
-// are those on a screen, and a cell never carries control characters: names come
-// from whoever starts a container.
+// A title that begins with ">" makes its column flush right, for numbers. Widths count
+// columns of the screen. A cell never carries control characters, because the user who
+// starts a container chooses its name.
 package table
 
 import (
@@ -27,7 +27,7 @@ import (
 // gap is between two columns.
 const gap = "  "
 
-// Table is a header and rows.
+// Table holds a header and rows.
 type Table struct {
 	rows  [][]string
 	right []bool
@@ -53,7 +53,7 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// String is the whole table, each line ended.
+// String returns the whole table, each line ended.
 func (t *Table) String() string {
 	widths := make([]int, len(t.right))
 	for _, row := range t.rows {
@@ -73,7 +73,7 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Pad brings s to a width on the screen; what is longer is cut and ends in "…".
+// Pad brings s to a width on the screen; it cuts a longer text, which then ends in "…".
 func Pad(s string, width int, right bool) string {
 	w := lipgloss.Width(s)
 	if w > width {
@@ -103,7 +103,7 @@ func cut(s string, width int) string {
 	return b.String() + "…" + strings.Repeat(" ", width-1-used)
 }
 
-// Clean replaces what would move the cursor or change colours.
+// Clean replaces control characters, which would move the cursor or change colours.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -113,7 +113,8 @@ func Clean(s string) string {
 	}, s)
 }
 
-// CleanLines is Clean for a text of several lines.
+// CleanLines replaces the same characters as Clean in a text of several lines, and keeps
+// the line ends.
 func CleanLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {

@@ -9,8 +9,8 @@ import (
 	"weir/internal/api"
 )
 
-// unit is what the rates of one link are printed in: the same for all rows, so
-// that a column can be compared at a glance.
+// unit is the unit of all rates of one link: the same for all rows, so that a column can
+// be compared at a glance.
 type unit struct {
 	name   string
 	bps    float64
@@ -31,7 +31,7 @@ func unitFor(capacity uint64) unit {
 
 func (u unit) text(bps float64) string { return fmt.Sprintf("%.*f", u.digits, bps/u.bps) }
 
-// limit is a min or max, "-" for none.
+// limit returns a min or max, "-" for none.
 func (u unit) limit(bps uint64) string {
 	if bps == 0 {
 		return "-"
@@ -48,7 +48,7 @@ type column struct {
 	mood  func(r row) mood
 }
 
-// mood is what a cell wants to say beyond its text.
+// mood is the meaning of a cell beyond its text, shown by its colour.
 type mood int
 
 const (
@@ -81,7 +81,9 @@ var reservation = column{"GOODPUT/RESERVE", 15, 3, func(r row, u unit) string {
 	return u.text(*r.link.GoodputBps) + "/" + u.text(float64(r.link.ReserveBps))
 }, reservationMood}
 
-// reservationMood is about who wants more than is delivered, and does not get it.
+// reservationMood returns the mood of a row's reservation: a settled one is good, one
+// that does not get all that it asks for is a warning, and a row without one stays in the
+// background.
 func reservationMood(r row) mood {
 	switch r.link.Control {
 	case "":
@@ -94,7 +96,7 @@ func reservationMood(r row) mood {
 	return plain
 }
 
-// columnsFor are the columns for these rows.
+// columnsFor returns the columns for these rows.
 func columnsFor(rows []row) []column {
 	if !slices.ContainsFunc(rows, func(r row) bool { return r.link.ReserveBps != 0 }) {
 		return columns
@@ -143,7 +145,7 @@ func rateMood(r row) mood {
 	return good
 }
 
-// noneMood keeps what is not set in the background.
+// noneMood keeps a value that is not set in the background.
 func noneMood(value func(api.WorkloadLink) uint64) func(row) mood {
 	return func(r row) mood {
 		if value(r.link) == 0 {
@@ -153,7 +155,7 @@ func noneMood(value func(api.WorkloadLink) uint64) func(row) mood {
 	}
 }
 
-// layout is how a width is divided.
+// layout is the division of a width.
 type layout struct {
 	name    int
 	columns []column
@@ -169,8 +171,8 @@ const (
 	sparkAtLeast = 4 // from so many columns on, the next gives way to the history
 )
 
-// fit chooses from the columns for a width, given the longest name. Names get what
-// they need up to nameMax, the history what is left.
+// fit chooses the columns for a width, given the longest name. Names get the width that
+// they need up to nameMax; the history gets the rest.
 func fit(width, longestName int, columns []column) layout {
 	name := min(max(longestName, nameMin), nameMax)
 	all := layout{name: name, columns: columns}
@@ -202,7 +204,7 @@ func (l layout) width() int {
 	return w
 }
 
-// keeping is the n columns that matter most, in their order.
+// keeping returns the n columns that matter most, in their order.
 func keeping(columns []column, n int) []column {
 	var out []column
 	for _, c := range columns {

@@ -13,8 +13,8 @@ import (
 // away; api.Client.Stream is one.
 type Stream func(ctx context.Context, fn func(api.Sample) error) error
 
-// retryAfter is how soon a lost agent is looked for again. It has to be back in
-// view within 2 s of its return.
+// retryAfter is the pause before the next search for a lost agent, which has to be back
+// in view within 2 s of its return.
 const retryAfter = 500 * time.Millisecond
 
 // follow keeps a stream going over restarts of the agent. Before the first

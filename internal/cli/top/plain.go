@@ -17,9 +17,9 @@ import (
 // errEnough ends a stream of which enough samples were seen.
 var errEnough = errors.New("enough samples")
 
-// Lines writes each sample as text, count of them or without end if count is 0.
-// What encode makes of a sample is written as it is. When the agent goes away
-// after the first sample it says so on stderr and waits for it to come back.
+// Lines writes each sample as text, count of them or without end if count is 0. It writes
+// the text that encode makes of a sample as it is. When the agent goes away after the
+// first sample it says so on stderr and waits for it to come back.
 func Lines(ctx context.Context, stream Stream, count int, encode func(api.Sample) ([]byte, error), stdout, stderr io.Writer) error {
 	n := 0
 	err := follow(ctx, stream, func(s api.Sample) error {
@@ -53,7 +53,7 @@ var plainColumns = []struct {
 	{reservation.title, reservation.width, true}, {"UNIT", 6, false}, {"STATE", 9, false},
 }
 
-// PlainHeader is the line above the lines of Plain.
+// PlainHeader returns the line above the lines of Plain.
 func PlainHeader() string {
 	cells := make([]string, len(plainColumns))
 	for i, c := range plainColumns {
@@ -62,8 +62,8 @@ func PlainHeader() string {
 	return plainLine(cells)
 }
 
-// Plain is one sample as lines, one per workload and link, in columns of fixed
-// width so that consecutive samples line up.
+// Plain returns one sample as lines, one per workload and link, in columns of fixed width
+// so that consecutive samples line up.
 func Plain(s api.Sample, location *time.Location) string {
 	st := &state{sample: s}
 	var b strings.Builder

@@ -16,7 +16,7 @@ import (
 	"weir/internal/workload"
 )
 
-// Explain is asked for the text of the pane that enter opens.
+// Explain returns the text of the pane that enter opens.
 type Explain func(ctx context.Context, name string, group bool) (string, error)
 
 // Screen shows the live view on a terminal until the user quits or ctx ends.
@@ -252,10 +252,10 @@ func (m *model) scroll() {
 
 func (s screen) rows() []row { return s.state.allRows(s.sort) }
 
-// bodyHeight is how many lines the links have.
+// bodyHeight returns how many lines the links have.
 func (s screen) bodyHeight() int { return max(s.height-2-len(s.pane()), 0) }
 
-// selectedIndex is the place of the selected row, -1 if there is none.
+// selectedIndex returns the place of the selected row, -1 if there is none.
 func (s screen) selectedIndex() int {
 	return slices.IndexFunc(s.rows(), func(r row) bool { return r.id == s.selected })
 }

@@ -210,7 +210,8 @@ func TestManyWorkloads(t *testing.T) {
 	}
 }
 
-// cpuTime is what this process has used; it does not grow with what others use.
+// cpuTime returns the CPU time that this process has used; it does not grow with the time
+// of other processes.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage

@@ -27,7 +27,8 @@ func spark(history []float64, width int, ceiling float64) string {
 	return b.String()
 }
 
-// mean of what is known from from to to seconds ago, NaN if nothing is.
+// mean returns the mean of the known values between two ages in seconds, NaN if none is
+// known.
 func mean(history []float64, from, to int) float64 {
 	sum, n := 0.0, 0
 	for ago := from; ago > to; ago-- {
@@ -51,8 +52,8 @@ func level(value, ceiling float64) rune {
 	return levels[min(max(i, 0), len(levels)-1)]
 }
 
-// ceilingOf is the largest rate in any of the histories: rows of one link are
-// drawn to one scale, so that they can be compared by eye.
+// ceilingOf returns the largest rate in any of the histories: rows of one link are drawn
+// to one scale, so that they can be compared by eye.
 func ceilingOf(rows []row) float64 {
 	top := 0.0
 	for _, r := range rows {

@@ -28,7 +28,7 @@ import (
 	"weir/internal/workload"
 )
 
-// historyLength is how many seconds are kept of each workload.
+// historyLength is the number of seconds in the history of each workload.
 const historyLength = 60
 
 // rowID names one workload on one link for as long as it is the same.
@@ -43,7 +43,7 @@ type row struct {
 	inGroup  bool      // it stands below its group's row
 }
 
-// name is the row's as it is shown: indented below a group.
+// name returns the row's as it is shown: indented below a group.
 func (r row) name() string {
 	if r.inGroup {
 		return "  " + r.workload.Name
@@ -59,7 +59,7 @@ func asWorkload(g api.Group) api.Workload {
 	}
 }
 
-// entries are the sample's workloads, and its groups as such.
+// entries returns the sample's workloads, and its groups as such.
 func (s *state) entries() []api.Workload { return entries(s.sample) }
 
 func entries(sample api.Sample) []api.Workload {
@@ -70,7 +70,7 @@ func entries(sample api.Sample) []api.Workload {
 	return all
 }
 
-// state is what is known: the last sample, and the history of each row.
+// state holds the last sample and the history of each row.
 type state struct {
 	sample  api.Sample
 	history map[rowID][]float64
@@ -101,13 +101,13 @@ func (s *state) add(sample api.Sample) {
 	s.sample, s.history = sample, next
 }
 
-// at is the time of the last sample.
+// at returns the time of the last sample.
 func (s *state) at() time.Time { return s.sample.At }
 
 func keyOf(w api.Workload) string { return cmp.Or(w.Key, w.Name) }
 
-// rows are the lines of one link (api.LinkName) in an order; the members of a group follow it, in
-// the same order among themselves.
+// rows returns the lines of one link (api.LinkName) in an order; the members of a group
+// follow it, in the same order among themselves.
 func (s *state) rows(link string, by order) []row {
 	var top []row
 	members := map[string][]row{} // by the name of their group
@@ -141,7 +141,7 @@ func (s *state) rows(link string, by order) []row {
 	return rows
 }
 
-// allRows are the lines of every link, in the order in which they are shown.
+// allRows returns the lines of every link, in the order in which they are shown.
 func (s *state) allRows(by order) []row {
 	var all []row
 	for _, l := range s.sample.Links {
@@ -150,17 +150,17 @@ func (s *state) allRows(by order) []row {
 	return all
 }
 
-// troubled are workloads and groups that do not have all of their policy.
+// troubled returns workloads and groups that do not have all of their policy.
 func (s *state) troubled() []api.Workload {
 	return slices.DeleteFunc(s.entries(), func(w api.Workload) bool { return !troubled(w) })
 }
 
-// troubled reports whether a part of what was asked for the workload is not in force.
+// troubled reports whether a part of the workload's wanted policy is not in force.
 func troubled(w api.Workload) bool {
 	return w.State == workload.StateRefused || w.State == workload.StateNotHeld
 }
 
-// linkless are workloads that are on no link, because their network is not up or
+// linkless returns workloads that are on no link, because their network is not up or
 // because they cannot be steered.
 func (s *state) linkless() []api.Workload {
 	var out []api.Workload
@@ -184,7 +184,7 @@ func (o order) sort(rows []row) {
 	})
 }
 
-// orders are what the key s goes through; the largest comes first.
+// orders are the orders that the key s goes through; the largest comes first.
 var orders = []order{
 	{"rate", func(a, b row) int { return cmp.Compare(b.link.RateBps, a.link.RateBps) }},
 	{"name", func(row, row) int { return 0 }}, // ties are broken by name

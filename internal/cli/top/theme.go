@@ -16,7 +16,7 @@ type theme struct {
 	title, header, spark, selected lipgloss.Style
 }
 
-// newTheme makes the theme for what the terminal behind out can show.
+// newTheme makes the theme for the colours of the terminal behind out.
 func newTheme(out io.Writer) theme { return themeOf(lipgloss.NewRenderer(out)) }
 
 func themeOf(r *lipgloss.Renderer) theme {

@@ -27,7 +27,7 @@ type screen struct {
 	theme         theme
 }
 
-// render is the picture: at most height lines of at most width characters.
+// render returns the picture: at most height lines of at most width characters.
 func (s screen) render() string {
 	lines := []string{s.titleLine()}
 	body, _ := s.visible(s.bodyHeight())
@@ -63,9 +63,9 @@ func (s screen) footer() string {
 	return s.theme.header.Render(s.cut(long))
 }
 
-// visible is the links with their rows from the offset on, as far as they fit
-// into height, and how many rows that shows. The header of the link that the
-// first visible row belongs to is always there.
+// visible returns the lines of the links with their rows from the offset on, as far as
+// they fit into height, and the number of rows that they show. The header of the first
+// visible row's link is always there.
 func (s screen) visible(height int) (lines []string, shown int) {
 	if s.state.at().IsZero() {
 		return []string{s.cut("waiting for the first sample")}[:min(1, height)], 0
@@ -100,7 +100,7 @@ func (s screen) visible(height int) (lines []string, shown int) {
 	return lines, shown
 }
 
-// below are the notes in a number of lines.
+// below returns the notes in a number of lines.
 func (s screen) below(height int) []string {
 	notes := s.notes()
 	if more := len(notes) - height; more > 0 && height > 0 {
@@ -113,7 +113,7 @@ func (s screen) below(height int) []string {
 	return notes[:min(len(notes), max(height, 0))]
 }
 
-// linkLine is a link in one line; what does not fit is left out from the right.
+// linkLine returns a link in one line; what does not fit is left out from the right.
 func (s screen) linkLine(l api.LinkStatus) string {
 	name := table.Clean(l.Device) + " " + directionName(l.Direction)
 	if l.Error != "" {
@@ -136,7 +136,7 @@ func (s screen) linkLine(l api.LinkStatus) string {
 	return s.theme.title.Render(s.cut(name + text))
 }
 
-// directionName is a direction in people's words.
+// directionName returns the words that the view shows for a direction.
 func directionName(direction string) string {
 	if direction == "ingress" {
 		return "ingress (download)"
@@ -144,7 +144,7 @@ func directionName(direction string) string {
 	return "egress (upload)"
 }
 
-// fitting is the first of the texts that fits behind what is there, or nothing.
+// fitting returns the first of the texts that fits behind the text there, or "".
 func (s screen) fitting(there string, texts ...string) string {
 	for _, text := range texts {
 		if lipgloss.Width(there+text) <= s.width {
@@ -154,7 +154,7 @@ func (s screen) fitting(there string, texts ...string) string {
 	return ""
 }
 
-// bar is a share of 1 as a bar.
+// bar returns a share, 0 to 1, as a bar.
 func bar(share float64, width int) string {
 	full := min(max(int(share*float64(width)+0.5), 0), width)
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
@@ -208,8 +208,8 @@ func (s screen) rowLine(r row, lay layout, u unit, ceiling float64) string {
 	return line
 }
 
-// notes are the workloads and groups that do not have all of their policy, then
-// those that no link has, and why.
+// notes returns a line for each workload or group that lacks a part of its policy, then
+// one with its reason for each that is on no link.
 func (s screen) notes() []string {
 	var lines []string
 	for _, l := range s.state.sample.Links {
@@ -230,7 +230,7 @@ func (s screen) notes() []string {
 	return lines
 }
 
-// pane is the explanation, in at most half of the screen.
+// pane returns the explanation, in at most half of the screen.
 func (s screen) pane() []string {
 	if s.explaining == "" {
 		return nil

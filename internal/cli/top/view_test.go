@@ -36,7 +36,7 @@ func themeWith(p termenv.Profile) theme {
 	return themeOf(r)
 }
 
-// link is one that is nearly full.
+// link returns a link that is nearly full.
 func link(device string, capacity uint64) api.LinkStatus {
 	return api.LinkStatus{
 		Device: device, Direction: "egress", Backend: "bpf", Scheduler: "fair",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package discovertest has a Source for the tests of those who use Sources: it
-// reports what it is told to.
+// Package discovertest has a Source for tests of the packages that use Sources: it
+// reports the lists that a test sets.
 //
 //	src := discovertest.New("docker")
 //	go src.Run(ctx, report)
@@ -17,7 +17,7 @@ import (
 	"weir/internal/discover"
 )
 
-// Source is a discover.Source without a world behind it.
+// Source is a discover.Source whose list a test sets.
 type Source struct {
 	name string
 
@@ -33,7 +33,7 @@ func New(name string) *Source {
 	return &Source{name: name, state: "ok", changed: make(chan struct{})}
 }
 
-// Name is the name given to New.
+// Name returns the name given to New.
 func (s *Source) Name() string { return s.name }
 
 // Set replaces the list. Lists that follow each other faster than Run can report
@@ -53,7 +53,7 @@ func (s *Source) SetStatus(state, note string) {
 	s.state, s.note = state, note
 }
 
-// Status is what SetStatus said last.
+// Status returns the answer that SetStatus set last.
 func (s *Source) Status() (state, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

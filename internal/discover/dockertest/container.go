@@ -12,7 +12,8 @@ import (
 	"github.com/docker/docker/api/types/network"
 )
 
-// Container says what to run. The zero value of every field but Name is a default.
+// Container describes a container to run. The zero value of every field but Name is a
+// default.
 type Container struct {
 	Name    string
 	Labels  map[string]string

@@ -30,8 +30,8 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// ErrNotPossible says that this machine cannot run a private engine; the
-// message that wraps it says why.
+// ErrNotPossible is wrapped by the error on a machine that cannot run a private engine;
+// the error's message has the reason.
 var ErrNotPossible = errors.New("cannot run a private Docker engine")
 
 // Engine is a private dockerd and its network namespace.
@@ -51,11 +51,14 @@ type Engine struct {
 	imageDone bool
 }
 
-// Options are what an engine may have of its own. The zero value is what Start does.
+// Options are the settings of an engine. With the zero value StartWith does the same as
+// Start.
 type Options struct {
-	// Parent is where the engine's folder is made; "" is the temporary directory.
+	// Parent is the directory in which the engine's folder is made; "" is the temporary
+	// directory.
 	Parent string
-	// Netns is the network namespace it gets, which it closes; nil makes a new one.
+	// Netns is the network namespace of the engine, which the engine closes; nil makes a
+	// new one.
 	Netns func() (netns.NsHandle, error)
 	// Config is put over the entries of daemon.json.
 	Config map[string]any
@@ -70,13 +73,13 @@ func Start(ctx context.Context, parent string) (*Engine, error) {
 	return StartWith(ctx, Options{Parent: parent})
 }
 
-// StartHere is Start for a process that is in a network namespace of its own
-// already: the engine's bridges are made there.
+// StartHere starts an engine as Start does, in the network namespace of the calling
+// process: the engine's bridges are made there.
 func StartHere(ctx context.Context, parent string) (*Engine, error) {
 	return StartWith(ctx, Options{Parent: parent, Netns: netns.Get})
 }
 
-// StartWith is Start with options.
+// StartWith starts an engine as Start does, with options.
 func StartWith(ctx context.Context, o Options) (*Engine, error) {
 	if err := possible(); err != nil {
 		return nil, err
@@ -180,14 +183,14 @@ func (e *Engine) WriteCRIU() error {
 
 func (e *Engine) cgroup() string { return "/" + filepath.Base(e.dir) }
 
-// Client is a client of the engine, closed by Stop.
+// Client returns a client of the engine, closed by Stop.
 func (e *Engine) Client() *client.Client { return e.client }
 
 // Dir holds everything the engine writes: data, exec, docker.pid, dockerd.log, and
 // what it would put into the temporary directory.
 func (e *Engine) Dir() string { return e.dir }
 
-// Pid is dockerd's, 0 while it does not run.
+// Pid returns the process id of dockerd, 0 while it does not run.
 func (e *Engine) Pid() int {
 	if e.daemon == nil {
 		return 0
@@ -195,7 +198,7 @@ func (e *Engine) Pid() int {
 	return e.daemon.process.Pid
 }
 
-// Command is a command that will run in the engine's network namespace.
+// Command returns a command that runs in the engine's network namespace.
 func (e *Engine) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + e.Netns, "--"}, args...)...)
 }
@@ -289,9 +292,9 @@ func (e *Engine) endShims() {
 	}
 }
 
-// removeCgroups removes what the engine left in every cgroup hierarchy, after
-// ending any process that is still in there: a dockerd that had to be killed
-// leaves its containers behind.
+// removeCgroups removes the engine's cgroups from every hierarchy, after ending any
+// process that is still in there: a dockerd that had to be killed leaves its containers
+// behind.
 func removeCgroups(parent string) error {
 	v1, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
 	v2, _ := filepath.Glob("/sys/fs/cgroup" + parent)
@@ -341,8 +344,8 @@ type daemon struct {
 
 // script hides /etc/docker, where older engines keep a key, and becomes dockerd.
 //
-// With CRIU it has a /run in memory as machines have, since CRIU keeps there what it
-// has found out about the kernel (60 ms each time otherwise), and nowhere else.
+// With CRIU it has a /run in memory as machines have, since CRIU keeps its findings about
+// the kernel there and nowhere else (it takes 60 ms to find them again).
 const script = `mount -t tmpfs tmpfs /etc/docker || exit
 	if [ -d "$1/criu" ]; then
 		mount --bind "$1/criu" /etc/criu && mount -t tmpfs tmpfs /run || exit
@@ -394,7 +397,7 @@ func (d *daemon) stop() error {
 	}
 }
 
-// lastWords is the end of what dockerd printed.
+// lastWords returns the end of dockerd's output.
 func (d *daemon) lastWords() string {
 	text, err := os.ReadFile(d.log)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // the programs in DefaultPrograms.
 const Image = "weir-test:latest"
 
-// DefaultPrograms are in Image, as far as the host has them.
+// DefaultPrograms are the programs in Image, as far as the host has them.
 var DefaultPrograms = []string{"sh", "sleep", "ip", "ping"}
 
 // Import makes an image of programs of the host, found in PATH, and the
@@ -32,7 +32,7 @@ func (e *Engine) Import(ctx context.Context, ref string, programs ...string) err
 	return Import(ctx, e.client, ref, programs...)
 }
 
-// Import is Engine.Import for any engine.
+// Import does for any engine what Engine.Import does.
 func Import(ctx context.Context, engine *client.Client, ref string, programs ...string) error {
 	archive, err := rootfs(programs)
 	if err != nil {
@@ -64,8 +64,8 @@ func (e *Engine) ensureImage(ctx context.Context) error {
 	return err
 }
 
-// rootfs is a tar archive of /bin with the programs, their libraries at the
-// paths where the loader looks for them, and a /tmp.
+// rootfs returns a tar archive of /bin with the programs, their libraries at the paths
+// where the loader looks for them, and a /tmp.
 func rootfs(programs []string) (io.Reader, error) {
 	files := map[string]string{} // path in the image -> file on the host
 	for _, program := range programs {

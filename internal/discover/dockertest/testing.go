@@ -7,8 +7,8 @@ import (
 	"errors"
 )
 
-// TB is what is needed of a test. It is not testing.TB so that a program that
-// demonstrates something does not link package testing.
+// TB is the part of a test that ForTest and MustRun use. It is not testing.TB so that a
+// program that demonstrates something does not link package testing.
 type TB interface {
 	Helper()
 	Context() context.Context
@@ -37,7 +37,7 @@ func ForTest(t TB) *Engine {
 	return e
 }
 
-// MustRun is Run for tests.
+// MustRun runs a container as Run does, and fails the test on an error.
 func (e *Engine) MustRun(t TB, c Container) (id string) {
 	t.Helper()
 	id, err := e.Run(t.Context(), c)

@@ -89,8 +89,8 @@ func (c *Conn) controlBody(kind uint16) []byte {
 	return binary.BigEndian.AppendUint16(b, bundleAtomic|bundleOrdered)
 }
 
-// inBundle is a change as a message to be kept in the bundle. It has the number
-// of the message around it, which is the next to be sent.
+// inBundle returns a change as a message to be kept in the bundle. It has the number of
+// the message around it, which is the next to be sent.
 func (c *Conn) inBundle(m FlowMod) []byte {
 	b := binary.BigEndian.AppendUint32(nil, onfVendor)
 	b = binary.BigEndian.AppendUint32(b, bundleAdd)

@@ -109,7 +109,7 @@ func dialSwitch(ctx context.Context, network, where string, files tlsfile.Files)
 	return new(net.Dialer).DialContext(ctx, network, where)
 }
 
-// reason is the part of a network error that is news to who knows the address.
+// reason returns the part of a network error that adds something to the address.
 func reason(err error) error {
 	var call *os.SyscallError
 	if errors.As(err, &call) {
@@ -286,7 +286,7 @@ func (c *Conn) multipart(kind uint16, body []byte) ([]byte, error) {
 	}
 }
 
-// Selection says which flows are meant.
+// Selection selects flows.
 type Selection struct {
 	Cookie, Mask uint64 // those whose cookie is Cookie under Mask
 }

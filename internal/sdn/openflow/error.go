@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Error is what a switch answers to a message that it refuses (7.4.4).
+// Error is the answer of a switch to a message that it refuses (7.4.4).
 type Error struct {
 	Type, Code uint16
 	Flow       *Flow // what it is about, if it was a change of a flow
@@ -33,7 +33,7 @@ var errorCodes = map[[2]uint16]string{
 	{5, 1}: "flow table is full", {5, 2}: "no such table", {5, 3}: "overlaps another flow", {5, 4}: "no permission",
 }
 
-// decodeError reads the body of an error message; what is too short has no code.
+// decodeError reads the body of an error message; a body that is too short has no code.
 func decodeError(b []byte) *Error {
 	e := &Error{Type: errorExperimenter}
 	if len(b) >= 4 {

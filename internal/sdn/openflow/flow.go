@@ -18,8 +18,8 @@ type Flow struct {
 	Cookie   uint64
 	Match    Match // canonical where it was read
 	Actions  []Action
-	// Other are instructions that are not a list of actions to apply, as they
-	// are on the wire. Weir has none.
+	// Other are instructions other than a list of actions to apply, as they are on the
+	// wire. Weir has none.
 	Other []byte
 	// Counters, where the flow was read.
 	Packets, Bytes uint64
@@ -37,7 +37,7 @@ func (f Flow) Same(g Flow) bool {
 		slices.EqualFunc(f.Actions, g.Actions, func(a, b Action) bool { return bytes.Equal(a, b) })
 }
 
-// ActionText is the flow's actions in ovs-ofctl's words.
+// ActionText returns the flow's actions in ovs-ofctl's words.
 func (f Flow) ActionText() string {
 	var words []string
 	for _, a := range f.Actions {
@@ -74,7 +74,7 @@ func Output(port uint32) Action {
 	return append(a, make([]byte, 8)...)
 }
 
-// SetQueue says which queue of its port the packet joins.
+// SetQueue chooses the queue of its port that the packet joins.
 func SetQueue(queue uint32) Action {
 	return binary.BigEndian.AppendUint32([]byte{0, actionSetQueue, 0, 8}, queue)
 }
@@ -96,7 +96,7 @@ func Resubmit(table uint8) Action {
 
 const nxInPort = 0xfff8 // OFPP_IN_PORT of OpenFlow 1.0: the packet's own
 
-// String is the action in ovs-ofctl's words.
+// String returns the action in ovs-ofctl's words.
 func (a Action) String() string {
 	if len(a) < 8 {
 		return "0x" + hex.EncodeToString(a)
@@ -126,7 +126,7 @@ var reservedPorts = map[uint32]string{
 	0xfffffffd: "CONTROLLER", 0xfffffffe: "LOCAL",
 }
 
-// Command says what a FlowMod does.
+// Command is the kind of change that a FlowMod makes.
 type Command uint8
 
 // The commands (7.3.4.1).
@@ -147,7 +147,7 @@ const (
 	noBuffer = 0xffffffff
 )
 
-// encode is the body of ofp_flow_mod (7.3.4.1).
+// encode returns the body of ofp_flow_mod (7.3.4.1).
 func (m FlowMod) encode() []byte {
 	f := m.Flow
 	var mask uint64

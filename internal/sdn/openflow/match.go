@@ -47,8 +47,8 @@ var (
 	FieldIPv6Dst = basic(27)
 )
 
-// Register is the field of Open vSwitch's 32-bit register n, 0 to 15. All are 0
-// when a packet enters the bridge.
+// Register returns the field of Open vSwitch's 32-bit register n, 0 to 15. All are 0 when
+// a packet enters the bridge.
 func Register(n uint32) FieldID { return FieldID(classNXM1<<16 | n<<9) }
 
 // VLANPresent is set in FieldVLAN of every packet that has a tag.
@@ -116,8 +116,8 @@ func Reg(n, v uint32) Field { return field32(Register(n), v) }
 // Match is a list of conditions, all of which must hold.
 type Match []Field
 
-// Canonical is the match in one form: fields in the order of their numbers,
-// bits outside of masks 0, no field that says nothing, no mask that says nothing.
+// Canonical returns the match in one form: fields in the order of their numbers, bits
+// outside of masks 0, no field that says nothing, no mask that says nothing.
 func (m Match) Canonical() Match {
 	var out Match
 	for _, f := range m {
@@ -191,7 +191,7 @@ func (f Field) maskAt(i int) byte {
 	return f.Mask[i]
 }
 
-// String is the match in ovs-ofctl's words, as far as there are any.
+// String returns the match in ovs-ofctl's words, as far as there are any.
 func (m Match) String() string {
 	if len(m) == 0 {
 		return "any"
@@ -211,8 +211,8 @@ func (m Match) String() string {
 // protocols have a word of their own, with a 6 behind it for IPv6.
 var protocols = map[byte]string{6: "tcp", 17: "udp", 132: "sctp"}
 
-// protocol is the one word for Ethernet type and IP protocol, and the fields that
-// it stands for.
+// protocol returns the one word for Ethernet type and IP protocol, and the fields that it
+// stands for.
 func (m Match) protocol() (string, []FieldID) {
 	ethType, _ := m.field(FieldEthType)
 	word, suffix := "ip", ""
@@ -229,7 +229,7 @@ func (m Match) protocol() (string, []FieldID) {
 	return word, []FieldID{FieldEthType}
 }
 
-// String is "name=value" or "name=value/mask".
+// String returns "name=value" or "name=value/mask".
 func (f Field) String() string {
 	name, known := fieldNames[f.ID]
 	if !known && f.ID>>16 == classNXM1 {

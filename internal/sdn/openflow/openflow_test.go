@@ -127,7 +127,7 @@ func TestOverlapAndCover(t *testing.T) {
 	})
 }
 
-// flowStats is a flow as a switch reports it.
+// flowStats returns a flow as a switch reports it.
 func flowStats(f Flow) []byte {
 	b := make([]byte, 48)
 	b[2] = f.Table

@@ -55,8 +55,8 @@ type (
 	}
 )
 
-// Conn is a connection to a database and a copy of what is in it. Its methods
-// may be called from any goroutine.
+// Conn is a connection to a database and a copy of its tables. Its methods may be called
+// from any goroutine.
 type Conn struct {
 	address string
 	relay   *relay
@@ -123,7 +123,7 @@ func (c *Conn) count(more int64) {
 	}
 }
 
-// failed is an error with the database's address.
+// failed returns an error with the database's address.
 func (c *Conn) failed(err error) error {
 	if c.relay != nil && c.relay.why() != nil {
 		return fmt.Errorf("ovsdb %s: %w", c.address, c.relay.why())
@@ -141,14 +141,15 @@ func (c *Conn) failed(err error) error {
 func (c *Conn) note() {
 	select {
 	case c.changed <- struct{}{}:
-	default: // somebody has not looked yet
+	default: // the receiver has not looked yet
 	}
 }
 
-// Changed has a value when something may have changed since the last one.
+// Changed returns a channel with a value when the tables may have changed since the last
+// one.
 func (c *Conn) Changed() <-chan struct{} { return c.changed }
 
-// Lost is closed when the connection is gone.
+// Lost returns a channel that is closed when the connection is gone.
 func (c *Conn) Lost() <-chan struct{} { return c.lost }
 
 // Alive asks the database for an answer.
@@ -165,7 +166,7 @@ func (c *Conn) Close() {
 	c.relay.close()
 }
 
-// Snapshot puts together what the copy says now.
+// Snapshot returns the present content of the copy.
 func (c *Conn) Snapshot(ctx context.Context) (Snapshot, error) {
 	// Each table is read at a moment of its own, so that an update may come
 	// between two. In the database itself every reference leads to a row.

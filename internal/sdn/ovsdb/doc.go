@@ -8,12 +8,12 @@
 //	port, err := snapshot.Port("s1", "up0")
 //	err = c.Replace(ctx, []ovsdb.Change{{Port: port, Want: &ovsdb.QoS{Type: ovsdb.Noop}}})
 //
-// A connection keeps a copy of the five tables that matter and tells when it has
-// changed. Replace is one transaction: all of it comes true, or nothing, and
-// nothing if somebody else has changed one of the ports meanwhile.
+// A connection keeps a copy of the five tables that matter and tells when it has changed.
+// Replace is one transaction: it makes all changes or none, and none if another client
+// has changed one of the ports meanwhile.
 //
-// Rows are marked as Weir's own in external_ids. This package removes no other
-// rows, whatever it is asked.
+// Weir's own rows carry a mark in external_ids. This package removes no other rows,
+// whatever its caller asks for.
 //
-// A connection that is lost stays lost; whoever needs another dials again.
+// A connection that is lost stays lost; a caller that needs another dials again.
 package ovsdb

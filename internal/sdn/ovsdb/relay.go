@@ -18,11 +18,11 @@ import (
 )
 
 // libovsdb makes its connections itself, reads messages of any size and keeps all rows
-// that it is sent. So it is given a socket of this process, and what a database says
-// is passed on there within bounds. TLS is made on the way too, by the rules that hold
-// for all connections (package tlsfile).
+// that it is sent. So it gets a socket of this process, and the relay passes on the
+// database's messages there within bounds. The relay speaks TLS too, by the rules of all
+// connections (package tlsfile).
 
-// Bounds of what a database may say. Open vSwitch's own with 1,000 ports sends 2 MB.
+// Bounds of a database's messages. Open vSwitch's own with 1,000 ports sends 2 MB.
 const (
 	maxMessage = 32 << 20 // bytes of one message
 	maxDepth   = 64       // of its arrays and objects
@@ -73,7 +73,7 @@ func newRelay(ctx context.Context, address string, files tlsfile.Files) (*relay,
 	return r, nil
 }
 
-// run passes on what both sides say until one of them ends.
+// run passes on the messages of both sides until one of them ends.
 func (r *relay) run() {
 	down, err := r.listener.Accept()
 	r.listener.Close()
@@ -96,7 +96,7 @@ func (r *relay) run() {
 	r.up.Close()
 }
 
-// why is the reason for which it ended, nil if that was an ordinary end.
+// why returns the reason for which it ended, nil if that was an ordinary end.
 func (r *relay) why() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,8 +157,8 @@ func pass(to io.Writer, from io.Reader) error {
 	}
 }
 
-// check refuses what is neither a request nor an answer: libovsdb's reader falls over
-// a message without a method and without an id.
+// check refuses a message that is neither a request nor an answer: libovsdb's reader
+// crashes on a message without a method and without an id.
 func check(text []byte) error {
 	var m struct {
 		Method string           `json:"method"`

@@ -26,8 +26,8 @@ const schema = `{"name":"Open_vSwitch","version":"8.0.0","tables":{
 "QoS":{"columns":{"type":{"type":"string"},"other_config":{"type":{"key":"string","value":"string","min":0,"max":"unlimited"}},"external_ids":{"type":{"key":"string","value":"string","min":0,"max":"unlimited"}},"queues":{"type":{"key":"integer","value":{"type":"uuid","refTable":"Queue"},"min":0,"max":"unlimited"}}},"isRoot":true},
 "Queue":{"columns":{"dscp":{"type":{"key":"integer","min":0,"max":1}},"other_config":{"type":{"key":"string","value":"string","min":0,"max":"unlimited"}},"external_ids":{"type":{"key":"string","value":"string","min":0,"max":"unlimited"}}},"isRoot":true}}}`
 
-// serve is a database that answers with what a test says: the first rows, and then
-// whatever after writes.
+// serve starts a database whose answers a test sets, and returns its address: first the
+// rows, and then whatever after writes.
 func serve(t testing.TB, rows string, after func(w io.Writer, cookie json.RawMessage)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
@@ -174,7 +174,7 @@ func FuzzFrame(f *testing.F) {
 		if err := pass(&out, bytes.NewReader(data)); err == nil || !bytes.HasPrefix(data, out.Bytes()) {
 			t.Fatalf("%v, %q of %q", err, out.Bytes(), data)
 		}
-		// What is passed on is whole messages that libovsdb's reader can take.
+		// The relay passes on whole messages that libovsdb's reader can take.
 		for in := json.NewDecoder(&out); ; {
 			var m map[string]json.RawMessage
 			err := in.Decode(&m)

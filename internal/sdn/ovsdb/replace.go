@@ -13,7 +13,7 @@ import (
 	"github.com/ovn-kubernetes/libovsdb/ovsdb"
 )
 
-// Change says which QoS row a port is to have.
+// Change is the QoS row that a port is to have.
 type Change struct {
 	Port Port   // as it is in a snapshot
 	Want *QoS   // a new row; its UUID and those of its queues do not count
@@ -64,7 +64,7 @@ func (c *Conn) transact(ctx context.Context, ops []ovsdb.Operation) error {
 	return c.failed(err)
 }
 
-// replaceOne is one change as operations; the names of new rows begin with name.
+// replaceOne returns one change as operations; the names of new rows begin with name.
 func (c *Conn) replaceOne(name string, change Change) ([]ovsdb.Operation, error) {
 	was, is := &portRow{UUID: change.Port.UUID}, &portRow{UUID: change.Port.UUID}
 	if q := change.Port.QoS; q != nil {
@@ -97,7 +97,7 @@ func (c *Conn) replaceOne(name string, change Change) ([]ovsdb.Operation, error)
 	return append(append(ops, update...), gone...), err
 }
 
-// rows are the QoS as new rows: its queues, and itself, which is called name.
+// rows returns the QoS as new rows: its queues, and itself, which is called name.
 func (q *QoS) rows(name string) []model.Model {
 	row := &qosRow{UUID: name, Type: q.Type, OtherConfig: q.OtherConfig, ExternalIDs: q.ExternalIDs, Queues: map[int]string{}}
 	var rows []model.Model

@@ -11,8 +11,8 @@ import (
 	"weir/internal/closest"
 )
 
-// Noop is the type of QoS row that makes Open vSwitch leave a device's qdisc
-// alone, whoever put it there.
+// Noop is the type of QoS row that makes Open vSwitch leave a device's qdisc alone,
+// whichever program put it there.
 const Noop = "linux-noop"
 
 // Owner is the key in external_ids that marks rows as Weir's; its value is
@@ -26,7 +26,7 @@ const Former = "weir-former"
 // Queue is a row of the table Queue.
 type Queue struct {
 	UUID        string
-	DSCP        *int // written by the switch into what is put into the queue
+	DSCP        *int // the switch writes it into the queue's packets
 	OtherConfig map[string]string
 	ExternalIDs map[string]string
 }
@@ -57,7 +57,7 @@ func (q Queue) same(r Queue) bool {
 		maps.Equal(q.OtherConfig, r.OtherConfig) && maps.Equal(q.ExternalIDs, r.ExternalIDs)
 }
 
-// Interface is what a port consists of; one that is no bond has one.
+// Interface is one network device of a port; a port that is no bond has one.
 type Interface struct {
 	Name string
 	Type string // "" = a device of the host's, "internal", "patch", "vxlan", ...
@@ -72,8 +72,8 @@ type Port struct {
 	QoS        *QoS // nil = none
 }
 
-// Device is the network device that a port sends through. The error says why
-// there is none that could have a qdisc.
+// Device returns the network device that a port sends through. The error says why there
+// is none that could have a qdisc.
 func (p Port) Device() (string, error) {
 	if len(p.Interfaces) != 1 {
 		return "", fmt.Errorf("port %s of bridge %s is a bond of %d devices; give each device a discipline by weir.yaml instead",
@@ -94,7 +94,7 @@ type Bridge struct {
 	Ports []Port // by name
 }
 
-// Snapshot is what the database says at one moment.
+// Snapshot is the content of the database at one moment.
 type Snapshot struct {
 	Bridges []Bridge        // by name
 	QoS     map[string]*QoS // all rows, by UUID
@@ -102,7 +102,7 @@ type Snapshot struct {
 	Orphans []QoS
 }
 
-// Bridge finds a bridge. The error names those that there are.
+// Bridge returns the bridge with a name. The error names the bridges that exist.
 func (s Snapshot) Bridge(name string) (Bridge, error) {
 	i := slices.IndexFunc(s.Bridges, func(b Bridge) bool { return b.Name == name })
 	if i >= 0 {
@@ -115,7 +115,7 @@ func (s Snapshot) Bridge(name string) (Bridge, error) {
 	return Bridge{}, fmt.Errorf("bridge %q: the switch has no such bridge; %s", name, thereAre("bridge", "bridges", name, names))
 }
 
-// Port finds a port of a bridge. The error names those that there are.
+// Port returns the port of a bridge. The error names the ports that exist.
 func (b Bridge) Port(name string) (Port, error) {
 	i := slices.IndexFunc(b.Ports, func(p Port) bool { return p.Name == name })
 	if i >= 0 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// tables are those of a switch with a port of Weir's, one of somebody else's and
+// tables holds the rows of a switch with a port of Weir's, a port of another program and
 // a row whose port is gone.
 type tables struct {
 	bridges    []bridgeRow

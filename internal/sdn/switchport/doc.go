@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package switchport says what the rows of Open vSwitch's database mean to Weir:
-// a port whose QoS row is of type linux-noop and names a discipline is a link
-// that Weir schedules, and its Queue rows are the queues. So a switch is
-// configured from one place, by weir sdn or by anything else that writes rows.
+// Package switchport translates between rows of Open vSwitch's database and links of
+// Weir: a port whose QoS row is of type linux-noop and names a discipline is a link that
+// Weir schedules, and its Queue rows are the queues. So a switch is configured from one
+// place, by weir sdn or by anything else that writes rows.
 //
 //	QoS    type                        linux-noop: Open vSwitch leaves the qdisc alone
 //	       other_config:weir-discipline  llq
@@ -16,8 +16,8 @@
 //	       other_config:weir-limit-packets
 //	       dscp                          written by Open vSwitch itself
 //
-// A packet is in queue N if its skb->priority says so, which is where set_queue:N
-// leaves it. What was given no queue goes to the last one.
+// A packet is in queue N if its skb->priority says so, which is where set_queue:N leaves
+// it. A packet without a queue goes to the last one.
 //
 // Encode writes such rows, Decode reads them, and Watch follows them: it keeps a
 // connection to the database, tells of every change, and after a lost connection

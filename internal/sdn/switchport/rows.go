@@ -30,12 +30,12 @@ type Port struct {
 	Bridge, Name string
 	Device       string      // the network device that it sends through
 	Bandwidth    policy.Rate // its capacity
-	// Policy is that of the link's one workload, the host: the discipline and the
+	// Policy is the policy of the link's one workload, the host: the discipline and the
 	// queues, each with the number that set_queue gives as its match.
 	Policy policy.Policy
 }
 
-// Encode is the port as a QoS row with its queues.
+// Encode returns the port as a QoS row with its queues.
 func Encode(p Port) *ovsdb.QoS {
 	owner := p.Bridge + "/" + p.Name
 	d := p.Policy.Discipline.OrDefault()
@@ -75,8 +75,8 @@ func Encode(p Port) *ovsdb.QoS {
 	return q
 }
 
-// Number is the number that set_queue gives a queue that was read from rows or
-// from a switch file.
+// Number returns the number that set_queue gives a queue that was read from rows or from
+// a switch file.
 func Number(q policy.Queue) uint16 {
 	if len(q.Match) == 0 {
 		return 0
@@ -87,8 +87,8 @@ func Number(q policy.Queue) uint16 {
 // IsPort reports whether the port is meant for Weir: its row names a discipline.
 func IsPort(p ovsdb.Port) bool { return p.QoS != nil && p.QoS.OtherConfig[keyDiscipline] != "" }
 
-// Decode reads what the rows say about a port that IsPort accepts. The error
-// names the port, the value and the remedy.
+// Decode returns the port that IsPort accepts, as its rows describe it. The error names
+// the port, the value and the remedy.
 func Decode(p ovsdb.Port) (Port, error) {
 	device, err := p.Device()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// Report is what the database says about all ports that are meant for Weir.
+// Report is the state of all ports that are meant for Weir, as the database has it.
 type Report struct {
 	Ports []Port  // by bridge and name
 	Wrong []error // about ports that cannot be links as their rows are
@@ -46,7 +46,7 @@ var (
 	errNotYet = errors.New("not connected yet")
 )
 
-// Status says whether there is a connection, and why not: "ok" or "unavailable".
+// Status returns "ok", or "unavailable" with the reason for which there is no connection.
 func (w *Watch) Status() (state, note string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func ask(ctx context.Context, c *ovsdb.Conn) error {
 	return c.Alive(ctx)
 }
 
-// Read finds the ports that are meant for Weir.
+// Read returns the ports that are meant for Weir.
 func Read(s ovsdb.Snapshot) Report {
 	var r Report
 	for _, b := range s.Bridges {

@@ -50,7 +50,7 @@ func (a *API) record(id string) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// outcome carries what the handler knows to record.
+// outcome carries the parts of a record that only the handler knows.
 type outcome struct {
 	object string
 	err    error
@@ -58,10 +58,10 @@ type outcome struct {
 
 type outcomeKey struct{}
 
-// Subject is an input of a route that names what it is about in its body.
+// Subject is an input of a route whose body names the object of the request.
 type Subject interface{ Subject() string }
 
-// asked notes what a request that changes something asks for.
+// asked notes the change that a request asks for.
 func (a *API) asked(ctx context.Context, in any) {
 	out, ok := ctx.Value(outcomeKey{}).(*outcome)
 	if !ok {
@@ -91,7 +91,7 @@ type auditInput struct {
 	Limit  int       `query:"limit" minimum:"1" maximum:"5000" default:"1000" doc:"the newest so many"`
 }
 
-// ServeAudit adds the route by which the audit log is read.
+// ServeAudit adds the route that returns the audit log.
 func (a *API) ServeAudit() {
 	Get(a, "/v1/audit", "audit", "Who changed what: the audit log, the oldest entry first",
 		func(_ context.Context, in *auditInput) ([]audit.Entry, error) {

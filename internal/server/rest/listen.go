@@ -40,9 +40,9 @@ func (s *Socket) Close() error {
 	return err
 }
 
-// Listen claims path: the directory is made if it is missing, a socket that
-// a dead process left is removed, one that a living one serves is not. group may
-// use it besides root, "" = none.
+// Listen claims path. It makes a missing directory, removes a socket that a dead process
+// left, and refuses one that a living process serves. group may use the socket besides
+// root, "" = none.
 func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
 	lock, err := lockFile(path+".lock", who)
 	if err != nil {
@@ -61,13 +61,13 @@ func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
 	return &Socket{UnixListener: ln, lock: lock}, nil
 }
 
-// maxViewers bounds how many connections the view socket has at once. More wait
-// until one ends, so that those who may only look cannot use up the descriptors of
-// the process and keep the others out.
+// maxViewers bounds how many connections the view socket has at once. More wait until one
+// ends, so that callers with the role view cannot use up the descriptors of the process
+// and keep the others out.
 const maxViewers = 128
 
-// ListenView opens the socket of those who may only look, beside the one at path,
-// which Listen has claimed. Without the group there is no such socket: nil, nil.
+// ListenView opens the socket of the role view, beside the one at path, which Listen has
+// claimed. Without the group it returns nil, nil and opens no socket.
 func ListenView(path, group, who string, log *slog.Logger) (net.Listener, error) {
 	if group == "" {
 		return nil, nil
@@ -96,14 +96,14 @@ func socketError(path string, err error) error {
 	return fmt.Errorf("socket %s: %w", path, err)
 }
 
-// InUseError is wrapped by the error of Listen where somebody serves the socket.
+// InUseError is wrapped by the error of Listen where a living process serves the socket.
 type InUseError struct{ Who string }
 
 func (e *InUseError) Error() string {
 	return "another " + e.Who + " runs here; stop it first (systemctl stop " + Unit(e.Who) + ")"
 }
 
-// Unit is the systemd unit of who serves: the agent or the manager.
+// Unit returns the systemd unit of the program that serves: the agent or the manager.
 func Unit(who string) string {
 	if who == "agent" {
 		return "weir"
@@ -134,8 +134,8 @@ func lockFile(path, who string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// bind listens on path. Only a socket that refuses connections is removed
-// before: whatever else stands there is somebody's.
+// bind listens on path. It removes only a socket that refuses connections: any other file
+// there belongs to another program.
 func bind(path, who string) (*net.UnixListener, error) {
 	info, err := os.Lstat(path)
 	switch {

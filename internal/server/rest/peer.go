@@ -33,7 +33,8 @@ func (p Peer) LogValue() slog.Value {
 
 type peerKey struct{}
 
-// WithPeer notes who connected, so that a change can be logged with its author.
+// WithPeer adds the peer of a connection to a context, so that a change can be logged
+// with its author.
 func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	uc, ok := conn.(syscall.Conn)
 	if _, unixSocket := conn.LocalAddr().(*net.UnixAddr); !ok || !unixSocket {
@@ -64,8 +65,9 @@ func peerOf(fd int) (Peer, error) {
 	defer unix.Close(pidfd)
 	folder := "/proc/" + strconv.Itoa(int(p.pid)) + "/"
 	command, login := readWord(folder+"comm"), readWord(folder+"loginuid")
-	// What was read is the peer's only if it still lives: else its number may be another
-	// process's by now. A signal 0 that is not permitted reaches somebody too.
+	// The reading is the peer's only if the peer still lives: else another process may
+	// have its number by now. A signal 0 that is not permitted reached a living process
+	// too.
 	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil && !errors.Is(err, unix.EPERM) {
 		return p, nil
 	}
@@ -76,10 +78,10 @@ func peerOf(fd int) (Peer, error) {
 	return p, nil
 }
 
-// noLogin is what loginuid says of a process that nobody logged in for.
+// noLogin is the loginuid of a process outside of any login, such as a daemon.
 const noLogin = "4294967295"
 
-// readWord is the first line of a small file of /proc, "" if it cannot be read.
+// readWord returns the first line of a small file of /proc, "" if it cannot be read.
 func readWord(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -89,13 +91,14 @@ func readWord(path string) string {
 	return word
 }
 
-// PeerOf says who made a request; ok is false where that cannot be known.
+// PeerOf returns the peer that made a request; ok is false where the kernel does not
+// tell.
 func PeerOf(ctx context.Context) (p Peer, ok bool) {
 	p, ok = ctx.Value(peerKey{}).(Peer)
 	return p, ok
 }
 
-// Author is who made a request over a unix socket, for the audit log.
+// Author returns the author of a request over a unix socket, for the audit log.
 func Author(ctx context.Context) audit.Who {
 	if p, ok := PeerOf(ctx); ok {
 		return p.author(audit.ViaSocket)
@@ -112,7 +115,8 @@ func (p Peer) author(via string) audit.Who {
 	return who
 }
 
-// Self is who runs this process, for what a command changes by itself.
+// Self returns the user and the program of this process, for changes that a command makes
+// by itself.
 func Self() audit.Who {
 	p := Peer{uid: uint32(os.Getuid()), pid: int32(os.Getpid()), command: readWord("/proc/self/comm"), login: readWord("/proc/self/loginuid")}
 	if p.login == noLogin {
@@ -121,7 +125,7 @@ func Self() audit.Who {
 	return p.author(audit.ViaCommand)
 }
 
-// userName is a user's name, or his number if he has none.
+// userName returns a user's name, or the number of a user without a name.
 func userName(uid string) string {
 	if u, err := user.LookupId(uid); err == nil {
 		return u.Username

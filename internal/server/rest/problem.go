@@ -25,7 +25,7 @@ func init() {
 	}
 }
 
-// maxEcho is how much of a refused value is sent back.
+// maxEcho bounds how much of a refused value the server sends back.
 const maxEcho = 100
 
 // schemaProblem turns the findings of huma's validation into one problem. The
@@ -68,7 +68,7 @@ func finding(err error) (field, value, text string) {
 	return field, echo(detail.Value), detail.Message
 }
 
-// missing is the property that a finding of huma's misses; huma says of it only
+// missing returns the property that a finding of huma's misses; huma says of it only
 // where it should have been.
 func missing(message string) (name string, ok bool) {
 	name, ok = strings.CutPrefix(message, "expected required property ")
@@ -78,7 +78,7 @@ func missing(message string) (name string, ok bool) {
 	return strings.CutSuffix(name, " to be present")
 }
 
-// echo is a refused value as text: what was one in JSON stays it.
+// echo returns a refused value as text; a text stays as it is.
 func echo(value any) string {
 	var s string
 	switch v := value.(type) {
@@ -100,8 +100,8 @@ func echo(value any) string {
 	return s
 }
 
-// problem is err as the client sees it. A refusal goes out as it is; any other error is a
-// failure of this program and is logged too.
+// problem returns err as the client sees it. A refusal goes out as it is; any other error
+// is a failure of this program and is logged too.
 func (a *API) problem(ctx context.Context, err error) error {
 	if e := refusal.Of(err); e != nil {
 		return api.ProblemOf(e)
@@ -126,7 +126,7 @@ func writeProblem(w http.ResponseWriter, p *api.Problem) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// Fallback answers what no route matches.
+// Fallback answers requests that no route matches.
 func Fallback(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if allowed := methodsOf(mux, r); len(allowed) > 0 {
@@ -145,7 +145,7 @@ func Fallback(mux *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// methodsOf are the methods that a route for the request's path would take.
+// methodsOf returns the methods that a route for the request's path would take.
 func methodsOf(mux *http.ServeMux, r *http.Request) []string {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {

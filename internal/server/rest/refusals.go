@@ -14,7 +14,7 @@ const (
 	RefusedInput    = "input"    // a value, a field or the request itself is wrong
 	RefusedUnknown  = "unknown"  // nothing has that name
 	RefusedConflict = "conflict" // no room for a min, a name that is taken, what the backend cannot hold
-	RefusedRole     = "role"     // asked by the socket of those who may only look
+	RefusedRole     = "role"     // asked by the socket of the role view
 	RefusedBusy     = "busy"     // too much is under way, or the program is ending
 	RefusedFailed   = "failed"   // it was tried and went wrong
 )
@@ -51,8 +51,8 @@ func (r *refusals) count(k refusal.Kind) {
 	r.kinds[name]++
 }
 
-// Refusals is how many requests for a change were not granted since the program was
-// started, by kind. Every kind is there, so that a series exists before it rises.
+// Refusals returns the number of refused requests for a change since the program was
+// started, by kind. It has every kind, so that a series exists before it rises.
 func (a *API) Refusals() map[string]uint64 {
 	all := map[string]uint64{RefusedInput: 0, RefusedUnknown: 0, RefusedConflict: 0, RefusedRole: 0, RefusedBusy: 0, RefusedFailed: 0}
 	a.refused.mu.Lock()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rest is what all HTTP interfaces of Weir have in common: JSON routes with
-// an OpenAPI document made from Go types, errors as problem details (RFC 9457), a
-// unix socket that only one process can have, a second one for those who may only look,
-// limits for slow clients, and who asked.
+// Package rest has the common parts of Weir's HTTP interfaces: JSON routes with an
+// OpenAPI document made from Go types, errors as problem details (RFC 9457), a unix
+// socket that only one process can have, a second one for callers who may only look,
+// limits for slow clients, and the author of each request.
 package rest
 
 import (
@@ -27,7 +27,7 @@ const (
 	headerTimeout  = 5 * time.Second
 	RequestTimeout = 15 * time.Second // to read a request, and to write an answer
 	idleTimeout    = 2 * time.Minute
-	// ShutdownTimeout is what requests under way are given.
+	// ShutdownTimeout bounds the time for requests under way.
 	ShutdownTimeout = 3 * time.Second
 	maxHeaderBytes  = 16 << 10
 	// MaxBodyBytes bounds a request's body.
@@ -43,7 +43,7 @@ type API struct {
 
 	// Audit records each request that changes something; with nil no record is kept.
 	Audit *audit.Log
-	// Author says who makes a request.
+	// Author returns the author of a request.
 	Author func(context.Context) audit.Who
 	// Bodies are recorded too. Not where they may hold secrets.
 	Bodies bool
@@ -107,7 +107,8 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 	})
 }
 
-// writerKey is where a request's context has the http.ResponseController of its answer.
+// writerKey is the key in a request's context of the http.ResponseController of its
+// answer.
 type writerKey struct{}
 
 // answering hands the writers of answers to restart.
@@ -126,7 +127,7 @@ func restart(ctx context.Context) {
 	}
 }
 
-// Server is an HTTP server with the limits above.
+// Server returns an HTTP server with the limits above.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           answering(h),
@@ -153,8 +154,8 @@ func Shutdown(servers ...*http.Server) error {
 	return all
 }
 
-// Filled is in, or an empty list: a client gets [] as the OpenAPI document promises,
-// and never null.
+// Filled returns in, or an empty list for nil: a client gets [] as the OpenAPI document
+// promises, and never null.
 func Filled[T any](in []T) []T {
 	if in == nil {
 		return []T{}

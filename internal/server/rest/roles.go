@@ -12,7 +12,7 @@ import (
 	"weir/internal/refusal"
 )
 
-// Role is what a caller may do. The socket decides it, and nothing in a request
+// Role is a set of rights of a caller. The socket decides it, and nothing in a request
 // does: each role has a socket of its own, which its group can open.
 type Role string
 
@@ -25,10 +25,10 @@ const (
 // roleKey names the role that a route needs, in the OpenAPI document.
 const roleKey = "x-weir-role"
 
-// roleOf is the role that a method needs. What is not known to change nothing
-// counts as a change, and a dry run does too: the server opens what the caller names
-// (a namespace's file, another node) with its own rights, and a parameter of a request
-// must not decide about rights.
+// roleOf returns the role that a method needs. A method that is not known to change
+// nothing counts as a change, and so does a dry run: the server opens what the caller
+// names (a namespace's file, another node) with its own rights, and a parameter of a
+// request must not decide about rights.
 func roleOf(method string) Role {
 	if method == http.MethodGet || method == http.MethodHead {
 		return RoleView
@@ -36,7 +36,7 @@ func roleOf(method string) Role {
 	return RoleChange
 }
 
-// route is what is known of a route.
+// route is the entry of one route in the table.
 type route struct {
 	role Role
 	id   string // of the operation
@@ -57,8 +57,8 @@ func (a *API) Route(op *huma.Operation) {
 	op.Extensions[roleKey] = string(role)
 }
 
-// needs is the role for a pattern of the mux. A route that is not in the table
-// needs the highest. Fallback changes nothing.
+// needs returns the role for a pattern of the mux. A route that is not in the table needs
+// the highest. Fallback changes nothing.
 func (a *API) needs(pattern string) Role {
 	if pattern == "/" || pattern == "" {
 		return RoleView
@@ -69,8 +69,8 @@ func (a *API) needs(pattern string) Role {
 	return RoleChange
 }
 
-// Reading is the API for those who may look and not change. socket and group are
-// those that the others use; a refusal names them.
+// Reading returns the API for callers with the role view. socket and group are those of
+// the role change; a refusal names them.
 func (a *API) Reading(socket, group string) http.Handler {
 	changers, remedy := "root", "ask root"
 	if group != "" {
@@ -97,7 +97,7 @@ func (a *API) Reading(socket, group string) http.Handler {
 // viewer marks the context of a request by Reading.
 type viewer struct{}
 
-// Viewer reports whether a request came from one who may only look.
+// Viewer reports whether a request came from a caller with the role view.
 func Viewer(ctx context.Context) bool {
 	is, _ := ctx.Value(viewer{}).(bool)
 	return is
