@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bus carries the messages of a cluster (package wire) between the nodes
-// and their manager, and keeps them for whoever is away.
+// and their manager, and keeps them for a member that is away.
 //
 // Two buses do it: NATS JetStream (package bus/nats, its server embedded in the
 // manager, nothing to install) and Apache Kafka (package bus/kafka). Both promise
@@ -13,11 +13,11 @@
 //   - Subscribe hands every message of a subject to its handler, in the order in
 //     which they were published there, at least once: what a handler has not
 //     taken comes again, also after a restart of the subscriber or of the bus.
-//     Who was cut off gets what came meanwhile.
+//     A subscriber that was cut off gets what came meanwhile.
 //   - A message may come twice. Its ID says so; Once drops what came already,
 //     and what has to survive a restart of the subscriber is up to the handler.
 //
-// How long messages are kept for who is away: see Keep.
+// Keep says how long the bus keeps messages for a member that is away.
 package bus
 
 import (
@@ -32,7 +32,7 @@ import (
 	"weir/internal/retry"
 )
 
-// Message is one that arrived.
+// Message is a message that arrived.
 type Message struct {
 	Subject wire.Subject // on which it arrived, without wildcards
 	ID      string       // as its publisher gave it
@@ -66,7 +66,7 @@ type Admin interface {
 	Remove(ctx context.Context, node string) error
 }
 
-// Keep is how long messages of a topic are kept for a subscriber that is away.
+// Keep returns how long the bus keeps messages of a topic for a subscriber that is away.
 // Profiles and heartbeats are worth little when they are old, and there are many.
 func Keep(t wire.Topic) time.Duration {
 	switch t {
@@ -109,7 +109,7 @@ func Parse(text string) (Address, error) {
 	return a, nil
 }
 
-// String is the address as Parse reads it.
+// String returns the address as Parse reads it.
 func (a Address) String() string {
 	if a.Kind == Kafka {
 		return Kafka + "://" + strings.Join(a.Hosts, ",")

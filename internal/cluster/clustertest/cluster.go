@@ -36,10 +36,10 @@ type Cluster struct {
 	made   []string // folders in /etc that did not exist before
 
 	mu    sync.Mutex
-	ports map[string]string // of the switch: device by name of what is plugged in
+	ports map[string]string // of the switch: device, by the name of the plugged-in end
 }
 
-// Node is one machine of it.
+// Node is one machine of the cluster.
 type Node struct {
 	*dockertest.Engine
 	Name string
@@ -51,7 +51,7 @@ type Node struct {
 	mounted bool
 }
 
-// Options are what may differ from cluster to cluster.
+// Options has the settings that may differ from cluster to cluster.
 type Options struct {
 	Nodes []string
 	// Machine makes a machine that is to be a node and switches it on; nil = nodes are
@@ -59,7 +59,7 @@ type Options struct {
 	Machine func(ctx context.Context, c *Cluster, name, address string) (Machine, error)
 	// DiskMiB gives a node's engine a disk of its own, in memory, of that size.
 	DiskMiB map[string]int
-	// TCP is what CRIU does with established connections: "established", "close" or "".
+	// TCP says what CRIU does with established connections: "established", "close" or "".
 	TCP string
 }
 
@@ -151,7 +151,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 	})
 }
 
-// port is a new device of the switch's, for what has this name.
+// port returns a new device of the switch's, for what has this name.
 func (c *Cluster) port(name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +212,7 @@ func (c *Cluster) Node(name string) *Node {
 	panic("no node " + name)
 }
 
-// Nodes are all of them.
+// Nodes returns all nodes.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
 // Stop ends everything and removes what was made.

@@ -16,8 +16,8 @@
 //
 // A node may also be a machine of its own (Options.Machine), whose cable is a tap.
 //
-// A link can be cut (Cut, Join) and shaped (Shape), an engine stopped. The engines are
-// those of package dockertest: private, with nothing of the host's touched, and gone
+// A link can be cut (Cut, Join) and shaped (Shape), an engine stopped. The engines
+// come from package dockertest: private, with nothing of the host's touched, and gone
 // with this process. It needs root, dockerd and CRIU (scripts/deps cluster).
 //
 // What it does not do: iptables, so no published ports; and the calls of the nodes'

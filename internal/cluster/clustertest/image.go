@@ -159,7 +159,7 @@ func (n *Node) Count(ctx context.Context, name string) (counter.Count, error) {
 	return counter.Check(bytes.NewReader(text[:bytes.LastIndexByte(text, '\n')+1]))
 }
 
-// Said is the end of what a container has printed.
+// Said returns the end of what a container has printed.
 func (n *Node) Said(ctx context.Context, name string) string {
 	r, err := n.Docker().ContainerLogs(ctx, name, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "5"})
 	if err != nil {

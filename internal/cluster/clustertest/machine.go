@@ -32,7 +32,7 @@ type Machine interface {
 	Close() error
 }
 
-// Machine is what the node is, nil if it is a namespace.
+// Machine returns the machine that the node is, nil if it is a namespace.
 func (n *Node) Machine() Machine { return n.machine }
 
 // do has the node's machine do one of the verbs of vm/cluster-node.
@@ -41,7 +41,7 @@ func (n *Node) do(ctx context.Context, verb string) error {
 	return err
 }
 
-// Docker is a client of the node's engine.
+// Docker returns a client of the node's engine.
 func (n *Node) Docker() *client.Client {
 	if n.machine != nil {
 		return n.machine.Docker()

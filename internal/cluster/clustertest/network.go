@@ -221,7 +221,7 @@ func (c *Cluster) ListenPacket(port string) (conn net.PacketConn, err error) {
 	return conn, err
 }
 
-// Command is a command that will run in the switch's network namespace.
+// Command returns a command that will run in the switch's network namespace.
 func (c *Cluster) Command(ctx context.Context, args ...string) *exec.Cmd {
 	netns := fmt.Sprintf("--net=/proc/%d/fd/%d", os.Getpid(), int(c.sw))
 	return exec.CommandContext(ctx, "nsenter", append([]string{netns, "--"}, args...)...)

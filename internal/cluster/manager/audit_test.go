@@ -44,8 +44,8 @@ func newWalk(t *testing.T) *walk {
 	return w
 }
 
-// added are the lines since the last call, without those about states of moves, which
-// the manager writes by itself.
+// added returns the lines since the last call, without those about states of moves,
+// which the manager writes by itself.
 func (w *walk) added() (list []audit.Entry) {
 	w.t.Helper()
 	all, err := w.log.Read(audit.Query{})
@@ -61,7 +61,7 @@ func (w *walk) added() (list []audit.Entry) {
 	return list
 }
 
-// operations are the routes of an API, as its document lists them.
+// operations returns the routes of an API, as its document lists them.
 func operations(t *testing.T, h http.Handler) map[string]string {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -123,7 +123,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	mv := w.order("db", "a", "b")
-	// What each route needs to be granted, and what is on record then.
+	// What each route needs to be granted, and the record of it then.
 	granted := map[string]struct {
 		id, body      string // of the path, of the request
 		object        string

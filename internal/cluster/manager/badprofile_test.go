@@ -39,7 +39,8 @@ func (b *bed) says(node string, topic wire.Topic, m wire.Message) {
 	}
 }
 
-// profile is a good one as JSON, with changes by path, e.g. "capacity.cpu_cores".
+// profile returns a good profile as JSON, with changes by path, e.g.
+// "capacity.cpu_cores".
 func profile(node string, changes map[string]any) json.RawMessage {
 	container := map[string]any{"id": "1", "name": "web", "engine": "docker", "usage": map[string]any{"cpu_cores": 0.5, "memory_bytes": 1e8, "network_transmit_bps": 1e6}, "policy": map[string]any{}}
 	p := map[string]any{"v": 1, "node": node, "time": time.Now(), "sequence": 1, "interval_seconds": 5,

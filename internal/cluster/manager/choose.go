@@ -10,7 +10,8 @@ import (
 	"weir/internal/cluster/optimize"
 )
 
-// Automatic is what the manager does by itself. Its methods are functions of values.
+// Automatic has the settings for moves that the manager begins by itself. Its
+// methods are functions of values.
 type Automatic struct {
 	Enabled    bool
 	Interval   time.Duration // between two looks
@@ -23,7 +24,7 @@ type Automatic struct {
 	Measure    optimize.Measure
 }
 
-// DefaultAutomatic is the setting of a manager that is told nothing.
+// DefaultAutomatic returns the setting of a manager that is told nothing.
 func DefaultAutomatic() Automatic {
 	return Automatic{
 		Interval:   time.Minute,
@@ -85,8 +86,9 @@ func (a Automatic) quiet(now time.Time) string {
 	return ""
 }
 
-// free is how many moves may be begun now, and if none, why. running are under way or
-// waiting, begun are the times at which the manager's own moves of late were begun.
+// free returns how many moves may begin now, and if none, why. running is how many
+// are under way or waiting; begun has the times at which the manager's own moves of
+// late began.
 func (a Automatic) free(now time.Time, running int, begun []time.Time) (n int, why string) {
 	if why := a.quiet(now); why != "" {
 		return 0, why

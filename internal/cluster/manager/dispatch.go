@@ -75,7 +75,7 @@ func (m *Manager) publish(ctx context.Context) {
 	}
 }
 
-// tick is what happens once a second.
+// tick does the work of each second.
 func (m *Manager) tick(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,7 @@ func newID(prefix string, now time.Time) string {
 	return fmt.Sprintf("%s-%s-%s", prefix, now.UTC().Format("20060102-150405"), random())
 }
 
-// byAge are the moves that have not ended, the oldest first. The lock is held.
+// byAge returns the moves that have not ended, the oldest first. The lock is held.
 func (m *Manager) byAge() []*move {
 	var list []*move
 	for _, mv := range m.moves {

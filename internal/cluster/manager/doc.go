@@ -15,7 +15,7 @@
 //	nodes     who belongs to the cluster, with the key that its messages are signed by
 //	tokens    by which nodes join; only a hash of the secret
 //	moves     each migration, from the moment it is decided until after its end
-//	places    mins that a node had to refuse, and what is being done about them
+//	places    mins that a node had to refuse, and what the manager does about them
 //	applies   policies that are to be put into force on a node
 //	orders    messages that the bus has not taken yet
 //

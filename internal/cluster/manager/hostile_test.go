@@ -48,7 +48,7 @@ func (h *hostile) object(v any) json.RawMessage {
 	return text
 }
 
-// next is a message and the topic on which it goes.
+// next returns a message and the topic on which it goes.
 func (h *hostile) next() (wire.Topic, raw) {
 	switch h.IntN(7) {
 	case 0:
@@ -86,7 +86,7 @@ func TestHostileMember(t *testing.T) {
 		count = 10_000
 	}
 	b := newBed(t, "a", "b", "x")
-	b.store.db.NoSync = true // the kernel's disk is not what is tested
+	b.store.db.NoSync = true // this does not test the kernel's disk
 	b.has["a"] = []string{"web", "db", "mail", "dns"}
 	for i := range 100 {
 		b.has["x"] = append(b.has["x"], fmt.Sprint("c", i))
@@ -130,7 +130,7 @@ func TestHostileMember(t *testing.T) {
 	}
 }
 
-// heap is what is in use after a garbage collection, in bytes.
+// heap returns the memory in use after a garbage collection, in bytes.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -139,7 +139,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// size is that of the database, in bytes.
+// size returns the size of the database, in bytes.
 func (b *bed) size() int64 {
 	b.t.Helper()
 	info, err := os.Stat(filepath.Join(b.opts.Dir, "manager.db"))

@@ -20,11 +20,11 @@ import (
 	"weir/internal/server/rest"
 )
 
-// Handler is all of the API for people and programs, to be served on a socket that
-// only those can open who may do everything.
+// Handler returns all of the API for people and programs. It is for a socket that
+// only users with all rights can open.
 func Handler(m api.Manager, log *slog.Logger) http.Handler { return API(m, nil, log).Mux }
 
-// API is the API for people and programs; changes are recorded in records.
+// API returns the API for people and programs; changes are recorded in records.
 func API(m api.Manager, records *audit.Log, log *slog.Logger) *rest.API {
 	h := rest.New("manager", "Weir manager", "Nodes, containers, plans and moves of a cluster. Rates are wire bits per second, "+
 		"sizes bytes, times UTC; egress is what leaves a container (upload).", log)
@@ -94,7 +94,7 @@ const cluster = "cluster"
 // noted are fields as they were before or after a change, for the audit log.
 type noted map[string]any
 
-// ofToken is what the audit log says of a token: no secret.
+// ofToken returns what the audit log says of a token: no secret.
 func ofToken(t api.Token) noted {
 	return noted{"id": t.ID, "node": t.Node, "uses": t.Uses, "expires": t.Expires}
 }
@@ -174,7 +174,7 @@ type remote struct {
 	node    string // "" without a certificate
 }
 
-// nodesAPI is the API for nodes: how they join, and what only a member may ask.
+// nodesAPI returns the API for nodes: how they join, and what only a member may ask.
 func (m *Manager) nodesAPI() *rest.API {
 	h := rest.New("manager", "Weir manager, for nodes", "How a node joins a cluster, and what it asks of the manager.", m.log)
 	h.Audit, h.Author = m.opts.Audit, nodeAuthor // without bodies: a token is a secret

@@ -23,7 +23,7 @@ const imagesPath = "/v2/"
 
 const (
 	imageTime  = 30 * time.Minute   // for one layer to come or go
-	tidyAfter  = time.Hour          // between two looks at what nobody needs
+	tidyAfter  = time.Hour          // between two searches for images that no move needs
 	keepImages = 7 * 24 * time.Hour // since they were pushed; the next journey saves sending their layers again
 	stillTime  = 10 * time.Minute   // for which what an engine has pushed or asked for may still lack its manifest
 )
@@ -61,7 +61,8 @@ func (m *Manager) serveImages(w http.ResponseWriter, r *http.Request, who remote
 	m.images.Serve(w, r, registry.Client{Node: who.node, Access: m.access(who.node)})
 }
 
-// access is what a node may do with images now: those of its moves that are under way.
+// access returns what a node may do with images now, one entry for each of its moves
+// that is under way.
 func (m *Manager) access(node string) (list []registry.Access) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +74,7 @@ func (m *Manager) access(node string) (list []registry.Access) {
 	return list
 }
 
-// tidyImages removes images that nobody needs any more, until ctx ends.
+// tidyImages removes images that no move needs any more, until ctx ends.
 func (m *Manager) tidyImages(ctx context.Context) {
 	if m.images == nil {
 		return

@@ -12,8 +12,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// The handlers of what nodes say. They return an error only if the message has to
-// come again: what is forged or cannot be read never gets better.
+// The handlers take the messages of nodes. They return an error only if the message
+// has to come again: a message that is forged or cannot be read never gets better.
 
 // open checks an envelope: who sent it, and that it was him.
 func (m *Manager) open(in bus.Message) (e wire.Envelope, node string, ok bool) {
@@ -66,7 +66,8 @@ func (m *Manager) read(in bus.Message, e wire.Envelope, msg wire.Message, of fun
 	return true
 }
 
-// at is what is known of a node; the lock is held.
+// at returns the manager's record of a node, and makes it if there is none. The
+// lock is held.
 func (m *Manager) at(name string) *node {
 	n := m.nodes[name]
 	if n == nil {
@@ -158,7 +159,8 @@ func remember(history []wire.Profile, p wire.Profile) []wire.Profile {
 	return append(next, p)
 }
 
-// profileOf is what is known of a container on a node. The lock is held.
+// profileOf returns the newest profile of a container on a node, nil if there is
+// none. The lock is held.
 func (m *Manager) profileOf(node, container string) *wire.ContainerProfile {
 	n := m.nodes[node]
 	if n == nil || len(n.history) == 0 {
@@ -172,8 +174,9 @@ func (m *Manager) profileOf(node, container string) *wire.ContainerProfile {
 	return nil
 }
 
-// relocate puts a container that has moved where it is in what is known of the two
-// nodes, so that nobody has to wait for their next profiles. The lock is held.
+// relocate takes the profile of a container that has moved from the source's
+// containers to the target's, so that no plan has to wait for the next profiles of
+// the two nodes. The lock is held.
 func (m *Manager) relocate(mv *move) {
 	replace := func(node string, containers func([]wire.ContainerProfile) []wire.ContainerProfile) {
 		if n := m.nodes[node]; n != nil && len(n.history) > 0 {
@@ -193,7 +196,8 @@ func (m *Manager) relocate(mv *move) {
 	})
 }
 
-// thin is old without what is in newest as well.
+// thin returns an old profile with only the usage of containers, and only of
+// containers that newest has too.
 func thin(old, newest wire.Profile) wire.Profile {
 	ids := make(map[string]string, len(newest.Containers)) // one string for all profiles
 	for _, c := range newest.Containers {
@@ -201,7 +205,7 @@ func thin(old, newest wire.Profile) wire.Profile {
 	}
 	t := wire.Profile{Node: newest.Node, Time: old.Time, IntervalSeconds: old.IntervalSeconds}
 	for _, c := range old.Containers {
-		if id, ok := ids[c.ID]; ok { // else it is gone, and nobody asks any more
+		if id, ok := ids[c.ID]; ok { // else it is gone, and no plan needs it
 			u := c.Usage
 			u.Pressure, u.LLCMissesPerSec = nil, nil
 			t.Containers = append(t.Containers, wire.ContainerProfile{ID: id, Usage: u})

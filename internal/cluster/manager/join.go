@@ -26,7 +26,7 @@ const defaultTTL = 24 * time.Hour
 const AnyNumber = -1
 
 // newToken makes a token for an authority by which so many nodes may join, 0 = one, and
-// what is kept of it.
+// the record of it that the manager keeps.
 func newToken(authority *x509.Certificate, node string, uses int, now time.Time, ttl time.Duration) (pki.Token, *token) {
 	t := pki.NewToken(pki.Hash(authority))
 	hash := sha256.Sum256([]byte(t.Secret))
@@ -53,7 +53,7 @@ func (m *Manager) NewToken(_ context.Context, req api.TokenRequest) (api.Token, 
 	t, record := newToken(m.authority.Cert, req.Node, req.Uses, now, ttl)
 	c := &change{}
 	c.put(bucketTokens, record.ID, record)
-	for id, old := range m.tokens { // those that nobody can use any more
+	for id, old := range m.tokens { // tokens that no node can use any more
 		if now.Sub(old.Expires) > 7*24*time.Hour {
 			c.put(bucketTokens, id, nil)
 			delete(m.tokens, id)
@@ -186,7 +186,7 @@ func (m *Manager) welcome(cert *x509.Certificate) wire.JoinAnswer {
 	return wire.JoinAnswer{Certificate: m.authority.Show(cert), Authority: pki.EncodeCerts(m.trusted()), Info: m.info()}
 }
 
-// info is what members are told.
+// info returns what the manager tells its members.
 func (m *Manager) info() wire.Info {
 	return wire.Info{Manager: m.identity().Bundle(), Bus: m.opts.Bus.String(), BusPort: m.busPort, Registry: m.opts.Registry}
 }
@@ -229,7 +229,7 @@ func (m *Manager) drop(name string) (api.Node, error) {
 	return view, nil
 }
 
-// names are those of the members, in order. The lock is held.
+// names returns the members' names, in order. The lock is held.
 func (m *Manager) names() []string { return slices.Sorted(maps.Keys(m.members)) }
 
 func (m *Manager) isMember(name string) bool {

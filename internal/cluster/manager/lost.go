@@ -87,7 +87,7 @@ func (m *move) advances(r wire.MoveReport, now time.Time) bool {
 	return r.Bytes >= most+leastGrowth && float64(r.Bytes) <= possible
 }
 
-// further is the progress of a move with that of one more report.
+// further returns the progress of a move with that of one more report.
 func (m *move) further(r wire.MoveReport) map[string]uint64 {
 	if r.Step == "" || r.State != wire.Running {
 		return m.Progress

@@ -159,7 +159,7 @@ func TestCancel(t *testing.T) {
 	b.state(gone, stateCancelled)
 }
 
-// TestNodeWithMovesIsRemoved: what is under way does not keep a node in the cluster, and
+// TestNodeWithMovesIsRemoved: a move under way does not keep a node in the cluster, and
 // ends with it.
 func TestNodeWithMovesIsRemoved(t *testing.T) {
 	b := newBed(t, "a", "b", "c")

@@ -31,7 +31,7 @@ import (
 	"weir/internal/refusal"
 )
 
-// Options are what a manager is made of.
+// Options configure a manager.
 type Options struct {
 	Dir       string         // of the database, the keys and the bus's files
 	Listen    string         // host:port where nodes join and ask
@@ -103,7 +103,7 @@ type Manager struct {
 
 var _ api.Manager = (*Manager)(nil)
 
-// node is what is heard of a member.
+// node is the manager's record of a member, made of its heartbeats and profiles.
 type node struct {
 	beat    wire.Heartbeat
 	heard   time.Time
@@ -165,7 +165,7 @@ func New(opts Options) (*Manager, error) {
 	return m, nil
 }
 
-// ownDir is where the manager's own certificate and key are.
+// ownDir returns the folder of the manager's own certificate and key.
 func (m *Manager) ownDir() string { return filepath.Join(m.opts.Dir, "own") }
 
 // remember reads the database.
@@ -277,7 +277,7 @@ func (m *Manager) Close() error {
 	return errors.Join(failed, m.closeImages(), m.store.close())
 }
 
-// Addr is where nodes join. Valid after Listen.
+// Addr returns the address at which nodes join. It is valid after Listen.
 func (m *Manager) Addr() string { return m.listener.Addr().String() }
 
 // Run manages until ctx ends. Listen must have succeeded before.
@@ -369,13 +369,14 @@ func (m *Manager) write(c *change) error {
 	return nil
 }
 
-// notify wakes whoever waits for a change of a move. The lock is held.
+// notify wakes the calls that wait for a change of a move. The lock is held.
 func (m *Manager) notify() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// BusAddr is where the embedded bus listens, "" if there is none. Valid after Listen.
+// BusAddr returns the address at which the embedded bus listens, "" if there is none.
+// It is valid after Listen.
 func (m *Manager) BusAddr() string {
 	if s, ok := m.bus.(*nats.Server); ok {
 		return s.Addr().String()
@@ -383,5 +384,5 @@ func (m *Manager) BusAddr() string {
 	return ""
 }
 
-// Bus is the manager's connection to the bus. Valid after Listen.
+// Bus returns the manager's connection to the bus. Valid after Listen.
 func (m *Manager) Bus() bus.Admin { return m.bus }

@@ -121,7 +121,7 @@ func TestPlacesOfANode(t *testing.T) {
 	}
 }
 
-// TestPlacesAreConsistent: what is to be applied guarantees as much as the place was asked
+// TestPlacesAreConsistent: the change to apply guarantees as much as the place was asked
 // for, and not more; a request that says two things is refused in one line.
 func TestPlacesAreConsistent(t *testing.T) {
 	b := placeBed(t)

@@ -18,7 +18,7 @@ import (
 	"weir/internal/refusal"
 )
 
-// autoState is what the automatic mode did last.
+// autoState records what the automatic mode did last.
 type autoState struct {
 	last   time.Time
 	result string
@@ -152,8 +152,8 @@ func (m *Manager) take(p *problem, moves []optimize.Move, why string, auto bool,
 	return ids, nil
 }
 
-// move is one of the optimizer's as the manager keeps it. Its time of creation is its
-// place in the order.
+// move returns a move of the optimizer's as the manager keeps it. Its time of
+// creation is its place in the order.
 func (p *problem) move(o optimize.Move, created time.Time, why string) *move {
 	return &move{
 		Move: wire.Move{ID: newID("m", created), Container: p.Containers[o.Container].Name, Engine: p.containers[o.Container].Engine,
@@ -205,7 +205,7 @@ func planView(p *problem, plan optimize.Plan, s settings) api.ClusterPlan {
 	return v
 }
 
-// loads are what each node gives away with a placement.
+// loads returns what each node gives away with a placement.
 func (p *problem) loads(at optimize.Placement) []api.NodeLoad {
 	list := make([]api.NodeLoad, len(p.Nodes))
 	mins := make([]uint64, len(p.Nodes))
@@ -252,7 +252,7 @@ func (m *Manager) automatic(ctx context.Context) {
 	}
 }
 
-// look is one look of the automatic mode.
+// look takes one look of the automatic mode.
 func (m *Manager) look(now time.Time) {
 	a := m.opts.Automatic
 	m.mu.Lock()
@@ -287,8 +287,8 @@ func (m *Manager) look(now time.Time) {
 // idea, or for a place that a node has asked for.
 func (m *move) unbidden() bool { return m.Auto || m.Place != "" }
 
-// begun are the times at which moves of a node, "" = of any, that no operator has ordered
-// were begun; those that wait count as begun now. The lock is held.
+// begun returns the times at which moves of a node, "" = of any, that no operator has
+// ordered were begun; those that wait count as begun now. The lock is held.
 func (m *Manager) begun(now time.Time, node string) []time.Time {
 	var list []time.Time
 	for _, mv := range m.moves {

@@ -14,8 +14,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// large is a manager that knows of so many nodes with ten containers each, and of
-// their last minute. Odd nodes have more to do.
+// large returns a manager that knows of so many nodes with ten containers each, and
+// of their last minute. Odd nodes have more to do.
 func large(nodes int) *Manager {
 	m := &Manager{opts: Options{Automatic: DefaultAutomatic()}, members: map[string]*member{}, nodes: map[string]*node{}, moves: map[string]*move{}}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -22,12 +22,12 @@ type problem struct {
 	refusals   []string                // containers that nodes have refused lately
 }
 
-// node is the index of a node, -1 if it is not in the problem.
+// node returns the index of a node, -1 if it is not in the problem.
 func (p *problem) node(name string) int {
 	return slices.IndexFunc(p.Nodes, func(n optimize.Node) bool { return n.Name == name })
 }
 
-// find is the index of a container on a node, -1 if it is not there.
+// find returns the index of a container on a node, -1 if it is not there.
 func (p *problem) find(node int, name string) int {
 	for i := range p.Containers {
 		if p.Containers[i].Node == node && (p.Containers[i].Name == name || p.containers[i].ID == name) {
@@ -37,8 +37,8 @@ func (p *problem) find(node int, name string) int {
 	return -1
 }
 
-// problem is the cluster of now; cooldown > 0 pins what moved that lately. The lock
-// is held; what is returned may be used without it.
+// problem returns the optimizer's problem for the cluster of now. A cooldown > 0 pins the
+// containers that moved that lately. The lock is held; the result may be used without it.
 func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	p := &problem{held: map[int]stay{}}
 	var histories [][]wire.Profile
@@ -91,7 +91,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	return p
 }
 
-// cause is what keeps a container where it is, or where it will be.
+// cause is a reason that keeps a container where it is, or where it will be.
 type cause int
 
 const (
@@ -131,7 +131,7 @@ func (m *Manager) moving(now time.Time, cooldown time.Duration) map[string]on {
 	return list
 }
 
-// lacking is what a node is short of, in words.
+// lacking says in words what a node is short of.
 func (p *problem) lacking(l optimize.Lack) string {
 	name := p.Nodes[l.Node].Name
 	var parts []string
@@ -162,7 +162,7 @@ func (p *problem) lacking(l optimize.Lack) string {
 	return name + " " + strings.Join(parts, ", ")
 }
 
-// kindOf is the kind of refusal that a lack is.
+// kindOf returns the kind of refusal that a lack is.
 func kindOf(l optimize.Lack) refusal.Kind {
 	if l.Bandwidth > 0 || l.CPU > 0 || l.Memory > 0 {
 		return refusal.NoRoom

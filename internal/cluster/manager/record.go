@@ -32,7 +32,7 @@ func (m *Manager) record(c *change) {
 	m.opts.Audit.Append(entries...)
 }
 
-// entry is a line about a move that has another state than before.
+// entry returns a line about a move that has another state than before.
 func (m *move) entry(before string) audit.Entry {
 	e := audit.Entry{Who: audit.Who{Via: audit.ViaManager}, Action: "move", Object: m.Container,
 		Change: map[string]string{"move": m.ID, "from": m.From, "to": m.To}, After: m.State,
@@ -54,7 +54,7 @@ func (m *move) entry(before string) audit.Entry {
 	return e
 }
 
-// nodeAuthor is who makes a request from the network.
+// nodeAuthor returns the author of a request from the network.
 func nodeAuthor(ctx context.Context) audit.Who { return from(ctx).author() }
 
 func (r remote) author() audit.Who {

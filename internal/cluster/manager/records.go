@@ -17,7 +17,7 @@ type member struct {
 	Token  string            `json:"token"`
 }
 
-// token is one by which nodes join.
+// token is the record of a token by which nodes join.
 type token struct {
 	ID      string    `json:"id"`
 	Hash    []byte    `json:"hash"` // SHA-256 of the secret
@@ -59,13 +59,14 @@ type move struct {
 	// After are moves that have to end first, as done.
 	After []string `json:"after,omitempty"`
 	Place string   `json:"place,omitempty"` // id of the place that it is for
-	// Manifest is what the source has described, and was granted for; nil = nothing yet.
+	// Manifest is the source's description, for which the move was granted; nil =
+	// nothing yet.
 	Manifest *wire.Manifest `json:"manifest,omitempty"`
 	// Arrived is when the target had applied what came with the container, and Unmet what
 	// of it does not hold there.
 	Arrived time.Time `json:"arrived,omitzero"`
 	Unmet   string    `json:"unmet,omitempty"`
-	// Refusal is what has refused it, if that stays for a while.
+	// Refusal says why a target refused it, if the reason stays for a while.
 	Refusal *rejection `json:"refusal,omitempty"`
 	// profile is the container's before it was moved; nil after a restart of the manager.
 	profile *wire.ContainerProfile

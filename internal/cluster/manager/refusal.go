@@ -11,20 +11,21 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// refusalKept is for how long a container is not planned for a node that refused it. The
-// settings of a node are read at the start of its agent, which ends it sooner; those of
-// its engine may change unseen.
+// refusalKept is how long the manager plans no move of a container to a node that
+// refused it. The settings of a node are read at the start of its agent, which ends it
+// sooner; its engine's settings may change unseen.
 const refusalKept = time.Hour
 
-// rejection is why a target refused a move, and which it was: it counts for this container on this
-// start of the target's agent.
+// rejection says why a target refused a move, and of which container: it counts for this
+// container on this start of the target's agent.
 type rejection struct {
 	Code   string    `json:"code"`
 	ID     string    `json:"id"`     // of the container
 	Target time.Time `json:"target"` // when the target's agent began
 }
 
-// refusalOf is what is remembered of a report. The lock is held.
+// refusalOf returns the part of a report to remember, nil if it is no refusal. The
+// lock is held.
 func (m *Manager) refusalOf(mv *move, r wire.MoveReport) *rejection {
 	c, to := m.profileOf(mv.From, mv.Container), m.nodes[mv.To]
 	if r.State != wire.Refused || r.Code == "" || c == nil || to == nil {
@@ -33,7 +34,8 @@ func (m *Manager) refusalOf(mv *move, r wire.MoveReport) *rejection {
 	return &rejection{Code: wire.Clip(r.Code, maxStepName), ID: c.ID, Target: to.beat.Started}
 }
 
-// barRefused keeps a plan from what was refused lately. The lock is held.
+// barRefused keeps a plan from the moves that a target has refused lately. The lock
+// is held.
 func (m *Manager) barRefused(p *problem, now time.Time) {
 	for _, mv := range m.moves {
 		if mv.Refusal == nil || now.Sub(mv.Ended) > refusalKept {

@@ -24,7 +24,7 @@ type RestoreOptions struct {
 	DryRun bool   // check the snapshot and the folder, and change nothing
 }
 
-// Restored is what Restore has put in place.
+// Restored describes the state that Restore has put in place.
 type Restored struct {
 	Created time.Time // of the snapshot
 	Nodes   []string  // members at that time
@@ -69,7 +69,8 @@ func Restore(in io.Reader, o RestoreOptions) (Restored, error) {
 	return result, exchange(o.Dir, next, result.Aside)
 }
 
-// asideOf is where the state that is there will be put, "" if there is none.
+// asideOf returns the folder to which Restore moves the state that is there, "" if
+// there is none.
 func asideOf(o RestoreOptions) (string, error) {
 	list, err := os.ReadDir(o.Dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(list) == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRestoreChecksFirst: a snapshot that is not whole, or a folder that is in use,
-// changes nothing; what is there is put aside only when that is asked for.
+// changes nothing; the state that is there is put aside only when that is asked for.
 func TestRestoreChecksFirst(t *testing.T) {
 	b := newBed(t, "a", "b")
 	mv := b.order("web", "a", "b")

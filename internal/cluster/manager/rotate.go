@@ -19,7 +19,7 @@ import (
 //	            bridge to the new one, and its key is destroyed
 //	some 15 s   nodes read both authorities and both keys of the manager from the list of
 //	            members and ask for certificates of the new one
-//	until then  whoever has not read the list yet believes the new certificates by the bridge
+//	until then  a node that has not read the list yet believes the new certificates by the bridge
 //	at the end  the former authority and the manager's former key are off the list, so
 //	            what they have signed counts no more
 //
@@ -70,7 +70,8 @@ func (m *Manager) RotateAuthority(context.Context) (api.Authority, error) {
 	return m.authorityView(), nil
 }
 
-// behind are the members without a certificate of the present authority. The lock is held.
+// behind returns the members without a certificate of the present authority. The lock is
+// held.
 func (m *Manager) behind() []string {
 	hash := pki.Hash(m.authority.Cert)
 	list := []string{}
@@ -119,7 +120,7 @@ func (m *Manager) movesSince(t time.Time) bool {
 	return false
 }
 
-// authorityView is the authority as people see it. The lock is held.
+// authorityView returns the authority as people see it. The lock is held.
 func (m *Manager) authorityView() api.Authority {
 	v := api.Authority{Hash: hashText(m.authority), Ends: m.authority.Cert.NotAfter.UTC(), CertificateEnds: m.identity().Cert.NotAfter.UTC()}
 	if r := m.trust.Rotation; r != nil {

@@ -11,9 +11,10 @@ import (
 )
 
 // No node takes part, as source or as target, in more than a share of the moves at once
-// and of the moves that nobody has ordered of an hour. So a node whose moves never end,
-// or fail as fast as they are ordered, leaves places to the others. In a cluster of two
-// nodes every move is of both, and there is nobody to leave a place to.
+// and of the moves that the manager begins by itself in an hour. So a node whose moves
+// never end, or fail as fast as they are ordered, leaves places to the others. In a
+// cluster of two nodes every move is of both, and there is no other node to leave a
+// place to.
 //
 // For example, with 2 moves at once and 20 an hour, one node has 1 and 15.
 

@@ -149,7 +149,7 @@ func addFiles(dir string, add func(name string, text []byte) error) error {
 	})
 }
 
-// snapshot is one that was read and found whole.
+// snapshot is a snapshot that was read and found whole.
 type snapshot struct {
 	manifest
 	files map[string][]byte

@@ -83,7 +83,7 @@ func (s *store) prepare() error {
 
 func (s *store) close() error { return s.db.Close() }
 
-// change is what one transaction does: values to put, nil to delete, by bucket and key.
+// change is one transaction: values to put, nil to delete, by bucket and key.
 type change struct {
 	values map[string]map[string]any
 	orders []order // among the values: what goes to the bus once they are written
@@ -131,7 +131,8 @@ func (s *store) write(c *change) error {
 	return nil
 }
 
-// sequence is that of the last order that was sent, 0 if there was none.
+// sequence returns the sequence number of the last order that was sent, 0 if there
+// was none.
 func (s *store) sequence() (seq uint64, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		text := tx.Bucket([]byte(bucketMeta)).Get([]byte(metaSequence))

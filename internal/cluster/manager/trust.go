@@ -24,7 +24,7 @@ const (
 	signEvery = time.Second
 )
 
-// trustRecord is what the database keeps of whom the cluster trusts, beside the members.
+// trustRecord is the database's record of whom the cluster trusts, beside the members.
 type trustRecord struct {
 	Sequence uint64    `json:"sequence"` // of the list of members
 	Rotation *rotation `json:"rotation,omitempty"`
@@ -39,7 +39,7 @@ type rotation struct {
 	ManagerKey ed25519.PublicKey `json:"manager_key"` // by which orders were signed before
 }
 
-// certificate is what the manager knows of the one that it signed for a node last.
+// certificate is the manager's record of the certificate that it signed last for a node.
 type certificate struct {
 	Ends      time.Time `json:"ends"`
 	Authority []byte    `json:"authority"` // pki.Hash of the authority that has signed it
@@ -78,7 +78,7 @@ func (m *Manager) openTrust() error {
 	return m.store.write(c)
 }
 
-// identity is the manager's own of the moment.
+// identity returns the manager's own identity in use now.
 func (m *Manager) identity() pki.Identity { return m.credentials.Identity() }
 
 // ownIdentity reads the manager's identity and makes what of it is missing, has ended
@@ -117,8 +117,8 @@ func (m *Manager) issueOwn(key ed25519.PrivateKey) (pki.Identity, error) {
 	return id, id.Save(m.ownDir())
 }
 
-// trusted are the authorities whose certificates count: the present one and, during a
-// rotation, the one before it.
+// trusted returns the authorities whose certificates count: the present one and,
+// during a rotation, the one before it.
 func (m *Manager) trusted() []*x509.Certificate {
 	list := []*x509.Certificate{m.authority.Cert}
 	if r := m.trust.Rotation; r != nil {
@@ -166,7 +166,7 @@ func (m *Manager) nextSequence(c *change) {
 	m.list = memberList{}
 }
 
-// MemberList is the list of members for a node that has the one of sequence have.
+// MemberList returns the list of members for a node that has the one of sequence have.
 func (m *Manager) MemberList(have uint64) (wire.MembersAnswer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,7 +193,7 @@ func (m *Manager) MemberList(have uint64) (wire.MembersAnswer, error) {
 	return answer, nil
 }
 
-// membersNow is the list itself. The lock is held.
+// membersNow returns the list itself. The lock is held.
 func (m *Manager) membersNow() wire.Members {
 	list := wire.Members{Sequence: m.trust.Sequence, Managers: []ed25519.PublicKey{m.identity().Public()}, Members: []wire.MemberKey{}}
 	for _, authority := range m.trusted() {

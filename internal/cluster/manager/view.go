@@ -60,7 +60,7 @@ func (m *Manager) Nodes(context.Context) ([]api.Node, error) {
 	return list, nil
 }
 
-// nodeView is a member as it stands. The lock is held.
+// nodeView returns a member as it stands. The lock is held.
 func (m *Manager) nodeView(name string, now time.Time) api.Node {
 	v := api.Node{Name: name, State: "joined", Joined: m.members[name].Joined, Engines: []string{}, Missing: []string{}}
 	if cert := m.certificates[name]; cert != nil {
@@ -151,7 +151,7 @@ func (m *Manager) Move(_ context.Context, id string) (api.Move, error) {
 	return m.moveView(mv), nil
 }
 
-// find is a move by its id or a prefix of it. The lock is held.
+// find returns a move by its id or a prefix of it. The lock is held.
 func (m *Manager) find(id string) (*move, error) {
 	var found *move
 	for _, mv := range m.moves {
@@ -171,7 +171,7 @@ func (m *Manager) find(id string) (*move, error) {
 	return found, nil
 }
 
-// moveView is a move as it stands. The lock is held.
+// moveView returns a move as it stands. The lock is held.
 func (m *Manager) moveView(mv *move) api.Move {
 	v := api.Move{ID: mv.ID, Container: mv.Container, From: mv.From, To: mv.To, Why: mv.Why, State: mv.State, Step: mv.Step,
 		Created: mv.Created, Ended: mv.Ended, DownMS: mv.Downtime.Seconds() * 1e3, Error: mv.Error, Steps: []api.MoveStep{}, DryRun: mv.DryRun}
@@ -200,7 +200,7 @@ func guarantee(p *place) string {
 	return fmt.Sprintf("min of %s for %s will hold on %s", min, p.Container, p.To)
 }
 
-// unknownNode is the error of a name that no member has. The lock is held.
+// unknownNode returns the error of a name that no member has. The lock is held.
 func (m *Manager) unknownNode(field, name string) error {
 	e := &refusal.Error{Kind: refusal.Unknown, Field: field, Value: name, Msg: "no node has this name", Remedy: "weir nodes lists them"}
 	if near := closest.Words(name, m.names(), 1); len(near) > 0 {
@@ -277,7 +277,7 @@ func (m *Manager) Migrate(ctx context.Context, req api.MoveRequest, dryRun bool)
 	}
 }
 
-// preflightTime is what the nodes are given for a dry run.
+// preflightTime is how long the nodes may take for a dry run.
 const preflightTime = 12 * time.Second
 
 func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.Move, error) {

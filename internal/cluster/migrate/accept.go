@@ -19,7 +19,7 @@ import (
 // but only to save a useless move.
 type Accept struct {
 	Capabilities []string    // beyond the engine's default, e.g. NET_ADMIN
-	Binds        []string    // absolute paths of the host; what is below them too
+	Binds        []string    // absolute paths of the host, with all below them
 	Networks     []string    // user-defined networks by name; "*" = all
 	Sysctls      []string    // by name
 	Ulimits      []string    // by name, beyond the harmless ones
@@ -38,7 +38,8 @@ type PortRange struct{ From, To int }
 // unprivileged process could not take.
 var DefaultPorts = []PortRange{{1024, 65535}}
 
-// defaultCapabilities are what Docker and Podman give any container; Podman gives fewer.
+// defaultCapabilities lists the capabilities that Docker and Podman give any container;
+// Podman gives fewer.
 var defaultCapabilities = []string{"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE",
 	"NET_RAW", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"}
 
@@ -109,7 +110,7 @@ func (a Accept) Ulimit(name string) bool {
 	return slices.Contains(harmlessUlimits, name) || slices.Contains(a.Ulimits, name)
 }
 
-// refusable is how many findings are worth listing: a hostile source may send many.
+// refusable bounds how many findings are listed: a hostile source may send many.
 const refusable = 20
 
 // Examination collects what a target does not accept.
@@ -137,7 +138,7 @@ func (x *Examination) Note(code, msg, remedy string) {
 	}
 }
 
-// Findings are all of them, nil if everything is accepted.
+// Findings returns all findings, nil if everything is accepted.
 func (x *Examination) Findings() []Finding { return x.list }
 
 // NotAccepted is nil for no findings, else one definite answer with all of them.

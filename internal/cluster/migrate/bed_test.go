@@ -88,7 +88,7 @@ func (b *bed) waitCount(node, name string, n int) counter.Count {
 	}
 }
 
-// check is the pre-flight.
+// check makes the pre-flight.
 func (b *bed) check(name, from, to string, r migrate.Request) migrate.Plan {
 	b.t.Helper()
 	r.Container, r.Move = name, fmt.Sprintf("t%d", b.moves.Add(1))

@@ -41,7 +41,7 @@ func (j *Journal) Cancel(why string) error {
 	return nil
 }
 
-// cancellable is the context of the steps before the decision.
+// cancellable returns the context of the steps before the decision.
 func (j *Journal) cancellable(ctx context.Context) (context.Context, context.CancelFunc) {
 	d := &j.decision
 	d.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCancelOrDecide: of a cancellation and the decision, the first wins, for the journal
-// that is open and for whoever reads it later.
+// TestCancelOrDecide: of a cancellation and the decision, the first wins, for the
+// journal that is open and for a process that reads it later.
 func TestCancelOrDecide(t *testing.T) {
 	d := Journals{Dir: t.TempDir()}
 	begin := func(move string) *Journal {
@@ -47,7 +47,7 @@ func TestCancelOrDecide(t *testing.T) {
 		t.Error(err)
 	}
 
-	for range 100 { // whoever is first, both cannot be
+	for range 100 { // either may be first, but not both
 		j := &Journal{file: j.file}
 		var both sync.WaitGroup
 		var cancelled, decided error

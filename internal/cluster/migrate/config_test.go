@@ -44,8 +44,8 @@ func (b *bed) described(node, name string) string {
 	return string(text)
 }
 
-// TestTheConfigurationGoesAlong: the copy is what somebody would have started there,
-// and its volumes hold what they held.
+// TestTheConfigurationGoesAlong: the copy is as if a user had started it there, and
+// its volumes hold what they held.
 func TestTheConfigurationGoesAlong(t *testing.T) {
 	b := newBed(t, clustertest.Options{Nodes: []string{"a", "b"}})
 	for _, n := range b.Nodes() {
@@ -151,8 +151,8 @@ func TestWhatCannotMigrateIsSaid(t *testing.T) {
 	}
 }
 
-// onlyOn is a folder that one node's engine sees and the others' do not: each has its
-// own over /etc/criu.
+// onlyOn returns a folder that one node's engine sees and the others' do not: each
+// has its own over /etc/criu.
 func (b *bed) onlyOn(node string) string {
 	b.t.Helper()
 	b.must(os.Mkdir(filepath.Join(b.Node(node).Dir(), "criu", "only-"+node), 0o755))

@@ -4,7 +4,7 @@ package migrate
 
 import "encoding/json"
 
-// Facts are what a pre-flight has to know of a node.
+// Facts has what a pre-flight has to know of a node.
 type Facts struct {
 	Node          string   `json:"node"`
 	Engine        string   `json:"engine"`         // "docker" or "podman"
@@ -17,7 +17,7 @@ type Facts struct {
 	Cgroups       string   `json:"cgroups"`        // "1" or "2"
 	CRIU          string   `json:"criu,omitempty"` // its version; "" = it cannot be run
 	CRIUTrouble   string   `json:"criu_trouble,omitempty"`
-	// TCP is what CRIU is told (/etc/criu/runc.conf) to do with established
+	// TCP says what CRIU is told (/etc/criu/runc.conf) to do with established
 	// connections when it restores: "established", "close" or "" (refuse).
 	TCP         string `json:"tcp,omitempty"`
 	Checkpoints bool   `json:"checkpoints"` // the engine has them switched on
@@ -26,7 +26,7 @@ type Facts struct {
 	SoftDirty   bool   `json:"soft_dirty,omitempty"` // memory could be copied ahead
 }
 
-// Container is one that is to be migrated, as its engine describes it.
+// Container is a container to migrate, as its engine describes it.
 type Container struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
@@ -51,7 +51,7 @@ type Container struct {
 	Bound       []string     `json:"bound,omitempty"`       // addresses of its own that sockets are bound to, e.g. "tcp 172.17.0.2:80"
 	Ports       []string     `json:"ports,omitempty"`       // published, e.g. "0.0.0.0:8080/tcp"
 
-	// Obstacles are what of its configuration cannot be migrated.
+	// Obstacles lists the parts of its configuration that cannot be migrated.
 	Obstacles []Finding `json:"obstacles,omitempty"`
 	// Config is the engine's own description, from which the copy is made.
 	Config json.RawMessage `json:"config,omitempty"`
@@ -74,7 +74,7 @@ type Bind struct {
 	Dir         bool   `json:"dir"`
 }
 
-// Network is one that the container is in.
+// Network is a network that the container is in.
 type Network struct {
 	Name   string `json:"name"`
 	Driver string `json:"driver"` // bridge, macvlan, overlay, host, none, ...
@@ -97,7 +97,7 @@ type Finding struct {
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// String is one line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	text := f.Msg
 	if f.Node != "" {

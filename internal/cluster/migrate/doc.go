@@ -21,15 +21,15 @@
 // it, whatever fails, the target's copy is discarded and the source's container goes
 // on from its checkpoint; after it, the target is asked until it answers.
 //
-// Two nodes cannot be sure of each other while the network between them is cut.
-// Therefore the target holds its copy (the cgroup freezer) until it is confirmed, and
-// discards it unless that happens within Order.Lease. A source whose target does not
-// answer waits that long before it goes on alone, so that no restore is under way any
-// more. So there is a time in which nobody runs, but none in which two do, though the
-// target's agent should be dead for good: a held copy needs nobody to keep it so.
+// Two nodes cannot be sure of each other while the network between them is cut. Therefore
+// the target holds its copy (the cgroup freezer) until it is confirmed, and discards it
+// unless that happens within Order.Lease. A source whose target does not answer waits
+// that long before it goes on alone, so that no restore is under way any more. So there
+// is a time in which neither container runs, but none in which both do, even if the
+// target's agent is dead for good: a held copy stays held without an agent.
 //
-// What is left: an engine restores without being watched if the agent dies in that half
-// second, and its copy runs until an agent is back, which holds it first of all.
+// One gap is left: an engine restores without being watched if the agent dies in that
+// half second, and its copy runs until an agent is back, which holds it first of all.
 //
 // Three approaches bring the file system over (see Approach). The package's own
 // additions to plain docker commands, all measured in docs/papers/c-balancer.md:

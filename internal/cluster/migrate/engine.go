@@ -10,7 +10,7 @@ import (
 )
 
 // Engine is a container engine of this machine, as far as a migration needs it. Its
-// calls mean what those of Node mean, without probation: Local adds that.
+// calls mean the same as Node's, without probation: Local adds that.
 type Engine interface {
 	// Kind is "docker" or "podman".
 	Kind() string

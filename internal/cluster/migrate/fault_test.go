@@ -398,7 +398,7 @@ func (b *faultBed) migrateWithFault(f *faults, name string, approach migrate.App
 	return r
 }
 
-// untilCrash is a driver's life.
+// untilCrash runs a driver's life.
 func (b *faultBed) untilCrash(life func() (migrate.Result, error)) (r migrate.Result, err error) {
 	defer func() {
 		if died := recover(); died != nil {
@@ -411,7 +411,7 @@ func (b *faultBed) untilCrash(life func() (migrate.Result, error)) (r migrate.Re
 	return life()
 }
 
-// verify says what is wrong with the state of the cluster.
+// verify reports the faults in the state of the cluster.
 func (b *faultBed) verify(title string, f *faults, name, where string, r migrate.Result) {
 	b.t.Helper()
 	b.t.Logf("%s: %s after %v down: %s %s", title, r.State, r.Downtime.Round(time.Millisecond), r.Err, r.Warning)

@@ -23,12 +23,12 @@ import (
 type Kind string
 
 // The kinds, in the order in which they come. Everything from KindConfirm on binds
-// whoever goes on with the migration after a crash.
+// the process that goes on with the migration after a crash.
 const (
 	KindBegin     Kind = "begin"     // with the order
 	KindStep      Kind = "step"      // a step is about to be taken
 	KindDone      Kind = "done"      // it was taken
-	KindFailed    Kind = "failed"    // it failed, or nobody knows
+	KindFailed    Kind = "failed"    // it failed, or its outcome is unknown
 	KindConfirm   Kind = "confirm"   // the target's copy is to be the one: no way back unless it is gone
 	KindConfirmed Kind = "confirmed" // it is
 	KindRollback  Kind = "rollback"  // the source's container is to be the one, see Err
@@ -50,7 +50,7 @@ type Record struct {
 	Err      string        `json:"error,omitempty"`
 }
 
-// State is how far a migration has come, or what came of it.
+// State says how far a migration has come, or how it ended.
 type State string
 
 // The states of a migration.
@@ -63,7 +63,7 @@ const (
 
 // Journal is the memory of one migration: a file of JSON lines to which each record
 // is appended and synced before what it announces is done. The file is locked while
-// somebody works with it.
+// it is open.
 type Journal struct {
 	file     *os.File
 	records  []Record
@@ -100,7 +100,7 @@ func (d Journals) Begin(o Order) (*Journal, error) {
 
 func (d Journals) path(move string) string { return filepath.Join(d.Dir, move+".jsonl") }
 
-// Open opens the journal of a migration and reads what is in it.
+// Open opens the journal of a migration and reads its records.
 func (d Journals) Open(move string) (*Journal, error) {
 	f, err := os.OpenFile(d.path(move), os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
@@ -223,16 +223,16 @@ func (j *Journal) Append(r Record) error {
 	return nil
 }
 
-// Order is what was begun.
+// Order returns the order that the migration began with.
 func (j *Journal) Order() Order { return *j.records[0].Order }
 
-// Records are all lines so far.
+// Records returns all records so far.
 func (j *Journal) Records() []Record { return j.records }
 
 // Close lets others work with the journal.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// Phase says what is to be done with a migration.
+// Phase says how a migration has to go on.
 type Phase int
 
 // The phases of a migration, by what its journal says.
@@ -245,7 +245,7 @@ const (
 	PhaseOver
 )
 
-// Phase is what the records say.
+// Phase returns the phase that the records lead to.
 func (j *Journal) Phase() Phase {
 	phase := PhaseForward
 	for _, r := range j.records {
@@ -265,8 +265,8 @@ func (j *Journal) Phase() Phase {
 	return phase
 }
 
-// frozen is when the container was told to stand still; zero if it was not, or if it
-// runs again.
+// frozen returns when the container was told to stand still; zero if it was not, or
+// if it runs again.
 func (j *Journal) frozen() (since time.Time) {
 	for _, r := range j.records {
 		switch {

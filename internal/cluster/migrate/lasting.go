@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// passing are the codes of findings that may be gone when a pre-flight is made again,
-// though nobody has changed the container or a node's settings.
+// passing lists the codes of findings that may be gone when a pre-flight is made
+// again, though neither the container nor a node's settings have changed.
 var passing = []string{"same-node", "paused", "not-running", "disk", "tcp", "tcp-close", "bound"}
 
 // Lasting returns the code of the refusal in an error that stays until the container or a

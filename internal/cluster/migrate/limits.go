@@ -10,7 +10,7 @@ const (
 	mostOfAnything = 1 << 50 // bytes; announced sizes come from another machine
 )
 
-// announced is how many bytes the pre-flight found in a part.
+// announced returns how many bytes the pre-flight found in a part.
 func (o Order) announced(p Part) int64 {
 	c := o.Container
 	volumes := func(name string) (sum int64) {
@@ -38,9 +38,9 @@ func (o Order) announced(p Part) int64 {
 	return 0
 }
 
-// sane is a size that another machine may have made up.
+// sane returns a size, which another machine may have made up, within bounds.
 func sane(bytes int64) int64 { return min(max(bytes, 0), mostOfAnything) }
 
-// Limit is how many bytes a part may have once it is unpacked. The source announced
-// them; a target that did not hold it to that could be filled by it.
+// Limit returns how many bytes a part may have once it is unpacked. The source
+// announced them; a target that did not hold it to that could be filled by it.
 func (o Order) Limit(p Part) int64 { return growth*o.announced(p) + growthBytes }

@@ -45,7 +45,7 @@ const (
 	fateDiscarded fate = "discarded" // it must not run, whatever order comes late
 )
 
-// incoming is what is known of a copy.
+// incoming is this node's record of a copy.
 type incoming struct {
 	mu    sync.Mutex // one step at a time
 	timer *time.Timer
@@ -69,7 +69,7 @@ func NewLocal(name string, e Engine, dir string, log *slog.Logger) (*Local, erro
 	return l, l.load()
 }
 
-// load reads what is known of copies.
+// load reads the records of copies.
 func (l *Local) load() error {
 	files, err := filepath.Glob(filepath.Join(l.dir, "*.json"))
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *Local) Describe(ctx context.Context, name string) (Container, error) {
 	return c, l.named(err)
 }
 
-// Lacking says what is missing here.
+// Lacking returns the engine's findings about an order, with this node's name.
 func (l *Local) Lacking(ctx context.Context, o Order) ([]Finding, error) {
 	list, err := l.engine.Lacking(ctx, o)
 	for i := range list {
@@ -211,7 +211,7 @@ func (l *Local) fate(move string) fate {
 	return c.Fate
 }
 
-// copyOf returns what is known of a copy, locked.
+// copyOf returns the record of a copy, locked, and makes it if there is none.
 func (l *Local) copyOf(o Order) *incoming {
 	l.mu.Lock()
 	c := l.copies[o.Move]
@@ -393,8 +393,8 @@ func (c *incoming) shorten() {
 	c.Order = Order{Move: c.Order.Move, From: c.Order.From, Container: Container{Name: c.Order.Container.Name}}
 }
 
-// forgetLater has the end of a copy forgotten when no order for it can come any more. The
-// copy is locked, or nobody knows it yet.
+// forgetLater has the end of a copy forgotten when no order for it can come any more.
+// The copy is locked, or no call knows it yet.
 func (l *Local) forgetLater(c *incoming) {
 	move := c.Order.Move
 	l.after(c, c.Until.Add(forgetCopies), func() {

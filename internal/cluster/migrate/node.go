@@ -13,12 +13,12 @@ import (
 // another. Every call may be made again with the same Order, after an answer that
 // was lost or a crash, and then has the effect of one.
 //
-// A Node answers with an *Error where it knows what is wrong; any other error means
-// that nobody knows whether the call had its effect.
+// A Node answers with an *Error where it knows the fault; after any other error,
+// the call may have had its effect or not.
 type Node interface {
 	// Name of the node in the cluster.
 	Name() string
-	// Facts are what a pre-flight has to know.
+	// Facts returns what a pre-flight has to know.
 	Facts(ctx context.Context) (Facts, error)
 	// Describe finds a container by its name or a prefix of its id; CodeNoContainer.
 	Describe(ctx context.Context, name string) (Container, error)
@@ -90,8 +90,8 @@ func (p Part) String() string {
 	return string(p.Kind)
 }
 
-// Order says what is to be migrated and how. Both nodes get the whole of it with
-// each call, so that they need remember nothing.
+// Order says which container to migrate, and how. Both nodes get the whole of it
+// with each call, so that they need remember nothing.
 type Order struct {
 	Move      string        `json:"move"` // id of the migration; letters, digits and -
 	Container Container     `json:"container"`
@@ -108,8 +108,8 @@ type Order struct {
 	PreCopy bool `json:"pre_copy,omitempty"`
 	// KeepVolumes leaves the source's volumes where they are after the migration.
 	KeepVolumes bool `json:"keep_volumes,omitempty"`
-	// Login is what this node's engine shows to the registry. It is a node's own: it
-	// neither travels nor is it written down.
+	// Login is the login that this node's engine shows to the registry. It is a node's
+	// own: it neither travels nor is it written down.
 	Login Login `json:"-"`
 	// Committed is what became of StepCommit and StepPush; nil before them.
 	Committed *Committed `json:"committed,omitempty"`
@@ -118,7 +118,7 @@ type Order struct {
 // Login is a user of a registry, with a password; none by default.
 type Login struct{ User, Password string }
 
-// Approach is how the file system travels.
+// Approach says how the file system travels.
 type Approach string
 
 // The approaches. The first two are the C-Balancer paper's (section II).
@@ -130,16 +130,17 @@ const (
 	ApproachBundle Approach = "archive" // podman's: memory and changed layer in one archive
 )
 
-// Approaches are those that can be asked for.
+// Approaches lists the approaches that a caller can ask for.
 var Approaches = []Approach{ApproachExport, ApproachCommit, ApproachLayer, ApproachBundle}
 
-// Outcome is what a step has done. Bytes is what crossed the network, Raw what that
+// Outcome says what a step has done. Bytes counts what crossed the network, Raw what that
 // was before it was packed; 0 where nothing travels, -1 where it was not counted.
 type Outcome struct {
 	Bytes int64  `json:"bytes,omitempty"`
 	Raw   int64  `json:"raw_bytes,omitempty"`
 	Note  string `json:"note,omitempty"` // for people, e.g. "already there"
-	// ImageID is what StepCommit has made, Digest what StepPush has sent.
+	// ImageID is the image that StepCommit has made, Digest the one that StepPush has
+	// sent.
 	ImageID string `json:"image_id,omitempty"`
 	Digest  string `json:"digest,omitempty"`
 	// Copy is the id of the container that StepConfirm has made of the copy.
@@ -180,7 +181,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// codeOf is the code of a node's definite answer, "" if err is none.
+// codeOf returns the code of a node's definite answer, "" if err is none.
 func codeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {

@@ -22,8 +22,8 @@ var targetSteps = []Step{StepPullImage, StepCreate, StepPull, StepRestore, StepC
 // OfTarget reports whether a step is the target's.
 func (s Step) OfTarget() bool { return slices.Contains(targetSteps, s) }
 
-// Needed are the parts without which a copy must not be restored, by their names,
-// sorted.
+// Needed returns the parts without which a copy must not be restored, by their
+// names, sorted.
 func (o Order) Needed() []string {
 	var list []string
 	switch o.Approach {
@@ -44,7 +44,7 @@ func (o Order) Needed() []string {
 	return list
 }
 
-// Parts are all parts that may travel for an order, by their names, sorted.
+// Parts returns the names of all parts that may travel for an order, sorted.
 func (o Order) Parts() []string {
 	list := o.Needed()
 	if o.Approach != ApproachExport {

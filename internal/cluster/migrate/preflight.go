@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Request is what somebody wants.
+// Request describes the migration that the caller wants.
 type Request struct {
 	Move             string   `json:"move"`      // id
 	Container        string   `json:"container"` // name
@@ -29,7 +29,7 @@ type Plan struct {
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Refusals are the findings that forbid the migration.
+// Refusals returns the findings that forbid the migration.
 func (p Plan) Refusals() (list []Finding) {
 	for _, f := range p.Findings {
 		if f.Refuses {
@@ -73,8 +73,8 @@ const (
 	preCopyBytes   = 16 << 20 // of memory from which on it pays to copy it ahead: a dump of less takes no longer than the one before it
 )
 
-// Check is the pre-flight: it asks both nodes, touches nothing, and says what would
-// fail. An error means that it could not be asked.
+// Check makes the pre-flight: it asks both nodes, touches nothing, and says what
+// would fail. An error means that it could not be asked.
 func Check(ctx context.Context, source, target Node, r Request) (Plan, error) {
 	var p Plan
 	var err error
@@ -176,7 +176,7 @@ func examine(p Plan) (list []Finding) {
 // engineName is e.g. "podman 4.3.1".
 func engineName(f Facts) string { return strings.TrimSpace(f.Engine + " " + f.EngineVersion) }
 
-// examineNode is what a node needs whichever end it is.
+// examineNode returns what a node lacks whichever end it is.
 func examineNode(f Facts) (list []Finding) {
 	switch {
 	case f.CRIU == "":
@@ -195,7 +195,7 @@ func examineNode(f Facts) (list []Finding) {
 	return list
 }
 
-// examineApproach is what an approach needs.
+// examineApproach returns what the nodes lack for an approach.
 func examineApproach(p Plan) (list []Finding) {
 	o := p.Order
 	switch o.Approach {
@@ -269,8 +269,8 @@ func ahead(p Plan) bool {
 		space(p)+memory <= p.Target.FreeBytes && 2*memory+spaceAllowance <= p.Source.FreeBytes
 }
 
-// space is what the migration needs on the target at most, in bytes; memory that is
-// copied ahead comes on top.
+// space returns how much room the migration needs on the target at most, in bytes;
+// memory that is copied ahead comes on top.
 func space(p Plan) int64 {
 	c := p.Order.Container
 	need := c.MemoryBytes + c.LayerBytes + c.ImageBytes + spaceAllowance

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// good is a plan that nothing speaks against.
+// good returns a plan that nothing speaks against.
 func good() Plan {
 	f := Facts{
 		Engine: "docker", EngineVersion: "20.10.24", Arch: "x86_64", Kernel: "6.18.44", CPUFlags: []string{"fpu", "avx2"},

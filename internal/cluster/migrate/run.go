@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Progress is what Run says about a step while it goes on.
+// Progress is a report of Run about a step that goes on.
 type Progress struct {
 	Move     string        `json:"move"`
 	Node     string        `json:"node"`
@@ -22,7 +22,7 @@ type Progress struct {
 	Err      string        `json:"error,omitempty"`
 }
 
-// Result is what came of a migration.
+// Result says how a migration ended.
 type Result struct {
 	Move     string        `json:"move"`
 	State    State         `json:"state"`
@@ -139,7 +139,7 @@ func (m *run) forward(ctx context.Context) error {
 	return nil
 }
 
-// steps are those before the container is frozen, and those while it is.
+// steps returns the steps before the container is frozen, and the steps while it is.
 func (m *run) steps() (early, late []func(context.Context) error) {
 	on := func(n Node, s Step, limit time.Duration) func(context.Context) error {
 		return func(ctx context.Context) error { return m.do(ctx, n, s, limit) }

@@ -45,7 +45,7 @@ func (m *run) confirm(ctx context.Context) (Result, error) {
 	return m.forget(ctx)
 }
 
-// runs takes down for how long nobody ran.
+// runs records the downtime: for how long neither copy ran.
 func (m *run) runs() {
 	if !m.frozen.IsZero() {
 		m.result.Downtime, m.frozen = time.Since(m.frozen), time.Time{}
@@ -70,7 +70,8 @@ func (m *run) forget(ctx context.Context) (Result, error) {
 
 // back has the source go on. While the target may be about to restore its copy, that
 // copy goes first: by the target's word, or by its probation's end, after which it is
-// not restored any more. One that is there by then is held, and nobody will release it.
+// not restored any more. A copy that is restored by then is held, and no node will
+// release it.
 func (m *run) back(ctx context.Context, why error) (Result, error) {
 	if m.result.Err == "" {
 		m.result.Err = why.Error()
@@ -156,15 +157,15 @@ func (m *run) over(s State) (Result, error) {
 	return m.result, nil
 }
 
-// note writes down what is done in any case: a full disk must not keep a container
-// from coming back.
+// note appends a record, and goes on if it cannot: a full disk must not keep a
+// container from coming back.
 func (m *run) note(r Record) {
 	if err := m.journal.Append(r); err != nil && m.result.Warning == "" {
 		m.result.Warning = err.Error()
 	}
 }
 
-// try is do without insisting on the journal.
+// try takes a step as do does, but without insisting on the journal.
 func (m *run) try(ctx context.Context, n Node, step Step, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"weir/internal/refusal"
 )
 
-// planned are the moves of a plan as "CONTAINER FROM TO".
+// planned returns the moves of a plan as "CONTAINER FROM TO".
 func (c *cluster) planned() (list []string, plan api.ClusterPlan) {
 	c.t.Helper()
 	plan, err := c.manager.Plan(c.t.Context(), api.PlanRequest{})

@@ -43,7 +43,8 @@ func (c *canceller) ask(why string) error {
 	return c.do(why)
 }
 
-// preflight is a context for a move's pre-flight, which ends when the move is cancelled.
+// preflight returns a context for a move's pre-flight, which ends when the move is
+// cancelled.
 func (c *canceller) preflight(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.hand(func(why string) error {

@@ -26,8 +26,9 @@ import (
 // listTimeout bounds what the engine and the agent are given for one profile.
 const listTimeout = 3 * time.Second
 
-// Profiler makes the profiles of a host with an engine that speaks Docker's API: what
-// runs there the engine says, what was promised the agent, what is used the kernel.
+// Profiler makes the profiles of a host with an engine that speaks Docker's API: the
+// engine says which containers run, the agent what was promised to them, and the
+// kernel what they use.
 type Profiler struct {
 	engine  string // docker or podman
 	docker  *client.Client
@@ -78,7 +79,7 @@ func (p *Profiler) Profile(ctx context.Context) (wire.Profile, error) {
 	return sample, nil
 }
 
-// containers are those that run.
+// containers returns the containers that run.
 func (p *Profiler) containers(ctx context.Context) ([]profile.Container, error) {
 	all, err := p.docker.ContainerList(ctx, container.ListOptions{})
 	if err != nil {
@@ -126,7 +127,8 @@ func nameOf(c container.Summary) string {
 	return fmt.Sprintf("%.12s", c.ID) // one that is being removed has no name
 }
 
-// weirLabels are the labels that Weir reads; others are nobody's business here.
+// weirLabels returns the labels that Weir reads. The others stay private to the
+// container.
 func weirLabels(labels map[string]string) map[string]string {
 	own := map[string]string{}
 	for key, value := range labels {
@@ -137,7 +139,7 @@ func weirLabels(labels map[string]string) map[string]string {
 	return own
 }
 
-// promised is what an agent holds for a container.
+// promised has the policy and the traffic that an agent holds for a container.
 type promised struct {
 	policy  wire.Policy
 	traffic *profile.Traffic

@@ -15,8 +15,8 @@
 //	remote.go     the same from the other side: another machine as a migrate.Node
 //	place.go      api.Agent with a manager behind it
 //
-// Nothing here keeps the agent from steering its links: a manager that is away is
-// tried again, and what is said meanwhile waits.
+// Nothing here keeps the agent from steering its links: the node tries a manager
+// that is away again, and its messages wait meanwhile.
 //
 // An order is obeyed if the manager signed it for this node, once however often it
 // comes, and not begun after its deadline. What became of it is kept in a file for

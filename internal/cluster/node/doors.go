@@ -19,15 +19,16 @@ const (
 	doorsUnknown = 128 // that have not shown a certificate yet
 )
 
-// doors is a listener that bounds how many connections are open, by the member that they
-// are of. Of those that are nobody's yet the oldest makes room: a handshake takes some
-// milliseconds, so it is the least likely to be an honest one.
+// doors is a listener that bounds how many connections are open, in all and for each
+// member. Of the connections that have not shown a member's certificate yet, the oldest
+// makes room: a handshake takes some milliseconds, so it is the least likely to be an
+// honest one.
 type doors struct {
 	net.Listener
 	mu      sync.Mutex
 	unknown map[*door]struct{}
 	each    map[string]int
-	all     int // that are somebody's
+	all     int // that belong to a member
 }
 
 func newDoors(ln net.Listener) *doors {

@@ -65,7 +65,7 @@ func TestEndedGuestsAreSmall(t *testing.T) {
 	}
 }
 
-// heap is the memory in use, in bytes.
+// heap returns the memory in use, in bytes.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

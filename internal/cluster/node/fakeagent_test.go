@@ -60,7 +60,7 @@ func (a *fakeAgent) Workload(_ context.Context, name string) (api.Workload, erro
 	return w, nil
 }
 
-// Workloads are the host, and the containers that run here.
+// Workloads returns the host, and the containers that run here.
 func (a *fakeAgent) Workloads(ctx context.Context) ([]api.Workload, error) {
 	list := []api.Workload{{Name: "host", Kind: "host"}}
 	a.world.mu.Lock()

@@ -46,7 +46,7 @@ func (w *world) put(node, container string) {
 	w.has[node][container] = true
 }
 
-// where are the nodes on which a container runs.
+// where returns the nodes on which a container runs.
 func (w *world) where(container string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

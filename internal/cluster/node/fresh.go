@@ -34,8 +34,8 @@ func (n *Node) mayBegin(ctx context.Context, peer string) error {
 	return nil
 }
 
-// awaitBegin is mayBegin for a move that was ordered: while the manager is away, it is
-// asked again until the deadline.
+// awaitBegin calls mayBegin for a move that was ordered: while the manager is away, it
+// asks again until the deadline.
 func (n *Node) awaitBegin(ctx context.Context, order wire.Move) error {
 	for {
 		err := n.mayBegin(ctx, order.To)

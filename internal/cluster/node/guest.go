@@ -45,7 +45,7 @@ func (v *guestRecord) settled() bool {
 	return v.End == endConfirmed && v.Applied || v.End == endDiscarded && v.Swept
 }
 
-// shorten drops what is not needed any more: once a guest is settled, the
+// shorten drops the fields that are not needed any more: once a guest is settled, the
 // move, its source and the digest answer every call, and records are kept for days.
 func (v *guestRecord) shorten() {
 	if v.settled() {

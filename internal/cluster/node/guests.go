@@ -26,10 +26,10 @@ const (
 	keepGuests = 7 * 24 * time.Hour
 	// forsaken is after how long without a word a copy that never ran is discarded.
 	forsaken = 24 * time.Hour
-	// guestsEach is how many copies one node may have under way here.
+	// guestsEach bounds how many copies one node may have under way here.
 	guestsEach = 16
-	// sweepAfter is when what was discarded is discarded once more: an engine may end
-	// what it had begun after its caller has gone.
+	// sweepAfter is the time after which a discarded copy is discarded once more: an
+	// engine may finish a call after its caller has gone.
 	sweepAfter = time.Minute
 	// discardWait is for how long a discard waits for the end of a step that it has
 	// cancelled.
@@ -53,8 +53,9 @@ type task struct {
 	ended  chan struct{}
 }
 
-// guests are all of them. Each is a small file, written before what it says is acted
-// upon, and until it is settled a second one with the source's very bytes:
+// guests has all copies that come to this node. Each is a small file, written before
+// what it says is acted upon, and until it is settled a second one with the source's
+// very bytes:
 //
 //	DIR/MOVE.json           what was granted, done and received
 //	DIR/MOVE.description    written once
@@ -98,7 +99,8 @@ func openGuests(dir string, reading slots, now time.Time) (*guests, error) {
 	return g, g.tidy()
 }
 
-// tidy removes descriptions that nobody will read.
+// tidy removes the descriptions of guests that are settled or not on record: no
+// call reads them.
 func (g *guests) tidy() error {
 	files, err := filepath.Glob(filepath.Join(g.dir, "*.description"))
 	for _, file := range files {
@@ -113,7 +115,7 @@ func (g *guests) tidy() error {
 func (g *guests) file(move string) string        { return filepath.Join(g.dir, move+".json") }
 func (g *guests) description(move string) string { return filepath.Join(g.dir, move+".description") }
 
-// list is every guest of now.
+// list returns every guest of now.
 func (g *guests) list() (list []*guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -216,7 +218,7 @@ func (g *guests) decode(ctx context.Context, text []byte, grant wire.Grant) (p w
 	return p, err
 }
 
-// these are the guests for which f holds.
+// these returns the guests for which f holds.
 func (g *guests) these(f func(v *guest) bool) (list []guestRecord) {
 	for _, v := range g.list() {
 		v.mu.Lock()
@@ -228,24 +230,24 @@ func (g *guests) these(f func(v *guest) bool) (list []guestRecord) {
 	return list
 }
 
-// unsettled are guests that were confirmed and whose settings are to be dealt with.
+// unsettled returns guests that were confirmed and whose settings are to be dealt with.
 func (g *guests) unsettled() []guestRecord {
 	return g.these(func(v *guest) bool { return v.End == endConfirmed && !v.Applied })
 }
 
-// unswept are guests that are to be discarded once more.
+// unswept returns guests that are to be discarded once more.
 func (g *guests) unswept(now time.Time) []guestRecord {
 	return g.these(func(v *guest) bool { return v.End == endDiscarded && !v.Swept && now.Sub(v.Heard) > sweepAfter })
 }
 
-// forsaken are copies of which nothing was heard for long, and that no probation ends
-// since none was restored.
+// forsaken returns copies of which nothing was heard for long, and that no probation
+// ends since none was restored.
 func (g *guests) forsaken(now time.Time) []guestRecord {
 	return g.these(func(v *guest) bool { return v.End == "" && now.Sub(v.Heard) > forsaken })
 }
 
-// arrivedOf is a guest that was confirmed and whose settings were not dealt with yet,
-// with those settings.
+// arrivedOf returns a guest that was confirmed and whose settings were not dealt with
+// yet, with those settings.
 func (g *guests) arrivedOf(ctx context.Context, move string) (r guestRecord, settings wire.Change, ok bool) {
 	v := g.find(move)
 	if v == nil {
@@ -262,7 +264,7 @@ func (g *guests) arrivedOf(ctx context.Context, move string) (r guestRecord, set
 	return v.clone(), p.Settings, true
 }
 
-// toSweep is the order of a guest that is to be discarded once more. One whose
+// toSweep returns the order of a guest that is to be discarded once more. One whose
 // description is lost cannot be.
 func (g *guests) toSweep(ctx context.Context, move string) (migrate.Order, bool) {
 	v := g.find(move)

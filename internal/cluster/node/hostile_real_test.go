@@ -28,7 +28,7 @@ type changeable struct {
 	real atomic.Pointer[docker.Engine]
 }
 
-// now is the engine of the moment.
+// now returns the engine of the moment.
 func (c *changeable) now() migrate.Engine {
 	if e := c.real.Load(); e != nil {
 		return e

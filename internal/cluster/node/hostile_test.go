@@ -58,7 +58,7 @@ func orderOf(move, container, from, to string) migrate.Order {
 		Container: migrate.Container{ID: "id-" + container, Name: container, Engine: "docker", Running: true, Image: "img", ImageID: "sha256:1"}}
 }
 
-// granted is a proposal with the grant for it.
+// granted returns a proposal with the grant for it.
 func granted(o migrate.Order, deadline time.Time) (wire.Grant, []byte) {
 	text, err := json.Marshal(warrant.Proposal{Order: o})
 	if err != nil {
@@ -116,7 +116,7 @@ func (x attack) try(client *http.Client) (status int, answer string, err error) 
 	return resp.StatusCode, string(text), err
 }
 
-// callBody is a call as JSON, doing or receiving.
+// callBody returns a call as JSON, doing or receiving.
 func callBody(in remote.Call, part string) []byte {
 	text, _ := json.Marshal(in)
 	if in.Part == nil {

@@ -257,7 +257,8 @@ func (h *hostile) draw() (attack, string) {
 	}
 }
 
-// statement is one about a part that is not what is sent, or not the source's.
+// statement returns a statement about a part: none, or one of another node, for
+// another target, of another move, or with a wrong hash.
 func (h *hostile) statement(target *testNode, p permissionCase, part migrate.Part) string {
 	s := wire.Statement{Move: "m-x", Part: part.String(), SHA256: strings.Repeat("0", 64)}
 	if p.grant != nil {

@@ -62,7 +62,7 @@ func (m *hostileMove) step(s migrate.Step) attack {
 	return attack{target: m.b, verb: "do", permission: m.grant, body: callBody(remote.Call{Step: s}, "")}
 }
 
-// part is a part with its statement, as the double of an engine sends it.
+// part returns a part with its statement, as the double of an engine sends it.
 func (m *hostileMove) part(p migrate.Part) attack {
 	content := p.String() + strings.Repeat("x", 1<<20)
 	x := attack{target: m.b, verb: "receive", permission: m.grant, body: callBody(remote.Call{Part: &p}, content)}
@@ -90,7 +90,7 @@ func (m *hostileMove) slowly(p migrate.Part, gate chan struct{}) chan int {
 	return done
 }
 
-// busy is what is under way of a move.
+// busy returns the step or part of a move that is under way.
 func (g *guests) busy(move string) string {
 	v := g.find(move)
 	if v == nil {
@@ -103,7 +103,7 @@ func (g *guests) busy(move string) string {
 	return v.doing.what
 }
 
-// show is the record of a move.
+// show returns the record of a move.
 func (g *guests) show(move string) guestRecord {
 	v := g.find(move)
 	defer v.mu.Unlock()
@@ -121,7 +121,7 @@ func (g *gated) Read(p []byte) (int, error) {
 	return g.r.Read(p)
 }
 
-// left is what a move has left on its target.
+// left returns, as text, what a move has left on its target.
 func (w *world) left(move string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -87,13 +87,13 @@ func httpClient(cfg *tls.Config) *http.Client {
 		IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 2}}
 }
 
-// identityDir is where the certificate and its key are.
+// identityDir returns the folder of the certificate and its key.
 func (o Options) identityDir() string { return IdentityDir(o.Dir) }
 
-// IdentityDir is that folder below the folder of a member (Options.Dir).
+// IdentityDir returns that folder, below the folder of a member (Options.Dir).
 func IdentityDir(dir string) string { return filepath.Join(dir, "identity") }
 
-// now is the clock that certificates are checked by.
+// now returns the clock that certificates are checked by.
 func (o Options) now() func() time.Time {
 	if o.Clock == nil {
 		return time.Now
@@ -155,7 +155,7 @@ func Enroll(ctx context.Context, o Options) (pki.Identity, error) {
 // token for one node still counts for it.
 const joiningKeyFile = "joining.key"
 
-// joiningKey is the key of that file, which is made if it is missing.
+// joiningKey returns the key of that file, which is made if it is missing.
 func joiningKey(dir string) (ed25519.PrivateKey, error) {
 	path := filepath.Join(dir, joiningKeyFile)
 	if seed, err := os.ReadFile(path); err == nil && len(seed) == ed25519.SeedSize {

@@ -20,8 +20,8 @@ import (
 	"weir/internal/tlsfile/tlstest"
 )
 
-// TestOnKafka runs what is run on NATS with a real broker. All clusters use the same
-// one, so each finds what those before it have left there, and has to refuse it.
+// TestOnKafka runs the tests of NATS with a real broker. All clusters use the same
+// one, so each finds what earlier ones have left there, and has to refuse it.
 func TestOnKafka(t *testing.T) {
 	broker := bustest.StartBroker(t)
 	was := onBus

@@ -33,7 +33,7 @@ type layer struct {
 	at    time.Time
 }
 
-// size is what is known of a container's layer, 0 if nothing is.
+// size returns the size of a container's layer in bytes, 0 if it is not known.
 func (l *layers) size(id string) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

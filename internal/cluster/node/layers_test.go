@@ -11,7 +11,7 @@ import (
 )
 
 // TestLayersOneAtATime: each look is at the container that has waited longest, one
-// look at a time; what is gone is forgotten.
+// look at a time; a container that is gone is forgotten.
 func TestLayersOneAtATime(t *testing.T) {
 	list := []profile.Container{{ID: "a"}, {ID: "b"}, {ID: "c"}}
 	sizes := map[string]uint64{"a": 10, "b": 20}

@@ -110,7 +110,7 @@ func (p *process) kill() {
 	_ = p.cmd.Wait()
 }
 
-// used is the CPU time and the resident memory of the process.
+// used returns the CPU time and the resident memory of the process.
 func (p *process) used(t *testing.T) (cpu time.Duration, rss uint64) {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
@@ -124,8 +124,8 @@ func (p *process) used(t *testing.T) (cpu time.Duration, rss uint64) {
 	return time.Duration(user+system) * time.Second / 100, pages * uint64(os.Getpagesize())
 }
 
-// simulated is an agent of a machine that there is not, with ten containers to begin
-// with. Odd ones have more to do than even ones.
+// simulated returns an agent of a machine that there is not, with ten containers to
+// begin with. Odd ones have more to do than even ones.
 func simulated(t *testing.T, p *process, w *world, token string, number int) (n *Node, stop func()) {
 	name := fmt.Sprintf("n%04d", number)
 	o := Options{Manager: p.listen, Token: token, Name: name, Listen: "127.0.0.1:0", Dir: filepath.Join(t.TempDir(), name), Version: "simulated",
@@ -153,7 +153,7 @@ func simulated(t *testing.T, p *process, w *world, token string, number int) (n 
 	return n, func() { cancel(); <-done; o.Engine.Close() }
 }
 
-// synthetic is a profile as a busy node sends it, about 8 kB.
+// synthetic returns a profile as a busy node sends it, about 8 kB.
 func synthetic(w *world, node string) wire.Profile {
 	p := wire.Profile{V: wire.ProfileVersion, Time: time.Now(), IntervalSeconds: 5,
 		Capacity: wire.Capacity{CPUCores: 8, MemoryBytes: 16e9, NetworkTransmitBps: 1e9, NetworkReceiveBps: 1e9, GuaranteedBps: 1e9}}

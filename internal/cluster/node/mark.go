@@ -12,7 +12,7 @@ import (
 )
 
 // dialer connects for a migration: to another node or the manager's registry. Its
-// packets are those of the workload `migration`, which has a class of its own on each
+// packets belong to the workload `migration`, which has a class of its own on each
 // link, so that a move takes no more than that class is given. A link knows them by
 // the mark of their sockets.
 func (n *Node) dialer(ctx context.Context) *net.Dialer {

@@ -23,8 +23,8 @@ type Member struct {
 	node atomic.Pointer[Node]
 }
 
-// firstTry is what the manager is given at the start of an agent; after that, joining
-// goes on in the background.
+// firstTry is how long an agent waits for the manager at its start; after that,
+// joining goes on in the background.
 const firstTry = 5 * time.Second
 
 // NewMember makes one. Under a name that it has joined by before, it keeps that.
@@ -40,7 +40,7 @@ func NewMember(o Options) (*Member, error) {
 	return &Member{opts: o}, nil
 }
 
-// Name is the node's in the cluster.
+// Name returns the node's name in the cluster.
 func (m *Member) Name() string { return m.opts.Name }
 
 // Equip says what makes profiles and what migrates; before Join.

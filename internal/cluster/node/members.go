@@ -27,8 +27,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// A node believes nobody but the manager and the members on the manager's signed list.
-// It asks for the list every membersInterval, keeps the newest on its disk, and
+// A node believes only the manager and the members on the manager's signed list. It
+// asks for the list every membersInterval, keeps the newest on its disk, and
 //
 //	serves and speaks to a peer    only if the peer is on the list with the key it shows
 //	begins a move                  only by a list that the manager confirmed within wire.MembersFresh
@@ -95,21 +95,21 @@ func openRoster(file string) (*roster, error) {
 	return r, nil
 }
 
-// sequence is that of the list, 0 if there is none.
+// sequence returns the sequence number of the list, 0 if there is none.
 func (r *roster) sequence() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list.Sequence
 }
 
-// key is a member's, nil if it is none.
+// key returns a member's key, nil if the node is no member.
 func (r *roster) key(node string) ed25519.PublicKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list.KeyOf(node)
 }
 
-// keyOfTarget is the key of a member, or of one that was a member not long ago.
+// keyOfTarget returns the key of a member, or of one that was a member not long ago.
 func (r *roster) keyOfTarget(node string) ed25519.PublicKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,14 +119,14 @@ func (r *roster) keyOfTarget(node string) ed25519.PublicKey {
 	return r.departed[node].Key
 }
 
-// managers are the keys whose signatures count as the manager's.
+// managers returns the keys whose signatures count as the manager's.
 func (r *roster) managers() []ed25519.PublicKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.list.Managers)
 }
 
-// age is how long ago the manager confirmed the list.
+// age returns how long ago the manager confirmed the list.
 func (r *roster) age(now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -297,9 +297,9 @@ func (n *Node) admit(node string, cert *x509.Certificate) error {
 	return n.check(node, cert, n.roster.key)
 }
 
-// clientTLS is how this node connects to a peer. One that was removed is spoken to by
-// the key that it had: a move that was begun with it has to come to its end. It cannot
-// begin one, see mayBegin.
+// clientTLS returns the TLS configuration by which this node connects to a peer. It
+// accepts a removed peer by the key that this one had: a move that was begun with it
+// has to come to its end. It cannot begin one, see mayBegin.
 func (n *Node) clientTLS(to string) *tls.Config {
 	cfg := n.credentials.Client(pki.NodeName(to))
 	inOrder := cfg.VerifyConnection
@@ -338,7 +338,8 @@ func compareKey(cert *x509.Certificate, known ed25519.PublicKey) error {
 
 // askForPeer asks for the list because of a peer that is not on it: it may have joined
 // just now. It reports whether the manager has answered since the call. Strangers can
-// have it done once in membersPause; whoever comes meanwhile waits for the next answer.
+// make it ask once in membersPause; a call that comes meanwhile waits for the next
+// answer.
 func (n *Node) askForPeer() bool {
 	came := time.Now()
 	n.roster.forPeers.Lock()
@@ -354,8 +355,8 @@ func (n *Node) askForPeer() bool {
 	return n.roster.answered
 }
 
-// askUnlessLately is askForPeer for a caller that must not keep this node waiting: where
-// somebody has made it ask within membersPause, it does not ask again.
+// askUnlessLately calls askForPeer for a caller that must not keep this node waiting:
+// where another call asks now, or has asked within membersPause, it does not ask again.
 func (n *Node) askUnlessLately() bool {
 	if !n.roster.forPeers.TryLock() {
 		return false

@@ -62,7 +62,8 @@ func openMoves(n *Node, dir string) (*moves, error) {
 	return m, m.forgetOld(time.Now())
 }
 
-// forgetOld removes what nobody will ask about any more.
+// forgetOld removes the records of moves that are older than keepMoves: no order
+// asks about them any more.
 func (m *moves) forgetOld(now time.Time) error {
 	files, err := filepath.Glob(filepath.Join(m.dir, "*.json"))
 	if err != nil {
@@ -76,7 +77,8 @@ func (m *moves) forgetOld(now time.Time) error {
 	return m.journals.Expire(keepMoves)
 }
 
-// file is that of an order, whose id was the manager's to choose.
+// file returns the path of an order's file. The manager chose the order's id, so it
+// is cleaned.
 func (m *moves) file(id string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -101,7 +103,7 @@ func (m *moves) save(id string, k kept) error {
 	return atomicfile.Write(m.file(id), text, 0o600)
 }
 
-// running are the ids of those under way.
+// running returns the ids of the moves under way.
 func (m *moves) running() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,7 +166,7 @@ func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte, stale 
 	return m.tell(begun)
 }
 
-// refuse is the report of an order of which nothing was begun.
+// refuse reports an order of which nothing was begun.
 func (m *moves) refuse(order wire.Move, why string) error {
 	return m.finish(order, wire.MoveReport{State: wire.Refused, Error: why})
 }
@@ -200,9 +202,9 @@ func (m *moves) finish(order wire.Move, r wire.MoveReport) error {
 	return err
 }
 
-// moving is the move of a container that is under way here, "" if there is none. The
-// manager orders one at a time, unless it was restored from a snapshot of before. The lock
-// is held.
+// moving returns the move of a container that is under way here, "" if there is none.
+// The manager orders one at a time, unless it was restored from a snapshot of before.
+// The lock is held.
 func (m *moves) moving(container string) string {
 	for id, c := range m.cancels {
 		if c.container == container {
@@ -218,7 +220,7 @@ func (m *moves) gone(id string) {
 	delete(m.cancels, id)
 }
 
-// carryOut is one migration from the pre-flight to its end.
+// carryOut takes one migration from the pre-flight to its end.
 func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, cancels *canceller) {
 	log := m.node.log.With("move", order.ID, "container", order.Container, "to", order.To)
 	log.Info("move begins", "why", order.Why, "dry_run", order.DryRun)
@@ -332,8 +334,8 @@ func (m *moves) progress(order wire.Move) func(migrate.Progress) {
 	}
 }
 
-// ended takes a migration to its end, whatever has happened: what is unfinished is
-// resumed until it is finished, or this process ends; then the next one does it.
+// ended takes a migration to its end, whatever has happened: it resumes an unfinished one
+// until that is finished, or until this process ends; then the next process resumes it.
 func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Result, err error, target migrate.Node, journal *migrate.Journal) {
 	for err != nil {
 		m.node.log.Warn("move is unfinished, trying again", "move", order.ID, "err", err)
@@ -443,7 +445,7 @@ func (m *moves) neverBegun(begun map[string]bool) {
 	}
 }
 
-// orderOf is a move out of its envelope, of which this node is the source.
+// orderOf returns a move out of its envelope, of which this node is the source.
 func (n *Node) orderOf(sealed []byte) (wire.Move, bool) {
 	var m wire.Move
 	e, err := n.verify(sealed, wire.Orders.Of(n.opts.Name))

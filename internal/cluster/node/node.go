@@ -29,7 +29,7 @@ import (
 	"weir/internal/refusal"
 )
 
-// Options are what a node is made of.
+// Options configure a node.
 type Options struct {
 	Manager   string // host:port
 	Token     string // for the first time
@@ -42,7 +42,7 @@ type Options struct {
 	// with it, each for ingress as well; nil = all.
 	AcceptPolicy []string
 	Registry     string // host:port on the loopback at which its engine finds the manager's image registry; "" = nowhere
-	Dir          string // of the certificate and of what is under way
+	Dir          string // of the certificate and of moves under way
 	// Profile makes the next profile; nil = there are none.
 	Profile func(ctx context.Context) (wire.Profile, error)
 	// Engine is this machine's engine; nil = no migrations.
@@ -54,20 +54,20 @@ type Options struct {
 	Version string
 	Audit   *audit.Log // of what other nodes and the manager have this one do; nil = none
 	Log     *slog.Logger
-	// Kafka is how this node connects to the brokers, if they are the bus.
+	// Kafka says how this node connects to the brokers, if they are the bus.
 	Kafka kafka.Security
 
 	Heartbeat time.Duration // between two; 0 = 5 s
 	Interval  time.Duration // between two profiles; 0 = 5 s
 	// MembersInterval is between two questions for the list of members; 0 = 15 s.
 	MembersInterval time.Duration
-	// Clock is what certificates and the list of members go by; nil = the machine's.
+	// Clock is the clock for certificates and the list of members; nil = the machine's.
 	Clock clockwork.Clock
 
 	standing *standing // of the Member, if there is one
 }
 
-// DefaultPort is where nodes reach one another.
+// DefaultPort is the TCP port at which nodes reach one another.
 const DefaultPort = 7473
 
 const (
@@ -75,8 +75,9 @@ const (
 	keepProfiles    = 60 // while the bus is away: five minutes
 	keepReports     = 1000
 	infoInterval    = time.Minute
-	// factsInterval is how long what the engine says of itself is believed; where it has
-	// said that something is missing, troubleInterval. Each look may start a process.
+	// factsInterval is how long the node believes what the engine says of itself; where
+	// the engine has said that something is missing, troubleInterval. Each look may
+	// start a process.
 	factsInterval   = 5 * time.Minute
 	troubleInterval = time.Minute
 )
@@ -168,13 +169,13 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	return n, err
 }
 
-// identity is the certificate of now.
+// identity returns the certificate of now.
 func (n *Node) identity() pki.Identity { return n.credentials.Identity() }
 
 // client asks the manager.
 func (n *Node) client() *http.Client { return n.http }
 
-// Name is this node's in the cluster.
+// Name returns this node's name in the cluster.
 func (n *Node) Name() string { return n.opts.Name }
 
 // Listen opens the address for other nodes.
@@ -256,7 +257,7 @@ func (n *Node) believe(info wire.Info) error {
 	return nil
 }
 
-// advertised is where other nodes reach this one.
+// advertised returns the address at which other nodes reach this one.
 func (n *Node) advertised() string {
 	if n.opts.Advertise != "" {
 		return n.opts.Advertise
@@ -269,7 +270,8 @@ func (n *Node) advertised() string {
 	return net.JoinHostPort(host, port)
 }
 
-// towards is the own address on the way to somebody. No packet is sent.
+// towards returns this node's own address on the route to another host, "" if there
+// is no route. It sends no packet.
 func (n *Node) towards(address string) string {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
@@ -357,7 +359,7 @@ func (n *Node) say(o *outbox, topic wire.Topic, id string, m wire.Message, keep 
 	return o.add(subject, id, data, keep)
 }
 
-// HostName is this machine's name as a node's: the first label of its host name.
+// HostName returns this machine's name as a node's: the first label of its host name.
 func HostName() string {
 	name, err := os.Hostname()
 	if err != nil {

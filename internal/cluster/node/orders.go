@@ -12,8 +12,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// onOrder takes what the manager orders. An error would make it come again; what is
-// forged or wrong never gets better.
+// onOrder takes an order of the manager. An error would make it come again; an
+// order that is forged or wrong never gets better.
 func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 	e, err := n.verify(in.Data, in.Subject)
 	if err != nil {

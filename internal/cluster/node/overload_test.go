@@ -33,8 +33,8 @@ func (d dripping) Read(p []byte) (int, error) {
 	}
 }
 
-// longest is a call of a length whose lists take many times that in memory: objects, as
-// many as may be, and then texts.
+// longest returns a call of a length whose lists take many times that in memory:
+// objects, as many as may be, and then texts.
 func longest(bytes, objects int) []byte {
 	const before, each, text, after = `{"order":{"container":{"volumes":[`, `{},`, `"",`, `""]}}}`
 	volumes := min(objects, (bytes-len(before)-len(after)-100)/len(each))

@@ -14,15 +14,15 @@ import (
 	"weir/internal/cluster/migrate/registry"
 )
 
-// passLife is how long a pass is good after it was last handed out: longer than any
-// push or pull.
+// passLife is how long a pass stays valid after it was last handed out: longer than
+// any push or pull.
 const passLife = 2 * time.Hour
 
-// passes are what this node's engine shows to the agent's registry. An engine speaks to
-// a registry over TCP, where any process of the machine can knock; so each move gets a
-// user and a password of its own, which the agent hands to the engine over the engine's
-// socket with each push and pull. They are good for the images of that move, in the
-// direction in which this node is part of it, and for as long as this process lives.
+// passes has the logins that this node's engine shows to the agent's registry. An engine
+// speaks to a registry over TCP, where any process of the machine can knock; so each move
+// gets a user and a password of its own, which the agent hands to the engine over the
+// engine's socket with each push and pull. They are good for the images of that move, in
+// the direction in which this node is part of it, and for as long as this process lives.
 type passes struct {
 	mu   sync.Mutex
 	list map[string]*pass // by user
@@ -36,7 +36,7 @@ type pass struct {
 	pulls    *registry.Allowance // nil: it pulls nothing
 }
 
-// issue is the login for a move, made when it is asked for first.
+// issue returns the login for a move, made when it is asked for first.
 func (p *passes) issue(access registry.Access, now time.Time) migrate.Login {
 	user := access.Move + ".target"
 	if access.Source {
@@ -62,7 +62,7 @@ func (p *passes) issue(access registry.Access, now time.Time) migrate.Login {
 	return migrate.Login{User: user, Password: one.password}
 }
 
-// allow bounds what is pulled with a login, in bytes once it is unpacked.
+// allow bounds the layers that are pulled with a login, in bytes once they are unpacked.
 func (p *passes) allow(l migrate.Login, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *passes) allow(l migrate.Login, bytes int64) {
 	}
 }
 
-// allowance is that of the one who makes a request, who has a pass.
+// allowance returns the allowance of the pass that a request shows, nil if it has none.
 func (p *passes) allowance(q *http.Request) *registry.Allowance {
 	user, _, _ := q.BasicAuth()
 	p.mu.Lock()

@@ -16,11 +16,11 @@ import (
 	"weir/internal/refusal"
 )
 
-// placeAgain is for how long the manager is not asked again about the same min of the
-// same container.
+// placeAgain is how long this node does not ask the manager again about the same min
+// of the same container.
 const placeAgain = 2 * time.Minute
 
-// WithManager is an agent with a manager behind it: a min or a reservation that does
+// WithManager returns an agent with a manager behind it: a min or a reservation that does
 // not fit here is not refused before the manager was asked for a place where it does.
 func (n *Node) WithManager(a api.Agent) api.Agent { return &withManager{a, n} }
 
@@ -77,8 +77,9 @@ func moving(name, here string, a wire.PlaceAnswer) string {
 	return text
 }
 
-// guaranteed returns what is to be guaranteed, and the change with parts of a link as
-// rates: of this node's first link, since they would be another amount on another node.
+// guaranteed returns the rate to guarantee, in bit/s, and the change with parts of a
+// link as rates: parts of this node's first link, since they would be another amount on
+// another node.
 func (w *withManager) guaranteed(ctx context.Context, change api.PolicyChange) (api.PolicyChange, uint64) {
 	var capacity policy.Rate
 	if st, err := w.Agent.Status(ctx); err == nil && len(st.Links) > 0 {

@@ -42,7 +42,7 @@ func checkLists(o migrate.Order) error {
 	return nil
 }
 
-// travelling is an order as its target is shown it: of sockets, some.
+// travelling returns an order as its target is shown it: of sockets, some.
 func travelling(o migrate.Order) migrate.Order {
 	c := &o.Container
 	c.Connections, c.Bound = c.Connections[:min(len(c.Connections), mostSockets)], c.Bound[:min(len(c.Bound), mostSockets)]

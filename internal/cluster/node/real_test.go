@@ -195,7 +195,7 @@ func TestGuaranteeFollows(t *testing.T) {
 
 // TestImagesGoThroughTheManager: real engines push and pull by the manager's registry,
 // each with the password that its agent hands to it; a container moves there and back
-// by approach commit. Whoever else is on the host gets no answer but that he needs one.
+// by approach commit. Other users of the host get no answer but that they need one.
 func TestImagesGoThroughTheManager(t *testing.T) {
 	if !*long {
 		t.Skip("builds Weir and starts two engines; -long runs it")

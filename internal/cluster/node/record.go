@@ -49,8 +49,8 @@ func (n *Node) recorded(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// shown is the container and the move that an order or a grant is about, "" if the
-// manager did not sign it.
+// shown returns the container and the move that an order or a grant is about, "" if
+// the manager did not sign it.
 func (n *Node) shown(sealed []byte, source string) (container, move string) {
 	e, err := n.verify(sealed, wire.Orders.Of(source))
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap is what http.ResponseController asks for.
+// Unwrap returns the wrapped writer, as http.ResponseController expects.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // recordEnd writes to the audit log how a move ended that this node was to make.

@@ -30,16 +30,16 @@ import (
 //
 //	dockerd ──HTTP, a password──► 127.0.0.1:7474 (agent) ──TLS, this node's certificate──► manager
 //
-// Whoever may push an image says what a container of the next node runs. So a request
-// needs the password of a move (passes), which only the engine gets. Any local user can
-// connect, and so can root of a container in the host's network namespace; neither has one.
-// The user at the other end of a connection is not asked for: the kernel forgets him while
-// a connection ends, and takes root of a container for root.
+// A client that may push an image decides what a container of the next node runs. So a
+// request needs the password of a move (passes), which only the engine gets. Any local
+// user can connect, and so can root of a container in the host's network namespace;
+// neither has one. The user at the other end of a connection is not asked for: the
+// kernel forgets him while a connection ends, and takes root of a container for root.
 
-// DefaultRegistry is where an agent offers the registry to its engine.
+// DefaultRegistry is the address at which an agent offers the registry to its engine.
 const DefaultRegistry = "127.0.0.1:7474"
 
-// registryTimeout is for the manager to say that its registry is there.
+// registryTimeout bounds how long the manager may take to say that its registry is there.
 const registryTimeout = 3 * time.Second
 
 // maxEngineConns bounds the connections to that address: any local user can make some, and
@@ -137,7 +137,7 @@ func (n *Node) refusedRequest(r *http.Request, why string) {
 	}
 }
 
-// registryPath is where registries are, by their specification.
+// registryPath begins the path of every request to a registry, by its specification.
 const registryPath = "/v2/"
 
 // dialManager connects to the manager as this node, as a migration does.
@@ -145,7 +145,8 @@ func (n *Node) dialManager(ctx context.Context, network, address string) (net.Co
 	return (&tls.Dialer{NetDialer: n.dialer(ctx), Config: n.credentials.Client(pki.ManagerName)}).DialContext(ctx, network, address)
 }
 
-// registry is that of an order as this node's engine names it, "" if there is none.
+// registry returns the registry of an order as this node's engine names it, "" if
+// there is none.
 func (n *Node) registry(address string) string {
 	switch {
 	case address != wire.OwnRegistry:
@@ -156,12 +157,12 @@ func (n *Node) registry(address string) string {
 	return n.images.Addr().String()
 }
 
-// pushLogin is what this node's engine shows to the agent's registry for a move of which it
-// is the source. Other registries get none.
+// pushLogin returns the login that this node's engine shows to the agent's registry for
+// a move of which it is the source. Other registries get none.
 func (n *Node) pushLogin(order wire.Move) migrate.Login { return n.login(order, true) }
 
-// pullLogin is the same for a move of which it is the target. What comes may unpack to what
-// was announced.
+// pullLogin returns the login for a move of which this node is the target. What comes
+// may unpack to what was announced.
 func (n *Node) pullLogin(order wire.Move, o migrate.Order) migrate.Login {
 	login := n.login(order, false)
 	n.passes.allow(login, o.Limit(migrate.Part{Kind: migrate.PartExport}))
@@ -175,8 +176,8 @@ func (n *Node) login(order wire.Move, source bool) migrate.Login {
 	return n.passes.issue(registry.Access{Move: order.ID, Source: source}, time.Now())
 }
 
-// usableRegistry is the registry for an order, "" if it is out of reach and the move
-// can do without.
+// usableRegistry returns the registry for an order, "" if it is out of reach and the
+// move can do without.
 func (n *Node) usableRegistry(ctx context.Context, order wire.Move) (string, error) {
 	if order.Registry == "" {
 		return "", nil

@@ -22,7 +22,7 @@ import (
 )
 
 // TestOwnRegistry: a node's engine reaches the manager's registry by its agent, with the
-// password of a move; nobody else does.
+// password of a move; no other client does.
 func TestOwnRegistry(t *testing.T) {
 	c := newCluster(t)
 	c.stop()

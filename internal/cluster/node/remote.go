@@ -42,7 +42,8 @@ type remoteNode struct {
 
 var _ migrate.Node = (*remoteNode)(nil)
 
-// target is the node that a move goes to. sealed is the manager's Move, or its Grant.
+// target returns the node that a move goes to. sealed is the manager's Move, or its
+// Grant.
 func (n *Node) target(order wire.Move, sealed []byte) *remoteNode {
 	// A client for each move: a certificate may have been renewed since the last.
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -101,7 +102,7 @@ func (r *remoteNode) ask(ctx context.Context, verb remote.Verb, text []byte, sta
 	})
 }
 
-// busyLimit is for how long a node that has too much to do is asked again.
+// busyLimit is how long this node asks a node again that has too much to do.
 const busyLimit = time.Minute
 
 // patiently makes a call again while the other node says that it has too many.

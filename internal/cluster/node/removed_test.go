@@ -22,7 +22,7 @@ import (
 	"weir/internal/refusal"
 )
 
-// genuine is an order for a move from a to b, sealed by the manager's own key.
+// genuine returns an order for a move from a to b, sealed by the manager's own key.
 func (c *cluster) genuine(id string) []byte {
 	c.t.Helper()
 	own, err := pki.LoadIdentity(filepath.Join(c.opts.Dir, "own"))

@@ -17,8 +17,9 @@ import (
 )
 
 // sequence remembers the newest order of each kind about each object in a file, so that
-// an older one is not obeyed after it, whoever brings it. An entry is kept until its
-// order's deadline has passed: after that, the deadline refuses all that were before it.
+// the node does not obey an older one after it, whichever peer brings it. An entry is
+// kept until its order's deadline has passed: after that, the deadline refuses all that
+// were before it.
 type sequence struct {
 	file string
 

@@ -12,7 +12,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// TestSequence: what is admitted, over restarts, and that what is remembered does not grow.
+// TestSequence: newer orders are admitted and older ones are not, over restarts, and
+// entries past their deadlines are removed.
 func TestSequence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sequence")
 	open := func() *sequence {

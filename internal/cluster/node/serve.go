@@ -57,7 +57,7 @@ func (n *Node) serve(ctx context.Context) {
 	}
 }
 
-// permission is what the manager has signed for a call, and who makes it.
+// permission is the manager's signed permission for a call, and the node that makes it.
 type permission struct {
 	source string
 	key    ed25519.PublicKey // of the source's certificate
@@ -108,7 +108,7 @@ func (n *Node) accepts(source string) error {
 	return warrant.Accepts(n.opts.Name, n.opts.Engine.Kind(), n.opts.AcceptFrom, source)
 }
 
-// acceptFrom are the nodes that accepts lets in, for the manager; nil = all.
+// acceptFrom returns the nodes that accepts lets in, for the manager; nil = all.
 func (n *Node) acceptFrom() *[]string {
 	switch from := n.opts.AcceptFrom; {
 	case n.opts.Engine == nil:
@@ -181,7 +181,7 @@ func (n *Node) call(w http.ResponseWriter, r *http.Request, p permission) (any, 
 	return n.receive(w, r, p)
 }
 
-// readCall reads a call of at most so many bytes; what is left of the body is the part.
+// readCall reads a call of at most so many bytes; the rest of the body is the part.
 func readCall(w http.ResponseWriter, r *http.Request, most int64) (remote.Call, error) {
 	in, err := remote.Read(r, remote.Verb(r.PathValue("verb")), most)
 	if err != nil {

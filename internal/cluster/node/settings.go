@@ -24,9 +24,9 @@ const (
 	found        = 10 * time.Second // for which a container that has just arrived may not be found yet
 )
 
-// policy is what was set at run time for a container here, to go with it; nil if this
-// node's agent knows nothing of it. It begins with a reset: what a container of that
-// name was told on its next node in another life does not count.
+// policy returns what was set at run time for a container here, to go with it; nil if
+// this node's agent knows nothing of it. It begins with a reset: what a container of
+// that name was told on its next node in another life does not count.
 func (m *moves) policy(ctx context.Context, container string) wire.Change {
 	if m.node.opts.Agent == nil {
 		return nil
@@ -123,7 +123,7 @@ func (n *Node) setArrived(ctx context.Context, id string, text wire.Change) erro
 }
 
 // mayHoldInParts reports whether a refusal is about a part of a change: a min without
-// room, a group that is not known here, an ingress that nobody steers.
+// room, a group that is not known here, an ingress that no link here steers.
 func mayHoldInParts(err error) bool {
 	return refusal.Is(err, refusal.Conflict, refusal.Invalid)
 }
@@ -179,7 +179,7 @@ func (n *Node) setFound(ctx context.Context, id string, c api.PolicyChange) erro
 	}
 }
 
-// workloadOf is the workload that is a container.
+// workloadOf returns the workload that is a container.
 func (n *Node) workloadOf(ctx context.Context, id string) (name string, err error) {
 	list, err := n.opts.Agent.Workloads(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ func (n *Node) lookAfterGuests(ctx context.Context) {
 	}
 }
 
-// tidyGuests is one look.
+// tidyGuests takes one look at the guests.
 func (n *Node) tidyGuests(ctx context.Context, now time.Time) {
 	n.guests.forget(now)
 	for _, v := range n.guests.forsaken(now) {

@@ -21,7 +21,8 @@ const (
 	stateRefused     = "refused"
 )
 
-// standing is that, since when, and why.
+// standing says how this machine stands to its cluster (one of the states), since
+// when, and why.
 type standing struct {
 	mu    sync.Mutex
 	state string
@@ -41,7 +42,8 @@ func (s *standing) set(state, why string) {
 	s.why = why
 }
 
-// refused counts what another node, or somebody in the manager's name, may not do here.
+// refused counts, by reason, a call or an order that this node has refused: it came
+// from another node, or in the manager's name.
 func (s *standing) refused(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +77,7 @@ func (s *standing) failed(err error) {
 	s.set(stateUnreachable, err.Error())
 }
 
-// of is a machine's membership as people see it.
+// of returns a machine's membership as people see it.
 func (s *standing) of(o Options, moves []string) *api.Membership {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,8 +50,8 @@ func (n *Node) statement(text string, p permission, part string) (s wire.Stateme
 	return s, nil
 }
 
-// hashed hashes what is read through it, and calls end with the sum before it says that
-// it has ended.
+// hashed is a reader that hashes the bytes read through it. It calls end with the sum
+// before it reports io.EOF.
 type hashed struct {
 	r   io.Reader
 	sum hash.Hash

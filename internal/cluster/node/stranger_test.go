@@ -36,7 +36,7 @@ import (
 	"weir/internal/server/rest"
 )
 
-// nobody is a user without any rights.
+// nobody is the id of the user of that name, who has no rights.
 const nobody = 65534
 
 // asNobody calls f on a thread that has given up root and all groups for good. Sockets
@@ -127,7 +127,7 @@ type house struct {
 }
 
 // listening starts an agent's server, a manager's and a migration helper on sockets like
-// those of their units.
+// the ones of their units.
 func listening(t *testing.T) *house {
 	c := newCluster(t)
 	c.stop()

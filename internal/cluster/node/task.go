@@ -20,9 +20,9 @@ type taken struct {
 	done  func(err error, note func(*guestRecord)) error // says what came of it
 }
 
-// take begins a step or a part of a guest, if it is its time. One is dealt with at a
-// time; a discard cancels what is under way, waits for its end, and lets nothing begin
-// meanwhile.
+// take begins a step or a part of a guest, if it is its time. A guest has one of them
+// under way at a time; a discard cancels that one, waits for its end, and lets nothing
+// begin meanwhile.
 func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may func(*guestRecord, migrate.Order) error, now time.Time) (t taken, err error) {
 	v := g.find(grant.Move)
 	if v == nil {
@@ -65,7 +65,7 @@ func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may fu
 	return t, nil
 }
 
-// described is the order of a guest under way. Its lock is held.
+// described returns the order of a guest under way. Its lock is held.
 func (g *guests) described(ctx context.Context, v *guest) (migrate.Order, error) {
 	p, err := g.proposal(ctx, v)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,8 @@ func (g *guests) described(ctx context.Context, v *guest) (migrate.Order, error)
 	return p.Order, err
 }
 
-// clear ends what is under way, for a discard. The lock is held, and let go of meanwhile.
+// clear ends the step or part under way, for a discard. The lock is held, and released
+// while clear waits.
 func (v *guest) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, discardWait)
 	defer cancel()
@@ -96,7 +97,7 @@ func (v *guest) clear(ctx context.Context) error {
 	return nil
 }
 
-// begin notes what is under way from now on. The lock is held.
+// begin notes the step or part that is under way from now on. The lock is held.
 func (v *guest) begin(ctx context.Context, what string) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	v.doing = &task{what: what, cancel: cancel, ended: make(chan struct{})}

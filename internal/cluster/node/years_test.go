@@ -65,8 +65,8 @@ func (y *years) off(name string) {
 
 func (y *years) day() float64 { return y.clock.Since(y.begun).Hours() / 24 }
 
-// step moves the clock on by half a day. Before anybody can renew, and after that,
-// everybody reaches everybody.
+// step moves the clock on by half a day. Before any member can renew, and after
+// that, every member reaches every other.
 func (y *years) step() {
 	y.t.Helper()
 	y.clock.Advance(12 * time.Hour)
@@ -115,7 +115,8 @@ func (y *years) greeted(n *testNode) {
 	}
 }
 
-// settled waits until everybody that is due has a new certificate and the present list.
+// settled waits until every member that is due has a new certificate and the present
+// list.
 func (y *years) settled() {
 	y.t.Helper()
 	waits := ""
@@ -128,7 +129,7 @@ func (y *years) settled() {
 	y.t.Fatalf("day %.1f: %s\n%s", y.day(), waits, y.log)
 }
 
-// waits says what is not yet as it should be at this time.
+// waits names one thing that is not yet as it should be at this time, "" if all is.
 func (y *years) waits() string {
 	now := y.clock.Now()
 	st, err := y.manager.Cluster(y.t.Context())

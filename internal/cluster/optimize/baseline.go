@@ -2,8 +2,8 @@
 
 package optimize
 
-// Strategy is one of Docker Swarm's: where a container is launched, given where
-// those before it are.
+// Strategy is a strategy of Docker Swarm's: it says where a container is launched,
+// given where the ones before it are.
 type Strategy string
 
 // The strategies, as the paper describes them (section I).
@@ -13,7 +13,7 @@ const (
 	Random  Strategy = "random"  // any node that has room
 )
 
-// Strategies are all of them.
+// Strategies lists all strategies.
 var Strategies = []Strategy{Spread, BinPack, Random}
 
 // Launch places all containers in the order of the list, on nodes that hold none
@@ -80,7 +80,7 @@ func (s *state) pick(c int, by Strategy, rng *rng, room bool) int {
 	return best
 }
 
-// Relaunch is the plan by which the containers would be where a strategy had
+// Relaunch returns the plan by which the containers would be where a strategy had
 // launched them: what the baselines look like as an algorithm.
 func Relaunch(p *Problem, by Strategy, seed uint64) Plan {
 	return p.Plan(p.Launch(by, seed))

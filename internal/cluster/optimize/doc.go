@@ -4,15 +4,15 @@
 // function of values: nodes with capacities, containers with demands, a seed in;
 // a plan of moves out, the same one each time.
 //
-// What is made small is the C-Balancer paper's fitness (section III),
+// The algorithms minimise the C-Balancer paper's fitness (section III),
 //
 //	f = alpha * S + (1 - alpha) * d        alpha = 0.85, the paper's
 //
-// S, the stability metric, is the variance over the nodes of a node's utilisation,
-// added up over the resources; d is the part of the containers that moves, each
-// counted by what its move costs. Both are divided by what makes them comparable:
-// the genetic algorithm normalises over its population, as the paper does, the
-// local search divides S by the S of now and d by the cost of moving everybody.
+// S, the stability metric, is the variance over the nodes of a node's utilisation, added
+// up over the resources; d is the part of the containers that moves, each counted by what
+// its move costs. Both are divided by what makes them comparable: the genetic algorithm
+// normalises over its population, as the paper does, the local search divides S by the S
+// of now and d by the cost of moving every container.
 //
 // # Two readings of a node's utilisation
 //

@@ -9,8 +9,8 @@ import (
 )
 
 // GeneticOptions are the parameters that the paper lists and leaves open (section
-// III-A), with what is taken for them here where they are 0. With these, the mixes of
-// the paper end with the paper's reduction of S. Mutation matters most: f is
+// III-A), with the values that are used here where they are 0. With these, the mixes
+// of the paper end with the paper's reduction of S. Mutation matters most: f is
 // normalised over the population, and where many children are spoiled by mutation, S
 // of all others looks the same beside theirs, so that few moves count for everything.
 type GeneticOptions struct {
@@ -130,7 +130,7 @@ func (g *genetic) run() Placement {
 	return best
 }
 
-// parent is the fitter of two; a ranked population has the fittest in front.
+// parent returns the fitter of two; a ranked population has the fittest in front.
 func (g *genetic) parent(ranked []chromosome) *chromosome {
 	return &ranked[min(g.rng.below(len(ranked)), g.rng.below(len(ranked)))]
 }

@@ -4,14 +4,14 @@ package optimize
 
 import "slices"
 
-// Options are what all algorithms are told.
+// Options has the parameters of all algorithms.
 type Options struct {
 	// Alpha is how much S counts against the cost of moves, 0 to 1: at 1 moves cost
-	// nothing, at 0 nothing is moved. DefaultAlpha unless somebody knows better.
+	// nothing, at 0 nothing is moved. DefaultAlpha unless there is a reason for another.
 	Alpha float64
 	// MaxMoves limits how many containers are moved; 0 = no limit.
 	MaxMoves int
-	// Seed determines what is left to chance.
+	// Seed determines the random choices.
 	Seed uint64
 	// Effort is how many changes the local search tries, 0 = DefaultEffort.
 	Effort int
@@ -20,8 +20,8 @@ type Options struct {
 // DefaultAlpha is the paper's (section III, figure 5).
 const DefaultAlpha = 0.85
 
-// DefaultEffort is what a problem of this many containers is worth: about 25 ms of
-// CPU time for 200 of them and 0.8 s for 10,000 (BenchmarkLocal).
+// DefaultEffort returns the effort that a problem of this many containers is worth:
+// about 25 ms of CPU time for 200 of them and 0.8 s for 10,000 (BenchmarkLocal).
 func DefaultEffort(containers int) int { return 500_000 + 2_000*containers }
 
 const (
@@ -36,16 +36,15 @@ const (
 	leastGain = 1e-13
 )
 
-// Local is the local search. It goes to the node that is farthest from the mean,
-// tries all moves from it and to it and swaps with the nodes that are as far off on
-// the other side, makes the best of these, and goes on until no node has one that
-// pays for itself. What is left of the effort goes into kicks: a few containers are
-// put elsewhere by chance, their nodes are searched anew, and whatever does not end
-// better is taken back.
+// Local is the local search. It goes to the node that is farthest from the mean, tries
+// all moves from it and to it and swaps with the nodes that are as far off on the other
+// side, makes the best of these, and goes on until no node has one that pays for itself.
+// The rest of the effort goes into kicks: a few containers are put elsewhere by chance,
+// their nodes are searched anew, and whatever does not end better is taken back.
 //
 // A move pays if alpha times the part of S that it takes away is more than (1 -
-// alpha) times its part of the cost of moving everybody: of 200 equal containers,
-// one is moved only for at least 0.09 % of S.
+// alpha) times its part of the cost of moving every container: of 200 equal
+// containers, one is moved only for at least 0.09 % of S.
 //
 // Two containers may be meant to change places where neither node has room for
 // both at once. The plan leaves one of them where it is, and without it the other's
@@ -75,7 +74,7 @@ func Local(p *Problem, o Options) Plan {
 
 const retries = 3
 
-// fitness is f of a plan, with S as a part of what it is without any move.
+// fitness returns f of a plan, with S as a part of its value without any move.
 func (o Options) fitness(p Plan) float64 {
 	s := 1.0
 	if p.Before.S > 0 {
@@ -128,7 +127,7 @@ func newSearch(p *Problem, o Options) *search {
 	return s
 }
 
-// fitness is f.
+// fitness returns f.
 func (s *search) fitness() float64 {
 	return s.weight*s.stability() + (1-s.Alpha)*s.spent
 }
@@ -205,7 +204,7 @@ func (s *search) descend() {
 	}
 }
 
-// worst is the unsettled node that is farthest from the mean, -1 if all are settled.
+// worst returns the unsettled node that is farthest from the mean, -1 if all are settled.
 func (s *search) worst() int {
 	worst, most := -1, -1.0
 	for n := range s.nodes {
@@ -289,7 +288,7 @@ func (s *search) trySwap(best *option, c, back, to int) {
 	}
 }
 
-// extra is what it costs more to have c on a node than where it is.
+// extra returns how much more it costs to have c on a node than where it is.
 func (s *search) extra(c, to int) float64 {
 	switch home := int(s.home[c]); home {
 	case s.at[c]:
@@ -314,7 +313,7 @@ func (s *search) allowed(c, back, to int) bool {
 	return moves <= max(s.MaxMoves, s.moves)
 }
 
-// further is how many more containers are away from home if c goes to a node.
+// further returns how many more containers are away from home if c goes to a node.
 func (s *search) further(c, to int) int {
 	switch home := int(s.home[c]); home {
 	case s.at[c]:

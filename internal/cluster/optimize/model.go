@@ -9,7 +9,7 @@ import (
 	"weir/internal/policy"
 )
 
-// Resource is one that containers of a node share.
+// Resource is a resource that the containers of a node share.
 type Resource int
 
 // The resources; the order is that of a Vector.
@@ -29,8 +29,8 @@ func (r Resource) String() string { return resourceNames[r] }
 // Vector has an amount of each resource.
 type Vector [Resources]float64
 
-// limited are the resources of which a node is never given more than it has.
-// The others are shared by whoever wants them; how evenly is what S says.
+// limited lists the resources of which a node is never given more than it has.
+// Containers share the others; S says how evenly.
 var limited = [...]Resource{CPU, Memory}
 
 // Node is a machine.
@@ -50,7 +50,7 @@ type Node struct {
 	Accepts map[int]bool
 }
 
-// Container is what can be moved.
+// Container is a container that can be moved.
 type Container struct {
 	Name   string
 	Node   int // index of the node on which it runs
@@ -86,12 +86,12 @@ type Cost struct {
 	BytesPerSecond float64 // at which its bytes travel; 0 = bytes cost nothing
 }
 
-// DefaultCost is what moves by checkpoint, commit and registry took between two
-// nodes on one machine: about 2.5 s for a container without memory and 7.2 s for
-// one with 100 MB.
+// DefaultCost is the cost of moves by checkpoint, commit and registry, as measured
+// between two nodes on one machine: about 2.5 s for a container without memory and
+// 7.2 s for one with 100 MB.
 var DefaultCost = Cost{FixedSeconds: 2.5, BytesPerSecond: 21e6}
 
-// Seconds is the cost of moving c.
+// Seconds returns the cost of moving c.
 func (k Cost) Seconds(c *Container) float64 {
 	if k.BytesPerSecond > 0 {
 		return k.FixedSeconds + c.Bytes/k.BytesPerSecond
@@ -107,7 +107,8 @@ type Problem struct {
 	Cost       Cost // the zero value counts moves, as the paper does
 }
 
-// Check says what is wrong with a problem that came from outside.
+// Check returns the first fault of a problem that came from outside, nil if there
+// is none.
 func (p *Problem) Check() error {
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -137,7 +138,7 @@ func (p *Problem) Check() error {
 // Placement has the index of a node for each container: the paper's chromosome.
 type Placement []int
 
-// Initial is the placement of now.
+// Initial returns the placement of now.
 func (p *Problem) Initial() Placement {
 	at := make(Placement, len(p.Containers))
 	for i := range p.Containers {

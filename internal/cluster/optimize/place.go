@@ -9,9 +9,9 @@ import (
 	"weir/internal/policy"
 )
 
-// Seat is where a container can have a guaranteed bandwidth that its node cannot
-// hold, and what has to be moved for it, in this order. The container itself may
-// stay, if another one makes room.
+// Seat is a node where a container can have a guaranteed bandwidth that its own
+// node cannot hold, with the moves that make room for it, in this order. The
+// container itself may stay, if another one makes room.
 type Seat struct {
 	Node  int
 	Moves []Move
@@ -66,7 +66,7 @@ type finder struct {
 	cost, s float64
 }
 
-// target is where a container would go.
+// target is a container and the node to which it would go.
 type target struct{ container, node int }
 
 // holds says whether c's own node can hold its mins once this much has left.
@@ -102,7 +102,7 @@ func (f *finder) swapOut(n int) {
 	}
 }
 
-// elsewhere is the node with room for e that is best for S, -1 if there is none.
+// elsewhere returns the node with room for e that is best for S, -1 if there is none.
 func (f *finder) elsewhere(e, but int) int {
 	best, least := -1, 0.0
 	if f.p.Containers[e].Pinned {
@@ -134,8 +134,8 @@ func (f *finder) offer(node int, moves ...target) {
 	}
 }
 
-// after is S with these moves made. Two of them may touch the same node: they are
-// made and taken back; one is only computed.
+// after returns S with these moves made. Two of them may touch the same node: they
+// are made and taken back; one is only computed.
 func (f *finder) after(moves []target) float64 {
 	if len(moves) == 1 {
 		m := moves[0]
@@ -161,7 +161,7 @@ func (f *finder) seat() *Seat {
 	return seat
 }
 
-// lacks is what each node is short of, without anybody leaving.
+// lacks returns what each node is short of, without any container leaving.
 func (f *finder) lacks() []Lack {
 	home := f.at[f.c]
 	var list []Lack

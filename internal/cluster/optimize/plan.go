@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Move is one container that goes from one node to another.
+// Move is the move of one container from one node to another.
 type Move struct {
 	Container int
 	From, To  int
@@ -23,7 +23,7 @@ type Move struct {
 // None is no resource.
 const None Resource = -1
 
-// Plan is what an algorithm proposes.
+// Plan is the proposal of an algorithm.
 type Plan struct {
 	Placement Placement // at its end
 	Moves     []Move    // in the order in which they are to be made
@@ -38,9 +38,9 @@ type Plan struct {
 }
 
 // Plan turns a placement into moves, those that lower S most first, such that no
-// node is overfilled at any point; what is in nobody's way may be moved earlier to
-// make room. Where two containers want to change places and neither node has room
-// for both, one of them stays.
+// node is overfilled at any point; a container for which there is room may be moved
+// earlier to make room. Where two containers want to change places and neither node
+// has room for both, one of them stays.
 func (p *Problem) Plan(wanted Placement) Plan {
 	initial := p.Initial()
 	s := newState(p, initial)

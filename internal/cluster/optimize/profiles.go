@@ -73,7 +73,7 @@ func nodeOf(p *wire.Profile) Node {
 	}
 }
 
-// means are the rates of a node's containers, by id.
+// means returns the rates of a node's containers, by id.
 func means(history []wire.Profile) map[string]Vector {
 	sums, seconds := map[string]Vector{}, map[string]float64{}
 	for i := range history {

@@ -13,8 +13,8 @@ import (
 	"weir/internal/policy"
 )
 
-// anyProblem is a small cluster with everything that a plan has to respect, often
-// too tight for what one would like to do.
+// anyProblem returns a small cluster with everything that a plan has to respect,
+// often too tight for what one would like to do.
 func anyProblem(t *rapid.T) *Problem {
 	p := &Problem{Measure: Measure(rapid.IntRange(0, 1).Draw(t, "measure"))}
 	if rapid.Bool().Draw(t, "costs") {
@@ -159,8 +159,8 @@ func room(t *rapid.T, p *Problem, at Placement, m Move) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b), 1) }
 
-// TestDeltas makes random changes and compares what was computed step by step with
-// what is computed from scratch.
+// TestDeltas makes random changes and compares the state computed step by step with
+// the state computed from scratch.
 func TestDeltas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyProblem(t)
@@ -211,7 +211,7 @@ func TestLocalNeverMakesWorse(t *testing.T) {
 		}
 		plan := Local(p, o)
 		if len(plan.Dropped) > 0 {
-			t.Skip("two change places that cannot") // what is left may be half of something
+			t.Skip("two change places that cannot") // the rest may be half of an exchange
 		}
 		if f := o.Alpha*plan.After.S/plan.Before.S + (1-o.Alpha)*plan.After.Cost; f > o.Alpha+1e-9 {
 			t.Fatalf("f is %v, without a move %v", f, o.Alpha)

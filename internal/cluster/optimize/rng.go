@@ -19,11 +19,11 @@ func (r *rng) next() uint64 {
 	return z ^ z>>31
 }
 
-// below is a number from 0 to n-1; n is positive. The bias is n/2^64.
+// below returns a number from 0 to n-1; n is positive. The bias is n/2^64.
 func (r *rng) below(n int) int {
 	high, _ := bits.Mul64(r.next(), uint64(n))
 	return int(high)
 }
 
-// float is a number from 0 to 1, 1 excluded.
+// float returns a number from 0 to 1, 1 excluded.
 func (r *rng) float() float64 { return float64(r.next()>>11) / (1 << 53) }

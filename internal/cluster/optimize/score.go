@@ -2,7 +2,7 @@
 
 package optimize
 
-// Score is how good a placement is.
+// Score says how good a placement is.
 type Score struct {
 	// S is the stability metric by the problem's measure.
 	S float64
@@ -15,15 +15,15 @@ type Score struct {
 	// they are now. Bytes is what has to travel for that.
 	Moves int
 	Bytes float64
-	// Cost is that of the moves, as a part of the cost of moving everybody.
+	// Cost is the cost of the moves, as a part of the cost of moving every container.
 	Cost float64
 }
 
-// assumed is the least that a node is taken to have where nobody knows: what is
-// nearly idle shall not count as much as what is nearly full.
+// assumed is the least capacity that a node is taken to have where none is known: a
+// nearly idle resource shall not count as much as a nearly full one.
 var assumed = Vector{BlockIO: 100e6, Transmit: 1e9, Receive: 1e9}
 
-// units are what one unit of demand is, as a part of each node's capacity.
+// units returns one unit of demand as a part of each node's capacity.
 func (p *Problem) units() []Vector {
 	unknown := assumed // or the largest load of now
 	for _, load := range p.loads(p.Initial()) {
@@ -43,7 +43,7 @@ func (p *Problem) units() []Vector {
 	return list
 }
 
-// loads are the demands on each node, added up.
+// loads returns the demands on each node, added up.
 func (p *Problem) loads(at Placement) []Vector {
 	list := make([]Vector, len(p.Nodes))
 	for c, n := range at {
@@ -93,7 +93,7 @@ func (p *Problem) Score(at Placement) Score {
 	return s
 }
 
-// cost is the problem's; all moves cost the same if it has none.
+// cost returns the problem's cost; all moves cost the same if it has none.
 func (p *Problem) cost() Cost {
 	if p.Cost == (Cost{}) {
 		return Cost{FixedSeconds: 1}
@@ -101,8 +101,8 @@ func (p *Problem) cost() Cost {
 	return p.Cost
 }
 
-// variance is equation 3 for each resource, with the mean over the nodes where the
-// paper prints a sum, divided by the number of nodes.
+// variance computes equation 3 for each resource, with the mean over the nodes
+// where the paper prints a sum, divided by the number of nodes.
 func variance(x []Vector) (v Vector) {
 	if len(x) == 0 {
 		return v

@@ -169,7 +169,7 @@ func (s *state) refresh() {
 	}
 }
 
-// stability is S.
+// stability returns S.
 func (s *state) stability() (total float64) {
 	for _, v := range s.variance() {
 		total += v
@@ -185,7 +185,7 @@ func (s *state) variance() (v Vector) {
 	return v
 }
 
-// delta is by how much S changes if u goes from node a to node b, and k
+// delta returns by how much S changes if u goes from node a to node b, and k
 // containers with it: 1 for a move, 0 for a swap whose difference u is.
 func (s *state) delta(a, b int, u *Vector, k int) float64 {
 	na, nb := &s.nodes[a], &s.nodes[b]
@@ -255,7 +255,7 @@ func (s *state) add(n int) {
 	}
 }
 
-// deviation is how far a node is from the mean, squared.
+// deviation returns how far a node is from the mean, squared.
 func (s *state) deviation(n int) (d float64) {
 	for r, x := range s.nodes[n].x {
 		x -= s.sum[r] * s.perNode
@@ -264,14 +264,14 @@ func (s *state) deviation(n int) (d float64) {
 	return d
 }
 
-// slack is how much more than its capacity a sum may be that is only rounded.
+// slack is the factor by which rounding may take a sum above the capacity.
 const slack = 1 + 1e-12
 
 // fits says whether a container may run on a node if another one, or none (-1),
 // leaves it.
 func (s *state) fits(c, n, without int) bool { return s.lack(c, n, without).none() }
 
-// Lack is what a node is short of for a container.
+// Lack says what a node is short of for a container.
 type Lack struct {
 	Node      int
 	CPU       float64
@@ -315,8 +315,8 @@ func (s *state) lack(c, n, without int) Lack {
 	if held > 0 {
 		l.Group = container.Group
 	}
-	// Without a min it takes nothing of what is guaranteed, and does not mind that
-	// somebody has been promised too much.
+	// A container without a min takes nothing of the guaranteed rate, so it may go to
+	// a node that has promised too much.
 	if want, have := taken+container.Min, s.p.Nodes[n].Guaranteed; container.Min > 0 && want > have {
 		l.Bandwidth = want - have
 	}

@@ -4,10 +4,10 @@ package optimize
 
 import "fmt"
 
-// Synthetic is a cluster that a seed makes: equal nodes of 16 CPUs, 64 GB, 500 MB/s
-// and 1 Gbit/s, which containers of random size fill to about half whatever their
-// number. One in four is heavy on the network, one in four on block I/O; each has
-// up to 200 MB to carry. Swarm's spread has launched them.
+// Synthetic returns a cluster that a seed makes: equal nodes of 16 CPUs, 64 GB, 500
+// MB/s and 1 Gbit/s, which containers of random size fill to about half whatever
+// their number. One in four is heavy on the network, one in four on block I/O; each
+// has up to 200 MB to carry. Swarm's spread has launched them.
 func Synthetic(nodes, containers int, seed uint64) *Problem {
 	r := newRNG(seed)
 	p := &Problem{}

@@ -16,9 +16,9 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// CertificateLife is how long a member's certificate counts. It is renewed after a
-// third of that (RenewAt), so a manager may be away for more than four days before a
-// certificate ends.
+// CertificateLife is how long a member's certificate counts. The member renews it
+// after a third of that (RenewAt), so a manager may be away for more than four days
+// before a certificate ends.
 const CertificateLife = 7 * 24 * time.Hour
 
 const (
@@ -33,7 +33,7 @@ const (
 	nodeSuffix  = ".node.weir"
 )
 
-// NodeName is the name in a node's certificate.
+// NodeName returns the name in a node's certificate.
 func NodeName(node string) string { return node + nodeSuffix }
 
 // Authority signs the cluster's certificates.
@@ -96,7 +96,7 @@ func (a Authority) Rotate(now time.Time) (Authority, error) {
 	return next, nil
 }
 
-// maxBridges bounds what is shown in each handshake: two for each rotation.
+// maxBridges bounds the bridges that are shown in each handshake: two for each rotation.
 const maxBridges = 8
 
 // Chain returns the authority's certificate with the bridges to it.
@@ -104,7 +104,7 @@ func (a Authority) Chain() []*x509.Certificate {
 	return append([]*x509.Certificate{a.Cert}, a.Bridges...)
 }
 
-// Show is a certificate with the chain that is shown with it, PEM.
+// Show returns a certificate with the chain that is shown with it, PEM.
 func (a Authority) Show(cert *x509.Certificate) []byte {
 	return EncodeCerts(append([]*x509.Certificate{cert}, a.Chain()...))
 }
@@ -112,7 +112,7 @@ func (a Authority) Show(cert *x509.Certificate) []byte {
 // Issued reports whether the authority has signed a certificate.
 func (a Authority) Issued(cert *x509.Certificate) bool { return cert.CheckSignatureFrom(a.Cert) == nil }
 
-// serial is a random number of 127 bits.
+// serial returns a random number of 127 bits.
 func serial() *big.Int {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

@@ -45,7 +45,7 @@ func NewCredentials(i Identity, now func() time.Time) *Credentials {
 // cluster. It is called before the first handshake.
 func (c *Credentials) Admit(ask func(node string, cert *x509.Certificate) error) { c.admit = ask }
 
-// Identity is the one of the moment.
+// Identity returns the identity in use now.
 func (c *Credentials) Identity() Identity { return *c.present.Load() }
 
 // Replace puts another in its place.
@@ -54,9 +54,10 @@ func (c *Credentials) Replace(i Identity) { c.present.Store(&i) }
 // Name implements Holder.
 func (c *Credentials) Name() string { return c.Identity().Name() }
 
-// Server is how this member answers: TLS 1.3, and whoever shows a certificate shows
-// one of this cluster. auth is tls.RequireAndVerifyClientCert, or
-// tls.VerifyClientCertIfGiven where strangers may join.
+// Server returns the TLS configuration by which this member answers: TLS 1.3, and a
+// client that shows a certificate has to show one of this cluster. auth is
+// tls.RequireAndVerifyClientCert, or tls.VerifyClientCertIfGiven where strangers
+// may join.
 func (c *Credentials) Server(auth tls.ClientAuthType) *tls.Config {
 	ask := tls.RequireAnyClientCert // verified below: bridges count, and the clock may be a test's
 	if auth == tls.VerifyClientCertIfGiven {
@@ -90,8 +91,8 @@ func (c *Credentials) Server(auth tls.ClientAuthType) *tls.Config {
 	}
 }
 
-// Client is how this member connects to the one whose certificate has the given name
-// (ManagerName, or NodeName of one).
+// Client returns the TLS configuration by which this member connects to the one
+// whose certificate has the given name (ManagerName, or NodeName of one).
 func (c *Credentials) Client(name string) *tls.Config {
 	cfg := c.Anonymous(name)
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

@@ -140,12 +140,12 @@ func readCerts(path string) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// EncodeCert is a certificate as PEM.
+// EncodeCert returns a certificate as PEM.
 func EncodeCert(cert *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
 }
 
-// EncodeCerts is several certificates as PEM, one after the other.
+// EncodeCerts returns several certificates as PEM, one after the other.
 func EncodeCerts(certs []*x509.Certificate) (text []byte) {
 	for _, c := range certs {
 		text = append(text, EncodeCert(c)...)

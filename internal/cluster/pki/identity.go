@@ -18,8 +18,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// Identity is what one member of the cluster has: its key, its certificate, and
-// the authorities that it trusts.
+// Identity has the key of one member of the cluster, its certificate, and the
+// authorities that it trusts.
 type Identity struct {
 	Authority *x509.Certificate // that has signed Cert
 	Cert      *x509.Certificate
@@ -30,10 +30,10 @@ type Identity struct {
 	Trusted []*x509.Certificate
 }
 
-// Name is who this is: wire.Manager, or a node.
+// Name returns the member's name: wire.Manager, or a node.
 func (i Identity) Name() string { return i.Cert.Subject.CommonName }
 
-// Public is the public half of the key.
+// Public returns the public half of the key.
 func (i Identity) Public() ed25519.PublicKey { return i.Key.Public().(ed25519.PublicKey) }
 
 // NewKey makes a key.
@@ -42,12 +42,12 @@ func NewKey() (ed25519.PrivateKey, error) {
 	return key, err
 }
 
-// Request is a signing request for key, DER.
+// Request returns a signing request for key, DER.
 func Request(key ed25519.PrivateKey) ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 }
 
-// Renewed returns the identity with a certificate and with what is trusted as the
+// Renewed returns the identity with a certificate and the authorities to trust, as the
 // manager sent them: the certificate with its chain, and the authorities, both PEM.
 func (i Identity) Renewed(certificate, authorities []byte, now time.Time) (Identity, error) {
 	chain, err := DecodeCerts(certificate)
@@ -71,8 +71,8 @@ func (i Identity) Renewed(certificate, authorities []byte, now time.Time) (Ident
 	return next, verify(next.chain(), trusted, "", now)
 }
 
-// Save writes the identity into a folder. What is trusted comes before the certificate
-// that needs it, so that a crash between leaves a member that can renew.
+// Save writes the identity into a folder. It writes the trusted authorities before the
+// certificate that needs them, so that a crash between leaves a member that can renew.
 func (i Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -113,9 +113,9 @@ func LoadIdentity(dir string) (Identity, error) {
 // ErrMismatch is the error of a folder whose certificate is not for its key.
 var ErrMismatch = errors.New("certificate and key do not belong together")
 
-// RenewAt is when a new certificate should be asked for: after a third of its life,
-// and up to a tenth later, so that nodes that joined together do not come together. A
-// certificate that lives longer than this version allows is due at once.
+// RenewAt returns the time at which a member should ask for a new certificate: after a
+// third of its life, and up to a tenth later, so that nodes that joined together do not
+// come together. A certificate that lives longer than this version allows is due at once.
 func (i Identity) RenewAt() time.Time {
 	issued := i.Cert.NotBefore.Add(clockSkew)
 	life := i.Cert.NotAfter.Sub(issued)
@@ -127,13 +127,13 @@ func (i Identity) RenewAt() time.Time {
 	return issued.Add(life/3 + time.Duration(part*float64(life/10)))
 }
 
-// chain is what is shown in a handshake. The authority is beside the certificate, so
-// that a node that joins can compare it with its token.
+// chain returns the certificates that this member shows in a handshake. The authority is
+// beside the certificate, so that a node that joins can compare it with its token.
 func (i Identity) chain() []*x509.Certificate {
 	return append([]*x509.Certificate{i.Cert, i.Authority}, i.Bridges...)
 }
 
-// Bundle is the certificate with its chain, PEM.
+// Bundle returns the certificate with its chain, PEM.
 func (i Identity) Bundle() []byte { return EncodeCerts(i.chain()) }
 
 func (i Identity) trusted() []*x509.Certificate {
@@ -151,16 +151,16 @@ func (i Identity) tlsCert() tls.Certificate {
 	return c
 }
 
-// Server is Credentials.Server of an identity that does not change.
+// Server does what Credentials.Server does, for an identity that does not change.
 func (i Identity) Server(auth tls.ClientAuthType) *tls.Config {
 	return NewCredentials(i, time.Now).Server(auth)
 }
 
-// Client is Credentials.Client of an identity that does not change.
+// Client does what Credentials.Client does, for an identity that does not change.
 func (i Identity) Client(name string) *tls.Config { return NewCredentials(i, time.Now).Client(name) }
 
-// Node is the node at the other end of a connection. The certificate was verified
-// by the handshake.
+// Node returns the node at the other end of a connection. The certificate was
+// verified by the handshake.
 func Node(state tls.ConnectionState) (node string, cert *x509.Certificate, err error) {
 	if len(state.PeerCertificates) == 0 {
 		return "", nil, errors.New("no certificate was shown")

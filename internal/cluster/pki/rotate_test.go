@@ -16,7 +16,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// shown is an identity that an authority has made, with the bridges to that authority.
+// shown returns an identity that an authority has made, with the bridges to that
+// authority.
 func (a Authority) shown(t *testing.T, name string, now time.Time) Identity {
 	t.Helper()
 	i := a.identity(t, name, now)
@@ -47,7 +48,7 @@ func TestRotation(t *testing.T) {
 	b.Trusted = []*x509.Certificate{second.Cert, first.Cert}
 	after := second.shown(t, "c", now)
 	manager := third.shown(t, wire.Manager, now)
-	stolen := first.shown(t, wire.Manager, now) // whoever has the former key
+	stolen := first.shown(t, wire.Manager, now) // by a thief of the former key
 	need := tls.RequireAndVerifyClientCert
 	for name, c := range map[string]struct {
 		server, client *tls.Config

@@ -29,7 +29,7 @@ func NewToken(authority [sha256.Size]byte) Token {
 	return Token{authority, hex.EncodeToString(b[:3]), hex.EncodeToString(b[3:])}
 }
 
-// String is the token as a person passes it on.
+// String returns the token as a person passes it on.
 func (t Token) String() string {
 	return strings.Join([]string{tokenPrefix, base64.RawURLEncoding.EncodeToString(t.Authority[:]), t.ID, t.Secret}, ".")
 }

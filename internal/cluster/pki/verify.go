@@ -68,8 +68,9 @@ func contains(list []*x509.Certificate, c *x509.Certificate) bool {
 	return false
 }
 
-// Joining is how a node connects that has nothing but a token: only to a manager whose
-// authority has the token's hash, or is a successor of that one.
+// Joining returns the TLS configuration for a node that has nothing but a token. It
+// connects only to a manager whose authority has the token's hash, or is a successor
+// of that one.
 func Joining(t Token, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,

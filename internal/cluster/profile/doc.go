@@ -19,10 +19,10 @@
 //	network       /proc/PID/net/dev, or what Weir has counted, if it is told
 //	cache misses  perf_event_open on the cgroup, where the machine counts them
 //
-// A host may have both versions. Kernels do not count block I/O in version 1 until
-// somebody has limited a disk once; as long as a container's counters are empty
-// there, its processes' own are added up: what a process did that has ended since is
-// then lost.
+// A host may have both versions. Kernels do not count block I/O in version 1 before
+// a disk has been limited once. As long as a container's counters are empty there,
+// the sampler adds up the counters of its processes. It then loses the I/O of
+// processes that have ended since.
 //
 // It reads files and opens nothing for longer than that, but the events that count
 // cache misses. It writes nothing.

@@ -8,7 +8,7 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// hostCounters are those of the whole node.
+// hostCounters has the counters of the whole node.
 type hostCounters struct {
 	counters
 	ticks uint64
@@ -69,7 +69,8 @@ func (s *Sampler) isLink(device []byte) bool {
 	return false
 }
 
-// capacity is what was given, and what was measured where nothing was.
+// capacity returns the capacity that was given, with measured values where none was
+// given.
 func (s *Sampler) capacity(cpus int, memory uint64) wire.Capacity {
 	k := s.Capacity
 	k.CPUCores = cmp.Or(k.CPUCores, float64(cpus))

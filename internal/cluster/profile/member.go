@@ -34,17 +34,17 @@ type counters struct {
 	misses         uint64
 }
 
-// files are where a container's counters are; "" where there are none.
+// files has the paths of a container's counters; "" where there are none.
 type files struct {
 	unified string // its cgroup of version 2
 	// Of version 1, its folder below each controller.
 	cpu, cpuacct, memory, pids string
 	serviced                   string // bytes of block I/O, with those of the cgroups below where the kernel adds them up
-	counts                     bool   // the cgroup of version 2 has controllers: what is in version 1 does not count
+	counts                     bool   // the cgroup of version 2 has controllers: the files of version 1 do not count
 }
 
-// member is what is known of a container, or what can be found out; nil if its
-// process is gone.
+// member returns the sampler's record of a container, and makes it if there is
+// none; nil if the container's process is gone.
 func (s *Sampler) member(c *Container) *member {
 	m := s.known[c.ID]
 	if m != nil && m.pid == c.PID {
@@ -129,7 +129,7 @@ func (s *Sampler) usage(m *member, c *Container, seconds float64) (u wire.Usage)
 	if m.samples == 0 {
 		before, seconds = now, 0
 	}
-	if counted != m.transmit { // counted by somebody else now
+	if counted != m.transmit { // another counter from now on
 		before.sent, before.received = now.sent, now.received
 	}
 	m.before, m.transmit = now, counted
@@ -171,8 +171,9 @@ func (f *files) cpuTime(r *reader, now *counters) {
 	}
 }
 
-// memoryNow is what a container holds without what the kernel could drop at once
-// (as docker stats has it), and the part of it that is not of files.
+// memoryNow returns the memory that a container holds, in bytes, without the part
+// that the kernel could drop at once (as docker stats has it), and the part of it
+// that is not of files.
 func (f *files) memoryNow(r *reader) (bytes, anonymous uint64) {
 	usage, stat, inactive, anon := f.memory+"/memory.usage_in_bytes", f.memory+"/memory.stat", "total_inactive_file", "total_rss"
 	if f.counts {
@@ -219,7 +220,7 @@ func (m *member) blockIO(s *Sampler, now *counters) {
 	m.processIO(s, now)
 }
 
-// asked is how many processes of a container are asked for their block I/O.
+// asked bounds how many processes of a container are asked for their block I/O.
 const asked = 64
 
 // processIO goes on from the last sum with what each process has done since. A
@@ -254,7 +255,7 @@ func (m *member) processIO(s *Sampler, now *counters) {
 	m.io = seen
 }
 
-// folder is one that has the container's processes, of either version.
+// folder returns a cgroup folder, of either version, that has the container's processes.
 func (f *files) folder() string {
 	for _, folder := range []string{f.memory, f.cpuacct, f.cpu, f.pids} {
 		if folder != "" {

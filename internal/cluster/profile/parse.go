@@ -24,8 +24,8 @@ func number(text []byte) uint64 {
 	return n
 }
 
-// field is the number after a word at the beginning of a line and blanks, as in
-// "anon 4096"; 0 if there is none.
+// field returns the number after a word at the beginning of a line and blanks, as
+// in "anon 4096"; 0 if there is none.
 func field(text []byte, name string) uint64 {
 	for line := range bytes.Lines(text) {
 		if len(line) > len(name) && string(line[:len(name)]) == name && line[len(name)] == ' ' {
@@ -35,8 +35,8 @@ func field(text []byte, name string) uint64 {
 	return 0
 }
 
-// assigned is the number after "name=" anywhere in a line, as in "rbytes=4096";
-// the text begins with it or has a blank before it.
+// assigned returns the number after "name=" anywhere in a line, as in
+// "rbytes=4096"; the text begins with it or has a blank before it.
 func assigned(line []byte, name string) uint64 {
 	for len(line) > 0 {
 		word, rest, _ := bytes.Cut(line, []byte(" "))
@@ -102,8 +102,8 @@ func netDev(text []byte, wanted func(device []byte) bool) (sent, received uint64
 
 func notLoopback(device []byte) bool { return string(device) != "lo" }
 
-// waited is the microseconds in which some task has waited, of a file of pressure
-// stall information.
+// waited returns the microseconds in which some task has waited, of a file of
+// pressure stall information.
 func waited(text []byte) uint64 {
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte("some ")); ok {
@@ -113,7 +113,7 @@ func waited(text []byte) uint64 {
 	return 0
 }
 
-// quota is cpu.max, "200000 100000" or "max 100000", in CPUs; 0 = none.
+// quota returns cpu.max, "200000 100000" or "max 100000", in CPUs; 0 = none.
 func quota(text []byte) float64 {
 	limit, period, _ := bytes.Cut(text, []byte(" "))
 	if n := number(period); n > 0 {
@@ -133,8 +133,8 @@ func limited(bytes uint64) uint64 {
 	return bytes
 }
 
-// busy is the line "cpu" of /proc/stat: ticks in which the CPUs have worked, and how
-// many CPUs there are.
+// busy returns the line "cpu" of /proc/stat: ticks in which the CPUs have worked,
+// and how many CPUs there are.
 func busy(text []byte) (ticks uint64, cpus int) {
 	for line := range bytes.Lines(text) {
 		rest, ok := bytes.CutPrefix(line, []byte("cpu"))

@@ -14,14 +14,15 @@ import (
 	"weir/internal/cgroup"
 )
 
-// event is what a perf event counts.
+// event names what a perf event counts.
 type event struct {
 	name   string
 	kind   uint32
 	config uint64
 }
 
-// cacheMisses are those of the last level (perf list calls it cache-misses).
+// cacheMisses counts the misses of the last-level cache (perf list calls it
+// cache-misses).
 var cacheMisses = event{"cache-misses", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CACHE_MISSES}
 
 // counter counts an event for cgroups: in the hierarchy of version 1 that perf_event

@@ -15,7 +15,8 @@ type reader struct {
 	buffer []byte
 }
 
-// file reads a file; false if it cannot be. What is longer than the buffer is cut.
+// file returns the contents of a file, cut to the size of the buffer; false if it
+// cannot be read.
 func (r *reader) file(path string) ([]byte, bool) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	for errors.Is(err, unix.EINTR) {

@@ -15,7 +15,7 @@ import (
 // Interval is between two profiles, the paper's (section III-A).
 const Interval = 5 * time.Second
 
-// Container is one that is to be measured, as whoever knows it describes it.
+// Container is a container to measure, as the caller of the sampler describes it.
 type Container struct {
 	ID     string
 	Name   string
@@ -40,7 +40,7 @@ type Link struct {
 	TransmitBps   uint64 // egress (upload), 0 = not known
 	ReceiveBps    uint64
 	GuaranteedBps uint64 // that mins may add up to
-	ElsewhereBps  uint64 // of these, admitted to what is no container
+	ElsewhereBps  uint64 // of these, admitted to workloads that are no containers
 }
 
 // Options say what to measure.
@@ -53,7 +53,7 @@ type Options struct {
 	// CacheMisses counts last-level cache misses by perf events, which takes a file
 	// descriptor per CPU and container and a little time at each switch between them.
 	CacheMisses bool
-	// Roots are where the kernel's files are; the zero value is this machine.
+	// Roots says where the kernel's files are; the zero value means this machine.
 	Roots Roots
 }
 
@@ -168,7 +168,7 @@ func (s *Sampler) Sample(now time.Time, list []Container) wire.Profile {
 	return p
 }
 
-// rate is by how much a counter has grown per second; 0 if it has begun anew.
+// rate returns by how much a counter has grown per second; 0 if it has begun anew.
 func rate(now, before uint64, seconds float64) float64 {
 	if now < before || seconds <= 0 {
 		return 0

@@ -120,7 +120,7 @@ func newBed(t *testing.T, node string) *bed {
 	return b
 }
 
-// newManager is the manager with a key of its own.
+// newManager returns an identity of the manager with a key of its own.
 func (b *bed) newManager(a pki.Authority) pki.Identity {
 	b.t.Helper()
 	key, err := pki.NewKey()
@@ -188,7 +188,7 @@ func (b *bed) seal(by pki.Identity, node string, m wire.Message) []byte {
 	return must[[]byte](b.t)(wire.Seal(by.Key, wire.Manager, wire.Orders.Of(node), "x", b.now, m))
 }
 
-// granted is the warrant for a move that the manager has granted.
+// granted returns the warrant for a move that the manager has granted.
 func (b *bed) granted(o migrate.Order, deadline time.Time) remote.Warrant {
 	b.t.Helper()
 	text := must[[]byte](b.t)(json.Marshal(Proposal{Order: o}))
@@ -196,7 +196,7 @@ func (b *bed) granted(o migrate.Order, deadline time.Time) remote.Warrant {
 	return remote.Warrant{Sealed: b.seal(b.manager, o.From, g), Manager: b.manager.Bundle(), Proposal: text}
 }
 
-// ordered is the warrant for a pre-flight.
+// ordered returns the warrant for a pre-flight.
 func (b *bed) ordered(o migrate.Order, deadline time.Time) remote.Warrant {
 	m := wire.Move{ID: o.Move, Container: o.Container.Name, From: o.From, To: o.To, Deadline: deadline, Registry: wire.OwnRegistry}
 	return remote.Warrant{Sealed: b.seal(b.manager, o.From, m), Manager: b.manager.Bundle()}

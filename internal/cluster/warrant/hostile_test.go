@@ -19,7 +19,7 @@ import (
 )
 
 // allCalls are all that the narrow protocol has for a move, each with the role whose it
-// is: every step, every part, and what is asked about a copy.
+// is: every step, every part, and the questions about a copy.
 func allCalls(agent *remote.Engine, ctx context.Context) map[string]func(migrate.Order) error {
 	calls := map[string]func(migrate.Order) error{
 		"target copy":    func(o migrate.Order) error { _, _, err := agent.Copy(ctx, o.Move); return err },
@@ -220,7 +220,7 @@ func TestGenuineMovesPass(t *testing.T) {
 					t.Errorf("%s again: %v", what, err)
 				}
 				if what == string(migrate.StepDiscard) {
-					want++ // the engine looks again for what is left
+					want++ // the engine looks again for remains
 				}
 				delete(calls, x.role+" "+what)
 			}

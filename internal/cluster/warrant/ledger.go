@@ -37,7 +37,7 @@ const (
 	underWayText = "%s of move %s is under way"
 )
 
-// Options are what a Ledger is made of.
+// Options configure a Ledger.
 type Options struct {
 	Dir        string // its own; the agent must not be able to write there
 	Sources    Sources
@@ -48,7 +48,7 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-// Ledger is what the helper knows of the moves that the manager has granted.
+// Ledger is the helper's record of the moves that the manager has granted.
 type Ledger struct {
 	opts  Options
 	trust *Trust
@@ -61,7 +61,7 @@ type Ledger struct {
 
 var _ remote.Guard = (*Ledger)(nil)
 
-// move is one that was admitted: what was granted, and what was done of it.
+// move is a move that was admitted: what was granted, and what was done of it.
 type move struct {
 	Grant  wire.Grant                 `json:"grant"`
 	Order  migrate.Order              `json:"order"`  // as the grant has the hash of
@@ -74,7 +74,7 @@ type move struct {
 	doing map[string]bool
 }
 
-// Open reads what a former process knew. What is not there yet is made.
+// Open reads what a former process knew. It makes the files that are not there yet.
 func Open(o Options) (*Ledger, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -134,7 +134,7 @@ func (l *Ledger) save(m *move) error {
 	return writeJSON(filepath.Join(l.opts.Dir, movesDir, m.Grant.Move+".json"), m)
 }
 
-// Refused is how many calls were refused, over restarts.
+// Refused returns how many calls were refused, over restarts.
 func (l *Ledger) Refused() (sum uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *Ledger) count(verb remote.Verb, what string, err error) error {
 	return err
 }
 
-// permission is what the manager has signed for a call.
+// permission is the manager's signed permission for a call.
 type permission struct {
 	node  string // this one
 	move  wire.Move

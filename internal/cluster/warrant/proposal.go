@@ -19,20 +19,20 @@ import (
 // longestLease bounds what a source asks for: a copy on probation holds memory.
 const longestLease = time.Hour
 
-// Proposal is what a source describes its container by (call "begin"). The manager's
+// Proposal is a source's description of its container (call "begin"). The manager's
 // grant has the SHA-256 of its bytes.
 type Proposal struct {
 	Order    migrate.Order `json:"order"`
 	Settings wire.Change   `json:"settings,omitempty"` // set at run time for the container
 }
 
-// Digest is the SHA-256 of the bytes that a source describes its container by.
+// Digest returns the SHA-256 of the bytes that a source describes its container by.
 func Digest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// ManifestOf is what the manager is told of a proposal.
+// ManifestOf returns the part of a proposal that the manager is told.
 func ManifestOf(o migrate.Order, text []byte) wire.Manifest {
 	return wire.Manifest{Move: o.Move, Node: o.From, Container: o.Container.Name, ContainerID: o.Container.ID, Engine: o.Container.Engine,
 		Approach: string(o.Approach), Digest: Digest(text), ImageID: o.Container.ImageID, Parts: o.Parts(), MemoryBytes: o.Container.MemoryBytes}

@@ -11,7 +11,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 )
 
-// sourceSteps are those of the node that a container leaves.
+// sourceSteps lists the steps of the node that a container leaves.
 var sourceSteps = []migrate.Step{migrate.StepPushImage, migrate.StepPreCopy, migrate.StepFreeze, migrate.StepCommit, migrate.StepPush, migrate.StepForget, migrate.StepThaw}
 
 // settling are the steps that end a move on one node: asked for until they have
@@ -105,8 +105,8 @@ func (m *move) mayGoOn(now time.Time) error {
 	return nil
 }
 
-// orderFor is what the engine gets: the container as it was granted, and of the agent's
-// order what a node says of itself.
+// orderFor returns the order that the engine gets: the container as it was granted, and
+// of the agent's order what a node says of itself.
 func (l *Ledger) orderFor(m *move, o migrate.Order) (migrate.Order, error) {
 	if err := l.registry(o.Registry, m.Grant.Registry); err != nil {
 		return o, err

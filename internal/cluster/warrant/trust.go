@@ -31,7 +31,7 @@ const (
 	mostManagers    = 8 // keys that are remembered; one a rotation
 )
 
-// Sources are where Trust finds out, once, to which cluster this machine belongs.
+// Sources says where Trust finds out, once, to which cluster this machine belongs.
 type Sources struct {
 	Identity  string // folder of the agent's certificate
 	TokenFile string // cluster.token_file; the agent cannot write it. "" = none
@@ -62,7 +62,7 @@ type authority struct {
 	Until time.Time `json:"until,omitzero"` // it does not count after that; zero = it is the present one
 }
 
-// managerKey is one that a certificate for the manager has vouched for.
+// managerKey is a key that a certificate for the manager has vouched for.
 type managerKey struct {
 	Key   ed25519.PublicKey `json:"key"`
 	Until time.Time         `json:"until"` // end of that certificate
@@ -132,8 +132,8 @@ func (t *Trust) node() (string, error) {
 	return k.Node, t.save(k)
 }
 
-// first is what is pinned: the authority of the token, if there is one to compare with,
-// and else what the agent trusts now.
+// first returns the authority to pin: the authority of the token, if there is one to
+// compare with, and else what the agent trusts now.
 func (t *Trust) first(id pki.Identity) (list []*x509.Certificate, how string, err error) {
 	trusted := id.Trusted
 	if t.sources.TokenFile == "" {

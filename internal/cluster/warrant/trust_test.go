@@ -19,7 +19,7 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// grantOf is the grant in a warrant.
+// grantOf returns the grant in a warrant.
 func grantOf(t *testing.T, w remote.Warrant) (g wire.Grant) {
 	t.Helper()
 	e := must[wire.Envelope](t)(wire.Open(w.Sealed))

@@ -19,9 +19,9 @@
 //	 "at":"2026-03-01T12:00:00Z","body":{"id":"m-7f2c","container":"web",...},"sig":"..."}
 //
 // whose signature (Ed25519, by the key of the sender's certificate) covers all of
-// it, the subject included: whoever can write to a subject that is not his, on a
-// bus that lets him, is found out, and so is a message that is repeated elsewhere.
-// The same message may arrive twice; its ID says so.
+// it, the subject included: a member that writes to a subject that is not its own,
+// on a bus that allows it, is found out, and so is a message that is repeated
+// elsewhere. The same message may arrive twice; its ID says so.
 //
 // Two kinds travel beside the bus: a Grant, by which the manager permits one copy on
 // one target, and Statements, by which the source says what it has sent (grant.go).

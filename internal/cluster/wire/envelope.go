@@ -18,7 +18,7 @@ const Version = 2
 // containers takes about half of it.
 const MaxMessage = 1 << 20
 
-// Message is what an envelope carries.
+// Message is the content of an envelope.
 type Message interface {
 	// Kind names the type, in the envelope.
 	Kind() string
@@ -120,8 +120,8 @@ func (e Envelope) Read(m Message) error {
 	return nil
 }
 
-// signed is what the signature covers: every field with its length before it, so
-// that no two envelopes have the same.
+// signed returns the bytes that the signature covers: every field with its length
+// before it, so that no two envelopes have the same.
 func (e Envelope) signed() []byte {
 	var b []byte
 	stamp := func(t time.Time) []byte { return []byte(t.UTC().Format(time.RFC3339Nano)) }

@@ -27,7 +27,7 @@ const (
 	maxPartName = 300
 )
 
-// Manifest is what the source of a move has found in its pre-flight.
+// Manifest says what the source of a move has found in its pre-flight.
 type Manifest struct {
 	Move        string `json:"move"`
 	Node        string `json:"node"` // the source
@@ -40,7 +40,7 @@ type Manifest struct {
 	Digest string `json:"digest"`
 	// ImageID is the digest of the image's configuration, e.g. sha256:4d1c....
 	ImageID string `json:"image_id"`
-	// Parts are what may travel, e.g. "layer", "volume data", "checkpoint"; sorted.
+	// Parts lists what may travel, e.g. "layer", "volume data", "checkpoint"; sorted.
 	Parts []string `json:"parts,omitempty"`
 	// MemoryBytes is the memory that the container uses, as the source says.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
@@ -85,7 +85,7 @@ type Arrived struct {
 	Error string `json:"error,omitempty"` // "" = everything is in force
 }
 
-// Statements is the subject of statements for a target.
+// Statements returns the subject of statements for a target.
 func Statements(target string) Subject { return Subject("P." + target) }
 
 func (Manifest) Kind() string  { return "manifest" }
@@ -172,7 +172,7 @@ func (a Arrived) Check() error {
 	return cmp.Or(CheckMove(a.Move), CheckNode(a.Node), short(MaxText, "error", a.Error))
 }
 
-// checkHash refuses what is no SHA-256 in hexadecimal digits.
+// checkHash refuses a text that is no SHA-256 in hexadecimal digits.
 func checkHash(field, value string) error {
 	if raw, err := hex.DecodeString(value); err != nil || len(raw) != 32 {
 		return fmt.Errorf("%s %.80q is no SHA-256 in hexadecimal digits", field, value)

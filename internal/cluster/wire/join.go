@@ -4,7 +4,7 @@ package wire
 
 import "errors"
 
-// JoinRequest is what a node sends that has a token and no certificate (POST
+// JoinRequest is the request of a node that has a token and no certificate (POST
 // /v1/join, over TLS that it has checked by the token).
 type JoinRequest struct {
 	Token   string `json:"token" doc:"id of the token"`
@@ -43,7 +43,7 @@ type JoinAnswer struct {
 	Info        Info   `json:"info"`
 }
 
-// Info is what a member has to know of its cluster (GET /v1/info).
+// Info has what a member has to know of its cluster (GET /v1/info).
 type Info struct {
 	Manager  []byte `json:"manager" doc:"the manager's certificate, PEM: its key signs orders"`
 	Bus      string `json:"bus" doc:"nats, or kafka://HOST:PORT,..." example:"nats"`

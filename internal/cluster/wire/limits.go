@@ -9,8 +9,8 @@ import (
 )
 
 // Limits of what a message may hold, in bytes of text or in number. A sender shortens
-// texts for people with Clip; what is too large all the same is refused by Check. The
-// whole message is bounded by MaxMessage.
+// texts for people with Clip; Check refuses a text that is too large all the same.
+// The whole message is bounded by MaxMessage.
 const (
 	MaxText       = 4096     // errors and reasons, for people
 	MaxName       = 512      // names, ids, versions, addresses, steps

@@ -53,7 +53,7 @@ type Move struct {
 	Why       string    `json:"why,omitempty"`     // for people
 }
 
-// State is how far a move has come.
+// State says how far a move has come.
 type State string
 
 // The states of a move, as its node reports them. Done, RolledBack, Failed and
@@ -111,12 +111,12 @@ type PlaceRequest struct {
 	ID        string `json:"id"`
 	Node      string `json:"node"` // that refused
 	Container string `json:"container"`
-	MinBps    uint64 `json:"min_bps"` // what is to be guaranteed, egress (upload)
+	MinBps    uint64 `json:"min_bps"` // the rate to guarantee, egress (upload)
 	Change    Change `json:"change"`  // what was asked for, to be applied where it goes
 	Refusal   string `json:"refusal"` // the node's words
 }
 
-// PlaceAnswer is what the manager says to a PlaceRequest.
+// PlaceAnswer is the manager's answer to a PlaceRequest.
 type PlaceAnswer struct {
 	Move   string   `json:"move,omitempty"` // id, "" if there is no place
 	To     string   `json:"to,omitempty"`

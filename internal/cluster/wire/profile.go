@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Profile is what an agent says about its node every few seconds, on M_<node>:
-// what the node has and what each of its containers used since the last one.
+// Profile is an agent's message about its node every few seconds, on M_<node>: what
+// the node has and what each of its containers used since the last one.
 //
 // Sequence grows by one with each profile of an agent that runs, and begins anew
 // with it; Time orders the profiles of a node across restarts. Who receives one
@@ -25,7 +25,7 @@ type Profile struct {
 	IntervalSeconds float64 `json:"interval_seconds"`
 
 	Capacity   Capacity           `json:"capacity"`
-	Total      Usage              `json:"total"` // of the node, what is in no container included
+	Total      Usage              `json:"total"` // of the node, processes outside containers included
 	Containers []ContainerProfile `json:"containers"`
 	// Missing says what this machine cannot measure and why, such as "llc_misses:
 	// perf_event_open: operation not supported".
@@ -35,7 +35,7 @@ type Profile struct {
 	AcceptFrom *[]string `json:"accept_from,omitempty"`
 }
 
-// Capacity is what a node has; 0 where it is not known.
+// Capacity says how much a node has of each resource; 0 where it is not known.
 type Capacity struct {
 	CPUCores              float64 `json:"cpu_cores"`
 	MemoryBytes           uint64  `json:"memory_bytes"`
@@ -48,7 +48,8 @@ type Capacity struct {
 	GuaranteedElsewhereBps uint64 `json:"guaranteed_elsewhere_bps,omitempty"`
 }
 
-// Usage is what somebody used: levels at Time, and rates over the interval.
+// Usage says how much a container or a node used: levels at Time, and rates over
+// the interval.
 type Usage struct {
 	CPUCores              float64 `json:"cpu_cores"` // CPU time per time: 1.5 is one and a half CPUs
 	MemoryBytes           uint64  `json:"memory_bytes"`
@@ -74,7 +75,7 @@ type Pressure struct {
 	IO     float64 `json:"io"`
 }
 
-// ContainerProfile is one container.
+// ContainerProfile describes one container.
 type ContainerProfile struct {
 	ID     string            `json:"id"` // the engine's, in full
 	Name   string            `json:"name"`
@@ -94,7 +95,7 @@ type Limits struct {
 	MemoryBytes uint64  `json:"memory_bytes,omitempty"`
 }
 
-// Policy is what Weir holds for a container on its node.
+// Policy is the policy that Weir holds for a container on its node.
 type Policy struct {
 	Weight uint32 `json:"weight,omitempty"`
 	MinBps uint64 `json:"min_bps,omitempty"` // guaranteed, admitted; 0 = none
@@ -107,7 +108,8 @@ type Policy struct {
 // raised on its own.
 const ProfileVersion = 1
 
-// Check says what is wrong with a profile that came from outside.
+// Check returns the first fault of a profile that came from outside, nil if there
+// is none.
 func (p *Profile) Check() error {
 	switch {
 	case p.V != ProfileVersion:
@@ -182,7 +184,7 @@ func (u *Usage) check(of string) error {
 	return err
 }
 
-// within refuses what is negative, not finite, or more than anything has.
+// within refuses a value that is negative, not finite, or more than anything has.
 func within(name string, v, most float64) error {
 	if !(v >= 0) || v > most {
 		return fmt.Errorf("%s is %v; between 0 and %g is possible", name, v, most)
@@ -202,5 +204,5 @@ const (
 	MoveLabel = "weir.move"
 )
 
-// Labels are all of them.
+// Labels lists the labels of the cluster.
 var Labels = []string{PinnedLabel, ApartLabel, MoveLabel}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Manager is how the manager is called as a sender; no node may have this name.
+// Manager is the name of the manager as a sender; no node may have this name.
 const Manager = "manager"
 
-// Subject is where a message goes: one of the four letters, a dot, and a node.
+// Subject says where a message goes: one of the four letters, a dot, and a node.
 type Subject string
 
 // Topic is the letter of a subject.
@@ -25,16 +25,16 @@ const (
 	Orders     Topic = "L" // manager -> node
 )
 
-// Topics are all of them.
+// Topics lists all topics.
 var Topics = []Topic{Profiles, Heartbeats, Reports, Orders}
 
-// Of is a topic's subject of one node.
+// Of returns a topic's subject of one node.
 func (t Topic) Of(node string) Subject { return Subject(string(t) + "." + node) }
 
-// All is a topic's subjects of all nodes, for a subscription.
+// All returns a topic's subjects of all nodes, for a subscription.
 func (t Topic) All() Subject { return Subject(string(t) + ".*") }
 
-// Split is the inverse of Of; ok is false for what is no subject of one node.
+// Split is the inverse of Of; ok is false for a text that is no subject of one node.
 func (s Subject) Split() (t Topic, node string, ok bool) {
 	letter, node, ok := strings.Cut(string(s), ".")
 	if !ok || len(letter) != 1 || !strings.Contains("MHRL", letter) || !nodeForm.MatchString(node) {

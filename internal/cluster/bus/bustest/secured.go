@@ -21,7 +21,7 @@ const (
 	SASLPort   = 4
 )
 
-// At is where a listener of a secured broker is.
+// At returns the address of a listener of a secured broker.
 func (b *Broker) At(distance int) string {
 	host, port, _ := net.SplitHostPort(b.Address)
 	var n int
@@ -29,8 +29,8 @@ func (b *Broker) At(distance int) string {
 	return fmt.Sprintf("%s:%d", host, n+distance)
 }
 
-// Secured are the settings of a broker with a listener of each kind, as docs/cluster.md
-// shows them. password is that of user a by PLAIN.
+// Secured returns the settings of a broker with a listener of each kind, as
+// docs/cluster.md shows them. password is that of user a by PLAIN.
 func Secured(t *testing.T, port int, dir string, server tlsfile.Files, password string) string {
 	t.Helper()
 	var pair []byte

@@ -29,7 +29,7 @@ type Bed interface {
 	Restart(t *testing.T)
 }
 
-// patience is how long a message may take, restarts included.
+// patience bounds how long a message may take, restarts included.
 const patience = 90 * time.Second
 
 // Long is the flag -long of every test that imports this package.
@@ -76,7 +76,7 @@ func (i *inbox) take(_ context.Context, m bus.Message) error {
 	return nil
 }
 
-// all is what came, without what came twice.
+// all returns the messages that came, each of them once.
 func (i *inbox) all() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()

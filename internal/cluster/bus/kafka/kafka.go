@@ -5,17 +5,17 @@
 //
 // Each subject is a topic with one partition, so that its order is kept: M.a is M_a,
 // as in the C-Balancer paper. A subscriber is a consumer group with one static member
-// (KIP-345): whoever starts under its name takes over at once where the other
-// stopped, whether that one said good-bye or not. The offsets of messages that the
-// handler took are committed five times a second and at the end.
+// (KIP-345): a process that starts under its name takes over at once where the former
+// one stopped, whether that one said good-bye or not. The offsets of messages that
+// the handler took are committed five times a second and at the end.
 //
 // Kafka does not know a node by its certificate of the cluster. Who a member is, and
 // what it may do, is settled between Security (TLS, certificates, passwords; files
 // that are read for each connection) and the brokers' access control lists, which
 // docs/cluster.md shows: a node writes to its own topics and reads its own orders. The
 // manager makes topics; a node never does, so that one that was removed makes none
-// anew. What is forged is found out by the signature of each message (package wire)
-// on brokers without such lists as well.
+// anew. A forged message is found out by its signature (package wire), on brokers
+// without such lists as well.
 package kafka
 
 import (
@@ -145,7 +145,7 @@ func (b *Bus) Close() error {
 	return nil
 }
 
-// topic is what a subject is called: Kafka's names have no dots beside underscores.
+// topic returns Kafka's name of a subject: Kafka's names have no dots beside underscores.
 func topic(s wire.Subject) string { return strings.Replace(string(s), ".", "_", 1) }
 
 func subject(topic string) wire.Subject { return wire.Subject(strings.Replace(topic, "_", ".", 1)) }

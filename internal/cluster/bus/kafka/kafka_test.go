@@ -48,7 +48,7 @@ func TestBus(t *testing.T) { bustest.Run(t, newBed(t)) }
 // TestNoBroker: what cannot be reached is said within the time that is given, and
 // closing does not hang.
 func TestNoBroker(t *testing.T) {
-	b := &bed{&bustest.Broker{Address: "127.0.0.1:1"}} // where nobody listens
+	b := &bed{&bustest.Broker{Address: "127.0.0.1:1"}} // where no server listens
 	c := b.connect(t, "a", &bustest.Cable{})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -26,8 +26,8 @@ const (
 	Plain    = "PLAIN"
 )
 
-// Security is how a member connects to the brokers. The zero value is in clear and
-// without a name.
+// Security says how a member connects to the brokers. With the zero value it
+// connects in clear and without a name.
 type Security struct {
 	TLS       bool          // on, with Files; their zero value trusts the system's authorities
 	Files     tlsfile.Files // with Cert and Key it is mutual
@@ -75,7 +75,7 @@ func (s Security) Check() error {
 	return nil
 }
 
-// String is what may be shown of it: no secret, and no file of one.
+// String returns the part that may be shown: no secret, and no file of one.
 func (s Security) String() string {
 	how := "in clear"
 	switch {
@@ -102,7 +102,7 @@ func (s Security) dialer(base dialFunc) dialFunc {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// options are the client's for SASL. The password is read at each connection.
+// options returns the client's options for SASL. The password is read at each connection.
 func (s Security) options() []kgo.Opt {
 	var m sasl.Mechanism
 	login := func(context.Context) (scram.Auth, error) {
@@ -125,7 +125,7 @@ func (s Security) options() []kgo.Opt {
 	return []kgo.Opt{kgo.SASL(m)}
 }
 
-// who is the member as the brokers' administrator knows it.
+// who names the member as the brokers' administrator knows it.
 func (s Security) who() string {
 	switch {
 	case s.User != "":
@@ -148,7 +148,7 @@ func (s Security) explain(err error) error {
 	return err
 }
 
-// words are what explain says; nil for an error about anything else.
+// words returns the error in the words of explain; nil for an error about anything else.
 func (s Security) words(err error) error {
 	var first *kgo.ErrFirstReadEOF
 	switch {
@@ -180,8 +180,8 @@ func denied(err error) bool {
 	return false
 }
 
-// Permanent reports whether an error of a connection stays until somebody changes a
-// setting, here or at the broker: a refusal, not a broker that is away.
+// Permanent reports whether an error of a connection stays until an operator changes a
+// setting, here or at the broker: the broker has refused it, and is not merely away.
 func Permanent(err error) bool {
 	var refused *refusal
 	return errors.As(err, &refused)

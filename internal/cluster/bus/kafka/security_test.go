@@ -25,7 +25,8 @@ import (
 	"weir/internal/tlsfile/tlstest"
 )
 
-// secured is a broker with a listener of each kind, and what is needed to use them.
+// secured is a broker with a listener of each kind, and the authorities and
+// certificates that clients need.
 type secured struct {
 	*bustest.Broker
 	ours, other *tlstest.Authority
@@ -46,7 +47,7 @@ func newSecured(t *testing.T, more string) *secured {
 	return s
 }
 
-// secret is a file with a password.
+// secret returns the path of a file with a password.
 func (s *secured) secret(t *testing.T, text string) string {
 	t.Helper()
 	f, err := os.CreateTemp(s.dir, "secret")

@@ -34,14 +34,14 @@ type pace struct {
 	conns map[uint64]counted // by the server's number of the connection
 }
 
-// allowance is one node's: two buckets that fill with time.
+// allowance is the rate limit of one node: two buckets that fill with time.
 type allowance struct {
 	bytes, messages float64
 	at              time.Time
 	out             time.Time // until when it is refused
 }
 
-// counted is what a connection has sent so far.
+// counted says how much a connection has sent so far.
 type counted struct{ bytes, messages int64 }
 
 func newPace() *pace { return &pace{nodes: map[string]*allowance{}, conns: map[uint64]counted{}} }

@@ -14,8 +14,8 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// quota bounds what a topic takes. A message that was read and acknowledged is
-// removed at once (work queue), so a quota counts what nobody has read yet.
+// quota bounds what a topic takes. A message that was read and acknowledged is removed at
+// once (work queue), so a quota counts the messages that no subscriber has read yet.
 type quota struct {
 	message int // bytes of one
 	perNode int // messages of one node
@@ -29,7 +29,8 @@ type quota struct {
 //
 // Of profiles and heartbeats the newest count, so the oldest make room. A report that
 // finds no room is refused, and its node keeps it and tries again. Orders are the
-// manager's; those of a node that does not read them grow old, and are dropped first.
+// manager's; the orders of a node that does not read them grow old, and are dropped
+// first.
 var quotas = map[wire.Topic]quota{
 	wire.Profiles:   {message: wire.MaxMessage, perNode: 8, total: 128 << 20, full: jetstream.DiscardOld},
 	wire.Heartbeats: {message: 16 << 10, perNode: 2, total: 64 << 20, full: jetstream.DiscardOld},
@@ -37,7 +38,7 @@ var quotas = map[wire.Topic]quota{
 	wire.Orders:     {message: wire.MaxMessage, perNode: 256, total: 64 << 20, full: jetstream.DiscardOld},
 }
 
-// envelope is what a message has around it: subject, id, headers.
+// envelope bounds the bytes around a message: subject, id, headers.
 const envelope = 1 << 10
 
 // diskTotal returns what all streams can take on the disk, in bytes.
@@ -51,10 +52,10 @@ func diskTotal() (sum int64) {
 }
 
 // diskNeeded returns how much has to be free on the disk at the first start, in bytes:
-// the server gives its streams three quarters of what is free.
+// the server gives its streams three quarters of the free space.
 func diskNeeded() int64 { return diskTotal() / 3 * 4 }
 
-// streamConfig is the stream of a topic.
+// streamConfig returns the configuration of a topic's stream.
 func streamConfig(topic wire.Topic) jetstream.StreamConfig {
 	q := quotas[topic]
 	cfg := jetstream.StreamConfig{

@@ -74,7 +74,7 @@ func TestForeignMessageID(t *testing.T) {
 }
 
 // TestMemberFillsItsSubjects: what one member can put on the manager's disk is
-// bounded, also while nobody reads, and the others go on.
+// bounded, also while no subscriber reads, and the others go on.
 func TestMemberFillsItsSubjects(t *testing.T) {
 	b := newBed(t)
 	if err := b.server.Admit(t.Context(), "a"); err != nil {

@@ -42,10 +42,10 @@ import (
 
 const (
 	syncInterval = 5 * time.Second
-	readyTimeout = 30 * time.Second // to read back what is on the disk
+	readyTimeout = 30 * time.Second // to read back the messages on the disk
 )
 
-// ServerOptions are what a server is made of.
+// ServerOptions configure a server.
 type ServerOptions struct {
 	Listen   string     // host:port; port 0 = any
 	Dir      string     // of the streams
@@ -123,7 +123,7 @@ func Serve(ctx context.Context, opts ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address at which the server listens.
 func (s *Server) Addr() net.Addr { return s.server.Addr() }
 
 // Close stops the server; what it keeps is on the disk.
@@ -140,7 +140,8 @@ func (s *Server) Admit(ctx context.Context, node string) error {
 	return s.consumer(ctx, wire.Orders.Of(node), node)
 }
 
-// Remove implements bus.Admin: the node is thrown out, and what is kept of it goes.
+// Remove implements bus.Admin: it throws the node out, and removes what the server
+// keeps of it.
 func (s *Server) Remove(ctx context.Context, node string) error {
 	var failed []error
 	if err := s.js.DeleteConsumer(ctx, string(wire.Orders), node); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -197,7 +198,7 @@ func (s *Server) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// permissions are what a node may do.
+// permissions returns the subjects that a node may publish and subscribe to.
 func permissions(node string) *server.Permissions {
 	api := "$JS.API.CONSUMER."
 	return &server.Permissions{
@@ -212,8 +213,8 @@ func permissions(node string) *server.Permissions {
 
 func inbox(member string) string { return "_INBOX_" + member }
 
-// logger has the server's lines go where all others go. It speaks of its own
-// matters at length, so what is no warning is for the patient.
+// logger writes the server's lines to the log of the whole process. The server says
+// much about itself, so its notices are logged at level debug.
 type logger struct{ to *slog.Logger }
 
 func (l logger) Noticef(format string, v ...any) { l.to.Debug(line(format, v)) }

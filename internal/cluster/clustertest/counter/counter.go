@@ -26,10 +26,10 @@ import (
 	"time"
 )
 
-// Tick is how often it counts.
+// Tick is the time between two counts.
 const Tick = 100 * time.Millisecond
 
-// File is where in its file system it writes.
+// File is the path in its file system to which the counter writes.
 const File = "/state/count.log"
 
 // Options of the program, by its arguments NAME=VALUE.
@@ -173,7 +173,7 @@ func serve(lines <-chan string) error {
 	return nil
 }
 
-// Count is what a counter's file says.
+// Count sums up a counter's file.
 type Count struct {
 	Last   int
 	First  int
@@ -182,7 +182,8 @@ type Count struct {
 	Starts int           // how often it began at 0
 }
 
-// Check reads a counter's file. An error says what is not exact.
+// Check reads a counter's file. It returns an error if the counter has not counted,
+// or for the first line that is not exact.
 func Check(r io.Reader) (c Count, err error) {
 	c.First, c.Last = -1, -1
 	var before time.Time

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Send is a stream of UDP packets to somebody who counts them. Each carries the
+// Send is a stream of UDP packets to a receiver that counts them. Each carries the
 // sender's name, so that it is known wherever its sender has moved to.
 type Send struct {
 	Name string
@@ -20,7 +20,7 @@ type Send struct {
 }
 
 const (
-	// Headers are what UDP, IPv4 and Ethernet add to a packet, in bytes.
+	// Headers is the size of what UDP, IPv4 and Ethernet add to a packet, in bytes.
 	Headers = 8 + 20 + 14
 	payload = 1514 - Headers // full packets
 
@@ -64,14 +64,14 @@ func (s *Send) start() error {
 				next = now
 			}
 			for ; next.Before(now); next = next.Add(every) {
-				_, _ = conn.WriteToUDP(packet, s.To) // nobody minds a packet that is lost
+				_, _ = conn.WriteToUDP(packet, s.To) // a lost packet does not matter
 			}
 		}
 	}()
 	return nil
 }
 
-// Sender is the name in a packet of Send's.
+// Sender returns the name in a packet of Send's.
 func Sender(packet []byte) (name string, ok bool) {
 	rest, ok := bytes.CutPrefix(packet, magic)
 	if !ok {

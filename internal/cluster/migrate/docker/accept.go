@@ -23,13 +23,13 @@ import (
 // of these:
 //
 //   - vetted: a rule below says which values are harmless, or that an operator allows it;
-//   - limits and what is inside of the container only: any value;
+//   - limits and settings inside the container only: any value;
 //   - everything else: only its zero value, fields of later engines included.
 //
-// The vetting works on a copy of the configuration. What a rule has passed is set to
-// zero there, and what is left over at the end is refused.
+// The vetting works on a copy of the configuration. A field that a rule has passed
+// is set to zero there, and a field that is left over at the end is refused.
 
-// host is what of the target itself matters to the examination.
+// host has the facts about the target itself that matter to the examination.
 type host struct {
 	runtime string // its default
 	cgroups string // "1" or "2"
@@ -98,8 +98,8 @@ func (e *examiner) identity() {
 	}
 }
 
-// config is about what is inside of the container: all of it is known, and harmless
-// to its host.
+// config passes the settings inside the container: all of them are known, and
+// harmless to its host.
 func (e *examiner) config() {
 	c := *e.inspect.Config
 	c.Hostname, c.Domainname, c.User, c.Env, c.Cmd, c.Entrypoint, c.WorkingDir, c.Shell = "", "", "", nil, nil, nil, "", nil

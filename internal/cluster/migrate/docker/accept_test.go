@@ -48,7 +48,7 @@ func endpoint(give func(n *network.EndpointSettings)) func(*container.InspectRes
 	}
 }
 
-// rights are the ways that are known. Those that no rule allows come first.
+// rights returns the ways that are known. Those that no rule allows come first.
 func rights() []right {
 	yes := true
 	one := func(name string, give func(h *container.HostConfig)) right {
@@ -209,7 +209,7 @@ func rights() []right {
 
 var target = host{runtime: "runc", cgroups: "2"}
 
-// honest is a container with as many options as do no harm.
+// honest returns a container with as many options as do no harm.
 func honest() (container.InspectResponse, migrate.Container) {
 	of, id := "sha256:"+strings.Repeat("1", 64), strings.Repeat("a", 64)
 	pids, swappiness, no := int64(100), int64(60), false

@@ -21,7 +21,7 @@ import (
 	"weir/internal/cluster/migrate/process"
 )
 
-// Facts are what a pre-flight has to know of this engine and its machine.
+// Facts returns what a pre-flight has to know of this engine and its machine.
 func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	info, err := e.client.Info(ctx)
 	if err != nil {
@@ -56,8 +56,8 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	return f, nil
 }
 
-// config is what migrate.Container.Config holds: the engine's description, and of
-// which volumes and networks the copy has to be given more than that says.
+// config is the content of migrate.Container.Config: the engine's description, and
+// of which volumes and networks the copy has to be given more than that says.
 type config struct {
 	Inspect container.InspectResponse `json:"inspect"`
 }
@@ -146,7 +146,7 @@ func (e *Engine) describeNetworks(ctx context.Context, r container.InspectRespon
 	return nil
 }
 
-// portsOf are the ports that a container publishes, such as "127.0.0.1:8080/tcp".
+// portsOf returns the ports that a container publishes, such as "127.0.0.1:8080/tcp".
 func portsOf(r container.InspectResponse) (list []string) {
 	for port, bindings := range r.HostConfig.PortBindings {
 		for _, b := range bindings {
@@ -157,8 +157,8 @@ func portsOf(r container.InspectResponse) (list []string) {
 	return list
 }
 
-// obstacles are what of a configuration cannot be migrated: each was tried, and
-// fails in the dump or in the restore.
+// obstacles returns the parts of a configuration that cannot be migrated: each was
+// tried, and fails in the dump or in the restore.
 func obstacles(r container.InspectResponse) (list []migrate.Finding) {
 	refuse := func(code, msg, remedy string) {
 		list = append(list, migrate.Finding{Code: code, Refuses: true, Msg: msg, Remedy: remedy})

@@ -4,7 +4,7 @@
 // its API where that is fast enough and beside it where it is not:
 //
 //   - Dump: "docker checkpoint create" copies the memory into an archive in
-//     containerd's store and out again (3 s for 100 MB). runc does what is behind it
+//     containerd's store and out again (3 s for 100 MB). runc does the dump itself
 //     at once (0.3 s); Docker notices that the container has ended.
 //   - Restore: "docker start --checkpoint" copies the checkpoint in the same way. The
 //     pages, which are nearly all of it, are therefore put beside it and linked to:

@@ -76,20 +76,20 @@ func Open(host string) (*Engine, error) {
 	return &Engine{client: c, socket: socket}, nil
 }
 
-// Kind is "docker".
+// Kind returns "docker".
 func (e *Engine) Kind() string { return "docker" }
 
-// Address is e.g. unix:///var/run/docker.sock.
+// Address returns the engine's address, e.g. unix:///var/run/docker.sock.
 func (e *Engine) Address() string { return "unix://" + e.socket }
 
 // Close ends the connection.
 func (e *Engine) Close() error { return e.client.Close() }
 
-// daemon is the process that listens on the engine's socket: dockerd, or the init
-// that opened the socket for it. Either has the mount namespace that counts.
+// daemon returns the process that listens on the engine's socket: dockerd, or the
+// init that opened the socket for it. Either has the mount namespace that counts.
 func (e *Engine) daemon() (pid int, err error) { return listener(e.socket) }
 
-// listener is the process that listens on a unix socket.
+// listener returns the process that listens on a unix socket.
 func listener(socket string) (pid int, err error) {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -113,7 +113,7 @@ func listener(socket string) (pid int, err error) {
 	return int(peer.Pid), nil
 }
 
-// place is where the daemon lives: its mounts and its way to find programs.
+// place says where the daemon lives: its mounts and its way to find programs.
 type place struct {
 	pid  int
 	path string // PATH
@@ -127,7 +127,7 @@ func (e *Engine) place() (place, error) {
 	return place{pid: pid, path: environ(pid, "PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")}, nil
 }
 
-// environ is a variable of a process's environment.
+// environ returns a variable of a process's environment.
 func environ(pid int, name, otherwise string) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -141,12 +141,12 @@ func environ(pid int, name, otherwise string) string {
 	return otherwise
 }
 
-// file is how this process reaches a path of the daemon's.
+// file returns the path by which this process reaches a path of the daemon's.
 func (p place) file(path string) string {
 	return filepath.Join("/proc", strconv.Itoa(p.pid), "root", path)
 }
 
-// command is one that runs among the daemon's mounts.
+// command returns a command that runs among the daemon's mounts.
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--mount=/proc/" + strconv.Itoa(p.pid) + "/ns/mnt", "--", "env", "PATH=" + p.path}, args...)...)
 }
@@ -268,7 +268,7 @@ var (
 	runcSays   = regexp.MustCompile(`^exit status \d+: time=\S+ level=error msg="(.*)"$`)
 )
 
-// oneLine is an error of the engine's or the runtime's without what is around it.
+// oneLine returns an error of the engine's or the runtime's without the text around it.
 func oneLine(text string) string {
 	text = engineSays.ReplaceAllString(text, "")
 	if said := runcSays.FindStringSubmatch(text); said != nil {
@@ -285,7 +285,7 @@ func refused(format string, args ...any) error {
 	return &migrate.Error{Code: migrate.CodeRefused, Msg: fmt.Sprintf(format, args...)}
 }
 
-// journey is what an engine says of a push or pull.
+// journey sums up an engine's messages about a push or pull.
 type journey struct {
 	layers map[string]bool // that travelled, by the short name that the engine gives them
 	digest string          // of the manifest that was pushed

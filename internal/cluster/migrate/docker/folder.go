@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// folder is where a container's checkpoint is kept: in the container's own folder, so
+// folder is the place of a container's checkpoint: in the container's own folder, so
 // that it goes where the container goes. The paths are the daemon's.
 type folder struct {
 	place
@@ -39,8 +39,8 @@ func (e *Engine) folder(ctx context.Context, id, move string) (folder, error) {
 	return folderIn(p, root, id, move)
 }
 
-// folderIn is the folder below the daemon's. The names come out of an order: they have to
-// be names, not ways out of the folder.
+// folderIn returns the folder below the daemon's. The names come out of an order: they
+// have to be names, not ways out of the folder.
 func folderIn(p place, root, id, move string) (folder, error) {
 	if !isID(id) || move == "" || strings.ContainsAny(move, "/\x00") {
 		return folder{}, refused("%.100q is no id of a container, or %.100q none of a move", id, move)
@@ -155,8 +155,8 @@ func (e *Engine) tidy(ctx context.Context, id, move string) error {
 	return f.remove()
 }
 
-// containerd is the process that a running container's shim belongs to; the daemon's
-// own if it cannot be found.
+// containerd returns the process that a running container's shim belongs to; the
+// daemon's own if it cannot be found.
 func (e *Engine) containerd(ctx context.Context, p place, id string) int {
 	r, err := e.client.ContainerInspect(ctx, id)
 	if err != nil || r.State.Pid == 0 {

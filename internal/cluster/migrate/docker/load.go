@@ -40,7 +40,7 @@ func (e *Engine) loadImage(ctx context.Context, o migrate.Order, r io.Reader) (p
 	if err != nil {
 		return size, err
 	}
-	// The engine unpacks the archive before it makes layers of what is in it.
+	// The engine unpacks the archive before it makes layers of its contents.
 	end, err := pack.Claim(dir, image.archive+image.layers)
 	if err != nil {
 		return size, err
@@ -83,7 +83,8 @@ func (e *Engine) load(ctx context.Context, f io.ReadSeeker, image survey) error 
 	return err
 }
 
-// dataDir is where the engine keeps its data, where there is room for images.
+// dataDir returns the folder where the engine keeps its data, where there is room
+// for images.
 func (e *Engine) dataDir(ctx context.Context) (string, error) {
 	p, err := e.place()
 	if err != nil {

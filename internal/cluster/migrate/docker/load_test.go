@@ -20,7 +20,7 @@ import (
 	"weir/internal/discover/dockertest"
 )
 
-// guarded is an engine that takes containers from others.
+// guarded returns an engine that takes containers from others.
 func guarded(t *testing.T) (*Engine, *dockertest.Engine) {
 	t.Helper()
 	daemon := dockertest.ForTest(t)
@@ -82,7 +82,7 @@ func zipped(t *testing.T, pieces ...[]byte) []byte {
 	return all.Bytes()
 }
 
-// bomb is a packed layer with a file of so many MiB.
+// bomb returns a packed layer with a file of so many MiB.
 func bomb(t *testing.T, mib int) []byte {
 	var header bytes.Buffer
 	if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg, Size: int64(mib) << 20}); err != nil {
@@ -92,7 +92,7 @@ func bomb(t *testing.T, mib int) []byte {
 	return append(append(zipped(t, header.Bytes()), bytes.Repeat(piece, mib/64)...), zipped(t, make([]byte, 1024))...)
 }
 
-// stream is the forgery as it arrives, and the order for it.
+// stream returns the forgery as it arrives, and the order for it.
 func (f forgery) stream(t *testing.T) (io.Reader, migrate.Order) {
 	t.Helper()
 	files := map[string][]byte{}
@@ -151,7 +151,7 @@ func (f forgery) stream(t *testing.T) (io.Reader, migrate.Order) {
 		Container: migrate.Container{Name: "web", Engine: "docker", Image: "app:1", ImageID: "sha256:" + hash}}
 }
 
-// configFor is an image's configuration with layers of such contents.
+// configFor returns an image's configuration with layers of such contents.
 func configFor(t *testing.T, names []string, content func(name string) []byte) string {
 	t.Helper()
 	diffs := []string{}

@@ -200,7 +200,7 @@ func (e *examiner) inside(field, target string) {
 	}
 }
 
-// boundPaths are the paths of the host that a configuration mounts.
+// boundPaths returns the paths of the host that a configuration mounts.
 func boundPaths(r container.InspectResponse) (list []string) {
 	for _, text := range r.HostConfig.Binds {
 		if source, _, _ := strings.Cut(text, ":"); strings.HasPrefix(source, "/") {
@@ -215,8 +215,8 @@ func boundPaths(r container.InspectResponse) (list []string) {
 	return list
 }
 
-// straight is an error if a path of the daemon's leads over a symbolic link, which
-// another container with the same mount may have made, to wherever it likes.
+// straight returns an error if a path of the daemon's leads over a symbolic link,
+// which another container with the same mount may have made, to wherever it likes.
 func (p place) straight(source string) error {
 	root, err := unix.Open(p.file("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -16,11 +16,12 @@ import (
 	"weir/internal/cluster/migrate/registry"
 )
 
-// untagTimeout is for taking a name back after the caller has given up.
+// untagTimeout bounds how long it may take to remove a name after the caller has
+// given up.
 const untagTimeout = 10 * time.Second
 
-// committed is the reference of what a migration commits or imports; "" if it does
-// neither.
+// committed returns the reference of what a migration commits or imports; "" if it
+// does neither.
 func committed(o migrate.Order) string {
 	switch o.Approach {
 	case migrate.ApproachCommit:
@@ -31,8 +32,8 @@ func committed(o migrate.Order) string {
 	return ""
 }
 
-// digested is what a migration has committed by its digest, whatever the name means by
-// now; "" if it has no digest.
+// digested returns the reference, by digest, of the image that a migration has
+// committed, whatever the name means by now; "" if it has no digest.
 func digested(o migrate.Order) string {
 	named, err := reference.ParseNormalizedNamed(committed(o))
 	if err != nil || o.Committed == nil || o.Committed.Digest == "" {
@@ -41,19 +42,19 @@ func digested(o migrate.Order) string {
 	return reference.FamiliarName(named) + "@" + o.Committed.Digest
 }
 
-// base is the reference of a container's image in the registry. It has the move's own
-// name: no other move can put another image there.
+// base returns the reference of a container's image in the registry. It has the
+// move's own name: no other move can put another image there.
 func base(o migrate.Order) string { return o.Registry + "/" + registry.BaseRepository + ":" + o.Move }
 
-// hint is the reference by which a target tells its registry which layers it has.
+// hint returns the reference by which a target tells its registry which layers it has.
 func hint(o migrate.Order) string { return base(o) + registry.HintSuffix }
 
-// brought is a name of an image that came here for a migration, until that is over: if
-// it fails, the image goes.
+// brought returns a name of an image that came here for a migration, until that is
+// over: if it fails, the image goes.
 func brought(o migrate.Order) string { return "weir-brought:" + o.Move }
 
-// imageName is the container's image by the name that it was asked for, if that still
-// means the same.
+// imageName returns the container's image by the name that it was asked for, if that
+// still means the same.
 func (e *Engine) imageName(ctx context.Context, c migrate.Container) string {
 	if found, err := e.client.ImageInspect(ctx, c.Image); err == nil && found.ID == c.ImageID {
 		return c.Image
@@ -61,8 +62,8 @@ func (e *Engine) imageName(ctx context.Context, c migrate.Container) string {
 	return c.ImageID
 }
 
-// removeImage takes a name from an image, and the image if it has no other and no
-// container. That it cannot be removed is nobody's trouble.
+// removeImage takes a name from an image, and removes the image if it has no other
+// name and no container. It ignores a failure.
 func (e *Engine) removeImage(ctx context.Context, ref string) {
 	if ref != "" {
 		_, _ = e.client.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})

@@ -46,8 +46,8 @@ func (e *Engine) neighbours(ctx context.Context, r container.InspectResponse, x 
 	return nil
 }
 
-// claims are the names and addresses that a container asks for, by network, but for its
-// own name and what is made of its id.
+// claims returns the names and addresses that a container asks for, by network, but for
+// its own name and the name made of its id.
 func claims(r container.InspectResponse) map[string][]string {
 	asked := map[string][]string{}
 	for name, endpoint := range r.NetworkSettings.Networks {

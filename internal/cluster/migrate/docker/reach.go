@@ -65,8 +65,8 @@ func (e *examiner) networks() {
 	}
 }
 
-// address refuses what is no address of a network's. That nobody else has it is the
-// engine's to see (neighbours).
+// address refuses a text that is no address of a network's. Whether another
+// container has the address is for the engine to see (neighbours).
 func (e *examiner) address(field string, a *network.EndpointIPAMConfig) {
 	if a == nil {
 		return

@@ -22,8 +22,8 @@ import (
 	"weir/internal/nsthread"
 )
 
-// credentials are what an engine is to show to a registry, as its API takes them. It
-// gets them over its own socket with each push and pull, and keeps none.
+// credentials returns the login that an engine is to show to a registry, as its API takes
+// it. The engine gets it over its own socket with each push and pull, and keeps none.
 func credentials(l migrate.Login) (string, error) {
 	return registrytypes.EncodeAuthConfig(registrytypes.AuthConfig{Username: l.User, Password: l.Password})
 }
@@ -112,7 +112,7 @@ func (e *Engine) counted(ctx context.Context, ref string, login migrate.Login, m
 	return migrate.Outcome{Bytes: n, Digest: moved.digest}
 }
 
-// packed is the size in bytes of layers as the registry has them.
+// packed returns the size in bytes of layers as the registry has them.
 func (e *Engine) packed(ctx context.Context, ref string, login migrate.Login, moved map[string]bool) (sum int64, err error) {
 	here, err := e.client.ImageInspect(ctx, ref)
 	if err != nil {
@@ -130,8 +130,8 @@ func (e *Engine) packed(ctx context.Context, ref string, login migrate.Login, mo
 		return 0, fmt.Errorf("%d layers here, %d there", len(here.RootFS.Layers), len(there.Layers))
 	}
 	for i, layer := range there.Layers {
-		// A push names a layer by what is in it, a pull, or an engine with containerd's
-		// store, by what it is packed to.
+		// A push names a layer by the hash of its contents; a pull, or an engine with
+		// containerd's store, by the hash of the packed layer.
 		if moved[shortID(here.RootFS.Layers[i])] || moved[shortID(layer.Digest.String())] {
 			sum += layer.Size
 		}
@@ -139,7 +139,7 @@ func (e *Engine) packed(ctx context.Context, ref string, login migrate.Login, mo
 	return sum, nil
 }
 
-// shortID is what an engine's progress calls a digest.
+// shortID returns a digest as an engine's progress names it.
 func shortID(digest string) string {
 	_, hex, _ := strings.Cut(digest, ":")
 	return hex[:min(12, len(hex))]

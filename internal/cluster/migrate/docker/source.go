@@ -62,7 +62,7 @@ func (e *Engine) freeze(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if err := e.dump(ctx, f, r.State.Pid, o); err != nil {
 		return out, errors.Join(err, f.remove())
 	}
-	// Docker takes a moment to notice; what is to be sent is whole by now.
+	// Docker takes a moment to notice; the files to send are whole by now.
 	return migrate.Outcome{Raw: process.FolderSize(f.file(f.images))}, f.setComplete()
 }
 
@@ -80,7 +80,7 @@ func alive(s *container.State) bool {
 	return !strings.HasPrefix(fields, "Z") && !strings.HasPrefix(fields, "X")
 }
 
-// settled is a container once Docker has noticed what became of its process.
+// settled returns a container once Docker has noticed what became of its process.
 func (e *Engine) settled(ctx context.Context, id string) (container.InspectResponse, error) {
 	r, err := e.client.ContainerInspect(ctx, id)
 	if err == nil && r.State.Running && !alive(r.State) {
@@ -150,7 +150,8 @@ func (e *Engine) checkpoint(ctx context.Context, f folder, init int, o migrate.O
 	return os.RemoveAll(f.file(work))
 }
 
-// lastError is the last line of CRIU's log that says what went wrong before it gave up.
+// lastError returns the last line of CRIU's log that says what went wrong before it
+// gave up.
 func lastError(log string) string {
 	text, err := os.ReadFile(log)
 	if err != nil {
@@ -372,7 +373,7 @@ func copyArchive(w io.Writer, archive io.ReadCloser, err error) (pack.Size, erro
 	return pack.Copy(w, archive)
 }
 
-// folderOf is where a part of the container is kept, a path of the daemon's.
+// folderOf returns the folder that keeps a part of the container, a path of the daemon's.
 func (c config) folderOf(p migrate.Part) (string, error) {
 	if p.Kind == migrate.PartLayer {
 		return upperDir(c.Inspect)
@@ -385,7 +386,7 @@ func (c config) folderOf(p migrate.Part) (string, error) {
 	return "", refused("container %s has no volume %s", c.Inspect.Name, p.Name)
 }
 
-// upperDir is the folder of a container's own layer, a path of the daemon's.
+// upperDir returns the folder of a container's own layer, a path of the daemon's.
 func upperDir(r container.InspectResponse) (string, error) {
 	upper := r.GraphDriver.Data["UpperDir"]
 	if upper == "" {

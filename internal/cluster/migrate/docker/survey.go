@@ -28,17 +28,17 @@ type archived struct {
 	Layers []string
 }
 
-// survey is what was found in an archive of an image before the engine gets it.
+// survey has the findings about an image's archive before the engine gets it.
 type survey struct {
 	archived
-	archive int64 // bytes of what is passed on
+	archive int64 // bytes of the entries that are passed on
 	layers  int64 // bytes that the engine makes of it
 	links   map[string]string
 	sizes   map[string]made // of the layers, by their names in the archive
 	config  string          // SHA-256 of the configuration, "" until it is found
 }
 
-// made is what an engine makes of a layer.
+// made says how much an engine makes of a layer.
 type made struct{ bytes, files int64 }
 
 // surveyed reads an archive, which must be about one image, this one, and of which the
@@ -55,7 +55,7 @@ func surveyed(f io.ReadSeeker, id string, limits pack.Limits) (survey, error) {
 	return s, s.whole(id, limits)
 }
 
-// refusedBy makes what is wrong with an archive a definite answer.
+// refusedBy turns the fault of an archive into a definite answer.
 func refusedBy(err error) error { return refused("%s", oneLine(err.Error())) }
 
 // needs says whether the engine gets an entry.

@@ -28,7 +28,7 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 		list = append(list, migrate.Finding{Code: code, Refuses: refuses, Msg: fmt.Sprintf(format, args...), Remedy: remedy})
 	}
 	if list, err := e.unacceptable(ctx, o); err != nil || len(list) > 0 {
-		return list, definite(ctx, err) // what is here is nobody's business then
+		return list, definite(ctx, err) // a refused source learns nothing else about this node
 	}
 	c := o.Container
 	if _, err := e.client.ContainerInspect(ctx, c.Name); err == nil {
@@ -88,7 +88,8 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 	return list, nil
 }
 
-// unacceptable is what of a container this node does not take from others.
+// unacceptable returns the settings of a container that this node does not take
+// from others.
 func (e *Engine) unacceptable(ctx context.Context, o migrate.Order) ([]migrate.Finding, error) {
 	if e.rules == nil {
 		return nil, nil
@@ -121,8 +122,8 @@ func (e *Engine) unacceptable(ctx context.Context, o migrate.Order) ([]migrate.F
 	return x.Findings(), nil
 }
 
-// published are the ports of the node that containers have, e.g. "8080/tcp", and whose
-// they are.
+// published returns the ports of the node that containers have, e.g. "8080/tcp", and
+// whose they are.
 func (e *Engine) published(ctx context.Context) (map[string]string, error) {
 	list, err := e.client.ContainerList(ctx, container.ListOptions{})
 	ports := map[string]string{}
@@ -136,8 +137,8 @@ func (e *Engine) published(ctx context.Context) (map[string]string, error) {
 	return ports, err
 }
 
-// nameOf is a container's name, or its id if the engine names none, as it does for one
-// that is being removed.
+// nameOf returns a container's name, or its id if the engine names none, as it does
+// for one that is being removed.
 func nameOf(c container.Summary) string {
 	if len(c.Names) == 0 {
 		return fmt.Sprintf("%.12s", c.ID)
@@ -278,8 +279,8 @@ func (e *Engine) checkImage(ctx context.Context, id string, o migrate.Order) err
 	return errors.Join(refused("the copy was made of image %s, ordered was %s", made.Image, want), err)
 }
 
-// hiddenVolumes are the volumes that no option of the container's names, since its
-// image asks for them.
+// hiddenVolumes returns the volumes that no option of the container's names, since
+// its image asks for them.
 func hiddenVolumes(r container.InspectResponse) (list []mount.Mount) {
 	for _, m := range r.Mounts {
 		if m.Type != mount.TypeVolume {
@@ -294,8 +295,8 @@ func hiddenVolumes(r container.InspectResponse) (list []mount.Mount) {
 	return list
 }
 
-// endpoints are the container's places in its networks, without what the engine has
-// added to them.
+// endpoints returns the container's places in its networks, without what the engine
+// has added to them.
 func (e *Engine) endpoints(r container.InspectResponse, networks []migrate.Network) map[string]*network.EndpointSettings {
 	list := map[string]*network.EndpointSettings{}
 	for _, n := range networks {
@@ -384,8 +385,8 @@ func (e *Engine) whenRestored(ctx context.Context, o migrate.Order, paused bool,
 	return definite(ctx, err)
 }
 
-// contained is an error if a copy's processes are not in the container's cgroup: what
-// pauses that would not stop them.
+// contained returns an error if a copy's processes are not in the container's cgroup:
+// what pauses that would not stop them.
 func contained(r container.InspectResponse) error {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", r.State.Pid))
 	if err != nil {

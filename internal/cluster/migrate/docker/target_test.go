@@ -19,8 +19,8 @@ import (
 	"weir/internal/nsthread"
 )
 
-// described is a container that an engine has created, as a source describes it; it is
-// removed, so that the same engine can be the target.
+// described returns a container that an engine has created, as a source describes it;
+// it is removed, so that the same engine can be the target.
 func described(t *testing.T, e *Engine, c container.Config, h container.HostConfig, n *network.NetworkingConfig) migrate.Container {
 	t.Helper()
 	c.Image, c.Cmd, c.StopSignal = dockertest.Image, []string{"sleep", "1000"}, "SIGKILL"

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// seeds are archives of each kind of entry.
+// seeds returns archives of each kind of entry.
 func seeds(f *testing.F) [][]byte {
 	return [][]byte{
 		forged(f), forged(f, file("a", "text")), forged(f, made(tar.TypeDir, "d/", ""), file("d/f", "x"), made(tar.TypeLink, "l", "d/f")),

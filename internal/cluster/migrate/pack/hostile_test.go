@@ -25,7 +25,7 @@ type entry struct {
 	content string
 }
 
-// forged is a packed archive of entries, with its end.
+// forged returns a packed archive of entries, with its end.
 func forged(t testing.TB, entries ...entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -60,7 +60,7 @@ func made(kind byte, name, link string) entry {
 	return entry{Header: tar.Header{Name: name, Linkname: link, Typeflag: kind, Mode: 0o755}}
 }
 
-// device is a device file.
+// device returns a device file.
 func device(kind byte, name string, major, minor int64) entry {
 	return entry{Header: tar.Header{Name: name, Typeflag: kind, Mode: 0o666, Devmajor: major, Devminor: minor}}
 }
@@ -140,7 +140,7 @@ func TestWhatAHostileNodeSendsStaysInItsFolder(t *testing.T) {
 }
 
 // TestWhatAHostileNodeSendsIsBounded: more than was announced is refused before it is
-// on the disk, and what is small as it travels costs no memory.
+// on the disk, and an archive that is small as it travels costs no memory.
 func TestWhatAHostileNodeSendsIsBounded(t *testing.T) {
 	limits := Limits{Bytes: 1 << 20, Entries: 100}
 	to := t.TempDir()
@@ -198,7 +198,7 @@ func TestWhatAHostileNodeSendsIsBounded(t *testing.T) {
 	})
 }
 
-// sparse is an archive with a file that is all hole, as GNU tar packs it.
+// sparse returns an archive with a file that is all hole, as GNU tar packs it.
 func sparse(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer

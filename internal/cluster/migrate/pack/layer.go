@@ -16,11 +16,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// A layer of an image is an archive that an engine unpacks by itself, without a limit: it
-// inflates what is packed, and fills holes with zeros. So layers are read once before the
-// engine gets the end of them, and what they would make is counted.
+// A layer of an image is an archive that an engine unpacks by itself, without a limit:
+// it inflates packed layers, and fills holes with zeros. So this package reads layers
+// once before the engine gets the end of them, and counts what they would make.
 
-// Contents is what layers make of a disk, all together.
+// Contents counts what layers put on a disk, all together.
 type Contents struct {
 	Limits Limits
 	Packed bool // layers may be packed by gzip or zstd, as registries have them
@@ -77,7 +77,7 @@ func (r *counted) walk() error {
 	}
 }
 
-// Made is what was counted: bytes on the disk, and files.
+// Made returns the counts: bytes on the disk, and files.
 func (c *Contents) Made() (bytes, entries int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *counted) add(bytes int64) error {
 	return c.over()
 }
 
-// over is an error if the limits are exceeded. The lock is held.
+// over returns an error if the limits are exceeded. The lock is held.
 func (c *Contents) over() error {
 	switch {
 	case c.bytes > c.Limits.Bytes || c.raw > c.Limits.Bytes:
@@ -137,7 +137,7 @@ func (r *counted) Read(p []byte) (int, error) {
 // ErrPacked says that a layer is packed where none is to be.
 var ErrPacked = errors.New("a layer inside of the archive is packed; only plain ones are taken")
 
-// inflate is what an engine makes of a layer before it reads it.
+// inflate returns a layer as an engine unpacks it before it reads it.
 func (c *Contents) inflate(b *bufio.Reader) (io.ReadCloser, error) {
 	start, _ := b.Peek(6) // or less, if there is less
 	format := formatOf(start)
@@ -162,7 +162,8 @@ func (c *Contents) inflate(b *bufio.Reader) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("%w: it is packed by %s; use gzip or zstd", ErrNoLayer, format)
 }
 
-// formatOf is how a layer is packed, by its first bytes, as engines tell; "" if it is not.
+// formatOf says how a layer is packed, by its first bytes, as engines tell; "" if it is
+// not.
 func formatOf(start []byte) string {
 	for _, known := range []struct{ format, start string }{
 		{"gzip", "\x1f\x8b\x08"}, {"zstd", "\x28\xb5\x2f\xfd"}, {"bzip2", "BZh"}, {"xz", "\xfd7zXZ\x00"},
@@ -178,8 +179,8 @@ func formatOf(start []byte) string {
 	return ""
 }
 
-// Watch is a layer as it is. It fails before its end if what it makes exceeds the limits,
-// or cannot be counted: its last bytes are not handed on before all of it was.
+// Watch returns a layer as it is. It fails before its end if what it makes exceeds the
+// limits, or cannot be counted: its last bytes are not handed on before all of it was.
 func (c *Contents) Watch(layer io.ReadCloser) io.ReadCloser {
 	r, w := io.Pipe()
 	v := &watched{layer: layer, counter: w, verdict: make(chan error, 1)}

@@ -22,8 +22,8 @@ type node struct {
 	st unix.Stat_t
 }
 
-// below is how names are resolved: one that leads out of its folder, through a link,
-// or into another file system that is mounted there, is not.
+// below says how the kernel resolves names: it refuses a name that leads out of its
+// folder, through a link, or into another file system that is mounted there.
 const below = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
 // tries is how often a name is resolved: the kernel asks for another try when a folder
@@ -76,7 +76,7 @@ func (n node) at(name string) (node, error) {
 
 func (n node) close() { _ = unix.Close(n.fd) } // of an O_PATH descriptor nothing is left to write
 
-// kind is the file's type, e.g. unix.S_IFREG.
+// kind returns the file's type, e.g. unix.S_IFREG.
 func (n node) kind() uint32 { return n.st.Mode & unix.S_IFMT }
 
 // path leads to exactly this file, for calls that take no such descriptor.
@@ -103,7 +103,7 @@ func (n node) names() ([]string, error) {
 	return list, err
 }
 
-// link is where a symbolic link leads.
+// link returns the path to which a symbolic link leads.
 func (n node) link() (string, error) {
 	text := make([]byte, unix.PathMax)
 	size, err := unix.Readlinkat(n.fd, "", text)
@@ -113,7 +113,7 @@ func (n node) link() (string, error) {
 	return string(text[:size]), nil
 }
 
-// attributes are the file's extended ones as PAX records.
+// attributes returns the file's extended attributes as PAX records.
 func (n node) attributes() (map[string]string, error) {
 	names := make([]byte, 4096)
 	size, err := unix.Listxattr(n.path(), names)

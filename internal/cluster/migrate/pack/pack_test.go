@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listing is a folder as text: all that a stream has to carry.
+// listing returns a folder as text: all that a stream has to carry.
 func listing(t *testing.T, folder string) string {
 	t.Helper()
 	var b strings.Builder

@@ -36,8 +36,8 @@ func swapper(ctx context.Context, t *testing.T, wait *sync.WaitGroup, swaps *ato
 	})
 }
 
-// hostileVolume is a volume in which files and folders trade places with links that
-// lead out of it, to files and folders that only root may read.
+// hostileVolume returns a volume in which files and folders trade places with links
+// that lead out of it, to files and folders that only root may read.
 func hostileVolume(ctx context.Context, t *testing.T, wait *sync.WaitGroup, swaps *atomic.Int64) (volume string) {
 	t.Helper()
 	outside, volume := filepath.Join(t.TempDir(), "outside"), t.TempDir()

@@ -30,10 +30,10 @@ type Limits struct {
 }
 
 // window is how far back in a stream the decoder has to remember, in bytes: Write needs
-// 4 MiB. What claims to need more is refused before any memory is taken.
+// 4 MiB. A stream that claims to need more is refused before any memory is taken.
 const window = 8 << 20
 
-// trailer is what may come after the last entry, in bytes: two empty blocks.
+// trailer bounds how much may come after the last entry, in bytes: two empty blocks.
 const trailer = 64 << 10
 
 // decoder unpacks a stream with bounded memory.
@@ -57,8 +57,8 @@ func Read(r io.Reader, folder string, limits Limits) (Size, error) {
 	return Size{Packed: packed.n.Load(), Raw: raw.n.Load()}, err
 }
 
-// Unpack is a stream's archive within the limits of bytes, for an engine that reads
-// archives itself. It ends with an error if the stream was cut off.
+// Unpack returns a stream's archive within the limits of bytes, for an engine that
+// reads archives itself. It ends with an error if the stream was cut off.
 func Unpack(r io.Reader, limits Limits) (content io.ReadCloser, size func() Size, err error) {
 	packed := &source{r: r}
 	z, err := decoder(packed)
@@ -69,7 +69,7 @@ func Unpack(r io.Reader, limits Limits) (content io.ReadCloser, size func() Size
 	return archive{claiming{&bounded{raw, limits.Bytes}, limits.claim}, z}, func() Size { return Size{Packed: packed.n.Load(), Raw: raw.n.Load()} }, nil
 }
 
-// archive is one that is unpacked as it is read.
+// archive is an archive that is unpacked as it is read.
 type archive struct {
 	claiming
 	decoder *zstd.Decoder

@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoRoom says that what arrives would take what is kept free of the disk.
+// ErrNoRoom says that a stream would take room that is kept free on the disk.
 var ErrNoRoom = errors.New("the disk has no room for it but what is kept free; free some there")
 
 const (
-	// reserve is what is kept free of a file system, in bytes, or a twentieth of a smaller
-	// one; of the files that it can have, always a twentieth.
+	// reserve is the room that is kept free of a file system, in bytes, or a twentieth of
+	// a smaller one; of the files that it can have, always a twentieth.
 	reserve      = 1 << 30
 	reservedPart = 20
 
-	// portion is what a stream claims at once: few looks at the disk, and little that others
-	// cannot have meanwhile.
+	// portion is the room that a stream claims at once: few looks at the disk, and little
+	// that others cannot have meanwhile.
 	portionBytes = 1 << 20
 	portionFiles = 256
 
-	// entryBytes is what a file of no size takes.
+	// entryBytes is the room that a file of no size takes, in bytes.
 	entryBytes = 4 << 10
 )
 
@@ -39,14 +39,14 @@ func (a amount) less(b amount) amount { return amount{a.bytes - b.bytes, a.files
 func (a amount) holds(b amount) bool  { return b.bytes <= a.bytes && b.files <= a.files }
 
 // disk is a file system that streams arrive on. Each looks at its free space before it
-// writes, and many would all find the same space; so what is looked at is claimed, until
-// it is written and no longer free.
+// writes, and many would all find the same space; so a stream claims the space that it
+// has found, until that is written and no longer free.
 type disk struct {
 	mu      sync.Mutex
 	claimed amount
 }
 
-// disks are those that anything has arrived on, by device.
+// disks has the disks that a stream has arrived on, by device.
 var disks sync.Map
 
 func diskOf(folder string) (*disk, error) {
@@ -58,8 +58,8 @@ func diskOf(folder string) (*disk, error) {
 	return d.(*disk), nil
 }
 
-// free is what nobody has claimed of a folder's file system, nor is kept free. The lock
-// is held.
+// free returns the room of a folder's file system that no stream has claimed, but for
+// the reserve. The lock is held.
 func (d *disk) free(folder string) (amount, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(folder, &st); err != nil {
@@ -72,7 +72,7 @@ func (d *disk) free(folder string) (amount, error) {
 	return is.less(d.claimed), nil
 }
 
-// claim is what one stream is about to write.
+// claim is the room for what one stream is about to write.
 type claim struct {
 	disk   *disk
 	folder string
@@ -80,8 +80,8 @@ type claim struct {
 	left   amount   // of the last
 }
 
-// take notes what is about to be written. What was claimed before the last two portions
-// is on the disk by then, also where another program writes it.
+// take notes a write that is about to come. Room that was claimed before the last two
+// portions is written by then, also where another program writes it.
 func (c *claim) take(want amount) error {
 	if c.left.holds(want) {
 		c.left = c.left.less(want)
@@ -98,7 +98,7 @@ func (c *claim) take(want amount) error {
 	return nil
 }
 
-// hold claims more, or no more than what is wanted if there is not more.
+// hold claims more, or only want if the disk has no room for more.
 func (c *claim) hold(more, want amount) error {
 	c.disk.mu.Lock()
 	defer c.disk.mu.Unlock()
@@ -134,7 +134,7 @@ func (c *claim) end() {
 	c.held, c.left = nil, amount{}
 }
 
-// claiming is a stream that claims what is read of it.
+// claiming is a stream that claims room for the bytes that are read from it.
 type claiming struct {
 	io.Reader
 	claim *claim
@@ -150,9 +150,9 @@ func (c claiming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Room is what a folder's file system has room for, at most so many bytes: half of the
-// files that it can still have, and its free space but for a reserve. Streams that are
-// read within these limits share the room with all others in this process.
+// Room returns how much a folder's file system has room for, at most so many bytes: half
+// of the files that it can still have, and its free space but for a reserve. Streams that
+// are read within these limits share the room with all others in this process.
 func Room(folder string, bytes int64) (Limits, error) {
 	d, err := diskOf(folder)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk is a file system of so many MiB, for a test alone.
+// smallDisk returns a file system of so many MiB, for a test alone.
 func smallDisk(t *testing.T, mib int) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -123,7 +123,7 @@ func (u *unpacker) folder(name string) (node, error) {
 	return stat(fd)
 }
 
-// kinds are the types of files by those of entries.
+// kinds has the type of a file for each type of an entry.
 var kinds = map[byte]uint32{
 	tar.TypeReg: unix.S_IFREG, tar.TypeDir: unix.S_IFDIR, tar.TypeSymlink: unix.S_IFLNK,
 	tar.TypeFifo: unix.S_IFIFO, tar.TypeChar: unix.S_IFCHR, tar.TypeBlock: unix.S_IFBLK,

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Size is how long a stream is.
+// Size says how long a stream is.
 type Size struct {
 	Packed int64 // as it travels
 	Raw    int64 // of the tar archive
@@ -24,13 +24,13 @@ type Size struct {
 // end is the last entry of a stream.
 const end = ".weir-end"
 
-// xattrPrefix is how PAX archives name extended attributes.
+// xattrPrefix begins the names of extended attributes in PAX archives.
 const xattrPrefix = "SCHILY.xattr."
 
-// Write packs what is in a folder, and the folder's own attributes. Others may change
-// the folder meanwhile: what vanishes is left out, a file that shrinks is filled up with
-// zeros, and of one that grows what it had at first is packed. A file system that is
-// mounted below the folder is an error, since it is not the folder's.
+// Write packs the contents of a folder, and the folder's own attributes. Others may
+// change the folder meanwhile: what vanishes is left out, a file that shrinks is filled
+// up with zeros, and of one that grows what it had at first is packed. A file system
+// that is mounted below the folder is an error, since it is not the folder's.
 func Write(w io.Writer, folder string) (Size, error) {
 	return stream(w, func(raw io.Writer) error {
 		root, err := openRoot(folder)
@@ -68,7 +68,7 @@ func stream(w io.Writer, fill func(io.Writer) error) (s Size, err error) {
 	raw := &counter{w: z}
 	err = fill(raw)
 	if err != nil {
-		z.Reset(nil) // no frame's end: nobody takes it for whole
+		z.Reset(nil) // no frame's end: the reader does not take it for whole
 	}
 	err = errors.Join(err, z.Close())
 	return Size{Packed: packed.n, Raw: raw.n}, err
@@ -92,7 +92,7 @@ type writer struct {
 	seen map[inode]string // of files with several names, the first
 }
 
-// add packs a file under a name, and after a folder what is in it.
+// add packs a file under a name, and after a folder its contents.
 func (p *writer) add(n node, name string) error {
 	if len(name) >= unix.PathMax {
 		return fmt.Errorf("%.100s...: the name is longer than the %d bytes that a path may have", name, unix.PathMax)
@@ -119,7 +119,7 @@ func (p *writer) add(n node, name string) error {
 	return nil
 }
 
-// within packs what is in a folder.
+// within packs the contents of a folder.
 func (p *writer) within(n node, folder string) error {
 	names, err := n.names()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"weir/internal/cluster/migrate/process"
 )
 
-// Facts are what a pre-flight has to know.
+// Facts returns what a pre-flight has to know.
 func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	var info struct {
 		Host struct {
@@ -53,7 +53,7 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	return f, nil
 }
 
-// inspection is what is needed of podman's description.
+// inspection has the fields of podman's description that a migration needs.
 type inspection struct {
 	ID        string `json:"Id"`
 	Name      string

@@ -11,7 +11,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// answerTimeout is what an engine is given to say which it is.
+// answerTimeout bounds how long an engine may take to say which it is.
 const answerTimeout = 3 * time.Second
 
 // Serves reports whether what listens at a socket is Podman, which speaks Docker's API

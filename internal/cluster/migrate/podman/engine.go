@@ -80,10 +80,10 @@ func noContainer(err error) bool {
 
 func (e *Engine) archive(move string) string { return filepath.Join(e.dir, move+".tar") }
 
-// memory is what was copied ahead.
+// memory returns the path of the memory that was copied ahead.
 func (e *Engine) memory(move string) string { return filepath.Join(e.dir, move+".memory") }
 
-// arrived is the file that says which container an archive from elsewhere has.
+// arrived returns the file that says which container an archive from elsewhere has.
 func (e *Engine) arrived(move string) string { return filepath.Join(e.dir, move+".id") }
 
 // Copy finds the container that came by a migration.

@@ -40,8 +40,8 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 	return list, nil
 }
 
-// unlisted are the paths that no rule of this node names. Another node is not told whether
-// they are here.
+// unlisted returns the paths that no rule of this node names. Another node is not told
+// whether they are here.
 func (e *Engine) unlisted(o migrate.Order) []migrate.Finding {
 	x := &migrate.Examination{}
 	for _, b := range o.Container.Binds {

@@ -21,7 +21,8 @@ import (
 	"weir/internal/cluster/migrate"
 )
 
-// RuncConf is where runc reads what it tells CRIU, which Docker has no other way to say.
+// RuncConf is the file from which runc reads what it tells CRIU. Docker has no other way
+// to say that.
 const RuncConf = "/etc/criu/runc.conf"
 
 // TCPMode reads out of such a file what CRIU is told to do with established
@@ -40,7 +41,7 @@ func TCPMode(file string) string {
 	return mode
 }
 
-// CPUFlags are what the machine's first CPU can do.
+// CPUFlags returns the features of the machine's first CPU.
 func CPUFlags() []string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -56,8 +57,8 @@ func CPUFlags() []string {
 	return nil
 }
 
-// FolderSize is what a folder's files hold, in bytes; what cannot be read does not count,
-// nor what a link that is swapped in meanwhile leads to.
+// FolderSize returns how much a folder's files hold, in bytes. A file that cannot be
+// read does not count, nor does the target of a link that is swapped in meanwhile.
 func FolderSize(folder string) (size int64) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -76,8 +77,9 @@ func FolderSize(folder string) (size int64) {
 	return size
 }
 
-// Memory is what a checkpoint of a process and its descendants has to carry: memory
-// without files behind it; of what several share, each has its part. In bytes.
+// Memory returns how much memory a checkpoint of a process and its descendants has
+// to carry, in bytes: memory without files behind it. Of memory that several
+// processes share, each has its part.
 func Memory(init int) (size int64) {
 	for _, pid := range descendants(init) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

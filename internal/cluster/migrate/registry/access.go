@@ -14,11 +14,11 @@ const (
 	MoveRepository = "weir-move"
 )
 
-// HintSuffix ends the tag by which a target pushes an image that it has. Its engine
-// learns by that which layers the registry has, and does not pull them again.
+// HintSuffix ends the tag by which a target pushes an image that it has. By this tag its
+// engine learns the layers that the registry has, and does not pull them again.
 const HintSuffix = "-target"
 
-// Kind is what a request is about.
+// Kind says what a request is about.
 type Kind int
 
 // The kinds. Catalogs and lists of tags are none: they are refused.
@@ -80,16 +80,16 @@ func Parse(q *http.Request) (r Request, ok bool) {
 // reads reports whether the request changes nothing.
 func (r Request) reads() bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// Access is what a node may do for one move that is under way: the source pushes, the
-// target pulls.
+// Access says what a node may do for one move that is under way: the source pushes,
+// the target pulls.
 type Access struct {
 	Move   string
 	Source bool // else the target
 }
 
 // Allows says whether a request is within the access, as far as its path tells. That a
-// digest belongs to the move's image, and an upload to the node, is the registry's to
-// see. Nobody deletes an image.
+// digest belongs to the move's image, and an upload to the node, is for the registry
+// to see. No client may delete an image.
 func (a Access) Allows(r Request) bool {
 	if r.Kind == Ping {
 		return r.reads()

@@ -34,7 +34,7 @@ func opened(t *testing.T, q Quota) *Registry {
 	return r
 }
 
-// manifestOf is a manifest of one layer.
+// manifestOf returns a manifest of one layer.
 func manifestOf(config, layer []byte) []byte {
 	return fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"config":{"mediaType":"application/vnd.docker.container.image.v1+json","size":%d,"digest":%q},`+
 		`"layers":[{"mediaType":"application/vnd.docker.image.rootfs.diff.tar.gzip","size":%d,"digest":%q}]}`,
@@ -42,7 +42,7 @@ func manifestOf(config, layer []byte) []byte {
 }
 
 // TestOnlyASourcePushesAndItsTargetPulls: a third member can do nothing with a move's
-// images, the target can write none of the source's, and nobody deletes one.
+// images, the target can write none of the source's, and no member deletes one.
 func TestOnlyASourcePushesAndItsTargetPulls(t *testing.T) {
 	r := opened(t, Quota{})
 	source := member(t, r, "a", Access{Move: "m-1", Source: true})

@@ -15,8 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// idleUpload is how long an upload may stand still before what has come of it is
-// removed.
+// idleUpload is how long an upload may stand still before its parts are removed.
 const idleUpload = time.Hour
 
 // tags returns the tags of a repository, none if nothing was pushed to it.
@@ -72,9 +71,9 @@ func (r *Registry) expire(ctx context.Context, repo distribution.Repository, tag
 	return repo.Tags(ctx).Untag(ctx, tag)
 }
 
-// Collect removes what no tag leads to and nobody who pushes has asked for within the
-// last `age`, since layers come before the manifest that names them. It returns how many
-// bytes that freed. Pushes and pulls go on meanwhile.
+// Collect removes the data that no tag leads to and no pushing client has asked for
+// within the last `age`, since layers come before the manifest that names them. It
+// returns how many bytes that freed. Pushes and pulls go on meanwhile.
 func (r *Registry) Collect(ctx context.Context, age time.Duration) (freed int64, err error) {
 	r.dropIdle(ctx, idleUpload)
 	if time.Since(r.opened) < age {
@@ -114,7 +113,7 @@ func (r *Registry) dropIdle(ctx context.Context, age time.Duration) {
 	}
 }
 
-// collection is one pass of Collect.
+// collection is the state of one pass of Collect.
 type collection struct {
 	*Registry
 	age    time.Duration
@@ -140,8 +139,8 @@ func (c *collection) mark(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes the rest: manifests and links of the repositories first, so that
-// nothing leads to what is no more.
+// sweep removes the rest: manifests and links of the repositories first, so that no
+// link leads to data that is gone.
 func (c *collection) sweep(ctx context.Context) error {
 	v := storage.NewVacuum(ctx, c.driver)
 	for _, name := range c.names {

@@ -15,10 +15,10 @@ import (
 	"weir/internal/cluster/migrate/pack"
 )
 
-// Allowance is what the layers of one move may unpack to, all together, on the node that
-// pulls them. A manifest says how large they are packed, and an engine unpacks whatever
-// comes: so they are counted on their way to it, and one that exceeds the allowance never
-// comes to its end.
+// Allowance bounds what the layers of one move may unpack to, all together, on the node
+// that pulls them. A manifest says how large they are packed, and an engine unpacks
+// whatever comes: so they are counted on their way to it, and one that exceeds the
+// allowance never comes to its end.
 type Allowance struct {
 	contents pack.Contents
 
@@ -40,7 +40,8 @@ func (a *Allowance) With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, allowanceKey{}, a)
 }
 
-// Watch holds what is pulled through a transport to the allowance of each request.
+// Watch returns a transport that holds the layers pulled through it to the
+// allowance of each request.
 func Watch(t http.RoundTripper) http.RoundTripper { return watching{t} }
 
 type watching struct{ http.RoundTripper }
@@ -104,8 +105,8 @@ func (p *pulled) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// refusedPull is an answer after which an engine does not try again, and whose text it
-// hands on.
+// refusedPull returns an answer after which an engine does not try again, and whose
+// text it hands on.
 func refusedPull(q *http.Request, why string) *http.Response {
 	text, err := json.Marshal(map[string]any{"errors": []map[string]string{{"code": "DENIED", "message": "layer " + q.URL.Path[len(q.URL.Path)-64:][:12] + ": " + why}}})
 	if err != nil {

@@ -21,7 +21,7 @@ type Quota struct {
 // Docker sends five layers of an image at a time.
 var DefaultQuota = Quota{NodeBytes: 20e9, Bytes: 100e9, FreeBytes: 1e9, Uploads: 20, Tags: 20_000}
 
-// filled puts defaults in the place of what is 0.
+// filled returns the quota with defaults in the place of zeros.
 func (q Quota) filled() Quota {
 	put := func(value *int64, or int64) {
 		if *value == 0 {
@@ -74,7 +74,8 @@ func full(format string, args ...any) *refusal {
 	return &refusal{http.StatusInsufficientStorage, "DENIED", fmt.Sprintf(format, args...)}
 }
 
-// unknown is the answer about what is not there, or not the client's to see.
+// unknown returns the answer about an object that is not there, or that the client
+// may not see.
 func unknown(r Request) *refusal {
 	switch r.Kind {
 	case Manifest:

@@ -65,8 +65,8 @@ func Open(dir string, q Quota) (*Registry, error) {
 	return r, nil
 }
 
-// dropUploads removes what has come of uploads in a former life: nobody can go on with
-// them.
+// dropUploads removes the parts of uploads that a former process received: no client
+// can go on with them.
 func dropUploads(dir string) error {
 	for _, depth := range []string{"*", "*/*"} {
 		list, err := filepath.Glob(filepath.Join(dir, "docker/registry/v2/repositories", depth, "_uploads"))
@@ -85,13 +85,13 @@ func dropUploads(dir string) error {
 // Close ends what goes on in the background.
 func (r *Registry) Close() error { return errors.Join(r.app.Shutdown(), r.usage.save()) }
 
-// Traffic is how many bytes of layers and configurations have come in and gone out.
+// Traffic returns how many bytes of layers and configurations have come in and gone out.
 func (r *Registry) Traffic() (received, sent int64) { return r.received.Load(), r.sent.Load() }
 
-// Usage is what is in the registry now.
+// Usage returns how much the registry holds now.
 func (r *Registry) Usage() Usage { return r.usage.now() }
 
-// size is a number of bytes for people, e.g. "20 GB".
+// size returns a number of bytes for people, e.g. "20 GB".
 func size(bytes int64) string {
 	for _, unit := range []struct {
 		bytes int64

@@ -82,8 +82,9 @@ func open(t *testing.T, dir string) (*Registry, client, func()) {
 	return r, client{t, s.URL}, func() { s.Close(); r.Close() }
 }
 
-// What was pushed is there after a restart; what lost its tag is collected, but not
-// while somebody may be in the middle of a push, nor what another image needs.
+// TestImagesStayUntilTheyAreCollected: an image that was pushed is there after a
+// restart. An image that lost its tag is collected, but not while a client may be
+// in the middle of a push, nor the layers that another image needs.
 func TestImagesStayUntilTheyAreCollected(t *testing.T) {
 	dir := t.TempDir()
 	_, c, stop := open(t, dir)

@@ -21,7 +21,7 @@ const (
 	roomEvery   = 16 << 20 // bytes of an upload between two looks at the disk
 )
 
-// Client is who makes a request.
+// Client says which node makes a request, and what it may do.
 type Client struct {
 	Node   string
 	Access []Access
@@ -80,7 +80,7 @@ func (r *Registry) permit(ctx context.Context, request Request, c Client) *refus
 		if !a.Allows(request) {
 			continue
 		}
-		// What is read by digest has to be part of an image of the move.
+		// An object that is read by digest has to be part of an image of the move.
 		if by := request.Digest && (request.Kind == Manifest && request.reads() || request.Method == http.MethodGet); !by || r.holds(ctx, a, request) {
 			allowed = true
 		} else if !allowed {
@@ -113,8 +113,8 @@ func (r *Registry) holds(ctx context.Context, a Access, request Request) bool {
 	return false
 }
 
-// walk calls visit with the digests that a tag leads to: its manifest, those of an
-// index, configurations and layers.
+// walk calls visit with the digests that a tag leads to: its manifest, the
+// manifests of an index, configurations and layers.
 func (r *Registry) walk(ctx context.Context, repository, tag string, visit func(digest.Digest)) error {
 	name, err := reference.WithName(repository)
 	if err != nil {
@@ -364,5 +364,5 @@ func (a *answer) ReadFrom(from io.Reader) (int64, error) {
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -21,11 +21,11 @@ import (
 // ownersFile remembers who was the first to push what.
 const ownersFile = "owners.json"
 
-// saveAfter is how long the usage waits before it writes who has pushed what to ownersFile.
-// After a crash, what was not written has no owner.
+// saveAfter is how long the usage waits before it writes who has pushed what to
+// ownersFile. After a crash, a digest that was not written there has no owner.
 const saveAfter = 5 * time.Second
 
-// usage is what is in the registry and whose it is.
+// usage counts the bytes in the registry, and says which node pushed them.
 type usage struct {
 	dir   string
 	quota Quota
@@ -46,7 +46,7 @@ type stored struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// upload is one under way.
+// upload is an upload under way.
 type upload struct {
 	node, repository string
 	bytes            int64
@@ -54,7 +54,7 @@ type upload struct {
 	busy             int // requests at it
 }
 
-// openUsage looks at what is there.
+// openUsage counts the bytes that are in a folder already.
 func openUsage(dir string, q Quota) (*usage, error) {
 	u := &usage{dir: dir, quota: q.filled(), blobs: map[string]*stored{}, nodes: map[string]int64{}, uploads: map[string]*upload{}, touched: map[string]time.Time{}}
 	owners := map[string]*stored{}
@@ -88,7 +88,7 @@ func openUsage(dir string, q Quota) (*usage, error) {
 	return u, err
 }
 
-// keep counts what is stored by now. The lock is held.
+// keep counts the bytes of a digest, once. The lock is held.
 func (u *usage) keep(digest, node string, bytes int64) {
 	if u.blobs[digest] != nil {
 		return
@@ -140,7 +140,7 @@ func (u *usage) save() error {
 	return atomicfile.Write(filepath.Join(u.dir, ownersFile), text, 0o600)
 }
 
-// touch notes that somebody who pushes relies on a digest.
+// touch notes that a client that pushes relies on a digest.
 func (u *usage) touch(digest string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -176,7 +176,7 @@ func (u *usage) refuse(r *refusal) *refusal {
 	return r
 }
 
-// Usage is what is in a registry.
+// Usage says how much a registry holds, and how much it may.
 type Usage struct {
 	Bytes   int64            // stored
 	Nodes   map[string]int64 // bytes, by the node that pushed them first; "" = not on record

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// Path is what the path of each call begins with; the verb follows.
+	// Path begins the path of each call; the verb follows.
 	Path = "/v1/migrate/"
 	// MaxCall is the longest call, and the longest answer but for parts, in bytes.
 	MaxCall = 4 << 20
 )
 
-// Verb is what a callee is asked to do.
+// Verb says what a callee is asked to do.
 type Verb string
 
 // The verbs. A node that another one calls knows the first five.
@@ -41,7 +41,7 @@ const (
 	Admit   Verb = "admit"
 )
 
-// Call is what a callee is told besides the verb.
+// Call has what a callee is told besides the verb.
 type Call struct {
 	Name  string         `json:"name,omitempty"` // describe: container; copy: migration
 	Step  migrate.Step   `json:"step,omitempty"` // do
@@ -57,7 +57,7 @@ type Call struct {
 // may be made again in a while.
 var ErrBusy = errors.New("it is busy")
 
-// Peer is where calls go.
+// Peer is the process to which calls go.
 type Peer struct {
 	Name   string // in errors, such as "node b at 10.0.0.2:7473"
 	URL    string // without a path
@@ -119,7 +119,7 @@ func (p Peer) post(ctx context.Context, verb Verb, in Call, stream io.Reader) (*
 	return p.send(req)
 }
 
-// Before is the body of "receive": the call with its length before it, and the part.
+// Before returns the body of "receive": the call with its length before it, and the part.
 func (c Call) Before(part io.Reader) (io.Reader, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c Call) Before(part io.Reader) (io.Reader, error) {
 	return io.MultiReader(bytes.NewReader(length), bytes.NewReader(text), part), nil
 }
 
-// Request is a call whose body is the caller's; for what Call has no room for.
+// Request returns a call whose body is the caller's; for what Call has no room for.
 func (p Peer) Request(ctx context.Context, verb Verb, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+Path+string(verb), body)
 	if err != nil {
@@ -164,8 +164,8 @@ func (p Peer) send(req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s: %s: %s", p.Name, resp.Status, bytes.TrimSpace(why))
 }
 
-// Read reads the call out of a request; what is left of the body is the part. most is how
-// many bytes a call may have.
+// Read reads the call out of a request; the rest of the body is the part. most bounds
+// the bytes of a call.
 func Read(r *http.Request, verb Verb, most int64) (in Call, err error) {
 	length := most + 1
 	if verb == Receive {

@@ -16,7 +16,7 @@ import (
 	"weir/internal/cluster/migrate"
 )
 
-// Socket is where the helper of this machine is (weir-migrate.socket).
+// Socket is the path of the helper's socket on this machine (weir-migrate.socket).
 const Socket = "/run/weir-migrate.sock"
 
 // dialTimeout bounds a connection to the helper, which systemd starts for it.

@@ -8,7 +8,7 @@ import (
 	"weir/internal/cluster/migrate"
 )
 
-// Warrant is what the agent shows to the helper for a move.
+// Warrant is the permission that the agent shows to the helper for a move.
 type Warrant struct {
 	Sealed   []byte `json:"sealed"`             // the manager's Move or Grant, in its envelope
 	Manager  []byte `json:"manager,omitempty"`  // the manager's certificate with its chain, PEM
@@ -46,7 +46,7 @@ type Guard interface {
 // Passage is the permission for one call.
 type Passage struct {
 	Order migrate.Order // for the engine, in the place of the caller's
-	// Before is what the call has done already: the engine is not asked again.
+	// Before is the outcome of the same call before: the engine is not asked again.
 	Before *migrate.Outcome
 	// Done is told what came of the call, and returns the error of its answer.
 	Done func(migrate.Outcome, error) error

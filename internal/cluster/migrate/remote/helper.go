@@ -44,7 +44,7 @@ func NewHelper(e migrate.Engine, g Guard, idle time.Duration, log *slog.Logger) 
 	return &Helper{engine: guarded{e, g}, log: log, idle: idle}
 }
 
-// Serve answers until ctx ends, or nobody has called for long enough.
+// Serve answers until ctx ends, or until no client has called for the helper's idle time.
 func (h *Helper) Serve(ctx context.Context, ln net.Listener) error {
 	h.clock = newIdleClock(h.idle)
 	mux := http.NewServeMux()
@@ -59,7 +59,7 @@ func (h *Helper) Serve(ctx context.Context, ln net.Listener) error {
 		return err
 	case <-h.clock.done:
 	case <-ctx.Done():
-		return srv.Close() // what is cut off is settled by the agent's journal
+		return srv.Close() // the agent's journal settles the calls that are cut off
 	}
 	end, cancel := context.WithTimeout(context.Background(), shutdownLimit)
 	defer cancel()

@@ -52,7 +52,7 @@ type NodeGroup struct {
 	Closed  bool    `yaml:"closed"`
 }
 
-// Program is what a container demands.
+// Program describes what a container demands.
 type Program struct {
 	CPU     float64 `yaml:"cpu_cores"`
 	Memory  float64 `yaml:"memory_bytes"`
@@ -113,8 +113,8 @@ func decode(name string, data []byte) (*File, error) {
 	return f, nil
 }
 
-// Problem is the cluster that a file describes, with the containers where they are
-// at the beginning.
+// Problem returns the cluster that a file describes, with the containers where they
+// are at the beginning.
 func (f *File) Problem() (*optimize.Problem, error) {
 	p := &optimize.Problem{Cost: optimize.DefaultCost}
 	if f.CountMoves {
@@ -224,8 +224,8 @@ func (f *File) launch(p *optimize.Problem, placed []bool) error {
 	return nil
 }
 
-// Recorded is the cluster that agents' profiles describe: one wire.Profile in JSON
-// per line, as they came, of any number of nodes. name is for errors.
+// Recorded returns the cluster that agents' profiles describe: one wire.Profile in
+// JSON per line, as they came, of any number of nodes. name is for errors.
 func Recorded(name string, data []byte) (*optimize.Problem, error) {
 	var histories [][]wire.Profile
 	index := map[string]int{}

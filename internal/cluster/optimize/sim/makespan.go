@@ -8,16 +8,14 @@ import (
 	"weir/internal/cluster/optimize"
 )
 
-// Makespan is how many seconds a plan's moves take from the first's beginning to
-// the last's end, if at most parallel of them are under way at once (0 =
-// DefaultParallel).
+// Makespan returns how many seconds a plan's moves take from the first's beginning to the
+// last's end, if at most parallel of them are under way at once (0 = DefaultParallel).
 //
 // A move takes the fixed part of the problem's cost and then sends its bytes at the
-// cost's rate, or more slowly: what leaves a node shares its link for sending, what
-// comes shares the receiver's, each in equal parts. A node whose capacity is not
-// known holds nobody up. Moves begin in their order, but one that waits lets others
-// pass: it begins after those before it that leave its target, for it may need
-// their room.
+// cost's rate, or more slowly: what leaves a node shares its link for sending, what comes
+// shares the receiver's, each in equal parts. A node whose capacity is not known holds no
+// move up. Moves begin in their order, but one that waits lets others pass: it begins
+// after those before it that leave its target, for it may need their room.
 func Makespan(p *optimize.Problem, moves []optimize.Move, parallel int) float64 {
 	if parallel <= 0 {
 		parallel = DefaultParallel

@@ -41,7 +41,8 @@ type SeriesBar struct {
 	Reduction string    `yaml:"s_reduction"` // such as 61%
 }
 
-// SeriesResult is what an algorithm made of one cluster's launches, or of all clusters.
+// SeriesResult says what an algorithm made of the launches of one cluster, or of all
+// clusters.
 type SeriesResult struct {
 	Cluster   string    `json:"cluster"` // "" = the mean over all
 	Algorithm Algorithm `json:"algorithm"`
@@ -90,7 +91,7 @@ func ParseSeries(name string, data []byte) (*Series, error) {
 	return s, nil
 }
 
-// bar is the least mean reduction, a share.
+// bar returns the least mean reduction, a share.
 func (b SeriesBar) bar() (float64, error) {
 	text, percent := strings.CutSuffix(b.Reduction, "%")
 	v, err := strconv.ParseFloat(text, 64)

@@ -33,7 +33,7 @@ const (
 	GeneticSeeded Algorithm = "genetic-seeded"
 )
 
-// Algorithms are all, those of Swarm last.
+// Algorithms returns the names of all algorithms, Swarm's last.
 func Algorithms() []string {
 	list := []string{string(Local), string(Genetic), string(GeneticSeeded)}
 	for _, s := range optimize.Strategies {
@@ -42,7 +42,7 @@ func Algorithms() []string {
 	return list
 }
 
-// Options are what a run is told.
+// Options has the parameters of a run.
 type Options struct {
 	optimize.Options
 	// For ends the genetic algorithm after this time instead of after its number of
@@ -59,7 +59,7 @@ type Options struct {
 // DefaultParallel is how many moves are under way at once.
 const DefaultParallel = 8
 
-// Result is what an algorithm did.
+// Result says what an algorithm did.
 type Result struct {
 	Algorithm  Algorithm `json:"algorithm"`
 	Measure    string    `json:"measure"` // of S
@@ -119,7 +119,7 @@ func Run(p *optimize.Problem, a Algorithm, o Options, now func() time.Duration) 
 	return r, nil
 }
 
-// named is a vector for people who do not know its order.
+// named returns a vector for people who do not know its order.
 func named(v optimize.Vector) map[string]float64 {
 	m := map[string]float64{}
 	for r, x := range v {
