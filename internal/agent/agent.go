@@ -224,7 +224,7 @@ var ErrNoLink = errors.New("no link is configured; name one by --link eth0 --egr
 
 // begin brings the links up for the first time.
 func (a *Agent) begin(ctx context.Context) error {
-	a.commit(ctx, a.world, a.attached, reasons{general: "agent started"})
+	a.commit(ctx, rule(a.world, a.attached), reasons{general: "agent started"})
 	a.tend(ctx, time.Now())
 	hope := func(l *link) bool { return l.err == nil || errors.Is(l.err, dataplane.ErrNoDevice) }
 	if len(a.links) > 0 && !slices.ContainsFunc(a.links, hope) {
@@ -346,11 +346,25 @@ func (r reasons) of(key string) string {
 	return r.general
 }
 
-// commit makes a world the present one: it is decided upon, kept, and put into
-// force on every link that is steered. The error is about the links; what
-// failed there is tried again.
-func (a *Agent) commit(ctx context.Context, next world, attached []config.Attachment, why reasons) ([]plannedChange, error) {
-	a.adjudge(ctx, next, attached, why)
+// ruling is a world with the decision about it and the workloads that weir attach made.
+type ruling struct {
+	world    world
+	decided  decision
+	attached []config.Attachment
+}
+
+// rule decides about a world, which takes over the class numbers and the mins that the
+// decision grants.
+func rule(w world, attached []config.Attachment) ruling {
+	d := decide(w)
+	w.number, w.grants = d.number, d.grants
+	return ruling{w, d, attached}
+}
+
+// commit makes a ruling the present one, keeps it, and puts it into force on every link that
+// is steered. The error is about the links; the agent tries again what failed there.
+func (a *Agent) commit(ctx context.Context, next ruling, why reasons) ([]plannedChange, error) {
+	a.adopt(ctx, next, why)
 	var failed []error
 	var all []plannedChange
 	for _, l := range a.links {
@@ -366,20 +380,19 @@ func (a *Agent) commit(ctx context.Context, next world, attached []config.Attach
 	return all, errors.Join(failed...)
 }
 
-// adjudge makes a world the present one as far as commit goes without the kernel: it
-// is decided upon, kept, and wanted of every link.
-func (a *Agent) adjudge(ctx context.Context, next world, attached []config.Attachment, why reasons) {
-	d := decide(next)
-	next.number, next.grants = d.number, d.grants
-	if err := a.store.save(a.keep(next, attached)); err != nil {
-		// Better to steer and forget than not to steer; whoever asks for a change
+// adopt makes a ruling the present one as far as commit goes without the kernel: it keeps the
+// ruling and wants it of every link.
+func (a *Agent) adopt(ctx context.Context, next ruling, why reasons) {
+	d := next.decided
+	if err := a.store.save(a.keep(next)); err != nil {
+		// Better to steer and forget than not to steer. The user who asks for a change
 		// is told before, see try.
 		a.log.Error("a restarted agent will not know what is in force now", "err", err)
 	}
 	a.logStates(a.decided, d, why)
 	a.logLinkGaps(a.decided, d)
 	a.record(ctx, a.decided, d, why)
-	a.world, a.decided, a.attached = next, d, attached
+	a.world, a.decided, a.attached = next.world, d, next.attached
 	for _, l := range a.links {
 		if want, ok := d.plans[l.config.Name()]; ok {
 			l.wants(want)

@@ -66,5 +66,5 @@ func (a *Agent) giveUp(ctx context.Context, now time.Time) {
 	}
 	next := a.world.clone()
 	next.found = a.merged()
-	a.commit(ctx, next, a.attached, why)
+	a.commit(ctx, rule(next, a.attached), why)
 }

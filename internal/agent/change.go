@@ -91,43 +91,46 @@ type trial struct {
 
 // try makes the change, or with a dry run says what it would change.
 func (a *Agent) try(ctx context.Context, t trial) (api.ChangeResult, error) {
-	d := decide(t.world)
+	result, _, err := a.tryRuling(ctx, t)
+	return result, err
+}
+
+// tryRuling is try; it also returns what was decided.
+func (a *Agent) tryRuling(ctx context.Context, t trial) (api.ChangeResult, decision, error) {
+	next := rule(t.world, t.attached)
+	d := next.decided
+	failed := func(err error) (api.ChangeResult, decision, error) { return api.ChangeResult{}, d, err }
 	if err := acceptable(a.decided, d, t); err != nil {
-		return api.ChangeResult{}, err
+		return failed(err)
 	}
 	why := reasons{general: "follows from the change of " + t.key, byKey: map[string]string{t.key: t.why}}
 	if t.dryRun {
 		result := api.ChangeResult{DryRun: true, Changes: a.wouldChange(d, why)}
 		a.show(&result, d, t.key)
-		return result, nil
+		return result, d, nil
 	}
-	t.world.number, t.world.grants = d.number, d.grants
-	if err := a.store.save(a.keep(t.world, t.attached)); err != nil {
-		return api.ChangeResult{}, fmt.Errorf("change not made: %w", err)
+	if err := a.store.save(a.keep(next)); err != nil {
+		return failed(fmt.Errorf("change not made: %w", err))
 	}
-	before, attachedBefore := a.world, a.attached
-	changes, err := a.commit(ctx, t.world, t.attached, why)
+	before := ruling{a.world, a.decided, a.attached}
+	changes, err := a.commit(ctx, next, why)
 	if err != nil {
-		// Whoever asked is told that it failed, so it must not come true later.
-		_, undo := a.commit(ctx, before, attachedBefore, reasons{general: "the change could not be made"})
-		return api.ChangeResult{}, fmt.Errorf("change not made: %w", errors.Join(err, undo))
+		// The user is told that it failed, so it must not come true later.
+		_, undo := a.commit(ctx, before, reasons{general: "the change could not be made"})
+		return failed(fmt.Errorf("change not made: %w", errors.Join(err, undo)))
 	}
 	result := api.ChangeResult{Changes: describe(changes)}
-	a.show(&result, a.decided, t.key)
-	return result, nil
+	a.show(&result, d, t.key)
+	return result, d, nil
 }
 
 // trySetting is try for a change of what is set at run time, from one layer to
 // another; the answer also says what of it was stored and dropped.
 func (a *Agent) trySetting(ctx context.Context, from, to policy.Change, t trial) (api.ChangeResult, error) {
 	was := a.decided
-	result, err := a.try(ctx, t)
+	result, is, err := a.tryRuling(ctx, t)
 	if err != nil {
 		return result, err
-	}
-	is := a.decided
-	if t.dryRun {
-		is = decide(t.world)
 	}
 	before, existed := was.any(t.key)
 	after, _ := is.any(t.key)

@@ -359,7 +359,7 @@ func (a *Agent) setControl(ctx context.Context, name string, change api.ControlC
 	if set == (tuned{}) {
 		delete(next.tuned, w.Key)
 	}
-	if err := a.store.save(a.keep(next, a.attached)); err != nil {
+	if err := a.store.save(a.keep(ruling{next, a.decided, a.attached})); err != nil {
 		return api.Control{}, fmt.Errorf("change not made: %w", err)
 	}
 	a.world = next

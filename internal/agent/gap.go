@@ -285,7 +285,7 @@ func (a *Agent) learn(ctx context.Context) {
 	}
 	next := a.world.clone()
 	next.abilities = known
-	a.adjudge(ctx, next, a.attached, reasons{general: "what the links' backends hold"})
+	a.adopt(ctx, rule(next, a.attached), reasons{general: "what the links' backends hold"})
 }
 
 // unheldText says where the queues of a workload do nothing.

@@ -55,7 +55,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 	}
 	down := a.tell(ctx, func() {
 		if err == nil {
-			err = a.adopt(ctx, next, why)
+			err = a.adoptConfig(ctx, next, why)
 		}
 		if err != nil {
 			a.reloads.Failed++
@@ -85,7 +85,7 @@ func (a *Agent) complainOfConfig(err error) {
 }
 
 // adopt puts a configuration into force.
-func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error {
+func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string) error {
 	before := a.world.config
 	if reflect.DeepEqual(before, next) {
 		return nil
@@ -114,7 +114,7 @@ func (a *Agent) adopt(ctx context.Context, next config.Config, why string) error
 		a.warnOfConfig(next)
 	}
 	a.recordReload(next.Path, why, nil)
-	a.commit(ctx, world, a.attached, reasons{general: whyConfig})
+	a.commit(ctx, rule(world, a.attached), reasons{general: whyConfig})
 	return nil
 }
 

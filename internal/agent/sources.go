@@ -76,7 +76,7 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 	a.bear(before, list, moved, time.Now())
 	next.found = a.merged()
 	why := reasons{general: s.Name() + " reported", byKey: compare(s.Name(), before, list)}
-	a.commit(ctx, next, a.attached, why)
+	a.commit(ctx, rule(next, a.attached), why)
 }
 
 // expected leaves out what a source may still report after it was detached, or

@@ -166,11 +166,12 @@ func (s *store) save(k kept) error {
 	return nil
 }
 
-// keep is what is to be kept of the agent's state.
-func (a *Agent) keep(w world, attached []config.Attachment) kept {
+// keep returns what state.json keeps of a ruling and of what the sources saw.
+func (a *Agent) keep(r ruling) kept {
+	w := r.world
 	k := kept{
 		Set:      w.set,
-		Attached: attached,
+		Attached: r.attached,
 		Numbers:  w.number,
 		Grants:   w.grants,
 		Tuned:    w.tuned,

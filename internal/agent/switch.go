@@ -38,7 +38,7 @@ func (a *Agent) takePorts(ctx context.Context, r switchport.Report) {
 		}
 	}
 	a.relink(ctx, next.links())
-	a.commit(ctx, next, a.attached, reasons{general: "the switch's database says so"})
+	a.commit(ctx, rule(next, a.attached), reasons{general: "the switch's database says so"})
 }
 
 // links are the configuration's, and the ports of a switch that it does not name.
