@@ -56,8 +56,21 @@ func addClass(c Class, in State) Change {
 }
 
 func setClass(from, to Class, have, want State) Change {
-	return Change{Op: SetClass, OldClass: &from, NewClass: &to,
-		Text: fmt.Sprintf("%s: %s", from.label(), differing(from.facts(have, want), to.facts(want, have)))}
+	before, after := from.facts(have, want), to.facts(want, have)
+	if from.Parent != to.Parent {
+		tellGroupsApart(before, after, from.Parent, to.Parent)
+	}
+	return Change{Op: SetClass, OldClass: &from, NewClass: &to, Text: fmt.Sprintf("%s: %s", from.label(), differing(before, after))}
+}
+
+// tellGroupsApart adds the numbers of two groups to their names in the facts of a class that
+// goes from one to the other, if the names are the same.
+func tellGroupsApart(before, after []fact, from, to ClassID) {
+	for i := range min(len(before), len(after)) {
+		if b, a := &before[i], &after[i]; b.name == groupFact && b.value == a.value {
+			b.value, a.value = fmt.Sprintf("%s (class %d)", b.value, from), fmt.Sprintf("%s (class %d)", a.value, to)
+		}
+	}
 }
 
 func removeClass(c Class) Change {
@@ -116,6 +129,9 @@ type fact struct {
 	unset       bool // the value of a workload that did not ask for one
 }
 
+// groupFact is the name of the fact that says in which group a class is.
+const groupFact = "group"
+
 func (l Link) facts() []fact {
 	return append([]fact{
 		{"device", l.Device, false},
@@ -149,7 +165,7 @@ func (c Class) facts(in ...State) []fact {
 			}
 		}
 	}
-	facts = append(facts, fact{"group", group, c.Parent == 0})
+	facts = append(facts, fact{groupFact, group, c.Parent == 0})
 	facts = append(facts, c.Limit.facts()...)
 	return append(facts, c.insideFacts()...)
 }

@@ -210,6 +210,21 @@ func TestDiffLeadsToWhatIsWantedSafely(t *testing.T) {
 	})
 }
 
+// A group that has got another number is told from its former self, which has the same name.
+func TestGroupOfTheSameName(t *testing.T) {
+	state := func(group ClassID) State {
+		return State{Link: Link{Device: "eth0", Capacity: 100e6, Reserve: 1, Scheduler: SchedulerFair}, Classes: []Class{
+			{ID: 1, Name: "web", Weight: 1, Parent: group}, {ID: group, Name: "office", Weight: 1, Group: true}}}
+	}
+	var texts []string
+	for _, c := range Diff(state(8), state(9)) {
+		texts = append(texts, c.String())
+	}
+	if want := "web: group office (class 8) -> office (class 9)"; !slices.Contains(texts, want) {
+		t.Errorf("%q does not have %q", texts, want)
+	}
+}
+
 func TestDiffOfTheSameIsEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anyState(t, 7)
