@@ -5,6 +5,7 @@ package bustest
 import (
 	"bufio"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -57,28 +58,32 @@ func StartBrokerWith(t *testing.T, settings func(port int) string, users ...stri
 	return b
 }
 
-// freePorts finds ten neighbours.
+// freePorts returns the first of ten neighbouring ports that are free. They are below those
+// that the kernel gives to outgoing connections (ip_local_port_range), which would take one of
+// them while the broker starts.
 func freePorts(t *testing.T) int {
 	t.Helper()
-	for range 50 {
-		a, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, free := a.Addr().(*net.TCPAddr).Port, true
-		for next := port + 1; next < port+10; next++ {
-			b, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(next))
-			if free = free && err == nil; err == nil {
-				b.Close()
-			}
-		}
-		a.Close()
-		if free {
+	const first, last = 20000, 32760
+	for range 200 {
+		port := first + 10*rand.IntN((last-first)/10)
+		if free(port, 10) {
 			return port
 		}
 	}
 	t.Fatal("no ten free ports in a row")
 	return 0
+}
+
+// free reports whether n ports from one on are free.
+func free(port, n int) bool {
+	for next := port; next < port+n; next++ {
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(next))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
 }
 
 // Start starts it, again after Kill, and waits until it is ready.
