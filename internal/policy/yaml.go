@@ -103,6 +103,7 @@ func decoded(n ast.Node, depth int) (any, error) {
 			list = append(list, value)
 		}
 		return list, nil
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode: // which are scalars to the parser
 	case *ast.StringNode:
 		return v.Value, nil
 	case *ast.LiteralNode:
