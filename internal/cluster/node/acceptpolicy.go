@@ -13,6 +13,12 @@ import (
 // accepted returns what of a policy that came with a container this node takes. The error
 // names the fields that it leaves out.
 func (n *Node) accepted(c api.PolicyChange) (api.PolicyChange, error) {
+	// A queue is named in requests of users only; it would get past what is taken of queues.
+	c.ReserveQueue = ""
+	if c.Ingress != nil {
+		in := *c.Ingress
+		in.ReserveQueue, c.Ingress = "", &in
+	}
 	var left []string
 	for _, name := range c.Given() {
 		if n.opts.AcceptPolicy != nil && !slices.Contains(n.opts.AcceptPolicy, strings.TrimPrefix(name, "ingress.")) {

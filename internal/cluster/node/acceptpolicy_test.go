@@ -51,3 +51,16 @@ func TestAcceptedPolicy(t *testing.T) {
 		})
 	}
 }
+
+// A change that came with a container names no queue for its reservation: it would change a
+// queue where queues are not taken.
+func TestAcceptedPolicyNamesNoQueue(t *testing.T) {
+	var given api.PolicyChange
+	if err := json.Unmarshal([]byte(`{"reserve":"5mbit","reserve_queue":"voice","ingress":{"reserve":"5mbit","reserve_queue":"voice"}}`), &given); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&Node{opts: Options{Name: "b", AcceptPolicy: []string{"reserve"}}}).accepted(given)
+	if err != nil || got.ReserveQueue != "" || got.Ingress == nil || got.Ingress.ReserveQueue != "" || !got.Gives("ingress.reserve") {
+		t.Errorf("%+v with ingress %+v, %v", got, got.Ingress, err)
+	}
+}
