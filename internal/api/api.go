@@ -43,13 +43,24 @@ type Reloads struct {
 	LastOK time.Time `json:"last_ok" doc:"when the configuration in force was read"`
 }
 
+// MembershipState says how a host stands to its cluster.
+type MembershipState string
+
+// The states of a membership.
+const (
+	MemberConnected   MembershipState = "connected"
+	MemberUnreachable MembershipState = "unreachable"
+	MemberJoining     MembershipState = "joining" // it has not been a member yet
+	MemberRefused     MembershipState = "refused" // the manager does not want it
+)
+
 // Membership is a host's place in a cluster.
 type Membership struct {
-	Manager string    `json:"manager" doc:"host:port"`
-	Node    string    `json:"node" doc:"this host's name there"`
-	State   string    `json:"state" enum:"connected,unreachable,joining,refused" doc:"joining: it has not been a member yet; refused: the manager does not want it"`
-	Since   time.Time `json:"since" doc:"of the state"`
-	Note    string    `json:"note,omitempty" doc:"why it is not connected"`
+	Manager string          `json:"manager" doc:"host:port"`
+	Node    string          `json:"node" doc:"this host's name there"`
+	State   MembershipState `json:"state" enum:"connected,unreachable,joining,refused" doc:"joining: it has not been a member yet; refused: the manager does not want it"`
+	Since   time.Time       `json:"since" doc:"of the state"`
+	Note    string          `json:"note,omitempty" doc:"why it is not connected"`
 	// CertificateEnds is zero before it has joined.
 	CertificateEnds time.Time `json:"certificate_ends,omitzero" doc:"of this host's certificate, which is renewed long before"`
 	Moves           []string  `json:"moves" doc:"ids of the moves that this host is carrying out as their source"`

@@ -5,6 +5,8 @@ package api
 import (
 	"context"
 	"time"
+
+	"weir/internal/cluster/wire"
 )
 
 // The types in this file cross the manager's socket.
@@ -70,10 +72,20 @@ type Automatic struct {
 	MeasureOfFitness string    `json:"measure" enum:"load,mean"`
 }
 
+// NodeState says whether the manager hears of a node.
+type NodeState string
+
+// The states of a node.
+const (
+	NodeUp     NodeState = "up"
+	NodeLost   NodeState = "lost"   // not heard of lately
+	NodeJoined NodeState = "joined" // never heard of
+)
+
 // Node is one node of the cluster.
 type Node struct {
 	Name          string    `json:"name"`
-	State         string    `json:"state" enum:"up,lost,joined" doc:"lost: not heard of lately; joined: never heard of"`
+	State         NodeState `json:"state" enum:"up,lost,joined" doc:"lost: not heard of lately; joined: never heard of"`
 	Address       string    `json:"address,omitempty" doc:"host:port where other nodes reach it"`
 	Joined        time.Time `json:"joined"`
 	Heard         time.Time `json:"heard,omitzero" doc:"of its last heartbeat"`
@@ -98,21 +110,21 @@ type Node struct {
 
 // ClusterContainer is one container of the cluster.
 type ClusterContainer struct {
-	Name          string  `json:"name"`
-	ID            string  `json:"id"`
-	Node          string  `json:"node"`
-	Engine        string  `json:"engine"`
-	Image         string  `json:"image"`
-	CPUCores      float64 `json:"cpu_cores"`
-	MemoryBytes   uint64  `json:"memory_bytes"`
-	TransmitBps   float64 `json:"transmit_bps" doc:"egress (upload)"`
-	ReceiveBps    float64 `json:"receive_bps"`
-	Weight        uint32  `json:"weight,omitempty"`
-	MinBps        uint64  `json:"min_bps" doc:"guaranteed"`
-	MaxBps        uint64  `json:"max_bps"`
-	RefusedMinBps uint64  `json:"refused_min_bps,omitempty" doc:"asked for and not held by its node"`
-	Pinned        bool    `json:"pinned,omitempty"`
-	Move          string  `json:"move,omitempty" doc:"id of the move that it is in"`
+	Name          string          `json:"name"`
+	ID            string          `json:"id"`
+	Node          string          `json:"node"`
+	Engine        wire.EngineName `json:"engine"`
+	Image         string          `json:"image"`
+	CPUCores      float64         `json:"cpu_cores"`
+	MemoryBytes   uint64          `json:"memory_bytes"`
+	TransmitBps   float64         `json:"transmit_bps" doc:"egress (upload)"`
+	ReceiveBps    float64         `json:"receive_bps"`
+	Weight        uint32          `json:"weight,omitempty"`
+	MinBps        uint64          `json:"min_bps" doc:"guaranteed"`
+	MaxBps        uint64          `json:"max_bps"`
+	RefusedMinBps uint64          `json:"refused_min_bps,omitempty" doc:"asked for and not held by its node"`
+	Pinned        bool            `json:"pinned,omitempty"`
+	Move          string          `json:"move,omitempty" doc:"id of the move that it is in"`
 }
 
 // PlanRequest asks for a plan. Zero values mean the manager's settings.
@@ -193,21 +205,21 @@ type MoveRequest struct {
 
 // Move is one migration as the manager knows it.
 type Move struct {
-	ID        string     `json:"id"`
-	Container string     `json:"container"`
-	From      string     `json:"from"`
-	To        string     `json:"to"`
-	Why       string     `json:"why"`
-	State     string     `json:"state" enum:"waiting,ordered,running,done,rolled-back,refused,failed,expired,cancelled,lost" doc:"lost: its source says nothing new about it; a late report of its end still counts"`
-	Step      string     `json:"step,omitempty" doc:"that it is in, or ended with"`
-	Created   time.Time  `json:"created"`
-	Ended     time.Time  `json:"ended,omitzero"`
-	Bytes     uint64     `json:"bytes" doc:"that crossed the network"`
-	DownMS    float64    `json:"downtime_ms" doc:"for which the container did not run"`
-	Error     string     `json:"error,omitempty"`
-	Steps     []MoveStep `json:"steps"`
-	DryRun    bool       `json:"dry_run,omitempty"`
-	Cancel    string     `json:"cancel,omitempty" doc:"that it is to be cancelled, or why it goes on all the same"`
+	ID        string         `json:"id"`
+	Container string         `json:"container"`
+	From      string         `json:"from"`
+	To        string         `json:"to"`
+	Why       string         `json:"why"`
+	State     wire.MoveState `json:"state" enum:"waiting,ordered,running,done,rolled-back,refused,failed,expired,cancelled,lost" doc:"lost: its source says nothing new about it; a late report of its end still counts"`
+	Step      string         `json:"step,omitempty" doc:"that it is in, or ended with"`
+	Created   time.Time      `json:"created"`
+	Ended     time.Time      `json:"ended,omitzero"`
+	Bytes     uint64         `json:"bytes" doc:"that crossed the network"`
+	DownMS    float64        `json:"downtime_ms" doc:"for which the container did not run"`
+	Error     string         `json:"error,omitempty"`
+	Steps     []MoveStep     `json:"steps"`
+	DryRun    bool           `json:"dry_run,omitempty"`
+	Cancel    string         `json:"cancel,omitempty" doc:"that it is to be cancelled, or why it goes on all the same"`
 	// Guarantee is set if the purpose of the move is a min that a node had to refuse.
 	Guarantee string `json:"guarantee,omitempty" doc:"what came of the min that it is for"`
 }

@@ -8,8 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/cluster/wire"
 	"weir/internal/workload"
 )
+
+// texts returns the words of an enumeration as strings.
+func texts[S ~string](words ...S) (list []string) {
+	for _, word := range words {
+		list = append(list, string(word))
+	}
+	return list
+}
 
 // TestEnumerations: what the API says a field can be is what the constants say.
 func TestEnumerations(t *testing.T) {
@@ -21,6 +30,9 @@ func TestEnumerations(t *testing.T) {
 		{Workload{}, "Kind", []string{workload.KindDocker, workload.KindNetns, workload.KindDevice, workload.KindVM, workload.KindUnit, workload.KindCgroup, workload.KindHost, workload.KindOwn}},
 		{Workload{}, "State", []string{workload.StateActive, workload.StateWaiting, workload.StateUnsteered, workload.StateRefused, workload.StateNotHeld}},
 		{Group{}, "State", []string{workload.StateActive, workload.StateRefused, workload.StateNotHeld}},
+		{Membership{}, "State", texts(MemberConnected, MemberUnreachable, MemberJoining, MemberRefused)},
+		{Node{}, "State", texts(NodeUp, NodeLost, NodeJoined)},
+		{Move{}, "State", texts(wire.MoveWaiting, wire.MoveOrdered, wire.MoveRunning, wire.MoveDone, wire.MoveRolledBack, wire.MoveRefused, wire.MoveFailed, wire.MoveExpired, wire.MoveCancelled, wire.MoveLost)},
 	} {
 		field, found := reflect.TypeOf(tt.of).FieldByName(tt.field)
 		if got := strings.Split(field.Tag.Get("enum"), ","); !found || !slices.Equal(got, tt.want) {

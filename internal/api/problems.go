@@ -48,7 +48,7 @@ func (s Status) Assess() []string {
 			problems = append(problems, fmt.Sprintf("source %s is unavailable: %s", src.Name, src.Note))
 		}
 	}
-	if c := s.Cluster; c != nil && c.State != "connected" {
+	if c := s.Cluster; c != nil && c.State != MemberConnected {
 		problem := fmt.Sprintf("the manager at %s: %s", c.Manager, c.State)
 		if c.Note != "" {
 			problem += ": " + c.Note

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
+	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
 )
 
@@ -45,8 +46,8 @@ func renderNodes(list []api.Node, now time.Time) string {
 	}
 	t := table.New("NODE", "STATE", ">CONTAINERS", ">CPU", ">MEMORY", ">SENT", ">RESERVED", ">FREE MIN", ">CERTIFICATE", "MIGRATES BY")
 	for _, n := range list {
-		state := n.State
-		if n.State == "lost" {
+		state := string(n.State)
+		if n.State == api.NodeLost {
 			state = "lost for " + age(now.Sub(n.Heard))
 		}
 		cpu, memory := "-", "-"
@@ -246,7 +247,7 @@ func (a *app) awaitMoves(ctx context.Context, p api.ClusterPlan) error {
 		if a.format == formatTable {
 			fmt.Fprint(a.stdout, table.CleanLines(renderMoved(mv)))
 		}
-		if mv.State != "done" {
+		if mv.State != wire.MoveDone {
 			failed = errors.Join(failed, notMoved(mv))
 		}
 	}
@@ -351,9 +352,9 @@ func (a *app) migrateInCluster(ctx context.Context, m migration) error {
 		return err
 	}
 	switch mv.State {
-	case "done":
+	case wire.MoveDone:
 		return nil
-	case "refused":
+	case wire.MoveRefused:
 		return &refusal.Error{Kind: refusal.Conflict, Field: "container", Value: mv.Container, Msg: mv.Error}
 	}
 	return notMoved(mv)

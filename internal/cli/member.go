@@ -23,6 +23,7 @@ import (
 	"weir/internal/cluster/migrate/podman"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node"
+	"weir/internal/cluster/wire"
 	"weir/internal/config"
 	"weir/internal/plan"
 	"weir/internal/version"
@@ -113,18 +114,18 @@ func openEngine(ctx context.Context, helper, socket, state string, rules migrate
 }
 
 // engineKind says whose socket it is that speaks Docker's API: docker or podman.
-func engineKind(ctx context.Context, socket string) string {
+func engineKind(ctx context.Context, socket string) wire.EngineName {
 	if podman.Serves(ctx, socket) {
-		return "podman"
+		return wire.EnginePodman
 	}
-	return "docker"
+	return wire.EngineDocker
 }
 
 // ownEngine opens an engine with this process's own rights: Docker, or Podman, whose
 // checkpoints are not in that API and are made by its command. Of what other nodes send it
 // takes what rules name and no more; the helper reads them itself.
-func ownEngine(kind, socket, state string, rules migrate.Accept) (migrate.Engine, error) {
-	if kind == "podman" {
+func ownEngine(kind wire.EngineName, socket, state string, rules migrate.Accept) (migrate.Engine, error) {
+	if kind == wire.EnginePodman {
 		e, err := podman.Open(filepath.Join(state, "cluster", "podman"))
 		if err == nil {
 			e.Guard(rules)

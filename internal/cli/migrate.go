@@ -19,6 +19,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/docker"
 	"weir/internal/cluster/migrate/podman"
+	"weir/internal/cluster/wire"
 )
 
 // migration holds the options of weir migrate.
@@ -198,7 +199,7 @@ func (a *app) printMigration(o migrate.Order, r migrate.Result, err error) error
 	if err := a.print(r, func() string { return renderMigration(o, r) }); err != nil {
 		return err
 	}
-	if r.State != migrate.StateDone {
+	if r.State != wire.MoveDone {
 		return &codeError{code: exitFailed}
 	}
 	return nil
@@ -232,7 +233,7 @@ func (a *app) resumeMigrations(ctx context.Context, m migration) error {
 
 func (a *app) resumeMigration(ctx context.Context, m migration, j *migrate.Journal, log *slog.Logger) (migrate.Result, error) {
 	o := j.Order()
-	failed := migrate.Result{Move: o.Move, State: migrate.StateFailed}
+	failed := migrate.Result{Move: o.Move, State: wire.MoveFailed}
 	source, err := engineNode(o.From, m.state, log)
 	if err != nil {
 		return failed, err
@@ -288,9 +289,9 @@ func bytesText(n int64) string {
 func renderMigration(o migrate.Order, r migrate.Result) string {
 	var b strings.Builder
 	switch r.State {
-	case migrate.StateDone:
+	case wire.MoveDone:
 		fmt.Fprintf(&b, "%s runs on %s: %s by approach %s\n", o.Container.Name, o.To, RenderCost(r.Downtime, r.Bytes), r.Approach)
-	case migrate.StateRolledBack:
+	case wire.MoveRolledBack:
 		fmt.Fprintf(&b, "%s still runs on %s: %s\n", o.Container.Name, o.From, r.Err)
 	default:
 		fmt.Fprintf(&b, "%s: %s; see the journal of %s\n", o.Container.Name, r.State, r.Move)

@@ -19,6 +19,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node"
 	"weir/internal/cluster/warrant"
+	"weir/internal/cluster/wire"
 	"weir/internal/config"
 )
 
@@ -104,16 +105,16 @@ func (m migrateHelper) run(ctx context.Context, log *slog.Logger) error {
 
 // sandboxed refuses to serve Podman in the sandbox of weir-migrate.service: what Podman
 // restores is started by the helper and would keep the sandbox for good.
-func sandboxed(kind string) error {
+func sandboxed(kind wire.EngineName) error {
 	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
-	if err == nil && set != 0 && kind == "podman" {
+	if err == nil && set != 0 && kind == wire.EnginePodman {
 		return usagef("Podman's containers would inherit this unit's sandbox; install deploy/weir-migrate-podman.conf as /etc/systemd/system/weir-migrate.service.d/podman.conf, then systemctl daemon-reload")
 	}
 	return err
 }
 
 // ledger returns the ledger that examines the manager's grants.
-func (m migrateHelper) ledger(cfg config.Config, kind string, log *slog.Logger) (*warrant.Ledger, error) {
+func (m migrateHelper) ledger(cfg config.Config, kind wire.EngineName, log *slog.Logger) (*warrant.Ledger, error) {
 	return warrant.Open(warrant.Options{Dir: m.state, Engine: kind, AcceptFrom: cfg.Cluster.AcceptFrom, Registry: cfg.Cluster.RegistryListen, Log: log,
 		Sources: warrant.Sources{Identity: node.IdentityDir(clusterDir(cfg)), TokenFile: cfg.Cluster.TokenFile, Name: cfg.Cluster.Name}})
 }

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
+	"weir/internal/cluster/wire"
 )
 
 func (a *app) movesCommand() *cobra.Command {
@@ -83,7 +84,7 @@ func renderMoves(list []api.Move, now time.Time) string {
 	}
 	t := table.New("MOVE", "CONTAINER", "FROM", "TO", "STATE", "STEP", ">BYTES", ">DOWN", ">AGE", "WHY")
 	for _, m := range list {
-		t.Add(m.ID, m.Container, m.From, m.To, withNote(m.State, m.Error), m.Step, size(m.Bytes), downtime(m), age(now.Sub(m.Created)), cmp.Or(m.Guarantee, m.Why))
+		t.Add(m.ID, m.Container, m.From, m.To, withNote(string(m.State), m.Error), m.Step, size(m.Bytes), downtime(m), age(now.Sub(m.Created)), cmp.Or(m.Guarantee, m.Why))
 	}
 	return t.String()
 }
@@ -97,7 +98,7 @@ func downtime(m api.Move) string {
 
 func renderMove(m api.Move) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s from %s to %s: %s\n", m.ID, m.Container, m.From, m.To, withNote(m.State, m.Error))
+	fmt.Fprintf(&b, "%s  %s from %s to %s: %s\n", m.ID, m.Container, m.From, m.To, withNote(string(m.State), m.Error))
 	if m.Why != "" {
 		fmt.Fprintf(&b, "why   %s\n", m.Why)
 	}
@@ -141,7 +142,7 @@ func (a *app) showSteps(mv api.Move, shown, until int) int {
 // renderMoved returns the result of a move whose steps have been shown.
 func renderMoved(m api.Move) string {
 	switch {
-	case m.State != "done":
+	case m.State != wire.MoveDone:
 		return "" // the error says it
 	case m.DryRun && m.Error != "":
 		return fmt.Sprintf("dry run, nothing is touched; %s can move from %s to %s: %s\n", m.Container, m.From, m.To, m.Error)

@@ -94,11 +94,11 @@ func membershipText(m api.Membership, now time.Time) string {
 	since := " for " + age(now.Sub(m.Since))
 	text := fmt.Sprintf("node %s of the manager at %s, ", m.Node, m.Manager)
 	switch m.State {
-	case "connected":
+	case api.MemberConnected:
 		text += "connected" + since
-	case "joining":
+	case api.MemberJoining:
 		text += withNote("not joined yet, trying"+since, m.Note)
-	case "refused":
+	case api.MemberRefused:
 		text += withNote("refused"+since, m.Note)
 	default:
 		text += withNote("out of reach"+since, m.Note)

@@ -17,6 +17,7 @@ import (
 	"weir/internal/cli/table"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 	"weir/internal/lab"
 	"weir/internal/lab/cluster"
 	"weir/internal/lab/report"
@@ -217,7 +218,7 @@ func renderClusterEvent(e cluster.Event) string {
 		for _, s := range r.Steps {
 			fmt.Fprintf(&b, "             %s\n", cli.RenderStep(s))
 		}
-		if r.State == migrate.StateDone {
+		if r.State == wire.MoveDone {
 			by := ""
 			if r.Approach != migrate.ApproachAuto {
 				by = " by approach " + string(r.Approach)

@@ -131,7 +131,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 	}{
 		"rebalance":        {body: `{}`, object: "cluster", after: "moves"},
 		"migrate":          {body: `{"container":"web","to":"b"}`, object: "web", after: "state"},
-		"cancel-move":      {id: mv.ID, object: mv.ID, before: stateOrdered, after: "asked"},
+		"cancel-move":      {id: mv.ID, object: mv.ID, before: string(wire.MoveOrdered), after: "asked"},
 		"snapshot":         {object: "cluster", after: "bytes"},
 		"remove-node":      {id: "c", object: "c", before: "joined"},
 		"make-token":       {body: `{"node":"gateway-8"}`, object: "gateway-8", after: "expires"},

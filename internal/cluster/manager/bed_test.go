@@ -104,7 +104,7 @@ func (b *bed) order(container, from, to string) *move {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	mv := &move{Move: wire.Move{ID: newID("m", b.now), Container: container, From: from, To: to, Why: "test"}, State: stateWaiting, Created: b.now}
+	mv := &move{Move: wire.Move{ID: newID("m", b.now), Container: container, From: from, To: to, Why: "test"}, State: wire.MoveWaiting, Created: b.now}
 	c := &change{}
 	c.put(bucketMoves, mv.ID, mv)
 	if err := b.write(c); err != nil {
@@ -117,7 +117,7 @@ func (b *bed) order(container, from, to string) *move {
 }
 
 // report is what a node says about a move.
-func (b *bed) report(mv *move, step string, state wire.State) {
+func (b *bed) report(mv *move, step string, state wire.MoveState) {
 	b.t.Helper()
 	b.said++
 	r := wire.MoveReport{ID: mv.ID, Node: mv.From, Seq: uint64(b.now.UnixNano()) + b.said, Step: step, State: state}
@@ -127,7 +127,7 @@ func (b *bed) report(mv *move, step string, state wire.State) {
 }
 
 // state checks what a move is in.
-func (b *bed) state(mv *move, want string) {
+func (b *bed) state(mv *move, want wire.MoveState) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,10 +40,10 @@ func (m *Manager) cancelMove(id string, dryRun bool, now time.Time) (api.Cancell
 	result := api.Cancellation{DryRun: dryRun}
 	switch {
 	case mv.final():
-		return conflict("has ended already: "+mv.State, "")
+		return conflict("has ended already: "+string(mv.State), "")
 	case mv.Cancel != nil && mv.Cancel.Answer != "":
 		return conflict(mv.Cancel.Answer, "wait for its end, and move the container back")
-	case mv.State == stateWaiting:
+	case mv.State == wire.MoveWaiting:
 		result.Effect, result.Text = "ended", "nothing was begun"
 	case m.listens(mv.From, now):
 		result.Effect = "asked"
@@ -79,7 +79,7 @@ func (m *Manager) cancel(mv *move, why string, atOnce bool, now time.Time) error
 		m.log.Info("move is to be cancelled", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", why)
 	}
 	if atOnce {
-		m.end(mv, stateCancelled, "cancelled "+why, now)
+		m.end(mv, wire.MoveCancelled, "cancelled "+why, now)
 	}
 	return nil
 }

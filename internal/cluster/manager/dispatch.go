@@ -84,7 +84,7 @@ func (m *Manager) tick(now time.Time) {
 	m.dispatch(now)
 	m.remind(now)
 	for _, p := range m.places {
-		if p.State == placeApplying {
+		if p.State == wire.PlaceApplying {
 			m.advance(p.ID, now)
 		}
 	}
@@ -112,35 +112,35 @@ func (m *Manager) dispatch(now time.Time) {
 	open := m.queue()
 	held := m.placesOf(underWay(open))
 	for i, mv := range open {
-		if mv.State != stateWaiting || !mv.DryRun && !held.free(mv) {
+		if mv.State != wire.MoveWaiting || !mv.DryRun && !held.free(mv) {
 			continue
 		}
 		ready, broken := m.ready(mv, open[:i])
 		if broken != "" {
-			m.end(mv, stateCancelled, broken, now)
+			m.end(mv, wire.MoveCancelled, broken, now)
 			continue
 		}
 		if !ready {
 			continue
 		}
 		if quiet := m.opts.Automatic.quiet(now); quiet != "" && mv.unbidden() {
-			m.end(mv, stateCancelled, quiet+" have begun", now)
+			m.end(mv, wire.MoveCancelled, quiet+" have begun", now)
 			continue
 		}
 		target := m.nodes[mv.To]
 		if !m.listens(mv.To, now) { // it may come back, and after a restart all have to
 			if now.Sub(mv.Created) > orderLife {
-				m.end(mv, stateCancelled, "node "+mv.To+" is not heard of any more", now)
+				m.end(mv, wire.MoveCancelled, "node "+mv.To+" is not heard of any more", now)
 			}
 			continue
 		}
 		next := *mv
-		next.State, next.Ordered, next.Heard, next.Sent = stateOrdered, now.UTC(), now.UTC(), 1
+		next.State, next.Ordered, next.Heard, next.Sent = wire.MoveOrdered, now.UTC(), now.UTC(), 1
 		next.profile = m.profileOf(next.From, next.Container)
 		next.Deadline, next.Address, next.Registry = now.Add(orderLife).UTC(), target.beat.Address, m.opts.Registry
 		c := &change{}
 		if err := m.send(c, next.From, next.ID, &next.Move, now); err != nil {
-			m.end(mv, stateCancelled, err.Error(), now)
+			m.end(mv, wire.MoveCancelled, err.Error(), now)
 			continue
 		}
 		c.put(bucketMoves, next.ID, &next)
@@ -162,7 +162,7 @@ func (m *Manager) ready(mv *move, before []*move) (ready bool, broken string) {
 	for _, id := range mv.After {
 		switch first := m.moves[id]; {
 		case first == nil:
-		case first.State == string(wire.Done):
+		case first.State == wire.MoveDone:
 		case first.final():
 			return false, fmt.Sprintf("move %s of %s, which had to be made first, ended as %s", id, first.Container, first.State)
 		default:
@@ -175,7 +175,7 @@ func (m *Manager) ready(mv *move, before []*move) (ready bool, broken string) {
 }
 
 // end is the manager's own end of a move. The lock is held.
-func (m *Manager) end(mv *move, state, why string, now time.Time) {
+func (m *Manager) end(mv *move, state wire.MoveState, why string, now time.Time) {
 	next := *mv
 	next.State, next.Error, next.Ended = state, why, now.UTC()
 	c := &change{}
@@ -184,7 +184,7 @@ func (m *Manager) end(mv *move, state, why string, now time.Time) {
 		return
 	}
 	*mv = next
-	m.log.Warn("move "+state, "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", why)
+	m.log.Warn("move "+string(state), "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", why)
 	m.advance(mv.Place, now)
 	m.notify()
 }
@@ -197,8 +197,8 @@ func (m *Manager) expire(now time.Time) {
 		switch {
 		case mv.final():
 			ended = append(ended, mv)
-		case mv.State == stateOrdered && now.Sub(mv.Deadline) > time.Minute:
-			m.end(mv, stateExpired, "node "+mv.From+" has not begun in time; is its agent running?", now)
+		case mv.State == wire.MoveOrdered && now.Sub(mv.Deadline) > time.Minute:
+			m.end(mv, wire.MoveExpired, "node "+mv.From+" has not begun in time; is its agent running?", now)
 		case mv.underWay():
 			if state, why := m.overdue(mv, now); why != "" {
 				m.end(mv, state, why, now)
@@ -272,7 +272,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	if r.Cancel != "" && mv.Cancel != nil {
 		next.Cancel = &cancellation{Asked: mv.Cancel.Asked, Why: mv.Cancel.Why, Answer: r.Cancel}
 	}
-	next.State, next.Seq, next.Step = string(r.State), r.Seq, cmp.Or(r.Step, mv.Step)
+	next.State, next.Seq, next.Step = r.State, r.Seq, cmp.Or(r.Step, mv.Step)
 	next.Error = r.Error
 	if r.Downtime > 0 {
 		next.Downtime = r.Downtime
@@ -291,7 +291,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	}
 	*mv = next
 	if mv.final() {
-		if mv.State == string(wire.Done) && !mv.DryRun {
+		if mv.State == wire.MoveDone && !mv.DryRun {
 			m.relocate(mv)
 		}
 		m.log.Info("move ended", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "state", mv.State, "downtime", mv.Downtime, "err", mv.Error)
@@ -360,7 +360,7 @@ func (m *Manager) applied(r wire.ApplyReport, now time.Time) error {
 func (m *Manager) openMoves() (waiting, running int) {
 	for mv := range maps.Values(m.moves) {
 		switch {
-		case mv.State == stateWaiting:
+		case mv.State == wire.MoveWaiting:
 			waiting++
 		case mv.underWay():
 			running++

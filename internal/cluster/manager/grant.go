@@ -63,7 +63,7 @@ func (mv *move) grantable(node string, f wire.Manifest, now time.Time) error {
 	switch {
 	case mv == nil || mv.From != node || f.Node != node:
 		return refuse(refusal.Denied, "move", f.Move, "is no move from %s", node)
-	case mv.State == stateWaiting:
+	case mv.State == wire.MoveWaiting:
 		return errTurn
 	case mv.final() || !mv.underWay():
 		return refuse(refusal.Conflict, "move", f.Move, "is %s", mv.State)

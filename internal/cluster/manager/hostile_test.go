@@ -60,12 +60,12 @@ func (h *hostile) next() (wire.Topic, raw) {
 	case 1:
 		engines := make([]wire.Engine, h.IntN(2)*wire.MaxEngines+h.IntN(2))
 		for i := range engines {
-			engines[i] = wire.Engine{Name: h.text(wire.MaxName), Version: h.text(wire.MaxName)}
+			engines[i] = wire.Engine{Name: wire.EngineName(h.text(wire.MaxName)), Version: h.text(wire.MaxName)}
 		}
 		return wire.Heartbeats, raw{"heartbeat", h.object(wire.Heartbeat{Node: "x", Seq: uint64(h.n), CRIU: "4", Address: h.text(wire.MaxName), Engines: engines, Kernel: h.text(900000)})}
 	case 2, 3:
 		return wire.Reports, raw{"move-report", h.object(wire.MoveReport{ID: h.move, Node: "x", Seq: uint64(time.Now().UnixNano()), Step: h.text(wire.MaxName),
-			State: wire.Running, Error: h.text(wire.MaxText), Bytes: h.Uint64()})}
+			State: wire.MoveRunning, Error: h.text(wire.MaxText), Bytes: h.Uint64()})}
 	case 4:
 		return wire.Reports, raw{"apply-report", h.object(wire.ApplyReport{ID: h.places[h.IntN(len(h.places))] + "-apply", Node: "x", Error: h.text(wire.MaxText)})}
 	case 5:
@@ -93,7 +93,7 @@ func TestHostileMember(t *testing.T) {
 	}
 	b.pass(0)
 	mv := b.order("c0", "x", "b")
-	b.report(mv, "pre-flight", wire.Running)
+	b.report(mv, "pre-flight", wire.MoveRunning)
 	b.dead["x"] = true
 	h := &hostile{Rand: rand.New(rand.NewPCG(1, 2)), move: mv.ID, places: []string{"p"}}
 	before, size := heap(), b.size()
@@ -119,7 +119,7 @@ func TestHostileMember(t *testing.T) {
 	if filled > mostDatabase {
 		t.Errorf("the database grew by %d bytes, %d is the bound", filled, mostDatabase)
 	}
-	if len(mv.Steps) > maxSteps || mv.State != string(wire.Running) {
+	if len(mv.Steps) > maxSteps || mv.State != wire.MoveRunning {
 		t.Errorf("%d steps, state %s", len(mv.Steps), mv.State)
 	}
 	b.now = later(b.now, time.Now())

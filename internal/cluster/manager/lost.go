@@ -36,19 +36,19 @@ const (
 // overdue says why a move that is under way ends now without a report of its source, and
 // as what; why is "" while it may go on. Nothing is held against a source for the time in
 // which this manager did not run.
-func (m *Manager) overdue(mv *move, now time.Time) (state, why string) {
+func (m *Manager) overdue(mv *move, now time.Time) (state wire.MoveState, why string) {
 	since := func(t time.Time) time.Duration { return now.Sub(later(t, m.started)) }
 	switch {
 	case mv.Cancel != nil && mv.Cancel.Answer == "" && since(mv.Cancel.Asked) > cancelPatience:
-		return stateCancelled, "node " + mv.From + " has not answered that it is cancelled; see weir ps where the container runs once the node is heard of"
-	case mv.State != string(wire.Running):
+		return wire.MoveCancelled, "node " + mv.From + " has not answered that it is cancelled; see weir ps where the container runs once the node is heard of"
+	case mv.State != wire.MoveRunning:
 		return "", "" // its deadline ends it
 	case since(mv.Said) > moveSilence:
-		return stateLost, fmt.Sprintf("node %s has said nothing about it for %v; see weir ps where the container runs once the node is heard of", mv.From, moveSilence)
+		return wire.MoveLost, fmt.Sprintf("node %s has said nothing about it for %v; see weir ps where the container runs once the node is heard of", mv.From, moveSilence)
 	case since(mv.Changed) > moveStill:
-		return stateLost, fmt.Sprintf("it has not come further than %q for %v; see the log of the agent on %s", mv.Step, moveStill, mv.From)
+		return wire.MoveLost, fmt.Sprintf("it has not come further than %q for %v; see the log of the agent on %s", mv.Step, moveStill, mv.From)
 	case now.Sub(mv.Ordered) > moveLongest && since(m.started) > moveSilence:
-		return stateLost, fmt.Sprintf("it has not ended within %v; see the log of the agent on %s", moveLongest, mv.From)
+		return wire.MoveLost, fmt.Sprintf("it has not ended within %v; see the log of the agent on %s", moveLongest, mv.From)
 	}
 	return "", ""
 }
@@ -61,19 +61,19 @@ func later(a, b time.Time) time.Time {
 }
 
 // settled reports whether the source has said how the move ended.
-func (m *move) settled() bool { return wire.State(m.State).Settles() }
+func (m *move) settled() bool { return m.State.Settles() }
 
 // revives reports whether a report about a move that the manager has ended as lost means
 // that it is under way after all.
 func (m *move) revives(r wire.MoveReport, now time.Time) bool {
-	return m.State == stateLost && r.State == wire.Running && now.Sub(m.Ordered) < moveLongest && m.advances(r, now)
+	return m.State == wire.MoveLost && r.State == wire.MoveRunning && now.Sub(m.Ordered) < moveLongest && m.advances(r, now)
 }
 
 // advances reports whether a report says that the move has come further: it has ended, is
 // in a step that it was not in before, or has moved more bytes in one than ever. A source
 // that goes back and forth comes no further, nor does one that moves more than a link can.
 func (m *move) advances(r wire.MoveReport, now time.Time) bool {
-	if r.State != wire.Running {
+	if r.State != wire.MoveRunning {
 		return true
 	}
 	most, known := m.Progress[stepName(r)]
@@ -89,7 +89,7 @@ func (m *move) advances(r wire.MoveReport, now time.Time) bool {
 
 // further returns the progress of a move with that of one more report.
 func (m *move) further(r wire.MoveReport) map[string]uint64 {
-	if r.Step == "" || r.State != wire.Running {
+	if r.Step == "" || r.State != wire.MoveRunning {
 		return m.Progress
 	}
 	next := maps.Clone(m.Progress)

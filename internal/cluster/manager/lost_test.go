@@ -16,29 +16,29 @@ import (
 func TestMovesOfADeadNodeEnd(t *testing.T) {
 	b := newBed(t, "a", "b", "c", "d", "e", "f")
 	first, second := b.order("web", "a", "b"), b.order("db", "c", "d")
-	b.report(first, "checkpoint", wire.Running)
-	b.report(second, "checkpoint", wire.Running)
+	b.report(first, "checkpoint", wire.MoveRunning)
+	b.report(second, "checkpoint", wire.MoveRunning)
 	third := b.order("mail", "e", "f")
-	b.state(third, stateWaiting)
+	b.state(third, wire.MoveWaiting)
 	b.dead["a"], b.dead["c"] = true, true
 	b.pass(moveSilence - time.Second)
-	b.state(first, string(wire.Running))
-	b.state(third, stateWaiting)
+	b.state(first, wire.MoveRunning)
+	b.state(third, wire.MoveWaiting)
 	b.pass(3 * time.Second)
-	b.state(first, stateLost)
-	b.state(second, stateLost)
-	b.state(third, stateOrdered)
+	b.state(first, wire.MoveLost)
+	b.state(second, wire.MoveLost)
+	b.state(third, wire.MoveOrdered)
 
 	b.dead["a"], b.dead["c"] = false, false
 	b.pass(time.Minute)
-	b.report(first, "confirm", wire.Done)
-	b.state(first, string(wire.Done))
-	b.report(second, "send checkpoint", wire.Running)
-	b.state(second, string(wire.Running))
-	b.report(second, "thaw", wire.RolledBack)
-	b.state(second, string(wire.RolledBack))
-	b.report(second, "", wire.Done) // it has said the opposite before
-	b.state(second, string(wire.RolledBack))
+	b.report(first, "confirm", wire.MoveDone)
+	b.state(first, wire.MoveDone)
+	b.report(second, "send checkpoint", wire.MoveRunning)
+	b.state(second, wire.MoveRunning)
+	b.report(second, "thaw", wire.MoveRolledBack)
+	b.state(second, wire.MoveRolledBack)
+	b.report(second, "", wire.MoveDone) // it has said the opposite before
+	b.state(second, wire.MoveRolledBack)
 }
 
 // TestMovesThatStandStillEnd: a node that answers each reminder and comes no further, or
@@ -47,13 +47,13 @@ func TestMovesThatStandStillEnd(t *testing.T) {
 	b := newBed(t, "a", "b", "c")
 	b.opts.Automatic.AtOnce = 3
 	still, busy := b.order("web", "a", "b"), b.order("db", "a", "b")
-	b.report(still, "push-image", wire.Running)
+	b.report(still, "push-image", wire.MoveRunning)
 	var ended time.Duration
 	begun := b.now
 	for n := uint64(1); b.now.Sub(begun) < moveLongest+time.Minute; n++ {
 		b.pass(30 * time.Second)
-		b.report(still, "push-image", wire.Running)
-		r := wire.MoveReport{ID: busy.ID, Node: "a", Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.Running, Bytes: n << 24}
+		b.report(still, "push-image", wire.MoveRunning)
+		r := wire.MoveReport{ID: busy.ID, Node: "a", Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.MoveRunning, Bytes: n << 24}
 		if err := b.reported(r, b.now); err != nil {
 			t.Fatal(err)
 		}
@@ -61,8 +61,8 @@ func TestMovesThatStandStillEnd(t *testing.T) {
 			ended = b.now.Sub(begun)
 		}
 	}
-	b.state(still, stateLost)
-	b.state(busy, stateLost)
+	b.state(still, wire.MoveLost)
+	b.state(busy, wire.MoveLost)
 	if ended < moveStill || ended > moveStill+time.Minute {
 		t.Errorf("the one that stands still ended after %v", ended)
 	}
@@ -79,9 +79,9 @@ func TestReportsOfMovesThatWait(t *testing.T) {
 	b := newBed(t, "a", "b", "c")
 	b.order("web", "b", "a")
 	waits := b.order("db", "a", "b") // b's has to leave first
-	b.state(waits, stateWaiting)
-	b.report(waits, "confirm", wire.Done)
-	b.state(waits, stateWaiting)
+	b.state(waits, wire.MoveWaiting)
+	b.report(waits, "confirm", wire.MoveDone)
+	b.state(waits, wire.MoveWaiting)
 }
 
 // TestRestartIsNoSilence: what a manager did not hear while it was away is not held
@@ -89,13 +89,13 @@ func TestReportsOfMovesThatWait(t *testing.T) {
 func TestRestartIsNoSilence(t *testing.T) {
 	b := newBed(t, "a", "b")
 	mv := b.order("web", "a", "b")
-	b.report(mv, "checkpoint", wire.Running)
+	b.report(mv, "checkpoint", wire.MoveRunning)
 	b.now = b.now.Add(8 * time.Hour)
 	b.started = b.now
 	b.pass(moveSilence - 10*time.Second)
-	b.state(mv, string(wire.Running))
-	b.report(mv, "confirm", wire.Done)
-	b.state(mv, string(wire.Done))
+	b.state(mv, wire.MoveRunning)
+	b.report(mv, "confirm", wire.MoveDone)
+	b.state(mv, wire.MoveDone)
 }
 
 // TestCancel: by what a move is, at once, by its node, or without it.
@@ -103,9 +103,9 @@ func TestCancel(t *testing.T) {
 	b := newBed(t, "a", "b", "c")
 	b.opts.Automatic.AtOnce = 3
 	runs, waits := b.order("web", "a", "b"), b.order("db", "b", "c")
-	b.state(waits, stateOrdered)
+	b.state(waits, wire.MoveOrdered)
 	third := b.order("mail", "c", "a")
-	b.state(third, stateWaiting)
+	b.state(third, wire.MoveWaiting)
 	cancel := func(mv *move, dryRun bool, effect string) {
 		t.Helper()
 		done, err := b.cancelMove(mv.ID, dryRun, b.now)
@@ -114,26 +114,26 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	cancel(third, true, "ended")
-	b.state(third, stateWaiting)
+	b.state(third, wire.MoveWaiting)
 	cancel(third, false, "ended")
-	b.state(third, stateCancelled)
+	b.state(third, wire.MoveCancelled)
 	if _, err := b.cancelMove(third.ID, false, b.now); err == nil || !strings.Contains(err.Error(), "has ended already") {
 		t.Errorf("%v", err)
 	}
 
-	b.report(runs, "checkpoint", wire.Running)
+	b.report(runs, "checkpoint", wire.MoveRunning)
 	sent := len(b.orders)
 	cancel(runs, true, "asked")
 	if len(b.orders) != sent {
 		t.Error("a dry run has sent something")
 	}
 	cancel(runs, false, "asked")
-	b.state(runs, string(wire.Running))
+	b.state(runs, wire.MoveRunning)
 	e, err := wire.Open(b.orders[len(b.orders)-1].Data)
 	if err != nil || e.Kind != "cancel" || e.Subject != "L.a" || e.Until.IsZero() {
 		t.Errorf("%+v, %v", e, err)
 	}
-	late := wire.MoveReport{ID: runs.ID, Node: "a", Seq: uint64(b.now.Add(time.Second).UnixNano()), State: wire.Running, Step: "confirm", Cancel: "too late: it is done"}
+	late := wire.MoveReport{ID: runs.ID, Node: "a", Seq: uint64(b.now.Add(time.Second).UnixNano()), State: wire.MoveRunning, Step: "confirm", Cancel: "too late: it is done"}
 	if err := b.reported(late, b.now); err != nil {
 		t.Fatal(err)
 	}
@@ -141,22 +141,22 @@ func TestCancel(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	b.pass(cancelPatience + 2*time.Second)
-	b.state(runs, string(wire.Running)) // it has answered
+	b.state(runs, wire.MoveRunning) // it has answered
 
 	cancel(waits, false, "asked") // and b says nothing to it
 	b.pass(cancelPatience + 2*time.Second)
-	b.state(waits, stateCancelled)
-	b.report(waits, "restore", wire.Running)
-	b.state(waits, stateCancelled)
-	b.report(waits, "thaw", wire.RolledBack)
-	b.state(waits, string(wire.RolledBack))
+	b.state(waits, wire.MoveCancelled)
+	b.report(waits, "restore", wire.MoveRunning)
+	b.state(waits, wire.MoveCancelled)
+	b.report(waits, "thaw", wire.MoveRolledBack)
+	b.state(waits, wire.MoveRolledBack)
 
 	gone := b.order("dns", "c", "b")
-	b.report(gone, "checkpoint", wire.Running)
+	b.report(gone, "checkpoint", wire.MoveRunning)
 	b.dead["c"] = true
 	b.pass(lostAfter + 2*time.Second)
 	cancel(gone, false, "closed")
-	b.state(gone, stateCancelled)
+	b.state(gone, wire.MoveCancelled)
 }
 
 // TestNodeWithMovesIsRemoved: a move under way does not keep a node in the cluster, and
@@ -165,13 +165,13 @@ func TestNodeWithMovesIsRemoved(t *testing.T) {
 	b := newBed(t, "a", "b", "c")
 	b.Manager.opts.Automatic.AtOnce = 3
 	to, from, other := b.order("db", "b", "a"), b.order("web", "a", "c"), b.order("mail", "b", "c")
-	b.report(from, "checkpoint", wire.Running)
-	b.report(to, "checkpoint", wire.Running)
+	b.report(from, "checkpoint", wire.MoveRunning)
+	b.report(to, "checkpoint", wire.MoveRunning)
 	if _, err := b.RemoveNode(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	b.state(from, stateCancelled)
-	b.state(to, stateCancelled)
+	b.state(from, wire.MoveCancelled)
+	b.state(to, wire.MoveCancelled)
 	if other.final() {
 		t.Errorf("%+v", other)
 	}
@@ -186,6 +186,6 @@ func TestNodeWithMovesIsRemoved(t *testing.T) {
 	if !told {
 		t.Error("b was not told that its move to a is off")
 	}
-	b.report(to, "thaw", wire.RolledBack) // the truth, when it comes
-	b.state(to, string(wire.RolledBack))
+	b.report(to, "thaw", wire.MoveRolledBack) // the truth, when it comes
+	b.state(to, wire.MoveRolledBack)
 }

@@ -45,7 +45,7 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 	if err := m.allowed(p, seat, r, now); err != nil {
 		return wire.PlaceAnswer{}, err
 	}
-	record := &place{PlaceRequest: r, State: placeMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
+	record := &place{PlaceRequest: r, State: wire.PlaceMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
 	c := &change{}
 	var moves []*move
 	for i, o := range seat.Moves {
@@ -174,7 +174,7 @@ func (m *Manager) advance(id string, now time.Time) {
 	c := &change{}
 	for _, id := range p.Moves {
 		switch mv := m.moves[id]; {
-		case mv == nil || mv.State == string(wire.Done):
+		case mv == nil || mv.State == wire.MoveDone:
 		case mv.final():
 			next.close(fmt.Sprintf("move %s of %s to %s ended as %s: %s", mv.ID, mv.Container, mv.To, mv.State, mv.Error), now)
 		default:
@@ -192,7 +192,7 @@ func (m *Manager) advance(id string, now time.Time) {
 		return
 	}
 	*p = next
-	if p.State == placeFailed {
+	if p.State == wire.PlaceFailed {
 		m.log.Warn("min cannot be held anywhere now", "container", p.Container, "min", policy.Rate(p.MinBps).String(), "err", p.Error)
 	}
 }
@@ -201,7 +201,7 @@ func (m *Manager) advance(id string, now time.Time) {
 // its target does that, by the grant of its move, and says so (arrived): no other node
 // is told to change something for what this one asked. The lock is held.
 func (m *Manager) settle(c *change, p, next *place, now time.Time) {
-	next.State = placeApplying
+	next.State = wire.PlaceApplying
 	var own *move
 	for _, id := range p.Moves {
 		if p.owns(m.moves[id]) {

@@ -53,11 +53,11 @@ func TestPlacesObeyQuietHours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.state(b.moves[second.Move], stateOrdered)
-	b.state(b.moves[third.Move], stateWaiting) // two at once
-	b.opts.Automatic.Quiet = []Window{{}}      // all day
-	b.report(b.moves[first.Move], "confirm", wire.Done)
-	b.state(b.moves[third.Move], stateCancelled)
+	b.state(b.moves[second.Move], wire.MoveOrdered)
+	b.state(b.moves[third.Move], wire.MoveWaiting) // two at once
+	b.opts.Automatic.Quiet = []Window{{}}          // all day
+	b.report(b.moves[first.Move], "confirm", wire.MoveDone)
+	b.state(b.moves[third.Move], wire.MoveCancelled)
 	if !strings.Contains(b.moves[third.Move].Error, "quiet hours") {
 		t.Errorf("%q", b.moves[third.Move].Error)
 	}
@@ -71,7 +71,7 @@ func TestPlacesObeyQuietHours(t *testing.T) {
 	if answer, err := b.request(4); err != nil || answer.To != "a" {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	b.state(b.order("mail", "a", "b"), stateOrdered)
+	b.state(b.order("mail", "a", "b"), wire.MoveOrdered)
 }
 
 // TestPlacesObeyMovesPerHour: of what nodes ask for, no more than the moves per hour.
@@ -84,7 +84,7 @@ func TestPlacesObeyMovesPerHour(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.pass(5 * time.Second)
-		b.report(b.moves[answer.Move], "confirm", wire.Done)
+		b.report(b.moves[answer.Move], "confirm", wire.MoveDone)
 	}
 	_, err := b.request(3)
 	refusedPlace(t, err, refusal.Conflict, "3 moves within the last hour, 3 are allowed")
@@ -113,7 +113,7 @@ func TestPlacesOfANode(t *testing.T) {
 		t.Errorf("%d places", len(b.places))
 	}
 	for i := range keepPlaces + keepPlaces/5 {
-		b.places[fmt.Sprint("old-", i)] = &place{PlaceRequest: wire.PlaceRequest{ID: fmt.Sprint("old-", i)}, State: placeDone, Ended: b.now.Add(time.Duration(i))}
+		b.places[fmt.Sprint("old-", i)] = &place{PlaceRequest: wire.PlaceRequest{ID: fmt.Sprint("old-", i)}, State: wire.PlaceDone, Ended: b.now.Add(time.Duration(i))}
 	}
 	b.pass(0)
 	if len(b.places) != keepPlaces+placesOpen {

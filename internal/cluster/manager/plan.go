@@ -158,7 +158,7 @@ func (p *problem) move(o optimize.Move, created time.Time, why string) *move {
 	return &move{
 		Move: wire.Move{ID: newID("m", created), Container: p.Containers[o.Container].Name, Engine: p.containers[o.Container].Engine,
 			From: p.Nodes[o.From].Name, To: p.Nodes[o.To].Name, Why: why},
-		State: stateWaiting, Created: created.UTC(),
+		State: wire.MoveWaiting, Created: created.UTC(),
 	}
 }
 

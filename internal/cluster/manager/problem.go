@@ -121,7 +121,7 @@ func (m *Manager) moving(now time.Time, cooldown time.Duration) map[string]on {
 		case mv.DryRun:
 		case !mv.final():
 			list[mv.From+"/"+mv.Container] = on{mv.To, stay{moving, fmt.Sprintf("is moving to %s (%s)", mv.To, mv.ID)}}
-		case now.Sub(mv.Ended) < cooldown && mv.State == string(wire.Done):
+		case now.Sub(mv.Ended) < cooldown && mv.State == wire.MoveDone:
 			list[mv.To+"/"+mv.Container] = on{mv.To, stay{lately, fmt.Sprintf("moved %s ago", now.Sub(mv.Ended).Round(time.Second))}}
 		case now.Sub(mv.Ended) < cooldown:
 			// One that could not be moved will not be tried again at once.
@@ -139,7 +139,7 @@ func (p *problem) lacking(l optimize.Lack) string {
 		parts = append(parts, "takes no containers")
 	}
 	if l.Engine != "" {
-		parts = append(parts, "runs another engine ("+l.Engine+")")
+		parts = append(parts, "runs another engine ("+string(l.Engine)+")")
 	}
 	if l.Source != "" {
 		parts = append(parts, "does not accept containers of "+l.Source+" (cluster.accept_from)")

@@ -20,7 +20,7 @@ func (m *Manager) record(c *change) {
 		if !ok || next.DryRun {
 			continue
 		}
-		before := ""
+		var before wire.MoveState
 		if old := m.moves[id]; old != nil {
 			before = old.State
 		}
@@ -33,7 +33,7 @@ func (m *Manager) record(c *change) {
 }
 
 // entry returns a line about a move that has another state than before.
-func (m *move) entry(before string) audit.Entry {
+func (m *move) entry(before wire.MoveState) audit.Entry {
 	e := audit.Entry{Who: audit.Who{Via: audit.ViaManager}, Action: "move", Object: m.Container,
 		Change: map[string]string{"move": m.ID, "from": m.From, "to": m.To}, After: m.State,
 		Result: audit.Done, Reason: cmp.Or(m.Error, m.Why)}
@@ -41,14 +41,14 @@ func (m *move) entry(before string) audit.Entry {
 		e.Before = before
 	}
 	switch m.State {
-	case stateWaiting, stateOrdered, stateExpired, stateCancelled:
+	case wire.MoveWaiting, wire.MoveOrdered, wire.MoveExpired, wire.MoveCancelled:
 	default: // what the node reports
 		e.Who = audit.Who{Via: audit.ViaNode, Node: m.From}
 	}
 	switch m.State {
-	case string(wire.Failed), string(wire.RolledBack), stateExpired, stateCancelled:
+	case wire.MoveFailed, wire.MoveRolledBack, wire.MoveExpired, wire.MoveCancelled:
 		e.Result = audit.Failed
-	case string(wire.Refused):
+	case wire.MoveRefused:
 		e.Result = audit.Refused
 	}
 	return e

@@ -28,19 +28,10 @@ type token struct {
 	Uses    int       `json:"uses,omitempty"` // nodes that may join by it; 0 = any number, as all of before
 }
 
-// States of a move; those that the node reports are wire's.
-const (
-	stateWaiting   = "waiting"   // for others to end first
-	stateOrdered   = "ordered"   // the node has not reported yet
-	stateExpired   = "expired"   // it was not begun in time
-	stateCancelled = "cancelled" // by a person, with a node that was removed, or one that it depended on did not come to its end
-	stateLost      = "lost"      // its node says nothing new about it any more
-)
-
 // move is a migration as the manager knows it.
 type move struct {
 	wire.Move
-	State    string            `json:"state"`
+	State    wire.MoveState    `json:"state"`
 	Created  time.Time         `json:"created"`
 	Ordered  time.Time         `json:"ordered,omitzero"`
 	Heard    time.Time         `json:"heard,omitzero"`     // of the last report, or the last order sent
@@ -72,24 +63,11 @@ type move struct {
 	profile *wire.ContainerProfile
 }
 
-func (m *move) final() bool {
-	switch m.State {
-	case stateWaiting, stateOrdered, string(wire.Running):
-		return false
-	}
-	return true
-}
+// final reports whether the move has ended, as far as is known.
+func (m *move) final() bool { return m.State.Final() }
 
 // underWay reports whether the node may be working on it.
-func (m *move) underWay() bool { return m.State == stateOrdered || m.State == string(wire.Running) }
-
-// States of a place.
-const (
-	placeMoving   = "moving"
-	placeApplying = "applying"
-	placeDone     = "done"
-	placeFailed   = "failed"
-)
+func (m *move) underWay() bool { return m.State.UnderWay() }
 
 // place is a min that a node had to refuse.
 type place struct {
@@ -97,7 +75,7 @@ type place struct {
 	Answer  wire.PlaceAnswer `json:"answer"`
 	To      string           `json:"to"`    // where the min will be in force
 	Moves   []string         `json:"moves"` // ids
-	State   string           `json:"state"`
+	State   wire.PlaceState  `json:"state"`
 	Error   string           `json:"error,omitempty"`
 	Created time.Time        `json:"created"`
 	Ended   time.Time        `json:"ended,omitzero"`
@@ -105,14 +83,14 @@ type place struct {
 
 // close ends a place, as done if why is "". What was asked for is not kept any more.
 func (p *place) close(why string, now time.Time) {
-	p.State, p.Error, p.Ended = placeDone, wire.Clip(why, wire.MaxText), now.UTC()
+	p.State, p.Error, p.Ended = wire.PlaceDone, wire.Clip(why, wire.MaxText), now.UTC()
 	if why != "" {
-		p.State = placeFailed
+		p.State = wire.PlaceFailed
 	}
 	p.Change, p.Refusal = nil, ""
 }
 
-func (p *place) final() bool { return p.State == placeDone || p.State == placeFailed }
+func (p *place) final() bool { return p.State.Final() }
 
 // apply is a policy that a node is to put into force.
 type apply struct {

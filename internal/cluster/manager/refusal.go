@@ -28,7 +28,7 @@ type rejection struct {
 // lock is held.
 func (m *Manager) refusalOf(mv *move, r wire.MoveReport) *rejection {
 	c, to := m.profileOf(mv.From, mv.Container), m.nodes[mv.To]
-	if r.State != wire.Refused || r.Code == "" || c == nil || to == nil {
+	if r.State != wire.MoveRefused || r.Code == "" || c == nil || to == nil {
 		return nil
 	}
 	return &rejection{Code: wire.Clip(r.Code, maxStepName), ID: c.ID, Target: to.beat.Started}

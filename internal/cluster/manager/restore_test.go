@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
 )
 
@@ -76,7 +77,7 @@ func TestRestoreChecksFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.store.close()
-	if !again.identity().Public().Equal(b.identity().Public()) || len(again.members) != 2 || again.moves[mv.ID] == nil || again.moves[mv.ID].State != stateOrdered {
+	if !again.identity().Public().Equal(b.identity().Public()) || len(again.members) != 2 || again.moves[mv.ID] == nil || again.moves[mv.ID].State != wire.MoveOrdered {
 		t.Errorf("%d members, moves %+v", len(again.members), again.moves)
 	}
 	if again.lastOrder != b.lastOrder || again.trust.Sequence <= b.trust.Sequence || len(again.tokens) != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
 )
 
 func open(t *testing.T, dir string) *Manager {
@@ -112,7 +113,7 @@ func TestRotationWaits(t *testing.T) {
 		{settleTime, "a move of before is under way", func() {
 			hash := pki.Hash(m.authority.Cert)
 			m.certificates["a"] = &certificate{Authority: hash[:]}
-			m.moves["m"] = &move{State: stateOrdered, Created: begun.Add(-time.Second)}
+			m.moves["m"] = &move{State: wire.MoveOrdered, Created: begun.Add(-time.Second)}
 		}, false},
 		{settleTime, "one of after is under way", func() { m.moves["m"].Created = begun.Add(time.Second) }, true},
 	} {

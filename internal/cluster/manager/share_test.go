@@ -14,7 +14,7 @@ import (
 // pretend reports progress of a move that is none, in a way of its own.
 func (b *bed) pretend(mv *move, n uint64, how string) {
 	b.t.Helper()
-	r := wire.MoveReport{ID: mv.ID, Node: mv.From, Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.Running}
+	r := wire.MoveReport{ID: mv.ID, Node: mv.From, Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.MoveRunning}
 	switch how {
 	case "bytes back and forth":
 		r.Bytes = n % 2 << 30
@@ -44,7 +44,7 @@ func TestFakeProgressEnds(t *testing.T) {
 			b.pass(30 * time.Second)
 			b.pretend(mv, n, how)
 		}
-		b.state(mv, stateLost)
+		b.state(mv, wire.MoveLost)
 		if took := mv.Ended.Sub(begun); took < bound || took > bound+2*time.Minute {
 			t.Errorf("%s: the move ended after %v, want %v", how, took, bound)
 		}
@@ -60,11 +60,11 @@ func TestOneNodeStopsNobody(t *testing.T) {
 	for i := range 6 {
 		theirs = append(theirs, b.order(fmt.Sprint("c", i), "x", "a"))
 	}
-	b.state(theirs[0], stateOrdered)
-	b.state(theirs[1], stateWaiting)
+	b.state(theirs[0], wire.MoveOrdered)
+	b.state(theirs[1], wire.MoveWaiting)
 	first := b.order("web", "b", "c")
-	b.state(first, stateOrdered)
-	b.report(first, "confirm", wire.Done)
+	b.state(first, wire.MoveOrdered)
+	b.report(first, "confirm", wire.MoveDone)
 
 	b.pretend(theirs[0], 1, "growth")
 	for n := uint64(1); n < 3*60; n++ { // an hour and a half: the first ends as lost, the second is ordered
@@ -74,16 +74,16 @@ func TestOneNodeStopsNobody(t *testing.T) {
 			b.pretend(theirs[1], n, "growth")
 		}
 	}
-	b.state(theirs[0], stateLost)
+	b.state(theirs[0], wire.MoveLost)
 	b.pretend(theirs[0], 200, "growth") // and is under way once more
-	b.state(theirs[0], string(wire.Running))
+	b.state(theirs[0], wire.MoveRunning)
 	second := b.order("mail", "c", "b")
 	b.pass(time.Second)
-	b.state(second, stateOrdered)
+	b.state(second, wire.MoveOrdered)
 	to := b.order("dns", "a", "x") // the other role counts as well
-	b.report(second, "confirm", wire.Done)
+	b.report(second, "confirm", wire.MoveDone)
 	b.pass(time.Second)
-	b.state(to, stateWaiting)
+	b.state(to, wire.MoveWaiting)
 }
 
 // TestOneNodeDoesNotStopTheAutomaticMode: the manager goes on planning for the others
@@ -113,7 +113,7 @@ func TestOneNodeDoesNotStopTheAutomaticMode(t *testing.T) {
 		look()
 		for _, mv := range b.byAge() {
 			if mv.From == "x" && mv.underWay() && len(b.moves) < 40 { // it refuses each, at once
-				b.report(mv, "pre-flight", wire.Refused)
+				b.report(mv, "pre-flight", wire.MoveRefused)
 			}
 		}
 		b.now = b.now.Add(time.Minute / 2)
@@ -140,13 +140,13 @@ func TestOperatorsMovesGoFirst(t *testing.T) {
 	planned.Auto, asked.Place = true, "p-1"
 	ordered := b.order("o", "d", "a")
 	b.pass(time.Second)
-	b.state(ordered, stateWaiting)
-	b.report(runs, "confirm", wire.Done)
-	b.state(ordered, stateOrdered)
-	b.state(planned, stateWaiting)
-	b.report(ordered, "confirm", wire.Done)
-	b.state(planned, stateOrdered)
-	b.state(asked, stateWaiting)
+	b.state(ordered, wire.MoveWaiting)
+	b.report(runs, "confirm", wire.MoveDone)
+	b.state(ordered, wire.MoveOrdered)
+	b.state(planned, wire.MoveWaiting)
+	b.report(ordered, "confirm", wire.MoveDone)
+	b.state(planned, wire.MoveOrdered)
+	b.state(asked, wire.MoveWaiting)
 }
 
 // TestDryRunsTakeNoPlace: a question changes nothing, so it neither waits for a place nor
@@ -157,11 +157,11 @@ func TestDryRunsTakeNoPlace(t *testing.T) {
 	b.has["b"] = []string{"web"}
 	b.pass(0)
 	runs := b.order("db", "a", "c")
-	b.state(runs, stateOrdered)
+	b.state(runs, wire.MoveOrdered)
 	dry, err := b.migrate(api.MoveRequest{Container: "web", To: "c"}, true, b.now)
-	if err != nil || dry.State != stateOrdered {
+	if err != nil || dry.State != wire.MoveOrdered {
 		t.Errorf("%+v, %v", dry, err)
 	}
-	b.report(runs, "confirm", wire.Done)
-	b.state(b.order("mail", "a", "c"), stateOrdered)
+	b.report(runs, "confirm", wire.MoveDone)
+	b.state(b.order("mail", "a", "c"), wire.MoveOrdered)
 }

@@ -62,7 +62,7 @@ func (m *Manager) Nodes(context.Context) ([]api.Node, error) {
 
 // nodeView returns a member as it stands. The lock is held.
 func (m *Manager) nodeView(name string, now time.Time) api.Node {
-	v := api.Node{Name: name, State: "joined", Joined: m.members[name].Joined, Engines: []string{}, Missing: []string{}}
+	v := api.Node{Name: name, State: api.NodeJoined, Joined: m.members[name].Joined, Engines: []string{}, Missing: []string{}}
 	if cert := m.certificates[name]; cert != nil {
 		v.CertificateEnds = cert.Ends
 	}
@@ -71,15 +71,15 @@ func (m *Manager) nodeView(name string, now time.Time) api.Node {
 		return v
 	}
 	if !n.heard.IsZero() {
-		v.State, v.Heard = "up", n.heard.UTC()
+		v.State, v.Heard = api.NodeUp, n.heard.UTC()
 		if now.Sub(n.heard) > lostAfter {
-			v.State = "lost"
+			v.State = api.NodeLost
 		}
 	}
 	b := n.beat
 	v.Address, v.Weir, v.Kernel, v.CRIU = b.Address, b.Weir, b.Kernel, b.CRIU
 	for _, e := range b.Engines {
-		v.Engines = append(v.Engines, strings.TrimSpace(e.Name+" "+e.Version))
+		v.Engines = append(v.Engines, strings.TrimSpace(string(e.Name)+" "+e.Version))
 	}
 	v.Trouble = n.trouble
 	if len(n.history) == 0 {
@@ -192,9 +192,9 @@ func (m *Manager) moveView(mv *move) api.Move {
 func guarantee(p *place) string {
 	min := policy.Rate(p.MinBps).String()
 	switch p.State {
-	case placeDone:
+	case wire.PlaceDone:
 		return fmt.Sprintf("min of %s for %s holds on %s", min, p.Container, p.To)
-	case placeFailed:
+	case wire.PlaceFailed:
 		return fmt.Sprintf("min of %s for %s does not hold: %s", min, p.Container, p.Error)
 	}
 	return fmt.Sprintf("min of %s for %s will hold on %s", min, p.Container, p.To)

@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // described is what a person has asked of a container, as text.
@@ -74,7 +75,7 @@ func TestTheConfigurationGoesAlong(t *testing.T) {
 	want := b.described("a", "web")
 
 	r := b.migrate("web", "a", "b", migrate.Request{})
-	if r.State != migrate.StateDone {
+	if r.State != wire.MoveDone {
 		t.Fatalf("%s: %s%s", r.State, r.Err, steps(r))
 	}
 	if got := b.described("b", "web"); got != want {
@@ -174,7 +175,7 @@ func TestConnectionsAreClosed(t *testing.T) {
 		t.Errorf("without being told to close it: %v", f)
 	}
 	result := b.migrate("nat", "a", "b", migrate.Request{CloseConnections: true})
-	if result.State != migrate.StateDone {
+	if result.State != wire.MoveDone {
 		t.Fatalf("%s: %s%s", result.State, result.Err, steps(result))
 	}
 	at := b.waitCount("b", "nat", 0)
@@ -233,7 +234,7 @@ func TestConnections(t *testing.T) {
 	_, err = lines.ReadString('\n')
 	b.must(err)
 	result := b.migrate("lan", "a", "b", migrate.Request{})
-	if result.State != migrate.StateDone {
+	if result.State != wire.MoveDone {
 		t.Fatalf("%s: %s%s", result.State, result.Err, steps(result))
 	}
 	b.must(far.SetReadDeadline(time.Now().Add(20 * time.Second)))

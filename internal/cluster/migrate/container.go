@@ -2,21 +2,25 @@
 
 package migrate
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"weir/internal/cluster/wire"
+)
 
 // Facts has what a pre-flight has to know of a node.
 type Facts struct {
-	Node          string   `json:"node"`
-	Engine        string   `json:"engine"`         // "docker" or "podman"
-	EngineVersion string   `json:"engine_version"` // e.g. "20.10.24"
-	Arch          string   `json:"arch"`           // e.g. "x86_64"
-	Kernel        string   `json:"kernel"`         // e.g. "6.18.44"
-	CPUFlags      []string `json:"cpu_flags,omitempty"`
-	Runtime       string   `json:"runtime"` // of containers, e.g. "runc"
-	StorageDriver string   `json:"storage_driver"`
-	Cgroups       string   `json:"cgroups"`        // "1" or "2"
-	CRIU          string   `json:"criu,omitempty"` // its version; "" = it cannot be run
-	CRIUTrouble   string   `json:"criu_trouble,omitempty"`
+	Node          string          `json:"node"`
+	Engine        wire.EngineName `json:"engine"`
+	EngineVersion string          `json:"engine_version"` // e.g. "20.10.24"
+	Arch          string          `json:"arch"`           // e.g. "x86_64"
+	Kernel        string          `json:"kernel"`         // e.g. "6.18.44"
+	CPUFlags      []string        `json:"cpu_flags,omitempty"`
+	Runtime       string          `json:"runtime"` // of containers, e.g. "runc"
+	StorageDriver string          `json:"storage_driver"`
+	Cgroups       string          `json:"cgroups"`        // "1" or "2"
+	CRIU          string          `json:"criu,omitempty"` // its version; "" = it cannot be run
+	CRIUTrouble   string          `json:"criu_trouble,omitempty"`
 	// TCP says what CRIU is told (/etc/criu/runc.conf) to do with established
 	// connections when it restores: "established", "close" or "" (refuse).
 	TCP         string `json:"tcp,omitempty"`
@@ -28,17 +32,17 @@ type Facts struct {
 
 // Container is a container to migrate, as its engine describes it.
 type Container struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Engine   string `json:"engine"` // "docker" or "podman"
-	Running  bool   `json:"running"`
-	Paused   bool   `json:"paused,omitempty"`
-	Pid      int    `json:"pid,omitempty"`
-	Image    string `json:"image"`    // as it was asked for
-	ImageID  string `json:"image_id"` // digest of its configuration
-	Layers   int    `json:"layers,omitempty"`
-	Restart  string `json:"restart,omitempty"` // its policy: no, always, on-failure, unless-stopped
-	Hostname string `json:"hostname,omitempty"`
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Engine   wire.EngineName `json:"engine"`
+	Running  bool            `json:"running"`
+	Paused   bool            `json:"paused,omitempty"`
+	Pid      int             `json:"pid,omitempty"`
+	Image    string          `json:"image"`    // as it was asked for
+	ImageID  string          `json:"image_id"` // digest of its configuration
+	Layers   int             `json:"layers,omitempty"`
+	Restart  string          `json:"restart,omitempty"` // its policy: no, always, on-failure, unless-stopped
+	Hostname string          `json:"hostname,omitempty"`
 
 	MemoryBytes int64 `json:"memory_bytes"` // anonymous memory and tmpfs: what a checkpoint has to carry
 	LayerBytes  int64 `json:"layer_bytes"`  // what it has written over its image

@@ -12,8 +12,8 @@ import (
 // Engine is a container engine of this machine, as far as a migration needs it. Its
 // calls mean the same as Node's, without probation: Local adds that.
 type Engine interface {
-	// Kind is "docker" or "podman".
-	Kind() string
+	// Kind says which engine this is.
+	Kind() wire.EngineName
 	Facts(ctx context.Context) (Facts, error)
 	Describe(ctx context.Context, name string) (Container, error)
 	Lacking(ctx context.Context, o Order) ([]Finding, error)

@@ -25,6 +25,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 var (
@@ -341,7 +342,7 @@ func TestFaults(t *testing.T) {
 	}, "mib=4")
 	random := rand.New(rand.NewPCG(*seed, 0))
 	approaches := []migrate.Approach{migrate.ApproachLayer, migrate.ApproachCommit, migrate.ApproachExport}
-	outcomes := map[migrate.State]int{}
+	outcomes := map[wire.MoveState]int{}
 	at, to := "a", "b"
 	for i := range count {
 		f := &faults{bed: b, from: at, to: to, fault: list[random.IntN(len(list))], at: 1 + random.IntN(9)}
@@ -350,7 +351,7 @@ func TestFaults(t *testing.T) {
 		r := b.migrateWithFault(f, name, approach)
 		outcomes[r.State]++
 		where := at
-		if r.State == migrate.StateDone {
+		if r.State == wire.MoveDone {
 			where = to
 		}
 		b.verify(title+" ("+f.struck+")", f, name, where, r)

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // orphaned is a target whose agent dies once its copy is restored, and that cannot be
@@ -64,7 +65,7 @@ func TestNeverTwo(t *testing.T) {
 	now := b.waitCount("a", name, 2)
 	held, err := b.Node("b").Count(t.Context(), name)
 	b.must(err)
-	if r.State != migrate.StateRolledBack || r.Warning == "" {
+	if r.State != wire.MoveRolledBack || r.Warning == "" {
 		t.Fatalf("%s, %q: %s%s", r.State, r.Warning, r.Err, steps(r))
 	}
 	for range 3 { // both have processes now; only one goes on
@@ -84,7 +85,7 @@ func TestNeverTwo(t *testing.T) {
 			t.Fatalf("left on b:\n%s\nwanted:\n%s", b.leftovers("b", ""), before)
 		}
 	}
-	if r, err := migrate.Resume(t.Context(), b.nodes["a"], b.nodes["b"], j, nil); err != nil || r.State != migrate.StateRolledBack {
+	if r, err := migrate.Resume(t.Context(), b.nodes["a"], b.nodes["b"], j, nil); err != nil || r.State != wire.MoveRolledBack {
 		t.Errorf("the end of it: %s, %v", r.State, err)
 	}
 	if c := b.waitCount("a", name, now.Last); c.Starts != 1 {

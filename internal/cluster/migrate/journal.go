@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/atomicfile"
+	"weir/internal/cluster/wire"
 )
 
 // Kind says what a record of the journal means.
@@ -38,28 +39,17 @@ const (
 
 // Record is one line of a journal.
 type Record struct {
-	At       time.Time     `json:"at"`
-	Kind     Kind          `json:"kind"`
-	Order    *Order        `json:"order,omitempty"`
-	Node     string        `json:"node,omitempty"`
-	Step     string        `json:"step,omitempty"` // a Step, or "send " and a Part
-	Outcome  *Outcome      `json:"outcome,omitempty"`
-	Duration time.Duration `json:"duration_ns,omitempty"`
-	Downtime time.Duration `json:"downtime_ns,omitempty"`
-	State    State         `json:"state,omitempty"`
-	Err      string        `json:"error,omitempty"`
+	At       time.Time      `json:"at"`
+	Kind     Kind           `json:"kind"`
+	Order    *Order         `json:"order,omitempty"`
+	Node     string         `json:"node,omitempty"`
+	Step     string         `json:"step,omitempty"` // a Step, or "send " and a Part
+	Outcome  *Outcome       `json:"outcome,omitempty"`
+	Duration time.Duration  `json:"duration_ns,omitempty"`
+	Downtime time.Duration  `json:"downtime_ns,omitempty"`
+	State    wire.MoveState `json:"state,omitempty"`
+	Err      string         `json:"error,omitempty"`
 }
-
-// State says how far a migration has come, or how it ended.
-type State string
-
-// The states of a migration.
-const (
-	StateRunning    State = "running"
-	StateDone       State = "done"        // it runs on the target, and only there
-	StateRolledBack State = "rolled-back" // it runs on the source, and only there
-	StateFailed     State = "failed"      // a person has to look
-)
 
 // Journal is the memory of one migration: a file of JSON lines to which each record
 // is appended and synced before what it announces is done. The file is locked while

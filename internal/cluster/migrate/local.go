@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/atomicfile"
+	"weir/internal/cluster/wire"
 )
 
 // Local is this machine's engine as a Node: it adds names to the engine's errors, and
@@ -114,7 +115,7 @@ func (l *Local) Close() error {
 func (l *Local) Name() string { return l.name }
 
 // Kind of the engine, docker or podman.
-func (l *Local) Kind() string { return l.engine.Kind() }
+func (l *Local) Kind() wire.EngineName { return l.engine.Kind() }
 
 // Facts of the engine and the machine.
 func (l *Local) Facts(ctx context.Context) (Facts, error) {

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // TestACounterGoesOn: memory and files go on exactly, whichever way they take, there
@@ -22,7 +23,7 @@ func TestACounterGoesOn(t *testing.T) {
 			for _, way := range [][2]string{{"a", "b"}, {"b", "a"}} {
 				before, _ := b.Store.Traffic()
 				r := b.migrate(name, way[0], way[1], migrate.Request{Approach: approach, Registry: b.Registry})
-				if r.State != migrate.StateDone {
+				if r.State != wire.MoveDone {
 					t.Fatalf("%s: %s%s", r.State, r.Err, steps(r))
 				}
 				after, _ := b.Store.Traffic()

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/cluster/wire"
 )
 
 // Request describes the migration that the caller wants.
@@ -108,7 +110,7 @@ func Check(ctx context.Context, source, target Node, r Request) (Plan, error) {
 // choose takes the fastest approach that is possible.
 func choose(p Plan) Approach {
 	switch {
-	case p.Source.Engine == "podman":
+	case p.Source.Engine == wire.EnginePodman:
 		return ApproachBundle
 	case p.Source.StorageDriver == "overlay2" && p.Target.StorageDriver == "overlay2":
 		return ApproachLayer
@@ -137,7 +139,7 @@ func examine(p Plan) (list []Finding) {
 	}
 	sameEngine := src.Engine == dst.Engine
 	if !sameEngine {
-		add(refuse("engine", fmt.Sprintf("%s runs %s and %s runs %s, which cannot restore each other's checkpoints", o.From, engineName(src), o.To, engineName(dst)), "choose a node with "+src.Engine))
+		add(refuse("engine", fmt.Sprintf("%s runs %s and %s runs %s, which cannot restore each other's checkpoints", o.From, engineName(src), o.To, engineName(dst)), "choose a node with "+string(src.Engine)))
 	}
 	if src.Arch != dst.Arch {
 		add(refuse("architecture", fmt.Sprintf("%s is %s and %s is %s", o.From, src.Arch, o.To, dst.Arch), "choose a node of the same architecture"))
@@ -174,7 +176,7 @@ func examine(p Plan) (list []Finding) {
 }
 
 // engineName is e.g. "podman 4.3.1".
-func engineName(f Facts) string { return strings.TrimSpace(f.Engine + " " + f.EngineVersion) }
+func engineName(f Facts) string { return strings.TrimSpace(string(f.Engine) + " " + f.EngineVersion) }
 
 // examineNode returns what a node lacks whichever end it is.
 func examineNode(f Facts) (list []Finding) {
@@ -215,12 +217,12 @@ func examineApproach(p Plan) (list []Finding) {
 			list = append(list, refuse("layers", fmt.Sprintf("its image has %d layers, and a file system has at most 125", o.Container.Layers), "use --approach layer, or export, which makes one of them"))
 		}
 	case ApproachBundle:
-		if p.Source.Engine != "podman" {
+		if p.Source.Engine != wire.EnginePodman {
 			list = append(list, refuse("approach", "approach archive is podman's", "leave --approach out"))
 		}
 	case ApproachExport, ApproachAuto:
 	}
-	if p.Source.Engine == "podman" && o.Approach != ApproachBundle {
+	if p.Source.Engine == wire.EnginePodman && o.Approach != ApproachBundle {
 		list = append(list, refuse("approach", fmt.Sprintf("podman cannot migrate by approach %s", o.Approach), "leave --approach out"))
 	}
 	return list

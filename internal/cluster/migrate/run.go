@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"weir/internal/cluster/wire"
 )
 
 // Progress is a report of Run about a step that goes on.
@@ -24,15 +26,15 @@ type Progress struct {
 
 // Result says how a migration ended.
 type Result struct {
-	Move     string        `json:"move"`
-	State    State         `json:"state"`
-	Steps    []Progress    `json:"steps"`
-	Bytes    int64         `json:"bytes"`              // that crossed the network in all steps
-	Downtime time.Duration `json:"downtime_ns"`        // from the order to freeze to the answer that it runs again, here or there
-	Duration time.Duration `json:"duration_ns"`        // of all
-	Err      string        `json:"error,omitempty"`    // why it was rolled back
-	Warning  string        `json:"warning,omitempty"`  // e.g. what could not be cleaned up
-	Approach Approach      `json:"approach,omitempty"` // that was taken
+	Move     string         `json:"move"`
+	State    wire.MoveState `json:"state"`
+	Steps    []Progress     `json:"steps"`
+	Bytes    int64          `json:"bytes"`              // that crossed the network in all steps
+	Downtime time.Duration  `json:"downtime_ns"`        // from the order to freeze to the answer that it runs again, here or there
+	Duration time.Duration  `json:"duration_ns"`        // of all
+	Err      string         `json:"error,omitempty"`    // why it was rolled back
+	Warning  string         `json:"warning,omitempty"`  // e.g. what could not be cleaned up
+	Approach Approach       `json:"approach,omitempty"` // that was taken
 }
 
 // Timeouts of single calls. What travels in parts is watched by its progress instead,
@@ -103,7 +105,7 @@ func newRun(source, target Node, j *Journal, report func(Progress)) *run {
 	}
 	o := j.Order()
 	m := &run{Order: o, source: source, target: target, journal: j, report: report, began: time.Now(),
-		frozen: j.frozen(), result: Result{Move: o.Move, State: StateRunning, Approach: o.Approach}}
+		frozen: j.frozen(), result: Result{Move: o.Move, State: wire.MoveRunning, Approach: o.Approach}}
 	for _, r := range j.Records() { // of a life before this one
 		m.result.Downtime = max(m.result.Downtime, r.Downtime)
 		if r.Kind == KindRollback {

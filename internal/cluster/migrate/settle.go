@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/internal/cluster/wire"
 	"weir/internal/retry"
 )
 
@@ -60,12 +61,12 @@ func (m *run) forget(ctx context.Context) (Result, error) {
 	})
 	if codeOf(err) == CodeRefused {
 		m.result.Warning = err.Error()
-		return m.over(StateFailed)
+		return m.over(wire.MoveFailed)
 	}
 	if err != nil {
 		return m.result, fmt.Errorf("%s: clean up after %s: %w", m.From, m.Container.Name, err)
 	}
-	return m.over(StateDone)
+	return m.over(wire.MoveDone)
 }
 
 // back has the source go on. While the target may be about to restore its copy, that
@@ -111,7 +112,7 @@ func (m *run) back(ctx context.Context, why error) (Result, error) {
 	m.runs()
 	m.note(Record{Kind: KindThawed, Downtime: m.result.Downtime})
 	if discarded {
-		return m.over(StateRolledBack)
+		return m.over(wire.MoveRolledBack)
 	}
 	return m.discardLater(ctx)
 }
@@ -143,15 +144,15 @@ func (m *run) discardLater(ctx context.Context) (Result, error) {
 		return err == nil || codeOf(err) == CodeRefused, err
 	})
 	if err != nil {
-		m.result.State = StateRolledBack
+		m.result.State = wire.MoveRolledBack
 		m.result.Warning = fmt.Sprintf("what was made for it on %s is still there: %v", m.To, err)
 		return m.result, nil
 	}
-	return m.over(StateRolledBack)
+	return m.over(wire.MoveRolledBack)
 }
 
 // over writes the end down.
-func (m *run) over(s State) (Result, error) {
+func (m *run) over(s wire.MoveState) (Result, error) {
 	m.result.State, m.result.Duration = s, time.Since(m.began)
 	m.note(Record{Kind: KindEnd, State: s, Downtime: m.result.Downtime, Err: m.result.Err, Duration: m.result.Duration})
 	return m.result, nil

@@ -230,7 +230,7 @@ func TestNodeRestarts(t *testing.T) {
 	if mv = c.ended(mv.ID); mv.State != "rolled-back" && mv.State != "done" {
 		t.Errorf("%+v", mv)
 	}
-	c.only("web", map[string]string{"rolled-back": "a", "done": "b"}[mv.State])
+	c.only("web", map[string]string{"rolled-back": "a", "done": "b"}[string(mv.State)])
 }
 
 // TestCutOff: an order that is given while its node is away is carried out when it is

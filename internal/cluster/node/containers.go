@@ -30,7 +30,7 @@ const listTimeout = 3 * time.Second
 // engine says which containers run, the agent what was promised to them, and the
 // kernel what they use.
 type Profiler struct {
-	engine  string // docker or podman
+	engine  wire.EngineName
 	docker  *client.Client
 	agent   api.Agent
 	sampler *profile.Sampler
@@ -39,7 +39,7 @@ type Profiler struct {
 }
 
 // NewProfiler makes one for the engine at a socket, docker or podman; it need not run.
-func NewProfiler(engine, socket string, agent api.Agent) (*Profiler, error) {
+func NewProfiler(engine wire.EngineName, socket string, agent api.Agent) (*Profiler, error) {
 	c, err := client.NewClientWithOpts(client.WithHost("unix://"+socket), client.WithAPIVersionNegotiation())
 	if err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", engine, socket, err)

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // world is what the fake engines of a test share: who has which container, and
@@ -30,7 +31,7 @@ type world struct {
 	// the same once the gate opens.
 	late    map[migrate.Step]chan struct{}
 	brought map[string][]string // what has come for a move besides its copy
-	kind    string              // of the engines, "" = docker
+	kind    wire.EngineName     // of the engines, "" = docker
 }
 
 func newWorld() *world {
@@ -67,8 +68,8 @@ type engine struct {
 	node string
 }
 
-func (e engine) Kind() string { return cmp.Or(e.kind, "docker") }
-func (engine) Close() error   { return nil }
+func (e engine) Kind() wire.EngineName { return cmp.Or(e.kind, wire.EngineDocker) }
+func (engine) Close() error            { return nil }
 
 func (e engine) Facts(context.Context) (migrate.Facts, error) {
 	return migrate.Facts{Node: e.node, Engine: "docker", EngineVersion: "26.1.5", Arch: "x86_64", Kernel: "6.18", Runtime: "runc",

@@ -36,7 +36,7 @@ func NewMember(o Options) (*Member, error) {
 	case !errors.Is(err, pki.ErrNone):
 		return nil, err
 	}
-	o.standing = &standing{state: stateJoining, since: time.Now().UTC()}
+	o.standing = &standing{state: api.MemberJoining, since: time.Now().UTC()}
 	return &Member{opts: o}, nil
 }
 
@@ -58,7 +58,7 @@ func (m *Member) Join(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		m.opts.standing.set(stateJoining, err.Error())
+		m.opts.standing.set(api.MemberJoining, err.Error())
 		m.opts.Log.Warn("cluster not joined yet, trying again", "err", err)
 	}
 	return nil

@@ -149,7 +149,7 @@ func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte, stale 
 			return m.refuse(order, fmt.Sprintf("the order cannot be kept: %v", err))
 		}
 	}
-	begun := wire.MoveReport{ID: order.ID, Node: m.node.opts.Name, Step: "pre-flight", State: wire.Running}
+	begun := wire.MoveReport{ID: order.ID, Node: m.node.opts.Name, Step: "pre-flight", State: wire.MoveRunning}
 	m.mu.Lock()
 	if other := m.moving(order.Container); other != "" && !order.DryRun {
 		m.mu.Unlock()
@@ -168,7 +168,7 @@ func (m *moves) obey(ctx context.Context, order wire.Move, sealed []byte, stale 
 
 // refuse reports an order of which nothing was begun.
 func (m *moves) refuse(order wire.Move, why string) error {
-	return m.finish(order, wire.MoveReport{State: wire.Refused, Error: why})
+	return m.finish(order, wire.MoveReport{State: wire.MoveRefused, Error: why})
 }
 
 // tell sends a report.
@@ -249,12 +249,12 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	if err != nil && ctx.Err() == nil {
 		err = cmp.Or(context.Cause(checking), err)
 	}
-	r := wire.MoveReport{State: wire.Refused, Step: "pre-flight"}
+	r := wire.MoveReport{State: wire.MoveRefused, Step: "pre-flight"}
 	switch {
 	case err != nil:
 		r.Error, r.Code = strings.Join(strings.Split(err.Error(), "\n"), "; "), migrate.Lasting(err)
 	case order.DryRun:
-		r.State = wire.Done
+		r.State = wire.MoveDone
 		var notes []string
 		for _, f := range plan.Findings {
 			notes = append(notes, f.String())
@@ -327,7 +327,7 @@ func (m *moves) progress(order wire.Move) func(migrate.Progress) {
 			return
 		}
 		last, step = time.Now(), p.Step
-		r := wire.MoveReport{ID: order.ID, Step: p.Step, State: wire.Running, Bytes: uint64(max(p.Outcome.Bytes, 0)), Duration: p.Duration, Error: p.Err}
+		r := wire.MoveReport{ID: order.ID, Step: p.Step, State: wire.MoveRunning, Bytes: uint64(max(p.Outcome.Bytes, 0)), Duration: p.Duration, Error: p.Err}
 		if err := m.tell(r); err != nil {
 			m.node.log.Warn("progress cannot be reported", "move", order.ID, "err", err)
 		}
@@ -349,7 +349,7 @@ func (m *moves) ended(ctx context.Context, order wire.Move, result migrate.Resul
 		}
 		result, err = migrate.Resume(ctx, m.node.opts.Engine, target, journal, m.progress(order))
 	}
-	r := wire.MoveReport{State: wire.State(result.State), Downtime: result.Downtime, Error: cmp.Or(result.Err, result.Warning)}
+	r := wire.MoveReport{State: wire.MoveState(result.State), Downtime: result.Downtime, Error: cmp.Or(result.Err, result.Warning)}
 	if err := m.finish(order, r); err != nil {
 		m.node.log.Error("end of the move cannot be reported", "move", order.ID, "err", err)
 	}
@@ -400,7 +400,7 @@ func (m *moves) resume(ctx context.Context) {
 				continue
 			}
 			m.mu.Lock()
-			m.open[id] = &wire.MoveReport{ID: id, State: wire.Running, Step: "resume"}
+			m.open[id] = &wire.MoveReport{ID: id, State: wire.MoveRunning, Step: "resume"}
 			m.cancels[id] = &canceller{do: journal.Cancel, container: order.Container}
 			m.mu.Unlock()
 			m.node.log.Info("move goes on after a restart", "move", id, "container", order.Container, "to", order.To)
@@ -431,10 +431,10 @@ func (m *moves) neverBegun(begun map[string]bool) {
 			continue
 		}
 		if j, err := m.journals.Open(id); err == nil { // it ended, and only that was not said
-			r := wire.MoveReport{State: wire.Failed, Error: "the agent was restarted at its end; see weir ps where it runs"}
+			r := wire.MoveReport{State: wire.MoveFailed, Error: "the agent was restarted at its end; see weir ps where it runs"}
 			for _, record := range j.Records() {
 				if record.State != "" {
-					r.State, r.Error, r.Downtime = wire.State(record.State), record.Err, record.Downtime
+					r.State, r.Error, r.Downtime = wire.MoveState(record.State), record.Err, record.Downtime
 				}
 			}
 			j.Close()

@@ -134,7 +134,7 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		o.Interval = defaultInterval
 	}
 	if o.standing == nil {
-		o.standing = &standing{state: stateUnreachable, since: time.Now().UTC()}
+		o.standing = &standing{state: api.MemberUnreachable, since: time.Now().UTC()}
 	}
 	o.Name = id.Name()
 	if o.MembersInterval == 0 {

@@ -37,7 +37,7 @@ func (w *withManager) Set(ctx context.Context, name string, change api.PolicyCha
 	}
 	refused := refusal.Of(err)
 	workload, unknown := w.Agent.Workload(ctx, name)
-	if unknown != nil || workload.Kind != "docker" {
+	if unknown != nil || workload.Kind != kindContainer {
 		return result, err // nothing else can be moved
 	}
 	r := wire.PlaceRequest{ID: placeID(w.node.opts.Name, workload.Name), Node: w.node.opts.Name, Container: workload.Name, Refusal: wire.Clip(refused.Msg, wire.MaxText)}

@@ -100,9 +100,9 @@ func (n *Node) recordEnd(order wire.Move, r wire.MoveReport) {
 	e := audit.Entry{Who: audit.Who{Via: audit.ViaManager}, Action: "move", Object: order.Container,
 		Change: map[string]string{"move": order.ID, "from": order.From, "to": order.To}, After: r.State, Result: audit.Failed, Reason: r.Error}
 	switch r.State {
-	case wire.Done:
+	case wire.MoveDone:
 		e.Result, e.Reason = audit.Done, order.Why
-	case wire.Refused:
+	case wire.MoveRefused:
 		e.Result = audit.Refused
 	}
 	n.opts.Audit.Append(e)

@@ -46,7 +46,7 @@ func TestMovesAreRecorded(t *testing.T) {
 	}) {
 		t.Fatal("no move")
 	}
-	if mv = c.ended(mv.ID); mv.State != string(wire.Done) {
+	if mv = c.ended(mv.ID); mv.State != wire.MoveDone {
 		t.Fatalf("move %+v", mv)
 	}
 	source := read(logs["a"])

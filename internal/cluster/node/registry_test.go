@@ -159,12 +159,12 @@ func TestMembership(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("a", 100e6)
 	c.up(1)
-	state := func() string { return n.Node.opts.standing.of(n.Node.opts, nil).State }
-	if !eventually(func() bool { return state() == stateConnected }) {
+	state := func() api.MembershipState { return n.Node.opts.standing.of(n.Node.opts, nil).State }
+	if !eventually(func() bool { return state() == api.MemberConnected }) {
 		t.Errorf("%s, not connected", state())
 	}
 	c.stop()
-	if !eventually(func() bool { return state() == stateUnreachable }) {
+	if !eventually(func() bool { return state() == api.MemberUnreachable }) {
 		t.Errorf("%s without a manager", state())
 	}
 }

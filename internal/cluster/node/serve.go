@@ -115,7 +115,7 @@ func (n *Node) acceptFrom() *[]string {
 		return nil
 	case from != nil:
 		return &from
-	case n.opts.Engine.Kind() == "podman":
+	case n.opts.Engine.Kind() == wire.EnginePodman:
 		return &[]string{}
 	}
 	return nil

@@ -13,19 +13,11 @@ import (
 	"weir/internal/refusal"
 )
 
-// How a machine stands to its cluster, as api.Membership.State.
-const (
-	stateConnected   = "connected"
-	stateUnreachable = "unreachable"
-	stateJoining     = "joining"
-	stateRefused     = "refused"
-)
-
 // standing says how this machine stands to its cluster (one of the states), since
 // when, and why.
 type standing struct {
 	mu    sync.Mutex
-	state string
+	state api.MembershipState
 	since time.Time
 	why   string
 	// refusals counts, by reason, what was refused since the agent began.
@@ -33,7 +25,7 @@ type standing struct {
 }
 
 // set notes a state; the time is that of its beginning.
-func (s *standing) set(state, why string) {
+func (s *standing) set(state api.MembershipState, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != state {
@@ -57,24 +49,24 @@ func (s *standing) refused(reason string) {
 // known that the manager wants it so.
 func (s *standing) lost(b bus.Bus) {
 	s.mu.Lock()
-	refused := s.state == stateRefused
+	refused := s.state == api.MemberRefused
 	s.mu.Unlock()
 	if !refused {
 		if k, ok := b.(interface{ Problem() string }); ok && k.Problem() != "" {
-			s.set(stateUnreachable, k.Problem())
+			s.set(api.MemberUnreachable, k.Problem())
 			return
 		}
-		s.set(stateUnreachable, "the bus cannot be reached; links are steered as before, and what is to be said waits")
+		s.set(api.MemberUnreachable, "the bus cannot be reached; links are steered as before, and what is to be said waits")
 	}
 }
 
 // failed notes why the manager has not answered as it should.
 func (s *standing) failed(err error) {
 	if refusal.Of(err) != nil {
-		s.set(stateRefused, err.Error())
+		s.set(api.MemberRefused, err.Error())
 		return
 	}
-	s.set(stateUnreachable, err.Error())
+	s.set(api.MemberUnreachable, err.Error())
 }
 
 // of returns a machine's membership as people see it.
@@ -90,7 +82,7 @@ func (s *standing) follow(ctx context.Context, b bus.Bus) {
 	defer tick.Stop()
 	for {
 		if b.Connected() {
-			s.set(stateConnected, "")
+			s.set(api.MemberConnected, "")
 		} else {
 			s.lost(b)
 		}

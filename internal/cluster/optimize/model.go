@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 )
 
@@ -43,7 +44,7 @@ type Node struct {
 	// Guaranteed is what the mins of its containers may add up to.
 	Guaranteed policy.Rate
 	// Engine runs its containers; another engine's cannot be moved to it. "" = any.
-	Engine string
+	Engine wire.EngineName
 	// Closed says that nothing may be moved to it.
 	Closed bool
 	// Accepts has the indexes of the nodes whose containers may be moved to it; nil = all.
@@ -55,9 +56,9 @@ type Container struct {
 	Name   string
 	Node   int // index of the node on which it runs
 	Demand Vector
-	Min    policy.Rate // guaranteed bandwidth, 0 = none
-	Pinned bool        // it may not be moved
-	Engine string      // that runs it, "" = any
+	Min    policy.Rate     // guaranteed bandwidth, 0 = none
+	Pinned bool            // it may not be moved
+	Engine wire.EngineName // that runs it, "" = any
 	// Group names an anti-affinity: no two of one group on a node. "" = none.
 	Group string
 	// Barred are indexes of nodes to which it may not be moved.

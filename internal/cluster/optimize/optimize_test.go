@@ -237,7 +237,7 @@ func TestPlace(t *testing.T) {
 					lack = fmt.Sprint(math.Round(l.Memory), " bytes")
 				}
 				if l.Engine != "" {
-					lack = p.Containers[1].Engine
+					lack = string(p.Containers[1].Engine)
 				}
 				parts = append(parts, p.Nodes[l.Node].Name+" lacks "+lack)
 			}

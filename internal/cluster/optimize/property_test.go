@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 )
 
@@ -22,7 +23,7 @@ func anyProblem(t *rapid.T) *Problem {
 	}
 	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 		n := Node{Name: fmt.Sprint("n", i), Closed: rapid.IntRange(0, 7).Draw(t, "closed") == 0,
-			Guaranteed: policy.Rate(rapid.IntRange(0, 100).Draw(t, "guaranteed")), Engine: rapid.SampledFrom([]string{"", "x", "x", "y"}).Draw(t, "engine")}
+			Guaranteed: policy.Rate(rapid.IntRange(0, 100).Draw(t, "guaranteed")), Engine: rapid.SampledFrom([]wire.EngineName{"", "x", "x", "y"}).Draw(t, "engine")}
 		for r := range n.Capacity {
 			n.Capacity[r] = float64(rapid.IntRange(1, 40).Draw(t, "capacity"))
 			if r > int(Memory) && rapid.Bool().Draw(t, "unknown") {

@@ -5,6 +5,7 @@ package optimize
 import (
 	"slices"
 
+	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 )
 
@@ -67,8 +68,8 @@ func newState(p *Problem, at Placement) *state {
 			s.reciprocal[count] = 1 / float64(count)
 		}
 	}
-	groups, engines := map[string]int32{}, map[string]int32{"": 0}
-	number := func(engine string) int32 {
+	groups, engines := map[string]int32{}, map[wire.EngineName]int32{"": 0}
+	number := func(engine wire.EngineName) int32 {
 		if _, known := engines[engine]; !known {
 			engines[engine] = int32(len(engines))
 		}
@@ -278,10 +279,10 @@ type Lack struct {
 	Memory    float64     // bytes
 	Bandwidth policy.Rate // guaranteed
 	Closed    bool
-	Group     string // the anti-affinity group of which it holds one already
-	Engine    string // another one than the container's
-	Source    string // the container's node, from which it accepts none
-	Barred    bool   // the container may not be moved there
+	Group     string          // the anti-affinity group of which it holds one already
+	Engine    wire.EngineName // another one than the container's
+	Source    string          // the container's node, from which it accepts none
+	Barred    bool            // the container may not be moved there
 }
 
 func (l Lack) none() bool {

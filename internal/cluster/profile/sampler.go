@@ -19,7 +19,7 @@ const Interval = 5 * time.Second
 type Container struct {
 	ID     string
 	Name   string
-	Engine string
+	Engine wire.EngineName
 	Image  string
 	Labels map[string]string
 	PID    int // its first process, in the host's namespace

@@ -42,8 +42,8 @@ func (e *fakeEngine) calls() []string {
 	return append([]string{}, e.asked...)
 }
 
-func (e *fakeEngine) Kind() string { return "docker" }
-func (e *fakeEngine) Close() error { return nil }
+func (e *fakeEngine) Kind() wire.EngineName { return wire.EngineDocker }
+func (e *fakeEngine) Close() error          { return nil }
 func (e *fakeEngine) Facts(context.Context) (migrate.Facts, error) {
 	return migrate.Facts{Engine: "docker"}, nil // nothing that has to be permitted
 }

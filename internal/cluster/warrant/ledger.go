@@ -41,7 +41,7 @@ const (
 type Options struct {
 	Dir        string // its own; the agent must not be able to write there
 	Sources    Sources
-	Engine     string   // docker or podman
+	Engine     wire.EngineName
 	AcceptFrom []string // cluster.accept_from
 	Registry   string   // cluster.registry_listen: where the engine finds the manager's registry
 	Now        func() time.Time

@@ -68,8 +68,8 @@ func ReadProposal(text []byte, g wire.Grant) (p Proposal, err error) {
 
 // Accepts refuses a source from which no containers are taken: from is
 // cluster.accept_from, nil for all members. kind is the engine's.
-func Accepts(node, kind string, from []string, source string) error {
-	if from == nil && kind == "podman" {
+func Accepts(node string, kind wire.EngineName, from []string, source string) error {
+	if from == nil && kind == wire.EnginePodman {
 		// The configuration is inside of Podman's archive, which is not examined here.
 		return &Denied{WhyNotAccepted, &migrate.Error{Code: migrate.CodeNotAccepted, Node: node, Msg: "takes no containers of Podman from nodes that it was not told to trust: what their archives say is obeyed as it is",
 			Remedy: "an operator of " + node + " may name nodes whose root may be root there: cluster.accept_from: [" + source + "] in weir.yaml"}}

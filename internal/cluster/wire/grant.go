@@ -29,12 +29,12 @@ const (
 
 // Manifest says what the source of a move has found in its pre-flight.
 type Manifest struct {
-	Move        string `json:"move"`
-	Node        string `json:"node"` // the source
-	Container   string `json:"container"`
-	ContainerID string `json:"container_id"`
-	Engine      string `json:"engine"`
-	Approach    string `json:"approach"`
+	Move        string     `json:"move"`
+	Node        string     `json:"node"` // the source
+	Container   string     `json:"container"`
+	ContainerID string     `json:"container_id"`
+	Engine      EngineName `json:"engine"`
+	Approach    string     `json:"approach"`
 	// Digest is the SHA-256, in hexadecimal digits, of the bytes by which the source
 	// describes the copy to the target (call "begin").
 	Digest string `json:"digest"`
@@ -109,8 +109,8 @@ func CheckMove(id string) error {
 
 // Check implements Message.
 func (m Manifest) Check() error {
-	err := cmp.Or(CheckMove(m.Move), CheckNode(m.Node), given("container", m.Container, "image_id", m.ImageID, "engine", m.Engine),
-		short(MaxName, "container", m.Container, "image_id", m.ImageID, "engine", m.Engine, "approach", m.Approach), checkHash("digest", m.Digest))
+	err := cmp.Or(CheckMove(m.Move), CheckNode(m.Node), given("container", m.Container, "image_id", m.ImageID, "engine", string(m.Engine)),
+		short(MaxName, "container", m.Container, "image_id", m.ImageID, "engine", string(m.Engine), "approach", m.Approach), checkHash("digest", m.Digest))
 	switch {
 	case err != nil:
 		return err

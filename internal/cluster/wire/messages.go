@@ -31,8 +31,8 @@ type Heartbeat struct {
 
 // Engine is a container engine of a node.
 type Engine struct {
-	Name    string `json:"name"` // docker or podman
-	Version string `json:"version"`
+	Name    EngineName `json:"name"`
+	Version string     `json:"version"`
 }
 
 // Move orders the node From to migrate a container to To. It is obeyed once however
@@ -40,37 +40,18 @@ type Engine struct {
 // also what From shows To as the permission for a pre-flight: To answers what it is
 // and what it lacks, and changes nothing. For more, From needs a Grant.
 type Move struct {
-	ID        string    `json:"id"`
-	Container string    `json:"container"` // its name
-	Engine    string    `json:"engine,omitempty"`
-	From      string    `json:"from"`
-	To        string    `json:"to"`
-	Address   string    `json:"address"`            // host:port of To
-	Approach  string    `json:"approach,omitempty"` // how its files travel, "" = the node's choice
-	Registry  string    `json:"registry,omitempty"` // host:port[/prefix]
-	Deadline  time.Time `json:"deadline"`
-	DryRun    bool      `json:"dry_run,omitempty"` // the pre-flight alone
-	Why       string    `json:"why,omitempty"`     // for people
+	ID        string     `json:"id"`
+	Container string     `json:"container"` // its name
+	Engine    EngineName `json:"engine,omitempty"`
+	From      string     `json:"from"`
+	To        string     `json:"to"`
+	Address   string     `json:"address"`            // host:port of To
+	Approach  string     `json:"approach,omitempty"` // how its files travel, "" = the node's choice
+	Registry  string     `json:"registry,omitempty"` // host:port[/prefix]
+	Deadline  time.Time  `json:"deadline"`
+	DryRun    bool       `json:"dry_run,omitempty"` // the pre-flight alone
+	Why       string     `json:"why,omitempty"`     // for people
 }
-
-// State says how far a move has come.
-type State string
-
-// The states of a move, as its node reports them. Done, RolledBack, Failed and
-// Refused are final.
-const (
-	Running    State = "running"
-	Done       State = "done"        // it runs on To, and only there
-	RolledBack State = "rolled-back" // it runs on From, and only there
-	Refused    State = "refused"     // nothing was touched: see Error
-	Failed     State = "failed"      // a person has to look: see Error
-)
-
-// Final reports whether nothing more will come.
-func (s State) Final() bool { return s != Running && s != "" }
-
-// Settles reports whether s is one of the final states.
-func (s State) Settles() bool { return s == Done || s == RolledBack || s == Refused || s == Failed }
 
 // MoveReport tells what became of a move, or of one step of it.
 type MoveReport struct {
@@ -78,7 +59,7 @@ type MoveReport struct {
 	Node     string        `json:"node"`
 	Seq      uint64        `json:"seq"`  // order of the reports about this move
 	Step     string        `json:"step"` // e.g. "checkpoint"
-	State    State         `json:"state"`
+	State    MoveState     `json:"state"`
 	Bytes    uint64        `json:"bytes"`       // that the step has moved
 	Duration time.Duration `json:"duration_ns"` // of the step so far
 	Downtime time.Duration `json:"downtime_ns,omitempty"`
@@ -151,7 +132,7 @@ func (h Heartbeat) Check() error {
 	err := cmp.Or(CheckNode(h.Node), short(MaxName, "weir", h.Weir, "kernel", h.Kernel, "address", h.Address, "criu", h.CRIU),
 		few("engines", len(h.Engines), MaxEngines), few("moves", len(h.Moves), MaxMoves))
 	for _, e := range h.Engines {
-		err = cmp.Or(err, short(MaxName, "engine", e.Name, "version of engine", e.Version))
+		err = cmp.Or(err, short(MaxName, "engine", string(e.Name), "version of engine", e.Version))
 	}
 	for _, id := range h.Moves {
 		err = cmp.Or(err, CheckMove(id))
@@ -169,7 +150,7 @@ func (m Move) Check() error {
 
 // Check implements Message.
 func (r MoveReport) Check() error {
-	if r.State != Running && !r.State.Settles() {
+	if r.State != MoveRunning && !r.State.Settles() {
 		return fmt.Errorf("state %.40q of a move is not known", r.State)
 	}
 	return cmp.Or(given("id", r.ID), CheckMove(r.ID), CheckNode(r.Node), short(MaxName, "step", r.Step, "code", r.Code), short(MaxText, "error", r.Error, "cancel", r.Cancel))

@@ -79,7 +79,7 @@ type Pressure struct {
 type ContainerProfile struct {
 	ID     string            `json:"id"` // the engine's, in full
 	Name   string            `json:"name"`
-	Engine string            `json:"engine"` // "docker" or "podman"
+	Engine EngineName        `json:"engine"`
 	Image  string            `json:"image,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Limits Limits            `json:"limits"`
@@ -159,7 +159,7 @@ func (c *ContainerProfile) check() error {
 	if c.ID == "" {
 		return fmt.Errorf("container %.80q has no id", c.Name)
 	}
-	err := cmp.Or(short(MaxName, "id of a container", c.ID, "name of a container", c.Name, "engine of a container", c.Engine), short(MaxText, "image of "+c.Name, c.Image),
+	err := cmp.Or(short(MaxName, "id of a container", c.ID, "name of a container", c.Name, "engine of a container", string(c.Engine)), short(MaxText, "image of "+c.Name, c.Image),
 		few("labels of container "+c.ID, len(c.Labels), MaxLabels))
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, m := range []Message{
 		&Heartbeat{Node: "a", Seq: 3, Started: at, Engines: []Engine{{"docker", "26.1"}}},
 		&move,
-		&MoveReport{ID: "m-1", Node: "a", Seq: 2, Step: "checkpoint", State: Running, Bytes: 7, Duration: time.Second},
+		&MoveReport{ID: "m-1", Node: "a", Seq: 2, Step: "checkpoint", State: MoveRunning, Bytes: 7, Duration: time.Second},
 		&Apply{ID: "p-1", Workload: "web", Change: Change(`{"min":"20mbit"}`)},
 		&ApplyReport{ID: "p-1", Node: "b", Error: "no"},
 		&PlaceRequest{ID: "p-1", Node: "a", Container: "web", MinBps: 20e6, Change: Change(`{"min":"20mbit"}`), Refusal: "full"},
@@ -145,7 +145,7 @@ func TestManifests(t *testing.T) {
 		"too many parts":                      func(m *Manifest) { m.Parts = make([]string, 1000) },
 		"negative memory":                     func(m *Manifest) { m.MemoryBytes = -1 },
 		"an endless name":                     func(m *Manifest) { m.Container = strings.Repeat("a", MaxName+1) },
-		"an endless engine":                   func(m *Manifest) { m.Engine = strings.Repeat("a", MaxName+1) },
+		"an endless engine":                   func(m *Manifest) { m.Engine = EngineName(strings.Repeat("a", MaxName+1)) },
 		"an endless approach":                 func(m *Manifest) { m.Approach = strings.Repeat("a", MaxName+1) },
 		"an endless image":                    func(m *Manifest) { m.ImageID = strings.Repeat("a", MaxName+1) },
 	} {
@@ -215,4 +215,17 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestStates: which states end a move, and which of them its source has reported.
+func TestStates(t *testing.T) {
+	for state, want := range map[MoveState]struct{ final, settles, underWay bool }{
+		"": {}, MoveWaiting: {}, MoveOrdered: {underWay: true}, MoveRunning: {underWay: true},
+		MoveDone: {final: true, settles: true}, MoveRolledBack: {final: true, settles: true}, MoveRefused: {final: true, settles: true}, MoveFailed: {final: true, settles: true},
+		MoveExpired: {final: true}, MoveCancelled: {final: true}, MoveLost: {final: true},
+	} {
+		if state.Final() != want.final || state.Settles() != want.settles || state.UnderWay() != want.underWay {
+			t.Errorf("%q: final %v, settles %v, under way %v; want %+v", state, state.Final(), state.Settles(), state.UnderWay(), want)
+		}
+	}
 }

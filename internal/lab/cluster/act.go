@@ -12,6 +12,7 @@ import (
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // The steps of a timeline that are about containers and faults; steps.go has the others.
@@ -168,7 +169,7 @@ func (l *lab) migrate(ctx context.Context, st Step, e *Event) error {
 	if err != nil {
 		return err
 	}
-	if r.State == migrate.StateDone {
+	if r.State == wire.MoveDone {
 		l.set(st.Migrate, st.To)
 	}
 	if c, err := l.count(ctx, st.Migrate); err == nil {
@@ -203,7 +204,7 @@ func (l *lab) checkpoint(ctx context.Context, name string, e *Event) error {
 	}
 	o := migrate.Order{Move: l.id(), Container: c, From: n.Name(), To: n.Name(), Approach: migrate.ApproachLayer}
 	e.Memory = c.MemoryBytes
-	r := migrate.Result{Move: o.Move, State: migrate.StateRolledBack}
+	r := migrate.Result{Move: o.Move, State: wire.MoveRolledBack}
 	do := func(step string, f func() (migrate.Outcome, error)) error {
 		began := time.Now()
 		out, err := f()

@@ -22,6 +22,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // upLimit is how long manager and agents may take to be all there, and upLimitVM where
@@ -306,7 +307,7 @@ func (p *plane) migrate(ctx context.Context, st Step) (migrate.Result, error) {
 		}
 		return !mv.Ended.IsZero(), nil
 	})
-	r.Move, r.State, r.Err, r.Bytes = mv.ID, migrate.State(mv.State), mv.Error, int64(mv.Bytes)
+	r.Move, r.State, r.Err, r.Bytes = mv.ID, wire.MoveState(mv.State), mv.Error, int64(mv.Bytes)
 	r.Downtime = time.Duration(mv.DownMS * 1e6)
 	for _, s := range mv.Steps {
 		r.Steps = append(r.Steps, migrate.Progress{Move: mv.ID, Step: s.Step, Done: true, Err: s.Error,

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/api"
-	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 	"weir/internal/verdict"
 )
@@ -143,7 +143,7 @@ func slowest(moved []Event, e Expectation) finding {
 		if m.Label != e.Label {
 			continue
 		}
-		if m.Migration == nil || m.Migration.State != migrate.StateDone {
+		if m.Migration == nil || m.Migration.State != wire.MoveDone {
 			return finding{wrong: fmt.Sprintf("the migration of %s to %s failed: %s", m.Subject, m.To, m.Err)}
 		}
 		found, worst = true, max(worst, m.Migration.Downtime)

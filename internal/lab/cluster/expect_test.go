@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 	"weir/internal/verdict"
 )
 
@@ -41,12 +42,12 @@ expect:
 // Every migration of a label has to be as quick as the expectation says, and there has to
 // be one.
 func TestDowntimeOfALabel(t *testing.T) {
-	made := func(label string, state migrate.State, down time.Duration) Event {
+	made := func(label string, state wire.MoveState, down time.Duration) Event {
 		return Event{Subject: "web", To: "b", Label: label, Migration: &migrate.Result{State: state, Downtime: down}, Err: "restore: no"}
 	}
 	moved := []Event{
-		made("idle", migrate.StateDone, 600*time.Millisecond), made("full", migrate.StateDone, 9*time.Second),
-		made("idle", migrate.StateDone, 1400*time.Millisecond), made("broken", migrate.StateRolledBack, 0),
+		made("idle", wire.MoveDone, 600*time.Millisecond), made("full", wire.MoveDone, 9*time.Second),
+		made("idle", wire.MoveDone, 1400*time.Millisecond), made("broken", wire.MoveRolledBack, 0),
 		{Label: "refused", Subject: "web", To: "b", Err: "no room"},
 	}
 	for _, c := range []struct {

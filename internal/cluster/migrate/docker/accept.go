@@ -15,6 +15,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // What a target accepts. The configuration comes from another node, which may be
@@ -93,8 +94,8 @@ func (e *examiner) identity() {
 			e.Contradict(pair[0], pair[1], pair[2])
 		}
 	}
-	if c.Engine != "docker" {
-		e.Contradict("engine", c.Engine, "docker")
+	if c.Engine != wire.EngineDocker {
+		e.Contradict("engine", c.Engine, wire.EngineDocker)
 	}
 }
 

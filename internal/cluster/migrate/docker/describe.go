@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/process"
+	"weir/internal/cluster/wire"
 )
 
 // Facts returns what a pre-flight has to know of this engine and its machine.
@@ -32,7 +33,7 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 		return migrate.Facts{}, definite(ctx, err)
 	}
 	f := migrate.Facts{
-		Engine: "docker", EngineVersion: info.ServerVersion, Arch: info.Architecture, Kernel: info.KernelVersion,
+		Engine: wire.EngineDocker, EngineVersion: info.ServerVersion, Arch: info.Architecture, Kernel: info.KernelVersion,
 		CPUFlags: process.CPUFlags(), Runtime: info.DefaultRuntime, StorageDriver: info.Driver, Cgroups: info.CgroupVersion,
 		Checkpoints: info.ExperimentalBuild,
 		UsernsRemap: slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.Contains(o, "name=userns") }),
@@ -72,7 +73,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		return migrate.Container{}, definite(ctx, err)
 	}
 	c := migrate.Container{
-		ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Engine: "docker",
+		ID: r.ID, Name: strings.TrimPrefix(r.Name, "/"), Engine: wire.EngineDocker,
 		Running: r.State.Running, Paused: r.State.Paused, Pid: r.State.Pid,
 		Image: r.Config.Image, ImageID: r.Image, Hostname: r.Config.Hostname,
 		Restart: string(r.HostConfig.RestartPolicy.Name),

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // Engine is a Docker engine of this machine.
@@ -76,8 +77,8 @@ func Open(host string) (*Engine, error) {
 	return &Engine{client: c, socket: socket}, nil
 }
 
-// Kind returns "docker".
-func (e *Engine) Kind() string { return "docker" }
+// Kind implements migrate.Engine.
+func (e *Engine) Kind() wire.EngineName { return wire.EngineDocker }
 
 // Address returns the engine's address, e.g. unix:///var/run/docker.sock.
 func (e *Engine) Address() string { return "unix://" + e.socket }

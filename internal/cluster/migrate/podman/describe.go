@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/process"
+	"weir/internal/cluster/wire"
 )
 
 // Facts returns what a pre-flight has to know.
@@ -35,7 +36,7 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 		return migrate.Facts{}, fmt.Errorf("podman info: %w", err)
 	}
 	f := migrate.Facts{
-		Engine: "podman", EngineVersion: info.Version.Version, Arch: info.Host.Arch, Kernel: info.Host.Kernel, CPUFlags: process.CPUFlags(),
+		Engine: wire.EnginePodman, EngineVersion: info.Version.Version, Arch: info.Host.Arch, Kernel: info.Host.Kernel, CPUFlags: process.CPUFlags(),
 		Runtime: info.Host.OCIRuntime.Name, StorageDriver: info.Store.GraphDriverName, Cgroups: strings.TrimPrefix(info.Host.CgroupVersion, "v"),
 		Checkpoints: true, TCP: cmp.Or(process.TCPMode(process.RuncConf), "established"),
 	}
@@ -101,7 +102,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		return migrate.Container{}, err
 	}
 	c := migrate.Container{
-		ID: r.ID, Name: r.Name, Engine: "podman", Running: r.State.Running, Paused: r.State.Paused, Pid: r.State.Pid,
+		ID: r.ID, Name: r.Name, Engine: wire.EnginePodman, Running: r.State.Running, Paused: r.State.Paused, Pid: r.State.Pid,
 		Image: r.ImageName, ImageID: r.Image, Restart: r.HostConfig.RestartPolicy.Name, Hostname: r.Config.Hostname,
 		LayerBytes: process.FolderSize(r.GraphDriver.Data.UpperDir),
 	}

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // Engine is the Podman of this machine.
@@ -47,8 +48,8 @@ func Open(dir string, command ...string) (*Engine, error) {
 	return &Engine{command: command, dir: dir}, os.MkdirAll(dir, 0o700)
 }
 
-// Kind is "podman".
-func (e *Engine) Kind() string { return "podman" }
+// Kind implements migrate.Engine.
+func (e *Engine) Kind() wire.EngineName { return wire.EnginePodman }
 
 // Close does nothing: there is no connection.
 func (e *Engine) Close() error { return nil }

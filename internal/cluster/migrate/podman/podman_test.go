@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // node is a podman with a store of its own, which it sees at the same path as the
@@ -174,7 +175,7 @@ func (b *testBed) move(t *testing.T, from, to *node, id string) migrate.Result {
 	}
 	defer j.Close()
 	r, err := migrate.Run(t.Context(), from.local, to.local, j, nil)
-	if err != nil || r.State != migrate.StateDone || r.Approach != migrate.ApproachBundle {
+	if err != nil || r.State != wire.MoveDone || r.Approach != migrate.ApproachBundle {
 		t.Fatalf("%s by %s: %v: %s", r.State, r.Approach, err, r.Err)
 	}
 	c := to.count(t, 0)

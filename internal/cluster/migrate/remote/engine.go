@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/wire"
 )
 
 // Socket is the path of the helper's socket on this machine (weir-migrate.socket).
@@ -25,14 +26,14 @@ const dialTimeout = 10 * time.Second
 // Engine is the engine that the helper of this machine has, as a migrate.Engine.
 type Engine struct {
 	peer Peer
-	kind string
+	kind wire.EngineName
 }
 
 var _ migrate.Engine = (*Engine)(nil)
 
 // Open returns the engine of the helper at a socket. kind is what the caller knows it to
 // be, docker or podman. fs.ErrNotExist: there is no helper. It need not run yet.
-func Open(socket, kind string) (*Engine, error) {
+func Open(socket string, kind wire.EngineName) (*Engine, error) {
 	if _, err := os.Stat(socket); err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func Open(socket, kind string) (*Engine, error) {
 }
 
 // Kind implements migrate.Engine.
-func (e *Engine) Kind() string { return e.kind }
+func (e *Engine) Kind() wire.EngineName { return e.kind }
 
 // Close implements migrate.Engine.
 func (e *Engine) Close() error {
