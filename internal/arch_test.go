@@ -37,6 +37,7 @@ var layers = map[string]int{
 	"internal/closest":              0,
 	"internal/extendtest":           0,
 	"internal/goldentest":           0,
+	"internal/invalid":              0,
 	"internal/doccommand":           0,
 	"internal/logtest":              0,
 	"internal/policy":               1,
@@ -89,7 +90,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".

@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
+	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/refusal"
@@ -213,7 +214,7 @@ func (t trial) fault(err error, link plan.Link, was, v verdict, links int) error
 		}
 		return e
 	}
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	if !errors.As(err, &mistake) || len(t.given) == 0 && v.Kind != kindGroup {
 		return nil
 	}
@@ -226,7 +227,7 @@ func (t trial) fault(err error, link plan.Link, was, v verdict, links int) error
 	}
 	_, asked := t.given[field]
 	known := slices.ContainsFunc(was.refusals[device], func(e error) bool {
-		before, is := errors.AsType[*policy.Error](e)
+		before, is := errors.AsType[*invalid.Error](e)
 		return is && *before == *mistake
 	})
 	if !asked && known {
@@ -258,7 +259,7 @@ func (v verdict) groupless() int {
 // group itself.
 func (v verdict) groupRefused(link string) bool {
 	return slices.ContainsFunc(v.refusals[link], func(err error) bool {
-		var mistake *policy.Error
+		var mistake *invalid.Error
 		return errors.As(err, &mistake) && mistake.Field == "group"
 	})
 }

@@ -8,7 +8,9 @@ import (
 	"net/netip"
 
 	"weir/internal/api"
+	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // Classify implements api.Agent. It looks at the rules as they are wanted, by the
@@ -36,22 +38,22 @@ func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (api.Pl
 
 // packetOf checks what was said of a packet. An address that is not known is the
 // unspecified one of the other's family, IPv4 if neither is: a rule on addresses
-// does not fit it. The error is a *policy.Error.
-func packetOf(p api.Packet) (policy.Packet, error) {
+// does not fit it. The error is a *invalid.Error.
+func packetOf(p api.Packet) (classify.Packet, error) {
 	said := map[string]any{} // read as a match, whose keys have the same names
 	for key, value := range map[string]string{"proto": p.Proto, "src": p.Src, "dst": p.Dst, "dscp": p.DSCP} {
 		if value != "" {
 			said[key] = value
 		}
 	}
-	var m policy.Match
+	var m classify.Match
 	var err error
 	if len(said) > 0 {
-		if m, err = policy.ParseMatch(said); err != nil {
-			return policy.Packet{}, err
+		if m, err = classify.ParseMatch(said); err != nil {
+			return classify.Packet{}, err
 		}
 	}
-	packet := policy.Packet{
+	packet := classify.Packet{
 		Src: netip.IPv4Unspecified(), Dst: netip.IPv4Unspecified(), Proto: m.Proto.Value, DSCP: m.DSCP.Value,
 		Sport: p.Sport, Dport: p.Dport, Ports: p.Sport != 0 || p.Dport != 0,
 		VLAN: p.VLAN, Tagged: p.VLAN != 0, Priority: p.Priority, Mark: p.Mark,
@@ -68,7 +70,7 @@ func packetOf(p api.Packet) (policy.Packet, error) {
 			continue
 		}
 		if !end.from.IsSingleIP() {
-			return policy.Packet{}, &policy.Error{Field: end.field, Value: end.from.String(), Msg: "a packet has a single address", Remedy: "write one such as 10.0.0.2"}
+			return classify.Packet{}, &invalid.Error{Field: end.field, Value: end.from.String(), Msg: "a packet has a single address", Remedy: "write one such as 10.0.0.2"}
 		}
 		*end.into = end.from.Addr()
 	}
@@ -76,7 +78,7 @@ func packetOf(p api.Packet) (policy.Packet, error) {
 }
 
 // placement says where a workload's packet goes.
-func placement(v verdict, packet policy.Packet) (api.Placement, error) {
+func placement(v verdict, packet classify.Packet) (api.Placement, error) {
 	if err := v.policy.Check(); err != nil {
 		return api.Placement{}, api.Mistake(err)
 	}
@@ -89,7 +91,7 @@ func placement(v verdict, packet policy.Packet) (api.Placement, error) {
 			policy.FIFO: v.Name + " has discipline fifo: all its packets wait in one queue.",
 		}[d]
 	} else {
-		rules, err := policy.CompileRules(policy.MatchesOf(v.policy.Queues))
+		rules, err := classify.Compile(policy.MatchesOf(v.policy.Queues))
 		if err != nil {
 			return api.Placement{}, api.Mistake(err)
 		}
@@ -107,7 +109,7 @@ func placement(v verdict, packet policy.Packet) (api.Placement, error) {
 		}
 	}
 	if dscp != nil {
-		place.DSCP = policy.DSCPName(*dscp)
+		place.DSCP = classify.DSCPName(*dscp)
 		place.Text += fmt.Sprintf(" It leaves with DSCP %s (%d).", place.DSCP, *dscp)
 	}
 	return place, nil

@@ -13,6 +13,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/discover"
+	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/sdn/switchport"
@@ -343,7 +344,7 @@ func reason(err error) string {
 	if errors.As(err, &refused) {
 		return refused.Field() + " is not in force: " + refused.Reason()
 	}
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	if errors.As(err, &mistake) {
 		return mistake.Field + " is not in force: " + mistake.Msg
 	}

@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/closest"
 	"weir/internal/discover"
+	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/refusal"
@@ -246,7 +247,7 @@ func holdsMembers(before, after decision, group verdict, t trial) error {
 			{"min", policy.GroupMin(asked.Min.Of(link.Capacity), floors)},
 			{"max", policy.GroupMax(asked.Max.Of(link.Capacity), floors)},
 		} {
-			var mistake *policy.Error
+			var mistake *invalid.Error
 			if errors.As(bound.err, &mistake) {
 				value, asked := t.given[bound.field]
 				if !asked {

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/closest"
 	"weir/internal/cluster/wire"
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -58,7 +59,7 @@ func unknownLabel(label string) string {
 }
 
 func labelProblem(label string, err error) string {
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	if errors.As(err, &mistake) {
 		named := *mistake
 		_, inside, _ := strings.Cut(mistake.Field+".", ".") // "queues.voice.rate"

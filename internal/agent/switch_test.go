@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/sdn/switchport"
 )
 
 // switchPort is a port of a switch with a voice queue.
 func switchPort(device string, bandwidth policy.Rate) switchport.Port {
-	number := func(n uint16) []policy.Match { return []policy.Match{{Queue: policy.Given(n)}} }
+	number := func(n uint16) []classify.Match { return []classify.Match{{Queue: classify.Given(n)}} }
 	return switchport.Port{Bridge: "s1", Name: device, Device: device, Bandwidth: bandwidth, Policy: policy.Policy{
 		Weight: 1, Discipline: policy.LLQ,
 		Queues: []policy.Queue{

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/refusal"
 )
@@ -63,7 +64,7 @@ func TestKindOfStatus(t *testing.T) {
 // TestMistake: a mistake in a policy keeps its parts, whatever wraps it.
 func TestMistake(t *testing.T) {
 	_, err := policy.ParseRate("20mbps")
-	got := Mistake(fmt.Errorf("weir.yaml: %w", policy.InField("min", err)))
+	got := Mistake(fmt.Errorf("weir.yaml: %w", invalid.InField("min", err)))
 	if got.Kind != refusal.Invalid || got.Field != "min" || got.Value != "20mbps" || got.Msg == "" || got.Remedy == "" {
 		t.Errorf("%+v", got)
 	}

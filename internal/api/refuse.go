@@ -5,14 +5,15 @@ package api
 import (
 	"errors"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/refusal"
 )
 
-// Mistake returns a mistake in what was asked as a refusal: a *policy.Error with its field,
+// Mistake returns a mistake in what was asked as a refusal: a *invalid.Error with its field,
 // value and remedy, any other error with its text.
 func Mistake(err error) *refusal.Error {
-	mistake, ok := errors.AsType[*policy.Error](err)
+	mistake, ok := errors.AsType[*invalid.Error](err)
 	if !ok {
 		return &refusal.Error{Kind: refusal.Invalid, Msg: err.Error()}
 	}

@@ -13,7 +13,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cli/table"
 	"weir/internal/control"
-	"weir/internal/policy"
+	"weir/internal/invalid"
 )
 
 func (a *app) controlCommand() *cobra.Command {
@@ -106,7 +106,7 @@ func parseGains(s string) (control.Gains, error) {
 		name, text, _ := strings.Cut(strings.TrimSpace(part), "=")
 		value, err := strconv.ParseFloat(strings.TrimSuffix(text, "s"), 64)
 		if into[name] == nil || err != nil {
-			return g, &policy.Error{Value: s, Msg: "not gains", Remedy: remedy}
+			return g, &invalid.Error{Value: s, Msg: "not gains", Remedy: remedy}
 		}
 		*into[name] = value
 	}

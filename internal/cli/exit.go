@@ -19,7 +19,7 @@ import (
 	"weir/internal/closest"
 	"weir/internal/config"
 	"weir/internal/dataplane"
-	"weir/internal/policy"
+	"weir/internal/invalid"
 	"weir/internal/refusal"
 )
 
@@ -78,7 +78,7 @@ func exitCode(err error) int {
 	var (
 		usage  *usageError
 		code   *codeError
-		value  *policy.Error
+		value  *invalid.Error
 		file   *config.Error
 		unread *config.FileError
 	)
@@ -184,22 +184,22 @@ func refusalLine(e *refusal.Error) string {
 func flagError(c *cobra.Command, err error) error {
 	var (
 		unknown  *pflag.NotExistError
-		invalid  *pflag.InvalidValueError
+		bad      *pflag.InvalidValueError
 		required *pflag.ValueRequiredError
-		value    *policy.Error
+		value    *invalid.Error
 	)
 	switch {
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
 		return unknownFlag(c, unknown.GetSpecifiedName())
-	case errors.As(err, &invalid) && errors.As(err, &value):
-		return usagef("%v", policy.InField("--"+invalid.GetFlag().Name, value))
-	case errors.As(err, &invalid):
-		f := invalid.GetFlag()
+	case errors.As(err, &bad) && errors.As(err, &value):
+		return usagef("%v", invalid.InField("--"+bad.GetFlag().Name, value))
+	case errors.As(err, &bad):
+		f := bad.GetFlag()
 		remedy := strings.ReplaceAll(f.Usage, "`", "")
 		if f.Value.Type() == "bool" {
 			remedy = "write --" + f.Name + " alone, or --" + f.Name + "=false"
 		}
-		return usagef("--%s %q: %s; %s", f.Name, invalid.GetValue(), notANumber(invalid.GetValue(), typeName(f)), remedy)
+		return usagef("--%s %q: %s; %s", f.Name, bad.GetValue(), notANumber(bad.GetValue(), typeName(f)), remedy)
 	case errors.As(err, &required):
 		return usagef("--%s: its value is missing", required.GetSpecifiedName())
 	}

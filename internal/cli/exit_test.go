@@ -16,7 +16,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane"
-	"weir/internal/policy"
+	"weir/internal/invalid"
 	"weir/internal/refusal"
 )
 
@@ -29,7 +29,7 @@ func TestErrorsAndCodes(t *testing.T) {
 	}{
 		{"nothing", nil, exitOK, ""},
 		{"usage", usagef("--x: wrong"), exitUsage, "--x: wrong"},
-		{"a bad rate", &policy.Error{Field: "min", Value: "x", Msg: "no", Remedy: "yes"}, exitUsage, `min "x": no; yes`},
+		{"a bad rate", &invalid.Error{Field: "min", Value: "x", Msg: "no", Remedy: "yes"}, exitUsage, `min "x": no; yes`},
 		{"bad input for the agent", &refusal.Error{Kind: refusal.Invalid, Field: "min", Value: "x", Msg: "no", Remedy: "yes"}, exitUsage, `min "x": no; yes`},
 		{"a value that is named already", &refusal.Error{Kind: refusal.Unknown, Field: "workload", Value: "web", Msg: `no workload is called "web"`}, exitUnknown, `workload: no workload is called "web"`},
 		{"refused", &refusal.Error{Kind: refusal.Conflict, Msg: "full"}, exitRefused, "full"},

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/api"
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -129,7 +130,7 @@ func (f fieldFlag) Set(text string) error {
 		return nil
 	}
 	if text == "" && f.field.Empty != "" { // what an unset variable leaves behind
-		return &policy.Error{Msg: "empty", Remedy: f.field.Empty}
+		return &invalid.Error{Msg: "empty", Remedy: f.field.Empty}
 	}
 	var c policy.Change
 	if err := c.Put(f.field.Name, text); err != nil {
@@ -147,7 +148,7 @@ func (f fieldFlag) Set(text string) error {
 // inFlag moves the part of an error's field behind the field's own name into its message,
 // because the flag's name takes the field's place.
 func inFlag(err error) error {
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	if !errors.As(err, &mistake) {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
-	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/sdn"
 )
 
@@ -54,7 +54,7 @@ func renderBridge(b sdn.Bridge) string {
 		for _, q := range p.Queues {
 			dscp := "-"
 			if q.DSCP != nil {
-				dscp = policy.DSCPName(*q.DSCP)
+				dscp = classify.DSCPName(*q.DSCP)
 			}
 			t.Add(append(head, q.Name, strconv.Itoa(int(q.Number)), limit(q.RateBps), limit(q.MinBps), dscp,
 				strconv.Itoa(q.Flows), strconv.FormatUint(q.Packets, 10), strconv.FormatUint(q.Bytes, 10))...)

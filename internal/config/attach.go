@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/policy"
+	"weir/internal/invalid"
 )
 
 // Attachment makes a workload of something on the host. Exactly one of Netns,
@@ -24,7 +24,7 @@ type Attachment struct {
 // String returns the name by which users know the attachment.
 func (a Attachment) String() string { return cmp.Or(a.Name, a.Device, a.Unit, a.Netns, a.Cgroup) }
 
-// Check reports the first mistake in an attachment as a *policy.Error.
+// Check reports the first mistake in an attachment as a *invalid.Error.
 func (a Attachment) Check() error {
 	if err := a.checkShape(); err != nil {
 		return err
@@ -54,10 +54,10 @@ func (a Attachment) checkShape() error {
 	}
 	switch {
 	case given != 1:
-		return &policy.Error{Field: "name", Value: a.Name, Msg: "exactly one of netns, device, unit and cgroup is needed",
+		return &invalid.Error{Field: "name", Value: a.Name, Msg: "exactly one of netns, device, unit and cgroup is needed",
 			Remedy: "say what the workload's packets come from"}
 	case a.Name != "" && isPattern(a.Device):
-		return &policy.Error{Field: "device", Value: a.Device, Msg: "is a pattern, and each device is a workload of its own",
+		return &invalid.Error{Field: "device", Value: a.Device, Msg: "is a pattern, and each device is a workload of its own",
 			Remedy: "leave the name out under attach: in weir.yaml, or name one device"}
 	}
 	return nil

@@ -5,7 +5,7 @@ package config
 import (
 	"net"
 
-	"weir/internal/policy"
+	"weir/internal/invalid"
 	"weir/internal/tlsfile"
 )
 
@@ -21,15 +21,15 @@ func (m Metrics) Check() error {
 	host, _, err := net.SplitHostPort(m.Listen)
 	switch {
 	case m.Listen == "" && m.TLS.Given():
-		return &policy.Error{Msg: "tls is given but no address", Remedy: "write listen: HOST:PORT beside it"}
+		return &invalid.Error{Msg: "tls is given but no address", Remedy: "write listen: HOST:PORT beside it"}
 	case m.Listen == "":
 		return nil
 	case err != nil:
-		return &policy.Error{Value: m.Listen, Msg: "no address", Remedy: "give host:port, e.g. 127.0.0.1:9469, or off"}
+		return &invalid.Error{Value: m.Listen, Msg: "no address", Remedy: "give host:port, e.g. 127.0.0.1:9469, or off"}
 	case m.TLS.Given() && (m.TLS.Cert == "" || m.TLS.Key == ""):
-		return &policy.Error{Value: m.Listen, Msg: "TLS needs a certificate and its key", Remedy: "write tls: {cert: /PATH, key: /PATH}"}
+		return &invalid.Error{Value: m.Listen, Msg: "TLS needs a certificate and its key", Remedy: "write tls: {cert: /PATH, key: /PATH}"}
 	case !m.TLS.Given() && !loopback(host):
-		return &policy.Error{Value: m.Listen, Msg: "is not on the loopback, and without TLS whoever is in between can read what runs here",
+		return &invalid.Error{Value: m.Listen, Msg: "is not on the loopback, and without TLS whoever is in between can read what runs here",
 			Remedy: "give metrics: {listen: " + m.Listen + ", tls: {cert: /PATH, key: /PATH, client_ca: /PATH}} in weir.yaml, or listen at 127.0.0.1:9469"}
 	}
 	return nil

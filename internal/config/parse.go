@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -147,7 +148,7 @@ func readDevice(item, value node, into *string) {
 // CheckLink refuses a text that cannot be the name of a link.
 func CheckLink(name string) error {
 	if name == "lo" {
-		return &policy.Error{Field: "device", Value: name, Msg: "is the loopback device, by which nothing leaves this host",
+		return &invalid.Error{Field: "device", Value: name, Msg: "is the loopback device, by which nothing leaves this host",
 			Remedy: "name the uplink, as ip route show default has it"}
 	}
 	return CheckDevice(name)
@@ -156,7 +157,7 @@ func CheckLink(name string) error {
 // CheckDevice refuses a text that cannot be the name of a network device.
 func CheckDevice(name string) error {
 	if name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n") {
-		return &policy.Error{Field: "device", Value: name, Msg: "cannot be a network device",
+		return &invalid.Error{Field: "device", Value: name, Msg: "cannot be a network device",
 			Remedy: "write a name as ip link shows it, 1 to 15 characters without slash, colon or blank"}
 	}
 	return nil
@@ -245,11 +246,11 @@ var nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 // CheckName refuses a text that cannot be the name of an attached workload.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) || len(name) > 64 {
-		return &policy.Error{Field: "name", Value: name, Msg: "cannot be a workload's name",
+		return &invalid.Error{Field: "name", Value: name, Msg: "cannot be a workload's name",
 			Remedy: "use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"}
 	}
 	if name == HostName {
-		return &policy.Error{Field: "name", Value: name, Msg: "is the host itself", Remedy: "choose another name"}
+		return &invalid.Error{Field: "name", Value: name, Msg: "is the host itself", Remedy: "choose another name"}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/token"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -14,7 +15,7 @@ import (
 func readQueues(value node) []policy.Queue {
 	queues, faults := policy.QueuesFrom(value.plain())
 	for _, f := range faults {
-		value.find(f.Field).refuse(policy.InField("", f))
+		value.find(f.Field).refuse(invalid.InField("", f))
 	}
 	return queues
 }
@@ -49,7 +50,7 @@ func readAQM(value node) policy.AQM {
 func (c *Config) readGroups(groups node) {
 	groups.each(func(name string, _ *token.Token, value node) {
 		if err := policy.CheckGroupName(name); err != nil {
-			value.wrong("%v", policy.InField("", err))
+			value.wrong("%v", invalid.InField("", err))
 		}
 		c.Groups = append(c.Groups, Group{Name: name, Layer: readLayer(value, policy.OnGroup)})
 	})

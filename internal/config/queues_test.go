@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 func TestParseWhatIsInside(t *testing.T) {
@@ -38,8 +39,8 @@ groups:
 	if err != nil {
 		t.Fatal(err)
 	}
-	match := func(text string) []policy.Match {
-		m, err := policy.ParseMatches(text)
+	match := func(text string) []classify.Match {
+		m, err := classify.ParseMatches(text)
 		if err != nil {
 			t.Fatal(err)
 		}

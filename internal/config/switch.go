@@ -17,7 +17,9 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/tlsfile"
 )
 
@@ -48,7 +50,7 @@ type SwitchPort struct {
 // SwitchFlow puts packets into a queue.
 type SwitchFlow struct {
 	InPort, EthSrc, EthDst string // "" = any
-	Match                  policy.Match
+	Match                  classify.Match
 	Port                   string // "" = whichever has a queue of this name
 	Queue                  string
 	Forward                bool // send it out of Port too, instead of where the switch's other flows send it
@@ -172,7 +174,7 @@ func CheckSwitchAddress(address string) error {
 			return nil
 		}
 	}
-	return &policy.Error{Value: address, Msg: "no address of a switch", Remedy: "write unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT"}
+	return &invalid.Error{Value: address, Msg: "no address of a switch", Remedy: "write unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT"}
 }
 
 // readSwitchTLS reads what ovs-vsctl is told by -C, -c and -p.
@@ -202,9 +204,9 @@ func CheckSwitchTLS(files tlsfile.Files, addresses ...string) error {
 	}
 	switch {
 	case address == "" && files.Given():
-		return &policy.Error{Field: "tls", Msg: "is given, but no address is ssl:HOST:PORT", Remedy: "write the addresses so, or leave tls out"}
+		return &invalid.Error{Field: "tls", Msg: "is given, but no address is ssl:HOST:PORT", Remedy: "write the addresses so, or leave tls out"}
 	case address != "" && (files.CA == "" || files.Cert == "" || files.Key == ""):
-		return &policy.Error{Value: address, Msg: "needs a certificate, its key, and the authority of the switch's certificate", Remedy: "give tls: {ca: FILE, cert: FILE, key: FILE}, or --ca-cert, --certificate and --private-key"}
+		return &invalid.Error{Value: address, Msg: "needs a certificate, its key, and the authority of the switch's certificate", Remedy: "give tls: {ca: FILE, cert: FILE, key: FILE}, or --ca-cert, --certificate and --private-key"}
 	}
 	return nil
 }
@@ -247,7 +249,7 @@ func (s *Switch) readPorts(ports node) {
 		}
 		for i, q := range port.Policy.Queues {
 			n, _ := s.QueueNumber(q.Name)
-			port.Policy.Queues[i].Match = []policy.Match{{Queue: policy.Given(n)}}
+			port.Policy.Queues[i].Match = []classify.Match{{Queue: classify.Given(n)}}
 		}
 		_, err := port.Policy.Claim(port.Bandwidth)
 		value.refuse(err)
@@ -321,7 +323,7 @@ func (f *SwitchFlow) readMatch(item, match node) {
 		}
 		return
 	}
-	m, err := policy.ParseMatch(rest)
+	m, err := classify.ParseMatch(rest)
 	if err != nil {
 		match.refuse(err)
 		return
@@ -347,7 +349,7 @@ func readMAC(value node, into *string) {
 // checkFlow holds a flow against the ports.
 func (s *Switch) checkFlow(f SwitchFlow) error {
 	fail := func(field, value, msg, remedy string) error {
-		return &policy.Error{Field: field, Value: value, Msg: msg, Remedy: remedy}
+		return &invalid.Error{Field: field, Value: value, Msg: msg, Remedy: remedy}
 	}
 	names := func(ports []SwitchPort) string {
 		var queues []string

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 func TestSwitchProblems(t *testing.T) {
@@ -35,7 +36,7 @@ flows:
 	if err != nil {
 		t.Fatal(err)
 	}
-	number := func(n uint16) []policy.Match { return []policy.Match{{Queue: policy.Given(n)}} }
+	number := func(n uint16) []classify.Match { return []classify.Match{{Queue: classify.Given(n)}} }
 	want := Switch{
 		Path: "s1.yaml", Bridge: "s1", OVSDB: "unix:/tmp/ovs/db.sock", OpenFlow: "unix:/tmp/ovs/s1.mgmt",
 		Ports: []SwitchPort{
@@ -49,9 +50,9 @@ flows:
 			}}},
 		},
 		Flows: []SwitchFlow{
-			{InPort: "h1", EthDst: "02:00:00:00:00:0a", Match: policy.Match{UDP: []policy.Ports{{First: 5001, Last: 5001}, {First: 6000, Last: 6010}}},
+			{InPort: "h1", EthDst: "02:00:00:00:00:0a", Match: classify.Match{UDP: []classify.Ports{{First: 5001, Last: 5001}, {First: 6000, Last: 6010}}},
 				Port: "up0", Queue: "voice", Forward: true},
-			{Match: policy.Match{Preset: "voip", Src: netip.MustParsePrefix("10.0.0.0/8")}, Queue: "voice"},
+			{Match: classify.Match{Preset: "voip", Src: netip.MustParsePrefix("10.0.0.0/8")}, Queue: "voice"},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -22,12 +23,12 @@ type Problem struct {
 	Field        string // e.g. "links[0].egress", "" if it concerns no field
 	Msg          string // value and remedy included
 
-	mistake *policy.Error // which Msg is the text of; nil if it is about the file's form
+	mistake *invalid.Error // which Msg is the text of; nil if it is about the file's form
 }
 
 // Mistake returns the policy's error behind the problem, nil if the problem is one of the
 // file's form.
-func (p Problem) Mistake() *policy.Error { return p.mistake }
+func (p Problem) Mistake() *invalid.Error { return p.mistake }
 
 // Error holds all mistakes in a file.
 type Error struct {
@@ -145,19 +146,19 @@ func (n node) wrong(format string, args ...any) {
 // refuse records an error about this value, or about the field of it that the
 // error names.
 func (n node) refuse(err error) {
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	if errors.As(err, &mistake) && mistake.Field != "" && !strings.HasSuffix(n.path, mistake.Field) {
 		n.path = join(n.path, mistake.Field)
 	}
 	if err != nil {
-		n.wrong("%v", policy.InField("", err))
+		n.wrong("%v", invalid.InField("", err))
 		n.tree.problems[len(n.tree.problems)-1].mistake = mistake
 	}
 }
 
 // warn records what may not be meant about the field of this value that the
 // warning names.
-func (n node) warn(about *policy.Error) {
+func (n node) warn(about *invalid.Error) {
 	known := n.tree.problems
 	n.refuse(about)
 	n.tree.warnings = append(n.tree.warnings, n.tree.problems[len(known):]...)

@@ -7,7 +7,7 @@ import (
 	"math"
 	"math/cmplx"
 
-	"weir/internal/policy"
+	"weir/internal/invalid"
 )
 
 // Period is the time between two samples in seconds, the paper's T_s.
@@ -42,7 +42,7 @@ func (g Gains) D() float64 { return g.Kc * g.Td / Period }
 // String returns the gains for people: "Kc 0.15, Ti 0.25 s, Td 0 s".
 func (g Gains) String() string { return fmt.Sprintf("Kc %.4g, Ti %.4g s, Td %.4g s", g.Kc, g.Ti, g.Td) }
 
-// Check refuses, as a *policy.Error, numbers that are no gains at all.
+// Check refuses, as a *invalid.Error, numbers that are no gains at all.
 func (g Gains) Check() error {
 	for _, x := range []struct {
 		field string
@@ -50,14 +50,14 @@ func (g Gains) Check() error {
 		least bool
 	}{{"kc", g.Kc, g.Kc > 0}, {"ti", g.Ti, g.Ti > 0}, {"td", g.Td, g.Td >= 0}} {
 		if math.IsNaN(x.value) || math.IsInf(x.value, 0) || !x.least || x.value > 1e6 {
-			return &policy.Error{Field: x.field, Value: fmt.Sprint(x.value), Msg: "not a gain",
+			return &invalid.Error{Field: x.field, Value: fmt.Sprint(x.value), Msg: "not a gain",
 				Remedy: "write a number above 0 (td may be 0), such as kc 0.15, ti 0.25, td 0"}
 		}
 	}
 	return nil
 }
 
-// CheckStable refuses, as a *policy.Error, gains with which the loop cannot be
+// CheckStable refuses, as a *invalid.Error, gains with which the loop cannot be
 // stable whatever the network does: on the fastest plant there is, where each
 // second's goodput is the rate that was set the second before.
 func (g Gains) CheckStable() error {
@@ -68,7 +68,7 @@ func (g Gains) CheckStable() error {
 	if grows < 1 {
 		return nil
 	}
-	return &policy.Error{Field: "kc", Value: fmt.Sprintf("%.4g", g.Kc),
+	return &invalid.Error{Field: "kc", Value: fmt.Sprintf("%.4g", g.Kc),
 		Msg:    fmt.Sprintf("with %s an error of 1 %% becomes %.2g %% a second later, and so on: the loop cannot be stable", g, grows),
 		Remedy: "lower kc, or raise ti; the default is " + Default.String()}
 }

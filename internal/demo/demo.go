@@ -17,7 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"weir/internal/dataplane"
-	"weir/internal/policy"
+	"weir/internal/invalid"
 	"weir/internal/sandbox"
 )
 
@@ -55,7 +55,7 @@ type Options struct {
 
 func (o Options) check() error {
 	if o.Phase < 3*time.Second || o.Phase > time.Hour {
-		return &policy.Error{Field: "--phase", Value: o.Phase.String(), Msg: "too short or too long for a phase", Remedy: "write 3s to 1h"}
+		return &invalid.Error{Field: "--phase", Value: o.Phase.String(), Msg: "too short or too long for a phase", Remedy: "write 3s to 1h"}
 	}
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("the demo makes network namespaces and qdiscs, which needs root: run it with sudo: %w", dataplane.ErrPrivilege)

@@ -13,6 +13,7 @@ import (
 	"weir/internal/api/apitest"
 	"weir/internal/lab/meter"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // A thousand disciplines and rules drawn at random, put into force one after the
@@ -159,7 +160,7 @@ func randomDiscipline(draw *rand.Rand) api.PolicyChange {
 		}
 		for i := range queues[:len(queues)-1] {
 			if queues[i].Match == nil {
-				queues[i].Match = []policy.Match{udpMatch(6000 + i)}
+				queues[i].Match = []classify.Match{udpMatch(6000 + i)}
 			}
 		}
 	}
@@ -168,6 +169,6 @@ func randomDiscipline(draw *rand.Rand) api.PolicyChange {
 	return c
 }
 
-func udpMatch(port int) policy.Match {
-	return policy.Match{UDP: []policy.Ports{{First: uint16(port), Last: uint16(port)}}}
+func udpMatch(port int) classify.Match {
+	return classify.Match{UDP: []classify.Ports{{First: uint16(port), Last: uint16(port)}}}
 }

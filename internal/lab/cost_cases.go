@@ -19,6 +19,7 @@ import (
 	"weir/internal/lab/traffic"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 const (
@@ -152,7 +153,7 @@ func costQueuesOf(d policy.Discipline, rate policy.Rate) []policy.Queue {
 	var list []policy.Queue
 	for i := range costQueues {
 		port := uint16(costPort + i)
-		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []policy.Match{{UDP: []policy.Ports{{First: port, Last: port}}}}}
+		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []classify.Match{{UDP: []classify.Ports{{First: port, Last: port}}}}}
 		part := rate / costQueues / costWorkloads
 		switch {
 		case d == policy.LLQ && i == 0:

@@ -12,6 +12,7 @@ import (
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/sdn"
 )
 
@@ -52,7 +53,7 @@ func (p *port) file(own bool) config.Switch {
 		at.Policy.Discipline, at.Policy.Queues = policy.CBWFQ, nil
 		for i, w := range p.s.Workloads {
 			at.Policy.Queues = append(at.Policy.Queues, policy.Queue{
-				Name: w.Name, Match: []policy.Match{{Queue: policy.Given(uint16(i))}},
+				Name: w.Name, Match: []classify.Match{{Queue: classify.Given(uint16(i))}},
 			})
 		}
 	}

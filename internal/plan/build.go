@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -31,7 +32,7 @@ type Workload struct {
 type Refusal struct {
 	Key, Name string
 	// Err names the workload, the mistake and the remedy; errors.As finds a
-	// *policy.Refused or a *policy.Error in it where a policy is the reason.
+	// *policy.Refused or a *invalid.Error in it where a policy is the reason.
 	Err error
 }
 
@@ -87,16 +88,16 @@ func Build(link Link, workloads []Workload, numbers map[string]ClassID) (State, 
 // Check reports the first mistake in the link as an error that names it.
 func (l Link) Check() error {
 	refuse := func(field, value, msg, remedy string) error {
-		return fmt.Errorf("link %s: %w", l.Name(), &policy.Error{Field: field, Value: value, Msg: msg, Remedy: remedy})
+		return fmt.Errorf("link %s: %w", l.Name(), &invalid.Error{Field: field, Value: value, Msg: msg, Remedy: remedy})
 	}
 	if l.Device == "" {
-		return &policy.Error{Field: "device", Msg: "a link without a device", Remedy: "name one, such as eth0"}
+		return &invalid.Error{Field: "device", Msg: "a link without a device", Remedy: "name one, such as eth0"}
 	}
 	if l.Capacity == 0 {
 		return refuse("bandwidth", "", "capacity is not known", "set the link's bandwidth, such as 100mbit")
 	}
 	if err := (policy.Amount{Rate: l.Capacity}).Check(); err != nil {
-		return fmt.Errorf("link %s: %w", l.Name(), policy.InField("bandwidth", err))
+		return fmt.Errorf("link %s: %w", l.Name(), invalid.InField("bandwidth", err))
 	}
 	if !(l.Reserve > 0 && l.Reserve <= 1) {
 		return refuse("reservable", fmt.Sprint(l.Reserve), "the share that mins may take is above 0 and at most 1", "write 1 for the whole link")
@@ -189,7 +190,7 @@ func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
 // withoutMistake returns p without its wrong field if it can do without it,
 // else the default.
 func withoutMistake(p policy.Policy, err error) policy.Policy {
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	errors.As(err, &mistake)
 	field, _, _ := strings.Cut(mistake.Field, ".")
 	switch field {

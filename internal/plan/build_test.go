@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -70,7 +71,7 @@ func TestBuildRefusesAWrongLink(t *testing.T) {
 			link := good
 			tt.spoil(&link)
 			_, _, err := Build(link, nil, nil)
-			var e *policy.Error
+			var e *invalid.Error
 			if err == nil || err.Error() != tt.want || !errors.As(err, &e) {
 				t.Errorf("error is %v\nwant %s", err, tt.want)
 			}

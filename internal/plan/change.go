@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // Op says what a Change does.
@@ -182,7 +183,7 @@ func (c Class) insideFacts() []fact {
 		aqm = fmt.Sprintf("%s/%s", c.AQM.Target, c.AQM.Interval)
 	}
 	if c.DSCP != nil {
-		dscp = policy.DSCPName(*c.DSCP)
+		dscp = classify.DSCPName(*c.DSCP)
 	}
 	target, interval := policy.AQM{}.Of(discipline)
 	return []fact{
@@ -209,7 +210,7 @@ func (q Queue) words(d policy.Discipline) string {
 		words = append(words, "interval "+q.Interval.String())
 	}
 	if q.DSCP != nil {
-		words = append(words, "dscp "+policy.DSCPName(*q.DSCP))
+		words = append(words, "dscp "+classify.DSCPName(*q.DSCP))
 	}
 	if q.LimitPackets != 0 {
 		words = append(words, fmt.Sprintf("limit %d packets", q.LimitPackets))

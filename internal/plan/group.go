@@ -5,6 +5,7 @@ package plan
 import (
 	"fmt"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -43,7 +44,7 @@ func (b *builder) groupOf(w Workload) *group {
 	}
 	g := b.groups[name]
 	if g == nil {
-		b.refuse(w, fmt.Errorf("%s: %w", w.Name, &policy.Error{Field: "group", Value: name, Msg: "no such group",
+		b.refuse(w, fmt.Errorf("%s: %w", w.Name, &invalid.Error{Field: "group", Value: name, Msg: "no such group",
 			Remedy: fmt.Sprintf("make it by weir group set %s, or under groups: in weir.yaml", name)}))
 		return nil
 	}
@@ -70,7 +71,7 @@ func (b *builder) place(g *group) {
 func (b *builder) addGroup(g *group) {
 	w, link := g.workload, b.state.Link
 	if link.Scheduler != SchedulerFair {
-		g.missing = &policy.Error{Field: "group", Value: w.Name,
+		g.missing = &invalid.Error{Field: "group", Value: w.Name,
 			Msg:    fmt.Sprintf("scheduler %s of link %s has no groups, each workload counts for itself", link.Scheduler, link.Device),
 			Remedy: "set the link's scheduler to " + SchedulerFair}
 		b.refuse(w, fmt.Errorf("%s: %w", w.Name, g.missing))
@@ -79,7 +80,7 @@ func (b *builder) addGroup(g *group) {
 	w.Policy = policy.Policy{Weight: w.Policy.Weight, Min: w.Policy.Min, Max: w.Policy.Max}
 	id, ok := b.number(w, "its members count for themselves; stop workloads")
 	if !ok {
-		g.missing = &policy.Error{Field: "group", Value: w.Name, Msg: "has no class number", Remedy: "stop workloads"}
+		g.missing = &invalid.Error{Field: "group", Value: w.Name, Msg: "has no class number", Remedy: "stop workloads"}
 		return
 	}
 	_, claim := b.claim(w)

@@ -11,13 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 var fullLink = Link{Device: "eth0", Capacity: 100e6, Reserve: 1, Scheduler: SchedulerFair}
 
-func mustMatch(t *testing.T, text string) []policy.Match {
+func mustMatch(t *testing.T, text string) []classify.Match {
 	t.Helper()
-	m, err := policy.ParseMatches(text)
+	m, err := classify.ParseMatches(text)
 	if err != nil {
 		t.Fatal(err)
 	}

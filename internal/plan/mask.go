@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 
-	"weir/internal/policy"
+	"weir/internal/invalid"
 )
 
 // Mask holds the bits of skb->mark that say where a packet belongs: its three
@@ -23,11 +23,11 @@ const DefaultMask Mask = 0xffff0000
 const queueBits = 3
 
 // Check refuses a mask that is not one run of bits, or that leaves no bit for
-// the class. The error is a *policy.Error.
+// the class. The error is a *invalid.Error.
 func (m Mask) Check() error {
 	width := bits.OnesCount32(uint32(m))
 	fail := func(msg, remedy string) error {
-		return &policy.Error{Field: "mark_mask", Value: fmt.Sprintf("%#x", uint32(m)), Msg: msg, Remedy: remedy}
+		return &invalid.Error{Field: "mark_mask", Value: fmt.Sprintf("%#x", uint32(m)), Msg: msg, Remedy: remedy}
 	}
 	switch {
 	case m == 0 || bits.LeadingZeros32(uint32(m))+width+bits.TrailingZeros32(uint32(m)) != 32:

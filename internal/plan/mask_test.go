@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"weir/internal/policy"
+	"weir/internal/invalid"
 )
 
 func TestMask(t *testing.T) {
@@ -26,7 +26,7 @@ func TestMask(t *testing.T) {
 		{0, false, 0},
 	} {
 		err := tt.mask.Check()
-		var mistake *policy.Error
+		var mistake *invalid.Error
 		if tt.ok != (err == nil) || (err != nil && !errors.As(err, &mistake)) {
 			t.Errorf("%#x: Check() = %v, want ok = %v", uint32(tt.mask), err, tt.ok)
 		}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // ClassID numbers a workload's class on every link of a host. 0 is the host:
@@ -125,7 +126,7 @@ type Queue struct {
 	// its min, or 1 if they have none. It is never 0 there; the strict queue's means
 	// nothing.
 	Weight       policy.Rate
-	Match        []policy.Match
+	Match        []classify.Match
 	DSCP         *uint8
 	LimitPackets uint32 // 0 = default
 	// Reserve and Interval are as in Class, for this queue.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/closest"
+	"weir/internal/invalid"
 )
 
 // Change says what some fields of a policy are to be; the others stay as they are. It is
@@ -21,9 +22,9 @@ type Change struct {
 	// requests have it.
 	ReserveQueue string
 
-	given  uint64   // bit i: the field in row i of the table
-	to     Policy   // the values of those fields, zero in the others
-	faults []*Error // what could not be read; see Check
+	given  uint64           // bit i: the field in row i of the table
+	to     Policy           // the values of those fields, zero in the others
+	faults []*invalid.Error // what could not be read; see Check
 }
 
 // MustChange returns the change that sets each named field to the text behind it:
@@ -150,7 +151,7 @@ func (c Change) Apply(p Policy) Policy {
 	return p
 }
 
-// Check reports the first mistake in the change as an *Error. Discipline and queues make
+// Check reports the first mistake in the change as an *invalid.Error. Discipline and queues make
 // sense together only, and each may come from another layer, so they are checked if both
 // are here.
 func (c Change) Check() error {
@@ -162,27 +163,27 @@ func (c Change) Check() error {
 	}
 	if c.Ingress != nil {
 		if err := c.Ingress.Check(); err != nil {
-			return Within("ingress", err)
+			return invalid.Within("ingress", err)
 		}
 		c.Ingress = nil
 	}
 	return c.Apply(Default()).Check()
 }
 
-// Readable reports as an *Error what in the JSON of the change could not be read.
+// Readable reports as an *invalid.Error what in the JSON of the change could not be read.
 func (c Change) Readable() error {
 	if len(c.faults) > 0 {
 		return c.faults[0]
 	}
 	if c.Ingress != nil {
-		return Within("ingress", c.Ingress.Readable())
+		return invalid.Within("ingress", c.Ingress.Readable())
 	}
 	return nil
 }
 
 // Put sets one field, by its name in AllNames, from text: a weight, a rate or a share of
 // the link, queues as YAML; the word for the field's default takes it away. The error is
-// an *Error with the field in it.
+// an *invalid.Error with the field in it.
 func (c *Change) Put(name, text string) error {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(name, ingressPrefix); ok && slices.Contains(FieldNames(OnIngress), inner) {
@@ -192,11 +193,11 @@ func (c *Change) Put(name, text string) error {
 		}
 		err := ingress.Put(inner, text)
 		c.Ingress = &ingress
-		return Within("ingress", err)
+		return invalid.Within("ingress", err)
 	}
 	i := row(name)
 	if i < 0 {
-		return &Error{Field: name, Value: text, Msg: "a policy has no such field", Remedy: DidYouMean(name, AllNames())}
+		return &invalid.Error{Field: name, Value: text, Msg: "a policy has no such field", Remedy: DidYouMean(name, AllNames())}
 	}
 	if err := fields[i].kind.read(&c.to, text); err != nil {
 		return fields[i].named(err)
@@ -205,10 +206,10 @@ func (c *Change) Put(name, text string) error {
 	return nil
 }
 
-// named puts the field's name into an *Error that has none.
+// named puts the field's name into an *invalid.Error that has none.
 func (f Field) named(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.Field == "" {
-		return InField(f.Name, err)
+	if e, ok := errors.AsType[*invalid.Error](err); ok && e.Field == "" {
+		return invalid.InField(f.Name, err)
 	}
 	return err
 }
@@ -253,7 +254,7 @@ func (c Change) Without(name string) Change {
 // Known returns the change without the fields that MarshalJSON of another version wrote and
 // this version does not know.
 func (c Change) Known() Change {
-	c.faults = slices.DeleteFunc(slices.Clone(c.faults), func(e *Error) bool {
+	c.faults = slices.DeleteFunc(slices.Clone(c.faults), func(e *invalid.Error) bool {
 		field, _, _ := strings.Cut(e.Field, ".")
 		return row(field) < 0
 	})
@@ -267,7 +268,7 @@ func (c Change) Known() Change {
 // probably meant, or all of them.
 func DidYouMean(word string, known []string) string {
 	if near := closest.Words(word, known, 1); len(near) > 0 {
-		return "did you mean " + quote(near[0]) + "?"
+		return "did you mean " + invalid.Quote(near[0]) + "?"
 	}
 	return "known here: " + strings.Join(known, ", ")
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weir/internal/invalid"
 )
 
 // What JSON calls the parts of a change that are no fields of the table.
@@ -94,10 +96,10 @@ func (c *Change) putJSON(name string, raw json.RawMessage) {
 	}
 	err := c.Put(name, text)
 	if strings.TrimSpace(text) == "" {
-		err = &Error{Field: name, Msg: "empty", Remedy: "write a value, or none or default to take it away; leave the field out to keep it"}
+		err = &invalid.Error{Field: name, Msg: "empty", Remedy: "write a value, or none or default to take it away; leave the field out to keep it"}
 		*c = c.Without(name)
 	}
-	var mistake *Error
+	var mistake *invalid.Error
 	if errors.As(err, &mistake) {
 		c.faults = append(c.faults, mistake)
 	}

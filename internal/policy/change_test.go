@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"weir/internal/invalid"
 )
 
 func TestChange(t *testing.T) {
@@ -95,7 +97,7 @@ func TestParseQueues(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		var mistake *Error
+		var mistake *invalid.Error
 		if got != tt.want || err != nil && !errors.As(err, &mistake) || err == nil && queues == nil {
 			t.Errorf("%q\ngives %s\nwant  %s", tt.text, got, tt.want)
 		}
@@ -115,7 +117,7 @@ func FuzzParseQueues(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		queues, err := ParseQueues(text)
-		var mistake *Error
+		var mistake *invalid.Error
 		if err != nil && !errors.As(err, &mistake) {
 			t.Errorf("%q: %v is no *Error", text, err)
 		}

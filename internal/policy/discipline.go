@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weir/internal/invalid"
+	"weir/internal/policy/classify"
 )
 
 // Discipline says which of a workload's own packets goes first.
@@ -45,7 +48,7 @@ func Disciplines() []string {
 	return names
 }
 
-// ParseDiscipline reads a discipline's name. The error is an *Error for the
+// ParseDiscipline reads a discipline's name. The error is an *invalid.Error for the
 // field "discipline".
 func ParseDiscipline(s string) (Discipline, error) {
 	text := strings.TrimSpace(s)
@@ -57,7 +60,7 @@ func (d Discipline) check(text string) error {
 	if slices.Contains(Disciplines(), string(d)) {
 		return nil
 	}
-	return &Error{Field: "discipline", Value: text, Msg: "no such discipline", Remedy: "write " + listed(Disciplines(), "or")}
+	return &invalid.Error{Field: "discipline", Value: text, Msg: "no such discipline", Remedy: "write " + listed(Disciplines(), "or")}
 }
 
 // OrDefault returns d, or the default discipline if d is "".
@@ -121,7 +124,7 @@ type Queue struct {
 	Priority uint8
 	// Match lists what belongs here: a packet that one of them fits. The queue
 	// without any, else the last one, takes what fits nowhere.
-	Match []Match
+	Match []classify.Match
 	// DSCP is written into the queue's packets; nil = left as it is.
 	DSCP *uint8
 	// LimitPackets bounds the queue; 0 = default.
@@ -151,7 +154,7 @@ const aqmRemedy = "write TARGET/INTERVAL such as 5ms/100ms, or on, off or defaul
 
 // ParseAQM reads "5ms/100ms" (target and interval), "5ms" (the target), "on",
 // "off", or "default" or nothing for the discipline's default. The error is an
-// *Error without a field; see InField.
+// *invalid.Error without a field; see invalid.InField.
 func ParseAQM(s string) (AQM, error) {
 	text := strings.TrimSpace(s)
 	switch strings.ToLower(text) {
@@ -166,20 +169,20 @@ func ParseAQM(s string) (AQM, error) {
 	a := AQM{Interval: DefaultInterval}
 	var err error
 	if a.Target, err = time.ParseDuration(strings.TrimSpace(target)); err != nil {
-		return AQM{}, &Error{Value: text, Msg: "not a target", Remedy: aqmRemedy}
+		return AQM{}, &invalid.Error{Value: text, Msg: "not a target", Remedy: aqmRemedy}
 	}
 	if both {
 		if a.Interval, err = time.ParseDuration(strings.TrimSpace(interval)); err != nil {
-			return AQM{}, &Error{Value: text, Msg: "not a target and an interval", Remedy: aqmRemedy}
+			return AQM{}, &invalid.Error{Value: text, Msg: "not a target and an interval", Remedy: aqmRemedy}
 		}
 	}
 	if a.Target == 0 || a.Interval == 0 {
-		return AQM{}, &Error{Value: text, Msg: "a time of 0 would drop everything", Remedy: "write off if there is to be no AQM"}
+		return AQM{}, &invalid.Error{Value: text, Msg: "a time of 0 would drop everything", Remedy: "write off if there is to be no AQM"}
 	}
 	return a, a.check(text)
 }
 
-// Check reports as an *Error, without a field, what no queue can be told.
+// Check reports as an *invalid.Error, without a field, what no queue can be told.
 func (a AQM) Check() error { return a.check(a.Compact()) }
 
 func (a AQM) check(text string) error {
@@ -187,7 +190,7 @@ func (a AQM) check(text string) error {
 		return nil
 	}
 	target, interval := a.times()
-	refuse := func(msg, remedy string) error { return &Error{Value: text, Msg: msg, Remedy: remedy} }
+	refuse := func(msg, remedy string) error { return &invalid.Error{Value: text, Msg: msg, Remedy: remedy} }
 	switch {
 	case a.Off:
 		return refuse("both off and with times", "write one of them")

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/invalid"
+	"weir/internal/policy/classify"
 )
 
 // Place is a set of places in which a field may stand.
@@ -56,7 +59,7 @@ type Field struct {
 
 // kind reads, writes and copies the values of a field.
 type kind interface {
-	read(p *Policy, text string) error // an *Error, which may lack the field
+	read(p *Policy, text string) error // an *invalid.Error, which may lack the field
 	text(p *Policy) string             // as a person writes it
 	value(p *Policy) any               // in JSON
 	copy(to, from *Policy)
@@ -245,18 +248,18 @@ func parseLimitBytes(text string) (uint64, error) {
 
 func notACount(text, of string, most uint64) error {
 	if text != "" && strings.Trim(text, "0123456789") == "" {
-		return &Error{Value: text, Msg: "out of range", Remedy: fmt.Sprintf("write %d or less, or 0 for the default", most)}
+		return &invalid.Error{Value: text, Msg: "out of range", Remedy: fmt.Sprintf("write %d or less, or 0 for the default", most)}
 	}
-	return &Error{Value: text, Msg: "not a number of " + of, Remedy: "write a whole number without a unit, or 0 for the default"}
+	return &invalid.Error{Value: text, Msg: "not a number of " + of, Remedy: "write a whole number without a unit, or 0 for the default"}
 }
 
 // ParseMarking reads the code point that packets are to be marked with, nil for
-// "none" or nothing. The error is an *Error, which may lack the field.
+// "none" or nothing. The error is an *invalid.Error, which may lack the field.
 func ParseMarking(text string) (*uint8, error) {
 	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
 		return nil, nil
 	}
-	value, err := ParseDSCP(text)
+	value, err := classify.ParseDSCP(text)
 	return &value, err
 }
 
@@ -264,7 +267,7 @@ func marking(dscp *uint8) string {
 	if dscp == nil {
 		return ""
 	}
-	return DSCPName(*dscp)
+	return classify.DSCPName(*dscp)
 }
 
 func parseGroup(text string) (string, error) {

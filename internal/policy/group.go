@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"weir/internal/invalid"
 )
 
 var groupName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
 
-// CheckGroupName refuses what cannot be a group's name. The error is an *Error
+// CheckGroupName refuses what cannot be a group's name. The error is an *invalid.Error
 // for the field "group".
 func CheckGroupName(name string) error {
 	refuse := func(msg, remedy string) error {
-		return &Error{Field: "group", Value: name, Msg: msg, Remedy: remedy}
+		return &invalid.Error{Field: "group", Value: name, Msg: msg, Remedy: remedy}
 	}
 	if !groupName.MatchString(name) {
 		return refuse("cannot be a group's name", "use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first")
@@ -27,7 +29,7 @@ func CheckGroupName(name string) error {
 
 // GroupMin checks that a group may have this min beside its members' mins: 0,
 // which reserves for each member by itself, or at least their sum. The error is
-// an *Error for the field "min".
+// an *invalid.Error for the field "min".
 func GroupMin(ask Rate, members []Floor) error {
 	if ask == 0 {
 		return nil
@@ -36,7 +38,7 @@ func GroupMin(ask Rate, members []Floor) error {
 }
 
 // GroupMax checks that a group may have this max beside its members' mins: 0, for
-// none, or at least their sum. The error is an *Error for the field "max".
+// none, or at least their sum. The error is an *invalid.Error for the field "max".
 func GroupMax(ask Rate, members []Floor) error {
 	if ask == 0 {
 		return nil
@@ -54,7 +56,7 @@ func holds(field string, ask Rate, members []Floor, way string) error {
 	if way != "" {
 		remedy += ", " + way
 	}
-	return &Error{
+	return &invalid.Error{
 		Field: field, Value: ask.Compact(),
 		Msg:    fmt.Sprintf("the mins of its members add up to %s, %s more", sum, sum-ask),
 		Remedy: remedy + ", or lower the min of " + refused.holders(),

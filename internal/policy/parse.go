@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"weir/internal/invalid"
 )
 
 // units maps the words after a number, in lower case, to their factors.
@@ -41,7 +43,7 @@ const (
 )
 
 // ParseRate reads a rate as the package comment describes it. The error is an
-// *Error without a field; see InField.
+// *invalid.Error without a field; see invalid.InField.
 func ParseRate(s string) (Rate, error) {
 	return parseRate(s, "write a rate from "+MinRate.Compact()+" on")
 }
@@ -50,7 +52,7 @@ func ParseRate(s string) (Rate, error) {
 func parseRate(s, insteadOfZero string) (Rate, error) {
 	text := strings.TrimSpace(s)
 	fail := func(msg, remedy string) (Rate, error) {
-		return 0, &Error{Value: text, Msg: msg, Remedy: remedy}
+		return 0, &invalid.Error{Value: text, Msg: msg, Remedy: remedy}
 	}
 	if strings.HasSuffix(text, "%") {
 		return fail("a share of the link has no meaning here", "write a rate such as 20mbit")
@@ -86,7 +88,7 @@ func parseRate(s, insteadOfZero string) (Rate, error) {
 }
 
 // ParseAmount reads a min or a max: a rate, a percentage of the link, or
-// nothing. The error is an *Error without a field; see InField.
+// nothing. The error is an *invalid.Error without a field; see invalid.InField.
 func ParseAmount(s string) (Amount, error) {
 	text := strings.TrimSpace(s)
 	if text == "" || strings.EqualFold(text, "none") {
@@ -105,7 +107,7 @@ func ParseAmount(s string) (Amount, error) {
 func parsePercent(text, number string) (Amount, error) {
 	value, rest, err := split(number)
 	if err != nil || rest != "" {
-		return Amount{}, &Error{Value: text, Msg: "not a percentage", Remedy: "write it as 25% or 12.5%"}
+		return Amount{}, &invalid.Error{Value: text, Msg: "not a percentage", Remedy: "write it as 25% or 12.5%"}
 	}
 	if value.Sign() <= 0 || value.Cmp(big.NewRat(100, 1)) > 0 {
 		return Amount{}, percentRangeError(text)
@@ -117,7 +119,7 @@ func parsePercent(text, number string) (Amount, error) {
 	return Amount{Percent: float64(steps.Num().Int64()) / percentSteps}, nil
 }
 
-// ParseWeight reads a weight. The error is an *Error for the field "weight".
+// ParseWeight reads a weight. The error is an *invalid.Error for the field "weight".
 func ParseWeight(s string) (uint32, error) {
 	text := strings.TrimSpace(s)
 	weight, err := strconv.ParseInt(text, 10, 64)
@@ -133,7 +135,7 @@ func ParseWeight(s string) (uint32, error) {
 // split takes a number and its unit apart.
 func split(text string) (number *big.Rat, unit string, err error) {
 	refuse := func(msg, remedy string) (*big.Rat, string, error) {
-		return nil, "", &Error{Value: text, Msg: msg, Remedy: remedy}
+		return nil, "", &invalid.Error{Value: text, Msg: msg, Remedy: remedy}
 	}
 	if text == "" {
 		return refuse("empty", example)
@@ -173,14 +175,14 @@ func unitOf(text, unit string, number *big.Rat) (uint64, error) {
 	case unit == "M":
 		return 1e6, nil
 	case unit == "m":
-		return 0, &Error{
+		return 0, &invalid.Error{
 			Value: text, Msg: "m is milli to Kubernetes, mega to others",
 			Remedy: fmt.Sprintf("write %sM or %smbit", plain, plain),
 		}
 	case m != nil:
 		return 0, bytesError(text, unit, plain, m[1], decimalText(new(big.Rat).Mul(number, big.NewRat(8, 1))))
 	}
-	return 0, &Error{Value: text, Msg: fmt.Sprintf("unknown unit %s", quote(unit)), Remedy: example}
+	return 0, &invalid.Error{Value: text, Msg: fmt.Sprintf("unknown unit %s", invalid.Quote(unit)), Remedy: example}
 }
 
 // bytesError refuses a unit that half the world reads as eight times the other
@@ -198,7 +200,7 @@ func bytesError(text, unit, number, prefix, eightfold string) error {
 	case strings.HasSuffix(lower, "bps"):
 		msg = fmt.Sprintf("tc reads %s as %sbytes a second, others as %sbits", unit, name, name)
 	}
-	return &Error{
+	return &invalid.Error{
 		Value: text, Msg: msg,
 		Remedy: fmt.Sprintf("write %s%sbit if you mean %s %sbytes a second, %s%sbit if you mean %s %sbits a second",
 			eightfold, prefix, number, name, number, prefix, number, name),
@@ -209,23 +211,23 @@ func bytesError(text, unit, number, prefix, eightfold string) error {
 func checkRate(text string, r Rate) error {
 	switch {
 	case r < MinRate:
-		return &Error{Value: text, Msg: fmt.Sprintf("less than the smallest rate, %s", MinRate), Remedy: mindUnit}
+		return &invalid.Error{Value: text, Msg: fmt.Sprintf("less than the smallest rate, %s", MinRate), Remedy: mindUnit}
 	case r > MaxRate:
-		return &Error{Value: text, Msg: fmt.Sprintf("more than the largest rate, %s", MaxRate), Remedy: mindUnit}
+		return &invalid.Error{Value: text, Msg: fmt.Sprintf("more than the largest rate, %s", MaxRate), Remedy: mindUnit}
 	}
 	return nil
 }
 
 func percentRangeError(text string) error {
-	return &Error{Value: text, Msg: "a share of the link is above 0% and at most 100%", Remedy: "write it as 25%, or none"}
+	return &invalid.Error{Value: text, Msg: "a share of the link is above 0% and at most 100%", Remedy: "write it as 25%, or none"}
 }
 
 func percentFineError(text string) error {
-	return &Error{Value: text, Msg: "a percentage has at most four decimals", Remedy: "round it"}
+	return &invalid.Error{Value: text, Msg: "a percentage has at most four decimals", Remedy: "round it"}
 }
 
 func weightError(text, msg string) error {
-	return &Error{
+	return &invalid.Error{
 		Field: "weight", Value: text, Msg: msg,
 		Remedy: fmt.Sprintf("write a whole number from 1 to %d; only the proportions between weights count", MaxWeight),
 	}

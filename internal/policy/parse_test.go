@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/invalid"
 )
 
 func TestParseRate(t *testing.T) {
@@ -86,7 +88,7 @@ func TestRefusedInput(t *testing.T) {
 	report := func(kind string, inputs []string, parse func(string) error) {
 		for _, in := range inputs {
 			err := parse(in)
-			var e *Error
+			var e *invalid.Error
 			if !errors.As(err, &e) {
 				t.Errorf("%s %q: error is %v; want an *Error", kind, in, err)
 				continue
@@ -97,24 +99,10 @@ func TestRefusedInput(t *testing.T) {
 			fmt.Fprintln(&out, e)
 		}
 	}
-	report("rate", rates, func(s string) error { _, err := ParseRate(s); return InField("bandwidth", err) })
-	report("amount", amounts, func(s string) error { _, err := ParseAmount(s); return InField("min", err) })
+	report("rate", rates, func(s string) error { _, err := ParseRate(s); return invalid.InField("bandwidth", err) })
+	report("amount", amounts, func(s string) error { _, err := ParseAmount(s); return invalid.InField("min", err) })
 	report("weight", weights, func(s string) error { _, err := ParseWeight(s); return err })
 	golden(t, "refused.txt", out.String())
-}
-
-func TestInFieldLeavesOthersAlone(t *testing.T) {
-	if err := InField("min", nil); err != nil {
-		t.Errorf("InField of nil is %v", err)
-	}
-	other := errors.New("something else")
-	if err := InField("min", other); err != other { //nolint:errorlint // it has to be the same error, not one that wraps it
-		t.Errorf("InField changed %v into %v", other, err)
-	}
-	bare := &Error{Value: "x", Msg: "wrong"}
-	if got := InField("max", bare).Error(); got != `max "x": wrong` || bare.Field != "" {
-		t.Errorf("InField gave %q and left the field %q in the original", got, bare.Field)
-	}
 }
 
 func anyRate(t *rapid.T) Rate {
@@ -154,7 +142,7 @@ func TestRemedyForBytesIsRight(t *testing.T) {
 		number := Rate(rapid.Uint64Range(1, 999_999_999_999).Draw(t, "number"))
 		text := fmt.Sprintf("%d.%03d", number/1000, number%1000)
 		_, err := ParseRate(text + prefix + "bps")
-		var e *Error
+		var e *invalid.Error
 		if !errors.As(err, &e) {
 			t.Fatalf("%sbps: %v; want an *Error", prefix, err)
 		}
@@ -185,7 +173,7 @@ func fuzzSeeds(f *testing.F) {
 // checkError checks what holds for every error of a parser.
 func checkError(t *testing.T, in string, err error) {
 	t.Helper()
-	var e *Error
+	var e *invalid.Error
 	if !errors.As(err, &e) || e.Msg == "" || e.Remedy == "" {
 		t.Fatalf("%q: %v is no *Error with a reason and a remedy", in, err)
 	}

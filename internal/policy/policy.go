@@ -34,13 +34,15 @@
 //
 // A weight is a whole number from 1, the default, to 10000.
 //
-// Every refusal is an *Error, which names the field, the value and the remedy,
+// Every refusal is an *invalid.Error, which names the field, the value and the remedy,
 // or, where a link has not enough left for a min, a *Refused with the numbers.
 package policy
 
 import (
 	"fmt"
 	"strconv"
+
+	"weir/internal/invalid"
 )
 
 // MaxWeight is the largest weight a workload can have; 1 is the smallest and
@@ -81,20 +83,20 @@ type Policy struct {
 // give one: weight 1, no min, no max.
 func Default() Policy { return Policy{Weight: 1} }
 
-// Check reports the first mistake in p as an *Error. Whether a min of 25 % is
+// Check reports the first mistake in p as an *invalid.Error. Whether a min of 25 % is
 // above a max of 20 Mbit/s depends on the link; Claim finds that.
 func (p Policy) Check() error {
 	if p.Weight < 1 || p.Weight > MaxWeight {
 		return weightError(strconv.FormatUint(uint64(p.Weight), 10), "out of range")
 	}
 	if err := p.Min.Check(); err != nil {
-		return InField("min", err)
+		return invalid.InField("min", err)
 	}
 	if err := p.Max.Check(); err != nil {
-		return InField("max", err)
+		return invalid.InField("max", err)
 	}
 	if err := p.Reserve.Check(); err != nil {
-		return InField("reserve", err)
+		return invalid.InField("reserve", err)
 	}
 	sameKind := (p.Min.Percent != 0) == (p.Max.Percent != 0)
 	if !p.Min.None() && !p.Max.None() && sameKind &&
@@ -119,7 +121,7 @@ func (p Policy) checkLimits() error {
 		if p.LimitBytes > MaxLimitBytes {
 			msg = "more than 4 GiB"
 		}
-		return &Error{
+		return &invalid.Error{
 			Field: "limit_bytes", Value: strconv.FormatUint(p.LimitBytes, 10), Msg: msg,
 			Remedy: fmt.Sprintf("write %d to %d, or 0 for the default", MinLimitBytes, uint64(MaxLimitBytes)),
 		}
@@ -131,7 +133,7 @@ func checkLimitPackets(field string, packets uint32) error {
 	if packets <= MaxLimitPackets {
 		return nil
 	}
-	return &Error{
+	return &invalid.Error{
 		Field: field, Value: strconv.FormatUint(uint64(packets), 10),
 		Msg:    "more packets than a link's queue can hold",
 		Remedy: fmt.Sprintf("write %d or less, or 0 for the default", MaxLimitPackets),
@@ -144,7 +146,7 @@ func (p Policy) Claim(capacity Rate) (Claim, error) { return p.ClaimOn(capacity,
 
 // ClaimOn returns p on a link of this capacity and overhead (bytes added to each
 // packet), wanting all it can get. A reservation counts as a min of what it takes
-// on the wire. The error, an *Error, is p's own mistake, or on this very link a min
+// on the wire. The error, an *invalid.Error, is p's own mistake, or on this very link a min
 // or a reservation above the max, or queues that ask for more than the workload
 // has; in the last case the claim is right but for them.
 func (p Policy) ClaimOn(capacity Rate, overhead int) (Claim, error) {
@@ -164,7 +166,7 @@ func (p Policy) ClaimOn(capacity Rate, overhead int) (Claim, error) {
 }
 
 func minAboveMax(value Amount, low, high string) error {
-	return &Error{
+	return &invalid.Error{
 		Field: "min", Value: value.Compact(),
 		Msg:    fmt.Sprintf("%s is above the max, %s", low, high),
 		Remedy: "lower min or raise max",

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/invalid"
 )
 
 func TestPrintedRates(t *testing.T) {
@@ -120,7 +122,7 @@ func TestCheck(t *testing.T) {
 		{Weight: 1, LimitBytes: MaxLimitBytes + 1},
 	} {
 		err := p.Check()
-		var e *Error
+		var e *invalid.Error
 		if !errors.As(err, &e) || e.Field == "" || e.Remedy == "" {
 			t.Errorf("%+v: %v; want an *Error with field and remedy", p, err)
 			continue

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/invalid"
+	"weir/internal/policy/classify"
 )
 
 // QueueField is a row of the table of what a queue says beside its name.
@@ -18,7 +21,7 @@ type QueueField struct {
 	Max  uint64 // of a Number
 	Doc  string // what the field says, in a few words
 
-	read  func(q *Queue, value any) error // of a decoded tree, see QueuesFrom; an *Error
+	read  func(q *Queue, value any) error // of a decoded tree, see QueuesFrom; an *invalid.Error
 	write func(q Queue) any               // in JSON; nil = not given
 }
 
@@ -51,7 +54,7 @@ func (f QueueField) Text(q Queue) string {
 	switch v := f.write(q).(type) {
 	case nil:
 		return ""
-	case []Match:
+	case []classify.Match:
 		return strings.ReplaceAll(fmt.Sprint(v), "} {", "}, {")
 	default:
 		return fmt.Sprint(v)
@@ -89,7 +92,7 @@ func readQueue[T any](parse func(string) (T, error), at func(*Queue) *T) func(*Q
 	return func(q *Queue, value any) error {
 		text, single := value.(string)
 		if !single {
-			return &Error{Msg: describe(value) + " where a single value is expected", Remedy: "write one"}
+			return &invalid.Error{Msg: describe(value) + " where a single value is expected", Remedy: "write one"}
 		}
 		v, err := parse(text)
 		*at(q) = v
@@ -98,13 +101,13 @@ func readQueue[T any](parse func(string) (T, error), at func(*Queue) *T) func(*Q
 }
 
 func (q *Queue) readMatch(value any) error {
-	matches, err := ParseMatches(AsMaps(value))
+	matches, err := classify.ParseMatches(AsMaps(value))
 	if len(matches) > 0 {
 		q.Match = matches
 	}
-	var mistake *Error
+	var mistake *invalid.Error
 	if errors.As(err, &mistake) && !strings.HasPrefix(mistake.Field, "match") {
-		return InField("match."+mistake.Field, err)
+		return invalid.InField("match."+mistake.Field, err)
 	}
 	return err
 }
@@ -120,7 +123,7 @@ func parseQueueLimit(text string) (uint32, error) {
 func parsePriority(text string) (uint8, error) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	if err != nil || n == 0 {
-		return 0, &Error{Value: text, Msg: "is no priority", Remedy: "write 1 for what goes first, 2 for what goes after it, and so on"}
+		return 0, &invalid.Error{Value: text, Msg: "is no priority", Remedy: "write 1 for what goes first, 2 for what goes after it, and so on"}
 	}
 	return uint8(n), nil
 }
@@ -168,20 +171,20 @@ func describe(value any) string {
 }
 
 // QueuesFrom reads queues from a decoded tree: a mapping of names to queues, or a list of
-// queues with names. Each fault is an *Error whose field is the way to the value, such as
+// queues with names. Each fault is an *invalid.Error whose field is the way to the value, such as
 // "voice.rate" or "[0].match"; the values without a fault are returned beside.
-func QueuesFrom(tree any) (queues []Queue, faults []*Error) {
+func QueuesFrom(tree any) (queues []Queue, faults []*invalid.Error) {
 	queues = []Queue{}
 	fault := func(at string, err error) {
-		var mistake *Error
-		if errors.As(inList(at, err), &mistake) {
+		var mistake *invalid.Error
+		if errors.As(classify.InList(at, err), &mistake) {
 			faults = append(faults, mistake)
 		}
 	}
 	read := func(at string, q Queue, fields any) {
 		mapping, ok := fields.(Mapping)
 		if !ok && fields != nil {
-			fault(at, &Error{Value: q.Name, Msg: describe(fields) + " where fields are expected", Remedy: "write it as {rate: 1mbit, match: [{udp: 5001}]}"})
+			fault(at, &invalid.Error{Value: q.Name, Msg: describe(fields) + " where fields are expected", Remedy: "write it as {rate: 1mbit, match: [{udp: 5001}]}"})
 			return
 		}
 		for _, e := range mapping {
@@ -205,12 +208,12 @@ func QueuesFrom(tree any) (queues []Queue, faults []*Error) {
 			at := fmt.Sprintf("[%d]", i)
 			q, rest := named(item)
 			if _, fields := rest.(Mapping); fields && q.Name == "" {
-				fault(at, &Error{Field: "name", Msg: "is missing", Remedy: "say what the queue is to be called"})
+				fault(at, &invalid.Error{Field: "name", Msg: "is missing", Remedy: "say what the queue is to be called"})
 			}
 			read(at, q, rest)
 		}
 	default:
-		fault("", &Error{Msg: describe(v) + " where queues are expected", Remedy: queuesRemedy})
+		fault("", &invalid.Error{Msg: describe(v) + " where queues are expected", Remedy: queuesRemedy})
 	}
 	return queues, faults
 }
@@ -241,13 +244,13 @@ func (q *Queue) read(e Entry) error {
 			continue
 		}
 		err := f.read(q, e.Value)
-		var mistake *Error
+		var mistake *invalid.Error
 		if errors.As(err, &mistake) && mistake.Field == "" {
-			return InField(f.Name, err)
+			return invalid.InField(f.Name, err)
 		}
 		return err
 	}
-	return &Error{Field: e.Key, Value: e.Key, Msg: "unknown key", Remedy: DidYouMean(e.Key, queueNames())}
+	return &invalid.Error{Field: e.Key, Value: e.Key, Msg: "unknown key", Remedy: DidYouMean(e.Key, queueNames())}
 }
 
 // MarshalJSON writes the queue as QueuesFrom reads it from a list.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"weir/internal/invalid"
+	"weir/internal/policy/classify"
 )
 
 var queueName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,31}$`)
@@ -18,7 +21,7 @@ func (p Policy) checkQueues() error {
 		return err
 	}
 	if err := p.AQM.Check(); err != nil {
-		return InField("aqm", err)
+		return invalid.InField("aqm", err)
 	}
 	if err := checkDSCP("dscp", p.DSCP); err != nil {
 		return err
@@ -30,14 +33,14 @@ func (p Policy) checkQueues() error {
 	for i, q := range p.Queues {
 		for j, m := range q.Match {
 			if err := m.Check(); err != nil {
-				return inList(fmt.Sprintf("queues.%s.match[%d]", q.Name, j), err)
+				return classify.InList(fmt.Sprintf("queues.%s.match[%d]", q.Name, j), err)
 			}
 		}
 		if err := q.check(d, i == 0); err != nil {
 			return err
 		}
 		if named[q.Name] {
-			return &Error{Field: "queues", Value: q.Name, Msg: "two queues of this name", Remedy: "give each a name of its own"}
+			return &invalid.Error{Field: "queues", Value: q.Name, Msg: "two queues of this name", Remedy: "give each a name of its own"}
 		}
 		named[q.Name] = true
 	}
@@ -61,13 +64,13 @@ func (p Policy) checkNumber(d Discipline) error {
 		if d == FIFO {
 			why = "fifo has a single queue"
 		}
-		return &Error{Field: "discipline", Value: string(d), Msg: fmt.Sprintf("%s, and %d with rules are given", why, n),
+		return &invalid.Error{Field: "discipline", Value: string(d), Msg: fmt.Sprintf("%s, and %d with rules are given", why, n),
 			Remedy: "write pq, cbwfq or llq, or leave the queues out"}
 	case n == 0 && d.HasQueues():
-		return &Error{Field: "discipline", Value: string(d), Msg: "there are no queues for it to order",
+		return &invalid.Error{Field: "discipline", Value: string(d), Msg: "there are no queues for it to order",
 			Remedy: "give 1 to 8 under queues, such as voice: {match: [{dscp: ef}]}"}
 	case n > MaxQueues:
-		return &Error{Field: "queues", Value: p.Queues[MaxQueues].Name, Msg: fmt.Sprintf("%d queues, %d are the most", n, MaxQueues),
+		return &invalid.Error{Field: "queues", Value: p.Queues[MaxQueues].Name, Msg: fmt.Sprintf("%d queues, %d are the most", n, MaxQueues),
 			Remedy: "put several matches into one queue"}
 	}
 	return nil
@@ -79,16 +82,16 @@ func (q Queue) check(d Discipline, first bool) error {
 		return err
 	}
 	refuse := func(field string, a Amount, msg, remedy string) error {
-		return &Error{Field: q.field(field), Value: a.Compact(), Msg: msg, Remedy: remedy}
+		return &invalid.Error{Field: q.field(field), Value: a.Compact(), Msg: msg, Remedy: remedy}
 	}
 	if err := q.Rate.Check(); err != nil {
-		return InField(q.field("rate"), err)
+		return invalid.InField(q.field("rate"), err)
 	}
 	if err := q.Min.Check(); err != nil {
-		return InField(q.field("min"), err)
+		return invalid.InField(q.field("min"), err)
 	}
 	if err := q.Reserve.Check(); err != nil {
-		return InField(q.field("reserve"), err)
+		return invalid.InField(q.field("reserve"), err)
 	}
 	strict := d == LLQ && first
 	switch {
@@ -108,7 +111,7 @@ func (q Queue) check(d Discipline, first bool) error {
 		return refuse("min", q.Min, "pq knows only the order of its queues", "leave it out, or use cbwfq or llq")
 	}
 	if d != PQ && q.Priority != 0 {
-		return &Error{Field: q.field("priority"), Value: fmt.Sprint(q.Priority),
+		return &invalid.Error{Field: q.field("priority"), Value: fmt.Sprint(q.Priority),
 			Msg: fmt.Sprintf("queues of %s have no priorities", d), Remedy: "leave it out, or use pq"}
 	}
 	if err := checkLimitPackets(q.field("limit_packets"), q.LimitPackets); err != nil {
@@ -117,13 +120,13 @@ func (q Queue) check(d Discipline, first bool) error {
 	return checkDSCP(q.field("dscp"), q.DSCP)
 }
 
-// CheckQueueName refuses what cannot be a queue's name. The error is an *Error for the
+// CheckQueueName refuses what cannot be a queue's name. The error is an *invalid.Error for the
 // field "queues".
 func CheckQueueName(name string) error {
 	if queueName.MatchString(name) {
 		return nil
 	}
-	return &Error{Field: "queues", Value: name, Msg: "cannot be a queue's name",
+	return &invalid.Error{Field: "queues", Value: name, Msg: "cannot be a queue's name",
 		Remedy: "use up to 32 letters, digits, dots, dashes and underscores, a letter or digit first"}
 }
 
@@ -131,11 +134,11 @@ func CheckQueueName(name string) error {
 func (q Queue) field(name string) string { return "queues." + q.Name + "." + name }
 
 func checkDSCP(field string, value *uint8) error {
-	if value == nil || *value <= MaxDSCP {
+	if value == nil || *value <= classify.MaxDSCP {
 		return nil
 	}
-	_, err := ParseDSCP(fmt.Sprint(*value))
-	return InField(field, err)
+	_, err := classify.ParseDSCP(fmt.Sprint(*value))
+	return invalid.InField(field, err)
 }
 
 // weighed returns the queues that share by their mins: all but llq's strict one.
@@ -151,7 +154,7 @@ func (p Policy) weighed() []Queue {
 func checkPriorities(queues []Queue) error {
 	for i, q := range queues {
 		refuse := func(msg, remedy string) error {
-			return &Error{Field: q.field("priority"), Value: fmt.Sprint(q.Priority), Msg: msg, Remedy: remedy}
+			return &invalid.Error{Field: q.field("priority"), Value: fmt.Sprint(q.Priority), Msg: msg, Remedy: remedy}
 		}
 		switch {
 		case (q.Priority == 0) != (queues[0].Priority == 0):
@@ -178,7 +181,7 @@ func checkMins(d Discipline, queues []Queue) error {
 	if len(with) == 0 || len(without) == 0 {
 		return nil
 	}
-	return &Error{Field: Queue{Name: without[0]}.field("min"),
+	return &invalid.Error{Field: Queue{Name: without[0]}.field("min"),
 		Msg: fmt.Sprintf("%s weighs its queues by their mins: %s %s one, %s %s none", d,
 			listed(with, "and"), have(with), listed(without, "and"), have(without)),
 		Remedy: "give each a min, or none of them, which makes them equal"}
@@ -230,7 +233,7 @@ func (p Policy) checkQueueSum(capacity Rate, overhead int, c Claim) error {
 		if bound.ways != "" {
 			remedy += ", or " + bound.ways
 		}
-		return &Error{Field: "queues", Value: sum.Compact(),
+		return &invalid.Error{Field: "queues", Value: sum.Compact(),
 			Msg:    fmt.Sprintf("%s come to %s, above %s", strings.Join(parts, ", "), sum, bound.of),
 			Remedy: remedy}
 	}
@@ -247,7 +250,7 @@ func (p Policy) checkRules() error {
 			continue
 		}
 		if rest != "" {
-			return &Error{Field: q.field("match"), Msg: fmt.Sprintf("no packet would come here: %s has no match either and takes what fits nowhere", rest),
+			return &invalid.Error{Field: q.field("match"), Msg: fmt.Sprintf("no packet would come here: %s has no match either and takes what fits nowhere", rest),
 				Remedy: "say what belongs into one of them"}
 		}
 		rest = q.Name

@@ -3,10 +3,14 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/invalid"
+	"weir/internal/policy/classify"
 )
 
 // queue reads "voice rate=1mbit min=25% dscp=99 limit=2000000 priority=1 {udp: 5001}".
@@ -46,7 +50,7 @@ func queue(t *testing.T, text string) Queue {
 		}
 	}
 	if ruled {
-		matches, err := ParseMatches("{" + matches)
+		matches, err := classify.ParseMatches("{" + matches)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,8 +117,8 @@ func TestCheckQueues(t *testing.T) {
 		fmt.Fprintf(&b, "%s: %s\n", tt.name, said)
 	}
 	// Of a match that was not read by ParseMatch.
-	for _, m := range []Match{{}, {Sport: []Ports{{1, 1}}, Proto: Given[uint8](protoGRE)}} {
-		p := Policy{Weight: 1, Discipline: PQ, Queues: []Queue{{Name: "a", Match: []Match{m}}}}
+	for _, m := range []classify.Match{{}, {Sport: []classify.Ports{{First: 1, Last: 1}}, Proto: classify.Given[uint8](47)}} {
+		p := Policy{Weight: 1, Discipline: PQ, Queues: []Queue{{Name: "a", Match: []classify.Match{m}}}}
 		fmt.Fprintf(&b, "%s: %s\n", m, errorText(p.Check()))
 	}
 	golden(t, "queues.txt", b.String())
@@ -233,4 +237,15 @@ func TestGroupHoldsItsMembers(t *testing.T) {
 	if err := room.Admit(Floor{"new", 10e6}, members); err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
+}
+
+func errorText(err error) string {
+	var e *invalid.Error
+	switch {
+	case err == nil:
+		return ""
+	case !errors.As(err, &e):
+		return "no *invalid.Error: " + err.Error()
+	}
+	return err.Error()
 }

@@ -8,6 +8,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"weir/internal/invalid"
 )
 
 // Rate is in bits per second. Rates are wire rates unless said otherwise.
@@ -113,13 +115,13 @@ func (a Amount) steps() uint64 {
 	return uint64(math.Round(min(a.Percent, 100) * percentSteps))
 }
 
-// Check refuses, as an *Error without a field, an amount that no person may ask for.
+// Check refuses, as an *invalid.Error without a field, an amount that no person may ask for.
 func (a Amount) Check() error {
 	switch {
 	case a.None():
 		return nil
 	case a.Rate != 0 && a.Percent != 0:
-		return &Error{Value: a.Rate.Compact() + " and " + a.percent(), Msg: "both a rate and a share of the link", Remedy: "write one of them"}
+		return &invalid.Error{Value: a.Rate.Compact() + " and " + a.percent(), Msg: "both a rate and a share of the link", Remedy: "write one of them"}
 	case a.Rate != 0:
 		return checkRate(a.Rate.Compact(), a.Rate)
 	case !(a.Percent > 0 && a.Percent <= 100):

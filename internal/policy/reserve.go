@@ -3,9 +3,10 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
+
+	"weir/internal/invalid"
 )
 
 // Direction says which way packets go, seen from the workload.
@@ -85,25 +86,13 @@ func (p Policy) checkIngress() error {
 		return nil
 	}
 	if p.Ingress.Ingress != nil {
-		return &Error{Field: "ingress.ingress", Msg: "there is no ingress of ingress", Remedy: "write its fields one level up"}
+		return &invalid.Error{Field: "ingress.ingress", Msg: "there is no ingress of ingress", Remedy: "write its fields one level up"}
 	}
 	if p.Ingress.Group != "" {
-		return &Error{Field: "ingress.group", Value: p.Ingress.Group, Msg: "a workload is in the same group in both directions",
+		return &invalid.Error{Field: "ingress.group", Value: p.Ingress.Group, Msg: "a workload is in the same group in both directions",
 			Remedy: "write group beside ingress, not inside it"}
 	}
-	return Within("ingress", p.Ingress.Check())
-}
-
-// Within puts a word and a dot before the field that the error names. Errors that
-// are no *Error, and nil, are returned as they are.
-func Within(prefix string, err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	named := *e
-	named.Field = prefix + "." + e.Field
-	return &named
+	return invalid.Within("ingress", p.Ingress.Check())
 }
 
 // checkReserve refuses a reservation above the workload's max, since the workload gets
@@ -111,25 +100,25 @@ func Within(prefix string, err error) error {
 func (p Policy) checkReserve(capacity Rate, overhead int) error {
 	if reserve := p.Reserve.Of(capacity); reserve != 0 {
 		if limit := p.Max.Of(capacity); limit != 0 && WireOf(reserve, overhead) > limit {
-			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
+			return &invalid.Error{Field: "reserve", Value: p.Reserve.Compact(),
 				Msg: fmt.Sprintf("%s of payload take %s on the wire, above the max, %s",
 					p.Reserve.on(capacity), Approx(float64(WireOf(reserve, overhead))), p.Max.on(capacity)),
 				Remedy: fmt.Sprintf("write %s or less, or raise max", GoodputOf(limit, overhead).Compact())}
 		}
 		if floor := p.Min.Of(capacity); floor > WireOf(reserve, overhead) {
-			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
+			return &invalid.Error{Field: "reserve", Value: p.Reserve.Compact(),
 				Msg: fmt.Sprintf("%s of payload take %s on the wire, and the workload is sent no more than that: its min, %s, could not be used",
 					p.Reserve.on(capacity), Approx(float64(WireOf(reserve, overhead))), p.Min.on(capacity)),
 				Remedy: "do without the min; a reservation is guaranteed as well"}
 		}
 		if queues := (Policy{Queues: p.Queues}).Reserved(capacity); queues > reserve {
-			return &Error{Field: "reserve", Value: p.Reserve.Compact(),
+			return &invalid.Error{Field: "reserve", Value: p.Reserve.Compact(),
 				Msg:    fmt.Sprintf("its queues reserve %s, %s more", queues, queues-reserve),
 				Remedy: fmt.Sprintf("write %s or more, or lower those of the queues", queues.Compact())}
 		}
 	}
 	if limit, queues := p.Max.Of(capacity), p.Reserved(capacity); limit != 0 && WireOf(queues, overhead) > limit {
-		return &Error{Field: "queues", Msg: fmt.Sprintf("they reserve %s of payload, which take %s on the wire, above the workload's max, %s",
+		return &invalid.Error{Field: "queues", Msg: fmt.Sprintf("they reserve %s of payload, which take %s on the wire, above the workload's max, %s",
 			queues, Approx(float64(WireOf(queues, overhead))), p.Max.on(capacity)), Remedy: "lower their reservations, or raise the workload's max"}
 	}
 	return nil

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/invalid"
+	"weir/internal/policy/classify"
 )
 
 func TestWireOf(t *testing.T) {
@@ -45,7 +48,7 @@ func reserve(r Rate) Policy { return Policy{Weight: 1, Reserve: Amount{Rate: r}}
 // TestReservationIsAMin: what a reservation takes on the wire is guaranteed.
 func TestReservationIsAMin(t *testing.T) {
 	queues := Policy{Weight: 1, Discipline: CBWFQ, Queues: []Queue{
-		{Name: "a", Reserve: Amount{Rate: 4 * mbit}, Match: []Match{{UDP: []Ports{{1, 1}}}}},
+		{Name: "a", Reserve: Amount{Rate: 4 * mbit}, Match: []classify.Match{{UDP: []classify.Ports{{First: 1, Last: 1}}}}},
 		{Name: "b", Reserve: Amount{Percent: 6}},
 	}}
 	larger := reserve(5 * mbit)
@@ -80,7 +83,7 @@ func TestReservationsRefused(t *testing.T) {
 	var out strings.Builder
 	for _, p := range []Policy{reserve(500), bounded, floored, queued, strict, nested, deep, over, sum} {
 		_, err := p.Claim(100 * mbit)
-		var e *Error
+		var e *invalid.Error
 		if !errors.As(err, &e) || e.Field == "" || e.Remedy == "" {
 			t.Errorf("%+v: %v; want an *Error with field and remedy", p, err)
 			continue

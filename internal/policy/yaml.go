@@ -10,6 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"weir/internal/invalid"
 )
 
 // ParseQueues reads queues as weir.yaml has them, in YAML's block or flow style or
@@ -18,18 +20,18 @@ import (
 //	voice: {rate: 1mbit, match: [{udp: 5001}]}
 //	rest: {}
 //
-// "none", or nothing, is no queue. The error is an *Error; its field is such as
+// "none", or nothing, is no queue. The error is an *invalid.Error; its field is such as
 // "queues.voice.rate".
 func ParseQueues(text string) ([]Queue, error) {
 	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
 		return []Queue{}, nil
 	}
 	if len(text) > maxQueuesText {
-		return nil, &Error{Field: "queues", Value: text, Msg: fmt.Sprintf("longer than %d bytes", maxQueuesText), Remedy: "write fewer matches; the rest belongs into weir.yaml"}
+		return nil, &invalid.Error{Field: "queues", Value: text, Msg: fmt.Sprintf("longer than %d bytes", maxQueuesText), Remedy: "write fewer matches; the rest belongs into weir.yaml"}
 	}
 	tree, err := parseYAML(text)
 	if err != nil {
-		return nil, &Error{Field: "queues", Value: text, Msg: err.Error(), Remedy: queuesRemedy}
+		return nil, &invalid.Error{Field: "queues", Value: text, Msg: err.Error(), Remedy: queuesRemedy}
 	}
 	queues, faults := QueuesFrom(tree)
 	if len(faults) > 0 {

@@ -23,7 +23,7 @@
 // code in internal/cli, its series of weir_refusals_total in internal/server/rest. A kind
 // without a row of its own there has the row of the kind that it is a case of.
 // The package does not know HTTP, flags or the wire. A mistake in a policy is a
-// policy.Error until internal/api makes a refusal of it.
+// invalid.Error until internal/api makes a refusal of it.
 package refusal
 
 import "errors"

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"weir/internal/config"
-	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/sdn/openflow"
 )
 
@@ -149,11 +149,11 @@ func compileFlow(s config.Switch, f config.SwitchFlow, ports map[string]uint32) 
 }
 
 // compileMatch returns base with what m says, in as many matches as it takes.
-func compileMatch(base openflow.Match, m policy.Match) ([]openflow.Match, error) {
-	if reflect.DeepEqual(m, policy.Match{}) {
+func compileMatch(base openflow.Match, m classify.Match) ([]openflow.Match, error) {
+	if reflect.DeepEqual(m, classify.Match{}) {
 		return []openflow.Match{base}, nil
 	}
-	rules, err := policy.CompileRules([][]policy.Match{{m}})
+	rules, err := classify.Compile([][]classify.Match{{m}})
 	if err != nil {
 		return nil, err
 	}
@@ -176,16 +176,16 @@ const (
 
 // families returns the Ethernet types of the packets that a condition can fit; nil if it
 // asks for nothing that IP has.
-func families(c policy.Condition) []uint16 {
+func families(c classify.Condition) []uint16 {
 	const icmp, icmp6 = 1, 58
 	prefix := c.Src
 	if !prefix.IsValid() {
 		prefix = c.Dst
 	}
 	switch {
-	case prefix.IsValid() && prefix.Addr().Is4(), c.Proto == policy.Given[uint8](icmp):
+	case prefix.IsValid() && prefix.Addr().Is4(), c.Proto == classify.Given[uint8](icmp):
 		return []uint16{ethIPv4}
-	case prefix.IsValid(), c.Proto == policy.Given[uint8](icmp6):
+	case prefix.IsValid(), c.Proto == classify.Given[uint8](icmp6):
 		return []uint16{ethIPv6}
 	case c.Proto.Given, c.DSCP.Given, c.Port.Given, c.Sport.Given, c.Dport.Given:
 		return []uint16{ethIPv4, ethIPv6}
@@ -205,7 +205,7 @@ var transports = []transport{
 	{132, openflow.FieldSCTPSrc, openflow.FieldSCTPDst},
 }
 
-func compileCondition(base openflow.Match, c policy.Condition) ([]openflow.Match, error) {
+func compileCondition(base openflow.Match, c classify.Condition) ([]openflow.Match, error) {
 	if c.VLAN.Given {
 		base = with(base, openflow.VLAN(c.VLAN.Value))
 	}
@@ -239,7 +239,7 @@ func compileCondition(base openflow.Match, c policy.Condition) ([]openflow.Match
 }
 
 // compilePorts adds protocol and ports.
-func compilePorts(base openflow.Match, c policy.Condition) ([]openflow.Match, error) {
+func compilePorts(base openflow.Match, c classify.Condition) ([]openflow.Match, error) {
 	if !c.Port.Given && !c.Sport.Given && !c.Dport.Given {
 		if c.Proto.Given {
 			base = with(base, openflow.IPProto(c.Proto.Value))
@@ -266,7 +266,7 @@ func compilePorts(base openflow.Match, c policy.Condition) ([]openflow.Match, er
 }
 
 // eachPort writes a range of ports out as matches under masks.
-func eachPort(base []openflow.Match, id openflow.FieldID, ports policy.Opt[policy.Ports]) []openflow.Match {
+func eachPort(base []openflow.Match, id openflow.FieldID, ports classify.Opt[classify.Ports]) []openflow.Match {
 	if !ports.Given {
 		return base
 	}
@@ -284,7 +284,7 @@ type masked struct{ value, mask uint16 }
 // masks covers a range of ports with the fewest blocks whose size is a power of
 // two and whose first port is a multiple of it: 5000-5010 is 5000/0xfff8,
 // 5008/0xfffe, 5010/0xffff.
-func masks(p policy.Ports) []masked {
+func masks(p classify.Ports) []masked {
 	var list []masked
 	for first, last := uint32(p.First), uint32(p.Last); first <= last; {
 		size := uint32(1) << 16

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/config"
-	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/sdn/openflow"
 	"weir/internal/sdn/ovsdb"
 )
@@ -20,7 +20,7 @@ func TestMasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := rapid.Uint16().Draw(t, "first")
 		last := rapid.Uint16Range(first, 65535).Draw(t, "last")
-		list := masks(policy.Ports{First: first, Last: last})
+		list := masks(classify.Ports{First: first, Last: last})
 		if len(list) > 30 {
 			t.Errorf("%d blocks", len(list))
 		}
@@ -40,10 +40,10 @@ func TestMasks(t *testing.T) {
 			}
 		}
 	})
-	if got := fmt.Sprint(masks(policy.Ports{First: 5000, Last: 5010})); got != "[{5000 65528} {5008 65534} {5010 65535}]" {
+	if got := fmt.Sprint(masks(classify.Ports{First: 5000, Last: 5010})); got != "[{5000 65528} {5008 65534} {5010 65535}]" {
 		t.Errorf("5000-5010 is %s", got)
 	}
-	if got := len(masks(policy.Ports{First: 0, Last: 65535})); got != 1 {
+	if got := len(masks(classify.Ports{First: 0, Last: 65535})); got != 1 {
 		t.Errorf("all ports are %d blocks", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/refusal"
 )
@@ -20,10 +21,10 @@ import (
 // change without a min is about one that a label or the configuration asks for.
 func consistent(r wire.PlaceRequest) error {
 	change, err := readChange(r.Change)
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	switch {
 	case errors.As(err, &mistake):
-		return wrong("change."+mistake.Field, mistake.Value, policy.InField("", mistake).Error())
+		return wrong("change."+mistake.Field, mistake.Value, invalid.InField("", mistake).Error())
 	case err != nil:
 		return wrong("change", string(r.Change), "cannot be read: "+err.Error())
 	}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // What the qdisc has no room for (long names) or does not need of a class (the rules
@@ -40,7 +40,7 @@ type (
 	insideQueue struct {
 		Name  string `json:"name"`
 		DSCP  *uint8 `json:"dscp,omitempty"`
-		Match string `json:"match,omitempty"` // as policy.ParseMatches reads it
+		Match string `json:"match,omitempty"` // as classify.ParseMatches reads it
 	}
 )
 
@@ -78,13 +78,13 @@ func fill(c *plan.Class, text []byte) {
 	if json.Unmarshal(text, &kept) != nil || len(kept.Queues) != len(c.Queues) {
 		return
 	}
-	matches := make([][]policy.Match, len(kept.Queues))
+	matches := make([][]classify.Match, len(kept.Queues))
 	for i, q := range kept.Queues {
 		if q.Match == "" {
 			continue
 		}
 		var err error
-		if matches[i], err = policy.ParseMatches(q.Match); err != nil {
+		if matches[i], err = classify.ParseMatches(q.Match); err != nil {
 			return
 		}
 	}

@@ -10,11 +10,12 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // classWithInside is a class with much inside.
 func classWithInside(t *testing.T, matches string) plan.Class {
-	m, err := policy.ParseMatches(matches)
+	m, err := classify.ParseMatches(matches)
 	must(t, err)
 	return plan.Class{
 		ID: 3, Name: strings.Repeat("long", 20), Weight: 1, Discipline: policy.CBWFQ, DSCP: new(uint8(0)),
@@ -56,7 +57,7 @@ func TestInsideHasRoom(t *testing.T) {
 		t.Errorf("kept of a class with nothing inside: %s", text)
 	}
 	var all []string
-	for i := range policy.MaxRules {
+	for i := range classify.MaxRules {
 		all = append(all, fmt.Sprintf("{proto: udp, sport: %d, src: '2001:db8:aaaa:bbbb:cccc:dddd:eeee:%x', dst: 2001:db8::/32}", 40000+i, i))
 	}
 	if text := insideOf(classWithInside(t, "["+strings.Join(all, ", ")+"]")); text == nil {

@@ -14,7 +14,7 @@ import (
 
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // Offsets in struct __sk_buff of linux/bpf.h, and its size.
@@ -64,7 +64,7 @@ func run(t testing.TB, prog *ebpf.Program, frame []byte, mark, priority uint32) 
 }
 
 // More than 10,000 random packets under random rules: the kernel's answer is that of
-// policy.Rules and policy.Fragments, and the packet is the same but for the DSCP.
+// classify.Rules and classify.Fragments, and the packet is the same but for the DSCP.
 func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 	netnstest.New(t) // skips without root
 	const sets, packets = 200, 60
@@ -84,11 +84,11 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 			continue // more than 64
 		}
 		prog := loadAs(t, place, class, mask, marking)
-		reference := policy.NewFragments(rules)
+		reference := classify.NewFragments(rules)
 		for i := range packets {
 			frame := r.frame(place == classifyProgWeirRulesCgrp)
 			mark, priority := r.pick(0, 5, 0x50, 0x10, 1<<31, uint32(mask), r.Uint32()), r.pick(0, 7, 0x10001, 0x10002, 0x10003)
-			p := policy.DecodeEthernet(frame)
+			p := classify.DecodeEthernet(frame)
 			p.Mark, p.Priority = mark, priority
 			after, out, _ := run(t, prog, frame, mark, priority)
 			if place == classifyProgWeirRulesLink && (mark&mask.Classes() != 0 || marking.empty()) {
@@ -125,7 +125,7 @@ type tally struct {
 	v4, v6, notIP, tagged, ports, first, later, matched, fallback, others int
 }
 
-func (s *tally) add(rules policy.Rules, p policy.Packet) {
+func (s *tally) add(rules classify.Rules, p classify.Packet) {
 	count := func(n *int, yes bool) {
 		if yes {
 			*n++
@@ -136,8 +136,8 @@ func (s *tally) add(rules policy.Rules, p policy.Packet) {
 	count(&s.notIP, !p.IP())
 	count(&s.tagged, p.Tagged)
 	count(&s.ports, p.Ports)
-	count(&s.first, p.Fragment == policy.FirstFragment)
-	count(&s.later, p.Fragment == policy.LaterFragment)
+	count(&s.first, p.Fragment == classify.FirstFragment)
+	count(&s.later, p.Fragment == classify.LaterFragment)
 	_, rule := rules.Classify(p)
 	count(&s.matched, rule >= 0)
 	count(&s.fallback, rule < 0)
@@ -164,7 +164,7 @@ func matchesOf(m Marking) (list []string) {
 
 // rewritten is the frame with another codepoint. The checksum is worked out anew
 // (RFC 1624, equation 3), whether it was right or not.
-func rewritten(frame []byte, p policy.Packet, dscp uint8) []byte {
+func rewritten(frame []byte, p classify.Packet, dscp uint8) []byte {
 	if !p.IP() {
 		return frame
 	}
@@ -228,13 +228,13 @@ var (
 	protocols = []uint32{6, 17, 1, 58, 132, 136, 33, 50, 47}
 )
 
-func (r source) match() policy.Match {
+func (r source) match() classify.Match {
 	for {
-		var m policy.Match
-		ports := func() (list []policy.Ports) {
+		var m classify.Match
+		ports := func() (list []classify.Ports) {
 			for range 1 + r.IntN(2) {
 				low := r.port()
-				list = append(list, policy.Ports{First: low, Last: low + uint16(r.pick(0, 0, 3, 30000))})
+				list = append(list, classify.Ports{First: low, Last: low + uint16(r.pick(0, 0, 3, 30000))})
 			}
 			return list
 		}
@@ -242,7 +242,7 @@ func (r source) match() policy.Match {
 		for range 1 + r.IntN(2) {
 			switch r.IntN(14) {
 			case 0:
-				m.Proto = policy.Given(uint8(r.pick(protocols...)))
+				m.Proto = classify.Given(uint8(r.pick(protocols...)))
 			case 1, 2:
 				m.TCP = ports()
 			case 3, 4:
@@ -256,15 +256,15 @@ func (r source) match() policy.Match {
 			case 8:
 				some(&m.Dst)
 			case 9:
-				m.DSCP = policy.Given(uint8(r.pick(0, 34, 46, uint32(r.IntN(64)))))
+				m.DSCP = classify.Given(uint8(r.pick(0, 34, 46, uint32(r.IntN(64)))))
 			case 10:
-				m.VLAN = policy.Given(uint16(r.pick(0, 1, 2, 4095)))
+				m.VLAN = classify.Given(uint16(r.pick(0, 1, 2, 4095)))
 			case 11:
-				m.Mark = policy.Given(policy.Bits{Value: r.pick(5, 0x10), Mask: r.pick(^uint32(0), 0xff, 0x1f)})
+				m.Mark = classify.Given(classify.Bits{Value: r.pick(5, 0x10), Mask: r.pick(^uint32(0), 0xff, 0x1f)})
 			case 12:
-				m.Queue = policy.Given(uint16(r.IntN(3)))
+				m.Queue = classify.Given(uint16(r.IntN(3)))
 			case 13:
-				m.Preset = policy.Presets()[r.IntN(len(policy.Presets()))].Name
+				m.Preset = classify.Presets()[r.IntN(len(classify.Presets()))].Name
 			}
 		}
 		if m.Check() == nil {

@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // Marking is what is written into a workload's packets beside the class.
@@ -32,12 +33,12 @@ func (m Marking) empty() bool {
 }
 
 // rules are the marking's queues as rules.
-func (m Marking) rules() (policy.Rules, error) {
-	matches := make([][]policy.Match, len(m.Queues))
+func (m Marking) rules() (classify.Rules, error) {
+	matches := make([][]classify.Match, len(m.Queues))
 	for i, q := range m.Queues {
 		matches[i] = q.Match
 	}
-	return policy.CompileRules(matches)
+	return classify.Compile(matches)
 }
 
 // codepoints are what is written into the packets of each queue.
@@ -126,7 +127,7 @@ func (p program) digest() uint64 {
 }
 
 // kernelRule is a rule as bpf/rules.h compares it.
-func kernelRule(r policy.Rule) classifyWeirRule {
+func kernelRule(r classify.Rule) classifyWeirRule {
 	k := classifyWeirRule{Queue: uint16(r.Queue)}
 	fact := func(at classifyWeirFact, bits, value uint64) {
 		k.Mask |= bits << at
@@ -145,7 +146,7 @@ func kernelRule(r policy.Rule) classifyWeirRule {
 		fact(classifyWeirFactWEIR_FACT_TAGGED, 1, 1)
 		fact(classifyWeirFactWEIR_FACT_VLAN, 0xfff, uint64(r.VLAN.Value))
 	}
-	ports := func(o policy.Opt[policy.Ports], test classifyWeirTest) (first, span uint16) {
+	ports := func(o classify.Opt[classify.Ports], test classifyWeirTest) (first, span uint16) {
 		if !o.Given {
 			return 0, 0
 		}

@@ -19,8 +19,9 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/mark/marktest"
+	"weir/internal/invalid"
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // marking makes queues of texts: the matches of each, "" for the default queue.
@@ -31,7 +32,7 @@ func marking(t testing.TB, matches ...string) Marking {
 		q := plan.Queue{Name: fmt.Sprint("q", i)}
 		if text != "" {
 			var err error
-			if q.Match, err = policy.ParseMatches(text); err != nil {
+			if q.Match, err = classify.ParseMatches(text); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -309,7 +310,7 @@ func TestCgroupRefuses(t *testing.T) {
 func TestMaxRules(t *testing.T) {
 	netnstest.New(t)
 	var list []string
-	for i := range policy.MaxRules {
+	for i := range classify.MaxRules {
 		list = append(list, fmt.Sprintf("{src: 2001:db8:%x::/48, dport: %d, dscp: ef}", i, 1000+i))
 	}
 	most := marking(t, "["+strings.Join(list, ", ")+"]", "")
@@ -319,13 +320,13 @@ func TestMaxRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		insns, _ := info.VerifiedInstructions()
-		t.Logf("%s with %d rules: the verifier looked at %d instructions", name, policy.MaxRules, insns)
+		t.Logf("%s with %d rules: the verifier looked at %d instructions", name, classify.MaxRules, insns)
 	}
 	over := marking(t, "["+strings.Join(append(list, "{udp: 9}"), ", ")+"]", "")
 	_, err := compile(ingress.program, 1, plan.DefaultMask, over, ethernetHeader)
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	if !errors.As(err, &mistake) {
-		t.Errorf("%d rules: %v, want a *policy.Error", policy.MaxRules+1, err)
+		t.Errorf("%d rules: %v, want a *invalid.Error", classify.MaxRules+1, err)
 	}
 }
 
@@ -362,7 +363,7 @@ func TestLateDSCP(t *testing.T) {
 		mark := plan.DefaultMask.Value(tt.class, tt.queue) | 0x4000
 		for _, frame := range [][]byte{packet4(17), packet6(17)} {
 			after, out, _ := run(t, prog, frame, mark, 0)
-			if got := policy.DecodeEthernet(out); got.DSCP != tt.want || after != mark {
+			if got := classify.DecodeEthernet(out); got.DSCP != tt.want || after != mark {
 				t.Errorf("class %d, queue %d: codepoint %d, want %d; mark %#x -> %#x", tt.class, tt.queue, got.DSCP, tt.want, mark, after)
 			}
 		}

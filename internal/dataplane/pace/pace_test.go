@@ -12,6 +12,7 @@ import (
 	"weir/internal/dataplane/goodput"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 const mega = 1e6
@@ -99,7 +100,7 @@ func near(got, want, part float64) bool { return math.Abs(got-want) <= part*want
 // TestHoldsGoodput: of a class or a queue, TCP or UDP, in both directions.
 func TestHoldsGoodput(t *testing.T) {
 	queue := policy.Policy{Weight: 1, Discipline: policy.CBWFQ, Queues: []policy.Queue{
-		{Name: "a", Reserve: policy.Amount{Rate: 10 * mega}, Match: []policy.Match{{UDP: []policy.Ports{{First: 1, Last: 1}}}}}, {Name: "b"}}}
+		{Name: "a", Reserve: policy.Amount{Rate: 10 * mega}, Match: []classify.Match{{UDP: []classify.Ports{{First: 1, Last: 1}}}}}, {Name: "b"}}}
 	for _, tt := range []struct {
 		name      string
 		direction policy.Direction

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // A group has no HTB class, its members have their mins and maxes, and a caller that
@@ -16,7 +17,7 @@ import (
 func TestMembersCountForThemselves(t *testing.T) {
 	b := newBed(t, 2)
 	backend := b.backend()
-	match, err := policy.ParseMatches("{udp: 5001}")
+	match, err := classify.ParseMatches("{udp: 5001}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // A packet's queue is in the mark beside its class, and HTB's classifier looks at
@@ -15,7 +16,7 @@ func TestRulesKeepTheClass(t *testing.T) {
 	b := newBed(t, 1)
 	b.Netns.Run("ip", "addr", "add", "10.77.0.100/24", "dev", "br0")
 	backend := b.backend()
-	match, err := policy.ParseMatches("{udp: 5001}")
+	match, err := classify.ParseMatches("{udp: 5001}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -118,7 +119,7 @@ func (r *reader) groups(n ast.Node, s *Scenario) {
 	for _, e := range list {
 		name, path := keyText(e.Key), join("groups", keyText(e.Key))
 		if err := policy.CheckGroupName(name); err != nil {
-			r.refuse(e.Key, path, policy.InField("", err))
+			r.refuse(e.Key, path, invalid.InField("", err))
 			continue
 		}
 		g := Group{Name: name, Policy: Policy{Weight: DefaultWeight}}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // Address of a workload.
@@ -47,8 +48,8 @@ func (k Kind) transport() uint8 {
 
 // Packet is what rules see of a flow's packets. The sender's port is not known
 // beforehand; it is one of those that systems give, from 32768 on.
-func (f Flow) Packet() policy.Packet {
-	p := policy.Packet{
+func (f Flow) Packet() classify.Packet {
+	p := classify.Packet{
 		Src: Address(f.Workload), Dst: ServerAddress(f.Workload),
 		Proto: f.Kind.transport(), DSCP: f.DSCP,
 	}
@@ -67,7 +68,7 @@ func (p Policy) QueueOf(f Flow) int {
 	if len(p.Queues) == 0 {
 		return -1
 	}
-	return policy.Classify(p.Queues, f.Packet())
+	return classify.QueueOf(policy.MatchesOf(p.Queues), f.Packet())
 }
 
 // Warnings are about rules that overlap, a line for each.

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // Switch is the topology of one Open vSwitch with a host per workload, whose port
@@ -79,7 +80,7 @@ func (w *Switch) checked() policy.Policy {
 func (w *Switch) Numbered() []policy.Queue {
 	list := slices.Clone(w.Policy.Queues)
 	for i := range list {
-		list[i].Match = []policy.Match{{Queue: policy.Given(uint16(i))}}
+		list[i].Match = []classify.Match{{Queue: classify.Given(uint16(i))}}
 	}
 	return list
 }
@@ -128,7 +129,7 @@ func (s *Scenario) portQueue(f Flow) int {
 		}
 	}
 	name := s.Workloads[f.Workload].Queue
-	if i := policy.Classify(append(rules, policy.Queue{}), f.Packet()); i < len(rules) {
+	if i := classify.QueueOf(policy.MatchesOf(append(rules, policy.Queue{})), f.Packet()); i < len(rules) {
 		name = rules[i].Name
 	}
 	if name == "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 )
 
 // header is what IPv4, UDP (or ICMP) and Ethernet add to a payload.
@@ -136,7 +137,7 @@ func (r *reader) dscp(dst *uint8) field {
 		if !ok {
 			return
 		}
-		v, err := policy.ParseDSCP(s)
+		v, err := classify.ParseDSCP(s)
 		if err != nil {
 			r.refuse(n, path, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"weir/internal/policy"
+	"weir/internal/invalid"
 )
 
 // maxProblems is the largest number of mistakes that are told of one file.
@@ -76,7 +76,7 @@ func (r *reader) fail(n ast.Node, path, value, format string, args ...any) {
 
 // refuse records a mistake in a policy, in the field that it names.
 func (r *reader) refuse(n ast.Node, path string, err error) {
-	var mistake *policy.Error
+	var mistake *invalid.Error
 	if !errors.As(err, &mistake) {
 		r.fail(n, path, "", "%v", err)
 		return
@@ -88,7 +88,7 @@ func (r *reader) refuse(n ast.Node, path string, err error) {
 }
 
 // problem returns the mistake and its remedy.
-func problem(e *policy.Error) string {
+func problem(e *invalid.Error) string {
 	if e.Remedy == "" {
 		return e.Msg
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
 )
 
@@ -71,7 +72,7 @@ func (r *reader) rate(dst *policy.Rate, link policy.Rate) field {
 			return
 		}
 		a, err := policy.ParseAmount(s)
-		var bad *policy.Error
+		var bad *invalid.Error
 		switch {
 		case errors.As(err, &bad):
 			r.fail(n, path, s, "%s; %s", bad.Msg, bad.Remedy)

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 
+	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/sdn/ovsdb"
 )
 
@@ -115,10 +117,10 @@ func decode(p ovsdb.Port) (Port, error) {
 		return port, errors.New("QoS has no other_config:max-rate; say what the port can send, in bits per second")
 	}
 	if port.Policy.Discipline, err = policy.ParseDiscipline(p.QoS.OtherConfig[keyDiscipline]); err != nil {
-		return port, policy.InField(keyDiscipline, err)
+		return port, invalid.InField(keyDiscipline, err)
 	}
 	if port.Policy.AQM, err = policy.ParseAQM(p.QoS.OtherConfig[keyAQM]); err != nil {
-		return port, policy.InField(keyAQM, err)
+		return port, invalid.InField(keyAQM, err)
 	}
 	if port.Policy.Discipline.HasQueues() { // others find their queues themselves
 		if port.Policy.Queues, err = queues(p.QoS.Queues, port.Policy.Discipline); err != nil {
@@ -166,12 +168,12 @@ func queues(rows map[int]ovsdb.Queue, d policy.Discipline) ([]policy.Queue, erro
 }
 
 func queue(n int, row ovsdb.Queue, strict bool) (policy.Queue, error) {
-	if n < 0 || n > policy.MaxOVSQueue {
-		return policy.Queue{}, fmt.Errorf("set_queue reaches numbers from 0 to %d only; use a lower one", policy.MaxOVSQueue)
+	if n < 0 || n > classify.MaxOVSQueue {
+		return policy.Queue{}, fmt.Errorf("set_queue reaches numbers from 0 to %d only; use a lower one", classify.MaxOVSQueue)
 	}
 	q := policy.Queue{
 		Name:  cmp.Or(row.OtherConfig[keyName], fmt.Sprintf("q%d", n)),
-		Match: []policy.Match{{Queue: policy.Given(uint16(n))}},
+		Match: []classify.Match{{Queue: classify.Given(uint16(n))}},
 	}
 	low, err := rate(row.OtherConfig, keyMinRate)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"weir/internal/policy"
+	"weir/internal/policy/classify"
 	"weir/internal/sdn/ovsdb"
 )
 
-func queueNumber(n uint16) []policy.Match { return []policy.Match{{Queue: policy.Given(n)}} }
+func queueNumber(n uint16) []classify.Match { return []classify.Match{{Queue: classify.Given(n)}} }
 
 func TestRowsAreReadAsWritten(t *testing.T) {
 	want := Port{Bridge: "s1", Name: "up0", Device: "up0", Bandwidth: 8e6, Policy: policy.Policy{

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
-import "strings"
+import (
+	"strings"
+
+	"weir/internal/invalid"
+)
 
 // Preset is a named list of matches: the usual marks and ports of an application.
 // It knows agreed marks and ports, not the content of packets: a video call over
@@ -50,5 +54,5 @@ func presetNamed(name string) (Preset, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return Preset{}, &Error{Field: "preset", Value: name, Msg: "no such preset", Remedy: "known here: " + strings.Join(names, ", ")}
+	return Preset{}, &invalid.Error{Field: "preset", Value: name, Msg: "no such preset", Remedy: "known here: " + strings.Join(names, ", ")}
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
 import (
 	"fmt"
 	"net/netip"
 	"strconv"
+
+	"weir/internal/invalid"
 )
 
 // MaxRules is the largest number of rules of one workload, presets and lists of ports
@@ -38,14 +40,14 @@ type Rules struct {
 	Default int // index of the queue for what fits none
 }
 
-// CompileRules writes the matches of the queues, given in the queues' order, out
+// Compile writes the matches of the queues, given in the queues' order, out
 // as rules. The default queue is the one without a match, the last of them if
-// there are several, and the last queue if all have one. The error, an *Error,
+// there are several, and the last queue if all have one. The error, an *invalid.Error,
 // says that there are more than MaxRules.
-func CompileRules(queues [][]Match) (Rules, error) {
+func Compile(queues [][]Match) (Rules, error) {
 	rules := compile(queues)
 	if n := len(rules.List); n > MaxRules {
-		return Rules{}, &Error{Field: "queues", Value: strconv.Itoa(n),
+		return Rules{}, &invalid.Error{Field: "queues", Value: strconv.Itoa(n),
 			Msg:    fmt.Sprintf("more rules than the %d that a workload can have; each port or range and each match of a preset counts as one", MaxRules),
 			Remedy: "join ports to ranges, or mark the traffic by dscp where it is sent"}
 	}
@@ -66,15 +68,6 @@ func compile(queues [][]Match) Rules {
 	}
 	rules.Default = max(rules.Default, 0)
 	return rules
-}
-
-// MatchesOf returns the matches of each queue, as CompileRules takes them.
-func MatchesOf(queues []Queue) [][]Match {
-	all := make([][]Match, len(queues))
-	for i, q := range queues {
-		all[i] = q.Match
-	}
-	return all
 }
 
 // conditions returns the conditions that the match stands for, one for each
@@ -158,9 +151,10 @@ func (r Rules) Classify(p Packet) (queue, rule int) {
 	return r.Default, -1
 }
 
-// Classify returns the index of the queue that the packet belongs to.
-func Classify(queues []Queue, p Packet) int {
-	queue, _ := compile(MatchesOf(queues)).Classify(p)
+// QueueOf returns the index of the queue that the packet belongs to, by the queues' matches in
+// the queues' order.
+func QueueOf(queues [][]Match, p Packet) int {
+	queue, _ := compile(queues).Classify(p)
 	return queue
 }
 

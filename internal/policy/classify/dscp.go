@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
 import (
 	"strconv"
 	"strings"
+
+	"weir/internal/invalid"
 )
 
 // MaxDSCP is the largest code point: the field has six bits.
@@ -27,7 +29,7 @@ var codePoints = []struct {
 }
 
 // ParseDSCP reads a code point: its name, or a number from 0 to 63, decimal or
-// as 0x2e. The error is an *Error without a field; see InField.
+// as 0x2e. The error is an *invalid.Error without a field; see invalid.InField.
 func ParseDSCP(s string) (uint8, error) {
 	text := strings.TrimSpace(s)
 	lower := strings.ToLower(text)
@@ -42,14 +44,14 @@ func ParseDSCP(s string) (uint8, error) {
 	const remedy = "write a number from 0 to 63, or a name: cs0 to cs7, af11 to af43, ef, va, le"
 	n, err := strconv.ParseUint(lower, 0, 64)
 	if err != nil {
-		return 0, &Error{Value: text, Msg: "no such code point", Remedy: remedy}
+		return 0, &invalid.Error{Value: text, Msg: "no such code point", Remedy: remedy}
 	}
 	if n > MaxDSCP {
 		msg := "more than the six bits of the field hold"
 		if n < 256 && n%4 == 0 {
 			msg += "; the DSCP of a traffic class byte of " + text + " is " + DSCPName(uint8(n/4))
 		}
-		return 0, &Error{Value: text, Msg: msg, Remedy: remedy}
+		return 0, &invalid.Error{Value: text, Msg: msg, Remedy: remedy}
 	}
 	return uint8(n), nil
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
 import (
 	"errors"
 	"testing"
+
+	"weir/internal/invalid"
 )
 
 func TestParseDSCP(t *testing.T) {
@@ -35,7 +37,7 @@ func TestParseDSCP(t *testing.T) {
 }
 
 func errorText(err error) string {
-	var e *Error
+	var e *invalid.Error
 	switch {
 	case err == nil:
 		return ""

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
 import (
 	"encoding/json"
@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/invalid"
 )
 
 func TestParseMatches(t *testing.T) {
@@ -66,7 +68,7 @@ func TestParseMatchesRefuses(t *testing.T) {
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %v, error\n     %v\nwant %s", tt.text, got, err, tt.want)
 		}
-		var mistake *Error
+		var mistake *invalid.Error
 		if !errors.As(err, &mistake) {
 			t.Errorf("%s: %T is no *Error", tt.text, err)
 		}
@@ -155,7 +157,7 @@ func FuzzParseMatches(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		matches, err := ParseMatches(text)
-		var mistake *Error
+		var mistake *invalid.Error
 		if err != nil && !errors.As(err, &mistake) {
 			t.Fatalf("%q: %T is no *Error: %v", text, err, err)
 		}
@@ -174,7 +176,7 @@ func FuzzParseMatches(f *testing.F) {
 // twice.
 func TestPresets(t *testing.T) {
 	for _, p := range Presets() {
-		rules, err := CompileRules([][]Match{p.Matches(), nil})
+		rules, err := Compile([][]Match{p.Matches(), nil})
 		if err != nil || len(rules.List) == 0 || len(rules.List) > MaxRules/2 || p.Doc == "" {
 			t.Errorf("preset %s: %d rules, %v", p.Name, len(rules.List), err)
 		}

@@ -1,54 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
-import (
-	"fmt"
-	"net/netip"
-)
+import "net/netip"
 
 // Clash is a match that an earlier queue's match takes packets from.
 type Clash struct {
-	Queue, By      string // names of the queues, the later one first
+	Queue, By      int // indices of the queues, the later one first
 	Match, ByMatch Match
 	// Unreachable says that no packet at all is left for the match; else it is
 	// some of its ports, or one of the things it lists.
 	Unreachable bool
 }
 
-// Err returns the clash as a mistake.
-func (c Clash) Err() *Error {
-	what := fmt.Sprintf("%s in queue %s takes some of its packets before", c.ByMatch, c.By)
-	remedy := "write ranges that do not overlap, if that is not meant"
-	if c.Unreachable {
-		what = fmt.Sprintf("can never fit, %s in queue %s takes its packets before", c.ByMatch, c.By)
-		remedy = fmt.Sprintf("put queue %s before queue %s, or remove the match", c.Queue, c.By)
-	}
-	return &Error{Field: "queues." + c.Queue, Value: c.Match.String(), Msg: what, Remedy: remedy}
-}
-
-// CheckRules looks for mistakes in the rules of the queues as a whole. The error,
-// an *Error, says that there are too many or that one can never fit; the warnings
-// are about those that overlap in part, in the same words. An earlier match that
-// is narrower is no mistake: it is how an exception is written.
-func CheckRules(queues []Queue) (warnings []*Error, err error) {
-	if _, err := CompileRules(MatchesOf(queues)); err != nil {
-		return nil, err
-	}
-	for _, clash := range Clashes(queues) {
-		if clash.Unreachable {
-			return nil, clash.Err()
-		}
-		warnings = append(warnings, clash.Err())
-	}
-	return warnings, nil
-}
-
 // Clashes lists the matches that an earlier queue takes packets from: all of
 // them, or some where both speak of the same things. At most one for each match,
-// in their order.
-func Clashes(queues []Queue) []Clash {
-	rules := compile(MatchesOf(queues)).List
+// in their order. An earlier match that is narrower is no clash: it is how an exception is
+// written.
+func Clashes(queues [][]Match) []Clash {
+	rules := compile(queues).List
 	var clashes []Clash
 	for begin := 0; begin < len(rules); {
 		end := begin
@@ -56,11 +26,10 @@ func Clashes(queues []Queue) []Clash {
 			end++
 		}
 		if by, all, found := taker(rules[:begin], rules[begin:end]); found {
-			later := queues[rules[begin].Queue]
-			earlier := queues[by.Queue]
+			later := rules[begin]
 			clashes = append(clashes, Clash{
-				Queue: later.Name, By: earlier.Name, Unreachable: all,
-				Match: later.Match[rules[begin].Match], ByMatch: earlier.Match[by.Match],
+				Queue: later.Queue, By: by.Queue, Unreachable: all,
+				Match: queues[later.Queue][later.Match], ByMatch: queues[by.Queue][by.Match],
 			})
 		}
 		begin = end

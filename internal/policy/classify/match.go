@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"weir/internal/invalid"
 )
 
 // Match is one condition on a packet; all that it states must hold, and where it
@@ -126,7 +128,7 @@ func MatchFields() []string {
 }
 
 // ParseMatch reads a match from a decoded mapping. Values are single ones (text
-// or numbers) and, where ports are listed, a list of them. The error is an *Error
+// or numbers) and, where ports are listed, a list of them. The error is an *invalid.Error
 // for the key that is wrong.
 func ParseMatch(fields map[string]any) (Match, error) {
 	var m Match
@@ -138,7 +140,7 @@ func ParseMatch(fields map[string]any) (Match, error) {
 		}
 		left--
 		if err := f.read(&m, value); err != nil {
-			return Match{}, InField(f.name, err)
+			return Match{}, invalid.InField(f.name, err)
 		}
 	}
 	if left > 0 {
@@ -156,12 +158,12 @@ func unknownField(fields map[string]any) error {
 		}
 	}
 	sort.Strings(unknown)
-	return &Error{Field: "match", Value: unknown[0], Msg: "no such key", Remedy: "known here: " + strings.Join(known, ", ")}
+	return &invalid.Error{Field: "match", Value: unknown[0], Msg: "no such key", Remedy: "known here: " + strings.Join(known, ", ")}
 }
 
 // ParseMatches reads one match or a list of them, from a decoded tree or from
 // text as in the file: "[{udp: 5001}, {dscp: 34}]", "{udp: 5001}", "udp: 5001";
-// JSON will do. The error is an *Error, its field such as "match[1].udp".
+// JSON will do. The error is an *invalid.Error, its field such as "match[1].udp".
 func ParseMatches(from any) ([]Match, error) {
 	if text, ok := from.(string); ok {
 		tree, err := parseFlow(text)
@@ -179,38 +181,39 @@ func ParseMatches(from any) ([]Match, error) {
 	}
 	list, ok := from.([]any)
 	if !ok {
-		return nil, &Error{Field: "match", Value: fmt.Sprint(from), Msg: "not a list of matches", Remedy: "write it as [{udp: 5001}, {dscp: ef}]"}
+		return nil, &invalid.Error{Field: "match", Value: fmt.Sprint(from), Msg: "not a list of matches", Remedy: "write it as [{udp: 5001}, {dscp: ef}]"}
 	}
 	matches := make([]Match, 0, len(list))
 	for i, item := range list {
 		at := fmt.Sprintf("match[%d]", i)
 		fields, ok := item.(map[string]any)
 		if !ok {
-			return nil, &Error{Field: at, Value: fmt.Sprint(item), Msg: "not a match", Remedy: "write it as {udp: 5001}"}
+			return nil, &invalid.Error{Field: at, Value: fmt.Sprint(item), Msg: "not a match", Remedy: "write it as {udp: 5001}"}
 		}
 		m, err := ParseMatch(fields)
 		if err != nil {
-			return nil, inList(at, err)
+			return nil, InList(at, err)
 		}
 		matches = append(matches, m)
 	}
 	return matches, nil
 }
 
-// inList puts the place in a list before the field of an *Error.
-func inList(at string, err error) error {
-	var e *Error
+// InList puts the place in a list before the field of an *invalid.Error about an element: of
+// "match[1]" and an error about udp it makes "match[1].udp".
+func InList(at string, err error) error {
+	var e *invalid.Error
 	if !errors.As(err, &e) || e.Field == "match" || e.Field == "" {
-		return InField(at, err)
+		return invalid.InField(at, err)
 	}
-	return InField(at+"."+e.Field, err)
+	return invalid.InField(at+"."+e.Field, err)
 }
 
 // Check refuses a match that states nothing or that nothing can fit. The error is
-// an *Error.
+// an *invalid.Error.
 func (m Match) Check() error {
 	fail := func(field, msg, remedy string) error {
-		return &Error{Field: field, Msg: msg, Remedy: remedy}
+		return &invalid.Error{Field: field, Msg: msg, Remedy: remedy}
 	}
 	ends := len(m.Sport) > 0 || len(m.Dport) > 0
 	switch {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"weir/internal/invalid"
 )
 
 // The readers and writers of a match's single values.
@@ -24,11 +26,11 @@ func word(value any) (string, error) {
 		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 			return strconv.FormatFloat(v, 'f', -1, 64), nil
 		}
-		return "", &Error{Value: fmt.Sprint(v), Msg: "not a whole number"}
+		return "", &invalid.Error{Value: fmt.Sprint(v), Msg: "not a whole number"}
 	case int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
 		return fmt.Sprint(v), nil
 	}
-	return "", &Error{Value: fmt.Sprint(value), Msg: "not a single value", Remedy: "write one number or word"}
+	return "", &invalid.Error{Value: fmt.Sprint(value), Msg: "not a single value", Remedy: "write one number or word"}
 }
 
 // readWord makes the reader of a key with one value.
@@ -63,7 +65,7 @@ func readPorts(into func(*Match) *[]Ports) func(*Match, any) error {
 			list = []any{value}
 		}
 		if len(list) == 0 {
-			return &Error{Value: "[]", Msg: "an empty list of ports", Remedy: "write 5060, 5000-5010 or a list of them"}
+			return &invalid.Error{Value: "[]", Msg: "an empty list of ports", Remedy: "write 5060, 5000-5010 or a list of them"}
 		}
 		for _, item := range list {
 			text, err := word(item)
@@ -88,10 +90,10 @@ func parsePorts(text string) (Ports, error) {
 	low, err1 := strconv.ParseUint(strings.TrimSpace(first), 10, 16)
 	high, err2 := strconv.ParseUint(strings.TrimSpace(last), 10, 16)
 	if err1 != nil || err2 != nil {
-		return Ports{}, &Error{Value: text, Msg: "not a port or a range of ports", Remedy: "write 5060, 5000-5010 or a list of them, 0 to 65535"}
+		return Ports{}, &invalid.Error{Value: text, Msg: "not a port or a range of ports", Remedy: "write 5060, 5000-5010 or a list of them, 0 to 65535"}
 	}
 	if low > high {
-		return Ports{}, &Error{Value: text, Msg: "a range that ends before it begins", Remedy: fmt.Sprintf("write %d-%d", high, low)}
+		return Ports{}, &invalid.Error{Value: text, Msg: "a range that ends before it begins", Remedy: fmt.Sprintf("write %d-%d", high, low)}
 	}
 	return Ports{uint16(low), uint16(high)}, nil
 }
@@ -115,7 +117,7 @@ func parseProto(text string) (uint8, error) {
 	}
 	number, err := strconv.ParseUint(text, 10, 8)
 	if err != nil {
-		return 0, &Error{Value: text, Msg: "no such protocol", Remedy: "write tcp, udp, icmp, icmp6, sctp, esp, gre or a number up to 255"}
+		return 0, &invalid.Error{Value: text, Msg: "no such protocol", Remedy: "write tcp, udp, icmp, icmp6, sctp, esp, gre or a number up to 255"}
 	}
 	return uint8(number), nil
 }
@@ -141,7 +143,7 @@ func readPrefix(into func(*Match) *netip.Prefix) func(*Match, any) error {
 
 func parsePrefix(text string) (netip.Prefix, error) {
 	fail := func(msg, remedy string) (netip.Prefix, error) {
-		return netip.Prefix{}, &Error{Value: text, Msg: msg, Remedy: remedy}
+		return netip.Prefix{}, &invalid.Error{Value: text, Msg: msg, Remedy: remedy}
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -175,7 +177,7 @@ func numberUpTo[T uint16 | uint32](most uint64, what string) func(string) (T, er
 	return func(text string) (T, error) {
 		number, err := strconv.ParseUint(text, 0, 64)
 		if err != nil || number > most {
-			return 0, &Error{Value: text, Msg: "not " + what, Remedy: fmt.Sprintf("write a number from 0 to %d", most)}
+			return 0, &invalid.Error{Value: text, Msg: "not " + what, Remedy: fmt.Sprintf("write a number from 0 to %d", most)}
 		}
 		return T(number), nil
 	}
@@ -183,7 +185,7 @@ func numberUpTo[T uint16 | uint32](most uint64, what string) func(string) (T, er
 
 func parseBits(text string) (Bits, error) {
 	fail := func(msg, remedy string) (Bits, error) {
-		return Bits{}, &Error{Value: text, Msg: msg, Remedy: remedy}
+		return Bits{}, &invalid.Error{Value: text, Msg: msg, Remedy: remedy}
 	}
 	value, mask, masked := strings.Cut(text, "/")
 	if !masked {
@@ -250,7 +252,7 @@ func (m *Match) UnmarshalJSON(text []byte) error {
 	decoder.UseNumber()
 	var fields map[string]any
 	if err := decoder.Decode(&fields); err != nil {
-		return &Error{Field: "match", Value: string(text), Msg: "not a match", Remedy: `write it as {"udp": 5001}`}
+		return &invalid.Error{Field: "match", Value: string(text), Msg: "not a match", Remedy: `write it as {"udp": 5001}`}
 	}
 	parsed, err := ParseMatch(fields)
 	if err == nil {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package classify
 
-import "strings"
+import (
+	"strings"
+
+	"weir/internal/invalid"
+)
 
 // maxFlowDepth is the number of levels to which a match can nest: a list of mappings with lists.
 const maxFlowDepth = 3
@@ -15,7 +19,7 @@ type flow struct {
 }
 
 // parseFlow reads text as a list, a mapping, or a mapping without its braces.
-// Single values are strings. The error is an *Error for the field "match".
+// Single values are strings. The error is an *invalid.Error for the field "match".
 func parseFlow(text string) (any, error) {
 	f := &flow{text: text, all: text}
 	f.blank()
@@ -36,7 +40,7 @@ func parseFlow(text string) (any, error) {
 }
 
 func (f *flow) fail(msg string) error {
-	return &Error{Field: "match", Value: f.all, Msg: msg, Remedy: "write it as [{udp: 5001}, {dscp: ef}]"}
+	return &invalid.Error{Field: "match", Value: f.all, Msg: msg, Remedy: "write it as [{udp: 5001}, {dscp: ef}]"}
 }
 
 func (f *flow) blank() { f.text = strings.TrimLeft(f.text, " \t\r\n") }
@@ -98,7 +102,7 @@ func (f *flow) mapping(end string, depth int) (any, error) {
 		}
 		f.blank()
 		if _, twice := fields[key]; twice {
-			return nil, f.fail("the key " + quote(key) + " is there twice")
+			return nil, f.fail("the key " + invalid.Quote(key) + " is there twice")
 		}
 		if fields[key], err = f.value(depth); err != nil {
 			return nil, err
