@@ -47,7 +47,7 @@ var blocks = map[string]block{
 	"readme":            readmeBlock,
 	"readme-machine":    readmeMachine,
 	"readme-demo":       readmeDemo,
-	"readme-cluster":    readmeCluster,
+	"cluster-demo":      clusterDemo,
 	"qdisc-timing":      timingBlock,
 	"qdisc-cost":        costBlock,
 	"qdisc-cost-of-htb": costOfHTB,

@@ -11,7 +11,7 @@ import (
 	"weir/internal/lab/figures"
 )
 
-// What README.md shows of the two demonstrations.
+// What README.md and docs/cluster.md show of the two demonstrations.
 
 // readmeDemo says what the picture shows.
 func readmeDemo(need func(string) *figures.Run) string {
@@ -32,8 +32,8 @@ func readmeDemo(need func(string) *figures.Run) string {
 	return fmt.Sprintf("In the picture: %s Mbit/s by weight; then %s; then %s.\nThe new shares hold within %.0f ms.", shares[0], shares[1], shares[2], slowest)
 }
 
-// readmeCluster shows a move and a min that moved, as the cluster's demonstration printed them.
-func readmeCluster(need func(string) *figures.Run) string {
+// clusterDemo shows a move and a min that moved, as the cluster's demonstration printed them.
+func clusterDemo(need func(string) *figures.Run) string {
 	r := need("cluster/demo")
 	var b strings.Builder
 	b.WriteString("    $ weir migrate web --to a --approach commit   # its image is there already\n")

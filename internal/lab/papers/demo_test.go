@@ -9,9 +9,9 @@ import (
 	"weir/internal/lab/figures"
 )
 
-// README's transcript of the cluster's demonstration has what the run printed and measured,
+// The transcript of the cluster's demonstration has what the run printed and measured,
 // and nothing else.
-func TestReadmeCluster(t *testing.T) {
+func TestClusterDemo(t *testing.T) {
 	text := `{"run":{"commit":"0123456789abcdef","date":"2026-11-23","machine":"a machine"}}
 {"verb":"weir","subject":"migrate web --to a --approach commit","output":"pre-flight - 0.00 s\nfreeze  -  0.30 s\npush-image - 0.23 s\npush  1.95 kB  0.13 s\nweb runs on a: down for 5.29 s\n"}
 {"verb":"measure","label":"before","rates":[{"container":"camera","rate_bps":5.8e6},{"container":"db","rate_bps":24e6}]}
@@ -22,7 +22,7 @@ func TestReadmeCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := readmeCluster(func(string) *figures.Run { return r })
+	got := clusterDemo(func(string) *figures.Run { return r })
 	want := `    $ weir migrate web --to a --approach commit   # its image is there already
     freeze  -  0.30 s
     push  1.95 kB  0.13 s
@@ -40,7 +40,7 @@ func TestReadmeCluster(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	r.Lines = r.Lines[:3]
-	if got := cell(func() string { return readmeCluster(func(string) *figures.Run { return r }) }); got != notMeasured {
+	if got := cell(func() string { return clusterDemo(func(string) *figures.Run { return r }) }); got != notMeasured {
 		t.Errorf("without the second measurement: %s", strings.TrimSpace(got))
 	}
 }
