@@ -24,7 +24,6 @@ var tooLong = map[string]int{
 	"internal/cluster/manager":        4900,
 	"internal/cluster/migrate/docker": 3200,
 	"internal/cluster/node":           5400,
-	"internal/discover":               3100,
 	"internal/lab/papers":             3100,
 }
 

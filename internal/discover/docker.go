@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/cgroup"
+	"weir/internal/discover/engine"
 	"weir/internal/retry"
 	"weir/internal/workload"
 )
@@ -41,7 +42,7 @@ const (
 type Docker struct {
 	log    *slog.Logger
 	links  linkTable
-	engine engine
+	engine engine.Engine
 	proc   string // "/proc"
 	// cgroups and kinds ask the kernel; tests put fakes in their place.
 	cgroups func() cgroup.Hierarchy
@@ -57,14 +58,14 @@ type Docker struct {
 // The engine need not run yet. Processes are looked up in /proc, so the caller
 // has to be in the host's pid namespace.
 func NewDocker(log *slog.Logger, links *Links, host string) (*Docker, error) {
-	e, err := newDockerEngine(host)
+	e, err := engine.NewDocker(host)
 	if err != nil {
 		return nil, fmt.Errorf("docker engine %q: %w", host, err)
 	}
 	return newDocker(log, links, e, "/proc"), nil
 }
 
-func newDocker(log *slog.Logger, links linkTable, e engine, proc string) *Docker {
+func newDocker(log *slog.Logger, links linkTable, e engine.Engine, proc string) *Docker {
 	d := &Docker{log: log, links: links, engine: e, proc: proc, cgroups: cgroup.Read, kinds: namespaceKinds}
 	d.setStatus("unavailable", "not asked yet")
 	return d
@@ -140,7 +141,7 @@ type dockerRun struct {
 type answer struct {
 	question question
 	id       string
-	info     containerInfo
+	info     engine.Container
 	err      error
 }
 
@@ -205,7 +206,7 @@ func (w *dockerRun) session(ctx context.Context) (answered bool, err error) {
 }
 
 // running lists the containers, unless the stream of events has failed already.
-func (w *dockerRun) running(ctx context.Context, failed <-chan error) ([]containerInfo, error) {
+func (w *dockerRun) running(ctx context.Context, failed <-chan error) ([]engine.Container, error) {
 	select {
 	case err := <-failed:
 		return nil, err
@@ -266,10 +267,10 @@ func (w *dockerRun) ask(ctx context.Context, q question, id string, slots chan s
 // order, not the container.
 func (w *dockerRun) take(a answer) (again question, err error) {
 	switch {
-	case errors.Is(a.err, errNoContainer) && a.question == summary:
+	case errors.Is(a.err, engine.ErrNoContainer) && a.question == summary:
 		w.roster.unlisted(a.id)
 		return nothing, nil
-	case errors.Is(a.err, errNoContainer):
+	case errors.Is(a.err, engine.ErrNoContainer):
 		return w.roster.gone(a.id), nil
 	case errors.Is(a.err, context.DeadlineExceeded):
 		w.log.Warn("docker engine does not describe a container, asking again", "container", a.id)
@@ -348,7 +349,7 @@ func (w *dockerRun) findExpected() {
 
 // workload returns a container as a Workload.
 func (w *dockerRun) workload(c *record) Workload {
-	out := Workload{Key: workload.Key(workload.KindDocker, c.Name), ID: c.ID, Name: c.Name, Kind: workload.KindDocker, Labels: c.Labels, ImageLabels: c.Baked, Group: c.project()}
+	out := Workload{Key: workload.Key(workload.KindDocker, c.Name), ID: c.ID, Name: c.Name, Kind: workload.KindDocker, Labels: c.Labels, ImageLabels: c.Baked, Group: c.Project()}
 	switch {
 	case c.Mode == "host":
 		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.cgroup(c, "uses the host's network") })
@@ -367,18 +368,6 @@ func (w *dockerRun) workload(c *record) Workload {
 	}
 	return out
 }
-
-// project returns the container's compose project. A label that comes with the image does
-// not count: with it an image could join any group.
-func (c containerInfo) project() string {
-	if _, baked := c.Baked[composeProject]; baked {
-		return ""
-	}
-	return c.Labels[composeProject]
-}
-
-// composeProject is the label by which "docker compose" says what belongs together.
-const composeProject = "com.docker.compose.project"
 
 // beside returns the cgroup of a container that sends not by veths alone, or a note why
 // its packets cannot be told apart. It looks once after each event.

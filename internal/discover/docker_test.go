@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/cgroup"
+	"weir/internal/discover/engine"
 )
 
 var (
@@ -20,12 +21,12 @@ var (
 	idB = strings.Repeat("b", 64)
 )
 
-func running(id, name string, pid int) containerInfo {
-	return containerInfo{ID: id, Name: name, Mode: "bridge", Running: true, Pid: pid}
+func running(id, name string, pid int) engine.Container {
+	return engine.Container{ID: id, Name: name, Mode: "bridge", Running: true, Pid: pid}
 }
 
-func stopped(id, name string) containerInfo {
-	return containerInfo{ID: id, Name: name, Mode: "bridge"}
+func stopped(id, name string) engine.Container {
+	return engine.Container{ID: id, Name: name, Mode: "bridge"}
 }
 
 // fixture is a Docker source in a made-up world with a made-up clock.
@@ -240,8 +241,8 @@ func TestDockerEngineAbsent(t *testing.T) {
 }
 
 func TestDockerWorkloads(t *testing.T) {
-	in := func(mode string) containerInfo {
-		return containerInfo{ID: idA, Name: "c", Mode: mode, Networks: []string{mode}, Running: true, Pid: 1}
+	in := func(mode string) engine.Container {
+		return engine.Container{ID: idA, Name: "c", Mode: mode, Networks: []string{mode}, Running: true, Pid: 1}
 	}
 	const scope = "/system.slice/docker-"
 	unified := "0::" + scope + strings.Repeat("a", 64) + ".scope"
@@ -251,7 +252,7 @@ func TestDockerWorkloads(t *testing.T) {
 		name, cgroup string // as in /proc/PID/cgroup
 		hierarchy    cgroup.Hierarchy
 		kinds        []namedKind
-		info         containerInfo
+		info         engine.Container
 		devices      []int
 		want         string
 	}{
@@ -266,7 +267,7 @@ func TestDockerWorkloads(t *testing.T) {
 		{name: "macvlan", info: in("mac"), kinds: macvlan, cgroup: unified, want: "docker:c " + folder},
 		{name: "macvlan, no cgroup2", info: in("mac"), kinds: macvlan, cgroup: "2:cpu:/docker/" + idA, hierarchy: cgroup.Hierarchy{Legacy: true},
 			want: "docker:c (its device eth0 is stacked on one of the host's: this host has no cgroups of version 2, by which the packets of processes are told apart; boot with systemd.unified_cgroup_hierarchy=1, or where no systemd runs: mount -t cgroup2 none /sys/fs/cgroup)"},
-		{name: "bridge and macvlan", info: containerInfo{ID: idA, Name: "c", Mode: "bridge", Networks: []string{"bridge", "mac"}, Running: true, Pid: 1},
+		{name: "bridge and macvlan", info: engine.Container{ID: idA, Name: "c", Mode: "bridge", Networks: []string{"bridge", "mac"}, Running: true, Pid: 1},
 			kinds: macvlan, cgroup: unified, devices: []int{5}, want: "docker:c veth5 " + folder},
 		{name: "ipvlan", info: in("ip"), kinds: []namedKind{{"eth0", "ipvlan", "l3"}}, cgroup: unified,
 			want: "docker:c (its device eth0 is of kind ipvlan in mode l3, which takes every mark off a packet; use mode l2 or a bridge network)"},

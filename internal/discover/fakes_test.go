@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"weir/internal/discover/engine"
 )
 
 // fakeLinks is a linkTable made by hand. Namespaces are known by the path of
@@ -144,23 +146,23 @@ func (p fakeProc) enter(t testing.TB, pid int, text string) {
 // sends an event by itself.
 type fakeEngine struct {
 	mu         sync.Mutex
-	containers map[string]containerInfo
+	containers map[string]engine.Container
 	stuck      map[string]chan struct{} // inspects that wait until closed
 	down       error                    // what everything answers while set
-	events     chan engineEvent
+	events     chan engine.Event
 	failed     chan error
 	inspects   int
 }
 
-func newFakeEngine(containers ...containerInfo) *fakeEngine {
-	e := &fakeEngine{containers: map[string]containerInfo{}, stuck: map[string]chan struct{}{}}
+func newFakeEngine(containers ...engine.Container) *fakeEngine {
+	e := &fakeEngine{containers: map[string]engine.Container{}, stuck: map[string]chan struct{}{}}
 	for _, c := range containers {
 		e.containers[c.ID] = c
 	}
 	return e
 }
 
-func (e *fakeEngine) set(c containerInfo, actions ...string) {
+func (e *fakeEngine) set(c engine.Container, actions ...string) {
 	e.mu.Lock()
 	e.containers[c.ID] = c
 	e.mu.Unlock()
@@ -179,7 +181,7 @@ func (e *fakeEngine) tell(id string, actions ...string) {
 	events := e.events
 	e.mu.Unlock()
 	for _, a := range actions {
-		events <- engineEvent{Container: id, Action: a}
+		events <- engine.Event{Container: id, Action: a}
 	}
 }
 
@@ -212,7 +214,7 @@ func (e *fakeEngine) Address() string { return "unix:///fake.sock" }
 
 func (e *fakeEngine) Close() error { return nil }
 
-func (e *fakeEngine) Events(context.Context) (<-chan engineEvent, <-chan error) {
+func (e *fakeEngine) Events(context.Context) (<-chan engine.Event, <-chan error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	failed := make(chan error, 1)
@@ -220,14 +222,14 @@ func (e *fakeEngine) Events(context.Context) (<-chan engineEvent, <-chan error) 
 		failed <- e.down
 		return nil, failed
 	}
-	e.events, e.failed = make(chan engineEvent, 100), failed
+	e.events, e.failed = make(chan engine.Event, 100), failed
 	return e.events, failed
 }
 
-func (e *fakeEngine) Running(context.Context) ([]containerInfo, error) {
+func (e *fakeEngine) Running(context.Context) ([]engine.Container, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var list []containerInfo
+	var list []engine.Container
 	for _, c := range e.containers {
 		if c.Running {
 			c.Pid = 0
@@ -237,18 +239,18 @@ func (e *fakeEngine) Running(context.Context) ([]containerInfo, error) {
 	return list, e.down
 }
 
-func (e *fakeEngine) Summary(_ context.Context, id string) (containerInfo, error) {
+func (e *fakeEngine) Summary(_ context.Context, id string) (engine.Container, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c, ok := e.containers[id]
 	if !ok {
-		return containerInfo{}, errNoContainer
+		return engine.Container{}, engine.ErrNoContainer
 	}
 	c.Pid = 0
 	return c, e.down
 }
 
-func (e *fakeEngine) Inspect(ctx context.Context, id string) (containerInfo, error) {
+func (e *fakeEngine) Inspect(ctx context.Context, id string) (engine.Container, error) {
 	e.mu.Lock()
 	e.inspects++
 	c, ok := e.containers[id]
@@ -258,11 +260,11 @@ func (e *fakeEngine) Inspect(ctx context.Context, id string) (containerInfo, err
 		select {
 		case <-stuck:
 		case <-ctx.Done():
-			return containerInfo{}, ctx.Err()
+			return engine.Container{}, ctx.Err()
 		}
 	}
 	if !ok {
-		return containerInfo{}, errNoContainer
+		return engine.Container{}, engine.ErrNoContainer
 	}
 	return c, down
 }

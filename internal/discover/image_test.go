@@ -10,6 +10,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 
 	"weir/internal/discover/dockertest"
+	"weir/internal/discover/engine"
 )
 
 // A real engine gives a container the labels of its image. They are told from the labels
@@ -30,13 +31,13 @@ func TestRealLabelsOfAnImage(t *testing.T) {
 	run(t, e, dockertest.Container{Name: "early", Image: ref, Labels: labels})
 	_, r := realDocker(t, e) // finds one that runs, and one that starts
 	run(t, e, dockertest.Container{Name: "late", Image: ref, Labels: labels})
-	run(t, e, dockertest.Container{Name: "plain", Labels: map[string]string{"weir.weight": "7", composeProject: "office"}})
+	run(t, e, dockertest.Container{Name: "plain", Labels: map[string]string{"weir.weight": "7", engine.ComposeProject: "office"}})
 	for _, name := range []string{"early", "late"} {
 		w := r.waitFor("docker:"+name, "with a device", withDevices(1))
 		if w.Labels["weir.weight"] != "7" || w.Labels["weir.min"] != "20mbit" || w.Group != "" {
 			t.Errorf("%s: labels %v, group %q", name, w.Labels, w.Group)
 		}
-		want := map[string]string{"weir.weight": "7", composeProject: "tenant"}
+		want := map[string]string{"weir.weight": "7", engine.ComposeProject: "tenant"}
 		if !maps.Equal(w.ImageLabels, want) {
 			t.Errorf("%s: labels of the image %v, want %v", name, w.ImageLabels, want)
 		}

@@ -5,6 +5,8 @@ package discover
 import (
 	"maps"
 	"time"
+
+	"weir/internal/discover/engine"
 )
 
 // roster holds the known state of an engine's containers. It remembers and decides; its
@@ -19,7 +21,7 @@ type roster struct {
 }
 
 type record struct {
-	containerInfo
+	engine.Container
 	confirmed bool      // the engine says that it runs
 	announced time.Time // when it was last connected to a network, zero if it is not about to start
 	ns        *namespace
@@ -46,13 +48,13 @@ const (
 )
 
 // event takes an engine's event in and says what to ask.
-func (r *roster) event(e engineEvent, now time.Time) question {
+func (r *roster) event(e engine.Event, now time.Time) question {
 	if e.Container == "" { // a network without a container
 		return nothing
 	}
 	c := r.records[e.Container]
 	if c == nil {
-		c = &record{containerInfo: containerInfo{ID: e.Container}}
+		c = &record{Container: engine.Container{ID: e.Container}}
 		r.records[e.Container] = c
 	}
 	c.noted = false
@@ -93,17 +95,17 @@ func (r *roster) ask(c *record) question {
 }
 
 // summarized takes the answer to a summary in.
-func (r *roster) summarized(info containerInfo) {
+func (r *roster) summarized(info engine.Container) {
 	if c := r.records[info.ID]; c != nil && !c.confirmed {
 		pid := c.Pid
-		c.containerInfo = info
+		c.Container = info
 		c.Pid = pid
 	}
 }
 
 // inspected takes the answer to an inspect in and says whether to ask again,
 // because something happened meanwhile.
-func (r *roster) inspected(info containerInfo) question {
+func (r *roster) inspected(info engine.Container) question {
 	c := r.records[info.ID]
 	if c == nil {
 		return nothing
@@ -117,7 +119,7 @@ func (r *roster) inspected(info containerInfo) question {
 		if c.Pid != info.Pid {
 			c.ns = nil
 		}
-		c.containerInfo = info
+		c.Container = info
 		c.confirmed, c.announced, c.noted = true, time.Time{}, false
 	case c.announced.IsZero():
 		delete(r.records, info.ID)
@@ -149,7 +151,7 @@ func (r *roster) gone(id string) question {
 // connected takes in the list of running containers at the beginning of a
 // session with the engine; all of them are to be inspected. Others are
 // forgotten, whatever was known of them.
-func (r *roster) connected(running []containerInfo) (ask []string) {
+func (r *roster) connected(running []engine.Container) (ask []string) {
 	before := r.records
 	r.records = make(map[string]*record, len(running))
 	for _, info := range running {
@@ -158,7 +160,7 @@ func (r *roster) connected(running []containerInfo) (ask []string) {
 			c = &record{}
 		}
 		pid := c.Pid
-		c.containerInfo = info
+		c.Container = info
 		c.Pid = pid
 		c.announced, c.again, c.noted = time.Time{}, false, false
 		c.looking = true

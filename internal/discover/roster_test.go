@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/discover/engine"
+
 	"pgregory.net/rapid"
 )
 
@@ -16,8 +18,8 @@ import (
 // questions may be older than events that were delivered before them.
 type rosterModel struct {
 	roster  *roster
-	truth   map[string]containerInfo
-	events  []engineEvent
+	truth   map[string]engine.Container
+	events  []engine.Event
 	answers []answer // what was true when the engine answered
 	asked   []answer // not answered yet
 	pids    int
@@ -35,7 +37,7 @@ func (m *rosterModel) serve(i int) {
 	m.asked = slices.Delete(m.asked, i, i+1)
 	info, ok := m.truth[a.id]
 	if !ok {
-		a.err = errNoContainer
+		a.err = engine.ErrNoContainer
 	}
 	if a.info = info; a.question == summary {
 		a.info.Pid = 0
@@ -59,7 +61,7 @@ func (m *rosterModel) deliverEvent() {
 
 func (m *rosterModel) tell(id string, actions ...string) {
 	for _, a := range actions {
-		m.events = append(m.events, engineEvent{Container: id, Action: a})
+		m.events = append(m.events, engine.Event{Container: id, Action: a})
 	}
 }
 
@@ -71,12 +73,12 @@ func (m *rosterModel) step(t *rapid.T) {
 	case "start":
 		if !c.Running {
 			m.pids++
-			m.truth[id] = containerInfo{ID: id, Name: "name-" + id, Running: true, Pid: m.pids}
+			m.truth[id] = engine.Container{ID: id, Name: "name-" + id, Running: true, Pid: m.pids}
 			m.tell(id, "connect", "start")
 		}
 	case "stop":
 		if c.Running {
-			m.truth[id] = containerInfo{ID: id, Name: c.Name}
+			m.truth[id] = engine.Container{ID: id, Name: c.Name}
 			m.tell(id, "die", "disconnect")
 		}
 	case "fail":
@@ -128,7 +130,7 @@ func (m *rosterModel) settle() {
 // their names and processes, and nothing else.
 func TestRosterEndsInTheTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &rosterModel{roster: newRoster(), truth: map[string]containerInfo{}}
+		m := &rosterModel{roster: newRoster(), truth: map[string]engine.Container{}}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			m.step(t)
 		}
@@ -158,9 +160,9 @@ func TestRosterEndsInTheTruth(t *testing.T) {
 // first of their answers removed the container that the second had found (seed
 // 6207712612494271051 of TestRosterEndsInTheTruth).
 func TestRosterSummaryOfNothing(t *testing.T) {
-	m := &rosterModel{roster: newRoster(), truth: map[string]containerInfo{}}
+	m := &rosterModel{roster: newRoster(), truth: map[string]engine.Container{}}
 	start := func(pid int) {
-		m.truth[idA] = containerInfo{ID: idA, Name: "web", Running: true, Pid: pid}
+		m.truth[idA] = engine.Container{ID: idA, Name: "web", Running: true, Pid: pid}
 		m.tell(idA, "connect", "start")
 	}
 	start(1)
@@ -180,7 +182,7 @@ func TestRosterSummaryOfNothing(t *testing.T) {
 func TestRosterExpected(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := newRoster()
-	if q := r.event(engineEvent{Container: idA, Action: "connect"}, now); q != summary {
+	if q := r.event(engine.Event{Container: idA, Action: "connect"}, now); q != summary {
 		t.Errorf("a new container is announced: question %d, want a summary, which does not wait", q)
 	}
 	if !r.expected(now)[idA] {
@@ -189,7 +191,7 @@ func TestRosterExpected(t *testing.T) {
 	if r.expected(now.Add(announcement))[idA] {
 		t.Error("a container is expected for ever")
 	}
-	r.summarized(containerInfo{ID: idA, Name: "web"})
+	r.summarized(engine.Container{ID: idA, Name: "web"})
 	r.found(idA, 7)
 	if r.expected(now)[idA] {
 		t.Error("a container with a process is still expected")
@@ -197,7 +199,7 @@ func TestRosterExpected(t *testing.T) {
 	if list := r.present(); len(list) != 1 || list[0].Pid != 7 {
 		t.Errorf("present: %v, want the process found", list)
 	}
-	if q := r.event(engineEvent{Action: "connect"}, now); q != nothing || len(r.records) != 1 {
+	if q := r.event(engine.Event{Action: "connect"}, now); q != nothing || len(r.records) != 1 {
 		t.Error("a network event without a container made a record")
 	}
 }

@@ -9,9 +9,9 @@
 // either: an image is made of a few of the host's programs and the libraries
 // they need.
 //
-//	engine := dockertest.ForTest(t) // skips the test where there is no dockerd
-//	id := engine.MustRun(t, dockertest.Container{Name: "web", Labels: map[string]string{"weir.weight": "3"}})
-//	engine.Command(ctx, "ip", "link").Run() // in the engine's network namespace
+//	e := dockertest.ForTest(t) // skips the test where there is no dockerd
+//	id := e.MustRun(t, dockertest.Container{Name: "web", Labels: map[string]string{"weir.weight": "3"}})
+//	e.Command(ctx, "ip", "link").Run() // in the engine's network namespace
 //
 // Outside of tests, Start and Engine.Stop do the same. It needs root. When the
 // process that started an engine is killed, the kernel ends the engine with it;

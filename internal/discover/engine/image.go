@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package discover
+package engine
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // An engine gives a container the labels of its image, beside those that it is started
-// with, and does not tell them apart. So docker's source asks for the image, once: its id
+// with, and does not tell them apart. So Docker asks for the image, once: its id
 // is a digest of its content. A label that the image has with the same value is the
 // image's.
 
@@ -26,12 +26,12 @@ const mostImages = 1024
 
 // matters reports whether a label is read here.
 func matters(label string) bool {
-	return strings.HasPrefix(label, "weir.") || label == composeProject
+	return strings.HasPrefix(label, "weir.") || label == ComposeProject
 }
 
 // bake notes which labels of a container come with its image. Containers without
 // labels that matter cost nothing. Of an image that is gone, all may have been its.
-func (e *dockerEngine) bake(ctx context.Context, c *containerInfo, image string) error {
+func (e *Docker) bake(ctx context.Context, c *Container, image string) error {
 	own := map[string]string{}
 	for label, value := range c.Labels {
 		if matters(label) {
@@ -58,7 +58,7 @@ func (e *dockerEngine) bake(ctx context.Context, c *containerInfo, image string)
 }
 
 // labelsOf asks the engine for the labels of an image, or remembers them.
-func (e *dockerEngine) labelsOf(ctx context.Context, image string) (map[string]string, error) {
+func (e *Docker) labelsOf(ctx context.Context, image string) (map[string]string, error) {
 	e.images.mu.Lock()
 	labels, known := e.images.known[image]
 	e.images.mu.Unlock()

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package discover
+package engine
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,53 +18,17 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// containerInfo holds the properties of a container that discovery uses.
-type containerInfo struct {
-	ID       string
-	Name     string // without the leading slash
-	Labels   map[string]string
-	Baked    map[string]string // those of them that the image has with the same value
-	Mode     string            // network mode: "bridge", "host", "none", "container:ID", a network's name
-	Networks []string          // names of the networks it is in, sorted
-	Running  bool              // has a process; also while paused
-	Pid      int               // 0 in a summary
-}
-
-// engineEvent says that something about a container may have changed. What it
-// changed to is always asked, never taken from the event.
-type engineEvent struct {
-	Container string // id
-	Action    string // "start", "die", ..., and "connect", "disconnect" for networks
-}
-
-// engine is the interface to a container engine; tests put a fake in its place.
-type engine interface {
-	// Address for people, e.g. unix:///var/run/docker.sock.
-	Address() string
-	// Events returns the events from now on, until ctx ends or the error channel has a
-	// value.
-	Events(ctx context.Context) (<-chan engineEvent, <-chan error)
-	// Running lists summaries of the containers that run.
-	Running(ctx context.Context) ([]containerInfo, error)
-	// Summary answers at once even while a container is being started, without
-	// a process id. It and Inspect return errNoContainer for an unknown id.
-	Summary(ctx context.Context, id string) (containerInfo, error)
-	// Inspect answers in full, but waits for a start in progress.
-	Inspect(ctx context.Context, id string) (containerInfo, error)
-	Close() error
-}
-
-var errNoContainer = errors.New("no such container")
-
-// dockerEngine is the real one.
-type dockerEngine struct {
+// Docker is the client of an engine that speaks Docker's API. Its methods may be called
+// from several goroutines.
+type Docker struct {
 	client *client.Client
 	images imageLabels
 }
 
-// newDockerEngine makes a client; it does not connect. An empty host means
-// DOCKER_HOST, or the default socket.
-func newDockerEngine(host string) (*dockerEngine, error) {
+// NewDocker returns the client of the engine at host, such as
+// "unix:///var/run/docker.sock"; "" means DOCKER_HOST, or the default socket. It does not
+// connect yet.
+func NewDocker(host string) (*Docker, error) {
 	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host != "" {
 		options = append(options, client.WithHost(host))
@@ -74,19 +37,22 @@ func newDockerEngine(host string) (*dockerEngine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dockerEngine{client: c}, nil
+	return &Docker{client: c}, nil
 }
 
-func (e *dockerEngine) Address() string { return e.client.DaemonHost() }
+// Address implements Engine.
+func (e *Docker) Address() string { return e.client.DaemonHost() }
 
-func (e *dockerEngine) Close() error { return e.client.Close() }
+// Close implements Engine.
+func (e *Docker) Close() error { return e.client.Close() }
 
 // interesting are the events that can change a list of workloads. The engine
 // filters, so that health checks and the like never reach us. One that comes back from
 // a checkpoint starts for Docker, and is restored for Podman.
 var interesting = []string{"start", "restore", "die", "destroy", "rename", "connect", "disconnect"}
 
-func (e *dockerEngine) Events(ctx context.Context) (<-chan engineEvent, <-chan error) {
+// Events implements Engine.
+func (e *Docker) Events(ctx context.Context) (<-chan Event, <-chan error) {
 	// An engine that came back may speak an older version than before.
 	e.client.NegotiateAPIVersion(ctx)
 	f := filters.NewArgs(filters.Arg("type", "container"), filters.Arg("type", "network"))
@@ -100,13 +66,13 @@ func (e *dockerEngine) Events(ctx context.Context) (<-chan engineEvent, <-chan e
 		Since:   strconv.FormatInt(since.Unix(), 10) + "." + nanoseconds(since),
 		Filters: f,
 	})
-	out, outErrs := make(chan engineEvent, 1024), make(chan error, 1)
+	out, outErrs := make(chan Event, 1024), make(chan error, 1)
 	go func() {
 		for {
 			select {
 			case m := <-messages:
 				select {
-				case out <- newEngineEvent(m):
+				case out <- newEvent(m):
 				case <-ctx.Done():
 				}
 			case err := <-errs:
@@ -124,20 +90,21 @@ func nanoseconds(t time.Time) string {
 	return strings.Repeat("0", 9-len(digits)) + digits
 }
 
-func newEngineEvent(m events.Message) engineEvent {
-	e := engineEvent{Container: m.Actor.ID, Action: string(m.Action)}
+func newEvent(m events.Message) Event {
+	e := Event{Container: m.Actor.ID, Action: string(m.Action)}
 	if m.Type == events.NetworkEventType {
 		e.Container = m.Actor.Attributes["container"]
 	}
 	return e
 }
 
-func (e *dockerEngine) Running(ctx context.Context) ([]containerInfo, error) {
+// Running implements Engine.
+func (e *Docker) Running(ctx context.Context) ([]Container, error) {
 	list, err := e.client.ContainerList(ctx, container.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	infos := make([]containerInfo, len(list))
+	infos := make([]Container, len(list))
 	for i, s := range list {
 		infos[i] = fromSummary(s)
 		if err := e.bake(ctx, &infos[i], s.ImageID); err != nil {
@@ -147,10 +114,11 @@ func (e *dockerEngine) Running(ctx context.Context) ([]containerInfo, error) {
 	return infos, nil
 }
 
-func (e *dockerEngine) Summary(ctx context.Context, id string) (containerInfo, error) {
+// Summary implements Engine.
+func (e *Docker) Summary(ctx context.Context, id string) (Container, error) {
 	list, err := e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("id", id))})
 	if err != nil {
-		return containerInfo{}, err
+		return Container{}, err
 	}
 	for _, s := range list {
 		if s.ID == id {
@@ -158,23 +126,24 @@ func (e *dockerEngine) Summary(ctx context.Context, id string) (containerInfo, e
 			return c, e.bake(ctx, &c, s.ImageID)
 		}
 	}
-	return containerInfo{}, errNoContainer
+	return Container{}, ErrNoContainer
 }
 
-func (e *dockerEngine) Inspect(ctx context.Context, id string) (containerInfo, error) {
+// Inspect implements Engine.
+func (e *Docker) Inspect(ctx context.Context, id string) (Container, error) {
 	c, err := e.client.ContainerInspect(ctx, id)
 	if errdefs.IsNotFound(err) {
-		return containerInfo{}, errNoContainer
+		return Container{}, ErrNoContainer
 	}
 	if err != nil {
-		return containerInfo{}, err
+		return Container{}, err
 	}
 	info := fromInspection(c)
 	return info, e.bake(ctx, &info, c.Image)
 }
 
-func fromSummary(s container.Summary) containerInfo {
-	c := containerInfo{
+func fromSummary(s container.Summary) Container {
+	c := Container{
 		ID:      s.ID,
 		Labels:  s.Labels,
 		Mode:    s.HostConfig.NetworkMode,
@@ -193,8 +162,8 @@ func fromSummary(s container.Summary) containerInfo {
 	return c
 }
 
-func fromInspection(r container.InspectResponse) containerInfo {
-	c := containerInfo{ID: r.ID, Name: strings.TrimPrefix(r.Name, "/")}
+func fromInspection(r container.InspectResponse) Container {
+	c := Container{ID: r.ID, Name: strings.TrimPrefix(r.Name, "/")}
 	if r.Config != nil {
 		c.Labels = r.Config.Labels
 	}
