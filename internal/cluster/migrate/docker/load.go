@@ -3,23 +3,19 @@
 package docker
 
 import (
-	"archive/tar"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/archive"
 	"weir/internal/cluster/migrate/pack"
 )
 
-// An archive of an image is a list of images with names for each: "docker load" would
-// give a name such as nginx:latest, which means another image here, to what a hostile
-// node has sent. So the archive waits in a file until all of it has come and was read
-// once (survey), and the engine gets it with one image, the ordered one, and without names.
+// An archive of an image waits in a file until all of it has come and was read once
+// (archive.Survey). The engine gets it with one image, the ordered one, and without names.
 
 // loadImage takes an image of at most so many bytes as another engine has saved it.
 func (e *Engine) loadImage(ctx context.Context, o migrate.Order, r io.Reader) (pack.Size, error) {
@@ -36,12 +32,12 @@ func (e *Engine) loadImage(ctx context.Context, o migrate.Order, r io.Reader) (p
 	if err != nil {
 		return size, err
 	}
-	image, err := surveyed(f, o.Container.ImageID, limits)
+	image, err := archive.Survey(f, o.Container.ImageID, limits)
 	if err != nil {
 		return size, err
 	}
 	// The engine unpacks the archive before it makes layers of its contents.
-	end, err := pack.Claim(dir, image.archive+image.layers)
+	end, err := pack.Claim(dir, image.ArchiveBytes+image.LayerBytes)
 	if err != nil {
 		return size, err
 	}
@@ -61,19 +57,19 @@ func fill(f *os.File, dir string, o migrate.Order, r io.Reader) (pack.Limits, pa
 	if err != nil {
 		return limits, pack.Size{}, err
 	}
-	archive, size, err := pack.Unpack(r, limits)
+	unpacked, size, err := pack.Unpack(r, limits)
 	if err != nil {
 		return limits, pack.Size{}, err
 	}
-	defer archive.Close()
-	_, err = io.Copy(f, archive)
+	defer unpacked.Close()
+	_, err = io.Copy(f, unpacked)
 	return limits, size(), err
 }
 
 // load hands an archive to the engine.
-func (e *Engine) load(ctx context.Context, f io.ReadSeeker, image survey) error {
+func (e *Engine) load(ctx context.Context, f io.ReadSeeker, image archive.Image) error {
 	out, in := io.Pipe()
-	go func() { in.CloseWithError(nameless(f, in, image)) }()
+	go func() { in.CloseWithError(image.Write(f, in)) }()
 	defer out.Close()
 	answer, err := e.client.ImageLoad(ctx, out)
 	if err != nil {
@@ -95,53 +91,4 @@ func (e *Engine) dataDir(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return p.file(root), nil
-}
-
-// nameless copies of an archive the image's configuration and its layers, and nothing
-// that gives names to images.
-func nameless(f io.ReadSeeker, w io.Writer, image survey) error {
-	out := tar.NewWriter(w)
-	err := entries(f, func(h *tar.Header, content io.Reader) error {
-		if !image.needs(h) {
-			return nil
-		}
-		if err := out.WriteHeader(h); err != nil {
-			return err
-		}
-		_, err := io.Copy(out, content)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal([]archived{image.archived})
-	if err != nil {
-		return err
-	}
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: manifestFile, Mode: 0o644, Size: int64(len(text))}); err != nil {
-		return err
-	}
-	if _, err := out.Write(text); err != nil {
-		return err
-	}
-	return out.Close()
-}
-
-// entries visits those of an archive.
-func entries(f io.ReadSeeker, visit func(h *tar.Header, content io.Reader) error) error {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	for t := tar.NewReader(f); ; {
-		h, err := t.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = visit(h, t)
-		}
-		if err != nil {
-			return fmt.Errorf("the image's archive: %w", err)
-		}
-	}
 }

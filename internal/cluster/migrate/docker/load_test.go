@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/archive"
 	"weir/internal/cluster/migrate/pack"
 	"weir/internal/discover/dockertest"
 )
@@ -247,16 +248,16 @@ func TestHostileImages(t *testing.T) {
 func TestTenGigabytesInTenMegabytes(t *testing.T) {
 	layer := bomb(t, 10<<10)
 	stream, o := forgery{layers: [][]byte{layer}, config: "{}", id: strings.Repeat("e", 64)}.stream(t)
-	archive, _, err := pack.Unpack(stream, pack.Limits{Bytes: 1 << 30})
+	unpacked, _, err := pack.Unpack(stream, pack.Limits{Bytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer archive.Close()
-	text, err := io.ReadAll(archive)
+	defer unpacked.Close()
+	text, err := io.ReadAll(unpacked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = surveyed(bytes.NewReader(text), o.Container.ImageID, pack.Limits{Bytes: 1 << 30, Entries: 1 << 20})
+	_, err = archive.Survey(bytes.NewReader(text), o.Container.ImageID, pack.Limits{Bytes: 1 << 30, Entries: 1 << 20})
 	if err == nil || !strings.Contains(err.Error(), "packed") {
 		t.Errorf("%d bytes: %v", len(layer), err)
 	}
