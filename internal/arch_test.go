@@ -72,8 +72,9 @@ var layers = map[string]int{
 	"internal/dataplane":            3,
 	"internal/discover":             3,
 	"internal/sdn/switchport":       3,
-	"internal/agent":                4,
-	"internal/daemon":               5,
+	"internal/agent/decide":         4,
+	"internal/agent":                5,
+	"internal/daemon":               6,
 	"internal/doctor":               4,
 	"internal/sdn":                  4,
 	"internal/server":               5,
@@ -90,7 +91,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".

@@ -3,17 +3,16 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
@@ -82,10 +81,8 @@ type Agent struct {
 	started     time.Time
 	configError string // what is wrong with the file on the disk
 	reloads     api.Reloads
-	world       world
-	decided     decision
-	attached    []config.Attachment // by the API; those of the configuration are not in it
-	links       []*link             // in the configuration's order
+	decided     decide.Decision
+	links       []*link // in the configuration's order
 	sources     []*source
 	pending     map[string]*pending // by key
 	away        map[string]absence  // by key
@@ -123,20 +120,19 @@ func New(opts Options) (*Agent, error) {
 	if err := a.remember(state); err != nil {
 		return nil, err
 	}
-	for _, l := range a.world.links() {
+	for _, l := range a.decided.World.Links() {
 		a.links = append(a.links, a.newLink(l))
 	}
-	a.decided = decide(a.world)
 	return a, nil
 }
 
 // remember takes up what was kept.
 func (a *Agent) remember(state kept) error {
-	a.world = world{config: a.opts.Config, set: map[string]policy.Change{}, groups: map[string]policy.Change{}, number: state.Numbers, grants: state.Grants, tuned: map[string]tuned{}, accepted: map[string][]string{}}
-	maps.Copy(a.world.tuned, state.Tuned)
-	maps.Copy(a.world.accepted, state.Accepted)
-	maps.Copy(a.world.set, state.Set)
-	maps.Copy(a.world.groups, state.Groups)
+	w := decide.World{Config: a.opts.Config, Set: map[string]policy.Change{}, Groups: map[string]policy.Change{}, Number: state.Numbers, Grants: state.Grants, Tuned: map[string]decide.Tuned{}, Accepted: map[string][]string{}}
+	maps.Copy(w.Tuned, state.Tuned)
+	maps.Copy(w.Accepted, state.Accepted)
+	maps.Copy(w.Set, state.Set)
+	maps.Copy(w.Groups, state.Groups)
 	for _, src := range a.opts.Sources {
 		s := &source{Source: src}
 		for _, k := range state.Seen[src.Name()] {
@@ -154,9 +150,10 @@ func (a *Agent) remember(state kept) error {
 			a.log.Warn("workload cannot be attached again", "workload", at.String(), "err", err)
 			continue
 		}
-		a.attached = append(a.attached, at)
+		w.Attached = append(w.Attached, at)
 	}
-	a.world.found = a.merged()
+	w.Found = a.merged()
+	a.decided = decide.Decide(w)
 	return nil
 }
 
@@ -190,7 +187,7 @@ func (a *Agent) Run(parent context.Context) error {
 	}
 	a.started = time.Now()
 	a.reloads.LastOK = a.started.UTC()
-	a.warnOfConfig(a.world.config)
+	a.warnOfConfig(a.decided.World.Config)
 	if err := a.begin(ctx); err != nil {
 		return err
 	}
@@ -224,7 +221,7 @@ var ErrNoLink = errors.New("no link is configured; name one by --link eth0 --egr
 
 // begin brings the links up for the first time.
 func (a *Agent) begin(ctx context.Context) error {
-	a.commit(ctx, rule(a.world, a.attached), reasons{general: "agent started"})
+	a.commit(ctx, decide.Decide(a.decided.World), decide.Reasons{General: "agent started"})
 	a.tend(ctx, time.Now())
 	hope := func(l *link) bool { return l.err == nil || errors.Is(l.err, dataplane.ErrNoDevice) }
 	if len(a.links) > 0 && !slices.ContainsFunc(a.links, hope) {
@@ -318,7 +315,7 @@ func (a *Agent) tend(ctx context.Context, now time.Time) {
 		if had[l] {
 			why = "link was not as wanted"
 		}
-		a.logChanges(l, l.tend(ctx, now), reasons{general: why})
+		a.logChanges(l, l.tend(ctx, now), decide.Reasons{General: why})
 		if !had[l] && l.backend != nil && l.err == nil {
 			a.recordLink("take-over", l, "")
 		}
@@ -333,59 +330,14 @@ func (a *Agent) complain() {
 	}
 }
 
-// reasons say why something is changed.
-type reasons struct {
-	general string
-	byKey   map[string]string
-}
-
-func (r reasons) of(key string) string {
-	if why, ok := r.byKey[key]; ok {
-		return why
-	}
-	return r.general
-}
-
-// plannedChange is a change with its link and its reason.
-type plannedChange struct {
-	plan.Change
-	link, workload, why string
-}
-
-// explained gives changes their reasons.
-func explained(changes []plan.Change, device string, d decision, why reasons) []plannedChange {
-	if len(changes) == 0 {
-		return nil
-	}
-	keys := map[plan.ClassID]string{}
-	for key, id := range d.number {
-		keys[id] = key
-	}
-	names := map[string]string{}
-	for _, v := range slices.Concat(d.verdicts, d.groups) {
-		names[v.Key] = v.Name
-	}
-	var list []plannedChange
-	for _, c := range changes {
-		p := plannedChange{Change: c, link: device, why: why.general}
-		if id, name, ok := concerns(c); ok {
-			p.why = why.of(keys[id])
-			_, gone, _ := strings.Cut(keys[id], ":")
-			p.workload = cmp.Or(name, names[keys[id]], gone)
-		}
-		list = append(list, p)
-	}
-	return list
-}
-
 // logChanges writes down each change with what and why.
-func (a *Agent) logChanges(l *link, changes []plan.Change, why reasons) []plannedChange {
-	list := explained(changes, l.config.Name(), a.decided, why)
+func (a *Agent) logChanges(l *link, changes []plan.Change, why decide.Reasons) []decide.PlannedChange {
+	list := decide.Explained(changes, l.config.Name(), a.decided, why)
 	for _, c := range list {
-		if c.workload == "" {
-			l.log.Info(c.Text, "why", c.why)
+		if c.Workload == "" {
+			l.log.Info(c.Text, "why", c.Why)
 		} else {
-			l.log.Info(c.Text, "workload", c.workload, "why", c.why)
+			l.log.Info(c.Text, "workload", c.Workload, "why", c.Why)
 		}
 	}
 	return list
@@ -393,22 +345,22 @@ func (a *Agent) logChanges(l *link, changes []plan.Change, why reasons) []planne
 
 // logStates writes down what the plans do not show: who is refused something,
 // and who no longer is.
-func (a *Agent) logStates(before, after decision, why reasons) {
+func (a *Agent) logStates(before, after decide.Decision, why decide.Reasons) {
 	notes, warned := map[string]string{}, map[string][]string{}
-	for _, v := range slices.Concat(before.verdicts, before.groups) {
-		notes[v.Key], warned[v.Key] = v.note, v.ownWarnings()
+	for _, v := range slices.Concat(before.Verdicts, before.Groups) {
+		notes[v.Key], warned[v.Key] = v.Note, v.OwnWarnings()
 	}
-	for _, v := range slices.Concat(after.verdicts, after.groups) {
+	for _, v := range slices.Concat(after.Verdicts, after.Groups) {
 		switch was := notes[v.Key]; {
-		case v.note == was:
-		case v.note != "":
-			a.log.Warn("workload does not have all that was asked for it", "workload", v.Name, "state", v.state, "note", v.note, "why", why.of(v.Key))
+		case v.Note == was:
+		case v.Note != "":
+			a.log.Warn("workload does not have all that was asked for it", "workload", v.Name, "state", v.State, "note", v.Note, "why", why.Of(v.Key))
 		default:
-			a.log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.state, "why", why.of(v.Key))
+			a.log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.State, "why", why.Of(v.Key))
 		}
-		for _, warning := range v.ownWarnings() {
+		for _, warning := range v.OwnWarnings() {
 			if !slices.Contains(warned[v.Key], warning) {
-				a.log.Warn("rules overlap", "workload", v.Name, "note", warning, "why", why.of(v.Key))
+				a.log.Warn("rules overlap", "workload", v.Name, "note", warning, "why", why.Of(v.Key))
 			}
 		}
 	}
@@ -419,30 +371,6 @@ func (a *Agent) warnOfConfig(c config.Config) {
 	for _, warning := range c.Warnings {
 		a.log.Warn("rules overlap", "note", warning)
 	}
-}
-
-// ownWarnings are those that are not about the configuration's queues, of which its
-// own warnings speak.
-func (v verdict) ownWarnings() []string {
-	if v.origin["queues"] == originConfig {
-		return nil
-	}
-	return v.warnings
-}
-
-// concerns is the class that a change is about, and its name where it is told.
-func concerns(c plan.Change) (id plan.ClassID, name string, ok bool) {
-	switch {
-	case c.NewClass != nil:
-		return c.NewClass.ID, c.NewClass.Name, true
-	case c.OldClass != nil:
-		return c.OldClass.ID, c.OldClass.Name, true
-	case c.NewPort != nil:
-		return c.NewPort.Class, "", true
-	case c.OldPort != nil:
-		return c.OldPort.Class, "", true
-	}
-	return 0, "", false
 }
 
 // linkOf finds a link by its name; that of a device's egress is the device's.

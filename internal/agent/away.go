@@ -6,7 +6,9 @@ import (
 	"context"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/discover"
+	"weir/internal/workload"
 )
 
 // grace is how long the min of a container that has stopped is kept for it. A
@@ -25,13 +27,13 @@ type absence struct {
 // What is attached by name needs no such thing: its source reports it until it is
 // detached, whether it is there or not.
 func (a *Agent) bear(before, after []discover.Workload, moved map[string]string, now time.Time) {
-	has := keysOf(after)
+	has := decide.Keys(after)
 	for key := range has {
 		delete(a.away, key)
 	}
 	for _, w := range before {
 		_, renamed := moved[w.Key]
-		if has[w.Key] || renamed || w.Kind != kindDocker || !a.holdsMin(w.Key) {
+		if has[w.Key] || renamed || w.Kind != workload.KindDocker || !a.decided.World.HoldsMin(w.Key) {
 			continue
 		}
 		w.Devices, w.Cgroups = nil, nil
@@ -40,31 +42,20 @@ func (a *Agent) bear(before, after []discover.Workload, moved map[string]string,
 	}
 }
 
-func (a *Agent) holdsMin(key string) bool {
-	for _, grants := range a.world.grants {
-		for _, g := range grants {
-			if g.Key == key {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // giveUp lets go of those that have been away for too long.
 func (a *Agent) giveUp(ctx context.Context, now time.Time) {
-	why := reasons{general: "a container did not come back", byKey: map[string]string{}}
+	why := decide.Reasons{General: "a container did not come back", ByKey: map[string]string{}}
 	for key, absent := range a.away {
 		if now.Before(absent.until) {
 			continue
 		}
 		delete(a.away, key)
-		why.byKey[key] = absent.Name + " did not come back within " + grace.String()
+		why.ByKey[key] = absent.Name + " did not come back within " + grace.String()
 	}
-	if len(why.byKey) == 0 {
+	if len(why.ByKey) == 0 {
 		return
 	}
-	next := a.world.clone()
-	next.found = a.merged()
-	a.commit(ctx, rule(next, a.attached), why)
+	next := a.decided.World.Clone()
+	next.Found = a.merged()
+	a.commit(ctx, decide.Decide(next), why)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/agent/decide"
 	"weir/internal/config"
 	"weir/internal/discover"
 )
@@ -79,30 +80,14 @@ func TestGroupThatIsFound(t *testing.T) {
 	})
 }
 
-func TestAsWorkload(t *testing.T) {
-	for _, tt := range []struct {
-		at        config.Attachment
-		key, kind string
-	}{
-		{config.Attachment{Name: "a", Netns: "x"}, "netns:a", "netns"},
-		{config.Attachment{Name: "a", Device: "x"}, "dev:a", "device"},
-		{config.Attachment{Name: "a", Unit: "x"}, "unit:a", "unit"},
-		{config.Attachment{Name: "a", Cgroup: "x"}, "cgroup:a", "cgroup"},
-		{config.Attachment{Device: "x*"}, "", "vm"},
-		{config.Attachment{Unit: "x*"}, "", "unit"},
-	} {
-		if w := asWorkload(tt.at); w.Key != tt.key || w.Kind != tt.kind || w.Name != tt.at.Name {
-			t.Errorf("%+v: %+v", tt.at, w)
-		}
-	}
-}
-
 // A source may still report what was detached, or what only a dry run attached;
 // what a pattern finds is expected for as long as the pattern is there.
 func TestExpected(t *testing.T) {
 	a := &Agent{opts: Options{Attach: noAttacher{}}, pending: map[string]*pending{"unit:soon": {}},
-		attached: []config.Attachment{{Name: "web", Unit: "nginx.service"}},
-		world:    world{config: config.Config{Attach: []config.Attachment{{Device: "vnet*"}, {Name: "vm", Device: "tap0"}}}}}
+		decided: decide.Decision{World: decide.World{
+			Attached: []config.Attachment{{Name: "web", Unit: "nginx.service"}},
+			Config:   config.Config{Attach: []config.Attachment{{Device: "vnet*"}, {Name: "vm", Device: "tap0"}}},
+		}}}
 	for key, want := range map[string]bool{
 		"unit:web": true, "unit:soon": true, "unit:other": false, "vm:db": true, "dev:vm": true, "dev:tap1": false, "docker:x": true,
 	} {

@@ -10,9 +10,9 @@ import (
 	"math"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/control"
@@ -42,25 +42,20 @@ type regulator struct {
 	readAt    time.Time
 }
 
-// tuned is what was set about the controllers of a workload.
-type tuned struct {
-	Frozen bool           `json:"frozen,omitempty"`
-	Gains  *control.Gains `json:"gains,omitempty"`
-}
-
 // pacer makes a link's pacer, which looks its settings up in the world.
 func (a *Agent) pacer(direction policy.Direction) *pace.Pacer {
 	return pace.New(cmp.Or(direction, policy.Egress), func(workload, _ string) pace.Settings {
-		for _, v := range a.decided.verdicts {
+		for _, v := range a.decided.Verdicts {
 			if v.Name == workload {
-				return a.world.tuned[v.Key].settings()
+				return settingsOf(a.decided.World.Tuned[v.Key])
 			}
 		}
 		return pace.Settings{}
 	})
 }
 
-func (t tuned) settings() pace.Settings {
+// settingsOf returns what was set about controllers in the form that a pacer takes.
+func settingsOf(t decide.Tuned) pace.Settings {
 	s := pace.Settings{Frozen: t.Frozen}
 	if t.Gains != nil {
 		s.Gains = *t.Gains
@@ -189,57 +184,6 @@ func (l *link) pace(ctx context.Context, now time.Time) {
 	}
 }
 
-// withQueue turns a reservation of one queue into a change of the queues.
-func (a *Agent) withQueue(name string, change api.PolicyChange) (api.PolicyChange, error) {
-	w, err := resolve(name, a.decided.workloads())
-	if err != nil {
-		return change, nil // which is found out again
-	}
-	v, _ := a.decided.verdict(w.Key)
-	if change.Change, err = reserveQueue(v.policy, change.Change); err != nil {
-		return change, err
-	}
-	if change.Ingress != nil {
-		in, err := reserveQueue(v.policy.In(policy.Ingress), *change.Ingress)
-		if err != nil {
-			return change, err
-		}
-		change.Ingress = &in
-	}
-	return change, nil
-}
-
-func reserveQueue(p policy.Policy, change policy.Change) (policy.Change, error) {
-	if change.ReserveQueue == "" {
-		return change, nil
-	}
-	queues := slices.Clone(p.Queues)
-	if change.Gives("queues") {
-		queues = slices.Clone(change.To().Queues)
-	}
-	i := slices.IndexFunc(queues, func(q policy.Queue) bool { return q.Name == change.ReserveQueue })
-	switch {
-	case i < 0:
-		e := &refusal.Error{Kind: refusal.Invalid, Field: "queue", Value: change.ReserveQueue, Msg: "the workload has no such queue"}
-		for _, q := range queues {
-			e.Remedy += ", " + q.Name
-		}
-		if e.Remedy = strings.TrimPrefix(e.Remedy, ", "); e.Remedy == "" {
-			e.Remedy = "give it queues first, see weir set --discipline and --queue"
-		} else {
-			e.Remedy = "it has " + e.Remedy
-		}
-		return change, e
-	case !change.Gives("reserve"):
-		return change, &refusal.Error{Kind: refusal.Invalid, Field: "reserve", Msg: "is missing", Remedy: "say how much the queue is to have"}
-	}
-	queues[i].Reserve = change.To().Reserve
-	change = change.Without("reserve")
-	change.ReserveQueue = ""
-	change.Set("queues", func(p *policy.Policy) { p.Queues = queues })
-	return change, nil
-}
-
 // Control implements api.Agent.
 func (a *Agent) Control(ctx context.Context, name string) (api.Control, error) {
 	var c api.Control
@@ -251,15 +195,14 @@ func (a *Agent) Control(ctx context.Context, name string) (api.Control, error) {
 }
 
 func (a *Agent) controlView(name string) (api.Control, error) {
-	w, err := resolve(name, a.decided.workloads())
+	v, err := a.decided.Resolve(name)
 	if err != nil {
 		return api.Control{}, err
 	}
-	v, _ := a.decided.verdict(w.Key)
 	c := api.Control{Name: v.Name, Loops: []api.ControlLoop{}}
 	for _, l := range a.links {
 		for _, loop := range l.pacer.Loops() {
-			if loop.Class == v.class && v.steered {
+			if loop.Class == v.Class && v.Steered {
 				c.Loops = append(c.Loops, a.loopView(l, loop))
 			}
 		}
@@ -342,9 +285,9 @@ func (a *Agent) setControl(ctx context.Context, name string, change api.ControlC
 	if dryRun {
 		return now, nil
 	}
-	w, _ := resolve(name, a.decided.workloads())
-	next := a.world.clone()
-	before := next.tuned[w.Key]
+	v, _ := a.decided.Resolve(name)
+	next := a.decided.World.Clone()
+	before := next.Tuned[v.Key]
 	set := before
 	if change.Freeze != nil {
 		set.Frozen = *change.Freeze
@@ -355,20 +298,20 @@ func (a *Agent) setControl(ctx context.Context, name string, change api.ControlC
 	if change.Gains != nil {
 		set.Gains = new(control.Gains(*change.Gains))
 	}
-	next.tuned[w.Key] = set
-	if set == (tuned{}) {
-		delete(next.tuned, w.Key)
+	next.Tuned[v.Key] = set
+	if set == (decide.Tuned{}) {
+		delete(next.Tuned, v.Key)
 	}
-	if err := a.store.save(a.keep(ruling{next, a.decided, a.attached})); err != nil {
+	if err := a.store.save(a.keep(next)); err != nil {
 		return api.Control{}, fmt.Errorf("change not made: %w", err)
 	}
-	a.world = next
-	audit.Note(ctx, w.Name, before, set)
+	a.decided.World = next
+	audit.Note(ctx, v.Name, before, set)
 	gains := control.Default
 	if set.Gains != nil {
 		gains = *set.Gains
 	}
-	a.log.Info("controllers changed", "workload", w.Name, "frozen", set.Frozen, "gains", gains.String(), "why", "asked by weir control")
+	a.log.Info("controllers changed", "workload", v.Name, "frozen", set.Frozen, "gains", gains.String(), "why", "asked by weir control")
 	for _, l := range a.links {
 		l.pacer.Follow(l.want)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -162,8 +163,8 @@ func (h *host) play(e event) error {
 func (h *host) wanted() string {
 	var text string
 	_ = h.do(h.t.Context(), func() {
-		for _, device := range slices.Sorted(maps.Keys(h.decided.plans)) {
-			text += render(h.decided.plans[device])
+		for _, device := range slices.Sorted(maps.Keys(h.decided.Plans)) {
+			text += render(h.decided.Plans[device])
 		}
 	})
 	return text
@@ -176,7 +177,7 @@ type holder struct{ device, name string }
 func (h *host) mins() map[holder]policy.Rate {
 	mins := map[holder]policy.Rate{}
 	_ = h.do(h.t.Context(), func() {
-		for device, s := range h.decided.plans {
+		for device, s := range h.decided.Plans {
 			for _, c := range s.Classes {
 				if !c.Group { // what it reserves follows from its members
 					mins[holder{device, c.Name}] = c.Min
@@ -227,26 +228,25 @@ func (h *host) within() error {
 func (h *host) consistent() error {
 	var problem error
 	down := h.do(h.t.Context(), func() {
-		for _, l := range h.world.config.Links {
+		for _, l := range h.decided.World.Config.Links {
 			var list []plan.Workload
 			granted := func(key string) int {
-				i := slices.IndexFunc(h.world.grants[l.Device], func(g grant) bool { return g.Key == key })
+				i := slices.IndexFunc(h.decided.World.Grants[l.Device], func(g decide.Grant) bool { return g.Key == key })
 				if i < 0 {
 					return 1 << 20
 				}
 				return i
 			}
-			for _, w := range append(h.found(), hostWorkload) {
-				labels, _ := labelLayer(w.Labels)
-				p := h.world.set[w.Key].Apply(labels.Apply(policy.Default()))
-				list = append(list, plan.Workload{Key: w.Key, Name: w.Name, Policy: p, Ports: ports(w, l.Plan())})
+			for _, w := range append(h.found(), discover.Workload{Key: plan.HostKey, Name: config.HostName}) {
+				p := h.decided.World.Set[w.Key].Apply(asked(w.Labels).Apply(policy.Default()))
+				list = append(list, plan.Workload{Key: w.Key, Name: w.Name, Policy: p, Ports: portsOf(w)})
 			}
-			for _, name := range h.world.groupNames() {
-				p := h.world.groups[name].Apply(policy.Default())
+			for _, name := range h.decided.World.GroupNames() {
+				p := h.decided.World.Groups[name].Apply(policy.Default())
 				list = append(list, plan.Workload{Key: plan.GroupKey(name), Name: name, Policy: p, Group: true})
 			}
 			slices.SortStableFunc(list, func(a, b plan.Workload) int { return granted(a.Key) - granted(b.Key) })
-			want, _, err := plan.Build(l.Plan(), list, h.world.number)
+			want, _, err := plan.Build(l.Plan(), list, h.decided.World.Number)
 			if err != nil {
 				problem = err
 			} else if got := h.kernel.State(l.Device); len(plan.Diff(got, want)) > 0 {
@@ -260,6 +260,26 @@ func (h *host) consistent() error {
 	return problem
 }
 
+// asked is what labels ask for.
+func asked(labels map[string]string) policy.Change {
+	var pairs []string
+	for label, value := range labels {
+		if field, ok := strings.CutPrefix(label, "weir."); ok {
+			pairs = append(pairs, field, value)
+		}
+	}
+	return policy.MustChange(pairs...)
+}
+
+// portsOf are a workload's devices as ports.
+func portsOf(w discover.Workload) []plan.Port {
+	var ports []plan.Port
+	for _, d := range w.Devices {
+		ports = append(ports, plan.Port{Device: d.Name, Ifindex: d.Ifindex})
+	}
+	return ports
+}
+
 // found is what runs, by the sources' own lists.
 func (h *host) found() []discover.Workload {
 	var all []discover.Workload
@@ -269,33 +289,6 @@ func (h *host) found() []discover.Workload {
 		s.mu.Unlock()
 	}
 	return all
-}
-
-func TestResolve(t *testing.T) {
-	list := []discover.Workload{
-		{Key: "docker:web", Name: "web", ID: "aa11"}, {Key: "netns:web", Name: "web"},
-		{Key: "docker:aa", Name: "aa", ID: "ab22"}, {Key: "docker:db", Name: "db", ID: "ac33"},
-	}
-	for name, want := range map[string]string{
-		"netns:web": "netns:web",
-		"aa":        "docker:aa", // a name counts before a prefix
-		"ab":        "docker:ab22",
-		"a":         "fits 3 workloads: aa (ab22), db (ac33), web (aa11)",
-		"web":       "fits 2 workloads: docker:web, netns:web",
-		"dc":        "did you mean db?",
-		"":          "no workload is called",
-	} {
-		got, err := resolve(name, list)
-		if err != nil {
-			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: got %v, want %q", name, err, want)
-			}
-			continue
-		}
-		if got.Key != want && "docker:"+got.ID != want {
-			t.Errorf("%q: got %s, want %s", name, got.Key, want)
-		}
-	}
 }
 
 func TestStore(t *testing.T) {
@@ -331,7 +324,7 @@ func TestStore(t *testing.T) {
 		want := kept{
 			Set:     map[string]policy.Change{"docker:web": policy.MustChange("weight", "3", "min", "none", "max", "20mbit")},
 			Numbers: map[string]plan.ClassID{"docker:web": 7},
-			Grants:  map[string][]grant{"eth0": {{"docker:web", 5e6}}},
+			Grants:  map[string][]decide.Grant{"eth0": {{Key: "docker:web", Min: 5e6}}},
 			Seen:    map[string][]keptWorkload{"docker": {{Key: "docker:web", Name: "web", Devices: []keptDevice{{"veth1", 4}, {"veth2", 5}}}}},
 		}
 		if err := s.save(want); err != nil {
@@ -375,37 +368,8 @@ func FuzzState(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, ok := a.decided.plans["eth0"]; !ok || s.Reserved() > s.Link.Capacity {
+		if s, ok := a.decided.Plans["eth0"]; !ok || s.Reserved() > s.Link.Capacity {
 			t.Errorf("plan %+v", s)
 		}
 	})
-}
-
-// Foresee says what would be refused if everybody whom the file names were there.
-func TestForesee(t *testing.T) {
-	for _, test := range []struct {
-		name, file string
-		want       []string
-	}{
-		{"all fits", "links: [{device: eth0, egress: 100mbit}]\nworkloads: {web: {min: 40mbit}, db: {min: 60%}}", nil},
-		{"patterns are nobody", "links: [{device: eth0, egress: 100mbit}]\nworkloads: {\"w*\": {min: 90mbit}, db: {min: 60%}}", nil},
-		{"a min too much", "links: [{device: eth0, egress: 100mbit}]\nworkloads: {web: {min: 40mbit}, db: {min: 70mbit}}",
-			[]string{"db: link eth0: min is not in force: asked 70 Mbit/s, reserved 40 Mbit/s of 100 Mbit/s, free 60 Mbit/s"}},
-		{"what is attached counts", "links: [{device: eth0, egress: 100mbit}]\ndefaults: {min: 40mbit}\nattach: [{name: a, netns: a}, {name: b, netns: b}]",
-			[]string{"b: link eth0: min is not in force: asked 40 Mbit/s, reserved 80 Mbit/s of 100 Mbit/s, free 20 Mbit/s"}}, // the host has 40, too
-		{"a group's min", "links: [{device: eth0, egress: 100mbit}]\ngroups: {t: {min: 50mbit}}\nworkloads: {web: {min: 60mbit}}",
-			[]string{"t: link eth0: min is not in force: asked 50 Mbit/s, reserved 60 Mbit/s of 100 Mbit/s, free 40 Mbit/s"}},
-		{"one of two links", "links: [{device: eth0, egress: 100mbit}, {device: eth1, egress: 10mbit}]\nworkloads: {web: {min: 40mbit}}",
-			[]string{"web: link eth1: min is not in force: asked 40 Mbit/s, reserved 0 bit/s of 10 Mbit/s, free 10 Mbit/s"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c, err := config.Parse("weir.yaml", []byte(test.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := Foresee(c); !slices.Equal(got, test.want) {
-				t.Errorf("foreseen %q, want %q", got, test.want)
-			}
-		})
-	}
 }

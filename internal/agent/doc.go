@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent is the loop of one node: it learns which workloads run, gives
-// each its policy, has the kernel hold it, measures what comes of it, and
-// answers whoever asks.
+// Package agent is the loop of one node: it learns which workloads run, has decided what
+// follows, has the kernel hold that, measures what comes of it, and answers requests.
 //
-// A workload's policy is put together from four layers, each over the ones
-// before it, field by field: Weir's default, the configuration, the workload's
-// own labels (weir.weight, weir.min, ...), and what was set at run time. From
-// all policies, the links and the order in which mins were admitted follows one
-// plan.State per link:
+// Package decide, below this one, is the judgement: it puts together each workload's policy
+// and makes one plan.State per link of all policies, the links and the order in which mins
+// were admitted. This package feeds it and carries out what it says:
 //
 //	sources ─┐
-//	config  ─┼─► world ─► decide ─► decision ─► Backend.Set, state.json, log
-//	API     ─┘            (pure)       │
-//	counters, once a second ───────────┴─────► shares, explanations, samples
+//	config  ─┼─► decide.World ─► decide.Decide ─► decide.Decision ─► Backend.Set, state.json, log
+//	API     ─┘                       (pure)             │
+//	counters, once a second ────────────────────────────┴────► shares, explanations, samples
 //
 // Example: eth0 carries 100 Mbit/s; web has the label weir.min=60mbit and db
 // asks for 50mbit by "weir set". The second is refused with the numbers and
@@ -26,8 +23,7 @@
 // The goroutine in Run owns all state. Everything else (the API's methods, the
 // sources' reports, the backends' ends) hands it a function through do and
 // waits. So nothing here needs a lock, and a reader always sees one consistent
-// moment. Decisions are functions of values in files of their own (decide.go,
-// demand.go, explain.go, labels.go, layers.go, names.go); they know neither clock nor I/O.
+// moment.
 //
 // # What survives what
 //

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api/apitest"
 	"weir/internal/policy"
 )
@@ -56,12 +57,12 @@ func TestEveryFieldByLabelAndSet(t *testing.T) {
 					}
 				}
 			}
-			check("asked by labels", "labelled", originLabel)
-			check("set", "set", originSet)
+			check("asked by labels", "labelled", decide.OriginLabel)
+			check("set", "set", decide.OriginSet)
 			h.stop()
 			h.start()
 			seconds(2)
-			check("after a restart", "set", originSet)
+			check("after a restart", "set", decide.OriginSet)
 		})
 	if missing := slices.DeleteFunc(slices.Collect(maps.Keys(given)), func(name string) bool { return given[name] != "" }); len(missing) > 0 {
 		t.Errorf("without an example: %v", missing)

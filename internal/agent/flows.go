@@ -59,11 +59,10 @@ func (a *Agent) lookAtFlows(ctx context.Context, name string) (now flowsNow, err
 }
 
 func (a *Agent) flowsNow(name string) (flowsNow, error) {
-	w, err := resolve(name, a.decided.workloads())
+	v, err := a.decided.Resolve(name)
 	if err != nil {
 		return flowsNow{}, err
 	}
-	v, _ := a.decided.verdict(w.Key)
 	c, err := a.controlView(name)
 	switch {
 	case err != nil:
@@ -75,11 +74,11 @@ func (a *Agent) flowsNow(name string) (flowsNow, error) {
 	}
 	now := flowsNow{at: time.Now(), name: v.Name, counts: map[flowKey]goodput.Flow{}}
 	for _, l := range a.links {
-		if class, ok := l.classes[v.class]; ok && len(now.queues) == 0 {
+		if class, ok := l.classes[v.Class]; ok && len(now.queues) == 0 {
 			now.queues = class.Queues
 		}
 	}
-	flows, err := a.goodput.meter.Flows(v.class)
+	flows, err := a.goodput.meter.Flows(v.Class)
 	for _, f := range flows {
 		now.counts[flowKey{f.Protocol, f.Local, f.Remote}] = f
 	}

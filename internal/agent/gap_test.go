@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/policy"
 	"weir/internal/refusal"
+	"weir/internal/workload"
 )
 
 // fallback has the abilities of HTB with fq_codel leaves.
@@ -122,7 +122,7 @@ func TestWhatIsNoGap(t *testing.T) {
 				t.Errorf("%+v: %v", c, err)
 			}
 		}
-		if w := h.workload("web"); w.State != stateActive || w.Note != "" {
+		if w := h.workload("web"); w.State != workload.StateActive || w.Note != "" {
 			t.Errorf("%s, %s", w.State, w.Note)
 		}
 	})
@@ -142,7 +142,7 @@ func TestAcceptedGap(t *testing.T) {
 		const note = "link eth0: discipline llq is not held: HTB has one queue for each workload, with discipline sfq and no rules (accepted)"
 		for range 2 { // also after a restart
 			w := h.workload("pbx")
-			if w.State != stateNotHeld || w.Note != note || len(w.NotHeld) != 1 || !w.NotHeld[0].Accepted || w.NotHeld[0].Field != "discipline" {
+			if w.State != workload.StateNotHeld || w.Note != note || len(w.NotHeld) != 1 || !w.NotHeld[0].Accepted || w.NotHeld[0].Field != "discipline" {
 				t.Errorf("%s, %q, %+v", w.State, w.Note, w.NotHeld)
 			}
 			if status, _ := h.Status(t.Context()); len(status.NotHeld) > 0 {
@@ -160,7 +160,7 @@ func TestAcceptedGap(t *testing.T) {
 			h.start()
 		}
 		h.set("pbx", "reset")
-		if w := h.workload("pbx"); w.State != stateActive {
+		if w := h.workload("pbx"); w.State != workload.StateActive {
 			t.Errorf("after --reset %s, %s", w.State, w.Note)
 		}
 		if strings.Contains(h.kept(), "accepted_gaps") {
@@ -168,6 +168,9 @@ func TestAcceptedGap(t *testing.T) {
 		}
 	})
 }
+
+// noGroups is why the fallback does not hold a group.
+const noGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
 
 // What was accepted on one kernel and is not held on the next is shown as not held,
 // everywhere, and comes into force again on a kernel that holds it.
@@ -198,11 +201,11 @@ func TestNotHeldOnTheNextKernel(t *testing.T) {
 			t.Errorf("problems %q", problems)
 		}
 		web := h.workload("web")
-		if web.State != stateNotHeld || web.Note != "link eth0: group office is not held: "+noGroups || web.Policy.Group != "office" {
+		if web.State != workload.StateNotHeld || web.Note != "link eth0: group office is not held: "+noGroups || web.Policy.Group != "office" {
 			t.Errorf("web: %s, %s, %+v", web.State, web.Note, web.Policy)
 		}
 		groups, _ := h.Groups(t.Context())
-		if len(groups) != 1 || groups[0].State != stateNotHeld || !slices.Equal(groups[0].Members, []string{"cam", "web"}) {
+		if len(groups) != 1 || groups[0].State != workload.StateNotHeld || !slices.Equal(groups[0].Members, []string{"cam", "web"}) {
 			t.Errorf("group %+v", groups)
 		}
 		if e, _ := h.Explain(t.Context(), "web"); e.Links[0].Group != nil || !strings.Contains(strings.Join(e.Links[0].Text, "\n"), "Group office is not held here") {
@@ -215,7 +218,7 @@ func TestNotHeldOnTheNextKernel(t *testing.T) {
 		h.kernel.Lack(dataplane.Abilities{})
 		h.start()
 		h.expectGroups("on the first kernel again", held)
-		if status, _ := h.Status(t.Context()); len(status.NotHeld) > 0 || h.workload("web").State != stateActive {
+		if status, _ := h.Status(t.Context()); len(status.NotHeld) > 0 || h.workload("web").State != workload.StateActive {
 			t.Errorf("still not held: %v", status.NotHeld)
 		}
 	})
@@ -232,7 +235,7 @@ func TestLabelGap(t *testing.T) {
 		inFallback(t, text, func(t *testing.T, h *host) {
 			h.run("web", "weir.discipline=fifo", "weir.weight=3")
 			w := h.workload("web")
-			if w.State != stateNotHeld || !strings.Contains(w.Note, "discipline fifo is not held") || w.NotHeld[0].Accepted != accept {
+			if w.State != workload.StateNotHeld || !strings.Contains(w.Note, "discipline fifo is not held") || w.NotHeld[0].Accepted != accept {
 				t.Errorf("%s, %s, %+v", w.State, w.Note, w.NotHeld)
 			}
 			h.expect("the rest counts", "eth0", "0 host weight 1\n1 web weight 3: vethweb")
@@ -294,12 +297,12 @@ func TestLostLinkIsNotHeld(t *testing.T) {
 		h.kernel.RemoveDevice("eth0")
 		seconds(2)
 		w := h.workload("web")
-		if w.State != stateNotHeld || !strings.Contains(w.Note, "link eth0 is not steered") || !strings.Contains(w.Note, "no such network device") {
+		if w.State != workload.StateNotHeld || !strings.Contains(w.Note, "link eth0 is not steered") || !strings.Contains(w.Note, "no such network device") {
 			t.Errorf("%s, %s", w.State, w.Note)
 		}
 		h.kernel.AddDevice("eth0")
 		seconds(40)
-		if w := h.workload("web"); w.State != stateActive || w.Note != "" {
+		if w := h.workload("web"); w.State != workload.StateActive || w.Note != "" {
 			t.Errorf("after it has come back: %s, %s", w.State, w.Note)
 		}
 	})
@@ -393,15 +396,6 @@ func TestReloadWithLinkGaps(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// The API's names for what is not held.
-func TestGapView(t *testing.T) {
-	text, err := json.Marshal(gap{link: "eth0 ingress", device: "eth0", direction: policy.Ingress, field: "ingress.aqm", value: "off", reason: "r"}.view())
-	const want = `{"device":"eth0","direction":"ingress","field":"ingress.aqm","value":"off","reason":"r","accepted":false}`
-	if err != nil || string(text) != want {
-		t.Errorf("%s, %v", text, err)
 	}
 }
 

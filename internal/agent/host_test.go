@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/audit"
@@ -94,7 +95,7 @@ func (s *script) Attach(a config.Attachment, wait bool) error {
 		return fmt.Errorf("network namespace %q does not exist", a.Netns)
 	}
 	s.change(func(list map[string]discover.Workload) {
-		w := asWorkload(a)
+		w := decide.WorkloadOf(a)
 		w.Devices = []discover.Device{{Name: "veth-" + a.Name, Ifindex: ifindexOf("veth-" + a.Name)}}
 		list[w.Key] = w
 	})
@@ -124,7 +125,7 @@ func (s *script) index(name string) int {
 }
 
 func (s *script) Detach(a config.Attachment) error {
-	s.change(func(list map[string]discover.Workload) { delete(list, asWorkload(a).Key) })
+	s.change(func(list map[string]discover.Workload) { delete(list, decide.WorkloadOf(a).Key) })
 	return nil
 }
 

@@ -58,9 +58,9 @@ func (a *Agent) offloadsWanted() []offload {
 	}
 	slowest := slices.MinFunc(a.links, func(x, y *link) int { return cmp.Compare(x.config.Egress, y.config.Egress) }) // that of ingress has it as well
 	var list []offload
-	for _, v := range a.decided.verdicts {
+	for _, v := range a.decided.Verdicts {
 		for _, dev := range v.Devices {
-			if v.steered && dev.PeerNetns != "" {
+			if v.Steered && dev.PeerNetns != "" {
 				list = append(list, offload{dev, slowest.config.Egress})
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/workload"
@@ -20,7 +21,7 @@ const whyConfig = "configuration changed"
 // record writes to the audit log whose policy a commit changes. The change that a
 // request asks for goes into the request's line; all others have lines of their own.
 // A workload that appears has one if its labels ask for something.
-func (a *Agent) record(ctx context.Context, before, after decision, why reasons) {
+func (a *Agent) record(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
 	if a.opts.Audit == nil && !audit.Under(ctx) {
 		return
 	}
@@ -31,12 +32,12 @@ func (a *Agent) record(ctx context.Context, before, after decision, why reasons)
 		if len(was)+len(is) == 0 {
 			continue
 		}
-		reason, asked := why.byKey[pair.key]
+		reason, asked := why.ByKey[pair.key]
 		if asked && audit.Note(ctx, pair.name(), orNil(was), orNil(is)) {
 			continue
 		}
 		if reason == "" {
-			reason = why.general
+			reason = why.General
 		}
 		via := pair.via(why)
 		if via == "" {
@@ -51,14 +52,14 @@ func (a *Agent) record(ctx context.Context, before, after decision, why reasons)
 // pair is one workload or group before and after a commit; nil where it does not exist.
 type pair struct {
 	key     string
-	was, is *verdict
+	was, is *decide.Verdict
 }
 
 // pairs returns the pairs of all workloads and groups, sorted by key.
-func pairs(before, after decision) []pair {
+func pairs(before, after decide.Decision) []pair {
 	all := map[string]pair{}
-	for i, d := range []decision{before, after} {
-		for _, list := range [][]verdict{d.verdicts, d.groups} {
+	for i, d := range []decide.Decision{before, after} {
+		for _, list := range [][]decide.Verdict{d.Verdicts, d.Groups} {
 			for j := range list {
 				p := all[list[j].Key]
 				p.key = list[j].Key
@@ -87,38 +88,28 @@ func (p pair) name() string {
 
 // via says by which way the change came, "" if it is none that anybody made: a
 // workload that appears or goes with the policy that all have.
-func (p pair) via(why reasons) string {
+func (p pair) via(why decide.Reasons) string {
 	switch {
-	case why.general == whyConfig:
+	case why.General == whyConfig:
 		return audit.ViaConfig
-	case p.is != nil && p.is.labelled():
+	case p.is != nil && p.is.Labelled():
 		return audit.ViaLabel
 	case p.is == nil || p.was == nil:
 		return ""
-	case p.was.labelled():
+	case p.was.Labelled():
 		return audit.ViaLabel
 	}
 	return audit.ViaAgent
 }
 
-// labelled reports whether labels decide something of the policy.
-func (v *verdict) labelled() bool {
-	for _, origin := range v.origin {
-		if origin == originLabel {
-			return true
-		}
-	}
-	return false
-}
-
 // fieldsOf are the fields of a verdict's policy that say something, as the API has
 // them. The workload that stands for Weir's own traffic has none.
-func fieldsOf(v *verdict) map[string]any {
+func fieldsOf(v *decide.Verdict) map[string]any {
 	fields := map[string]any{}
 	if v == nil || v.Kind == workload.KindOwn {
 		return fields
 	}
-	text, err := json.Marshal(api.PolicyOf(v.policy))
+	text, err := json.Marshal(api.PolicyOf(v.Policy))
 	if err == nil {
 		err = json.Unmarshal(text, &fields)
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/closest"
 	"weir/internal/config"
 )
@@ -75,7 +76,7 @@ func (a *Agent) complainOfConfig(err error) {
 		return
 	}
 	a.configError = err.Error()
-	a.recordReload(a.world.config.Path, "", err)
+	a.recordReload(a.decided.World.Config.Path, "", err)
 	first, rest, _ := strings.Cut(a.configError, "\n")
 	log := a.log
 	if rest != "" {
@@ -86,17 +87,14 @@ func (a *Agent) complainOfConfig(err error) {
 
 // adopt puts a configuration into force.
 func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string) error {
-	before := a.world.config
+	before := a.decided.World.Config
 	if reflect.DeepEqual(before, next) {
 		return nil
 	}
 	if err := a.mistyped(next); err != nil {
 		return err
 	}
-	foreseen := a.world.clone()
-	foreseen.config = next
-	foreseen.abilities = foreseen.expected(a.world.abilities)
-	if err := newGaps(decide(a.world.foreseen()), decide(foreseen.foreseen()), next.Path); err != nil {
+	if err := a.decided.World.CheckGaps(next); err != nil {
 		return err
 	}
 	if err := a.reattach(before.Attach, next.Attach); err != nil {
@@ -105,16 +103,16 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	if late := needRestart(before, next); len(late) > 0 {
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
-	world := a.world.clone()
-	world.config = next
-	world.found = a.merged()
-	a.relink(ctx, world.links())
+	world := a.decided.World.Clone()
+	world.Config = next
+	world.Found = a.merged()
+	a.relink(ctx, world.Links())
 	a.log.Info("configuration reloaded", "file", next.Path, "why", why)
 	if !slices.Equal(before.Warnings, next.Warnings) {
 		a.warnOfConfig(next)
 	}
 	a.recordReload(next.Path, why, nil)
-	a.commit(ctx, rule(world, a.attached), reasons{general: whyConfig})
+	a.commit(ctx, decide.Decide(world), decide.Reasons{General: whyConfig})
 	return nil
 }
 
@@ -133,11 +131,11 @@ func (a *Agent) mistyped(next config.Config) error {
 		a.log.Warn("whether the links of the configuration exist cannot be told", "err", err)
 		return nil
 	}
-	gone := slices.DeleteFunc(slices.Clone(a.world.config.Links), func(l config.Link) bool {
+	gone := slices.DeleteFunc(slices.Clone(a.decided.World.Config.Links), func(l config.Link) bool {
 		return has(next.Links, l.Device) || !slices.Contains(devices, l.Device)
 	})
 	for i, l := range next.Links {
-		if len(gone) == 0 || has(a.world.config.Links, l.Device) || slices.Contains(devices, l.Device) {
+		if len(gone) == 0 || has(a.decided.World.Config.Links, l.Device) || slices.Contains(devices, l.Device) {
 			continue
 		}
 		remedy := "ip link shows those that there are"
@@ -191,7 +189,7 @@ func (a *Agent) reattach(before, next []config.Attachment) error {
 			continue
 		}
 		err := a.attacher().Attach(at, true)
-		if err == nil && a.nameTaken(at) {
+		if err == nil && a.decided.World.NameTaken(at) {
 			gone(at)
 			err = errors.New("the name is taken by another workload; choose another")
 		}
@@ -200,16 +198,11 @@ func (a *Agent) reattach(before, next []config.Attachment) error {
 			for _, f := range undo {
 				f()
 			}
-			return fmt.Errorf("%s: attach %s: %w", a.world.config.Path, at, err)
+			return fmt.Errorf("%s: attach %s: %w", a.decided.World.Config.Path, at, err)
 		}
 		undo = append(undo, func() { gone(at) })
 	}
 	return nil
-}
-
-// nameTaken reports whether "weir attach" gave the name away already.
-func (a *Agent) nameTaken(at config.Attachment) bool {
-	return slices.ContainsFunc(a.attached, func(b config.Attachment) bool { return b.Name == at.Name }) // which have names
 }
 
 // relink makes the links those of next. One that is no longer named is given

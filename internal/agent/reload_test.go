@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/config"
+	"weir/internal/workload"
 )
 
 func TestReload(t *testing.T) {
@@ -79,7 +80,7 @@ func TestReloadWithAMistypedDevice(t *testing.T) {
 		}
 		h.expect("the link is kept", "eth0", before)
 		h.expect("nothing of the file counts", "eth1", "")
-		if s, _ := h.Status(t.Context()); s.ConfigError != want || h.workload("a").State != stateActive {
+		if s, _ := h.Status(t.Context()); s.ConfigError != want || h.workload("a").State != workload.StateActive {
 			t.Errorf("status %q, a is %s", s.ConfigError, h.workload("a").State)
 		}
 		next = "links: [{device: eth0, egress: 100mbit}, {device: tun9, egress: 100mbit}]"
@@ -91,12 +92,12 @@ func TestReloadWithAMistypedDevice(t *testing.T) {
 		if problems := s.Assess(); len(problems) != 1 || !strings.Contains(problems[0], "link tun9 is not steered") {
 			t.Errorf("problems %q", problems)
 		}
-		if a := h.workload("a"); a.State != stateNotHeld || !strings.Contains(a.Note, "link tun9 is not steered") {
+		if a := h.workload("a"); a.State != workload.StateNotHeld || !strings.Contains(a.Note, "link tun9 is not steered") {
 			t.Errorf("a is %s, %s", a.State, a.Note)
 		}
 		h.kernel.AddDevice("tun9")
 		seconds(60)
-		if a := h.workload("a"); a.State != stateActive || h.state("tun9") == "" {
+		if a := h.workload("a"); a.State != workload.StateActive || h.state("tun9") == "" {
 			t.Errorf("a is %s, %s", a.State, a.Note)
 		}
 		next = "links: [{device: eth1, egress: 1mbit}]" // which exists: as meant

@@ -7,30 +7,15 @@ import (
 	"errors"
 	"time"
 
-	"weir/internal/config"
+	"weir/internal/agent/decide"
 )
 
-// ruling is a world with the decision about it and the workloads that weir attach made.
-type ruling struct {
-	world    world
-	decided  decision
-	attached []config.Attachment
-}
-
-// rule decides about a world, which takes over the class numbers and the mins that the
-// decision grants.
-func rule(w world, attached []config.Attachment) ruling {
-	d := decide(w)
-	w.number, w.grants = d.number, d.grants
-	return ruling{w, d, attached}
-}
-
-// commit makes a ruling the present one, keeps it, and puts it into force on every link that
+// commit makes a decision the present one, keeps it, and puts it into force on every link that
 // is steered. The error is about the links; the agent tries again what failed there.
-func (a *Agent) commit(ctx context.Context, next ruling, why reasons) ([]plannedChange, error) {
+func (a *Agent) commit(ctx context.Context, next decide.Decision, why decide.Reasons) ([]decide.PlannedChange, error) {
 	a.adopt(ctx, next, why)
 	var failed []error
-	var all []plannedChange
+	var all []decide.PlannedChange
 	for _, l := range a.links {
 		if l.backend == nil || !l.dirty {
 			continue
@@ -44,21 +29,20 @@ func (a *Agent) commit(ctx context.Context, next ruling, why reasons) ([]planned
 	return all, errors.Join(failed...)
 }
 
-// adopt makes a ruling the present one as far as commit goes without the kernel: it keeps the
-// ruling and wants it of every link.
-func (a *Agent) adopt(ctx context.Context, next ruling, why reasons) {
-	d := next.decided
-	if err := a.store.save(a.keep(next)); err != nil {
+// adopt makes a decision the present one as far as commit goes without the kernel: it keeps
+// the decision's world and wants the plans of every link.
+func (a *Agent) adopt(ctx context.Context, next decide.Decision, why decide.Reasons) {
+	if err := a.store.save(a.keep(next.World)); err != nil {
 		// Better to steer and forget than not to steer. The user who asks for a change
-		// is told before, see try.
+		// is told before, see grant.
 		a.log.Error("a restarted agent will not know what is in force now", "err", err)
 	}
-	a.logStates(a.decided, d, why)
-	a.logLinkGaps(a.decided, d)
-	a.record(ctx, a.decided, d, why)
-	a.world, a.decided, a.attached = next.world, d, next.attached
+	a.logStates(a.decided, next, why)
+	a.logLinkGaps(a.decided, next)
+	a.record(ctx, a.decided, next, why)
+	a.decided = next
 	for _, l := range a.links {
-		if want, ok := d.plans[l.config.Name()]; ok {
+		if want, ok := next.Plans[l.config.Name()]; ok {
 			l.wants(want)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -69,58 +69,27 @@ func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload)
 			delete(a.pending, w.Key)
 		}
 	}
-	next, moved := a.world.clone(), renamed(before, list)
+	next, moved := a.decided.World.Clone(), decide.Renamed(before, list)
 	for from, to := range moved {
-		next.rename(from, to)
+		next.Rename(from, to)
 	}
 	a.bear(before, list, moved, time.Now())
-	next.found = a.merged()
-	why := reasons{general: s.Name() + " reported", byKey: compare(s.Name(), before, list)}
-	a.commit(ctx, rule(next, a.attached), why)
+	next.Found = a.merged()
+	why := decide.Reasons{General: s.Name() + " reported", ByKey: decide.WhatIsNew(s.Name(), before, list)}
+	a.commit(ctx, decide.Decide(next), why)
 }
 
 // expected leaves out what a source may still report after it was detached, or
 // when it was attached by a dry run only.
 func (a *Agent) expected(w discover.Workload) bool {
-	if a.opts.Attach == nil || w.Kind == kindDocker || w.Kind == workload.KindOwn || a.pending[w.Key] != nil {
-		return true
-	}
-	meant := func(at config.Attachment) bool { return means(at, w) }
-	return slices.ContainsFunc(a.attached, meant) || slices.ContainsFunc(a.world.config.Attach, meant)
-}
-
-// means reports whether an attachment is w's, or, without a name, may be.
-func means(at config.Attachment, w discover.Workload) bool {
-	as := asWorkload(at)
-	return as.Key == w.Key || at.Name == "" && as.Kind == w.Kind
+	return a.opts.Attach == nil || w.Kind == workload.KindDocker || w.Kind == workload.KindOwn || a.pending[w.Key] != nil ||
+		a.decided.World.Attaches(w)
 }
 
 // pending is a workload that was attached and that its source has not reported.
 type pending struct {
 	workload discover.Workload
 	reported chan struct{}
-}
-
-// asWorkload is what is known of an attachment before its source has looked; of one
-// without a name, only the kind of the workloads.
-func asWorkload(a config.Attachment) discover.Workload {
-	switch {
-	case a.Device != "" && a.Name == "":
-		return discover.Workload{Kind: workload.KindVM}
-	case a.Device != "":
-		return named(workload.KindDevice, a.Name)
-	case a.Unit != "" && a.Name == "":
-		return discover.Workload{Kind: workload.KindUnit}
-	case a.Unit != "":
-		return named(workload.KindUnit, a.Name)
-	case a.Cgroup != "":
-		return named(workload.KindCgroup, a.Name)
-	}
-	return named(workload.KindNetns, a.Name)
-}
-
-func named(kind, name string) discover.Workload {
-	return discover.Workload{Key: workload.Key(kind, name), Name: name, Kind: kind}
 }
 
 // merged is what all sources see, what is pending and what is away, by key. Where two see the
@@ -145,83 +114,4 @@ func (a *Agent) merged() []discover.Workload {
 		}
 	}
 	return slices.SortedFunc(maps.Values(byKey), func(x, y discover.Workload) int { return cmp.Compare(x.Key, y.Key) })
-}
-
-// renamed finds workloads that the engine considers the same though their keys
-// differ, from the old key to the new.
-func renamed(before, after []discover.Workload) map[string]string {
-	had, has := keysOf(before), keysOf(after)
-	vanished := map[string]string{} // key by id
-	for _, w := range before {
-		if w.ID != "" && !has[w.Key] {
-			vanished[w.ID] = w.Key
-		}
-	}
-	moved := map[string]string{}
-	for _, w := range after {
-		if from, ok := vanished[w.ID]; ok && !had[w.Key] {
-			moved[from] = w.Key
-		}
-	}
-	return moved
-}
-
-func keysOf(list []discover.Workload) map[string]bool {
-	keys := make(map[string]bool, len(list))
-	for _, w := range list {
-		keys[w.Key] = true
-	}
-	return keys
-}
-
-// rename moves everything that was remembered under one key to another.
-func (w *world) rename(from, to string) {
-	if layer, ok := w.set[from]; ok {
-		w.set[to] = layer
-		delete(w.set, from)
-	}
-	if fields, ok := w.accepted[from]; ok {
-		w.accepted[to] = fields
-		delete(w.accepted, from)
-	}
-	if id, ok := w.number[from]; ok {
-		w.number[to] = id
-		delete(w.number, from)
-	}
-	for device, grants := range w.grants {
-		grants = slices.Clone(grants)
-		for i := range grants {
-			if grants[i].Key == from {
-				grants[i].Key = to
-			}
-		}
-		w.grants[device] = grants
-	}
-}
-
-// compare says for each workload what is new about it.
-func compare(source string, before, after []discover.Workload) map[string]string {
-	old := map[string]discover.Workload{}
-	for _, w := range before {
-		old[w.Key] = w
-	}
-	why := map[string]string{}
-	for _, w := range after {
-		was, known := old[w.Key]
-		delete(old, w.Key)
-		switch {
-		case !known:
-			why[w.Key] = source + ": " + w.Name + " appeared"
-		case !reflect.DeepEqual(was.Devices, w.Devices):
-			why[w.Key] = source + ": devices of " + w.Name + " changed"
-		case !slices.Equal(was.Cgroups, w.Cgroups):
-			why[w.Key] = source + ": cgroups of " + w.Name + " changed"
-		case !maps.Equal(ownLabels(was.Labels), ownLabels(w.Labels)), !maps.Equal(was.ImageLabels, w.ImageLabels):
-			why[w.Key] = source + ": labels of " + w.Name + " changed"
-		}
-	}
-	for key, w := range old {
-		why[key] = source + ": " + w.Name + " is gone"
-	}
-	return why
 }

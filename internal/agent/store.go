@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"weir/internal/agent/decide"
 	"weir/internal/atomicfile"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -37,9 +38,9 @@ type kept struct {
 	// with them while no agent runs.
 	Numbers map[string]plan.ClassID `json:"numbers"`
 	// Grants are the mins in force, by link, in the order of their admission.
-	Grants map[string][]grant `json:"grants"`
+	Grants map[string][]decide.Grant `json:"grants"`
 	// Tuned is what was set about the controllers of workloads, by key.
-	Tuned map[string]tuned `json:"tuned,omitempty"`
+	Tuned map[string]decide.Tuned `json:"tuned,omitempty"`
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted map[string][]string `json:"accepted_gaps,omitempty"`
 	// Seen is what each source saw last: what an agent believes until the source
@@ -67,7 +68,7 @@ type keptDevice struct {
 }
 
 func keepWorkload(w discover.Workload) keptWorkload {
-	k := keptWorkload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: ownLabels(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
+	k := keptWorkload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: decide.OwnLabels(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
 	for _, d := range w.Devices {
 		k.Devices = append(k.Devices, keptDevice{d.Name, d.Ifindex})
 	}
@@ -166,20 +167,19 @@ func (s *store) save(k kept) error {
 	return nil
 }
 
-// keep returns what state.json keeps of a ruling and of what the sources saw.
-func (a *Agent) keep(r ruling) kept {
-	w := r.world
+// keep returns what state.json keeps of a world and of what the sources saw.
+func (a *Agent) keep(w decide.World) kept {
 	k := kept{
-		Set:      w.set,
-		Attached: r.attached,
-		Numbers:  w.number,
-		Grants:   w.grants,
-		Tuned:    w.tuned,
-		Accepted: w.accepted,
+		Set:      w.Set,
+		Attached: w.Attached,
+		Numbers:  w.Number,
+		Grants:   w.Grants,
+		Tuned:    w.Tuned,
+		Accepted: w.Accepted,
 		Seen:     map[string][]keptWorkload{},
 	}
-	if len(w.groups) > 0 {
-		k.Groups = w.groups
+	if len(w.Groups) > 0 {
+		k.Groups = w.Groups
 	}
 	for _, s := range a.sources {
 		for _, w := range s.seen {

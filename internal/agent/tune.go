@@ -81,18 +81,17 @@ func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api
 
 // beginTuning finds the loop and takes it out of the controller's hands.
 func (a *Agent) beginTuning(name string, req api.TuneRequest) (*experiment, error) {
-	w, err := resolve(name, a.decided.workloads())
+	v, err := a.decided.Resolve(name)
 	if err != nil {
 		return nil, err
 	}
-	v, _ := a.decided.verdict(w.Key)
 	var found []*experiment
 	for _, l := range a.links {
 		if req.Device != "" && req.Device != l.config.Device || string(l.direction()) != cmp.Or(req.Direction, string(policy.Egress)) {
 			continue
 		}
 		for _, loop := range l.pacer.Loops() {
-			if loop.Class == v.class && v.steered && loop.QueueName == req.Queue {
+			if loop.Class == v.Class && v.Steered && loop.QueueName == req.Queue {
 				found = append(found, &experiment{agent: a, link: l, loop: loop})
 			}
 		}

@@ -8,13 +8,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane/pace"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/workload"
 )
 
 // Status implements api.Agent.
@@ -24,52 +27,18 @@ func (a *Agent) Status(ctx context.Context) (api.Status, error) {
 		s = api.Status{
 			Version:     a.opts.Version,
 			Started:     a.started.UTC(),
-			Config:      a.world.config.Path,
+			Config:      a.decided.World.Config.Path,
 			ConfigError: a.configError,
 			Reloads:     a.reloads,
 			Links:       a.linkViews(),
 			Groups:      a.groupViews(),
 			Sources:     a.sourceViews(),
-			Refused:     a.decided.refused(),
-			NotHeld:     a.decided.notHeld(),
-			Warnings:    a.warnings(),
+			Refused:     a.decided.Refused(),
+			NotHeld:     a.decided.NotHeld(),
+			Warnings:    a.decided.Warnings(),
 		}
 	})
 	return s, err
-}
-
-// refused are the names of workloads and groups that do not have all of their policy.
-func (d decision) refused() []string {
-	var names []string
-	for _, v := range slices.Concat(d.verdicts, d.groups) {
-		if v.state == stateRefused {
-			names = append(names, v.Name)
-		}
-	}
-	return names
-}
-
-// notHeld are the names of workloads and groups of whose policy a backend does not hold
-// a part whose gap the user has not accepted.
-func (d decision) notHeld() []string {
-	var names []string
-	for _, v := range slices.Concat(d.verdicts, d.groups) {
-		if slices.ContainsFunc(v.gaps, func(g gap) bool { return !g.accepted }) {
-			names = append(names, v.Name)
-		}
-	}
-	return names
-}
-
-// warnings are about the rules of the configuration and of each workload.
-func (a *Agent) warnings() []string {
-	list := slices.Clone(a.world.config.Warnings)
-	for _, v := range a.decided.verdicts {
-		for _, warning := range v.ownWarnings() {
-			list = append(list, v.Name+": "+warning)
-		}
-	}
-	return list
 }
 
 // Workloads implements api.Agent.
@@ -84,9 +53,8 @@ func (a *Agent) Workload(ctx context.Context, name string) (api.Workload, error)
 	var w api.Workload
 	var err error
 	down := a.do(ctx, func() {
-		found, unknown := resolve(name, a.decided.workloads())
-		if err = unknown; err == nil {
-			v, _ := a.decided.verdict(found.Key)
+		var v decide.Verdict
+		if v, err = a.decided.Resolve(name); err == nil {
 			w = a.view(v, true)
 		}
 	})
@@ -101,16 +69,15 @@ func (a *Agent) Explain(ctx context.Context, name string) (api.Explanation, erro
 	var e api.Explanation
 	var err error
 	down := a.do(ctx, func() {
-		found, unknown := resolve(name, a.decided.workloads())
+		v, unknown := a.decided.Resolve(name)
 		if err = unknown; err != nil {
 			return
 		}
-		v, _ := a.decided.verdict(found.Key)
-		e = api.Explanation{Name: v.Name, Links: []api.ExplainLink{}, Warnings: v.warnings}
+		e = api.Explanation{Name: v.Name, Links: []api.ExplainLink{}, Warnings: v.Warnings}
 		for _, l := range a.links {
 			e.Links = append(e.Links, l.explain(v))
 			last := &e.Links[len(e.Links)-1]
-			last.Text = append(last.Text, gapSentences(a.decided.linkGaps[l.config.Name()])...)
+			last.Text = append(last.Text, decide.GapSentences(a.decided.LinkGaps[l.config.Name()])...)
 		}
 	})
 	if down != nil {
@@ -119,33 +86,29 @@ func (a *Agent) Explain(ctx context.Context, name string) (api.Explanation, erro
 	return e, err
 }
 
+// Classify implements api.Agent.
+func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (place api.Placement, err error) {
+	down := a.do(ctx, func() { place, err = a.decided.Classify(name, p) })
+	return place, cmp.Or(down, err)
+}
+
 // explain is the workload's explanation on this link, or why there is none.
-func (l *link) explain(v verdict) api.ExplainLink {
+func (l *link) explain(v decide.Verdict) api.ExplainLink {
 	var e api.ExplainLink
-	class, ok := l.now.state.Class(v.class)
+	class, ok := l.now.state.Class(v.Class)
 	switch {
 	case l.backend == nil:
 		e = l.noExplanation("The link is not steered" + because(l.err) + ".")
-	case !v.steered:
-		e = l.noExplanation(v.Name + " is not steered: " + v.note + ". Its packets count as the host's.")
+	case !v.Steered:
+		e = l.noExplanation(v.Name + " is not steered: " + v.Note + ". Its packets count as the host's.")
 	case !ok:
 		e = l.noExplanation(v.Name + " is new here; its first second is being measured.")
 	default:
 		e = explain(l.now, class.ID)
 	}
 	e.Direction = l.direction()
-	e.Text = append(e.Text, v.faults(l.config.Name())...)
+	e.Text = append(e.Text, v.Faults(l.config.Name())...)
 	return e
-}
-
-// faults are sentences about what a link does not hold of the policy.
-func (v verdict) faults(link string) []string {
-	var text []string
-	for _, err := range v.refusals[link] {
-		text = append(text, upper(reason(err))+".")
-	}
-	here := slices.DeleteFunc(slices.Clone(v.gaps), func(g gap) bool { return g.link != link })
-	return append(text, gapSentences(here)...)
 }
 
 func because(err error) string {
@@ -160,36 +123,36 @@ func (l *link) noExplanation(text string) api.ExplainLink {
 }
 
 func (a *Agent) views(history bool) []api.Workload {
-	list := make([]api.Workload, len(a.decided.verdicts))
-	for i, v := range a.decided.verdicts {
+	list := make([]api.Workload, len(a.decided.Verdicts))
+	for i, v := range a.decided.Verdicts {
 		list[i] = a.view(v, history)
 	}
 	return list
 }
 
 // view is a workload as the API shows it.
-func (a *Agent) view(v verdict, history bool) api.Workload {
+func (a *Agent) view(v decide.Verdict, history bool) api.Workload {
 	w := api.Workload{
 		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
-		Class: uint16(v.class), State: v.state, Note: v.note, Warnings: v.warnings,
-		Origin: v.origin, Devices: []string{}, Links: []api.WorkloadLink{},
-		Policy: api.PolicyOf(v.policy), NotHeld: gapViews(v.gaps),
+		Class: uint16(v.Class), State: v.State, Note: v.Note, Warnings: v.Warnings,
+		Origin: v.Origin, Devices: []string{}, Links: []api.WorkloadLink{},
+		Policy: api.PolicyOf(v.Policy), NotHeld: decide.GapViews(v.Gaps),
 	}
 	w.State, w.Note = a.standing(v)
 	for _, d := range v.Devices {
 		w.Devices = append(w.Devices, d.Name)
 	}
 	w.Cgroups = v.Cgroups
-	if !v.steered {
+	if !v.Steered {
 		return w
 	}
 	for _, l := range a.links {
-		view := l.workload(v.class)
-		if v.Kind == kindHost && a.world.portAt(l.config.Device) != nil {
-			view.Discipline = string(l.classes[v.class].Discipline)
+		view := l.workload(v.Class)
+		if v.Kind == workload.KindHost && a.decided.World.PortAt(l.config.Device) != nil {
+			view.Discipline = string(l.classes[v.Class].Discipline)
 		}
 		if history {
-			view.HistoryBps = l.history.of(v.class)
+			view.HistoryBps = l.history.of(v.Class)
 		}
 		w.Links = append(w.Links, view)
 	}
@@ -198,18 +161,19 @@ func (a *Agent) view(v verdict, history bool) api.Workload {
 
 // standing is the state and the note of a workload or group, with the links that are
 // not steered now.
-func (a *Agent) standing(v verdict) (state, note string) {
-	state, note = v.state, v.note
-	if !v.steered {
+func (a *Agent) standing(v decide.Verdict) (state, note string) {
+	state, note = v.State, v.Note
+	if !v.Steered {
 		return state, note
 	}
 	for _, l := range slices.Backward(a.links) {
 		if l.err == nil {
 			continue
 		}
-		note = join(fmt.Sprintf("link %s is not steered%s", l.config.Name(), because(l.err)), note)
-		if state == stateActive {
-			state = stateNotHeld
+		lost := fmt.Sprintf("link %s is not steered%s", l.config.Name(), because(l.err))
+		note = strings.TrimSuffix(lost+"; "+note, "; ")
+		if state == workload.StateActive {
+			state = workload.StateNotHeld
 		}
 	}
 	return state, note
@@ -274,7 +238,7 @@ func (a *Agent) linkViews() []api.LinkStatus {
 	list := make([]api.LinkStatus, len(a.links))
 	for i, l := range a.links {
 		list[i] = l.view()
-		list[i].NotHeld = gapViews(a.decided.linkGaps[l.config.Name()])
+		list[i].NotHeld = decide.GapViews(a.decided.LinkGaps[l.config.Name()])
 	}
 	return list
 }
@@ -329,7 +293,7 @@ func (a *Agent) sourceViews() []api.Source {
 		state, note := a.opts.PortsStatus()
 		list = append(list, api.Source{Name: "ovsdb", State: state, Note: note})
 	}
-	if !a.world.config.Docker.Enabled {
+	if !a.decided.World.Config.Docker.Enabled {
 		list = append(list, api.Source{Name: "docker", State: "off", Note: "docker.enabled is false"})
 	}
 	return list

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane/fake"
@@ -87,23 +88,23 @@ func workloadIn(s api.Sample, name string) api.Workload {
 }
 
 func BenchmarkManyWorkloads(b *testing.B) {
-	w := world{config: config.Config{Links: []config.Link{config.DefaultLink("eth0", 1e9)}}}
+	w := decide.World{Config: config.Config{Links: []config.Link{config.DefaultLink("eth0", 1e9)}}}
 	for i := range 4000 {
 		c := container(fmt.Sprintf("c%04d", i), "weir.weight=3")
 		c.Devices[0].Ifindex = i
-		w.found = append(w.found, c)
+		w.Found = append(w.Found, c)
 	}
-	d := decide(w)
-	w.number = d.number
+	d := decide.Decide(w)
+	w.Number = d.World.Number
 	b.Run("decide", func(b *testing.B) {
 		for b.Loop() {
-			decide(w)
+			decide.Decide(w)
 		}
 	})
 	b.Run("sample", func(b *testing.B) {
-		l := &link{config: w.config.Links[0], pacer: pace.New(policy.Egress, nil)}
-		l.wants(d.plans["eth0"])
-		a := &Agent{world: w, decided: d, links: []*link{l}}
+		l := &link{config: w.Config.Links[0], pacer: pace.New(policy.Egress, nil)}
+		l.wants(d.Plans["eth0"])
+		a := &Agent{decided: d, links: []*link{l}}
 		for b.Loop() {
 			l.now = divide(l.want, nil)
 			a.sample(time.Time{}, false)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/agent"
+	"weir/internal/agent/decide"
 	"weir/internal/cli/table"
 	"weir/internal/config"
 )
@@ -79,7 +79,7 @@ func checked(c config.Config) configCheck {
 		r.Groups = append(r.Groups, g.Name)
 	}
 	r.Remarks = append(r.Remarks, c.Warnings...)
-	r.Remarks = append(r.Remarks, agent.Foresee(c)...)
+	r.Remarks = append(r.Remarks, decide.Foresee(c)...)
 	return r
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package decide
 
 import (
 	"fmt"
@@ -35,6 +35,16 @@ func resolve(name string, workloads []discover.Workload) (discover.Workload, err
 		}
 	}
 	return discover.Workload{}, unknown(name, workloads)
+}
+
+// Resolve finds the verdict about the one workload that a person means.
+func (d Decision) Resolve(name string) (Verdict, error) {
+	found, err := resolve(name, d.workloads())
+	if err != nil {
+		return Verdict{}, err
+	}
+	v, _ := d.Verdict(found.Key)
+	return v, nil
 }
 
 func ambiguous(name string, found []discover.Workload, byID bool) error {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package decide
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 
@@ -13,25 +12,20 @@ import (
 	"weir/internal/policy/classify"
 )
 
-// Classify implements api.Agent. It looks at the rules as they are wanted, by the
-// classifier that the kernel's is tested against.
-func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (api.Placement, error) {
+// Classify says into which queue of a workload a packet goes, by which rule. It looks at the
+// rules as they are wanted, by the classifier that the kernel's is tested against.
+func (d Decision) Classify(name string, p api.Packet) (api.Placement, error) {
 	packet, err := packetOf(p)
 	if err != nil {
 		return api.Placement{}, api.Mistake(err)
 	}
-	var place api.Placement
-	down := a.do(ctx, func() {
-		found, unknown := resolve(name, a.decided.workloads())
-		if err = unknown; err == nil {
-			v, _ := a.decided.verdict(found.Key)
-			if place, err = placement(v, packet); err == nil {
-				place.Text += unheldText(v)
-			}
-		}
-	})
-	if down != nil {
-		return place, down
+	v, err := d.Resolve(name)
+	if err != nil {
+		return api.Placement{}, err
+	}
+	place, err := placement(v, packet)
+	if err == nil {
+		place.Text += unheldText(v)
 	}
 	return place, err
 }
@@ -78,32 +72,32 @@ func packetOf(p api.Packet) (classify.Packet, error) {
 }
 
 // placement says where a workload's packet goes.
-func placement(v verdict, packet classify.Packet) (api.Placement, error) {
-	if err := v.policy.Check(); err != nil {
+func placement(v Verdict, packet classify.Packet) (api.Placement, error) {
+	if err := v.Policy.Check(); err != nil {
 		return api.Placement{}, api.Mistake(err)
 	}
-	d := v.policy.Discipline.OrDefault()
+	d := v.Policy.Discipline.OrDefault()
 	place := api.Placement{Name: v.Name, Discipline: string(d)}
-	dscp := v.policy.DSCP
+	dscp := v.Policy.DSCP
 	if !d.HasQueues() {
 		place.Text = map[policy.Discipline]string{
 			policy.SFQ:  v.Name + " has discipline sfq: each flow has a queue of its own, rules have no part in it.",
 			policy.FIFO: v.Name + " has discipline fifo: all its packets wait in one queue.",
 		}[d]
 	} else {
-		rules, err := classify.Compile(policy.MatchesOf(v.policy.Queues))
+		rules, err := classify.Compile(policy.MatchesOf(v.Policy.Queues))
 		if err != nil {
 			return api.Placement{}, api.Mistake(err)
 		}
 		number, rule := rules.Classify(packet)
-		queue := v.policy.Queues[number]
+		queue := v.Policy.Queues[number]
 		place.Queue = queue.Name
-		place.Text = fmt.Sprintf("no rule fits; queue %s, number %d of %d of %s, takes what fits nowhere.", queue.Name, number+1, len(v.policy.Queues), v.Name)
+		place.Text = fmt.Sprintf("no rule fits; queue %s, number %d of %d of %s, takes what fits nowhere.", queue.Name, number+1, len(v.Policy.Queues), v.Name)
 		if rule >= 0 {
 			place.Rule = queue.Match[rules.List[rule].Match].String()
-			place.Text = fmt.Sprintf("rule %s comes first; queue %s, number %d of %d of %s.", place.Rule, queue.Name, number+1, len(v.policy.Queues), v.Name)
+			place.Text = fmt.Sprintf("rule %s comes first; queue %s, number %d of %d of %s.", place.Rule, queue.Name, number+1, len(v.Policy.Queues), v.Name)
 		}
-		place.Text = upper(place.Text)
+		place.Text = sentence(place.Text)
 		if queue.DSCP != nil {
 			dscp = queue.DSCP
 		}

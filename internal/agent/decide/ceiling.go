@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package decide
 
 import (
 	"cmp"
@@ -27,25 +27,25 @@ import (
 // others hold.
 
 // labelled is what a workload's labels say and may say.
-func (w world) labelled(found discover.Workload) (layer policy.Change, problems []string) {
+func (w World) labelled(found discover.Workload) (layer policy.Change, problems []string) {
 	labels, problems := w.ofContainer(found)
 	layer, unread := labelLayer(labels)
 	problems = append(problems, unread...)
 	for _, field := range layer.Given() {
-		if !w.config.Labels.Allows(field) {
+		if !w.Config.Labels.Allows(field) {
 			layer = layer.Without(field)
 			problems = append(problems, fmt.Sprintf("label %s does not count: labels may not say %s here; allow it in weir.yaml, labels: {allow: [..., %[2]s]}, or use weir set",
 				labelOf(field), strings.TrimPrefix(field, "ingress.")))
 		}
 	}
-	c := ceiling{admin: w.config.Defaults.Over(w.config.LayerFor(found.Name)).Over(w.set[found.Key]), links: w.links()}
-	layer = c.lower(layer, policy.Egress, !w.config.Labels.Allows("dscp"))
+	c := ceiling{admin: w.Config.Defaults.Over(w.Config.LayerFor(found.Name)).Over(w.Set[found.Key]), links: w.Links()}
+	layer = c.lower(layer, policy.Egress, !w.Config.Labels.Allows("dscp"))
 	return layer, append(problems, c.problems...)
 }
 
 // ofContainer are the labels without those that the image has given to the container.
-func (w world) ofContainer(found discover.Workload) (labels map[string]string, problems []string) {
-	if w.config.Labels.Images {
+func (w World) ofContainer(found discover.Workload) (labels map[string]string, problems []string) {
+	if w.Config.Labels.Images {
 		return found.Labels, nil
 	}
 	labels = maps.Clone(found.Labels)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package decide
 
 import (
 	"errors"
@@ -69,8 +69,8 @@ func labelProblem(label string, err error) string {
 	return err.Error()
 }
 
-// ownLabels are the labels that labelLayer looks at.
-func ownLabels(labels map[string]string) map[string]string {
+// OwnLabels are the labels that labelLayer looks at.
+func OwnLabels(labels map[string]string) map[string]string {
 	own := map[string]string{}
 	for label, value := range labels {
 		if strings.HasPrefix(label, labelPrefix) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package decide
 
 import (
 	"slices"
@@ -11,11 +11,11 @@ import (
 
 // Where a field of a policy comes from, as in api.Workload.Origin.
 const (
-	originDefault = "default"
-	originFound   = "found" // the group that a source says it is a part of
-	originConfig  = "config"
-	originLabel   = "label"
-	originSet     = "set"
+	OriginDefault = "default"
+	OriginFound   = "found" // the group that a source says it is a part of
+	OriginConfig  = "config"
+	OriginLabel   = "label"
+	OriginSet     = "set"
 )
 
 // stratum is a layer and its name.
@@ -26,8 +26,8 @@ type stratum struct {
 
 // foundLayer is the group of the name that a workload's source says it is a part
 // of, if there is one.
-func (w world) foundLayer(found discover.Workload) policy.Change {
-	if found.Group == "" || !slices.Contains(w.groupNames(), found.Group) {
+func (w World) foundLayer(found discover.Workload) policy.Change {
+	if found.Group == "" || !slices.Contains(w.GroupNames(), found.Group) {
 		return policy.Change{}
 	}
 	return policy.ChangeTo(policy.Policy{Group: found.Group}, "group")
@@ -40,7 +40,7 @@ func merge(strata ...stratum) (policy.Policy, map[string]string) {
 	p := policy.Default()
 	origin := map[string]string{}
 	for _, field := range policy.FieldNames(policy.OnWorkload) {
-		origin[field] = originDefault
+		origin[field] = OriginDefault
 	}
 	for _, s := range strata {
 		p = s.layer.Apply(p)

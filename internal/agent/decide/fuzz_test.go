@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package decide
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/workload"
 )
 
 // FuzzLabels: whatever stands in labels, nothing panics, what comes into force is
@@ -33,18 +34,18 @@ defaults: {max: 50mbit, min: 10mbit, group: office, limit_packets: 100, ingress:
 			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
 			labels[key] = value
 		}
-		found := discover.Workload{Key: "docker:web", Name: "web", Kind: kindDocker, Labels: labels,
+		found := discover.Workload{Key: "docker:web", Name: "web", Kind: workload.KindDocker, Labels: labels,
 			Devices: []discover.Device{{Name: "veth", Ifindex: 7}}}
-		d := decide(world{config: cfg, found: []discover.Workload{found}, number: map[string]plan.ClassID{}})
-		v, _ := d.verdict("docker:web")
-		if v.policy.Group != "office" || v.policy.LimitPackets < 1 || v.policy.LimitPackets > 100 {
-			t.Errorf("group %q, %d packets", v.policy.Group, v.policy.LimitPackets)
+		d := Decide(World{Config: cfg, Found: []discover.Workload{found}, Number: map[string]plan.ClassID{}})
+		v, _ := d.Verdict("docker:web")
+		if v.Policy.Group != "office" || v.Policy.LimitPackets < 1 || v.Policy.LimitPackets > 100 {
+			t.Errorf("group %q, %d packets", v.Policy.Group, v.Policy.LimitPackets)
 		}
 		for _, end := range []struct {
 			policy   policy.Policy
 			capacity policy.Rate
 			max, min policy.Rate
-		}{{v.policy, 100e6, 50e6, 10e6}, {v.policy.In(policy.Ingress), 50e6, 10e6, 1e6}} {
+		}{{v.Policy, 100e6, 50e6, 10e6}, {v.Policy.In(policy.Ingress), 50e6, 10e6, 1e6}} {
 			if limit := end.policy.Max.Of(end.capacity); limit == 0 || limit > end.max {
 				t.Errorf("max %v of %v", limit, end.max)
 			}
@@ -52,8 +53,8 @@ defaults: {max: 50mbit, min: 10mbit, group: office, limit_packets: 100, ingress:
 				t.Errorf("min and reservations %v of %v", floor, end.min)
 			}
 		}
-		if len(v.note) > 4000+20*len(text) {
-			t.Errorf("a note of %d bytes about %d", len(v.note), len(text))
+		if len(v.Note) > 4000+20*len(text) {
+			t.Errorf("a note of %d bytes about %d", len(v.Note), len(text))
 		}
 	})
 }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir/internal/config"
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+	"weir/internal/sdn/switchport"
+	"weir/internal/workload"
+)
+
+// Decide returns what follows from a world.
+func Decide(w World) Decision {
+	d := Decision{World: w, Plans: map[string]plan.State{}, LinkGaps: map[string][]Gap{}}
+	var keys []string
+	for _, found := range w.Found {
+		if steerable(found) {
+			keys = append(keys, found.Key)
+		}
+	}
+	for _, name := range w.GroupNames() {
+		keys = append(keys, plan.GroupKey(name))
+	}
+	mask := cmp.Or(plan.Mask(w.Config.MarkMask), plan.DefaultMask)
+	d.World.Grants = map[string][]Grant{}
+	d.World.Number = plan.NumberWithin(mask.MaxClasses(), w.Number, append([]string{plan.HostKey}, keys...))
+	for _, found := range append([]discover.Workload{hostWorkload}, w.Found...) {
+		d.Verdicts = append(d.Verdicts, judge(w, found, d.World.Number))
+	}
+	for _, name := range w.GroupNames() {
+		d.Groups = append(d.Groups, judgeGroup(w, name, d.World.Number))
+	}
+	for _, link := range w.Links() {
+		d.planLink(w.planned(link), w.Grants[link.Name()], w.PortAt(link.Device))
+		if gaps := w.linkGaps(link); len(gaps) > 0 {
+			d.LinkGaps[link.Name()] = gaps
+		}
+	}
+	for _, verdicts := range [][]Verdict{d.Verdicts, d.Groups} {
+		for i := range verdicts {
+			verdicts[i].findGaps(w)
+			verdicts[i].conclude()
+		}
+	}
+	slices.SortFunc(d.Verdicts, func(a, b Verdict) int {
+		return cmp.Or(-compareBool(a.Kind == workload.KindHost, b.Kind == workload.KindHost), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
+	})
+	return d
+}
+
+// hostWorkload stands for all packets without a mark.
+var hostWorkload = discover.Workload{Key: plan.HostKey, Name: config.HostName, Kind: workload.KindHost}
+
+// steerable reports whether the workload has a class. One whose network is not
+// up yet has one, so that its first packet finds it.
+func steerable(w discover.Workload) bool { return w.Note == "" || present(w) }
+
+// present reports whether there is anything that the workload's packets come from.
+func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 0 }
+
+// judge returns the verdict about a workload as far as it does not depend on links.
+func judge(w World, found discover.Workload, number map[string]plan.ClassID) Verdict {
+	labels, problems := w.labelled(found)
+	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
+	v.Policy, v.Origin = merge(
+		stratum{OriginFound, w.foundLayer(found)},
+		stratum{OriginConfig, w.Config.Defaults},
+		stratum{OriginConfig, w.Config.LayerFor(found.Name)},
+		stratum{OriginLabel, labels},
+		stratum{OriginSet, w.Set[found.Key]},
+	)
+	if found.Note != "" {
+		problems = append([]string{found.Note}, problems...)
+	}
+	if v.Policy.Check() == nil { // else the plan says what is wrong
+		warnings, _ := policy.CheckRules(v.Policy.Queues)
+		for _, w := range warnings {
+			v.Warnings = append(v.Warnings, w.Error())
+		}
+	}
+	if v.Policy.Ingress != nil && portless(found) {
+		problems = append(problems, "ingress: "+noPortIn)
+	}
+	v.Note = strings.Join(problems, "; ")
+	return v
+}
+
+// noPortIn is why the ingress of a portless workload cannot be steered.
+const noPortIn = "what the host's own processes and cgroups receive passes no port on its way, so nothing can hold it"
+
+// portless reports whether what the workload receives passes no device of its own.
+func portless(w discover.Workload) bool {
+	return w.Kind == workload.KindHost || len(w.Devices) == 0 && len(w.Cgroups) > 0
+}
+
+// planLink plans one link, the workloads in the order of their admission. If it is
+// a port of a switch, the port says what the host's discipline is there.
+func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Port) {
+	order := seniority(d.steered(), link, grants)
+	var workloads []plan.Workload
+	for _, v := range order {
+		if v.Kind == workload.KindGroup && v.abilities[link.Name()].NoGroups {
+			continue
+		}
+		asked := v.promised(link)
+		if port != nil && v.Kind == workload.KindHost {
+			asked.Discipline, asked.Queues, asked.AQM = port.Policy.Discipline, port.Policy.Queues, port.Policy.AQM
+		}
+		workloads = append(workloads, plan.Workload{Key: v.Key, Name: v.Name, Policy: asked,
+			Ports: ports(v.Workload, link), Group: v.Kind == workload.KindGroup})
+	}
+	state, refusals, err := plan.Build(link, workloads, d.World.Number)
+	if err != nil { // the configuration was checked, so this is not reached by what a person writes
+		for _, v := range order {
+			v.Refusals[link.Name()] = []error{err}
+		}
+		return
+	}
+	d.Plans[link.Name()] = state
+	refused := map[string][]error{}
+	for _, r := range refusals {
+		refused[r.Key] = append(refused[r.Key], r.Err)
+	}
+	mins := map[plan.ClassID]policy.Rate{}
+	for _, class := range state.Classes {
+		mins[class.ID] = class.Min
+	}
+	for _, v := range order {
+		if errs := refused[v.Key]; errs != nil {
+			v.Refusals[link.Name()] = errs
+		}
+		// A number without a class belongs to a workload that Build put with the host.
+		// And a group without a min of its own holds its members'.
+		if id, ok := d.World.Number[v.Key]; ok && mins[id] > 0 && v.promised(link).Floor(link.Capacity, link.Overhead) != 0 {
+			d.World.Grants[link.Name()] = append(d.World.Grants[link.Name()], Grant{v.Key, mins[id]})
+		}
+	}
+}
+
+// seniority orders the workloads and groups of a link: those that ask for no more than
+// they were granted, in the order in which they were; then those that ask for
+// more than that; then the others by their numbers. So no min is lost to
+// one that came, or was raised, later.
+func seniority(order []*Verdict, link plan.Link, grants []Grant) []*Verdict {
+	place := map[string]int{}
+	held := map[string]policy.Rate{}
+	for i, g := range grants {
+		place[g.Key], held[g.Key] = i, g.Min
+	}
+	rank := func(v *Verdict) (class, within int) {
+		min, granted := held[v.Key]
+		switch {
+		case granted && v.promised(link).Floor(link.Capacity, link.Overhead) <= min:
+			return 0, place[v.Key]
+		case granted:
+			return 1, place[v.Key]
+		}
+		return 2, int(v.Class)
+	}
+	slices.SortStableFunc(order, func(a, b *Verdict) int {
+		classA, withinA := rank(a)
+		classB, withinB := rank(b)
+		return cmp.Or(cmp.Compare(classA, classB), cmp.Compare(withinA, withinB))
+	})
+	return order
+}
+
+// ports returns the devices by which the workload's packets come in, and the cgroups that
+// they come from. The link's own device is none: what a link sends cannot be
+// what it hears.
+func ports(w discover.Workload, link plan.Link) []plan.Port {
+	var ports []plan.Port
+	for _, d := range w.Devices {
+		if d.Name != link.Device {
+			ports = append(ports, plan.Port{Device: d.Name, Ifindex: d.Ifindex})
+		}
+	}
+	if link.Direction == policy.Ingress {
+		return ports // nothing that a cgroup receives passes a port
+	}
+	for _, folder := range w.Cgroups {
+		ports = append(ports, plan.Port{Cgroup: folder})
+	}
+	return ports
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// judgeGroup returns the verdict about a group as far as it does not depend on links.
+func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
+	key := plan.GroupKey(name)
+	v := Verdict{
+		Workload: discover.Workload{Key: key, Name: name, Kind: workload.KindGroup},
+		Steered:  true, Class: number[key], Refusals: map[string][]error{}, abilities: w.Abilities,
+	}
+	configured, _ := w.configured(name)
+	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginSet, w.Groups[name]})
+	maps.DeleteFunc(v.Origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
+	return v
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"weir/internal/config"
+	"weir/internal/dataplane"
+	"weir/internal/plan"
+)
+
+// planned returns the link as its backend is told, with what the backend has in the
+// place of what it lacks: a host whose kernel holds less than its configuration asks for
+// is steered all the same.
+func (w World) planned(l config.Link) plan.Link {
+	link := l.Plan()
+	abilities := w.Abilities[link.Name()]
+	if abilities.Scheduler != "" {
+		link.Scheduler = plan.SchedulerFair
+	}
+	if abilities.NoNegativeOverhead {
+		link.Overhead = max(link.Overhead, 0)
+	}
+	return link
+}
+
+// linkGaps lists what the link's backend does not hold of its settings.
+func (w World) linkGaps(l config.Link) []Gap {
+	abilities := w.Abilities[l.Name()]
+	var gaps []Gap
+	if abilities.Scheduler != "" && l.Scheduler != plan.SchedulerFair {
+		gaps = append(gaps, Gap{Field: "scheduler", Value: l.Scheduler,
+			Reason: "HTB schedules in its place and divides the link as scheduler fair does"})
+	}
+	if abilities.NoNegativeOverhead && l.Overhead < 0 {
+		gaps = append(gaps, Gap{Field: "overhead", Value: strconv.Itoa(l.Overhead),
+			Reason: "HTB takes no bytes off a packet's length, and counts an overhead of 0"})
+	}
+	for i := range gaps {
+		gaps[i].Link, gaps[i].Device, gaps[i].Direction = l.Name(), l.Device, l.Direction
+		gaps[i].Origin, gaps[i].Accepted = OriginConfig, w.Config.AcceptGaps
+	}
+	return gaps
+}
+
+// expectedAbilities returns the abilities of the world's links; a link that is new will have
+// those of the others, since one kernel runs them all.
+func (w World) expectedAbilities(known map[string]dataplane.Abilities) map[string]dataplane.Abilities {
+	all := maps.Clone(known)
+	for _, l := range w.Links() {
+		if _, ok := all[l.Name()]; !ok && len(known) > 0 {
+			all[l.Name()] = known[slices.Min(slices.Collect(maps.Keys(known)))]
+		}
+	}
+	return all
+}
+
+// GapSentences returns gaps as sentences.
+func GapSentences(gaps []Gap) []string {
+	var text []string
+	for _, g := range gaps {
+		text = append(text, fmt.Sprintf("%s is not held here: %s.", sentence(g.What()), g.Reason))
+	}
+	return text
+}

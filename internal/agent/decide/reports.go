@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"weir/internal/discover"
+)
+
+// Renamed finds the workloads that the engine considers the same though their keys differ
+// in two reports of a source, and maps the old key to the new one.
+func Renamed(before, after []discover.Workload) map[string]string {
+	had, has := Keys(before), Keys(after)
+	vanished := map[string]string{} // key by id
+	for _, w := range before {
+		if w.ID != "" && !has[w.Key] {
+			vanished[w.ID] = w.Key
+		}
+	}
+	moved := map[string]string{}
+	for _, w := range after {
+		if from, ok := vanished[w.ID]; ok && !had[w.Key] {
+			moved[from] = w.Key
+		}
+	}
+	return moved
+}
+
+// Keys returns the keys of workloads as a set.
+func Keys(list []discover.Workload) map[string]bool {
+	keys := make(map[string]bool, len(list))
+	for _, w := range list {
+		keys[w.Key] = true
+	}
+	return keys
+}
+
+// WhatIsNew says for each workload that changed what is new about it, for a log: "docker:
+// labels of web changed".
+func WhatIsNew(source string, before, after []discover.Workload) map[string]string {
+	old := map[string]discover.Workload{}
+	for _, w := range before {
+		old[w.Key] = w
+	}
+	why := map[string]string{}
+	for _, w := range after {
+		was, known := old[w.Key]
+		delete(old, w.Key)
+		switch {
+		case !known:
+			why[w.Key] = source + ": " + w.Name + " appeared"
+		case !reflect.DeepEqual(was.Devices, w.Devices):
+			why[w.Key] = source + ": devices of " + w.Name + " changed"
+		case !slices.Equal(was.Cgroups, w.Cgroups):
+			why[w.Key] = source + ": cgroups of " + w.Name + " changed"
+		case !maps.Equal(OwnLabels(was.Labels), OwnLabels(w.Labels)), !maps.Equal(was.ImageLabels, w.ImageLabels):
+			why[w.Key] = source + ": labels of " + w.Name + " changed"
+		}
+	}
+	for key, w := range old {
+		why[key] = source + ": " + w.Name + " is gone"
+	}
+	return why
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir/internal/dataplane"
+	"weir/internal/discover"
+	"weir/internal/invalid"
+	"weir/internal/plan"
+	"weir/internal/policy"
+	"weir/internal/workload"
+)
+
+// Verdict is what was decided about one workload or group.
+type Verdict struct {
+	discover.Workload
+	Policy   policy.Policy
+	Origin   map[string]string // where each field of the policy comes from: OriginSet, ...
+	Class    plan.ClassID
+	Steered  bool               // it has a class
+	State    string             // workload.StateActive, ...
+	Note     string             // for people: what of the policy is not in force, and why
+	Warnings []string           // about rules that overlap
+	Refusals map[string][]error // by link: why the plan there does not hold all of the policy
+	Gaps     []Gap              // what the links' backends do not hold of the policy
+	// abilities are the world's.
+	abilities map[string]dataplane.Abilities
+}
+
+// promised returns the workload's policy on a link, without a group where the link's
+// backend has none. The rest of what a backend lacks stays: it costs nothing, and
+// queues mark packets with their DSCP all the same.
+func (v *Verdict) promised(link plan.Link) policy.Policy {
+	p := v.policyOn(link)
+	if v.abilities[link.Name()].NoGroups {
+		p.Group = ""
+	}
+	return p
+}
+
+// policyOn returns the workload's policy in the direction of a link. The workload is in the
+// same group in both directions.
+func (v *Verdict) policyOn(link plan.Link) policy.Policy {
+	if link.Direction != policy.Ingress {
+		return v.Policy.In(policy.Egress)
+	}
+	asked := v.Policy
+	if portless(v.Workload) {
+		asked.Ingress = nil
+	}
+	p := asked.In(policy.Ingress)
+	p.Group = v.Policy.Group
+	return p
+}
+
+// conclude fills in the state and the note, when all else is known.
+func (v *Verdict) conclude() {
+	v.State = workload.StateActive
+	switch {
+	case !v.Steered:
+		v.State = workload.StateUnsteered
+	case len(v.Refusals) > 0:
+		v.State = workload.StateRefused
+		var notes []string
+		for _, device := range slices.Sorted(maps.Keys(v.Refusals)) {
+			for _, err := range v.Refusals[device] {
+				notes = append(notes, fmt.Sprintf("link %s: %s", device, reason(err)))
+			}
+		}
+		v.Note = join(append(notes, v.Note)...)
+	case !present(v.Workload) && v.Kind != workload.KindHost && v.Kind != workload.KindGroup && v.Kind != workload.KindOwn:
+		v.State = workload.StateWaiting
+	case len(v.Gaps) > 0:
+		v.State = workload.StateNotHeld
+	}
+	for _, g := range slices.Backward(v.Gaps) {
+		v.Note = join(g.String(), v.Note)
+	}
+}
+
+// join returns the notes that are not empty as one.
+func join(notes ...string) string {
+	return strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")
+}
+
+// reason returns the text for people of why a plan does not hold all of a policy.
+func reason(err error) string {
+	var refused *policy.Refused
+	if errors.As(err, &refused) {
+		return refused.Field() + " is not in force: " + refused.Reason()
+	}
+	var mistake *invalid.Error
+	if errors.As(err, &mistake) {
+		return mistake.Field + " is not in force: " + mistake.Msg
+	}
+	return err.Error()
+}
+
+// OwnWarnings returns the warnings that are not about the configuration's queues: those are
+// among the configuration's own warnings.
+func (v Verdict) OwnWarnings() []string {
+	if v.Origin["queues"] == OriginConfig {
+		return nil
+	}
+	return v.Warnings
+}
+
+// Labelled reports whether labels decide something of the policy.
+func (v *Verdict) Labelled() bool {
+	for _, origin := range v.Origin {
+		if origin == OriginLabel {
+			return true
+		}
+	}
+	return false
+}
+
+// Faults returns sentences about what a link does not hold of the policy.
+func (v Verdict) Faults(link string) []string {
+	var text []string
+	for _, err := range v.Refusals[link] {
+		text = append(text, sentence(reason(err))+".")
+	}
+	here := slices.DeleteFunc(slices.Clone(v.Gaps), func(g Gap) bool { return g.Link != link })
+	return append(text, GapSentences(here)...)
+}
+
+// groupless counts the links on which the workload is refused its group, or the
+// group itself.
+func (v Verdict) groupless() int {
+	n := 0
+	for link := range v.Refusals {
+		if v.groupRefused(link) {
+			n++
+		}
+	}
+	return n
+}
+
+// groupRefused reports whether a link has refused the workload its group, or the
+// group itself.
+func (v Verdict) groupRefused(link string) bool {
+	return slices.ContainsFunc(v.Refusals[link], func(err error) bool {
+		var mistake *invalid.Error
+		return errors.As(err, &mistake) && mistake.Field == "group"
+	})
+}
+
+// Missing reports whether the group has no class on a link.
+func (v Verdict) Missing(link string) bool {
+	return v.abilities[link].NoGroups || v.groupRefused(link)
+}
+
+// sentence returns text with a capital at its beginning.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

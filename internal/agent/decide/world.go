@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"weir/internal/config"
+	"weir/internal/control"
+	"weir/internal/dataplane"
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+	"weir/internal/sdn/switchport"
+	"weir/internal/workload"
+)
+
+// World is everything that decides what the kernel should look like.
+type World struct {
+	Config config.Config
+	// Attached are the workloads that weir attach made; those of the configuration are not
+	// among them.
+	Attached []config.Attachment
+	Ports    []switchport.Port        // of a switch, that are links too
+	Found    []discover.Workload      // one for each key, by key, without the host
+	Set      map[string]policy.Change // what was set at run time, by key
+	Groups   map[string]policy.Change // groups that were made or changed at run time, by name
+	Number   map[string]plan.ClassID  // by key, also of workloads that are gone
+	Grants   map[string][]Grant       // by link, in the order of admission
+	Tuned    map[string]Tuned         // what was set about controllers, by key; nothing follows from it here
+	// Accepted are the fields that were asked for by --accept-gaps, by key.
+	Accepted  map[string][]string
+	Abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link
+}
+
+// Clone returns a copy that can be changed without changing w. Layers are never changed in
+// place.
+func (w World) Clone() World {
+	w.Attached = slices.Clone(w.Attached)
+	w.Found = slices.Clone(w.Found)
+	w.Set = maps.Clone(w.Set)
+	w.Groups = maps.Clone(w.Groups)
+	w.Number = maps.Clone(w.Number)
+	w.Grants = maps.Clone(w.Grants)
+	w.Tuned = maps.Clone(w.Tuned)
+	w.Accepted = maps.Clone(w.Accepted)
+	return w
+}
+
+// Grant is a min that a link has admitted.
+type Grant struct {
+	Key string      `json:"key"`
+	Min policy.Rate `json:"min_bps"`
+}
+
+// Tuned is what was set about the controllers of a workload.
+type Tuned struct {
+	Frozen bool           `json:"frozen,omitempty"`
+	Gains  *control.Gains `json:"gains,omitempty"`
+}
+
+// Links returns the links of the configuration, and the ports of a switch that it does not
+// name.
+func (w World) Links() []config.Link {
+	var links []config.Link
+	for _, l := range w.Config.Links {
+		links = append(links, l.Ends()...)
+	}
+	for _, p := range w.Ports {
+		if w.PortAt(p.Device) == nil {
+			continue
+		}
+		link := config.DefaultLink(p.Device, p.Bandwidth)
+		// Its QoS row says that the switch leaves the qdisc to Weir. What is there
+		// may be the switch's own, which it does not remove by itself.
+		link.Force = true
+		links = append(links, link)
+	}
+	return links
+}
+
+// PortAt returns the port that makes a device a link, nil if the configuration makes it one or
+// it is none.
+func (w World) PortAt(device string) *switchport.Port {
+	if slices.ContainsFunc(w.Config.Links, func(l config.Link) bool { return l.Device == device }) {
+		return nil
+	}
+	i := slices.IndexFunc(w.Ports, func(p switchport.Port) bool { return p.Device == device })
+	if i < 0 {
+		return nil
+	}
+	return &w.Ports[i]
+}
+
+// GroupNames returns the groups of the configuration and those made at run time, sorted.
+func (w World) GroupNames() []string {
+	names := slices.Collect(maps.Keys(w.Groups))
+	for _, g := range w.Config.Groups {
+		names = append(names, g.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// configured returns what the configuration says of a group.
+func (w World) configured(name string) (policy.Change, bool) {
+	for _, g := range w.Config.Groups {
+		if g.Name == name {
+			return g.Layer, true
+		}
+	}
+	return policy.Change{}, false
+}
+
+// Rename moves everything that was remembered under one key to another.
+func (w *World) Rename(from, to string) {
+	if layer, ok := w.Set[from]; ok {
+		w.Set[to] = layer
+		delete(w.Set, from)
+	}
+	if fields, ok := w.Accepted[from]; ok {
+		w.Accepted[to] = fields
+		delete(w.Accepted, from)
+	}
+	if id, ok := w.Number[from]; ok {
+		w.Number[to] = id
+		delete(w.Number, from)
+	}
+	for device, grants := range w.Grants {
+		grants = slices.Clone(grants)
+		for i := range grants {
+			if grants[i].Key == from {
+				grants[i].Key = to
+			}
+		}
+		w.Grants[device] = grants
+	}
+}
+
+// forget takes a workload and what was set for it out of the world.
+func (w *World) forget(key string) {
+	w.Found = without(w.Found, key)
+	delete(w.Set, key)
+	delete(w.Accepted, key)
+}
+
+// without returns the workloads that do not have the key.
+func without(list []discover.Workload, key string) []discover.Workload {
+	return slices.DeleteFunc(slices.Clone(list), func(w discover.Workload) bool { return w.Key == key })
+}
+
+// byKey compares workloads for sorting.
+func byKey(x, y discover.Workload) int { return cmp.Compare(x.Key, y.Key) }
+
+// HoldsMin reports whether any link has admitted a min of the workload.
+func (w World) HoldsMin(key string) bool {
+	for _, grants := range w.Grants {
+		for _, g := range grants {
+			if g.Key == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Foresee returns what of a configuration an agent would not put into force if exactly those
+// workloads and groups existed that it calls by their whole name: a line for each, by name.
+// Patterns, labels and what is set at run time are not considered.
+func Foresee(c config.Config) []string {
+	d := Decide(World{Config: c, Number: map[string]plan.ClassID{}}.foreseen())
+	var notes []string
+	for _, v := range append(d.Verdicts, d.Groups...) {
+		if v.State == workload.StateRefused {
+			notes = append(notes, v.Name+": "+v.Note)
+		}
+	}
+	return notes
+}
+
+// foreseen returns the world with all workloads that its configuration calls by their whole
+// name, also those that are not there.
+func (w World) foreseen() World {
+	w = w.Clone()
+	for _, name := range w.Config.Named() {
+		if !slices.ContainsFunc(w.Found, func(f discover.Workload) bool { return f.Name == name }) {
+			w.Found = append(w.Found, discover.Workload{Key: "foreseen:" + name, Name: name})
+		}
+	}
+	return w
+}
