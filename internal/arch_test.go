@@ -73,6 +73,7 @@ var layers = map[string]int{
 	"internal/discover":             3,
 	"internal/sdn/switchport":       3,
 	"internal/agent/decide":         4,
+	"internal/agent/usage":          4,
 	"internal/agent":                5,
 	"internal/daemon":               6,
 	"internal/doctor":               4,
@@ -91,7 +92,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".

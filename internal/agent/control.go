@@ -93,12 +93,12 @@ func (a *Agent) partOn(l *link) func(plan.ClassID) float64 {
 	return func(class plan.ClassID) float64 {
 		sum := 0.0
 		for _, other := range same {
-			sum += other.now.used[class].rate
+			sum += other.now.Used[class].Rate
 		}
 		if sum == 0 {
 			return 1
 		}
-		return l.now.used[class].rate / sum
+		return l.now.Used[class].Rate / sum
 	}
 }
 

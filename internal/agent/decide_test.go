@@ -209,7 +209,13 @@ func (h *host) within() error {
 		if limit := s.Link.Admission().Limit(); s.Reserved() > limit {
 			return fmt.Errorf("%s reserves %v of %v", device, s.Reserved(), limit)
 		}
-		for id, members := range membersOf(s) {
+		members := map[plan.ClassID][]plan.Class{}
+		for _, class := range s.Classes {
+			if class.Parent != 0 {
+				members[class.Parent] = append(members[class.Parent], class)
+			}
+		}
+		for id, members := range members {
 			group, _ := s.Class(id)
 			var held policy.Rate
 			for _, m := range members {

@@ -5,12 +5,14 @@
 //
 // Package decide, below this one, is the judgement: it puts together each workload's policy
 // and makes one plan.State per link of all policies, the links and the order in which mins
-// were admitted. This package feeds it and carries out what it says:
+// were admitted. Package usage says what the classes of a link did and should have had. This
+// package feeds both and carries out what follows:
 //
 //	sources ─┐
 //	config  ─┼─► decide.World ─► decide.Decide ─► decide.Decision ─► Backend.Set, state.json, log
 //	API     ─┘                       (pure)             │
-//	counters, once a second ────────────────────────────┴────► shares, explanations, samples
+//	counters, once a second ────────────────────────────┴─► usage.Division ─► API
+//	                                                           (pure)
 //
 // Example: eth0 carries 100 Mbit/s; web has the label weir.min=60mbit and db
 // asks for 50mbit by "weir set". The second is refused with the numbers and

@@ -51,7 +51,7 @@ func (a *Agent) ExplainGroup(ctx context.Context, name string) (api.Explanation,
 
 // explainGroup is the group's explanation on this link, or why there is none.
 func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink {
-	class, ok := l.now.state.Class(v.Class)
+	class, ok := l.now.State.Class(v.Class)
 	e := l.noExplanation("")
 	switch {
 	case l.backend == nil:
@@ -61,11 +61,7 @@ func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink
 	case !ok || !class.Group:
 		e.Text = []string{"The group is new here; its first second is being measured."}
 	default:
-		e = explain(l.now, class.ID)
-		for i, text := range e.Text {
-			e.Text[i] = upper(text) // it begins with the word group
-		}
-		e.Members = l.now.within(class.ID).others(class.ID)
+		e = l.now.ExplainGroup(class.ID)
 	}
 	e.Direction = l.direction()
 	e.Text = slices.Concat(d.GroupText(v, l.config.Plan(), class), e.Text, v.Faults(l.config.Name()))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/agent/usage"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/pace"
@@ -42,8 +43,8 @@ type link struct {
 	abilities dataplane.Abilities // of the backend, or of the one before
 
 	last    dataplane.Snapshot
-	now     division
-	history history
+	now     usage.Division
+	history usage.History
 }
 
 // open gets a backend and learns what an earlier agent left.
@@ -239,7 +240,7 @@ const mostNamed = 5
 // sample reads the counters and divides the link anew.
 func (l *link) sample(now time.Time) {
 	if l.backend == nil {
-		l.now, l.last = division{state: l.want}, dataplane.Snapshot{}
+		l.now, l.last = usage.Division{State: l.want}, dataplane.Snapshot{}
 		return
 	}
 	snapshot, err := l.backend.Counters()
@@ -250,9 +251,7 @@ func (l *link) sample(now time.Time) {
 		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Name(), err), now)
 		return
 	}
-	used := measure(l.last, snapshot)
-	addGroups(l.want, used)
-	l.now = divide(l.want, used)
+	l.now = usage.Between(l.want, l.last, snapshot)
 	l.last = snapshot
-	l.history.add(l.now.used)
+	l.history.Add(l.now.Used)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/discover"
+	"weir/internal/plan"
 	"weir/internal/refusal"
 )
 
@@ -81,7 +82,13 @@ func TestChurn(t *testing.T) {
 		if list, _ := h.Workloads(t.Context()); len(list) != 2 {
 			t.Errorf("%d workloads", len(list))
 		}
-		if n := len(h.links[0].history.rings); n > 2 {
+		n := 0
+		for id := range plan.ClassID(4096) {
+			if h.links[0].history.Of(id) != nil {
+				n++
+			}
+		}
+		if n > 2 {
 			t.Errorf("history of %d classes", n)
 		}
 	})

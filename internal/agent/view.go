@@ -95,7 +95,7 @@ func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (place 
 // explain is the workload's explanation on this link, or why there is none.
 func (l *link) explain(v decide.Verdict) api.ExplainLink {
 	var e api.ExplainLink
-	class, ok := l.now.state.Class(v.Class)
+	class, ok := l.now.State.Class(v.Class)
 	switch {
 	case l.backend == nil:
 		e = l.noExplanation("The link is not steered" + because(l.err) + ".")
@@ -104,7 +104,7 @@ func (l *link) explain(v decide.Verdict) api.ExplainLink {
 	case !ok:
 		e = l.noExplanation(v.Name + " is new here; its first second is being measured.")
 	default:
-		e = explain(l.now, class.ID)
+		e = l.now.Explain(class.ID)
 	}
 	e.Direction = l.direction()
 	e.Text = append(e.Text, v.Faults(l.config.Name())...)
@@ -152,7 +152,7 @@ func (a *Agent) view(v decide.Verdict, history bool) api.Workload {
 			view.Discipline = string(l.classes[v.Class].Discipline)
 		}
 		if history {
-			view.HistoryBps = l.history.of(v.Class)
+			view.HistoryBps = l.history.Of(v.Class)
 		}
 		w.Links = append(w.Links, view)
 	}
@@ -186,27 +186,7 @@ func (l *link) direction() string {
 
 // workload is a class's traffic over the last second.
 func (l *link) workload(id plan.ClassID) api.WorkloadLink {
-	class := l.classes[id]
-	used := l.now.used[id]
-	view := api.WorkloadLink{
-		Device:         l.config.Device,
-		Direction:      l.direction(),
-		MinBps:         uint64(class.Min),
-		MaxBps:         uint64(class.Max),
-		RateBps:        used.rate,
-		Share:          used.rate / float64(l.config.Capacity()),
-		IdealBps:       l.now.shares[id].Bps,
-		OfferedBps:     used.offered,
-		BacklogPackets: used.BacklogPackets,
-		BacklogBytes:   used.BacklogBytes,
-		SentPackets:    used.SentPackets,
-		SentBytes:      used.SentBytes,
-		Drops:          used.Drops,
-		DropsPerSecond: used.drops,
-	}
-	if view.Drops == nil {
-		view.Drops = map[string]uint64{}
-	}
+	view := l.now.Traffic(l.config.Plan(), id, l.classes[id])
 	if loop, ok := l.pacer.Loop(pace.ID{Class: id, Queue: pace.Whole}); ok {
 		st := loop.Controller.State()
 		view.ReserveBps, view.Control = uint64(st.Target), string(st.Mode)
@@ -214,24 +194,7 @@ func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 			view.GoodputBps = &st.Goodput
 		}
 	}
-	for i, q := range used.queues[:min(len(used.queues), len(class.Queues))] {
-		view.Queues = append(view.Queues, q.view(class.Queues[i].Name))
-	}
 	return view
-}
-
-// view is the queue as the API shows it.
-func (u queueUsage) view(name string) api.QueueTraffic {
-	q := api.QueueTraffic{
-		Name: name, RateBps: u.rate, OfferedBps: u.offered,
-		BacklogPackets: u.BacklogPackets, BacklogBytes: u.BacklogBytes,
-		SentPackets: u.SentPackets, SentBytes: u.SentBytes,
-		Drops: u.Drops, DropsPerSecond: u.drops,
-	}
-	if q.Drops == nil {
-		q.Drops = map[string]uint64{}
-	}
-	return q
 }
 
 func (a *Agent) linkViews() []api.LinkStatus {
@@ -262,9 +225,9 @@ func (l *link) view() api.LinkStatus {
 		s.Backend = l.backend.Name()
 		s.Gaps = append(s.Gaps, l.backend.Gaps()...)
 	}
-	for id, used := range l.now.used {
+	for id, used := range l.now.Used {
 		if !l.classes[id].Group { // which sends what its members do
-			s.RateBps += used.rate
+			s.RateBps += used.Rate
 		}
 	}
 	if l.err != nil {

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/dataplane"
 	"weir/internal/dataplane/fake"
 	"weir/internal/dataplane/pace"
 	"weir/internal/policy"
@@ -106,7 +108,7 @@ func BenchmarkManyWorkloads(b *testing.B) {
 		l.wants(d.Plans["eth0"])
 		a := &Agent{decided: d, links: []*link{l}}
 		for b.Loop() {
-			l.now = divide(l.want, nil)
+			l.now = usage.Between(l.want, dataplane.Snapshot{}, dataplane.Snapshot{})
 			a.sample(time.Time{}, false)
 		}
 	})

@@ -111,16 +111,6 @@ func (v Verdict) OwnWarnings() []string {
 	return v.Warnings
 }
 
-// Labelled reports whether labels decide something of the policy.
-func (v *Verdict) Labelled() bool {
-	for _, origin := range v.Origin {
-		if origin == OriginLabel {
-			return true
-		}
-	}
-	return false
-}
-
 // Faults returns sentences about what a link does not hold of the policy.
 func (v Verdict) Faults(link string) []string {
 	var text []string

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+package usage
 
 import (
 	"cmp"
@@ -15,16 +15,16 @@ import (
 	"weir/internal/policy"
 )
 
-// explain says why the class has the rate it has. For one in a group that is
-// first how the group's part of the link comes about, and then its own of that.
-func explain(d division, id plan.ClassID) api.ExplainLink {
-	class, _ := d.state.Class(id)
+// Explain says why a class has the rate it has. For one in a group that is first how the
+// group's part of the link comes about, and then the class's own of that.
+func (d Division) Explain(id plan.ClassID) api.ExplainLink {
+	class, _ := d.State.Class(id)
 	if class.Parent == 0 {
 		return d.top().explain(id)
 	}
 	outer := d.top().explain(class.Parent)
 	e := d.within(class.Parent).explain(id)
-	group, _ := d.state.Class(class.Parent)
+	group, _ := d.State.Class(class.Parent)
 	e.Group = &api.ExplainGroup{
 		Name: group.Name, Binds: outer.Binds, Weight: group.Weight,
 		LevelBps: outer.LevelBps, FairBps: outer.FairBps, IdealBps: outer.IdealBps, RateBps: outer.RateBps,
@@ -37,19 +37,29 @@ func explain(d division, id plan.ClassID) api.ExplainLink {
 	return e
 }
 
+// ExplainGroup says the same of a group's class, with the members that send or want to.
+func (d Division) ExplainGroup(id plan.ClassID) api.ExplainLink {
+	e := d.Explain(id)
+	for i, text := range e.Text {
+		e.Text[i] = upper(text) // it begins with the word group
+	}
+	e.Members = d.within(id).others(id)
+	return e
+}
+
 // level is one level of a division: the link among groups and workloads without
 // one, or a group's part among its members.
 type level struct {
-	division
+	Division
 	classes []plan.Class // a group's name begins with "group"
 	of      string       // what is divided, in words
 	level   float64
 }
 
-// top is the link's level.
-func (d division) top() level {
-	l := level{division: d, of: d.state.Link.Capacity.String(), level: d.level}
-	for _, class := range d.state.Classes {
+// top returns the link's level.
+func (d Division) top() level {
+	l := level{Division: d, of: d.State.Link.Capacity.String(), level: d.Level}
+	for _, class := range d.State.Classes {
 		if class.Group {
 			class.Name = "group " + class.Name
 		}
@@ -60,12 +70,12 @@ func (d division) top() level {
 	return l
 }
 
-// within is the level inside a group.
-func (d division) within(group plan.ClassID) level {
-	class, _ := d.state.Class(group)
+// within returns the level inside a group.
+func (d Division) within(group plan.ClassID) level {
+	class, _ := d.State.Class(group)
 	return level{
-		division: d, classes: membersOf(d.state)[group], level: d.levels[group],
-		of: fmt.Sprintf("the %s of group %s", rate(d.shares[group].Bps), class.Name),
+		Division: d, classes: membersOf(d.State)[group], level: d.Levels[group],
+		of: fmt.Sprintf("the %s of group %s", rate(d.Shares[group].Bps), class.Name),
 	}
 }
 
@@ -76,14 +86,14 @@ func (d level) class(id plan.ClassID) plan.Class {
 
 func (d level) explain(id plan.ClassID) api.ExplainLink {
 	class := d.class(id)
-	share := d.shares[id]
+	share := d.Shares[id]
 	e := api.ExplainLink{
-		Device:   d.state.Link.Device,
+		Device:   d.State.Link.Device,
 		Binds:    string(share.Binds),
 		LevelBps: d.level,
 		FairBps:  d.level * float64(class.Weight),
 		IdealBps: share.Bps,
-		RateBps:  d.used[id].rate,
+		RateBps:  d.Used[id].Rate,
 		Others:   d.others(id),
 	}
 	switch share.Binds {
@@ -102,14 +112,14 @@ func (d level) explain(id plan.ClassID) api.ExplainLink {
 	return e
 }
 
-// others are those that send, or want to, beside one class.
+// others returns the classes that send, or want to, beside one.
 func (d level) others(id plan.ClassID) []api.Other {
 	others := []api.Other{}
 	for _, class := range d.classes {
-		if share := d.shares[class.ID]; class.ID != id && share.Binds != policy.BindIdle {
+		if share := d.Shares[class.ID]; class.ID != id && share.Binds != policy.BindIdle {
 			others = append(others, api.Other{
 				Name: class.Name, Weight: class.Weight,
-				RateBps: d.used[class.ID].rate, Binds: string(share.Binds),
+				RateBps: d.Used[class.ID].Rate, Binds: string(share.Binds),
 			})
 		}
 	}
@@ -117,9 +127,9 @@ func (d level) others(id plan.ClassID) []api.Other {
 	return others
 }
 
-// gets begins a sentence about a class's share.
+// gets returns the beginning of a sentence about a class's share.
 func (d level) gets(class plan.Class) string {
-	return fmt.Sprintf("%s gets %s of %s", class.Name, rate(d.shares[class.ID].Bps), d.of)
+	return fmt.Sprintf("%s gets %s of %s", class.Name, rate(d.Shares[class.ID].Bps), d.of)
 }
 
 func (d level) shareText(class plan.Class) string {
@@ -135,7 +145,7 @@ func (d level) shareText(class plan.Class) string {
 // sharing counts the classes whose rate is their share, and their weights.
 func (d level) sharing() (classes int, weights uint64) {
 	for _, class := range d.classes {
-		if d.shares[class.ID].Binds == policy.BindShare {
+		if d.Shares[class.ID].Binds == policy.BindShare {
 			classes++
 			weights += uint64(class.Weight)
 		}
@@ -150,14 +160,14 @@ func (d level) minText(class plan.Class) string {
 }
 
 func (d level) maxText(class plan.Class) string {
-	free := d.state
+	free := d.State
 	free.Classes = slices.Clone(free.Classes)
 	for i := range free.Classes {
 		if free.Classes[i].ID == class.ID {
 			free.Classes[i].Max, free.Classes[i].Interval = 0, 0
 		}
 	}
-	without := divide(free, d.used).shares[class.ID].Bps
+	without := divide(free, d.Used).Shares[class.ID].Bps
 	if class.Ceiling() != class.Max {
 		return fmt.Sprintf("%s: for its reservation of %s of payload this much leaves on the wire, see weir control %s; without it, it would get %s.",
 			d.gets(class), class.Reserve, class.Name, rate(without))
@@ -165,16 +175,16 @@ func (d level) maxText(class plan.Class) string {
 	return fmt.Sprintf("%s: its max is %s; without it, it would get %s.", d.gets(class), class.Max, rate(without))
 }
 
-// demandText speaks of a class that has all it wants: what it could have.
+// demandText is about a class that has all it wants: it says what the class could have.
 func (d level) demandText(class plan.Class) []string {
 	more := []plan.ClassID{class.ID}
-	for _, member := range membersOf(d.state)[class.ID] {
+	for _, member := range membersOf(d.State)[class.ID] {
 		more = append(more, member.ID)
 	}
-	could := divide(d.state, d.used, more...)
-	share := could.shares[class.ID]
-	text := fmt.Sprintf("%s wants %s and gets it.", class.Name, rate(d.shares[class.ID].Bps))
-	if d.shares[class.ID].Binds == policy.BindIdle {
+	could := divide(d.State, d.Used, more...)
+	share := could.Shares[class.ID]
+	text := fmt.Sprintf("%s wants %s and gets it.", class.Name, rate(d.Shares[class.ID].Bps))
+	if d.Shares[class.ID].Binds == policy.BindIdle {
 		text = fmt.Sprintf("%s %s nothing.", class.Name, d.verb("sends", "receives"))
 	}
 	bound := map[policy.Bind]string{
@@ -203,7 +213,7 @@ func (d level) reasonsFor(id plan.ClassID) []string {
 		var names []string
 		var sum float64
 		for _, class := range d.classes {
-			if share := d.shares[class.ID]; class.ID != id && share.Binds == bind && share.Bps > 0 {
+			if share := d.Shares[class.ID]; class.ID != id && share.Binds == bind && share.Bps > 0 {
 				names = append(names, fmt.Sprintf("%s (%s)", class.Name, rate(share.Bps)))
 				sum += share.Bps
 			}
@@ -228,16 +238,16 @@ func (d level) reasonsFor(id plan.ClassID) []string {
 	return text
 }
 
-// measuredText compares what should be with what was.
+// measuredText compares the ideal rate with the measured one.
 func (d level) measuredText(class plan.Class) []string {
-	used, share := d.used[class.ID], d.shares[class.ID]
+	used, share := d.Used[class.ID], d.Shares[class.ID]
 	var text []string
 	const tolerance = 0.05 // of the link: TCP's own swings are smaller over a second
-	if used.hungry && math.Abs(used.rate-share.Bps) > tolerance*float64(d.state.Link.Capacity) {
-		text = append(text, fmt.Sprintf("Over the last second it %s %s: somebody has just started, stopped or changed, or its queue ran empty now and then.", d.verb("sent", "received"), rate(used.rate)))
+	if used.Hungry && math.Abs(used.Rate-share.Bps) > tolerance*float64(d.State.Link.Capacity) {
+		text = append(text, fmt.Sprintf("Over the last second it %s %s: somebody has just started, stopped or changed, or its queue ran empty now and then.", d.verb("sent", "received"), rate(used.Rate)))
 	}
-	if used.drops >= 1 {
-		text = append(text, fmt.Sprintf("%s %s; %.0f packets a second are dropped%s.", d.verb("It offers", "It is sent"), rate(used.offered), used.drops, dropsText(used.lost)))
+	if used.DropsPerSecond >= 1 {
+		text = append(text, fmt.Sprintf("%s %s; %.0f packets a second are dropped%s.", d.verb("It offers", "It is sent"), rate(used.Offered), used.DropsPerSecond, dropsText(used.Lost)))
 	}
 	return text
 }
@@ -277,15 +287,16 @@ func dropsText(lost map[string]float64) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// verb is what a workload does with its packets on a link of this direction.
-func (d division) verb(egress, ingress string) string {
-	if d.state.Link.Direction == policy.Ingress {
+// verb returns the word for what a workload does on a link of this direction.
+func (d Division) verb(egress, ingress string) string {
+	if d.State.Link.Direction == policy.Ingress {
 		return ingress
 	}
 	return egress
 }
 
-// rate is a measured rate for people.
+// rate returns the text of a measured rate.
 func rate(bps float64) string { return policy.Approx(bps) }
 
+// upper returns text with a capital at its beginning.
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

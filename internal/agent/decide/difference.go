@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+
+	"weir/internal/api"
+	"weir/internal/workload"
+)
+
+// Difference is how the policy of a workload or group differs between two decisions.
+type Difference struct {
+	Key, Name string
+	// Was and Is have the fields that differ, by their names in the API. A field that only one
+	// of the two policies has is "none" in the other; of a workload that appears or goes, one
+	// side is empty.
+	Was, Is map[string]any
+	Appears bool // it was not there before
+	Goes    bool // it is there no longer
+	ByLabel bool // labels say something of the policy, or said something of it before; not if it goes
+}
+
+// Differences returns the workloads and groups whose policy differs, sorted by key. One that
+// appears or goes is among them if its policy says something.
+func Differences(before, after Decision) []Difference {
+	was, is := before.byKey(), after.byKey()
+	keys := maps.Clone(was)
+	maps.Copy(keys, is)
+	var list []Difference
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		d := Difference{Key: key, Name: keys[key].Name, Was: fieldsOf(was[key]), Is: fieldsOf(is[key]),
+			Appears: was[key] == nil, Goes: is[key] == nil, ByLabel: is[key] != nil && (was[key].labelled() || is[key].labelled())}
+		onlyDifferent(d.Was, d.Is)
+		if len(d.Was)+len(d.Is) > 0 {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// byKey returns the verdicts about workloads and groups by their keys.
+func (d Decision) byKey() map[string]*Verdict {
+	all := make(map[string]*Verdict, len(d.Verdicts)+len(d.Groups))
+	for _, list := range [][]Verdict{d.Verdicts, d.Groups} {
+		for i := range list {
+			all[list[i].Key] = &list[i]
+		}
+	}
+	return all
+}
+
+// labelled reports whether labels decide something of the policy. v may be nil.
+func (v *Verdict) labelled() bool {
+	if v == nil {
+		return false
+	}
+	for _, origin := range v.Origin {
+		if origin == OriginLabel {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldsOf returns the fields of a verdict's policy that say something, as the API has them.
+// The workload that stands for Weir's own traffic has none, and neither has nil.
+func fieldsOf(v *Verdict) map[string]any {
+	fields := map[string]any{}
+	if v == nil || v.Kind == workload.KindOwn {
+		return fields
+	}
+	text, err := json.Marshal(api.PolicyOf(v.Policy))
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		return map[string]any{"unreadable": err.Error()}
+	}
+	maps.DeleteFunc(fields, func(_ string, value any) bool { return value == "" || value == nil })
+	return fields
+}
+
+// onlyDifferent removes what is the same in both, and puts "none" for what only one of two
+// that are there has.
+func onlyDifferent(was, is map[string]any) {
+	appears, goes := len(was) == 0, len(is) == 0
+	for _, field := range slices.Collect(maps.Keys(was)) {
+		switch value, ok := is[field]; {
+		case ok && reflect.DeepEqual(value, was[field]):
+			delete(was, field)
+			delete(is, field)
+		case !ok && !goes:
+			is[field] = "none"
+		}
+	}
+	for field := range is {
+		if _, ok := was[field]; !ok && !appears {
+			was[field] = "none"
+		}
+	}
+}
