@@ -85,6 +85,11 @@ var layers = map[string]int{
 	"internal/e2e":                  7,
 	"internal/labcli":               8,
 	"cmd":                           9,
+
+	// The packages inside of internal/cluster/node.
+	"internal/cluster/node/images":     3,
+	"internal/cluster/node/membership": 4,
+	"internal/cluster/node/profiler":   4,
 }
 
 // observers may use cilium/ebpf outside of the data plane: they watch what the

@@ -21,7 +21,7 @@ const longest = 3000
 var tooLong = map[string]int{
 	"internal/cli":             6100,
 	"internal/cluster/manager": 4900,
-	"internal/cluster/node":    5400,
+	"internal/cluster/node":    3900,
 	"internal/lab/papers":      3100,
 }
 

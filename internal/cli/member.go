@@ -23,6 +23,7 @@ import (
 	"weir/internal/cluster/migrate/podman"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node"
+	"weir/internal/cluster/node/profiler"
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
 	"weir/internal/plan"
@@ -154,7 +155,7 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 	if err != nil {
 		return closers, err
 	}
-	profiler, err := node.NewProfiler(engine.Kind(), cfg.Docker.Socket, ag)
+	profiler, err := profiler.New(engine.Kind(), cfg.Docker.Socket, ag)
 	if err != nil {
 		return closers, errors.Join(err, engine.Close())
 	}

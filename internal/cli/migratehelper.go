@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate/remote"
-	"weir/internal/cluster/node"
+	members "weir/internal/cluster/node/membership"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
@@ -116,7 +116,7 @@ func sandboxed(kind wire.EngineName) error {
 // ledger returns the ledger that examines the manager's grants.
 func (m migrateHelper) ledger(cfg config.Config, kind wire.EngineName, log *slog.Logger) (*warrant.Ledger, error) {
 	return warrant.Open(warrant.Options{Dir: m.state, Engine: kind, AcceptFrom: cfg.Cluster.AcceptFrom, Registry: cfg.Cluster.RegistryListen, Log: log,
-		Sources: warrant.Sources{Identity: node.IdentityDir(clusterDir(cfg)), TokenFile: cfg.Cluster.TokenFile, Name: cfg.Cluster.Name}})
+		Sources: warrant.Sources{Identity: members.IdentityDir(clusterDir(cfg)), TokenFile: cfg.Cluster.TokenFile, Name: cfg.Cluster.Name}})
 }
 
 // open takes the socket that systemd hands over, or opens one.

@@ -18,6 +18,8 @@ import (
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/membership"
+	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/logtest"
 	"weir/internal/refusal"
@@ -101,6 +103,11 @@ type testNode struct {
 	opts  Options
 }
 
+// enroll makes a machine a member.
+func enroll(ctx context.Context, o Options) (pki.Identity, error) {
+	return membership.Enroll(ctx, o.membership(o.Log))
+}
+
 func (c *cluster) options(name string) Options {
 	return Options{Manager: c.opts.Listen, Token: c.token, Name: name, Listen: "127.0.0.1:0", Dir: filepath.Join(c.dir, name),
 		Heartbeat: 100 * time.Millisecond, Interval: 100 * time.Millisecond, Version: "test",
@@ -118,7 +125,7 @@ func (c *cluster) run(o Options, agent *fakeAgent) *testNode {
 	n := &testNode{agent: agent, log: &logtest.Buffer{}}
 	o.Log = slog.New(slog.NewTextHandler(n.log, nil))
 	o.Agent, o.Profile = agent, agent.profile
-	id, err := Enroll(c.t.Context(), o)
+	id, err := enroll(c.t.Context(), o)
 	if err != nil {
 		c.t.Fatalf("%s: %v", o.Name, err)
 	}

@@ -199,7 +199,7 @@ func TestManagerRestarts(t *testing.T) {
 	}
 	o := c.options("later")
 	o.Token, o.Log = token.Token, slog.New(slog.DiscardHandler)
-	if _, err := Enroll(t.Context(), o); err != nil {
+	if _, err := enroll(t.Context(), o); err != nil {
 		t.Errorf("a token of before does not count: %v", err)
 	}
 }
@@ -407,7 +407,7 @@ func TestManagerAway(t *testing.T) {
 	c.stop()
 	o := c.options("a")
 	o.Log = slog.New(slog.DiscardHandler)
-	_, err := Enroll(t.Context(), o)
+	_, err := enroll(t.Context(), o)
 	if err == nil || !strings.Contains(err.Error(), "cannot be reached at "+o.Manager) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}

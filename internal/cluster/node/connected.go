@@ -15,6 +15,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/wire"
 	"weir/internal/retry"
 )
@@ -32,7 +33,7 @@ func (n *Node) dial(info wire.Info) (bus.Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nats.Dial(net.JoinHostPort(host, strconv.Itoa(info.BusPort)), n.credentials, n.log)
+	return nats.Dial(net.JoinHostPort(host, strconv.Itoa(info.BusPort)), n.members.Credentials(), n.log)
 }
 
 // talk speaks and listens on the bus until ctx ends or the manager says that it is
@@ -93,7 +94,7 @@ func (n *Node) watch(ctx context.Context, b bus.Bus, info wire.Info) {
 		if b.Connected() && count%4 != 0 {
 			continue
 		}
-		now, err := ask[wire.Info](ctx, n.client(), n.opts.Manager, http.MethodGet, "/v1/info", nil)
+		now, err := membership.Ask[wire.Info](ctx, n.members.Manager(), http.MethodGet, "/v1/info", nil)
 		if err != nil && ctx.Err() == nil {
 			n.opts.standing.failed(err)
 		}
@@ -117,7 +118,7 @@ func (n *Node) beat(ctx context.Context, b bus.Bus) {
 		h := n.heartbeat(n.beats.Add(1))
 		subject := wire.Heartbeats.Of(n.opts.Name)
 		id := fmt.Sprintf("%s-%d-%d", n.opts.Name, n.started.UnixNano(), h.Seq)
-		data, err := wire.Seal(n.key, n.opts.Name, subject, id, time.Now(), &h)
+		data, err := n.members.Seal(subject, id, &h)
 		if err == nil {
 			once, cancel := context.WithTimeout(ctx, n.opts.Heartbeat)
 			err = b.Publish(once, subject, id, data)

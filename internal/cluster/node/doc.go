@@ -2,14 +2,13 @@
 
 // Package node is an agent's part in a cluster: it joins, says that it lives and what
 // its containers use, migrates what the manager orders, and asks for a place where a
-// min does not fit here.
+// min does not fit here. Whom it believes is package membership's, its profiles are
+// package profiler's, and what its engine gets of the manager's images is package images'.
 //
-//	join.go       a token becomes a certificate; the manager is asked by HTTPS
 //	node.go       what a node is made of and runs
 //	connected.go  the bus: heartbeats and profiles out
 //	orders.go     what the manager orders
 //	outbox.go     what has been said and not been taken by the bus yet
-//	containers.go profiles: what runs here (Docker), what it uses (package profile)
 //	moves.go      migrations (package migrate), each with its journal
 //	serve.go      what other nodes may do here for a migration, by mutual TLS
 //	remote.go     the same from the other side: another machine as a migrate.Node

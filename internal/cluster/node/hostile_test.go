@@ -170,7 +170,7 @@ func TestOnlyTargetStepsAreServed(t *testing.T) {
 	c.world.put("a", "web")
 	c.world.put("b", "db")
 	c.up(2)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS("b")}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS("b")}}
 	soon := time.Now().Add(time.Minute)
 	grant, text := granted(orderOf("m-1", "db", "a", "b"), soon)
 	sealed := c.seal(c.managerKey(), "a", grant)
@@ -204,7 +204,7 @@ func TestOldOrders(t *testing.T) {
 	a, b := c.node("a", 100e6), c.node("b", 100e6)
 	c.world.put("a", "web")
 	c.up(2)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS("b")}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS("b")}}
 	old := time.Now().Add(-200 * 24 * time.Hour)
 	move := c.seal(c.managerKey(), "a", wire.Move{ID: "m-1", Container: "web", From: "a", To: "b", Deadline: old})
 	grant, text := granted(orderOf("m-1", "web", "a", "b"), old)
@@ -355,7 +355,7 @@ func (c *cluster) notAccepted(a, b *testNode, words string) {
 	refusedAs(c.t, err, refusal.Conflict, "does not accept containers of a (cluster.accept_from)")
 	before := b.refusedCalls()
 	move := c.seal(c.managerKey(), "a", wire.Move{ID: "m-1", Container: "web", From: "a", To: "b", Deadline: time.Now().Add(time.Minute)})
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS("b")}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS("b")}}
 	status, answer := attack{target: b, verb: "facts", permission: move, body: []byte("{}")}.send(c.t, client)
 	if status != http.StatusConflict || !strings.Contains(answer, words) || b.refusedCalls() != before+1 {
 		c.t.Errorf("b answers %d %s, and counts %d", status, answer, b.refusedCalls()-before)

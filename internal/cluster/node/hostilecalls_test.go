@@ -120,7 +120,7 @@ func newHostile(t *testing.T, c *cluster, a *testNode, others []*testNode) *host
 	manager, soon, past := c.managerKey(), time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 	for _, n := range others {
 		to := n.Name()
-		h.clients[to] = &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS(to)}}
+		h.clients[to] = &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS(to)}}
 		elsewhere := map[string]string{"b": "c", "c": "b"}[to]
 		add := func(p permissionCase) {
 			if p.to == "" {
@@ -141,7 +141,7 @@ func newHostile(t *testing.T, c *cluster, a *testNode, others []*testNode) *host
 			add(permissionCase{name: "expired order", sealed: c.seal(manager, "a", late)})
 			add(permissionCase{name: "order to elsewhere", to: elsewhere, sealed: c.seal(manager, "a", away), valid: true})
 			add(permissionCase{name: "order of another node", sealed: c.seal(manager, elsewhere, foreign)})
-			add(permissionCase{name: "self-made order", sealed: c.seal(a.key, "a", move)})
+			add(permissionCase{name: "self-made order", sealed: c.seal(a.members.Identity().Key, "a", move)})
 			add(permissionCase{name: "altered order", sealed: altered(c.seal(manager, "a", late), past, soon)})
 
 			o := orderOf(move.ID, name, "a", to)
@@ -161,7 +161,7 @@ func newHostile(t *testing.T, c *cluster, a *testNode, others []*testNode) *host
 			add(aside)
 			add(g("grant of another node", foreignGrant, manager, elsewhere))
 			add(g("grant of another node, own subject", foreignGrant, manager, "a"))
-			add(g("self-made grant", grant, a.key, "a"))
+			add(g("self-made grant", grant, a.members.Identity().Key, "a"))
 			bent := g("altered grant", lateGrant, manager, "a")
 			bent.sealed = altered(bent.sealed, past, soon)
 			add(bent)
@@ -264,12 +264,12 @@ func (h *hostile) statement(target *testNode, p permissionCase, part migrate.Par
 	if p.grant != nil {
 		s.Move = p.grant.Move
 	}
-	key, to := h.a.key, target.Name()
+	key, to := h.a.members.Identity().Key, target.Name()
 	switch h.random.IntN(5) {
 	case 0:
 		return ""
 	case 1:
-		key = h.others[0].key
+		key = h.others[0].members.Identity().Key
 	case 2:
 		to = "x"
 	case 3:

@@ -31,7 +31,7 @@ func (c *cluster) asMember(n *testNode, method, path string, body string) (statu
 		req.Header.Set("Content-Type", manifestKind)
 		req.Header.Set("Accept", manifestKind)
 	}
-	resp, err := n.client().Do(req)
+	resp, err := n.members.Manager().HTTP.Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}

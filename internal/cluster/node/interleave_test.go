@@ -38,7 +38,7 @@ func (c *cluster) hostileMove(a, b *testNode, o migrate.Order) *hostileMove {
 			c.t.Logf("log of %s:\n%s", b.Name(), b.log)
 		}
 	})
-	m := &hostileMove{t: c.t, a: a, b: b, order: o, client: &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS(b.Name())}}}
+	m := &hostileMove{t: c.t, a: a, b: b, order: o, client: &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS(b.Name())}}}
 	grant, text := granted(o, time.Now().Add(time.Minute))
 	m.grant = c.seal(c.managerKey(), a.Name(), grant)
 	begin, status := attack{target: b, verb: "begin", permission: m.grant, body: text}, 0

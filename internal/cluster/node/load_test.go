@@ -133,7 +133,7 @@ func simulated(t *testing.T, p *process, w *world, token string, number int) (n 
 	for i := range 10 {
 		w.put(name, fmt.Sprintf("%s-%d-%d", name, i, number%2))
 	}
-	id, err := Enroll(t.Context(), o)
+	id, err := enroll(t.Context(), o)
 	if err == nil {
 		o.Engine, err = migrate.NewLocal(name, engine{w, name}, filepath.Join(o.Dir, "migrate"), o.Log)
 	}
@@ -214,7 +214,7 @@ func many(t *testing.T, count int) (*process, api.ManagerClient, *world) {
 			t.FailNow() // said above
 		}
 		// Each knows all others, so that a manager that is killed next need not be asked.
-		if err := n.askMembers(t.Context()); err != nil {
+		if err := n.members.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -29,7 +30,7 @@ const firstTry = 5 * time.Second
 
 // NewMember makes one. Under a name that it has joined by before, it keeps that.
 func NewMember(o Options) (*Member, error) {
-	id, err := pki.LoadIdentity(o.identityDir())
+	id, err := pki.LoadIdentity(membership.IdentityDir(o.Dir))
 	switch {
 	case err == nil:
 		o.Name = id.Name()
@@ -54,7 +55,7 @@ func (m *Member) Join(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstTry)
 	defer cancel()
 	err := m.enter(ctx)
-	if lasting(err) {
+	if membership.Lasting(err) {
 		return err
 	}
 	if err != nil {
@@ -64,14 +65,8 @@ func (m *Member) Join(ctx context.Context) error {
 	return nil
 }
 
-// lasting reports whether an error is a refusal that waiting does not cure: the manager has
-// answered, and not that it failed or has too much to do.
-func lasting(err error) bool {
-	return refusal.Of(err) != nil && !refusal.Is(err, refusal.Failed, refusal.TooMany)
-}
-
 func (m *Member) enter(ctx context.Context) error {
-	id, err := Enroll(ctx, m.opts)
+	id, err := membership.Enroll(ctx, m.opts.membership(m.opts.Log))
 	if err != nil {
 		return err
 	}
@@ -92,7 +87,7 @@ func (m *Member) Run(ctx context.Context) {
 			return
 		}
 		err := m.enter(ctx)
-		if lasting(err) {
+		if membership.Lasting(err) {
 			m.opts.standing.failed(err)
 			m.opts.Log.Error("this machine cannot join the cluster", "manager", m.opts.Manager, "err", err)
 			return

@@ -19,6 +19,7 @@ import (
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -225,15 +226,15 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 	log := m.node.log.With("move", order.ID, "container", order.Container, "to", order.To)
 	log.Info("move begins", "why", order.Why, "dry_run", order.DryRun)
 	target := m.node.target(order, sealed)
-	checking, checked := cancels.preflight(m.node.withWarrant(ctx, sealed, nil))
+	checking, checked := cancels.preflight(m.node.members.WithWarrant(ctx, sealed, nil))
 	defer checked()
 	var plan migrate.Plan
-	login := m.node.pushLogin(order)
-	defer m.node.passes.revoke(login)
-	err := m.node.awaitBegin(checking, order)
+	login := m.node.images.PushLogin(order)
+	defer m.node.images.Revoke(login)
+	err := m.node.members.AwaitBegin(checking, order)
 	var registry string
 	if err == nil {
-		registry, err = m.node.usableRegistry(checking, order)
+		registry, err = m.node.images.Usable(checking, order)
 	}
 	if err == nil {
 		plan, err = migrate.Check(checking, m.node.opts.Engine, target, migrate.Request{Move: order.ID, Container: order.Container,
@@ -297,9 +298,9 @@ func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, t
 		return nil, err
 	}
 	for pauses := bus.Pauses(); ; {
-		answer, err := ask[wire.GrantAnswer](ctx, m.node.client(), m.node.opts.Manager, http.MethodPost, "/v1/grants", warrant.ManifestOf(o, text))
+		answer, err := membership.Ask[wire.GrantAnswer](ctx, m.node.members.Manager(), http.MethodPost, "/v1/grants", warrant.ManifestOf(o, text))
 		if err == nil {
-			if err = m.node.opts.Engine.Admit(m.node.withWarrant(ctx, answer.Grant, text)); err == nil {
+			if err = m.node.opts.Engine.Admit(m.node.members.WithWarrant(ctx, answer.Grant, text)); err == nil {
 				err = target.begin(ctx, text, answer.Grant)
 			}
 			return answer.Grant, err
@@ -314,7 +315,7 @@ func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, t
 // passing reports whether an error of a question to the manager may be gone when it is
 // asked again: the manager cannot be reached, or says so.
 func passing(err error) bool {
-	return errors.Is(err, errUnreachable) || refusal.Is(err, refusal.Busy)
+	return errors.Is(err, membership.ErrUnreachable) || refusal.Is(err, refusal.Busy)
 }
 
 // progress reports the beginning and the end of each step, and how it goes on, not more
@@ -448,7 +449,7 @@ func (m *moves) neverBegun(begun map[string]bool) {
 // orderOf returns a move out of its envelope, of which this node is the source.
 func (n *Node) orderOf(sealed []byte) (wire.Move, bool) {
 	var m wire.Move
-	e, err := n.verify(sealed, wire.Orders.Of(n.opts.Name))
+	e, err := n.members.Verify(sealed, wire.Orders.Of(n.opts.Name))
 	if err == nil {
 		err = e.Read(&m)
 	}

@@ -4,11 +4,9 @@ package node
 
 import (
 	"context"
-	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +22,8 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/images"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -67,9 +67,6 @@ type Options struct {
 	standing *standing // of the Member, if there is one
 }
 
-// DefaultPort is the TCP port at which nodes reach one another.
-const DefaultPort = 7473
-
 const (
 	defaultInterval = 5 * time.Second
 	keepProfiles    = 60 // while the bus is away: five minutes
@@ -86,8 +83,9 @@ const (
 type Node struct {
 	opts Options
 	log  *slog.Logger
-	key  ed25519.PrivateKey
 
+	members  *membership.Membership
+	images   *images.Registry // for its engine
 	reports  *outbox
 	profiles *outbox
 	moves    *moves
@@ -99,32 +97,22 @@ type Node struct {
 	ended    context.Context
 	end      context.CancelFunc
 	listener net.Listener
-	images   net.Listener // where the engine finds the manager's registry; nil = it is not offered
-	passes   passes       // of its engine, to that registry
 	started  time.Time
 	beats    atomic.Uint64
 
-	imagesServed  atomic.Uint64 // requests of the engine
-	imagesRefused atomic.Uint64 // requests without a password, or with one for something else
-
-	clock       clockwork.Clock
-	roster      *roster
-	serving     pki.Connections  // to peers
-	credentials *pki.Credentials // renewed in time, see renew.go
-	identityMu  sync.Mutex       // held while the identity on the disk changes
-	renewNow    chan struct{}
-	http        *http.Client // asks the manager
-
 	mu       sync.Mutex
-	manager  ed25519.PublicKey // signs orders
-	info     wire.Info
 	facts    migrate.Facts
 	asked    map[string]time.Time
 	begun    map[string]time.Time // moves to this node whose first call was served, see mayServe
 	draining bool
 }
 
-// New makes a node of a machine that has joined (Enroll). Nothing is opened to the
+// membership returns the options of the membership that a node is made of.
+func (o Options) membership(log *slog.Logger) membership.Options {
+	return membership.Options{Manager: o.Manager, Token: o.Token, Name: o.Name, Dir: o.Dir, Every: o.MembersInterval, Clock: o.Clock, Log: log}
+}
+
+// New makes a node of a machine that has joined (membership.Enroll). Nothing is opened to the
 // network yet.
 func New(o Options, id pki.Identity) (*Node, error) {
 	if o.Heartbeat == 0 {
@@ -137,21 +125,16 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		o.standing = &standing{state: api.MemberUnreachable, since: time.Now().UTC()}
 	}
 	o.Name = id.Name()
-	if o.MembersInterval == 0 {
-		o.MembersInterval = membersInterval
-	}
 	if o.Clock == nil {
 		o.Clock = clockwork.NewRealClock()
 	}
-	n := &Node{opts: o, log: o.Log.With("component", "cluster"), key: id.Key, clock: o.Clock, credentials: pki.NewCredentials(id, o.Clock.Now),
-		started: time.Now(), callers: newCallers(), asked: map[string]time.Time{}, begun: map[string]time.Time{}, renewNow: make(chan struct{}, 1)}
+	n := &Node{opts: o, log: o.Log.With("component", "cluster"), started: time.Now(), callers: newCallers(), asked: map[string]time.Time{}, begun: map[string]time.Time{}}
 	n.stall.Store(int64(partStall))
-	n.credentials.Admit(n.admit)
-	n.http = httpClient(n.credentials.Client(pki.ManagerName))
 	var err error
-	if n.roster, err = openRoster(rosterFile(o.Dir)); err != nil {
+	if n.members, err = membership.New(o.membership(n.log), id); err != nil {
 		return nil, err
 	}
+	n.images = images.New(images.Options{Listen: o.Registry, Manager: o.Manager, Credentials: n.members.Credentials(), HTTP: n.members.Manager().HTTP, Dialer: n.dialer, Log: n.log})
 	if n.reports, err = openOutbox(filepath.Join(o.Dir, "outbox"), keepReports); err != nil {
 		return nil, err
 	}
@@ -169,12 +152,6 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	return n, err
 }
 
-// identity returns the certificate of now.
-func (n *Node) identity() pki.Identity { return n.credentials.Identity() }
-
-// client asks the manager.
-func (n *Node) client() *http.Client { return n.http }
-
 // Name returns this node's name in the cluster.
 func (n *Node) Name() string { return n.opts.Name }
 
@@ -188,7 +165,7 @@ func (n *Node) Listen() error {
 		return &refusal.Error{Kind: refusal.Invalid, Field: "cluster.listen", Value: n.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}
 	}
 	n.listener = ln
-	n.listenRegistry()
+	n.images.Listen()
 	return nil
 }
 
@@ -200,11 +177,10 @@ func (n *Node) Run(ctx context.Context) error {
 	defer n.end()
 	running.Go(func() { n.serve(ctx) })
 	running.Go(func() { n.lookAfterGuests(ctx) })
-	running.Go(func() { n.serveRegistry(ctx) })
+	running.Go(func() { n.images.Serve(ctx) })
 	running.Go(func() { n.sample(ctx) })
 	running.Go(func() { n.lookAtEngine(ctx) })
-	running.Go(func() { n.keepCertificate(ctx) })
-	running.Go(func() { n.keepMembers(ctx) })
+	running.Go(func() { n.members.Run(ctx) })
 	for ctx.Err() == nil {
 		info, ok := n.ask(ctx)
 		if !ok {
@@ -221,10 +197,7 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) ask(ctx context.Context) (wire.Info, bool) {
 	pauses := bus.Pauses()
 	for try := 0; ; try++ {
-		info, err := ask[wire.Info](ctx, n.client(), n.opts.Manager, http.MethodGet, "/v1/info", nil)
-		if err == nil {
-			err = n.believe(info)
-		}
+		info, err := n.members.Learn(ctx)
 		if err == nil {
 			return info, true
 		}
@@ -236,25 +209,6 @@ func (n *Node) ask(ctx context.Context) (wire.Info, bool) {
 			return info, false
 		}
 	}
-}
-
-// believe takes over what the manager says of itself.
-func (n *Node) believe(info wire.Info) error {
-	chain, err := pki.DecodeCerts(info.Manager)
-	if err == nil {
-		err = n.credentials.Check(chain, pki.ManagerName)
-	}
-	if err != nil {
-		return fmt.Errorf("certificate of the manager: %w", err)
-	}
-	key, ok := chain[0].PublicKey.(ed25519.PublicKey)
-	if !ok {
-		return fmt.Errorf("certificate of the manager has a key of type %T; Weir uses Ed25519", chain[0].PublicKey)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.info, n.manager = info, key
-	return nil
 }
 
 // advertised returns the address at which other nodes reach this one.
@@ -352,7 +306,7 @@ func (n *Node) sample(ctx context.Context) {
 // say puts a message of this node's into an outbox.
 func (n *Node) say(o *outbox, topic wire.Topic, id string, m wire.Message, keep bool) error {
 	subject := topic.Of(n.opts.Name)
-	data, err := wire.Seal(n.key, n.opts.Name, subject, id, time.Now(), m)
+	data, err := n.members.Seal(subject, id, m)
 	if err != nil {
 		return err
 	}

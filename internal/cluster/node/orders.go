@@ -15,7 +15,7 @@ import (
 // onOrder takes an order of the manager. An error would make it come again; an
 // order that is forged or wrong never gets better.
 func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
-	e, err := n.verify(in.Data, in.Subject)
+	e, err := n.members.Verify(in.Data, in.Subject)
 	if err != nil {
 		n.opts.standing.refused(whyForged)
 		n.log.Warn("order refused", "reason", whyForged, "subject", in.Subject, "from", e.From, "err", err)
@@ -65,22 +65,4 @@ func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) e
 		return stale // the disk: it comes again
 	}
 	return do(stale)
-}
-
-// verify opens an order that is to be the manager's.
-func (n *Node) verify(data []byte, subject wire.Subject) (wire.Envelope, error) {
-	return n.verifyAsking(data, subject, n.askForPeer)
-}
-
-// verifyAsking opens an order that is to be the manager's. Where it is not signed by a key
-// that is known, ask gets the newest list: the manager may have a new key.
-func (n *Node) verifyAsking(data []byte, subject wire.Subject, ask func() bool) (wire.Envelope, error) {
-	e, err := wire.Open(data)
-	if err != nil {
-		return e, err
-	}
-	if err = n.byManager(e, subject); err != nil && e.From == wire.Manager && ask() {
-		err = n.byManager(e, subject)
-	}
-	return e, err
 }

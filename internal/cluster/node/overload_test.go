@@ -72,7 +72,7 @@ func TestOverload(t *testing.T) {
 
 	var open []net.Conn
 	for range connections {
-		if conn, err := tls.Dial("tcp", honest.Address, a.clientTLS("b")); err == nil {
+		if conn, err := tls.Dial("tcp", honest.Address, a.members.ClientTLS("b")); err == nil {
 			open = append(open, conn)
 		}
 	}
@@ -85,7 +85,7 @@ func TestOverload(t *testing.T) {
 	for _, conn := range open {
 		conn.Close()
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.clientTLS("b"), MaxConnsPerHost: doorsEach}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS("b"), MaxConnsPerHost: doorsEach}}
 	count := func(status int) {
 		if n := refused[status]; n != nil {
 			n.Add(1)
@@ -168,7 +168,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 		defer conn.Close()
 		open = append(open, conn)
 	}
-	conn, err := tls.Dial("tcp", b.listener.Addr().String(), a.clientTLS("b"))
+	conn, err := tls.Dial("tcp", b.listener.Addr().String(), a.members.ClientTLS("b"))
 	if err != nil {
 		t.Fatalf("a member is kept out: %v", err)
 	}

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 	"weir/internal/refusal"
+	"weir/internal/workload"
 )
 
 // placeAgain is how long this node does not ask the manager again about the same min
@@ -36,24 +38,24 @@ func (w *withManager) Set(ctx context.Context, name string, change api.PolicyCha
 		return result, err
 	}
 	refused := refusal.Of(err)
-	workload, unknown := w.Agent.Workload(ctx, name)
-	if unknown != nil || workload.Kind != kindContainer {
+	found, unknown := w.Agent.Workload(ctx, name)
+	if unknown != nil || found.Kind != workload.KindDocker {
 		return result, err // nothing else can be moved
 	}
-	r := wire.PlaceRequest{ID: placeID(w.node.opts.Name, workload.Name), Node: w.node.opts.Name, Container: workload.Name, Refusal: wire.Clip(refused.Msg, wire.MaxText)}
+	r := wire.PlaceRequest{ID: placeID(w.node.opts.Name, found.Name), Node: w.node.opts.Name, Container: found.Name, Refusal: wire.Clip(refused.Msg, wire.MaxText)}
 	sought, bps := w.guaranteed(ctx, change)
 	r.MinBps = bps
 	if text, failed := json.Marshal(sought); failed == nil {
 		r.Change = text
 	}
-	answer, failed := ask[wire.PlaceAnswer](ctx, w.node.client(), w.node.opts.Manager, http.MethodPost, "/v1/places", r)
+	answer, failed := membership.Ask[wire.PlaceAnswer](ctx, w.node.members.Manager(), http.MethodPost, "/v1/places", r)
 	if failed != nil {
 		return result, refused.With("the manager was asked for another node, but: " + failed.Error())
 	}
 	if answer.To == "" {
 		return result, refused.With("the manager knows no node with room: " + strings.Join(answer.Lacks, "; "))
 	}
-	return api.ChangeResult{Changes: []api.Change{{What: moving(workload.Name, w.node.opts.Name, answer), Why: "refused here: " + refused.Msg}}}, nil
+	return api.ChangeResult{Changes: []api.Change{{What: moving(found.Name, w.node.opts.Name, answer), Why: "refused here: " + refused.Msg}}}, nil
 }
 
 // wantsPlace reports whether a change of a guarantee was refused for want of room, which

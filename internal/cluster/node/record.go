@@ -52,7 +52,7 @@ func (n *Node) recorded(next http.HandlerFunc) http.HandlerFunc {
 // shown returns the container and the move that an order or a grant is about, "" if
 // the manager did not sign it.
 func (n *Node) shown(sealed []byte, source string) (container, move string) {
-	e, err := n.verify(sealed, wire.Orders.Of(source))
+	e, err := n.members.Verify(sealed, wire.Orders.Of(source))
 	if err != nil {
 		return "", ""
 	}

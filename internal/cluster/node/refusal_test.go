@@ -5,9 +5,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -56,25 +53,5 @@ func TestOnlyWantOfRoomNeedsAPlace(t *testing.T) {
 		if _, err := (&withManager{refuses{err: answer}, nil}).Set(t.Context(), "web", tt.change, tt.dry); !errors.Is(err, answer) {
 			t.Errorf("%s, %+v, dry run %v: %v", tt.kind, tt.change, tt.dry, err)
 		}
-	}
-}
-
-// TestJoiningGoesOn: only an answer that stays the same ends the tries to join.
-func TestJoiningGoesOn(t *testing.T) {
-	for status, ends := range map[int]bool{400: true, 403: true, 404: true, 409: true, 422: true, 429: false, 500: false, 502: false, 503: false} {
-		for _, body := range []string{fmt.Sprintf(`{"status":%d,"detail":"no"}`, status), "no"} {
-			s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(status)
-				fmt.Fprint(w, body)
-			}))
-			_, err := ask[api.Token](t.Context(), s.Client(), s.Listener.Addr().String(), http.MethodPost, "/v1/join", nil)
-			s.Close()
-			if lasting(err) != ends {
-				t.Errorf("status %d with %q: ends %v, want %v: %v", status, body, !ends, ends, err)
-			}
-		}
-	}
-	if lasting(fmt.Errorf("%w at m:1", errUnreachable)) {
-		t.Error("a manager out of reach ends the tries")
 	}
 }

@@ -51,7 +51,7 @@ func (n *Node) target(order wire.Move, sealed []byte) *remoteNode {
 	}
 	r := &remoteNode{name: order.To, state: n.state, peer: remote.Peer{Name: fmt.Sprintf("node %s at %s", order.To, order.Address),
 		URL: "https://" + order.Address, Header: http.Header{}, HTTP: &http.Client{
-			Transport: &http.Transport{DialContext: dial, TLSClientConfig: n.clientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
+			Transport: &http.Transport{DialContext: dial, TLSClientConfig: n.members.ClientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
 				IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, WriteBufferSize: 256 << 10, ReadBufferSize: 64 << 10}}}}
 	r.show(sealed)
 	return r

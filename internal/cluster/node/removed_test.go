@@ -17,6 +17,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -77,7 +78,7 @@ func TestRemovedNodePublishesNothing(t *testing.T) {
 	c := newCluster(t)
 	a := c.node("a", 100e6)
 	c.up(1)
-	conn, err := nats.Dial(c.opts.BusListen, a.credentials, slog.New(slog.DiscardHandler))
+	conn, err := nats.Dial(c.opts.BusListen, a.members.Credentials(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestRemovedNodePublishesNothing(t *testing.T) {
 	if conn.Connected() {
 		t.Error("the bus took a removed node again")
 	}
-	data, err := wire.Seal(a.key, "a", "H.a", "late", time.Now(), &wire.Heartbeat{Node: "a", Seq: 1e6})
+	data, err := wire.Seal(a.members.Identity().Key, "a", "H.a", "late", time.Now(), &wire.Heartbeat{Node: "a", Seq: 1e6})
 	if err == nil {
 		err = c.manager.Bus().Publish(t.Context(), "H.a", "late", data)
 	}
@@ -126,7 +127,7 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 	url := "https://" + c.opts.Listen + "/v2/"
 	get := func(path string) (int, string) {
 		t.Helper()
-		resp, err := a.client().Get(url + path)
+		resp, err := a.members.Manager().HTTP.Get(url + path)
 		if err != nil {
 			return 0, err.Error()
 		}
@@ -171,7 +172,7 @@ func TestRemovedNodePushesAndPullsNothing(t *testing.T) {
 			t.Errorf("pull: %d %s", code, text)
 		}
 	}
-	err := a.renew(t.Context())
+	err := a.members.Renew(t.Context())
 	refusedAs(t, err, refusal.Denied, "is no member", "join again")
 	c.log.Wait(t, "renewal refused", "node=a")
 }
@@ -214,7 +215,7 @@ func (c *cluster) underWay(container, to string) string {
 // upload begins to push a blob; what it ends with comes on the channel.
 func (c *cluster) upload(n *testNode, url, move string) (*io.PipeWriter, chan string) {
 	c.t.Helper()
-	resp, err := n.client().Post(url+"weir-move/blobs/uploads/", "", nil)
+	resp, err := n.members.Manager().HTTP.Post(url+"weir-move/blobs/uploads/", "", nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func (c *cluster) upload(n *testNode, url, move string) (*io.PipeWriter, chan st
 	req.Header.Set("Content-Type", "application/octet-stream")
 	ended := make(chan string, 1)
 	go func() {
-		resp, err := n.client().Do(req)
+		resp, err := n.members.Manager().HTTP.Do(req)
 		if err != nil {
 			ended <- err.Error()
 			return
@@ -246,11 +247,11 @@ func (c *cluster) upload(n *testNode, url, move string) (*io.PipeWriter, chan st
 func TestRenewalNeedsTheKey(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.node("a", 1e6), c.node("b", 1e6)
-	own, err := pki.Request(a.key)
+	own, err := pki.Request(a.members.Identity().Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := pki.Request(b.key)
+	other, err := pki.Request(b.members.Identity().Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,11 +273,11 @@ func TestRenewalNeedsTheKey(t *testing.T) {
 		"in order":                {a, "a", wire.RenewSubject, now, own, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sealed, err := wire.Seal(r.key.key, r.from, r.subject, "r", r.at, &wire.RenewRequest{Request: r.request})
+			sealed, err := wire.Seal(r.key.members.Identity().Key, r.from, r.subject, "r", r.at, &wire.RenewRequest{Request: r.request})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = ask[wire.JoinAnswer](t.Context(), httpClient(a.credentials.Anonymous(pki.ManagerName)), c.opts.Listen, http.MethodPost, "/v1/renew", wire.SealedRenewRequest{Sealed: sealed})
+			_, err = membership.Ask[wire.JoinAnswer](t.Context(), membership.ManagerAt(c.opts.Listen, a.members.Credentials().Anonymous(pki.ManagerName)), http.MethodPost, "/v1/renew", wire.SealedRenewRequest{Sealed: sealed})
 			if r.kind == "" {
 				if err != nil {
 					t.Error(err)
@@ -346,7 +347,7 @@ func TestStaleListBeginsNothing(t *testing.T) {
 	if err := b.mayServe(t.Context(), wire.Move{ID: "late", From: "a"}, "do", migrate.StepDiscard); err != nil {
 		t.Errorf("a discard was refused: %v", err)
 	}
-	if err := b.mayBegin(t.Context(), "a"); err == nil {
+	if err := b.members.MayBegin(t.Context(), "a"); err == nil {
 		t.Error("a source begins a move by a list that is too old")
 	}
 	c.start()
@@ -355,25 +356,22 @@ func TestStaleListBeginsNothing(t *testing.T) {
 	}
 }
 
-// TestListGoesNotBack: a list with a lower sequence is not taken, after a restart of the
-// node neither; a manager whose clock or whose files went back goes on above it.
+// TestListGoesNotBack: a node knows its list after a restart, and takes none with a lower
+// sequence (TestOlderListIsNotTaken); a manager whose clock or whose files went back goes on above it.
 func TestListGoesNotBack(t *testing.T) {
 	c := newCluster(t)
 	a := c.node("a", 1e6)
 	c.up(1)
-	if !eventually(func() bool { return a.roster.sequence() > 0 }) {
+	if !eventually(func() bool { return a.members.Sequence() > 0 }) {
 		t.Fatal("no list of members")
 	}
-	before := a.roster.sequence()
+	before := a.members.Sequence()
 	a.stop()
-	r, err := openRoster(rosterFile(a.opts.Dir))
-	if err != nil || r.sequence() != before {
-		t.Fatalf("%d, %v", r.sequence(), err)
+	again, err := membership.New(a.opts.membership(a.opts.Log), a.members.Identity())
+	if err != nil || again.Sequence() != before {
+		t.Fatalf("%d, %v", again.Sequence(), err)
 	}
-	if err := r.take(wire.Members{Sequence: before - 1}, time.Now()); err == nil {
-		t.Error("an older list was taken")
-	}
-	if r.age(time.Now()) < time.Hour {
+	if again.Age() < time.Hour {
 		t.Error("a list of a former process counts as confirmed")
 	}
 	c.stop()

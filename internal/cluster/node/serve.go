@@ -46,7 +46,7 @@ func (n *Node) serve(ctx context.Context) {
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn), ConnContext: pki.WithConnection}
 	at := newDoors(n.listener)
-	cfg := at.guard(n.credentials.Server(tls.RequireAndVerifyClientCert))
+	cfg := at.guard(n.members.ServerTLS())
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(tls.NewListener(at, cfg)) }()
 	select {
@@ -70,7 +70,7 @@ type permission struct {
 func (n *Node) permit(r *http.Request) (p permission, err error) {
 	source, cert, err := pki.Node(*r.TLS)
 	if err == nil {
-		err = n.admit(source, cert)
+		err = n.members.Admit(source, cert)
 	}
 	if err != nil {
 		return p, deny(whyStranger, migrate.CodeDenied, "node %s %v", source, err)
@@ -82,7 +82,7 @@ func (n *Node) permit(r *http.Request) (p permission, err error) {
 		return p, deny(whyStranger, migrate.CodeDenied, "node %s shows no order of the manager's", source)
 	}
 	p.sealed = sealed
-	e, err := n.verifyAsking(sealed, wire.Orders.Of(source), n.askUnlessLately)
+	e, err := n.members.VerifyForPeer(sealed, wire.Orders.Of(source))
 	if err != nil {
 		return p, deny(whyForged, migrate.CodeDenied, "order that node %s shows: %v", source, err)
 	}
@@ -123,7 +123,7 @@ func (n *Node) acceptFrom() *[]string {
 
 func (n *Node) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	if source, _, err := pki.Node(*r.TLS); err == nil {
-		defer n.serving.Use(r.Context(), source)()
+		defer n.members.Serving(r.Context(), source)()
 	}
 	p, err := n.permit(r)
 	var out any
@@ -236,8 +236,8 @@ func (n *Node) lacking(w http.ResponseWriter, r *http.Request, p permission) (an
 	if o == nil || o.Move != p.move.ID || o.Container.Name != p.move.Container || o.From != p.move.From || o.To != p.move.To {
 		return nil, deny(whyForeign, migrate.CodeDenied, "the manager's order is about another move")
 	}
-	o.Registry = n.registry(p.move.Registry)
-	return n.opts.Engine.Lacking(n.withWarrant(r.Context(), p.sealed, nil), *o)
+	o.Registry = n.images.Address(p.move.Registry)
+	return n.opts.Engine.Lacking(n.members.WithWarrant(r.Context(), p.sealed, nil), *o)
 }
 
 // begin takes in the description of a container. The engine's own examination of it
@@ -254,11 +254,11 @@ func (n *Node) begin(w http.ResponseWriter, r *http.Request, p permission) (any,
 	if err != nil {
 		return nil, deny(whyAltered, migrate.CodeDenied, "%v", err)
 	}
-	asked.Order.Registry = n.registry(p.grant.Registry)
+	asked.Order.Registry = n.images.Address(p.grant.Registry)
 	if time.Now().After(p.grant.Deadline) { // also of one that was begun: guests.begin says which
 		return nil, n.guests.begin(*p.grant, text, time.Now())
 	}
-	ctx := n.withWarrant(r.Context(), p.sealed, text)
+	ctx := n.members.WithWarrant(r.Context(), p.sealed, text)
 	findings, err := n.opts.Engine.Lacking(ctx, asked.Order)
 	if err != nil {
 		return nil, err
@@ -287,7 +287,7 @@ func (n *Node) take(w http.ResponseWriter, r *http.Request, p permission) (any, 
 		return nil, err
 	}
 	o := t.order
-	o.Registry, o.Login = n.registry(p.grant.Registry), n.pullLogin(p.move, o) // as the engine here names it
+	o.Registry, o.Login = n.images.Address(p.grant.Registry), n.images.PullLogin(p.move, o) // as the engine here names it
 	var stated wire.Statement
 	if in.Step == migrate.StepPull {
 		if stated, err = n.statement(r.Header.Get(statementHeader), p, migrate.PartCommit); err != nil {

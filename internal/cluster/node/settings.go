@@ -66,16 +66,13 @@ func (n *Node) set(ctx context.Context, a wire.Apply) error {
 	if err != nil {
 		return err
 	}
-	if w.Kind != kindContainer {
+	if w.Kind != workload.KindDocker {
 		n.opts.standing.refused(whySubject)
 		return fmt.Errorf("%s is no container (it is of kind %s); the manager changes policies of containers only; set it on this node: weir set %s", w.Name, w.Kind, w.Name)
 	}
 	_, err = n.opts.Agent.Set(ctx, a.Workload, c, false)
 	return err
 }
-
-// kindContainer is the kind of workloads that engines run, as api.Workload.Kind.
-const kindContainer = workload.KindDocker
 
 var errNoAgent = errors.New("no agent steers this node's link")
 
@@ -186,7 +183,7 @@ func (n *Node) workloadOf(ctx context.Context, id string) (name string, err erro
 		return "", err
 	}
 	for _, w := range list {
-		if w.Kind == kindContainer && id != "" && w.ID == id {
+		if w.Kind == workload.KindDocker && id != "" && w.ID == id {
 			return w.Name, nil
 		}
 	}

@@ -88,7 +88,7 @@ func TestRestoredManager(t *testing.T) {
 	}
 	o := c.options("late")
 	o.Token = token.Token
-	_, err = Enroll(t.Context(), o)
+	_, err = enroll(t.Context(), o)
 	refusedAs(t, err, refusal.Denied, "not known to the manager")
 }
 

@@ -103,7 +103,7 @@ func (m *Member) Membership() *api.Membership {
 	}
 	view := m.opts.standing.of(m.opts, moves)
 	if n != nil {
-		view.CertificateEnds = n.identity().Cert.NotAfter.UTC()
+		view.CertificateEnds = n.members.Identity().Cert.NotAfter.UTC()
 	}
 	return view
 }

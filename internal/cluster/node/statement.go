@@ -9,7 +9,6 @@ import (
 	"errors"
 	"hash"
 	"io"
-	"time"
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
@@ -21,7 +20,7 @@ import (
 
 // state seals what has been sent of a move.
 func (n *Node) state(to string, s wire.Statement) (string, error) {
-	sealed, err := wire.Seal(n.key, n.opts.Name, wire.Statements(to), s.Move+"/"+s.Part, time.Now(), s)
+	sealed, err := n.members.Seal(wire.Statements(to), s.Move+"/"+s.Part, s)
 	return base64.StdEncoding.EncodeToString(sealed), err
 }
 

@@ -29,8 +29,8 @@ import (
 	"weir/internal/audit"
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
-	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node/images"
 	"weir/internal/cluster/wire"
 	"weir/internal/server"
 	"weir/internal/server/rest"
@@ -192,7 +192,7 @@ func listening(t *testing.T) *house {
 	onManager := []string{"DELETE /v1/nodes/a", "POST /v1/tokens", "POST /v1/moves", "POST /v1/authority/rotate"}
 	onHelper := []string{"POST /v1/migrate/facts", "POST /v1/migrate/do", "POST /v1/migrate/admit", "POST /v1/migrate/copy"}
 	h.network = []place{
-		{"registry", "tcp", h.node.registry(wire.OwnRegistry), false, []string{"DELETE /v2/weir-move/manifests/sha256:" + strings.Repeat("0", 64), "POST /v2/weir-move/blobs/uploads/", "PUT /v2/weir-move/manifests/m-1", "GET /v2/"}},
+		{"registry", "tcp", h.node.images.Address(wire.OwnRegistry), false, []string{"DELETE /v2/weir-move/manifests/sha256:" + strings.Repeat("0", 64), "POST /v2/weir-move/blobs/uploads/", "PUT /v2/weir-move/manifests/m-1", "GET /v2/"}},
 		{"manager", "tcp", c.opts.Listen, true, []string{"GET /v1/info", "POST /v1/places", "POST /v1/renew", "PUT /v2/weir-move/manifests/m-1"}},
 		{"node", "tcp", h.node.listener.Addr().String(), true, []string{"POST /v1/migrate/do", "POST /v1/migrate/receive", "POST /v1/migrate/describe"}},
 		{"bus", "tcp", c.opts.BusListen, false, []string{"CONNECT {}"}},
@@ -254,13 +254,14 @@ func (k *knocks) knock(many int, places []place) error {
 func TestNoStrangerIsTakenForRoot(t *testing.T) {
 	h := listening(t)
 	a := h.node
-	a.passes.issue(registry.Access{Move: "m-1", Source: true}, time.Now()) // a move is under way
+	a.images.PushLogin(wire.Move{ID: "m-1", Registry: wire.OwnRegistry}) // a move is under way
 	var k knocks
 	asNobody(t, func() error { return k.knock(2000, slices.Concat(h.network, h.full, h.view)) })
 	time.Sleep(500 * time.Millisecond) // for requests of connections that were closed
-	t.Logf("connected: %v; requests to the registry: %d refused, %d taken for root's", k.connected, a.imagesRefused.Load(), a.imagesServed.Load())
-	if len(k.served) > 0 || a.imagesServed.Load() > 0 || h.onFull.Load() > 0 || h.helperCalls.Load() > 0 {
-		t.Errorf("served %v, %d by the registry, %d on the manager's socket, %d by the helper", k.served, a.imagesServed.Load(), h.onFull.Load(), h.helperCalls.Load())
+	served, refused := a.images.Counts()
+	t.Logf("connected: %v; requests to the registry: %d refused, %d taken for root's", k.connected, refused, served)
+	if len(k.served) > 0 || served > 0 || h.onFull.Load() > 0 || h.helperCalls.Load() > 0 {
+		t.Errorf("served %v, %d by the registry, %d on the manager's socket, %d by the helper", k.served, served, h.onFull.Load(), h.helperCalls.Load())
 	}
 	for _, p := range slices.Concat(h.full[:2], h.view) {
 		if k.connected[p.name] > 0 {
@@ -270,8 +271,8 @@ func TestNoStrangerIsTakenForRoot(t *testing.T) {
 	if k.connected["helper"] == 0 {
 		t.Error("nobody has reached the helper, which was left open to all") // it looks at who connects
 	}
-	if a.imagesRefused.Load() < 100 {
-		t.Errorf("only %d requests have reached the registry", a.imagesRefused.Load())
+	if refused < 100 {
+		t.Errorf("only %d requests have reached the registry", refused)
 	}
 	h.unchanged()
 }
@@ -352,7 +353,7 @@ func TestStrangersCannotUseUpTheAgent(t *testing.T) {
 	o.Registry = "127.0.0.1:0"
 	a := c.run(o, newAgent(c.world, "a", 100e6))
 	c.up(1)
-	here := a.registry(wire.OwnRegistry)
+	here := a.images.Address(wire.OwnRegistry)
 	descriptors := func() int {
 		list, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -361,7 +362,7 @@ func TestStrangersCannotUseUpTheAgent(t *testing.T) {
 		return len(list)
 	}
 	before := descriptors()
-	const many = maxEngineConns + 50
+	const many = images.MaxConns + 50
 	for range many {
 		conn, err := net.Dial("tcp", here)
 		if err != nil {
@@ -371,10 +372,10 @@ func TestStrangersCannotUseUpTheAgent(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	// This process has both ends.
-	if taken := descriptors() - before - many; taken > maxEngineConns+20 {
-		t.Errorf("%d of %d connections were taken, %d are to be the most", taken, many, maxEngineConns)
+	if taken := descriptors() - before - many; taken > images.MaxConns+20 {
+		t.Errorf("%d of %d connections were taken, %d are to be the most", taken, many, images.MaxConns)
 	}
-	login := a.passes.issue(registry.Access{Move: "m-1", Source: true}, time.Now())
+	login := a.images.PushLogin(wire.Move{ID: "m-1", Registry: wire.OwnRegistry})
 	req, err := http.NewRequest("GET", "http://"+here+"/v2/", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -30,7 +31,14 @@ func TestTokensAreForOneNode(t *testing.T) {
 	}
 	// The first answer is lost: the manager knows the node, the node has no certificate.
 	o := options("a", made.Token)
-	key, err := joiningKey(o.Dir)
+	key, err := pki.NewKey()
+	if err == nil {
+		err = os.MkdirAll(o.Dir, 0o700)
+	}
+	kept := filepath.Join(o.Dir, "joining.key")
+	if err == nil {
+		err = os.WriteFile(kept, key.Seed(), 0o600)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,18 +50,18 @@ func TestTokensAreForOneNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ask[wire.JoinAnswer](t.Context(), httpClient(pki.Joining(parsed, time.Now)), o.Manager, http.MethodPost, "/v1/join",
+	if _, err := membership.Ask[wire.JoinAnswer](t.Context(), membership.ManagerAt(o.Manager, pki.Joining(parsed, time.Now)), http.MethodPost, "/v1/join",
 		wire.JoinRequest{Token: parsed.ID, Secret: parsed.Secret, Node: "a", Request: request}); err != nil {
 		t.Fatal(err)
 	}
-	id, err := Enroll(t.Context(), o)
+	id, err := enroll(t.Context(), o)
 	if err != nil || !id.Key.Equal(key) {
 		t.Fatalf("it cannot ask again: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(o.Dir, joiningKeyFile)); !os.IsNotExist(err) {
+	if _, err := os.Stat(kept); !os.IsNotExist(err) {
 		t.Errorf("the key is there twice: %v", err)
 	}
-	_, err = Enroll(t.Context(), options("b", made.Token))
+	_, err = enroll(t.Context(), options("b", made.Token))
 	refusedAs(t, err, refusal.Denied, "was used already", "it is for 1", "--uses N")
 	c.log.Wait(t, "node refused", "node=b", "was used already")
 
@@ -64,7 +72,7 @@ func TestTokensAreForOneNode(t *testing.T) {
 	if err := os.RemoveAll(o.Dir); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Enroll(t.Context(), o)
+	_, err = enroll(t.Context(), o)
 	refusedAs(t, err, refusal.Denied, "was used already")
 
 	two, err := c.manager.NewToken(t.Context(), api.TokenRequest{Uses: 2})
@@ -72,11 +80,11 @@ func TestTokensAreForOneNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"d", "e"} {
-		if _, err := Enroll(t.Context(), options(name, two.Token)); err != nil {
+		if _, err := enroll(t.Context(), options(name, two.Token)); err != nil {
 			t.Error(err)
 		}
 	}
-	_, err = Enroll(t.Context(), options("f", two.Token))
+	_, err = enroll(t.Context(), options("f", two.Token))
 	refusedAs(t, err, refusal.Denied, "it is for 2")
 	_, err = c.manager.NewToken(t.Context(), api.TokenRequest{Uses: -2})
 	refusedAs(t, err, refusal.Invalid, "uses", "is no number of nodes")

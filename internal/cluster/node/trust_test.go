@@ -16,6 +16,7 @@ import (
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -65,12 +66,12 @@ func TestJoinRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := c.options("b")
 			o.Name, o.Token, o.Dir = r.node, r.token, t.TempDir()
-			_, err := Enroll(t.Context(), o)
+			_, err := enroll(t.Context(), o)
 			refusedAs(t, err, r.kind, r.words...)
 			if r.logged {
 				c.log.Wait(t, "node refused", "node="+r.node, "peer=127.0.0.1")
 			}
-			if _, err := pki.LoadIdentity(o.identityDir()); err == nil {
+			if _, err := pki.LoadIdentity(membership.IdentityDir(o.Dir)); err == nil {
 				t.Error("it has a certificate")
 			}
 		})
@@ -86,7 +87,7 @@ func TestStrangersAtTheManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = ask[wire.Info](t.Context(), httpClient(pki.Joining(token, time.Now)), c.opts.Listen, http.MethodGet, "/v1/info", nil)
+	_, err = membership.Ask[wire.Info](t.Context(), membership.ManagerAt(c.opts.Listen, pki.Joining(token, time.Now)), http.MethodGet, "/v1/info", nil)
 	refusedAs(t, err, refusal.Denied, "certificate")
 	c.log.Wait(t, "request refused", "no certificate of this cluster was shown")
 
@@ -94,17 +95,17 @@ func TestStrangersAtTheManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := a.identity()
+	id := a.members.Identity()
 	request, _ := pki.Request(id.Key)
 	if id.Cert, err = stranger.IssueNode("a", request, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = ask[wire.Info](t.Context(), httpClient(id.Client(pki.ManagerName)), c.opts.Listen, http.MethodGet, "/v1/info", nil); err == nil {
+	if _, err = membership.Ask[wire.Info](t.Context(), membership.ManagerAt(c.opts.Listen, id.Client(pki.ManagerName)), http.MethodGet, "/v1/info", nil); err == nil {
 		t.Error("a certificate of another authority was accepted")
 	}
 	c.log.Wait(t, "TLS handshake error", "certificate")
 
-	_, err = ask[wire.PlaceAnswer](t.Context(), a.client(), c.opts.Listen, http.MethodPost, "/v1/places",
+	_, err = membership.Ask[wire.PlaceAnswer](t.Context(), a.members.Manager(), http.MethodPost, "/v1/places",
 		wire.PlaceRequest{ID: "p", Node: "b", Container: "web", Change: wire.Change("{}")})
 	refusedAs(t, err, refusal.Denied, "is not a")
 }
@@ -121,7 +122,7 @@ func TestRemovedNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.log.Wait(t, "connection to the bus refused", "node=a", "is no member")
-	_, err := ask[wire.Info](t.Context(), a.client(), c.opts.Listen, http.MethodGet, "/v1/info", nil)
+	_, err := membership.Ask[wire.Info](t.Context(), a.members.Manager(), http.MethodGet, "/v1/info", nil)
 	refusedAs(t, err, refusal.Denied, "is no member")
 	if list, _ := c.manager.Nodes(t.Context()); len(list) != 0 {
 		t.Errorf("%+v", list)
@@ -139,7 +140,7 @@ func TestForgedOrders(t *testing.T) {
 	forged := wire.Move{ID: "m-forged", Container: "web", From: "a", To: "b", Address: "127.0.0.1:1", Deadline: time.Now().Add(time.Hour)}
 	seal := func(key *testNode, from string, on wire.Subject) []byte {
 		t.Helper()
-		data, err := wire.Seal(key.key, from, on, forged.ID, time.Now(), &forged)
+		data, err := wire.Seal(key.members.Identity().Key, from, on, forged.ID, time.Now(), &forged)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +163,7 @@ func TestForgedOrders(t *testing.T) {
 	}
 	// And reports, heartbeats and profiles of others.
 	for _, topic := range []wire.Topic{wire.Reports, wire.Heartbeats, wire.Profiles} {
-		data, err := wire.Seal(b.key, "a", topic.Of("a"), "x", time.Now(), &wire.Heartbeat{Node: "a"})
+		data, err := wire.Seal(b.members.Identity().Key, "a", topic.Of("a"), "x", time.Now(), &wire.Heartbeat{Node: "a"})
 		if err == nil {
 			err = carrier.Publish(t.Context(), topic.Of("a"), "forged", data)
 		}
@@ -179,7 +180,7 @@ func TestForgedOrders(t *testing.T) {
 		return
 	}
 	// The way that the bus itself forbids.
-	conn, err := nats.Dial(c.opts.BusListen, b.identity(), slog.New(slog.DiscardHandler))
+	conn, err := nats.Dial(c.opts.BusListen, b.members.Identity(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 			}
 			key := own.Key
 			if r.key != nil {
-				key = r.key.key
+				key = r.key.members.Identity().Key
 			}
 			data, err := wire.SealOrder(key, "L.a", "m", time.Now(), wire.Term{Until: time.Now().Add(time.Minute), Seq: 1}, &r.order)
 			if err != nil {
@@ -236,7 +237,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 		}
 	})
 	t.Run("no certificate", func(t *testing.T) {
-		cfg := a.clientTLS("b")
+		cfg := a.members.ClientTLS("b")
 		cfg.GetClientCertificate = nil
 		req, _ := http.NewRequest(http.MethodPost, "https://"+address+remote.Path+"facts", nil)
 		req.Header.Set(orderHeader, base64.StdEncoding.EncodeToString([]byte("x")))

@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/warrant"
 )
 
@@ -30,7 +31,7 @@ func (c *cluster) behindHelpers() map[string]*warrant.Ledger {
 		c.t.Cleanup(func() { os.RemoveAll(dir) })
 		log := slog.New(slog.DiscardHandler)
 		l, err := warrant.Open(warrant.Options{Dir: filepath.Join(dir, "own"), Engine: e.Kind(), AcceptFrom: o.AcceptFrom, Registry: o.Registry, Log: log,
-			Sources: warrant.Sources{Identity: o.identityDir()}})
+			Sources: warrant.Sources{Identity: membership.IdentityDir(o.Dir)}})
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -78,11 +79,11 @@ func (y *years) step() {
 func (y *years) reach() {
 	y.t.Helper()
 	for name, n := range y.nodes {
-		client := httpClient(n.credentials.Client(pki.ManagerName))
-		if _, err := ask[wire.Info](y.t.Context(), client, y.opts.Listen, http.MethodGet, "/v1/info", nil); err != nil {
+		anew := membership.ManagerAt(y.opts.Listen, n.members.Credentials().Client(pki.ManagerName))
+		if _, err := membership.Ask[wire.Info](y.t.Context(), anew, http.MethodGet, "/v1/info", nil); err != nil {
 			y.t.Fatalf("day %.1f: %s to the manager: %v", y.day(), name, err)
 		}
-		client.CloseIdleConnections()
+		anew.HTTP.CloseIdleConnections()
 		if onBus.Kind == bus.NATS {
 			y.greeted(n)
 		}
@@ -90,7 +91,7 @@ func (y *years) reach() {
 			if other == name {
 				continue
 			}
-			client := httpClient(n.clientTLS(other))
+			client := membership.ManagerAt("", n.members.ClientTLS(other)).HTTP
 			resp, err := client.Get("https://" + peer.listener.Addr().String() + "/")
 			if err != nil {
 				y.t.Fatalf("day %.1f: %s to %s: %v", y.day(), name, other, err)
@@ -105,7 +106,7 @@ func (y *years) reach() {
 // greeted connects to the bus: the server's first line comes after its handshake.
 func (y *years) greeted(n *testNode) {
 	y.t.Helper()
-	conn, err := tls.Dial("tcp", y.opts.BusListen, n.credentials.Client(pki.ManagerName))
+	conn, err := tls.Dial("tcp", y.opts.BusListen, n.members.Credentials().Client(pki.ManagerName))
 	if err != nil {
 		y.t.Fatalf("day %.1f: %s to the bus: %v", y.day(), n.Name(), err)
 	}
@@ -140,12 +141,12 @@ func (y *years) waits() string {
 		return fmt.Sprintf("the manager's certificate ends in %v", left)
 	}
 	for name, n := range y.nodes {
-		if id := n.identity(); !now.Before(id.RenewAt()) {
+		if id := n.members.Identity(); !now.Before(id.RenewAt()) {
 			return fmt.Sprintf("%s has not renewed, its certificate ends in %v", name, id.Cert.NotAfter.Sub(now))
 		} else {
 			y.seen[name][id.Cert.SerialNumber.String()] = true
 		}
-		if n.roster.age(now) != 0 {
+		if n.members.Age() != 0 {
 			return name + " has not asked for the list of members"
 		}
 	}
@@ -278,7 +279,7 @@ func (y *years) signed(by pki.Identity, counts bool) {
 		if err != nil {
 			y.t.Fatal(err)
 		}
-		if _, err = n.verify(data, wire.Orders.Of(name)); (err == nil) != counts {
+		if _, err = n.members.Verify(data, wire.Orders.Of(name)); (err == nil) != counts {
 			y.t.Errorf("day %.1f: %s on an order by the former key: %v; want it to count: %v", y.day(), name, err, counts)
 		}
 	}
@@ -287,7 +288,7 @@ func (y *years) signed(by pki.Identity, counts bool) {
 // ends is when the certificate on a node's disk ends.
 func (y *years) ends(name string) time.Time {
 	y.t.Helper()
-	id, err := pki.LoadIdentity(y.options(name).identityDir())
+	id, err := pki.LoadIdentity(membership.IdentityDir(y.options(name).Dir))
 	if err != nil {
 		y.t.Fatal(err)
 	}

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+// Package profiler makes the profiles that a node sends its manager: which containers its
+// engine runs, what the agent guarantees them, what they use, and how large their own
+// layers are, which is what a move would have to carry.
+//
+//	p, err := profiler.New(wire.EngineDocker, "/var/run/docker.sock", agent)
+//	sample, err := p.Profile(ctx)
+//
+// What containers use is measured by package profile; here it gets its list of containers.
+// An engine or an agent that does not answer leaves its part out of a profile.
+package profiler
 
 import (
 	"cmp"
@@ -38,8 +47,8 @@ type Profiler struct {
 	layers  layers
 }
 
-// NewProfiler makes one for the engine at a socket, docker or podman; it need not run.
-func NewProfiler(engine wire.EngineName, socket string, agent api.Agent) (*Profiler, error) {
+// New makes a Profiler for the engine at a socket; the engine need not run.
+func New(engine wire.EngineName, socket string, agent api.Agent) (*Profiler, error) {
 	c, err := client.NewClientWithOpts(client.WithHost("unix://"+socket), client.WithAPIVersionNegotiation())
 	if err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", engine, socket, err)
@@ -158,7 +167,7 @@ func (p *Profiler) promised(ctx context.Context) ([]profile.Link, map[string]pro
 	byID := map[string]promised{}
 	elsewhere := map[string]uint64{}
 	for _, w := range workloads {
-		if w.Kind != kindContainer {
+		if w.Kind != workload.KindDocker {
 			for _, l := range w.Links {
 				if l.Direction != "ingress" {
 					elsewhere[l.Device] += l.MinBps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package images
 
 import (
 	"crypto/rand"
@@ -89,7 +89,7 @@ func (p *passes) revoke(l migrate.Login) {
 	delete(p.list, l.User)
 }
 
-// check finds what the one who makes a request may do; ok is false if he has no pass.
+// check returns what a request may do by the pass that it shows; ok is false if it shows none.
 // How long it takes says nothing of a password.
 func (p *passes) check(q *http.Request, now time.Time) (access registry.Access, ok bool) {
 	user, password, given := q.BasicAuth()
