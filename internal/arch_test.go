@@ -90,6 +90,9 @@ var layers = map[string]int{
 	"internal/cluster/node/images":     3,
 	"internal/cluster/node/membership": 4,
 	"internal/cluster/node/profiler":   4,
+
+	"internal/cluster/manager/membership": 4,
+	"internal/cluster/manager/statedir":   1,
 }
 
 // observers may use cilium/ebpf outside of the data plane: they watch what the

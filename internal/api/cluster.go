@@ -256,6 +256,9 @@ type TokenRequest struct {
 	Uses       int     `json:"uses,omitempty" minimum:"-1" doc:"how many nodes may join by it; 0 = one, -1 = any number"`
 }
 
+// AnyNumber is the number of uses of a token that any number of nodes may join by.
+const AnyNumber = -1
+
 // Token lets nodes join. Token itself is there only when it is made.
 type Token struct {
 	ID      string    `json:"id"`

@@ -101,7 +101,7 @@ func (fakeManager) RemoveNode(_ context.Context, name string) (api.Node, error) 
 }
 
 func (fakeManager) Tokens(context.Context) ([]api.Token, error) {
-	return []api.Token{{ID: "3fa9c1", Expires: clusterTime.Add(time.Hour), Joined: 2, Uses: manager.AnyNumber}, {ID: "77aa00", Node: "x", Uses: 1, Expires: clusterTime.Add(-time.Hour)}}, nil
+	return []api.Token{{ID: "3fa9c1", Expires: clusterTime.Add(time.Hour), Joined: 2, Uses: api.AnyNumber}, {ID: "77aa00", Node: "x", Uses: 1, Expires: clusterTime.Add(-time.Hour)}}, nil
 }
 
 func (fakeManager) NewToken(context.Context, api.TokenRequest) (api.Token, error) {

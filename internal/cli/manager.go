@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/wire"
 )
 
@@ -45,7 +46,7 @@ token by which a node joins within a day. Nothing is started.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			token, err := manager.InitFor(dir, int(first), time.Now())
 			if err == nil {
-				err = manager.HandOver(dir)
+				err = statedir.HandOver(dir)
 			}
 			if err != nil {
 				return err
@@ -62,7 +63,7 @@ where FILE holds this token, for %s within 24 hours
 			return nil
 		},
 	}
-	c.Flags().StringVar(&dir, "state-dir", manager.DefaultDir, "`FOLDER` for keys and database")
+	c.Flags().StringVar(&dir, "state-dir", statedir.Default, "`FOLDER` for keys and database")
 	c.Flags().Var(&first, "uses", "`NUMBER` of nodes that may join by the first token, or unlimited")
 	return c
 }

@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
@@ -77,7 +78,7 @@ more. Nodes and moves outlive a restart.`,
 	fs.StringVar(&f.bus, "bus", "", "`BUS` to use: nats, embedded, or kafka://HOST:PORT,HOST:PORT (default nats)")
 	fs.StringVar(&f.registry, "registry", "", "`REGISTRY` for the images of containers that move: embedded, none, or the HOST:PORT of another (default "+config.DefaultManager().Registry+")")
 	f.kafkaFlags(fs)
-	fs.StringVar(&f.stateDir, "state-dir", "", "`FOLDER` with keys and database (default "+manager.DefaultDir+")")
+	fs.StringVar(&f.stateDir, "state-dir", "", "`FOLDER` with keys and database (default "+statedir.Default+")")
 	fs.BoolVar(&f.automatic, "automatic", false, "move containers without being asked; its limits are in the configuration")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
@@ -176,10 +177,10 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	if err := manager.CheckOwner(cmp.Or(opts.Dir, manager.DefaultDir)); err != nil {
+	if err := statedir.CheckOwner(cmp.Or(opts.Dir, statedir.Default)); err != nil {
 		return err
 	}
-	opts.Audit = audit.New(config.AuditFile(cmp.Or(opts.Dir, manager.DefaultDir)), log)
+	opts.Audit = audit.New(config.AuditFile(cmp.Or(opts.Dir, statedir.Default)), log)
 	defer opts.Audit.Close()
 	m, err := manager.New(opts)
 	if err != nil {

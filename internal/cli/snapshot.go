@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/refusal"
 )
 
@@ -55,7 +56,7 @@ FILE - is standard output, to be encrypted by another program.`,
 }
 
 func (a *app) managerRestoreCommand() *cobra.Command {
-	var o manager.RestoreOptions
+	var o statedir.RestoreOptions
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a manager's state out of a snapshot",
@@ -90,13 +91,13 @@ that joined after it join anew. All tokens are revoked. FILE - is standard input
 			return nil
 		},
 	}
-	c.Flags().StringVar(&o.Dir, "state-dir", manager.DefaultDir, "`FOLDER` for keys and database")
+	c.Flags().StringVar(&o.Dir, "state-dir", statedir.Default, "`FOLDER` for keys and database")
 	c.Flags().BoolVar(&o.Force, "force", false, "put a state that is in the folder aside")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only check the snapshot")
 	return c
 }
 
-func renderRestored(r manager.Restored, o manager.RestoreOptions) string {
+func renderRestored(r statedir.Restored, o statedir.RestoreOptions) string {
 	text := fmt.Sprintf("the state of %s: nodes: %d, moves that had not ended: %d\n", r.Created.Format(time.RFC3339), len(r.Nodes), r.Moves)
 	if o.DryRun {
 		text = "dry run, nothing was done; the snapshot is whole\n" + text

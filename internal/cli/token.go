@@ -18,7 +18,6 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/table"
-	"weir/internal/cluster/manager"
 )
 
 func (a *app) managerTokenCommand() *cobra.Command {
@@ -66,7 +65,7 @@ type tokenUses int
 
 // String implements pflag.Value.
 func (u tokenUses) String() string {
-	if u == manager.AnyNumber {
+	if u == api.AnyNumber {
 		return "unlimited"
 	}
 	return strconv.Itoa(int(u))
@@ -77,7 +76,7 @@ func (u *tokenUses) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	switch {
 	case text == "unlimited":
-		n = manager.AnyNumber
+		n = api.AnyNumber
 	case err != nil || n < 1:
 		return errors.New("write a number of nodes, 1 or more, or unlimited")
 	}
@@ -91,7 +90,7 @@ func (tokenUses) Type() string { return "number" }
 // nodes returns the nodes that may use the token, as text.
 func (u tokenUses) nodes() string {
 	switch u {
-	case manager.AnyNumber:
+	case api.AnyNumber:
 		return "any number of nodes"
 	case 1:
 		return "one node"

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -116,6 +117,8 @@ func FuzzProfile(f *testing.F) {
 	f.Add([]byte(profile("x", nil)), 5.0)
 	f.Add([]byte(profile("x", map[string]any{"capacity.cpu_cores": 1e-300, "container.usage.cpu_cores": 1e5})), 1e-300)
 	f.Add([]byte(profile("x", map[string]any{"interval_seconds": 86400, "container.usage.network_transmit_bps": 1e15})), 86400.0)
+	m := large(f, 2)
+	join(f, m, map[string]ed25519.PrivateKey{"x": keyOf(2)})
 	f.Fuzz(func(t *testing.T, data []byte, interval float64) {
 		var p wire.Profile
 		if json.Unmarshal(data, &p) != nil {
@@ -125,12 +128,13 @@ func FuzzProfile(f *testing.F) {
 		if p.Check() != nil || unusable(&p, wire.Envelope{}, true, time.Now()) != "" {
 			return
 		}
-		m := large(2)
 		older := p
 		if older.IntervalSeconds = interval; older.Check() != nil {
 			older.IntervalSeconds = 0
 		}
-		m.members["x"] = &member{Name: "x"}
+		for _, n := range m.nodes {
+			n.heard, n.got = time.Now(), time.Now()
+		}
 		m.nodes["x"] = &node{beat: wire.Heartbeat{CRIU: "4"}, heard: time.Now(), got: time.Now(), history: remember(remember(nil, older), p)}
 		plan, err := m.Plan(t.Context(), api.PlanRequest{})
 		if err != nil || len(plan.Nodes) != 3 {

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
 
@@ -42,12 +44,11 @@ type bed struct {
 	dead map[string]bool     // nodes that say nothing
 }
 
-// newBed makes a manager with members that are heard of, each with 4 CPUs and 8 GB.
-func newBed(t *testing.T, nodes ...string) *bed {
+// newManager makes a manager of a new cluster, without a network.
+func newManager(t testing.TB) *Manager {
 	t.Helper()
 	dir := t.TempDir()
-	now := time.Now()
-	if _, err := Init(dir, now); err != nil {
+	if _, err := Init(dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	m, err := New(Options{Dir: dir, Automatic: DefaultAutomatic(), Log: slog.New(slog.DiscardHandler)})
@@ -55,20 +56,45 @@ func newBed(t *testing.T, nodes ...string) *bed {
 		t.Fatal(err)
 	}
 	m.bus = &noBus{}
-	t.Cleanup(func() { _ = m.store.close() })
-	b := &bed{Manager: m, t: t, now: now, keys: map[string]ed25519.PrivateKey{}, has: map[string][]string{}, dead: map[string]bool{}, full: map[string]uint64{}}
+	t.Cleanup(func() { _ = m.db.Close() })
+	return m
+}
+
+func keyOf(i int) ed25519.PrivateKey { return ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", i)) }
+
+// newBed makes a manager with members that are heard of, each with 4 CPUs and 8 GB.
+func newBed(t *testing.T, nodes ...string) *bed {
+	t.Helper()
+	m := newManager(t)
+	b := &bed{Manager: m, t: t, now: time.Now(), keys: map[string]ed25519.PrivateKey{}, has: map[string][]string{}, dead: map[string]bool{}, full: map[string]uint64{}}
 	for i, name := range nodes {
-		key := ed25519.NewKeyFromSeed([]byte(fmt.Sprintf("%032d", i)))
-		b.keys[name] = key
-		m.members[name] = &member{Name: name, Key: key.Public().(ed25519.PublicKey), Joined: now}
-		c := &change{}
-		c.put(bucketMembers, name, m.members[name])
-		if err := m.store.write(c); err != nil {
+		b.keys[name] = keyOf(i)
+	}
+	join(t, m, b.keys)
+	b.pass(0)
+	return b
+}
+
+// join makes members of nodes with these keys.
+func join(t testing.TB, m *Manager, keys map[string]ed25519.PrivateKey) {
+	t.Helper()
+	made, err := m.members.NewToken(api.TokenRequest{Uses: api.AnyNumber})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := pki.ParseToken(made.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, key := range keys {
+		request, err := pki.Request(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.members.Join(wire.JoinRequest{Node: node, Token: token.ID, Secret: token.Secret, Request: request}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.pass(0)
-	return b
 }
 
 // pass moves the clock on, a second at a time, while all nodes that live send
@@ -76,7 +102,7 @@ func newBed(t *testing.T, nodes ...string) *bed {
 func (b *bed) pass(d time.Duration) {
 	for end := b.now.Add(d); ; b.now = b.now.Add(time.Second) {
 		b.mu.Lock()
-		for name := range b.members {
+		for _, name := range b.members.Names() {
 			if !b.dead[name] {
 				b.nodes[name] = b.heard(name)
 			}
@@ -106,7 +132,7 @@ func (b *bed) order(container, from, to string) *move {
 	defer b.mu.Unlock()
 	mv := &move{Move: wire.Move{ID: newID("m", b.now), Container: container, From: from, To: to, Why: "test"}, State: wire.MoveWaiting, Created: b.now}
 	c := &change{}
-	c.put(bucketMoves, mv.ID, mv)
+	bucketMoves.Put(&c.Change, mv.ID, mv)
 	if err := b.write(c); err != nil {
 		b.t.Fatal(err)
 	}

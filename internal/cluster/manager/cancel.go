@@ -64,14 +64,14 @@ func (m *Manager) cancelMove(id string, dryRun bool, now time.Time) (api.Cancell
 // cancel asks the source of a move that is under way to go back; at once says that the
 // move ends here without waiting for it. The lock is held.
 func (m *Manager) cancel(mv *move, why string, atOnce bool, now time.Time) error {
-	if m.members[mv.From] != nil && mv.underWay() {
+	if m.members.Has(mv.From) && mv.underWay() {
 		next := *mv
 		next.Cancel = &cancellation{Asked: now.UTC(), Why: why}
 		c := &change{}
 		if err := m.send(c, mv.From, fmt.Sprintf("%s/cancel-%d", mv.ID, now.UnixNano()), wire.Cancel{Move: mv.ID, Node: mv.From, Why: why}, now); err != nil {
 			return err
 		}
-		c.put(bucketMoves, next.ID, &next)
+		bucketMoves.Put(&c.Change, next.ID, &next)
 		if err := m.write(c); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (m *Manager) forsake(node string, now time.Time) {
 	c := &change{}
 	for id, a := range m.applies {
 		if a.Node == node {
-			c.put(bucketApplies, id, nil)
+			bucketApplies.Delete(&c.Change, id)
 			delete(m.applies, id)
 		}
 	}
@@ -107,7 +107,7 @@ func (m *Manager) forsake(node string, now time.Time) {
 		if !p.final() && (p.Node == node || p.To == node) {
 			next := *p
 			next.close("node "+node+" was removed from the cluster", now)
-			c.put(bucketPlaces, id, &next)
+			bucketPlaces.Put(&c.Change, id, &next)
 			*p = next
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/wire"
 )
 
@@ -25,14 +26,14 @@ func (o order) key() string { return fmt.Sprintf("%020d", o.Seq) }
 func (m *Manager) send(c *change, node, id string, msg wire.Order, now time.Time) error {
 	subject := wire.Orders.Of(node)
 	seq := max(m.lastOrder+1, uint64(now.UnixNano()))
-	data, err := wire.SealOrder(m.identity().Key, subject, id, now, wire.Term{Until: now.Add(orderLife), Seq: seq}, msg)
+	data, err := wire.SealOrder(m.members.Identity().Key, subject, id, now, wire.Term{Until: now.Add(orderLife), Seq: seq}, msg)
 	if err != nil {
 		return err
 	}
 	m.lastOrder = seq
-	c.put(bucketMeta, metaSequence, seq)
+	statedir.Meta.Put(&c.Change, metaSequence, &seq)
 	o := order{Seq: m.lastOrder, Subject: subject, ID: id, Data: data}
-	c.put(bucketOrders, o.key(), &o)
+	bucketOrders.Put(&c.Change, o.key(), &o)
 	c.orders = append(c.orders, o)
 	return nil
 }
@@ -68,7 +69,7 @@ func (m *Manager) publish(ctx context.Context) {
 		pauses.Reset()
 		m.mu.Lock()
 		c := &change{}
-		c.put(bucketOrders, next.key(), nil)
+		bucketOrders.Delete(&c.Change, next.key())
 		_ = m.write(c) // else it is sent once more after a restart
 		m.orders = m.orders[1:]
 		m.mu.Unlock()
@@ -143,7 +144,7 @@ func (m *Manager) dispatch(now time.Time) {
 			m.end(mv, wire.MoveCancelled, err.Error(), now)
 			continue
 		}
-		c.put(bucketMoves, next.ID, &next)
+		bucketMoves.Put(&c.Change, next.ID, &next)
 		if m.write(c) != nil {
 			return
 		}
@@ -179,7 +180,7 @@ func (m *Manager) end(mv *move, state wire.MoveState, why string, now time.Time)
 	next := *mv
 	next.State, next.Error, next.Ended = state, why, now.UTC()
 	c := &change{}
-	c.put(bucketMoves, next.ID, &next)
+	bucketMoves.Put(&c.Change, next.ID, &next)
 	if m.write(c) != nil {
 		return
 	}
@@ -211,7 +212,7 @@ func (m *Manager) expire(now time.Time) {
 	slices.SortFunc(ended, func(a, b *move) int { return a.Ended.Compare(b.Ended) })
 	c := &change{}
 	for _, mv := range ended[:len(ended)-keepEnded] {
-		c.put(bucketMoves, mv.ID, nil)
+		bucketMoves.Delete(&c.Change, mv.ID)
 		delete(m.moves, mv.ID)
 	}
 	_ = m.write(c)
@@ -285,7 +286,7 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 		next.Ended, next.Progress = now.UTC(), nil
 		next.Refusal = m.refusalOf(mv, r)
 	}
-	c.put(bucketMoves, next.ID, &next)
+	bucketMoves.Put(&c.Change, next.ID, &next)
 	if err := m.write(c); err != nil {
 		return err
 	}
@@ -320,7 +321,7 @@ func (m *Manager) order(c *change, node string, a wire.Apply, place string, now 
 	if err := m.send(c, node, a.ID, &record.Apply, now); err != nil {
 		return err
 	}
-	c.put(bucketApplies, a.ID, record)
+	bucketApplies.Put(&c.Change, a.ID, record)
 	m.applies[a.ID] = record
 	return nil
 }
@@ -334,11 +335,11 @@ func (m *Manager) applied(r wire.ApplyReport, now time.Time) error {
 		return nil
 	}
 	c := &change{}
-	c.put(bucketApplies, r.ID, nil)
+	bucketApplies.Delete(&c.Change, r.ID)
 	if p := m.places[a.Place]; p != nil {
 		next := *p
 		next.close(r.Error, now)
-		c.put(bucketPlaces, next.ID, &next)
+		bucketPlaces.Put(&c.Change, next.ID, &next)
 		if err := m.write(c); err != nil {
 			return err
 		}

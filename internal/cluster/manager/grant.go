@@ -40,7 +40,7 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 		next := *mv
 		next.Manifest, next.Heard = &f, now.UTC()
 		c := &change{}
-		c.put(bucketMoves, next.ID, &next)
+		bucketMoves.Put(&c.Change, next.ID, &next)
 		if err := m.write(c); err != nil {
 			return wire.GrantAnswer{}, err
 		}
@@ -48,7 +48,7 @@ func (m *Manager) grant(node string, f wire.Manifest, now time.Time) (wire.Grant
 		m.log.Info("move granted", "move", mv.ID, "container", mv.Container, "id", f.ContainerID, "image", f.ImageID, "digest", f.Digest, "parts", f.Parts)
 	}
 	g := wire.Grant{Manifest: *mv.Manifest, From: mv.From, To: mv.To, Registry: mv.Registry, Deadline: mv.Deadline, Change: m.wanted(mv)}
-	sealed, err := wire.Seal(m.identity().Key, wire.Manager, wire.Orders.Of(mv.From), mv.ID+"-grant", now, g)
+	sealed, err := wire.Seal(m.members.Identity().Key, wire.Manager, wire.Orders.Of(mv.From), mv.ID+"-grant", now, g)
 	return wire.GrantAnswer{Grant: sealed}, err
 }
 
@@ -110,7 +110,7 @@ func (m *Manager) arrived(r wire.Arrived, now time.Time) error {
 	next := *mv
 	next.Arrived, next.Unmet = now.UTC(), wire.Clip(r.Error, wire.MaxText)
 	c := &change{}
-	c.put(bucketMoves, next.ID, &next)
+	bucketMoves.Put(&c.Change, next.ID, &next)
 	if err := m.write(c); err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func TestHostileMember(t *testing.T) {
 		count = 10_000
 	}
 	b := newBed(t, "a", "b", "x")
-	b.store.db.NoSync = true // this does not test the kernel's disk
+	b.db.NoSync() // this does not test the kernel's disk
 	b.has["a"] = []string{"web", "db", "mail", "dns"}
 	for i := range 100 {
 		b.has["x"] = append(b.has["x"], fmt.Sprint("c", i))

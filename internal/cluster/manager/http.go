@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
+	"weir/internal/cluster/manager/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -193,7 +194,7 @@ func (m *Manager) nodesAPI() *rest.API {
 		})
 	rest.Get(h, "/v1/members", "members", "The signed list of members, if it is newer than the one that the node has",
 		onlyMembers(m, func(_ context.Context, _ string, in *haveParam) (wire.MembersAnswer, error) {
-			return m.MemberList(in.Have)
+			return m.members.List(in.Have)
 		}))
 	rest.Get(h, "/v1/info", "info", "What a member has to know of its cluster",
 		onlyMembers(m, func(context.Context, string, *rest.None) (wire.Info, error) { return m.info(), nil }))
@@ -230,7 +231,7 @@ func (m *Manager) nodesHandler() http.Handler {
 				m.log.Warn("request refused", "path", r.URL.Path, "node", node, "peer", r.RemoteAddr, "err", err)
 				m.opts.Audit.Append(audit.Entry{Who: who.author(), Action: "connect", Object: node, Result: audit.Refused, Reason: err.Error()})
 				rest.WriteRefusal(w, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Value: node, Msg: err.Error(),
-					Remedy: rejoin})
+					Remedy: membership.Rejoin})
 				return
 			}
 			who.node = node

@@ -27,16 +27,14 @@ func (m *Manager) open(in bus.Message) (e wire.Envelope, node string, ok bool) {
 		m.refuse(in, "", err)
 		return e, node, false
 	}
-	m.mu.Lock()
-	from := m.members[node]
-	m.mu.Unlock()
+	key := m.members.Key(node)
 	switch {
-	case from == nil:
+	case key == nil:
 		err = fmt.Errorf("%w: %s is no member of this cluster", wire.ErrForged, node)
 	case e.From != node:
 		err = fmt.Errorf("%w: %s speaks for %s", wire.ErrForged, e.From, node)
 	default:
-		err = e.Verify(from.Key, in.Subject)
+		err = e.Verify(key, in.Subject)
 	}
 	if topic, _, _ := in.Subject.Split(); err == nil {
 		err = m.admitMessage(node, topic, time.Now())

@@ -5,7 +5,6 @@ package manager
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -25,6 +24,8 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
+	"weir/internal/cluster/manager/membership"
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
@@ -52,7 +53,6 @@ type Options struct {
 const (
 	DefaultPort    = 7470
 	DefaultBusPort = 7471
-	DefaultDir     = "/var/lib/weir/manager"
 )
 
 const (
@@ -69,7 +69,8 @@ const (
 type Manager struct {
 	opts     Options
 	log      *slog.Logger
-	store    *store
+	db       *statedir.DB
+	members  *membership.Members
 	started  time.Time
 	clock    clockwork.Clock
 	bus      bus.Admin
@@ -78,14 +79,10 @@ type Manager struct {
 	listener net.Listener
 	refused  atomic.Uint64
 	serving  pki.Connections // to members
-	// credentials are the manager's own; they change by themselves, see trust.go.
-	credentials *pki.Credentials
-	wake        chan struct{} // the publisher: orders is not empty
+	wake     chan struct{}   // the publisher: orders is not empty
 
 	mu        sync.Mutex
-	members   map[string]*member
 	nodes     map[string]*node
-	tokens    map[string]*token
 	moves     map[string]*move
 	places    map[string]*place
 	applies   map[string]*apply
@@ -93,12 +90,7 @@ type Manager struct {
 	lastOrder uint64
 	changed   chan struct{} // closed when a move changes, and made anew
 	auto      autoState
-
-	authority    pki.Authority
-	trust        trustRecord
-	certificates map[string]*certificate // by node
-	list         memberList
-	flows        map[string]*flow // by node
+	flows     map[string]*flow // by node
 }
 
 var _ api.Manager = (*Manager)(nil)
@@ -116,29 +108,15 @@ type node struct {
 // first token, for one node.
 func Init(dir string, now time.Time) (pki.Token, error) { return InitFor(dir, 1, now) }
 
-// InitFor is Init with a first token that so many nodes may join by, or AnyNumber.
+// InitFor is Init with a first token that so many nodes may join by, or
+// api.AnyNumber.
 func InitFor(dir string, uses int, now time.Time) (pki.Token, error) {
-	authority, err := pki.NewAuthority(now)
-	if err != nil {
-		return pki.Token{}, err
-	}
-	if err := authority.Save(dir); err != nil {
-		return pki.Token{}, err
-	}
-	s, err := openStore(dir)
-	if err != nil {
-		return pki.Token{}, err
-	}
-	defer s.close()
-	t, record := newToken(authority.Cert, "", uses, now, defaultTTL)
-	c := &change{}
-	c.put(bucketTokens, record.ID, record)
-	return t, s.write(c)
+	return membership.Create(dir, uses, now)
 }
 
 // New reads what a manager needs; nothing is opened to the network yet.
 func New(opts Options) (*Manager, error) {
-	opts.Dir = cmp.Or(opts.Dir, DefaultDir)
+	opts.Dir = cmp.Or(opts.Dir, statedir.Default)
 	if opts.Bus.Kind == "" {
 		opts.Bus.Kind = bus.NATS
 	}
@@ -147,48 +125,46 @@ func New(opts Options) (*Manager, error) {
 	}
 	m := &Manager{opts: opts, clock: opts.Clock, log: opts.Log, started: time.Now(), wake: make(chan struct{}, 1),
 		nodes: map[string]*node{}, changed: make(chan struct{})}
-	var err error
-	m.authority, err = pki.LoadAuthority(opts.Dir)
+	authority, err := pki.LoadAuthority(opts.Dir)
 	if errors.Is(err, pki.ErrNone) {
 		return nil, &refusal.Error{Kind: refusal.Unknown, Field: "manager.state_dir", Value: opts.Dir, Msg: "no cluster is there", Remedy: "make one first: weir manager init"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if m.store, err = openStore(opts.Dir); err != nil {
+	if m.db, err = statedir.Open(opts.Dir, append(buckets, membership.Buckets...)...); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(m.remember(), m.openTrust()); err != nil {
-		m.store.close()
+	if err = m.remember(); err == nil {
+		m.members, err = membership.Open(opts.Dir, authority, m.db, m.clock, m.log)
+	}
+	if err != nil {
+		m.db.Close()
 		return nil, err
 	}
 	return m, nil
 }
-
-// ownDir returns the folder of the manager's own certificate and key.
-func (m *Manager) ownDir() string { return filepath.Join(m.opts.Dir, "own") }
 
 // remember reads the database.
 func (m *Manager) remember() error {
 	var failed error
 	load := func(err error) { failed = cmp.Or(failed, err) }
 	var err error
-	m.members, err = read[member](m.store, bucketMembers)
+	m.moves, err = bucketMoves.All(m.db)
 	load(err)
-	m.tokens, err = read[token](m.store, bucketTokens)
+	m.places, err = bucketPlaces.All(m.db)
 	load(err)
-	m.moves, err = read[move](m.store, bucketMoves)
+	m.applies, err = bucketApplies.All(m.db)
 	load(err)
-	m.places, err = read[place](m.store, bucketPlaces)
+	waiting, err := bucketOrders.All(m.db)
 	load(err)
-	m.applies, err = read[apply](m.store, bucketApplies)
-	load(err)
-	waiting, err := read[order](m.store, bucketOrders)
-	load(err)
-	m.lastOrder, err = m.store.sequence()
+	last, err := statedir.Meta.Get(m.db, metaSequence)
 	load(err)
 	if failed != nil {
 		return fmt.Errorf("manager's database: %w", failed)
+	}
+	if last != nil {
+		m.lastOrder = *last
 	}
 	// What became of the moves and policies under way is asked as soon as their nodes are
 	// heard of: this state may be older than what they have reported.
@@ -218,7 +194,7 @@ func (m *Manager) Listen(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(&refusal.Error{Kind: refusal.Invalid, Field: "manager.listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close(), m.closeImages())
 	}
-	m.listener = tls.NewListener(ln, m.credentials.Server(tls.VerifyClientCertIfGiven))
+	m.listener = tls.NewListener(ln, m.members.Credentials().Server(tls.VerifyClientCertIfGiven))
 	return nil
 }
 
@@ -240,7 +216,7 @@ func (m *Manager) openBus(ctx context.Context) error {
 		return nil
 	}
 	s, err := nats.Serve(ctx, nats.ServerOptions{Listen: m.opts.BusListen, Dir: filepath.Join(m.opts.Dir, "bus"),
-		Identity: m.credentials, Member: m.admits, Log: m.log})
+		Identity: m.members.Credentials(), Member: m.admits, Log: m.log})
 	if err != nil {
 		return err
 	}
@@ -250,19 +226,11 @@ func (m *Manager) openBus(ctx context.Context) error {
 
 // admits says whether the holder of a certificate is a member.
 func (m *Manager) admits(name string, cert *x509.Certificate) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known, ok := m.members[name]
-	key, _ := cert.PublicKey.(ed25519.PublicKey)
-	switch {
-	case !ok:
+	err := m.members.Admit(name, cert)
+	if err != nil {
 		m.refused.Add(1)
-		return errors.New("is no member of this cluster (removed, or of one that was before)")
-	case !known.Key.Equal(key):
-		m.refused.Add(1)
-		return errors.New("has a certificate that another one has taken the place of")
 	}
-	return nil
+	return err
 }
 
 // Close lets go of a manager that was not run.
@@ -274,7 +242,7 @@ func (m *Manager) Close() error {
 	if m.bus != nil {
 		failed = errors.Join(failed, m.bus.Close())
 	}
-	return errors.Join(failed, m.closeImages(), m.store.close())
+	return errors.Join(failed, m.closeImages(), m.db.Close())
 }
 
 // Addr returns the address at which nodes join. It is valid after Listen.
@@ -287,7 +255,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer func() {
 		cancel()
 		running.Wait()
-		if err := errors.Join(m.bus.Close(), m.closeImages(), m.store.close()); err != nil {
+		if err := errors.Join(m.bus.Close(), m.closeImages(), m.db.Close()); err != nil {
 			m.log.Error("manager did not end as it should", "err", err)
 		}
 	}()
@@ -309,9 +277,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.serve(ctx) })
 	running.Go(func() { m.tidyImages(ctx) })
 	running.Go(func() { m.keepTrust(ctx) })
-	m.mu.Lock()
-	members := len(m.members) // the first may be joining already
-	m.mu.Unlock()
+	members := m.members.Len() // the first may be joining already
 	m.log.Info("manager runs", "listen", m.Addr(), "bus", m.opts.Bus.String(), "nodes", members, "registry", m.opts.Registry)
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -329,13 +295,7 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // admitAll makes sure that the bus has what the members need.
 func (m *Manager) admitAll(ctx context.Context) {
-	m.mu.Lock()
-	var names []string
-	for name := range m.members {
-		names = append(names, name)
-	}
-	m.mu.Unlock()
-	for _, name := range names {
+	for _, name := range m.members.Names() {
 		pauses := bus.Pauses()
 		for n := 0; ctx.Err() == nil; n++ {
 			err := m.bus.Admit(ctx, name)
@@ -351,10 +311,7 @@ func (m *Manager) admitAll(ctx context.Context) {
 
 // write makes a change of the database, and lets its orders go. The lock is held.
 func (m *Manager) write(c *change) error {
-	if _, changed := c.values[bucketMembers]; changed {
-		m.nextSequence(c)
-	}
-	if err := m.store.write(c); err != nil {
+	if err := m.db.Write(&c.Change); err != nil {
 		m.log.Error("state cannot be kept; is the disk full?", "err", err)
 		return err
 	}

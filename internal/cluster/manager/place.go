@@ -53,10 +53,10 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 		mv.Place, mv.After = r.ID, slices.Clone(record.Moves)
 		record.Moves = append(record.Moves, mv.ID)
 		moves = append(moves, mv)
-		c.put(bucketMoves, mv.ID, mv)
+		bucketMoves.Put(&c.Change, mv.ID, mv)
 	}
 	record.Answer = answer(p, seat, record)
-	c.put(bucketPlaces, r.ID, record)
+	bucketPlaces.Put(&c.Change, r.ID, record)
 	if err := m.write(c); err != nil {
 		return wire.PlaceAnswer{}, err
 	}
@@ -83,7 +83,7 @@ func (m *Manager) allowed(p *problem, seat *optimize.Seat, r wire.PlaceRequest, 
 		free, why = 0, fmt.Sprintf("it takes %d moves, and %d an hour are allowed", len(seat.Moves), m.opts.Automatic.PerHour)
 	}
 	if free > 0 && m.spent(r.Node, now) {
-		free, why = 0, fmt.Sprintf("%d moves from or to %s within the last hour, of one node %d are allowed", m.lately(now, r.Node), r.Node, share(m.opts.Automatic.PerHour, len(m.members)))
+		free, why = 0, fmt.Sprintf("%d moves from or to %s within the last hour, of one node %d are allowed", m.lately(now, r.Node), r.Node, share(m.opts.Automatic.PerHour, m.members.Len()))
 	}
 	if free > 0 {
 		return nil
@@ -187,7 +187,7 @@ func (m *Manager) advance(id string, now time.Time) {
 	if next.State == p.State {
 		return
 	}
-	c.put(bucketPlaces, next.ID, &next)
+	bucketPlaces.Put(&c.Change, next.ID, &next)
 	if m.write(c) != nil {
 		return
 	}

@@ -109,8 +109,8 @@ func (m *Manager) nothingKnown() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := &refusal.Error{Kind: refusal.Conflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
-	if len(m.members) > 0 {
-		e.Msg = fmt.Sprintf("nothing is known of any of the %d nodes now", len(m.members))
+	if m.members.Len() > 0 {
+		e.Msg = fmt.Sprintf("nothing is known of any of the %d nodes now", m.members.Len())
 		e.Remedy = "wait some seconds for their profiles, or see weir nodes"
 	}
 	return e
@@ -140,7 +140,7 @@ func (m *Manager) take(p *problem, moves []optimize.Move, why string, auto bool,
 		mv := p.move(o, now.Add(time.Duration(i)), why+evens(p, o))
 		mv.Auto = auto
 		list, ids = append(list, mv), append(ids, mv.ID)
-		c.put(bucketMoves, mv.ID, mv)
+		bucketMoves.Put(&c.Change, mv.ID, mv)
 	}
 	if err := m.write(c); err != nil {
 		return nil, err

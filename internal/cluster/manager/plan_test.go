@@ -3,6 +3,7 @@
 package manager
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -16,13 +17,15 @@ import (
 
 // large returns a manager that knows of so many nodes with ten containers each, and
 // of their last minute. Odd nodes have more to do.
-func large(nodes int) *Manager {
-	m := &Manager{opts: Options{Automatic: DefaultAutomatic()}, members: map[string]*member{}, nodes: map[string]*node{}, moves: map[string]*move{}}
+func large(t testing.TB, nodes int) *Manager {
+	m := newManager(t)
+	m.db.NoSync() // this does not test the kernel's disk
+	keys := map[string]ed25519.PrivateKey{}
 	r := rand.New(rand.NewPCG(1, 2))
 	now := time.Now()
 	for i := range nodes {
 		name := fmt.Sprintf("n%04d", i)
-		m.members[name] = &member{Name: name}
+		keys[name] = keyOf(i)
 		n := &node{beat: wire.Heartbeat{CRIU: "4.2.1"}, heard: now, got: now}
 		for age := historyLen - 1; age >= 0; age-- {
 			p := wire.Profile{Node: name, Time: now.Add(-time.Duration(age) * 5 * time.Second), IntervalSeconds: 5,
@@ -38,13 +41,14 @@ func large(nodes int) *Manager {
 		}
 		m.nodes[name] = n
 	}
+	join(t, m, keys)
 	return m
 }
 
 // BenchmarkPlan is a plan as the API makes it, of 10,000 containers on 1,000 nodes; 2 s
 // on two CPUs is the bar.
 func BenchmarkPlan(b *testing.B) {
-	m := large(1000)
+	m := large(b, 1000)
 	before := cpuTime(b)
 	for b.Loop() {
 		for _, n := range m.nodes {

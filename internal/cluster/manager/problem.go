@@ -43,7 +43,7 @@ func (m *Manager) problem(now time.Time, cooldown time.Duration) *problem {
 	p := &problem{held: map[int]stay{}}
 	var histories [][]wire.Profile
 	closed := map[string]bool{}
-	for _, name := range m.names() {
+	for _, name := range m.members.Names() {
 		n := m.nodes[name]
 		if n == nil || n.trouble != "" || len(n.history) == 0 || now.Sub(n.got) > profileFresh || now.Sub(n.heard) > lostAfter {
 			p.unknown = append(p.unknown, name)

@@ -27,7 +27,6 @@ const (
 	placesOpen        = 8    // of one node, moving or applying
 	keepPlaces        = 1000 // that have ended, of all nodes
 	applyLife         = 24 * time.Hour
-	maxTokens         = 1000 // that may still be used
 	maxSteps          = 48   // of a move; a move with all retries has about 25
 	maxStepError      = 200  // bytes of a step's error
 	maxStepName       = 100  // bytes
@@ -115,11 +114,11 @@ func (m *Manager) forget(now time.Time) {
 			continue
 		}
 		m.log.Warn("policy was not applied in time", "node", a.Node, "workload", a.Workload)
-		c.put(bucketApplies, id, nil)
+		bucketApplies.Delete(&c.Change, id)
 		delete(m.applies, id)
 		if p := m.places[a.Place]; p != nil && !p.final() {
 			p.close("node "+a.Node+" has not applied it in time", now)
-			c.put(bucketPlaces, p.ID, p)
+			bucketPlaces.Put(&c.Change, p.ID, p)
 		}
 	}
 	var ended []*place
@@ -131,7 +130,7 @@ func (m *Manager) forget(now time.Time) {
 	if len(ended) > keepPlaces+keepPlaces/10 {
 		slices.SortFunc(ended, func(a, b *place) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.ID, b.ID)) })
 		for _, p := range ended[:len(ended)-keepPlaces] {
-			c.put(bucketPlaces, p.ID, nil)
+			bucketPlaces.Delete(&c.Change, p.ID)
 			delete(m.places, p.ID)
 		}
 	}

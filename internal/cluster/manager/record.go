@@ -15,9 +15,8 @@ import (
 // for has none before it is ordered. The lock is held; m.moves is as it was before.
 func (m *Manager) record(c *change) {
 	var entries []audit.Entry
-	for id, value := range c.values[bucketMoves] {
-		next, ok := value.(*move)
-		if !ok || next.DryRun {
+	for id, next := range bucketMoves.In(&c.Change) {
+		if next.DryRun {
 			continue
 		}
 		var before wire.MoveState

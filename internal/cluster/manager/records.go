@@ -3,29 +3,29 @@
 package manager
 
 import (
-	"crypto/ed25519"
 	"time"
 
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/wire"
 )
 
-// member is a node that joined.
-type member struct {
-	Name   string            `json:"name"`
-	Joined time.Time         `json:"joined"`
-	Key    ed25519.PublicKey `json:"key"` // of its certificate, and of its messages
-	Token  string            `json:"token"`
-}
+// The buckets of the database beside those of package membership.
+const (
+	bucketMoves   statedir.Bucket[move]  = "moves"
+	bucketPlaces  statedir.Bucket[place] = "places"
+	bucketApplies statedir.Bucket[apply] = "applies"
+	bucketOrders  statedir.Bucket[order] = "orders"
+)
 
-// token is the record of a token by which nodes join.
-type token struct {
-	ID      string    `json:"id"`
-	Hash    []byte    `json:"hash"` // SHA-256 of the secret
-	Node    string    `json:"node,omitempty"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires"`
-	Joined  int       `json:"joined"`
-	Uses    int       `json:"uses,omitempty"` // nodes that may join by it; 0 = any number, as all of before
+var buckets = []string{string(bucketMoves), string(bucketPlaces), string(bucketApplies), string(bucketOrders)}
+
+// metaSequence is the key in statedir.Meta of the last order's sequence.
+const metaSequence = "sequence"
+
+// change is a change of the database.
+type change struct {
+	statedir.Change
+	orders []order // among the records: what goes to the bus once they are written
 }
 
 // move is a migration as the manager knows it.

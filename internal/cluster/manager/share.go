@@ -58,7 +58,7 @@ func (p *places) take(mv *move) {
 
 // placesOf counts those of the moves that hold a place: all but dry runs.
 func (m *Manager) placesOf(moves []*move) *places {
-	p := newPlaces(m.opts.Automatic.AtOnce, len(m.members))
+	p := newPlaces(m.opts.Automatic.AtOnce, m.members.Len())
 	for _, mv := range moves {
 		if !mv.DryRun {
 			p.take(mv)
@@ -98,7 +98,7 @@ func (m *Manager) queue() []*move {
 // spent reports whether a node has had its share of the moves of the last hour that no
 // operator has ordered. The lock is held.
 func (m *Manager) spent(node string, now time.Time) bool {
-	return m.lately(now, node) >= share(m.opts.Automatic.PerHour, len(m.members))
+	return m.lately(now, node) >= share(m.opts.Automatic.PerHour, m.members.Len())
 }
 
 // closeFull keeps a plan from the nodes that have their share of the moves: containers on
@@ -122,7 +122,7 @@ func (m *Manager) closeFull(p *problem, held *places, now time.Time) {
 func (m *Manager) sharing(p *problem, moves []optimize.Move, held *places, now time.Time) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	hour, most := map[string]int{}, share(m.opts.Automatic.PerHour, len(m.members))
+	hour, most := map[string]int{}, share(m.opts.Automatic.PerHour, m.members.Len())
 	for i, o := range moves {
 		mv := p.move(o, now, "")
 		for _, node := range []string{mv.From, mv.To} {

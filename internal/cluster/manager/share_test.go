@@ -38,7 +38,7 @@ func TestFakeProgressEnds(t *testing.T) {
 	for how, bound := range map[string]time.Duration{"bytes back and forth": moveStill, "steps back and forth": moveStill, "a byte more": moveStill,
 		"more than any link carries": moveStill, "growth": moveLongest} {
 		b := newBed(t, "a", "b", "x")
-		b.store.db.NoSync = true // this does not test the kernel's disk
+		b.db.NoSync() // this does not test the kernel's disk
 		mv, begun := b.order("web", "x", "b"), b.now
 		for n := uint64(1); !mv.final() && b.now.Sub(begun) < moveLongest+time.Minute; n++ {
 			b.pass(30 * time.Second)

@@ -3,65 +3,17 @@
 package manager
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
-
-	"go.etcd.io/bbolt"
+	"log/slog"
 
 	"weir/internal/api"
-	"weir/internal/cluster/pki"
-	"weir/internal/refusal"
+	"weir/internal/cluster/manager/statedir"
 )
-
-// A snapshot is the state of a manager in one file:
-//
-//	weir-manager-snapshot 1
-//	<SHA-256 of all that follows, in hexadecimal digits>
-//	tar, packed by gzip: manifest.json, manager.db, ca.key, ca.crt, own/...
-//
-// It holds all but what the bus and the image registry keep. Messages of the bus are
-// asked for again (remind, and the nodes' journals); images are pushed again when a move
-// needs them; the audit log has its own files.
-const (
-	snapshotMagic  = "weir-manager-snapshot "
-	snapshotFormat = "1"
-	// maxSnapshot bounds what a snapshot unpacks to, in bytes.
-	maxSnapshot = 1 << 30
-)
-
-// manifest is the first file of a snapshot, for people and for restore.
-type manifest struct {
-	Created   time.Time `json:"created"`
-	Weir      string    `json:"weir"`
-	Authority string    `json:"authority"` // SHA-256 of its certificate
-	Nodes     []string  `json:"nodes"`
-	Moves     int       `json:"moves"` // that have not ended
-}
-
-const manifestFile = "manifest.json"
-
-// inSnapshot reports whether a file or folder of the manager's folder belongs into a
-// snapshot. The database is copied by a transaction instead.
-func inSnapshot(name string) bool {
-	switch name {
-	case "bus", "registry", databaseFile:
-		return false
-	}
-	return !strings.HasPrefix(name, "audit") && !strings.HasSuffix(name, ".new")
-}
 
 // Snapshot implements api.Manager. No change is made meanwhile, so the files and the
 // database are of one moment.
@@ -70,9 +22,13 @@ func (m *Manager) Snapshot(context.Context) (api.Snapshot, error) {
 	defer m.mu.Unlock()
 	now := m.clock.Now().UTC()
 	waiting, running := m.openMoves()
-	hash := pki.Hash(m.authority.Cert)
-	about := manifest{Created: now, Weir: m.opts.Version, Authority: hex.EncodeToString(hash[:]), Nodes: m.names(), Moves: waiting + running}
-	data, err := packSnapshot(m.opts.Dir, m.store, about)
+	about := statedir.Manifest{Created: now, Weir: m.opts.Version, Moves: waiting + running}
+	var data []byte
+	err := m.members.Still(func(nodes []string, authority [sha256.Size]byte) (err error) {
+		about.Nodes, about.Authority = nodes, hex.EncodeToString(authority[:])
+		data, err = statedir.Pack(m.opts.Dir, m.db, about)
+		return err
+	})
 	if err != nil {
 		return api.Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
@@ -80,127 +36,21 @@ func (m *Manager) Snapshot(context.Context) (api.Snapshot, error) {
 	return api.Snapshot{Created: now, Nodes: len(about.Nodes), Moves: about.Moves, Data: data}, nil
 }
 
-func packSnapshot(dir string, s *store, about manifest) ([]byte, error) {
-	var body bytes.Buffer
-	packed := gzip.NewWriter(&body)
-	out := tar.NewWriter(packed)
-	add := func(name string, text []byte) error {
-		err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)), ModTime: about.Created, Typeflag: tar.TypeReg})
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
-	}
-	text, err := json.MarshalIndent(about, "", " ")
-	if err != nil {
-		return nil, err
-	}
-	if err := add(manifestFile, append(text, '\n')); err != nil {
-		return nil, err
-	}
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		h := &tar.Header{Name: databaseFile, Mode: 0o600, Size: tx.Size(), ModTime: about.Created, Typeflag: tar.TypeReg}
-		if err := out.WriteHeader(h); err != nil {
-			return err
-		}
-		_, err := tx.WriteTo(out)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := addFiles(dir, add); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(out.Close(), packed.Close()); err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(body.Bytes())
-	head := snapshotMagic + snapshotFormat + "\n" + hex.EncodeToString(sum[:]) + "\n"
-	return append([]byte(head), body.Bytes()...), nil
+// Restore makes the state of a manager out of a snapshot (statedir.Restore).
+//
+// Orders of the restored manager count: their sequence and that of the list of members
+// are times, so they go on above all that was sent after the snapshot. The tokens of the
+// snapshot are revoked, because some may have been used since.
+func Restore(in io.Reader, o statedir.RestoreOptions) (statedir.Restored, error) {
+	return statedir.Restore(in, o, prove)
 }
 
-// addFiles adds the files beside the database.
-func addFiles(dir string, add func(name string, text []byte) error) error {
-	root, err := os.OpenRoot(dir)
+// prove opens a state as a manager does: the authority's key is that of its certificate,
+// the manager's is signed by it, the database can be read. It revokes the tokens.
+func prove(dir string) error {
+	m, err := New(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case path == ".":
-			return nil
-		case !inSnapshot(path):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		text, err := root.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return add(path, text)
-	})
-}
-
-// snapshot is a snapshot that was read and found whole.
-type snapshot struct {
-	manifest
-	files map[string][]byte
-}
-
-// readSnapshot checks a snapshot and unpacks it into memory. name is for messages.
-func readSnapshot(in io.Reader, name string) (snapshot, error) {
-	bad := func(format string, args ...any) (snapshot, error) {
-		return snapshot{}, &refusal.Error{Kind: refusal.Invalid, Field: "snapshot", Value: name, Msg: fmt.Sprintf(format, args...),
-			Remedy: "give a file that weir manager snapshot has written"}
-	}
-	text, err := io.ReadAll(io.LimitReader(in, maxSnapshot+1))
-	if err != nil {
-		return snapshot{}, err
-	}
-	format, rest, _ := bytes.Cut(text, []byte("\n"))
-	sum, body, whole := bytes.Cut(rest, []byte("\n"))
-	version, ours := strings.CutPrefix(string(format), snapshotMagic)
-	got := sha256.Sum256(body)
-	switch {
-	case !ours:
-		return bad("is no snapshot of a manager")
-	case version != snapshotFormat:
-		return bad("has format %.20q, and this Weir reads %s", version, snapshotFormat)
-	case !whole || string(sum) != hex.EncodeToString(got[:]):
-		return bad("is damaged or not whole: its checksum does not match")
-	}
-	s := snapshot{files: map[string][]byte{}}
-	packed, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return bad("cannot be unpacked: %v", err)
-	}
-	files := tar.NewReader(io.LimitReader(packed, maxSnapshot))
-	for {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return bad("cannot be unpacked: %v", err)
-		}
-		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || filepath.Clean(h.Name) != h.Name || s.files[h.Name] != nil {
-			return bad("holds %.80q, which has no place in one", h.Name)
-		}
-		if s.files[h.Name], err = io.ReadAll(files); err != nil {
-			return bad("cannot be unpacked: %v", err)
-		}
-	}
-	if err := json.Unmarshal(s.files[manifestFile], &s.manifest); err != nil || s.files[databaseFile] == nil {
-		return bad("lacks its manifest or the database")
-	}
-	delete(s.files, manifestFile)
-	return s, nil
+	return errors.Join(m.members.RevokeAll(), m.db.Close())
 }

@@ -26,14 +26,14 @@ func (m *Manager) Cluster(context.Context) (api.Cluster, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := api.Cluster{Version: m.opts.Version, Started: m.started.UTC(), Address: m.Addr(), Bus: m.opts.Bus.String(), BusUp: up,
-		Registry: m.opts.Registry, Nodes: len(m.members), Automatic: m.automaticView(), Refused: m.refused.Load()}
-	for name := range m.members {
+		Registry: m.opts.Registry, Nodes: m.members.Len(), Automatic: m.automaticView(), Refused: m.refused.Load()}
+	for _, name := range m.members.Names() {
 		if m.listens(name, now) {
 			c.NodesUp++
 		}
 	}
 	c.Waiting, c.Running = m.openMoves()
-	c.Authority, c.Images = m.authorityView(), m.imagesView()
+	c.Authority, c.Images = m.members.Authority(), m.imagesView()
 	return c, nil
 }
 
@@ -54,7 +54,7 @@ func (m *Manager) Nodes(context.Context) ([]api.Node, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := []api.Node{}
-	for _, name := range m.names() {
+	for _, name := range m.members.Names() {
 		list = append(list, m.nodeView(name, now))
 	}
 	return list, nil
@@ -62,10 +62,8 @@ func (m *Manager) Nodes(context.Context) ([]api.Node, error) {
 
 // nodeView returns a member as it stands. The lock is held.
 func (m *Manager) nodeView(name string, now time.Time) api.Node {
-	v := api.Node{Name: name, State: api.NodeJoined, Joined: m.members[name].Joined, Engines: []string{}, Missing: []string{}}
-	if cert := m.certificates[name]; cert != nil {
-		v.CertificateEnds = cert.Ends
-	}
+	member, _ := m.members.Member(name)
+	v := api.Node{Name: name, State: api.NodeJoined, Joined: member.Joined, CertificateEnds: member.CertificateEnds, Engines: []string{}, Missing: []string{}}
 	n := m.nodes[name]
 	if n == nil {
 		return v
@@ -110,7 +108,7 @@ func (m *Manager) Containers(context.Context) ([]api.ClusterContainer, error) {
 		}
 	}
 	list := []api.ClusterContainer{}
-	for _, name := range m.names() {
+	for _, name := range m.members.Names() {
 		n := m.nodes[name]
 		if n == nil || len(n.history) == 0 {
 			continue
@@ -203,7 +201,7 @@ func guarantee(p *place) string {
 // unknownNode returns the error of a name that no member has. The lock is held.
 func (m *Manager) unknownNode(field, name string) error {
 	e := &refusal.Error{Kind: refusal.Unknown, Field: field, Value: name, Msg: "no node has this name", Remedy: "weir nodes lists them"}
-	if near := closest.Words(name, m.names(), 1); len(near) > 0 {
+	if near := closest.Words(name, m.members.Names(), 1); len(near) > 0 {
 		e.Remedy = "did you mean " + near[0] + "?"
 	}
 	return e
@@ -284,7 +282,7 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.problem(now, 0)
-	if len(p.Nodes) == 0 && len(m.members) == 0 {
+	if len(p.Nodes) == 0 && m.members.Len() == 0 {
 		return api.Move{}, &refusal.Error{Kind: refusal.Conflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
 	}
 	if a := migrate.Approach(req.Approach); a != migrate.ApproachAuto && !slices.Contains(migrate.Approaches, a) {
@@ -298,8 +296,8 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 		return api.Move{}, &refusal.Error{Kind: refusal.Conflict, Field: field, Value: value, Msg: msg, Remedy: remedy}
 	}
 	container, to := &p.Containers[c], p.node(req.To)
-	switch _, member := m.members[req.To]; {
-	case !member:
+	switch {
+	case !m.members.Has(req.To):
 		return api.Move{}, m.unknownNode("to", req.To)
 	case to < 0:
 		return conflict("to", req.To, "is not heard of now, or has sent no profile of late", "see weir nodes; after a cut or a start, try again in some seconds")
@@ -316,7 +314,7 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	mv := p.move(optimize.Move{Container: c, From: container.Node, To: to}, now, "weir migrate")
 	mv.Approach, mv.DryRun = req.Approach, dryRun
 	ch := &change{}
-	ch.put(bucketMoves, mv.ID, mv)
+	bucketMoves.Put(&ch.Change, mv.ID, mv)
 	if err := m.write(ch); err != nil {
 		return api.Move{}, err
 	}

@@ -57,7 +57,7 @@ var overKafka = func(member string) kafka.Security { return kafka.Security{} }
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), log: &logtest.Buffer{}, world: newWorld()}
-	token, err := manager.InitFor(filepath.Join(c.dir, "manager"), manager.AnyNumber, time.Now())
+	token, err := manager.InitFor(filepath.Join(c.dir, "manager"), api.AnyNumber, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

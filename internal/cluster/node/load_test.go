@@ -181,7 +181,7 @@ func many(t *testing.T, count int) (*process, api.ManagerClient, *world) {
 	t.Helper()
 	raise(t, uint64(4*count+1000))
 	p := &process{dir: filepath.Join(t.TempDir(), "manager"), listen: "127.0.0.1:0", bus: "127.0.0.1:0"}
-	token, err := manager.InitFor(p.dir, manager.AnyNumber, time.Now())
+	token, err := manager.InitFor(p.dir, api.AnyNumber, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestManagerIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := client.NewToken(t.Context(), api.TokenRequest{Uses: manager.AnyNumber})
+	token, err := client.NewToken(t.Context(), api.TokenRequest{Uses: api.AnyNumber})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate"
 	"weir/internal/refusal"
 )
@@ -60,7 +61,7 @@ func TestRestoredManager(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.opts.Dir = filepath.Join(c.dir, "elsewhere")
-	r, err := manager.Restore(bytes.NewReader(s.Data), manager.RestoreOptions{Dir: c.opts.Dir})
+	r, err := manager.Restore(bytes.NewReader(s.Data), statedir.RestoreOptions{Dir: c.opts.Dir})
 	if err != nil || len(r.Nodes) != 2 || r.Moves != 2 || r.Aside != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -137,7 +138,7 @@ func TestRestoredManagerKnowsLess(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.opts.Dir = filepath.Join(c.dir, "elsewhere")
-	if _, err := manager.Restore(bytes.NewReader(s.Data), manager.RestoreOptions{Dir: c.opts.Dir}); err != nil {
+	if _, err := manager.Restore(bytes.NewReader(s.Data), statedir.RestoreOptions{Dir: c.opts.Dir}); err != nil {
 		t.Fatal(err)
 	}
 	c.start()
@@ -183,7 +184,7 @@ func TestRestoredManagerOrdersAnotherMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.opts.Dir = filepath.Join(c.dir, "elsewhere")
-	if _, err := manager.Restore(bytes.NewReader(s.Data), manager.RestoreOptions{Dir: c.opts.Dir}); err != nil {
+	if _, err := manager.Restore(bytes.NewReader(s.Data), statedir.RestoreOptions{Dir: c.opts.Dir}); err != nil {
 		t.Fatal(err)
 	}
 	c.start()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package statedir
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 const User = "weir-manager"
 
 // HandOver gives what root has made in a manager's folder to the user who will run the
-// manager: the folder's owner, or User if the folder is DefaultDir and root's. Called by
+// manager: the folder's owner, or User if the folder is Default and root's. Called by
 // others than root it does nothing.
 func HandOver(dir string) error {
 	if os.Geteuid() != 0 {
@@ -28,7 +28,7 @@ func HandOver(dir string) error {
 	if err != nil {
 		return err
 	}
-	if uid == 0 && filepath.Clean(dir) == DefaultDir {
+	if uid == 0 && filepath.Clean(dir) == Default {
 		if u, err := user.Lookup(User); err == nil {
 			uid, gid, err = ids(u)
 			if err != nil {
@@ -72,7 +72,7 @@ func handOver(dir string, uid, gid int) error {
 func CheckOwner(dir string) error {
 	uid, _, err := ownerOf(dir)
 	if err != nil || os.Geteuid() != 0 || uid == 0 {
-		return nil // a folder that is missing is reported by New
+		return nil // a folder that is missing is reported when it is opened
 	}
 	name := strconv.Itoa(uid)
 	if u, err := user.LookupId(name); err == nil {

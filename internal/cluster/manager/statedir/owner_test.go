@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package statedir
 
 import (
 	"errors"
@@ -10,8 +10,25 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/cluster/pki"
 	"weir/internal/refusal"
 )
+
+// newState makes what weir manager init makes.
+func newState(t *testing.T, dir string) {
+	t.Helper()
+	authority, err := pki.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(authority.Save(dir), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // weir manager init is run by root, and the manager is run by a user of its own.
 func TestRootHandsTheFolderOver(t *testing.T) {
@@ -28,9 +45,7 @@ func TestRootHandsTheFolderOver(t *testing.T) {
 	if err := errors.Join(os.Symlink(secret, filepath.Join(dir, "link")), os.Link(secret, filepath.Join(dir, "second")), os.Symlink(base, filepath.Join(dir, "out"))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Init(dir, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	newState(t, dir)
 	if err := HandOver(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +80,7 @@ func TestFolderOfRootStaysRoots(t *testing.T) {
 		t.Skip("needs root")
 	}
 	dir := t.TempDir()
-	if _, err := Init(dir, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	newState(t, dir)
 	if err := HandOver(dir); err != nil {
 		t.Fatal(err)
 	}

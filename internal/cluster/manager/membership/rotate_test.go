@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package membership
 
 import (
 	"log/slog"
@@ -8,17 +8,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
+	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/pki"
-	"weir/internal/cluster/wire"
 )
 
-func open(t *testing.T, dir string) *Manager {
+func open(t *testing.T, dir string) *Members {
 	t.Helper()
-	m, err := New(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	authority, err := pki.LoadAuthority(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.store.close() })
+	db, err := statedir.Open(dir, Buckets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	m, err := Open(dir, authority, db, clockwork.NewRealClock(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return m
 }
 
@@ -26,36 +36,36 @@ func open(t *testing.T, dir string) *Manager {
 // either not begun it or goes on with it.
 func TestRotationIsInterrupted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manager")
-	if _, err := Init(dir, time.Now()); err != nil {
+	if _, err := Create(dir, 1, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	m := open(t, dir)
-	first, own := m.authority, m.identity()
+	first, own := m.authority, m.Identity()
 
 	// Written down, and the new authority was not.
 	m.trust.Rotation = &rotation{Started: time.Now(), Former: first.Cert.Raw, ManagerKey: own.Public()}
-	c := &change{}
-	m.nextSequence(c)
+	c := &statedir.Change{}
+	m.sequence(c)
 	if err := m.write(c); err != nil {
 		t.Fatal(err)
 	}
-	m.store.close()
+	m.db.Close()
 	m = open(t, dir)
-	if m.trust.Rotation != nil || !m.authority.Cert.Equal(first.Cert) || !m.identity().Key.Equal(own.Key) {
+	if m.trust.Rotation != nil || !m.authority.Cert.Equal(first.Cert) || !m.Identity().Key.Equal(own.Key) {
 		t.Errorf("rotation %+v, which did not begin", m.trust.Rotation)
 	}
 
 	// The new authority is in its file, and the manager's certificate is the former one.
-	if _, err := m.RotateAuthority(t.Context()); err != nil {
+	if _, err := m.Rotate(); err != nil {
 		t.Fatal(err)
 	}
-	second := m.identity()
+	second := m.Identity()
 	if err := own.Save(m.ownDir()); err != nil {
 		t.Fatal(err)
 	}
-	m.store.close()
+	m.db.Close()
 	m = open(t, dir)
-	id := m.identity()
+	id := m.Identity()
 	if m.trust.Rotation == nil || !m.authority.Issued(id.Cert) || id.Key.Equal(own.Key) || len(id.Trusted) != 2 || len(id.Bridges) != 2 {
 		t.Errorf("rotation %+v, %d trusted, %d bridges", m.trust.Rotation, len(id.Trusted), len(id.Bridges))
 	}
@@ -69,20 +79,20 @@ func TestRotationIsInterrupted(t *testing.T) {
 	if err := mixed.Save(m.ownDir()); err != nil {
 		t.Fatal(err)
 	}
-	m.store.close()
+	m.db.Close()
 	m = open(t, dir)
-	if public := m.identity().Cert.PublicKey; !m.authority.Issued(m.identity().Cert) || !m.identity().Public().Equal(public) {
+	if public := m.Identity().Cert.PublicKey; !m.authority.Issued(m.Identity().Cert) || !m.Identity().Public().Equal(public) {
 		t.Error("the certificate is not for the manager's key")
 	}
 
 	// And it comes to its end.
-	m.endRotation(m.trust.Rotation.Started.Add(settleTime - time.Second))
+	m.endRotation(m.trust.Rotation.Started.Add(settleTime-time.Second), false)
 	if m.trust.Rotation == nil {
 		t.Error("ended before orders of before were settled")
 	}
-	m.endRotation(m.trust.Rotation.Started.Add(settleTime))
-	if m.trust.Rotation != nil || len(m.identity().Trusted) != 1 {
-		t.Errorf("rotation %+v, %d trusted", m.trust.Rotation, len(m.identity().Trusted))
+	m.endRotation(m.trust.Rotation.Started.Add(settleTime), false)
+	if m.trust.Rotation != nil || len(m.Identity().Trusted) != 1 {
+		t.Errorf("rotation %+v, %d trusted", m.trust.Rotation, len(m.Identity().Trusted))
 	}
 	if again, err := pki.LoadIdentity(m.ownDir()); err != nil || len(again.Trusted) != 1 {
 		t.Errorf("%d trusted, %v", len(again.Trusted), err)
@@ -93,15 +103,15 @@ func TestRotationIsInterrupted(t *testing.T) {
 // not for ever.
 func TestRotationWaits(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manager")
-	if _, err := Init(dir, time.Now()); err != nil {
+	if _, err := Create(dir, 1, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	m := open(t, dir)
 	m.members["a"] = &member{Name: "a"}
-	if _, err := m.RotateAuthority(t.Context()); err != nil {
+	if _, err := m.Rotate(); err != nil {
 		t.Fatal(err)
 	}
-	begun := m.trust.Rotation.Started
+	begun, unsettled := m.trust.Rotation.Started, false
 	for _, step := range []struct {
 		after time.Duration
 		what  string
@@ -113,19 +123,19 @@ func TestRotationWaits(t *testing.T) {
 		{settleTime, "a move of before is under way", func() {
 			hash := pki.Hash(m.authority.Cert)
 			m.certificates["a"] = &certificate{Authority: hash[:]}
-			m.moves["m"] = &move{State: wire.MoveOrdered, Created: begun.Add(-time.Second)}
+			unsettled = true
 		}, false},
-		{settleTime, "one of after is under way", func() { m.moves["m"].Created = begun.Add(time.Second) }, true},
+		{settleTime, "one of after is under way", func() { unsettled = false }, true},
 	} {
 		step.do()
-		if m.endRotation(begun.Add(step.after)); (m.trust.Rotation == nil) != step.ended {
+		if m.endRotation(begun.Add(step.after), unsettled); (m.trust.Rotation == nil) != step.ended {
 			t.Errorf("%v after its beginning, %s: ended %v", step.after, step.what, m.trust.Rotation == nil)
 		}
 	}
-	if _, err := m.RotateAuthority(t.Context()); err != nil {
+	if _, err := m.Rotate(); err != nil {
 		t.Fatal(err)
 	}
-	if m.endRotation(m.trust.Rotation.Started.Add(graceTime)); m.trust.Rotation != nil {
+	if m.endRotation(m.trust.Rotation.Started.Add(graceTime), false); m.trust.Rotation != nil {
 		t.Error("it waits for ever")
 	}
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package statedir
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -32,14 +31,9 @@ type Restored struct {
 	Aside   string    // where the former state is now, "" if there was none
 }
 
-// Restore makes the state of a manager out of a snapshot. All of it is checked, by
-// opening it as a manager does, before it takes its place by one rename; whatever fails,
-// the folder is as it was.
-//
-// Orders of the restored manager count: their sequence and that of the list of members
-// are times, so they go on above all that was sent after the snapshot. The tokens of the
-// snapshot are revoked, because some may have been used since.
-func Restore(in io.Reader, o RestoreOptions) (Restored, error) {
+// Restore makes a manager's folder out of a snapshot. It takes its place by one rename,
+// once prove has opened it as a manager does; whatever fails, the folder is as it was.
+func Restore(in io.Reader, o RestoreOptions, prove func(dir string) error) (Restored, error) {
 	o.Dir = filepath.Clean(o.Dir)
 	s, err := readSnapshot(in, o.Name)
 	if err != nil {
@@ -80,11 +74,11 @@ func asideOf(o RestoreOptions) (string, error) {
 		return "", err
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err == nil {
-		running, err := openStore(o.Dir)
+		running, err := Open(o.Dir)
 		if err != nil {
 			return "", err
 		}
-		_ = running.close()
+		_ = running.Close()
 	}
 	if !o.Force {
 		return "", &refusal.Error{Kind: refusal.Conflict, Field: "manager.state_dir", Value: o.Dir, Msg: "is not empty: a manager's state may be there",
@@ -110,20 +104,6 @@ func unpack(s snapshot, dir string) error {
 		}
 	}
 	return nil
-}
-
-// prove opens a state as a manager does: the authority's key is that of its certificate,
-// the manager's is signed by it, the database can be read. It revokes the tokens.
-func prove(dir string) error {
-	m, err := New(Options{Dir: dir, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	c := &change{}
-	for id := range m.tokens {
-		c.put(bucketTokens, id, nil)
-	}
-	return errors.Join(m.store.write(c), m.store.close())
 }
 
 // exchange puts next in the place of dir. The folder stays its owner's.
