@@ -30,10 +30,10 @@ var speakHTTP = map[string]string{
 // sentences are the functions that may look at the text of an error or a message, as
 // FILE: FUNCTION, each with the reason. Everywhere else a kind, a code or a type decides.
 var sentences = map[string]string{
-	"internal/agent/agent.go: logStates":                   onlyNews,
-	"internal/agent/control.go: watchGoodput":              onlyNews,
+	"internal/agent/record.go: states":                     onlyNews,
+	"internal/agent/regulator.go: watch":                   onlyNews,
 	"internal/agent/link.go: complain":                     onlyNews,
-	"internal/agent/reload.go: complainOfConfig":           onlyNews,
+	"internal/agent/reload.go: failed":                     onlyNews,
 	"internal/cluster/bus/kafka/kafka.go: Ping":            onlyNews,
 	"internal/cluster/manager/plan.go: look":               onlyNews,
 	"internal/cluster/node/node.go: lookAtEngine":          onlyNews,

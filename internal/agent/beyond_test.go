@@ -83,11 +83,11 @@ func TestGroupThatIsFound(t *testing.T) {
 // A source may still report what was detached, or what only a dry run attached;
 // what a pattern finds is expected for as long as the pattern is there.
 func TestExpected(t *testing.T) {
-	a := &Agent{opts: Options{Attach: noAttacher{}}, pending: map[string]*pending{"unit:soon": {}},
-		decided: decide.Decision{World: decide.World{
-			Attached: []config.Attachment{{Name: "web", Unit: "nginx.service"}},
-			Config:   config.Config{Attach: []config.Attachment{{Device: "vnet*"}, {Name: "vm", Device: "tap0"}}},
-		}}}
+	f := &finder{pending: map[string]*pending{"unit:soon": {}}}
+	w := decide.World{
+		Attached: []config.Attachment{{Name: "web", Unit: "nginx.service"}},
+		Config:   config.Config{Attach: []config.Attachment{{Device: "vnet*"}, {Name: "vm", Device: "tap0"}}},
+	}
 	for key, want := range map[string]bool{
 		"unit:web": true, "unit:soon": true, "unit:other": false, "vm:db": true, "dev:vm": true, "dev:tap1": false, "docker:x": true,
 	} {
@@ -95,7 +95,7 @@ func TestExpected(t *testing.T) {
 		if kind == "dev" {
 			kind = "device"
 		}
-		if got := a.expected(discover.Workload{Key: key, Kind: kind}); got != want {
+		if got := f.expected(discover.Workload{Key: key, Kind: kind}, w); got != want {
 			t.Errorf("%s: %v", key, got)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // CPU, says so while the server can still write: later the connection ends without a word.
 func TestBusyAgentAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &Agent{calls: make(chan func()), ended: make(chan struct{})}
+		a := &Agent{loop: newLoop()}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()

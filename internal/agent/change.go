@@ -6,14 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/config"
-	"weir/internal/discover"
-	"weir/internal/plan"
 )
 
 // patience is how long Attach waits for the source to find the devices.
@@ -58,11 +55,11 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 	result := api.ChangeResult{DryRun: dryRun, Stored: next.Stored, Dropped: next.Dropped, NotHeld: next.NotHeld}
 	why := decide.Reasons{General: "follows from the change of " + r.Key, ByKey: map[string]string{r.Key: r.Why}}
 	if dryRun {
-		result.Changes = a.wouldChange(next.Decision, why)
-		a.show(&result, next.Decision, r.Key)
+		result.Changes = decide.Describe(a.links.changes(next.Decision, why))
+		moment{next.Decision, a.links}.show(&result, r.Key)
 		return result, nil
 	}
-	if err := a.store.save(a.keep(next.Decision.World)); err != nil {
+	if err := a.save(next.Decision.World); err != nil {
 		return api.ChangeResult{}, fmt.Errorf("change not made: %w", err)
 	}
 	before := a.decided
@@ -73,28 +70,8 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 		return api.ChangeResult{}, fmt.Errorf("change not made: %w", errors.Join(err, undo))
 	}
 	result.Changes = decide.Describe(changes)
-	a.show(&result, next.Decision, r.Key)
+	moment{next.Decision, a.links}.show(&result, r.Key)
 	return result, nil
-}
-
-// show puts what the change was about into its result.
-func (a *Agent) show(result *api.ChangeResult, d decide.Decision, key string) {
-	if v, ok := d.Verdict(key); ok {
-		result.Workload = new(a.view(v, false))
-	}
-	if v, ok := d.Group(key); ok {
-		result.Group = new(a.groupView(v, d))
-	}
-}
-
-// wouldChange is what the kernel would be told, over all links.
-func (a *Agent) wouldChange(d decide.Decision, why decide.Reasons) []api.Change {
-	var all []decide.PlannedChange
-	for _, l := range a.links {
-		want := l.pacer.Paced(d.Plans[l.config.Name()])
-		all = append(all, decide.Explained(plan.Brief(plan.Diff(l.want, want), l.want, want), l.config.Name(), d, why)...)
-	}
-	return decide.Describe(all)
 }
 
 // Attach implements api.Agent.
@@ -113,12 +90,10 @@ func (a *Agent) Attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	case <-time.After(patience):
 	case <-ctx.Done():
 	}
-	err = a.do(ctx, func() {
-		if v, ok := a.decided.Verdict(wait.workload.Key); ok {
-			result.Workload = new(a.view(v, false))
-		}
+	return result, a.ask(ctx, func(now moment) error {
+		now.show(&result, wait.workload.Key)
+		return nil
 	})
-	return result, err
 }
 
 func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, *pending, error) {
@@ -126,23 +101,20 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	if err := a.decided.CheckAttachment(at); err != nil {
 		return api.ChangeResult{}, nil, err
 	}
-	devices, cgroups := a.attacher().Look(at)
+	devices, cgroups := a.finder.attacher.Look(at)
 	r, err := a.decided.Attach(at, req.Policy, devices, cgroups)
 	if err != nil {
 		return api.ChangeResult{}, nil, err
 	}
-	// The source checks whether the thing exists, so it is asked in a dry run too.
-	if err := a.attacher().Attach(at, false); err != nil {
-		return api.ChangeResult{}, nil, api.Mistake(err)
+	p, err := a.finder.attach(at) // in a dry run too
+	if err != nil {
+		return api.ChangeResult{}, nil, err
 	}
-	p := &pending{workload: decide.WorkloadOf(at), reported: make(chan struct{})}
-	a.pending[r.Key] = p
 	result, err := a.grant(ctx, r, dryRun)
-	if err == nil && !dryRun {
-		return result, p, nil
+	if err != nil || dryRun {
+		return result, nil, errors.Join(err, a.finder.detach(at))
 	}
-	delete(a.pending, r.Key)
-	return result, nil, errors.Join(err, a.attacher().Detach(at))
+	return result, p, nil
 }
 
 // Detach implements api.Agent.
@@ -152,14 +124,9 @@ func (a *Agent) Detach(ctx context.Context, name string, dryRun bool) (result ap
 		if err = unknown; err != nil {
 			return
 		}
-		if result, err = a.grant(ctx, r, dryRun); err != nil || dryRun {
-			return
+		if result, err = a.grant(ctx, r, dryRun); err == nil && !dryRun {
+			err = a.finder.detach(at)
 		}
-		delete(a.pending, r.Key)
-		for _, s := range a.sources {
-			s.seen = slices.DeleteFunc(s.seen, func(w discover.Workload) bool { return w.Key == r.Key })
-		}
-		err = a.attacher().Detach(at)
 	})
 	if down != nil {
 		return api.ChangeResult{}, down

@@ -5,11 +5,11 @@ package agent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/dataplane/goodput"
 	"weir/internal/plan"
@@ -35,7 +35,17 @@ type flowsNow struct {
 
 // Flows implements api.Agent: two looks, a second apart.
 func (a *Agent) Flows(ctx context.Context, name string) (api.Flows, error) {
-	before, err := a.lookAtFlows(ctx, name)
+	look := func() (flows flowsNow, err error) {
+		err = a.ask(ctx, func(now moment) error {
+			v, err := now.Resolve(name)
+			if err == nil {
+				flows, err = a.regulator.flows(v, now.links, time.Now())
+			}
+			return err
+		})
+		return flows, err
+	}
+	before, err := look()
 	if err != nil {
 		return api.Flows{}, err
 	}
@@ -46,39 +56,28 @@ func (a *Agent) Flows(ctx context.Context, name string) (api.Flows, error) {
 	case <-ctx.Done():
 		return api.Flows{}, ctx.Err()
 	}
-	after, err := a.lookAtFlows(ctx, name)
+	after, err := look()
 	if err != nil {
 		return api.Flows{}, err
 	}
 	return after.since(before), nil
 }
 
-func (a *Agent) lookAtFlows(ctx context.Context, name string) (now flowsNow, err error) {
-	down := a.do(ctx, func() { now, err = a.flowsNow(name) })
-	return now, errors.Join(err, down)
-}
-
-func (a *Agent) flowsNow(name string) (flowsNow, error) {
-	v, err := a.decided.Resolve(name)
-	if err != nil {
-		return flowsNow{}, err
-	}
-	c, err := a.controlView(name)
+// flows returns what the connections of a workload have moved so far.
+func (r *regulator) flows(v decide.Verdict, ls links, at time.Time) (flowsNow, error) {
 	switch {
-	case err != nil:
-		return flowsNow{}, err
-	case len(c.Loops) == 0:
-		return flowsNow{}, a.noLoop(v.Name)
-	case a.goodput.meter == nil:
-		return flowsNow{}, &refusal.Error{Kind: refusal.Conflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: cmp.Or(a.goodput.complaint, "try again in a second")}
+	case len(r.view(v, ls).Loops) == 0:
+		return flowsNow{}, noLoop(v.Name)
+	case r.meter == nil:
+		return flowsNow{}, &refusal.Error{Kind: refusal.Conflict, Field: "goodput", Msg: "nothing measures the goodput of " + v.Name, Remedy: cmp.Or(r.complaint, "try again in a second")}
 	}
-	now := flowsNow{at: time.Now(), name: v.Name, counts: map[flowKey]goodput.Flow{}}
-	for _, l := range a.links {
+	now := flowsNow{at: at, name: v.Name, counts: map[flowKey]goodput.Flow{}}
+	for _, l := range ls {
 		if class, ok := l.classes[v.Class]; ok && len(now.queues) == 0 {
 			now.queues = class.Queues
 		}
 	}
-	flows, err := a.goodput.meter.Flows(v.Class)
+	flows, err := r.meter.Flows(v.Class)
 	for _, f := range flows {
 		now.counts[flowKey{f.Protocol, f.Local, f.Remote}] = f
 	}

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -254,4 +255,13 @@ func (l *link) sample(now time.Time) {
 	l.now = usage.Between(l.want, l.last, snapshot)
 	l.last = snapshot
 	l.history.Add(l.now.Used)
+}
+
+// scheduler names what schedules the link: the backend's own, or the one that was asked
+// for.
+func (l *link) scheduler() string {
+	if l.backend == nil {
+		return l.config.Scheduler
+	}
+	return cmp.Or(l.abilities.Scheduler, l.config.Scheduler)
 }

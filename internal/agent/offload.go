@@ -4,8 +4,10 @@ package agent
 
 import (
 	"cmp"
+	"log/slog"
 	"slices"
 
+	"weir/internal/agent/decide"
 	"weir/internal/discover"
 	"weir/internal/policy"
 )
@@ -16,49 +18,57 @@ type offload struct {
 	capacity policy.Rate
 }
 
-// limitOffload keeps the packets that steered workloads build small enough for
+// offloads are the limits of the size of offloaded packets that are set.
+type offloads struct {
+	log     *slog.Logger
+	limit   func(dev discover.Device, capacity policy.Rate) error // nil = packets stay as they are
+	restore func(dev discover.Device) error                       // nil = a limit stays
+	told    map[int]offload                                       // by the device's index
+}
+
+// follow keeps the packets that steered workloads build small enough for
 // the slowest link: a packet of 64 KB, as segmentation offload makes them, keeps
-// a link of 100 Mbit/s busy for 5 ms, in which nobody else sends. The limit
+// a link of 100 Mbit/s busy for 5 ms, in which no other workload sends. The limit
 // belongs on the workload's own end, so devices without a known other end (taps)
 // are left alone. It does not fail anything: without it, only others wait longer.
 // A device that belongs to no steered workload any more gets its former limit back.
-func (a *Agent) limitOffload() {
-	if a.opts.LimitOffload == nil {
+func (o *offloads) follow(verdicts []decide.Verdict, ls links) {
+	if o.limit == nil {
 		return
 	}
 	told := map[int]offload{}
-	for _, o := range a.offloadsWanted() {
-		before, known := a.offloads[o.device.Ifindex]
-		if known && before.capacity == o.capacity {
-			told[o.device.Ifindex] = before
+	for _, want := range limitsFor(verdicts, ls) {
+		before, known := o.told[want.device.Ifindex]
+		if known && before.capacity == want.capacity {
+			told[want.device.Ifindex] = before
 			continue
 		}
-		if err := a.opts.LimitOffload(o.device, o.capacity); err == nil {
-			told[o.device.Ifindex] = o
+		if err := o.limit(want.device, want.capacity); err == nil {
+			told[want.device.Ifindex] = want
 			continue
 		} else { // perhaps not up yet; the next decision tries again
-			a.log.Debug("the size of offloaded packets is not limited", "device", o.device.Name, "err", err)
+			o.log.Debug("the size of offloaded packets is not limited", "device", want.device.Name, "err", err)
 		}
 		if known {
-			told[o.device.Ifindex] = before
+			told[want.device.Ifindex] = before
 		}
 	}
-	for index, o := range a.offloads {
+	for index, was := range o.told {
 		if _, still := told[index]; !still {
-			a.restoreOffload(o.device)
+			o.giveBack(was.device)
 		}
 	}
-	a.offloads = told
+	o.told = told
 }
 
-// offloadsWanted are the limits of all devices of steered workloads.
-func (a *Agent) offloadsWanted() []offload {
-	if len(a.links) == 0 {
+// limitsFor returns the limits of all devices of steered workloads.
+func limitsFor(verdicts []decide.Verdict, ls links) []offload {
+	if len(ls) == 0 {
 		return nil
 	}
-	slowest := slices.MinFunc(a.links, func(x, y *link) int { return cmp.Compare(x.config.Egress, y.config.Egress) }) // that of ingress has it as well
+	slowest := slices.MinFunc(ls, func(x, y *link) int { return cmp.Compare(x.config.Egress, y.config.Egress) }) // that of ingress has it as well
 	var list []offload
-	for _, v := range a.decided.Verdicts {
+	for _, v := range verdicts {
 		for _, dev := range v.Devices {
 			if v.Steered && dev.PeerNetns != "" {
 				list = append(list, offload{dev, slowest.config.Egress})
@@ -68,12 +78,12 @@ func (a *Agent) offloadsWanted() []offload {
 	return list
 }
 
-// restoreOffload gives a device its former limit back.
-func (a *Agent) restoreOffload(dev discover.Device) {
-	if a.opts.RestoreOffload == nil {
+// giveBack gives a device its former limit back.
+func (o *offloads) giveBack(dev discover.Device) {
+	if o.restore == nil {
 		return
 	}
-	if err := a.opts.RestoreOffload(dev); err != nil {
-		a.log.Warn("the former size of offloaded packets is not set again; weir cleanup tries it", "device", dev.Name, "err", err)
+	if err := o.restore(dev); err != nil {
+		o.log.Warn("the former size of offloaded packets is not set again; weir cleanup tries it", "device", dev.Name, "err", err)
 	}
 }

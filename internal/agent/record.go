@@ -5,19 +5,39 @@ package agent
 import (
 	"cmp"
 	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"weir/internal/agent/decide"
 	"weir/internal/audit"
+	"weir/internal/config"
 )
 
 // whyConfig is the reason of what a configuration file changes.
 const whyConfig = "configuration changed"
 
-// record writes to the audit log whose policy a commit changes. The change that a
+// recorder writes down what the agent does, for people: in its log, and what changes policies
+// in the audit log too.
+type recorder struct {
+	log   *slog.Logger
+	audit *audit.Log // nil = there is none
+}
+
+// decided writes down how a decision differs from the one before, as far as the plans do not
+// show it.
+func (r recorder) decided(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
+	r.states(before, after, why)
+	r.linkGaps(before, after)
+	r.policies(ctx, before, after, why)
+}
+
+// policies writes to the audit log whose policy a commit changes. The change that a
 // request asks for goes into the request's line; all others have lines of their own.
 // A workload that appears has one if its labels ask for something.
-func (a *Agent) record(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
-	if a.opts.Audit == nil && !audit.Under(ctx) {
+func (r recorder) policies(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
+	if r.audit == nil && !audit.Under(ctx) {
 		return
 	}
 	var entries []audit.Entry
@@ -32,7 +52,7 @@ func (a *Agent) record(ctx context.Context, before, after decide.Decision, why d
 				Before: was, After: is, Result: audit.Done, Reason: cmp.Or(reason, why.General)})
 		}
 	}
-	a.opts.Audit.Append(entries...)
+	r.audit.Append(entries...)
 }
 
 // viaOf says by which way a difference came about, "" if nobody made it: a workload appears or
@@ -57,19 +77,85 @@ func orNil(fields map[string]any) any {
 	return fields
 }
 
-// recordLink writes to the audit log that a link was taken over or given back.
-func (a *Agent) recordLink(action string, l *link, why string) {
-	a.opts.Audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaAgent}, Action: action, Object: l.config.Name(), Result: audit.Done, Reason: why})
+// link writes to the audit log that a link was taken over or given back.
+func (r recorder) link(action string, l *link, why string) {
+	r.audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaAgent}, Action: action, Object: l.config.Name(), Result: audit.Done, Reason: why})
 }
 
-// recordReload writes to the audit log that the configuration was read again.
-func (a *Agent) recordReload(file, why string, err error) {
+// badConfig writes down what is wrong with a configuration that was read again, in one line.
+func (r recorder) badConfig(file string, err error) {
+	r.reload(file, "", err)
+	first, rest, _ := strings.Cut(err.Error(), "\n")
+	log := r.log
+	if rest != "" {
+		log = log.With("more_problems", 1+strings.Count(rest, "\n"))
+	}
+	log.Error("configuration not reloaded, the one before stays in force", "err", first)
+}
+
+// reload writes to the audit log that the configuration was read again.
+func (r recorder) reload(file, why string, err error) {
 	e := audit.Entry{Who: audit.Who{Via: audit.ViaConfig}, Action: "reload", Object: file, Result: audit.Done, Reason: why}
 	if err != nil {
 		e.Result, e.Reason = audit.Failed, err.Error()
 	}
-	a.opts.Audit.Append(e)
+	r.audit.Append(e)
 }
 
-// Audit is the log of what changes policies; nil if there is none.
-func (a *Agent) Audit() *audit.Log { return a.opts.Audit }
+// changes writes down each change of a link with what and why.
+func (r recorder) changes(l *link, list []decide.PlannedChange) {
+	for _, c := range list {
+		if c.Workload == "" {
+			l.log.Info(c.Text, "why", c.Why)
+		} else {
+			l.log.Info(c.Text, "workload", c.Workload, "why", c.Why)
+		}
+	}
+}
+
+// states writes down what the plans do not show: which workloads are refused something, and
+// which no longer are.
+func (r recorder) states(before, after decide.Decision, why decide.Reasons) {
+	notes, warned := map[string]string{}, map[string][]string{}
+	for _, v := range slices.Concat(before.Verdicts, before.Groups) {
+		notes[v.Key], warned[v.Key] = v.Note, v.OwnWarnings()
+	}
+	for _, v := range slices.Concat(after.Verdicts, after.Groups) {
+		switch was := notes[v.Key]; {
+		case v.Note == was:
+		case v.Note != "":
+			r.log.Warn("workload does not have all that was asked for it", "workload", v.Name, "state", v.State, "note", v.Note, "why", why.Of(v.Key))
+		default:
+			r.log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.State, "why", why.Of(v.Key))
+		}
+		for _, warning := range v.OwnWarnings() {
+			if !slices.Contains(warned[v.Key], warning) {
+				r.log.Warn("rules overlap", "workload", v.Name, "note", warning, "why", why.Of(v.Key))
+			}
+		}
+	}
+}
+
+// overlaps writes down which rules overlap in a configuration that was read.
+func (r recorder) overlaps(c config.Config) {
+	for _, warning := range c.Warnings {
+		r.log.Warn("rules overlap", "note", warning)
+	}
+}
+
+// linkGaps writes down what of the links' settings is not held, and what is held
+// again.
+func (r recorder) linkGaps(before, after decide.Decision) {
+	for _, name := range slices.Sorted(maps.Keys(after.LinkGaps)) {
+		for _, g := range after.LinkGaps[name] {
+			if !slices.Contains(before.LinkGaps[name], g) {
+				r.log.Warn("link does not have all that was asked for it", "link", name, "setting", g.What(), "note", g.Reason, "accepted", g.Accepted)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.LinkGaps)) {
+		if _, there := after.Plans[name]; there && len(after.LinkGaps[name]) == 0 && len(before.LinkGaps[name]) > 0 {
+			r.log.Info("link has all that was asked for it", "link", name)
+		}
+	}
+}

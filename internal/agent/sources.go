@@ -6,11 +6,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -20,13 +23,10 @@ import (
 // restartSource is how long a source that ended is left alone.
 const restartSource = 5 * time.Second
 
-// source is a running discover.Source and what it saw last. It belongs to the
-// agent's goroutine.
-type source struct {
-	discover.Source
-	seen []discover.Workload
-	err  error // why it ended
-}
+// grace is how long the min of a container that has stopped is kept for it. A restart takes
+// seconds; if other workloads were admitted to its min meanwhile, it would come back to
+// nothing.
+const grace = 30 * time.Second
 
 // Attacher makes workloads of namespaces, devices and cgroups. The sources among
 // Options.Sources report them from then on.
@@ -38,52 +38,32 @@ type Attacher interface {
 	Detach(a config.Attachment) error
 }
 
-// watch carries a source's reports into the loop, and starts it again should it
-// end.
-func (a *Agent) watch(ctx context.Context, s *source) {
-	for ctx.Err() == nil {
-		err := s.Run(ctx, func(list []discover.Workload) {
-			list = slices.Clone(list)
-			_ = a.tell(ctx, func() { a.report(ctx, s, list) }) // fails only when the agent ends
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		a.log.Warn("source of workloads has ended, starting it again", "source", s.Name(), "err", err)
-		_ = a.tell(ctx, func() { s.err = cmp.Or(err, errors.New("ended without a reason")) })
-		select {
-		case <-ctx.Done():
-		case <-time.After(restartSource):
-		}
-	}
+// noAttacher refuses all attachments, for an agent without a source that makes them.
+type noAttacher struct{}
+
+func (noAttacher) Attach(config.Attachment, bool) error {
+	return errors.New("this agent has no source for namespaces, devices and cgroups")
+}
+func (noAttacher) Look(config.Attachment) ([]discover.Device, []string) { return nil, nil }
+func (noAttacher) Detach(config.Attachment) error                       { return nil }
+
+// finder knows which workloads there are: those that the sources see, those that were
+// attached and that no source has reported yet, and those that are kept for a while. It
+// belongs to the agent's goroutine.
+type finder struct {
+	log      *slog.Logger
+	attacher Attacher
+	trusting bool // there is no attacher, so all that the sources report is expected
+	sources  []*source
+	pending  map[string]*pending // by key
+	away     map[string]absence  // by key
 }
 
-// report takes in what a source sees.
-func (a *Agent) report(ctx context.Context, s *source, list []discover.Workload) {
-	list = slices.DeleteFunc(list, func(w discover.Workload) bool { return !a.expected(w) })
-	before := s.seen
-	s.seen, s.err = list, nil
-	for _, w := range list {
-		if p, ok := a.pending[w.Key]; ok {
-			close(p.reported)
-			delete(a.pending, w.Key)
-		}
-	}
-	next, moved := a.decided.World.Clone(), decide.Renamed(before, list)
-	for from, to := range moved {
-		next.Rename(from, to)
-	}
-	a.bear(before, list, moved, time.Now())
-	next.Found = a.merged()
-	why := decide.Reasons{General: s.Name() + " reported", ByKey: decide.WhatIsNew(s.Name(), before, list)}
-	a.commit(ctx, decide.Decide(next), why)
-}
-
-// expected leaves out what a source may still report after it was detached, or
-// when it was attached by a dry run only.
-func (a *Agent) expected(w discover.Workload) bool {
-	return a.opts.Attach == nil || w.Kind == workload.KindDocker || w.Kind == workload.KindOwn || a.pending[w.Key] != nil ||
-		a.decided.World.Attaches(w)
+// source is a running discover.Source and what it saw last.
+type source struct {
+	discover.Source
+	seen []discover.Workload
+	err  error // why it ended
 }
 
 // pending is a workload that was attached and that its source has not reported.
@@ -92,26 +72,230 @@ type pending struct {
 	reported chan struct{}
 }
 
-// merged is what all sources see, what is pending and what is away, by key. Where two see the
-// same key, the earlier source is believed.
-func (a *Agent) merged() []discover.Workload {
+// absence is a workload that its source no longer sees, and which counts as there,
+// without devices, so that it keeps its class and its min.
+type absence struct {
+	discover.Workload
+	until time.Time
+}
+
+// newFinder returns a finder that believes what an earlier agent kept until the sources have
+// reported. attacher may be nil.
+func newFinder(log *slog.Logger, attacher Attacher, sources []discover.Source, seen map[string][]keptWorkload, exists func(name string, ifindex int) bool) *finder {
+	f := &finder{log: log, attacher: attacher, pending: map[string]*pending{}, away: map[string]absence{}}
+	if attacher == nil {
+		f.attacher, f.trusting = noAttacher{}, true
+	}
+	for _, src := range sources {
+		s := &source{Source: src}
+		for _, k := range seen[src.Name()] {
+			s.seen = append(s.seen, k.workload(exists))
+		}
+		f.sources = append(f.sources, s)
+	}
+	return f
+}
+
+// resume attaches what the configuration asks for, and again what weir attach made for an
+// earlier agent, which may fail: it returns the attachments that exist again.
+func (f *finder) resume(configured, made []config.Attachment) (again []config.Attachment, err error) {
+	for _, at := range configured {
+		if err := f.attacher.Attach(at, true); err != nil {
+			return nil, fmt.Errorf("attach %s: %w", at, err)
+		}
+	}
+	for _, at := range made {
+		if err := f.attacher.Attach(at, true); err != nil {
+			f.log.Warn("workload cannot be attached again", "workload", at.String(), "err", err)
+			continue
+		}
+		again = append(again, at)
+	}
+	return again, nil
+}
+
+// watch runs a source until ctx ends, and starts it again should it end. report takes its
+// lists; in has a function run in the agent's goroutine.
+func (f *finder) watch(ctx context.Context, s *source, in func(func()), report func([]discover.Workload)) {
+	for ctx.Err() == nil {
+		err := s.Run(ctx, func(list []discover.Workload) {
+			list = slices.Clone(list)
+			in(func() { report(list) })
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		f.log.Warn("source of workloads has ended, starting it again", "source", s.Name(), "err", err)
+		in(func() { s.err = cmp.Or(err, errors.New("ended without a reason")) })
+		select {
+		case <-ctx.Done():
+		case <-time.After(restartSource):
+		}
+	}
+}
+
+// report takes in what a source sees, and returns the world with it and what is new.
+func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons) {
+	list = slices.DeleteFunc(list, func(found discover.Workload) bool { return !f.expected(found, w) })
+	before := s.seen
+	s.seen, s.err = list, nil
+	for _, found := range list {
+		if p, ok := f.pending[found.Key]; ok {
+			close(p.reported)
+			delete(f.pending, found.Key)
+		}
+	}
+	next, moved := w.Clone(), decide.Renamed(before, list)
+	for from, to := range moved {
+		next.Rename(from, to)
+	}
+	f.retain(before, list, moved, w, now)
+	next.Found = f.found()
+	return next, decide.Reasons{General: s.Name() + " reported", ByKey: decide.WhatIsNew(s.Name(), before, list)}
+}
+
+// expected leaves out what a source may still report after it was detached, or
+// when it was attached by a dry run only.
+func (f *finder) expected(found discover.Workload, w decide.World) bool {
+	return f.trusting || found.Kind == workload.KindDocker || found.Kind == workload.KindOwn || f.pending[found.Key] != nil ||
+		w.Attaches(found)
+}
+
+// retain keeps those of a source's workloads that have just stopped and hold a min.
+// A workload that is attached by name needs no such thing: its source reports it until it is
+// detached, whether it is there or not.
+func (f *finder) retain(before, after []discover.Workload, moved map[string]string, w decide.World, now time.Time) {
+	has := decide.Keys(after)
+	for key := range has {
+		delete(f.away, key)
+	}
+	for _, gone := range before {
+		_, renamed := moved[gone.Key]
+		if has[gone.Key] || renamed || gone.Kind != workload.KindDocker || !w.HoldsMin(gone.Key) {
+			continue
+		}
+		gone.Devices, gone.Cgroups = nil, nil
+		f.away[gone.Key] = absence{gone, now.Add(grace)}
+		f.log.Info("container has stopped; its min is kept for it", "workload", gone.Name, "for", grace)
+	}
+}
+
+// giveUp forgets the workloads that have been away for too long, and returns why each is
+// gone, by key.
+func (f *finder) giveUp(now time.Time) map[string]string {
+	why := map[string]string{}
+	for key, absent := range f.away {
+		if !now.Before(absent.until) {
+			delete(f.away, key)
+			why[key] = absent.Name + " did not come back within " + grace.String()
+		}
+	}
+	return why
+}
+
+// found returns what all sources see, what is pending and what is away, sorted by key. Where
+// two see the same key, the earlier source is believed.
+func (f *finder) found() []discover.Workload {
 	byKey := map[string]discover.Workload{}
-	for _, s := range a.sources {
+	for _, s := range f.sources {
 		for _, w := range s.seen {
 			if _, taken := byKey[w.Key]; !taken && w.Key != plan.HostKey {
 				byKey[w.Key] = w
 			}
 		}
 	}
-	for key, p := range a.pending {
+	for key, p := range f.pending {
 		if _, taken := byKey[key]; !taken {
 			byKey[key] = p.workload
 		}
 	}
-	for key, absent := range a.away {
+	for key, absent := range f.away {
 		if _, taken := byKey[key]; !taken {
 			byKey[key] = absent.Workload
 		}
 	}
 	return slices.SortedFunc(maps.Values(byKey), func(x, y discover.Workload) int { return cmp.Compare(x.Key, y.Key) })
+}
+
+// seen returns what each source saw last, by its name.
+func (f *finder) seen() map[string][]discover.Workload {
+	seen := make(map[string][]discover.Workload, len(f.sources))
+	for _, s := range f.sources {
+		seen[s.Name()] = append(seen[s.Name()], s.seen...)
+	}
+	return seen
+}
+
+// attach asks the source for an attachment that no source has reported yet. The source checks
+// whether the thing exists.
+func (f *finder) attach(at config.Attachment) (*pending, error) {
+	if err := f.attacher.Attach(at, false); err != nil {
+		return nil, api.Mistake(err)
+	}
+	p := &pending{workload: decide.WorkloadOf(at), reported: make(chan struct{})}
+	f.pending[p.workload.Key] = p
+	return p, nil
+}
+
+// detach ends an attachment; what the sources saw of its workload is forgotten.
+func (f *finder) detach(at config.Attachment) error {
+	key := decide.WorkloadOf(at).Key
+	delete(f.pending, key)
+	for _, s := range f.sources {
+		s.seen = slices.DeleteFunc(s.seen, func(w discover.Workload) bool { return w.Key == key })
+	}
+	return f.attacher.Detach(at)
+}
+
+// reattach makes the attachments of the configuration those of next. If one cannot be made,
+// all is as before. w is the world with the configuration before.
+func (f *finder) reattach(w decide.World, next []config.Attachment) error {
+	var undo []func()
+	before := w.Config.Attach
+	gone := func(at config.Attachment) { _ = f.attacher.Detach(at) }
+	for _, at := range before {
+		if !slices.Contains(next, at) {
+			gone(at)
+			undo = append(undo, func() { _ = f.attacher.Attach(at, true) })
+		}
+	}
+	for _, at := range next {
+		if slices.Contains(before, at) {
+			continue
+		}
+		err := f.attacher.Attach(at, true)
+		if err == nil && w.NameTaken(at) {
+			gone(at)
+			err = errors.New("the name is taken by another workload; choose another")
+		}
+		if err != nil {
+			slices.Reverse(undo)
+			for _, f := range undo {
+				f()
+			}
+			return fmt.Errorf("%s: attach %s: %w", w.Config.Path, at, err)
+		}
+		undo = append(undo, func() { gone(at) })
+	}
+	return nil
+}
+
+// view returns the sources as the API shows them.
+func (f *finder) view() []api.Source {
+	list := []api.Source{}
+	for _, s := range f.sources {
+		list = append(list, s.view())
+	}
+	return list
+}
+
+func (s *source) view() api.Source {
+	view := api.Source{Name: s.Name(), State: "ok"}
+	if own, ok := s.Source.(interface{ Status() (state, note string) }); ok {
+		view.State, view.Note = own.Status()
+	}
+	if s.err != nil {
+		view.State, view.Note = "unavailable", s.err.Error()
+	}
+	return view
 }

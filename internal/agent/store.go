@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,6 +85,17 @@ func (k keptWorkload) workload(there func(name string, ifindex int) bool) discov
 			w.Devices = append(w.Devices, discover.Device{Name: d.Name, Ifindex: d.Ifindex})
 		}
 	}
+	return w
+}
+
+// world returns the world of an agent that has seen nothing yet, with what was kept.
+func (k kept) world(c config.Config) decide.World {
+	w := decide.World{Config: c, Number: k.Numbers, Grants: k.Grants,
+		Set: map[string]policy.Change{}, Groups: map[string]policy.Change{}, Tuned: map[string]decide.Tuned{}, Accepted: map[string][]string{}}
+	maps.Copy(w.Tuned, k.Tuned)
+	maps.Copy(w.Accepted, k.Accepted)
+	maps.Copy(w.Set, k.Set)
+	maps.Copy(w.Groups, k.Groups)
 	return w
 }
 
@@ -167,8 +179,8 @@ func (s *store) save(k kept) error {
 	return nil
 }
 
-// keep returns what state.json keeps of a world and of what the sources saw.
-func (a *Agent) keep(w decide.World) kept {
+// keep returns what state.json keeps of a world, and of what each source saw last.
+func keep(w decide.World, seen map[string][]discover.Workload) kept {
 	k := kept{
 		Set:      w.Set,
 		Attached: w.Attached,
@@ -181,11 +193,11 @@ func (a *Agent) keep(w decide.World) kept {
 	if len(w.Groups) > 0 {
 		k.Groups = w.Groups
 	}
-	for _, s := range a.sources {
-		for _, w := range s.seen {
-			k.Seen[s.Name()] = append(k.Seen[s.Name()], keepWorkload(w))
+	for source, list := range seen {
+		for _, w := range list {
+			k.Seen[source] = append(k.Seen[source], keepWorkload(w))
 		}
-		slices.SortFunc(k.Seen[s.Name()], func(x, y keptWorkload) int { return cmp.Compare(x.Key, y.Key) })
+		slices.SortFunc(k.Seen[source], func(x, y keptWorkload) int { return cmp.Compare(x.Key, y.Key) })
 	}
 	return k
 }

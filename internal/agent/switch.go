@@ -11,9 +11,6 @@ import (
 
 // watchPorts carries what a switch says of its ports into the loop.
 func (a *Agent) watchPorts(ctx context.Context) {
-	if a.opts.Ports == nil {
-		return
-	}
 	err := a.opts.Ports(ctx, func(r switchport.Report) {
 		_ = a.tell(ctx, func() { a.takePorts(ctx, r) }) // fails only when the agent ends
 	})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/control"
 	"weir/internal/dataplane/goodput"
@@ -39,30 +40,34 @@ const (
 
 // experiment is one that is going on.
 type experiment struct {
-	agent  *Agent
-	link   *link
-	loop   *pace.Loop
-	began  time.Time
-	wire   float64 // of the loop before it
-	rate   control.Monitor
-	points []control.Point
-	result api.TuneResult
+	regulator *regulator
+	link      *link
+	loop      *pace.Loop
+	began     time.Time
+	wire      float64 // of the loop before it
+	rate      control.Monitor
+	points    []control.Point
+	result    api.TuneResult
 }
 
 // Tune implements api.Agent.
 func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api.TuneResult, error) {
 	var e *experiment
-	var err error
-	if down := a.do(ctx, func() { e, err = a.beginTuning(name, req) }); down != nil {
-		return api.TuneResult{}, down
-	}
+	err := a.ask(ctx, func(now moment) error {
+		v, err := now.Resolve(name)
+		if err == nil {
+			e, err = a.regulator.experiment(v, now.links, req, time.Now())
+		}
+		return err
+	})
 	if err != nil {
 		return api.TuneResult{}, err
 	}
+	in := func(f func()) error { return a.do(ctx, f) }
 	if e.result.Method == methodRelay {
-		err = e.relay(ctx)
+		err = e.relay(ctx, in)
 	} else {
-		err = e.step(ctx)
+		err = e.step(ctx, in)
 	}
 	// The loop gets its output back whatever happened, and whoever asked may be gone.
 	down := a.tell(context.WithoutCancel(ctx), func() { e.end() })
@@ -79,26 +84,23 @@ func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api
 	return e.result, nil
 }
 
-// beginTuning finds the loop and takes it out of the controller's hands.
-func (a *Agent) beginTuning(name string, req api.TuneRequest) (*experiment, error) {
-	v, err := a.decided.Resolve(name)
-	if err != nil {
-		return nil, err
-	}
+// experiment finds the loop of a workload that a request means, and takes it out of the
+// controller's hands.
+func (r *regulator) experiment(v decide.Verdict, ls links, req api.TuneRequest, now time.Time) (*experiment, error) {
 	var found []*experiment
-	for _, l := range a.links {
+	for _, l := range ls {
 		if req.Device != "" && req.Device != l.config.Device || string(l.direction()) != cmp.Or(req.Direction, string(policy.Egress)) {
 			continue
 		}
 		for _, loop := range l.pacer.Loops() {
 			if loop.Class == v.Class && v.Steered && loop.QueueName == req.Queue {
-				found = append(found, &experiment{agent: a, link: l, loop: loop})
+				found = append(found, &experiment{regulator: r, link: l, loop: loop})
 			}
 		}
 	}
 	switch {
 	case len(found) == 0:
-		return nil, a.noLoop(v.Name)
+		return nil, noLoop(v.Name)
 	case len(found) > 1:
 		return nil, &refusal.Error{Kind: refusal.Conflict, Field: "device", Msg: v.Name + " is held on several links", Remedy: "say which one by --link"}
 	}
@@ -113,12 +115,12 @@ func (a *Agent) beginTuning(name string, req api.TuneRequest) (*experiment, erro
 		return nil, &refusal.Error{Kind: refusal.Conflict, Field: "demand", Msg: fmt.Sprintf("%s offers %s, less than its reservation; a step would show nothing", v.Name, policy.Approx(st.In)),
 			Remedy: "tune while it sends all it can"}
 	}
-	e.began, e.wire = time.Now(), st.Wire
+	e.began, e.wire = now, st.Wire
 	e.loop.Controller.Freeze(true)
 	e.loop.Held = true
 	e.result = api.TuneResult{Name: v.Name, Device: e.link.config.Device, Direction: string(e.link.direction()), Queue: req.Queue,
 		Method: cmp.Or(req.Method, methodStep), TargetBps: st.Target, Before: api.Gains(e.loop.Controller.Gains())}
-	a.log.Info("tuning begins", "workload", v.Name, "method", e.result.Method, "why", "asked by weir tune")
+	r.log.Info("tuning begins", "workload", v.Name, "method", e.result.Method, "why", "asked by weir tune")
 	return e, nil
 }
 
@@ -133,8 +135,8 @@ func (e *experiment) end() {
 }
 
 // look waits until an instant of the experiment and notes the goodput since the last
-// look; then the output becomes wire.
-func (e *experiment) look(ctx context.Context, at time.Duration, wire float64) (rate float64, err error) {
+// look; then the output becomes wire. in runs a function in the agent's goroutine.
+func (e *experiment) look(ctx context.Context, in func(func()) error, at time.Duration, wire float64) (rate float64, err error) {
 	timer := time.NewTimer(time.Until(e.began.Add(at)))
 	defer timer.Stop()
 	select {
@@ -142,12 +144,12 @@ func (e *experiment) look(ctx context.Context, at time.Duration, wire float64) (
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	down := e.agent.do(ctx, func() {
-		if e.agent.goodput.meter == nil || e.link.backend == nil {
+	down := in(func() {
+		if e.regulator.meter == nil || e.link.backend == nil {
 			err = &refusal.Error{Kind: refusal.Conflict, Field: "goodput", Msg: "the workload or its link went away meanwhile", Remedy: "try again when it is back"}
 			return
 		}
-		all, failed := e.agent.goodput.meter.Read()
+		all, failed := e.regulator.meter.Read()
 		if err = failed; err != nil {
 			return
 		}
@@ -177,7 +179,7 @@ func (e *experiment) delivered(r goodput.Reading) uint64 {
 }
 
 // step is the first method of Ziegler and Nichols.
-func (e *experiment) step(ctx context.Context) error {
+func (e *experiment) step(ctx context.Context, in func(func()) error) error {
 	// The output never goes below what the payload itself takes, so the way down begins
 	// above.
 	high := e.wire * (1 + tuneStep/2)
@@ -187,7 +189,7 @@ func (e *experiment) step(ctx context.Context) error {
 		if at >= tuneBefore {
 			wire = low
 		}
-		if _, err := e.look(ctx, at, wire); err != nil {
+		if _, err := e.look(ctx, in, at, wire); err != nil {
 			return err
 		}
 	}
@@ -213,11 +215,11 @@ func (e *experiment) unclear(err error) error {
 }
 
 // relay is the second method, by switching between two rates.
-func (e *experiment) relay(ctx context.Context) error {
+func (e *experiment) relay(ctx context.Context, in func(func()) error) error {
 	r := control.Relay{Target: e.result.TargetBps, Center: e.wire, Swing: relaySwing * e.wire / 2}
 	wire := e.wire
 	for i := range tuneRelay {
-		rate, err := e.look(ctx, time.Duration(i)*time.Second, wire)
+		rate, err := e.look(ctx, in, time.Duration(i)*time.Second, wire)
 		if err != nil {
 			return err
 		}

@@ -106,10 +106,9 @@ func BenchmarkManyWorkloads(b *testing.B) {
 	b.Run("sample", func(b *testing.B) {
 		l := &link{config: w.Config.Links[0], pacer: pace.New(policy.Egress, nil)}
 		l.wants(d.Plans["eth0"])
-		a := &Agent{decided: d, links: []*link{l}}
 		for b.Loop() {
 			l.now = usage.Between(l.want, dataplane.Snapshot{}, dataplane.Snapshot{})
-			a.sample(time.Time{}, false)
+			moment{d, links{l}}.sample(time.Time{}, false)
 		}
 	})
 }

@@ -113,6 +113,16 @@ func (d Decision) Warnings() []string {
 	return list
 }
 
+// TunedOf returns what was set about the controllers of the workload with a name.
+func (d Decision) TunedOf(name string) Tuned {
+	for _, v := range d.Verdicts {
+		if v.Name == name {
+			return d.World.Tuned[v.Key]
+		}
+	}
+	return Tuned{}
+}
+
 // GroupText says what a group was promised on a link, where it has a class, and who its
 // members are.
 func (d Decision) GroupText(v Verdict, link plan.Link, class plan.Class) []string {

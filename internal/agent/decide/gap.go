@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"weir/internal/api"
-	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
 	"weir/internal/refusal"
@@ -187,14 +186,6 @@ func (w *World) accept(key string, given map[string]string, accepts, reset bool)
 
 // gapFields are the fields that a backend may lack.
 var gapFields = slices.DeleteFunc(policy.AllNames(), func(name string) bool { return !policy.FieldOf(name).MayLack })
-
-// CheckGaps refuses a configuration that asks for what no link holds, see newGaps.
-func (w World) CheckGaps(next config.Config) error {
-	after := w.Clone()
-	after.Config = next
-	after.Abilities = after.expectedAbilities(w.Abilities)
-	return newGaps(Decide(w.foreseen()), Decide(after.foreseen()), next.Path)
-}
 
 // newGaps is the error for what a configuration asks for and no link holds, one line
 // for each link, workload or group and field; nil where the gap was there before, or is

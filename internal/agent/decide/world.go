@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/control"
 	"weir/internal/dataplane"
@@ -59,6 +60,36 @@ type Grant struct {
 type Tuned struct {
 	Frozen bool           `json:"frozen,omitempty"`
 	Gains  *control.Gains `json:"gains,omitempty"`
+}
+
+// InForce returns the gains that count: those that were set, or the default ones.
+func (t Tuned) InForce() control.Gains {
+	if t.Gains != nil {
+		return *t.Gains
+	}
+	return control.Default
+}
+
+// Tune returns the world with a change of a workload's controllers in it, and what was set
+// about them before the change and after it.
+func (w World) Tune(key string, change api.ControlChange) (next World, before, after Tuned) {
+	next = w.Clone()
+	before = next.Tuned[key]
+	after = before
+	if change.Freeze != nil {
+		after.Frozen = *change.Freeze
+	}
+	if change.DefaultGains {
+		after.Gains = nil
+	}
+	if change.Gains != nil {
+		after.Gains = new(control.Gains(*change.Gains))
+	}
+	next.Tuned[key] = after
+	if after == (Tuned{}) {
+		delete(next.Tuned, key)
+	}
+	return next, before, after
 }
 
 // Links returns the links of the configuration, and the ports of a switch that it does not

@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"weir/internal/agent/decide"
@@ -22,28 +23,39 @@ func (a *Agent) commit(ctx context.Context, next decide.Decision, why decide.Rea
 		}
 		changes, err := l.set(ctx, time.Now())
 		failed = append(failed, err)
-		all = append(all, a.logChanges(l, changes, why)...)
+		list := decide.Explained(changes, l.config.Name(), next, why)
+		a.recorder.changes(l, list)
+		all = append(all, list...)
 	}
-	a.complain()
-	a.limitOffload()
+	a.links.complain()
+	a.offloads.follow(next.Verdicts, a.links)
 	return all, errors.Join(failed...)
 }
 
 // adopt makes a decision the present one as far as commit goes without the kernel: it keeps
 // the decision's world and wants the plans of every link.
 func (a *Agent) adopt(ctx context.Context, next decide.Decision, why decide.Reasons) {
-	if err := a.store.save(a.keep(next.World)); err != nil {
+	if err := a.save(next.World); err != nil {
 		// Better to steer and forget than not to steer. The user who asks for a change
 		// is told before, see grant.
 		a.log.Error("a restarted agent will not know what is in force now", "err", err)
 	}
-	a.logStates(a.decided, next, why)
-	a.logLinkGaps(a.decided, next)
-	a.record(ctx, a.decided, next, why)
+	a.recorder.decided(ctx, a.decided, next, why)
 	a.decided = next
-	for _, l := range a.links {
-		if want, ok := next.Plans[l.config.Name()]; ok {
-			l.wants(want)
-		}
+	a.links.want(next.Plans)
+}
+
+// save keeps a world, and what the sources saw, for the next agent.
+func (a *Agent) save(w decide.World) error { return a.store.save(keep(w, a.finder.seen())) }
+
+// learn decides anew where a link's backend holds more or less than the one that was
+// decided for, as after a start on another kernel.
+func (a *Agent) learn(ctx context.Context) {
+	known := a.links.abilities()
+	if maps.Equal(known, a.decided.World.Abilities) {
+		return
 	}
+	next := a.decided.World.Clone()
+	next.Abilities = known
+	a.adopt(ctx, decide.Decide(next), decide.Reasons{General: "what the links' backends hold"})
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"weir/internal/agent/decide"
+	"weir/internal/api"
+	"weir/internal/dataplane/pace"
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// direction is the link's, as the API has it.
+func (l *link) direction() string {
+	return string(cmp.Or(l.config.Direction, policy.Egress))
+}
+
+// workload is a class's traffic over the last second.
+func (l *link) workload(id plan.ClassID) api.WorkloadLink {
+	view := l.now.Traffic(l.config.Plan(), id, l.classes[id])
+	if loop, ok := l.pacer.Loop(pace.ID{Class: id, Queue: pace.Whole}); ok {
+		st := loop.Controller.State()
+		view.ReserveBps, view.Control = uint64(st.Target), string(st.Mode)
+		if !math.IsNaN(st.Goodput) {
+			view.GoodputBps = &st.Goodput
+		}
+	}
+	return view
+}
+
+// view is the link as the API shows it.
+func (l *link) view() api.LinkStatus {
+	limit, reserved := l.want.Link.Admission().Limit(), l.want.Reserved()
+	s := api.LinkStatus{
+		Device:      l.config.Device,
+		Direction:   l.direction(),
+		Backend:     "none",
+		Scheduler:   l.scheduler(),
+		CapacityBps: uint64(l.config.Capacity()),
+		Reservable:  l.config.Reservable,
+		ReservedBps: uint64(reserved),
+		FreeBps:     uint64(limit - min(limit, reserved)),
+		Workloads:   l.workloads(),
+		Gaps:        []string{},
+	}
+	if l.backend != nil {
+		s.Backend = l.backend.Name()
+		s.Gaps = append(s.Gaps, l.backend.Gaps()...)
+	}
+	for id, used := range l.now.Used {
+		if !l.classes[id].Group { // which sends what its members do
+			s.RateBps += used.Rate
+		}
+	}
+	if l.err != nil {
+		s.Error = l.err.Error()
+	}
+	return s
+}
+
+// workloads counts them; neither the host nor a group is one.
+func (l *link) workloads() int {
+	n := 0
+	for _, class := range l.want.Classes {
+		if class.ID != 0 && !class.Group {
+			n++
+		}
+	}
+	return n
+}
+
+// explain is the workload's explanation on this link, or why there is none.
+func (l *link) explain(v decide.Verdict) api.ExplainLink {
+	var e api.ExplainLink
+	class, ok := l.now.State.Class(v.Class)
+	switch {
+	case l.backend == nil:
+		e = l.noExplanation("The link is not steered" + because(l.err) + ".")
+	case !v.Steered:
+		e = l.noExplanation(v.Name + " is not steered: " + v.Note + ". Its packets count as the host's.")
+	case !ok:
+		e = l.noExplanation(v.Name + " is new here; its first second is being measured.")
+	default:
+		e = l.now.Explain(class.ID)
+	}
+	e.Direction = l.direction()
+	e.Text = append(e.Text, v.Faults(l.config.Name())...)
+	return e
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+func (l *link) noExplanation(text string) api.ExplainLink {
+	return api.ExplainLink{Device: l.config.Device, Direction: l.direction(), Binds: "idle", Text: []string{text}, Others: []api.Other{}}
+}
+
+// explainGroup is the group's explanation on this link, or why there is none.
+func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink {
+	class, ok := l.now.State.Class(v.Class)
+	e := l.noExplanation("")
+	switch {
+	case l.backend == nil:
+		e.Text = []string{"The link is not steered" + because(l.err) + "."}
+	case v.Missing(l.config.Name()):
+		e.Text = []string{"The group has no effect on this link: its members count for themselves."}
+	case !ok || !class.Group:
+		e.Text = []string{"The group is new here; its first second is being measured."}
+	default:
+		e = l.now.ExplainGroup(class.ID)
+	}
+	e.Direction = l.direction()
+	e.Text = slices.Concat(d.GroupText(v, l.config.Plan(), class), e.Text, v.Faults(l.config.Name()))
+	return e
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"slices"
+
+	"weir/internal/agent/decide"
+	"weir/internal/dataplane"
+	"weir/internal/plan"
+)
+
+// links are all links of the agent, in the configuration's order. They belong to the agent's
+// goroutine.
+type links []*link
+
+// named returns the link with a name, nil if there is none; that of a device's egress is the
+// device's.
+func (ls links) named(name string) *link {
+	i := slices.IndexFunc(ls, func(l *link) bool { return l.config.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return ls[i]
+}
+
+// hopeless returns why no link can be steered, if waiting will not cure that.
+func (ls links) hopeless() error {
+	hope := func(l *link) bool { return l.err == nil || errors.Is(l.err, dataplane.ErrNoDevice) }
+	if len(ls) == 0 || slices.ContainsFunc(ls, hope) {
+		return nil
+	}
+	return ls[0].err
+}
+
+// complain writes down what is wrong with links, once.
+func (ls links) complain() {
+	for _, l := range ls {
+		l.complain()
+	}
+}
+
+// abilities returns what the links' backends hold, of those that lack something, by the links'
+// names; of a link that is not steered, what its backend held last.
+func (ls links) abilities() map[string]dataplane.Abilities {
+	known := map[string]dataplane.Abilities{}
+	for _, l := range ls {
+		if l.backend != nil {
+			l.abilities = l.backend.Abilities()
+		}
+		if l.abilities != (dataplane.Abilities{}) {
+			known[l.config.Name()] = l.abilities
+		}
+	}
+	return known
+}
+
+// want takes in what is to be in force.
+func (ls links) want(plans map[string]plan.State) {
+	for _, l := range ls {
+		if want, ok := plans[l.config.Name()]; ok {
+			l.wants(want)
+		}
+	}
+}
+
+// changes returns what the kernel would be told if a decision came into force.
+func (ls links) changes(d decide.Decision, why decide.Reasons) []decide.PlannedChange {
+	var all []decide.PlannedChange
+	for _, l := range ls {
+		want := l.pacer.Paced(d.Plans[l.config.Name()])
+		all = append(all, decide.Explained(plan.Brief(plan.Diff(l.want, want), l.want, want), l.config.Name(), d, why)...)
+	}
+	return all
+}
