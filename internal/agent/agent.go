@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/memory"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
@@ -71,7 +72,7 @@ type Agent struct {
 	opts     Options
 	log      *slog.Logger
 	recorder recorder
-	store    *store
+	store    *memory.File
 	running  sync.WaitGroup // sources and watchers
 
 	// The rest belongs to the goroutine in Run.
@@ -101,17 +102,17 @@ func New(opts Options) (*Agent, error) {
 		opts:      opts,
 		log:       opts.Log,
 		recorder:  recorder{log: opts.Log, audit: opts.Audit},
-		store:     newStore(opts.StateDir),
+		store:     memory.NewFile(opts.StateDir),
 		readers:   readers{},
 		offloads:  offloads{log: opts.Log, limit: opts.LimitOffload, restore: opts.RestoreOffload},
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
-	state, err := a.store.load(a.log)
+	state, err := a.store.Load(a.log)
 	if err != nil {
 		return nil, err
 	}
 	a.finder = newFinder(a.log, opts.Attach, opts.Sources, state.Seen, opts.DeviceExists)
-	w := state.world(opts.Config)
+	w := state.World(opts.Config)
 	if w.Attached, err = a.finder.resume(opts.Config.Attach, state.Attached); err != nil {
 		return nil, err
 	}
@@ -155,7 +156,8 @@ func (a *Agent) Run(parent context.Context) error {
 		a.running.Go(func() { watchConfig(ctx, a.log, path, func(why string) { _ = a.Reload(ctx, why) }) })
 	}
 	if a.opts.Ports != nil {
-		a.running.Go(func() { a.watchPorts(ctx) })
+		take := func(r switchport.Report) { in(func() { a.takePorts(ctx, r) }) }
+		a.running.Go(func() { watchPorts(ctx, a.log, a.opts.Ports, take) })
 	}
 	second := time.NewTicker(time.Second)
 	defer second.Stop()

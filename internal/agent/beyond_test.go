@@ -50,15 +50,6 @@ func TestCgroupsArePorts(t *testing.T) {
 	})
 }
 
-// An agent that starts anew believes in the cgroups that the one before saw.
-func TestCgroupsAreKept(t *testing.T) {
-	w := discover.Workload{Key: "unit:web", Name: "web", Kind: "unit", Group: "shop", Cgroups: []string{"/cgroup2/web"}}
-	got := keepWorkload(w).workload(func(string, int) bool { return true })
-	if got.Group != "shop" || !slices.Equal(got.Cgroups, w.Cgroups) {
-		t.Errorf("%+v", got)
-	}
-}
-
 // What a source calls a part of something is in the group of that name, if there is
 // one and nobody says otherwise.
 func TestGroupThatIsFound(t *testing.T) {

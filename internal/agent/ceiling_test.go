@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"weir/internal/agent/memory"
 	"weir/internal/discover"
 )
 
@@ -116,7 +117,7 @@ func TestLabelsOfAnImage(t *testing.T) {
 		const want = "0 host weight 1\n1 web weight 1 max 60 Mbit/s: vethweb"
 		h.expect("only the container's", "eth0", want)
 		h.notes("web", "labels weir.min, weir.weight do not count: they come with the image; give them to the container, or allow those of images in weir.yaml, labels: {images: true}")
-		kept := keepWorkload(h.decided.World.Found[0]).workload(func(string, int) bool { return true })
+		kept := memory.Of(h.decided.World, h.finder.seen()).Seen["docker"][0].Found(func(string, int) bool { return true })
 		if len(kept.ImageLabels) != 3 {
 			t.Errorf("after a restart, before the engine has answered: %v", kept.ImageLabels)
 		}

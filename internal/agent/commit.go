@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/memory"
 )
 
 // commit makes a decision the present one, keeps it, and puts it into force on every link that
@@ -46,7 +47,7 @@ func (a *Agent) adopt(ctx context.Context, next decide.Decision, why decide.Reas
 }
 
 // save keeps a world, and what the sources saw, for the next agent.
-func (a *Agent) save(w decide.World) error { return a.store.save(keep(w, a.finder.seen())) }
+func (a *Agent) save(w decide.World) error { return a.store.Save(memory.Of(w, a.finder.seen())) }
 
 // learn decides anew where a link's backend holds more or less than the one that was
 // decided for, as after a start on another kernel.

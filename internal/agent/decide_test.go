@@ -4,12 +4,10 @@ package agent
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -295,66 +293,6 @@ func (h *host) found() []discover.Workload {
 		s.mu.Unlock()
 	}
 	return all
-}
-
-func TestStore(t *testing.T) {
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	write := func(t *testing.T, text string) *store {
-		s := newStore(t.TempDir())
-		if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	for name, text := range map[string]string{
-		"cut short":     `{"version": 1, "set": {"docker:web": {"wei`,
-		"other version": `{"version": 2}`,
-		"bad setting":   `{"version": 1, "set": {"docker:web": {"weight": 0}}}`,
-		"empty":         "",
-		"not JSON":      "\x00\x00",
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := write(t, text)
-			k, err := s.load(log)
-			if err != nil || len(k.Set) != 0 {
-				t.Fatalf("got %+v, %v", k, err)
-			}
-			aside, err := os.ReadFile(s.path + ".damaged")
-			if err != nil || string(aside) != text {
-				t.Errorf("not moved aside: %q, %v", aside, err)
-			}
-		})
-	}
-	t.Run("round trip", func(t *testing.T) {
-		s := newStore(filepath.Join(t.TempDir(), "deep", "down"))
-		want := kept{
-			Set:     map[string]policy.Change{"docker:web": policy.MustChange("weight", "3", "min", "none", "max", "20mbit")},
-			Numbers: map[string]plan.ClassID{"docker:web": 7},
-			Grants:  map[string][]decide.Grant{"eth0": {{Key: "docker:web", Min: 5e6}}},
-			Seen:    map[string][]keptWorkload{"docker": {{Key: "docker:web", Name: "web", Devices: []keptDevice{{"veth1", 4}, {"veth2", 5}}}}},
-		}
-		if err := s.save(want); err != nil {
-			t.Fatal(err)
-		}
-		got, err := newStore(filepath.Dir(s.path)).load(log)
-		want.Version = stateVersion
-		if fmt.Sprint(got.Numbers, got.Grants, got.Seen) != fmt.Sprint(want.Numbers, want.Grants, want.Seen) || err != nil {
-			t.Errorf("got %+v, want %+v, %v", got, want, err)
-		}
-		if layer := got.Set["docker:web"]; !reflect.DeepEqual(layer, want.Set["docker:web"]) {
-			t.Errorf("layer %+v", layer)
-		}
-		w := got.Seen["docker"][0].workload(func(name string, ifindex int) bool { return name == "veth2" && ifindex == 5 })
-		if len(w.Devices) != 1 || w.Devices[0].Name != "veth2" {
-			t.Errorf("devices %+v", w.Devices)
-		}
-	})
-	t.Run("unwritable", func(t *testing.T) {
-		s := newStore("/proc/nowhere")
-		if err := s.save(kept{}); err == nil {
-			t.Error("no error")
-		}
-	})
 }
 
 // FuzzState: no state file keeps an agent from starting.

@@ -3,10 +3,7 @@
 package agent
 
 import (
-	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -66,36 +63,5 @@ func TestEveryFieldByLabelAndSet(t *testing.T) {
 		})
 	if missing := slices.DeleteFunc(slices.Collect(maps.Keys(given)), func(name string) bool { return given[name] != "" }); len(missing) > 0 {
 		t.Errorf("without an example: %v", missing)
-	}
-}
-
-// A state.json of before policy.Change, with each of its fields, is read as it was meant, and
-// so is one of a version that knows more fields.
-func TestStateOfOtherVersions(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "state-before-the-table.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	newer := strings.Replace(string(text), `"weight": 3,`, `"weight": 3, "colour": "blue",`, 1)
-	want := apitest.Change("weight", "3", "min", "none", "max", "20mbit", "reserve", "10mbit", "limit_packets", "100", "limit_bytes", "30000",
-		"discipline", "llq", "queues", `voice: {rate: 1mbit, match: [{udp: 5001}, {tcp: [80, 8000-8010]}], dscp: ef, limit_packets: 50}
-rest: {min: 1mbit, reserve: 2mbit}`, "aqm", "default", "dscp", "none", "group", "none",
-		"ingress.weight", "2", "ingress.max", "50%", "ingress.discipline", "sfq", "ingress.queues", "none").Change
-	for name, text := range map[string]string{"before": string(text), "newer": newer} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		k, err := newStore(dir).load(slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := k.Set["docker:web"]
-		if !maps.Equal(got.Texts(), want.Texts()) || got.Readable() != nil {
-			t.Errorf("%s: %v, %v\nwant %v", name, got.Texts(), got.Readable(), want.Texts())
-		}
-		if office := k.Groups["office"]; !maps.Equal(office.Texts(), map[string]string{"weight": "2", "max": "40mbit"}) {
-			t.Errorf("%s: group %v", name, office.Texts())
-		}
 	}
 }

@@ -3,10 +3,12 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"slices"
 
 	"weir/internal/agent/decide"
+	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/plan"
 )
@@ -71,6 +73,33 @@ func (ls links) changes(d decide.Decision, why decide.Reasons) []decide.PlannedC
 	for _, l := range ls {
 		want := l.pacer.Paced(d.Plans[l.config.Name()])
 		all = append(all, decide.Explained(plan.Brief(plan.Diff(l.want, want), l.want, want), l.config.Name(), d, why)...)
+	}
+	return all
+}
+
+// relink returns the links that next names: those that exist already, with their new
+// configuration, and new ones. A link that next does not name is given back as it was found.
+func (ls links) relink(ctx context.Context, next []config.Link, make func(config.Link) *link, r recorder) links {
+	var all links
+	for _, c := range next {
+		l := ls.named(c.Name())
+		if l == nil {
+			l = make(c)
+		}
+		if c.Force && !l.config.Force && l.backend == nil {
+			l.again.succeeded() // what was refused may succeed now
+		}
+		if l.config.IngressLocal != c.IngressLocal {
+			l.close() // its backend was opened with that
+		}
+		l.config = c
+		all = append(all, l)
+	}
+	for _, l := range ls {
+		if !slices.Contains(all, l) {
+			l.giveBack(ctx)
+			r.link("give-back", l, "neither the configuration nor a switch names it any longer")
+		}
 	}
 	return all
 }

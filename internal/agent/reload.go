@@ -112,7 +112,7 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	w = w.Clone()
 	w.Config = next
 	w.Found = a.finder.found()
-	a.relink(ctx, w.Links())
+	a.links = a.links.relink(ctx, w.Links(), a.newLink, a.recorder)
 	a.log.Info("configuration reloaded", "file", next.Path, "why", why)
 	if !slices.Equal(before.Warnings, next.Warnings) {
 		a.recorder.overlaps(next)
@@ -120,31 +120,4 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	a.recorder.reload(next.Path, why, nil)
 	a.commit(ctx, decide.Decide(w), decide.Reasons{General: whyConfig})
 	return nil
-}
-
-// relink makes the links those of next. One that is no longer named is given
-// back as it was found.
-func (a *Agent) relink(ctx context.Context, next []config.Link) {
-	var all links
-	for _, c := range next {
-		l := a.links.named(c.Name())
-		if l == nil {
-			l = a.newLink(c)
-		}
-		if c.Force && !l.config.Force && l.backend == nil {
-			l.again.succeeded() // what was refused may succeed now
-		}
-		if l.config.IngressLocal != c.IngressLocal {
-			l.close() // its backend was opened with that
-		}
-		l.config = c
-		all = append(all, l)
-	}
-	for _, l := range a.links {
-		if !slices.Contains(all, l) {
-			l.giveBack(ctx)
-			a.recorder.link("give-back", l, "neither the configuration nor a switch names it any longer")
-		}
-	}
-	a.links = all
 }

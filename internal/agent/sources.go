@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/memory"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -81,7 +82,7 @@ type absence struct {
 
 // newFinder returns a finder that believes what an earlier agent kept until the sources have
 // reported. attacher may be nil.
-func newFinder(log *slog.Logger, attacher Attacher, sources []discover.Source, seen map[string][]keptWorkload, exists func(name string, ifindex int) bool) *finder {
+func newFinder(log *slog.Logger, attacher Attacher, sources []discover.Source, seen map[string][]memory.Workload, exists func(name string, ifindex int) bool) *finder {
 	f := &finder{log: log, attacher: attacher, pending: map[string]*pending{}, away: map[string]absence{}}
 	if attacher == nil {
 		f.attacher, f.trusting = noAttacher{}, true
@@ -89,7 +90,7 @@ func newFinder(log *slog.Logger, attacher Attacher, sources []discover.Source, s
 	for _, src := range sources {
 		s := &source{Source: src}
 		for _, k := range seen[src.Name()] {
-			s.seen = append(s.seen, k.workload(exists))
+			s.seen = append(s.seen, k.Found(exists))
 		}
 		f.sources = append(f.sources, s)
 	}

@@ -4,18 +4,16 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 
 	"weir/internal/agent/decide"
 	"weir/internal/sdn/switchport"
 )
 
-// watchPorts carries what a switch says of its ports into the loop.
-func (a *Agent) watchPorts(ctx context.Context) {
-	err := a.opts.Ports(ctx, func(r switchport.Report) {
-		_ = a.tell(ctx, func() { a.takePorts(ctx, r) }) // fails only when the agent ends
-	})
-	if ctx.Err() == nil {
-		a.log.Error("the switch's ports are followed no longer; start the agent again", "err", err)
+// watchPorts carries what a switch says of its ports to take, until ctx ends.
+func watchPorts(ctx context.Context, log *slog.Logger, watch func(context.Context, func(switchport.Report)) error, take func(switchport.Report)) {
+	if err := watch(ctx, take); ctx.Err() == nil {
+		log.Error("the switch's ports are followed no longer; start the agent again", "err", err)
 	}
 }
 
@@ -33,6 +31,6 @@ func (a *Agent) takePorts(ctx context.Context, r switchport.Report) {
 				"link", p.Device, "bridge", p.Bridge)
 		}
 	}
-	a.relink(ctx, next.Links())
+	a.links = a.links.relink(ctx, next.Links(), a.newLink, a.recorder)
 	a.commit(ctx, decide.Decide(next), decide.Reasons{General: "the switch's database says so"})
 }

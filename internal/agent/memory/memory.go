@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+// Package memory is state.json: what an agent that starts again has to know and the kernel
+// cannot tell it. That is what was set at run time, which class number and which place in the
+// order of admission each workload has, and what the sources saw last.
+//
+//	file := memory.NewFile("/var/lib/weir")
+//	state, err := file.Load(log)             // the zero State if there is none
+//	d := decide.Decide(state.World(config))
+//	err = file.Save(memory.Of(d.World, seen)) // writes only what differs
+//
+// The file is replaced whole, so that after a power cut either the old or the new one is
+// there. What it does not do: decide, or find workloads.
+package memory
 
 import (
 	"bytes"
@@ -26,8 +37,8 @@ import (
 // stateVersion is the version of the form of state.json.
 const stateVersion = 1
 
-// kept is state.json: what the kernel cannot tell an agent that starts again.
-type kept struct {
+// State is what the file has.
+type State struct {
 	Version int `json:"version"`
 	// Set is what was set at run time, by workload key.
 	Set map[string]policy.Change `json:"set"`
@@ -45,40 +56,41 @@ type kept struct {
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted map[string][]string `json:"accepted_gaps,omitempty"`
 	// Seen is what each source saw last: what an agent believes until the source
-	// has answered for the first time, so that a slow engine costs nobody a class.
-	Seen map[string][]keptWorkload `json:"seen"`
+	// has answered for the first time, so that a slow engine costs no workload its class.
+	Seen map[string][]Workload `json:"seen"`
 }
 
-// keptWorkload is a discover.Workload without what is of no use later.
-type keptWorkload struct {
+// Workload is a discover.Workload without what is of no use later.
+type Workload struct {
 	Key     string            `json:"key"`
 	ID      string            `json:"id,omitempty"`
 	Name    string            `json:"name"`
 	Kind    string            `json:"kind"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	Baked   map[string]string `json:"image_labels,omitempty"`
-	Devices []keptDevice      `json:"devices,omitempty"`
+	Devices []Device          `json:"devices,omitempty"`
 	Cgroups []string          `json:"cgroups,omitempty"`
 	Group   string            `json:"group,omitempty"`
 	Note    string            `json:"note,omitempty"`
 }
 
-type keptDevice struct {
+// Device is a network device on the host that a workload had.
+type Device struct {
 	Name    string `json:"name"`
 	Ifindex int    `json:"ifindex"`
 }
 
-func keepWorkload(w discover.Workload) keptWorkload {
-	k := keptWorkload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: decide.OwnLabels(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
+func keepWorkload(w discover.Workload) Workload {
+	k := Workload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: decide.OwnLabels(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
 	for _, d := range w.Devices {
-		k.Devices = append(k.Devices, keptDevice{d.Name, d.Ifindex})
+		k.Devices = append(k.Devices, Device{d.Name, d.Ifindex})
 	}
 	return k
 }
 
-// workload is what was kept, with those of its devices that are still there. A
+// Found returns what was kept, with those of its devices that are still there. A
 // cgroup that is gone costs nothing: there is nothing to mark.
-func (k keptWorkload) workload(there func(name string, ifindex int) bool) discover.Workload {
+func (k Workload) Found(there func(name string, ifindex int) bool) discover.Workload {
 	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, ImageLabels: k.Baked, Note: k.Note, Cgroups: k.Cgroups, Group: k.Group}
 	for _, d := range k.Devices {
 		if there(d.Name, d.Ifindex) {
@@ -88,8 +100,8 @@ func (k keptWorkload) workload(there func(name string, ifindex int) bool) discov
 	return w
 }
 
-// world returns the world of an agent that has seen nothing yet, with what was kept.
-func (k kept) world(c config.Config) decide.World {
+// World returns the world of an agent that has seen nothing yet, with what was kept.
+func (k State) World(c config.Config) decide.World {
 	w := decide.World{Config: c, Number: k.Numbers, Grants: k.Grants,
 		Set: map[string]policy.Change{}, Groups: map[string]policy.Change{}, Tuned: map[string]decide.Tuned{}, Accepted: map[string][]string{}}
 	maps.Copy(w.Tuned, k.Tuned)
@@ -99,66 +111,67 @@ func (k kept) world(c config.Config) decide.World {
 	return w
 }
 
-// store is the file.
-type store struct {
+// File is a state.json.
+type File struct {
 	path string
 	last []byte // as it is on the disk
 }
 
-func newStore(dir string) *store { return &store{path: filepath.Join(dir, "state.json")} }
+// NewFile returns the file in a folder, which need not exist.
+func NewFile(dir string) *File { return &File{path: filepath.Join(dir, "state.json")} }
 
-// load reads the file. One that cannot be understood is moved aside, with a line
+// Load reads the file. One that cannot be understood is moved aside, with a line
 // in the log, and the agent begins anew: a damaged file must not keep a host
 // from being steered.
-func (s *store) load(log *slog.Logger) (kept, error) {
+func (s *File) Load(log *slog.Logger) (State, error) {
 	text, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return kept{}, nil
+		return State{}, nil
 	}
 	if err != nil {
-		return kept{}, fmt.Errorf("state of the last run: %w", err)
+		return State{}, fmt.Errorf("state of the last run: %w", err)
 	}
 	k, err := decode(text)
 	if err != nil {
 		aside := s.path + ".damaged"
 		log.Error("state of the last run cannot be used, beginning anew; run-time settings are lost", "file", s.path, "kept_as", aside, "err", err)
 		if err := os.Rename(s.path, aside); err != nil {
-			return kept{}, fmt.Errorf("move damaged state aside: %w", err)
+			return State{}, fmt.Errorf("move damaged state aside: %w", err)
 		}
-		return kept{}, nil
+		return State{}, nil
 	}
 	s.last = text
 	return k, nil
 }
 
-func decode(text []byte) (kept, error) {
-	var k kept
+func decode(text []byte) (State, error) {
+	var k State
 	if err := json.Unmarshal(text, &k); err != nil {
-		return kept{}, err
+		return State{}, err
 	}
 	if k.Version != stateVersion {
-		return kept{}, fmt.Errorf("version %d, this agent writes %d", k.Version, stateVersion)
+		return State{}, fmt.Errorf("version %d, this agent writes %d", k.Version, stateVersion)
 	}
 	for key, layer := range k.Set {
 		layer = layer.Known()
 		if err := layer.Readable(); err != nil {
-			return kept{}, fmt.Errorf("set for %s: %w", key, err)
+			return State{}, fmt.Errorf("set for %s: %w", key, err)
 		}
 		k.Set[key] = layer
 	}
 	for name, layer := range k.Groups {
 		layer = layer.Known()
 		if err := layer.Readable(); err != nil {
-			return kept{}, fmt.Errorf("group %s: %w", name, err)
+			return State{}, fmt.Errorf("group %s: %w", name, err)
 		}
 		k.Groups[name] = layer
 	}
 	return k, nil
 }
 
-// save writes the file if it differs from what is on the disk, in such a way
+// Save writes the file if it differs from what is on the disk, in such a way
 // that after a power cut either the old or the new one is there, whole.
-func (s *store) save(k kept) error {
+func (s *File) Save(k State) error {
 	k.Version = stateVersion
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
@@ -179,16 +192,16 @@ func (s *store) save(k kept) error {
 	return nil
 }
 
-// keep returns what state.json keeps of a world, and of what each source saw last.
-func keep(w decide.World, seen map[string][]discover.Workload) kept {
-	k := kept{
+// Of returns what state.json keeps of a world, and of what each source saw last.
+func Of(w decide.World, seen map[string][]discover.Workload) State {
+	k := State{
 		Set:      w.Set,
 		Attached: w.Attached,
 		Numbers:  w.Number,
 		Grants:   w.Grants,
 		Tuned:    w.Tuned,
 		Accepted: w.Accepted,
-		Seen:     map[string][]keptWorkload{},
+		Seen:     map[string][]Workload{},
 	}
 	if len(w.Groups) > 0 {
 		k.Groups = w.Groups
@@ -197,7 +210,7 @@ func keep(w decide.World, seen map[string][]discover.Workload) kept {
 		for _, w := range list {
 			k.Seen[source] = append(k.Seen[source], keepWorkload(w))
 		}
-		slices.SortFunc(k.Seen[source], func(x, y keptWorkload) int { return cmp.Compare(x.Key, y.Key) })
+		slices.SortFunc(k.Seen[source], func(x, y Workload) int { return cmp.Compare(x.Key, y.Key) })
 	}
 	return k
 }
