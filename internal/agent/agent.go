@@ -20,6 +20,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/policy"
 	"weir/internal/sdn/switchport"
+	"weir/internal/workload"
 )
 
 // Options are what an agent is made of.
@@ -38,7 +39,7 @@ type Options struct {
 	Ports func(ctx context.Context, report func(switchport.Report)) error
 	// PortsStatus says whether Ports is connected, as api.Source has it; nil = Ports
 	// does not report it.
-	PortsStatus func() (state, note string)
+	PortsStatus func() (state workload.SourceState, note string)
 	// Attach makes workloads by name; nil if there is no source that could.
 	Attach Attacher
 	// Load reads the configuration again; nil if there is no file.

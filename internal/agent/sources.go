@@ -291,12 +291,14 @@ func (f *finder) view() []api.Source {
 }
 
 func (s *source) view() api.Source {
-	view := api.Source{Name: s.Name(), State: "ok"}
-	if own, ok := s.Source.(interface{ Status() (state, note string) }); ok {
+	view := api.Source{Name: s.Name(), State: workload.SourceOK}
+	if own, ok := s.Source.(interface {
+		Status() (state workload.SourceState, note string)
+	}); ok {
 		view.State, view.Note = own.Status()
 	}
 	if s.err != nil {
-		view.State, view.Note = "unavailable", s.err.Error()
+		view.State, view.Note = workload.SourceUnavailable, s.err.Error()
 	}
 	return view
 }

@@ -10,6 +10,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
+	"weir/internal/workload"
 )
 
 // ask has f look at the present moment, in the agent's goroutine.
@@ -40,7 +41,7 @@ func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 			s.Sources = append(s.Sources, api.Source{Name: "ovsdb", State: state, Note: note})
 		}
 		if !now.World.Config.Docker.Enabled {
-			s.Sources = append(s.Sources, api.Source{Name: "docker", State: "off", Note: "docker.enabled is false"})
+			s.Sources = append(s.Sources, api.Source{Name: "docker", State: workload.SourceOff, Note: "docker.enabled is false"})
 		}
 		return nil
 	})

@@ -13,6 +13,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"weir/internal/workload"
 )
 
 // Status is the agent's view of itself.
@@ -70,9 +72,9 @@ type Membership struct {
 
 // Source is one place where workloads are looked for.
 type Source struct {
-	Name  string `json:"name"`
-	State string `json:"state" enum:"ok,unavailable,off"`
-	Note  string `json:"note,omitempty"`
+	Name  string               `json:"name"`
+	State workload.SourceState `json:"state" enum:"ok,unavailable,off"`
+	Note  string               `json:"note,omitempty"`
 }
 
 // LinkStatus is one link as it stands.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weir/internal/workload"
 )
 
 // mostRefused bounds the number of workloads that a problem names.
@@ -44,7 +46,7 @@ func (s Status) Assess() []string {
 		problems = append(problems, fmt.Sprintf("%s: a part of the policy is not held on this kernel; weir get NAME says which, --accept-gaps takes it so", some(s.NotHeld)))
 	}
 	for _, src := range s.Sources {
-		if src.State == "unavailable" {
+		if src.State == workload.SourceUnavailable {
 			problems = append(problems, fmt.Sprintf("source %s is unavailable: %s", src.Name, src.Note))
 		}
 	}

@@ -5,12 +5,14 @@ package api
 import (
 	"slices"
 	"testing"
+
+	"weir/internal/workload"
 )
 
 func TestAssess(t *testing.T) {
 	good := Status{
 		Links:   []LinkStatus{{Device: "eth0", Direction: "egress", Gaps: []string{"no groups"}}},
-		Sources: []Source{{Name: "docker", State: "off"}, {Name: "netns", State: "ok"}},
+		Sources: []Source{{Name: "docker", State: workload.SourceOff}, {Name: "netns", State: workload.SourceOK}},
 		Cluster: &Membership{Manager: "m:7474", State: "connected"},
 	}
 	for _, test := range []struct {
@@ -35,7 +37,9 @@ func TestAssess(t *testing.T) {
 			accepted := PolicyGap{Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}
 			s.Links = []LinkStatus{{Device: "eth0", NotHeld: []PolicyGap{gap, accepted}}, {Device: "eth0", Direction: "ingress", NotHeld: []PolicyGap{gap}}}
 		}, []string{"link eth0: scheduler qcon is not held on this kernel: HTB schedules; take it out of the configuration, or accept_gaps: true in weir.yaml takes it so"}},
-		{"a source", func(s *Status) { s.Sources = []Source{{Name: "docker", State: "unavailable", Note: "no socket"}} },
+		{"a source", func(s *Status) {
+			s.Sources = []Source{{Name: "docker", State: workload.SourceUnavailable, Note: "no socket"}}
+		},
 			[]string{"source docker is unavailable: no socket"}},
 		{"the manager", func(s *Status) { s.Cluster = &Membership{Manager: "m:7474", State: "unreachable", Note: "timeout"} },
 			[]string{"the manager at m:7474: unreachable: timeout"}},

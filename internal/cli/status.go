@@ -56,7 +56,7 @@ func renderStatus(st api.Status, gaps bool, now time.Time) string {
 		if i == 0 {
 			head = "sources  "
 		}
-		fmt.Fprintf(&b, "%s%-7s  %s\n", head, s.Name, withNote(s.State, s.Note))
+		fmt.Fprintf(&b, "%s%-7s  %s\n", head, s.Name, withNote(string(s.State), s.Note))
 	}
 	if st.Cluster != nil {
 		b.WriteString("cluster  " + membershipText(*st.Cluster, now) + "\n")

@@ -61,16 +61,16 @@ func newCgroups(log *slog.Logger, read func() cgroup.Hierarchy) *Cgroups {
 // Name returns "cgroup".
 func (c *Cgroups) Name() string { return "cgroup" }
 
-// Status returns "ok", or "unavailable" with the reason where a workload is to be found
+// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason where a workload is to be found
 // by its cgroup and the host has no cgroups to tell processes apart by.
-func (c *Cgroups) Status() (state, note string) {
+func (c *Cgroups) Status() (state workload.SourceState, note string) {
 	c.mu.Lock()
 	asked := len(c.attached)+len(c.patterns) > 0
 	c.mu.Unlock()
 	if trouble := c.read().Trouble(); asked && trouble != "" {
-		return "unavailable", trouble
+		return workload.SourceUnavailable, trouble
 	}
-	return "ok", ""
+	return workload.SourceOK, ""
 }
 
 // AddUnits makes a workload of systemd units: names and patterns as in a shell

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/cgroup"
+	"weir/internal/workload"
 )
 
 // cgroupTree is a folder that looks like a cgroup2 mount; folders of an ordinary
@@ -163,7 +164,7 @@ func TestCgroupByFolder(t *testing.T) {
 func TestUnitsWithoutCgroups(t *testing.T) {
 	legacy := func() cgroup.Hierarchy { return cgroup.Hierarchy{Root: t.TempDir(), Legacy: true} }
 	s := newCgroups(logger(t), legacy)
-	if state, note := s.Status(); state != "ok" || note != "" {
+	if state, note := s.Status(); state != workload.SourceOK || note != "" {
 		t.Errorf("nobody asks: %s, %s", state, note)
 	}
 	const why = "in cgroups of version 1, which cannot mark packets; boot with systemd.unified_cgroup_hierarchy=1"
@@ -177,7 +178,7 @@ func TestUnitsWithoutCgroups(t *testing.T) {
 	if len(list) != 1 || !strings.Contains(list[0].Note, why) {
 		t.Errorf("%v", list)
 	}
-	if state, note := s.Status(); state != "unavailable" || !strings.Contains(note, why) {
+	if state, note := s.Status(); state != workload.SourceUnavailable || !strings.Contains(note, why) {
 		t.Errorf("%s, %s", state, note)
 	}
 }

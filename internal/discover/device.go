@@ -44,8 +44,8 @@ func newDevices(log *slog.Logger, links linkTable) *Devices {
 // Name returns "device".
 func (d *Devices) Name() string { return workload.KindDevice }
 
-// Status returns "ok", always: the kernel is never away.
-func (d *Devices) Status() (state, note string) { return "ok", "" }
+// Status returns workload.SourceOK: the kernel is never away.
+func (d *Devices) Status() (state workload.SourceState, note string) { return workload.SourceOK, "" }
 
 // Add makes a workload of a device: whatever comes in by it is the workload's.
 // It refuses a device that does not exist, unless told to Wait, the loopback

@@ -49,7 +49,7 @@ type Docker struct {
 	kinds   func(netns string) ([]namedKind, error)
 
 	mu    sync.Mutex
-	state string
+	state workload.SourceState
 	note  string
 }
 
@@ -67,21 +67,21 @@ func NewDocker(log *slog.Logger, links *Links, host string) (*Docker, error) {
 
 func newDocker(log *slog.Logger, links linkTable, e engine.Engine, proc string) *Docker {
 	d := &Docker{log: log, links: links, engine: e, proc: proc, cgroups: cgroup.Read, kinds: namespaceKinds}
-	d.setStatus("unavailable", "not asked yet")
+	d.setStatus(workload.SourceUnavailable, "not asked yet")
 	return d
 }
 
 // Name returns "docker".
 func (d *Docker) Name() string { return workload.KindDocker }
 
-// Status returns "ok", or "unavailable" with the reason.
-func (d *Docker) Status() (state, note string) {
+// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason.
+func (d *Docker) Status() (state workload.SourceState, note string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.state, d.note
 }
 
-func (d *Docker) setStatus(state, note string) (changed bool) {
+func (d *Docker) setStatus(state workload.SourceState, note string) (changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	changed = d.state != state
@@ -106,7 +106,7 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 		if answered {
 			pauses.Reset()
 		}
-		d.setStatus("unavailable", d.trouble(err))
+		d.setStatus(workload.SourceUnavailable, d.trouble(err))
 		if !w.away { // said once, not at every try
 			d.log.Warn("docker engine does not answer, trying again", "engine", d.engine.Address(), "err", err)
 		}
@@ -156,7 +156,7 @@ func (w *dockerRun) session(ctx context.Context) (answered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if w.setStatus("ok", "") {
+	if w.setStatus(workload.SourceOK, "") {
 		w.log.Info("docker engine answers", "engine", w.engine.Address(), "containers", len(running))
 	}
 	w.away = false

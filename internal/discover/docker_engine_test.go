@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/cgroup"
 	"weir/internal/discover/dockertest"
+	"weir/internal/workload"
 )
 
 // realDocker follows the private engine.
@@ -52,7 +53,7 @@ func TestRealContainers(t *testing.T) {
 		t.Errorf("unexpected workload: %+v", before)
 	}
 	checkPeer(t, e, before.Devices[0])
-	if state, note := d.Status(); state != "ok" || note != "" {
+	if state, note := d.Status(); state != workload.SourceOK || note != "" {
 		t.Errorf("status %q %q, want ok", state, note)
 	}
 
@@ -206,7 +207,7 @@ func TestRealEngineRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wait("an empty list, as all containers have ended", func(list []Workload) bool { return len(list) == 0 })
-	await(t, "the status unavailable", func() bool { s, _ := d.Status(); return s == "unavailable" })
+	await(t, "the status unavailable", func() bool { s, _ := d.Status(); return s == workload.SourceUnavailable })
 	if _, note := d.Status(); !strings.Contains(note, e.Socket) {
 		t.Errorf("the note %q does not name the engine", note)
 	}
@@ -217,7 +218,7 @@ func TestRealEngineRestart(t *testing.T) {
 	if second.ID != first.ID || second.Devices[0].Ifindex == first.Devices[0].Ifindex {
 		t.Errorf("before %+v, after the restart %+v: want the same container and another device", first, second)
 	}
-	await(t, "the status ok", func() bool { s, _ := d.Status(); return s == "ok" })
+	await(t, "the status ok", func() bool { s, _ := d.Status(); return s == workload.SourceOK })
 	run(t, e, dockertest.Container{Name: "later"})
 	list := r.wait("later with a device", func(list []Workload) bool {
 		w, ok := byKey(list, "docker:later")
@@ -251,7 +252,7 @@ func TestRealAbsentEngine(t *testing.T) {
 	r := runSource(t, d)
 	await(t, "a reason in the status", func() bool {
 		state, note := d.Status()
-		return state == "unavailable" && strings.Contains(note, "docker.sock")
+		return state == workload.SourceUnavailable && strings.Contains(note, "docker.sock")
 	})
 	r.stop()
 	if r.count != 0 {

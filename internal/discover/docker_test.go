@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/cgroup"
 	"weir/internal/discover/engine"
+	"weir/internal/workload"
 )
 
 var (
@@ -204,7 +205,7 @@ func TestDockerEngineAway(t *testing.T) {
 		w.setDown(errors.New("connection refused"))
 		w.pass(10 * time.Second)
 		w.expect("engine away, containers not", "docker:a veth5", "docker:b veth7")
-		if state, note := w.docker.Status(); state != "unavailable" || !strings.Contains(note, "unix:///fake.sock: connection refused") {
+		if state, note := w.docker.Status(); state != workload.SourceUnavailable || !strings.Contains(note, "unix:///fake.sock: connection refused") {
 			t.Errorf("status %q %q", state, note)
 		}
 		w.links.dropNamespace(pathA)
@@ -218,7 +219,7 @@ func TestDockerEngineAway(t *testing.T) {
 		w.setDown(nil)
 		w.pass(lastRetry + 2*settle)
 		w.expect("engine back without b", "docker:a veth9")
-		if state, note := w.docker.Status(); state != "ok" || note != "" {
+		if state, note := w.docker.Status(); state != workload.SourceOK || note != "" {
 			t.Errorf("status %q %q", state, note)
 		}
 	})

@@ -48,8 +48,8 @@ func newNetns(log *slog.Logger, links linkTable, dir string) *Netns {
 // Name returns "netns".
 func (n *Netns) Name() string { return "netns" }
 
-// Status returns "ok", always: the kernel is never away.
-func (n *Netns) Status() (state, note string) { return "ok", "" }
+// Status returns workload.SourceOK: the kernel is never away.
+func (n *Netns) Status() (state workload.SourceState, note string) { return workload.SourceOK, "" }
 
 // Add makes a workload of a network namespace, given by its name in /run/netns
 // or by a path. It refuses a namespace that does not exist, unless told to Wait,

@@ -67,8 +67,8 @@ func newTaps(log *slog.Logger, links linkTable, devices *Devices, m machines) *T
 // Name returns "vm".
 func (t *Taps) Name() string { return workload.KindVM }
 
-// Status returns "ok", always: the kernel is never away.
-func (t *Taps) Status() (state, note string) { return "ok", "" }
+// Status returns workload.SourceOK: the kernel is never away.
+func (t *Taps) Status() (state workload.SourceState, note string) { return workload.SourceOK, "" }
 
 // Add makes workloads of the devices whose name matches a pattern, now or later.
 func (t *Taps) Add(pattern string) error {

@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/sdn/switchport"
+	"weir/internal/workload"
 )
 
 const llq = `
@@ -229,17 +230,17 @@ func TestWatch(t *testing.T) {
 		r.Ports[0].Policy.Discipline != "llq" || len(r.Ports[0].Policy.Queues) != 3 {
 		t.Fatalf("applied: %+v", r)
 	}
-	if state, note := w.Status(); state != "ok" || note != w.Address {
+	if state, note := w.Status(); state != workload.SourceOK || note != w.Address {
 		t.Errorf("connected: %s, %s", state, note)
 	}
 	b.kill("db")
 	for wait := 0; wait < 100; wait++ {
-		if state, _ := w.Status(); state != "ok" {
+		if state, _ := w.Status(); state != workload.SourceOK {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if state, note := w.Status(); state != "unavailable" || !strings.HasSuffix(note, "; its ports stay as they are") {
+	if state, note := w.Status(); state != workload.SourceUnavailable || !strings.HasSuffix(note, "; its ports stay as they are") {
 		t.Errorf("the database is away: %s, %s", state, note)
 	}
 	b.startDB()

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/version"
+	"weir/internal/workload"
 )
 
 // snapshot is the content of one scrape: both parts are read once.
@@ -73,8 +74,8 @@ var metrics = []metric{
 	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device, vm, cgroup), else 0.", gauge,
 		[]string{"source"}, func(s snapshot, out emit) {
 			for _, src := range s.status.Sources {
-				if src.State != "off" {
-					out(truth(src.State == "ok"), src.Name)
+				if src.State != workload.SourceOff {
+					out(truth(src.State == workload.SourceOK), src.Name)
 				}
 			}
 		}},

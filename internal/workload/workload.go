@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package workload has the words by which workloads are known wherever they are found,
-// kept and shown: kinds, states, and the keys that follow from a kind and a name.
+// kept and shown: kinds, states, those of their sources, and the keys that follow from a kind and a name.
 //
 //	workload.Key(workload.KindDocker, "web")    // docker:web
 //	workload.Key(workload.KindDevice, "veth1")  // dev:veth1
@@ -34,6 +34,16 @@ const (
 	StateUnsteered = "unsteered" // the note says why
 	StateRefused   = "refused"   // a part of what was asked for is not in force
 	StateNotHeld   = "not held"  // a backend lacks a part of the policy, or a link is not steered
+)
+
+// SourceState says whether a source of workloads can see them, as in api.Source.State.
+type SourceState string
+
+// The states of a source.
+const (
+	SourceOK          SourceState = "ok"
+	SourceUnavailable SourceState = "unavailable" // the note says why
+	SourceOff         SourceState = "off"         // the configuration does not want it
 )
 
 // Key returns the key of what has this kind and name.

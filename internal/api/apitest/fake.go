@@ -20,6 +20,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/refusal"
+	"weir/internal/workload"
 )
 
 // Start is the time at which the fake claims to have been started.
@@ -66,9 +67,9 @@ func (f *Fake) Status(context.Context) (api.Status, error) {
 		Links:   []api.LinkStatus{f.link()},
 		Groups:  f.groupViews(),
 		Sources: []api.Source{
-			{Name: "docker", State: "ok"},
-			{Name: "netns", State: "ok"},
-			{Name: "device", State: "unavailable", Note: "netlink: operation not permitted"},
+			{Name: "docker", State: workload.SourceOK},
+			{Name: "netns", State: workload.SourceOK},
+			{Name: "device", State: workload.SourceUnavailable, Note: "netlink: operation not permitted"},
 		},
 	}, f.Fail
 }

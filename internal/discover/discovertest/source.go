@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"weir/internal/discover"
+	"weir/internal/workload"
 )
 
 // Source is a discover.Source whose list a test sets.
@@ -23,14 +24,14 @@ type Source struct {
 
 	mu      sync.Mutex
 	list    []discover.Workload
-	state   string
+	state   workload.SourceState
 	note    string
 	changed chan struct{} // closed and replaced at each Set
 }
 
 // New returns a Source whose list is empty and whose status is "ok".
 func New(name string) *Source {
-	return &Source{name: name, state: "ok", changed: make(chan struct{})}
+	return &Source{name: name, state: workload.SourceOK, changed: make(chan struct{})}
 }
 
 // Name returns the name given to New.
@@ -47,14 +48,14 @@ func (s *Source) Set(list ...discover.Workload) {
 }
 
 // SetStatus sets what Status answers.
-func (s *Source) SetStatus(state, note string) {
+func (s *Source) SetStatus(state workload.SourceState, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state, s.note = state, note
 }
 
 // Status returns the answer that SetStatus set last.
-func (s *Source) Status() (state, note string) {
+func (s *Source) Status() (state workload.SourceState, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, s.note

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"weir/internal/discover"
+	"weir/internal/workload"
 )
 
 var _ discover.Source = (*Source)(nil)
@@ -38,11 +39,11 @@ func TestSourceReportsWhatItIsTold(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	src := New("docker")
-	if state, note := src.Status(); state != "ok" || note != "" {
+	if state, note := src.Status(); state != workload.SourceOK || note != "" {
 		t.Errorf("at first %q %q", state, note)
 	}
-	src.SetStatus("unavailable", "gone")
-	if state, note := src.Status(); state != "unavailable" || note != "gone" {
+	src.SetStatus(workload.SourceUnavailable, "gone")
+	if state, note := src.Status(); state != workload.SourceUnavailable || note != "gone" {
 		t.Errorf("then %q %q", state, note)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"weir/internal/retry"
 	"weir/internal/sdn/ovsdb"
 	"weir/internal/tlsfile"
+	"weir/internal/workload"
 )
 
 // Report is the state of all ports that are meant for Weir, as the database has it.
@@ -46,14 +47,14 @@ var (
 	errNotYet = errors.New("not connected yet")
 )
 
-// Status returns "ok", or "unavailable" with the reason for which there is no connection.
-func (w *Watch) Status() (state, note string) {
+// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason for which there is no connection.
+func (w *Watch) Status() (state workload.SourceState, note string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.problem != nil {
-		return "unavailable", w.problem.Error() + "; its ports stay as they are"
+		return workload.SourceUnavailable, w.problem.Error() + "; its ports stay as they are"
 	}
-	return "ok", w.Address
+	return workload.SourceOK, w.Address
 }
 
 func (w *Watch) now(problem error) {
