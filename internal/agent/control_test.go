@@ -273,6 +273,46 @@ func TestControlChanges(t *testing.T) {
 	})
 }
 
+// What was set about controllers goes along when a container is renamed, and not to the next
+// one that has its former name; weir detach ends it.
+func TestControlsFollowTheirWorkload(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		networked(h)
+		h.start()
+		freeze := func(name string) {
+			t.Helper()
+			seconds(5)
+			if _, err := h.SetControl(t.Context(), name, api.ControlChange{Freeze: new(true)}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.run("web", "weir.reserve=10mbit")
+		freeze("web")
+		h.rename("web", "front")
+		h.run("web", "weir.reserve=10mbit")
+		seconds(5)
+		if front, web := h.loop("front"), h.loop("web"); !front.Frozen || web.Frozen {
+			t.Errorf("frozen: the renamed container %v, its successor %v", front.Frozen, web.Frozen)
+		}
+		attach := func() {
+			t.Helper()
+			if _, err := h.Attach(t.Context(), api.AttachRequest{Name: "lab", Netns: "lab", Policy: change("reserve=10mbit")}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		attach()
+		freeze("lab")
+		if _, err := h.Detach(t.Context(), "lab", false); err != nil {
+			t.Fatal(err)
+		}
+		attach()
+		seconds(5)
+		if h.loop("lab").Frozen {
+			t.Error("frozen after weir detach and weir attach")
+		}
+	})
+}
+
 // TestReservationsAreAdmitted: one without room is refused with the numbers.
 func TestReservationsAreAdmitted(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {

@@ -147,18 +147,10 @@ func (w World) configured(name string) (policy.Change, bool) {
 
 // Rename moves everything that was remembered under one key to another.
 func (w *World) Rename(from, to string) {
-	if layer, ok := w.Set[from]; ok {
-		w.Set[to] = layer
-		delete(w.Set, from)
-	}
-	if fields, ok := w.Accepted[from]; ok {
-		w.Accepted[to] = fields
-		delete(w.Accepted, from)
-	}
-	if id, ok := w.Number[from]; ok {
-		w.Number[to] = id
-		delete(w.Number, from)
-	}
+	move(w.Set, from, to)
+	move(w.Tuned, from, to)
+	move(w.Accepted, from, to)
+	move(w.Number, from, to)
 	for device, grants := range w.Grants {
 		grants = slices.Clone(grants)
 		for i := range grants {
@@ -170,10 +162,19 @@ func (w *World) Rename(from, to string) {
 	}
 }
 
+// move gives the entry of one key, if there is one, to another key.
+func move[V any](entries map[string]V, from, to string) {
+	if v, ok := entries[from]; ok {
+		entries[to] = v
+		delete(entries, from)
+	}
+}
+
 // forget takes a workload and what was set for it out of the world.
 func (w *World) forget(key string) {
 	w.Found = without(w.Found, key)
 	delete(w.Set, key)
+	delete(w.Tuned, key)
 	delete(w.Accepted, key)
 }
 
