@@ -113,6 +113,10 @@ var impureImports = []string{"os", "net", "io", "log", "syscall", "runtime", "co
 // pureLibraries are functions of their arguments too.
 var pureLibraries = []string{"github.com/goccy/go-yaml/ast", "github.com/goccy/go-yaml/parser"} // a text's syntax tree
 
+// pureCalls are the functions of packages that do I/O which pure packages call: these are
+// functions of their arguments too. Types are everywhere.
+var pureCalls = []string{"internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/config.CheckName", "internal/config.DefaultLink"}
+
 var (
 	// The clock; durations and the like are values.
 	clockNames = regexp.MustCompile(`^(Now|Since|Until|Sleep|After|AfterFunc|Tick|NewTimer|NewTicker)$`)
@@ -277,6 +281,56 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 			}
 		}
 		s.uses(t, "time", clockNames, "pure packages have no clock")
+	}
+}
+
+// TestPurePackagesCallNoIO: what a pure package takes from one of the module that does I/O is
+// its types and words; the functions that it calls there are named in pureCalls.
+func TestPurePackagesCallNoIO(t *testing.T) {
+	list := sources(t)
+	impure, functions := map[string]bool{}, map[string]bool{} // by folder; by "folder.Name"
+	for _, s := range list {
+		impure[s.folder] = impure[s.folder] || slices.ContainsFunc(s.imports, func(imported string) bool {
+			return imported != "net/netip" && slices.ContainsFunc(impureImports, func(p string) bool { return below(imported, p) })
+		})
+		for _, declared := range s.file.Decls {
+			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv == nil {
+				functions[s.folder+"."+f.Name.Name] = true
+			}
+		}
+	}
+	called := map[string]bool{}
+	for _, s := range list {
+		if entry, _, _ := layerOf(s.folder); !slices.Contains(pure, entry) {
+			continue
+		}
+		for _, imported := range s.imports {
+			folder, inModule := strings.CutPrefix(imported, module+"/")
+			if !inModule || !impure[folder] {
+				continue
+			}
+			local := s.localName(imported)
+			ast.Inspect(s.file, func(n ast.Node) bool {
+				selector, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				x, ok := selector.X.(*ast.Ident)
+				name := folder + "." + selector.Sel.Name
+				if !ok || x.Name != local || !functions[name] {
+					return true
+				}
+				if called[name] = true; !slices.Contains(pureCalls, name) {
+					t.Errorf("%s: %s; a pure package calls a function of one that does I/O only if pureCalls names it", s.fset.Position(n.Pos()), name)
+				}
+				return true
+			})
+		}
+	}
+	for _, name := range pureCalls {
+		if !called[name] {
+			t.Errorf("pureCalls has %s, which no pure package calls", name)
+		}
 	}
 }
 
