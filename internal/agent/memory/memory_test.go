@@ -81,11 +81,13 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// An agent that starts anew believes in the cgroups that the one before saw.
+// An agent that starts anew believes in the cgroups that the one before saw, and knows which
+// labels come with the image.
 func TestCgroupsAreKept(t *testing.T) {
-	w := discover.Workload{Key: "unit:web", Name: "web", Kind: "unit", Group: "shop", Cgroups: []string{"/cgroup2/web"}}
+	w := discover.Workload{Key: "unit:web", Name: "web", Kind: "unit", Group: "shop", Cgroups: []string{"/cgroup2/web"},
+		ImageLabels: map[string]string{"weir.weight": "1000", "weir.min": "50mbit", "weir.max": "70mbit"}}
 	got := keepWorkload(w).Found(func(string, int) bool { return true })
-	if got.Group != "shop" || !slices.Equal(got.Cgroups, w.Cgroups) {
+	if got.Group != "shop" || !slices.Equal(got.Cgroups, w.Cgroups) || !maps.Equal(got.ImageLabels, w.ImageLabels) {
 		t.Errorf("%+v", got)
 	}
 }
