@@ -89,7 +89,7 @@ func workloadIn(s api.Sample, name string) api.Workload {
 	return s.Workloads[i]
 }
 
-func BenchmarkManyWorkloads(b *testing.B) {
+func BenchmarkSample(b *testing.B) {
 	w := decide.World{Config: config.Config{Links: []config.Link{config.DefaultLink("eth0", 1e9)}}}
 	for i := range 4000 {
 		c := container(fmt.Sprintf("c%04d", i), "weir.weight=3")
@@ -97,18 +97,10 @@ func BenchmarkManyWorkloads(b *testing.B) {
 		w.Found = append(w.Found, c)
 	}
 	d := decide.Decide(w)
-	w.Number = d.World.Number
-	b.Run("decide", func(b *testing.B) {
-		for b.Loop() {
-			decide.Decide(w)
-		}
-	})
-	b.Run("sample", func(b *testing.B) {
-		l := &link{config: w.Config.Links[0], pacer: pace.New(policy.Egress, nil)}
-		l.wants(d.Plans["eth0"])
-		for b.Loop() {
-			l.now = usage.Between(l.want, dataplane.Snapshot{}, dataplane.Snapshot{})
-			moment{d, links{l}}.sample(time.Time{}, false)
-		}
-	})
+	l := &link{config: w.Config.Links[0], pacer: pace.New(policy.Egress, nil)}
+	l.wants(d.Plans["eth0"])
+	for b.Loop() {
+		l.now = usage.Between(l.want, dataplane.Snapshot{}, dataplane.Snapshot{})
+		moment{d, links{l}}.sample(time.Time{}, false)
+	}
 }

@@ -15,7 +15,7 @@ import (
 // Decision is what follows from a world.
 type Decision struct {
 	// World is what was decided about. Its class numbers and grants are those that follow
-	// from the decision, so that deciding again changes nothing.
+	// from the decision, so that deciding again plans the same.
 	World    World
 	Verdicts []Verdict             // the host first, then by name
 	Groups   []Verdict             // by name

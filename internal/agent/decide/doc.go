@@ -20,7 +20,7 @@
 //	next, err := d.Try(r)              // refused: asked 50 Mbit/s, ..., free 40 Mbit/s
 //
 // A Decision has the World that it is about, with the class numbers and admitted mins that
-// follow. Deciding about that world again changes nothing, so an agent that starts anew plans
+// follow. Deciding about that world again plans the same, so an agent that starts anew plans
 // what is in force already, and a min that is admitted is never lost to one that came later.
 //
 // What it does not do: find workloads, keep a decision, or tell a kernel of it. Package agent

@@ -30,7 +30,7 @@ func indexOf(name string) int { return 1000 + int(name[0]) }
 
 // knowing is a world with a configuration, whose link is eth0 with 100 Mbit/s unless it says
 // otherwise.
-func knowing(t *testing.T, text string, found ...discover.Workload) World {
+func knowing(t testing.TB, text string, found ...discover.Workload) World {
 	t.Helper()
 	if !strings.Contains(text, "links:") {
 		text = "links: [{device: eth0, egress: 100mbit}]\n" + text

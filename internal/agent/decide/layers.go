@@ -3,6 +3,7 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 
 	"weir/internal/discover"
@@ -33,15 +34,20 @@ func (w World) foundLayer(found discover.Workload) policy.Change {
 	return policy.ChangeTo(policy.Policy{Group: found.Group}, "group")
 }
 
-// merge puts layers over the default policy, the later over the earlier, and
-// says of each field where it comes from; of ingress only those that somebody
-// spoke of.
-func merge(strata ...stratum) (policy.Policy, map[string]string) {
-	p := policy.Default()
+// ofDefault are the origins of a policy's fields where no layer says anything.
+var ofDefault = func() map[string]string {
 	origin := map[string]string{}
 	for _, field := range policy.FieldNames(policy.OnWorkload) {
 		origin[field] = OriginDefault
 	}
+	return origin
+}()
+
+// merge puts layers over the default policy, the later over the earlier, and
+// says of each field where it comes from; of ingress only those that a layer gives.
+func merge(strata ...stratum) (policy.Policy, map[string]string) {
+	p := policy.Default()
+	origin := maps.Clone(ofDefault)
 	for _, s := range strata {
 		p = s.layer.Apply(p)
 		for _, field := range s.layer.Given() {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"weir/internal/discover"
+	"weir/internal/plan"
+	"weir/internal/policy"
+	"weir/internal/workload"
+)
+
+func BenchmarkDecide(b *testing.B) {
+	w := benchWorld(b, 4000)
+	for b.Loop() {
+		Decide(w)
+	}
+}
+
+// benchWorld is a world with n workloads that have their class numbers already.
+func benchWorld(b *testing.B, n int) World {
+	b.Helper()
+	w := knowing(b, "")
+	for i := range n {
+		c := container(fmt.Sprintf("c%04d", i), "weir.weight=3")
+		c.Devices[0].Ifindex = i
+		w.Found = append(w.Found, c)
+	}
+	return Decide(w).World
+}
+
+// drawn are workloads with labels, some of them in a group.
+func drawn(t *rapid.T, name string) []discover.Workload {
+	rate := rapid.SampledFrom([]string{"1mbit", "10mbit", "30mbit", "60mbit", "20%", "90%"})
+	var found []discover.Workload
+	for _, n := range []string{"a", "b", "c", "d", "e", "f"} {
+		if !rapid.Bool().Draw(t, name+": "+n+" runs") {
+			continue
+		}
+		var labels []string
+		for _, field := range []string{"min", "max", "reserve", "ingress.min"} {
+			if rapid.Bool().Draw(t, field) {
+				labels = append(labels, "weir."+field+"="+rate.Draw(t, "rate"))
+			}
+		}
+		if rapid.Bool().Draw(t, "grouped") {
+			labels = append(labels, "weir.group="+rapid.SampledFrom([]string{"office", "tenant", "nobody"}).Draw(t, "group"))
+		}
+		found = append(found, container(n, labels...))
+	}
+	return found
+}
+
+// mins are grants by key. Their order may differ: a workload that holds its min but not its
+// reservation asks for more than it was granted, so that those that do not come before it.
+func mins(grants []Grant) map[string]policy.Rate {
+	all := map[string]policy.Rate{}
+	for _, g := range grants {
+		all[g.Key] = g.Min
+	}
+	return all
+}
+
+// A decision holds no more than the links have, deciding about its world again changes
+// nothing, and a min that was admitted stays for as long as its workload asks for no more.
+func TestDecisionsAreStable(t *testing.T) {
+	empty := knowing(t, `
+links: [{device: eth0, egress: 100mbit, ingress: 50mbit, reservable: 80%}, {device: eth1, egress: 50mbit}]
+labels: {allow: [min, max, reserve, group]}
+groups: {office: {weight: 2, max: 50%}, tenant: {min: 5mbit}}`)
+	rapid.Check(t, func(t *rapid.T) {
+		w := empty.Clone()
+		w.Found = drawn(t, "before")
+		before := Decide(w)
+		next := before.World.Clone()
+		next.Found = append(slices.Clone(w.Found), drawn(t, "later")...)
+		slices.SortFunc(next.Found, byKey)
+		next.Found = slices.CompactFunc(next.Found, func(a, b discover.Workload) bool { return a.Key == b.Key })
+		after := Decide(next)
+		again := Decide(after.World)
+		for link, state := range after.Plans {
+			if limit := state.Link.Admission().Limit(); state.Reserved() > limit {
+				t.Errorf("%s reserves %v of %v", link, state.Reserved(), limit)
+			}
+			if changes := plan.Diff(state, again.Plans[link]); len(changes) > 0 {
+				t.Errorf("%s: deciding again changes %v", link, changes)
+			}
+			if first, second := mins(after.World.Grants[link]), mins(again.World.Grants[link]); !maps.Equal(first, second) {
+				t.Errorf("%s: grants %v, and again %v", link, first, second)
+			}
+		}
+		if !maps.Equal(after.World.Number, again.World.Number) {
+			t.Errorf("numbers %v, and again %v", after.World.Number, again.World.Number)
+		}
+		for _, v := range after.Verdicts {
+			if was, there := before.Verdict(v.Key); there && was.State == workload.StateActive && v.State != workload.StateActive && maps.Equal(was.Labels, v.Labels) {
+				t.Errorf("%s was active, and is %s because others came: %s", v.Name, v.State, v.Note)
+			}
+		}
+	})
+}
