@@ -23,7 +23,7 @@ import (
 	"weir/internal/workload"
 )
 
-// Options are what an agent is made of.
+// Options are the parts and settings of an agent.
 type Options struct {
 	Config config.Config
 	// Open gets the backend of a link. It is called again, with pauses, while it

@@ -84,7 +84,7 @@ func (r *regulator) flows(v decide.Verdict, ls links, at time.Time) (flowsNow, e
 	return now, err
 }
 
-// since is what moved between two looks, the busiest first.
+// since returns what moved between two looks, the busiest first.
 func (f flowsNow) since(before flowsNow) api.Flows {
 	all := api.Flows{Name: f.name, Seconds: f.at.Sub(before.at).Seconds()}
 	rate := func(now, then uint64) float64 { return 8 * float64(now-min(now, then)) / all.Seconds }

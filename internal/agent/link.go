@@ -22,7 +22,7 @@ import (
 // changed, for what Backend.Missing does not see.
 const healEvery = 30 * time.Second
 
-// link is one steered device: its backend, what is wanted of it, and what was
+// link is one steered device: its backend, the plan that it should match, and what was
 // measured. It belongs to the agent's goroutine.
 type link struct {
 	config  config.Link
@@ -68,7 +68,7 @@ func (l *link) open(ctx context.Context, open func(config.Link) (dataplane.Backe
 	return nil
 }
 
-// known is what was left, as far as it can be compared with what is wanted: a
+// known returns what was left, as far as it can be compared with the wanted plan: a
 // kernel has no names for classes, and a device without Weir has no link.
 func (l *link) known(left plan.State) plan.State {
 	if left.Link.Capacity == 0 {
@@ -207,7 +207,7 @@ func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
 	return changes
 }
 
-// disturbance is what the agent saw another program or a person change last.
+// disturbance is a change that another program or a person made, as the agent saw it last.
 type disturbance struct {
 	what string
 	at   time.Time // when it was written down

@@ -14,12 +14,12 @@ import (
 	"weir/internal/policy"
 )
 
-// direction is the link's, as the API has it.
+// direction returns the link's direction as the API has it.
 func (l *link) direction() string {
 	return string(cmp.Or(l.config.Direction, policy.Egress))
 }
 
-// workload is a class's traffic over the last second.
+// workload returns a class's traffic over the last second.
 func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	view := l.now.Traffic(l.config.Plan(), id, l.classes[id])
 	if loop, ok := l.pacer.Loop(pace.ID{Class: id, Queue: pace.Whole}); ok {
@@ -32,7 +32,7 @@ func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	return view
 }
 
-// view is the link as the API shows it.
+// view returns the link as the API shows it.
 func (l *link) view() api.LinkStatus {
 	limit, reserved := l.want.Link.Admission().Limit(), l.want.Reserved()
 	s := api.LinkStatus{
@@ -62,7 +62,7 @@ func (l *link) view() api.LinkStatus {
 	return s
 }
 
-// workloads counts them; neither the host nor a group is one.
+// workloads returns the number of workloads; neither the host nor a group is one.
 func (l *link) workloads() int {
 	n := 0
 	for _, class := range l.want.Classes {
@@ -73,7 +73,7 @@ func (l *link) workloads() int {
 	return n
 }
 
-// explain is the workload's explanation on this link, or why there is none.
+// explain returns a workload's explanation on this link, or why there is none.
 func (l *link) explain(v decide.Verdict) api.ExplainLink {
 	var e api.ExplainLink
 	class, ok := l.now.State.Class(v.Class)
@@ -103,7 +103,7 @@ func (l *link) noExplanation(text string) api.ExplainLink {
 	return api.ExplainLink{Device: l.config.Device, Direction: l.direction(), Binds: "idle", Text: []string{text}, Others: []api.Other{}}
 }
 
-// explainGroup is the group's explanation on this link, or why there is none.
+// explainGroup returns a group's explanation on this link, or why there is none.
 func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink {
 	class, ok := l.now.State.Class(v.Class)
 	e := l.noExplanation("")

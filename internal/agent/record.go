@@ -55,8 +55,8 @@ func (r recorder) policies(ctx context.Context, before, after decide.Decision, w
 	r.audit.Append(entries...)
 }
 
-// viaOf says by which way a difference came about, "" if nobody made it: a workload appears or
-// goes with the policy that all have.
+// viaOf returns the way by which a difference came about, "" if no person made it: a workload
+// appears or goes with the policy that all have.
 func viaOf(d decide.Difference, why decide.Reasons) string {
 	switch {
 	case why.General == whyConfig:

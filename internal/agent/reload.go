@@ -44,7 +44,7 @@ func watchConfig(ctx context.Context, log *slog.Logger, path string, reload func
 	}
 }
 
-// reloads are the attempts to read the configuration again.
+// reloads counts the attempts to read the configuration again.
 type reloads struct {
 	api.Reloads
 	wrong string // what is wrong with the file on the disk

@@ -60,7 +60,7 @@ type finder struct {
 	away     map[string]absence  // by key
 }
 
-// source is a running discover.Source and what it saw last.
+// source is a running discover.Source with the list that it reported last.
 type source struct {
 	discover.Source
 	seen []discover.Workload

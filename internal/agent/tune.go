@@ -38,7 +38,7 @@ const (
 	methodRelay = "relay"
 )
 
-// experiment is one that is going on.
+// experiment is a tuning that is going on.
 type experiment struct {
 	regulator *regulator
 	link      *link
@@ -69,7 +69,7 @@ func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api
 	} else {
 		err = e.step(ctx, in)
 	}
-	// The loop gets its output back whatever happened, and whoever asked may be gone.
+	// The loop gets its output back whatever happened, even if the client is gone.
 	down := a.tell(context.WithoutCancel(ctx), func() { e.end() })
 	if err = errors.Join(err, down); err != nil {
 		return e.result, err
@@ -166,7 +166,7 @@ func (e *experiment) look(ctx context.Context, in func(func()) error, at time.Du
 	return rate, errors.Join(err, down)
 }
 
-// delivered is the payload counter that the loop holds.
+// delivered returns the payload counter that the loop controls.
 func (e *experiment) delivered(r goodput.Reading) uint64 {
 	c := r.Counts
 	if e.loop.Queue != pace.Whole {
@@ -178,7 +178,7 @@ func (e *experiment) delivered(r goodput.Reading) uint64 {
 	return c.Delivered()
 }
 
-// step is the first method of Ziegler and Nichols.
+// step runs the first method of Ziegler and Nichols.
 func (e *experiment) step(ctx context.Context, in func(func()) error) error {
 	// The output never goes below what the payload itself takes, so the way down begins
 	// above.
@@ -202,7 +202,7 @@ func (e *experiment) step(ctx context.Context, in func(func()) error) error {
 	return nil
 }
 
-// lowest is what the output really was, the bounds being what they are.
+// lowest returns what the output really was, given its bounds.
 func (e *experiment) lowest(wire float64) float64 {
 	return slices.MinFunc(append(e.result.Points, api.TunePoint{WireBps: math.Inf(1)}), func(a, b api.TunePoint) int {
 		return cmp.Compare(a.WireBps, b.WireBps)
@@ -214,7 +214,7 @@ func (e *experiment) unclear(err error) error {
 		Remedy: "tune while the workload sends all it can and nothing else changes"}
 }
 
-// relay is the second method, by switching between two rates.
+// relay runs the second method, which switches between two rates.
 func (e *experiment) relay(ctx context.Context, in func(func()) error) error {
 	r := control.Relay{Target: e.result.TargetBps, Center: e.wire, Swing: relaySwing * e.wire / 2}
 	wire := e.wire

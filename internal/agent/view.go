@@ -134,9 +134,9 @@ func (a *Agent) Subscribe(ctx context.Context) <-chan api.Sample {
 	return reader
 }
 
-// Config is the configuration that the agent began with: where its socket is,
+// Config returns the configuration that the agent began with: where its socket is,
 // and its metrics.
 func (a *Agent) Config() config.Config { return a.opts.Config }
 
-// Audit is the log of what changes policies; nil if there is none.
+// Audit returns the log of what changes policies; nil if there is none.
 func (a *Agent) Audit() *audit.Log { return a.opts.Audit }

@@ -47,8 +47,8 @@ func (r Request) acceptable(before, after Decision) error {
 	return nil
 }
 
-// fault is the error to answer with if something that is refused is what the
-// change asked for, nil if it is not.
+// fault returns the error to answer with if the refused thing is one that the request asked
+// for, nil if it is not.
 func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) error {
 	device, prefix := link.Name(), "" // of fields
 	if link.Direction == policy.Ingress {
@@ -142,8 +142,8 @@ func (r Request) holdsMembers(before, after Decision, group Verdict) error {
 	return nil
 }
 
-// notHeld is the error for the first gap that the change asks for and does not
-// accept, nil if there is none.
+// notHeld returns the error for the first gap that the request asks for and does not accept,
+// nil if there is none.
 func (r Request) notHeld(v Verdict, existed bool) error {
 	asked := map[string]string{} // values by the gap's field
 	for field := range r.Given {

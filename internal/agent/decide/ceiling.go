@@ -15,7 +15,7 @@ import (
 	"weir/internal/policy"
 )
 
-// What labels may say. Whoever may start a container writes its labels, and the author
+// What labels may say. A user who may start a container writes its labels, and the author
 // of an image writes those that every container made of it has. So
 //
 //   - labels that come with an image count only with `labels: {images: true}`,
@@ -26,7 +26,7 @@ import (
 // A label that does not count is left out, with a sentence in the workload's note; the
 // others hold.
 
-// labelled is what a workload's labels say and may say.
+// labelled returns what a workload's labels say and may say.
 func (w World) labelled(found discover.Workload) (layer policy.Change, problems []string) {
 	labels, problems := w.ofContainer(found)
 	layer, unread := labelLayer(labels)
@@ -43,7 +43,7 @@ func (w World) labelled(found discover.Workload) (layer policy.Change, problems 
 	return layer, append(problems, c.problems...)
 }
 
-// ofContainer are the labels without those that the image has given to the container.
+// ofContainer returns the labels without those that the image has given to the container.
 func (w World) ofContainer(found discover.Workload) (labels map[string]string, problems []string) {
 	if w.Config.Labels.Images {
 		return found.Labels, nil
@@ -62,7 +62,7 @@ func (w World) ofContainer(found discover.Workload) (labels map[string]string, p
 	return labels, problems
 }
 
-// labelOf is the label for a field: "weir.limit-packets" for "limit_packets".
+// labelOf returns the label for a field: "weir.limit-packets" for "limit_packets".
 func labelOf(field string) string { return knownLabels[slices.Index(fields, field)] }
 
 // ceiling holds labels to what the administrator gives.
@@ -72,7 +72,7 @@ type ceiling struct {
 	problems []string
 }
 
-// lower is the layer without what is above the ceiling, in one direction.
+// lower returns the layer without what is above the ceiling, in one direction.
 func (c *ceiling) lower(l policy.Change, direction policy.Direction, noDSCP bool) policy.Change {
 	prefix := ""
 	if direction == policy.Ingress {
@@ -148,7 +148,7 @@ func (c *ceiling) lowerFloor(l policy.Change, direction policy.Direction, prefix
 	return l
 }
 
-// withoutDSCP leaves the code points out of queues.
+// withoutDSCP returns queues without their code points.
 func (c *ceiling) withoutDSCP(queues []policy.Queue, prefix string) []policy.Queue {
 	queues = slices.Clone(queues)
 	for i := range queues {

@@ -148,7 +148,7 @@ func (v *Verdict) gapOrigin(w World, field string) string {
 	return OriginSet
 }
 
-// gapField is the field by which a gap names a field of a request; the queues go
+// gapField returns the field by which a gap names a field of a request; the queues go
 // with their discipline.
 func gapField(field string) string {
 	return strings.Replace(field, "queues", "discipline", 1)
@@ -187,7 +187,7 @@ func (w *World) accept(key string, given map[string]string, accepts, reset bool)
 // gapFields are the fields that a backend may lack.
 var gapFields = slices.DeleteFunc(policy.AllNames(), func(name string) bool { return !policy.FieldOf(name).MayLack })
 
-// newGaps is the error for what a configuration asks for and no link holds, one line
+// newGaps returns the error for what a configuration asks for and no link holds, one line
 // for each link, workload or group and field; nil where the gap was there before, or is
 // accepted.
 func newGaps(before, after Decision, path string) error {

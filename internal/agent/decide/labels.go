@@ -69,7 +69,7 @@ func labelProblem(label string, err error) string {
 	return err.Error()
 }
 
-// OwnLabels are the labels that labelLayer looks at.
+// OwnLabels returns the labels that are meant for Weir.
 func OwnLabels(labels map[string]string) map[string]string {
 	own := map[string]string{}
 	for label, value := range labels {

@@ -25,8 +25,8 @@ type stratum struct {
 	layer  policy.Change
 }
 
-// foundLayer is the group of the name that a workload's source says it is a part
-// of, if there is one.
+// foundLayer returns the layer with the group that a workload's source says it is a part of,
+// if there is a group of that name.
 func (w World) foundLayer(found discover.Workload) policy.Change {
 	if found.Group == "" || !slices.Contains(w.GroupNames(), found.Group) {
 		return policy.Change{}

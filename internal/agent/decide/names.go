@@ -83,5 +83,5 @@ func unknown(name string, workloads []discover.Workload) error {
 	return e
 }
 
-// short is an engine's id as docker shows it.
+// short returns an engine's id as docker shows it.
 func short(id string) string { return id[:min(12, len(id))] }

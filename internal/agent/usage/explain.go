@@ -244,7 +244,7 @@ func (d level) measuredText(class plan.Class) []string {
 	var text []string
 	const tolerance = 0.05 // of the link: TCP's own swings are smaller over a second
 	if used.Hungry && math.Abs(used.Rate-share.Bps) > tolerance*float64(d.State.Link.Capacity) {
-		text = append(text, fmt.Sprintf("Over the last second it %s %s: somebody has just started, stopped or changed, or its queue ran empty now and then.", d.verb("sent", "received"), rate(used.Rate)))
+		text = append(text, fmt.Sprintf("Over the last second it %s %s: another workload has just started, stopped or changed, or its queue ran empty now and then.", d.verb("sent", "received"), rate(used.Rate)))
 	}
 	if used.DropsPerSecond >= 1 {
 		text = append(text, fmt.Sprintf("%s %s; %.0f packets a second are dropped%s.", d.verb("It offers", "It is sent"), rate(used.Offered), used.DropsPerSecond, dropsText(used.Lost)))

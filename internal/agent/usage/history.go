@@ -7,7 +7,7 @@ import "weir/internal/plan"
 // HistoryLength is the number of seconds whose rates are kept.
 const HistoryLength = 60
 
-// History is the rates of each class over the last minute. The zero value is
+// History has the rates of each class over the last minute. The zero value is
 // ready.
 type History struct {
 	rings map[plan.ClassID]*ring
