@@ -40,7 +40,7 @@ var sentences = map[string]string{
 	"internal/dataplane/tc/run.go: Run":                    onlyNews,
 	"internal/lab/scenario/inside.go: Warnings":            onlyNews,
 	"internal/sdn/switchport/watch.go: Run":                onlyNews,
-	"internal/cli/exit.go: refusalLine":                    onlyOnce,
+	"internal/cli/frame/exit.go: refusalLine":              onlyOnce,
 	"internal/discover/docker.go: trouble":                 onlyOnce,
 	"internal/cluster/bus/kafka/security.go: words":        "franz-go has no other sign of a broker that expects TLS",
 	"internal/cluster/bus/nats/conn.go: refused":           "the server says what it does not allow as a text",

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cli/frame"
 	"weir/internal/dataplane/device/netnstest"
 )
 
@@ -56,7 +57,7 @@ func TestAgentFromStartToStop(t *testing.T) {
 	if err != nil || len(status.Links) != 1 || status.Links[0].Device != "up0" || status.Links[0].CapacityBps != 50e6 || status.Links[0].Backend != "tc" {
 		t.Errorf("status %+v, %v", status, err)
 	}
-	if out, err := weirCommand(t, "agent", "--link", "up0=50mbit", "--docker=false", "--socket", socket, "--state-dir", dir).CombinedOutput(); exitOf(err) != exitFailed || !strings.Contains(string(out), "another agent runs here") {
+	if out, err := weirCommand(t, "agent", "--link", "up0=50mbit", "--docker=false", "--socket", socket, "--state-dir", dir).CombinedOutput(); exitOf(err) != frame.ExitFailed || !strings.Contains(string(out), "another agent runs here") {
 		t.Errorf("second agent: %v, %s", err, out)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -108,5 +109,5 @@ func exitOf(err error) int {
 	if errors.As(err, &exit) {
 		return exit.ExitCode()
 	}
-	return exitOK
+	return frame.ExitOK
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api"
+	"weir/internal/cli/frame"
 	"weir/internal/config"
 	"weir/internal/daemon"
 	"weir/internal/dataplane"
@@ -19,14 +20,14 @@ import (
 	"weir/internal/server/rest"
 )
 
-func (a *app) cleanupCommand() *cobra.Command {
+func (a commands) cleanupCommand() *cobra.Command {
 	var (
 		links         []string
 		file          string
 		force, dryRun bool
 		flags         daemon.Overrides
 	)
-	c := a.printing(&cobra.Command{
+	c := a.Printing(&cobra.Command{
 		Use:   "cleanup",
 		Short: "Leave the host as Weir found it",
 		Long: `Remove Weir's qdiscs, marks and pins and put back the qdisc that was there before.
@@ -36,7 +37,7 @@ one does, unless --force is given. What was set at run time is kept.`,
 		Example: `  systemctl stop weir && weir cleanup
   weir cleanup --link eth0
   weir cleanup --dry-run`,
-		Args:              names(),
+		Args:              frame.Names(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !force && !dryRun {
@@ -45,10 +46,6 @@ one does, unless --force is given. What was set at run time is kept.`,
 					return err
 				}
 				defer claim.Release()
-			}
-			log, err := newLog(a.stderr, "text", false)
-			if err != nil {
-				return err
 			}
 			steered, err := steeredDevices(links)
 			if err != nil {
@@ -63,18 +60,18 @@ one does, unless --force is given. What was set at run time is kept.`,
 				})
 			}
 			if len(devices) > 0 && !dryRun {
-				if err := daemon.Cleanup(c.Context(), file, devices, flags, rest.Self(), log); err != nil {
+				if err := daemon.Cleanup(c.Context(), file, devices, flags, rest.Self(), a.Log()); err != nil {
 					return err
 				}
 			}
-			return a.print(r, func() string { return renderCleanup(r) })
+			return a.Print(r, func() string { return renderCleanup(r) })
 		},
 	})
 	c.Flags().StringArrayVar(&links, "link", nil, "`DEV` to give back; may be given several times")
 	c.Flags().StringVar(&file, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
 	c.Flags().StringVar(&flags.StateDir, "state-dir", "", "`FOLDER` where the former qdisc is remembered (default "+config.Default().StateDir+")")
 	c.Flags().BoolVar(&force, "force", false, "even if an agent runs")
-	dryRunFlag(c, &dryRun)
+	frame.DryRunFlag(c, &dryRun)
 	return c
 }
 
@@ -82,7 +79,7 @@ func renderCleanup(r api.ChangeResult) string {
 	if len(r.Changes) == 0 {
 		return "nothing to clean up: no device has a qdisc of Weir's\n"
 	}
-	return renderChange(r)
+	return frame.RenderChange(r)
 }
 
 // agentProbe bounds the time in which an agent has to answer.
@@ -90,16 +87,16 @@ const agentProbe = 2 * time.Second
 
 // claimFromAgents keeps agents away while links are given back. It is refused while
 // one runs, at this socket or, in this network namespace, at another.
-func (a *app) claimFromAgents(ctx context.Context) (*device.Claim, error) {
+func (a commands) claimFromAgents(ctx context.Context) (*device.Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, agentProbe)
 	defer cancel()
-	_, err := a.client().Status(ctx)
+	_, err := a.AgentClient().Status(ctx)
 	if errors.Is(err, api.ErrNotPermitted) {
 		return nil, err
 	}
 	if !errors.Is(err, api.ErrNoAgent) {
 		// An agent that is slow or fails is an agent all the same.
-		return nil, agentRuns("at " + a.socket)
+		return nil, agentRuns("at " + a.Socket)
 	}
 	claim, err := device.TakeClaim(dataplane.Options{})
 	var used *device.InUseError

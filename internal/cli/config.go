@@ -10,23 +10,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/agent/decide"
+	"weir/internal/cli/frame"
 	"weir/internal/cli/table"
 	"weir/internal/config"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (a commands) configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "config",
 		Short: "Look at a configuration file",
-		Args:  names(),
+		Args:  frame.Names(),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.configCheckCommand())
 	return c
 }
 
-func (a *app) configCheckCommand() *cobra.Command {
-	return a.printing(&cobra.Command{
+func (a commands) configCheckCommand() *cobra.Command {
+	return a.Printing(&cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration file, without an agent",
 		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent would and say all that is wrong with
@@ -36,7 +37,7 @@ their whole name, rules that overlap, devices that this host has not. Nothing is
 and no agent is needed; on another host than the file's, the last kind does not count.`,
 		Example: `  weir config check
   weir config check ./weir.yaml && cp weir.yaml /etc/weir/`,
-		Args: names("[FILE]"),
+		Args: frame.Names("[FILE]"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file := config.DefaultPath
 			if len(args) > 0 {
@@ -47,7 +48,7 @@ and no agent is needed; on another host than the file's, the last kind does not 
 				return err
 			}
 			r := checked(c)
-			return a.print(r, func() string { return r.text() })
+			return a.Print(r, func() string { return r.text() })
 		},
 	})
 }

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/api"
 	"weir/internal/api/apitest"
-	"weir/internal/goldentest"
+	"weir/internal/cli/frame"
 )
 
 // reserved runs weir against an agent with one workload that has a reservation and
@@ -26,8 +25,8 @@ func reserved(t *testing.T) func(args ...string) (code int, out, errs string) {
 	t.Cleanup(stop)
 	return func(args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		a := &app{stdin: os.Stdin, stdout: &out, stderr: &errs}
-		code := a.run(t.Context(), append([]string{"--socket", socket}, args...))
+		a := &frame.App{Streams: frame.Streams{Stdout: &out, Stderr: &errs}, Stdin: os.Stdin}
+		code := run(t.Context(), a, append([]string{"--socket", socket}, args...))
 		return code, out.String(), errs.String()
 	}
 }
@@ -63,60 +62,6 @@ func TestControlCommand(t *testing.T) {
 		code, out, errs := run(strings.Fields(tt.args)...)
 		if code != tt.code || !strings.Contains(out+errs, tt.want) {
 			t.Errorf("weir %s: %d\n%s%swant %d, %s", tt.args, code, out, errs, tt.code, tt.want)
-		}
-	}
-}
-
-func TestControlRenderings(t *testing.T) {
-	fake := apitest.New(apitest.Reserved("cam", 10))
-	control, err := fake.Control(t.Context(), "cam")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unmeasured := control
-	unmeasured.Loops = []api.ControlLoop{control.Loops[0]}
-	loop := &unmeasured.Loops[0]
-	loop.GoodputBps, loop.ErrorBps, loop.Queue, loop.Direction, loop.Limiter = nil, nil, "video", "ingress", "off"
-	loop.Mode, loop.Why, loop.Warning, loop.SentBytes = "unmeasured", "nothing measures its goodput", "slow: half of an error is left after 9 s", 0
-	tuning, err := fake.Tune(t.Context(), "cam", api.TuneRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"control":            renderControl(control),
-		"control-unmeasured": renderControl(unmeasured),
-		"tune":               renderTuning(tuning),
-	} {
-		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })
-	}
-}
-
-// TestReserveFlags: --direction and --queue say what --reserve is about.
-func TestReserveFlags(t *testing.T) {
-	for _, tt := range []struct {
-		args  string
-		check func(api.PolicyChange) bool
-	}{
-		{"--reserve 5mbit", func(c api.PolicyChange) bool { return c.Texts()["reserve"] == "5mbit" && c.ReserveQueue == "" }},
-		{"--reserve 5mbit --queue video", func(c api.PolicyChange) bool {
-			return c.Texts()["reserve"] == "5mbit" && c.ReserveQueue == "video" && !c.Gives("queues")
-		}},
-		{"--reserve 5mbit --direction ingress", func(c api.PolicyChange) bool { return !c.Gives("reserve") && c.Texts()["ingress.reserve"] == "5mbit" }},
-		{"--reserve none --direction ingress --queue a", func(c api.PolicyChange) bool {
-			return c.Texts()["ingress.reserve"] == "none" && c.Ingress.ReserveQueue == "a" && c.ReserveQueue == ""
-		}},
-		{"--reserve 5mbit --direction egress", func(c api.PolicyChange) bool { return c.Texts()["reserve"] == "5mbit" }},
-	} {
-		var flags policyFlags
-		c := (&app{}).setCommand()
-		c.ResetFlags()
-		flags.register(c)
-		if err := c.ParseFlags(strings.Fields(tt.args)); err != nil {
-			t.Fatal(err)
-		}
-		got, err := flags.asked()
-		if err != nil || !tt.check(got) {
-			t.Errorf("%s: %+v, %v", tt.args, got, err)
 		}
 	}
 }

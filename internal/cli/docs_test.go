@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli"
+	"weir/internal/cli/frame"
 	"weir/internal/goldentest"
 	"weir/internal/labcli"
 	"weir/internal/refusal"
@@ -45,7 +46,7 @@ What is printed can be had as JSON or YAML (` + "`-o json`, `-o yaml`" + `), wit
 func commandReference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
-	for _, c := range cli.ExitCodes {
+	for _, c := range frame.ExitCodes {
 		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, c.Meaning)
 	}
 	root := allCommands()
@@ -63,7 +64,7 @@ func commandReference() string {
 // allCommands returns weir's commands with those that weir-lab has for it.
 func allCommands() *cobra.Command {
 	root := cli.Root()
-	for _, own := range labcli.Root(cli.Streams{}).Commands() {
+	for _, own := range labcli.Root(frame.Streams{}).Commands() {
 		i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == own.Name() })
 		root.RemoveCommand(root.Commands()[i])
 		root.AddCommand(own)
@@ -79,7 +80,7 @@ func TestHandedOverCommands(t *testing.T) {
 		shown[c.Name()] = c.Short
 	}
 	has := map[string]string{}
-	for _, c := range labcli.Root(cli.Streams{}).Commands() {
+	for _, c := range labcli.Root(frame.Streams{}).Commands() {
 		has[c.Name()] = c.Short
 		if shown[c.Name()] != c.Short {
 			t.Errorf("weir shows %s as %q, weir-lab as %q", c.Name(), shown[c.Name()], c.Short)
@@ -165,7 +166,7 @@ func TestKindsInDocs(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("\n| kind | status | exit code | meaning |\n|---|---|---|---|\n")
 	for _, r := range refusal.Kinds {
-		fmt.Fprintf(&table, "| `%s` | %d | %d | %s |\n", r.Kind, api.StatusOf(r.Kind), cli.RefusalCode(r.Kind), r.Means)
+		fmt.Fprintf(&table, "| `%s` | %d | %d | %s |\n", r.Kind, api.StatusOf(r.Kind), frame.RefusalCode(r.Kind), r.Means)
 	}
 	goldentest.Check(t, page, before+begin+table.String()+"\n"+end+after)
 }

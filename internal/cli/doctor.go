@@ -8,14 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli/frame"
 	"weir/internal/cli/table"
 	"weir/internal/config"
 	"weir/internal/doctor"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func (a commands) doctorCommand() *cobra.Command {
 	var o doctor.Options
-	c := a.printing(&cobra.Command{
+	c := a.Printing(&cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what on this host is in Weir's way",
 		Long: `Look for what on this host is in Weir's way: kernel and its options, qdiscs that
@@ -29,21 +30,21 @@ or the agent does not start.`,
 		Example: `  weir doctor
   weir doctor --link eth1
   weir doctor -o json | jq -r '.[] | select(.level != "ok") | .remedy'`,
-		Args:              names(),
+		Args:              frame.Names(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range o.Links {
 				if err := config.CheckLink(name); err != nil {
-					return usagef("--link %q: %v", name, err)
+					return frame.Usagef("--link %q: %v", name, err)
 				}
 			}
-			o.Socket = a.socket
+			o.Socket = a.Socket
 			found := doctor.Examine(doctor.Look(c.Context(), o))
-			if err := a.print(found, func() string { return renderDoctor(found) }); err != nil {
+			if err := a.Print(found, func() string { return renderDoctor(found) }); err != nil {
 				return err
 			}
 			if doctor.Count(found, doctor.Fails) > 0 {
-				return &codeError{code: exitFailed}
+				return frame.Exit(frame.ExitFailed, nil)
 			}
 			return nil
 		},

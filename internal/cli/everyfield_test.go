@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"weir/internal/cli/frame"
 	"weir/internal/config"
 	"weir/internal/policy"
 )
@@ -13,7 +14,7 @@ import (
 // Every field of the table has a flag on the command line, wherever it may stand.
 func TestEveryFieldHasItsFlag(t *testing.T) {
 	for on, command := range map[policy.Place][]string{policy.OnWorkload: {"set"}, policy.OnIngress: {"set"}, policy.OnGroup: {"group", "set"}} {
-		c, _, err := (&app{}).root().Find(command)
+		c, _, err := root(&frame.App{}).Find(command)
 		if err != nil {
 			t.Fatal(err)
 		}

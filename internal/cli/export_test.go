@@ -10,17 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/api/apitest"
+	"weir/internal/cli/frame"
 	"weir/internal/server"
 )
 
 // Root returns weir's command line, for the tests that see weir-lab's beside it.
-func Root() *cobra.Command { return (&app{}).root() }
-
-// ExitCodes has the rows of the table of exit codes.
-var ExitCodes = exitCodes
-
-// RefusalCode returns the exit code of a kind of refusal.
-var RefusalCode = refusalCode
+func Root() *cobra.Command { return root(&frame.App{}) }
 
 // ServeFake serves the workloads of apitest.Demo on a socket until stop is called.
 func ServeFake(socket string) (stop func(), err error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli/frame"
 	"weir/internal/program"
 )
 
@@ -22,7 +23,7 @@ var HandedOver = map[string]string{
 
 // handedOver returns a command that has weir-lab do everything: weir-lab reads the same
 // command line from its beginning, so flags are not parsed here.
-func (a *app) handedOver(name string) *cobra.Command {
+func (a commands) handedOver(name string) *cobra.Command {
 	c := &cobra.Command{
 		Use:                name,
 		Short:              HandedOver[name],
@@ -33,17 +34,17 @@ func (a *app) handedOver(name string) *cobra.Command {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	c.SetHelpFunc(func(*cobra.Command, []string) { a.notHandedOver = a.becomeLab(name) })
+	c.SetHelpFunc(func(*cobra.Command, []string) { a.HelpErr = a.becomeLab(name) })
 	return c
 }
 
 // becomeLab replaces this process by weir-lab, with the same arguments and environment; it
 // returns only an error.
-func (a *app) becomeLab(command string) error {
+func (a commands) becomeLab(command string) error {
 	path, err := program.Find(program.Lab)
 	if err != nil {
-		return Exit(exitNoAgent, fmt.Errorf("%s: %w; make install-lab installs it", command, err))
+		return frame.Exit(frame.ExitNoAgent, fmt.Errorf("%s: %w; make install-lab installs it", command, err))
 	}
-	err = syscall.Exec(path, append([]string{path}, a.args...), os.Environ())
+	err = syscall.Exec(path, append([]string{path}, a.Args...), os.Environ())
 	return fmt.Errorf("%s: start %s: %w", command, path, err)
 }

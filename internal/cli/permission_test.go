@@ -18,30 +18,9 @@ import (
 	"testing"
 
 	"weir/internal/api/apitest"
+	"weir/internal/cli/frame"
 	"weir/internal/server"
 )
-
-func TestAccessRemedy(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		ac   access
-		want string
-	}{
-		{"not in the group", access{"eve", "weir", []string{"eve"}, ""}, "you are not in group weir; run: sudo usermod -aG weir eve, then log in again"},
-		{"since the login", access{"eve", "weir", []string{"eve", "weir"}, ""}, "log in again (or run: newgrp weir)"},
-		{"no such group when the agent began", access{"eve", "root", []string{"eve"}, ""}, "sudo systemd-sysusers"},
-		{"socket out of sight", access{"eve", "", nil, ""}, "sudo usermod -aG weir eve"},
-		{"looking is enough", access{"eve", "weir", []string{"eve"}, "weir-view"}, "then log in again (group weir-view is enough to look)"},
-		{"may look since the login", access{"eve", "weir", []string{"weir-view"}, "weir-view"}, "newgrp weir-view"},
-		{"another group", access{"eve", "netops", nil, ""}, "sudo usermod -aG netops eve"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.ac.remedy(); !strings.Contains(got, tt.want) {
-				t.Errorf("got %q, want %q in it", got, tt.want)
-			}
-		})
-	}
-}
 
 // viewGroup is a group that every Debian has; its members look in these tests.
 const viewGroup = "daemon"
@@ -103,8 +82,8 @@ func TestOutsiderIsRefusedClearly(t *testing.T) {
 	b := newBed(t)
 	for _, args := range [][]string{{"status"}, {"set", "web", "--weight", "2"}, {"top"}, {"cleanup"}} {
 		code, _, line := b.as(nil, args...)
-		if code != exitNotPermitted {
-			t.Errorf("%v: exit code %d, want %d", args, code, exitNotPermitted)
+		if code != frame.ExitNotPermitted {
+			t.Errorf("%v: exit code %d, want %d", args, code, frame.ExitNotPermitted)
 		}
 		if !strings.HasPrefix(line, "weir: permission denied on "+b.socket+": ") || !strings.Contains(line, "usermod -aG weir nobody") ||
 			strings.Count(line, "\n") != 1 {
@@ -127,15 +106,15 @@ func TestViewerLooksAndChangesNothing(t *testing.T) {
 	}
 	groups := []uint32{uint32(gid)}
 	for _, args := range [][]string{{"status"}, {"get"}, {"get", "web"}, {"explain", "web"}, {"top", "-n", "1"}} {
-		if code, out, line := b.as(groups, args...); code != exitOK || out == "" {
+		if code, out, line := b.as(groups, args...); code != frame.ExitOK || out == "" {
 			t.Errorf("%v: exit code %d, %q", args, code, line)
 		}
 	}
 	for _, args := range [][]string{{"set", "web", "--weight", "2"}, {"set", "web", "--weight", "2", "--dry-run"}, {"detach", "cam"},
 		{"group", "set", "a", "--max", "1mbit"}, {"attach", "x", "--netns", "x"}} {
 		code, _, line := b.as(groups, args...)
-		if code != exitNotPermitted {
-			t.Errorf("%v: exit code %d, want %d", args, code, exitNotPermitted)
+		if code != frame.ExitNotPermitted {
+			t.Errorf("%v: exit code %d, want %d", args, code, frame.ExitNotPermitted)
 		}
 		if !strings.HasPrefix(line, `weir: role "view": only root and group weir may change`) || !strings.Contains(line, "ask a member of group weir") || strings.Count(line, "\n") != 1 {
 			t.Errorf("%v: %q", args, line)

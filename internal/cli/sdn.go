@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli/frame"
 	"weir/internal/config"
 	"weir/internal/sdn"
 )
 
-func (a *app) sdnCommand() *cobra.Command {
+func (a commands) sdnCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sdn",
 		Short: "Lay down disciplines, queues and flow rules on an Open vSwitch bridge",
@@ -22,14 +23,14 @@ The packets are scheduled by the agent on the switch. No agent is needed here.`,
   weir sdn show s1
   weir sdn delete s1`,
 	}
-	asGroup(c)
+	frame.AsGroup(c)
 	c.AddCommand(a.sdnApplyCommand(), a.sdnShowCommand(), a.sdnDeleteCommand())
 	return c
 }
 
-func (a *app) sdnApplyCommand() *cobra.Command {
+func (a commands) sdnApplyCommand() *cobra.Command {
 	var force, dryRun bool
-	c := a.printing(&cobra.Command{
+	c := a.Printing(&cobra.Command{
 		Use:   "apply FILE",
 		Short: "Make a bridge what a file says",
 		Long: `Make a bridge's queues and flow rules what a file says: what is missing is added, what
@@ -38,7 +39,7 @@ flows and other QoS rows stay; a port that has such a row is refused without --f
 If the switch refuses the flows, the queues are put back as they were.`,
 		Example: `  weir sdn apply s1.yaml
   weir sdn apply s1.yaml --dry-run`,
-		Args:              names("FILE"),
+		Args:              frame.Names("FILE"),
 		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"yaml"}, cobra.ShellCompDirectiveFilterFileExt),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := config.LoadSwitch(args[0])
@@ -49,17 +50,17 @@ If the switch refuses the flows, the queues are put back as they were.`,
 			if err != nil {
 				return err
 			}
-			return a.print(r, func() string { return renderSDNChange(r) })
+			return a.Print(r, func() string { return renderSDNChange(r) })
 		},
 	})
 	c.Flags().BoolVar(&force, "force", false, "take over ports that have a QoS row of somebody else's; weir sdn delete puts it back")
-	dryRunFlag(c, &dryRun)
+	frame.DryRunFlag(c, &dryRun)
 	return c
 }
 
-func (a *app) sdnShowCommand() *cobra.Command {
+func (a commands) sdnShowCommand() *cobra.Command {
 	var place sdn.Place
-	c := a.printing(&cobra.Command{
+	c := a.Printing(&cobra.Command{
 		Use:   "show [BRIDGE]",
 		Short: "Show queues and flow rules of a bridge, and what the rules have seen",
 		Long: `Show the ports of a bridge that have queues, and Weir's flow rules with what they have
@@ -67,26 +68,26 @@ seen; without BRIDGE, all bridges that have something of Weir's. What was sent a
 dropped is counted where it is scheduled: weir get, weir top.`,
 		Example: `  weir sdn show
   weir sdn show s1 -o json`,
-		Args:              names("[BRIDGE]"),
+		Args:              frame.Names("[BRIDGE]"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, args []string) error {
 			bridges, err := sdn.Show(c.Context(), strings.Join(args, ""), place)
 			if err != nil {
 				return err
 			}
-			return a.print(bridges, func() string { return renderSDN(bridges) })
+			return a.Print(bridges, func() string { return renderSDN(bridges) })
 		},
 	})
 	placeFlags(c, &place)
 	return c
 }
 
-func (a *app) sdnDeleteCommand() *cobra.Command {
+func (a commands) sdnDeleteCommand() *cobra.Command {
 	var (
 		place  sdn.Place
 		dryRun bool
 	)
-	c := a.printing(&cobra.Command{
+	c := a.Printing(&cobra.Command{
 		Use:   "delete FILE|BRIDGE",
 		Short: "Remove everything of Weir's from a bridge",
 		Long: `Remove Weir's queues and flow rules from a bridge and put back the QoS rows that
@@ -94,7 +95,7 @@ weir sdn apply --force took the place of. Everything else stays. A name that con
 dot or a slash is a file's, whose bridge and addresses are taken.`,
 		Example: `  weir sdn delete s1.yaml
   weir sdn delete s1 --dry-run`,
-		Args: names("FILE|BRIDGE"),
+		Args: frame.Names("FILE|BRIDGE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			bridge := args[0]
 			if strings.ContainsAny(bridge, "./") {
@@ -108,11 +109,11 @@ dot or a slash is a file's, whose bridge and addresses are taken.`,
 			if err != nil {
 				return err
 			}
-			return a.print(r, func() string { return renderSDNChange(r) })
+			return a.Print(r, func() string { return renderSDNChange(r) })
 		},
 	})
 	placeFlags(c, &place)
-	dryRunFlag(c, &dryRun)
+	frame.DryRunFlag(c, &dryRun)
 	return c
 }
 
@@ -132,11 +133,11 @@ func placeFlags(c *cobra.Command, place *sdn.Place) {
 				continue
 			}
 			if err := config.CheckSwitchAddress(flag.address); err != nil {
-				return usagef("--%s: %v", flag.name, err)
+				return frame.Usagef("--%s: %v", flag.name, err)
 			}
 		}
 		if err := config.CheckSwitchTLS(place.TLS, place.OVSDB, place.OpenFlow); err != nil {
-			return usagef("%v", err)
+			return frame.Usagef("%v", err)
 		}
 		return check(c, args)
 	}

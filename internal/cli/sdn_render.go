@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"weir/internal/api"
+	"weir/internal/cli/frame"
+	"weir/internal/cli/human"
 	"weir/internal/cli/table"
 	"weir/internal/policy/classify"
 	"weir/internal/sdn"
@@ -19,7 +21,7 @@ func renderSDNChange(r sdn.Result) string {
 	for _, text := range r.Changes {
 		changes.Changes = append(changes.Changes, api.Change{What: text})
 	}
-	return renderChange(changes)
+	return frame.RenderChange(changes)
 }
 
 func renderSDN(bridges []sdn.Bridge) string {
@@ -47,7 +49,7 @@ func renderBridge(b sdn.Bridge) string {
 			notes += p.Note + "\n"
 			continue
 		}
-		head := []string{p.Name, limit(p.BandwidthBps), p.Discipline}
+		head := []string{p.Name, human.Limit(p.BandwidthBps), p.Discipline}
 		if len(p.Queues) == 0 {
 			t.Add(head...)
 		}
@@ -56,7 +58,7 @@ func renderBridge(b sdn.Bridge) string {
 			if q.DSCP != nil {
 				dscp = classify.DSCPName(*q.DSCP)
 			}
-			t.Add(append(head, q.Name, strconv.Itoa(int(q.Number)), limit(q.RateBps), limit(q.MinBps), dscp,
+			t.Add(append(head, q.Name, strconv.Itoa(int(q.Number)), human.Limit(q.RateBps), human.Limit(q.MinBps), dscp,
 				strconv.Itoa(q.Flows), strconv.FormatUint(q.Packets, 10), strconv.FormatUint(q.Bytes, 10))...)
 			head = []string{"", "", ""}
 		}

@@ -3,7 +3,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -12,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli/frame"
+	"weir/internal/cli/human"
 	"weir/internal/cli/table"
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/optimize/sim"
@@ -27,7 +31,7 @@ type simulation struct {
 	sim.Options
 }
 
-func (a *app) simulateCommand() *cobra.Command {
+func (a commands) simulateCommand() *cobra.Command {
 	o := simulation{}
 	c := &cobra.Command{
 		Use:   "simulate [FILE...]",
@@ -57,13 +61,13 @@ Nothing is moved; no agent and no manager is involved.`,
 				return a.simulateSeries(files[0], series, o.verdicts)
 			}
 			if o.verdicts != "" {
-				return usagef("--verdicts: there are no expectations to judge; give a file of clusters such as lab/c-balancer/fig10b.yaml")
+				return frame.Usagef("--verdicts: there are no expectations to judge; give a file of clusters such as lab/c-balancer/fig10b.yaml")
 			}
 			results, err := o.run(c, files)
 			if err != nil {
 				return err
 			}
-			return a.print(results, func() string { return renderSimulation(results) })
+			return a.Print(results, func() string { return renderSimulation(results) })
 		},
 	}
 	c.Flags().IntVar(&o.nodes, "nodes", 14, "`N` nodes of a cluster that is made up")
@@ -76,9 +80,9 @@ Nothing is moved; no agent and no manager is involved.`,
 	c.Flags().IntVar(&o.Effort, "effort", 0, "`N`, how many changes the local search tries; 0 = by the number of containers")
 	c.Flags().DurationVar(&o.For, "for", 0, "`TIME` after which the genetic algorithm ends (default: after 300 generations)")
 	c.Flags().IntVar(&o.Parallel, "parallel", sim.DefaultParallel, "`N` moves at once")
-	VerdictsFlag(c, &o.verdicts)
-	a.printing(c)
-	completeFlags(c, map[string][]string{"algorithm": sim.Algorithms(), "measure": optimize.Measures})
+	frame.VerdictsFlag(c, &o.verdicts)
+	a.Printing(c)
+	frame.CompleteFlags(c, map[string][]string{"algorithm": sim.Algorithms(), "measure": optimize.Measures})
 	return c
 }
 
@@ -100,7 +104,7 @@ func (o *simulation) run(c *cobra.Command, files []string) ([]simulated, error) 
 	for _, file := range files {
 		p, name, err := readCluster(file)
 		if err != nil {
-			return nil, &codeError{code: exitUsage, err: err}
+			return nil, frame.Exit(frame.ExitUsage, err)
 		}
 		results, err := o.plan(c, name, p)
 		if err != nil {
@@ -118,25 +122,25 @@ const largest = 1_000_000
 func (o *simulation) check() error {
 	switch {
 	case o.nodes < 1 || o.nodes > largest:
-		return usagef("--nodes %d: give 1 to %d", o.nodes, largest)
+		return frame.Usagef("--nodes %d: give 1 to %d", o.nodes, largest)
 	case o.containers < 0 || o.containers > largest:
-		return usagef("--containers %d: give 0 to %d", o.containers, largest)
+		return frame.Usagef("--containers %d: give 0 to %d", o.containers, largest)
 	case !(o.Alpha >= 0 && o.Alpha <= 1):
-		return usagef("--alpha %v: give a number from 0 (move nothing) to 1 (moves cost nothing)", o.Alpha)
+		return frame.Usagef("--alpha %v: give a number from 0 (move nothing) to 1 (moves cost nothing)", o.Alpha)
 	case o.MaxMoves < 0:
-		return usagef("--max-moves %d: write 1 or more, or 0 for no limit", o.MaxMoves)
+		return frame.Usagef("--max-moves %d: write 1 or more, or 0 for no limit", o.MaxMoves)
 	case o.Effort < 0:
-		return usagef("--effort %d: write 1 or more, or 0 to go by the number of containers", o.Effort)
+		return frame.Usagef("--effort %d: write 1 or more, or 0 to go by the number of containers", o.Effort)
 	case o.For < 0:
-		return usagef("--for %v: write a time such as 10s, or 0 for 300 generations", o.For)
+		return frame.Usagef("--for %v: write a time such as 10s, or 0 for 300 generations", o.For)
 	case o.Parallel < 1:
-		return usagef("--parallel %d: write 1 or more", o.Parallel)
+		return frame.Usagef("--parallel %d: write 1 or more", o.Parallel)
 	case o.measure != "" && !slices.Contains(optimize.Measures, o.measure):
-		return usagef("--measure %q: write load or mean", o.measure)
+		return frame.Usagef("--measure %q: write load or mean", o.measure)
 	}
 	for name := range strings.SplitSeq(o.algorithms, ",") {
 		if !slices.Contains(sim.Algorithms(), name) {
-			return usagef("--algorithm %q: write one of %s", name, strings.Join(sim.Algorithms(), ", "))
+			return frame.Usagef("--algorithm %q: write one of %s", name, strings.Join(sim.Algorithms(), ", "))
 		}
 	}
 	return nil
@@ -146,7 +150,7 @@ func (o *simulation) check() error {
 func readCluster(file string) (p *optimize.Problem, name string, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, "", usagef("FILE %q: %v; name a cluster file, as docs/simulate.md shows", file, reasonOf(err))
+		return nil, "", frame.Usagef("FILE %q: %v; name a cluster file, as docs/simulate.md shows", file, reasonOf(err))
 	}
 	if strings.HasSuffix(file, ".json") || strings.HasSuffix(file, ".jsonl") {
 		p, err = sim.Recorded(file, data)
@@ -179,16 +183,16 @@ func (o *simulation) series(files []string) []byte {
 
 // simulateSeries runs a file of several clusters, judges it and adds what became of its
 // conditions to the file verdicts, "" = none.
-func (a *app) simulateSeries(file string, data []byte, verdicts string) error {
+func (a commands) simulateSeries(file string, data []byte, verdicts string) error {
 	s, err := sim.ParseSeries(file, data)
 	if err != nil {
-		return &codeError{code: exitUsage, err: err}
+		return frame.Exit(frame.ExitUsage, err)
 	}
 	results, err := sim.RunSeries(file, s, os.ReadFile)
 	if err != nil {
-		return &codeError{code: exitUsage, err: err}
+		return frame.Exit(frame.ExitUsage, err)
 	}
-	if err := a.print(results, func() string { return renderSeries(results) }); err != nil {
+	if err := a.Print(results, func() string { return renderSeries(results) }); err != nil {
 		return err
 	}
 	list := seriesVerdicts(s, results)
@@ -196,10 +200,10 @@ func (a *app) simulateSeries(file string, data []byte, verdicts string) error {
 		return err
 	}
 	for _, f := range verdict.Failures(list) {
-		fmt.Fprintf(a.stderr, "weir: %s\n", table.Clean(f))
+		fmt.Fprintf(a.Stderr, "weir: %s\n", table.Clean(f))
 	}
 	if len(verdict.Failures(list)) > 0 {
-		return &codeError{code: exitFailed}
+		return frame.Exit(frame.ExitFailed, nil)
 	}
 	return nil
 }
@@ -269,7 +273,7 @@ func renderSimulation(list []simulated) string {
 			return fmt.Sprintf("%.0f -> %.0f %%", r.PeakBefore[resource]*100, r.PeakAfter[resource]*100)
 		}
 		t.Add(r.Cluster, string(r.Algorithm), r.Measure, fmt.Sprintf("%.3g", r.SBefore), fmt.Sprintf("%.3g", r.SAfter), reduced,
-			peak("cpu"), peak("memory"), strconv.Itoa(r.Moves), size(uint64(r.Bytes)), rough(r.Makespan), rough(r.RunTime))
+			peak("cpu"), peak("memory"), strconv.Itoa(r.Moves), human.Size(uint64(r.Bytes)), rough(r.Makespan), rough(r.RunTime))
 	}
 	return t.String()
 }
@@ -284,4 +288,13 @@ func rough(seconds float64) string {
 		return d.Round(10 * time.Millisecond).String()
 	}
 	return d.Round(10 * time.Microsecond).String()
+}
+
+// reasonOf returns the reason for which a file cannot be opened, without the file's name.
+func reasonOf(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }

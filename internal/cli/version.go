@@ -7,18 +7,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cli/frame"
 	"weir/internal/version"
 )
 
-func (a *app) versionCommand() *cobra.Command {
-	return a.printing(&cobra.Command{
+func (a commands) versionCommand() *cobra.Command {
+	return a.Printing(&cobra.Command{
 		Use:     "version",
 		Short:   "Show which build of weir this is",
 		Example: `  weir version -o json`,
-		Args:    names(),
+		Args:    frame.Names(),
 		RunE: func(*cobra.Command, []string) error {
 			v := version.Get()
-			return a.print(v, func() string {
+			return a.Print(v, func() string {
 				text := fmt.Sprintf("weir %s (%s, %s)\n", v.Version, v.Go, v.Platform)
 				if v.Commit != "" {
 					text += fmt.Sprintf("commit %s of %s\n", v.Commit, v.Built)

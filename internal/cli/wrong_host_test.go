@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/agent"
 	"weir/internal/api"
+	"weir/internal/cli/frame"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/fake"
@@ -95,8 +96,8 @@ func newWrongHost(t *testing.T, containers ...discover.Workload) *wrongHost {
 // weir runs a command in the test's folder and returns its exit code and its stderr.
 func (h *wrongHost) weir(args ...string) (int, string) {
 	var out, errs bytes.Buffer
-	a := &app{stdin: os.Stdin, stdout: &out, stderr: &errs, socket: h.socket}
-	code := a.run(context.Background(), append([]string{"--socket", h.socket}, args...))
+	a := &frame.App{Streams: frame.Streams{Stdout: &out, Stderr: &errs}, Stdin: os.Stdin, Socket: h.socket}
+	code := run(context.Background(), a, append([]string{"--socket", h.socket}, args...))
 	return code, errs.String()
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/cli/frame"
 	"weir/internal/discover"
 	"weir/internal/goldentest"
 	"weir/internal/refusal"
@@ -74,7 +75,7 @@ func words(line string) []string {
 }
 
 func TestWrongCommandLines(t *testing.T) {
-	t.Setenv(managerSocketEnv, "/run/weir-no-manager.sock")
+	t.Setenv("WEIR_MANAGER_SOCKET", "/run/weir-no-manager.sock")
 	h := newWrongHost(t)
 	before := h.state(t)
 	var got strings.Builder
@@ -83,7 +84,7 @@ func TestWrongCommandLines(t *testing.T) {
 		message := strings.ReplaceAll(strings.TrimSuffix(errs, "\n"), h.dir, "$DIR")
 		fmt.Fprintf(&got, "weir %s\n  %d %s\n", line, code, message)
 		judge(t, line, message)
-		if !slices.Contains([]int{exitUsage, exitNoAgent, exitRefused, exitUnknown}, code) {
+		if !slices.Contains([]int{frame.ExitUsage, frame.ExitNoAgent, frame.ExitRefused, frame.ExitUnknown}, code) {
 			t.Errorf("%s: exit code %d is of no wrong input", line, code)
 		}
 		if named := words(line); !strings.HasPrefix(message, "weir: ") || !slices.ContainsFunc(strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(` :"=.,;-`, r) }),
@@ -107,8 +108,9 @@ func TestWrongRequests(t *testing.T) {
 		method, rest, _ := strings.Cut(line, " ")
 		path, body, _ := strings.Cut(rest, " ")
 		status, err := h.request(t, method, path, body)
-		fmt.Fprintf(&got, "%s\n  %d %s\n", line, status, refusalLine(err))
-		if status < 400 || status >= 500 || err.Field == "" || err.Remedy == "" || strings.Contains(refusalLine(err), "\n") {
+		message := strings.Join((&frame.App{}).ErrorLines(err), "\n")
+		fmt.Fprintf(&got, "%s\n  %d %s\n", line, status, message)
+		if status < 400 || status >= 500 || err.Field == "" || err.Remedy == "" || strings.Contains(message, "\n") {
 			t.Errorf("%s: status %d, %+v; it has to name the field and the remedy", line, status, err)
 		}
 		if h.state(t) != before {
@@ -131,7 +133,7 @@ func TestWrongConfigurations(t *testing.T) {
 		message := strings.ReplaceAll(strings.TrimSuffix(errs, "\n"), file, "weir.yaml")
 		fmt.Fprintf(&got, "%s\n  %d %s\n", line, code, message)
 		judge(t, line, message)
-		if code != exitUsage || !regexp.MustCompile(`^weir: weir\.yaml:\d+:\d+: `).MatchString(message) {
+		if code != frame.ExitUsage || !regexp.MustCompile(`^weir: weir\.yaml:\d+:\d+: `).MatchString(message) {
 			t.Errorf("%s: exit code %d, %q; it has to be 2 and name the place", line, code, message)
 		}
 	}

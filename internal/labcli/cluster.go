@@ -13,7 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/cli"
+	"weir/internal/cli/clustercmd"
+	"weir/internal/cli/frame"
 	"weir/internal/cli/table"
 	"weir/internal/cluster/clustertest"
 	"weir/internal/cluster/migrate"
@@ -60,7 +61,7 @@ run, 3 a cluster cannot be run here.`,
 		ValidArgsFunction:     cobra.FixedCompletions([]cobra.Completion{"yaml"}, cobra.ShellCompDirectiveFilterFileExt),
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("FILE is missing; write: %s", c.UseLine())
+				return frame.Usagef("FILE is missing; write: %s", c.UseLine())
 			}
 			return nil
 		},
@@ -71,8 +72,8 @@ run, 3 a cluster cannot be run here.`,
 	c.Flags().BoolVar(&o.json, "json", false, "one JSON object per step of the timeline")
 	c.Flags().StringVar(&o.plot, "plot", "", "draw what containers send over time into this `FOLDER`, as SVG and PNG")
 	c.Flags().StringVar(&o.machines, "machines", "", "`KIND` of machine that a node is, instead of what the file says: namespace, vm or units")
-	cli.CompleteFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM, cluster.MachinesUnits}})
-	cli.VerdictsFlag(c, &o.verdicts)
+	frame.CompleteFlags(c, map[string][]string{"machines": {cluster.MachinesNamespace, cluster.MachinesVM, cluster.MachinesUnits}})
+	frame.VerdictsFlag(c, &o.verdicts)
 	c.Flags().BoolVar(&o.hold, "hold", false, "keep the cluster at the end until Ctrl-C")
 	return c
 }
@@ -82,12 +83,12 @@ func (a app) labCluster(c *cobra.Command, files []string, said clusterLab) error
 	for i, file := range files {
 		var err error
 		if specs[i], err = cluster.LoadFor(file, said.machines); err != nil {
-			return cli.Exit(lab.ExitInvalid, err)
+			return frame.Exit(lab.ExitInvalid, err)
 		}
 	}
 	if said.plot != "" {
 		if err := report.CheckPlotDir(said.plot); err != nil {
-			return cli.Exit(lab.ExitInvalid, err)
+			return frame.Exit(lab.ExitInvalid, err)
 		}
 	}
 	var verdicts []verdict.Verdict
@@ -103,7 +104,7 @@ func (a app) labCluster(c *cobra.Command, files []string, said clusterLab) error
 		}
 		failures, err := cluster.Run(c.Context(), s, o)
 		if err != nil {
-			return cli.Exit(lab.ExitBroken, err)
+			return frame.Exit(lab.ExitBroken, err)
 		}
 		for _, f := range failures {
 			failed = true
@@ -114,7 +115,7 @@ func (a app) labCluster(c *cobra.Command, files []string, said clusterLab) error
 		return err
 	}
 	if failed {
-		return cli.Exit(lab.ExitFailed, nil)
+		return frame.Exit(lab.ExitFailed, nil)
 	}
 	return nil
 }
@@ -122,13 +123,13 @@ func (a app) labCluster(c *cobra.Command, files []string, said clusterLab) error
 // clusterOptions returns what all scenarios of the command line are run with. Those with
 // agents need weir.
 func (a app) clusterOptions(ctx context.Context, specs []cluster.Spec, said clusterLab) (o cluster.Options, err error) {
-	o = cluster.Options{Plot: said.plot, Log: a.log()}
+	o = cluster.Options{Plot: said.plot, Log: a.Log()}
 	if o.Program, err = os.Executable(); err != nil {
 		return o, err
 	}
 	if slices.ContainsFunc(specs, func(s cluster.Spec) bool { return s.Agents != nil }) {
 		if o.Weir, err = program.Find(program.Weir); err != nil {
-			return o, cli.Exit(lab.ExitBroken, fmt.Errorf("agents: %w; make install installs it", err))
+			return o, frame.Exit(lab.ExitBroken, fmt.Errorf("agents: %w; make install installs it", err))
 		}
 	}
 	encoder := json.NewEncoder(a.Stdout)
@@ -216,14 +217,14 @@ func renderClusterEvent(e cluster.Event) string {
 	b.WriteString("\n")
 	if r := e.Migration; r != nil {
 		for _, s := range r.Steps {
-			fmt.Fprintf(&b, "             %s\n", cli.RenderStep(s))
+			fmt.Fprintf(&b, "             %s\n", clustercmd.RenderStep(s))
 		}
 		if r.State == wire.MoveDone {
 			by := ""
 			if r.Approach != migrate.ApproachAuto {
 				by = " by approach " + string(r.Approach)
 			}
-			fmt.Fprintf(&b, "             done%s: %s", by, cli.RenderCost(r.Downtime, r.Bytes))
+			fmt.Fprintf(&b, "             done%s: %s", by, clustercmd.RenderCost(r.Downtime, r.Bytes))
 			if e.Gap > 0 {
 				fmt.Fprintf(&b, "; the program has seen %v", e.Gap.Round(time.Millisecond))
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/cli"
+	"weir/internal/cli/frame"
 	"weir/internal/demo"
 )
 
@@ -28,7 +29,7 @@ own, which pulls nothing), else network namespaces.
 Exit codes: 0 every promise was kept, 1 one was not, or the demo failed.`,
 		Example: `  weir demo
   weir demo --no-docker --phase 20s --out /tmp`,
-		Args:              cli.Names(),
+		Args:              frame.Names(),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Docker = !noDocker

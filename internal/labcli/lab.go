@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/cli"
+	"weir/internal/cli/frame"
 	"weir/internal/lab"
 	"weir/internal/plan"
 )
@@ -20,7 +21,7 @@ is touched and nothing is left behind. Needs root; no agent is involved.`,
 		Example: `  weir lab run lab/demo/shares.yaml
   weir lab run --scheduler fair,htb --plot /tmp lab/demo`,
 	}
-	cli.AsGroup(c)
+	frame.AsGroup(c)
 	c.AddCommand(a.labRunCommand(), a.labRandomCommand(), a.labPeersCommand(), a.labClusterCommand())
 	return c
 }
@@ -41,7 +42,7 @@ an option is wrong and nothing was run, 3 a scenario cannot be run here.`,
 		DisableFlagsInUseLine: true,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("FILE is missing; write: %s", c.UseLine())
+				return frame.Usagef("FILE is missing; write: %s", c.UseLine())
 			}
 			return nil
 		},
@@ -73,7 +74,7 @@ Exit codes: as weir lab run.`,
 		Example: `  weir lab random --count 20
   weir lab random --seed 4711 --scheduler fair,htb`,
 		DisableFlagsInUseLine: true,
-		Args:                  cli.Names(),
+		Args:                  frame.Names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("seed") {
 				seed = lab.NewSeed()
@@ -94,23 +95,23 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().StringVar(&o.PlotDir, "plot", "", "`FOLDER` to draw each timeline into, as SVG and PNG")
 	c.Flags().StringVar(&o.Scheduler, "scheduler", "", scheduler)
 	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
-	cli.VerdictsFlag(c, &o.Verdicts)
+	frame.VerdictsFlag(c, &o.Verdicts)
 	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
-	cli.CompleteFlags(c, map[string][]string{"backend": {plan.BackendAuto, plan.BackendBPF, plan.BackendTC}})
+	frame.CompleteFlags(c, map[string][]string{"backend": {plan.BackendAuto, plan.BackendBPF, plan.BackendTC}})
 }
 
 // runLab gives the options the app's streams and log, and runs.
 func (a app) runLab(o *lab.Options, run func() (int, error)) error {
-	o.Stdout, o.Stderr, o.Log = a.Stdout, a.Stderr, a.log()
+	o.Stdout, o.Stderr, o.Log = a.Stdout, a.Stderr, a.Log()
 	code, err := run()
-	return cli.Exit(code, err)
+	return frame.Exit(code, err)
 }
 
 func (a app) labPeersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peers",
 		Short: "Show how each of the kernel's own schedulers is set up for comparison",
-		Args:  cli.Names(),
+		Args:  frame.Names(),
 		RunE: func(*cobra.Command, []string) error {
 			lab.ExplainPeers(a.Stdout)
 			return nil

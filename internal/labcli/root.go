@@ -12,12 +12,11 @@ package labcli
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"weir/internal/cli"
+	"weir/internal/cli/frame"
 	"weir/internal/cluster/clustertest/counter"
 	"weir/internal/demo"
 	"weir/internal/lab"
@@ -25,7 +24,7 @@ import (
 )
 
 // app holds the state that all commands share.
-type app struct{ cli.Streams }
+type app struct{ frame.Streams }
 
 // Main runs weir-lab with the process's arguments and returns its exit code.
 func Main() int {
@@ -40,20 +39,17 @@ func Main() int {
 			return lab.ExitFailed
 		}
 	}
-	return cli.Run(Root)
+	return frame.Run(Root)
 }
 
 // Root returns weir's command line as far as weir-lab has it.
-func Root(streams cli.Streams) *cobra.Command {
+func Root(streams frame.Streams) *cobra.Command {
 	a := app{streams}
-	root := cli.NewRoot("Try Weir: scenarios, clusters and a demonstration on private networks",
+	root := frame.NewRoot("Try Weir: scenarios, clusters and a demonstration on private networks",
 		`weir-lab has the commands weir lab and weir demo, which need real traffic, containers
 and virtual machines, apart from weir, which runs on hosts as root. weir finds this
 program beside itself or in PATH and becomes it; it can be called by itself as well.`)
-	cli.SocketFlag(root, new(string)) // no command here speaks with an agent
+	frame.SocketFlag(root, new(string)) // no command here speaks with an agent
 	root.AddCommand(a.labCommand(), a.demoCommand())
 	return root
 }
-
-// log returns a logger for what runs below a command.
-func (a app) log() *slog.Logger { return slog.New(slog.NewTextHandler(a.Stderr, nil)) }

@@ -20,7 +20,7 @@
 // Nothing decides by the text of Msg or Remedy. What a kind is outside of the program
 // Nothing decides by the text of Msg or Remedy. What a kind is outside of the program
 // stands in three tables, each where it belongs: its HTTP status in internal/api, its exit
-// code in internal/cli, its series of weir_refusals_total in internal/server/rest. A kind
+// code in internal/cli/frame, its series of weir_refusals_total in internal/server/rest. A kind
 // without a row of its own there has the row of the kind that it is a case of.
 // The package does not know HTTP, flags or the wire. A mistake in a policy is a
 // invalid.Error until internal/api makes a refusal of it.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostcmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"weir/internal/api"
+	"weir/internal/cli/frame"
+	"weir/internal/cli/human"
+	"weir/internal/policy"
+	"weir/internal/refusal"
+)
+
+// groupWord before a name says that a group is meant.
+const groupWord = "group"
+
+// nameOrGroup accepts what names does for one argument, and the word group with a
+// group's name.
+func nameOrGroup(arg string) cobra.PositionalArgs {
+	plain := frame.Names(arg)
+	return func(c *cobra.Command, given []string) error {
+		if len(given) == 2 && given[0] == groupWord {
+			return nil
+		}
+		return plain(c, given)
+	}
+}
+
+// orGroup asks about the workload that args names, or about the group: with the word
+// group, or where no workload has the name.
+func orGroup[T any](ctx context.Context, args []string, workload, group func(context.Context, string) (T, error)) (T, error) {
+	if len(args) == 2 {
+		return group(ctx, args[1])
+	}
+	answer, err := workload(ctx, args[0])
+	if !refusal.Is(err, refusal.Unknown) {
+		return answer, err
+	}
+	if other, failed := group(ctx, args[0]); failed == nil {
+		return other, nil
+	}
+	return answer, err
+}
+
+// answer is the answer to a request, and its text for people.
+type answer struct {
+	value  any
+	render func() string
+}
+
+// asAnswer has ask give an answer.
+func asAnswer[T any](ask func(context.Context, string) (T, error), render func(T) string) func(context.Context, string) (answer, error) {
+	return func(ctx context.Context, name string) (answer, error) {
+		value, err := ask(ctx, name)
+		return answer{value, func() string { return render(value) }}, err
+	}
+}
+
+// asGroupChange returns a change of a policy as one of a group, which has fewer fields.
+func asGroupChange(c api.PolicyChange) (api.GroupChange, error) {
+	fields := policy.FieldNames(policy.OnGroup)
+	for _, name := range c.Given() {
+		if !slices.Contains(fields, name) {
+			return api.GroupChange{}, frame.Usagef("a group has %s; give the rest to its members", flagNames(policy.OnGroup, "and"))
+		}
+	}
+	return api.GroupChange{PolicyChange: c}, nil
+}
+
+// groupHint returns the error of a change that finds no workload of a name which a group
+// has. A command changes a group only where it names it as a group, so that a change of a
+// missing workload does not become one of a group.
+func (a Commands) groupHint(ctx context.Context, name string, err error) error {
+	if !refusal.Is(err, refusal.Unknown) {
+		return err
+	}
+	if _, failed := a.AgentClient().Group(ctx, name); failed != nil {
+		return err
+	}
+	hint := *refusal.Of(err)
+	hint.Remedy = fmt.Sprintf("a group is: weir set group %s ...", name)
+	return &hint
+}
+
+// renderGroup returns the page of one group, with all its fields.
+func renderGroup(g api.Group) string {
+	text := fmt.Sprintf("%s: group, class %d, %s\n", g.Name, g.Class, human.WithNote(g.State, g.Note))
+	line := func(label, value string) { text += fmt.Sprintf("  %-13s  %s\n", label, value) }
+	line("members", membersLine(g.Members))
+	text += "policy\n"
+	for _, f := range shownFields(g.Policy.Policy, policy.OnGroup) {
+		line(f.name, fmt.Sprintf("%-12s  %s", f.value, originText(g.Origin[f.name])))
+	}
+	for _, l := range g.Links {
+		text += fmt.Sprintf("%s on %s, all members together\n", human.Direction(l.Direction), l.Device)
+		line("rate", fmt.Sprintf("%s, %s of the link", human.Measured(l.RateBps), human.Percent(l.Share)))
+		line("ideal", human.Measured(l.IdealBps))
+		line("offered", human.Measured(l.OfferedBps))
+		line("reserved", human.LimitOrNone(l.MinBps))
+		line("max", human.LimitOrNone(l.MaxBps))
+		line("backlog", fmt.Sprintf("%d packets, %s", l.BacklogPackets, human.Size(l.BacklogBytes)))
+		line("sent", fmt.Sprintf("%d packets, %s", l.SentPackets, human.Size(l.SentBytes)))
+		line("drops", human.Drops(l.Drops, l.DropsPerSecond))
+	}
+	return text
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostcmd
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/api/apitest"
+	"weir/internal/cli/frame"
+	"weir/internal/goldentest"
+	"weir/internal/policy"
+)
+
+func TestRenderings(t *testing.T) {
+	fake := apitest.New(apitest.Demo()...)
+	status, err := fake.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	status.Problems = status.Assess()
+	troubled := status
+	troubled.Config = ""
+	troubled.Links = []api.LinkStatus{
+		{Device: "eth0", Direction: "egress", Backend: "tc", Scheduler: "htb", CapacityBps: 100e6, Reservable: 1, FreeBps: 100e6,
+			NotHeld: []api.PolicyGap{{Device: "eth0", Direction: "egress", Field: "scheduler", Value: "qcon", Reason: "HTB schedules in its place"}}},
+		{Device: "eth1", Direction: "egress", Backend: "tc", Scheduler: "htb", CapacityBps: 100e6, Reservable: 1, FreeBps: 100e6,
+			NotHeld: []api.PolicyGap{{Device: "eth1", Direction: "egress", Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}}},
+		{Device: "wan0", Direction: "egress", Backend: "none", Scheduler: "fair", CapacityBps: 25e9, Reservable: 0.75,
+			FreeBps: 18.75e9, Error: "wan0: no such network device; it is taken over as soon as it appears"},
+	}
+	const overlap = `queues.b "{udp: 5-20}": {udp: 1-10} in queue a takes some of its packets before; write ranges that do not overlap, if that is not meant`
+	troubled.Warnings = []string{"/etc/weir/weir.yaml:7:5: workloads.web." + strings.Replace(overlap, " ", ": ", 1), "cam: " + overlap}
+	troubled.ConfigError = "weir.yaml:1:1: wrong\nweir.yaml:2:2: worse"
+	troubled.Refused = []string{"a", "b", "c", "d"}
+	troubled.Problems = troubled.Assess()
+	explanation := api.Explanation{Name: "web", Warnings: []string{overlap}, Links: []api.ExplainLink{
+		{Device: "eth0", Direction: "egress", Binds: "min", LevelBps: 14e6, FairBps: 14e6, IdealBps: 30e6, RateBps: 29.9e6,
+			Text:   []string{"web gets its min: its fair share would be 14 Mbit/s."},
+			Others: []api.Other{{Name: "batch", RateBps: 28.1e6, Weight: 2, Binds: "share"}, {Name: "cam", RateBps: 9.9e6, Weight: 1, Binds: "max"}, {Name: "ntp", RateBps: 900, Weight: 1, Binds: "demand"}}},
+		{Device: "wan0", Direction: "egress", Binds: "idle", Text: []string{"web sends nothing here."}},
+	}}
+	set := apitest.Demo()[2]
+	set.Policy.LimitPackets, set.Policy.LimitBytes = 500, 1_500_000
+	set.Policy.Min, set.Links[0].MinBps = policy.Amount{Percent: 12.5}, 12.5e6
+	set.Note, set.Warnings = "min was refused at first", []string{overlap}
+	for name, text := range map[string]string{
+		"status":             renderStatus(status, false, apitest.Start.Add(3*time.Hour+25*time.Minute)),
+		"status-troubled":    renderStatus(troubled, true, apitest.Start.Add(45*time.Second)),
+		"status-no-link":     renderStatus(api.Status{Version: "1.2.3", Started: apitest.Start, Problems: api.Status{}.Assess()}, false, apitest.Start.Add(50*time.Hour)),
+		"get":                renderWorkloads(apitest.Demo(), nil),
+		"get-none":           renderWorkloads(nil, nil),
+		"get-one":            renderWorkload(set),
+		"get-waiting":        renderWorkload(apitest.Demo()[4]),
+		"explain":            renderExplanation(explanation),
+		"get-group-not-held": renderWorkloads(nil, []api.Group{{Name: "office", State: "not held", Policy: api.GroupPolicy{Policy: policy.MustChange("weight", "2", "max", "40mbit").Apply(policy.Default())}}}),
+	} {
+		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })
+	}
+}
+
+// TestNamesCannotReachTheTerminal: the user who starts a container chooses its name.
+func TestNamesCannotReachTheTerminal(t *testing.T) {
+	w := apitest.Workload("x\x1b]0;owned\x07\r", 1, 0, 0, 1)
+	w.Note = "\x1b[2J"
+	e := api.Explanation{Name: w.Name, Links: []api.ExplainLink{{Device: "eth0", Direction: "egress", Text: []string{w.Note}, Others: []api.Other{{Name: w.Name}}}}}
+	r := api.ChangeResult{Changes: []api.Change{{What: "set " + w.Name, Why: "x"}}}
+	st := api.Status{Links: []api.LinkStatus{{Device: "eth0", Direction: "egress", Error: w.Note, Gaps: []string{w.Note}}}, Sources: []api.Source{{Name: "docker", Note: w.Note}}}
+	for name, render := range map[string]func() string{
+		"get":     func() string { return renderWorkloads([]api.Workload{w}, nil) },
+		"get one": func() string { return renderWorkload(w) },
+		"explain": func() string { return renderExplanation(e) },
+		"set":     func() string { return frame.RenderChange(r) },
+		"status":  func() string { return renderStatus(st, true, time.Now()) },
+	} {
+		text, err := frame.Encode(frame.Table, nil, render)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.ContainsAny(text, "\x1b\x07\r") {
+			t.Errorf("%s lets control characters through: %q", name, text)
+		}
+	}
+}
