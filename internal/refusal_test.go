@@ -45,7 +45,6 @@ var sentences = map[string]string{
 	"internal/cluster/bus/kafka/security.go: words":        "franz-go has no other sign of a broker that expects TLS",
 	"internal/cluster/bus/nats/conn.go: refused":           "the server says what it does not allow as a text",
 	"internal/cluster/migrate/docker/target.go: pullImage": "the engine passes on what a registry answers as a text",
-	"internal/doctor/kernel.go: remedyFor":                 "programs that doctor runs say on their standard error that they need root",
 }
 
 const (

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
 	"weir/internal/config"
@@ -211,5 +214,27 @@ func TestHarmless(t *testing.T) {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
+	}
+}
+
+// A user other than root is told to run doctor as root where a program failed, whatever the
+// program said; root is not.
+func TestRemedyForPrograms(t *testing.T) {
+	_, err := run(t.Context(), "sh", "-c", "echo Operation not permitted >&2; exit 1")
+	if err == nil || err.Error() != "sh: exit status 1: Operation not permitted" {
+		t.Fatalf("the failure is %v", err)
+	}
+	want := "run weir doctor as root"
+	if os.Geteuid() == 0 {
+		want = ""
+	}
+	if got := remedyFor(err); got != want {
+		t.Errorf("remedy %q, want %q", got, want)
+	}
+	if got := remedyFor(needsRoot{err}); got != "run weir doctor as root" {
+		t.Errorf("remedy %q for a user without rights", got)
+	}
+	if got := remedyFor(fmt.Errorf("qdisc: %w", unix.EPERM)); got != "run weir doctor as root" {
+		t.Errorf("remedy %q for EPERM", got)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"weir/internal/dataplane"
 	"weir/internal/plan"
@@ -98,7 +97,7 @@ func fallback(h Host) []Finding {
 
 // remedyFor returns the remedy that lets doctor read the part next time.
 func remedyFor(err error) string {
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, dataplane.ErrPrivilege) || strings.Contains(err.Error(), "not permitted") {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, dataplane.ErrPrivilege) {
 		return "run weir doctor as root"
 	}
 	return ""

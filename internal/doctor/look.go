@@ -128,6 +128,16 @@ func criuVersion(ctx context.Context) (string, error) {
 	return version, err
 }
 
+// needsRoot is the failure of a program for a user other than root. Programs say in texts of
+// their own that they lack a right, so each such failure counts as fs.ErrPermission.
+type needsRoot struct{ error }
+
+// Is implements errors.Is.
+func (needsRoot) Is(target error) bool { return target == fs.ErrPermission }
+
+// Unwrap returns the failure.
+func (e needsRoot) Unwrap() error { return e.error }
+
 // run returns the output of a program. Where the program fails, the error ends with the
 // first line of its message.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
@@ -138,6 +148,9 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	if errors.As(err, &exit) {
 		first, _, _ := strings.Cut(strings.TrimSpace(string(exit.Stderr)), "\n")
 		err = fmt.Errorf("%s: %w: %s", name, err, first)
+		if os.Geteuid() != 0 {
+			err = needsRoot{err}
+		}
 	}
 	return out, err
 }
