@@ -21,7 +21,6 @@ const longest = 3000
 var tooLong = map[string]int{
 	"internal/cluster/manager": 4900,
 	"internal/cluster/node":    3900,
-	"internal/lab/papers":      3100,
 }
 
 var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)

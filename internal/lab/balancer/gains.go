@@ -112,23 +112,23 @@ var paperGains = map[string]float64{"W9": 0.58}
 
 // gains is figure 10(a): what the programs of each mix gain by the moves.
 func (w *writer) gains(mixes []mixPlans, measured *figures.Run) error {
-	w.line("## Figure 10(a): what the programs gain\n\n%s\n", gainsText)
+	w.Line("## Figure 10(a): what the programs gain\n\n%s\n", gainsText)
 	if measured == nil {
-		w.line("Not measured: %s/%s.jsonl is not there.\n", figures.Folder, togetherRun)
+		w.Line("Not measured: %s/%s.jsonl is not there.\n", figures.Folder, togetherRun)
 		return nil
 	}
 	f, err := readTogether(measured)
 	if err != nil {
 		return err
 	}
-	w.line("Measured on %s, kernel %s: %s.\n", measured.Source.Date, measured.Source.Kernel, measured.Source.Machine)
+	w.Line("Measured on %s, kernel %s: %s.\n", measured.Source.Date, measured.Source.Kernel, measured.Source.Machine)
 	return w.gainTable(f, mixes)
 }
 
 // gainTable has a row for each mix.
 func (w *writer) gainTable(f fares, mixes []mixPlans) (err error) {
 	planners := []planner{byGenetic, byLocal, byWeir}
-	w.head("mix", "genetic: change", "calculated", "lost packets", "local search: change", "calculated", "lost packets", "`weir plan`: change", "calculated", "lost packets", "paper")
+	w.Head("mix", "genetic: change", "calculated", "lost packets", "local search: change", "calculated", "lost packets", "`weir plan`: change", "calculated", "lost packets", "paper")
 	var names, losers, unknown []string
 	var bars, noises [][]float64
 	var sums [3]float64
@@ -151,7 +151,7 @@ func (w *writer) gainTable(f fares, mixes []mixPlans) (err error) {
 				losers = append(losers, m.Mix)
 			}
 		}
-		w.row(append(cells, cell)...)
+		w.Row(append(cells, cell)...)
 		if all {
 			names, bars, noises = append(names, m.Mix), append(bars, append(bar, paper)), append(noises, append(noise, 0))
 			for i := range sums {
@@ -160,21 +160,21 @@ func (w *writer) gainTable(f fares, mixes []mixPlans) (err error) {
 		}
 	}
 	if len(bars) == 0 {
-		w.line("")
+		w.Line("")
 		return nil
 	}
 	cells := []string{fmt.Sprintf("**mean of %d**", len(bars))}
 	for _, s := range sums {
 		cells = append(cells, fmt.Sprintf("**%+.1f %%**", 100*s/float64(len(bars))), "", "")
 	}
-	w.row(append(cells, "")...)
-	w.line("")
+	w.Row(append(cells, "")...)
+	w.Line("")
 	seen := "more in " + orNone(losers)
 	if len(unknown) > 0 {
 		seen += ", not measured for " + orNone(unknown)
 	}
 	w.claim(len(losers)+len(unknown) == 0, "By what `weir plan` does by default no mix loses more than its noise.", seen)
-	w.line("\n![Change of the programs' rates in each mix, with their noise](%s/fig10a.svg)\n", pageName)
+	w.Line("\n![Change of the programs' rates in each mix, with their noise](%s/fig10a.svg)\n", pageName)
 	w.plots["fig10a.svg"], err = gainChart(names, bars, noises)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/optimize/sim"
 	"weir/internal/lab/figures"
+	"weir/internal/lab/markdown"
 )
 
 const (
@@ -42,7 +43,7 @@ func Page(data *figures.Data) (map[string][]byte, error) {
 		return nil, nil
 	}
 	w := &writer{plots: map[string][]byte{}}
-	w.line(head, launches, planned.Source.Commit[:12], planned.Source.Date)
+	w.Line(head, launches, planned.Source.Commit[:12], planned.Source.Date)
 	mixes, err := readLines[mixPlans](planned)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func Page(data *figures.Data) (map[string][]byte, error) {
 	if err := w.sweep(lines); err != nil {
 		return nil, err
 	}
-	w.line("%s", reading)
+	w.Line("%s", reading)
 	made := map[string][]byte{pages + "/" + pageName + ".md": []byte(w.String())}
 	for name, picture := range w.plots {
 		made[pages+"/"+pageName+"/"+name] = picture
@@ -90,17 +91,8 @@ func readMixes(folder string) ([]mix, error) {
 
 // writer is the page as it grows, and its plots by name.
 type writer struct {
-	strings.Builder
+	markdown.Writer
 	plots map[string][]byte
-}
-
-func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-
-func (w *writer) row(cells ...string) { w.line("| %s |", strings.Join(cells, " | ")) }
-
-func (w *writer) head(cells ...string) {
-	w.row(cells...)
-	w.line("|%s", strings.Repeat("---|", len(cells)))
 }
 
 // tally adds up what an algorithm did over several launches.
@@ -117,8 +109,8 @@ func (t *tally) reduction() float64 { return 1 - t.after/t.before }
 
 // stability is figure 10(b): S of each mix as spread launches it, and after.
 func (w *writer) stability(mixes []mixPlans) (err error) {
-	w.line("## Figure 10(b): S of the workload mixes\n\n%s\n", stabilityText)
-	w.head("mix", "programs", "S, spread", "genetic: reduced", "moves", "local search: reduced", "moves", "at the genetic's moves: reduced", "moves")
+	w.Line("## Figure 10(b): S of the workload mixes\n\n%s\n", stabilityText)
+	w.Head("mix", "programs", "S, spread", "genetic: reduced", "moves", "local search: reduced", "moves", "at the genetic's moves: reduced", "moves")
 	var bars [][]float64
 	var names []string
 	planners := []planner{byGenetic, byLocal, byLimited}
@@ -137,18 +129,18 @@ func (w *writer) stability(mixes []mixPlans) (err error) {
 		if m.Plans[byLimited].Reduced < m.Plans[byGenetic].Reduced-0.0005 {
 			worse = append(worse, m.Mix)
 		}
-		w.row(cells...)
+		w.Row(cells...)
 		bars, names = append(bars, bar[:3]), append(names, m.Mix)
 	}
 	cells := []string{"**mean**", "", ""}
 	for i := range planners {
 		cells = append(cells, "**"+percent(reduced[i])+"**", mean(moves[i]))
 	}
-	w.row(cells...)
-	w.line("\nThe paper: 61 %% on average over its mixes, 85 %% for W9.\n")
+	w.Row(cells...)
+	w.Line("\nThe paper: 61 %% on average over its mixes, 85 %% for W9.\n")
 	w.claim(reduced[0] >= 0.61, "The genetic algorithm reduces S by as much as in the paper.", percent(reduced[0])+" on average")
 	w.claim(len(worse) == 0, "With no more moves than it has made, the local search reduces S at least as much in every mix.", "less in "+orNone(worse))
-	w.line("\n![S of each mix, as a part of what spread has](%s/fig10b.svg)\n", pageName)
+	w.Line("\n![S of each mix, as a part of what spread has](%s/fig10b.svg)\n", pageName)
 	w.plots["fig10b.svg"], err = barChart("Figure 10(b): stability metric S", "S as a part of spread's", 0, 1.3, names, []string{"spread", "genetic", "local search"}, bars)
 	return err
 }
@@ -159,7 +151,7 @@ func (w *writer) claim(holds bool, says, seen string) {
 	if holds {
 		verdict = "Holds"
 	}
-	w.line("* %s **%s**: %s.", says, verdict, seen)
+	w.Line("* %s **%s**: %s.", says, verdict, seen)
 }
 
 func orNone(list []string) string {
@@ -180,8 +172,8 @@ func programsOf(m mix) string {
 
 // sweep is figure 5: S and moves by alpha.
 func (w *writer) sweep(lines []alphaLine) (err error) {
-	w.line("## Figure 5: alpha\n\n%s\n", sweepText)
-	w.head("alpha", "genetic: S", "moves", "local search: S", "moves")
+	w.Line("## Figure 5: alpha\n\n%s\n", sweepText)
+	w.Head("alpha", "genetic: S", "moves", "local search: S", "moves")
 	curves := map[sim.Algorithm]*curve{}
 	for step, line := range lines {
 		cells := []string{fmt.Sprintf("%.2f", line.Alpha)}
@@ -193,13 +185,13 @@ func (w *writer) sweep(lines []alphaLine) (err error) {
 			curves[a].add(line.Alpha, line.S[a], line.Moves[a])
 		}
 		if step%2 == 0 || line.Alpha == optimize.DefaultAlpha {
-			w.row(cells...)
+			w.Row(cells...)
 		}
 	}
-	w.line("")
+	w.Line("")
 	for _, a := range slices.Sorted(maps.Keys(curves)) {
 		name := "fig05-" + string(a)
-		w.line("![S and moves by alpha, %s](%s/%s.svg)\n", a, pageName, name)
+		w.Line("![S and moves by alpha, %s](%s/%s.svg)\n", a, pageName, name)
 		if w.plots[name+".svg"], err = curves[a].plot("Figure 5: " + string(a)); err != nil {
 			return err
 		}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"weir/internal/lab/figures"
+	"weir/internal/lab/markdown"
 	"weir/internal/lab/report"
 )
 
@@ -129,18 +129,6 @@ func thousands(v float64) string {
 	return text
 }
 
-// table is a Markdown table.
-func table(rows ...[]string) string {
-	var b strings.Builder
-	for i, r := range rows {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(r, " | "))
-		if i == 0 {
-			fmt.Fprintf(&b, "|%s\n", strings.Repeat("---|", len(r)))
-		}
-	}
-	return b.String()
-}
-
 // of names the kernels and commits of runs, each once.
 func of(runs ...*figures.Run) string {
 	r := &results{runs: map[string]*run{}}
@@ -168,7 +156,7 @@ func timingBlock(need func(string) *figures.Run) string {
 				late(idle), late(busy), gap(idle), gap(busy)})
 		}
 	}
-	return table(rows...) + "\n" + of(r) + "."
+	return markdown.Table(rows...) + "\n" + of(r) + "."
 }
 
 // added is what a scheduler adds to a packet in a case, instructions.
@@ -195,7 +183,7 @@ func costBlock(need func(string) *figures.Run) string {
 			rows = append(rows, []string{"`" + row.Scheduler + "`", thousands(row.Added()), full})
 		}
 	}
-	return table(rows...) + "\n" + of(r) + "."
+	return markdown.Table(rows...) + "\n" + of(r) + "."
 }
 
 func costOfHTB(need func(string) *figures.Run) string {
@@ -260,7 +248,7 @@ func ingressTCP(need func(string) *figures.Run) string {
 		rows = append(rows, []string{what, rateBeside(c1), rateBeside(c2), rateBeside(c3),
 			fmt.Sprintf("%.1f and %.1f ms", must(r, c1.RTT.P50), must(r, c1.RTT.P99)), again(c1) + " and " + again(c2)})
 	}
-	return table(rows...) + "\n" + of(r) + "."
+	return markdown.Table(rows...) + "\n" + of(r) + "."
 }
 
 // rateBeside is a rate in Mbit/s, and the ideal where it is another one.
@@ -304,7 +292,7 @@ func controlBlock(need func(string) *figures.Run) string {
 		w := mustWorkload(step, phase, "q30")
 		over, settled = max(over, must(step, w.Overshoot)), max(settled, must(step, w.SettleS))
 	}
-	return table(
+	return markdown.Table(
 		[]string{"what", "seen"},
 		[]string{"5, 7 and 10 Mbit/s over 10 ms with 0.1 % of loss, a minute", fmt.Sprintf("off by %.2f %% at most; below 98 %% for %.0f s at most", 100*worst, below)},
 		[]string{"10, 25 and 40 Mbit/s of what comes join a greedy download, one each 50 s", fmt.Sprintf("off by %.2f %% at most; the link carries %.1f %%; who joins moves the others by %.1f %% in a second at most", 100*joined, 100*least, 100*moved)},

@@ -21,10 +21,10 @@ type claim struct {
 // claims prints each with its verdict.
 func (w *writer) claims(list []claim) {
 	for _, c := range list {
-		w.line("* %s %s", c.says, w.verdict(c))
+		w.Line("* %s %s", c.says, w.verdict(c))
 	}
 	if len(list) > 0 {
-		w.line("")
+		w.Line("")
 	}
 }
 

@@ -36,13 +36,13 @@ type held struct{ figure }
 func (h held) runs(string) []want { return wants(h.scenario, "fair") }
 
 func (h held) write(w *writer) {
-	w.line("## %s\n\n%s\n", h.title, h.did)
+	w.Line("## %s\n\n%s\n", h.title, h.did)
 	x, s := w.runs[h.scenario+"-fair"], w.scenarios[h.scenario]
 	if x == nil {
-		w.line("Not run.\n")
+		w.Line("Not run.\n")
 		return
 	}
-	w.head("case", "workload", "reserved", "paper", "goodput", "error", "bar", "held", "overshoot", "settling time", "off in the case's first 5 s", "below 98 % for", "utilisation")
+	w.Head("case", "workload", "reserved", "paper", "goodput", "error", "bar", "held", "overshoot", "settling time", "off in the case's first 5 s", "below 98 % for", "utilisation")
 	for p, policies := range s.Policies() {
 		for i, c := range s.Workloads {
 			reserved := float64(policies[i].Reserve)
@@ -71,10 +71,10 @@ func (h held) write(w *writer) {
 			if m.RecoveryS != nil {
 				cells[11] = fmt.Sprintf("%.0f s", *m.RecoveryS)
 			}
-			w.row(cells...)
+			w.Row(cells...)
 		}
 	}
-	w.line("\n%s\n", h.why)
+	w.Line("\n%s\n", h.why)
 	w.claims(h.claims)
 	w.plot(h.scenario + "-fair")
 }
@@ -112,12 +112,12 @@ func (r responses) runs(string) (list []want) {
 }
 
 func (r responses) write(w *writer) {
-	w.line("## %s\n\n%s\n", r.title, r.did)
-	w.head("gains", "case", "the paper", "so it is here", "rise", "overshoot", "settling time", "steady-state error")
+	w.Line("## %s\n\n%s\n", r.title, r.did)
+	w.Head("gains", "case", "the paper", "so it is here", "rise", "overshoot", "settling time", "steady-state error")
 	for _, s := range r.sets {
 		x := w.runs[s.scenario+"-fair"]
 		if x == nil {
-			w.row(s.gains, "", s.says, "", "not run", "", "", "")
+			w.Row(s.gains, "", s.says, "", "not run", "", "", "")
 			continue
 		}
 		for p := range x.phases {
@@ -125,10 +125,10 @@ func (r responses) write(w *writer) {
 			if p == 0 && s.rule != nil {
 				says, verdict = s.says, yes(s.rule(w.step(s.scenario), w))
 			}
-			w.row(append([]string{s.gains, fmt.Sprint(p + 1), says, verdict}, stepCells(x.phases[p].workloads[0])...)...)
+			w.Row(append([]string{s.gains, fmt.Sprint(p + 1), says, verdict}, stepCells(x.phases[p].workloads[0])...)...)
 		}
 	}
-	w.line("\n%s\n", r.why)
+	w.Line("\n%s\n", r.why)
 	w.claims(r.claims)
 	for _, s := range r.sets {
 		w.plot(s.scenario + "-fair")
@@ -174,22 +174,22 @@ type exactness struct {
 func (x exactness) runs(string) []want { return wants(x.scenario, "") }
 
 func (x exactness) write(w *writer) {
-	w.line("## %s\n\n%s\n", x.title, x.did)
+	w.Line("## %s\n\n%s\n", x.title, x.did)
 	r := w.runs[x.scenario]
 	if r == nil {
-		w.line("Not run.\n")
+		w.Line("Not run.\n")
 		return
 	}
-	w.head("", "CPU", "rate off by", "late, p50", "p99", "most", "distance of two packets off by, p50", "p99")
+	w.Head("", "CPU", "rate off by", "late, p50", "p99", "most", "distance of two packets off by, p50", "p99")
 	us := func(v float64) string { return fmt.Sprintf("%.1f µs", v) }
 	for _, t := range r.timing {
 		cpu := "idle"
 		if t.Busy {
 			cpu = "busy"
 		}
-		w.row(t.Scheduler, cpu, fmt.Sprintf("%+.3f %%", 100*t.RateError), us(t.LateP50), us(t.LateP99), us(t.LateMax), us(t.GapP50), us(t.GapP99))
+		w.Row(t.Scheduler, cpu, fmt.Sprintf("%+.3f %%", 100*t.RateError), us(t.LateP50), us(t.LateP99), us(t.LateMax), us(t.GapP50), us(t.GapP99))
 	}
-	w.line("\n%s\n", x.why)
+	w.Line("\n%s\n", x.why)
 	w.claims(x.claims)
 }
 

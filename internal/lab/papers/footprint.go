@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"weir/internal/lab/markdown"
 )
 
 // footprintFile has what scripts/footprint has measured: a line for each checkout, the
@@ -71,7 +73,7 @@ func compared(list []footprint) string {
 			memory[i] = append(memory[i], fmt.Sprintf("%.1f MB, %.1f MB", m.ResidentKB*1024/1e6, m.AnonymousKB*1024/1e6))
 		}
 	}
-	return table(append([][]string{head, size, packages, start}, memory...)...)
+	return markdown.Table(append([][]string{head, size, packages, start}, memory...)...)
 }
 
 // libraries returns a table of what the program is made of, the largest part first.
@@ -83,5 +85,5 @@ func libraries(f footprint) string {
 		rows = append(rows, []string{name, fmt.Sprintf("%.1f", f.Libraries[name]/1e6)})
 		rest -= f.Libraries[name]
 	}
-	return table(append(rows, []string{"all others, each below 1 %", fmt.Sprintf("%.1f", rest/1e6)})...)
+	return markdown.Table(append(rows, []string{"all others, each below 1 %", fmt.Sprintf("%.1f", rest/1e6)})...)
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/lab/markdown"
+	"weir/internal/lab/papers/algorithm1"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
 	"weir/internal/plan"
@@ -91,7 +93,7 @@ func (p *paper) wanted() (list []want) {
 
 // writer is the page as it grows, and the plots that it shows.
 type writer struct {
-	strings.Builder
+	markdown.Writer
 	*results
 	plots []string
 }
@@ -109,23 +111,13 @@ func (p *paper) figures() (list []figure) {
 	return list
 }
 
-func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
-
-// row of a table.
-func (w *writer) row(cells ...string) { w.line("| %s |", strings.Join(cells, " | ")) }
-
-func (w *writer) head(cells ...string) {
-	w.row(cells...)
-	w.line("|%s", strings.Repeat("---|", len(cells)))
-}
-
 // page is the whole text, and the names of the runs whose plots it shows.
 func page(r *results) (text string, plots []string) {
 	w := &writer{results: r}
 	kernels, commits, days := w.sources()
-	w.line(r.paper.head, kernels, commits, days)
+	w.Line(r.paper.head, kernels, commits, days)
 	if len(w.missing) > 0 {
-		w.line("**Missing** (did not run to the end): %s.\n", strings.Join(w.missing, ", "))
+		w.Line("**Missing** (did not run to the end): %s.\n", strings.Join(w.missing, ", "))
 	}
 	if r.paper.summary != "" {
 		w.summary()
@@ -146,32 +138,32 @@ func (w *writer) failures() {
 		}
 	}
 	if len(list) > 0 {
-		w.line("## What does not hold\n\nExpectations of the scenario files, and generators' problems, as the runs reported them:\n\n%s", strings.Join(list, "\n"))
+		w.Line("## What does not hold\n\nExpectations of the scenario files, and generators' problems, as the runs reported them:\n\n%s", strings.Join(list, "\n"))
 	}
 }
 
 // summary is the table on top.
 func (w *writer) summary() {
-	w.line("## Summary\n\n%s\n", w.paper.summary)
-	w.head("experiment", "scheduler", "worst error", "where", "lowest utilisation", "bar", "held")
+	w.Line("## Summary\n\n%s\n", w.paper.summary)
+	w.Head("experiment", "scheduler", "worst error", "where", "lowest utilisation", "bar", "held")
 	for _, f := range w.paper.figures() {
 		for _, scheduler := range append([]string{"fair", w.paper.own}, w.paper.beside...) {
 			x := w.runs[f.scenario+"-"+scheduler]
 			if x == nil {
-				w.row(f.link(), scheduler, "not run", "", "", "", "")
+				w.Row(f.link(), scheduler, "not run", "", "", "", "")
 				continue
 			}
 			worst, place := x.worst()
 			most, least := bar(x.scenario, scheduler)
 			if most == 0 {
-				w.row(f.link(), scheduler, percent(worst), place, percent(x.utilisation()), "", "")
+				w.Row(f.link(), scheduler, percent(worst), place, percent(x.utilisation()), "", "")
 				continue
 			}
 			bars := "error " + percent(most)
 			if least > 0 {
 				bars += ", utilisation " + percent(least)
 			}
-			w.row(f.link(), scheduler, percent(worst), place, percent(x.utilisation()), bars,
+			w.Row(f.link(), scheduler, percent(worst), place, percent(x.utilisation()), bars,
 				yes(worst <= most && x.utilisation() >= least))
 		}
 	}
@@ -181,19 +173,19 @@ func (w *writer) summary() {
 				continue
 			}
 			if got := x.phases[1].workloads[e.Workload].RTT.P99; got != nil {
-				w.row("[table 1](#table-1-latency)", "fair", "", "", "", fmt.Sprintf("p99 %.3g ms", e.Value*1000),
+				w.Row("[table 1](#table-1-latency)", "fair", "", "", "", fmt.Sprintf("p99 %.3g ms", e.Value*1000),
 					yes(*got <= e.Value*1000)+fmt.Sprintf(" (%.3f ms)", *got))
 			}
 		}
 	}
-	w.line("")
+	w.Line("")
 }
 
 // orderSection shows why the result of Algorithm 1 depends on who comes first.
 func orderSection(w *writer) {
 	equal := []scenario.Policy{{Weight: 1}, {Weight: 1, Max: 10e6}, {Weight: 1}}
-	got := algorithm1(100e6, equal)
-	w.line(orderText, mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/report.CreditPeriod.Seconds()))
+	got := algorithm1.Rates(100e6, equal)
+	w.Line(orderText, mbit(got[0]), mbit(got[1]), mbit(got[2]), percent(w.dependence()), mbit(frameBits/report.CreditPeriod.Seconds()))
 }
 
 // dependence is the largest difference between Algorithm 1 and the contract in
@@ -224,7 +216,7 @@ func goodputSection(w *writer) {
 		}
 	}
 	if n > 0 {
-		w.line(goodputText, w.paper.tool, percent(total/n))
+		w.Line(goodputText, w.paper.tool, percent(total/n))
 	}
 }
 
@@ -236,13 +228,13 @@ func (unshaped) runs(string) []want {
 }
 
 func (unshaped) write(w *writer) {
-	w.line("## Figure 3: where the queue stands\n\n%s\n", unshapedText)
+	w.Line("## Figure 3: where the queue stands\n\n%s\n", unshapedText)
 	drr, fair, shaped := w.runs["fig03-drr-drr"], w.runs["fig03-drr-fair"], w.runs["fig03-shaped-drr"]
-	w.head("workload", "weight", "DRR, link 10 times the line", "fair, the same", "DRR, link shaped")
+	w.Head("workload", "weight", "DRR, link 10 times the line", "fair, the same", "DRR, link shaped")
 	for i, c := range w.scenarios["fig03-drr"].Workloads {
-		w.row(c.Name, fmt.Sprint(c.Policy.Weight), rateOf(drr, 0, i), rateOf(fair, 0, i), rateOf(shaped, 0, i))
+		w.Row(c.Name, fmt.Sprint(c.Policy.Weight), rateOf(drr, 0, i), rateOf(fair, 0, i), rateOf(shaped, 0, i))
 	}
-	w.line("")
+	w.Line("")
 	w.claims(unshapedClaims)
 	w.plot("fig03-drr-drr")
 }
@@ -251,9 +243,9 @@ func (f figure) runs(own string) []want { return wants(f.scenario, "fair", own) 
 
 func (f figure) write(w *writer) {
 	fair, own := w.runs[f.scenario+"-fair"], w.runs[f.scenario+"-"+w.paper.own]
-	w.line("## %s\n\n%s\n", f.title, f.did)
+	w.Line("## %s\n\n%s\n", f.title, f.did)
 	s := w.scenarios[f.scenario]
-	w.head("case", "workload", "weight", "min", "max", "paper", "contract", "fair", "error", w.paper.own, "error")
+	w.Head("case", "workload", "weight", "min", "max", "paper", "contract", "fair", "error", w.paper.own, "error")
 	for p, policies := range s.Policies() {
 		for i, c := range s.Workloads {
 			known := cmp.Or(fair, own)
@@ -261,15 +253,15 @@ func (f figure) write(w *writer) {
 				continue // nothing measured, or it does not send
 			}
 			m := known.phases[p].workloads[i]
-			w.row(fmt.Sprint(p+1), c.Name, fmt.Sprint(policies[i].Weight), limit(policies[i].Min), limit(policies[i].Max),
+			w.Row(fmt.Sprint(p+1), c.Name, fmt.Sprint(policies[i].Weight), limit(policies[i].Min), limit(policies[i].Max),
 				printed(m), mbit(m.IdealBps),
 				rateOf(fair, p, i), errorOf(fair, p, i), rateOf(own, p, i), errorOf(own, p, i))
 		}
 	}
-	w.line("\n%s\n", f.why)
+	w.Line("\n%s\n", f.why)
 	w.claims(f.claims)
 	if fair != nil && own != nil && fair.reaction() != "" {
-		w.line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, %s %s (windows of %d and %d ms).\n",
+		w.Line("Slowest [reaction](../scenario.md#what-is-measured-and-how) to a change: fair %s, %s %s (windows of %d and %d ms).\n",
 			fair.reaction(), w.paper.own, own.reaction(), report.ReactionWindow(plan.SchedulerFair).Milliseconds(), report.ReactionWindow(w.paper.own).Milliseconds())
 	}
 	w.plot(f.scenario + "-fair")
@@ -286,7 +278,7 @@ func (w *writer) plot(name string) {
 		return
 	}
 	w.plots = append(w.plots, name)
-	w.line("![%s, scheduler %s: rates over time](%s/%s.svg)\n", x.scenario.Name, x.scheduler, w.paper.name, name)
+	w.Line("![%s, scheduler %s: rates over time](%s/%s.svg)\n", x.scenario.Name, x.scheduler, w.paper.name, name)
 }
 
 // cpu is an experiment about CPU time: a column for each run.
@@ -311,12 +303,12 @@ func (c cpu) columns() []want {
 func (c cpu) runs(string) []want { return c.columns() }
 
 func (c cpu) write(w *writer) {
-	w.line("## %s\n\n%s\n", c.title, c.did)
+	w.Line("## %s\n\n%s\n", c.title, c.did)
 	cells := []string{c.who}
 	for _, s := range c.columns() {
 		cells = append(cells, s.scheduler, "µs per packet")
 	}
-	w.head(cells...)
+	w.Head(cells...)
 	for p := range w.scenarios[c.scenario].Phases {
 		cells = []string{fmt.Sprint(p + 1)}
 		for _, s := range c.columns() {
@@ -328,9 +320,9 @@ func (c cpu) write(w *writer) {
 			l := x.phases[p].link
 			cells = append(cells, percent(*l.CPU), fmt.Sprintf("%.2f", *l.CPUNsPerPacket/1000))
 		}
-		w.row(cells...)
+		w.Row(cells...)
 	}
-	w.line("\n%s\n", c.why)
+	w.Line("\n%s\n", c.why)
 	w.claims(c.claims)
 }
 
@@ -345,20 +337,20 @@ type quiet struct {
 func (q quiet) runs(string) []want { return wants(q.scenario, q.schedulers...) }
 
 func (q quiet) write(w *writer) {
-	w.line("## %s\n\n%s\n", q.title, q.did)
-	w.head("scheduler", "alone, p50", "alone, p99", "under load, p50", "under load, p99", "utilisation under load")
+	w.Line("## %s\n\n%s\n", q.title, q.did)
+	w.Head("scheduler", "alone, p50", "alone, p99", "under load, p50", "under load, p99", "utilisation under load")
 	for _, scheduler := range q.schedulers {
 		x := w.runs[q.scenario+"-"+scheduler]
 		if x == nil {
-			w.row(scheduler, "not run", "", "", "", "")
+			w.Row(scheduler, "not run", "", "", "", "")
 			continue
 		}
 		ping := x.scenario.Index(q.workload)
 		alone, loaded := x.phases[0].workloads[ping].RTT, x.phases[1].workloads[ping].RTT
-		w.row(scheduler, millis(alone.P50), millis(alone.P99), millis(loaded.P50), millis(loaded.P99),
+		w.Row(scheduler, millis(alone.P50), millis(alone.P99), millis(loaded.P50), millis(loaded.P99),
 			percent(x.phases[1].link.Utilisation))
 	}
-	w.line("\n%s\n", q.why)
+	w.Line("\n%s\n", q.why)
 	w.claims(q.claims)
 }
 
@@ -375,17 +367,17 @@ type joining struct {
 func (j joining) runs(string) []want { return wants(j.scenario, j.schedulers...) }
 
 func (j joining) write(w *writer) {
-	w.line("## %s\n\n%s\n", j.title, j.did)
+	w.Line("## %s\n\n%s\n", j.title, j.did)
 	phases := len(w.scenarios[j.scenario].Phases)
 	cells := []string{"scheduler", "the paper, 1 to 5"}
 	for p := range phases - 1 {
 		cells = append(cells, fmt.Sprint(p+1))
 	}
-	w.head(append(cells, "beside a load", "the worst p99")...)
+	w.Head(append(cells, "beside a load", "the worst p99")...)
 	for _, scheduler := range j.schedulers {
 		x := w.runs[j.scenario+"-"+scheduler]
 		if x == nil {
-			w.row(append([]string{scheduler, j.printed[scheduler], "not run"}, make([]string, phases)...)...)
+			w.Row(append([]string{scheduler, j.printed[scheduler], "not run"}, make([]string, phases)...)...)
 			continue
 		}
 		cells := []string{scheduler, j.printed[scheduler]}
@@ -394,9 +386,9 @@ func (j joining) write(w *writer) {
 			cells = append(cells, millis(p50))
 		}
 		_, p99 := x.latency(phases - 1)
-		w.row(append(cells, millis(p99))...)
+		w.Row(append(cells, millis(p99))...)
 	}
-	w.line("\n%s\n", j.why)
+	w.Line("\n%s\n", j.why)
 	w.claims(j.claims)
 }
 
@@ -409,13 +401,13 @@ type unscheduled struct {
 func (u unscheduled) runs(string) []want { return wants(u.scenario, "none") }
 
 func (u unscheduled) write(w *writer) {
-	w.line("## %s\n\n%s\n", u.title, u.did)
+	w.Line("## %s\n\n%s\n", u.title, u.did)
 	x, s := w.runs[u.scenario+"-none"], w.scenarios[u.scenario]
 	cells := []string{"case"}
 	for _, c := range s.Workloads {
 		cells = append(cells, c.Name)
 	}
-	w.head(append(cells, "all")...)
+	w.Head(append(cells, "all")...)
 	for p := range s.Phases {
 		cells := []string{fmt.Sprint(p + 1)}
 		for i := range s.Workloads {
@@ -425,9 +417,9 @@ func (u unscheduled) write(w *writer) {
 		if x != nil {
 			all = mbit(x.phases[p].link.RateBps)
 		}
-		w.row(append(cells, all)...)
+		w.Row(append(cells, all)...)
 	}
-	w.line("\n%s\n", u.why)
+	w.Line("\n%s\n", u.why)
 	w.claims(u.claims)
 	w.plot(u.scenario + "-none")
 }

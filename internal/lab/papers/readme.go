@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"weir/internal/lab/figures"
+	"weir/internal/lab/markdown"
 )
 
 // qconCases are the runs of the qCon paper's cases about shares, without the scheduler.
@@ -83,7 +84,7 @@ func readmeBlock(need func(string) *figures.Run) string {
 		})
 	}
 	row := func(what string, cells ...string) []string { return append([]string{what}, cells...) }
-	return table(
+	return markdown.Table(
 		row("", "Weir", "HTB with fq_codel leaves", "the same, tuned: bursts of 1 ms, hysteresis"),
 		row("largest error in the qCon paper's cases, share of the link ([all of them](docs/papers/qcon.md))",
 			all("%.2f %%", func(s string) float64 { return 100 * worstError(need, s) })...),

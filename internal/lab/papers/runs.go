@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"weir/internal/lab/figures"
+	"weir/internal/lab/papers/algorithm1"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
 )
@@ -163,7 +164,7 @@ func (x *run) predicted(p int) []float64 {
 			senders = append(senders, policies[w])
 		}
 	}
-	rates := algorithm1(float64(x.scenario.Link.Capacity()), senders)
+	rates := algorithm1.Rates(float64(x.scenario.Link.Capacity()), senders)
 	list := make([]float64, len(policies))
 	for w := range policies {
 		if x.phases[p].workloads[w].IdealBps > 0 {

@@ -45,9 +45,9 @@ type technique struct {
 }
 
 func (t technique) write(w *writer) {
-	w.line("## %s\n\n%s\n", t.title, t.did)
+	w.Line("## %s\n\n%s\n", t.title, t.did)
 	fair, own, s := w.runs[t.scenario+"-fair"], w.runs[t.scenario+"-"+w.paper.own], w.scenarios[t.scenario]
-	w.head("case", "flow", "paper", "contract", "fair", "error", "jitter", "loss", w.paper.own, "error", "jitter", "loss")
+	w.Head("case", "flow", "paper", "contract", "fair", "error", "jitter", "loss", w.paper.own, "error", "jitter", "loss")
 	began := time.Duration(0)
 	for p := range s.Phases {
 		for i, c := range s.Workloads {
@@ -68,11 +68,11 @@ func (t technique) write(w *writer) {
 				}
 				cells = append(cells, rateOf(x, p, i), errorOf(x, p, i), millis(m.JitterMs), lost)
 			}
-			w.row(cells...)
+			w.Row(cells...)
 		}
 		began += s.Phases[p].For
 	}
-	w.line("\n%s\n", t.why)
+	w.Line("\n%s\n", t.why)
 	w.claims(t.claims)
 	w.plot(t.scenario + "-fair")
 	w.plot(t.scenario + "-" + w.paper.own)
@@ -84,8 +84,8 @@ type jitter struct{ title, did, why string }
 func (jitter) runs(string) []want { return nil }
 
 func (j jitter) write(w *writer) {
-	w.line("## %s\n\n%s\n", j.title, j.did)
-	w.head("technique", "flow", "paper", "fair", "at or below", w.paper.own)
+	w.Line("## %s\n\n%s\n", j.title, j.did)
+	w.Head("technique", "flow", "paper", "fair", "at or below", w.paper.own)
 	counts := map[string]int{}
 	for _, part := range w.paper.sections {
 		t, ok := part.(technique)
@@ -102,12 +102,12 @@ func (j jitter) write(w *writer) {
 				}
 				counts[verdict]++
 			}
-			w.row(t.title, fmt.Sprintf("flow%d", i+1), fmt.Sprintf("%.2f ms", printed), fair.text(), verdict, own.text())
+			w.Row(t.title, fmt.Sprintf("flow%d", i+1), fmt.Sprintf("%.2f ms", printed), fair.text(), verdict, own.text())
 		}
 	}
-	w.line("\nOf the flows %d are at or below the paper, %d are not, and %d have no average, since in some case none of their datagrams arrived.",
+	w.Line("\nOf the flows %d are at or below the paper, %d are not, and %d have no average, since in some case none of their datagrams arrived.",
 		counts[yes(true)], counts[yes(false)], counts["has none"])
-	w.line("\n%s\n", j.why)
+	w.Line("\n%s\n", j.why)
 }
 
 // heard is a flow's jitter on average over the cases in which it sends, in ms, and in how

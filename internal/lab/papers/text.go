@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"weir/internal/lab/markdown"
 	"weir/internal/lab/report"
 )
 
@@ -35,19 +36,10 @@ type figure struct {
 // link to the figure's section, by the anchor that Markdown gives its title.
 func (f figure) link() string {
 	name, _, _ := strings.Cut(f.title, ":")
-	anchor := strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == ':' || r == ',' || r == '(' || r == ')':
-			return -1
-		}
-		return r
-	}, strings.ToLower(f.title))
 	if f.scenario == "fig03-shaped" {
 		name += ", shaped"
 	}
-	return "[" + strings.ToLower(name) + "](#" + anchor + ")"
+	return "[" + strings.ToLower(name) + "](#" + markdown.Anchor(f.title) + ")"
 }
 
 const qconHead = `# The qCon paper's experiments, repeated

@@ -12,12 +12,12 @@ import (
 )
 
 func (p *page) approaches(events []cluster.Event) {
-	p.line("\n## Figure 8: the approaches\n\nSeconds to bring the file system over, and megabytes that were sent for it: approach 1 exports all of it; approach 2 with the\nimage's layers neither in the registry nor on the target, and with them; and the changed layer alone. Absent layers travel twice.\nWhat goes before the container is frozen costs no downtime here.\n\n![Approaches](migration-approaches.svg)\n")
+	p.Line("\n## Figure 8: the approaches\n\nSeconds to bring the file system over, and megabytes that were sent for it: approach 1 exports all of it; approach 2 with the\nimage's layers neither in the registry nor on the target, and with them; and the changed layer alone. Absent layers travel twice.\nWhat goes before the container is frozen costs no downtime here.\n\n![Approaches](migration-approaches.svg)\n")
 	if len(events) == 0 {
-		p.line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
+		p.Line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
 		return
 	}
-	p.table("image", "1: export", "2: layers absent", "2: layers present", "layer")
+	p.Numbers("image", "1: export", "2: layers absent", "2: layers present", "layer")
 	for _, image := range images(events) {
 		row := []string{image}
 		for _, how := range hows {
@@ -30,7 +30,7 @@ func (p *page) approaches(events []cluster.Event) {
 			}
 			row = append(row, cell)
 		}
-		p.row(row...)
+		p.Row(row...)
 	}
 	slower := func(one, other string) func(string) bool {
 		return func(image string) bool {
@@ -43,7 +43,7 @@ func (p *page) approaches(events []cluster.Event) {
 			return long > short
 		}
 	}
-	p.line("")
+	p.Line("")
 	p.claim("As in the paper, approach 2 is the slowest while layers are absent.", exceptions(images(events), slower("absent", "export")))
 	p.claim("As in the paper, approach 2 is faster than approach 1 once they are there.", exceptions(images(events), slower("export", "present")))
 	p.claim("The changed layer alone is the fastest.", exceptions(images(events), slower("present", "layer")))

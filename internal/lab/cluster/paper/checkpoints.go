@@ -9,12 +9,12 @@ import (
 )
 
 func (p *page) checkpoints(events []cluster.Event) {
-	p.line("\n## Figure 9: the checkpoint\n\nPrograms of stress-ng with 1 to 8 workers: time to freeze (runc and CRIU), size of the checkpoint, and what is left of it packed with\nzstd. The paper's time is of `docker checkpoint create`, and Docker copies what CRIU has written twice more.\n\n![Checkpoints](migration-checkpoints.svg)\n")
+	p.Line("\n## Figure 9: the checkpoint\n\nPrograms of stress-ng with 1 to 8 workers: time to freeze (runc and CRIU), size of the checkpoint, and what is left of it packed with\nzstd. The paper's time is of `docker checkpoint create`, and Docker copies what CRIU has written twice more.\n\n![Checkpoints](migration-checkpoints.svg)\n")
 	if len(events) == 0 {
-		p.line("Missing: `lab/c-balancer/fig09.yaml` was not run.")
+		p.Line("Missing: `lab/c-balancer/fig09.yaml` was not run.")
 		return
 	}
-	p.table("program", "workers", "freeze s", "checkpoint MB", "packed MB", "packed in s", "restored in s")
+	p.Numbers("program", "workers", "freeze s", "checkpoint MB", "packed MB", "packed in s", "restored in s")
 	for _, e := range events {
 		program, workers, _ := strings.Cut(e.Label, " ")
 		if program == ofMemory {
@@ -23,9 +23,9 @@ func (p *page) checkpoints(events []cluster.Event) {
 		freeze, _ := took(e, "freeze")
 		thaw, _ := took(e, "thaw")
 		sent, packed := took(e, "send checkpoint")
-		p.row(program, workers, seconds(freeze), megabytes(raw(e)), megabytes(packed), seconds(sent), seconds(thaw))
+		p.Row(program, workers, seconds(freeze), megabytes(raw(e)), megabytes(packed), seconds(sent), seconds(thaw))
 	}
-	p.line("")
+	p.Line("")
 	packed := func(programs string, pays bool) []string {
 		var labels []string
 		for _, e := range events {

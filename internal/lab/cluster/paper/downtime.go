@@ -63,12 +63,12 @@ func sentWhileDown(e cluster.Event) (bytes int64) {
 }
 
 func (p *page) downtime(events []cluster.Event) {
-	p.line("\n## Downtime\n\nBetween two nodes, image there; the median of the runs, the fastest and the slowest. Bar and plain docker commands (`docker\ncheckpoint create`, `commit`, `push`, `pull`, `start --checkpoint`) as in the project's requirements, for approach 2.\n")
+	p.Line("\n## Downtime\n\nBetween two nodes, image there; the median of the runs, the fastest and the slowest. Bar and plain docker commands (`docker\ncheckpoint create`, `commit`, `push`, `pull`, `start --checkpoint`) as in the project's requirements, for approach 2.\n")
 	if len(events) == 0 {
-		p.line("Missing: `lab/c-balancer/downtime.yaml` was not run.")
+		p.Line("Missing: `lab/c-balancer/downtime.yaml` was not run.")
 		return
 	}
-	p.table("container", "approach", "runs", "median s", "fastest", "slowest", "MB sent", "bar", "plain docker")
+	p.Numbers("container", "approach", "runs", "median s", "fastest", "slowest", "MB sent", "bar", "plain docker")
 	for _, b := range bars {
 		for _, approach := range []string{"layer", "commit", "export"} {
 			var times []time.Duration
@@ -88,27 +88,27 @@ func (p *page) downtime(events []cluster.Event) {
 			if approach == "export" {
 				bar, plain = "", ""
 			}
-			p.row(b.what, approach, strconv.Itoa(len(times)), seconds(times[len(times)/2]), seconds(times[0]), seconds(times[len(times)-1]), megabytes(bytes), bar, plain)
+			p.Row(b.what, approach, strconv.Itoa(len(times)), seconds(times[len(times)/2]), seconds(times[0]), seconds(times[len(times)-1]), megabytes(bytes), bar, plain)
 		}
 	}
-	p.line("\n`layer` is approach 2 without the registry: the changed layer goes from node to node. `MB sent` is what crossed the network\nwhile the container stood still, in the last run; by commit it is counted twice, to the registry and from it.")
+	p.Line("\n`layer` is approach 2 without the registry: the changed layer goes from node to node. `MB sent` is what crossed the network\nwhile the container stood still, in the last run; by commit it is counted twice, to the registry and from it.")
 }
 
 func (p *page) steps(events []cluster.Event) {
-	p.line("\n## Figure 7: the steps\n\nSeconds while the container stands still.\n\n![Steps](migration-steps.svg)\n")
+	p.Line("\n## Figure 7: the steps\n\nSeconds while the container stands still.\n\n![Steps](migration-steps.svg)\n")
 	if len(events) == 0 {
-		p.line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
+		p.Line("Missing: `lab/c-balancer/fig07.yaml` was not run.")
 		return
 	}
-	p.table(titles("image", "approach")...)
+	p.Numbers(titles("image", "approach")...)
 	for _, e := range events {
 		image, how, _ := strings.Cut(e.Label, " ")
 		if how == "absent" {
 			continue
 		}
-		p.row(append(append([]string{image, string(e.Migration.Approach)}, down(e)...), seconds(e.Migration.Downtime))...)
+		p.Row(append(append([]string{image, string(e.Migration.Approach)}, down(e)...), seconds(e.Migration.Downtime))...)
 	}
-	p.line("")
+	p.Line("")
 	p.claim("As in the paper, `commit` takes longest of the steps of approach 2.", exceptions(images(events), func(image string) bool {
 		e := labelled(events, image+" present")
 		if e == nil {

@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/lab/cluster"
 	"weir/internal/lab/figures"
+	"weir/internal/lab/markdown"
 )
 
 // Folder of the page and its pictures, from the module's root.
@@ -66,7 +67,7 @@ func Page(data *figures.Data) (map[string][]byte, error) {
 	}
 	p := &page{}
 	p.WriteString(head)
-	p.line("* **Measured**: %s.", strings.Join(sources, "; "))
+	p.Line("* **Measured**: %s.", strings.Join(sources, "; "))
 	p.downtime(runs["downtime"])
 	p.steps(runs["fig07"])
 	p.approaches(runs["fig07"])
@@ -94,16 +95,7 @@ func Page(data *figures.Data) (map[string][]byte, error) {
 	return made, nil
 }
 
-type page struct{ strings.Builder }
-
-func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
-
-func (p *page) table(head ...string) {
-	p.row(head...)
-	p.line("|---|%s", strings.Repeat("---:|", len(head)-1))
-}
-
-func (p *page) row(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
+type page struct{ markdown.Writer }
 
 func seconds(d time.Duration) string {
 	if d == 0 {
@@ -149,10 +141,10 @@ func exceptions(list []string, holds func(string) bool) (not []string) {
 // claim prints a conclusion, and whether it holds: without exceptions.
 func (p *page) claim(says string, not []string) {
 	if len(not) == 0 {
-		p.line("* %s **Holds**.", says)
+		p.Line("* %s **Holds**.", says)
 		return
 	}
-	p.line("* %s **Does not hold**: not for %s.", says, strings.Join(not, ", "))
+	p.Line("* %s **Does not hold**: not for %s.", says, strings.Join(not, ", "))
 }
 
 const head = `# The C-Balancer paper: single migrations (figures 7 to 9)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package algorithm1 calculates what the qCon paper's Algorithm 1 gives to workloads. It tells
+// what of the distance between the scheduler qcon (bpf/qcon.h) and the contract is the
+// algorithm's own, and what is that of packets.
+package algorithm1
 
 import "weir/internal/lab/scenario"
 
-// algorithm1 is what the paper's Algorithm 1 gives to workloads that always have
-// something to send, in the order of the list, once the total has settled: rates
-// in bits per second that add up to the capacity, as far as the maxes let them. It
-// tells what of qcon's distance from the contract is the algorithm's.
+// Rates returns what Algorithm 1 gives to workloads that always have something to send, in the
+// order of the list, once the total has settled: rates in bits per second that add up to the
+// capacity, as far as the maxes let them.
 //
 // Of the algorithm only weight, min and max are left here. A workload that always sends
 // has spent its credit when the period ends, but for less than a packet, so the
@@ -16,7 +18,7 @@ import "weir/internal/lab/scenario"
 //
 // Equal weights, the second with a max of 10, capacity 100: the total settles at
 // 120 and the three get 40, 10 and 50.
-func algorithm1(capacity float64, list []scenario.Policy) []float64 {
+func Rates(capacity float64, list []scenario.Policy) []float64 {
 	low, high := 0.0, 2*capacity // the balance is at most one period's total
 	for range 60 {
 		middle := (low + high) / 2

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package algorithm1
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 	"weir/internal/lab/scenario"
 )
 
-func TestAlgorithm1(t *testing.T) {
+func TestRates(t *testing.T) {
 	const m = 1e6
 	for _, c := range []struct {
 		name string
@@ -24,7 +24,7 @@ func TestAlgorithm1(t *testing.T) {
 		{"all have a max that does not fill the link", []scenario.Policy{{Weight: 1, Max: 10 * m}, {Weight: 1, Max: 20 * m}}, []float64{10, 20}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for i, got := range algorithm1(100*m, c.list) {
+			for i, got := range Rates(100*m, c.list) {
 				if math.Abs(got/m-c.want[i]) > 1e-6 {
 					t.Errorf("workload %d: %.6f Mbit/s, want %.6f", i+1, got/m, c.want[i])
 				}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package markdown writes what pages about measurements consist of: lines, tables and links to
+// headings. Example:
+//
+//	var w markdown.Writer
+//	w.Line("## %s\n", "Table 1: latency")
+//	w.Head("scheduler", "p99")
+//	w.Row("fair", "0.06 ms")
+//
+// It escapes nothing: cells and titles are the page's own.
+package markdown
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Writer is a page as it grows.
+type Writer struct{ strings.Builder }
+
+// Line adds a line.
+func (w *Writer) Line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// Head begins a table.
+func (w *Writer) Head(cells ...string) {
+	w.Row(cells...)
+	w.Line("|%s", strings.Repeat("---|", len(cells)))
+}
+
+// Numbers begins a table whose columns, but for the first, are aligned to the right.
+func (w *Writer) Numbers(cells ...string) {
+	w.Row(cells...)
+	w.Line("|---|%s", strings.Repeat("---:|", len(cells)-1))
+}
+
+// Row adds a row to a table.
+func (w *Writer) Row(cells ...string) { w.Line("| %s |", strings.Join(cells, " | ")) }
+
+// Table returns a whole table, the first row being its head.
+func Table(rows ...[]string) string {
+	var w Writer
+	for i, r := range rows {
+		if i == 0 {
+			w.Head(r...)
+			continue
+		}
+		w.Row(r...)
+	}
+	return w.String()
+}
+
+// Anchor returns the anchor that a heading gets: of "Table 1: latency", "table-1-latency".
+func Anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case ' ':
+			return '-'
+		case ':', ',', '(', ')':
+			return -1
+		}
+		return r
+	}, strings.ToLower(heading))
+}
