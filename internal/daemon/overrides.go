@@ -58,9 +58,9 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 	case o.Egress != "" || o.Ingress != "" || o.Local || o.Scheduler != "" || o.Force:
 		return config.Config{}, &refusal.Error{Kind: refusal.Invalid, Field: "link.device", Msg: "is missing", Remedy: "say which device --egress, --ingress, --ingress-local, --scheduler and --force are about"}
 	}
-	switch o.Backend {
-	case "":
-	case plan.BackendAuto, plan.BackendBPF, plan.BackendTC:
+	switch {
+	case o.Backend == "":
+	case slices.Contains(plan.Backends, o.Backend):
 		c.Backend = o.Backend
 	default:
 		return config.Config{}, wrong("backend", o.Backend, errors.New("no such backend; write auto, bpf or tc"))

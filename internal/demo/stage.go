@@ -21,6 +21,7 @@ import (
 	"weir/internal/discover/dockertest"
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 	"weir/internal/sandbox"
 )
 
@@ -137,7 +138,7 @@ func backendText(backend string) string {
 	var uname unix.Utsname
 	_ = unix.Uname(&uname) // cannot fail with a valid pointer
 	release := unix.ByteSliceToString(uname.Release[:])
-	if backend == "bpf" {
+	if backend == plan.BackendBPF {
 		return fmt.Sprintf("BPF qdisc, on Linux %s", release)
 	}
 	text := fmt.Sprintf("tc fallback (HTB), on Linux %s", release)

@@ -10,13 +10,14 @@ import (
 
 	"weir/internal/lab/report"
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
 // tolerance returns how far a measured rate may be from the promised one, as a share of
 // the link. The tc fallback follows changes later and less exactly.
 func tolerance(backend string) float64 {
-	if backend == "bpf" {
+	if backend == plan.BackendBPF {
 		return 0.02
 	}
 	return 0.05

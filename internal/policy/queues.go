@@ -68,7 +68,7 @@ func (p Policy) checkNumber(d Discipline) error {
 			Remedy: "write pq, cbwfq or llq, or leave the queues out"}
 	case n == 0 && d.HasQueues():
 		return &invalid.Error{Field: "discipline", Value: string(d), Msg: "there are no queues for it to order",
-			Remedy: "give 1 to 8 under queues, such as voice: {match: [{dscp: ef}]}"}
+			Remedy: fmt.Sprintf("give 1 to %d under queues, such as voice: {match: [{dscp: ef}]}", MaxQueues)}
 	case n > MaxQueues:
 		return &invalid.Error{Field: "queues", Value: p.Queues[MaxQueues].Name, Msg: fmt.Sprintf("%d queues, %d are the most", n, MaxQueues),
 			Remedy: "put several matches into one queue"}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/plan"
 )
 
 // kernels are the versions in vm/kernels.txt.
@@ -58,10 +60,8 @@ func (m machines) lab(name, file string, options ...string) step {
 // isPeer says whether the options of weir lab run name schedulers, and none of Weir's.
 func isPeer(options []string) bool {
 	i := slices.Index(options, "--scheduler")
-	return i >= 0 && !slices.ContainsFunc(strings.Split(options[i+1], ","), func(name string) bool { return slices.Contains(ownSchedulers, name) })
+	return i >= 0 && !slices.ContainsFunc(strings.Split(options[i+1], ","), func(name string) bool { return slices.Contains(plan.Schedulers, name) })
 }
-
-var ownSchedulers = []string{"fair", "qcon", "ancs"}
 
 // weir returns a step with a command of "weir lab" in a machine.
 func (m machines) weir(name string, args ...string) step {

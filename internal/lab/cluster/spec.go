@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/strictyaml"
 )
@@ -62,7 +63,7 @@ type Agents struct {
 	Workloads map[string]any `yaml:"workloads"` // as in weir.yaml, on each node
 }
 
-func (a Agents) backend() string { return cmp.Or(a.Backend, "auto") }
+func (a Agents) backend() string { return cmp.Or(a.Backend, plan.BackendAuto) }
 
 // Container is one that runs from the beginning.
 type Container struct {

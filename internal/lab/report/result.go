@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/lab/scenario"
+	"weir/internal/plan"
 	"weir/internal/verdict"
 )
 
@@ -34,7 +35,7 @@ func (r *Result) Failed() bool { return len(r.Failures) > 0 || len(r.Problems) >
 // scheduled names what scheduled the link: on the fallback, HTB in the place of the
 // scheduler that was asked for.
 func (r *Result) scheduled() string {
-	if r.Backend == "tc" {
+	if r.Backend == plan.BackendTC {
 		return "HTB in place of " + r.Scheduler
 	}
 	return r.Scheduler

@@ -29,7 +29,7 @@ type Switch struct {
 const DefaultHTBMin policy.Rate = 12000
 
 // switchSchedulers can schedule the port of a switch.
-var switchSchedulers = []string{plan.SchedulerFair, plan.SchedulerQcon, plan.SchedulerAncs, OVSHTB}
+var switchSchedulers = append(slices.Clone(plan.Schedulers), OVSHTB)
 
 // CanSchedule says whether a scheduler fits the scenario's topology.
 func (s *Scenario) CanSchedule(scheduler string) bool {

@@ -18,7 +18,7 @@ import (
 
 // Defaults of everything that a file may leave out.
 const (
-	DefaultScheduler = "fair"
+	DefaultScheduler = plan.SchedulerFair
 	DefaultSettle    = time.Second
 	DefaultPhase     = 10 * time.Second
 	DefaultMTU       = 1500
@@ -37,7 +37,7 @@ const MaxWorkloads = 200
 
 // Schedulers are the names that a scenario can give: Weir's own first, then the
 // kernel's, as internal/lab/peers sets them up.
-var Schedulers = []string{"fair", "qcon", "ancs", "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "cake", OVSHTB}
+var Schedulers = append(slices.Clone(plan.Schedulers), "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "cake", OVSHTB)
 
 // LimitedGSO behind the name of one of the kernel's schedulers has senders build
 // packets no larger than Weir's agent lets them, as with Weir's own schedulers.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"weir/internal/plan"
 )
 
 // Defaults of a cost measurement: what the documentation's table was made with.
@@ -14,7 +16,7 @@ var defaultCost = Cost{
 	Packets:    20000,
 	Size:       64,
 	Workloads:  []int{1, 10, 100, 1000},
-	Schedulers: []string{"none", "pfifo", "htb", "fair", "qcon"},
+	Schedulers: []string{"none", "pfifo", "htb", plan.SchedulerFair, plan.SchedulerQcon},
 	Cases:      CostCases,
 }
 

@@ -4,7 +4,9 @@ package scenario
 
 import (
 	"github.com/goccy/go-yaml/ast"
+	"slices"
 
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
@@ -19,10 +21,10 @@ type Timing struct {
 
 // TimingSchedulers are Weir's own and what the kernel has: fq's pacing, and a token
 // bucket.
-var TimingSchedulers = []string{"fair", "qcon", "ancs", "fq", "tbf"}
+var TimingSchedulers = append(slices.Clone(plan.Schedulers), "fq", "tbf")
 
 func (r *reader) timing(n ast.Node, s *Scenario) {
-	t := Timing{Rate: 10e6, Size: 1514, Packets: 2000, Schedulers: []string{"fair", "fq", "tbf"}}
+	t := Timing{Rate: 10e6, Size: policy.FullFrame, Packets: 2000, Schedulers: []string{plan.SchedulerFair, "fq", "tbf"}}
 	s.Timing = &t
 	if _, ok := n.(*ast.NullNode); ok {
 		return
