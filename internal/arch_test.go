@@ -51,6 +51,7 @@ var layers = map[string]int{
 	"internal/tlsfile":              0,
 	"internal/verdict":              0,
 	"internal/version":              0,
+	"internal/yamltree":             0,
 	"internal/workload":             0,
 	"internal/sdn/openflow":         2,
 	"internal/cluster/wire":         0,
@@ -100,7 +101,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".

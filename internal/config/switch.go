@@ -21,6 +21,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
 	"weir/internal/tlsfile"
+	"weir/internal/yamltree"
 )
 
 // DefaultOVSDB is the address where Open vSwitch's database listens by default.
@@ -302,7 +303,7 @@ func (f *SwitchFlow) readMatch(item, match node) {
 	rest := map[string]any{}
 	match.each(func(key string, _ *token.Token, value node) {
 		if !slices.Contains(switchMatchFields, key) {
-			rest[key] = policy.AsMaps(value.plain())
+			rest[key] = yamltree.AsMaps(value.plain())
 			return
 		}
 		switch key {

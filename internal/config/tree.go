@@ -15,6 +15,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/yamltree"
 )
 
 // Problem is one mistake in a file.
@@ -317,9 +318,9 @@ func (n node) plainTo(depth int) any {
 	}
 	switch v := n.ast.(type) {
 	case *ast.MappingNode:
-		fields := policy.Mapping{}
+		fields := yamltree.Mapping{}
 		n.each(func(key string, _ *token.Token, value node) {
-			fields = append(fields, policy.Entry{Key: key, Value: value.plainTo(depth - 1)})
+			fields = append(fields, yamltree.Entry{Key: key, Value: value.plainTo(depth - 1)})
 		})
 		return fields
 	case *ast.SequenceNode:

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy/classify"
+	"weir/internal/yamltree"
 )
 
 // QueueField is a row of the table of what a queue says beside its name.
@@ -92,7 +93,7 @@ func readQueue[T any](parse func(string) (T, error), at func(*Queue) *T) func(*Q
 	return func(q *Queue, value any) error {
 		text, single := value.(string)
 		if !single {
-			return &invalid.Error{Msg: describe(value) + " where a single value is expected", Remedy: "write one"}
+			return &invalid.Error{Msg: yamltree.Describe(value) + " where a single value is expected", Remedy: "write one"}
 		}
 		v, err := parse(text)
 		*at(q) = v
@@ -101,7 +102,7 @@ func readQueue[T any](parse func(string) (T, error), at func(*Queue) *T) func(*Q
 }
 
 func (q *Queue) readMatch(value any) error {
-	matches, err := classify.ParseMatches(AsMaps(value))
+	matches, err := classify.ParseMatches(yamltree.AsMaps(value))
 	if len(matches) > 0 {
 		q.Match = matches
 	}
@@ -128,48 +129,6 @@ func parsePriority(text string) (uint8, error) {
 	return uint8(n), nil
 }
 
-// Mapping is a decoded mapping in the order in which it was written.
-type Mapping []Entry
-
-// Entry is one key of a mapping with its value: a Mapping, a []any, a string, or nil where
-// nothing is written.
-type Entry struct {
-	Key   string
-	Value any
-}
-
-// AsMaps returns a decoded tree with maps in place of the mappings, whose order is lost.
-func AsMaps(value any) any {
-	switch v := value.(type) {
-	case Mapping:
-		m := map[string]any{}
-		for _, e := range v {
-			m[e.Key] = AsMaps(e.Value)
-		}
-		return m
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = AsMaps(v[i])
-		}
-		return list
-	case nil:
-		return ""
-	}
-	return value
-}
-
-func describe(value any) string {
-	switch v := value.(type) {
-	case Mapping:
-		return "fields"
-	case []any:
-		return "a list"
-	default:
-		return fmt.Sprintf("the single value %q", v)
-	}
-}
-
 // QueuesFrom reads queues from a decoded tree: a mapping of names to queues, or a list of
 // queues with names. Each fault is an *invalid.Error whose field is the way to the value, such as
 // "voice.rate" or "[0].match"; the values without a fault are returned beside.
@@ -182,9 +141,9 @@ func QueuesFrom(tree any) (queues []Queue, faults []*invalid.Error) {
 		}
 	}
 	read := func(at string, q Queue, fields any) {
-		mapping, ok := fields.(Mapping)
+		mapping, ok := fields.(yamltree.Mapping)
 		if !ok && fields != nil {
-			fault(at, &invalid.Error{Value: q.Name, Msg: describe(fields) + " where fields are expected", Remedy: "write it as {rate: 1mbit, match: [{udp: 5001}]}"})
+			fault(at, &invalid.Error{Value: q.Name, Msg: yamltree.Describe(fields) + " where fields are expected", Remedy: "write it as {rate: 1mbit, match: [{udp: 5001}]}"})
 			return
 		}
 		for _, e := range mapping {
@@ -199,7 +158,7 @@ func QueuesFrom(tree any) (queues []Queue, faults []*invalid.Error) {
 	}
 	switch v := tree.(type) {
 	case nil:
-	case Mapping:
+	case yamltree.Mapping:
 		for _, e := range v {
 			read(e.Key, Queue{Name: e.Key}, e.Value)
 		}
@@ -207,13 +166,13 @@ func QueuesFrom(tree any) (queues []Queue, faults []*invalid.Error) {
 		for i, item := range v {
 			at := fmt.Sprintf("[%d]", i)
 			q, rest := named(item)
-			if _, fields := rest.(Mapping); fields && q.Name == "" {
+			if _, fields := rest.(yamltree.Mapping); fields && q.Name == "" {
 				fault(at, &invalid.Error{Field: "name", Msg: "is missing", Remedy: "say what the queue is to be called"})
 			}
 			read(at, q, rest)
 		}
 	default:
-		fault("", &invalid.Error{Msg: describe(v) + " where queues are expected", Remedy: queuesRemedy})
+		fault("", &invalid.Error{Msg: yamltree.Describe(v) + " where queues are expected", Remedy: queuesRemedy})
 	}
 	return queues, faults
 }
@@ -222,11 +181,11 @@ const queuesRemedy = "write it as {voice: {rate: 1mbit, match: [{udp: 5001}]}, r
 
 // named takes the name out of a queue in a list.
 func named(item any) (q Queue, rest any) {
-	mapping, ok := item.(Mapping)
+	mapping, ok := item.(yamltree.Mapping)
 	if !ok {
 		return q, item
 	}
-	left := Mapping{}
+	left := yamltree.Mapping{}
 	for _, e := range mapping {
 		if name, single := e.Value.(string); e.Key == "name" && single {
 			q.Name = name
@@ -238,7 +197,7 @@ func named(item any) (q Queue, rest any) {
 }
 
 // read reads one of the queue's fields.
-func (q *Queue) read(e Entry) error {
+func (q *Queue) read(e yamltree.Entry) error {
 	for _, f := range queueFields {
 		if f.Name != e.Key {
 			continue
