@@ -97,7 +97,7 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
 	frame.VerdictsFlag(c, &o.Verdicts)
 	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
-	frame.CompleteFlags(c, map[string][]string{"backend": {plan.BackendAuto, plan.BackendBPF, plan.BackendTC}})
+	frame.CompleteFlags(c, map[string][]string{"backend": plan.Backends})
 }
 
 // runLab gives the options the app's streams and log, and runs.

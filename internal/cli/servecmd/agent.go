@@ -15,6 +15,7 @@ import (
 	"weir/internal/daemon"
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
+	"weir/internal/plan"
 	"weir/internal/server"
 )
 
@@ -80,7 +81,7 @@ by an IFB device for each.`,
 	f.member.register(fs)
 	f.log.Register(c)
 	frame.CompleteFlags(c, map[string][]string{
-		"scheduler": {"fair", "qcon", "ancs"}, "backend": {"auto", "bpf", "tc"},
+		"scheduler": plan.Schedulers, "backend": plan.Backends,
 	})
 	return c
 }
