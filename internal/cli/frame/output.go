@@ -51,6 +51,8 @@ func (a *App) Print(v any, text func() string) error {
 	return err
 }
 
+// Encode returns v as JSON or YAML, or as a table: the text that people read, without characters
+// that steer a terminal.
 func Encode(format string, v any, text func() string) ([]byte, error) {
 	if format == Table {
 		// The user who starts a container chooses names and notes.

@@ -28,7 +28,7 @@ func Direction(name string) string {
 	return name
 }
 
-// Limit returns a min or a max in bits per second, 0 being none.
+// Limit returns a min or a max in bits per second for a table, "-" for none.
 func Limit(bps uint64) string {
 	if bps == 0 {
 		return "-"
@@ -112,6 +112,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%d s", seconds)
 }
 
+// LimitOrNone returns a min or a max in bits per second, 0 being none.
 func LimitOrNone(bps uint64) string {
 	if bps == 0 {
 		return "none"
