@@ -55,10 +55,12 @@ func (r *TimingResult) Figures() []Figures {
 	return list
 }
 
-// Figures are the CPU times of a run's phases, where they were measured exactly.
+// Figures are the CPU times of a run's phases, where they were measured exactly, and the
+// round trips and transactions of its workloads and flows.
 func (r *Result) Figures() []Figures {
 	var list []Figures
 	for _, p := range r.Phases {
+		list = append(list, r.flowFigures(p)...)
 		if p.Link.CPU == nil || p.Link.CPUNsPerPacket == nil || !p.Link.CPUExact {
 			continue
 		}
@@ -69,6 +71,36 @@ func (r *Result) Figures() []Figures {
 				scenario.FigureCPU: *p.Link.CPU, scenario.FigurePerPacket: *p.Link.CPUNsPerPacket,
 			},
 		})
+	}
+	return list
+}
+
+// flowFigures returns the round trips and transactions of a phase's workloads and flows.
+func (r *Result) flowFigures(p Phase) (list []Figures) {
+	add := func(workload, flow string, rtt RTT, transactions *float64) {
+		f := Figures{Scheduler: r.Scheduler, Where: map[string]string{scenario.KeyPhase: strconv.Itoa(p.Number), scenario.KeyWorkload: workload}, Values: map[scenario.Figure]float64{}}
+		if flow != "" {
+			f.Where[scenario.KeyFlow] = flow
+		}
+		for figure, ms := range map[scenario.Figure]*float64{
+			scenario.FigureRTT50: rtt.P50, scenario.FigureRTT99: rtt.P99, scenario.FigureRTTMean: rtt.Mean, scenario.FigureRTTMost: rtt.Most,
+		} {
+			if ms != nil {
+				f.Values[figure] = *ms * 1e6
+			}
+		}
+		if transactions != nil {
+			f.Values[scenario.FigureRequests] = *transactions
+		}
+		if len(f.Values) > 0 {
+			list = append(list, f)
+		}
+	}
+	for _, w := range p.Workloads {
+		add(w.Workload, "", w.RTT, w.Transactions)
+		for _, f := range w.Flows {
+			add(w.Workload, f.Flow, f.RTT, f.Transactions)
+		}
 	}
 	return list
 }
@@ -103,7 +135,12 @@ func ran(s *scenario.Scenario, name string, run []string) bool {
 // judgeEach holds every row that the bar is about against its limit. The figure of
 // the verdict is the worst.
 func judgeEach(v *verdict.Verdict, b scenario.Bar, rows []Figures) {
+	bound, worse := "at most", func(a, b float64) bool { return a > b }
 	worst := math.Inf(-1)
+	if b.Figure.AtLeast() {
+		bound, worse = "at least", func(a, b float64) bool { return a < b }
+		worst = math.Inf(1)
+	}
 	for _, r := range rows {
 		got, ok := r.Values[b.Figure]
 		if !ok || !about(b, r) {
@@ -111,14 +148,14 @@ func judgeEach(v *verdict.Verdict, b scenario.Bar, rows []Figures) {
 		}
 		value, beside, ok := compared(b, r, got, rows)
 		if !ok {
-			v.Fail("%s: %s of %s was not measured, of which %s is to be at most %s", place(r), b.Figure, b.Of, b.Scheduler, limit(b))
+			v.Fail("%s: %s of %s was not measured, of which %s is to be %s %s", place(r), b.Figure, b.Of, b.Scheduler, bound, limit(b))
 			continue
 		}
-		if value > worst {
+		if worse(value, worst) {
 			worst, v.Figure = value, figureText(b, value)
 		}
-		if value > b.Limit {
-			v.Fail("%s: %s of %s is %s, %sexpected at most %s", place(r), b.Figure, b.Scheduler, amount(b.Figure, got), beside, limit(b))
+		if worse(value, b.Limit) {
+			v.Fail("%s: %s of %s is %s, %sexpected %s %s", place(r), b.Figure, b.Scheduler, amount(b.Figure, got), beside, bound, limit(b))
 		}
 	}
 	if v.Figure == "" && len(v.Failures) == 0 {
@@ -230,6 +267,8 @@ func amount(f scenario.Figure, v float64) string {
 	switch {
 	case f == scenario.FigureRate:
 		return percent(v)
+	case f == scenario.FigureRequests:
+		return fmt.Sprintf("%.0f/s", v)
 	case f == scenario.FigureCPU:
 		return fmt.Sprintf("%.2f %%", v*100)
 	case math.Abs(v) < 100e3:

@@ -120,6 +120,51 @@ expect:
 	}
 }
 
+// Requests and round trips of a flow or a workload are compared phase by phase: requests
+// are to be at least, round trips at most, the limit.
+func TestBarsOfFlows(t *testing.T) {
+	const head = `link: {bandwidth: 100mbit}
+workloads: {a: {traffic: [{tcp_crr: {size: 200, answer: 2000, port: 7001}}, {ping: {}}, {tcp: {}}]}, b: {traffic: [{tcp: {}}]}}
+beside: [htb, cake]
+expect:
+  - `
+	result := func(scheduler string, requests, p50, mean float64) *Result {
+		flows := []Flow{
+			{Workload: "a", Flow: "tcp_crr:7001", RTT: RTT{P50: &p50}, Transactions: &requests},
+			{Workload: "a", Flow: "ping", RTT: RTT{Mean: &mean, Most: ptr(2 * mean)}},
+			{Workload: "a", Flow: "tcp"},
+		}
+		return &Result{Scheduler: scheduler, Phases: []Phase{{Number: 1, Workloads: []Workload{{Workload: "a", Flows: flows, Transactions: &requests}, {Workload: "b"}}}}}
+	}
+	var rows []Figures
+	for _, r := range []*Result{result("fair", 900, 1.0, 0.150), result("htb", 850, 1.05, 0.155), result("cake", 950, 0.9, 0.084)} {
+		rows = append(rows, r.Figures()...)
+	}
+	for _, tt := range []struct{ expect, figure, failures string }{
+		{"{scheduler: fair, workload: a, flow: tcp_crr:7001, requests: 100%, of: htb}", "105.88 % of htb's", ""},
+		{"{scheduler: fair, workload: a, flow: tcp_crr:7001, requests: 100%, of: cake}", "94.74 % of cake's",
+			"bars.yaml:5: flow tcp_crr:7001, phase 1, workload a: requests of fair is 900/s, 94.74 % of cake's 950/s, expected at least 100.00 %"},
+		{"{scheduler: fair, workload: a, requests: 850}", "900/s", ""},
+		{"{scheduler: fair, workload: a, flow: tcp_crr:7001, rtt_p50: 100%, of: cake}", "111.11 % of cake's",
+			"bars.yaml:5: flow tcp_crr:7001, phase 1, workload a: rtt_p50 of fair is 1000 us, 111.11 % of cake's 900 us, expected at most 100.00 %"},
+		{"{scheduler: fair, workload: a, flow: ping, rtt_mean: 160us}", "150 us", ""},
+		{"{scheduler: fair, workload: a, flow: ping, rtt_most: 0.2ms}", "300 us",
+			"bars.yaml:5: flow ping, phase 1, workload a: rtt_most of fair is 300 us, expected at most 200 us"},
+		{"{scheduler: fair, workload: a, flow: tcp, rtt_mean: 1ms}", "", "bars.yaml:5: rtt_mean of fair was not measured"},
+		{"{scheduler: fair, workload: b, requests: 1}", "", "bars.yaml:5: requests of fair was not measured"},
+	} {
+		s := parse(t, head+tt.expect)
+		s.File = "bars.yaml"
+		got := JudgeBars(s, s.AllSchedulers(), rows)
+		if len(got) != 1 {
+			t.Fatalf("%s: %d verdicts", tt.expect, len(got))
+		}
+		if f := strings.Join(got[0].Failures, "\n"); f != tt.failures || got[0].Figure != tt.figure {
+			t.Errorf("%s: figure %q, failures\n%s\nwant %q\n%s", tt.expect, got[0].Figure, f, tt.figure, tt.failures)
+		}
+	}
+}
+
 // A workload whose packets are not marked for 200 ms of nine seconds has its mean off by less than
 // 5 % of what it should be, and the windows in between show it.
 func TestADropOfAMomentIsSeen(t *testing.T) {

@@ -169,7 +169,7 @@ func (q *Queue) add(f Flow) {
 		q.RateBps = ptr(value(q.RateBps) + *f.RateBps)
 	}
 	q.Loss, q.JitterMs = worst(q.Loss, f.Loss), worst(q.JitterMs, f.JitterMs)
-	q.RTT = RTT{worst(q.RTT.P50, f.RTT.P50), worst(q.RTT.P99, f.RTT.P99)}
+	q.RTT = RTT{worst(q.RTT.P50, f.RTT.P50), worst(q.RTT.P99, f.RTT.P99), worst(q.RTT.Mean, f.RTT.Mean), worst(q.RTT.Most, f.RTT.Most)}
 }
 
 func value(v *float64) float64 {

@@ -53,8 +53,10 @@ type Phase struct {
 
 // RTT in milliseconds.
 type RTT struct {
-	P50 *float64 `json:"p50"`
-	P99 *float64 `json:"p99"`
+	P50  *float64 `json:"p50"`
+	P99  *float64 `json:"p99"`
+	Mean *float64 `json:"mean,omitempty"`
+	Most *float64 `json:"most,omitempty"`
 }
 
 // Workload is one JSON object. Nil: not measured.

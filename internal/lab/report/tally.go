@@ -77,11 +77,11 @@ func (t *tally) workload() Workload {
 		x.Retransmits = ptr(uint64(math.Round(t.retransmits)))
 	}
 	if t.rr != nil {
-		x.RTT, x.Transactions = RTT{ptr(ms(t.rr.P50)), ptr(ms(t.rr.P99))}, ptr(t.rr.Rate)
+		x.RTT, x.Transactions = RTT{ptr(ms(t.rr.P50)), ptr(ms(t.rr.P99)), ptr(ms(t.rr.Mean)), ptr(ms(t.rr.Most))}, ptr(t.rr.Rate)
 	}
 	if n := len(t.rtts); n > 0 {
 		slices.Sort(t.rtts)
-		x.Pings, x.RTT = n, RTT{quantile(t.rtts, 0.50), quantile(t.rtts, 0.99)}
+		x.Pings, x.RTT = n, RTT{quantile(t.rtts, 0.50), quantile(t.rtts, 0.99), ptr(mean(t.rtts)), ptr(t.rtts[n-1])}
 		x.Loss, x.JitterMs = ptr(max(0, 1-float64(n)/float64(t.asked))), ptr(mean(t.steps))
 	}
 	if t.packets > 0 {
@@ -92,10 +92,11 @@ func (t *tally) workload() Workload {
 
 // shown are the conditions that a kind of traffic shows something of.
 var shown = map[scenario.Kind][]scenario.Check{
-	scenario.Ping:  {scenario.CheckRTT50, scenario.CheckRTT99, scenario.CheckLoss, scenario.CheckJitter},
-	scenario.UDP:   {scenario.CheckLoss, scenario.CheckJitter},
-	scenario.TCPRR: {scenario.CheckRTT50, scenario.CheckRTT99},
-	scenario.UDPRR: {scenario.CheckRTT50, scenario.CheckRTT99},
+	scenario.Ping:   {scenario.CheckRTT50, scenario.CheckRTT99, scenario.CheckLoss, scenario.CheckJitter},
+	scenario.UDP:    {scenario.CheckLoss, scenario.CheckJitter},
+	scenario.TCPRR:  {scenario.CheckRTT50, scenario.CheckRTT99},
+	scenario.UDPRR:  {scenario.CheckRTT50, scenario.CheckRTT99},
+	scenario.TCPCRR: {scenario.CheckRTT50, scenario.CheckRTT99},
 }
 
 // shows are the conditions of which a workload's generators should show something in the

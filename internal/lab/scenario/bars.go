@@ -19,7 +19,7 @@ type Bar struct {
 	Scheduler string // whose figure it is, as the report names it
 	Of        string // whose figure Limit is a part of; "" = Limit stands alone
 	Figure    Figure
-	Limit     float64           // at most; a share, or nanoseconds
+	Limit     float64           // at most, or at least (Figure.AtLeast); a share, nanoseconds, or requests per second
 	Where     map[string]string // Key -> value of the rows that the bar is about; without a key: every row
 }
 
@@ -32,7 +32,12 @@ const (
 	FigureFlat      Figure = "flat"           // cost: the largest added of all numbers of workloads over the smallest
 	FigureCPU       Figure = "cpu"            // phases: share of CPU time
 	FigurePerPacket Figure = "cpu_per_packet" // phases: CPU time per delivered packet, ns
-	FigureLate50    Figure = "late_p50"       // timing, as the next four: ns
+	FigureRequests  Figure = "requests"       // phases, of a flow or a workload: netperf's transactions per second
+	FigureRTT50     Figure = "rtt_p50"        // phases, as the next three: round trips of a flow or a workload, ns
+	FigureRTT99     Figure = "rtt_p99"
+	FigureRTTMean   Figure = "rtt_mean"
+	FigureRTTMost   Figure = "rtt_most"
+	FigureLate50    Figure = "late_p50" // timing, as the next four: ns
 	FigureLate99    Figure = "late_p99"
 	FigureLateMax   Figure = "late_max"
 	FigureGap50     Figure = "gap_p50"
@@ -46,10 +51,15 @@ const (
 	KeyWorkloads = "workloads" // cost: how many
 	KeyCPUs      = "cpus"      // timing: idle or busy
 	KeyPhase     = "phase"     // phases: its number
+	KeyWorkload  = "workload"  // phases
+	KeyFlow      = "flow"      // phases: a traffic entry of that workload
 )
 
 // isShare says whether a figure's limit is a share even where it stands alone.
 func (f Figure) isShare() bool { return f == FigureFlat || f == FigureCPU || f == FigureRate }
+
+// AtLeast says whether a bar on the figure is a lower limit.
+func (f Figure) AtLeast() bool { return f == FigureRequests }
 
 // barForm lists the figures that bars of one kind of measurement can state.
 type barForm struct {
@@ -99,17 +109,33 @@ func timingBars(t *Timing) barForm {
 // cpuFigures are those of a scenario with phases.
 var cpuFigures = []Figure{FigureCPU, FigurePerPacket}
 
+// flowFigures are figures of a flow or a workload.
+var flowFigures = []Figure{FigureRequests, FigureRTT50, FigureRTT99, FigureRTTMean, FigureRTTMost}
+
+// barOnly are the keys that only a bar has; rtt_p50 and rtt_p99 without a scheduler to
+// compare with are expectations.
+var barOnly = []string{"of", string(FigureCPU), string(FigurePerPacket), string(FigureRequests), string(FigureRTTMean), string(FigureRTTMost)}
+
 func phaseBars(s *Scenario) barForm {
+	var flows []string
+	for _, e := range s.Entries() {
+		flows = append(flows, e.Name)
+	}
 	return barForm{
-		example:    "{scheduler: fair, cpu_per_packet: 60%, of: htb}",
-		figures:    cpuFigures,
-		where:      map[string]func(*reader, *string) field{KeyPhase: wholeNumber(len(s.Phases), "a phase's number")},
+		example: "{scheduler: fair, cpu_per_packet: 60%, of: htb}",
+		figures: slices.Concat(cpuFigures, flowFigures),
+		where: map[string]func(*reader, *string) field{
+			KeyPhase:    wholeNumber(len(s.Phases), "a phase's number"),
+			KeyWorkload: oneOf("workload", workloadNames(s)...),
+			KeyFlow:     oneOf("flow", flows...),
+		},
 		schedulers: s.AllSchedulers(),
 	}
 }
 
-// statesCPU says whether an entry of expect is a bar on CPU time.
-func statesCPU(n ast.Node) bool {
+// statesBar says whether an entry of expect is a bar, on a figure that a scheduler has
+// once for a phase.
+func statesBar(n ast.Node) bool {
 	var list []*ast.MappingValueNode
 	switch v := n.(type) {
 	case *ast.MappingNode:
@@ -118,7 +144,7 @@ func statesCPU(n ast.Node) bool {
 		list = []*ast.MappingValueNode{v}
 	}
 	return slices.ContainsFunc(list, func(e *ast.MappingValueNode) bool {
-		return slices.Contains(cpuFigures, Figure(keyText(e.Key)))
+		return slices.Contains(barOnly, keyText(e.Key))
 	})
 }
 
@@ -150,6 +176,8 @@ func (r *reader) bar(n ast.Node, path string, s *Scenario, f barForm) {
 	}
 	r.fields(n, path, "a mapping such as "+f.example, known)
 	_, flat := limits[FigureFlat]
+	_, flow := b.Where[KeyFlow]
+	_, workload := b.Where[KeyWorkload]
 	_, sized := b.Where[KeyWorkloads]
 	switch {
 	case len(r.problems) > before:
@@ -161,6 +189,8 @@ func (r *reader) bar(n ast.Node, path string, s *Scenario, f barForm) {
 		r.fail(n, path, "", "compares %s with itself; leave of out, or name another scheduler", b.Of)
 	case flat && (b.Of != "" || sized):
 		r.fail(n, path, "", "flat is over all numbers of workloads of one scheduler; leave of and workloads out")
+	case flow && !workload:
+		r.fail(n, path, "", "a flow is one of a workload's; write workload: NAME")
 	default:
 		for _, name := range names(limits) {
 			b.Figure = Figure(name)
@@ -192,6 +222,12 @@ const mostOf = 1000
 func (r *reader) barLimit(b *Bar, n ast.Node, path string) {
 	if b.Of != "" || b.Figure.isShare() {
 		r.share(&b.Limit, mostOf)(n, path)
+		return
+	}
+	if b.Figure == FigureRequests {
+		count := 0
+		r.count(&count, 1, 1<<30, "requests per second")(n, path)
+		b.Limit = float64(count)
 		return
 	}
 	var d time.Duration

@@ -38,7 +38,7 @@ const (
 // transport is the protocol that a kind of traffic is sent by.
 func (k Kind) transport() uint8 {
 	switch k {
-	case TCP, TCPRR:
+	case TCP, TCPRR, TCPCRR:
 		return protoTCP
 	case UDP, UDPRR:
 		return protoUDP

@@ -30,7 +30,7 @@ func (r *reader) expect(n ast.Node, s *Scenario) {
 
 func (r *reader) expectations(n ast.Node, s *Scenario) {
 	for i, item := range r.items(n, "expect", "a list such as [{phase: 1, workload: c1, rate: 16.7mbit, within: 2%}]") {
-		if path := index("expect", i); statesCPU(item) {
+		if path := index("expect", i); statesBar(item) {
 			r.bar(item, path, s, phaseBars(s))
 		} else {
 			r.expectation(item, path, s)

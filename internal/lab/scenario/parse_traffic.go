@@ -89,11 +89,12 @@ type trafficKind struct {
 }
 
 var trafficKinds = map[Kind]trafficKind{
-	TCP:   {Traffic{Streams: 1}, []string{"streams", "port", "size"}},
-	UDP:   {Traffic{Streams: 1, Size: DefaultUDPSize}, []string{"rate", "size", "streams", "port"}},
-	Ping:  {Traffic{Size: DefaultPingSize, Interval: DefaultPing}, []string{"interval", "size"}},
-	TCPRR: {Traffic{Size: DefaultRRSize}, []string{"size", "port"}},
-	UDPRR: {Traffic{Size: DefaultRRSize}, []string{"size", "port"}},
+	TCP:    {Traffic{Streams: 1}, []string{"streams", "port", "size"}},
+	UDP:    {Traffic{Streams: 1, Size: DefaultUDPSize}, []string{"rate", "size", "streams", "port"}},
+	Ping:   {Traffic{Size: DefaultPingSize, Interval: DefaultPing}, []string{"interval", "size"}},
+	TCPRR:  {Traffic{Size: DefaultRRSize}, []string{"size", "answer", "port"}},
+	UDPRR:  {Traffic{Size: DefaultRRSize}, []string{"size", "answer", "port"}},
+	TCPCRR: {Traffic{Size: DefaultRRSize}, []string{"size", "answer", "port"}},
 }
 
 // allKinds are the keys that every kind of traffic has.
@@ -107,6 +108,7 @@ func (r *reader) traffic(n ast.Node, path string, t *Traffic, keys []string, s *
 			"streams":  r.count(&t.Streams, 1, 128, "a number of streams"),
 			"port":     r.count(&t.Port, 1, 65535, "a port"),
 			"size":     r.count(&t.Size, 1, maxSize(t.Kind, s.Link.MTU), "a size in bytes"),
+			"answer":   r.count(&t.Answer, 1, maxSize(t.Kind, s.Link.MTU), "a size in bytes"),
 			"start":    r.duration(&t.Start, 0),
 			"stop":     r.duration(&t.Stop, 0),
 			"rate":     r.positiveRate(&t.Rate, s.Link.Bandwidth),

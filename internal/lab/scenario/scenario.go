@@ -92,10 +92,12 @@ const (
 	Ping  Kind = "ping"   // ICMP echo, measures the latency
 	TCPRR Kind = "tcp_rr" // netperf's request and response, one at a time
 	UDPRR Kind = "udp_rr" // the same by UDP
+	// TCPCRR is a connection for each request, as most APIs are used.
+	TCPCRR Kind = "tcp_crr"
 )
 
 // RR says whether it is netperf's request and response.
-func (k Kind) RR() bool { return k == TCPRR || k == UDPRR }
+func (k Kind) RR() bool { return k == TCPRR || k == UDPRR || k == TCPCRR }
 
 // Traffic is one generator. Start and Stop count from the beginning of the
 // phase in which the list that holds it was given; Stop 0 = until the end.
@@ -107,6 +109,7 @@ type Traffic struct {
 	Port        int // at the receiver; 0 = chosen by the lab
 	DSCP        uint8
 	Size        int           // bytes: tcp per write, udp and ping payload, netperf request
+	Answer      int           // netperf: bytes of the answer; 0 = as many as of the request
 	Rate        policy.Rate   // udp: wire bits per second, of all streams together
 	Interval    time.Duration // ping
 }

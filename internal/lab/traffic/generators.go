@@ -314,7 +314,7 @@ func (g *Generators) read(i int, p *process, served map[endpoint]int) Report {
 		if r.Pings = parsePing(p.out.String(), g.zero); len(r.Pings) == 0 {
 			r.Problem = "ping got no answer: " + lastLine(p.out.String()+p.err.String())
 		}
-	case scenario.TCPRR, scenario.UDPRR:
+	case scenario.TCPRR, scenario.UDPRR, scenario.TCPCRR:
 		rr, err := parseNetperf(p.out.String())
 		if err != nil {
 			r.Problem = strings.TrimSpace(err.Error() + " " + p.err.String())

@@ -99,7 +99,7 @@ func parsePing(out string, zero time.Time) []Ping {
 }
 
 // netperfSelectors are the figures that netperf is asked for, in this order.
-const netperfSelectors = "P50_LATENCY,P99_LATENCY,TRANSACTION_RATE"
+const netperfSelectors = "P50_LATENCY,P99_LATENCY,MEAN_LATENCY,MAX_LATENCY,TRANSACTION_RATE"
 
 // parseNetperf reads the line of figures that netperf -P 0 -- -o prints.
 func parseNetperf(out string) (*RR, error) {
@@ -108,19 +108,19 @@ func parseNetperf(out string) (*RR, error) {
 		return nil, errors.New("netperf printed nothing")
 	}
 	cells := strings.Split(lines[len(lines)-1], ",")
-	if len(cells) != 3 {
+	if len(cells) != 5 {
 		return nil, fmt.Errorf("netperf printed %q, not %s", strings.TrimSpace(out), netperfSelectors)
 	}
-	var v [3]float64
+	var v [5]float64
 	for i, c := range cells {
 		var err error
 		if v[i], err = strconv.ParseFloat(c, 64); err != nil {
 			return nil, fmt.Errorf("netperf printed %q, not %s", strings.TrimSpace(out), netperfSelectors)
 		}
 	}
-	if v[2] == 0 {
+	if v[4] == 0 {
 		return nil, errors.New("netperf got no answers; by UDP it waits for ever for one that was lost")
 	}
 	us := func(f float64) time.Duration { return time.Duration(f * float64(time.Microsecond)) }
-	return &RR{P50: us(v[0]), P99: us(v[1]), Rate: v[2]}, nil
+	return &RR{P50: us(v[0]), P99: us(v[1]), Mean: us(v[2]), Most: us(v[3]), Rate: v[4]}, nil
 }

@@ -37,8 +37,8 @@ func TestParseNetperf(t *testing.T) {
 		name, out string
 		want      *RR
 	}{
-		{"figures", "45,120,8123.5\n", &RR{P50: 45 * time.Microsecond, P99: 120 * time.Microsecond, Rate: 8123.5}},
-		{"a warning before them", "netperf: no good clock\n45,120,10\n", &RR{P50: 45 * time.Microsecond, P99: 120 * time.Microsecond, Rate: 10}},
+		{"figures", "45,120,50.5,900,8123.5\n", &RR{P50: 45 * time.Microsecond, P99: 120 * time.Microsecond, Mean: 50500, Most: 900 * time.Microsecond, Rate: 8123.5}},
+		{"a warning before them", "netperf: no good clock\n45,120,50,120,10\n", &RR{P50: 45 * time.Microsecond, P99: 120 * time.Microsecond, Mean: 50 * time.Microsecond, Most: 120 * time.Microsecond, Rate: 10}},
 		{"nothing", "", nil},
 		{"no connection", "establish control: are you sure there is a netserver listening\n", nil},
 	}
@@ -96,9 +96,11 @@ func TestClientCommands(t *testing.T) {
 			"iperf3 -c 10.77.2.1 -B 10.77.1.1 -p 99 -t 3 -i 0.5 -J -P 2 -u -b 6000000 -l 1200"},
 		{"ping", flow(scenario.Ping, time.Second), "ping -n -D -i 0.021300 -s 1200 10.77.2.1"},
 		{"netperf", flow(scenario.TCPRR, 4*time.Second),
-			"netperf -4 -H 10.77.2.1 -p 12865 -t TCP_RR -l 4 -P 0 -- -r 1200,1200 -o P50_LATENCY,P99_LATENCY,TRANSACTION_RATE"},
+			"netperf -4 -H 10.77.2.1 -p 12865 -t TCP_RR -l 4 -P 0 -- -r 1200,1200 -o P50_LATENCY,P99_LATENCY,MEAN_LATENCY,MAX_LATENCY,TRANSACTION_RATE"},
 		{"netperf in a queue", scenario.Flow{To: time.Second, Traffic: scenario.Traffic{Kind: scenario.UDPRR, Size: 1, Port: 5060, DSCP: 46}},
-			"netperf -4 -H 10.77.2.1 -p 12865 -t UDP_RR -l 1 -P 0 -Y 0xb8,0xb8 -- -r 1,1 -P ,5060 -o P50_LATENCY,P99_LATENCY,TRANSACTION_RATE"},
+			"netperf -4 -H 10.77.2.1 -p 12865 -t UDP_RR -l 1 -P 0 -Y 0xb8,0xb8 -- -r 1,1 -P ,5060 -o P50_LATENCY,P99_LATENCY,MEAN_LATENCY,MAX_LATENCY,TRANSACTION_RATE"},
+		{"a connection for each request", scenario.Flow{To: 2 * time.Second, Traffic: scenario.Traffic{Kind: scenario.TCPCRR, Size: 200, Answer: 2000, Port: 7001}},
+			"netperf -4 -H 10.77.2.1 -p 12865 -t TCP_CRR -l 2 -P 0 -- -r 200,2000 -P ,7001 -o P50_LATENCY,P99_LATENCY,MEAN_LATENCY,MAX_LATENCY,TRANSACTION_RATE"},
 		{"marked", scenario.Flow{To: time.Second, Listen: 80, Traffic: scenario.Traffic{Kind: scenario.TCP, Streams: 1, DSCP: 34}},
 			"iperf3 -c 10.77.2.1 -B 10.77.1.1 -p 80 -t 3 -i 0.5 -J -P 1 -S 136"},
 	}

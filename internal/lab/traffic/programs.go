@@ -3,6 +3,7 @@
 package traffic
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os/exec"
@@ -19,11 +20,12 @@ const interval = "0.5"
 
 // packages say where a missing program comes from.
 var packages = map[scenario.Kind]struct{ program, server, pkg string }{
-	scenario.TCP:   {"iperf3", "iperf3", "iperf3"},
-	scenario.UDP:   {"iperf3", "iperf3", "iperf3"},
-	scenario.Ping:  {"ping", "", "iputils-ping"},
-	scenario.TCPRR: {"netperf", "netserver", "netperf"},
-	scenario.UDPRR: {"netperf", "netserver", "netperf"},
+	scenario.TCP:    {"iperf3", "iperf3", "iperf3"},
+	scenario.UDP:    {"iperf3", "iperf3", "iperf3"},
+	scenario.Ping:   {"ping", "", "iputils-ping"},
+	scenario.TCPRR:  {"netperf", "netserver", "netperf"},
+	scenario.UDPRR:  {"netperf", "netserver", "netperf"},
+	scenario.TCPCRR: {"netperf", "netserver", "netperf"},
 }
 
 // Require says which program is missing for a scenario's traffic, nil if none.
@@ -82,7 +84,7 @@ func client(f scenario.Flow) *exec.Cmd {
 		if f.DSCP != 0 {
 			args = append(args, "-Y", fmt.Sprintf("%#x,%#x", f.DSCP<<2, f.DSCP<<2))
 		}
-		args = append(args, "--", "-r", size+","+size)
+		args = append(args, "--", "-r", size+","+strconv.Itoa(cmp.Or(f.Answer, f.Size)))
 		if f.Port != 0 {
 			args = append(args, "-P", ","+strconv.Itoa(f.Port))
 		}
@@ -96,7 +98,7 @@ func server(k scenario.Kind, address string, port int) *exec.Cmd {
 	switch k {
 	case scenario.TCP, scenario.UDP:
 		return exec.Command("iperf3", "-s", "-B", at, "-p", strconv.Itoa(port), "-i", interval, "-J")
-	case scenario.TCPRR, scenario.UDPRR:
+	case scenario.TCPRR, scenario.UDPRR, scenario.TCPCRR:
 		return exec.Command("netserver", "-D", "-4", "-L", at, "-p", strconv.Itoa(port))
 	}
 	return nil

@@ -36,5 +36,7 @@ type Ping struct {
 type RR struct {
 	P50  time.Duration `json:"p50"`
 	P99  time.Duration `json:"p99"`
+	Mean time.Duration `json:"mean"`
+	Most time.Duration `json:"most"`
 	Rate float64       `json:"rate"` // transactions per second
 }
