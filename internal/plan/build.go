@@ -177,14 +177,27 @@ func (b *builder) addClass(id ClassID, w Workload) {
 
 // claim returns the workload's policy without its mistakes, and its claim on the link.
 func (b *builder) claim(w Workload) (policy.Policy, policy.Claim) {
-	for p := w.Policy; ; {
-		claim, err := p.ClaimOn(b.state.Link.Capacity, b.state.Link.Overhead)
+	return b.state.Link.claim(w.Policy, func(err error) { b.refuse(w, fmt.Errorf("%s: %w", w.Name, err)) })
+}
+
+// claim returns a policy without its mistakes, each of which it tells to wrong, and its claim
+// on the link.
+func (l Link) claim(p policy.Policy, wrong func(error)) (policy.Policy, policy.Claim) {
+	for {
+		claim, err := p.ClaimOn(l.Capacity, l.Overhead)
 		if err == nil {
 			return p, claim
 		}
-		b.refuse(w, fmt.Errorf("%s: %w", w.Name, err))
+		wrong(err)
 		p = withoutMistake(p, err)
 	}
+}
+
+// Asked returns the min that a policy asks the link to admit: what it takes on the wire
+// without its mistakes, as Build counts it.
+func (l Link) Asked(p policy.Policy) policy.Rate {
+	_, claim := l.claim(p, func(error) {})
+	return claim.Min
 }
 
 // withoutMistake returns p without its wrong field if it can do without it,

@@ -154,20 +154,22 @@ func seniority(order []*Verdict, link plan.Link, grants []Grant) []*Verdict {
 	for i, g := range grants {
 		place[g.Key], held[g.Key] = i, g.Min
 	}
-	rank := func(v *Verdict) (class, within int) {
+	type rank struct{ class, within int }
+	ranks := make(map[string]rank, len(order))
+	for _, v := range order {
 		min, granted := held[v.Key]
 		switch {
-		case granted && v.promised(link).Floor(link.Capacity, link.Overhead) <= min:
-			return 0, place[v.Key]
+		case granted && link.Asked(v.promised(link)) <= min:
+			ranks[v.Key] = rank{0, place[v.Key]}
 		case granted:
-			return 1, place[v.Key]
+			ranks[v.Key] = rank{1, place[v.Key]}
+		default:
+			ranks[v.Key] = rank{2, int(v.Class)}
 		}
-		return 2, int(v.Class)
 	}
 	slices.SortStableFunc(order, func(a, b *Verdict) int {
-		classA, withinA := rank(a)
-		classB, withinB := rank(b)
-		return cmp.Or(cmp.Compare(classA, classB), cmp.Compare(withinA, withinB))
+		x, y := ranks[a.Key], ranks[b.Key]
+		return cmp.Or(cmp.Compare(x.class, y.class), cmp.Compare(x.within, y.within))
 	})
 	return order
 }

@@ -57,8 +57,22 @@ func drawn(t *rapid.T, name string) []discover.Workload {
 	return found
 }
 
-// mins are grants by key. Their order may differ: a workload that holds its min but not its
-// reservation asks for more than it was granted, so that those that do not come before it.
+// A workload whose policy has a mistake beside its min keeps the min when another raises its
+// own: it asks for no more than it holds.
+func TestMinBesideAMistakeIsKept(t *testing.T) {
+	w := knowing(t, "labels: {allow: [min, max, reserve]}", container("early", "weir.min=10mbit"),
+		container("web", "weir.min=10mbit", "weir.max=12mbit", "weir.reserve=12mbit")) // takes 12.5 on the wire
+	w = Decide(w).World
+	w.Found[0] = container("early", "weir.min=95mbit")
+	d := Decide(w)
+	if got := d.planned("web"); got != "weight 1 min 10 Mbit/s max 12 Mbit/s" {
+		t.Errorf("web: %s", got)
+	}
+	d.expectNote(t, "early", "min is not in force: asked 95 Mbit/s, reserved 10 Mbit/s of 100 Mbit/s, free 90 Mbit/s")
+}
+
+// mins are grants by key. Their order may differ: a group whose own min has no room is granted
+// its members', and asks for more than that the next time.
 func mins(grants []Grant) map[string]policy.Rate {
 	all := map[string]policy.Rate{}
 	for _, g := range grants {
