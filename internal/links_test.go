@@ -17,10 +17,12 @@ var (
 	links    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	linked   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	unslug   = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
+	// named is a file or folder of ours that a page names: `internal/plan/build.go`.
+	named = regexp.MustCompile("`((?:bpf|cmd|deploy|docs|internal|lab|scripts|tools|vm)/[\\w./-]*\\w)`")
 )
 
 // TestLinks: a link from one page to another leads to a file, and to a heading in it, that
-// are there.
+// are there; so are the files and folders that README.md and docs/*.md name as code.
 func TestLinks(t *testing.T) {
 	pages := map[string]string{} // text without fenced code, by path from the root
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md", "deploy/*.md", "vm/*.md", "lab/*.md", "lab/*/*.md"} {
@@ -37,6 +39,12 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	for page, text := range pages {
+		for _, name := range named.FindAllStringSubmatch(text, -1) {
+			current := filepath.Dir(page) == "docs" || filepath.Dir(page) == "."
+			if current && page != "CHANGELOG.md" && !foreign.MatchString(name[1]) && !exists(filepath.Join("..", name[1])) && !exists(name[1]) {
+				t.Errorf("%s: there is no %s", page, name[1])
+			}
+		}
 		for _, link := range links.FindAllStringSubmatch(text, -1) {
 			file, heading, _ := strings.Cut(link[1], "#")
 			if strings.Contains(file, ":") {

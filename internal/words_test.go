@@ -14,7 +14,7 @@ import (
 var (
 	// unused is a row of the glossary's table of words that are not used.
 	unused = regexp.MustCompile(`(?m)^\| ([a-z, -]+) \| [^|]+ \|$`)
-	// quoted is what a page quotes: blocks of code, and `code` in a line.
+	// quoted matches blocks of code, and `code` in a line.
 	quoted = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^    [^\n]*$|`[^`\n]*`")
 )
 

@@ -229,7 +229,7 @@ func (l *link) disturb(now time.Time) bool {
 		what += fmt.Sprintf("; and %d more", more)
 	}
 	if what != l.disturbed.what || now.Sub(l.disturbed.at) >= time.Minute {
-		l.log.Warn("somebody else changed what was set on the link; setting it again", "what", what)
+		l.log.Warn("another program changed what Weir set on the link; setting it again", "what", what)
 		l.disturbed = disturbance{what, now}
 	}
 	return true

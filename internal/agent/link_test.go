@@ -158,7 +158,7 @@ func TestDisturbedLink(t *testing.T) {
 	inBubble(t, "links: [{device: eth0, egress: 100mbit}]", func(t *testing.T, h *host) {
 		h.start()
 		h.run("a", "weir.weight=2")
-		const said = "somebody else changed what was set on the link"
+		const said = "another program changed what Weir set on the link"
 		sets := h.kernel.Sets("eth0")
 		h.kernel.Disturb("eth0", "class 1 (a) is gone", "2", "3", "4", "5", "6", "7")
 		time.Sleep(time.Second)

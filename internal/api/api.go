@@ -23,14 +23,14 @@ type Status struct {
 	Started time.Time `json:"started"`
 	Config  string    `json:"config" doc:"path of the configuration file, empty if there is none"`
 	// ConfigError is set while the file on the disk is bad and the one read before counts.
-	ConfigError string       `json:"config_error,omitempty" doc:"what is wrong with the file; the configuration read before it is in force"`
+	ConfigError string       `json:"config_error,omitempty" doc:"the mistake in the file; the configuration read before it is in force"`
 	Reloads     Reloads      `json:"reloads" doc:"how often the configuration file was read again since the agent was started"`
 	Links       []LinkStatus `json:"links"`
 	Groups      []Group      `json:"groups" doc:"of workloads, by name"`
 	Sources     []Source     `json:"sources" doc:"where workloads are looked for"`
 	Refused     []string     `json:"refused,omitempty" doc:"workloads and groups of whose policy a part is not in force"`
 	NotHeld     []string     `json:"not_held,omitempty" doc:"workloads and groups of whose policy a link's backend does not hold a part, which was not accepted by accept_gaps"`
-	Problems    []string     `json:"problems" doc:"what is not as it should be, what concerns most first; empty if all is well"`
+	Problems    []string     `json:"problems" doc:"problems, the most important first; empty if all is well"`
 	Warnings    []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
 	// Cluster is nil on a host that is in none.
 	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`
@@ -80,7 +80,7 @@ type Source struct {
 // LinkStatus is one link as it stands.
 type LinkStatus struct {
 	Device      string   `json:"device"`
-	Direction   string   `json:"direction" enum:"egress,ingress" doc:"egress: what workloads send by it; ingress: what they receive by it"`
+	Direction   string   `json:"direction" enum:"egress,ingress" doc:"egress: traffic that workloads send; ingress: traffic that they receive"`
 	Backend     string   `json:"backend" enum:"bpf,tc,none"`
 	Scheduler   string   `json:"scheduler" enum:"fair,qcon,ancs,htb" doc:"what divides the link; htb: that of the backend tc, which divides as fair does"`
 	CapacityBps uint64   `json:"capacity_bps"`
@@ -134,7 +134,7 @@ type PolicyGap struct {
 	Device    string `json:"device" doc:"the link's"`
 	Direction string `json:"direction" enum:"egress,ingress"`
 	Field     string `json:"field" doc:"of the policy; group also of a group itself" example:"discipline"`
-	Value     string `json:"value" doc:"what was asked for" example:"llq"`
+	Value     string `json:"value" doc:"the requested value" example:"llq"`
 	Reason    string `json:"reason" doc:"why it is not held"`
 	Accepted  bool   `json:"accepted" doc:"it was asked for with accept_gaps"`
 }
@@ -160,7 +160,7 @@ type WorkloadLink struct {
 	GoodputBps     *float64          `json:"goodput_bps,omitempty" doc:"payload delivered over the last second; only where there is a reservation"`
 	Control        string            `json:"control,omitempty" enum:"moving,settled,bounded,limited,waiting,unmeasured,frozen,open" doc:"what its controller does"`
 	Share          float64           `json:"share" doc:"of the capacity, 0 to 1"`
-	IdealBps       float64           `json:"ideal_bps" doc:"what the contract gives it now, knowing who wants how much"`
+	IdealBps       float64           `json:"ideal_bps" doc:"rate that the contract gives it now, from the demand of all"`
 	OfferedBps     float64           `json:"offered_bps"`
 	BacklogPackets uint64            `json:"backlog_packets"`
 	BacklogBytes   uint64            `json:"backlog_bytes"`
@@ -233,7 +233,7 @@ type ExplainLink struct {
 	FairBps   float64  `json:"fair_bps" doc:"L times weight, before min and max"`
 	IdealBps  float64  `json:"ideal_bps"`
 	RateBps   float64  `json:"rate_bps"`
-	Others    []Other  `json:"others" doc:"who else is active"`
+	Others    []Other  `json:"others" doc:"the other active workloads and groups"`
 	// Members are the members of the explained group.
 	Members []Other `json:"members,omitempty" doc:"of a group: its workloads, with what decides the rate of each within it"`
 	// Group is the upper level of a workload in a group: the levels above are then

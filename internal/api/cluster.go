@@ -19,7 +19,7 @@ type Cluster struct {
 	Bus       string    `json:"bus" example:"nats" doc:"nats, or kafka://HOST:PORT,..."`
 	BusUp     bool      `json:"bus_up"`
 	Registry  string    `json:"registry,omitempty" doc:"host:port of the image registry that migrations use; manager: its own; empty: none"`
-	Images    *Images   `json:"images,omitempty" doc:"what is in the manager's own registry; absent if it has none"`
+	Images    *Images   `json:"images,omitempty" doc:"content of the manager's own registry; absent if it has none"`
 	Nodes     int       `json:"nodes"`
 	NodesUp   int       `json:"nodes_up" doc:"those heard of lately"`
 	Waiting   int       `json:"waiting" doc:"moves that have not begun"`
@@ -50,7 +50,7 @@ type Rotation struct {
 type Images struct {
 	Bytes          uint64            `json:"bytes"`
 	LimitBytes     uint64            `json:"limit_bytes"`
-	Nodes          map[string]uint64 `json:"nodes" doc:"by the node that pushed them first; empty name: nobody knows"`
+	Nodes          map[string]uint64 `json:"nodes" doc:"by the node that pushed them first; empty name: the node is not known"`
 	NodeLimitBytes uint64            `json:"node_limit_bytes" doc:"for each node"`
 	KeepFreeBytes  uint64            `json:"keep_free_bytes" doc:"of the disk, that stay free"`
 	Uploads        int               `json:"uploads" doc:"under way"`
@@ -65,9 +65,9 @@ type Automatic struct {
 	CooldownSeconds  float64   `json:"cooldown_seconds" doc:"for which a container that moved stays where it is"`
 	MovesAtOnce      int       `json:"moves_at_once"`
 	MovesPerHour     int       `json:"moves_per_hour"`
-	QuietHours       []string  `json:"quiet_hours" doc:"times of day, local, in which it moves nothing" example:"22:00-06:00"`
+	QuietHours       []string  `json:"quiet_hours" doc:"times of day, local, without moves" example:"22:00-06:00"`
 	Last             time.Time `json:"last,omitzero" doc:"when it looked last"`
-	LastResult       string    `json:"last_result,omitempty" doc:"what it did then, and why"`
+	LastResult       string    `json:"last_result,omitempty" doc:"its last action, and the reason"`
 	AlphaOfFitness   float64   `json:"alpha" doc:"how much S counts against the cost of moves, 0 to 1"`
 	MeasureOfFitness string    `json:"measure" enum:"load,mean"`
 }
@@ -89,7 +89,7 @@ type Node struct {
 	Address       string    `json:"address,omitempty" doc:"host:port where other nodes reach it"`
 	Joined        time.Time `json:"joined"`
 	Heard         time.Time `json:"heard,omitzero" doc:"of its last heartbeat"`
-	Profiled      time.Time `json:"profiled,omitzero" doc:"when its last profile came; nothing is planned with an old one"`
+	Profiled      time.Time `json:"profiled,omitzero" doc:"when its last profile came; the manager does not plan with an old one"`
 	Weir          string    `json:"weir,omitempty" doc:"version of its agent"`
 	Kernel        string    `json:"kernel,omitempty"`
 	Engines       []string  `json:"engines"`
@@ -101,11 +101,11 @@ type Node struct {
 	MemoryTotal   uint64    `json:"memory_total_bytes"`
 	TransmitBps   float64   `json:"transmit_bps" doc:"egress (upload)"`
 	ReservedBps   uint64    `json:"reserved_bps" doc:"sum of the mins on its link"`
-	GuaranteedBps uint64    `json:"guaranteed_bps" doc:"what the mins may add up to"`
+	GuaranteedBps uint64    `json:"guaranteed_bps" doc:"the largest sum of mins"`
 	// CertificateEnds is zero for a node that has not renewed since a former version.
 	CertificateEnds time.Time `json:"certificate_ends,omitzero" doc:"of its present certificate, which it renews long before"`
 	Missing         []string  `json:"missing" doc:"what cannot be measured there"`
-	Trouble         string    `json:"trouble,omitempty" doc:"why nothing is planned with it, though it is heard of"`
+	Trouble         string    `json:"trouble,omitempty" doc:"why the manager does not plan with it, though it sends heartbeats"`
 }
 
 // ClusterContainer is one container of the cluster.
@@ -146,9 +146,9 @@ type ClusterPlan struct {
 	After     ClusterFit `json:"after"`
 	Moves     []PlanMove `json:"moves" doc:"in the order in which they are made"`
 	Nodes     []PlanNode `json:"nodes" doc:"each before and after"`
-	Held      []PlanHeld `json:"held" doc:"what is not moved though it could be, and why"`
-	Unknown   []string   `json:"unknown" doc:"nodes of which nothing is known now; they are left as they are"`
-	Refusals  []string   `json:"refusals" doc:"what nodes do not accept, so that nothing of it is planned"`
+	Held      []PlanHeld `json:"held" doc:"containers that stay though they could move, and why"`
+	Unknown   []string   `json:"unknown" doc:"nodes without a present profile; they are left as they are"`
+	Refusals  []string   `json:"refusals" doc:"containers and senders that nodes do not accept, so no move of them is planned"`
 }
 
 // ClusterFit measures how even a cluster's load is.
@@ -156,7 +156,7 @@ type ClusterFit struct {
 	S         float64            `json:"s" doc:"variance of the nodes' utilisation, added up over the resources"`
 	Variance  map[string]float64 `json:"variance" doc:"by resource; their sum is S"`
 	Peak      map[string]float64 `json:"peak" doc:"by resource: the highest utilisation of a node, 1 = full"`
-	FreeBps   uint64             `json:"free_guaranteed_bps" doc:"what the node with most room could still guarantee"`
+	FreeBps   uint64             `json:"free_guaranteed_bps" doc:"mins that the node with most room could still take"`
 	FreeNode  string             `json:"free_node,omitempty" doc:"which one that is"`
 	Seconds   float64            `json:"seconds" doc:"of all moves one after the other"`
 	MoveBytes float64            `json:"bytes" doc:"that have to travel"`
@@ -210,7 +210,7 @@ type Move struct {
 	From      string         `json:"from"`
 	To        string         `json:"to"`
 	Why       string         `json:"why"`
-	State     wire.MoveState `json:"state" enum:"waiting,ordered,running,done,rolled-back,refused,failed,expired,cancelled,lost" doc:"lost: its source says nothing new about it; a late report of its end still counts"`
+	State     wire.MoveState `json:"state" enum:"waiting,ordered,running,done,rolled-back,refused,failed,expired,cancelled,lost" doc:"lost: its source reports no progress; a late report of its end still counts"`
 	Step      string         `json:"step,omitempty" doc:"that it is in, or ended with"`
 	Created   time.Time      `json:"created"`
 	Ended     time.Time      `json:"ended,omitzero"`
@@ -238,7 +238,7 @@ type Cancellation struct {
 	Effect string `json:"effect" enum:"ended,asked,closed" doc:"ended: it had not begun; asked: its source goes back unless it is too late; closed: its source is not heard of"`
 	Text   string `json:"text" doc:"the same for people"`
 	Move   Move   `json:"move"`
-	DryRun bool   `json:"dry_run,omitempty" doc:"nothing was done"`
+	DryRun bool   `json:"dry_run,omitempty" doc:"no change was made"`
 }
 
 // Snapshot is the state of a manager.

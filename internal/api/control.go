@@ -24,13 +24,13 @@ type ControlLoop struct {
 	ErrorBps   *float64  `json:"error_bps,omitempty" doc:"target less goodput"`
 	WireBps    float64   `json:"wire_bps" doc:"at which packets are let go, bits per second on the wire"`
 	IntervalNs float64   `json:"interval_ns" doc:"the same: ns for each byte on the wire"`
-	OfferedBps float64   `json:"offered_bps" doc:"what the workload offers on the wire, averaged by the limiter"`
+	OfferedBps float64   `json:"offered_bps" doc:"rate that the workload offers on the wire, averaged by the limiter"`
 	Limiter    string    `json:"limiter" enum:"on,off" doc:"off: demand is below the reservation and the controller does not act"`
 	Mode       string    `json:"mode" enum:"moving,settled,bounded,limited,waiting,unmeasured,frozen,open"`
 	Why        string    `json:"why" doc:"why the interval holds or moves"`
 	Frozen     bool      `json:"frozen"`
 	Gains      Gains     `json:"gains"`
-	Warning    string    `json:"warning,omitempty" doc:"what is to be expected of these gains"`
+	Warning    string    `json:"warning,omitempty" doc:"weakness of these gains"`
 	HistoryBps []float64 `json:"history_bps" doc:"goodput of the last 60 seconds, oldest first"`
 	// What TCP's own numbers say since the loop began to be measured.
 	SentBytes   uint64 `json:"sent_bytes" doc:"payload that passed for the first time"`
@@ -51,7 +51,7 @@ type Flow struct {
 	Remote   string `json:"remote" example:"192.0.2.1:443"`
 	Queue    string `json:"queue,omitempty" doc:"that its packets join on their way out; empty if the workload has no queues"`
 	// All three are payload, without headers.
-	SentBps     float64 `json:"sent_bps" doc:"of TCP what the far end acknowledged, of UDP what left the workload; bits per second"`
+	SentBps     float64 `json:"sent_bps" doc:"of TCP payload that the far end acknowledged, of UDP payload that left the workload; bits per second"`
 	ReceivedBps float64 `json:"received_bps" doc:"what came for the first time, bits per second"`
 	ResentBps   float64 `json:"resent_bps" doc:"what TCP sent again, bits per second"`
 }

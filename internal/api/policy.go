@@ -33,9 +33,9 @@ type GroupChange struct{ PolicyChange }
 // Options are the options of a change of a policy.
 type Options struct {
 	// AcceptGaps accepts settings that the link's backend does not hold on this kernel.
-	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"take what the backend of a link does not hold on this kernel; without it, that is refused with status 409"`
+	AcceptGaps bool `json:"accept_gaps,omitempty" doc:"accept fields that the backend of a link does not hold on this kernel; without it, they are refused with status 409"`
 	// Reset drops the fields set at run time; labels and configuration count again.
-	Reset bool `json:"reset,omitempty" doc:"forget what was set at run time before anything else"`
+	Reset bool `json:"reset,omitempty" doc:"first drop all fields that were set at run time"`
 }
 
 // Empty reports whether the change asks for nothing.

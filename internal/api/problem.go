@@ -17,10 +17,10 @@ type Problem struct {
 	Title   string           `json:"title" example:"Conflict" doc:"the status in words"`
 	Status  int              `json:"status" example:"409"`
 	Kind    refusal.Kind     `json:"kind" example:"no_room"`
-	Detail  string           `json:"detail" example:"80 Mbit/s asked, 30 Mbit/s reserved by others, 70 Mbit/s free" doc:"what is wrong, with its numbers"`
+	Detail  string           `json:"detail" example:"80 Mbit/s asked, 30 Mbit/s reserved by others, 70 Mbit/s free" doc:"the problem, with its numbers"`
 	Object  string           `json:"object,omitempty" example:"link eth0" doc:"whose room or ability is missing"`
-	Field   string           `json:"field,omitempty" example:"min" doc:"what the problem is about"`
-	Value   string           `json:"value,omitempty" example:"80mbit" doc:"what was given"`
+	Field   string           `json:"field,omitempty" example:"min" doc:"the field that has the problem"`
+	Value   string           `json:"value,omitempty" example:"80mbit" doc:"the value that was given"`
 	Remedy  string           `json:"remedy,omitempty" example:"ask for at most 70mbit" doc:"what to do about it"`
 	Numbers *refusal.Numbers `json:"numbers,omitempty" doc:"the amounts, in bits per second, where there is no room"`
 }

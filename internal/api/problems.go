@@ -40,7 +40,7 @@ func (s Status) Assess() []string {
 		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+firstLine(s.ConfigError))
 	}
 	if len(s.Refused) > 0 {
-		problems = append(problems, fmt.Sprintf("%s: a part of what was asked for is not in force; weir get NAME says why", some(s.Refused)))
+		problems = append(problems, fmt.Sprintf("%s: a part of the policy is not in force; weir get NAME says why", some(s.Refused)))
 	}
 	if len(s.NotHeld) > 0 {
 		problems = append(problems, fmt.Sprintf("%s: a part of the policy is not held on this kernel; weir get NAME says which, --accept-gaps takes it so", some(s.NotHeld)))

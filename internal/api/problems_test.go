@@ -29,9 +29,9 @@ func TestAssess(t *testing.T) {
 		{"a file with several mistakes", func(s *Status) { s.ConfigError = "weir.yaml:3: no\nweir.yaml:4: nor\nweir.yaml:5: this" },
 			[]string{"the configuration file is wrong, the one before it is in force: weir.yaml:3: no (and 2 more)"}},
 		{"somebody refused", func(s *Status) { s.Refused = []string{"a"} },
-			[]string{"a: a part of what was asked for is not in force; weir get NAME says why"}},
+			[]string{"a: a part of the policy is not in force; weir get NAME says why"}},
 		{"many refused", func(s *Status) { s.Refused = []string{"a", "b", "c", "d", "e"} },
-			[]string{"a, b, c and 2 more: a part of what was asked for is not in force; weir get NAME says why"}},
+			[]string{"a, b, c and 2 more: a part of the policy is not in force; weir get NAME says why"}},
 		{"settings of links", func(s *Status) {
 			gap := PolicyGap{Field: "scheduler", Value: "qcon", Reason: "HTB schedules"}
 			accepted := PolicyGap{Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}

@@ -173,7 +173,7 @@ func TestDo(t *testing.T) {
 
 // TestRotation: files are moved on by size, the oldest goes, and a reader sees the rest
 // in order.
-// The umask is that of the units: the group reads the log all the same.
+// The umask is the units'; the group can read the log all the same.
 func TestRotation(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o077))
 	l, _ := newLog(t)
@@ -293,8 +293,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRefusalsDoNotPushOthersOut: who is refused 100,000 times fills no file, and the
-// lines that he gets say how many there were.
+// TestRefusalsDoNotPushOthersOut: a user who is refused 100,000 times fills no file, and
+// the lines about that user have the number of refusals.
 func TestRefusalsDoNotPushOthersOut(t *testing.T) {
 	l, _ := newLog(t)
 	at := start

@@ -19,7 +19,7 @@
 // this machine can change them; copy them elsewhere if that matters.
 //
 // A line that cannot be written (the disk is full) does not stop the change: a user who
-// can fill a disk could otherwise keep an operator from stopping him. The line goes to
+// can fill a disk could otherwise keep an operator from acting. The line goes to
 // the program's own log instead, and the next line that can be written says how many are
 // missing.
 package audit

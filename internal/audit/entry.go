@@ -15,9 +15,9 @@ import (
 type Entry struct {
 	Time   time.Time `json:"time" doc:"when it ended"`
 	Who    Who       `json:"who"`
-	Action string    `json:"action" doc:"what was done: the operation's id in the OpenAPI document, or policy, reload, start, step" example:"set-policy"`
-	Object string    `json:"object,omitempty" doc:"what it was done to" example:"web"`
-	Change any       `json:"change,omitempty" doc:"what was asked for"`
+	Action string    `json:"action" doc:"the operation's id in the OpenAPI document, or policy, reload, start, step" example:"set-policy"`
+	Object string    `json:"object,omitempty" doc:"the workload, group, link, node or container" example:"web"`
+	Change any       `json:"change,omitempty" doc:"the requested change"`
 	Before any       `json:"before,omitempty" doc:"what differs from after, as it was"`
 	After  any       `json:"after,omitempty" doc:"what differs from before, as it is now"`
 	Result string    `json:"result" enum:"done,refused,failed" doc:"failed: it was allowed and did not succeed"`
@@ -39,7 +39,7 @@ type Who struct {
 	Via     string  `json:"via" enum:"socket,weir.yaml,label,manager,node,network,command,agent" doc:"how it came: over a socket of this host, by the configuration file, by a container's label, from the cluster's manager, from another node, from the network without a certificate, by a command that works without the agent, or of the program's own accord"`
 	UID     *uint32 `json:"uid,omitempty" doc:"user id"`
 	User    string  `json:"user,omitempty" doc:"name of the user id"`
-	Login   string  `json:"login,omitempty" doc:"who logged in, where the user is another one (sudo)"`
+	Login   string  `json:"login,omitempty" doc:"the user who logged in, if that is another (sudo)"`
 	PID     int32   `json:"pid,omitempty"`
 	Command string  `json:"command,omitempty" doc:"name that the process gave itself"`
 	Node    string  `json:"node,omitempty" doc:"name of the node"`

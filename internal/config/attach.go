@@ -55,7 +55,7 @@ func (a Attachment) checkShape() error {
 	switch {
 	case given != 1:
 		return &invalid.Error{Field: "name", Value: a.Name, Msg: "exactly one of netns, device, unit and cgroup is needed",
-			Remedy: "say what the workload's packets come from"}
+			Remedy: "name the source of the workload's packets"}
 	case a.Name != "" && isPattern(a.Device):
 		return &invalid.Error{Field: "device", Value: a.Device, Msg: "is a pattern, and each device is a workload of its own",
 			Remedy: "leave the name out under attach: in weir.yaml, or name one device"}
@@ -89,7 +89,7 @@ func (c *Config) readAttach(list node) {
 			}
 		})
 		if item.refuse(a.checkShape()); a.Name == "" && !a.nameless() {
-			item.wrong("name is missing; say what the workload is to be called")
+			item.wrong("name is missing; give the workload a name")
 		}
 		if slices.ContainsFunc(c.Attach, func(b Attachment) bool { return a.String() == b.String() && a.Name == b.Name }) {
 			item.wrong("%q is there twice; choose another name, or take one out", a.String())

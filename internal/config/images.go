@@ -32,7 +32,7 @@ func (i *Images) read(fields node) {
 	}
 }
 
-// byteUnits are those of sizes, the longer names first.
+// byteUnits has the units of sizes, the longer names first.
 var byteUnits = []struct {
 	name  string
 	bytes float64

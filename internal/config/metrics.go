@@ -29,7 +29,7 @@ func (m Metrics) Check() error {
 	case m.TLS.Given() && (m.TLS.Cert == "" || m.TLS.Key == ""):
 		return &invalid.Error{Value: m.Listen, Msg: "TLS needs a certificate and its key", Remedy: "write tls: {cert: /PATH, key: /PATH}"}
 	case !m.TLS.Given() && !loopback(host):
-		return &invalid.Error{Value: m.Listen, Msg: "is not on the loopback, and without TLS whoever is in between can read what runs here",
+		return &invalid.Error{Value: m.Listen, Msg: "is not on the loopback, and without TLS every host on the path can read the metrics",
 			Remedy: "give metrics: {listen: " + m.Listen + ", tls: {cert: /PATH, key: /PATH, client_ca: /PATH}} in weir.yaml, or listen at 127.0.0.1:9469"}
 	}
 	return nil

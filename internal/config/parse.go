@@ -148,7 +148,7 @@ func readDevice(item, value node, into *string) {
 // CheckLink refuses a text that cannot be the name of a link.
 func CheckLink(name string) error {
 	if name == "lo" {
-		return &invalid.Error{Field: "device", Value: name, Msg: "is the loopback device, by which nothing leaves this host",
+		return &invalid.Error{Field: "device", Value: name, Msg: "is the loopback device, by which no packet leaves this host",
 			Remedy: "name the uplink, as ip route show default has it"}
 	}
 	return CheckDevice(name)

@@ -320,7 +320,7 @@ func (f *SwitchFlow) readMatch(item, match node) {
 	}
 	if len(rest) == 0 {
 		if f.InPort+f.EthSrc+f.EthDst == "" {
-			item.wrong("match states nothing; say what belongs into the queue, such as {udp: 5001}, {preset: voip} or {in_port: up0}")
+			item.wrong("match is empty; name the packets that belong into the queue, such as {udp: 5001}, {preset: voip} or {in_port: up0}")
 		}
 		return
 	}
@@ -330,7 +330,7 @@ func (f *SwitchFlow) readMatch(item, match node) {
 		return
 	}
 	if m.Priority.Given || m.Mark.Given || m.Queue.Given {
-		match.wrong("priority, mark and queue are what the switch gives a packet, not what it comes with; leave them out")
+		match.wrong("priority, mark and queue are set by the switch, and packets come without them; leave them out")
 	}
 	f.Match = m
 }

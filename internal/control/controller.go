@@ -192,7 +192,7 @@ func (s State) Why() string {
 		return fmt.Sprintf("within %.1g %% of the target", 100*Band)
 	case Bounded:
 		if s.Error > 0 {
-			return fmt.Sprintf("%s short of the target, and at %s on the wire it may not go further: see whether somebody holds it up, or whether its packets are very small", rate(s.Error), rate(s.Wire))
+			return fmt.Sprintf("%s short of the target, and at %s on the wire it is at its bound: look for another workload's min that holds it back, or very small packets", rate(s.Error), rate(s.Wire))
 		}
 		return fmt.Sprintf("%s above the target, though no more than %s leave on the wire", rate(-s.Error), rate(s.Wire))
 	case Limited:
@@ -200,7 +200,7 @@ func (s State) Why() string {
 	case Waiting:
 		return "the target or the demand is new; the first whole second counts"
 	case Unmeasured:
-		return "nothing measures its goodput; packets leave as full segments would have to"
+		return "no program measures its goodput; its interval is that of full segments"
 	case Frozen:
 		return "frozen by weir control --freeze"
 	case Open:

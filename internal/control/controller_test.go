@@ -219,7 +219,7 @@ func TestNoWindup(t *testing.T) {
 	if math.Abs(goodput[11]/target-1) > 0.02 {
 		t.Errorf("after the bound: %.3g", goodput)
 	}
-	for i, v := range goodput[3:] { // one sample to see it, one to act, one for what is left
+	for i, v := range goodput[3:] { // one sample to see it, one to act, one for the remaining error
 		if v < 0.9*target {
 			t.Errorf("second %d: undershoots to %.3g", i+4, v)
 		}

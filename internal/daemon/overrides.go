@@ -15,8 +15,8 @@ import (
 	"weir/internal/refusal"
 )
 
-// Overrides are what the command line says over the configuration file. Zero
-// values say nothing.
+// Overrides are settings of the command line, which override the configuration file. Zero
+// values override nothing.
 type Overrides struct {
 	Links     []LinkOverride // to steer, instead of those in the file
 	Egress    string         // capacity of those that have none of their own here
@@ -80,7 +80,7 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 	return c, nil
 }
 
-// links are those of the command line, in its order.
+// links returns the links of the command line, in its order.
 func (o Overrides) links(c config.Config) ([]config.Link, error) {
 	var links []config.Link
 	for _, named := range o.Links {

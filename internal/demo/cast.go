@@ -17,7 +17,7 @@ import (
 type cast interface {
 	// kind says so in a few words.
 	kind() string
-	// socket is that of the container engine, "" if there is none.
+	// socket is the container engine's, "" if there is no engine.
 	socket() string
 	// enter starts a workload that sends to an address.
 	enter(ctx context.Context, name string, weight uint32, to string) (entrance, error)

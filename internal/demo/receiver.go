@@ -162,7 +162,7 @@ func (r *receiver) await(ctx context.Context, names []string) error {
 		s := r.series()
 		for w, name := range names {
 			if len(s) == 0 || s[len(s)-1].bytes[w] == 0 {
-				return fmt.Errorf("nothing arrives of %s", name)
+				return fmt.Errorf("no packet of %s arrives", name)
 			}
 		}
 		return nil

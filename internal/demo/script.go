@@ -29,7 +29,7 @@ type act struct {
 var acts = []act{
 	{"weights 1, 2 and 3", "The link is divided by weight: a sixth, two sixths, three sixths."},
 	{"camera: min 30 Mbit/s", "A sixth is too little for the camera. Its min counts, the others share the rest by weight."},
-	{"backup: max 15 Mbit/s", "The backup has time. What it leaves goes to whoever can use it: nothing is wasted."},
+	{"backup: max 15 Mbit/s", "The backup has time. The rate that it leaves goes to the others: no capacity is wasted."},
 }
 
 // script returns the demo as a scenario. Each phase lasts length; its first settle is not

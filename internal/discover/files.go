@@ -22,8 +22,8 @@ type fileWatch struct {
 }
 
 // afterwards are the delays after which to look again once a file came: "ip
-// netns" makes an empty file first and mounts the namespace over it, and the
-// mount is not told to anybody.
+// netns" makes an empty file first and mounts the namespace over it, and inotify
+// does not report the mount.
 var afterwards = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
 
 func watchFiles(log *slog.Logger) (*fileWatch, error) {

@@ -83,7 +83,7 @@ func (l Link) speed(clock Seen[uint64]) []Finding {
 	capacity := l.Capacity
 	switch {
 	case device != 0 && capacity > device:
-		return warning(fmt.Sprintf("weir.yaml gives it %s, the device has %s: packets wait behind the qdisc, where nothing is shared", policy.Rate(capacity), policy.Rate(device)),
+		return warning(fmt.Sprintf("weir.yaml gives it %s, the device has %s: packets wait behind the qdisc, where no scheduler divides the link", policy.Rate(capacity), policy.Rate(device)),
 			fmt.Sprintf("write egress: %s or less", policy.Rate(device*95/100).Compact()))
 	case capacity == 0:
 		capacity = device

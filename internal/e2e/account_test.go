@@ -36,7 +36,7 @@ func (b *bed) stream(n, i int, share float64, burst int) flow {
 	return b.offer(offer{network: n, from: i, share: share, burst: burst})
 }
 
-// offer is what one stream sends.
+// offer describes the packets of one stream.
 type offer struct {
 	network int
 	from    int     // number of the workload; 0 is the host

@@ -137,7 +137,7 @@ func (a *agent) workload(name string) api.Workload {
 	return w
 }
 
-// answer is what a command of weir said.
+// answer has the output and exit code of a command of weir.
 type answer struct {
 	code           int
 	stdout, stderr string

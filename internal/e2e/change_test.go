@@ -15,7 +15,7 @@ import (
 )
 
 // A hundred policies drawn at random, put into force one after the other under a
-// saturated link: who sends less than his share loses no packet and is served
+// saturated link: a class that sends less than its share loses no packet and is served
 // in order, and every class can say what became of each packet.
 func TestPolicyChangesUnderLoad(t *testing.T) {
 	const changes = 100

@@ -31,7 +31,7 @@ func TestDisturbedLinkIsMended(t *testing.T) {
 	for _, d := range disturbances() {
 		t.Run(d.name, func(t *testing.T) {
 			b := b.with(t)
-			said := regexp.MustCompile(`somebody else changed what was set on the link.* what="(.*; )?` + d.said)
+			said := regexp.MustCompile(`another program changed what Weir set on the link.* what="(.*; )?` + d.said)
 			before, logged := b.inKernel(class), len(a.log.String())
 			d.do(b, class)
 			// The log shows that it was seen: HTB's rates are mended five times a second, before
@@ -104,7 +104,7 @@ func inHTB() []disturbance {
 func clearAll(value []byte)   { clear(value) }
 func flipLowest(value []byte) { value[0] ^= 1 }
 
-// fleeting is what differs between two of the same: ids of programs, numbers in the
+// fleeting matches the parts that differ between two equal states: ids of programs, numbers in the
 // names of qdiscs and their handles, counters, and rates of HTB, which follow the traffic.
 var fleeting = regexp.MustCompile(`\bid \d+|direct_packets_stat \d+|weir\d+( \w+:)?|(prio \d+ )?rate.*`)
 

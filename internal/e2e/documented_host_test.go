@@ -75,7 +75,7 @@ func newDocumented(t *testing.T, p page) *documented {
 	return d
 }
 
-// network gives the host its uplink, and the workloads of the page theirs.
+// network gives the host its uplink, and each workload of the page its devices.
 func (d *documented) network() {
 	d.t.Helper()
 	srv := newSpace(d.t, "srv")
@@ -312,7 +312,7 @@ func (d *documented) end(s *service) {
 	_ = s.cmd.Process.Signal(unix.SIGTERM)
 	_ = s.cmd.Wait()
 	for line := range strings.Lines(s.log.String()) {
-		if strings.Contains(line, "somebody else changed") {
+		if strings.Contains(line, "another program changed") {
 			d.t.Errorf("the agent found what nobody had done: %s", line)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // A thousand disciplines and rules drawn at random, put into force one after the
-// other while more is offered than the link carries. The link never rests, who
-// sends less than his share loses nothing and never waits for long, and every
+// other while more is offered than the link carries. The link is never idle, a class that
+// sends less than its share loses no packet and never waits for long, and every
 // class and queue can say what became of each packet.
 func TestDisciplineChangesUnderLoad(t *testing.T) {
 	needsQueues(t)

@@ -24,7 +24,7 @@ const (
 	otherTakePort = 7005
 )
 
-// taken is what the program got so far.
+// taken has the payload that the program got so far.
 type taken struct {
 	At    time.Duration     `json:"at"`    // CLOCK_MONOTONIC
 	Bytes map[string]uint64 `json:"bytes"` // payload, by sender's address and own port

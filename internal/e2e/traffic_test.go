@@ -48,7 +48,7 @@ const (
 	frame   = payload + headers
 )
 
-// udpPorts are what the receiver listens on: rules tell flows apart by them.
+// udpPorts are the ports of the receiver; rules tell flows apart by them.
 var udpPorts = []int{udpPort, voicePort, videoPort, otherPort}
 
 const (
@@ -200,7 +200,7 @@ func sendTCP(args []string) error {
 	return nil
 }
 
-// arrival is what the receiver knows of one flow.
+// arrival has the receiver's counters of one flow.
 type arrival struct {
 	Packets uint64 `json:"packets"`
 	Next    uint64 `json:"next"` // the number after the largest one that came
@@ -346,7 +346,7 @@ func serve(listener net.Listener, talk func(net.Conn)) {
 	}
 }
 
-// roundTrips are the times of one who asks, sorted.
+// roundTrips are the times of a client that asks, sorted.
 type roundTrips []time.Duration
 
 // part returns the time that a part q of them, 0 to 1, does not exceed.
@@ -456,7 +456,7 @@ func (p *process) stop() uint64 {
 	return n
 }
 
-// times has one who asks end and returns what it measured.
+// times ends a client that asks and returns its measurements.
 func (p *process) times() (r roundTrips) {
 	p.t.Helper()
 	p.stdin.Close()

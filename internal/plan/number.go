@@ -22,7 +22,7 @@ func GroupKey(name string) string { return workload.Key(workload.KindGroup, name
 //
 // The result is meant to be kept and passed as prev the next time; it holds the
 // keys of prev that are gone, too. Only when all numbers from 1 to MaxClasses-1
-// are given are those forgotten and their numbers given anew, lowest first.
+// are given does Number drop those keys and give their numbers anew, lowest first.
 // Numbers are given in rising order, so that is about the order in which they
 // fell free: the number of a workload that has just gone is among the last to
 // get another meaning.

@@ -31,14 +31,14 @@ type Row struct {
 var Kinds = []Row{
 	{Invalid, "", "a value, a field or the request itself is wrong"},
 	{Unknown, "", "nothing has this name"},
-	{Conflict, "", "what is there is in the way: a name that is taken, a device of another workload, a move under way"},
-	{NoRoom, Conflict, "a link, a group or a node has no room for what is to be guaranteed"},
-	{NotHeld, Conflict, "the link's backend does not hold on this kernel what was asked for"},
+	{Conflict, "", "an existing object is in the way: a name that is taken, a device of another workload, a move under way"},
+	{NoRoom, Conflict, "a link, a group or a node has no room for the min"},
+	{NotHeld, Conflict, "the link's backend does not hold this on this kernel"},
 	{Denied, "", "the caller may not do this, or has not shown who it is"},
 	{TooMany, "", "the caller has asked too often, or has too much under way"},
 	{Failed, "", "it was tried and went wrong; the log says more"},
 	{Busy, Failed, "not now: the program is busy, ends, or waits for something else; ask again"},
-	{Timeout, Failed, "what was asked of another node was not answered in time"},
+	{Timeout, Failed, "another node did not answer in time"},
 }
 
 // row returns a kind's row.

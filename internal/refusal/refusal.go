@@ -42,7 +42,7 @@ type Error struct {
 
 // Numbers are the amounts behind a refusal for want of room, in bits per second.
 type Numbers struct {
-	AskedBps    uint64 `json:"asked_bps" doc:"what is asked for, on the wire"`
+	AskedBps    uint64 `json:"asked_bps" doc:"the requested rate, on the wire"`
 	PayloadBps  uint64 `json:"payload_bps,omitempty" doc:"the reservation of payload that asked_bps is on the wire"`
 	ReservedBps uint64 `json:"reserved_bps" doc:"what others have reserved"`
 	LimitBps    uint64 `json:"limit_bps" doc:"what can be reserved in all"`

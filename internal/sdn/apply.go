@@ -147,7 +147,7 @@ func (p plan) carryOut(ctx context.Context, db *ovsdb.Conn, of *openflow.Conn, d
 	if undo := p.undo(ctx, db); undo != nil {
 		return Result{}, fmt.Errorf("%w; and the queues could not be put back: %w", err, undo)
 	}
-	return Result{}, fmt.Errorf("%w; nothing was changed", err)
+	return Result{}, fmt.Errorf("%w; no change was made", err)
 }
 
 // undo gives the ports the rows that they had before.

@@ -29,7 +29,7 @@ type plan struct {
 }
 
 // ErrForeign is wrapped by the refusal of a port that has another program's QoS row.
-var ErrForeign = errors.New("set by somebody else")
+var ErrForeign = errors.New("that Weir did not set")
 
 // planApply returns the changes that make the bridge as the file describes it.
 func planApply(s config.Switch, have state, force bool) (plan, error) {
@@ -52,7 +52,7 @@ func planApply(s config.Switch, have state, force bool) (plan, error) {
 			continue
 		}
 		if port.QoS != nil && !port.QoS.Own() && !force {
-			return plan{}, fmt.Errorf("port %s of bridge %s has a QoS row of type %q (%s), %w; remove it (ovs-vsctl clear port %s qos), or add --force",
+			return plan{}, fmt.Errorf("port %s of bridge %s has a QoS row of type %q (%s) %w; remove it (ovs-vsctl clear port %s qos), or add --force",
 				port.Name, port.Bridge, port.QoS.Type, port.QoS.UUID, ErrForeign, port.Name)
 		}
 		p.takePort(port, want)

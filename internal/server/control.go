@@ -26,7 +26,7 @@ type (
 
 // control registers the routes of reservations.
 func (s *Server) control(h *rest.API) {
-	rest.Get(h, "/v1/workloads/{name}/control", "get-control", "What the controllers of a workload's reservations do",
+	rest.Get(h, "/v1/workloads/{name}/control", "get-control", "Show the controllers of a workload's reservations",
 		func(ctx context.Context, in *NameParam) (api.Control, error) {
 			c, err := s.agent.Control(ctx, in.Name)
 			return wholeControl(c), err

@@ -57,7 +57,7 @@ weir_class_transmit_bytes_total{class="0",direction="egress",link="eth0",workloa
 weir_class_transmit_bytes_total{class="1",direction="egress",link="eth0",workload="web"} 6.25e+06
 weir_class_transmit_bytes_total{class="2",direction="egress",link="eth0",workload="batch"} 4.125e+06
 weir_class_transmit_bytes_total{class="3",direction="egress",link="eth0",workload="cam"} 1.25e+06
-# HELP weir_link_capacity_bits_per_second What the link's workloads share, on the wire.
+# HELP weir_link_capacity_bits_per_second Rate that the link's workloads share, on the wire.
 # TYPE weir_link_capacity_bits_per_second gauge
 weir_link_capacity_bits_per_second{direction="egress",link="eth0"} 1e+08
 # HELP weir_source_up 1 if workloads are seen by this source (docker, netns, device, vm, cgroup), else 0.

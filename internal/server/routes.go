@@ -21,7 +21,7 @@ type (
 	}
 	// DryRunParam asks for what would change.
 	DryRunParam struct {
-		DryRun bool `query:"dry_run" doc:"say what would change and change nothing"`
+		DryRun bool `query:"dry_run" doc:"list the changes and make none"`
 	}
 	// GroupParam is the name of a group in a route's path.
 	GroupParam struct {
@@ -163,7 +163,7 @@ func (s *Server) groupChanges(h *rest.API) {
 	})
 	rest.Register(h, huma.Operation{
 		Method: http.MethodDelete, Path: "/v1/groups/{name}", OperationID: "delete-group",
-		Summary: "Remove a group that nobody is in",
+		Summary: "Remove a group without members",
 	}, func(ctx context.Context, in *deleteGroupInput) (api.ChangeResult, error) {
 		r, err := s.agent.DeleteGroup(ctx, in.Name, in.DryRun)
 		return wholeResult(r), err

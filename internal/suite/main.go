@@ -86,7 +86,7 @@ func run(ctx context.Context) (passed bool, err error) {
 	}
 	if flag.Arg(0) == "results" {
 		if r.kept == nil {
-			return false, errors.New("results are of what is committed; commit or put away the changes")
+			return false, errors.New("results are of committed files; commit or stash the changes")
 		}
 		r.kept.table(os.Stdout, steps)
 		return true, nil

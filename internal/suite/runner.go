@@ -35,7 +35,7 @@ type outcome struct {
 }
 
 // run runs the steps in their order and returns their outcomes, in the same order. The
-// error is that of a run that could not go on: then the outcomes of the steps that had
+// error says why a run could not go on: then the outcomes of the steps that had
 // not ended are zero.
 func (r *runner) run(ctx context.Context, steps []step) ([]outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -118,7 +118,7 @@ func (a Address) String() string {
 }
 
 // ErrRefused is wrapped by the error of a bus that does not let this member do what
-// it asked: it is no member any more, or the subject is not his.
+// it asked: it is no member any more, or the subject belongs to another member.
 var ErrRefused = errors.New("the bus refused")
 
 // ErrTooLarge is wrapped by the error of a message that the bus never takes. It is of

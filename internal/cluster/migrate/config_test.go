@@ -24,7 +24,7 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// described is what a person has asked of a container, as text.
+// described returns the configuration that a user gave a container, as text.
 func (b *bed) described(node, name string) string {
 	b.t.Helper()
 	r, err := b.Node(node).Docker().ContainerInspect(b.t.Context(), name)

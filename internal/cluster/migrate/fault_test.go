@@ -47,7 +47,7 @@ type fault struct {
 
 var errFault = errors.New("injected fault")
 
-// crash is what a driver's death is made of.
+// crash is the panic that stands for a driver's death.
 type crash struct{}
 
 var kinds = []fault{
@@ -274,8 +274,8 @@ func (b *faultBed) startEngine(node string) {
 	b.t.Fatal(err)
 }
 
-// leftovers is what there is on a node that a migration makes, as text. What the
-// named container has is left out.
+// leftovers returns the objects on a node that a migration makes, as text. Those of the
+// named container are left out.
 func (b *faultBed) leftovers(node, name string) string {
 	ctx, n := b.t.Context(), b.Node(node)
 	var list []string

@@ -301,8 +301,8 @@ func (l *Local) watch(c *incoming) {
 	})
 }
 
-// confirm makes the copy the container. That it is confirmed is on disk before
-// anybody is told.
+// confirm makes the copy the container. The confirmation is on disk before any
+// caller learns of it.
 func (l *Local) confirm(ctx context.Context, o Order) (out Outcome, err error) {
 	c := l.copyOf(o)
 	defer c.mu.Unlock()

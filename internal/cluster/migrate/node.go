@@ -111,7 +111,7 @@ type Order struct {
 	// Login is the login that this node's engine shows to the registry. It is a node's
 	// own: it neither travels nor is it written down.
 	Login Login `json:"-"`
-	// Committed is what became of StepCommit and StepPush; nil before them.
+	// Committed has the result of StepCommit and StepPush; nil before them.
 	Committed *Committed `json:"committed,omitempty"`
 }
 

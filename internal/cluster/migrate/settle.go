@@ -145,7 +145,7 @@ func (m *run) discardLater(ctx context.Context) (Result, error) {
 	})
 	if err != nil {
 		m.result.State = wire.MoveRolledBack
-		m.result.Warning = fmt.Sprintf("what was made for it on %s is still there: %v", m.To, err)
+		m.result.Warning = fmt.Sprintf("its copy on %s is still there: %v", m.To, err)
 		return m.result, nil
 	}
 	return m.over(wire.MoveRolledBack)

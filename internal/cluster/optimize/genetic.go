@@ -12,7 +12,7 @@ import (
 // III-A), with the values that are used here where they are 0. With these, the mixes
 // of the paper end with the paper's reduction of S. Mutation matters most: f is
 // normalised over the population, and where many children are spoiled by mutation, S
-// of all others looks the same beside theirs, so that few moves count for everything.
+// of all others looks the same beside theirs, and the number of moves decides.
 type GeneticOptions struct {
 	Options
 	Population  int     // chromosomes: 200

@@ -101,7 +101,7 @@ type search struct {
 	Options
 	rng   *rng
 	first float64 // S at the beginning, by which it is divided
-	// weight is what a unit of S is in f.
+	// weight is the change of f for a unit of S.
 	weight float64
 	tried  int
 	// settled nodes have been searched and nothing around them has changed since.

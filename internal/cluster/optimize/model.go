@@ -41,7 +41,7 @@ type Node struct {
 	// not: demands are then compared with the largest load that any node has now, or
 	// with 100 MB/s of block I/O and 1 Gbit/s, whichever is more.
 	Capacity Vector
-	// Guaranteed is what the mins of its containers may add up to.
+	// Guaranteed is the largest sum of the mins of its containers.
 	Guaranteed policy.Rate
 	// Engine runs its containers; another engine's cannot be moved to it. "" = any.
 	Engine wire.EngineName

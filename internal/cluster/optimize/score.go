@@ -6,7 +6,7 @@ package optimize
 type Score struct {
 	// S is the stability metric by the problem's measure.
 	S float64
-	// Variance is what each resource contributes to S.
+	// Variance has the part of each resource in S.
 	Variance Vector
 	// Peak is each resource's highest utilisation of a node, as a part of its
 	// capacity, whatever the measure.

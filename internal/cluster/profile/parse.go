@@ -122,8 +122,8 @@ func quota(text []byte) float64 {
 	return 0
 }
 
-// unlimited is what version 1 has for no limit: the largest number of pages; take
-// anything near it for that.
+// unlimited stands for no limit in version 1, which prints the largest number of pages;
+// values near it count as no limit.
 const unlimited = 1 << 60
 
 func limited(bytes uint64) uint64 {

@@ -26,7 +26,7 @@ type Container struct {
 	Policy wire.Policy
 	// ChangedBytes is the size of its own layer, 0 if it is not known.
 	ChangedBytes uint64
-	// Traffic is what Weir has counted; nil if it has not: then the devices in its
+	// Traffic has Weir's counters; nil if there are none: then the devices in its
 	// network namespace are asked.
 	Traffic *Traffic
 }

@@ -54,7 +54,7 @@ type Grant struct {
 	To       string    `json:"to"`
 	Registry string    `json:"registry,omitempty"` // that the target may pull from
 	Deadline time.Time `json:"deadline"`
-	// Change is what the manager was asked to find a place for. The target applies it
+	// Change is the policy for which the manager found a place. The target applies it
 	// to the copy, and to nothing else, after it has confirmed the copy.
 	Change Change `json:"change,omitempty"`
 }

@@ -20,7 +20,7 @@ type Profile struct {
 	Node     string    `json:"node"`
 	Time     time.Time `json:"time"`
 	Sequence uint64    `json:"sequence"`
-	// IntervalSeconds is what rates are averages over; 0 in an agent's first
+	// IntervalSeconds is the time over which rates are averaged; 0 in an agent's first
 	// profile, which has no rates yet.
 	IntervalSeconds float64 `json:"interval_seconds"`
 
@@ -42,8 +42,8 @@ type Capacity struct {
 	BlockIOBytesPerSecond float64 `json:"block_io_bytes_per_second,omitempty"`
 	NetworkTransmitBps    uint64  `json:"network_transmit_bps,omitempty"` // egress (upload), bits per second
 	NetworkReceiveBps     uint64  `json:"network_receive_bps,omitempty"`
-	// GuaranteedBps is what the mins on the link may add up to; GuaranteedElsewhereBps
-	// is what of it is admitted to workloads that are no containers.
+	// GuaranteedBps is the largest sum of the mins on the link; GuaranteedElsewhereBps
+	// is the part of it that mins of other workloads than containers take.
 	GuaranteedBps          uint64 `json:"guaranteed_bps,omitempty"`
 	GuaranteedElsewhereBps uint64 `json:"guaranteed_elsewhere_bps,omitempty"`
 }

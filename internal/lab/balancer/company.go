@@ -23,8 +23,8 @@ func companyOf(programs ...string) company {
 
 func (c company) members() []string { return strings.Split(string(c), "+") }
 
-// parts are what has to be run to know how each member fares: everyone alone, and
-// every two.
+// parts returns the runs that show how each member fares: each alone, and
+// every two together.
 func (c company) parts() []company {
 	var list []company
 	members := c.members()
@@ -50,7 +50,7 @@ func companies(at optimize.Placement, programs []string) []company {
 	return list
 }
 
-// programs are those of the containers, in the order of the problem's.
+// programs returns the containers' programs, in the order of the problem.
 func (m mix) programs() []string {
 	var list []string
 	for _, g := range m.file.Containers {

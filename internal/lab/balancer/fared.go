@@ -76,8 +76,8 @@ type shared struct {
 	Runs     [][]float64 `json:"runs,omitempty"`         // the rates of each run, for each program
 }
 
-// fares is what was measured: for each company of one or two what each of its
-// programs achieved. Of two of the same program it is the mean.
+// fares are the measurements: for each company of one or two, the rates that its
+// programs achieved. Two of the same program have the mean.
 type fares map[company]map[string]fared
 
 // readTogether reads a run's data.

@@ -11,7 +11,7 @@ import (
 	"weir/internal/lab/figures"
 )
 
-// gain is what a planner's moves do to the containers of a mix.
+// gain is the effect of a planner's moves on the containers of a mix.
 type gain struct {
 	change                float64 // sum over the containers of the relative change of their rates
 	containers            int

@@ -25,7 +25,7 @@ const (
 	togetherRun = "c-balancer-together/together"
 )
 
-// planner is one who plans for a mix, as each seed launches it.
+// planner names an algorithm that plans for a mix, as each seed launches it.
 type planner string
 
 // The planners. Limited is the local search with no more moves than the genetic algorithm
@@ -118,7 +118,7 @@ func (m mix) plans() (*mixPlans, error) {
 	return line, nil
 }
 
-// by is what a planner makes of one launch.
+// by returns a planner's result for one launch.
 func (m mix) by(by planner, l launched, seed uint64) (sim.Result, error) {
 	switch by {
 	case byGenetic:

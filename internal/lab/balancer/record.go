@@ -92,7 +92,7 @@ const recordHead = `# What the programs of the C-Balancer paper's table II deman
 programs:
 `
 
-// machine is what was measured on.
+// machine describes the machine of the measurement.
 func machine() string {
 	model := "unknown CPU"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -12,8 +12,8 @@ Here its optimizer works on the workload mixes of its table II, as Swarm's sprea
 local search.
 
 * **Calculated**: what the programs demand was measured on real cgroups, one at a time ([the file](../../lab/c-balancer/programs.yaml));
-  which container would be where, and S, is calculated from that. No cluster of 14 nodes was there, and nobody
-  contends, but for figure 10(a), for which one and two programs at once were measured.
+  which container would be where, and S, is calculated from that. There was no cluster of 14 nodes, and no
+  contention, except for figure 10(a), for which one and two programs at once were measured.
 * **The cluster** is that of table I: 14 workers with 4 cores and 4 GB, and a link of 1 Gbit/s each, which the paper does
   not say.
 * **Launches**: spread puts a container on a node with the fewest, by chance among equals. Each mix is launched with %d

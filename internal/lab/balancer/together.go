@@ -24,7 +24,7 @@ import (
 const (
 	defaultSeconds = 3
 	defaultRuns    = 3
-	// around is what a run takes beside its seconds: setup of the programs, their end.
+	// around is the time of a run beside its seconds: the programs' setup and end.
 	around = 400 * time.Millisecond
 	// patience is for a run that does not end.
 	patience = 2 * time.Minute

@@ -4,7 +4,7 @@
 // of a scenario file below lab/, and each promise that a test holds (tests.yaml), with
 // the command that fails when it does not hold and what was measured last.
 //
-//	go run ./internal/lab/bars                      # the page, from what is recorded
+//	go run ./internal/lab/bars                      # the page, from the recorded results
 //	go run ./internal/lab/bars record FILE KERNEL [COMMIT]
 //	                                                # first take over what weir lab run --verdicts FILE wrote
 //	go run ./internal/lab/bars command SCENARIO     # where the file is judged, "vm" or "here", and weir's command line;

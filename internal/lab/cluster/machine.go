@@ -50,7 +50,7 @@ const (
 const (
 	vmKernel   = "7.3" // a series with BPF qdiscs
 	machineMiB = 2048  // of memory, of which half may be the engine's disk
-	// bootLimit is what a machine may take until its engine answers. Emulation is 10 to
+	// bootLimit is the longest time until a machine's engine answers. Emulation is 10 to
 	// 20 times as slow as this machine, and slower still beside others.
 	bootLimit = 8 * time.Minute
 	bootPoll  = time.Second // each look costs the machine that is looked at
@@ -75,7 +75,7 @@ type machine struct {
 	running *process // nil while it is switched off
 }
 
-// machines is what makes a scenario's nodes (clustertest.Options.Machine).
+// machines returns the function that makes a scenario's nodes (clustertest.Options.Machine).
 func machines(ctx context.Context, s Spec, program string) (func(context.Context, *clustertest.Cluster, string, string) (clustertest.Machine, error), error) {
 	vm, err := vmFolder(program)
 	if err != nil {

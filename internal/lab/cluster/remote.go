@@ -18,7 +18,7 @@ import (
 
 // What of a plane is different where nodes are machines: the agents are in there.
 
-// machine is what a node is, nil for the manager and for a namespace.
+// machine returns a node's virtual machine, nil for the manager and for a namespace.
 func (p *plane) machine(node string) clustertest.Machine {
 	if node == "" {
 		return nil

@@ -308,7 +308,7 @@ func (s *Spec) check() (problems []string) {
 	return problems
 }
 
-// verbs are those of a step's that are given.
+// verbs returns the verbs that a step has.
 func (st Step) verbs() (list []string) {
 	for _, v := range []struct{ verb, value string }{
 		{"start", st.Start}, {"remove", st.Remove}, {"migrate", st.Migrate}, {"checkpoint", st.Checkpoint}, {"cut", st.Cut}, {"join", st.Join},

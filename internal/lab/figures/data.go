@@ -135,7 +135,7 @@ func (r *Run) By(scheduler string) *Run {
 // Paper is the folder that the run is in.
 func (r *Run) Paper() string { return path.Dir(r.Name) }
 
-// Workloads are those of a phase, in the scenario's order; phases count from 1. Nil if the
+// Workloads returns a phase's workloads, in the scenario's order; phases count from 1. Nil if the
 // run is nil or has no such phase.
 func (r *Run) Workloads(phase int) (list []report.Workload) {
 	if r == nil {

@@ -38,8 +38,8 @@ var ancs = paper{
 		text(goodputSection),
 		unscheduled{"Figure 4: no scheduler", `One to five VMs, joining. In the paper the unmodified driver serves the VMs round robin, and all get the same: 941
 Mbit/s for one, a fifth for each of five.`,
-			`Nothing serves anybody in turn here: the packets of all wait in the queue of the line, and what each gets is what its
-TCP connection makes of that.`, "fig04", []claim{{says: "All get the same, as in the paper.", needs: []string{"fig04-none"}, rule: func(w *writer) (bool, string) {
+			`No scheduler serves the VMs in turn here: all packets wait in the queue of the line, and each VM gets the rate that its
+TCP connection reaches there.`, "fig04", []claim{{says: "All get the same, as in the paper.", needs: []string{"fig04-none"}, rule: func(w *writer) (bool, string) {
 				off := w.runs["fig04-none"].offEqual()
 				return off <= 0.05, fmt.Sprintf("the one that is farthest from its equal part is off by %s of the link", percent(off))
 			}}}},
@@ -74,8 +74,8 @@ upper bound. Ancs sends the packets of all by turns, one of each, so its cost gr
 			did: `One to five VMs of equal weight that ping with 64 bytes, and then a sixth one that fills the link beside them, which is
 not in the paper. The mean of the VMs' medians. The paper's figures, in ms, include a real network; there is no wire here,
 so only the differences count.`,
-			why: `The paper's claim is that the period of 30 ms is not seen in the latency. With credit left, nobody waits for the end of
-a period.`, claims: []claim{
+			why: `The paper's claim is that the period of 30 ms is not seen in the latency. With credit left, no packet waits for the end
+of a period.`, claims: []claim{
 				unseen("That holds where the paper measured it, with ancs and nothing beside the pings.", "table1-ancs", false),
 				unseen("It holds with ancs beside a load, which the paper does not show.", "table1-ancs", true),
 				unseen("It holds with fair beside a load.", "table1-fair", true),

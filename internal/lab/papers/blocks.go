@@ -159,7 +159,7 @@ func timingBlock(need func(string) *figures.Run) string {
 	return markdown.Table(rows...) + "\n" + of(r) + "."
 }
 
-// added is what a scheduler adds to a packet in a case, instructions.
+// added returns the instructions that a scheduler adds to a packet in a case.
 func added(r *figures.Run, scheduler, name string) float64 {
 	for _, row := range r.Costs() {
 		if row.Scheduler == scheduler && row.Case == name {

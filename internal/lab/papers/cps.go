@@ -30,7 +30,7 @@ Here the same is done by the scenario files in [lab/cps](../../lab/cps) ([their 
   reservation, in percent of the reservation.
 `
 
-// held is an experiment about reservations: who got how much of his.
+// held is an experiment about reservations: the part of its reservation that each flow got.
 type held struct{ figure }
 
 func (h held) runs(string) []want { return wants(h.scenario, "fair") }
@@ -81,7 +81,7 @@ func (h held) write(w *writer) {
 
 func precisely(bps float64) string { return fmt.Sprintf("%.3f", bps/1e6) }
 
-// goodputBar is what the scenario expects of a goodput, and within which part of it.
+// goodputBar returns the goodput that the scenario expects, and the part of it that it may be off.
 func goodputBar(s *scenario.Scenario, phase, workload int) (value, margin float64) {
 	for _, e := range s.Expect {
 		if e.Check == scenario.CheckGoodput && e.Phase == phase && e.Workload == workload {
@@ -242,10 +242,10 @@ var cps = paper{
 	name: "cps", own: "fair", tool: "a program of its own", head: cpsHead,
 	sections: []section{
 		held{figure{"fig07", "Figure 7: without feedback",
-			`Three reservations of 10, 25 and 40 Mbit/s beside a flow that takes what it gets. Packets leave L/B apart, and nobody
-looks at what came of it. The paper saw none at its rate, and large oscillation.`,
-			`Packets are paced by a timer of nanosecond resolution, and each class has a queue of its own. What is left is what the
-equation leaves out: B counts frames, and 1,448 bytes of 1,514 are payload, 95.64 %.`, []claim{
+			`Three reservations of 10, 25 and 40 Mbit/s beside a flow that takes what it gets. Packets leave L/B apart, without
+feedback. In the paper no reservation had its rate, and rates oscillated widely.`,
+			`Packets are paced by a timer of nanosecond resolution, and each class has a queue of its own. The remaining error is what
+the equation leaves out: B counts frames, and 1,448 bytes of 1,514 are payload, 95.64 %.`, []claim{
 				{says: "A modern kernel does not have the oscillation.", needs: []string{"fig07-fair"}, rule: func(w *writer) (bool, string) {
 					most := 0.0
 					for _, m := range w.runs["fig07-fair"].reserved() {

@@ -8,7 +8,7 @@
 //	go run ./internal/lab/papers write               # all of it, from the module's root: make figures
 //	go run ./internal/lab/papers check               # fails if a page differs from its data, or the data is old
 //	go run ./internal/lab/papers runs [NAME...]      # which runs it is made of
-//	go run ./internal/lab/papers due [NAME...]       # those of them whose data is not of what is in HEAD
+//	go run ./internal/lab/papers due [NAME...]       # those of them whose data is older than the code in HEAD
 //	go run ./internal/lab/papers verdict NAME        # fails if an expectation about the run did not hold
 //	go run ./internal/lab/papers record RAW COMMIT STATUS NAME # what scripts/papers calls after a run
 //	go run ./internal/lab/papers balancer plan|together|record # package balancer: the C-Balancer paper's optimizer

@@ -34,7 +34,7 @@ func worstError(need func(string) *figures.Run, scheduler string) (worst float64
 // notMeasured is the text of a cell whose run is missing.
 const notMeasured = "not measured"
 
-// cell is what f says, or that a run of it is missing.
+// cell returns the text of f, or notMeasured if a run of it is missing.
 func cell(f func() string) (text string) {
 	defer func() {
 		if died := recover(); died != nil {

@@ -139,7 +139,7 @@ func (x *run) latency(p int) (p50, p99 *float64) {
 	return &total, &worst
 }
 
-// bar is what the scenario file expects of a scheduler: the largest error of a
+// bar returns the bars of a scenario file for a scheduler: the largest error of a
 // rate, as a share of the link, and the lowest utilisation, in all phases; 0 =
 // nothing.
 func bar(s *scenario.Scenario, scheduler string) (err, utilisation float64) {

@@ -154,9 +154,8 @@ it prints.`, []claim{within("Algorithm 1 divides as the contract does.", "fig09-
 the last case add up to what the link carries as goodput.`, []claim{within("Here the order does no harm.", "fig10-qcon", 0.03)}},
 		figure{"fig11", "Figure 11: weight, min and max together",
 			`Weights 1:2:3; then a min of 30 for c1; then also a max of 15 for c3.`,
-			`In the last case c3 is the last in order: the loop as printed gives what its max leaves to nobody, and the balance
-raises the total for all instead. c1's part of that stays below its min: a min is a floor, not something that comes on top of
-a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`, []claim{
+			`In the last case c3 is the last in order: the loop as printed gives the rate that its max leaves to no other container, and the
+balance raises the total for all instead. c1's part of that stays below its min: a min is a floor, and not added to a share. The paper divides it between c1 and c2 by weight, on top of c1's min.`, []claim{
 				within("So c2 gets it all, as by the contract.", "fig11-qcon", 0.03)}},
 		cpu{title: "Figure 12: CPU time", did: cpuText, why: cpuWhy, who: "containers",
 			scenario: "fig12", none: "fig12-none", others: []string{"fair", "qcon", "htb"}, claims: []claim{

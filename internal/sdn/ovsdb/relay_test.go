@@ -18,7 +18,7 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// schema is what a database has to have for this package.
+// schema has the tables and columns that this package needs.
 const schema = `{"name":"Open_vSwitch","version":"8.0.0","tables":{
 "Bridge":{"columns":{"name":{"type":"string"},"ports":{"type":{"key":{"type":"uuid","refTable":"Port"},"min":0,"max":"unlimited"}}},"isRoot":true},
 "Port":{"columns":{"name":{"type":"string"},"interfaces":{"type":{"key":{"type":"uuid","refTable":"Interface"},"min":1,"max":"unlimited"}},"qos":{"type":{"key":{"type":"uuid","refTable":"QoS"},"min":0,"max":1}}}},

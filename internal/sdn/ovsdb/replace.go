@@ -57,7 +57,7 @@ func (c *Conn) transact(ctx context.Context, ops []ovsdb.Operation) error {
 	}
 	for _, f := range failures {
 		if timeout := new(ovsdb.TimedOut); errors.As(f, &timeout) {
-			return c.failed(errors.New("somebody else has changed a port's QoS meanwhile; nothing was changed here, try again"))
+			return c.failed(errors.New("another program has changed a port's QoS meanwhile; no change was made, try again"))
 		}
 		err = f
 	}

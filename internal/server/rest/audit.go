@@ -87,7 +87,7 @@ func failed(ctx context.Context, err error) {
 // auditInput says which entries are wanted.
 type auditInput struct {
 	Since  time.Time `query:"since" doc:"the first moment, RFC 3339; without it, all" example:"2026-11-22T00:00:00Z"`
-	Object string    `query:"object" maxLength:"256" doc:"what was changed; without it, anything" example:"web"`
+	Object string    `query:"object" maxLength:"256" doc:"the object that was changed; without it, all objects" example:"web"`
 	Limit  int       `query:"limit" minimum:"1" maximum:"5000" default:"1000" doc:"the newest so many"`
 }
 

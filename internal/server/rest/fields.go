@@ -34,7 +34,7 @@ var fieldNames = sync.OnceValue(func() []string {
 // remedyFor says what to do about a finding of huma's validation: which field was
 // probably meant where one is not known, else where the right ones stand.
 func remedyFor(field, text string) string {
-	const document = "see /openapi.json for what is expected"
+	const document = "see /openapi.json for the expected form"
 	if !strings.HasPrefix(text, "unexpected property") && !strings.HasPrefix(text, "unknown query") {
 		return document
 	}

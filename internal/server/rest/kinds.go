@@ -19,7 +19,7 @@ func describeKinds(schemas huma.Registry) {
 	problem := schemas.Schema(reflect.TypeFor[api.Problem](), true, "")
 	kind := schemas.SchemaFromRef(problem.Ref).Properties["kind"]
 	var means strings.Builder
-	means.WriteString("what sort of refusal it is; a kind that a program does not know counts as what the status says")
+	means.WriteString("kind of refusal; a program treats a kind that it does not know by its status")
 	kind.Enum = nil
 	for _, r := range refusal.Kinds {
 		kind.Enum = append(kind.Enum, string(r.Kind))

@@ -73,7 +73,7 @@ func ListenView(path, group, who string, log *slog.Logger) (net.Listener, error)
 		return nil, nil
 	}
 	if _, err := user.LookupGroup(group); err != nil {
-		log.Info("no socket for those who may only look", "group", group, "remedy", "groupadd --system "+group+" and restart it")
+		log.Info("no socket for users who may only look", "group", group, "remedy", "groupadd --system "+group+" and restart it")
 		return nil, nil
 	}
 	path = api.ViewSocket(path)

@@ -178,7 +178,7 @@ func obstacles(r container.InspectResponse) (list []migrate.Finding) {
 		refuse("init", "it has docker's own init, whose mount cannot be restored", "start it without --init, with an init in its image")
 	}
 	if h.AutoRemove {
-		refuse("auto-remove", "it is removed when it stops (--rm), so nothing would be left to go back to", "start it without --rm")
+		refuse("auto-remove", "it is removed when it stops (--rm), so it could not go back if the move fails", "start it without --rm")
 	}
 	for _, shared := range []struct{ what, value, flag string }{
 		{"network", string(h.NetworkMode), "--network"}, {"processes", string(h.PidMode), "--pid"}, {"IPC", string(h.IpcMode), "--ipc"},
@@ -194,7 +194,7 @@ func obstacles(r container.InspectResponse) (list []migrate.Finding) {
 		refuse("swarm", fmt.Sprintf("it belongs to the swarm service %s, which would start another in its place", service), "let swarm move it: docker service update --force "+service)
 	}
 	if r.Config.Tty && r.Config.OpenStdin && r.Config.AttachStdin {
-		list = append(list, migrate.Finding{Code: "attached", Msg: "whoever is attached to its terminal will be cut off", Remedy: "attach again on the target"})
+		list = append(list, migrate.Finding{Code: "attached", Msg: "users attached to its terminal will be cut off", Remedy: "attach again on the target"})
 	}
 	for _, id := range r.ExecIDs {
 		list = append(list, migrate.Finding{Code: "exec", Msg: fmt.Sprintf("what runs in it by docker exec (%.12s) ends", id)})

@@ -46,7 +46,7 @@ func (e *Engine) loadImage(ctx context.Context, o migrate.Order, r io.Reader) (p
 		return size, err
 	}
 	if found, err := e.client.ImageInspect(ctx, o.Container.ImageID); err != nil || found.ID != o.Container.ImageID {
-		return size, errors.Join(failed("what has come from %s is not image %s", o.From, o.Container.ImageID), err)
+		return size, errors.Join(failed("the archive from %s does not hold image %s", o.From, o.Container.ImageID), err)
 	}
 	return size, e.client.ImageTag(ctx, o.Container.ImageID, brought(o))
 }

@@ -74,7 +74,7 @@ func (e *Engine) receive(ctx context.Context, p migrate.Part, o migrate.Order, r
 			return size, err
 		}
 		if v.Labels[migrate.MoveLabel] != o.Move {
-			return size, refused("volume %s is somebody else's", p.Name)
+			return size, refused("volume %s belongs to another container or move", p.Name)
 		}
 		return replace(r, f.file(v.Mountpoint), o.Limit(p))
 	}

@@ -13,7 +13,7 @@ import (
 	"weir/internal/cluster/migrate/pack"
 )
 
-// checkpointFolder is that of a container here, as far as files are concerned.
+// checkpointFolder returns a checkpoint's folder as a container here has it, with its files only.
 func checkpointFolder(t *testing.T) folder {
 	t.Helper()
 	dir := t.TempDir()

@@ -49,7 +49,7 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 	}
 	for _, v := range c.Volumes {
 		if _, err := e.client.VolumeInspect(ctx, v.Name); err == nil {
-			add("volume-taken", true, "remove or rename it: docker volume rm "+v.Name, "a volume %s is there already and may hold somebody's data", v.Name)
+			add("volume-taken", true, "remove or rename it: docker volume rm "+v.Name, "a volume %s is there already and may hold data in use", v.Name)
 		}
 		if v.Driver != "local" {
 			add("volume-driver", true, "copy its data yourself, or use a shared volume", "volume %s has the driver %s, whose data cannot be copied", v.Name, v.Driver)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outsideSecret is what a root-only file outside of the volume holds.
+// outsideSecret is the content of a file outside the volume that only root can read.
 const outsideSecret = "a secret of root's, outside of the volume"
 
 // swapper exchanges two names again and again, as a container does that shares a

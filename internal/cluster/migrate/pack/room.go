@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoRoom says that a stream would take room that is kept free on the disk.
-var ErrNoRoom = errors.New("the disk has no room for it but what is kept free; free some there")
+var ErrNoRoom = errors.New("the disk has no room for it beyond the reserve; free some there")
 
 const (
 	// reserve is the room that is kept free of a file system, in bytes, or a twentieth of

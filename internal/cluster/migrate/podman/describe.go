@@ -148,7 +148,7 @@ func obstacles(r inspection) (list []migrate.Finding) {
 		refuse("privileged", "it is privileged and may hold any device of its host", "start it without --privileged, with the --cap-add that it needs")
 	}
 	if r.HostConfig.AutoRemove {
-		refuse("auto-remove", "it is removed when it stops (--rm), so nothing would be left to go back to", "start it without --rm")
+		refuse("auto-remove", "it is removed when it stops (--rm), so it could not go back if the move fails", "start it without --rm")
 	}
 	if r.HostConfig.Init {
 		refuse("init", "it has podman's own init, whose mount cannot be restored", "start it without --init, with an init in its image")

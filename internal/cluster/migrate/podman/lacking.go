@@ -29,7 +29,7 @@ func (e *Engine) Lacking(ctx context.Context, o migrate.Order) (list []migrate.F
 	}
 	for _, v := range o.Container.Volumes {
 		if _, err := e.run(ctx, "volume", "exists", "--", v.Name); err == nil {
-			list = append(list, migrate.Finding{Code: "volume-taken", Refuses: true, Msg: fmt.Sprintf("a volume %s is there already and may hold somebody's data", v.Name), Remedy: "remove or rename it: podman volume rm " + v.Name})
+			list = append(list, migrate.Finding{Code: "volume-taken", Refuses: true, Msg: fmt.Sprintf("a volume %s is there already and may hold data in use", v.Name), Remedy: "remove or rename it: podman volume rm " + v.Name})
 		}
 	}
 	for _, n := range o.Container.Networks {

@@ -35,7 +35,7 @@ func NewAllowance(bytes int64) *Allowance {
 
 type allowanceKey struct{}
 
-// With gives a request's context the allowance of the one who makes it.
+// With gives a request's context the allowance of its sender.
 func (a *Allowance) With(ctx context.Context) context.Context {
 	return context.WithValue(ctx, allowanceKey{}, a)
 }

@@ -104,8 +104,8 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// logs sends what distribution has to say to slog, errors only. It logs by logrus's
-// logger for everybody, which nothing else here uses.
+// logs sends distribution's log to slog, errors only. Distribution logs by logrus's
+// global logger, which no other package here uses.
 var logs = sync.OnceFunc(func() {
 	logrus.SetLevel(logrus.ErrorLevel)
 	logrus.SetOutput(toSlog{})

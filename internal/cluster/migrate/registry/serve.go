@@ -88,7 +88,7 @@ func (r *Registry) permit(ctx context.Context, request Request, c Client) *refus
 		}
 	}
 	if !allowed {
-		return denied("node %s has no move under way that this belongs to: only its source may push an image, only its target may pull it, and nobody may delete one", c.Node)
+		return denied("node %s has no move under way that this belongs to: only its source may push an image, only its target may pull it, and no node may delete one", c.Node)
 	}
 	if request.Kind == Chunk {
 		r.usage.mu.Lock()
@@ -194,7 +194,7 @@ func (r *Registry) chunk(w http.ResponseWriter, q *http.Request, request Request
 	u := r.usage
 	u.mu.Lock()
 	up := u.uploads[request.Reference]
-	if up == nil { // of one who may do everything
+	if up == nil { // of a client who may do everything
 		up = &upload{node: c.Node, repository: request.Repository}
 		u.uploads[request.Reference] = up
 	}

@@ -35,7 +35,7 @@ type usage struct {
 	nodes   map[string]int64   // bytes, by node
 	total   int64
 	uploads map[string]*upload
-	touched map[string]time.Time // when a digest was last asked for by one who pushes
+	touched map[string]time.Time // when a client that pushes last asked for a digest
 	refused uint64
 	timer   *time.Timer // saves the owners; nil = they are saved
 }

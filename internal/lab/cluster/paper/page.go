@@ -128,7 +128,7 @@ func labelled(events []cluster.Event, label string) (found *cluster.Event) {
 	return found
 }
 
-// exceptions are those of a list of which something is not true.
+// exceptions returns the members of a list for which holds is false.
 func exceptions(list []string, holds func(string) bool) (not []string) {
 	for _, one := range list {
 		if !holds(one) {
