@@ -30,10 +30,10 @@ func (a commands) cleanupCommand() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "cleanup",
 		Short: "Leave the host as Weir found it",
-		Long: `Remove Weir's qdiscs, marks and pins and put back the qdisc that was there before.
+		Long: `Remove Weir's qdiscs, marks and pins and put back the former qdisc.
 Without --link, do so for every device that carries a qdisc of Weir's. Needs root, and
 no agent: one that runs would set up again what this removes, so it is refused while
-one does, unless --force is given. What was set at run time is kept.`,
+one does, unless --force is given. Fields set at run time are kept.`,
 		Example: `  systemctl stop weir && weir cleanup
   weir cleanup --link eth0
   weir cleanup --dry-run`,

@@ -30,8 +30,8 @@ func (a commands) configCheckCommand() *cobra.Command {
 	return a.Printing(&cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration file, without an agent",
-		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent would and say all that is wrong with
-it, each with its line. What is right but will not hold as it stands is a remark: mins
+		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent would and list all its mistakes, each
+with its line. An entry that is right but will not hold as it stands is a remark: mins
 that do not fit beside each other if all workloads and groups run that the file calls by
 their whole name, rules that overlap, devices that this host has not. Nothing is changed
 and no agent is needed; on another host than the file's, the last kind does not count.`,

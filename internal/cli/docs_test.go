@@ -31,7 +31,7 @@ This page is made from the commands themselves (` + "`go test ./internal/cli -up
 
 All rates are egress (upload): what leaves a workload. They are written as ` + "`20mbit`, `1.5gbit`, `800kbit`, `20M` or, as a share of the link, `25%`" + `; ` + "`mbps` and `MB/s`" + ` are refused, because tc reads them as bytes. NAME is a container's name, a prefix of its id, or the name given to ` + "`weir attach`" + `.
 
-What is printed can be had as JSON or YAML (` + "`-o json`, `-o yaml`" + `), with the names of the [HTTP API](api.md). What changes something can be tried with ` + "`--dry-run`" + `. An error is one line on stderr that begins with ` + "`weir: `" + ` and names the field, the value and what to do.
+Output is also available as JSON or YAML (` + "`-o json`, `-o yaml`" + `), with the names of the [HTTP API](api.md). Commands that change something can be tried with ` + "`--dry-run`" + `. An error is one line on stderr that begins with ` + "`weir: `" + ` and names the field, the value and the remedy.
 
 ` + "`--socket PATH`" + ` or the environment variable ` + "`WEIR_SOCKET`" + ` names another socket than ` + "`" + api.DefaultSocket + "`" + `. A user who may not open it and is in group ` + "`weir-view`" + ` looks through ` + "`weir-view.sock`" + ` beside it, which ` + "`weir`" + ` finds by itself; the same holds for the manager's socket. ` + "`NO_COLOR`" + ` takes the colours out of ` + "`weir top`" + `.
 

@@ -19,10 +19,10 @@ func (a commands) doctorCommand() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what on this host is in Weir's way",
-		Long: `Look for what on this host is in Weir's way: kernel and its options, qdiscs that
-another program set, who else uses bits of the packet mark, speed of the links,
+		Long: `Look for obstacles on this host: kernel and its options, qdiscs that
+another program set, other users of bits of the packet mark, speed of the links,
 container engines, CRIU, clock, limits, and the agent. Each line says whether it is
-ok, a warning or fails, what was seen, and what to do.
+ok, a warning or fails, with the finding and the remedy.
 
 Nothing is changed, and no agent is needed. Without root, what could not be looked at
 is called unknown. The exit code is 1 if something fails: then a link is not steered,

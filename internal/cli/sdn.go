@@ -32,9 +32,9 @@ func (a commands) sdnApplyCommand() *cobra.Command {
 	var force, dryRun bool
 	c := a.Printing(&cobra.Command{
 		Use:   "apply FILE",
-		Short: "Make a bridge what a file says",
-		Long: `Make a bridge's queues and flow rules what a file says: what is missing is added, what
-is Weir's and not in the file is removed, and a second time nothing is changed. Other
+		Short: "Configure a bridge as a file says",
+		Long: `Give a bridge the queues and flow rules of a file: missing ones are added, those of
+Weir's that are not in the file are removed, and a second time nothing is changed. Other
 flows and other QoS rows stay; a port that has such a row is refused without --force.
 If the switch refuses the flows, the queues are put back as they were.`,
 		Example: `  weir sdn apply s1.yaml
@@ -53,7 +53,7 @@ If the switch refuses the flows, the queues are put back as they were.`,
 			return a.Print(r, func() string { return renderSDNChange(r) })
 		},
 	})
-	c.Flags().BoolVar(&force, "force", false, "take over ports that have a QoS row of somebody else's; weir sdn delete puts it back")
+	c.Flags().BoolVar(&force, "force", false, "take over ports that have a QoS row that Weir did not set; weir sdn delete puts it back")
 	frame.DryRunFlag(c, &dryRun)
 	return c
 }
@@ -62,10 +62,10 @@ func (a commands) sdnShowCommand() *cobra.Command {
 	var place sdn.Place
 	c := a.Printing(&cobra.Command{
 		Use:   "show [BRIDGE]",
-		Short: "Show queues and flow rules of a bridge, and what the rules have seen",
-		Long: `Show the ports of a bridge that have queues, and Weir's flow rules with what they have
-seen; without BRIDGE, all bridges that have something of Weir's. What was sent and
-dropped is counted where it is scheduled: weir get, weir top.`,
+		Short: "Show queues and flow rules of a bridge, with the rules' counters",
+		Long: `Show the ports of a bridge that have queues, and Weir's flow rules with their
+counters; without BRIDGE, all bridges that have queues or flows of Weir's. weir get and
+weir top show the packets sent and dropped.`,
 		Example: `  weir sdn show
   weir sdn show s1 -o json`,
 		Args:              frame.Names("[BRIDGE]"),

@@ -18,7 +18,7 @@ func TestServingIsRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		{"manager serve --bus kafka://k:1 --kafka-sasl PLAIN --kafka-user m --kafka-password-file /x", 2, "without TLS anybody in between reads it; give kafka: {tls: {ca: FILE}} as well, or use SCRAM-SHA-512"},
+		{"manager serve --bus kafka://k:1 --kafka-sasl PLAIN --kafka-user m --kafka-password-file /x", 2, "without TLS every host on the path can read it; give kafka: {tls: {ca: FILE}} as well, or use SCRAM-SHA-512"},
 		{"manager serve --bus kafka://k:1 --kafka-sasl GSSAPI", 2, "not known; give SCRAM-SHA-512"},
 		{"manager serve --bus kafka://k:1 --kafka-ca /none", 2, "manager.kafka.tls: authority /none: no such file"},
 		{"manager serve --kafka-ca system", 2, "manager.kafka: is given, but the bus is nats"},

@@ -96,7 +96,7 @@ func labFlags(c *cobra.Command, o *lab.Options, scheduler string) {
 	c.Flags().StringVar(&o.Scheduler, "scheduler", "", scheduler)
 	c.Flags().StringVar(&o.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
 	frame.VerdictsFlag(c, &o.Verdicts)
-	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that soaks up what is idle")
+	c.Flags().BoolVar(&o.CPU, "cpu", false, "measure CPU time exactly, with a process that uses all idle time")
 	frame.CompleteFlags(c, map[string][]string{"backend": plan.Backends})
 }
 

@@ -74,9 +74,9 @@ func parseSince(text string, now time.Time) (time.Time, error) {
 // Host makes weir audit.
 func (a Commands) Host() *cobra.Command {
 	return a.auditOf("audit [NAME]", "Show who changed what on this host",
-		`Show who changed what: every change of a policy on this host, with who asked for it,
-what was there before and after, and what was refused. NAME is a workload, group or
-link; without it, all. The log is `+"/var/log/weir/audit.log"+`; docs/audit.md says what is in it.`,
+		`Show who changed what: every change of a policy on this host, with its author and the
+state before and after, and every refused attempt. NAME is a workload, group or
+link; without it, all. The log is `+"/var/log/weir/audit.log"+`; docs/audit.md describes it.`,
 		`  weir audit --since 1h
   weir audit web -o json
   weir audit --since 2026-11-22 --limit 1000`,

@@ -25,9 +25,10 @@ import (
 func (a Commands) Nodes() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "nodes",
-		Short: "Show the cluster's nodes and what is left on each",
-		Long: `Show the nodes of the cluster: whether they are heard of, what they have and what of it
-is used. FREE MIN is what mins may still take of a node's link, egress (upload).`,
+		Short: "Show the cluster's nodes and the free part of each",
+		Long: `Show the nodes of the cluster: whether they send heartbeats, what they have and how much
+of it is used. FREE MIN is the rate that mins may still take of a node's link, egress
+(upload).`,
 		Example: `  weir nodes
   weir nodes -o json | jq '.[] | select(.state != "up").name'`,
 		Args: frame.Names(),
@@ -80,8 +81,8 @@ func (a Commands) Ps() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "ps",
 		Short: "List the containers of the whole cluster",
-		Long: `List the containers of all nodes with what they use and what they were promised. Rates
-are egress (upload).`,
+		Long: `List the containers of all nodes with their use and their mins. Rates are egress
+(upload).`,
 		Example: `  weir ps
   weir ps --node b`,
 		Args: frame.Names(),
@@ -139,7 +140,7 @@ func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
 	fs := c.Flags()
 	fs.IntVar(&req.MaxMoves, "max-moves", 0, "at most `N` moves (default no limit)")
 	fs.StringVar(&req.Algorithm, "algorithm", "", "`NAME`: local (default) or genetic, the paper's")
-	fs.StringVar(&req.Measure, "measure", "", "`NAME` of what a node's utilisation is: load (default), the sum over its containers, or mean, the paper's")
+	fs.StringVar(&req.Measure, "measure", "", "`NAME` of the measure of a node's utilisation: load (default), the sum over its containers, or mean, the paper's")
 	fs.Float64Var(&alpha, "alpha", 0.85, "how much evenness counts against the cost of moves, `0 to 1`")
 	frame.CompleteFlags(c, map[string][]string{"algorithm": {"local", "genetic"}, "measure": {"load", "mean"}})
 	return func() error {
@@ -171,9 +172,9 @@ func (a Commands) Plan() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "plan",
 		Short: "Say which containers should move, and why; nothing is moved",
-		Long: `Say which containers should move to another node, why, and what the cluster would be
-like then: S, the variance of the nodes' utilisation (less is more even), what each
-node gives away, and what could still be guaranteed.`,
+		Long: `Say which containers should move to another node, why, and the state of the cluster
+afterwards: S, the variance of the nodes' utilisation (less is more even), the load
+of each node, and the largest min that one node could still take.`,
 		Example: `  weir plan
   weir plan --max-moves 3 -o json`,
 		Args: frame.Names(),

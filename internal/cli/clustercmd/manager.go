@@ -73,7 +73,7 @@ where FILE holds this token, for %s within 24 hours
 func (a Commands) managerStatusCommand() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:     "status",
-		Short:   "Show the manager and what it does by itself",
+		Short:   "Show the manager and its automatic mode",
 		Example: `  weir manager status`,
 		Args:    frame.Names(),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -40,14 +40,14 @@ func (a Commands) Migrate() *cobra.Command {
 		Use:   "migrate NAME --to NODE",
 		Short: "Move a running container to another node, with its memory",
 		Long: `Move a running container to another node: it is frozen, its memory, its files and its
-volumes go over, and it goes on there, with the same configuration. What would fail is
-said beforehand and nothing is touched; if something fails later, the container goes on
-where it was. docs/migrate.md has how and what cannot be moved.
+volumes are sent, and it goes on there, with the same configuration. Obstacles are named
+beforehand and nothing is touched; if a step fails later, the container goes on where it
+was. docs/migrate.md has the steps, and the containers that cannot be moved.
 
 NODE is the name of a node of the cluster, or an engine of this machine by its socket
 (unix:///PATH). The first needs a manager, the second root.
 
---approach says how the files travel: layer (what the container has changed, from node
+--approach says how the files travel: layer (the container's changes, from node
 to node), commit (the same as a layer of an image, through the registry), export (the
 whole file system). Without it the fastest that is possible is taken.
 

@@ -68,7 +68,7 @@ be a prefix.`,
 			return a.Print(done, func() string { return renderCancellation(done) })
 		},
 	})
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "only say what it would do")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the effect and change nothing")
 	a.ManagerSocketFlag(c)
 	return c
 }

@@ -25,8 +25,8 @@ func (a Commands) managerSnapshotCommand() *cobra.Command {
 		Use:   "snapshot FILE",
 		Short: "Write the manager's state to a file",
 		Long: `Write the state of the manager, which goes on meanwhile, to a file: the authority and
-its key, the manager's certificate, nodes, tokens, moves. Images and what waits on the
-bus are not in it. Who has the file can become any node: keep it as secret as ca.key.
+its key, the manager's certificate, nodes, tokens, moves. Images and messages on the bus
+are not in it. A user who has the file can become any node: keep it as secret as ca.key.
 FILE - is standard output, to be encrypted by another program.`,
 		Example: `  weir manager snapshot /var/backups/weir-manager.snapshot
   weir manager snapshot - | gpg --encrypt --recipient ops > weir-manager.gpg`,

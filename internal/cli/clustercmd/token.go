@@ -30,8 +30,8 @@ func (a Commands) tokenCreateCommand() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "create",
 		Short: "Make a token by which nodes can join",
-		Long: `Make a token. Who has it can become a node until it expires or is used: pass it on like
-a password. It is shown once; the manager keeps only a hash of it. It is for one node
+		Long: `Make a token. A host that has it can become a node until it expires or is used: pass it
+on like a password. It is shown once; the manager keeps only a hash of it. It is for one node
 unless --uses says otherwise; a node that did not get the answer may use it again.`,
 		Example: `  weir manager token create
   weir manager token create --uses 5

@@ -15,7 +15,7 @@ import (
 
 // DryRunFlag adds the flag of all commands that change something.
 func DryRunFlag(c *cobra.Command, to *bool) {
-	c.Flags().BoolVar(to, "dry-run", false, "say what would change and change nothing")
+	c.Flags().BoolVar(to, "dry-run", false, "show the changes and make none")
 }
 
 // VerdictsFlag adds the flag of all commands that judge expectations.

@@ -34,7 +34,7 @@ that was measured, both in payload, the interval at which packets are let go, an
 it holds or moves.
 
 --flows measures each of its connections for a second instead: payload that arrived,
-and what was sent again.
+and retransmissions.
 
 --freeze keeps the interval where it is, until --unfreeze; the schedule goes on to
 hold. Gains are the controller's constants; the default is right without tuning, and

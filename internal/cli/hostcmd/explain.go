@@ -20,14 +20,14 @@ func (a Commands) Explain() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "explain (NAME | group NAME)",
 		Short: "Say why a workload has the rate it has, or which queue a packet joins",
-		Long: `Say why a workload has the rate it has: its fair share, who else is active, and
+		Long: `Say why a workload has the rate it has: its fair share, the other active ones, and
 whether its min, its max, its share or its own demand decides. For a workload in a
-group, the same of the group first. Of a group: what it was promised, who its members
-are, and what each of them gets of the group's part. A group can be called by its name
+group, the same of the group first. Of a group: its policy, its members, and
+the rate that each of them gets of the group's part. A group can be called by its name
 alone where no workload has that name.
 
 With a packet, say which rule it meets and which of the workload's queues it joins.
-What is not said of the packet, no rule on it fits.`,
+A rule on a field that is not given does not fit.`,
 		Example: `  weir explain web
   weir explain web -o json | jq -r '.links[].binds'
   weir explain group tenant-b
@@ -112,7 +112,7 @@ func renderExplanation(e api.Explanation) string {
 
 func othersText(others []api.Other) string {
 	if len(others) == 0 {
-		return "\n  nobody else is active\n"
+		return "\n  no other workload is active\n"
 	}
 	return activeTable("  ALSO ACTIVE", others)
 }

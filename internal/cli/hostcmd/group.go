@@ -40,10 +40,10 @@ func (a Commands) groupSetCommand() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "set GROUP",
 		Short: "Make a group, or change its weight, min or max",
-		Long: `Make a group, or change one. What is not given stays as it is, or is weight 1, no
-min and no max for a new one. The change outlives restarts of the agent. Without a
-min of its own a group reserves what its members' mins come to; with one, they have
-to fit within it. Rates are egress (upload): what leaves the workloads.`,
+		Long: `Make a group, or change one. A field that is not given stays as it is; a new group
+has weight 1, no min and no max. The change outlives restarts of the agent. Without a
+min of its own a group reserves the sum of its members' mins; with one, they have
+to fit within it. Rates are egress (upload).`,
 		Example: `  weir group set tenant-b --weight 2 --max 40mbit
   weir set web --group tenant-b
   weir group set tenant-b --min 30mbit --dry-run`,
@@ -67,7 +67,7 @@ func (a Commands) groupListCommand() *cobra.Command {
 	return a.Printing(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "Show the groups, their policies and who is in them",
+		Short:   "Show the groups, their policies and their members",
 		Example: `  weir group list
   weir group list -o json | jq -r '.[].members[]'`,
 		Args: frame.Names(),
@@ -86,7 +86,7 @@ func (a Commands) groupDeleteCommand() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:               "delete GROUP",
 		Aliases:           []string{"rm"},
-		Short:             "Remove a group that nobody is in",
+		Short:             "Remove a group without members",
 		Example:           `  weir group delete tenant-b`,
 		Args:              frame.Names("GROUP"),
 		ValidArgsFunction: a.completeGroup,

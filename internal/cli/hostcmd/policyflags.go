@@ -103,12 +103,12 @@ func flagNames(on policy.Place, last string, more ...string) string {
 
 // registerReset adds the flag that forgets.
 func (p *policyFlags) registerReset(c *cobra.Command) {
-	c.Flags().BoolVar(&p.change.Reset, "reset", false, "forget what was set at run time before anything else")
+	c.Flags().BoolVar(&p.change.Reset, "reset", false, "first drop all fields that were set at run time")
 }
 
 // acceptFlag adds the flag that accepts settings which the backend does not hold.
 func acceptFlag(c *cobra.Command, to *bool) {
-	c.Flags().BoolVar(to, "accept-gaps", false, "take what the link's backend does not hold on this kernel; without it, that is refused")
+	c.Flags().BoolVar(to, "accept-gaps", false, "accept fields that the link's backend does not hold on this kernel; without it, they are refused")
 }
 
 // fieldFlag is the flag of one field of a policy.

@@ -18,11 +18,10 @@ func (a Commands) Set() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "set (NAME | group NAME)",
 		Short: "Change a workload's weight, min, max, queues or group while it runs",
-		Long: `Change a workload's policy, or a group's, while it runs. What is not given stays as it is. The
+		Long: `Change a workload's policy, or a group's, while it runs. A field that is not given stays as it is. The
 change holds at once, loses no packet, and outlives restarts of the workload and
-of the agent; --reset forgets it, so that labels and configuration count again.
-Rates are egress (upload): what leaves the workload; those of --ingress-... are what
-comes to it (download).
+of the agent; --reset drops it, so that labels and configuration count again.
+Rates are egress (upload); those of --ingress-... are ingress (download).
 
 A discipline says which of the workload's own packets goes first. Its queues are
 given with it, each by --queue as in weir.yaml; they take the place of those that

@@ -22,10 +22,10 @@ func (a Commands) Status() *cobra.Command {
 	var gaps bool
 	c := a.Printing(&cobra.Command{
 		Use:   "status",
-		Short: "Show the agent, its links and what they cannot hold",
-		Long: `Show the agent, where it looks for workloads, and each link: capacity, what is
-sent, how much of it mins reserve and how much is free, which backend steers it
-and how many promises that backend cannot keep on this kernel; --gaps lists them.`,
+		Short: "Show the agent, its links and the promises that they cannot keep",
+		Long: `Show the agent, its sources of workloads, and each link: capacity, rate, how much
+of it mins reserve and how much is free, which backend steers it and how many
+promises that backend cannot keep on this kernel; --gaps lists them.`,
 		Example: `  weir status
   weir status --gaps
   weir status -o json | jq '.links[].free_bps'`,

@@ -21,9 +21,9 @@ func (a Commands) Top() *cobra.Command {
 	c := a.Printing(&cobra.Command{
 		Use:   "top",
 		Short: "Watch links and workloads live",
-		Long: `Watch each workload's rate, its share of the link, what the contract gives it now
-(ideal), min and max, backlog, drops and the last minute. Rates are egress (upload):
-what leaves the workload. On anything but a terminal, and with -n, one line per
+		Long: `Watch each workload's rate, its share of the link, the rate that the contract gives
+it now (ideal), min and max, backlog, drops and the last minute. Rates are egress
+(upload). On anything but a terminal, and with -n, one line per
 workload and second; with -o json one object per second.
 
 Keys: q quit, s sort by rate, name, weight, backlog or drops, p pause, arrows select,

@@ -36,9 +36,8 @@ its rate is moved by a tenth up and down for about a quarter of a minute.
 
 The method step fits delay and time constant to the answer to one step (Ziegler and
 Nichols' first method); relay switches between two rates and finds the gain at which
-the loop would swing for ever (their second). --apply uses what is suggested, which
-settles without overshoot; what the rule of Ziegler and Nichols gives is shown beside
-it. The default gains are right without this.`,
+the loop would swing for ever (their second). --apply sets the suggested gains, which
+settle without overshoot; those of Ziegler and Nichols' rule are shown beside them. The default gains are right without this.`,
 		Example: `  weir tune web
   weir tune web --apply
   weir tune web --method relay

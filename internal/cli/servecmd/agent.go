@@ -38,8 +38,8 @@ func (a Commands) Agent() *cobra.Command {
 		Short: "Steer this host's links until told to stop",
 		Long: `Steer this host's links: find its containers, promise each its share, and serve the
 API and the metrics. Needs root. The configuration is read from ` + config.DefaultPath + `
-if that file is there; flags count more than it does. When the agent ends, for whatever
-reason, the kernel goes on scheduling; weir cleanup puts back what was there before.
+if that file is there; flags override it. When the agent ends, for any reason, the
+kernel goes on scheduling; weir cleanup puts back the former qdiscs.
 
 --link and --egress say which devices to steer and what each can send, egress (upload).
 With --ingress what workloads receive by them, ingress (download), is steered as well,
@@ -74,7 +74,7 @@ by an IFB device for each.`,
 	fs.BoolVar(&f.Local, "ingress-local", false, "count what workloads receive from this host and from each other as received by the link")
 	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair, qcon or ancs (default fair)")
 	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
-	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that somebody else set on the device")
+	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that another program set on the device")
 	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
 	fs.StringVar(&f.Metrics, "metrics", "", "`HOST:PORT` that serves /metrics, e.g. 127.0.0.1:9469; beyond the loopback weir.yaml has to give metrics: {tls: ...}")
 	fs.StringVar(&f.StateDir, "state-dir", "", "`FOLDER` where run-time changes are kept (default "+config.Default().StateDir+")")

@@ -40,11 +40,11 @@ func (a Commands) MigrateHelper() *cobra.Command {
 		Use:   "migrate-helper",
 		Short: "Take the steps of migrations for an agent that may not (systemd starts it)",
 		Long: `Take the steps of migrations that the agent of this machine asks for: describe, freeze
-and restore containers, pack and unpack what travels. CRIU and the engine need nearly all
+and restore containers, pack and unpack the parts that travel. CRIU and the engine need nearly all
 privileges for that, and weir.service gives the agent few, so that these steps have a
 process of their own, which ends when nothing was asked for a while. It serves root alone,
 opens nothing to the network, and takes no paths or commands from its caller: the engine
-is that of ` + config.DefaultPath + `. It examines itself what the manager has signed: each step
+is that of ` + config.DefaultPath + `. It examines the manager's signed grants itself: each step
 has to be of a move that was granted, of this node's role in it, and is taken once.
 
 systemd starts it when the agent connects: systemctl enable --now weir-migrate.socket. An
@@ -64,7 +64,7 @@ agent that finds no such socket takes the steps itself.`,
 	fs := c.Flags()
 	fs.StringVar(&m.config, "config", "", "configuration `FILE` (default "+config.DefaultPath+" if it exists)")
 	fs.StringVar(&m.listen, "listen", "", "`PATH` of a socket to make, where systemd hands no socket over (the agent looks at "+remote.Socket+")")
-	fs.StringVar(&m.state, "state", "/var/lib/weir-migrate", "`FOLDER` of what it remembers: the cluster's authority, the moves")
+	fs.StringVar(&m.state, "state", "/var/lib/weir-migrate", "`FOLDER` of its state: the cluster's authority, the moves")
 	fs.DurationVar(&m.idle, "idle", 30*time.Second, "how `LONG` to wait for another call; 0 = for ever")
 	m.log.Register(c)
 	return c

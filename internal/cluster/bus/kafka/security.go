@@ -53,7 +53,7 @@ func (s Security) CheckForm() error {
 	case s.PasswordFile == "":
 		return errors.New("kafka.sasl: password_file is missing; give a file with the password that only root can read")
 	case s.Mechanism == Plain && !s.TLS:
-		return fmt.Errorf("kafka.sasl.mechanism %q: it sends the password as it is, and without TLS anybody in between reads it; give kafka: {tls: {ca: FILE}} as well, or use %s", Plain, Scram512)
+		return fmt.Errorf("kafka.sasl.mechanism %q: it sends the password in clear, and without TLS every host on the path can read it; give kafka: {tls: {ca: FILE}} as well, or use %s", Plain, Scram512)
 	}
 	return nil
 }
