@@ -18,7 +18,6 @@ const mostMethods = 40
 var largeTypes = map[string]int{
 	"internal/cluster/manager.Manager":       130,
 	"internal/cluster/migrate/docker.Engine": 70,
-	"internal/cluster/node.Node":             90,
 	"internal/lab/scenario.reader":           65,
 }
 

@@ -19,7 +19,7 @@ var speakHTTP = map[string]string{
 	"internal/api/client.go":                      "reads answers of the agent and the manager",
 	"internal/server":                             "answers",
 	"internal/cluster/node/membership/manager.go": "reads answers of the manager",
-	"internal/cluster/node/record.go":             "writes down how calls of other nodes were answered",
+	"internal/cluster/node/incoming/audit.go":     "writes down how calls of other nodes were answered",
 	"internal/cluster/node/images/registry.go":    "a proxy between the engine and the manager's image registry",
 	"internal/cluster/node/images/order.go":       "asks the manager whether its image registry is there",
 	"internal/cluster/migrate/docker/registry.go": "reads answers of an image registry",

@@ -2,17 +2,24 @@
 
 // Package node is an agent's part in a cluster: it joins, says that it lives and what
 // its containers use, migrates what the manager orders, and asks for a place where a
-// min does not fit here. Whom it believes is package membership's, its profiles are
-// package profiler's, and what its engine gets of the manager's images is package images'.
+// min does not fit here.
 //
 //	node.go       what a node is made of and runs
+//	member.go     a machine that is to be a node, before it has joined
 //	connected.go  the bus: heartbeats and profiles out
 //	orders.go     what the manager orders
-//	outbox.go     what has been said and not been taken by the bus yet
 //	moves.go      migrations (package migrate), each with its journal
-//	serve.go      what other nodes may do here for a migration, by mutual TLS
-//	remote.go     the same from the other side: another machine as a migrate.Node
+//	remote.go     another machine as a migrate.Node
+//	settings.go   policies that the manager orders, or that come with a container
+//	outbox.go     what has been said and not been taken by the bus yet
 //	place.go      api.Agent with a manager behind it
+//
+// The packages below it have the parts that a node puts together:
+//
+//	membership    the certificate, the list of members, whom this node believes
+//	incoming      moves to this node; its rules are package guest's, its limits package gate's
+//	images        the manager's image registry, for this node's engine
+//	profiler      what the containers here use
 //
 // Nothing here keeps the agent from steering its links: the node tries a manager
 // that is away again, and its messages wait meanwhile.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/incoming"
 )
 
 // TestEndedGuestsAreSmall: of a copy that has ended, a node remembers some hundred bytes,
@@ -77,5 +78,5 @@ func heap() int64 {
 // afterSweep is some minutes later.
 func (n *testNode) afterSweep(t *testing.T) {
 	t.Helper()
-	n.tidyGuests(t.Context(), time.Now().Add(2*sweepAfter))
+	n.incoming.Tidy(t.Context(), time.Now().Add(2*incoming.SweepAfter))
 }

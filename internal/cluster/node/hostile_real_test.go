@@ -105,7 +105,7 @@ func TestHostileNodeAndADocker(t *testing.T) {
 	c.up(2)
 	c.seen(2)
 	c.moved2("old", "b") // whose grant is used
-	if !eventually(func() bool { return len(b.guests.unsettled()) == 0 }) {
+	if !eventually(func() bool { return len(b.unsettled()) == 0 }) {
 		t.Fatal("what came with a container is not dealt with")
 	}
 	h := newHostile(t, c, a, []*testNode{b})

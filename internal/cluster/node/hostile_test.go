@@ -102,10 +102,10 @@ func (x attack) try(client *http.Client) (status int, answer string, err error) 
 	if err != nil {
 		return 0, "", err
 	}
-	req.Header.Set(orderHeader, base64.StdEncoding.EncodeToString(x.permission))
+	req.Header.Set(remote.OrderHeader, base64.StdEncoding.EncodeToString(x.permission))
 	if x.statement != "" {
-		req.Header.Set(statementHeader, x.statement)
-		req.Trailer = http.Header{statementHeader: {x.statement}}
+		req.Header.Set(remote.StatementHeader, x.statement)
+		req.Trailer = http.Header{remote.StatementHeader: {x.statement}}
 	}
 	resp, err := client.Do(req)
 	if err != nil {

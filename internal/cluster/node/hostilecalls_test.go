@@ -40,7 +40,7 @@ func TestHostileNode(t *testing.T) {
 	c.up(3)
 	c.seen(4)
 	c.moved2("old", "b") // whose grant is used
-	if !eventually(func() bool { return len(nodes[1].guests.unsettled()) == 0 }) {
+	if !eventually(func() bool { return len(nodes[1].unsettled()) == 0 }) {
 		t.Fatal("what came with a container is not dealt with")
 	}
 	h := newHostile(t, c, a, others)

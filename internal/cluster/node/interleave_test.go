@@ -18,6 +18,8 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node/guest"
+	"weir/internal/cluster/node/incoming"
 	"weir/internal/cluster/wire"
 )
 
@@ -66,10 +68,10 @@ func (m *hostileMove) step(s migrate.Step) attack {
 func (m *hostileMove) part(p migrate.Part) attack {
 	content := p.String() + strings.Repeat("x", 1<<20)
 	x := attack{target: m.b, verb: "receive", permission: m.grant, body: callBody(remote.Call{Part: &p}, content)}
-	end := &hashed{r: strings.NewReader(content), end: func(sum string, bytes int64) (err error) {
+	end := remote.NewHashed(strings.NewReader(content), func(sum string, bytes int64) (err error) {
 		x.statement, err = m.a.state(m.b.Name(), wire.Statement{Move: m.order.Move, Part: p.String(), SHA256: sum, Bytes: bytes})
 		return err
-	}}
+	})
 	if _, err := io.Copy(io.Discard, end); err != nil {
 		m.t.Fatal(err)
 	}
@@ -84,30 +86,31 @@ func (m *hostileMove) slowly(p migrate.Part, gate chan struct{}) chan int {
 	x.stream = io.MultiReader(bytes.NewReader(x.body[:last]), &gated{gate: gate, r: bytes.NewReader(x.body[last:])})
 	done := make(chan int, 1)
 	go func() { done <- x.status(m.client) }()
-	if !eventually(func() bool { return m.b.guests.busy(m.order.Move) == "receive "+p.String() }) {
+	if !eventually(func() bool { return m.b.busy(m.order.Move) == "receive "+p.String() }) {
 		m.t.Fatalf("b does not receive %s", p)
 	}
 	return done
 }
 
 // busy returns the step or part of a move that is under way.
-func (g *guests) busy(move string) string {
-	v := g.find(move)
-	if v == nil {
-		return ""
-	}
-	defer v.mu.Unlock()
-	if v.doing == nil {
-		return ""
-	}
-	return v.doing.what
+func (n *testNode) busy(move string) string {
+	_, doing, _ := n.incoming.Guest(move)
+	return doing
 }
 
-// show returns the record of a move.
-func (g *guests) show(move string) guestRecord {
-	v := g.find(move)
-	defer v.mu.Unlock()
-	return v.clone()
+// guest returns the record of a move.
+func (n *testNode) guest(move string) guest.Record {
+	return guestOf(n.incoming, move)
+}
+
+func guestOf(s *incoming.Server, move string) guest.Record {
+	r, _, _ := s.Guest(move)
+	return r
+}
+
+// unsettled returns copies that were confirmed and whose settings are to be dealt with.
+func (n *testNode) unsettled() []guest.Record {
+	return n.incoming.Guests(func(r guest.Record) bool { return r.End == guest.Confirmed && !r.Applied })
 }
 
 // gated waits before the first byte.
@@ -168,7 +171,7 @@ func TestDiscardBesideOtherSteps(t *testing.T) {
 			if left := c.world.left(m.order.Move); left != "" {
 				t.Errorf("left on b: %s", left)
 			}
-			if v := b.guests.show(m.order.Move); v.End != endDiscarded {
+			if v := b.guest(m.order.Move); v.End != guest.Discarded {
 				t.Errorf("the guest's end is %q", v.End)
 			}
 		})
@@ -189,7 +192,7 @@ func (m *hostileMove) held(s migrate.Step, gate chan struct{}) chan int {
 	})
 	done := make(chan int, 1)
 	go func() { done <- m.step(s).status(m.client) }()
-	if !eventually(func() bool { return m.b.guests.busy(m.order.Move) == string(s) }) {
+	if !eventually(func() bool { return m.b.busy(m.order.Move) == string(s) }) {
 		m.t.Fatalf("b does not begin %s", s)
 	}
 	return done
@@ -215,7 +218,7 @@ func TestMemoryHeldOpenDuringRestore(t *testing.T) {
 	if status, answer := m.step(migrate.StepRestore).send(t, m.client); status == http.StatusOK || !strings.Contains(answer, "under way") {
 		t.Errorf("restored while memory arrives: %d %s", status, answer)
 	}
-	if v := b.guests.show("m-1"); v.Tried {
+	if v := b.guest("m-1"); v.Tried {
 		t.Error("a restore that was refused counts as tried")
 	}
 	close(gate)
@@ -249,7 +252,7 @@ func sweeps(t *testing.T, c *cluster) {
 	c.world.mu.Unlock()
 	created := make(chan int, 1)
 	go func() { created <- m.step(migrate.StepCreate).status(m.client) }()
-	if !eventually(func() bool { return b.guests.busy("m-1") == "create" }) {
+	if !eventually(func() bool { return b.busy("m-1") == "create" }) {
 		t.Fatal("b does not begin to create")
 	}
 	m.want(http.StatusOK, "discard", m.step(migrate.StepDiscard))
@@ -260,7 +263,7 @@ func sweeps(t *testing.T, c *cluster) {
 	if !eventually(func() bool { return c.world.left("m-1") == "web" }) {
 		t.Fatal("the daemon has not made its container")
 	}
-	b.tidyGuests(t.Context(), time.Now())
+	b.incoming.Tidy(t.Context(), time.Now())
 	if left := c.world.left("m-1"); left == "" {
 		t.Error("swept at once: then it is too early")
 	}
@@ -268,7 +271,7 @@ func sweeps(t *testing.T, c *cluster) {
 	if left := c.world.left("m-1"); left != "" {
 		t.Errorf("left on b: %s", left)
 	}
-	if !b.guests.show("m-1").Swept {
+	if !b.guest("m-1").Swept {
 		t.Error("it is not noted as swept")
 	}
 }
@@ -284,7 +287,7 @@ func TestRandomInterleavings(t *testing.T) {
 	c.world.put("a", "web")
 	c.up(2)
 	random := rand.New(rand.NewPCG(*seed, 1))
-	ends := map[string]int{}
+	ends := map[guest.End]int{}
 	for round := range rounds {
 		name := fmt.Sprintf("c%d", round)
 		o := orderOf(fmt.Sprintf("m-%d", round), name, "a", "b")
@@ -314,13 +317,13 @@ func TestRandomInterleavings(t *testing.T) {
 				t.Errorf("round %d: %s has succeeded %d times", round, what, n)
 			}
 		}
-		v := b.guests.show(o.Move)
+		v := b.guest(o.Move)
 		ends[v.End]++
 		left, at := c.world.left(o.Move), c.world.where(name)
 		switch {
-		case v.End == endConfirmed && (!strings.HasPrefix(left, name) || !slices.Equal(at, []string{"b"})):
+		case v.End == guest.Confirmed && (!strings.HasPrefix(left, name) || !slices.Equal(at, []string{"b"})):
 			t.Errorf("round %d: confirmed, and left is %q, it runs on %v", round, left, at)
-		case v.End == endDiscarded && (left != "" || len(at) > 0):
+		case v.End == guest.Discarded && (left != "" || len(at) > 0):
 			t.Errorf("round %d: discarded, and left is %q, it runs on %v", round, left, at)
 		case v.End == "":
 			t.Errorf("round %d: it has no end", round)
@@ -328,17 +331,17 @@ func TestRandomInterleavings(t *testing.T) {
 		m.client.CloseIdleConnections()
 	}
 	t.Logf("ends: %v", ends)
-	if ends[endConfirmed] == 0 || ends[endDiscarded] == 0 {
+	if ends[guest.Confirmed] == 0 || ends[guest.Discarded] == 0 {
 		t.Error("not both ends were seen: the test has not tried what it is for")
 	}
 	b.stop()
-	again, err := openGuests(filepath.Join(b.opts.Dir, "guests"), make(slots, 1), time.Now())
+	again, err := incoming.Open(incoming.Options{Dir: filepath.Join(b.opts.Dir, "guests")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for round := range rounds {
 		move := fmt.Sprintf("m-%d", round)
-		if was, is := b.guests.show(move), again.show(move); was.End != is.End {
+		if was, is := b.guest(move), guestOf(again, move); was.End != is.End {
 			t.Errorf("%s is %q, and on the disk %q", move, was.End, is.End)
 		}
 	}

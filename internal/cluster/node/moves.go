@@ -19,6 +19,7 @@ import (
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
@@ -288,11 +289,11 @@ func (m *moves) carryOut(ctx context.Context, order wire.Move, sealed []byte, ca
 // propose describes the container to the manager, by a hash, and with its grant to the
 // target. Nothing has been touched yet.
 func (m *moves) propose(ctx context.Context, order wire.Move, o migrate.Order, target *remoteNode) (granted []byte, err error) {
-	o = travelling(o)
+	o = guest.Travelling(o)
 	o.Registry = "" // each node has its own way there
 	text, err := json.Marshal(warrant.Proposal{Order: o, Settings: m.policy(ctx, order.Container)})
 	if err == nil {
-		err = describable(order.Container, text)
+		err = guest.Describable(order.Container, text)
 	}
 	if err != nil {
 		return nil, err

@@ -22,7 +22,9 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/gate"
 	"weir/internal/cluster/node/images"
+	"weir/internal/cluster/node/incoming"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
@@ -64,7 +66,8 @@ type Options struct {
 	// Clock is the clock for certificates and the list of members; nil = the machine's.
 	Clock clockwork.Clock
 
-	standing *standing // of the Member, if there is one
+	standing *standing     // of the Member, if there is one
+	stall    time.Duration // for which a part may stand still; 0 = as package incoming has it
 }
 
 const (
@@ -90,12 +93,8 @@ type Node struct {
 	profiles *outbox
 	moves    *moves
 	sequence *sequence // of the manager's orders
-	guests   *guests
-	callers  *callers
-	stall    atomic.Int64   // for which a part may stand still, in ns
-	settling sync.WaitGroup // settings of containers that have arrived
-	ended    context.Context
-	end      context.CancelFunc
+	incoming *incoming.Server
+	calls    *gate.Calls // of other nodes
 	listener net.Listener
 	started  time.Time
 	beats    atomic.Uint64
@@ -103,7 +102,6 @@ type Node struct {
 	mu       sync.Mutex
 	facts    migrate.Facts
 	asked    map[string]time.Time
-	begun    map[string]time.Time // moves to this node whose first call was served, see mayServe
 	draining bool
 }
 
@@ -128,8 +126,7 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	if o.Clock == nil {
 		o.Clock = clockwork.NewRealClock()
 	}
-	n := &Node{opts: o, log: o.Log.With("component", "cluster"), started: time.Now(), callers: newCallers(), asked: map[string]time.Time{}, begun: map[string]time.Time{}}
-	n.stall.Store(int64(partStall))
+	n := &Node{opts: o, log: o.Log.With("component", "cluster"), started: time.Now(), calls: gate.NewCalls(), asked: map[string]time.Time{}}
 	var err error
 	if n.members, err = membership.New(o.membership(n.log), id); err != nil {
 		return nil, err
@@ -144,10 +141,11 @@ func New(o Options, id pki.Identity) (*Node, error) {
 	if n.sequence, err = openSequence(filepath.Join(o.Dir, "sequence")); err != nil {
 		return nil, err
 	}
-	if n.guests, err = openGuests(filepath.Join(o.Dir, "guests"), make(slots, readingAtOnce), time.Now()); err != nil {
+	if n.incoming, err = incoming.Open(incoming.Options{Engine: o.Engine, Members: n.members, Images: n.images, Dir: filepath.Join(o.Dir, "guests"), AcceptFrom: o.AcceptFrom,
+		Calls: n.calls, Stall: o.stall, Audit: o.Audit, Clock: o.Clock, Log: n.log,
+		Refused: o.standing.refused, Apply: n.applyArrived, Report: n.reportArrived}); err != nil {
 		return nil, err
 	}
-	n.ended, n.end = context.WithCancel(context.Background())
 	n.moves, err = openMoves(n, filepath.Join(o.Dir, "moves"))
 	return n, err
 }
@@ -172,11 +170,10 @@ func (n *Node) Listen() error {
 // Run takes part until ctx ends.
 func (n *Node) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	defer n.settling.Wait()
 	defer running.Wait()
-	defer n.end()
-	running.Go(func() { n.serve(ctx) })
-	running.Go(func() { n.lookAfterGuests(ctx) })
+	if n.opts.Engine != nil {
+		running.Go(func() { n.incoming.Run(ctx, n.listener) })
+	}
 	running.Go(func() { n.images.Serve(ctx) })
 	running.Go(func() { n.sample(ctx) })
 	running.Go(func() { n.lookAtEngine(ctx) })

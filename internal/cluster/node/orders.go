@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
 
@@ -17,8 +18,8 @@ import (
 func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 	e, err := n.members.Verify(in.Data, in.Subject)
 	if err != nil {
-		n.opts.standing.refused(whyForged)
-		n.log.Warn("order refused", "reason", whyForged, "subject", in.Subject, "from", e.From, "err", err)
+		n.opts.standing.refused(warrant.WhyForged)
+		n.log.Warn("order refused", "reason", warrant.WhyForged, "subject", in.Subject, "from", e.From, "err", err)
 		return nil
 	}
 	switch e.Kind {
@@ -43,8 +44,8 @@ func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 	default:
 		err = fmt.Errorf("a %s is no order that this version knows", e.Kind)
 	}
-	n.opts.standing.refused(whyForeign)
-	n.log.Warn("order refused", "reason", whyForeign, "subject", in.Subject, "from", e.From, "err", err)
+	n.opts.standing.refused(warrant.WhyForeign)
+	n.log.Warn("order refused", "reason", warrant.WhyForeign, "subject", in.Subject, "from", e.From, "err", err)
 	return nil
 }
 
@@ -55,9 +56,9 @@ func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) e
 	switch {
 	case stale == nil:
 	case errors.Is(stale, wire.ErrLate), errors.Is(stale, wire.ErrReplayed), errors.Is(stale, wire.ErrMalformed):
-		why := whyReplayed
+		why := warrant.WhyReplayed
 		if errors.Is(stale, wire.ErrLate) {
-			why = whyExpired
+			why = warrant.WhyExpired
 		}
 		n.opts.standing.refused(why)
 		n.log.Warn("order refused", "reason", why, "kind", e.Kind, "of", o.Object(), "id", e.ID, "err", stale)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/gate"
+	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/wire"
 )
 
@@ -62,7 +64,7 @@ func TestOverload(t *testing.T) {
 	order := c.seal(c.managerKey(), "a", wire.Move{ID: "m-a", Container: "x", From: "a", To: "b", Deadline: soon})
 	honest := wire.Move{ID: "m-h", Container: "web", From: "h", To: "b", Address: b.listener.Addr().String(), Deadline: soon}
 	target := h.target(honest, c.seal(c.managerKey(), "h", honest))
-	long := longest(maxDescription, maxObjects-4)
+	long := longest(guest.MaxDescription, guest.MaxObjects-4)
 	before := heap()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -76,8 +78,8 @@ func TestOverload(t *testing.T) {
 			open = append(open, conn)
 		}
 	}
-	if alive := stillOpen(open); alive > doorsEach {
-		t.Errorf("%d connections of one node stay open; %d are its limit", alive, doorsEach)
+	if alive := stillOpen(open); alive > gate.ConnectionsEach {
+		t.Errorf("%d connections of one node stay open; %d are its limit", alive, gate.ConnectionsEach)
 	} else {
 		t.Logf("%d of %d connections stay open", alive, connections)
 	}
@@ -85,7 +87,7 @@ func TestOverload(t *testing.T) {
 	for _, conn := range open {
 		conn.Close()
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS("b"), MaxConnsPerHost: doorsEach}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: a.members.ClientTLS("b"), MaxConnsPerHost: gate.ConnectionsEach}}
 	count := func(status int) {
 		if n := refused[status]; n != nil {
 			n.Add(1)
@@ -160,7 +162,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 	a, b := c.node("a", 100e6), c.node("b", 100e6)
 	c.up(2)
 	var open []net.Conn
-	for range 3 * doorsUnknown {
+	for range 3 * gate.ConnectionsUnknown {
 		conn, err := net.Dial("tcp", b.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -176,8 +178,8 @@ func TestStrangersMakeRoom(t *testing.T) {
 	if stillOpen([]net.Conn{conn}) != 1 {
 		t.Error("the member's connection was closed")
 	}
-	if n := stillOpen(open); n > doorsUnknown {
-		t.Errorf("%d connections of nobody stay open; %d are the limit", n, doorsUnknown)
+	if n := stillOpen(open); n > gate.ConnectionsUnknown {
+		t.Errorf("%d connections of nobody stay open; %d are the limit", n, gate.ConnectionsUnknown)
 	}
 }
 
@@ -185,11 +187,12 @@ func TestStrangersMakeRoom(t *testing.T) {
 // does not come in.
 func TestBodiesThatStandStill(t *testing.T) {
 	c := newCluster(t)
-	a, b := c.node("a", 100e6), c.node("b", 100e6)
+	a, o := c.node("a", 100e6), c.options("b")
+	o.stall = 300 * time.Millisecond
+	b := c.run(o, newAgent(c.world, "b", 100e6))
 	c.world.put("a", "web")
 	c.up(2)
 	m := c.hostileMove(a, b, orderOf("m-1", "web", "a", "b"))
-	b.stall.Store(int64(300 * time.Millisecond))
 	gate := make(chan struct{})
 	defer close(gate)
 	begun := time.Now()
@@ -199,7 +202,7 @@ func TestBodiesThatStandStill(t *testing.T) {
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("it took %v to see that nothing comes", took)
 	}
-	if what := b.guests.busy("m-1"); what != "" {
+	if what := b.busy("m-1"); what != "" {
 		t.Errorf("%s is still under way", what)
 	}
 	m.want(http.StatusOK, "the part once more", m.part(migrate.Part{Kind: migrate.PartLayer}))
@@ -215,8 +218,8 @@ func TestBusyNodesAreAskedAgain(t *testing.T) {
 	c.up(2)
 	c.seen(1)
 	var leave []func()
-	for range questionsAll {
-		out, over := b.callers.enter("x"+peerOf(len(leave)), true)
+	for range gate.QuestionsAll {
+		out, over := b.calls.Enter("x"+peerOf(len(leave)), true)
 		if over != nil {
 			t.Fatal(over)
 		}
@@ -233,5 +236,5 @@ func TestBusyNodesAreAskedAgain(t *testing.T) {
 	}
 }
 
-// peerOf makes names of which each has questionsEach.
-func peerOf(n int) string { return string(rune('a' + n/questionsEach)) }
+// peerOf makes names of which each has gate.QuestionsEach.
+func peerOf(n int) string { return string(rune('a' + n/gate.QuestionsEach)) }

@@ -17,20 +17,9 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/wire"
 	"weir/internal/retry"
-)
-
-// The calls of package remote from node to node have two headers more. orderHeader
-// carries what the manager has sealed: a Move, or a Grant once there is one. Behind a
-// part, as a trailer, and with the step "pull", statementHeader carries the source's
-// Statement. Only "lacking" has an order; "begin" has a proposal in its place, and what
-// comes after it says which step or part of that is meant.
-const (
-	orderHeader     = "Weir-Order"
-	statementHeader = "Weir-Statement"
-
-	verbBegin remote.Verb = "begin"
 )
 
 // remoteNode is another machine as a migrate.Node: the target of a move.
@@ -59,7 +48,7 @@ func (n *Node) target(order wire.Move, sealed []byte) *remoteNode {
 
 // show has later calls carry what the manager has sealed.
 func (r *remoteNode) show(sealed []byte) {
-	r.peer.Header.Set(orderHeader, base64.StdEncoding.EncodeToString(sealed))
+	r.peer.Header.Set(remote.OrderHeader, base64.StdEncoding.EncodeToString(sealed))
 }
 
 // Name implements migrate.Node.
@@ -77,10 +66,10 @@ func (r *remoteNode) Describe(context.Context, string) (migrate.Container, error
 
 // Lacking implements migrate.Node.
 func (r *remoteNode) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
-	o = travelling(o)
+	o = guest.Travelling(o)
 	text, err := json.Marshal(remote.Call{Order: &o})
 	if err == nil {
-		err = describable(o.Container.Name, text)
+		err = guest.Describable(o.Container.Name, text)
 	}
 	if err != nil {
 		return nil, err
@@ -96,7 +85,7 @@ func (r *remoteNode) ask(ctx context.Context, verb remote.Verb, text []byte, sta
 			return err
 		}
 		if statement != "" {
-			req.Header.Set(statementHeader, statement)
+			req.Header.Set(remote.StatementHeader, statement)
 		}
 		return r.peer.Do(req, out)
 	})
@@ -123,7 +112,7 @@ func patiently(ctx context.Context, call func() error) error {
 // after it only say which step of it is meant.
 func (r *remoteNode) begin(ctx context.Context, proposal, grant []byte) error {
 	r.show(grant)
-	return r.ask(ctx, verbBegin, proposal, "", nil)
+	return r.ask(ctx, remote.Begin, proposal, "", nil)
 }
 
 // Do implements migrate.Node.
@@ -150,12 +139,12 @@ func (r *remoteNode) Send(context.Context, migrate.Part, migrate.Order, io.Write
 
 // Receive implements migrate.Node.
 func (r *remoteNode) Receive(ctx context.Context, p migrate.Part, o migrate.Order, from io.Reader) (out migrate.Outcome, err error) {
-	trailer := http.Header{statementHeader: nil}
-	part := &hashed{r: from, end: func(sum string, bytes int64) error {
+	trailer := http.Header{remote.StatementHeader: nil}
+	part := remote.NewHashed(from, func(sum string, bytes int64) error {
 		stated, err := r.state(r.name, wire.Statement{Move: o.Move, Part: p.String(), SHA256: sum, Bytes: bytes})
-		trailer.Set(statementHeader, stated)
+		trailer.Set(remote.StatementHeader, stated)
 		return err
-	}}
+	})
 	body, err := remote.Call{Part: &p}.Before(part)
 	if err != nil {
 		return out, err
@@ -166,4 +155,10 @@ func (r *remoteNode) Receive(ctx context.Context, p migrate.Part, o migrate.Orde
 	}
 	req.Trailer = trailer
 	return out, r.peer.Do(req, &out)
+}
+
+// state seals what has been sent of a move.
+func (n *Node) state(to string, s wire.Statement) (string, error) {
+	sealed, err := n.members.Seal(wire.Statements(to), s.Move+"/"+s.Part, s)
+	return base64.StdEncoding.EncodeToString(sealed), err
 }

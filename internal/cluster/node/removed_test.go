@@ -332,6 +332,7 @@ func TestStaleListBeginsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := a.target(wire.Move{To: "b", Address: address}, c.genuine("late"))
+	m := c.hostileMove(a, b, orderOf("m-1", "web", "a", "b"))
 	c.stop()
 	clock.Advance(wire.MembersFresh - time.Second)
 	if _, err := a.target(wire.Move{To: "b", Address: address}, c.genuine("early")).Facts(t.Context()); err != nil {
@@ -344,9 +345,11 @@ func TestStaleListBeginsNothing(t *testing.T) {
 	if _, err := begun.Facts(t.Context()); err != nil {
 		t.Errorf("a move that was begun does not go on: %v", err)
 	}
-	if err := b.mayServe(t.Context(), wire.Move{ID: "late", From: "a"}, "do", migrate.StepDiscard); err != nil {
-		t.Errorf("a discard was refused: %v", err)
-	}
+	grant, _ := granted(orderOf("late", "web", "a", "b"), time.Now().Add(time.Hour))
+	unknown := m.step(migrate.StepDiscard)
+	unknown.permission = c.seal(c.managerKey(), "a", grant)
+	m.want(http.StatusConflict, "a discard of a move that was not begun", unknown) // not for the list's age
+	m.want(http.StatusOK, "a discard", m.step(migrate.StepDiscard))
 	if err := b.members.MayBegin(t.Context(), "a"); err == nil {
 		t.Error("a source begins a move by a list that is too old")
 	}

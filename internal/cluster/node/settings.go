@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 	"weir/internal/refusal"
@@ -67,7 +68,7 @@ func (n *Node) set(ctx context.Context, a wire.Apply) error {
 		return err
 	}
 	if w.Kind != workload.KindDocker {
-		n.opts.standing.refused(whySubject)
+		n.opts.standing.refused(warrant.WhySubject)
 		return fmt.Errorf("%s is no container (it is of kind %s); the manager changes policies of containers only; set it on this node: weir set %s", w.Name, w.Kind, w.Name)
 	}
 	_, err = n.opts.Agent.Set(ctx, a.Workload, c, false)
@@ -190,40 +191,21 @@ func (n *Node) workloadOf(ctx context.Context, id string) (name string, err erro
 	return "", &refusal.Error{Kind: refusal.Unknown, Field: "container", Value: id, Msg: "the agent has not found it"}
 }
 
-// settle applies what came with a container that was confirmed: its settings, and what
-// the manager was asked to find a place for. To nothing else: the source of a move does
-// not say what holds here for what it has not sent.
-func (n *Node) settle(move string) {
-	n.settling.Go(func() {
-		v, settings, ok := n.guests.arrivedOf(n.ended, move)
-		if !ok || n.ended.Err() != nil {
-			return
-		}
-		var problems []string
-		err := errNoAgent
-		if n.opts.Agent != nil {
-			err = n.setArrived(n.ended, v.Copy, settings)
-			if err != nil {
-				problems = append(problems, err.Error())
-			}
-			err = n.setArrived(n.ended, v.Copy, v.Grant.Change)
-		}
-		if err != nil {
+// applyArrived puts into force what came with a container that has moved here, and returns
+// what of it cannot hold.
+func (n *Node) applyArrived(ctx context.Context, id string, changes ...wire.Change) (problems []string) {
+	if n.opts.Agent == nil {
+		return []string{errNoAgent.Error()}
+	}
+	for _, change := range changes {
+		if err := n.setArrived(ctx, id, change); err != nil {
 			problems = append(problems, err.Error())
 		}
-		if n.ended.Err() != nil {
-			return // the next process will
-		}
-		log := n.log.With("move", move, "container", v.Grant.Container, "from", v.Grant.From)
-		if len(problems) > 0 {
-			log.Warn("what came with a container cannot hold here", "err", strings.Join(problems, "; "))
-		}
-		if err := n.guests.note(move, func(v *guestRecord) { v.Applied = true }); err != nil {
-			log.Error("that settings were applied cannot be written down", "err", err)
-		}
-		r := wire.Arrived{Move: move, Node: n.opts.Name, Error: wire.Clip(strings.Join(problems, "; "), wire.MaxText)}
-		if err := n.say(n.reports, wire.Reports, move+"/arrived", &r, true); err != nil {
-			log.Error("the manager cannot be told that a container has arrived", "err", err)
-		}
-	})
+	}
+	return problems
+}
+
+// reportArrived tells the manager that a container has arrived.
+func (n *Node) reportArrived(r *wire.Arrived) error {
+	return n.say(n.reports, wire.Reports, r.Move+"/arrived", r, true)
 }

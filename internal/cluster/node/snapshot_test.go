@@ -14,6 +14,7 @@ import (
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/guest"
 	"weir/internal/refusal"
 )
 
@@ -200,7 +201,7 @@ func TestRestoredManagerOrdersAnotherMove(t *testing.T) {
 	if end := c.ended(second.ID); end.State != "refused" || !strings.Contains(end.Error, "move "+first.ID+" of web is under way") {
 		t.Errorf("a second move of a container under way: %+v", end)
 	}
-	if list := other.guests.list(); len(list) != 0 {
+	if list := other.incoming.Guests(func(guest.Record) bool { return true }); len(list) != 0 {
 		t.Errorf("%d copies were begun at the other target", len(list))
 	}
 	close(gate)

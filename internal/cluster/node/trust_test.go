@@ -240,7 +240,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 		cfg := a.members.ClientTLS("b")
 		cfg.GetClientCertificate = nil
 		req, _ := http.NewRequest(http.MethodPost, "https://"+address+remote.Path+"facts", nil)
-		req.Header.Set(orderHeader, base64.StdEncoding.EncodeToString([]byte("x")))
+		req.Header.Set(remote.OrderHeader, base64.StdEncoding.EncodeToString([]byte("x")))
 		if resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: cfg}}).Do(req); err == nil {
 			resp.Body.Close()
 			t.Errorf("answered %s", resp.Status)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package incoming
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/gate"
+	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
@@ -26,21 +28,19 @@ const (
 	keepGuests = 7 * 24 * time.Hour
 	// forsaken is after how long without a word a copy that never ran is discarded.
 	forsaken = 24 * time.Hour
-	// guestsEach bounds how many copies one node may have under way here.
-	guestsEach = 16
-	// sweepAfter is the time after which a discarded copy is discarded once more: an
+	// SweepAfter is the time after which a discarded copy is discarded once more: an
 	// engine may finish a call after its caller has gone.
-	sweepAfter = time.Minute
+	SweepAfter = time.Minute
 	// discardWait is for how long a discard waits for the end of a step that it has
 	// cancelled.
 	discardWait = 30 * time.Second
 )
 
-// guest is a record with what belongs to this process. One step or part of a guest is
+// entry is a record with what belongs to this process. One step or part of a guest is
 // dealt with at a time.
-type guest struct {
+type entry struct {
 	mu sync.Mutex // not held while the engine works
-	guestRecord
+	guest.Record
 	void    bool  // never written down, or forgotten: not to be used
 	doing   *task // nil = nothing
 	leaving int   // discards that wait for the end of doing; nothing else begins
@@ -64,15 +64,15 @@ type task struct {
 // A guest's lock is taken before that of the map.
 type guests struct {
 	dir     string
-	reading slots // decoding a description takes many times its size
+	reading gate.Slots // decoding a description takes many times its size
 
 	mu   sync.Mutex // of the maps
-	all  map[string]*guest
+	all  map[string]*entry
 	open map[string]int // under way, by source
 }
 
-func openGuests(dir string, reading slots, now time.Time) (*guests, error) {
-	g := &guests{dir: dir, reading: reading, all: map[string]*guest{}, open: map[string]int{}}
+func openGuests(dir string, reading gate.Slots, now time.Time) (*guests, error) {
+	g := &guests{dir: dir, reading: reading, all: map[string]*entry{}, open: map[string]int{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -85,11 +85,11 @@ func openGuests(dir string, reading slots, now time.Time) (*guests, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := &guest{}
-		if err := json.Unmarshal(text, &v.guestRecord); err != nil {
+		v := &entry{}
+		if err := json.Unmarshal(text, &v.Record); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		v.shorten()
+		v.Shorten()
 		if v.End == "" {
 			g.open[v.Grant.From]++
 		}
@@ -105,7 +105,7 @@ func (g *guests) tidy() error {
 	files, err := filepath.Glob(filepath.Join(g.dir, "*.description"))
 	for _, file := range files {
 		v := g.all[strings.TrimSuffix(filepath.Base(file), ".description")]
-		if v == nil || v.settled() {
+		if v == nil || v.Settled() {
 			err = errors.Join(err, os.Remove(file))
 		}
 	}
@@ -116,7 +116,7 @@ func (g *guests) file(move string) string        { return filepath.Join(g.dir, m
 func (g *guests) description(move string) string { return filepath.Join(g.dir, move+".description") }
 
 // list returns every guest of now.
-func (g *guests) list() (list []*guest) {
+func (g *guests) list() (list []*entry) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, v := range g.all {
@@ -126,7 +126,7 @@ func (g *guests) list() (list []*guest) {
 }
 
 // find returns a guest, locked; nil if there is none.
-func (g *guests) find(move string) *guest {
+func (g *guests) find(move string) *entry {
 	g.mu.Lock()
 	v := g.all[move]
 	g.mu.Unlock()
@@ -142,7 +142,7 @@ func (g *guests) find(move string) *guest {
 }
 
 // drop forgets a guest. Its lock is held.
-func (g *guests) drop(v *guest) {
+func (g *guests) drop(v *entry) {
 	v.void = true
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -173,8 +173,8 @@ func (g *guests) forget(now time.Time) {
 }
 
 // put writes down what a guest has become, and then has it be that. Its lock is held.
-func (g *guests) put(v *guest, next guestRecord) error {
-	next.shorten()
+func (g *guests) put(v *entry, next guest.Record) error {
+	next.Shorten()
 	text, err := json.Marshal(next)
 	if err == nil {
 		err = atomicfile.Write(g.file(next.Grant.Move), text, 0o600)
@@ -187,15 +187,15 @@ func (g *guests) put(v *guest, next guestRecord) error {
 		g.left(next.Grant.From)
 		g.mu.Unlock()
 	}
-	v.guestRecord = next
-	if v.settled() {
+	v.Record = next
+	if v.Settled() {
 		_ = os.Remove(g.description(next.Grant.Move)) // else the next process does
 	}
 	return nil
 }
 
 // proposal reads a guest's description. Its lock is held.
-func (g *guests) proposal(ctx context.Context, v *guest) (p warrant.Proposal, err error) {
+func (g *guests) proposal(ctx context.Context, v *entry) (p warrant.Proposal, err error) {
 	text, err := os.ReadFile(g.description(v.Grant.Move))
 	if err != nil {
 		return p, err
@@ -207,23 +207,23 @@ func (g *guests) proposal(ctx context.Context, v *guest) (p warrant.Proposal, er
 
 // decode reads a description, when it is its turn.
 func (g *guests) decode(ctx context.Context, text []byte, grant wire.Grant) (p warrant.Proposal, err error) {
-	done, err := g.reading.take(ctx)
+	done, err := g.reading.Take(ctx)
 	if err != nil {
 		return p, err
 	}
 	defer done()
 	if p, err = warrant.ReadProposal(text, grant); err == nil {
-		err = checkLists(p.Order)
+		err = guest.CheckLists(p.Order)
 	}
 	return p, err
 }
 
 // these returns the guests for which f holds.
-func (g *guests) these(f func(v *guest) bool) (list []guestRecord) {
+func (g *guests) these(f func(v *entry) bool) (list []guest.Record) {
 	for _, v := range g.list() {
 		v.mu.Lock()
 		if !v.void && f(v) {
-			list = append(list, v.clone())
+			list = append(list, v.Clone())
 		}
 		v.mu.Unlock()
 	}
@@ -231,37 +231,37 @@ func (g *guests) these(f func(v *guest) bool) (list []guestRecord) {
 }
 
 // unsettled returns guests that were confirmed and whose settings are to be dealt with.
-func (g *guests) unsettled() []guestRecord {
-	return g.these(func(v *guest) bool { return v.End == endConfirmed && !v.Applied })
+func (g *guests) unsettled() []guest.Record {
+	return g.these(func(v *entry) bool { return v.End == guest.Confirmed && !v.Applied })
 }
 
 // unswept returns guests that are to be discarded once more.
-func (g *guests) unswept(now time.Time) []guestRecord {
-	return g.these(func(v *guest) bool { return v.End == endDiscarded && !v.Swept && now.Sub(v.Heard) > sweepAfter })
+func (g *guests) unswept(now time.Time) []guest.Record {
+	return g.these(func(v *entry) bool { return v.End == guest.Discarded && !v.Swept && now.Sub(v.Heard) > SweepAfter })
 }
 
 // forsaken returns copies of which nothing was heard for long, and that no probation
 // ends since none was restored.
-func (g *guests) forsaken(now time.Time) []guestRecord {
-	return g.these(func(v *guest) bool { return v.End == "" && now.Sub(v.Heard) > forsaken })
+func (g *guests) forsaken(now time.Time) []guest.Record {
+	return g.these(func(v *entry) bool { return v.End == "" && now.Sub(v.Heard) > forsaken })
 }
 
 // arrivedOf returns a guest that was confirmed and whose settings were not dealt with
 // yet, with those settings.
-func (g *guests) arrivedOf(ctx context.Context, move string) (r guestRecord, settings wire.Change, ok bool) {
+func (g *guests) arrivedOf(ctx context.Context, move string) (r guest.Record, settings wire.Change, ok bool) {
 	v := g.find(move)
 	if v == nil {
 		return r, nil, false
 	}
 	defer v.mu.Unlock()
-	if v.End != endConfirmed || v.Applied {
+	if v.End != guest.Confirmed || v.Applied {
 		return r, nil, false
 	}
 	p, err := g.proposal(ctx, v)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // as of a former version
 		return r, nil, false
 	}
-	return v.clone(), p.Settings, true
+	return v.Clone(), p.Settings, true
 }
 
 // toSweep returns the order of a guest that is to be discarded once more. One whose
@@ -274,7 +274,7 @@ func (g *guests) toSweep(ctx context.Context, move string) (migrate.Order, bool)
 	defer v.mu.Unlock()
 	p, err := g.proposal(ctx, v)
 	if errors.Is(err, fs.ErrNotExist) {
-		next := v.clone()
+		next := v.Clone()
 		next.Swept = true
 		_ = g.put(v, next) // else with the next look
 	}
@@ -282,13 +282,13 @@ func (g *guests) toSweep(ctx context.Context, move string) (migrate.Order, bool)
 }
 
 // note changes a guest that has ended.
-func (g *guests) note(move string, change func(*guestRecord)) error {
+func (g *guests) note(move string, change func(*guest.Record)) error {
 	v := g.find(move)
 	if v == nil {
 		return nil
 	}
 	defer v.mu.Unlock()
-	next := v.clone()
+	next := v.Clone()
 	change(&next)
 	return g.put(v, next)
 }
@@ -297,15 +297,15 @@ func (g *guests) note(move string, change func(*guestRecord)) error {
 func (g *guests) begin(grant wire.Grant, text []byte, now time.Time) error {
 	if was := g.find(grant.Move); was != nil {
 		defer was.mu.Unlock()
-		if was.End == "" && was.doing == nil && len(was.Taken) == 0 && len(was.Received) == 0 && was.grantedBy(grant) {
+		if was.End == "" && was.doing == nil && len(was.Taken) == 0 && len(was.Received) == 0 && was.GrantedBy(grant) {
 			return nil
 		}
-		return deny(whyReplayed, migrate.CodeDone, "move %s was begun here at %s", grant.Move, was.Begun.Format(time.TimeOnly))
+		return warrant.Deny(warrant.WhyReplayed, migrate.CodeDone, "move %s was begun here at %s", grant.Move, was.Begun.Format(time.TimeOnly))
 	}
 	if now.After(grant.Deadline) {
-		return deny(whyExpired, migrate.CodeDenied, "the grant was to be used before %s", grant.Deadline.Format(time.DateTime))
+		return warrant.Deny(warrant.WhyExpired, migrate.CodeDenied, "the grant was to be used before %s", grant.Deadline.Format(time.DateTime))
 	}
-	v := &guest{guestRecord: guestRecord{Grant: grant, Begun: now.UTC(), Heard: now.UTC()}}
+	v := &entry{Record: guest.Record{Grant: grant, Begun: now.UTC(), Heard: now.UTC()}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := g.admit(v); err != nil {
@@ -313,7 +313,7 @@ func (g *guests) begin(grant wire.Grant, text []byte, now time.Time) error {
 	}
 	err := atomicfile.Write(g.description(grant.Move), text, 0o600)
 	if err == nil {
-		err = g.put(v, v.guestRecord)
+		err = g.put(v, v.Record)
 	}
 	if err != nil {
 		g.drop(v)
@@ -323,15 +323,15 @@ func (g *guests) begin(grant wire.Grant, text []byte, now time.Time) error {
 }
 
 // admit makes a guest known, if its source has not too many.
-func (g *guests) admit(v *guest) error {
+func (g *guests) admit(v *entry) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	move, source := v.Grant.Move, v.Grant.From
 	if g.all[move] != nil {
 		return fmt.Errorf("move %s is just being begun", move) // not definite: ask again
 	}
-	if g.open[source] >= guestsEach {
-		return deny(whyTooMany, migrate.CodeDenied, "%d containers of %s are on their way here already", g.open[source], source)
+	if g.open[source] >= gate.CopiesEach {
+		return warrant.Deny(warrant.WhyTooMany, migrate.CodeDenied, "%d containers of %s are on their way here already", g.open[source], source)
 	}
 	g.all[move] = v
 	g.open[source]++

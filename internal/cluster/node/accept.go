@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/api"
+	"weir/internal/cluster/wire"
 )
 
 // accepted returns what of a policy that came with a container this node takes. The error
@@ -30,4 +31,17 @@ func (n *Node) accepted(c api.PolicyChange) (api.PolicyChange, error) {
 		return c, nil
 	}
 	return c, fmt.Errorf("%s does not take %s with containers of others (cluster.accept.policy)", n.opts.Name, strings.Join(left, ", "))
+}
+
+// acceptFrom returns the nodes from which containers are taken here, for the manager; nil = all.
+func (n *Node) acceptFrom() *[]string {
+	switch from := n.opts.AcceptFrom; {
+	case n.opts.Engine == nil:
+		return nil
+	case from != nil:
+		return &from
+	case n.opts.Engine.Kind() == wire.EnginePodman:
+		return &[]string{}
+	}
+	return nil
 }

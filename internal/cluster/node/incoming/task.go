@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package incoming
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/node/guest"
+	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
 
@@ -17,20 +19,20 @@ import (
 type taken struct {
 	ctx   context.Context // ends when a discard wants it to
 	order migrate.Order
-	done  func(err error, note func(*guestRecord)) error // says what came of it
+	done  func(err error, note func(*guest.Record)) error // says what came of it
 }
 
 // take begins a step or a part of a guest, if it is its time. A guest has one of them
 // under way at a time; a discard cancels that one, waits for its end, and lets nothing
 // begin meanwhile.
-func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may func(*guestRecord, migrate.Order) error, now time.Time) (t taken, err error) {
+func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may func(*guest.Record, migrate.Order) error, now time.Time) (t taken, err error) {
 	v := g.find(grant.Move)
 	if v == nil {
-		return t, deny(whyUnknown, migrate.CodeGone, "move %s was not begun here", grant.Move)
+		return t, warrant.Deny(warrant.WhyUnknown, migrate.CodeGone, "move %s was not begun here", grant.Move)
 	}
 	defer v.mu.Unlock()
-	if !v.grantedBy(grant) {
-		return t, deny(whyForeign, migrate.CodeDenied, "move %s was begun here by another grant", grant.Move)
+	if !v.GrantedBy(grant) {
+		return t, warrant.Deny(warrant.WhyForeign, migrate.CodeDenied, "move %s was begun here by another grant", grant.Move)
 	}
 	if what == string(migrate.StepDiscard) {
 		if err := v.clear(ctx); err != nil {
@@ -42,7 +44,7 @@ func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may fu
 			return t, err
 		}
 	}
-	if err := may(&v.guestRecord, t.order); err != nil {
+	if err := may(&v.Record, t.order); err != nil {
 		return t, err
 	}
 	switch {
@@ -51,7 +53,7 @@ func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may fu
 	case v.doing != nil:
 		return t, v.underWay()
 	}
-	next := v.clone()
+	next := v.Clone()
 	next.Heard = now.UTC()
 	if what == string(migrate.StepRestore) {
 		next.Tried = true // the files are not to change under it: on the disk before it begins
@@ -59,24 +61,24 @@ func (g *guests) take(ctx context.Context, grant wire.Grant, what string, may fu
 			return t, err
 		}
 	}
-	v.guestRecord = next
+	v.Record = next
 	t.ctx = v.begin(ctx, what)
-	t.done = func(err error, note func(*guestRecord)) error { return g.done(v, what, err, note) }
+	t.done = func(err error, note func(*guest.Record)) error { return g.done(v, what, err, note) }
 	return t, nil
 }
 
 // described returns the order of a guest under way. Its lock is held.
-func (g *guests) described(ctx context.Context, v *guest) (migrate.Order, error) {
+func (g *guests) described(ctx context.Context, v *entry) (migrate.Order, error) {
 	p, err := g.proposal(ctx, v)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = deny(whyUnknown, migrate.CodeFailed, "the description of %s is not on this node's disk any more", v.Grant.Container)
+		err = warrant.Deny(warrant.WhyUnknown, migrate.CodeFailed, "the description of %s is not on this node's disk any more", v.Grant.Container)
 	}
 	return p.Order, err
 }
 
 // clear ends the step or part under way, for a discard. The lock is held, and released
 // while clear waits.
-func (v *guest) clear(ctx context.Context) error {
+func (v *entry) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, discardWait)
 	defer cancel()
 	v.leaving++
@@ -98,14 +100,14 @@ func (v *guest) clear(ctx context.Context) error {
 }
 
 // begin notes the step or part that is under way from now on. The lock is held.
-func (v *guest) begin(ctx context.Context, what string) context.Context {
+func (v *entry) begin(ctx context.Context, what string) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	v.doing = &task{what: what, cancel: cancel, ended: make(chan struct{})}
 	return ctx
 }
 
 // done notes the end of what was under way. What a discard waits for counts as not done.
-func (g *guests) done(v *guest, what string, err error, note func(*guestRecord)) error {
+func (g *guests) done(v *entry, what string, err error, note func(*guest.Record)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.doing.cancel()
@@ -117,16 +119,16 @@ func (g *guests) done(v *guest, what string, err error, note func(*guestRecord))
 	case err != nil:
 		return err
 	}
-	next := v.clone()
+	next := v.Clone()
 	note(&next)
 	return g.put(v, next)
 }
 
-func (v *guest) discarding() error {
-	return deny(whyNotTarget, migrate.CodeGone, "the copy of %s is being discarded", v.Grant.Container)
+func (v *entry) discarding() error {
+	return warrant.Deny(warrant.WhyNotStep, migrate.CodeGone, "the copy of %s is being discarded", v.Grant.Container)
 }
 
 // underWay is no definite answer: the caller may ask again.
-func (v *guest) underWay() error {
+func (v *entry) underWay() error {
 	return fmt.Errorf("%s of move %s is under way; ask again when it has ended", v.doing.what, v.Grant.Move)
 }
