@@ -96,6 +96,7 @@ var layers = map[string]int{
 	"internal/cluster/node/images":     3,
 	"internal/cluster/node/incoming":   5,
 	"internal/cluster/node/membership": 4,
+	"internal/cluster/node/outgoing":   5,
 	"internal/cluster/node/profiler":   4,
 }
 

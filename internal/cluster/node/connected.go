@@ -142,7 +142,7 @@ func (n *Node) heartbeat(seq uint64) wire.Heartbeat {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := wire.Heartbeat{Node: n.opts.Name, Seq: seq, Started: n.started.UTC(), Weir: n.opts.Version, Kernel: kernel(), Draining: n.draining,
-		CRIU: n.facts.CRIU, Moves: n.moves.running()}
+		CRIU: n.facts.CRIU, Moves: n.moves.Running()}
 	if n.facts.Engine != "" {
 		h.Engines = []wire.Engine{{Name: n.facts.Engine, Version: n.facts.EngineVersion}}
 	}

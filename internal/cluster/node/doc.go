@@ -8,8 +8,7 @@
 //	member.go     a machine that is to be a node, before it has joined
 //	connected.go  the bus: heartbeats and profiles out
 //	orders.go     what the manager orders
-//	moves.go      migrations (package migrate), each with its journal
-//	remote.go     another machine as a migrate.Node
+//	sequence.go   which orders are older than one that came
 //	settings.go   policies that the manager orders, or that come with a container
 //	outbox.go     what has been said and not been taken by the bus yet
 //	place.go      api.Agent with a manager behind it
@@ -17,6 +16,7 @@
 // The packages below it have the parts that a node puts together:
 //
 //	membership    the certificate, the list of members, whom this node believes
+//	outgoing      moves that this node makes as their source, each with its journal
 //	incoming      moves to this node; its rules are package guest's, its limits package gate's
 //	images        the manager's image registry, for this node's engine
 //	profiler      what the containers here use

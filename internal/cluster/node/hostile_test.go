@@ -24,6 +24,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
@@ -227,7 +228,7 @@ func TestOldOrders(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	content, err := os.ReadFile(files[0])
-	var k kept
+	var k outgoing.Record
 	if err == nil {
 		err = json.Unmarshal(content, &k)
 	}

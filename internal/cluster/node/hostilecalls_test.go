@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
+	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
@@ -187,7 +188,7 @@ func newHostile(t *testing.T, c *cluster, a *testNode, others []*testNode) *host
 		t.Fatalf("%v, %v", files, err)
 	}
 	content, err := os.ReadFile(files[0])
-	var k kept
+	var k outgoing.Record
 	if err != nil || json.Unmarshal(content, &k) != nil {
 		t.Fatal(err)
 	}

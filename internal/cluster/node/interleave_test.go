@@ -4,6 +4,7 @@ package node
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -68,8 +69,9 @@ func (m *hostileMove) step(s migrate.Step) attack {
 func (m *hostileMove) part(p migrate.Part) attack {
 	content := p.String() + strings.Repeat("x", 1<<20)
 	x := attack{target: m.b, verb: "receive", permission: m.grant, body: callBody(remote.Call{Part: &p}, content)}
-	end := remote.NewHashed(strings.NewReader(content), func(sum string, bytes int64) (err error) {
-		x.statement, err = m.a.state(m.b.Name(), wire.Statement{Move: m.order.Move, Part: p.String(), SHA256: sum, Bytes: bytes})
+	end := remote.NewHashed(strings.NewReader(content), func(sum string, bytes int64) error {
+		sealed, err := m.a.members.Seal(wire.Statements(m.b.Name()), m.order.Move+"/"+p.String(), wire.Statement{Move: m.order.Move, Part: p.String(), SHA256: sum, Bytes: bytes})
+		x.statement = base64.StdEncoding.EncodeToString(sealed)
 		return err
 	})
 	if _, err := io.Copy(io.Discard, end); err != nil {

@@ -26,6 +26,7 @@ import (
 	"weir/internal/cluster/node/images"
 	"weir/internal/cluster/node/incoming"
 	"weir/internal/cluster/node/membership"
+	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -91,7 +92,7 @@ type Node struct {
 	images   *images.Registry // for its engine
 	reports  *outbox
 	profiles *outbox
-	moves    *moves
+	moves    *outgoing.Moves
 	sequence *sequence // of the manager's orders
 	incoming *incoming.Server
 	calls    *gate.Calls // of other nodes
@@ -146,7 +147,8 @@ func New(o Options, id pki.Identity) (*Node, error) {
 		Refused: o.standing.refused, Apply: n.applyArrived, Report: n.reportArrived}); err != nil {
 		return nil, err
 	}
-	n.moves, err = openMoves(n, filepath.Join(o.Dir, "moves"))
+	n.moves, err = outgoing.Open(outgoing.Options{Engine: o.Engine, Members: n.members, Images: n.images, Dialer: n.dialer, Dir: filepath.Join(o.Dir, "moves"),
+		Audit: o.Audit, Log: n.log, Settings: n.settings, Report: n.reportMove})
 	return n, err
 }
 
@@ -183,10 +185,10 @@ func (n *Node) Run(ctx context.Context) error {
 		if !ok {
 			break
 		}
-		n.moves.resume(ctx)
+		n.moves.Resume(ctx)
 		n.talk(ctx, info)
 	}
-	n.moves.wait()
+	n.moves.Wait()
 	return nil
 }
 
@@ -308,6 +310,11 @@ func (n *Node) say(o *outbox, topic wire.Topic, id string, m wire.Message, keep 
 		return err
 	}
 	return o.add(subject, id, data, keep)
+}
+
+// reportMove tells the manager what has become of a move.
+func (n *Node) reportMove(r *wire.MoveReport) error {
+	return n.say(n.reports, wire.Reports, fmt.Sprintf("%s/%d", r.ID, r.Seq), r, r.State.Final())
 }
 
 // HostName returns this machine's name as a node's: the first label of its host name.

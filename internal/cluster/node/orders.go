@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"time"
 
+	"weir/internal/audit"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/node/outgoing"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 )
@@ -29,12 +31,12 @@ func (n *Node) onOrder(ctx context.Context, in bus.Message) error {
 			err = fmt.Errorf("%w: a move from %s", wire.ErrForged, m.From)
 		}
 		if err == nil {
-			return n.obey(e, m, func(stale error) error { return n.moves.obey(ctx, m, in.Data, stale) })
+			return n.obey(e, m, func(stale error) error { return n.moves.Obey(ctx, m, in.Data, stale) })
 		}
 	case wire.Cancel{}.Kind():
 		var c wire.Cancel
 		if err = e.Read(&c); err == nil {
-			return n.obey(e, c, func(stale error) error { return n.moves.cancel(c, stale) })
+			return n.obey(e, c, func(stale error) error { return n.moves.Cancel(c, stale) })
 		}
 	case wire.Apply{}.Kind():
 		var a wire.Apply
@@ -66,4 +68,32 @@ func (n *Node) obey(e wire.Envelope, o wire.Order, do func(stale error) error) e
 		return stale // the disk: it comes again
 	}
 	return do(stale)
+}
+
+// apply puts a policy into force that the manager orders, once. Of one that must not be
+// begun any more nothing is reported: the manager asks again if it still wants it.
+func (n *Node) apply(ctx context.Context, a wire.Apply, stale error) error {
+	if k, known := n.moves.Records.Load(a.ID); known && k.Policy != nil {
+		return n.say(n.reports, wire.Reports, fmt.Sprintf("%s/%d", a.ID, time.Now().UnixNano()), k.Policy, true)
+	}
+	if stale != nil {
+		return nil
+	}
+	r := &wire.ApplyReport{ID: a.ID, Node: n.opts.Name}
+	if err := n.recordedSet(ctx, a); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		r.Error = wire.Clip(err.Error(), wire.MaxText)
+	}
+	if err := n.moves.Records.Save(a.ID, outgoing.Record{Policy: r}); err != nil {
+		return err
+	}
+	return n.say(n.reports, wire.Reports, a.ID, r, true)
+}
+
+// recordedSet puts a policy into force that the manager sends.
+func (n *Node) recordedSet(ctx context.Context, a wire.Apply) error {
+	e := audit.Entry{Who: audit.Who{Via: audit.ViaManager}, Action: "apply-policy", Object: a.Workload, Change: a.Change}
+	return n.opts.Audit.Do(ctx, e, func(ctx context.Context) error { return n.set(ctx, a) })
 }

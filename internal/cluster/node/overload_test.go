@@ -63,7 +63,7 @@ func TestOverload(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	order := c.seal(c.managerKey(), "a", wire.Move{ID: "m-a", Container: "x", From: "a", To: "b", Deadline: soon})
 	honest := wire.Move{ID: "m-h", Container: "web", From: "h", To: "b", Address: b.listener.Addr().String(), Deadline: soon}
-	target := h.target(honest, c.seal(c.managerKey(), "h", honest))
+	target := h.moves.Target(honest, c.seal(c.managerKey(), "h", honest))
 	long := longest(guest.MaxDescription, guest.MaxObjects-4)
 	before := heap()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -63,7 +63,7 @@ func TestMovesAreRecorded(t *testing.T) {
 		}
 	}
 	before := len(target)
-	stranger := nodes["a"].target(wire.Move{To: "b", Address: nodes["b"].listener.Addr().String()}, []byte("nonsense"))
+	stranger := nodes["a"].moves.Target(wire.Move{To: "b", Address: nodes["b"].listener.Addr().String()}, []byte("nonsense"))
 	if _, err := stranger.Do(t.Context(), migrate.StepCreate, migrate.Order{Move: "m"}); err == nil {
 		t.Error("a step without an order was done")
 	}

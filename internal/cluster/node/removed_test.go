@@ -46,7 +46,7 @@ func TestRemovedNodeCommandsNobody(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.node("a", 100e6), c.node("b", 100e6)
 	c.up(2)
-	remote := a.target(wire.Move{To: "b", Address: b.listener.Addr().String()}, c.genuine("m"))
+	remote := a.moves.Target(wire.Move{To: "b", Address: b.listener.Addr().String()}, c.genuine("m"))
 	if _, err := remote.Facts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestRemovedNodeCommandsNobody(t *testing.T) {
 	if took > time.Minute {
 		t.Errorf("refused only after %v", took)
 	}
-	again := a.target(wire.Move{To: "b", Address: b.listener.Addr().String()}, c.genuine("m2"))
+	again := a.moves.Target(wire.Move{To: "b", Address: b.listener.Addr().String()}, c.genuine("m2"))
 	for _, step := range []migrate.Step{migrate.StepCreate, migrate.StepDiscard, migrate.StepConfirm} {
 		if _, err := again.Do(t.Context(), step, migrate.Order{Move: "m2", From: "a", To: "b", Container: migrate.Container{Name: "web"}}); err == nil {
 			t.Errorf("%s of a removed node was served", step)
@@ -327,15 +327,15 @@ func TestStaleListBeginsNothing(t *testing.T) {
 	a, b := c.run(oa, newAgent(c.world, "a", 1e8)), c.run(ob, newAgent(c.world, "b", 1e8))
 	c.up(2)
 	address := b.listener.Addr().String()
-	begun := a.target(wire.Move{To: "b", Address: address}, c.genuine("begun"))
+	begun := a.moves.Target(wire.Move{To: "b", Address: address}, c.genuine("begun"))
 	if _, err := begun.Facts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	late := a.target(wire.Move{To: "b", Address: address}, c.genuine("late"))
+	late := a.moves.Target(wire.Move{To: "b", Address: address}, c.genuine("late"))
 	m := c.hostileMove(a, b, orderOf("m-1", "web", "a", "b"))
 	c.stop()
 	clock.Advance(wire.MembersFresh - time.Second)
-	if _, err := a.target(wire.Move{To: "b", Address: address}, c.genuine("early")).Facts(t.Context()); err != nil {
+	if _, err := a.moves.Target(wire.Move{To: "b", Address: address}, c.genuine("early")).Facts(t.Context()); err != nil {
 		t.Errorf("with a list of 59 s: %v", err)
 	}
 	clock.Advance(2 * time.Second)

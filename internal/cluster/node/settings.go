@@ -25,16 +25,16 @@ const (
 	found        = 10 * time.Second // for which a container that has just arrived may not be found yet
 )
 
-// policy returns what was set at run time for a container here, to go with it; nil if
+// settings returns what was set at run time for a container here, to go with it; nil if
 // this node's agent knows nothing of it. It begins with a reset: what a container of
 // that name was told on its next node in another life does not count.
-func (m *moves) policy(ctx context.Context, container string) wire.Change {
-	if m.node.opts.Agent == nil {
+func (n *Node) settings(ctx context.Context, container string) wire.Change {
+	if n.opts.Agent == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, policyBefore)
 	defer cancel()
-	w, err := m.node.opts.Agent.Workload(ctx, container)
+	w, err := n.opts.Agent.Workload(ctx, container)
 	if err != nil {
 		return nil
 	}

@@ -99,7 +99,7 @@ func (m *Member) Membership() *api.Membership {
 	var moves []string
 	n := m.node.Load()
 	if n != nil {
-		moves = n.moves.running()
+		moves = n.moves.Running()
 	}
 	view := m.opts.standing.of(m.opts, moves)
 	if n != nil {

@@ -223,7 +223,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			remote := a.target(wire.Move{To: "b", Address: address}, data)
+			remote := a.moves.Target(wire.Move{To: "b", Address: address}, data)
 			if _, err := remote.Lacking(t.Context(), r.call); err == nil || !strings.Contains(err.Error(), r.words) {
 				t.Errorf("%v", err)
 			}
@@ -231,7 +231,7 @@ func TestMigrationsNeedAnOrder(t *testing.T) {
 		})
 	}
 	t.Run("no order", func(t *testing.T) {
-		remote := a.target(wire.Move{To: "b", Address: address}, nil)
+		remote := a.moves.Target(wire.Move{To: "b", Address: address}, nil)
 		if _, err := remote.Facts(t.Context()); err == nil || !strings.Contains(err.Error(), "no order") {
 			t.Errorf("%v", err)
 		}

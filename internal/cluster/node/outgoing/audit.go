@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package outgoing
 
 import (
-	"context"
-
 	"weir/internal/audit"
 	"weir/internal/cluster/wire"
 )
 
 // recordEnd writes to the audit log how a move ended that this node was to make.
-func (n *Node) recordEnd(order wire.Move, r wire.MoveReport) {
+func (m *Moves) recordEnd(order wire.Move, r wire.MoveReport) {
 	if order.DryRun {
 		return
 	}
@@ -22,11 +20,5 @@ func (n *Node) recordEnd(order wire.Move, r wire.MoveReport) {
 	case wire.MoveRefused:
 		e.Result = audit.Refused
 	}
-	n.opts.Audit.Append(e)
-}
-
-// recordedSet puts a policy into force that the manager sends.
-func (n *Node) recordedSet(ctx context.Context, a wire.Apply) error {
-	e := audit.Entry{Who: audit.Who{Via: audit.ViaManager}, Action: "apply-policy", Object: a.Workload, Change: a.Change}
-	return n.opts.Audit.Do(ctx, e, func(ctx context.Context) error { return n.set(ctx, a) })
+	m.opts.Audit.Append(e)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package outgoing
 
 import (
 	"bytes"
@@ -22,50 +22,50 @@ import (
 	"weir/internal/retry"
 )
 
-// remoteNode is another machine as a migrate.Node: the target of a move.
-type remoteNode struct {
+// Target is another machine as a migrate.Node: the target of a move.
+type Target struct {
 	name  string
 	peer  remote.Peer
 	state func(to string, s wire.Statement) (string, error)
 }
 
-var _ migrate.Node = (*remoteNode)(nil)
+var _ migrate.Node = (*Target)(nil)
 
-// target returns the node that a move goes to. sealed is the manager's Move, or its
+// Target returns the node that a move goes to. sealed is the manager's Move, or its
 // Grant.
-func (n *Node) target(order wire.Move, sealed []byte) *remoteNode {
+func (m *Moves) Target(order wire.Move, sealed []byte) *Target {
 	// A client for each move: a certificate may have been renewed since the last.
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		return n.dialer(ctx).DialContext(ctx, network, address)
+		return m.opts.Dialer(ctx).DialContext(ctx, network, address)
 	}
-	r := &remoteNode{name: order.To, state: n.state, peer: remote.Peer{Name: fmt.Sprintf("node %s at %s", order.To, order.Address),
+	r := &Target{name: order.To, state: m.state, peer: remote.Peer{Name: fmt.Sprintf("node %s at %s", order.To, order.Address),
 		URL: "https://" + order.Address, Header: http.Header{}, HTTP: &http.Client{
-			Transport: &http.Transport{DialContext: dial, TLSClientConfig: n.members.ClientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
+			Transport: &http.Transport{DialContext: dial, TLSClientConfig: m.opts.Members.ClientTLS(order.To), TLSHandshakeTimeout: 5 * time.Second,
 				IdleConnTimeout: 30 * time.Second, MaxIdleConnsPerHost: 2, WriteBufferSize: 256 << 10, ReadBufferSize: 64 << 10}}}}
 	r.show(sealed)
 	return r
 }
 
 // show has later calls carry what the manager has sealed.
-func (r *remoteNode) show(sealed []byte) {
+func (r *Target) show(sealed []byte) {
 	r.peer.Header.Set(remote.OrderHeader, base64.StdEncoding.EncodeToString(sealed))
 }
 
 // Name implements migrate.Node.
-func (r *remoteNode) Name() string { return r.name }
+func (r *Target) Name() string { return r.name }
 
 // Facts implements migrate.Node.
-func (r *remoteNode) Facts(ctx context.Context) (f migrate.Facts, err error) {
+func (r *Target) Facts(ctx context.Context) (f migrate.Facts, err error) {
 	return f, patiently(ctx, func() error { return r.peer.Ask(ctx, remote.Facts, remote.Call{}, nil, &f) })
 }
 
 // Describe implements migrate.Node. What runs on another node is not told.
-func (r *remoteNode) Describe(context.Context, string) (migrate.Container, error) {
+func (r *Target) Describe(context.Context, string) (migrate.Container, error) {
 	return migrate.Container{}, errors.New("a target does not describe its containers")
 }
 
 // Lacking implements migrate.Node.
-func (r *remoteNode) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
+func (r *Target) Lacking(ctx context.Context, o migrate.Order) (list []migrate.Finding, err error) {
 	o = guest.Travelling(o)
 	text, err := json.Marshal(remote.Call{Order: &o})
 	if err == nil {
@@ -78,7 +78,7 @@ func (r *remoteNode) Lacking(ctx context.Context, o migrate.Order) (list []migra
 }
 
 // ask makes a call that may be made again.
-func (r *remoteNode) ask(ctx context.Context, verb remote.Verb, text []byte, statement string, out any) error {
+func (r *Target) ask(ctx context.Context, verb remote.Verb, text []byte, statement string, out any) error {
 	return patiently(ctx, func() error {
 		req, err := r.peer.Request(ctx, verb, bytes.NewReader(text))
 		if err != nil {
@@ -110,13 +110,13 @@ func patiently(ctx context.Context, call func() error) error {
 
 // begin describes a container to its target, which keeps the description: the calls
 // after it only say which step of it is meant.
-func (r *remoteNode) begin(ctx context.Context, proposal, grant []byte) error {
+func (r *Target) begin(ctx context.Context, proposal, grant []byte) error {
 	r.show(grant)
 	return r.ask(ctx, remote.Begin, proposal, "", nil)
 }
 
 // Do implements migrate.Node.
-func (r *remoteNode) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
+func (r *Target) Do(ctx context.Context, step migrate.Step, o migrate.Order) (out migrate.Outcome, err error) {
 	text, err := json.Marshal(remote.Call{Step: step})
 	if err != nil {
 		return out, err
@@ -133,12 +133,12 @@ func (r *remoteNode) Do(ctx context.Context, step migrate.Step, o migrate.Order)
 }
 
 // Send implements migrate.Node. Only a source sends, and that is never remote.
-func (r *remoteNode) Send(context.Context, migrate.Part, migrate.Order, io.Writer) (migrate.Outcome, error) {
+func (r *Target) Send(context.Context, migrate.Part, migrate.Order, io.Writer) (migrate.Outcome, error) {
 	return migrate.Outcome{}, errors.New("a target does not send")
 }
 
 // Receive implements migrate.Node.
-func (r *remoteNode) Receive(ctx context.Context, p migrate.Part, o migrate.Order, from io.Reader) (out migrate.Outcome, err error) {
+func (r *Target) Receive(ctx context.Context, p migrate.Part, o migrate.Order, from io.Reader) (out migrate.Outcome, err error) {
 	trailer := http.Header{remote.StatementHeader: nil}
 	part := remote.NewHashed(from, func(sum string, bytes int64) error {
 		stated, err := r.state(r.name, wire.Statement{Move: o.Move, Part: p.String(), SHA256: sum, Bytes: bytes})
@@ -158,7 +158,7 @@ func (r *remoteNode) Receive(ctx context.Context, p migrate.Part, o migrate.Orde
 }
 
 // state seals what has been sent of a move.
-func (n *Node) state(to string, s wire.Statement) (string, error) {
-	sealed, err := n.members.Seal(wire.Statements(to), s.Move+"/"+s.Part, s)
+func (m *Moves) state(to string, s wire.Statement) (string, error) {
+	sealed, err := m.opts.Members.Seal(wire.Statements(to), s.Move+"/"+s.Part, s)
 	return base64.StdEncoding.EncodeToString(sealed), err
 }

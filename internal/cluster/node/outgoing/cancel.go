@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package outgoing
 
 import (
 	"context"
@@ -54,9 +54,9 @@ func (c *canceller) preflight(ctx context.Context) (context.Context, context.Can
 	return ctx, func() { cancel(nil) }
 }
 
-// cancel calls a move off, or says that it is too late. One that has not begun never
+// Cancel calls a move off, or says that it is too late. One that has not begun never
 // will: its order may still come.
-func (m *moves) cancel(c wire.Cancel, stale error) error {
+func (m *Moves) Cancel(c wire.Cancel, stale error) error {
 	if stale != nil {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (m *moves) cancel(c wire.Cancel, stale error) error {
 	last, running := m.open[c.Move], m.cancels[c.Move]
 	m.mu.Unlock()
 	if last == nil {
-		k, known := m.load(c.Move)
+		k, known := m.Records.Load(c.Move)
 		switch {
 		case known && k.Report != nil:
 			again := *k.Report
@@ -75,7 +75,7 @@ func (m *moves) cancel(c wire.Cancel, stale error) error {
 		}
 		return m.refuse(wire.Move{ID: c.Move}, "cancelled before it began: "+c.Why)
 	}
-	m.node.log.Info("move is to be cancelled", "move", c.Move, "why", c.Why)
+	m.log.Info("move is to be cancelled", "move", c.Move, "why", c.Why)
 	if err := running.ask(c.Why); errors.Is(err, migrate.ErrDecided) {
 		now := *last
 		now.Cancel = err.Error()
