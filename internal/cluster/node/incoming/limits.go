@@ -35,8 +35,8 @@ const (
 func (s *Server) limited(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		peer, _, _ := pki.Node(*r.TLS) // strangers, if there are any, are one
-		verb := r.PathValue("verb")
-		leave, over := s.opts.Calls.Enter(peer, verb != string(remote.Do) && verb != string(remote.Receive))
+		verb := remote.Verb(r.PathValue("verb"))
+		leave, over := s.opts.Calls.Enter(peer, verb != remote.Do && verb != remote.Receive)
 		if over != nil {
 			s.opts.Refused(warrant.WhyTooMany)
 			if s.opts.Calls.Due(peer, time.Now()) {

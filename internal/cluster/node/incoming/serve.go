@@ -133,36 +133,36 @@ func (s *Server) serveMigrate(w http.ResponseWriter, r *http.Request) {
 
 // call answers one that has a permission.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, p permission) (any, error) {
-	verb := r.PathValue("verb")
+	verb := remote.Verb(r.PathValue("verb"))
 	switch verb {
-	case "facts", "lacking":
+	case remote.Facts, remote.Lacking:
 		if time.Now().After(p.move.Deadline) {
 			return nil, warrant.Deny(warrant.WhyExpired, migrate.CodeDenied, "the order was to be begun before %s", p.move.Deadline.Format(time.DateTime))
 		}
 		if err := s.accepts(p.source); err != nil {
 			return nil, err
 		}
-	case "begin", "do", "receive":
+	case remote.Begin, remote.Do, remote.Receive:
 		if p.grant == nil {
 			return nil, warrant.Deny(warrant.WhyStranger, migrate.CodeDenied, "%s needs the manager's grant, and node %s shows an order", verb, p.source)
 		}
 	default:
 		return nil, warrant.Deny(warrant.WhyNotStep, migrate.CodeDenied, "no such call: %.40q", verb)
 	}
-	if verb != "do" && verb != "receive" {
+	if verb != remote.Do && verb != remote.Receive {
 		if err := s.mayServe(r.Context(), p.move); err != nil {
 			s.log.Warn("migration refused", "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "err", err)
 			return nil, err
 		}
 	}
 	switch verb {
-	case "facts":
+	case remote.Facts:
 		return s.opts.Engine.Facts(r.Context())
-	case "lacking":
+	case remote.Lacking:
 		return s.lacking(w, r, p)
-	case "begin":
+	case remote.Begin:
 		return s.begin(w, r, p)
-	case "do":
+	case remote.Do:
 		return s.take(w, r, p)
 	}
 	return s.receive(w, r, p)
