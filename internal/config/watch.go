@@ -17,11 +17,16 @@ import (
 // editors write in several steps.
 const settle = 200 * time.Millisecond
 
+// doubt is the time for which a file must be empty before that is believed: a writer that
+// empties the file first may be slow, and without a policy all workloads would be equal
+// until it goes on.
+const doubt = 10 * settle
+
 // Watch calls changed after each change of the file's content, from one goroutine, until
 // ctx ends, and once when it begins, since the file may have changed between its first
 // reading and the watch. It watches the directory and not the file, since editors and
 // Kubernetes put a new file in the old one's place; an event that leaves the content as
-// it was is not reported. A missing file is not reported either: the configuration that
+// it was is not reported, and an empty file only once it stays empty. A missing file is not reported either: the configuration that
 // was read last stays in force.
 func Watch(ctx context.Context, file string, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
@@ -33,6 +38,7 @@ func Watch(ctx context.Context, file string, changed func()) error {
 		return fmt.Errorf("watch %s: %w", filepath.Dir(file), err)
 	}
 	var last []byte
+	doubted := false
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
 	for {
@@ -43,6 +49,7 @@ func Watch(ctx context.Context, file string, changed func()) error {
 			if !ok {
 				return nil
 			}
+			doubted = false
 			quiet.Reset(settle)
 		case _, ok := <-watcher.Errors: // events were lost: look
 			if !ok {
@@ -54,6 +61,12 @@ func Watch(ctx context.Context, file string, changed func()) error {
 			if err != nil || bytes.Equal(now, last) {
 				continue
 			}
+			if len(now) == 0 && !doubted {
+				doubted = true
+				quiet.Reset(doubt)
+				continue
+			}
+			doubted = false
 			last = now
 			changed()
 		}

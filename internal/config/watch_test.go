@@ -65,6 +65,44 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchDoubtsAnEmptyFile: a file that a slow writer has emptied, and writes a moment
+// later, is not reported empty; one that stays empty is.
+func TestWatchDoubtsAnEmptyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("group: a\n")
+	changed := make(chan string, 10)
+	go func() {
+		_ = Watch(t.Context(), file, func() {
+			text, _ := os.ReadFile(file)
+			changed <- string(text)
+		})
+	}()
+	for _, step := range []struct{ during, want string }{{"", "group: a\n"}, {"emptied", "group: b\n"}, {"stays empty", ""}} {
+		switch step.during {
+		case "emptied":
+			write("")
+			time.Sleep(3 * settle)
+			write(step.want)
+		case "stays empty":
+			write("")
+		}
+		select {
+		case got := <-changed:
+			if got != step.want {
+				t.Fatalf("%s: got %q, want %q", step.during, got, step.want)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: %q was not noticed", step.during, step.want)
+		}
+	}
+}
+
 func TestWatchNowhere(t *testing.T) {
 	if err := Watch(t.Context(), "/nonexistent-weir/weir.yaml", func() {}); err == nil {
 		t.Error("no error for a directory that is not there")
