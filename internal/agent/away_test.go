@@ -9,8 +9,8 @@ import (
 	"weir/internal/refusal"
 )
 
-// TestMinIsKeptForARestart: nobody is admitted to the min of a container that is
-// away for seconds, and somebody is when it stays away.
+// TestMinIsKeptForARestart: no workload is admitted to the min of a container that is
+// away for seconds; one is when the container stays away.
 func TestMinIsKeptForARestart(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()

@@ -51,7 +51,7 @@ func TestCgroupsArePorts(t *testing.T) {
 }
 
 // What a source calls a part of something is in the group of that name, if there is
-// one and nobody says otherwise.
+// one and no setting says otherwise.
 func TestGroupThatIsFound(t *testing.T) {
 	inBubble(t, "groups: {db: {max: 40mbit}}\nworkloads: {db.2: {group: none}}\n", func(t *testing.T, h *host) {
 		h.start()

@@ -32,7 +32,7 @@ func (a *Agent) DeleteGroup(ctx context.Context, name string, dryRun bool) (api.
 }
 
 // change makes what a user asks for in the agent's goroutine. ask says what that is, given
-// what is in force.
+// the state in force.
 func (a *Agent) change(ctx context.Context, dryRun bool, ask func(decide.Decision) (decide.Request, error)) (result api.ChangeResult, err error) {
 	down := a.do(ctx, func() {
 		var r decide.Request

@@ -40,5 +40,5 @@
 // The kernel schedules on when the agent stops, whatever the reason. State that
 // the kernel cannot tell (what was set at run time, which number and which place
 // in the order of admission a workload has) is in state.json, so that an agent
-// that starts again plans exactly what is in force already, and changes nothing.
+// that starts again plans exactly the state in force, and changes nothing.
 package agent

@@ -128,7 +128,7 @@ func TestWhatIsNoGap(t *testing.T) {
 	})
 }
 
-// Without --accept-gaps again, what is asked for again is refused again; a change of
+// Without --accept-gaps again, the same request is refused again; a change of
 // something else is not.
 func TestAcceptedGap(t *testing.T) {
 	inFallback(t, "", func(t *testing.T, h *host) {

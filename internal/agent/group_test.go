@@ -106,7 +106,7 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// What is asked of groups and cannot be held changes nothing.
+// A request about groups that cannot be held changes nothing.
 func TestGroupsRefused(t *testing.T) {
 	inBubble(t, "labels: {allow: [weight, min, group]}", func(t *testing.T, h *host) {
 		h.start()

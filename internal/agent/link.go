@@ -132,7 +132,7 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 	return changes, nil
 }
 
-// complain writes down what is wrong if that is news: not at every attempt.
+// complain logs a problem when it is new, not at every attempt.
 func (l *link) complain() {
 	text := ""
 	if l.err != nil {
@@ -150,7 +150,7 @@ func (l *link) complain() {
 	l.complaint = text
 }
 
-// wants takes in what is to be in force.
+// wants takes the wanted state.
 func (l *link) wants(want plan.State) {
 	l.pacer.Follow(want)
 	want = l.pacer.Paced(want)

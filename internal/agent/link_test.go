@@ -152,7 +152,7 @@ func TestHeal(t *testing.T) {
 	})
 }
 
-// What somebody else changes on a link is set again at the next tick and written
+// A foreign change on a link is undone at the next tick and written
 // down: once a minute where it goes on.
 func TestDisturbedLink(t *testing.T) {
 	inBubble(t, "links: [{device: eth0, egress: 100mbit}]", func(t *testing.T, h *host) {

@@ -36,7 +36,7 @@ func (ls links) hopeless() error {
 	return ls[0].err
 }
 
-// complain writes down what is wrong with links, once.
+// complain logs the problems of links, once each.
 func (ls links) complain() {
 	for _, l := range ls {
 		l.complain()
@@ -58,7 +58,7 @@ func (ls links) abilities() map[string]dataplane.Abilities {
 	return known
 }
 
-// want takes in what is to be in force.
+// want takes the wanted state.
 func (ls links) want(plans map[string]plan.State) {
 	for _, l := range ls {
 		if want, ok := plans[l.config.Name()]; ok {

@@ -13,7 +13,7 @@ import (
 	"weir/internal/workload"
 )
 
-// moment is what is decided and what was measured, at one instant. It knows what the API shows
+// moment holds the decision and the measurements of one instant. It knows what the API shows
 // of both.
 type moment struct {
 	decide.Decision

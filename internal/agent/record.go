@@ -82,7 +82,7 @@ func (r recorder) link(action string, l *link, why string) {
 	r.audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaAgent}, Action: action, Object: l.config.Name(), Result: audit.Done, Reason: why})
 }
 
-// badConfig writes down what is wrong with a configuration that was read again, in one line.
+// badConfig logs the mistakes of a configuration that was read again, in one line.
 func (r recorder) badConfig(file string, err error) {
 	r.reload(file, "", err)
 	first, rest, _ := strings.Cut(err.Error(), "\n")
@@ -143,7 +143,7 @@ func (r recorder) overlaps(c config.Config) {
 	}
 }
 
-// linkGaps writes down what of the links' settings is not held, and what is held
+// linkGaps logs the links' settings that are not held, and those that are held
 // again.
 func (r recorder) linkGaps(before, after decide.Decision) {
 	for _, name := range slices.Sorted(maps.Keys(after.LinkGaps)) {

@@ -16,7 +16,7 @@ import (
 	"weir/internal/config"
 )
 
-// audited is a host with an audit log, and what is new in it.
+// audited is a host with an audit log, and the log's new lines.
 type audited struct {
 	*host
 	seen int

@@ -47,7 +47,7 @@ func watchConfig(ctx context.Context, log *slog.Logger, path string, reload func
 // reloads counts the attempts to read the configuration again.
 type reloads struct {
 	api.Reloads
-	wrong string // what is wrong with the file on the disk
+	wrong string // the mistake in the file on the disk
 }
 
 func (r *reloads) succeeded(now time.Time) {
@@ -64,7 +64,7 @@ func (r *reloads) failed(err error) bool {
 }
 
 // Reload reads the configuration again and puts it into force. If it is bad, the
-// one before stays, and Status says what is wrong.
+// one before stays, and Status names the mistake.
 func (a *Agent) Reload(ctx context.Context, why string) error {
 	if a.opts.Load == nil {
 		return errors.New("this agent has no configuration file")

@@ -65,7 +65,7 @@ func events(t *rapid.T) []event {
 
 // TestAnySequence: whatever happens in whatever order, the kernel has in the end
 // what plan.Build makes of the present inputs; on the way no min in force is lost
-// to somebody else, and no refused request leaves a trace.
+// to another workload, and no refused request leaves a trace.
 func TestAnySequence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		list := events(rt)
@@ -81,7 +81,7 @@ func TestAnySequence(t *testing.T) {
 				}
 			}
 			h.kernel.FailSet("eth0", nil)
-			seconds(60) // whoever is away is given up
+			seconds(60) // workloads that are away are given up
 			if problem == nil {
 				problem = h.consistent()
 			}

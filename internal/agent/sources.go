@@ -135,7 +135,7 @@ func (f *finder) watch(ctx context.Context, s *source, in func(func()), report f
 	}
 }
 
-// report takes in what a source sees, and returns the world with it and what is new.
+// report takes a source's list, and returns the world with it and the changes.
 func (f *finder) report(s *source, list []discover.Workload, w decide.World, now time.Time) (decide.World, decide.Reasons) {
 	list = slices.DeleteFunc(list, func(found discover.Workload) bool { return !f.expected(found, w) })
 	before := s.seen
@@ -194,7 +194,7 @@ func (f *finder) giveUp(now time.Time) map[string]string {
 	return why
 }
 
-// found returns what all sources see, what is pending and what is away, sorted by key. Where
+// found returns the workloads that sources see, that are pending and that are away, sorted by key. Where
 // two see the same key, the earlier source is believed.
 func (f *finder) found() []discover.Workload {
 	byKey := map[string]discover.Workload{}

@@ -12,7 +12,7 @@ import (
 	"weir/internal/workload"
 )
 
-// WorkloadOf returns what is known of an attachment's workload before the source has looked
+// WorkloadOf returns an attachment's workload, as far as it is known before the source has looked
 // for it. Of an attachment without a name that is only the kind of its workloads.
 func WorkloadOf(a config.Attachment) discover.Workload {
 	switch {

@@ -72,7 +72,7 @@ type ceiling struct {
 	problems []string
 }
 
-// lower returns the layer without what is above the ceiling, in one direction.
+// lower returns the layer without its parts above the ceiling, in one direction.
 func (c *ceiling) lower(l policy.Change, direction policy.Direction, noDSCP bool) policy.Change {
 	prefix := ""
 	if direction == policy.Ingress {

@@ -79,7 +79,7 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)
 	}
-	if v.Policy.Check() == nil { // else the plan says what is wrong
+	if v.Policy.Check() == nil { // else the plan names the mistake
 		warnings, _ := policy.CheckRules(v.Policy.Queues)
 		for _, w := range warnings {
 			v.Warnings = append(v.Warnings, w.Error())

@@ -84,7 +84,7 @@ func fieldsOf(v *Verdict) map[string]any {
 	return fields
 }
 
-// onlyDifferent removes what is the same in both, and puts "none" for what only one of two
+// onlyDifferent removes the parts that are equal in both, and puts "none" for a part that only one of two
 // that are there has.
 func onlyDifferent(was, is map[string]any) {
 	appears, goes := len(was) == 0, len(is) == 0

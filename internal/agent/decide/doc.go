@@ -21,7 +21,7 @@
 //
 // A Decision has the World that it is about, with the class numbers and admitted mins that
 // follow. Deciding about that world again plans the same, so an agent that starts anew plans
-// what is in force already, and a min that is admitted is never lost to one that came later.
+// the state in force already, and a min that is admitted is never lost to one that came later.
 //
 // What it does not do: find workloads, keep a decision, or tell a kernel of it. Package agent
 // does.

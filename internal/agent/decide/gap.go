@@ -52,7 +52,7 @@ func (g Gap) What() string {
 	return g.Field + " " + g.Value
 }
 
-// refusal returns the answer to a request for what is not held.
+// refusal returns the answer to a request that the backend does not hold.
 func (g Gap) refusal(value string) error {
 	return &refusal.Error{Kind: refusal.NotHeld, Object: "link " + g.Link, Field: g.Field, Value: cmp.Or(value, g.Value),
 		Msg: fmt.Sprintf("link %s does not hold it: %s", g.Link, g.Reason), Remedy: gapRemedy}

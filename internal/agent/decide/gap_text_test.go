@@ -9,7 +9,7 @@ import (
 	"weir/internal/policy"
 )
 
-// The API's names for what is not held.
+// The API's names for settings that are not held.
 func TestGapView(t *testing.T) {
 	text, err := json.Marshal(Gap{Link: "eth0 ingress", Device: "eth0", Direction: policy.Ingress, Field: "ingress.aqm", Value: "off", Reason: "r"}.view())
 	const want = `{"device":"eth0","direction":"ingress","field":"ingress.aqm","value":"off","reason":"r","accepted":false}`

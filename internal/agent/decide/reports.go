@@ -38,7 +38,7 @@ func Keys(list []discover.Workload) map[string]bool {
 	return keys
 }
 
-// WhatIsNew says for each workload that changed what is new about it, for a log: "docker:
+// WhatIsNew names the changes of each workload that changed, for a log: "docker:
 // labels of web changed".
 func WhatIsNew(source string, before, after []discover.Workload) map[string]string {
 	old := map[string]discover.Workload{}

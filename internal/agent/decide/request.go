@@ -25,7 +25,7 @@ type Request struct {
 	Key   string            // of the workload or group that it is about
 	Given map[string]string // the fields that were asked for, as text
 	Why   string
-	// settings are what is set at run time for the workload or group, before the request
+	// settings are those made at run time for the workload or group, before the request
 	// and after it; nil where the request is not about settings.
 	settings *settings
 }

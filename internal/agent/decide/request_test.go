@@ -122,7 +122,7 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// What is granted is planned, and the answer says what of it has no effect.
+// A granted request is planned, and the answer names its parts that have no effect.
 func TestGrantedRequests(t *testing.T) {
 	htb := dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ, NoByteLimit: true}
 	for _, test := range []struct {

@@ -200,7 +200,7 @@ func (w World) HoldsMin(key string) bool {
 
 // Foresee returns what of a configuration an agent would not put into force if exactly those
 // workloads and groups existed that it calls by their whole name: a line for each, by name.
-// Patterns, labels and what is set at run time are not considered.
+// Patterns, labels and settings made at run time are not considered.
 func Foresee(c config.Config) []string {
 	d := Decide(World{Config: c, Number: map[string]plan.ClassID{}}.foreseen())
 	var notes []string

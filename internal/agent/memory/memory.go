@@ -60,7 +60,7 @@ type State struct {
 	Seen map[string][]Workload `json:"seen"`
 }
 
-// Workload is a discover.Workload without what is of no use later.
+// Workload is a discover.Workload without the parts that are of no use later.
 type Workload struct {
 	Key     string            `json:"key"`
 	ID      string            `json:"id,omitempty"`
@@ -169,7 +169,7 @@ func decode(text []byte) (State, error) {
 	return k, nil
 }
 
-// Save writes the file if it differs from what is on the disk, in such a way
+// Save writes the file if it differs from the one on the disk, in such a way
 // that after a power cut either the old or the new one is there, whole.
 func (s *File) Save(k State) error {
 	k.Version = stateVersion

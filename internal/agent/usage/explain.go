@@ -52,7 +52,7 @@ func (d Division) ExplainGroup(id plan.ClassID) api.ExplainLink {
 type level struct {
 	Division
 	classes []plan.Class // a group's name begins with "group"
-	of      string       // what is divided, in words
+	of      string       // the divided bandwidth, in words
 	level   float64
 }
 

@@ -14,7 +14,7 @@ import (
 // accepted returns what of a policy that came with a container this node takes. The error
 // names the fields that it leaves out.
 func (n *Node) accepted(c api.PolicyChange) (api.PolicyChange, error) {
-	// A queue is named in requests of users only; it would get past what is taken of queues.
+	// A queue is named in requests of users only; it would get past the limits on queues.
 	c.ReserveQueue = ""
 	if c.Ingress != nil {
 		in := *c.Ingress

@@ -46,7 +46,7 @@ expect:
 	if q := s.Workloads[2].Policy.Queues[0].Reserve; q.Rate != 5e6 {
 		t.Errorf("of a queue: %+v", q)
 	}
-	// The ideal is what a reservation takes on the wire, and the rest shares what is left.
+	// The ideal is what a reservation takes on the wire, and the others share the rest.
 	ideal := s.Ideals(nil)[0].Ideal
 	if math.Abs(ideal[1]-10.455802e6) > 1 || math.Abs(ideal[0]+ideal[1]+ideal[2]-100e6) > 1 || ideal[2] < 5e6 {
 		t.Errorf("ideals %v", ideal)

@@ -161,7 +161,7 @@ phases: [{for: 5s}, {for: 5s, set: {h3: {traffic: off}}}]
 	if got := strings.Join(queues, ", "); got != "udp:5001 a, udp:5009 c, udp:5002 c, udp:5003 b" {
 		t.Errorf("queues: %s", got)
 	}
-	// 5 of 8 for a, 1 for b; the two flows of c share what is left.
+	// 5 of 8 for a, 1 for b; the two flows of c share the rest.
 	near(t, "phase 1", s.Ideals(nil)[0].Ideal, []float64{6e6, 1e6, 1e6})
 	near(t, "phase 2", s.Ideals(nil)[1].Ideal, []float64{6.5e6, 1.5e6, 0})
 }

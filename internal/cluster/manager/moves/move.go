@@ -77,7 +77,7 @@ type Rejection struct {
 // OrderLife is the time after which a move is not begun any more.
 const OrderLife = 10 * time.Minute
 
-// Bounds of what is kept of a move's reports. A move with all retries has about 25 steps.
+// Bounds of a move's kept reports. A move with all retries has about 25 steps.
 const (
 	MaxSteps     = 48
 	MaxStepError = 200 // bytes

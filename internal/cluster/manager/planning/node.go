@@ -18,7 +18,7 @@ const (
 	HistoryLen   = 12               // profiles that demands are averaged over: a minute
 )
 
-// Node is what is known of a node, out of its heartbeats and profiles. A nil Node is one
+// Node is a node as its heartbeats and profiles describe it. A nil Node is one
 // of which nothing is known.
 type Node struct {
 	Beat    wire.Heartbeat

@@ -32,7 +32,7 @@ const (
 )
 
 // Settings returns those of a computation for which these were asked: an algorithm, a
-// measure by its name, an alpha. What is empty, or nil, is as for the automatic mode.
+// measure by its name, an alpha. Empty and nil parts are as for the automatic mode.
 func (a Automatic) Settings(algorithm, measure string, alpha *float64, maxMoves int) (Settings, error) {
 	s := Settings{Algorithm: cmp.Or(algorithm, Local), Alpha: a.Alpha, Measure: a.Measure, MaxMoves: maxMoves}
 	if alpha != nil {

@@ -38,14 +38,14 @@ func (d Records) file(id string) string {
 	return filepath.Join(d.Dir, clean+".json")
 }
 
-// Load returns what is known of an order.
+// Load returns the record of an order.
 func (d Records) Load(id string) (Record, bool) {
 	var k Record
 	text, err := os.ReadFile(d.file(id))
 	return k, err == nil && json.Unmarshal(text, &k) == nil
 }
 
-// Save writes down what is known of an order.
+// Save writes the record of an order.
 func (d Records) Save(id string, k Record) error {
 	text, err := json.Marshal(k)
 	if err != nil {

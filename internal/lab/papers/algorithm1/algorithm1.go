@@ -2,7 +2,7 @@
 
 // Package algorithm1 calculates what the qCon paper's Algorithm 1 gives to workloads. It tells
 // what of the distance between the scheduler qcon (bpf/qcon.h) and the contract is the
-// algorithm's own, and what is that of packets.
+// algorithm's own, and which that of packets.
 package algorithm1
 
 import "weir/internal/lab/scenario"
