@@ -167,7 +167,7 @@ func TestStaleNamesAreSeen(t *testing.T) {
 		"# scripts/gone makes it":                "scripts/gone",
 		"// gone.go gone.h, scripts/versions":    "gone.go gone.h",
 		"// arch_test.go and internal/policy":    "",
-		"// fair.h, weir.yaml, docs/qdisc.md.":   "",
+		"// changes.h, weir.yaml, docs/qdisc.md.":   "",
 		"// linux/pkt_cls.h; a step: vm/e2e-7.3": "",
 	} {
 		if got := strings.Join(stale(tr, "internal", comment), " "); got != want {
