@@ -99,6 +99,7 @@ enum weir_where {
 	WEIR_OUT, /* in none: idle, being served, or the newcomer */
 	WEIR_WAITING, /* in the share wheel, and in the floor wheel if it has a min */
 	WEIR_THROTTLED, /* at its max, in the throttled wheel */
+	WEIR_URGENT, /* behind the newcomer */
 };
 
 /* What most classes do not have: bits of weir_class.rates. */

@@ -117,10 +117,18 @@ __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
 	return 0;
 }
 
-/* May the packet that has just joined go at once, though the line is busy? */
-static __always_inline bool discipline_urgent(struct weir_class *c, __u32 key, __u64 now)
+/* How much the first packet of a class's queues is in a hurry. */
+enum hurry {
+	NO_HURRY,
+	SPARSE, /* goes before others, as long as its class is not ahead of its share */
+	URGENT, /* also while the line is busy */
+};
+
+static __always_inline enum hurry discipline_hurry(struct weir_class *c, __u64 now)
 {
-	return c->discipline == WEIR_LLQ && llq_urgent(c, key, now);
+	if (c->new_head)
+		return SPARSE;
+	return c->discipline == WEIR_LLQ && llq_urgent(c, now) ? URGENT : NO_HURRY;
 }
 
 /* The flow that loses a packet when the class is full; ALL_FLOWS = the newest is lost. */

@@ -77,15 +77,22 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool a
 	fair_enter(c, id);
 }
 
+/* Has class c had no more than it may have of its share in advance? */
+static __always_inline bool fair_may_overtake(struct weir_class *c)
+{
+	return !before(fair.link.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v);
+}
+
 /*
- * A packet that is in a hurry and within its own rate (llq's strict queue), of a class
- * that may have others waiting: the class goes at once, charged like
- * any other, unless it is at its max or has had far more than its share, or another
- * newcomer is before it.
+ * A packet that is in a hurry, of a class that may have others waiting: the class goes
+ * first, charged like any other, unless it is at its max or has had far more than its
+ * share.
  */
 static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u32 key, __u64 now)
 {
-	if (!discipline_urgent(c, key, now))
+	enum hurry hurry = discipline_hurry(c, now);
+
+	if (!hurry)
 		return;
 	if (c->rates & WEIR_GROUPED) {
 		id = group_urge(id);
@@ -94,21 +101,23 @@ static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u32 key,
 		c = class_at(id);
 	}
 	if (fair.newcomer == id + 1) {
-		fair.hurry = URGENT;
+		if (fair.hurry < hurry)
+			fair.hurry = hurry;
 		return;
 	}
-	if (fair.newcomer)
-		return;
-	if (fair.current == id + 1) { /* it goes on as one, its turn is over */
-		fair.current = 0;
-	} else {
-		if (c->where != WEIR_WAITING ||
-		    before(fair.link.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v))
+	if (fair.current == id + 1) {
+		if (fair.newcomer)
 			return;
-		fair_leave(&fair.link, c, id);
+		if (hurry == URGENT) /* it goes on as one, its turn is over */
+			fair.current = 0;
+		fair.newcomer = id + 1;
+		fair.hurry = hurry;
+		return;
 	}
-	fair.newcomer = id + 1;
-	fair.hurry = URGENT;
+	if (c->where != WEIR_WAITING || !fair_may_overtake(c))
+		return;
+	fair_leave(&fair.link, c, id);
+	fair_go_first(c, id, hurry);
 }
 
 /* May the newcomer, which is in a hurry, have a part of the line that is busy? */
@@ -124,6 +133,15 @@ static __always_inline class_ref fair_first(void)
 	class_ref first = fair.newcomer;
 
 	fair.newcomer = 0;
+	if (unlikely(fair.urgent.head)) {
+		__u32 id = fair.urgent.head - 1;
+		struct weir_class *c = class_at(id);
+
+		bucket_del(&fair.urgent, 0, id);
+		c->where = WEIR_OUT;
+		fair.newcomer = id + 1;
+		fair.hurry = c->discipline == WEIR_LLQ ? URGENT : SPARSE;
+	}
 	return first;
 }
 
@@ -218,7 +236,12 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 		fair.current = 0;
 	}
 	if (c->qlen) {
-		fair_put(&fair.link, c, id, fair.clock);
+		enum hurry hurry = discipline_hurry(c, fair.clock);
+
+		if (hurry && fair_may_overtake(c) && !fair_at_max(c, fair.clock))
+			fair_go_first(c, id, hurry);
+		else
+			fair_put(&fair.link, c, id, fair.clock);
 	} else if (!left) {
 		fair_rest(c);
 	}
@@ -238,6 +261,8 @@ static __always_inline void fair_lift(struct weir_class *c, __u32 id)
 		fair_leave(t, c, id);
 	else if (c->where == WEIR_THROTTLED)
 		wheel_del(&t->throttled, 0, id);
+	else if (c->where == WEIR_URGENT)
+		bucket_del(&fair.urgent, 0, id);
 	c->where = WEIR_OUT;
 }
 

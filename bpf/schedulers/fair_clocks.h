@@ -24,6 +24,18 @@ static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
 	return c->ceil_cost && fst_early(c, now);
 }
 
+/* Class id, which is in no wheel, goes before others, or after those that do so already. */
+static __always_inline void fair_go_first(struct weir_class *c, __u32 id, enum hurry hurry)
+{
+	if (!fair.newcomer) {
+		fair.newcomer = id + 1;
+		fair.hurry = hurry;
+		return;
+	}
+	bucket_add(&fair.urgent, 0, id);
+	c->where = WEIR_URGENT;
+}
+
 /* Class id, without a group, was idle and is not any more. */
 static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 {
@@ -40,9 +52,8 @@ static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 			return;
 		}
 	}
-	if (entitled && !fair.newcomer) {
-		fair.newcomer = id + 1;
-		fair.hurry = quiet;
+	if (entitled && (quiet || !fair.newcomer)) {
+		fair_go_first(c, id, quiet ? SPARSE : NO_HURRY);
 		return;
 	}
 	fair_wait(&fair.link, c, id, now);

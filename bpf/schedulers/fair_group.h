@@ -178,6 +178,8 @@ __noinline int group_settle(__u32 id, __u64 now)
 		fair_leave(&fair.link, g, id);
 	else if (g->where == WEIR_THROTTLED)
 		wheel_del(&fair.link.throttled, 0, id);
+	else if (g->where == WEIR_URGENT)
+		bucket_del(&fair.urgent, 0, id);
 	g->where = WEIR_OUT;
 	if (!g->qlen)
 		return 0;

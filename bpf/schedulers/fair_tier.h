@@ -25,8 +25,7 @@
 #define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
 #define QUIET_NS 1100000000ULL /* how long a quiet class is expected again: ping's second */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
-#define URGENT 2 /* hurry: does not wait for the line, */
-#define URGENT_NS 5000000ULL /* unless that is busy for longer than this */
+#define URGENT_NS 5000000ULL /* longest time that the line is busy with urgent packets */
 #define FST_LOOKS 8 /* throttled classes that are looked at before their tick is over */
 
 /*
@@ -55,6 +54,7 @@ static struct {
 	class_ref newcomer;
 	__u32 hurry; /* the newcomer is a quiet class, or even URGENT */
 	class_ref current; /* whose turn it is */
+	struct bucket urgent; /* those who go after the newcomer */
 	__u32 quiet_seen; /* a quiet class became active since the last dequeue */
 
 	__u64 quiet_until; /* batches are small until then */
