@@ -32,6 +32,7 @@
 #define SFQ_SCALE 12 /* binary places of `largest` */
 #define SFQ_DECAY 24 /* `largest` falls by half in 12 MB */
 #define SFQ_TURNS 4 /* flows still in debt that are passed over, per packet */
+#define SFQ_DEBT 4 /* quanta that a flow may have sent in advance, packet by packet */
 
 static __always_inline __s32 sfq_quantum(struct weir_class *c)
 {
@@ -86,6 +87,11 @@ static long sfq_skip_one(__u64 i, struct weir_class **class)
 	f = stored(first);
 	if (f->qlen)
 		return 1;
+	if (f->deficit <= 0) { /* it stays until it has paid */
+		f->deficit += sfq_quantum(c);
+		sfq_turn(c);
+		return 0;
+	}
 	c->old_head = f->next;
 	f->listed = 0;
 	idle_add(first);
@@ -126,7 +132,7 @@ static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash
 		f->deficit = sfq_quantum(c);
 		sfq_circle(c, i);
 	}
-	if (!f->qlen && f->deficit > 0)
+	if (!f->qlen && f->deficit > -SFQ_DEBT * sfq_quantum(c))
 		sfq_add_new(c, i);
 	if (!c->fat)
 		c->fat = i + 1;

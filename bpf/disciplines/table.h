@@ -120,7 +120,8 @@ __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
 /* How much the first packet of a class's queues is in a hurry. */
 enum hurry {
 	NO_HURRY,
-	SPARSE, /* goes before others, as long as its class is not ahead of its share */
+	SPARSE, /* goes before others, as long as its class is not far ahead of its share */
+	QUIET, /* as the first packet of a quiet class */
 	URGENT, /* also while the line is busy */
 };
 

@@ -77,10 +77,13 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool a
 	fair_enter(c, id);
 }
 
+#ifndef FACTOR
+#define FACTOR 4
+#endif
 /* Has class c had no more than it may have of its share in advance? */
 static __always_inline bool fair_may_overtake(struct weir_class *c)
 {
-	return !before(fair.link.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v);
+	return !before(fair.link.v_now + FACTOR * fair_turn(&fair.link) * c->share_cost, c->v);
 }
 
 /*
@@ -125,7 +128,7 @@ static __always_inline bool fair_rush(__u64 now)
 {
 	if (fair.hurry == URGENT)
 		return before(fair.line.free, now + URGENT_NS);
-	return fair.rushed < link_now.batch_ns;
+	return fair.rushed < (fair.hurry == SPARSE ? link_now.batch_ns / 2 : link_now.batch_ns);
 }
 
 static __always_inline class_ref fair_first(void)
@@ -138,6 +141,7 @@ static __always_inline class_ref fair_first(void)
 		struct weir_class *c = class_at(id);
 
 		bucket_del(&fair.urgent, 0, id);
+		fair.urgents--;
 		c->where = WEIR_OUT;
 		fair.newcomer = id + 1;
 		fair.hurry = c->discipline == WEIR_LLQ ? URGENT : SPARSE;
@@ -261,8 +265,10 @@ static __always_inline void fair_lift(struct weir_class *c, __u32 id)
 		fair_leave(t, c, id);
 	else if (c->where == WEIR_THROTTLED)
 		wheel_del(&t->throttled, 0, id);
-	else if (c->where == WEIR_URGENT)
+	else if (c->where == WEIR_URGENT) {
 		bucket_del(&fair.urgent, 0, id);
+		fair.urgents--;
+	}
 	c->where = WEIR_OUT;
 }
 

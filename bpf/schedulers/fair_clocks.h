@@ -27,12 +27,18 @@ static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
 /* Class id, which is in no wheel, goes before others, or after those that do so already. */
 static __always_inline void fair_go_first(struct weir_class *c, __u32 id, enum hurry hurry)
 {
-	if (!fair.newcomer) {
+	if (!fair.newcomer || fair.hurry < hurry) {
+		class_ref other = fair.newcomer;
+
 		fair.newcomer = id + 1;
 		fair.hurry = hurry;
-		return;
+		if (!other || other == fair.current)
+			return;
+		id = other - 1;
+		c = class_at(id);
 	}
 	bucket_add(&fair.urgent, 0, id);
+	fair.urgents++;
 	c->where = WEIR_URGENT;
 }
 
@@ -53,7 +59,7 @@ static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 		}
 	}
 	if (entitled && (quiet || !fair.newcomer)) {
-		fair_go_first(c, id, quiet ? SPARSE : NO_HURRY);
+		fair_go_first(c, id, quiet ? QUIET : NO_HURRY);
 		return;
 	}
 	fair_wait(&fair.link, c, id, now);

@@ -70,7 +70,7 @@ __noinline int group_activate(__u32 id)
 		fair.quiet_seen = 1;
 		fair_leave(&fair.link, g, parent);
 		fair.newcomer = parent + 1;
-		fair.hurry = 1;
+		fair.hurry = QUIET;
 	}
 	return 0;
 }
@@ -178,8 +178,10 @@ __noinline int group_settle(__u32 id, __u64 now)
 		fair_leave(&fair.link, g, id);
 	else if (g->where == WEIR_THROTTLED)
 		wheel_del(&fair.link.throttled, 0, id);
-	else if (g->where == WEIR_URGENT)
+	else if (g->where == WEIR_URGENT) {
 		bucket_del(&fair.urgent, 0, id);
+		fair.urgents--;
+	}
 	g->where = WEIR_OUT;
 	if (!g->qlen)
 		return 0;

@@ -55,6 +55,7 @@ static struct {
 	__u32 hurry; /* the newcomer is a quiet class, or even URGENT */
 	class_ref current; /* whose turn it is */
 	struct bucket urgent; /* those who go after the newcomer */
+	__u32 urgents; /* how many these are */
 	__u32 quiet_seen; /* a quiet class became active since the last dequeue */
 
 	__u64 quiet_until; /* batches are small until then */
@@ -189,9 +190,11 @@ static __always_inline bool fair_quick(void)
  */
 static __always_inline __s64 fair_turn(struct tier *t)
 {
-	if (t->share.count >= 64)
+	__u32 waiting = t->share.count + fair.urgents;
+
+	if (waiting >= 64)
 		return FRAME;
-	return fair_quick() || t->share.count >= 16 ? link_now.quantum : link_now.bulk_quantum;
+	return fair_quick() || waiting >= 16 ? link_now.quantum : link_now.bulk_quantum;
 }
 
 /*
