@@ -128,7 +128,7 @@ static __always_inline bool fair_rush(__u64 now)
 {
 	if (fair.hurry == URGENT)
 		return before(fair.line.free, now + URGENT_NS);
-	return fair.rushed < (fair.hurry == SPARSE ? link_now.batch_ns / 2 : link_now.batch_ns);
+	return fair.rushed < (fair.hurry == SPARSE ? link_now.batch_ns : 2 * link_now.batch_ns);
 }
 
 static __always_inline class_ref fair_first(void)
