@@ -77,13 +77,12 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool a
 	fair_enter(c, id);
 }
 
-#ifndef FACTOR
-#define FACTOR 4
-#endif
-/* Has class c had no more than it may have of its share in advance? */
+#define AHEAD_TURNS 4 /* of its share that a class may have in advance by sparse flows */
+
+/* May class c have a packet in advance of its share? */
 static __always_inline bool fair_may_overtake(struct weir_class *c)
 {
-	return !before(fair.link.v_now + FACTOR * fair_turn(&fair.link) * c->share_cost, c->v);
+	return !before(fair.link.v_now + AHEAD_TURNS * fair_turn(&fair.link) * c->share_cost, c->v);
 }
 
 /*
