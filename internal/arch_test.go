@@ -94,6 +94,8 @@ var layers = map[string]int{
 
 	"internal/cluster/manager/membership": 4,
 	"internal/cluster/manager/statedir":   1,
+	"internal/cluster/manager/moves":      2,
+	"internal/cluster/manager/planning":   3,
 }
 
 // observers may use cilium/ebpf outside of the data plane: they watch what the
@@ -101,7 +103,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/manager/moves", "internal/cluster/manager/planning"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".
@@ -116,7 +118,7 @@ var pureLibraries = []string{"github.com/goccy/go-yaml/ast", "github.com/goccy/g
 
 // pureCalls are the functions of packages that do I/O which pure packages call: these are
 // functions of their arguments too. Types are everywhere.
-var pureCalls = []string{"internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/config.CheckName", "internal/config.DefaultLink"}
+var pureCalls = []string{"internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/config.CheckName", "internal/config.DefaultLink", "internal/cluster/wire.Clip"}
 
 var (
 	// The clock; durations and the like are values.

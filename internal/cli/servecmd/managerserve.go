@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
@@ -132,7 +133,7 @@ func (f managerFlags) over(automatic bool) (config.Config, error) {
 func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error) {
 	o := manager.Options{Dir: c.StateDir, Listen: c.Listen, BusListen: c.BusListen,
 		Images:    registry.Quota{NodeBytes: c.Images.PerNode, Bytes: c.Images.Total, FreeBytes: c.Images.KeepFree},
-		Automatic: manager.DefaultAutomatic(), Version: version.String(), Log: log}
+		Automatic: planning.DefaultAutomatic(), Version: version.String(), Log: log}
 	var err error
 	if o.Bus, err = bus.Parse(c.Bus); err != nil {
 		return o, frame.Usagef("%v", err)
@@ -149,7 +150,7 @@ func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error)
 	a.Hysteresis = cmp.Or(c.Automatic.Hysteresis, a.Hysteresis)
 	a.AtOnce, a.PerHour = cmp.Or(c.Automatic.AtOnce, a.AtOnce), cmp.Or(c.Automatic.PerHour, a.PerHour)
 	for _, text := range c.Automatic.QuietHours {
-		w, err := manager.ParseWindow(text)
+		w, err := planning.ParseWindow(text)
 		if err != nil {
 			return o, frame.Usagef("manager.automatic.quiet_hours: %v", err)
 		}

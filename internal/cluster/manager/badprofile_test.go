@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/wire"
 )
 
@@ -86,7 +87,7 @@ func TestBadProfileConcernsItsNodeAlone(t *testing.T) {
 			b.dead["c"] = true
 			b.pass(time.Second)
 			b.mu.Lock()
-			b.nodes["c"].history = nil
+			b.nodes["c"].History = nil
 			b.mu.Unlock()
 			b.says("c", wire.Profiles, raw{"profile", profile("c", changes)})
 			plan, err := b.Plan(t.Context(), api.PlanRequest{})
@@ -104,9 +105,9 @@ func TestBadProfileConcernsItsNodeAlone(t *testing.T) {
 		})
 	}
 	b := newBed(t, "c")
-	b.nodes["c"].history = nil
+	b.nodes["c"].History = nil
 	b.says("c", wire.Profiles, raw{"profile", profile("c", nil)})
-	if len(b.nodes["c"].history) != 1 {
+	if len(b.nodes["c"].History) != 1 {
 		t.Error("the good one is not taken")
 	}
 }
@@ -125,7 +126,7 @@ func FuzzProfile(f *testing.F) {
 			return
 		}
 		p.V, p.Node = wire.ProfileVersion, "x"
-		if p.Check() != nil || unusable(&p, wire.Envelope{}, true, time.Now()) != "" {
+		if p.Check() != nil || planning.Unusable(&p, wire.Envelope{}, true, time.Now()) != "" {
 			return
 		}
 		older := p
@@ -133,9 +134,9 @@ func FuzzProfile(f *testing.F) {
 			older.IntervalSeconds = 0
 		}
 		for _, n := range m.nodes {
-			n.heard, n.got = time.Now(), time.Now()
+			n.Heard, n.Got = time.Now(), time.Now()
 		}
-		m.nodes["x"] = &node{beat: wire.Heartbeat{CRIU: "4"}, heard: time.Now(), got: time.Now(), history: remember(remember(nil, older), p)}
+		m.nodes["x"] = &planning.Node{Beat: wire.Heartbeat{CRIU: "4"}, Heard: time.Now(), Got: time.Now(), History: planning.Remember(planning.Remember(nil, older), p)}
 		plan, err := m.Plan(t.Context(), api.PlanRequest{})
 		if err != nil || len(plan.Nodes) != 3 {
 			t.Errorf("%d nodes, %v", len(plan.Nodes), err)

@@ -12,6 +12,8 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/manager/moves"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 )
@@ -51,7 +53,7 @@ func newManager(t testing.TB) *Manager {
 	if _, err := Init(dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(Options{Dir: dir, Automatic: DefaultAutomatic(), Log: slog.New(slog.DiscardHandler)})
+	m, err := New(Options{Dir: dir, Automatic: planning.DefaultAutomatic(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,21 +118,21 @@ func (b *bed) pass(d time.Duration) {
 }
 
 // heard is what a node that lives has just said of itself.
-func (b *bed) heard(name string) *node {
+func (b *bed) heard(name string) *planning.Node {
 	p := wire.Profile{V: wire.ProfileVersion, Node: name, Time: b.now, IntervalSeconds: 5,
 		Capacity: wire.Capacity{CPUCores: 4, MemoryBytes: 8e9, NetworkTransmitBps: 100e6, NetworkReceiveBps: 100e6, GuaranteedBps: 100e6, GuaranteedElsewhereBps: b.full[name]}}
 	for _, c := range b.has[name] {
 		p.Containers = append(p.Containers, wire.ContainerProfile{ID: "id-" + c, Name: c, Engine: "docker", Usage: wire.Usage{CPUCores: 0.1, MemoryBytes: 100e6}})
 	}
-	return &node{beat: wire.Heartbeat{Node: name, CRIU: "4.2.1", Address: name + ":7473", Engines: []wire.Engine{{Name: "docker"}}}, heard: b.now, got: b.now, history: []wire.Profile{p}}
+	return &planning.Node{Beat: wire.Heartbeat{Node: name, CRIU: "4.2.1", Address: name + ":7473", Engines: []wire.Engine{{Name: "docker"}}}, Heard: b.now, Got: b.now, History: []wire.Profile{p}}
 }
 
 // order makes a move that waits, as weir migrate does.
-func (b *bed) order(container, from, to string) *move {
+func (b *bed) order(container, from, to string) *moves.Move {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	mv := &move{Move: wire.Move{ID: newID("m", b.now), Container: container, From: from, To: to, Why: "test"}, State: wire.MoveWaiting, Created: b.now}
+	mv := &moves.Move{Move: wire.Move{ID: newID("m", b.now), Container: container, From: from, To: to, Why: "test"}, State: wire.MoveWaiting, Created: b.now}
 	c := &change{}
 	bucketMoves.Put(&c.Change, mv.ID, mv)
 	if err := b.write(c); err != nil {
@@ -143,7 +145,7 @@ func (b *bed) order(container, from, to string) *move {
 }
 
 // report is what a node says about a move.
-func (b *bed) report(mv *move, step string, state wire.MoveState) {
+func (b *bed) report(mv *moves.Move, step string, state wire.MoveState) {
 	b.t.Helper()
 	b.said++
 	r := wire.MoveReport{ID: mv.ID, Node: mv.From, Seq: uint64(b.now.UnixNano()) + b.said, Step: step, State: state}
@@ -153,7 +155,7 @@ func (b *bed) report(mv *move, step string, state wire.MoveState) {
 }
 
 // state checks what a move is in.
-func (b *bed) state(mv *move, want wire.MoveState) {
+func (b *bed) state(mv *moves.Move, want wire.MoveState) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,16 +8,10 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
 )
-
-// cancellation is a request to end a move before it is done.
-type cancellation struct {
-	Asked  time.Time `json:"asked"`
-	Why    string    `json:"why"`
-	Answer string    `json:"answer,omitempty"` // of the source, where it goes on all the same
-}
 
 // CancelMove implements api.Manager. A move that waits ends at once. One under way is
 // called off by its source, if it is not decided yet; the source decides by its journal,
@@ -39,7 +33,7 @@ func (m *Manager) cancelMove(id string, dryRun bool, now time.Time) (api.Cancell
 	}
 	result := api.Cancellation{DryRun: dryRun}
 	switch {
-	case mv.final():
+	case mv.Final():
 		return conflict("has ended already: "+string(mv.State), "")
 	case mv.Cancel != nil && mv.Cancel.Answer != "":
 		return conflict(mv.Cancel.Answer, "wait for its end, and move the container back")
@@ -63,10 +57,10 @@ func (m *Manager) cancelMove(id string, dryRun bool, now time.Time) (api.Cancell
 
 // cancel asks the source of a move that is under way to go back; at once says that the
 // move ends here without waiting for it. The lock is held.
-func (m *Manager) cancel(mv *move, why string, atOnce bool, now time.Time) error {
-	if m.members.Has(mv.From) && mv.underWay() {
+func (m *Manager) cancel(mv *moves.Move, why string, atOnce bool, now time.Time) error {
+	if m.members.Has(mv.From) && mv.UnderWay() {
 		next := *mv
-		next.Cancel = &cancellation{Asked: now.UTC(), Why: why}
+		next.Cancel = &moves.Cancellation{Asked: now.UTC(), Why: why}
 		c := &change{}
 		if err := m.send(c, mv.From, fmt.Sprintf("%s/cancel-%d", mv.ID, now.UnixNano()), wire.Cancel{Move: mv.ID, Node: mv.From, Why: why}, now); err != nil {
 			return err
@@ -89,7 +83,7 @@ func (m *Manager) cancel(mv *move, why string, atOnce bool, now time.Time) error
 // have of its containers is settled by their journals and leases. The lock is held.
 func (m *Manager) forsake(node string, now time.Time) {
 	why := "because node " + node + " was removed from the cluster"
-	for _, mv := range m.byAge() {
+	for _, mv := range moves.ByAge(m.moves) {
 		if mv.From == node || mv.To == node {
 			if err := m.cancel(mv, why, true, now); err != nil {
 				m.log.Error("move of a removed node cannot be cancelled", "move", mv.ID, "err", err)
@@ -104,9 +98,9 @@ func (m *Manager) forsake(node string, now time.Time) {
 		}
 	}
 	for id, p := range m.places {
-		if !p.final() && (p.Node == node || p.To == node) {
+		if !p.Final() && (p.Node == node || p.To == node) {
 			next := *p
-			next.close("node "+node+" was removed from the cluster", now)
+			next.Close("node "+node+" was removed from the cluster", now)
 			bucketPlaces.Put(&c.Change, id, &next)
 			*p = next
 		}

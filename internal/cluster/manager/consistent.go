@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 	"weir/internal/invalid"
 	"weir/internal/policy"
@@ -53,7 +54,7 @@ func consistent(r wire.PlaceRequest) error {
 }
 
 func wrong(field, value, msg string) error {
-	return &refusal.Error{Kind: refusal.Invalid, Field: field, Value: wire.Clip(value, maxStepError), Msg: msg, Remedy: "run the same Weir on manager and nodes"}
+	return &refusal.Error{Kind: refusal.Invalid, Field: field, Value: wire.Clip(value, moves.MaxStepError), Msg: msg, Remedy: "run the same Weir on manager and nodes"}
 }
 
 // readChange reads a change of a policy, in which every field is known.

@@ -3,7 +3,6 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/cluster/bus"
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/wire"
 )
@@ -26,7 +26,7 @@ func (o order) key() string { return fmt.Sprintf("%020d", o.Seq) }
 func (m *Manager) send(c *change, node, id string, msg wire.Order, now time.Time) error {
 	subject := wire.Orders.Of(node)
 	seq := max(m.lastOrder+1, uint64(now.UnixNano()))
-	data, err := wire.SealOrder(m.members.Identity().Key, subject, id, now, wire.Term{Until: now.Add(orderLife), Seq: seq}, msg)
+	data, err := wire.SealOrder(m.members.Identity().Key, subject, id, now, wire.Term{Until: now.Add(moves.OrderLife), Seq: seq}, msg)
 	if err != nil {
 		return err
 	}
@@ -96,27 +96,15 @@ func newID(prefix string, now time.Time) string {
 	return fmt.Sprintf("%s-%s-%s", prefix, now.UTC().Format("20060102-150405"), random())
 }
 
-// byAge returns the moves that have not ended, the oldest first. The lock is held.
-func (m *Manager) byAge() []*move {
-	var list []*move
-	for _, mv := range m.moves {
-		if !mv.final() {
-			list = append(list, mv)
-		}
-	}
-	slices.SortFunc(list, func(a, b *move) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
-	return list
-}
-
 // dispatch orders moves that wait and may begin. The lock is held.
 func (m *Manager) dispatch(now time.Time) {
-	open := m.queue()
-	held := m.placesOf(underWay(open))
+	open := moves.Queue(m.moves)
+	held := m.slots(moves.UnderWay(open))
 	for i, mv := range open {
-		if mv.State != wire.MoveWaiting || !mv.DryRun && !held.free(mv) {
+		if mv.State != wire.MoveWaiting || !mv.DryRun && !held.Free(mv) {
 			continue
 		}
-		ready, broken := m.ready(mv, open[:i])
+		ready, broken := moves.Ready(mv, open[:i], m.moves)
 		if broken != "" {
 			m.end(mv, wire.MoveCancelled, broken, now)
 			continue
@@ -124,21 +112,21 @@ func (m *Manager) dispatch(now time.Time) {
 		if !ready {
 			continue
 		}
-		if quiet := m.opts.Automatic.quiet(now); quiet != "" && mv.unbidden() {
+		if quiet := m.opts.Automatic.QuietNow(now); quiet != "" && mv.Unbidden() {
 			m.end(mv, wire.MoveCancelled, quiet+" have begun", now)
 			continue
 		}
 		target := m.nodes[mv.To]
 		if !m.listens(mv.To, now) { // it may come back, and after a restart all have to
-			if now.Sub(mv.Created) > orderLife {
+			if now.Sub(mv.Created) > moves.OrderLife {
 				m.end(mv, wire.MoveCancelled, "node "+mv.To+" is not heard of any more", now)
 			}
 			continue
 		}
 		next := *mv
 		next.State, next.Ordered, next.Heard, next.Sent = wire.MoveOrdered, now.UTC(), now.UTC(), 1
-		next.profile = m.profileOf(next.From, next.Container)
-		next.Deadline, next.Address, next.Registry = now.Add(orderLife).UTC(), target.beat.Address, m.opts.Registry
+		next.Profile = m.profileOf(next.From, next.Container)
+		next.Deadline, next.Address, next.Registry = now.Add(moves.OrderLife).UTC(), target.Beat.Address, m.opts.Registry
 		c := &change{}
 		if err := m.send(c, next.From, next.ID, &next.Move, now); err != nil {
 			m.end(mv, wire.MoveCancelled, err.Error(), now)
@@ -150,33 +138,15 @@ func (m *Manager) dispatch(now time.Time) {
 		}
 		*mv = next
 		if !mv.DryRun {
-			held.take(mv)
+			held.Take(mv)
 		}
 		m.log.Info("move ordered", "move", mv.ID, "container", mv.Container, "from", mv.From, "to", mv.To, "why", mv.Why, "dry_run", mv.DryRun)
 		m.notify()
 	}
 }
 
-// ready says whether a move may begin beside those that go before it. Where a container
-// has to leave its target first, it waits, so that no node is overfilled meanwhile.
-func (m *Manager) ready(mv *move, before []*move) (ready bool, broken string) {
-	for _, id := range mv.After {
-		switch first := m.moves[id]; {
-		case first == nil:
-		case first.State == wire.MoveDone:
-		case first.final():
-			return false, fmt.Sprintf("move %s of %s, which had to be made first, ended as %s", id, first.Container, first.State)
-		default:
-			return false, ""
-		}
-	}
-	return !slices.ContainsFunc(before, func(o *move) bool {
-		return !o.final() && !o.DryRun && (o.From == mv.To || o.Container == mv.Container && o.From == mv.From)
-	}), ""
-}
-
 // end is the manager's own end of a move. The lock is held.
-func (m *Manager) end(mv *move, state wire.MoveState, why string, now time.Time) {
+func (m *Manager) end(mv *moves.Move, state wire.MoveState, why string, now time.Time) {
 	next := *mv
 	next.State, next.Error, next.Ended = state, why, now.UTC()
 	c := &change{}
@@ -193,15 +163,15 @@ func (m *Manager) end(mv *move, state wire.MoveState, why string, now time.Time)
 // expire ends moves of which nothing was heard until after their deadline and those that
 // are overdue, and forgets old ones. The lock is held.
 func (m *Manager) expire(now time.Time) {
-	var ended []*move
+	var ended []*moves.Move
 	for _, mv := range m.moves {
 		switch {
-		case mv.final():
+		case mv.Final():
 			ended = append(ended, mv)
 		case mv.State == wire.MoveOrdered && now.Sub(mv.Deadline) > time.Minute:
 			m.end(mv, wire.MoveExpired, "node "+mv.From+" has not begun in time; is its agent running?", now)
-		case mv.underWay():
-			if state, why := m.overdue(mv, now); why != "" {
+		case mv.UnderWay():
+			if state, why := mv.Overdue(now, m.started); why != "" {
 				m.end(mv, state, why, now)
 			}
 		}
@@ -209,7 +179,7 @@ func (m *Manager) expire(now time.Time) {
 	if len(ended) <= keepEnded+keepEnded/10 {
 		return
 	}
-	slices.SortFunc(ended, func(a, b *move) int { return a.Ended.Compare(b.Ended) })
+	slices.SortFunc(ended, func(a, b *moves.Move) int { return a.Ended.Compare(b.Ended) })
 	c := &change{}
 	for _, mv := range ended[:len(ended)-keepEnded] {
 		bucketMoves.Delete(&c.Change, mv.ID)
@@ -225,8 +195,8 @@ func (m *Manager) remind(now time.Time) {
 		return
 	}
 	c := &change{}
-	for _, mv := range m.byAge() {
-		if mv.underWay() && now.Sub(mv.Heard) > remindAfter && m.listens(mv.From, now) {
+	for _, mv := range moves.ByAge(m.moves) {
+		if mv.UnderWay() && now.Sub(mv.Heard) > moves.RemindAfter && m.listens(mv.From, now) {
 			mv.Sent++
 			mv.Heard = now.UTC()
 			if err := m.send(c, mv.From, fmt.Sprintf("%s/%d", mv.ID, mv.Sent), &mv.Move, now); err != nil {
@@ -235,7 +205,7 @@ func (m *Manager) remind(now time.Time) {
 		}
 	}
 	for _, a := range m.applies {
-		if now.Sub(a.Heard) > remindAfter && m.listens(a.Node, now) {
+		if now.Sub(a.Heard) > moves.RemindAfter && m.listens(a.Node, now) {
 			a.Sent++
 			a.Heard = now.UTC()
 			if err := m.send(c, a.Node, fmt.Sprintf("%s/%d", a.ID, a.Sent), &a.Apply, now); err != nil {
@@ -247,9 +217,16 @@ func (m *Manager) remind(now time.Time) {
 }
 
 // listens reports whether a node was heard of lately. The lock is held.
-func (m *Manager) listens(name string, now time.Time) bool {
-	n := m.nodes[name]
-	return n != nil && now.Sub(n.heard) <= lostAfter
+func (m *Manager) listens(name string, now time.Time) bool { return m.nodes[name].Up(now) }
+
+// rejection returns the part of a report to remember, nil if it is no refusal. The lock is
+// held.
+func (m *Manager) rejection(mv *moves.Move, r wire.MoveReport) *moves.Rejection {
+	c, to := m.profileOf(mv.From, mv.Container), m.nodes[mv.To]
+	if r.State != wire.MoveRefused || r.Code == "" || c == nil || to == nil {
+		return nil
+	}
+	return &moves.Rejection{Code: wire.Clip(r.Code, moves.MaxStepName), ID: c.ID, Target: to.Beat.Started}
 }
 
 // reported takes in what a node says about a move. Twice the same changes nothing.
@@ -262,36 +239,20 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 		return nil
 	}
 	mv.Heard = now.UTC()
-	if r.Seq <= mv.Seq || mv.Ordered.IsZero() || mv.settled() || mv.final() && !r.State.Final() && !mv.revives(r, now) {
+	next, ok := mv.Report(r, now)
+	if !ok {
 		return nil
 	}
-	next := *mv
-	next.Said, next.Ended = now.UTC(), time.Time{}
-	if mv.advances(r, now) {
-		next.Changed, next.Progress = now.UTC(), mv.further(r)
-	}
-	if r.Cancel != "" && mv.Cancel != nil {
-		next.Cancel = &cancellation{Asked: mv.Cancel.Asked, Why: mv.Cancel.Why, Answer: r.Cancel}
-	}
-	next.State, next.Seq, next.Step = r.State, r.Seq, cmp.Or(r.Step, mv.Step)
-	next.Error = r.Error
-	if r.Downtime > 0 {
-		next.Downtime = r.Downtime
-	}
-	if r.Step != "" {
-		next.Steps = withStep(mv.Steps, r)
-	}
 	c := &change{}
-	if next.final() {
-		next.Ended, next.Progress = now.UTC(), nil
-		next.Refusal = m.refusalOf(mv, r)
+	if next.Final() {
+		next.Refusal = m.rejection(mv, r)
 	}
 	bucketMoves.Put(&c.Change, next.ID, &next)
 	if err := m.write(c); err != nil {
 		return err
 	}
 	*mv = next
-	if mv.final() {
+	if mv.Final() {
 		if mv.State == wire.MoveDone && !mv.DryRun {
 			m.relocate(mv)
 		}
@@ -303,21 +264,9 @@ func (m *Manager) reported(r wire.MoveReport, now time.Time) error {
 	return nil
 }
 
-// withStep puts the report about a step in the place of those before it about the same.
-func withStep(steps []wire.MoveReport, r wire.MoveReport) []wire.MoveReport {
-	r.Step, r.Error, r.Cancel = wire.Clip(r.Step, maxStepName), wire.Clip(r.Error, maxStepError), ""
-	r.Code = ""
-	steps = slices.Clone(steps)
-	if n := len(steps); n > 0 && (steps[n-1].Step == r.Step || n >= maxSteps) {
-		steps[n-1] = r
-		return steps
-	}
-	return append(steps, r)
-}
-
 // order has a node put a policy into force, until it says that it has. The lock is held.
 func (m *Manager) order(c *change, node string, a wire.Apply, place string, now time.Time) error {
-	record := &apply{Apply: a, Node: node, Created: now.UTC(), Heard: now.UTC(), Sent: 1, Place: place}
+	record := &moves.Apply{Apply: a, Node: node, Created: now.UTC(), Heard: now.UTC(), Sent: 1, Place: place}
 	if err := m.send(c, node, a.ID, &record.Apply, now); err != nil {
 		return err
 	}
@@ -338,7 +287,7 @@ func (m *Manager) applied(r wire.ApplyReport, now time.Time) error {
 	bucketApplies.Delete(&c.Change, r.ID)
 	if p := m.places[a.Place]; p != nil {
 		next := *p
-		next.close(r.Error, now)
+		next.Close(r.Error, now)
 		bucketPlaces.Put(&c.Change, next.ID, &next)
 		if err := m.write(c); err != nil {
 			return err
@@ -363,7 +312,7 @@ func (m *Manager) openMoves() (waiting, running int) {
 		switch {
 		case mv.State == wire.MoveWaiting:
 			waiting++
-		case mv.underWay():
+		case mv.UnderWay():
 			running++
 		}
 	}

@@ -4,16 +4,22 @@
 // heartbeats and profiles, decides which container should run where, and orders the
 // moves.
 //
-//	M, H ──► intake ──► nodes ─► problem ─► optimize ─► moves ──► dispatch ──► L
+//	M, H ──► intake ──► nodes ─► planning ─► optimize ─► moves ──► dispatch ──► L
 //	R    ──► intake ──► moves, places                                  (package bus)
-//	HTTPS ─► join, places                 unix socket ─► api.Manager
+//	HTTPS ─► membership, places           unix socket ─► api.Manager
 //
-// One lock guards all state; decisions are functions of values in files of their own
-// (choose.go, problem.go). What must outlive the process is in one database file
-// (bbolt), written before it is acted upon:
+// What it decides by is in packages below it, which know neither the network nor each
+// other's locks:
 //
-//	nodes     who belongs to the cluster, with the key that its messages are signed by
-//	tokens    by which nodes join; only a hash of the secret
+//	membership   who belongs to the cluster, and by which certificates
+//	moves        what becomes of a move: reports, limits, the order, shares of nodes (pure)
+//	planning     the cluster as the optimizer sees it, the automatic mode's settings (pure)
+//	statedir     the folder: database, owner, snapshots
+//
+// One lock guards all state but that of membership, which has its own and never calls
+// back. What must outlive the process is in one database (statedir.DB), written before it
+// is acted upon; beside the members and their tokens:
+//
 //	moves     each migration, from the moment it is decided until after its end
 //	places    mins that a node had to refuse, and what the manager does about them
 //	applies   policies that are to be put into force on a node
@@ -23,6 +29,6 @@
 // within seconds, and nothing is planned before.
 //
 // An order is sent until it was reported on: the bus keeps it for a node that is
-// away, the database for a bus that is, and after remindAfter without a word from the
+// away, the database for a bus that is, and after moves.RemindAfter without a word from the
 // node it is sent again. The node obeys it once (package node).
 package manager

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 )
 
@@ -101,7 +102,7 @@ func TestHostileMember(t *testing.T) {
 		if i%20 == 0 {
 			b.mu.Lock()
 			b.flows, b.orders = nil, nil // as after a while, on a bus that takes everything
-			b.now = later(b.now, time.Now())
+			b.now = moves.Later(b.now, time.Now())
 			b.mu.Unlock()
 		}
 		topic, m := h.next()
@@ -119,10 +120,10 @@ func TestHostileMember(t *testing.T) {
 	if filled > mostDatabase {
 		t.Errorf("the database grew by %d bytes, %d is the bound", filled, mostDatabase)
 	}
-	if len(mv.Steps) > maxSteps || mv.State != wire.MoveRunning {
+	if len(mv.Steps) > moves.MaxSteps || mv.State != wire.MoveRunning {
 		t.Errorf("%d steps, state %s", len(mv.Steps), mv.State)
 	}
-	b.now = later(b.now, time.Now())
+	b.now = moves.Later(b.now, time.Now())
 	b.dead["x"] = false
 	b.pass(time.Second)
 	if plan, err := b.Plan(t.Context(), api.PlanRequest{}); err != nil || len(plan.Nodes) < 2 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
@@ -67,7 +68,7 @@ func (m *Manager) access(node string) (list []registry.Access) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, mv := range m.moves {
-		if mv.underWay() && !mv.DryRun && (mv.From == node || mv.To == node) {
+		if mv.UnderWay() && !mv.DryRun && (mv.From == node || mv.To == node) {
 			list = append(list, registry.Access{Move: mv.ID, Source: mv.From == node})
 		}
 	}
@@ -91,7 +92,7 @@ func (m *Manager) tidyImages(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			m.log.Warn("image registry cannot be tidied", "err", err)
 		case freed > 0:
-			m.log.Info("image registry tidied", "freed", megabytes(float64(freed)))
+			m.log.Info("image registry tidied", "freed", planning.Megabytes(float64(freed)))
 		}
 		select {
 		case <-ctx.Done():

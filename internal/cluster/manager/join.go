@@ -118,7 +118,7 @@ func (m *Manager) movesSince(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, mv := range m.moves {
-		if !mv.final() && mv.Created.Before(t) {
+		if !mv.Final() && mv.Created.Before(t) {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 )
 
@@ -24,7 +25,7 @@ func TestMovesOfBefore(t *testing.T) {
 		{wire.MoveDone, begun.Add(-time.Second), false},
 		{wire.MoveOrdered, begun.Add(time.Second), false},
 	} {
-		b.moves["m"] = &move{State: c.state, Created: c.created}
+		b.moves["m"] = &moves.Move{State: c.state, Created: c.created}
 		if b.movesSince(begun) != c.waits {
 			t.Errorf("%s, made %v after the beginning: waits %v, want %v", c.state, c.created.Sub(begun), !c.waits, c.waits)
 		}

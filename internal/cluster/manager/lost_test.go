@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/cluster/manager/moves"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/wire"
 )
 
@@ -21,7 +23,7 @@ func TestMovesOfADeadNodeEnd(t *testing.T) {
 	third := b.order("mail", "e", "f")
 	b.state(third, wire.MoveWaiting)
 	b.dead["a"], b.dead["c"] = true, true
-	b.pass(moveSilence - time.Second)
+	b.pass(moves.Silence - time.Second)
 	b.state(first, wire.MoveRunning)
 	b.state(third, wire.MoveWaiting)
 	b.pass(3 * time.Second)
@@ -50,23 +52,23 @@ func TestMovesThatStandStillEnd(t *testing.T) {
 	b.report(still, "push-image", wire.MoveRunning)
 	var ended time.Duration
 	begun := b.now
-	for n := uint64(1); b.now.Sub(begun) < moveLongest+time.Minute; n++ {
+	for n := uint64(1); b.now.Sub(begun) < moves.Longest+time.Minute; n++ {
 		b.pass(30 * time.Second)
 		b.report(still, "push-image", wire.MoveRunning)
 		r := wire.MoveReport{ID: busy.ID, Node: "a", Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.MoveRunning, Bytes: n << 24}
 		if err := b.reported(r, b.now); err != nil {
 			t.Fatal(err)
 		}
-		if still.final() && ended == 0 {
+		if still.Final() && ended == 0 {
 			ended = b.now.Sub(begun)
 		}
 	}
 	b.state(still, wire.MoveLost)
 	b.state(busy, wire.MoveLost)
-	if ended < moveStill || ended > moveStill+time.Minute {
+	if ended < moves.Still || ended > moves.Still+time.Minute {
 		t.Errorf("the one that stands still ended after %v", ended)
 	}
-	if took := busy.Ended.Sub(begun); took < moveLongest || took > moveLongest+time.Minute {
+	if took := busy.Ended.Sub(begun); took < moves.Longest || took > moves.Longest+time.Minute {
 		t.Errorf("the one that pretends progress ended after %v", took)
 	}
 	if busy.Error == "" || !strings.Contains(still.Error, "push-image") {
@@ -92,7 +94,7 @@ func TestRestartIsNoSilence(t *testing.T) {
 	b.report(mv, "checkpoint", wire.MoveRunning)
 	b.now = b.now.Add(8 * time.Hour)
 	b.started = b.now
-	b.pass(moveSilence - 10*time.Second)
+	b.pass(moves.Silence - 10*time.Second)
 	b.state(mv, wire.MoveRunning)
 	b.report(mv, "confirm", wire.MoveDone)
 	b.state(mv, wire.MoveDone)
@@ -106,7 +108,7 @@ func TestCancel(t *testing.T) {
 	b.state(waits, wire.MoveOrdered)
 	third := b.order("mail", "c", "a")
 	b.state(third, wire.MoveWaiting)
-	cancel := func(mv *move, dryRun bool, effect string) {
+	cancel := func(mv *moves.Move, dryRun bool, effect string) {
 		t.Helper()
 		done, err := b.cancelMove(mv.ID, dryRun, b.now)
 		if err != nil || done.Effect != effect {
@@ -140,11 +142,11 @@ func TestCancel(t *testing.T) {
 	if _, err := b.cancelMove(runs.ID, false, b.now); err == nil || !strings.Contains(err.Error(), "too late") {
 		t.Errorf("%v", err)
 	}
-	b.pass(cancelPatience + 2*time.Second)
+	b.pass(moves.CancelPatience + 2*time.Second)
 	b.state(runs, wire.MoveRunning) // it has answered
 
 	cancel(waits, false, "asked") // and b says nothing to it
-	b.pass(cancelPatience + 2*time.Second)
+	b.pass(moves.CancelPatience + 2*time.Second)
 	b.state(waits, wire.MoveCancelled)
 	b.report(waits, "restore", wire.MoveRunning)
 	b.state(waits, wire.MoveCancelled)
@@ -154,7 +156,7 @@ func TestCancel(t *testing.T) {
 	gone := b.order("dns", "c", "b")
 	b.report(gone, "checkpoint", wire.MoveRunning)
 	b.dead["c"] = true
-	b.pass(lostAfter + 2*time.Second)
+	b.pass(planning.LostAfter + 2*time.Second)
 	cancel(gone, false, "closed")
 	b.state(gone, wire.MoveCancelled)
 }
@@ -172,7 +174,7 @@ func TestNodeWithMovesIsRemoved(t *testing.T) {
 	}
 	b.state(from, wire.MoveCancelled)
 	b.state(to, wire.MoveCancelled)
-	if other.final() {
+	if other.Final() {
 		t.Errorf("%+v", other)
 	}
 	told := false

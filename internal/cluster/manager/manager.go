@@ -25,6 +25,8 @@ import (
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/bus/nats"
 	"weir/internal/cluster/manager/membership"
+	"weir/internal/cluster/manager/moves"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
@@ -41,7 +43,7 @@ type Options struct {
 	Registry  string         // host:port of the registry that migrations use; wire.OwnRegistry = the embedded one, "" = none
 	Images    registry.Quota // of the embedded registry
 	Kafka     kafka.Security // how it connects to the brokers, if they are the bus
-	Automatic Automatic
+	Automatic planning.Automatic
 	Version   string
 	Audit     *audit.Log // of what changes the cluster; nil = none is kept
 	Log       *slog.Logger
@@ -56,13 +58,8 @@ const (
 )
 
 const (
-	lostAfter     = 15 * time.Second // without a heartbeat
-	profileFresh  = 30 * time.Second // an older one is not planned with
-	historyLen    = 12               // profiles that demands are averaged over: a minute
-	orderLife     = 10 * time.Minute // after which a move is not begun any more
-	remindAfter   = time.Minute      // without a word about an order it is sent again
-	keepEnded     = 1000             // moves that have ended
-	brokerTimeout = 5 * time.Second  // for Kafka's first answer
+	keepEnded     = 1000            // moves that have ended
+	brokerTimeout = 5 * time.Second // for Kafka's first answer
 )
 
 // Manager manages one cluster. Its methods may be called from any goroutine.
@@ -82,10 +79,10 @@ type Manager struct {
 	wake     chan struct{}   // the publisher: orders is not empty
 
 	mu        sync.Mutex
-	nodes     map[string]*node
-	moves     map[string]*move
-	places    map[string]*place
-	applies   map[string]*apply
+	nodes     map[string]*planning.Node
+	moves     map[string]*moves.Move
+	places    map[string]*moves.Place
+	applies   map[string]*moves.Apply
 	orders    []order // not yet taken by the bus, in order
 	lastOrder uint64
 	changed   chan struct{} // closed when a move changes, and made anew
@@ -94,15 +91,6 @@ type Manager struct {
 }
 
 var _ api.Manager = (*Manager)(nil)
-
-// node is the manager's record of a member, made of its heartbeats and profiles.
-type node struct {
-	beat    wire.Heartbeat
-	heard   time.Time
-	history []wire.Profile // the newest last; older ones have only what means are made of
-	got     time.Time      // when the newest came
-	trouble string         // why nothing can be planned with what it says; "" = it can
-}
 
 // Init makes a new cluster in dir: the authority, the manager's certificate and a
 // first token, for one node.
@@ -124,7 +112,7 @@ func New(opts Options) (*Manager, error) {
 		opts.Clock = clockwork.NewRealClock()
 	}
 	m := &Manager{opts: opts, clock: opts.Clock, log: opts.Log, started: time.Now(), wake: make(chan struct{}, 1),
-		nodes: map[string]*node{}, changed: make(chan struct{})}
+		nodes: map[string]*planning.Node{}, changed: make(chan struct{})}
 	authority, err := pki.LoadAuthority(opts.Dir)
 	if errors.Is(err, pki.ErrNone) {
 		return nil, &refusal.Error{Kind: refusal.Unknown, Field: "manager.state_dir", Value: opts.Dir, Msg: "no cluster is there", Remedy: "make one first: weir manager init"}

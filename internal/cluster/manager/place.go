@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/moves"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
@@ -26,7 +28,7 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 		return p.Answer, nil
 	}
 	for _, p := range m.places {
-		if p.Node == r.Node && p.Container == r.Container && !p.final() {
+		if p.Node == r.Node && p.Container == r.Container && !p.Final() {
 			return p.Answer, nil
 		}
 	}
@@ -38,21 +40,21 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 		return wire.PlaceAnswer{}, err
 	}
 	p := m.problem(now, 0)
-	seat, lacks, err := m.seat(p, r)
+	seat, lacks, err := p.Seat(r.Node, r.Container, policy.Rate(r.MinBps))
 	if err != nil || seat == nil {
 		return wire.PlaceAnswer{Lacks: lacks}, err
 	}
 	if err := m.allowed(p, seat, r, now); err != nil {
 		return wire.PlaceAnswer{}, err
 	}
-	record := &place{PlaceRequest: r, State: wire.PlaceMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
+	record := &moves.Place{PlaceRequest: r, State: wire.PlaceMoving, Created: now.UTC(), To: p.Nodes[seat.Node].Name}
 	c := &change{}
-	var moves []*move
+	var list []*moves.Move
 	for i, o := range seat.Moves {
-		mv := p.move(o, now.Add(time.Duration(i)), m.placeWhy(p, o, r))
+		mv := m.newMove(p, o, placeWhy(p, o, r), now.Add(time.Duration(i)))
 		mv.Place, mv.After = r.ID, slices.Clone(record.Moves)
 		record.Moves = append(record.Moves, mv.ID)
-		moves = append(moves, mv)
+		list = append(list, mv)
 		bucketMoves.Put(&c.Change, mv.ID, mv)
 	}
 	record.Answer = answer(p, seat, record)
@@ -61,7 +63,7 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 		return wire.PlaceAnswer{}, err
 	}
 	m.places[r.ID] = record
-	for _, mv := range moves {
+	for _, mv := range list {
 		m.moves[mv.ID] = mv
 	}
 	m.log.Info("place found", "container", r.Container, "node", r.Node, "min", policy.Rate(r.MinBps).String(), "to", record.To, "moves", record.Moves)
@@ -73,34 +75,23 @@ func (m *Manager) seek(r wire.PlaceRequest, now time.Time) (wire.PlaceAnswer, er
 // allowed says whether the moves of a seat may be begun: they obey the quiet hours and
 // the moves per hour of the automatic mode, also while that is off. Whether a person or a
 // label is behind the request is the node's word, so it makes no difference.
-func (m *Manager) allowed(p *problem, seat *optimize.Seat, r wire.PlaceRequest, now time.Time) error {
+func (m *Manager) allowed(p *planning.Problem, seat *optimize.Seat, r wire.PlaceRequest, now time.Time) error {
 	if len(seat.Moves) == 0 {
 		return nil
 	}
 	to := p.Nodes[seat.Node].Name
-	free, why := m.opts.Automatic.free(now, 0, m.begun(now, ""))
-	if free > 0 && m.opts.Automatic.PerHour-m.lately(now, "") < len(seat.Moves) {
+	free, why := m.opts.Automatic.Free(now, 0, moves.Begun(m.moves, "", now))
+	if free > 0 && m.opts.Automatic.PerHour-moves.Lately(m.moves, "", now) < len(seat.Moves) {
 		free, why = 0, fmt.Sprintf("it takes %d moves, and %d an hour are allowed", len(seat.Moves), m.opts.Automatic.PerHour)
 	}
 	if free > 0 && m.spent(r.Node, now) {
-		free, why = 0, fmt.Sprintf("%d moves from or to %s within the last hour, of one node %d are allowed", m.lately(now, r.Node), r.Node, share(m.opts.Automatic.PerHour, m.members.Len()))
+		free, why = 0, fmt.Sprintf("%d moves from or to %s within the last hour, of one node %d are allowed", moves.Lately(m.moves, r.Node, now), r.Node, m.perNode())
 	}
 	if free > 0 {
 		return nil
 	}
 	return &refusal.Error{Kind: refusal.Conflict, Field: "container", Value: r.Container, Msg: fmt.Sprintf("%s has room, but nothing is moved there now: %s", to, why),
 		Remedy: fmt.Sprintf("ask again later, or have an operator order it: weir migrate %s/%s --to %s", r.Node, r.Container, to)}
-}
-
-// lately counts the moves of a node, "" = of any, in the last hour that no operator has
-// ordered. The lock is held.
-func (m *Manager) lately(now time.Time, node string) (n int) {
-	for _, t := range m.begun(now, node) {
-		if now.Sub(t) < time.Hour {
-			n++
-		}
-	}
-	return n
 }
 
 // ask is seek with the change as the agent's API has it.
@@ -116,34 +107,7 @@ func (m *Manager) ask(r wire.PlaceRequest, wanted api.PolicyChange) (wire.PlaceA
 	return m.seek(r, time.Now())
 }
 
-// seat asks the optimizer. Without a seat the second result says what each node lacks.
-func (m *Manager) seat(p *problem, r wire.PlaceRequest) (*optimize.Seat, []string, error) {
-	at := p.node(r.Node)
-	if at < 0 {
-		return nil, nil, &refusal.Error{Kind: refusal.Conflict, Field: "node", Value: r.Node, Msg: "no profile of it has arrived lately", Remedy: "try again in some seconds"}
-	}
-	c := p.find(at, r.Container)
-	if c < 0 {
-		return nil, nil, &refusal.Error{Kind: refusal.Unknown, Field: "container", Value: r.Container, Msg: "is in no profile of node " + r.Node, Remedy: "try again in some seconds"}
-	}
-	if held, ok := p.held[c]; ok {
-		return nil, []string{r.Container + " cannot move: " + held.why}, nil
-	}
-	seat, short := p.Place(c, policy.Rate(r.MinBps))
-	if seat != nil {
-		return seat, nil, nil
-	}
-	var lacks []string
-	for _, l := range short {
-		lacks = append(lacks, p.lacking(l))
-	}
-	for _, name := range p.unknown {
-		lacks = append(lacks, name+" is not heard of")
-	}
-	return nil, lacks, nil
-}
-
-func (m *Manager) placeWhy(p *problem, o optimize.Move, r wire.PlaceRequest) string {
+func placeWhy(p *planning.Problem, o optimize.Move, r wire.PlaceRequest) string {
 	min := policy.Rate(r.MinBps).String()
 	if p.Containers[o.Container].Name == r.Container && p.Nodes[o.From].Name == r.Node {
 		return fmt.Sprintf("its min of %s does not fit on %s", min, r.Node)
@@ -151,7 +115,7 @@ func (m *Manager) placeWhy(p *problem, o optimize.Move, r wire.PlaceRequest) str
 	return fmt.Sprintf("makes room for %s and its min of %s", r.Container, min)
 }
 
-func answer(p *problem, seat *optimize.Seat, record *place) wire.PlaceAnswer {
+func answer(p *planning.Problem, seat *optimize.Seat, record *moves.Place) wire.PlaceAnswer {
 	a := wire.PlaceAnswer{To: record.To}
 	if n := len(record.Moves); n > 0 {
 		a.Move = record.Moves[n-1]
@@ -167,7 +131,7 @@ func answer(p *problem, seat *optimize.Seat, record *place) wire.PlaceAnswer {
 // advance goes on with a place once its moves have ended. The lock is held.
 func (m *Manager) advance(id string, now time.Time) {
 	p := m.places[id]
-	if p == nil || p.final() {
+	if p == nil || p.Final() {
 		return
 	}
 	next := *p
@@ -175,13 +139,13 @@ func (m *Manager) advance(id string, now time.Time) {
 	for _, id := range p.Moves {
 		switch mv := m.moves[id]; {
 		case mv == nil || mv.State == wire.MoveDone:
-		case mv.final():
-			next.close(fmt.Sprintf("move %s of %s to %s ended as %s: %s", mv.ID, mv.Container, mv.To, mv.State, mv.Error), now)
+		case mv.Final():
+			next.Close(fmt.Sprintf("move %s of %s to %s ended as %s: %s", mv.ID, mv.Container, mv.To, mv.State, mv.Error), now)
 		default:
 			return
 		}
 	}
-	if !next.final() {
+	if !next.Final() {
 		m.settle(c, p, &next, now)
 	}
 	if next.State == p.State {
@@ -200,25 +164,25 @@ func (m *Manager) advance(id string, now time.Time) {
 // settle has what a place was asked for put into force. Where the container has moved,
 // its target does that, by the grant of its move, and says so (arrived): no other node
 // is told to change something for what this one asked. The lock is held.
-func (m *Manager) settle(c *change, p, next *place, now time.Time) {
+func (m *Manager) settle(c *change, p, next *moves.Place, now time.Time) {
 	next.State = wire.PlaceApplying
-	var own *move
+	var own *moves.Move
 	for _, id := range p.Moves {
-		if p.owns(m.moves[id]) {
+		if p.Owns(m.moves[id]) {
 			own = m.moves[id]
 		}
 	}
 	switch {
 	case own != nil && !own.Arrived.IsZero():
-		next.close(own.Unmet, now)
-	case own != nil && now.Sub(own.Ended) > orderLife:
-		next.close(fmt.Sprintf("node %s does not say whether it holds it", p.To), now)
+		next.Close(own.Unmet, now)
+	case own != nil && now.Sub(own.Ended) > moves.OrderLife:
+		next.Close(fmt.Sprintf("node %s does not say whether it holds it", p.To), now)
 	case p.To == p.Node && m.applies[p.ID+"-apply"] == nil:
 		err := m.order(c, p.To, wire.Apply{ID: p.ID + "-apply", Workload: p.Container, Change: p.Change, Why: "was refused, and has room now"}, p.ID, now)
 		if err != nil {
-			next.close(err.Error(), now)
+			next.Close(err.Error(), now)
 		}
 	case p.To != p.Node && own == nil: // forgotten with its move
-		next.close("its move is not known any more", now)
+		next.Close("its move is not known any more", now)
 	}
 }

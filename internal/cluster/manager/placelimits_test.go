@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/cluster/manager/moves"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
 )
@@ -55,7 +57,7 @@ func TestPlacesObeyQuietHours(t *testing.T) {
 	}
 	b.state(b.moves[second.Move], wire.MoveOrdered)
 	b.state(b.moves[third.Move], wire.MoveWaiting) // two at once
-	b.opts.Automatic.Quiet = []Window{{}}          // all day
+	b.opts.Automatic.Quiet = []planning.Window{{}} // all day
 	b.report(b.moves[first.Move], "confirm", wire.MoveDone)
 	b.state(b.moves[third.Move], wire.MoveCancelled)
 	if !strings.Contains(b.moves[third.Move].Error, "quiet hours") {
@@ -113,7 +115,7 @@ func TestPlacesOfANode(t *testing.T) {
 		t.Errorf("%d places", len(b.places))
 	}
 	for i := range keepPlaces + keepPlaces/5 {
-		b.places[fmt.Sprint("old-", i)] = &place{PlaceRequest: wire.PlaceRequest{ID: fmt.Sprint("old-", i)}, State: wire.PlaceDone, Ended: b.now.Add(time.Duration(i))}
+		b.places[fmt.Sprint("old-", i)] = &moves.Place{PlaceRequest: wire.PlaceRequest{ID: fmt.Sprint("old-", i)}, State: wire.PlaceDone, Ended: b.now.Add(time.Duration(i))}
 	}
 	b.pass(0)
 	if len(b.places) != keepPlaces+placesOpen {

@@ -3,18 +3,17 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/moves"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/optimize"
-	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
 )
 
@@ -26,66 +25,14 @@ type autoState struct {
 
 func random() string { return strings.ToLower(rand.Text()[:6]) }
 
-// settings of one computation.
-type settings struct {
-	algorithm string
-	alpha     float64
-	measure   optimize.Measure
-	maxMoves  int
-}
-
-// The algorithms.
-const (
-	local   = "local"
-	genetic = "genetic"
-)
-
-func (m *Manager) settings(req api.PlanRequest) (settings, error) {
-	s := settings{algorithm: cmp.Or(req.Algorithm, local), alpha: m.opts.Automatic.Alpha, measure: m.opts.Automatic.Measure, maxMoves: req.MaxMoves}
-	if req.Alpha != nil {
-		s.alpha = *req.Alpha
-	}
-	if req.Measure != "" {
-		s.measure = optimize.Measure(slices.Index(optimize.Measures, req.Measure))
-	}
-	bad := func(field, value, msg string) (settings, error) {
-		return s, &refusal.Error{Kind: refusal.Invalid, Field: field, Value: value, Msg: msg}
-	}
-	switch {
-	case s.algorithm != local && s.algorithm != genetic:
-		return bad("algorithm", s.algorithm, "is not known; write local or genetic")
-	case s.measure < 0:
-		return bad("measure", req.Measure, "is not known; write "+strings.Join(optimize.Measures, " or "))
-	case !(s.alpha >= 0 && s.alpha <= 1):
-		return bad("alpha", fmt.Sprint(s.alpha), "is not between 0 and 1")
-	}
-	return s, nil
-}
-
-// solve has the optimizer look at a problem.
-func solve(p *problem, s settings) (optimize.Plan, error) {
-	p.Measure = s.measure
-	if err := p.Check(); err != nil {
-		return optimize.Plan{}, err
-	}
-	if len(p.Nodes) == 0 {
-		return optimize.Plan{}, nil
-	}
-	o := optimize.Options{Alpha: s.alpha, MaxMoves: s.maxMoves, Seed: 1}
-	if s.algorithm == genetic {
-		return optimize.Genetic(p.Problem, optimize.GeneticOptions{Options: o, Seeded: true}), nil
-	}
-	return optimize.Local(p.Problem, o), nil
-}
-
 // Plan implements api.Manager.
 func (m *Manager) Plan(_ context.Context, req api.PlanRequest) (api.ClusterPlan, error) {
 	_, _, view, err := m.compute(req)
 	return view, err
 }
 
-func (m *Manager) compute(req api.PlanRequest) (*problem, optimize.Plan, api.ClusterPlan, error) {
-	s, err := m.settings(req)
+func (m *Manager) compute(req api.PlanRequest) (*planning.Problem, optimize.Plan, api.ClusterPlan, error) {
+	s, err := m.opts.Automatic.Settings(req.Algorithm, req.Measure, req.Alpha, req.MaxMoves)
 	if err != nil {
 		return nil, optimize.Plan{}, api.ClusterPlan{}, err
 	}
@@ -96,7 +43,7 @@ func (m *Manager) compute(req api.PlanRequest) (*problem, optimize.Plan, api.Clu
 		return nil, optimize.Plan{}, api.ClusterPlan{}, m.nothingKnown()
 	}
 	begun := time.Now()
-	plan, err := solve(p, s)
+	plan, err := p.Solve(s)
 	if err != nil {
 		return nil, plan, api.ClusterPlan{}, err
 	}
@@ -131,13 +78,13 @@ func (m *Manager) Rebalance(_ context.Context, req api.PlanRequest) (api.Cluster
 }
 
 // take writes moves down, in their order, and begins.
-func (m *Manager) take(p *problem, moves []optimize.Move, why string, auto bool, now time.Time) (ids []string, err error) {
+func (m *Manager) take(p *planning.Problem, plan []optimize.Move, why string, auto bool, now time.Time) (ids []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := &change{}
-	var list []*move
-	for i, o := range moves {
-		mv := p.move(o, now.Add(time.Duration(i)), why+evens(p, o))
+	var list []*moves.Move
+	for i, o := range plan {
+		mv := m.newMove(p, o, why+p.Evens(o), now.Add(time.Duration(i)))
 		mv.Auto = auto
 		list, ids = append(list, mv), append(ids, mv.ID)
 		bucketMoves.Put(&c.Change, mv.ID, mv)
@@ -152,52 +99,37 @@ func (m *Manager) take(p *problem, moves []optimize.Move, why string, auto bool,
 	return ids, nil
 }
 
-// move returns a move of the optimizer's as the manager keeps it. Its time of
-// creation is its place in the order.
-func (p *problem) move(o optimize.Move, created time.Time, why string) *move {
-	return &move{
-		Move: wire.Move{ID: newID("m", created), Container: p.Containers[o.Container].Name, Engine: p.containers[o.Container].Engine,
-			From: p.Nodes[o.From].Name, To: p.Nodes[o.To].Name, Why: why},
-		State: wire.MoveWaiting, Created: created.UTC(),
-	}
-}
-
-// evens says what a move is good for.
-func evens(p *problem, o optimize.Move) string {
-	if o.Evens == optimize.None {
-		return "makes room for another"
-	}
-	return fmt.Sprintf("evens out %s between %s and %s", o.Evens, p.Nodes[o.From].Name, p.Nodes[o.To].Name)
-}
-
-func planView(p *problem, plan optimize.Plan, s settings) api.ClusterPlan {
-	v := api.ClusterPlan{Algorithm: s.algorithm, Alpha: s.alpha, Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
-		Held: []api.PlanHeld{}, Unknown: slices.Concat([]string{}, p.unknown), Refusals: p.notAccepted()}
-	before, after := p.loads(p.Initial()), p.loads(plan.Placement)
+func planView(p *planning.Problem, plan optimize.Plan, s planning.Settings) api.ClusterPlan {
+	v := api.ClusterPlan{Algorithm: s.Algorithm, Alpha: s.Alpha, Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
+		Held: []api.PlanHeld{}, Unknown: slices.Concat([]string{}, p.Unknown), Refusals: p.Refusals()}
+	before, after := loads(p, p.Initial()), loads(p, plan.Placement)
 	v.Before, v.After = fit(p, plan.Before, before), fit(p, plan.After, after)
 	for _, o := range plan.Moves {
 		v.After.Seconds += o.Seconds
 		v.Moves = append(v.Moves, api.PlanMove{Container: p.Containers[o.Container].Name, From: p.Nodes[o.From].Name, To: p.Nodes[o.To].Name,
-			Why: evens(p, o), S: o.S, Bytes: o.Bytes, Seconds: o.Seconds})
+			Why: p.Evens(o), S: o.S, Bytes: o.Bytes, Seconds: o.Seconds})
 	}
 	v.After.MoveBytes = plan.After.Bytes
 	for i := range p.Nodes {
 		v.Nodes = append(v.Nodes, api.PlanNode{Name: p.Nodes[i].Name, Before: before[i], After: after[i]})
 	}
 	told := map[string]bool{}
-	for _, i := range slices.Sorted(maps.Keys(p.held)) {
-		c := p.Containers[i]
-		if node := p.Nodes[c.Node].Name; p.held[i].cause == unable { // one line for all of them
-			if !told[node] {
-				v.Held = append(v.Held, api.PlanHeld{Container: "everything", Node: node, Why: p.held[i].why})
-			}
-			told[node] = true
+	for i := range p.Containers {
+		held, ok := p.Held(i)
+		if !ok {
 			continue
 		}
-		v.Held = append(v.Held, api.PlanHeld{Container: c.Name, Node: p.Nodes[c.Node].Name, Why: p.held[i].why})
+		c := p.Containers[i]
+		node := p.Nodes[c.Node].Name
+		if held.Cause != planning.Unable {
+			v.Held = append(v.Held, api.PlanHeld{Container: c.Name, Node: node, Why: held.Why})
+		} else if !told[node] { // one line for all of them
+			v.Held = append(v.Held, api.PlanHeld{Container: "everything", Node: node, Why: held.Why})
+			told[node] = true
+		}
 	}
 	for _, i := range plan.Dropped {
-		if _, told := p.held[i]; !told {
+		if _, told := p.Held(i); !told {
 			c := p.Containers[i]
 			v.Held = append(v.Held, api.PlanHeld{Container: c.Name, Node: p.Nodes[c.Node].Name, Why: "there is no room where it would be better off"})
 		}
@@ -206,7 +138,7 @@ func planView(p *problem, plan optimize.Plan, s settings) api.ClusterPlan {
 }
 
 // loads returns what each node gives away with a placement.
-func (p *problem) loads(at optimize.Placement) []api.NodeLoad {
+func loads(p *planning.Problem, at optimize.Placement) []api.NodeLoad {
 	list := make([]api.NodeLoad, len(p.Nodes))
 	mins := make([]uint64, len(p.Nodes))
 	for c, n := range at {
@@ -222,7 +154,7 @@ func (p *problem) loads(at optimize.Placement) []api.NodeLoad {
 	return list
 }
 
-func fit(p *problem, s optimize.Score, loads []api.NodeLoad) api.ClusterFit {
+func fit(p *planning.Problem, s optimize.Score, loads []api.NodeLoad) api.ClusterFit {
 	f := api.ClusterFit{S: s.S, Variance: map[string]float64{}, Peak: map[string]float64{}}
 	for r := range optimize.Resources {
 		f.Variance[r.String()], f.Peak[r.String()] = s.Variance[r], s.Peak[r]
@@ -233,6 +165,58 @@ func fit(p *problem, s optimize.Score, loads []api.NodeLoad) api.ClusterFit {
 		}
 	}
 	return f
+}
+
+// problem returns the optimizer's problem for the cluster of now. The lock is held; the
+// result may be used without it.
+func (m *Manager) problem(now time.Time, cooldown time.Duration) *planning.Problem {
+	return planning.Cluster{Names: m.members.Names(), Nodes: m.nodes, Moves: m.moves}.Problem(now, cooldown)
+}
+
+// newMove returns a move of the optimizer's as it is written down.
+func (m *Manager) newMove(p *planning.Problem, o optimize.Move, why string, created time.Time) *moves.Move {
+	return p.Move(o, newID("m", created), why, created)
+}
+
+// slots counts those of the moves that hold a slot. The lock is held.
+func (m *Manager) slots(list []*moves.Move) *moves.Slots {
+	return moves.NewSlots(m.opts.Automatic.AtOnce, m.members.Len(), list)
+}
+
+// perNode is how many moves of one node the manager begins by itself in an hour.
+func (m *Manager) perNode() int { return moves.Share(m.opts.Automatic.PerHour, m.members.Len()) }
+
+// spent reports whether a node has had its share of the moves of the last hour that no
+// operator has ordered. The lock is held.
+func (m *Manager) spent(node string, now time.Time) bool {
+	return moves.Lately(m.moves, node, now) >= m.perNode()
+}
+
+// closeFull keeps a plan from the nodes that have their share of the moves. The lock is
+// held.
+func (m *Manager) closeFull(p *planning.Problem, held *moves.Slots, now time.Time) {
+	for i := range p.Nodes {
+		if name := p.Nodes[i].Name; held.Full(name) || m.spent(name, now) {
+			p.Close(i)
+		}
+	}
+}
+
+// sharing returns how many of the first moves of a plan leave each node within its share.
+func (m *Manager) sharing(p *planning.Problem, plan []optimize.Move, held *moves.Slots, now time.Time) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	hour, most := map[string]int{}, m.perNode()
+	for i, o := range plan {
+		mv := p.Move(o, "", "", now)
+		for _, node := range []string{mv.From, mv.To} {
+			if hour[node]++; moves.Lately(m.moves, node, now)+hour[node] > most || held.Full(node) {
+				return i
+			}
+		}
+		held.Take(mv)
+	}
+	return len(plan)
 }
 
 // automatic looks at the cluster again and again.
@@ -256,16 +240,16 @@ func (m *Manager) automatic(ctx context.Context) {
 func (m *Manager) look(now time.Time) {
 	a := m.opts.Automatic
 	m.mu.Lock()
-	held := m.placesOf(m.queue())
-	free, why := a.free(now, held.taken, m.begun(now, ""))
+	held := m.slots(moves.Queue(m.moves))
+	free, why := a.Free(now, held.Taken(), moves.Begun(m.moves, "", now))
 	p := m.problem(now, a.Cooldown)
 	m.closeFull(p, held, now)
 	m.mu.Unlock()
 	if free > 0 && len(p.Nodes) > 1 {
-		plan, err := solve(p, settings{algorithm: local, alpha: a.Alpha, measure: a.Measure})
+		plan, err := p.Solve(planning.Settings{Algorithm: planning.Local, Alpha: a.Alpha, Measure: a.Measure})
 		var take []optimize.Move
 		if err == nil {
-			take, why = a.choose(plan, m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
+			take, why = a.Choose(plan, m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
 			_, err = m.take(p, take, "automatic: ", true, now)
 		}
 		if err != nil {
@@ -281,24 +265,4 @@ func (m *Manager) look(now time.Time) {
 	if changed {
 		m.log.Info("automatic mode", "result", why)
 	}
-}
-
-// unbidden reports whether no operator has ordered the move: it is the manager's own
-// idea, or for a place that a node has asked for.
-func (m *move) unbidden() bool { return m.Auto || m.Place != "" }
-
-// begun returns the times at which moves of a node, "" = of any, that no operator has
-// ordered were begun; those that wait count as begun now. The lock is held.
-func (m *Manager) begun(now time.Time, node string) []time.Time {
-	var list []time.Time
-	for _, mv := range m.moves {
-		switch {
-		case !mv.unbidden(), node != "" && mv.From != node && mv.To != node:
-		case !mv.Ordered.IsZero():
-			list = append(list, mv.Ordered)
-		case !mv.final():
-			list = append(list, now)
-		}
-	}
-	return list
 }

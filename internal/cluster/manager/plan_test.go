@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/wire"
 )
 
@@ -26,8 +27,8 @@ func large(t testing.TB, nodes int) *Manager {
 	for i := range nodes {
 		name := fmt.Sprintf("n%04d", i)
 		keys[name] = keyOf(i)
-		n := &node{beat: wire.Heartbeat{CRIU: "4.2.1"}, heard: now, got: now}
-		for age := historyLen - 1; age >= 0; age-- {
+		n := &planning.Node{Beat: wire.Heartbeat{CRIU: "4.2.1"}, Heard: now, Got: now}
+		for age := planning.HistoryLen - 1; age >= 0; age-- {
 			p := wire.Profile{Node: name, Time: now.Add(-time.Duration(age) * 5 * time.Second), IntervalSeconds: 5,
 				Capacity: wire.Capacity{CPUCores: 8, MemoryBytes: 16e9, NetworkTransmitBps: 1e9, NetworkReceiveBps: 1e9, GuaranteedBps: 1e9}}
 			for c := range 10 {
@@ -37,7 +38,7 @@ func large(t testing.TB, nodes int) *Manager {
 					Usage: wire.Usage{CPUCores: busy * (1 + r.Float64()/10), MemoryBytes: 400e6 + r.Uint64N(10e6), MemoryAnonymousBytes: r.Uint64N(1e9),
 						BlockWriteBytesPerSec: r.Float64() * 1e6, NetworkTransmitBps: busy * 1e7, NetworkReceiveBps: r.Float64() * 1e6}})
 			}
-			n.history = remember(n.history, p)
+			n.History = planning.Remember(n.History, p)
 		}
 		m.nodes[name] = n
 	}
@@ -52,7 +53,7 @@ func BenchmarkPlan(b *testing.B) {
 	before := cpuTime(b)
 	for b.Loop() {
 		for _, n := range m.nodes {
-			n.heard, n.got = time.Now(), time.Now()
+			n.Heard, n.Got = time.Now(), time.Now()
 		}
 		plan, err := m.Plan(b.Context(), api.PlanRequest{})
 		if err != nil || len(plan.Moves) == 0 || plan.After.S >= plan.Before.S {

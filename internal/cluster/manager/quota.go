@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
 )
@@ -18,7 +19,7 @@ import (
 //
 // With these limits what one member says of itself takes at most about 10 MB of the
 // manager's memory and 10 MB of its database (TestHostileMember). The moves that have
-// ended take at most 25 MB of each in all: keepEnded of them with maxSteps steps.
+// ended take at most 25 MB of each in all: keepEnded of them with moves.MaxSteps steps.
 const (
 	messagesPerSecond = 20.0 // of one node on one topic
 	messageBurst      = 500  // after a time out of reach
@@ -27,9 +28,6 @@ const (
 	placesOpen        = 8    // of one node, moving or applying
 	keepPlaces        = 1000 // that have ended, of all nodes
 	applyLife         = 24 * time.Hour
-	maxSteps          = 48   // of a move; a move with all retries has about 25
-	maxStepError      = 200  // bytes of a step's error
-	maxStepName       = 100  // bytes
 	maxQueued         = 2000 // orders that the bus has not taken, beyond which no reminders are added
 )
 
@@ -95,7 +93,7 @@ func (m *Manager) admitPlace(node string, now time.Time) error {
 	}
 	open := 0
 	for _, p := range m.places {
-		if p.Node == node && !p.final() {
+		if p.Node == node && !p.Final() {
 			open++
 		}
 	}
@@ -110,25 +108,25 @@ func (m *Manager) admitPlace(node string, now time.Time) error {
 func (m *Manager) forget(now time.Time) {
 	c := &change{}
 	for id, a := range m.applies {
-		if now.Sub(later(a.Created, m.started)) < applyLife {
+		if now.Sub(moves.Later(a.Created, m.started)) < applyLife {
 			continue
 		}
 		m.log.Warn("policy was not applied in time", "node", a.Node, "workload", a.Workload)
 		bucketApplies.Delete(&c.Change, id)
 		delete(m.applies, id)
-		if p := m.places[a.Place]; p != nil && !p.final() {
-			p.close("node "+a.Node+" has not applied it in time", now)
+		if p := m.places[a.Place]; p != nil && !p.Final() {
+			p.Close("node "+a.Node+" has not applied it in time", now)
 			bucketPlaces.Put(&c.Change, p.ID, p)
 		}
 	}
-	var ended []*place
+	var ended []*moves.Place
 	for _, p := range m.places {
-		if p.final() {
+		if p.Final() {
 			ended = append(ended, p)
 		}
 	}
 	if len(ended) > keepPlaces+keepPlaces/10 {
-		slices.SortFunc(ended, func(a, b *place) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.ID, b.ID)) })
+		slices.SortFunc(ended, func(a, b *moves.Place) int { return cmp.Or(a.Ended.Compare(b.Ended), cmp.Compare(a.ID, b.ID)) })
 		for _, p := range ended[:len(ended)-keepPlaces] {
 			bucketPlaces.Delete(&c.Change, p.ID)
 			delete(m.places, p.ID)

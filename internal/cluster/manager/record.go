@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"weir/internal/audit"
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 )
 
@@ -26,13 +27,13 @@ func (m *Manager) record(c *change) {
 		if before == next.State || before == "" && !next.Auto {
 			continue
 		}
-		entries = append(entries, next.entry(before))
+		entries = append(entries, entry(next, before))
 	}
 	m.opts.Audit.Append(entries...)
 }
 
 // entry returns a line about a move that has another state than before.
-func (m *move) entry(before wire.MoveState) audit.Entry {
+func entry(m *moves.Move, before wire.MoveState) audit.Entry {
 	e := audit.Entry{Who: audit.Who{Via: audit.ViaManager}, Action: "move", Object: m.Container,
 		Change: map[string]string{"move": m.ID, "from": m.From, "to": m.To}, After: m.State,
 		Result: audit.Done, Reason: cmp.Or(m.Error, m.Why)}

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 )
 
 // pretend reports progress of a move that is none, in a way of its own.
-func (b *bed) pretend(mv *move, n uint64, how string) {
+func (b *bed) pretend(mv *moves.Move, n uint64, how string) {
 	b.t.Helper()
 	r := wire.MoveReport{ID: mv.ID, Node: mv.From, Seq: uint64(b.now.UnixNano()), Step: "send checkpoint", State: wire.MoveRunning}
 	switch how {
@@ -33,14 +34,14 @@ func (b *bed) pretend(mv *move, n uint64, how string) {
 }
 
 // TestFakeProgressEnds: what a hostile source reports keeps its move under way no longer
-// than a move that stands still, unless it grows as a move would; then moveLongest ends it.
+// than a move that stands still, unless it grows as a move would; then moves.Longest ends it.
 func TestFakeProgressEnds(t *testing.T) {
-	for how, bound := range map[string]time.Duration{"bytes back and forth": moveStill, "steps back and forth": moveStill, "a byte more": moveStill,
-		"more than any link carries": moveStill, "growth": moveLongest} {
+	for how, bound := range map[string]time.Duration{"bytes back and forth": moves.Still, "steps back and forth": moves.Still, "a byte more": moves.Still,
+		"more than any link carries": moves.Still, "growth": moves.Longest} {
 		b := newBed(t, "a", "b", "x")
 		b.db.NoSync() // this does not test the kernel's disk
 		mv, begun := b.order("web", "x", "b"), b.now
-		for n := uint64(1); !mv.final() && b.now.Sub(begun) < moveLongest+time.Minute; n++ {
+		for n := uint64(1); !mv.Final() && b.now.Sub(begun) < moves.Longest+time.Minute; n++ {
 			b.pass(30 * time.Second)
 			b.pretend(mv, n, how)
 		}
@@ -56,7 +57,7 @@ func TestFakeProgressEnds(t *testing.T) {
 // begin within a second.
 func TestOneNodeStopsNobody(t *testing.T) {
 	b := newBed(t, "a", "b", "c", "x")
-	var theirs []*move
+	var theirs []*moves.Move
 	for i := range 6 {
 		theirs = append(theirs, b.order(fmt.Sprint("c", i), "x", "a"))
 	}
@@ -70,7 +71,7 @@ func TestOneNodeStopsNobody(t *testing.T) {
 	for n := uint64(1); n < 3*60; n++ { // an hour and a half: the first ends as lost, the second is ordered
 		b.pass(30 * time.Second)
 		b.pretend(theirs[0], n%2, "growth") // no further
-		if theirs[1].underWay() {
+		if theirs[1].UnderWay() {
 			b.pretend(theirs[1], n, "growth")
 		}
 	}
@@ -105,14 +106,14 @@ func TestOneNodeDoesNotStopTheAutomaticMode(t *testing.T) {
 		return n
 	}
 	look := func() {
-		b.now = later(b.now, time.Now())
+		b.now = moves.Later(b.now, time.Now())
 		b.pass(0)
 		b.look(b.now)
 	}
 	for range 30 {
 		look()
-		for _, mv := range b.byAge() {
-			if mv.From == "x" && mv.underWay() && len(b.moves) < 40 { // it refuses each, at once
+		for _, mv := range moves.ByAge(b.moves) {
+			if mv.From == "x" && mv.UnderWay() && len(b.moves) < 40 { // it refuses each, at once
 				b.report(mv, "pre-flight", wire.MoveRefused)
 			}
 		}

@@ -12,6 +12,8 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/closest"
+	"weir/internal/cluster/manager/moves"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
@@ -68,23 +70,23 @@ func (m *Manager) nodeView(name string, now time.Time) api.Node {
 	if n == nil {
 		return v
 	}
-	if !n.heard.IsZero() {
-		v.State, v.Heard = api.NodeUp, n.heard.UTC()
-		if now.Sub(n.heard) > lostAfter {
+	if !n.Heard.IsZero() {
+		v.State, v.Heard = api.NodeUp, n.Heard.UTC()
+		if now.Sub(n.Heard) > planning.LostAfter {
 			v.State = api.NodeLost
 		}
 	}
-	b := n.beat
+	b := n.Beat
 	v.Address, v.Weir, v.Kernel, v.CRIU = b.Address, b.Weir, b.Kernel, b.CRIU
 	for _, e := range b.Engines {
 		v.Engines = append(v.Engines, strings.TrimSpace(string(e.Name)+" "+e.Version))
 	}
-	v.Trouble = n.trouble
-	if len(n.history) == 0 {
+	v.Trouble = n.Trouble
+	if len(n.History) == 0 {
 		return v
 	}
-	p := n.history[len(n.history)-1]
-	v.Profiled = n.got.UTC()
+	p := n.History[len(n.History)-1]
+	v.Profiled = n.Got.UTC()
 	v.Containers = len(p.Containers)
 	v.CPUCores, v.CPUCapacity = p.Total.CPUCores, p.Capacity.CPUCores
 	v.MemoryBytes, v.MemoryTotal = p.Total.MemoryBytes, p.Capacity.MemoryBytes
@@ -103,17 +105,17 @@ func (m *Manager) Containers(context.Context) ([]api.ClusterContainer, error) {
 	defer m.mu.Unlock()
 	moving := map[string]string{}
 	for _, mv := range m.moves {
-		if mv.underWay() && !mv.DryRun {
+		if mv.UnderWay() && !mv.DryRun {
 			moving[mv.From+"/"+mv.Container] = mv.ID
 		}
 	}
 	list := []api.ClusterContainer{}
 	for _, name := range m.members.Names() {
 		n := m.nodes[name]
-		if n == nil || len(n.history) == 0 {
+		if n == nil || len(n.History) == 0 {
 			continue
 		}
-		for _, c := range n.history[len(n.history)-1].Containers {
+		for _, c := range n.History[len(n.History)-1].Containers {
 			list = append(list, api.ClusterContainer{Name: c.Name, ID: c.ID, Node: name, Engine: c.Engine, Image: c.Image,
 				CPUCores: c.Usage.CPUCores, MemoryBytes: c.Usage.MemoryBytes, TransmitBps: c.Usage.NetworkTransmitBps, ReceiveBps: c.Usage.NetworkReceiveBps,
 				Weight: c.Policy.Weight, MinBps: c.Policy.MinBps, MaxBps: c.Policy.MaxBps, RefusedMinBps: c.Policy.RefusedMinBps,
@@ -150,8 +152,8 @@ func (m *Manager) Move(_ context.Context, id string) (api.Move, error) {
 }
 
 // find returns a move by its id or a prefix of it. The lock is held.
-func (m *Manager) find(id string) (*move, error) {
-	var found *move
+func (m *Manager) find(id string) (*moves.Move, error) {
+	var found *moves.Move
 	for _, mv := range m.moves {
 		if mv.ID == id {
 			return mv, nil
@@ -170,7 +172,7 @@ func (m *Manager) find(id string) (*move, error) {
 }
 
 // moveView returns a move as it stands. The lock is held.
-func (m *Manager) moveView(mv *move) api.Move {
+func (m *Manager) moveView(mv *moves.Move) api.Move {
 	v := api.Move{ID: mv.ID, Container: mv.Container, From: mv.From, To: mv.To, Why: mv.Why, State: mv.State, Step: mv.Step,
 		Created: mv.Created, Ended: mv.Ended, DownMS: mv.Downtime.Seconds() * 1e3, Error: mv.Error, Steps: []api.MoveStep{}, DryRun: mv.DryRun}
 	for _, s := range mv.Steps {
@@ -187,7 +189,7 @@ func (m *Manager) moveView(mv *move) api.Move {
 }
 
 // guarantee says what became of a min that a node refused.
-func guarantee(p *place) string {
+func guarantee(p *moves.Place) string {
 	min := policy.Rate(p.MinBps).String()
 	switch p.State {
 	case wire.PlaceDone:
@@ -207,46 +209,6 @@ func (m *Manager) unknownNode(field, name string) error {
 	return e
 }
 
-// pick finds a container by its name, a prefix of its id, or NODE/NAME.
-func (p *problem) pick(text string) (int, error) {
-	node, name, both := strings.Cut(text, "/")
-	if !both {
-		node, name = "", text
-	}
-	var exact, byID []int
-	var names []string
-	for i := range p.Containers {
-		if node != "" && p.Nodes[p.Containers[i].Node].Name != node {
-			continue
-		}
-		names = append(names, p.Containers[i].Name)
-		switch {
-		case p.Containers[i].Name == name:
-			exact = append(exact, i)
-		case name != "" && strings.HasPrefix(p.containers[i].ID, name):
-			byID = append(byID, i)
-		}
-	}
-	found := exact
-	if len(found) == 0 {
-		found = byID
-	}
-	if len(found) == 1 {
-		return found[0], nil
-	}
-	e := &refusal.Error{Kind: refusal.Unknown, Field: "container", Value: text, Msg: "no container of the cluster has this name", Remedy: "weir ps lists them"}
-	if len(found) > 1 {
-		var on []string
-		for _, i := range found {
-			on = append(on, p.Nodes[p.Containers[i].Node].Name)
-		}
-		e.Msg, e.Remedy = "is there on several nodes: "+strings.Join(on, ", "), "write NODE/NAME"
-	} else if near := closest.Words(name, names, 1); len(near) > 0 {
-		e.Remedy = "did you mean " + near[0] + "?"
-	}
-	return 0, e
-}
-
 // Migrate implements api.Manager.
 func (m *Manager) Migrate(ctx context.Context, req api.MoveRequest, dryRun bool) (api.Move, error) {
 	mv, err := m.migrate(req, dryRun, time.Now())
@@ -258,7 +220,7 @@ func (m *Manager) Migrate(ctx context.Context, req api.MoveRequest, dryRun bool)
 	for {
 		m.mu.Lock()
 		now, changed := m.moves[mv.ID], m.changed
-		if now == nil || now.final() {
+		if now == nil || now.Final() {
 			defer m.mu.Unlock()
 			if now != nil {
 				mv = m.moveView(now)
@@ -288,14 +250,14 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	if a := migrate.Approach(req.Approach); a != migrate.ApproachAuto && !slices.Contains(migrate.Approaches, a) {
 		return api.Move{}, &refusal.Error{Kind: refusal.Invalid, Field: "approach", Value: req.Approach, Msg: "no approach has this name", Remedy: "write layer, commit or export, or leave it out"}
 	}
-	c, err := p.pick(req.Container)
+	c, err := p.Pick(req.Container)
 	if err != nil {
 		return api.Move{}, err
 	}
 	conflict := func(field, value, msg, remedy string) (api.Move, error) {
 		return api.Move{}, &refusal.Error{Kind: refusal.Conflict, Field: field, Value: value, Msg: msg, Remedy: remedy}
 	}
-	container, to := &p.Containers[c], p.node(req.To)
+	container, to := &p.Containers[c], p.Node(req.To)
 	switch {
 	case !m.members.Has(req.To):
 		return api.Move{}, m.unknownNode("to", req.To)
@@ -304,14 +266,14 @@ func (m *Manager) migrate(req api.MoveRequest, dryRun bool, now time.Time) (api.
 	case container.Node == to:
 		return conflict("container", container.Name, "is on "+req.To+" already", "")
 	}
-	if held, ok := p.held[c]; ok && held.cause == moving {
-		return conflict("container", container.Name, held.why, "wait for its end: weir moves")
+	if held, ok := p.Held(c); ok && held.Cause == planning.Moving {
+		return conflict("container", container.Name, held.Why, "wait for its end: weir moves")
 	}
 	container.Barred = nil // an operator may have changed what refused it
 	if lack, ok := p.Lack(c, to); !ok {
-		return api.Move{}, &refusal.Error{Kind: kindOf(lack), Field: "to", Value: req.To, Msg: p.lacking(lack), Remedy: "choose another node; weir nodes shows what each has"}
+		return api.Move{}, &refusal.Error{Kind: planning.KindOf(lack), Field: "to", Value: req.To, Msg: p.Lacking(lack), Remedy: "choose another node; weir nodes shows what each has"}
 	}
-	mv := p.move(optimize.Move{Container: c, From: container.Node, To: to}, now, "weir migrate")
+	mv := m.newMove(p, optimize.Move{Container: c, From: container.Node, To: to}, "weir migrate", now)
 	mv.Approach, mv.DryRun = req.Approach, dryRun
 	ch := &change{}
 	bucketMoves.Put(&ch.Change, mv.ID, mv)

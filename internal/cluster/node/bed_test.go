@@ -17,6 +17,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/pki"
@@ -63,7 +64,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	c.token = token.String()
 	c.opts = manager.Options{Dir: filepath.Join(c.dir, "manager"), Listen: "127.0.0.1:0", BusListen: "127.0.0.1:0", Bus: onBus,
-		Kafka: overKafka(wire.Manager), Automatic: manager.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(c.log, nil))}
+		Kafka: overKafka(wire.Manager), Automatic: planning.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(c.log, nil))}
 	c.start()
 	t.Cleanup(func() { c.stop() })
 	return c

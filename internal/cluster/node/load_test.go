@@ -26,6 +26,7 @@ import (
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/bustest"
 	"weir/internal/cluster/manager"
+	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
 	"weir/internal/server/rest"
@@ -54,7 +55,7 @@ func runManager(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	o := manager.Options{Dir: dir, Listen: os.Getenv("LISTEN"), BusListen: os.Getenv("BUS_LISTEN"), Bus: bus.Address{Kind: bus.NATS},
-		Automatic: manager.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		Automatic: planning.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	o.Automatic.AtOnce = 1000
 	m, err := manager.New(o)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/cluster/pki"
 	"weir/internal/refusal"
@@ -28,7 +29,7 @@ import (
 // case. A member that was off all that time finds the manager by the bridge, shows that
 // it has its key, and is given a certificate.
 const (
-	settleTime = 10 * time.Minute // as long as a move may wait for its beginning
+	settleTime = moves.OrderLife
 	graceTime  = 2 * pki.CertificateLife
 )
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package planning
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/wire"
 )
 
@@ -16,33 +17,14 @@ import (
 // sooner; its engine's settings may change unseen.
 const refusalKept = time.Hour
 
-// rejection says why a target refused a move, and of which container: it counts for this
-// container on this start of the target's agent.
-type rejection struct {
-	Code   string    `json:"code"`
-	ID     string    `json:"id"`     // of the container
-	Target time.Time `json:"target"` // when the target's agent began
-}
-
-// refusalOf returns the part of a report to remember, nil if it is no refusal. The
-// lock is held.
-func (m *Manager) refusalOf(mv *move, r wire.MoveReport) *rejection {
-	c, to := m.profileOf(mv.From, mv.Container), m.nodes[mv.To]
-	if r.State != wire.MoveRefused || r.Code == "" || c == nil || to == nil {
-		return nil
-	}
-	return &rejection{Code: wire.Clip(r.Code, maxStepName), ID: c.ID, Target: to.beat.Started}
-}
-
-// barRefused keeps a plan from the moves that a target has refused lately. The lock
-// is held.
-func (m *Manager) barRefused(p *problem, now time.Time) {
-	for _, mv := range m.moves {
+// barRefused keeps a plan from the moves that a target has refused lately.
+func (cl Cluster) barRefused(p *Problem, now time.Time) {
+	for _, mv := range cl.Moves {
 		if mv.Refusal == nil || now.Sub(mv.Ended) > refusalKept {
 			continue
 		}
-		from, to := p.node(mv.From), p.node(mv.To)
-		if from < 0 || to < 0 || !m.nodes[mv.To].beat.Started.Equal(mv.Refusal.Target) {
+		from, to := p.Node(mv.From), p.Node(mv.To)
+		if from < 0 || to < 0 || !cl.Nodes[mv.To].Beat.Started.Equal(mv.Refusal.Target) {
 			continue
 		}
 		c := p.find(from, mv.Container)
@@ -50,7 +32,7 @@ func (m *Manager) barRefused(p *problem, now time.Time) {
 			continue
 		}
 		p.Containers[c].Barred = append(p.Containers[c].Barred, to)
-		p.refusals = append(p.refusals, fmt.Sprintf("%s does not accept %s of %s: %s", mv.To, mv.Container, mv.From, wire.Clip(mv.Error, maxStepError)))
+		p.refusals = append(p.refusals, fmt.Sprintf("%s does not accept %s of %s: %s", mv.To, mv.Container, mv.From, wire.Clip(mv.Error, moves.MaxStepError)))
 	}
 	slices.Sort(p.refusals)
 }
@@ -58,8 +40,8 @@ func (m *Manager) barRefused(p *problem, now time.Time) {
 // namedAtMost bounds how many nodes a line about refusals names.
 const namedAtMost = 5
 
-// notAccepted says what nodes do not accept, a line each.
-func (p *problem) notAccepted() []string {
+// Refusals says what nodes do not accept, a line each.
+func (p *Problem) Refusals() []string {
 	list := []string{}
 	for n := range p.Nodes {
 		node := &p.Nodes[n]

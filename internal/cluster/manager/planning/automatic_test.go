@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package planning
 
 import (
 	"strings"
@@ -66,7 +66,7 @@ func TestFree(t *testing.T) {
 		"long ago":          {a, 0, begun(time.Hour, time.Hour, time.Hour, time.Hour, time.Hour), 3, ""},
 		"quiet":             {quiet, 0, nil, 0, "quiet hours 11:00-13:00"},
 	} {
-		if n, why := c.a.free(noon, c.running, c.begun); n != c.want || why != c.why {
+		if n, why := c.a.Free(noon, c.running, c.begun); n != c.want || why != c.why {
 			t.Errorf("%s: %d, %q; want %d, %q", name, n, why, c.want, c.why)
 		}
 	}
@@ -89,7 +89,7 @@ func TestChoose(t *testing.T) {
 		"just worth it": {plan(1, 0.8, 3), 5, 3, "3 of 3"},
 		"nothing":       {plan(1, 1, 0), 5, 0, "nothing is worth a move"},
 	} {
-		take, why := a.choose(c.plan, c.free)
+		take, why := a.Choose(c.plan, c.free)
 		if len(take) != c.want || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %d moves, %q", name, len(take), why)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package planning
 
 import (
 	"fmt"
@@ -76,8 +76,8 @@ func (w Window) holds(now time.Time) bool {
 	return at >= w.From || at < w.To
 }
 
-// quiet names the quiet hours that it is in, "" if it is in none.
-func (a Automatic) quiet(now time.Time) string {
+// QuietNow names the quiet hours that it is in, "" if it is in none.
+func (a Automatic) QuietNow(now time.Time) string {
 	for _, w := range a.Quiet {
 		if w.holds(now) {
 			return "quiet hours " + w.String()
@@ -86,11 +86,11 @@ func (a Automatic) quiet(now time.Time) string {
 	return ""
 }
 
-// free returns how many moves may begin now, and if none, why. running is how many
+// Free returns how many moves may begin now, and if none, why. running is how many
 // are under way or waiting; begun has the times at which the manager's own moves of
 // late began.
-func (a Automatic) free(now time.Time, running int, begun []time.Time) (n int, why string) {
-	if why := a.quiet(now); why != "" {
+func (a Automatic) Free(now time.Time, running int, begun []time.Time) (n int, why string) {
+	if why := a.QuietNow(now); why != "" {
 		return 0, why
 	}
 	if running >= a.AtOnce {
@@ -108,9 +108,9 @@ func (a Automatic) free(now time.Time, running int, begun []time.Time) (n int, w
 	return min(a.AtOnce-running, a.PerHour-lately), ""
 }
 
-// choose takes the first moves of a plan, as many as are free, if the whole of it is
+// Choose takes the first moves of a plan, as many as are free, if the whole of it is
 // worth it; else it says why not.
-func (a Automatic) choose(plan optimize.Plan, free int) (take []optimize.Move, why string) {
+func (a Automatic) Choose(plan optimize.Plan, free int) (take []optimize.Move, why string) {
 	if len(plan.Moves) == 0 {
 		return nil, "nothing is worth a move"
 	}
