@@ -16,9 +16,9 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/frame"
-	"weir/internal/cluster/manager"
 	"weir/internal/goldentest"
 	"weir/internal/refusal"
+	"weir/internal/server/managerapi"
 )
 
 var clusterTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -144,7 +144,7 @@ func TestClusterCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: manager.Handler(fakeManager{}, slog.New(slog.NewTextHandler(io.Discard, nil)))}
+	srv := &http.Server{Handler: managerapi.Handler(fakeManager{}, slog.New(slog.NewTextHandler(io.Discard, nil)))}
 	go srv.Serve(ln)
 	t.Cleanup(func() { srv.Close() })
 	for _, c := range []struct {

@@ -23,6 +23,7 @@ import (
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
+	"weir/internal/server/managerapi"
 	"weir/internal/server/rest"
 	"weir/internal/version"
 )
@@ -201,7 +202,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	front := manager.API(m, opts.Audit, log.With("component", "server"))
+	front := managerapi.New(m, opts.Audit, log.With("component", "server"))
 	servers := []*http.Server{rest.Server(front.Mux, log)}
 	go func() { cancel(servers[0].Serve(sock)) }()
 	if view != nil {

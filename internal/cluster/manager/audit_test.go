@@ -19,6 +19,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/cluster/wire"
+	"weir/internal/server/managerapi"
 	"weir/internal/server/rest"
 )
 
@@ -93,7 +94,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := rest.Server(API(w.Manager, w.log, slog.New(slog.DiscardHandler)).Mux, w.Manager.log)
+	srv := rest.Server(managerapi.New(w.Manager, w.log, slog.New(slog.DiscardHandler)).Mux, w.Manager.log)
 	go srv.Serve(ln)
 	t.Cleanup(func() { srv.Close(); ln.Close() })
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -29,6 +29,7 @@ import (
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
+	"weir/internal/server/managerapi"
 	"weir/internal/server/rest"
 )
 
@@ -68,7 +69,7 @@ func runManager(dir string) error {
 	if err != nil {
 		return err
 	}
-	go rest.Server(manager.Handler(m, slog.New(slog.DiscardHandler)), o.Log).Serve(sock)
+	go rest.Server(managerapi.Handler(m, slog.New(slog.DiscardHandler)), o.Log).Serve(sock)
 	fmt.Println(m.Addr(), m.BusAddr())
 	return m.Run(ctx)
 }

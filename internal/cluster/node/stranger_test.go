@@ -27,12 +27,12 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/audit"
-	"weir/internal/cluster/manager"
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/node/images"
 	"weir/internal/cluster/wire"
 	"weir/internal/server"
+	"weir/internal/server/managerapi"
 	"weir/internal/server/rest"
 )
 
@@ -158,7 +158,7 @@ func listening(t *testing.T) *house {
 	ended := make(chan error, 2)
 	go func() { ended <- s.Serve(ctx) }()
 
-	people := manager.API(c.manager, nil, quiet)
+	people := managerapi.New(c.manager, nil, quiet)
 	socket, err := rest.Listen(manages, "", "manager", quiet)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package manager
+package managerapi
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/cluster/manager"
 )
 
 // TestViewersChangeNothingAndSeeNoSecret walks all routes of a manager's API as one
@@ -19,10 +20,10 @@ import (
 // holds the secret of a token, though the token is listed.
 func TestViewersChangeNothingAndSeeNoSecret(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Init(dir, time.Now()); err != nil {
+	if _, err := manager.Init(dir, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(Options{Dir: dir, Listen: "127.0.0.1:0", BusListen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	m, err := manager.New(manager.Options{Dir: dir, Listen: "127.0.0.1:0", BusListen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func TestViewersChangeNothingAndSeeNoSecret(t *testing.T) {
 	if err != nil || secret.Token == "" {
 		t.Fatalf("token %+v, %v", secret, err)
 	}
-	h := API(m, nil, slog.New(slog.DiscardHandler)).Reading("/run/weir/manager.sock", "weir")
+	h := New(m, nil, slog.New(slog.DiscardHandler)).Reading("/run/weir/manager.sock", "weir")
 	ask := func(method, path string) (int, string) {
 		rec := httptest.NewRecorder()
 		r := httptest.NewRequest(method, path, strings.NewReader(`{}`))
