@@ -5,6 +5,15 @@ package dockertest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/volume"
 )
 
 // TB is the part of a test that ForTest and MustRun use. It is not testing.TB so that a
@@ -45,4 +54,34 @@ func (e *Engine) MustRun(t TB, c Container) (id string) {
 		t.Fatal(err)
 	}
 	return id
+}
+
+// State returns the containers, volumes and images of the engine as text, for tests that
+// compare.
+func (e *Engine) State(t TB) string {
+	t.Helper()
+	var lines []string
+	containers, err := e.Client().ContainerList(t.Context(), container.ListOptions{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range containers {
+		lines = append(lines, "container "+c.ID+" "+strings.Join(c.Names, " ")+" "+c.State)
+	}
+	volumes, err := e.Client().VolumeList(t.Context(), volume.ListOptions{Filters: filters.Args{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range volumes.Volumes {
+		lines = append(lines, fmt.Sprint("volume ", v.Name, " ", slices.Sorted(maps.Keys(v.Labels))))
+	}
+	images, err := e.Client().ImageList(t.Context(), image.ListOptions{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range images {
+		lines = append(lines, fmt.Sprint("image ", i.ID, " ", i.RepoTags))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/accept"
 	"weir/internal/cluster/migrate/process"
 	"weir/internal/cluster/wire"
 )
@@ -57,12 +58,6 @@ func (e *Engine) Facts(ctx context.Context) (migrate.Facts, error) {
 	return f, nil
 }
 
-// config is the content of migrate.Container.Config: the engine's description, and
-// of which volumes and networks the copy has to be given more than that says.
-type config struct {
-	Inspect container.InspectResponse `json:"inspect"`
-}
-
 // Describe finds a container.
 func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, error) {
 	r, _, err := e.client.ContainerInspectWithRaw(ctx, name, false)
@@ -99,7 +94,7 @@ func (e *Engine) Describe(ctx context.Context, name string) (migrate.Container, 
 		c.Connections, c.Bound = process.Sockets(c.Pid)
 	}
 	c.Obstacles = append(c.Obstacles, obstacles(r)...)
-	c.Config, err = json.Marshal(config{Inspect: r})
+	c.Config, err = json.Marshal(accept.Config{Inspect: r})
 	return c, err
 }
 
@@ -143,19 +138,8 @@ func (e *Engine) describeNetworks(ctx context.Context, r container.InspectRespon
 		c.Networks = append(c.Networks, n)
 	}
 	slices.SortFunc(c.Networks, func(a, b migrate.Network) int { return strings.Compare(a.Name, b.Name) })
-	c.Ports = portsOf(r)
+	c.Ports = accept.Ports(r)
 	return nil
-}
-
-// portsOf returns the ports that a container publishes, such as "127.0.0.1:8080/tcp".
-func portsOf(r container.InspectResponse) (list []string) {
-	for port, bindings := range r.HostConfig.PortBindings {
-		for _, b := range bindings {
-			list = append(list, fmt.Sprintf("%s:%s/%s", b.HostIP, b.HostPort, port.Proto()))
-		}
-	}
-	slices.Sort(list)
-	return list
 }
 
 // obstacles returns the parts of a configuration that cannot be migrated: each was

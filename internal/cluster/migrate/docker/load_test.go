@@ -181,7 +181,7 @@ func TestHostileImages(t *testing.T) {
 	if _, err := daemon.Create(t.Context(), dockertest.Container{Name: "web"}); err != nil { // makes the image
 		t.Fatal(err)
 	}
-	before := stateOf(t, e)
+	before := daemon.State(t)
 	file := func(size int64) []byte { return tarOf(t, tar.Header{Name: "x", Typeflag: tar.TypeReg, Size: size}) }
 	small := file(10)
 	many := make([]string, 100)
@@ -206,7 +206,7 @@ func TestHostileImages(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want one line with %q", err, c.says)
 			}
-			if after := stateOf(t, e); after != before {
+			if after := daemon.State(t); after != before {
 				t.Errorf("the engine had\n%s\nand has\n%s", before, after)
 				_, err := e.client.ImageRemove(t.Context(), o.Container.ImageID, image.RemoveOptions{Force: true})
 				t.Log(err)
@@ -237,7 +237,7 @@ func TestHostileImages(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want one line with %q", err, says)
 			}
-			if after := stateOf(t, e); after != before {
+			if after := daemon.State(t); after != before {
 				t.Errorf("the engine had\n%s\nand has\n%s", before, after)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/accept"
 	"weir/internal/cluster/migrate/pack"
 	"weir/internal/cluster/migrate/process"
 	"weir/internal/cluster/migrate/registry"
@@ -186,7 +187,7 @@ func (e *Engine) giveRestart(ctx context.Context, id string, o migrate.Order) er
 	return e.setRestart(ctx, id, c.Inspect.HostConfig.RestartPolicy)
 }
 
-func configOf(o migrate.Order) (c config, err error) {
+func configOf(o migrate.Order) (c accept.Config, err error) {
 	if err = json.Unmarshal(o.Container.Config, &c); err == nil && (c.Inspect.Config == nil || c.Inspect.ContainerJSONBase == nil || c.Inspect.HostConfig == nil) {
 		err = refused("the order describes no Docker container")
 	}
@@ -356,7 +357,7 @@ func (e *Engine) send(ctx context.Context, p migrate.Part, o migrate.Order, w io
 		if err != nil {
 			return pack.Size{}, err
 		}
-		dir, err := c.folderOf(p)
+		dir, err := folderOf(c.Inspect, p)
 		if err != nil {
 			return pack.Size{}, err
 		}
@@ -374,16 +375,16 @@ func copyArchive(w io.Writer, archive io.ReadCloser, err error) (pack.Size, erro
 }
 
 // folderOf returns the folder that keeps a part of the container, a path of the daemon's.
-func (c config) folderOf(p migrate.Part) (string, error) {
+func folderOf(r container.InspectResponse, p migrate.Part) (string, error) {
 	if p.Kind == migrate.PartLayer {
-		return upperDir(c.Inspect)
+		return upperDir(r)
 	}
-	for _, m := range c.Inspect.Mounts {
+	for _, m := range r.Mounts {
 		if m.Type == mount.TypeVolume && m.Name == p.Name {
 			return m.Source, nil
 		}
 	}
-	return "", refused("container %s has no volume %s", c.Inspect.Name, p.Name)
+	return "", refused("container %s has no volume %s", r.Name, p.Name)
 }
 
 // upperDir returns the folder of a container's own layer, a path of the daemon's.

@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/api/types/volume"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker/accept"
 )
 
 // Lacking says what this engine lacks as the target of an order.
@@ -98,11 +99,11 @@ func (e *Engine) unacceptable(ctx context.Context, o migrate.Order) ([]migrate.F
 	if err != nil {
 		return nil, err
 	}
-	list := examine(o, *e.rules, host{runtime: info.DefaultRuntime, cgroups: info.CgroupVersion})
+	list := accept.Examine(o, *e.rules, accept.Host{Runtime: info.DefaultRuntime, Cgroups: info.CgroupVersion})
 	if len(list) > 0 {
 		return list, nil
 	}
-	c, err := decode(o.Container.Config)
+	c, err := accept.Read(o.Container.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func (e *Engine) unacceptable(ctx context.Context, o migrate.Order) ([]migrate.F
 		return nil, err
 	}
 	x := &migrate.Examination{}
-	for _, source := range boundPaths(c.Inspect) {
+	for _, source := range accept.Binds(c.Inspect) {
 		if err := p.straight(source); err != nil {
 			x.Refuse("bind", source+" ("+err.Error()+")", "")
 		}

@@ -146,13 +146,13 @@ func TestTheTargetTakesTheOrderedImage(t *testing.T) {
 	}
 	ordered := commit("1001")
 	another := commit("1002") // has the name in the registry by now
-	before := stateOf(t, e)
+	before := daemon.State(t)
 	discard := func() {
 		t.Helper()
 		if _, err := e.Do(ctx, migrate.StepDiscard, o); err != nil {
 			t.Error(err)
 		}
-		if after := stateOf(t, e); after != before {
+		if after := daemon.State(t); after != before {
 			t.Errorf("the engine had\n%s\nand has\n%s", before, after)
 		}
 	}

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package docker
+package accept
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
-	"golang.org/x/sys/unix"
 )
 
 var volumeForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,254}$`)
@@ -56,7 +54,7 @@ func (e *examiner) described() {
 	for _, b := range e.order.Container.Binds {
 		says = append(says, b.Source)
 	}
-	is := boundPaths(e.inspect)
+	is := Binds(e.inspect)
 	slices.Sort(says)
 	slices.Sort(is)
 	if !slices.Equal(slices.Compact(says), slices.Compact(is)) {
@@ -200,8 +198,8 @@ func (e *examiner) inside(field, target string) {
 	}
 }
 
-// boundPaths returns the paths of the host that a configuration mounts.
-func boundPaths(r container.InspectResponse) (list []string) {
+// Binds returns the paths of the host that a configuration mounts.
+func Binds(r container.InspectResponse) (list []string) {
 	for _, text := range r.HostConfig.Binds {
 		if source, _, _ := strings.Cut(text, ":"); strings.HasPrefix(source, "/") {
 			list = append(list, source)
@@ -213,29 +211,4 @@ func boundPaths(r container.InspectResponse) (list []string) {
 		}
 	}
 	return list
-}
-
-// straight returns an error if a path of the daemon's leads over a symbolic link,
-// which another container with the same mount may have made, to wherever it likes.
-func (p place) straight(source string) error {
-	root, err := unix.Open(p.file("/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(root)
-	f, err := unix.Openat2(root, strings.TrimPrefix(path.Clean(source), "/")+"/.", &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_IN_ROOT})
-	if errors.Is(err, unix.ENOTDIR) { // a file
-		f, err = unix.Openat2(root, strings.TrimPrefix(path.Clean(source), "/"), &unix.OpenHow{
-			Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_IN_ROOT})
-	}
-	switch {
-	case errors.Is(err, unix.ENOENT):
-		return nil // Lacking says so
-	case errors.Is(err, unix.ELOOP):
-		return errors.New("a symbolic link is on the way")
-	case err != nil:
-		return err
-	}
-	return unix.Close(f)
 }

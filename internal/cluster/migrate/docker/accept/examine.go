@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package docker
+package accept
 
 import (
 	"bytes"
@@ -18,22 +18,16 @@ import (
 	"weir/internal/cluster/wire"
 )
 
-// What a target accepts. The configuration comes from another node, which may be
-// hostile, and the engine here obeys whatever is in it: Privileged, a bind of / or the
-// host's process namespace make the container root of this host. So every field is one
-// of these:
-//
-//   - vetted: a rule below says which values are harmless, or that an operator allows it;
-//   - limits and settings inside the container only: any value;
-//   - everything else: only its zero value, fields of later engines included.
-//
-// The vetting works on a copy of the configuration. A field that a rule has passed
-// is set to zero there, and a field that is left over at the end is refused.
+// Config is the content of migrate.Container.Config: the engine's description, and
+// of which volumes and networks the copy has to be given more than that says.
+type Config struct {
+	Inspect container.InspectResponse `json:"inspect"`
+}
 
-// host has the facts about the target itself that matter to the examination.
-type host struct {
-	runtime string // its default
-	cgroups string // "1" or "2"
+// Host has the facts about the target itself that matter to the examination.
+type Host struct {
+	Runtime string // its default
+	Cgroups string // "1" or "2"
 }
 
 var nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
@@ -41,9 +35,9 @@ var nameForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 // own are names of workloads that are no containers.
 var own = []string{"host", "migration"}
 
-// decode reads a configuration from elsewhere. A field that this build does not know
+// Read reads a configuration from elsewhere. A field that this build does not know
 // may grant what it cannot judge.
-func decode(text []byte) (c config, err error) {
+func Read(text []byte) (c Config, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
@@ -55,10 +49,11 @@ func decode(text []byte) (c config, err error) {
 	return c, nil
 }
 
-// examine says what of an order's container this node does not accept. Pure.
-func examine(o migrate.Order, rules migrate.Accept, at host) []migrate.Finding {
+// Examine says what of an order's container this node does not accept by its rules. It is a
+// function of its arguments.
+func Examine(o migrate.Order, rules migrate.Accept, at Host) []migrate.Finding {
 	x := &migrate.Examination{}
-	c, err := decode(o.Container.Config)
+	c, err := Read(o.Container.Config)
 	if err != nil {
 		x.Note("not-accepted", err.Error(), "run the same Weir and engines of one version on all nodes")
 		return x.Findings()
@@ -75,7 +70,7 @@ func examine(o migrate.Order, rules migrate.Accept, at host) []migrate.Finding {
 type examiner struct {
 	*migrate.Examination
 	rules   migrate.Accept
-	at      host
+	at      Host
 	order   migrate.Order
 	inspect container.InspectResponse
 	volumes []string // that the configuration names
@@ -152,7 +147,7 @@ func (e *examiner) harmless(h *container.HostConfig) {
 	if h.ShmSize <= max(64<<20, h.Memory) {
 		h.ShmSize = 0
 	}
-	if h.Runtime == e.at.runtime {
+	if h.Runtime == e.at.Runtime {
 		h.Runtime = ""
 	}
 }
@@ -188,4 +183,15 @@ func plain(v reflect.Value) string {
 		return fmt.Sprint(v.Interface())
 	}
 	return string(text)
+}
+
+// Ports returns the ports that a container publishes, such as "127.0.0.1:8080/tcp".
+func Ports(r container.InspectResponse) (list []string) {
+	for port, bindings := range r.HostConfig.PortBindings {
+		for _, b := range bindings {
+			list = append(list, fmt.Sprintf("%s:%s/%s", b.HostIP, b.HostPort, port.Proto()))
+		}
+	}
+	slices.Sort(list)
+	return list
 }

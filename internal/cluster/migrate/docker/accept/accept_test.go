@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package docker
+package accept_test
 
 import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,14 +13,14 @@ import (
 
 	"github.com/docker/docker/api/types/blkiodev"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/go-connections/nat"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/cluster/migrate/docker"
+	"weir/internal/cluster/migrate/docker/accept"
 	"weir/internal/discover/dockertest"
 )
 
@@ -118,10 +117,10 @@ func rights() []right {
 		one("AppArmor off", func(h *container.HostConfig) { h.SecurityOpt = []string{"apparmor=unconfined"} }),
 		one("labels off", func(h *container.HostConfig) { h.SecurityOpt = []string{"no-new-privileges", "label=disable"} }),
 		one("nothing masked", func(h *container.HostConfig) { h.MaskedPaths = []string{} }),
-		one("half masked", func(h *container.HostConfig) { h.MaskedPaths = slices.Clone(coreMasked)[2:] }),
+		one("half masked", func(h *container.HostConfig) { h.MaskedPaths = slices.Clone(accept.CoreMasked)[2:] }),
 		one("nothing read-only", func(h *container.HostConfig) { h.ReadonlyPaths = []string{} }),
 		one("masked elsewhere", func(h *container.HostConfig) {
-			h.MaskedPaths = append(slices.Clone(coreMasked), "/etc/passwd")
+			h.MaskedPaths = append(slices.Clone(accept.CoreMasked), "/etc/passwd")
 		}),
 		one("runtime", func(h *container.HostConfig) { h.Runtime = "own" }),
 		one("storage option", func(h *container.HostConfig) { h.StorageOpt = map[string]string{"size": "1t"} }),
@@ -207,7 +206,7 @@ func rights() []right {
 	return list
 }
 
-var target = host{runtime: "runc", cgroups: "2"}
+var target = accept.Host{Runtime: "runc", Cgroups: "2"}
 
 // honest returns a container with as many options as do no harm.
 func honest() (container.InspectResponse, migrate.Container) {
@@ -220,7 +219,7 @@ func honest() (container.InspectResponse, migrate.Container) {
 				"max-size": "1m", "max-file": "3", "compress": "true", "mode": "non-blocking", "max-buffer-size": "4m", "tag": "app/{{.Name}}", "labels": "a,b", "env": "A"}},
 			CapAdd: []string{"CAP_NET_RAW"}, CapDrop: []string{"MKNOD"}, SecurityOpt: []string{"no-new-privileges"}, ExtraHosts: []string{"db:10.0.0.9"}, DNS: []string{"10.0.0.53"},
 			Tmpfs: map[string]string{"/scratch": "rw,noexec,size=64m"}, ShmSize: 64 << 20, ReadonlyRootfs: true, OomScoreAdj: 100, PortBindings: nat.PortMap{"80/tcp": {{HostPort: "8080"}, {}}},
-			MaskedPaths: append(slices.Clone(coreMasked), "/proc/asound"), ReadonlyPaths: coreReadonly, Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: "more", Target: "/more", VolumeOptions: &mount.VolumeOptions{}}},
+			MaskedPaths: append(slices.Clone(accept.CoreMasked), "/proc/asound"), ReadonlyPaths: accept.CoreReadonly, Mounts: []mount.Mount{{Type: mount.TypeVolume, Source: "more", Target: "/more", VolumeOptions: &mount.VolumeOptions{}}},
 			Resources: container.Resources{Memory: 1 << 28, NanoCPUs: 5e8, PidsLimit: &pids, MemorySwappiness: &swappiness, OomKillDisable: &no, Devices: []container.DeviceMapping{},
 				Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 4096}}},
 		}},
@@ -238,17 +237,17 @@ func honest() (container.InspectResponse, migrate.Container) {
 // orderFor describes a container as a source does.
 func orderFor(t *testing.T, r container.InspectResponse, c migrate.Container) migrate.Order {
 	t.Helper()
-	text, err := json.Marshal(config{Inspect: r})
+	text, err := json.Marshal(accept.Config{Inspect: r})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c.Binds == nil {
-		for _, source := range boundPaths(r) {
+		for _, source := range accept.Binds(r) {
 			c.Binds = append(c.Binds, migrate.Bind{Source: source})
 		}
 	}
 	if c.Ports == nil {
-		c.Ports = portsOf(r)
+		c.Ports = accept.Ports(r)
 	}
 	c.Config = text
 	return migrate.Order{Move: "m-1", From: "a", To: "b", Approach: migrate.ApproachLayer, Container: c}
@@ -256,11 +255,11 @@ func orderFor(t *testing.T, r container.InspectResponse, c migrate.Container) mi
 
 func TestHonestConfigurationIsAccepted(t *testing.T) {
 	r, c := honest()
-	if list := examine(orderFor(t, r, c), migrate.Accept{}, target); len(list) > 0 {
+	if list := accept.Examine(orderFor(t, r, c), migrate.Accept{}, target); len(list) > 0 {
 		t.Errorf("refused: %v", list)
 	}
 	r.HostConfig.CgroupnsMode = "host" // what engines do by default with the older cgroups
-	if list := examine(orderFor(t, r, c), migrate.Accept{}, host{"runc", "1"}); len(list) > 0 {
+	if list := accept.Examine(orderFor(t, r, c), migrate.Accept{}, accept.Host{"runc", "1"}); len(list) > 0 {
 		t.Errorf("refused with cgroups of version 1: %v", list)
 	}
 }
@@ -272,7 +271,7 @@ func TestEachRightNeedsItsRule(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			r, c := honest()
 			one.give(&r, &c)
-			list := examine(orderFor(t, r, c), migrate.Accept{}, target)
+			list := accept.Examine(orderFor(t, r, c), migrate.Accept{}, target)
 			if len(list) == 0 {
 				t.Fatal("accepted")
 			}
@@ -282,7 +281,7 @@ func TestEachRightNeedsItsRule(t *testing.T) {
 				}
 			}
 			if one.rule != nil {
-				if list := examine(orderFor(t, r, c), *one.rule, target); len(list) > 0 {
+				if list := accept.Examine(orderFor(t, r, c), *one.rule, target); len(list) > 0 {
 					t.Errorf("refused with its rule %+v: %v", *one.rule, list)
 				}
 			}
@@ -290,7 +289,7 @@ func TestEachRightNeedsItsRule(t *testing.T) {
 				if other.rule == nil || one.rule != nil && slices.Equal(other.rule.Binds, []string{"/"}) && len(one.rule.Binds) > 0 || other.name == one.name {
 					continue
 				}
-				if list := examine(orderFor(t, r, c), *other.rule, target); len(list) == 0 {
+				if list := accept.Examine(orderFor(t, r, c), *other.rule, target); len(list) == 0 {
 					t.Errorf("accepted with the rule for %s", other.name)
 				}
 			}
@@ -312,7 +311,7 @@ func TestWeirsOwnPorts(t *testing.T) {
 	} {
 		r, about := honest()
 		r.HostConfig.PortBindings = nat.PortMap{"80/tcp": {{HostPort: "7473"}}}
-		if list := examine(orderFor(t, r, about), c.rules, target); (len(list) == 0) != c.accepted {
+		if list := accept.Examine(orderFor(t, r, about), c.rules, target); (len(list) == 0) != c.accepted {
 			t.Errorf("%+v: %v", c.rules, list)
 		}
 	}
@@ -328,22 +327,22 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 		if string(bad.Container.Config) == string(o.Container.Config) {
 			t.Fatalf("no %s in %s", path, o.Container.Config)
 		}
-		if list := examine(bad, migrate.Accept{}, target); len(list) == 0 || !strings.Contains(list[0].Msg, "Tomorrow") {
+		if list := accept.Examine(bad, migrate.Accept{}, target); len(list) == 0 || !strings.Contains(list[0].Msg, "Tomorrow") {
 			t.Errorf("a field of tomorrow in %s: %v", path, list)
 		}
 	}
 	for _, text := range []string{"", "null", "{}", `{"inspect":null}`, "[]", `{"inspect":{"HostConfig":{}}}`} {
 		bad := o
 		bad.Container.Config = []byte(text)
-		if len(examine(bad, migrate.Accept{}, target)) == 0 {
+		if len(accept.Examine(bad, migrate.Accept{}, target)) == 0 {
 			t.Errorf("accepted: %q", text)
 		}
 	}
 }
 
 // drawn are configurations with one to four rights each, taken at random.
-func drawn(n int, random *rand.Rand, at host, base func() (container.InspectResponse, migrate.Container), each func(i int, names []string, r container.InspectResponse, c migrate.Container)) {
-	all := slices.DeleteFunc(rights(), func(r right) bool { return r.old && at.cgroups == "1" })
+func drawn(n int, random *rand.Rand, at accept.Host, base func() (container.InspectResponse, migrate.Container), each func(i int, names []string, r container.InspectResponse, c migrate.Container)) {
+	all := slices.DeleteFunc(rights(), func(r right) bool { return r.old && at.Cgroups == "1" })
 	for i := range n {
 		r, c := base()
 		var names []string
@@ -363,14 +362,14 @@ func TestHostileConfigurations(t *testing.T) {
 	random := rand.New(rand.NewPCG(*seed, 0))
 	t.Logf("seed %d", *seed)
 	drawn(200, random, target, honest, func(i int, names []string, r container.InspectResponse, c migrate.Container) {
-		if len(examine(orderFor(t, r, c), migrate.Accept{}, target)) == 0 {
+		if len(accept.Examine(orderFor(t, r, c), migrate.Accept{}, target)) == 0 {
 			t.Errorf("configuration %d is accepted: %v", i, names)
 		}
 	})
 
 	engine := dockertest.ForTest(t)
 	ctx := t.Context()
-	e, err := Open(engine.Client().DaemonHost())
+	e, err := docker.Open(engine.Client().DaemonHost())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,19 +390,19 @@ func TestHostileConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := func() (container.InspectResponse, migrate.Container) {
-		c, err := decode(web.Config)
+		c, err := accept.Read(web.Config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.Inspect, web
 	}
-	info, err := e.client.Info(ctx)
+	info, err := engine.Client().Info(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := stateOf(t, e)
+	before := engine.State(t)
 	count := 0
-	drawn(200, random, host{info.DefaultRuntime, info.CgroupVersion}, base, func(i int, names []string, r container.InspectResponse, c migrate.Container) {
+	drawn(200, random, accept.Host{info.DefaultRuntime, info.CgroupVersion}, base, func(i int, names []string, r container.InspectResponse, c migrate.Container) {
 		o := orderFor(t, r, c)
 		o.Move = fmt.Sprintf("m-%d", i)
 		if _, err := e.Do(ctx, migrate.StepCreate, o); err == nil || !strings.Contains(err.Error(), "accept") && !strings.Contains(err.Error(), "configuration") {
@@ -415,7 +414,7 @@ func TestHostileConfigurations(t *testing.T) {
 		}
 		count++
 	})
-	if after := stateOf(t, e); after != before {
+	if after := engine.State(t); after != before {
 		t.Errorf("the engine had\n%s\nand has\n%s", before, after)
 	}
 	t.Logf("%d configurations, none was created", count)
@@ -429,36 +428,7 @@ func TestHostileConfigurations(t *testing.T) {
 	if _, err := e.Do(ctx, migrate.StepDiscard, o); err != nil {
 		t.Error(err)
 	}
-	if after := stateOf(t, e); after != before {
+	if after := engine.State(t); after != before {
 		t.Errorf("after a discard the engine has\n%s\nbefore it had\n%s", after, before)
 	}
-}
-
-// stateOf is what an engine has, as text.
-func stateOf(t *testing.T, e *Engine) string {
-	t.Helper()
-	var lines []string
-	containers, err := e.client.ContainerList(t.Context(), container.ListOptions{All: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range containers {
-		lines = append(lines, "container "+c.ID+" "+strings.Join(c.Names, " ")+" "+c.State)
-	}
-	volumes, err := e.client.VolumeList(t.Context(), volume.ListOptions{Filters: filters.Args{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range volumes.Volumes {
-		lines = append(lines, fmt.Sprint("volume ", v.Name, " ", slices.Sorted(maps.Keys(v.Labels))))
-	}
-	images, err := e.client.ImageList(t.Context(), image.ListOptions{All: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range images {
-		lines = append(lines, fmt.Sprint("image ", i.ID, " ", i.RepoTags))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package docker
+package accept
 
 import (
 	"maps"
@@ -18,7 +18,7 @@ func (e *examiner) namespaces(h *container.HostConfig) {
 		h.IpcMode = ""
 	}
 	// With cgroups of version 1 the host's is the engine's default.
-	if h.CgroupnsMode == "private" || h.CgroupnsMode == "host" && e.at.cgroups == "1" {
+	if h.CgroupnsMode == "private" || h.CgroupnsMode == "host" && e.at.Cgroups == "1" {
 		h.CgroupnsMode = ""
 	}
 	mode := h.NetworkMode

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package docker
+package accept
 
 import (
 	"maps"
@@ -15,7 +15,7 @@ import (
 
 // ports of the host: those that a rule names.
 func (e *examiner) ports(h *container.HostConfig) {
-	if says, is := e.order.Container.Ports, portsOf(e.inspect); !slices.Equal(slices.Sorted(slices.Values(says)), is) {
+	if says, is := e.order.Container.Ports, Ports(e.inspect); !slices.Equal(slices.Sorted(slices.Values(says)), is) {
 		e.Contradict("ports", strings.Join(says, " "), strings.Join(is, " "))
 	}
 	for port, bindings := range h.PortBindings {
