@@ -42,14 +42,16 @@ key_of() {
 	cat -- "$@" | sha256sum | cut -c 1-16
 }
 
-# List the images: what the root file system has in it.
-images() {
-	printf '%s\n' plain cluster podman units
-}
+# The images: what the root file system has in it.
+IMAGES="plain cluster podman units"
 
 # check_image OPTION IMAGE
 check_image() {
-	images | grep -qxF -- "$2" || fail 2 "$1 $2: no such image; there are: $(images | paste -sd ' ')"
+	local image
+	for image in $IMAGES; do
+		[[ $image != "$2" ]] || return 0
+	done
+	fail 2 "$1 $2: no such image; there are: $IMAGES"
 }
 
 # root_entry IMAGE

@@ -168,7 +168,7 @@ flows: [{match: {udp: 7}, queue: a}]
 	flows := `ovs-ofctl -O OpenFlow13 --no-stats dump-flows s1 | sort`
 	before := b.sh(flows)
 	_, err := Apply(b.context(), b.file(llq), false, false)
-	if err == nil || !strings.Contains(err.Error(), "flow table is full") || !strings.HasSuffix(err.Error(), "nothing was changed") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "flow table is full") || !strings.HasSuffix(err.Error(), "no change was made") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("a full table: %v", err)
 	}
 	if after := b.sh(flows); after != before {
