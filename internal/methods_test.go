@@ -4,8 +4,6 @@ package arch
 
 import (
 	"go/ast"
-	"maps"
-	"slices"
 	"testing"
 )
 
@@ -34,22 +32,8 @@ func TestNoObjectIsLarge(t *testing.T) {
 	if methods["internal/agent.Agent"] < 20 {
 		t.Errorf("the agent has %d methods; are they counted?", methods["internal/agent.Agent"])
 	}
-	for _, name := range slices.Sorted(maps.Keys(methods)) {
-		limit, excepted := largeTypes[name]
-		switch n := methods[name]; {
-		case !excepted && n > mostMethods:
-			t.Errorf("%s has %d methods, and a type may have %d; give what some of them have in common a type of its own", name, n, mostMethods)
-		case excepted && n <= mostMethods:
-			t.Errorf("%s has %d methods only; remove it from largeTypes in internal/methods_test.go", name, n)
-		case excepted && n > limit:
-			t.Errorf("%s has %d methods, and largeTypes in internal/methods_test.go permits it %d", name, n, limit)
-		}
-	}
-	for name := range largeTypes {
-		if methods[name] == 0 {
-			t.Errorf("largeTypes in internal/methods_test.go names %s, and there is no such type", name)
-		}
-	}
+	holdTo(t, bar{most: mostMethods, unit: "methods", exceptions: largeTypes, list: "largeTypes in internal/methods_test.go",
+		remedy: "give the common part of some of them a type of its own"}, methods)
 }
 
 // receiver returns the name of the type that a method belongs to.

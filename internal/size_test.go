@@ -33,20 +33,36 @@ func TestPackagesAreShort(t *testing.T) {
 			lines[s.folder] += bytes.Count(text, []byte("\n"))
 		}
 	}
-	for _, folder := range slices.Sorted(maps.Keys(lines)) {
-		limit, excepted := tooLong[folder]
-		switch n := lines[folder]; {
-		case !excepted && n > longest:
-			t.Errorf("%s has %d lines, and a package may have %d; give one of its concepts a package of its own", folder, n, longest)
-		case excepted && n <= longest:
-			t.Errorf("%s has %d lines only; remove it from tooLong in internal/size_test.go", folder, n)
+	holdTo(t, bar{most: longest, unit: "lines", exceptions: tooLong, list: "tooLong in internal/size_test.go",
+		remedy: "give one of its concepts a package of its own"}, lines)
+}
+
+// bar is the most that each of some things may have, but for exceptions with their figures.
+type bar struct {
+	most       int
+	unit       string
+	exceptions map[string]int
+	list       string // that has the exceptions
+	remedy     string
+}
+
+// holdTo fails where a figure is above its bar, and where an exception is not needed.
+func holdTo(t *testing.T, b bar, figures map[string]int) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		limit, excepted := b.exceptions[name]
+		switch n := figures[name]; {
+		case !excepted && n > b.most:
+			t.Errorf("%s has %d %s, and may have %d; %s", name, n, b.unit, b.most, b.remedy)
+		case excepted && n <= b.most:
+			t.Errorf("%s has %d %s only; remove it from %s", name, n, b.unit, b.list)
 		case excepted && n > limit:
-			t.Errorf("%s has %d lines, and tooLong in internal/size_test.go permits it %d", folder, n, limit)
+			t.Errorf("%s has %d %s, and %s permits it %d", name, n, b.unit, b.list, limit)
 		}
 	}
-	for folder := range tooLong {
-		if lines[folder] == 0 {
-			t.Errorf("tooLong in internal/size_test.go names %s, and there is no such package", folder)
+	for name := range b.exceptions {
+		if figures[name] == 0 {
+			t.Errorf("%s names %s, which does not exist", b.list, name)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestForesee(t *testing.T) {
 		want       []string
 	}{
 		{"all fits", "links: [{device: eth0, egress: 100mbit}]\nworkloads: {web: {min: 40mbit}, db: {min: 60%}}", nil},
-		{"patterns are nobody", "links: [{device: eth0, egress: 100mbit}]\nworkloads: {\"w*\": {min: 90mbit}, db: {min: 60%}}", nil},
+		{"a pattern is no workload", "links: [{device: eth0, egress: 100mbit}]\nworkloads: {\"w*\": {min: 90mbit}, db: {min: 60%}}", nil},
 		{"a min too much", "links: [{device: eth0, egress: 100mbit}]\nworkloads: {web: {min: 40mbit}, db: {min: 70mbit}}",
 			[]string{"db: link eth0: min is not in force: asked 70 Mbit/s, reserved 40 Mbit/s of 100 Mbit/s, free 60 Mbit/s"}},
 		{"what is attached counts", "links: [{device: eth0, egress: 100mbit}]\ndefaults: {min: 40mbit}\nattach: [{name: a, netns: a}, {name: b, netns: b}]",
