@@ -40,7 +40,7 @@ demo-cluster: build deps-test deps-cluster ## Show a cluster of three hosts: mov
 .PHONY: check
 check: generate deps-check ## What is looked at before the tests: format, vet, scripts, modules and their licences
 	@unformatted=$$(gofmt -l cmd internal tools); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
-	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/sim/*.c docs/examples/discipline/*.h
+	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/*/*.h bpf/*/*.c docs/examples/*/*.h
 	scripts/check-units
 	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
 	go vet ./...

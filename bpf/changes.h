@@ -7,7 +7,7 @@
  *            WEIR_RING_LINK) into the ring `changes`, and then raises `published`
  *   qdisc    under its lock, which the kernel holds around every operation: if
  *            `applied` is behind, takes the entries in order. The class is lifted
- *            out of the scheduler's calendars, gets its new costs, and is put back
+ *            out of the scheduler's order, gets its new costs, and is put back
  *            where it belongs by them; packets stay where they are.
  *
  * Should the ring run over, everything is taken anew. weir.h says why it is done so
@@ -18,7 +18,7 @@
 #ifndef WEIR_CHANGES_H
 #define WEIR_CHANGES_H
 
-#include "disciplines.h"
+#include "schedulers/table.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -45,18 +45,6 @@ struct {
 volatile __u64 published SEC(".data.control"); /* changes written by the agent */
 __u64 applied; /* changes that are in force */
 static __u32 known_classes; /* classes from here on were never configured */
-
-static __always_inline void lift(struct weir_class *c, __u32 id)
-{
-	if (scheduler == WEIR_SCHED_FAIR)
-		fair_lift(c, id);
-}
-
-static __always_inline void settle(struct weir_class *c, __u32 id)
-{
-	if (scheduler == WEIR_SCHED_FAIR)
-		fair_settle(c, id);
-}
 
 static __always_inline void apply_discipline(struct weir_class *c, __u32 id,
 					     struct weir_class_config *cfg)
@@ -100,13 +88,12 @@ static __always_inline void apply_class(__u32 id)
 	}
 	if (known_classes <= id)
 		known_classes = id + 1;
-	lift(c, id);
+	scheduler_lift(c, id);
 	c->share_cost = cfg->share_cost;
 	c->floor_cost = cfg->floor_cost;
 	fst_apply(c, cfg);
 	c->group = cfg->group;
-	if (scheduler == WEIR_SCHED_FAIR)
-		group_move(c, id, bounded(cfg->parent, WEIR_MAX_CLASSES), bpf_ktime_get_ns());
+	scheduler_move(c, id, bounded(cfg->parent, WEIR_MAX_CLASSES));
 	c->rates = (c->floor_cost | c->ceil_cost ? WEIR_RATES : 0) |
 		   (c->parent ? WEIR_GROUPED : 0) |
 		   (c->ceil_cost && !c->ceil_ahead ? WEIR_PACED : 0);
@@ -117,18 +104,18 @@ static __always_inline void apply_class(__u32 id)
 	c->limit_bytes = cfg->limit_bytes;
 	apply_discipline(c, id, cfg);
 	hold_apply(c, id, cfg);
-	settle(c, id);
+	scheduler_settle(c, id);
 }
 
 static long lift_one(__u64 id, void *ctx)
 {
-	lift(class_at(id), id);
+	scheduler_lift(class_at(id), id);
 	return 0;
 }
 
 static long settle_one(__u64 id, void *ctx)
 {
-	settle(class_at(id), id);
+	scheduler_settle(class_at(id), id);
 	return 0;
 }
 

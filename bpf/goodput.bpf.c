@@ -30,7 +30,7 @@
  * agent's to subtract.
  *
  * Ingress that is steered passes a veth twice, before and behind the IFB device
- * (classify.bpf.c); only the second time counts, which shows by where it comes from.
+ * (marking/classify.bpf.c); only the second time counts, which shows by where it comes from.
  *
  * Cost: a packet of a workload with a reservation takes three loads from the packet
  * and two look-ups, 730 to 970 instructions (BenchmarkGoodput of dataplane/goodput, on
@@ -43,7 +43,7 @@
  * forgotten; its next packet begins it anew), tell what was overtaken from what was
  * sent again: where two CPUs carry one flow, a segment of up to 64 kB may pass behind
  * its successor; it counts as `again`, the gap before the successor as new, and the
- * sum of what is new is right.
+ * sum of new bytes is right.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -127,14 +127,14 @@ struct weir_gp_packet {
 };
 
 #define WEIR_GP_BLOCKS 4
-/* How everybody begins the options that are looked at: two NOPs, kind, length. */
+/* How the options that are looked at begin in all known stacks: two NOPs, kind, length. */
 #define WEIR_GP_STAMP 0x0101080a
 #define WEIR_GP_SACK 0x01010500 /* and its length */
 
 /*
  * How many bytes have arrived behind the hole that begins at p->ack, by a SACK option.
  * A block before it is a duplicate (RFC 2883) and says nothing new. Options in another
- * order than everybody's are not understood; then they count once the hole is filled.
+ * order are not understood; then the bytes count once the hole is filled.
  */
 static __always_inline __u32 weir_gp_sacked(struct __sk_buff *skb, const struct weir_gp_packet *p)
 {
@@ -287,7 +287,7 @@ static __always_inline __u32 weir_gp_beyond(__u32 *mark, __u32 *known, __u32 whi
 	if (ahead <= 0)
 		return 0;
 	*mark = end;
-	/* Behind a hole, as after packets that went another way, len is what is known. */
+	/* Behind a hole, as after packets that went another way, only len is known. */
 	return (__u32)ahead;
 }
 

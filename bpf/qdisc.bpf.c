@@ -3,16 +3,17 @@
  * Weir's qdisc: divides one link among up to 4,096 classes, each with a weight,
  * a min and a max.
  *
- *   enqueue   the class number is in the packet's mark (mark.bpf.c put it
+ *   enqueue   the class number is in the packet's mark (marking/mark.bpf.c put it
  *             there when the packet left its container), or is that of its
- *             socket's cgroup (sockets.h); a class that does not exist, or no
+ *             socket's cgroup (core/sockets.h); a class that does not exist, or no
  *             mark, means class 0, the host. The packet joins its
- *             class's queue (queue.h) or the one that the class's discipline
- *             says (disciplines.h), or is dropped and counted with a reason.
- *   dequeue   the scheduler says whose turn it is (fair.h, qcon.h or ancs.h, chosen
+ *             class's front (core/class.h) or the queue that the class's discipline
+ *             names (disciplines/table.h), or is dropped and counted with a reason
+ *             (drop.h).
+ *   dequeue   the scheduler says whose turn it is (schedulers/table.h; chosen
  *             when the object is loaded), the class's discipline says which of
  *             its packets goes first, and CoDel whether that one is too late.
- *             If nobody may send although packets wait, the scheduler has armed
+ *             If no class may send although packets wait, the scheduler has armed
  *             the watchdog, which makes the kernel call dequeue again.
  *
  * One packet's way: container -> veth -> mark program (mark |= 3 << 16) ->
@@ -32,25 +33,20 @@
  *
  * Not done here: splitting segmentation-offload packets (the kernel offers no
  * way; the agent keeps them small on slow links instead), marking ECN (a BPF
- * qdisc cannot write into a packet), looking into packets (rules.h did that
+ * qdisc cannot write into a packet), looking into packets (marking/rules.h did that
  * where they came from; the mark holds the result).
  */
-#include "kernel.h"
+#include "core/kernel.h"
 #include "weir.h"
-#include "disciplines.h"
-#include "sockets.h"
-
-/* Brings into force what the agent has published (changes.h). */
-static void take_changes(void);
-
-#include "fair.h"
-#include "qcon.h"
-#include "ancs.h"
+#include "core/sockets.h"
+#include "schedulers/table.h"
+#include "changes.h"
+#include "drop.h"
+#include "release.h"
+#include "reset.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* Set by the loader; the verifier removes the scheduler that was not chosen. */
-const volatile enum weir_scheduler scheduler = WEIR_SCHED_FAIR;
 /*
  * Where skb->mark holds the class and, above it, the queue. One struct, so that
  * one address serves all loads.
@@ -61,21 +57,9 @@ const volatile struct {
 	__u32 queue_shift; /* from there to the queue */
 } mark_at = {16, 0x1fff, 13};
 
-#include "changes.h"
-#include "reset.h"
-#include "room.h"
-
 /* Only so that these names get into the object's type information. */
 const enum weir_drop *drop_names __attribute__((unused));
 const enum weir_discipline *discipline_names __attribute__((unused));
-
-static __always_inline void activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
-{
-	if (scheduler == WEIR_SCHED_FAIR)
-		fair_activate(c, id, sch);
-	else
-		credit_activate(c, id);
-}
 
 #define NO_FLOW ALL_FLOWS /* no queue with rules to count for */
 
@@ -94,15 +78,14 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	bool sorts = c->discipline > WEIR_FIFO;
 	__u64 len = charged(pkt_len);
 	bool first = !c->qlen;
-	__u32 why = WEIR_DROP_REASONS;
+	__u32 why = NOT_DROPPED;
 	bool holds_it = false;
 	__u32 flow = NO_FLOW;
 	__u32 key = 0, q = 0;
 	__u64 now = 0;
-	__u32 s;
+	slot_ref s;
 
-	if (c->qlen == 1 && c->head)
-		front_note(c);
+	front_note(c);
 	if (sorts) {
 		key = place >> QUEUE_SHIFT;
 		if (discipline_key(c) == HASH)
@@ -112,17 +95,17 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		now = bpf_ktime_get_ns();
 		why = discipline_refuses(id, key, len, now);
 	}
-	if (unlikely(c->paced_queues) && flow < RULE_QUEUES && why == WEIR_DROP_REASONS) {
+	if (unlikely(c->paced_queues) && flow < RULE_QUEUES && why == NOT_DROPPED) {
 		q = flow & (WEIR_MAX_QUEUES - 1);
 		holds_it = c->paced_queues & 1 << q && !hold_passes(id, q, len, now);
 	}
 	if (holds_it)
 		why = hold_refuses(id, q, len, sch->q.qlen, sch->qstats.backlog);
-	else if (!first && why == WEIR_DROP_REASONS)
+	else if (!first && why == NOT_DROPPED)
 		why = make_room(c, id, sch, to_free, len);
 	if (flow < RULE_QUEUES)
 		stats_of(flow)->enqueued_packets++;
-	if (unlikely(why != WEIR_DROP_REASONS))
+	if (unlikely(why != NOT_DROPPED))
 		goto lost;
 	s = slot_take();
 	why = WEIR_DROP_LINK_PACKETS;
@@ -130,25 +113,20 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		goto lost;
 	if (holds_it) {
 		hold_add(id, q, s, len);
-		sch->q.qlen++;
-		sch->qstats.backlog += len;
+		qdisc_gains(sch, len);
 		return NET_XMIT_SUCCESS;
 	}
 	if (sorts) {
 		flow = discipline_join(id, key, len, now);
-		flow_add(flow_at(flow), s, len, now);
-		c->sorted++;
-		c->qlen++;
-		c->backlog += len;
+		flow_gains(c, flow_at(flow), s, len, now);
 	} else {
-		front_add(c, s, len);
+		front_add(c, true, s, len);
 	}
-	sch->q.qlen++;
-	sch->qstats.backlog += len;
+	qdisc_gains(sch, len);
 	if (first)
-		activate(c, id, sch);
-	if (scheduler == WEIR_SCHED_FAIR && sorts && discipline_urgent(c, key, now))
-		fair_urge(c, id, now);
+		scheduler_activate(c, id, sch->q.qlen == 1);
+	if (sorts)
+		scheduler_urge(c, id, key, now);
 	return NET_XMIT_SUCCESS;
 lost:
 	count_drop(c, sch, flow, why, len);
@@ -187,21 +165,10 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		return NET_XMIT_DROP;
 	}
 	front_begin(c, id, len);
-	sch->q.qlen++;
-	sch->qstats.backlog += len;
-	activate(c, id, sch);
+	qdisc_gains(sch, len);
+	scheduler_activate(c, id, sch->q.qlen == 1);
 	return NET_XMIT_SUCCESS;
 }
-
-/* The packet in slot s (plus one), of `len` bytes, leaves the qdisc; NULL cannot be. */
-#define leave(s, len, sch)                                                                         \
-	({                                                                                         \
-		struct sk_buff *__skb = slot_empty((s) - 1);                                       \
-		slot_give(s);                                                                      \
-		(sch)->q.qlen--;                                                                   \
-		(sch)->qstats.backlog -= (len);                                                    \
-		__skb;                                                                             \
-	})
 
 #define AQM_DROPS 2 /* at most, for each packet that is sent */
 
@@ -214,16 +181,14 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 	__u64 now = c->aqm_target ? bpf_ktime_get_ns() : 0;
 	struct weir_queue_stats *stats;
 	struct sk_buff *skb;
-	__u32 s, len;
+	slot_ref s;
+	__u32 len;
 
 #pragma unroll
 	for (int i = 0; i <= AQM_DROPS; i++) {
-		__u32 since = place_at(f->head - 1)->since;
+		__u32 since = packet_at(f->list.head - 1)->since;
 
-		s = flow_del(f, &len);
-		c->sorted--;
-		c->qlen--;
-		c->backlog -= len;
+		s = flow_loses(c, f, &len);
 		skb = leave(s, len, sch);
 		if (!c->aqm_target || i == AQM_DROPS || !codel_drops(c, f, since, f->backlog, now))
 			break;
@@ -241,92 +206,6 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 	return skb;
 }
 
-/* A packet of `queue` of class id that was held, in slot s (plus one), joins it. */
-__noinline int let_join(__u32 id, __u32 queue, __u32 s, __u64 now)
-{
-	struct weir_class *c = class_at(id);
-	struct place *p = place_at(s - 1);
-	__u32 q = queue & (WEIR_MAX_QUEUES - 1);
-	__u32 len = p->len, since = p->since;
-	bool first = !c->qlen;
-
-	if (c->discipline > WEIR_SFQ) {
-		flow_add(flow_at(discipline_join(id, q, len, now)), s, len, now);
-		p->since = since;
-		c->sorted++;
-		c->qlen++;
-		c->backlog += len;
-	} else { /* it has another discipline by now */
-		struct weir_queue_stats *stats = stats_of(rule_queue(id, q));
-
-		if (stats) {
-			stats->sent_packets++;
-			stats->sent_bytes += len;
-		}
-		if (c->qlen == 1 && c->head)
-			front_note(c);
-		if (!c->head) {
-			c->head = c->tail = s;
-			p->next = 0;
-			c->qlen++;
-			c->backlog += len;
-		} else {
-			front_add(c, s, len);
-		}
-	}
-	if (scheduler != WEIR_SCHED_FAIR) {
-		if (first)
-			credit_activate(c, id);
-		return 0;
-	}
-	if (first && c->rates & WEIR_GROUPED)
-		group_activate(id);
-	else if (first)
-		fair_enter(c, id);
-	if (discipline_urgent(c, q, now))
-		fair_urge(c, id, now);
-	return 0;
-}
-
-struct letting {
-	__u64 now;
-	__u32 id; /* of the class whose queues are looked at, plus one */
-	__u32 q; /* of those, the one */
-};
-
-/* One packet that was held joins its queue, or the next queue or class is looked at. */
-static long let_one(__u64 i, struct letting *l)
-{
-	__u32 s;
-
-	if (!l->id) {
-		l->q = 0;
-		l->id = hold_next(l->now);
-		return !l->id;
-	}
-	s = hold_take(l->id - 1, l->q, l->now);
-	if (s)
-		let_join(l->id - 1, l->q, s, l->now);
-	else if (++l->q == WEIR_MAX_QUEUES)
-		l->id = 0;
-	return 0;
-}
-
-#define LETTING 256 /* steps, for one packet that is sent */
-
-/* Packets of queues with an interval whose time has come join their queues. */
-__noinline int let_go(void)
-{
-	struct letting l = {.now = bpf_ktime_get_ns()};
-
-	if (before(l.now, held.at))
-		return 0;
-	bpf_loop(LETTING, let_one, &l, 0);
-	if (l.id)
-		hold_plan(l.id - 1, l.now, l.now);
-	return 0;
-}
-
 SEC("struct_ops/weir_dequeue")
 struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 {
@@ -338,30 +217,27 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	if (!sch->q.qlen)
 		return NULL;
 	if (unlikely(held.wheel.count))
-		let_go();
-	if (scheduler == WEIR_SCHED_FAIR)
-		id = fair_choose(sch);
-	else if (scheduler == WEIR_SCHED_QCON)
-		id = qcon_choose(sch);
-	else
-		id = ancs_choose(sch);
+		release_due();
+	id = scheduler_next_at_once();
+	if (!id) {
+		take_changes();
+		id = scheduler_choose(sch);
+	}
 	if (!id) {
 		sch->qstats.overlimits++;
 		return NULL;
 	}
 	id--;
 	c = class_at(id);
-	if (unlikely(!c->head) && c->group) {
-		id = group_choose(id);
-		if (!id) {
-			bpf_qdisc_watchdog_schedule(sch, fair.clock + LATE_NS / 10, 0);
+	if (unlikely(!c->front.head) && c->group) {
+		id = scheduler_member(sch, id);
+		if (!id)
 			return NULL;
-		}
 		id--;
 		c = class_at(id);
 	}
-	if (likely(c->head)) {
-		__u32 s = front_del(c, &len);
+	if (likely(c->front.head)) {
+		slot_ref s = front_del(c, &len);
 
 		skb = leave(s, len, sch);
 	} else {
@@ -369,12 +245,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	}
 	c->sent_packets++;
 	c->sent_bytes += len;
-	if (scheduler == WEIR_SCHED_FAIR)
-		fair_charge(c, id, len, sch);
-	else if (scheduler == WEIR_SCHED_QCON)
-		credit_charge(c, id, len);
-	else
-		ancs_charge(c, id, len, sch);
+	scheduler_charge(c, id, len, sch->q.qlen);
 	if (unlikely(!skb))
 		return NULL; /* cannot be: the queue held this slot */
 	bpf_qdisc_bstats_update(sch, skb);
@@ -384,7 +255,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 SEC("struct_ops/weir_init")
 int BPF_PROG(weir_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
 {
-	sch->limit = WEIR_PLACES;
+	sch->limit = WEIR_SLOTS;
 	apply_changes();
 	return 0;
 }

@@ -11,7 +11,7 @@
 
 #include "changes.h"
 
-/* Frees what is in slot i of those that begin at *from. */
+/* Frees the packet in slot i of those that begin at *from. */
 static long reset_slot(__u64 i, __u32 *from)
 {
 	struct slot *slot;
@@ -31,7 +31,7 @@ static long reset_class(__u64 id, void *ctx)
 {
 	struct weir_class *c = class_at(id);
 
-	lift(c, id);
+	scheduler_lift(c, id);
 	if (!c->group)
 		c->drops[WEIR_DROP_RESET] += c->qlen + c->held;
 	c->dropped_bytes += c->backlog + c->held_bytes;
@@ -39,7 +39,7 @@ static long reset_class(__u64 id, void *ctx)
 		wheel_del(&held.wheel, HOLD_NODE, id);
 	c->planned = 0;
 	c->held = c->held_bytes = 0;
-	c->head = c->tail = c->qlen = c->sorted = 0;
+	c->front.head = c->front.tail = c->qlen = c->sorted = 0;
 	c->new_head = c->new_tail = c->old_head = c->old_tail = 0;
 	c->fat = c->active = 0;
 	c->queue_v = c->police_at = 0;
@@ -47,17 +47,15 @@ static long reset_class(__u64 id, void *ctx)
 	c->v = c->floor_at = c->ceil_at = 0;
 	c->credit = c->granted = 0;
 	c->seen = 0;
-	if (id < 64)
-		credit_reset_word(id);
 	return 0;
 }
 
 static __always_inline void flow_clear(struct weir_flow *f)
 {
-	f->head = f->tail = f->qlen = f->backlog = 0;
+	f->list.head = f->list.tail = f->qlen = f->backlog = 0;
 	f->v = 0;
 	f->deficit = 0;
-	f->next = f->prev = f->listed = 0;
+	f->next = f->prev = f->next_new = f->listed = 0;
 	f->count = f->last_count = f->dropping = 0;
 	f->first_above = f->drop_next = 0;
 }
@@ -73,7 +71,7 @@ static long reset_queue(__u64 i, void *ctx)
 	if (h) {
 		stats->drops[why] += h->qlen;
 		stats->dropped_bytes += h->backlog;
-		h->fst = h->head = h->tail = h->qlen = h->backlog = 0;
+		h->fst = h->list.head = h->list.tail = h->qlen = h->backlog = 0;
 	}
 	stats->drops[why] += f->qlen;
 	stats->dropped_bytes += f->backlog;
@@ -81,7 +79,7 @@ static long reset_queue(__u64 i, void *ctx)
 	return 0;
 }
 
-/* Place i of the store. */
+/* Entry i of the store. */
 static long reset_stored(__u64 i, void *ctx)
 {
 	struct weir_flow *f = stored(i);
@@ -102,10 +100,7 @@ static __always_inline void reset(void)
 	bpf_loop(fresh_flows, reset_stored, NULL, 0);
 	free_slot = fresh_slots = 0;
 	idle_head = idle_tail = fresh_flows = 0;
-	fair_reset();
-	credit_reset();
-	qcon_reset();
-	ancs_reset();
+	scheduler_reset();
 }
 
 #endif /* WEIR_RESET_H */

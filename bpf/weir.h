@@ -24,8 +24,8 @@
 #define WEIR_H
 
 #define WEIR_MAX_CLASSES 4096 /* class numbers 0 (the host) to 4095 */
-#define WEIR_PLACES 32768 /* slots of packets that wait on one link: one of each class, and */
-#define WEIR_MAX_SLOTS 28672 /* these for anybody */
+#define WEIR_SLOTS 32768 /* of packets that wait on one link: one for each class, and */
+#define WEIR_SHARED_SLOTS 28672 /* these for all */
 #define WEIR_RING 1024 /* changes on their way to the kernel; a power of two */
 #define WEIR_RING_LINK 0xffff /* ring entry: the link's own configuration */
 #define WEIR_MAX_WEIGHT 10000
@@ -51,16 +51,28 @@ enum weir_drop {
 	WEIR_DROP_AQM, /* CoDel: packets have waited too long for too long */
 	WEIR_DROP_REASONS,
 };
+#define NOT_DROPPED WEIR_DROP_REASONS
+
+/* Which class sends next: number and name of the functions (schedulers/table.h). */
+#define WEIR_SCHEDULERS(ROW, ...)                                                                  \
+	ROW(WEIR_SCHED_FAIR, fair, ##__VA_ARGS__)                                                  \
+	ROW(WEIR_SCHED_QCON, qcon, ##__VA_ARGS__)                                                  \
+	ROW(WEIR_SCHED_ANCS, ancs, ##__VA_ARGS__)                                                  \
+	WEIR_EXTRA_SCHEDULER(ROW, ##__VA_ARGS__)
+
+#ifndef WEIR_EXTRA_SCHEDULER /* one more by -D, to try it: docs/write-a-scheduler.md */
+#define WEIR_EXTRA_SCHEDULER(ROW, ...)
+#endif
 
 enum weir_scheduler {
-	WEIR_SCHED_FAIR,
-	WEIR_SCHED_QCON,
-	WEIR_SCHED_ANCS,
+#define ROW(number, name) number,
+	WEIR_SCHEDULERS(ROW)
+#undef ROW
 };
 
 /*
  * Which of a class's packets goes first: number, name of the functions, and what
- * tells flows apart (disciplines.h). sfq stays the first one.
+ * tells flows apart (disciplines/table.h). sfq stays the first one.
  */
 #define WEIR_DISCIPLINES(ROW)                                                                      \
 	ROW(WEIR_SFQ, sfq, HASH)                                                                   \
@@ -76,7 +88,7 @@ enum weir_scheduler {
 /* Go knows WEIR_X as "x". */
 enum weir_discipline {
 	WEIR_NONE, /* the class does not exist */
-	WEIR_FIFO, /* all its packets are at the front (queue.h), so it needs no functions */
+	WEIR_FIFO, /* all its packets are at the front (core/class.h), so it needs no functions */
 #define ROW(number, name, key) number,
 	WEIR_DISCIPLINES(ROW)
 #undef ROW
@@ -86,13 +98,13 @@ enum weir_discipline {
 enum weir_where {
 	WEIR_OUT, /* in none: idle, being served, or the newcomer */
 	WEIR_WAITING, /* in the share wheel, and in the floor wheel if it has a min */
-	WEIR_PARKED, /* at its max, in the park wheel */
+	WEIR_THROTTLED, /* at its max, in the throttled wheel */
 };
 
 /* What most classes do not have: bits of weir_class.rates. */
 #define WEIR_RATES 1 /* a min or a max */
 #define WEIR_GROUPED 2 /* a group */
-#define WEIR_PACED 4 /* an interval: fst.h */
+#define WEIR_PACED 4 /* an interval: core/fst.h */
 
 /* One queue inside a class, one that rules fill, as the agent wants it. */
 struct weir_queue_config {
@@ -140,7 +152,7 @@ struct weir_link_config {
 	__u64 link_cost; /* ns << WEIR_NS_SHIFT per byte at the link's capacity */
 	__u64 batch_ns; /* fair: how far ahead of the line a batch may run */
 	__u64 quantum; /* fair: bytes a class sends before the next one's turn */
-	__u64 bulk_batch_ns; /* fair: the same two while nobody is in a hurry */
+	__u64 bulk_batch_ns; /* fair: the same two while no class is in a hurry */
 	__u64 bulk_quantum;
 	__u64 share_shift; /* fair: virtual time per bucket of the share wheel, log 2 */
 	__u64 total_credit; /* qcon, ancs: bytes of one period at the link's capacity */
@@ -151,7 +163,7 @@ struct weir_link_config {
 	__u64 reserve_ppm; /* share of the capacity that mins may take, millionths */
 };
 
-/* How packets of local sockets are looked at; the only element of `sockets` (sockets.h). */
+/* How packets of local sockets are looked at; the only element of `sockets` (core/sockets.h). */
 struct weir_sockets {
 	__u64 self; /* id of the agent's own cgroup; 0 = none */
 	__u32 levels; /* bit i = `owners` has cgroups that are i below the top */
@@ -166,6 +178,11 @@ struct weir_node {
 	__u16 pad;
 };
 
+/* A list of packets (core/packets.h). Slot numbers plus one; head 0 = empty. */
+struct weir_list {
+	__u32 head, tail;
+};
+
 /*
  * One class as it is. Times are CLOCK_MONOTONIC ns, virtual times count
  * share_cost per byte and may wrap: compare them by their difference only.
@@ -175,8 +192,8 @@ struct weir_class {
 	__u32 discipline; /* enum weir_discipline; WEIR_NONE = not configured */
 	__u32 qlen; /* packets waiting, wherever */
 	__u64 backlog; /* bytes waiting */
-	__u32 head, tail; /* the front: slot numbers plus one; head 0 = empty */
-	__u32 rates; /* WEIR_RATES, WEIR_GROUPED */
+	struct weir_list front; /* packets that leave before those of the discipline */
+	__u32 rates; /* WEIR_RATES, WEIR_GROUPED, WEIR_PACED */
 	__u32 limit_packets;
 	__u64 limit_bytes;
 
@@ -190,7 +207,8 @@ struct weir_class {
 	__u64 ceil_ahead; /* ns that it may be ahead of that */
 	__s64 credit; /* qcon, ancs: what it may still send, bytes */
 	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
-	struct weir_node node[3]; /* [0] share or park wheel, [1] floor wheel, [2] hold.h */
+	struct weir_node
+		node[3]; /* [0] share or throttled wheel, [1] floor wheel, [2] core/hold.h */
 	__u16 where; /* enum weir_where */
 	__u16 group; /* it is a group; qlen counts its members that have packets */
 	__u32 parent; /* the group that it is in */
@@ -204,7 +222,7 @@ struct weir_class {
 
 	/* discipline: packets that find others waiting */
 	__u32 sorted; /* packets in the discipline's queues; the rest is at the front */
-	__u16 new_head, new_tail, old_head, old_tail; /* sfq: places in the store plus one */
+	__u16 new_head, new_tail, old_head, old_tail; /* sfq: entries in the store plus one */
 	__u16 fat; /* sfq: a flow with much waiting, in the same way */
 	__u16 active; /* pq, cbwfq, llq: bit i = queue i has packets */
 	__u8 queues, other_queue;
@@ -215,7 +233,7 @@ struct weir_class {
 	__u64 police_cost, police_burst;
 	__u64 aqm_target, aqm_interval;
 
-	/* queues with an interval (hold.h) */
+	/* queues with an interval (core/hold.h) */
 	__u32 held; /* packets that are not among qlen yet */
 	__u8 paced_queues; /* bit i = queue i has one */
 	__u8 planned; /* it is in the wheel of those with held packets */
@@ -231,20 +249,22 @@ struct weir_class {
  * queues with rules, or one hashed flow of sfq.
  */
 struct weir_flow {
-	__u32 head, tail; /* slot numbers plus one */
+	struct weir_list list;
 	__u32 qlen;
 	__u32 backlog; /* bytes */
 	__u64 v; /* cbwfq, llq: virtual time at which its next byte is due */
 	__u64 cost; /* the same per byte */
 	__u32 limit_packets;
 	__s32 deficit; /* sfq: bytes left of its turn */
-	__u16 next, prev; /* sfq: in the circle, among the new; idle: least recently used first */
-	__u16 listed; /* sfq: in its class's circle */
+	__u16 next; /* sfq: in the circle; idle: least recently used first */
+	__u16 prev; /* idle */
+	__u16 next_new; /* sfq: among the new */
 	__u16 tag; /* sfq: of its hash */
-	__u32 owner; /* sfq: its place in `hashed` */
+	__u32 owner; /* sfq: its index in `hashed` */
 	/* CoDel (RFC 8289) */
 	__u32 count, last_count; /* drops since it began to drop, and the time before */
-	__u32 dropping;
+	__u16 dropping;
+	__u16 listed; /* sfq: in its class's circle */
 	__u64 first_above; /* when the delay will have been above the target for an interval; 0 = it is not */
 	__u64 drop_next; /* when to drop the next one, while dropping; else the last such time */
 };

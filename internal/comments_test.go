@@ -159,16 +159,16 @@ func TestFilesInCommentsExist(t *testing.T) {
 func TestStaleNamesAreSeen(t *testing.T) {
 	tr := trackedFiles(t)
 	for comment, want := range map[string]string{
-		"// see gone.go for the rest":            "gone.go",
-		"//\tgone.go   what is no more":          "gone.go",
-		"/* Where is it (gone.h)? */":            "gone.h",
-		"// docs/gone.md has the reasons.":       "docs/gone.md",
-		"// internal/gone decides.":              "internal/gone",
-		"# scripts/gone makes it":                "scripts/gone",
-		"// gone.go gone.h, scripts/versions":    "gone.go gone.h",
-		"// arch_test.go and internal/policy":    "",
-		"// fair.h, weir.yaml, docs/qdisc.md.":   "",
-		"// linux/pkt_cls.h; a step: vm/e2e-7.3": "",
+		"// see gone.go for the rest":             "gone.go",
+		"//\tgone.go   what is no more":           "gone.go",
+		"/* Where is it (gone.h)? */":             "gone.h",
+		"// docs/gone.md has the reasons.":        "docs/gone.md",
+		"// internal/gone decides.":               "internal/gone",
+		"# scripts/gone makes it":                 "scripts/gone",
+		"// gone.go gone.h, scripts/versions":     "gone.go gone.h",
+		"// arch_test.go and internal/policy":     "",
+		"// changes.h, weir.yaml, docs/qdisc.md.": "",
+		"// linux/pkt_cls.h; a step: vm/e2e-7.3":  "",
 	} {
 		if got := strings.Join(stale(tr, "internal", comment), " "); got != want {
 			t.Errorf("%q: %q, want %q", comment, got, want)

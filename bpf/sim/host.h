@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What kernel.h and libbpf give the qdisc, for an ordinary program. */
+/* What core/kernel.h and libbpf give the qdisc, for an ordinary program. */
 #ifndef WEIR_SIM_HOST_H
 #define WEIR_SIM_HOST_H
 

@@ -50,7 +50,7 @@
 #undef const
 #undef volatile
 
-static struct slot sim_slots[WEIR_PLACES];
+static struct slot sim_slots[WEIR_SLOTS];
 static struct weir_class_config sim_classes[WEIR_MAX_CLASSES];
 static struct tier sim_tiers[WEIR_MAX_CLASSES];
 static struct hold sim_holds[RULE_QUEUES];
@@ -60,7 +60,7 @@ static __u32 sim_changes[WEIR_RING];
 static void *sim_lookup(void *map, __u32 key)
 {
 	if (map == (void *)&slots)
-		return key < WEIR_PLACES ? &sim_slots[key] : NULL;
+		return key < WEIR_SLOTS ? &sim_slots[key] : NULL;
 	if (map == (void *)&class_config)
 		return key < WEIR_MAX_CLASSES ? &sim_classes[key] : NULL;
 	if (map == (void *)&group_tiers)
@@ -230,9 +230,9 @@ static void check(__u32 i)
 			bytes += stored(at - 1)->backlog;
 		}
 	}
-	for (__u32 at = c->head, n = c->qlen - c->sorted; n && c->qlen > 1; n--) {
-		bytes += line[at - 1].len;
-		at = line[at - 1].next;
+	for (__u32 at = c->front.head, n = c->qlen - c->sorted; n && c->qlen > 1; n--) {
+		bytes += packets[at - 1].len;
+		at = packets[at - 1].next;
 	}
 	if (c->enqueued_packets != c->sent_packets + drops + c->qlen + c->held ||
 	    c->sorted != sorted || (c->qlen != 1 && c->backlog != bytes)) {
@@ -315,10 +315,11 @@ int main(int argc, char **argv)
 	char word[32];
 	unsigned long long a[40];
 
-	if (argc > 1 && !strcmp(argv[1], "qcon"))
-		scheduler = WEIR_SCHED_QCON;
-	else if (argc > 1 && !strcmp(argv[1], "ancs"))
-		scheduler = WEIR_SCHED_ANCS;
+#define ROW(number, name)                                                                          \
+	if (argc > 1 && !strcmp(argv[1], #name))                                                   \
+		scheduler = number;
+	WEIR_SCHEDULERS(ROW)
+#undef ROW
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	  ? 9

@@ -102,7 +102,7 @@ func (b *bed) changes(n int, lead time.Duration, change func(n int, draw *rand.R
 }
 
 // urgentLead is how far llq's strict queue may be ahead of the line: URGENT_NS of
-// bpf/fair_places.h.
+// bpf/schedulers/fair_tier.h.
 const urgentLead = 5 * time.Millisecond
 
 // neverRests checks that 98 % of the link were used in each tenth of a second. What

@@ -20,7 +20,7 @@ const (
 
 // A TCP segment of full size in an Ethernet frame of the usual MTU, without checksum: 14
 // bytes of Ethernet, 20 of IPv4, 32 of TCP with timestamps, and the payload. FRAME in
-// bpf/queue.h is the same number as FullFrame.
+// bpf/core/packets.h is the same number as FullFrame.
 const (
 	FullFrame   = 1514
 	FullPayload = 1448

@@ -75,7 +75,7 @@ func (m machines) kernelSuites(kernel string) []step {
 	shares := m.lab("lab/demo/shares-on-"+kernel, "lab/demo/shares.yaml")
 	shares.Command = slices.Insert(shares.Command, slices.Index(shares.Command, "--virtual-time"), "--kernel", kernel)
 	return []step{
-		m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets"),
+		m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified"),
 		m.tests(kernel, "dataplane/mark"),
 		m.tests(kernel, "dataplane/ifb"),
 		m.tests(kernel, "dataplane/goodput"),

@@ -13,7 +13,7 @@
 #ifndef WEIR_EDF_H
 #define WEIR_EDF_H
 
-#include "pq.h"
+#include "disciplines/pq.h"
 
 #define EDF_FIRST (5000000 >> AGE_SHIFT) /* delay of the first queue, as ages are counted */
 
@@ -31,7 +31,7 @@ static __always_inline __u32 edf_join(struct weir_class *c, __u32 id, __u32 q, _
 /* When the first packet of queue q, which has one, is to leave. */
 static __always_inline __u32 edf_due(__u32 id, __u32 q)
 {
-	return place_at(flow_at(rule_queue(id, q))->head - 1)->since + (EDF_FIRST << q);
+	return packet_at(flow_at(rule_queue(id, q))->list.head - 1)->since + (EDF_FIRST << q);
 }
 
 static __always_inline __u32 edf_next(struct weir_class *c, __u32 id)

@@ -33,7 +33,7 @@ func Choose(kind string) (chosen string, lacks error) {
 	return plan.BackendBPF, nil
 }
 
-// Open opens the backend of what is sent by a device. The kind is one that Choose returns.
+// Open opens the backend for packets that a device sends. The kind is one that Choose returns.
 func Open(kind, device string, opts dataplane.Options, log *slog.Logger) (dataplane.Backend, error) {
 	if kind == plan.BackendTC {
 		return asBackend(tc.New(device, opts, log))

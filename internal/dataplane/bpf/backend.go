@@ -116,7 +116,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	return nil
 }
 
-// read learns from the kernel what is in force. Classes are read once, since
+// read learns the state in force from the kernel. Classes are read once, since
 // no other program writes them; ports come and go with their devices.
 func (b *Backend) read() (err error) {
 	if len(b.have.Classes) == 0 {
@@ -165,7 +165,7 @@ func (b *Backend) putBack() error {
 	return nil
 }
 
-// find looks for what is in force, without changing anything: b.obj is the device's
+// find looks for the state in force, without changing anything: b.obj is the device's
 // qdisc, or nil. A program may have taken it away from the root, or the device may be
 // another one by now.
 func (b *Backend) find() error {
@@ -382,7 +382,7 @@ func normal(s plan.State) plan.State {
 	return s
 }
 
-// plain is a state as a plan has it: what is at its default is not mentioned. An
+// plain returns a state as a plan has it, without defaults. An
 // agent that starts again thus finds no change where there is none.
 func plain(s plan.State) plan.State {
 	s.Classes = slices.Clone(s.Classes)

@@ -140,19 +140,26 @@ var disciplines = sync.OnceValue(func() map[policy.Discipline]uint64 {
 	if err != nil {
 		panic(err) // it is part of this program
 	}
-	return disciplinesOf(spec.Types)
+	return numbersOf[policy.Discipline](spec.Types, "weir_discipline", "WEIR_")
 })
 
-func disciplinesOf(types *btf.Spec) map[policy.Discipline]uint64 {
+// numbersOf returns the values of an enum of bpf/weir.h by their names, which lose the
+// prefix and become lower case.
+func numbersOf[Name ~string](types *btf.Spec, name, prefix string) map[Name]uint64 {
 	var enum *btf.Enum
-	if err := types.TypeByName("weir_discipline", &enum); err != nil {
-		panic(err)
+	if err := types.TypeByName(name, &enum); err != nil {
+		panic(err) // it is part of this program
 	}
-	numbers := map[policy.Discipline]uint64{}
+	numbers := map[Name]uint64{}
 	for _, v := range enum.Values {
-		numbers[policy.Discipline(strings.ToLower(strings.TrimPrefix(v.Name, "WEIR_")))] = v.Value
+		numbers[Name(strings.ToLower(strings.TrimPrefix(v.Name, prefix)))] = v.Value
 	}
 	return numbers
+}
+
+// schedulersOf returns the kernel's numbers of an object's schedulers.
+func schedulersOf(types *btf.Spec) map[string]uint64 {
+	return numbersOf[string](types, "weir_scheduler", "WEIR_SCHED_")
 }
 
 // disciplineName is the discipline with the kernel side's number n; "" for that of

@@ -40,7 +40,7 @@ func edfConfig(t *testing.T, id plan.ClassID, l plan.Link, queues int) qdiscWeir
 	spec, err := loadEdf()
 	must(t, err)
 	cfg := classConfig(plan.Class{ID: id, Name: "edf", Weight: 1, Discipline: policy.PQ, Queues: make([]plan.Queue, queues)}, l)
-	cfg.Discipline = disciplinesOf(spec.Types)["edf"]
+	cfg.Discipline = numbersOf[policy.Discipline](spec.Types, "weir_discipline", "WEIR_")["edf"]
 	if cfg.Discipline != disciplines()[policy.LLQ]+1 {
 		t.Fatalf("edf has number %d", cfg.Discipline)
 	}
@@ -136,23 +136,23 @@ func TestPacketsByDeadline(t *testing.T) {
 	arrived := arrivals(t)
 	// Queue 7 may take 640 ms, queue 0 only 5: it goes first, but for the packet
 	// that is on its way and those that leave while we send.
-	sendTo(t, 7, 6)
-	sendTo(t, 0, 3)
+	sendTo(t, 0, 7, 6)
+	sendTo(t, 0, 0, 3)
 	first := arrived(9)
 	if before := slices.Index(first, 0); before < 1 || before > 3 || fmt.Sprint(first[before:before+3]) != "[0 0 0]" {
 		t.Errorf("queues in the order %v", first)
 	}
 	// Who has waited for 700 ms is due before who has just come.
-	sendTo(t, 7, 15)
+	sendTo(t, 0, 7, 15)
 	time.Sleep(700 * time.Millisecond)
-	sendTo(t, 0, 3)
+	sendTo(t, 0, 0, 3)
 	second := arrived(18)
 	if slices.Index(second, 0) != 15 {
 		t.Errorf("queues in the order %v", second)
 	}
 	// What has entered leaves; not at once, though, and at any time the device may send
 	// something of its own by queue 0, such as IPv6's multicast reports.
-	sendTo(t, 0, 1)
+	sendTo(t, 0, 0, 1)
 	wants := map[int]uint64{0: 7, 7: 21}
 	entered := map[int]uint64{}
 	for q := range wants {
@@ -173,13 +173,13 @@ func TestPacketsByDeadline(t *testing.T) {
 
 const examplePort = 7007
 
-// sendTo sends n packets of 1,000 bytes for queue q of class 0, which say so
-// themselves.
-func sendTo(t *testing.T, q byte, n int) {
+// sendTo sends n packets of 1,000 bytes for a queue of a class, which say so
+// themselves: the queue, or else the class.
+func sendTo(t *testing.T, class plan.ClassID, q byte, n int) {
 	t.Helper()
 	dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
-			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(int32(plan.DefaultMask.Value(0, int(q)))))
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, int(int32(plan.DefaultMask.Value(class, int(q)))))
 		})
 		return errors.Join(err, failed)
 	}}
@@ -187,7 +187,7 @@ func sendTo(t *testing.T, q byte, n int) {
 	must(t, err)
 	defer conn.Close()
 	packet := make([]byte, 1000-14-20-8)
-	packet[0] = q
+	packet[0] = max(q, byte(class))
 	for range n {
 		_, err := conn.Write(packet)
 		must(t, err)
@@ -195,7 +195,7 @@ func sendTo(t *testing.T, q byte, n int) {
 }
 
 // arrivals listens at the other end of the link; the function that it returns
-// waits for n packets of sendTo and says which queues they came from.
+// waits for n packets of sendTo and returns what each says of itself.
 func arrivals(t *testing.T) func(n int) []byte {
 	t.Helper()
 	up1, err := netlink.LinkByName("up1")
@@ -206,16 +206,16 @@ func arrivals(t *testing.T) func(n int) []byte {
 	t.Cleanup(func() { unix.Close(fd) })
 	must(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: ip, Ifindex: up1.Attrs().Index}))
 	must(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 30}))
-	return func(n int) (queues []byte) {
+	return func(n int) (from []byte) {
 		t.Helper()
 		frame := make([]byte, 2048)
-		for len(queues) < n {
+		for len(from) < n {
 			size, _, err := unix.Recvfrom(fd, frame, 0)
 			must(t, err)
 			if size == 1000 && binary.BigEndian.Uint16(frame[36:]) == examplePort {
-				queues = append(queues, frame[42])
+				from = append(from, frame[42])
 			}
 		}
-		return queues
+		return from
 	}
 }

@@ -22,12 +22,12 @@ import (
 // What the qdisc has no room for (long names) or does not need of a class (the rules
 // of its queues, code points) is in the marking programs as constants, from which it cannot be
 // read back. It is kept as text in a map of its own, pinned with the qdisc's, so
-// that an agent that starts finds all of what is in force and says no more than
-// what it changes. No program looks there.
+// that an agent that starts finds the whole state in force and reports no more than
+// its own changes. No program looks there.
 const (
 	insidePin = "inside"
-	// insideSize is how long a class's text may be. What is longer is not kept: the
-	// next agent says of it that it was changed.
+	// insideSize is how long a class's text may be. A longer one is not kept: the
+	// next agent reports it as changed.
 	insideSize = 8192
 )
 

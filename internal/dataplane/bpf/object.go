@@ -44,8 +44,8 @@ type object struct {
 	link      *ebpf.Map
 	changes   *ebpf.Map
 	control   *ebpf.Map // .data.control: published
-	groups    *ebpf.Map // the calendars of each group's members
-	holds     *ebpf.Map // what is held of each queue with an interval
+	groups    *ebpf.Map // the wheels of each group's members
+	holds     *ebpf.Map // packets held for each queue with an interval
 	owners    *ebpf.Map // marks of packets of local sockets, by cgroup
 	sockets   *ebpf.Map // how they are looked at
 	state     *ebpf.Map // .bss: everything the qdisc writes
@@ -64,13 +64,6 @@ func (o *object) maps() map[string]**ebpf.Map {
 	}
 }
 
-// schedulers are the kernel's numbers of a plan's schedulers.
-var schedulers = map[string]qdiscWeirScheduler{
-	plan.SchedulerFair: qdiscWeirSchedulerWEIR_SCHED_FAIR,
-	plan.SchedulerQcon: qdiscWeirSchedulerWEIR_SCHED_QCON,
-	plan.SchedulerAncs: qdiscWeirSchedulerWEIR_SCHED_ANCS,
-}
-
 // load puts the object into the kernel under a free name. mask is the class
 // bits of skb->mark.
 func load(scheduler string, mask uint32) (*object, error) {
@@ -78,7 +71,7 @@ func load(scheduler string, mask uint32) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	number, ok := schedulers[scheduler]
+	number, ok := schedulersOf(spec.Types)[scheduler]
 	if !ok {
 		return nil, fmt.Errorf("no scheduler %q in the qdisc", scheduler)
 	}
@@ -225,7 +218,7 @@ func (o *object) repin(dir string) error {
 	return err
 }
 
-// adopt opens what is pinned in dir. It returns nil without an error if nothing
+// adopt opens the objects pinned in dir. It returns nil without an error if nothing
 // usable is there: no pins, half of them, or those of another build or mask.
 func adopt(dir string, mask uint32) (*object, error) {
 	pins, err := filepath.Glob(filepath.Join(dir, pinPrefix+"*"))
@@ -294,7 +287,7 @@ func (o *object) hold(id plan.ClassID, q int) (packets, bytes uint64, err error)
 	return uint64(h.Qlen), uint64(h.Backlog), err
 }
 
-// close lets go of the handles; what is pinned or in use stays.
+// close closes the handles; objects that are pinned or in use stay.
 func (o *object) close() {
 	if o.qdisc != nil {
 		o.qdisc.Close()

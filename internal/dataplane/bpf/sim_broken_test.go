@@ -12,8 +12,8 @@ import (
 	"weir/internal/policy"
 )
 
-// breakage is what is wrong with the scheduler or with what is before it; the zero
-// value is nothing.
+// breakage describes a defect of the scheduler or of the programs before it; the zero
+// value is none.
 type breakage struct {
 	batches  uint64        // so many times as large as they should be
 	weight   float64       // class 3 has this part of a weight too much
@@ -26,7 +26,7 @@ const (
 	hostClass   = plan.ClassID(9)
 )
 
-// simulateBroken is simulate with what is wrong.
+// simulateBroken is simulate with a defect.
 func simulateBroken(b breakage, classes ...plan.Class) *simulation {
 	s := simulate(fairLink(100*mbit), classes...)
 	if b.batches > 0 {

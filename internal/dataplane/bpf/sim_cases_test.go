@@ -160,7 +160,7 @@ func saturated(t *testing.T, scheduler string, classes []plan.Class, window int)
 	return saturation{s.result(t)[1], link}
 }
 
-// The order of the containers matters to Algorithm 1, as bpf/qcon.h says: who
+// The order of the containers matters to Algorithm 1, as bpf/schedulers/qcon.h says: who
 // comes after a container at its max shares what it leaves, who comes before
 // does not.
 func TestQconDependsOnTheOrder(t *testing.T) {

@@ -198,7 +198,7 @@ func TestLLQ(t *testing.T) {
 		s.stopFlow(flowClass, i+1)
 	}
 	s.settle()
-	s.run(portPhase) // nobody else wants it
+	s.run(portPhase) // no other queue wants it
 	phases := s.result(t)
 	wantRates(t, phases[1], portPhase, 0.01, 5, 0.5, 1, 1.5)
 	if voice := phases[1].flow(flowClass, 0); voice.dropped > 0 || voice.longest > 500*time.Microsecond {

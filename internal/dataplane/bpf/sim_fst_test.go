@@ -182,8 +182,8 @@ func TestWhatAScheduleLeaves(t *testing.T) {
 	}
 }
 
-// The same for queues: exact where nobody else is in the way, and the rest of the
-// class, and the other classes, have what is left.
+// The same for queues: exact where no other traffic is in the way; the other queues
+// and classes have the rest.
 func TestScheduleOfAQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		link := fairLink(1e9)
@@ -234,6 +234,27 @@ func TestWhatAScheduledQueueLeaves(t *testing.T) {
 		}
 		if got := phases[1].rate(2, 4*time.Second) / 1e6; math.Abs(got-75) > 0.5 {
 			t.Errorf("%s: the other class %.3f Mbit/s, want 75", d, got)
+		}
+	}
+}
+
+// A queue with a schedule goes away while packets are held for it: they leave, and each
+// queue still accounts for all that entered it, which the simulator checks.
+func TestScheduledQueueGoesAway(t *testing.T) {
+	for _, d := range []policy.Discipline{policy.PQ, policy.CBWFQ, policy.LLQ} {
+		queues := weighted(1, 1, 1)
+		queues[2].Interval = plan.IntervalOf(1e6)
+		c := plan.Class{ID: 1, Name: "c", Weight: 1, Discipline: d, Queues: queues}
+		s := simulate(fairLink(100e6), c)
+		s.send(traffic{id: 1, flow: 2, length: frames, window: 50, delay: 100 * time.Microsecond})
+		s.settle()
+		c.Queues = weighted(1, 1)
+		s.stopFlow(1, 2)
+		s.setClass(c)
+		s.settle()
+		phases := s.result(t)
+		if got := phases[1].flow(1, 2).sent / frames; got < 40 {
+			t.Errorf("%s: %.0f packets left of the 50 that were held", d, got)
 		}
 	}
 }

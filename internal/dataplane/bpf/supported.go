@@ -13,7 +13,7 @@ import (
 )
 
 // Supported says whether this kernel has BPF qdiscs; if not, the error wraps
-// dataplane.ErrNoSupport and names what is missing.
+// dataplane.ErrNoSupport and names the missing feature.
 var Supported = sync.OnceValue(func() error {
 	spec, err := btf.LoadKernelSpec()
 	if err != nil {

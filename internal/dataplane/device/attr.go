@@ -11,7 +11,7 @@ import (
 
 // EachAttr calls visit for each netlink attribute in raw, with the type freed of
 // its flags. The value is a part of raw. The netlink library has the like, but it
-// panics where the last attribute is cut off, and some of what is parsed here was
+// panics where the last attribute is cut off, and some of these bytes were
 // read from a file.
 func EachAttr(raw []byte, visit func(typ uint16, value []byte) error) error {
 	native := nl.NativeEndian()

@@ -60,7 +60,7 @@ func (c *Conn) PinDir(opts dataplane.Options, sub string) (string, error) {
 func ofNetns(inode uint64) string { return fmt.Sprintf("netns-%d", inode) }
 
 // RemovePinDir removes a folder of PinDir's and those above it that hold nothing
-// else. What is not empty belongs to others.
+// else. A folder that is not empty belongs to others.
 func RemovePinDir(dir string) {
 	for range 3 { // sub, namespace, top
 		if os.Remove(dir) != nil {

@@ -101,7 +101,7 @@ func LimitGSO(opts dataplane.Options, netnsPath string, index int, limit uint32)
 	m := gsoMemory{Netns: netnsPath, Inode: inode, Ifindex: index, Former: GSO{dev.GSOMaxSize, dev.GSOIPv4MaxSize}}
 	var earlier gsoMemory
 	if err := Recall(path, &earlier); err == nil && earlier.Set == dev.GSOMaxSize {
-		m.Former = earlier.Former // what is there now was set by Weir
+		m.Former = earlier.Former // the present size was set by Weir
 	}
 	limit = min(limit, m.Former.Size)
 	if limit == dev.GSOMaxSize {

@@ -34,7 +34,7 @@ func (m memory) qdisc() Qdisc {
 }
 
 // Take asks whether Weir may put its own qdisc at the root of dev and, if so,
-// remembers what is there now. It changes nothing in the kernel. If Weir's own
+// remembers the present one. It changes nothing in the kernel. If Weir's own
 // qdisc is there already, it does nothing. A qdisc that a user or another program set is
 // refused with dataplane.ErrForeignQdisc unless opts.Force says otherwise. log is
 // the link's: it names the device.
@@ -103,7 +103,7 @@ func (c *Conn) GiveBack(dev Device, opts dataplane.Options, log *slog.Logger) er
 	return c.Forget(opts, "qdisc", dev)
 }
 
-// Forget removes what is remembered of dev under a prefix, and of the devices
+// Forget removes the memory of dev under a prefix, and of the devices
 // that had its name before it and are gone.
 func (c *Conn) Forget(opts dataplane.Options, prefix string, dev Device) error {
 	pattern := fmt.Sprintf("%s-%s-*.json", prefix, dev.Name)

@@ -16,7 +16,7 @@
 // its own network namespace and those of a virtual machine nowhere on the host, while
 // both directions of their packets pass the host; one way serves all.
 //
-// Why acknowledgements for what is sent: what leaves a workload still has to wait in
+// Why acknowledgements count for sent bytes: a packet that leaves a workload still waits in
 // the link's queue, and may be lost there. The receiver's acknowledgements say what
 // arrived. UDP has none; there Datagrams is what came to the queue, and what was
 // dropped in it is the caller's to subtract.

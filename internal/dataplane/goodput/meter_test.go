@@ -250,8 +250,8 @@ func TestSteeredIngress(t *testing.T) {
 	}
 }
 
-// TestWatchFollows: ports come and go, and a program is there only while somebody
-// asks.
+// TestWatchFollows: ports come and go, and a program is there only while there is
+// a watcher.
 func TestWatchFollows(t *testing.T) {
 	b := newBed(t)
 	b.watch()

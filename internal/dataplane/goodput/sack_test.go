@@ -88,8 +88,8 @@ func (p *programs) acknowledges(stamp bool, ack uint32, blocks ...uint32) uint64
 	return all[programClass].Acked
 }
 
-// TestSACK: what has arrived behind a hole counts when it has, once, and what is said
-// about it in an unknown way when the hole is filled.
+// TestSACK: bytes that arrived behind a hole count then, and once; reported by options
+// that are not understood, they count when the hole is filled.
 func TestSACK(t *testing.T) {
 	for _, stamp := range []bool{false, true} {
 		p := newPrograms(t)

@@ -30,7 +30,7 @@ const (
 	HostAt   = "10.77.0.200"
 )
 
-// Host is the host and what is around it.
+// Host is a host with its workloads and the other end of its link.
 type Host struct {
 	T      testing.TB
 	Netns  *netnstest.Netns

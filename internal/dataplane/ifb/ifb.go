@@ -6,7 +6,7 @@
 // leave one: at the host's end of each workload's veth or tap it is marked with
 // the workload's class and carried to an IFB device, where one of the other two
 // backends has its qdisc; when its turn has come the IFB sends it on by the veth
-// that it was taken from (package mark, bpf/classify.bpf.c).
+// that it was taken from (package mark, bpf/marking/classify.bpf.c).
 //
 //	eth0 ──► bridge, NAT ──► veth of web ──► web
 //	                           │ ▲
@@ -289,7 +289,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Before the device goes: what is carried to one that is not there is lost.
+	// Before the device goes: packets that are redirected to a missing device are lost.
 	if err := b.release(dev); err != nil {
 		return err
 	}

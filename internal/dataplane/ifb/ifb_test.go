@@ -239,7 +239,7 @@ func (b *bed) download(i int) {
 	}
 }
 
-// Another backend, as that of a new agent, finds what is there; a state that is set
+// Another backend, such as that of a new agent, finds the state of the first; a state that is set
 // twice changes nothing; and after Cleanup all is as before.
 func TestAdoptAndCleanUp(t *testing.T) {
 	kinds(t, func(t *testing.T, kind string) {

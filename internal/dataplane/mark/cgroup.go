@@ -116,7 +116,7 @@ func linkCgroup(group cgroup, prog *ebpf.Program) (link.Link, error) {
 func (m *Marker) detachCgroup(path string) error {
 	group, err := openCgroup(path)
 	if errors.Is(err, dataplane.ErrNoDevice) {
-		_, err = m.listCgroups() // removes what is left of it
+		_, err = m.listCgroups() // removes its remains
 		return err
 	}
 	if err == nil {

@@ -120,7 +120,7 @@ func TestKernelClassifiesAsPolicyDoes(t *testing.T) {
 	seen.check(t)
 }
 
-// tally says what the random packets were, so that nobody has to believe it.
+// tally counts the kinds of random packets, for the test's log.
 type tally struct {
 	v4, v6, notIP, tagged, ports, first, later, matched, fallback, others int
 }

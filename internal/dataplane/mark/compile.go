@@ -13,7 +13,7 @@ import (
 	"weir/internal/policy/classify"
 )
 
-// Marking is what is written into a workload's packets beside the class.
+// Marking says what the programs write into a workload's packets beside the class.
 type Marking struct {
 	Queues []plan.Queue // whose rules pick the queue; nil = all packets are of queue 0
 	DSCP   *uint8       // for packets of queues without one of their own; nil = left as it is
@@ -41,7 +41,7 @@ func (m Marking) rules() (classify.Rules, error) {
 	return classify.Compile(matches)
 }
 
-// codepoints are what is written into the packets of each queue.
+// codepoints returns the DSCP that the packets of each queue get.
 func (m Marking) codepoints() (list [policy.MaxQueues]uint8) {
 	for i := range list {
 		dscp := m.DSCP
@@ -56,7 +56,7 @@ func (m Marking) codepoints() (list [policy.MaxQueues]uint8) {
 	return list
 }
 
-// keepDSCP is WEIR_DSCP_KEEP in bpf/rule.h.
+// keepDSCP is WEIR_DSCP_KEEP in bpf/marking/rule.h.
 const keepDSCP = 0xff
 
 // program is a marking program before it is loaded.
@@ -74,14 +74,14 @@ type program struct {
 type identity struct {
 	name        string
 	keep, value uint32
-	digest      uint64 // 0 in mark.bpf.c, of which keep and value say all
+	digest      uint64 // 0 in marking/mark.bpf.c, of which keep and value say all
 }
 
 func (p program) identity() identity {
 	return identity{p.name, p.place.Keep, p.place.Value, p.place.Digest}
 }
 
-// compile makes the program for packets of a class. Where bpf/mark.bpf.c does, at
+// compile makes the program for packets of a class. Where bpf/marking/mark.bpf.c does, at
 // a port of a workload without rules, it is that.
 func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, linkHeader int) (program, error) {
 	rules, err := marking.rules()
@@ -126,7 +126,7 @@ func (p program) digest() uint64 {
 	return binary.NativeEndian.Uint64(sum[:])
 }
 
-// kernelRule is a rule as bpf/rules.h compares it.
+// kernelRule is a rule as bpf/marking/rules.h compares it.
 func kernelRule(r classify.Rule) classifyWeirRule {
 	k := classifyWeirRule{Queue: uint16(r.Queue)}
 	fact := func(at classifyWeirFact, bits, value uint64) {

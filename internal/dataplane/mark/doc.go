@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mark makes every packet of a workload carry the number of its class
-// and of its queue: it attaches bpf/mark.bpf.c, or bpf/classify.bpf.c where the
+// and of its queue: it attaches bpf/marking/mark.bpf.c, or bpf/marking/classify.bpf.c where the
 // workload has rules, to the devices by which the packets come in.
 //
 // Example: container web is class 3 and its packets come in by veth1a2b. Attach

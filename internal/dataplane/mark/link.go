@@ -19,7 +19,7 @@ import (
 // What the program at a link knows of the workloads that are cgroups: their DSCP,
 // which could not be written before, and which sockets are theirs.
 
-// codepoint is what is written into packets with a mark, at the link.
+// codepoint is the DSCP that packets with a mark get at the link.
 type codepoint struct{ Mark, DSCP uint32 }
 
 // late is a class whose DSCP can only be written where its packets leave: that of
@@ -86,7 +86,7 @@ type owned struct {
 	queue int
 }
 
-// maxLevels is WEIR_MAX_LEVELS in bpf/owner.h. A cgroup further down is not found by
+// maxLevels is WEIR_MAX_LEVELS in bpf/marking/owner.h. A cgroup further down is not found by
 // the packets that go past its own program: they are of the cgroup above it.
 const maxLevels = 16
 

@@ -98,7 +98,7 @@ func (m *Marker) at(h hook) attachment {
 // Attach makes the packets of a port carry its class and the queue that the
 // marking's rules say, and rewrites their DSCP if it says so. A port is a device,
 // of which it is what comes in, or a cgroup. Attach may be called again with the
-// same or another class and marking, and replaces what is there in one step. The
+// same or another class and marking, and replaces the former in one step. The
 // error wraps dataplane.ErrNoDevice if the device or the cgroup is gone.
 func (m *Marker) Attach(port plan.Port, marking Marking) error {
 	m.mu.Lock()
@@ -227,7 +227,7 @@ func (m *Marker) detach(h hook, ifindex int) error {
 }
 
 // List reads from the kernel which ports are marked with which class: devices
-// ordered by index, then cgroups by path. What is left of those that are gone is
+// ordered by index, then cgroups by path. Remains of those that are gone are
 // removed on the way.
 func (m *Marker) List() ([]plan.Port, error) {
 	m.mu.Lock()
@@ -284,7 +284,7 @@ func (m *Marker) CleanupAll() error {
 	return failed
 }
 
-// Close lets go of the socket. What is attached stays attached.
+// Close closes the socket. Attached programs stay attached.
 func (m *Marker) Close() error { return m.conn.Close() }
 
 // haveTCX asks the kernel for tcx by attaching a program that does nothing to a

@@ -178,7 +178,7 @@ func TestDeviceGone(t *testing.T) {
 	})
 }
 
-// Somebody else's clsact and filter must be there afterwards as before.
+// A foreign clsact and filter must be there afterwards as before.
 func TestForeignFilterStays(t *testing.T) {
 	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
 		a := addPort(t, host, m, "a0")
@@ -195,7 +195,7 @@ func TestForeignFilterStays(t *testing.T) {
 	})
 }
 
-// Somebody else's tcx program in the chain must stay, behind Weir's.
+// A foreign tcx program in the chain must stay, behind Weir's.
 func TestForeignTCXStays(t *testing.T) {
 	host := netnstest.Enter(t)
 	m := newMarker(t, netnstest.Options(t), "tcx")
@@ -233,7 +233,7 @@ func TestForeignTCXStays(t *testing.T) {
 // 200 ports come and go: no program, pin or file descriptor stays.
 func TestChurnLeavesNothing(t *testing.T) {
 	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
-		m.mask = 0x3ffc0000 // nobody else's
+		m.mask = 0x3ffc0000 // used by no other test
 		files := countFiles(t)
 		for round := range 10 {
 			for i := range 20 {

@@ -15,15 +15,15 @@ import (
 	"weir/internal/plan"
 )
 
-// constants are the variables of mark.bpf.c, as they lie in .rodata. Those of
-// classify.bpf.c begin with the same two.
+// constants are the variables of marking/mark.bpf.c, as they lie in .rodata. Those of
+// marking/classify.bpf.c begin with the same two.
 type constants struct {
 	Keep  uint32
 	Value uint32
 }
 
-// programName is the function in mark.bpf.c, and by it and those of
-// classify.bpf.c List knows its own.
+// programName is the function in marking/mark.bpf.c, and by it and those of
+// marking/classify.bpf.c List knows its own.
 const programName = markProgWeirMarkPort
 
 // placeSize is how large the constants of each program are, by its name.
@@ -35,7 +35,7 @@ var placeSize = map[string]uintptr{
 	classifyProgWeirRulesIn:   unsafe.Sizeof(classifyWeirPlace{}),
 }
 
-// rulesMap is the section of classify.bpf.c with the rules.
+// rulesMap is the section of marking/classify.bpf.c with the rules.
 const rulesMap = ".rodata.rules"
 
 // load puts the program into the kernel, once per place: with the constants in it
@@ -130,7 +130,7 @@ const bpfMmapable = 1 << 10
 // errNotOurs says that a program is not Weir's marking program.
 var errNotOurs = errors.New("not a marking program of Weir")
 
-// mostIdentified bounds what is remembered of programs; one port has one.
+// mostIdentified bounds the number of remembered programs; one port has one.
 const mostIdentified = 1 << 14
 
 // identify says what a loaded program is. The constants of a program never change,

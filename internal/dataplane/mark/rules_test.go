@@ -65,7 +65,7 @@ func programAt(t *testing.T, m *Marker, h hook, ifindex int) ebpf.ProgramID {
 }
 
 // A program is replaced when its rules change and only then, by this agent or the
-// next; without rules it is mark.bpf.c.
+// next; without rules it is marking/mark.bpf.c.
 func TestRulesChangeInOneStep(t *testing.T) {
 	ways(t, func(t *testing.T, host *netnstest.Netns, m *Marker) {
 		a := addPort(t, host, m, "a0")

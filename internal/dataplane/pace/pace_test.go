@@ -28,7 +28,7 @@ type world struct {
 	r     goodput.Reading
 	again bool
 	udp   bool
-	drops float64 // part of what is offered
+	drops float64 // part of the offered packets
 }
 
 func newWorld(t *testing.T, direction policy.Direction, p policy.Policy, settings Settings) *world {

@@ -153,8 +153,8 @@ func ideal(s plan.State, active ...plan.ClassID) map[plan.ClassID]float64 {
 }
 
 // full measures like rates, until it finds a window in which the link is full to
-// 97 %, or has tried four times. Without that, what is measured is how much CPU time
-// iperf3 got beside whatever else the machine does, not how the link is divided.
+// 97 %, or has tried four times. Otherwise the result would say how much CPU time
+// iperf3 got beside other programs, not how the link is divided.
 func (b *bed) full(backend *Backend, settle, window time.Duration, want map[plan.ClassID]float64) map[plan.ClassID]float64 {
 	b.T.Helper()
 	var got map[plan.ClassID]float64

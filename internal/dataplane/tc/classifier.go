@@ -22,7 +22,7 @@ const (
 // knows whether the mask is still the same.
 func classifierName(mask uint32) string { return fmt.Sprintf("weir mask %#08x", mask) }
 
-// setClassifier attaches bpf/classid.bpf.c to the root, or replaces the one that
+// setClassifier attaches bpf/marking/classid.bpf.c to the root, or replaces the one that
 // is there in one step.
 func setClassifier(c *device.Conn, ifindex int, mask uint32) error {
 	prog, err := loadClassifier(mask)

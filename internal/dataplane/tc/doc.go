@@ -11,10 +11,10 @@
 //	    77e1:1   rate, ceil     class 1; below it leaf qdisc 1:
 //	    77e1:2   rate, ceil     class 2; below it leaf qdisc 2:
 //	    77e1:ffff               class 0, the host; below it leaf qdisc fffe:
-//	  filter     bpf/classid.bpf.c: skb->mark -> 77e1:n
+//	  filter     bpf/marking/classid.bpf.c: skb->mark -> 77e1:n
 //
 // HTB knows a rate (always granted), a ceil (never exceeded) and a quantum (by
-// which classes divide what is left over). With rate = min that gives each class
+// which classes divide the rest). With rate = min that gives each class
 // its min plus a part of the rest. Weir promises something else: the larger of
 // the min and the fair share. With mins of 30, 20, 15 and 15 Mbit/s and weights
 // 1 to 5, the fifth class would get 6.4 Mbit/s; it is owed 19.4.

@@ -12,8 +12,8 @@ import (
 	"weir/internal/policy/classify"
 )
 
-// A group has no HTB class, its members have their mins and maxes, and a caller that
-// asks is told what is missing. The next process knows the group.
+// A group has no HTB class, its members have their mins and maxes, and Gaps names the
+// missing group. The next process knows the group.
 func TestMembersCountForThemselves(t *testing.T) {
 	b := newBed(t, 2)
 	backend := b.backend()

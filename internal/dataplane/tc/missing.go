@@ -94,7 +94,7 @@ func (b *Backend) lostLeaves(dev device.Device) ([]string, error) {
 	return lost, nil
 }
 
-// notice keeps what is foreign for Missing to say, before the rates are set anew.
+// notice remembers foreign changes for Missing to report, before the rates are set anew.
 func (b *Backend) notice(have map[uint32]htbClass) {
 	for _, what := range b.foreign(have) {
 		if !slices.Contains(b.disturbed, what) {

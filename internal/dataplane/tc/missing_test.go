@@ -17,7 +17,7 @@ import (
 	"weir/internal/policy"
 )
 
-// Looking each second for what somebody else has changed costs a small part of a
+// Looking each second for foreign changes costs a small part of a
 // processor with 200 workloads (3 % with 1,000); measured in CPU time.
 func TestMissingIsCheap(t *testing.T) {
 	const workloads = 200

@@ -214,11 +214,11 @@ func standbyRate(capacity policy.Rate, claims []policy.Claim) policy.Rate {
 	return min(capacity/standbyPart, total/policy.Rate(max(len(claims), 1)))
 }
 
-// quanta divide what is lent in the proportion of what each class is to have above
-// its lower rate. The smallest is the largest packet that a class should hand
+// quanta divide the bandwidth that is lent in the proportion of what each class is to
+// have above its lower rate. The smallest is the largest packet that a class should hand
 // down: HTB lets a class send one packet at each of its turns, however deep in
-// debt it is, so quanta smaller than packets mean nothing. Who is held up by its
-// min has no use for what is lent and takes such a turn all the same: beside one,
+// debt it is, so quanta smaller than packets mean nothing. A class that lives on its
+// min has no use for lent bandwidth and takes such a turn all the same: beside one,
 // the others' turns are longer.
 func quanta(capacity policy.Rate, lower, aims []float64) []uint32 {
 	least := float64(device.GSOLimit(capacity))

@@ -68,8 +68,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// Whatever is asked for: the rates never exceed the link, nobody's rate exceeds
-// its ceil, and who has a min keeps it as rate if the mins fit.
+// For all requests: the rates never exceed the link, no class's rate exceeds
+// its ceil, and a class with a min has it as its rate if the mins fit.
 func TestGrantsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := policy.Rate(rapid.Uint64Range(100e3, 100e9).Draw(t, "capacity"))

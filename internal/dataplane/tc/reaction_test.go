@@ -202,7 +202,7 @@ func TestLookingIsCheap(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	from := threadTime(t)
 	look()
-	look() // this one finds that nobody sends, and tells HTB
+	look() // this one finds that no class sends, and tells HTB
 	t.Logf("two looks, and telling HTB %d new rates, cost %v of CPU time", classes, threadTime(t)-from)
 	from = threadTime(t)
 	for range looks {

@@ -135,7 +135,7 @@ func (b *Backend) linkSettings() settings {
 	return settingsOf(grant{rate: capacity, ceil: capacity, quantum: minQuantum}, b.want.Link.Overhead)
 }
 
-// follow brings what Run knows in line with what is wanted: new policies at once,
+// follow brings what Run knows in line with the wanted state: new policies at once,
 // new classes as wanting all they can get, gone classes as draining.
 func (b *Backend) follow(have map[uint32]htbClass) {
 	for _, class := range workloads(b.want) {

@@ -17,7 +17,7 @@ import (
 
 // Supported says whether this kernel and this process can run the backend: nil,
 // or an error that wraps dataplane.ErrNoSupport or dataplane.ErrPrivilege and
-// says what is missing.
+// names the missing feature.
 func Supported() error {
 	_, err := bestLeaf()
 	return err

@@ -4,7 +4,7 @@
 // and how busy the host was meanwhile.
 //
 // The counting is done by a BPF program at the receiver's device
-// (bpf/meter.bpf.c), which holds a whole scenario, so that nothing of the lab
+// (bpf/lab/meter.bpf.c), which holds a whole scenario, so that nothing of the lab
 // runs while traffic does:
 //
 //	m, err := meter.New(meter.Config{FirstAddress: 0x0a4d0101, Workloads: 3, Length: time.Minute})

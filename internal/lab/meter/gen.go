@@ -2,4 +2,4 @@
 
 package meter
 
-//go:generate go tool bpf2go -cc clang-19 -target bpfel -no-strip -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" meter ../../../bpf/meter.bpf.c
+//go:generate go tool bpf2go -cc clang-19 -target bpfel -no-strip -cflags "-O2 -g -Wall -Werror -mcpu=v3 -idirafter /usr/include/x86_64-linux-gnu -idirafter /usr/include/aarch64-linux-gnu" meter ../../../bpf/lab/meter.bpf.c

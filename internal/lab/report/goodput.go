@@ -10,7 +10,7 @@ import (
 )
 
 // Goodput is what the receiving programs could read, by the receiver's own TCP
-// (bpf/meter.bpf.c says how), in buckets of 10 ms. What iperf3 says of it is too
+// (bpf/lab/meter.bpf.c says how), in buckets of 10 ms. What iperf3 says of it is too
 // coarse: it counts whole blocks of 128 KiB, which at 3 Mbit/s are a third of a second.
 
 // ethernetHeader is the length of a frame before its IP header, bytes.

@@ -8,7 +8,7 @@ import (
 )
 
 // Packet holds the fields that rules compare: the headers of one packet and the
-// kernel's notes beside it. bpf/rules.h reads the same fields from the packet itself,
+// kernel's notes beside it. bpf/marking/rules.h reads the same fields from the packet itself,
 // and a test holds the two together.
 type Packet struct {
 	Src, Dst     netip.Addr // invalid if the packet is not IP, or damaged
@@ -38,7 +38,7 @@ const (
 func (p Packet) IP() bool { return p.Src.IsValid() }
 
 // Ethernet types, and how deep headers are followed. The last two are the same in
-// bpf/rules.h.
+// bpf/marking/rules.h.
 const (
 	etherIPv4 = 0x0800
 	etherIPv6 = 0x86dd

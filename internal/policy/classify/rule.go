@@ -11,7 +11,7 @@ import (
 )
 
 // MaxRules is the largest number of rules of one workload, presets and lists of ports
-// written out; WEIR_MAX_RULES in bpf/rule.h is the same number.
+// written out; WEIR_MAX_RULES in bpf/marking/rule.h is the same number.
 const MaxRules = 64
 
 // Rule is a match, or the part of one, in the form in which packets are compared:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package algorithm1 calculates what the qCon paper's Algorithm 1 gives to workloads. It tells
-// what of the distance between the scheduler qcon (bpf/qcon.h) and the contract is the
-// algorithm's own, and which that of packets.
+// what of the distance between the scheduler qcon (bpf/schedulers/qcon.h) and the contract is the
+// algorithm's own, and what is that of packets.
 package algorithm1
 
 import "weir/internal/lab/scenario"
@@ -13,7 +13,7 @@ import "weir/internal/lab/scenario"
 //
 // Of the algorithm only weight, min and max are left here. A workload that always sends
 // has spent its credit when the period ends, but for less than a packet, so the
-// branch for unspent credit is left out. The balance (bpf/qcon.h) moves the total until
+// branch for unspent credit is left out. The balance (bpf/schedulers/qcon.h) moves the total until
 // the rates handed out add up to the link's capacity; bisection finds that total.
 //
 // Equal weights, the second with a max of 10, capacity 100: the total settles at

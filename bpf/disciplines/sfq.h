@@ -5,8 +5,8 @@
  * of RFC 8290, FQ-CoDel). Flows are told apart by the kernel's hash of addresses,
  * protocol and ports, 256 to a class.
  *
- *   circle  every flow that has packets, or had some since its last turn. Whoever is
- *           first sends up to a quantum, and goes to the end.
+ *   circle  every flow that has packets, or had some since its last turn. The first
+ *           one sends up to a quantum, and goes to the end.
  *   new     of those, flows that had nothing waiting and have not used up their
  *           quantum: they go before the circle. A flow that uses less than its
  *           share, such as requests or key presses, is always here, however often
@@ -14,8 +14,8 @@
  *
  * RFC 8290 sends a new flow to the end of the old ones once it is empty, where its
  * next packet waits for a round: with 128 bulk flows at 100 Mbit/s 16 ms and more.
- * Here a flow's quantum is its own until its turn comes, so nobody gets more than
- * one a round, but everybody may use it when he wants.
+ * Here a flow's quantum is its own until its turn comes, so no flow gets more than
+ * one a round, but each may use it at any time.
  *
  * A quantum is one frame, or one packet of the largest that came of late, so that a
  * flow that sends large segmentation-offload packets needs one turn for each, not
@@ -27,7 +27,7 @@
 #ifndef WEIR_SFQ_H
 #define WEIR_SFQ_H
 
-#include "flow.h"
+#include "../core/flow.h"
 
 #define SFQ_SCALE 12 /* binary places of `largest` */
 #define SFQ_DECAY 24 /* `largest` falls by half in 12 MB */
@@ -61,13 +61,13 @@ static __always_inline void sfq_turn(struct weir_class *c)
 }
 
 /* Flow i, which is about to get a packet, goes to the end of the new ones. */
-static __always_inline void sfq_hurry(struct weir_class *c, __u32 i)
+static __always_inline void sfq_add_new(struct weir_class *c, __u32 i)
 {
 	struct weir_flow *f = stored(i);
 
-	f->prev = 0;
+	f->next_new = 0;
 	if (c->new_head)
-		stored(c->new_tail - 1)->prev = i + 1;
+		stored(c->new_tail - 1)->next_new = i + 1;
 	else
 		c->new_head = i + 1;
 	c->new_tail = i + 1;
@@ -108,7 +108,7 @@ static __always_inline __u32 sfq_refuses(struct weir_class *c, __u32 id, __u32 h
 		c->fat = at;
 	if (at || fresh_flows < WEIR_FLOWS - 1 || idle_head ||
 	    *hashed_at(hashed_set(id, hash) + (hash & (WAYS - 1))))
-		return WEIR_DROP_REASONS;
+		return NOT_DROPPED;
 	return WEIR_DROP_LINK_PACKETS;
 }
 
@@ -127,7 +127,7 @@ static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash
 		sfq_circle(c, i);
 	}
 	if (!f->qlen && f->deficit > 0)
-		sfq_hurry(c, i);
+		sfq_add_new(c, i);
 	if (!c->fat)
 		c->fat = i + 1;
 	return RULE_QUEUES + i;
@@ -160,7 +160,7 @@ static __always_inline void sfq_sent(struct weir_class *c, __u32 id, __u32 i, __
 	f->deficit -= (__s32)len;
 	if (!f->qlen || f->deficit <= 0) {
 		if (c->new_head)
-			c->new_head = f->prev;
+			c->new_head = f->next_new;
 		else
 			sfq_turn(c);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The queues inside a class: lists of packets that keep their order.
+ * The queues inside a class, flows for short: lists of packets that keep their order.
  *
  * There are two sorts in one array. Each class has WEIR_MAX_QUEUES queues that
  * packets are sorted into by rules (the number is in the packet's mark):
@@ -8,20 +8,20 @@
  *     flows[class * WEIR_MAX_QUEUES + queue]
  *
  * The rest is a store of hashed flows for sfq. Each of a class's 256 flows is
- * given a place in it when it gets a packet; `hashed` says which. A flow that runs
- * empty keeps its place, with what CoDel has learned of it, until the store runs
+ * given an entry in it when it gets a packet; `hashed` says which. A flow that runs
+ * empty keeps its entry, with what CoDel has learned of it, until the store runs
  * out: then the one that has been empty for longest is taken. The store has more
- * places than packets may wait (WEIR_MAX_SLOTS); should flows that are empty, but
+ * entries than packets may wait (WEIR_SHARED_SLOTS); should flows that are empty, but
  * wait for their turn, have all the others, the packet is refused (sfq_refuses).
  *
  * Not done here: which queue a packet joins and which one sends. That is a
- * discipline (disciplines.h).
+ * discipline (disciplines/table.h).
  */
 #ifndef WEIR_FLOW_H
 #define WEIR_FLOW_H
 
 #include "bits.h"
-#include "queue.h"
+#include "class.h"
 
 #define RULE_QUEUES (WEIR_MAX_CLASSES * WEIR_MAX_QUEUES)
 #define ALL_FLOWS (RULE_QUEUES + WEIR_FLOWS) /* a power of two */
@@ -30,7 +30,7 @@
 struct weir_flow flows[ALL_FLOWS];
 struct weir_queue_stats queue_stats[RULE_QUEUES];
 
-static __u16 hashed[WEIR_MAX_CLASSES * WEIR_HASHED]; /* place in the store, plus one */
+static __u16 hashed[WEIR_MAX_CLASSES * WEIR_HASHED]; /* entry in the store, plus one */
 static __u16 idle_head, idle_tail; /* of the store: empty ones, plus one */
 static __u16 fresh_flows; /* how many of the store were ever used */
 
@@ -51,7 +51,7 @@ static __always_inline struct weir_queue_stats *stats_of(__u32 f)
 	return f < RULE_QUEUES ? &queue_stats[bounded(f, RULE_QUEUES)] : NULL;
 }
 
-/* Place i (from 0) of the store. */
+/* Entry i (from 0) of the store. */
 static __always_inline struct weir_flow *stored(__u64 i)
 {
 	return &flows[RULE_QUEUES + bounded(i, WEIR_FLOWS)];
@@ -89,7 +89,7 @@ static __always_inline void idle_del(struct weir_flow *f)
 
 /*
  * Where in `hashed` the flow `hash` of class id may be: in WAYS places that begin
- * here. So two flows share a queue only if all of them are taken (a set-associative
+ * here. So two flows share a queue only if all of these are taken (a set-associative
  * hash, as in CAKE), and not already if their hashes are near each other.
  */
 #define WAYS 8
@@ -105,7 +105,7 @@ static __always_inline __u16 hashed_tag(__u32 hash)
 	return hash ^ hash >> 16;
 }
 
-/* The place in the store, plus one, of the flow `hash` of class id; 0 = it has none. */
+/* The entry in the store, plus one, of the flow `hash` of class id; 0 = it has none. */
 static __always_inline __u16 flow_look(__u32 id, __u32 hash)
 {
 	__u32 set = hashed_set(id, hash);
@@ -119,7 +119,7 @@ static __always_inline __u16 flow_look(__u32 id, __u32 hash)
 	return 0;
 }
 
-/* Place i of the store is the flow's of this owner from now on. */
+/* Entry i of the store is the flow's of this owner from now on. */
 static __always_inline void flow_own(__u32 i, __u32 owner, __u32 hash)
 {
 	struct weir_flow *f = stored(i);
@@ -132,7 +132,7 @@ static __always_inline void flow_own(__u32 i, __u32 owner, __u32 hash)
 }
 
 /*
- * The place in the store (from 0) of the flow `hash` of class id, which has none
+ * The entry in the store (from 0) of the flow `hash` of class id, which has none
  * yet and is about to get a packet.
  */
 static __always_inline __u32 flow_new(__u32 id, __u32 hash)
@@ -174,7 +174,7 @@ static __always_inline __u32 flow_new(__u32 id, __u32 hash)
 	return *hashed_at(set + (hash & (WAYS - 1))) - 1;
 }
 
-/* The place in the store (from 0) of the flow `hash` of class id, which gets a packet. */
+/* The entry in the store (from 0) of the flow `hash` of class id, which gets a packet. */
 static __always_inline __u32 flow_find(__u32 id, __u32 hash)
 {
 	__u16 at = flow_look(id, hash);
@@ -186,31 +186,20 @@ static __always_inline __u32 flow_find(__u32 id, __u32 hash)
 	return at - 1;
 }
 
-/* Puts slot s (plus one) with a packet of `len` bytes behind those of flow f. */
-static __always_inline void flow_add(struct weir_flow *f, __u32 s, __u64 len, __u64 now)
+/* Puts a packet of `len` bytes behind those of flow f. */
+static __always_inline void flow_add(struct weir_flow *f, slot_ref s, __u64 len, __u64 now)
 {
-	struct place *p = place_at(s - 1);
-
-	p->next = 0;
-	p->len = len;
-	p->since = now >> AGE_SHIFT;
-	if (f->qlen)
-		place_at(f->tail - 1)->next = s;
-	else
-		f->head = s;
-	f->tail = s;
+	list_add(&f->list, f->qlen, s, len);
+	packet_at(s - 1)->since = now >> AGE_SHIFT;
 	f->qlen++;
 	f->backlog += len;
 }
 
-/* Takes the first slot (plus one) off flow f, which is not empty. */
-static __always_inline __u32 flow_del(struct weir_flow *f, __u32 *len)
+/* Takes the first packet off flow f, which is not empty. */
+static __always_inline slot_ref flow_del(struct weir_flow *f, __u32 *len)
 {
-	__u32 s = f->head;
-	struct place *p = place_at(s - 1);
+	slot_ref s = list_del(&f->list, len);
 
-	*len = p->len;
-	f->head = p->next;
 	f->qlen--;
 	f->backlog -= *len;
 	return s;
@@ -219,14 +208,30 @@ static __always_inline __u32 flow_del(struct weir_flow *f, __u32 *len)
 /* Moves all packets of flow f, which is not empty, to the end of class c's front. */
 static __always_inline void flow_splice(struct weir_class *c, struct weir_flow *f)
 {
-	if (c->head)
-		place_at(c->tail - 1)->next = f->head;
-	else
-		c->head = f->head;
-	c->tail = f->tail;
-	f->head = 0;
+	list_splice(&c->front, &f->list);
 	f->qlen = 0;
 	f->backlog = 0;
+}
+
+/*
+ * A packet joins flow f of class c, is counted there and in the class; and leaves it
+ * from its head.
+ */
+static __always_inline void flow_gains(struct weir_class *c, struct weir_flow *f, slot_ref s,
+				       __u64 len, __u64 now)
+{
+	flow_add(f, s, len, now);
+	c->sorted++;
+	class_gains(c, len);
+}
+
+static __always_inline slot_ref flow_loses(struct weir_class *c, struct weir_flow *f, __u32 *len)
+{
+	slot_ref s = flow_del(f, len);
+
+	c->sorted--;
+	class_loses(c, *len);
+	return s;
 }
 
 #endif /* WEIR_FLOW_H */

@@ -3,11 +3,11 @@
  * Which of a class's packets goes first: what all disciplines have in common.
  *
  * A discipline NAME is a header with five functions and a row in weir.h's table.
- * Packets and flows (flow.h) are handled here and in qdisc.bpf.c, the same way
+ * Packets and flows (core/flow.h) are handled here and in qdisc.bpf.c, the same way
  * for all; the discipline only says which flow.
  *
  *   NAME_refuses(c, id, key, len, now)  why a packet may not join, or
- *                                       WEIR_DROP_REASONS
+ *                                       NOT_DROPPED
  *   NAME_join(c, id, key, len, now)     number of the flow that it is about to join
  *   NAME_next(c, id)                    number of the flow that sends; there are
  *                                       packets in the class's flows. It may be
@@ -25,8 +25,8 @@
  * The dispatchers are functions of their own, so that the verifier looks at each
  * once, not wherever it is called.
  */
-#ifndef WEIR_DISCIPLINES_H
-#define WEIR_DISCIPLINES_H
+#ifndef WEIR_DISCIPLINES_TABLE_H
+#define WEIR_DISCIPLINES_TABLE_H
 
 #include "codel.h"
 #include "sfq.h"
@@ -143,9 +143,9 @@ static __always_inline __u32 class_first_len(struct weir_class *c, __u32 id)
 {
 	if (c->group)
 		return FRAME;
-	if (!c->head)
-		return place_at(flow_at(discipline_next(id))->head - 1)->len;
-	return c->qlen == 1 ? c->backlog : place_at(c->head - 1)->len;
+	if (!c->front.head)
+		return packet_at(flow_at(discipline_next(id))->list.head - 1)->len;
+	return c->qlen == 1 ? c->backlog : packet_at(c->front.head - 1)->len;
 }
 
 struct splice {
@@ -190,4 +190,4 @@ static __always_inline void discipline_leave(struct weir_class *c, __u32 id)
 	c->fat = 0;
 }
 
-#endif /* WEIR_DISCIPLINES_H */
+#endif /* WEIR_DISCIPLINES_TABLE_H */

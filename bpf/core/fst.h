@@ -18,16 +18,15 @@
  * An interval is what a max is, but for the burst: a class may be AHEAD_NS ahead of
  * its max, and not ahead of its schedule at all. So it is kept in the same clock,
  * ceil_at, with the larger of both costs, and a class without an interval meets
- * nothing of it. Whoever keeps the classes that may not send yet asks
- * fst_early: the calendar of parked classes of `fair` (fair_places.h), the set of
- * held ones of the other schedulers (credit.h).
+ * nothing of it. The schedulers keep the classes that may not send yet and ask
+ * fst_early: `fair` in the wheel of throttled classes (schedulers/fair_tier.h), the others in
+ * the set of paced ones (schedulers/credit.h).
  */
 #ifndef WEIR_FST_H
 #define WEIR_FST_H
 
-#include "queue.h"
+#include "line.h"
 
-#define FST_LATE_NS 10000000ULL /* lateness that is made good while there are packets */
 #define AHEAD_NS 1000000ULL /* how far a class may be ahead of its max */
 
 static __always_inline bool fst_paced(struct weir_class *c)

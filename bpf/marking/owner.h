@@ -3,7 +3,7 @@
  * Packets of local sockets. A process with CAP_NET_RAW may mark its packets as it
  * likes (SO_MARK) or send them past the program at its cgroup (AF_PACKET). So Weir
  * does not believe their mark: they belong to the cgroup that the socket was made in.
- * Two places check that, and share this header: the qdisc (sockets.h), and the program at
+ * Two places check that, and share this header: the qdisc (core/sockets.h), and the program at
  * a link (classify.bpf.c), where the qdisc is HTB or the link has rules or codepoints.
  *
  * Each has a map from the id of a workload's cgroup to the workload's mark, with the

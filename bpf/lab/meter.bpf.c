@@ -11,8 +11,8 @@
  * lab_meter sits where packets reach the receiver, so that it counts what was
  * delivered and not what was sent: at the server or, if traffic comes to the
  * workloads, at the end of each of them. Time is cut into buckets, each with its own
- * counter per workload; a whole scenario fits, so nobody has to read while
- * traffic runs and disturb what is measured. Example: 5 workloads, 50 s of
+ * counter per workload; a whole scenario fits, so no program has to read while
+ * traffic runs and disturb the measurement. Example: 5 workloads, 50 s of
  * 10 ms buckets: 25,000 counters of 16 bytes, 400 kB.
  *
  * Bytes are wire bytes as qdiscs count them (qdisc_skb_cb(skb)->pkt_len):

@@ -2,7 +2,7 @@
 /*
  * llq: low latency queueing. The first queue is strict: its packets go before all
  * others of the class and, as long as it keeps to its rate, do not even wait until
- * the line is free (URGENT in fair.h). In return it is policed: while the class's
+ * the line is free (URGENT in schedulers/fair.h). In return it is policed: while the class's
  * other queues have packets, what comes above its rate is dropped, so it cannot
  * starve them. They are a cbwfq.
  *
@@ -39,7 +39,7 @@ static __always_inline __u32 llq_join(struct weir_class *c, __u32 id, __u32 q, _
 	if (before(c->police_at, now))
 		c->police_at = now;
 	c->police_at += span(len, c->police_cost);
-	/* What it had while nobody else wanted it is not held against it. */
+	/* What it had while no other queue wanted it is not held against it. */
 	if (!(c->active & ~STRICT) && before(most, c->police_at))
 		c->police_at = most;
 	return queue_join(c, id, 0);

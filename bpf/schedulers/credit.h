@@ -22,14 +22,14 @@
 #ifndef WEIR_CREDIT_H
 #define WEIR_CREDIT_H
 
-#include "bits.h"
-#include "disciplines.h"
-#include "hold.h"
+#include "../core/bits.h"
+#include "../core/hold.h"
+#include "../disciplines/table.h"
 
 static struct bits credit_active; /* classes that take part */
 static struct bits credit_ready; /* classes with packets that may have credit */
-static struct bits credit_held; /* classes with packets that a schedule holds (fst.h) */
-static __u64 credit_held_at; /* when to look at them */
+static struct bits credit_paced; /* classes with packets that wait for a schedule (core/fst.h) */
+static __u64 credit_paced_at; /* when to look at them */
 static __u64 credit_end; /* end of the period */
 static __u64 credit_sent; /* bytes sent in this period */
 static __u64 credit_weight; /* of those that take part */
@@ -41,7 +41,7 @@ struct credit_walk {
 	__u32 from;
 	__u64 total_weight;
 	__u64 now;
-	__u32 held; /* packets of classes with a schedule, which wait for that */
+	__u32 paced; /* packets of classes with a schedule, which wait for that */
 };
 
 /* The next class that takes part, its number in *id; NULL behind the last one. */
@@ -69,7 +69,7 @@ static long credit_count(__u64 i, struct credit_walk *walk)
 		c->seen = 0;
 		walk->total_weight += c->weight;
 		if (fst_paced(c))
-			walk->held += c->qlen;
+			walk->paced += c->qlen;
 	}
 	return walk->from >= BITS;
 }
@@ -132,21 +132,21 @@ static __always_inline void credit_activate(struct weir_class *c, __u32 id)
 }
 
 /* Class c's schedule does not let it send yet: it is no longer among those that may. */
-static __always_inline bool credit_holds(struct weir_class *c, __u32 id, __u64 now)
+static __always_inline bool credit_paces(struct weir_class *c, __u32 id, __u64 now)
 {
 	if (!fst_paced(c) || !fst_early(c, now))
 		return false;
-	if (!credit_held.top || before(c->ceil_at, credit_held_at))
-		credit_held_at = c->ceil_at;
-	bits_set(&credit_held, id);
+	if (!credit_paced.top || before(c->ceil_at, credit_paced_at))
+		credit_paced_at = c->ceil_at;
+	bits_set(&credit_paced, id);
 	bits_clear(&credit_ready, id);
 	return true;
 }
 
-/* One of those that are held may send again, or says when. */
+/* One of those that wait for their schedule may send again, or says when. */
 static long credit_release(__u64 i, struct credit_walk *walk)
 {
-	__u32 id = bits_next(&credit_held, walk->from & (BITS - 1));
+	__u32 id = bits_next(&credit_paced, walk->from & (BITS - 1));
 	struct weir_class *c;
 
 	if (id >= BITS || id < walk->from)
@@ -154,17 +154,17 @@ static long credit_release(__u64 i, struct credit_walk *walk)
 	walk->from = id + 1;
 	c = class_at(id);
 	if (!fst_paced(c) || !before(walk->now, c->ceil_at)) {
-		bits_clear(&credit_held, id);
+		bits_clear(&credit_paced, id);
 		if (c->qlen)
 			bits_set(&credit_ready, id);
-	} else if (before(c->ceil_at, credit_held_at)) {
-		credit_held_at = c->ceil_at;
+	} else if (before(c->ceil_at, credit_paced_at)) {
+		credit_paced_at = c->ceil_at;
 	}
 	return walk->from >= BITS;
 }
 
 /* Looks at the next class in turn; stops at one that may send. */
-static long credit_look(__u64 i, __u32 *found)
+static long credit_look(__u64 i, class_ref *found)
 {
 	__u32 id = bits_next(&credit_ready, credit_turn & (BITS - 1));
 	struct weir_class *c;
@@ -172,7 +172,7 @@ static long credit_look(__u64 i, __u32 *found)
 	if (id >= BITS)
 		return 1;
 	c = class_at(id);
-	if (credit_holds(c, id, credit_now))
+	if (credit_paces(c, id, credit_now))
 		return 0;
 	if (c->credit >= class_first_len(c, id) || (c->credit > 0 && c->credit >= c->granted)) {
 		*found = id + 1;
@@ -182,16 +182,16 @@ static long credit_look(__u64 i, __u32 *found)
 	return 0;
 }
 
-/* Which class sends now: its number plus one, or 0 with the timer armed. */
-static __always_inline __u32 credit_choose(struct Qdisc *sch, __u64 now)
+/* Which class sends at `now`; 0 with the timer armed = none may. */
+static __always_inline class_ref credit_choose(struct Qdisc *sch, __u64 now)
 {
-	__u32 found = 0;
+	class_ref found = 0;
 
 	credit_now = now;
-	if (credit_held.top && !before(now, credit_held_at)) {
+	if (credit_paced.top && !before(now, credit_paced_at)) {
 		struct credit_walk walk = {.now = now};
 
-		credit_held_at = credit_end;
+		credit_paced_at = credit_end;
 		bpf_loop(WEIR_MAX_CLASSES, credit_release, &walk, 0);
 	}
 	/* A class without credit is passed over once a period, so this is short. */
@@ -199,11 +199,9 @@ static __always_inline __u32 credit_choose(struct Qdisc *sch, __u64 now)
 	if (!found) {
 		__u64 at = credit_end;
 
-		if (credit_held.top && before(credit_held_at, at))
-			at = credit_held_at;
-		if (held.wheel.count && before(held.at, at))
-			at = held.at;
-		bpf_qdisc_watchdog_schedule(sch, at, 0);
+		if (credit_paced.top && before(credit_paced_at, at))
+			at = credit_paced_at;
+		bpf_qdisc_watchdog_schedule(sch, hold_before(at), 0);
 	}
 	return found;
 }
@@ -214,8 +212,8 @@ static __always_inline void credit_charge(struct weir_class *c, __u32 id, __u32 
 	c->credit -= len;
 	credit_sent += len;
 	if (fst_paced(c)) {
-		if (before(c->ceil_at + FST_LATE_NS, credit_now))
-			c->ceil_at = credit_now - FST_LATE_NS;
+		if (before(c->ceil_at + LATE_NS, credit_now))
+			c->ceil_at = credit_now - LATE_NS;
 		c->ceil_at += span(len, c->ceil_cost);
 	}
 	c->seen = 1;
@@ -226,16 +224,11 @@ static __always_inline void credit_charge(struct weir_class *c, __u32 id, __u32 
 
 static __always_inline void credit_reset(void)
 {
-	credit_active.top = credit_ready.top = credit_held.top = 0;
+	__builtin_memset(&credit_active, 0, sizeof(credit_active));
+	__builtin_memset(&credit_ready, 0, sizeof(credit_ready));
+	__builtin_memset(&credit_paced, 0, sizeof(credit_paced));
 	credit_end = credit_sent = credit_weight = 0;
 	credit_turn = 0;
-}
-
-static __always_inline void credit_reset_word(__u32 i)
-{
-	credit_active.word[bounded(i, 64)] = 0;
-	credit_ready.word[bounded(i, 64)] = 0;
-	credit_held.word[bounded(i, 64)] = 0;
 }
 
 #endif /* WEIR_CREDIT_H */

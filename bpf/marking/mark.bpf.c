@@ -9,7 +9,7 @@
  *
  *     container ──veth──► [this program: mark = 3] ──► bridge, NAT ──► uplink
  *
- * Example: mask 0xffff0000, class 3, mark 0x00000001 set by somebody's
+ * Example: mask 0xffff0000, class 3, mark 0x00000001 set by a rule of
  * iptables -> 0x00030001. The other bits stay what they were.
  *
  * Each port has a copy of its own with the class number as a constant, so that
@@ -43,7 +43,7 @@ const volatile struct {
 
 /*
  * TC_ACT_UNSPEC (as tcx: TCX_NEXT, the same number) leaves the verdict to
- * whoever comes next. The same function serves tcx and, with direct action, a
+ * the next program. The same function serves tcx and, with direct action, a
  * cls_bpf filter under clsact.
  */
 SEC("tcx/ingress")

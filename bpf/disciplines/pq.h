@@ -9,7 +9,7 @@
 #ifndef WEIR_PQ_H
 #define WEIR_PQ_H
 
-#include "flow.h"
+#include "../core/flow.h"
 
 /* The queue that a packet marked for queue q joins: there may be fewer. */
 static __always_inline __u32 queue_of(struct weir_class *c, __u32 q)
@@ -22,7 +22,7 @@ static __always_inline __u32 pq_refuses(struct weir_class *c, __u32 id, __u32 q,
 {
 	struct weir_flow *f = flow_at(rule_queue(id, queue_of(c, q)));
 
-	return f->qlen < f->limit_packets ? WEIR_DROP_REASONS : WEIR_DROP_QUEUE_PACKETS;
+	return f->qlen < f->limit_packets ? NOT_DROPPED : WEIR_DROP_QUEUE_PACKETS;
 }
 
 /* A packet joins queue q, which there is. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Packets of local sockets count for the cgroup of their socket, whatever mark they
- * carry (owner.h). The qdisc checks that itself: a program at the link costs each
+ * carry (marking/owner.h). The qdisc checks that itself: a program at the link costs each
  * packet of every container some 180 instructions, most of them the kernel's way to
  * it. Here a packet that came by a device costs one comparison.
  *
@@ -12,8 +12,8 @@
 #define WEIR_SOCKETS_H
 
 #include "kernel.h"
-#include "weir.h"
-#include "owner.h"
+#include "../weir.h"
+#include "../marking/owner.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -65,7 +65,7 @@ static __noinline __u32 mark_of_socket(struct sk_buff *skb, __u32 classes)
 	if (group) {
 		__u64 choice = weir_choice(mark, classes);
 
-		/* Not what is in cgroups inside of the agent's. */
+		/* Not those in cgroups inside of the agent's. */
 		if (mark & classes && s->self && cgroup_id(group) == s->self &&
 		    bpf_map_lookup_elem(&owners, &choice))
 			return mark;

@@ -9,7 +9,7 @@
  * loop over the classes (qcon_grant) is the paper's, line by line, in integer
  * arithmetic and in the order of the class numbers.
  *
- * What the paper leaves open, and what is done here, beside what credit.h says:
+ * The paper leaves open, beside what credit.h says:
  *   - "The total amount of credits": what the link carries in 30 ms, plus a
  *     balance. The loop as printed hands out more than the total when a min
  *     binds (it takes weight / total_weight of it from each later class, not
@@ -20,7 +20,7 @@
  *     neither at their min nor at their max.
  *   - Only those that had a packet take part. A stopped container would
  *     otherwise keep its share for ever if it is the last in order, because
- *     what the last one leaves is given to nobody.
+ *     what the last one leaves is given to no other.
  *
  * Known weakness, kept because it is the paper's: the result depends on the
  * order. Three classes of equal weight, the second with a max of 10 on 100
@@ -32,6 +32,7 @@
 #define WEIR_QCON_H
 
 #include "credit.h"
+#include "without.h"
 
 static __s64 qcon_balance; /* bytes added to the next total */
 static __u64 qcon_weights; /* of those that took part in the last period */
@@ -112,7 +113,7 @@ static __always_inline void qcon_correct(__s64 total, __s64 missing, __u32 waiti
 	__s64 most = QCON_MOST * total;
 
 	if (weights != qcon_weights || !waiting) {
-		/* Others than before; or nobody was held up by a lack of credit. */
+		/* Others than before; or no class lacked credit. */
 		qcon_balance = missing < 0 ? missing : 0;
 	} else if (qcon_open) {
 		bool more = missing > 0;
@@ -135,7 +136,7 @@ __noinline int qcon_allocate(__u64 now, __u32 waiting)
 	struct qcon_loop l = {};
 
 	credit_period(now, &l.walk);
-	qcon_correct(total, missing, waiting - l.walk.held, l.walk.total_weight);
+	qcon_correct(total, missing, waiting - l.walk.paced, l.walk.total_weight);
 	l.weight_left = l.walk.total_weight;
 	l.total_credit = total + qcon_balance;
 	bpf_loop(WEIR_MAX_CLASSES, qcon_grant, &l, 0);
@@ -144,19 +145,32 @@ __noinline int qcon_allocate(__u64 now, __u32 waiting)
 	return 0;
 }
 
-/* Which class sends now: its number plus one, or 0 with the timer armed. */
-static __always_inline __u32 qcon_choose(struct Qdisc *sch)
+static __always_inline void qcon_activate(struct weir_class *c, __u32 id, bool alone)
+{
+	credit_activate(c, id);
+}
+
+static __always_inline class_ref qcon_choose(struct Qdisc *sch)
 {
 	__u64 now = bpf_ktime_get_ns();
 
-	take_changes();
 	if (!before(now, credit_end))
 		qcon_allocate(now, sch->q.qlen);
 	return credit_choose(sch, now);
 }
 
+static __always_inline void qcon_charge(struct weir_class *c, __u32 id, __u32 len, __u32 left)
+{
+	credit_charge(c, id, len);
+}
+
+SCHEDULER_WITHOUT_PRIORITY(qcon)
+SCHEDULER_WITHOUT_ORDER(qcon)
+SCHEDULER_WITHOUT_GROUPS(qcon)
+
 static __always_inline void qcon_reset(void)
 {
+	credit_reset();
 	qcon_balance = 0;
 	qcon_weights = qcon_open = 0;
 }

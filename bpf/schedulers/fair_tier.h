@@ -1,66 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where the classes of the scheduler `fair` wait: three calendars (wheel.h) and
- * the rules by which a class gets into them and out again. fair.h, which
- * includes this file, explains the clocks that they are sorted by.
+ * Where the classes of the scheduler `fair` wait: three wheels (core/wheel.h) and
+ * the rules by which a class gets into them and out again. fair.h explains the
+ * clocks that they are sorted by.
  *
- *   share    by v: everybody who has packets and may send
- *   floors   by floor_at: those of them that have a min
- *   parked   by ceil_at: everybody who has packets and is at his max
+ *   share      by v: all classes that have packets and may send
+ *   floors     by floor_at: those of them that have a min
+ *   throttled  by ceil_at: all classes that have packets and are at their max
  *
  * Example: a class with a min sends its last packet but one: its clocks advance,
- * fair_put puts it into `share` and `floors`, and whichever of fair_owed and
- * fair_next meets it first takes it out of both.
+ * fair_put puts it into `share` and `floors`, and the first of fair_owed and
+ * fair_next to meet it takes it out of both.
  *
- * Not done here: deciding which calendar is asked first. That is fair.h.
+ * Not done here: deciding which wheel is asked first. That is fair.h.
  */
-#ifndef WEIR_FAIR_PLACES_H
-#define WEIR_FAIR_PLACES_H
+#ifndef WEIR_FAIR_TIER_H
+#define WEIR_FAIR_TIER_H
 
-#include "disciplines.h"
-#include "fst.h"
-#include "wheel.h"
+#include "../core/fst.h"
+#include "../core/wheel.h"
+#include "../disciplines/table.h"
 
-#define TICK_SHIFT 16 /* floor and park wheels: 65.5 us a bucket, 268 ms in all */
-#define LATE_NS 10000000ULL /* lateness that is made good: timers, turns */
-#define LOOK_NS 20000000ULL /* longest sleep while all are parked */
+#define TICK_SHIFT 16 /* floor and throttled wheels: 65.5 us a bucket, 268 ms in all */
 #define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
 #define QUIET_NS 1100000000ULL /* how long a quiet class is expected again: ping's second */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
 #define URGENT 2 /* hurry: does not wait for the line, */
 #define URGENT_NS 5000000ULL /* unless that is busy for longer than this */
-#define FST_LOOKS 8 /* parked classes that are looked at before their tick is over */
-#define RETRIES 4 /* classes found in a wheel before their time, per packet */
+#define FST_LOOKS 8 /* throttled classes that are looked at before their tick is over */
 
 /*
  * Classes that share something: those of the link, or the members of one group.
- * What is looked at for each packet comes first.
+ * The fields that each packet needs come first.
  */
 struct tier {
 	__u64 v_now; /* v of the class that was last chosen by its share */
 	__u64 share_v; /* v at which the bucket at the share wheel's cursor begins */
 	__u64 floors_at; /* nothing in `floors` is due before */
-	__u64 parked_at; /* nothing in `parked` may be taken before */
+	__u64 throttled_at; /* nothing in `throttled` may be taken before */
 	__u64 v_mark; /* v_now when the present epoch began */
 	__u64 v_span; /* how far v_now went in the epoch before */
-	__u64 epoch_end; /* of EPOCH_NS, or longer if nobody was chosen */
-	__u32 urgent; /* of a group: the member that goes first, number plus one */
+	__u64 epoch_end; /* of EPOCH_NS, or longer if no class was chosen */
+	class_ref urgent; /* of a group: the member that goes first */
 	struct wheel share; /* by v */
 	struct wheel floors; /* by floor_at */
-	struct wheel parked; /* by ceil_at */
+	struct wheel throttled; /* by ceil_at */
 };
 
-/* What is looked at for each packet, together: it costs fewer instructions so. */
+/* The fields that each packet needs come first: together they cost fewer instructions. */
 static struct {
-	__u64 line_free; /* when the line has sent all that it was given */
-	__u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
-	__u64 batch_end; /* line_free may run up to here without a timer */
+	struct line line;
 	__u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
 	__s64 turn; /* bytes left of the current class's turn */
-	__u32 newcomer; /* class number plus one */
+	class_ref newcomer;
 	__u32 hurry; /* the newcomer is a quiet class, or even URGENT */
-	__u32 current; /* class number plus one */
-	__u32 busy; /* somebody could send ever since line_free was last looked at */
+	class_ref current; /* whose turn it is */
 	__u32 quiet_seen; /* a quiet class became active since the last dequeue */
 
 	__u64 quiet_until; /* batches are small until then */
@@ -83,7 +77,7 @@ static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 i
 {
 	__u64 end;
 
-	/* The last tick that is over: what is overdue is due at once. */
+	/* The last tick that is over: overdue classes are due at once. */
 	if (!w->count)
 		w->cursor = (now >> TICK_SHIFT) - 1;
 	at >>= TICK_SHIFT;
@@ -125,7 +119,7 @@ static __always_inline void fair_leave(struct tier *t, struct weir_class *c, __u
 		wheel_del(&t->floors, 1, id);
 }
 
-/* When a class that is parked may send again. A group also waits for its members. */
+/* When a class that is throttled may send again. A group also waits for its members. */
 static __always_inline __u64 fair_due(struct weir_class *c, __u32 id)
 {
 	struct tier *members;
@@ -133,36 +127,36 @@ static __always_inline __u64 fair_due(struct weir_class *c, __u32 id)
 	if (likely(!c->group))
 		return c->ceil_at;
 	members = bpf_map_lookup_elem(&group_tiers, &id);
-	if (!members || members->share.count || before(members->parked_at, c->ceil_at))
+	if (!members || members->share.count || before(members->throttled_at, c->ceil_at))
 		return c->ceil_at;
-	return members->parked_at;
+	return members->throttled_at;
 }
 
 /*
  * Those at their max wait until their tick is over, so that one timer wakes many;
  * those with a schedule until it says.
  */
-static __always_inline void park_add(struct tier *t, struct weir_class *c, __u32 id, __u64 due,
-				     __u64 now)
+static __always_inline void throttled_add(struct tier *t, struct weir_class *c, __u32 id, __u64 due,
+					  __u64 now)
 {
-	tick_add(&t->parked, &t->parked_at, 0, id, due, now);
-	if (unlikely(fst_paced(c)) && before(due, t->parked_at))
-		t->parked_at = due;
+	tick_add(&t->throttled, &t->throttled_at, 0, id, due, now);
+	if (unlikely(fst_paced(c)) && before(due, t->throttled_at))
+		t->throttled_at = due;
 }
 
-static __always_inline void fair_park(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
+static __always_inline void fair_throttle(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
-	c->where = WEIR_PARKED;
-	park_add(t, c, id, fair_due(c, id), now);
+	c->where = WEIR_THROTTLED;
+	throttled_add(t, c, id, fair_due(c, id), now);
 }
 
 /*
- * Holds v within what it may run ahead. A class that lives on its min must not be chosen by
+ * Keeps v within what it may run ahead. A class that lives on its min must not be chosen by
  * its share as well, so this is more than v_now gains between two of its owed
  * packets: on average less than its own length / weight, but in steps as large
  * as the others' packets and weights make them.
  */
-static __always_inline void fair_hold(struct tier *t, struct weir_class *c, __u32 id)
+static __always_inline void fair_bound(struct tier *t, struct weir_class *c, __u32 id)
 {
 	__u64 most = t->v_now + t->v_span + 2 * link_now.bulk_quantum * c->share_cost;
 
@@ -176,14 +170,14 @@ static __always_inline void fair_hold(struct tier *t, struct weir_class *c, __u3
 /* Class id has packets and is in no wheel: puts it where it belongs. */
 static __always_inline void fair_put(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
-	fair_hold(t, c, id);
+	fair_bound(t, c, id);
 	if (c->ceil_cost && fst_early(c, now))
-		fair_park(t, c, id, now);
+		fair_throttle(t, c, id, now);
 	else
 		fair_wait(t, c, id, now);
 }
 
-/* Is somebody in a hurry? */
+/* Is a quiet class expected, which would be in a hurry? */
 static __always_inline bool fair_quick(void)
 {
 	return before(fair.clock, fair.quiet_until);
@@ -201,7 +195,7 @@ static __always_inline __s64 fair_turn(struct tier *t)
 }
 
 /*
- * What a class did not use while it was idle or parked is gone, but for one
+ * What a class did not use while it was idle or throttled is gone, but for one
  * turn: a sender whose window is smaller than a turn runs dry in the middle of
  * it and is back in microseconds. Says whether there was more than that, which
  * makes it a quiet class.
@@ -224,8 +218,14 @@ static __always_inline struct tier *tier_at(__u32 id)
 	return t ? t : &fair.link;
 }
 
-/* The first in the wheel of mins, which is not empty, plus one; 0 = none is due yet. */
-static __always_inline __u32 floors_first(struct tier *t, __u64 now)
+/* Where class c shares: with the members of its group, or on the link. */
+static __always_inline struct tier *tier_of(struct weir_class *c)
+{
+	return tier_at(c->parent);
+}
+
+/* The first in the wheel of mins, which is not empty; 0 = none is due yet. */
+static __always_inline class_ref floors_first(struct tier *t, __u64 now)
 {
 	__u64 at = wheel_first(&t->floors);
 
@@ -236,8 +236,8 @@ static __always_inline __u32 floors_first(struct tier *t, __u64 now)
 	return bucket_at(&t->floors, at)->head;
 }
 
-/* The first in the wheel of shares, which is not empty, plus one. */
-static __always_inline __u32 share_first(struct tier *t)
+/* The first in the wheel of shares, which is not empty. */
+static __always_inline class_ref share_first(struct tier *t)
 {
 	__u64 at = wheel_first(&t->share);
 
@@ -287,9 +287,9 @@ __noinline int share_sort(__u32 group)
 
 /*
  * Takes a class whose min is owed out of the wheels, which hold the classes of
- * `group` (0 = of the link): its number plus one, or 0.
+ * `group` (0 = of the link); 0 = there is none.
  */
-static __always_inline __u32 fair_owed(struct tier *t, __u32 group, __u64 now)
+static __always_inline class_ref fair_owed(struct tier *t, __u32 group, __u64 now)
 {
 	struct weir_class *c;
 	__u32 id;
@@ -311,8 +311,8 @@ static __always_inline __u32 fair_owed(struct tier *t, __u32 group, __u64 now)
 	return id;
 }
 
-/* Takes the class with the smallest v out of the wheels; number plus one, or 0. */
-static __always_inline __u32 fair_next(struct tier *t, __u32 group, __u64 now)
+/* Takes the class with the smallest v out of the wheels; 0 = there is none. */
+static __always_inline class_ref fair_next(struct tier *t, __u32 group, __u64 now)
 {
 	struct weir_class *c;
 	__u64 v;
@@ -342,10 +342,11 @@ static __always_inline __u32 fair_next(struct tier *t, __u32 group, __u64 now)
 }
 
 /*
- * Among the classes of `group` that are parked from `id` on in one tick, which is not
- * over: one with a schedule that may send, plus one, or 0. Notes when to look again.
+ * Among the classes of `group` that are throttled from `id` on in one tick, which is
+ * not over: one with a schedule that may send; 0 = there is none. Notes when to look
+ * again.
  */
-__noinline __u32 fst_first(__u32 group, __u32 id, __u64 now)
+__noinline class_ref fst_first(__u32 group, __u32 id, __u64 now)
 {
 	struct tier *t = tier_at(group);
 
@@ -355,11 +356,11 @@ __noinline __u32 fst_first(__u32 group, __u32 id, __u64 now)
 
 		if (fst_paced(c)) {
 			if (!before(now, c->ceil_at)) {
-				t->parked_at = now; /* there may be more */
+				t->throttled_at = now; /* there may be more */
 				return id + 1;
 			}
-			if (before(c->ceil_at, t->parked_at))
-				t->parked_at = c->ceil_at;
+			if (before(c->ceil_at, t->throttled_at))
+				t->throttled_at = c->ceil_at;
 		}
 		if (!c->node[0].next)
 			break;
@@ -368,31 +369,31 @@ __noinline __u32 fst_first(__u32 group, __u32 id, __u64 now)
 	return 0;
 }
 
-/* Parked classes whose time has come wait for their turn again. */
-static __always_inline void fair_unpark(struct tier *t, __u32 group, __u64 now)
+/* Throttled classes whose time has come wait for their turn again. */
+static __always_inline void fair_unthrottle(struct tier *t, __u32 group, __u64 now)
 {
 	for (int i = 0; i < 2; i++) {
 		struct weir_class *c;
 		__u64 at, due;
 		__u32 id;
 
-		if (!t->parked.count)
+		if (!t->throttled.count)
 			return;
-		at = wheel_first(&t->parked);
-		id = bucket_at(&t->parked, at)->head - 1;
-		t->parked_at = (at + 1) << TICK_SHIFT;
-		if (before(now, t->parked_at)) {
+		at = wheel_first(&t->throttled);
+		id = bucket_at(&t->throttled, at)->head - 1;
+		t->throttled_at = (at + 1) << TICK_SHIFT;
+		if (before(now, t->throttled_at)) {
 			id = fst_first(group, id, now);
 			if (!id--)
 				return;
 		} else {
-			t->parked.cursor = at;
+			t->throttled.cursor = at;
 		}
 		c = class_at(id);
-		wheel_del(&t->parked, 0, id);
+		wheel_del(&t->throttled, 0, id);
 		due = fair_due(c, id);
 		if (before(now, due)) {
-			park_add(t, c, id, due, now);
+			throttled_add(t, c, id, due, now);
 			continue;
 		}
 		fair_forgive(t, c);
@@ -400,4 +401,4 @@ static __always_inline void fair_unpark(struct tier *t, __u32 group, __u64 now)
 	}
 }
 
-#endif /* WEIR_FAIR_PLACES_H */
+#endif /* WEIR_FAIR_TIER_H */

@@ -14,7 +14,7 @@
 #ifndef WEIR_CODEL_H
 #define WEIR_CODEL_H
 
-#include "flow.h"
+#include "../core/flow.h"
 
 /* Integer square root of x << 16: sqrt(x) with 8 binary places; x from 1 to 2^16 - 1. */
 static __always_inline __u64 codel_sqrt(__u64 x)

@@ -13,31 +13,28 @@
  * `qlen`, which is what schedulers and disciplines look at; the qdisc counts it in
  * its length.
  *
- * Classes with held packets are in a calendar by the earliest time at which one of
+ * Classes with held packets are in a wheel by the earliest time at which one of
  * their (up to 8) queues is due. User space makes a `struct hold` for each such queue
  * before it announces the class.
  *
- * Not done here: dropping what waits too long. CoDel sees how long a packet waits in
- * its queue; what is held is bounded by the limits of queue, class and link alone.
+ * Not done here: dropping packets that wait too long. CoDel sees how long a packet waits
+ * in its queue; held packets are bounded by the limits of queue, class and link alone.
  */
 #ifndef WEIR_HOLD_H
 #define WEIR_HOLD_H
 
-#include "disciplines.h"
+#include "flow.h"
 #include "fst.h"
 #include "wheel.h"
 
 #define HOLDS 1024 /* queues with an interval that a link can have */
 #define HOLD_SHIFT 13 /* 8.2 us a bucket, 34 ms in all */
 #define HOLD_NODE 2 /* of weir_class.node */
-#ifndef RETRIES
-#define RETRIES 4
-#endif
 
 struct hold {
 	__u64 fst; /* of the last packet that was let through */
 	__u64 interval; /* ns << WEIR_NS_SHIFT per byte; 0 = no longer */
-	__u32 head, tail; /* slot numbers plus one */
+	struct weir_list list;
 	__u32 qlen;
 	__u32 backlog; /* bytes */
 };
@@ -59,6 +56,12 @@ static struct {
 static __always_inline struct hold *hold_of(__u32 queue)
 {
 	return bpf_map_lookup_elem(&holds, &queue);
+}
+
+/* `at`, or when the first class with held packets is due if that is earlier. */
+static __always_inline __u64 hold_before(__u64 at)
+{
+	return held.wheel.count && before(held.at, at) ? held.at : at;
 }
 
 /* Class id is to be looked at `at`, or earlier if it is in the wheel for that already. */
@@ -96,25 +99,18 @@ __noinline int hold_passes(__u32 id, __u32 q, __u32 len, __u64 now)
 	return 1;
 }
 
-/* Puts slot s (plus one) with a packet of `len` bytes behind those that are held. */
-__noinline int hold_add(__u32 id, __u32 q, __u32 s, __u32 len)
+/* Puts a packet of `len` bytes behind those that are held. */
+__noinline int hold_add(__u32 id, __u32 q, slot_ref s, __u32 len)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct hold *h = hold_of(rule_queue(id, q));
 	struct weir_class *c = class_at(id);
-	struct place *p = place_at(s - 1);
 
 	keep(len);
 	if (!h)
 		return 0; /* cannot be: hold_passes found it */
-	p->next = 0;
-	p->len = len;
-	p->since = now >> AGE_SHIFT;
-	if (h->qlen)
-		place_at(h->tail - 1)->next = s;
-	else
-		h->head = s;
-	h->tail = s;
+	list_add(&h->list, h->qlen, s, len);
+	packet_at(s - 1)->since = now >> AGE_SHIFT;
 	h->backlog += len;
 	c->held++;
 	c->held_bytes += len;
@@ -123,13 +119,13 @@ __noinline int hold_add(__u32 id, __u32 q, __u32 s, __u32 len)
 	return 0;
 }
 
-/* Slot (plus one) of the first packet of queue q of class id if it is due; 0 = none is. */
-__noinline __u32 hold_take(__u32 id, __u32 q, __u64 now)
+/* The first packet of queue q of class id if it is due; 0 = none is. */
+__noinline slot_ref hold_take(__u32 id, __u32 q, __u64 now)
 {
 	struct hold *h = hold_of(rule_queue(id, q));
 	struct weir_class *c = class_at(id);
-	struct place *p;
-	__u32 s;
+	slot_ref s;
+	__u32 len;
 
 	keep(now);
 	if (!h || !h->qlen)
@@ -138,14 +134,12 @@ __noinline __u32 hold_take(__u32 id, __u32 q, __u64 now)
 		hold_plan(id, h->fst, now);
 		return 0;
 	}
-	s = h->head;
-	p = place_at(s - 1);
-	h->head = p->next;
+	s = list_del(&h->list, &len);
 	h->qlen--;
-	h->backlog -= p->len;
-	h->fst += span(p->len, h->interval);
+	h->backlog -= len;
+	h->fst += span(len, h->interval);
 	c->held--;
-	c->held_bytes -= p->len;
+	c->held_bytes -= len;
 	return s;
 }
 
@@ -167,15 +161,15 @@ __noinline __u32 hold_refuses(__u32 id, __u32 q, __u32 len, __u32 waiting, __u32
 		return WEIR_DROP_CLASS_PACKETS;
 	if (c->backlog + c->held_bytes + len > c->limit_bytes)
 		return WEIR_DROP_CLASS_BYTES;
-	if (waiting + c->qlen + c->held >= WEIR_MAX_SLOTS)
+	if (waiting + c->qlen + c->held >= WEIR_SHARED_SLOTS)
 		return WEIR_DROP_LINK_PACKETS;
 	if (!link_has_room(c->backlog + c->held_bytes, bytes, len))
 		return WEIR_DROP_LINK_BYTES;
-	return WEIR_DROP_REASONS;
+	return NOT_DROPPED;
 }
 
-/* The first class that is due, plus one, out of the wheel; 0 = none is. */
-__noinline __u32 hold_next(__u64 now)
+/* Takes the first class that is due out of the wheel; 0 = none is. */
+__noinline class_ref hold_next(__u64 now)
 {
 	keep(now);
 	for (int i = 0; i < RETRIES && held.wheel.count; i++) {

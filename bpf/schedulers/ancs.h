@@ -12,23 +12,23 @@
  *   MinimumCredit   at least this and
  *   MaximumCredit   at most this
  *   RemainCredit  c->credit: CreditFair is added every period
- *   CreditPeak    what somebody who has the link alone could use: a period of the
+ *   CreditPeak    what a class that has the link alone could use: a period of the
  *                 link, plus CreditNext. RemainCredit above it is cut to CreditFair
- *   CreditNext    what those who had nothing to send have left
- *   CreditLeft    what is cut; goes to the others by the next total
+ *   CreditNext    what those classes have left that had nothing to send
+ *   CreditLeft    credits that are cut; they go to the others by the next total
  *
  * The paper has a flow chart (its figure 3) and prose; the prose does not say how
  * large the total is, nor who pays for a min, and read literally it neither
  * fills the link nor keeps within it. With the weights 1 to 5 and a max of 15
  * for the last on 100 Mbit/s it leaves 18 idle; with a min of 20 for the first
- * instead it hands out 113. docs/decisions/0011-ancs-from-prose.md tells what is
- * printed and what is not. What is done here:
+ * instead it hands out 113. docs/decisions/0011-ancs-from-prose.md tells which
+ * parts are printed. Here:
  *
- *   - The total is not what the link carries but whatever makes those who had
+ *   - The total is not what the link carries but the amount that makes those who had
  *     packets all the time get, together, what the link has for them: its capacity
- *     less what the others sent in the last period (ancs_total). That is how unused
- *     credits, what is above a max and what is below a min go to and come from
- *     all, by weight, whatever their order. In the case with the max above, the
+ *     less what the others sent in the last period (ancs_total). So unused
+ *     credits, and those above a max, go to all by weight, and those below a min
+ *     come from all, whatever their order. In the case with the max above, the
  *     total settles at 127.5 of 100 Mbit/s: L = 8.5 per weight.
  *   - The paper's network card held the sum down. Here the qdisc does: it
  *     gives the line no more than a batch in advance, the larger of the two of
@@ -48,18 +48,15 @@
 #define WEIR_ANCS_H
 
 #include "credit.h"
+#include "without.h"
 
-#define ANCS_LATE_NS 10000000ULL /* lateness of a timer that is made good */
 #define ANCS_MOST (1LL << 43) /* bytes of a total: times a factor it fits 64 bits */
 #define ANCS_ONE 65536 /* a factor of 1 */
 #define ANCS_STEP 16 /* by how much one period can raise or lower the total */
 #define ANCS_SPARE 32 /* of a period's credits, one part is to be left at its end */
 
 static struct {
-	__u64 line_free; /* when the line has sent all that it was given */
-	__u64 line_part; /* what line_free lacks, ns << WEIR_NS_SHIFT: small packets add up */
-	__u64 batch_end; /* line_free may run up to here without a timer */
-	__u32 busy; /* somebody could send ever since line_free was last looked at */
+	struct line line;
 	__s64 total; /* bytes that a class would get whose weight is total_weight */
 } ancs;
 
@@ -68,13 +65,13 @@ static struct bits ancs_dry; /* classes that had nothing to send at some time in
 /* Variables that live from one class to the next. */
 struct ancs_loop {
 	struct credit_walk walk; /* has total_weight */
-	__s64 spare; /* what is to be left at the end of a period */
+	__s64 spare; /* to be left at the end of a period */
 	__s64 peak; /* CreditPeak of a class without a max */
 	__s64 next; /* CreditNext: what the others have left */
-	__s64 held; /* what those have left who had packets all the time */
+	__s64 held; /* what those have left that had packets all the time */
 	__s64 used; /* what the others sent in the last period */
 	__s64 given; /* what those who had packets all the time would get of the last total */
-	__u32 open; /* somebody of those is not at a max */
+	__u32 open; /* one of those is not at a max */
 };
 
 /* CreditFair of class c: its share by weight, within its min and its max. */
@@ -122,9 +119,9 @@ static long ancs_look(__u64 i, struct ancs_loop *l)
 
 /*
  * The next total. If `given` of the last one is not what the link has for them,
- * it is raised or lowered in that proportion: at once right where nobody is
- * bound by a min or a max, and never too far where somebody is, because what is
- * given grows at most as the total does. A little is left over on purpose, so
+ * it is raised or lowered in that proportion: at once right where no class is
+ * bound by a min or a max, and never too far where one is, because the
+ * credits given grow at most as the total does. A little is left over on purpose, so
  * that the line does not run dry just before a period ends.
  */
 static __always_inline void ancs_total(struct ancs_loop *l)
@@ -142,7 +139,7 @@ static __always_inline void ancs_total(struct ancs_loop *l)
 		want = spare;
 	factor = want * ANCS_ONE / l->given;
 	if (factor > ANCS_ONE && !l->open)
-		return; /* nobody may take more */
+		return; /* no class may take more */
 	if (factor > ANCS_ONE * ANCS_STEP)
 		factor = ANCS_ONE * ANCS_STEP;
 	if (factor < ANCS_ONE / ANCS_STEP)
@@ -195,47 +192,43 @@ __noinline int ancs_allocate(__u64 now)
 	return 0;
 }
 
-/* Which class sends now: its number plus one, or 0 with a timer armed. */
-static __always_inline __u32 ancs_choose(struct Qdisc *sch)
+static __always_inline void ancs_activate(struct weir_class *c, __u32 id, bool alone)
+{
+	credit_activate(c, id);
+}
+
+static __always_inline class_ref ancs_choose(struct Qdisc *sch)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 id;
+	class_ref id;
 
-	take_changes();
-	if (before(now, ancs.line_free)) {
-		if (!before(ancs.line_free, ancs.batch_end)) {
-			bpf_qdisc_watchdog_schedule(sch, ancs.line_free, 0);
-			return 0;
-		}
-	} else {
-		if (!ancs.busy || before(ancs.line_free + ANCS_LATE_NS, now))
-			ancs.line_free = ancs.busy ? now - ANCS_LATE_NS : now;
-		ancs.busy = 1;
-		ancs.batch_end = now + link_now.bulk_batch_ns;
-	}
+	if (!line_open(&ancs.line, sch, now, link_now.bulk_batch_ns))
+		return 0;
 	if (!before(now, credit_end))
 		ancs_allocate(now);
 	id = credit_choose(sch, now);
 	if (!id)
-		ancs.busy = 0; /* an idle line is no late one */
+		ancs.line.busy = 0; /* an idle line is no late one */
 	return id;
 }
 
-static __always_inline void ancs_charge(struct weir_class *c, __u32 id, __u32 len,
-					struct Qdisc *sch)
+static __always_inline void ancs_charge(struct weir_class *c, __u32 id, __u32 len, __u32 left)
 {
-	ancs.line_part += len * link_now.link_cost;
-	ancs.line_free += ancs.line_part >> WEIR_NS_SHIFT;
-	ancs.line_part &= (1 << WEIR_NS_SHIFT) - 1;
-	if (!sch->q.qlen)
-		ancs.busy = 0;
+	line_give(&ancs.line, len);
+	if (!left)
+		ancs.line.busy = 0;
 	if (!c->qlen)
 		bits_set(&ancs_dry, id);
 	credit_charge(c, id, len);
 }
 
+SCHEDULER_WITHOUT_PRIORITY(ancs)
+SCHEDULER_WITHOUT_ORDER(ancs)
+SCHEDULER_WITHOUT_GROUPS(ancs)
+
 static __always_inline void ancs_reset(void)
 {
+	credit_reset();
 	__builtin_memset(&ancs, 0, sizeof(ancs));
 	__builtin_memset(&ancs_dry, 0, sizeof(ancs_dry));
 }

@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Groups: link > group > class. A group is a class of its own that has a weight, a
- * min and a max, takes part in the link's calendars and is charged for whatever
+ * min and a max, takes part in the link's wheels and is charged for all that
  * its members send; its members share what it gets by the same rules, in
- * calendars of their own (struct tier). So the contract holds at both levels.
+ * wheels of their own (struct tier). So the contract holds at both levels.
  *
  * Example: on 100 Mbit/s a group of weight 1 with two members of weights 1 and 3
  * beside a class of weight 1: the group has 50, its members 12.5 and 37.5.
  *
  * A group is among the link's classes while one of its members may send. If all
- * that have packets are at their max, it is parked until the first of them
+ * that have packets are at their max, it is throttled until the first of them
  * is due.
  *
- * What a packet of a group comes by is a function of its own (not inlined), so that
- * a class without a group pays nothing for it. fair.h includes this file where it
- * needs it.
+ * The functions that a packet of a group passes are not inlined, so that a class
+ * without a group pays nothing for them.
  */
-#ifndef WEIR_GROUP_H
-#define WEIR_GROUP_H
+#ifndef WEIR_FAIR_GROUP_H
+#define WEIR_FAIR_GROUP_H
 
-/* Where class c shares: with the members of its group, or on the link. */
-static __always_inline struct tier *tier_of(struct weir_class *c)
-{
-	return tier_at(c->parent);
-}
+#include "fair_clocks.h"
 
 /* Group id has members with packets and is in no wheel, nor is it its turn. */
 static __always_inline void group_put(struct weir_class *g, __u32 id, struct tier *members,
@@ -32,7 +27,7 @@ static __always_inline void group_put(struct weir_class *g, __u32 id, struct tie
 	if (members->share.count)
 		fair_put(&fair.link, g, id, now);
 	else
-		fair_park(&fair.link, g, id, now);
+		fair_throttle(&fair.link, g, id, now);
 }
 
 /* Class id, which is in a group and was idle, has got its first packet. */
@@ -48,26 +43,26 @@ __noinline int group_activate(__u32 id)
 
 	fair_catch_up(c, now);
 	if (fair_at_max(c, now))
-		fair_park(t, c, id, now);
+		fair_throttle(t, c, id, now);
 	else
 		fair_wait(t, c, id, now);
 	if (!g->qlen++) {
 		if (t->share.count)
 			fair_enter(g, parent);
 		else
-			fair_park(&fair.link, g, parent, now);
+			fair_throttle(&fair.link, g, parent, now);
 		return 0;
 	}
 	if (!t->share.count)
 		return 0;
-	if (g->where == WEIR_PARKED) {
+	if (g->where == WEIR_THROTTLED) {
 		/*
 		 * For want of members that may send: begins anew. One that is at its own
 		 * max stays, and makes good later what it is late by then.
 		 */
 		if (!alone)
 			return 0;
-		wheel_del(&fair.link.parked, 0, parent);
+		wheel_del(&fair.link.throttled, 0, parent);
 		g->where = WEIR_OUT;
 		fair_enter(g, parent);
 	} else if (quiet && g->where == WEIR_WAITING && !fair.newcomer && !fair_at_max(g, now) &&
@@ -97,20 +92,20 @@ __noinline __u32 group_urge(__u32 id)
 }
 
 /*
- * Which member of group id sends: its number plus one. 0 if none may, which is
- * seldom (the members have just changed); then the group is where it belongs.
+ * Which member of group id sends. 0 if none may, which is seldom (the members have
+ * just changed); then the group is where it belongs.
  */
-__noinline int group_choose(__u32 id)
+__noinline class_ref group_choose(__u32 id)
 {
 	struct weir_class *g = class_at(id);
 	struct tier *t = bpf_map_lookup_elem(&group_tiers, &id);
 	__u64 now = fair.clock = bpf_ktime_get_ns();
-	__u32 member = 0;
+	class_ref member = 0;
 
 	if (!t)
 		return 0;
-	if (t->parked.count && !before(now, t->parked_at))
-		fair_unpark(t, id, now);
+	if (t->throttled.count && !before(now, t->throttled_at))
+		fair_unthrottle(t, id, now);
 	if (t->urgent) {
 		struct weir_class *c = class_at(t->urgent - 1);
 
@@ -129,7 +124,7 @@ __noinline int group_choose(__u32 id)
 	if (fair.current == id + 1)
 		fair.current = 0;
 	if (g->qlen)
-		fair_park(&fair.link, g, id, now);
+		fair_throttle(&fair.link, g, id, now);
 	return 0;
 }
 
@@ -181,8 +176,8 @@ __noinline int group_settle(__u32 id, __u64 now)
 		return 0;
 	if (g->where == WEIR_WAITING)
 		fair_leave(&fair.link, g, id);
-	else if (g->where == WEIR_PARKED)
-		wheel_del(&fair.link.parked, 0, id);
+	else if (g->where == WEIR_THROTTLED)
+		wheel_del(&fair.link.throttled, 0, id);
 	g->where = WEIR_OUT;
 	if (!g->qlen)
 		return 0;
@@ -216,4 +211,4 @@ static __always_inline void group_move(struct weir_class *c, __u32 id, __u32 to,
 		class_at(to)->qlen++; /* settled once the class is */
 }
 
-#endif /* WEIR_GROUP_H */
+#endif /* WEIR_FAIR_GROUP_H */

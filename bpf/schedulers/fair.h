@@ -15,7 +15,7 @@
  *             v, so it counts against its share: max(min, L * weight), not min
  *             plus a share of the rest.
  *   ceil_at   real time, by length / max. Until it has passed the class is
- *             parked; the others share what it leaves.
+ *             throttled; the others share what it leaves.
  *
  * Example: 100 Mbit/s, weights 1 and 3, min of the first 40. Its v runs ahead
  * of the other's three times as fast, so by v alone it would get 25; but every
@@ -24,19 +24,15 @@
  *
  * A clock must not run away: a class that lives on its min has a v far ahead
  * (it would starve for as long as it took, once the min is taken away), and one
- * whose share is above its min a floor_at far ahead. Both are held within a
- * few packets of the present: what somebody got beyond his due is forgotten,
+ * whose share is above its min a floor_at far ahead. Both are kept within a
+ * few packets of the present: what a class got beyond its share is forgotten,
  * as the contract, which knows no past, wants it.
  *
- * The line. `line_free` is when a line of the link's capacity would have sent
- * all that we gave it. Packets leave in batches: once the line is free, until
- * it is busy for a while; then one timer. A timer costs more than all queue
- * work, and several packets of one class in a row cost the receiver less than
- * as many alone; but a batch is what somebody else's packet waits behind. So
- * there are two sizes: 0.8 ms while only classes are active that take all they
- * can get, 0.2 ms for a second after a quiet class, one that uses less than its
- * share, was seen. No credit is handed out in advance, so the total is the
- * capacity, exactly.
+ * Packets leave in batches (core/line.h) of two sizes. A timer costs more than all
+ * queue work, and several packets of one class in a row cost the receiver less than
+ * as many alone; but a packet of another class waits behind a batch. So a batch is
+ * 0.8 ms while only classes are active that take all they can get, and 0.2 ms for a
+ * second after a quiet class, one that uses less than its share, was seen.
  *
  * A newcomer, a class that had nothing waiting and has not had more than its
  * share, goes first; if it is a quiet one even at once, while the line is still
@@ -52,8 +48,8 @@
 #ifndef WEIR_FAIR_H
 #define WEIR_FAIR_H
 
-#include "fair_places.h"
-#include "hold.h"
+#include "../core/hold.h"
+#include "fair_group.h"
 
 static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at, __u64 slack)
 {
@@ -64,91 +60,10 @@ static __always_inline void fair_timer(struct Qdisc *sch, __u64 now, __u64 at, _
 	bpf_qdisc_watchdog_schedule(sch, at, slack);
 }
 
-/* Clocks with a rate do not stay behind while nothing is sent. */
-static __always_inline void fair_catch_up(struct weir_class *c, __u64 now)
+static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool alone)
 {
-	if (before(c->floor_at, now))
-		c->floor_at = now;
-	if (before(c->ceil_at, now))
-		c->ceil_at = now;
-}
-
-static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
-{
-	return c->ceil_cost && fst_early(c, now);
-}
-
-/* Class id, without a group, was idle and is not any more. */
-static __always_inline void fair_enter(struct weir_class *c, __u32 id)
-{
-	bool entitled = !before(fair.link.v_now, c->v);
-	bool quiet = fair_forgive(&fair.link, c);
-	__u64 now = 0;
-
-	fair.quiet_seen |= quiet;
-	if (c->rates) {
-		now = fair.clock = bpf_ktime_get_ns();
-		fair_catch_up(c, now);
-		if (fair_at_max(c, now)) {
-			fair_park(&fair.link, c, id, now);
-			return;
-		}
-	}
-	if (entitled && !fair.newcomer) {
-		fair.newcomer = id + 1;
-		fair.hurry = quiet;
-		return;
-	}
-	fair_wait(&fair.link, c, id, now);
-}
-
-/* Advances the clocks of a class with a min or a max. */
-static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
-{
-	__u64 now = fair.clock = bpf_ktime_get_ns();
-
-	if (c->floor_cost) {
-		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
-
-		if (before(c->floor_at + LATE_NS, now))
-			c->floor_at = now - LATE_NS;
-		c->floor_at += span(len, c->floor_cost);
-		if (before(most, c->floor_at))
-			c->floor_at = most;
-	}
-	if (c->ceil_cost) {
-		__u64 packet = span(len, c->ceil_cost);
-
-		/* Its turn may come seldom; a few packets are made good then. */
-		if (before(c->ceil_at + LATE_NS + 2 * packet, now))
-			c->ceil_at = now - LATE_NS - 2 * packet;
-		c->ceil_at += packet;
-	}
-}
-
-/* The line has been given `len` bytes. */
-static __always_inline void fair_line(__u32 len)
-{
-	fair.line_part += len * link_now.link_cost;
-	fair.line_free += fair.line_part >> WEIR_NS_SHIFT;
-	fair.line_part &= (1 << WEIR_NS_SHIFT) - 1;
-}
-
-/* The end of a busy period: what was has no claim on what comes. */
-static __always_inline void fair_rest(struct weir_class *c)
-{
-	fair.busy = 0;
-	if (before(fair.link.v_now, c->v))
-		fair.link.v_now = c->v;
-}
-
-#include "group.h"
-
-/* Class id, which was idle, has got its first packet. */
-static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct Qdisc *sch)
-{
-	if (sch->q.qlen == 1 && !c->rates) {
-		/* Alone: no past counts, and there is nobody to go before. */
+	if (alone && !c->rates) {
+		/* No past counts, and there is no other class to go before. */
 		if (!before(fair.link.v_now, c->v))
 			c->v = fair.link.v_now;
 		fair.newcomer = id + 1;
@@ -163,13 +78,15 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, struct
 }
 
 /*
- * Class id, which has others waiting, has got a packet that is in a hurry and
- * within its own rate (llq's strict queue): the class goes at once, charged like
+ * A packet that is in a hurry and within its own rate (llq's strict queue), of a class
+ * that may have others waiting: the class goes at once, charged like
  * any other, unless it is at its max or has had far more than its share, or another
  * newcomer is before it.
  */
-static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
+static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u32 key, __u64 now)
 {
+	if (!discipline_urgent(c, key, now))
+		return;
 	if (c->rates & WEIR_GROUPED) {
 		id = group_urge(id);
 		if (!id)
@@ -194,38 +111,36 @@ static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u64 now)
 	fair.hurry = URGENT;
 }
 
-/* May the newcomer, who is in a hurry, have a piece of the line that is busy? */
+/* May the newcomer, which is in a hurry, have a part of the line that is busy? */
 static __always_inline bool fair_rush(__u64 now)
 {
 	if (fair.hurry == URGENT)
-		return before(fair.line_free, now + URGENT_NS);
+		return before(fair.line.free, now + URGENT_NS);
 	return fair.rushed < link_now.batch_ns;
 }
 
-static __always_inline __u32 fair_first(void)
+static __always_inline class_ref fair_first(void)
 {
-	__u32 id = fair.newcomer;
+	class_ref first = fair.newcomer;
 
 	fair.newcomer = 0;
-	return id;
+	return first;
 }
 
-/*
- * Which class sends now: its number plus one, or 0 with a timer armed if
- * anything waits.
- */
-static __always_inline __u32 fair_choose(struct Qdisc *sch)
+/* Inside a batch time does not matter to a newcomer, which goes first anyway. */
+static __always_inline class_ref fair_next_at_once(void)
+{
+	return fair.newcomer && line_in_batch(&fair.line) ? fair_first() : 0;
+}
+
+static __always_inline class_ref fair_choose(struct Qdisc *sch)
 {
 	__u64 now;
-	__u32 id;
+	class_ref id;
 
-	/* Inside a batch time does not matter to a newcomer, who goes first anyway. */
-	if (fair.newcomer && before(fair.line_free, fair.batch_end))
-		return fair_first();
-	take_changes();
-	/* Nor to others, if there is no min and no max about. */
-	if (!before(fair.line_free, fair.batch_end) || fair.link.floors.count ||
-	    fair.link.parked.count || fair.quiet_seen)
+	/* Inside a batch time matters only if there is a min or a max. */
+	if (!line_in_batch(&fair.line) || fair.link.floors.count || fair.link.throttled.count ||
+	    fair.quiet_seen)
 		fair.clock = bpf_ktime_get_ns();
 	now = fair.clock;
 
@@ -233,26 +148,24 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 		fair.quiet_seen = 0;
 		fair.quiet_until = now + QUIET_NS;
 	}
-	if (before(now, fair.line_free)) {
-		if (!before(fair.line_free, fair.batch_end)) {
+	if (before(now, fair.line.free)) {
+		if (!line_in_batch(&fair.line)) {
 			if (fair.hurry && fair.newcomer && fair_rush(now)) {
 				fair.rushed += span(class_first_len(class_at(fair.newcomer - 1),
 								    fair.newcomer - 1),
 						    link_now.link_cost);
 				return fair_first();
 			}
-			fair_timer(sch, now, fair.line_free, SLACK_NS);
+			fair_timer(sch, now, fair.line.free, SLACK_NS);
 			return 0;
 		}
 	} else {
-		if (!fair.busy || before(fair.line_free + LATE_NS, now))
-			fair.line_free = fair.busy ? now - LATE_NS : now;
-		fair.busy = 1;
+		line_begin(&fair.line, now,
+			   fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
 		fair.rushed = 0;
-		fair.batch_end = now + (fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
 	}
-	if (fair.link.parked.count && !before(now, fair.link.parked_at))
-		fair_unpark(&fair.link, 0, now);
+	if (fair.link.throttled.count && !before(now, fair.link.throttled_at))
+		fair_unthrottle(&fair.link, 0, now);
 	if (fair.newcomer)
 		return fair_first();
 	if (fair.link.floors.count && !before(now, fair.link.floors_at)) {
@@ -268,18 +181,16 @@ static __always_inline __u32 fair_choose(struct Qdisc *sch)
 		return fair.current;
 	id = fair_next(&fair.link, 0, now);
 	if (!id) {
-		fair.busy = 0; /* an idle line is no late one */
-		if (fair.link.parked.count || held.wheel.count) {
+		fair.line.busy = 0; /* an idle line is no late one */
+		if (fair.link.throttled.count || held.wheel.count) {
 			__u64 at;
 
 			now = fair.clock = bpf_ktime_get_ns();
 			at = now + LOOK_NS;
 
-			if (fair.link.parked.count && before(fair.link.parked_at, at))
-				at = fair.link.parked_at;
-			if (held.wheel.count && before(held.at, at))
-				at = held.at;
-			fair_timer(sch, now, at, 0);
+			if (fair.link.throttled.count && before(fair.link.throttled_at, at))
+				at = fair.link.throttled_at;
+			fair_timer(sch, now, hold_before(at), 0);
 		}
 		return 0;
 	}
@@ -289,16 +200,14 @@ turn:
 	return id;
 }
 
-/* Class id has sent `len` bytes, which its queue no longer holds. */
-static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len,
-					struct Qdisc *sch)
+static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 len, __u32 left)
 {
-	fair_line(len);
+	line_give(&fair.line, len);
 	c->v += len * c->share_cost;
 	if (c->rates) {
 		fair_charge_rates(c, len);
 		if (c->rates & WEIR_GROUPED) {
-			group_charge(id, len, sch->q.qlen);
+			group_charge(id, len, left);
 			return;
 		}
 	}
@@ -310,7 +219,7 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 	}
 	if (c->qlen) {
 		fair_put(&fair.link, c, id, fair.clock);
-	} else if (!sch->q.qlen) {
+	} else if (!left) {
 		fair_rest(c);
 	}
 }
@@ -327,8 +236,8 @@ static __always_inline void fair_lift(struct weir_class *c, __u32 id)
 
 	if (c->where == WEIR_WAITING)
 		fair_leave(t, c, id);
-	else if (c->where == WEIR_PARKED)
-		wheel_del(&t->parked, 0, id);
+	else if (c->where == WEIR_THROTTLED)
+		wheel_del(&t->throttled, 0, id);
 	c->where = WEIR_OUT;
 }
 
@@ -361,6 +270,21 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 		fair_put(t, c, id, now);
 	if (c->parent)
 		group_settle(c->parent, now);
+}
+
+static __always_inline void fair_move(struct weir_class *c, __u32 id, __u32 parent)
+{
+	group_move(c, id, parent, bpf_ktime_get_ns());
+}
+
+/* Group id has been chosen; which of its members sends? */
+static __always_inline class_ref fair_member(struct Qdisc *sch, __u32 id)
+{
+	class_ref member = group_choose(id);
+
+	if (!member)
+		bpf_qdisc_watchdog_schedule(sch, fair.clock + LATE_NS / 10, 0);
+	return member;
 }
 
 /* The classes have been taken out of the wheels. */

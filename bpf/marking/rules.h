@@ -7,7 +7,7 @@
  *     weir_decide   the same and the rules -> queue
  *     weir_rewrite  DSCP, with the checksum where there is one
  *
- * internal/policy says the same in Go (DecodeEthernet, Rules.Classify,
+ * internal/policy/classify says the same in Go (DecodeEthernet, Rules.Classify,
  * Fragments), and a test sends 10,000 random packets through both.
  *
  * Headers are copied out by bpf_skb_load_bytes and never read in place: it finds

@@ -5,7 +5,7 @@
  * Writes class and queue into skb->mark:
  *
  *     mask 0xffff0000:  qqqc cccc cccc cccc  0000 0000 0000 0000
- *                       queue, class         somebody else's
+ *                       queue, class         of other programs
  *
  * Example: class 3, {udp: 5001} for queue 1, a packet to that port with mark 1:
  * 0x20030001.
@@ -184,7 +184,7 @@ const volatile struct weir_inward {
 	__u32 local; /* 1: whatever goes into the workload is taken */
 	__u32 rewrites; /* 1: a DSCP is to be written */
 	__u32 sources
-		[WEIR_SOURCES]; /* the link and what is on top of it (VLANs, its bridge); 0 = no more */
+		[WEIR_SOURCES]; /* the link and the devices on top of it (VLANs, its bridge); 0 = no more */
 } weir_to SEC(".rodata.inward");
 
 /* What a cls_bpf filter without direct action answers. */

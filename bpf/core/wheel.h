@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A calendar of classes: "which class has the smallest time?" in the same few
- * steps for one class or for four thousand.
+ * A timing wheel of classes (Varghese and Lauck 1987): "which class has the smallest
+ * time?" in the same few steps for one class or for four thousand.
  *
  * Times are sorted into 4,096 buckets that go round; a class waits in the list
  * of its bucket. A set of bits says which buckets are not empty. Order inside
@@ -13,16 +13,18 @@
  * than the wheel reaches is put into the last bucket. The caller finds it
  * there before its time and adds it again.
  *
- * Each class has two nodes, so it can be in two wheels at once.
+ * Each class has three nodes, so it can be in three wheels at once (weir.h).
  */
 #ifndef WEIR_WHEEL_H
 #define WEIR_WHEEL_H
 
 #include "bits.h"
-#include "queue.h"
+#include "class.h"
+
+#define RETRIES 4 /* classes found in a wheel before their time, per packet */
 
 struct bucket {
-	__u16 head, tail; /* class numbers plus one */
+	__u16 head, tail; /* class_ref */
 };
 
 struct wheel {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A rule as the kernel compares it: what C and Go share of bpf/rules.h. Go makes
- * these from policy.Rule (package mark) and reads the layout from the object's
+ * A rule as the kernel compares it: what C and Go share of rules.h. Go makes
+ * these from classify.Rule (package mark) and reads the layout from the object's
  * BTF.
  *
- * What is known about a packet is packed into two numbers, so that whatever a
+ * The facts of a packet are packed into two numbers, so that all that a
  * rule asks of protocol, DSCP, VLAN and family takes one comparison, and what it
  * asks of mark and priority another.
  *

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Drops. Where a class has no room, the flow of the class that has most waiting loses
+ * a packet, so that a flood pays for itself. Counted by reason.
+ */
+#ifndef WEIR_DROP_H
+#define WEIR_DROP_H
+
+#include "disciplines/table.h"
+
+_Static_assert((WEIR_DROP_REASONS & (WEIR_DROP_REASONS - 1)) == 0,
+	       "bounded() needs a power of two");
+
+/* A packet of class c, or of its flow, is lost for the reason `why`. */
+static __always_inline void count_drop(struct weir_class *c, struct Qdisc *sch, __u32 flow,
+				       __u32 why, __u64 len)
+{
+	struct weir_queue_stats *stats = stats_of(flow);
+
+	c->drops[bounded(why, WEIR_DROP_REASONS)]++;
+	c->dropped_bytes += len;
+	if (stats) {
+		stats->drops[bounded(why, WEIR_DROP_REASONS)]++;
+		stats->dropped_bytes += len;
+	}
+	sch->qstats.drops++;
+}
+
+/* The packet in slot s leaves the qdisc; NULL cannot be. */
+#define leave(s, len, sch)                                                                         \
+	({                                                                                         \
+		struct sk_buff *__skb = slot_empty((s) - 1);                                       \
+		slot_give(s);                                                                      \
+		qdisc_loses(sch, len);                                                             \
+		__skb;                                                                             \
+	})
+
+/*
+ * Class c is full: the flow with most waiting loses its first packet instead of
+ * the one that has just come. False if there is no such flow.
+ */
+static __always_inline bool drop_victim(struct weir_class *c, __u32 id, struct Qdisc *sch,
+					struct bpf_sk_buff_ptr *to_free, __u32 why)
+{
+	__u32 flow = discipline_victim(id);
+	struct sk_buff *old;
+	slot_ref s;
+	__u32 len;
+
+	if (flow == ALL_FLOWS)
+		return false;
+	s = flow_loses(c, flow_at(flow), &len);
+	count_drop(c, sch, flow, why, len);
+	old = leave(s, len, sch);
+	if (!old)
+		return false; /* cannot be: the flow held this slot */
+	bpf_qdisc_skb_drop(old, to_free);
+	return true;
+}
+
+#define VICTIMS 32 /* at most, for one packet: a full frame needs 25 of the smallest */
+
+struct shortage {
+	struct Qdisc *sch;
+	struct bpf_sk_buff_ptr *to_free;
+	__u32 id;
+	__u32 why; /* the class has none; NOT_DROPPED if it has */
+	__u64 len;
+};
+
+static long make_some(__u64 i, struct shortage *r)
+{
+	struct weir_class *c = class_at(r->id);
+
+	if (!drop_victim(c, r->id, r->sch, r->to_free, r->why))
+		return 1;
+	r->why = class_refuses(c, r->sch, r->len);
+	return r->why == NOT_DROPPED;
+}
+
+/* Why class c, where `len` more bytes want to wait, has no room, having made some. */
+static __always_inline __u32 make_room(struct weir_class *c, __u32 id, struct Qdisc *sch,
+				       struct bpf_sk_buff_ptr *to_free, __u64 len)
+{
+	struct shortage r = {.sch = sch, .to_free = to_free, .id = id, .len = len};
+
+	r.why = class_refuses(c, sch, len);
+	if (unlikely(r.why != NOT_DROPPED))
+		bpf_loop(VICTIMS, make_some, &r, 0);
+	return r.why;
+}
+
+#endif /* WEIR_DROP_H */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The clocks of the scheduler `fair`: how they begin when a class becomes active, and
+ * how a packet that is sent advances them. fair.h explains what they are for.
+ *
+ * Classes and groups have the same clocks (fair_group.h).
+ */
+#ifndef WEIR_FAIR_CLOCKS_H
+#define WEIR_FAIR_CLOCKS_H
+
+#include "fair_tier.h"
+
+/* Clocks with a rate do not stay behind while nothing is sent. */
+static __always_inline void fair_catch_up(struct weir_class *c, __u64 now)
+{
+	if (before(c->floor_at, now))
+		c->floor_at = now;
+	if (before(c->ceil_at, now))
+		c->ceil_at = now;
+}
+
+static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
+{
+	return c->ceil_cost && fst_early(c, now);
+}
+
+/* Class id, without a group, was idle and is not any more. */
+static __always_inline void fair_enter(struct weir_class *c, __u32 id)
+{
+	bool entitled = !before(fair.link.v_now, c->v);
+	bool quiet = fair_forgive(&fair.link, c);
+	__u64 now = 0;
+
+	fair.quiet_seen |= quiet;
+	if (c->rates) {
+		now = fair.clock = bpf_ktime_get_ns();
+		fair_catch_up(c, now);
+		if (fair_at_max(c, now)) {
+			fair_throttle(&fair.link, c, id, now);
+			return;
+		}
+	}
+	if (entitled && !fair.newcomer) {
+		fair.newcomer = id + 1;
+		fair.hurry = quiet;
+		return;
+	}
+	fair_wait(&fair.link, c, id, now);
+}
+
+/* Advances the clocks of a class with a min or a max. */
+static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
+{
+	__u64 now = fair.clock = bpf_ktime_get_ns();
+
+	if (c->floor_cost) {
+		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
+
+		if (before(c->floor_at + LATE_NS, now))
+			c->floor_at = now - LATE_NS;
+		c->floor_at += span(len, c->floor_cost);
+		if (before(most, c->floor_at))
+			c->floor_at = most;
+	}
+	if (c->ceil_cost) {
+		__u64 packet = span(len, c->ceil_cost);
+
+		/* Its turn may come seldom; a few packets are made good then. */
+		if (before(c->ceil_at + LATE_NS + 2 * packet, now))
+			c->ceil_at = now - LATE_NS - 2 * packet;
+		c->ceil_at += packet;
+	}
+}
+
+/* The end of a busy period: the past has no claim on the future. */
+static __always_inline void fair_rest(struct weir_class *c)
+{
+	fair.line.busy = 0;
+	if (before(fair.link.v_now, c->v))
+		fair.link.v_now = c->v;
+}
+
+#endif /* WEIR_FAIR_CLOCKS_H */
