@@ -32,7 +32,7 @@ func fullSteps(t *testing.T, runs string) []step {
 
 // TestFullIsFull: each scenario file, fuzz target and package is in a step.
 func TestFullIsFull(t *testing.T) {
-	runs := "qcon/fig07-fair lab/qcon/fig07.yaml --scheduler fair\nqcon/fig07-htb lab/qcon/fig07.yaml --scheduler htb --cpu\nbars/cpu-fair lab/bars/cpu.yaml --scheduler fair\n"
+	runs := "qcon/fig07-fair lab/qcon/fig07.yaml --scheduler fair\nqcon/fig07-htb lab/qcon/fig07.yaml --scheduler htb --cpu\nbars/cpu-fair lab/bars/cpu.yaml --scheduler fair\ncps/timing lab/cps/timing.yaml\n"
 	steps := fullSteps(t, runs)
 	commands := map[string]string{}
 	for _, s := range steps {
@@ -70,6 +70,7 @@ func TestFullIsFull(t *testing.T) {
 		"lab/qcon/fig07-fair":           "scripts/papers --run qcon/fig07-fair",
 		"lab/qcon/fig07-htb":            "scripts/papers --run qcon/fig07-htb",
 		"lab/bars/cpu-fair":             "scripts/papers --run bars/cpu-fair",
+		"lab/cps/timing":                "scripts/papers --run cps/timing",
 		"lab/bars/cpu":                  "scripts/bars lab/bars/cpu.yaml",
 		"lab/c-balancer/fig10b":         "scripts/bars lab/c-balancer/fig10b.yaml",
 		"lab/bars/cost":                 "scripts/bars lab/bars/cost.yaml",
