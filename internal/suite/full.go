@@ -176,16 +176,16 @@ func (f full) scenario(file string, runs [][]string) (steps []step) {
 	case folder == "lab/c-balancer":
 		return hosts("bin/weir", "lab", "cluster", file)
 	}
+	// One run may be of the file as it is; docs/bars.md takes its bars from that, too.
+	whole := slices.ContainsFunc(runs, func(run []string) bool { return run[0] == name })
 	switch {
-	case folder == "lab/bars":
+	case folder == "lab/bars" && !whole:
 		steps = append(steps, step{Name: name, Command: []string{"scripts/bars", file}})
 	case len(runs) == 0:
 		steps = append(steps, f.machines.lab(name, file))
 	}
 	for _, run := range runs {
-		if run[0] != name || folder != "lab/bars" { // scripts/bars leaves that run's data as well
-			steps = append(steps, step{Name: run[0], Command: []string{"scripts/papers", "--run", strings.TrimPrefix(run[0], "lab/")}, Peer: isPeer(run[1:])})
-		}
+		steps = append(steps, step{Name: run[0], Command: []string{"scripts/papers", "--run", strings.TrimPrefix(run[0], "lab/")}, Peer: isPeer(run[1:])})
 	}
 	return steps
 }

@@ -32,7 +32,7 @@ func fullSteps(t *testing.T, runs string) []step {
 
 // TestFullIsFull: each scenario file, fuzz target and package is in a step.
 func TestFullIsFull(t *testing.T) {
-	runs := "qcon/fig07-fair lab/qcon/fig07.yaml --scheduler fair\nqcon/fig07-htb lab/qcon/fig07.yaml --scheduler htb --cpu\nbars/cpu-fair lab/bars/cpu.yaml --scheduler fair\ncps/timing lab/cps/timing.yaml\n"
+	runs := "qcon/fig07-fair lab/qcon/fig07.yaml --scheduler fair\nqcon/fig07-htb lab/qcon/fig07.yaml --scheduler htb --cpu\nbars/cpu-fair lab/bars/cpu.yaml --scheduler fair\ncps/timing lab/cps/timing.yaml\nbars/llq lab/bars/llq.yaml\n"
 	steps := fullSteps(t, runs)
 	commands := map[string]string{}
 	for _, s := range steps {
@@ -73,6 +73,7 @@ func TestFullIsFull(t *testing.T) {
 		"lab/cps/timing":                "scripts/papers --run cps/timing",
 		"lab/bars/cpu":                  "scripts/bars lab/bars/cpu.yaml",
 		"lab/c-balancer/fig10b":         "scripts/bars lab/c-balancer/fig10b.yaml",
+		"lab/bars/llq":                  "scripts/papers --run bars/llq",
 		"lab/bars/cost":                 "scripts/bars lab/bars/cost.yaml",
 		"vm/e2e-7.3":                    "-backend bpf -long",
 		"vm/documented-7.3":             "--copy docs --copy README.md -- ./e2e.test",
