@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/internal/dataplane/mark"
@@ -51,8 +52,6 @@ type bench struct {
 	log    *slog.Logger
 	ask    request
 	rows   []report.CostRow
-	// problems are the measurements that failed; the others go on.
-	problems []string
 }
 
 // runCost is the child's part.
@@ -71,10 +70,13 @@ func runCost(ctx context.Context, ask request) (*report.CostResult, error) {
 	if err := b.drain(); err != nil {
 		return nil, err
 	}
-	if err := b.all(ctx); err != nil {
+	if err := b.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	return &report.CostResult{Name: s.Name, Packets: s.Cost.Packets, Size: s.Cost.Size, Rows: b.rows, Problems: b.problems}, nil
+	result := &report.CostResult{Name: s.Name, Packets: s.Cost.Packets, Size: s.Cost.Size}
+	result.Stopped = b.all(ctx, b.parts())
+	result.Rows = b.rows
+	return result, ctx.Err()
 }
 
 func (b *bench) link(rate policy.Rate) scenario.Link {
@@ -93,28 +95,33 @@ func (b *bench) drain() error {
 	})
 }
 
-// all runs every case that the file asks for.
-func (b *bench) all(ctx context.Context) error {
-	if err := b.warmUp(ctx); err != nil {
-		return err
-	}
-	for _, part := range []struct {
-		run   func(context.Context) error
-		cases []string
-	}{
+// costPart is a part of a cost measurement, with the cases that it has rows of.
+type costPart struct {
+	run   func(context.Context) error
+	cases []string
+}
+
+func (b *bench) parts() []costPart {
+	return []costPart{
 		{b.five, []string{scenario.CostVeths}},
 		{b.inside, []string{scenario.CostInside}},
 		{b.growth, []string{scenario.CostAll, scenario.CostOne}},
 		{b.throttled, []string{scenario.CostFull, scenario.CostThrottled}},
-	} {
+	}
+}
+
+// all runs every case that the file asks for. It returns why it ended early, "" if it did
+// not; the rows up to then stay.
+func (b *bench) all(ctx context.Context, parts []costPart) (stopped string) {
+	for _, part := range parts {
 		if !slices.ContainsFunc(part.cases, b.wants) {
 			continue
 		}
 		if err := part.run(ctx); err != nil {
-			return err
+			return fmt.Sprintf("what was left of case %s, and the cases after it: %v", strings.Join(part.cases, ", "), err)
 		}
 	}
-	return nil
+	return ""
 }
 
 // wants says whether the file asks for a case.
@@ -189,9 +196,9 @@ type variant struct {
 // a scheduler at work.
 type timing func(steering) (ns, delivered float64, err error)
 
-// measure fills in a row: the scheduler with row.Workloads equal workloads, its
-// marking included. A scheduler that cannot be measured is noted among the problems;
-// the error is about the bench, which then cannot go on.
+// measure adds a row: the scheduler with row.Workloads equal workloads, its marking
+// included. The row of a scheduler that cannot be measured says why. An error is about the
+// bench, which then cannot go on: a scheduler is left on the link, for example.
 func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take timing) error {
 	row.Scheduler = v.name
 	s, err := b.install(ctx, &row, v)
@@ -201,12 +208,11 @@ func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take
 			return errors.Join(err, broken)
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case err != nil:
-		b.problems = append(b.problems, fmt.Sprintf("case %s, %s with %d workloads: %v", row.Case, row.Scheduler, row.Workloads, err))
-		return nil
+	}
+	if err != nil {
+		row.Problem = err.Error()
 	}
 	b.rows = append(b.rows, row)
 	return nil
@@ -313,5 +319,5 @@ func (o *Options) cost(ctx context.Context, l loaded) (exit int, err error) {
 	if err := show(o.Stdout, &r); err != nil {
 		return ExitBroken, err
 	}
-	return o.judge(l, report.JudgeBars(l.Scenario, l.Cost.Schedulers, r.Figures()), r.Problems)
+	return o.judge(l, report.JudgeBars(l.Scenario, l.Cost.Schedulers, r.Figures()), r.Problems())
 }

@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ import (
 // Exit statuses of Run.
 const (
 	ExitOK      = 0
-	ExitFailed  = 1 // an expectation does not hold, or a generator failed
+	ExitFailed  = 1 // an expectation does not hold, a generator failed, or one of several schedulers was not measured
 	ExitInvalid = 2 // a scenario or an option is wrong; nothing was run
 	ExitBroken  = 3 // a scenario could not be run here
 )
@@ -47,8 +48,8 @@ type Options struct {
 
 // Run runs scenario files one after the other and reports each when it is done.
 // All files are checked before the first is run. The error says why Run ended
-// early or what was wrong with the files; expectations that do not hold and generators
-// that failed are in the report.
+// early or what was wrong with the files; expectations that do not hold, generators that
+// failed and schedulers that were not measured beside others are in the report.
 func Run(ctx context.Context, o Options) (exit int, err error) {
 	if err := o.check(); err != nil {
 		return ExitInvalid, err
@@ -69,8 +70,8 @@ func Run(ctx context.Context, o Options) (exit int, err error) {
 		}
 		exit = ExitBroken
 		broken = append(broken, fmt.Errorf("%s: %w", l.File, err))
-		if ctx.Err() != nil || errors.Is(err, dataplane.ErrPrivilege) {
-			break // the others would fail alike
+		if ends(ctx, err) {
+			break
 		}
 	}
 	return exit, errors.Join(broken...)
@@ -153,8 +154,9 @@ func expand(file string) ([]string, error) {
 	return names, err
 }
 
-// one runs a scenario with each of its schedulers. One that cannot be run does not
-// keep the others from it.
+// one runs a scenario with each of its schedulers. A scheduler that cannot be measured
+// fails the run, and takes nothing from the others: their results are shown, kept and
+// judged. The error is about a scenario of which nothing was measured.
 func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 	if l.Cost != nil {
 		return o.cost(ctx, l)
@@ -163,14 +165,16 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 		return o.timing(ctx, l)
 	}
 	var broken []error
+	var unmeasured []report.Unmeasured
 	var figures []report.Figures
 	run := o.schedulers(l.AllSchedulers()...)
 	for _, scheduler := range run {
 		result, err := o.measure(ctx, l, scheduler)
 		if err != nil {
+			unmeasured = append(unmeasured, report.Unmeasured{Scenario: l.Name, Scheduler: scheduler, Problem: err.Error()})
 			broken = append(broken, fmt.Errorf("scheduler %s: %w", scheduler, err))
-			if ctx.Err() != nil || errors.Is(err, dataplane.ErrPrivilege) {
-				break // the others would fail alike
+			if ends(ctx, err) {
+				return ExitBroken, errors.Join(broken...)
 			}
 			continue
 		}
@@ -185,11 +189,34 @@ func (o *Options) one(ctx context.Context, l loaded) (exit int, err error) {
 		}
 		figures = append(figures, result.Figures()...)
 	}
-	if err := errors.Join(broken...); err != nil {
+	if len(broken) == len(run) {
+		return ExitBroken, errors.Join(broken...)
+	}
+	problems, err := o.showUnmeasured(unmeasured)
+	if err != nil {
 		return ExitBroken, err
 	}
-	status, err := o.judge(l, report.JudgeBars(l.Scenario, run, figures), nil)
+	status, err := o.judge(l, report.JudgeBars(l.Scenario, run, figures), problems)
 	return max(exit, status), err
+}
+
+// showUnmeasured writes the schedulers that were not measured, and returns a line for each.
+func (o *Options) showUnmeasured(list []report.Unmeasured) (problems []string, err error) {
+	for _, u := range list {
+		problems = append(problems, u.String())
+		if o.JSON {
+			err = errors.Join(err, json.NewEncoder(o.Stdout).Encode(u))
+			continue
+		}
+		_, failed := fmt.Fprintf(o.Stdout, "%s\n%s\n\n", u.Scenario, u)
+		err = errors.Join(err, failed)
+	}
+	return problems, err
+}
+
+// ends says whether all that comes after an error would fail in the same way.
+func ends(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, dataplane.ErrPrivilege)
 }
 
 // judge shows what became of a scenario's bars, and which measurements there are not.
@@ -209,7 +236,7 @@ func (o *Options) judge(l loaded, verdicts []verdict.Verdict, problems []string)
 		return exit, err
 	}
 	for _, p := range problems {
-		fmt.Fprintf(o.Stderr, "%s: not measured: %s\n", l.File, p)
+		fmt.Fprintf(o.Stderr, "problem: %s: %s\n", l.File, p)
 	}
 	for _, f := range failures {
 		fmt.Fprintln(o.Stderr, "expectation does not hold:", f)

@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -178,6 +179,7 @@ func RunRandom(ctx context.Context, o Options, seed uint64, count int, groups bo
 		tree = " --groups"
 	}
 	fmt.Fprintf(o.Stderr, "the same again: weir lab random%s --seed %d --count %d\n", tree, seed, count)
+	var broken []error
 	for i := range uint64(count) {
 		file, data := fmt.Sprintf("random-%d.yaml", seed+i), Random(seed+i, groups)
 		s, err := scenario.Parse(file, data)
@@ -186,12 +188,16 @@ func RunRandom(ctx context.Context, o Options, seed uint64, count int, groups bo
 		}
 		status, err := o.one(ctx, loaded{s, data})
 		if err != nil {
-			return ExitBroken, fmt.Errorf("seed %d: %w", seed+i, err)
+			broken = append(broken, fmt.Errorf("seed %d: %w", seed+i, err))
+			if exit = ExitBroken; ends(ctx, err) {
+				break
+			}
+			continue
 		}
 		if status != ExitOK {
 			fmt.Fprintf(o.Stderr, "seed %d fails; the scenario is:\n%s", seed+i, data)
 		}
 		exit = max(exit, status)
 	}
-	return exit, nil
+	return exit, errors.Join(broken...)
 }

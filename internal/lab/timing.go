@@ -43,11 +43,10 @@ func runTiming(ctx context.Context, ask request) (*report.TimingResult, error) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			if err != nil {
-				result.Problems = append(result.Problems, fmt.Sprintf("%s: %v", scheduler, err))
-				break
-			}
 			row := report.TimingOf(stamps, result.IntervalNs)
+			if err != nil {
+				row = report.TimingRow{Problem: err.Error()}
+			}
 			row.Scheduler, row.Busy = scheduler, busy
 			result.Rows = append(result.Rows, row)
 		}
@@ -158,5 +157,5 @@ func (o *Options) timing(ctx context.Context, l loaded) (exit int, err error) {
 	if err := show(o.Stdout, &r); err != nil {
 		return ExitBroken, err
 	}
-	return o.judge(l, report.JudgeBars(l.Scenario, l.Timing.Schedulers, r.Figures()), r.Problems)
+	return o.judge(l, report.JudgeBars(l.Scenario, l.Timing.Schedulers, r.Figures()), r.Problems())
 }

@@ -5,6 +5,7 @@ package labcli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -97,27 +98,37 @@ func (a app) labCluster(c *cobra.Command, files []string, said clusterLab) error
 		return err
 	}
 	o.Verdict = func(v verdict.Verdict) { verdicts = append(verdicts, v) }
-	failed := false
-	for _, s := range specs {
-		if !said.json {
-			fmt.Fprintf(a.Stdout, "== %s\n", table.Clean(s.Name))
-		}
-		failures, err := cluster.Run(c.Context(), s, o)
-		if err != nil {
-			return frame.Exit(lab.ExitBroken, err)
-		}
-		for _, f := range failures {
-			failed = true
-			fmt.Fprintf(a.Stderr, "weir: %s: %s\n", table.Clean(f.Subject), table.Clean(f.What))
-		}
-	}
+	code, err := a.eachCluster(c.Context(), specs, said.json, func(s cluster.Spec) ([]cluster.Failure, error) {
+		return cluster.Run(c.Context(), s, o)
+	})
 	if err := verdict.Add(said.verdicts, verdicts); err != nil {
 		return err
 	}
-	if failed {
-		return frame.Exit(lab.ExitFailed, nil)
+	return frame.Exit(code, err)
+}
+
+// eachCluster runs scenarios one after the other and returns the exit code. A scenario that
+// cannot be run takes nothing from the others.
+func (a app) eachCluster(ctx context.Context, specs []cluster.Spec, json bool, run func(cluster.Spec) ([]cluster.Failure, error)) (code int, err error) {
+	var broken []error
+	for _, s := range specs {
+		if !json {
+			fmt.Fprintf(a.Stdout, "== %s\n", table.Clean(s.Name))
+		}
+		failures, err := run(s)
+		for _, f := range failures {
+			code = max(code, lab.ExitFailed)
+			fmt.Fprintf(a.Stderr, "weir: %s: %s\n", table.Clean(f.Subject), table.Clean(f.What))
+		}
+		if err == nil {
+			continue
+		}
+		code, broken = lab.ExitBroken, append(broken, fmt.Errorf("%s: %w", table.Clean(s.Name), err))
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return nil
+	return code, errors.Join(broken...)
 }
 
 // clusterOptions returns what all scenarios of the command line are run with. Those with

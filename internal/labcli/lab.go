@@ -34,8 +34,9 @@ func (a app) labRunCommand() *cobra.Command {
 		Long: `Run scenario files, one after the other; a folder stands for the *.yaml in it. All
 are checked before the first is run.
 
-Exit codes: 0 all expectations hold, 1 one does not or a generator failed, 2 a file or
-an option is wrong and nothing was run, 3 a scenario cannot be run here.`,
+Exit codes: 0 all expectations hold, 1 one does not, a generator failed or one of several
+schedulers could not be measured, 2 a file or an option is wrong and nothing was run, 3 a
+scenario cannot be run here. Whatever fails, the other results are printed.`,
 		Example: `  weir lab run lab/demo/shares.yaml
   weir lab run --json lab/qcon | jq 'select(.workload) | {phase, workload, error}'
   weir lab run --scheduler fair,qcon,htb --plot out lab/qcon/fig07.yaml`,

@@ -196,10 +196,10 @@ func (r *Run) Phases() int {
 	}
 }
 
-// Costs are the rows of a cost measurement, none if the run is nil or measured something else.
+// Costs are the rows of a cost measurement that have figures, none if the run is nil or measured something else.
 func (r *Run) Costs() (list []report.CostRow) {
 	for _, row := range rows[report.CostRow](r) {
-		if row.Case != "" {
+		if row.Case != "" && row.Problem == "" {
 			list = append(list, row)
 		}
 	}

@@ -37,7 +37,9 @@ func oneRun(commit string) string {
 {"phase":1,"workload":"c1","rate_bps":1,"flows":[{"workload":"c1","flow":"tcp","rtt_ms":{"p99":0.5}}]}
 {"phase":1,"link":"up0","utilisation":0.5}
 {"case":"inside","scheduler":"fair","ns_per_packet":5,"base_ns":3}
+{"case":"inside","scheduler":"htb","problem":"dropped a packet"}
 {"scheduler":"fair","packets":7,"late_max_us":3}
+{"scheduler":"fq","problem":"no such qdisc"}
 `, Digest([]byte(scenarioText)), commit)
 }
 

@@ -26,6 +26,9 @@ type Figures struct {
 func (c *CostResult) Figures() []Figures {
 	var list []Figures
 	for _, r := range c.Rows {
+		if r.Problem != "" {
+			continue
+		}
 		list = append(list, Figures{
 			Scheduler: r.Scheduler,
 			Where:     map[string]string{scenario.KeyCase: r.Case, scenario.KeyWorkloads: strconv.Itoa(r.Workloads)},
@@ -40,7 +43,7 @@ func (r *TimingResult) Figures() []Figures {
 	var list []Figures
 	for _, row := range r.Rows {
 		if row.Packets == 0 {
-			continue // too few arrived
+			continue // not measured
 		}
 		list = append(list, Figures{
 			Scheduler: row.Scheduler,

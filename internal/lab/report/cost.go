@@ -16,8 +16,8 @@ type CostResult struct {
 	Packets int       `json:"packets"`
 	Size    int       `json:"size"`
 	Rows    []CostRow `json:"rows"`
-	// Problems are measurements that failed, one line each.
-	Problems []string `json:"problems,omitempty"`
+	// Stopped is why the measurement ended before its last row; "" = it has all rows.
+	Stopped string `json:"stopped,omitempty"`
 }
 
 // CostRow is the cost of one packet with one scheduler in one case. In virtual
@@ -36,15 +36,45 @@ type CostRow struct {
 	NsPerPacket float64 `json:"ns_per_packet"`
 	BaseNs      float64 `json:"base_ns"`   // the same without scheduler and marking
 	Delivered   float64 `json:"delivered"` // packets that arrived, as a share of those offered meanwhile
+	// Problem is why the row has no figures; "" = it was measured.
+	Problem string `json:"problem,omitempty"`
 }
 
 // Added is the time per packet that scheduler and marking add.
 func (r CostRow) Added() float64 { return r.NsPerPacket - r.BaseNs }
 
-// CostJSON writes a line per row.
+// Problems returns a line for each row that was not measured, and one for a measurement
+// that ended early.
+func (c *CostResult) Problems() (list []string) {
+	for _, r := range c.Rows {
+		if r.Problem != "" {
+			list = append(list, fmt.Sprintf("case %s, %s with %d workloads: not measured: %s", r.Case, r.Scheduler, r.Workloads, r.Problem))
+		}
+	}
+	if c.Stopped != "" {
+		list = append(list, "not measured: "+c.Stopped)
+	}
+	return list
+}
+
+// CostJSON writes a line per row; one that was not measured has its problem instead of figures.
 func CostJSON(out io.Writer, c *CostResult) error {
 	enc := json.NewEncoder(out)
 	for _, r := range c.Rows {
+		if r.Problem != "" {
+			if err := enc.Encode(struct {
+				Scenario  string `json:"scenario"`
+				Case      string `json:"case"`
+				Scheduler string `json:"scheduler"`
+				Backend   string `json:"backend"`
+				Workloads int    `json:"workloads"`
+				Active    int    `json:"active"`
+				Problem   string `json:"problem"`
+			}{c.Name, r.Case, r.Scheduler, r.Backend, r.Workloads, r.Active, r.Problem}); err != nil {
+				return err
+			}
+			continue
+		}
 		line := struct {
 			Scenario string `json:"scenario"`
 			CostRow
@@ -97,19 +127,18 @@ func CostTable(out io.Writer, c *CostResult) error {
 				fmt.Fprintln(t, "scheduler\tworkloads\tns/packet\tadded\tof htb's\tdelivered\t")
 				some = true
 			}
+			if r.Problem != "" {
+				fmt.Fprintf(t, "%s\t%d\t-\t-\t-\t-\t  not measured: %s\n", r.Scheduler, r.Workloads, r.Problem)
+				continue
+			}
 			fmt.Fprintf(t, "%s\t%d\t%.0f\t%+.0f\t%s\t%.1f %%\t\n", r.Scheduler, r.Workloads, r.NsPerPacket, r.Added(),
 				optional(c.ofHTB(r), number(2)), r.Delivered*100)
 		}
 		_ = t.Flush() // into memory
 	}
-	writeProblems(&b, c.Problems)
+	if c.Stopped != "" {
+		fmt.Fprintf(&b, "\nnot measured: %s\n", c.Stopped)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-// writeProblems says which schedulers could not be measured.
-func writeProblems(b *strings.Builder, problems []string) {
-	for _, p := range problems {
-		fmt.Fprintf(b, "\nnot measured: %s\n", p)
-	}
 }

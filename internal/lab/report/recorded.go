@@ -68,9 +68,12 @@ func (r Recorded) result(s *scenario.Scenario) (*Result, error) {
 	result := &Result{Scenario: s, Scheduler: r.Scheduler}
 	var p Phase
 	for _, line := range r.Lines {
-		var kind struct{ Workload, Link string }
+		var kind struct{ Workload, Link, Problem string }
 		if err := json.Unmarshal(line, &kind); err != nil {
 			return nil, err
+		}
+		if kind.Problem != "" {
+			continue // of a scheduler that was not measured
 		}
 		if kind.Link == "" {
 			w := Workload{ceiling: math.Inf(1)}

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"fmt"
 	"time"
 
 	"weir/internal/lab/scenario"
@@ -26,6 +27,18 @@ type Result struct {
 	Goodput  [][]float64
 	Problems []string // of generators that failed, one line each
 	Captions []string // of the phases, for the plot; may be empty
+}
+
+// Unmeasured is a scheduler that a scenario could not be run with, and why. It stands in the
+// report in place of a Result.
+type Unmeasured struct {
+	Scenario  string `json:"scenario"`
+	Scheduler string `json:"scheduler"`
+	Problem   string `json:"problem"`
+}
+
+func (u Unmeasured) String() string {
+	return fmt.Sprintf("scheduler %s: not measured: %s", u.Scheduler, u.Problem)
 }
 
 // Failed says that an expectation does not hold, or that a generator did not do what the

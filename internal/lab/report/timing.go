@@ -18,8 +18,6 @@ type TimingResult struct {
 	Name       string      `json:"name"`
 	IntervalNs float64     `json:"interval_ns"` // from one packet to the next
 	Rows       []TimingRow `json:"rows"`
-	// Problems are schedulers that could not be measured, one line each.
-	Problems []string `json:"problems,omitempty"`
 }
 
 // TimingRow is one scheduler, with idle CPUs or with as many busy programs. Times are
@@ -36,6 +34,18 @@ type TimingRow struct {
 	LateMax   float64 `json:"late_max_us"`
 	GapP50    float64 `json:"gap_p50_us"`
 	GapP99    float64 `json:"gap_p99_us"`
+	// Problem is why the row has no figures; "" = it was measured.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Problems returns a line for each row that was not measured.
+func (r *TimingResult) Problems() (list []string) {
+	for _, row := range r.Rows {
+		if row.Problem != "" {
+			list = append(list, fmt.Sprintf("%s, CPUs %s: not measured: %s", row.Scheduler, row.cpus(), row.Problem))
+		}
+	}
+	return list
 }
 
 // warmTiming are packets at the beginning that are left out: a token bucket begins
@@ -45,7 +55,7 @@ const warmTiming = 50
 // TimingOf judges when packets arrived.
 func TimingOf(stamps []uint64, interval float64) TimingRow {
 	if len(stamps) < warmTiming+2 {
-		return TimingRow{}
+		return TimingRow{Problem: fmt.Sprintf("%d packets arrived, and the first %d are left out", len(stamps), warmTiming)}
 	}
 	stamps = stamps[warmTiming:]
 	row := TimingRow{Packets: len(stamps)}
@@ -69,10 +79,21 @@ func TimingOf(stamps []uint64, interval float64) TimingRow {
 	return row
 }
 
-// TimingJSON writes a line per row.
+// TimingJSON writes a line per row; one that was not measured has its problem instead of figures.
 func TimingJSON(out io.Writer, r *TimingResult) error {
 	enc := json.NewEncoder(out)
 	for _, row := range r.Rows {
+		if row.Problem != "" {
+			if err := enc.Encode(struct {
+				Scenario  string `json:"scenario"`
+				Scheduler string `json:"scheduler"`
+				Busy      bool   `json:"busy"`
+				Problem   string `json:"problem"`
+			}{r.Name, row.Scheduler, row.Busy, row.Problem}); err != nil {
+				return err
+			}
+			continue
+		}
 		line := struct {
 			Scenario   string  `json:"scenario"`
 			IntervalNs float64 `json:"interval_ns"`
@@ -92,11 +113,14 @@ func TimingTable(out io.Writer, r *TimingResult) error {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "scheduler\tCPUs\trate\tlate p50\tp99\tmax\tgap off by p50\tp99\t")
 	for _, row := range r.Rows {
+		if row.Problem != "" {
+			fmt.Fprintf(w, "%s\t%s\t-\t-\t-\t-\t-\t-\t  not measured: %s\n", row.Scheduler, row.cpus(), row.Problem)
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%s\t%+.3f %%\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", row.Scheduler, row.cpus(), 100*row.RateError,
 			row.LateP50, row.LateP99, row.LateMax, row.GapP50, row.GapP99)
 	}
 	_ = w.Flush() // into memory
-	writeProblems(&b, r.Problems)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
