@@ -20,9 +20,9 @@ help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: deps-build generate ## Build bin/weir, bin/weir-lab, and what the cluster lab puts into images
+build: deps-build generate ## Build bin/weir, bin/weir-lab, bin/weir-kubernetes, and what the cluster lab puts into images
 	@mkdir -p bin
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-lab
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-lab ./cmd/weir-kubernetes
 	go build -trimpath -ldflags '-s -w' -o bin/weir-counter ./internal/cluster/clustertest/counter/cmd
 
 .PHONY: generate

@@ -81,6 +81,9 @@ var layers = map[string]int{
 	"internal/sdn":                  4,
 	"internal/server":               5,
 	"internal/lab":                  5,
+	"internal/kubernetes":           7,
+	"internal/kubernetes/claims":    6,
+	"internal/kubernetes/decide":    4,
 	"internal/demo":                 6,
 	"internal/cli":                  7,
 	"internal/e2e":                  7,
@@ -107,11 +110,17 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".
 var labOnly = []string{"internal/lab", "internal/labcli", "internal/demo", "internal/sandbox", "internal/suite", "internal/dataplane/fake", "internal/cluster/clustertest"}
+
+// clusterOnly is the folder of weir-kubernetes, and clusterLibraries are what only its packages
+// may import: they are large, and weir runs as root.
+const clusterOnly = "internal/kubernetes"
+
+var clusterLibraries = []string{"k8s.io", "sigs.k8s.io", "github.com/containerd/nri", "github.com/containerd/ttrpc"}
 
 // impureImports bring I/O, time, chance or a logger in; each stands for the packages
 // below it too, but for net/netip, which is values.
@@ -245,8 +254,39 @@ func TestLinterHasTheRules(t *testing.T) {
 	}
 }
 
-// TestTheDaemonIsLean: weir consists of nothing that only tries, shows or tests it.
+// TestTheDaemonIsLean: weir consists of nothing that only tries, shows or tests it, nor of
+// anything of weir-kubernetes; that one has nothing of the data plane.
 func TestTheDaemonIsLean(t *testing.T) {
+	for folder, importer := range partsOf(t, "cmd/weir", 20) {
+		if strings.HasSuffix(folder, "test") || slices.ContainsFunc(labOnly, func(only string) bool { return below(folder, only) }) {
+			t.Errorf("cmd/weir consists of %s, by %s; only weir-lab may", folder, importer)
+		}
+		if below(folder, clusterOnly) {
+			t.Errorf("cmd/weir consists of %s, by %s; only weir-kubernetes may", folder, importer)
+		}
+	}
+	for folder, importer := range partsOf(t, "cmd/weir-kubernetes", 5) {
+		if below(folder, "internal/dataplane") || below(folder, "internal/agent") || strings.HasSuffix(folder, "test") {
+			t.Errorf("cmd/weir-kubernetes consists of %s, by %s; it speaks to the agent's socket", folder, importer)
+		}
+	}
+}
+
+// TestOnlyWeirKubernetesHasItsLibraries: no other package imports them, so that they are
+// neither in weir nor in weir-lab.
+func TestOnlyWeirKubernetesHasItsLibraries(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imported := range s.imports {
+			if !below(s.folder, clusterOnly) && slices.ContainsFunc(clusterLibraries, func(l string) bool { return below(imported, l) }) {
+				t.Errorf("%s imports %s; only %s does", s.path, imported, clusterOnly)
+			}
+		}
+	}
+}
+
+// partsOf returns the packages that a program consists of, each with one that imports it.
+func partsOf(t *testing.T, program string, least int) map[string]string {
+	t.Helper()
 	imports := map[string][]string{}
 	for _, s := range sources(t) {
 		for _, imported := range s.imports {
@@ -255,8 +295,8 @@ func TestTheDaemonIsLean(t *testing.T) {
 			}
 		}
 	}
-	via := map[string]string{"cmd/weir": ""} // package to one that imports it
-	for queue := []string{"cmd/weir"}; len(queue) > 0; queue = queue[1:] {
+	via := map[string]string{program: ""} // package to one that imports it
+	for queue := []string{program}; len(queue) > 0; queue = queue[1:] {
 		for _, folder := range imports[queue[0]] {
 			if _, seen := via[folder]; !seen {
 				via[folder] = queue[0]
@@ -264,14 +304,10 @@ func TestTheDaemonIsLean(t *testing.T) {
 			}
 		}
 	}
-	if len(via) < 20 {
-		t.Fatalf("cmd/weir consists of %d packages only", len(via))
+	if len(via) < least {
+		t.Fatalf("%s consists of %d packages only", program, len(via))
 	}
-	for folder, importer := range via {
-		if strings.HasSuffix(folder, "test") || slices.ContainsFunc(labOnly, func(only string) bool { return below(folder, only) }) {
-			t.Errorf("cmd/weir consists of %s, by %s; only weir-lab may", folder, importer)
-		}
-	}
+	return via
 }
 
 func TestPurePackagesDoNoIO(t *testing.T) {
