@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"weir/internal/agent/decide"
@@ -97,7 +98,7 @@ func (a *Agent) Attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 }
 
 func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, *pending, error) {
-	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device, Unit: req.Unit, Cgroup: req.Cgroup}
+	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device, Unit: req.Unit, Cgroup: req.Cgroup, Pod: req.Pod}
 	if err := a.decided.CheckAttachment(at); err != nil {
 		return api.ChangeResult{}, nil, err
 	}
@@ -105,6 +106,9 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	r, err := a.decided.Attach(at, req.Policy, devices, cgroups)
 	if err != nil {
 		return api.ChangeResult{}, nil, err
+	}
+	if a.decided.Again(at) {
+		return a.attachAgain(ctx, at, r, dryRun)
 	}
 	p, err := a.finder.attach(at) // in a dry run too
 	if err != nil {
@@ -115,6 +119,18 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 		return result, nil, errors.Join(err, a.finder.detach(at))
 	}
 	return result, p, nil
+}
+
+// attachAgain is attach of a pod that is attached already. Its source is told only of another
+// place.
+func (a *Agent) attachAgain(ctx context.Context, at config.Attachment, r decide.Request, dryRun bool) (api.ChangeResult, *pending, error) {
+	moved := !slices.Contains(a.decided.World.Attached, at)
+	result, err := a.grant(ctx, r, dryRun)
+	if err != nil || dryRun || !moved {
+		return result, nil, err
+	}
+	p, err := a.finder.attach(at)
+	return result, p, err
 }
 
 // Detach implements api.Agent.

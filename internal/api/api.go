@@ -101,7 +101,7 @@ type Workload struct {
 	Name     string            `json:"name"`
 	Key      string            `json:"key"`
 	ID       string            `json:"id,omitempty" doc:"the engine's id"`
-	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,host,own" doc:"own: a part of Weir, such as what moves containers"`
+	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,pod,host,own" doc:"own: a part of Weir, such as what moves containers"`
 	Class    uint16            `json:"class" doc:"class number, 0 for the host"`
 	Policy   Policy            `json:"policy"`
 	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`
@@ -206,13 +206,16 @@ type ChangeResult struct {
 }
 
 // AttachRequest makes a workload out of a network namespace, a device, systemd
-// units or a cgroup. Exactly one of Netns, Device, Unit and Cgroup is given.
+// units, a cgroup or a pod of Kubernetes. Exactly one of Netns, Device, Unit and Cgroup is
+// given, unless Pod is: then Netns, Cgroup, both or neither may be, and a pod of that name
+// that is attached already is attached anew, with this policy and nothing of the former.
 type AttachRequest struct {
 	Name   string       `json:"name"`
 	Netns  string       `json:"netns,omitempty" doc:"name in /run/netns or a path"`
 	Device string       `json:"device,omitempty" doc:"veth or tap on the host"`
 	Unit   string       `json:"unit,omitempty" doc:"systemd units, names or patterns with commas between them"`
 	Cgroup string       `json:"cgroup,omitempty" doc:"folder of a cgroup of version 2"`
+	Pod    string       `json:"pod,omitempty" maxLength:"256" doc:"id of the sandbox of a pod, or another text that changes with where the pod is; name is then NAMESPACE/POD, and netns and cgroup may be missing until its network is up" example:"5a0c3b"`
 	Policy PolicyChange `json:"policy" required:"false"`
 }
 

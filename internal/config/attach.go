@@ -11,14 +11,16 @@ import (
 )
 
 // Attachment makes a workload of something on the host. Exactly one of Netns,
-// Device, Unit and Cgroup is set. Without a name, each device or unit that matches
-// is a workload, called after itself or its virtual machine.
+// Device, Unit and Cgroup is set, or Pod, beside which Netns and Cgroup may be. Without a
+// name, each device or unit that matches is a workload, called after itself or its virtual
+// machine.
 type Attachment struct {
 	Name   string `json:"name"`
 	Netns  string `json:"netns,omitempty"`  // name under /run/netns, or a path
 	Device string `json:"device,omitempty"` // veth or tap on the host; without a name, or a pattern
 	Unit   string `json:"unit,omitempty"`   // systemd units, names or patterns with commas between them
 	Cgroup string `json:"cgroup,omitempty"` // folder of a cgroup of version 2
+	Pod    string `json:"pod,omitempty"`    // id of a pod's sandbox; only the API has it, not weir.yaml
 }
 
 // String returns the name by which users know the attachment.
@@ -28,6 +30,9 @@ func (a Attachment) String() string { return cmp.Or(a.Name, a.Device, a.Unit, a.
 func (a Attachment) Check() error {
 	if err := a.checkShape(); err != nil {
 		return err
+	}
+	if a.Pod != "" {
+		return CheckPodName(a.Name)
 	}
 	if !a.nameless() {
 		if err := CheckName(a.Name); err != nil {
@@ -53,6 +58,11 @@ func (a Attachment) checkShape() error {
 		}
 	}
 	switch {
+	case a.Pod != "" && a.Device+a.Unit == "":
+		return nil
+	case a.Pod != "":
+		return &invalid.Error{Field: "pod", Value: a.Pod, Msg: "a pod is known by its network namespace and its cgroup",
+			Remedy: "leave device and unit out"}
 	case given != 1:
 		return &invalid.Error{Field: "name", Value: a.Name, Msg: "exactly one of netns, device, unit and cgroup is needed",
 			Remedy: "name the source of the workload's packets"}

@@ -255,6 +255,18 @@ func CheckName(name string) error {
 	return nil
 }
 
+// The names of namespaces and of pods (RFC 1123, as Kubernetes has them).
+var podForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// CheckPodName refuses a text that cannot be the name of a pod's workload, NAMESPACE/POD.
+func CheckPodName(name string) error {
+	if !podForm.MatchString(name) {
+		return &invalid.Error{Field: "name", Value: name, Msg: "cannot be a pod's name",
+			Remedy: "write NAMESPACE/POD as Kubernetes has them, such as default/web-0"}
+	}
+	return nil
+}
+
 // HostName is the workload of all packets without a mark.
 const HostName = "host"
 

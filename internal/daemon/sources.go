@@ -17,6 +17,7 @@ type sources struct {
 	devices *discover.Devices
 	taps    *discover.Taps
 	cgroups *discover.Cgroups
+	pods    *discover.Pods
 	list    []discover.Source
 }
 
@@ -27,8 +28,8 @@ func newSources(c config.Config, log *slog.Logger) (*sources, error) {
 	}
 	devices := discover.NewDevices(log, links)
 	s := &sources{links: links, netns: discover.NewNetns(log, links), devices: devices,
-		taps: discover.NewTaps(log, links, devices), cgroups: discover.NewCgroups(log)}
-	s.list = []discover.Source{s.netns, s.devices, s.taps, s.cgroups}
+		taps: discover.NewTaps(log, links, devices), cgroups: discover.NewCgroups(log), pods: discover.NewPods(log, links)}
+	s.list = []discover.Source{s.netns, s.devices, s.taps, s.cgroups, s.pods}
 	if c.Docker.Enabled {
 		docker, err := discover.NewDocker(log, links, "unix://"+c.Docker.Socket)
 		if err != nil {
@@ -49,6 +50,9 @@ func (s *sources) Attach(a config.Attachment, wait bool) error {
 		options = append(options, discover.Wait)
 	}
 	switch {
+	case a.Pod != "":
+		s.pods.Put(a.Name, discover.Pod{ID: a.Pod, Netns: a.Netns, Cgroup: a.Cgroup})
+		return nil
 	case a.Device != "" && a.Name == "":
 		return s.taps.Add(a.Device)
 	case a.Device != "":
@@ -64,6 +68,8 @@ func (s *sources) Attach(a config.Attachment, wait bool) error {
 // Look implements agent.Attacher.
 func (s *sources) Look(a config.Attachment) (devices []discover.Device, cgroups []string) {
 	switch {
+	case a.Pod != "":
+		return s.pods.Look(discover.Pod{ID: a.Pod, Netns: a.Netns, Cgroup: a.Cgroup})
 	case a.Device != "":
 		return s.devices.Look(a.Device), nil
 	case a.Unit != "":
@@ -77,6 +83,8 @@ func (s *sources) Look(a config.Attachment) (devices []discover.Device, cgroups 
 // Detach implements agent.Attacher.
 func (s *sources) Detach(a config.Attachment) error {
 	switch {
+	case a.Pod != "":
+		return s.pods.Remove(a.Name)
 	case a.Device != "" && a.Name == "":
 		return s.taps.Remove(a.Device)
 	case a.Device != "":

@@ -7,15 +7,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/metadata"
+	"k8s.io/klog/v2"
 
 	"weir/internal/api"
+	"weir/internal/kubernetes/decide"
 	"weir/internal/kubernetes/informer"
+	"weir/internal/kubernetes/node"
 	"weir/internal/kubernetes/nri"
+	"weir/internal/policy"
 	"weir/internal/version"
 )
 
@@ -32,6 +41,8 @@ type options struct {
 	socket     string
 	runtime    string
 	kubeconfig string
+	debug      bool
+	decide.Settings
 }
 
 // Main runs weir-kubernetes with the process's arguments and returns its exit code.
@@ -46,21 +57,36 @@ func Main() int {
 		fmt.Fprintln(os.Stderr, "weir-kubernetes: "+err.Error())
 		return exitUsage
 	}
-	if err := run(ctx, o); err != nil && !errors.Is(err, context.Canceled) {
+	level := slog.LevelInfo
+	if o.debug {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	if err := connect(ctx, o, log); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "weir-kubernetes: "+err.Error())
 		return exitFailed
 	}
 	return exitOK
 }
 
+// defaultWeights are the weights by class of quality of service.
+const defaultWeights = "guaranteed=3,burstable=2,besteffort=1"
+
 // parse reads the command line.
 func parse(args []string) (options, error) {
-	var o options
+	var (
+		o       options
+		weights string
+	)
 	fs := pflag.NewFlagSet("weir-kubernetes", pflag.ContinueOnError)
+	fs.SortFlags = false
 	fs.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "`NAME` of this node in the cluster (env NODE_NAME)")
 	fs.StringVar(&o.socket, "socket", cmp.Or(os.Getenv("WEIR_SOCKET"), api.DefaultSocket), "`PATH` of the agent's socket (env WEIR_SOCKET)")
-	fs.StringVar(&o.runtime, "nri-socket", "/var/run/nri/nri.sock", "`PATH` of the container runtime's NRI socket")
+	fs.StringVar(&o.runtime, "nri-socket", nri.DefaultSocket, "`PATH` of the container runtime's NRI socket")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` that says where the API server is (default: the cluster that this runs in)")
+	fs.StringVar(&weights, "weights", defaultWeights, "weights of pods without "+decide.Annotation("weight")+", by class: `CLASS=N,...`")
+	fs.StringSliceVar(&o.Forbidden, "forbid", guarded(), "`FIELD`s that annotations of pods may not say, such as min,ingress.min; none: all are allowed")
+	fs.BoolVar(&o.debug, "debug", false, "log details")
 	show := fs.Bool("version", false, "print the version")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -75,13 +101,88 @@ func parse(args []string) (options, error) {
 	if o.node == "" {
 		return o, errors.New("--node: the node's name is missing; give it, or set NODE_NAME")
 	}
-	return o, nil
+	if slices.Equal(o.Forbidden, []string{"none"}) {
+		o.Forbidden = nil
+	}
+	for _, field := range o.Forbidden {
+		if !slices.Contains(policy.AllNames(), field) {
+			return o, fmt.Errorf("--forbid %q: a policy has no such field; %s", field, policy.DidYouMean(field, policy.AllNames()))
+		}
+	}
+	var err error
+	o.Weights, err = parseWeights(weights)
+	return o, err
 }
 
-// run serves until ctx ends.
-func run(ctx context.Context, o options) error {
-	if _, err := informer.Connect(o.kubeconfig); err != nil {
+// guarded returns the fields that annotations may not say by default: those that labels may
+// not, but the group, which has no part outside of a pod's namespace.
+func guarded() []string {
+	return slices.DeleteFunc(policy.AllNames(), func(name string) bool { return name == "group" || !policy.FieldOf(name).Guarded })
+}
+
+// parseWeights reads "guaranteed=3,burstable=2"; a class that is not named has weight 1.
+func parseWeights(text string) (map[decide.QoS]uint32, error) {
+	classes := map[string]decide.QoS{}
+	for _, class := range []decide.QoS{decide.Guaranteed, decide.Burstable, decide.BestEffort} {
+		classes[strings.ToLower(string(class))] = class
+	}
+	weights := map[decide.QoS]uint32{}
+	for pair := range strings.SplitSeq(text, ",") {
+		if text == "" || text == "none" {
+			break
+		}
+		name, number, _ := strings.Cut(pair, "=")
+		class, known := classes[strings.ToLower(strings.TrimSpace(name))]
+		if !known {
+			return nil, fmt.Errorf("--weights %q: %s", pair, policy.DidYouMean(name, slices.Sorted(maps.Keys(classes))))
+		}
+		weight, err := policy.ParseWeight(number)
+		if err != nil {
+			return nil, fmt.Errorf("--weights %q: %w", pair, err)
+		}
+		weights[class] = weight
+	}
+	return weights, nil
+}
+
+// connect makes the clients of the API server, and serves until ctx ends.
+func connect(ctx context.Context, o options, log *slog.Logger) error {
+	klog.SetSlogLogger(log)
+	config, err := informer.Config(o.kubeconfig)
+	if err != nil {
 		return err
 	}
-	return nri.Run(ctx, o.runtime)
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("API server: %w", err)
+	}
+	events, err := informer.NewEvents(ctx, config, o.node)
+	if err != nil {
+		return fmt.Errorf("API server: %w", err)
+	}
+	return serve(ctx, o, client, events.Warn, node.Times{}, log)
+}
+
+// serve runs all parts until ctx ends or one of them fails.
+func serve(ctx context.Context, o options, client metadata.Interface, events func(decide.Ref, string, string), times node.Times, log *slog.Logger) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	n := node.New(node.Options{Agent: api.NewClient(o.socket), Events: events, Settings: o.Settings, Log: log, Times: times})
+	parts := []func() error{
+		func() error { return n.Run(ctx) },
+		func() error { return nri.Run(ctx, o.runtime, n, log) },
+		func() error { return informer.Run(ctx, client, o.node, n, log) },
+	}
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() {
+			err := part()
+			cancel(err)
+			ended <- err
+		}()
+	}
+	for range parts {
+		<-ended
+	}
+	return context.Cause(ctx)
 }

@@ -71,7 +71,7 @@ var metrics = []metric{
 				out(float64(s.refusals[kind]), kind)
 			}
 		}},
-	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device, vm, cgroup), else 0.", gauge,
+	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device, vm, cgroup, pod), else 0.", gauge,
 		[]string{"source"}, func(s snapshot, out emit) {
 			for _, src := range s.status.Sources {
 				if src.State != workload.SourceOff {

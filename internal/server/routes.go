@@ -17,7 +17,7 @@ import (
 type (
 	// NameParam is the name of a workload in a route's path.
 	NameParam struct {
-		Name string `path:"name" maxLength:"256" doc:"name of a workload, or a prefix of its engine's id" example:"web"`
+		Name string `path:"name" maxLength:"320" doc:"name of a workload, or a prefix of its engine's id" example:"web"`
 	}
 	// DryRunParam asks for what would change.
 	DryRunParam struct {

@@ -16,6 +16,10 @@ import (
 // for it. Of an attachment without a name that is only the kind of its workloads.
 func WorkloadOf(a config.Attachment) discover.Workload {
 	switch {
+	case a.Pod != "":
+		w := named(workload.KindPod, a.Name)
+		w.ID = a.Pod
+		return w
 	case a.Device != "" && a.Name == "":
 		return discover.Workload{Kind: workload.KindVM}
 	case a.Device != "":
@@ -55,7 +59,7 @@ func (w World) NameTaken(at config.Attachment) bool {
 func (d Decision) owned(at config.Attachment, devices []discover.Device, cgroups []string) error {
 	for _, v := range d.Verdicts {
 		what := shared(v.Workload, devices, cgroups)
-		if what == "" || d.World.yields(v.Workload) {
+		if what == "" || v.Key == WorkloadOf(at).Key || d.World.yields(v.Workload) {
 			continue
 		}
 		field, value := "netns", at.Netns

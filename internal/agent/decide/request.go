@@ -205,8 +205,8 @@ func (d Decision) ResolveGroup(name string) (Verdict, error) {
 
 // CheckAttachment refuses what cannot be attached, as far as the attachment itself shows.
 func (d Decision) CheckAttachment(at config.Attachment) error {
-	if err := config.CheckName(at.Name); err != nil {
-		return api.Mistake(err)
+	if at.Name == "" {
+		return api.Mistake(config.CheckName(at.Name))
 	}
 	if err := at.Check(); err != nil {
 		return api.Mistake(err)
@@ -216,12 +216,25 @@ func (d Decision) CheckAttachment(at config.Attachment) error {
 			Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
 	}
 	for _, v := range d.Verdicts {
-		if v.Name == at.Name {
+		if v.Name == at.Name && !d.Again(at) {
 			return &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: at.Name,
 				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
 		}
 	}
 	return nil
+}
+
+// Again reports whether an attachment is one of a pod that is attached already, which takes
+// the place of the former.
+func (d Decision) Again(at config.Attachment) bool {
+	return at.Pod != "" && d.World.attachedAt(at) >= 0
+}
+
+// attachedAt returns the place in w.Attached of the attachment that makes the same workload,
+// -1 if there is none.
+func (w World) attachedAt(at config.Attachment) int {
+	key := WorkloadOf(at).Key
+	return slices.IndexFunc(w.Attached, func(b config.Attachment) bool { return WorkloadOf(b).Key == key })
 }
 
 // Attach returns the request that "weir attach" makes, with a policy. The devices and
@@ -233,17 +246,22 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 	if err := change.Readable(); err != nil {
 		return Request{}, api.Mistake(err)
 	}
-	if err := d.World.steersIngress(change, at.Unit != "" || at.Cgroup != ""); err != nil {
+	if err := d.World.steersIngress(change, at.Netns == "" && (at.Unit != "" || at.Cgroup != "")); err != nil {
 		return Request{}, err
 	}
 	w, given, next := WorkloadOf(at), change.Texts(), d.World.Clone()
-	next.Attached = append(next.Attached, at)
-	next.Found = append(next.Found, w)
-	slices.SortFunc(next.Found, byKey)
+	if i := next.attachedAt(at); i >= 0 { // a pod, see Again; what its source saw stays until it reports
+		next.Attached[i] = at
+		delete(next.Set, w.Key)
+	} else {
+		next.Attached = append(next.Attached, at)
+		next.Found = append(next.Found, w)
+		slices.SortFunc(next.Found, byKey)
+	}
 	if !change.Change.Empty() {
 		next.Set[w.Key] = change.Change
 	}
-	next.accept(w.Key, given, change.AcceptGaps, false)
+	next.accept(w.Key, given, change.AcceptGaps, true)
 	return Request{World: next, Key: w.Key, Given: given, Why: "asked by weir attach"}, nil
 }
 

@@ -44,7 +44,9 @@ func (f *Fake) Set(_ context.Context, name string, change api.PolicyChange, dryR
 func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, err := f.find(req.Name); err == nil {
+	if i, err := f.find(req.Name); err == nil && req.Pod != "" && f.workloads[i].Kind == workload.KindPod {
+		f.workloads = slices.Delete(f.workloads, i, i+1)
+	} else if err == nil {
 		return api.ChangeResult{}, &refusal.Error{
 			Kind: refusal.Conflict, Field: "name", Value: req.Name,
 			Msg: fmt.Sprintf("%q is taken", req.Name), Remedy: "choose another name, or detach that one first",
@@ -60,6 +62,9 @@ func (f *Fake) Attach(_ context.Context, req api.AttachRequest, dryRun bool) (ap
 	}
 	if req.Cgroup != "" {
 		w.Kind, w.Key, w.Cgroups = workload.KindCgroup, workload.Key(workload.KindCgroup, req.Name), []string{req.Cgroup}
+	}
+	if req.Pod != "" {
+		w.Kind, w.Key, w.ID = workload.KindPod, workload.Key(workload.KindPod, req.Name), req.Pod
 	}
 	if _, err := apply(&w, req.Policy); err != nil {
 		return api.ChangeResult{}, err

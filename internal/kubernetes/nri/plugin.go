@@ -2,35 +2,204 @@
 
 // Package nri says which sandboxes of pods the container runtime has, by NRI: the whole list
 // when it connects, and each sandbox before a container of it starts.
+//
+// The runtime waits for the answer to each call, and lets a pod fail if the answer is an
+// error. So there is none, and RunPodSandbox takes at most patience, whatever the agent does.
 package nri
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
+
+	"weir/internal/kubernetes/decide"
+	"weir/internal/retry"
 )
 
-// The name and the place of the plugin among the runtime's.
+// DefaultSocket is where containerd and CRI-O listen for plugins.
+const DefaultSocket = "/var/run/nri/nri.sock"
+
+// The name and the place of the plugin among the runtime's. It changes no container, so any
+// place would do.
 const (
 	pluginName  = "weir"
 	pluginIndex = "90"
 )
 
-// plugin has the calls that the runtime makes.
-type plugin struct{}
+// patience is how long a sandbox waits for its class. The runtime gives a plugin 2 seconds.
+const patience = 500 * time.Millisecond
 
-func (p *plugin) Synchronize(context.Context, []*api.PodSandbox, []*api.Container) ([]*api.ContainerUpdate, error) {
+// Node takes what is learnt.
+type Node interface {
+	Synchronize(sandboxes []decide.Pod)
+	RunSandbox(ctx context.Context, sandbox decide.Pod)
+	StopSandbox(id string)
+	RemoveSandbox(id string)
+}
+
+// Run serves the calls of the runtime at a socket until ctx ends. It connects again when the
+// runtime has gone.
+func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
+	pauses := retry.New(100*time.Millisecond, 2*time.Second)
+	for ctx.Err() == nil {
+		p := &plugin{node: n, log: log}
+		s, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket),
+			stub.WithLogger(logger{log}), stub.WithOnClose(func() {}))
+		if err != nil {
+			return fmt.Errorf("NRI plugin: %w", err)
+		}
+		err = s.Run(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if p.synchronized {
+			pauses.Reset()
+		}
+		log.Warn("container runtime is away; pods stay as they are", "socket", socket, "err", err)
+		if !pauses.Wait(ctx) {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// plugin has the calls that the runtime makes.
+type plugin struct {
+	node         Node
+	log          *slog.Logger
+	synchronized bool
+}
+
+// Synchronize is called once, with all that there is.
+func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	p.synchronized = true
+	list := current(pods, containers, func(file string) bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+	p.log.Info("container runtime is there", "pods", len(list))
+	p.node.Synchronize(list)
 	return nil, nil
 }
 
-// Run connects to the runtime's socket and serves its calls until ctx ends or the runtime
-// closes the connection.
-func Run(ctx context.Context, socket string) error {
-	s, err := stub.New(&plugin{}, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket))
-	if err != nil {
-		return fmt.Errorf("NRI plugin: %w", err)
+func (p *plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p.node.RunSandbox(ctx, podOf(pod))
+	if ctx.Err() != nil {
+		p.log.Warn("pod starts without its class; it gets it as soon as the agent answers", "namespace", pod.GetNamespace(), "pod", pod.GetName())
 	}
-	return s.Run(ctx)
+	return nil
+}
+
+func (p *plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	p.node.StopSandbox(pod.GetId())
+	return nil
+}
+
+func (p *plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	p.node.RemoveSandbox(pod.GetId())
+	return nil
+}
+
+// current returns the sandboxes, one for each pod: where the runtime still has former ones, the
+// one with containers, and among these one whose network namespace is there.
+func current(pods []*api.PodSandbox, containers []*api.Container, exists func(file string) bool) []decide.Pod {
+	runs := map[string]bool{}
+	for _, c := range containers {
+		switch c.GetState() {
+		case api.ContainerState_CONTAINER_RUNNING, api.ContainerState_CONTAINER_CREATED, api.ContainerState_CONTAINER_PAUSED:
+			runs[c.GetPodSandboxId()] = true
+		}
+	}
+	rank := func(p decide.Pod) int {
+		r := 0
+		if runs[p.Sandbox] {
+			r += 2
+		}
+		if p.Netns == "" || exists(p.Netns) {
+			r++
+		}
+		return r
+	}
+	place := map[string]int{}
+	var list []decide.Pod
+	for _, pod := range pods {
+		p := podOf(pod)
+		i, taken := place[p.Key()]
+		switch {
+		case p.Netns != "" && !runs[p.Sandbox] && !exists(p.Netns):
+			// It has ended; the runtime keeps its record for a while.
+		case !taken:
+			place[p.Key()] = len(list)
+			list = append(list, p)
+		case rank(p) >= rank(list[i]):
+			list[i] = p
+		}
+	}
+	return list
+}
+
+// podOf returns what a sandbox says of its pod.
+func podOf(s *api.PodSandbox) decide.Pod {
+	p := decide.Pod{Namespace: s.GetNamespace(), Name: s.GetName(), UID: s.GetUid(), Sandbox: s.GetId(), Annotations: s.GetAnnotations()}
+	for _, ns := range s.GetLinux().GetNamespaces() {
+		if ns.GetType() == "network" {
+			p.Netns = ns.GetPath()
+		}
+	}
+	parent := s.GetLinux().GetCgroupParent()
+	p.Cgroup, p.QoS = cgroupPath(parent), qosOf(parent)
+	return p
+}
+
+// cgroupPath returns the path of a cgroup below the mount. With cgroupfs the kubelet says it;
+// with systemd it says the name of a slice, which is in the folders of the slices that its
+// name begins with: kubepods-burstable-podX.slice in
+// /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podX.slice.
+func cgroupPath(parent string) string {
+	name, slice := strings.CutSuffix(path.Base(parent), ".slice")
+	if parent == "" || !slice || strings.Count(parent, "/") > 0 {
+		return parent
+	}
+	full, prefix := "/", ""
+	for part := range strings.SplitSeq(name, "-") {
+		prefix += part
+		full = path.Join(full, prefix+".slice")
+		prefix += "-"
+	}
+	return full
+}
+
+// qosOf returns the class of a pod, which the kubelet writes into its cgroup's name unless the
+// pod is Guaranteed.
+func qosOf(parent string) decide.QoS {
+	switch {
+	case strings.Contains(parent, "besteffort"):
+		return decide.BestEffort
+	case strings.Contains(parent, "burstable"):
+		return decide.Burstable
+	}
+	return decide.Guaranteed
+}
+
+// logger gives NRI's messages to slog. All are details but errors.
+type logger struct{ *slog.Logger }
+
+func (l logger) Debugf(ctx context.Context, format string, args ...any) { l.detail(ctx, format, args) }
+func (l logger) Infof(ctx context.Context, format string, args ...any)  { l.detail(ctx, format, args) }
+func (l logger) Warnf(ctx context.Context, format string, args ...any)  { l.detail(ctx, format, args) }
+func (l logger) Errorf(ctx context.Context, format string, args ...any) {
+	l.WarnContext(ctx, fmt.Sprintf(format, args...))
+}
+
+func (l logger) detail(ctx context.Context, format string, args []any) {
+	l.DebugContext(ctx, fmt.Sprintf(format, args...))
 }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package discover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"weir/internal/cgroup"
+	"weir/internal/workload"
+)
+
+// Pods is a Source of pods of Kubernetes, as weir-kubernetes names them. A pod is known by the
+// veths of its network namespace, whatever their number, and where it has none (the host's
+// network, macvlan) by its cgroup. It stays, without devices, until it is removed, so that a
+// min is there before the pod is.
+type Pods struct {
+	log   *slog.Logger
+	links linkTable
+	read  func() cgroup.Hierarchy
+	poke  chan struct{}
+
+	mu   sync.Mutex
+	pods map[string]Pod    // by the workload's name
+	seen map[string]fileID // what was at the path of a cgroup the last time
+}
+
+// Pod is where a pod is.
+type Pod struct {
+	ID     string // of its sandbox
+	Netns  string // path of its network namespace, "" = the host's, or not known yet
+	Cgroup string // folder, or path below the mount; "" = not known
+}
+
+// NewPods returns a Source without pods.
+func NewPods(log *slog.Logger, links *Links) *Pods { return newPods(log, links, cgroup.Read) }
+
+func newPods(log *slog.Logger, links linkTable, read func() cgroup.Hierarchy) *Pods {
+	return &Pods{log: log, links: links, read: read, poke: make(chan struct{}, 1), pods: map[string]Pod{}, seen: map[string]fileID{}}
+}
+
+// Name returns "pod".
+func (p *Pods) Name() string { return "pod" }
+
+// Status returns workload.SourceOK: the kernel is never away.
+func (p *Pods) Status() (state workload.SourceState, note string) { return workload.SourceOK, "" }
+
+// Put makes a workload of a pod, or says where that pod is from now on.
+func (p *Pods) Put(name string, pod Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pods[name] = pod
+	poke(p.poke)
+}
+
+// Remove forgets a pod.
+func (p *Pods) Remove(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.pods[name]; !ok {
+		return errUnattached(name, p.pods)
+	}
+	delete(p.pods, name)
+	poke(p.poke)
+	return nil
+}
+
+// Look returns the devices of a pod, or if it has none its cgroup.
+func (p *Pods) Look(pod Pod) (devices []Device, cgroups []string) {
+	h := p.read()
+	if devices = p.devices("", pod); len(devices) == 0 && pod.Cgroup != "" && h.Root != "" {
+		cgroups = []string{below(h.Root, pod.Cgroup)}
+	}
+	return devices, cgroups
+}
+
+// Run reports the pods until ctx ends.
+func (p *Pods) Run(ctx context.Context, report func([]Workload)) error {
+	files, wake, stop := watchWith(ctx, p.log, p.poke)
+	defer stop()
+	return follow(ctx, p.links, wake, func() []Workload {
+		list, paths := p.list()
+		files.want(paths)
+		return list
+	}, report)
+}
+
+// list returns the pods, and the paths to watch for a change of the list.
+func (p *Pods) list() (list []Workload, paths []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.pods) == 0 {
+		return nil, nil
+	}
+	h := p.read()
+	s := search{h: h, before: p.seen, now: map[string]fileID{}}
+	for name, pod := range p.pods {
+		w := Workload{Key: workload.Key(workload.KindPod, name), ID: pod.ID, Name: name, Kind: workload.KindPod, Devices: p.devices(name, pod)}
+		if pod.Netns != "" {
+			paths = append(paths, pod.Netns)
+		}
+		if pod.Cgroup != "" && len(w.Devices) == 0 {
+			w.Note = h.Trouble()
+			if h.Root != "" {
+				full := below(h.Root, pod.Cgroup)
+				paths = append(paths, full)
+				w.Cgroups, w.Note = s.present(full), ""
+			}
+		}
+		list = append(list, w)
+	}
+	if p.seen = s.now; s.remade {
+		poke(p.poke)
+	}
+	return list, paths
+}
+
+func (p *Pods) devices(name string, pod Pod) []Device {
+	if pod.Netns == "" {
+		return nil
+	}
+	ns, err := p.links.resolve(pod.Netns)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.log.Debug("network namespace cannot be read", "pod", cmp.Or(name, pod.ID), "path", pod.Netns, "err", err)
+		}
+		return nil
+	}
+	devices := slices.Clone(p.links.devices(ns))
+	for i := range devices {
+		devices[i].PeerNetns = pod.Netns
+	}
+	return devices
+}
