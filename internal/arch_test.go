@@ -127,7 +127,8 @@ var clusterLibraries = []string{"k8s.io", "sigs.k8s.io", "github.com/containerd/
 var impureImports = []string{"os", "net", "io", "log", "syscall", "runtime", "context", "math/rand", "crypto", "embed", "C"}
 
 // pureLibraries are functions of their arguments too.
-var pureLibraries = []string{"github.com/goccy/go-yaml/ast", "github.com/goccy/go-yaml/parser"} // a text's syntax tree
+var pureLibraries = []string{"github.com/goccy/go-yaml/ast", "github.com/goccy/go-yaml/parser", // a text's syntax tree
+	"k8s.io/apimachinery/pkg/api/resource"} // quantities
 
 // pureCalls are the functions of packages that do I/O which pure packages call: these are
 // functions of their arguments too. Types are everywhere.

@@ -27,7 +27,7 @@ func TestEnumerations(t *testing.T) {
 		field string
 		want  []string
 	}{
-		{Workload{}, "Kind", []string{workload.KindDocker, workload.KindNetns, workload.KindDevice, workload.KindVM, workload.KindUnit, workload.KindCgroup, workload.KindHost, workload.KindOwn}},
+		{Workload{}, "Kind", []string{workload.KindDocker, workload.KindNetns, workload.KindDevice, workload.KindVM, workload.KindUnit, workload.KindCgroup, workload.KindPod, workload.KindHost, workload.KindOwn}},
 		{Workload{}, "State", []string{workload.StateActive, workload.StateWaiting, workload.StateUnsteered, workload.StateRefused, workload.StateNotHeld}},
 		{Group{}, "State", []string{workload.StateActive, workload.StateRefused, workload.StateNotHeld}},
 		{Source{}, "State", texts(workload.SourceOK, workload.SourceUnavailable, workload.SourceOff)},

@@ -204,7 +204,7 @@ func FuzzParseAQM(f *testing.F) {
 }
 
 func TestGroupNames(t *testing.T) {
-	const remedy = "; use up to 64 letters, digits, dots, dashes and underscores, a letter or digit first"
+	const remedy = "; use up to 128 letters, digits, dots, dashes and underscores, a letter or digit first"
 	for name, want := range map[string]string{
 		"tenant-b": "", "0": "", "a.b_c": "",
 		"":     `group "": cannot be a group's name` + remedy,

@@ -60,7 +60,7 @@ weir_class_transmit_bytes_total{class="3",direction="egress",link="eth0",workloa
 # HELP weir_link_capacity_bits_per_second Rate that the link's workloads share, on the wire.
 # TYPE weir_link_capacity_bits_per_second gauge
 weir_link_capacity_bits_per_second{direction="egress",link="eth0"} 1e+08
-# HELP weir_source_up 1 if workloads are seen by this source (docker, netns, device, vm, cgroup), else 0.
+# HELP weir_source_up 1 if workloads are seen by this source (docker, netns, device, vm, cgroup, pod), else 0.
 # TYPE weir_source_up gauge
 weir_source_up{source="device"} 0
 weir_source_up{source="docker"} 1

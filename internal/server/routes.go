@@ -25,7 +25,7 @@ type (
 	}
 	// GroupParam is the name of a group in a route's path.
 	GroupParam struct {
-		Name string `path:"name" maxLength:"64" doc:"name of a group" example:"tenant-b"`
+		Name string `path:"name" maxLength:"128" doc:"name of a group" example:"tenant-b"`
 	}
 	setInput struct {
 		NameParam

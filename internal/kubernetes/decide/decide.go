@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/config"
 	"weir/internal/invalid"
 	"weir/internal/policy"
 )
@@ -199,6 +198,3 @@ func faults(of Ref, mistakes []*invalid.Error) []Fault {
 	}
 	return list
 }
-
-// Named reports whether a name is one that a pod's workload has.
-func Named(name string) bool { return strings.Contains(name, "/") && config.CheckPodName(name) == nil }
