@@ -3,11 +3,14 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	nriapi "github.com/containerd/nri/pkg/api"
+	nrilog "github.com/containerd/nri/pkg/log"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
@@ -25,12 +29,14 @@ import (
 	"weir/internal/agent"
 	"weir/internal/agent/decide"
 	"weir/internal/api"
+	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	kernel "weir/internal/dataplane/fake"
 	"weir/internal/discover"
 	cluster "weir/internal/kubernetes/decide"
 	"weir/internal/kubernetes/node"
+	"weir/internal/kubernetes/nri"
 	"weir/internal/logtest"
 	"weir/internal/plan"
 	"weir/internal/server"
@@ -48,20 +54,20 @@ type bed struct {
 	config   string
 	log      *logtest.Buffer
 
-	api       *api.Client
-	stopAgent func()
-	runtime   *adaptation.Adaptation
+	api         *api.Client
+	stopAgent   func()
+	runtime     *adaptation.Adaptation
+	stopRuntime func()
 
 	mu     sync.Mutex
 	pods   map[string]*nriapi.PodSandbox // by id
 	events []string
-	sets   func() int
 }
 
 // newBed starts an agent on eth0 with 100 Mbit/s, and the runtime.
 func newBed(t *testing.T, more string) *bed {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "weir-kube-") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("/dev/shm", "weir-kube-") // a path short enough for a socket, without a disk to wait for
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +85,7 @@ func newBed(t *testing.T, more string) *bed {
 			t.Log(b.log.String())
 		}
 	})
+	nrilog.Set(nri.Logger{Logger: b.logger()})
 	b.startAgent()
 	b.startRuntime()
 	return b
@@ -98,13 +105,14 @@ func (b *bed) startAgent() {
 		b.t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := agent.New(agent.Options{Config: c, StateDir: b.dir, Log: log, Devices: b.kernel.Devices,
+	records := audit.New(filepath.Join(b.dir, "audit.log"), log)
+	a, err := agent.New(agent.Options{Config: c, StateDir: b.dir, Log: log, Audit: records, Devices: b.kernel.Devices,
 		Open:    func(l config.Link) (dataplane.Backend, error) { return b.kernel.Open(l.Name()) },
 		Sources: []discover.Source{b.veths}, Attach: b.veths})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	s := server.New(a, server.Options{Socket: b.socket(), Log: log})
+	s := server.New(a, server.Options{Socket: b.socket(), Audit: records, Log: log})
 	if err := s.Listen(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -134,20 +142,71 @@ func (b *bed) startRuntime() {
 		return err
 	}, func(context.Context, []*nriapi.ContainerUpdate) ([]*nriapi.ContainerUpdate, error) { return nil, nil },
 		adaptation.WithPluginPath(filepath.Join(b.dir, "plugins")), adaptation.WithPluginConfigPath(filepath.Join(b.dir, "conf.d")),
-		adaptation.WithSocketPath(filepath.Join(b.dir, "nri.sock")))
+		adaptation.WithSocketPath(filepath.Join(b.dir, "runtime.sock")))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if err := r.Start(); err != nil {
 		b.t.Fatal(err)
 	}
+	hangUp := b.relay()
 	b.runtime = r
-	b.t.Cleanup(r.Stop)
+	b.stopRuntime = sync.OnceFunc(func() { r.Stop(); hangUp() })
+	b.t.Cleanup(b.stopRuntime)
+}
+
+// relay carries the connections of plugins to the runtime until it is told to end them: the
+// library's runtime keeps them when it stops, which a process that ends does not.
+func (b *bed) relay() (hangUp func()) {
+	b.t.Helper()
+	listener, err := net.Listen("unix", filepath.Join(b.dir, "nri.sock"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var (
+		mu    sync.Mutex
+		conns []net.Conn
+	)
+	go func() {
+		for {
+			plugin, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			runtime, err := net.Dial("unix", filepath.Join(b.dir, "runtime.sock"))
+			if err != nil {
+				_ = plugin.Close()
+				continue
+			}
+			mu.Lock()
+			conns = append(conns, plugin, runtime)
+			mu.Unlock()
+			go func() { _, _ = io.Copy(plugin, runtime); _ = plugin.Close() }()
+			go func() { _, _ = io.Copy(runtime, plugin); _ = runtime.Close() }()
+		}
+	}()
+	return func() {
+		_ = listener.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}
 }
 
 // plugin runs weir-kubernetes until the returned function is called, and waits until it knows
 // runtime and API server.
 func (b *bed) plugin() (stop func()) {
+	b.t.Helper()
+	before := strings.Count(b.log.String(), "API server is there")
+	stop = b.pluginAlone()
+	b.until("the API server has answered", func() bool { return strings.Count(b.log.String(), "API server is there") > before })
+	return stop
+}
+
+// pluginAlone does the same without an API server that answers.
+func (b *bed) pluginAlone() (stop func()) {
 	b.t.Helper()
 	before := strings.Count(b.log.String(), "container runtime is there")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,10 +221,7 @@ func (b *bed) plugin() (stop func()) {
 	go func() { done <- serve(ctx, o, b.client, note, times, b.logger()) }()
 	stop = sync.OnceFunc(func() { cancel(); <-done })
 	b.t.Cleanup(stop)
-	b.until("the plugin is connected", func() bool {
-		text := b.log.String()
-		return strings.Count(text, "container runtime is there") > before && strings.Count(text, "API server is there") > before
-	})
+	b.until("the plugin is connected", func() bool { return strings.Count(b.log.String(), "container runtime is there") > before })
 	b.until("the runtime has the plugin", func() bool { block := b.runtime.BlockPluginSync(); block.Unblock(); return true })
 	return stop
 }
@@ -277,7 +333,7 @@ func (b *bed) state() string {
 			}
 			for _, p := range s.Ports {
 				if p.Class == c.ID {
-					text += " " + p.Device
+					text += " " + cmp.Or(p.Device, "cgroup")
 				}
 			}
 			if link != "eth0" {
@@ -310,6 +366,19 @@ func (b *bed) told() []string {
 	list := b.events
 	b.events = nil
 	slices.Sort(list)
+	return list
+}
+
+// changes are the requests that changed something, or were to, as the audit log has them.
+func (b *bed) changes() (list []string) {
+	b.t.Helper()
+	entries, err := b.api.Audit(b.t.Context(), audit.Query{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, strings.Join([]string{e.Action, e.Object, e.Result, e.Reason}, " "))
+	}
 	return list
 }
 

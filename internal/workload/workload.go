@@ -18,7 +18,7 @@ const (
 	KindVM     = "vm"
 	KindUnit   = "unit"
 	KindCgroup = "cgroup"
-	KindPod    = "pod" // of Kubernetes, named NAMESPACE/POD
+	KindPod    = "pod"  // of Kubernetes, named NAMESPACE/POD
 	KindHost   = "host" // what carries no mark
 	KindOwn    = "own"  // a part of Weir
 )

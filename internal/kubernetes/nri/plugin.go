@@ -51,7 +51,7 @@ func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 	for ctx.Err() == nil {
 		p := &plugin{node: n, log: log}
 		s, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket),
-			stub.WithLogger(logger{log}), stub.WithOnClose(func() {}))
+			stub.WithLogger(Logger{log}), stub.WithOnClose(func() {}))
 		if err != nil {
 			return fmt.Errorf("NRI plugin: %w", err)
 		}
@@ -190,16 +190,23 @@ func qosOf(parent string) decide.QoS {
 	return decide.Guaranteed
 }
 
-// logger gives NRI's messages to slog. All are details but errors.
-type logger struct{ *slog.Logger }
+// Logger gives NRI's messages to slog. All are details but errors.
+type Logger struct{ *slog.Logger }
 
-func (l logger) Debugf(ctx context.Context, format string, args ...any) { l.detail(ctx, format, args) }
-func (l logger) Infof(ctx context.Context, format string, args ...any)  { l.detail(ctx, format, args) }
-func (l logger) Warnf(ctx context.Context, format string, args ...any)  { l.detail(ctx, format, args) }
-func (l logger) Errorf(ctx context.Context, format string, args ...any) {
+// Debugf implements log.Logger.
+func (l Logger) Debugf(ctx context.Context, format string, args ...any) { l.detail(ctx, format, args) }
+
+// Infof implements log.Logger.
+func (l Logger) Infof(ctx context.Context, format string, args ...any) { l.detail(ctx, format, args) }
+
+// Warnf implements log.Logger.
+func (l Logger) Warnf(ctx context.Context, format string, args ...any) { l.detail(ctx, format, args) }
+
+// Errorf implements log.Logger.
+func (l Logger) Errorf(ctx context.Context, format string, args ...any) {
 	l.WarnContext(ctx, fmt.Sprintf(format, args...))
 }
 
-func (l logger) detail(ctx context.Context, format string, args []any) {
+func (l Logger) detail(ctx context.Context, format string, args []any) {
 	l.DebugContext(ctx, fmt.Sprintf(format, args...))
 }
