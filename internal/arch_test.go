@@ -44,6 +44,7 @@ var layers = map[string]int{
 	"internal/refusal":              0,
 	"internal/program":              0,
 	"internal/retry":                0,
+	"internal/rootlock":             2,
 	"internal/sandbox":              0,
 	"internal/nsthread":             0,
 	"internal/strictyaml":           0,

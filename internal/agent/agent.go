@@ -55,6 +55,10 @@ type Options struct {
 	LimitOffload func(dev discover.Device, capacity policy.Rate) error
 	// RestoreOffload undoes LimitOffload; with nil a limit stays.
 	RestoreOffload func(dev discover.Device) error
+	// LockLimit returns a warning if a backend's root qdisc does not carry the link's
+	// capacity on this host, "" if it does; nil = that is not known. It is asked once the
+	// qdisc is there.
+	LockLimit func(l config.Link, backend string) string
 	// Goodput makes the meter that reservations are held by; nil = there is none, and
 	// they are held by what headers alone demand.
 	Goodput func() (Meter, error)
@@ -128,7 +132,7 @@ func New(opts Options) (*Agent, error) {
 // newLink returns a link that is not steered yet. Its pacer looks its settings up in the world.
 func (a *Agent) newLink(c config.Link) *link {
 	settings := func(workload, _ string) pace.Settings { return settingsOf(a.decided.TunedOf(workload)) }
-	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true,
+	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true, lockLimit: a.opts.LockLimit,
 		pacer: pace.New(cmp.Or(c.Direction, policy.Egress), settings)}
 }
 

@@ -142,9 +142,11 @@ type host struct {
 	log     *logtest.Buffer
 	devices int // made so far
 	goodput func() (Meter, error)
-	limit   func(discover.Device, policy.Rate) error // nil = none
-	restore func(discover.Device) error
-	audit   *audit.Log // nil = none
+	// lockLimit is agent.Options.LockLimit.
+	lockLimit func(l config.Link, backend string) string
+	limit     func(discover.Device, policy.Rate) error // nil = none
+	restore   func(discover.Device) error
+	audit     *audit.Log // nil = none
 
 	*Agent
 	cancel context.CancelFunc
@@ -198,6 +200,8 @@ func (h *host) start() {
 		Devices: h.kernel.Devices,
 		Ports:   h.ports,
 		Goodput: h.goodput,
+
+		LockLimit: h.lockLimit,
 
 		LimitOffload: h.limit, RestoreOffload: h.restore,
 		Audit: h.audit,

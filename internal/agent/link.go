@@ -40,6 +40,8 @@ type link struct {
 	again     retry
 	healed    time.Time
 	disturbed disturbance
+	lockLimit func(l config.Link, backend string) string
+	warning   string              // that the capacity is above the limit of one lock; "" = it is not
 	pacer     *pace.Pacer         // of its reservations
 	abilities dataplane.Abilities // of the backend, or of the one before
 
@@ -122,6 +124,9 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 		return nil, l.failed(err, now)
 	}
 	changes := plan.Brief(plan.Diff(l.inForce, l.want), l.inForce, l.want)
+	if l.lockLimit != nil {
+		l.warning = l.lockLimit(l.config, l.backend.Name())
+	}
 	l.inForce, l.dirty, l.err = l.want, false, nil
 	l.again.succeeded()
 	if l.last.At.IsZero() {

@@ -46,6 +46,7 @@ func (l *link) view() api.LinkStatus {
 		FreeBps:     uint64(limit - min(limit, reserved)),
 		Workloads:   l.workloads(),
 		Gaps:        []string{},
+		Warning:     l.warning,
 	}
 	if l.backend != nil {
 		s.Backend = l.backend.Name()

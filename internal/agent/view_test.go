@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,4 +104,36 @@ func BenchmarkSample(b *testing.B) {
 		l.now = usage.Between(l.want, dataplane.Snapshot{}, dataplane.Snapshot{})
 		moment{d, links{l}}.sample(time.Time{}, false)
 	}
+}
+
+// A link whose capacity is more than one root qdisc carries says so for as long as that is
+// so, and the others do not.
+func TestLockLimitIsInTheStatus(t *testing.T) {
+	const text = "\nlinks: [{device: eth0, egress: 40gbit}, {device: eth1, egress: 1gbit}]"
+	inBubble(t, text, func(t *testing.T, h *host) {
+		h.lockLimit = func(l config.Link, backend string) string {
+			if l.Egress <= 25e9 {
+				return ""
+			}
+			return backend + " carries 25 Gbit/s"
+		}
+		h.start()
+		warnings := func() (list []string) {
+			st, err := h.Status(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range st.Links {
+				list = append(list, l.Warning)
+			}
+			return list
+		}
+		if got := warnings(); !slices.Equal(got, []string{"tc carries 25 Gbit/s", ""}) {
+			t.Errorf("warnings %q", got)
+		}
+		h.reload(strings.Replace(text, "40gbit", "20gbit", 1))
+		if got := warnings(); !slices.Equal(got, []string{"", ""}) {
+			t.Errorf("with less capacity: %q", got)
+		}
+	})
 }

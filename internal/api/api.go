@@ -94,6 +94,8 @@ type LinkStatus struct {
 	// be.
 	NotHeld []PolicyGap `json:"not_held,omitempty" doc:"which of the link's settings its backend does not hold on this kernel"`
 	Error   string      `json:"error,omitempty" doc:"why the link is not steered"`
+	// Warning is set where the capacity is above what one root qdisc carries.
+	Warning string `json:"warning,omitempty" doc:"that the capacity is more than one root qdisc carries on this host, what was there before, and what to do"`
 }
 
 // Workload is one workload with its policy and its present state.

@@ -27,6 +27,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/rootlock"
 	"weir/internal/sdn/switchport"
 	"weir/internal/version"
 )
@@ -67,10 +68,11 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		RestoreOffload: func(dev discover.Device) error {
 			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
 		},
-		Goodput: func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
-		Version: version.String(),
-		Audit:   audit.New(config.AuditFile(c.StateDir), log),
-		Log:     log,
+		LockLimit: lockLimit(c.StateDir),
+		Goodput:   func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
+		Version:   version.String(),
+		Audit:     audit.New(config.AuditFile(c.StateDir), log),
+		Log:       log,
 	}
 	if c.Path != "" {
 		opts.Load = load
@@ -115,6 +117,43 @@ func opener(c config.Config, log *slog.Logger) func(config.Link) (dataplane.Back
 		}
 		return backends.Open(kind, l.Device, opts, log)
 	}
+}
+
+// lockLimit returns what agent.Options.LockLimit is on this host.
+func lockLimit(stateDir string) func(config.Link, string) string {
+	hz, err := rootlock.CPUHz()
+	if err != nil {
+		return nil
+	}
+	return func(l config.Link, backend string) string {
+		link := rootlock.Link{Device: l.Device, Direction: l.Direction, Capacity: l.Capacity(), Steered: true}
+		limit := rootlock.Of(backend, hz)
+		if seen, _ := limit.Warning(link); seen == "" {
+			return ""
+		}
+		if l.Direction != policy.Ingress { // whose qdisc is on an IFB, which had none
+			former := formerRoot(l.Device, stateDir)
+			link.Root, link.Queues = former.String(), former.Queues
+		}
+		seen, remedy := limit.Warning(link)
+		return seen + "; " + remedy
+	}
+}
+
+// formerRoot returns the root qdisc that a device has without Weir, the zero value if that is
+// not known.
+func formerRoot(name, stateDir string) device.Former {
+	conn, err := device.Open()
+	if err != nil {
+		return device.Former{}
+	}
+	defer conn.Close()
+	dev, err := conn.Lookup(name)
+	if err != nil {
+		return device.Former{}
+	}
+	former, _ := conn.Former(dev, dataplane.Options{StateDir: stateDir}) // the zero value if it cannot be read
+	return former
 }
 
 func deviceNames() ([]string, error) {

@@ -17,8 +17,10 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/rootlock"
 )
 
 // healthy returns a host that has all it needs: Linux 7.3, one link, Docker.
@@ -55,38 +57,26 @@ func TestHealthyHost(t *testing.T) {
 
 // The cost of a packet that the text quotes is the recorded one, with where it is from.
 func TestSpeedQuotesTheRecord(t *testing.T) {
-	if cost.Instructions < 1 || cost.Kernel == "" || cost.Date == "" || len(cost.Commit) != 40 {
-		t.Fatalf("record %+v", cost)
-	}
+	cost := rootlock.Counted
 	h := healthy()
-	text := h.Links[0].speed(h.CPUHz)[0].Seen
+	text := h.Links[0].speed(plan.BackendBPF, h.CPUHz)[0].Seen
 	for _, want := range []string{fmt.Sprintf("%.0f instructions", cost.Instructions), cost.Kernel, cost.Date, cost.Commit[:12]} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}
 	}
-	h.Links[0].Capacity = uint64(policy.FullFrame * 8 * 2e9 / cost.Instructions) // as many cycles as instructions
+	h.Links[0].Capacity = uint64(rootlock.Of(plan.BackendBPF, 2e9).Rate(policy.FullFrame))
 	h.Links[0].SpeedMbps = 100000
-	if f := h.Links[0].speed(h.CPUHz)[0]; f.Level != OK {
-		t.Errorf("with as many cycles as instructions: %+v", f)
+	if f := h.Links[0].speed(plan.BackendBPF, h.CPUHz)[0]; f.Level != OK {
+		t.Errorf("at the limit of one lock: %+v", f)
 	}
 	h.Links[0].Capacity = h.Links[0].Capacity * 101 / 100
-	if f := h.Links[0].speed(h.CPUHz)[0]; f.Level != Warning {
-		t.Errorf("with one per cent fewer cycles: %+v", f)
+	if f := h.Links[0].speed(plan.BackendBPF, h.CPUHz)[0]; f.Level != Warning {
+		t.Errorf("one per cent above it: %+v", f)
 	}
-	f := h.Links[0].speed(Seen[uint64]{Err: errors.New("/proc/cpuinfo has none")})[0]
+	f := h.Links[0].speed(plan.BackendBPF, Seen[uint64]{Err: errors.New("/proc/cpuinfo has none")})[0]
 	if f.Level != OK || !strings.Contains(f.Seen, "how many cycles a CPU of this host has in that time is not known: /proc/cpuinfo has none") {
 		t.Errorf("of a CPU that does not say its clock: %+v", f)
-	}
-}
-
-func TestClockOfCPU(t *testing.T) {
-	const info = "processor\t: 0\ncpu MHz\t\t: 2599.998\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n"
-	if hz, err := clockIn(strings.NewReader(info)); err != nil || hz != 3100500000 {
-		t.Errorf("%d, %v", hz, err)
-	}
-	if hz, err := clockIn(strings.NewReader("processor\t: 0\nBogoMIPS\t: 50.00\n")); err == nil {
-		t.Errorf("%d of a processor that does not say it", hz)
 	}
 }
 
@@ -144,7 +134,17 @@ func TestChecks(t *testing.T) {
 		{"foreign qdisc", func(h *Host) { h.Links[0].Root.Value, h.Links[0].RootKind = "fq 8001:", RootForeign }, "link", Fails, "fq 8001: was set by another program", "force"},
 		{"foreign qdisc on a link that the configuration does not name", func(h *Host) { h.Links[0].RootKind, h.Links[0].Asked = RootForeign, false }, "link", Warning, "another program", "--force"},
 		{"capacity above the device's", func(h *Host) { h.Links[0].Capacity = 2e9 }, "link", Warning, "2 Gbit/s, the device has 1 Gbit/s", "950mbit"},
-		{"more than a CPU carries", func(h *Host) { h.Links[0].Capacity, h.Links[0].SpeedMbps = 25e9, 25000 }, "link", Warning, "a packet every 0.484 µs, in which a CPU of this host has 969 cycles", "tso"},
+		{"more than one lock carries", func(h *Host) { h.Links[0].Capacity, h.Links[0].SpeedMbps = 40e9, 40000 }, "link", Warning, "40 Gbit/s in full frames is 3.3 million packets a second, and one root qdisc carries ", "tso"},
+		{"more than the fallback's lock carries", func(h *Host) {
+			h.Links[0].Capacity, h.Links[0].SpeedMbps, h.Config.Value.Backend = 15e9, 25000, plan.BackendTC
+		}, "link", Warning, "15 Gbit/s in full frames is 1.24 million packets a second, and one root qdisc carries ", "tso"},
+		{"more than one lock carries, where there was one for each queue", func(h *Host) {
+			h.Links[0].Capacity, h.Links[0].SpeedMbps, h.Links[0].Former = 40e9, 40000, device.Former{Kind: "mq", Leaf: "fq", Queues: 16}
+		}, "link", Warning, "; mq with fq has a lock for each of 16 transmit queues", "leave the link to mq with fq"},
+		{"more than one lock carries, with Weir's in place of many", func(h *Host) {
+			h.Links[0].Capacity, h.Links[0].SpeedMbps, h.Links[0].Former = 40e9, 40000, device.Former{Kind: "mq", Leaf: "fq", Queues: 16}
+			h.Links[0].RootKind = RootOurs
+		}, "link", Warning, "; mq with fq was there before and has a lock for each of 16 transmit queues", "take the link out of weir.yaml, which gives it back to mq with fq"},
 		{"qdisc hidden", func(h *Host) { h.Links[0].Root.Err = fs.ErrPermission }, "link", Unknown, "root qdisc", "root"},
 		{"calico is here", func(h *Host) { h.Marks.Products = []string{"calico"} }, "mark", Warning, "calico is here, which may use 0xffff0000", "mark_mask: 0xfffe in weir.yaml, enough for 4095"},
 		{"cilium is here", func(h *Host) { h.Marks.Products = []string{"cilium"} }, "mark", Warning, "0xffff0000", "mark_mask: 0xf000 in weir.yaml, enough for 1 "},

@@ -5,6 +5,7 @@ package doctor
 import (
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/dataplane/device"
 )
 
 // Seen is a value that Look read, or the reason why it could not.
@@ -48,6 +49,7 @@ type Link struct {
 	Asked     bool         // weir.yaml or the command line names it
 	Root      Seen[string] // root qdisc as tc prints it
 	RootKind  RootKind
+	Former    device.Former // what is there without Weir
 	TxQueues  int
 	SpeedMbps int    // of the device, 0 = it does not say
 	GSO       uint32 // bytes of the largest packet that is cut after the qdisc

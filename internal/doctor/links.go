@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"strings"
 
+	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/rootlock"
 )
 
 func configuration(h Host) []Finding {
@@ -33,7 +35,7 @@ func links(h Host) []Finding {
 	}
 	var all []Finding
 	for _, l := range h.Links {
-		for _, f := range l.examine(h.CPUHz) {
+		for _, f := range l.examine(h.backend(), h.CPUHz) {
 			f.Seen = l.Name + ": " + strings.TrimPrefix(f.Seen, l.Name+": ")
 			all = append(all, f)
 		}
@@ -41,8 +43,17 @@ func links(h Host) []Finding {
 	return all
 }
 
-// examine judges one link: its qdisc, its speed beside the clock of a CPU, its offloads.
-func (l Link) examine(clock Seen[uint64]) []Finding {
+// backend returns the kind of backend that an agent takes on this host.
+func (h Host) backend() string {
+	if h.Config.Value.Backend == plan.BackendTC || h.BPF != nil {
+		return plan.BackendTC
+	}
+	return plan.BackendBPF
+}
+
+// examine judges one link with a backend: its qdisc, its speed beside the clock of a CPU, its
+// offloads.
+func (l Link) examine(backend string, clock Seen[uint64]) []Finding {
 	switch {
 	case l.Missing != "" && l.Asked:
 		return fails(l.Missing, "correct its name, or wait: the agent takes it over as soon as it is there")
@@ -50,7 +61,7 @@ func (l Link) examine(clock Seen[uint64]) []Finding {
 		return warning(l.Missing, "name the uplink by --link DEV")
 	}
 	all := l.rootQdisc()
-	all = append(all, l.speed(clock)...)
+	all = append(all, l.speed(backend, clock)...)
 	return append(all, l.offload()...)
 }
 
@@ -75,10 +86,9 @@ func (l Link) rootQdisc() []Finding {
 	return ok("root qdisc " + l.Root.Value + ", the kernel's default" + queues)
 }
 
-// speed compares the capacity with the device's speed and with what one CPU of this host
-// can schedule, whose clock is given in Hz, since a root qdisc is locked while it chooses
-// a packet.
-func (l Link) speed(clock Seen[uint64]) []Finding {
+// speed compares the capacity with the device's speed and with what one root qdisc carries
+// on a CPU of this host, whose clock is given in Hz.
+func (l Link) speed(backend string, clock Seen[uint64]) []Finding {
 	device := uint64(l.SpeedMbps) * 1e6
 	capacity := l.Capacity
 	switch {
@@ -94,15 +104,15 @@ func (l Link) speed(clock Seen[uint64]) []Finding {
 	every := policy.FullFrame * 8 / float64(capacity) // seconds
 	text := fmt.Sprintf("%s in full frames is a packet every %.3g µs", policy.Rate(capacity), every*1e6)
 	if clock.Err != nil {
-		return ok(fmt.Sprintf("%s; how many cycles a CPU of this host has in that time is not known: %v; %s", text, clock.Err, cost))
+		return ok(fmt.Sprintf("%s; how many cycles a CPU of this host has in that time is not known: %v; %s", text, clock.Err, rootlock.Counted))
 	}
 	cycles := every * float64(clock.Value)
-	text = fmt.Sprintf("%s, in which a CPU of this host has %.0f cycles; %s", text, cycles, cost)
-	if cycles < cost.Instructions {
-		return warning(text+"; one root qdisc runs on one CPU at a time",
-			"measure it before you rely on it; segmentation offload (ethtool -K "+l.Name+" tso on) makes fewer, larger packets")
+	seen, remedy := rootlock.Of(backend, clock.Value).Warning(rootlock.Link{Device: l.Name, Capacity: policy.Rate(capacity),
+		Root: l.Former.String(), Queues: l.Former.Queues, Steered: l.RootKind == RootOurs})
+	if seen != "" {
+		return warning(seen+"; "+rootlock.Counted.String(), remedy)
 	}
-	return ok(text)
+	return ok(fmt.Sprintf("%s, in which a CPU of this host has %.0f cycles; %s", text, cycles, rootlock.Counted))
 }
 
 // offload says how long the largest packet holds the link.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane/bpf"
 	"weir/internal/dataplane/tc"
+	"weir/internal/rootlock"
 )
 
 // toolTimeout bounds each program that is run and each socket that is asked.
@@ -50,7 +50,7 @@ func Look(ctx context.Context, o Options) Host {
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
 		h.BTF = fmt.Errorf("the kernel's type information cannot be read: %w", err)
 	}
-	h.CPUHz = lookClockOfCPU()
+	h.CPUHz.Value, h.CPUHz.Err = rootlock.CPUHz()
 	h.JIT = number("/proc/sys/net/core/bpf_jit_enable")
 	h.BPF = bpf.Supported()
 	h.Fallback.Value, h.Fallback.Err = tc.Leaf()
@@ -153,39 +153,6 @@ func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 		}
 	}
 	return out, err
-}
-
-// lookClockOfCPU reads the highest clock that a CPU is said to have; where frequencies
-// are not governed, as in most virtual machines, the one that it has.
-func lookClockOfCPU() Seen[uint64] {
-	if kHz := number("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"); kHz.Err == nil {
-		return Seen[uint64]{Value: uint64(kHz.Value) * 1000}
-	}
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return Seen[uint64]{Err: err}
-	}
-	defer f.Close()
-	hz, err := clockIn(f)
-	return Seen[uint64]{hz, err}
-}
-
-// clockIn returns the highest clock in the text of /proc/cpuinfo, Hz.
-func clockIn(r io.Reader) (hz uint64, err error) {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), ":")
-		if strings.TrimSpace(name) != "cpu MHz" {
-			continue
-		}
-		if mhz, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
-			hz = max(hz, uint64(math.Round(mhz*1e6)))
-		}
-	}
-	if err := lines.Err(); err != nil || hz > 0 {
-		return hz, err
-	}
-	return 0, errors.New("/proc/cpuinfo has no clock")
 }
 
 func lookClock() Seen[Clock] {

@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"weir/internal/config"
+	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
 	"weir/internal/policy"
 )
@@ -52,13 +53,13 @@ func lookLinks(c Seen[config.Config], named []string) []Link {
 		found = append(found, of(name, false))
 	}
 	for i := range found {
-		found[i].look(conn)
+		found[i].look(conn, dataplane.Options{StateDir: c.Value.StateDir})
 	}
 	return found
 }
 
 // look fills in the device's settings in the kernel.
-func (l *Link) look(conn *device.Conn) {
+func (l *Link) look(conn *device.Conn, opts dataplane.Options) {
 	dev, err := conn.Lookup(l.Name)
 	if err != nil {
 		l.Missing = err.Error()
@@ -73,6 +74,9 @@ func (l *Link) look(conn *device.Conn) {
 		l.RootKind = RootForeign
 	default:
 		l.Root.Value = root.Kind
+	}
+	if former, err := conn.Former(dev, opts); err == nil { // else it is not known
+		l.Former = former
 	}
 	if queues, err := filepath.Glob("/sys/class/net/" + l.Name + "/queues/tx-*"); err == nil {
 		l.TxQueues = len(queues)

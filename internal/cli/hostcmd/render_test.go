@@ -30,6 +30,8 @@ func TestRenderings(t *testing.T) {
 			NotHeld: []api.PolicyGap{{Device: "eth0", Direction: "egress", Field: "scheduler", Value: "qcon", Reason: "HTB schedules in its place"}}},
 		{Device: "eth1", Direction: "egress", Backend: "tc", Scheduler: "htb", CapacityBps: 100e6, Reservable: 1, FreeBps: 100e6,
 			NotHeld: []api.PolicyGap{{Device: "eth1", Direction: "egress", Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}}},
+		{Device: "eth2", Direction: "egress", Backend: "bpf", Scheduler: "fair", CapacityBps: 40e9, Reservable: 1, FreeBps: 40e9,
+			Warning: "one root qdisc carries 25 Gbit/s at most; mq with fq was there before; write egress: 25000mbit"},
 		{Device: "wan0", Direction: "egress", Backend: "none", Scheduler: "fair", CapacityBps: 25e9, Reservable: 0.75,
 			FreeBps: 18.75e9, Error: "wan0: no such network device; it is taken over as soon as it appears"},
 	}

@@ -25,7 +25,8 @@ func (a Commands) Status() *cobra.Command {
 		Short: "Show the agent, its links and the promises that they cannot keep",
 		Long: `Show the agent, its sources of workloads, and each link: capacity, rate, how much
 of it mins reserve and how much is free, which backend steers it and how many
-promises that backend cannot keep on this kernel; --gaps lists them.`,
+promises that backend cannot keep on this kernel; --gaps lists them. A link whose
+capacity is more than one root qdisc carries on this host has a warning.`,
 		Example: `  weir status
   weir status --gaps
   weir status -o json | jq '.links[].free_bps'`,
@@ -156,6 +157,9 @@ func linkNotes(l api.LinkStatus, gaps bool) string {
 	var b strings.Builder
 	if l.Error != "" {
 		fmt.Fprintf(&b, "\n%s is not steered: %s\n", link, l.Error)
+	}
+	if l.Warning != "" {
+		fmt.Fprintf(&b, "\n%s: %s\n", link, l.Warning)
 	}
 	for _, g := range l.NotHeld {
 		fmt.Fprintf(&b, "\n%s: %s\n", link, g.Sentence())

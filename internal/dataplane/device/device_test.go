@@ -116,6 +116,38 @@ func TestTakeSaysWhatIsLost(t *testing.T) {
 	}
 }
 
+// What users of a device with many queues lose is known while Weir's qdisc is there, and
+// before.
+func TestFormer(t *testing.T) {
+	host := netnstest.Enter(t)
+	c := open(t)
+	host.Run("ip", "link", "add", "v0", "numtxqueues", "4", "type", "veth", "peer", "name", "v1", "numrxqueues", "4")
+	host.Run("tc", "qdisc", "add", "dev", "v0", "root", "handle", "8001:", "mq")
+	for _, queue := range []string{"1", "2", "3", "4"} {
+		host.Run("tc", "qdisc", "replace", "dev", "v0", "parent", "8001:"+queue, "pfifo")
+	}
+	host.Run("ip", "link", "set", "v0", "up")
+	opts := dataplane.Options{Force: true, StateDir: t.TempDir()}
+	want := Former{Kind: "mq", Leaf: "pfifo", Queues: 4}
+	check := func(when string, want Former) {
+		t.Helper()
+		if got, err := c.Former(lookup(t, c, "v0"), opts); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", when, got, err, want)
+		}
+	}
+	check("before Weir came", want)
+	if err := c.Take(lookup(t, c, "v0"), opts, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	host.Run("tc", "qdisc", "replace", "dev", "v0", "root", "handle", fmt.Sprintf("%x:", HandleMajor), "htb")
+	check("with Weir's qdisc", want)
+	opts.StateDir = t.TempDir()
+	check("with Weir's qdisc, and nothing remembered", Former{})
+	if text := want.String() + ", " + (Former{Kind: "fq"}).String(); text != "mq with pfifo, fq" {
+		t.Error(text)
+	}
+}
+
 func TestLookupAndRoot(t *testing.T) {
 	host := netnstest.Enter(t)
 	c := open(t)

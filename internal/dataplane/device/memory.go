@@ -27,6 +27,8 @@ type memory struct {
 	Handle  uint32 `json:"handle"`
 	Options []byte `json:"options,omitempty"`
 	Lost    string `json:"lost,omitempty"` // what hung below it and cannot be put back
+	Leaf    string `json:"leaf,omitempty"` // kind of the qdisc of each transmit queue, below mq
+	Queues  int    `json:"queues,omitempty"`
 }
 
 func (m memory) qdisc() Qdisc {
@@ -47,6 +49,9 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error 
 		return nil
 	}
 	m := memory{Device: dev.Name, Ifindex: dev.Index, Kind: root.Kind, Handle: root.Handle, Options: root.Options}
+	if m.Leaf, m.Queues, err = c.leaves(dev, root); err != nil {
+		return err
+	}
 	if root.Foreign() {
 		if !opts.Force {
 			return fmt.Errorf("%s: %w (%s); replace it with --force, or take it away with: tc qdisc del dev %s root",
@@ -59,6 +64,40 @@ func (c *Conn) Take(dev Device, opts dataplane.Options, log *slog.Logger) error 
 			"qdisc", root.String(), "cannot_be_restored", m.Lost)
 	}
 	return Remember(memoryPath(opts, dev), m)
+}
+
+// Former is the root qdisc that a device has without Weir. Below mq each transmit queue has a
+// qdisc and a lock of its own.
+type Former struct {
+	Kind   string // e.g. mq; "" = not known
+	Leaf   string // below mq, e.g. fq; "" = none
+	Queues int    // transmit queues with a qdisc of their own, 0 = none
+}
+
+// String is the qdisc in words: "mq with fq".
+func (f Former) String() string {
+	if f.Leaf == "" {
+		return f.Kind
+	}
+	return f.Kind + " with " + f.Leaf
+}
+
+// Former returns the root qdisc that dev has without Weir: what Take remembered if Weir's
+// qdisc is there, the zero value if nothing is remembered, else the present one.
+func (c *Conn) Former(dev Device, opts dataplane.Options) (Former, error) {
+	root, err := c.Root(dev)
+	if err != nil {
+		return Former{}, err
+	}
+	if !root.Ours() {
+		leaf, queues, err := c.leaves(dev, root)
+		return Former{root.Kind, leaf, queues}, err
+	}
+	var m memory
+	if err := Recall(memoryPath(opts, dev), &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Former{}, err
+	}
+	return Former{m.Kind, m.Leaf, m.Queues}, nil
 }
 
 // losses says in words what cannot be put back when root is replaced.

@@ -143,6 +143,32 @@ func (c *Conn) SteersOthers(dev Device) (bool, error) {
 	return false, nil
 }
 
+// leaves returns the number of qdiscs that stand directly below the root qdisc mq, one for
+// each transmit queue, and the kind of the first; 0 below another root qdisc.
+func (c *Conn) leaves(dev Device, root Qdisc) (kind string, queues int, err error) {
+	if root.Kind != "mq" {
+		return "", 0, nil
+	}
+	bodies, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_DUMP, &nl.TcMsg{Family: unix.AF_UNSPEC, Ifindex: int32(dev.Index)})
+	if err != nil {
+		return "", 0, Explain("list what hangs below the root qdisc of "+dev.Name, err)
+	}
+	for _, body := range bodies {
+		q, err := parseQdisc(body)
+		if err != nil {
+			return "", 0, err
+		}
+		msg := nl.DeserializeTcMsg(body)
+		if int(msg.Ifindex) != dev.Index || msg.Parent>>16 != root.Handle>>16 || msg.Parent&0xffff == 0 {
+			continue
+		}
+		if queues++; kind == "" {
+			kind = q.Kind
+		}
+	}
+	return kind, queues, nil
+}
+
 // belongings counts what hangs below the root qdisc and would be lost with it.
 type belongings struct{ Classes, Qdiscs, Filters int }
 

@@ -10,6 +10,8 @@ import (
 	"weir/internal/lab/figures"
 	"weir/internal/lab/markdown"
 	"weir/internal/lab/report"
+	"weir/internal/policy"
+	"weir/internal/rootlock"
 )
 
 // listed are runs that a section is made of and that it does not show on a page of its own.
@@ -51,6 +53,7 @@ var blocks = map[string]block{
 	"qdisc-timing":      timingBlock,
 	"qdisc-cost":        costBlock,
 	"qdisc-cost-of-htb": costOfHTB,
+	"one-lock":          oneLock,
 	"many-flows":        manyFlows,
 	"llq-steady":        llqBlock,
 	"control-held":      controlBlock,
@@ -189,6 +192,21 @@ func costBlock(need func(string) *figures.Run) string {
 func costOfHTB(need func(string) *figures.Run) string {
 	r := need("bars/cost-short")
 	return fmt.Sprintf("%.2f", added(r, "fair+sfq", "full")/added(r, "htb+fq_codel", "full"))
+}
+
+// lockHz is the clock of the CPU that the limits of one lock are given for.
+const lockHz = 3e9
+
+// oneLock is the table of what one root qdisc carries, by arithmetic from its serial part.
+func oneLock(need func(string) *figures.Run) string {
+	r := need("bars/cost-short")
+	rows := [][]string{{"", "serial instructions of a packet", "packets a second at most", "in full frames", "of 64 bytes"}}
+	for _, scheduler := range []string{"fair+sfq", "fair", "htb+fq_codel", "htb"} {
+		limit := rootlock.Limit{Serial: math.Round(serial(r, scheduler, "inside")), Hz: lockHz}
+		rows = append(rows, []string{"`" + scheduler + "`", thousands(limit.Serial), fmt.Sprintf("%.2f million", limit.Packets()/1e6),
+			policy.Approx(float64(limit.Rate(policy.FullFrame))), policy.Approx(float64(limit.Rate(64)))})
+	}
+	return markdown.Table(rows...) + fmt.Sprintf("\nA CPU of %.0f GHz, an instruction a cycle. %s.", lockHz/1e9, of(r))
 }
 
 // manyRequests is the p99 of the request beside 128 flows, ms.
