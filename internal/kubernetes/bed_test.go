@@ -67,6 +67,19 @@ type bed struct {
 // newBed starts an agent on eth0 with 100 Mbit/s, and the runtime.
 func newBed(t *testing.T, more string) *bed {
 	t.Helper()
+	b := bareBed(t)
+	b.config = "links: [{device: eth0, egress: 100mbit, ingress: 100mbit}]\n" + more
+	b.startAgent()
+	b.startRuntime()
+	return b
+}
+
+// quietRuntime keeps the library of the runtime's side from writing a log.
+var quietRuntime = sync.OnceFunc(func() { nrilog.Set(nri.Logger{Logger: slog.New(slog.DiscardHandler)}) })
+
+// bareBed has neither.
+func bareBed(t *testing.T) *bed {
+	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "weir-kube-") // a path short enough for a socket, without a disk to wait for
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +90,7 @@ func newBed(t *testing.T, more string) *bed {
 		t.Fatal(err)
 	}
 	b := &bed{t: t, dir: dir, kernel: kernel.NewKernel("eth0", "eth0 ingress"), veths: newVeths(), client: fake.NewSimpleMetadataClient(scheme),
-		pods: map[string]*nriapi.PodSandbox{}, log: &logtest.Buffer{}, config: "links: [{device: eth0, egress: 100mbit, ingress: 100mbit}]\n" + more}
+		pods: map[string]*nriapi.PodSandbox{}, log: &logtest.Buffer{}}
 	b.settings.Weights = map[cluster.QoS]uint32{}
 	b.api = api.NewClient(b.socket())
 	t.Cleanup(func() {
@@ -85,9 +98,7 @@ func newBed(t *testing.T, more string) *bed {
 			t.Log(b.log.String())
 		}
 	})
-	nrilog.Set(nri.Logger{Logger: b.logger()})
-	b.startAgent()
-	b.startRuntime()
+	quietRuntime()
 	return b
 }
 
@@ -229,7 +240,7 @@ func (b *bed) pluginAlone() (stop func()) {
 // until waits for something to be so.
 func (b *bed) until(what string, so func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			b.t.Fatalf("not within 10 s: %s; eth0 has\n%s", what, b.state())
 		}

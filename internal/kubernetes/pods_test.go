@@ -19,6 +19,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"weir/internal/api/apitest"
+	"weir/internal/dataplane"
 	cluster "weir/internal/kubernetes/decide"
 )
 
@@ -316,4 +317,23 @@ func TestChurn(t *testing.T) {
 		t.Errorf("state.json: %v\n%.2000s", err, state)
 	}
 	t.Logf("slowest sandbox: %v", slowest)
+}
+
+// TestNoGroupsHere: on a kernel whose backend has no groups, a namespace that wants to be one is
+// told once, and its pods keep their own policies.
+func TestNoGroupsHere(t *testing.T) {
+	b := bareBed(t)
+	b.config = "links: [{device: eth0, egress: 100mbit}]"
+	b.kernel.Lack(dataplane.Abilities{NoGroups: true})
+	b.startAgent()
+	b.startRuntime()
+	b.annotateNamespace("shop", "weir.dev/max", "60M")
+	b.plugin()
+	b.run(pod("shop/web", "s1", "weir.dev/weight", "3"))
+	b.run(pod("shop/db", "s2", "weir.dev/max", "5M"))
+	b.expect("no groups", "shop/web weight 3 veth-s1", "shop/db weight 1 max 5 Mbit/s veth-s2")
+	time.Sleep(400 * time.Millisecond)
+	if told := b.told(); len(told) != 1 || !strings.HasPrefix(told[0], "Namespace /shop PolicyNotInForce: ") || !strings.Contains(told[0], "no groups") {
+		t.Errorf("Events: %q", told)
+	}
 }

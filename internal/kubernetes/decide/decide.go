@@ -17,9 +17,7 @@ package decide
 
 import (
 	"cmp"
-	"errors"
 	"slices"
-	"strings"
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
@@ -38,14 +36,11 @@ const (
 // Pod is a pod of this node.
 type Pod struct {
 	Namespace, Name, UID string
-	Sandbox              string // its id; "" = none yet
+	Sandbox              string // its id
 	Netns                string // path of its network namespace; "" = the host's
 	Cgroup               string // path below the mount of cgroups; "" = not known
 	QoS                  QoS
 	Annotations          map[string]string
-	// Claimed are mins that the scheduler has admitted, which count before annotations. A pod
-	// with one is a workload before it has a sandbox.
-	Claimed policy.Change
 }
 
 // Key returns the name of the pod's workload.
@@ -171,22 +166,6 @@ func (w World) podChange(p Pod, group string) (policy.Change, []Fault) {
 	}
 	if group != "" {
 		change.Set("group", func(to *policy.Policy) { to.Group = group })
-	}
-	for _, field := range p.Claimed.Given() {
-		if change.Gives(field) {
-			mistakes = append(mistakes, &invalid.Error{Field: said(field), Value: change.Texts()[field], Msg: "the pod has a claim that says it",
-				Remedy: "take this annotation away, or claim another rate"})
-		}
-	}
-	change = change.Over(p.Claimed)
-	for range 2 { // directions
-		mistake, ok := errors.AsType[*invalid.Error](change.Check())
-		if !ok || p.Claimed.Empty() {
-			break
-		}
-		max := strings.Replace(mistake.Field, "min", "max", 1)
-		mistakes = append(mistakes, &invalid.Error{Field: said(max), Value: change.Texts()[max], Msg: "below the min that the pod's claim says", Remedy: "raise it, or claim less"})
-		change = change.Without(max)
 	}
 	return change, faults(p.Ref(), mistakes)
 }

@@ -89,9 +89,6 @@ func TestDecide(t *testing.T) {
 		{"a group in a namespace that is one", World{Pods: web("weir.dev/group", "batch"), Namespaces: map[string]map[string]string{"shop": annotated("weir.dev/max", "40M")}},
 			[]string{"shop/web group=ns.shop", "group ns.shop max=40mbit",
 				`Pod web: annotation weir.dev/group "batch": the namespace shop is a group already, by its own annotations, and a group has no groups in it; take this annotation away, or the weir.dev annotations of the namespace`}},
-		{"a claim counts before an annotation", World{Pods: []Pod{{Namespace: "shop", Name: "web", Claimed: policy.MustChange("min", "60mbit"), Annotations: annotated("weir.dev/min", "5M", "weir.dev/max", "10M")}}},
-			[]string{"shop/web min=60mbit", `Pod web: annotation weir.dev/min "5mbit": the pod has a claim that says it; take this annotation away, or claim another rate`,
-				`Pod web: annotation weir.dev/max "10mbit": below the min that the pod's claim says; raise it, or claim less`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := lines(Decide(tt.world)); !slices.Equal(got, tt.want) {

@@ -52,14 +52,14 @@ type Times struct {
 	Compare time.Duration // between comparisons of everything, 30 s
 	Grace   time.Duration // how long a pod without its sandbox stays a workload, 30 s
 	Again   time.Duration // until what was refused is asked for again, 5 min
-	Call    time.Duration // bound of one call of the agent, 5 s
+	Call    time.Duration // bound of one call of the agent, 15 s
 }
 
 func (t Times) orDefault() Times {
 	for _, d := range []struct {
 		to *time.Duration
 		is time.Duration
-	}{{&t.Look, 2 * time.Second}, {&t.Compare, 30 * time.Second}, {&t.Grace, 30 * time.Second}, {&t.Again, 5 * time.Minute}, {&t.Call, 5 * time.Second}} {
+	}{{&t.Look, 2 * time.Second}, {&t.Compare, 30 * time.Second}, {&t.Grace, 30 * time.Second}, {&t.Again, 5 * time.Minute}, {&t.Call, 15 * time.Second}} {
 		if *d.to == 0 {
 			*d.to = d.is
 		}

@@ -3,7 +3,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -157,7 +156,7 @@ func (n *Node) detach(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.opts.Times.Call)
 	defer cancel()
 	_, err := n.opts.Agent.Detach(ctx, name, false)
-	if err != nil && refusal.Of(err) == nil {
+	if no := refusal.Of(err); err != nil && (no == nil || !answered(no.Kind)) {
 		return err
 	}
 	if err != nil && !refusal.Is(err, refusal.Unknown) {
@@ -171,7 +170,7 @@ func (n *Node) deleteGroup(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.opts.Times.Call)
 	defer cancel()
 	_, err := n.opts.Agent.DeleteGroup(ctx, name, false)
-	if err != nil && refusal.Of(err) == nil {
+	if no := refusal.Of(err); err != nil && (no == nil || !answered(no.Kind)) {
 		return err
 	}
 	if err != nil && !refusal.Is(err, refusal.Unknown) {
@@ -203,7 +202,7 @@ func (n *Node) setGroup(ctx context.Context, g decide.Group) error {
 
 // attach makes a pod the workload that it should be.
 func (n *Node) attach(ctx context.Context, w decide.Workload) error {
-	key, place := w.Key(), cmp.Or(w.Sandbox, "uid:"+w.UID)
+	key, place := w.Key(), w.Sandbox
 	was, exists := n.have.workloads[key]
 	change := w.Change
 	if name := change.To().Group; name != "" {
@@ -277,7 +276,7 @@ func (n *Node) ask(ctx context.Context, change policy.Change, r *refused, ask fu
 			return nil
 		}
 		no := refusal.Of(err)
-		if no == nil || no.Kind.Is(refusal.Failed) {
+		if no == nil || !answered(no.Kind) {
 			return err
 		}
 		fields := blamed(no.Field, change)
@@ -290,6 +289,12 @@ func (n *Node) ask(ctx context.Context, change policy.Change, r *refused, ask fu
 			change = change.Without(field)
 		}
 	}
+}
+
+// answered reports whether a refusal is about what was asked for, and not about who asks or
+// when.
+func answered(k refusal.Kind) bool {
+	return k.Is(refusal.Invalid) || k.Is(refusal.Conflict) || k.Is(refusal.Unknown)
 }
 
 func within(ctx context.Context, d time.Duration, f func(context.Context) error) error {

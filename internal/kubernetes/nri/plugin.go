@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
@@ -59,7 +60,7 @@ func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if p.synchronized {
+		if p.synchronized.Load() {
 			pauses.Reset()
 		}
 		log.Warn("container runtime is away; pods stay as they are", "socket", socket, "err", err)
@@ -74,12 +75,12 @@ func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 type plugin struct {
 	node         Node
 	log          *slog.Logger
-	synchronized bool
+	synchronized atomic.Bool
 }
 
 // Synchronize is called once, with all that there is.
 func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
-	p.synchronized = true
+	p.synchronized.Store(true)
 	list := current(pods, containers, func(file string) bool {
 		_, err := os.Stat(file)
 		return err == nil

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/daemon"
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/tc"
+	"weir/internal/nsthread"
+	"weir/internal/server"
+)
+
+// TestNative starts pods in real network namespaces, beside an agent with the tc backend: the
+// first packet of each is in its class. It prints how long a sandbox waits for that.
+func TestNative(t *testing.T) {
+	const inside = "WEIR_KUBERNETES_NATIVE"
+	if os.Getenv(inside) == "" {
+		if err := tc.Supported(); err != nil {
+			t.Skipf("skipped: %v", err)
+		}
+		run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNative$", "-test.v") // a process of its own is in the namespace as a whole
+		netnstest.Alone(t, run)
+		run.Env = append(os.Environ(), inside+"=1")
+		out, err := run.CombinedOutput()
+		t.Logf("%s", out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	sh := func(line string) {
+		t.Helper()
+		if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+	}
+	peer := newNetns(t)
+	sh("echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
+	sh("ip link add up0 type veth peer name far0 netns " + peer + "; ip addr add 10.98.0.1/24 dev up0; ip link set up0 up; ip neigh add 10.98.0.2 lladdr 02:00:00:00:00:02 dev up0")
+	sh("nsenter --net=" + peer + " ip link set far0 address 02:00:00:00:00:02 up")
+
+	b := bareBed(t)
+	if err := os.WriteFile(filepath.Join(b.dir, "weir.yaml"), []byte("links: [{device: up0, egress: 100mbit}]\ndocker: {enabled: false}\nbackend: tc\nstate_dir: "+b.dir+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a, err := daemon.FromConfig(filepath.Join(b.dir, "weir.yaml"), daemon.Overrides{}, b.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(a, server.Options{Socket: b.socket(), Log: b.logger()})
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var parts sync.WaitGroup
+	parts.Go(func() { _ = s.Serve(ctx) })
+	parts.Go(func() { _ = a.Run(ctx) })
+	t.Cleanup(func() { cancel(); parts.Wait() })
+	b.startRuntime()
+	b.plugin()
+
+	const pods = 20
+	var took []time.Duration
+	for i := range pods {
+		path := newNetns(t)
+		sh(fmt.Sprintf("ip link add pod%d type veth peer name eth0 netns %s; ip addr add 10.99.%d.1/24 dev pod%d; ip link set pod%d up", i, path, i, i, i))
+		sh(fmt.Sprintf("nsenter --net=%s sh -c 'ip addr add 10.99.%d.2/24 dev eth0; ip link set eth0 up; ip route add default via 10.99.%d.1'", path, i, i))
+		sandbox := pod(fmt.Sprint("shop/web-", i), fmt.Sprint("s", i), "weir.dev/weight", "3", "weir.dev/min", "1M")
+		sandbox.Linux.Namespaces[0].Path = path
+		began := time.Now()
+		b.run(sandbox)
+		took = append(took, time.Since(began))
+		sendFrom(t, path, "10.98.0.2:9")
+	}
+	b.until("the first packet of each pod is in its class", func() bool {
+		for i := range pods {
+			w, err := b.api.Workload(t.Context(), fmt.Sprint("shop/web-", i))
+			if err != nil || w.State != "active" || w.Links[0].SentPackets != 1 || w.Links[0].MinBps != 1e6 {
+				return false
+			}
+		}
+		return true
+	})
+	slices.Sort(took)
+	t.Logf("a sandbox waits %v (median of %d), %v at most", took[pods/2].Round(100*time.Microsecond), pods, took[pods-1].Round(100*time.Microsecond))
+	out, err := exec.Command("tc", "class", "show", "dev", "up0").CombinedOutput()
+	if n := strings.Count(string(out), "class htb 77e1:"); err != nil || n < pods {
+		t.Errorf("%d classes, %v:\n%s", n, err, out)
+	}
+}
+
+// newNetns makes a network namespace that ends with the test, and returns its path.
+func newNetns(t *testing.T) string {
+	t.Helper()
+	ns, err := nsthread.New(func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ns.Close() })
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(ns))
+}
+
+// sendFrom sends one datagram from a network namespace.
+func sendFrom(t *testing.T, path, to string) {
+	t.Helper()
+	err := nsthread.InPath(path, func() error {
+		conn, err := net.Dial("udp", to)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = conn.Write([]byte("first"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

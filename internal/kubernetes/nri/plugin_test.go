@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nri
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"weir/internal/kubernetes/decide"
+)
+
+func TestCgroupPath(t *testing.T) {
+	for parent, want := range map[string]struct {
+		path string
+		qos  decide.QoS
+	}{
+		"kubepods-burstable-pod1_2.slice":    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice", decide.Burstable},
+		"kubepods-besteffort-pod1_2.slice":   {"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice", decide.BestEffort},
+		"kubepods-pod1_2.slice":              {"/kubepods.slice/kubepods-pod1_2.slice", decide.Guaranteed},
+		"/kubepods/burstable/pod1-2":         {"/kubepods/burstable/pod1-2", decide.Burstable},
+		"/kubepods/pod1-2":                   {"/kubepods/pod1-2", decide.Guaranteed},
+		"/kubelet.slice/kubepods-pod1.slice": {"/kubelet.slice/kubepods-pod1.slice", decide.Guaranteed},
+		"":                                   {"", decide.Guaranteed},
+	} {
+		if got := cgroupPath(parent); got != want.path {
+			t.Errorf("%q is %q, want %q", parent, got, want.path)
+		}
+		if got := qosOf(parent); got != want.qos {
+			t.Errorf("%q is of class %s, want %s", parent, got, want.qos)
+		}
+	}
+}
+
+// TestCurrent: of several sandboxes of a pod the one that runs counts, whatever their order.
+func TestCurrent(t *testing.T) {
+	box := func(id, netns string) *api.PodSandbox {
+		s := &api.PodSandbox{Id: id, Namespace: "shop", Name: "web", Linux: &api.LinuxPodSandbox{}}
+		if netns != "" {
+			s.Linux.Namespaces = []*api.LinuxNamespace{{Type: "network", Path: netns}}
+		}
+		return s
+	}
+	runs := func(id string) *api.Container {
+		return &api.Container{PodSandboxId: id, State: api.ContainerState_CONTAINER_RUNNING}
+	}
+	exited := &api.Container{PodSandboxId: "old", State: api.ContainerState_CONTAINER_STOPPED}
+	exists := func(file string) bool { return strings.HasPrefix(file, "/run") }
+	for _, tt := range []struct {
+		what       string
+		pods       []*api.PodSandbox
+		containers []*api.Container
+		want       string
+	}{
+		{"none", nil, nil, ""},
+		{"one", []*api.PodSandbox{box("a", "/run/a")}, nil, "a"},
+		{"its namespace is gone", []*api.PodSandbox{box("a", "/gone")}, nil, ""},
+		{"a former one", []*api.PodSandbox{box("old", "/gone"), box("new", "/run/a")}, []*api.Container{exited, runs("new")}, "new"},
+		{"the other order", []*api.PodSandbox{box("new", "/run/a"), box("old", "/gone")}, []*api.Container{exited, runs("new")}, "new"},
+		{"both namespaces are there", []*api.PodSandbox{box("new", "/run/a"), box("old", "/run/b")}, []*api.Container{exited, runs("new")}, "new"},
+		{"host network", []*api.PodSandbox{box("new", ""), box("old", "")}, []*api.Container{runs("new")}, "new"},
+		{"a namespace that is not seen, with containers", []*api.PodSandbox{box("a", "/elsewhere")}, []*api.Container{runs("a")}, "a"},
+	} {
+		got := ""
+		for _, p := range current(tt.pods, tt.containers, exists) {
+			got += p.Sandbox
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
