@@ -150,7 +150,12 @@ func TestProgram(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "weir/cmd/weir-kubernetes").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	c := exec.Command(program, "--node", "n1", "--kubeconfig", s.kubeconfig(t), "--socket", b.socket(), "--nri-socket", filepath.Join(b.dir, "nri.sock"), "--weights", "none")
+	args := []string{"--node", "n1", "--kubeconfig", s.kubeconfig(t), "--socket", b.socket(), "--nri-socket", filepath.Join(b.dir, "nri.sock"), "--weights", "none"}
+	noClaims := []string{"--kubelet-dir", "none"} // here is no kubelet
+	if _, err := parse(append(slices.Clone(args), noClaims...)); err == nil {
+		args = append(args, noClaims...)
+	}
+	c := exec.Command(program, args...)
 	c.Stderr = log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
