@@ -3,6 +3,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,11 @@ const (
 	costRate policy.Rate = 10e9
 	// costRounds are run of each measurement; the fastest counts.
 	costRounds = 3
+	// costProfiles are taken to see which functions packets pass, each of half as many
+	// packets as a measurement has, with periods that are not in step with them.
+	costProfiles   = 41
+	costPeriod     = 20_011 * time.Nanosecond
+	costPeriodStep = 263 * time.Nanosecond
 )
 
 // bench measures what a packet costs: send() in a workload's namespace, veth,
@@ -190,6 +196,8 @@ type variant struct {
 	contender
 	rate  policy.Rate     // of the link; costRate = never holds back
 	ports []topology.Port // nil: the spreading program marks
+	// profile is what is sent once more to see which functions the packets pass; nil = nothing.
+	profile way
 }
 
 // timing is a way to take the time per packet, and the share that arrived, with
@@ -238,8 +246,55 @@ func (b *bench) through(row *report.CostRow, s steering, v variant, take timing)
 			return err
 		}
 	}
-	row.NsPerPacket, row.Delivered, err = take(s)
+	if v.mark {
+		if err := markPorts(&programs, v.ports); err != nil {
+			return err
+		}
+	}
+	if row.NsPerPacket, row.Delivered, err = take(s); err != nil || v.profile == nil {
+		return err
+	}
+	row.Functions, err = b.functions(v.profile, row.NsPerPacket)
 	return err
+}
+
+// functions returns where the time of a packet goes that takes ns in all: which function of the
+// kernel, or of a BPF program, it is spent in. What takes less than a half of a thousandth is left out.
+func (b *bench) functions(send way, ns float64) ([]report.Function, error) {
+	sender, err := send()
+	if err != nil {
+		return nil, err
+	}
+	defer sender.Close()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var addresses []uint64
+	for period := range costProfiles {
+		profile, err := meter.StartProfile(costPeriod + time.Duration(period)*costPeriodStep)
+		if err != nil {
+			return nil, err
+		}
+		_, err = sender.Send(b.spec.Packets / 2)
+		more, failed := profile.Stop()
+		if err := errors.Join(err, failed); err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, more...)
+	}
+	samples, err := meter.ByFunction(addresses)
+	if err != nil {
+		return nil, err
+	}
+	var list []report.Function
+	for name, n := range samples {
+		if share := float64(n) / float64(len(addresses)); share >= 0.0005 {
+			list = append(list, report.Function{Name: name, NsPerPacket: share * ns})
+		}
+	}
+	slices.SortFunc(list, func(a, b report.Function) int {
+		return cmp.Or(cmp.Compare(b.NsPerPacket, a.NsPerPacket), cmp.Compare(a.Name, b.Name))
+	})
+	return list, nil
 }
 
 // spreadTarget is where a scheduler looks for the class.

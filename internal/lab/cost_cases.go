@@ -44,7 +44,11 @@ type contender struct {
 	scheduler string
 	leaf      string          // of HTB's and DRR's classes
 	policy    scenario.Policy // of each workload of Weir's schedulers
+	mark      bool            // the lab's program marks, for a scheduler that looks at no mark
 }
+
+// markSuffix ends the name of a contender that is only marked: pfifo+mark.
+const markSuffix = "+mark"
 
 // The queues below the classes of HTB and DRR.
 const (
@@ -60,21 +64,24 @@ var lastingAQM = policy.AQM{Target: 9 * time.Second, Interval: 10 * time.Second}
 
 // plain is a scheduler with one FIFO per workload, whosever it is.
 func plain(name, leaf string) contender {
-	return contender{name, name, leaf, scenario.Policy{Weight: 1, Discipline: policy.FIFO}}
+	return contender{name: name, scheduler: name, leaf: leaf, policy: scenario.Policy{Weight: 1, Discipline: policy.FIFO}}
 }
 
 // contend are the file's schedulers with FIFOs, and behind HTB and fair the same
 // with flow queues and CoDel: how a scenario sets HTB up, and the product's
-// default.
+// default. Behind the floors, a FIFO of the kernel and the null BPF qdisc, the same with
+// marking.
 func (b *bench) contend(names []string, fifo, leaf string, aqm policy.AQM) []contender {
 	var list []contender
 	for _, name := range names {
 		list = append(list, plain(name, fifo))
 		switch {
 		case name == "htb" && b.haveLeaf(aqmLeaf):
-			list = append(list, contender{"htb+" + aqmLeaf, name, leaf, scenario.Policy{}})
+			list = append(list, contender{name: "htb+" + aqmLeaf, scheduler: name, leaf: leaf})
+		case name == "pfifo", name == "root-pfifo", name == "bpf-null":
+			list = append(list, contender{name: name + markSuffix, scheduler: name, leaf: fifo, mark: true})
 		case name == plan.SchedulerFair:
-			list = append(list, contender{"fair+sfq", name, "", scenario.Policy{Weight: 1, Discipline: policy.SFQ, AQM: aqm}})
+			list = append(list, contender{name: "fair+sfq", scheduler: name, policy: scenario.Policy{Weight: 1, Discipline: policy.SFQ, AQM: aqm}})
 		}
 	}
 	return list
@@ -95,7 +102,11 @@ func (b *bench) five(ctx context.Context) error {
 
 func (b *bench) fiveBy(ctx context.Context, row report.CostRow, send way, list []contender) error {
 	for _, c := range list {
-		if err := b.measure(ctx, row, variant{c, costRate, b.net.Ports[:costWorkloads]}, b.unthrottled(ctx, send)); err != nil {
+		v := variant{contender: c, rate: costRate, ports: b.net.Ports[:costWorkloads]}
+		if slices.Contains(b.spec.Functions, c.name) {
+			v.profile = send
+		}
+		if err := b.measure(ctx, row, v, b.unthrottled(ctx, send)); err != nil {
 			return err
 		}
 	}
@@ -125,11 +136,11 @@ func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm policy.A
 			list = append(list, plain(name, fifo))
 			for _, leaf := range []string{"sfq", "prio", "drr", codel} {
 				kind, _, _ := strings.Cut(leaf, " ")
-				list = append(list, contender{"htb+" + kind, name, leaf, scenario.Policy{}})
+				list = append(list, contender{name: "htb+" + kind, scheduler: name, leaf: leaf})
 			}
 		case "htb-tuned": // with the leaf that most have
 			kind, _, _ := strings.Cut(codel, " ")
-			list = append(list, plain(name, fifo), contender{name + "+" + kind, name, codel, scenario.Policy{}})
+			list = append(list, plain(name, fifo), contender{name: name + "+" + kind, scheduler: name, leaf: codel})
 		case plan.SchedulerFair:
 			list = append(list, plain(name, ""))
 			for _, d := range []policy.Discipline{policy.SFQ, policy.PQ, policy.CBWFQ, policy.LLQ} {
@@ -137,7 +148,7 @@ func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm policy.A
 				if d == policy.SFQ {
 					inside.AQM = aqm
 				}
-				list = append(list, contender{name + "+" + string(d), name, "", inside})
+				list = append(list, contender{name: name + "+" + string(d), scheduler: name, policy: inside})
 			}
 		}
 	}
@@ -175,16 +186,25 @@ func (b *bench) haveLeaf(kind string) bool {
 func (b *bench) markOnly(ctx context.Context, row report.CostRow) (err error) {
 	var programs meter.Programs
 	defer programs.Close()
-	for w, port := range b.net.Ports[:costWorkloads] {
-		if err := programs.Classify(port.Ifindex, uint32(w+1), spreadTarget("fair")); err != nil {
-			return err
-		}
+	if err := markPorts(&programs, b.net.Ports[:costWorkloads]); err != nil {
+		return err
 	}
 	row.Scheduler, row.Backend = "none, marked", "kernel"
 	if row.NsPerPacket, row.Delivered, err = b.time(ctx, b.veths); err != nil {
 		return err
 	}
 	b.rows = append(b.rows, row)
+	return nil
+}
+
+// markPorts has the lab's program write a class at each port, where Weir's schedulers look
+// for it.
+func markPorts(programs *meter.Programs, ports []topology.Port) error {
+	for w, port := range ports {
+		if err := programs.Classify(port.Ifindex, uint32(w+1), spreadTarget("fair")); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -207,7 +227,7 @@ func (b *bench) growth(ctx context.Context) error {
 		for _, c := range b.growthCases(n) {
 			for _, by := range b.contend(b.growing(), fifoLeaf, aqmLeaf, policy.AQM{}) {
 				row := report.CostRow{Case: c.name, Workloads: n, Active: len(c.ports), BaseNs: base}
-				if err := b.measure(ctx, row, variant{by, costRate, nil}, b.unthrottled(ctx, b.spreadTo(c.ports))); err != nil {
+				if err := b.measure(ctx, row, variant{contender: by, rate: costRate}, b.unthrottled(ctx, b.spreadTo(c.ports))); err != nil {
 					return err
 				}
 			}
@@ -315,7 +335,7 @@ type crowd struct {
 // waiting measures contenders while packets wait.
 func (b *bench) waiting(ctx context.Context, row report.CostRow, who crowd, cpu meter.CPU, list []contender) error {
 	for _, c := range list {
-		err := b.measure(ctx, row, variant{c, throttledRate, who.ports}, func(s steering) (ns, delivered float64, err error) {
+		err := b.measure(ctx, row, variant{contender: c, rate: throttledRate, ports: who.ports}, func(s steering) (ns, delivered float64, err error) {
 			if _, err := who.fill.Send(min(max(throttledLeast, throttledDepth*row.Workloads), throttledMost)); err != nil {
 				return 0, 0, err
 			}

@@ -13,6 +13,7 @@ package markdown
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -48,6 +49,18 @@ func Table(rows ...[]string) string {
 		w.Row(r...)
 	}
 	return w.String()
+}
+
+// Thousands writes a whole number with commas: 16,988.
+func Thousands(v float64) string {
+	text := fmt.Sprintf("%.0f", math.Abs(v))
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	if v < 0 && text != "0" {
+		text = "-" + text
+	}
+	return text
 }
 
 // Anchor returns the anchor that a heading gets: of "Table 1: latency", "table-1-latency".

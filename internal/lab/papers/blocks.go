@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"weir/internal/lab/figures"
 	"weir/internal/lab/markdown"
+	"weir/internal/lab/papers/floor"
 	"weir/internal/lab/report"
 	"weir/internal/policy"
 	"weir/internal/rootlock"
@@ -26,7 +28,7 @@ var (
 	bars = paper{name: "bars", sections: []section{
 		listed(wants("latency-110mbit", readmeSchedulers...)), listed(wants("latency-110mbit-offload", append(readmeSchedulers, "htb+gso")...)),
 		listed{{scenario: "cpu", cpu: true}}, // with its peers beside it
-		listed(wants("cost-short", "")),
+		listed(wants("cost-short", "")), listed(wants("floor", "")),
 		listed(wants("many-flows", append(readmeSchedulers, "cake")...)), listed(wants("llq", "fair")),
 	}}
 	demo       = paper{name: "demo", pictures: true, sections: []section{listed(wants("shares", "fair"))}}
@@ -54,6 +56,8 @@ var blocks = map[string]block{
 	"qdisc-cost":        costBlock,
 	"qdisc-cost-of-htb": costOfHTB,
 	"one-lock":          oneLock,
+	"cost-floor":        floorBlock(floor.Added),
+	"cost-functions":    floorBlock(floor.Functions),
 	"many-flows":        manyFlows,
 	"llq-steady":        llqBlock,
 	"control-held":      controlBlock,
@@ -120,18 +124,6 @@ func mustLink(r *figures.Run, phase int) report.Link {
 	return l
 }
 
-// thousands writes a whole number with commas: 16,988.
-func thousands(v float64) string {
-	text := fmt.Sprintf("%.0f", math.Abs(v))
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	if v < 0 {
-		text = "-" + text
-	}
-	return text
-}
-
 // of names the kernels and commits of runs, each once.
 func of(runs ...*figures.Run) string {
 	r := &results{runs: map[string]*run{}}
@@ -164,12 +156,23 @@ func timingBlock(need func(string) *figures.Run) string {
 
 // added returns the instructions that a scheduler adds to a packet in a case.
 func added(r *figures.Run, scheduler, name string) float64 {
-	for _, row := range r.Costs() {
-		if row.Scheduler == scheduler && row.Case == name {
-			return row.Added()
-		}
+	row, err := floor.Row(r.Costs(), scheduler, name)
+	if err != nil {
+		panic(missing(r.Name))
 	}
-	panic(missing(r.Name))
+	return row.Added()
+}
+
+// floorBlock returns the block of a table of docs/cost.md.
+func floorBlock(table func([]report.CostRow) (string, error)) block {
+	return func(need func(string) *figures.Run) string {
+		r := need("bars/floor")
+		text, err := table(r.Costs())
+		if err != nil {
+			panic(missing(r.Name))
+		}
+		return strings.TrimSuffix(text, "\n") + "\n\n" + of(r) + "."
+	}
 }
 
 func costBlock(need func(string) *figures.Run) string {
@@ -180,10 +183,10 @@ func costBlock(need func(string) *figures.Run) string {
 			full := "-"
 			for _, other := range r.Costs() {
 				if other.Case == "full" && other.Scheduler == row.Scheduler {
-					full = thousands(other.Added())
+					full = markdown.Thousands(other.Added())
 				}
 			}
-			rows = append(rows, []string{"`" + row.Scheduler + "`", thousands(row.Added()), full})
+			rows = append(rows, []string{"`" + row.Scheduler + "`", markdown.Thousands(row.Added()), full})
 		}
 	}
 	return markdown.Table(rows...) + "\n" + of(r) + "."
@@ -203,7 +206,7 @@ func oneLock(need func(string) *figures.Run) string {
 	rows := [][]string{{"", "serial instructions of a packet", "packets a second at most", "in full frames", "of 64 bytes"}}
 	for _, scheduler := range []string{"fair+sfq", "fair", "htb+fq_codel", "htb"} {
 		limit := rootlock.Limit{Serial: math.Round(serial(r, scheduler, "inside")), Hz: lockHz}
-		rows = append(rows, []string{"`" + scheduler + "`", thousands(limit.Serial), fmt.Sprintf("%.2f million", limit.Packets()/1e6),
+		rows = append(rows, []string{"`" + scheduler + "`", markdown.Thousands(limit.Serial), fmt.Sprintf("%.2f million", limit.Packets()/1e6),
 			policy.Approx(float64(limit.Rate(policy.FullFrame))), policy.Approx(float64(limit.Rate(64)))})
 	}
 	return markdown.Table(rows...) + fmt.Sprintf("\nA CPU of %.0f GHz, an instruction a cycle. %s.", lockHz/1e9, of(r))

@@ -62,12 +62,12 @@ func compared(list []footprint) string {
 	head, size, packages, start := []string{""}, []string{"program, stripped"}, []string{"Go packages in it"}, []string{"`weir version`: time, CPU time (medians of 20)"}
 	memory := make([][]string, len(list[0].Memory))
 	for i, m := range list[0].Memory {
-		memory[i] = []string{fmt.Sprintf("memory of `weir agent` with %s workloads: resident, of that anonymous", thousands(float64(m.Workloads)))}
+		memory[i] = []string{fmt.Sprintf("memory of `weir agent` with %s workloads: resident, of that anonymous", markdown.Thousands(float64(m.Workloads)))}
 	}
 	for _, f := range list {
 		head = append(head, fmt.Sprintf("%s (`%.12s`, %s)", f.Name, f.Commit, f.Date))
 		size = append(size, fmt.Sprintf("%.1f MB", f.Bytes/1e6))
-		packages = append(packages, thousands(float64(f.Packages)))
+		packages = append(packages, markdown.Thousands(float64(f.Packages)))
 		start = append(start, fmt.Sprintf("%.0f ms, %.0f ms", f.StartMS, f.CPUMS))
 		for i, m := range f.Memory {
 			memory[i] = append(memory[i], fmt.Sprintf("%.1f MB, %.1f MB", m.ResidentKB*1024/1e6, m.AnonymousKB*1024/1e6))

@@ -58,7 +58,7 @@ func readmeBlock(need func(string) *figures.Run) string {
 		}
 		return cells
 	}
-	instructions := func(f func() float64) string { return cell(func() string { return thousands(f()) }) }
+	instructions := func(f func() float64) string { return cell(func() string { return markdown.Thousands(f()) }) }
 	idle := func(name, workload string, phase int) func(string) float64 {
 		return func(scheduler string) float64 {
 			r := need(name + "-" + scheduler)

@@ -40,6 +40,12 @@ func Start(p Peer, host *topology.NS, s Setting, ports []topology.Port) (*Runnin
 		}
 		r.setting.Leaf.FIFO = true
 	}
+	if p.Null {
+		if err := r.programs.Null(); err != nil {
+			r.programs.Close()
+			return nil, fmt.Errorf("scheduler %s: %w", p.Name, err)
+		}
+	}
 	if err := r.batch(p.setup(r.setting)); err != nil {
 		_ = r.Close() // half of it may be there
 		return nil, err

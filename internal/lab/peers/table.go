@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weir/internal/lab/meter"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/policy"
@@ -19,6 +20,8 @@ type Peer struct {
 	// Handle of the qdisc that finds classes by skb->priority, e.g. 0x20000 for
 	// 2:; 0 = it looks at nothing but the packet.
 	Handle uint32
+	// Null asks for the null BPF qdisc, which the lab loads meanwhile.
+	Null bool
 	// Hysteresis turns HTB's hysteresis on meanwhile, a parameter of the whole kernel.
 	Hysteresis bool
 	setup      func(Setting) string
@@ -57,6 +60,20 @@ var Table = []Peer{
 		Name: "pfifo", Holds: "the link's rate",
 		How:   "1000 packets for all, below a TBF at the link's rate",
 		setup: func(s Setting) string { return s.below("pfifo limit 1000") },
+	},
+	{
+		Name: "root-pfifo", Holds: "nothing: no limit but the line's",
+		How: "1000 packets for all, at the root: the least that a qdisc of the kernel's costs",
+		setup: func(s Setting) string {
+			return fmt.Sprintf("qdisc add dev %s root handle 1: pfifo limit 1000\n", s.Device)
+		},
+	},
+	{
+		Name: "bpf-null", Holds: "nothing: no limit but the line's", Null: true,
+		How: "a FIFO of 1024 packets as a BPF qdisc without any policy (bpf/lab/null.bpf.c): the least that a BPF qdisc costs",
+		setup: func(s Setting) string {
+			return fmt.Sprintf("qdisc add dev %s root handle 1: %s\n", s.Device, meter.NullQdisc)
+		},
 	},
 	{
 		Name: "fq_codel", Holds: "the link's rate, equal shares per workload", Handle: 0x20000,

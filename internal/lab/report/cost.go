@@ -36,8 +36,16 @@ type CostRow struct {
 	NsPerPacket float64 `json:"ns_per_packet"`
 	BaseNs      float64 `json:"base_ns"`   // the same without scheduler and marking
 	Delivered   float64 `json:"delivered"` // packets that arrived, as a share of those offered meanwhile
+	// Functions are where the time goes, the most first; nil = not measured.
+	Functions []Function `json:"functions,omitempty"`
 	// Problem is why the row has no figures; "" = it was measured.
 	Problem string `json:"problem,omitempty"`
+}
+
+// Function is a function of the kernel, or of a BPF program, that a packet's way leads through.
+type Function struct {
+	Name        string  `json:"name"` // as in /proc/kallsyms; of a BPF program without its tag, and with " (BPF)"
+	NsPerPacket float64 `json:"ns_per_packet"`
 }
 
 // Added is the time per packet that scheduler and marking add.

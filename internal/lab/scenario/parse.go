@@ -37,7 +37,7 @@ const MaxWorkloads = 200
 
 // Schedulers are the names that a scenario can give: Weir's own first, then the
 // kernel's, as internal/lab/peers sets them up.
-var Schedulers = append(slices.Clone(plan.Schedulers), "none", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "cake", OVSHTB)
+var Schedulers = append(slices.Clone(plan.Schedulers), "none", "root-pfifo", "bpf-null", "pfifo", "fq_codel", "fq", "sfq", "drr", "htb", "htb-tuned", "cake", OVSHTB)
 
 // LimitedGSO behind the name of one of the kernel's schedulers has senders build
 // packets no larger than Weir's agent lets them, as with Weir's own schedulers.

@@ -3,6 +3,7 @@
 package scenario
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,7 @@ func (r *reader) cost(n ast.Node, s *Scenario) {
 		"workloads":  func(n ast.Node, path string) { c.Workloads = r.numbers(n, path) },
 		"schedulers": func(n ast.Node, path string) { c.Schedulers = r.schedulers(n, path) },
 		"cases":      func(n ast.Node, path string) { c.Cases = r.words(n, path, "case", CostCases) },
+		"functions":  func(n ast.Node, path string) { c.Functions = contenders(r, n, path) },
 	})
 }
 
@@ -67,6 +69,18 @@ func (r *reader) numbers(n ast.Node, path string) []int {
 
 func (r *reader) schedulers(n ast.Node, path string) []string {
 	return r.words(n, path, "scheduler", Schedulers)
+}
+
+// contenders reads schedulers, with what they have inside: fair, fair+sfq.
+func contenders(r *reader, n ast.Node, path string) []string {
+	return r.each(n, path, "[none, fair+sfq]", func(dst *string) field {
+		return func(n ast.Node, path string) {
+			*dst = text(n)
+			if base, _, _ := strings.Cut(*dst, "+"); !slices.Contains(Schedulers, base) {
+				r.word(dst, "scheduler", Schedulers)(n, path)
+			}
+		}
+	})
 }
 
 // words reads a list of which each is one of the known ones.

@@ -218,6 +218,9 @@ type Cost struct {
 	Workloads  []int
 	Schedulers []string
 	Cases      []string // of CostCases
+	// Functions are the contenders (fair, fair+sfq) of which the time in each function of the
+	// kernel is measured too, in CostVeths and CostInside.
+	Functions []string
 }
 
 // AllSchedulers returns the schedulers that the file is run with, in order.
