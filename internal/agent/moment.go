@@ -123,6 +123,7 @@ func (m moment) linkViews() []api.LinkStatus {
 	for i, l := range m.links {
 		list[i] = l.view()
 		list[i].NotHeld = decide.GapViews(m.LinkGaps[l.config.Name()])
+		list[i].AllocatedBps = uint64(m.Allocated(l.config.Name()))
 	}
 	return list
 }

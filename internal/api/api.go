@@ -79,17 +79,19 @@ type Source struct {
 
 // LinkStatus is one link as it stands.
 type LinkStatus struct {
-	Device      string   `json:"device"`
-	Direction   string   `json:"direction" enum:"egress,ingress" doc:"egress: traffic that workloads send; ingress: traffic that they receive"`
-	Backend     string   `json:"backend" enum:"bpf,tc,none"`
-	Scheduler   string   `json:"scheduler" enum:"fair,qcon,ancs,htb" doc:"what divides the link; htb: that of the backend tc, which divides as fair does"`
-	CapacityBps uint64   `json:"capacity_bps"`
-	Reservable  float64  `json:"reservable" doc:"share of the capacity that mins may take, 0 to 1"`
-	ReservedBps uint64   `json:"reserved_bps" doc:"sum of the mins"`
-	FreeBps     uint64   `json:"free_bps" doc:"what mins may still take"`
-	Workloads   int      `json:"workloads"`
-	RateBps     float64  `json:"rate_bps" doc:"sent over the last second"`
-	Gaps        []string `json:"gaps,omitzero" required:"false" doc:"what this backend cannot hold on this kernel; in a stream, of the first sample only"`
+	Device      string  `json:"device"`
+	Direction   string  `json:"direction" enum:"egress,ingress" doc:"egress: traffic that workloads send; ingress: traffic that they receive"`
+	Backend     string  `json:"backend" enum:"bpf,tc,none"`
+	Scheduler   string  `json:"scheduler" enum:"fair,qcon,ancs,htb" doc:"what divides the link; htb: that of the backend tc, which divides as fair does"`
+	CapacityBps uint64  `json:"capacity_bps"`
+	Reservable  float64 `json:"reservable" doc:"share of the capacity that mins may take, 0 to 1"`
+	ReservedBps uint64  `json:"reserved_bps" doc:"sum of the mins"`
+	FreeBps     uint64  `json:"free_bps" doc:"what mins may still take"`
+	// AllocatedBps is the part of ReservedBps that allocations hold.
+	AllocatedBps uint64   `json:"allocated_bps,omitempty" doc:"which part of reserved_bps is allocated to pods by claims"`
+	Workloads    int      `json:"workloads"`
+	RateBps      float64  `json:"rate_bps" doc:"sent over the last second"`
+	Gaps         []string `json:"gaps,omitzero" required:"false" doc:"what this backend cannot hold on this kernel; in a stream, of the first sample only"`
 	// NotHeld lists gaps in settings that were asked for, Gaps those in all that could
 	// be.
 	NotHeld []PolicyGap `json:"not_held,omitempty" doc:"which of the link's settings its backend does not hold on this kernel"`
@@ -106,7 +108,7 @@ type Workload struct {
 	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,pod,host,own" doc:"own: a part of Weir, such as what moves containers"`
 	Class    uint16            `json:"class" doc:"class number, 0 for the host"`
 	Policy   Policy            `json:"policy"`
-	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, config, label or set"`
+	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, allocation, config, label or set"`
 	State    string            `json:"state" enum:"active,waiting,unsteered,refused,not held" doc:"waiting: its network is not up; not held: a link's backend lacks a part of the policy, or a link is not steered; unsteered, refused, not held: see note"`
 	Note     string            `json:"note,omitempty"`
 	NotHeld  []PolicyGap       `json:"not_held,omitempty" doc:"which parts of the policy the links' backends do not hold on this kernel"`
@@ -317,6 +319,12 @@ type Agent interface {
 	SetGroup(ctx context.Context, name string, change GroupChange, dryRun bool) (ChangeResult, error)
 	// DeleteGroup removes a group that SetGroup made and that has no members.
 	DeleteGroup(ctx context.Context, name string, dryRun bool) (ChangeResult, error)
+	// Allocations lists the mins that are set aside for pods.
+	Allocations(ctx context.Context) ([]Allocation, error)
+	// Allocate sets a min aside for pods, which need not be there yet; or changes that.
+	Allocate(ctx context.Context, name string, req AllocationRequest, dryRun bool) (ChangeResult, error)
+	// Release gives an allocation back.
+	Release(ctx context.Context, name string, dryRun bool) (ChangeResult, error)
 	// Control returns the state of the controllers of a workload's reservations.
 	Control(ctx context.Context, name string) (Control, error)
 	// Flows measures each connection of a workload with a reservation for a second.

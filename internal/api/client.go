@@ -198,6 +198,23 @@ func (c *Client) DeleteGroup(ctx context.Context, name string, dryRun bool) (Cha
 	return call[ChangeResult](ctx, c, http.MethodDelete, groupPath(name)+dryRunQuery(dryRun), nil)
 }
 
+// Allocations lists the mins that are set aside for pods.
+func (c *Client) Allocations(ctx context.Context) ([]Allocation, error) {
+	return call[[]Allocation](ctx, c, http.MethodGet, "/v1/allocations", nil)
+}
+
+// Allocate sets a min aside for pods, or changes that.
+func (c *Client) Allocate(ctx context.Context, name string, req AllocationRequest, dryRun bool) (ChangeResult, error) {
+	return call[ChangeResult](ctx, c, http.MethodPut, allocationPath(name)+dryRunQuery(dryRun), req)
+}
+
+// Release gives an allocation back.
+func (c *Client) Release(ctx context.Context, name string, dryRun bool) (ChangeResult, error) {
+	return call[ChangeResult](ctx, c, http.MethodDelete, allocationPath(name)+dryRunQuery(dryRun), nil)
+}
+
+func allocationPath(name string) string { return "/v1/allocations/" + url.PathEscape(name) }
+
 func groupPath(name string) string { return "/v1/groups/" + url.PathEscape(name) }
 
 func workloadPath(name string) string { return "/v1/workloads/" + url.PathEscape(name) }

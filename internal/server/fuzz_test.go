@@ -18,6 +18,7 @@ var changing = []struct{ method, path string }{
 	{"PATCH", "/v1/workloads/web/policy"},
 	{"POST", "/v1/workloads"},
 	{"PATCH", "/v1/groups/office"},
+	{"PUT", "/v1/allocations/u1"},
 	{"PATCH", "/v1/workloads/web/control"},
 	{"POST", "/v1/workloads/web/tune"},
 }

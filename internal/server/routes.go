@@ -27,6 +27,10 @@ type (
 	GroupParam struct {
 		Name string `path:"name" maxLength:"128" doc:"name of a group" example:"tenant-b"`
 	}
+	// AllocationParam is the name of an allocation in a route's path.
+	AllocationParam struct {
+		Name string `path:"name" maxLength:"128" doc:"of the allocation" example:"5f3c0e4e-7c1b-4a53-9f0e-2f1d3a1c7f10"`
+	}
 	setInput struct {
 		NameParam
 		DryRunParam
@@ -51,6 +55,15 @@ type (
 	}
 	deleteGroupInput struct {
 		GroupParam
+		DryRunParam
+	}
+	allocateInput struct {
+		AllocationParam
+		DryRunParam
+		Body api.AllocationRequest
+	}
+	releaseInput struct {
+		AllocationParam
 		DryRunParam
 	}
 )
@@ -104,7 +117,13 @@ func (s *Server) routes() *rest.API {
 			e, err := s.agent.ExplainGroup(ctx, in.Name)
 			return wholeExplanation(e), err
 		})
+	rest.Get(h, "/v1/allocations", "list-allocations", "Every min that is set aside for pods",
+		func(ctx context.Context, _ *rest.None) ([]api.Allocation, error) {
+			as, err := s.agent.Allocations(ctx)
+			return list(as, wholeAllocation), err
+		})
 	s.changes(h)
+	s.allocationChanges(h)
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
@@ -166,6 +185,25 @@ func (s *Server) groupChanges(h *rest.API) {
 		Summary: "Remove a group without members",
 	}, func(ctx context.Context, in *deleteGroupInput) (api.ChangeResult, error) {
 		r, err := s.agent.DeleteGroup(ctx, in.Name, in.DryRun)
+		return wholeResult(r), err
+	})
+}
+
+// allocationChanges registers the routes that change allocations; each takes dry_run.
+func (s *Server) allocationChanges(h *rest.API) {
+	rest.Register(h, huma.Operation{
+		Method: http.MethodPut, Path: "/v1/allocations/{name}", OperationID: "allocate",
+		Summary:     "Set a min aside for pods, or change that",
+		Description: "It is admitted whether the pods are there or not, and outlives restarts of the agent. The same request again changes nothing.",
+	}, func(ctx context.Context, in *allocateInput) (api.ChangeResult, error) {
+		r, err := s.agent.Allocate(ctx, in.Name, in.Body, in.DryRun)
+		return wholeResult(r), err
+	})
+	rest.Register(h, huma.Operation{
+		Method: http.MethodDelete, Path: "/v1/allocations/{name}", OperationID: "release",
+		Summary: "Give an allocation back",
+	}, func(ctx context.Context, in *releaseInput) (api.ChangeResult, error) {
+		r, err := s.agent.Release(ctx, in.Name, in.DryRun)
 		return wholeResult(r), err
 	})
 }

@@ -158,6 +158,19 @@ func TestClientSpeaksEveryRoute(t *testing.T) {
 	if e, err := office.ExplainGroup(ctx, "of fice/1"); err != nil || e.Links[0].Device != "eth0" {
 		t.Errorf("ExplainGroup: %+v, %v", e, err)
 	}
+	allocation := api.AllocationRequest{For: "shop/uplink", Pods: []string{"shop/web-0"}, Mins: []api.LinkMin{{Device: "eth0", Direction: "egress", MinBps: 5e6}}}
+	if r, err := client.Allocate(ctx, "u/1", allocation, false); err != nil || len(r.Changes) != 1 {
+		t.Errorf("Allocate: %+v, %v", r, err)
+	}
+	if as, err := client.Allocations(ctx); err != nil || len(as) != 1 || as[0].Name != "u/1" || !as[0].Mins[0].Held {
+		t.Errorf("Allocations: %+v, %v", as, err)
+	}
+	if _, err := client.Release(ctx, "u/1", false); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Release(ctx, "u/1", false); !refusal.Is(err, refusal.Unknown) {
+		t.Errorf("released twice: %v", err)
+	}
 	name := "odd name/with ünicode?"
 	if r, err := client.Attach(ctx, api.AttachRequest{Name: name, Netns: "blue"}, false); err != nil || r.DryRun {
 		t.Errorf("Attach: %+v, %v", r, err)
@@ -245,12 +258,12 @@ func TestOpenAPI(t *testing.T) {
 	}
 	slices.Sort(routes)
 	want := []string{
-		"DELETE /v1/groups/{name}", "DELETE /v1/workloads/{name}", "GET /metrics", "GET /v1/audit", "GET /v1/groups",
+		"DELETE /v1/allocations/{name}", "DELETE /v1/groups/{name}", "DELETE /v1/workloads/{name}", "GET /metrics", "GET /v1/allocations", "GET /v1/audit", "GET /v1/groups",
 		"GET /v1/groups/{name}", "GET /v1/groups/{name}/explain",
 		"GET /v1/status", "GET /v1/stream", "GET /v1/workloads", "GET /v1/workloads/{name}",
 		"GET /v1/workloads/{name}/classify", "GET /v1/workloads/{name}/control", "GET /v1/workloads/{name}/explain", "GET /v1/workloads/{name}/flows",
 		"PATCH /v1/groups/{name}", "PATCH /v1/workloads/{name}/control", "PATCH /v1/workloads/{name}/policy",
-		"POST /v1/workloads", "POST /v1/workloads/{name}/tune",
+		"POST /v1/workloads", "POST /v1/workloads/{name}/tune", "PUT /v1/allocations/{name}",
 	}
 	if !slices.Equal(routes, want) {
 		t.Errorf("routes %q\nwant %q", routes, want)

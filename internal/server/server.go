@@ -15,6 +15,9 @@
 //	GET    /v1/groups                      every group
 //	PATCH  /v1/groups/{name}               make one, or change its weight, min, max
 //	DELETE /v1/groups/{name}               remove it
+//	GET    /v1/allocations                 every min set aside for pods
+//	PUT    /v1/allocations/{name}          set one aside, or change it
+//	DELETE /v1/allocations/{name}          give it back
 //	GET    /v1/audit                       who changed what
 //	GET    /v1/stream                      one sample a second, server-sent events
 //	GET    /metrics                        Prometheus

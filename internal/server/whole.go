@@ -108,3 +108,8 @@ func wholeSample(s api.Sample) api.Sample {
 	s.Groups = list(s.Groups, wholeGroup)
 	return s
 }
+
+func wholeAllocation(a api.Allocation) api.Allocation {
+	a.Pods, a.Mins = rest.Filled(a.Pods), rest.Filled(a.Mins)
+	return a
+}

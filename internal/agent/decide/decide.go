@@ -20,7 +20,8 @@ import (
 func Decide(w World) Decision {
 	d := Decision{World: w, Plans: map[string]plan.State{}, LinkGaps: map[string][]Gap{}}
 	var keys []string
-	for _, found := range w.Found {
+	all := w.awaited()
+	for _, found := range all {
 		if steerable(found) {
 			keys = append(keys, found.Key)
 		}
@@ -31,12 +32,13 @@ func Decide(w World) Decision {
 	mask := cmp.Or(plan.Mask(w.Config.MarkMask), plan.DefaultMask)
 	d.World.Grants = map[string][]Grant{}
 	d.World.Number = plan.NumberWithin(mask.MaxClasses(), w.Number, append([]string{plan.HostKey}, keys...))
-	for _, found := range append([]discover.Workload{hostWorkload}, w.Found...) {
+	for _, found := range append([]discover.Workload{hostWorkload}, all...) {
 		d.Verdicts = append(d.Verdicts, judge(w, found, d.World.Number))
 	}
 	for _, name := range w.GroupNames() {
 		d.Groups = append(d.Groups, judgeGroup(w, name, d.World.Number))
 	}
+	d.allocate()
 	for _, link := range w.Links() {
 		d.planLink(w.planned(link), w.Grants[link.Name()], w.PortAt(link.Device))
 		if gaps := w.linkGaps(link); len(gaps) > 0 {
@@ -71,6 +73,7 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
 	v.Policy, v.Origin = merge(
 		stratum{OriginFound, w.foundLayer(found)},
+		stratum{OriginAllocation, w.groupLayer(found)},
 		stratum{OriginConfig, w.Config.Defaults},
 		stratum{OriginConfig, w.Config.LayerFor(found.Name)},
 		stratum{OriginLabel, labels},

@@ -28,6 +28,8 @@ type Request struct {
 	// settings are those made at run time for the workload or group, before the request
 	// and after it; nil where the request is not about settings.
 	settings *settings
+	// allocation is the one that the request asks for, nil if it asks for something else.
+	allocation *Allocation
 }
 
 // settings are the fields set at run time of one workload or group.
@@ -176,6 +178,9 @@ func (d Decision) DeleteGroup(name string) (Request, error) {
 	if _, configured := d.World.configured(name); configured {
 		return refuse(name+" is in the configuration", "take it out of groups: in "+d.World.Config.Path)
 	}
+	if a, made := d.World.allocationGroup(name); made {
+		return refuse(name+" is the group of an allocation", "it goes with allocation "+a.Name)
+	}
 	if members := d.Members(name); len(members) > 0 {
 		var names []string
 		for _, m := range members {
@@ -216,7 +221,7 @@ func (d Decision) CheckAttachment(at config.Attachment) error {
 			Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
 	}
 	for _, v := range d.Verdicts {
-		if v.Name == at.Name && !d.Again(at) {
+		if v.Name == at.Name && !d.Again(at) && !d.World.awaits(v.Key) {
 			return &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: at.Name,
 				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
 		}
@@ -307,6 +312,12 @@ type Outcome struct {
 // not come into force; the error is a *refusal.Error.
 func (d Decision) Try(r Request) (Outcome, error) {
 	after := Decide(r.World)
+	if r.allocation != nil {
+		if err := r.allocatable(d, after); err != nil {
+			return Outcome{}, err
+		}
+		return Outcome{Decision: after}, nil
+	}
 	if err := r.acceptable(d, after); err != nil {
 		return Outcome{}, err
 	}

@@ -29,6 +29,9 @@ type Verdict struct {
 	Warnings []string           // about rules that overlap
 	Refusals map[string][]error // by link: why the plan there does not hold all of the policy
 	Gaps     []Gap              // what the links' backends do not hold of the policy
+	// allocated is what is allocated to the workload or group, by link; within, of a group, what
+	// is allocated to its members.
+	allocated, within map[string]policy.Rate
 	// abilities are the world's.
 	abilities map[string]dataplane.Abilities
 }
@@ -41,7 +44,7 @@ func (v *Verdict) promised(link plan.Link) policy.Policy {
 	if v.abilities[link.Name()].NoGroups {
 		p.Group = ""
 	}
-	return p
+	return v.withAllocated(p, link)
 }
 
 // policyOn returns the workload's policy in the direction of a link. The workload is in the

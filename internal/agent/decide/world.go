@@ -28,9 +28,11 @@ type World struct {
 	Found    []discover.Workload      // one for each key, by key, without the host
 	Set      map[string]policy.Change // what was set at run time, by key
 	Groups   map[string]policy.Change // groups that were made or changed at run time, by name
-	Number   map[string]plan.ClassID  // by key, also of workloads that are gone
-	Grants   map[string][]Grant       // by link, in the order of admission
-	Tuned    map[string]Tuned         // what was set about controllers, by key; nothing follows from it here
+	// Allocations are the mins that are set aside for pods, by name.
+	Allocations []Allocation
+	Number      map[string]plan.ClassID // by key, also of workloads that are gone
+	Grants      map[string][]Grant      // by link, in the order of admission
+	Tuned       map[string]Tuned        // what was set about controllers, by key; nothing follows from it here
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted  map[string][]string
 	Abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link
@@ -47,6 +49,7 @@ func (w World) Clone() World {
 	w.Grants = maps.Clone(w.Grants)
 	w.Tuned = maps.Clone(w.Tuned)
 	w.Accepted = maps.Clone(w.Accepted)
+	w.Allocations = slices.Clone(w.Allocations)
 	return w
 }
 
@@ -125,11 +128,17 @@ func (w World) PortAt(device string) *switchport.Port {
 	return &w.Ports[i]
 }
 
-// GroupNames returns the groups of the configuration and those made at run time, sorted.
+// GroupNames returns the groups of the configuration, those made at run time and those of
+// allocations for several pods, sorted.
 func (w World) GroupNames() []string {
 	names := slices.Collect(maps.Keys(w.Groups))
 	for _, g := range w.Config.Groups {
 		names = append(names, g.Name)
+	}
+	for _, a := range w.Allocations {
+		if a.shared() {
+			names = append(names, a.For)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -55,6 +55,8 @@ type State struct {
 	Tuned map[string]decide.Tuned `json:"tuned,omitempty"`
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted map[string][]string `json:"accepted_gaps,omitempty"`
+	// Allocations are the mins set aside for pods.
+	Allocations []decide.Allocation `json:"allocations,omitempty"`
 	// Seen is what each source saw last: what an agent believes until the source
 	// has answered for the first time, so that a slow engine costs no workload its class.
 	Seen map[string][]Workload `json:"seen"`
@@ -102,7 +104,7 @@ func (k Workload) Found(there func(name string, ifindex int) bool) discover.Work
 
 // World returns the world of an agent that has seen nothing yet, with what was kept.
 func (k State) World(c config.Config) decide.World {
-	w := decide.World{Config: c, Number: k.Numbers, Grants: k.Grants,
+	w := decide.World{Config: c, Number: k.Numbers, Grants: k.Grants, Allocations: k.Allocations,
 		Set: map[string]policy.Change{}, Groups: map[string]policy.Change{}, Tuned: map[string]decide.Tuned{}, Accepted: map[string][]string{}}
 	maps.Copy(w.Tuned, k.Tuned)
 	maps.Copy(w.Accepted, k.Accepted)
@@ -202,6 +204,8 @@ func Of(w decide.World, seen map[string][]discover.Workload) State {
 		Tuned:    w.Tuned,
 		Accepted: w.Accepted,
 		Seen:     map[string][]Workload{},
+
+		Allocations: w.Allocations,
 	}
 	if len(w.Groups) > 0 {
 		k.Groups = w.Groups

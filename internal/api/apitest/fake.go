@@ -43,7 +43,9 @@ type Fake struct {
 	workloads []api.Workload
 	original  map[string]api.Policy // by name, for Reset
 	groups    []api.Group
-	tuned     map[string]api.ControlChange // by name
+
+	allocations []api.Allocation
+	tuned       map[string]api.ControlChange // by name
 }
 
 // New returns a fake that steers workloads; Demo() is a good set.
@@ -84,6 +86,12 @@ func (f *Fake) link() api.LinkStatus {
 		for _, wl := range w.Links {
 			l.ReservedBps += wl.MinBps
 			l.RateBps += wl.RateBps
+		}
+	}
+	for _, a := range f.allocations {
+		for _, m := range a.Mins {
+			l.ReservedBps += m.MinBps
+			l.AllocatedBps += m.MinBps
 		}
 	}
 	l.FreeBps = l.CapacityBps - l.ReservedBps
