@@ -84,12 +84,15 @@ var layers = map[string]int{
 	"internal/lab":                  5,
 	"internal/kubernetes":           7,
 	"internal/kubernetes/claims":    6,
-	"internal/kubernetes/decide":    4,
-	"internal/demo":                 6,
-	"internal/cli":                  7,
-	"internal/e2e":                  7,
-	"internal/labcli":               8,
-	"cmd":                           9,
+
+	"internal/kubernetes/claims/translate": 4,
+
+	"internal/kubernetes/decide": 4,
+	"internal/demo":              6,
+	"internal/cli":               7,
+	"internal/e2e":               7,
+	"internal/labcli":            8,
+	"cmd":                        9,
 
 	"internal/cluster/manager/membership": 4,
 	"internal/cluster/manager/statedir":   1,
@@ -111,7 +114,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".
@@ -129,11 +132,12 @@ var impureImports = []string{"os", "net", "io", "log", "syscall", "runtime", "co
 
 // pureLibraries are functions of their arguments too.
 var pureLibraries = []string{"github.com/goccy/go-yaml/ast", "github.com/goccy/go-yaml/parser", // a text's syntax tree
-	"k8s.io/apimachinery/pkg/api/resource"} // quantities
+	"k8s.io/apimachinery/pkg/api/resource",                                                              // quantities
+	"k8s.io/api/resource/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime"} // Kubernetes' types
 
 // pureCalls are the functions of packages that do I/O which pure packages call: these are
 // functions of their arguments too. Types are everywhere.
-var pureCalls = []string{"internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/config.CheckName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny", "internal/cluster/wire.Clip"}
+var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny", "internal/cluster/wire.Clip"}
 
 var (
 	// The clock; durations and the like are values.

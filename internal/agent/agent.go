@@ -74,6 +74,7 @@ type Options struct {
 // goroutine; they answer while Run runs.
 type Agent struct {
 	loop
+	allocator
 	opts     Options
 	log      *slog.Logger
 	recorder recorder
@@ -112,6 +113,7 @@ func New(opts Options) (*Agent, error) {
 		offloads:  offloads{log: opts.Log, limit: opts.LimitOffload, restore: opts.RestoreOffload},
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
+	a.allocator = allocator{a}
 	state, err := a.store.Load(a.log)
 	if err != nil {
 		return nil, err

@@ -12,9 +12,12 @@ import (
 	"weir/internal/refusal"
 )
 
+// allocator is the part of an agent that is about allocations.
+type allocator struct{ agent *Agent }
+
 // Allocations implements api.Agent.
-func (a *Agent) Allocations(ctx context.Context) (list []api.Allocation, err error) {
-	err = a.ask(ctx, func(now moment) error {
+func (a allocator) Allocations(ctx context.Context) (list []api.Allocation, err error) {
+	err = a.agent.ask(ctx, func(now moment) error {
 		list = []api.Allocation{}
 		for _, allocation := range now.World.Allocations {
 			list = append(list, now.AllocationView(allocation, now.links.unsteered))
@@ -26,18 +29,18 @@ func (a *Agent) Allocations(ctx context.Context) (list []api.Allocation, err err
 
 // Allocate implements api.Agent. It also refuses what the plan of a link would hold and the
 // kernel does not, because the link is not steered now.
-func (a *Agent) Allocate(ctx context.Context, name string, req api.AllocationRequest, dryRun bool) (api.ChangeResult, error) {
+func (a allocator) Allocate(ctx context.Context, name string, req api.AllocationRequest, dryRun bool) (api.ChangeResult, error) {
 	asked := decide.Allocation{Name: name, For: req.For, Pods: req.Pods}
 	for _, m := range req.Mins {
 		asked.Mins = append(asked.Mins, decide.LinkMin{Link: api.LinkName(m.Device, m.Direction), Min: policy.Rate(m.MinBps)})
 	}
-	return a.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) {
+	return a.agent.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) {
 		r, err := d.Allocate(asked)
 		if err != nil {
 			return r, err
 		}
 		for _, m := range asked.Mins {
-			if why := a.links.unsteered(m.Link); why != "" {
+			if why := a.agent.links.unsteered(m.Link); why != "" {
 				return r, &refusal.Error{Kind: refusal.Busy, Object: "link " + m.Link, Field: "mins.device", Value: m.Link, Msg: why, Remedy: "weir status says more; ask again"}
 			}
 		}
@@ -46,8 +49,8 @@ func (a *Agent) Allocate(ctx context.Context, name string, req api.AllocationReq
 }
 
 // Release implements api.Agent.
-func (a *Agent) Release(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
-	return a.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) { return d.Release(name) })
+func (a allocator) Release(ctx context.Context, name string, dryRun bool) (api.ChangeResult, error) {
+	return a.agent.change(ctx, dryRun, func(d decide.Decision) (decide.Request, error) { return d.Release(name) })
 }
 
 // unsteered returns why a link is not steered now, "" if it is.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"weir/internal/api"
+	"weir/internal/kubernetes/claims"
 	"weir/internal/kubernetes/decide"
 	"weir/internal/kubernetes/informer"
 	"weir/internal/kubernetes/node"
@@ -41,6 +42,8 @@ type options struct {
 	socket     string
 	runtime    string
 	kubeconfig string
+	kubelet    string
+	claims     func(context.Context) error // serves claims; nil = none are served
 	debug      bool
 	decide.Settings
 }
@@ -86,6 +89,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` that says where the API server is (default: the cluster that this runs in)")
 	fs.StringVar(&weights, "weights", defaultWeights, "weights of pods without "+decide.Annotation("weight")+", by class: `CLASS=N,...`")
 	fs.StringSliceVar(&o.Forbidden, "forbid", guarded(), "`FIELD`s that annotations of pods may not say, such as min,ingress.min; none: all are allowed")
+	fs.StringVar(&o.kubelet, "kubelet-dir", claims.DefaultKubelet, "kubelet's `FOLDER`, for mins by claims (DRA); none: claims are not served")
 	fs.BoolVar(&o.debug, "debug", false, "log details")
 	show := fs.Bool("version", false, "print the version")
 	if err := fs.Parse(args); err != nil {
@@ -160,6 +164,13 @@ func connect(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("API server: %w", err)
 	}
+	if o.kubelet != "none" {
+		driver := claims.Options{Node: o.node, Agent: api.NewClient(o.socket), Kubelet: o.kubelet, PodUID: os.Getenv("POD_UID"), Ports: claims.HostPorts, Log: log}
+		if driver.Client, err = claims.Connect(config); err != nil {
+			return fmt.Errorf("API server: %w", err)
+		}
+		o.claims = func(ctx context.Context) error { return claims.Run(ctx, driver) }
+	}
 	return serve(ctx, o, client, events.Warn, node.Times{}, log)
 }
 
@@ -172,6 +183,9 @@ func serve(ctx context.Context, o options, client metadata.Interface, events fun
 		func() error { return n.Run(ctx) },
 		func() error { return nri.Run(ctx, o.runtime, n, log) },
 		func() error { return informer.Run(ctx, client, o.node, n, log) },
+	}
+	if o.claims != nil {
+		parts = append(parts, func() error { return o.claims(ctx) })
 	}
 	ended := make(chan error, len(parts))
 	for _, part := range parts {

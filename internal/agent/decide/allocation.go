@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"weir/internal/api"
+	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/invalid"
 	"weir/internal/plan"
@@ -199,9 +200,10 @@ func (d Decision) checkAllocation(a Allocation) error {
 		return wrong("for", a.For, "an allocation without a name", "give the name of the claim, NAMESPACE/CLAIM")
 	}
 	for i, pod := range a.Pods {
-		namespace, name, ok := strings.Cut(pod, "/")
-		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-			return wrong("pods", pod, "cannot be a pod's name", "write NAMESPACE/POD as Kubernetes has them, such as default/web-0")
+		if err := config.CheckPodName(pod); err != nil {
+			e := api.Mistake(err)
+			e.Field = "pods"
+			return e
 		}
 		if i > 0 && a.Pods[i-1] == pod {
 			return wrong("pods", pod, "is there twice", "name each pod once")

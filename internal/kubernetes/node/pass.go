@@ -122,7 +122,7 @@ func (n *Node) refresh(ctx context.Context) error {
 	}
 	h := &have{workloads: map[string]api.Workload{}, groups: map[string]api.Group{}}
 	for _, w := range workloads {
-		if w.Kind == workload.KindPod {
+		if w.Kind == workload.KindPod && w.ID != "" { // one without an id was not attached: a claim awaits it
 			h.workloads[w.Name] = w
 		}
 	}
