@@ -294,18 +294,19 @@ func (d Decision) heldBack(a Allocation, m LinkMin) error {
 	if class.Name == v.Name && class.Min >= d.World.allocated(v.Key)[m.Link] {
 		return nil
 	}
-	for _, err := range v.Refusals[m.Link] {
-		if full, ok := errors.AsType[*policy.Refused](err); ok {
-			e := api.NoRoom(full, m.Link)
-			e.Value, e.Msg = m.Min.Compact(), fmt.Sprintf("%s has no room for it: %s", e.Object, full.Reason())
-			return e
-		}
-		if mistake, ok := errors.AsType[*invalid.Error](err); ok {
-			e := api.Mistake(mistake)
-			e.Kind, e.Object = refusal.Conflict, "link "+m.Link
-			return e
-		}
-		return refuse(refusal.Conflict, "min", err.Error(), "see weir get "+v.Name)
+	why := errors.Join(v.Refusals[m.Link]...)
+	if full, ok := errors.AsType[*policy.Refused](why); ok {
+		e := api.NoRoom(full, m.Link)
+		e.Value, e.Msg = m.Min.Compact(), fmt.Sprintf("%s has no room for it: %s", e.Object, full.Reason())
+		return e
+	}
+	if mistake, ok := errors.AsType[*invalid.Error](why); ok {
+		e := api.Mistake(mistake)
+		e.Kind, e.Object = refusal.Conflict, "link "+m.Link
+		return e
+	}
+	if why != nil {
+		return refuse(refusal.Conflict, "min", why.Error(), "see weir get "+v.Name)
 	}
 	return refuse(refusal.NotHeld, "min", fmt.Sprintf("%s has no class on link %s", v.Name, m.Link), "see weir get "+v.Name)
 }
