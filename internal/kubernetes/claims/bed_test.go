@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,8 +23,11 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"weir/internal/agent"
@@ -42,9 +46,11 @@ type bed struct {
 	dir    string
 	kernel *kernel.Kernel
 	client *fake.Clientset
-	log    *logtest.Buffer
-	config string
-	agent  *behind
+	// through is the client that the driver has, client itself by default.
+	through kubernetes.Interface
+	log     *logtest.Buffer
+	config  string
+	agent   *behind
 
 	stopAgent, stopDriver func()
 }
@@ -102,6 +108,10 @@ func (b *behind) Release(ctx context.Context, name string, dryRun bool) (api.Cha
 	return a.Release(ctx, name, dryRun)
 }
 
+// patienceOfTests is long, since the agent itself looks for a lost device every 8 s at last, and the
+// machine may be busy.
+const patienceOfTests = 40 * time.Second
+
 const oneLink = "links: [{device: eth0, egress: 100mbit}]"
 
 // newBed starts an agent with a configuration, and the driver.
@@ -119,6 +129,15 @@ func newBed(t *testing.T, text string) *bed {
 		if t.Failed() {
 			t.Log(b.log.String())
 		}
+	})
+	b.through = b.client
+	var made atomic.Int64
+	b.client.PrependReactor("create", "resourceslices", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		s := action.(clienttesting.CreateAction).GetObject().(*resourceapi.ResourceSlice)
+		if s.Name == "" { // as the API server does
+			s.Name = fmt.Sprintf("%s%d", s.GenerateName, made.Add(1))
+		}
+		return false, nil, nil
 	})
 	b.startAgent()
 	b.startDriver()
@@ -160,7 +179,7 @@ func (b *bed) startDriver() {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	o := Options{Node: "n1", Client: b.client, Agent: b.agent, Kubelet: b.dir, Poll: 20 * time.Millisecond, Patience: 200 * time.Millisecond,
+	o := Options{Node: "n1", Client: b.through, Agent: b.agent, Kubelet: b.dir, Poll: 20 * time.Millisecond, Patience: 200 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(b.log, nil))}
 	go func() { done <- Run(ctx, o) }()
 	b.stopDriver = sync.OnceFunc(func() {
@@ -184,9 +203,9 @@ func (b *bed) socket() string { return filepath.Join(b.dir, "plugins", translate
 // until waits for something to be so.
 func (b *bed) until(what string, so func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patienceOfTests); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.t.Fatalf("not within 10 s: %s; slices %s, eth0 has\n%s", what, b.slices(), b.state())
+			b.t.Fatalf("not in time: %s; slices %s, eth0 has\n%s", what, b.slices(), b.state())
 		}
 	}
 }
@@ -337,13 +356,13 @@ func (b *bed) must(err error) {
 func (b *bed) says(name string, status metav1.ConditionStatus, text string) {
 	b.t.Helper()
 	var last []resourceapi.AllocatedDeviceStatus
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patienceOfTests); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		last = b.get(name).Status.Devices
 		if len(last) == 1 && len(last[0].Conditions) == 1 && last[0].Conditions[0].Status == status && strings.Contains(last[0].Conditions[0].Message, text) {
 			return
 		}
 	}
-	b.t.Fatalf("claim %s: not within 10 s: %s %q; it has %+v", name, status, text, last)
+	b.t.Fatalf("claim %s: not in time: %s %q; it has %+v", name, status, text, last)
 }
 
 // requests counts the requests to the API server so far; a watch that goes on is one.

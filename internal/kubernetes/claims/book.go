@@ -23,6 +23,9 @@ type claim struct {
 	change  pause           // before a refused change is asked for again
 	write   pause           // before its status is written again, after a failure
 	stop    context.CancelFunc
+	// unseen is set from a change of what the agent was asked until the agent's allocations were
+	// read again: its status is not written meanwhile.
+	unseen bool
 }
 
 // pause spaces out attempts: after 5, 10, 20, 40 and at most 60 seconds.
@@ -91,7 +94,7 @@ func (d *driver) track(c *resourceapi.ResourceClaim, asked translate.Asked) {
 		known = &claim{}
 		d.claims[c.UID] = known
 	}
-	known.latest, known.asked, known.refused = c, asked, ""
+	known.latest, known.asked, known.refused, known.unseen = c, asked, "", true
 	if known.stop == nil && translate.Shareable(c) {
 		known.stop = d.watch(c)
 	}
@@ -146,7 +149,7 @@ func (d *driver) follow(ctx context.Context, known *claim) {
 		d.Log.Warn("claim is shared by pods that cannot share it", "claim", asked.For, "err", err)
 		return
 	}
-	known.asked, known.refused, known.change = asked, "", pause{}
+	known.asked, known.refused, known.change, known.unseen = asked, "", pause{}, true
 	d.Log.Info("claim has other pods", "claim", asked.For, "pods", asked.Pods)
 }
 
@@ -168,6 +171,7 @@ func (d *driver) reconcile(ctx context.Context) (unknown []api.Allocation) {
 		}
 	}
 	for uid, known := range d.claims {
+		known.unseen = false
 		if known.refused != "" && known.change.due(time.Now()) {
 			d.follow(ctx, known)
 		}
@@ -180,7 +184,7 @@ func (d *driver) reconcile(ctx context.Context) (unknown []api.Allocation) {
 			d.Log.Warn("the agent has lost the min of a claim and refuses it now", "claim", known.asked.For, "err", err)
 			continue
 		}
-		known.refused, known.change = "", pause{}
+		known.refused, known.change, known.unseen = "", pause{}, true
 		d.Log.Warn("the agent had lost the min of a claim, and holds it again", "claim", known.asked.For)
 	}
 	return unknown

@@ -78,18 +78,20 @@ type driver struct {
 	ctx    context.Context // of Run
 	fatal  func(error)     // ends Run
 	helper *kubeletplugin.Helper
+	// changed has an entry after a change of offered.
+	changed chan struct{}
 
-	mu        sync.Mutex
-	links     []api.LinkStatus // as the agent said last; nil = it has not
-	gone      bool             // it has not answered for Patience
-	seen      time.Time        // when it answered last, or the driver began
-	zone      *string          // of the node; nil = not read yet
-	published [][]resourceapi.Device
-	lacks     lacks
-	claims    map[types.UID]*claim          // that are prepared
-	held      map[types.UID]*api.Allocation // by the agent, a moment ago
-	swept     time.Time                     // when allocations without a claim were looked for last
-	health    []chan struct{}               // of those who wait for a change of links
+	mu      sync.Mutex
+	links   []api.LinkStatus       // as the agent said last; nil = it has not
+	gone    bool                   // it has not answered for Patience
+	seen    time.Time              // when it answered last, or the driver began
+	zone    *string                // of the node; nil = not read yet
+	offered [][]resourceapi.Device // the slices that there should be
+	lacks   lacks
+	claims  map[types.UID]*claim          // that are prepared
+	held    map[types.UID]*api.Allocation // by the agent, a moment ago
+	swept   time.Time                     // when allocations without a claim were looked for last
+	health  []chan struct{}               // of those who wait for a change of links
 }
 
 // lacks is what the API server does not know of a ResourceSlice.
@@ -100,7 +102,7 @@ func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
 	ctx, fatal := context.WithCancelCause(ctx)
 	defer fatal(nil)
-	d := &driver{Options: o, ctx: ctx, fatal: fatal, seen: time.Now(), claims: map[types.UID]*claim{}}
+	d := &driver{Options: o, ctx: ctx, fatal: fatal, changed: make(chan struct{}, 1), seen: time.Now(), claims: map[types.UID]*claim{}}
 	data, registry := filepath.Join(o.Kubelet, "plugins", translate.Driver), filepath.Join(o.Kubelet, "plugins_registry")
 	for _, folder := range []string{data, registry} {
 		if err := os.MkdirAll(folder, 0o750); err != nil {
@@ -119,6 +121,7 @@ func Run(ctx context.Context, o Options) error {
 
 	var done sync.WaitGroup
 	done.Go(func() { d.followClaims(ctx) })
+	done.Go(func() { d.publish(ctx) })
 	d.followAgent(ctx)
 	done.Wait()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {

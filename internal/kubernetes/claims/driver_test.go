@@ -184,7 +184,9 @@ func TestNoRequestsWhenNothingChanges(t *testing.T) {
 	quiet("prepared")
 	b.stopAgent()
 	b.publishes("gone", "eth0 100M weir.dev/agent")
-	b.says("c", "Unknown", "")
+	for _, name := range []string{"a", "b", "c"} {
+		b.says(name, "Unknown", "")
+	}
 	quiet("the agent is gone")
 	b.startAgent()
 	b.publishes("back", "eth0 100M")

@@ -60,7 +60,7 @@ func (d *driver) followAgent(ctx context.Context) {
 			d.Log.Warn("the agent does not answer; its links are offered to no new pod", "err", err)
 			d.tellHealth()
 		}
-		d.publish(ctx)
+		d.offer()
 	})
 }
 
@@ -90,9 +90,9 @@ func (d *driver) tellHealth() {
 	}
 }
 
-// publish has the library write the ResourceSlices if they differ from those before. It waits for
-// the node's zone, so that they are written once at the start.
-func (d *driver) publish(ctx context.Context) {
+// offer notes what ResourceSlices there should be, if that differs from before. It waits for the
+// node's zone, so that they are written once at the start.
+func (d *driver) offer() {
 	if d.zone == nil || d.links == nil && !d.gone {
 		return
 	}
@@ -107,18 +107,41 @@ func (d *driver) publish(ctx context.Context) {
 		devices = nil
 	}
 	portions := translate.Slices(devices)
-	if reflect.DeepEqual(portions, d.published) {
+	if reflect.DeepEqual(portions, d.offered) {
 		return
 	}
-	pool := resourceslice.Pool{}
-	for _, p := range portions {
-		pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: p})
+	d.offered = portions
+	select {
+	case d.changed <- struct{}{}:
+	default: // it is about to be published anyway
 	}
-	if err := d.helper.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.Node: pool}}); err != nil {
+}
+
+// publish has the library write the ResourceSlices as they should be, after each change. The first
+// time the library waits for the API server, so no lock is held.
+func (d *driver) publish(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.changed:
+		}
+		d.mu.Lock()
+		portions := d.offered
+		d.mu.Unlock()
+		pool := resourceslice.Pool{}
+		for _, p := range portions {
+			pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: p})
+		}
+		err := d.helper.PublishResources(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.Node: pool}})
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
 		d.Log.Error("links cannot be published", "err", err)
-		return
+		d.mu.Lock()
+		d.offered = nil // the next look at the agent offers them again
+		d.mu.Unlock()
 	}
-	d.published = portions
 }
 
 // followClaims finds the claims of an earlier driver, and keeps the status of all claims up to

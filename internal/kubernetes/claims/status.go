@@ -30,7 +30,7 @@ func (d *driver) unwritten() []unwritten {
 	var list []unwritten
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	for uid, known := range d.claims {
-		if !known.write.due(now.Time) {
+		if known.unseen || !known.write.due(now.Time) {
 			continue
 		}
 		heard := translate.Heard{Allocation: d.held[uid], Gone: d.gone, Refused: known.refused}
