@@ -171,6 +171,11 @@ func connect(ctx context.Context, o options, log *slog.Logger) error {
 		}
 		o.claims = func(ctx context.Context) error { return claims.Run(ctx, driver) }
 	}
+	go func() {
+		if err := giveBack(ctx); err != nil {
+			log.Debug("memory of the start is not given back", "err", err)
+		}
+	}()
 	return serve(ctx, o, client, events.Warn, node.Times{}, log)
 }
 
