@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/dataplane"
+	"weir/internal/policy"
 	"weir/internal/refusal"
 	"weir/internal/workload"
 )
@@ -208,7 +210,7 @@ func TestSharedAllocation(t *testing.T) {
 		h.expectGroups("a second pod", `
 			1 shop/a in 3 min 0 bit/s
 			2 shop/b in 3 min 0 bit/s
-			3 shop/uplink group weight 2 min 60 Mbit/s max 0 bit/s`)
+			3 claim.shop.uplink group weight 2 min 60 Mbit/s max 0 bit/s`)
 		if err := h.claim("own", shared[1:], "eth0=15mbit"); err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +220,7 @@ func TestSharedAllocation(t *testing.T) {
 		h.expectGroups("an own claim, and weights", `
 			1 shop/a in 3 min 0 bit/s
 			2 shop/b in 3 min 15 Mbit/s
-			3 shop/uplink group weight 5 min 75 Mbit/s max 0 bit/s`)
+			3 claim.shop.uplink group weight 5 min 75 Mbit/s max 0 bit/s`)
 		h.expectHeld("both", `
 			shop/own eth0 15 class 2
 			shop/uplink eth0 60 class 3`)
@@ -226,16 +228,54 @@ func TestSharedAllocation(t *testing.T) {
 		if l := status.Links[0]; l.ReservedBps != 75e6 || l.AllocatedBps != 75e6 {
 			t.Errorf("%+v", l)
 		}
-		_, err := h.DeleteGroup(t.Context(), "shop/uplink", false)
+		_, err := h.DeleteGroup(t.Context(), "claim.shop.uplink", false)
 		refused(t, err, refusal.Conflict, "the group of an allocation")
+		h.setGroup("claim.shop.taken", "weight=2")
+		refused(t, h.claim("taken", []string{"shop/c", "shop/d"}, "eth0=1mbit"), refusal.Conflict, "there is a group claim.shop.taken")
+		if _, err := h.DeleteGroup(t.Context(), "claim.shop.taken", false); err != nil {
+			t.Fatal(err)
+		}
 		if err := h.claim("uplink", nil, "eth0=60mbit"); err != nil {
 			t.Fatal(err)
 		}
-		h.expectGroups("all pods have gone", "3 shop/uplink group weight 1 min 60 Mbit/s max 0 bit/s")
+		h.expectGroups("all pods have gone", "3 claim.shop.uplink group weight 1 min 60 Mbit/s max 0 bit/s")
 		if _, err := h.Release(t.Context(), "uid-uplink", false); err != nil {
 			t.Fatal(err)
 		}
 		h.expectGroups("released", "")
+	})
+}
+
+// The group of an allocation has a name that groups may have, whatever its claim is called, and
+// clients can read it.
+func TestNamesOfSharedAllocations(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		for i, claim := range []string{"up.link", "uplink", strings.Repeat("long-name.", 25) + "x", strings.Repeat("long-name.", 25) + "y", "Ümläute & more"} {
+			if err := h.claim(claim, []string{fmt.Sprintf("shop/a%d", i), fmt.Sprintf("shop/b%d", i)}, "eth0=1mbit"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		groups, err := h.Groups(t.Context())
+		if err != nil || len(groups) != 5 {
+			t.Fatalf("%d groups, %v", len(groups), err)
+		}
+		for _, g := range groups {
+			if err := policy.CheckGroupName(g.Name); err != nil {
+				t.Error(err)
+			}
+		}
+		workloads, err := h.Workloads(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(workloads)
+		if err == nil {
+			err = json.Unmarshal(text, &workloads)
+		}
+		if err != nil {
+			t.Errorf("what the API says cannot be read: %v", err)
+		}
 	})
 }
 

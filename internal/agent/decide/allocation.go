@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ import (
 // Allocation is a min on some links that is set aside for pods by their names, whether these
 // are there or not. On each of the links, the min of a pod is at least the sum of its
 // allocations; its policy may ask for more. An allocation for several pods, or for none yet, is
-// a group of its own with that min, called after For, and its weight is that of its members
+// a group of its own with that min, claim.NAMESPACE.NAME, and its weight is that of its members
 // together. Example: 60 Mbit/s of eth0 for default/web-0 hold a class with that min, in state
 // waiting, before the pod has a network.
 type Allocation struct {
@@ -48,9 +49,27 @@ func podKey(pod string) string { return workload.Key(workload.KindPod, pod) }
 // Key returns the key of the workload or group that has the allocation's mins.
 func (a Allocation) Key() string {
 	if a.shared() {
-		return plan.GroupKey(a.For)
+		return plan.GroupKey(a.group())
 	}
 	return podKey(a.Pods[0])
+}
+
+// group returns the name of the group that the allocation is if several pods have it:
+// claim.shop.uplink for shop/uplink. A longer name than groups may have ends with a digest.
+func (a Allocation) group() string {
+	const most = 128 // policy.CheckGroupName
+	name := "claim." + strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '.'
+	}, a.For)
+	if len(name) <= most {
+		return name
+	}
+	digest := fnv.New64a()
+	_, _ = digest.Write([]byte(a.For)) // it never fails
+	return fmt.Sprintf("%s-%016x", name[:most-17], digest.Sum64())
 }
 
 // shared reports whether the allocation is a group.
@@ -109,11 +128,18 @@ func (w World) awaits(key string) bool { return !Keys(w.Found)[key] && Keys(w.aw
 
 // allocationGroup returns the allocation for several pods that is the group of this name.
 func (w World) allocationGroup(name string) (Allocation, bool) {
-	i := slices.IndexFunc(w.Allocations, func(a Allocation) bool { return a.shared() && a.For == name })
+	i := slices.IndexFunc(w.Allocations, func(a Allocation) bool { return a.shared() && a.group() == name })
 	if i < 0 {
 		return Allocation{}, false
 	}
 	return w.Allocations[i], true
+}
+
+// hasGroup reports whether a group of this name was made at run time or by the configuration.
+func (w World) hasGroup(name string) bool {
+	_, made := w.Groups[name]
+	_, configured := w.configured(name)
+	return made || configured
 }
 
 // groupLayer returns the layer with the group of an allocation for several pods, the first that
@@ -124,7 +150,7 @@ func (w World) groupLayer(found discover.Workload) policy.Change {
 	}
 	for _, a := range w.Allocations {
 		if a.shared() && slices.Contains(a.Pods, found.Name) {
-			return policy.ChangeTo(policy.Policy{Group: a.For}, "group")
+			return policy.ChangeTo(policy.Policy{Group: a.group()}, "group")
 		}
 	}
 	return policy.Change{}
@@ -229,6 +255,9 @@ func (d Decision) checkAllocation(a Allocation) error {
 			return &refusal.Error{Kind: refusal.Conflict, Field: "for", Value: a.For, Msg: "has an allocation already, " + b.Name, Remedy: "release that one first"}
 		}
 	}
+	if group := a.group(); a.shared() && (d.World.hasGroup(group) || slices.ContainsFunc(d.World.Allocations, func(b Allocation) bool { return b.Name != a.Name && b.group() == group })) {
+		return &refusal.Error{Kind: refusal.Conflict, Field: "for", Value: a.For, Msg: fmt.Sprintf("there is a group %s, which its pods would be", group), Remedy: "remove that one first"}
+	}
 	return nil
 }
 
@@ -281,7 +310,7 @@ func (d Decision) heldBack(a Allocation, m LinkMin) error {
 				"give each pod a claim of its own, by a ResourceClaimTemplate; "+gapKernel)
 		}
 		for _, pod := range a.Pods {
-			if member, _ := d.Verdict(podKey(pod)); member.Policy.Group != a.For {
+			if member, _ := d.Verdict(podKey(pod)); member.Policy.Group != a.group() {
 				return refuse(refusal.Conflict, "pods", fmt.Sprintf("%s is in group %s, and an allocation for several pods is a group of its own", pod, member.Policy.Group),
 					"give each pod a claim of its own, by a ResourceClaimTemplate")
 			}

@@ -137,7 +137,7 @@ func (w World) GroupNames() []string {
 	}
 	for _, a := range w.Allocations {
 		if a.shared() {
-			names = append(names, a.For)
+			names = append(names, a.group())
 		}
 	}
 	slices.Sort(names)

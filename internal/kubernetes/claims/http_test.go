@@ -180,7 +180,7 @@ func TestOverHTTP(t *testing.T) {
 	b.holds("both", "shop/a 10 Mbit/s, shop/web 60 Mbit/s")
 	b.says("uplink", "True", "held")
 	b.reserve("uplink", "a", "b")
-	b.holds("the watch", "shop/uplink 10 Mbit/s, shop/web 60 Mbit/s")
+	b.holds("the watch", "claim.shop.uplink 10 Mbit/s, shop/web 60 Mbit/s")
 
 	s.away.Store(true)
 	server.CloseClientConnections()
@@ -189,7 +189,7 @@ func TestOverHTTP(t *testing.T) {
 		t.Errorf("prepared without an API server: %v", err)
 	}
 	b.must(b.unprepare(web))
-	b.holds("unprepared without an API server", "shop/uplink 10 Mbit/s")
+	b.holds("unprepared without an API server", "claim.shop.uplink 10 Mbit/s")
 	b.stopAgent()
 	b.config = strings.Replace(oneLink, "100mbit", "50mbit", 1)
 	b.startAgent()
