@@ -4,6 +4,7 @@ package claims
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -121,9 +122,9 @@ func (s *apiServer) encoded(object runtime.Object) []byte {
 func (s *apiServer) answer(w http.ResponseWriter, object runtime.Object, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		status := apierrors.APIStatus(apierrors.NewInternalError(err))
-		if known, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // the fake returns it as it is
-			status = known
+		status, known := errors.AsType[*apierrors.StatusError](err)
+		if !known {
+			status = apierrors.NewInternalError(err)
 		}
 		said := status.Status()
 		said.Kind, said.APIVersion = "Status", "v1"
