@@ -38,6 +38,10 @@ const (
 	costRate policy.Rate = 10e9
 	// costRounds are run of each measurement; the fastest counts.
 	costRounds = 3
+	// costQuiet is how long the bench waits before it measures anything. The kernel frees a
+	// scheduler that is gone, and maps of megabytes with it, on the CPU that sends: once a
+	// base that was measured meanwhile had 520 instructions a packet too many.
+	costQuiet = 500 * time.Millisecond
 	// costProfiles are taken to see which functions packets pass, each of half as many
 	// packets as a measurement has, with periods that are not in step with them.
 	costProfiles   = 41
@@ -140,7 +144,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	const tries, steady = 100, 0.002
 	last, same := 0.0, 0
 	for range tries {
-		ns, err := b.base(ctx, b.veths)
+		ns, _, err := b.time(ctx, b.veths)
 		if err != nil {
 			return err
 		}
@@ -185,8 +189,15 @@ func (b *bench) sender(frame int, ports []int) (*traffic.Sender, error) {
 	return s, s.Add(b.net.Workloads[b.spread], b.spread, ports)
 }
 
+// calm lets end what earlier measurements have left behind, in this process and in the kernel.
+func (b *bench) calm() {
+	runtime.GC() // it is off while something is measured, and a thousand classes leave much behind
+	time.Sleep(costQuiet)
+}
+
 // base is the time without scheduler and without marking.
 func (b *bench) base(ctx context.Context, send way) (float64, error) {
+	b.calm()
 	ns, _, err := b.time(ctx, send)
 	return ns, err
 }
@@ -228,7 +239,7 @@ func (b *bench) measure(ctx context.Context, row report.CostRow, v variant, take
 
 // install puts a row's scheduler to work.
 func (b *bench) install(ctx context.Context, row *report.CostRow, v variant) (steering, error) {
-	runtime.GC() // it is off while something is measured, and a thousand classes leave much behind
+	b.calm()
 	v.policy.Weight = 1
 	policies := slices.Repeat([]scenario.Policy{v.policy}, row.Workloads)
 	at := site{host: b.net.Host, link: b.link(v.rate), ports: v.ports, leaf: peers.Leaf{Kind: v.leaf, Ports: b.ports(0, costQueues)}}

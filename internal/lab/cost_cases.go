@@ -288,6 +288,7 @@ func (b *bench) pacedBase(ctx context.Context, n int, least float64, cpu meter.C
 		return 0, err
 	}
 	defer sender.Close()
+	b.calm()
 	base, _, err := b.paced(ctx, sender, cpu)
 	return min(base, least), err
 }
@@ -318,6 +319,7 @@ func (b *bench) full(ctx context.Context, cpu meter.CPU) error {
 	}
 	defer first.Close()
 	row := report.CostRow{Case: scenario.CostFull, Workloads: costWorkloads, Active: costWorkloads}
+	b.calm()
 	if row.BaseNs, _, err = b.paced(ctx, all, cpu); err != nil {
 		return err
 	}
