@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/cluster/profile"
 )
 
 const (
@@ -104,7 +107,7 @@ func (r *receiver) run(ctx context.Context) {
 func (r *receiver) note() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := sample{bytes: make([]uint64, len(r.conns))}
+	s := sample{bytes: make([]uint64, len(r.conns)), waited: waitedForCPU()}
 	for w, conn := range r.conns {
 		if n := len(r.samples); n > 0 {
 			s.bytes[w] = r.samples[n-1].bytes[w] // what counts once it is closed
@@ -120,6 +123,16 @@ func (r *receiver) note() {
 	}
 	s.at = r.now()
 	r.samples = append(r.samples, s)
+}
+
+// waitedForCPU returns for how long some process of the machine has waited for a CPU since it
+// booted; 0 if the kernel does not count it (CONFIG_PSI).
+func waitedForCPU() time.Duration {
+	text, err := os.ReadFile("/proc/pressure/cpu")
+	if err != nil {
+		return 0
+	}
+	return time.Duration(profile.Waited(text)) * time.Microsecond
 }
 
 // wireBytes returns the bytes that a connection has received, frame headers included, as

@@ -10,45 +10,58 @@ import (
 	"weir/internal/lab/scenario"
 )
 
-// sample holds the bytes that had arrived of each workload at an instant, wire bytes.
+// sample is what had happened by an instant.
 type sample struct {
-	at    time.Duration
-	bytes []uint64
+	at     time.Duration
+	bytes  []uint64      // that had arrived of each workload, wire bytes
+	waited time.Duration // for which some process of the machine had waited for a CPU
 }
 
 // series are samples in the order of time.
 type series []sample
 
-// bytesAt returns the bytes of workload w that had arrived at an instant, on a straight
-// line between the samples around it.
-func (s series) bytesAt(w int, at time.Duration) float64 {
+// reads returns what a count had come to at an instant, on a straight line between the
+// samples around it.
+func (s series) reads(at time.Duration, count func(sample) float64) float64 {
 	i := sort.Search(len(s), func(i int) bool { return s[i].at >= at })
 	switch {
 	case len(s) == 0:
 		return 0
 	case i == 0:
-		return float64(s[0].bytes[w])
+		return count(s[0])
 	case i == len(s):
-		return float64(s[i-1].bytes[w])
+		return count(s[i-1])
 	}
 	before, after := s[i-1], s[i]
 	part := float64(at-before.at) / float64(after.at-before.at)
-	return float64(before.bytes[w]) + part*float64(after.bytes[w]-before.bytes[w])
+	return count(before) + part*(count(after)-count(before))
+}
+
+// growth returns by how much a count grew in a window, in a second; 0 in an empty window.
+func (s series) growth(from, to time.Duration, count func(sample) float64) float64 {
+	if to <= from {
+		return 0
+	}
+	return (s.reads(to, count) - s.reads(from, count)) / (to - from).Seconds()
 }
 
 // rate of workload w in a window, in bits per second.
 func (s series) rate(w int, from, to time.Duration) float64 {
-	if to <= from {
-		return 0
-	}
-	return (s.bytesAt(w, to) - s.bytesAt(w, from)) * 8 / (to - from).Seconds()
+	return 8 * s.growth(from, to, func(x sample) float64 { return float64(x.bytes[w]) })
+}
+
+// waited returns the part of a window in which some process of the machine waited for a
+// CPU, 0 to 1; 0 too where the kernel does not count it.
+func (s series) waited(from, to time.Duration) float64 {
+	return s.growth(from, to, func(x sample) float64 { return x.waited.Seconds() })
 }
 
 // since moves the beginning of time to an instant.
 func (s series) since(zero time.Duration) series {
 	moved := make(series, len(s))
 	for i, x := range s {
-		moved[i] = sample{x.at - zero, x.bytes}
+		moved[i] = x
+		moved[i].at -= zero
 	}
 	return moved
 }

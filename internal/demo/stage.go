@@ -241,6 +241,9 @@ func (s *stage) sumUp(arrived series) error {
 	for _, l := range lines {
 		s.show.line("%s", s.show.bad.Render(l))
 	}
+	for _, l := range reasons(s.script, arrived, findings, within) {
+		s.show.line("%s", l)
+	}
 	if len(lines) > 0 {
 		return ErrBroken
 	}

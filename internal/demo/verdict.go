@@ -5,6 +5,7 @@ package demo
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -32,6 +33,9 @@ type finding struct {
 // err returns how far the measured rate is off, as a share of the link.
 func (f finding) err() float64 { return (f.measured - f.promised) / float64(capacity) }
 
+// kept says whether the promise was kept within a share of the link.
+func (f finding) kept(within float64) bool { return math.Abs(f.err()) <= within }
+
 // judge compares the measured with the promised rates. Time in the series counts from the
 // beginning of the script.
 func judge(s *scenario.Scenario, arrived series) []finding {
@@ -48,9 +52,22 @@ func judge(s *scenario.Scenario, arrived series) []finding {
 func broken(s *scenario.Scenario, findings []finding, within float64) []string {
 	var lines []string
 	for _, f := range findings {
-		if math.Abs(f.err()) > within {
+		if !f.kept(within) {
 			lines = append(lines, fmt.Sprintf("%s in phase %d was promised %s and got %s: off by %.1f %% of the link, more than %.0f %%",
 				s.Workloads[f.workload].Name, f.phase+1, policy.Approx(f.promised), policy.Approx(f.measured), math.Abs(f.err())*100, within*100))
+		}
+	}
+	return lines
+}
+
+// reasons returns a line for each phase with a promise that was not kept: how much other
+// work may have kept the senders from sending. None where the kernel does not count it.
+func reasons(s *scenario.Scenario, arrived series, findings []finding, within float64) []string {
+	var lines []string
+	for p, span := range s.Spans() {
+		part := arrived.waited(span.Measured, span.To)
+		if part > 0 && slices.ContainsFunc(findings, func(f finding) bool { return f.phase == p && !f.kept(within) }) {
+			lines = append(lines, fmt.Sprintf("In %.0f %% of phase %d some process waited for a CPU. A sender that waits sends nothing, and the others get its share: if that is much, run the demo when the machine does less.", 100*part, p+1))
 		}
 	}
 	return lines

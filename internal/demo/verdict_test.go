@@ -64,6 +64,31 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// A promise that was broken while processes waited for a CPU says so, of its own phase only.
+func TestReasons(t *testing.T) {
+	s := script(4*time.Second, time.Second)
+	busy := func(off float64) series {
+		list := flowing(s, off)
+		for i := range list {
+			list[i].waited = time.Duration(0.6 * float64(list[i].at))
+		}
+		return list
+	}
+	for name, test := range map[string]struct {
+		arrived series
+		want    string // in the one line, "" = none
+	}{
+		"busy and broken":        {busy(0.06), "In 60 % of phase 2 some process waited for a CPU."},
+		"busy and kept":          {busy(0.04), ""},
+		"broken and not counted": {flowing(s, 0.06), ""},
+	} {
+		lines := reasons(s, test.arrived, judge(s, test.arrived), tolerance("tc"))
+		if got := strings.Join(lines, "\n"); test.want == "" && got != "" || !strings.HasPrefix(got, test.want) || len(lines) > 1 {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	s := script(4*time.Second, time.Second)
 	const want = `PHASE                     WORKLOAD  POLICY                   PROMISED      MEASURED      ERROR
@@ -110,7 +135,7 @@ func TestRatesAddUp(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(t, "samples") {
 			at += time.Duration(rapid.Int64Range(1, int64(time.Second)).Draw(t, "later"))
 			bytes += rapid.Uint64Range(0, 1e9).Draw(t, "more")
-			s = append(s, sample{at, []uint64{bytes}})
+			s = append(s, sample{at: at, bytes: []uint64{bytes}})
 		}
 		instant := rapid.Custom(func(t *rapid.T) time.Duration {
 			return time.Duration(rapid.Int64Range(0, int64(21*time.Second)).Draw(t, "at"))

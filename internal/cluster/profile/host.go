@@ -42,7 +42,7 @@ func (s *Sampler) node(seconds float64) (u wire.Usage, k wire.Capacity) {
 	pressure := true
 	for i, name := range pressureFiles {
 		text, ok := r.file(proc + "/pressure" + name[:len(name)-len(".pressure")])
-		now.waited[i] = waited(text)
+		now.waited[i] = Waited(text)
 		pressure = pressure && ok
 	}
 	before := s.host

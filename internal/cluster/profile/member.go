@@ -276,7 +276,7 @@ func (f *files) pressure(r *reader, now *counters) (known bool) {
 		if !ok {
 			return false
 		}
-		now.waited[i] = waited(text)
+		now.waited[i] = Waited(text)
 	}
 	return true
 }

@@ -102,9 +102,9 @@ func netDev(text []byte, wanted func(device []byte) bool) (sent, received uint64
 
 func notLoopback(device []byte) bool { return string(device) != "lo" }
 
-// waited returns the microseconds in which some task has waited, of a file of
+// Waited returns the microseconds in which some task has waited, of a file of
 // pressure stall information.
-func waited(text []byte) uint64 {
+func Waited(text []byte) uint64 {
 	for line := range bytes.Lines(text) {
 		if rest, ok := bytes.CutPrefix(line, []byte("some ")); ok {
 			return assigned(rest, "total")

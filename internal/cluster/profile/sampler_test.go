@@ -230,7 +230,7 @@ func TestParse(t *testing.T) {
 		{"a quota", quota([]byte("50000 100000\n")), 0.5},
 		{"a cut file", quota([]byte("5")), 0.0},
 		{"no limit", limited(9223372036854771712), uint64(0)},
-		{"pressure without full", waited([]byte("some avg10=0.00 total=77")), uint64(77)},
+		{"pressure without full", Waited([]byte("some avg10=0.00 total=77")), uint64(77)},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.what, tt.got, tt.want)
@@ -251,7 +251,7 @@ func FuzzParsers(f *testing.F) {
 		ioStat(text)
 		serviced(text)
 		netDev(text, notLoopback)
-		waited(text)
+		Waited(text)
 		if q := quota(text); q < 0 {
 			t.Errorf("quota %v", q)
 		}
