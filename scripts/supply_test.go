@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -58,6 +59,39 @@ func TestLicences(t *testing.T) {
 		less := write(t, "licenses.txt", strings.ReplaceAll(string(list), without, "# "), 0o600)
 		if code, out := run(t, nil, "licenses", "--allowed", less); code != 1 || !strings.Contains(out, module) {
 			t.Errorf("without %q: exit code %d, %s", without, code, out)
+		}
+	}
+}
+
+// TestKubernetesModule: the module that Kubernetes is built from has the versions that
+// scripts/kubernetes names, and a replacement of that release for each folder that
+// Kubernetes' own module has in its place.
+func TestKubernetesModule(t *testing.T) {
+	script, err := os.ReadFile("kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile("../tools/kubernetes/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^([A-Z]+)=([0-9.]+)$`).FindAllStringSubmatch(string(script), -1) {
+		versions[m[1]] = m[2]
+	}
+	for _, line := range []string{"k8s.io/kubernetes v" + versions["KUBERNETES"], "go.etcd.io/etcd/server/v3 v" + versions["ETCD"]} {
+		if !strings.Contains(string(module), line) {
+			t.Errorf("tools/kubernetes/go.mod has no %q; run scripts/kubernetes --update", line)
+		}
+	}
+	_, minor, _ := strings.Cut(versions["KUBERNETES"], ".")
+	replaced := regexp.MustCompile(`(?m)^\tk8s\.io/\S+ => k8s\.io/\S+ (\S+)$`).FindAllStringSubmatch(string(module), -1)
+	if len(replaced) < 30 {
+		t.Errorf("tools/kubernetes/go.mod replaces %d modules", len(replaced))
+	}
+	for _, r := range replaced {
+		if r[1] != "v0."+minor {
+			t.Errorf("tools/kubernetes/go.mod: %s; want v0.%s: run scripts/kubernetes --update", strings.TrimSpace(r[0]), minor)
 		}
 	}
 }
