@@ -51,6 +51,7 @@ type bed struct {
 	veths    *veths
 	client   *fake.FakeMetadataClient
 	settings cluster.Settings
+	probes   string // socket of the plugin, "" = none
 	config   string
 	log      *logtest.Buffer
 
@@ -222,7 +223,7 @@ func (b *bed) pluginAlone() (stop func()) {
 	before := strings.Count(b.log.String(), "container runtime is there")
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	o := options{node: "n1", socket: b.socket(), runtime: filepath.Join(b.dir, "nri.sock"), Settings: b.settings}
+	o := &options{probes: b.probes, node: "n1", socket: b.socket(), runtime: filepath.Join(b.dir, "nri.sock"), Settings: b.settings}
 	note := func(about cluster.Ref, reason, message string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -44,6 +45,9 @@ type options struct {
 	kubeconfig string
 	kubelet    string
 	claims     func(context.Context) error // serves claims; nil = none are served
+	probes     string                      // socket for kubelet's probes; "" = none
+	ask        string                      // the probe that this process asks for, instead of serving
+	registered atomic.Bool                 // at kubelet; of no meaning where no claims are served
 	debug      bool
 	decide.Settings
 }
@@ -64,6 +68,13 @@ func Main() int {
 	if o.debug {
 		level = slog.LevelDebug
 	}
+	if o.ask != "" {
+		if err := askProbe(ctx, o.probes, o.ask); err != nil {
+			fmt.Fprintln(os.Stderr, "weir-kubernetes: "+err.Error())
+			return exitFailed
+		}
+		return exitOK
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	if err := connect(ctx, o, log); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "weir-kubernetes: "+err.Error())
@@ -76,9 +87,9 @@ func Main() int {
 const defaultWeights = "guaranteed=3,burstable=2,besteffort=1"
 
 // parse reads the command line.
-func parse(args []string) (options, error) {
+func parse(args []string) (*options, error) {
 	var (
-		o       options
+		o       = &options{}
 		weights string
 	)
 	fs := pflag.NewFlagSet("weir-kubernetes", pflag.ContinueOnError)
@@ -90,6 +101,8 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&weights, "weights", defaultWeights, "weights of pods without "+decide.Annotation("weight")+", by class: `CLASS=N,...`")
 	fs.StringSliceVar(&o.Forbidden, "forbid", guarded(), "`FIELD`s that annotations of pods may not say, such as min,ingress.min; none: all are allowed")
 	fs.StringVar(&o.kubelet, "kubelet-dir", claims.DefaultKubelet, "kubelet's `FOLDER`, for mins by claims (DRA); none: claims are not served")
+	fs.StringVar(&o.probes, "probe-socket", "", "`PATH` of a socket that answers kubelet's probes; default: none")
+	fs.StringVar(&o.ask, "probe", "", "ask the weir-kubernetes at --probe-socket whether it is `ready` or live, and end: exit code 0 or 1")
 	fs.BoolVar(&o.debug, "debug", false, "log details")
 	show := fs.Bool("version", false, "print the version")
 	if err := fs.Parse(args); err != nil {
@@ -101,6 +114,9 @@ func parse(args []string) (options, error) {
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("%q is not expected; weir-kubernetes takes flags only, see --help", fs.Arg(0))
+	}
+	if o.ask != "" {
+		return o, checkProbe(o.ask, o.probes)
 	}
 	if o.node == "" {
 		return o, errors.New("--node: the node's name is missing; give it, or set NODE_NAME")
@@ -150,7 +166,7 @@ func parseWeights(text string) (map[decide.QoS]uint32, error) {
 }
 
 // connect makes the clients of the API server, and serves until ctx ends.
-func connect(ctx context.Context, o options, log *slog.Logger) error {
+func connect(ctx context.Context, o *options, log *slog.Logger) error {
 	klog.SetSlogLogger(log)
 	config, err := informer.Config(o.kubeconfig)
 	if err != nil {
@@ -165,7 +181,8 @@ func connect(ctx context.Context, o options, log *slog.Logger) error {
 		return fmt.Errorf("API server: %w", err)
 	}
 	if o.kubelet != "none" {
-		driver := claims.Options{Node: o.node, Agent: api.NewClient(o.socket), Kubelet: o.kubelet, PodUID: os.Getenv("POD_UID"), Ports: claims.HostPorts, Log: log}
+		driver := claims.Options{Node: o.node, Agent: api.NewClient(o.socket), Kubelet: o.kubelet, PodUID: os.Getenv("POD_UID"), Ports: claims.HostPorts,
+			Registered: func() { o.registered.Store(true) }, Log: log}
 		if driver.Client, err = claims.Connect(config); err != nil {
 			return fmt.Errorf("API server: %w", err)
 		}
@@ -180,7 +197,7 @@ func connect(ctx context.Context, o options, log *slog.Logger) error {
 }
 
 // serve runs all parts until ctx ends or one of them fails.
-func serve(ctx context.Context, o options, client metadata.Interface, events func(decide.Ref, string, string), times node.Times, log *slog.Logger) error {
+func serve(ctx context.Context, o *options, client metadata.Interface, events func(decide.Ref, string, string), times node.Times, log *slog.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	n := node.New(node.Options{Agent: api.NewClient(o.socket), Events: events, Settings: o.Settings, Log: log, Times: times})
@@ -188,6 +205,9 @@ func serve(ctx context.Context, o options, client metadata.Interface, events fun
 		func() error { return n.Run(ctx) },
 		func() error { return nri.Run(ctx, o.runtime, n, log) },
 		func() error { return informer.Run(ctx, client, o.node, n, log) },
+	}
+	if o.probes != "" {
+		parts = append(parts, func() error { return serveProbes(ctx, o.probes, o.checks(n)) })
 	}
 	if o.claims != nil {
 		parts = append(parts, func() error { return o.claims(ctx) })

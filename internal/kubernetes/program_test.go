@@ -232,6 +232,9 @@ func TestCommandLine(t *testing.T) {
 		{"--node n1 --weights burst=2", `--weights "burst=2": did you mean "burstable"?`},
 		{"--node n1 --weights guaranteed=3,besteffort=2 --forbid min,ingress.min", ""},
 		{"--node n1 --forbid none --weights none", ""},
+		{"--probe redy --probe-socket x", `--probe "redy": did you mean "ready"?`},
+		{"--probe live", "--probe live: of which process is missing; give its --probe-socket too"},
+		{"--probe live --probe-socket x", ""},
 	} {
 		t.Setenv("NODE_NAME", "")
 		_, err := parse(strings.Fields(tt.args))

@@ -51,6 +51,7 @@ type bed struct {
 	log     *logtest.Buffer
 	config  string
 	agent   *behind
+	taken   atomic.Bool // kubelet has taken the driver, as the driver says
 
 	stopAgent, stopDriver func()
 }
@@ -180,7 +181,7 @@ func (b *bed) startDriver() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	o := Options{Node: "n1", Client: b.through, Agent: b.agent, Kubelet: b.dir, Poll: 20 * time.Millisecond, Patience: 200 * time.Millisecond,
-		Log: slog.New(slog.NewTextHandler(b.log, nil))}
+		Registered: func() { b.taken.Store(true) }, Log: slog.New(slog.NewTextHandler(b.log, nil))}
 	go func() { done <- Run(ctx, o) }()
 	b.stopDriver = sync.OnceFunc(func() {
 		cancel()

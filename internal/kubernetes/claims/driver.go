@@ -46,7 +46,9 @@ type Options struct {
 	PodUID string
 	// Ports returns what the host says of network devices; nil = nothing.
 	Ports func(devices []string) map[string]translate.Port
-	Log   *slog.Logger
+	// Registered is told when kubelet has taken the driver; nil = that does not matter.
+	Registered func()
+	Log        *slog.Logger
 
 	// Poll is how often the agent is asked how it is, by its socket; 2 s by default. Patience is
 	// for how long it may fail to answer before its links count as gone; 5 s by default.
@@ -60,6 +62,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Ports == nil {
 		o.Ports = func([]string) map[string]translate.Port { return nil }
+	}
+	if o.Registered == nil {
+		o.Registered = func() {}
 	}
 	if o.Poll == 0 {
 		o.Poll = 2 * time.Second

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	resourceapi "k8s.io/api/resource/v1"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
 var resources = resourceapi.SchemeGroupVersion.WithResource("resourceclaims")
@@ -194,4 +197,26 @@ func TestNoRequestsWhenNothingChanges(t *testing.T) {
 	b.says("a", "True", "")
 	b.says("b", "True", "")
 	quiet("back")
+}
+
+// TestRegistered: the driver says that kubelet has taken it, not before and not when it was refused.
+func TestRegistered(t *testing.T) {
+	b := newBed(t, oneLink)
+	conn, err := grpc.NewClient("unix://"+filepath.Join(b.dir, "plugins_registry", "weir.dev-reg.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	kubelet := registration.NewRegistrationClient(conn)
+	if _, err := kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no such version"}); err == nil {
+		t.Error("the library takes a refusal for nothing")
+	}
+	time.Sleep(5 * 20 * time.Millisecond) // the driver looks each 20 ms
+	if b.taken.Load() {
+		t.Error("kubelet has refused the driver, which says that it was taken")
+	}
+	if _, err := kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.until("kubelet has taken the driver", b.taken.Load)
 }

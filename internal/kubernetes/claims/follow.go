@@ -44,6 +44,9 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 // that may wait for the API server.
 func (d *driver) followAgent(ctx context.Context) {
 	every(ctx, d.Poll, func() {
+		if s := d.helper.RegistrationStatus(); s != nil && s.PluginRegistered {
+			d.Registered()
+		}
 		asking, cancel := context.WithTimeout(ctx, d.Patience)
 		defer cancel()
 		status, err := d.Agent.Status(asking)

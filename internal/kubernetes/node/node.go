@@ -19,6 +19,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/api"
@@ -81,6 +82,8 @@ type Node struct {
 	opts Options
 	wake chan struct{}
 
+	health atomic.Pointer[health] // nil = before the first turn
+
 	mu    sync.Mutex
 	calls []call // not learnt yet
 
@@ -134,6 +137,7 @@ func (n *Node) Run(ctx context.Context) error {
 			c.learn()
 		}
 		n.pass(ctx)
+		n.note(time.Now())
 		for _, c := range calls {
 			close(c.done)
 		}
