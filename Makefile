@@ -46,10 +46,15 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	go vet ./...
 	scripts/lint
 	go vet -C tools ./... && go test -C tools ./...
+	go vet -C tools/chart ./... && go test -C tools/chart ./...
 	go mod verify
 	scripts/licenses
 	scripts/versions check
 	scripts/figures check
+
+.PHONY: manifests
+manifests: ## Make deploy/kubernetes from the chart in deploy/helm
+	go run -C tools/chart ./manifests
 
 .PHONY: vulnerabilities
 vulnerabilities: generate ## Look for known vulnerabilities in what the program calls; needs the network

@@ -48,6 +48,7 @@ type options struct {
 	probes     string                      // socket for kubelet's probes; "" = none
 	ask        string                      // the probe that this process asks for, instead of serving
 	registered atomic.Bool                 // at kubelet; of no meaning where no claims are served
+	idle       bool                        // only wait: the pods of the chart's mode cleanup
 	debug      bool
 	decide.Settings
 }
@@ -73,6 +74,10 @@ func Main() int {
 			fmt.Fprintln(os.Stderr, "weir-kubernetes: "+err.Error())
 			return exitFailed
 		}
+		return exitOK
+	}
+	if o.idle {
+		<-ctx.Done()
 		return exitOK
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
@@ -103,6 +108,7 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&o.kubelet, "kubelet-dir", claims.DefaultKubelet, "kubelet's `FOLDER`, for mins by claims (DRA); none: claims are not served")
 	fs.StringVar(&o.probes, "probe-socket", "", "`PATH` of a socket that answers kubelet's probes; default: none")
 	fs.StringVar(&o.ask, "probe", "", "ask the weir-kubernetes at --probe-socket whether it is `ready` or live, and end: exit code 0 or 1")
+	fs.BoolVar(&o.idle, "idle", false, "do nothing until told to stop; the pods that have given a node's links back run it")
 	fs.BoolVar(&o.debug, "debug", false, "log details")
 	show := fs.Bool("version", false, "print the version")
 	if err := fs.Parse(args); err != nil {
@@ -114,6 +120,9 @@ func parse(args []string) (*options, error) {
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("%q is not expected; weir-kubernetes takes flags only, see --help", fs.Arg(0))
+	}
+	if o.idle {
+		return o, nil
 	}
 	if o.ask != "" {
 		return o, checkProbe(o.ask, o.probes)

@@ -3,12 +3,12 @@
 package kubernetes
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,8 +61,11 @@ func (o *options) checks(n healthy) map[string]func() error {
 	}
 }
 
-// serveProbes answers GET /ready and /live at a unix socket until ctx ends. It needs no port: a pod
-// with the host's network would take one of the host's.
+// well is the answer to a probe that is passed; any other is what is missing.
+const well = "ok"
+
+// serveProbes answers probes at a unix socket until ctx ends: a line with the probe's name, answered
+// by a line. It needs no port: a pod with the host's network would take one of the host's.
 func serveProbes(ctx context.Context, socket string, checks map[string]func() error) error {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--probe-socket: %w", err)
@@ -71,21 +74,36 @@ func serveProbes(ctx context.Context, socket string, checks map[string]func() er
 	if err != nil {
 		return fmt.Errorf("--probe-socket: %w; its folder %s has to be there", err, filepath.Dir(socket))
 	}
-	mux := http.NewServeMux()
-	for name, check := range checks {
-		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
-			if err := check(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			}
-		})
-	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: probeWithin}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("--probe-socket: %w", err)
+	for {
+		conn, err := listener.Accept()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("--probe-socket: %w", err)
+		}
+		go answerProbe(conn, checks)
 	}
-	return ctx.Err()
+}
+
+// answerProbe answers one probe.
+func answerProbe(conn net.Conn, checks map[string]func() error) {
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(probeWithin)); err != nil {
+		return
+	}
+	line, err := bufio.NewReader(io.LimitReader(conn, 64)).ReadString('\n')
+	check, known := checks[strings.TrimSpace(line)]
+	if err != nil || !known {
+		return // a caller that is not of this program
+	}
+	answer := well
+	if err := check(); err != nil {
+		answer = err.Error()
+	}
+	_, _ = fmt.Fprintln(conn, answer) // a caller that is gone has its answer
 }
 
 // askProbe asks the weir-kubernetes at a socket. The error is what is missing there, or that it
@@ -93,25 +111,23 @@ func serveProbes(ctx context.Context, socket string, checks map[string]func() er
 func askProbe(ctx context.Context, socket, which string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://weir-kubernetes/"+which, nil)
-	if err != nil {
-		return err
-	}
-	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
-	answer, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("not %s: %w", which, errors.Unwrap(err))
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 4096))
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return fmt.Errorf("not %s: %w", which, err)
 	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("not %s: %s", which, strings.TrimSpace(string(text)))
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(probeWithin)); err != nil {
+		return fmt.Errorf("not %s: %w", which, err)
+	}
+	if _, err := fmt.Fprintln(conn, which); err != nil {
+		return fmt.Errorf("not %s: %w", which, err)
+	}
+	text, err := bufio.NewReader(io.LimitReader(conn, 4096)).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("not %s: %w", which, err)
+	}
+	if text = strings.TrimSpace(text); text != well {
+		return fmt.Errorf("not %s: %s", which, text)
 	}
 	return nil
 }

@@ -35,16 +35,16 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// well is a node that lacks nothing.
-type well struct{}
+// sound is a node that lacks nothing.
+type sound struct{}
 
-func (well) Ready() error { return nil }
-func (well) Live() error  { return nil }
+func (sound) Ready() error { return nil }
+func (sound) Live() error  { return nil }
 
 // TestProbeAsksForClaims: a driver that kubelet has not taken is not ready.
 func TestProbeAsksForClaims(t *testing.T) {
 	o := &options{claims: func(context.Context) error { return nil }}
-	ready := o.checks(well{})[probeReady]
+	ready := o.checks(sound{})[probeReady]
 	if got, want := fmt.Sprint(ready()), "kubelet has not taken the DRA driver; see --kubelet-dir"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

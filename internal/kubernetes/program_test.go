@@ -235,6 +235,7 @@ func TestCommandLine(t *testing.T) {
 		{"--probe redy --probe-socket x", `--probe "redy": did you mean "ready"?`},
 		{"--probe live", "--probe live: of which process is missing; give its --probe-socket too"},
 		{"--probe live --probe-socket x", ""},
+		{"--idle", ""},
 	} {
 		t.Setenv("NODE_NAME", "")
 		_, err := parse(strings.Fields(tt.args))
