@@ -49,6 +49,7 @@ type Node interface {
 // runtime has gone.
 func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 	pauses := retry.New(100*time.Millisecond, 2*time.Second)
+	level := slog.LevelWarn // of the message that the runtime is away: one warning each time
 	for ctx.Err() == nil {
 		p := &plugin{node: n, log: log}
 		s, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket),
@@ -62,8 +63,10 @@ func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 		}
 		if p.synchronized.Load() {
 			pauses.Reset()
+			level = slog.LevelWarn
 		}
-		log.Warn("container runtime is away; pods stay as they are", "socket", socket, "err", err)
+		log.Log(ctx, level, "container runtime is away; pods stay as they are", "socket", socket, "err", err)
+		level = slog.LevelDebug
 		if !pauses.Wait(ctx) {
 			break
 		}

@@ -3,8 +3,13 @@
 package nri
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 
@@ -30,6 +35,23 @@ func TestCgroupPath(t *testing.T) {
 		if got := qosOf(parent); got != want.qos {
 			t.Errorf("%q is of class %s, want %s", parent, got, want.qos)
 		}
+	}
+}
+
+// TestRuntimeAway: that the runtime is away is said once, however often it is looked for.
+func TestRuntimeAway(t *testing.T) {
+	var said bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if err := Run(ctx, filepath.Join(t.TempDir(), "none.sock"), nil, log); err == nil {
+		t.Error("no error")
+	}
+	if n := strings.Count(said.String(), "container runtime is away"); n < 2 {
+		t.Errorf("the runtime was looked for %d times, want several:\n%s", n, said.String())
+	}
+	if n := strings.Count(said.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings, want 1:\n%s", n, said.String())
 	}
 }
 
