@@ -37,12 +37,16 @@ demo: build deps-test deps-vm ## Show three containers sharing a link, here and 
 demo-cluster: build deps-test deps-cluster ## Show a cluster of three hosts: moves with memory, a min that moves to where it fits, a crash
 	scripts/demo-cluster
 
+.PHONY: demo-kubernetes
+demo-kubernetes: build deps-test deps-vm ## Show Weir on the two nodes of a real Kubernetes, which is compiled the first time
+	scripts/demo-kubernetes
+
 .PHONY: check
 check: generate deps-check ## What is looked at before the tests: format, vet, scripts, modules and their licences
 	@unformatted=$$(gofmt -l cmd internal tools); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/*/*.h bpf/*/*.c docs/examples/*/*.h
 	scripts/check-units
-	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/units-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
+	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/kubernetes-node vm/units-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
 	go vet ./...
 	scripts/lint
 	go vet -C tools ./... && go test -C tools ./...

@@ -51,7 +51,8 @@ func (f full) steps() ([]step, error) {
 		f.machines.all(),
 		scenarios,
 		f.random(),
-		[]step{{Name: "units", Command: []string{"scripts/test-units"}, Alone: true}},
+		[]step{{Name: "units", Command: []string{"scripts/test-units"}, Alone: true},
+			{Name: "kubernetes", Command: []string{"scripts/demo-kubernetes"}, Alone: true}},
 	), nil
 }
 
