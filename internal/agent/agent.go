@@ -123,7 +123,7 @@ func New(opts Options) (*Agent, error) {
 	if w.Attached, err = a.finder.resume(opts.Config.Attach, state.Attached); err != nil {
 		return nil, err
 	}
-	w.Found = a.finder.found()
+	w.Found, w.Now = a.finder.found(), time.Now()
 	a.decided = decide.Decide(w)
 	for _, l := range w.Links() {
 		a.links = append(a.links, a.newLink(l))
@@ -223,6 +223,12 @@ func (a *Agent) tick(ctx context.Context) {
 		next.Found = a.finder.found()
 		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "a container did not come back", ByKey: gone})
 	}
+	if a.decided.Due(now) {
+		next := a.decided.World.Clone()
+		next.Now = now
+		a.commit(ctx, decide.Decide(next), decide.Reasons{General: "the time has come, see when"})
+	}
+	a.decided.World.Now = now
 	a.tend(ctx, now)
 	a.links.complain()
 	for _, l := range a.links {

@@ -89,7 +89,7 @@ func (l *link) explain(v decide.Verdict) api.ExplainLink {
 		e = l.now.Explain(class.ID)
 	}
 	e.Direction = l.direction()
-	e.Text = append(e.Text, v.Faults(l.config.Name())...)
+	e.Text = slices.Concat(e.Text, v.TimesText(), v.Faults(l.config.Name()))
 	return e
 }
 
@@ -119,6 +119,6 @@ func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink
 		e = l.now.ExplainGroup(class.ID)
 	}
 	e.Direction = l.direction()
-	e.Text = slices.Concat(d.GroupText(v, l.config.Plan(), class), e.Text, v.Faults(l.config.Name()))
+	e.Text = slices.Concat(d.GroupText(v, l.config.Plan(), class), e.Text, v.TimesText(), v.Faults(l.config.Name()))
 	return e
 }

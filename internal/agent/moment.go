@@ -52,6 +52,7 @@ func (m moment) workload(v decide.Verdict, history bool) api.Workload {
 		Policy: api.PolicyOf(v.Policy), NotHeld: decide.GapViews(v.Gaps),
 	}
 	w.State, w.Note = m.standing(v)
+	w.Until = until(v)
 	for _, d := range v.Devices {
 		w.Devices = append(w.Devices, d.Name)
 	}
@@ -87,6 +88,7 @@ func (m moment) group(v decide.Verdict) api.Group {
 		Policy: api.GroupPolicy{Policy: v.Policy}, Members: []string{}, Links: []api.WorkloadLink{},
 	}
 	g.State, g.Note = m.standing(v)
+	g.Until = until(v)
 	for _, member := range m.Members(v.Name) {
 		g.Members = append(g.Members, member.Name)
 	}
@@ -96,6 +98,14 @@ func (m moment) group(v decide.Verdict) api.Group {
 		}
 	}
 	return g
+}
+
+// until returns when what is in force changes because of the time, nil if never.
+func until(v decide.Verdict) *time.Time {
+	if v.Until.IsZero() {
+		return nil
+	}
+	return &v.Until
 }
 
 // standing returns the state and the note of a workload or group, with the links that are

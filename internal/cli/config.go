@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,7 +81,7 @@ func checked(c config.Config) configCheck {
 		r.Groups = append(r.Groups, g.Name)
 	}
 	r.Remarks = append(r.Remarks, c.Warnings...)
-	r.Remarks = append(r.Remarks, decide.Foresee(c)...)
+	r.Remarks = append(r.Remarks, decide.Foresee(c, time.Now())...)
 	return r
 }
 

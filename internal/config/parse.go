@@ -214,6 +214,12 @@ func readField(layer *policy.Change, field string, value node) {
 			layer.Set(field, func(p *policy.Policy) { p.Queues = readQueues(value) })
 			return
 		}
+		if field == "when" {
+			list, err := policy.WhenFrom(value.plain())
+			value.refuse(err)
+			layer.Set(field, func(p *policy.Policy) { p.When = list })
+			return
+		}
 		if field == "aqm" {
 			layer.Set(field, func(p *policy.Policy) { p.AQM = readAQM(value) })
 			return

@@ -38,6 +38,15 @@ func (e *Error) Error() string {
 	return line
 }
 
+// Root returns the field without what names a part of its value: "queues" of
+// "queues.voice.rate", "when" of "when[1].days".
+func (e *Error) Root() string {
+	if end := strings.IndexAny(e.Field, ".["); end >= 0 {
+		return e.Field[:end]
+	}
+	return e.Field
+}
+
 // InField says which field the value in err was written in. Errors that are no
 // *Error, and nil, are returned as they are.
 func InField(field string, err error) error {
@@ -50,15 +59,15 @@ func InField(field string, err error) error {
 	return &named
 }
 
-// Within puts a word and a dot before the field that the error names. Errors that
-// are no *Error, and nil, are returned as they are.
+// Within puts a word and a dot before the field that the error names, or the word alone if it
+// names none. Errors that are no *Error, and nil, are returned as they are.
 func Within(prefix string, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	named := *e
-	named.Field = prefix + "." + e.Field
+	named.Field = strings.TrimSuffix(prefix+"."+e.Field, ".")
 	return &named
 }
 

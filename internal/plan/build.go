@@ -205,14 +205,15 @@ func (l Link) Asked(p policy.Policy) policy.Rate {
 func withoutMistake(p policy.Policy, err error) policy.Policy {
 	var mistake *invalid.Error
 	errors.As(err, &mistake)
-	field, _, _ := strings.Cut(mistake.Field, ".")
-	switch field {
+	switch mistake.Root() {
 	case "min":
 		p.Min = policy.Amount{}
 	case "reserve":
 		p.Reserve = policy.Amount{}
 	case "ingress":
 		p.Ingress = nil
+	case "when":
+		p.When = nil
 	case "discipline", "queues":
 		p.Discipline, p.Queues = "", nil
 	case "aqm":

@@ -159,6 +159,12 @@ func withoutReservations(p policy.Policy) policy.Policy {
 	return p
 }
 
+// WithoutFloors returns p without its min and its reservations.
+func WithoutFloors(p policy.Policy) policy.Policy {
+	p.Min = policy.Amount{}
+	return withoutReservations(p)
+}
+
 // paced returns a reservation on this link and the interval that it begins with: the one
 // at which segments of full size have this goodput.
 func (l Link) paced(reserve policy.Amount) (policy.Rate, Interval) {

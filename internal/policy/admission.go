@@ -8,6 +8,9 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
+
+	"weir/internal/policy/times"
 )
 
 // Admission decides whether a link, or a group, has room for a min. The sum of
@@ -97,6 +100,7 @@ type Refused struct {
 	// Overhead is the number of bytes that the link adds to each of its packets.
 	Goodput  Rate
 	Overhead int
+	From     time.Time // when there will be no room; zero = now
 }
 
 // Error returns one line with all the numbers and the remedies.
@@ -125,7 +129,11 @@ func (r *Refused) Reason() string {
 	if r.Goodput != 0 {
 		asked = fmt.Sprintf("%s (%s of payload)", Approx(float64(r.Asked)), r.Goodput)
 	}
-	return fmt.Sprintf("asked %s, reserved %s of %s, free %s", asked, r.Reserved, of, r.Free)
+	text := fmt.Sprintf("asked %s, reserved %s of %s, free %s", asked, r.Reserved, of, r.Free)
+	if !r.From.IsZero() {
+		text += " on " + times.Text(r.From)
+	}
+	return text
 }
 
 // Remedy returns the ways to make the min fit, the nearest at hand first.

@@ -53,6 +53,7 @@ type Field struct {
 	Always  bool // shown where it is at its default too
 	Guarded bool // labels may say it only where weir.yaml allows that
 	MayLack bool // a backend may not hold it, see dataplane.Abilities
+	Timed   bool // it may differ at times, see Scheduled
 
 	kind kind
 }
@@ -68,19 +69,19 @@ type kind interface {
 // fields is the table. The order is that of documentation and of JSON.
 var fields = []Field{
 	{
-		Name: "weight", On: OnWorkload | OnIngress | OnGroup, Form: Number, Value: "N", Example: "3", Min: 1, Max: MaxWeight, Always: true,
+		Name: "weight", On: OnWorkload | OnIngress | OnGroup, Form: Number, Value: "N", Example: "3", Min: 1, Max: MaxWeight, Always: true, Timed: true,
 		Doc:   "how much it counts beside others, 1 to " + strconv.Itoa(MaxWeight),
 		Group: "how much the group counts beside others, 1 to " + strconv.Itoa(MaxWeight),
 		kind:  of[uint32]{func(p *Policy) *uint32 { return &p.Weight }, ParseWeight, count[uint32]},
 	},
 	{
-		Name: "min", On: OnWorkload | OnIngress | OnGroup, Value: "RATE|none", Example: "20mbit", None: "none", Empty: emptyAmount, Always: true,
+		Name: "min", On: OnWorkload | OnIngress | OnGroup, Value: "RATE|none", Example: "20mbit", None: "none", Empty: emptyAmount, Always: true, Timed: true,
 		Doc:   "rate it always gets when it wants it: 20mbit, 25%, or none",
 		Group: "rate its members always get together: 20mbit, 25%, or none",
 		kind:  of[Amount]{func(p *Policy) *Amount { return &p.Min }, ParseAmount, Amount.Compact},
 	},
 	{
-		Name: "max", On: OnWorkload | OnIngress | OnGroup, Value: "RATE|none", Example: "40mbit", None: "none", Empty: emptyAmount, Always: true,
+		Name: "max", On: OnWorkload | OnIngress | OnGroup, Value: "RATE|none", Example: "40mbit", None: "none", Empty: emptyAmount, Always: true, Timed: true,
 		Doc:   "rate it never exceeds: 20mbit, 25%, or none",
 		Group: "rate its members never exceed together: 20mbit, 25%, or none",
 		kind:  of[Amount]{func(p *Policy) *Amount { return &p.Max }, ParseAmount, Amount.Compact},
@@ -128,6 +129,16 @@ var fields = []Field{
 		Doc:  "group that it is in, see weir group set; or none",
 		kind: of[string]{func(p *Policy) *string { return &p.Group }, parseGroup, func(name string) string { return name }},
 	},
+	{
+		Name: "when", On: OnWorkload | OnIngress | OnGroup, Value: "TIMES|none", Example: "mon-fri 08:00-18:00 Europe/Berlin weight 8", None: "none", Guarded: true,
+		Empty: "write days, hours and what differs then, or none",
+		Doc:   "what differs at times of the week: mon-fri 08:00-18:00 Europe/Berlin weight 8; sat-sun 00:00-24:00 max 5mbit; or none",
+		// The kind is set by init: what it reads are fields again.
+	},
+}
+
+func init() {
+	fields[row("when")].kind = of[[]Scheduled]{func(p *Policy) *[]Scheduled { return &p.When }, ParseWhen, writeWhen}
 }
 
 const emptyAmount = "write a rate such as 20mbit, a share such as 25%, or none"

@@ -74,6 +74,8 @@ type Policy struct {
 	AQM        AQM
 	DSCP       *uint8 // written into every packet without one of its queue; nil = left as it is
 	Group      string // the group that the workload is in, "" = none
+	// When is what differs at times, see At; of what is in force at a moment it stays a part.
+	When []Scheduled
 	// Ingress is the promise for packets that come to the workload (download); nil =
 	// the default. All other fields are about egress. It has no Group and no Ingress.
 	Ingress *Policy
@@ -107,6 +109,9 @@ func (p Policy) Check() error {
 		return err
 	}
 	if err := p.checkQueues(); err != nil {
+		return err
+	}
+	if err := p.checkWhen(); err != nil {
 		return err
 	}
 	return p.checkIngress()

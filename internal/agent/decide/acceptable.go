@@ -44,6 +44,25 @@ func (r Request) acceptable(before, after Decision) error {
 			}
 		}
 	}
+	return r.takes(before, after)
+}
+
+// takes refuses a change because of which the min of another will not fit at some time.
+func (r Request) takes(before, after Decision) error {
+	for _, v := range after.all() {
+		for _, device := range slices.Sorted(maps.Keys(v.Refusals)) {
+			for _, err := range v.Refusals[device] {
+				refused, ok := errors.AsType[*policy.Refused](err)
+				was, _ := before.any(v.Key)
+				if !ok || v.Key == r.Key || refused.From.IsZero() || len(was.Refusals[device]) > 0 {
+					continue
+				}
+				e := api.NoRoom(refused, device)
+				e.Kind, e.Msg = refusal.Conflict, fmt.Sprintf("%s would have no room for its %s on link %s: %s", v.Name, refused.Field(), device, refused.Reason())
+				return e
+			}
+		}
+	}
 	return nil
 }
 
@@ -64,16 +83,20 @@ func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) err
 			min = true
 		}
 		group, joins := r.Given["group"]
+		when, timed := r.Given[prefix+"when"]
 		switch {
 		case refused.Group != "":
 			e.Msg = fmt.Sprintf("group %s has no room for it on link %s: %s", refused.Group, device, refused.Reason())
 		case !min:
 			e.Msg = fmt.Sprintf("link %s has no room for its %s: %s", device, refused.Field(), refused.Reason())
 		}
-		if !min {
+		switch {
+		case min:
+		case timed:
+			e.Field, e.Value = prefix+"when", when
+		case joins:
 			e.Field, e.Value = "group", group
-		}
-		if !min && !joins {
+		default:
 			return nil
 		}
 		return e
@@ -82,7 +105,7 @@ func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) err
 	if !errors.As(err, &mistake) || len(r.Given) == 0 && v.Kind != workload.KindGroup {
 		return nil
 	}
-	field, _, _ := strings.Cut(mistake.Field, ".")
+	field := mistake.Root()
 	if field != "group" {
 		field = prefix + field
 	}

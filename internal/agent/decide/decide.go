@@ -38,6 +38,7 @@ func Decide(w World) Decision {
 	for _, name := range w.GroupNames() {
 		d.Groups = append(d.Groups, judgeGroup(w, name, d.World.Number))
 	}
+	d.schedule()
 	d.allocate()
 	for _, link := range w.Links() {
 		d.planLink(w.planned(link), w.Grants[link.Name()], w.PortAt(link.Device))
@@ -71,7 +72,7 @@ func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 
 func judge(w World, found discover.Workload, number map[string]plan.ClassID) Verdict {
 	labels, problems := w.labelled(found)
 	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
-	v.Policy, v.Origin = merge(
+	v.asked, v.Origin = merge(
 		stratum{OriginFound, w.foundLayer(found)},
 		stratum{OriginAllocation, w.groupLayer(found)},
 		stratum{OriginConfig, w.Config.Defaults},
@@ -79,6 +80,7 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 		stratum{OriginLabel, labels},
 		stratum{OriginSet, w.Set[found.Key]},
 	)
+	v.Policy = v.asked
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)
 	}
@@ -106,20 +108,12 @@ func portless(w discover.Workload) bool {
 // planLink plans one link, the workloads in the order of their admission. If it is
 // a port of a switch, the port says what the host's discipline is there.
 func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Port) {
-	order := seniority(d.steered(), link, grants)
-	var workloads []plan.Workload
-	for _, v := range order {
-		if v.Kind == workload.KindGroup && v.abilities[link.Name()].NoGroups {
-			continue
-		}
-		asked := v.promised(link)
-		if port != nil && v.Kind == workload.KindHost {
-			asked.Discipline, asked.Queues, asked.AQM = port.Policy.Discipline, port.Policy.Queues, port.Policy.AQM
-		}
-		workloads = append(workloads, plan.Workload{Key: v.Key, Name: v.Name, Policy: asked,
-			Ports: ports(v.Workload, link), Group: v.Kind == workload.KindGroup})
+	order := d.seniority(link, grants)
+	var ahead forecast
+	if len(d.moments) > 1 {
+		ahead = d.foresee(link, order, port)
 	}
-	state, refusals, err := plan.Build(link, workloads, d.World.Number)
+	state, refusals, err := plan.Build(link, ahead.asking(link, order, port, d.World.Now), d.World.Number)
 	if err != nil { // the configuration was checked, so this is not reached by what a person writes
 		for _, v := range order {
 			v.Refusals[link.Name()] = []error{err}
@@ -135,13 +129,23 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 	for _, class := range state.Classes {
 		mins[class.ID] = class.Min
 	}
+	for id, min := range ahead.most {
+		mins[id] = min
+	}
 	for _, v := range order {
-		if errs := refused[v.Key]; errs != nil {
+		errs := refused[v.Key]
+		if lost := ahead.lost[v.Key]; lost != nil {
+			errs = append(errs, lost)
+		}
+		if v.tooMany {
+			errs = append(errs, errTooManyTimes)
+		}
+		if errs != nil {
 			v.Refusals[link.Name()] = errs
 		}
 		// A number without a class belongs to a workload that Build put with the host.
 		// And a group without a min of its own holds its members'.
-		if id, ok := d.World.Number[v.Key]; ok && mins[id] > 0 && v.promised(link).Floor(link.Capacity, link.Overhead) != 0 {
+		if id, ok := d.World.Number[v.Key]; ok && mins[id] > 0 && d.mostFloor(v, link) != 0 {
 			d.World.Grants[link.Name()] = append(d.World.Grants[link.Name()], Grant{v.Key, mins[id]})
 		}
 	}
@@ -151,7 +155,8 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 // they were granted, in the order in which they were; then those that ask for
 // more than that; then the others by their numbers. So no min is lost to
 // one that came, or was raised, later.
-func seniority(order []*Verdict, link plan.Link, grants []Grant) []*Verdict {
+func (d *Decision) seniority(link plan.Link, grants []Grant) []*Verdict {
+	order := d.steered()
 	place := map[string]int{}
 	held := map[string]policy.Rate{}
 	for i, g := range grants {
@@ -162,7 +167,7 @@ func seniority(order []*Verdict, link plan.Link, grants []Grant) []*Verdict {
 	for _, v := range order {
 		min, granted := held[v.Key]
 		switch {
-		case granted && link.Asked(v.promised(link)) <= min:
+		case granted && d.mostAsked(v, link) <= min:
 			ranks[v.Key] = rank{0, place[v.Key]}
 		case granted:
 			ranks[v.Key] = rank{1, place[v.Key]}
@@ -214,7 +219,8 @@ func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
 		Steered:  true, Class: number[key], Refusals: map[string][]error{}, abilities: w.Abilities,
 	}
 	configured, _ := w.configured(name)
-	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginSet, w.Groups[name]})
+	v.asked, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginSet, w.Groups[name]})
+	v.Policy = v.asked
 	maps.DeleteFunc(v.Origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
 	return v
 }

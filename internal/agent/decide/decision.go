@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -21,19 +22,16 @@ type Decision struct {
 	Groups   []Verdict             // by name
 	Plans    map[string]plan.State // by link
 	LinkGaps map[string][]Gap      // by link: what its backend does not hold of its settings
+	// Until is when something else is in force, because of the time; zero = never.
+	Until time.Time
+	// moments are World.Now, and one for every other set of mins and maxes that holds at some
+	// time.
+	moments []time.Time
 }
 
 // steered returns the workloads and groups that have a class.
 func (d *Decision) steered() []*Verdict {
-	var list []*Verdict
-	for _, verdicts := range [][]Verdict{d.Verdicts, d.Groups} {
-		for i := range verdicts {
-			if verdicts[i].Steered {
-				list = append(list, &verdicts[i])
-			}
-		}
-	}
-	return list
+	return slices.DeleteFunc(d.all(), func(v *Verdict) bool { return !v.Steered })
 }
 
 // Verdict returns the verdict about the workload with a key.

@@ -5,6 +5,7 @@ package decide
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"weir/internal/config"
 )
@@ -31,7 +32,7 @@ func TestForesee(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := Foresee(c); !slices.Equal(got, test.want) {
+			if got := Foresee(c, time.Now()); !slices.Equal(got, test.want) {
 				t.Errorf("foreseen %q, want %q", got, test.want)
 			}
 		})

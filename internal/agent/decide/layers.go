@@ -17,6 +17,7 @@ const (
 	OriginConfig  = "config"
 	OriginLabel   = "label"
 	OriginSet     = "set"
+	OriginWhen    = "when" // the policy itself says it of this time
 )
 
 // stratum is a layer and its name.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/internal/dataplane"
 	"weir/internal/discover"
@@ -20,7 +21,8 @@ import (
 // Verdict is what was decided about one workload or group.
 type Verdict struct {
 	discover.Workload
-	Policy   policy.Policy
+	Policy   policy.Policy     // in force at World.Now
+	Until    time.Time         // when what is in force changes because of the time; zero = never
 	Origin   map[string]string // where each field of the policy comes from: OriginSet, ...
 	Class    plan.ClassID
 	Steered  bool               // it has a class
@@ -32,6 +34,10 @@ type Verdict struct {
 	// allocated is what is allocated to the workload or group, by link; within, of a group, what
 	// is allocated to its members.
 	allocated, within map[string]policy.Rate
+	// asked is the policy with what differs at times beside it.
+	asked policy.Policy
+	// tooMany says that the times were left out, see errTooManyTimes.
+	tooMany bool
 	// abilities are the world's.
 	abilities map[string]dataplane.Abilities
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"weir/internal/api"
 	"weir/internal/config"
@@ -21,6 +22,8 @@ import (
 // World is everything that decides what the kernel should look like.
 type World struct {
 	Config config.Config
+	// Now is the moment that is decided for, in the host's time zone.
+	Now time.Time
 	// Attached are the workloads that weir attach made; those of the configuration are not
 	// among them.
 	Attached []config.Attachment
@@ -209,9 +212,9 @@ func (w World) HoldsMin(key string) bool {
 
 // Foresee returns what of a configuration an agent would not put into force if exactly those
 // workloads and groups existed that it calls by their whole name: a line for each, by name.
-// Patterns, labels and settings made at run time are not considered.
-func Foresee(c config.Config) []string {
-	d := Decide(World{Config: c, Number: map[string]plan.ClassID{}}.foreseen())
+// Admission is that of the year from now on. Patterns, labels and settings made at run time are not considered.
+func Foresee(c config.Config, now time.Time) []string {
+	d := Decide(World{Config: c, Now: now, Number: map[string]plan.ClassID{}}.foreseen())
 	var notes []string
 	for _, v := range append(d.Verdicts, d.Groups...) {
 		if v.State == workload.StateRefused {

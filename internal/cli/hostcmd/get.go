@@ -14,6 +14,7 @@ import (
 	"weir/internal/cli/human"
 	"weir/internal/cli/table"
 	"weir/internal/policy"
+	"weir/internal/policy/times"
 )
 
 // Get makes weir get.
@@ -167,6 +168,9 @@ func renderWorkload(w api.Workload) string {
 	if in := w.Policy.Ingress; in != nil {
 		b.WriteString("policy of " + human.Direction("ingress") + "\n" + policyLines(api.PolicyOf(*in), w.Origin, "ingress."))
 	}
+	if w.Until != nil {
+		line("until", "%s, then other fields hold, see when", times.Text(*w.Until))
+	}
 	b.WriteString(human.Warnings("  ", w.Warnings))
 	for _, l := range w.Links {
 		fmt.Fprintf(&b, "%s on %s\n", human.Direction(l.Direction), l.Device)
@@ -259,6 +263,8 @@ func originText(origin string) string {
 		return "from what it is a part of"
 	case "label":
 		return "from a label"
+	case "when":
+		return "at this time, see when"
 	case "set":
 		return "from weir set"
 	}

@@ -13,6 +13,7 @@ import (
 	"weir/internal/cli/frame"
 	"weir/internal/cli/human"
 	"weir/internal/policy"
+	"weir/internal/policy/times"
 	"weir/internal/refusal"
 )
 
@@ -95,6 +96,9 @@ func renderGroup(g api.Group) string {
 	text += "policy\n"
 	for _, f := range shownFields(g.Policy.Policy, policy.OnGroup) {
 		line(f.name, fmt.Sprintf("%-12s  %s", f.value, originText(g.Origin[f.name])))
+	}
+	if g.Until != nil {
+		line("until", times.Text(*g.Until)+", then other fields hold, see when")
 	}
 	for _, l := range g.Links {
 		text += fmt.Sprintf("%s on %s, all members together\n", human.Direction(l.Direction), l.Device)

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/invalid"
+	"weir/internal/plan"
+	"weir/internal/policy"
+	"weir/internal/policy/times"
+	"weir/internal/sdn/switchport"
+	"weir/internal/workload"
+)
+
+// maxMoments bounds the moments for which admission is decided: all links are planned for each.
+const maxMoments = 200
+
+// schedule finds the moments at which other mins and maxes hold than now. A workload whose
+// times make too many of them does without its times: the youngest first, which have the
+// highest numbers.
+func (d *Decision) schedule() {
+	now := d.World.Now
+	d.moments = []time.Time{now}
+	list := slices.SortedFunc(slices.Values(d.all()), func(a, b *Verdict) int { return int(a.Class) - int(b.Class) })
+	var floors []times.Period
+	for _, v := range list {
+		if len(v.asked.Periods(false)) == 0 {
+			continue
+		}
+		more := slices.DeleteFunc(v.asked.Periods(true), func(p times.Period) bool { return slices.Contains(floors, p) })
+		if len(more) > 0 {
+			with := append(slices.Clone(floors), more...)
+			moments := times.Moments(with, now)
+			if len(moments) > maxMoments {
+				v.asked = withoutTimes(v.asked)
+				v.tooMany = true
+				continue
+			}
+			floors, d.moments = with, moments
+		}
+		v.Policy = v.asked.At(now)
+		v.Until = times.Next(v.asked.Periods(false), now)
+		for _, field := range v.asked.TimedAt(now) {
+			v.Origin[field] = OriginWhen
+		}
+		if d.Until.IsZero() || v.Until.Before(d.Until) {
+			d.Until = v.Until
+		}
+	}
+}
+
+// all returns the verdicts about workloads and groups.
+func (d *Decision) all() []*Verdict {
+	var list []*Verdict
+	for _, verdicts := range [][]Verdict{d.Verdicts, d.Groups} {
+		for i := range verdicts {
+			list = append(list, &verdicts[i])
+		}
+	}
+	return list
+}
+
+func withoutTimes(p policy.Policy) policy.Policy {
+	p.When = nil
+	if p.Ingress != nil {
+		p.Ingress = new(withoutTimes(*p.Ingress))
+	}
+	return p
+}
+
+// errTooManyTimes is why a workload does without its times.
+var errTooManyTimes = &invalid.Error{Field: "when", Msg: fmt.Sprintf("mins and maxes of this host would change in more than %d ways", maxMoments),
+	Remedy: "give workloads the same hours, or a min that always holds"}
+
+// at returns the verdict with the policy that is in force at a moment.
+func (v *Verdict) at(moment time.Time) *Verdict {
+	if len(v.asked.Periods(false)) == 0 {
+		return v
+	}
+	then := *v
+	then.Policy = v.asked.At(moment)
+	return &then
+}
+
+// TimesText returns a sentence about what is in force because of the time, none if nothing
+// differs at times.
+func (v Verdict) TimesText() []string {
+	if v.Until.IsZero() {
+		return nil
+	}
+	until := times.Text(v.Until)
+	var fields []string
+	for _, field := range slices.Sorted(maps.Keys(v.Origin)) {
+		if v.Origin[field] == OriginWhen {
+			fields = append(fields, field)
+		}
+	}
+	if len(fields) == 0 {
+		return []string{fmt.Sprintf("What differs at times (when) begins on %s.", until)}
+	}
+	return []string{fmt.Sprintf("What it says of this time (%s) is in force until %s.", strings.Join(fields, ", "), until)}
+}
+
+// forecast is what a link will hold, over all moments.
+type forecast struct {
+	// lost are the mins that do not fit at some moment, by key. They are held at none: what
+	// is promised is promised for good.
+	lost map[string]*policy.Refused
+	// most is the largest min of each class.
+	most map[plan.ClassID]policy.Rate
+}
+
+// foresee plans a link for every moment, the workloads in the order of their admission.
+func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Port) forecast {
+	f := forecast{lost: map[string]*policy.Refused{}}
+	for again := true; again; {
+		again = false
+		f.most = map[plan.ClassID]policy.Rate{}
+		for i, moment := range d.moments {
+			state, refusals, err := plan.Build(link, f.asking(link, order, port, moment), d.World.Number)
+			if err != nil {
+				return f // the same as now
+			}
+			for _, r := range refusals {
+				refused, ok := errors.AsType[*policy.Refused](r.Err)
+				if !ok || f.lost[r.Key] != nil {
+					continue
+				}
+				then := *refused
+				if i > 0 {
+					then.From = moment
+				}
+				f.lost[r.Key], again = &then, true
+			}
+			for _, class := range state.Classes {
+				f.most[class.ID] = max(f.most[class.ID], class.Min)
+			}
+		}
+	}
+	return f
+}
+
+// asking returns what is asked of a link at a moment, without the mins that are lost.
+func (f forecast) asking(link plan.Link, order []*Verdict, port *switchport.Port, moment time.Time) []plan.Workload {
+	var list []plan.Workload
+	for _, v := range order {
+		if v.Kind == workload.KindGroup && v.abilities[link.Name()].NoGroups {
+			continue
+		}
+		asked := v.at(moment).promised(link)
+		if f.lost[v.Key] != nil {
+			asked = plan.WithoutFloors(asked)
+		}
+		if port != nil && v.Kind == workload.KindHost {
+			asked.Discipline, asked.Queues, asked.AQM = port.Policy.Discipline, port.Policy.Queues, port.Policy.AQM
+		}
+		list = append(list, plan.Workload{Key: v.Key, Name: v.Name, Policy: asked,
+			Ports: ports(v.Workload, link), Group: v.Kind == workload.KindGroup})
+	}
+	return list
+}
+
+// mostAsked returns the largest min that a workload asks of a link at any moment.
+func (d *Decision) mostAsked(v *Verdict, link plan.Link) policy.Rate {
+	var most policy.Rate
+	for _, moment := range d.moments {
+		most = max(most, link.Asked(v.at(moment).promised(link)))
+	}
+	return most
+}
+
+// mostFloor is mostAsked of the workload's own min alone.
+func (d *Decision) mostFloor(v *Verdict, link plan.Link) policy.Rate {
+	var most policy.Rate
+	for _, moment := range d.moments {
+		most = max(most, v.at(moment).promised(link).Floor(link.Capacity, link.Overhead))
+	}
+	return most
+}
+
+// Due reports whether something else is in force at a moment than was decided.
+func (d Decision) Due(now time.Time) bool {
+	return !d.Until.IsZero() && (!now.Before(d.Until) || now.Before(d.World.Now))
+}

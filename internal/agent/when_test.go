@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/api/apitest"
+	"weir/internal/refusal"
+)
+
+// The bubble's time begins on Saturday, 2000-01-01 00:00 UTC.
+
+// What differs at times is in force within a second of its time, is told, and ends so.
+func TestTimes(t *testing.T) {
+	const config = `
+links: [{device: eth0, egress: 100mbit}]
+groups: {office: {weight: 2, when: [{days: sat, from: "00:10", to: "01:00", timezone: UTC, max: 30mbit}]}}
+workloads:
+  a: {weight: 3, when: [{days: sat, from: "00:10", to: "00:20", timezone: UTC, weight: 8, min: 20mbit}]}
+`
+	inBubble(t, config, func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		h.run("b", "weir.weight=2")
+		before := h.state("eth0")
+		if w := h.workload("a"); w.Policy.Weight != 3 || w.Until == nil || w.Until.UTC().Format(time.TimeOnly) != "00:10:00" {
+			t.Errorf("before: weight %d until %v", w.Policy.Weight, w.Until)
+		}
+		time.Sleep(time.Until(time.Date(2000, 1, 1, 0, 9, 59, 0, time.UTC)))
+		h.expect("a second before", "eth0", before)
+		seconds(2)
+		during := h.state("eth0")
+		h.expect("during", "eth0", strings.NewReplacer("a weight 3", "a weight 8 min 20 Mbit/s", "office weight 2", "office weight 2 max 30 Mbit/s").Replace(before))
+		if w := h.workload("a"); w.Policy.Weight != 8 || w.Origin["weight"] != "when" || w.Origin["max"] != "default" {
+			t.Errorf("during: %+v, %v", w.Policy, w.Origin)
+		}
+		if !strings.Contains(h.log.String(), "the time has come") {
+			t.Error("the log does not say why it changed")
+		}
+		h.stop()
+		h.start()
+		h.expect("after a restart", "eth0", during)
+		seconds(10 * 60)
+		h.expect("after the workload's time", "eth0", strings.Replace(before, "office weight 2", "office weight 2 max 30 Mbit/s", 1))
+		seconds(40 * 60)
+		h.expect("after all", "eth0", before)
+	})
+}
+
+// ask sets fields of a workload.
+func ask(t *testing.T, h *host, name string, fieldsAndTexts ...string) {
+	t.Helper()
+	if _, err := h.Set(t.Context(), name, apitest.Change(fieldsAndTexts...), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A min has room at every moment at which it is asked, or it is refused now.
+func TestAdmissionAtEveryMoment(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit}]", func(t *testing.T, h *host) {
+		h.start()
+		h.run("day")
+		h.run("night")
+		h.run("other")
+		ask(t, h, "day", "when", "mon-fri 08:00-18:00 UTC min 80mbit")
+		ask(t, h, "night", "when", "mon 18:00-08:00 UTC min 90mbit") // never at the same time
+		_, err := h.Set(t.Context(), "other", change("min=30mbit"), false)
+		refused(t, err, refusal.NoRoom, "asked 30 Mbit/s", "on Mon 2000-01-03 08:00 UTC", "free 20 Mbit/s")
+		_, err = h.Set(t.Context(), "other", apitest.Change("when", "sun 00:00-24:00 UTC min 100mbit; tue 12:00-13:00 UTC min 30mbit"), false)
+		refused(t, err, refusal.NoRoom, "when", "Tue 2000-01-04 12:00 UTC")
+		ask(t, h, "other", "when", "sun 00:00-24:00 UTC min 100mbit")
+		ask(t, h, "other", "when", "none", "min", "10mbit")
+		_, err = h.Set(t.Context(), "night", apitest.Change("when", "mon 17:59-08:00 UTC min 90mbit"), false)
+		refused(t, err, refusal.NoRoom, "when", "Mon 2000-01-03 17:59 UTC")
+
+		// A label is told now, not on Monday, and takes nothing away then.
+		h.run("late", "weir.min=5mbit")
+		if w := h.workload("late"); w.State != "refused" || !strings.Contains(w.Note, "2000-01-03 18:00") {
+			t.Errorf("late is %s: %s", w.State, w.Note)
+		}
+		time.Sleep(time.Until(time.Date(2000, 1, 3, 18, 0, 1, 0, time.UTC)))
+		h.expect("on Monday night", "eth0", `
+			0 host weight 1
+			1 day weight 1: vethday
+			2 night weight 1 min 90 Mbit/s: vethnight
+			3 other weight 1 min 10 Mbit/s: vethother
+			4 late weight 1: vethlate`)
+	})
+}
+
+// A group may not take room away from its members at some time.
+func TestGroupsTimes(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit}]\ngroups: {office: {max: 50mbit}}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		h.set("a", "group=office min=40mbit")
+		c := apitest.Change("when", "mon 08:00-18:00 UTC max 30mbit")
+		_, err := h.SetGroup(t.Context(), "office", api.GroupChange{PolicyChange: c}, false)
+		refused(t, err, refusal.Conflict, "a would have no room for its min", "Mon 2000-01-03 08:00 UTC")
+		if w := h.workload("a"); w.State != "active" {
+			t.Errorf("a is %s: %s", w.State, w.Note)
+		}
+	})
+}
