@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 	"weir/internal/refusal"
 )
 
@@ -78,14 +79,14 @@ func TestMistake(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		of     policy.Admission
+		of     admission.Bound
 		object string
 	}{
-		{"link", policy.Admission{Capacity: 100e6, Reservable: 0.9}, "link eth0"},
-		{"group", policy.Admission{Capacity: 90e6, Group: "tenant", Bound: "max"}, "group tenant"},
+		{"link", admission.Bound{Capacity: 100e6, Reservable: 0.9}, "link eth0"},
+		{"group", admission.Bound{Capacity: 90e6, Group: "tenant", Bound: "max"}, "group tenant"},
 	} {
 		err := tt.of.Admit(policy.Floor{Name: "web", Min: 40e6}, []policy.Floor{{Name: "cam", Min: 60e6}})
-		r, ok := errors.AsType[*policy.Refused](err)
+		r, ok := errors.AsType[*admission.Refused](err)
 		if !ok {
 			t.Fatalf("%s: %v", tt.name, err)
 		}

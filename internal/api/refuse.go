@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"weir/internal/invalid"
-	"weir/internal/policy"
+	"weir/internal/policy/admission"
 	"weir/internal/refusal"
 )
 
@@ -22,7 +22,7 @@ func Mistake(err error) *refusal.Error {
 
 // NoRoom returns the refusal of a min or a reservation that a link, or a group on it, has
 // no room for. The caller adds the value, and names the link in the text.
-func NoRoom(r *policy.Refused, link string) *refusal.Error {
+func NoRoom(r *admission.Refused, link string) *refusal.Error {
 	e := &refusal.Error{Kind: refusal.NoRoom, Object: "link " + link, Field: r.Field(), Msg: r.Reason(), Remedy: r.Remedy(),
 		Numbers: &refusal.Numbers{AskedBps: uint64(r.Asked), PayloadBps: uint64(r.Goodput), ReservedBps: uint64(r.Reserved), LimitBps: uint64(r.Limit), FreeBps: uint64(r.Free)}}
 	if r.Group != "" {

@@ -32,7 +32,7 @@ type Workload struct {
 type Refusal struct {
 	Key, Name string
 	// Err names the workload, the mistake and the remedy; errors.As finds a
-	// *policy.Refused or a *invalid.Error in it where a policy is the reason.
+	// *admission.Refused or a *invalid.Error in it where a policy is the reason.
 	Err error
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 )
 
 // group is a group of workloads while a State is being built.
@@ -100,7 +101,7 @@ func (b *builder) addGroup(g *group) {
 // link unless the group has reserved it there.
 func (b *builder) admit(ask policy.Floor, g *group) error {
 	if g != nil {
-		room := policy.Admission{Capacity: g.class.Max, Group: g.class.Name, Bound: "max"}
+		room := admission.Bound{Capacity: g.class.Max, Group: g.class.Name, Bound: "max"}
 		if g.own {
 			room.Capacity, room.Bound = g.class.Min, "min"
 		}

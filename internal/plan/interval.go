@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 )
 
 // Interval paces a class or a queue: each byte of a packet's length, as the link
@@ -141,7 +142,7 @@ func (c Class) unpaced() Class {
 
 // reservationOf marks a refusal as one of a reservation, if it is one.
 func reservationOf(p policy.Policy, err error, l Link) error {
-	var refused *policy.Refused
+	var refused *admission.Refused
 	if reserved := p.Reserved(l.Capacity); reserved != 0 && errors.As(err, &refused) &&
 		policy.WireOf(reserved, l.Overhead) >= p.Min.Of(l.Capacity) {
 		refused.Goodput, refused.Overhead = reserved, l.Overhead

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 	"weir/internal/policy/classify"
 )
 
@@ -81,8 +82,8 @@ func (l Link) Name() string {
 }
 
 // Admission returns the rule by which the link takes mins.
-func (l Link) Admission() policy.Admission {
-	return policy.Admission{Capacity: l.Capacity, Reservable: l.Reserve}
+func (l Link) Admission() admission.Bound {
+	return admission.Bound{Capacity: l.Capacity, Reservable: l.Reserve}
 }
 
 // Limit bounds a queue. Zero means the data plane's default.

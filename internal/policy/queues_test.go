@@ -217,28 +217,6 @@ func TestGroupNames(t *testing.T) {
 	}
 }
 
-func TestGroupHoldsItsMembers(t *testing.T) {
-	members := []Floor{{"cam", 5e6}, {"idle", 0}, {"web", 20e6}}
-	for _, tt := range []struct {
-		check func(Rate, []Floor) error
-		ask   Rate
-		want  string
-	}{
-		{GroupMin, 0, ""}, {GroupMax, 0, ""}, {GroupMin, 25e6, ""}, {GroupMax, 25e6, ""},
-		{GroupMin, 10e6, `min "10mbit": the mins of its members add up to 25 Mbit/s, 15 Mbit/s more; write 25mbit or more, do without a min of the group's own, or lower the min of web (20 Mbit/s) or cam (5 Mbit/s)`},
-		{GroupMax, 24e6, `max "24mbit": the mins of its members add up to 25 Mbit/s, 1 Mbit/s more; write 25mbit or more, or lower the min of web (20 Mbit/s) or cam (5 Mbit/s)`},
-	} {
-		if got := errorText(tt.check(tt.ask, members)); got != tt.want {
-			t.Errorf("%s: %s\nwant %s", tt.ask, got, tt.want)
-		}
-	}
-	room := Admission{Capacity: 30e6, Group: "tenant", Bound: "min"}
-	const want = "min of new: asked 10 Mbit/s, reserved 25 Mbit/s of the min of group tenant, 30 Mbit/s, free 5 Mbit/s; ask for 5mbit or less, lower the min of web (20 Mbit/s) or cam (5 Mbit/s), or raise the min of group tenant"
-	if err := room.Admit(Floor{"new", 10e6}, members); err == nil || err.Error() != want {
-		t.Errorf("got %v\nwant %s", err, want)
-	}
-}
-
 func errorText(err error) string {
 	var e *invalid.Error
 	switch {

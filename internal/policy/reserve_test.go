@@ -93,18 +93,6 @@ func TestReservationsRefused(t *testing.T) {
 	golden(t, "reserve.txt", out.String())
 }
 
-// TestRefusedReservation: the numbers are those of the wire, the remedy is one of
-// payload.
-func TestRefusedReservation(t *testing.T) {
-	r := &Refused{Name: "cam", Asked: WireOf(40*mbit, 0), Reserved: 70 * mbit, Free: 30 * mbit, Capacity: 100 * mbit,
-		Limit: 100 * mbit, Holders: []Floor{{"web", 70 * mbit}}, Goodput: 40 * mbit}
-	want := "reserve of cam: asked 41.8 Mbit/s (40 Mbit/s of payload), reserved 70 Mbit/s of 100 Mbit/s, free 30 Mbit/s; " +
-		"ask for 28.692206mbit or less, or lower the min of web (70 Mbit/s)"
-	if got := r.Error(); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
 func TestIn(t *testing.T) {
 	p := Policy{Weight: 3, Ingress: &Policy{Weight: 7}}
 	if got := p.In(Egress); got.Weight != 3 || got.Ingress != nil {

@@ -13,6 +13,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 	"weir/internal/refusal"
 	"weir/internal/workload"
 )
@@ -52,7 +53,7 @@ func (r Request) takes(before, after Decision) error {
 	for _, v := range after.all() {
 		for _, device := range slices.Sorted(maps.Keys(v.Refusals)) {
 			for _, err := range v.Refusals[device] {
-				refused, ok := errors.AsType[*policy.Refused](err)
+				refused, ok := errors.AsType[*admission.Refused](err)
 				was, _ := before.any(v.Key)
 				if !ok || v.Key == r.Key || refused.From.IsZero() || len(was.Refusals[device]) > 0 {
 					continue
@@ -73,7 +74,7 @@ func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) err
 	if link.Direction == policy.Ingress {
 		prefix = "ingress."
 	}
-	var refused *policy.Refused
+	var refused *admission.Refused
 	if errors.As(err, &refused) {
 		field := prefix + refused.Field()
 		e := api.NoRoom(refused, device)
@@ -146,8 +147,8 @@ func (r Request) holdsMembers(before, after Decision, group Verdict) error {
 			field string
 			err   error
 		}{
-			{"min", policy.GroupMin(asked.Min.Of(link.Capacity), floors)},
-			{"max", policy.GroupMax(asked.Max.Of(link.Capacity), floors)},
+			{"min", admission.GroupMin(asked.Min.Of(link.Capacity), floors)},
+			{"max", admission.GroupMax(asked.Max.Of(link.Capacity), floors)},
 		} {
 			var mistake *invalid.Error
 			if errors.As(bound.err, &mistake) {

@@ -17,6 +17,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 	"weir/internal/refusal"
 	"weir/internal/workload"
 )
@@ -324,7 +325,7 @@ func (d Decision) heldBack(a Allocation, m LinkMin) error {
 		return nil
 	}
 	why := errors.Join(v.Refusals[m.Link]...)
-	if full, ok := errors.AsType[*policy.Refused](why); ok {
+	if full, ok := errors.AsType[*admission.Refused](why); ok {
 		e := api.NoRoom(full, m.Link)
 		e.Value, e.Msg = m.Min.Compact(), fmt.Sprintf("%s has no room for it: %s", e.Object, full.Reason())
 		return e

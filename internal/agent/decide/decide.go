@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/agent/decide/labels"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -70,14 +71,15 @@ func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 
 
 // judge returns the verdict about a workload as far as it does not depend on links.
 func judge(w World, found discover.Workload, number map[string]plan.ClassID) Verdict {
-	labels, problems := w.labelled(found)
+	asked, problems := labels.Rules{Labels: w.Config.Labels, Links: w.Links()}.
+		Read(found, w.Config.Defaults.Over(w.Config.LayerFor(found.Name)).Over(w.Set[found.Key]))
 	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
 	v.asked, v.Origin = merge(
 		stratum{OriginFound, w.foundLayer(found)},
 		stratum{OriginAllocation, w.groupLayer(found)},
 		stratum{OriginConfig, w.Config.Defaults},
 		stratum{OriginConfig, w.Config.LayerFor(found.Name)},
-		stratum{OriginLabel, labels},
+		stratum{OriginLabel, asked},
 		stratum{OriginSet, w.Set[found.Key]},
 	)
 	v.Policy = v.asked
@@ -129,6 +131,7 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 	for _, class := range state.Classes {
 		mins[class.ID] = class.Min
 	}
+	floor := func(p policy.Policy) policy.Rate { return p.Floor(link.Capacity, link.Overhead) }
 	for id, min := range ahead.most {
 		mins[id] = min
 	}
@@ -145,7 +148,7 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 		}
 		// A number without a class belongs to a workload that Build put with the host.
 		// And a group without a min of its own holds its members'.
-		if id, ok := d.World.Number[v.Key]; ok && mins[id] > 0 && d.mostFloor(v, link) != 0 {
+		if id, ok := d.World.Number[v.Key]; ok && mins[id] > 0 && most(d.moments, v, link, floor) != 0 {
 			d.World.Grants[link.Name()] = append(d.World.Grants[link.Name()], Grant{v.Key, mins[id]})
 		}
 	}
@@ -167,7 +170,7 @@ func (d *Decision) seniority(link plan.Link, grants []Grant) []*Verdict {
 	for _, v := range order {
 		min, granted := held[v.Key]
 		switch {
-		case granted && d.mostAsked(v, link) <= min:
+		case granted && most(d.moments, v, link, link.Asked) <= min:
 			ranks[v.Key] = rank{0, place[v.Key]}
 		case granted:
 			ranks[v.Key] = rank{1, place[v.Key]}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"weir/internal/agent/decide/labels"
 	"weir/internal/discover"
 )
 
@@ -56,7 +57,7 @@ func WhatIsNew(source string, before, after []discover.Workload) map[string]stri
 			why[w.Key] = source + ": devices of " + w.Name + " changed"
 		case !slices.Equal(was.Cgroups, w.Cgroups):
 			why[w.Key] = source + ": cgroups of " + w.Name + " changed"
-		case !maps.Equal(OwnLabels(was.Labels), OwnLabels(w.Labels)), !maps.Equal(was.ImageLabels, w.ImageLabels):
+		case !maps.Equal(labels.Own(was.Labels), labels.Own(w.Labels)), !maps.Equal(was.ImageLabels, w.ImageLabels):
 			why[w.Key] = source + ": labels of " + w.Name + " changed"
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 	"weir/internal/policy/times"
 	"weir/internal/sdn/switchport"
 	"weir/internal/workload"
@@ -111,14 +112,14 @@ func (v Verdict) TimesText() []string {
 type forecast struct {
 	// lost are the mins that do not fit at some moment, by key. They are held at none: what
 	// is promised is promised for good.
-	lost map[string]*policy.Refused
+	lost map[string]*admission.Refused
 	// most is the largest min of each class.
 	most map[plan.ClassID]policy.Rate
 }
 
 // foresee plans a link for every moment, the workloads in the order of their admission.
 func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Port) forecast {
-	f := forecast{lost: map[string]*policy.Refused{}}
+	f := forecast{lost: map[string]*admission.Refused{}}
 	for again := true; again; {
 		again = false
 		f.most = map[plan.ClassID]policy.Rate{}
@@ -128,7 +129,7 @@ func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Po
 				return f // the same as now
 			}
 			for _, r := range refusals {
-				refused, ok := errors.AsType[*policy.Refused](r.Err)
+				refused, ok := errors.AsType[*admission.Refused](r.Err)
 				if !ok || f.lost[r.Key] != nil {
 					continue
 				}
@@ -166,22 +167,12 @@ func (f forecast) asking(link plan.Link, order []*Verdict, port *switchport.Port
 	return list
 }
 
-// mostAsked returns the largest min that a workload asks of a link at any moment.
-func (d *Decision) mostAsked(v *Verdict, link plan.Link) policy.Rate {
-	var most policy.Rate
-	for _, moment := range d.moments {
-		most = max(most, link.Asked(v.at(moment).promised(link)))
+// most returns the largest rate that a workload's policy on a link comes to at any moment.
+func most(moments []time.Time, v *Verdict, link plan.Link, of func(policy.Policy) policy.Rate) (largest policy.Rate) {
+	for _, moment := range moments {
+		largest = max(largest, of(v.at(moment).promised(link)))
 	}
-	return most
-}
-
-// mostFloor is mostAsked of the workload's own min alone.
-func (d *Decision) mostFloor(v *Verdict, link plan.Link) policy.Rate {
-	var most policy.Rate
-	for _, moment := range d.moments {
-		most = max(most, v.at(moment).promised(link).Floor(link.Capacity, link.Overhead))
-	}
-	return most
+	return largest
 }
 
 // Due reports whether something else is in force at a moment than was decided.

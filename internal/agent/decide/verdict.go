@@ -15,6 +15,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 	"weir/internal/workload"
 )
 
@@ -100,7 +101,7 @@ func join(notes ...string) string {
 
 // reason returns the text for people of why a plan does not hold all of a policy.
 func reason(err error) string {
-	var refused *policy.Refused
+	var refused *admission.Refused
 	if errors.As(err, &refused) {
 		return refused.Field() + " is not in force: " + refused.Reason()
 	}

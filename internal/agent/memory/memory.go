@@ -27,6 +27,7 @@ import (
 	"slices"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/labels"
 	"weir/internal/atomicfile"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -83,7 +84,7 @@ type Device struct {
 }
 
 func keepWorkload(w discover.Workload) Workload {
-	k := Workload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: decide.OwnLabels(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
+	k := Workload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: labels.Own(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
 	for _, d := range w.Devices {
 		k.Devices = append(k.Devices, Device{d.Name, d.Ifindex})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/admission"
 )
 
 // Group is a group of workloads; of its policy, weight, min and max count.
@@ -185,7 +186,7 @@ func (r *reader) checkGroups(s *Scenario, now Promises, at ast.Node, path string
 			continue
 		}
 		members := floors(now, name, s)
-		for _, err := range []error{policy.GroupMin(p.Min, members), policy.GroupMax(p.Max, members)} {
+		for _, err := range []error{admission.GroupMin(p.Min, members), admission.GroupMax(p.Max, members)} {
 			if err != nil {
 				r.refuse(at, groups+"."+name, err)
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package labels
 
 import (
 	"cmp"
@@ -26,26 +26,33 @@ import (
 // A label that does not count is left out, with a sentence in the workload's note; the
 // others hold.
 
-// labelled returns what a workload's labels say and may say.
-func (w World) labelled(found discover.Workload) (layer policy.Change, problems []string) {
-	labels, problems := w.ofContainer(found)
+// Rules say what labels may say on a host.
+type Rules struct {
+	Labels config.Labels
+	Links  []config.Link
+}
+
+// Read returns what the labels of a workload say and may say beside what the administrator
+// gives, and a sentence for each that does not count.
+func (r Rules) Read(found discover.Workload, admin policy.Change) (layer policy.Change, problems []string) {
+	labels, problems := r.ofContainer(found)
 	layer, unread := labelLayer(labels)
 	problems = append(problems, unread...)
 	for _, field := range layer.Given() {
-		if !w.Config.Labels.Allows(field) {
+		if !r.Labels.Allows(field) {
 			layer = layer.Without(field)
 			problems = append(problems, fmt.Sprintf("label %s does not count: labels may not say %s here; allow it in weir.yaml, labels: {allow: [..., %[2]s]}, or use weir set",
 				labelOf(field), strings.TrimPrefix(field, "ingress.")))
 		}
 	}
-	c := ceiling{admin: w.Config.Defaults.Over(w.Config.LayerFor(found.Name)).Over(w.Set[found.Key]), links: w.Links()}
-	layer = c.lower(layer, policy.Egress, !w.Config.Labels.Allows("dscp"))
+	c := ceiling{admin: admin, links: r.Links}
+	layer = c.lower(layer, policy.Egress, !r.Labels.Allows("dscp"))
 	return layer, append(problems, c.problems...)
 }
 
 // ofContainer returns the labels without those that the image has given to the container.
-func (w World) ofContainer(found discover.Workload) (labels map[string]string, problems []string) {
-	if w.Config.Labels.Images {
+func (r Rules) ofContainer(found discover.Workload) (labels map[string]string, problems []string) {
+	if r.Labels.Images {
 		return found.Labels, nil
 	}
 	labels = maps.Clone(found.Labels)
@@ -106,6 +113,7 @@ func (c *ceiling) lower(l policy.Change, direction policy.Direction, noDSCP bool
 		refuse("group", cmp.Or(asked.Group, "none"), given.Group)
 	}
 	l = c.lowerFloor(l, direction, prefix)
+	l = c.lowerTimes(l, direction, prefix)
 	if noDSCP && l.Gives("queues") {
 		l.Set("queues", func(p *policy.Policy) { p.Queues = c.withoutDSCP(l.To().Queues, prefix) })
 	}
@@ -144,6 +152,18 @@ func (c *ceiling) lowerFloor(l policy.Change, direction policy.Direction, prefix
 	if l.Gives("queues") && tooMuch(l) {
 		c.refuse(prefix+"queues", "with reservations", theirs, field)
 		l = l.Without("queues")
+	}
+	return l
+}
+
+// lowerTimes leaves out what differs at times, if any of it is above the ceiling.
+func (c *ceiling) lowerTimes(l policy.Change, direction policy.Direction, prefix string) policy.Change {
+	for _, then := range l.To().When {
+		inner := ceiling{admin: c.admin, links: c.links}
+		if inner.lower(then.To, direction, false); len(inner.problems) > 0 {
+			c.problems = append(c.problems, fmt.Sprintf("label %s does not count: what it says of %s is more than the administrator gives; write less, or raise it in weir.yaml", labelOf(prefix+"when"), then.Period))
+			return l.Without("when")
+		}
 	}
 	return l
 }

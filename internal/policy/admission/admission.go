@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+// Package admission decides whether a link, or a group, has room for a min. It is pure.
+//
+//	err := admission.Bound{Capacity: 100e6}.Admit(policy.Floor{Name: "web", Min: 30e6}, held)
+//
+// The error is a *Refused, with all the numbers and what would help.
+package admission
 
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
 
+	"weir/internal/invalid"
+	"weir/internal/policy"
 	"weir/internal/policy/times"
 )
 
-// Admission decides whether a link, or a group, has room for a min. The sum of
+// Bound is what the mins on a link, or in a group, may take together. The sum of
 // the mins on a link never exceeds Capacity times Reservable; that of a group's
 // members never exceeds the group's min, or its max if it has no min.
-type Admission struct {
-	Capacity   Rate    // of the link; or the group's min or max
-	Reservable float64 // share of the capacity that mins may take, 0 < Reservable <= 1; 0 counts as 1
-	Group      string  // name of the group, "" for a link
-	Bound      string  // what of the group Capacity is: "min" or "max"
-}
-
-// Floor is a min that a workload has or asks for.
-type Floor struct {
-	Name string // the workload's, for people
-	Min  Rate
+type Bound struct {
+	Capacity   policy.Rate // of the link; or the group's min or max
+	Reservable float64     // share of the capacity that mins may take, 0 < Reservable <= 1; 0 counts as 1
+	Group      string      // name of the group, "" for a link
+	Bound      string      // what of the group Capacity is: "min" or "max"
 }
 
 // Limit returns the rate that all mins together may take, in bits per second.
-func (a Admission) Limit() Rate {
+func (a Bound) Limit() policy.Rate {
 	if a.Reservable <= 0 || a.Reservable >= 1 {
 		return a.Capacity
 	}
-	return Amount{Percent: 100 * a.Reservable}.Of(a.Capacity)
+	return policy.Amount{Percent: 100 * a.Reservable}.Of(a.Capacity)
 }
 
 // Admit checks that ask fits beside the mins that are held already. held must not
 // contain the workload's own former min. The error is a *Refused.
-func (a Admission) Admit(ask Floor, held []Floor) error {
-	reserved := Sum(held)
+func (a Bound) Admit(ask policy.Floor, held []policy.Floor) error {
+	reserved := policy.Sum(held)
 	free := a.Limit() - min(a.Limit(), reserved)
 	if ask.Min <= free { // a min of 0 is always held
 		return nil
@@ -53,9 +53,9 @@ func (a Admission) Admit(ask Floor, held []Floor) error {
 }
 
 // holders returns the floors with a min above 0, the largest first.
-func holders(held []Floor) []Floor {
-	list := slices.DeleteFunc(slices.Clone(held), func(f Floor) bool { return f.Min == 0 })
-	slices.SortStableFunc(list, func(x, y Floor) int {
+func holders(held []policy.Floor) []policy.Floor {
+	list := slices.DeleteFunc(slices.Clone(held), func(f policy.Floor) bool { return f.Min == 0 })
+	slices.SortStableFunc(list, func(x, y policy.Floor) int {
 		return cmp.Or(cmp.Compare(y.Min, x.Min), cmp.Compare(x.Name, y.Name))
 	})
 	return list
@@ -63,7 +63,7 @@ func holders(held []Floor) []Floor {
 
 // AdmitAll checks that the mins fit together, the earlier ones first. The
 // error is the *Refused of the first that does not.
-func (a Admission) AdmitAll(floors []Floor) error {
+func (a Bound) AdmitAll(floors []policy.Floor) error {
 	for i, f := range floors {
 		if err := a.Admit(f, floors[:i]); err != nil {
 			return err
@@ -72,33 +72,21 @@ func (a Admission) AdmitAll(floors []Floor) error {
 	return nil
 }
 
-// Sum adds up mins.
-func Sum(floors []Floor) Rate {
-	var sum uint64
-	for _, f := range floors {
-		var carry uint64
-		if sum, carry = bits.Add64(sum, uint64(f.Min), 0); carry != 0 {
-			return Unlimited
-		}
-	}
-	return Rate(sum)
-}
-
 // Refused is a min that a link or a group has no room for. All rates are in bits
 // per second.
 type Refused struct {
-	Name     string  // of the workload that asked
-	Asked    Rate    // the min
-	Reserved Rate    // what the mins of others take
-	Free     Rate    // left for mins
-	Capacity Rate    // of the link, or the group's bound
-	Limit    Rate    // what all mins together may take
-	Holders  []Floor // the workloads with mins, the largest first
-	Group    string  // the group that has no room, "" if it is the link
-	Bound    string  // what of the group does not hold it: "min" or "max"
+	Name     string         // of the workload that asked
+	Asked    policy.Rate    // the min
+	Reserved policy.Rate    // what the mins of others take
+	Free     policy.Rate    // left for mins
+	Capacity policy.Rate    // of the link, or the group's bound
+	Limit    policy.Rate    // what all mins together may take
+	Holders  []policy.Floor // the workloads with mins, the largest first
+	Group    string         // the group that has no room, "" if it is the link
+	Bound    string         // what of the group does not hold it: "min" or "max"
 	// Goodput is the reservation that Asked is the wire rate of, 0 if it is a min;
 	// Overhead is the number of bytes that the link adds to each of its packets.
-	Goodput  Rate
+	Goodput  policy.Rate
 	Overhead int
 	From     time.Time // when there will be no room; zero = now
 }
@@ -127,7 +115,7 @@ func (r *Refused) Reason() string {
 	}
 	asked := r.Asked.String()
 	if r.Goodput != 0 {
-		asked = fmt.Sprintf("%s (%s of payload)", Approx(float64(r.Asked)), r.Goodput)
+		asked = fmt.Sprintf("%s (%s of payload)", policy.Approx(float64(r.Asked)), r.Goodput)
 	}
 	text := fmt.Sprintf("asked %s, reserved %s of %s, free %s", asked, r.Reserved, of, r.Free)
 	if !r.From.IsZero() {
@@ -141,9 +129,9 @@ func (r *Refused) Remedy() string {
 	var ways []string
 	most := r.Free
 	if r.Goodput != 0 {
-		most = GoodputOf(r.Free, r.Overhead)
+		most = policy.GoodputOf(r.Free, r.Overhead)
 	}
-	if most >= MinRate {
+	if most >= policy.MinRate {
 		ways = append(ways, fmt.Sprintf("ask for %s or less", most.Compact()))
 	} else {
 		ways = append(ways, "do without a "+r.Field())
@@ -178,4 +166,40 @@ func (r *Refused) holders() string {
 		return names[0]
 	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// GroupMin checks that a group may have this min beside its members' mins: 0,
+// which reserves for each member by itself, or at least their sum. The error is
+// an *invalid.Error for the field "min".
+func GroupMin(ask policy.Rate, members []policy.Floor) error {
+	if ask == 0 {
+		return nil
+	}
+	return holds("min", ask, members, "do without a min of the group's own")
+}
+
+// GroupMax checks that a group may have this max beside its members' mins: 0, for
+// none, or at least their sum. The error is an *invalid.Error for the field "max".
+func GroupMax(ask policy.Rate, members []policy.Floor) error {
+	if ask == 0 {
+		return nil
+	}
+	return holds("max", ask, members, "")
+}
+
+func holds(field string, ask policy.Rate, members []policy.Floor, way string) error {
+	sum := policy.Sum(members)
+	if ask >= sum {
+		return nil
+	}
+	refused := Refused{Holders: holders(members)}
+	remedy := fmt.Sprintf("write %s or more", sum.Compact())
+	if way != "" {
+		remedy += ", " + way
+	}
+	return &invalid.Error{
+		Field: field, Value: ask.Compact(),
+		Msg:    fmt.Sprintf("the mins of its members add up to %s, %s more", sum, sum-ask),
+		Remedy: remedy + ", or lower the min of " + refused.holders(),
+	}
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+// Package labels reads the policy that a workload's labels ask for, and leaves out what they
+// may not say. It is pure.
+package labels
 
 import (
 	"errors"
@@ -15,8 +17,8 @@ import (
 	"weir/internal/policy"
 )
 
-// labelPrefix begins every label of Weir's.
-const labelPrefix = "weir."
+// prefix begins every label of Weir's.
+const prefix = "weir."
 
 // fields are the names of the fields of a policy.
 var fields = policy.AllNames()
@@ -26,7 +28,7 @@ var fields = policy.AllNames()
 var knownLabels = func() []string {
 	var labels []string
 	for _, field := range fields {
-		labels = append(labels, labelPrefix+strings.ReplaceAll(field, "_", "-"))
+		labels = append(labels, prefix+strings.ReplaceAll(field, "_", "-"))
 	}
 	return labels
 }()
@@ -36,7 +38,7 @@ var knownLabels = func() []string {
 // cluster are no business of one host.
 func labelLayer(labels map[string]string) (layer policy.Change, problems []string) {
 	for _, label := range slices.Sorted(maps.Keys(labels)) {
-		if !strings.HasPrefix(label, labelPrefix) || slices.Contains(wire.Labels, label) {
+		if !strings.HasPrefix(label, prefix) || slices.Contains(wire.Labels, label) {
 			continue
 		}
 		i := slices.Index(knownLabels, label)
@@ -69,11 +71,11 @@ func labelProblem(label string, err error) string {
 	return err.Error()
 }
 
-// OwnLabels returns the labels that are meant for Weir.
-func OwnLabels(labels map[string]string) map[string]string {
+// Own returns the labels that are meant for Weir.
+func Own(labels map[string]string) map[string]string {
 	own := map[string]string{}
 	for label, value := range labels {
-		if strings.HasPrefix(label, labelPrefix) {
+		if strings.HasPrefix(label, prefix) {
 			own[label] = value
 		}
 	}
