@@ -74,7 +74,7 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 	asked, problems := labels.Rules{Labels: w.Config.Labels, Links: w.Links()}.
 		Read(found, w.Config.Defaults.Over(w.Config.LayerFor(found.Name)).Over(w.Set[found.Key]))
 	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
-	v.asked, v.Origin = merge(
+	v.Policy, v.Origin = merge(
 		stratum{OriginFound, w.foundLayer(found)},
 		stratum{OriginAllocation, w.groupLayer(found)},
 		stratum{OriginConfig, w.Config.Defaults},
@@ -82,7 +82,6 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 		stratum{OriginLabel, asked},
 		stratum{OriginSet, w.Set[found.Key]},
 	)
-	v.Policy = v.asked
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)
 	}
@@ -222,8 +221,7 @@ func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
 		Steered:  true, Class: number[key], Refusals: map[string][]error{}, abilities: w.Abilities,
 	}
 	configured, _ := w.configured(name)
-	v.asked, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginSet, w.Groups[name]})
-	v.Policy = v.asked
+	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginSet, w.Groups[name]})
 	maps.DeleteFunc(v.Origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
 	return v
 }

@@ -28,26 +28,25 @@ const maxMoments = 200
 func (d *Decision) schedule() {
 	now := d.World.Now
 	d.moments = []time.Time{now}
-	list := slices.SortedFunc(slices.Values(d.all()), func(a, b *Verdict) int { return int(a.Class) - int(b.Class) })
+	list := slices.DeleteFunc(d.all(), func(v *Verdict) bool { return len(v.Policy.Periods(false)) == 0 })
+	slices.SortFunc(list, func(a, b *Verdict) int { return int(a.Class) - int(b.Class) })
 	var floors []times.Period
 	for _, v := range list {
-		if len(v.asked.Periods(false)) == 0 {
-			continue
-		}
-		more := slices.DeleteFunc(v.asked.Periods(true), func(p times.Period) bool { return slices.Contains(floors, p) })
+		more := slices.DeleteFunc(v.Policy.Periods(true), func(p times.Period) bool { return slices.Contains(floors, p) })
 		if len(more) > 0 {
 			with := append(slices.Clone(floors), more...)
 			moments := times.Moments(with, now)
 			if len(moments) > maxMoments {
-				v.asked = withoutTimes(v.asked)
+				v.Policy = withoutTimes(v.Policy)
 				v.tooMany = true
 				continue
 			}
 			floors, d.moments = with, moments
 		}
-		v.Policy = v.asked.At(now)
-		v.Until = times.Next(v.asked.Periods(false), now)
-		for _, field := range v.asked.TimedAt(now) {
+		v.timed = new(v.Policy)
+		v.Policy = v.timed.At(now)
+		v.Until = times.Next(v.timed.Periods(false), now)
+		for _, field := range v.timed.TimedAt(now) {
 			v.Origin[field] = OriginWhen
 		}
 		if d.Until.IsZero() || v.Until.Before(d.Until) {
@@ -81,11 +80,11 @@ var errTooManyTimes = &invalid.Error{Field: "when", Msg: fmt.Sprintf("mins and m
 
 // at returns the verdict with the policy that is in force at a moment.
 func (v *Verdict) at(moment time.Time) *Verdict {
-	if len(v.asked.Periods(false)) == 0 {
+	if v.timed == nil {
 		return v
 	}
 	then := *v
-	then.Policy = v.asked.At(moment)
+	then.Policy = v.timed.At(moment)
 	return &then
 }
 

@@ -35,8 +35,8 @@ type Verdict struct {
 	// allocated is what is allocated to the workload or group, by link; within, of a group, what
 	// is allocated to its members.
 	allocated, within map[string]policy.Rate
-	// asked is the policy with what differs at times beside it.
-	asked policy.Policy
+	// timed is the policy as it was asked for, some of which differs at times; nil = none does.
+	timed *policy.Policy
 	// tooMany says that the times were left out, see errTooManyTimes.
 	tooMany bool
 	// abilities are the world's.
