@@ -20,9 +20,9 @@ help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: deps-build generate ## Build bin/weir, bin/weir-lab, bin/weir-kubernetes, and what the cluster lab puts into images
+build: deps-build generate ## Build bin/weir, bin/weir-lab, bin/weir-kubernetes, bin/kubectl-weir, and what the cluster lab puts into images
 	@mkdir -p bin
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-lab ./cmd/weir-kubernetes
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-lab ./cmd/weir-kubernetes ./cmd/kubectl-weir
 	go build -trimpath -ldflags '-s -w' -o bin/weir-counter ./internal/cluster/clustertest/counter/cmd
 
 .PHONY: generate
@@ -59,6 +59,10 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 .PHONY: manifests
 manifests: ## Make deploy/kubernetes from the chart in deploy/helm
 	go run -C tools/chart ./manifests
+
+.PHONY: image
+image: generate ## The OCI image of the chart, without a daemon, into out/image
+	scripts/oci-image
 
 .PHONY: vulnerabilities
 vulnerabilities: generate ## Look for known vulnerabilities in what the program calls; needs the network

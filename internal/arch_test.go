@@ -84,6 +84,7 @@ var layers = map[string]int{
 	"internal/lab":                  5,
 	"internal/kubernetes":           7,
 	"internal/kubernetes/claims":    6,
+	"internal/kubernetes/plugin":    2,
 
 	"internal/kubernetes/claims/translate": 4,
 

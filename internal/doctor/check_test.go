@@ -147,7 +147,8 @@ func TestChecks(t *testing.T) {
 		}, "link", Warning, "; mq with fq was there before and has a lock for each of 16 transmit queues", "take the link out of weir.yaml, which gives it back to mq with fq"},
 		{"qdisc hidden", func(h *Host) { h.Links[0].Root.Err = fs.ErrPermission }, "link", Unknown, "root qdisc", "root"},
 		{"calico is here", func(h *Host) { h.Marks.Products = []string{"calico"} }, "mark", Warning, "calico is here, which may use 0xffff0000", "mark_mask: 0xfffe in weir.yaml, enough for 4095"},
-		{"cilium is here", func(h *Host) { h.Marks.Products = []string{"cilium"} }, "mark", Warning, "0xffff0000", "mark_mask: 0xf000 in weir.yaml, enough for 1 "},
+		{"cilium is here", func(h *Host) { h.Marks.Products = []string{"cilium"} }, "mark", Warning, "cilium is here, which may use 0xffff0000", "no mark_mask helps where Cilium assigns the whole mark"},
+		{"cilium is here, and Weir has the bits that its magic numbers leave", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"cilium"}, 0xf000 }, "mark", Warning, "cilium is here, which may use 0xf000", "no mark_mask helps"},
 		{"a rule takes all bits", func(h *Host) {
 			h.Marks.Users = []MarkUser{{Rule: "-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff", Bits: allBits}, {Rule: "again", Bits: 0x20000}, {Rule: "no clash", Bits: 1}}
 		}, "mark", Warning, "writes 0xffff0000 of Weir's bits 0xffff0000, so packets may count as the host's or as another workload's: -A PREROUTING -j MARK --set-xmark 0x1/0xffffffff and 1 more", "no run of bits is free"},

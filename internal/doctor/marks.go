@@ -16,10 +16,10 @@ import (
 // productBits are the bits that a product may use wherever it runs, whether or not a
 // rule shows it: Calico's Felix takes its own from 0xffff0000 (IptablesMarkMask),
 // Cilium keeps a magic number in 0x0f00, the identity above and the cluster below
-// (bpf/lib/common.h), kube-proxy marks with 0x4000 and 0x8000.
+// (bpf/lib/common.h) and assigns the whole mark when it does so, kube-proxy marks with 0x4000 and 0x8000.
 var productBits = map[string]uint32{
 	"calico":     0xffff0000,
-	"cilium":     0xffff0fff,
+	"cilium":     allBits,
 	"kube-proxy": 0x0000c000,
 }
 
@@ -45,7 +45,7 @@ func marks(h Host) []Finding {
 	}
 	taken, clashing := h.otherMarks(uint32(mask))
 	for _, u := range clashing {
-		all = append(all, Finding{Level: Warning, Seen: u.clash(mask), Remedy: markRemedy(taken)})
+		all = append(all, Finding{Level: Warning, Seen: u.clash(mask), Remedy: u.remedy(taken)})
 	}
 	if len(all) == 0 {
 		return ok(fmt.Sprintf("no rule writes or compares Weir's bits %#x%s", uint32(mask), others(taken)))
@@ -119,6 +119,14 @@ func others(taken uint32) string {
 		return ""
 	}
 	return fmt.Sprintf(" (others use %#x)", taken)
+}
+
+// remedy says what to do about a clash; taken are the bits of all users.
+func (u MarkUser) remedy(taken uint32) string {
+	if u.Owner == "cilium" && u.Rule == "" {
+		return "no mark_mask helps where Cilium assigns the whole mark, which it does to packets of pods that it passes to the host's routing: they count as the host's or as another workload's; compare weir get with the pods' traffic"
+	}
+	return markRemedy(taken)
 }
 
 // markRemedy names the longest run of bits that no rule on this host uses.

@@ -213,6 +213,14 @@ var metrics = []metric{
 				out(1, w.Name, w.Key, w.Kind, w.State, w.Policy.Group, string(w.Policy.Discipline.OrDefault()))
 			}
 		}},
+	{"weir_pod_info", "", "Always 1; namespace and pod of a workload that is a pod of Kubernetes, to join with the other series by workload. One series for each pod of the node.", gauge,
+		[]string{"workload", "namespace", "pod"}, func(s snapshot, out emit) {
+			for _, w := range s.workloads {
+				if namespace, pod, both := strings.Cut(w.Name, "/"); both && w.Kind == workload.KindPod {
+					out(1, w.Name, namespace, pod)
+				}
+			}
+		}},
 }
 
 func perLink(name, unit, help string, value func(api.LinkStatus) float64) metric {

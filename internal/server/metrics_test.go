@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/goldentest"
+	"weir/internal/workload"
 )
 
 func noRefusals() map[string]uint64 { return nil }
@@ -225,5 +226,23 @@ func TestSampleFor(t *testing.T) {
 	status, err := json.Marshal(wholeStatus(api.Status{Links: []api.LinkStatus{{}}}))
 	if err != nil || !strings.Contains(string(status), `"gaps":[]`) {
 		t.Errorf("a status without gaps is %s (%v)", status, err)
+	}
+}
+
+// TestMetricsOfPods: each pod has one series with namespace and pod, whatever its links, queues and
+// policy; other workloads have none, even where their name has a slash.
+func TestMetricsOfPods(t *testing.T) {
+	pod, waits, odd := apitest.Workload("shop/web", 1, 0, 0, 2), apitest.Workload("shop/db", 1, 0, 0, 2), apitest.Workload("a/b", 1, 0, 0, 2)
+	pod.Kind, waits.Kind, waits.State = workload.KindPod, workload.KindPod, workload.StateWaiting
+	pod.Links = append(pod.Links, pod.Links[0])
+	pod.Links[1].Direction = "ingress"
+	const want = `
+# HELP weir_pod_info Always 1; namespace and pod of a workload that is a pod of Kubernetes, to join with the other series by workload. One series for each pod of the node.
+# TYPE weir_pod_info gauge
+weir_pod_info{namespace="shop",pod="db",workload="shop/db"} 1
+weir_pod_info{namespace="shop",pod="web",workload="shop/web"} 1
+`
+	if err := testutil.CollectAndCompare(newCollector(apitest.New(pod, waits, odd), noRefusals), strings.NewReader(want), "weir_pod_info"); err != nil {
+		t.Error(err)
 	}
 }
