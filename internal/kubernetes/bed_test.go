@@ -23,6 +23,7 @@ import (
 	nriapi "github.com/containerd/nri/pkg/api"
 	nrilog "github.com/containerd/nri/pkg/log"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
 
@@ -301,6 +302,15 @@ func (b *bed) annotate(name string, annotations ...string) {
 	o := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), Annotations: pairs(annotations)}}
 	b.put("pods", namespace, o)
+}
+
+// deletePod has the API server delete a pod.
+func (b *bed) deletePod(name string) {
+	b.t.Helper()
+	namespace, name, _ := strings.Cut(name, "/")
+	if err := b.client.Tracker().Delete(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, namespace, name); err != nil {
+		b.t.Error(err)
+	}
 }
 
 // annotateNamespace has the API server say a namespace's annotations.

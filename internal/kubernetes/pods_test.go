@@ -253,6 +253,31 @@ func TestRuntimeRestarts(t *testing.T) {
 	b.expect("another runtime", "shop/web weight 1 veth-s1")
 }
 
+// TestRuntimeForgets: a runtime that was started anew does not say when the sandboxes end that were
+// there before (containerd 2.4). Then the API server counts: a pod that it has deleted is given up,
+// also if the next runtime lists it still; one that it never had, a static one, is not.
+func TestRuntimeForgets(t *testing.T) {
+	b := newBed(t, "")
+	b.annotate("shop/web", "weir.dev/weight", "2")
+	b.annotate("shop/db", "weir.dev/weight", "3")
+	b.plugin()
+	hosted := pod("shop/db", "s2")
+	hosted.Linux.Namespaces = nil
+	b.run(pod("shop/web", "s1"))
+	b.run(hosted)
+	b.stopRuntime()
+	b.startRuntime()
+	b.expect("another runtime", "shop/web weight 2 veth-s1", "shop/db weight 3 cgroup")
+	b.run(pod("kube-system/static", "s3"))
+	b.deletePod("shop/web")
+	b.deletePod("shop/db")
+	b.expect("without a word of the runtime", "kube-system/static weight 1 veth-s3")
+	b.stopRuntime()
+	b.startRuntime()
+	time.Sleep(200 * time.Millisecond)
+	b.expect("a third runtime, which lists them", "kube-system/static weight 1 veth-s3")
+}
+
 // TestUnknownCluster: before the API server has answered, pods get what their sandboxes say, and
 // what is in force stays.
 func TestUnknownCluster(t *testing.T) {

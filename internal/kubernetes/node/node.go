@@ -16,6 +16,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -77,6 +78,9 @@ type Meta struct {
 	Annotations map[string]string
 }
 
+// runtimeUID returns the UID that the runtime knows the pod by.
+func (m Meta) runtimeUID() string { return cmp.Or(m.Static, m.UID) }
+
 // Node is what is known. Its methods may be called from any goroutine.
 type Node struct {
 	opts Options
@@ -88,9 +92,12 @@ type Node struct {
 	calls []call // not learnt yet
 
 	// The rest belongs to the goroutine of Run.
-	sandboxes  map[string]sandbox // by the pod's key
-	listed     bool               // the runtime has said which sandboxes there are
-	metas      map[string]Meta    // by the pod's key
+	sandboxes map[string]sandbox // by the pod's key
+	listed    bool               // the runtime has said which sandboxes there are
+	metas     map[string]Meta    // by the pod's key
+	// deleted is when the API server deleted a pod, by the UID that the runtime knows it by. A
+	// runtime that was started anew does not say when the sandboxes end that were there before.
+	deleted    map[string]time.Time
 	namespaces map[string]map[string]string
 	known      bool // the API server has said all
 	have       *have
@@ -115,7 +122,7 @@ type call struct {
 // New returns a Node that knows nothing; Run makes it work.
 func New(opts Options) *Node {
 	opts.Times = opts.Times.orDefault()
-	return &Node{opts: opts, wake: make(chan struct{}, 1), sandboxes: map[string]sandbox{}, metas: map[string]Meta{},
+	return &Node{opts: opts, wake: make(chan struct{}, 1), sandboxes: map[string]sandbox{}, metas: map[string]Meta{}, deleted: map[string]time.Time{},
 		namespaces: map[string]map[string]string{}, refused: map[string]refused{}, told: map[string]bool{}}
 }
 
@@ -213,7 +220,10 @@ func (n *Node) RemoveSandbox(id string) {
 
 // SetPod says what the API server has of a pod.
 func (n *Node) SetPod(m Meta) {
-	n.tell(func() { n.metas[m.Namespace+"/"+m.Name] = m })
+	n.tell(func() {
+		n.metas[m.Namespace+"/"+m.Name] = m
+		delete(n.deleted, m.runtimeUID())
+	})
 }
 
 // DeletePod says that the API server no longer has a pod.
@@ -223,6 +233,7 @@ func (n *Node) DeletePod(m Meta) {
 		if n.metas[key].UID == m.UID {
 			delete(n.metas, key)
 		}
+		n.deleted[m.runtimeUID()] = time.Now()
 	})
 }
 
@@ -239,11 +250,21 @@ func (n *Node) DeleteNamespace(name string) {
 // ClusterKnown says that the API server has said all that it has.
 func (n *Node) ClusterKnown() { n.tell(func() { n.known = true }) }
 
-// giveUp forgets the pods whose sandbox ended too long ago.
+// deletedFor is how long it is known that a pod was deleted. Kubelet removes its sandbox within
+// minutes.
+const deletedFor = time.Hour
+
+// giveUp forgets the pods whose sandbox ended, or that were deleted, too long ago.
 func (n *Node) giveUp(now time.Time) {
+	over := func(since time.Time) bool { return !since.IsZero() && now.Sub(since) >= n.opts.Times.Grace }
 	for key, s := range n.sandboxes {
-		if !s.stopped.IsZero() && now.Sub(s.stopped) >= n.opts.Times.Grace {
+		if over(s.stopped) || over(n.deleted[s.UID]) {
 			delete(n.sandboxes, key)
+		}
+	}
+	for uid, since := range n.deleted {
+		if now.Sub(since) >= deletedFor {
+			delete(n.deleted, uid)
 		}
 	}
 }

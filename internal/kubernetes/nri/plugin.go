@@ -139,7 +139,7 @@ func current(pods []*api.PodSandbox, containers []*api.Container, exists func(fi
 		p := podOf(pod)
 		i, taken := place[p.Key()]
 		switch {
-		case p.Netns != "" && !runs[p.Sandbox] && !exists(p.Netns):
+		case !runs[p.Sandbox] && (tornDown(pod) || p.Netns != "" && !exists(p.Netns)):
 			// It has ended; the runtime keeps its record for a while.
 		case !taken:
 			place[p.Key()] = len(list)
@@ -149,6 +149,16 @@ func current(pods []*api.PodSandbox, containers []*api.Container, exists func(fi
 		}
 	}
 	return list
+}
+
+// tornDown reports whether a sandbox had a network namespace and has it no longer: containerd
+// lists it without. One with the host's network has no UTS namespace of its own either.
+func tornDown(s *api.PodSandbox) bool {
+	has := map[string]bool{}
+	for _, ns := range s.GetLinux().GetNamespaces() {
+		has[ns.GetType()] = true
+	}
+	return has["uts"] && !has["network"]
 }
 
 // podOf returns what a sandbox says of its pod.

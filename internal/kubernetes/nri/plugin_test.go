@@ -64,6 +64,12 @@ func TestCurrent(t *testing.T) {
 		}
 		return s
 	}
+	// containerd lists sandboxes that have ended without the network namespace that they had.
+	tornDown := func(id string) *api.PodSandbox {
+		s := box(id, "")
+		s.Linux.Namespaces = []*api.LinuxNamespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}}
+		return s
+	}
 	runs := func(id string) *api.Container {
 		return &api.Container{PodSandboxId: id, State: api.ContainerState_CONTAINER_RUNNING}
 	}
@@ -78,6 +84,9 @@ func TestCurrent(t *testing.T) {
 		{"none", nil, nil, ""},
 		{"one", []*api.PodSandbox{box("a", "/run/a")}, nil, "a"},
 		{"its namespace is gone", []*api.PodSandbox{box("a", "/gone")}, nil, ""},
+		{"its namespace is not listed any more", []*api.PodSandbox{tornDown("a")}, nil, ""},
+		{"the same, and a container runs", []*api.PodSandbox{tornDown("a")}, []*api.Container{runs("a")}, "a"},
+		{"of the host's network", []*api.PodSandbox{box("a", "")}, nil, "a"},
 		{"a former one", []*api.PodSandbox{box("old", "/gone"), box("new", "/run/a")}, []*api.Container{exited, runs("new")}, "new"},
 		{"the other order", []*api.PodSandbox{box("new", "/run/a"), box("old", "/gone")}, []*api.Container{exited, runs("new")}, "new"},
 		{"both namespaces are there", []*api.PodSandbox{box("new", "/run/a"), box("old", "/run/b")}, []*api.Container{exited, runs("new")}, "new"},
