@@ -208,14 +208,14 @@ func TestRegistered(t *testing.T) {
 	}
 	defer conn.Close()
 	kubelet := registration.NewRegistrationClient(conn)
-	if _, err := kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no such version"}); err == nil {
+	if _, err := kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{Error: "no such version"}, grpc.WaitForReady(true)); err == nil {
 		t.Error("the library takes a refusal for nothing")
 	}
 	time.Sleep(5 * 20 * time.Millisecond) // the driver looks each 20 ms
 	if b.taken.Load() {
 		t.Error("kubelet has refused the driver, which says that it was taken")
 	}
-	if _, err := kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{PluginRegistered: true}); err != nil {
+	if _, err := kubelet.NotifyRegistrationStatus(t.Context(), &registration.RegistrationStatus{PluginRegistered: true}, grpc.WaitForReady(true)); err != nil {
 		t.Fatal(err)
 	}
 	b.until("kubelet has taken the driver", b.taken.Load)
