@@ -138,11 +138,12 @@ func levelOf(path string) int {
 }
 
 // ownCgroup is the id of this process's cgroup. It is 0 where containers may be in the
-// same one: on hosts without cgroups of version 2, or whose processes are in version 1.
+// same one: on hosts without cgroups of version 2, or whose processes are in version 1; and
+// in a cgroup namespace, from which it is not known: its path there begins elsewhere.
 func ownCgroup() uint64 {
 	hierarchy := cgroups.Read()
 	text, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil || hierarchy.Trouble() != "" {
+	if err != nil || hierarchy.Trouble() != "" || !cgroups.FromTop() {
 		return 0
 	}
 	group, err := openCgroup(filepath.Join(hierarchy.Root, cgroups.Of(string(text))))
