@@ -99,6 +99,8 @@ enum weir_where {
 	WEIR_OUT, /* in none: idle, being served, or the newcomer */
 	WEIR_WAITING, /* in the share wheel, and in the floor wheel if it has a min */
 	WEIR_THROTTLED, /* at its max, in the throttled wheel */
+	WEIR_URGENT, /* in a hurry: behind the newcomer, */
+	WEIR_EARLY, /* or as WEIR_WAITING, until it may be */
 };
 
 /* What most classes do not have: bits of weir_class.rates. */
@@ -213,6 +215,8 @@ struct weir_class {
 	__u16 group; /* it is a group; qlen counts its members that have packets */
 	__u32 parent; /* the group that it is in */
 	__u32 seen; /* qcon, ancs: had packets in this period */
+	__u32 rushed; /* fair: ns that it had of a busy line, */
+	__u32 rushed_in; /* in the batch of this number */
 
 	/* counters: enqueued = sent + drops + qlen + held; bytes offered alike */
 	__u64 enqueued_packets;

@@ -39,6 +39,34 @@ static __always_inline struct bucket *bucket_at(struct wheel *w, __u64 i)
 	return &w->bucket[bounded(i, BITS)];
 }
 
+/* Puts class id at the end of the list of a bucket. */
+static __always_inline void bucket_add(struct bucket *b, int n, __u32 id)
+{
+	struct weir_node *node = &class_at(id)->node[n];
+
+	node->next = 0;
+	node->prev = b->tail;
+	if (b->tail)
+		class_at(b->tail - 1)->node[n].next = id + 1;
+	else
+		b->head = id + 1;
+	b->tail = id + 1;
+}
+
+static __always_inline void bucket_del(struct bucket *b, int n, __u32 id)
+{
+	struct weir_node *node = &class_at(id)->node[n];
+
+	if (node->prev)
+		class_at(node->prev - 1)->node[n].next = node->next;
+	else
+		b->head = node->next;
+	if (node->next)
+		class_at(node->next - 1)->node[n].prev = node->prev;
+	else
+		b->tail = node->prev;
+}
+
 /* Adds class id to bucket number `at`, or to the nearest one that exists. */
 static __always_inline void wheel_add(struct wheel *w, int n, __u32 id, __u64 at)
 {

@@ -2,7 +2,7 @@
 /*
  * llq: low latency queueing. The first queue is strict: its packets go before all
  * others of the class and, as long as it keeps to its rate, do not even wait until
- * the line is free (URGENT in schedulers/fair.h). In return it is policed: while the class's
+ * the line is free (URGENT in schedulers/fair_hurry.h). In return it is policed: while the class's
  * other queues have packets, what comes above its rate is dropped, so it cannot
  * starve them. They are a cbwfq.
  *
@@ -65,10 +65,10 @@ static __always_inline __u32 llq_victim(struct weir_class *c, __u32 id)
 	return queue_most(id, c->active & ~STRICT);
 }
 
-/* May the packet that has joined queue q overtake the other classes? */
-static __always_inline bool llq_urgent(struct weir_class *c, __u32 q, __u64 now)
+/* May the first packet of the class overtake the other classes? */
+static __always_inline bool llq_urgent(struct weir_class *c, __u64 now)
 {
-	return !queue_of(c, q) && llq_conforms(c, now);
+	return c->active & STRICT && llq_conforms(c, now);
 }
 
 #endif /* WEIR_LLQ_H */

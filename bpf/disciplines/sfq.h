@@ -31,6 +31,7 @@
 
 #define SFQ_SCALE 12 /* binary places of `largest` */
 #define SFQ_DECAY 24 /* `largest` falls by half in 12 MB */
+#define SFQ_DEBT 4 /* quanta that a flow may have sent in advance, packet by packet */
 #define SFQ_TURNS 4 /* flows still in debt that are passed over, per packet */
 
 static __always_inline __s32 sfq_quantum(struct weir_class *c)
@@ -126,7 +127,7 @@ static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash
 		f->deficit = sfq_quantum(c);
 		sfq_circle(c, i);
 	}
-	if (!f->qlen && f->deficit > 0)
+	if (!f->qlen && f->deficit > -SFQ_DEBT * sfq_quantum(c))
 		sfq_add_new(c, i);
 	if (!c->fat)
 		c->fat = i + 1;
@@ -150,6 +151,12 @@ static __always_inline __u32 sfq_next(struct weir_class *c, __u32 id)
 		sfq_skip(c);
 	}
 	return RULE_QUEUES + c->old_head - 1;
+}
+
+/* Bytes of the next packet of the new flows, of which there are some. */
+static __always_inline __u32 sfq_new_len(struct weir_class *c)
+{
+	return packet_at(stored(c->new_head - 1)->list.head - 1)->len;
 }
 
 /* Flow number i of `flows`, the one that sfq_next named, has sent `len` bytes. */

@@ -117,10 +117,35 @@ __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
 	return 0;
 }
 
-/* May the packet that has just joined go at once, though the line is busy? */
-static __always_inline bool discipline_urgent(struct weir_class *c, __u32 key, __u64 now)
+/*
+ * Bytes of a packet that is worth a hurry. A bulk flow with a small window often has nothing
+ * waiting, and would be taken for a sparse one if its packets were not longer.
+ */
+#define SHORT (FRAME * 2 / 3)
+
+/* How much the first packet of a class's queues is in a hurry. */
+enum hurry {
+	NO_HURRY,
+	SPARSE, /* goes before others, as long as its class is not far ahead of its share */
+	QUIET, /* the first packet of a class that uses less than its share */
+	URGENT, /* does not wait for the line, as long as that is busy for some ms only */
+};
+
+__noinline int hurry_of(__u32 id, __u64 now)
 {
-	return c->discipline == WEIR_LLQ && llq_urgent(c, key, now);
+	struct weir_class *c = class_at(id);
+
+	keep(now);
+	if (c->new_head)
+		return sfq_new_len(c) < SHORT ? SPARSE : NO_HURRY;
+	return llq_urgent(c, now) ? URGENT : NO_HURRY;
+}
+
+static __always_inline enum hurry discipline_hurry(struct weir_class *c, __u32 id, __u64 now)
+{
+	if (!c->new_head && c->discipline != WEIR_LLQ)
+		return NO_HURRY;
+	return hurry_of(id, now);
 }
 
 /* The flow that loses a packet when the class is full; ALL_FLOWS = the newest is lost. */

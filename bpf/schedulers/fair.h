@@ -31,15 +31,12 @@
  * Packets leave in batches (core/line.h) of two sizes. A timer costs more than all
  * queue work, and several packets of one class in a row cost the receiver less than
  * as many alone; but a packet of another class waits behind a batch. So a batch is
- * 0.8 ms while only classes are active that take all they can get, and 0.2 ms for a
- * second after a quiet class, one that uses less than its share, was seen.
+ * 0.8 ms, and 0.2 ms while classes in a hurry are frequent (fair_hurry.h).
  *
  * A newcomer, a class that had nothing waiting and has not had more than its
- * share, goes first; if it is a quiet one even at once, while the line is still
- * busy with a batch (0.2 ms of the line a batch, no more): a ping does not wait for a
- * timer. It is charged like the rest. So is a packet of llq's strict queue, which
- * goes at once although its class has others waiting, unless the line is busy for
- * more than 5 ms (fair_urge).
+ * share, goes first. If it uses less than its share (a ping), or has a short packet of a
+ * flow that sends little (a request beside an upload), or one of llq's strict queue, it
+ * does not even wait until the line is free. It is charged like the rest.
  *
  * Cost: the same few dozen instructions for one class or four thousand. Known
  * weakness: a class with a weight of 1 beside one of 10,000 waits for its turn
@@ -77,53 +74,24 @@ static __always_inline void fair_activate(struct weir_class *c, __u32 id, bool a
 	fair_enter(c, id);
 }
 
-/*
- * A packet that is in a hurry and within its own rate (llq's strict queue), of a class
- * that may have others waiting: the class goes at once, charged like
- * any other, unless it is at its max or has had far more than its share, or another
- * newcomer is before it.
- */
+/* Class id has got a packet that its discipline sorts: the class's first may be in a hurry. */
 static __always_inline void fair_urge(struct weir_class *c, __u32 id, __u32 key, __u64 now)
 {
-	if (!discipline_urgent(c, key, now))
-		return;
-	if (c->rates & WEIR_GROUPED) {
-		id = group_urge(id);
-		if (!id)
-			return;
-		c = class_at(id);
-	}
-	if (fair.newcomer == id + 1) {
-		fair.hurry = URGENT;
-		return;
-	}
-	if (fair.newcomer)
-		return;
-	if (fair.current == id + 1) { /* it goes on as one, its turn is over */
-		fair.current = 0;
-	} else {
-		if (c->where != WEIR_WAITING ||
-		    before(fair.link.v_now + 4 * link_now.bulk_quantum * c->share_cost, c->v))
-			return;
-		fair_leave(&fair.link, c, id);
-	}
-	fair.newcomer = id + 1;
-	fair.hurry = URGENT;
-}
+	enum hurry hurry = discipline_hurry(c, id, now);
 
-/* May the newcomer, which is in a hurry, have a part of the line that is busy? */
-static __always_inline bool fair_rush(__u64 now)
-{
-	if (fair.hurry == URGENT)
-		return before(fair.line.free, now + URGENT_NS);
-	return fair.rushed < link_now.batch_ns;
+	if (!hurry)
+		return;
+	if (c->rates & WEIR_GROUPED)
+		group_urge(id, hurry);
+	else
+		fair_hurry(id, hurry);
 }
 
 static __always_inline class_ref fair_first(void)
 {
 	class_ref first = fair.newcomer;
 
-	fair.newcomer = 0;
+	fair_advance();
 	return first;
 }
 
@@ -139,23 +107,14 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 	class_ref id;
 
 	/* Inside a batch time matters only if there is a min or a max. */
-	if (!line_in_batch(&fair.line) || fair.link.floors.count || fair.link.throttled.count ||
-	    fair.quiet_seen)
+	if (!line_in_batch(&fair.line) || fair.link.floors.count || fair.link.throttled.count)
 		fair.clock = bpf_ktime_get_ns();
 	now = fair.clock;
 
-	if (fair.quiet_seen) {
-		fair.quiet_seen = 0;
-		fair.quiet_until = now + QUIET_NS;
-	}
 	if (before(now, fair.line.free)) {
 		if (!line_in_batch(&fair.line)) {
-			if (fair.hurry && fair.newcomer && fair_rush(now)) {
-				fair.rushed += span(class_first_len(class_at(fair.newcomer - 1),
-								    fair.newcomer - 1),
-						    link_now.link_cost);
+			if (fair.newcomer && fair_rush(now))
 				return fair_first();
-			}
 			fair_timer(sch, now, fair.line.free, SLACK_NS);
 			return 0;
 		}
@@ -163,6 +122,7 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 		line_begin(&fair.line, now,
 			   fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
 		fair.rushed = 0;
+		fair.batch++;
 	}
 	if (fair.link.throttled.count && !before(now, fair.link.throttled_at))
 		fair_unthrottle(&fair.link, 0, now);
@@ -196,7 +156,7 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 	}
 turn:
 	fair.current = id;
-	fair.turn = fair_turn(&fair.link);
+	fair.turn = fair.early ? 0 : fair_turn(&fair.link);
 	return id;
 }
 
@@ -213,12 +173,20 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 	}
 	if (id + 1 == fair.current) {
 		fair.turn -= len;
-		if (c->qlen && fair.turn > 0 && !fair_at_max(c, fair.clock))
+		if (c->qlen && fair.turn > 0 && !fair_at_max(c, fair.clock)) {
+			if (unlikely(c->new_head) && hurry_of(id, fair.clock))
+				fair_hurry(id, SPARSE);
 			return;
+		}
 		fair.current = 0;
 	}
 	if (c->qlen) {
-		fair_put(&fair.link, c, id, fair.clock);
+		enum hurry hurry = discipline_hurry(c, id, fair.clock);
+
+		if (hurry)
+			fair_go_on(id, hurry);
+		else
+			fair_put(&fair.link, c, id, fair.clock);
 	} else if (!left) {
 		fair_rest(c);
 	}
@@ -232,13 +200,7 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
  */
 static __always_inline void fair_lift(struct weir_class *c, __u32 id)
 {
-	struct tier *t = tier_of(c);
-
-	if (c->where == WEIR_WAITING)
-		fair_leave(t, c, id);
-	else if (c->where == WEIR_THROTTLED)
-		wheel_del(&t->throttled, 0, id);
-	c->where = WEIR_OUT;
+	fair_take(tier_of(c), c, id);
 }
 
 static __always_inline __u64 within(__u64 at, __u64 least, __u64 most)

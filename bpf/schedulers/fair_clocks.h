@@ -8,7 +8,7 @@
 #ifndef WEIR_FAIR_CLOCKS_H
 #define WEIR_FAIR_CLOCKS_H
 
-#include "fair_tier.h"
+#include "fair_hurry.h"
 
 /* Clocks with a rate do not stay behind while nothing is sent. */
 static __always_inline void fair_catch_up(struct weir_class *c, __u64 now)
@@ -19,19 +19,14 @@ static __always_inline void fair_catch_up(struct weir_class *c, __u64 now)
 		c->ceil_at = now;
 }
 
-static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
-{
-	return c->ceil_cost && fst_early(c, now);
-}
-
 /* Class id, without a group, was idle and is not any more. */
 static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 {
 	bool entitled = !before(fair.link.v_now, c->v);
 	bool quiet = fair_forgive(&fair.link, c);
+	enum hurry hurry = quiet ? QUIET : NO_HURRY;
 	__u64 now = 0;
 
-	fair.quiet_seen |= quiet;
 	if (c->rates) {
 		now = fair.clock = bpf_ktime_get_ns();
 		fair_catch_up(c, now);
@@ -40,9 +35,10 @@ static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 			return;
 		}
 	}
-	if (entitled && !fair.newcomer) {
-		fair.newcomer = id + 1;
-		fair.hurry = quiet;
+	if (entitled && !quiet && !c->group && c->backlog < SHORT)
+		hurry = SPARSE;
+	if (entitled && (hurry || !fair.newcomer)) {
+		fair_go_first(id, hurry);
 		return;
 	}
 	fair_wait(&fair.link, c, id, now);

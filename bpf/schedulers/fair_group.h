@@ -24,7 +24,11 @@
 static __always_inline void group_put(struct weir_class *g, __u32 id, struct tier *members,
 				      __u64 now)
 {
-	if (members->share.count)
+	enum hurry hurry = urgent_first(members);
+
+	if (hurry)
+		fair_go_on(id, hurry);
+	else if (tier_ready(members))
 		fair_put(&fair.link, g, id, now);
 	else
 		fair_throttle(&fair.link, g, id, now);
@@ -39,21 +43,23 @@ __noinline int group_activate(__u32 id)
 	struct tier *t = tier_of(c);
 	__u64 now = fair.clock = bpf_ktime_get_ns();
 	bool quiet = fair_forgive(t, c);
-	bool alone = !t->share.count;
+	bool alone = !tier_ready(t);
 
 	fair_catch_up(c, now);
 	if (fair_at_max(c, now))
 		fair_throttle(t, c, id, now);
+	else if (quiet)
+		urgent_add(t, c, id, QUIET);
 	else
 		fair_wait(t, c, id, now);
 	if (!g->qlen++) {
-		if (t->share.count)
+		if (tier_ready(t))
 			fair_enter(g, parent);
 		else
 			fair_throttle(&fair.link, g, parent, now);
 		return 0;
 	}
-	if (!t->share.count)
+	if (!tier_ready(t))
 		return 0;
 	if (g->where == WEIR_THROTTLED) {
 		/*
@@ -65,30 +71,28 @@ __noinline int group_activate(__u32 id)
 		wheel_del(&fair.link.throttled, 0, parent);
 		g->where = WEIR_OUT;
 		fair_enter(g, parent);
-	} else if (quiet && g->where == WEIR_WAITING && !fair.newcomer && !fair_at_max(g, now) &&
-		   !before(fair.link.v_now + link_now.bulk_quantum * g->share_cost, g->v)) {
-		fair.quiet_seen = 1;
-		fair_leave(&fair.link, g, parent);
-		fair.newcomer = parent + 1;
-		fair.hurry = 1;
+	} else if (quiet) {
+		fair_hurry(parent, QUIET);
 	}
 	return 0;
 }
 
 /*
- * Class id, which is in a group, has got a packet that is in a hurry: it will be
- * the first of its group. The group's number; 0 if the class may not send, or
- * another member is in a hurry already.
+ * Class id, which is in a group, has got a packet that is in a hurry: it goes before the
+ * other members, and its group before other classes, if they are not far ahead of
+ * their shares.
  */
-__noinline __u32 group_urge(__u32 id)
+__noinline int group_urge(__u32 id, enum hurry hurry)
 {
 	struct weir_class *c = class_at(id);
 	struct tier *t = tier_of(c);
 
-	if (c->where != WEIR_WAITING || t->urgent)
+	if (fair_recall(t, c, id))
+		urgent_add(t, c, id, hurry);
+	else if (c->where != WEIR_URGENT)
 		return 0;
-	t->urgent = id + 1;
-	return c->parent;
+	fair_hurry(c->parent, hurry);
+	return 0;
 }
 
 /*
@@ -106,14 +110,9 @@ __noinline class_ref group_choose(__u32 id)
 		return 0;
 	if (t->throttled.count && !before(now, t->throttled_at))
 		fair_unthrottle(t, id, now);
-	if (t->urgent) {
-		struct weir_class *c = class_at(t->urgent - 1);
-
-		if (c->where == WEIR_WAITING && c->parent == id) {
-			member = t->urgent;
-			fair_leave(t, c, member - 1);
-		}
-		t->urgent = 0;
+	if (t->urgent.head) {
+		member = t->urgent.head;
+		urgent_del(t, class_at(member - 1), member - 1);
 	}
 	if (!member && t->floors.count && !before(now, t->floors_at))
 		member = fair_owed(t, id, now);
@@ -139,10 +138,16 @@ __noinline int group_charge(__u32 id, __u32 len, __u32 left)
 
 	keep(len);
 	keep(left);
-	if (c->qlen)
-		fair_put(t, c, id, now);
-	else if (g->qlen)
+	if (c->qlen) {
+		enum hurry hurry = discipline_hurry(c, id, now);
+
+		if (hurry)
+			fair_go_on(id, hurry);
+		else
+			fair_put(t, c, id, now);
+	} else if (g->qlen) {
 		g->qlen--;
+	}
 	g->sent_packets++;
 	g->sent_bytes += len;
 	g->v += len * g->share_cost;
@@ -150,8 +155,11 @@ __noinline int group_charge(__u32 id, __u32 len, __u32 left)
 		fair_charge_rates(g, len);
 	if (fair.current == parent + 1) {
 		fair.turn -= len;
-		if (t->share.count && fair.turn > 0 && !fair_at_max(g, now))
+		if (tier_ready(t) && fair.turn > 0 && !fair_at_max(g, now)) {
+			if (t->urgents)
+				fair_hurry(parent, urgent_first(t));
 			return 0;
+		}
 		fair.current = 0;
 	}
 	if (g->qlen)
@@ -171,14 +179,10 @@ __noinline int group_settle(__u32 id, __u64 now)
 	if (!g->qlen && fair.current == id + 1)
 		fair.current = 0;
 	if (!g->qlen && fair.newcomer == id + 1)
-		fair.newcomer = 0;
+		fair_advance();
 	if (!t || fair.current == id + 1 || fair.newcomer == id + 1)
 		return 0;
-	if (g->where == WEIR_WAITING)
-		fair_leave(&fair.link, g, id);
-	else if (g->where == WEIR_THROTTLED)
-		wheel_del(&fair.link.throttled, 0, id);
-	g->where = WEIR_OUT;
+	fair_take(&fair.link, g, id);
 	if (!g->qlen)
 		return 0;
 	/* A member that came with packets is no reason to make up for the time without. */
@@ -198,7 +202,7 @@ static __always_inline void group_move(struct weir_class *c, __u32 id, __u32 to,
 	if (fair.current == id + 1)
 		fair.current = 0;
 	if (fair.newcomer == id + 1)
-		fair.newcomer = 0;
+		fair_advance();
 	c->parent = to;
 	c->v = tier_of(c)->v_now;
 	if (!c->qlen)

@@ -23,10 +23,10 @@
 
 #define TICK_SHIFT 16 /* floor and throttled wheels: 65.5 us a bucket, 268 ms in all */
 #define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
-#define QUIET_NS 1100000000ULL /* how long a quiet class is expected again: ping's second */
+#define HURRY_NS 60000000ULL /* classes in a hurry are expected again, if they come within that */
+#define HURRIES 5 /* times HURRY_NS that this may take at most, */
+#define HURRIES_QUICK 2 /* and from how many on batches are short */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
-#define URGENT 2 /* hurry: does not wait for the line, */
-#define URGENT_NS 5000000ULL /* unless that is busy for longer than this */
 #define FST_LOOKS 8 /* throttled classes that are looked at before their tick is over */
 
 /*
@@ -41,7 +41,8 @@ struct tier {
 	__u64 v_mark; /* v_now when the present epoch began */
 	__u64 v_span; /* how far v_now went in the epoch before */
 	__u64 epoch_end; /* of EPOCH_NS, or longer if no class was chosen */
-	class_ref urgent; /* of a group: the member that goes first */
+	__u32 urgents; /* classes in the list `urgent` */
+	struct bucket urgent; /* those that go before the ones in the wheels, first come first */
 	struct wheel share; /* by v */
 	struct wheel floors; /* by floor_at */
 	struct wheel throttled; /* by ceil_at */
@@ -53,12 +54,13 @@ static struct {
 	__u64 clock; /* the time, as far as it was asked for: asking costs more than guessing */
 	__s64 turn; /* bytes left of the current class's turn */
 	class_ref newcomer;
-	__u32 hurry; /* the newcomer is a quiet class, or even URGENT */
+	enum hurry hurry; /* how much of one the newcomer is in */
 	class_ref current; /* whose turn it is */
-	__u32 quiet_seen; /* a quiet class became active since the last dequeue */
+	__u32 early; /* the class that left the share wheel last was there as WEIR_EARLY */
 
-	__u64 quiet_until; /* batches are small until then */
+	__u64 hurried; /* HURRY_NS later for each batch that a class in a hurry came upon */
 	__u64 rushed; /* ns of the line given to such while it was busy, this batch */
+	__u32 batch; /* its number */
 	__u64 timer_at; /* the watchdog is armed for this time */
 	struct tier link; /* classes without a group, and groups */
 } fair;
@@ -111,12 +113,62 @@ static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u3
 		tick_add(&t->floors, &t->floors_at, 1, id, c->floor_at, now);
 }
 
+/* How far ahead of its share, in virtual time, class c may go before others. */
+static __always_inline __u64 fair_advantage(struct weir_class *c)
+{
+	return 2 * link_now.bulk_quantum * c->share_cost;
+}
+
 static __always_inline void fair_leave(struct tier *t, struct weir_class *c, __u32 id)
 {
+	fair.early = c->where == WEIR_EARLY;
+	if (unlikely(fair.early))
+		c->v += fair_advantage(c);
 	c->where = WEIR_OUT;
 	wheel_del(&t->share, 0, id);
 	if (c->floor_cost)
 		wheel_del(&t->floors, 1, id);
+}
+
+/* Class id, which is in no wheel, goes before those that are, after others in a hurry. */
+static __always_inline void urgent_add(struct tier *t, struct weir_class *c, __u32 id,
+				       enum hurry hurry)
+{
+	bucket_add(&t->urgent, 0, id);
+	c->node[0].bucket = hurry;
+	c->where = WEIR_URGENT;
+	t->urgents++;
+}
+
+static __always_inline void urgent_del(struct tier *t, struct weir_class *c, __u32 id)
+{
+	bucket_del(&t->urgent, 0, id);
+	c->where = WEIR_OUT;
+	t->urgents--;
+}
+
+/* Takes class id, which may not be the one that sends, out of wheels and lists. */
+static __always_inline void fair_take(struct tier *t, struct weir_class *c, __u32 id)
+{
+	if (c->where == WEIR_WAITING || c->where == WEIR_EARLY)
+		fair_leave(t, c, id);
+	else if (c->where == WEIR_THROTTLED)
+		wheel_del(&t->throttled, 0, id);
+	else if (c->where == WEIR_URGENT)
+		urgent_del(t, c, id);
+	c->where = WEIR_OUT;
+}
+
+/* How much of a hurry the first of them is in. */
+static __always_inline enum hurry urgent_first(struct tier *t)
+{
+	return t->urgents ? class_at(t->urgent.head - 1)->node[0].bucket : NO_HURRY;
+}
+
+/* May one of a tier's classes send? */
+static __always_inline bool tier_ready(struct tier *t)
+{
+	return t->share.count || t->urgents;
 }
 
 /* When a class that is throttled may send again. A group also waits for its members. */
@@ -127,7 +179,7 @@ static __always_inline __u64 fair_due(struct weir_class *c, __u32 id)
 	if (likely(!c->group))
 		return c->ceil_at;
 	members = bpf_map_lookup_elem(&group_tiers, &id);
-	if (!members || members->share.count || before(members->throttled_at, c->ceil_at))
+	if (!members || tier_ready(members) || before(members->throttled_at, c->ceil_at))
 		return c->ceil_at;
 	return members->throttled_at;
 }
@@ -158,7 +210,7 @@ static __always_inline void fair_throttle(struct tier *t, struct weir_class *c, 
  */
 static __always_inline void fair_bound(struct tier *t, struct weir_class *c, __u32 id)
 {
-	__u64 most = t->v_now + t->v_span + 2 * link_now.bulk_quantum * c->share_cost;
+	__u64 most = t->v_now + t->v_span + fair_advantage(c);
 
 	if (likely(!before(most, c->v)))
 		return;
@@ -167,20 +219,28 @@ static __always_inline void fair_bound(struct tier *t, struct weir_class *c, __u
 		c->v = most;
 }
 
+static __always_inline bool fair_at_max(struct weir_class *c, __u64 now)
+{
+	return c->ceil_cost && fst_early(c, now);
+}
+
 /* Class id has packets and is in no wheel: puts it where it belongs. */
 static __always_inline void fair_put(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
 {
 	fair_bound(t, c, id);
-	if (c->ceil_cost && fst_early(c, now))
+	if (fair_at_max(c, now))
 		fair_throttle(t, c, id, now);
 	else
 		fair_wait(t, c, id, now);
 }
 
-/* Is a quiet class expected, which would be in a hurry? */
+/*
+ * Do classes in a hurry come so often that batches should be short? A packet now and
+ * then (ARP, a question to a name server) is no reason: it goes first in any case.
+ */
 static __always_inline bool fair_quick(void)
 {
-	return before(fair.clock, fair.quiet_until);
+	return before(fair.clock + HURRIES_QUICK * HURRY_NS, fair.hurried);
 }
 
 /*
@@ -189,24 +249,27 @@ static __always_inline bool fair_quick(void)
  */
 static __always_inline __s64 fair_turn(struct tier *t)
 {
-	if (t->share.count >= 64)
+	__u32 waiting = t->share.count + t->urgents;
+
+	if (waiting >= 64)
 		return FRAME;
-	return fair_quick() || t->share.count >= 16 ? link_now.quantum : link_now.bulk_quantum;
+	return fair_quick() || waiting >= 16 ? link_now.quantum : link_now.bulk_quantum;
 }
 
 /*
  * What a class did not use while it was idle or throttled is gone, but for one
  * turn: a sender whose window is smaller than a turn runs dry in the middle of
- * it and is back in microseconds. Says whether there was more than that, which
- * makes it a quiet class.
+ * it and is back in microseconds. Says whether there was more than half of that, which
+ * makes it a quiet class: a few short packets in a row do not end that.
  */
 static __always_inline bool fair_forgive(struct tier *t, struct weir_class *c)
 {
-	__u64 least = t->v_now - fair_turn(t) * c->share_cost;
+	__u64 most = fair_turn(t) * c->share_cost;
 
-	if (!before(c->v, least))
+	if (!before(c->v, t->v_now - most / 2))
 		return false;
-	c->v = least;
+	if (before(c->v, t->v_now - most))
+		c->v = t->v_now - most;
 	return true;
 }
 

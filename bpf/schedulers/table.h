@@ -17,7 +17,7 @@
  * What few schedulers have (without.h for the others):
  *
  *   NAME_urge(c, id, key, now)     class id has got a packet that its discipline sorts
- *                                  by `key`: if that is urgent (discipline_urgent),
+ *                                  by `key`: if that is in a hurry (discipline_hurry),
  *                                  the class may overtake others
  *   NAME_next_at_once()            a class that goes first whatever else changed; 0 =
  *                                  ask NAME_choose

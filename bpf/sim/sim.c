@@ -15,6 +15,8 @@
  *           followed by a new one `delay` ns later, as an acknowledgement would
  *           cause it
  *   cbr     one packet every `interval` ns, whatever happens
+ *   client  a greedy one with a window of 1, whose flow is a new one after every
+ *           `packets` of them, as that of a connection for each request
  *
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
@@ -24,6 +26,7 @@
  *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT PEERS INTERVAL) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
+ *   client ID LEN DELAY PACKETS
  *   off ID
  *   trace ON
  *   run NS
@@ -80,6 +83,8 @@ struct source {
 	int kind;
 	__u32 len;
 	__u64 gap; /* greedy: delay; cbr: interval */
+	__u32 packets; /* of each of a client's flows; 0 = it is none */
+	__u32 came; /* packets of a client so far */
 	__u64 epoch; /* arrivals planned before the last change are void */
 	__u64 sent, dropped, longest;
 	__u64 last_sent, last_dropped;
@@ -185,7 +190,10 @@ static void arrive(__u32 id)
 	skb->skb_iif = 2; /* as if from a container */
 	skb->tc_index = 0;
 	skb->source = id;
-	skb->hash = id / WEIR_MAX_CLASSES * 2654435761u; /* spread like the kernel's */
+	skb->hash = id / WEIR_MAX_CLASSES; /* spread like the kernel's */
+	if (s->packets)
+		skb->hash += s->came++ / s->packets << 8;
+	skb->hash *= 2654435761u;
 	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;
 	skb->pkt_len = s->len;
 	skb->born = now_ns;
@@ -306,6 +314,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 	s->kind = kind;
 	s->len = len;
 	s->gap = gap;
+	s->packets = 0;
 	for (__u32 i = 0; i < window; i++)
 		plan(now_ns + i, id);
 }
@@ -327,6 +336,7 @@ int main(int argc, char **argv)
 			: !strcmp(word, "queues") ? 40
 			: !strcmp(word, "greedy") ? 4
 			: !strcmp(word, "cbr")	  ? 3
+			: !strcmp(word, "client") ? 4
 			: !strcmp(word, "group")  ? 3
 						  : 1;
 
@@ -386,6 +396,9 @@ int main(int argc, char **argv)
 			restart(a[0], GREEDY, a[1], a[3], a[2]);
 		} else if (!strcmp(word, "cbr")) {
 			restart(a[0], CBR, a[1], a[2], 1);
+		} else if (!strcmp(word, "client")) {
+			restart(a[0], GREEDY, a[1], a[2], 1);
+			sources[a[0]].packets = a[3];
 		} else if (!strcmp(word, "off")) {
 			restart(a[0], OFF, sources[a[0]].len, 0, 0);
 		} else if (!strcmp(word, "trace")) {

@@ -26,7 +26,7 @@ type tree struct {
 const firstMember = 11 // groups are classes 1 to 10
 
 // drawTree draws up to 3 groups and up to 8 classes, in groups or not, whose mins
-// fit at both levels, and traffic for each.
+// fit at both levels, and traffic for each, sparse flows beside bulk too.
 func drawTree(t *rapid.T, capacity policy.Rate) tree {
 	var tr tree
 	left := float64(capacity)
@@ -58,6 +58,12 @@ func drawTree(t *rapid.T, capacity policy.Rate) tree {
 		}
 		tr.members = append(tr.members, c)
 		tr.sources = append(tr.sources, src)
+		if src.interval == 0 && rapid.Bool().Draw(t, "sparse flows too?") {
+			for f := range rapid.IntRange(1, 4).Draw(t, "sparse flows") {
+				tr.sources = append(tr.sources, traffic{id: c.ID, flow: sparseFlow + f, length: rapid.IntRange(60, 1200).Draw(t, "sparse length"),
+					delay: time.Duration(rapid.IntRange(1, 3000).Draw(t, "sparse delay")) * time.Microsecond, packets: rapid.IntRange(1, 6).Draw(t, "packets")})
+			}
+		}
 		if group < 0 {
 			tr.branches = append(tr.branches, policy.Branch{Claim: claim})
 			tr.places = append(tr.places, []int{i})

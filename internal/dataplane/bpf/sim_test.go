@@ -45,6 +45,7 @@ type traffic struct {
 	window   int           // greedy: packets on their way
 	delay    time.Duration // greedy: from a packet's leaving to the next one's coming
 	interval time.Duration // of a steady stream, if not 0
+	packets  int           // greedy, with a window of 1: its flow is a new one after this many; 0 = never
 }
 
 // simulation writes the simulator's commands.
@@ -93,6 +94,10 @@ func (s *simulation) send(t traffic) {
 		fmt.Fprintln(s, "cbr", id, t.length, t.interval.Nanoseconds())
 		return
 	}
+	if t.packets > 0 {
+		fmt.Fprintln(s, "client", id, t.length, t.delay.Nanoseconds(), t.packets)
+		return
+	}
 	fmt.Fprintln(s, "greedy", id, t.length, t.window, t.delay.Nanoseconds())
 }
 
@@ -119,8 +124,11 @@ type phase struct {
 // departure is a packet that left.
 type departure struct {
 	at, born time.Duration
+	id       plan.ClassID
 	flow     int
 	length   int
+	order    int           // among all departures
+	waited   time.Duration // with a line behind: behindLine
 }
 
 // flowResult is what one flow of a class did in a phase.
@@ -156,6 +164,7 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 	}
 	var phases []phase
 	p := newPhase()
+	order := 0
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		var source int
 		var sent, dropped, waiting, longest uint64
@@ -173,7 +182,8 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 			var d departure
 			fmt.Sscanf(line, "left %d %d %d %d", &source, &d.at, &d.length, &d.born)
 			id := plan.ClassID(source % plan.MaxClasses)
-			d.flow = source / plan.MaxClasses
+			d.id, d.flow, d.order = id, source/plan.MaxClasses, order
+			order++
 			p.left[id] = append(p.left[id], d)
 			continue
 		}
