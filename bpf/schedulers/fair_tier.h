@@ -259,17 +259,16 @@ static __always_inline __s64 fair_turn(struct tier *t)
 /*
  * What a class did not use while it was idle or throttled is gone, but for one
  * turn: a sender whose window is smaller than a turn runs dry in the middle of
- * it and is back in microseconds. Says whether there was more than half of that, which
- * makes it a quiet class: a few short packets in a row do not end that.
+ * it and is back in microseconds. Says whether there was more than that, which
+ * makes it a quiet class.
  */
 static __always_inline bool fair_forgive(struct tier *t, struct weir_class *c)
 {
-	__u64 most = fair_turn(t) * c->share_cost;
+	__u64 least = t->v_now - fair_turn(t) * c->share_cost;
 
-	if (!before(c->v, t->v_now - most / 2))
+	if (!before(c->v, least))
 		return false;
-	if (before(c->v, t->v_now - most))
-		c->v = t->v_now - most;
+	c->v = least;
 	return true;
 }
 

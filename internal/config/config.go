@@ -50,6 +50,7 @@ type Link struct {
 	Ingress    policy.Rate // the same of what it receives; 0 = that is not steered
 	Reservable float64     // share of a capacity that mins may take, 0 < Reservable <= 1
 	Scheduler  string      // one of plan.Schedulers
+	Favour     string      // what fair's batches favour: plan.FavourNeither, FavourLatency, FavourCPU
 	Overhead   int         // bytes added to each packet's length
 	Force      bool        // replace a qdisc that another program set
 	// IngressLocal counts what workloads receive from this host and its other
@@ -88,6 +89,7 @@ func (l Link) Plan() plan.Link {
 		Capacity:  l.Capacity(),
 		Reserve:   l.Reservable,
 		Scheduler: l.Scheduler,
+		Favour:    l.Favour,
 		Overhead:  l.Overhead,
 	}
 }

@@ -104,7 +104,7 @@ func (c *Config) read(root node) {
 func (c *Config) readLinks(list node) {
 	list.items(func(item node) {
 		link := DefaultLink("", 0)
-		item.fields([]string{"device", "egress", "ingress", "ingress_local", "reservable", "scheduler", "overhead", "force"}, func(key string, value node) {
+		item.fields([]string{"device", "egress", "ingress", "ingress_local", "reservable", "scheduler", "favour", "overhead", "force"}, func(key string, value node) {
 			switch key {
 			case "device":
 				readDevice(item, value, &link.Device)
@@ -120,12 +120,18 @@ func (c *Config) readLinks(list node) {
 				readShare(value, &link.Reservable)
 			case "scheduler":
 				readChoice(value, &link.Scheduler, plan.Schedulers...)
+			case "favour":
+				readChoice(value, &link.Favour, plan.Favours...)
+				link.Favour = plan.Favour(link.Favour)
 			case "overhead":
 				readOverhead(value, &link.Overhead)
 			case "force":
 				readBool(value, &link.Force)
 			}
 		})
+		if link.Favour != plan.FavourNeither && link.Scheduler != plan.SchedulerFair {
+			item.wrong("favour: %s is of the scheduler fair only; leave it out, or leave scheduler: %s out", link.Favour, link.Scheduler)
+		}
 		if slices.ContainsFunc(c.Links, func(l Link) bool { return l.Device == link.Device && l.Device != "" }) {
 			item.wrong("device %q is there twice; one entry for each device", link.Device)
 		}

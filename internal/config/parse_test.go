@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/goldentest"
+	"weir/internal/plan"
 	"weir/internal/policy"
 )
 
@@ -49,7 +50,8 @@ links:
     scheduler: qcon
     overhead: ethernet
     force: true
-  - {device: eth1, egress: 1G, overhead: -4}
+  - {device: eth1, egress: 1G, overhead: -4, favour: cpu}
+  - {device: eth2, egress: 1G, favour: neither}
 defaults: {weight: 2}
 workloads:
   "web-*": {weight: 3, min: 20mbit}
@@ -81,7 +83,8 @@ state_dir: /tmp/state
 		Links: []Link{
 			{Device: "eth0", Egress: 100e6, Reservable: 1, Scheduler: "fair"},
 			{Device: "wwan0", Egress: 7.5e6, Reservable: 0.75, Scheduler: "qcon", Overhead: 24, Force: true},
-			{Device: "eth1", Egress: 1e9, Reservable: 1, Scheduler: "fair", Overhead: -4},
+			{Device: "eth1", Egress: 1e9, Reservable: 1, Scheduler: "fair", Overhead: -4, Favour: plan.FavourCPU},
+			{Device: "eth2", Egress: 1e9, Reservable: 1, Scheduler: "fair"},
 		},
 		Defaults: policy.MustChange("weight", "2"),
 		Workloads: []Rule{

@@ -23,6 +23,7 @@ type Overrides struct {
 	Ingress   string         // the same of what they receive; "" = as in the file, "none" = not steered
 	Local     bool           // count what workloads receive from this host in
 	Scheduler string
+	Favour    string // one of plan.Favours; "" = what the file says
 	Force     bool
 	Backend   string
 	Docker    *bool // look for containers, or do not
@@ -55,8 +56,8 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 			return config.Config{}, err
 		}
 		c.Links = links
-	case o.Egress != "" || o.Ingress != "" || o.Local || o.Scheduler != "" || o.Force:
-		return config.Config{}, &refusal.Error{Kind: refusal.Invalid, Field: "link.device", Msg: "is missing", Remedy: "say which device --egress, --ingress, --ingress-local, --scheduler and --force are about"}
+	case o.Egress != "" || o.Ingress != "" || o.Local || o.Scheduler != "" || o.Favour != "" || o.Force:
+		return config.Config{}, &refusal.Error{Kind: refusal.Invalid, Field: "link.device", Msg: "is missing", Remedy: "say which device --egress, --ingress, --ingress-local, --scheduler, --favour and --force are about"}
 	}
 	switch {
 	case o.Backend == "":
@@ -137,8 +138,14 @@ func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error
 	if o.Scheduler != "" {
 		link.Scheduler = o.Scheduler
 	}
+	if o.Favour != "" {
+		link.Favour = plan.Favour(o.Favour)
+	}
 	link.Force = link.Force || o.Force
 	if err := link.Plan().Check(); err != nil {
+		if mistake := api.Mistake(err); mistake.Field == "favour" {
+			return config.Link{}, wrong("link.favour", link.Favour, err)
+		}
 		return config.Link{}, wrong("link.scheduler", o.Scheduler, err)
 	}
 	return link, nil

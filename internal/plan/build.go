@@ -105,6 +105,12 @@ func (l Link) Check() error {
 	if !slices.Contains(Schedulers, l.Scheduler) {
 		return refuse("scheduler", l.Scheduler, "no such scheduler", "write one of "+strings.Join(Schedulers, ", "))
 	}
+	if l.Favour != FavourNeither && !slices.Contains(Favours, l.Favour) {
+		return refuse("favour", l.Favour, "a link cannot favour that", "write one of "+strings.Join(Favours, ", "))
+	}
+	if l.Favour != FavourNeither && l.Scheduler != SchedulerFair {
+		return refuse("favour", l.Favour, "only the scheduler fair has batches of two sizes", "leave favour out, or set the link's scheduler to "+SchedulerFair)
+	}
 	return nil
 }
 

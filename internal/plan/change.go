@@ -139,6 +139,7 @@ func (l Link) facts() []fact {
 		{"capacity", l.Capacity.String(), false},
 		{"reservable", fmt.Sprintf("%.6g %%", 100*l.Reserve), l.Reserve == 1},
 		{"scheduler", l.Scheduler, false},
+		{"favour", cmp.Or(l.Favour, Favours[0]), l.Favour == FavourNeither},
 		{"overhead", fmt.Sprintf("%d bytes", l.Overhead), l.Overhead == 0},
 	}, l.Limit.facts()...)
 }

@@ -148,6 +148,7 @@ func anyState(t *rapid.T, third int) State {
 		Capacity:  rapid.SampledFrom([]policy.Rate{50e6, 100e6, 200e6}).Draw(t, "capacity"),
 		Reserve:   rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "reserve"),
 		Scheduler: rapid.SampledFrom(Schedulers).Draw(t, "scheduler"),
+		Favour:    rapid.SampledFrom([]string{FavourNeither, FavourCPU}).Draw(t, "favour"),
 		Overhead:  rapid.IntRange(0, 1).Draw(t, "overhead"),
 	}}
 	// Groups have numbers of their own, but for the third one.

@@ -59,6 +59,27 @@ const (
 	BackendTC   = "tc"   // HTB
 )
 
+// What a link favours (Link.Favour), where the two are at odds: the scheduler fair's batches
+// are short or long.
+const (
+	FavourNeither = ""        // short while packets that should not wait are frequent
+	FavourLatency = "latency" // always short
+	FavourCPU     = "cpu"     // always long
+)
+
+// Favours are the names of what a link can favour, the default first: "neither" stands for
+// FavourNeither.
+var Favours = []string{"neither", FavourLatency, FavourCPU}
+
+// Favour returns what a link with this name of Favours favours; any other text is returned
+// as it is.
+func Favour(name string) string {
+	if name == Favours[0] {
+		return FavourNeither
+	}
+	return name
+}
+
 // Backends are all kinds of backends, the default first.
 var Backends = []string{BackendAuto, BackendBPF, BackendTC}
 
@@ -69,6 +90,7 @@ type Link struct {
 	Capacity  policy.Rate      // wire bits per second that its classes share
 	Reserve   float64          // share of Capacity that mins may take, 0 < Reserve <= 1
 	Scheduler string           // one of Schedulers
+	Favour    string           // FavourNeither, or what fair's batches favour
 	Overhead  int              // bytes added to each packet's length (framing below Ethernet), may be negative
 	Limit     Limit            // what may wait on the whole link
 }

@@ -20,7 +20,7 @@ func (w World) planned(l config.Link) plan.Link {
 	link := l.Plan()
 	abilities := w.Abilities[link.Name()]
 	if abilities.Scheduler != "" {
-		link.Scheduler = plan.SchedulerFair
+		link.Scheduler, link.Favour = plan.SchedulerFair, plan.FavourNeither
 	}
 	if abilities.NoNegativeOverhead {
 		link.Overhead = max(link.Overhead, 0)
@@ -35,6 +35,10 @@ func (w World) linkGaps(l config.Link) []Gap {
 	if abilities.Scheduler != "" && l.Scheduler != plan.SchedulerFair {
 		gaps = append(gaps, Gap{Field: "scheduler", Value: l.Scheduler,
 			Reason: "HTB schedules in its place and divides the link as scheduler fair does"})
+	}
+	if abilities.Scheduler != "" && l.Favour != plan.FavourNeither {
+		gaps = append(gaps, Gap{Field: "favour", Value: l.Favour,
+			Reason: "HTB sends packet by packet and has no batches to make short or long"})
 	}
 	if abilities.NoNegativeOverhead && l.Overhead < 0 {
 		gaps = append(gaps, Gap{Field: "overhead", Value: strconv.Itoa(l.Overhead),

@@ -73,6 +73,7 @@ by an IFB device for each.`,
 	fs.StringVar(&f.Ingress, "ingress", "", "`RATE` that each device can receive, e.g. 300mbit: ingress (download); none: not steered")
 	fs.BoolVar(&f.Local, "ingress-local", false, "count what workloads receive from this host and from each other as received by the link")
 	fs.StringVar(&f.Scheduler, "scheduler", "", "`NAME` of the scheduler: fair, qcon or ancs (default fair)")
+	fs.StringVar(&f.Favour, "favour", "", "`WHICH` of latency and cpu the links favour where the two are at odds (default neither)")
 	fs.StringVar(&f.Backend, "backend", "", "`NAME` of the backend: auto, bpf or tc (default auto: bpf where the kernel can, else tc); where bpf is demanded and not possible, exit code 3")
 	fs.BoolVar(&f.Force, "force", false, "replace a qdisc that another program set on the device")
 	fs.BoolVar(&f.docker, "docker", true, "look for Docker's containers")
@@ -81,7 +82,7 @@ by an IFB device for each.`,
 	f.member.register(fs)
 	f.log.Register(c)
 	frame.CompleteFlags(c, map[string][]string{
-		"scheduler": plan.Schedulers, "backend": plan.Backends,
+		"scheduler": plan.Schedulers, "backend": plan.Backends, "favour": plan.Favours,
 	})
 	return c
 }

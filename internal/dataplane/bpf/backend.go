@@ -264,7 +264,7 @@ func (b *Backend) readMaps() error {
 	}
 	b.have = plan.State{Link: plan.Link{
 		Device: b.device, Capacity: policy.Rate(l.CapacityBps), Reserve: float64(l.ReservePpm) / 1e6,
-		Scheduler: b.obj.scheduler, Overhead: int(l.Overhead), Limit: plan.Limit{Bytes: l.LimitBytes},
+		Scheduler: b.obj.scheduler, Favour: favourOf(l), Overhead: int(l.Overhead), Limit: plan.Limit{Bytes: l.LimitBytes},
 	}}
 	b.weight = 0
 	for id := range plan.ClassID(plan.MaxClasses) {

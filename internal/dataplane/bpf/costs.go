@@ -80,12 +80,35 @@ func inTime(r policy.Rate, ns uint64) uint64 {
 	return q
 }
 
+// batches returns how long the link's batches are, short ones and long ones, in ns: always
+// short, or always long, if it favours that.
+func batches(l plan.Link) (batch, bulk uint64) {
+	batch = min(max(batchFrames*policy.FullFrame*8e9/uint64(max(l.Capacity, 1)), leastBatch), mostBatch)
+	switch bulk = bulkFactor * batch; l.Favour {
+	case plan.FavourLatency:
+		return batch, batch
+	case plan.FavourCPU:
+		return bulk, bulk
+	}
+	return batch, bulk
+}
+
+// favourOf returns what a link favours whose configuration is in the kernel.
+func favourOf(l qdiscWeirLinkConfig) string {
+	for _, favour := range []string{plan.FavourLatency, plan.FavourCPU} {
+		batch, bulk := batches(plan.Link{Capacity: policy.Rate(l.CapacityBps), Favour: favour})
+		if l.BatchNs == batch && l.BulkBatchNs == bulk {
+			return favour
+		}
+	}
+	return plan.FavourNeither
+}
+
 // linkConfig is l as the kernel side wants it. maxWeight is the largest weight
 // on the link: it sets the scale of the share wheel, one bucket of which is one
 // frame of the class with that weight.
 func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
-	batch := min(max(batchFrames*policy.FullFrame*8e9/uint64(max(l.Capacity, 1)), leastBatch), mostBatch)
-	quantum := max(inTime(l.Capacity, batch), 1)
+	batch, bulk := batches(l)
 	bucket := uint64(policy.FullFrame) * costOne * policy.MaxWeight / uint64(max(maxWeight, 1))
 	limit := l.Limit.Bytes
 	if limit == 0 {
@@ -94,9 +117,9 @@ func linkConfig(l plan.Link, maxWeight uint32) qdiscWeirLinkConfig {
 	return qdiscWeirLinkConfig{
 		LinkCost:    nsCost(l.Capacity),
 		BatchNs:     batch,
-		Quantum:     quantum,
-		BulkBatchNs: bulkFactor * batch,
-		BulkQuantum: bulkFactor * quantum,
+		Quantum:     max(inTime(l.Capacity, batch), 1),
+		BulkBatchNs: bulk,
+		BulkQuantum: max(inTime(l.Capacity, bulk), 1),
 		ShareShift:  uint64(bits.Len64(bucket) - 1),
 		TotalCredit: inTime(l.Capacity, creditPeriod),
 		LimitBytes:  limit,
