@@ -20,9 +20,9 @@
  * there for the batch that went before. So batches are short while classes in a hurry are
  * frequent: HURRY_NS is added to `hurried` in each batch that one of them came upon.
  *
- * Example: a ping every 21 ms: from the third one on batches are short, since 60 ms are
- * added every 21. A question to a name server every second adds 60 ms a second, which are
- * never 120 in advance: batches stay long, and so few instructions.
+ * Example: a ping every 21 ms: from the sixth one on batches are short, since 60 ms are
+ * added every 21. A question to a name server every second, or four packets in a row, add
+ * less than 240 ms: batches stay long, and so few instructions.
  */
 #ifndef WEIR_FAIR_HURRY_H
 #define WEIR_FAIR_HURRY_H

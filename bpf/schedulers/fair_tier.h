@@ -24,8 +24,8 @@
 #define TICK_SHIFT 16 /* floor and throttled wheels: 65.5 us a bucket, 268 ms in all */
 #define EPOCH_NS 10000000ULL /* over which the pace of virtual time is measured */
 #define HURRY_NS 60000000ULL /* classes in a hurry are expected again, if they come within that */
-#define HURRIES 5 /* times HURRY_NS that this may take at most, */
-#define HURRIES_QUICK 2 /* and from how many on batches are short */
+#define HURRIES 6 /* times HURRY_NS that this may take at most, */
+#define HURRIES_QUICK 4 /* and from how many on batches are short */
 #define SLACK_NS 10000ULL /* how much later a timer may fire */
 #define FST_LOOKS 8 /* throttled classes that are looked at before their tick is over */
 
