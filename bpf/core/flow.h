@@ -138,7 +138,7 @@ static __always_inline void flow_own(__u32 i, __u32 owner, __u32 hash)
 static __always_inline __u32 flow_new(__u32 id, __u32 hash)
 {
 	__u32 set = hashed_set(id, hash);
-	__u32 empty = 0, idle = 0; /* one bit for each way */
+	__u32 empty = 0, idle = 0, spare = 0; /* one bit for each way */
 	struct weir_flow *f;
 	__u32 i;
 
@@ -148,6 +148,7 @@ static __always_inline __u32 flow_new(__u32 id, __u32 hash)
 
 		empty |= none << way;
 		idle |= (~none & ~stored(at - 1)->listed & 1) << way;
+		spare |= (~none & (stored(at - 1)->qlen - 1) >> 31) << way;
 	}
 	empty = empty ? lowest(empty) + 1 : 0; /* now the first of them, plus one */
 	idle = idle ? lowest(idle) + 1 : 0;
@@ -168,6 +169,12 @@ static __always_inline __u32 flow_new(__u32 id, __u32 hash)
 		i = *hashed_at(set + idle - 1) - 1;
 		idle_del(stored(i));
 		flow_own(i, set + idle - 1, hash);
+		return i;
+	}
+	if (spare) { /* one that waits for its turn without packets: its place and its debts */
+		spare = set + lowest(spare);
+		i = *hashed_at(spare) - 1;
+		flow_own(i, spare, hash);
 		return i;
 	}
 	/* All are busy: it shares the queue of another. */
