@@ -217,6 +217,7 @@ struct weir_class {
 	__u32 seen; /* qcon, ancs: had packets in this period */
 	__u32 rushed; /* fair: ns that it had of a busy line, */
 	__u32 rushed_in; /* in the batch of this number */
+	__u32 row; /* sfq: bytes that new flows have sent since the circle's last turn */
 
 	/* counters: enqueued = sent + drops + qlen + held; bytes offered alike */
 	__u64 enqueued_packets;
@@ -268,7 +269,7 @@ struct weir_flow {
 	/* CoDel (RFC 8289) */
 	__u32 count, last_count; /* drops since it began to drop, and the time before */
 	__u16 dropping;
-	__u16 listed; /* sfq: in its class's circle */
+	__u16 listed; /* sfq: SFQ_LISTED, SFQ_NEW */
 	__u64 first_above; /* when the delay will have been above the target for an interval; 0 = it is not */
 	__u64 drop_next; /* when to drop the next one, while dropping; else the last such time */
 };

@@ -171,10 +171,14 @@ static __always_inline __u32 flow_new(__u32 id, __u32 hash)
 		flow_own(i, set + idle - 1, hash);
 		return i;
 	}
-	if (spare) { /* one that waits for its turn without packets: its place and its debts */
-		spare = set + lowest(spare);
+	if (spare) { /* one that waits for its turn without packets: its place, not its debts */
+		__u32 from = hash & (WAYS - 1); /* not always the same one */
+
+		spare = set +
+			((from + lowest(spare >> from | spare << (WAYS - from))) & (WAYS - 1));
 		i = *hashed_at(spare) - 1;
 		flow_own(i, spare, hash);
+		stored(i)->deficit = FRAME;
 		return i;
 	}
 	/* All are busy: it shares the queue of another. */

@@ -17,6 +17,9 @@
  * Here a flow's quantum is its own until its turn comes, so no flow gets more than
  * one a round, but each may use it at any time.
  *
+ * New flows that come all the time, such as connections for a request each, would keep
+ * the circle from ever turning. After SFQ_ROW quanta of them its first flow has its turn.
+ *
  * A quantum is one frame, or one packet of the largest that came of late, so that a
  * flow that sends large segmentation-offload packets needs one turn for each, not
  * forty.
@@ -32,6 +35,11 @@
 #define SFQ_SCALE 12 /* binary places of `largest` */
 #define SFQ_DECAY 24 /* `largest` falls by half in 12 MB */
 #define SFQ_DEBT 4 /* quanta that a flow may have sent in advance, packet by packet */
+#define SHORT (FRAME * 2 / 3) /* bytes; a packet of fewer is worth a hurry */
+#define SFQ_ROW 32 /* quanta of new flows in a row, before the circle has a turn */
+#define SFQ_LISTED 1 /* the flow is in the circle, */
+#define SFQ_NEW 2 /* among the new ones, */
+#define SFQ_RELIEVED 4 /* as the first of which it has its turn */
 #define SFQ_TURNS 4 /* flows still in debt that are passed over, per packet */
 
 static __always_inline __s32 sfq_quantum(struct weir_class *c)
@@ -59,6 +67,7 @@ static __always_inline void sfq_turn(struct weir_class *c)
 
 	c->old_head = stored(i)->next;
 	sfq_circle(c, i);
+	c->row = 0;
 }
 
 /* Flow i, which is about to get a packet, goes to the end of the new ones. */
@@ -66,6 +75,7 @@ static __always_inline void sfq_add_new(struct weir_class *c, __u32 i)
 {
 	struct weir_flow *f = stored(i);
 
+	f->listed |= SFQ_NEW;
 	f->next_new = 0;
 	if (c->new_head)
 		stored(c->new_tail - 1)->next_new = i + 1;
@@ -123,7 +133,7 @@ static __always_inline __u32 sfq_join(struct weir_class *c, __u32 id, __u32 hash
 	if (len << SFQ_SCALE > c->largest)
 		c->largest = len << SFQ_SCALE;
 	if (!f->listed) {
-		f->listed = 1;
+		f->listed = SFQ_LISTED;
 		f->deficit = sfq_quantum(c);
 		sfq_circle(c, i);
 	}
@@ -153,10 +163,50 @@ static __always_inline __u32 sfq_next(struct weir_class *c, __u32 id)
 	return RULE_QUEUES + c->old_head - 1;
 }
 
-/* Bytes of the next packet of the new flows, of which there are some. */
-static __always_inline __u32 sfq_new_len(struct weir_class *c)
+/*
+ * Is the next packet of the new flows, of which there are some, worth a hurry: a short one,
+ * or one that is before such? A bulk flow with a small window often has nothing waiting, and
+ * would be taken for a sparse one if its packets were not longer.
+ */
+static __always_inline bool sfq_hurry(struct weir_class *c)
 {
-	return packet_at(stored(c->new_head - 1)->list.head - 1)->len;
+	struct weir_flow *f = stored(c->new_head - 1);
+
+	return f->listed & SFQ_RELIEVED || packet_at(f->list.head - 1)->len < SHORT;
+}
+
+/*
+ * New flows have sent much in a row: the circle's first flow has its turn, as the first of
+ * them.
+ */
+__noinline int sfq_relieve(__u32 id)
+{
+	struct weir_class *c = class_at(id);
+	struct weir_flow *f;
+	__u32 i;
+
+	sfq_skip(c);
+	if (!c->old_head)
+		return 0;
+	i = c->old_head - 1;
+	f = stored(i);
+	if (f->listed & SFQ_NEW) { /* it does not wait; another one may */
+		__u32 row = c->row;
+
+		f->deficit = sfq_quantum(c);
+		sfq_turn(c);
+		c->row = row;
+		return 0;
+	}
+	if (f->deficit <= 0)
+		f->deficit += sfq_quantum(c);
+	sfq_turn(c);
+	f->listed |= SFQ_NEW | SFQ_RELIEVED;
+	f->next_new = c->new_head;
+	if (!c->new_head)
+		c->new_tail = i + 1;
+	c->new_head = i + 1;
+	return 0;
 }
 
 /* Flow number i of `flows`, the one that sfq_next named, has sent `len` bytes. */
@@ -165,14 +215,20 @@ static __always_inline void sfq_sent(struct weir_class *c, __u32 id, __u32 i, __
 	struct weir_flow *f = flow_at(i);
 
 	f->deficit -= (__s32)len;
+	if (c->new_head)
+		c->row += len;
 	if (!f->qlen || f->deficit <= 0) {
-		if (c->new_head)
+		if (c->new_head) {
 			c->new_head = f->next_new;
-		else
+			f->listed = SFQ_LISTED;
+		} else {
 			sfq_turn(c);
+		}
 	}
 	if (!c->qlen)
 		sfq_skip(c);
+	else if (unlikely(c->row >= (__u32)(SFQ_ROW * sfq_quantum(c))))
+		sfq_relieve(id);
 }
 
 static __always_inline __u32 sfq_victim(struct weir_class *c, __u32 id)

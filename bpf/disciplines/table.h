@@ -117,12 +117,6 @@ __noinline int discipline_sent(__u32 id, __u32 flow, __u32 len)
 	return 0;
 }
 
-/*
- * Bytes of a packet that is worth a hurry. A bulk flow with a small window often has nothing
- * waiting, and would be taken for a sparse one if its packets were not longer.
- */
-#define SHORT (FRAME * 2 / 3)
-
 /* How much the first packet of a class's queues is in a hurry. */
 enum hurry {
 	NO_HURRY,
@@ -137,7 +131,7 @@ __noinline int hurry_of(__u32 id, __u64 now)
 
 	keep(now);
 	if (c->new_head)
-		return sfq_new_len(c) < SHORT ? SPARSE : NO_HURRY;
+		return sfq_hurry(c) ? SPARSE : NO_HURRY;
 	return llq_urgent(c, now) ? URGENT : NO_HURRY;
 }
 

@@ -39,6 +39,7 @@ struct sk_buff {
 	__u32 hash, source;
 	unsigned int pkt_len;
 	__u64 born;
+	bool unheard; /* nothing follows its leaving */
 };
 struct Qdisc {
 	__u32 limit;

@@ -17,6 +17,10 @@
  *   cbr     one packet every `interval` ns, whatever happens
  *   client  a greedy one with a window of 1, whose flow is a new one after every
  *           `packets` of them, as that of a connection for each request
+ *   request as netperf's TCP_CRR: a flow of its own for each request, of six packets: one
+ *           opens the connection; `delay` after it has left the second and third ask, and
+ *           `delay` after those have left the answer is there, of which the last three and
+ *           the next request's first tell
  *
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
@@ -27,6 +31,7 @@
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
  *   client ID LEN DELAY PACKETS
+ *   request ID DELAY
  *   off ID
  *   trace ON
  *   run NS
@@ -39,6 +44,8 @@
  * ON is not 0 there is a line for each packet that leaves, of which BORN is when it
  * came:
  *   left ID AT LENGTH BORN
+ * and one for each request that has been answered, NS after its first packet came:
+ *   answer ID NS
  * It exits with 1 if the counters of a class do not add up.
  *
  * Not played: instruction counts, several CPUs, real TCP. The lab does that. Nor
@@ -85,6 +92,8 @@ struct source {
 	__u64 gap; /* greedy: delay; cbr: interval */
 	__u32 packets; /* of each of a client's flows; 0 = it is none */
 	__u32 came; /* packets of a client so far */
+	bool asks; /* it is a request's */
+	__u64 asked; /* when the first packet of the present request came */
 	__u64 epoch; /* arrivals planned before the last change are void */
 	__u64 sent, dropped, longest;
 	__u64 last_sent, last_dropped;
@@ -174,18 +183,20 @@ static void drain(void)
 			s->longest = now_ns - skb->born;
 		if (trace)
 			printf("left %u %llu %u %llu\n", id, now_ns, len, skb->born);
-		if (s->kind == GREEDY)
+		if (s->kind == GREEDY && !(s->asks && skb->unheard))
 			plan(now_ns + s->gap, id);
 		free(skb);
 	}
 }
 
-static void arrive(__u32 id)
+/* A packet of source `id`; nothing follows its leaving if it is `unheard`. */
+static void arrive_one(__u32 id, bool unheard)
 {
 	struct source *s = &sources[id];
 	struct sk_buff *skb = malloc(sizeof(*skb));
 	struct bpf_sk_buff_ptr to_free;
 
+	skb->unheard = unheard;
 	skb->sk = NULL;
 	skb->skb_iif = 2; /* as if from a container */
 	skb->tc_index = 0;
@@ -194,17 +205,50 @@ static void arrive(__u32 id)
 	if (s->packets)
 		skb->hash += s->came++ / s->packets << 8;
 	skb->hash *= 2654435761u;
+	if (s->asks)
+		skb->hash ^= skb->hash >> 15;
 	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;
 	skb->pkt_len = s->len;
 	skb->born = now_ns;
 	if (weir_enqueue(skb, &sch, &to_free) != NET_XMIT_SUCCESS) {
 		s->dropped++;
-		if (s->kind == GREEDY) /* try again later, like a retransmission */
+		if (s->kind == GREEDY && !unheard) /* try again later, like a retransmission */
 			plan(now_ns + s->gap + 1000000, id);
 	}
 	if (s->kind == CBR)
 		plan(now_ns + s->gap, id);
 	drain();
+}
+
+/* The next packets of a request. */
+static void ask(__u32 id)
+{
+	struct source *s = &sources[id];
+
+	s->len = 66;
+	if (s->came % s->packets == 1) {
+		arrive_one(id, true);
+		s->len = 266;
+		arrive_one(id, false);
+		return;
+	}
+	if (s->came) {
+		if (trace)
+			printf("answer %u %llu\n", id, now_ns - s->asked);
+		for (int i = 0; i < 3; i++)
+			arrive_one(id, true);
+	}
+	s->asked = now_ns;
+	s->len = 74;
+	arrive_one(id, false);
+}
+
+static void arrive(__u32 id)
+{
+	if (sources[id].asks)
+		ask(id);
+	else
+		arrive_one(id, false);
 }
 
 /* Everything that came to class i was sent, dropped or waits. */
@@ -315,6 +359,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 	s->len = len;
 	s->gap = gap;
 	s->packets = 0;
+	s->asks = false;
 	for (__u32 i = 0; i < window; i++)
 		plan(now_ns + i, id);
 }
@@ -331,14 +376,15 @@ int main(int argc, char **argv)
 #undef ROW
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
-		int n = !strcmp(word, "link")	  ? 9
-			: !strcmp(word, "class")  ? 10
-			: !strcmp(word, "queues") ? 40
-			: !strcmp(word, "greedy") ? 4
-			: !strcmp(word, "cbr")	  ? 3
-			: !strcmp(word, "client") ? 4
-			: !strcmp(word, "group")  ? 3
-						  : 1;
+		int n = !strcmp(word, "link")	   ? 9
+			: !strcmp(word, "class")   ? 10
+			: !strcmp(word, "queues")  ? 40
+			: !strcmp(word, "greedy")  ? 4
+			: !strcmp(word, "cbr")	   ? 3
+			: !strcmp(word, "client")  ? 4
+			: !strcmp(word, "request") ? 2
+			: !strcmp(word, "group")   ? 3
+						   : 1;
 
 		for (int i = 0; i < n; i++)
 			if (scanf("%lld", (long long *)&a[i]) != 1)
@@ -399,6 +445,11 @@ int main(int argc, char **argv)
 		} else if (!strcmp(word, "client")) {
 			restart(a[0], GREEDY, a[1], a[2], 1);
 			sources[a[0]].packets = a[3];
+		} else if (!strcmp(word, "request")) {
+			restart(a[0], GREEDY, 74, a[1], 1);
+			sources[a[0]].packets = 6;
+			sources[a[0]].came = 0;
+			sources[a[0]].asks = true;
 		} else if (!strcmp(word, "off")) {
 			restart(a[0], OFF, sources[a[0]].len, 0, 0);
 		} else if (!strcmp(word, "trace")) {

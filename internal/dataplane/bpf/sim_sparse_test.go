@@ -198,11 +198,18 @@ func TestManySparseFlowsGainNothing(t *testing.T) {
 	}
 }
 
-// TestRequestsInsideABusyClass: four clients that open a connection for each request, of six
-// packets one after the other, in a class with two bulk flows, beside one class and
-// beside eight that send all they can. What each packet waits adds to the answer's time.
+// TestRequestsInsideABusyClass: four clients that open a connection for each request, and a
+// ping, in a class with two bulk flows, beside one class and beside eight that send all they
+// can. Where the requests alone want more than the class's share, each waits for the others'
+// and for a frame of the bulk flows, which are not forgotten; none waits for longer, and all
+// clients get the same.
 func TestRequestsInsideABusyClass(t *testing.T) {
-	const packets, clients = 6, 4
+	const (
+		clients, size = 4, 604 // bytes of a request
+		host          = 150 * time.Microsecond
+		over          = 3 * time.Second
+		pingFlow      = 30
+	)
 	for _, capacity := range []policy.Rate{20e6, 100e6, 400e6} {
 		for _, others := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%v beside %d", capacity, others), func(t *testing.T) {
@@ -213,16 +220,40 @@ func TestRequestsInsideABusyClass(t *testing.T) {
 					s.busy(c.ID, 4)
 				}
 				for f := range clients {
-					s.send(traffic{id: 1, flow: sparseFlow + f, length: 100, delay: 150 * time.Microsecond, packets: packets})
+					s.send(traffic{id: 1, flow: sparseFlow + f, delay: host, requests: true})
 				}
+				s.ping(1, pingFlow)
 				s.settle()
 				s.trace(1)
-				s.run(4 * time.Second)
+				s.run(over)
 				p := s.result(t)[1]
-				holds(t, fairLink(capacity), classes, ids(classes), p, 4*time.Second, 0.01)
-				waits := p.behindLine(100e9)
-				p50, p99 := percentile(waits, 1, sparseFlow, 50), percentile(waits, 1, sparseFlow, 99)
-				t.Logf("%.0f requests/s each; a packet waits %v, p99 %v, timers %d/s", p.flow(1, sparseFlow).sent/100/packets/4, p50, p99, p.timers/4)
+				holds(t, fairLink(capacity), classes, ids(classes), p, over, 0.01)
+
+				share := float64(capacity) / float64(others+1)
+				takes := func(bytes float64) time.Duration { return time.Duration(bytes * 8e9 / share) }
+				all, frame := takes(clients*size), takes(frames)
+				for f := range clients {
+					answers := p.answers[traffic{id: 1, flow: sparseFlow + f}]
+					slices.Sort(answers)
+					n := len(answers)
+					p50, p99, most := answers[n/2], answers[n*99/100], answers[n-1]
+					t.Logf("client %d: %.0f requests/s, p50 %v, p99 %v, most %v", f, float64(n)/over.Seconds(), p50, p99, most)
+					if p99 > all+frame*3/2+2*host || most > all+2*frame+3*host {
+						t.Errorf("client %d: p99 %v, most %v; all clients' requests take %v, a frame %v", f, p99, most, all, frame)
+					}
+					first := p.flow(1, sparseFlow).sent
+					if sent := p.flow(1, sparseFlow+f).sent; sent < 0.98*first || sent > 1.02*first {
+						t.Errorf("client %d sent %.0f bytes, client 0 %.0f", f, sent, first)
+					}
+				}
+				if most := percentile(p.behindLine(100e9), 1, pingFlow, 100); most > all+2*frame {
+					t.Errorf("a ping waited %v", most)
+				}
+				for f := range 2 {
+					if sent := p.flow(1, f).sent; sent < 0.012*p.sent[1] {
+						t.Errorf("bulk flow %d sent %.0f of the class's %.0f bytes", f, sent, p.sent[1])
+					}
+				}
 			})
 		}
 	}

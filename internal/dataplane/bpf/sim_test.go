@@ -46,6 +46,7 @@ type traffic struct {
 	delay    time.Duration // greedy: from a packet's leaving to the next one's coming
 	interval time.Duration // of a steady stream, if not 0
 	packets  int           // greedy, with a window of 1: its flow is a new one after this many; 0 = never
+	requests bool          // a connection for each request, of 604 bytes; each answer comes after `delay`
 }
 
 // simulation writes the simulator's commands.
@@ -94,6 +95,10 @@ func (s *simulation) send(t traffic) {
 		fmt.Fprintln(s, "cbr", id, t.length, t.interval.Nanoseconds())
 		return
 	}
+	if t.requests {
+		fmt.Fprintln(s, "request", id, t.delay.Nanoseconds())
+		return
+	}
 	if t.packets > 0 {
 		fmt.Fprintln(s, "client", id, t.length, t.delay.Nanoseconds(), t.packets)
 		return
@@ -119,6 +124,7 @@ type phase struct {
 	timers  int
 	ahead   time.Duration
 	left    map[plan.ClassID][]departure // while traced
+	answers map[traffic][]time.Duration  // while traced: how long each request took, by id and flow alone
 }
 
 // departure is a packet that left.
@@ -187,6 +193,13 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 			p.left[id] = append(p.left[id], d)
 			continue
 		}
+		if strings.HasPrefix(line, "answer") {
+			var took time.Duration
+			fmt.Sscanf(line, "answer %d %d", &source, &took)
+			flow := traffic{id: plan.ClassID(source % plan.MaxClasses), flow: source / plan.MaxClasses}
+			p.answers[flow] = append(p.answers[flow], took)
+			continue
+		}
 		var ahead uint64
 		fmt.Sscanf(line, "total sent %d timers %d most_ahead %d", &sent, &p.timers, &ahead)
 		p.total, p.ahead = float64(sent), time.Duration(ahead)
@@ -199,6 +212,7 @@ func newPhase() phase {
 	return phase{
 		sent: map[plan.ClassID]float64{}, dropped: map[plan.ClassID]uint64{}, longest: map[plan.ClassID]time.Duration{},
 		flows: map[traffic]flowResult{}, left: map[plan.ClassID][]departure{},
+		answers: map[traffic][]time.Duration{},
 	}
 }
 
