@@ -185,6 +185,9 @@ func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
 // groups follow.
 func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
 	link := plan.Link{Device: topology.Uplink, Direction: w.direction(), Capacity: w.link.Bandwidth, Reserve: 1, Scheduler: w.scheduler}
+	if w.scheduler == plan.SchedulerFair {
+		link.Favour = w.link.Favour
+	}
 	if w.ovs != nil {
 		host := plan.Workload{Key: plan.HostKey, Name: "port", Policy: w.ovs.policy()}
 		return build(link, []plan.Workload{host}, nil)

@@ -142,6 +142,7 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 func (r *reader) link(n ast.Node, s *Scenario) {
 	l := &s.Link
 	direction := string(policy.Egress)
+	favour := plan.Favours[0]
 	before := len(r.problems)
 	r.fields(n, "link", "a mapping such as {bandwidth: 100mbit}", map[string]field{
 		"bandwidth": r.positiveRate(&l.Bandwidth, 0),
@@ -151,12 +152,14 @@ func (r *reader) link(n ast.Node, s *Scenario) {
 		"loss":      r.share(&l.Loss, 1),
 		"mtu":       r.count(&l.MTU, 576, 9000, "a packet size in bytes"),
 		"offload":   r.toggle(&l.Offload),
+		"favour":    r.word(&favour, "thing to favour", plan.Favours),
 		"direction": r.word(&direction, "direction", []string{string(policy.Egress), string(policy.Ingress)}),
 	})
 	if l.Jitter > l.Delay {
 		r.fail(n, "link.jitter", l.Jitter.String(), "must be at most the delay, %v, which it varies", l.Delay)
 	}
 	l.Ingress = direction == string(policy.Ingress)
+	l.Favour = plan.Favour(favour)
 	if l.Bandwidth == 0 && len(r.problems) == before {
 		r.fail(n, "link.bandwidth", "", "missing; write bandwidth: 100mbit")
 	}

@@ -65,6 +65,18 @@ func TestParseExample(t *testing.T) {
 	}
 }
 
+func TestFavour(t *testing.T) {
+	for text, want := range map[string]string{"": "", ", favour: neither": "", ", favour: latency": "latency", ", favour: cpu": "cpu"} {
+		s := mustParse(t, "workloads: {a: {}}\nlink: {bandwidth: 80mbit"+text+"}\n")
+		if s.Link.Favour != want {
+			t.Errorf("%q: %q, want %q", text, s.Link.Favour, want)
+		}
+	}
+	if _, err := Parse("test.yaml", []byte("workloads: {a: {}}\nlink: {bandwidth: 80mbit, favour: speed}\n")); err == nil || !strings.Contains(err.Error(), "neither, latency, cpu") {
+		t.Errorf("favour: speed: %v", err)
+	}
+}
+
 func TestPercentIsOfTheLink(t *testing.T) {
 	s := mustParse(t, "workloads: {a: {min: 25%}}\nlink: {bandwidth: 80mbit}\n")
 	if got := s.Workloads[0].Policy.Min; got != 20e6 {

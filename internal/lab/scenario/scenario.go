@@ -36,7 +36,8 @@ type Link struct {
 	Jitter    time.Duration // by which the delay varies, either way
 	Loss      float64       // share of packets lost behind the link, 0 to 1
 	MTU       int
-	Offload   bool // segmentation offload (TSO, GSO, GRO)
+	Offload   bool   // segmentation offload (TSO, GSO, GRO)
+	Favour    string // as plan.Link has it, for the scheduler fair
 	// Ingress turns everything round: traffic comes from the receiver's end to the
 	// workloads, and the link is what the host receives by it.
 	Ingress bool
