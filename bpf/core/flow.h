@@ -172,10 +172,7 @@ static __always_inline __u32 flow_new(__u32 id, __u32 hash)
 		return i;
 	}
 	if (spare) { /* one that waits for its turn without packets: its place, not its debts */
-		__u32 from = hash & (WAYS - 1); /* not always the same one */
-
-		spare = set +
-			((from + lowest(spare >> from | spare << (WAYS - from))) & (WAYS - 1));
+		spare = set + lowest(spare);
 		i = *hashed_at(spare) - 1;
 		flow_own(i, spare, hash);
 		stored(i)->deficit = FRAME;
