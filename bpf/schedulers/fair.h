@@ -95,6 +95,17 @@ static __always_inline class_ref fair_first(void)
 	return first;
 }
 
+/* The class whose turn it is, and which has packets, waits for the next one. */
+__noinline int fair_end_turn(__u64 now)
+{
+	__u32 id = fair.current - 1;
+
+	keep(now);
+	fair.current = 0;
+	fair_put(&fair.link, class_at(id), id, now);
+	return 0;
+}
+
 /* Inside a batch time does not matter to a newcomer, which goes first anyway. */
 static __always_inline class_ref fair_next_at_once(void)
 {
@@ -119,10 +130,17 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 			return 0;
 		}
 	} else {
-		line_begin(&fair.line, now,
-			   fair_quick() ? link_now.batch_ns : link_now.bulk_batch_ns);
+		bool quick = fair_quick();
+
+		line_begin(&fair.line, now, quick ? link_now.batch_ns : link_now.bulk_batch_ns);
 		fair.rushed = 0;
 		fair.batch++;
+		/*
+		 * A turn is as long as a batch. If each began in the middle of one, two classes
+		 * would send in each, and two receivers be woken.
+		 */
+		if (!quick && fair.current && !fair.newcomer)
+			fair_end_turn(now);
 	}
 	if (fair.link.throttled.count && !before(now, fair.link.throttled_at))
 		fair_unthrottle(&fair.link, 0, now);
@@ -132,8 +150,7 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 		id = fair_owed(&fair.link, 0, now);
 		if (id) {
 			if (fair.current)
-				fair_put(&fair.link, class_at(fair.current - 1), fair.current - 1,
-					 now);
+				fair_end_turn(now);
 			goto turn;
 		}
 	}

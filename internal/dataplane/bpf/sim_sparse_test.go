@@ -303,6 +303,34 @@ func TestChatterHasNoPrice(t *testing.T) {
 	}
 }
 
+// TestTurnsAreBatches: in a long batch one class sends, so that one receiver is woken for it,
+// also after a stray packet has taken a part of one.
+func TestTurnsAreBatches(t *testing.T) {
+	s := simulate(fairLink(100e6), weightOnes(4)...)
+	for _, c := range s.classes[:3] {
+		s.send(traffic{id: c.ID, length: frames, window: 10, delay: 50 * time.Microsecond})
+	}
+	s.chatter(4)
+	s.chatter(1)
+	s.settle()
+	s.trace(1)
+	s.run(4 * time.Second)
+	p := s.result(t)[1]
+	batches, senders := map[time.Duration]bool{}, 0
+	for _, c := range s.classes[:3] {
+		last := time.Duration(-1)
+		for _, d := range p.left[c.ID] {
+			if d.length == frames && d.at != last {
+				senders, last = senders+1, d.at
+				batches[d.at] = true
+			}
+		}
+	}
+	if most := len(batches) + len(batches)/50; senders > most || len(batches) == 0 {
+		t.Errorf("%d classes sent in %d batches", senders, len(batches))
+	}
+}
+
 // TestPingsBehindALineHardlyFaster: with a line of 110 Mbit/s behind a link of 100, a ping
 // waits in qdisc and line together for a short batch, whether its class is quiet or busy.
 // A packet that goes first into a line that is full of a long batch gains nothing by it.
