@@ -76,6 +76,7 @@ var layers = map[string]int{
 	"internal/sdn/switchport":       3,
 	"internal/agent/decide":         4,
 	"internal/agent/usage":          4,
+	"internal/agent/ledger":         4,
 	"internal/agent":                5,
 	"internal/daemon":               6,
 	"internal/doctor":               4,

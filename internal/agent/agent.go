@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -75,6 +76,7 @@ type Options struct {
 type Agent struct {
 	loop
 	allocator
+	accounts
 	opts     Options
 	log      *slog.Logger
 	recorder recorder
@@ -118,6 +120,9 @@ func New(opts Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.accounts, err = openAccounts(a, filepath.Join(opts.StateDir, "usage")); err != nil {
+		return nil, err
+	}
 	a.finder = newFinder(a.log, opts.Attach, opts.Sources, state.Seen, opts.DeviceExists)
 	w := state.World(opts.Config)
 	if w.Attached, err = a.finder.resume(opts.Config.Attach, state.Attached); err != nil {
@@ -134,7 +139,7 @@ func New(opts Options) (*Agent, error) {
 // newLink returns a link that is not steered yet. Its pacer looks its settings up in the world.
 func (a *Agent) newLink(c config.Link) *link {
 	settings := func(workload, _ string) pace.Settings { return settingsOf(a.decided.TunedOf(workload)) }
-	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true, lockLimit: a.opts.LockLimit,
+	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true, lockLimit: a.opts.LockLimit, count: a.accounts.count,
 		pacer: pace.New(cmp.Or(c.Direction, policy.Egress), settings)}
 }
 
@@ -205,6 +210,7 @@ func (a *Agent) shutdown(cancel context.CancelCauseFunc) {
 	for _, l := range a.links {
 		l.close()
 	}
+	a.ledger.Write(time.Now())
 	a.regulator.close()
 	a.readers.close()
 }
@@ -234,6 +240,7 @@ func (a *Agent) tick(ctx context.Context) {
 	for _, l := range a.links {
 		l.sample(now)
 	}
+	a.ledger.Tend(now)
 	a.regulator.step(ctx, now, a.links)
 	a.readers.publish(now, moment{a.decided, a.links})
 }

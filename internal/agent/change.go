@@ -12,6 +12,7 @@ import (
 	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/config"
+	"weir/internal/discover"
 )
 
 // patience is how long Attach waits for the source to find the devices.
@@ -108,9 +109,9 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 		return api.ChangeResult{}, nil, err
 	}
 	if a.decided.Again(at) {
-		return a.attachAgain(ctx, at, r, dryRun)
+		return a.attachAgain(ctx, at, devices, r, dryRun)
 	}
-	p, err := a.finder.attach(at) // in a dry run too
+	p, err := a.finder.attach(at, devices) // in a dry run too
 	if err != nil {
 		return api.ChangeResult{}, nil, err
 	}
@@ -118,18 +119,21 @@ func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 	if err != nil || dryRun {
 		return result, nil, errors.Join(err, a.finder.detach(at))
 	}
+	if len(p.workload.Devices) > 0 { // in force already
+		return result, nil, nil
+	}
 	return result, p, nil
 }
 
 // attachAgain is attach of a pod that is attached already. Its source is told only of another
 // place.
-func (a *Agent) attachAgain(ctx context.Context, at config.Attachment, r decide.Request, dryRun bool) (api.ChangeResult, *pending, error) {
+func (a *Agent) attachAgain(ctx context.Context, at config.Attachment, devices []discover.Device, r decide.Request, dryRun bool) (api.ChangeResult, *pending, error) {
 	moved := !slices.Contains(a.decided.World.Attached, at)
 	result, err := a.grant(ctx, r, dryRun)
 	if err != nil || dryRun || !moved {
 		return result, nil, err
 	}
-	p, err := a.finder.attach(at)
+	p, err := a.finder.attach(at, devices)
 	return result, p, err
 }
 

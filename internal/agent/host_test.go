@@ -89,6 +89,11 @@ func (s *script) change(edit func(map[string]discover.Workload)) {
 	}
 }
 
+// deaf makes the source silent, or has it say what it sees.
+func (s *script) deaf(silent bool) {
+	s.change(func(map[string]discover.Workload) { s.mute = silent })
+}
+
 // Attach implements Attacher, for a source of namespaces and devices.
 func (s *script) Attach(a config.Attachment, wait bool) error {
 	if strings.HasPrefix(a.Netns+a.Device, "missing") && !wait {

@@ -44,6 +44,7 @@ type link struct {
 	warning   string              // that the capacity is above the limit of one lock; "" = it is not
 	pacer     *pace.Pacer         // of its reservations
 	abilities dataplane.Abilities // of the backend, or of the one before
+	count     func(*link, dataplane.Snapshot)
 
 	last    dataplane.Snapshot
 	now     usage.Division
@@ -63,6 +64,7 @@ func (l *link) open(ctx context.Context, open func(config.Link) (dataplane.Backe
 	l.backend, l.inForce, l.dirty = backend, l.known(left), true
 	l.pacer.Adopt(l.inForce)
 	l.want = l.pacer.Paced(l.want)
+	l.account()
 	ctx, l.cancel = context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	l.ended = ended
@@ -118,6 +120,9 @@ func (l *link) giveBack(ctx context.Context) {
 
 // set makes the kernel match want and returns what was changed.
 func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
+	if l.loses() {
+		l.account()
+	}
 	err := l.backend.Set(ctx, l.want)
 	l.healed = now
 	if err != nil {
@@ -259,6 +264,7 @@ func (l *link) sample(now time.Time) {
 	}
 	l.now = usage.Between(l.want, l.last, snapshot)
 	l.last = snapshot
+	l.count(l, snapshot)
 	l.history.Add(l.now.Used)
 }
 

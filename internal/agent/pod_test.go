@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/api"
 	"weir/internal/refusal"
@@ -65,6 +66,28 @@ func TestPodIsAttachedAnew(t *testing.T) {
 		h.attachPod(api.AttachRequest{Name: "default/web", Pod: "s4", Netns: "/run/netns/d"})
 		if w := h.workload("default/web"); w.Origin["min"] != "default" || w.Class != before.Class {
 			t.Errorf("a pod of the same name later: %+v", w)
+		}
+	})
+}
+
+// TestPodDoesNotWaitForItsSource: a pod whose devices are there has its class, with them, in one
+// step, and the answer does not wait until the source tells of it. What the source says later
+// changes nothing.
+func TestPodDoesNotWaitForItsSource(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.netns.deaf(true)
+		before, sets := time.Now(), h.kernel.Sets("eth0")
+		h.attachPod(api.AttachRequest{Name: "default/web", Pod: "s1", Netns: "/run/netns/a", Policy: change("weight=3")})
+		const want = "0 host weight 1\n1 default/web weight 3: veth-default/web"
+		if took := time.Since(before); took != 0 {
+			t.Errorf("the answer took %v", took)
+		}
+		h.expect("the source is silent", "eth0", want)
+		h.netns.deaf(false)
+		h.expect("the source has told of it", "eth0", want)
+		if n := h.kernel.Sets("eth0") - sets; n != 1 {
+			t.Errorf("the link was set %d times", n)
 		}
 	})
 }

@@ -227,13 +227,13 @@ func (f *finder) seen() map[string][]discover.Workload {
 	return seen
 }
 
-// attach asks the source for an attachment that no source has reported yet. The source checks
-// whether the thing exists.
-func (f *finder) attach(at config.Attachment) (*pending, error) {
+// attach asks the source for an attachment that no source has reported yet, with the devices
+// that it finds now. The source checks whether the thing exists.
+func (f *finder) attach(at config.Attachment, devices []discover.Device) (*pending, error) {
 	if err := f.attacher.Attach(at, false); err != nil {
 		return nil, api.Mistake(err)
 	}
-	p := &pending{workload: decide.WorkloadOf(at), reported: make(chan struct{})}
+	p := &pending{workload: decide.Attached(at, devices), reported: make(chan struct{})}
 	f.pending[p.workload.Key] = p
 	return p, nil
 }

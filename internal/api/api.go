@@ -336,6 +336,8 @@ type Agent interface {
 	// Tune measures how a workload's goodput answers to its interval, which takes a
 	// quarter of a minute, and suggests gains.
 	Tune(ctx context.Context, name string, req TuneRequest) (TuneResult, error)
+	// Usage says how much was sent and received.
+	Usage(ctx context.Context, q UsageQuery) (Usage, error)
 	// Subscribe sends one Sample a second until ctx ends; a slow reader loses
 	// samples, never blocks the agent.
 	Subscribe(ctx context.Context) <-chan Sample

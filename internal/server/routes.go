@@ -122,6 +122,12 @@ func (s *Server) routes() *rest.API {
 			as, err := s.agent.Allocations(ctx)
 			return list(as, wholeAllocation), err
 		})
+	rest.Get(h, "/v1/usage", "usage", "How much each workload, group and link has sent and received",
+		func(ctx context.Context, in *api.UsageQuery) (api.Usage, error) {
+			u, err := s.agent.Usage(ctx, *in)
+			u.Rows = rest.Filled(u.Rows)
+			return u, err
+		})
 	s.changes(h)
 	s.allocationChanges(h)
 	s.control(h)

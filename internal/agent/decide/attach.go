@@ -34,6 +34,16 @@ func WorkloadOf(a config.Attachment) discover.Workload {
 	return named(workload.KindNetns, a.Name)
 }
 
+// Attached returns an attachment's workload until its source reports it. A pod has its devices at
+// once: its first container waits for them, and the source tells of them milliseconds later.
+func Attached(a config.Attachment, devices []discover.Device) discover.Workload {
+	w := WorkloadOf(a)
+	if a.Pod != "" {
+		w.Devices = devices
+	}
+	return w
+}
+
 func named(kind, name string) discover.Workload {
 	return discover.Workload{Key: workload.Key(kind, name), Name: name, Kind: kind}
 }

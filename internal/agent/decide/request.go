@@ -254,7 +254,7 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 	if err := d.World.steersIngress(change, at.Netns == "" && (at.Unit != "" || at.Cgroup != "")); err != nil {
 		return Request{}, err
 	}
-	w, given, next := WorkloadOf(at), change.Texts(), d.World.Clone()
+	w, given, next := Attached(at, devices), change.Texts(), d.World.Clone()
 	if i := next.attachedAt(at); i >= 0 { // a pod, see Again; what its source saw stays until it reports
 		next.Attached[i] = at
 		delete(next.Set, w.Key)

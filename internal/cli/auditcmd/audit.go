@@ -37,7 +37,7 @@ func (f *auditFlags) register(c *cobra.Command) {
 
 // query returns the query that the flags describe.
 func (f auditFlags) query(object string, now time.Time) (audit.Query, error) {
-	since, err := parseSince(f.since, now)
+	since, err := frame.Since(f.since, now)
 	if err != nil {
 		return audit.Query{}, err
 	}
@@ -45,30 +45,6 @@ func (f auditFlags) query(object string, now time.Time) (audit.Query, error) {
 		return audit.Query{}, frame.Usagef("--limit %d: not a number of entries; write 1 to %d", f.limit, audit.MaxEntries)
 	}
 	return audit.Query{Since: since, Object: object, Limit: f.limit}, nil
-}
-
-// parseSince reads a moment; days and moments without a zone are local.
-func parseSince(text string, now time.Time) (time.Time, error) {
-	if text == "all" || text == "" {
-		return time.Time{}, nil
-	}
-	ago := text
-	var days int
-	if n, err := fmt.Sscanf(text, "%dd", &days); err == nil && n == 1 && fmt.Sprintf("%dd", days) == text {
-		ago = fmt.Sprintf("%dh", 24*days)
-	}
-	if d, err := time.ParseDuration(ago); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	for _, form := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"} {
-		if at, err := time.ParseInLocation(form, text, now.Location()); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, frame.Usagef("--since %q: not a time; write 1h, 7d, 2026-11-22 or 2026-11-22T20:00:00Z", text)
 }
 
 // Host makes weir audit.

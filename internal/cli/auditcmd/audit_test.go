@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/audit"
+	"weir/internal/cli/frame"
 	"weir/internal/goldentest"
 )
 
@@ -39,12 +40,12 @@ func TestParseSince(t *testing.T) {
 		"2026-11-20 08:30":     time.Date(2026, 11, 20, 8, 30, 0, 0, now.Location()),
 		"2026-11-20T08:30:00Z": time.Date(2026, 11, 20, 8, 30, 0, 0, time.UTC),
 	} {
-		if got, err := parseSince(text, now); err != nil || !got.Equal(want) {
+		if got, err := frame.Since(text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"yesterday", "-1h", "7", "d", "7dd", "2026-13-01"} {
-		if got, err := parseSince(text, now); err == nil {
+		if got, err := frame.Since(text, now); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}

@@ -4,6 +4,7 @@ package frame
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -107,4 +108,28 @@ func checkFlags(c *cobra.Command) error {
 		}
 	})
 	return err
+}
+
+// Since reads the value of --since, a moment; days and moments without a zone are local.
+func Since(text string, now time.Time) (time.Time, error) {
+	if text == "all" || text == "" {
+		return time.Time{}, nil
+	}
+	ago := text
+	var days int
+	if n, err := fmt.Sscanf(text, "%dd", &days); err == nil && n == 1 && fmt.Sprintf("%dd", days) == text {
+		ago = fmt.Sprintf("%dh", 24*days)
+	}
+	if d, err := time.ParseDuration(ago); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	for _, form := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"} {
+		if at, err := time.ParseInLocation(form, text, now.Location()); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, Usagef("--since %q: not a time; write 1h, 7d, 2026-11-22 or 2026-11-22T20:00:00Z", text)
 }

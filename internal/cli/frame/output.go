@@ -27,12 +27,13 @@ const (
 var formats = []string{Table, JSON, YAML}
 
 // Printing gives a command the flag --output and has it checked before the
-// command does anything.
-func (a *App) Printing(c *cobra.Command) *cobra.Command {
+// command does anything. What it prints in more formats than all do, it prints by itself.
+func (a *App) Printing(c *cobra.Command, more ...string) *cobra.Command {
+	formats := append(slices.Clone(formats), more...)
 	c.Flags().StringVarP(&a.Format, "output", "o", Table, "`FORMAT` to print: "+strings.Join(formats, ", "))
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains(formats, a.Format) {
-			return Usagef("--output %q: not a format; write table, json or yaml", a.Format)
+			return Usagef("--output %q: not a format; write %s or %s", a.Format, strings.Join(formats[:len(formats)-1], ", "), formats[len(formats)-1])
 		}
 		return nil
 	}

@@ -46,6 +46,11 @@ func TestRenderings(t *testing.T) {
 			Others: []api.Other{{Name: "batch", RateBps: 28.1e6, Weight: 2, Binds: "share"}, {Name: "cam", RateBps: 9.9e6, Weight: 1, Binds: "max"}, {Name: "ntp", RateBps: 900, Weight: 1, Binds: "demand"}}},
 		{Device: "wan0", Direction: "egress", Binds: "idle", Text: []string{"web sends nothing here."}},
 	}}
+	usage := api.Usage{Rows: []api.UsageRow{
+		{Kind: api.UsageOfLink, Name: "eth0", Device: "eth0", SentBytes: 512_345_678_901, ReceivedBytes: 12_345},
+		{Kind: api.UsageOfGroup, Name: "office", Device: "eth0", SentBytes: 2e9},
+		{Kind: api.UsageOfWorkload, Name: "web", Device: "eth0", SentBytes: 999, ReceivedBytes: 12_345},
+	}}
 	set := apitest.Demo()[2]
 	set.Policy.LimitPackets, set.Policy.LimitBytes = 500, 1_500_000
 	set.Policy.Min, set.Links[0].MinBps = policy.Amount{Percent: 12.5}, 12.5e6
@@ -58,6 +63,8 @@ func TestRenderings(t *testing.T) {
 		"get-none":           renderWorkloads(nil, nil),
 		"get-one":            renderWorkload(set),
 		"get-waiting":        renderWorkload(apitest.Demo()[4]),
+		"usage":              renderUsage(usage, api.UsageByTotal),
+		"usage-none":         renderUsage(api.Usage{}, api.UsageByDay),
 		"explain":            renderExplanation(explanation),
 		"get-group-not-held": renderWorkloads(nil, []api.Group{{Name: "office", State: "not held", Policy: api.GroupPolicy{Policy: policy.MustChange("weight", "2", "max", "40mbit").Apply(policy.Default())}}}),
 	} {

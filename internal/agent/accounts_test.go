@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"testing"
+
+	"weir/internal/api"
+	"weir/internal/dataplane/fake"
+	"weir/internal/plan"
+)
+
+// What workloads, groups and links sent is known over restarts of the agent and of a workload,
+// also what they sent while no agent ran.
+func TestUsage(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit, ingress: 100mbit}]\ngroups: {office: {}}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a", "weir.weight=2")
+		h.run("b")
+		h.set("b", "group=office")
+		class := func(name string) uint16 { return h.workload(name).Class }
+		a, b := class("a"), class("b")
+		send := func(class uint16, bytes uint64) { h.send("eth0", class, bytes) }
+		seconds(1)
+		send(a, 1000)
+		seconds(2)
+		send(b, 70)
+		h.kill("b") // counted before its class goes
+		h.run("b")
+		seconds(2)
+		send(class("b"), 7)
+		seconds(2)
+		h.stop()
+		send(a, 200)
+		h.kill("a")
+		h.start() // a's class goes, after it was read
+		h.run("a")
+		seconds(60)
+		send(class("a"), 5)
+		seconds(2)
+		u, err := h.Usage(context.Background(), api.UsageQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]uint64{}
+		for _, r := range u.Rows {
+			got[r.Kind+" "+r.Name] = r.SentBytes
+		}
+		for name, want := range map[string]uint64{"workload a": 1205, "workload b": 77, "group office": 77, "link eth0": 1282} {
+			if got[name] != want {
+				t.Errorf("%s sent %d bytes, want %d", name, got[name], want)
+			}
+		}
+	})
+}
+
+// send has the kernel count bytes of a class.
+func (h *host) send(device string, class uint16, bytes uint64) {
+	h.kernel.Send(device, plan.ClassID(class), fake.Traffic{Bytes: bytes})
+}

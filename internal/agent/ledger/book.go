@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/plan"
+	"weir/internal/policy"
+)
+
+// Class is what the kernel has counted for a class since the class was made.
+type Class struct {
+	ID    plan.ClassID
+	Owner Owner // the zero value is the owner that the class had at the reading before
+	Bytes uint64
+}
+
+// Owner is whose a class is.
+type Owner struct {
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+	Group string `json:"group,omitempty"` // that the workload is in
+}
+
+// Reading is the counters of one link at one instant.
+type Reading struct {
+	Link      string // its device
+	Direction policy.Direction
+	// Epoch changes where the counters have begun anew: with the boot and the backend.
+	Epoch   string
+	Classes []Class
+}
+
+// series names a row of a day.
+type series struct {
+	Key       string           `json:"key"`
+	Name      string           `json:"name"`
+	Link      string           `json:"link"`
+	Direction policy.Direction `json:"direction"`
+}
+
+func (s series) compare(t series) int {
+	return cmp.Or(cmp.Compare(s.Key, t.Key), cmp.Compare(s.Link, t.Link), cmp.Compare(s.Direction, t.Direction), cmp.Compare(s.Name, t.Name))
+}
+
+// hours are the bytes of each hour of a day.
+type hours [24]uint64
+
+// row is a series with its bytes, as files have it.
+type row struct {
+	series
+	Bytes hours `json:"bytes"`
+}
+
+// day is what was counted on one day, UTC.
+type day struct {
+	Date string `json:"day"` // 2006-01-02
+	Rows []row  `json:"rows"`
+}
+
+// counted is what the last reading said of a class.
+type counted struct {
+	Owner
+	Bytes uint64 `json:"bytes"`
+}
+
+// base is the last reading of a link.
+type base struct {
+	Epoch   string                   `json:"epoch"`
+	Classes map[plan.ClassID]counted `json:"classes"`
+
+	present int // how many classes the last reading had
+}
+
+// maxRows bounds the rows of a day. The bytes of series beyond it are counted together, as
+// those of othersKey.
+const maxRows = 4000
+
+// othersKey is the key and the name of what has no row of its own.
+const othersKey = "(others)"
+
+// book is what is counted of one day, and the readings that it follows from.
+type book struct {
+	date  string
+	rows  map[series]*hours
+	bases map[string]*base // by link and direction
+	// lost says that the kernel may no longer hold what the last readings had.
+	lost bool
+}
+
+func newBook(d day, bases map[string]*base) *book {
+	b := &book{date: d.Date, rows: map[series]*hours{}, bases: bases}
+	if b.bases == nil {
+		b.bases = map[string]*base{}
+	}
+	for _, r := range d.Rows {
+		b.rows[r.series] = new(r.Bytes)
+	}
+	return b
+}
+
+// day returns what the book has of its day, in order.
+func (b *book) day() day {
+	d := day{Date: b.date, Rows: make([]row, 0, len(b.rows))}
+	for s, bytes := range b.rows {
+		d.Rows = append(d.Rows, row{s, *bytes})
+	}
+	slices.SortFunc(d.Rows, func(x, y row) int { return x.compare(y.series) })
+	return d
+}
+
+// take adds what a link's counters grew by to an hour of the day. The first reading ever of a
+// link is where counting begins. It returns what each owner, a group included, was given.
+func (b *book) take(hour int, r Reading) (grown map[string]uint64) {
+	name := r.Link + " " + string(r.Direction)
+	last, known := b.bases[name]
+	if !known {
+		last = &base{Epoch: r.Epoch, Classes: map[plan.ClassID]counted{}}
+		b.bases[name], b.lost = last, true
+	}
+	if last.Epoch != r.Epoch {
+		last.Epoch, last.Classes, b.lost = r.Epoch, map[plan.ClassID]counted{}, true
+	}
+	grown = map[string]uint64{}
+	for _, c := range r.Classes {
+		was := last.Classes[c.ID]
+		if !known {
+			was.Bytes = c.Bytes
+		}
+		if c.Bytes < was.Bytes { // the class was made anew
+			was.Bytes, b.lost = 0, true
+		}
+		owner := c.Owner
+		if owner.Key == "" {
+			owner = was.Owner
+		}
+		last.Classes[c.ID] = counted{owner, c.Bytes}
+		if n := c.Bytes - was.Bytes; n > 0 && owner.Key != "" {
+			b.add(series{owner.Key, owner.Name, r.Link, r.Direction}, hour, n)
+			grown[owner.Key] += n
+			if owner.Group != "" {
+				key := plan.GroupKey(owner.Group)
+				b.add(series{key, owner.Group, r.Link, r.Direction}, hour, n)
+				grown[key] += n
+			}
+		}
+	}
+	b.lost = b.lost || len(r.Classes) < last.present
+	last.present = len(r.Classes)
+	return grown
+}
+
+func (b *book) add(s series, hour int, bytes uint64) {
+	if b.rows[s] == nil && len(b.rows) >= maxRows {
+		s.Key, s.Name = othersKey, othersKey
+	}
+	if b.rows[s] == nil {
+		b.rows[s] = new(hours)
+	}
+	b.rows[s][hour] += bytes
+}
+
+// isGroup reports whether the bytes of a series are those of a group, which its members' are
+// too.
+func (s series) isGroup() bool { return s.Key == plan.GroupKey(s.Name) }
+
+// dateOf returns the day of a moment, as files are named.
+func dateOf(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+
+// isDate reports whether a text names a day.
+func isDate(text string) bool {
+	_, err := time.Parse(time.DateOnly, text)
+	return err == nil && !strings.ContainsAny(text, " ")
+}
