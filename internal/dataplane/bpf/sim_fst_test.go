@@ -74,6 +74,10 @@ func TestScheduleIsExact(t *testing.T) {
 
 // The contract still holds for the others: to them a class with a schedule is one
 // that wants no more than that.
+//
+// A schedule is never ahead of what its class may have had since its first packet, by
+// more than the frames that the line takes in advance. Within a shorter time it may
+// have more by what it was late when that began: others' turns, LATE_NS at most.
 func TestContractBesideSchedules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := policy.Rate(rapid.SampledFrom([]uint64{20e6, 100e6, 1e9}).Draw(t, "capacity"))
@@ -96,14 +100,24 @@ func TestContractBesideSchedules(t *testing.T) {
 		s.settle()
 		over := max(time.Duration(float64(1000*frames*8*len(classes))/float64(capacity)*1e9), 500*time.Millisecond)
 		s.run(over)
-		got := s.result(t)[1]
+		phases := s.result(t)
+		settled, got := phases[0], phases[1]
+		const ahead, late = 10 * frames * 8.0, 10 * time.Millisecond // bits; LATE_NS
 		for i, share := range policy.Divide(capacity, claims).Shares {
 			rate := got.rate(classes[i].ID, over)
 			if math.Abs(rate-share.Bps) > 0.01*float64(capacity) {
 				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v (%s)\n%s", classes[i].ID, rate/1e6, share.Bps/1e6, capacity, share.Binds, s)
 			}
-			if classes[i].Interval != 0 && rate > classes[i].Interval.Rate()*1.001+frames*8*10/over.Seconds() {
-				t.Fatalf("class %d: %.3f Mbit/s, its schedule has %.3f\n%s", classes[i].ID, rate/1e6, classes[i].Interval.Rate()/1e6, s)
+			if classes[i].Interval == 0 {
+				continue
+			}
+			scheduled := classes[i].Interval.Rate()
+			since := 8 * (settled.sent[classes[i].ID] + got.sent[classes[i].ID])
+			if surplus := since - scheduled*(settling+over).Seconds(); surplus > ahead {
+				t.Fatalf("class %d: %.0f bits more than its schedule of %.3f Mbit/s since its start\n%s", classes[i].ID, surplus, scheduled/1e6, s)
+			}
+			if rate*over.Seconds() > scheduled*(over+late).Seconds()+ahead {
+				t.Fatalf("class %d: %.3f Mbit/s, its schedule has %.3f\n%s", classes[i].ID, rate/1e6, scheduled/1e6, s)
 			}
 		}
 	})

@@ -106,13 +106,16 @@ func (s *simulation) send(t traffic) {
 	fmt.Fprintln(s, "greedy", id, t.length, t.window, t.delay.Nanoseconds())
 }
 
+// settling is how long traffic runs before it is measured.
+const settling = time.Second
+
 func (s *simulation) stop(id plan.ClassID) { s.stopFlow(id, 0) }
 func (s *simulation) stopFlow(id plan.ClassID, flow int) {
 	fmt.Fprintln(s, "off", int(id)+flow*plan.MaxClasses)
 }
 func (s *simulation) run(d time.Duration) { fmt.Fprintln(s, "run", d.Nanoseconds()) }
 func (s *simulation) trace(on int)        { fmt.Fprintln(s, "trace", on) }
-func (s *simulation) settle()             { s.run(time.Second) }
+func (s *simulation) settle()             { s.run(settling) }
 
 // phase is what one run of the simulator measured.
 type phase struct {
