@@ -8,11 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/agent/ledger"
 	"weir/internal/api"
 	"weir/internal/dataplane"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/quota"
 )
 
 // accounts keeps what each workload has sent and received. It belongs to the agent's goroutine.
@@ -41,23 +43,20 @@ func (a accounts) count(l *link, snapshot dataplane.Snapshot) {
 	for id, c := range snapshot.Classes {
 		r.Classes = append(r.Classes, ledger.Class{ID: id, Owner: owners[id], Bytes: c.SentBytes})
 	}
-	a.ledger.Take(time.Now(), r)
+	now := time.Now()
+	a.ledger.Take(now, r)
+	a.ledger.Tend(now)
 }
 
 // account counts what the kernel has counted until now, before something that it counts with may
 // go. There may be nothing of Weir's yet.
 func (l *link) account() {
+	if l.backend == nil {
+		return
+	}
 	if snapshot, err := l.backend.Counters(); err == nil && !snapshot.At.IsZero() {
 		l.count(l, snapshot)
 	}
-}
-
-// loses reports whether setting the link takes counters away.
-func (l *link) loses() bool {
-	return l.inForce.Link != l.want.Link || slices.ContainsFunc(l.inForce.Classes, func(c plan.Class) bool {
-		_, stays := l.want.Class(c.ID)
-		return !stays
-	})
 }
 
 // Usage implements api.Agent. Files are read beside the agent's goroutine.
@@ -67,4 +66,33 @@ func (a accounts) Usage(ctx context.Context, q api.UsageQuery) (api.Usage, error
 		return api.Usage{}, err
 	}
 	return history.Usage(q, time.Local)
+}
+
+// standings returns how far those have come to whom a decision gives a quota.
+func (a accounts) standings(now time.Time, d decide.Decision) map[string]quota.Standing {
+	wanted := map[string]quota.Quota{}
+	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
+		if v.Policy.Quota != nil {
+			wanted[v.Key] = *v.Policy.Quota
+		}
+	}
+	return a.ledger.Follow(now, wanted)
+}
+
+// limit decides anew where a quota is reached, or where its period has begun anew. It returns
+// when it is to be called again at the latest.
+func (a accounts) limit(ctx context.Context, now time.Time) time.Duration {
+	standings := a.standings(now, a.agent.decided)
+	if ledger.SameReached(standings, a.agent.decided.World.Quotas) {
+		a.agent.decided.World.Quotas = standings
+	} else {
+		next := a.agent.decided.World.Clone()
+		next.Now, next.Quotas = now, standings
+		a.agent.commit(ctx, decide.Decide(next), decide.Reasons{General: "a quota was reached or began anew, see quota"})
+	}
+	var capacity uint64
+	for _, l := range a.agent.links {
+		capacity += uint64(l.config.Capacity())
+	}
+	return ledger.Again(standings, capacity)
 }

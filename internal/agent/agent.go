@@ -130,6 +130,9 @@ func New(opts Options) (*Agent, error) {
 	}
 	w.Found, w.Now = a.finder.found(), time.Now()
 	a.decided = decide.Decide(w)
+	if w.Quotas = a.standings(w.Now, a.decided); len(w.Quotas) > 0 {
+		a.decided = decide.Decide(w)
+	}
 	for _, l := range w.Links() {
 		a.links = append(a.links, a.newLink(l))
 	}
@@ -173,6 +176,8 @@ func (a *Agent) Run(parent context.Context) error {
 	}
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
+	near := time.NewTimer(time.Second) // the end of a quota may be
+	defer near.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -184,6 +189,12 @@ func (a *Agent) Run(parent context.Context) error {
 			call()
 		case <-second.C:
 			a.tick(ctx)
+			near.Reset(a.limit(ctx, time.Now()))
+		case <-near.C:
+			for _, l := range a.links {
+				l.account()
+			}
+			near.Reset(a.limit(ctx, time.Now()))
 		}
 	}
 }
@@ -240,7 +251,6 @@ func (a *Agent) tick(ctx context.Context) {
 	for _, l := range a.links {
 		l.sample(now)
 	}
-	a.ledger.Tend(now)
 	a.regulator.step(ctx, now, a.links)
 	a.readers.publish(now, moment{a.decided, a.links})
 }
@@ -253,6 +263,7 @@ func (a *Agent) tend(ctx context.Context, now time.Time) {
 		l.revive(ctx, now, a.opts.Open)
 	}
 	a.learn(ctx) // before the plan for another backend is set
+	a.limit(ctx, now)
 	for _, l := range a.links {
 		why := "agent took the link over"
 		if had[l] {

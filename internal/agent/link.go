@@ -120,7 +120,7 @@ func (l *link) giveBack(ctx context.Context) {
 
 // set makes the kernel match want and returns what was changed.
 func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
-	if l.loses() {
+	if plan.Loses(l.inForce, l.want) {
 		l.account()
 	}
 	err := l.backend.Set(ctx, l.want)
@@ -138,6 +138,7 @@ func (l *link) set(ctx context.Context, now time.Time) ([]plan.Change, error) {
 		// What an earlier agent's classes sent is known from here on, so that the
 		// first second already has rates. Failing that, the second has.
 		l.last, _ = l.backend.Counters()
+		l.account() // where counting begins, for an agent that is killed before its first second
 	}
 	return changes, nil
 }

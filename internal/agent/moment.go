@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/ledger"
 	"weir/internal/api"
 	"weir/internal/workload"
 )
@@ -53,6 +54,8 @@ func (m moment) workload(v decide.Verdict, history bool) api.Workload {
 	}
 	w.State, w.Note = m.standing(v)
 	w.Until = until(v)
+	w.Quota = m.quota(v)
+	w.Note = ledger.Noted(w.Note, w.Quota)
 	for _, d := range v.Devices {
 		w.Devices = append(w.Devices, d.Name)
 	}
@@ -89,6 +92,8 @@ func (m moment) group(v decide.Verdict) api.Group {
 	}
 	g.State, g.Note = m.standing(v)
 	g.Until = until(v)
+	g.Quota = m.quota(v)
+	g.Note = ledger.Noted(g.Note, g.Quota)
 	for _, member := range m.Members(v.Name) {
 		g.Members = append(g.Members, member.Name)
 	}
@@ -106,6 +111,14 @@ func until(v decide.Verdict) *time.Time {
 		return nil
 	}
 	return &v.Until
+}
+
+// quota returns how far a workload or group has come with its quota, nil if it has none.
+func (m moment) quota(v decide.Verdict) *api.QuotaStanding {
+	if s, ok := m.World.Quotas[v.Key]; ok && v.Policy.Quota != nil {
+		return ledger.View(s)
+	}
+	return nil
 }
 
 // standing returns the state and the note of a workload or group, with the links that are
@@ -143,7 +156,7 @@ func (m moment) explain(v decide.Verdict) api.Explanation {
 	e := api.Explanation{Name: v.Name, Links: []api.ExplainLink{}, Warnings: v.Warnings}
 	for _, l := range m.links {
 		on := l.explain(v)
-		on.Text = append(on.Text, decide.GapSentences(m.LinkGaps[l.config.Name()])...)
+		on.Text = append(append(on.Text, ledger.Texts(m.quota(v))...), decide.GapSentences(m.LinkGaps[l.config.Name()])...)
 		e.Links = append(e.Links, on)
 	}
 	return e
@@ -153,7 +166,9 @@ func (m moment) explain(v decide.Verdict) api.Explanation {
 func (m moment) explainGroup(v decide.Verdict) api.Explanation {
 	e := api.Explanation{Name: "group " + v.Name, Links: []api.ExplainLink{}}
 	for _, l := range m.links {
-		e.Links = append(e.Links, l.explainGroup(v, m.Decision))
+		on := l.explainGroup(v, m.Decision)
+		on.Text = append(on.Text, ledger.Texts(m.quota(v))...)
+		e.Links = append(e.Links, on)
 	}
 	return e
 }

@@ -110,6 +110,7 @@ type Workload struct {
 	Policy   Policy            `json:"policy"`
 	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, allocation, config, label, set, or when: the policy says it of this time"`
 	Until    *time.Time        `json:"until,omitempty" doc:"when other fields are in force because of the time, see the policy's when"`
+	Quota    *QuotaStanding    `json:"quota,omitempty" doc:"how far it has come with its policy's quota"`
 	State    string            `json:"state" enum:"active,waiting,unsteered,refused,not held" doc:"waiting: its network is not up; not held: a link's backend lacks a part of the policy, or a link is not steered; unsteered, refused, not held: see note"`
 	Note     string            `json:"note,omitempty"`
 	NotHeld  []PolicyGap       `json:"not_held,omitempty" doc:"which parts of the policy the links' backends do not hold on this kernel"`
@@ -127,6 +128,7 @@ type Group struct {
 	Policy  GroupPolicy       `json:"policy"`
 	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, config, set, or when: the policy says it of this time"`
 	Until   *time.Time        `json:"until,omitempty" doc:"when other fields are in force because of the time, see the policy's when"`
+	Quota   *QuotaStanding    `json:"quota,omitempty" doc:"how far its members have come with its policy's quota"`
 	State   string            `json:"state" enum:"active,refused,not held" doc:"refused, not held: see note"`
 	Note    string            `json:"note,omitempty"`
 	NotHeld []PolicyGap       `json:"not_held,omitempty" doc:"the links on which the group has no effect on this kernel"`

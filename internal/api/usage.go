@@ -67,3 +67,23 @@ func (c *Client) Usage(ctx context.Context, q UsageQuery) (Usage, error) {
 	}
 	return call[Usage](ctx, c, http.MethodGet, "/v1/usage?"+v.Encode(), nil)
 }
+
+// The states of a quota.
+const (
+	QuotaWithin  = "within"
+	QuotaNear    = "near" // 80 % and more are used
+	QuotaReached = "reached"
+)
+
+// QuotaStanding is how far a workload or group has come with its quota.
+type QuotaStanding struct {
+	State         string    `json:"state" enum:"within,near,reached" doc:"near: 80 % and more are used"`
+	Since         time.Time `json:"since" doc:"begin of the present period"`
+	Until         time.Time `json:"until" doc:"its end, when counting begins anew"`
+	SentBytes     uint64    `json:"sent_bytes" doc:"in the period"`
+	ReceivedBytes uint64    `json:"received_bytes" doc:"in the period"`
+	LeftBytes     uint64    `json:"left_bytes" doc:"until the next of its sizes is reached"`
+	UsedPart      float64   `json:"used_part" doc:"of the size of which most is used; 1 is all of it"`
+	InForce       string    `json:"in_force,omitempty" doc:"what holds because it is reached" example:"a max of 5mbit"`
+	Text          string    `json:"text" doc:"all that in sentences"`
+}

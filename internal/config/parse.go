@@ -226,6 +226,12 @@ func readField(layer *policy.Change, field string, value node) {
 			layer.Set(field, func(p *policy.Policy) { p.When = list })
 			return
 		}
+		if field == "quota" {
+			q, err := policy.QuotaFrom(value.plain())
+			value.refuse(err)
+			layer.Set(field, func(p *policy.Policy) { p.Quota = q })
+			return
+		}
 		if field == "aqm" {
 			layer.Set(field, func(p *policy.Policy) { p.AQM = readAQM(value) })
 			return

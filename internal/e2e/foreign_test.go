@@ -41,7 +41,7 @@ func (b *bed) traces() string {
 	entries, _ := os.ReadDir(b.stateDir()) // before the first agent there is none
 	for _, entry := range entries {
 		// What was set at run time is kept, and so is the record of who changed what.
-		if entry.Name() != "state.json" && !strings.HasPrefix(entry.Name(), "audit.log") {
+		if entry.Name() != "state.json" && entry.Name() != "usage" && !strings.HasPrefix(entry.Name(), "audit.log") {
 			fmt.Fprintf(&text, "state %s\n", entry.Name())
 		}
 	}

@@ -218,6 +218,8 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 		p.Reserve = policy.Amount{}
 	case "ingress":
 		p.Ingress = nil
+	case "quota":
+		p.Quota = nil
 	case "when":
 		p.When = nil
 	case "discipline", "queues":

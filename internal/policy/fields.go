@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/quota"
 )
 
 // Place is a set of places in which a field may stand.
@@ -128,6 +129,13 @@ var fields = []Field{
 		Name: "group", On: OnWorkload, Value: "GROUP|none", Example: "tenant-b", None: "none", Guarded: true, MayLack: true,
 		Doc:  "group that it is in, see weir group set; or none",
 		kind: of[string]{func(p *Policy) *string { return &p.Group }, parseGroup, func(name string) string { return name }},
+	},
+	{
+		Name: "quota", On: OnWorkload | OnGroup, Value: "QUOTA|none", Example: "egress 500GB per month then tell", None: "none", Guarded: true,
+		Empty: "write sizes, a time and what then, or none",
+		Doc:   "how much it may move in a month, week, day or some hours, and what then: egress 500GB per month then max 5mbit; or none",
+		Group: "how much its members may move together in a month, week, day or some hours, and what then; or none",
+		kind:  of[*quota.Quota]{func(p *Policy) **quota.Quota { return &p.Quota }, ParseQuota, writeQuota},
 	},
 	{
 		Name: "when", On: OnWorkload | OnIngress | OnGroup, Value: "TIMES|none", Example: "mon-fri 08:00-18:00 Europe/Berlin weight 8", None: "none", Guarded: true,

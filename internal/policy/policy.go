@@ -43,6 +43,7 @@ import (
 	"strconv"
 
 	"weir/internal/invalid"
+	"weir/internal/policy/quota"
 )
 
 // MaxWeight is the largest weight a workload can have; 1 is the smallest and
@@ -74,6 +75,8 @@ type Policy struct {
 	AQM        AQM
 	DSCP       *uint8 // written into every packet without one of its queue; nil = left as it is
 	Group      string // the group that the workload is in, "" = none
+	// Quota is how much it may move in a time, and what then; nil = as much as it likes.
+	Quota *quota.Quota
 	// When is what differs at times, see At; of what is in force at a moment it stays a part.
 	When []Scheduled
 	// Ingress is the promise for packets that come to the workload (download); nil =
@@ -112,6 +115,9 @@ func (p Policy) Check() error {
 		return err
 	}
 	if err := p.checkWhen(); err != nil {
+		return err
+	}
+	if err := p.checkQuota(); err != nil {
 		return err
 	}
 	return p.checkIngress()

@@ -121,7 +121,7 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 		}
 		return
 	}
-	d.Plans[link.Name()] = state
+	d.Plans[link.Name()] = plan.Throttle(state, d.throttled(link, order))
 	refused := map[string][]error{}
 	for _, r := range refusals {
 		refused[r.Key] = append(refused[r.Key], r.Err)
@@ -224,4 +224,23 @@ func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
 	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginSet, w.Groups[name]})
 	maps.DeleteFunc(v.Origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
 	return v
+}
+
+// throttled returns the maxes on a link of those that have reached their quota, by class.
+func (d *Decision) throttled(link plan.Link, order []*Verdict) map[plan.ClassID]policy.Rate {
+	most := map[plan.ClassID]policy.Rate{}
+	for _, v := range order {
+		s, counted := d.World.Quotas[v.Key]
+		if !counted || v.Policy.Quota == nil || *v.Policy.Quota != s.Quota {
+			continue
+		}
+		reach := s.Reach()
+		if reached := link.Direction == policy.Ingress && reach.Ingress || link.Direction != policy.Ingress && reach.Egress; !reached {
+			continue
+		}
+		if rate := policy.Throttled(s.Quota, link.Capacity); rate > 0 {
+			most[v.Class] = rate
+		}
+	}
+	return most
 }

@@ -15,6 +15,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/quota"
 	"weir/internal/sdn/switchport"
 	"weir/internal/workload"
 )
@@ -33,9 +34,12 @@ type World struct {
 	Groups   map[string]policy.Change // groups that were made or changed at run time, by name
 	// Allocations are the mins that are set aside for pods, by name.
 	Allocations []Allocation
-	Number      map[string]plan.ClassID // by key, also of workloads that are gone
-	Grants      map[string][]Grant      // by link, in the order of admission
-	Tuned       map[string]Tuned        // what was set about controllers, by key; nothing follows from it here
+	// Quotas is how far workloads and groups with a quota have come, by key. It is replaced,
+	// never changed in place.
+	Quotas map[string]quota.Standing
+	Number map[string]plan.ClassID // by key, also of workloads that are gone
+	Grants map[string][]Grant      // by link, in the order of admission
+	Tuned  map[string]Tuned        // what was set about controllers, by key; nothing follows from it here
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted  map[string][]string
 	Abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link

@@ -90,12 +90,24 @@ type book struct {
 	bases map[string]*base // by link and direction
 	// lost says that the kernel may no longer hold what the last readings had.
 	lost bool
+	// quotas is what was moved in the present period of each quota, by key.
+	quotas map[string]*account
 }
 
-func newBook(d day, bases map[string]*base) *book {
-	b := &book{date: d.Date, rows: map[series]*hours{}, bases: bases}
+// account is what was sent and received since the begin of a period.
+type account struct {
+	Start    time.Time `json:"start"`
+	Sent     uint64    `json:"sent"`
+	Received uint64    `json:"received"`
+}
+
+func newBook(d day, bases map[string]*base, quotas map[string]*account) *book {
+	b := &book{date: d.Date, rows: map[series]*hours{}, bases: bases, quotas: quotas}
 	if b.bases == nil {
 		b.bases = map[string]*base{}
+	}
+	if b.quotas == nil {
+		b.quotas = map[string]*account{}
 	}
 	for _, r := range d.Rows {
 		b.rows[r.series] = new(r.Bytes)
@@ -114,8 +126,8 @@ func (b *book) day() day {
 }
 
 // take adds what a link's counters grew by to an hour of the day. The first reading ever of a
-// link is where counting begins. It returns what each owner, a group included, was given.
-func (b *book) take(hour int, r Reading) (grown map[string]uint64) {
+// link is where counting begins. It reports whether anything grew.
+func (b *book) take(hour int, r Reading) (grown bool) {
 	name := r.Link + " " + string(r.Direction)
 	last, known := b.bases[name]
 	if !known {
@@ -125,7 +137,6 @@ func (b *book) take(hour int, r Reading) (grown map[string]uint64) {
 	if last.Epoch != r.Epoch {
 		last.Epoch, last.Classes, b.lost = r.Epoch, map[plan.ClassID]counted{}, true
 	}
-	grown = map[string]uint64{}
 	for _, c := range r.Classes {
 		was := last.Classes[c.ID]
 		if !known {
@@ -141,11 +152,10 @@ func (b *book) take(hour int, r Reading) (grown map[string]uint64) {
 		last.Classes[c.ID] = counted{owner, c.Bytes}
 		if n := c.Bytes - was.Bytes; n > 0 && owner.Key != "" {
 			b.add(series{owner.Key, owner.Name, r.Link, r.Direction}, hour, n)
-			grown[owner.Key] += n
+			grown = true
 			if owner.Group != "" {
 				key := plan.GroupKey(owner.Group)
 				b.add(series{key, owner.Group, r.Link, r.Direction}, hour, n)
-				grown[key] += n
 			}
 		}
 	}
@@ -155,6 +165,7 @@ func (b *book) take(hour int, r Reading) (grown map[string]uint64) {
 }
 
 func (b *book) add(s series, hour int, bytes uint64) {
+	key := s.Key
 	if b.rows[s] == nil && len(b.rows) >= maxRows {
 		s.Key, s.Name = othersKey, othersKey
 	}
@@ -162,6 +173,14 @@ func (b *book) add(s series, hour int, bytes uint64) {
 		b.rows[s] = new(hours)
 	}
 	b.rows[s][hour] += bytes
+	q := b.quotas[key]
+	switch {
+	case q == nil:
+	case s.Direction == policy.Ingress:
+		q.Received += bytes
+	default:
+		q.Sent += bytes
+	}
 }
 
 // isGroup reports whether the bytes of a series are those of a group, which its members' are

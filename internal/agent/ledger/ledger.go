@@ -28,8 +28,9 @@ const (
 
 // present is the file now.json.
 type present struct {
-	Version int              `json:"version"`
-	Links   map[string]*base `json:"links"`
+	Version int                 `json:"version"`
+	Links   map[string]*base    `json:"links"`
+	Quotas  map[string]*account `json:"quotas,omitempty"`
 	day
 }
 
@@ -46,7 +47,7 @@ type Ledger struct {
 // Open reads what an earlier agent left in a folder, which need not exist. A file that cannot
 // be understood is moved aside, with a line in the log, and counting begins anew.
 func Open(dir string, log *slog.Logger) (*Ledger, error) {
-	l := &Ledger{dir: dir, log: log, book: newBook(day{}, nil)}
+	l := &Ledger{dir: dir, log: log, book: newBook(day{}, nil, nil)}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
 	}
@@ -72,22 +73,19 @@ func Open(dir string, log *slog.Logger) (*Ledger, error) {
 	for _, b := range p.Links {
 		b.present = len(b.Classes)
 	}
-	l.book = newBook(p.day, p.Links)
+	l.book = newBook(p.day, p.Links, p.Quotas)
 	return l, nil
 }
 
 func (l *Ledger) now() string             { return filepath.Join(l.dir, "now.json") }
 func (l *Ledger) file(date string) string { return filepath.Join(l.dir, date+".json") }
 
-// Take adds a reading at a moment, and returns by how many bytes each workload and group grew,
-// by key.
-func (l *Ledger) Take(at time.Time, r Reading) map[string]uint64 {
+// Take adds a reading at a moment.
+func (l *Ledger) Take(at time.Time, r Reading) {
 	if date := dateOf(at); date != l.book.date {
 		l.turn(date)
 	}
-	grown := l.book.take(at.UTC().Hour(), r)
-	l.changed = l.changed || len(grown) > 0
-	return grown
+	l.changed = l.book.take(at.UTC().Hour(), r) || l.changed
 }
 
 // turn puts the day of the book into its file and begins another day, which may have a file
@@ -105,7 +103,7 @@ func (l *Ledger) turn(date string) {
 		l.log.Error("a day of the usage cannot be read; what it had is lost", "err", err)
 	}
 	d.Date = date
-	next := newBook(d, l.book.bases)
+	next := newBook(d, l.book.bases, l.book.quotas)
 	next.lost = true
 	l.book = next
 	l.prune()
@@ -173,7 +171,7 @@ func (l *Ledger) Write(at time.Time) {
 		return // nothing was read yet
 	}
 	l.written = at
-	text, err := json.Marshal(present{version, l.book.bases, l.book.day()})
+	text, err := json.Marshal(present{version, l.book.bases, l.book.quotas, l.book.day()})
 	if err == nil {
 		err = atomicfile.Write(l.now(), append(text, '\n'), 0o600)
 	}

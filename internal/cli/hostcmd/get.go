@@ -171,6 +171,9 @@ func renderWorkload(w api.Workload) string {
 	if w.Until != nil {
 		line("until", "%s, then other fields hold, see when", times.Text(*w.Until))
 	}
+	if w.Quota != nil {
+		line("quota", "%s", w.Quota.Text)
+	}
 	b.WriteString(human.Warnings("  ", w.Warnings))
 	for _, l := range w.Links {
 		fmt.Fprintf(&b, "%s on %s\n", human.Direction(l.Direction), l.Device)

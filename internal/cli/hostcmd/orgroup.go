@@ -100,6 +100,9 @@ func renderGroup(g api.Group) string {
 	if g.Until != nil {
 		line("until", times.Text(*g.Until)+", then other fields hold, see when")
 	}
+	if g.Quota != nil {
+		line("quota", g.Quota.Text)
+	}
 	for _, l := range g.Links {
 		text += fmt.Sprintf("%s on %s, all members together\n", human.Direction(l.Direction), l.Device)
 		line("rate", fmt.Sprintf("%s, %s of the link", human.Measured(l.RateBps), human.Percent(l.Share)))

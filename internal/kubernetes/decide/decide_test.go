@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 		{"namespace with faults", World{Pods: web(), Namespaces: map[string]map[string]string{
 			"shop": annotated("weir.dev/max", "40m", "weir.dev/discipline", "llq", "weir.dev/min", "1M", "kubernetes.io/egress-bandwidth", "1M")}},
 			[]string{"shop/web group=ns.shop", "group ns.shop min=1mbit",
-				`Namespace shop: annotation weir.dev/discipline "llq": is not known here; known here: weight, min, max, when`,
+				`Namespace shop: annotation weir.dev/discipline "llq": is not known here; known here: weight, min, max, quota, when`,
 				`Namespace shop: annotation weir.dev/max "40m": m is milli to Kubernetes, mega to others; write 40M or 40mbit`}},
 		{"groups inside of a namespace", World{Pods: append(web("weir.dev/group", "batch"), Pod{Namespace: "a", Name: "b", Annotations: annotated("weir.dev/group", "batch")})},
 			[]string{"a/b group=ns.a.batch", "shop/web group=ns.shop.batch", "group ns.a.batch", "group ns.shop.batch"}},
@@ -109,6 +109,7 @@ var wrong = map[string][]string{
 	"aqm":        {"x", "5m", "5ms/", "/100ms", "5/100", "-5ms/100ms", "5ms/100ms/1s", "0/0", "100ms/5ms", "5ms/1h", "on/off", "5mss/100ms", "5ms 100ms", "5ms,100ms", "1e9s/1e9s", "none/none", "??", "null", "truth", "1"},
 	"dscp":       {"64", "-1", "x", "af99", "ef,cs1", "0x100", "1.5", "cs8", "ef ef", "be+", "99999999999", "??", "true", "null", "[]", "{}", "46%", "ef;", "+", "½"},
 	"when":       {"x", "mon", "mon 08:00-18:00", "weight 8", "mon 8-18 weight 8", "xyz 08:00-18:00 weight 8", "mon 08:00-25:00 weight 8", "mon 24:00-08:00 weight 8", "mon 08:60-09:00 weight 8", "mon 08:00-08:00 weight 8", "mon 08:00-18:00 Mars/Base weight 8", "mon 08:00-18:00 weight", "mon 08:00-18:00 weight 0", "mon 08:00-18:00 min 20m", "mon 08:00-18:00 dscp ef", "mon 08:00-18:00 weight 2 weight 3", "mon-fri 08:00-18:00 weight 2; fri 17:00-19:00 weight 3", "[{from: 08:00, weight: 2}]", "[{from: 08:00, to: 09:00}]", "[{", "{from: 08:00, to: 09:00, wieght: 2}"},
+	"quota":      {"x", "500GB", "egress 0 per month then block", "egress 0GB per month then tell", "egress 1GB", "egress 1GB per month", "egress 1GB then block", "per month then block", "egress 1GB per year then block", "egress 1GB per 5h then block", "egress 1GB per 0h then tell", "egress 1gbit per month then tell", "egress -1GB per month then tell", "egress 1GB per month from 32 then tell", "egress 1GB per week from 1 then tell", "egress 1GB per day from 25:00 then tell", "egress 1GB per month timezone Mars/Base then tell", "egress 1GB per month then max", "egress 1GB per month then max 0", "egress 1GB per month then max 10MB", "egress 1GB per month then stop", "egress 1GB egress 1GB per month then tell", "{egress: 1GB}", "[1]", "{"},
 	"group":      {"a b", "-a", ".a", "a/b", "ä", "a:b", "a\nb", strings.Repeat("a", 200), "*", "?", "[]", "{}", "a,b", "a;b", "a=b", "#", "'a'", `"a"`, "@a", "a!"},
 }
 

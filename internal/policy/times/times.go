@@ -103,20 +103,20 @@ func New(days, from, to, zone string) (p Period, err error) {
 	if p.Days, err = parseDays(days); err != nil {
 		return Period{}, invalid.InField("days", err)
 	}
-	if p.From, err = parseClock(from); err != nil {
+	if p.From, err = ParseClock(from); err != nil {
 		return Period{}, invalid.InField("from", err)
 	}
 	if p.From == midnight {
 		return Period{}, &invalid.Error{Field: "from", Value: from, Msg: "is the end of a day", Remedy: "write 00:00, and the next day"}
 	}
-	if p.To, err = parseClock(to); err != nil {
+	if p.To, err = ParseClock(to); err != nil {
 		return Period{}, invalid.InField("to", err)
 	}
 	if p.From == p.To {
 		return Period{}, &invalid.Error{Field: "to", Value: to, Msg: "is when it begins", Remedy: "write 00:00 and 24:00 for a whole day"}
 	}
 	if zone != "" {
-		if _, err := load(zone); err != nil || strings.EqualFold(zone, "local") {
+		if !IsZone(zone) {
 			return Period{}, &invalid.Error{Field: "timezone", Value: zone, Msg: "no such time zone", Remedy: "write a name such as Europe/Berlin or UTC, or leave it out for the host's own"}
 		}
 	}
@@ -124,7 +124,9 @@ func New(days, from, to, zone string) (p Period, err error) {
 	return p, nil
 }
 
-func parseClock(text string) (Clock, error) {
+// ParseClock reads a time of the day such as 08:00. The error is an *invalid.Error without a
+// field.
+func ParseClock(text string) (Clock, error) {
 	wrong := &invalid.Error{Value: text, Msg: "is no time of the day", Remedy: "write hours and minutes, 00:00 to 24:00"}
 	if len(text) != 5 || text[2] != ':' {
 		return 0, wrong
@@ -182,16 +184,25 @@ func load(name string) (*time.Location, error) {
 	return zone, err
 }
 
-// location returns the period's zone. One that was read exists.
-func (p Period) location(local *time.Location) *time.Location {
-	if p.Zone == "" {
+// IsZone reports whether there is a time zone of that name.
+func IsZone(name string) bool {
+	_, err := load(name)
+	return err == nil && name != "" && !strings.EqualFold(name, "local")
+}
+
+// Zone returns the time zone of a name, local for "".
+func Zone(name string, local *time.Location) *time.Location {
+	if name == "" {
 		return local
 	}
-	if zone, err := load(p.Zone); err == nil {
+	if zone, err := load(name); err == nil {
 		return zone
 	}
 	return local
 }
+
+// location returns the period's zone. One that was read exists.
+func (p Period) location(local *time.Location) *time.Location { return Zone(p.Zone, local) }
 
 // Text returns a moment as people read it: "Mon 2026-11-23 18:00 CET".
 func Text(moment time.Time) string { return moment.Format("Mon 2006-01-02 15:04 MST") }
@@ -210,12 +221,12 @@ func (p Period) onDay(day time.Time) (span, bool) {
 	if p.To <= p.From {
 		ends++
 	}
-	s := span{first(y, m, d, p.From, day.Location()), first(y, m, ends, p.To, day.Location())}
+	s := span{First(y, m, d, p.From, day.Location()), First(y, m, ends, p.To, day.Location())}
 	return s, s.from.Before(s.to)
 }
 
-// first returns the first moment of a day at which clocks show c or more.
-func first(y int, m time.Month, d int, c Clock, zone *time.Location) time.Time {
+// First returns the first moment of a day at which clocks show c or more.
+func First(y int, m time.Month, d int, c Clock, zone *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, int(c), 0, 0, zone)
 	begins, ends := t.ZoneBounds()
 	shown := func(t time.Time) int64 { // as if it were UTC

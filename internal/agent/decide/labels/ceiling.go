@@ -113,7 +113,7 @@ func (c *ceiling) lower(l policy.Change, direction policy.Direction, noDSCP bool
 		refuse("group", cmp.Or(asked.Group, "none"), given.Group)
 	}
 	l = c.lowerFloor(l, direction, prefix)
-	l = c.lowerTimes(l, direction, prefix)
+	l = c.keepQuota(c.lowerTimes(l, direction, prefix))
 	if noDSCP && l.Gives("queues") {
 		l.Set("queues", func(p *policy.Policy) { p.Queues = c.withoutDSCP(l.To().Queues, prefix) })
 	}
@@ -166,6 +166,15 @@ func (c *ceiling) lowerTimes(l policy.Change, direction policy.Direction, prefix
 		}
 	}
 	return l
+}
+
+// keepQuota leaves a label's quota out where the administrator gives one.
+func (c *ceiling) keepQuota(l policy.Change) policy.Change {
+	if !l.Gives("quota") || !c.admin.Gives("quota") {
+		return l
+	}
+	c.problems = append(c.problems, fmt.Sprintf("label %s does not count: weir.yaml or weir set gives a quota; change it there", labelOf("quota")))
+	return l.Without("quota")
 }
 
 // withoutDSCP returns queues without their code points.
