@@ -301,6 +301,13 @@ type Sample struct {
 	Groups    []Group      `json:"groups"`
 }
 
+// WebLink is a link to the agent's page.
+type WebLink struct {
+	URL  string    `json:"url" doc:"works once; the part behind # is a secret until then"`
+	Ends time.Time `json:"ends" doc:"until when it can be opened"`
+	Role string    `json:"role" enum:"view,change" doc:"what its session may do: the role of the socket on which the link was asked for"`
+}
+
 // Agent is the interface of an agent to the server. Names are workload names, or prefixes
 // of an engine's id as in docker. Errors are *Error where the caller made a mistake.
 type Agent interface {

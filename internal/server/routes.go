@@ -127,6 +127,7 @@ func (s *Server) routes() *rest.API {
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
+	s.webLinks(h)
 	h.ServeAudit()
 
 	metrics := huma.Operation{

@@ -117,7 +117,8 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup, Audit: ag.Audit(), Metrics: cfg.Metrics.Listen, MetricsTLS: cfg.Metrics.TLS, Log: log})
+	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup, Audit: ag.Audit(), Metrics: cfg.Metrics.Listen, MetricsTLS: cfg.Metrics.TLS,
+		Web: server.Web{Listen: cfg.Web.Listen, TLS: cfg.Web.TLS, Hosts: cfg.Web.Hosts, Key: config.WebKeyFile(cfg.StateDir)}, Log: log})
 	if err := srv.Listen(); err != nil {
 		return err
 	}
