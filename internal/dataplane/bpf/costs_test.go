@@ -95,15 +95,15 @@ func TestLinkConfig(t *testing.T) {
 	}
 }
 
-// TestFavour: a link that favours latency has short batches only, one that favours CPU long
-// ones, and what it favours is read back from its configuration.
+// TestFavour: a link that favours latency has short batches only, one that favours CPU longer
+// ones than the long ones, and what it favours is read back from its configuration.
 func TestFavour(t *testing.T) {
 	for _, capacity := range []policy.Rate{1e6, 100e6, 10e9, 100e9} {
 		neither := linkConfig(plan.Link{Capacity: capacity}, 1)
 		for favour, want := range map[string][2]uint64{
 			plan.FavourNeither: {neither.BatchNs, 4 * neither.BatchNs},
 			plan.FavourLatency: {neither.BatchNs, neither.BatchNs},
-			plan.FavourCPU:     {4 * neither.BatchNs, 4 * neither.BatchNs},
+			plan.FavourCPU:     {16 * neither.BatchNs, 16 * neither.BatchNs},
 		} {
 			got := linkConfig(plan.Link{Capacity: capacity, Favour: favour}, 1)
 			if batches := [2]uint64{got.BatchNs, got.BulkBatchNs}; batches != want {

@@ -233,6 +233,9 @@ func judgeFlat(v *verdict.Verdict, b scenario.Bar, rows []Figures) {
 
 // about says whether a bar is about a row.
 func about(b scenario.Bar, r Figures) bool {
+	if r.Where[scenario.KeyFlow] != "" && b.Where[scenario.KeyFlow] == "" {
+		return false // of the workload, not of each of its flows
+	}
 	for key, want := range b.Where {
 		if r.Where[key] != want {
 			return false

@@ -131,6 +131,7 @@ expect:
 	result := func(scheduler string, requests, p50, mean float64) *Result {
 		flows := []Flow{
 			{Workload: "a", Flow: "tcp_crr:7001", RTT: RTT{P50: &p50}, Transactions: &requests},
+			{Workload: "a", Flow: "tcp_crr:7002", Transactions: ptr(requests / 2)}, // the workload's row decides
 			{Workload: "a", Flow: "ping", RTT: RTT{Mean: &mean, Most: ptr(2 * mean)}},
 			{Workload: "a", Flow: "tcp"},
 		}

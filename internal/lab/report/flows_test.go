@@ -149,3 +149,32 @@ func TestDemandOfOneThatWaitsBesideABulkFlow(t *testing.T) {
 		t.Errorf("ideal %v, want 160 kbit/s", got)
 	}
 }
+
+// A workload with several netperfs has the transactions of all of them, and the longest
+// round trips; it had those of the last one.
+func TestTransactionsOfSeveral(t *testing.T) {
+	s := parse(t, `name: several
+link: {bandwidth: 8mbit}
+workloads:
+  a: {traffic: [{tcp_crr: {port: 7001}}, {tcp_crr: {port: 7002}}]}
+phases: [{for: 3s}]
+`)
+	m := insideMeasured(s)
+	m.Reports = []traffic.Report{
+		{Flow: 0, RR: &traffic.RR{P50: 2 * time.Millisecond, P99: 9 * time.Millisecond, Mean: 3 * time.Millisecond, Most: 10 * time.Millisecond, Rate: 500}},
+		{Flow: 1, RR: &traffic.RR{P50: time.Millisecond, P99: 12 * time.Millisecond, Mean: time.Millisecond, Most: 12 * time.Millisecond, Rate: 700}},
+	}
+	p := Evaluate(s, m).Phases[0]
+	a := p.Workloads[0]
+	if got := *a.Transactions; got != 1200 {
+		t.Errorf("%v transactions a second, want those of both, 1200", got)
+	}
+	if *a.RTT.P50 != 2 || *a.RTT.P99 != 12 || *a.RTT.Mean != 3 || *a.RTT.Most != 12 {
+		t.Errorf("round trips %v, %v, %v, %v ms; want the longest of each", *a.RTT.P50, *a.RTT.P99, *a.RTT.Mean, *a.RTT.Most)
+	}
+	for i, want := range []float64{500, 700} {
+		if got := *a.Flows[i].Transactions; got != want {
+			t.Errorf("flow %d has %v, want %v", i, got, want)
+		}
+	}
+}

@@ -36,10 +36,21 @@ func (e *evaluation) traffic(span scenario.Span, of func(scenario.Flow) bool) Wo
 		}
 		t.pings(r.Pings)
 		if r.RR != nil && f.From >= span.From && f.To <= span.To {
-			t.rr = r.RR
+			t.transactions(r.RR)
 		}
 	}
 	return t.workload()
+}
+
+// transactions counts those of one netperf. Of several, the sum of their rates counts, and
+// the longest of each kind of round trip, since quantiles cannot be put together.
+func (t *tally) transactions(rr *traffic.RR) {
+	if t.rr == nil {
+		t.rr = &traffic.RR{}
+	}
+	t.rr.P50, t.rr.P99 = max(t.rr.P50, rr.P50), max(t.rr.P99, rr.P99)
+	t.rr.Mean, t.rr.Most = max(t.rr.Mean, rr.Mean), max(t.rr.Most, rr.Most)
+	t.rr.Rate += rr.Rate
 }
 
 // interval counts as far as it lies within the window.
