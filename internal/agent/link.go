@@ -49,6 +49,7 @@ type link struct {
 	last    dataplane.Snapshot
 	now     usage.Division
 	history usage.History
+	scores  usage.Scores
 }
 
 // open gets a backend and learns what an earlier agent left.
@@ -263,7 +264,9 @@ func (l *link) sample(now time.Time) {
 		l.failed(fmt.Errorf("link %s: counters: %w", l.config.Name(), err), now)
 		return
 	}
+	before := l.now
 	l.now = usage.Between(l.want, l.last, snapshot)
+	l.scores.Add(now, before, l.now)
 	l.last = snapshot
 	l.count(l, snapshot)
 	l.history.Add(l.now.Used)

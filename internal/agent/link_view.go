@@ -22,6 +22,7 @@ func (l *link) direction() string {
 // workload returns a class's traffic over the last second.
 func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	view := l.now.Traffic(l.config.Plan(), id, l.classes[id])
+	view.Score = l.scores.Of(id, l.classes[id])
 	if loop, ok := l.pacer.Loop(pace.ID{Class: id, Queue: pace.Whole}); ok {
 		st := loop.Controller.State()
 		view.ReserveBps, view.Control = uint64(st.Target), string(st.Mode)

@@ -50,6 +50,33 @@ func TestRates(t *testing.T) {
 	})
 }
 
+// A min that is starved for 3 of 60 seconds has a score of 95.0 %; a workload without a
+// backlog has none.
+func TestScore(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a", "weir.min=10mbit")
+		h.run("b")
+		seconds(1)
+		for i := range 61 { // the first has no backlog at its beginning
+			bytes := uint64(1_250_000)
+			if i >= 30 && i < 33 {
+				bytes = 500_000
+			}
+			h.kernel.Send("eth0", 1, fake.Traffic{Bytes: bytes, Backlog: 20})
+			h.kernel.Send("eth0", 2, fake.Traffic{Bytes: 1e6})
+			seconds(1)
+		}
+		if b := h.workload("b").Links[0].Score; b != nil {
+			t.Errorf("b wanted nothing: %+v", *b)
+		}
+		a := h.workload("a").Links[0].Score
+		if a == nil || a.WantedSeconds != 60 || a.Kept != 0.95 || !strings.HasPrefix(a.Text, "95.0 % of the 60 s in which it wanted its min") {
+			t.Errorf("a's score: %+v", a)
+		}
+	})
+}
+
 func TestSubscribe(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()

@@ -127,6 +127,10 @@ var metrics = []metric{
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.BacklogPackets) }),
 	perClass("weir_class_ideal_bits_per_second", "bits per second", "Rate that the contract gives the workload now, from the demand of all.", gauge,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return l.IdealBps }),
+	perScore("weir_class_wanted_seconds_total", "Seconds in which the workload wanted all that it is promised: packets of it waited at both ends.",
+		func(s api.Score) float64 { return float64(s.WantedSecondsTotal) }),
+	perScore("weir_class_kept_seconds_total", "Those of them in which it got its min, or its share if it has no min.",
+		func(s api.Score) float64 { return float64(s.KeptSecondsTotal) }),
 	perClass("weir_class_min_bits_per_second", "bits per second", "Guaranteed rate, 0 = none.", gauge,
 		func(_ api.Workload, l api.WorkloadLink) float64 { return float64(l.MinBps) }),
 	{"weir_class_max_bits_per_second", "bits per second", "Ceiling; no series where there is none.", gauge,
@@ -243,6 +247,17 @@ func perReservation(name, help string, value func(api.WorkloadLink) (float64, bo
 		eachClass(s, func(_ api.Workload, l api.WorkloadLink, labels []string) {
 			if v, known := value(l); known && l.ReserveBps != 0 {
 				out(v, labels...)
+			}
+		})
+	}}
+}
+
+// perScore returns a counter of the workloads that have a promise score.
+func perScore(name, help string, value func(api.Score) float64) metric {
+	return metric{name, "seconds", help, counter, classLabels, func(s snapshot, out emit) {
+		eachClass(s, func(_ api.Workload, l api.WorkloadLink, labels []string) {
+			if l.Score != nil {
+				out(value(*l.Score), labels...)
 			}
 		})
 	}}

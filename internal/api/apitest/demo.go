@@ -39,6 +39,8 @@ func Demo() []api.Workload {
 	web.ID = "4f5e6d7c8b9a"
 	web.Origin["min"] = "set"
 	web.Links[0].BacklogPackets, web.Links[0].BacklogBytes = 12, 18168
+	web.Links[0].Score = &api.Score{WantedSeconds: 60, Kept: 0.95, WorstMinute: 55. / 58, WantedSecondsTotal: 60, KeptSecondsTotal: 57,
+		Text: "95.0 % of the 60 s in which it wanted its min, worst minute 94.8 %"}
 
 	batch := Workload("batch", 2, 0, 0, 33)
 	batch.ID = "90ab12cd34ef"

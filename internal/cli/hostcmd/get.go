@@ -179,6 +179,9 @@ func renderWorkload(w api.Workload) string {
 		fmt.Fprintf(&b, "%s on %s\n", human.Direction(l.Direction), l.Device)
 		line("rate", "%s, %s of the link", human.Measured(l.RateBps), human.Percent(l.Share))
 		line("ideal", "%s", human.Measured(l.IdealBps))
+		if l.Score != nil {
+			line("kept", "%s", l.Score.Text)
+		}
 		line("offered", "%s", human.Measured(l.OfferedBps))
 		if l.Discipline != "" {
 			line("discipline", "%s, as the switch says of this port", l.Discipline)

@@ -107,6 +107,9 @@ func renderGroup(g api.Group) string {
 		text += fmt.Sprintf("%s on %s, all members together\n", human.Direction(l.Direction), l.Device)
 		line("rate", fmt.Sprintf("%s, %s of the link", human.Measured(l.RateBps), human.Percent(l.Share)))
 		line("ideal", human.Measured(l.IdealBps))
+		if l.Score != nil {
+			line("kept", l.Score.Text)
+		}
 		line("offered", human.Measured(l.OfferedBps))
 		line("reserved", human.LimitOrNone(l.MinBps))
 		line("max", human.LimitOrNone(l.MaxBps))

@@ -63,11 +63,12 @@ var columns = []column{
 	{"RATE", 7, 0, func(r row, u unit) string { return u.text(r.link.RateBps) }, rateMood},
 	{"SHARE", 5, 1, func(r row, _ unit) string { return fmt.Sprintf("%.0f %%", r.link.Share*100) }, nil},
 	{"IDEAL", 7, 2, func(r row, u unit) string { return u.text(r.link.IdealBps) }, nil},
-	{"MIN", 7, 4, func(r row, u unit) string { return u.limit(r.link.MinBps) }, noneMood(minOf)},
-	{"MAX", 7, 5, func(r row, u unit) string { return u.limit(r.link.MaxBps) }, noneMood(maxOf)},
-	{"WEIGHT", 6, 7, func(r row, _ unit) string { return fmt.Sprint(r.workload.Policy.In(r.link.Direction).Weight) }, nil},
-	{"BACKLOG", 9, 3, func(r row, _ unit) string { return fmt.Sprintf("%d pkt", r.link.BacklogPackets) }, nil},
-	{"DROPS/S", 7, 6, dropsText, dropsMood},
+	{"KEPT", 7, 3, keptText, keptMood},
+	{"MIN", 7, 5, func(r row, u unit) string { return u.limit(r.link.MinBps) }, noneMood(minOf)},
+	{"MAX", 7, 6, func(r row, u unit) string { return u.limit(r.link.MaxBps) }, noneMood(maxOf)},
+	{"WEIGHT", 6, 8, func(r row, _ unit) string { return fmt.Sprint(r.workload.Policy.In(r.link.Direction).Weight) }, nil},
+	{"BACKLOG", 9, 4, func(r row, _ unit) string { return fmt.Sprintf("%d pkt", r.link.BacklogPackets) }, nil},
+	{"DROPS/S", 7, 7, dropsText, dropsMood},
 }
 
 // reservation is a column for links on which there is any.
@@ -113,6 +114,27 @@ func columnsFor(rows []row) []column {
 	}
 	return list
 }
+
+// keptText returns the promise score; "-" where nothing was wanted in the last hour.
+func keptText(r row, _ unit) string {
+	if r.link.Score == nil {
+		return "-"
+	}
+	return r.link.Score.KeptText()
+}
+
+func keptMood(r row) mood {
+	switch {
+	case r.link.Score == nil:
+		return dim
+	case r.link.Score.Kept < keptWell:
+		return warn
+	}
+	return good
+}
+
+// keptWell is the promise score from which on a workload is not pointed out.
+const keptWell = 0.99
 
 func minOf(l api.WorkloadLink) uint64 { return l.MinBps }
 func maxOf(l api.WorkloadLink) uint64 { return l.MaxBps }
