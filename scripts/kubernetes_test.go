@@ -40,7 +40,10 @@ chmod +x "$temp/bin/busybox"
 tar --create --file="$1" --directory="$temp" ./bin/busybox
 rm -r "$temp"
 `)
-	put("bin/go", "#!/bin/sh\necho \"$GOBIN $*\" >>"+root+"/built\ntest ! -e "+root+"/broken\n")
+	for _, stage := range []string{"node/fast/node-initialize", "node/heartbeat-with-lease/node-heartbeat-with-lease", "pod/fast/pod-ready", "pod/fast/pod-complete", "pod/fast/pod-delete"} {
+		put("kwok/kustomize/stage/"+stage+".yaml", "kind: Stage\n")
+	}
+	put("bin/go", "#!/bin/sh\nif [ \"$1\" = mod ]; then echo '{\"Dir\": \""+root+"/kwok\"}'; exit; fi\necho \"$GOBIN $*\" >>"+root+"/built\ntest ! -e "+root+"/broken\n")
 	cache := filepath.Join(root, "cache")
 	call := func() (out string, failed error) {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "scripts/kubernetes"))
@@ -69,6 +72,9 @@ rm -r "$temp"
 	}
 	if _, err := os.Stat(filepath.Join(first, "image.tar")); err != nil {
 		t.Error(err)
+	}
+	if stages, err := os.ReadFile(filepath.Join(first, "stages")); err != nil || strings.Count(string(stages), "kind: Stage") != 5 {
+		t.Errorf("kwok's stages: %v, %q", err, stages)
 	}
 	if err := os.Remove(filepath.Join(root, "built")); err != nil {
 		t.Fatal(err)
