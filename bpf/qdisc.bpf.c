@@ -4,8 +4,8 @@
  * a min and a max.
  *
  *   enqueue   the class number is in the packet's mark (marking/mark.bpf.c put it
- *             there when the packet left its container), or is that of its
- *             socket's cgroup (core/sockets.h); a class that does not exist, or no
+ *             there when the packet left its container), or in its seal
+ *             (marking/seal.h), or is that of its socket's cgroup (core/sockets.h); a class that does not exist, or no
  *             mark, means class 0, the host. The packet joins its
  *             class's front (core/class.h) or the queue that the class's discipline
  *             names (disciplines/table.h), or is dropped and counted with a reason
@@ -147,7 +147,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK))
 		bits = mark_of_socket(skb, mark_at.class_mask << mark_at.shift);
 	bits >>= mark_at.shift;
-	id = bounded(bits & mark_at.class_mask, WEIR_MAX_CLASSES);
+	id = bounded(weir_class_of(skb->tc_index, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
 	c = &classes[id];
 	if (unlikely(!c->discipline)) {
 		id = 0;

@@ -4,7 +4,8 @@
  * cls_bpf filter at the HTB root, without direct action, so that what it returns
  * is the class id.
  *
- * The class number is in the bits of skb->mark that mark.bpf.c wrote, and class
+ * The class number is in the bits of skb->mark that mark.bpf.c wrote, or in the seal
+ * where others have overwritten those (seal.h), and class
  * n of Weir is HTB class 77e1:n. So the id is computed, whatever the number of
  * classes; no table, no list of filters.
  *
@@ -15,6 +16,7 @@
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include "seal.h"
 
 /* Set before the load, frozen after it. */
 const volatile struct {
@@ -26,7 +28,8 @@ const volatile struct {
 SEC("tc")
 int weir_classify(struct __sk_buff *skb)
 {
-	__u32 class = (skb->mark & weir_classid.mask) >> weir_classid.shift;
+	__u32 class = weir_class_of(skb->tc_index,
+				    (skb->mark & weir_classid.mask) >> weir_classid.shift);
 
 	/* major:0 would be the qdisc itself, which sends unshaped. */
 	return class ? weir_classid.major | class : 0;

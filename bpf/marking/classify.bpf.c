@@ -28,6 +28,9 @@
  *                    that came by a link whose ingress is steered; the action
  *                    behind the filter carries them to that link's IFB device
  *
+ * The first and the last also write the seal, from which the class is known where others
+ * have overwritten the mark (seal.h).
+ *
  * What it does not do: look at rules for packets of other workloads. A packet
  * that has a class keeps it on the link.
  */
@@ -60,7 +63,7 @@ static __always_inline int weir_mark_and_rewrite(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int weir_rules_port(struct __sk_buff *skb)
 {
-	skb->tc_index = WEIR_SEAL;
+	skb->tc_index = weir_here.seal;
 	return weir_mark_and_rewrite(skb);
 }
 
@@ -139,8 +142,8 @@ int weir_rules_link(struct __sk_buff *skb)
 {
 	if (weir_socket_chose(skb->ingress_ifindex, skb->tc_index, skb->sk))
 		weir_reown(skb);
-	if (skb->mark & weir_here.classes) {
-		if (weir_here.late)
+	if (weir_class_of(skb->tc_index, skb->mark & weir_here.classes)) {
+		if (weir_here.late && !weir_sealed(skb->tc_index)) /* no port's */
 			weir_rewrite_late(skb);
 		return TC_ACT_UNSPEC;
 	}
@@ -173,7 +176,7 @@ int weir_rules_cgrp(struct __sk_buff *skb)
  * The second time it has to pass: the IFB has set tc_skip_classify, which lets the
  * action do nothing once. So such a packet is taken, too, without a look at it.
  *
- * Packets of other workloads of the host carry a class, and packets of the host came
+ * Packets of other workloads of the host carry a class or a seal, and packets of the host came
  * by no device: neither is the link's, unless `local` says that all count.
  */
 #define WEIR_SOURCES 16
@@ -208,12 +211,13 @@ int weir_rules_in(struct __sk_buff *skb)
 
 	if (iif == weir_to.ifb)
 		return WEIR_TAKEN;
-	if (!weir_to.local && (skb->mark & weir_here.classes || !weir_by_link(iif)))
+	if (!weir_to.local && (weir_class_of(skb->tc_index, skb->mark & weir_here.classes) || !weir_by_link(iif)))
 		return WEIR_LEFT;
 	if (weir_here.count || weir_to.rewrites)
 		weir_read(skb, &h, true);
 	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
 	skb->mark = (skb->mark & weir_here.keep) | weir_value(queue);
+	skb->tc_index = weir_here.seal;
 	if (weir_to.rewrites && weir_here.dscp[queue] != WEIR_DSCP_KEEP)
 		weir_rewrite(skb, &h, weir_here.dscp[queue]);
 	return WEIR_TAKEN;

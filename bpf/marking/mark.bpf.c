@@ -16,9 +16,10 @@
  * there is no map to look up and nothing to fall out of step: the program IS
  * the class. To change the class the program is replaced, in one step.
  *
- * The seal in skb->tc_index says that the mark is Weir's (owner.h).
+ * The seal in skb->tc_index says the class, too, where others overwrite the mark on
+ * its way (seal.h).
  *
- * Cost: one load of an address, two of constants, and, or, load and store of the
+ * Cost: one load of an address, three of constants, and, or, load and store of the
  * mark, store of the seal: about a dozen machine instructions.
  *
  * What it does not do: say anything about packets that do not come in by such a
@@ -29,16 +30,17 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
-#include "owner.h"
+#include "seal.h"
 
 /*
  * Set before the load, frozen after it; package mark reads them back from the
  * kernel to learn which class a port has. One struct, so that one address serves
- * both loads.
+ * all loads.
  */
 const volatile struct {
 	__u32 keep; /* bits of the mark that stay as they are: ~mask */
 	__u32 value; /* class number, shifted to its place in the mask */
+	__u32 seal; /* the class, as in seal.h */
 } weir_mark;
 
 /*
@@ -50,7 +52,7 @@ SEC("tcx/ingress")
 int weir_mark_port(struct __sk_buff *skb)
 {
 	skb->mark = (skb->mark & weir_mark.keep) | weir_mark.value;
-	skb->tc_index = WEIR_SEAL;
+	skb->tc_index = weir_mark.seal;
 	return TC_ACT_UNSPEC;
 }
 

@@ -14,27 +14,20 @@
 #ifndef WEIR_OWNER_H
 #define WEIR_OWNER_H
 
-#include <linux/types.h>
-#include <stdbool.h>
+#include "seal.h"
 
 #define WEIR_MAX_LEVELS 16 /* cgroups further below the top are not told apart */
 #define WEIR_LOOPBACK 1 /* index of lo in every network namespace */
 
 /*
- * What the programs at ports write into skb->tc_index. Bridges, routing and tunnels
- * keep it, and no socket option sets it: a packet with the seal has its mark from a
- * port. A tunnel forgets the device that a packet came by, but not its socket.
- */
-#define WEIR_SEAL 0x5757
-
-/*
  * Is the mark one that a local socket chose? What came in by a device has its mark
- * from a program there, or none. But what a packet socket sends into lo comes back
- * with the mark and without the socket.
+ * from a program there, or none, and by a port it has the seal, too: a tunnel forgets
+ * the device that a packet came by, but not its socket. But what a packet socket sends
+ * into lo comes back with the mark and without the socket.
  */
 static __always_inline bool weir_socket_chose(__u32 iif, __u32 tc_index, bool socket)
 {
-	if (iif > WEIR_LOOPBACK || tc_index == WEIR_SEAL)
+	if (iif > WEIR_LOOPBACK || weir_sealed(tc_index))
 		return false;
 	return iif == WEIR_LOOPBACK || socket;
 }

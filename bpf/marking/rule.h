@@ -73,6 +73,7 @@ struct weir_place {
 	__u32 levels; /* bit i = weir_owners has cgroups that are i below the top */
 	__u32 host; /* at a link: 1 = class 0 has rules or a DSCP */
 	__u64 self; /* id of the agent's own cgroup; 0 = none */
+	__u32 seal; /* at a port: the class, as in seal.h */
 };
 
 #define WEIR_DSCP_KEEP 0xff

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -66,6 +67,37 @@ func TestPacketsOfSockets(t *testing.T) {
 			}
 		}
 		must(t, b.Close())
+	}
+}
+
+// Where another program has overwritten the mark of a container's packets, the class is in the
+// seal: routed, and bridged into a tunnel.
+func TestPacketsWithOverwrittenMarks(t *testing.T) {
+	if err := Supported(); err != nil {
+		t.Skipf("needs a kernel with BPF qdiscs (vm/run has one): %v", err)
+	}
+	host := netnstest.Enter(t)
+	b := newBackend(t, netnstest.Options(t))
+	bed := marktest.New(t, host)
+	want := bed.State()
+	want.Link = plan.Link{Device: marktest.Uplink, Capacity: 1e9, Reserve: 1, Scheduler: plan.SchedulerFair}
+	must(t, b.Set(context.Background(), want))
+	marktest.Overwrite(t, want.Ports[0].Ifindex, 7<<16|0xf00)
+	tries := 0
+	for _, try := range bed.Tries(t) {
+		if !strings.HasPrefix(try.Name, "container") {
+			continue
+		}
+		tries++
+		before := enqueued(t, b)
+		bed.Send(t, try)
+		after := enqueued(t, b)
+		if after[5] == before[5] || after[7] != before[7] {
+			t.Errorf("%s: class 5 has got %d packets, class 7 %d, want all in class 5", try.Name, after[5]-before[5], after[7]-before[7])
+		}
+	}
+	if tries < 3 {
+		t.Errorf("%d ways of sending", tries)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 // Offsets in struct __sk_buff of linux/bpf.h, and its size.
 const (
 	skbMark     = 8
+	skbTCIndex  = 44
 	skbPriority = 32
 	skbIngress  = 36
 	skbSize     = 192

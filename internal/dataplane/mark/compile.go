@@ -74,7 +74,7 @@ type program struct {
 type identity struct {
 	name        string
 	keep, value uint32
-	digest      uint64 // 0 in marking/mark.bpf.c, of which keep and value say all
+	digest      uint64 // the seal in marking/mark.bpf.c, which has no rules
 }
 
 func (p program) identity() identity {
@@ -93,7 +93,7 @@ func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, l
 		Dscp: marking.codepoints(),
 	}}
 	if marking.empty() && name == classifyProgWeirRulesPort {
-		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value}}, nil
+		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value, Seal: seal(class), Digest: uint64(seal(class))}}, nil
 	}
 	p.place.Classes = mask.Classes()
 	if !marking.empty() {
@@ -103,11 +103,21 @@ func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, l
 	p.place.Count = uint32(len(rules.List))
 	p.place.Fallback = uint32(rules.Default)
 	p.place.LinkHeader = uint32(linkHeader)
+	p.place.Seal = seal(class)
 	for _, rule := range rules.List {
 		p.rules = append(p.rules, kernelRule(rule))
 	}
 	p.place.Digest = p.digest()
 	return p, nil
+}
+
+// seal returns what a port writes into skb->tc_index, as bpf/marking/seal.h says.
+func seal(class plan.ClassID) uint32 {
+	const sealed, shift = 1 << 15, 5 // WEIR_SEAL, WEIR_SEAL_SHIFT
+	if class >= sealed>>shift {
+		return sealed // the mark alone says the class
+	}
+	return sealed | uint32(class)<<shift
 }
 
 // digest is of all that the program is made of: a new build of Weir replaces it.

@@ -8,7 +8,8 @@
 // loads the marking program with the constant 3 and attaches it to the ingress
 // of veth1a2b; from then on the class bits of skb->mark are 3, through
 // bridge, routing and masquerading, until a qdisc on the uplink reads them.
-// When web is given class 5, the program is replaced in one step: no packet
+// Where another program overwrites the mark on the way, the class is known by the seal in
+// skb->tc_index (bpf/marking/seal.h). When web is given class 5, the program is replaced in one step: no packet
 // passes without a mark.
 //
 // With a Marking, the program has the rules of the workload's queues as constants,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 
 	"weir/internal/dataplane"
@@ -228,6 +229,52 @@ func TestForeignTCXStays(t *testing.T) {
 	if err != nil || len(chain.Programs) != 1 {
 		t.Errorf("after cleanup %d programs (%v), want the foreign one", len(chain.Programs), err)
 	}
+}
+
+// A program that an earlier version has attached, whose constants were others, is listed with its
+// class, and replaced.
+func TestEarlierVersion(t *testing.T) {
+	host := netnstest.Enter(t)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	a := addPort(t, host, m, "a0")
+	a.Class = 3
+	constants, err := ebpf.NewMap(&ebpf.MapSpec{Name: constantsMap, Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1,
+		Contents: []ebpf.MapKV{{Key: uint32(0), Value: []uint32{^DefaultMask, 3 << 16}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer constants.Close()
+	early, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: programName, Type: ebpf.SchedCLS, AttachType: ebpf.AttachTCXIngress, License: "GPL", Instructions: asm.Instructions{
+		asm.LoadMapValue(asm.R2, constants.FD(), 0),
+		asm.Mov.Imm(asm.R0, -1),
+		asm.Return(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
+	l, err := link.AttachTCX(link.TCXOptions{Interface: a.Ifindex, Program: early, Attach: ebpf.AttachTCXIngress})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	at, err := tcx{m, ingress}.pinOf(a.Ifindex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Pin(at.path); err != nil {
+		t.Fatal(err)
+	}
+	wantPorts(t, m, a)
+	before := programAt(t, m, ingress, a.Ifindex)
+	if err := m.Attach(a, Marking{}); err != nil {
+		t.Fatal(err)
+	}
+	now := programAt(t, m, ingress, a.Ifindex)
+	if who, err := identify(now); err != nil || now == before || who.digest != uint64(seal(3)) {
+		t.Errorf("program %d after %d, %+v, %v; want another one, with the seal of class 3", now, before, who, err)
+	}
+	wantPorts(t, m, a)
 }
 
 // 200 ports come and go: no program, pin or file descriptor stays.

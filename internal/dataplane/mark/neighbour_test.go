@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/mark/marktest"
@@ -27,10 +25,8 @@ type neighbour struct {
 	// program, if any, is what it runs at the pod's port: it writes this mark.
 	program uint32
 	mask    plan.Mask
-	// class is what the packets have at the uplink; that of the pod, 5, where the two get along.
-	class plan.ClassID
-	// whole is the mark at the uplink but for Weir's bits.
-	whole uint32
+	// mark is what the packets have at the uplink, where the others look for theirs.
+	mark uint32
 }
 
 const (
@@ -91,25 +87,30 @@ iptables -w -t nat -A POSTROUTING -j FLANNEL-POSTRTG
 iptables -w -t nat -A FLANNEL-POSTRTG -m mark --mark 0x4000/0x4000 -j RETURN
 iptables -w -t nat -A FLANNEL-POSTRTG -s 10.65.0.0/16 ! -d 10.65.0.0/16 -j MASQUERADE --random-fully`
 	flannelLooked = `iptables -w -t nat -nvxL FLANNEL-POSTRTG | awk '/MASQUERADE/ {print $1}'`
+
+	// A filter of tc writes its class id over the seal; the mark stays.
+	filter = `tc qdisc add dev cali1 clsact
+tc filter add dev cali1 ingress u32 match u32 0 0 flowid 1:123`
 )
 
 var neighbours = []neighbour{
-	{name: "none", mask: plan.DefaultMask, class: 5},
-	{name: "kube-proxy by iptables", rules: kubeProxy, looked: kubeProxyLooked, mask: plan.DefaultMask, class: 5},
-	{name: "kube-proxy by nftables", rules: kubeProxyNFT, looked: kubeProxyNFTLooked, mask: plan.DefaultMask, class: 5},
-	{name: "flannel beside kube-proxy", rules: flannel + "\n" + strings.ReplaceAll(kubeProxy, "-t nat -A PREROUTING -j", "-t nat -A PREROUTING -s 192.0.2.1 -j"), looked: flannelLooked, mask: plan.DefaultMask, class: 5},
-	// Calico overwrites the low bits of the default mask: the packet counts as another workload's.
-	{name: "calico, the default mask", rules: calico, looked: calicoLooked, mask: plan.DefaultMask, class: 1},
-	{name: "calico, the mask that weir doctor names", rules: calico, looked: calicoLooked, mask: 0xfffe, class: 5, whole: 0x10000},
-	{name: "calico and kube-proxy", rules: calico + "\n" + kubeProxy, looked: kubeProxyLooked, mask: 0x3fff, class: 5, whole: 0x10000},
-	// Cilium assigns the whole mark (set_identity_mark), so no mask helps where it does.
-	{name: "cilium, the default mask", program: 1234<<16 | 0xf00, mask: plan.DefaultMask, class: 1234 & 0x1fff, whole: 0xf00},
-	{name: "cilium, the bits that it does not use", program: 1234<<16 | 0xf00, mask: 0xf000, class: 0, whole: 1234<<16 | 0xf00},
+	{name: "none", mask: plan.DefaultMask, mark: 0x50000},
+	{name: "kube-proxy by iptables", rules: kubeProxy, looked: kubeProxyLooked, mask: plan.DefaultMask, mark: 0x50000},
+	{name: "kube-proxy by nftables", rules: kubeProxyNFT, looked: kubeProxyNFTLooked, mask: plan.DefaultMask, mark: 0x50000},
+	{name: "flannel beside kube-proxy", rules: flannel + "\n" + strings.ReplaceAll(kubeProxy, "-t nat -A PREROUTING -j", "-t nat -A PREROUTING -s 192.0.2.1 -j"), looked: flannelLooked, mask: plan.DefaultMask, mark: 0x50000},
+	{name: "a filter of tc", rules: filter, mask: plan.DefaultMask, mark: 0x50000},
+	// Calico overwrites the low bits of the default mask.
+	{name: "calico, the default mask", rules: calico, looked: calicoLooked, mask: plan.DefaultMask, mark: 0x10000},
+	{name: "calico, the mask that weir doctor names", rules: calico, looked: calicoLooked, mask: 0xfffe, mark: 0x1000a},
+	{name: "calico and kube-proxy", rules: calico + "\n" + kubeProxy, looked: kubeProxyLooked, mask: 0x3fff, mark: 0x10005},
+	// Cilium assigns the whole mark (set_identity_mark).
+	{name: "cilium, the default mask", program: 1234<<16 | 0xf00, mask: plan.DefaultMask, mark: 1234<<16 | 0xf00},
+	{name: "cilium, the bits that it does not use", program: 1234<<16 | 0xf00, mask: 0xf000, mark: 1234<<16 | 0xf00},
 }
 
 // TestNeighbours sends a packet from a pod by routing to the uplink past what other products do to
-// the mark. The pod's class and their bits arrive, or the class is lost in the way that weir doctor
-// warns of; their own rules find what they look for in each case.
+// the mark. The pod's class arrives in each case, by the seal where the mark is overwritten, and so
+// do their bits; their own rules find what they look for.
 func TestNeighbours(t *testing.T) {
 	for _, n := range neighbours {
 		t.Run(n.name, func(t *testing.T) {
@@ -143,7 +144,7 @@ ip route add 10.65.0.0/16 via 10.77.0.1`)
 				t.Fatal(err)
 			}
 			if n.program != 0 {
-				overwrite(t, port.Index, n.program) // it was there before Weir
+				marktest.Overwrite(t, port.Index, n.program) // it was there before Weir
 			}
 			if err := m.Attach(plan.Port{Device: "cali1", Ifindex: port.Index, Class: 5}, Marking{}); err != nil {
 				t.Fatal(err)
@@ -155,14 +156,13 @@ ip route add 10.65.0.0/16 via 10.77.0.1`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := witness(t, uplink.Index, ebpf.AttachTCXEgress)
+			mark, tcIndex := witness(t, uplink.Index, ebpf.AttachTCXEgress), witnessOf(t, skbTCIndex, uplink.Index, ebpf.AttachTCXEgress)
 			box.Run("ping", "-c", "1", "-W", "5", "10.77.0.254")
-			got := seen()
-			if class := classOf(m.mask, got); class != n.class {
-				t.Errorf("class %d at the uplink, want %d (mark %#x)", class, n.class, got)
+			if class := classOf(m.mask, mark(), tcIndex()); class != 5 {
+				t.Errorf("class %d at the uplink, want 5 (mark %#x, tc_index %#x)", class, mark(), tcIndex())
 			}
-			if whole := got &^ uint32(n.mask); whole != n.whole {
-				t.Errorf("mark %#x beside Weir's bits, want %#x", whole, n.whole)
+			if mark() != n.mark {
+				t.Errorf("mark %#x at the uplink, want %#x", mark(), n.mark)
 			}
 			if n.looked == "" {
 				return
@@ -174,28 +174,31 @@ ip route add 10.65.0.0/16 via 10.77.0.1`)
 	}
 }
 
-// overwrite attaches a program to a port that assigns the whole mark and lets the packet go on.
-func overwrite(t *testing.T, ifindex int, mark uint32) {
-	t.Helper()
-	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, AttachType: ebpf.AttachTCXIngress, License: "GPL", Instructions: asm.Instructions{
-		asm.LoadImm(asm.R2, int64(mark), asm.DWord),
-		asm.StoreMem(asm.R1, skbMark, asm.R2, asm.Word),
-		asm.Mov.Imm(asm.R0, -1),
-		asm.Return(),
-	}})
-	if err != nil {
-		t.Fatal(err)
+// classOf returns the class of a packet as the qdisc finds it (bpf/marking/seal.h).
+func classOf(mask plan.Mask, mark, tcIndex uint32) plan.ClassID {
+	const sealed, shift = 0x8000, 5
+	if class := plan.ClassID(tcIndex >> shift & (sealed>>shift - 1)); tcIndex&sealed != 0 && class != 0 {
+		return class
 	}
-	t.Cleanup(func() { prog.Close() })
-	l, err := link.AttachTCX(link.TCXOptions{Interface: ifindex, Program: prog, Attach: ebpf.AttachTCXIngress})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-}
-
-// classOf returns the class that a mark says.
-func classOf(mask plan.Mask, mark uint32) plan.ClassID {
 	class, _ := mask.Split(mark)
 	return class
+}
+
+// TestSeal holds what docs/kubernetes.md says of Cilium: the bits of skb->tc_index by which it
+// skips proxies, services and its firewall stay clear, whatever the class.
+func TestSeal(t *testing.T) {
+	const flagsOfCilium = 0x1f
+	for class := range plan.ClassID(plan.MaxClasses) {
+		got := seal(class)
+		if got&flagsOfCilium != 0 || got>>16 != 0 {
+			t.Fatalf("class %d: seal %#x", class, got)
+		}
+		mark := plan.DefaultMask.Value(class, 3)
+		if found := classOf(plan.DefaultMask, mark, got); found != class {
+			t.Fatalf("class %d: seal %#x and mark %#x say %d", class, got, mark, found)
+		}
+		if found := classOf(plan.DefaultMask, 0xffff_ffff, got); class != 0 && class < 1024 && found != class {
+			t.Fatalf("class %d: with its mark overwritten, seal %#x says %d", class, got, found)
+		}
+	}
 }

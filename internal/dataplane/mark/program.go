@@ -3,6 +3,7 @@
 package mark
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,11 +17,15 @@ import (
 )
 
 // constants are the variables of marking/mark.bpf.c, as they lie in .rodata. Those of
-// marking/classify.bpf.c begin with the same two.
+// marking/classify.bpf.c begin with the same two, and so did those of all versions.
 type constants struct {
 	Keep  uint32
 	Value uint32
+	Seal  uint32
 }
+
+// constantsMap is where both have them.
+const constantsMap = ".rodata"
 
 // programName is the function in marking/mark.bpf.c, and by it and those of
 // marking/classify.bpf.c List knows its own.
@@ -69,7 +74,7 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := spec.Variables[markVarWeirMark].Set(constants{p.place.Keep, p.place.Value}); err != nil {
+		if err := spec.Variables[markVarWeirMark].Set(constants{p.place.Keep, p.place.Value, p.place.Seal}); err != nil {
 			return nil, fmt.Errorf("set the class of the marking program: %w", err)
 		}
 		return spec, nil
@@ -161,13 +166,12 @@ func identify(id ebpf.ProgramID) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("inspect BPF program %d: %w", id, err)
 	}
-	size, known := placeSize[info.Name]
-	if !known {
+	if placeSize[info.Name] == 0 {
 		return identity{}, errNotOurs
 	}
 	ids, _ := info.MapIDs()
 	for _, mapID := range ids {
-		who, err := identifyBy(mapID, info.Name, size)
+		who, err := identifyBy(mapID, info.Name)
 		if !errors.Is(err, errNotOurs) {
 			return who, err
 		}
@@ -175,22 +179,35 @@ func identify(id ebpf.ProgramID) (identity, error) {
 	return identity{}, errNotOurs
 }
 
-// identifyBy reads the constants of the program; errNotOurs if the map is another.
-func identifyBy(id ebpf.MapID, name string, size uintptr) (identity, error) {
+// identifyBy reads the constants of the program; errNotOurs if the map is another. Where they
+// are of another size, another version of Weir has made the program: its digest is 0, which
+// none is that this one wants.
+func identifyBy(id ebpf.MapID, name string) (identity, error) {
 	rodata, err := ebpf.NewMapFromID(id)
 	if err != nil {
 		return identity{}, fmt.Errorf("open the constants of a marking program: %w", err)
 	}
 	defer rodata.Close()
-	if rodata.Type() != ebpf.Array || uintptr(rodata.ValueSize()) != size {
+	info, err := rodata.Info()
+	if err != nil {
+		return identity{}, fmt.Errorf("inspect the constants of a marking program: %w", err)
+	}
+	if info.Type != ebpf.Array || info.Name != constantsMap || uintptr(info.ValueSize) < unsafe.Offsetof(constants{}.Seal) {
 		return identity{}, errNotOurs
 	}
-	var place classifyWeirPlace
-	value := unsafe.Slice((*byte)(unsafe.Pointer(&place)), size)
+	value := make([]byte, info.ValueSize)
 	if err := rodata.Lookup(uint32(0), value); err != nil {
 		return identity{}, fmt.Errorf("read the constants of a marking program: %w", err)
 	}
-	return program{name: name, place: place}.identity(), nil
+	who := identity{name: name, keep: binary.NativeEndian.Uint32(value), value: binary.NativeEndian.Uint32(value[4:])}
+	switch {
+	case uintptr(len(value)) != placeSize[name]:
+	case name == programName:
+		who.digest = uint64(binary.NativeEndian.Uint32(value[unsafe.Offsetof(constants{}.Seal):]))
+	default:
+		who.digest = binary.NativeEndian.Uint64(value[unsafe.Offsetof(classifyWeirPlace{}.Digest):])
+	}
+	return who, nil
 }
 
 // class is the class number that the program writes.

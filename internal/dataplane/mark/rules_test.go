@@ -179,13 +179,19 @@ var onlyTransport = asm.Instructions{
 // that the filter lets through.
 func witness(t *testing.T, ifindex int, attach ebpf.AttachType, filter ...asm.Instruction) (lastMark func() uint32) {
 	t.Helper()
+	return witnessOf(t, skbMark, ifindex, attach, filter...)
+}
+
+// witnessOf does the same with a field of struct __sk_buff.
+func witnessOf(t *testing.T, field int16, ifindex int, attach ebpf.AttachType, filter ...asm.Instruction) (last func() uint32) {
+	t.Helper()
 	marks, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { marks.Close() })
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, AttachType: attach, License: "GPL", Instructions: append(slices.Clone(filter),
-		asm.LoadMem(asm.R6, asm.R1, skbMark, asm.Word),
+		asm.LoadMem(asm.R6, asm.R1, field, asm.Word),
 		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
 		asm.StoreMem(asm.RFP, -8, asm.R6, asm.Word),
 		asm.LoadMapPtr(asm.R1, marks.FD()),

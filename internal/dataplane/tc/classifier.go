@@ -20,7 +20,7 @@ const (
 
 // classifierName is what "tc filter show" prints, and how a restarted agent
 // knows whether the mask is still the same.
-func classifierName(mask uint32) string { return fmt.Sprintf("weir mask %#08x", mask) }
+func classifierName(mask uint32) string { return fmt.Sprintf("weir seal, mask %#08x", mask) }
 
 // setClassifier attaches bpf/marking/classid.bpf.c to the root, or replaces the one that
 // is there in one step.

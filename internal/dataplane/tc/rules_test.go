@@ -5,6 +5,7 @@ package tc
 import (
 	"testing"
 
+	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
@@ -43,4 +44,24 @@ func sentPackets(t *testing.T, b *Backend, class plan.ClassID) uint64 {
 		t.Fatal(err)
 	}
 	return snap.Classes[class].SentPackets
+}
+
+// Where another program has overwritten the mark, the class is in the seal.
+func TestOverwrittenMark(t *testing.T) {
+	b := newBed(t, 2)
+	backend := b.backend()
+	s := b.state(plan.Class{Weight: 1}, plan.Class{Weight: 1})
+	b.Set(backend, s)
+	for _, port := range s.Ports {
+		marktest.Overwrite(t, port.Ifindex, 2<<16|0xf00) // as if all were of class 2
+	}
+	const packets = 20
+	before := sentPackets(t, backend, 2)
+	b.Boxes[0].Run("bash", "-c", "for i in $(seq 20); do echo x > /dev/udp/10.77.0.254/9; done")
+	if got := sentPackets(t, backend, 1); got < packets {
+		t.Errorf("class 1 sent %d packets, want %d at least", got, packets)
+	}
+	if got := sentPackets(t, backend, 2) - before; got >= packets {
+		t.Errorf("class 2 sent %d packets, which it has not", got)
+	}
 }

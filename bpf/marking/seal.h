@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The seal: the class of a packet that came by a port, in skb->tc_index, beside the
+ * mark. The mark may be overwritten on its way: Calico's rules write 0x000f0000 into it,
+ * and Cilium assigns the whole mark of a pod's packet. Bridges, routing, masquerading
+ * and tunnels keep tc_index, and no socket option sets it. So where a packet has a
+ * seal, that says the class, and the mark is only asked for the queue.
+ *
+ *     bit 15   14 ... 5     4 ... 0
+ *     1        class        of Cilium (TC_INDEX_F_*: "skip the proxy" and the like)
+ *
+ * Example: class 5 -> 0x80a0, whatever the mark says at the link.
+ *
+ * A class above 1023 has no place there: its seal is 0x8000, and the mark says which
+ * class it is.
+ *
+ * What it does not survive: a filter of tc (not tcx) that ends with TC_ACT_OK writes its
+ * class id there, 0 if it has none. Then the mark counts, as without a seal. Hence bit
+ * 15: class ids of filters are small numbers.
+ */
+#ifndef WEIR_SEAL_H
+#define WEIR_SEAL_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+#define WEIR_SEAL 0x8000
+#define WEIR_SEAL_SHIFT 5
+
+/* Did the packet come by a port? */
+static __always_inline bool weir_sealed(__u32 tc_index)
+{
+	return tc_index & WEIR_SEAL;
+}
+
+/* The packet's class; `marked` is the one in its mark. */
+static __always_inline __u32 weir_class_of(__u32 tc_index, __u32 marked)
+{
+	__u32 seal = tc_index >> WEIR_SEAL_SHIFT;
+
+	return seal > WEIR_SEAL >> WEIR_SEAL_SHIFT ? seal - (WEIR_SEAL >> WEIR_SEAL_SHIFT) : marked;
+}
+
+#endif /* WEIR_SEAL_H */
