@@ -151,7 +151,7 @@ func TestChecks(t *testing.T) {
 		{"cilium is here, and Weir has the bits that its magic numbers leave", func(h *Host) { h.Marks.Products, h.Config.Value.MarkMask = []string{"cilium"}, 0xf000 }, "mark", Warning, "cilium is here, which may use 0xf000", "no mark_mask helps"},
 		{"a rule takes all bits", func(h *Host) {
 			h.Marks.Users = []MarkUser{{Rule: "-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff", Bits: allBits}, {Rule: "again", Bits: 0x20000}, {Rule: "no clash", Bits: 1}}
-		}, "mark", Warning, "writes 0xffff0000 of Weir's bits 0xffff0000, so packets may count as the host's or as another workload's: -A PREROUTING -j MARK --set-xmark 0x1/0xffffffff and 1 more", "no run of bits is free"},
+		}, "mark", Warning, "writes 0xffff0000 of Weir's bits 0xffff0000: a container's packets keep their class (docs/qdisc.md, the seal) but may lose their queue: -A PREROUTING -j MARK --set-xmark 0x1/0xffffffff and 1 more", "no run of bits is free"},
 		{"a rule compares", func(h *Host) { h.Marks.Users = []MarkUser{{Rule: "ip rule", Bits: 0x10000, Reads: true}} }, "mark", Warning, "compares 0x10000", "mark_mask: 0xfffe0000"},
 		{"rules are hidden", func(h *Host) { h.Marks.Unread = []error{errors.New("nft: no")} }, "mark", Unknown, "nft: no", "root"},
 		{"no tool shows rules", func(h *Host) { h.Marks.Unread = []error{errNoReader} }, "mark", Unknown, "neither", "install"},

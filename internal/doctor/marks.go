@@ -110,7 +110,7 @@ func (u MarkUser) clash(mask plan.Mask) string {
 	case u.Reads:
 		return fmt.Sprintf("compares %s, so it may not fit a packet that Weir has marked: %s", both, u.Rule)
 	}
-	return fmt.Sprintf("writes %s, so packets may count as the host's or as another workload's: %s", both, u.Rule)
+	return fmt.Sprintf("writes %s: a container's packets keep their class (docs/qdisc.md, the seal) but may lose their queue: %s", both, u.Rule)
 }
 
 // others says which bits have other users.
@@ -124,7 +124,7 @@ func others(taken uint32) string {
 // remedy says what to do about a clash; taken are the bits of all users.
 func (u MarkUser) remedy(taken uint32) string {
 	if u.Owner == "cilium" && u.Rule == "" {
-		return "no mark_mask helps where Cilium assigns the whole mark, which it does to packets of pods that it passes to the host's routing: they count as the host's or as another workload's; compare weir get with the pods' traffic"
+		return "no mark_mask helps where Cilium assigns the whole mark, which it does to packets of pods that it passes to the host's routing: they keep their class, by the seal (docs/qdisc.md), but not the queue that the pod's own rules name"
 	}
 	return markRemedy(taken)
 }
