@@ -145,6 +145,9 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		if _, err := ag.Status(ctx); err == nil {
 			notifySystemd(log, "READY=1")
 		}
+		if cfg.Profile == plan.ProfileSmall {
+			daemon.StaySmall(ctx, log)
+		}
 	}()
 	err = ag.Run(ctx)
 	notifySystemd(log, "STOPPING=1")
