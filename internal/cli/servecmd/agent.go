@@ -114,6 +114,9 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		return err
 	}
 	cfg := ag.Config()
+	if cfg.Profile == plan.ProfileSmall {
+		daemon.BeginSmall(log)
+	}
 	front, join, err := f.member.over(cfg).prepare(ag, cfg, log)
 	if err != nil {
 		return err
