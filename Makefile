@@ -25,6 +25,12 @@ build: deps-build generate ## Build bin/weir, bin/weir-lab, bin/weir-kubernetes,
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/weir ./cmd/weir-lab ./cmd/weir-kubernetes ./cmd/kubectl-weir
 	go build -trimpath -ldflags '-s -w' -o bin/weir-counter ./internal/cluster/clustertest/counter/cmd
 
+# vm/run --arch arm64 takes these into its machine.
+.PHONY: build-arm64
+build-arm64: deps-build generate ## Build bin/arm64/weir and bin/arm64/weir-lab
+	@mkdir -p bin/arm64
+	GOARCH=arm64 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/arm64/ ./cmd/weir ./cmd/weir-lab
+
 .PHONY: generate
 generate: deps-build ## Compile the BPF programs and what Go needs of them
 	go generate ./...
@@ -84,11 +90,11 @@ test-native: build deps-test deps-cluster ## Tests on this machine: pure package
 	go run ./internal/suite native $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-vm
-test-vm: build deps-vm ## Tests in VMs with BPF qdiscs, a telling part on both kernels
+test-vm: build build-arm64 deps-vm deps-vm-arm64 ## Tests in VMs with BPF qdiscs, a telling part on both kernels
 	go run ./internal/suite vm $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-full
-test-full: build deps-check deps-test deps-vm deps-cluster ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
+test-full: build build-arm64 deps-check deps-test deps-vm deps-vm-arm64 deps-cluster ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
 	go run ./internal/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-units
@@ -96,7 +102,7 @@ test-units: build deps-check deps-vm ## What systemd runs: units of one host and
 	scripts/test-units
 
 .PHONY: papers
-papers: build deps-vm ## Repeat the experiments that docs and README quote, then make figures (hours)
+papers: build build-arm64 deps-vm deps-vm-arm64 ## Repeat the experiments that docs and README quote, then make figures (hours)
 	scripts/papers
 
 .PHONY: figures
@@ -128,6 +134,6 @@ clean: ## Remove what was built
 	find internal \( -name '*_bpfel*.go' -o -name '*_bpfel*.o' \) -delete
 
 # Installing is quick when all is there; as somebody else than root it is skipped.
-.PHONY: deps-build deps-check deps-test deps-vm deps-cluster
-deps-build deps-check deps-test deps-vm deps-cluster: deps-%:
+.PHONY: deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster
+deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster: deps-%:
 	@if [ "$$(id -u)" = 0 ]; then scripts/deps $*; fi

@@ -23,9 +23,17 @@
 #ifndef WEIR_H
 #define WEIR_H
 
+#ifndef WEIR_SMALL
 #define WEIR_MAX_CLASSES 4096 /* class numbers 0 (the host) to 4095 */
 #define WEIR_SLOTS 32768 /* of packets that wait on one link: one for each class, and */
 #define WEIR_SHARED_SLOTS 28672 /* these for all */
+#define WEIR_FLOWS 32768 /* hashed flows of all classes that are remembered */
+#else /* the profile for boards with little memory: an eighth of it all */
+#define WEIR_MAX_CLASSES 512
+#define WEIR_SLOTS 4096
+#define WEIR_SHARED_SLOTS 3584
+#define WEIR_FLOWS 4096
+#endif
 #define WEIR_RING 1024 /* changes on their way to the kernel; a power of two */
 #define WEIR_RING_LINK 0xffff /* ring entry: the link's own configuration */
 #define WEIR_MAX_WEIGHT 10000
@@ -35,7 +43,6 @@
 #define WEIR_QUEUE_NAME_LEN 24
 #define WEIR_MAX_QUEUES 8 /* queues with rules that a class can have */
 #define WEIR_HASHED 256 /* flows that sfq tells apart in a class */
-#define WEIR_FLOWS 32768 /* hashed flows of all classes that are remembered */
 #define WEIR_OWNERS 4096 /* cgroups of workloads, and classes for the agent's own sockets */
 #define WEIR_CREDIT_PERIOD_NS 30000000ULL /* qcon, ancs: credits are handed out every 30 ms */
 

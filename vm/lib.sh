@@ -10,6 +10,8 @@
 #   root-IMAGE-KEY/     for an image other than "plain"
 #   kernel-SERIES-KEY/  vmlinux, modules.cpio, release
 #
+# Those of arm64 have "arm64-" before KEY.
+#
 # KEY is a hash of everything written in this repository that decides what is
 # inside. So an edit to packages.txt makes a new root and leaves the kernels,
 # two checkouts share what they have in common, and nothing has to be
@@ -38,6 +40,39 @@ kernel_pin() {
 		END { exit !found }' "$VM_DIR/kernels.txt"
 }
 
+# The processors: Debian's names for them.
+ARCHES="amd64 arm64"
+
+# check_arch OPTION ARCH
+check_arch() {
+	local arch
+	for arch in $ARCHES; do
+		[[ $arch != "$2" ]] || return 0
+	done
+	fail 2 "$1 $2: no such processor; there are: $ARCHES"
+}
+
+# qemu_of ARCH: the program that emulates it.
+qemu_of() {
+	case $1 in
+	amd64) echo qemu-system-x86_64 ;;
+	arm64) echo qemu-system-aarch64 ;;
+	esac
+}
+
+# deps_of ARCH: the group of scripts/deps that installs what vm/run needs.
+deps_of() {
+	case $1 in
+	amd64) echo vm ;;
+	arm64) echo vm-arm64 ;;
+	esac
+}
+
+# prefix_of ARCH: what the keys of its entries begin with.
+prefix_of() {
+	[[ $1 == amd64 ]] || echo "$1-"
+}
+
 key_of() {
 	cat -- "$@" | sha256sum | cut -c 1-16
 }
@@ -45,26 +80,29 @@ key_of() {
 # The images: what the root file system has in it.
 IMAGES="plain cluster podman units"
 
-# check_image OPTION IMAGE
+# check_image OPTION IMAGE ARCH
 check_image() {
-	local image
-	for image in $IMAGES; do
+	local image images=$IMAGES
+	[[ $3 == amd64 ]] || images=plain # CRIU, which the others have, is unpacked for amd64
+	for image in $images; do
 		[[ $image != "$2" ]] || return 0
 	done
-	fail 2 "$1 $2: no such image; there are: $IMAGES"
+	[[ " $IMAGES " != *" $2 "* ]] || fail 2 "$1 $2: there is none for $3; there is: $images"
+	fail 2 "$1 $2: no such image; there are: $images"
 }
 
-# root_entry IMAGE
+# root_entry IMAGE ARCH
 root_entry() {
 	case $1 in
-	plain) echo "$CACHE_DIR/root-$(key_of "$VM_DIR/build" "$VM_DIR/packages.txt")" ;;
+	plain) echo "$CACHE_DIR/root-$(prefix_of "$2")$(key_of "$VM_DIR/build" "$VM_DIR/packages.txt")" ;;
 	cluster | podman) echo "$CACHE_DIR/root-$1-$(key_of "$VM_DIR"/{build,packages.txt,"packages-$1.txt"} "$REPO_DIR/scripts/criu")" ;;
 	units) echo "$CACHE_DIR/root-$1-$(key_of "$VM_DIR"/{build,packages.txt,packages-cluster.txt,packages-units.txt} "$REPO_DIR/scripts/criu")" ;;
 	esac
 }
 
+# kernel_entry SERIES ARCH
 kernel_entry() {
-	echo "$CACHE_DIR/kernel-$1-$({
+	echo "$CACHE_DIR/kernel-$1-$(prefix_of "$2")$({
 		kernel_pin "$1"
 		cat "$VM_DIR/build" "$VM_DIR/modules.txt"
 	} | key_of -)"

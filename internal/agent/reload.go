@@ -109,6 +109,7 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	if late := decide.NeedRestart(before, next); len(late) > 0 {
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
+	next.Profile = before.Profile // the kernel's tables keep their sizes, and so do class numbers
 	w = w.Clone()
 	w.Config = next
 	w.Found = a.finder.found()

@@ -33,6 +33,7 @@ type Config struct {
 	AcceptGaps bool
 	Backend    string // plan.BackendAuto, BackendBPF or BackendTC
 	MarkMask   uint32 // bits of skb->mark that carry the class
+	Profile    string // one of plan.Profiles
 	Socket     string // where the API listens
 	Group      string // the group that may use the socket besides root
 	ViewGroup  string // the group that may read and change nothing; "" = no such group
@@ -191,6 +192,7 @@ func Default() Config {
 		Docker:    Docker{Enabled: true, Socket: "/var/run/docker.sock"},
 		Backend:   plan.BackendAuto,
 		MarkMask:  0xffff0000,
+		Profile:   plan.ProfileFull,
 		Socket:    "/run/weir/weir.sock",
 		Group:     "weir",
 		ViewGroup: "weir-view",

@@ -57,7 +57,7 @@ func Parse(file string, text []byte) (Config, error) {
 
 func (c *Config) read(root node) {
 	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "labels", "sdn", "cluster", "manager", "backend",
-		"accept_gaps", "mark_mask", "socket", "group", "view_group", "metrics", "state_dir"}
+		"accept_gaps", "mark_mask", "profile", "socket", "group", "view_group", "metrics", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
 		case "links":
@@ -86,6 +86,8 @@ func (c *Config) read(root node) {
 			readBool(value, &c.AcceptGaps)
 		case "mark_mask":
 			readMask(value, &c.MarkMask)
+		case "profile":
+			readChoice(value, &c.Profile, plan.Profiles...)
 		case "socket":
 			readPath(value, &c.Socket)
 		case "group":

@@ -69,6 +69,7 @@ docker: {enabled: false, socket: unix:///run/d.sock}
 labels: {allow: [weight, group], images: yes}
 backend: tc
 mark_mask: 0x0fff0000
+profile: small
 socket: /tmp/w.sock
 group: ops
 view_group: watchers
@@ -103,6 +104,7 @@ state_dir: /tmp/state
 		Labels:    Labels{Allow: []string{"weight", "group"}, Images: true},
 		Backend:   "tc",
 		MarkMask:  0x0fff0000,
+		Profile:   "small",
 		Socket:    "/tmp/w.sock",
 		Group:     "ops",
 		ViewGroup: "watchers",

@@ -111,7 +111,7 @@ func opener(c config.Config, log *slog.Logger) func(config.Link) (dataplane.Back
 		if lacks != nil {
 			told.Do(func() { log.Info("using the tc backend", "why", lacks) })
 		}
-		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, StateDir: c.StateDir}
+		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, Small: c.Profile == plan.ProfileSmall, StateDir: c.StateDir}
 		if l.Direction == policy.Ingress {
 			return backends.OpenIngress(kind, l.Device, opts, l.IngressLocal, log)
 		}

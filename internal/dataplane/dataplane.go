@@ -55,6 +55,7 @@ type Snapshot struct {
 type Options struct {
 	Force    bool   // replace a qdisc that a user or another program set on purpose
 	MarkMask uint32 // bits of skb->mark that carry the class; 0 = 0xffff0000
+	Small    bool   // tables for plan.SmallClasses classes, where the backend has tables
 	BPFFS    string // where objects are pinned; "" = /sys/fs/bpf/weir
 	StateDir string // where the former qdisc is remembered; "" = /var/lib/weir
 	// Inward says that the device is the IFB that stands for the ingress of a link:

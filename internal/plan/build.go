@@ -143,7 +143,7 @@ func (b *builder) number(w Workload, otherwise string) (ClassID, bool) {
 		id, ok = 0, true
 	}
 	if !ok || id >= MaxClasses || (id == 0 && w.Key != HostKey) {
-		b.refuse(w, fmt.Errorf("%s: all %d class numbers are taken, %s", w.Name, MaxClasses-1, otherwise))
+		b.refuse(w, fmt.Errorf("%s: all class numbers are taken, %s", w.Name, otherwise))
 		return 0, false
 	}
 	if owner, taken := b.classes[id]; taken {

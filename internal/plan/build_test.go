@@ -104,7 +104,7 @@ func TestBuildWithoutANumber(t *testing.T) {
 	if err != nil || len(state.Classes) != 2 || len(state.Ports) != 0 || len(refusals) != 3 {
 		t.Fatalf("got %+v, refused %+v, %v", state, refusals, err)
 	}
-	const want = "a: all 4095 class numbers are taken, its packets go with the host's; stop other workloads"
+	const want = "a: all class numbers are taken, its packets go with the host's; stop other workloads"
 	if refusals[0].Err.Error() != want {
 		t.Errorf("refused with %q, want %q", refusals[0].Err, want)
 	}

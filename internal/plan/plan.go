@@ -42,6 +42,27 @@ type ClassID uint16
 // WEIR_MAX_CLASSES in bpf/weir.h is the same number.
 const MaxClasses = 4096
 
+// SmallClasses is the same in the profile "small"; WEIR_MAX_CLASSES where WEIR_SMALL is
+// defined.
+const SmallClasses = 512
+
+// Profiles are the sizes of the kernel's tables of a link, and of the agent's own memory.
+const (
+	ProfileFull  = "full"
+	ProfileSmall = "small" // for boards with little memory
+)
+
+// Profiles lists them.
+var Profiles = []string{ProfileFull, ProfileSmall}
+
+// ClassesOf returns how many classes, class 0 included, a link has in a profile.
+func ClassesOf(profile string) int {
+	if profile == ProfileSmall {
+		return SmallClasses
+	}
+	return MaxClasses
+}
+
 // Scheduler names, as in a link's configuration.
 const (
 	SchedulerFair = "fair"

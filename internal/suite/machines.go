@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,15 +20,23 @@ var kernels = []string{"7.3", "6.18"}
 type machines struct {
 	folder  string // of test binaries and of what the machines hand out
 	timeout int    // seconds of wall time, of one machine
+	arch    string // the emulated processor, as Go and Debian call it; "" = amd64
 }
 
 func (m machines) binary(pkg string) string {
-	return filepath.Join(m.folder, "bin", strings.ReplaceAll(pkg, "/", "-")+".test")
+	return filepath.Join(m.folder, "bin", m.arch, strings.ReplaceAll(pkg, "/", "-")+".test")
 }
+
+// group returns what the names of steps begin with.
+func (m machines) group() string { return cmp.Or(m.arch, "vm") }
 
 // run returns the command line of vm/run with the options of all steps, and more.
 func (m machines) run(name string, options ...string) []string {
-	return append([]string{"vm/run", "--timeout", strconv.Itoa(m.timeout), "--out", filepath.Join(m.folder, "vm", name)}, options...)
+	command := []string{"vm/run", "--timeout", strconv.Itoa(m.timeout), "--out", filepath.Join(m.folder, "vm", name)}
+	if m.arch != "" {
+		command = append(command, "--arch", m.arch)
+	}
+	return append(command, options...)
 }
 
 // tests returns the step that runs a package's test binary on a kernel.
@@ -37,7 +46,7 @@ func (m machines) tests(kernel, pkg string, args ...string) step {
 
 // shell returns the step of tests after a line of shell, which prepares the machine.
 func (m machines) shell(kernel, pkg, prepare string, args ...string) step {
-	name := "vm/" + pkg + "-" + kernel
+	name := m.group() + "/" + pkg + "-" + kernel
 	binary := m.binary(pkg)
 	command := append([]string{"./" + filepath.Base(binary), "-test.v=test2json"}, args...)
 	if prepare != "" {
@@ -45,7 +54,7 @@ func (m machines) shell(kernel, pkg, prepare string, args ...string) step {
 		command = append(append(command, "./"+filepath.Base(binary), "-test.v=test2json"), args...)
 	}
 	options := append([]string{"--virtual-time", "--kernel", kernel, "--copy", binary, "--"}, command...)
-	return step{Name: name, Place: kernel, Binary: "weir/internal/" + pkg, Builds: []string{pkg}, Command: m.run(name, options...)}
+	return step{Name: name, Place: kernel, Binary: "weir/internal/" + pkg, Builds: []string{pkg}, Arch: m.arch, Command: m.run(name, options...)}
 }
 
 // lab returns the step that runs a scenario file on Weir's BPF qdisc, where Weir
@@ -54,6 +63,17 @@ func (m machines) shell(kernel, pkg, prepare string, args ...string) step {
 func (m machines) lab(name, file string, options ...string) step {
 	s := m.weir(name, append(append([]string{"run"}, options...), file)...)
 	s.Peer = isPeer(options)
+	return s
+}
+
+// labOn returns the step that runs a scenario file on a kernel.
+func (m machines) labOn(kernel, file string, options ...string) step {
+	name := strings.TrimSuffix(file, ".yaml") + "-on-" + kernel
+	if m.arch != "" {
+		name = m.arch + "/" + name
+	}
+	s := m.lab(name, file, options...)
+	s.Command = slices.Insert(s.Command, slices.Index(s.Command, "--virtual-time"), "--kernel", kernel)
 	return s
 }
 
@@ -72,8 +92,6 @@ func (m machines) weir(name string, args ...string) step {
 // kernelSuites returns the packages that touch the kernel, in a machine with the given
 // one. The simulator's tests of dataplane/bpf need a compiler and run natively.
 func (m machines) kernelSuites(kernel string) []step {
-	shares := m.lab("lab/demo/shares-on-"+kernel, "lab/demo/shares.yaml")
-	shares.Command = slices.Insert(shares.Command, slices.Index(shares.Command, "--virtual-time"), "--kernel", kernel)
 	return []step{
 		m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified"),
 		m.tests(kernel, "dataplane/mark"),
@@ -81,7 +99,7 @@ func (m machines) kernelSuites(kernel string) []step {
 		m.tests(kernel, "dataplane/goodput"),
 		m.tests(kernel, "lab/meter"),
 		m.shell(kernel, "cluster/profile", "echo +cpu +memory +io +pids >/sys/fs/cgroup/cgroup.subtree_control", "-test.run", "Real|Perf"),
-		shares,
+		m.labOn(kernel, "lab/demo/shares.yaml"),
 	}
 }
 
@@ -124,6 +142,28 @@ func (m machines) ci() []step {
 	for _, kernel := range kernels {
 		steps = append(steps, m.kernelSuites(kernel)...)
 	}
+	arm := m
+	arm.arch = "arm64"
+	return append(steps, arm.labOn("7.3", "lab/demo/shares.yaml"))
+}
+
+// arm64 returns the tests of the kernel side on that processor, on both kernels: the
+// qdisc, marking, ingress, the agent where kernels and processors may differ, and what the
+// qCon paper's board divides.
+func (m machines) arm64() (steps []step) {
+	m.arch = "arm64"
+	for _, kernel := range kernels {
+		steps = append(steps,
+			m.agent(kernel, "-test.run", agentTestsElse),
+			m.tests(kernel, "dataplane/bpf", "-test.run", "^TestPackets|^TestVerified"),
+			m.tests(kernel, "dataplane/mark"),
+			m.tests(kernel, "dataplane/ifb"),
+			m.tests(kernel, "dataplane/goodput"),
+			m.tests(kernel, "lab/meter"),
+			m.labOn(kernel, "lab/demo/shares.yaml"),
+			m.labOn(kernel, "lab/qcon/fig11.yaml", "--scheduler", "fair,qcon"),
+		)
+	}
 	return steps
 }
 
@@ -138,7 +178,7 @@ func (m machines) all() []step {
 	for _, kernel := range kernels {
 		steps = append(steps, m.kernelSuites(kernel)...)
 	}
-	return append(steps, m.podman())
+	return append(append(steps, m.podman()), m.arm64()...)
 }
 
 // podman moves containers of a real Podman. These kernels know which pages have changed

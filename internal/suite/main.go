@@ -187,17 +187,21 @@ func openSkips(path string) (skipList, error) {
 
 // prepare makes the folder, and the test binaries that the steps take into machines.
 func (r *runner) prepare(ctx context.Context, steps []step) error {
-	if err := os.MkdirAll(filepath.Join(r.folder, "bin"), 0o755); err != nil {
+	if err := os.MkdirAll(r.folder, 0o755); err != nil { // logs
 		return err
 	}
 	var built []string
 	for _, s := range steps {
 		for _, pkg := range s.Builds {
-			if slices.Contains(built, pkg) {
+			file := machines{folder: r.folder, arch: s.Arch}.binary(pkg)
+			if slices.Contains(built, file) {
 				continue
 			}
-			built = append(built, pkg)
-			if _, err := output(ctx, "go", "test", "-c", "-o", (machines{folder: r.folder}).binary(pkg), "./internal/"+pkg); err != nil {
+			built = append(built, file)
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				return err
+			}
+			if _, err := output(ctx, "env", "GOARCH="+s.Arch, "go", "test", "-c", "-o", file, "./internal/"+pkg); err != nil {
 				return err
 			}
 		}

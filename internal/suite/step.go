@@ -26,6 +26,7 @@ type step struct {
 	// -test.v=test2json; "" = it prints what go test -json does.
 	Binary string
 	Builds []string // packages whose test binaries the command needs, below internal/
+	Arch   string   // their processor, as Go calls it; "" = this machine's
 	// Peer says that exit status 1, an expectation that does not hold, is a result like any
 	// other: the scheduler that was measured is not Weir's.
 	Peer bool

@@ -94,6 +94,13 @@ func TestFullIsFull(t *testing.T) {
 		"native/coverage":               "scripts/coverage",
 		"lab/demo/shares":               "weir lab run",
 		"lab/demo/shares-on-6.18":       "--kernel 6.18",
+
+		"arm64/dataplane/bpf-6.18":     "--arch arm64 --virtual-time --kernel 6.18 --copy out/x/bin/arm64/dataplane-bpf.test -- ./dataplane-bpf.test",
+		"arm64/dataplane/ifb-7.3":      "--arch arm64",
+		"arm64/dataplane/mark-7.3":     "--arch arm64",
+		"arm64/e2e-6.18":               "-backend bpf -test.run",
+		"arm64/lab/qcon/fig11-on-6.18": "--scheduler fair,qcon lab/qcon/fig11.yaml",
+		"arm64/lab/demo/shares-on-7.3": "--kernel 7.3",
 	} {
 		if !strings.Contains(commands[name], words) {
 			t.Errorf("step %s: %q lacks %q", name, commands[name], words)

@@ -32,7 +32,7 @@ func Decide(w World) Decision {
 	}
 	mask := cmp.Or(plan.Mask(w.Config.MarkMask), plan.DefaultMask)
 	d.World.Grants = map[string][]Grant{}
-	d.World.Number = plan.NumberWithin(mask.MaxClasses(), w.Number, append([]string{plan.HostKey}, keys...))
+	d.World.Number = plan.NumberWithin(min(mask.MaxClasses(), plan.ClassesOf(w.Config.Profile)), w.Number, append([]string{plan.HostKey}, keys...))
 	for _, found := range append([]discover.Workload{hostWorkload}, all...) {
 		d.Verdicts = append(d.Verdicts, judge(w, found, d.World.Number))
 	}

@@ -24,7 +24,7 @@ func BenchmarkDecide(b *testing.B) {
 }
 
 // benchWorld is a world with n workloads that have their class numbers already.
-func benchWorld(b *testing.B, n int) World {
+func benchWorld(b testing.TB, n int) World {
 	b.Helper()
 	w := knowing(b, "")
 	for i := range n {
@@ -118,4 +118,26 @@ groups: {office: {weight: 2, max: 50%}, tenant: {min: 5mbit}}`)
 			}
 		}
 	})
+}
+
+// TestSmallProfile: more workloads than the small tables have room for are refused, and none
+// has a number beyond them.
+func TestSmallProfile(t *testing.T) {
+	w := benchWorld(t, 600)
+	for profile, want := range map[string]int{plan.ProfileFull: 600, plan.ProfileSmall: plan.SmallClasses - 1} {
+		w.Config.Profile = profile
+		d := Decide(w)
+		steered := 0
+		for _, class := range d.Plans[w.Config.Links[0].Device].Classes {
+			if class.ID != 0 {
+				steered++
+			}
+			if int(class.ID) >= plan.ClassesOf(profile) {
+				t.Errorf("%s: %s has number %d", profile, class.Name, class.ID)
+			}
+		}
+		if steered != want {
+			t.Errorf("%s: %d workloads have a class, want %d", profile, steered, want)
+		}
+	}
 }

@@ -65,6 +65,7 @@ func NeedRestart(before, next config.Config) []string {
 		{"group", before.Group != next.Group},
 		{"mark_mask", before.MarkMask != next.MarkMask},
 		{"metrics", before.Metrics != next.Metrics},
+		{"profile", before.Profile != next.Profile},
 		{"sdn", before.SDN != next.SDN},
 		{"socket", before.Socket != next.Socket},
 		{"state_dir", before.StateDir != next.StateDir},

@@ -114,6 +114,9 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		return err
 	}
 	cfg := ag.Config()
+	if cfg.Profile == plan.ProfileSmall {
+		daemon.BeginSmall(log)
+	}
 	front, join, err := f.member.over(cfg).prepare(ag, cfg, log)
 	if err != nil {
 		return err
@@ -144,6 +147,9 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		// The agent answers once its links have been set up.
 		if _, err := ag.Status(ctx); err == nil {
 			notifySystemd(log, "READY=1")
+		}
+		if cfg.Profile == plan.ProfileSmall {
+			daemon.StaySmall(ctx, log)
 		}
 	}()
 	err = ag.Run(ctx)

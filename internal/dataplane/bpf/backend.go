@@ -145,7 +145,7 @@ func (b *Backend) take(scheduler string) (fresh bool, err error) {
 	if err := b.conn.Take(b.dev, b.opts, b.log); err != nil {
 		return false, err
 	}
-	b.obj, err = load(scheduler, b.opts.MarkMask)
+	b.obj, err = load(buildFor(b.opts.Small), scheduler, b.opts.MarkMask)
 	return true, err
 }
 
@@ -186,7 +186,7 @@ func (b *Backend) find() error {
 		if err != nil {
 			return err
 		}
-		if b.obj, err = adopt(dir, b.opts.MarkMask); err != nil || b.obj == nil {
+		if b.obj, err = adopt(buildFor(b.opts.Small), dir, b.opts.MarkMask); err != nil || b.obj == nil {
 			return err
 		}
 		b.repeat = true
@@ -267,7 +267,7 @@ func (b *Backend) readMaps() error {
 		Scheduler: b.obj.scheduler, Favour: favourOf(l), Overhead: int(l.Overhead), Limit: plan.Limit{Bytes: l.LimitBytes},
 	}}
 	b.weight = 0
-	for id := range plan.ClassID(plan.MaxClasses) {
+	for id := range plan.ClassID(b.obj.classes.MaxEntries()) {
 		var cfg qdiscWeirClassConfig
 		if err := b.obj.classes.Lookup(uint32(id), &cfg); err != nil {
 			return fmt.Errorf("read class %d of %s: %w", id, b.device, err)

@@ -4,11 +4,13 @@ package bpf
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,9 +110,11 @@ func tc(t *testing.T, args ...string) string {
 }
 
 func TestPacketsAreCounted(t *testing.T) {
-	for _, scheduler := range plan.Schedulers {
-		t.Run(scheduler, func(t *testing.T) {
+	for i, scheduler := range slices.Concat(plan.Schedulers, plan.Schedulers) {
+		small := i >= len(plan.Schedulers)
+		t.Run(fmt.Sprintf("%s,small=%t", scheduler, small), func(t *testing.T) {
 			opts := onLink(t)
+			opts.Small = small
 			b := newBackend(t, opts)
 			must(t, b.Set(context.Background(), threeClasses(scheduler)))
 			if got := tc(t, "qdisc", "show", "dev", "up0"); !strings.Contains(got, "qdisc weir") {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -139,6 +141,22 @@ func TestMemory(t *testing.T) {
 		must(t, err)
 		return n
 	}
+	for _, build := range []struct {
+		small   bool
+		classes uint32
+		figure  string
+	}{{false, plan.MaxClasses, `\*\*([0-9.]+) MB per link\*\*`}, {true, plan.SmallClasses, `profile: small.*\*\*([0-9.]+) MB\*\*`}} {
+		spec, err := buildFor(build.small).spec()
+		must(t, err)
+		if got := spec.Maps[qdiscMapClassConfig].MaxEntries; got != build.classes {
+			t.Errorf("%d classes, not %d", got, build.classes)
+		}
+		sum := contents(spec)
+		// The kernel adds a tenth of a megabyte for the maps themselves.
+		if got := figure(build.figure) * 1e6; got < sum || got > sum+0.2e6 {
+			t.Errorf("docs/qdisc.md says %.1f MB a link; the maps' contents are %.2f", got/1e6, sum/1e6)
+		}
+	}
 	spec, err := loadQdisc()
 	must(t, err)
 	for name, array := range map[string]string{"flows": qdiscVarFlows, "queue_stats": qdiscVarQueueStats, "classes": qdiscVarClasses} {
@@ -146,17 +164,18 @@ func TestMemory(t *testing.T) {
 			t.Errorf("docs/qdisc.md says %.0f bytes of %s; %d it is", got, name, want)
 		}
 	}
-	var sum float64
-	for name, m := range spec.Maps {
-		if name != qdiscMapGroupTiers { // grows with the groups
-			sum += float64(m.ValueSize) * float64(m.MaxEntries)
-		}
-	}
-	// The kernel adds a tenth of a megabyte for the maps themselves.
-	if got := figure(`\*\*([0-9.]+) MB per link\*\*`) * 1e6; got < sum || got > sum+0.2e6 {
-		t.Errorf("docs/qdisc.md says %.1f MB per link; the maps' contents are %.2f", got/1e6, sum/1e6)
-	}
 	if got, want := figure(`A tier is ([0-9]+) kB`)*1e3, float64(spec.Maps[qdiscMapGroupTiers].ValueSize); got < want || got > want+1e3 {
 		t.Errorf("docs/qdisc.md says %.0f bytes a tier; %.0f it is", got, want)
 	}
+}
+
+// contents returns the bytes in an object's maps, of groups aside, of which there are none
+// at first.
+func contents(spec *ebpf.CollectionSpec) (sum float64) {
+	for name, m := range spec.Maps {
+		if name != qdiscMapGroupTiers {
+			sum += float64(m.ValueSize) * float64(m.MaxEntries)
+		}
+	}
+	return sum
 }

@@ -28,15 +28,34 @@ import (
 // maxInstances bounds the search for a free name.
 const maxInstances = 4096
 
-// build tells one build of the object from another; part of a pin's name.
-var build = sync.OnceValue(func() string {
-	sum := sha256.Sum256(_QdiscBytes)
+// build is one compilation of bpf/qdisc.bpf.c.
+type build struct {
+	id   string // tells one build from another; part of a pin's name
+	spec func() (*ebpf.CollectionSpec, error)
+}
+
+// The builds have the same functions and layouts, and tables of their own sizes.
+var (
+	fullBuild  = sync.OnceValue(func() build { return build{digest(_QdiscBytes), loadQdisc} })
+	smallBuild = sync.OnceValue(func() build { return build{digest(_SmallBytes), loadSmall} })
+)
+
+func digest(object []byte) string {
+	sum := sha256.Sum256(object)
 	return hex.EncodeToString(sum[:6])
-})
+}
+
+func buildFor(small bool) build {
+	if small {
+		return smallBuild()
+	}
+	return fullBuild()
+}
 
 // object is one load of bpf/qdisc.bpf.c in the kernel.
 type object struct {
 	kind      string // "weir0": what tc shows
+	build     build
 	scheduler string
 	mask      uint32    // the class bits of skb->mark
 	qdisc     link.Link // the registration of the kind
@@ -66,8 +85,8 @@ func (o *object) maps() map[string]**ebpf.Map {
 
 // load puts the object into the kernel under a free name. mask is the class
 // bits of skb->mark.
-func load(scheduler string, mask uint32) (*object, error) {
-	spec, err := loadQdisc()
+func load(build build, scheduler string, mask uint32) (*object, error) {
+	spec, err := build.spec()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +112,7 @@ func load(scheduler string, mask uint32) (*object, error) {
 		}
 		unmap()
 		if o != nil {
-			o.scheduler, o.mask = scheduler, mask
+			o.build, o.scheduler, o.mask = build, scheduler, mask
 		}
 		return o, err
 	}
@@ -166,7 +185,7 @@ func (o *object) open(spec *ebpf.CollectionSpec) (err error) {
 const pinPrefix = "qdisc_"
 
 func (o *object) pinName() string {
-	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, maskName(o.mask), build()}, "_")
+	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, maskName(o.mask), o.build.id}, "_")
 }
 
 func maskName(mask uint32) string { return fmt.Sprintf("%08x", mask) }
@@ -220,20 +239,20 @@ func (o *object) repin(dir string) error {
 
 // adopt opens the objects pinned in dir. It returns nil without an error if nothing
 // usable is there: no pins, half of them, or those of another build or mask.
-func adopt(dir string, mask uint32) (*object, error) {
+func adopt(build build, dir string, mask uint32) (*object, error) {
 	pins, err := filepath.Glob(filepath.Join(dir, pinPrefix+"*"))
 	if err != nil || len(pins) != 1 {
 		return nil, err
 	}
 	fields := strings.Split(strings.TrimPrefix(filepath.Base(pins[0]), pinPrefix), "_")
-	if len(fields) != 4 || fields[2] != maskName(mask) || fields[3] != build() {
+	if len(fields) != 4 || fields[2] != maskName(mask) || fields[3] != build.id {
 		return nil, nil
 	}
-	spec, err := loadQdisc()
+	spec, err := build.spec()
 	if err != nil {
 		return nil, err
 	}
-	o := &object{kind: fields[0], scheduler: fields[1], mask: mask}
+	o := &object{kind: fields[0], build: build, scheduler: fields[1], mask: mask}
 	// The pin alone keeps the registration; this keeps it if the pin is removed.
 	if o.qdisc, err = link.LoadPinnedLink(pins[0], nil); err != nil {
 		return nil, fmt.Errorf("open the pinned qdisc %s: %w", pins[0], err)

@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -20,22 +21,27 @@ func TestVerifiedInstructions(t *testing.T) {
 	if err := Supported(); err != nil {
 		t.Skipf("needs a kernel with BPF qdiscs (vm/run has one): %v", err)
 	}
-	spec, err := loadQdisc()
-	must(t, err)
-	schedulers := schedulersOf(spec.Types)
-	for _, name := range slices.Sorted(maps.Keys(schedulers)) {
-		must(t, spec.Variables[qdiscVarScheduler].Set(uint32(schedulers[name])))
-		coll, err := ebpf.NewCollection(spec.Copy())
+	for _, small := range []bool{false, true} {
+		spec, err := buildFor(small).spec()
 		must(t, err)
-		for _, program := range slices.Sorted(maps.Keys(coll.Programs)) {
-			info, err := coll.Programs[program].Info()
-			must(t, err)
-			n, ok := info.VerifiedInstructions()
-			t.Logf("%s: %s: %d instructions verified", name, program, n)
-			if !ok || n == 0 || n > verifierLimit/2 {
-				t.Errorf("%s: %s: the verifier looks at %d instructions, half of its limit is %d", name, program, n, verifierLimit/2)
-			}
+		for name, number := range schedulersOf(spec.Types) {
+			t.Run(fmt.Sprintf("%s,small=%t", name, small), func(t *testing.T) { verified(t, spec, number) })
 		}
-		coll.Close()
+	}
+}
+
+func verified(t *testing.T, spec *ebpf.CollectionSpec, scheduler uint64) {
+	must(t, spec.Variables[qdiscVarScheduler].Set(uint32(scheduler)))
+	coll, err := ebpf.NewCollection(spec.Copy())
+	must(t, err)
+	defer coll.Close()
+	for _, program := range slices.Sorted(maps.Keys(coll.Programs)) {
+		info, err := coll.Programs[program].Info()
+		must(t, err)
+		n, ok := info.VerifiedInstructions()
+		t.Logf("%s: %d instructions verified", program, n)
+		if !ok || n == 0 || n > verifierLimit/2 {
+			t.Errorf("%s: the verifier looks at %d instructions, half of its limit is %d", program, n, verifierLimit/2)
+		}
 	}
 }

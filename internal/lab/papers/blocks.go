@@ -11,6 +11,7 @@ import (
 	"weir/internal/lab/figures"
 	"weir/internal/lab/markdown"
 	"weir/internal/lab/papers/floor"
+	"weir/internal/lab/papers/footprint"
 	"weir/internal/lab/report"
 	"weir/internal/policy"
 	"weir/internal/rootlock"
@@ -68,7 +69,7 @@ var blocks = map[string]block{
 // blockText is a block's text.
 func blockText(root string, data *figures.Data, name string) (text string, err error) {
 	if name == "footprint" { // no run of the lab
-		return footprintBlock(root)
+		return footprint.Block(root)
 	}
 	f, known := blocks[name]
 	if !known {

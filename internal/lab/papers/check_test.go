@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"weir/internal/lab/figures"
+	"weir/internal/lab/papers/footprint"
 )
 
 // copied is a copy of all that pages are made of, and of the pages.
@@ -33,7 +34,7 @@ func copied(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range append(names, "../../../README.md", "../../../"+doctorFile, "../../../"+footprintFile) {
+	for _, file := range append(names, "../../../README.md", "../../../"+doctorFile, "../../../"+footprint.File) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

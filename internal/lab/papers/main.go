@@ -8,6 +8,7 @@
 //	go run ./internal/lab/papers write               # all of it, from the module's root: make figures
 //	go run ./internal/lab/papers check               # fails if a page differs from its data, or the data is old
 //	go run ./internal/lab/papers runs [NAME...]      # which runs it is made of
+//	go run ./internal/lab/papers arch NAME           # the processor that a run's machine has
 //	go run ./internal/lab/papers due [NAME...]       # those of them whose data is older than the code in HEAD
 //	go run ./internal/lab/papers verdict NAME        # fails if an expectation about the run did not hold
 //	go run ./internal/lab/papers record RAW COMMIT STATUS NAME # what scripts/papers calls after a run
@@ -20,6 +21,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +31,7 @@ import (
 	"weir/internal/lab/figures"
 )
 
-var papers = []*paper{&qcon, &ancs, &sdn, &cps, &bars, &ingress, &demo, &migrations, &demoHosts}
+var papers = []*paper{&qcon, &ancs, &sdn, &cps, &bars, &ingress, &demo, &migrations, &demoHosts, &arm64}
 
 func main() {
 	if err := command(os.Args[1:]); err != nil {
@@ -39,7 +41,7 @@ func main() {
 }
 
 func command(args []string) error {
-	usage := errors.New("usage: papers write, papers check, papers runs [NAME...], papers due [NAME...], papers verdict NAME, papers record RAW COMMIT STATUS NAME or papers balancer COMMAND, from the module's root")
+	usage := errors.New("usage: papers write, papers check, papers runs [NAME...], papers arch NAME, papers due [NAME...], papers verdict NAME, papers record RAW COMMIT STATUS NAME or papers balancer COMMAND, from the module's root")
 	if len(args) == 0 {
 		return usage
 	}
@@ -50,6 +52,13 @@ func command(args []string) error {
 		return check(".")
 	case verb == "runs":
 		return list(args, func(*figures.Run) bool { return true })
+	case verb == "arch" && len(args) == 1:
+		p, _, err := find(args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Println(cmp.Or(p.arch, "amd64"))
+		return nil
 	case verb == "due":
 		return due(args)
 	case verb == "verdict" && len(args) == 1:

@@ -60,7 +60,7 @@ func (w want) options() (list []string) {
 }
 
 // folder of a run's scenario below lab.
-func (p *paper) folder(w want) string { return cmp.Or(w.folder, p.name) }
+func (p *paper) folder(w want) string { return cmp.Or(w.folder, p.lab, p.name) }
 
 // file of a run's scenario, from the module's root.
 func (p *paper) file(w want) string { return "lab/" + p.folder(w) + "/" + w.scenario + ".yaml" }
@@ -70,7 +70,11 @@ func (p *paper) command(w want) string {
 	if p.real {
 		return "weir lab cluster --json " + p.file(w)
 	}
-	words := append([]string{"vm/run --virtual-time -- weir lab run --json"}, w.options()...)
+	machine := "vm/run"
+	if p.arch != "" {
+		machine += " --arch " + p.arch
+	}
+	words := append([]string{machine + " --virtual-time -- weir lab run --json"}, w.options()...)
 	return strings.Join(append(words, p.file(w)), " ")
 }
 

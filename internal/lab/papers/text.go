@@ -13,14 +13,16 @@ import (
 
 // paper is one page: its text, and the runs that it shows.
 type paper struct {
-	name     string   // of its scenarios' folder, its page and its plots' folder
+	name     string   // of its page, its plots' folder and, but for lab, its scenarios' folder
 	tool     string   // that the paper measures with
 	own      string   // the scheduler that the paper is about
 	beside   []string // other schedulers whose rates the summary has
 	head     string   // with places for kernels, commits and days; "" = no page, its runs are for blocks (blocks.go)
 	summary  string
-	real     bool // measured on this machine by scripts/balancer, not in a VM
-	pictures bool // blocks show the plots, though there is no page
+	lab      string // the folder of its scenarios below lab, if its name is not that
+	arch     string // the emulated processor, as Debian calls it; "" = amd64
+	real     bool   // measured on this machine by scripts/balancer, not in a VM
+	pictures bool   // blocks show the plots, though there is no page
 	sections []section
 }
 

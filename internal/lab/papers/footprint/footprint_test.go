@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package footprint
 
 import (
 	"os"
@@ -10,10 +10,10 @@ import (
 
 func TestFootprint(t *testing.T) {
 	root := t.TempDir()
-	if _, err := footprintBlock(root); err == nil {
+	if _, err := Block(root); err == nil {
 		t.Error("there is no data, and that is no error")
 	}
-	file := filepath.Join(root, footprintFile)
+	file := filepath.Join(root, File)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestFootprint(t *testing.T) {
 		"| `weir version`: time, CPU time (medians of 20) | 62 ms, 24 ms | 51 ms, 22 ms |\n" +
 		"| memory of `weir agent` with 1,000 workloads: resident, of that anonymous | 51.2 MB, 10.2 MB | 41.0 MB, 9.2 MB |\n\n" +
 		"| in the program of `fedcba987654` | MB |\n|---|---|\n| large | 20.0 |\n| small | 7.7 |\n| all others, each below 1 % | 30.0 |\n"
-	if got, err := footprintBlock(root); got != want || err != nil {
+	if got, err := Block(root); got != want || err != nil {
 		t.Errorf("%v, got\n%s\nwant\n%s", err, got, want)
 	}
 }
