@@ -105,6 +105,7 @@ state_dir: /tmp/state
 		MarkMask:  0x0fff0000,
 		Socket:    "/tmp/w.sock",
 		Group:     "ops",
+		Tell:      DefaultTell(),
 		ViewGroup: "watchers",
 		Metrics:   Metrics{Listen: "127.0.0.1:9469"},
 		StateDir:  "/tmp/state",
