@@ -58,7 +58,7 @@ func (c command) deliver(ctx context.Context, e event.Event) error {
 	}
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
-		return final{fmt.Errorf("%s: %s%s", c.Run[0], failed, output)}
+		return final{fmt.Errorf("%s: %w%s", c.Run[0], failed, output)}
 	}
 	return final{err}
 }
