@@ -139,3 +139,23 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 }
+
+// TestAlertsInDocs: docs/monitoring.md has each alert, with its time and severity.
+func TestAlertsInDocs(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range alerts {
+		wait := strings.TrimSuffix(a.wait, "m") + " min"
+		if a.wait == "0m" {
+			wait = "at once"
+		}
+		if row := "| `" + a.name + "` | " + wait + " | " + a.severity + " |"; !strings.Contains(string(text), row) {
+			t.Errorf("docs/monitoring.md lacks %q", row)
+		}
+	}
+	if rows := strings.Count(string(text), "\n| `Weir"); rows != len(alerts) {
+		t.Errorf("docs/monitoring.md has %d alerts, want %d", rows, len(alerts))
+	}
+}
