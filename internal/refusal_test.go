@@ -16,6 +16,7 @@ import (
 // the reason. Everywhere else a refusal has a kind.
 var speakHTTP = map[string]string{
 	"internal/api/problem.go":                     "the table of kinds and statuses",
+	"internal/agent/notify/webhook.go":            "reads answers of a webhook's server",
 	"internal/api/client.go":                      "reads answers of the agent and the manager",
 	"internal/server":                             "answers",
 	"internal/cluster/node/membership/manager.go": "reads answers of the manager",
@@ -30,7 +31,7 @@ var speakHTTP = map[string]string{
 // sentences are the functions that may look at the text of an error or a message, as
 // FILE: FUNCTION, each with the reason. Everywhere else a kind, a code or a type decides.
 var sentences = map[string]string{
-	"internal/agent/record.go: states":                     onlyNews,
+	"internal/agent/record/record.go: states":              onlyNews,
 	"internal/agent/regulator.go: watch":                   onlyNews,
 	"internal/agent/link.go: complain":                     onlyNews,
 	"internal/agent/reload.go: failed":                     onlyNews,

@@ -13,6 +13,8 @@ import (
 
 	"weir/internal/agent/decide"
 	"weir/internal/agent/memory"
+	"weir/internal/agent/notify"
+	"weir/internal/agent/record"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
@@ -77,11 +79,12 @@ type Agent struct {
 	loop
 	allocator
 	accounts
-	opts     Options
-	log      *slog.Logger
-	recorder recorder
-	store    *memory.File
-	running  sync.WaitGroup // sources and watchers
+	teller  *notify.Teller
+	opts    Options
+	log     *slog.Logger
+	record  record.Recorder
+	store   *memory.File
+	running sync.WaitGroup // sources and watchers
 
 	// The rest belongs to the goroutine in Run.
 	started   time.Time
@@ -109,13 +112,14 @@ func New(opts Options) (*Agent, error) {
 		loop:      newLoop(),
 		opts:      opts,
 		log:       opts.Log,
-		recorder:  recorder{log: opts.Log, audit: opts.Audit},
+		record:    record.Recorder{Log: opts.Log, Audit: opts.Audit},
 		store:     memory.NewFile(opts.StateDir),
 		readers:   readers{},
 		offloads:  offloads{log: opts.Log, limit: opts.LimitOffload, restore: opts.RestoreOffload},
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
 	a.allocator = allocator{a}
+	a.teller = notify.NewTeller(opts.StateDir, a.log)
 	state, err := a.store.Load(a.log)
 	if err != nil {
 		return nil, err
@@ -156,7 +160,8 @@ func (a *Agent) Run(parent context.Context) error {
 	}
 	a.started = time.Now()
 	a.reloads.LastOK = a.started.UTC()
-	a.recorder.overlaps(a.decided.World.Config)
+	a.teller.Follow(a.opts.Config.Tell)
+	a.record.Overlaps(a.decided.World.Config)
 	if err := a.begin(ctx); err != nil {
 		return err
 	}
@@ -222,6 +227,7 @@ func (a *Agent) shutdown(cancel context.CancelCauseFunc) {
 		l.close()
 	}
 	a.ledger.Write(time.Now())
+	a.teller.Close()
 	a.regulator.close()
 	a.readers.close()
 }
@@ -252,7 +258,8 @@ func (a *Agent) tick(ctx context.Context) {
 		l.sample(now)
 	}
 	a.regulator.step(ctx, now, a.links)
-	a.readers.publish(now, moment{a.decided, a.links})
+	m := moment{a.decided, a.links}
+	a.readers.publish(now, m, m.tell(now, a))
 }
 
 // tend brings up the links that are not, and looks after the others.
@@ -269,9 +276,9 @@ func (a *Agent) tend(ctx context.Context, now time.Time) {
 		if had[l] {
 			why = "link was not as wanted"
 		}
-		a.recorder.changes(l, decide.Explained(l.tend(ctx, now), l.config.Name(), a.decided, decide.Reasons{General: why}))
+		a.record.Changes(l.log, decide.Explained(l.tend(ctx, now), l.config.Name(), a.decided, decide.Reasons{General: why}))
 		if !had[l] && l.backend != nil && l.err == nil {
-			a.recorder.link("take-over", l, "")
+			a.record.Link("take-over", l.config.Name(), "")
 		}
 	}
 	a.learn(ctx) // the backend of an IFB is known when it was set

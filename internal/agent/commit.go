@@ -25,7 +25,7 @@ func (a *Agent) commit(ctx context.Context, next decide.Decision, why decide.Rea
 		changes, err := l.set(ctx, time.Now())
 		failed = append(failed, err)
 		list := decide.Explained(changes, l.config.Name(), next, why)
-		a.recorder.changes(l, list)
+		a.record.Changes(l.log, list)
 		all = append(all, list...)
 	}
 	a.links.complain()
@@ -41,7 +41,7 @@ func (a *Agent) adopt(ctx context.Context, next decide.Decision, why decide.Reas
 		// is told before, see grant.
 		a.log.Error("a restarted agent will not know what is in force now", "err", err)
 	}
-	a.recorder.decided(ctx, a.decided, next, why)
+	a.record.Decided(ctx, a.decided, next, why)
 	a.decided = next
 	a.links.want(next.Plans)
 }

@@ -40,6 +40,7 @@ type link struct {
 	again     retry
 	healed    time.Time
 	disturbed disturbance
+	repaired  string // what disturb found since the last look, "" = nothing
 	lockLimit func(l config.Link, backend string) string
 	warning   string              // that the capacity is above the limit of one lock; "" = it is not
 	pacer     *pace.Pacer         // of its reservations
@@ -240,6 +241,7 @@ func (l *link) disturb(now time.Time) bool {
 	if more := len(missing) - mostNamed; more > 0 {
 		what += fmt.Sprintf("; and %d more", more)
 	}
+	l.repaired = what
 	if what != l.disturbed.what || now.Sub(l.disturbed.at) >= time.Minute {
 		l.log.Warn("another program changed what Weir set on the link; setting it again", "what", what)
 		l.disturbed = disturbance{what, now}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/record"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/plan"
@@ -79,7 +80,7 @@ func (ls links) changes(d decide.Decision, why decide.Reasons) []decide.PlannedC
 
 // relink returns the links that next names: those that exist already, with their new
 // configuration, and new ones. A link that next does not name is given back as it was found.
-func (ls links) relink(ctx context.Context, next []config.Link, make func(config.Link) *link, r recorder) links {
+func (ls links) relink(ctx context.Context, next []config.Link, make func(config.Link) *link, r record.Recorder) links {
 	var all links
 	for _, c := range next {
 		l := ls.named(c.Name())
@@ -98,7 +99,7 @@ func (ls links) relink(ctx context.Context, next []config.Link, make func(config
 	for _, l := range ls {
 		if !slices.Contains(all, l) {
 			l.giveBack(ctx)
-			r.link("give-back", l, "neither the configuration nor a switch names it any longer")
+			r.Link("give-back", l.config.Name(), "neither the configuration nor a switch names it any longer")
 		}
 	}
 	return all

@@ -3,9 +3,11 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/event"
 )
 
 // queue is how many samples a slow reader may lag behind.
@@ -15,12 +17,13 @@ const queue = 4
 type readers map[chan api.Sample]bool
 
 // publish gives every reader the present sample; a reader that is too slow loses the oldest
-// that it has not read.
-func (r readers) publish(now time.Time, m moment) {
+// that it has not read, and gets the events of that one with the present one.
+func (r readers) publish(now time.Time, m moment, events []event.Event) {
 	if len(r) == 0 {
 		return
 	}
 	sample := m.sample(now, false)
+	sample.Events = events
 	for reader := range r {
 		select {
 		case reader <- sample:
@@ -28,10 +31,13 @@ func (r readers) publish(now time.Time, m moment) {
 		default:
 		}
 		select {
-		case <-reader:
+		case lost := <-reader:
+			late := sample
+			late.Events = slices.Concat(lost.Events, events)
+			reader <- late // there is room: only this goroutine sends
 		default: // read in between
+			reader <- sample
 		}
-		reader <- sample // there is room: only this goroutine sends
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/record"
 	"weir/internal/api"
 	"weir/internal/config"
 )
@@ -80,7 +81,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 		if err == nil {
 			a.reloads.succeeded(time.Now())
 		} else if a.reloads.failed(err) {
-			a.recorder.badConfig(a.decided.World.Config.Path, err)
+			a.record.BadConfig(a.decided.World.Config.Path, err)
 		}
 	})
 	return errors.Join(down, err)
@@ -110,15 +111,16 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
 	next.Profile = before.Profile // the kernel's tables keep their sizes, and so do class numbers
+	a.teller.Follow(next.Tell)
 	w = w.Clone()
 	w.Config = next
 	w.Found = a.finder.found()
-	a.links = a.links.relink(ctx, w.Links(), a.newLink, a.recorder)
+	a.links = a.links.relink(ctx, w.Links(), a.newLink, a.record)
 	a.log.Info("configuration reloaded", "file", next.Path, "why", why)
 	if !slices.Equal(before.Warnings, next.Warnings) {
-		a.recorder.overlaps(next)
+		a.record.Overlaps(next)
 	}
-	a.recorder.reload(next.Path, why, nil)
-	a.commit(ctx, decide.Decide(w), decide.Reasons{General: whyConfig})
+	a.record.Reload(next.Path, why, nil)
+	a.commit(ctx, decide.Decide(w), decide.Reasons{General: record.WhyConfig})
 	return nil
 }

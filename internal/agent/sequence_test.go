@@ -23,8 +23,8 @@ import (
 	"weir/internal/policy"
 )
 
-// event is something that happens to a host.
-type event struct {
+// happening is something that happens to a host.
+type happening struct {
 	verb    string // run, kill, rename, set, attach, detach, group, ungroup, join, reload, restart, fail, heal
 	name    string
 	to      string
@@ -37,10 +37,10 @@ var names = []string{"a", "b", "c", "d", "e"}
 
 // events are drawn before the bubble is entered, since what draws must not
 // leave its goroutine.
-func events(t *rapid.T) []event {
+func events(t *rapid.T) []happening {
 	amount := rapid.SampledFrom([]string{"1mbit", "10mbit", "30mbit", "60mbit", "20%", "90%"})
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) event {
-		e := event{
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) happening {
+		e := happening{
 			verb:    rapid.SampledFrom([]string{"run", "run", "kill", "rename", "set", "set", "set", "attach", "detach", "group", "group", "ungroup", "join", "join", "join", "reload", "restart", "fail", "heal"}).Draw(t, "verb"),
 			name:    rapid.SampledFrom(names).Draw(t, "name"),
 			to:      rapid.SampledFrom(names).Draw(t, "to"),
@@ -94,7 +94,7 @@ func TestAnySequence(t *testing.T) {
 }
 
 // play makes an event happen and checks what must hold after each.
-func (h *host) play(e event) error {
+func (h *host) play(e happening) error {
 	before, refusable := h.wanted(), false
 	held := h.mins()
 	var err error

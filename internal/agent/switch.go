@@ -31,6 +31,6 @@ func (a *Agent) takePorts(ctx context.Context, r switchport.Report) {
 				"link", p.Device, "bridge", p.Bridge)
 		}
 	}
-	a.links = a.links.relink(ctx, next.Links(), a.newLink, a.recorder)
+	a.links = a.links.relink(ctx, next.Links(), a.newLink, a.record)
 	a.commit(ctx, decide.Decide(next), decide.Reasons{General: "the switch's database says so"})
 }

@@ -35,6 +35,7 @@ func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 			Refused:     now.Refused(),
 			NotHeld:     now.NotHeld(),
 			Warnings:    now.Warnings(),
+			Events:      a.teller.Status(),
 		}
 		if a.opts.PortsStatus != nil {
 			state, note := a.opts.PortsStatus()
@@ -112,6 +113,12 @@ func (a *Agent) ExplainGroup(ctx context.Context, name string) (e api.Explanatio
 		return err
 	})
 	return e, err
+}
+
+// Events implements api.Agent.
+func (a *Agent) Events(ctx context.Context, q api.EventQuery) (events api.Events, err error) {
+	err = a.ask(ctx, func(moment) error { events = a.teller.Events(q); return nil })
+	return events, err
 }
 
 // Subscribe implements api.Agent. The first sample comes at once and carries

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/internal/event"
 	"weir/internal/workload"
 )
 
@@ -32,6 +33,7 @@ type Status struct {
 	NotHeld     []string     `json:"not_held,omitempty" doc:"workloads and groups of whose policy a link's backend does not hold a part, which was not accepted by accept_gaps"`
 	Problems    []string     `json:"problems" doc:"problems, the most important first; empty if all is well"`
 	Warnings    []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
+	Events      EventStatus  `json:"events" doc:"what the agent has told of late, and to whom"`
 	// Cluster is nil on a host that is in none.
 	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`
 }
@@ -302,6 +304,9 @@ type Sample struct {
 	Links     []LinkStatus `json:"links"`
 	Workloads []Workload   `json:"workloads"`
 	Groups    []Group      `json:"groups"`
+	// Events are those since the sample before. Where a client reads too slowly, those of samples
+	// that it has lost come with a later one.
+	Events []event.Event `json:"events,omitempty" doc:"what has begun and ended since the sample before"`
 }
 
 // Agent is the interface of an agent to the server. Names are workload names, or prefixes
@@ -341,6 +346,8 @@ type Agent interface {
 	Tune(ctx context.Context, name string, req TuneRequest) (TuneResult, error)
 	// Usage says how much was sent and received.
 	Usage(ctx context.Context, q UsageQuery) (Usage, error)
+	// Events says which conditions hold, and which began and ended of late.
+	Events(ctx context.Context, q EventQuery) (Events, error)
 	// Subscribe sends one Sample a second until ctx ends; a slow reader loses
 	// samples, never blocks the agent.
 	Subscribe(ctx context.Context) <-chan Sample

@@ -50,6 +50,11 @@ func (s Status) Assess() []string {
 			problems = append(problems, fmt.Sprintf("source %s is unavailable: %s", src.Name, src.Note))
 		}
 	}
+	for _, sink := range s.Events.Sinks {
+		if problem := sink.problem(); problem != "" {
+			problems = append(problems, problem)
+		}
+	}
 	if c := s.Cluster; c != nil && c.State != MemberConnected {
 		problem := fmt.Sprintf("the manager at %s: %s", c.Manager, c.State)
 		if c.Note != "" {

@@ -38,6 +38,7 @@ type Config struct {
 	Group      string // the group that may use the socket besides root
 	ViewGroup  string // the group that may read and change nothing; "" = no such group
 	Metrics    Metrics
+	Tell       Tell
 	StateDir   string // where run-time changes are kept
 	// Warnings has a line with its place for each rule that overlaps another.
 	Warnings []string
@@ -189,6 +190,7 @@ func Default() Config {
 		Cluster:   DefaultCluster(),
 		Manager:   DefaultManager(),
 		Labels:    DefaultLabels(),
+		Tell:      DefaultTell(),
 		Docker:    Docker{Enabled: true, Socket: "/var/run/docker.sock"},
 		Backend:   plan.BackendAuto,
 		MarkMask:  0xffff0000,

@@ -57,7 +57,7 @@ func Parse(file string, text []byte) (Config, error) {
 
 func (c *Config) read(root node) {
 	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "labels", "sdn", "cluster", "manager", "backend",
-		"accept_gaps", "mark_mask", "profile", "socket", "group", "view_group", "metrics", "state_dir"}
+		"accept_gaps", "mark_mask", "profile", "socket", "group", "view_group", "metrics", "tell", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
 		case "links":
@@ -96,6 +96,8 @@ func (c *Config) read(root node) {
 			readText(value, &c.ViewGroup)
 		case "metrics":
 			c.Metrics.read(value)
+		case "tell":
+			c.Tell.read(value)
 		case "state_dir":
 			readPath(value, &c.StateDir)
 		}

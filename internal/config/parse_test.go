@@ -107,6 +107,7 @@ state_dir: /tmp/state
 		Profile:   "small",
 		Socket:    "/tmp/w.sock",
 		Group:     "ops",
+		Tell:      DefaultTell(),
 		ViewGroup: "watchers",
 		Metrics:   Metrics{Listen: "127.0.0.1:9469"},
 		StateDir:  "/tmp/state",

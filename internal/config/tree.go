@@ -268,6 +268,19 @@ func (n node) text() (text string, ok bool) {
 	}
 }
 
+// single returns a single value as text does, and whether there is neither a mapping nor a list:
+// "" where nothing is given.
+func (n node) single() (text string, ok bool) {
+	n = n.resolve()
+	switch n.ast.(type) {
+	case nil:
+		return "", true
+	case *ast.MappingNode, *ast.SequenceNode:
+		return "", false
+	}
+	return n.text()
+}
+
 // find returns the value at the end of a way such as "voice.match[0].udp", or the deepest
 // one on the way that is there; its path is the whole way.
 func (n node) find(way string) node {

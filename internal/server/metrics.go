@@ -80,6 +80,17 @@ var metrics = []metric{
 			}
 		}},
 
+	{"weir_events_total", "", "Conditions that have begun, by kind (docs/events.md).", counter,
+		[]string{"kind"}, func(s snapshot, out emit) { perKind(s.status.Events.Begun, out) }},
+	{"weir_events_open", "", "Conditions that hold now, by kind.", gauge,
+		[]string{"kind"}, func(s snapshot, out emit) { perKind(s.status.Events.Open, out) }},
+	perSink("weir_events_delivered_total", "Events that the webhook or the command has taken.", counter,
+		func(s api.EventSink) float64 { return float64(s.Delivered) }),
+	perSink("weir_events_undelivered_total", "Events that were given up: refused, an hour old, or out of a full queue.", counter,
+		func(s api.EventSink) float64 { return float64(s.Undelivered) }),
+	perSink("weir_events_waiting", "Events that it has not taken yet.", gauge,
+		func(s api.EventSink) float64 { return float64(s.Waiting) }),
+
 	{"weir_cluster_refused_calls_total", "", "Calls of other nodes and orders in the manager's name that this host refused, by reason.", counter,
 		[]string{"reason"}, func(s snapshot, out emit) {
 			if s.status.Cluster == nil {
@@ -225,6 +236,22 @@ var metrics = []metric{
 				}
 			}
 		}},
+}
+
+// perKind returns a value for each kind of event.
+func perKind(values map[string]uint64, out emit) {
+	for _, kind := range slices.Sorted(maps.Keys(values)) {
+		out(float64(values[kind]), kind)
+	}
+}
+
+// perSink returns a metric of each way by which events leave the host.
+func perSink(name, help string, kind prometheus.ValueType, value func(api.EventSink) float64) metric {
+	return metric{name, "", help, kind, []string{"sink"}, func(s snapshot, out emit) {
+		for _, sink := range s.status.Events.Sinks {
+			out(value(sink), sink.Name)
+		}
+	}}
 }
 
 func perLink(name, unit, help string, value func(api.LinkStatus) float64) metric {

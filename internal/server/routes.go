@@ -128,12 +128,19 @@ func (s *Server) routes() *rest.API {
 			u.Rows = rest.Filled(u.Rows)
 			return u, err
 		})
+	rest.Get(h, "/v1/events", "events", "Which conditions hold that an operator should know of, and which began and ended of late",
+		func(ctx context.Context, in *api.EventQuery) (api.Events, error) {
+			e, err := s.agent.Events(ctx, *in)
+			e.Open, e.Recent = rest.Filled(e.Open), rest.Filled(e.Recent)
+			return e, err
+		})
 	s.changes(h)
 	s.allocationChanges(h)
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
 	h.ServeAudit()
+	describeEvents(h.OpenAPI().Components.Schemas)
 
 	metrics := huma.Operation{
 		OperationID: "metrics", Method: http.MethodGet, Path: "/metrics",

@@ -19,6 +19,7 @@
 //	PUT    /v1/allocations/{name}          set one aside, or change it
 //	DELETE /v1/allocations/{name}          give it back
 //	GET    /v1/audit                       who changed what
+//	GET    /v1/events                      what an operator should know, docs/events.md
 //	GET    /v1/stream                      one sample a second, server-sent events
 //	GET    /metrics                        Prometheus
 //	GET    /openapi.json, /openapi.yaml    this interface, OpenAPI 3.1

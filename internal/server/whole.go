@@ -24,6 +24,7 @@ func wholeStatus(s api.Status) api.Status {
 	s.Links = list(s.Links, wholeLink)
 	s.Groups = list(s.Groups, wholeGroup)
 	s.Sources = rest.Filled(s.Sources)
+	s.Events.Sinks = rest.Filled(s.Events.Sinks)
 	s.Problems = s.Assess()
 	return s
 }

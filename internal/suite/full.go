@@ -52,7 +52,8 @@ func (f full) steps() ([]step, error) {
 		scenarios,
 		f.random(),
 		[]step{{Name: "units", Command: []string{"scripts/test-units"}, Alone: true},
-			{Name: "kubernetes", Command: []string{"scripts/demo-kubernetes"}, Alone: true}},
+			{Name: "kubernetes", Command: []string{"scripts/demo-kubernetes"}, Alone: true},
+			{Name: "monitoring", Command: []string{"scripts/test-monitoring"}, Alone: true}},
 	), nil
 }
 

@@ -13,6 +13,7 @@ type Class struct {
 	dataplane.Counters                    // at the later one
 	Rate               float64            // sent, bits per second
 	Offered            float64            // enqueued or dropped, bits per second
+	OfferedPackets     float64            // enqueued or dropped, packets per second
 	DropsPerSecond     float64            // packets per second
 	Lost               map[string]float64 // the same by reason, without those that are 0
 	Hungry             bool               // it would send more if it were let
@@ -60,6 +61,7 @@ func (u *Class) since(before dataplane.Counters, seconds float64) {
 	drops := dropped(u.Drops) - min(dropped(u.Drops), dropped(before.Drops))
 	u.Rate = 8 * float64(u.SentBytes-before.SentBytes) / seconds
 	u.Offered = 8 * float64(u.EnqueuedBytes-before.EnqueuedBytes) / seconds
+	u.OfferedPackets = float64(u.EnqueuedPackets-min(u.EnqueuedPackets, before.EnqueuedPackets)) / seconds
 	u.DropsPerSecond = float64(drops) / seconds
 	for reason, n := range u.Drops {
 		if was := before.Drops[reason]; n > was && seconds > 0 {
@@ -120,6 +122,7 @@ func (u *Class) add(other Class) {
 	}
 	u.Rate += other.Rate
 	u.Offered += other.Offered
+	u.OfferedPackets += other.OfferedPackets
 	u.DropsPerSecond += other.DropsPerSecond
 	u.Hungry = u.Hungry || other.Hungry
 }

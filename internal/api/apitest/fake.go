@@ -73,6 +73,10 @@ func (f *Fake) Status(context.Context) (api.Status, error) {
 			{Name: "netns", State: workload.SourceOK},
 			{Name: "device", State: workload.SourceUnavailable, Note: "netlink: operation not permitted"},
 		},
+		Events: api.EventStatus{
+			Begun: map[string]uint64{"link-gone": 1, "refused": 1}, Open: map[string]uint64{"link-gone": 0, "refused": 1},
+			Sinks: []api.EventSink{{Name: "webhook", To: "https://alerts.example.org", Waiting: 1, Delivered: 2, Undelivered: 3}},
+		},
 	}, f.Fail
 }
 

@@ -51,6 +51,10 @@ func TestRenderings(t *testing.T) {
 		{Kind: api.UsageOfGroup, Name: "office", Device: "eth0", SentBytes: 2e9},
 		{Kind: api.UsageOfWorkload, Name: "web", Device: "eth0", SentBytes: 999, ReceivedBytes: 12_345},
 	}}
+	events, err := fake.Events(t.Context(), api.EventQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	set := apitest.Demo()[2]
 	set.Policy.LimitPackets, set.Policy.LimitBytes = 500, 1_500_000
 	set.Policy.Min, set.Links[0].MinBps = policy.Amount{Percent: 12.5}, 12.5e6
@@ -66,6 +70,9 @@ func TestRenderings(t *testing.T) {
 		"usage":              renderUsage(usage, api.UsageByTotal),
 		"usage-none":         renderUsage(api.Usage{}, api.UsageByDay),
 		"explain":            renderExplanation(explanation),
+		"events":             renderEvents(events, time.UTC),
+		"events-none":        renderEvents(api.Events{}, time.UTC),
+		"events-open":        renderOpen(events.Open, time.UTC),
 		"get-group-not-held": renderWorkloads(nil, []api.Group{{Name: "office", State: "not held", Policy: api.GroupPolicy{Policy: policy.MustChange("weight", "2", "max", "40mbit").Apply(policy.Default())}}}),
 	} {
 		t.Run(name, func(t *testing.T) { goldentest.Check(t, filepath.Join("testdata", name+".golden"), text) })

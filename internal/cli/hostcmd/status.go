@@ -62,6 +62,13 @@ func renderStatus(st api.Status, gaps bool, now time.Time) string {
 		}
 		fmt.Fprintf(&b, "%s%-7s  %s\n", head, s.Name, human.WithNote(string(s.State), s.Note))
 	}
+	for i, s := range st.Events.Sinks {
+		head := "         "
+		if i == 0 {
+			head = "tells    "
+		}
+		fmt.Fprintf(&b, "%s%-7s  %s: %d delivered, %d waiting, %d given up\n", head, s.Name, s.To, s.Delivered, s.Waiting, s.Undelivered)
+	}
 	if st.Cluster != nil {
 		b.WriteString("cluster  " + membershipText(*st.Cluster, now) + "\n")
 	}

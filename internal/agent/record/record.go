@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package agent
+// Package record writes down what an agent does, for people: in its log, and what changes
+// policies in the audit log too. Example: after a commit,
+//
+//	r.Decided(ctx, before, after, why) // "workload does not have all that was asked for it"
+//	r.Changes(log, changes)            // "web: weight 1 -> 3"
+//
+// It decides nothing, and keeps nothing but what the logs keep.
+package record
 
 import (
 	"cmp"
@@ -15,19 +22,18 @@ import (
 	"weir/internal/config"
 )
 
-// whyConfig is the reason of what a configuration file changes.
-const whyConfig = "configuration changed"
+// WhyConfig is the reason of what a configuration file changes.
+const WhyConfig = "configuration changed"
 
-// recorder writes down what the agent does, for people: in its log, and what changes policies
-// in the audit log too.
-type recorder struct {
-	log   *slog.Logger
-	audit *audit.Log // nil = there is none
+// Recorder has the two logs.
+type Recorder struct {
+	Log   *slog.Logger
+	Audit *audit.Log // nil = there is none
 }
 
-// decided writes down how a decision differs from the one before, as far as the plans do not
+// Decided writes down how a decision differs from the one before, as far as the plans do not
 // show it.
-func (r recorder) decided(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
+func (r Recorder) Decided(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
 	r.states(before, after, why)
 	r.linkGaps(before, after)
 	r.policies(ctx, before, after, why)
@@ -36,8 +42,8 @@ func (r recorder) decided(ctx context.Context, before, after decide.Decision, wh
 // policies writes to the audit log whose policy a commit changes. The change that a
 // request asks for goes into the request's line; all others have lines of their own.
 // A workload that appears has one if its labels ask for something.
-func (r recorder) policies(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
-	if r.audit == nil && !audit.Under(ctx) {
+func (r Recorder) policies(ctx context.Context, before, after decide.Decision, why decide.Reasons) {
+	if r.Audit == nil && !audit.Under(ctx) {
 		return
 	}
 	var entries []audit.Entry
@@ -52,14 +58,14 @@ func (r recorder) policies(ctx context.Context, before, after decide.Decision, w
 				Before: was, After: is, Result: audit.Done, Reason: cmp.Or(reason, why.General)})
 		}
 	}
-	r.audit.Append(entries...)
+	r.Audit.Append(entries...)
 }
 
 // viaOf returns the way by which a difference came about, "" if no person made it: a workload
 // appears or goes with the policy that all have.
 func viaOf(d decide.Difference, why decide.Reasons) string {
 	switch {
-	case why.General == whyConfig:
+	case why.General == WhyConfig:
 		return audit.ViaConfig
 	case d.ByLabel:
 		return audit.ViaLabel
@@ -77,45 +83,45 @@ func orNil(fields map[string]any) any {
 	return fields
 }
 
-// link writes to the audit log that a link was taken over or given back.
-func (r recorder) link(action string, l *link, why string) {
-	r.audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaAgent}, Action: action, Object: l.config.Name(), Result: audit.Done, Reason: why})
+// Link writes to the audit log that a link was taken over or given back.
+func (r Recorder) Link(action, name, why string) {
+	r.Audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaAgent}, Action: action, Object: name, Result: audit.Done, Reason: why})
 }
 
-// badConfig logs the mistakes of a configuration that was read again, in one line.
-func (r recorder) badConfig(file string, err error) {
-	r.reload(file, "", err)
+// BadConfig logs the mistakes of a configuration that was read again, in one line.
+func (r Recorder) BadConfig(file string, err error) {
+	r.Reload(file, "", err)
 	first, rest, _ := strings.Cut(err.Error(), "\n")
-	log := r.log
+	log := r.Log
 	if rest != "" {
 		log = log.With("more_problems", 1+strings.Count(rest, "\n"))
 	}
 	log.Error("configuration not reloaded, the one before stays in force", "err", first)
 }
 
-// reload writes to the audit log that the configuration was read again.
-func (r recorder) reload(file, why string, err error) {
+// Reload writes to the audit log that the configuration was read again.
+func (r Recorder) Reload(file, why string, err error) {
 	e := audit.Entry{Who: audit.Who{Via: audit.ViaConfig}, Action: "reload", Object: file, Result: audit.Done, Reason: why}
 	if err != nil {
 		e.Result, e.Reason = audit.Failed, err.Error()
 	}
-	r.audit.Append(e)
+	r.Audit.Append(e)
 }
 
-// changes writes down each change of a link with what and why.
-func (r recorder) changes(l *link, list []decide.PlannedChange) {
+// Changes writes each change of a link, with what and why, into the link's log.
+func (r Recorder) Changes(log *slog.Logger, list []decide.PlannedChange) {
 	for _, c := range list {
 		if c.Workload == "" {
-			l.log.Info(c.Text, "why", c.Why)
+			log.Info(c.Text, "why", c.Why)
 		} else {
-			l.log.Info(c.Text, "workload", c.Workload, "why", c.Why)
+			log.Info(c.Text, "workload", c.Workload, "why", c.Why)
 		}
 	}
 }
 
 // states writes down what the plans do not show: which workloads are refused something, and
 // which no longer are.
-func (r recorder) states(before, after decide.Decision, why decide.Reasons) {
+func (r Recorder) states(before, after decide.Decision, why decide.Reasons) {
 	notes, warned := map[string]string{}, map[string][]string{}
 	for _, v := range slices.Concat(before.Verdicts, before.Groups) {
 		notes[v.Key], warned[v.Key] = v.Note, v.OwnWarnings()
@@ -124,38 +130,38 @@ func (r recorder) states(before, after decide.Decision, why decide.Reasons) {
 		switch was := notes[v.Key]; {
 		case v.Note == was:
 		case v.Note != "":
-			r.log.Warn("workload does not have all that was asked for it", "workload", v.Name, "state", v.State, "note", v.Note, "why", why.Of(v.Key))
+			r.Log.Warn("workload does not have all that was asked for it", "workload", v.Name, "state", v.State, "note", v.Note, "why", why.Of(v.Key))
 		default:
-			r.log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.State, "why", why.Of(v.Key))
+			r.Log.Info("workload has all that was asked for it", "workload", v.Name, "state", v.State, "why", why.Of(v.Key))
 		}
 		for _, warning := range v.OwnWarnings() {
 			if !slices.Contains(warned[v.Key], warning) {
-				r.log.Warn("rules overlap", "workload", v.Name, "note", warning, "why", why.Of(v.Key))
+				r.Log.Warn("rules overlap", "workload", v.Name, "note", warning, "why", why.Of(v.Key))
 			}
 		}
 	}
 }
 
-// overlaps writes down which rules overlap in a configuration that was read.
-func (r recorder) overlaps(c config.Config) {
+// Overlaps writes down which rules overlap in a configuration that was read.
+func (r Recorder) Overlaps(c config.Config) {
 	for _, warning := range c.Warnings {
-		r.log.Warn("rules overlap", "note", warning)
+		r.Log.Warn("rules overlap", "note", warning)
 	}
 }
 
 // linkGaps logs the links' settings that are not held, and those that are held
 // again.
-func (r recorder) linkGaps(before, after decide.Decision) {
+func (r Recorder) linkGaps(before, after decide.Decision) {
 	for _, name := range slices.Sorted(maps.Keys(after.LinkGaps)) {
 		for _, g := range after.LinkGaps[name] {
 			if !slices.Contains(before.LinkGaps[name], g) {
-				r.log.Warn("link does not have all that was asked for it", "link", name, "setting", g.What(), "note", g.Reason, "accepted", g.Accepted)
+				r.Log.Warn("link does not have all that was asked for it", "link", name, "setting", g.What(), "note", g.Reason, "accepted", g.Accepted)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.LinkGaps)) {
 		if _, there := after.Plans[name]; there && len(after.LinkGaps[name]) == 0 && len(before.LinkGaps[name]) > 0 {
-			r.log.Info("link has all that was asked for it", "link", name)
+			r.Log.Info("link has all that was asked for it", "link", name)
 		}
 	}
 }

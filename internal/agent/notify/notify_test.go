@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/internal/event"
+	"weir/internal/logtest"
+)
+
+// TestKindsThatAreWanted: the others are passed over, and count as reached.
+func TestKindsThatAreWanted(t *testing.T) {
+	s := newServer(t)
+	c := hook(s.URL)
+	c.Events = []string{"drops"}
+	sinks, _ := telling(t, c)
+	drops := sample(2)
+	drops.Kind = "drops"
+	sinks.Offer([]event.Event{sample(1), drops, sample(3)})
+	await(t, "delivered", func() bool { return sinks.Status()[0].Delivered == 1 })
+	sinks.Offer([]event.Event{sample(4)})
+	if ids := s.ids(); !slices.Equal(ids, []uint64{2}) || sinks.Reached()[toWebhook] != 4 {
+		t.Errorf("%v, reached %v", ids, sinks.Reached())
+	}
+}
+
+// TestNextAgentGoesOn: what one agent did not get rid of, the next one delivers; a way that the
+// one before did not have begins with what happens from now on.
+func TestNextAgentGoesOn(t *testing.T) {
+	s := newServer(t)
+	recent := []event.Event{sample(1), sample(2), sample(3)}
+	for _, c := range []struct {
+		reached map[string]uint64
+		want    []uint64
+	}{{map[string]uint64{toWebhook: 1}, []uint64{2, 3, 4}}, {map[string]uint64{toCommand: 1}, []uint64{4}}, {nil, []uint64{4}}} {
+		sinks := New(slog.New(slog.DiscardHandler), c.reached, recent)
+		sinks.Follow(hook(s.URL))
+		if at := sinks.Reached()[toWebhook]; c.reached[toWebhook] == 0 && at != 3 {
+			t.Errorf("%v: a new way begins after event %d, want 3", c.reached, at)
+		}
+		sinks.Offer([]event.Event{sample(4)})
+		await(t, "all are delivered", func() bool { return sinks.Reached()[toWebhook] == 4 })
+		if ids := s.ids(); !slices.Equal(ids, c.want) {
+			t.Errorf("%v: %v, want %v", c.reached, ids, c.want)
+		}
+		sinks.Close()
+		s.bodies = nil
+	}
+}
+
+// TestReloads: a way that weir.yaml no longer names ends, one that it did not name before begins.
+func TestReloads(t *testing.T) {
+	s := newServer(t)
+	sinks, _ := telling(t, hook(s.URL))
+	sinks.Follow(hook(""))
+	if len(sinks.Status())+len(sinks.Reached()) != 0 {
+		t.Errorf("%v", sinks.Status())
+	}
+	sinks.Offer([]event.Event{sample(1)})
+	sinks.Follow(hook(s.URL))
+	sinks.Offer([]event.Event{sample(2)})
+	await(t, "delivered", func() bool { return sinks.Reached()[toWebhook] == 2 })
+	if ids := s.ids(); !slices.Equal(ids, []uint64{2}) {
+		t.Errorf("%v", ids)
+	}
+}
+
+// TestTeller: what one has told, the next one does not tell again, over a kill too; the last
+// request before it may come twice.
+func TestTeller(t *testing.T) {
+	s, dir := newServer(t), t.TempDir()
+	log := &logtest.Buffer{}
+	now := time.Now()
+	refused := event.Sight{Objects: []event.Object{{Type: event.Workload, Name: "web", Refused: "no room"}}}
+	fine := event.Sight{Objects: []event.Object{{Type: event.Workload, Name: "web"}}}
+	look := func(teller *Teller, s event.Sight) {
+		now = now.Add(11 * time.Second)
+		s.At = now
+		teller.Look(s, event.DefaultBounds)
+	}
+	for range 3 { // the first two are killed: not closed
+		teller := NewTeller(dir, slog.New(slog.NewTextHandler(log, nil)))
+		teller.Follow(hook(s.URL))
+		look(teller, refused)
+		await(t, "delivered", func() bool { return teller.sinks.Reached()[toWebhook] >= 1 })
+		look(teller, refused)
+		t.Cleanup(teller.sinks.Close)
+	}
+	last := NewTeller(dir, slog.New(slog.NewTextHandler(log, nil)))
+	last.Follow(hook(s.URL))
+	look(last, fine)
+	look(last, fine)
+	await(t, "the end", func() bool { return last.sinks.Reached()[toWebhook] == 2 })
+	last.Close()
+	if ids := s.ids(); !slices.Equal(ids, []uint64{1, 2}) {
+		t.Errorf("events %v\n%s", ids, log)
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/dataplane"
+	"weir/internal/event"
+)
+
+// told returns the agent's events as "KIND STATE NAME".
+func (h *host) told() string {
+	h.t.Helper()
+	all, err := h.Events(context.Background(), api.EventQuery{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var lines []string
+	for _, e := range all.Recent {
+		lines = append(lines, fmt.Sprintf("%s %s %s", e.Kind, e.State, e.Subject.Name))
+	}
+	return strings.Join(lines, ", ")
+}
+
+// TestEvents: what happens to a host is told once, in the log, to those who ask and in the
+// stream, and not again by the next agent.
+func TestEvents(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		ctx, leave := context.WithCancel(t.Context())
+		streamed := make(chan []event.Event, 1)
+		go func() {
+			var events []event.Event
+			for s := range h.Subscribe(ctx) {
+				events = append(events, s.Events...)
+			}
+			streamed <- events
+		}()
+		h.run("a", "weir.min=60mbit")
+		h.run("web", "weir.min=60mbit")
+		time.Sleep(5 * time.Second)
+		if got := h.told(); got != "refused begin web" {
+			t.Errorf("told %s", got)
+		}
+		if !strings.Contains(h.log.String(), `level=WARN msg="web: link eth0: min is not in force: asked 60 Mbit/s`) || !strings.Contains(h.log.String(), `event=refused state=begin id=1 workload=web remedy="ask for less`) {
+			t.Errorf("the log has\n%s", h.log)
+		}
+		leave()
+		if events := <-streamed; len(events) != 1 || events[0].Kind != "refused" {
+			t.Errorf("the stream has %+v", events)
+		}
+		h.stop()
+		h.start()
+		time.Sleep(20 * time.Second)
+		h.kill("a")
+		time.Sleep(60 * time.Second) // its min is kept for 30 s
+		if got := h.told(); got != "refused begin web, refused end web" {
+			t.Errorf("told %s", got)
+		}
+		s, err := h.Status(t.Context())
+		if err != nil || s.Events.Begun["refused"] != 0 || s.Events.Open["refused"] != 0 {
+			t.Errorf("%+v, %v", s.Events, err) // the second agent has told no begin
+		}
+	})
+}
+
+// TestEventsOfLinks: a device that goes, and objects that another program removes.
+func TestEventsOfLinks(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		h.kernel.Disturb("eth0", "the qdisc")
+		time.Sleep(5 * time.Second)
+		h.kernel.RemoveDevice("eth0")
+		time.Sleep(30 * time.Second)
+		h.kernel.AddDevice("eth0")
+		time.Sleep(2 * time.Minute)
+		if got := h.told(); got != "repaired begin eth0, link-gone begin eth0, link-gone end eth0, repaired end eth0" {
+			t.Errorf("told %s\n%s", got, h.log)
+		}
+		h.kernel.FailSet("eth0", dataplane.ErrPrivilege)
+		h.run("b")
+		time.Sleep(10 * time.Second)
+		if got := h.told(); !strings.HasSuffix(got, "repaired end eth0, backend-lost begin eth0") {
+			t.Errorf("told %s\n%s", got, h.log)
+		}
+	})
+}

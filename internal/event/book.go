@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Kept is how many past events a Book remembers.
+const Kept = 500
+
+// State is what the next agent has to know: what was told and is not over, so that it is not
+// told again, and the events of late.
+type State struct {
+	Last   uint64  `json:"last"`   // id of the last event
+	Open   []Event `json:"open"`   // begins without an end, by id
+	Recent []Event `json:"recent"` // the newest last
+}
+
+// Book knows which conditions hold and which were told. It belongs to one goroutine.
+type Book struct {
+	State
+	Begun   map[string]uint64    // begins since the Book was made, by kind
+	since   map[string]time.Time // conditions that were not told yet, by key: since when
+	quiet   map[string]time.Time // conditions that were told, by key: since when they are gone
+	losses  losses
+	current map[string]Event // State.Open by key
+}
+
+// NewBook returns a book that goes on where a State ended. Of kinds that it does not know,
+// which another version of Weir has told, it remembers the events and not that they hold.
+func NewBook(s State) *Book {
+	b := &Book{State: s, Begun: map[string]uint64{}, since: map[string]time.Time{}, quiet: map[string]time.Time{}, losses: losses{}, current: map[string]Event{}}
+	for _, e := range s.Open {
+		if kindNamed(e.Kind) != nil {
+			b.current[e.key()] = e
+		}
+	}
+	b.list()
+	return b
+}
+
+// Take looks at a moment and returns the events that follow, in the order of Kinds.
+func (b *Book) Take(s Sight, bounds Bounds) []Event {
+	b.losses.follow(s)
+	var events []Event
+	for i := range Kinds {
+		events = append(events, b.judge(&Kinds[i], s, bounds)...)
+	}
+	if len(events) > 0 {
+		b.Recent = append(b.Recent, events...)
+		b.Recent = slices.Clone(b.Recent[max(0, len(b.Recent)-Kept):])
+	}
+	b.list()
+	return events
+}
+
+// judge returns the events of one kind.
+func (b *Book) judge(k *Kind, s Sight, bounds Bounds) (events []Event) {
+	near := func(about Subject) bool { _, told := b.current[Event{Kind: k.Name, Subject: about}.key()]; return told }
+	found := map[string]bool{}
+	for _, f := range k.look(look{s, bounds, b.losses, near}) {
+		e := Event{At: s.At.UTC(), Kind: k.Name, State: Begin, Severity: k.Severity, Subject: f.Subject, Text: f.Subject.called() + ": " + f.Text, Remedy: f.Remedy}
+		key := e.key()
+		found[key] = true
+		if told, ok := b.current[key]; ok {
+			delete(b.quiet, key)
+			told.Text, told.Remedy = e.Text, e.Remedy // as it is now
+			b.current[key] = told
+			continue
+		}
+		if _, known := b.since[key]; !known {
+			b.since[key] = s.At
+		}
+		if s.At.Sub(b.since[key]) < k.Wait {
+			continue
+		}
+		e.Began = b.since[key].UTC()
+		b.Last++
+		e.ID = b.Last
+		b.current[key] = e
+		b.Begun[k.Name]++
+		delete(b.since, key)
+		events = append(events, e)
+	}
+	return append(events, b.over(k, s, found)...)
+}
+
+// over returns the ends of one kind, and forgets conditions that did not last.
+func (b *Book) over(k *Kind, s Sight, found map[string]bool) (events []Event) {
+	maps.DeleteFunc(b.since, func(key string, _ time.Time) bool { return strings.HasPrefix(key, k.Name+"\x00") && !found[key] })
+	for _, told := range b.byID() {
+		key := told.key()
+		if told.Kind != k.Name || found[key] {
+			continue
+		}
+		if _, gone := b.quiet[key]; !gone {
+			b.quiet[key] = s.At
+		}
+		if s.At.Sub(b.quiet[key]) < k.Quiet {
+			continue
+		}
+		text := k.Over
+		if !s.there(told.Subject) {
+			text = "is gone"
+		}
+		b.Last++
+		e := told
+		e.ID, e.At, e.State, e.Text, e.Remedy = b.Last, s.At.UTC(), End, told.Subject.called()+" "+text, ""
+		delete(b.current, key)
+		delete(b.quiet, key)
+		events = append(events, e)
+	}
+	return events
+}
+
+// called returns a subject for people: "web", "link eth0 ingress", "group tenant-b".
+func (s Subject) called() string {
+	switch {
+	case s.Type == Link && s.Direction == "ingress":
+		return "link " + s.Name + " ingress"
+	case s.Type == Link, s.Type == Group, s.Type == Source:
+		return s.Type + " " + s.Name
+	}
+	return s.Name
+}
+
+// byID returns what was told and is not over, in the order in which it was told.
+func (b *Book) byID() []Event {
+	return slices.SortedFunc(maps.Values(b.current), func(x, y Event) int { return cmp.Compare(x.ID, y.ID) })
+}
+
+func (b *Book) list() { b.Open = b.byID() }
+
+// Since returns the remembered events with an id above one.
+func (b *Book) Since(id uint64) []Event {
+	i := slices.IndexFunc(b.Recent, func(e Event) bool { return e.ID > id })
+	if i < 0 {
+		return nil
+	}
+	return slices.Clone(b.Recent[i:])
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import "time"
+
+// Sight is what an agent sees of its host at one moment, as far as events follow from it.
+type Sight struct {
+	At          time.Time
+	Objects     []Object
+	Links       []LinkSight
+	Sources     []SourceSight
+	ConfigFile  string
+	ConfigError string // the mistake in the file on the disk, "" = none
+}
+
+// Object is a workload or a group.
+type Object struct {
+	Type, Name string
+	Refused    string   // which part of its policy is not in force and why, "" = none
+	NotHeld    string   // which part its links' backends do not hold and nobody accepted, "" = none
+	Quota      Quota    // the zero value = it has none
+	Losses     []Losses // by link
+}
+
+// Quota is how far an object has come with its quota.
+type Quota struct {
+	Part    float64 // of it that is used, 0 to 1 and more
+	Reached bool
+	InForce string // what holds because it is reached, such as "a max of 5mbit"
+	Until   time.Time
+}
+
+// Losses are the packets of a workload on one link in the last second.
+type Losses struct {
+	Link, Direction string
+	Offered         float64            // packets a second, those that were dropped included
+	Dropped         map[string]float64 // packets a second, by reason
+}
+
+// LinkSight is one direction of a link.
+type LinkSight struct {
+	Device, Direction string
+	Error             string // why it is not steered, or not as wanted; "" = it is
+	Gone              bool   // the error is that there is no such device
+	NotHeld           string // which settings its backend does not hold and nobody accepted
+	Repaired          string // what another program had changed and the agent has set again
+}
+
+// SourceSight is a source of workloads.
+type SourceSight struct {
+	Name string
+	Lost bool
+	Note string
+}
+
+// there reports whether a sight has what an event is about.
+func (s Sight) there(about Subject) bool {
+	switch about.Type {
+	case Workload, Group:
+		for _, o := range s.Objects {
+			if o.Type == about.Type && o.Name == about.Name {
+				return true
+			}
+		}
+		return false
+	case Link:
+		for _, l := range s.Links {
+			if l.Device == about.Name && l.Direction == about.Direction {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
