@@ -37,6 +37,7 @@ type Config struct {
 	Group      string // the group that may use the socket besides root
 	ViewGroup  string // the group that may read and change nothing; "" = no such group
 	Metrics    Metrics
+	Web        Web
 	StateDir   string // where run-time changes are kept
 	// Warnings has a line with its place for each rule that overlaps another.
 	Warnings []string

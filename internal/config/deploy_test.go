@@ -47,7 +47,7 @@ func TestExample(t *testing.T) {
 	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
 	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, policy.Change{}
 	// These are examples, or the manager's own defaults.
-	all.SDN, all.Metrics = want.SDN, want.Metrics
+	all.SDN, all.Metrics, all.Web = want.SDN, want.Metrics, want.Web
 	all.Cluster = Cluster{Listen: all.Cluster.Listen, RegistryListen: all.Cluster.RegistryListen}
 	all.Manager.Images, all.Manager.Automatic, all.Manager.Kafka = Images{}, Automatic{}, Kafka{}
 	if !reflect.DeepEqual(all, want) || !reflect.DeepEqual(c, want) {

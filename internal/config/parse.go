@@ -57,7 +57,7 @@ func Parse(file string, text []byte) (Config, error) {
 
 func (c *Config) read(root node) {
 	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "labels", "sdn", "cluster", "manager", "backend",
-		"accept_gaps", "mark_mask", "socket", "group", "view_group", "metrics", "state_dir"}
+		"accept_gaps", "mark_mask", "socket", "group", "view_group", "metrics", "web", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
 		case "links":
@@ -94,6 +94,8 @@ func (c *Config) read(root node) {
 			readText(value, &c.ViewGroup)
 		case "metrics":
 			c.Metrics.read(value)
+		case "web":
+			c.Web.read(value)
 		case "state_dir":
 			readPath(value, &c.StateDir)
 		}
