@@ -88,12 +88,16 @@ test-vm: build deps-vm ## Tests in VMs with BPF qdiscs, a telling part on both k
 	go run ./internal/suite vm $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-full
-test-full: build deps-check deps-test deps-vm deps-cluster ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
+test-full: build deps-check deps-test deps-vm deps-cluster deps-web ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
 	go run ./internal/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-units
 test-units: build deps-check deps-vm ## What systemd runs: units of one host and moves between two, in VMs
 	scripts/test-units
+
+.PHONY: test-browser
+test-browser: build deps-web ## The agent's page in Chromium, every view with real traffic; pictures in out/browser
+	scripts/browser
 
 .PHONY: papers
 papers: build deps-vm ## Repeat the experiments that docs and README quote, then make figures (hours)
@@ -128,6 +132,6 @@ clean: ## Remove what was built
 	find internal \( -name '*_bpfel*.go' -o -name '*_bpfel*.o' \) -delete
 
 # Installing is quick when all is there; as somebody else than root it is skipped.
-.PHONY: deps-build deps-check deps-test deps-vm deps-cluster
-deps-build deps-check deps-test deps-vm deps-cluster: deps-%:
+.PHONY: deps-build deps-check deps-test deps-vm deps-cluster deps-web
+deps-build deps-check deps-test deps-vm deps-cluster deps-web: deps-%:
 	@if [ "$$(id -u)" = 0 ]; then scripts/deps $*; fi
