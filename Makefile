@@ -94,12 +94,16 @@ test-vm: build build-arm64 deps-vm deps-vm-arm64 ## Tests in VMs with BPF qdiscs
 	go run ./internal/suite vm $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-full
-test-full: build build-arm64 deps-check deps-test deps-vm deps-vm-arm64 deps-cluster ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
+test-full: build build-arm64 deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
 	go run ./internal/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-units
 test-units: build deps-check deps-vm ## What systemd runs: units of one host and moves between two, in VMs
 	scripts/test-units
+
+.PHONY: test-browser
+test-browser: build deps-web ## The agent's page in Chromium, every view with real traffic; pictures in out/browser
+	scripts/browser
 
 .PHONY: papers
 papers: build build-arm64 deps-vm deps-vm-arm64 ## Repeat the experiments that docs and README quote, then make figures (hours)
@@ -134,6 +138,6 @@ clean: ## Remove what was built
 	find internal \( -name '*_bpfel*.go' -o -name '*_bpfel*.o' \) -delete
 
 # Installing is quick when all is there; as somebody else than root it is skipped.
-.PHONY: deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster
-deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster: deps-%:
+.PHONY: deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web
+deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web: deps-%:
 	@if [ "$$(id -u)" = 0 ]; then scripts/deps $*; fi

@@ -19,6 +19,8 @@ var speakHTTP = map[string]string{
 	"internal/agent/notify/webhook.go":            "reads answers of a webhook's server",
 	"internal/api/client.go":                      "reads answers of the agent and the manager",
 	"internal/server":                             "answers",
+	"internal/web/guard.go":                       "answers",
+	"internal/web/static.go":                      "serves files, by HTTP's rules for caches",
 	"internal/cluster/node/membership/manager.go": "reads answers of the manager",
 	"internal/cluster/node/incoming/audit.go":     "writes down how calls of other nodes were answered",
 	"internal/cluster/node/images/registry.go":    "a proxy between the engine and the manager's image registry",

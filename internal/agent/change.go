@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -58,6 +59,9 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 	why := decide.Reasons{General: "follows from the change of " + r.Key, ByKey: map[string]string{r.Key: r.Why}}
 	if dryRun {
 		result.Changes = decide.Describe(a.links.changes(next.Decision, why))
+		for _, l := range a.links {
+			result.Effects = append(result.Effects, usage.Effects(l.want, l.pacer.Paced(next.Decision.Plans[l.config.Name()]), l.now.Used)...)
+		}
 		moment{next.Decision, a.links}.show(&result, r.Key)
 		return result, nil
 	}

@@ -53,7 +53,7 @@ func (m moment) workload(v decide.Verdict, history bool) api.Workload {
 		Policy: api.PolicyOf(v.Policy), NotHeld: decide.GapViews(v.Gaps),
 	}
 	w.State, w.Note = m.standing(v)
-	w.Until = until(v)
+	w.Until = v.UntilView()
 	w.Quota = m.quota(v)
 	w.Note = ledger.Noted(w.Note, w.Quota)
 	for _, d := range v.Devices {
@@ -91,7 +91,7 @@ func (m moment) group(v decide.Verdict) api.Group {
 		Policy: api.GroupPolicy{Policy: v.Policy}, Members: []string{}, Links: []api.WorkloadLink{},
 	}
 	g.State, g.Note = m.standing(v)
-	g.Until = until(v)
+	g.Until = v.UntilView()
 	g.Quota = m.quota(v)
 	g.Note = ledger.Noted(g.Note, g.Quota)
 	for _, member := range m.Members(v.Name) {
@@ -103,14 +103,6 @@ func (m moment) group(v decide.Verdict) api.Group {
 		}
 	}
 	return g
-}
-
-// until returns when what is in force changes because of the time, nil if never.
-func until(v decide.Verdict) *time.Time {
-	if v.Until.IsZero() {
-		return nil
-	}
-	return &v.Until
 }
 
 // quota returns how far a workload or group has come with its quota, nil if it has none.

@@ -212,6 +212,7 @@ type ChangeResult struct {
 	Stored   map[string]string `json:"stored,omitempty" doc:"fields that are set at run time from now on, though the policy had this value already; by field, as written"`
 	Dropped  map[string]string `json:"dropped,omitempty" doc:"fields that were set at run time and are no longer, with the value that they had"`
 	NotHeld  map[string]string `json:"not_held,omitempty" doc:"fields that are stored and that no backend on this kernel holds; by field, as written"`
+	Effects  []Effect          `json:"effects,omitempty" doc:"of a dry run: whose rate would differ, those that lose most first"`
 	Workload *Workload         `json:"workload,omitempty"`
 	Group    *Group            `json:"group,omitempty"`
 }
@@ -307,6 +308,13 @@ type Sample struct {
 	// Events are those since the sample before. Where a client reads too slowly, those of samples
 	// that it has lost come with a later one.
 	Events []event.Event `json:"events,omitempty" doc:"what has begun and ended since the sample before"`
+}
+
+// WebLink is a link to the agent's page.
+type WebLink struct {
+	URL  string    `json:"url" doc:"works once; the part behind # is a secret until then"`
+	Ends time.Time `json:"ends" doc:"until when it can be opened"`
+	Role string    `json:"role" enum:"view,change" doc:"what its session may do: the role of the socket on which the link was asked for"`
 }
 
 // Agent is the interface of an agent to the server. Names are workload names, or prefixes

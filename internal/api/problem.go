@@ -4,6 +4,7 @@ package api
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 
 	"weir/internal/refusal"
@@ -118,4 +119,12 @@ func (p *Problem) ContentType(ct string) string {
 		return "application/problem+json"
 	}
 	return ct
+}
+
+// WriteProblem answers a request with a problem.
+func WriteProblem(w http.ResponseWriter, p *Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	// A client that has gone away cannot be told so.
+	_ = json.NewEncoder(w).Encode(p)
 }

@@ -36,7 +36,7 @@ const (
 // Who is the author of a change. Command and Login belong to the process at the other end
 // of a socket; Command is the name that it gives itself.
 type Who struct {
-	Via     string  `json:"via" enum:"socket,weir.yaml,label,manager,node,network,command,agent" doc:"how it came: over a socket of this host, by the configuration file, by a container's label, from the cluster's manager, from another node, from the network without a certificate, by a command that works without the agent, or of the program's own accord"`
+	Via     string  `json:"via" enum:"socket,web,weir.yaml,label,manager,node,network,command,agent" doc:"how it came: over a socket of this host, by the agent's page, by the configuration file, by a container's label, from the cluster's manager, from another node, from the network without a certificate, by a command that works without the agent, or of the program's own accord"`
 	UID     *uint32 `json:"uid,omitempty" doc:"user id"`
 	User    string  `json:"user,omitempty" doc:"name of the user id"`
 	Login   string  `json:"login,omitempty" doc:"the user who logged in, if that is another (sudo)"`
@@ -49,6 +49,7 @@ type Who struct {
 // Ways by which a change comes.
 const (
 	ViaSocket  = "socket"
+	ViaWeb     = "web"
 	ViaConfig  = "weir.yaml"
 	ViaLabel   = "label"
 	ViaManager = "manager"

@@ -112,7 +112,7 @@ manager:
 func TestAcceptReservesOwnPorts(t *testing.T) {
 	for text, want := range map[string][]int{
 		"{}": {7473, 7474, 7470, 7471},
-		`{cluster: {listen: "10.0.0.1:8000", registry_listen: "127.0.0.1:8001"}, metrics: {listen: "127.0.0.1:9469"}, manager: {listen: ":8002", bus_listen: ":8003"}}`: {8000, 8001, 9469, 8002, 8003},
+		`{cluster: {listen: "10.0.0.1:8000", registry_listen: "127.0.0.1:8001"}, metrics: {listen: "127.0.0.1:9469"}, web: {listen: "127.0.0.1:7480"}, manager: {listen: ":8002", bus_listen: ":8003"}}`: {8000, 8001, 9469, 7480, 8002, 8003},
 	} {
 		c, err := Parse("weir.yaml", []byte(text+"\n"))
 		if err != nil {

@@ -39,6 +39,7 @@ type Config struct {
 	ViewGroup  string // the group that may read and change nothing; "" = no such group
 	Metrics    Metrics
 	Tell       Tell
+	Web        Web
 	StateDir   string // where run-time changes are kept
 	// Warnings has a line with its place for each rule that overlaps another.
 	Warnings []string

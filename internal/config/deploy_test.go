@@ -47,7 +47,7 @@ func TestExample(t *testing.T) {
 	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
 	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, policy.Change{}
 	// These are examples, or the manager's own defaults.
-	all.SDN, all.Metrics, all.Tell = want.SDN, want.Metrics, want.Tell
+	all.SDN, all.Metrics, all.Tell, all.Web = want.SDN, want.Metrics, want.Tell, want.Web
 	all.Cluster = Cluster{Listen: all.Cluster.Listen, RegistryListen: all.Cluster.RegistryListen}
 	all.Manager.Images, all.Manager.Automatic, all.Manager.Kafka = Images{}, Automatic{}, Kafka{}
 	if !reflect.DeepEqual(all, want) || !reflect.DeepEqual(c, want) {

@@ -3,7 +3,9 @@
 package config
 
 import (
+	"maps"
 	"net"
+	"slices"
 
 	"weir/internal/invalid"
 	"weir/internal/tlsfile"
@@ -18,19 +20,25 @@ type Metrics struct {
 // Check refuses settings that would send metrics over a network in clear: metrics name
 // every container of the host. It reads no file.
 func (m Metrics) Check() error {
-	host, _, err := net.SplitHostPort(m.Listen)
+	return checkPort(m.Listen, m.TLS, "metrics", "127.0.0.1:9469", "read the metrics")
+}
+
+// checkPort refuses an address and TLS files under key that do not go together. example is
+// an address that is right, and exposed says what others could do in clear.
+func checkPort(listen string, tls tlsfile.Files, key, example, exposed string) error {
+	host, _, err := net.SplitHostPort(listen)
 	switch {
-	case m.Listen == "" && m.TLS.Given():
+	case listen == "" && tls.Given():
 		return &invalid.Error{Msg: "tls is given but no address", Remedy: "write listen: HOST:PORT beside it"}
-	case m.Listen == "":
+	case listen == "":
 		return nil
 	case err != nil:
-		return &invalid.Error{Value: m.Listen, Msg: "no address", Remedy: "give host:port, e.g. 127.0.0.1:9469, or off"}
-	case m.TLS.Given() && (m.TLS.Cert == "" || m.TLS.Key == ""):
-		return &invalid.Error{Value: m.Listen, Msg: "TLS needs a certificate and its key", Remedy: "write tls: {cert: /PATH, key: /PATH}"}
-	case !m.TLS.Given() && !loopback(host):
-		return &invalid.Error{Value: m.Listen, Msg: "is not on the loopback, and without TLS every host on the path can read the metrics",
-			Remedy: "give metrics: {listen: " + m.Listen + ", tls: {cert: /PATH, key: /PATH, client_ca: /PATH}} in weir.yaml, or listen at 127.0.0.1:9469"}
+		return &invalid.Error{Value: listen, Msg: "no address", Remedy: "give host:port, e.g. " + example + ", or off"}
+	case tls.Given() && (tls.Cert == "" || tls.Key == ""):
+		return &invalid.Error{Value: listen, Msg: "TLS needs a certificate and its key", Remedy: "write tls: {cert: /PATH, key: /PATH}"}
+	case !tls.Given() && !loopback(host):
+		return &invalid.Error{Value: listen, Msg: "is not on the loopback, and without TLS every host on the path can " + exposed,
+			Remedy: "give " + key + ": {listen: " + listen + ", tls: {cert: /PATH, key: /PATH, client_ca: /PATH}} in weir.yaml, or listen at " + example}
 	}
 	return nil
 }
@@ -43,19 +51,28 @@ func loopback(host string) bool {
 }
 
 func (m *Metrics) read(fields node) {
-	place := fields
-	fields.fields([]string{"listen", "tls"}, func(key string, value node) {
+	place := readPort(fields, &m.Listen, &m.TLS, nil)
+	place.refuse(m.Check())
+}
+
+// readPort reads an address with its TLS files, and further keys. It returns the node that
+// a mistake in them is about.
+func readPort(fields node, listen *string, tls *tlsfile.Files, more map[string]func(node)) (place node) {
+	place = fields
+	fields.fields(append([]string{"listen", "tls"}, slices.Sorted(maps.Keys(more))...), func(key string, value node) {
 		switch key {
 		case "listen":
 			place = value
 			if text, ok := value.text(); ok && text != "off" {
-				m.Listen = text
+				*listen = text
 			}
 		case "tls":
 			value.fields([]string{"cert", "key", "client_ca"}, func(key string, value node) {
-				readPath(value, map[string]*string{"cert": &m.TLS.Cert, "key": &m.TLS.Key, "client_ca": &m.TLS.CA}[key])
+				readPath(value, map[string]*string{"cert": &tls.Cert, "key": &tls.Key, "client_ca": &tls.CA}[key])
 			})
+		default:
+			more[key](value)
 		}
 	})
-	place.refuse(m.Check())
+	return place
 }

@@ -57,7 +57,7 @@ func Parse(file string, text []byte) (Config, error) {
 
 func (c *Config) read(root node) {
 	keys := []string{"links", "defaults", "workloads", "groups", "attach", "docker", "labels", "sdn", "cluster", "manager", "backend",
-		"accept_gaps", "mark_mask", "profile", "socket", "group", "view_group", "metrics", "tell", "state_dir"}
+		"accept_gaps", "mark_mask", "profile", "socket", "group", "view_group", "metrics", "tell", "web", "state_dir"}
 	root.fields(keys, func(key string, value node) {
 		switch key {
 		case "links":
@@ -98,6 +98,8 @@ func (c *Config) read(root node) {
 			c.Metrics.read(value)
 		case "tell":
 			c.Tell.read(value)
+		case "web":
+			c.Web.read(value)
 		case "state_dir":
 			readPath(value, &c.StateDir)
 		}

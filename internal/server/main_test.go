@@ -10,15 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2/sse"
-
 	"weir/internal/api"
 	"weir/internal/api/apitest"
 )
 
 func TestMain(m *testing.M) {
 	// A slow client is cut off after this; five seconds would be felt here.
-	sse.WriteTimeout = 200 * time.Millisecond
+	streamWrite = 200 * time.Millisecond
 	os.Exit(m.Run())
 }
 

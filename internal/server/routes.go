@@ -134,11 +134,14 @@ func (s *Server) routes() *rest.API {
 			e.Open, e.Recent = rest.Filled(e.Open), rest.Filled(e.Recent)
 			return e, err
 		})
+	rest.Get(h, "/v1/divide", "divide", "How a link with these workloads would be divided; nothing of the host counts",
+		func(_ context.Context, in *api.DivisionQuery) (api.Division, error) { return in.Divide() })
 	s.changes(h)
 	s.allocationChanges(h)
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
+	s.webLinks(h)
 	h.ServeAudit()
 	describeEvents(h.OpenAPI().Components.Schemas)
 

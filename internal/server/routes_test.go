@@ -258,9 +258,9 @@ func TestOpenAPI(t *testing.T) {
 	}
 	slices.Sort(routes)
 	want := []string{
-		"DELETE /v1/allocations/{name}", "DELETE /v1/groups/{name}", "DELETE /v1/workloads/{name}", "GET /metrics", "GET /v1/allocations", "GET /v1/audit", "GET /v1/events", "GET /v1/groups",
+		"DELETE /v1/allocations/{name}", "DELETE /v1/groups/{name}", "DELETE /v1/web", "DELETE /v1/workloads/{name}", "GET /metrics", "GET /v1/allocations", "GET /v1/audit", "GET /v1/divide", "GET /v1/events", "GET /v1/groups",
 		"GET /v1/groups/{name}", "GET /v1/groups/{name}/explain",
-		"GET /v1/status", "GET /v1/stream", "GET /v1/usage", "GET /v1/workloads", "GET /v1/workloads/{name}",
+		"GET /v1/status", "GET /v1/stream", "GET /v1/usage", "GET /v1/web", "GET /v1/workloads", "GET /v1/workloads/{name}",
 		"GET /v1/workloads/{name}/classify", "GET /v1/workloads/{name}/control", "GET /v1/workloads/{name}/explain", "GET /v1/workloads/{name}/flows",
 		"PATCH /v1/groups/{name}", "PATCH /v1/workloads/{name}/control", "PATCH /v1/workloads/{name}/policy",
 		"POST /v1/workloads", "POST /v1/workloads/{name}/tune", "PUT /v1/allocations/{name}",

@@ -18,9 +18,12 @@
 //	GET    /v1/allocations                 every min set aside for pods
 //	PUT    /v1/allocations/{name}          set one aside, or change it
 //	DELETE /v1/allocations/{name}          give it back
+//	GET    /v1/divide                      how a link would be divided
 //	GET    /v1/audit                       who changed what
 //	GET    /v1/events                      what an operator should know, docs/events.md
 //	GET    /v1/stream                      one sample a second, server-sent events
+//	GET    /v1/web                         a link to the page
+//	DELETE /v1/web                         end its sessions
 //	GET    /metrics                        Prometheus
 //	GET    /openapi.json, /openapi.yaml    this interface, OpenAPI 3.1
 //
@@ -33,7 +36,8 @@
 // The modes of two sockets alone decide about rights: a user who can open weir.sock
 // (0660, root and group weir) can do everything, a user who can open weir-view.sock
 // (0660, group weir-view) can look. Each route says which role it needs, see rest.Role.
-// The optional TCP listener serves metrics only, beyond the loopback by TLS.
+// Two optional TCP listeners serve metrics only, and the page (package web), which sends a
+// token with each request; beyond the loopback by TLS.
 package server
 
 import (
@@ -49,6 +53,7 @@ import (
 	"weir/internal/audit"
 	"weir/internal/server/rest"
 	"weir/internal/tlsfile"
+	"weir/internal/web"
 )
 
 // Options are the sockets and the address where a server listens, and its logs.
@@ -60,8 +65,10 @@ type Options struct {
 	Metrics   string // host:port for /metrics alone, "" = only on the socket
 	// MetricsTLS are the files of that port; without them it must be on the loopback.
 	MetricsTLS tlsfile.Files
-	Audit      *audit.Log // of changes; nil = none
-	Log        *slog.Logger
+	// Web is the page; the zero value means that there is none.
+	Web   Web
+	Audit *audit.Log // of changes; nil = none
+	Log   *slog.Logger
 }
 
 // maxStreams bounds how many clients of a role follow the live stream at once.
@@ -77,9 +84,14 @@ type Server struct {
 	closing context.Context
 	close   context.CancelFunc
 
+	encoded encoder // samples of the stream
+
 	socket  *rest.Socket
 	view    net.Listener // for those who may only look; nil = none
 	metrics net.Listener
+
+	web      net.Listener
+	sessions *web.Sessions // of the page; nil = there is no page
 }
 
 // New makes a server; nothing is opened yet.
@@ -117,31 +129,49 @@ func (s *Server) Listen() error {
 			return fmt.Errorf("metrics: %w", err)
 		}
 	}
+	if s.opts.Web.Listen != "" {
+		if err = s.listenWeb(); err != nil {
+			sock.Close()
+			if view != nil {
+				view.Close()
+			}
+			if s.metrics != nil {
+				s.metrics.Close()
+			}
+			return fmt.Errorf("web: %w", err)
+		}
+	}
 	s.socket, s.view = sock, view
 	return nil
 }
 
-// listenMetrics opens the TCP port: with TLS, or on the loopback only.
+// listenMetrics opens the TCP port of the metrics.
 func (s *Server) listenMetrics() (net.Listener, error) {
+	return s.listenTCP(s.opts.Metrics, s.opts.MetricsTLS, func(ln net.Listener) net.Listener { return ln })
+}
+
+// listenTCP opens a TCP port: with TLS, or on the loopback only. bound goes between the
+// port and TLS.
+func (s *Server) listenTCP(address string, files tlsfile.Files, bound func(net.Listener) net.Listener) (net.Listener, error) {
 	var secure *tls.Config
-	if s.opts.MetricsTLS.Given() {
+	if files.Given() {
 		var err error
-		if secure, err = s.opts.MetricsTLS.Server(s.log); err != nil {
+		if secure, err = files.Server(s.log); err != nil {
 			return nil, err
 		}
 	}
-	ln, err := net.Listen("tcp", s.opts.Metrics)
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w; choose another host:port", s.opts.Metrics, err)
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another host:port", address, err)
 	}
 	if secure != nil {
-		return tls.NewListener(ln, secure), nil
+		return tls.NewListener(bound(ln), secure), nil
 	}
 	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		ln.Close()
-		return nil, fmt.Errorf("%s is not on the loopback; without TLS listen at 127.0.0.1", s.opts.Metrics)
+		return nil, fmt.Errorf("%s is not on the loopback; without TLS listen at 127.0.0.1", address)
 	}
-	return ln, nil
+	return bound(ln), nil
 }
 
 // Close releases the socket and the port that Listen has claimed, of a server that does
@@ -153,6 +183,9 @@ func (s *Server) Close() error {
 	}
 	if s.metrics != nil {
 		err = errors.Join(err, s.metrics.Close())
+	}
+	if s.web != nil {
+		err = errors.Join(err, s.web.Close())
 	}
 	return err
 }
@@ -185,6 +218,11 @@ func (s *Server) Serve(ctx context.Context) error {
 		servers = append(servers, rest.Server(mux, s.log))
 		listeners = append(listeners, s.metrics)
 		s.log.Info("metrics on TCP", "address", s.MetricsAddr(), "tls", s.opts.MetricsTLS.Given(), "client_ca", s.opts.MetricsTLS.CA)
+	}
+	if s.web != nil {
+		servers = append(servers, s.webServer())
+		listeners = append(listeners, s.web)
+		s.log.Info("page on TCP", "address", s.WebAddr(), "tls", s.opts.Web.TLS.Given(), "client_ca", s.opts.Web.TLS.CA)
 	}
 	failed := make(chan error, len(servers))
 	for i, srv := range servers {

@@ -4,18 +4,26 @@ package server
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
+	"reflect"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/sse"
 
 	"weir/internal/api"
 	"weir/internal/server/rest"
 )
 
-// stream registers the live stream. sse.WriteTimeout cuts off a client that does not
-// read. Until then the client loses samples and delays no other client, because the
+// streamWrite is how long a stream's client may take for one sample. Tests shorten it.
+var streamWrite = 5 * time.Second
+
+// stream registers the live stream. A client that does not read is cut off after
+// streamWrite. Until then the client loses samples and delays no other client, because the
 // agent's subscription drops samples that the client does not take.
 func (s *Server) stream(h *rest.API) {
 	op := huma.Operation{
@@ -23,27 +31,106 @@ func (s *Server) stream(h *rest.API) {
 		Summary:     "One sample a second, as server-sent events",
 		Description: "Goes on until the client or the agent ends it.",
 		Middlewares: huma.Middlewares{s.limitStreams(h)},
+		Responses: map[string]*huma.Response{"200": {Description: "OK", Content: map[string]*huma.MediaType{"text/event-stream": {
+			Schema: &huma.Schema{Type: huma.TypeArray, Title: "Server-sent events", Description: "each has one sample as its data", Items: &huma.Schema{
+				Type: huma.TypeObject, Required: []string{"data"},
+				Properties: map[string]*huma.Schema{"data": h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Sample](), true, "Sample")},
+			}},
+		}}}},
 	}
 	h.Route(&op)
-	sse.Register(h.API, op, map[string]any{"message": api.Sample{}}, s.forward)
+	huma.Register(h.API, op, func(context.Context, *rest.None) (*huma.StreamResponse, error) {
+		return &huma.StreamResponse{Body: s.forward}, nil
+	})
 }
 
 // forward passes samples on until the client leaves or the server closes.
-func (s *Server) forward(ctx context.Context, _ *rest.None, send sse.Sender) {
-	ctx, cancel := context.WithCancel(ctx)
+func (s *Server) forward(call huma.Context) {
+	ctx, cancel := context.WithCancel(call.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
+	call.SetHeader("Content-Type", "text/event-stream")
+	w, ok := call.BodyWriter().(http.ResponseWriter)
+	if !ok {
+		return // a writer of tests, which has no connection
+	}
+	client := http.NewResponseController(w)
 	samples := s.agent.Subscribe(ctx)
 	for first := true; ; first = false {
 		select {
 		case <-ctx.Done():
 			return
 		case sample, ok := <-samples:
-			if !ok || send.Data(sampleFor(sample, first)) != nil {
+			if !ok || s.send(w, client, sample, first) != nil {
 				return
 			}
 		}
 	}
+}
+
+// send writes one sample as an event.
+func (s *Server) send(w io.Writer, client *http.ResponseController, sample api.Sample, first bool) error {
+	text, err := s.encoded.of(sample, first)
+	if err != nil {
+		return err
+	}
+	if err := client.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return err
+	}
+	return client.Flush()
+}
+
+// encoder makes events of samples. All streams send the same samples but for their first, so
+// each is encoded once: with 1,000 workloads and 20 pages that is most of the work.
+type encoder struct {
+	mu     sync.Mutex
+	recent []encodedSample // the newest last
+	made   int             // for tests: how often a sample was encoded
+}
+
+// encodedSample is a sample as an event.
+type encodedSample struct {
+	at   time.Time // of the sample
+	text []byte
+}
+
+// keptSamples is how many events are kept: streams whose clients are slow lag behind by up to
+// as many samples as the agent keeps for them.
+const keptSamples = 4
+
+// of returns a sample as an event; first says that it is a stream's first one.
+func (e *encoder) of(sample api.Sample, first bool) ([]byte, error) {
+	if first {
+		return event(sampleFor(sample, true))
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.recent {
+		if r.at.Equal(sample.At) {
+			return r.text, nil
+		}
+	}
+	text, err := event(sampleFor(sample, false))
+	if err != nil {
+		return nil, err
+	}
+	if len(e.recent) == keptSamples {
+		e.recent = slices.Delete(e.recent, 0, 1)
+	}
+	e.recent = append(e.recent, encodedSample{sample.At, text})
+	e.made++
+	return text, nil
+}
+
+func event(sample api.Sample) ([]byte, error) {
+	text, err := json.Marshal(sample)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]byte("data: "), text, []byte("\n\n")), nil
 }
 
 // limitStreams bounds how many streams run at once and takes the deadline for

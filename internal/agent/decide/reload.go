@@ -70,6 +70,7 @@ func NeedRestart(before, next config.Config) []string {
 		{"socket", before.Socket != next.Socket},
 		{"state_dir", before.StateDir != next.StateDir},
 		{"view_group", before.ViewGroup != next.ViewGroup},
+		{"web", !reflect.DeepEqual(before.Web, next.Web)},
 	} {
 		if s.differ {
 			late = append(late, s.name)

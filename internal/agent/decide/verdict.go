@@ -159,3 +159,11 @@ func (v Verdict) Missing(link string) bool {
 
 // sentence returns text with a capital at its beginning.
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// UntilView returns when what is in force changes because of the time, nil if never.
+func (v Verdict) UntilView() *time.Time {
+	if v.Until.IsZero() {
+		return nil
+	}
+	return &v.Until
+}

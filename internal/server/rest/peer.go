@@ -98,8 +98,19 @@ func PeerOf(ctx context.Context) (p Peer, ok bool) {
 	return p, ok
 }
 
-// Author returns the author of a request over a unix socket, for the audit log.
+type authorKey struct{}
+
+// WithAuthor adds to a context the author of a request that did not come over the socket.
+func WithAuthor(ctx context.Context, who audit.Who) context.Context {
+	return context.WithValue(ctx, authorKey{}, who)
+}
+
+// Author returns the author of a request, for the audit log: over a unix socket, unless
+// WithAuthor says another way.
 func Author(ctx context.Context) audit.Who {
+	if who, ok := ctx.Value(authorKey{}).(audit.Who); ok {
+		return who
+	}
 	if p, ok := PeerOf(ctx); ok {
 		return p.author(audit.ViaSocket)
 	}

@@ -117,21 +117,14 @@ func (a *API) problem(ctx context.Context, err error) error {
 }
 
 // WriteRefusal answers requests that never reach huma.
-func WriteRefusal(w http.ResponseWriter, e *refusal.Error) { writeProblem(w, api.ProblemOf(e)) }
-
-func writeProblem(w http.ResponseWriter, p *api.Problem) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.Status)
-	// A client that has gone away cannot be told so.
-	_ = json.NewEncoder(w).Encode(p)
-}
+func WriteRefusal(w http.ResponseWriter, e *refusal.Error) { api.WriteProblem(w, api.ProblemOf(e)) }
 
 // Fallback answers requests that no route matches.
 func Fallback(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if allowed := methodsOf(mux, r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeProblem(w, api.ProblemOf(&refusal.Error{
+			api.WriteProblem(w, api.ProblemOf(&refusal.Error{
 				Kind: refusal.Invalid, Field: "method", Value: r.Method,
 				Msg:    fmt.Sprintf("%s cannot be used with %s", r.Method, echo(r.URL.Path)),
 				Remedy: "use " + strings.Join(allowed, " or "),

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"weir/internal/api"
+	"weir/internal/audit"
+)
+
+// TestPage: a link opens a session with the rights of the socket on which it was asked for;
+// what the session changes is a line with its user, and refusals are lines too.
+func TestPage(t *testing.T) {
+	log := audit.New(t.TempDir()+"/audit.log", quiet())
+	s, client := startWith(t, demo(), Options{Audit: log, ViewGroup: viewGroup, Web: Web{Listen: "127.0.0.1:0", Key: t.TempDir() + "/web.key"}})
+	viewer := api.NewClient(api.ViewSocket(s.opts.Socket))
+	page := "http://" + s.WebAddr()
+	ask := func(method, path, token, body string) (status int, answer string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, page+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	open := func(c *api.Client) (token string) {
+		t.Helper()
+		link, err := c.Web(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := url.Parse(link.URL)
+		if err != nil || at.Host != s.WebAddr() {
+			t.Fatalf("%v: %s", err, link.URL)
+		}
+		status, answer := ask(http.MethodPost, "/session", "", `{"code":"`+at.Fragment+`"}`)
+		var session struct{ Token, Role string }
+		if err := json.Unmarshal([]byte(answer), &session); err != nil || status != http.StatusOK || session.Role != link.Role {
+			t.Fatalf("%v: status %d, %s; the link has the role %s", err, status, answer, link.Role)
+		}
+		return session.Token
+	}
+	changer, looker := open(client), open(viewer)
+	const path = "/v1/workloads/web/policy"
+	for _, c := range []struct {
+		what, token, method, path, body string
+		status                          int
+	}{
+		{"to change", changer, http.MethodPatch, path, `{"weight":7}`, 200},
+		{"to try a change", changer, http.MethodPatch, path + "?dry_run=true", `{"weight":9}`, 200},
+		{"to change as viewer", looker, http.MethodPatch, path, `{"weight":8}`, 403},
+		{"to try as viewer", looker, http.MethodPatch, path + "?dry_run=true", `{"weight":8}`, 403},
+		{"to look as viewer", looker, http.MethodGet, "/v1/workloads", "", 200},
+		{"to divide as viewer", looker, http.MethodGet, "/v1/divide?capacity=1mbit&workload=a", "", 200},
+		{"without a token", "", http.MethodPatch, path, `{"weight":8}`, 401},
+		{"a link from a session", changer, http.MethodGet, "/v1/web", "", 403},
+		{"a file of the host", changer, http.MethodGet, "/../../etc/passwd", "", 404},
+		{"metrics", changer, http.MethodGet, "/metrics", "", 404},
+	} {
+		if status, answer := ask(c.method, c.path, c.token, c.body); status != c.status {
+			t.Errorf("%s: status %d, want %d: %s", c.what, status, c.status, answer)
+		}
+	}
+	list, err := log.Read(audit.Query{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changed, refused int
+	for _, e := range list {
+		if e.Action == "set-policy" && e.Result == audit.Done {
+			changed++
+			if e.Who.Via != audit.ViaWeb || e.Who.UID == nil || e.Who.Address == "" || e.Object != "web" {
+				t.Errorf("the change's line is %+v", e)
+			}
+		}
+		if e.Result == audit.Refused && e.Who.Via == audit.ViaWeb {
+			refused++
+		}
+	}
+	if changed != 1 || refused != 4 {
+		t.Errorf("%d lines of changes, %d of refusals", changed, refused)
+	}
+	if _, err := client.EndWeb(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := ask(http.MethodGet, "/v1/workloads", changer, ""); status != 401 {
+		t.Errorf("after the end of all sessions: status %d", status)
+	}
+}

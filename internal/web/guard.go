@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/api"
+	"weir/internal/audit"
+	"weir/internal/refusal"
+)
+
+// Options say what a page is made of.
+type Options struct {
+	Sessions *Sessions
+	// Hosts are the names by which browsers reach the page, besides localhost and the
+	// address that they connect to.
+	Hosts []string
+	// Proxy says whom a proxy may name; the zero value means that there is none.
+	Proxy Proxy
+	// API serves a request to the API on behalf of a session; who is its author.
+	API func(w http.ResponseWriter, r *http.Request, s Session, who audit.Who)
+	// Audit has a line for each refusal; nil = none.
+	Audit *audit.Log
+}
+
+// maxCode bounds the body of POST /session, in bytes.
+const maxCode = 1 << 10
+
+// headers go with every answer. The page has no style or script but its files, sends
+// requests to its own origin only, and is not shown inside of another page.
+var headers = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+	"X-Frame-Options":              "DENY",
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
+}
+
+// Handler returns the page: its files, POST /session, and the API under /v1 for requests
+// with a token.
+func Handler(o Options) http.Handler {
+	files := staticFiles()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /session", o.open)
+	mux.HandleFunc("GET /session", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" && !o.Proxy.speaks(r) {
+			w.WriteHeader(http.StatusNoContent) // nobody is signed in, which the page wants to know
+			return
+		}
+		o.within(func(w http.ResponseWriter, _ *http.Request, s Session) { answer(w, s) })(w, r)
+	})
+	mux.HandleFunc("/v1/", o.within(func(w http.ResponseWriter, r *http.Request, s Session) {
+		if r.URL.Path == "/v1/web" { // a session must not outlive its end by links to further ones
+			o.refuse(w, r, &refusal.Error{Kind: refusal.Denied, Msg: "a session of the page makes no links and ends none", Remedy: "run weir web on the host"})
+			return
+		}
+		o.API(w, r, s, audit.Who{Via: audit.ViaWeb, UID: s.UID, User: s.Name, Login: s.Login, Address: r.RemoteAddr})
+	}))
+	mux.Handle("/", files)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		if no := o.stray(r); no != nil {
+			o.refuse(w, r, no)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// stray returns the refusal of a request that the page itself does not make: by another
+// name of this host, which a hostile name server may have pointed here, or from a page of
+// another origin.
+func (o Options) stray(r *http.Request) *refusal.Error {
+	if !o.known(r) {
+		return &refusal.Error{Kind: refusal.Denied, Field: "Host", Value: r.Host, Msg: "the page is not reached by this name",
+			Remedy: "write web: {hosts: [NAME]} in weir.yaml and restart the agent"}
+	}
+	foreign := &refusal.Error{Kind: refusal.Denied, Field: "Origin", Msg: "the request comes from a page of another origin", Remedy: "open the page itself"}
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host {
+		return foreign
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return nil
+	}
+	// A link on another page may lead here; that page learns nothing by it.
+	if r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		return nil
+	}
+	return foreign
+}
+
+// known reports whether the request's Host is a name of the page. Ports do not count: a
+// tunnel may have another.
+func (o Options) known(r *http.Request) bool {
+	name := r.Host
+	if host, _, err := net.SplitHostPort(name); err == nil {
+		name = host
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	if name == "localhost" || slices.Contains(o.Hosts, name) {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return err == nil && (ip.IsLoopback() || ok && ip.Unmap() == local.AddrPort().Addr().Unmap())
+}
+
+// within returns a handler that calls serve for requests with a token.
+func (o Options) within(serve func(http.ResponseWriter, *http.Request, Session)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		session, no := o.session(r)
+		if no != nil {
+			o.unknown(w, r, no)
+			return
+		}
+		if !prove(r.Context()) {
+			o.refuse(w, r, &refusal.Error{Kind: refusal.Busy, Msg: "too many connections with a token are open", Remedy: "close a page"})
+			return
+		}
+		serve(w, r, session)
+	}
+}
+
+// session returns who makes a request: by its token, or by the proxy's word.
+func (o Options) session(r *http.Request) (Session, *refusal.Error) {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return o.Sessions.Check(token)
+	}
+	if o.Proxy.speaks(r) {
+		return o.Proxy.session(r)
+	}
+	return Session{}, denied("the request has no token")
+}
+
+// open exchanges the code of a link for a token.
+func (o Options) open(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Code string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCode)).Decode(&in); err != nil {
+		o.unknown(w, r, denied("the request has no code"))
+		return
+	}
+	token, session, no := o.Sessions.Open(in.Code)
+	if no != nil {
+		o.unknown(w, r, no)
+		return
+	}
+	o.Audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaWeb, UID: session.UID, User: session.Name, Login: session.Login, Address: r.RemoteAddr},
+		Action: "open-page", Result: audit.Done, Reason: "a session as " + session.Role + " until " + session.Ends.Format(time.RFC3339)})
+	answer(w, struct {
+		Token string `json:"token"`
+		Session
+	}{token, session})
+}
+
+// unknown refuses a request whose author is not known, with status 401: a new link helps.
+func (o Options) unknown(w http.ResponseWriter, r *http.Request, no *refusal.Error) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	o.record(r, no)
+	api.WriteProblem(w, api.ProblemOf(no).WithStatus(http.StatusUnauthorized))
+}
+
+// refuse refuses a request.
+func (o Options) refuse(w http.ResponseWriter, r *http.Request, no *refusal.Error) {
+	o.record(r, no)
+	api.WriteProblem(w, api.ProblemOf(no))
+}
+
+// record notes a refusal in the audit log, which counts those that are like it.
+func (o Options) record(r *http.Request, no *refusal.Error) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // always HOST:PORT; another port is not another author
+	o.Audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaWeb, Address: host}, Action: "open-page", Object: r.URL.Path,
+		Result: audit.Refused, Reason: no.Msg})
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	// A client that has gone away cannot be told so.
+	_ = json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package web
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"weir/internal/atomicfile"
+	"weir/internal/refusal"
+)
+
+// How long a link can be opened, and how long the session that it begins lasts.
+const (
+	linkTime    = 2 * time.Minute
+	SessionTime = 12 * time.Hour
+)
+
+// maxLinks bounds how many links wait to be opened; the oldest makes room.
+const maxLinks = 64
+
+// keyBytes is the length of the key that signs tokens.
+const keyBytes = 32
+
+// User is the person behind a session: who asked for its link, over the socket.
+type User struct {
+	Role  string  `json:"role"` // view or change, as rest.Role
+	UID   *uint32 `json:"uid,omitempty"`
+	Name  string  `json:"user,omitempty"`
+	Login string  `json:"login,omitempty"` // the user who logged in, if that is another
+}
+
+// Session is what a token says.
+type Session struct {
+	User
+	Ends time.Time `json:"ends"`
+}
+
+// Sessions makes links and tokens. A token is signed and not kept, so it outlives a restart
+// of the agent; a link does not. It is safe for use by several goroutines.
+type Sessions struct {
+	file string
+	now  func() time.Time
+
+	mu    sync.Mutex
+	key   []byte
+	links []link
+}
+
+// link is a link that was not opened yet. Only its code's hash is kept.
+type link struct {
+	code [sha256.Size]byte
+	user User
+	ends time.Time
+}
+
+// NewSessions reads the key in file, and makes one if there is none.
+func NewSessions(file string) (*Sessions, error) {
+	s := &Sessions{file: file, now: time.Now}
+	key, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s, s.EndAll()
+	case err != nil:
+		return nil, fmt.Errorf("key of the page's sessions: %w", err)
+	case len(key) != keyBytes:
+		return nil, fmt.Errorf("key of the page's sessions %s: has %d bytes and not %d; remove it, the agent makes another", file, len(key), keyBytes)
+	}
+	s.key = key
+	return s, nil
+}
+
+// EndAll ends all sessions and links: it replaces the key.
+func (s *Sessions) EndAll() error {
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // never fails
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := atomicfile.Write(s.file, key, 0o600); err != nil {
+		return fmt.Errorf("key of the page's sessions: %w", err)
+	}
+	s.key, s.links = key, nil
+	return nil
+}
+
+// Link returns a code that Open takes once, until ends.
+func (s *Sessions) Link(u User) (code string, ends time.Time) {
+	code = rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.links) >= maxLinks {
+		s.links = s.links[1:]
+	}
+	ends = s.now().Add(linkTime)
+	s.links = append(s.links, link{sha256.Sum256([]byte(code)), u, ends})
+	return code, ends
+}
+
+// Open exchanges the code of a link for a token.
+func (s *Sessions) Open(code string) (token string, session Session, no *refusal.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := sha256.Sum256([]byte(code))
+	for i, l := range s.links {
+		if l.code != sum {
+			continue
+		}
+		s.links = append(s.links[:i:i], s.links[i+1:]...)
+		if s.now().After(l.ends) {
+			return "", Session{}, denied("the link has expired")
+		}
+		session = Session{l.user, s.now().Add(SessionTime).UTC().Truncate(time.Second)}
+		return s.sign(session), session, nil
+	}
+	return "", Session{}, denied("the link is not known: it was opened before, or the agent was restarted since")
+}
+
+// sign returns a session as a token: what it says, and the key's signature over that.
+func (s *Sessions) sign(session Session) string {
+	text, _ := json.Marshal(session) // of texts and numbers, which cannot fail
+	return base64.RawURLEncoding.EncodeToString(append(s.mac(text), text...))
+}
+
+func (s *Sessions) mac(text []byte) []byte {
+	h := hmac.New(sha256.New, s.key)
+	h.Write(text)
+	return h.Sum(nil)
+}
+
+// Check returns the session of a token.
+func (s *Sessions) Check(token string) (Session, *refusal.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], s.mac(raw[sha256.Size:])) {
+		return Session{}, denied("the token is not one of this agent's")
+	}
+	var session Session
+	if err := json.NewDecoder(bytes.NewReader(raw[sha256.Size:])).Decode(&session); err != nil {
+		return Session{}, denied("the token cannot be read")
+	}
+	if s.now().After(session.Ends) {
+		return Session{}, denied("the session has expired")
+	}
+	return session, nil
+}
+
+// denied returns the refusal of a request that has not shown who makes it.
+func denied(msg string) *refusal.Error {
+	return &refusal.Error{Kind: refusal.Denied, Field: "token", Msg: msg, Remedy: "run weir web on the host and open the link that it prints"}
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes elements. Texts become text nodes and never markup, so a workload's name cannot be
+// read as HTML:
+//
+//	h("p", {class: "note"}, "rate ", h("b", {}, rate(20e6)))
+
+// h makes an element. Of props, functions are listeners ("onclick"), true and false set and
+// leave out an attribute, all others are attributes.
+export function h(tag, props = {}, ...children) {
+	const element = document.createElement(tag);
+	for (const [name, value] of Object.entries(props)) {
+		if (typeof value === "function") element.addEventListener(name.slice(2), value);
+		else if (value === true) element.setAttribute(name, "");
+		else if (value !== false && value != null) element.setAttribute(name, value);
+	}
+	element.append(...children.flat(Infinity).filter((c) => c != null && c !== false));
+	return element;
+}
+
+// fill replaces the children of an element.
+export function fill(element, ...children) {
+	element.replaceChildren(...children.flat(Infinity).filter((c) => c != null && c !== false));
+	return element;
+}
+
+// say writes a text, and leaves the document alone where it is there already.
+export function say(element, text) {
+	if (element.textContent !== text) element.textContent = text;
+}
+
+// facts makes a list of names and values; pairs are [name, value] with null left out.
+export function facts(pairs) {
+	return h("dl", { class: "facts" }, pairs.filter(Boolean).map(([name, value]) =>
+		h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+// table makes a table for a few rows. Cells are texts or elements; right lists the columns of numbers.
+export function table(caption, heads, rows, right = []) {
+	const side = (i) => (right.includes(i) ? "number" : null);
+	return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+		h("table", {},
+			h("caption", { class: "hidden" }, caption),
+			h("thead", {}, h("tr", {}, heads.map((text, i) => h("th", { scope: "col", class: side(i) }, text)))),
+			h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) => h("td", { class: side(i) }, cell)))))));
+}

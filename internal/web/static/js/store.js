@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps what the stream says: the newest sample, and an hour of rates, one a second.
+//
+// All series share one ring of moments. A series holds two numbers for each moment, rate and
+// ideal, in 32 bits: an hour of 1,000 workloads is 29 MB. What is not known is NaN.
+
+export const HOUR = 3600;
+
+// nameOf names a link, as links are named in the page's addresses: "eth0/egress".
+export const nameOf = (link) => `${link.device}/${link.direction}`;
+
+class Series {
+	constructor(key, name) {
+		this.key = key;
+		this.name = name;
+		this.rate = new Float32Array(HOUR).fill(NaN);
+		this.ideal = new Float32Array(HOUR).fill(NaN);
+	}
+}
+
+export class Store {
+	constructor() {
+		this.sample = null;
+		this.times = new Float64Array(HOUR);
+		this.head = -1; // row of the newest moment
+		this.rows = 0;
+		this.links = new Map(); // by link's name: Map of series by workload's key
+		this.listeners = new Set();
+	}
+
+	// take adds a sample. One with history (the first of a stream) also fills the minute before.
+	take(sample) {
+		const at = Math.round(Date.parse(sample.at) / 1000);
+		const last = this.rows ? this.times[this.head] : -Infinity;
+		const past = Math.min(60, Math.max(0, at - last - 1));
+		const history = sample.workloads.some((w) => w.links.some((l) => l.history_bps));
+		if (history) for (let ago = past; ago > 0; ago--) this.#row(at - ago);
+		else if (at - last > 3 && this.rows) this.#row(last + 1); // a gap that charts show
+		if (at > last) this.#row(at);
+		for (const w of sample.workloads) {
+			for (const l of w.links) {
+				const series = this.#series(nameOf(l), w);
+				series.rate[this.head] = l.rate_bps;
+				series.ideal[this.head] = l.ideal_bps;
+				const old = l.history_bps;
+				// The last of the history is the rate of this very second.
+				if (old) for (let ago = 1; ago <= past && ago < old.length; ago++) series.rate[this.#at(ago)] = old[old.length - 1 - ago];
+			}
+		}
+		this.sample = sample;
+		for (const listener of this.listeners) listener(sample);
+	}
+
+	#at(ago) { return (this.head - ago + HOUR) % HOUR; }
+
+	#row(at) {
+		this.head = (this.head + 1) % HOUR;
+		this.rows = Math.min(this.rows + 1, HOUR);
+		this.times[this.head] = at;
+		for (const all of this.links.values()) {
+			for (const s of all.values()) s.rate[this.head] = s.ideal[this.head] = NaN;
+		}
+	}
+
+	#series(link, w) {
+		let all = this.links.get(link);
+		if (!all) this.links.set(link, (all = new Map()));
+		let s = all.get(w.key);
+		if (!s) all.set(w.key, (s = new Series(w.key, w.name)));
+		return s;
+	}
+
+	series(link, key) { return this.links.get(link)?.get(key); }
+
+	// window returns the rows of the last so many seconds, the oldest first.
+	window(seconds) {
+		const rows = [];
+		if (!this.rows) return rows;
+		const from = this.times[this.head] - seconds;
+		for (let ago = Math.min(this.rows, seconds + 1) - 1; ago >= 0; ago--) {
+			const row = this.#at(ago);
+			if (this.times[row] > from) rows.push(row);
+		}
+		return rows;
+	}
+
+	// on calls back with each sample until the function that it returns is called.
+	on(listener) {
+		this.listeners.add(listener);
+		if (this.sample) listener(this.sample);
+		return () => this.listeners.delete(listener);
+	}
+
+	workload(name) { return this.sample?.workloads.find((w) => w.name === name); }
+}
+
+export const store = new Store();

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The agent's page in a real browser; scripts/browser starts it beside an agent with traffic.
+// A test is a function that throws. Arguments: run the tests with one of these in their names.
+
+import { strict as assert } from "node:assert";
+import { execFileSync, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const { CACHE, WORK, WEIR, PICTURES } = process.env;
+const require = createRequire(`${CACHE}/`);
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const weir = (...args) => execFileSync(WEIR, ["--socket", `${WORK}/weir.sock`, ...args], { encoding: "utf8" });
+const link = () => JSON.parse(weir("web", "-o", "json")).url;
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+
+// visit opens a page with a session of its own. Errors of the page become the test's.
+async function visit({ width = 1280, height = 900, theme = "light", path = "#/link" } = {}) {
+	const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme });
+	const page = await context.newPage();
+	page.errors = [];
+	page.on("console", (m) => { if (m.type() === "error" || m.type() === "warning") page.errors.push(m.text()); });
+	page.on("pageerror", (err) => page.errors.push(String(err)));
+	page.on("request", (r) => { if (!r.url().startsWith("http://127.0.0.1:7480/")) page.errors.push(`a request to ${r.url()}`); });
+	await page.goto(link());
+	await page.waitForSelector("#connection.live");
+	await page.evaluate((p) => { location.hash = p; }, path);
+	return page;
+}
+
+// sound fails where the page wrote an error, is wider than its window, or axe finds something.
+async function sound(page, what) {
+	assert.deepEqual(page.errors, [], `${what}: console`);
+	const [content, view] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+	assert.ok(content <= view, `${what}: ${content} px wide in a window of ${view} px`);
+	const cdp = await page.context().newCDPSession(page); // the page's own policy forbids scripts that are added
+	await cdp.send("Runtime.evaluate", { expression: axe });
+	const { result } = await cdp.send("Runtime.evaluate", { expression: "axe.run().then((r) => JSON.stringify(r.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary).slice(0, 3)])))", awaitPromise: true });
+	assert.equal(result.value, "[]", `${what}: axe`);
+}
+
+const views = {
+	link: { path: "#/link", ready: ".plot canvas" },
+	workloads: { path: "#/workloads", ready: ".space .row canvas" },
+	workload: { path: "#/workload/web", ready: ".sentences p:not(.soft)" },
+	changes: { path: "#/changes", ready: ".log tbody tr" },
+	try: { path: "#/try", ready: ".division div" },
+};
+
+const tests = {
+	async "a visitor without a session sees how to get one"() {
+		const page = await (await browser.newContext()).newPage();
+		page.errors = [];
+		page.on("pageerror", (err) => page.errors.push(String(err)));
+		await page.goto("http://127.0.0.1:7480/");
+		await page.waitForSelector("text=weir web");
+		await sound(page, "without a session");
+		const url = link();
+		await page.goto(url);
+		await page.waitForSelector("#connection.live");
+		const again = await (await browser.newContext()).newPage();
+		await again.goto(url);
+		await again.waitForSelector("text=the link is not known");
+		await page.context().close();
+		await again.context().close();
+	},
+
+	async "first view"() {
+		const page = await visit();
+		const cdp = await page.context().newCDPSession(page);
+		await cdp.send("Network.enable");
+		await cdp.send("Network.setCacheDisabled", { cacheDisabled: true });
+		const times = [];
+		for (let i = 0; i < 5; i++) {
+			await page.reload();
+			await page.waitForSelector(".plot canvas");
+			times.push(await page.evaluate(() => performance.getEntriesByName("first-sample")[0].startTime - performance.getEntriesByType("navigation")[0].responseStart));
+		}
+		const ms = times.slice().sort((a, b) => a - b)[2];
+		console.log(`first view ${Math.round(ms)} ms after the first byte, median of ${times.map(Math.round)}`);
+		assert.ok(ms <= 300, `${ms} ms`);
+		const bytes = await page.evaluate(() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation")).filter((r) => !r.name.includes("/v1/")).reduce((n, r) => n + r.encodedBodySize, 0));
+		console.log(`${bytes} bytes of files`);
+		assert.ok(bytes <= 200_000);
+		await page.context().close();
+	},
+
+	async "a preview shows the losers, applying is quick and logged, undo restores"() {
+		const page = await visit({ path: "#/workload/phone", height: 1110 });
+		await page.fill("#edit-min", "12mbit");
+		await page.click("text=Preview");
+		await page.waitForSelector(".loss");
+		const losers = await page.locator(".loss").allInnerTexts();
+		assert.ok(losers.length > 0, "nobody loses");
+		await page.waitForSelector("text=min 2 Mbit/s -> 12 Mbit/s");
+		await page.locator("section.card", { has: page.locator("form") }).screenshot({ path: `${PICTURES}/preview.png` });
+		await sound(page, "the preview");
+		await page.click("text=Apply");
+		const done = await page.locator("p.done").innerText();
+		const ms = Number(/(\d+) ms/.exec(done)[1]);
+		console.log(`applied in ${ms} ms`);
+		assert.ok(ms <= 200, done);
+		assert.equal(JSON.parse(weir("get", "phone", "-o", "json")).policy.min, "12mbit");
+		await page.waitForSelector(".log >> text=web root");
+		await page.waitForSelector(".log >> text=min 2mbit → 12mbit");
+		await page.fill("#edit-min", "90mbit");
+		await page.click("text=Preview");
+		await page.waitForSelector(".problem >> text=no room");
+		await page.waitForSelector("text=Remedy");
+		await page.click("text=Undo the last change");
+		await page.waitForSelector("text=The change was undone");
+		const after = JSON.parse(weir("get", "phone", "-o", "json"));
+		assert.equal(after.policy.min, "2mbit");
+		assert.equal(after.origin.min, "config");
+		const refused = page.errors.filter((e) => !e.includes("409"));
+		assert.deepEqual(refused, []);
+		await page.context().close();
+	},
+
+	async "a session with the role view sees no editor"() {
+		const page = await visit();
+		await page.evaluate(() => { const s = JSON.parse(localStorage["weir-session"]); s.role = "view"; localStorage["weir-session"] = JSON.stringify(s); });
+		await page.goto("http://127.0.0.1:7480/#/workload/web");
+		await page.reload();
+		await page.waitForSelector("text=may look and change nothing");
+		assert.equal(await page.locator("#edit-min").count(), 0);
+		await page.context().close();
+	},
+
+	async "a second tab has samples, and goes on when the first is closed"() {
+		const first = await visit();
+		const tabs = [];
+		for (let i = 0; i < 8; i++) {
+			const tab = await first.context().newPage();
+			await tab.goto("http://127.0.0.1:7480/#/link");
+			await tab.waitForSelector("#connection.live", { timeout: 10_000 });
+			await tab.waitForSelector(".plot canvas");
+			tabs.push(tab);
+		}
+		await first.close();
+		for (const tab of tabs) {
+			await tab.waitForSelector("#connection.live", { timeout: 10_000 });
+			const at = await tab.locator(".head .soft").last().innerText();
+			await tab.waitForFunction((was) => [...document.querySelectorAll(".head .soft")].at(-1).textContent !== was, at, { timeout: 10_000 });
+		}
+		await tabs[0].context().close();
+	},
+
+	async "the keyboard reaches every row"() {
+		const page = await visit({ path: "#/workloads" });
+		await page.waitForSelector(".space .row canvas");
+		await page.keyboard.press("/");
+		assert.equal(await page.evaluate(() => document.activeElement.id), "filter");
+		await page.keyboard.type("web");
+		await page.waitForFunction(() => document.querySelectorAll(".space .row").length === 1);
+		await page.fill("#filter", "");
+		await page.focus(".rows");
+		for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
+		assert.equal(await page.evaluate(() => document.activeElement.closest(".row").getAttribute("aria-rowindex")), "4");
+		await page.selectOption("#grouping", "group");
+		await page.waitForSelector(".row.heading >> text=tenant-b");
+		await page.context().close();
+	},
+
+	async "the sliders divide as the agent does"() {
+		const page = await visit({ path: "#/try" });
+		await page.click("text=With a max");
+		const shares = async () => page.locator(".big").allInnerTexts();
+		await page.waitForFunction(() => document.querySelectorAll(".big")[2].textContent === "15 Mbit/s");
+		assert.deepEqual(await shares(), ["30 Mbit/s", "55 Mbit/s", "15 Mbit/s"]);
+		await page.click("text=Too many promises");
+		await page.waitForSelector("text=Weir refuses this");
+		await page.context().close();
+	},
+};
+
+// Every view, in both themes, narrow and wide, with its picture.
+for (const [name, view] of Object.entries(views)) {
+	for (const theme of ["light", "dark"]) {
+		for (const width of [360, 1920]) {
+			tests[`view ${name}, ${theme}, ${width} px`] = async () => {
+				const page = await visit({ width, height: width === 360 ? 760 : 1080, theme, path: view.path });
+				await page.waitForSelector(view.ready);
+				await sleep(2500); // so that a few samples have come
+				await page.screenshot({ path: `${PICTURES}/${name}-${theme}-${width}.png` });
+				await sound(page, `${name} ${theme} ${width}`);
+				await page.context().close();
+			};
+		}
+	}
+}
+
+// An agent in memory with 1,000 workloads (TestStreamsShareSamples serves it).
+tests["1,000 workloads: 20 streams, scrolling, memory"] = async () => {
+	const many = () => JSON.parse(execFileSync(WEIR, ["--socket", `${WORK}/many/weir.sock`, "web", "-o", "json"], { encoding: "utf8" })).url;
+	const url = new URL(many());
+	const { token } = await (await fetch(`${url.origin}/session`, { method: "POST", body: JSON.stringify({ code: url.hash.slice(1) }) })).json();
+	const stop = new AbortController();
+	let bytes = 0;
+	for (let i = 0; i < 20; i++) {
+		fetch(`${url.origin}/v1/stream`, { headers: { Authorization: `Bearer ${token}` }, signal: stop.signal })
+			.then(async (r) => { for await (const chunk of r.body) bytes += chunk.length; }).catch(() => {});
+	}
+	await sleep(3000);
+	const seconds = () => { // of CPU, in clock ticks of 10 ms
+		const fields = readFileSync(`/proc/${process.env.MANY_PID}/stat`, "utf8").split(") ")[1].split(" ");
+		return (Number(fields[11]) + Number(fields[12])) / 100;
+	};
+	const [before, sent] = [seconds(), bytes];
+	await sleep(10_000);
+	const cpu = (seconds() - before) * 10;
+	console.log(`20 streams of 1,000 workloads: ${cpu.toFixed(1)} % of a CPU, ${Math.round((bytes - sent) / 200e3)} kB a second each`);
+	stop.abort();
+	assert.ok(bytes > sent && cpu <= 5, `${cpu} %`);
+
+	const page = await (await browser.newContext({ viewport: { width: 1920, height: 1080 } })).newPage();
+	page.errors = [];
+	page.on("pageerror", (err) => page.errors.push(String(err)));
+	await page.goto(many());
+	await page.waitForSelector("#connection.live");
+	await page.evaluate(() => { location.hash = "#/workloads"; });
+	await page.waitForSelector(".space .row canvas");
+	await sleep(2000);
+	await browser.startTracing(page, { categories: ["cc"] });
+	const gaps = await page.evaluate(() => new Promise((done) => {
+		const box = document.querySelector(".rows");
+		const gaps = [];
+		let last = performance.now();
+		requestAnimationFrame(function frame(now) {
+			gaps.push(now - last);
+			last = now;
+			box.scrollTop = (box.scrollTop + 40) % (box.scrollHeight - box.clientHeight);
+			if (gaps.length < 300) requestAnimationFrame(frame);
+			else done(gaps);
+		});
+	}));
+	const trace = JSON.parse(await browser.stopTracing()).traceEvents;
+	// Time on the CPU of the page's thread, in which other programs do not count.
+	const frames = trace.filter((e) => e.name === "ProxyMain::BeginMainFrame" && e.tdur);
+	const work = frames.reduce((sum, e) => sum + e.tdur / 1000, 0) / frames.length;
+	assert.ok(frames.length > 100, `${frames.length} frames in the trace`);
+	const took = gaps.reduce((a, b) => a + b, 0);
+	console.log(`scrolling: ${work.toFixed(1)} ms of CPU a frame, ${(gaps.length / took * 1000).toFixed(0)} frames a second, median ${gaps.sort((a, b) => a - b)[150].toFixed(1)} ms`);
+	// 60 frames a second are 16.7 ms each. How many there are depends on what else the computer does.
+	assert.ok(work <= 12, `${work} ms of CPU a frame`);
+	assert.ok(await page.locator(".space .row").count() < 60, "rows that nobody sees are in the document");
+	await page.evaluate(() => { location.hash = "#/link"; });
+	await page.waitForSelector(".plot canvas");
+	await sleep(2000);
+	// The rings of an hour are there from the first sample on.
+	const { processInfo } = await (await browser.newBrowserCDPSession()).send("SystemInfo.getProcessInfo");
+	const field = (pid, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1000;
+	// What Chromium's task manager shows.
+	const use = processInfo.filter((p) => p.type === "renderer").map((p) => field(p.id, "RssAnon") + field(p.id, "VmSwap"));
+	console.log(`memory of the tab: ${Math.max(...use).toFixed(0)} MB`);
+	assert.ok(Math.max(...use) <= 150, `${use} MB`);
+	assert.deepEqual(page.errors, []);
+	await page.context().close();
+};
+
+// Texts of quantities are those of the command line (TestUnits makes the file).
+tests["units are written as on the command line"] = async () => {
+	const page = await visit();
+	const cases = JSON.parse(readFileSync("internal/web/testdata/units.json", "utf8"));
+	for (const [name, value, want] of cases) {
+		const got = await page.evaluate(async ([f, v]) => (await import("/js/units.js"))[f](v), [name, value]);
+		assert.equal(got, want, `${name}(${value})`);
+	}
+	await page.context().close();
+};
+
+// It comes last: it stops the agent.
+tests["the page says that the agent is away, and comes back"] = async () => {
+	const page = await visit();
+	process.kill(Number(process.env.AGENT_PID));
+	await page.waitForSelector("#connection.away");
+	await page.waitForSelector("#banner >> text=Traffic is divided all the same");
+	page.errors.length = 0; // the browser says that it cannot connect
+	await sound(page, "away");
+	const agent = spawn(WEIR, ["agent", "--config", `${WORK}/weir.yaml`], { stdio: "ignore" });
+	await page.waitForSelector("#connection.live", { timeout: 20_000 });
+	assert.ok(await page.locator("#banner").isHidden());
+	agent.kill();
+	await new Promise((done) => agent.on("exit", done));
+};
+
+const only = process.argv.slice(2);
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+	if (only.length && !only.some((o) => name.includes(o))) continue;
+	const begun = Date.now();
+	try {
+		await test();
+		console.log(`ok    ${name} (${Date.now() - begun} ms)`);
+	} catch (err) {
+		failed++;
+		console.log(`FAIL  ${name}: ${err.message}`);
+	}
+}
+await browser.close();
+process.exit(failed ? 1 : 0);
