@@ -87,6 +87,7 @@ func TestFullIsFull(t *testing.T) {
 		"random/groups":                 "--seed 4711 --count 20 --groups",
 		"fuzz/policy/FuzzParseRate":     "-fuzz ^FuzzParseRate$",
 		"units":                         "scripts/test-units",
+		"packages":                      "scripts/test-packages",
 		"kubernetes":                    "scripts/demo-kubernetes",
 		"lab/cluster/demo":              "scripts/bars lab/cluster/demo.yaml",
 		"lab/c-balancer/w01":            "bin/weir simulate",
