@@ -52,7 +52,8 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	@unformatted=$$(gofmt -l cmd internal tools); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/*/*.h bpf/*/*.c docs/examples/*/*.h
 	scripts/check-units
-	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/kubernetes-node vm/units-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
+	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/kubernetes-node vm/units-host vm/packages-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
+	shellcheck deploy/packages/weir/postinst deploy/packages/weir/prerm deploy/packages/weir/postrm deploy/packages/weir/rpm-*
 	go vet ./...
 	scripts/lint
 	go vet -C tools ./... && go test -C tools ./...
@@ -74,8 +75,16 @@ image: generate ## The OCI image of the chart, without a daemon, into out/image
 vulnerabilities: generate ## Look for known vulnerabilities in what the program calls; needs the network
 	scripts/vulnerabilities
 
+.PHONY: packages
+packages: generate ## Packages for Debian and RPM's distributions, for amd64 and arm64, into out/packages
+	scripts/packages --arch amd64,arm64
+
+.PHONY: test-packages
+test-packages: generate deps-vm deps-packages ## Try the packages: lintian, clean Debian 12 and 13, a newcomer's host in a VM
+	scripts/test-packages
+
 .PHONY: release
-release: generate ## Tarballs for amd64 and arm64 with SBOM and checksums, into out/release
+release: generate ## Tarballs and packages for amd64 and arm64 with SBOM and checksums, into out/release
 	scripts/release
 
 .PHONY: reproducible
@@ -94,7 +103,7 @@ test-vm: build build-arm64 deps-vm deps-vm-arm64 ## Tests in VMs with BPF qdiscs
 	go run ./internal/suite vm $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-full
-test-full: build build-arm64 deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
+test-full: build build-arm64 deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages ## Everything, for hours; goes on where it was interrupted; STEPS="fuzz vm/e2e-*" runs a part
 	go run ./internal/suite -fuzztime $(FUZZTIME) full $(foreach step,$(STEPS),'$(step)')
 
 .PHONY: test-units
@@ -115,22 +124,16 @@ figures: generate ## Make docs/papers, docs/bars.md and the tables of README and
 	go run ./internal/lab/bars
 
 .PHONY: install
-install: build ## Install weir, its units and its example configuration
-	install -D -m 0755 bin/weir $(DESTDIR)/usr/bin/weir
-	install -D -m 0644 deploy/weir.service $(DESTDIR)/usr/lib/systemd/system/weir.service
-	install -D -m 0644 -t $(DESTDIR)/usr/lib/systemd/system deploy/weir-manager.service deploy/weir-migrate.socket deploy/weir-migrate.service
-	install -D -m 0644 deploy/weir.sysusers $(DESTDIR)/usr/lib/sysusers.d/weir.conf
-	install -D -m 0644 deploy/weir.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/weir.conf
-	install -D -m 0644 deploy/weir-migrate-podman.conf $(DESTDIR)/usr/share/doc/weir/weir-migrate-podman.conf
-	install -d $(DESTDIR)/usr/share/bash-completion/completions $(DESTDIR)/usr/share/zsh/vendor-completions $(DESTDIR)/usr/share/fish/vendor_completions.d
-	bin/weir completion bash > $(DESTDIR)/usr/share/bash-completion/completions/weir
-	bin/weir completion zsh > $(DESTDIR)/usr/share/zsh/vendor-completions/_weir
-	bin/weir completion fish > $(DESTDIR)/usr/share/fish/vendor_completions.d/weir.fish
-	test -e $(DESTDIR)/etc/weir/weir.yaml || install -D -m 0644 deploy/weir.yaml $(DESTDIR)/etc/weir/weir.yaml
+install: build ## Install weir, its units, completions, manual pages and example configuration
+	scripts/install weir
 
 .PHONY: install-lab
-install-lab: build ## Install weir-lab, which weir lab and weir demo need
-	install -D -m 0755 bin/weir-lab $(DESTDIR)/usr/bin/weir-lab
+install-lab: build ## Install weir-lab, which weir lab and weir demo need, and its scenario files
+	scripts/install weir-lab
+
+.PHONY: uninstall
+uninstall: build ## Give the links back and remove what install and install-lab have installed; configuration and state stay
+	scripts/install --remove weir weir-lab weir-kubernetes
 
 .PHONY: clean
 clean: ## Remove what was built
@@ -138,6 +141,6 @@ clean: ## Remove what was built
 	find internal \( -name '*_bpfel*.go' -o -name '*_bpfel*.o' \) -delete
 
 # Installing is quick when all is there; as somebody else than root it is skipped.
-.PHONY: deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web
-deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web: deps-%:
+.PHONY: deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages
+deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages: deps-%:
 	@if [ "$$(id -u)" = 0 ]; then scripts/deps $*; fi

@@ -96,6 +96,7 @@ var layers = map[string]int{
 	"internal/cli":               7,
 	"internal/e2e":               7,
 	"internal/labcli":            8,
+	"internal/manual":            9,
 	"cmd":                        9,
 
 	"internal/cluster/manager/membership": 4,

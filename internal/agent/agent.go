@@ -155,8 +155,11 @@ func (a *Agent) newLink(c config.Link) *link {
 func (a *Agent) Run(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer a.shutdown(cancel)
-	if len(a.opts.Config.Links) == 0 && a.opts.Ports == nil {
-		return ErrNoLink
+	if c := a.opts.Config; len(c.Links) == 0 && a.opts.Ports == nil {
+		if !c.NoLink {
+			return ErrNoLink
+		}
+		a.log.Info("nothing is steered until links: names a link", "file", c.Path)
 	}
 	a.started = time.Now()
 	a.reloads.LastOK = a.started.UTC()
@@ -204,7 +207,7 @@ func (a *Agent) Run(parent context.Context) error {
 	}
 }
 
-// ErrNoLink is why an agent without anything to steer does not run.
+// ErrNoLink is why an agent without anything to steer does not run, unless the file says links: [].
 var ErrNoLink = errors.New("no link is configured; name one by --link eth0 --egress 100mbit, or under links: in " + config.DefaultPath)
 
 // begin brings the links up for the first time.

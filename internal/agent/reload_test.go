@@ -10,6 +10,38 @@ import (
 	"weir/internal/workload"
 )
 
+// TestStartsWithoutALink: an agent whose file says links: [] steers nothing, says so, and takes the
+// links that the file names later; links: [] gives them back. A file that says nothing of links is
+// a mistake at all times.
+func TestStartsWithoutALink(t *testing.T) {
+	inBubble(t, "links: []", func(t *testing.T, h *host) {
+		var next string
+		h.load = func() (config.Config, error) { return config.Parse("weir.yaml", []byte(next)) }
+		h.start()
+		h.run("a")
+		h.expect("nothing is steered", "eth0", "")
+		s, err := h.Status(t.Context())
+		if problems := s.Assess(); err != nil || len(problems) != 1 || !strings.Contains(problems[0], "no link is steered; name one under links:") {
+			t.Errorf("%v, problems %q", err, problems)
+		}
+		next = "links: [{device: eth0, egress: 95mbit}]"
+		if err := h.Reload(t.Context(), "test"); err != nil {
+			t.Fatal(err)
+		}
+		seconds(1)
+		h.expect("the link is steered", "eth0", "0 host weight 1\n1 a weight 1: vetha")
+		next = "group: x"
+		if err := h.Reload(t.Context(), "test"); err == nil || !strings.Contains(err.Error(), "write links: []") {
+			t.Errorf("a file without links: %v", err)
+		}
+		next = "links: []"
+		if err := h.Reload(t.Context(), "test"); err != nil {
+			t.Fatal(err)
+		}
+		h.expect("given back", "eth0", "")
+	})
+}
+
 func TestReload(t *testing.T) {
 	inBubble(t, "links: [{device: eth0, egress: 100mbit}, {device: eth1, egress: 10mbit}]", func(t *testing.T, h *host) {
 		var next string

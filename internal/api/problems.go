@@ -3,6 +3,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func (s Status) Assess() []string {
 	}
 	problems = append(problems, s.settingsNotHeld()...)
 	if len(s.Links) == 0 {
-		problems = append(problems, "no link is steered")
+		problems = append(problems, "no link is steered; name one under links: in "+cmp.Or(s.Config, "weir.yaml"))
 	}
 	if s.ConfigError != "" {
 		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+firstLine(s.ConfigError))

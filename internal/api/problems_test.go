@@ -21,7 +21,7 @@ func TestAssess(t *testing.T) {
 		want  []string
 	}{
 		{"all is well", func(*Status) {}, []string{}},
-		{"no link", func(s *Status) { s.Links = nil }, []string{"no link is steered"}},
+		{"no link", func(s *Status) { s.Links = nil }, []string{"no link is steered; name one under links: in weir.yaml"}},
 		{"a link that is not steered", func(s *Status) { s.Links = []LinkStatus{{Device: "eth0", Direction: "ingress", Error: "gone"}} },
 			[]string{"link eth0 ingress is not steered: gone"}},
 		{"a wrong file", func(s *Status) { s.ConfigError = "weir.yaml:3: no" },

@@ -7,15 +7,9 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/spf13/cobra"
-
 	"weir/internal/api/apitest"
-	"weir/internal/cli/frame"
 	"weir/internal/server"
 )
-
-// Root returns weir's command line, for the tests that see weir-lab's beside it.
-func Root() *cobra.Command { return root(&frame.App{}) }
 
 // ServeFake serves the workloads of apitest.Demo on a socket until stop is called.
 func ServeFake(socket string) (stop func(), err error) {

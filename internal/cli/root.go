@@ -42,6 +42,9 @@ func run(ctx context.Context, a *frame.App, args []string) int {
 	return a.Execute(ctx, root(a), args)
 }
 
+// Root returns weir's command line, for the manual pages (internal/manual).
+func Root() *cobra.Command { return root(&frame.App{}) }
+
 // Groups of commands in the help text.
 const (
 	groupLook   = "look"

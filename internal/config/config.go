@@ -19,6 +19,7 @@ const DefaultPath = "/etc/weir/weir.yaml"
 type Config struct {
 	Path      string // where it was read from, "" if it was not
 	Links     []Link
+	NoLink    bool          // links: [] says that nothing is steered yet
 	Defaults  policy.Change // for every workload
 	Workloads []Rule        // by name or pattern, in the file's order
 	Groups    []Group       // in the file's order

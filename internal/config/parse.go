@@ -62,6 +62,7 @@ func (c *Config) read(root node) {
 		switch key {
 		case "links":
 			c.readLinks(value)
+			c.NoLink = len(c.Links) == 0 && value.isEmptyList()
 		case "defaults":
 			c.Defaults = readLayer(value, policy.OnWorkload)
 		case "workloads":

@@ -250,6 +250,12 @@ func (n node) items(visit func(node)) {
 	}
 }
 
+// isEmptyList reports whether the file says "[]" here, which is more than to say nothing.
+func (n node) isEmptyList() bool {
+	list, ok := n.ast.(*ast.SequenceNode)
+	return ok && len(list.Values) == 0
+}
+
 // text returns a single value as it stands in the file, without quotes. ok is false if
 // there is none or it is not a single value, which is recorded.
 func (n node) text() (text string, ok bool) {

@@ -42,7 +42,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
+	if len(c.Links) == 0 && !c.NoLink && c.SDN.OVSDB == "" {
 		return nil, agent.ErrNoLink
 	}
 	if c.Backend == plan.BackendBPF {

@@ -91,26 +91,43 @@ func Main() int {
 // defaultWeights are the weights by class of quality of service.
 const defaultWeights = "guaranteed=3,burstable=2,besteffort=1"
 
-// parse reads the command line.
-func parse(args []string) (*options, error) {
-	var (
-		o       = &options{}
-		weights string
-	)
-	fs := pflag.NewFlagSet("weir-kubernetes", pflag.ContinueOnError)
+// About says what the program is, for its manual page.
+const About = `Give the pods of a Kubernetes node their shares.
+weir-kubernetes runs beside the agent on each node of a cluster, in the pods of the chart. It
+follows the container runtime (NRI) and the API server, and tells the agent, by its socket, which
+pods there are and what their annotations and those of their namespaces ask for. It serves mins by
+claims (DRA) as well.`
+
+// Flags returns the command line's flags, for the manual page (internal/manual).
+func Flags() *pflag.FlagSet {
+	fs, _, _ := newFlags(&options{})
+	return fs
+}
+
+// newFlags returns the flags that set o, the text of --weights and whether the version is asked
+// for.
+func newFlags(o *options) (fs *pflag.FlagSet, weights *string, show *bool) {
+	weights = new(string)
+	fs = pflag.NewFlagSet("weir-kubernetes", pflag.ContinueOnError)
 	fs.SortFlags = false
 	fs.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "`NAME` of this node in the cluster (env NODE_NAME)")
 	fs.StringVar(&o.socket, "socket", cmp.Or(os.Getenv("WEIR_SOCKET"), api.DefaultSocket), "`PATH` of the agent's socket (env WEIR_SOCKET)")
 	fs.StringVar(&o.runtime, "nri-socket", nri.DefaultSocket, "`PATH` of the container runtime's NRI socket")
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` that says where the API server is (default: the cluster that this runs in)")
-	fs.StringVar(&weights, "weights", defaultWeights, "weights of pods without "+decide.Annotation("weight")+", by class: `CLASS=N,...`")
+	fs.StringVar(weights, "weights", defaultWeights, "weights of pods without "+decide.Annotation("weight")+", by class: `CLASS=N,...`")
 	fs.StringSliceVar(&o.Forbidden, "forbid", guarded(), "`FIELD`s that annotations of pods may not say, such as min,ingress.min; none: all are allowed")
 	fs.StringVar(&o.kubelet, "kubelet-dir", claims.DefaultKubelet, "kubelet's `FOLDER`, for mins by claims (DRA); none: claims are not served")
 	fs.StringVar(&o.probes, "probe-socket", "", "`PATH` of a socket that answers kubelet's probes; default: none")
 	fs.StringVar(&o.ask, "probe", "", "ask the weir-kubernetes at --probe-socket whether it is `ready` or live, and end: exit code 0 or 1")
 	fs.BoolVar(&o.idle, "idle", false, "do nothing until told to stop; the pods that have given a node's links back run it")
 	fs.BoolVar(&o.debug, "debug", false, "log details")
-	show := fs.Bool("version", false, "print the version")
+	return fs, weights, fs.Bool("version", false, "print the version")
+}
+
+// parse reads the command line.
+func parse(args []string) (*options, error) {
+	o := &options{}
+	fs, weights, show := newFlags(o)
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -139,7 +156,7 @@ func parse(args []string) (*options, error) {
 		}
 	}
 	var err error
-	o.Weights, err = parseWeights(weights)
+	o.Weights, err = parseWeights(*weights)
 	return o, err
 }
 

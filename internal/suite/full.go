@@ -52,6 +52,7 @@ func (f full) steps() ([]step, error) {
 		scenarios,
 		f.random(),
 		[]step{{Name: "units", Command: []string{"scripts/test-units"}, Alone: true},
+			{Name: "packages", Command: []string{"scripts/test-packages"}, Alone: true},
 			{Name: "browser", Command: []string{"scripts/browser"}, Alone: true},
 			{Name: "kubernetes", Command: []string{"scripts/demo-kubernetes"}, Alone: true},
 			{Name: "monitoring", Command: []string{"scripts/test-monitoring"}, Alone: true}},

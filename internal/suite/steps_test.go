@@ -88,6 +88,7 @@ func TestFullIsFull(t *testing.T) {
 		"fuzz/policy/FuzzParseRate":     "-fuzz ^FuzzParseRate$",
 		"units":                         "scripts/test-units",
 		"browser":                       "scripts/browser",
+		"packages":                      "scripts/test-packages",
 		"kubernetes":                    "scripts/demo-kubernetes",
 		"lab/cluster/demo":              "scripts/bars lab/cluster/demo.yaml",
 		"lab/c-balancer/w01":            "bin/weir simulate",

@@ -42,10 +42,12 @@ const (
 // commands are those of weir that the plugin runs, each with whether it takes the name of a pod.
 var commands = map[string]bool{"get": true, "explain": true, "top": false, "status": false, "doctor": false}
 
-const usage = `Show what Weir's agents say of pods, by the API server.
+// Synopsis is the form of the command line.
+const Synopsis = "kubectl weir COMMAND [NAMESPACE/POD] [flags] [-- FLAGS OF WEIR]"
 
-Usage: kubectl weir COMMAND [NAMESPACE/POD] [flags] [-- FLAGS OF WEIR]
+const summary = "Show what Weir's agents say of pods, by the API server."
 
+const body = `
   get       a pod's share, min, max and rate; without a pod, of all pods of each node
   explain   why a pod has its rate
   top       watch the node of a pod, or --node
@@ -56,6 +58,9 @@ A pod without a namespace is of the context's. What stands behind -- goes to wei
 kubectl weir get shop/web -- -o json
 
 `
+
+// About says what the plugin is, for its manual page.
+const About = summary + "\n" + body
 
 // request is what the command line asks for.
 type request struct {
@@ -91,12 +96,16 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
-// parse reads the command line.
-func parse(args []string, stdout io.Writer) (request, error) {
-	var r request
-	fs := pflag.NewFlagSet("kubectl weir", pflag.ContinueOnError)
-	fs.SetOutput(stdout)
-	fs.Usage = func() { fmt.Fprint(stdout, usage+fs.FlagUsages()) }
+// Flags returns the command line's flags, for the manual page (internal/manual).
+func Flags() *pflag.FlagSet {
+	fs, _ := newFlags(&request{})
+	return fs
+}
+
+// newFlags returns the flags that set r. After they are parsed, finish returns whether the version
+// is asked for, and where the API server is.
+func newFlags(r *request) (fs *pflag.FlagSet, finish func() (show bool, config clientcmd.ClientConfig)) {
+	fs = pflag.NewFlagSet("kubectl weir", pflag.ContinueOnError)
 	fs.StringVar(&r.node, "node", "", "`NAME` of the node to ask, instead of the pod's or of all")
 	fs.StringVar(&r.weir, "weir-namespace", "weir", "`NAMESPACE` of Weir's own pods")
 	show := fs.Bool("version", false, "print the version")
@@ -106,14 +115,26 @@ func parse(args []string, stdout io.Writer) (request, error) {
 	flags := clientcmd.RecommendedConfigOverrideFlags("")
 	flags.ContextOverrideFlags.Namespace.ShortName = "n"
 	clientcmd.BindOverrideFlags(overrides, fs, flags)
+	return fs, func() (bool, clientcmd.ClientConfig) {
+		return *show, clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	}
+}
+
+// parse reads the command line.
+func parse(args []string, stdout io.Writer) (request, error) {
+	var r request
+	fs, finish := newFlags(&r)
+	fs.SetOutput(stdout)
+	fs.Usage = func() { fmt.Fprint(stdout, summary+"\n\nUsage: "+Synopsis+"\n"+body+fs.FlagUsages()) }
 	if err := fs.Parse(args); err != nil {
 		return r, err
 	}
-	if *show {
+	show, config := finish()
+	if show {
 		fmt.Fprintln(stdout, "kubectl-weir "+version.String())
 		return r, pflag.ErrHelp
 	}
-	r.config = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	r.config = config
 	words := fs.Args()
 	if at := fs.ArgsLenAtDash(); at >= 0 {
 		words, r.more = words[:at], words[at:]

@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -121,6 +122,70 @@ func TestImage(t *testing.T) {
 	}
 	if want := []string{"sbom/ 755 0:0 1764000000", "sbom/weir.spdx.json 755 0:0 1764000000", "weir 755 0:0 1764000000"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestDockerManifest: docker load finds a configuration and layers in the archive, and the tags that
+// the documentation names.
+func TestDockerManifest(t *testing.T) {
+	one, two := "amd64="+root(t, 0o755, "weir"), "arm64="+root(t, 0o755, "weir")
+	for _, tt := range []struct {
+		roots []string
+		tags  string
+	}{
+		{[]string{one}, "[[weir:v1 weir:latest]]"},
+		{[]string{one, two}, "[[weir:v1-amd64] [weir:v1-arm64]]"},
+	} {
+		out := filepath.Join(t.TempDir(), "image.tar")
+		if _, err := run(out, "v1", time.Unix(1764000000, 0).UTC(), tt.roots); err != nil {
+			t.Fatal(err)
+		}
+		files := contents(t, out)
+		var entries []struct {
+			Config           string
+			RepoTags, Layers []string
+		}
+		if err := json.Unmarshal(files["manifest.json"], &entries); err != nil {
+			t.Fatal(err)
+		}
+		var tags [][]string
+		for _, e := range entries {
+			tags = append(tags, e.RepoTags)
+			for _, file := range append(e.Layers, e.Config) {
+				if len(files[file]) == 0 {
+					t.Errorf("%s is not in the archive", file)
+				}
+			}
+			if !bytes.Contains(files[e.Config], []byte(`"Entrypoint":["/weir"]`)) {
+				t.Errorf("configuration %s", files[e.Config])
+			}
+		}
+		if got := fmt.Sprint(tags); got != tt.tags {
+			t.Errorf("tags %s, want %s", got, tt.tags)
+		}
+	}
+}
+
+// contents returns the files of a tar archive.
+func contents(t *testing.T, name string) map[string][]byte {
+	t.Helper()
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	files := map[string][]byte{}
+	for r := tar.NewReader(file); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -5,13 +5,14 @@
 //
 //	image -out weir.tar -version v1.2 -time 1764000000 amd64=root-amd64 arm64=root-arm64
 //
-// It prints the digest of the index. The same files, version and time give the same bytes: names
+// docker load takes the archive as well. The command prints the digest of the index. The same files, version and time give the same bytes: names
 // are sorted, owners are 0, modes are 0755 and 0644, times are the given one.
 package main
 
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -67,6 +68,9 @@ func run(out, version string, at time.Time, roots []string) (v1.Hash, error) {
 	if err := l.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": version})); err != nil {
 		return v1.Hash{}, err
 	}
+	if err := writeDockerManifest(folder, version, index); err != nil {
+		return v1.Hash{}, err
+	}
 	file, err := os.Create(out)
 	if err != nil {
 		return v1.Hash{}, err
@@ -77,6 +81,47 @@ func run(out, version string, at time.Time, roots []string) (v1.Hash, error) {
 	}
 	return digest, file.Close()
 }
+
+// writeDockerManifest writes what docker load reads, which knows OCI layouts only where the engine
+// keeps images in containerd: the tags of the image of each architecture. One image alone is
+// weir:VERSION and weir:latest, several are weir:VERSION-ARCH.
+func writeDockerManifest(folder, version string, index v1.ImageIndex) error {
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		Config           string
+		RepoTags, Layers []string
+	}
+	var entries []entry
+	for _, m := range manifest.Manifests {
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			return err
+		}
+		parts, err := image.Manifest()
+		if err != nil {
+			return err
+		}
+		e := entry{Config: blob(parts.Config.Digest), RepoTags: []string{"weir:" + version, "weir:latest"}}
+		if len(manifest.Manifests) > 1 {
+			e.RepoTags = []string{"weir:" + version + "-" + m.Platform.Architecture}
+		}
+		for _, layer := range parts.Layers {
+			e.Layers = append(e.Layers, blob(layer.Digest))
+		}
+		entries = append(entries, e)
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "manifest.json"), text, 0o644)
+}
+
+// blob returns the file of a blob in an OCI layout.
+func blob(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
 
 // build returns the index with an image for each ARCH=FOLDER.
 func build(version string, at time.Time, roots []string) (v1.ImageIndex, error) {
@@ -110,7 +155,7 @@ func imageOf(version, arch, root string, at time.Time) (v1.Image, error) {
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{OS: "linux", Architecture: arch, Created: v1.Time{Time: at},
 		RootFS: v1.RootFS{Type: "layers"},
-		Config: v1.Config{Env: []string{"PATH=/"}, WorkingDir: "/", Cmd: []string{"/weir", "version"}, Labels: map[string]string{
+		Config: v1.Config{Env: []string{"PATH=/"}, WorkingDir: "/", Entrypoint: []string{"/weir"}, Cmd: []string{"version"}, Labels: map[string]string{
 			"org.opencontainers.image.title": "weir", "org.opencontainers.image.version": version, "org.opencontainers.image.licenses": "Apache-2.0 AND (GPL-2.0-only OR BSD-2-Clause)",
 		}}})
 	if err != nil {
