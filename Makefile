@@ -62,6 +62,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	scripts/licenses
 	scripts/versions check
 	scripts/figures check
+	scripts/site
 
 .PHONY: manifests
 manifests: ## Make deploy/kubernetes from the chart in deploy/helm
@@ -122,6 +123,10 @@ papers: build build-arm64 deps-vm deps-vm-arm64 ## Repeat the experiments that d
 figures: generate ## Make docs/papers, docs/bars.md and the tables of README and docs from docs/papers/data
 	scripts/figures
 	go run ./internal/lab/bars
+
+.PHONY: site
+site: deps-build deps-check ## The documentation as a site, searchable without a server, into out/site
+	scripts/site
 
 .PHONY: install
 install: build ## Install weir, its units, completions, manual pages and example configuration

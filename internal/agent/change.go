@@ -56,9 +56,11 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 		return api.ChangeResult{}, err
 	}
 	result := api.ChangeResult{DryRun: dryRun, Stored: next.Stored, Dropped: next.Dropped, NotHeld: next.NotHeld}
+	d := decide.DifferenceOf(a.decided, next.Decision, r.Key)
+	later := usage.Later(d.Name, d.Was, d.Is, r.Why)
 	why := decide.Reasons{General: "follows from the change of " + r.Key, ByKey: map[string]string{r.Key: r.Why}}
 	if dryRun {
-		result.Changes = decide.Describe(a.links.changes(next.Decision, why))
+		result.Changes = slices.Concat(decide.Describe(a.links.changes(next.Decision, why)), later)
 		for _, l := range a.links {
 			result.Effects = append(result.Effects, usage.Effects(l.want, l.pacer.Paced(next.Decision.Plans[l.config.Name()]), l.now.Used)...)
 		}
@@ -75,7 +77,7 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 		_, undo := a.commit(ctx, before, decide.Reasons{General: "the change could not be made"})
 		return api.ChangeResult{}, fmt.Errorf("change not made: %w", errors.Join(err, undo))
 	}
-	result.Changes = decide.Describe(changes)
+	result.Changes = slices.Concat(decide.Describe(changes), later)
 	moment{next.Decision, a.links}.show(&result, r.Key)
 	return result, nil
 }

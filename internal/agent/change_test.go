@@ -46,6 +46,19 @@ func TestStoredAndDropped(t *testing.T) {
 				t.Errorf("%s: %+v", test.fields, result)
 			}
 		}
+		// Times and a quota change no link before they are due.
+		for _, test := range []struct{ field, value, want string }{
+			{"quota", "egress 20MB per 1h then max 2mbit", "web: quota none -> egress 20MB per 1h then max 2mbit"},
+			{"quota", "none", "web: quota egress 20MB per 1h then max 2mbit -> none"},
+			{"when", "daily 12:00-13:00 UTC max 5mbit", "web: when none -> daily 12:00-13:00 UTC max 5mbit"},
+		} {
+			for _, dryRun := range []bool{true, false} {
+				result, err := h.Set(t.Context(), "web", apitest.Change(test.field, test.value), dryRun)
+				if err != nil || len(result.Changes) != 1 || result.Changes[0].What != test.want {
+					t.Errorf("%s %s: %+v, %v", test.field, test.value, result.Changes, err)
+				}
+			}
+		}
 		result, err := h.Set(t.Context(), "web", apitest.Change("discipline", "fifo"), false)
 		if err != nil || !maps.Equal(result.Stored, map[string]string{"discipline": "fifo"}) {
 			t.Errorf("discipline: %+v, %v", result, err)

@@ -42,6 +42,16 @@ func Differences(before, after Decision) []Difference {
 	return list
 }
 
+// DifferenceOf returns how the policy of one workload or group differs, zero if it does not.
+func DifferenceOf(before, after Decision, key string) (found Difference) {
+	for _, d := range Differences(before, after) {
+		if d.Key == key {
+			found = d
+		}
+	}
+	return found
+}
+
 // byKey returns the verdicts about workloads and groups by their keys.
 func (d Decision) byKey() map[string]*Verdict {
 	all := make(map[string]*Verdict, len(d.Verdicts)+len(d.Groups))
