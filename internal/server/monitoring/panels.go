@@ -58,7 +58,8 @@ var dashboards = []dashboard{
 				{"Rate, ideal, min and max", series, 16, bits, []query{
 					{`weir:class_transmit:bps{` + ofClass + `}`, "{{workload}} {{direction}}"}, {`weir_class_ideal_bits_per_second{` + ofClass + `}`, "{{workload}}: ideal"},
 					{`weir_class_min_bits_per_second{` + ofClass + `} > 0`, "{{workload}}: min"}, {`weir_class_max_bits_per_second{` + ofClass + `}`, "{{workload}}: max"}}},
-				{"Weight", number, 8, count, []query{{`weir_class_weight{` + ofClass + `}`, "{{workload}} {{direction}}"}}},
+				{"Weight", number, 4, count, []query{{`weir_class_weight{` + ofClass + `}`, "{{workload}} {{direction}}"}}},
+				{"Promise kept, part of the seconds of 5 minutes", number, 4, part, []query{{`increase(weir_class_kept_seconds_total{` + ofClass + `}[5m]) / increase(weir_class_wanted_seconds_total{` + ofClass + `}[5m])`, "{{workload}} {{direction}}"}}},
 				{"State", rows, 12, count, []query{{`weir_workload_info{` + onHost + `,workload=~"$workload"}`, ""}}},
 				{"Not held on this kernel", rows, 12, count, []query{{`weir_policy_not_held{` + onLink + `}`, ""}}},
 			}},
