@@ -142,7 +142,7 @@ var pureLibraries = []string{"github.com/goccy/go-yaml/ast", "github.com/goccy/g
 
 // pureCalls are the functions of packages that do I/O which pure packages call: these are
 // functions of their arguments too. Types are everywhere.
-var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny", "internal/cluster/wire.Clip"}
+var pureCalls = []string{"internal/api.LinkName", "internal/api.Mistake", "internal/api.NoRoom", "internal/api.PolicyOf", "internal/api.RoundedDown", "internal/config.CheckName", "internal/config.CheckPodName", "internal/config.DefaultLink", "internal/cluster/warrant.Deny", "internal/cluster/wire.Clip"}
 
 var (
 	// The clock; durations and the like are values.

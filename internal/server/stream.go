@@ -104,7 +104,7 @@ const keptSamples = 4
 // of returns a sample as an event; first says that it is a stream's first one.
 func (e *encoder) of(sample api.Sample, first bool) ([]byte, error) {
 	if first {
-		return event(sampleFor(sample, true))
+		return serverSent(sampleFor(sample, true))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,7 +113,7 @@ func (e *encoder) of(sample api.Sample, first bool) ([]byte, error) {
 			return r.text, nil
 		}
 	}
-	text, err := event(sampleFor(sample, false))
+	text, err := serverSent(sampleFor(sample, false))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (e *encoder) of(sample api.Sample, first bool) ([]byte, error) {
 	return text, nil
 }
 
-func event(sample api.Sample) ([]byte, error) {
+func serverSent(sample api.Sample) ([]byte, error) {
 	text, err := json.Marshal(sample)
 	if err != nil {
 		return nil, err

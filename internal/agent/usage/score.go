@@ -19,8 +19,8 @@ const scoreMinutes = 60
 // Scores counts for each class the seconds in which it wanted what it was promised, and those
 // of them in which it got it. The zero value is ready.
 //
-// A class wants all that it is promised in a second if packets of it waited at both ends of
-// the second. Then it was promised its min, or its share (the ideal rate) if it has none or
+// A class wants all that it is promised in a second if two frames of it or more waited at both
+// ends of the second: less is what any sender has on its way. Then it was promised its min, or its share (the ideal rate) if it has none or
 // the max of its group leaves it less. A second in which the policies changed counts only
 // where the promise is a min that stayed as it was.
 //
@@ -76,7 +76,9 @@ func promised(class plan.Class, d Division) float64 {
 	return ideal
 }
 
-func waits(d Division, id plan.ClassID) bool { return d.Used[id].BacklogPackets > 0 }
+func waits(d Division, id plan.ClassID) bool {
+	return d.Used[id].BacklogBytes >= 2*policy.FullFrame
+}
 
 // samePolicies reports whether nothing that divides a link differs between two plans.
 func samePolicies(a, b plan.State) bool {

@@ -12,7 +12,7 @@ import (
 	"weir/internal/policy"
 )
 
-// second is what a class did in one second: its rate in Mbit/s, and whether packets waited at
+// second is what a class did in one second: its rate in Mbit/s, and whether frames waited at
 // the end of it.
 type second struct {
 	rate  float64
@@ -26,7 +26,8 @@ func scored(t *testing.T, minimum policy.Rate, seconds []second, change func(i i
 	state := plan.State{Link: plan.Link{Device: "eth0", Capacity: 100e6}, Classes: []plan.Class{{ID: 1, Weight: 1, Min: minimum}, {ID: 2, Weight: 1}}}
 	var scores Scores
 	var before Division
-	last := dataplane.Snapshot{At: begun, Classes: map[plan.ClassID]dataplane.Counters{1: {BacklogPackets: 5}, 2: {BacklogPackets: 5}}}
+	waiting := dataplane.Counters{BacklogPackets: 5, BacklogBytes: 5 * policy.FullFrame}
+	last := dataplane.Snapshot{At: begun, Classes: map[plan.ClassID]dataplane.Counters{1: waiting, 2: waiting}}
 	for i, s := range seconds {
 		if change != nil {
 			state.Classes = append([]plan.Class(nil), state.Classes...)
@@ -34,9 +35,9 @@ func scored(t *testing.T, minimum policy.Rate, seconds []second, change func(i i
 		}
 		a, b := last.Classes[1], last.Classes[2]
 		a.SentBytes += uint64(s.rate * 125_000)
-		a.EnqueuedBytes, a.BacklogPackets = a.SentBytes, 0
+		a.EnqueuedBytes, a.BacklogPackets, a.BacklogBytes = a.SentBytes, 10, 10*200 // ten small packets are no sign of want
 		if s.waits {
-			a.BacklogPackets = 5
+			a.BacklogPackets, a.BacklogBytes = waiting.BacklogPackets, waiting.BacklogBytes
 		}
 		b.SentBytes += uint64((100 - s.rate) * 125_000)
 		b.EnqueuedBytes = b.SentBytes
