@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,10 +44,7 @@ func (a *Agent) change(ctx context.Context, dryRun bool, ask func(decide.Decisio
 			result, err = a.grant(ctx, r, dryRun)
 		}
 	})
-	if down != nil {
-		return api.ChangeResult{}, down
-	}
-	return result, err
+	return result, cmp.Or(down, err)
 }
 
 // grant puts a request into force, or with a dry run says what it would change.
