@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/difference"
 	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/config"
@@ -54,7 +55,7 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 		return api.ChangeResult{}, err
 	}
 	result := api.ChangeResult{DryRun: dryRun, Stored: next.Stored, Dropped: next.Dropped, NotHeld: next.NotHeld}
-	d := decide.DifferenceOf(a.decided, next.Decision, r.Key)
+	d := difference.Of(a.decided, next.Decision, r.Key)
 	later := usage.Later(d.Name, d.Was, d.Is, r.Why)
 	why := decide.Reasons{General: "follows from the change of " + r.Key, ByKey: map[string]string{r.Key: r.Why}}
 	if dryRun {

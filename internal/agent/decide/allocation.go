@@ -282,7 +282,7 @@ func (r Request) allocatable(before, after Decision) error {
 			return err
 		}
 	}
-	was := before.byKey()
+	was := before.ByKey()
 	for _, v := range slices.Concat(after.Verdicts, after.Groups) {
 		for _, link := range slices.Sorted(maps.Keys(v.Refusals)) {
 			if had := was[v.Key]; had == nil || len(had.Refusals[link]) < len(v.Refusals[link]) {

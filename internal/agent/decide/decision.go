@@ -155,3 +155,14 @@ func membersText(group string, members []Verdict) string {
 	}
 	return fmt.Sprintf("Its members are %s and %s.", strings.Join(names[:len(names)-1], ", "), names[len(names)-1])
 }
+
+// ByKey returns the verdicts about workloads and groups by their keys.
+func (d Decision) ByKey() map[string]*Verdict {
+	all := make(map[string]*Verdict, len(d.Verdicts)+len(d.Groups))
+	for _, list := range [][]Verdict{d.Verdicts, d.Groups} {
+		for i := range list {
+			all[list[i].Key] = &list[i]
+		}
+	}
+	return all
+}

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/difference"
 	"weir/internal/audit"
 	"weir/internal/config"
 )
@@ -47,7 +48,7 @@ func (r Recorder) policies(ctx context.Context, before, after decide.Decision, w
 		return
 	}
 	var entries []audit.Entry
-	for _, d := range decide.Differences(before, after) {
+	for _, d := range difference.All(before, after) {
 		was, is := orNil(d.Was), orNil(d.Is)
 		reason, asked := why.ByKey[d.Key]
 		if asked && audit.Note(ctx, d.Name, was, is) {
@@ -63,7 +64,7 @@ func (r Recorder) policies(ctx context.Context, before, after decide.Decision, w
 
 // viaOf returns the way by which a difference came about, "" if no person made it: a workload
 // appears or goes with the policy that all have.
-func viaOf(d decide.Difference, why decide.Reasons) string {
+func viaOf(d difference.Difference, why decide.Reasons) string {
 	switch {
 	case why.General == WhyConfig:
 		return audit.ViaConfig

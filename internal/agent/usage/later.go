@@ -11,7 +11,7 @@ import (
 )
 
 // Later returns the changes of a workload's or group's times and quota, from the fields of
-// its policy that differ (decide.Difference). They stand in no plan before they are due,
+// its policy that differ (difference.Difference). They stand in no plan before they are due,
 // so that the changes of the links do not have them.
 func Later(name string, was, is map[string]any, why string) []api.Change {
 	wasIngress, _ := was["ingress"].(map[string]any)

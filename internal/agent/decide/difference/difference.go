@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+// Package difference says which workloads and groups differ between two decisions, and in what
+// fields of their policies. It consists of functions of values.
+//
+//	difference.All(before, after) // web: Was {"min": "none"}, Is {"min": "20mbit"}
+package difference
 
 import (
 	"encoding/json"
@@ -8,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 
+	"weir/internal/agent/decide"
 	"weir/internal/api"
 	"weir/internal/workload"
 )
@@ -24,16 +29,16 @@ type Difference struct {
 	ByLabel bool // labels say something of the policy, or said something of it before; not if it goes
 }
 
-// Differences returns the workloads and groups whose policy differs, sorted by key. One that
+// All returns the workloads and groups whose policy differs, sorted by key. One that
 // appears or goes is among them if its policy says something.
-func Differences(before, after Decision) []Difference {
-	was, is := before.byKey(), after.byKey()
+func All(before, after decide.Decision) []Difference {
+	was, is := before.ByKey(), after.ByKey()
 	keys := maps.Clone(was)
 	maps.Copy(keys, is)
 	var list []Difference
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		d := Difference{Key: key, Name: keys[key].Name, Was: fieldsOf(was[key]), Is: fieldsOf(is[key]),
-			Appears: was[key] == nil, Goes: is[key] == nil, ByLabel: is[key] != nil && (was[key].labelled() || is[key].labelled())}
+			Appears: was[key] == nil, Goes: is[key] == nil, ByLabel: is[key] != nil && (labelled(was[key]) || labelled(is[key]))}
 		onlyDifferent(d.Was, d.Is)
 		if len(d.Was)+len(d.Is) > 0 {
 			list = append(list, d)
@@ -42,9 +47,9 @@ func Differences(before, after Decision) []Difference {
 	return list
 }
 
-// DifferenceOf returns how the policy of one workload or group differs, zero if it does not.
-func DifferenceOf(before, after Decision, key string) (found Difference) {
-	for _, d := range Differences(before, after) {
+// Of returns how the policy of one workload or group differs, zero if it does not.
+func Of(before, after decide.Decision, key string) (found Difference) {
+	for _, d := range All(before, after) {
 		if d.Key == key {
 			found = d
 		}
@@ -52,24 +57,13 @@ func DifferenceOf(before, after Decision, key string) (found Difference) {
 	return found
 }
 
-// byKey returns the verdicts about workloads and groups by their keys.
-func (d Decision) byKey() map[string]*Verdict {
-	all := make(map[string]*Verdict, len(d.Verdicts)+len(d.Groups))
-	for _, list := range [][]Verdict{d.Verdicts, d.Groups} {
-		for i := range list {
-			all[list[i].Key] = &list[i]
-		}
-	}
-	return all
-}
-
 // labelled reports whether labels decide something of the policy. v may be nil.
-func (v *Verdict) labelled() bool {
+func labelled(v *decide.Verdict) bool {
 	if v == nil {
 		return false
 	}
 	for _, origin := range v.Origin {
-		if origin == OriginLabel {
+		if origin == decide.OriginLabel {
 			return true
 		}
 	}
@@ -78,7 +72,7 @@ func (v *Verdict) labelled() bool {
 
 // fieldsOf returns the fields of a verdict's policy that say something, as the API has them.
 // The workload that stands for Weir's own traffic has none, and neither has nil.
-func fieldsOf(v *Verdict) map[string]any {
+func fieldsOf(v *decide.Verdict) map[string]any {
 	fields := map[string]any{}
 	if v == nil || v.Kind == workload.KindOwn {
 		return fields
