@@ -28,8 +28,8 @@ const volatile struct {
 SEC("tc")
 int weir_classify(struct __sk_buff *skb)
 {
-	__u32 class = weir_class_of(skb->tc_index,
-				    (skb->mark & weir_classid.mask) >> weir_classid.shift);
+	__u32 class =
+		weir_class_of(skb->tc_index, (skb->mark & weir_classid.mask) >> weir_classid.shift);
 
 	/* major:0 would be the qdisc itself, which sends unshaped. */
 	return class ? weir_classid.major | class : 0;

@@ -211,7 +211,8 @@ int weir_rules_in(struct __sk_buff *skb)
 
 	if (iif == weir_to.ifb)
 		return WEIR_TAKEN;
-	if (!weir_to.local && (weir_class_of(skb->tc_index, skb->mark & weir_here.classes) || !weir_by_link(iif)))
+	if (!weir_to.local &&
+	    (weir_class_of(skb->tc_index, skb->mark & weir_here.classes) || !weir_by_link(iif)))
 		return WEIR_LEFT;
 	if (weir_here.count || weir_to.rewrites)
 		weir_read(skb, &h, true);
