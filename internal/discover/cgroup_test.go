@@ -39,6 +39,13 @@ func (c cgroupTree) remove(path string) {
 	}
 }
 
+func (c cgroupTree) rename(from, to string) {
+	c.Helper()
+	if err := os.Rename(filepath.Join(c.root, from), filepath.Join(c.root, to)); err != nil {
+		c.Fatal(err)
+	}
+}
+
 // lines returns the workloads as "unit:web system.slice/web.service (note)".
 func (c cgroupTree) lines(list []Workload) []string {
 	var lines []string
@@ -118,11 +125,11 @@ func TestUnitIsMadeAnew(t *testing.T) {
 		got = append(got, c.lines(list))
 	}
 	look()
-	// Both before the source looks. The folder in between keeps the inode from
-	// being given away again.
-	c.remove("system.slice/nginx.service")
+	// Both before the source looks. The new folder is made while the old one is there, so
+	// that it cannot get the old one's inode, whatever else makes files at that moment.
 	c.add("system.slice/other.service")
-	c.add("system.slice/nginx.service")
+	c.remove("system.slice/nginx.service")
+	c.rename("system.slice/other.service", "system.slice/nginx.service")
 	look()
 	look()
 	there := []string{"unit:web system.slice/nginx.service"}
