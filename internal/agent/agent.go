@@ -155,11 +155,8 @@ func (a *Agent) newLink(c config.Link) *link {
 func (a *Agent) Run(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer a.shutdown(cancel)
-	if c := a.opts.Config; len(c.Links) == 0 && a.opts.Ports == nil {
-		if !c.NoLink {
-			return ErrNoLink
-		}
-		a.log.Info("nothing is steered until links: names a link", "file", c.Path)
+	if c := a.opts.Config; len(c.Links) == 0 && !c.NoLink && a.opts.Ports == nil {
+		return ErrNoLink
 	}
 	a.started = time.Now()
 	a.reloads.LastOK = a.started.UTC()

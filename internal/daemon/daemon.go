@@ -42,8 +42,11 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Links) == 0 && !c.NoLink && c.SDN.OVSDB == "" {
-		return nil, agent.ErrNoLink
+	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
+		if !c.NoLink {
+			return nil, agent.ErrNoLink
+		}
+		log.Info("nothing is steered until links: names a link", "file", c.Path)
 	}
 	if c.Backend == plan.BackendBPF {
 		if err := backends.Demand(); err != nil {
