@@ -146,8 +146,10 @@ func (m *Marker) listCgroups() ([]plan.Port, error) {
 	})
 }
 
-// cgroupPath finds a cgroup by its id. The kernel opens files of this file system
-// by a handle that is nothing but the id (since Linux 5.5).
+// cgroupPath finds a cgroup by its id. The kernel opens files of this file system by a handle
+// that is nothing but the id (since Linux 5.5), where the agent may do that: it needs
+// CAP_DAC_READ_SEARCH before Linux 6.11, and a filter of system calls that lets it. Elsewhere
+// the folders are looked through, whose inodes are the ids.
 func cgroupPath(id uint64) (string, error) {
 	const fileIDKernfs = 0xfe
 	for _, top := range cgroups.Mounts() {
@@ -156,8 +158,11 @@ func cgroupPath(id uint64) (string, error) {
 			continue
 		}
 		handle := unix.NewFileHandle(fileIDKernfs, binary.NativeEndian.AppendUint64(nil, id))
-		fd, err := unix.OpenByHandleAt(int(mount.Fd()), handle, unix.O_PATH)
+		fd, err := unix.OpenByHandleAt(int(mount.Fd()), handle, unix.O_PATH|unix.O_DIRECTORY)
 		mount.Close()
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+			return folderByInode(top, id)
+		}
 		if err != nil {
 			return "", fmt.Errorf("find cgroup %d: %w", id, err)
 		}
@@ -166,4 +171,27 @@ func cgroupPath(id uint64) (string, error) {
 		return path, err
 	}
 	return "", fmt.Errorf("find cgroup %d: no cgroup2 file system is mounted; mount it with: mount -t cgroup2 none /sys/fs/cgroup", id)
+}
+
+// folderByInode returns the folder below top with an inode's number; unix.ESTALE = there is
+// none.
+func folderByInode(top string, inode uint64) (found string, err error) {
+	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+		var stat unix.Stat_t
+		if err != nil || !entry.IsDir() || unix.Lstat(path, &stat) != nil {
+			return nil // it has gone meanwhile
+		}
+		if stat.Ino == inode {
+			found = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if err == nil && found == "" {
+		err = unix.ESTALE
+	}
+	if err != nil {
+		return "", fmt.Errorf("find cgroup %d: %w", inode, err)
+	}
+	return found, nil
 }

@@ -253,6 +253,10 @@ func TestCgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPorts(t, m, a, b)
+	t.Run("as the unit has it", func(t *testing.T) {
+		without(t, unix.CAP_DAC_READ_SEARCH)
+		wantPorts(t, m, a, b)
+	})
 	for _, tt := range []struct {
 		group string
 		port  int
