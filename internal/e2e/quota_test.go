@@ -27,7 +27,8 @@ func TestQuotaOfAKilledAgent(t *testing.T) {
 	sent := func() float64 { return float64(class(b.counters(0), number).SentBytes) }
 	b.flood(0, 1, 1.5)
 	for n := range kills {
-		until := size * 0.9 * (float64(n) + draw.Float64()) / kills
+		// Half of it is left for an agent that takes seconds to start on a busy machine.
+		until := size * 0.5 * (float64(n) + draw.Float64()) / kills
 		await(t, time.Minute, "it has sent that", func() error {
 			if s := sent(); s < until {
 				return fmt.Errorf("%.1f of %.1f MB", s/1e6, until/1e6)
