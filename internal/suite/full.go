@@ -52,7 +52,10 @@ func (f full) steps() ([]step, error) {
 		scenarios,
 		f.random(),
 		[]step{{Name: "units", Command: []string{"scripts/test-units"}, Alone: true},
-			{Name: "kubernetes", Command: []string{"scripts/demo-kubernetes"}, Alone: true}},
+			{Name: "kubernetes", Command: []string{"scripts/demo-kubernetes"}, Alone: true},
+			{Name: "kubernetes-control", Command: []string{"scripts/test-kubernetes"}},
+			{Name: "kubernetes-scale", Command: []string{"scripts/test-kubernetes-scale"}, Alone: true},
+			{Name: "kubernetes-node", Command: []string{"scripts/test-kubernetes-node"}, Alone: true}},
 	), nil
 }
 
