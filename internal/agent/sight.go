@@ -65,7 +65,7 @@ func quotaSight(s quota.Standing) event.Quota {
 	return q
 }
 
-// unaccepted returns the gaps that nobody has accepted as one text.
+// unaccepted returns the gaps that no accept_gaps allows, as one text.
 func unaccepted(gaps []decide.Gap) string {
 	var texts []string
 	for _, g := range gaps {

@@ -39,7 +39,7 @@ type Command struct {
 // Wants reports whether webhook and command are told of a kind of event.
 func (t Tell) Wants(kind string) bool { return t.Events == nil || slices.Contains(t.Events, kind) }
 
-// DefaultTell tells nobody.
+// DefaultTell names no webhook and no command.
 func DefaultTell() Tell {
 	return Tell{Drops: event.DefaultBounds, Webhook: Webhook{Timeout: 10 * time.Second}, Command: Command{Timeout: 30 * time.Second}}
 }

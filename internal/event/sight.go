@@ -18,7 +18,7 @@ type Sight struct {
 type Object struct {
 	Type, Name string
 	Refused    string   // which part of its policy is not in force and why, "" = none
-	NotHeld    string   // which part its links' backends do not hold and nobody accepted, "" = none
+	NotHeld    string   // which part its links' backends do not hold and accept_gaps does not allow, "" = none
 	Quota      Quota    // the zero value = it has none
 	Losses     []Losses // by link
 }
@@ -43,7 +43,7 @@ type LinkSight struct {
 	Device, Direction string
 	Error             string // why it is not steered, or not as wanted; "" = it is
 	Gone              bool   // the error is that there is no such device
-	NotHeld           string // which settings its backend does not hold and nobody accepted
+	NotHeld           string // which settings its backend does not hold and accept_gaps does not allow
 	Repaired          string // what another program had changed and the agent has set again
 }
 

@@ -54,7 +54,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("POST /session", o.open)
 	mux.HandleFunc("GET /session", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" && !o.Proxy.speaks(r) {
-			w.WriteHeader(http.StatusNoContent) // nobody is signed in, which the page wants to know
+			w.WriteHeader(http.StatusNoContent) // no user is signed in, which the page wants to know
 			return
 		}
 		o.within(func(w http.ResponseWriter, _ *http.Request, s Session) { answer(w, s) })(w, r)

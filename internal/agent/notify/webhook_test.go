@@ -208,7 +208,7 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
-// TestUnknownCertificate: a server with a certificate of nobody gets nothing, one of the given
+// TestUnknownCertificate: a server whose certificate no known authority has signed gets nothing, one of the given
 // authority does.
 func TestUnknownCertificate(t *testing.T) {
 	got := make(chan string, 9)
