@@ -213,15 +213,17 @@ struct weir_class {
 	__u64 floor_cost;
 	__u64 ceil_at; /* when its max permits the next packet; paced: FST of the last one */
 	__u64 ceil_cost;
-	__u64 ceil_ahead; /* ns that it may be ahead of that */
+	__u32 ceil_ahead; /* ns that it may be ahead of that */
+	__u32 ceil_part; /* of span_exact (core/class.h), as the other parts */
 	__s64 credit; /* qcon, ancs: what it may still send, bytes */
 	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
 	struct weir_node
 		node[3]; /* [0] share or throttled wheel, [1] floor wheel, [2] core/hold.h */
-	__u16 where; /* enum weir_where */
-	__u16 group; /* it is a group; qlen counts its members that have packets */
+	__u8 where; /* enum weir_where */
+	__u8 group; /* it is a group; qlen counts its members that have packets */
+	__u16 seen; /* qcon, ancs: had packets in this period */
 	__u32 parent; /* the group that it is in */
-	__u32 seen; /* qcon, ancs: had packets in this period */
+	__u32 floor_part;
 	__u32 rushed; /* fair: ns that it had of a busy line, */
 	__u32 rushed_in; /* in the batch of this number */
 	__u32 row; /* sfq: bytes that new flows have sent since the circle's last turn */
@@ -235,11 +237,11 @@ struct weir_class {
 	/* discipline: packets that find others waiting */
 	__u32 sorted; /* packets in the discipline's queues; the rest is at the front */
 	__u16 new_head, new_tail, old_head, old_tail; /* sfq: entries in the store plus one */
-	__u16 fat; /* sfq: a flow with much waiting, in the same way */
 	__u16 active; /* pq, cbwfq, llq: bit i = queue i has packets */
 	__u8 queues, other_queue;
 	__u8 peers[WEIR_MAX_QUEUES]; /* pq: bit i = queue i has the same priority, or is this one */
 	__u32 largest; /* sfq: bytes of the largest packet that came of late, times 2^SFQ_SCALE */
+	__u32 police_part; /* llq */
 	__u64 queue_v; /* cbwfq, llq: virtual time among the queues */
 	__u64 police_at; /* llq: up to when the strict queue has used its rate */
 	__u64 police_cost, police_burst;
@@ -249,6 +251,7 @@ struct weir_class {
 	__u32 held; /* packets that are not among qlen yet */
 	__u8 paced_queues; /* bit i = queue i has one */
 	__u8 planned; /* it is in the wheel of those with held packets */
+	__u16 fat; /* sfq: a flow with much waiting, an entry as the ones above; here it fills a gap */
 	__u64 held_bytes; /* not among the backlog */
 	__u64 hold_at; /* when to look at it */
 

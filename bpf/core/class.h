@@ -42,6 +42,18 @@ static __always_inline __u64 span(__u64 len, __u64 cost)
 }
 
 /*
+ * The same for a clock, which loses nothing by rounding: `part`, ns << WEIR_NS_SHIFT, is
+ * what it lacks. Small packets add up: 84 bytes at 9 Gbit/s take 74.67 ns.
+ */
+static __always_inline __u64 span_exact(__u64 len, __u64 cost, __u32 *part)
+{
+	__u64 sum = *part + len * cost;
+
+	*part = sum & ((1 << WEIR_NS_SHIFT) - 1);
+	return sum >> WEIR_NS_SHIFT;
+}
+
+/*
  * Bytes that a packet is charged: pkt_len plus the link's overhead, which may be
  * negative. At least 1: ARP (42 bytes) is shorter than an overhead of -64, and a
  * sum below 0 would wrap to four billion. With 0 such packets would be free, and a

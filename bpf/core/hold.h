@@ -37,6 +37,7 @@ struct hold {
 	struct weir_list list;
 	__u32 qlen;
 	__u32 backlog; /* bytes */
+	__u32 part; /* of span_exact */
 };
 
 /* By the queue's number (rule_queue). */
@@ -95,7 +96,7 @@ __noinline int hold_passes(__u32 id, __u32 q, __u32 len, __u64 now)
 		return 1;
 	if (h->qlen || before(now, h->fst))
 		return 0;
-	h->fst = now + span(len, h->interval);
+	h->fst = now + span_exact(len, h->interval, &h->part);
 	return 1;
 }
 
@@ -137,7 +138,7 @@ __noinline slot_ref hold_take(__u32 id, __u32 q, __u64 now)
 	s = list_del(&h->list, &len);
 	h->qlen--;
 	h->backlog -= len;
-	h->fst += span(len, h->interval);
+	h->fst += span_exact(len, h->interval, &h->part);
 	c->held--;
 	c->held_bytes -= len;
 	return s;

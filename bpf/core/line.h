@@ -20,17 +20,15 @@
 
 struct line {
 	__u64 free; /* when the line has sent all that it was given */
-	__u64 part; /* what `free` lacks, ns << WEIR_NS_SHIFT: small packets add up */
 	__u64 batch_end; /* `free` may run up to here without a timer */
+	__u32 part; /* of span_exact */
 	__u32 busy; /* packets could leave ever since the last batch began */
 };
 
 /* The line has been given `len` bytes. */
 static __always_inline void line_give(struct line *l, __u32 len)
 {
-	l->part += len * link_now.link_cost;
-	l->free += l->part >> WEIR_NS_SHIFT;
-	l->part &= (1 << WEIR_NS_SHIFT) - 1;
+	l->free += span_exact(len, link_now.link_cost, &l->part);
 }
 
 /* Is a batch under way, so that more may leave although the line is busy? */

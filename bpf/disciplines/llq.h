@@ -38,7 +38,7 @@ static __always_inline __u32 llq_join(struct weir_class *c, __u32 id, __u32 q, _
 		return cbwfq_join(c, id, q, len, now);
 	if (before(c->police_at, now))
 		c->police_at = now;
-	c->police_at += span(len, c->police_cost);
+	c->police_at += span_exact(len, c->police_cost, &c->police_part);
 	/* What it had while no other queue wanted it is not held against it. */
 	if (!(c->active & ~STRICT) && before(most, c->police_at))
 		c->police_at = most;

@@ -214,7 +214,7 @@ static __always_inline void credit_charge(struct weir_class *c, __u32 id, __u32 
 	if (fst_paced(c)) {
 		if (before(c->ceil_at + LATE_NS, credit_now))
 			c->ceil_at = credit_now - LATE_NS;
-		c->ceil_at += span(len, c->ceil_cost);
+		c->ceil_at += span_exact(len, c->ceil_cost, &c->ceil_part);
 	}
 	c->seen = 1;
 	credit_turn = id + 1;

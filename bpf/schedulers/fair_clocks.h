@@ -54,12 +54,12 @@ static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
 
 		if (before(c->floor_at + LATE_NS, now))
 			c->floor_at = now - LATE_NS;
-		c->floor_at += span(len, c->floor_cost);
+		c->floor_at += span_exact(len, c->floor_cost, &c->floor_part);
 		if (before(most, c->floor_at))
 			c->floor_at = most;
 	}
 	if (c->ceil_cost) {
-		__u64 packet = span(len, c->ceil_cost);
+		__u64 packet = span_exact(len, c->ceil_cost, &c->ceil_part);
 
 		/* Its turn may come seldom; a few packets are made good then. */
 		if (before(c->ceil_at + LATE_NS + 2 * packet, now))
