@@ -10,11 +10,16 @@
 
 #include "fair_hurry.h"
 
-/* Clocks with a rate do not stay behind while nothing is sent. */
-static __always_inline void fair_catch_up(struct weir_class *c, __u64 now)
+/*
+ * Clocks with a rate do not stay behind while nothing is sent, but that of a min for one turn,
+ * for the reason that fair_forgive has.
+ */
+static __always_inline void fair_catch_up(struct tier *t, struct weir_class *c, __u64 now)
 {
-	if (before(c->floor_at, now))
-		c->floor_at = now;
+	__u64 least = now - span(fair_turn(t), c->floor_cost);
+
+	if (before(c->floor_at, least))
+		c->floor_at = least;
 	if (before(c->ceil_at, now))
 		c->ceil_at = now;
 }
@@ -29,7 +34,7 @@ static __always_inline void fair_enter(struct weir_class *c, __u32 id)
 
 	if (c->rates) {
 		now = fair.clock = bpf_ktime_get_ns();
-		fair_catch_up(c, now);
+		fair_catch_up(&fair.link, c, now);
 		if (fair_at_max(c, now)) {
 			fair_throttle(&fair.link, c, id, now);
 			return;
@@ -52,8 +57,13 @@ static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
 	if (c->floor_cost) {
 		__u64 most = now + span(link_now.bulk_quantum + len, c->floor_cost);
 
-		if (before(c->floor_at + LATE_NS, now))
-			c->floor_at = now - LATE_NS;
+		/* A member's turn may come as seldom as its group's. */
+		if (unlikely(before(c->floor_at + LATE_NS, now))) {
+			__u64 least = now - LATE_NS - span(link_now.bulk_quantum, c->floor_cost);
+
+			if (before(c->floor_at, least))
+				c->floor_at = least;
+		}
 		c->floor_at += span_exact(len, c->floor_cost, &c->floor_part);
 		if (before(most, c->floor_at))
 			c->floor_at = most;

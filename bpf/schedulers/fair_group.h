@@ -45,7 +45,7 @@ __noinline int group_activate(__u32 id)
 	bool quiet = fair_forgive(t, c);
 	bool alone = !tier_ready(t);
 
-	fair_catch_up(c, now);
+	fair_catch_up(t, c, now);
 	if (fair_at_max(c, now))
 		fair_throttle(t, c, id, now);
 	else if (quiet)
@@ -108,6 +108,12 @@ __noinline class_ref group_choose(__u32 id)
 
 	if (!t)
 		return 0;
+	/*
+	 * A member whose min is owed may have few packets, the next of which come when these
+	 * have left: so the group has more turns, and shorter ones.
+	 */
+	if (g->floor_cost && fair.turn > link_now.quantum)
+		fair.turn = link_now.quantum;
 	if (t->throttled.count && !before(now, t->throttled_at))
 		fair_unthrottle(t, id, now);
 	if (t->urgent.head) {
@@ -187,7 +193,7 @@ __noinline int group_settle(__u32 id, __u64 now)
 		return 0;
 	/* A member that came with packets is no reason to make up for the time without. */
 	fair_forgive(&fair.link, g);
-	fair_catch_up(g, now);
+	fair_catch_up(&fair.link, g, now);
 	group_put(g, id, t, now);
 	return 0;
 }

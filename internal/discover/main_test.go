@@ -162,6 +162,25 @@ func (r *reports) waitGone(key string) {
 	r.wait(key+" to be gone", func(list []Workload) bool { _, ok := byKey(list, key); return !ok })
 }
 
+// seen waits until key is reported with a device, and says whether it was. Unlike wait it may be
+// called by any goroutine.
+func (r *reports) seen(key string) bool {
+	timeout := time.After(patient)
+	for {
+		r.mu.Lock()
+		at, changed := r.times[key], r.changed
+		r.mu.Unlock()
+		if !at.IsZero() {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			return false
+		}
+	}
+}
+
 // firstSeen returns when key was first reported with a device, forgetting it.
 func (r *reports) firstSeen(key string) time.Time {
 	r.mu.Lock()

@@ -239,12 +239,16 @@ func (b *bed) pluginAlone() (stop func()) {
 	return stop
 }
 
+// patience is how long a test waits for what has to come: far longer than it takes on a busy machine
+// with the race detector.
+const patience = 3 * time.Minute
+
 // until waits for something to be so.
 func (b *bed) until(what string, so func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(60 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.t.Fatalf("not within 10 s: %s; eth0 has\n%s", what, b.state())
+			b.t.Fatalf("not within %v: %s; eth0 has\n%s", patience, what, b.state())
 		}
 	}
 }

@@ -207,3 +207,24 @@ func TestGroupAtItsMaxMakesGood(t *testing.T) {
 		t.Errorf("the group has %.1f of its %v", rate/1e6, most)
 	}
 }
+
+// TestMinOfAMemberWhoseGroupWaits: a group's turn comes once in 11 ms here, after more than that at
+// times. A member that could not have its min meanwhile has it then.
+func TestMinOfAMemberWhoseGroupWaits(t *testing.T) {
+	const capacity, least, over = policy.Rate(100e6), policy.Rate(4e6), 10 * time.Second
+	group := plan.Class{ID: 1, Name: "g", Weight: 2, Min: least, Group: true} // has 7.41 Mbit/s
+	promised := plan.Class{ID: 11, Name: "promised", Weight: 8, Min: least, Parent: group.ID}
+	classes := []plan.Class{group, promised, {ID: 12, Name: "other", Weight: 13, Parent: group.ID}}
+	for i, weight := range []uint32{3, 8, 3, 5, 6} {
+		classes = append(classes, plan.Class{ID: plan.ClassID(13 + i), Name: fmt.Sprint("c", i), Weight: weight})
+	}
+	s := simulate(fairLink(capacity), classes...)
+	for _, c := range classes[1:] {
+		s.send(traffic{id: c.ID, length: frames, window: 20, delay: 50 * time.Microsecond})
+	}
+	s.settle()
+	s.run(over)
+	if rate := s.result(t)[1].rate(promised.ID, over); math.Abs(rate/float64(least)-1) > 0.002 {
+		t.Errorf("it has %.3f of its %v", rate/1e6, least)
+	}
+}

@@ -288,8 +288,38 @@ func drawClass(t *rapid.T, id plan.ClassID, capacity policy.Rate, room *float64)
 		claim.Demand = policy.Rate(float64(src.length*8) / src.interval.Seconds())
 	} else {
 		// TCP keeps a millisecond of its rate in the queue (small queues).
-		src.window = 4 + int(float64(capacity)*1e-3/8/float64(src.length))
+		src.window = 2 + int(float64(capacity)*1e-3/8/float64(src.length))
 		src.delay = time.Duration(rapid.IntRange(10, 300).Draw(t, "delay")) * time.Microsecond
 	}
 	return c, claim, src
+}
+
+// TestMinOfASmallWindow: a sender whose few packets are gone before its turn is over is back within
+// microseconds, with what it is owed.
+func TestMinOfASmallWindow(t *testing.T) {
+	const capacity, least, over = policy.Rate(100e6), policy.Rate(26e6), 10 * time.Second
+	for _, parent := range []plan.ClassID{0, 1} {
+		for window := 2; window <= 6; window++ { // 2: TCP's small queues
+			t.Run(fmt.Sprintf("parent %d, window %d", parent, window), func(t *testing.T) {
+				promised := plan.Class{ID: 11, Name: "promised", Weight: 5, Min: least, Parent: parent}
+				classes := []plan.Class{{ID: 1, Name: "g", Weight: 2, Min: 41e6, Group: true}, promised}
+				for i, weight := range []uint32{8, 8, 8, 6} {
+					classes = append(classes, plan.Class{ID: plan.ClassID(12 + i), Name: fmt.Sprint("in", i), Weight: weight, Parent: 1})
+				}
+				for i, weight := range []uint32{3, 5, 4} {
+					classes = append(classes, plan.Class{ID: plan.ClassID(16 + i), Name: fmt.Sprint("out", i), Weight: weight})
+				}
+				s := simulate(fairLink(capacity), classes...)
+				for _, c := range classes[1:] {
+					s.send(traffic{id: c.ID, length: frames, window: 20, delay: 50 * time.Microsecond})
+				}
+				s.send(traffic{id: promised.ID, length: frames, window: window, delay: 50 * time.Microsecond})
+				s.settle()
+				s.run(over)
+				if rate := s.result(t)[1].rate(promised.ID, over); rate < 0.999*float64(least) {
+					t.Errorf("it has %.3f of its %v", rate/1e6, least)
+				}
+			})
+		}
+	}
 }

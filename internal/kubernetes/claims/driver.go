@@ -11,13 +11,16 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"weir/internal/api"
 	"weir/internal/kubernetes/claims/translate"
@@ -83,6 +86,8 @@ type driver struct {
 	ctx    context.Context // of Run
 	fatal  func(error)     // ends Run
 	helper *kubeletplugin.Helper
+	// taken says that kubelet has registered the driver.
+	taken atomic.Bool
 	// changed has an entry after a change of offered.
 	changed chan struct{}
 
@@ -117,7 +122,7 @@ func Run(ctx context.Context, o Options) error {
 	helper, err := kubeletplugin.Start(ctx, d,
 		kubeletplugin.DriverName(translate.Driver), kubeletplugin.NodeName(o.Node), kubeletplugin.KubeClient(o.Client),
 		kubeletplugin.PluginDataDirectoryPath(data), kubeletplugin.RegistrarDirectoryPath(registry),
-		kubeletplugin.RollingUpdate(types.UID(o.PodUID)))
+		kubeletplugin.RollingUpdate(types.UID(o.PodUID)), kubeletplugin.GRPCInterceptor(d.heard))
 	if err != nil {
 		return fmt.Errorf("DRA driver: %w", err)
 	}
@@ -133,6 +138,15 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("DRA driver: %w", cause)
 	}
 	return nil
+}
+
+// heard notes whether kubelet has registered the driver. The helper's own RegistrationStatus must
+// not be read while kubelet says it.
+func (d *driver) heard(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if s, ok := req.(*registration.RegistrationStatus); ok {
+		d.taken.Store(s.PluginRegistered)
+	}
+	return handle(ctx, req)
 }
 
 // PrepareResourceClaims implements kubeletplugin.DRAPlugin.

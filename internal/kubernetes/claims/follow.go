@@ -44,7 +44,7 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 // that may wait for the API server.
 func (d *driver) followAgent(ctx context.Context) {
 	every(ctx, d.Poll, func() {
-		if s := d.helper.RegistrationStatus(); s != nil && s.PluginRegistered {
+		if d.taken.Load() {
 			d.Registered()
 		}
 		asking, cancel := context.WithTimeout(ctx, d.Patience)

@@ -7,6 +7,7 @@
 package difference
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -37,10 +38,7 @@ func All(before, after decide.Decision) []Difference {
 	maps.Copy(keys, is)
 	var list []Difference
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		d := Difference{Key: key, Name: keys[key].Name, Was: fieldsOf(was[key]), Is: fieldsOf(is[key]),
-			Appears: was[key] == nil, Goes: is[key] == nil, ByLabel: is[key] != nil && (labelled(was[key]) || labelled(is[key]))}
-		onlyDifferent(d.Was, d.Is)
-		if len(d.Was)+len(d.Is) > 0 {
+		if d := between(was[key], is[key]); d.Key != "" {
 			list = append(list, d)
 		}
 	}
@@ -48,13 +46,23 @@ func All(before, after decide.Decision) []Difference {
 }
 
 // Of returns how the policy of one workload or group differs, zero if it does not.
-func Of(before, after decide.Decision, key string) (found Difference) {
-	for _, d := range All(before, after) {
-		if d.Key == key {
-			found = d
-		}
+func Of(before, after decide.Decision, key string) Difference {
+	return between(before.ByKey()[key], after.ByKey()[key])
+}
+
+// between returns how two verdicts differ, zero if they do not. Either may be nil.
+func between(was, is *decide.Verdict) Difference {
+	if was == nil && is == nil || was != nil && is != nil && was.Kind == is.Kind && reflect.DeepEqual(was.Policy, is.Policy) {
+		return Difference{} // found without the fields of either, since of many few differ
 	}
-	return found
+	present := cmp.Or(is, was)
+	d := Difference{Key: present.Key, Name: present.Name, Was: fieldsOf(was), Is: fieldsOf(is),
+		Appears: was == nil, Goes: is == nil, ByLabel: is != nil && (labelled(was) || labelled(is))}
+	onlyDifferent(d.Was, d.Is)
+	if len(d.Was)+len(d.Is) == 0 {
+		return Difference{}
+	}
+	return d
 }
 
 // labelled reports whether labels decide something of the policy. v may be nil.
