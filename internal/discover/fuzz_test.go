@@ -54,31 +54,6 @@ func TestParseNsid(t *testing.T) {
 	}
 }
 
-func FuzzParseDomain(f *testing.F) {
-	f.Add([]byte(domain))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		machine, devices := parseDomain(text)
-		found := map[string]nic{}
-		addMachine(found, machine, devices)
-		for device, n := range found {
-			if checkName(n.machine) != nil || n.index >= len(devices) || device == "" {
-				t.Errorf("%q is %+v", device, n)
-			}
-		}
-	})
-}
-
-func FuzzParseQEMU(f *testing.F) {
-	f.Add([]byte("qemu-system-x86_64\x00-name\x00guest=db,debug-threads=on\x00-nic\x00tap,ifname=tap0\x00"))
-	f.Add([]byte("kvm\x00-name\x00\x00-netdev"))
-	f.Fuzz(func(t *testing.T, cmdline []byte) {
-		machine, devices := parseQEMU(cmdline)
-		if strings.Contains(machine, ",") || strings.Contains(strings.Join(devices, ""), ",") {
-			t.Errorf("%q, %q", machine, devices)
-		}
-	})
-}
-
 func FuzzCgroupOfContainer(f *testing.F) {
 	f.Add("2:cpu:/docker/"+idA+"\n0::/system.slice/docker-"+idA+".scope/init\n", idA)
 	f.Add("0::/../"+idA, idA)

@@ -7,40 +7,34 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
-	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"weir/internal/discover/machine"
 	"weir/internal/workload"
 )
 
 // Taps is a Source of the interfaces of virtual machines: taps, and the host's ends of
 // veths, whose names match a pattern such as "vnet*". Each is a workload, called after
-// its machine as far as libvirt or QEMU's command line tells (see machines): the first
-// interface like the machine, the others NAME.1, NAME.2 in the machine's order; Group is
-// the machine for all of them. A device that neither libvirt nor QEMU knows keeps its own
-// name.
+// its machine or guest as far as that is known (package machine): the first interface like
+// the machine, the others NAME.1, NAME.2 in the machine's order; Group is the machine for
+// all of them. A device that is nobody's keeps its own name.
 //
 // A device that Devices has by name is left to it.
 type Taps struct {
 	log      *slog.Logger
 	links    linkTable
 	devices  *Devices
-	machines machines
+	machines *machine.Finder
 	poke     chan struct{}
 
 	mu       sync.Mutex
 	patterns map[string]bool
-	nics     map[int]nic // by the device's index, empty if the machines were asked and none has it
-	looked   time.Time   // when machines were asked
-	waiting  bool        // a poke is to come
-}
-
-// nic is an interface's place in its machine.
-type nic struct {
-	machine string
-	index   int // 0, 1, ... in the machine's order
+	nics     map[int]machine.NIC // by the device's index, empty if the machines were asked and none has it
+	looked   time.Time           // when machines were asked
+	waiting  bool                // a poke is to come
 }
 
 // Pauses between two questions for the machines of taps that had no known machine the
@@ -54,12 +48,12 @@ const (
 
 // NewTaps returns a Source without patterns.
 func NewTaps(log *slog.Logger, links *Links, devices *Devices) *Taps {
-	return newTaps(log, links, devices, machines{libvirt: libvirtDir, proc: "/proc", sys: "/sys/class/net"})
+	return newTaps(log, links, devices, machine.OnHost())
 }
 
-func newTaps(log *slog.Logger, links linkTable, devices *Devices, m machines) *Taps {
+func newTaps(log *slog.Logger, links linkTable, devices *Devices, m *machine.Finder) *Taps {
 	t := &Taps{log: log, links: links, devices: devices, machines: m, poke: make(chan struct{}, 1),
-		patterns: map[string]bool{}, nics: map[int]nic{}}
+		patterns: map[string]bool{}, nics: map[int]machine.NIC{}}
 	devices.onChange(func() { poke(t.poke) })
 	return t
 }
@@ -101,7 +95,7 @@ func (t *Taps) Run(ctx context.Context, report func([]Workload)) error {
 	return follow(ctx, t.links, wake, func() []Workload {
 		list := t.list()
 		if t.active() { // else no pattern asks for machines
-			files.want([]string{filepath.Join(t.machines.libvirt, "machine.xml")})
+			files.want(t.machines.Files())
 		} else {
 			files.want(nil)
 		}
@@ -125,12 +119,12 @@ func (t *Taps) list() []Workload {
 	var list []Workload
 	for _, l := range links { // by index, so that a name which is there twice is the older device's
 		w := Workload{Key: workload.Key(workload.KindVM, l.Name), Name: l.Name, Kind: workload.KindVM}
-		if n := t.nics[l.Index]; n.machine != "" {
-			name := n.machine
-			if n.index > 0 {
-				name = fmt.Sprintf("%s.%d", name, n.index)
+		if n := t.nics[l.Index]; n.Machine != "" {
+			name := n.Machine
+			if n.Index > 0 {
+				name = fmt.Sprintf("%s.%d", name, n.Index)
 			}
-			w.Group = n.machine
+			w.Group = n.Machine
 			if !slices.ContainsFunc(list, func(o Workload) bool { return o.Name == name }) {
 				w.Key, w.Name = workload.Key(workload.KindVM, name), name
 			}
@@ -161,7 +155,7 @@ func (t *Taps) identify(links []link) {
 			delete(t.nics, index)
 		}
 	}
-	unknown := func(l link) bool { return t.nics[l.Index].machine == "" }
+	unknown := func(l link) bool { return t.nics[l.Index].Machine == "" }
 	if !slices.ContainsFunc(links, unknown) {
 		return
 	}
@@ -170,10 +164,20 @@ func (t *Taps) identify(links []link) {
 	if wait <= 0 || slices.ContainsFunc(links, fresh) {
 		t.looked = time.Now()
 		wait = machinesAtLeast
-		found := t.machines.nics()
+		var names []string
 		for _, l := range links {
 			if unknown(l) {
-				t.nics[l.Index] = found[l.Name]
+				names = append(names, l.Name)
+			}
+		}
+		found := t.machines.Of(names)
+		for _, l := range links {
+			if unknown(l) {
+				n := found[l.Name]
+				if n.Machine != "" {
+					n.Machine = plainName(n.Machine)
+				}
+				t.nics[l.Index] = n
 			}
 		}
 	}
@@ -186,4 +190,19 @@ func (t *Taps) identify(links []link) {
 			poke(t.poke)
 		})
 	}
+}
+
+// plainName returns a machine's name as that of a workload can be: what cannot be typed
+// easily becomes a dash.
+func plainName(name string) string {
+	plain := strings.Map(func(r rune) rune {
+		if validName.MatchString("a" + string(r)) {
+			return r
+		}
+		return '-'
+	}, name)
+	if !validName.MatchString(plain) {
+		plain = "vm" + plain
+	}
+	return plain[:min(len(plain), 64)]
 }

@@ -23,6 +23,7 @@ import (
 type Docker struct {
 	client *client.Client
 	images imageLabels
+	pods   podNames
 }
 
 // NewDocker returns the client of the engine at host, such as
@@ -107,6 +108,7 @@ func (e *Docker) Running(ctx context.Context) ([]Container, error) {
 	infos := make([]Container, len(list))
 	for i, s := range list {
 		infos[i] = fromSummary(s)
+		e.asPod(ctx, &infos[i])
 		if err := e.bake(ctx, &infos[i], s.ImageID); err != nil {
 			return nil, err
 		}
@@ -123,6 +125,7 @@ func (e *Docker) Summary(ctx context.Context, id string) (Container, error) {
 	for _, s := range list {
 		if s.ID == id {
 			c := fromSummary(s)
+			e.asPod(ctx, &c)
 			return c, e.bake(ctx, &c, s.ImageID)
 		}
 	}
@@ -139,6 +142,7 @@ func (e *Docker) Inspect(ctx context.Context, id string) (Container, error) {
 		return Container{}, err
 	}
 	info := fromInspection(c)
+	e.asPod(ctx, &info)
 	return info, e.bake(ctx, &info, c.Image)
 }
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package discover
+package machine
 
 import (
 	"bytes"
-	"encoding/xml"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,67 +11,13 @@ import (
 	"strings"
 )
 
-// libvirtDir is the folder in which libvirt keeps the state of the running QEMU machines.
-const libvirtDir = "/run/libvirt/qemu"
-
-// machines finds out which virtual machine a tap belongs to:
-//
-//   - libvirt writes a file per machine, with its interfaces in their order;
-//   - QEMU has the machine's name (-name) and often the taps' (ifname=) on its
-//     command line; the taps that were handed to it open are told by the kernel, in
-//     /proc/PID/fdinfo. Any user may run a program of that name, so a process is
-//     believed of a tap only if the kernel would give the tap to its user: to root on
-//     the host, and to the tap's owner (`ip tuntap add ... user NAME`).
-type machines struct {
-	libvirt string // folder
-	proc    string // folder
-	sys     string // folder of network devices
-}
-
-// nics returns the interfaces of all machines, by the name of their device on the host.
-func (m machines) nics() map[string]nic {
-	found := m.ofQEMU()
-	maps.Copy(found, m.ofLibvirt())
-	return found
-}
-
-func (m machines) ofLibvirt() map[string]nic {
-	found := map[string]nic{}
-	files, _ := filepath.Glob(filepath.Join(m.libvirt, "*.xml")) // the pattern is right
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // the machine has just stopped
-		}
-		machine, devices := parseDomain(text)
-		addMachine(found, machine, devices)
-	}
-	return found
-}
-
-// parseDomain reads libvirt's state of a machine; nothing if it is not understood.
-func parseDomain(text []byte) (machine string, devices []string) {
-	var status struct {
-		Name       string `xml:"domain>name"`
-		Interfaces []struct {
-			Target struct {
-				Dev string `xml:"dev,attr"`
-			} `xml:"target"`
-		} `xml:"domain>devices>interface"`
-	}
-	if xml.Unmarshal(text, &status) != nil {
-		return "", nil
-	}
-	for _, i := range status.Interfaces {
-		devices = append(devices, i.Target.Dev)
-	}
-	return status.Name, devices
-}
-
-func (m machines) ofQEMU() map[string]nic {
-	found := map[string]nic{}
-	for _, pid := range processes(m.proc) {
-		dir := filepath.Join(m.proc, fmt.Sprint(pid))
+// ofQEMU reads the command lines of QEMU's processes. Any user may run a program of that
+// name, so a process is believed of a tap only if the kernel would give the tap to its user:
+// to root on the host, and to the tap's owner (`ip tuntap add ... user NAME`).
+func (f *Finder) ofQEMU() map[string]NIC {
+	found := map[string]NIC{}
+	processes, _ := filepath.Glob(filepath.Join(f.Proc, "[0-9]*")) // the pattern is right
+	for _, dir := range processes {
 		text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil {
 			continue // it has ended
@@ -88,13 +31,13 @@ func (m machines) ofQEMU() map[string]nic {
 				devices = append(devices, device)
 			}
 		}
-		who := m.user(dir)
+		who := f.user(dir)
 		for i, device := range devices {
-			if !who.mayHave(m.owner(device)) {
+			if !who.mayHave(f.owner(device)) {
 				devices[i] = ""
 			}
 		}
-		addMachine(found, machine, devices)
+		note(found, machine, devices)
 	}
 	return found
 }
@@ -109,7 +52,7 @@ type user struct {
 const capNetAdmin = 12
 
 // user reads the rights of a process, given its folder in /proc.
-func (m machines) user(dir string) user {
+func (f *Finder) user(dir string) user {
 	u := user{uid: -1}
 	text, _ := os.ReadFile(filepath.Join(dir, "status")) // none: it has ended, and may have nothing
 	var capabilities uint64
@@ -125,15 +68,15 @@ func (m machines) user(dir string) user {
 		}
 	}
 	u.admin = u.uid == 0 && capabilities>>capNetAdmin&1 == 1
-	here, err := os.Readlink(filepath.Join(m.proc, "self", "ns", "net"))
+	here, err := os.Readlink(filepath.Join(f.Proc, "self", "ns", "net"))
 	there, _ := os.Readlink(filepath.Join(dir, "ns", "net"))
 	u.foreign = err == nil && there != here
 	return u
 }
 
 // owner returns the uid that a tap was made for, -1 if for none or if it is no tap.
-func (m machines) owner(device string) int {
-	text, _ := os.ReadFile(filepath.Join(m.sys, filepath.Base(device), "owner"))
+func (f *Finder) owner(device string) int {
+	text, _ := os.ReadFile(filepath.Join(f.Sys, filepath.Base(device), "owner"))
 	uid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
 		return -1
@@ -191,32 +134,4 @@ func openTaps(proc string) []string {
 	}
 	slices.Sort(devices)
 	return slices.Compact(devices)
-}
-
-// addMachine notes a machine's interfaces. A device without a name is one that the
-// host does not see, and has its number all the same.
-func addMachine(found map[string]nic, machine string, devices []string) {
-	if machine == "" {
-		return
-	}
-	for i, device := range devices {
-		if device != "" {
-			found[device] = nic{plainName(machine), i}
-		}
-	}
-}
-
-// plainName returns a machine's name as that of a workload can be: what cannot be typed
-// easily becomes a dash.
-func plainName(name string) string {
-	plain := strings.Map(func(r rune) rune {
-		if validName.MatchString("a" + string(r)) {
-			return r
-		}
-		return '-'
-	}, name)
-	if !validName.MatchString(plain) {
-		plain = "vm" + plain
-	}
-	return plain[:min(len(plain), 64)]
 }
