@@ -112,7 +112,7 @@ __noinline class_ref group_choose(__u32 id)
 	 * A member whose min is owed may have few packets, the next of which come when these
 	 * have left: so the group has more turns, and shorter ones.
 	 */
-	if (g->floor_cost && fair.turn > link_now.quantum)
+	if (g->floor_cost && fair.current == id + 1 && fair.turn > (__s64)link_now.quantum)
 		fair.turn = link_now.quantum;
 	if (t->throttled.count && !before(now, t->throttled_at))
 		fair_unthrottle(t, id, now);
