@@ -173,7 +173,7 @@ func (m machines) openVSwitch() step { return m.tests("7.3", "sdn", "-backend", 
 func (m machines) all() []step {
 	steps := []step{
 		m.agent("7.3", "-long", "-test.skip", documentedTests), m.agent("6.18", "-long", "-test.skip", documentedTests),
-		m.documented(), m.openVSwitch(), m.tests("7.3", "dataplane/tc"),
+		m.documented(), m.openVSwitch(), m.tests("7.3", "dataplane/tc", "-instructions"),
 	}
 	for _, kernel := range kernels {
 		steps = append(steps, m.kernelSuites(kernel)...)

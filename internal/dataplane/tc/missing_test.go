@@ -56,7 +56,7 @@ func TestMissingIsCheap(t *testing.T) {
 	}
 	cost := (threadTime(t) - from) / looks
 	t.Logf("a look at %d workloads costs %v of CPU time", workloads, cost)
-	if cost > time.Second/50 {
-		t.Errorf("it costs %v, want a fiftieth of a second at most", cost)
+	if most := costly(time.Second / 50); cost > most {
+		t.Errorf("it costs %v, want %v at most", cost, most)
 	}
 }
