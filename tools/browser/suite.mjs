@@ -5,8 +5,11 @@
 
 import { strict as assert } from "node:assert";
 import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { createRequire } from "node:module";
+import { extname } from "node:path";
 
 const { CACHE, WORK, WEIR, PICTURES } = process.env;
 const require = createRequire(`${CACHE}/`);
@@ -68,6 +71,41 @@ const tests = {
 		await again.waitForSelector("text=the link is not known");
 		await page.context().close();
 		await again.context().close();
+	},
+
+	async "the documentation's link to play with"() {
+		const kinds = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm" };
+		const server = createServer((request, response) => {
+			try {
+				const file = request.url === "/" ? "/index.html" : request.url;
+				const body = readFileSync(`${WORK}/trial${file}`);
+				response.setHeader("Content-Type", kinds[extname(file)]);
+				response.end(body);
+			} catch {
+				response.writeHead(404).end();
+			}
+		}).listen(7482, "127.0.0.1");
+		await once(server, "listening");
+		for (const [width, theme] of [[360, "light"], [1280, "dark"]]) {
+			const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme });
+			const page = await context.newPage();
+			page.errors = [];
+			page.on("console", (m) => { if (m.type() === "error" || m.type() === "warning") page.errors.push(m.text()); });
+			page.on("pageerror", (err) => page.errors.push(String(err)));
+			await page.route("**/favicon.ico", (route) => route.fulfill({ status: 204 }));
+			await page.goto("http://127.0.0.1:7482/");
+			const rates = () => page.$$eval(".big", (list) => list.map((e) => e.textContent).join(", "));
+			await page.waitForSelector(".division div");
+			assert.equal(await rates(), "30 Mbit/s, 28 Mbit/s, 42 Mbit/s");
+			await page.click("text=Too many promises");
+			await page.waitForSelector("text=which is more than the link's 100 Mbit/s");
+			await page.click("text=By weight");
+			await page.fill("#try-0-weight", "10");
+			await page.waitForFunction(() => document.querySelector(".big").textContent === "66.7 Mbit/s");
+			await sound(page, `the documentation's, ${width} px`);
+			await context.close();
+		}
+		server.close();
 	},
 
 	async "first view"() {

@@ -23,6 +23,13 @@ var pages = map[string]string{
 // link is an inline link or picture of Markdown, with its target.
 var link = regexp.MustCompile(`(\]\()([^)\s]+)(\))`)
 
+// trialMark is where a page has the link to play with, which a forge cannot show. scripts/site makes
+// what the frame shows.
+const (
+	trialMark  = "<!-- trial -->"
+	trialFrame = `<iframe class="trial" src="trial/index.html" title="A link to play with"></iframe>`
+)
+
 // tree is a repository that becomes a site.
 type tree struct {
 	repository fs.FS
@@ -112,7 +119,7 @@ func (t *tree) place(source string) error {
 		if err := t.write("forge/"+t.sitePath(source), []byte(moved)); err != nil {
 			return err
 		}
-		text = []byte(portable(moved))
+		text = []byte(strings.Replace(portable(moved), trialMark, trialFrame, 1))
 	}
 	return t.write("pages/"+t.sitePath(source), text)
 }

@@ -7,7 +7,7 @@
 // address; it returns what ends it.
 
 import { h, fill, say } from "./dom.js";
-import { adopt, ask, follow, open, session, signOut, Problem } from "./agent.js";
+import { adopt, ask, follow, open, path, session, signOut, Problem } from "./agent.js";
 import { store } from "./store.js";
 import { clock } from "./units.js";
 import { linkView } from "./link.js";
@@ -21,7 +21,7 @@ const views = [
 	{ name: "workloads", title: "Workloads", show: workloadsView },
 	{ name: "workload", title: "Workload", show: workloadView, hidden: true },
 	{ name: "changes", title: "Changes", show: changesView },
-	{ name: "try", title: "Try", show: tryView },
+	{ name: "try", title: "Try", show: (main) => tryView(main, (query) => ask(`${path(["divide"])}?${query}`)) },
 ];
 
 const main = document.getElementById("main");

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A link to play with. The agent divides it (GET /v1/divide): the page has no formula of its
-// own, so what is shown here is what the host does.
+// A link to play with. Whoever shows it has it divided, by the agent (GET /v1/divide) or by the
+// same code in the browser: the page has no formula of its own, so what is shown here is what a
+// host does.
 
 import { h, fill, say } from "./dom.js";
-import { ask, path, Problem } from "./agent.js";
+import { Problem } from "./agent.js";
 import { colour } from "./chart.js";
 import { rate, limit } from "./units.js";
 
@@ -35,7 +36,8 @@ function load(example) {
 	return examples[example].map(([weight, min, max, active = true], i) => ({ name: names[i], weight, min, max, active }));
 }
 
-export function tryView(main) {
+// tryView fills main. divideLink takes the query of /v1/divide and returns its answer, or throws a Problem.
+export function tryView(main, divideLink) {
 	let asked = 0;
 	const bar = h("div", { class: "division", role: "img" });
 	const refused = h("p", { class: "warning", role: "status" });
@@ -84,7 +86,7 @@ export function tryView(main) {
 		for (const w of workloads) query.append("workload", `${w.name},weight=${w.weight},min=${w.min ? `${w.min}mbit` : "none"},max=${w.max ? `${w.max}mbit` : "none"}${w.active ? "" : ",demand=none"}`);
 		let d;
 		try {
-			d = await ask(`${path(["divide"])}?${query}`);
+			d = await divideLink(query);
 		} catch (err) {
 			if (turn === asked) say(refused, err instanceof Problem ? `Weir refuses this: ${err.message}.` : "The agent cannot be reached.");
 			return;

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package division
 
 import (
+	"errors"
 	"testing"
 
-	"weir/internal/refusal"
+	"weir/internal/invalid"
 )
 
-// TestDivide: the README's example, and what is refused.
-func TestDivide(t *testing.T) {
+// TestOf: the README's example, and what is refused.
+func TestOf(t *testing.T) {
 	divide := func(capacity string, workloads ...string) (Division, error) {
-		return DivisionQuery{Capacity: capacity, Workloads: workloads}.Divide()
+		return Of(capacity, workloads)
 	}
 	d, err := divide("100mbit", "a,weight=1,min=30mbit", "b,weight=2", "c,weight=3,max=15%", "d,weight=9,demand=none")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []DivisionShare{{"a", 30e6, "min"}, {"b", 55e6, "share"}, {"c", 15e6, "max"}, {"d", 0, "idle"}} {
+	for i, want := range []Share{{"a", 30e6, "min"}, {"b", 55e6, "share"}, {"c", 15e6, "max"}, {"d", 0, "idle"}} {
 		if d.Shares[i] != want {
 			t.Errorf("share %d is %+v, want %+v", i, d.Shares[i], want)
 		}
@@ -31,7 +32,8 @@ func TestDivide(t *testing.T) {
 	for _, c := range [][]string{
 		{"lots", "a"}, {"0", "a"}, {"100mbit", "a,wight=1"}, {"100mbit", "a,weight=0"}, {"100mbit", "a,min=20mbit,max=10mbit"}, {"100mbit", "a,demand=x"},
 	} {
-		if _, err := divide(c[0], c[1:]...); refusal.KindOf(err) != refusal.Invalid {
+		_, err := divide(c[0], c[1:]...)
+		if said, ok := errors.AsType[*invalid.Error](err); !ok || said.Field == "" || said.Remedy == "" {
 			t.Errorf("%q: %v", c, err)
 		}
 	}
