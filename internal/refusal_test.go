@@ -21,6 +21,7 @@ var speakHTTP = map[string]string{
 	"internal/server":                             "answers",
 	"internal/web/guard.go":                       "answers",
 	"internal/web/static.go":                      "serves files, by HTTP's rules for caches",
+	"internal/discover/localhttp":                 "reads answers of daemons of the host",
 	"internal/cluster/node/membership/manager.go": "reads answers of the manager",
 	"internal/cluster/node/incoming/audit.go":     "writes down how calls of other nodes were answered",
 	"internal/cluster/node/images/registry.go":    "a proxy between the engine and the manager's image registry",

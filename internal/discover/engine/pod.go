@@ -4,13 +4,11 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
-	"io"
-	"net"
-	"net/http"
 	"regexp"
 	"sync"
 	"time"
+
+	"weir/internal/discover/localhttp"
 )
 
 // The containers of a pod of Podman have the network of one of them, which Podman makes for that
@@ -29,7 +27,6 @@ type podNames struct {
 const (
 	mostPods    = 1024            // are remembered; then it begins anew
 	podPatience = 2 * time.Second // for one answer
-	podAnswer   = 1 << 20         // most bytes of one
 )
 
 // asPod calls the container that has a pod's network like the pod. Where Podman does not say what
@@ -64,21 +61,7 @@ func (e *Docker) asPod(ctx context.Context, c *Container) {
 func (e *Docker) podName(ctx context.Context, id string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, podPatience)
 	defer cancel()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.client.Dialer()(ctx) }}
-	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/pods/"+id+"/json", nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", nil
-	}
 	var pod struct{ Name string }
-	err = json.NewDecoder(io.LimitReader(resp.Body, podAnswer)).Decode(&pod)
+	_, err := localhttp.Get(ctx, e.client.Dialer(), "/v4.0.0/libpod/pods/"+id+"/json", &pod)
 	return pod.Name, err
 }

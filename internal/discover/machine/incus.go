@@ -4,17 +4,13 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
+	"errors"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
-)
 
-// answerMost bounds what is read of a daemon's answer, in bytes.
-const answerMost = 64 << 20
+	"weir/internal/discover/localhttp"
+)
 
 // ofIncus asks Incus, or LXD, which has the same API, for its containers and machines. Those of
 // another project than the default one have its name before theirs, as they have in the daemon
@@ -22,44 +18,27 @@ const answerMost = 64 << 20
 func ofIncus(path string) (map[string]NIC, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
-	}}
-	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://incus/1.0/instances?recursion=1&all-projects=true", nil)
-	if err != nil {
-		return nil, err
+	dial := func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "unix", path) }
+	var list instances
+	ok, err := localhttp.Get(ctx, dial, "/1.0/instances?recursion=1&all-projects=true", &list)
+	if err == nil && !ok {
+		err = errors.New("it does not tell its instances")
 	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s", resp.Status)
-	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, answerMost))
-	if err != nil {
-		return nil, err
-	}
-	return parseIncus(text)
+	return list.nics(), err
 }
 
-// parseIncus reads the list of instances with their configuration.
-func parseIncus(text []byte) (map[string]NIC, error) {
-	var answer struct {
-		Metadata []struct {
-			Name    string            `json:"name"`
-			Project string            `json:"project"`
-			Config  map[string]string `json:"config"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, err
-	}
+// instances is the daemon's answer: all of them, with their configuration.
+type instances struct {
+	Metadata []struct {
+		Name    string            `json:"name"`
+		Project string            `json:"project"`
+		Config  map[string]string `json:"config"`
+	} `json:"metadata"`
+}
+
+func (l instances) nics() map[string]NIC {
 	found := map[string]NIC{}
-	for _, instance := range answer.Metadata {
+	for _, instance := range l.Metadata {
 		name := instance.Name
 		if instance.Project != "" && instance.Project != "default" {
 			name = instance.Project + "_" + name
@@ -77,7 +56,7 @@ func parseIncus(text []byte) (map[string]NIC, error) {
 		}
 		note(found, name, devices)
 	}
-	return found, nil
+	return found
 }
 
 // natural compares names as people count: eth2 before eth10.

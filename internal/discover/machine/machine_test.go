@@ -90,8 +90,8 @@ func TestProxmox(t *testing.T) {
 	}
 }
 
-// instances is what Incus 6 answers, cut down to the fields that package machine reads.
-const instances = `{"type":"sync","status":"Success","status_code":200,"metadata":[
+// incus is what Incus 6 answers, cut down to the fields that package machine reads.
+const incus = `{"type":"sync","status":"Success","status_code":200,"metadata":[
  {"name":"web","project":"default","type":"container","config":{"volatile.eth0.host_name":"veth1111","volatile.eth10.host_name":"veth3333","volatile.eth2.host_name":"veth2222","volatile.eth0.hwaddr":"00:16:3e:00:00:01"}},
  {"name":"web","project":"shop","type":"virtual-machine","config":{"volatile.eth0.host_name":"tap4444"}},
  {"name":"off","project":"default","config":{"volatile.eth0.hwaddr":"00:16:3e:00:00:02"}}]}`
@@ -113,7 +113,7 @@ func TestIncus(t *testing.T) {
 			t.Errorf("asked %s, want %s", r.URL, want)
 		}
 		w.WriteHeader(answer)
-		_, _ = w.Write([]byte(instances))
+		_, _ = w.Write([]byte(incus))
 	})}
 	go func() { _ = daemon.Serve(listener) }()
 	t.Cleanup(func() { _ = daemon.Close() })
