@@ -120,7 +120,7 @@ func TestPodmanNodes(t *testing.T) {
 		}
 		file := filepath.Join(w.dir, "weir.yaml")
 		text := "links: [{device: eth0, egress: 50mbit}]\nbackend: tc\nstate_dir: " + w.dir + "/state\nsocket: " + w.dir + "/weir.sock\ndocker: {socket: " + sockets[name] + "}\n" +
-			"groups: {tenant-b: {weight: 2}}\ncluster: {manager: \"" + c.Node("a").IP + ":7470\", token_file: " + token + ", name: " + name + ", accept_from: [a, b, c]}\n"
+			"groups: {tenant-b: {weight: 2}}\ncluster: {manager: \"" + c.Node("a").IP + ":7470\", token_file: " + token + ", name: " + name + ", accept_from: [a, b, c], accept: {policy: [weight, group]}}\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
