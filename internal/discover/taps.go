@@ -20,7 +20,7 @@ import (
 // veths, whose names match a pattern such as "vnet*". Each is a workload, called after
 // its machine or guest as far as that is known (package machine): the first interface like
 // the machine, the others NAME.1, NAME.2 in the machine's order; Group is the machine for
-// all of them. A device that is nobody's keeps its own name.
+// all of them. A device of which no program says whose it is keeps its own name.
 //
 // A device that Devices has by name is left to it.
 type Taps struct {
