@@ -55,6 +55,9 @@ func (f full) steps() ([]step, error) {
 			{Name: "packages", Command: []string{"scripts/test-packages"}, Alone: true},
 			{Name: "browser", Command: []string{"scripts/browser"}, Alone: true},
 			{Name: "kubernetes", Command: []string{"scripts/demo-kubernetes"}, Alone: true},
+			{Name: "kubernetes-control", Command: []string{"scripts/test-kubernetes"}},
+			{Name: "kubernetes-scale", Command: []string{"scripts/test-kubernetes-scale"}, Alone: true},
+			{Name: "kubernetes-node", Command: []string{"scripts/test-kubernetes-node"}, Alone: true},
 			{Name: "monitoring", Command: []string{"scripts/test-monitoring"}, Alone: true}},
 	), nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"weir/internal/api"
 	"weir/internal/policy"
@@ -63,7 +64,7 @@ func Ask(claim *resourceapi.ResourceClaim, pool string, links []api.LinkStatus) 
 			sums[api.LinkMin{Device: m.Device, Direction: m.Direction}] += m.MinBps
 		}
 		if len(share.Mins) == 0 && result.AdminAccess == nil {
-			asked.Notes = append(asked.Notes, fmt.Sprintf("request %s asks for no bandwidth; write capacity: {requests: {%s: 10M}}", result.Request, Egress))
+			asked.Notes = append(asked.Notes, fmt.Sprintf("request %s asks for %s; write capacity: {requests: {%s: 10M}}", result.Request, noMin(claim, result.Request), Egress))
 		}
 		asked.Devices = append(asked.Devices, share)
 	}
@@ -85,6 +86,33 @@ func Ask(claim *resourceapi.ResourceClaim, pool string, links []api.LinkStatus) 
 		return cmp.Or(cmp.Compare(x.Device, y.Device), cmp.Compare(x.Direction, y.Direction))
 	})
 	return asked, nil
+}
+
+// noMin says what a request without a min asks for. The API server takes a negative capacity,
+// and the scheduler makes 0 of it, by the range that the link allows.
+func noMin(claim *resourceapi.ResourceClaim, request string) string {
+	wanted := capacities(claim, request)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if amount := wanted[name]; amount.Sign() < 0 {
+			return fmt.Sprintf("%s %s, which is no rate", name, amount.String())
+		}
+	}
+	return "no bandwidth"
+}
+
+// capacities returns those that a request asks for. An alternative's name is request/alternative.
+func capacities(claim *resourceapi.ResourceClaim, request string) map[resourceapi.QualifiedName]resource.Quantity {
+	for _, r := range claim.Spec.Devices.Requests {
+		if e := r.Exactly; e != nil && r.Name == request && e.Capacity != nil {
+			return e.Capacity.Requests
+		}
+		for _, s := range r.FirstAvailable {
+			if r.Name+"/"+s.Name == request && s.Capacity != nil {
+				return s.Capacity.Requests
+			}
+		}
+	}
+	return nil
 }
 
 // pods returns the pods that a claim is reserved for, as the agent calls them.

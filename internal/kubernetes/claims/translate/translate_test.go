@@ -237,6 +237,25 @@ func TestAskNotes(t *testing.T) {
 	}
 }
 
+// TestAskBelowNothing: the API server takes a request of a negative capacity, and the scheduler
+// allocates 0, so that only the claim's spec has what was asked.
+func TestAskBelowNothing(t *testing.T) {
+	c := claimOf([]string{"web"}, "eth0 bandwidth=0", "eth1 bandwidth=0")
+	c.Status.Allocation.Devices.Results[1].Request = "r1/big"
+	below := resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{Egress: resource.MustParse("-5M")}}
+	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{
+		{Name: "r0", Exactly: &resourceapi.ExactDeviceRequest{Capacity: &below}},
+		{Name: "r1", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "small"}, {Name: "big", Capacity: &below}}},
+	}
+	asked, err := Ask(c, "n1", fourLinks)
+	want := []string{
+		"request r0 asks for bandwidth -5M, which is no rate; write capacity: {requests: {bandwidth: 10M}}",
+		"request r1/big asks for bandwidth -5M, which is no rate; write capacity: {requests: {bandwidth: 10M}}"}
+	if err != nil || !slices.Equal(asked.Notes, want) || len(asked.Mins) != 0 {
+		t.Errorf("%q, mins %v, %v", asked.Notes, asked.Mins, err)
+	}
+}
+
 func TestShareable(t *testing.T) {
 	c := claimOf(nil, "eth0")
 	if !Shareable(c) {
