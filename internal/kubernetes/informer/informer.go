@@ -7,10 +7,15 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
+	"sync"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,6 +28,7 @@ import (
 
 	"weir/internal/kubernetes/decide"
 	"weir/internal/kubernetes/node"
+	"weir/internal/retry"
 )
 
 // Annotations of the kubelet's.
@@ -40,6 +46,7 @@ func Config(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("API server: %w; give --kubeconfig FILE outside of a cluster", err)
 	}
+	config.Dial = (&net.Dialer{Timeout: longestDial, KeepAlive: 30 * time.Second}).DialContext
 	return rest.AddUserAgent(config, "weir-kubernetes"), nil
 }
 
@@ -68,8 +75,10 @@ func Run(ctx context.Context, client metadata.Interface, nodeName string, n Node
 	if err != nil {
 		return err
 	}
-	go podInformer.RunWithContext(ctx)
-	go namespaceInformer.RunWithContext(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { podInformer.RunWithContext(ctx) })
+	running.Go(func() { namespaceInformer.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(ctx.Done(), podsKnown.HasSynced, namespacesKnown.HasSynced) {
 		return ctx.Err()
 	}
@@ -84,16 +93,32 @@ func follow(client metadata.Interface, what schema.GroupVersionResource, selecte
 	list := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selected
-			return client.Resource(what).List(ctx, o)
+			return untilAnswered(ctx, func() (runtime.Object, error) { return client.Resource(what).List(ctx, o) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = selected
-			return client.Resource(what).Watch(ctx, o)
+			return untilAnswered(ctx, func() (watch.Interface, error) { return client.Resource(what).Watch(ctx, o) })
 		},
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(list, client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	_ = informer.SetTransform(slim) // which fails only once it has been started
 	return informer
+}
+
+// longestPause is between two requests while nothing answers; client-go would let it grow to a
+// minute, in which a new annotation does not count. longestDial is how long a connection may take.
+const longestPause, longestDial = 3 * time.Second, 4 * time.Second
+
+// untilAnswered repeats a request until the API server answers, or ctx ends. What it answers is
+// left to client-go: it takes its time where a server is overloaded.
+func untilAnswered[T any](ctx context.Context, request func() (T, error)) (T, error) {
+	pauses := retry.New(500*time.Millisecond, longestPause)
+	for {
+		answer, err := request()
+		if answered := errors.As(err, new(apierrors.APIStatus)); err == nil || answered || !pauses.Wait(ctx) {
+			return answer, err
+		}
+	}
 }
 
 // slim drops what is not needed of an object: most of its metadata says who wrote which field.
