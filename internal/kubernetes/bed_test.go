@@ -270,14 +270,27 @@ func pairs(list []string) map[string]string {
 	return m
 }
 
-// run has the runtime start a sandbox; it returns when containers could start.
+// run has the runtime start a sandbox and a container in it; it returns when that runs.
 func (b *bed) run(s *nriapi.PodSandbox) {
+	b.t.Helper()
+	b.sandbox(s)
+	b.container(s)
+}
+
+func (b *bed) sandbox(s *nriapi.PodSandbox) {
 	b.t.Helper()
 	b.mu.Lock()
 	b.pods[s.Id] = s
 	b.mu.Unlock()
 	if err := b.runtime.RunPodSandbox(b.t.Context(), &adaptation.RunPodSandboxRequest{Pod: s}); err != nil {
 		b.t.Errorf("sandbox of %s: %v", s.Name, err)
+	}
+}
+
+func (b *bed) container(s *nriapi.PodSandbox) {
+	b.t.Helper()
+	if err := b.runtime.StartContainer(b.t.Context(), &adaptation.StartContainerRequest{Pod: s, Container: &nriapi.Container{Id: s.Id + "-1", PodSandboxId: s.Id}}); err != nil {
+		b.t.Errorf("container of %s: %v", s.Name, err)
 	}
 }
 

@@ -185,13 +185,9 @@ func (n *Node) Synchronize(list []decide.Pod) {
 	})
 }
 
-// RunSandbox says that there is a sandbox. It returns when its pod is a workload, or when ctx
-// ends.
-func (n *Node) RunSandbox(ctx context.Context, s decide.Pod) {
-	select {
-	case <-n.tell(func() { n.sandboxes[s.Key()] = sandbox{Pod: s} }):
-	case <-ctx.Done():
-	}
+// RunSandbox says that there is a sandbox. What it returns is closed when its pod is a workload.
+func (n *Node) RunSandbox(s decide.Pod) (known <-chan struct{}) {
+	return n.tell(func() { n.sandboxes[s.Key()] = sandbox{Pod: s} })
 }
 
 // StopSandbox says that a sandbox ends. Its pod stays a workload for a while, so that it has

@@ -4,7 +4,9 @@
 // when it connects, and each sandbox before a container of it starts.
 //
 // The runtime waits for the answer to each call, and lets a pod fail if the answer is an
-// error. So there is none, and RunPodSandbox takes at most patience, whatever the agent does.
+// error. So there is none. A sandbox waits for nothing: the pod gets its class while the runtime
+// prepares the first container, which sends no packet before it starts. Its start waits until
+// the pod is a workload, at most for patience since the sandbox, whatever the agent does.
 package nri
 
 import (
@@ -14,6 +16,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,13 +37,14 @@ const (
 	pluginIndex = "90"
 )
 
-// patience is how long a sandbox waits for its class. The runtime gives a plugin 2 seconds.
+// patience is how long after its sandbox a container waits for the pod's class. The runtime gives
+// a plugin 2 seconds.
 const patience = 500 * time.Millisecond
 
 // Node takes what is learnt.
 type Node interface {
 	Synchronize(sandboxes []decide.Pod)
-	RunSandbox(ctx context.Context, sandbox decide.Pod)
+	RunSandbox(sandbox decide.Pod) (known <-chan struct{}) // closed when the pod is a workload
 	StopSandbox(id string)
 	RemoveSandbox(id string)
 }
@@ -51,7 +55,7 @@ func Run(ctx context.Context, socket string, n Node, log *slog.Logger) error {
 	pauses := retry.New(100*time.Millisecond, 2*time.Second)
 	level := slog.LevelWarn // of the message that the runtime is away: one warning each time
 	for ctx.Err() == nil {
-		p := &plugin{node: n, log: log}
+		p := newPlugin(n, log)
 		s, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket),
 			stub.WithLogger(Logger{log}), stub.WithOnClose(func() {}))
 		if err != nil {
@@ -79,6 +83,19 @@ type plugin struct {
 	node         Node
 	log          *slog.Logger
 	synchronized atomic.Bool
+
+	mu       sync.Mutex
+	starting map[string]start // by sandbox: those none of whose containers was started
+}
+
+// start is what a sandbox's first container waits for, and until when.
+type start struct {
+	known <-chan struct{}
+	until time.Time
+}
+
+func newPlugin(n Node, log *slog.Logger) *plugin {
+	return &plugin{node: n, log: log, starting: map[string]start{}}
 }
 
 // Synchronize is called once, with all that there is.
@@ -93,14 +110,38 @@ func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containe
 	return nil, nil
 }
 
-func (p *plugin) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (p *plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	begun := start{p.node.RunSandbox(podOf(pod)), time.Now().Add(patience)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starting[pod.GetId()] = begun
+	return nil
+}
+
+// StartContainer is called before a container's program runs.
+func (p *plugin) StartContainer(ctx context.Context, pod *api.PodSandbox, _ *api.Container) error {
+	p.mu.Lock()
+	begun, first := p.starting[pod.GetId()]
+	p.mu.Unlock()
+	if !first {
+		return nil
+	}
+	defer p.started(pod.GetId())
+	ctx, cancel := context.WithDeadline(ctx, begun.until)
 	defer cancel()
-	p.node.RunSandbox(ctx, podOf(pod))
-	if ctx.Err() != nil {
+	select {
+	case <-begun.known:
+	case <-ctx.Done():
 		p.log.Warn("pod starts without its class; it gets it as soon as the agent answers", "namespace", pod.GetNamespace(), "pod", pod.GetName())
 	}
 	return nil
+}
+
+// started says that nothing waits for a sandbox any more.
+func (p *plugin) started(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.starting, id)
 }
 
 func (p *plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
@@ -109,6 +150,7 @@ func (p *plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 }
 
 func (p *plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	p.started(pod.GetId())
 	p.node.RemoveSandbox(pod.GetId())
 	return nil
 }

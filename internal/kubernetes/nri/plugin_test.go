@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
@@ -54,6 +55,57 @@ func TestRuntimeAway(t *testing.T) {
 		t.Errorf("%d warnings, want 1:\n%s", n, said.String())
 	}
 }
+
+// slowNode knows a pod as soon as its channel is closed.
+type slowNode struct {
+	Node
+	known   map[string]chan struct{} // by sandbox
+	stopped []string
+}
+
+func (n *slowNode) RunSandbox(s decide.Pod) <-chan struct{} { return n.known[s.Sandbox] }
+func (n *slowNode) StopSandbox(id string)                   { n.stopped = append(n.stopped, id) }
+
+// TestFirstContainerWaits: a sandbox waits for nothing, and its containers do not start before
+// its pod is a workload, or the sandbox has been there for patience.
+func TestFirstContainerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		n := &slowNode{known: map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}}
+		p := newPlugin(n, slog.New(slog.NewTextHandler(&said, nil)))
+		ctx, sandbox := t.Context(), func(id string) *api.PodSandbox { return &api.PodSandbox{Id: id, Name: id} }
+		begun := time.Now()
+		took := func(what string, want time.Duration, err error) {
+			t.Helper()
+			if d := time.Since(begun); d != want || err != nil {
+				t.Errorf("%s after %v, want %v; error %v", what, d, want, err)
+			}
+			begun = time.Now()
+		}
+		took("sandbox a", 0, p.RunPodSandbox(ctx, sandbox("a")))
+		time.AfterFunc(20*time.Millisecond, func() { close(n.known["a"]) })
+		took("a's first container", 20*time.Millisecond, p.StartContainer(ctx, sandbox("a"), nil))
+		took("a's second container", 0, p.StartContainer(ctx, sandbox("a"), nil))
+		took("a container of a sandbox that was there before", 0, p.StartContainer(ctx, sandbox("z"), nil))
+
+		took("sandbox b", 0, p.RunPodSandbox(ctx, sandbox("b")))
+		time.Sleep(100 * time.Millisecond)
+		took("b's first container, while nothing answers", patience, p.StartContainer(ctx, sandbox("b"), nil))
+		if strings.Count(said.String(), "pod starts without its class") != 1 || !strings.Contains(said.String(), "pod=b") {
+			t.Errorf("said: %s", said.String())
+		}
+		took("b's second container", 0, p.StartContainer(ctx, sandbox("b"), nil))
+
+		took("sandbox c", 0, p.RunPodSandbox(ctx, sandbox("c")))
+		took("c stops", 0, p.StopPodSandbox(ctx, sandbox("c")))
+		took("c is removed", 0, p.RemovePodSandbox(ctx, sandbox("c")))
+		if len(p.starting) != 0 || len(n.stopped) != 1 {
+			t.Errorf("%d sandboxes are waited for, stopped %v", len(p.starting), n.stopped)
+		}
+	})
+}
+
+func (n *slowNode) RemoveSandbox(string) {}
 
 // TestCurrent: of several sandboxes of a pod the one that runs counts, whatever their order.
 func TestCurrent(t *testing.T) {
