@@ -248,6 +248,8 @@ func TestGainTable(t *testing.T) {
 		"| W2 | not measured |  |  | not measured |  |  | not measured |",
 		"| **mean of 2** | **+18.7 %** |  |  | **-30.1 %** |  |  | **-30.1 %** |",
 		"no mix loses more than its noise. **Does not hold**: more in W4, W9, not measured for W2.",
+		// Three share a node there, and more packets are lost.
+		"no more packets are lost. **Does not hold**: what those programs have of their rate alone, at worst, is in W4: cache in cache+cache+stream 40 %, in W9: iperf-100m in cache+cache+iperf-100m 25 %.",
 	} {
 		if !strings.Contains(w.String(), want) {
 			t.Errorf("no %s in\n%s", want, w.String())
@@ -255,6 +257,19 @@ func TestGainTable(t *testing.T) {
 	}
 	if !bytes.Contains(w.plots["fig10a.svg"], []byte("<svg")) {
 		t.Error("no plot")
+	}
+}
+
+// What two programs lose beside each other, with a CPU each and no packet more, is to caches.
+func TestLostToCaches(t *testing.T) {
+	w := &writer{plots: map[string][]byte{}}
+	parted := &plans{Fates: []changed{{"cache", "cache", "cache+stream", 1}, {"stream", "stream", "cache+stream", 1}}}
+	if err := w.gainTable(measured(t), []mixPlans{{Mix: "W1", Plans: map[planner]*plans{byGenetic: parted, byLocal: parted, byWeir: parted}}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "no more packets are lost. **Holds**: what those programs have of their rate alone, at worst, is in W1: cache in cache+stream 50 %."
+	if !strings.Contains(w.String(), want) {
+		t.Errorf("no %s in\n%s", want, w.String())
 	}
 }
 
