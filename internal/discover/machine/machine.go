@@ -55,7 +55,7 @@ func OnHost() *Finder {
 	return &Finder{
 		Proc: "/proc", Sys: "/sys/class/net", Proxmox: "/etc/pve",
 		LibvirtFolders: []string{"/run/libvirt/qemu", "/run/libvirt/lxc", "/run/libvirt/libxl"},
-		// One daemon has all drivers, or each driver has one. At these sockets libvirt lets nobody change anything.
+		// libvirtd has all drivers on older hosts, a daemon each on others. Its sockets for readers refuse every change.
 		LibvirtSockets: []string{"/run/libvirt/libvirt-sock-ro", "/run/libvirt/virtqemud-sock-ro", "/run/libvirt/virtlxcd-sock-ro", "/run/libvirt/virtxend-sock-ro"},
 		IncusSockets:   []string{"/var/lib/incus/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/var/lib/lxd/unix.socket"},
 	}
