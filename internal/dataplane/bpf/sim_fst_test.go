@@ -3,7 +3,6 @@
 package bpf
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -141,82 +140,34 @@ func TestContractBesideSchedules(t *testing.T) {
 				claims[i].Max = rate
 			}
 		}
-		holdsBesideSchedules(t, capacity, classes, claims, sources)
-	})
-}
-
-// TestOneFrameBeyondASchedule: class 6 once had 432.180 Mbit/s where its schedule has 431.087. Six
-// of eight classes have schedules, of 10 to 431 Mbit/s.
-func TestOneFrameBeyondASchedule(t *testing.T) {
-	const capacity = policy.Rate(1e9)
-	classes, claims, sources := []plan.Class{}, []policy.Claim{}, []traffic{}
-	for i, c := range []struct {
-		weight     uint32
-		discipline policy.Discipline
-		max, pace  policy.Rate // 0 = none
-		length     int
-		window     int
-		delay      time.Duration
-	}{
-		{1, policy.FIFO, 0, 18782873, 1000, 129, 10 * time.Microsecond},
-		{1, policy.FIFO, 0, 39554595, 200, 629, 10 * time.Microsecond},
-		{3, policy.FIFO, 250e6, 0, frames, 0, 0}, // a steady stream, with a min of as much
-		{7, policy.FIFO, 20e6, 377272117, 1000, 129, 17 * time.Microsecond},
-		{2, policy.SFQ, 0, 0, 200, 629, 11 * time.Microsecond},
-		{8, policy.FIFO, 0, 431086903, frames, 86, 15 * time.Microsecond},
-		{6, policy.SFQ, 20e6, 65097914, 200, 629, 68 * time.Microsecond},
-		{1, policy.FIFO, 0, 10e6, 1000, 129, 12 * time.Microsecond},
-	} {
-		id := plan.ClassID(i + 1)
-		class := plan.Class{ID: id, Name: fmt.Sprint("c", id), Weight: c.weight, Discipline: c.discipline, Max: c.max}
-		claim := policy.Claim{Weight: c.weight, Max: c.max, Demand: policy.Unlimited}
-		src := traffic{id: id, length: c.length, window: c.window, delay: c.delay}
-		if c.pace != 0 {
-			class.Interval = plan.IntervalOf(c.pace)
-			if claim.Max == 0 || claim.Max > c.pace {
-				claim.Max = c.pace
+		s := simulate(fairLink(capacity), classes...)
+		for _, src := range sources {
+			s.send(src)
+		}
+		s.settle()
+		over := max(time.Duration(float64(1000*frames*8*len(classes))/float64(capacity)*1e9), 500*time.Millisecond)
+		s.run(over)
+		phases := s.result(t)
+		settled, got := phases[0], phases[1]
+		const ahead, late = 10 * frames * 8.0, 10 * time.Millisecond // bits; LATE_NS
+		for i, share := range policy.Divide(capacity, claims).Shares {
+			rate := got.rate(classes[i].ID, over)
+			if math.Abs(rate-share.Bps) > 0.01*float64(capacity) {
+				t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v (%s)\n%s", classes[i].ID, rate/1e6, share.Bps/1e6, capacity, share.Binds, s)
+			}
+			if classes[i].Interval == 0 {
+				continue
+			}
+			scheduled := classes[i].Interval.Rate()
+			since := 8 * (settled.sent[classes[i].ID] + got.sent[classes[i].ID])
+			if surplus := since - scheduled*(settling+over).Seconds(); surplus > ahead {
+				t.Fatalf("class %d: %.0f bits more than its schedule of %.3f Mbit/s since its start\n%s", classes[i].ID, surplus, scheduled/1e6, s)
+			}
+			if rate*over.Seconds() > scheduled*(over+late).Seconds()+ahead {
+				t.Fatalf("class %d: %.3f Mbit/s, its schedule has %.3f\n%s", classes[i].ID, rate/1e6, scheduled/1e6, s)
 			}
 		}
-		if c.window == 0 {
-			class.Min, claim.Min = c.max, c.max
-			src.interval = 12112 * time.Nanosecond
-			claim.Demand = policy.Rate(float64(c.length*8) / src.interval.Seconds())
-		}
-		classes, claims, sources = append(classes, class), append(claims, claim), append(sources, src)
-	}
-	holdsBesideSchedules(t, capacity, classes, claims, sources)
-}
-
-// holdsBesideSchedules runs the sources, and holds each class to its ideal share and to its schedule.
-func holdsBesideSchedules(t rapid.TB, capacity policy.Rate, classes []plan.Class, claims []policy.Claim, sources []traffic) {
-	t.Helper()
-	s := simulate(fairLink(capacity), classes...)
-	for _, src := range sources {
-		s.send(src)
-	}
-	s.settle()
-	over := max(time.Duration(float64(1000*frames*8*len(classes))/float64(capacity)*1e9), 500*time.Millisecond)
-	s.run(over)
-	phases := s.result(t)
-	settled, got := phases[0], phases[1]
-	const ahead, late = 10 * frames * 8.0, 10 * time.Millisecond // bits; LATE_NS
-	for i, share := range policy.Divide(capacity, claims).Shares {
-		rate := got.rate(classes[i].ID, over)
-		if math.Abs(rate-share.Bps) > 0.01*float64(capacity) {
-			t.Fatalf("class %d: %.3f Mbit/s, ideal %.3f of %v (%s)\n%s", classes[i].ID, rate/1e6, share.Bps/1e6, capacity, share.Binds, s)
-		}
-		if classes[i].Interval == 0 {
-			continue
-		}
-		scheduled := classes[i].Interval.Rate()
-		since := 8 * (settled.sent[classes[i].ID] + got.sent[classes[i].ID])
-		if surplus := since - scheduled*(settling+over).Seconds(); surplus > ahead {
-			t.Fatalf("class %d: %.0f bits more than its schedule of %.3f Mbit/s since its start\n%s", classes[i].ID, surplus, scheduled/1e6, s)
-		}
-		if rate*over.Seconds() > scheduled*(over+late).Seconds()+ahead {
-			t.Fatalf("class %d: %.3f Mbit/s, its schedule has %.3f\n%s", classes[i].ID, rate/1e6, scheduled/1e6, s)
-		}
-	}
+	})
 }
 
 // A new interval counts from the next packet on, and an interval that is taken away
