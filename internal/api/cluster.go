@@ -62,6 +62,7 @@ type Automatic struct {
 	Enabled          bool      `json:"enabled"`
 	IntervalSeconds  float64   `json:"interval_seconds" doc:"between two looks at the cluster"`
 	Hysteresis       float64   `json:"hysteresis" doc:"by what part S has to fall for moves to be worth it, 0 to 1"`
+	Above            float64   `json:"above" doc:"nodes that use at most this part of each resource are left alone, 0 to 1; 0 = none"`
 	CooldownSeconds  float64   `json:"cooldown_seconds" doc:"for which a container that moved stays where it is"`
 	MovesAtOnce      int       `json:"moves_at_once"`
 	MovesPerHour     int       `json:"moves_per_hour"`
@@ -131,6 +132,7 @@ type ClusterContainer struct {
 type PlanRequest struct {
 	MaxMoves  int      `json:"max_moves,omitempty" minimum:"0" doc:"no more than so many; 0 = no limit"`
 	Alpha     *float64 `json:"alpha,omitempty" minimum:"0" maximum:"1"`
+	Above     *float64 `json:"above,omitempty" minimum:"0" maximum:"1" doc:"leave alone nodes that use at most this part of each resource; 0 = none"`
 	Algorithm string   `json:"algorithm,omitempty" enum:"local,genetic" doc:"empty = local"`
 	Measure   string   `json:"measure,omitempty" enum:"load,mean" doc:"empty = load"`
 }
@@ -141,6 +143,8 @@ type ClusterPlan struct {
 	Applied   bool       `json:"applied" doc:"the moves are ordered"`
 	Algorithm string     `json:"algorithm"`
 	Alpha     float64    `json:"alpha"`
+	Above     float64    `json:"above" doc:"nodes that use at most this part of each resource are left alone; 0 = none"`
+	Calm      int        `json:"calm" doc:"how many nodes are"`
 	Seconds   float64    `json:"seconds" doc:"that the computation took"`
 	Before    ClusterFit `json:"before"`
 	After     ClusterFit `json:"after"`

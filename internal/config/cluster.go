@@ -56,7 +56,8 @@ type Manager struct {
 type Automatic struct {
 	Enabled    bool
 	Interval   time.Duration
-	Hysteresis float64 // 0 < Hysteresis <= 1
+	Hysteresis float64  // 0 < Hysteresis <= 1
+	Above      *float64 // 0 to 1, nil = the default
 	Cooldown   time.Duration
 	AtOnce     int
 	PerHour    int
@@ -128,7 +129,7 @@ func (c *Config) readManager(fields node) {
 }
 
 func (a *Automatic) read(fields node) {
-	fields.fields([]string{"enabled", "interval", "hysteresis", "cooldown", "moves_at_once", "moves_per_hour", "quiet_hours"}, func(key string, value node) {
+	fields.fields([]string{"enabled", "interval", "hysteresis", "above", "cooldown", "moves_at_once", "moves_per_hour", "quiet_hours"}, func(key string, value node) {
 		switch key {
 		case "enabled":
 			readBool(value, &a.Enabled)
@@ -136,6 +137,14 @@ func (a *Automatic) read(fields node) {
 			readDuration(value, &a.Interval)
 		case "hysteresis":
 			readShare(value, &a.Hysteresis)
+		case "above":
+			if text, ok := value.text(); ok && text == "0%" {
+				a.Above = new(float64)
+			} else if above := -1.0; ok {
+				if readShare(value, &above); above >= 0 {
+					a.Above = &above
+				}
+			}
 		case "cooldown":
 			readDuration(value, &a.Cooldown)
 		case "moves_at_once":

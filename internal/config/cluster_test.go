@@ -22,7 +22,7 @@ manager:
   bus: kafka://k1:9092,k2:9092
   registry: "10.0.0.9:5000"
   images: {per_node: 500MB, total: 1.5 TB, keep_free: 2gb}
-  automatic: {enabled: true, interval: 30s, hysteresis: 10%, cooldown: 1h, moves_at_once: 3, moves_per_hour: 12, quiet_hours: ["22:00-06:00"]}
+  automatic: {enabled: true, interval: 30s, hysteresis: 10%, above: 0%, cooldown: 1h, moves_at_once: 3, moves_per_hour: 12, quiet_hours: ["22:00-06:00"]}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ manager:
 	want.Bus, want.Registry = "kafka://k1:9092,k2:9092", "10.0.0.9:5000"
 	want.Images = Images{PerNode: 500e6, Total: 1.5e12, KeepFree: 2e9}
 	want.Kafka = Kafka{TLS: true, Files: tlsfile.Files{CA: "/ca.pem"}}
-	want.Automatic = Automatic{Enabled: true, Interval: 30 * time.Second, Hysteresis: 0.1, Cooldown: time.Hour, AtOnce: 3, PerHour: 12, QuietHours: []string{"22:00-06:00"}}
+	want.Automatic = Automatic{Enabled: true, Interval: 30 * time.Second, Hysteresis: 0.1, Above: new(0.0), Cooldown: time.Hour, AtOnce: 3, PerHour: 12, QuietHours: []string{"22:00-06:00"}}
 	if !reflect.DeepEqual(c.Manager, want) {
 		t.Errorf("%+v", c.Manager)
 	}

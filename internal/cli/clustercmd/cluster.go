@@ -136,12 +136,13 @@ func renderContainers(list []api.ClusterContainer) string {
 
 // planFlags adds the flags of weir plan and weir rebalance.
 func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
-	var alpha float64
+	var alpha, above float64
 	fs := c.Flags()
 	fs.IntVar(&req.MaxMoves, "max-moves", 0, "at most `N` moves (default no limit)")
 	fs.StringVar(&req.Algorithm, "algorithm", "", "`NAME`: local (default) or genetic, the paper's")
 	fs.StringVar(&req.Measure, "measure", "", "`NAME` of the measure of a node's utilisation: load (default), the sum over its containers, or mean, the paper's")
 	fs.Float64Var(&alpha, "alpha", 0.85, "how much evenness counts against the cost of moves, `0 to 1`")
+	fs.Float64Var(&above, "above", 0.7, "move only from nodes that use more than this part of a resource, `0 to 1`; 0 evens out all nodes")
 	frame.CompleteFlags(c, map[string][]string{"algorithm": {"local", "genetic"}, "measure": {"load", "mean"}})
 	return func() error {
 		for _, f := range []struct {
@@ -157,6 +158,12 @@ func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
 		}
 		if !(alpha >= 0 && alpha <= 1) {
 			return frame.Usagef("--alpha %v: out of range; write a number from 0 to 1", alpha)
+		}
+		if !(above >= 0 && above <= 1) {
+			return frame.Usagef("--above %v: out of range; write a number from 0 to 1", above)
+		}
+		if c.Flags().Changed("above") {
+			req.Above = &above
 		}
 		if c.Flags().Changed("alpha") {
 			req.Alpha = &alpha
@@ -174,7 +181,9 @@ func (a Commands) Plan() *cobra.Command {
 		Short: "Say which containers should move, and why; nothing is moved",
 		Long: `Say which containers should move to another node, why, and the state of the cluster
 afterwards: S, the variance of the nodes' utilisation (less is more even), the load
-of each node, and the largest min that one node could still take.`,
+of each node, and the largest min that one node could still take. Containers are moved
+from nodes that use more than a part of their CPU, memory or network (--above, or
+manager.automatic.above in weir.yaml), or that have promised more than they can hold.`,
 		Example: `  weir plan
   weir plan --max-moves 3 -o json`,
 		Args: frame.Names(),
@@ -284,7 +293,7 @@ func notMoved(mv api.Move) error {
 func renderPlan(p api.ClusterPlan) string {
 	var b strings.Builder
 	if len(p.Moves) == 0 {
-		b.WriteString("nothing is worth a move\n")
+		b.WriteString(nothing(p))
 	} else {
 		t := table.New("CONTAINER", "FROM", "TO", ">S AFTER", ">TRAVELS", ">ABOUT", "WHY", "MOVE")
 		for _, m := range p.Moves {
@@ -306,6 +315,9 @@ func renderPlan(p api.ClusterPlan) string {
 			change(human.Percent(n.Before.Memory), human.Percent(n.After.Memory)), change(human.Measured(float64(n.Before.FreeBps)), human.Measured(float64(n.After.FreeBps))))
 	}
 	b.WriteString(t.String())
+	if p.Calm > 0 && p.Calm < len(p.Nodes) {
+		fmt.Fprintf(&b, "\nleft alone: %d of %d nodes, which use at most %s of each resource (--above)\n", p.Calm, len(p.Nodes), human.Percent(p.Above))
+	}
 	if len(p.Held) > 0 {
 		b.WriteString("\nnot moved:\n")
 		for _, h := range p.Held {
@@ -319,6 +331,14 @@ func renderPlan(p api.ClusterPlan) string {
 		fmt.Fprintf(&b, "\nnot looked at, for nothing is known of them now: %s\n", strings.Join(p.Unknown, ", "))
 	}
 	return b.String()
+}
+
+// nothing says why a plan has no moves.
+func nothing(p api.ClusterPlan) string {
+	if p.Calm == 0 || p.Calm < len(p.Nodes) {
+		return "nothing is worth a move\n"
+	}
+	return fmt.Sprintf("no node uses more than %s of its CPU, memory or network, so all are left alone; --above 0 evens them out all the same\n", human.Percent(p.Above))
 }
 
 func room(f api.ClusterFit) string {

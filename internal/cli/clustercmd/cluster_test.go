@@ -30,7 +30,7 @@ func (fakeManager) Cluster(context.Context) (api.Cluster, error) {
 	return api.Cluster{Version: "1.2.3", Started: clusterTime.Add(-time.Hour), Address: "10.0.0.1:7470", Bus: "nats", BusUp: true, Nodes: 3, NodesUp: 2,
 		Authority: api.Authority{Hash: "0a1b2c3d4e5f6071", Ends: clusterTime.Add(3650 * 24 * time.Hour), CertificateEnds: clusterTime.Add(100 * time.Hour),
 			Rotation: &api.Rotation{Started: clusterTime.Add(-3 * time.Hour), Nodes: 3, Renewed: 2, Behind: []string{"b"}, EndsBy: clusterTime.Add(13*24*time.Hour + 21*time.Hour)}},
-		Waiting: 1, Running: 2, Refused: 4, Automatic: api.Automatic{Enabled: true, IntervalSeconds: 60, Hysteresis: 0.2, CooldownSeconds: 900, MovesAtOnce: 2,
+		Waiting: 1, Running: 2, Refused: 4, Automatic: api.Automatic{Enabled: true, IntervalSeconds: 60, Above: 0.7, Hysteresis: 0.2, CooldownSeconds: 900, MovesAtOnce: 2,
 			MovesPerHour: 20, QuietHours: []string{"22:00-06:00"}, Last: clusterTime.Add(-30 * time.Second), LastResult: "nothing is worth a move"}}, nil
 }
 
@@ -51,10 +51,11 @@ func (fakeManager) Containers(context.Context) ([]api.ClusterContainer, error) {
 }
 
 func (fakeManager) Plan(context.Context, api.PlanRequest) (api.ClusterPlan, error) {
-	return api.ClusterPlan{Algorithm: "local", Alpha: 0.85, Seconds: 0.012,
+	return api.ClusterPlan{Algorithm: "local", Alpha: 0.85, Above: 0.7, Calm: 1, Seconds: 0.012,
 		Before: api.ClusterFit{S: 0.1234, FreeBps: 60e6, FreeNode: "a"}, After: api.ClusterFit{S: 0.0123, FreeBps: 80e6, FreeNode: "b"},
-		Moves:    []api.PlanMove{{Container: "web", From: "a", To: "b", Why: "evens out cpu between a and b", S: 0.0123, Bytes: 120e6, Seconds: 8.2}},
-		Nodes:    []api.PlanNode{{Name: "a", Before: api.NodeLoad{Containers: 3, CPU: 0.9, Memory: 0.5, FreeBps: 60e6}, After: api.NodeLoad{Containers: 2, CPU: 0.5, Memory: 0.4, FreeBps: 60e6}}},
+		Moves: []api.PlanMove{{Container: "web", From: "a", To: "b", Why: "evens out cpu between a and b", S: 0.0123, Bytes: 120e6, Seconds: 8.2}},
+		Nodes: []api.PlanNode{{Name: "a", Before: api.NodeLoad{Containers: 3, CPU: 0.9, Memory: 0.5, FreeBps: 60e6}, After: api.NodeLoad{Containers: 2, CPU: 0.5, Memory: 0.4, FreeBps: 60e6}},
+			{Name: "b", Before: api.NodeLoad{Containers: 1, CPU: 0.5, FreeBps: 80e6}, After: api.NodeLoad{Containers: 2, CPU: 0.6, FreeBps: 80e6}}},
 		Held:     []api.PlanHeld{{Container: "db", Node: "b", Why: "label weir.pinned"}},
 		Refusals: []string{"c does not accept containers of a (cluster.accept_from)"},
 		Unknown:  []string{"c"}}, nil
@@ -129,6 +130,7 @@ func TestClusterRenderings(t *testing.T) {
 		"ps":             renderContainers(containers),
 		"plan":           renderPlan(plan),
 		"plan-nothing":   renderPlan(api.ClusterPlan{Algorithm: "local", Alpha: 0.85}),
+		"plan-calm":      renderPlan(api.ClusterPlan{Algorithm: "local", Alpha: 0.85, Above: 0.7, Calm: 2, Nodes: []api.PlanNode{{Name: "a"}, {Name: "b"}}}),
 		"moves":          renderMoves(moves, clusterTime),
 		"move":           renderMove(moves[0]),
 		"tokens":         renderTokens(tokens, clusterTime),
@@ -158,6 +160,7 @@ func TestClusterCommands(t *testing.T) {
 		{"ps --node a", 0, "min of 20 Mbit/s refused, moving (m-1)"},
 		{"plan -o yaml", 0, "algorithm: local"},
 		{"plan --alpha 2", 2, "alpha"},
+		{"plan --above 70", 2, "above"},
 		{"rebalance", 0, "weir rebalance --apply does it"},
 		{"rebalance --apply", 0, "m-20260301-120000-abcdef"},
 		{"moves", 0, "m-1"},

@@ -109,8 +109,8 @@ func renderCluster(st api.Cluster, now time.Time) string {
 		b.WriteString("automatic  off\n")
 		return b.String()
 	}
-	fmt.Fprintf(&b, "automatic  every %s; S has to fall by %s; a container that moved stays for %s; %d moves at once, %d in an hour\n",
-		human.Age(duration(auto.IntervalSeconds)), human.Percent(auto.Hysteresis), human.Age(duration(auto.CooldownSeconds)), auto.MovesAtOnce, auto.MovesPerHour)
+	fmt.Fprintf(&b, "automatic  every %s, from nodes that use more than %s of a resource\n           S has to fall by %s; a container that moved stays for %s; %d moves at once, %d in an hour\n",
+		human.Age(duration(auto.IntervalSeconds)), human.Percent(auto.Above), human.Percent(auto.Hysteresis), human.Age(duration(auto.CooldownSeconds)), auto.MovesAtOnce, auto.MovesPerHour)
 	if len(auto.QuietHours) > 0 {
 		fmt.Fprintf(&b, "           not from %s\n", strings.Join(auto.QuietHours, ", "))
 	}

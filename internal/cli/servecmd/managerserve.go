@@ -149,6 +149,9 @@ func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error)
 	a.Enabled = c.Automatic.Enabled
 	a.Interval, a.Cooldown = cmp.Or(c.Automatic.Interval, a.Interval), cmp.Or(c.Automatic.Cooldown, a.Cooldown)
 	a.Hysteresis = cmp.Or(c.Automatic.Hysteresis, a.Hysteresis)
+	if c.Automatic.Above != nil {
+		a.Above = *c.Automatic.Above
+	}
 	a.AtOnce, a.PerHour = cmp.Or(c.Automatic.AtOnce, a.AtOnce), cmp.Or(c.Automatic.PerHour, a.PerHour)
 	for _, text := range c.Automatic.QuietHours {
 		w, err := planning.ParseWindow(text)

@@ -90,7 +90,7 @@ func TestBadProfileConcernsItsNodeAlone(t *testing.T) {
 			b.nodes["c"].History = nil
 			b.mu.Unlock()
 			b.says("c", wire.Profiles, raw{"profile", profile("c", changes)})
-			plan, err := b.Plan(t.Context(), api.PlanRequest{})
+			plan, err := b.Plan(t.Context(), api.PlanRequest{Above: new(0.0)})
 			if err != nil {
 				t.Fatal(err)
 			}

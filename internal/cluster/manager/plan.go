@@ -32,7 +32,7 @@ func (m *Manager) Plan(_ context.Context, req api.PlanRequest) (api.ClusterPlan,
 }
 
 func (m *Manager) compute(req api.PlanRequest) (*planning.Problem, optimize.Plan, api.ClusterPlan, error) {
-	s, err := m.opts.Automatic.Settings(req.Algorithm, req.Measure, req.Alpha, req.MaxMoves)
+	s, err := m.opts.Automatic.Settings(req)
 	if err != nil {
 		return nil, optimize.Plan{}, api.ClusterPlan{}, err
 	}
@@ -100,7 +100,7 @@ func (m *Manager) take(p *planning.Problem, plan []optimize.Move, why string, au
 }
 
 func planView(p *planning.Problem, plan optimize.Plan, s planning.Settings) api.ClusterPlan {
-	v := api.ClusterPlan{Algorithm: s.Algorithm, Alpha: s.Alpha, Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
+	v := api.ClusterPlan{Algorithm: s.Algorithm, Alpha: s.Alpha, Above: s.Above, Calm: len(p.Calm), Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
 		Held: []api.PlanHeld{}, Unknown: slices.Concat([]string{}, p.Unknown), Refusals: p.Refusals()}
 	before, after := loads(p, p.Initial()), loads(p, plan.Placement)
 	v.Before, v.After = fit(p, plan.Before, before), fit(p, plan.After, after)
@@ -246,10 +246,10 @@ func (m *Manager) look(now time.Time) {
 	m.closeFull(p, held, now)
 	m.mu.Unlock()
 	if free > 0 && len(p.Nodes) > 1 {
-		plan, err := p.Solve(planning.Settings{Algorithm: planning.Local, Alpha: a.Alpha, Measure: a.Measure})
+		plan, err := p.Solve(planning.Settings{Algorithm: planning.Local, Alpha: a.Alpha, Measure: a.Measure, Above: a.Above})
 		var take []optimize.Move
 		if err == nil {
-			take, why = a.Choose(plan, m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
+			take, why = a.Choose(plan, len(p.Calm) == len(p.Nodes), m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
 			_, err = m.take(p, take, "automatic: ", true, now)
 		}
 		if err != nil {

@@ -92,7 +92,7 @@ func TestOneNodeStopsNobody(t *testing.T) {
 // node does with the moves of the hour.
 func TestOneNodeDoesNotStopTheAutomaticMode(t *testing.T) {
 	b := newBed(t, "a", "b", "c", "x")
-	b.opts.Automatic.Enabled = true
+	b.opts.Automatic.Enabled, b.opts.Automatic.Above = true, 0
 	for i := range 30 {
 		b.has["x"] = append(b.has["x"], fmt.Sprint("c", i))
 	}

@@ -43,7 +43,7 @@ func (m *Manager) automaticView() api.Automatic {
 	a := m.opts.Automatic
 	v := api.Automatic{Enabled: a.Enabled, IntervalSeconds: a.Interval.Seconds(), Hysteresis: a.Hysteresis, CooldownSeconds: a.Cooldown.Seconds(),
 		MovesAtOnce: a.AtOnce, MovesPerHour: a.PerHour, QuietHours: []string{}, Last: m.auto.last, LastResult: m.auto.result,
-		AlphaOfFitness: a.Alpha, MeasureOfFitness: a.Measure.String()}
+		AlphaOfFitness: a.Alpha, Above: a.Above, MeasureOfFitness: a.Measure.String()}
 	for _, w := range a.Quiet {
 		v.QuietHours = append(v.QuietHours, w.String())
 	}

@@ -17,7 +17,7 @@ import (
 // planned returns the moves of a plan as "CONTAINER FROM TO".
 func (c *cluster) planned() (list []string, plan api.ClusterPlan) {
 	c.t.Helper()
-	plan, err := c.manager.Plan(c.t.Context(), api.PlanRequest{})
+	plan, err := c.manager.Plan(c.t.Context(), api.PlanRequest{Above: new(0.0)})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -273,7 +273,7 @@ func TestManagerIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := client.Rebalance(t.Context(), api.PlanRequest{})
+	plan, err := client.Rebalance(t.Context(), api.PlanRequest{Above: new(0.0)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,15 @@ const (
 type planner string
 
 // The planners. Limited is the local search with no more moves than the genetic algorithm
-// has made; weir is the local search as `weir plan` runs it by default: S of the load, and
-// moves that cost their bytes.
+// has made; weir is the local search as `weir plan` runs it by default: S of the load, moves
+// that cost their bytes, and nodes left alone that are short of nothing; even is the same
+// for all nodes, `weir plan --above 0`.
 const (
 	byGenetic planner = "genetic"
 	byLocal   planner = "local"
 	byLimited planner = "limited"
 	byWeir    planner = "weir"
+	byEven    planner = "even"
 )
 
 // mixPlans is a line of the data: what the planners make of a mix, over all launches.
@@ -69,10 +71,10 @@ type alphaLine struct {
 	Moves map[sim.Algorithm]float64 `json:"moves"`
 }
 
-// asWeir is the mix as `weir plan` looks at it by default.
-func (m mix) asWeir() mix {
+// asWeir is the mix as `weir plan --above` looks at it.
+func (m mix) asWeir(above float64) mix {
 	f := *m.file
-	f.Measure, f.CountMoves = "", false
+	f.Measure, f.CountMoves, f.Above = "", false, above
 	return mix{&f, m.name}
 }
 
@@ -84,7 +86,7 @@ func (m mix) plans() (*mixPlans, error) {
 	}
 	line := &mixPlans{Mix: m.file.Name, Programs: programsOf(m), Plans: map[planner]*plans{}}
 	programs := m.programs()
-	for _, by := range []planner{byGenetic, byLocal, byLimited, byWeir} {
+	for _, by := range []planner{byGenetic, byLocal, byLimited, byEven, byWeir} {
 		var t tally
 		fates := map[changed]int{}
 		for seed, l := range list {
@@ -135,7 +137,11 @@ func (m mix) by(by planner, l launched, seed uint64) (sim.Result, error) {
 		}
 		return plan(p, sim.Local, optimize.DefaultAlpha, seed, l.genetic.Moves)
 	}
-	p, err := m.asWeir().problem(seed)
+	above := 0.0
+	if by == byWeir {
+		above = optimize.DefaultAbove
+	}
+	p, err := m.asWeir(above).problem(seed)
 	if err != nil {
 		return sim.Result{}, err
 	}

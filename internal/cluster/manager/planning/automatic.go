@@ -22,6 +22,7 @@ type Automatic struct {
 	Quiet      []Window      // in which nothing is moved
 	Alpha      float64       // of the fitness
 	Measure    optimize.Measure
+	Above      float64 // nodes that use at most this part of everything are left alone, 0 = none
 }
 
 // DefaultAutomatic returns the setting of a manager that is told nothing.
@@ -33,6 +34,7 @@ func DefaultAutomatic() Automatic {
 		AtOnce:     2,
 		PerHour:    20,
 		Alpha:      optimize.DefaultAlpha,
+		Above:      optimize.DefaultAbove,
 	}
 }
 
@@ -109,9 +111,12 @@ func (a Automatic) Free(now time.Time, running int, begun []time.Time) (n int, w
 }
 
 // Choose takes the first moves of a plan, as many as are free, if the whole of it is
-// worth it; else it says why not.
-func (a Automatic) Choose(plan optimize.Plan, free int) (take []optimize.Move, why string) {
-	if len(plan.Moves) == 0 {
+// worth it; else it says why not. allCalm says that every node was left alone.
+func (a Automatic) Choose(plan optimize.Plan, allCalm bool, free int) (take []optimize.Move, why string) {
+	switch {
+	case allCalm:
+		return nil, fmt.Sprintf("no node uses more than %.0f %% of its CPU, memory or network", 100*a.Above)
+	case len(plan.Moves) == 0:
 		return nil, "nothing is worth a move"
 	}
 	before, after := plan.Before.S, plan.After.S

@@ -3,11 +3,15 @@
 package planning
 
 import (
+	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/api"
 	"weir/internal/cluster/optimize"
+	"weir/internal/refusal"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -89,9 +93,34 @@ func TestChoose(t *testing.T) {
 		"just worth it": {plan(1, 0.8, 3), 5, 3, "3 of 3"},
 		"nothing":       {plan(1, 1, 0), 5, 0, "nothing is worth a move"},
 	} {
-		take, why := a.Choose(c.plan, c.free)
+		take, why := a.Choose(c.plan, false, c.free)
 		if len(take) != c.want || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %d moves, %q", name, len(take), why)
+		}
+	}
+	if take, why := a.Choose(optimize.Plan{}, true, 1); take != nil || why != "no node uses more than 70 % of its CPU, memory or network" {
+		t.Errorf("%v, %q", take, why)
+	}
+}
+
+// TestSettings: what a request leaves out is as for the automatic mode.
+func TestSettings(t *testing.T) {
+	a := DefaultAutomatic()
+	for _, c := range []struct {
+		req   api.PlanRequest
+		above float64
+		wrong string
+	}{
+		{api.PlanRequest{}, 0.7, ""}, {api.PlanRequest{Above: new(0.0)}, 0, ""}, {api.PlanRequest{Above: new(1.0)}, 1, ""},
+		{api.PlanRequest{Above: new(70.0)}, 0, "above"}, {api.PlanRequest{Above: new(math.NaN())}, 0, "above"}, {api.PlanRequest{Alpha: new(-1.0)}, 0, "alpha"},
+		{api.PlanRequest{Measure: "median"}, 0, "measure"}, {api.PlanRequest{Algorithm: "luck"}, 0, "algorithm"},
+	} {
+		s, err := a.Settings(c.req)
+		if c.wrong == "" && (err != nil || s.Above != c.above || s.Alpha != a.Alpha || s.Algorithm != Local) {
+			t.Errorf("%+v: %+v, %v", c.req, s, err)
+		}
+		if e := (*refusal.Error)(nil); c.wrong != "" && (!errors.As(err, &e) || e.Field != c.wrong) {
+			t.Errorf("%+v: %v, want the field %s", c.req, err, c.wrong)
 		}
 	}
 }

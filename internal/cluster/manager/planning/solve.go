@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/api"
 	"weir/internal/closest"
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/optimize"
@@ -22,7 +23,8 @@ type Settings struct {
 	Algorithm string // Local or Genetic
 	Alpha     float64
 	Measure   optimize.Measure
-	MaxMoves  int // 0 = any number
+	MaxMoves  int     // 0 = any number
+	Above     float64 // nodes that use at most this part of everything are left alone, 0 = none
 }
 
 // The algorithms.
@@ -31,15 +33,18 @@ const (
 	Genetic = "genetic"
 )
 
-// Settings returns those of a computation for which these were asked: an algorithm, a
-// measure by its name, an alpha. Empty and nil parts are as for the automatic mode.
-func (a Automatic) Settings(algorithm, measure string, alpha *float64, maxMoves int) (Settings, error) {
-	s := Settings{Algorithm: cmp.Or(algorithm, Local), Alpha: a.Alpha, Measure: a.Measure, MaxMoves: maxMoves}
-	if alpha != nil {
-		s.Alpha = *alpha
+// Settings returns those of a computation that was asked for. Empty and nil parts are as
+// for the automatic mode.
+func (a Automatic) Settings(req api.PlanRequest) (Settings, error) {
+	s := Settings{Algorithm: cmp.Or(req.Algorithm, Local), Alpha: a.Alpha, Measure: a.Measure, MaxMoves: req.MaxMoves, Above: a.Above}
+	if req.Alpha != nil {
+		s.Alpha = *req.Alpha
 	}
-	if measure != "" {
-		s.Measure = optimize.Measure(slices.Index(optimize.Measures, measure))
+	if req.Above != nil {
+		s.Above = *req.Above
+	}
+	if req.Measure != "" {
+		s.Measure = optimize.Measure(slices.Index(optimize.Measures, req.Measure))
 	}
 	bad := func(field, value, msg string) (Settings, error) {
 		return s, &refusal.Error{Kind: refusal.Invalid, Field: field, Value: value, Msg: msg}
@@ -48,14 +53,16 @@ func (a Automatic) Settings(algorithm, measure string, alpha *float64, maxMoves 
 	case s.Algorithm != Local && s.Algorithm != Genetic:
 		return bad("algorithm", s.Algorithm, "is not known; write local or genetic")
 	case s.Measure < 0:
-		return bad("measure", measure, "is not known; write "+strings.Join(optimize.Measures, " or "))
+		return bad("measure", req.Measure, "is not known; write "+strings.Join(optimize.Measures, " or "))
 	case !(s.Alpha >= 0 && s.Alpha <= 1):
 		return bad("alpha", fmt.Sprint(s.Alpha), "is not between 0 and 1")
+	case !(s.Above >= 0 && s.Above <= 1):
+		return bad("above", fmt.Sprint(s.Above), "is not between 0 and 1")
 	}
 	return s, nil
 }
 
-// Solve has the optimizer look at the problem.
+// Solve has the optimizer look at the problem; what it leaves alone is in Calm then.
 func (p *Problem) Solve(s Settings) (optimize.Plan, error) {
 	p.Measure = s.Measure
 	if err := p.Check(); err != nil {
@@ -64,6 +71,7 @@ func (p *Problem) Solve(s Settings) (optimize.Plan, error) {
 	if len(p.Nodes) == 0 {
 		return optimize.Plan{}, nil
 	}
+	p.Calm = p.LeaveCalm(s.Above)
 	o := optimize.Options{Alpha: s.Alpha, MaxMoves: s.MaxMoves, Seed: 1}
 	if s.Algorithm == Genetic {
 		return optimize.Genetic(p.Problem, optimize.GeneticOptions{Options: o, Seeded: true}), nil

@@ -30,7 +30,9 @@ type File struct {
 	// (default), binpack or random.
 	Launch optimize.Strategy `yaml:"launch"`
 	// Alpha of the fitness, DefaultAlpha if it is left out.
-	Alpha      *float64           `yaml:"alpha"`
+	Alpha *float64 `yaml:"alpha"`
+	// Above leaves alone nodes that use at most this part of each resource, 0 = none.
+	Above      float64            `yaml:"above"`
 	Nodes      []NodeGroup        `yaml:"nodes"`
 	Import     string             `yaml:"programs_file"` // another file's programs
 	Programs   map[string]Program `yaml:"programs"`
@@ -127,6 +129,9 @@ func (f *File) Problem() (*optimize.Problem, error) {
 	default:
 		return nil, fmt.Errorf("measure %q is not known; write load or mean", f.Measure)
 	}
+	if !(f.Above >= 0 && f.Above <= 1) {
+		return nil, fmt.Errorf("above %v is not between 0 and 1", f.Above)
+	}
 	index, err := f.nodes(p)
 	if err != nil {
 		return nil, err
@@ -138,7 +143,11 @@ func (f *File) Problem() (*optimize.Problem, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	return p, f.launch(p, placed)
+	if err := f.launch(p, placed); err != nil {
+		return nil, err
+	}
+	p.LeaveCalm(f.Above)
+	return p, nil
 }
 
 func (f *File) nodes(p *optimize.Problem) (map[string]int, error) {
