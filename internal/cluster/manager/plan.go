@@ -32,7 +32,7 @@ func (m *Manager) Plan(_ context.Context, req api.PlanRequest) (api.ClusterPlan,
 }
 
 func (m *Manager) compute(req api.PlanRequest) (*planning.Problem, optimize.Plan, api.ClusterPlan, error) {
-	s, err := m.opts.Automatic.Settings(req)
+	s, err := m.opts.Automatic.Settings(planning.Request(req))
 	if err != nil {
 		return nil, optimize.Plan{}, api.ClusterPlan{}, err
 	}

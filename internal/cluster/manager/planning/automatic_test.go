@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/cluster/optimize"
 	"weir/internal/refusal"
 )
@@ -107,13 +106,13 @@ func TestChoose(t *testing.T) {
 func TestSettings(t *testing.T) {
 	a := DefaultAutomatic()
 	for _, c := range []struct {
-		req   api.PlanRequest
+		req   Request
 		above float64
 		wrong string
 	}{
-		{api.PlanRequest{}, 0.7, ""}, {api.PlanRequest{Above: new(0.0)}, 0, ""}, {api.PlanRequest{Above: new(1.0)}, 1, ""},
-		{api.PlanRequest{Above: new(70.0)}, 0, "above"}, {api.PlanRequest{Above: new(math.NaN())}, 0, "above"}, {api.PlanRequest{Alpha: new(-1.0)}, 0, "alpha"},
-		{api.PlanRequest{Measure: "median"}, 0, "measure"}, {api.PlanRequest{Algorithm: "luck"}, 0, "algorithm"},
+		{Request{}, 0.7, ""}, {Request{Above: new(0.0)}, 0, ""}, {Request{Above: new(1.0)}, 1, ""},
+		{Request{Above: new(70.0)}, 0, "above"}, {Request{Above: new(math.NaN())}, 0, "above"}, {Request{Alpha: new(-1.0)}, 0, "alpha"},
+		{Request{Measure: "median"}, 0, "measure"}, {Request{Algorithm: "luck"}, 0, "algorithm"},
 	} {
 		s, err := a.Settings(c.req)
 		if c.wrong == "" && (err != nil || s.Above != c.above || s.Alpha != a.Alpha || s.Algorithm != Local) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/api"
 	"weir/internal/closest"
 	"weir/internal/cluster/manager/moves"
 	"weir/internal/cluster/optimize"
@@ -33,9 +32,17 @@ const (
 	Genetic = "genetic"
 )
 
+// Request has the fields of api.PlanRequest.
+type Request struct {
+	MaxMoves     int
+	Alpha, Above *float64
+	Algorithm    string
+	Measure      string
+}
+
 // Settings returns those of a computation that was asked for. Empty and nil parts are as
 // for the automatic mode.
-func (a Automatic) Settings(req api.PlanRequest) (Settings, error) {
+func (a Automatic) Settings(req Request) (Settings, error) {
 	s := Settings{Algorithm: cmp.Or(req.Algorithm, Local), Alpha: a.Alpha, Measure: a.Measure, MaxMoves: req.MaxMoves, Above: a.Above}
 	if req.Alpha != nil {
 		s.Alpha = *req.Alpha
