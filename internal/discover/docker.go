@@ -390,7 +390,7 @@ func (w *dockerRun) stackedDevices(c *record, path string) (cgroups []string, no
 		return nil, ""
 	}
 	if device := stacked(kinds); device != "" {
-		return w.cgroup(c, fmt.Sprintf("its device %s is stacked on one of the host's", device))
+		return w.cgroup(c, onHostDevice(device))
 	}
 	return nil, noteForKinds(c.Mode, kinds)
 }

@@ -50,6 +50,11 @@ func stacked(kinds []namedKind) (device string) {
 	return ""
 }
 
+// onHostDevice says what kind of network a stacked device is.
+func onHostDevice(device string) string {
+	return fmt.Sprintf("its device %s is stacked on one of the host's", device)
+}
+
 // noteForKinds says why a container with its own network namespace, in which
 // these devices are, has none on the host's side and cannot be told by its cgroup.
 // "" means that it can be, or that its network is just not up.

@@ -16,18 +16,27 @@ import (
 )
 
 // Pods is a Source of pods of Kubernetes, as weir-kubernetes names them. A pod is known by the
-// veths of its network namespace, whatever their number, and where it has none (the host's
-// network, macvlan) by its cgroup. It stays, without devices, until it is removed, so that a
+// veths of its network namespace, whatever their number, and by its cgroup where it has none
+// (the host's network), or a macvlan or the like beside them (Multus). It stays, without devices, until it is removed, so that a
 // min is there before the pod is.
 type Pods struct {
 	log   *slog.Logger
 	links linkTable
 	read  func() cgroup.Hierarchy
+	kinds func(netns string) ([]namedKind, error)
 	poke  chan struct{}
 
 	mu   sync.Mutex
 	pods map[string]Pod    // by the workload's name
 	seen map[string]fileID // what was at the path of a cgroup the last time
+	// stacked has what was found inside the namespaces of pods, by their workloads' names.
+	stacked map[string]inside
+}
+
+// inside is what a pod's namespace has that no veth of the host's shows.
+type inside struct {
+	pod    Pod
+	device string // that is stacked on one of the host's
 }
 
 // Pod is where a pod is.
@@ -41,7 +50,7 @@ type Pod struct {
 func NewPods(log *slog.Logger, links *Links) *Pods { return newPods(log, links, cgroup.Read) }
 
 func newPods(log *slog.Logger, links linkTable, read func() cgroup.Hierarchy) *Pods {
-	return &Pods{log: log, links: links, read: read, poke: make(chan struct{}, 1), pods: map[string]Pod{}, seen: map[string]fileID{}}
+	return &Pods{log: log, links: links, read: read, kinds: namespaceKinds, poke: make(chan struct{}, 1), pods: map[string]Pod{}, seen: map[string]fileID{}, stacked: map[string]inside{}}
 }
 
 // Name returns "pod".
@@ -66,14 +75,16 @@ func (p *Pods) Remove(name string) error {
 		return errUnattached(name, p.pods)
 	}
 	delete(p.pods, name)
+	delete(p.stacked, name)
 	poke(p.poke)
 	return nil
 }
 
-// Look returns the devices of a pod, or if it has none its cgroup.
+// Look returns the devices of a pod, and its cgroup if it does not send by them alone.
 func (p *Pods) Look(pod Pod) (devices []Device, cgroups []string) {
 	h := p.read()
-	if devices = p.devices("", pod); len(devices) == 0 && pod.Cgroup != "" && h.Root != "" {
+	devices = p.devices("", pod)
+	if (len(devices) == 0 || p.look(pod) != "") && pod.Cgroup != "" && h.Root != "" {
 		cgroups = []string{below(h.Root, pod.Cgroup)}
 	}
 	return devices, cgroups
@@ -104,8 +115,14 @@ func (p *Pods) list() (list []Workload, paths []string) {
 		if pod.Netns != "" {
 			paths = append(paths, pod.Netns)
 		}
-		if pod.Cgroup != "" && len(w.Devices) == 0 {
-			w.Note = h.Trouble()
+		device := ""
+		if len(w.Devices) > 0 {
+			device = p.beside(name, pod)
+		}
+		if pod.Cgroup != "" && (len(w.Devices) == 0 || device != "") {
+			if w.Note = h.Trouble(); w.Note != "" && device != "" {
+				w.Note = onHostDevice(device) + ": " + w.Note
+			}
 			if h.Root != "" {
 				full := below(h.Root, pod.Cgroup)
 				paths = append(paths, full)
@@ -118,6 +135,29 @@ func (p *Pods) list() (list []Workload, paths []string) {
 		poke(p.poke)
 	}
 	return list, paths
+}
+
+// beside returns the name of a stacked device in a pod's namespace, "" if there is none. A pod
+// is looked at once: its runtime makes all its interfaces before it says that it is there.
+func (p *Pods) beside(name string, pod Pod) (device string) {
+	known, ok := p.stacked[name]
+	if !ok || known.pod != pod {
+		known = inside{pod, p.look(pod)}
+		p.stacked[name] = known
+	}
+	return known.device
+}
+
+// look asks the kernel for a stacked device in a pod's namespace.
+func (p *Pods) look(pod Pod) (device string) {
+	if pod.Netns == "" {
+		return ""
+	}
+	kinds, err := p.kinds(pod.Netns)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.log.Debug("the devices of a pod cannot be listed", "pod", pod.ID, "path", pod.Netns, "err", err)
+	}
+	return stacked(kinds)
 }
 
 func (p *Pods) devices(name string, pod Pod) []Device {

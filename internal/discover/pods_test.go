@@ -30,6 +30,9 @@ func TestPods(t *testing.T) {
 	c.add("kubepods/burstable/pod1")
 	links.addNamespace("/run/netns/a", 3, 5)
 	p := newPods(logger(t), links, c.read)
+	p.kinds = func(path string) ([]namedKind, error) {
+		return map[string][]namedKind{"/run/netns/c": {{Name: "eth0", Kind: "veth"}, {Name: "net1", Kind: "macvlan"}}}[path], nil
+	}
 	r := runSource(t, p)
 	expect := func(when string, want ...string) {
 		t.Helper()
@@ -50,6 +53,12 @@ func TestPods(t *testing.T) {
 		t.Errorf("%v, %v", devices, cgroups)
 	}
 	if devices, cgroups := p.Look(Pod{Netns: "/run/netns/none", Cgroup: "/x"}); devices != nil || !slices.Equal(cgroups, []string{filepath.Join(c.root, "x")}) {
+		t.Errorf("%v, %v", devices, cgroups)
+	}
+	links.addNamespace("/run/netns/c", 8)
+	p.Put("shop/web", Pod{ID: "s4", Netns: "/run/netns/c", Cgroup: "/kubepods/burstable/pod1"})
+	expect("a macvlan beside its veth", "pod:kube/proxy s2 kubepods/burstable/pod1", "pod:shop/late uid", "pod:shop/web s4 veth8 kubepods/burstable/pod1")
+	if devices, cgroups := p.Look(Pod{Netns: "/run/netns/c", Cgroup: "/x"}); len(devices) != 1 || !slices.Equal(cgroups, []string{filepath.Join(c.root, "x")}) {
 		t.Errorf("%v, %v", devices, cgroups)
 	}
 	for _, name := range []string{"shop/web", "shop/late", "kube/proxy"} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"weir/internal/api"
 	"weir/internal/cgroup"
 	"weir/internal/policy"
 )
@@ -87,11 +88,17 @@ func (b *bed) sends(n newcomer) flow {
 func (b *bed) macvlan(name, parent string) *space {
 	b.t.Helper()
 	s := newSpace(b.t, name)
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.ParentIndex, attrs.Namespace = "eth0", b.host.device(parent).Attrs().Index, netlink.NsFd(s.handle)
-	b.host.must("make a macvlan on "+parent, b.host.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}))
-	s.up("eth0")
+	b.stack(s, "eth0", parent)
 	return s
+}
+
+// stack puts a device into a namespace that is stacked on one of the host's.
+func (b *bed) stack(s *space, name, parent string) {
+	b.t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex, attrs.Namespace = name, b.host.device(parent).Attrs().Index, netlink.NsFd(s.handle)
+	b.host.must("make a macvlan on "+parent, b.host.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}))
+	s.up(name)
 }
 
 // inState waits for a workload's state.
@@ -227,4 +234,36 @@ func launchIn(in *group, s *space, args ...string) *process {
 	}
 	defer folder.Close()
 	return launchWith(s, &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(folder.Fd())}, args...)
+}
+
+// Multus gives a pod a macvlan beside its veth: both are one workload.
+func TestPodWithMacvlan(t *testing.T) {
+	if cgroup.Read().Root == "" {
+		t.Skip("no cgroup2 is mounted")
+	}
+	b := newBed(t, 2, 1)
+	b.measure(0, 3)
+	pod, in := b.boxes[0], newGroup(t, "kubepods/e2e-pod")
+	both := b.boxes
+	b.boxes = both[1:] // what weir.yaml names, as w1
+	b.stack(pod, "net1", b.nets[0].bridge)
+	second := b.addNewcomer(pod, "net1", 3, in)
+	b.configure("")
+	a := b.start()
+	if _, err := a.Attach(context.Background(), api.AttachRequest{Name: "shop/web", Pod: "s1", Netns: "/run/netns/" + pod.name, Cgroup: in.folder}, false); err != nil {
+		t.Fatal(err)
+	}
+	a.inState("shop/web", "active", 1)
+	b.steered(a)
+	b.boxes = both
+	b.flood(0, 1, 0.9)
+	b.flood(0, 2, 0.9)
+	b.sends(second)
+	b.warmUp()
+	rates := b.full(0, 2*time.Second)
+	one := policy.Policy{Weight: 1}
+	b.same("by both devices, and another", []float64{rates[0] + rates[2], rates[1]}, b.ideal(one, one), unchanged)
+	if rates[0] == 0 || rates[2] == 0 {
+		t.Errorf("one device of the pod sends nothing: %s", inMbit(rates))
+	}
 }
