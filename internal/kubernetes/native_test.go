@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	nriapi "github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
 
 	"weir/internal/daemon"
@@ -24,37 +25,44 @@ import (
 	"weir/internal/server"
 )
 
-// TestNative starts pods in real network namespaces, beside an agent with the tc backend: the
-// first packet of each is in its class. It prints how long a sandbox and a container wait for that.
-func TestNative(t *testing.T) {
+// alone runs a test once more in a process of its own, which is in a new network namespace as a
+// whole. It returns true there.
+func alone(t *testing.T) bool {
+	t.Helper()
 	const inside = "WEIR_KUBERNETES_NATIVE"
-	if os.Getenv(inside) == "" {
-		if err := tc.Supported(); err != nil {
-			t.Skipf("skipped: %v", err)
-		}
-		run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNative$", "-test.v") // a process of its own is in the namespace as a whole
-		netnstest.Alone(t, run)
-		run.Env = append(os.Environ(), inside+"=1")
-		out, err := run.CombinedOutput()
-		t.Logf("%s", out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
+	if os.Getenv(inside) != "" {
+		return true
 	}
-	sh := func(line string) {
-		t.Helper()
-		if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", line, err, out)
-		}
+	run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	netnstest.Alone(t, run)
+	run.Env = append(os.Environ(), inside+"=1")
+	out, err := run.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
 	}
-	peer := newNetns(t)
-	sh("echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
-	sh("ip link add up0 type veth peer name far0 netns " + peer + "; ip addr add 10.98.0.1/24 dev up0; ip link set up0 up; ip neigh add 10.98.0.2 lladdr 02:00:00:00:00:02 dev up0")
-	sh("nsenter --net=" + peer + " ip link set far0 address 02:00:00:00:00:02 up")
+	return false
+}
 
-	b := bareBed(t)
-	if err := os.WriteFile(filepath.Join(b.dir, "weir.yaml"), []byte("links: [{device: up0, egress: 100mbit}]\ndocker: {enabled: false}\nbackend: tc\nstate_dir: "+b.dir+"\n"), 0o644); err != nil {
+// sh runs a line of shell.
+func sh(t *testing.T, line string) {
+	t.Helper()
+	if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", line, err, out)
+	}
+}
+
+// realBed is a bed in a network namespace of its own: the agent steers a real device, up0, behind
+// which 10.98.0.2 is, in a namespace whose path is returned.
+func realBed(t *testing.T, backend, rate string) (b *bed, peer string) {
+	t.Helper()
+	peer = newNetns(t)
+	sh(t, "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
+	sh(t, "ip link add up0 type veth peer name far0 netns "+peer+"; ip addr add 10.98.0.1/24 dev up0; ip link set up0 up; ip neigh add 10.98.0.2 lladdr 02:00:00:00:00:02 dev up0")
+	sh(t, "nsenter --net="+peer+" sh -c 'ip link set far0 address 02:00:00:00:00:02 up; ip addr add 10.98.0.2/24 dev far0; ip route add 10.99.0.0/16 dev far0'")
+	b = bareBed(t)
+	text := "links: [{device: up0, egress: " + rate + "}]\ndocker: {enabled: false}\nbackend: " + backend + "\nstate_dir: " + b.dir + "\n"
+	if err := os.WriteFile(filepath.Join(b.dir, "weir.yaml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	a, err := daemon.FromConfig(filepath.Join(b.dir, "weir.yaml"), daemon.Overrides{}, b.logger())
@@ -72,15 +80,35 @@ func TestNative(t *testing.T) {
 	t.Cleanup(func() { cancel(); parts.Wait() })
 	b.startRuntime()
 	b.plugin()
+	return b, peer
+}
 
+// realPod makes the network of pod number i, which has 10.99.i.2, and returns its sandbox, which
+// does not run yet, and the path of its namespace.
+func realPod(t *testing.T, i int, name string, annotations ...string) (sandbox *nriapi.PodSandbox, path string) {
+	t.Helper()
+	path = newNetns(t)
+	sh(t, fmt.Sprintf("ip link add pod%d type veth peer name eth0 netns %s; ip addr add 10.99.%d.1/24 dev pod%d; ip link set pod%d up", i, path, i, i, i))
+	sh(t, fmt.Sprintf("nsenter --net=%s sh -c 'ip addr add 10.99.%d.2/24 dev eth0; ip link set eth0 up; ip route add default via 10.99.%d.1'", path, i, i))
+	sandbox = pod(name, fmt.Sprint("s", i), annotations...)
+	sandbox.Linux.Namespaces[0].Path = path
+	return sandbox, path
+}
+
+// TestNative starts pods in real network namespaces, beside an agent with the tc backend: the
+// first packet of each is in its class. It prints how long a sandbox and a container wait for that.
+func TestNative(t *testing.T) {
+	if err := tc.Supported(); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	if !alone(t) {
+		return
+	}
+	b, _ := realBed(t, "tc", "100mbit")
 	const pods = 20
 	var took, whole []time.Duration // until the sandbox may go on, and until its first container may start at once
 	for i := range pods {
-		path := newNetns(t)
-		sh(fmt.Sprintf("ip link add pod%d type veth peer name eth0 netns %s; ip addr add 10.99.%d.1/24 dev pod%d; ip link set pod%d up", i, path, i, i, i))
-		sh(fmt.Sprintf("nsenter --net=%s sh -c 'ip addr add 10.99.%d.2/24 dev eth0; ip link set eth0 up; ip route add default via 10.99.%d.1'", path, i, i))
-		sandbox := pod(fmt.Sprint("shop/web-", i), fmt.Sprint("s", i), "weir.dev/weight", "3", "weir.dev/min", "1M")
-		sandbox.Linux.Namespaces[0].Path = path
+		sandbox, path := realPod(t, i, fmt.Sprint("shop/web-", i), "weir.dev/weight", "3", "weir.dev/min", "1M")
 		began := time.Now()
 		b.sandbox(sandbox)
 		took = append(took, time.Since(began))

@@ -97,6 +97,7 @@ func (m machines) kernelSuites(kernel string) []step {
 		m.tests(kernel, "dataplane/mark"),
 		m.tests(kernel, "dataplane/ifb"),
 		m.tests(kernel, "dataplane/goodput"),
+		m.tests(kernel, "kubernetes", "-test.run", "^TestShares$"),
 		m.tests(kernel, "lab/meter"),
 		m.shell(kernel, "cluster/profile", "echo +cpu +memory +io +pids >/sys/fs/cgroup/cgroup.subtree_control", "-test.run", "Real|Perf"),
 		m.labOn(kernel, "lab/demo/shares.yaml"),
