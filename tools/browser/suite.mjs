@@ -50,6 +50,7 @@ async function sound(page, what) {
 const views = {
 	link: { path: "#/link", ready: ".plot canvas" },
 	workloads: { path: "#/workloads", ready: ".space .row canvas" },
+	heat: { path: "#/workloads/heat", ready: ".space .row canvas" },
 	workload: { path: "#/workload/web", ready: ".sentences p:not(.soft)" },
 	changes: { path: "#/changes", ready: ".log tbody tr" },
 	try: { path: "#/try", ready: ".division div" },
@@ -202,6 +203,31 @@ const tests = {
 		assert.equal(await page.evaluate(() => document.activeElement.closest(".row").getAttribute("aria-rowindex")), "4");
 		await page.selectOption("#grouping", "group");
 		await page.waitForSelector(".row.heading >> text=tenant-b");
+		await page.context().close();
+	},
+
+	async "the heat map shows who sent when"() {
+		const page = await visit({ path: "#/workloads/heat" });
+		await page.waitForSelector(".space .row .strip");
+		await sleep(3500);
+		// How strong the newest cell of a workload is, 0 to 255.
+		const newest = (name) => page.evaluate((n) => {
+			const row = [...document.querySelectorAll(".space .row")].find((r) => r.querySelector("a")?.textContent === n);
+			const strip = row.querySelector(".strip");
+			const c = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+			c.drawImage(strip, 1 - strip.width, 0);
+			return c.getImageData(0, 0, 1, 1).data[3];
+		}, name);
+		assert.ok(await newest("web") > await newest("phone") + 20, `web ${await newest("web")}, phone ${await newest("phone")}`);
+		const box = await page.locator(".space .row", { hasText: "web" }).first().locator(".strip").boundingBox();
+		await page.mouse.move(box.x + box.width - 3, box.y + 10);
+		await page.waitForFunction(() => /^web, \d\d:\d\d:\d\d: [\d.]+ .bit\/s of [\d.]+ .bit\/s \(\d+ %\)$/.test(document.querySelector(".cell").textContent));
+		await page.selectOption("#measure", "lack");
+		await page.waitForSelector(".scale.lack");
+		assert.ok(await newest("web") < 40, `web lacks ${await newest("web")} of 255`);
+		await page.selectOption("#span", "last minute");
+		await page.waitForFunction(() => /^[1-5]?\d s ago/.test(document.querySelector(".heat .top .history").textContent));
+		assert.deepEqual(page.errors, []);
 		await page.context().close();
 	},
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of workloads. Only the rows that can be seen are in the document, so thousands
-// cost as much as thirty. The arrow keys go from row to row.
+// The table of workloads, and their heat map, which is a table of other columns. Only the rows
+// that can be seen are in the document, so thousands cost as much as thirty. The arrow keys go
+// from row to row.
 
 import { h, fill, say } from "./dom.js";
 import { store, nameOf } from "./store.js";
 import { spark, sparkColour } from "./chart.js";
-import { rate, limit, drops, kept, total, direction } from "./units.js";
+import { cells, measures, paint as heatColour, spans, strip, told } from "./heat.js";
+import { age, rate, limit, drops, kept, total, direction } from "./units.js";
 
 const ROW = 36; // px, as in style.css
 
@@ -25,6 +27,12 @@ const columns = [
 	{ name: "State", by: (w) => w.state, text: (w) => (w.note ? `${w.state}: ${w.note}` : w.state), title: (w) => w.note, more: 1, state: true },
 ];
 
+const heatColumns = [
+	columns[0],
+	{ heat: true },
+	...columns.slice(1, 3),
+];
+
 function dropped(t) {
 	const n = total(t?.drops);
 	if (!n) return "-";
@@ -40,9 +48,11 @@ const groupings = {
 };
 
 // What is chosen stays when the view is left.
-const chosen = { column: 1, reverse: true, filter: "", grouping: "none", link: "" };
+const chosen = { column: 1, reverse: true, filter: "", grouping: "none", link: "", measure: "rate", span: "10 minutes" };
 
-export function workloadsView(main) {
+export function workloadsView(main, [mode]) {
+	const heat = mode === "heat";
+	const shown = heat ? heatColumns : columns;
 	let lines = []; // what the table shows: workloads, and headings of groups
 	let active = ""; // key of the row that the keyboard is at
 	const rows = new Map(); // by key: elements in the document
@@ -54,19 +64,28 @@ export function workloadsView(main) {
 	const filter = h("input", { type: "search", id: "filter", placeholder: "name, kind, state, group", value: chosen.filter, oninput: () => { chosen.filter = filter.value; box.scrollTop = 0; update(); } });
 	const grouping = h("select", { id: "grouping", onchange: () => { chosen.grouping = grouping.value; update(); } },
 		Object.keys(groupings).map((g) => h("option", { selected: g === chosen.grouping }, g)));
+	const pick = (name, options) => h("select", { id: name, onchange: (e) => { chosen[name] = e.target.value; update(); } },
+		options.map(([value, title]) => h("option", { value, selected: value === chosen[name] }, title)));
 	const links = h("select", { id: "links", onchange: () => { chosen.link = links.value; update(); } });
 	const linksLabel = h("label", { hidden: true }, "Link ", links);
 	const count = h("span", { class: "soft", role: "status" });
-	const heads = columns.map((c, i) => h("div", { role: "columnheader", class: cls(c) },
-		c.by ? h("button", { type: "button", class: "plain", onclick: () => sort(i) }, c.name) : c.name));
-	const sparkHead = heads[columns.findIndex((c) => c.spark)];
+	const heads = shown.map((c) => h("div", { role: "columnheader", class: cls(c) },
+		c.by ? h("button", { type: "button", class: "plain", onclick: () => sort(columns.indexOf(c)) }, c.name) : c.name));
+	const sparkHead = heads[shown.findIndex((c) => c.spark || c.heat)];
+	const oldest = h("span", {}), legend = h("p", { class: "key soft legend-heat" });
+	const cell = h("p", { class: "key cell" });
 	const space = h("div", { class: "space", role: "rowgroup" });
-	const box = h("div", { class: "rows", tabindex: "0", role: "table", "aria-label": "Workloads", onscroll: scrolled, onkeydown: key },
+	const box = h("div", { class: heat ? "rows heat" : "rows", tabindex: "0", role: "table", "aria-label": "Workloads", onscroll: scrolled, onkeydown: key, onpointermove: point, onpointerleave: () => say(cell, "") },
 		h("div", { role: "rowgroup", class: "top" }, h("div", { role: "row", class: "row" }, heads)), space);
 	fill(main,
-		h("div", { class: "head" }, h("h1", {}, "Workloads"), count),
+		h("div", { class: "head" }, h("h1", {}, "Workloads"), count,
+			h("nav", { class: "tabs", "aria-label": "Show" }, [["", "Table"], ["/heat", "Heat map"]].map(([part, name]) =>
+				h("a", { href: `#/workloads${part}`, "aria-current": heat === Boolean(part) ? "page" : null }, name)))),
 		h("div", { class: "controls" },
-			h("label", {}, "Filter ", filter), h("label", {}, "Group by ", grouping), linksLabel),
+			h("label", {}, "Filter ", filter), h("label", {}, "Group by ", grouping), linksLabel,
+			heat && h("label", {}, "Show ", pick("measure", Object.entries(measures).map(([name, m]) => [name, m.title]))),
+			heat && h("label", {}, "Time ", pick("span", Object.keys(spans).map((name) => [name, name])))),
+		heat && h("div", { class: "reading" }, legend, cell),
 		h("section", { class: "card flush" }, box));
 
 	function sort(i) {
@@ -86,8 +105,9 @@ export function workloadsView(main) {
 		linksLabel.hidden = names.length < 2;
 		if (links.children.length !== names.length) fill(links, sample.links.map((l) => h("option", { value: nameOf(l) }, `${l.device} ${direction(l.direction)}`)));
 		if (links.value !== chosen.link) links.value = chosen.link;
-		heads.forEach((head, i) => {
-			if (i === chosen.column) head.setAttribute("aria-sort", chosen.reverse ? "descending" : "ascending");
+		shown.forEach((c, i) => {
+			const head = heads[i];
+			if (columns.indexOf(c) === chosen.column) head.setAttribute("aria-sort", chosen.reverse ? "descending" : "ascending");
 			else head.removeAttribute("aria-sort");
 		});
 		const words = chosen.filter.toLowerCase().split(/\s+/).filter(Boolean);
@@ -99,6 +119,7 @@ export function workloadsView(main) {
 		say(count, all.length === sample.workloads.length ? `${all.length}` : `${all.length} of ${sample.workloads.length}`);
 		box.setAttribute("aria-rowcount", String(lines.length + 1));
 		space.style.height = `${lines.length * ROW}px`;
+		if (heat) explainHeat();
 		paint(true);
 	}
 
@@ -137,7 +158,8 @@ export function workloadsView(main) {
 		const last = Math.min(lines.length, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + 5);
 		const seen = new Set();
 		const recent = store.window(60);
-		const look = { width: sparkHead.clientWidth || 100, fill: sparkColour() };
+		let made; // looked up once for all rows, and only if one is written
+		const look = () => (made ??= heat ? { parts: parts(), colour: heatColour(chosen.measure) } : { width: sparkHead.clientWidth || 100, fill: sparkColour() });
 		const top = store.sample?.links.find((l) => nameOf(l) === chosen.link)?.capacity_bps;
 		for (let i = first; i < last; i++) {
 			const id = lines[i].w?.key ?? `heading ${lines[i].heading}`;
@@ -164,18 +186,44 @@ export function workloadsView(main) {
 		}
 	}
 
-	const make = () => h("div", { role: "row", class: "row" }, columns.map((c) => h("div", { role: "cell", class: cls(c) },
+	const make = () => h("div", { role: "row", class: "row" }, shown.map((c) => h("div", { role: "cell", class: cls(c) },
 		c.wide && h("a", {}),
-		c.spark && h("canvas", { class: "spark", "aria-hidden": "true" }))));
+		c.spark && h("canvas", { class: "spark", "aria-hidden": "true" }),
+		c.heat && h("canvas", { class: "strip", "aria-hidden": "true" }))));
+
+	// parts are the cells of each strip now.
+	const parts = () => cells(store.window(spans[chosen.span]));
+
+	// explainHeat says what the colours mean, and from when to when the strips are.
+	function explainHeat() {
+		const rows = store.window(spans[chosen.span]);
+		const m = measures[chosen.measure];
+		fill(legend, m.legend, h("span", { class: `scale ${chosen.measure}`, "aria-hidden": "true" }), m.full);
+		if (!oldest.isConnected) fill(sparkHead, oldest, h("span", { class: "more1" }, "now"));
+		say(oldest, rows.length ? `${age(store.times[store.head] - store.times[rows[0]])} ago` : "");
+	}
+
+	// point says what the cell below the pointer shows.
+	function point(e) {
+		const { key } = e.target.dataset;
+		if (!e.target.matches(".strip") || !key) return say(cell, "");
+		const list = parts(), series = store.series(chosen.link, key);
+		const at = list[Math.min(list.length - 1, Math.floor((e.offsetX / e.target.clientWidth) * list.length))];
+		const name = lines.find((l) => l.w?.key === key)?.w.name;
+		if (at && series && name) say(cell, told(name, series, at, store.times));
+	}
 
 	function write(row, { w, t }, recent, top, look) {
-		columns.forEach((c, i) => {
+		shown.forEach((c, i) => {
 			const cell = row.children[i];
-			if (c.spark) {
+			if (c.heat) {
+				cell.firstChild.dataset.key = w.key;
+				strip(cell.firstChild, store.series(chosen.link, w.key), look().parts, chosen.measure, top, look().colour);
+			} else if (c.spark) {
 				const s = store.series(chosen.link, w.key);
 				const values = s ? recent.map((r) => s.rate[r]) : [];
 				const highest = Math.max(0, ...values.filter((v) => v === v));
-				spark(cell.firstChild, look.width, values, Math.max(highest, (top ?? 0) / 50), look.fill);
+				spark(cell.firstChild, look().width, values, Math.max(highest, (top ?? 0) / 50), look().fill);
 			} else if (c.wide) {
 				const link = cell.firstChild;
 				if (link.dataset.key === w.key) return;
@@ -215,4 +263,4 @@ export function workloadsView(main) {
 	};
 }
 
-const cls = (c) => [c.number && "number", c.wide && "wide", c.spark && "history", c.more && `more${c.more}`, c.state && "state"].filter(Boolean).join(" ");
+const cls = (c) => [c.number && "number", c.wide && "wide", (c.spark || c.heat) && "history", c.more && `more${c.more}`, c.state && "state"].filter(Boolean).join(" ");
