@@ -20,6 +20,7 @@ package table
 import (
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/lipgloss"
 )
@@ -90,17 +91,17 @@ func cut(s string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	var b strings.Builder
-	used := 0
-	for _, r := range s {
-		w := lipgloss.Width(string(r))
-		if used+w > width-1 {
+	end := 0
+	for i := range s { // a mark has a width alone, and none beside the letter that it belongs to
+		_, size := utf8.DecodeRuneInString(s[i:])
+		next := i + size
+		if lipgloss.Width(s[:next]) > width-1 {
 			break
 		}
-		b.WriteRune(r)
-		used += w
+		end = next
 	}
-	return b.String() + "…" + strings.Repeat(" ", width-1-used)
+	short := s[:end] + "…"
+	return short + strings.Repeat(" ", max(0, width-lipgloss.Width(short)))
 }
 
 // Clean replaces control characters, which would move the cursor or change colours.

@@ -37,3 +37,10 @@ func TestPadKeepsItsWidth(t *testing.T) {
 		}
 	})
 }
+
+// A mark that is as wide as a letter alone has no width beside the letter that it belongs to.
+func TestPadOfMarks(t *testing.T) {
+	if got, want := Pad("©\u0903AAA", 3, false), "©\u0903A…"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
