@@ -138,12 +138,9 @@ func (a *Automatic) read(fields node) {
 		case "hysteresis":
 			readShare(value, &a.Hysteresis)
 		case "above":
-			if text, ok := value.text(); ok && text == "0%" {
-				a.Above = new(float64)
-			} else if above := -1.0; ok {
-				if readShare(value, &above); above >= 0 {
-					a.Above = &above
-				}
+			above := -1.0
+			if readPart(value, &above); above >= 0 {
+				a.Above = &above
 			}
 		case "cooldown":
 			readDuration(value, &a.Cooldown)

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"math"
 	"path"
 	"slices"
 	"sort"
@@ -80,15 +81,22 @@ func readMask(value node, into *uint32) {
 }
 
 // readShare reads "75%" as 0.75.
+// readShare reads a percentage above 0; readPart takes 0% too.
 func readShare(value node, into *float64) {
+	readPercentage(value, "above 0 and up to 100", math.SmallestNonzeroFloat64, into)
+}
+
+func readPart(value node, into *float64) { readPercentage(value, "from 0 to 100", 0, into) }
+
+func readPercentage(value node, bounds string, least float64, into *float64) {
 	text, ok := value.text()
 	if !ok {
 		return
 	}
 	number, percent := strings.CutSuffix(text, "%")
 	share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || !percent || !(share > 0 && share <= 100) {
-		value.wrong("%q is no share; give a percentage above 0 and up to 100, e.g. 75%%", text)
+	if err != nil || !percent || !(share >= least && share <= 100) {
+		value.wrong("%q is no share; give a percentage %s, e.g. 75%%", text, bounds)
 		return
 	}
 	*into = share / 100

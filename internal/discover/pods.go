@@ -17,8 +17,8 @@ import (
 
 // Pods is a Source of pods of Kubernetes, as weir-kubernetes names them. A pod is known by the
 // veths of its network namespace, whatever their number, and by its cgroup where it has none
-// (the host's network), or a macvlan or the like beside them (Multus). It stays, without devices, until it is removed, so that a
-// min is there before the pod is.
+// (the host's network), or a macvlan or the like beside them (Multus). It stays, without
+// devices, until it is removed, so that a min is there before the pod is.
 type Pods struct {
 	log   *slog.Logger
 	links linkTable
@@ -84,7 +84,7 @@ func (p *Pods) Remove(name string) error {
 func (p *Pods) Look(pod Pod) (devices []Device, cgroups []string) {
 	h := p.read()
 	devices = p.devices("", pod)
-	if (len(devices) == 0 || p.look(pod) != "") && pod.Cgroup != "" && h.Root != "" {
+	if device, _ := p.look(pod); (len(devices) == 0 || device != "") && pod.Cgroup != "" && h.Root != "" {
 		cgroups = []string{below(h.Root, pod.Cgroup)}
 	}
 	return devices, cgroups
@@ -138,26 +138,29 @@ func (p *Pods) list() (list []Workload, paths []string) {
 }
 
 // beside returns the name of a stacked device in a pod's namespace, "" if there is none. A pod
-// is looked at once: its runtime makes all its interfaces before it says that it is there.
+// is looked at until its devices were listed once: its runtime makes all its interfaces before
+// it says that it is there.
 func (p *Pods) beside(name string, pod Pod) (device string) {
-	known, ok := p.stacked[name]
-	if !ok || known.pod != pod {
-		known = inside{pod, p.look(pod)}
-		p.stacked[name] = known
+	if known, ok := p.stacked[name]; ok && known.pod == pod {
+		return known.device
 	}
-	return known.device
+	device, seen := p.look(pod)
+	if seen {
+		p.stacked[name] = inside{pod, device}
+	}
+	return device
 }
 
-// look asks the kernel for a stacked device in a pod's namespace.
-func (p *Pods) look(pod Pod) (device string) {
+// look asks the kernel for a stacked device in a pod's namespace; seen is false if it cannot say.
+func (p *Pods) look(pod Pod) (device string, seen bool) {
 	if pod.Netns == "" {
-		return ""
+		return "", false
 	}
 	kinds, err := p.kinds(pod.Netns)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.log.Debug("the devices of a pod cannot be listed", "pod", pod.ID, "path", pod.Netns, "err", err)
 	}
-	return stacked(kinds)
+	return stacked(kinds), err == nil
 }
 
 func (p *Pods) devices(name string, pod Pod) []Device {

@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,13 @@ func TestPods(t *testing.T) {
 	c.add("kubepods/burstable/pod1")
 	links.addNamespace("/run/netns/a", 3, 5)
 	p := newPods(logger(t), links, c.read)
+	failed := false // once, for c
 	p.kinds = func(path string) ([]namedKind, error) {
+		if path == "/run/netns/c" && !failed {
+			failed = true
+			poke(p.poke) // something else happens later
+			return nil, errors.New("busy")
+		}
 		return map[string][]namedKind{"/run/netns/c": {{Name: "eth0", Kind: "veth"}, {Name: "net1", Kind: "macvlan"}}}[path], nil
 	}
 	r := runSource(t, p)

@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -97,11 +98,7 @@ func receive(t *testing.T, path string) (arrived func() map[netip.Addr]uint64) {
 	return func() map[netip.Addr]uint64 {
 		mu.Lock()
 		defer mu.Unlock()
-		seen := map[netip.Addr]uint64{}
-		for from, n := range counts {
-			seen[from] = n
-		}
-		return seen
+		return maps.Clone(counts)
 	}
 }
 

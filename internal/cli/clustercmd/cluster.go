@@ -17,6 +17,7 @@ import (
 	"weir/internal/cli/frame"
 	"weir/internal/cli/human"
 	"weir/internal/cli/table"
+	"weir/internal/cluster/optimize"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
 )
@@ -141,8 +142,8 @@ func planFlags(c *cobra.Command, req *api.PlanRequest) (read func() error) {
 	fs.IntVar(&req.MaxMoves, "max-moves", 0, "at most `N` moves (default no limit)")
 	fs.StringVar(&req.Algorithm, "algorithm", "", "`NAME`: local (default) or genetic, the paper's")
 	fs.StringVar(&req.Measure, "measure", "", "`NAME` of the measure of a node's utilisation: load (default), the sum over its containers, or mean, the paper's")
-	fs.Float64Var(&alpha, "alpha", 0.85, "how much evenness counts against the cost of moves, `0 to 1`")
-	fs.Float64Var(&above, "above", 0.7, "move only from nodes that use more than this part of a resource, `0 to 1`; 0 evens out all nodes")
+	fs.Float64Var(&alpha, "alpha", optimize.DefaultAlpha, "how much evenness counts against the cost of moves, `0 to 1`")
+	fs.Float64Var(&above, "above", optimize.DefaultAbove, "move only from nodes that use more than this part of a resource, `0 to 1`; 0 evens out all nodes")
 	frame.CompleteFlags(c, map[string][]string{"algorithm": {"local", "genetic"}, "measure": {"load", "mean"}})
 	return func() error {
 		for _, f := range []struct {

@@ -100,7 +100,7 @@ func (m *Manager) take(p *planning.Problem, plan []optimize.Move, why string, au
 }
 
 func planView(p *planning.Problem, plan optimize.Plan, s planning.Settings) api.ClusterPlan {
-	v := api.ClusterPlan{Algorithm: s.Algorithm, Alpha: s.Alpha, Above: s.Above, Calm: len(p.Calm), Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
+	v := api.ClusterPlan{Algorithm: s.Algorithm, Alpha: s.Alpha, Above: s.Above, Calm: p.Calm, Moves: []api.PlanMove{}, Nodes: []api.PlanNode{},
 		Held: []api.PlanHeld{}, Unknown: slices.Concat([]string{}, p.Unknown), Refusals: p.Refusals()}
 	before, after := loads(p, p.Initial()), loads(p, plan.Placement)
 	v.Before, v.After = fit(p, plan.Before, before), fit(p, plan.After, after)
@@ -249,7 +249,7 @@ func (m *Manager) look(now time.Time) {
 		plan, err := p.Solve(planning.Settings{Algorithm: planning.Local, Alpha: a.Alpha, Measure: a.Measure, Above: a.Above})
 		var take []optimize.Move
 		if err == nil {
-			take, why = a.Choose(plan, len(p.Calm) == len(p.Nodes), m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
+			take, why = a.Choose(plan, p.Calm == len(p.Nodes), m.sharing(p, plan.Moves[:min(free, len(plan.Moves))], held, now))
 			_, err = m.take(p, take, "automatic: ", true, now)
 		}
 		if err != nil {

@@ -71,3 +71,23 @@ func cpuTime(b *testing.B) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// Nodes that are short of nothing are left alone, by a plan and by the automatic mode, which say
+// so; a request may ask for them all the same.
+func TestCalmNodesAreLeftAlone(t *testing.T) {
+	b := newBed(t, "a", "b")
+	b.has["a"] = []string{"mail", "dns", "db"}
+	b.pass(time.Second)
+	plan, err := b.Plan(t.Context(), api.PlanRequest{})
+	if err != nil || len(plan.Moves) > 0 || plan.Calm != 2 || plan.Above != 0.7 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	b.look(b.now)
+	if b.auto.result != "no node uses more than 70 % of its CPU, memory or network" || len(b.moves) > 0 {
+		t.Errorf("%q, %d moves", b.auto.result, len(b.moves))
+	}
+	plan, err = b.Plan(t.Context(), api.PlanRequest{Above: new(0.0)})
+	if err != nil || len(plan.Moves) == 0 || plan.Calm != 0 {
+		t.Errorf("with a bound of 0: %+v, %v", plan, err)
+	}
+}

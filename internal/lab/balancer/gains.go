@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/cluster/optimize"
 	"weir/internal/lab/figures"
 )
 
@@ -123,7 +124,7 @@ var paperGains = map[string]float64{"W9": 0.58}
 
 // gains is figure 10(a): what the programs of each mix gain by the moves.
 func (w *writer) gains(mixes []mixPlans, measured *figures.Run) error {
-	w.Line("## Figure 10(a): what the programs gain\n\n%s\n", gainsText)
+	w.Line("## Figure 10(a): what the programs gain\n\n"+gainsText+"\n", 100*optimize.DefaultAbove)
 	if measured == nil {
 		w.Line("Not measured: %s/%s.jsonl is not there.\n", figures.Folder, togetherRun)
 		return nil
@@ -161,7 +162,7 @@ func (l *losses) add(f fares, mix string, moves []changed, g gain) {
 
 // seen lists them.
 func (l *losses) seen() string {
-	seen := "more in " + orNone(l.mixes)
+	seen := orNone(l.mixes)
 	if len(l.unknown) > 0 {
 		seen += ", not measured for " + orNone(l.unknown)
 	}
@@ -171,7 +172,7 @@ func (l *losses) seen() string {
 // claims says whether a mix loses by what `weir plan` does by default, and what evening
 // out all nodes would do.
 func (w *writer) claims(byDefault, even *losses) {
-	w.claim(len(byDefault.mixes)+len(byDefault.unknown) == 0, "By what `weir plan` does by default no mix loses more than its noise.", byDefault.seen())
+	w.claim(len(byDefault.mixes)+len(byDefault.unknown) == 0, "By what `weir plan` does by default no mix loses more than its noise.", "more in "+byDefault.seen())
 	w.Line("* With `--above 0`, mixes lose more than their noise: %s.", even.seen())
 	if len(even.mixes) > 0 {
 		w.claim(even.toCaches, "What is lost there is lost to caches and the memory's bandwidth, which none of the five metrics shows: each program has a CPU of its own, and no more packets are lost.",

@@ -60,6 +60,6 @@ the plan has it than where spread has it. **Calculated** is the part of the cont
 (after spread, with two on each node, none is). Behind ± is the **noise**: each measured rate is moved by half its range, from
 the lowest to the highest of its runs, up and down, and the changes which that makes in the mean are taken together as
 independent errors are. ` + "**`weir plan`**" + ` is the local search as it is run by default: for the nodes' load, the sum over their containers,
-with moves that cost their bytes, and only from nodes that use more than 70 % of a resource: a move costs a container seconds,
+with moves that cost their bytes, and only from nodes that use more than %.0f %% of a resource: a move costs a container seconds,
 and where no node is short of anything, no container can win what the five metrics could show. **` + "`--above 0`" + `** is the same
 for all nodes. The two columns before are by the paper's measure, the mean over a node's containers. **Lost packets** is the mean over iperf's containers, before and after the moves.`

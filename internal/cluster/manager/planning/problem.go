@@ -18,7 +18,7 @@ import (
 type Problem struct {
 	*optimize.Problem
 	Unknown []string // nodes of which nothing is known now
-	Calm    []int    // indexes of nodes that a solution left alone: they are short of nothing
+	Calm    int      // how many nodes a solution has left alone: they are short of nothing
 
 	containers []wire.ContainerProfile // as in Problem.Containers
 	held       map[int]Stay            // containers that stay, and why

@@ -69,7 +69,7 @@ func (a Automatic) Settings(req Request) (Settings, error) {
 	return s, nil
 }
 
-// Solve has the optimizer look at the problem; what it leaves alone is in Calm then.
+// Solve has the optimizer look at the problem; how many nodes it left alone is in Calm then.
 func (p *Problem) Solve(s Settings) (optimize.Plan, error) {
 	p.Measure = s.Measure
 	if err := p.Check(); err != nil {
@@ -78,7 +78,7 @@ func (p *Problem) Solve(s Settings) (optimize.Plan, error) {
 	if len(p.Nodes) == 0 {
 		return optimize.Plan{}, nil
 	}
-	p.Calm = p.LeaveCalm(s.Above)
+	p.Calm = len(p.LeaveCalm(s.Above))
 	o := optimize.Options{Alpha: s.Alpha, MaxMoves: s.MaxMoves, Seed: 1}
 	if s.Algorithm == Genetic {
 		return optimize.Genetic(p.Problem, optimize.GeneticOptions{Options: o, Seeded: true}), nil

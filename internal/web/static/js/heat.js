@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Heat maps: for each workload a strip of cells over time, the stronger the colour the more. A strip is a
-// canvas with a pixel for each cell, which the browser stretches, so an hour of thousands of
-// workloads costs what its visible rows have of pixels.
+// Heat maps: for each workload a strip of cells over time, the stronger the colour the more. A
+// strip is a canvas with a pixel for each cell, which the browser stretches, so an hour of
+// thousands of workloads costs what its visible rows have of pixels.
 
 import { clock, percent, rate } from "./units.js";
 
