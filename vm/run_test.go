@@ -130,6 +130,24 @@ func TestCommandRunsAsIfHere(t *testing.T) {
 	}
 }
 
+// What a machine is given is unpacked into its memory, which used to be too small for it:
+// the kernel left files out, and the command ran without them.
+func TestMachineHasRoomForWhatItIsGiven(t *testing.T) {
+	needMachine(t)
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, bytes.Repeat([]byte("large "), 50<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, "--copy", large, "--", "stat", "--format=%s", "large")
+	if want := "314572800\n"; got.status != 0 || got.stdout != want {
+		t.Errorf("exit status %d, standard output %q, want 0 and %q; standard error:\n%s", got.status, got.stdout, want, got.stderr)
+	}
+	got = run(t, "--memory", "1024M", "--copy", large, "--", "true")
+	if want := "vm/run: --memory 1024M: what the machine is given fills it; give it "; got.status != 125 || !strings.HasPrefix(got.stderr, want) {
+		t.Errorf("exit status %d, standard error %q, want 125 and %q...", got.status, got.stderr, want)
+	}
+}
+
 func TestHangingGuestIsEnded(t *testing.T) {
 	needMachine(t)
 	if got := run(t, "--timeout", "2", "--", "sleep", "1000"); got.status != 124 {
