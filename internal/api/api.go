@@ -310,7 +310,7 @@ type Sample struct {
 	Events []event.Event `json:"events,omitempty" doc:"what has begun and ended since the sample before"`
 }
 
-// WebLink is a link to the agent's page.
+// WebLink is a link to the page of the agent or the manager.
 type WebLink struct {
 	URL  string    `json:"url" doc:"works once; the part behind # is a secret until then"`
 	Ends time.Time `json:"ends" doc:"until when it can be opened"`

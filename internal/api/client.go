@@ -148,12 +148,12 @@ func (c *Client) Audit(ctx context.Context, q audit.Query) ([]audit.Entry, error
 	return call[[]audit.Entry](ctx, c, http.MethodGet, "/v1/audit?"+values.Encode(), nil)
 }
 
-// Web asks for a link to the agent's page.
+// Web asks for a link to the page.
 func (c *Client) Web(ctx context.Context) (WebLink, error) {
 	return call[WebLink](ctx, c, http.MethodGet, "/v1/web", nil)
 }
 
-// EndWeb ends all sessions of the agent's page.
+// EndWeb ends all sessions of the page.
 func (c *Client) EndWeb(ctx context.Context, dryRun bool) (ChangeResult, error) {
 	return call[ChangeResult](ctx, c, http.MethodDelete, "/v1/web"+dryRunQuery(dryRun), nil)
 }

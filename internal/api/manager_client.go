@@ -85,6 +85,14 @@ func (m ManagerClient) Audit(ctx context.Context, q audit.Query) ([]audit.Entry,
 	return m.c.Audit(ctx, q)
 }
 
+// Web asks for a link to the manager's page.
+func (m ManagerClient) Web(ctx context.Context) (WebLink, error) { return m.c.Web(ctx) }
+
+// EndWeb ends all sessions of the manager's page.
+func (m ManagerClient) EndWeb(ctx context.Context, dryRun bool) (ChangeResult, error) {
+	return m.c.EndWeb(ctx, dryRun)
+}
+
 // NewToken implements Manager.
 func (m ManagerClient) NewToken(ctx context.Context, req TokenRequest) (Token, error) {
 	return call[Token](ctx, m.c, http.MethodPost, "/v1/tokens", req)

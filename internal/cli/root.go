@@ -2,7 +2,7 @@
 
 // Package cli is the command weir: the root of its commands, and those that ask neither an
 // agent nor a manager. hostcmd has the commands of a host, clustercmd those of a cluster,
-// auditcmd both audit logs, servecmd the agent, the manager and the migration helper; all of
+// auditcmd both audit logs, webcmd both pages, servecmd the agent, the manager and the migration helper; all of
 // them stand in the frame of package frame. weir hands the commands weir lab and weir demo over
 // to another program, weir-lab (package labcli).
 //
@@ -26,6 +26,7 @@ import (
 	"weir/internal/cli/frame"
 	"weir/internal/cli/hostcmd"
 	"weir/internal/cli/servecmd"
+	"weir/internal/cli/webcmd"
 )
 
 // commands makes the commands of this package.
@@ -74,10 +75,10 @@ anyone has something to send. All rates are egress (upload): what leaves a workl
 			root.AddCommand(c)
 		}
 	}
-	own, host, cluster, audit, serve := commands{a}, hostcmd.Commands{App: a}, clustercmd.Commands{App: a}, auditcmd.Commands{App: a}, servecmd.Commands{App: a}
+	own, host, cluster, audit, web, serve := commands{a}, hostcmd.Commands{App: a}, clustercmd.Commands{App: a}, auditcmd.Commands{App: a}, webcmd.Commands{App: a}, servecmd.Commands{App: a}
 	manager := cluster.Manager()
-	manager.AddCommand(serve.Manager(), audit.Manager())
-	add(groupLook, host.Status(), own.doctorCommand(), host.Get(), host.Top(), host.Explain(), host.Control(), host.Usage(), host.Events(), host.Web(), audit.Host(),
+	manager.AddCommand(serve.Manager(), audit.Manager(), web.Manager())
+	add(groupLook, host.Status(), own.doctorCommand(), host.Get(), host.Top(), host.Explain(), host.Control(), host.Usage(), host.Events(), web.Host(), audit.Host(),
 		cluster.Nodes(), cluster.Ps(), cluster.Plan(), cluster.Moves())
 	add(groupChange, host.Set(), host.Group(), host.Attach(), host.Detach(), host.Tune(), own.sdnCommand(), cluster.Migrate(), cluster.Rebalance(), own.cleanupCommand())
 	add(groupRun, serve.Agent(), own.configCommand(), manager, serve.MigrateHelper(), own.handedOver("demo"), own.handedOver("lab"),

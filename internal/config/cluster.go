@@ -49,6 +49,7 @@ type Manager struct {
 	Images    Images
 	Automatic Automatic
 	Kafka     Kafka
+	Web       Web
 }
 
 // Automatic holds the settings of moves that the manager makes without a request. Zero
@@ -104,7 +105,7 @@ func (c *Config) readCluster(fields node) {
 
 func (c *Config) readManager(fields node) {
 	m := &c.Manager
-	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "socket", "state_dir", "images", "automatic", "kafka"}, func(key string, value node) {
+	fields.fields([]string{"listen", "bus_listen", "bus", "registry", "socket", "state_dir", "images", "automatic", "kafka", "web"}, func(key string, value node) {
 		switch key {
 		case "listen":
 			readHostPort(value, &m.Listen)
@@ -124,6 +125,8 @@ func (c *Config) readManager(fields node) {
 			m.Automatic.read(value)
 		case "kafka":
 			m.Kafka.read(value)
+		case "web":
+			m.Web.read(value, "127.0.0.1:7481")
 		}
 	})
 }

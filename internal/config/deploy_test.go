@@ -55,7 +55,7 @@ func TestExample(t *testing.T) {
 	// These are examples, or the manager's own defaults.
 	all.SDN, all.Metrics, all.Tell, all.Web = want.SDN, want.Metrics, want.Tell, want.Web
 	all.Cluster = Cluster{Listen: all.Cluster.Listen, RegistryListen: all.Cluster.RegistryListen}
-	all.Manager.Images, all.Manager.Automatic, all.Manager.Kafka = Images{}, Automatic{}, Kafka{}
+	all.Manager.Images, all.Manager.Automatic, all.Manager.Kafka, all.Manager.Web = Images{}, Automatic{}, Kafka{}, Web{}
 	if !reflect.DeepEqual(all, want) {
 		t.Errorf("got\n%+v, want\n%+v", all, want)
 	}

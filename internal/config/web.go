@@ -10,7 +10,7 @@ import (
 	"weir/internal/tlsfile"
 )
 
-// Web holds the address where the agent serves its page.
+// Web holds the address where the agent, or the manager, serves its page.
 type Web struct {
 	Listen string        // host:port, "" = nowhere
 	TLS    tlsfile.Files // Cert and Key; CA of the clients; "" = clients need no certificate
@@ -25,9 +25,9 @@ type Proxy struct {
 	View       []string // users who may look
 }
 
-// Check refuses settings that would send the page over a network in clear: its tokens allow
-// to change every policy. It reads no file.
-func (w Web) Check() error {
+// check refuses settings that would send the page over a network in clear: its tokens allow
+// to change everything. example is an address that is right. It reads no file.
+func (w Web) check(example string) error {
 	if w.Proxy.UserHeader != "" && w.TLS.CA == "" {
 		return &invalid.Error{Value: w.Proxy.UserHeader, Msg: "without client_ca any client could write the proxy's header",
 			Remedy: "write tls: {cert: /PATH, key: /PATH, client_ca: /PATH} with an authority that signs the proxy's certificate and no other"}
@@ -35,13 +35,13 @@ func (w Web) Check() error {
 	if w.Proxy.UserHeader == "" && len(w.Proxy.Change)+len(w.Proxy.View) > 0 {
 		return &invalid.Error{Msg: "a proxy has users but no header with their names", Remedy: "write proxy: {user_header: X-Forwarded-User, ...}"}
 	}
-	return checkPort(w.Listen, w.TLS, "web", "127.0.0.1:7480", "take the page's tokens")
+	return checkPort(w.Listen, w.TLS, "web", example, "take the page's tokens")
 }
 
 // WebKeyFile returns the path of the key that signs the page's tokens.
 func WebKeyFile(stateDir string) string { return filepath.Join(stateDir, "web.key") }
 
-func (w *Web) read(fields node) {
+func (w *Web) read(fields node, example string) {
 	place := readPort(fields, &w.Listen, &w.TLS, map[string]func(node){"hosts": func(list node) {
 		list.items(func(item node) {
 			name, ok := item.text()
@@ -65,5 +65,5 @@ func (w *Web) read(fields node) {
 			})
 		})
 	}})
-	place.refuse(w.Check())
+	place.refuse(w.check(example))
 }

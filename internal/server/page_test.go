@@ -19,11 +19,12 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/server/page"
 )
 
-// page keeps TestStreamsShareSamples serving a page of 1,000 workloads, for the measurements of
+// crowdPage keeps TestStreamsShareSamples serving a page of 1,000 workloads, for the measurements of
 // scripts/browser.
-var page = flag.String("page", "", "folder: serve the page of 1,000 workloads, with the socket weir.sock there, until the test is ended")
+var crowdPage = flag.String("page", "", "folder: serve the page of 1,000 workloads, with the socket weir.sock there, until the test is ended")
 
 // crowd is an agent in memory with many workloads, whose rates rise and fall. As the real
 // agent it makes one sample a second for all streams, with a minute of history in the first.
@@ -111,19 +112,19 @@ func TestStreamsShareSamples(t *testing.T) {
 	defer func() { streamWrite = patience }()
 	streamWrite = time.Minute // whatever else the computer does
 	folder, every := t.TempDir(), 200*time.Millisecond
-	if *page != "" {
-		folder, every = *page, time.Second
+	if *crowdPage != "" {
+		folder, every = *crowdPage, time.Second
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s := New(crowdOf(ctx, 1000, every), Options{Socket: filepath.Join(folder, "weir.sock"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Web: Web{Listen: "127.0.0.1:0", Key: filepath.Join(folder, "web.key")}})
+		Web: page.Settings{Listen: "127.0.0.1:0", Key: filepath.Join(folder, "web.key")}})
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx) }()
-	if *page != "" {
+	if *crowdPage != "" {
 		t.Log(<-served) // until the process is ended
 		return
 	}

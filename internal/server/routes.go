@@ -9,7 +9,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"weir/internal/api"
+	"weir/internal/server/page"
 	"weir/internal/server/rest"
+	"weir/internal/web"
 )
 
 // The inputs of the routes; huma reads the tags, and of embedded types only
@@ -141,7 +143,7 @@ func (s *Server) routes() *rest.API {
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
-	s.webLinks(h)
+	s.page = page.New(h, page.Options{Settings: s.opts.Web, Program: web.Agent, Socket: s.opts.Socket, Group: s.opts.Group})
 	h.ServeAudit()
 	describeEvents(h.OpenAPI().Components.Schemas)
 

@@ -42,7 +42,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,9 +50,9 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
+	"weir/internal/server/page"
 	"weir/internal/server/rest"
 	"weir/internal/tlsfile"
-	"weir/internal/web"
 )
 
 // Options are the sockets and the address where a server listens, and its logs.
@@ -66,7 +65,7 @@ type Options struct {
 	// MetricsTLS are the files of that port; without them it must be on the loopback.
 	MetricsTLS tlsfile.Files
 	// Web is the page; the zero value means that there is none.
-	Web   Web
+	Web   page.Settings
 	Audit *audit.Log // of changes; nil = none
 	Log   *slog.Logger
 }
@@ -90,8 +89,7 @@ type Server struct {
 	view    net.Listener // for those who may only look; nil = none
 	metrics net.Listener
 
-	web      net.Listener
-	sessions *web.Sessions // of the page; nil = there is no page
+	page *page.Page
 }
 
 // New makes a server; nothing is opened yet.
@@ -129,17 +127,15 @@ func (s *Server) Listen() error {
 			return fmt.Errorf("metrics: %w", err)
 		}
 	}
-	if s.opts.Web.Listen != "" {
-		if err = s.listenWeb(); err != nil {
-			sock.Close()
-			if view != nil {
-				view.Close()
-			}
-			if s.metrics != nil {
-				s.metrics.Close()
-			}
-			return fmt.Errorf("web: %w", err)
+	if err = s.page.Listen(); err != nil {
+		sock.Close()
+		if view != nil {
+			view.Close()
 		}
+		if s.metrics != nil {
+			s.metrics.Close()
+		}
+		return fmt.Errorf("web: %w", err)
 	}
 	s.socket, s.view = sock, view
 	return nil
@@ -147,31 +143,7 @@ func (s *Server) Listen() error {
 
 // listenMetrics opens the TCP port of the metrics.
 func (s *Server) listenMetrics() (net.Listener, error) {
-	return s.listenTCP(s.opts.Metrics, s.opts.MetricsTLS, func(ln net.Listener) net.Listener { return ln })
-}
-
-// listenTCP opens a TCP port: with TLS, or on the loopback only. bound goes between the
-// port and TLS.
-func (s *Server) listenTCP(address string, files tlsfile.Files, bound func(net.Listener) net.Listener) (net.Listener, error) {
-	var secure *tls.Config
-	if files.Given() {
-		var err error
-		if secure, err = files.Server(s.log); err != nil {
-			return nil, err
-		}
-	}
-	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w; choose another host:port", address, err)
-	}
-	if secure != nil {
-		return tls.NewListener(bound(ln), secure), nil
-	}
-	if at, ok := ln.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		ln.Close()
-		return nil, fmt.Errorf("%s is not on the loopback; without TLS listen at 127.0.0.1", address)
-	}
-	return bound(ln), nil
+	return rest.ListenTCP(s.opts.Metrics, s.opts.MetricsTLS, s.log, nil)
 }
 
 // Close releases the socket and the port that Listen has claimed, of a server that does
@@ -184,8 +156,8 @@ func (s *Server) Close() error {
 	if s.metrics != nil {
 		err = errors.Join(err, s.metrics.Close())
 	}
-	if s.web != nil {
-		err = errors.Join(err, s.web.Close())
+	if ln := s.page.Listener(); ln != nil {
+		err = errors.Join(err, ln.Close())
 	}
 	return err
 }
@@ -198,6 +170,10 @@ func (s *Server) MetricsAddr() string {
 	}
 	return s.metrics.Addr().String()
 }
+
+// WebAddr returns the TCP address of the page, "" if there is none. It is valid after
+// Listen.
+func (s *Server) WebAddr() string { return s.page.Addr() }
 
 // Serve answers requests until ctx ends, then lets those under way finish. The
 // socket is removed when it returns. Listen must have succeeded before.
@@ -219,10 +195,9 @@ func (s *Server) Serve(ctx context.Context) error {
 		listeners = append(listeners, s.metrics)
 		s.log.Info("metrics on TCP", "address", s.MetricsAddr(), "tls", s.opts.MetricsTLS.Given(), "client_ca", s.opts.MetricsTLS.CA)
 	}
-	if s.web != nil {
-		servers = append(servers, s.webServer())
-		listeners = append(listeners, s.web)
-		s.log.Info("page on TCP", "address", s.WebAddr(), "tls", s.opts.Web.TLS.Given(), "client_ca", s.opts.Web.TLS.CA)
+	if ln := s.page.Listener(); ln != nil {
+		servers = append(servers, s.page.Server())
+		listeners = append(listeners, ln)
 	}
 	failed := make(chan error, len(servers))
 	for i, srv := range servers {

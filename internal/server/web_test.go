@@ -12,18 +12,19 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
+	"weir/internal/server/page"
 )
 
 // TestPage: a link opens a session with the rights of the socket on which it was asked for;
 // what the session changes is a line with its user, and refusals are lines too.
 func TestPage(t *testing.T) {
 	log := audit.New(t.TempDir()+"/audit.log", quiet())
-	s, client := startWith(t, demo(), Options{Audit: log, ViewGroup: viewGroup, Web: Web{Listen: "127.0.0.1:0", Key: t.TempDir() + "/web.key"}})
+	s, client := startWith(t, demo(), Options{Audit: log, ViewGroup: viewGroup, Web: page.Settings{Listen: "127.0.0.1:0", Key: t.TempDir() + "/web.key"}})
 	viewer := api.NewClient(api.ViewSocket(s.opts.Socket))
-	page := "http://" + s.WebAddr()
+	origin := "http://" + s.WebAddr()
 	ask := func(method, path, token, body string) (status int, answer string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, page+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), method, origin+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package web serves the agent's page: files for a browser, and the public API to the page
-// that they make. It decides nothing about policies; the page reads and changes what any
-// client of the API can.
+// Package web serves a page of the agent or the manager (Program): files for a browser, and
+// the public API to the page that they make. It decides nothing about policies; the page reads
+// and changes what any client of the API can.
 //
 // weir web asks the agent for a link that works once, over the socket, so that the kernel
 // says which user asks:
 //
-//	sessions, err := web.NewSessions("/var/lib/weir/web.key")
+//	sessions, err := web.NewSessions("/var/lib/weir/web.key", web.Agent)
 //	code, ends := sessions.Link(web.User{Name: "alice", Role: "change"})
 //
 // The page exchanges the code for a token (POST /session) and sends that with each request,

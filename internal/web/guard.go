@@ -18,6 +18,7 @@ import (
 
 // Options say what a page is made of.
 type Options struct {
+	Program  Program
 	Sessions *Sessions
 	// Hosts are the names by which browsers reach the page, besides localhost and the
 	// address that they connect to.
@@ -49,7 +50,7 @@ var headers = map[string]string{
 // Handler returns the page: its files, POST /session, and the API under /v1 for requests
 // with a token.
 func Handler(o Options) http.Handler {
-	files := staticFiles()
+	files := staticFiles(o.Program.index)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /session", o.open)
 	mux.HandleFunc("GET /session", func(w http.ResponseWriter, r *http.Request) {
@@ -59,12 +60,15 @@ func Handler(o Options) http.Handler {
 		}
 		o.within(func(w http.ResponseWriter, _ *http.Request, s Session) { answer(w, s) })(w, r)
 	})
+	for pattern, no := range o.Program.apart {
+		mux.HandleFunc(pattern, o.within(func(w http.ResponseWriter, r *http.Request, s Session) {
+			err := &refusal.Error{Kind: refusal.Denied, Msg: no.why, Remedy: no.remedy}
+			o.record(s.author(r), r, err)
+			api.WriteProblem(w, api.ProblemOf(err))
+		}))
+	}
 	mux.HandleFunc("/v1/", o.within(func(w http.ResponseWriter, r *http.Request, s Session) {
-		if r.URL.Path == "/v1/web" { // a session must not outlive its end by links to further ones
-			o.refuse(w, r, &refusal.Error{Kind: refusal.Denied, Msg: "a session of the page makes no links and ends none", Remedy: "run weir web on the host"})
-			return
-		}
-		o.API(w, r, s, audit.Who{Via: audit.ViaWeb, UID: s.UID, User: s.Name, Login: s.Login, Address: r.RemoteAddr})
+		o.API(w, r, s, s.author(r))
 	}))
 	mux.Handle("/", files)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +90,7 @@ func Handler(o Options) http.Handler {
 func (o Options) stray(r *http.Request) *refusal.Error {
 	if !o.known(r) {
 		return &refusal.Error{Kind: refusal.Denied, Field: "Host", Value: r.Host, Msg: "the page is not reached by this name",
-			Remedy: "write web: {hosts: [NAME]} in weir.yaml and restart the agent"}
+			Remedy: "write hosts: [NAME] under " + o.Program.Field + " in weir.yaml and restart the " + o.Program.Name}
 	}
 	foreign := &refusal.Error{Kind: refusal.Denied, Field: "Origin", Msg: "the request comes from a page of another origin", Remedy: "open the page itself"}
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host && origin != "https://"+r.Host {
@@ -141,16 +145,16 @@ func (o Options) session(r *http.Request) (Session, *refusal.Error) {
 		return o.Sessions.Check(token)
 	}
 	if o.Proxy.speaks(r) {
-		return o.Proxy.session(r)
+		return o.Proxy.session(r, o.Program)
 	}
-	return Session{}, denied("the request has no token")
+	return Session{}, o.Program.denied("the request has no token")
 }
 
 // open exchanges the code of a link for a token.
 func (o Options) open(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Code string }
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxCode)).Decode(&in); err != nil {
-		o.unknown(w, r, denied("the request has no code"))
+		o.unknown(w, r, o.Program.denied("the request has no code"))
 		return
 	}
 	token, session, no := o.Sessions.Open(in.Code)
@@ -158,7 +162,7 @@ func (o Options) open(w http.ResponseWriter, r *http.Request) {
 		o.unknown(w, r, no)
 		return
 	}
-	o.Audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaWeb, UID: session.UID, User: session.Name, Login: session.Login, Address: r.RemoteAddr},
+	o.Audit.Append(audit.Entry{Who: session.author(r),
 		Action: "open-page", Result: audit.Done, Reason: "a session as " + session.Role + " until " + session.Ends.Format(time.RFC3339)})
 	answer(w, struct {
 		Token string `json:"token"`
@@ -169,21 +173,30 @@ func (o Options) open(w http.ResponseWriter, r *http.Request) {
 // unknown refuses a request whose author is not known, with status 401: a new link helps.
 func (o Options) unknown(w http.ResponseWriter, r *http.Request, no *refusal.Error) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	o.record(r, no)
+	o.record(stranger(r), r, no)
 	api.WriteProblem(w, api.ProblemOf(no).WithStatus(http.StatusUnauthorized))
 }
 
 // refuse refuses a request.
 func (o Options) refuse(w http.ResponseWriter, r *http.Request, no *refusal.Error) {
-	o.record(r, no)
+	o.record(stranger(r), r, no)
 	api.WriteProblem(w, api.ProblemOf(no))
 }
 
 // record notes a refusal in the audit log, which counts those that are like it.
-func (o Options) record(r *http.Request, no *refusal.Error) {
+func (o Options) record(who audit.Who, r *http.Request, no *refusal.Error) {
+	o.Audit.Append(audit.Entry{Who: who, Action: "open-page", Object: r.URL.Path, Result: audit.Refused, Reason: no.Msg})
+}
+
+// stranger returns the author of a request without a session.
+func stranger(r *http.Request) audit.Who {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr) // always HOST:PORT; another port is not another author
-	o.Audit.Append(audit.Entry{Who: audit.Who{Via: audit.ViaWeb, Address: host}, Action: "open-page", Object: r.URL.Path,
-		Result: audit.Refused, Reason: no.Msg})
+	return audit.Who{Via: audit.ViaWeb, Address: host}
+}
+
+// author returns the author of a request of the session.
+func (s Session) author(r *http.Request) audit.Who {
+	return audit.Who{Via: audit.ViaWeb, UID: s.UID, User: s.Name, Login: s.Login, Address: r.RemoteAddr}
 }
 
 func answer(w http.ResponseWriter, v any) {

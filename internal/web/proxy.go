@@ -29,10 +29,10 @@ func (p Proxy) speaks(r *http.Request) bool {
 }
 
 // session returns the session of the user whom the proxy names.
-func (p Proxy) session(r *http.Request) (Session, *refusal.Error) {
+func (p Proxy) session(r *http.Request, of Program) (Session, *refusal.Error) {
 	names := r.Header.Values(p.Header)
 	if len(names) != 1 { // a client's own header, which the proxy should have replaced
-		return Session{}, denied("the request has several users")
+		return Session{}, of.denied("the request has several users")
 	}
 	s := Session{User: User{Name: proxied + names[0]}, Ends: time.Now().Add(SessionTime).UTC().Truncate(time.Second)}
 	switch {
@@ -41,7 +41,7 @@ func (p Proxy) session(r *http.Request) (Session, *refusal.Error) {
 	case among(p.View, names[0]):
 		s.Role = "view"
 	default:
-		return Session{}, denied("the proxy's user may not look")
+		return Session{}, of.denied("the proxy's user may not look")
 	}
 	return s, nil
 }

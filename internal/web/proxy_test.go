@@ -15,12 +15,12 @@ import (
 // TestProxy: the user whom the proxy names has the role that weir.yaml gives; without the
 // proxy's certificate, or with two names, nobody is believed.
 func TestProxy(t *testing.T) {
-	s, err := NewSessions(t.TempDir() + "/web.key")
+	s, err := NewSessions(t.TempDir()+"/web.key", Agent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var role, user string
-	page := Handler(Options{Sessions: s, Proxy: Proxy{Header: "X-User", Change: []string{"alice"}, View: []string{"bob"}},
+	page := Handler(Options{Program: Agent, Sessions: s, Proxy: Proxy{Header: "X-User", Change: []string{"alice"}, View: []string{"bob"}},
 		API: func(_ http.ResponseWriter, _ *http.Request, s Session, who audit.Who) { role, user = s.Role, who.User }})
 	secure := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{}}}}
 	for _, c := range []struct {

@@ -47,9 +47,10 @@ type Session struct {
 }
 
 // Sessions makes links and tokens. A token is signed and not kept, so it outlives a restart
-// of the agent; a link does not. It is safe for use by several goroutines.
+// of the program; a link does not. It is safe for use by several goroutines.
 type Sessions struct {
 	file string
+	of   Program
 	now  func() time.Time
 
 	mu    sync.Mutex
@@ -65,8 +66,8 @@ type link struct {
 }
 
 // NewSessions reads the key in file, and makes one if there is none.
-func NewSessions(file string) (*Sessions, error) {
-	s := &Sessions{file: file, now: time.Now}
+func NewSessions(file string, of Program) (*Sessions, error) {
+	s := &Sessions{file: file, of: of, now: time.Now}
 	key, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -74,7 +75,7 @@ func NewSessions(file string) (*Sessions, error) {
 	case err != nil:
 		return nil, fmt.Errorf("key of the page's sessions: %w", err)
 	case len(key) != keyBytes:
-		return nil, fmt.Errorf("key of the page's sessions %s: has %d bytes and not %d; remove it, the agent makes another", file, len(key), keyBytes)
+		return nil, fmt.Errorf("key of the page's sessions %s: has %d bytes and not %d; remove it, the %s makes another", file, len(key), keyBytes, of.Name)
 	}
 	s.key = key
 	return s, nil
@@ -117,12 +118,12 @@ func (s *Sessions) Open(code string) (token string, session Session, no *refusal
 		}
 		s.links = append(s.links[:i:i], s.links[i+1:]...)
 		if s.now().After(l.ends) {
-			return "", Session{}, denied("the link has expired")
+			return "", Session{}, s.of.denied("the link has expired")
 		}
 		session = Session{l.user, s.now().Add(SessionTime).UTC().Truncate(time.Second)}
 		return s.sign(session), session, nil
 	}
-	return "", Session{}, denied("the link is not known: it was opened before, or the agent was restarted since")
+	return "", Session{}, s.of.denied("the link is not known: it was opened before, or the " + s.of.Name + " was restarted since")
 }
 
 // sign returns a session as a token: what it says, and the key's signature over that.
@@ -143,19 +144,14 @@ func (s *Sessions) Check(token string) (Session, *refusal.Error) {
 	defer s.mu.Unlock()
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], s.mac(raw[sha256.Size:])) {
-		return Session{}, denied("the token is not one of this agent's")
+		return Session{}, s.of.denied("the token is not one of this " + s.of.Name + "'s")
 	}
 	var session Session
 	if err := json.NewDecoder(bytes.NewReader(raw[sha256.Size:])).Decode(&session); err != nil {
-		return Session{}, denied("the token cannot be read")
+		return Session{}, s.of.denied("the token cannot be read")
 	}
 	if s.now().After(session.Ends) {
-		return Session{}, denied("the session has expired")
+		return Session{}, s.of.denied("the session has expired")
 	}
 	return session, nil
-}
-
-// denied returns the refusal of a request that has not shown who makes it.
-func denied(msg string) *refusal.Error {
-	return &refusal.Error{Kind: refusal.Denied, Field: "token", Msg: msg, Remedy: "run weir web on the host and open the link that it prints"}
 }

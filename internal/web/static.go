@@ -35,7 +35,7 @@ type file struct {
 	tag           string // of the content, for If-None-Match
 }
 
-// allFiles returns the page's files by their paths, "/" for index.html.
+// allFiles returns the files of all pages by their paths.
 var allFiles = sync.OnceValue(func() map[string]file {
 	files := map[string]file{}
 	err := fs.WalkDir(embedded, "static", func(name string, entry fs.DirEntry, err error) error {
@@ -49,9 +49,6 @@ var allFiles = sync.OnceValue(func() map[string]file {
 		}
 		sum := sha256.Sum256(text)
 		at := strings.TrimPrefix(name, "static")
-		if at == "/index.html" {
-			at = "/"
-		}
 		files[at] = file{plain: text, packed: pack(text), mediaType: kind, tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
 		return nil
 	})
@@ -72,12 +69,16 @@ func pack(text []byte) []byte {
 	return b.Bytes()
 }
 
-// staticFiles serves the files. A path is looked up in a table: it never becomes a path of
-// the host.
-func staticFiles() http.Handler {
+// staticFiles serves the files, with index at "/". A path is looked up in a table: it never
+// becomes a path of the host.
+func staticFiles(index string) http.Handler {
 	files := allFiles()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f, ok := files[r.URL.Path]
+		at := r.URL.Path
+		if at == "/" {
+			at = index
+		}
+		f, ok := files[at]
 		if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
 			http.NotFound(w, r)
 			return

@@ -19,14 +19,14 @@ import (
 // TestStrangersGetNothing: no token, a wrong, altered or expired one, another name of the
 // host, a page of another origin and a path out of the files are refused.
 func TestStrangersGetNothing(t *testing.T) {
-	s, err := NewSessions(filepath.Join(t.TempDir(), "web.key"))
+	s, err := NewSessions(filepath.Join(t.TempDir(), "web.key"), Agent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Now()
 	s.now = func() time.Time { return now }
 	served := 0
-	srv := httptest.NewServer(Handler(Options{Sessions: s, API: func(http.ResponseWriter, *http.Request, Session, audit.Who) { served++ }}))
+	srv := httptest.NewServer(Handler(Options{Program: Agent, Sessions: s, API: func(http.ResponseWriter, *http.Request, Session, audit.Who) { served++ }}))
 	defer srv.Close()
 	code, _ := s.Link(User{Role: "change", Name: "alice"})
 	token, _, no := s.Open(code)
@@ -41,7 +41,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	if _, _, no := s.Open(late); no == nil {
 		t.Error("an expired link was opened")
 	}
-	again, err := NewSessions(s.file) // the agent was restarted
+	again, err := NewSessions(s.file, Agent) // the agent was restarted
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestStrangersGetNothing(t *testing.T) {
 // TestSlowClients: of 1,000 connections that send nothing, no more than maxStrangers stay,
 // and a browser is served beside them.
 func TestSlowClients(t *testing.T) {
-	s, err := NewSessions(filepath.Join(t.TempDir(), "web.key"))
+	s, err := NewSessions(filepath.Join(t.TempDir(), "web.key"), Agent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestSlowClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	crowd := NewCrowd(ln, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	srv := &http.Server{Handler: Handler(Options{Sessions: s}), ConnContext: ConnContext, ReadHeaderTimeout: time.Minute}
+	srv := &http.Server{Handler: Handler(Options{Program: Agent, Sessions: s}), ConnContext: ConnContext, ReadHeaderTimeout: time.Minute}
 	go srv.Serve(crowd)
 	defer srv.Close()
 	for range 1000 {

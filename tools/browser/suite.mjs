@@ -1,51 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The agent's page in a real browser; scripts/browser starts it beside an agent with traffic.
-// A test is a function that throws. Arguments: run the tests with one of these in their names.
+// Arguments: run the tests with one of these in their names.
 
 import { strict as assert } from "node:assert";
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { createRequire } from "node:module";
 import { extname } from "node:path";
+import { browser, cpuOf, looks, run, sleep, sound, visitor, weir as command } from "./lib.mjs";
 
-const { CACHE, WORK, WEIR, PICTURES } = process.env;
-const require = createRequire(`${CACHE}/`);
-const { chromium } = require("playwright-core");
-const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const { WORK, WEIR, PICTURES } = process.env;
 
-const weir = (...args) => execFileSync(WEIR, ["--socket", `${WORK}/weir.sock`, ...args], { encoding: "utf8" });
+const weir = (...args) => command("--socket", `${WORK}/weir.sock`, ...args);
 const link = () => JSON.parse(weir("web", "-o", "json")).url;
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
-
-// visit opens a page with a session of its own. Errors of the page become the test's.
-async function visit({ width = 1280, height = 900, theme = "light", path = "#/link" } = {}) {
-	const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme });
-	const page = await context.newPage();
-	page.errors = [];
-	page.on("console", (m) => { if (m.type() === "error" || m.type() === "warning") page.errors.push(m.text()); });
-	page.on("pageerror", (err) => page.errors.push(String(err)));
-	page.on("request", (r) => { if (!r.url().startsWith("http://127.0.0.1:7480/")) page.errors.push(`a request to ${r.url()}`); });
-	await page.goto(link());
-	await page.waitForSelector("#connection.live");
-	await page.evaluate((p) => { location.hash = p; }, path);
-	return page;
-}
-
-// sound fails where the page wrote an error, is wider than its window, or axe finds something.
-async function sound(page, what) {
-	assert.deepEqual(page.errors, [], `${what}: console`);
-	const [content, view] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-	assert.ok(content <= view, `${what}: ${content} px wide in a window of ${view} px`);
-	const cdp = await page.context().newCDPSession(page); // the page's own policy forbids scripts that are added
-	await cdp.send("Runtime.evaluate", { expression: axe });
-	const { result } = await cdp.send("Runtime.evaluate", { expression: "axe.run().then((r) => JSON.stringify(r.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 160) + ' ' + n.failureSummary).slice(0, 3)])))", awaitPromise: true });
-	assert.equal(result.value, "[]", `${what}: axe`);
-}
+const visit = visitor(link, "#/link");
 
 const views = {
 	link: { path: "#/link", ready: ".plot canvas" },
@@ -222,6 +192,7 @@ const tests = {
 		const box = await page.locator(".space .row", { hasText: "web" }).first().locator(".strip").boundingBox();
 		await page.mouse.move(box.x + box.width - 3, box.y + 10);
 		await page.waitForFunction(() => /^web, \d\d:\d\d:\d\d: [\d.]+ .bit\/s of [\d.]+ .bit\/s \(\d+ %\)$/.test(document.querySelector(".cell").textContent));
+		await page.locator("main").screenshot({ path: `${PICTURES}/heat.png` });
 		await page.selectOption("#measure", "lack");
 		await page.waitForSelector(".scale.lack");
 		assert.ok(await newest("web") < 40, `web lacks ${await newest("web")} of 255`);
@@ -243,25 +214,11 @@ const tests = {
 	},
 };
 
-// Every view, in both themes, narrow and wide, with its picture.
-for (const [name, view] of Object.entries(views)) {
-	for (const theme of ["light", "dark"]) {
-		for (const width of [360, 1920]) {
-			tests[`view ${name}, ${theme}, ${width} px`] = async () => {
-				const page = await visit({ width, height: width === 360 ? 760 : 1080, theme, path: view.path });
-				await page.waitForSelector(view.ready);
-				await sleep(2500); // so that a few samples have come
-				await page.screenshot({ path: `${PICTURES}/${name}-${theme}-${width}.png` });
-				await sound(page, `${name} ${theme} ${width}`);
-				await page.context().close();
-			};
-		}
-	}
-}
+looks(tests, visit, views);
 
 // An agent in memory with 1,000 workloads (TestStreamsShareSamples serves it).
 tests["1,000 workloads: 20 streams, scrolling, memory"] = async () => {
-	const many = () => JSON.parse(execFileSync(WEIR, ["--socket", `${WORK}/many/weir.sock`, "web", "-o", "json"], { encoding: "utf8" })).url;
+	const many = () => JSON.parse(command("--socket", `${WORK}/many/weir.sock`, "web", "-o", "json")).url;
 	const url = new URL(many());
 	const { token } = await (await fetch(`${url.origin}/session`, { method: "POST", body: JSON.stringify({ code: url.hash.slice(1) }) })).json();
 	const stop = new AbortController();
@@ -271,10 +228,7 @@ tests["1,000 workloads: 20 streams, scrolling, memory"] = async () => {
 			.then(async (r) => { for await (const chunk of r.body) bytes += chunk.length; }).catch(() => {});
 	}
 	await sleep(3000);
-	const seconds = () => { // of CPU, in clock ticks of 10 ms
-		const fields = readFileSync(`/proc/${process.env.MANY_PID}/stat`, "utf8").split(") ")[1].split(" ");
-		return (Number(fields[11]) + Number(fields[12])) / 100;
-	};
+	const seconds = () => cpuOf(process.env.MANY_PID);
 	const [before, sent] = [seconds(), bytes];
 	await sleep(10_000);
 	const cpu = (seconds() - before) * 10;
@@ -353,18 +307,4 @@ tests["the page says that the agent is away, and comes back"] = async () => {
 	await new Promise((done) => agent.on("exit", done));
 };
 
-const only = process.argv.slice(2);
-let failed = 0;
-for (const [name, test] of Object.entries(tests)) {
-	if (only.length && !only.some((o) => name.includes(o))) continue;
-	const begun = Date.now();
-	try {
-		await test();
-		console.log(`ok    ${name} (${Date.now() - begun} ms)`);
-	} catch (err) {
-		failed++;
-		console.log(`FAIL  ${name}: ${err.message}`);
-	}
-}
-await browser.close();
-process.exit(failed ? 1 : 0);
+await run(tests);

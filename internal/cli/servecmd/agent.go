@@ -17,7 +17,6 @@ import (
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
 	"weir/internal/server"
-	"weir/internal/web"
 )
 
 // agentFlags holds the flags of weir agent that daemon.Overrides does not hold as they
@@ -123,7 +122,7 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		return err
 	}
 	srv := server.New(front, server.Options{Socket: cfg.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup, Audit: ag.Audit(), Metrics: cfg.Metrics.Listen, MetricsTLS: cfg.Metrics.TLS,
-		Web: server.Web{Listen: cfg.Web.Listen, TLS: cfg.Web.TLS, Hosts: cfg.Web.Hosts, Proxy: web.Proxy{Header: cfg.Web.Proxy.UserHeader, Change: cfg.Web.Proxy.Change, View: cfg.Web.Proxy.View}, Key: config.WebKeyFile(cfg.StateDir)}, Log: log})
+		Web: pageSettings(cfg.Web, cfg.StateDir), Log: log})
 	if err := srv.Listen(); err != nil {
 		return err
 	}

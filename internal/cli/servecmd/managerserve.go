@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -24,8 +25,10 @@ import (
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
 	"weir/internal/server/managerapi"
+	"weir/internal/server/page"
 	"weir/internal/server/rest"
 	"weir/internal/version"
+	"weir/internal/web"
 )
 
 // managerFlags holds the flags of weir manager serve; "" = not given.
@@ -203,14 +206,23 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	if err := m.Listen(ctx); err != nil {
 		return errors.Join(err, m.Close())
 	}
+	front := managerapi.New(m, opts.Audit, log.With("component", "server"))
+	site := page.New(front, page.Options{Settings: pageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group})
+	if err := site.Listen(); err != nil {
+		return errors.Join(fmt.Errorf("manager.web: %w", err), m.Close())
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	front := managerapi.New(m, opts.Audit, log.With("component", "server"))
 	servers := []*http.Server{rest.Server(front.Mux, log)}
 	go func() { cancel(servers[0].Serve(sock)) }()
 	if view != nil {
 		servers = append(servers, rest.Server(front.Reading(cfg.Manager.Socket, cfg.Group), log))
 		go func() { cancel(servers[1].Serve(view)) }()
+	}
+	if ln := site.Listener(); ln != nil {
+		srv := site.Server()
+		servers = append(servers, srv)
+		go func() { cancel(srv.Serve(ln)) }()
 	}
 	notifySystemd(log, "READY=1")
 	err = m.Run(ctx)

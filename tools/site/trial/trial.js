@@ -2,7 +2,7 @@
 //
 // The agent's view Try without an agent: the same code divides, as WebAssembly.
 
-import { Problem } from "./js/agent.js";
+import { Problem } from "./js/api.js";
 import { tryView } from "./js/try.js";
 
 const go = new Go();

@@ -3,7 +3,7 @@
 // The audit log: who changed what, and what was refused.
 
 import { h, fill, say } from "./dom.js";
-import { ask, path, Problem } from "./agent.js";
+import { ask, path, Problem } from "./api.js";
 import { stamp } from "./units.js";
 
 const times = { "1 hour": 3600, "24 hours": 86400, "7 days": 604800, "30 days": 2592000 };

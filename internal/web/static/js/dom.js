@@ -5,6 +5,8 @@
 //
 //	h("p", {class: "note"}, "rate ", h("b", {}, rate(20e6)))
 
+import { Problem } from "./api.js";
+
 // h makes an element. Of props, functions are listeners ("onclick"), true and false set and
 // leave out an attribute, all others are attributes.
 export function h(tag, props = {}, ...children) {
@@ -43,4 +45,26 @@ export function table(caption, heads, rows, right = []) {
 			h("caption", { class: "hidden" }, caption),
 			h("thead", {}, h("tr", {}, heads.map((text, i) => h("th", { scope: "col", class: side(i) }, text)))),
 			h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) => h("td", { class: side(i) }, cell)))))));
+}
+
+// refusal shows an error of a request to a program, the agent or the manager: what is wrong, and
+// what to do.
+export function refusal(err, program) {
+	const text = err instanceof Problem ? `${err.field ? `${err.field}: ` : ""}${err.message}` : `The ${program} cannot be reached.`;
+	return [h("p", { class: "problem", role: "alert" }, text), err.remedy && h("p", {}, `Remedy: ${err.remedy}.`)];
+}
+
+// gauge makes a bar of what is reserved and what is used of a whole.
+export function gauge() {
+	return h("div", { class: "bar", role: "img" }, h("div", { class: "reserved" }), h("div", { class: "used" }));
+}
+
+// measure sets a gauge; reserved and used are parts of 1.
+export function measure(bar, reserved, used, label) {
+	const width = (part) => `${Math.min(100, 100 * (part || 0))}%`;
+	if (bar.getAttribute("aria-label") === label) return;
+	bar.setAttribute("aria-label", label);
+	bar.children[0].style.width = width(reserved);
+	bar.children[0].hidden = !(reserved > 0);
+	bar.children[1].style.width = width(used);
 }

@@ -3,8 +3,8 @@
 // The editor of a workload's policy. Nothing is applied before its dry run was shown: what
 // would change, and what the others would lose. What was applied can be undone.
 
-import { h, fill, table } from "./dom.js";
-import { ask, path, Problem } from "./agent.js";
+import { h, fill, table, refusal } from "./dom.js";
+import { ask, path } from "./api.js";
 import { store } from "./store.js";
 import { rate } from "./units.js";
 
@@ -137,8 +137,7 @@ export function editor(place, name, applied) {
 	}
 
 	function refused(err) {
-		const text = err instanceof Problem ? `${err.field ? `${err.field}: ` : ""}${err.message}` : "The agent cannot be reached.";
-		fill(result, h("p", { class: "problem", role: "alert" }, text), err.remedy && h("p", {}, `Remedy: ${err.remedy}.`));
+		fill(result, refusal(err, "agent"));
 		inputs.get(err.field)?.focus();
 	}
 

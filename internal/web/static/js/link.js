@@ -2,8 +2,8 @@
 //
 // The view of a link: who has how much of it over time, and what is promised.
 
-import { h, fill, say, facts } from "./dom.js";
-import { ask, path } from "./agent.js";
+import { h, fill, say, facts, gauge, measure } from "./dom.js";
+import { ask, path } from "./api.js";
 import { store, nameOf } from "./store.js";
 import { Chart, colour } from "./chart.js";
 import { rate, percent, clock, stamp, direction } from "./units.js";
@@ -28,7 +28,7 @@ export function linkView(main, [device, way]) {
 
 	const picker = h("nav", { class: "tabs", "aria-label": "Links" });
 	const figures = h("div", {});
-	const bar = h("div", { class: "bar", role: "img" });
+	const bar = gauge();
 	const notes = h("div", { class: "notes" });
 	const plot = h("div", { class: "plot" });
 	const buttons = ranges.map((r) => h("button", { type: "button", "aria-pressed": String(r === range), onclick: () => choose(r) }, r.name));
@@ -79,21 +79,14 @@ export function linkView(main, [device, way]) {
 			["Workloads", String(link.workloads)],
 			["Scheduler", link.backend === "bpf" ? `${link.scheduler} (BPF qdisc)` : link.scheduler],
 		]));
-		reserve(link);
+		// What mins take of the link, and what is used.
+		measure(bar, link.reserved_bps / link.capacity_bps, link.rate_bps / link.capacity_bps,
+			`${percent(link.rate_bps / link.capacity_bps)} used, ${percent(link.reserved_bps / link.capacity_bps)} reserved`);
 		fill(notes,
 			link.error && h("p", { class: "problem" }, `Not steered: ${link.error}`),
 			link.warning && h("p", { class: "warning" }, link.warning),
 			(link.not_held ?? []).map((g) => h("p", { class: "warning" }, `${g.field} ${g.value} is not held on this kernel: ${g.reason}`)));
 		draw();
-	}
-
-	// reserve draws what mins take of the link, and what is used.
-	function reserve(link) {
-		const part = (bps) => `${Math.min(100, 100 * bps / link.capacity_bps)}%`;
-		bar.setAttribute("aria-label", `${percent(link.rate_bps / link.capacity_bps)} used, ${percent(link.reserved_bps / link.capacity_bps)} reserved`);
-		if (!bar.children.length) fill(bar, h("div", { class: "reserved" }), h("div", { class: "used" }));
-		bar.children[0].style.width = part(link.reserved_bps);
-		bar.children[1].style.width = part(link.rate_bps);
 	}
 
 	function draw() {

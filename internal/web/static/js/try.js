@@ -5,7 +5,7 @@
 // host does.
 
 import { h, fill, say } from "./dom.js";
-import { Problem } from "./agent.js";
+import { Problem } from "./api.js";
 import { colour } from "./chart.js";
 import { rate, limit } from "./units.js";
 

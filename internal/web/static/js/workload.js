@@ -4,7 +4,7 @@
 // editor.
 
 import { h, fill, say, facts, table } from "./dom.js";
-import { ask, path, session, Problem } from "./agent.js";
+import { ask, path, session, Problem } from "./api.js";
 import { store, nameOf } from "./store.js";
 import { Chart, colour } from "./chart.js";
 import { rate, limit, percent, size, drops, kept, direction, amount } from "./units.js";

@@ -1,70 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Talks to the agent: the token of the session, requests, and the live stream.
+// The agent's live stream.
 //
 // A browser opens at most six connections to a host, and a stream holds one for as long as it
 // runs. So of all tabs one has the stream (it holds a lock) and passes the samples on; a tab
 // that is new takes a first sample with the last minute by a short stream of its own.
 
-const kept = "weir-session";
-
-// Problem is a refusal of the agent, as RFC 9457 has it.
-export class Problem extends Error {
-	constructor(status, body) {
-		super(body.detail ?? body.title ?? `status ${status}`);
-		this.status = status;
-		this.remedy = body.remedy;
-		this.field = body.field;
-	}
-}
-
-// session returns who is signed in, null if nobody is.
-export function session() {
-	try {
-		const s = JSON.parse(localStorage.getItem(kept));
-		return s && Date.parse(s.ends) > Date.now() ? s : null;
-	} catch {
-		return null;
-	}
-}
-
-export function signOut() { localStorage.removeItem(kept); }
-
-// open exchanges the code of a link for a session.
-export async function open(code) {
-	const response = await fetch("/session", { method: "POST", body: JSON.stringify({ code }), cache: "no-store" });
-	const body = await response.json().catch(() => ({}));
-	if (!response.ok) throw new Problem(response.status, body);
-	localStorage.setItem(kept, JSON.stringify(body));
-}
-
-// adopt takes the session of a user whom a proxy in front of the agent knows, if there is one.
-export async function adopt() {
-	const response = await fetch("/session", { cache: "no-store" }).catch(() => null);
-	if (response?.status === 200) localStorage.setItem(kept, JSON.stringify({ token: "", ...await response.json() }));
-}
-
-// ask sends a request and returns the answer's JSON. It throws a Problem where the agent
-// refuses, and a TypeError where it cannot be reached.
-export async function ask(path, { method = "GET", body, signal } = {}) {
-	const response = await send(path, { method, body, signal });
-	return response.json();
-}
-
-async function send(path, { method, body, signal }) {
-	const token = session()?.token;
-	const headers = token ? { Authorization: `Bearer ${token}` } : {};
-	if (body) headers["Content-Type"] = "application/json";
-	const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), cache: "no-store" });
-	if (response.ok) return response;
-	throw new Problem(response.status, await response.json().catch(() => ({})));
-}
-
-// path makes a path out of names and a query.
-export function path(parts, query = {}) {
-	const q = new URLSearchParams(query).toString();
-	return `/v1/${parts.map(encodeURIComponent).join("/")}${q ? `?${q}` : ""}`;
-}
+import { send, session, signOut, wait, Problem } from "./api.js";
 
 // events reads server-sent events until the stream ends.
 async function events(each, signal) {
@@ -82,8 +24,6 @@ async function events(each, signal) {
 		for (const part of parts) if (part.startsWith("data: ")) each(part.slice(6));
 	}
 }
-
-const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // follow calls each with every sample, and state with "live", "away" (the agent cannot be
 // reached) or "out" (the session has ended). It goes on for ever.

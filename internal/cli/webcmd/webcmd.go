@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package hostcmd
+// Package webcmd has weir web and weir manager web: links to the pages of the agent and of the
+// manager.
+package webcmd
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -16,25 +19,44 @@ import (
 	"weir/internal/cli/human"
 )
 
-// Web makes weir web.
-func (a Commands) Web() *cobra.Command {
+// Commands makes the commands of both pages.
+type Commands struct{ *frame.App }
+
+// client asks a program for links to its page; api.Client and api.ManagerClient are some.
+type client interface {
+	Web(ctx context.Context) (api.WebLink, error)
+	EndWeb(ctx context.Context, dryRun bool) (api.ChangeResult, error)
+}
+
+// Host makes weir web.
+func (a Commands) Host() *cobra.Command {
+	return a.webOf("agent", "weir web", "web: {listen: 127.0.0.1:7480}", func() client { return a.AgentClient() })
+}
+
+// Manager makes weir manager web.
+func (a Commands) Manager() *cobra.Command {
+	c := a.webOf("manager", "weir manager web", "manager: {web: {listen: 127.0.0.1:7481}}", func() client { return a.ManagerClient() })
+	a.ManagerSocketFlag(c)
+	return c
+}
+
+// webOf makes the command of a program's page.
+func (a Commands) webOf(program, command, example string, connect func() client) *cobra.Command {
 	var end, dryRun bool
 	c := a.Printing(&cobra.Command{
 		Use:   "web",
-		Short: "Print a link that opens the agent's page in a browser",
-		Long: `Print a link that opens the agent's page in a browser: the link once, within two
+		Short: "Print a link that opens the " + program + "'s page in a browser",
+		Long: `Print a link that opens the ` + program + `'s page in a browser: the link once, within two
 minutes, and the page for 12 hours, with your rights on this host. A member of
 group weir-view sees everything there and changes nothing. The page is off unless
-weir.yaml has web: {listen: 127.0.0.1:7480}.
+weir.yaml has ` + example + `.
 
 --end ends all sessions of the page on this host, of all users.`,
-		Example: `  weir web
-  weir web -o json | jq -r .url
-  weir web --end`,
-		Args: frame.Names(),
+		Example: "  " + command + "\n  " + command + " -o json | jq -r .url\n  " + command + " --end",
+		Args:    frame.Names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if end {
-				r, err := a.AgentClient().EndWeb(c.Context(), dryRun)
+				r, err := connect().EndWeb(c.Context(), dryRun)
 				if err != nil {
 					return err
 				}
@@ -48,7 +70,7 @@ weir.yaml has web: {listen: 127.0.0.1:7480}.
 			if dryRun {
 				return frame.Usagef("--dry-run: a link changes nothing; give it with --end")
 			}
-			link, err := a.AgentClient().Web(c.Context())
+			link, err := connect().Web(c.Context())
 			if err != nil {
 				return err
 			}
