@@ -29,7 +29,9 @@ export function visitor(link, home) {
 		page.on("pageerror", (err) => page.errors.push(String(err)));
 		page.on("request", (r) => { if (!r.url().startsWith(new URL(url).origin)) page.errors.push(`a request to ${r.url()}`); });
 		await page.goto(url);
-		await page.waitForSelector("#connection.live");
+		await page.waitForSelector("#connection.live").catch(async (err) => {
+			throw new Error(`${err.message}\nthe page says: ${await page.innerText("body")}\nand its console: ${page.errors.join("; ")}`);
+		});
 		await page.evaluate((p) => { location.hash = p; }, path);
 		return page;
 	};
