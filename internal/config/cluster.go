@@ -126,7 +126,7 @@ func (c *Config) readManager(fields node) {
 		case "kafka":
 			m.Kafka.read(value)
 		case "web":
-			m.Web.read(value, "127.0.0.1:7481")
+			m.Web.read(value, "manager.web", "127.0.0.1:7481")
 		}
 	})
 }

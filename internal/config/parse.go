@@ -100,7 +100,7 @@ func (c *Config) read(root node) {
 		case "tell":
 			c.Tell.read(value)
 		case "web":
-			c.Web.read(value, "127.0.0.1:7480")
+			c.Web.read(value, "web", "127.0.0.1:7480")
 		case "state_dir":
 			readPath(value, &c.StateDir)
 		}

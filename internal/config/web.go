@@ -26,8 +26,9 @@ type Proxy struct {
 }
 
 // check refuses settings that would send the page over a network in clear: its tokens allow
-// to change everything. example is an address that is right. It reads no file.
-func (w Web) check(example string) error {
+// to change everything. field is the key of the settings, and example an address that is right.
+// It reads no file.
+func (w Web) check(field, example string) error {
 	if w.Proxy.UserHeader != "" && w.TLS.CA == "" {
 		return &invalid.Error{Value: w.Proxy.UserHeader, Msg: "without client_ca any client could write the proxy's header",
 			Remedy: "write tls: {cert: /PATH, key: /PATH, client_ca: /PATH} with an authority that signs the proxy's certificate and no other"}
@@ -35,13 +36,13 @@ func (w Web) check(example string) error {
 	if w.Proxy.UserHeader == "" && len(w.Proxy.Change)+len(w.Proxy.View) > 0 {
 		return &invalid.Error{Msg: "a proxy has users but no header with their names", Remedy: "write proxy: {user_header: X-Forwarded-User, ...}"}
 	}
-	return checkPort(w.Listen, w.TLS, "web", example, "take the page's tokens")
+	return checkPort(w.Listen, w.TLS, field, example, "take the page's tokens")
 }
 
 // WebKeyFile returns the path of the key that signs the page's tokens.
 func WebKeyFile(stateDir string) string { return filepath.Join(stateDir, "web.key") }
 
-func (w *Web) read(fields node, example string) {
+func (w *Web) read(fields node, field, example string) {
 	place := readPort(fields, &w.Listen, &w.TLS, map[string]func(node){"hosts": func(list node) {
 		list.items(func(item node) {
 			name, ok := item.text()
@@ -65,5 +66,5 @@ func (w *Web) read(fields node, example string) {
 			})
 		})
 	}})
-	place.refuse(w.check(example))
+	place.refuse(w.check(field, example))
 }

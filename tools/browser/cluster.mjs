@@ -37,9 +37,20 @@ const tests = {
 		await page.click("text=Preview");
 		await page.waitForSelector(".problem >> text=has a device that n0000 lacks");
 		await page.waitForSelector("text=Remedy: choose another node");
-		assert.equal(await page.locator("[aria-label='Move db']").count(), 0, "db is pinned");
+		assert.equal(await page.locator("[aria-label='Move db']:visible").count(), 0, "db is pinned");
 		await page.click("[aria-label='Move web']");
 		await page.selectOption("#move-to", "n0004");
+		await page.click("text=Preview");
+		await page.waitForSelector("text=Move web to n0004");
+		await page.selectOption("#move-to", "n0005"); // of which no preview says anything
+		assert.equal(await page.locator("text=Move web to").count(), 0);
+		// Nor does one that answers after the choice was changed.
+		await page.route("**/v1/moves?dry_run=true", async (route) => { await sleep(500); await route.continue(); });
+		await page.click("text=Preview");
+		await page.selectOption("#move-to", "n0004");
+		await sleep(1500);
+		assert.equal(await page.locator("text=Move web to").count(), 0);
+		await page.unroute("**/v1/moves?dry_run=true");
 		await page.click("text=Preview");
 		await page.click("text=Move web to n0004");
 		await page.waitForSelector("h2 >> text=web: n0003 → n0004");
@@ -61,13 +72,18 @@ const tests = {
 
 	async "a plan is looked at before its moves are ordered"() {
 		const page = await visit({ path: "#/plan" });
+		await page.fill("#max", "3");
 		await plan(page);
 		await page.waitForSelector("text=0.1200 → 0.0100");
 		await page.waitForSelector("td >> text=evens out cpu between n0000 and n0001");
-		await page.click("text=Order these moves");
+		await page.fill("#max", ""); // what is ordered is what was planned
+		const ordered = [];
+		page.on("request", (r) => { if (r.url().endsWith("/v1/rebalance")) ordered.push(r.postDataJSON()); });
+		await page.dblclick("text=Order these moves");
 		await page.waitForSelector("text=The moves are ordered");
 		await page.click("text=See how they go");
 		await page.waitForSelector("h2 >> text=web: n0000 → n0001");
+		assert.deepEqual(ordered, [{ algorithm: "local", max_moves: 3 }]);
 		assert.deepEqual(page.errors, []);
 		await page.context().close();
 	},
@@ -78,8 +94,23 @@ const tests = {
 		for (const [path, text] of [["#/plan", "may look only"], ["#/node/n0001", "shop/web"]]) {
 			await page.evaluate((p) => { location.hash = p; }, path);
 			await page.waitForSelector(`text=${text}`);
-			assert.equal(await page.locator("main button.main, main .small").count(), 0, path);
+			assert.equal(await page.locator("main button.main:visible, main .small:visible").count(), 0, path);
 		}
+		await page.context().close();
+	},
+
+	async "a manager that hangs is away, and so is what a refusal hides"() {
+		const page = await visit();
+		await page.route("**/v1/cluster", () => {}); // no answer ever
+		await page.waitForSelector("#connection.away", { timeout: 15_000 });
+		await page.waitForSelector("#banner >> text=Nodes go on without it");
+		await page.unroute("**/v1/cluster");
+		await page.waitForSelector("#connection.live", { timeout: 15_000 });
+		const busy = { status: 503, contentType: "application/problem+json", body: JSON.stringify({ detail: "too many connections", remedy: "close a page" }) };
+		await page.route("**/v1/nodes", (route) => route.fulfill(busy));
+		await page.waitForSelector(".problem >> text=too many connections");
+		await page.unroute("**/v1/nodes");
+		await page.waitForFunction(() => !document.querySelector("p.problem"));
 		await page.context().close();
 	},
 

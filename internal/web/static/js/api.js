@@ -42,7 +42,7 @@ export async function adopt() {
 }
 
 // ask sends a request and returns the answer's JSON. It throws a Problem where it is
-// refused, and a TypeError where it cannot be reached.
+// refused, and another error where it cannot be reached.
 export async function ask(path, { method = "GET", body, signal } = {}) {
 	const response = await send(path, { method, body, signal });
 	return response.json();

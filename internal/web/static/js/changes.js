@@ -24,6 +24,10 @@ export function changesView(main, [object]) {
 
 	async function load() {
 		clearTimeout(timer);
+		if (document.hidden) {
+			timer = setTimeout(load, 5000);
+			return;
+		}
 		try {
 			const from = new Date(Date.now() - times[since.value] * 1000).toISOString().replace(/\.\d+Z/, "Z");
 			const query = { since: from, limit: 500, ...(name.value.trim() && { object: name.value.trim() }) };

@@ -54,6 +54,16 @@ export function refusal(err, program) {
 	return [h("p", { class: "problem", role: "alert" }, text), err.remedy && h("p", {}, `Remedy: ${err.remedy}.`)];
 }
 
+// once makes a listener of a button that calls act, and holds the button until that has ended.
+export function once(act) {
+	return async (e) => {
+		const button = e.currentTarget;
+		button.disabled = true;
+		await act();
+		button.disabled = false;
+	};
+}
+
 // gauge makes a bar of what is reserved and what is used of a whole.
 export function gauge() {
 	return h("div", { class: "bar", role: "img" }, h("div", { class: "reserved" }), h("div", { class: "used" }));

@@ -2,7 +2,7 @@
 //
 // The view of moves: those under way with their steps as they come, and those that have ended.
 
-import { h, fill, say, facts, refusal, table } from "./dom.js";
+import { h, fill, say, facts, once, refusal, table } from "./dom.js";
 import { ask, path, session } from "./api.js";
 import { poll } from "./poll.js";
 import { age, size, stamp } from "./units.js";
@@ -15,12 +15,13 @@ const SHOWN = 200; // of those that have ended; the manager keeps more
 export function movesView(main, [id]) {
 	const cards = new Map(); // by id: the card of a move under way
 	const count = h("span", { class: "soft", role: "status" });
-	const live = h("div", {});
+	const live = h("div", {}), wrong = h("div", {});
 	const one = h("div", {});
+	let drawn = ""; // what is drawn of those that have ended
 	const ended = h("div", {});
 	fill(main,
 		h("div", { class: "head" }, h("h1", {}, "Moves"), count),
-		one, live,
+		wrong, one, live,
 		h("section", { class: "card" }, h("h2", {}, "Ended"), ended));
 
 	function update(list) {
@@ -37,6 +38,10 @@ export function movesView(main, [id]) {
 			fill(body, describe(m));
 			if (!cancel.children.length && session()?.role === "change" && !m.cancel) fill(cancel, canceller(m, cancel));
 		}
+		fill(wrong);
+		const text = JSON.stringify(past);
+		if (text === drawn) return;
+		drawn = text;
 		const asked = past.find((m) => m.id === id);
 		fill(one, asked && h("section", { class: "card" }, describe(asked)));
 		fill(ended, past.length ? table("Moves that have ended", ["Container", "From", "To", "State", "Ended", "Down", "Travelled", "Why"], past.slice(0, SHOWN).map((m) => [
@@ -49,26 +54,26 @@ export function movesView(main, [id]) {
 	// canceller makes the button of a move, which says first what it would do.
 	function canceller(m, place) {
 		const send = (dry) => ask(path(["moves", m.id, "cancel"], dry ? { dry_run: true } : {}), { method: "POST" });
-		const button = h("button", { type: "button", "aria-label": `Cancel the move of ${m.container}`, onclick: async () => {
+		const button = h("button", { type: "button", "aria-label": `Cancel the move of ${m.container}`, onclick: once(async () => {
 			try {
 				const would = await send(true);
 				fill(place, h("p", {}, would.text), h("div", { class: "buttons" },
-					h("button", { type: "button", class: "main", onclick: async () => {
+					h("button", { type: "button", class: "main", onclick: once(async () => {
 						try {
 							fill(place, h("p", { class: "done", role: "status" }, (await send(false)).text));
 						} catch (err) {
-							fill(place, refusal(err, "manager"));
+							fill(place, refusal(err, "manager"), canceller(m, place));
 						}
-					} }, "Cancel it"),
+					}) }, "Cancel it"),
 					h("button", { type: "button", onclick: () => fill(place, canceller(m, place)) }, "Let it go on")));
 			} catch (err) {
-				fill(place, refusal(err, "manager"));
+				fill(place, refusal(err, "manager"), canceller(m, place));
 			}
-		} }, "Cancel");
+		}) }, "Cancel");
 		return h("div", { class: "buttons" }, button);
 	}
 
-	const end = poll(path(["moves"]), 1, update);
+	const end = poll(path(["moves"]), 1, update, (err) => fill(wrong, refusal(err, "manager")));
 	return () => end();
 }
 
@@ -88,6 +93,7 @@ function describe(m) {
 			open.has(m.state) && m.step && !m.steps.some((s) => s.step === m.step) && h("li", { class: "now" }, h("b", {}, m.step), " now")),
 		m.guarantee && h("p", {}, `The ${m.guarantee}.`),
 		m.error && h("p", { class: "problem" }, m.error),
-		m.cancel && h("p", { class: "warning" }, `To be cancelled: ${m.cancel}`),
+		m.cancel?.startsWith("asked ") ? open.has(m.state) && h("p", { class: "warning" }, `To be cancelled, ${m.cancel}.`)
+			: m.cancel && h("p", { class: "warning" }, `Not cancelled: ${m.cancel}.`),
 	];
 }

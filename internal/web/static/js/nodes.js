@@ -2,7 +2,7 @@
 //
 // The view of a cluster's nodes: what each has, what is reserved and used of it, what is free.
 
-import { h, fill, say, facts, gauge, measure } from "./dom.js";
+import { h, fill, say, facts, gauge, measure, refusal } from "./dom.js";
 import { path } from "./api.js";
 import { cluster, poll } from "./poll.js";
 import { age, percent, rate, size } from "./units.js";
@@ -48,9 +48,9 @@ export function condition(n) {
 
 export function nodesView(main) {
 	const rows = new Map(); // by name: the row and its cells
-	let nodes = [];
+	let nodes = null;
 	const count = h("span", { class: "soft", role: "status" });
-	const head = h("div", {});
+	const head = h("div", {}), wrong = h("div", {});
 	const filter = h("input", { type: "search", placeholder: "name, state", value: chosen.filter, oninput: () => { chosen.filter = filter.value; draw(); } });
 	const heads = columns.map((c, i) => h("th", { scope: "col", class: cls(c) }, h("button", { type: "button", class: "plain", onclick: () => sort(i) }, c.name)));
 	const body = h("tbody", {});
@@ -58,7 +58,7 @@ export function nodesView(main) {
 	const more = h("p", { class: "pad", hidden: true }, h("button", { type: "button", onclick: () => { chosen.all = true; draw(); } }));
 	fill(main,
 		h("div", { class: "head" }, h("h1", {}, "Nodes"), count),
-		h("section", { class: "card" }, head),
+		h("section", { class: "card" }, head, wrong),
 		h("div", { class: "controls" }, h("label", {}, "Filter ", filter)),
 		h("section", { class: "card flush" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nodes" },
 			h("table", { class: "nodes" }, h("thead", {}, h("tr", {}, heads)), body)), empty, more,
@@ -73,7 +73,7 @@ export function nodesView(main) {
 	function draw() {
 		const words = chosen.filter.toLowerCase().split(/\s+/).filter(Boolean);
 		const by = columns[chosen.column].by;
-		const found = nodes.filter((n) => words.every((w) => n.name.toLowerCase().includes(w) || n.state.includes(w)))
+		const found = (nodes ?? []).filter((n) => words.every((w) => n.name.toLowerCase().includes(w) || n.state.includes(w)))
 			.sort((a, b) => (chosen.reverse ? -1 : 1) * (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0) || (a.name < b.name ? -1 : 1));
 		const list = chosen.all ? found : found.slice(0, SHOWN);
 		const names = new Set(list.map((n) => n.name));
@@ -89,10 +89,10 @@ export function nodesView(main) {
 			if (body.children[i] !== row) body.insertBefore(row, body.children[i] ?? null);
 		});
 		empty.hidden = list.length > 0;
-		say(empty, nodes.length ? "No node has this in its name or state." : "No node has joined. weir manager token create, on this host, prints a token for one.");
+		say(empty, nodes === null ? "Asking for them." : nodes.length ? "No node has this in its name or state." : "No node has joined. weir manager token create, on this host, prints a token for one.");
 		more.hidden = list.length === found.length;
 		say(more.firstChild, `Show the other ${found.length - list.length}`);
-		say(count, found.length === nodes.length ? String(nodes.length) : `${found.length} of ${nodes.length}`);
+		say(count, nodes === null ? "" : found.length === nodes.length ? String(nodes.length) : `${found.length} of ${nodes.length}`);
 	}
 
 	const line = (n) => h("tr", {}, columns.map((c, i) => h("td", { class: cls(c) },
@@ -116,8 +116,8 @@ export function nodesView(main) {
 	}
 
 	const ends = [
-		poll(path(["nodes"]), 2, (list) => { nodes = list; draw(); }),
-		cluster.on((c) => fill(head, summary(c))),
+		poll(path(["nodes"]), 2, (list) => { nodes = list; draw(); fill(wrong); }, (err) => fill(wrong, refusal(err, "manager"))),
+		cluster.on((c) => { fill(head, summary(c)); draw(); }), // for how long a node was not heard of
 	];
 	return () => ends.forEach((end) => end());
 }

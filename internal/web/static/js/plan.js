@@ -3,13 +3,13 @@
 // The view of a plan: what would move where, and each node before and after. Nothing moves before
 // it was looked at.
 
-import { h, fill, facts, gauge, measure, refusal, table } from "./dom.js";
+import { h, fill, facts, gauge, measure, once, refusal, table } from "./dom.js";
 import { ask, path, session } from "./api.js";
 import { age, percent, rate, size } from "./units.js";
 
 // What was asked for last stays when the view is left.
 const chosen = { max: "", above: "", algorithm: "local" };
-let last = null;
+let last = null; // the plan, and the request that it answers
 
 export function planView(main) {
 	const changer = session()?.role === "change";
@@ -31,30 +31,31 @@ export function planView(main) {
 
 	const request = () => ({ algorithm: chosen.algorithm,
 		...(chosen.max !== "" && { max_moves: Number(chosen.max) }), ...(chosen.above !== "" && { above: Number(chosen.above) / 100 }) });
-	const send = (dry) => ask(path(["rebalance"], dry ? { dry_run: true } : {}), { method: "POST", body: request() });
+	const send = (body, dry) => ask(path(["rebalance"], dry ? { dry_run: true } : {}), { method: "POST", body });
 
 	async function plan() {
 		fill(result, h("p", { class: "soft", role: "status" }, "Planning."));
 		try {
-			last = await send(true);
-			show(last);
+			const body = request();
+			last = { plan: await send(body, true), body };
+			show(last.plan, last.body);
 		} catch (err) {
 			last = null;
 			fill(result, h("section", { class: "card" }, refusal(err, "manager")));
 		}
 	}
 
-	async function order() {
+	async function order(body) {
 		try {
 			last = null;
-			const made = await send(false);
-			show(made);
+			show(await send(body, false));
 		} catch (err) {
 			fill(result, h("section", { class: "card" }, refusal(err, "manager")));
 		}
 	}
 
-	function show(p) {
+	// show draws a plan; body is the request that would order it.
+	function show(p, body) {
 		const change = (before, after) => (before === after ? before : `${before} → ${after}`);
 		const spread = (s) => s.toFixed(4);
 		const peak = (fit, what) => (fit.peak?.[what] === undefined ? null : percent(fit.peak[what]));
@@ -75,7 +76,7 @@ export function planView(main) {
 				list("Stay though they could move", p.held.map((x) => `${x.container} on ${x.node}: ${x.why}`)),
 				list("Not accepted by nodes", p.refusals),
 				p.applied ? h("p", { class: "done", role: "status" }, "The moves are ordered. ", h("a", { href: "#/moves" }, "See how they go"))
-					: p.moves.length > 0 && h("div", { class: "buttons" }, h("button", { type: "button", class: "main", onclick: order }, "Order these moves"),
+					: p.moves.length > 0 && h("div", { class: "buttons" }, h("button", { type: "button", class: "main", onclick: once(() => order(body)) }, "Order these moves"),
 						h("button", { type: "button", onclick: () => { last = null; fill(result); } }, "Discard"))),
 			p.nodes.length > 0 && h("section", { class: "card" }, h("h2", {}, "Nodes before and after"), nodes(p.nodes)));
 	}
@@ -97,5 +98,5 @@ export function planView(main) {
 		]), [3, 4]);
 	}
 
-	if (last) show(last);
+	if (last && changer) show(last.plan, last.body);
 }

@@ -5,49 +5,53 @@
 
 import { ask, session, signOut, wait, Problem } from "./api.js";
 
+const PATIENCE = 5000; // ms until a manager that does not answer counts as away
+
 // poll asks for a path every so many seconds, the first time now, and calls each with the answer
-// if it differs from the one before; failed is called with an error that is no other's business.
-// It returns what ends it, with a method to ask at once.
-export function poll(path, seconds, each, failed = () => {}) {
+// if it differs from the one before, and failed with a refusal. That it does not answer is
+// presence's to say. It returns what ends it.
+export function poll(path, seconds, each, failed) {
 	let timer, over = false, shown = "";
 	async function turn() {
-		clearTimeout(timer);
 		if (!document.hidden && session()) {
-			try {
-				const answer = await ask(path);
-				const text = JSON.stringify(answer);
-				if (!over && text !== shown) each(answer);
+			const answer = await ask(path, { signal: AbortSignal.timeout(PATIENCE) }).catch((err) => err);
+			if (over) return;
+			const text = JSON.stringify(answer);
+			if (!(answer instanceof Error)) {
+				if (text !== shown) each(answer);
 				shown = text;
-			} catch (err) {
-				if (!over && err instanceof Problem && err.status !== 401) failed(err);
+			} else if (answer instanceof Problem && answer.status !== 401) {
+				failed(answer);
+				shown = "";
 			}
 		}
-		clearTimeout(timer);
 		if (!over) timer = setTimeout(turn, seconds * 1000);
 	}
 	turn();
-	const end = () => {
+	return () => {
 		over = true;
 		clearTimeout(timer);
 	};
-	end.now = turn;
-	return end;
 }
 
 // presence asks for a path every second, for ever, calls each with the answer, and tells state
-// "live", "away" or "out".
+// "live", "away" or "out". A manager that has started anew was away, also where it was not seen.
 export async function presence(path, each, state) {
+	let started;
 	for (;;) {
 		if (!session()) {
 			state("out");
 		} else if (!document.hidden) {
-			try {
-				const answer = await ask(path);
+			const answer = await ask(path, { signal: AbortSignal.timeout(PATIENCE) }).catch((err) => err);
+			if (answer instanceof Problem && answer.status === 401) {
+				signOut();
+			} else if (answer instanceof Error) {
+				state("away");
+			} else {
+				if (started && started !== answer.started) state("away");
+				started = answer.started;
 				state("live");
 				each(answer);
-			} catch (err) {
-				if (err instanceof Problem && err.status === 401) signOut();
-				else if (!(err instanceof Problem)) state("away");
 			}
 		}
 		await wait(1000);
