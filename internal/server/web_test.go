@@ -3,16 +3,13 @@
 package server
 
 import (
-	"encoding/json"
-	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"testing"
 
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/server/page"
+	"weir/internal/server/page/pagetest"
 )
 
 // TestPage: a link opens a session with the rights of the socket on which it was asked for;
@@ -21,44 +18,14 @@ func TestPage(t *testing.T) {
 	log := audit.New(t.TempDir()+"/audit.log", quiet())
 	s, client := startWith(t, demo(), Options{Audit: log, ViewGroup: viewGroup, Web: page.Settings{Listen: "127.0.0.1:0", Key: t.TempDir() + "/web.key"}})
 	viewer := api.NewClient(api.ViewSocket(s.opts.Socket))
-	origin := "http://" + s.WebAddr()
-	ask := func(method, path, token, body string) (status int, answer string) {
+	ask := func(method, path, token, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, origin+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		return pagetest.Ask(t, s.WebAddr(), method, path, token, body)
 	}
-	open := func(c *api.Client) (token string) {
+	open := func(c *api.Client) string {
 		t.Helper()
 		link, err := c.Web(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		at, err := url.Parse(link.URL)
-		if err != nil || at.Host != s.WebAddr() {
-			t.Fatalf("%v: %s", err, link.URL)
-		}
-		status, answer := ask(http.MethodPost, "/session", "", `{"code":"`+at.Fragment+`"}`)
-		var session struct{ Token, Role string }
-		if err := json.Unmarshal([]byte(answer), &session); err != nil || status != http.StatusOK || session.Role != link.Role {
-			t.Fatalf("%v: status %d, %s; the link has the role %s", err, status, answer, link.Role)
-		}
-		return session.Token
+		return pagetest.Open(t, s.WebAddr(), link, err)
 	}
 	changer, looker := open(client), open(viewer)
 	const path = "/v1/workloads/web/policy"

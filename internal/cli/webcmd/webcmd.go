@@ -17,6 +17,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/cli/frame"
 	"weir/internal/cli/human"
+	"weir/internal/web"
 )
 
 // Commands makes the commands of both pages.
@@ -30,29 +31,29 @@ type client interface {
 
 // Host makes weir web.
 func (a Commands) Host() *cobra.Command {
-	return a.webOf("agent", "weir web", "web: {listen: 127.0.0.1:7480}", func() client { return a.AgentClient() })
+	return a.webOf(web.Agent, func() client { return a.AgentClient() })
 }
 
 // Manager makes weir manager web.
 func (a Commands) Manager() *cobra.Command {
-	c := a.webOf("manager", "weir manager web", "manager: {web: {listen: 127.0.0.1:7481}}", func() client { return a.ManagerClient() })
+	c := a.webOf(web.Manager, func() client { return a.ManagerClient() })
 	a.ManagerSocketFlag(c)
 	return c
 }
 
 // webOf makes the command of a program's page.
-func (a Commands) webOf(program, command, example string, connect func() client) *cobra.Command {
+func (a Commands) webOf(p web.Program, connect func() client) *cobra.Command {
 	var end, dryRun bool
 	c := a.Printing(&cobra.Command{
 		Use:   "web",
-		Short: "Print a link that opens the " + program + "'s page in a browser",
-		Long: `Print a link that opens the ` + program + `'s page in a browser: the link once, within two
+		Short: "Print a link that opens the " + p.Name + "'s page in a browser",
+		Long: `Print a link that opens the ` + p.Name + `'s page in a browser: the link once, within two
 minutes, and the page for 12 hours, with your rights on this host. A member of
 group weir-view sees everything there and changes nothing. The page is off unless
-weir.yaml has ` + example + `.
+weir.yaml has ` + p.Example + `.
 
 --end ends all sessions of the page on this host, of all users.`,
-		Example: "  " + command + "\n  " + command + " -o json | jq -r .url\n  " + command + " --end",
+		Example: "  " + p.Command + "\n  " + p.Command + " -o json | jq -r .url\n  " + p.Command + " --end",
 		Args:    frame.Names(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if end {

@@ -3,17 +3,13 @@
 package managerapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +21,7 @@ import (
 	"weir/internal/audit"
 	"weir/internal/refusal"
 	"weir/internal/server/page"
+	"weir/internal/server/page/pagetest"
 	"weir/internal/server/rest"
 	"weir/internal/web"
 )
@@ -229,45 +226,16 @@ func TestPage(t *testing.T) {
 	defer view.Close()
 	go view.Serve(lookers)
 
-	ask := func(method, path, token, body string) (status int, answer []byte) {
+	ask := func(method, path, token, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.Addr()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		if token != "" {
-			req.Header.Set("Authorization", "Bearer "+token)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		answer, err = io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, answer
+		return pagetest.Ask(t, p.Addr(), method, path, token, body)
 	}
-	open := func(socket string) (token string) {
+	open := func(socket string) string {
 		t.Helper()
 		link, err := api.NewManagerClient(socket).Web(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		at, err := url.Parse(link.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var session struct{ Token, Role string }
-		status, answer := ask(http.MethodPost, "/session", "", `{"code":"`+at.Fragment+`"}`)
-		if err := json.Unmarshal(answer, &session); err != nil || status != http.StatusOK || session.Role != link.Role {
-			t.Fatalf("%v: status %d, %s; the link has the role %s", err, status, answer, link.Role)
-		}
-		return session.Token
+		return pagetest.Open(t, p.Addr(), link, err)
 	}
-	if _, index := ask(http.MethodGet, "/", "", ""); !bytes.Contains(index, []byte("/js/cluster.js")) {
+	if _, index := ask(http.MethodGet, "/", "", ""); !strings.Contains(index, "/js/cluster.js") {
 		t.Errorf("the page is %s", index)
 	}
 	changer, looker := open(socket), open(api.ViewSocket(socket))
