@@ -32,9 +32,9 @@
  * class and at every moment: enqueued = sent + drops + qlen.
  *
  * Not done here: splitting segmentation-offload packets (the kernel offers no
- * way; the agent keeps them small on slow links instead), marking ECN (a BPF
- * qdisc cannot write into a packet), looking into packets (marking/rules.h did that
- * where they came from; the mark holds the result).
+ * way; the agent keeps them small on slow links instead), writing into a packet
+ * (a BPF qdisc may not; ecn.h marks by proxy), looking for rules into packets
+ * (marking/rules.h did that where they came from; the mark holds the result).
  */
 #include "core/kernel.h"
 #include "weir.h"
@@ -56,6 +56,8 @@ const volatile struct {
 	__u32 class_mask; /* of the class, once it is there */
 	__u32 queue_shift; /* from there to the queue */
 } mark_at = {16, 0x1fff, 13};
+
+#include "ecn.h"
 
 /* Only so that these names get into the object's type information. */
 const enum weir_drop *drop_names __attribute__((unused));
@@ -190,7 +192,11 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 
 		s = flow_loses(c, f, &len);
 		skb = leave(s, len, sch);
-		if (!c->aqm_target || i == AQM_DROPS || !codel_drops(c, f, since, f->backlog, now))
+		if (!c->aqm_target || i == AQM_DROPS)
+			break;
+		if (unlikely(c->ce_above)
+			    ? ecn_keeps(skb, id, flow, since, now)
+			    : !codel_drops(c, f, codel_age(since, now), f->backlog, now, now))
 			break;
 		count_drop(c, sch, flow, WEIR_DROP_AQM, len);
 		if (skb)
@@ -250,6 +256,15 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		return NULL; /* cannot be: the queue held this slot */
 	bpf_qdisc_bstats_update(sch, skb);
 	return skb;
+}
+
+/* Before the qdisc, where a class of the link asks for ECN (ecn.h). */
+SEC("tcx/egress")
+int weir_mark_ce(struct __sk_buff *skb)
+{
+	if (unlikely(owed_until))
+		ecn_pay(skb);
+	return TC_ACT_UNSPEC; /* the same number as TCX_NEXT */
 }
 
 SEC("struct_ops/weir_init")

@@ -56,7 +56,7 @@ static __always_inline void flow_clear(struct weir_flow *f)
 	f->v = 0;
 	f->deficit = 0;
 	f->next = f->prev = f->next_new = f->listed = 0;
-	f->count = f->last_count = f->dropping = 0;
+	f->count = f->last_count = f->dropping = f->ecn = 0;
 	f->first_above = f->drop_next = 0;
 }
 

@@ -150,6 +150,7 @@ struct weir_class_config {
 	__u64 police_burst; /* llq: ns that it may be ahead of its rate */
 	__u64 aqm_target; /* CoDel: ns a packet may wait; 0 = off */
 	__u64 aqm_interval; /* CoDel: ns for which it may wait longer */
+	__u64 ce_above; /* ECN: ns, an ECT packet behind one that waited for longer is marked; ~0 = CoDel alone marks; 0 = no ECN */
 	/* What the costs were made of, for people and for an agent that adopts. */
 	__u64 min_bps, max_bps, police_bps;
 	__u64 reserve_bps; /* goodput that the interval is to hold */
@@ -233,6 +234,7 @@ struct weir_class {
 	__u64 sent_packets, sent_bytes;
 	__u64 dropped_bytes;
 	__u64 drops[WEIR_DROP_REASONS];
+	__u64 marked; /* ECN: packets with CE; counted before enqueue, outside of the qdisc's lock */
 
 	/* discipline: packets that find others waiting */
 	__u32 sorted; /* packets in the discipline's queues; the rest is at the front */
@@ -245,7 +247,7 @@ struct weir_class {
 	__u64 queue_v; /* cbwfq, llq: virtual time among the queues */
 	__u64 police_at; /* llq: up to when the strict queue has used its rate */
 	__u64 police_cost, police_burst;
-	__u64 aqm_target, aqm_interval;
+	__u64 aqm_target, aqm_interval, ce_above;
 
 	/* queues with an interval (core/hold.h) */
 	__u32 held; /* packets that are not among qlen yet */
@@ -278,7 +280,8 @@ struct weir_flow {
 	__u32 owner; /* sfq: its index in `hashed` */
 	/* CoDel (RFC 8289) */
 	__u32 count, last_count; /* drops since it began to drop, and the time before */
-	__u16 dropping;
+	__u8 dropping;
+	__u8 ecn; /* ECN_ABOVE, ECN_DROP */
 	__u16 listed; /* sfq: SFQ_LISTED, SFQ_NEW */
 	__u64 first_above; /* when the delay will have been above the target for an interval; 0 = it is not */
 	__u64 drop_next; /* when to drop the next one, while dropping; else the last such time */

@@ -124,7 +124,7 @@ static __always_inline void flow_own(__u32 i, __u32 owner, __u32 hash)
 {
 	struct weir_flow *f = stored(i);
 
-	f->count = f->last_count = f->dropping = 0;
+	f->count = f->last_count = f->dropping = f->ecn = 0;
 	f->first_above = f->drop_next = 0;
 	f->owner = owner;
 	f->tag = hashed_tag(hash);

@@ -12,11 +12,14 @@
 
 #include <linux/types.h>
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
@@ -52,6 +55,9 @@ struct sk_buff {
 	int skb_iif; /* the device that it came by; 0 = none */
 	__u16 tc_index;
 	__u32 mark;
+	__be16 protocol;
+	__u16 network_header; /* from head */
+	unsigned char *head;
 	char cb[48];
 };
 
@@ -74,6 +80,14 @@ struct Qdisc {
 	__u32 limit;
 	struct qdisc_skb_head q;
 	struct gnet_stats_queue qstats;
+};
+
+struct iphdr {
+	__u8 tos;
+};
+
+struct ipv6hdr {
+	__u8 flow_lbl[3]; /* before it, the lower half of the traffic class */
 };
 
 struct netlink_ext_ack;
@@ -140,6 +154,22 @@ static __always_inline unsigned int qdisc_pkt_len(const struct sk_buff *skb)
  * whatever it is. */
 #define lying_at(address, type)                                                                    \
 	((type *)bpf_rdonly_cast((const void *)(address), bpf_core_type_id_kernel(type)))
+
+/*
+ * Does the packet say that it can be marked (ECT or CE)? It is asked of few packets, so that
+ * the header is read in place and not where a packet begins. What lies beyond a header that
+ * is cut off is read as some answer; who marks looks again (ecn.h).
+ */
+static __always_inline bool packet_ect(struct sk_buff *skb)
+{
+	__u64 at = (__u64)skb->head + skb->network_header;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return lying_at(at, struct iphdr)->tos & 3;
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return lying_at(at, struct ipv6hdr)->flow_lbl[0] >> 4 & 3;
+	return false;
+}
 
 /*
  * The cgroup that the packet's socket was made in; NULL if there is no socket, or one

@@ -30,6 +30,9 @@
 #define NET_XMIT_SUCCESS 0
 #define NET_XMIT_DROP 1
 
+#define TC_ACT_UNSPEC -1
+#define __sk_buff sk_buff
+
 struct cgroup;
 struct sk_buff {
 	void *sk;
@@ -39,6 +42,7 @@ struct sk_buff {
 	__u32 hash, source;
 	unsigned int pkt_len;
 	__u64 born;
+	__u8 ecn; /* the two bits: 0 = cannot be marked, 3 = CE */
 	bool unheard; /* nothing follows its leaving */
 };
 struct Qdisc {
@@ -88,17 +92,32 @@ static __u32 bpf_skb_get_hash(struct sk_buff *skb)
 {
 	return skb->hash;
 }
+static __u32 bpf_get_hash_recalc(struct sk_buff *skb)
+{
+	return skb->hash;
+}
+static bool packet_ect(struct sk_buff *skb)
+{
+	return skb->ecn;
+}
+static bool bpf_skb_ecn_set_ce(struct sk_buff *skb)
+{
+	if (skb->ecn)
+		skb->ecn = 3;
+	return skb->ecn;
+}
 static __u64 bpf_ktime_get_ns(void)
 {
 	return now_ns;
 }
+static void sim_lost(struct sk_buff *skb);
 static void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *f)
 {
-	free(skb);
+	sim_lost(skb);
 }
 static void bpf_kfree_skb(struct sk_buff *skb)
 {
-	free(skb);
+	sim_lost(skb);
 }
 static void bpf_qdisc_bstats_update(struct Qdisc *sch, const struct sk_buff *skb)
 {

@@ -21,24 +21,31 @@
  *           opens the connection; `delay` after it has left the second and third ask, and
  *           `delay` after those have left the answer is there, of which the last three and
  *           the next request's first tell
+ *   tcp     keeps `window` packets on their way, of which it hears `delay` after they have left
+ *           or were lost: slow start, one more each round trip, 0.7 times as many after a loss
+ *           or, once in a round trip, a mark. SAYS: 0 = its packets cannot be marked, 1 = they
+ *           can, 2 = they can and it ignores marks, 3 = as DCTCP (RFC 8257)
  *
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
  *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL
  *   group ID IS_GROUP PARENT
- *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL (COST LIMIT PEERS INTERVAL) x 8
+ *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL CE_ABOVE (COST LIMIT PEERS INTERVAL) x 8
  *   greedy ID LEN WINDOW DELAY
  *   cbr ID LEN INTERVAL
  *   client ID LEN DELAY PACKETS
  *   request ID DELAY
+ *   tcp ID LEN DELAY SAYS
+ *   marks ON
  *   off ID
  *   trace ON
  *   run NS
  * and answers each `run` with a line per source that sent or sends
- *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS
+ *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS marked PACKETS
  * (the counts of this run; waiting = in the whole class; longest = longest time
- * that a packet waited) and
+ * that a packet waited; marked = left with CE; unless `marks` says 0 the program
+ * that marks is before the qdisc) and
  *   total sent BYTES timers N most_ahead NS
  * (most_ahead = how far the sum ever ran ahead of a line of the link's rate). While
  * ON is not 0 there is a line for each packet that leaves, of which BORN is when it
@@ -84,7 +91,9 @@ static void *sim_lookup(void *map, __u32 key)
 
 /* ---- the link, its traffic and its clock ---- */
 
-enum { OFF, GREEDY, CBR };
+enum { OFF, GREEDY, CBR, TCP };
+enum { NOT_ECT, ECT, ECT_DEAF, ECT_DCTCP };
+enum { ARRIVES, ACKED, ACKED_CE, LOST };
 
 struct source {
 	int kind;
@@ -93,15 +102,21 @@ struct source {
 	__u32 packets; /* of each of a client's flows; 0 = it is none */
 	__u32 came; /* packets of a client so far */
 	bool asks; /* it is a request's */
+	int says; /* tcp: NOT_ECT and so on */
+	double window, threshold, alpha; /* tcp: packets; slow start ends; dctcp: how many are marked */
+	__u32 flying;
+	__u64 round; /* tcp: no second reduction before this */
+	__u32 round_acked, round_marked;
 	__u64 asked; /* when the first packet of the present request came */
 	__u64 epoch; /* arrivals planned before the last change are void */
-	__u64 sent, dropped, longest;
+	__u64 sent, dropped, longest, marked;
 	__u64 last_sent, last_dropped;
 };
 
 struct event {
 	__u64 at, order;
 	__u32 id;
+	int what; /* ARRIVES and so on */
 	__u64 epoch;
 };
 
@@ -114,14 +129,14 @@ static size_t events, room;
 static __u64 order;
 static struct Qdisc sch;
 static __u64 total_sent, ahead_of, most_ahead;
-static bool trace;
+static bool trace, proxy = true;
 
 static bool earlier(struct event *a, struct event *b)
 {
 	return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static void plan(__u64 at, __u32 id)
+static void plan_what(__u64 at, __u32 id, int what)
 {
 	size_t i = events++;
 
@@ -129,12 +144,17 @@ static void plan(__u64 at, __u32 id)
 		room = room ? 2 * room : 1024;
 		heap = realloc(heap, room * sizeof(*heap));
 	}
-	struct event e = {at, order++, id, sources[id].epoch};
+	struct event e = {at, order++, id, what, sources[id].epoch};
 	while (i && earlier(&e, &heap[(i - 1) / 2])) {
 		heap[i] = heap[(i - 1) / 2];
 		i = (i - 1) / 2;
 	}
 	heap[i] = e;
+}
+
+static void plan(__u64 at, __u32 id)
+{
+	plan_what(at, id, ARRIVES);
 }
 
 static struct event next_event(void)
@@ -167,6 +187,17 @@ static void line_carries(__u32 len)
 		most_ahead = ahead_of;
 }
 
+static void sim_lost(struct sk_buff *skb)
+{
+	struct source *s = &sources[skb->source];
+
+	if (s->kind == TCP) {
+		s->dropped++;
+		plan_what(now_ns + s->gap, skb->source, LOST);
+	}
+	free(skb);
+}
+
 static void drain(void)
 {
 	struct sk_buff *skb;
@@ -183,6 +214,9 @@ static void drain(void)
 			s->longest = now_ns - skb->born;
 		if (trace)
 			printf("left %u %llu %u %llu\n", id, now_ns, len, skb->born);
+		s->marked += skb->ecn == 3;
+		if (s->kind == TCP)
+			plan_what(now_ns + s->gap, id, skb->ecn == 3 ? ACKED_CE : ACKED);
 		if (s->kind == GREEDY && !(s->asks && skb->unheard))
 			plan(now_ns + s->gap, id);
 		free(skb);
@@ -197,6 +231,7 @@ static void arrive_one(__u32 id, bool unheard)
 	struct bpf_sk_buff_ptr to_free;
 
 	skb->unheard = unheard;
+	skb->ecn = s->kind == TCP && s->says != NOT_ECT;
 	skb->sk = NULL;
 	skb->skb_iif = 2; /* as if from a container */
 	skb->tc_index = 0;
@@ -210,7 +245,9 @@ static void arrive_one(__u32 id, bool unheard)
 	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;
 	skb->pkt_len = s->len;
 	skb->born = now_ns;
-	if (weir_enqueue(skb, &sch, &to_free) != NET_XMIT_SUCCESS) {
+	if (proxy)
+		weir_mark_ce(skb);
+	if (weir_enqueue(skb, &sch, &to_free) != NET_XMIT_SUCCESS && s->kind != TCP) {
 		s->dropped++;
 		if (s->kind == GREEDY && !unheard) /* try again later, like a retransmission */
 			plan(now_ns + s->gap + 1000000, id);
@@ -241,6 +278,41 @@ static void ask(__u32 id)
 	s->asked = now_ns;
 	s->len = 74;
 	arrive_one(id, false);
+}
+
+/* What becomes of a tcp's packet is known: its window changes, and more follow. */
+static void heard(__u32 id, int what)
+{
+	struct source *s = &sources[id];
+
+	s->flying--;
+	s->round_acked++;
+	s->round_marked += what == ACKED_CE;
+	if (s->says == ECT_DCTCP && what != LOST) {
+		if (now_ns >= s->round) {
+			s->alpha += ((double)s->round_marked / s->round_acked - s->alpha) / 16;
+			if (s->round_marked)
+				s->threshold = s->window *= 1 - s->alpha / 2;
+			s->round_acked = s->round_marked = 0;
+			s->round = now_ns + s->gap;
+		}
+		s->window += what == ACKED_CE	       ? 0
+			     : s->window < s->threshold ? 1
+							: 1 / s->window;
+	} else if (what == LOST || (what == ACKED_CE && s->says == ECT)) {
+		if (now_ns >= s->round) {
+			s->threshold = s->window *= 0.7;
+			s->round = now_ns + s->gap;
+		}
+	} else {
+		s->window += s->window < s->threshold ? 1 : 1 / s->window;
+	}
+	if (s->window < 2)
+		s->window = 2;
+	while (s->flying + 1 <= s->window) {
+		s->flying++;
+		arrive_one(id, false);
+	}
 }
 
 static void arrive(__u32 id)
@@ -302,9 +374,10 @@ static void report(void)
 		struct source *s = &sources[i];
 
 		if (s->kind != OFF || s->sent || s->dropped)
-			printf("class %u sent %llu dropped %llu waiting %u longest %llu\n", i,
-			       s->sent, s->dropped, classes[i % WEIR_MAX_CLASSES].qlen, s->longest);
-		s->sent = s->dropped = s->longest = 0;
+			printf("class %u sent %llu dropped %llu waiting %u longest %llu marked %llu\n",
+			       i, s->sent, s->dropped, classes[i % WEIR_MAX_CLASSES].qlen,
+			       s->longest, s->marked);
+		s->sent = s->dropped = s->longest = s->marked = 0;
 	}
 	printf("total sent %llu timers %llu most_ahead %llu\n", total_sent, timers, most_ahead);
 	fflush(stdout);
@@ -335,8 +408,12 @@ static void run(__u64 ns)
 			continue;
 		}
 		struct event e = next_event();
-		if (e.epoch == sources[e.id].epoch)
+		if (e.epoch != sources[e.id].epoch)
+			continue;
+		if (e.what == ARRIVES)
 			arrive(e.id);
+		else
+			heard(e.id, e.what);
 	}
 	now_ns = end;
 	report();
@@ -367,7 +444,7 @@ static void restart(__u32 id, int kind, __u32 len, __u64 gap, __u32 window)
 int main(int argc, char **argv)
 {
 	char word[32];
-	unsigned long long a[40];
+	unsigned long long a[41];
 
 #define ROW(number, name)                                                                          \
 	if (argc > 1 && !strcmp(argv[1], #name))                                                   \
@@ -378,12 +455,13 @@ int main(int argc, char **argv)
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	   ? 9
 			: !strcmp(word, "class")   ? 10
-			: !strcmp(word, "queues")  ? 40
+			: !strcmp(word, "queues")  ? 41
 			: !strcmp(word, "greedy")  ? 4
 			: !strcmp(word, "cbr")	   ? 3
 			: !strcmp(word, "client")  ? 4
 			: !strcmp(word, "request") ? 2
 			: !strcmp(word, "group")   ? 3
+			: !strcmp(word, "tcp")	   ? 4
 						   : 1;
 
 		for (int i = 0; i < n; i++)
@@ -427,11 +505,12 @@ int main(int argc, char **argv)
 			c->police_burst = a[5];
 			c->aqm_target = a[6];
 			c->aqm_interval = a[7];
+			c->ce_above = a[8];
 			for (int q = 0; q < WEIR_MAX_QUEUES; q++) {
-				c->queue[q].cost = a[8 + 4 * q];
-				c->queue[q].limit_packets = a[9 + 4 * q];
-				c->queue[q].peers = a[10 + 4 * q];
-				c->queue[q].interval = a[11 + 4 * q];
+				c->queue[q].cost = a[9 + 4 * q];
+				c->queue[q].limit_packets = a[10 + 4 * q];
+				c->queue[q].peers = a[11 + 4 * q];
+				c->queue[q].interval = a[12 + 4 * q];
 				if (q == 0)
 					c->paced_queues = 0;
 				if (c->queue[q].interval)
@@ -450,6 +529,17 @@ int main(int argc, char **argv)
 			sources[a[0]].packets = 6;
 			sources[a[0]].came = 0;
 			sources[a[0]].asks = true;
+		} else if (!strcmp(word, "tcp")) {
+			struct source *s = &sources[a[0]];
+
+			restart(a[0], TCP, a[1], a[2], 1);
+			s->says = a[3];
+			s->window = s->flying = 1;
+			s->threshold = 1e9;
+			s->alpha = 1;
+			s->round = s->round_acked = s->round_marked = 0;
+		} else if (!strcmp(word, "marks")) {
+			proxy = a[0];
 		} else if (!strcmp(word, "off")) {
 			restart(a[0], OFF, sources[a[0]].len, 0, 0);
 		} else if (!strcmp(word, "trace")) {

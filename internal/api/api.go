@@ -179,6 +179,7 @@ type WorkloadLink struct {
 	Drops          map[string]uint64 `json:"drops" doc:"packets by reason"`
 	DropsPerSecond float64           `json:"drops_per_second"`
 	Score          *Score            `json:"score,omitempty" doc:"how well its promise was kept; absent while it wanted it in no second of the last hour"`
+	MarkedPackets  uint64            `json:"marked_packets,omitempty" doc:"sent with CE in place of a drop (ECN)"`
 	Queues         []QueueTraffic    `json:"queues,omitempty" doc:"of pq, cbwfq and llq, where the backend counts them"`
 	Discipline     string            `json:"discipline,omitempty" doc:"of the host on a switch's port, which the switch's database says"`
 	HistoryBps     []float64         `json:"history_bps,omitempty" doc:"rates of the last 60 seconds, oldest first; only of a single workload and in a stream's first sample"`

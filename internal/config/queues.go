@@ -20,11 +20,15 @@ func readQueues(value node) []policy.Queue {
 	return queues
 }
 
-// readAQM reads {target: 5ms, interval: 100ms}.
+// readAQM reads {target: 5ms, interval: 100ms, ecn: true, ce_threshold: 1ms}.
 func readAQM(value node) policy.AQM {
 	var aqm policy.AQM
 	before := len(value.tree.problems)
-	value.fields([]string{"target", "interval"}, func(key string, field node) {
+	value.fields([]string{"target", "interval", "ecn", "ce_threshold"}, func(key string, field node) {
+		if key == "ecn" {
+			readBool(field, &aqm.ECN)
+			return
+		}
 		text, ok := field.text()
 		if !ok {
 			return
@@ -34,10 +38,13 @@ func readAQM(value node) policy.AQM {
 			field.wrong("%q is no time; write one such as 5ms", text)
 			return
 		}
-		if key == "target" {
+		switch key {
+		case "target":
 			aqm.Target = d
-		} else {
+		case "interval":
 			aqm.Interval = d
+		default:
+			aqm.CEThreshold = d
 		}
 	})
 	if len(value.tree.problems) == before {

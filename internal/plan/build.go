@@ -171,7 +171,7 @@ func (b *builder) addClass(id ClassID, w Workload) {
 		Discipline: p.Discipline.OrDefault(), Queues: queues(p, b.state.Link), DSCP: p.DSCP,
 	}
 	class.Reserve, class.Interval = b.state.Link.paced(p.Reserve)
-	class.AQM.Target, class.AQM.Interval = p.AQM.Of(class.Discipline)
+	class.AQM = aqmOf(p.AQM, class.Discipline)
 	if p.AQM == (policy.AQM{}) {
 		class.AQM = class.AQM.forPacing(class.Interval)
 	}
@@ -179,6 +179,15 @@ func (b *builder) addClass(id ClassID, w Workload) {
 		class.Parent = g.class.ID
 	}
 	b.state.Classes = append(b.state.Classes, class)
+}
+
+// aqmOf returns what an AQM is in a discipline.
+func aqmOf(a policy.AQM, d policy.Discipline) AQM {
+	target, interval := a.Of(d)
+	if target == 0 {
+		return AQM{}
+	}
+	return AQM{Target: target, Interval: interval, ECN: a.ECN, CEThreshold: a.CEThreshold}
 }
 
 // claim returns the workload's policy without its mistakes, and its claim on the link.

@@ -181,16 +181,15 @@ func (c Class) insideFacts() []fact {
 	}
 	aqm, dscp := "off", "as it is"
 	if c.AQM.Target != 0 {
-		aqm = fmt.Sprintf("%s/%s", c.AQM.Target, c.AQM.Interval)
+		aqm = policy.AQM{Target: c.AQM.Target, Interval: c.AQM.Interval, ECN: c.AQM.ECN, CEThreshold: c.AQM.CEThreshold}.Compact()
 	}
 	if c.DSCP != nil {
 		dscp = classify.DSCPName(*c.DSCP)
 	}
-	target, interval := policy.AQM{}.Of(discipline)
 	return []fact{
 		{"discipline", string(discipline), discipline == policy.SFQ},
 		{"queues", cmp.Or(strings.Join(queues, ", "), "none"), len(queues) == 0},
-		{"aqm", aqm, c.AQM == AQM{target, interval}},
+		{"aqm", aqm, c.AQM == aqmOf(policy.AQM{}, discipline)},
 		{"dscp", dscp, c.DSCP == nil},
 	}
 }

@@ -182,6 +182,10 @@ type Queue struct {
 // AQM is CoDel's target and interval; Target 0 = off.
 type AQM struct {
 	Target, Interval time.Duration
+	// ECN says that packets that can be marked are, in place of a drop. Behind one that
+	// waited for longer than CEThreshold each such packet is marked; 0 = none is for that.
+	ECN         bool
+	CEThreshold time.Duration
 }
 
 // Port is a device on the host whose incoming packets (what a container or a

@@ -114,9 +114,9 @@ var fields = []Field{
 		kind:    of[[]Queue]{func(p *Policy) *[]Queue { return &p.Queues }, ParseQueues, writeQueues},
 	},
 	{
-		Name: "aqm", On: OnWorkload | OnIngress, Value: "TARGET/INTERVAL", Example: "5ms/100ms", None: "default", Always: true, MayLack: true,
-		Empty: "write TARGET/INTERVAL such as 5ms/100ms, or on, off or default",
-		Doc:   "CoDel's target and interval: 5ms/100ms, on, off, or default",
+		Name: "aqm", On: OnWorkload | OnIngress, Value: "TARGET/INTERVAL[ ecn]", Example: "5ms/100ms ecn", None: "default", Always: true, MayLack: true,
+		Empty: "write TARGET/INTERVAL such as 5ms/100ms or 5ms/100ms ecn, or on, off or default",
+		Doc:   "CoDel's target and interval: 5ms/100ms, with ecn marks in place of drops, on, off, or default",
 		kind:  of[AQM]{func(p *Policy) *AQM { return &p.AQM }, ParseAQM, AQM.Compact},
 	},
 	{

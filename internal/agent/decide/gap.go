@@ -105,10 +105,12 @@ const (
 	noByteLimit = "HTB's queue counts packets, whatever their size, and takes the limit as so many full frames; limit_packets is held"
 )
 
+// sameAQM reports whether a backend whose AQM is b holds a. One that marks holds what drops,
+// too: packets that can be marked are marked all the same.
 func sameAQM(a, b policy.AQM) bool {
 	targetA, intervalA := a.Of(policy.SFQ)
 	targetB, intervalB := b.Of(policy.SFQ)
-	return targetA == targetB && intervalA == intervalB
+	return targetA == targetB && intervalA == intervalB && (b.ECN || !a.ECN)
 }
 
 // findGaps notes what of the workload's policy the links do not hold.

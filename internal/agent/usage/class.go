@@ -114,6 +114,7 @@ func (u *Class) add(other Class) {
 	u.BacklogPackets += other.BacklogPackets
 	u.BacklogBytes += other.BacklogBytes
 	u.DroppedBytes += other.DroppedBytes
+	u.Marked += other.Marked
 	for reason, n := range other.Drops {
 		if u.Drops == nil {
 			u.Drops = map[string]uint64{}

@@ -29,6 +29,7 @@ func (d Division) Traffic(link plan.Link, id plan.ClassID, class plan.Class) api
 		SentBytes:      used.SentBytes,
 		Drops:          used.Drops,
 		DropsPerSecond: used.DropsPerSecond,
+		MarkedPackets:  used.Marked,
 	}
 	if view.Drops == nil {
 		view.Drops = map[string]uint64{}

@@ -190,6 +190,9 @@ func renderWorkload(w api.Workload) string {
 		line("backlog", "%d packets, %s", l.BacklogPackets, human.Size(l.BacklogBytes))
 		line("sent", "%d packets, %s", l.SentPackets, human.Size(l.SentBytes))
 		line("drops", "%s", human.Drops(l.Drops, l.DropsPerSecond))
+		if l.MarkedPackets > 0 {
+			line("marked", "%d packets in place of drops (ECN)", l.MarkedPackets)
+		}
 		if len(l.Queues) > 0 {
 			b.WriteString(queueTable(l.Queues).String())
 		}

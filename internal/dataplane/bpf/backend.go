@@ -109,6 +109,9 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err := b.marker.AttachLinkRules(b.dev, want); err != nil {
 		return err
 	}
+	if err := b.markCE(want); err != nil {
+		return err
+	}
 	if err := b.keepInside(before, want); err != nil {
 		b.have = plan.State{} // ask the kernel the next time
 		return err

@@ -208,7 +208,7 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 		return
 	}
 	cfg.Discipline = disciplines()[c.Discipline.OrDefault()]
-	cfg.AqmTarget, cfg.AqmInterval = uint64(c.AQM.Target), uint64(c.AQM.Interval)
+	cfg.AqmTarget, cfg.AqmInterval, cfg.CeAbove = uint64(c.AQM.Target), uint64(c.AQM.Interval), ceAbove(c.AQM)
 	cfg.Queues = uint64(len(c.Queues))
 	heaviest := policy.Rate(1)
 	for i, q := range c.Queues {
@@ -250,6 +250,28 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 	}
 }
 
+// ceAboveAll is ECN_ALWAYS_BELOW in bpf/ecn.h: CoDel alone marks.
+const ceAboveAll = 1<<64 - 1
+
+// ceAbove returns what the kernel side knows of ECN.
+func ceAbove(a plan.AQM) uint64 {
+	switch {
+	case !a.ECN || a.Target == 0:
+		return 0
+	case a.CEThreshold == 0:
+		return ceAboveAll
+	}
+	return uint64(a.CEThreshold)
+}
+
+func planAQM(cfg qdiscWeirClassConfig) plan.AQM {
+	a := plan.AQM{Target: time.Duration(cfg.AqmTarget), Interval: time.Duration(cfg.AqmInterval), ECN: cfg.CeAbove != 0}
+	if cfg.CeAbove != ceAboveAll {
+		a.CEThreshold = time.Duration(cfg.CeAbove)
+	}
+	return a
+}
+
 // planClass is the class that cfg was made of, as far as cfg tells: defaults
 // stand there as numbers, a long name is cut off, and the rules of the queues are
 // elsewhere (see insideOf).
@@ -262,7 +284,7 @@ func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 		Discipline: disciplineName(cfg.Discipline),
 		Parent:     plan.ClassID(cfg.Parent),
 		Group:      cfg.Group != 0,
-		AQM:        plan.AQM{Target: time.Duration(cfg.AqmTarget), Interval: time.Duration(cfg.AqmInterval)},
+		AQM:        planAQM(cfg),
 	}
 	for i := range min(cfg.Queues, policy.MaxQueues) {
 		q := cfg.Queue[i]

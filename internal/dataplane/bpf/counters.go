@@ -65,6 +65,7 @@ func counters(c qdiscWeirClass) dataplane.Counters {
 		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
 		BacklogPackets: uint64(c.Qlen) + uint64(c.Held), BacklogBytes: c.Backlog + c.HeldBytes,
 		Drops: drops(c.Drops), DroppedBytes: c.DroppedBytes,
+		Marked: c.Marked,
 	}
 }
 
@@ -90,6 +91,7 @@ func sum(a, b dataplane.Counters) dataplane.Counters {
 	a.BacklogPackets += b.BacklogPackets
 	a.BacklogBytes += b.BacklogBytes
 	a.DroppedBytes += b.DroppedBytes
+	a.Marked += b.Marked
 	if a.Drops == nil {
 		a.Drops = map[string]uint64{}
 	}

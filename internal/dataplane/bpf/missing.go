@@ -60,7 +60,11 @@ func (b *Backend) Missing() ([]string, error) {
 		return nil, err
 	}
 	atLink, err := b.marker.MissingAtLink(dev, b.have, true)
-	return slices.Concat(unmarked, disowned, atLink), err
+	if err != nil {
+		return nil, err
+	}
+	unmarking, err := b.missingCE()
+	return slices.Concat(unmarked, disowned, atLink, unmarking), err
 }
 
 // disowned says whether the table of cgroups is another one than Set made.

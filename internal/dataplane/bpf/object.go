@@ -62,12 +62,13 @@ type object struct {
 	classes   *ebpf.Map
 	link      *ebpf.Map
 	changes   *ebpf.Map
-	control   *ebpf.Map // .data.control: published
-	groups    *ebpf.Map // the wheels of each group's members
-	holds     *ebpf.Map // packets held for each queue with an interval
-	owners    *ebpf.Map // marks of packets of local sockets, by cgroup
-	sockets   *ebpf.Map // how they are looked at
-	state     *ebpf.Map // .bss: everything the qdisc writes
+	control   *ebpf.Map     // .data.control: published
+	groups    *ebpf.Map     // the wheels of each group's members
+	holds     *ebpf.Map     // packets held for each queue with an interval
+	owners    *ebpf.Map     // marks of packets of local sockets, by cgroup
+	sockets   *ebpf.Map     // how they are looked at
+	marks     *ebpf.Program // writes CE into packets before they come to the qdisc
+	state     *ebpf.Map     // .bss: everything the qdisc writes
 	memory    *ebpf.Memory
 	classesAt uint32 // offset of `classes` in state
 	statsAt   uint32 // offset of `queue_stats` in state
@@ -147,6 +148,7 @@ func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
 	for pin, m := range o.maps() {
 		*m = coll.DetachMap(names[pin])
 	}
+	o.marks = coll.DetachProgram(qdiscProgWeirMarkCe)
 	if err := o.open(spec); err != nil {
 		o.close()
 		return nil, err
@@ -182,7 +184,10 @@ func (o *object) open(spec *ebpf.CollectionSpec) (err error) {
 }
 
 // The registration's pin carries what an adopting agent must know.
-const pinPrefix = "qdisc_"
+const (
+	pinPrefix = "qdisc_"
+	marksPin  = "mark_ce"
+)
 
 func (o *object) pinName() string {
 	return pinPrefix + strings.Join([]string{o.kind, o.scheduler, maskName(o.mask), o.build.id}, "_")
@@ -200,6 +205,9 @@ func (o *object) pin(dir string) error {
 			return fmt.Errorf("pin map %s: %w", name, err)
 		}
 	}
+	if err := o.marks.Pin(filepath.Join(dir, marksPin)); err != nil {
+		return fmt.Errorf("pin the program that marks: %w", err)
+	}
 	if err := o.qdisc.Pin(filepath.Join(dir, o.pinName())); err != nil {
 		return fmt.Errorf("pin qdisc %s: %w", o.kind, err)
 	}
@@ -208,7 +216,7 @@ func (o *object) pin(dir string) error {
 
 // pinNames are the names of all pins.
 func (o *object) pinNames() []string {
-	return append(slices.Sorted(maps.Keys(o.maps())), o.pinName())
+	return append(slices.Sorted(maps.Keys(o.maps())), marksPin, o.pinName())
 }
 
 // repin makes the pins in dir anew that another program has removed.
@@ -230,7 +238,7 @@ func (o *object) repin(dir string) error {
 		}
 		return nil
 	}
-	err := again(o.pinName(), o.qdisc)
+	err := errors.Join(again(o.pinName(), o.qdisc), again(marksPin, o.marks))
 	for name, m := range o.maps() {
 		err = errors.Join(err, again(name, *m))
 	}
@@ -265,6 +273,10 @@ func adopt(build build, dir string, mask uint32) (*object, error) {
 			}
 			return nil, fmt.Errorf("open pinned map %s: %w", filepath.Join(dir, name), err)
 		}
+	}
+	if o.marks, err = ebpf.LoadPinnedProgram(filepath.Join(dir, marksPin), nil); err != nil {
+		o.close()
+		return nil, fmt.Errorf("open the pinned program %s: %w", filepath.Join(dir, marksPin), err)
 	}
 	if err := o.open(spec); err != nil {
 		o.close()
@@ -310,6 +322,9 @@ func (o *object) hold(id plan.ClassID, q int) (packets, bytes uint64, err error)
 func (o *object) close() {
 	if o.qdisc != nil {
 		o.qdisc.Close()
+	}
+	if o.marks != nil {
+		o.marks.Close()
 	}
 	for _, m := range o.maps() {
 		if *m != nil {

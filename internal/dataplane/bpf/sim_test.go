@@ -46,8 +46,20 @@ type traffic struct {
 	delay    time.Duration // greedy: from a packet's leaving to the next one's coming
 	interval time.Duration // of a steady stream, if not 0
 	packets  int           // greedy, with a window of 1: its flow is a new one after this many; 0 = never
+	tcp      tcpSays       // a sender that has a window for the link and slows down; its round trip is `delay` and the wait
 	requests bool          // a connection for each request, of 604 bytes; each answer comes after `delay`
 }
+
+// tcpSays is what a simulated TCP says of marks.
+type tcpSays int
+
+const (
+	notTCP   tcpSays = iota
+	notECT           // its packets cannot be marked
+	ect              // they can, and it slows down as after a loss
+	ectDeaf          // they can, and it ignores marks
+	ectDCTCP         // they can, and it slows down by the part of those that are marked
+)
 
 // simulation writes the simulator's commands.
 type simulation struct {
@@ -82,7 +94,7 @@ func (s *simulation) setClass(class plan.Class) {
 func (s *simulation) configure(id plan.ClassID, c qdiscWeirClassConfig) {
 	fmt.Fprintln(s, "class", id, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets, c.Interval)
 	fmt.Fprintln(s, "group", id, c.Group, c.Parent)
-	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval)
+	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval, c.CeAbove)
 	for _, q := range c.Queue {
 		fmt.Fprint(s, " ", q.Cost, q.LimitPackets, q.Peers, q.Interval)
 	}
@@ -93,6 +105,10 @@ func (s *simulation) send(t traffic) {
 	id := int(t.id) + t.flow*plan.MaxClasses
 	if t.interval > 0 {
 		fmt.Fprintln(s, "cbr", id, t.length, t.interval.Nanoseconds())
+		return
+	}
+	if t.tcp != notTCP {
+		fmt.Fprintln(s, "tcp", id, t.length, t.delay.Nanoseconds(), int(t.tcp-notECT))
 		return
 	}
 	if t.requests {
@@ -145,6 +161,7 @@ type flowResult struct {
 	sent    float64 // bytes
 	dropped uint64
 	longest time.Duration
+	marked  uint64
 }
 
 // flow is what flow number n of class id did.
@@ -176,15 +193,15 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 	order := 0
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		var source int
-		var sent, dropped, waiting, longest uint64
+		var sent, dropped, waiting, longest, marked uint64
 		line := lines.Text()
 		if strings.HasPrefix(line, "class") {
-			fmt.Sscanf(line, "class %d sent %d dropped %d waiting %d longest %d", &source, &sent, &dropped, &waiting, &longest)
+			fmt.Sscanf(line, "class %d sent %d dropped %d waiting %d longest %d marked %d", &source, &sent, &dropped, &waiting, &longest, &marked)
 			id := plan.ClassID(source % plan.MaxClasses)
 			p.sent[id] += float64(sent)
 			p.dropped[id] += dropped
 			p.longest[id] = max(p.longest[id], time.Duration(longest))
-			p.flows[traffic{id: id, flow: source / plan.MaxClasses}] = flowResult{float64(sent), dropped, time.Duration(longest)}
+			p.flows[traffic{id: id, flow: source / plan.MaxClasses}] = flowResult{float64(sent), dropped, time.Duration(longest), marked}
 			continue
 		}
 		if strings.HasPrefix(line, "left") {

@@ -141,7 +141,7 @@ func abilitiesOf(leaf string) dataplane.Abilities {
 		Scheduler: "htb", NoNegativeOverhead: true, NoByteLimit: true}
 	switch leaf {
 	case "fq_codel": // with the kernel's defaults, which are also Weir's
-		a.AQM = policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}
+		a.AQM = policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval, ECN: true}
 	case "pfifo":
 		a.Discipline = policy.FIFO
 	}

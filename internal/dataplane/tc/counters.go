@@ -57,7 +57,7 @@ func countersOf(class htbClass, l leaf) dataplane.Counters {
 	c := dataplane.Counters{
 		SentPackets: class.packets, SentBytes: class.sent,
 		BacklogPackets: uint64(class.waiting), BacklogBytes: uint64(class.backlog),
-		Drops: map[string]uint64{},
+		Drops: map[string]uint64{}, Marked: uint64(l.marked),
 	}
 	full := l.drops
 	if l.kind == "fq_codel" {

@@ -206,7 +206,8 @@ type statistics struct {
 	sent, packets    uint64
 	waiting, backlog uint32
 	drops            uint32
-	overlimit        uint32 // of fq_codel only: drop_overlimit of its statistics
+	overlimit        uint32 // of fq_codel only: drop_overlimit of its statistics,
+	marked           uint32 // and ecn_mark and ce_mark together
 }
 
 func parseStats(raw []byte) (s statistics, err error) {
@@ -220,6 +221,9 @@ func parseStats(raw []byte) (s statistics, err error) {
 			s.packets = native.Uint64(value)
 		case typ == nl.TCA_STATS_APP && len(value) >= 12:
 			s.overlimit = native.Uint32(value[8:]) // struct tc_fq_codel_xstats
+			if len(value) >= 36 {
+				s.marked = native.Uint32(value[12:]) + native.Uint32(value[32:])
+			}
 		case typ == nl.TCA_STATS_QUEUE && len(value) >= 12:
 			s.waiting, s.backlog, s.drops = native.Uint32(value), native.Uint32(value[4:]), native.Uint32(value[8:])
 		}

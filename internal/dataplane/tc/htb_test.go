@@ -145,7 +145,7 @@ func TestLeaves(t *testing.T) {
 				limits = limits[:1]
 			}
 			for _, packets := range limits {
-				err := setLeaf(backend.conn, dev.Index, id, kind, packets)
+				err := setLeaf(backend.conn, dev.Index, id, kind, packets, 0)
 				if errors.Is(err, unix.ENOENT) {
 					t.Skipf("skipped: this kernel has no %s", kind)
 				}

@@ -30,7 +30,8 @@ const (
 	fqCodelPackets = 10240 // fq_codel's own default; CoDel keeps it far below
 
 	// Numbers of linux/pkt_sched.h that the netlink library keeps private.
-	tcaFQCodelLimit = 2
+	tcaFQCodelLimit       = 2
+	tcaFQCodelCEThreshold = 7
 	sizeofSfqQopt   = 20 // struct tc_sfq_qopt
 )
 
@@ -52,8 +53,20 @@ func leafPackets(kind string, capacity policy.Rate, limit plan.Limit) uint32 {
 	return uint32(min(max(drained, minLeafPackets), maxLeafPackets))
 }
 
-// setLeaf makes or changes the leaf qdisc of a class.
-func setLeaf(c *device.Conn, ifindex int, id plan.ClassID, kind string, packets uint32) error {
+// noCEThreshold is fq_codel's, in microseconds, where no delay is: a signed number of its
+// 1,024 ns, which cannot be reached.
+const noCEThreshold = 1<<31 - 1
+
+// ceThreshold is the delay in microseconds above which fq_codel marks each packet that can be.
+func ceThreshold(class plan.Class) uint32 {
+	if class.AQM.CEThreshold == 0 {
+		return noCEThreshold
+	}
+	return uint32(class.AQM.CEThreshold.Microseconds())
+}
+
+// setLeaf makes or changes the leaf qdisc of a class; ce is fq_codel's ce_threshold.
+func setLeaf(c *device.Conn, ifindex int, id plan.ClassID, kind string, packets, ce uint32) error {
 	attrs := []*nl.RtAttr{kindAttr(kind)}
 	limit := nl.Uint32Attr(packets)
 	switch kind {
@@ -65,7 +78,11 @@ func setLeaf(c *device.Conn, ifindex int, id plan.ClassID, kind string, packets 
 		copy(qopt[8:], limit)
 		attrs = append(attrs, nl.NewRtAttr(nl.TCA_OPTIONS, qopt))
 	case "fq_codel":
-		attrs = append(attrs, nested(nl.TCA_OPTIONS, nl.NewRtAttr(tcaFQCodelLimit, limit)))
+		options := []*nl.RtAttr{nl.NewRtAttr(tcaFQCodelLimit, limit)}
+		if ce != 0 {
+			options = append(options, nl.NewRtAttr(tcaFQCodelCEThreshold, nl.Uint32Attr(ce)))
+		}
+		attrs = append(attrs, nested(nl.TCA_OPTIONS, options...))
 	}
 	_, err := c.Do(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK,
 		tcMsg(ifindex, rootHandle|classMinor(id), leafHandle(id)), attrs...)
@@ -76,6 +93,8 @@ func setLeaf(c *device.Conn, ifindex int, id plan.ClassID, kind string, packets 
 type leaf struct {
 	kind    string
 	packets uint32 // limit
+	ce      uint32 // fq_codel: ce_threshold in microseconds, 0 = none
+	marked  uint32 // fq_codel: packets
 	drops   uint32
 	full    uint32 // fq_codel: those of the drops that were for want of room
 }
@@ -113,7 +132,7 @@ func parseLeaf(body []byte) (l leaf, err error) {
 			options = value
 		case nl.TCA_STATS2:
 			stats, err := parseStats(value)
-			l.drops, l.full = stats.drops, stats.overlimit
+			l.drops, l.full, l.marked = stats.drops, stats.overlimit, stats.marked
 			return err
 		}
 		return nil
@@ -129,8 +148,11 @@ func parseLeaf(body []byte) (l leaf, err error) {
 		l.packets = native.Uint32(options[8:])
 	case l.kind == "fq_codel":
 		err = device.EachAttr(options, func(typ uint16, value []byte) error {
-			if typ == tcaFQCodelLimit && len(value) >= 4 {
+			switch {
+			case typ == tcaFQCodelLimit && len(value) >= 4:
 				l.packets = native.Uint32(value)
+			case typ == tcaFQCodelCEThreshold && len(value) >= 4:
+				l.ce = native.Uint32(value)
 			}
 			return nil
 		})

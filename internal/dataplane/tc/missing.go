@@ -87,7 +87,7 @@ func (b *Backend) lostLeaves(dev device.Device) ([]string, error) {
 	}
 	var lost []string
 	for _, class := range workloads(b.want) {
-		if _, packets := b.leafOf(leaves, class); packets != 0 {
+		if _, packets, _ := b.leafOf(leaves, class); packets != 0 {
 			lost = append(lost, fmt.Sprintf("the queue of class %d (%s) was changed", class.ID, class.Name))
 		}
 	}
@@ -103,17 +103,29 @@ func (b *Backend) notice(have map[uint32]htbClass) {
 	}
 }
 
-// leafOf is the kind of queue that a class has or should have, and the limit that it
-// is to be given, 0 if it has it or cannot change it.
-func (b *Backend) leafOf(leaves map[plan.ClassID]leaf, class plan.Class) (kind string, packets uint32) {
+// leafOf is the kind of queue that a class has or should have, the limit that it is to be
+// given, 0 if nothing is to be changed or can be, and its ce_threshold, 0 = as it is.
+func (b *Backend) leafOf(leaves map[plan.ClassID]leaf, class plan.Class) (kind string, packets, ce uint32) {
 	present := leaves[class.ID]
 	kind = present.kind // another one would drop what waits, so an adopted class keeps its own
 	if kind == "" {
 		kind = b.leaf
 	}
 	packets = leafPackets(kind, b.want.Link.Capacity, class.Limit)
-	if present.packets == packets || (present.kind != "" && !changeable(present.kind)) {
-		return kind, 0
+	if kind == "fq_codel" && (class.AQM.CEThreshold != 0 || present.ce != 0) && !sameThreshold(present.ce, ceThreshold(class)) {
+		ce = ceThreshold(class)
 	}
-	return kind, packets
+	if present.packets == packets && ce == 0 || (present.kind != "" && !changeable(present.kind)) {
+		return kind, 0, 0
+	}
+	return kind, packets, ce
+}
+
+// sameThreshold reports whether two values of ce_threshold are one: the kernel rounds them
+// to 1,024 ns, and shows none where there is no delay.
+func sameThreshold(present, want uint32) bool {
+	if want >= noCEThreshold/2 {
+		return present == 0 || present >= noCEThreshold/2
+	}
+	return present == want || present+1 == want
 }

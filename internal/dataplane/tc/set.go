@@ -117,11 +117,11 @@ func (b *Backend) setClasses(dev device.Device, have map[uint32]htbClass) error 
 		return device.Explain("read the leaf qdiscs of "+b.name, err)
 	}
 	for _, class := range workloads(b.want) {
-		kind, packets := b.leafOf(leaves, class)
+		kind, packets, ce := b.leafOf(leaves, class)
 		if packets == 0 {
 			continue
 		}
-		if err := setLeaf(b.conn, dev.Index, class.ID, kind, packets); err != nil {
+		if err := setLeaf(b.conn, dev.Index, class.ID, kind, packets, ce); err != nil {
 			return device.Explain(fmt.Sprintf("set the queue of class %d (%s) on %s", class.ID, class.Name, b.name), err)
 		}
 	}

@@ -76,7 +76,7 @@ func probe() (string, error) {
 		return "", lacks("cls_bpf", "CONFIG_NET_CLS_BPF", "cls_bpf", err)
 	}
 	for _, kind := range leafKinds {
-		if err = setLeaf(conn, lo.Index, plan.ClassID(0), kind, minLeafPackets); err == nil {
+		if err = setLeaf(conn, lo.Index, plan.ClassID(0), kind, minLeafPackets, 0); err == nil {
 			return kind, nil
 		}
 	}
