@@ -133,6 +133,7 @@ struct weir_class_config {
 	__u64 share_cost; /* virtual time per byte; 0 = class does not exist */
 	__u64 floor_cost; /* ns << WEIR_NS_SHIFT per byte at its min; 0 = no min */
 	__u64 ceil_cost; /* the same at its max; 0 = no max */
+	__u64 ceil_burst; /* ns of its max that it may save up while it is quiet */
 	__u64 interval; /* the same of its schedule of future service times; 0 = none */
 	__u64 weight; /* qcon, ancs: 1 to WEIR_MAX_WEIGHT */
 	__u64 min_credit; /* qcon, ancs: bytes per period; 0 = no min */
@@ -153,6 +154,7 @@ struct weir_class_config {
 	__u64 ce_above; /* ECN: ns, an ECT packet behind one that waited for longer is marked; ~0 = CoDel alone marks; 0 = no ECN */
 	/* What the costs were made of, for people and for an agent that adopts. */
 	__u64 min_bps, max_bps, police_bps;
+	__u64 burst_bytes;
 	__u64 reserve_bps; /* goodput that the interval is to hold */
 	__u8 name[WEIR_NAME_LEN]; /* cut off if longer */
 };
@@ -214,8 +216,9 @@ struct weir_class {
 	__u64 floor_cost;
 	__u64 ceil_at; /* when its max permits the next packet; paced: FST of the last one */
 	__u64 ceil_cost;
-	__u32 ceil_ahead; /* ns that it may be ahead of that */
+	__u32 ceil_ahead; /* ns that it may be ahead of that, */
 	__u32 ceil_part; /* of span_exact (core/class.h), as the other parts */
+	__u64 ceil_burst; /* and behind, which it makes good: core/fst.h */
 	__s64 credit; /* qcon, ancs: what it may still send, bytes */
 	__s64 granted; /* qcon, ancs: credit at the start of the period, bytes */
 	struct weir_node

@@ -15,6 +15,13 @@
  * Example: 10 Mbit/s of goodput in segments of 1,448 bytes are frames of 1,514 at
  * 765 ns per byte: one each 1.158 ms.
  *
+ * A burst is what the clock of a max may be behind: a class that sends less than its max saves
+ * up time, ceil_burst at most, and then sends above its max, by its share, until the clock
+ * has come up with the present. The others' mins are owed before that (fair.h).
+ *
+ * Example: max 10 Mbit/s, burst 20 MB: 16 s. After those the class sends 20 MB and what the
+ * max gives meanwhile as fast as its share permits: in 1.8 s on a free link of 100 Mbit/s.
+ *
  * An interval is what a max is, but for the burst: a class may be AHEAD_NS ahead of
  * its max, and not ahead of its schedule at all. So it is kept in the same clock,
  * ceil_at, with the larger of both costs, and a class without an interval meets
@@ -47,6 +54,7 @@ static __always_inline void fst_apply(struct weir_class *c, struct weir_class_co
 
 	c->ceil_cost = paced ? cfg->interval : cfg->ceil_cost;
 	c->ceil_ahead = paced ? 0 : AHEAD_NS;
+	c->ceil_burst = paced ? 0 : cfg->ceil_burst;
 }
 
 #endif /* WEIR_FST_H */

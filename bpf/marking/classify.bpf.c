@@ -57,6 +57,8 @@ static __always_inline int weir_mark_and_rewrite(struct __sk_buff *skb)
 	dscp = weir_here.dscp[queue];
 	if (dscp != WEIR_DSCP_KEEP)
 		weir_rewrite(skb, &h, dscp);
+	if (weir_here.hosts)
+		weir_hash_hosts(skb, &h, weir_here.hosts);
 	return TC_ACT_UNSPEC; /* the same number as TCX_NEXT */
 }
 
@@ -67,7 +69,10 @@ int weir_rules_port(struct __sk_buff *skb)
 	return weir_mark_and_rewrite(skb);
 }
 
-/* Codepoints of cgroups' packets, by class and queue as they stand in the mark. */
+/*
+ * Codepoints of cgroups' packets, and whether their hash is that of hosts, by class and queue
+ * as they stand in the mark.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* as many as there are, set before the load */
@@ -78,13 +83,16 @@ struct {
 static __always_inline void weir_rewrite_late(struct __sk_buff *skb)
 {
 	__u32 key = skb->mark & ~weir_here.keep;
-	__u32 *dscp = bpf_map_lookup_elem(&weir_late, &key);
+	__u32 *late = bpf_map_lookup_elem(&weir_late, &key);
 	struct weir_headers h = {};
 
-	if (!dscp)
+	if (!late)
 		return;
 	weir_read(skb, &h, true);
-	weir_rewrite(skb, &h, *dscp & 0x3f);
+	if ((*late & 0xff) != WEIR_DSCP_KEEP)
+		weir_rewrite(skb, &h, *late & 0x3f);
+	if (*late >> WEIR_LATE_HOSTS)
+		weir_hash_hosts(skb, &h, *late >> WEIR_LATE_HOSTS);
 }
 
 /* Whose sockets are whose (owner.h). */
@@ -214,13 +222,15 @@ int weir_rules_in(struct __sk_buff *skb)
 	if (!weir_to.local &&
 	    (weir_class_of(skb->tc_index, skb->mark & weir_here.classes) || !weir_by_link(iif)))
 		return WEIR_LEFT;
-	if (weir_here.count || weir_to.rewrites)
+	if (weir_here.count || weir_to.rewrites || weir_here.hosts)
 		weir_read(skb, &h, true);
 	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
 	skb->mark = (skb->mark & weir_here.keep) | weir_value(queue);
 	skb->tc_index = weir_here.seal;
 	if (weir_to.rewrites && weir_here.dscp[queue] != WEIR_DSCP_KEEP)
 		weir_rewrite(skb, &h, weir_here.dscp[queue]);
+	if (weir_here.hosts)
+		weir_hash_hosts(skb, &h, weir_here.hosts);
 	return WEIR_TAKEN;
 }
 

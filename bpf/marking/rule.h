@@ -74,7 +74,17 @@ struct weir_place {
 	__u32 host; /* at a link: 1 = class 0 has rules or a DSCP */
 	__u64 self; /* id of the agent's own cgroup; 0 = none */
 	__u32 seal; /* at a port: the class, as in seal.h */
+	__u32 hosts; /* whose packets share a hash, bits of enum weir_hosts; 0 = a flow's */
 };
+
+/* What of a packet makes its hash, by which sfq tells flows apart. */
+enum weir_hosts {
+	WEIR_HOST_SRC = 1,
+	WEIR_HOST_DST = 2,
+};
+
+/* An element of weir_late: the codepoint, and above it weir_place.hosts. */
+#define WEIR_LATE_HOSTS 8
 
 #define WEIR_DSCP_KEEP 0xff
 

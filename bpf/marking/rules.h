@@ -6,6 +6,7 @@
  *     weir_read     headers -> facts, addresses, ports
  *     weir_decide   the same and the rules -> queue
  *     weir_rewrite  DSCP, with the checksum where there is one
+ *     weir_hash_hosts  one hash for all packets of a host
  *
  * internal/policy/classify says the same in Go (DecodeEthernet, Rules.Classify,
  * Fragments), and a test sends 10,000 random packets through both.
@@ -51,6 +52,7 @@ const volatile struct weir_rule weir_rules[WEIR_MAX_RULES] SEC(".rodata.rules");
 const volatile struct {
 	enum weir_fact fact;
 	enum weir_test test;
+	enum weir_hosts hosts;
 } weir_names SEC(".rodata.names");
 
 enum weir_fragment { WEIR_WHOLE, WEIR_FIRST, WEIR_LATER };
@@ -293,6 +295,32 @@ static __always_inline __u32 weir_decide(const struct weir_headers *h)
 	if (h->fragment == WEIR_FIRST)
 		bpf_map_update_elem(&weir_fragments, &key, &queue, BPF_ANY);
 	return queue;
+}
+
+static __always_inline __u64 weir_mix(__u64 x)
+{
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ULL;
+	return x ^ x >> 32;
+}
+
+/*
+ * Give the packet the hash of its hosts, for sfq and for fq_codel: so all flows of a host are
+ * one there. It is done here, before NAT, so a host keeps its hash behind masquerading.
+ * Packets that are not IP keep the hash that they have.
+ */
+static __always_inline void weir_hash_hosts(struct __sk_buff *skb, const struct weir_headers *h,
+					    __u32 hosts)
+{
+	__u64 x = 0;
+
+	if (!(h->facts & weir_bit(WEIR_FACT_IP)))
+		return;
+	if (hosts & WEIR_HOST_SRC)
+		x = weir_mix(weir_mix(h->src[0] + 1) + h->src[1]);
+	if (hosts & WEIR_HOST_DST)
+		x = weir_mix(weir_mix(x + h->dst[0] + 2) + h->dst[1]);
+	bpf_set_hash(skb, x);
 }
 
 /* Write the codepoint; the two bits of ECN stay. Where the packet cannot be made

@@ -238,7 +238,7 @@ static __always_inline void fair_settle(struct weir_class *c, __u32 id)
 	/* Neither a debt from the old rates nor a credit from when there were none. */
 	c->floor_at = within(c->floor_at, now, now + span(link_now.quantum, c->floor_cost));
 	most = fst_paced(c) ? LARGEST : link_now.quantum;
-	c->ceil_at = within(c->ceil_at, now, now + span(most, c->ceil_cost));
+	c->ceil_at = within(c->ceil_at, now - c->ceil_burst, now + span(most, c->ceil_cost));
 	/* A min that is gone leaves no debt. */
 	most = t->v_now + link_now.bulk_quantum * c->share_cost;
 	if (before(most, c->v))

@@ -20,8 +20,8 @@ static __always_inline void fair_catch_up(struct tier *t, struct weir_class *c, 
 
 	if (before(c->floor_at, least))
 		c->floor_at = least;
-	if (before(c->ceil_at, now))
-		c->ceil_at = now;
+	if (before(c->ceil_at + c->ceil_burst, now))
+		c->ceil_at = now - c->ceil_burst;
 }
 
 /* Class id, without a group, was idle and is not any more. */
@@ -70,10 +70,11 @@ static __always_inline void fair_charge_rates(struct weir_class *c, __u32 len)
 	}
 	if (c->ceil_cost) {
 		__u64 packet = span_exact(len, c->ceil_cost, &c->ceil_part);
+		__u64 late = LATE_NS + 2 * packet + c->ceil_burst;
 
 		/* Its turn may come seldom; a few packets are made good then. */
-		if (before(c->ceil_at + LATE_NS + 2 * packet, now))
-			c->ceil_at = now - LATE_NS - 2 * packet;
+		if (before(c->ceil_at + late, now))
+			c->ceil_at = now - late;
 		c->ceil_at += packet;
 	}
 }

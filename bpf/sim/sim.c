@@ -29,7 +29,7 @@
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
  *   link LINK_COST BATCH QUANTUM BULK_BATCH BULK_QUANTUM SHARE_SHIFT TOTAL_CREDIT LIMIT_BYTES OVERHEAD
- *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL
+ *   class ID SHARE_COST FLOOR_COST CEIL_COST WEIGHT MIN_CREDIT MAX_CREDIT LIMIT_BYTES LIMIT_PACKETS INTERVAL BURST
  *   group ID IS_GROUP PARENT
  *   queues ID DISCIPLINE QUEUES OTHER POLICE_COST POLICE_BURST TARGET INTERVAL CE_ABOVE (COST LIMIT PEERS INTERVAL) x 8
  *   greedy ID LEN WINDOW DELAY
@@ -454,7 +454,7 @@ int main(int argc, char **argv)
 	weir_init(&sch, NULL, NULL);
 	while (scanf("%31s", word) == 1) {
 		int n = !strcmp(word, "link")	   ? 9
-			: !strcmp(word, "class")   ? 10
+			: !strcmp(word, "class")   ? 11
 			: !strcmp(word, "queues")  ? 41
 			: !strcmp(word, "greedy")  ? 4
 			: !strcmp(word, "cbr")	   ? 3
@@ -492,6 +492,7 @@ int main(int argc, char **argv)
 			c->limit_bytes = a[7];
 			c->limit_packets = a[8];
 			c->interval = a[9];
+			c->ceil_burst = a[10];
 		} else if (!strcmp(word, "group")) { /* announced by `queues` */
 			sim_classes[a[0]].group = a[1];
 			sim_classes[a[0]].parent = a[2];

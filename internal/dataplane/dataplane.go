@@ -115,6 +115,7 @@ type Backend interface {
 // zero value lacks nothing. What a backend holds roughly, such as a link's overhead per
 // frame, is a Gap only.
 type Abilities struct {
+	NoBurst  bool // no workload sends above its max
 	NoGroups bool // each member of a group counts for itself on the link
 	OneQueue bool // all workloads have Discipline and AQM, whatever they ask for
 	// Discipline and AQM count with OneQueue.

@@ -169,7 +169,9 @@ func (b *builder) addClass(id ClassID, w Workload) {
 		ID: id, Name: w.Name, Weight: claim.Weight, Min: ask.Min, Max: claim.Max,
 		Limit:      Limit{Packets: p.LimitPackets, Bytes: p.LimitBytes},
 		Discipline: p.Discipline.OrDefault(), Queues: queues(p, b.state.Link), DSCP: p.DSCP,
+		Isolation: p.Isolation,
 	}
+	class.Burst = b.burst(w, p)
 	class.Reserve, class.Interval = b.state.Link.paced(p.Reserve)
 	class.AQM = aqmOf(p.AQM, class.Discipline)
 	if p.AQM == (policy.AQM{}) {
@@ -179,6 +181,18 @@ func (b *builder) addClass(id ClassID, w Workload) {
 		class.Parent = g.class.ID
 	}
 	b.state.Classes = append(b.state.Classes, class)
+}
+
+// burst returns the workload's burst, which only the scheduler fair has.
+func (b *builder) burst(w Workload, p policy.Policy) uint64 {
+	link := b.state.Link
+	if p.Burst == 0 || link.Scheduler == SchedulerFair {
+		return uint64(p.Burst)
+	}
+	b.refuse(w, fmt.Errorf("%s: %w", w.Name, &invalid.Error{Field: "burst", Value: p.Burst.String(),
+		Msg:    fmt.Sprintf("scheduler %s of link %s has no bursts", link.Scheduler, link.Device),
+		Remedy: "set the link's scheduler to " + SchedulerFair}))
+	return 0
 }
 
 // aqmOf returns what an AQM is in a discipline.
@@ -225,6 +239,8 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 		p.Min = policy.Amount{}
 	case "reserve":
 		p.Reserve = policy.Amount{}
+	case "burst":
+		p.Burst = 0
 	case "ingress":
 		p.Ingress = nil
 	case "quota":
@@ -235,6 +251,8 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 		p.Discipline, p.Queues = "", nil
 	case "aqm":
 		p.AQM = policy.AQM{}
+	case "isolation":
+		p.Isolation = policy.ByFlow
 	case "dscp":
 		p.DSCP = nil
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/quota"
 )
 
 // Op says what a Change does.
@@ -152,6 +153,7 @@ func (c Class) facts(in ...State) []fact {
 		{"weight", strconv.FormatUint(uint64(c.Weight), 10), false},
 		{"min", orNone(c.Min), c.Min == 0},
 		{"max", orNone(c.Max), c.Max == 0},
+		{"burst", burstWords(c.Burst), c.Burst == 0},
 		{"reserve", orNone(c.Reserve), c.Reserve == 0},
 		{"interval", c.Interval.String(), c.Interval == 0},
 	}
@@ -190,6 +192,7 @@ func (c Class) insideFacts() []fact {
 		{"discipline", string(discipline), discipline == policy.SFQ},
 		{"queues", cmp.Or(strings.Join(queues, ", "), "none"), len(queues) == 0},
 		{"aqm", aqm, c.AQM == aqmOf(policy.AQM{}, discipline)},
+		{"isolation", cmp.Or(string(c.Isolation), policy.Isolations()[0]), c.Isolation == policy.ByFlow},
 		{"dscp", dscp, c.DSCP == nil},
 	}
 }
@@ -236,6 +239,13 @@ func (l Limit) facts() []fact {
 		{"limit in packets", packets, l.Packets == 0},
 		{"limit in bytes", bytes, l.Bytes == 0},
 	}
+}
+
+func burstWords(burst uint64) string {
+	if burst == 0 {
+		return "none"
+	}
+	return quota.Size(burst).String()
 }
 
 func orNone(r policy.Rate) string {

@@ -78,14 +78,14 @@ func (b *builder) addGroup(g *group) {
 		b.refuse(w, fmt.Errorf("%s: %w", w.Name, g.missing))
 		return
 	}
-	w.Policy = policy.Policy{Weight: w.Policy.Weight, Min: w.Policy.Min, Max: w.Policy.Max}
+	w.Policy = policy.Policy{Weight: w.Policy.Weight, Min: w.Policy.Min, Max: w.Policy.Max, Burst: w.Policy.Burst}
 	id, ok := b.number(w, "its members count for themselves; stop workloads")
 	if !ok {
 		g.missing = &invalid.Error{Field: "group", Value: w.Name, Msg: "has no class number", Remedy: "stop workloads"}
 		return
 	}
-	_, claim := b.claim(w)
-	g.class = Class{ID: id, Name: w.Name, Weight: claim.Weight, Max: claim.Max, Discipline: policy.SFQ, Group: true}
+	p, claim := b.claim(w)
+	g.class = Class{ID: id, Name: w.Name, Weight: claim.Weight, Max: claim.Max, Burst: b.burst(w, p), Discipline: policy.SFQ, Group: true}
 	ask := policy.Floor{Name: "group " + w.Name, Min: claim.Min}
 	if err := link.Admission().Admit(ask, b.floors); err != nil {
 		b.refuse(w, err)

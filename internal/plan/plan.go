@@ -142,6 +142,7 @@ type Class struct {
 	Weight uint32      // 1 to policy.MaxWeight
 	Min    policy.Rate // guaranteed, 0 = none; a group's is at least its members' together
 	Max    policy.Rate // ceiling, 0 = none
+	Burst  uint64      // bytes that it may send above Max after it was quiet
 	Limit  Limit
 	// Reserve is the goodput that a controller holds, bits per second of payload; 0 =
 	// none. Min covers what it takes on the wire. Interval is by what it is held.
@@ -151,6 +152,7 @@ type Class struct {
 	Discipline policy.Discipline // never ""
 	Queues     []Queue           // of pq, cbwfq and llq
 	AQM        AQM               // resolved
+	Isolation  policy.Isolation  // of sfq
 	DSCP       *uint8            // written into packets whose queue has none of its own
 	// Parent is the class of the group that this one is in; 0 = none.
 	Parent ClassID

@@ -102,6 +102,56 @@ func listed(words []string, last string) string {
 	return strings.Join(words[:n-1], ", ") + " " + last + " " + words[n-1]
 }
 
+// Isolation says what sfq takes for one flow: the values are CAKE's flow modes.
+type Isolation string
+
+// The isolations. With all but the first a host is one flow, however many connections it has.
+const (
+	ByFlow        Isolation = ""        // addresses, protocol and ports
+	BySource      Isolation = "srchost" // the source's address
+	ByDestination Isolation = "dsthost" // the destination's address
+	ByHosts       Isolation = "hosts"   // both addresses
+)
+
+// flowsWord stands for ByFlow, the default.
+const flowsWord = "flows"
+
+// Isolations returns the names of all isolations, the default first.
+func Isolations() []string {
+	return []string{flowsWord, string(BySource), string(ByDestination), string(ByHosts)}
+}
+
+// ParseIsolation reads an isolation's name. The error is an *invalid.Error without a field.
+func ParseIsolation(s string) (Isolation, error) {
+	text := strings.ToLower(strings.TrimSpace(s))
+	if !slices.Contains(Isolations(), text) {
+		return "", &invalid.Error{Value: strings.TrimSpace(s), Msg: "no such isolation", Remedy: "write " + listed(Isolations(), "or")}
+	}
+	if text == flowsWord {
+		return ByFlow, nil
+	}
+	return Isolation(text), nil
+}
+
+func writeIsolation(i Isolation) string {
+	if i == ByFlow {
+		return flowsWord
+	}
+	return string(i)
+}
+
+// checkIsolation refuses an isolation where nothing tells flows apart.
+func (p Policy) checkIsolation(d Discipline) error {
+	if _, err := ParseIsolation(writeIsolation(p.Isolation)); err != nil {
+		return invalid.InField("isolation", err)
+	}
+	if p.Isolation != ByFlow && d != SFQ {
+		return &invalid.Error{Field: "isolation", Value: string(p.Isolation), Msg: fmt.Sprintf("discipline %s does not tell flows apart", d),
+			Remedy: "write discipline sfq, or isolation flows"}
+	}
+	return nil
+}
+
 // MaxQueues is the largest number of queues with rules that a workload can have; WEIR_MAX_QUEUES
 // in bpf/weir.h is the same number.
 const MaxQueues = 8

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,6 +89,13 @@ var fields = []Field{
 		kind:  of[Amount]{func(p *Policy) *Amount { return &p.Max }, ParseAmount, Amount.Compact},
 	},
 	{
+		Name: "burst", On: OnWorkload | OnIngress | OnGroup, Value: "SIZE|none", Example: "20MB", None: "none", MayLack: true,
+		Empty: "write a size such as 20MB, or none",
+		Doc:   "what it may send above its max after it was quiet: 20MB, or none",
+		Group: "what its members may send above the group's max, together, after they were quiet: 20MB, or none",
+		kind:  of[quota.Size]{func(p *Policy) *quota.Size { return &p.Burst }, parseBurst, writeBurst},
+	},
+	{
 		Name: "reserve", On: OnWorkload | OnIngress, Value: "RATE|none", Example: "30mbit", None: "none", Empty: emptyAmount,
 		Doc:  "goodput that a controller holds, payload alone: 10mbit, or none",
 		kind: of[Amount]{func(p *Policy) *Amount { return &p.Reserve }, ParseAmount, Amount.Compact},
@@ -118,6 +126,11 @@ var fields = []Field{
 		Empty: "write TARGET/INTERVAL such as 5ms/100ms or 5ms/100ms ecn, or on, off or default",
 		Doc:   "CoDel's target and interval: 5ms/100ms, with ecn marks in place of drops, on, off, or default",
 		kind:  of[AQM]{func(p *Policy) *AQM { return &p.AQM }, ParseAQM, AQM.Compact},
+	},
+	{
+		Name: "isolation", On: OnWorkload | OnIngress, Value: "NAME", Example: "srchost", Choices: Isolations(),
+		Doc:  "what sfq takes for one flow: flows, or all of a host by its address: srchost, dsthost, hosts",
+		kind: of[Isolation]{func(p *Policy) *Isolation { return &p.Isolation }, ParseIsolation, writeIsolation},
 	},
 	{
 		Name: "dscp", On: OnWorkload | OnIngress, Value: "DSCP|none", Example: "ef", None: "none", Guarded: true,
@@ -287,6 +300,25 @@ func marking(dscp *uint8) string {
 		return ""
 	}
 	return classify.DSCPName(*dscp)
+}
+
+func parseBurst(text string) (quota.Size, error) {
+	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
+		return 0, nil
+	}
+	size, err := quota.ParseSize(text)
+	var wrong *invalid.Error
+	if errors.As(err, &wrong) && strings.Trim(text, "0.") == "" {
+		err = &invalid.Error{Value: text, Msg: "a burst of 0", Remedy: "write a size such as 20MB, or none"}
+	}
+	return size, err
+}
+
+func writeBurst(size quota.Size) string {
+	if size == 0 {
+		return ""
+	}
+	return size.String()
 }
 
 func parseGroup(text string) (string, error) {

@@ -41,6 +41,7 @@ package policy
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"weir/internal/invalid"
 	"weir/internal/policy/quota"
@@ -63,6 +64,8 @@ type Policy struct {
 	Weight uint32 // 1 to MaxWeight
 	Min    Amount // guaranteed; none by default
 	Max    Amount // ceiling; none by default
+	// Burst is how many bytes it may send above its max after it was quiet; 0 = none.
+	Burst quota.Size
 	// Reserve is a goodput (payload delivered, bits per second) that a controller
 	// holds: the workload gets as much, and no more; none by default.
 	Reserve Amount
@@ -73,8 +76,9 @@ type Policy struct {
 	Discipline Discipline
 	Queues     []Queue // of pq, cbwfq and llq
 	AQM        AQM
-	DSCP       *uint8 // written into every packet without one of its queue; nil = left as it is
-	Group      string // the group that the workload is in, "" = none
+	Isolation  Isolation // of sfq
+	DSCP       *uint8    // written into every packet without one of its queue; nil = left as it is
+	Group      string    // the group that the workload is in, "" = none
 	// Quota is how much it may move in a time, and what then; nil = as much as it likes.
 	Quota *quota.Quota
 	// When is what differs at times, see At; of what is in force at a moment it stays a part.
@@ -108,6 +112,9 @@ func (p Policy) Check() error {
 		(p.Min.Rate > p.Max.Rate || p.Min.Percent > p.Max.Percent) {
 		return minAboveMax(p.Min, p.Min.String(), p.Max.String())
 	}
+	if p.Burst != 0 && p.Max.None() {
+		return p.burstError("there is no max that it would be above", "give a max, or take the burst away")
+	}
 	if err := p.checkLimits(); err != nil {
 		return err
 	}
@@ -121,6 +128,14 @@ func (p Policy) Check() error {
 		return err
 	}
 	return p.checkIngress()
+}
+
+// maxBurst is how long a max may take to carry a burst. It is as long until a burst that is
+// used up is there again.
+const maxBurst = 10 * time.Minute
+
+func (p Policy) burstError(msg, remedy string) error {
+	return &invalid.Error{Field: "burst", Value: writeBurst(p.Burst), Msg: msg, Remedy: remedy}
 }
 
 func (p Policy) checkLimits() error {
@@ -167,6 +182,10 @@ func (p Policy) ClaimOn(capacity Rate, overhead int) (Claim, error) {
 	c := Claim{Weight: p.Weight, Min: p.Min.Of(capacity), Max: p.Max.Of(capacity), Demand: Unlimited}
 	if c.Max != 0 && c.Min > c.Max {
 		return Claim{}, minAboveMax(p.Min, p.Min.on(capacity), p.Max.on(capacity))
+	}
+	if most := quota.Size(float64(c.Max) / 8 * maxBurst.Seconds()); p.Burst > most {
+		return Claim{}, p.burstError(fmt.Sprintf("more than a max of %s carries in %s: no limit any more", p.Max.on(capacity), maxBurst),
+			fmt.Sprintf("write %d or less", most))
 	}
 	if err := p.checkReserve(capacity, overhead); err != nil {
 		return Claim{}, err

@@ -23,6 +23,9 @@ func (p Policy) checkQueues() error {
 	if err := p.AQM.Check(); err != nil {
 		return invalid.InField("aqm", err)
 	}
+	if err := p.checkIsolation(d); err != nil {
+		return err
+	}
 	if err := checkDSCP("dscp", p.DSCP); err != nil {
 		return err
 	}

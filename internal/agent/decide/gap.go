@@ -83,6 +83,9 @@ func lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
 	if p.LimitBytes != 0 && abilities.NoByteLimit {
 		gaps = append(gaps, Gap{Field: "limit_bytes", Value: strconv.FormatUint(p.LimitBytes, 10), Reason: noByteLimit})
 	}
+	if p.Burst != 0 && abilities.NoBurst {
+		gaps = append(gaps, Gap{Field: "burst", Value: p.Burst.String(), Reason: withoutBursts})
+	}
 	if !abilities.OneQueue {
 		return gaps
 	}
@@ -100,6 +103,9 @@ func lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
 const (
 	// withoutGroups is why a group, and a workload's place in it, is not held.
 	withoutGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
+
+	// withoutBursts is why a burst is not held.
+	withoutBursts = "HTB's rates are computed anew every 200 ms from what each workload is seen to send, which bursts would spoil; its max is held"
 
 	// noByteLimit is why a limit in bytes is not held.
 	noByteLimit = "HTB's queue counts packets, whatever their size, and takes the limit as so many full frames; limit_packets is held"

@@ -73,6 +73,14 @@ func nsCost(r policy.Rate) uint64 {
 	return max(q, 1)
 }
 
+// burstTime is how long c's max takes to carry its burst, in ns.
+func burstTime(c plan.Class) uint64 {
+	if c.Max == 0 {
+		return 0
+	}
+	return uint64(float64(c.Burst) * 8e9 / float64(c.Max))
+}
+
 // inTime is how many bytes r carries in ns nanoseconds.
 func inTime(r policy.Rate, ns uint64) uint64 {
 	hi, lo := bits.Mul64(uint64(r), ns)
@@ -138,6 +146,8 @@ func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
 		ShareCost:    costOne * policy.MaxWeight / uint64(max(c.Weight, 1)),
 		FloorCost:    nsCost(c.Min),
 		CeilCost:     nsCost(c.Max),
+		CeilBurst:    burstTime(c),
+		BurstBytes:   c.Burst,
 		Interval:     uint64(c.Interval),
 		Weight:       uint64(c.Weight),
 		MinCredit:    inTime(c.Min, creditPeriod),
@@ -278,7 +288,7 @@ func planAQM(cfg qdiscWeirClassConfig) plan.AQM {
 func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 	c := plan.Class{
 		ID: id, Name: text(cfg.Name[:]), Weight: uint32(cfg.Weight),
-		Min: policy.Rate(cfg.MinBps), Max: policy.Rate(cfg.MaxBps),
+		Min: policy.Rate(cfg.MinBps), Max: policy.Rate(cfg.MaxBps), Burst: cfg.BurstBytes,
 		Reserve: policy.Rate(cfg.ReserveBps), Interval: plan.Interval(cfg.Interval),
 		Limit:      plan.Limit{Packets: uint32(cfg.LimitPackets), Bytes: cfg.LimitBytes},
 		Discipline: disciplineName(cfg.Discipline),

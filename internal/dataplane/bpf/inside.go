@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/plan"
+	"weir/internal/policy"
 	"weir/internal/policy/classify"
 )
 
@@ -33,9 +34,10 @@ const (
 
 type (
 	insideClass struct {
-		Name   string        `json:"name,omitempty"` // if the qdisc has not all of it
-		DSCP   *uint8        `json:"dscp,omitempty"`
-		Queues []insideQueue `json:"queues,omitempty"`
+		Name      string           `json:"name,omitempty"` // if the qdisc has not all of it
+		DSCP      *uint8           `json:"dscp,omitempty"`
+		Isolation policy.Isolation `json:"isolation,omitempty"`
+		Queues    []insideQueue    `json:"queues,omitempty"`
 	}
 	insideQueue struct {
 		Name  string `json:"name"`
@@ -46,7 +48,7 @@ type (
 
 // insideOf is the text for a class, nil if there is nothing to keep.
 func insideOf(c plan.Class) []byte {
-	kept := insideClass{DSCP: c.DSCP}
+	kept := insideClass{DSCP: c.DSCP, Isolation: c.Isolation}
 	if len(c.Name) >= len(qdiscWeirClassConfig{}.Name) {
 		kept.Name = c.Name
 	}
@@ -61,7 +63,7 @@ func insideOf(c plan.Class) []byte {
 		}
 		kept.Queues = append(kept.Queues, queue)
 	}
-	if kept.Name == "" && kept.DSCP == nil && kept.Queues == nil {
+	if kept.Name == "" && kept.DSCP == nil && kept.Isolation == policy.ByFlow && kept.Queues == nil {
 		return nil
 	}
 	text, err := json.Marshal(kept)
@@ -88,7 +90,7 @@ func fill(c *plan.Class, text []byte) {
 			return
 		}
 	}
-	c.Name, c.DSCP = cmp.Or(kept.Name, c.Name), kept.DSCP
+	c.Name, c.DSCP, c.Isolation = cmp.Or(kept.Name, c.Name), kept.DSCP, kept.Isolation
 	for i, q := range kept.Queues {
 		c.Queues[i].Name, c.Queues[i].DSCP, c.Queues[i].Match = q.Name, q.DSCP, matches[i]
 	}

@@ -92,7 +92,7 @@ func (s *simulation) setClass(class plan.Class) {
 }
 
 func (s *simulation) configure(id plan.ClassID, c qdiscWeirClassConfig) {
-	fmt.Fprintln(s, "class", id, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets, c.Interval)
+	fmt.Fprintln(s, "class", id, c.ShareCost, c.FloorCost, c.CeilCost, c.Weight, c.MinCredit, c.MaxCredit, c.LimitBytes, c.LimitPackets, c.Interval, c.CeilBurst)
 	fmt.Fprintln(s, "group", id, c.Group, c.Parent)
 	fmt.Fprint(s, "queues ", id, " ", c.Discipline, c.Queues, c.OtherQueue, c.PoliceCost, c.PoliceBurst, c.AqmTarget, c.AqmInterval, c.CeAbove)
 	for _, q := range c.Queue {

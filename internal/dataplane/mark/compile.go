@@ -17,10 +17,26 @@ import (
 type Marking struct {
 	Queues []plan.Queue // whose rules pick the queue; nil = all packets are of queue 0
 	DSCP   *uint8       // for packets of queues without one of their own; nil = left as it is
+	Hosts  uint32       // WEIR_HOST_SRC and WEIR_HOST_DST: whose packets share a hash; 0 = a flow's
 }
 
 // MarkingOf is what a class asks for.
-func MarkingOf(c plan.Class) Marking { return Marking{Queues: c.Queues, DSCP: c.DSCP} }
+func MarkingOf(c plan.Class) Marking {
+	return Marking{Queues: c.Queues, DSCP: c.DSCP, Hosts: hostsOf(c.Isolation)}
+}
+
+// hostsOf returns what of a packet makes its hash.
+func hostsOf(i policy.Isolation) uint32 {
+	switch i {
+	case policy.BySource:
+		return uint32(classifyWeirHostsWEIR_HOST_SRC)
+	case policy.ByDestination:
+		return uint32(classifyWeirHostsWEIR_HOST_DST)
+	case policy.ByHosts:
+		return uint32(classifyWeirHostsWEIR_HOST_SRC | classifyWeirHostsWEIR_HOST_DST)
+	}
+	return 0
+}
 
 // empty reports whether the marking asks for nothing but the class.
 func (m Marking) empty() bool {
@@ -29,7 +45,7 @@ func (m Marking) empty() bool {
 			return false
 		}
 	}
-	return m.DSCP == nil
+	return m.DSCP == nil && m.Hosts == 0
 }
 
 // rules are the marking's queues as rules.
@@ -90,7 +106,7 @@ func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, l
 	}
 	p := program{name: name, place: classifyWeirPlace{
 		Keep: ^uint32(mask), Value: mask.Value(class, 0),
-		Dscp: marking.codepoints(),
+		Dscp: marking.codepoints(), Hosts: marking.Hosts,
 	}}
 	if marking.empty() && name == classifyProgWeirRulesPort {
 		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value, Seal: seal(class), Digest: uint64(seal(class))}}, nil

@@ -19,8 +19,12 @@ import (
 // What the program at a link knows of the workloads that are cgroups: their DSCP,
 // which could not be written before, and which sockets are theirs.
 
-// codepoint is the DSCP that packets with a mark get at the link.
+// codepoint is the DSCP that packets with a mark get at the link, keepDSCP for none, and
+// above it, by lateHosts bits, Marking.Hosts.
 type codepoint struct{ Mark, DSCP uint32 }
+
+// lateHosts is WEIR_LATE_HOSTS in bpf/marking/rule.h.
+const lateHosts = 8
 
 // late is a class whose DSCP can only be written where its packets leave: that of
 // a cgroup.
@@ -29,12 +33,12 @@ type late struct {
 	marking Marking
 }
 
-// lateOf lists the classes of cgroups that have a DSCP to write.
+// lateOf lists the classes of cgroups that have a DSCP or a hash to write.
 func lateOf(s plan.State) []late {
 	var list []late
 	for _, port := range s.Ports {
 		class, _ := s.Class(port.Class)
-		if l := (late{port.Class, MarkingOf(class)}); port.Cgroup != "" && l.marking.codepoints() != (Marking{}).codepoints() {
+		if l := (late{port.Class, MarkingOf(class)}); port.Cgroup != "" && (l.marking.Hosts != 0 || l.marking.codepoints() != (Marking{}).codepoints()) {
 			list = append(list, l)
 		}
 	}
@@ -47,9 +51,9 @@ func (p *program) rewriteLate(mask plan.Mask, classes []late) {
 	for _, l := range classes {
 		for queue, dscp := range l.marking.codepoints() {
 			mark := mask.Value(l.class, queue)
-			if dscp != keepDSCP && !seen[mark] { // a class may have several cgroups
+			if (dscp != keepDSCP || l.marking.Hosts != 0) && !seen[mark] { // a class may have several cgroups
 				seen[mark] = true
-				p.late = append(p.late, codepoint{mark, uint32(dscp)})
+				p.late = append(p.late, codepoint{mark, uint32(dscp) | l.marking.Hosts<<lateHosts})
 			}
 		}
 	}

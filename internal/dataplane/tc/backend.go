@@ -121,6 +121,7 @@ func (b *Backend) Gaps() []string {
 	}
 	gaps = append(gaps,
 		"A reservation is held by an HTB ceil, which lets bursts through: right over a second, not from packet to packet; those of queues are not held.",
+		"Bursts are not available: a workload never sends above its max for longer than a timer.",
 		"Groups are not available: each member counts for itself on the link, with its own weight, min and max; a group's weight, min and max do nothing.",
 		fmt.Sprintf("Disciplines, queues and AQM are not available: each workload has one queue, %s with the kernel's defaults.", b.leaf))
 	if !changeable(b.leaf) {
@@ -137,7 +138,7 @@ func (b *Backend) Abilities() dataplane.Abilities { return abilitiesOf(b.leaf) }
 
 // abilitiesOf are the abilities with a kind of leaf qdisc.
 func abilitiesOf(leaf string) dataplane.Abilities {
-	a := dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ, AQM: policy.AQM{Off: true},
+	a := dataplane.Abilities{NoBurst: true, NoGroups: true, OneQueue: true, Discipline: policy.SFQ, AQM: policy.AQM{Off: true},
 		Scheduler: "htb", NoNegativeOverhead: true, NoByteLimit: true}
 	switch leaf {
 	case "fq_codel": // with the kernel's defaults, which are also Weir's

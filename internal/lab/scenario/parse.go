@@ -152,6 +152,7 @@ func (r *reader) link(n ast.Node, s *Scenario) {
 		"loss":      r.share(&l.Loss, 1),
 		"mtu":       r.count(&l.MTU, 576, 9000, "a packet size in bytes"),
 		"offload":   r.toggle(&l.Offload),
+		"ecn":       r.toggle(&l.ECN),
 		"favour":    r.word(&favour, "thing to favour", plan.Favours),
 		"direction": r.word(&direction, "direction", []string{string(policy.Egress), string(policy.Ingress)}),
 	})
@@ -235,7 +236,7 @@ func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 }
 
 // insideFields are the keys of a policy that are read and named as in weir.yaml.
-var insideFields = []string{"discipline", "queues", "aqm", "dscp", "group"}
+var insideFields = []string{"discipline", "queues", "aqm", "isolation", "dscp", "group", "burst"}
 
 // policyFields read what a workload and a phase's change have in common.
 func (r *reader) policyFields(c *Change, s *Scenario) map[string]field {
@@ -296,4 +297,5 @@ func (c *Change) apply(p *Policy) {
 	}
 	inside := c.Inside.Apply(p.Asked())
 	p.Discipline, p.Queues, p.AQM, p.DSCP, p.Group = inside.Discipline, inside.Queues, inside.AQM, inside.DSCP, inside.Group
+	p.Isolation, p.Burst = inside.Isolation, inside.Burst
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/quota"
 )
 
 // Scenario is one file, checked and with every default filled in.
@@ -36,6 +37,7 @@ type Link struct {
 	Jitter    time.Duration // by which the delay varies, either way
 	Loss      float64       // share of packets lost behind the link, 0 to 1
 	MTU       int
+	ECN       bool   // TCP asks for ECN
 	Offload   bool   // segmentation offload (TSO, GSO, GRO)
 	Favour    string // as plan.Link has it, for the scheduler fair
 	// Ingress turns everything round: traffic comes from the receiver's end to the
@@ -62,6 +64,8 @@ type Policy struct {
 	Discipline policy.Discipline // "" = the product's default
 	Queues     []policy.Queue
 	AQM        policy.AQM
+	Isolation  policy.Isolation
+	Burst      quota.Size
 	DSCP       *uint8
 	Group      string // "" = none
 }
@@ -71,6 +75,7 @@ func (p Policy) Asked() policy.Policy {
 	return policy.Policy{
 		Weight: p.Weight, Min: policy.Amount{Rate: p.Min}, Max: policy.Amount{Rate: p.Max}, Reserve: policy.Amount{Rate: p.Reserve},
 		Discipline: p.Discipline, Queues: p.Queues, AQM: p.AQM, DSCP: p.DSCP, Group: p.Group,
+		Isolation: p.Isolation, Burst: p.Burst,
 	}
 }
 

@@ -85,6 +85,13 @@ func Build(spec scenario.Link, workloads int, taps ...int) (*Net, error) {
 			return nil, err
 		}
 	}
+	if spec.ECN {
+		for _, ns := range append(n.Workloads, n.Server) {
+			if err := ns.Do(askForECN); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return n, nil
 }
 
