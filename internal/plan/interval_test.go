@@ -50,11 +50,11 @@ func TestCoDelOfAPacedClass(t *testing.T) {
 		aqm     policy.AQM
 		want    AQM
 	}{
-		{5e6, policy.AQM{}, AQM{19 * time.Millisecond, 190 * time.Millisecond}},
-		{30e6, policy.AQM{}, AQM{policy.DefaultTarget, policy.DefaultInterval}},
-		{5e6, policy.AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}, AQM{time.Millisecond, 20 * time.Millisecond}},
+		{5e6, policy.AQM{}, AQM{Target: 19 * time.Millisecond, Interval: 190 * time.Millisecond}},
+		{30e6, policy.AQM{}, AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}},
+		{5e6, policy.AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}, AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}},
 		{5e6, policy.AQM{Off: true}, AQM{}},
-		{0, policy.AQM{}, AQM{policy.DefaultTarget, policy.DefaultInterval}},
+		{0, policy.AQM{}, AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}},
 	} {
 		p := policy.Policy{Weight: 1, Reserve: policy.Amount{Rate: tt.reserve}, AQM: tt.aqm}
 		state, _, err := Build(Link{Device: "eth0", Capacity: 100e6, Reserve: 1, Scheduler: SchedulerFair}, []Workload{{Key: "w", Name: "w", Policy: p}}, map[string]ClassID{"w": 1})

@@ -141,7 +141,7 @@ func TestParseDiscipline(t *testing.T) {
 }
 
 func TestParseAQM(t *testing.T) {
-	const remedy = "write TARGET/INTERVAL such as 5ms/100ms, or on, off or default"
+	const remedy = "write TARGET/INTERVAL such as 5ms/100ms or 5ms/100ms ecn, or on, off or default"
 	for _, tt := range []struct {
 		text    string
 		compact string
@@ -154,6 +154,13 @@ func TestParseAQM(t *testing.T) {
 		{"on", "5ms/100ms", "5ms/100ms", "5ms/100ms", ""},
 		{"10ms", "10ms/100ms", "10ms/100ms", "10ms/100ms", ""},
 		{" 500us / 10ms ", "500µs/10ms", "500µs/10ms", "500µs/10ms", ""},
+		{"ecn", "5ms/100ms ecn", "5ms/100ms", "5ms/100ms", ""},
+		{"1ms/20ms  ECN", "1ms/20ms ecn", "1ms/20ms", "1ms/20ms", ""},
+		{"on ecn ce_threshold 1ms", "5ms/100ms ecn ce_threshold 1ms", "5ms/100ms", "5ms/100ms", ""},
+		{"5ms/100ms ce_threshold 500us", "5ms/100ms ecn ce_threshold 500µs", "5ms/100ms", "5ms/100ms", ""},
+		{"off ecn", "", "", "", `"off ecn": marks without an AQM that decides on them; write on ecn, or times such as 5ms/100ms ecn`},
+		{"5ms/100ms ecn ce_threshold", "", "", "", `"5ms/100ms ecn ce_threshold": not an AQM with marks; write 5ms/100ms ecn, or 5ms/100ms ecn ce_threshold 1ms`},
+		{"on ecn ce_threshold 0s", "", "", "", `"on ecn ce_threshold 0s": a ce_threshold of 0 would mark everything; write 5ms/100ms ecn, or 5ms/100ms ecn ce_threshold 1ms`},
 		{"fast", "", "", "", `"fast": not a target; ` + remedy},
 		{"5ms/x", "", "", "", `"5ms/x": not a target and an interval; ` + remedy},
 		{"0s/100ms", "", "", "", `"0s/100ms": a time of 0 would drop everything; write off if there is to be no AQM`},
