@@ -43,7 +43,7 @@
  * Cost: where no class of a link asks for ECN, the program is not attached and the qdisc
  * does one comparison for each sorted packet that CoDel looks at.
  *
- * Not done here: L4S (RFC 9331). docs/decisions/0045-ecn.md says why.
+ * Not done here: L4S (RFC 9331). docs/decisions/0050-ecn.md says why.
  */
 #ifndef WEIR_ECN_H
 #define WEIR_ECN_H

@@ -17,7 +17,7 @@
  *
  * A burst is what the clock of a max may be behind: a class that sends less than its max saves
  * up time, ceil_burst at most, and then sends above its max, by its share, until the clock
- * has come up with the present. The others' mins are owed before that (fair.h).
+ * has come up with the present. The others' mins are owed before that (schedulers/fair.h).
  *
  * Example: max 10 Mbit/s, burst 20 MB: 16 s. After those the class sends 20 MB and what the
  * max gives meanwhile as fast as its share permits: in 1.8 s on a free link of 100 Mbit/s.

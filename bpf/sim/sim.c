@@ -38,6 +38,7 @@
  *   request ID DELAY
  *   tcp ID LEN DELAY SAYS
  *   marks ON
+ *   hosts N
  *   off ID
  *   trace ON
  *   run NS
@@ -130,6 +131,7 @@ static __u64 order;
 static struct Qdisc sch;
 static __u64 total_sent, ahead_of, most_ahead;
 static bool trace, proxy = true;
+static __u32 hosts = 1; /* flows of a host, which have one hash */
 
 static bool earlier(struct event *a, struct event *b)
 {
@@ -236,7 +238,7 @@ static void arrive_one(__u32 id, bool unheard)
 	skb->skb_iif = 2; /* as if from a container */
 	skb->tc_index = 0;
 	skb->source = id;
-	skb->hash = id / WEIR_MAX_CLASSES; /* spread like the kernel's */
+	skb->hash = id / WEIR_MAX_CLASSES / hosts; /* spread like the kernel's */
 	if (s->packets)
 		skb->hash += s->came++ / s->packets << 8;
 	skb->hash *= 2654435761u;
@@ -541,6 +543,8 @@ int main(int argc, char **argv)
 			s->round = s->round_acked = s->round_marked = 0;
 		} else if (!strcmp(word, "marks")) {
 			proxy = a[0];
+		} else if (!strcmp(word, "hosts")) { /* so many flows have one hash */
+			hosts = a[0];
 		} else if (!strcmp(word, "off")) {
 			restart(a[0], OFF, sources[a[0]].len, 0, 0);
 		} else if (!strcmp(word, "trace")) {

@@ -172,7 +172,7 @@ func parseState(t *testing.T, section string) State {
 // usual is the class with the default discipline.
 func usual(c Class) Class {
 	c.Discipline = policy.SFQ
-	c.AQM = AQM{policy.DefaultTarget, policy.DefaultInterval}
+	c.AQM = AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}
 	return c
 }
 

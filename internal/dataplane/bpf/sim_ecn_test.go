@@ -3,6 +3,7 @@
 package bpf
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -124,6 +125,25 @@ func TestECNBesideDrops(t *testing.T) {
 	t.Logf("%+v, p99 %v", r.flows, r.p99)
 	if r.flows[0].dropped == 0 || r.p99 > 15*time.Millisecond {
 		t.Errorf("the flow that ignores marks: %+v; p99 %v", r.flows[0], r.p99)
+	}
+}
+
+// TestIsolationOfHosts: with one hash for all packets of a host (bpf/marking/rules.h writes
+// it), a host of 64 flows and one of a single flow have half each.
+func TestIsolationOfHosts(t *testing.T) {
+	for hosts, most := range map[int]float64{1: 0.05, 64: 0.51} {
+		class := port(policy.SFQ)
+		s := simulate(fairLink(100e6), class)
+		fmt.Fprintln(s, "hosts", hosts)
+		for i := range 65 {
+			s.send(traffic{id: class.ID, flow: i, length: frames, window: 20, delay: 50 * time.Microsecond})
+		}
+		s.settle()
+		s.run(portPhase)
+		p := s.result(t)[1]
+		if share := p.flow(class.ID, 64).sent / p.total; share > most || hosts == 64 && share < 0.49 {
+			t.Errorf("%d flows with one hash: the single flow has %.3f", hosts, share)
+		}
 	}
 }
 
