@@ -32,7 +32,7 @@ const (
 	// Numbers of linux/pkt_sched.h that the netlink library keeps private.
 	tcaFQCodelLimit       = 2
 	tcaFQCodelCEThreshold = 7
-	sizeofSfqQopt   = 20 // struct tc_sfq_qopt
+	sizeofSfqQopt         = 20 // struct tc_sfq_qopt
 )
 
 // leafPackets is how many packets may wait in a class. A limit in bytes is held
