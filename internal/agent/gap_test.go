@@ -15,14 +15,14 @@ import (
 	"weir/internal/api/apitest"
 	"weir/internal/config"
 	"weir/internal/dataplane"
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 	"weir/internal/refusal"
 	"weir/internal/workload"
 )
 
 // fallback has the abilities of HTB with fq_codel leaves.
-var fallback = dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ,
-	AQM:       policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval},
+var fallback = dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: discipline.SFQ,
+	AQM:       discipline.AQM{Target: discipline.DefaultTarget, Interval: discipline.DefaultInterval},
 	Scheduler: "htb", NoNegativeOverhead: true, NoByteLimit: true}
 
 // inFallback runs a test on a kernel whose backend has the fallback's abilities.

@@ -13,7 +13,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/dataplane/fake"
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 	"weir/internal/refusal"
 )
 
@@ -40,7 +40,7 @@ func TestQueuesBySet(t *testing.T) {
 			for _, q := range class.Queues {
 				names = append(names, q.Name)
 			}
-			if class.Discipline != policy.LLQ || !reflect.DeepEqual(names, []string{"voice", "video", "rest"}) ||
+			if class.Discipline != discipline.LLQ || !reflect.DeepEqual(names, []string{"voice", "video", "rest"}) ||
 				class.Queues[0].Rate != 1e6 || class.Queues[1].Weight != 3e6 || class.Queues[2].Weight != 1e6 ||
 				*class.Queues[1].DSCP != 34 || *class.DSCP != 46 ||
 				class.AQM != (plan.AQM{Target: 2 * time.Millisecond, Interval: 50 * time.Millisecond}) ||
@@ -83,7 +83,7 @@ func TestQueuesByLabel(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 		class, _ := h.kernel.State("eth0").Class(plan.ClassID(h.workload("good").Class))
-		if class.Discipline != policy.PQ || class.AQM.Target != policy.DefaultTarget || class.DSCP == nil {
+		if class.Discipline != discipline.PQ || class.AQM.Target != discipline.DefaultTarget || class.DSCP == nil {
 			t.Errorf("%+v", class)
 		}
 		if w := h.workload("bad"); w.State != "refused" || !strings.Contains(w.Note, `label weir.queues.a.rate "1mbps"`) ||

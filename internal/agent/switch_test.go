@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 	"weir/internal/sdn/switchport"
 )
 
@@ -18,7 +19,7 @@ import (
 func switchPort(device string, bandwidth policy.Rate) switchport.Port {
 	number := func(n uint16) []classify.Match { return []classify.Match{{Queue: classify.Given(n)}} }
 	return switchport.Port{Bridge: "s1", Name: device, Device: device, Bandwidth: bandwidth, Policy: policy.Policy{
-		Weight: 1, Discipline: policy.LLQ,
+		Weight: 1, Discipline: discipline.LLQ,
 		Queues: []policy.Queue{
 			{Name: "voice", Rate: policy.Amount{Rate: 1e6}, Match: number(0)},
 			{Name: "rest", Min: policy.Amount{Rate: 2e6}, Match: number(3)},
@@ -55,7 +56,7 @@ func TestSwitchPortIsALink(t *testing.T) {
 	withPorts(t, "links: []", func(h *host, says func(switchport.Report)) {
 		says(switchport.Report{Ports: []switchport.Port{switchPort("eth1", 8e6)}})
 		s := h.kernel.State("eth1")
-		if s.Link.Capacity != 8e6 || len(s.Classes) != 1 || s.Classes[0].Discipline != policy.LLQ || len(s.Classes[0].Queues) != 2 {
+		if s.Link.Capacity != 8e6 || len(s.Classes) != 1 || s.Classes[0].Discipline != discipline.LLQ || len(s.Classes[0].Queues) != 2 {
 			t.Fatalf("eth1 is %+v", s)
 		}
 		if q := s.Classes[0].Queues; q[0].Name != "voice" || q[0].Rate != 1e6 || q[1].Weight == 0 {
@@ -77,10 +78,10 @@ func TestSwitchPortIsALink(t *testing.T) {
 func TestConfiguredLinkStays(t *testing.T) {
 	withPorts(t, "links: [{device: eth0, egress: 100mbit}]", func(h *host, says func(switchport.Report)) {
 		says(switchport.Report{Ports: []switchport.Port{switchPort("eth0", 8e6), switchPort("eth1", 8e6)}})
-		if s := h.kernel.State("eth0"); s.Link.Capacity != 100e6 || s.Classes[0].Discipline == policy.LLQ {
+		if s := h.kernel.State("eth0"); s.Link.Capacity != 100e6 || s.Classes[0].Discipline == discipline.LLQ {
 			t.Errorf("eth0 is %+v", s)
 		}
-		if s := h.kernel.State("eth1"); s.Link.Capacity != 8e6 || s.Classes[0].Discipline != policy.LLQ {
+		if s := h.kernel.State("eth1"); s.Link.Capacity != 8e6 || s.Classes[0].Discipline != discipline.LLQ {
 			t.Errorf("eth1 is %+v", s)
 		}
 		if !strings.Contains(h.log.String(), "port of the switch stays as the configuration has it") {

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // readQueues reads a mapping or a list of queues.
@@ -21,8 +22,8 @@ func readQueues(value node) []policy.Queue {
 }
 
 // readAQM reads {target: 5ms, interval: 100ms, ecn: true, ce_threshold: 1ms}.
-func readAQM(value node) policy.AQM {
-	var aqm policy.AQM
+func readAQM(value node) discipline.AQM {
+	var aqm discipline.AQM
 	before := len(value.tree.problems)
 	value.fields([]string{"target", "interval", "ecn", "ce_threshold"}, func(key string, field node) {
 		if key == "ecn" {

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 func TestParseWhatIsInside(t *testing.T) {
@@ -58,7 +59,7 @@ groups:
 			{Name: "rest", Min: rate(1)},
 		}
 	})
-	want[0].Layer.Set("aqm", func(p *policy.Policy) { p.AQM = policy.AQM{Target: 2 * time.Millisecond} })
+	want[0].Layer.Set("aqm", func(p *policy.Policy) { p.AQM = discipline.AQM{Target: 2 * time.Millisecond} })
 	want[1].Layer.Set("queues", func(p *policy.Policy) {
 		p.Queues = []policy.Queue{{Name: "high", Match: match("{preset: voip}")}, {Name: "low"}}
 	})

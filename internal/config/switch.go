@@ -20,6 +20,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 	"weir/internal/tlsfile"
 	"weir/internal/yamltree"
 )
@@ -228,7 +229,7 @@ func (s *Switch) readPorts(ports node) {
 				}
 			case "discipline":
 				if text, ok := field.text(); ok {
-					d, err := policy.ParseDiscipline(text)
+					d, err := discipline.Parse(text)
 					field.refuse(err)
 					port.Policy.Discipline = d
 				}
@@ -238,7 +239,7 @@ func (s *Switch) readPorts(ports node) {
 				if _, fields := field.ast.(*ast.MappingNode); fields {
 					port.Policy.AQM = readAQM(field)
 				} else if text, ok := field.text(); ok {
-					aqm, err := policy.ParseAQM(text)
+					aqm, err := discipline.ParseAQM(text)
 					field.refuse(err)
 					port.Policy.AQM = aqm
 				}

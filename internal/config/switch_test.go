@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 func TestSwitchProblems(t *testing.T) {
@@ -40,12 +41,12 @@ flows:
 	want := Switch{
 		Path: "s1.yaml", Bridge: "s1", OVSDB: "unix:/tmp/ovs/db.sock", OpenFlow: "unix:/tmp/ovs/s1.mgmt",
 		Ports: []SwitchPort{
-			{"up0", 8e6, policy.Policy{Weight: 1, Discipline: policy.LLQ, AQM: policy.AQM{Target: 10e6, Interval: 200e6}, Queues: []policy.Queue{
+			{"up0", 8e6, policy.Policy{Weight: 1, Discipline: discipline.LLQ, AQM: discipline.AQM{Target: 10e6, Interval: 200e6}, Queues: []policy.Queue{
 				{Name: "voice", Rate: policy.Amount{Rate: 1e6}, DSCP: new(uint8(46)), Match: number(0)},
 				{Name: "rest", Min: policy.Amount{Percent: 50}, LimitPackets: 100, Match: number(1)},
 			}}},
 			// A queue has one number on all ports: voice is 0 here too.
-			{"up1", 1e9, policy.Policy{Weight: 1, Discipline: policy.PQ, AQM: policy.AQM{Off: true}, Queues: []policy.Queue{
+			{"up1", 1e9, policy.Policy{Weight: 1, Discipline: discipline.PQ, AQM: discipline.AQM{Off: true}, Queues: []policy.Queue{
 				{Name: "best", Match: number(2)}, {Name: "voice", Match: number(0)},
 			}}},
 		},

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // Counters is what the kernel counted for one class since the class was made.
@@ -119,8 +119,8 @@ type Abilities struct {
 	NoGroups bool // each member of a group counts for itself on the link
 	OneQueue bool // all workloads have Discipline and AQM, whatever they ask for
 	// Discipline and AQM count with OneQueue.
-	Discipline policy.Discipline
-	AQM        policy.AQM
+	Discipline discipline.Name
+	AQM        discipline.AQM
 	// Scheduler is the backend's own, which divides a link as plan.SchedulerFair does;
 	// "" = it has all of plan.Schedulers.
 	Scheduler          string

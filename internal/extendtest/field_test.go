@@ -15,7 +15,7 @@ func TestNewPolicyField(t *testing.T) {
 	if len(code) != 3 {
 		t.Fatalf("docs/extend.md shows %d blocks of code for a field, want the member, the row and the test", len(code))
 	}
-	c.After("internal/policy/policy.go", "Group      string // the group", code[0])
+	c.After("internal/policy/policy.go", "// the group that the workload is in", code[0])
 	c.After("internal/policy/fields.go", "var fields = []Field{", code[1])
 	c.write("internal/policy/note_test.go", code[2])
 

@@ -79,3 +79,12 @@ func Quote(value string) string {
 	}
 	return strconv.Quote(value)
 }
+
+// Listed returns words as a list in a sentence: "a, b or c" with the last word "or".
+func Listed(words []string, last string) string {
+	n := len(words)
+	if n < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n-1], ", ") + " " + last + " " + words[n-1]
+}

@@ -20,6 +20,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 const (
@@ -60,18 +61,18 @@ const (
 )
 
 // lastingAQM is deepAQM for Weir.
-var lastingAQM = policy.AQM{Target: 9 * time.Second, Interval: 10 * time.Second}
+var lastingAQM = discipline.AQM{Target: 9 * time.Second, Interval: 10 * time.Second}
 
 // plain is a scheduler with one FIFO per workload, whosever it is.
 func plain(name, leaf string) contender {
-	return contender{name: name, scheduler: name, leaf: leaf, policy: scenario.Policy{Weight: 1, Discipline: policy.FIFO}}
+	return contender{name: name, scheduler: name, leaf: leaf, policy: scenario.Policy{Weight: 1, Discipline: discipline.FIFO}}
 }
 
 // contend are the file's schedulers with FIFOs, and behind HTB and fair the same
 // with flow queues and CoDel: how a scenario sets HTB up, and the product's
 // default. Behind the floors, a FIFO of the kernel and the null BPF qdisc, the same with
 // marking.
-func (b *bench) contend(names []string, fifo, leaf string, aqm policy.AQM) []contender {
+func (b *bench) contend(names []string, fifo, leaf string, aqm discipline.AQM) []contender {
 	var list []contender
 	for _, name := range names {
 		list = append(list, plain(name, fifo))
@@ -81,7 +82,7 @@ func (b *bench) contend(names []string, fifo, leaf string, aqm policy.AQM) []con
 		case name == "pfifo", name == "root-pfifo", name == "bpf-null":
 			list = append(list, contender{name: name + markSuffix, scheduler: name, leaf: fifo, mark: true})
 		case name == plan.SchedulerFair:
-			list = append(list, contender{name: "fair+sfq", scheduler: name, policy: scenario.Policy{Weight: 1, Discipline: policy.SFQ, AQM: aqm}})
+			list = append(list, contender{name: "fair+sfq", scheduler: name, policy: scenario.Policy{Weight: 1, Discipline: discipline.SFQ, AQM: aqm}})
 		}
 	}
 	return list
@@ -97,7 +98,7 @@ func (b *bench) five(ctx context.Context) error {
 	if err := b.markOnly(ctx, row); err != nil {
 		return err
 	}
-	return b.fiveBy(ctx, row, b.veths, b.contend(b.spec.Schedulers, fifoLeaf, aqmLeaf, policy.AQM{}))
+	return b.fiveBy(ctx, row, b.veths, b.contend(b.spec.Schedulers, fifoLeaf, aqmLeaf, discipline.AQM{}))
 }
 
 func (b *bench) fiveBy(ctx context.Context, row report.CostRow, send way, list []contender) error {
@@ -123,12 +124,12 @@ func (b *bench) inside(ctx context.Context) error {
 		return err
 	}
 	row := report.CostRow{Case: scenario.CostInside, Workloads: costWorkloads, Active: costWorkloads, BaseNs: base}
-	return b.fiveBy(ctx, row, b.flows, b.contendInside(costRate, fifoLeaf, aqmLeaf, policy.AQM{}))
+	return b.fiveBy(ctx, row, b.flows, b.contendInside(costRate, fifoLeaf, aqmLeaf, discipline.AQM{}))
 }
 
 // contendInside are HTB and fair, each with all that may order packets inside a
 // workload, on a link of a rate.
-func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm policy.AQM) []contender {
+func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm discipline.AQM) []contender {
 	var list []contender
 	for _, name := range b.spec.Schedulers {
 		switch name {
@@ -143,9 +144,9 @@ func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm policy.A
 			list = append(list, plain(name, fifo), contender{name: name + "+" + kind, scheduler: name, leaf: codel})
 		case plan.SchedulerFair:
 			list = append(list, plain(name, ""))
-			for _, d := range []policy.Discipline{policy.SFQ, policy.PQ, policy.CBWFQ, policy.LLQ} {
+			for _, d := range []discipline.Name{discipline.SFQ, discipline.PQ, discipline.CBWFQ, discipline.LLQ} {
 				inside := scenario.Policy{Weight: 1, Discipline: d, Queues: costQueuesOf(d, rate)}
-				if d == policy.SFQ {
+				if d == discipline.SFQ {
 					inside.AQM = aqm
 				}
 				list = append(list, contender{name: name + "+" + string(d), scheduler: name, policy: inside})
@@ -157,7 +158,7 @@ func (b *bench) contendInside(rate policy.Rate, fifo, codel string, aqm policy.A
 
 // costQueuesOf are the queues of a discipline, nil if it has none: one for each
 // port. llq's strict one may send twice its part, so that nothing is policed.
-func costQueuesOf(d policy.Discipline, rate policy.Rate) []policy.Queue {
+func costQueuesOf(d discipline.Name, rate policy.Rate) []policy.Queue {
 	if !d.HasQueues() {
 		return nil
 	}
@@ -167,7 +168,7 @@ func costQueuesOf(d policy.Discipline, rate policy.Rate) []policy.Queue {
 		q := policy.Queue{Name: fmt.Sprintf("q%d", i+1), Match: []classify.Match{{UDP: []classify.Ports{{First: port, Last: port}}}}}
 		part := rate / costQueues / costWorkloads
 		switch {
-		case d == policy.LLQ && i == 0:
+		case d == discipline.LLQ && i == 0:
 			q.Rate = policy.Amount{Rate: 2 * part}
 		case d.Weighs():
 			q.Min = policy.Amount{Rate: part / 2}
@@ -225,7 +226,7 @@ func (b *bench) growth(ctx context.Context) error {
 	}
 	for _, n := range b.spec.Workloads {
 		for _, c := range b.growthCases(n) {
-			for _, by := range b.contend(b.growing(), fifoLeaf, aqmLeaf, policy.AQM{}) {
+			for _, by := range b.contend(b.growing(), fifoLeaf, aqmLeaf, discipline.AQM{}) {
 				row := report.CostRow{Case: c.name, Workloads: n, Active: len(c.ports), BaseNs: base}
 				if err := b.measure(ctx, row, variant{contender: by, rate: costRate}, b.unthrottled(ctx, b.spreadTo(c.ports))); err != nil {
 					return err

@@ -13,6 +13,7 @@ import (
 	"weir/internal/lab/topology"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 	"weir/internal/sdn"
 )
 
@@ -48,9 +49,9 @@ func (p *port) layDown(ctx context.Context, scheduler string) error {
 // own, so with sfq each host has a queue there.
 func (p *port) file(own bool) config.Switch {
 	at := config.SwitchPort{Name: topology.Uplink, Bandwidth: p.s.Link.Bandwidth, Policy: p.policy()}
-	perHost := own && at.Policy.Discipline.OrDefault() == policy.SFQ
+	perHost := own && at.Policy.Discipline.OrDefault() == discipline.SFQ
 	if perHost {
-		at.Policy.Discipline, at.Policy.Queues = policy.CBWFQ, nil
+		at.Policy.Discipline, at.Policy.Queues = discipline.CBWFQ, nil
 		for i, w := range p.s.Workloads {
 			at.Policy.Queues = append(at.Policy.Queues, policy.Queue{
 				Name: w.Name, Match: []classify.Match{{Queue: classify.Given(uint16(i))}},
@@ -98,9 +99,9 @@ func (p *port) htbRows(asked policy.Policy) []string {
 		switch {
 		case q.Priority != 0:
 			priority = int(q.Priority)
-		case asked.Discipline == policy.PQ:
+		case asked.Discipline == discipline.PQ:
 			priority = i
-		case asked.Discipline == policy.LLQ && i > 0:
+		case asked.Discipline == discipline.LLQ && i > 0:
 			priority = 1
 		}
 		args = append(args, "--", fmt.Sprintf("--id=@q%d", i), "create", "queue",

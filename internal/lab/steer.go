@@ -19,6 +19,7 @@ import (
 	"weir/internal/lab/topology"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // steering is whatever schedules the link: one of Weir's backends or a peer.
@@ -99,7 +100,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 func ignored(now scenario.Promises) []string {
 	said := map[string]bool{}
 	for _, p := range now.Workloads {
-		said["disciplines"] = said["disciplines"] || p.Discipline != "" || p.AQM != (policy.AQM{})
+		said["disciplines"] = said["disciplines"] || p.Discipline != "" || p.AQM != (discipline.AQM{})
 		said["queues"] = said["queues"] || len(p.Queues) > 0
 		said["DSCP"] = said["DSCP"] || p.DSCP != nil
 		said["groups"] = said["groups"] || p.Group != ""

@@ -19,6 +19,7 @@ import (
 	"weir/internal/lab/traffic"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // timingLink is the link's capacity: far more than the schedule needs.
@@ -134,8 +135,8 @@ func pacer(ctx context.Context, net *topology.Net, spec *scenario.Timing, schedu
 	port := net.Ports[0]
 	state := plan.State{
 		Link: plan.Link{Device: topology.Uplink, Capacity: timingLink, Reserve: 1, Scheduler: scheduler},
-		Classes: []plan.Class{{Name: "host", Weight: 1, Discipline: policy.SFQ},
-			{ID: 1, Name: "paced", Weight: 1, Min: spec.Rate, Interval: plan.IntervalOf(spec.Rate), Discipline: policy.FIFO,
+		Classes: []plan.Class{{Name: "host", Weight: 1, Discipline: discipline.SFQ},
+			{ID: 1, Name: "paced", Weight: 1, Min: spec.Rate, Interval: plan.IntervalOf(spec.Rate), Discipline: discipline.FIFO,
 				Limit: plan.Limit{Packets: 4096, Bytes: 16 << 20}}},
 		Ports: []plan.Port{{Device: port.Device, Ifindex: port.Ifindex, Class: 1}},
 	}

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // hostName is the name of class 0 in messages.
@@ -174,7 +175,7 @@ func (b *builder) addClass(id ClassID, w Workload) {
 	class.Burst = b.burst(w, p)
 	class.Reserve, class.Interval = b.state.Link.paced(p.Reserve)
 	class.AQM = aqmOf(p.AQM, class.Discipline)
-	if p.AQM == (policy.AQM{}) {
+	if p.AQM == (discipline.AQM{}) {
 		class.AQM = class.AQM.forPacing(class.Interval)
 	}
 	if g != nil {
@@ -196,7 +197,7 @@ func (b *builder) burst(w Workload, p policy.Policy) uint64 {
 }
 
 // aqmOf returns what an AQM is in a discipline.
-func aqmOf(a policy.AQM, d policy.Discipline) AQM {
+func aqmOf(a discipline.AQM, d discipline.Name) AQM {
 	target, interval := a.Of(d)
 	if target == 0 {
 		return AQM{}
@@ -250,9 +251,9 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 	case "discipline", "queues":
 		p.Discipline, p.Queues = "", nil
 	case "aqm":
-		p.AQM = policy.AQM{}
+		p.AQM = discipline.AQM{}
 	case "isolation":
-		p.Isolation = policy.ByFlow
+		p.Isolation = discipline.ByFlow
 	case "dscp":
 		p.DSCP = nil
 	default:

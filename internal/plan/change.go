@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 	"weir/internal/policy/quota"
 )
 
@@ -176,30 +177,30 @@ func (c Class) facts(in ...State) []fact {
 
 // insideFacts returns the facts about the treatment of the workload's own packets.
 func (c Class) insideFacts() []fact {
-	discipline := c.Discipline.OrDefault()
+	orders := c.Discipline.OrDefault()
 	var queues []string
 	for _, q := range c.Queues {
-		queues = append(queues, q.words(discipline))
+		queues = append(queues, q.words(orders))
 	}
 	aqm, dscp := "off", "as it is"
 	if c.AQM.Target != 0 {
-		aqm = policy.AQM{Target: c.AQM.Target, Interval: c.AQM.Interval, ECN: c.AQM.ECN, CEThreshold: c.AQM.CEThreshold}.Compact()
+		aqm = discipline.AQM{Target: c.AQM.Target, Interval: c.AQM.Interval, ECN: c.AQM.ECN, CEThreshold: c.AQM.CEThreshold}.Compact()
 	}
 	if c.DSCP != nil {
 		dscp = classify.DSCPName(*c.DSCP)
 	}
 	return []fact{
-		{"discipline", string(discipline), discipline == policy.SFQ},
+		{"discipline", string(orders), orders == discipline.SFQ},
 		{"queues", cmp.Or(strings.Join(queues, ", "), "none"), len(queues) == 0},
-		{"aqm", aqm, c.AQM == aqmOf(policy.AQM{}, discipline)},
-		{"isolation", cmp.Or(string(c.Isolation), policy.Isolations()[0]), c.Isolation == policy.ByFlow},
+		{"aqm", aqm, c.AQM == aqmOf(discipline.AQM{}, orders)},
+		{"isolation", c.Isolation.Compact(), c.Isolation == discipline.ByFlow},
 		{"dscp", dscp, c.DSCP == nil},
 	}
 }
 
 // words returns the queue with all that is said of it: "voice (rate 1 Mbit/s; udp
 // 5001)".
-func (q Queue) words(d policy.Discipline) string {
+func (q Queue) words(d discipline.Name) string {
 	var words []string
 	if q.Rate != 0 {
 		words = append(words, "rate "+q.Rate.String())

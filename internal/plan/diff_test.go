@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 func TestDiffInWords(t *testing.T) {
@@ -180,7 +181,7 @@ func anyState(t *rapid.T, third int) State {
 	for _, id := range append([]int{0}, ids...) {
 		c := draw(id, rapid.SampledFrom(parents).Draw(t, "parent"))
 		c.Limit.Packets = rapid.Uint32Range(0, 1).Draw(t, "packets")
-		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.SFQ, policy.FIFO}).Draw(t, "discipline")
+		c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.SFQ, discipline.FIFO}).Draw(t, "discipline")
 		s.Classes, ported = append(s.Classes, c), append(ported, c.ID)
 	}
 	for _, index := range rapid.SliceOfNDistinct(rapid.IntRange(1, 8), 0, 8, rapid.ID[int]).Draw(t, "indexes") {

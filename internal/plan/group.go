@@ -8,6 +8,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/policy/admission"
+	"weir/internal/policy/discipline"
 )
 
 // group is a group of workloads while a State is being built.
@@ -85,7 +86,7 @@ func (b *builder) addGroup(g *group) {
 		return
 	}
 	p, claim := b.claim(w)
-	g.class = Class{ID: id, Name: w.Name, Weight: claim.Weight, Max: claim.Max, Burst: b.burst(w, p), Discipline: policy.SFQ, Group: true}
+	g.class = Class{ID: id, Name: w.Name, Weight: claim.Weight, Max: claim.Max, Burst: b.burst(w, p), Discipline: discipline.SFQ, Group: true}
 	ask := policy.Floor{Name: "group " + w.Name, Min: claim.Min}
 	if err := link.Admission().Admit(ask, b.floors); err != nil {
 		b.refuse(w, err)

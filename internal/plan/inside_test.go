@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 var fullLink = Link{Device: "eth0", Capacity: 100e6, Reserve: 1, Scheduler: SchedulerFair}
@@ -47,18 +48,18 @@ func TestBuildResolvesQueues(t *testing.T) {
 		queues string // name, rate, weight
 	}{
 		{"nothing asked", policy.Policy{}, "weight 1", "[]"},
-		{"fifo has no AQM", policy.Policy{Discipline: policy.FIFO}, "weight 1, discipline fifo", "[]"},
-		{"fifo with AQM", policy.Policy{Discipline: policy.FIFO, AQM: policy.AQM{Target: time.Millisecond}}, "weight 1, discipline fifo, aqm 1ms/100ms", "[]"},
-		{"sfq without AQM, marked", policy.Policy{AQM: policy.AQM{Off: true}, DSCP: &ef}, "weight 1, aqm off, dscp ef", "[]"},
-		{"llq", policy.Policy{Discipline: policy.LLQ, Queues: []policy.Queue{
+		{"fifo has no AQM", policy.Policy{Discipline: discipline.FIFO}, "weight 1, discipline fifo", "[]"},
+		{"fifo with AQM", policy.Policy{Discipline: discipline.FIFO, AQM: discipline.AQM{Target: time.Millisecond}}, "weight 1, discipline fifo, aqm 1ms/100ms", "[]"},
+		{"sfq without AQM, marked", policy.Policy{AQM: discipline.AQM{Off: true}, DSCP: &ef}, "weight 1, aqm off, dscp ef", "[]"},
+		{"llq", policy.Policy{Discipline: discipline.LLQ, Queues: []policy.Queue{
 			{Name: "voice", Rate: rate(1), Match: mustMatch(t, "[{udp: 5001}, {dscp: ef}]")},
 			{Name: "video", Min: policy.Amount{Percent: 3}, DSCP: &ef, LimitPackets: 50, Match: mustMatch(t, "{tcp: 80}")},
 			{Name: "rest", Min: rate(1)},
 		}}, "weight 1, discipline llq, queues voice (rate 1 Mbit/s; {udp: 5001}; {dscp: ef}), video (min 3 Mbit/s; dscp ef; limit 50 packets; {tcp: 80}), rest (min 1 Mbit/s)",
 			"[voice 1000000 1000000, video 0 3000000, rest 0 1000000]"},
-		{"cbwfq without mins", policy.Policy{Discipline: policy.CBWFQ, Queues: []policy.Queue{{Name: "a", Match: mustMatch(t, "{udp: 1}")}, {Name: "b"}}},
+		{"cbwfq without mins", policy.Policy{Discipline: discipline.CBWFQ, Queues: []policy.Queue{{Name: "a", Match: mustMatch(t, "{udp: 1}")}, {Name: "b"}}},
 			"weight 1, discipline cbwfq, queues a ({udp: 1}), b", "[a 0 1, b 0 1]"},
-		{"pq", policy.Policy{Discipline: policy.PQ, Queues: []policy.Queue{{Name: "a"}}}, "weight 1, discipline pq, queues a", "[a 0 0]"},
+		{"pq", policy.Policy{Discipline: discipline.PQ, Queues: []policy.Queue{{Name: "a"}}}, "weight 1, discipline pq, queues a", "[a 0 0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, refusals := build(t, tt.policy)
@@ -81,7 +82,7 @@ func TestBuildWithoutWhatIsWrongInside(t *testing.T) {
 	dscp := uint8(99)
 	rate := policy.Amount{Rate: 20e6}
 	c, refusals := build(t, policy.Policy{
-		Min: rate, Max: policy.Amount{Rate: 50e6}, Discipline: policy.CBWFQ, AQM: policy.AQM{Target: time.Second}, DSCP: &dscp,
+		Min: rate, Max: policy.Amount{Rate: 50e6}, Discipline: discipline.CBWFQ, AQM: discipline.AQM{Target: time.Second}, DSCP: &dscp,
 		Queues: []policy.Queue{{Name: "a", Min: rate, Match: mustMatch(t, "{udp: 1}")}, {Name: "b", Min: rate}},
 	})
 	var fields []string
@@ -98,7 +99,7 @@ func TestBuildWithoutWhatIsWrongInside(t *testing.T) {
 // A change of rules alone has words too.
 func TestChangeOfRules(t *testing.T) {
 	class := func(match string) Class {
-		c, _ := build(t, policy.Policy{Discipline: policy.PQ, Queues: []policy.Queue{{Name: "a", Match: mustMatch(t, match)}, {Name: "b"}}})
+		c, _ := build(t, policy.Policy{Discipline: discipline.PQ, Queues: []policy.Queue{{Name: "a", Match: mustMatch(t, match)}, {Name: "b"}}})
 		return c
 	}
 	changes := Diff(State{Link: fullLink, Classes: []Class{class("{udp: 1}")}}, State{Link: fullLink, Classes: []Class{class("{udp: 2}")}})

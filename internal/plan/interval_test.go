@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 func TestIntervalOf(t *testing.T) {
@@ -47,14 +48,14 @@ func TestIntervalIsFineEnough(t *testing.T) {
 func TestCoDelOfAPacedClass(t *testing.T) {
 	for _, tt := range []struct {
 		reserve policy.Rate
-		aqm     policy.AQM
+		aqm     discipline.AQM
 		want    AQM
 	}{
-		{5e6, policy.AQM{}, AQM{Target: 19 * time.Millisecond, Interval: 190 * time.Millisecond}},
-		{30e6, policy.AQM{}, AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}},
-		{5e6, policy.AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}, AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}},
-		{5e6, policy.AQM{Off: true}, AQM{}},
-		{0, policy.AQM{}, AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}},
+		{5e6, discipline.AQM{}, AQM{Target: 19 * time.Millisecond, Interval: 190 * time.Millisecond}},
+		{30e6, discipline.AQM{}, AQM{Target: discipline.DefaultTarget, Interval: discipline.DefaultInterval}},
+		{5e6, discipline.AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}, AQM{Target: time.Millisecond, Interval: 20 * time.Millisecond}},
+		{5e6, discipline.AQM{Off: true}, AQM{}},
+		{0, discipline.AQM{}, AQM{Target: discipline.DefaultTarget, Interval: discipline.DefaultInterval}},
 	} {
 		p := policy.Policy{Weight: 1, Reserve: policy.Amount{Rate: tt.reserve}, AQM: tt.aqm}
 		state, _, err := Build(Link{Device: "eth0", Capacity: 100e6, Reserve: 1, Scheduler: SchedulerFair}, []Workload{{Key: "w", Name: "w", Policy: p}}, map[string]ClassID{"w": 1})

@@ -31,6 +31,7 @@ import (
 	"weir/internal/policy"
 	"weir/internal/policy/admission"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // ClassID numbers a workload's class on every link of a host. 0 is the host:
@@ -149,11 +150,11 @@ type Class struct {
 	Reserve  policy.Rate
 	Interval Interval
 
-	Discipline policy.Discipline // never ""
-	Queues     []Queue           // of pq, cbwfq and llq
-	AQM        AQM               // resolved
-	Isolation  policy.Isolation  // of sfq
-	DSCP       *uint8            // written into packets whose queue has none of its own
+	Discipline discipline.Name      // never ""
+	Queues     []Queue              // of pq, cbwfq and llq
+	AQM        AQM                  // resolved
+	Isolation  discipline.Isolation // of sfq
+	DSCP       *uint8               // written into packets whose queue has none of its own
 	// Parent is the class of the group that this one is in; 0 = none.
 	Parent ClassID
 	// Group says that this class is a group: no packet carries its number, its

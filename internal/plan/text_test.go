@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/goldentest"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // golden runs compute on each archive in a folder of testdata. Compute reads its
@@ -171,8 +172,8 @@ func parseState(t *testing.T, section string) State {
 
 // usual is the class with the default discipline.
 func usual(c Class) Class {
-	c.Discipline = policy.SFQ
-	c.AQM = AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval}
+	c.Discipline = discipline.SFQ
+	c.AQM = AQM{Target: discipline.DefaultTarget, Interval: discipline.DefaultInterval}
 	return c
 }
 

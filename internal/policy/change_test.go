@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/invalid"
+	"weir/internal/policy/discipline"
 )
 
 func TestChange(t *testing.T) {
@@ -67,7 +68,7 @@ func TestDisciplineWithoutQueuesTakesThemAway(t *testing.T) {
 		"over":  below.Over(above).Apply(Default()),
 		"apply": above.Apply(below.Apply(Default())),
 	} {
-		if p.Discipline != FIFO || len(p.Queues) != 0 || p.Check() != nil {
+		if p.Discipline != discipline.FIFO || len(p.Queues) != 0 || p.Check() != nil {
 			t.Errorf("%s: %+v, %v", name, p, p.Check())
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 	"weir/internal/policy/quota"
 )
 
@@ -111,9 +112,9 @@ var fields = []Field{
 		kind: of[uint64]{func(p *Policy) *uint64 { return &p.LimitBytes }, parseLimitBytes, count[uint64]},
 	},
 	{
-		Name: "discipline", On: OnWorkload | OnIngress, Value: "NAME", Example: "llq", Choices: Disciplines(), Always: true, MayLack: true,
-		Doc:  "which of its own packets goes first: " + strings.Join(Disciplines(), ", "),
-		kind: of[Discipline]{func(p *Policy) *Discipline { return &p.Discipline }, ParseDiscipline, func(d Discipline) string { return string(d.OrDefault()) }},
+		Name: "discipline", On: OnWorkload | OnIngress, Value: "NAME", Example: "llq", Choices: discipline.Names(), Always: true, MayLack: true,
+		Doc:  "which of its own packets goes first: " + strings.Join(discipline.Names(), ", "),
+		kind: of[discipline.Name]{func(p *Policy) *discipline.Name { return &p.Discipline }, discipline.Parse, func(d discipline.Name) string { return string(d.OrDefault()) }},
 	},
 	{
 		Name: "queues", On: OnWorkload | OnIngress, Form: List, Flag: "queue", Value: "QUEUE|none", None: "none",
@@ -125,12 +126,12 @@ var fields = []Field{
 		Name: "aqm", On: OnWorkload | OnIngress, Value: "TARGET/INTERVAL[ ecn]", Example: "5ms/100ms ecn", None: "default", Always: true, MayLack: true,
 		Empty: "write TARGET/INTERVAL such as 5ms/100ms or 5ms/100ms ecn, or on, off or default",
 		Doc:   "CoDel's target and interval: 5ms/100ms, with ecn marks in place of drops, on, off, or default",
-		kind:  of[AQM]{func(p *Policy) *AQM { return &p.AQM }, ParseAQM, AQM.Compact},
+		kind:  of[discipline.AQM]{func(p *Policy) *discipline.AQM { return &p.AQM }, discipline.ParseAQM, discipline.AQM.Compact},
 	},
 	{
-		Name: "isolation", On: OnWorkload | OnIngress, Value: "NAME", Example: "srchost", Choices: Isolations(),
+		Name: "isolation", On: OnWorkload | OnIngress, Value: "NAME", Example: "srchost", Choices: discipline.Isolations(),
 		Doc:  "what sfq takes for one flow: flows, or all of a host by its address: srchost, dsthost, hosts",
-		kind: of[Isolation]{func(p *Policy) *Isolation { return &p.Isolation }, ParseIsolation, writeIsolation},
+		kind: of[discipline.Isolation]{func(p *Policy) *discipline.Isolation { return &p.Isolation }, discipline.ParseIsolation, discipline.Isolation.Compact},
 	},
 	{
 		Name: "dscp", On: OnWorkload | OnIngress, Value: "DSCP|none", Example: "ef", None: "none", Guarded: true,

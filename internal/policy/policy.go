@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"weir/internal/invalid"
+	"weir/internal/policy/discipline"
 	"weir/internal/policy/quota"
 )
 
@@ -72,13 +73,13 @@ type Policy struct {
 	// LimitPackets and LimitBytes bound the workload's queue; 0 = default.
 	LimitPackets uint32
 	LimitBytes   uint64
-	// Discipline orders the workload's own packets; "" = SFQ.
-	Discipline Discipline
+	// Discipline orders the workload's own packets; "" = sfq.
+	Discipline discipline.Name
 	Queues     []Queue // of pq, cbwfq and llq
-	AQM        AQM
-	Isolation  Isolation // of sfq
-	DSCP       *uint8    // written into every packet without one of its queue; nil = left as it is
-	Group      string    // the group that the workload is in, "" = none
+	AQM        discipline.AQM
+	Isolation  discipline.Isolation // of sfq
+	DSCP       *uint8               // written into every packet without one of its queue; nil = left as it is
+	Group      string               // the group that the workload is in, "" = none
 	// Quota is how much it may move in a time, and what then; nil = as much as it likes.
 	Quota *quota.Quota
 	// When is what differs at times, see At; of what is in force at a moment it stays a part.

@@ -9,7 +9,37 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
+
+// MaxQueues is the largest number of queues with rules that a workload can have; WEIR_MAX_QUEUES
+// in bpf/weir.h is the same number.
+const MaxQueues = 8
+
+// Queue is one of a workload's queues in pq, cbwfq and llq. The order of the
+// queues is the order in which their rules are tried, and in pq their priority.
+type Queue struct {
+	Name string
+	// Rate is the rate that llq polices its first queue to while others wait; no other
+	// queue has one.
+	Rate Amount
+	// Min is the weight of the queue in cbwfq and llq; either all of them have one
+	// or none, which makes them equal.
+	Min Amount
+	// Reserve is a goodput that a controller holds for the queue: it gets as much,
+	// and no more; none by default.
+	Reserve Amount
+	// Priority orders pq's queues, 1 first; queues with the same take turns. Either
+	// all have one, in order, or none (0), and each goes before the next.
+	Priority uint8
+	// Match lists what belongs here: a packet that one of them fits. The queue
+	// without any, else the last one, takes what fits nowhere.
+	Match []classify.Match
+	// DSCP is written into the queue's packets; nil = left as it is.
+	DSCP *uint8
+	// LimitPackets bounds the queue; 0 = default.
+	LimitPackets uint32
+}
 
 var queueName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,31}$`)
 
@@ -17,14 +47,14 @@ var queueName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,31}$`)
 // as it does not depend on a link.
 func (p Policy) checkQueues() error {
 	d := p.Discipline.OrDefault()
-	if err := d.check(string(d)); err != nil {
+	if err := d.Check(); err != nil {
 		return err
 	}
 	if err := p.AQM.Check(); err != nil {
 		return invalid.InField("aqm", err)
 	}
-	if err := p.checkIsolation(d); err != nil {
-		return err
+	if err := p.Isolation.Check(d); err != nil {
+		return invalid.InField("isolation", err)
 	}
 	if err := checkDSCP("dscp", p.DSCP); err != nil {
 		return err
@@ -59,12 +89,12 @@ func (p Policy) checkQueues() error {
 }
 
 // checkNumber holds how many queues a discipline has.
-func (p Policy) checkNumber(d Discipline) error {
+func (p Policy) checkNumber(d discipline.Name) error {
 	n := len(p.Queues)
 	switch {
 	case n > 0 && !d.HasQueues():
 		why := "sfq gives each flow a queue of its own"
-		if d == FIFO {
+		if d == discipline.FIFO {
 			why = "fifo has a single queue"
 		}
 		return &invalid.Error{Field: "discipline", Value: string(d), Msg: fmt.Sprintf("%s, and %d with rules are given", why, n),
@@ -80,7 +110,7 @@ func (p Policy) checkNumber(d Discipline) error {
 }
 
 // check reports the first mistake in one queue; first says that it is the first.
-func (q Queue) check(d Discipline, first bool) error {
+func (q Queue) check(d discipline.Name, first bool) error {
 	if err := CheckQueueName(q.Name); err != nil {
 		return err
 	}
@@ -96,7 +126,7 @@ func (q Queue) check(d Discipline, first bool) error {
 	if err := q.Reserve.Check(); err != nil {
 		return invalid.InField(q.field("reserve"), err)
 	}
-	strict := d == LLQ && first
+	strict := d == discipline.LLQ && first
 	switch {
 	case strict && q.Rate.None():
 		return refuse("rate", q.Rate, "the first queue of llq goes before all others and needs a rate that it is held to",
@@ -106,14 +136,14 @@ func (q Queue) check(d Discipline, first bool) error {
 			"leave its reserve out; other queues can have one")
 	case strict && !q.Min.None():
 		return refuse("min", q.Min, "the first queue of llq has a rate instead", "leave its min out")
-	case !strict && !q.Rate.None() && d == LLQ:
+	case !strict && !q.Rate.None() && d == discipline.LLQ:
 		return refuse("rate", q.Rate, "only the first queue of llq is held to a rate", "write min instead")
 	case !strict && !q.Rate.None():
 		return refuse("rate", q.Rate, fmt.Sprintf("a queue of %s is held to no rate", d), "leave it out, or use llq")
 	case !d.Weighs() && !q.Min.None():
 		return refuse("min", q.Min, "pq knows only the order of its queues", "leave it out, or use cbwfq or llq")
 	}
-	if d != PQ && q.Priority != 0 {
+	if d != discipline.PQ && q.Priority != 0 {
 		return &invalid.Error{Field: q.field("priority"), Value: fmt.Sprint(q.Priority),
 			Msg: fmt.Sprintf("queues of %s have no priorities", d), Remedy: "leave it out, or use pq"}
 	}
@@ -146,7 +176,7 @@ func checkDSCP(field string, value *uint8) error {
 
 // weighed returns the queues that share by their mins: all but llq's strict one.
 func (p Policy) weighed() []Queue {
-	if p.Discipline == LLQ && len(p.Queues) > 0 {
+	if p.Discipline == discipline.LLQ && len(p.Queues) > 0 {
 		return p.Queues[1:]
 	}
 	return p.Queues
@@ -171,7 +201,7 @@ func checkPriorities(queues []Queue) error {
 }
 
 // checkMins refuses queues of which some have a min and some neither a min nor a reservation.
-func checkMins(d Discipline, queues []Queue) error {
+func checkMins(d discipline.Name, queues []Queue) error {
 	var with, without []string
 	for _, q := range queues {
 		switch {
@@ -186,7 +216,7 @@ func checkMins(d Discipline, queues []Queue) error {
 	}
 	return &invalid.Error{Field: Queue{Name: without[0]}.field("min"),
 		Msg: fmt.Sprintf("%s weighs its queues by their mins: %s %s one, %s %s none", d,
-			listed(with, "and"), have(with), listed(without, "and"), have(without)),
+			invalid.Listed(with, "and"), have(with), invalid.Listed(without, "and"), have(without)),
 		Remedy: "give each a min, or none of them, which makes them equal"}
 }
 

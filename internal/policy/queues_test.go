@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // queue reads "voice rate=1mbit min=25% dscp=99 limit=2000000 priority=1 {udp: 5001}".
@@ -70,40 +71,40 @@ func TestCheckQueues(t *testing.T) {
 		queues []string
 	}{
 		{"none of all", Policy{}, nil},
-		{"the issue's example", Policy{Discipline: LLQ}, []string{"voice rate=1mbit {udp: 5001}", "video min=3mbit {udp: 5002}", "rest min=1mbit"}},
-		{"equal queues", Policy{Discipline: CBWFQ}, []string{"a {udp: 1}", "b"}},
-		{"priorities", Policy{Discipline: PQ}, []string{"a dscp=46 limit=100 {udp: 1}", "b"}},
-		{"equal priorities", Policy{Discipline: PQ}, []string{"a priority=1 {udp: 1}", "b priority=2 {udp: 2}", "c priority=2 {udp: 3}", "d priority=3"}},
-		{"priorities out of order", Policy{Discipline: PQ}, []string{"a priority=2 {udp: 1}", "b priority=1"}},
-		{"one priority of two", Policy{Discipline: PQ}, []string{"a priority=1 {udp: 1}", "b"}},
-		{"priorities of cbwfq", Policy{Discipline: CBWFQ}, []string{"a priority=1 {udp: 1}", "b"}},
-		{"as much as there is", Policy{Discipline: CBWFQ, Min: Amount{Rate: 10e6}, Max: Amount{Rate: 20e6}}, []string{"a min=4mbit {udp: 1}", "b min=6mbit"}},
+		{"the issue's example", Policy{Discipline: discipline.LLQ}, []string{"voice rate=1mbit {udp: 5001}", "video min=3mbit {udp: 5002}", "rest min=1mbit"}},
+		{"equal queues", Policy{Discipline: discipline.CBWFQ}, []string{"a {udp: 1}", "b"}},
+		{"priorities", Policy{Discipline: discipline.PQ}, []string{"a dscp=46 limit=100 {udp: 1}", "b"}},
+		{"equal priorities", Policy{Discipline: discipline.PQ}, []string{"a priority=1 {udp: 1}", "b priority=2 {udp: 2}", "c priority=2 {udp: 3}", "d priority=3"}},
+		{"priorities out of order", Policy{Discipline: discipline.PQ}, []string{"a priority=2 {udp: 1}", "b priority=1"}},
+		{"one priority of two", Policy{Discipline: discipline.PQ}, []string{"a priority=1 {udp: 1}", "b"}},
+		{"priorities of cbwfq", Policy{Discipline: discipline.CBWFQ}, []string{"a priority=1 {udp: 1}", "b"}},
+		{"as much as there is", Policy{Discipline: discipline.CBWFQ, Min: Amount{Rate: 10e6}, Max: Amount{Rate: 20e6}}, []string{"a min=4mbit {udp: 1}", "b min=6mbit"}},
 		{"unknown discipline", Policy{Discipline: "wfq"}, nil},
-		{"queues of fifo", Policy{Discipline: FIFO}, []string{"a", "b {udp: 1}"}},
+		{"queues of fifo", Policy{Discipline: discipline.FIFO}, []string{"a", "b {udp: 1}"}},
 		{"queues of the default", Policy{}, []string{"a"}},
-		{"pq without queues", Policy{Discipline: PQ}, nil},
-		{"nine queues", Policy{Discipline: PQ}, nine},
-		{"no name", Policy{Discipline: PQ}, []string{""}},
-		{"a name that is none", Policy{Discipline: PQ}, []string{"-voice"}},
-		{"a name twice", Policy{Discipline: PQ}, []string{"a {udp: 1}", "a"}},
-		{"llq without a rate", Policy{Discipline: LLQ}, []string{"voice {udp: 1}", "rest"}},
-		{"llq's first with a min", Policy{Discipline: LLQ}, []string{"voice rate=1mbit min=1mbit {udp: 1}", "rest"}},
-		{"llq's second with a rate", Policy{Discipline: LLQ}, []string{"voice rate=1mbit {udp: 1}", "rest rate=1mbit"}},
-		{"cbwfq with a rate", Policy{Discipline: CBWFQ}, []string{"a rate=1mbit {udp: 1}", "b"}},
-		{"pq with a min", Policy{Discipline: PQ}, []string{"a min=1mbit {udp: 1}", "b"}},
-		{"one min of two", Policy{Discipline: CBWFQ}, []string{"a min=1mbit {udp: 1}", "b"}},
-		{"two mins of four", Policy{Discipline: LLQ}, []string{"v rate=1mbit {udp: 9}", "a min=1mbit {udp: 1}", "b min=1mbit {udp: 2}", "c {udp: 3}", "d"}},
-		{"a rate that is none", Policy{Discipline: LLQ}, []string{"a rate=0.5bit {udp: 1}", "b"}},
-		{"a min that is none", Policy{Discipline: CBWFQ}, []string{"a min=0.5bit {udp: 1}", "b"}},
-		{"a limit that is none", Policy{Discipline: PQ}, []string{"a limit=2000000"}},
-		{"a queue's dscp", Policy{Discipline: PQ}, []string{"a dscp=99"}},
+		{"pq without queues", Policy{Discipline: discipline.PQ}, nil},
+		{"nine queues", Policy{Discipline: discipline.PQ}, nine},
+		{"no name", Policy{Discipline: discipline.PQ}, []string{""}},
+		{"a name that is none", Policy{Discipline: discipline.PQ}, []string{"-voice"}},
+		{"a name twice", Policy{Discipline: discipline.PQ}, []string{"a {udp: 1}", "a"}},
+		{"llq without a rate", Policy{Discipline: discipline.LLQ}, []string{"voice {udp: 1}", "rest"}},
+		{"llq's first with a min", Policy{Discipline: discipline.LLQ}, []string{"voice rate=1mbit min=1mbit {udp: 1}", "rest"}},
+		{"llq's second with a rate", Policy{Discipline: discipline.LLQ}, []string{"voice rate=1mbit {udp: 1}", "rest rate=1mbit"}},
+		{"cbwfq with a rate", Policy{Discipline: discipline.CBWFQ}, []string{"a rate=1mbit {udp: 1}", "b"}},
+		{"pq with a min", Policy{Discipline: discipline.PQ}, []string{"a min=1mbit {udp: 1}", "b"}},
+		{"one min of two", Policy{Discipline: discipline.CBWFQ}, []string{"a min=1mbit {udp: 1}", "b"}},
+		{"two mins of four", Policy{Discipline: discipline.LLQ}, []string{"v rate=1mbit {udp: 9}", "a min=1mbit {udp: 1}", "b min=1mbit {udp: 2}", "c {udp: 3}", "d"}},
+		{"a rate that is none", Policy{Discipline: discipline.LLQ}, []string{"a rate=0.5bit {udp: 1}", "b"}},
+		{"a min that is none", Policy{Discipline: discipline.CBWFQ}, []string{"a min=0.5bit {udp: 1}", "b"}},
+		{"a limit that is none", Policy{Discipline: discipline.PQ}, []string{"a limit=2000000"}},
+		{"a queue's dscp", Policy{Discipline: discipline.PQ}, []string{"a dscp=99"}},
 		{"the workload's dscp", Policy{DSCP: &dscp}, nil},
-		{"aqm", Policy{AQM: AQM{Target: time.Second}}, nil},
-		{"two queues for the rest", Policy{Discipline: PQ}, []string{"a {udp: 1}", "b", "c"}},
-		{"a rule that never fits", Policy{Discipline: PQ}, []string{"a {udp: 1-10}", "b {udp: 5}", "c"}},
-		{"above the min", Policy{Discipline: LLQ, Min: Amount{Rate: 4e6}}, []string{"voice rate=1mbit {udp: 1}", "video min=3mbit {udp: 2}", "rest min=1mbit"}},
-		{"above the max", Policy{Discipline: CBWFQ, Max: Amount{Percent: 5}}, []string{"a min=4mbit {udp: 1}", "b min=3%"}},
-		{"above the link", Policy{Discipline: CBWFQ}, []string{"a min=60mbit {udp: 1}", "b min=50%"}},
+		{"aqm", Policy{AQM: discipline.AQM{Target: time.Second}}, nil},
+		{"two queues for the rest", Policy{Discipline: discipline.PQ}, []string{"a {udp: 1}", "b", "c"}},
+		{"a rule that never fits", Policy{Discipline: discipline.PQ}, []string{"a {udp: 1-10}", "b {udp: 5}", "c"}},
+		{"above the min", Policy{Discipline: discipline.LLQ, Min: Amount{Rate: 4e6}}, []string{"voice rate=1mbit {udp: 1}", "video min=3mbit {udp: 2}", "rest min=1mbit"}},
+		{"above the max", Policy{Discipline: discipline.CBWFQ, Max: Amount{Percent: 5}}, []string{"a min=4mbit {udp: 1}", "b min=3%"}},
+		{"above the link", Policy{Discipline: discipline.CBWFQ}, []string{"a min=60mbit {udp: 1}", "b min=50%"}},
 	} {
 		tt.policy.Weight = 1
 		for _, text := range tt.queues {
@@ -118,96 +119,10 @@ func TestCheckQueues(t *testing.T) {
 	}
 	// Of a match that was not read by ParseMatch.
 	for _, m := range []classify.Match{{}, {Sport: []classify.Ports{{First: 1, Last: 1}}, Proto: classify.Given[uint8](47)}} {
-		p := Policy{Weight: 1, Discipline: PQ, Queues: []Queue{{Name: "a", Match: []classify.Match{m}}}}
+		p := Policy{Weight: 1, Discipline: discipline.PQ, Queues: []Queue{{Name: "a", Match: []classify.Match{m}}}}
 		fmt.Fprintf(&b, "%s: %s\n", m, errorText(p.Check()))
 	}
 	golden(t, "queues.txt", b.String())
-}
-
-func TestParseDiscipline(t *testing.T) {
-	for _, name := range Disciplines() {
-		d, err := ParseDiscipline(" " + strings.ToUpper(name) + " ")
-		if err != nil || string(d) != name || d.OrDefault() != d {
-			t.Errorf("%s is read as %q, %v", name, d, err)
-		}
-	}
-	const want = `discipline "WFQ": no such discipline; write sfq, fifo, pq, cbwfq or llq`
-	if _, err := ParseDiscipline("WFQ"); errorText(err) != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	if Discipline("").OrDefault() != SFQ {
-		t.Error("the default is not sfq")
-	}
-}
-
-func TestParseAQM(t *testing.T) {
-	const remedy = "write TARGET/INTERVAL such as 5ms/100ms or 5ms/100ms ecn, or on, off or default"
-	for _, tt := range []struct {
-		text    string
-		compact string
-		sfq, pq string // what it means for them: target/interval
-		err     string
-	}{
-		{"", "", "5ms/100ms", "0s/0s", ""},
-		{"default", "", "5ms/100ms", "0s/0s", ""},
-		{"off", "off", "0s/0s", "0s/0s", ""},
-		{"on", "5ms/100ms", "5ms/100ms", "5ms/100ms", ""},
-		{"10ms", "10ms/100ms", "10ms/100ms", "10ms/100ms", ""},
-		{" 500us / 10ms ", "500µs/10ms", "500µs/10ms", "500µs/10ms", ""},
-		{"ecn", "5ms/100ms ecn", "5ms/100ms", "5ms/100ms", ""},
-		{"1ms/20ms  ECN", "1ms/20ms ecn", "1ms/20ms", "1ms/20ms", ""},
-		{"on ecn ce_threshold 1ms", "5ms/100ms ecn ce_threshold 1ms", "5ms/100ms", "5ms/100ms", ""},
-		{"5ms/100ms ce_threshold 500us", "5ms/100ms ecn ce_threshold 500µs", "5ms/100ms", "5ms/100ms", ""},
-		{"off ecn", "", "", "", `"off ecn": marks without an AQM that decides on them; write on ecn, or times such as 5ms/100ms ecn`},
-		{"5ms/100ms ecn ce_threshold", "", "", "", `"5ms/100ms ecn ce_threshold": not an AQM with marks; write 5ms/100ms ecn, or 5ms/100ms ecn ce_threshold 1ms`},
-		{"on ecn ce_threshold 0s", "", "", "", `"on ecn ce_threshold 0s": a ce_threshold of 0 would mark everything; write 5ms/100ms ecn, or 5ms/100ms ecn ce_threshold 1ms`},
-		{"fast", "", "", "", `"fast": not a target; ` + remedy},
-		{"5ms/x", "", "", "", `"5ms/x": not a target and an interval; ` + remedy},
-		{"0s/100ms", "", "", "", `"0s/100ms": a time of 0 would drop everything; write off if there is to be no AQM`},
-		{"1us/100ms", "", "", "", `"1us/100ms": a target below 10µs is less than timers and offloaded packets allow; ` + remedy},
-		{"5ms/1m", "", "", "", `"5ms/1m": an interval above 10s; ` + remedy},
-		{"100ms", "", "", "", `"100ms": the target, 100ms, is not below the interval, 100ms; make the interval about a round trip, and the target 5 to 10 % of it`},
-	} {
-		a, err := ParseAQM(tt.text)
-		if got := errorText(err); got != tt.err {
-			t.Errorf("%q: error %s, want %s", tt.text, got, tt.err)
-		}
-		if err != nil {
-			continue
-		}
-		of := func(d Discipline) string {
-			target, interval := a.Of(d)
-			return fmt.Sprintf("%s/%s", target, interval)
-		}
-		if a.Compact() != tt.compact || of("") != tt.sfq || of(SFQ) != tt.sfq || of(PQ) != tt.pq {
-			t.Errorf("%q is %s, for sfq %s, for pq %s", tt.text, a.Compact(), of(SFQ), of(PQ))
-		}
-		if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() {
-			t.Errorf("%q is printed as %q, which is read as %+v, %v", tt.text, a.Compact(), again, err)
-		}
-	}
-	if err := (AQM{Off: true, Target: time.Second}).Check(); errorText(err) != `"off": both off and with times; write one of them` {
-		t.Error(err)
-	}
-	if err := (AQM{Interval: time.Second}).Check(); err != nil {
-		t.Error(err)
-	}
-}
-
-func FuzzParseAQM(f *testing.F) {
-	for _, seed := range []string{"", "off", "5ms/100ms", "1h", "1us/2us", "-5ms"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ParseAQM(text)
-		if err != nil {
-			_ = errorText(err)
-			return
-		}
-		if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() || a.Check() != nil {
-			t.Errorf("%q is %+v, printed as %q, read again as %+v, %v", text, a, a.Compact(), again, err)
-		}
-	})
 }
 
 func TestGroupNames(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 func TestWireOf(t *testing.T) {
@@ -47,7 +48,7 @@ func reserve(r Rate) Policy { return Policy{Weight: 1, Reserve: Amount{Rate: r}}
 
 // TestReservationIsAMin: what a reservation takes on the wire is guaranteed.
 func TestReservationIsAMin(t *testing.T) {
-	queues := Policy{Weight: 1, Discipline: CBWFQ, Queues: []Queue{
+	queues := Policy{Weight: 1, Discipline: discipline.CBWFQ, Queues: []Queue{
 		{Name: "a", Reserve: Amount{Rate: 4 * mbit}, Match: []classify.Match{{UDP: []classify.Ports{{First: 1, Last: 1}}}}},
 		{Name: "b", Reserve: Amount{Percent: 6}},
 	}}
@@ -73,13 +74,13 @@ func TestReservationsRefused(t *testing.T) {
 	bounded, floored, queued, strict, nested, deep := reserve(10*mbit), reserve(10*mbit), reserve(2*mbit), reserve(2*mbit), Default(), Default()
 	bounded.Max = Amount{Rate: 10 * mbit}
 	floored.Min = Amount{Rate: 20 * mbit}
-	queued.Discipline, queued.Queues = PQ, []Queue{{Name: "a", Reserve: Amount{Rate: 3 * mbit}}}
-	strict.Discipline, strict.Queues = LLQ, []Queue{{Name: "a", Rate: Amount{Rate: mbit}, Reserve: Amount{Rate: mbit}}}
+	queued.Discipline, queued.Queues = discipline.PQ, []Queue{{Name: "a", Reserve: Amount{Rate: 3 * mbit}}}
+	strict.Discipline, strict.Queues = discipline.LLQ, []Queue{{Name: "a", Rate: Amount{Rate: mbit}, Reserve: Amount{Rate: mbit}}}
 	nested.Ingress = &Policy{Weight: 1, Min: Amount{Rate: 5 * mbit}, Max: Amount{Rate: mbit}}
 	deep.Ingress = &Policy{Weight: 1, Group: "a"}
 	over := queued
 	over.Reserve, over.Max = Amount{}, Amount{Rate: 3 * mbit}
-	sum := Policy{Weight: 1, Min: Amount{Rate: 4 * mbit}, Discipline: CBWFQ, Queues: []Queue{{Name: "a", Reserve: Amount{Rate: 4 * mbit}}}}
+	sum := Policy{Weight: 1, Min: Amount{Rate: 4 * mbit}, Discipline: discipline.CBWFQ, Queues: []Queue{{Name: "a", Reserve: Amount{Rate: 4 * mbit}}}}
 	var out strings.Builder
 	for _, p := range []Policy{reserve(500), bounded, floored, queued, strict, nested, deep, over, sum} {
 		_, err := p.Claim(100 * mbit)

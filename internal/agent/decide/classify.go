@@ -10,6 +10,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // Classify says into which queue of a workload a packet goes, by which rule. It looks at the
@@ -80,9 +81,9 @@ func placement(v Verdict, packet classify.Packet) (api.Placement, error) {
 	place := api.Placement{Name: v.Name, Discipline: string(d)}
 	dscp := v.Policy.DSCP
 	if !d.HasQueues() {
-		place.Text = map[policy.Discipline]string{
-			policy.SFQ:  v.Name + " has discipline sfq: each flow has a queue of its own, rules have no part in it.",
-			policy.FIFO: v.Name + " has discipline fifo: all its packets wait in one queue.",
+		place.Text = map[discipline.Name]string{
+			discipline.SFQ:  v.Name + " has discipline sfq: each flow has a queue of its own, rules have no part in it.",
+			discipline.FIFO: v.Name + " has discipline fifo: all its packets wait in one queue.",
 		}[d]
 	} else {
 		rules, err := classify.Compile(policy.MatchesOf(v.Policy.Queues))

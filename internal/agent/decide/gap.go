@@ -14,6 +14,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/dataplane"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 	"weir/internal/refusal"
 	"weir/internal/workload"
 )
@@ -93,7 +94,7 @@ func lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
 		gaps = append(gaps, Gap{Field: "discipline", Value: string(p.Discipline),
 			Reason: fmt.Sprintf("HTB has one queue for each workload, with discipline %s and no rules", abilities.Discipline)})
 	}
-	if p.AQM != (policy.AQM{}) && !sameAQM(p.AQM, abilities.AQM) {
+	if p.AQM != (discipline.AQM{}) && !sameAQM(p.AQM, abilities.AQM) {
 		gaps = append(gaps, Gap{Field: "aqm", Value: p.AQM.Compact(),
 			Reason: fmt.Sprintf("HTB has a queue with AQM %s for each workload", abilities.AQM.Compact())})
 	}
@@ -113,9 +114,9 @@ const (
 
 // sameAQM reports whether a backend whose AQM is b holds a. One that marks holds what drops,
 // too: packets that can be marked are marked all the same.
-func sameAQM(a, b policy.AQM) bool {
-	targetA, intervalA := a.Of(policy.SFQ)
-	targetB, intervalB := b.Of(policy.SFQ)
+func sameAQM(a, b discipline.AQM) bool {
+	targetA, intervalA := a.Of(discipline.SFQ)
+	targetB, intervalB := b.Of(discipline.SFQ)
 	return targetA == targetB && intervalA == intervalB && (b.ECN || !a.ECN)
 }
 

@@ -15,6 +15,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 	"weir/internal/refusal"
 )
 
@@ -124,7 +125,7 @@ func TestRefusedRequests(t *testing.T) {
 
 // A granted request is planned, and the answer names its parts that have no effect.
 func TestGrantedRequests(t *testing.T) {
-	htb := dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: policy.SFQ, NoByteLimit: true}
+	htb := dataplane.Abilities{NoGroups: true, OneQueue: true, Discipline: discipline.SFQ, NoByteLimit: true}
 	for _, test := range []struct {
 		name             string
 		ask              ask

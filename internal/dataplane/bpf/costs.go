@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // Constants of bpf/weir.h that the object's type information does not carry;
@@ -171,12 +172,12 @@ func classConfig(c plan.Class, l plan.Link) qdiscWeirClassConfig {
 }
 
 // disciplines are the kernel side's numbers; WEIR_SFQ in its enum is sfq here.
-var disciplines = sync.OnceValue(func() map[policy.Discipline]uint64 {
+var disciplines = sync.OnceValue(func() map[discipline.Name]uint64 {
 	spec, err := loadQdisc()
 	if err != nil {
 		panic(err) // it is part of this program
 	}
-	return numbersOf[policy.Discipline](spec.Types, "weir_discipline", "WEIR_")
+	return numbersOf[discipline.Name](spec.Types, "weir_discipline", "WEIR_")
 })
 
 // numbersOf returns the values of an enum of bpf/weir.h by their names, which lose the
@@ -200,7 +201,7 @@ func schedulersOf(types *btf.Spec) map[string]uint64 {
 
 // disciplineName is the discipline with the kernel side's number n; "" for that of
 // a class that does not exist.
-func disciplineName(n uint64) policy.Discipline {
+func disciplineName(n uint64) discipline.Name {
 	for name, number := range disciplines() {
 		if number == n && n != 0 {
 			return name
@@ -253,7 +254,7 @@ func disciplineConfig(cfg *qdiscWeirClassConfig, c plan.Class) {
 			}
 		}
 	}
-	if c.Discipline == policy.LLQ && len(c.Queues) > 0 {
+	if c.Discipline == discipline.LLQ && len(c.Queues) > 0 {
 		rate := c.Queues[0].Rate
 		cfg.PoliceBps, cfg.PoliceCost = uint64(rate), nsCost(rate)
 		cfg.PoliceBurst = max(policeBurst, policeFrames*policy.FullFrame*cfg.PoliceCost>>nsShift)
@@ -307,7 +308,7 @@ func planClass(id plan.ClassID, cfg qdiscWeirClassConfig) plan.Class {
 		c.Queues[0].Rate = policy.Rate(cfg.PoliceBps)
 	}
 	if c.Group {
-		c.Discipline = policy.SFQ // as the plan has it; nothing is ordered there
+		c.Discipline = discipline.SFQ // as the plan has it; nothing is ordered there
 	}
 	return c
 }

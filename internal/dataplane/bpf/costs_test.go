@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // TestConstants holds the constants that the type information does not carry
@@ -55,7 +56,7 @@ func TestClassConfig(t *testing.T) {
 			MaxCredit: 30000, MaxBps: 8e6, LimitPackets: 7, LimitBytes: 9000,
 		}},
 	} {
-		test.want.Discipline = disciplines()[policy.SFQ]
+		test.want.Discipline = disciplines()[discipline.SFQ]
 		for i := range test.want.Queue {
 			test.want.Queue[i].Cost, test.want.Queue[i].LimitPackets = costOne, queuePackets
 		}
@@ -68,7 +69,7 @@ func TestClassConfig(t *testing.T) {
 func TestClassSurvivesTheKernel(t *testing.T) {
 	class := plan.Class{
 		ID: 4, Name: "web", Weight: 7, Min: 3e6, Max: 9e6, Limit: plan.Limit{Packets: 10, Bytes: 20000},
-		Discipline: policy.LLQ, AQM: plan.AQM{Target: 5 * time.Millisecond, Interval: 100 * time.Millisecond},
+		Discipline: discipline.LLQ, AQM: plan.AQM{Target: 5 * time.Millisecond, Interval: 100 * time.Millisecond},
 		Queues: []plan.Queue{
 			{Name: "voice", Rate: 1e6, Weight: 1e6, LimitPackets: 50},
 			{Name: "video", Weight: 3e6, LimitPackets: queuePackets},
@@ -120,8 +121,8 @@ func TestFavour(t *testing.T) {
 
 // TestEveryDisciplineIsThere holds policy's table against the kernel side's.
 func TestEveryDisciplineIsThere(t *testing.T) {
-	for _, name := range policy.Disciplines() {
-		if disciplines()[policy.Discipline(name)] == 0 {
+	for _, name := range discipline.Names() {
+		if disciplines()[discipline.Name(name)] == 0 {
 			t.Errorf("%s is not in WEIR_DISCIPLINES of bpf/weir.h", name)
 		}
 	}

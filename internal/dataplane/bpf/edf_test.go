@@ -21,7 +21,7 @@ import (
 
 	"weir/internal/dataplane/device"
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // The example of docs/write-a-discipline.md, edf, is compiled with the rest of the kernel
@@ -39,9 +39,9 @@ func edfConfig(t *testing.T, id plan.ClassID, l plan.Link, queues int) qdiscWeir
 	t.Helper()
 	spec, err := loadEdf()
 	must(t, err)
-	cfg := classConfig(plan.Class{ID: id, Name: "edf", Weight: 1, Discipline: policy.PQ, Queues: make([]plan.Queue, queues)}, l)
-	cfg.Discipline = numbersOf[policy.Discipline](spec.Types, "weir_discipline", "WEIR_")["edf"]
-	if cfg.Discipline != disciplines()[policy.LLQ]+1 {
+	cfg := classConfig(plan.Class{ID: id, Name: "edf", Weight: 1, Discipline: discipline.PQ, Queues: make([]plan.Queue, queues)}, l)
+	cfg.Discipline = numbersOf[discipline.Name](spec.Types, "weir_discipline", "WEIR_")["edf"]
+	if cfg.Discipline != disciplines()[discipline.LLQ]+1 {
 		t.Fatalf("edf has number %d", cfg.Discipline)
 	}
 	return cfg
@@ -70,7 +70,7 @@ func TestPageShowsTheExample(t *testing.T) {
 // TestEDF: calls, video and a backup, of which the last two take what they get.
 func TestEDF(t *testing.T) {
 	link := fairLink(portRate)
-	run := func(d policy.Discipline, video, backup int) phase {
+	run := func(d discipline.Name, video, backup int) phase {
 		s := simulate(link)
 		if d == "edf" {
 			s.program = edfSimulator
@@ -101,8 +101,8 @@ func TestEDF(t *testing.T) {
 		}
 	}
 	wantRates(t, p, portPhase, 0.02, 1, 3.5, 3.5)
-	wantRates(t, run(policy.PQ, 2, 5), portPhase, 0.01, 1, 7, 0)
-	if p := run(policy.FIFO, 2, 5); wait(p, 0) < 10 {
+	wantRates(t, run(discipline.PQ, 2, 5), portPhase, 0.01, 1, 7, 0)
+	if p := run(discipline.FIFO, 2, 5); wait(p, 0) < 10 {
 		t.Errorf("fifo: calls waited %.1f ms; the comparison shows nothing", wait(p, 0))
 	}
 

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/plan"
-	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // What the qdisc has no room for (long names) or does not need of a class (the rules
@@ -34,10 +34,10 @@ const (
 
 type (
 	insideClass struct {
-		Name      string           `json:"name,omitempty"` // if the qdisc has not all of it
-		DSCP      *uint8           `json:"dscp,omitempty"`
-		Isolation policy.Isolation `json:"isolation,omitempty"`
-		Queues    []insideQueue    `json:"queues,omitempty"`
+		Name      string               `json:"name,omitempty"` // if the qdisc has not all of it
+		DSCP      *uint8               `json:"dscp,omitempty"`
+		Isolation discipline.Isolation `json:"isolation,omitempty"`
+		Queues    []insideQueue        `json:"queues,omitempty"`
 	}
 	insideQueue struct {
 		Name  string `json:"name"`
@@ -63,7 +63,7 @@ func insideOf(c plan.Class) []byte {
 		}
 		kept.Queues = append(kept.Queues, queue)
 	}
-	if kept.Name == "" && kept.DSCP == nil && kept.Isolation == policy.ByFlow && kept.Queues == nil {
+	if kept.Name == "" && kept.DSCP == nil && kept.Isolation == discipline.ByFlow && kept.Queues == nil {
 		return nil
 	}
 	text, err := json.Marshal(kept)

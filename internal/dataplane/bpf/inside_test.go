@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"weir/internal/plan"
-	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // classWithInside is a class with much inside.
@@ -18,7 +18,7 @@ func classWithInside(t *testing.T, matches string) plan.Class {
 	m, err := classify.ParseMatches(matches)
 	must(t, err)
 	return plan.Class{
-		ID: 3, Name: strings.Repeat("long", 20), Weight: 1, Discipline: policy.CBWFQ, DSCP: new(uint8(0)),
+		ID: 3, Name: strings.Repeat("long", 20), Weight: 1, Discipline: discipline.CBWFQ, DSCP: new(uint8(0)),
 		Queues: []plan.Queue{
 			{Name: "a-queue-with-a-name-of-32-letters", Weight: 3e6, Match: m, DSCP: new(uint8(46)), LimitPackets: 50},
 			{Name: "rest", Weight: 1e6},
@@ -53,7 +53,7 @@ func TestInsideIsKept(t *testing.T) {
 }
 
 func TestInsideHasRoom(t *testing.T) {
-	if text := insideOf(plan.Class{Name: "web", Weight: 3, Min: 1e6, Discipline: policy.SFQ}); text != nil {
+	if text := insideOf(plan.Class{Name: "web", Weight: 3, Min: 1e6, Discipline: discipline.SFQ}); text != nil {
 		t.Errorf("kept of a class with nothing inside: %s", text)
 	}
 	var all []string

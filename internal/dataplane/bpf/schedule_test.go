@@ -10,7 +10,7 @@ import (
 
 	"weir/internal/dataplane"
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // Packets of a queue, and of a class, with an interval leave one after the other, at
@@ -23,9 +23,9 @@ func TestPacketsWaitForTheirTime(t *testing.T) {
 	}
 	for name, held := range map[string]func(c *plan.Class, i plan.Interval){
 		"queue": func(c *plan.Class, i plan.Interval) {
-			c.Discipline, c.Queues = policy.PQ, []plan.Queue{{Name: "a", Interval: i, Reserve: 1}, {Name: "b"}}
+			c.Discipline, c.Queues = discipline.PQ, []plan.Queue{{Name: "a", Interval: i, Reserve: 1}, {Name: "b"}}
 		},
-		"class": func(c *plan.Class, i plan.Interval) { c.Discipline, c.Interval, c.Reserve = policy.FIFO, i, 1 },
+		"class": func(c *plan.Class, i plan.Interval) { c.Discipline, c.Interval, c.Reserve = discipline.FIFO, i, 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

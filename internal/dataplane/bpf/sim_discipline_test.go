@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // The port of the SDN paper: one workload has the whole link of 8 Mbit/s.
@@ -22,7 +23,7 @@ const (
 )
 
 // port is a class with the whole link.
-func port(d policy.Discipline, queues ...plan.Queue) plan.Class {
+func port(d discipline.Name, queues ...plan.Queue) plan.Class {
 	return plan.Class{ID: flowClass, Name: "port", Weight: 1, Discipline: d, Queues: queues}
 }
 
@@ -54,7 +55,7 @@ const portPhase = 20 * time.Second
 
 // TestSFQ shares equally, whatever the flows' packets and however many join.
 func TestSFQ(t *testing.T) {
-	s := simulate(fairLink(portRate), port(policy.SFQ))
+	s := simulate(fairLink(portRate), port(discipline.SFQ))
 	for i := range 4 {
 		s.send(stream(i, 8e6))
 		s.settle()
@@ -68,7 +69,7 @@ func TestSFQ(t *testing.T) {
 }
 
 func TestSFQOfUnequalLengths(t *testing.T) {
-	s := simulate(fairLink(100e6), port(policy.SFQ))
+	s := simulate(fairLink(100e6), port(discipline.SFQ))
 	for i, length := range []int{64, 1514, 9000, 64000} {
 		s.send(traffic{id: flowClass, flow: i, length: length, window: 2 + 200000/length, delay: 50 * time.Microsecond})
 	}
@@ -79,7 +80,7 @@ func TestSFQOfUnequalLengths(t *testing.T) {
 
 // TestSparseFlow waits for hardly more than the packet that is being sent.
 func TestSparseFlow(t *testing.T) {
-	s := simulate(fairLink(portRate), port(policy.SFQ))
+	s := simulate(fairLink(portRate), port(discipline.SFQ))
 	for i := range 8 {
 		s.send(traffic{id: flowClass, flow: i, length: frames, window: 20, delay: 50 * time.Microsecond})
 	}
@@ -95,7 +96,7 @@ func TestSparseFlow(t *testing.T) {
 // for a packet, not for a round of the others, as long as it uses less than its
 // share; and it cannot use more.
 func TestRequestsBesideBulk(t *testing.T) {
-	s := simulate(fairLink(100e6), port(policy.SFQ))
+	s := simulate(fairLink(100e6), port(discipline.SFQ))
 	const bulk = 127
 	for i := range bulk {
 		s.send(traffic{id: flowClass, flow: i, length: 3028, window: 2, delay: 50 * time.Microsecond})
@@ -119,7 +120,7 @@ func TestRequestsBesideBulk(t *testing.T) {
 
 // TestManyFlows: two hundred flows have a queue each, whatever their hashes.
 func TestManyFlows(t *testing.T) {
-	s := simulate(fairLink(100e6), port(policy.SFQ))
+	s := simulate(fairLink(100e6), port(discipline.SFQ))
 	for i := range 200 {
 		s.send(traffic{id: flowClass, flow: i, length: frames, window: 4, delay: 50 * time.Microsecond})
 	}
@@ -135,7 +136,7 @@ func TestManyFlows(t *testing.T) {
 
 // TestPQ repeats figure 2(b): the first queue has all it wants, the last starves.
 func TestPQ(t *testing.T) {
-	s := simulate(fairLink(portRate), port(policy.PQ, make([]plan.Queue, 4)...))
+	s := simulate(fairLink(portRate), port(discipline.PQ, make([]plan.Queue, 4)...))
 	for i := range 4 {
 		s.send(stream(i, 5e6))
 	}
@@ -154,7 +155,7 @@ func TestPQ(t *testing.T) {
 
 // TestPQOfEqualPriorities: priorities 1, 2, 2, 3 as in the paper's table 2.
 func TestPQOfEqualPriorities(t *testing.T) {
-	s := simulate(fairLink(portRate), port(policy.PQ, []plan.Queue{{Priority: 1}, {Priority: 2}, {Priority: 2}, {Priority: 3}}...))
+	s := simulate(fairLink(portRate), port(discipline.PQ, []plan.Queue{{Priority: 1}, {Priority: 2}, {Priority: 2}, {Priority: 3}}...))
 	for i := range 4 {
 		s.send(stream(3-i, 5e6))
 		s.settle()
@@ -168,7 +169,7 @@ func TestPQOfEqualPriorities(t *testing.T) {
 
 // TestCBWFQ repeats figure 2(c) as it should be.
 func TestCBWFQ(t *testing.T) {
-	s := simulate(fairLink(portRate), port(policy.CBWFQ, weighted(1, 2, 3, 4)...))
+	s := simulate(fairLink(portRate), port(discipline.CBWFQ, weighted(1, 2, 3, 4)...))
 	for i := range 4 {
 		s.send(stream(3-i, 8e6))
 		s.settle()
@@ -185,7 +186,7 @@ func TestCBWFQ(t *testing.T) {
 // is above is dropped, and the others have their weights.
 func TestLLQ(t *testing.T) {
 	queues := append([]plan.Queue{{Name: "voice", Rate: 5.2e6, Weight: 5.2e6}}, weighted(1, 2, 3)...)
-	s := simulate(fairLink(portRate), port(policy.LLQ, queues...))
+	s := simulate(fairLink(portRate), port(discipline.LLQ, queues...))
 	for i := range 4 {
 		s.send(stream(i, 5e6))
 	}
@@ -214,7 +215,7 @@ func TestLLQBesideOthers(t *testing.T) {
 	const voice = 2e6
 	queues := []plan.Queue{{Name: "voice", Rate: voice}, {Name: "rest", Weight: 1e6}}
 	for name, members := range map[string]plan.ClassID{"alone": 1, "of five": 5} {
-		classes := []plan.Class{port(policy.LLQ, queues...)}
+		classes := []plan.Class{port(discipline.LLQ, queues...)}
 		for id := plan.ClassID(2); id <= members; id++ {
 			classes = append(classes, plan.Class{ID: id, Name: "c", Weight: 1, Limit: plan.Limit{Bytes: 1 << 20}})
 		}
@@ -237,7 +238,7 @@ func TestLLQBesideOthers(t *testing.T) {
 // TestCoDel keeps the delay near the target where senders that do not slow down
 // ask for a little more than there is, and lets bursts pass.
 func TestCoDel(t *testing.T) {
-	class := port(policy.SFQ)
+	class := port(discipline.SFQ)
 	class.AQM = plan.AQM{Target: 5 * time.Millisecond, Interval: 100 * time.Millisecond}
 	s := simulate(fairLink(10e6), class)
 	for i := range 2 { // a window of 0.2 s; the retransmission comes back later
@@ -245,7 +246,7 @@ func TestCoDel(t *testing.T) {
 	}
 	s.run(3 * time.Second)
 	s.run(portPhase)
-	without := port(policy.SFQ)
+	without := port(discipline.SFQ)
 	u := simulate(fairLink(10e6), without)
 	for i := range 2 {
 		u.send(traffic{id: flowClass, flow: i, length: frames, window: 80, delay: 20 * time.Millisecond})
@@ -271,7 +272,7 @@ func TestDisciplineChanges(t *testing.T) {
 		link.Scheduler = rapid.SampledFrom([]string{plan.SchedulerFair, plan.SchedulerQcon}).Draw(t, "scheduler")
 		draw := func(id plan.ClassID) plan.Class {
 			c := plan.Class{ID: id, Name: "c", Weight: uint32(rapid.IntRange(1, 9).Draw(t, "weight")), Limit: plan.Limit{Bytes: 1 << 24}}
-			c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ, policy.PQ, policy.CBWFQ, policy.LLQ}).Draw(t, "discipline")
+			c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.FIFO, discipline.SFQ, discipline.PQ, discipline.CBWFQ, discipline.LLQ}).Draw(t, "discipline")
 			if c.Discipline.HasQueues() {
 				n := rapid.IntRange(1, policy.MaxQueues).Draw(t, "queues")
 				for range n {
@@ -319,11 +320,11 @@ func TestQueueWeightChanges(t *testing.T) {
 		}
 		return list
 	}
-	s := simulate(fairLink(portRate), port(policy.CBWFQ, queues(1, 8000)...))
+	s := simulate(fairLink(portRate), port(discipline.CBWFQ, queues(1, 8000)...))
 	s.send(stream(0, portRate))
 	s.send(stream(1, portRate))
 	s.run(time.Second)
-	s.setClass(port(policy.CBWFQ, queues(1000, 1000)...))
+	s.setClass(port(discipline.CBWFQ, queues(1000, 1000)...))
 	s.run(time.Second)
 	wantRates(t, s.result(t)[1], time.Second, 0.05, 4, 4)
 }
@@ -331,7 +332,7 @@ func TestQueueWeightChanges(t *testing.T) {
 // TestRoomForALargePacket: small packets that fill the class make room for a large
 // one of a queue above theirs, however many it takes.
 func TestRoomForALargePacket(t *testing.T) {
-	c := port(policy.PQ, weighted(1, 1)...)
+	c := port(discipline.PQ, weighted(1, 1)...)
 	c.Limit.Bytes = 32 << 10
 	s := simulate(fairLink(portRate), c)
 	large := stream(0, portRate/4)

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // ecnAQM is CoDel with marks.
-var ecnAQM = plan.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval, ECN: true}
+var ecnAQM = plan.AQM{Target: discipline.DefaultTarget, Interval: discipline.DefaultInterval, ECN: true}
 
 // ecnResult is what flows of one class did in a minute, after five seconds.
 type ecnResult struct {
@@ -72,9 +72,9 @@ func four(says tcpSays) []tcpSays { return []tcpSays{says, says, says, says} }
 // those that cannot, and fill the link as well, in each discipline. lab/bars/ecn.yaml has the
 // bars; here 20 s are simulated, in which flows differ by chance.
 func TestECNMarksInPlaceOfDrops(t *testing.T) {
-	for _, class := range []plan.Class{port(policy.SFQ), port(policy.CBWFQ, weighted(1)...), port(policy.PQ, weighted(1)...), port(policy.LLQ, weighted(1, 1)...)} {
+	for _, class := range []plan.Class{port(discipline.SFQ), port(discipline.CBWFQ, weighted(1)...), port(discipline.PQ, weighted(1)...), port(discipline.LLQ, weighted(1, 1)...)} {
 		class.AQM = ecnAQM
-		if class.Discipline == policy.LLQ {
+		if class.Discipline == discipline.LLQ {
 			class.Queues[0].Rate = 90e6
 		}
 		marked, dropped := runTCP(t, class, true, four(ect)...), runTCP(t, class, true, four(notECT)...)
@@ -87,7 +87,7 @@ func TestECNMarksInPlaceOfDrops(t *testing.T) {
 			t.Errorf("%s: utilisation %.4f, p99 %v; by drops %.4f, %v", class.Discipline, marked.utilisation, marked.p99, dropped.utilisation, dropped.p99)
 		}
 		for i, f := range marked.flows {
-			if share := f.sent * 8 / ecnOver.Seconds() / 25e6 / marked.utilisation; class.Discipline == policy.SFQ && math.Abs(share-1) > 0.03 {
+			if share := f.sent * 8 / ecnOver.Seconds() / 25e6 / marked.utilisation; class.Discipline == discipline.SFQ && math.Abs(share-1) > 0.03 {
 				t.Errorf("%s: flow %d has %.3f of its share", class.Discipline, i+1, share)
 			}
 		}
@@ -97,7 +97,7 @@ func TestECNMarksInPlaceOfDrops(t *testing.T) {
 // TestECNIgnored: a flow that says it can be marked and ignores marks has its share in sfq
 // and no more, loses packets, and costs the others nothing.
 func TestECNIgnored(t *testing.T) {
-	class := port(policy.SFQ)
+	class := port(discipline.SFQ)
 	class.AQM = ecnAQM
 	r := runTCP(t, class, true, ectDeaf, ect, ect, ect)
 	t.Logf("%+v, %.2f %%", r.flows, 100*r.utilisation)
@@ -114,7 +114,7 @@ func TestECNIgnored(t *testing.T) {
 // TestECNBesideDrops: flows that can be marked and flows that cannot share a queue as if all
 // were of one kind. One that ignores marks is dropped before packets wait for long.
 func TestECNBesideDrops(t *testing.T) {
-	class := port(policy.CBWFQ, weighted(1)...)
+	class := port(discipline.CBWFQ, weighted(1)...)
 	class.AQM = ecnAQM
 	r := runTCP(t, class, true, notECT, ect, notECT, ect)
 	t.Logf("%+v, p99 %v", r.flows, r.p99)
@@ -132,7 +132,7 @@ func TestECNBesideDrops(t *testing.T) {
 // it), a host of 64 flows and one of a single flow have half each.
 func TestIsolationOfHosts(t *testing.T) {
 	for hosts, most := range map[int]float64{1: 0.05, 64: 0.51} {
-		class := port(policy.SFQ)
+		class := port(discipline.SFQ)
 		s := simulate(fairLink(100e6), class)
 		fmt.Fprintln(s, "hosts", hosts)
 		for i := range 65 {
@@ -149,7 +149,7 @@ func TestIsolationOfHosts(t *testing.T) {
 
 // TestECNWithoutItsProgram: where nothing marks, CoDel drops.
 func TestECNWithoutItsProgram(t *testing.T) {
-	class := port(policy.SFQ)
+	class := port(discipline.SFQ)
 	class.AQM = ecnAQM
 	if r := runTCP(t, class, false, four(ect)...); r.drops() == 0 || r.marks() > 0 || r.p99 > 20*time.Millisecond {
 		t.Errorf("%d drops, %d marks, p99 %v", r.drops(), r.marks(), r.p99)
@@ -158,7 +158,7 @@ func TestECNWithoutItsProgram(t *testing.T) {
 
 // TestCEThreshold: DCTCP keeps the queue near the threshold, loses nothing, and fills the link.
 func TestCEThreshold(t *testing.T) {
-	class := port(policy.SFQ)
+	class := port(discipline.SFQ)
 	class.AQM = ecnAQM
 	class.AQM.CEThreshold = time.Millisecond
 	r := runTCP(t, class, true, four(ectDCTCP)...)

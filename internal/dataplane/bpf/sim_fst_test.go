@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // paced is a class that sends by a schedule.
@@ -65,7 +66,7 @@ func TestScheduleIsExact(t *testing.T) {
 		link := fairLink(1e9)
 		link.Scheduler = rapid.SampledFrom(plan.Schedulers).Draw(t, "scheduler")
 		c := paced(1, policy.Rate(rapid.IntRange(100e3, 100e6).Draw(t, "rate")))
-		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
+		c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.FIFO, discipline.SFQ}).Draw(t, "discipline")
 		c.AQM.Target = 0
 		if rapid.Bool().Draw(t, "max as well") {
 			c.Max = policy.Rate(c.Interval.Rate()) * 2
@@ -93,12 +94,12 @@ func TestSmallPacketsAddUp(t *testing.T) {
 		{"schedule of a queue", func(c *plan.Class) {
 			queues := weighted(1, 1)
 			queues[0].Interval = plan.IntervalOf(rate)
-			c.Discipline, c.Queues = policy.PQ, queues
+			c.Discipline, c.Queues = discipline.PQ, queues
 		}, nil},
 		{"strict queue", func(c *plan.Class) {
 			queues := weighted(1, 1)
 			queues[0].Rate = rate
-			c.Discipline, c.Queues = policy.LLQ, queues
+			c.Discipline, c.Queues = discipline.LLQ, queues
 		}, []traffic{{id: 1, flow: 1, length: frames, window: 100, delay: 10 * time.Microsecond}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestScheduleChanges(t *testing.T) {
 func TestSchedulesInGroups(t *testing.T) {
 	a, b := paced(1, 5e6), paced(2, 7e6)
 	a.Parent, b.Parent = 9, 9
-	group := plan.Class{ID: 9, Name: "group", Weight: 1, Max: 40e6, Group: true, Discipline: policy.SFQ}
+	group := plan.Class{ID: 9, Name: "group", Weight: 1, Max: 40e6, Group: true, Discipline: discipline.SFQ}
 	rest := plan.Class{ID: 3, Name: "rest", Weight: 1, Parent: 9}
 	other := plan.Class{ID: 4, Name: "other", Weight: 1}
 	s := simulate(fairLink(100e6), group, a, b, rest, other)
@@ -253,14 +254,14 @@ func TestScheduleOfAQueue(t *testing.T) {
 		queues[0].Interval = plan.IntervalOf(policy.Rate(rapid.IntRange(100e3, 100e6).Draw(t, "rate")))
 		queues[0].Rate = 1e9
 		c := plan.Class{ID: 1, Name: "c", Weight: 1, Queues: queues}
-		c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.PQ, policy.CBWFQ, policy.LLQ}).Draw(t, "discipline")
+		c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.PQ, discipline.CBWFQ, discipline.LLQ}).Draw(t, "discipline")
 		s := simulate(link, c)
 		followsSchedule(t, s, queues[0].Interval, 100*time.Microsecond)
 	})
 }
 
 func TestWhatAScheduledQueueLeaves(t *testing.T) {
-	for _, d := range []policy.Discipline{policy.PQ, policy.CBWFQ, policy.LLQ} {
+	for _, d := range []discipline.Name{discipline.PQ, discipline.CBWFQ, discipline.LLQ} {
 		queues := weighted(3, 1)
 		queues[0].Interval, queues[0].Rate = plan.IntervalOf(4e6), 90e6
 		c := plan.Class{ID: 1, Name: "c", Weight: 1, Discipline: d, Queues: queues}
@@ -279,7 +280,7 @@ func TestWhatAScheduledQueueLeaves(t *testing.T) {
 		s.stopFlow(1, 0)
 		s.settle()
 		s.run(4 * time.Second)
-		c.Queues, c.Discipline = nil, policy.SFQ // what is held leaves
+		c.Queues, c.Discipline = nil, discipline.SFQ // what is held leaves
 		s.setClass(c)
 		s.settle()
 		s.run(4 * time.Second)
@@ -302,7 +303,7 @@ func TestWhatAScheduledQueueLeaves(t *testing.T) {
 // A queue with a schedule goes away while packets are held for it: they leave, and each
 // queue still accounts for all that entered it, which the simulator checks.
 func TestScheduledQueueGoesAway(t *testing.T) {
-	for _, d := range []policy.Discipline{policy.PQ, policy.CBWFQ, policy.LLQ} {
+	for _, d := range []discipline.Name{discipline.PQ, discipline.CBWFQ, discipline.LLQ} {
 		queues := weighted(1, 1, 1)
 		queues[2].Interval = plan.IntervalOf(1e6)
 		c := plan.Class{ID: 1, Name: "c", Weight: 1, Discipline: d, Queues: queues}

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // tree is a link with groups: the groups' classes first.
@@ -139,7 +140,7 @@ func TestGroupChanges(t *testing.T) {
 				c.Weight = uint32(rapid.IntRange(1, 10).Draw(t, "weight"))
 				c.Min, c.Max = 0, policy.Rate(rapid.SampledFrom([]uint64{0, 0, 1e6, 30e6}).Draw(t, "max"))
 				if !c.Group {
-					c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ, policy.LLQ}).Draw(t, "discipline")
+					c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.FIFO, discipline.SFQ, discipline.LLQ}).Draw(t, "discipline")
 					c.Queues = []plan.Queue{{Rate: 1e9, Weight: 1e9}} // of llq: every packet is urgent
 					c.Parent = plan.ClassID(rapid.IntRange(0, len(first.groups)).Draw(t, "parent"))
 				}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/plan"
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // TestPacketShorterThanANegativeOverhead: frames of 42 bytes (ARP) on a link with
@@ -15,12 +15,12 @@ import (
 // 4,294,967,274 bytes, minutes of the link's time.
 func TestPacketShorterThanANegativeOverhead(t *testing.T) {
 	for _, scheduler := range []string{plan.SchedulerFair, plan.SchedulerQcon, plan.SchedulerAncs} {
-		for _, d := range []policy.Discipline{policy.FIFO, policy.SFQ, policy.PQ} {
+		for _, d := range []discipline.Name{discipline.FIFO, discipline.SFQ, discipline.PQ} {
 			t.Run(scheduler+"/"+string(d), func(t *testing.T) {
 				link := fairLink(100 * mbit)
 				link.Scheduler, link.Overhead = scheduler, -64
 				short := plan.Class{ID: 1, Weight: 1, Discipline: d}
-				if d == policy.PQ {
+				if d == discipline.PQ {
 					short.Queues = []plan.Queue{{Name: "a"}}
 				}
 				classes := []plan.Class{short, {ID: 2, Weight: 1}}
@@ -74,7 +74,7 @@ func TestHeldFloodsLeaveRoomToAMin(t *testing.T) {
 	for id := plan.ClassID(1); id <= 3; id++ {
 		queues := weighted(1, 1)
 		queues[0].Interval = plan.IntervalOf(10 * mbit)
-		classes = append(classes, plan.Class{ID: id, Weight: 1, Discipline: policy.CBWFQ, Queues: queues})
+		classes = append(classes, plan.Class{ID: id, Weight: 1, Discipline: discipline.CBWFQ, Queues: queues})
 	}
 	s := simulate(link, classes...)
 	for _, c := range classes[1:] {

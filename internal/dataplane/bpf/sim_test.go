@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // The schedulers' own source, compiled as an ordinary program (bpf/sim/sim.c),
@@ -288,7 +289,7 @@ func drawClasses(t *rapid.T, capacity policy.Rate) (classes []plan.Class, claims
 // most take all they can get, some send a steady stream.
 func drawClass(t *rapid.T, id plan.ClassID, capacity policy.Rate, room *float64) (plan.Class, policy.Claim, traffic) {
 	c := plan.Class{ID: id, Name: fmt.Sprint("c", id), Weight: uint32(rapid.IntRange(1, 10).Draw(t, "weight"))}
-	c.Discipline = rapid.SampledFrom([]policy.Discipline{policy.FIFO, policy.SFQ}).Draw(t, "discipline")
+	c.Discipline = rapid.SampledFrom([]discipline.Name{discipline.FIFO, discipline.SFQ}).Draw(t, "discipline")
 	if *room > 0 && rapid.IntRange(0, 2).Draw(t, "min?") == 0 {
 		c.Min = policy.Rate(*room * rapid.Float64Range(0.02, 0.7).Draw(t, "min"))
 		*room -= float64(c.Min)

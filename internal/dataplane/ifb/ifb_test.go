@@ -20,6 +20,7 @@ import (
 	"weir/internal/dataplane/tc"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 const mbit = hosttest.Mbit
@@ -63,9 +64,9 @@ func (b *bed) backend(local bool) *Backend {
 // state is the ingress of up0 with classes of the containers.
 func (b *bed) state(capacity policy.Rate, classes ...plan.Class) plan.State {
 	s := b.State(plan.Link{Direction: policy.Ingress, Capacity: capacity}, classes...)
-	s.Classes[0].Discipline = policy.SFQ
+	s.Classes[0].Discipline = discipline.SFQ
 	for i := range classes {
-		s.Classes[1+i].Discipline = policy.FIFO
+		s.Classes[1+i].Discipline = discipline.FIFO
 	}
 	return s
 }
@@ -248,7 +249,7 @@ func TestAdoptAndCleanUp(t *testing.T) {
 		want := b.state(100*mbit, plan.Class{Weight: 3, Min: 10 * mbit}, plan.Class{Weight: 1, Max: 5 * mbit})
 		if kind == "bpf" {
 			for i := range want.Classes {
-				want.Classes[i].AQM.Target, want.Classes[i].AQM.Interval = policy.AQM{}.Of(want.Classes[i].Discipline)
+				want.Classes[i].AQM.Target, want.Classes[i].AQM.Interval = discipline.AQM{}.Of(want.Classes[i].Discipline)
 			}
 		}
 		first := b.backend(false)

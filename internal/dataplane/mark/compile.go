@@ -11,6 +11,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // Marking says what the programs write into a workload's packets beside the class.
@@ -26,13 +27,13 @@ func MarkingOf(c plan.Class) Marking {
 }
 
 // hostsOf returns what of a packet makes its hash.
-func hostsOf(i policy.Isolation) uint32 {
+func hostsOf(i discipline.Isolation) uint32 {
 	switch i {
-	case policy.BySource:
+	case discipline.BySource:
 		return uint32(classifyWeirHostsWEIR_HOST_SRC)
-	case policy.ByDestination:
+	case discipline.ByDestination:
 		return uint32(classifyWeirHostsWEIR_HOST_DST)
-	case policy.ByHosts:
+	case discipline.ByHosts:
 		return uint32(classifyWeirHostsWEIR_HOST_SRC | classifyWeirHostsWEIR_HOST_DST)
 	}
 	return 0

@@ -13,6 +13,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 const mega = 1e6
@@ -99,7 +100,7 @@ func near(got, want, part float64) bool { return math.Abs(got-want) <= part*want
 
 // TestHoldsGoodput: of a class or a queue, TCP or UDP, in both directions.
 func TestHoldsGoodput(t *testing.T) {
-	queue := policy.Policy{Weight: 1, Discipline: policy.CBWFQ, Queues: []policy.Queue{
+	queue := policy.Policy{Weight: 1, Discipline: discipline.CBWFQ, Queues: []policy.Queue{
 		{Name: "a", Reserve: policy.Amount{Rate: 10 * mega}, Match: []classify.Match{{UDP: []classify.Ports{{First: 1, Last: 1}}}}}, {Name: "b"}}}
 	for _, tt := range []struct {
 		name      string

@@ -17,6 +17,7 @@ import (
 	"weir/internal/dataplane/mark"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // Backend steers one link with HTB. It implements dataplane.Backend. All methods
@@ -138,13 +139,13 @@ func (b *Backend) Abilities() dataplane.Abilities { return abilitiesOf(b.leaf) }
 
 // abilitiesOf are the abilities with a kind of leaf qdisc.
 func abilitiesOf(leaf string) dataplane.Abilities {
-	a := dataplane.Abilities{NoBurst: true, NoGroups: true, OneQueue: true, Discipline: policy.SFQ, AQM: policy.AQM{Off: true},
+	a := dataplane.Abilities{NoBurst: true, NoGroups: true, OneQueue: true, Discipline: discipline.SFQ, AQM: discipline.AQM{Off: true},
 		Scheduler: "htb", NoNegativeOverhead: true, NoByteLimit: true}
 	switch leaf {
 	case "fq_codel": // with the kernel's defaults, which are also Weir's
-		a.AQM = policy.AQM{Target: policy.DefaultTarget, Interval: policy.DefaultInterval, ECN: true}
+		a.AQM = discipline.AQM{Target: discipline.DefaultTarget, Interval: discipline.DefaultInterval, ECN: true}
 	case "pfifo":
-		a.Discipline = policy.FIFO
+		a.Discipline = discipline.FIFO
 	}
 	return a
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"weir/internal/plan"
-	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // A group has no HTB class, its members have their mins and maxes, and Gaps names the
@@ -22,9 +22,9 @@ func TestMembersCountForThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := b.state(
-		plan.Class{Weight: 1, Min: 30 * mbit, Parent: 3, Discipline: policy.PQ, Queues: []plan.Queue{{Name: "a", Match: match}, {Name: "b"}}},
-		plan.Class{Weight: 2, Max: 10 * mbit, Parent: 3, Discipline: policy.SFQ},
-		plan.Class{Weight: 5, Min: 30 * mbit, Group: true, Discipline: policy.SFQ},
+		plan.Class{Weight: 1, Min: 30 * mbit, Parent: 3, Discipline: discipline.PQ, Queues: []plan.Queue{{Name: "a", Match: match}, {Name: "b"}}},
+		plan.Class{Weight: 2, Max: 10 * mbit, Parent: 3, Discipline: discipline.SFQ},
+		plan.Class{Weight: 5, Min: 30 * mbit, Group: true, Discipline: discipline.SFQ},
 	)
 	s.Ports = s.Ports[:2]
 	b.Set(backend, s)

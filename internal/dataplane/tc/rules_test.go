@@ -7,8 +7,8 @@ import (
 
 	"weir/internal/dataplane/mark/marktest"
 	"weir/internal/plan"
-	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // A packet's queue is in the mark beside its class, and HTB's classifier looks at
@@ -23,8 +23,8 @@ func TestRulesKeepTheClass(t *testing.T) {
 	}
 	dscp := uint8(46)
 	queues := []plan.Queue{{Name: "voice", Match: match, DSCP: &dscp}, {Name: "rest"}}
-	s := b.state(plan.Class{Weight: 1, Discipline: policy.PQ, Queues: queues})
-	s.Classes[0].Discipline, s.Classes[0].Queues = policy.PQ, queues
+	s := b.state(plan.Class{Weight: 1, Discipline: discipline.PQ, Queues: queues})
+	s.Classes[0].Discipline, s.Classes[0].Queues = discipline.PQ, queues
 	b.Set(backend, s)
 	const packets = 20
 	send := "for i in $(seq 20); do echo x > /dev/udp/10.77.0.254/5001; echo x > /dev/udp/10.77.0.254/9; done"

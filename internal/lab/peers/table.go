@@ -10,6 +10,7 @@ import (
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 // Peer is one of the kernel's schedulers.
@@ -178,7 +179,7 @@ func (s Setting) quanta() []int {
 // plain FIFOs, which u32 fills: four comparisons at most are cheaper than any hash.
 func (s Setting) leaf(major, class int) string {
 	parent := fmt.Sprintf("dev %s parent %x:%x", s.Device, major, class)
-	if s.Leaf.FIFO && s.Policies[class-1].Discipline == policy.FIFO {
+	if s.Leaf.FIFO && s.Policies[class-1].Discipline == discipline.FIFO {
 		return fmt.Sprintf("qdisc add %s pfifo limit 1000\n", parent)
 	}
 	switch s.Leaf.Kind {

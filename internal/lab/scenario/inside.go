@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 )
 
 // Address of a workload.
@@ -148,7 +149,7 @@ func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
 		total -= got
 	}
 	switch p.Discipline {
-	case policy.PQ:
+	case discipline.PQ:
 		for q := 0; q < len(wants); {
 			peers := q + 1 // up to here queues have the same priority
 			for peers < len(wants) && p.Queues[q].Priority != 0 && p.Queues[peers].Priority == p.Queues[q].Priority {
@@ -163,14 +164,14 @@ func (p Policy) divideQueues(total float64, wants []policy.Rate) []float64 {
 			}
 			q = peers
 		}
-	case policy.LLQ:
+	case discipline.LLQ:
 		take(0, float64(p.Queues[0].Rate.Rate))
 		copy(list[1:], p.weighed(1, total, wants))
 		for _, got := range list[1:] {
 			total -= got
 		}
 		take(0, math.Inf(1)) // no other queue waits for the rest
-	case policy.CBWFQ:
+	case discipline.CBWFQ:
 		copy(list, p.weighed(0, total, wants))
 	default:
 		list[0] = min(total, float64(wants[0]))
@@ -196,11 +197,11 @@ func bps(d policy.Division) []float64 {
 }
 
 // divideFlows fills in what each of a queue's flows gets of what the queue gets.
-func divideFlows(d policy.Discipline, got float64, wants policy.Rate, flows []Flow, list []int, parts []float64) {
+func divideFlows(d discipline.Name, got float64, wants policy.Rate, flows []Flow, list []int, parts []float64) {
 	switch {
 	case len(list) == 1:
 		parts[list[0]] = got
-	case d == policy.SFQ:
+	case d == discipline.SFQ:
 		var claims []policy.Claim
 		for _, i := range list {
 			claims = append(claims, policy.Claim{Weight: uint32(flows[i].Streams), Demand: flows[i].demand()})

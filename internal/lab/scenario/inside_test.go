@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 )
 
 const inside8 = `link: {bandwidth: 8mbit}
@@ -136,10 +136,10 @@ workloads:
 phases: [{for: 5s}, {for: 5s, set: {a: {discipline: sfq, aqm: off, dscp: none}}}]
 `)
 	first, second := s.Policies()[0][0], s.Policies()[1][0]
-	if first.Discipline != policy.PQ || len(first.Queues) != 2 || first.AQM.Interval != 50*time.Millisecond || *first.DSCP != 34 {
+	if first.Discipline != discipline.PQ || len(first.Queues) != 2 || first.AQM.Interval != 50*time.Millisecond || *first.DSCP != 34 {
 		t.Errorf("phase 1: %+v", first)
 	}
-	if second.Discipline != policy.SFQ || len(second.Queues) != 0 || !second.AQM.Off || second.DSCP != nil {
+	if second.Discipline != discipline.SFQ || len(second.Queues) != 0 || !second.AQM.Off || second.DSCP != nil {
 		t.Errorf("phase 2: %+v", second)
 	}
 }

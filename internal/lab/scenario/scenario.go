@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/policy"
+	"weir/internal/policy/discipline"
 	"weir/internal/policy/quota"
 )
 
@@ -61,10 +62,10 @@ type Policy struct {
 	Min, Max policy.Rate // 0 = none
 	Reserve  policy.Rate // goodput that a controller holds, payload bits per second; 0 = none
 
-	Discipline policy.Discipline // "" = the product's default
+	Discipline discipline.Name // "" = the product's default
 	Queues     []policy.Queue
-	AQM        policy.AQM
-	Isolation  policy.Isolation
+	AQM        discipline.AQM
+	Isolation  discipline.Isolation
 	Burst      quota.Size
 	DSCP       *uint8
 	Group      string // "" = none

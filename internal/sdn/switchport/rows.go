@@ -13,6 +13,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 	"weir/internal/sdn/ovsdb"
 )
 
@@ -116,10 +117,10 @@ func decode(p ovsdb.Port) (Port, error) {
 	if port.Bandwidth == 0 {
 		return port, errors.New("QoS has no other_config:max-rate; say what the port can send, in bits per second")
 	}
-	if port.Policy.Discipline, err = policy.ParseDiscipline(p.QoS.OtherConfig[keyDiscipline]); err != nil {
+	if port.Policy.Discipline, err = discipline.Parse(p.QoS.OtherConfig[keyDiscipline]); err != nil {
 		return port, invalid.InField(keyDiscipline, err)
 	}
-	if port.Policy.AQM, err = policy.ParseAQM(p.QoS.OtherConfig[keyAQM]); err != nil {
+	if port.Policy.AQM, err = discipline.ParseAQM(p.QoS.OtherConfig[keyAQM]); err != nil {
 		return port, invalid.InField(keyAQM, err)
 	}
 	if port.Policy.Discipline.HasQueues() { // others find their queues themselves
@@ -132,7 +133,7 @@ func decode(p ovsdb.Port) (Port, error) {
 }
 
 // queues reads Queue rows in the order of their priorities.
-func queues(rows map[int]ovsdb.Queue, d policy.Discipline) ([]policy.Queue, error) {
+func queues(rows map[int]ovsdb.Queue, d discipline.Name) ([]policy.Queue, error) {
 	order := map[int]uint64{}
 	for n, row := range rows {
 		var err error
@@ -152,11 +153,11 @@ func queues(rows map[int]ovsdb.Queue, d policy.Discipline) ([]policy.Queue, erro
 	shared := len(rank) < len(numbers) // some queues have the same
 	var list []policy.Queue
 	for i, n := range numbers {
-		q, err := queue(n, rows[n], d == policy.LLQ && i == 0)
+		q, err := queue(n, rows[n], d == discipline.LLQ && i == 0)
 		if err != nil {
 			return nil, fmt.Errorf("queue %d: %w", n, err)
 		}
-		if d == policy.PQ {
+		if d == discipline.PQ {
 			q.Min = policy.Amount{} // other tools give each queue one; pq has only the order
 			if shared {
 				q.Priority = uint8(1 + rank[order[n]])

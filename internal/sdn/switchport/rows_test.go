@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
+	"weir/internal/policy/discipline"
 	"weir/internal/sdn/ovsdb"
 )
 
@@ -17,7 +18,7 @@ func queueNumber(n uint16) []classify.Match { return []classify.Match{{Queue: cl
 
 func TestRowsAreReadAsWritten(t *testing.T) {
 	want := Port{Bridge: "s1", Name: "up0", Device: "up0", Bandwidth: 8e6, Policy: policy.Policy{
-		Weight: 1, Discipline: policy.LLQ, AQM: policy.AQM{Target: 5e6, Interval: 100e6},
+		Weight: 1, Discipline: discipline.LLQ, AQM: discipline.AQM{Target: 5e6, Interval: 100e6},
 		Queues: []policy.Queue{ // the order is not that of the numbers
 			{Name: "voice", Rate: policy.Amount{Rate: 1e6}, DSCP: new(uint8(46)), Match: queueNumber(5)},
 			{Name: "rest", Min: policy.Amount{Rate: 2e6}, LimitPackets: 100, Match: queueNumber(0)},

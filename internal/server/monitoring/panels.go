@@ -65,7 +65,8 @@ var dashboards = []dashboard{
 			}},
 			{"Queues", []panel{
 				{"Waiting packets", series, 8, count, []query{{`weir_class_backlog_packets{` + ofClass + `}`, "{{workload}} {{direction}}"}}},
-				{"Dropped packets by reason", series, 8, packets, []query{{`rate(weir_class_drops_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: {{reason}}"}}},
+				{"Dropped packets by reason, and marked ones (ECN)", series, 8, packets, []query{
+					{`rate(weir_class_drops_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: {{reason}}"}, {`rate(weir_class_marked_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}}: marked"}}},
 				{"Sent packets", series, 8, packets, []query{{`rate(weir_class_transmit_packets_total{` + ofClass + `}[$__rate_interval])`, "{{workload}} {{direction}}"}}},
 			}},
 		}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package discipline
 
 import (
 	"fmt"
@@ -9,177 +9,7 @@ import (
 	"time"
 
 	"weir/internal/invalid"
-	"weir/internal/policy/classify"
 )
-
-// Discipline says which of a workload's own packets goes first.
-type Discipline string
-
-// The disciplines. Their names are those of the field; a workload that asks for
-// none has sfq.
-const (
-	SFQ   Discipline = "sfq"   // each flow its own queue, round robin, CoDel; sparse flows first
-	FIFO  Discipline = "fifo"  // in order of arrival
-	PQ    Discipline = "pq"    // strict priority, the first queue highest
-	CBWFQ Discipline = "cbwfq" // queues by their mins, what one leaves goes to the others in proportion
-	LLQ   Discipline = "llq"   // a strict first queue, policed to its rate, over cbwfq
-)
-
-// disciplines lists all disciplines, the default first. The kernel side's table is in
-// bpf/weir.h.
-var disciplines = []struct {
-	Discipline
-	queues bool // has queues that rules fill
-	weighs bool // divides a workload's rate among them by their mins
-}{
-	{SFQ, false, false},
-	{FIFO, false, false},
-	{PQ, true, false},
-	{CBWFQ, true, true},
-	{LLQ, true, true},
-}
-
-// Disciplines returns the names of all disciplines, the default first.
-func Disciplines() []string {
-	names := make([]string, len(disciplines))
-	for i, d := range disciplines {
-		names[i] = string(d.Discipline)
-	}
-	return names
-}
-
-// ParseDiscipline reads a discipline's name. The error is an *invalid.Error for the
-// field "discipline".
-func ParseDiscipline(s string) (Discipline, error) {
-	text := strings.TrimSpace(s)
-	d := Discipline(strings.ToLower(text))
-	return d, d.check(text)
-}
-
-func (d Discipline) check(text string) error {
-	if slices.Contains(Disciplines(), string(d)) {
-		return nil
-	}
-	return &invalid.Error{Field: "discipline", Value: text, Msg: "no such discipline", Remedy: "write " + listed(Disciplines(), "or")}
-}
-
-// OrDefault returns d, or the default discipline if d is "".
-func (d Discipline) OrDefault() Discipline {
-	if d == "" {
-		return SFQ
-	}
-	return d
-}
-
-// HasQueues reports whether the discipline orders queues that rules fill; fifo has
-// one queue, and sfq tells flows apart by itself.
-func (d Discipline) HasQueues() bool {
-	for _, row := range disciplines {
-		if row.Discipline == d {
-			return row.queues
-		}
-	}
-	return false
-}
-
-// Weighs reports whether the discipline divides a workload's rate among its queues
-// by their mins.
-func (d Discipline) Weighs() bool {
-	for _, row := range disciplines {
-		if row.Discipline == d {
-			return row.weighs
-		}
-	}
-	return false
-}
-
-// listed returns words as a list in a sentence: "a, b or c".
-func listed(words []string, last string) string {
-	n := len(words)
-	if n < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:n-1], ", ") + " " + last + " " + words[n-1]
-}
-
-// Isolation says what sfq takes for one flow: the values are CAKE's flow modes.
-type Isolation string
-
-// The isolations. With all but the first a host is one flow, however many connections it has.
-const (
-	ByFlow        Isolation = ""        // addresses, protocol and ports
-	BySource      Isolation = "srchost" // the source's address
-	ByDestination Isolation = "dsthost" // the destination's address
-	ByHosts       Isolation = "hosts"   // both addresses
-)
-
-// flowsWord stands for ByFlow, the default.
-const flowsWord = "flows"
-
-// Isolations returns the names of all isolations, the default first.
-func Isolations() []string {
-	return []string{flowsWord, string(BySource), string(ByDestination), string(ByHosts)}
-}
-
-// ParseIsolation reads an isolation's name. The error is an *invalid.Error without a field.
-func ParseIsolation(s string) (Isolation, error) {
-	text := strings.ToLower(strings.TrimSpace(s))
-	if !slices.Contains(Isolations(), text) {
-		return "", &invalid.Error{Value: strings.TrimSpace(s), Msg: "no such isolation", Remedy: "write " + listed(Isolations(), "or")}
-	}
-	if text == flowsWord {
-		return ByFlow, nil
-	}
-	return Isolation(text), nil
-}
-
-func writeIsolation(i Isolation) string {
-	if i == ByFlow {
-		return flowsWord
-	}
-	return string(i)
-}
-
-// checkIsolation refuses an isolation where nothing tells flows apart.
-func (p Policy) checkIsolation(d Discipline) error {
-	if _, err := ParseIsolation(writeIsolation(p.Isolation)); err != nil {
-		return invalid.InField("isolation", err)
-	}
-	if p.Isolation != ByFlow && d != SFQ {
-		return &invalid.Error{Field: "isolation", Value: string(p.Isolation), Msg: fmt.Sprintf("discipline %s does not tell flows apart", d),
-			Remedy: "write discipline sfq, or isolation flows"}
-	}
-	return nil
-}
-
-// MaxQueues is the largest number of queues with rules that a workload can have; WEIR_MAX_QUEUES
-// in bpf/weir.h is the same number.
-const MaxQueues = 8
-
-// Queue is one of a workload's queues in pq, cbwfq and llq. The order of the
-// queues is the order in which their rules are tried, and in pq their priority.
-type Queue struct {
-	Name string
-	// Rate is the rate that llq polices its first queue to while others wait; no other
-	// queue has one.
-	Rate Amount
-	// Min is the weight of the queue in cbwfq and llq; either all of them have one
-	// or none, which makes them equal.
-	Min Amount
-	// Reserve is a goodput that a controller holds for the queue: it gets as much,
-	// and no more; none by default.
-	Reserve Amount
-	// Priority orders pq's queues, 1 first; queues with the same take turns. Either
-	// all have one, in order, or none (0), and each goes before the next.
-	Priority uint8
-	// Match lists what belongs here: a packet that one of them fits. The queue
-	// without any, else the last one, takes what fits nowhere.
-	Match []classify.Match
-	// DSCP is written into the queue's packets; nil = left as it is.
-	DSCP *uint8
-	// LimitPackets bounds the queue; 0 = default.
-	LimitPackets uint32
-}
 
 // AQM is active queue management by CoDel (RFC 8289) on each queue. The zero
 // value is the discipline's default: on for sfq, with 5 ms and 100 ms, off for
@@ -334,7 +164,7 @@ func (a AQM) times() (target, interval time.Duration) {
 }
 
 // Of returns the target and the interval that a gives a discipline, both 0 for none.
-func (a AQM) Of(d Discipline) (target, interval time.Duration) {
+func (a AQM) Of(d Name) (target, interval time.Duration) {
 	if a.Off || a == (AQM{}) && d.OrDefault() != SFQ {
 		return 0, 0
 	}
