@@ -32,7 +32,7 @@
  * `ce_threshold` (for DCTCP, RFC 8257) is a level and no event: while the packets that leave
  * have waited for longer, each ECT packet of the flow that comes is marked.
  *
- * Debts are in a table by the flow's hash, or the queue's number. An entry is
+ * Debts are in a table by class and hash of the flow, or the queue's number. An entry is
  *
  *     key << 32 | time (ns >> OWED_SHIFT, even) | OWED_LEVEL
  *
@@ -84,10 +84,13 @@ static __always_inline void owe(__u32 key, __u64 now, __u64 level)
 	owed_until = now + ((__u64)OWED_OLD << OWED_SHIFT);
 }
 
-/* What a flow's debts are found by: `hash` of its packets, or the number of the queue. */
-static __always_inline __u32 owed_key(__u32 flow, __u32 hash)
+/*
+ * What the debts of a hashed flow are found by. With the class in it: a host that two classes
+ * send to has one hash in both, if they isolate hosts.
+ */
+static __always_inline __u32 owed_key(__u32 id, __u32 hash)
 {
-	return flow < RULE_QUEUES ? flow : hash;
+	return hash ^ id * 0x9e3779b9u;
 }
 
 /* The packets of flow f that leave have waited for longer than ce_threshold, or no more. */
@@ -121,7 +124,7 @@ static __noinline bool ecn_keeps(struct sk_buff *skb, __u32 id, __u32 flow, __u3
 
 	if (!skb)
 		return true; /* cannot be: the flow held this slot */
-	key = owed_key(flow, bpf_skb_get_hash(skb));
+	key = flow < RULE_QUEUES ? flow : owed_key(id, bpf_skb_get_hash(skb));
 	if (c->ce_above != ECN_ALWAYS_BELOW)
 		ecn_level(c, f, key, age, now);
 	leaves = now + age + age / 4; /* the next packet, behind a queue that still grows */
@@ -159,14 +162,14 @@ static __noinline int ecn_pay(struct __sk_buff *skb)
 		return 0;
 	}
 	bits = skb->mark >> mark_at.shift;
-	id = bounded(bits & mark_at.class_mask, WEIR_MAX_CLASSES);
+	id = bounded(weir_class_of(skb->tc_index, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
 	if (!classes[id].discipline)
 		id = 0;
 	c = class_at(id);
 	if (!c->ce_above || !c->aqm_target)
 		return 0;
 	if (discipline_key(c) == HASH)
-		key = bpf_get_hash_recalc(skb);
+		key = owed_key(id, bpf_get_hash_recalc(skb));
 	else
 		key = rule_queue(id, queue_of(c, bits >> mark_at.queue_shift));
 	e = *owed_at(key);

@@ -39,10 +39,12 @@
  *   tcp ID LEN DELAY SAYS
  *   marks ON
  *   hosts N
+ *   seals ON
  *   off ID
  *   trace ON
  *   run NS
- * and answers each `run` with a line per source that sent or sends
+ * (while `seals` is not 0 the class stands in the seal alone, as where another product
+ * overwrites the mark) and answers each `run` with a line per source that sent or sends
  *   class ID sent BYTES dropped PACKETS waiting PACKETS longest NS marked PACKETS
  * (the counts of this run; waiting = in the whole class; longest = longest time
  * that a packet waited; marked = left with CE; unless `marks` says 0 the program
@@ -104,7 +106,8 @@ struct source {
 	__u32 came; /* packets of a client so far */
 	bool asks; /* it is a request's */
 	int says; /* tcp: NOT_ECT and so on */
-	double window, threshold, alpha; /* tcp: packets; slow start ends; dctcp: how many are marked */
+	double window, threshold,
+		alpha; /* tcp: packets; slow start ends; dctcp: how many are marked */
 	__u32 flying;
 	__u64 round; /* tcp: no second reduction before this */
 	__u32 round_acked, round_marked;
@@ -130,7 +133,7 @@ static size_t events, room;
 static __u64 order;
 static struct Qdisc sch;
 static __u64 total_sent, ahead_of, most_ahead;
-static bool trace, proxy = true;
+static bool trace, seals, proxy = true;
 static __u32 hosts = 1; /* flows of a host, which have one hash */
 
 static bool earlier(struct event *a, struct event *b)
@@ -245,6 +248,10 @@ static void arrive_one(__u32 id, bool unheard)
 	if (s->asks)
 		skb->hash ^= skb->hash >> 15;
 	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;
+	if (seals) {
+		skb->tc_index = WEIR_SEAL | (id % WEIR_MAX_CLASSES) << WEIR_SEAL_SHIFT;
+		skb->mark &= ~(mark_at.class_mask << mark_at.shift);
+	}
 	skb->pkt_len = s->len;
 	skb->born = now_ns;
 	if (proxy)
@@ -298,9 +305,7 @@ static void heard(__u32 id, int what)
 			s->round_acked = s->round_marked = 0;
 			s->round = now_ns + s->gap;
 		}
-		s->window += what == ACKED_CE	       ? 0
-			     : s->window < s->threshold ? 1
-							: 1 / s->window;
+		s->window += what == ACKED_CE ? 0 : s->window < s->threshold ? 1 : 1 / s->window;
 	} else if (what == LOST || (what == ACKED_CE && s->says == ECT)) {
 		if (now_ns >= s->round) {
 			s->threshold = s->window *= 0.7;
@@ -376,7 +381,8 @@ static void report(void)
 		struct source *s = &sources[i];
 
 		if (s->kind != OFF || s->sent || s->dropped)
-			printf("class %u sent %llu dropped %llu waiting %u longest %llu marked %llu\n",
+			printf("class %u sent %llu dropped %llu waiting %u longest %llu marked "
+			       "%llu\n",
 			       i, s->sent, s->dropped, classes[i % WEIR_MAX_CLASSES].qlen,
 			       s->longest, s->marked);
 		s->sent = s->dropped = s->longest = s->marked = 0;
@@ -543,6 +549,8 @@ int main(int argc, char **argv)
 			s->round = s->round_acked = s->round_marked = 0;
 		} else if (!strcmp(word, "marks")) {
 			proxy = a[0];
+		} else if (!strcmp(word, "seals")) {
+			seals = a[0];
 		} else if (!strcmp(word, "hosts")) { /* so many flows have one hash */
 			hosts = a[0];
 		} else if (!strcmp(word, "off")) {
