@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/closest"
 	"weir/internal/invalid"
+	"weir/internal/policy/discipline"
 )
 
 // Change says what some fields of a policy are to be; the others stay as they are. It is
@@ -121,6 +122,9 @@ func (c Change) Over(other Change) Change {
 			c.to.Queues = nil
 			c.given |= 1 << row("queues")
 		}
+		if f.Name == "discipline" && !other.to.isolates() {
+			c = c.Without("isolation")
+		}
 	}
 	c.faults = slices.Concat(c.faults, other.faults)
 	if other.Ingress != nil && !other.Ingress.Empty() {
@@ -134,7 +138,7 @@ func (c Change) Over(other Change) Change {
 }
 
 // Apply returns p with what the change says put in place. A discipline without queues
-// takes those of p away.
+// takes those of p away, and one that does not tell flows apart the isolation.
 func (c Change) Apply(p Policy) Policy {
 	for i, f := range fields {
 		if c.given&(1<<i) == 0 {
@@ -144,6 +148,9 @@ func (c Change) Apply(p Policy) Policy {
 		if f.Name == "discipline" && !p.Discipline.HasQueues() {
 			p.Queues = nil
 		}
+		if f.Name == "discipline" && !p.isolates() {
+			p.Isolation = discipline.ByFlow
+		}
 	}
 	if c.Ingress != nil && !c.Ingress.Empty() {
 		p.Ingress = new(c.Ingress.Apply(p.In(Ingress)))
@@ -151,15 +158,21 @@ func (c Change) Apply(p Policy) Policy {
 	return p
 }
 
+// isolates reports whether p's discipline tells flows, or hosts, apart.
+func (p Policy) isolates() bool { return p.Discipline.OrDefault() == discipline.SFQ }
+
 // Check reports the first mistake in the change as an *invalid.Error. Discipline and queues make
-// sense together only, and each may come from another layer, so they are checked if both
-// are here.
+// sense together only, and so do burst and max. Each may come from another layer, so they are
+// checked if both are here.
 func (c Change) Check() error {
 	if err := c.Readable(); err != nil {
 		return err
 	}
 	if !c.Gives("discipline") || !c.Gives("queues") && c.to.Discipline.HasQueues() {
 		c = c.Without("discipline").Without("queues")
+	}
+	if !c.Gives("max") {
+		c = c.Without("burst")
 	}
 	if c.Ingress != nil {
 		if err := c.Ingress.Check(); err != nil {

@@ -77,6 +77,52 @@ func TestDisciplineWithoutQueuesTakesThemAway(t *testing.T) {
 	}
 }
 
+// An isolation belongs to sfq: another discipline takes one that a layer below gave away, and
+// is refused beside one in the same layer.
+func TestOtherDisciplinesTakeIsolationAway(t *testing.T) {
+	below, above := MustChange("isolation", "srchost"), MustChange("discipline", "fifo")
+	for name, p := range map[string]Policy{
+		"over":  below.Over(above).Apply(Default()),
+		"apply": above.Apply(below.Apply(Default())),
+	} {
+		if p.Discipline != discipline.FIFO || p.Isolation != discipline.ByFlow || p.Check() != nil {
+			t.Errorf("%s: %+v, %v", name, p, p.Check())
+		}
+	}
+	if p := MustChange("discipline", "sfq").Apply(below.Apply(Default())); p.Isolation != discipline.BySource {
+		t.Errorf("sfq takes the isolation away: %+v", p)
+	}
+	const want = `isolation "srchost": discipline fifo does not tell flows apart; write discipline sfq, or isolation flows`
+	if err := above.Over(below).Check(); errorText(err) != want {
+		t.Errorf("both in one layer: %v", err)
+	}
+	if err := below.Check(); err != nil {
+		t.Errorf("an isolation alone, whose discipline another layer gives: %v", err)
+	}
+}
+
+// A burst needs a max, which another layer may give.
+func TestBurstWithoutItsMax(t *testing.T) {
+	burst := MustChange("burst", "20MB")
+	if err := burst.Check(); err != nil {
+		t.Errorf("a burst alone: %v", err)
+	}
+	for name, p := range map[string]Policy{
+		"no max":   burst.Apply(Default()),
+		"max none": MustChange("max", "none").Over(burst).Apply(Default()),
+	} {
+		if err := p.Check(); !strings.Contains(errorText(err), "there is no max that it would be above") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if p := burst.Apply(MustChange("max", "10mbit").Apply(Default())); p.Check() != nil || p.Burst != 20e6 {
+		t.Errorf("%+v, %v", p, p.Check())
+	}
+	if err := MustChange("max", "none").Over(burst).Check(); err == nil {
+		t.Error("a burst beside max none is taken")
+	}
+}
+
 func TestParseQueues(t *testing.T) {
 	const remedy = "; write it as {voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}"
 	for _, tt := range []struct{ text, want string }{

@@ -55,6 +55,9 @@ func (d Decision) planned(name string) string {
 		if class.Max > 0 {
 			text += fmt.Sprintf(" max %v", class.Max)
 		}
+		if class.Burst > 0 {
+			text += fmt.Sprintf(" burst %d", class.Burst)
+		}
 		if class.Limit != (plan.Limit{}) {
 			text += fmt.Sprintf(" limit %d/%d", class.Limit.Packets, class.Limit.Bytes)
 		}
@@ -89,12 +92,14 @@ func (d Decision) expectNote(t *testing.T, name string, sentences ...string) {
 func TestLabelsStayBelowTheAdministrator(t *testing.T) {
 	const file = `
 defaults: {max: 50mbit}
-labels: {allow: [weight, min, max, group, reserve, limit_packets]}
+labels: {allow: [weight, min, max, burst, group, reserve, limit_packets]}
 groups: {office: {weight: 1}, tenant: {weight: 9}}
 workloads:
   web: {min: 10mbit, group: office, limit_packets: 100}
   share: {max: 40%}
-  paced: {reserve: 5mbit}`
+  paced: {reserve: 5mbit}
+  bursty: {max: 10mbit, burst: 5MB}
+  unbound: {max: none}`
 	for _, test := range []struct {
 		name, labels, planned string
 		note                  []string // "" = none at all
@@ -113,6 +118,12 @@ workloads:
 		{"free", "weir.min=10mbit weir.group=tenant", "weight 1 min 10 Mbit/s max 50 Mbit/s in tenant", nil}, // the administrator says nothing else
 		{"paced", "weir.reserve=none", "", []string{"label weir.reserve none does not count: the administrator's reserve is 5mbit"}},
 		{"paced", "weir.reserve=6mbit", "", []string{"label weir.reserve 6mbit does not count"}},
+		// A burst is above the administrator's max.
+		{"free", "weir.burst=1MB", "weight 1 max 50 Mbit/s", []string{"label weir.burst 1MB does not count: the administrator's burst is none"}},
+		{"free", "weir.max=20mbit weir.burst=1MB", "weight 1 max 20 Mbit/s", []string{"label weir.burst 1MB does not count"}},
+		{"bursty", "weir.burst=6MB", "weight 1 max 10 Mbit/s burst 5000000", []string{"label weir.burst 6MB does not count: the administrator's burst is 5MB"}},
+		{"bursty", "weir.burst=4MB", "weight 1 max 10 Mbit/s burst 4000000", nil},
+		{"unbound", "weir.max=20mbit weir.burst=1MB", "weight 1 max 20 Mbit/s burst 1000000", nil},
 		// A reservation is a min by another name.
 		{"web", "weir.reserve=30mbit", "weight 1 min 10 Mbit/s max 50 Mbit/s limit 100/0 in office",
 			[]string{"label weir.reserve 30mbit does not count: the administrator's min is 10mbit"}},

@@ -21,7 +21,7 @@ import (
 //   - labels that come with an image count only with `labels: {images: true}`,
 //   - of the others those that `labels: {allow: [...]}` names,
 //   - and none above what weir.yaml or `weir set` gives: max, min, reserve and the
-//     limits are ceilings, and a group that is given stays.
+//     limits are ceilings, as is the burst above a max, and a group that is given stays.
 //
 // A label that does not count is left out, with a sentence in the workload's note; the
 // others hold.
@@ -103,6 +103,10 @@ func (c *ceiling) lower(l policy.Change, direction policy.Direction, noDSCP bool
 	amount("max", asked.Max, given.Max, bounded)
 	amount("reserve", asked.Reserve, given.Reserve, bounded)
 	amount("min", asked.Min, given.Min, func(asked, given policy.Amount) bool { return c.exceeds(direction, asked, given) })
+	bounds := admin.Gives("max") && !given.Max.None() || admin.Gives("burst")
+	if l.Gives("burst") && bounds && asked.Burst > given.Burst {
+		refuse("burst", asked.Burst.String(), admin.Texts()["burst"])
+	}
 	if both("limit_packets") && given.LimitPackets > 0 && asked.LimitPackets-1 > given.LimitPackets-1 {
 		refuse("limit_packets", strconv.Itoa(int(asked.LimitPackets)), strconv.Itoa(int(given.LimitPackets)))
 	}
