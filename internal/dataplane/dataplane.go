@@ -30,7 +30,7 @@ type Counters struct {
 	BacklogPackets, BacklogBytes   uint64            // waiting now
 	Drops                          map[string]uint64 // packets by reason, e.g. "class_packets"
 	DroppedBytes                   uint64
-	Marked                         uint64 // packets of ECN's that left with CE, among the sent
+	Marked                         uint64 // packets that were marked with CE (ECN) as they came; few of them are dropped later
 	// Queues are the same of each of plan.Class.Queues, in their order; nil where
 	// there are none, or where the backend does not count them. A packet that is
 	// dropped before it has a queue is in the class's counters only.

@@ -74,6 +74,11 @@ func (e *experiment) prepare(ctx context.Context, ask request) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, f := range e.flows {
+		if err := e.net.AddHost(f.Workload, f.Host); err != nil {
+			return err
+		}
+	}
 	if err := startCables(e.net.Cables); err != nil {
 		return err
 	}

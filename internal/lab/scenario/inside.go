@@ -17,7 +17,7 @@ func Address(workload int) netip.Addr { return netip.AddrFrom4([4]byte{10, 77, 1
 
 // Ends are the addresses of a flow: of who begins it and sends, and of who receives.
 func (f Flow) Ends() (from, to netip.Addr) {
-	from, to = Address(f.Workload), ServerAddress(f.Workload)
+	from, to = Address(f.Workload), HostAddress(f.Workload, f.Host)
 	if f.Ingress {
 		return to, from
 	}
@@ -27,6 +27,14 @@ func (f Flow) Ends() (from, to netip.Addr) {
 // ServerAddress is the receiver's address for a workload.
 func ServerAddress(workload int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 77, 2, byte(workload + 1)})
+}
+
+// HostAddress is the address of one of the receiver's hosts for a workload, from 1 on; the first
+// has ServerAddress.
+func HostAddress(workload, host int) netip.Addr {
+	a := ServerAddress(workload).As4()
+	a[2] += byte(max(host, 1) - 1)
+	return netip.AddrFrom4(a)
 }
 
 // Numbers of IP protocols, as rules see them.
@@ -51,12 +59,9 @@ func (k Kind) transport() uint8 {
 // beforehand; it is one of those that systems give, from 32768 on.
 func (f Flow) Packet() classify.Packet {
 	p := classify.Packet{
-		Src: Address(f.Workload), Dst: ServerAddress(f.Workload),
 		Proto: f.Kind.transport(), DSCP: f.DSCP,
 	}
-	if f.Ingress {
-		p.Src, p.Dst = p.Dst, p.Src
-	}
+	p.Src, p.Dst = f.Ends()
 	if p.Proto != protoICMP {
 		p.Ports, p.Sport, p.Dport = true, 32768, uint16(f.Listen)
 	}
@@ -128,7 +133,7 @@ func (p Policy) insideOf(total float64, flows []Flow, st Stretch, queueOf func(F
 	}
 	shares = p.divideQueues(total, wants)
 	for q, list := range members {
-		divideFlows(p.Discipline.OrDefault(), shares[q], wants[q], flows, list, parts)
+		p.divideFlows(shares[q], wants[q], flows, list, parts)
 	}
 	return shares
 }
@@ -197,10 +202,13 @@ func bps(d policy.Division) []float64 {
 }
 
 // divideFlows fills in what each of a queue's flows gets of what the queue gets.
-func divideFlows(d discipline.Name, got float64, wants policy.Rate, flows []Flow, list []int, parts []float64) {
+func (p Policy) divideFlows(got float64, wants policy.Rate, flows []Flow, list []int, parts []float64) {
+	d := p.Discipline.OrDefault()
 	switch {
 	case len(list) == 1:
 		parts[list[0]] = got
+	case d == discipline.SFQ && p.Isolation != discipline.ByFlow:
+		p.divideHosts(got, flows, list, parts)
 	case d == discipline.SFQ:
 		var claims []policy.Claim
 		for _, i := range list {
@@ -212,6 +220,41 @@ func divideFlows(d discipline.Name, got float64, wants policy.Rate, flows []Flow
 	case got >= float64(wants)*0.9999:
 		for _, i := range list {
 			parts[i] = float64(flows[i].demand())
+		}
+	}
+}
+
+// divideHosts does so where sfq takes all packets of a host for one flow: each host has as much,
+// and an entry that is alone at its host all of that.
+func (p Policy) divideHosts(got float64, flows []Flow, list []int, parts []float64) {
+	type host struct{ from, to netip.Addr }
+	var hosts []host
+	entries := map[host][]int{}
+	for _, i := range list {
+		var h host
+		h.from, h.to = flows[i].Ends()
+		switch p.Isolation {
+		case discipline.BySource:
+			h.to = netip.Addr{}
+		case discipline.ByDestination:
+			h.from = netip.Addr{}
+		}
+		if entries[h] == nil {
+			hosts = append(hosts, h)
+		}
+		entries[h] = append(entries[h], i)
+	}
+	var claims []policy.Claim
+	for _, h := range hosts {
+		claim := policy.Claim{Weight: 1}
+		for _, i := range entries[h] {
+			claim.Demand = add(claim.Demand, flows[i].demand())
+		}
+		claims = append(claims, claim)
+	}
+	for n, share := range bps(policy.Divide(policy.Rate(math.Round(got)), claims)) {
+		if alone := entries[hosts[n]]; len(alone) == 1 {
+			parts[alone[0]] = share
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"weir/internal/lab/scenario"
 )
 
@@ -93,6 +95,19 @@ func Build(spec scenario.Link, workloads int, taps ...int) (*Net, error) {
 		}
 	}
 	return n, nil
+}
+
+// AddHost gives the receiver the address of another of its hosts (scenario.Traffic.Host), if it
+// does not have it yet.
+func (n *Net) AddHost(workload, host int) error {
+	if host <= 1 {
+		return nil
+	}
+	address := net.IP(scenario.HostAddress(workload, host).AsSlice())
+	if err := n.Server.address(ServerDevice, address); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return n.Workloads[workload].neighbour("eth0", address, serverMAC)
 }
 
 // uplink leads from br0 to the receiver, through the line if there is one.
