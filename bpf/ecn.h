@@ -57,6 +57,8 @@
 #define OWED_LEVEL 1ULL /* ce_threshold: not taken out when it is paid */
 #define ECN_ABOVE 1 /* weir_flow.ecn: packets wait for longer than ce_above */
 #define ECN_DROP 2 /* a packet that cannot be marked was there first: the next notice is a drop */
+#define MARKED_LEN                                                                                 \
+	(14 + 20) /* bytes of a frame that have to be its own: as long as IPv4's header */
 #define ECN_PATIENCE 4 /* intervals */
 #define ECN_ALWAYS_BELOW ~0ULL /* weir_class.ce_above without a ce_threshold */
 
@@ -173,7 +175,11 @@ static __noinline int ecn_pay(struct __sk_buff *skb)
 	else
 		key = rule_queue(id, queue_of(c, bits >> mark_at.queue_shift));
 	e = *owed_at(key);
-	if (!owes(e, key, now) || !bpf_skb_ecn_set_ce(skb))
+	if (!owes(e, key, now))
+		return 0;
+	/* What comes to an IFB, or floods a bridge, shares its headers with another packet. */
+	bpf_skb_pull_data(skb, MARKED_LEN);
+	if (!bpf_skb_ecn_set_ce(skb))
 		return 0;
 	if (!(e & OWED_LEVEL))
 		__sync_val_compare_and_swap(owed_at(key), e, 0);

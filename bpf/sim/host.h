@@ -100,6 +100,9 @@ static bool packet_ect(struct sk_buff *skb)
 {
 	return skb->ecn;
 }
+static void bpf_skb_pull_data(struct sk_buff *skb, __u32 len)
+{
+}
 static bool bpf_skb_ecn_set_ce(struct sk_buff *skb)
 {
 	if (skb->ecn)
