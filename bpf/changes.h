@@ -89,6 +89,8 @@ static __always_inline void apply_class(__u32 id)
 	}
 	if (known_classes <= id)
 		known_classes = id + 1;
+	if (!c->draw_at)
+		c->draw_at = c->draw_place = 1;
 	scheduler_lift(c, id);
 	c->share_cost = cfg->share_cost;
 	c->floor_cost = cfg->floor_cost;

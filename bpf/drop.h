@@ -6,6 +6,7 @@
 #ifndef WEIR_DROP_H
 #define WEIR_DROP_H
 
+#include "core/delay.h"
 #include "disciplines/table.h"
 
 _Static_assert((WEIR_DROP_REASONS & (WEIR_DROP_REASONS - 1)) == 0,
@@ -51,6 +52,7 @@ static __always_inline bool drop_victim(struct weir_class *c, __u32 id, struct Q
 		return false;
 	s = flow_loses(c, flow_at(flow), &len);
 	count_drop(c, sch, flow, why, len);
+	delay_lost(c, s);
 	old = leave(s, len, sch);
 	if (!old)
 		return false; /* cannot be: the flow held this slot */

@@ -41,6 +41,7 @@
 #include "core/sockets.h"
 #include "schedulers/table.h"
 #include "changes.h"
+#include "core/delay.h"
 #include "drop.h"
 #include "release.h"
 #include "reset.h"
@@ -113,6 +114,8 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	why = WEIR_DROP_LINK_PACKETS;
 	if (unlikely(!s) || unlikely(!slot_fill(s - 1, skb, to_free)))
 		goto lost;
+	if (unlikely(delay_drawn(c)))
+		delay_begin(id, s);
 	if (holds_it) {
 		hold_add(id, q, s, len);
 		qdisc_gains(sch, len);
@@ -131,6 +134,8 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		scheduler_urge(c, id, key, now);
 	return NET_XMIT_SUCCESS;
 lost:
+	if (unlikely(delay_drawn(c)))
+		delay_missed(id);
 	count_drop(c, sch, flow, why, len);
 	bpf_qdisc_skb_drop(skb, to_free);
 	return NET_XMIT_DROP;
@@ -167,6 +172,8 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		return NET_XMIT_DROP;
 	}
 	front_begin(c, id, len);
+	if (unlikely(delay_drawn(c)))
+		delay_begin(id, id + 1);
 	qdisc_gains(sch, len);
 	scheduler_activate(c, id, sch->q.qlen == 1);
 	return NET_XMIT_SUCCESS;
@@ -199,10 +206,13 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 			    : !codel_drops(c, f, codel_age(since, now), f->backlog, now, now))
 			break;
 		count_drop(c, sch, flow, WEIR_DROP_AQM, len);
+		delay_lost(c, s);
 		if (skb)
 			bpf_kfree_skb(skb);
 	}
 	discipline_sent(id, flow, len);
+	if (unlikely(c->draws))
+		delay_end(id, s, flow);
 	stats = stats_of(flow);
 	if (stats) {
 		stats->sent_packets++;
@@ -246,6 +256,8 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		slot_ref s = front_del(c, &len);
 
 		skb = leave(s, len, sch);
+		if (unlikely(c->draws))
+			delay_end(id, s, ALL_FLOWS);
 	} else {
 		skb = send_sorted(sch, id, &len);
 	}

@@ -10,6 +10,7 @@
 #define WEIR_RESET_H
 
 #include "changes.h"
+#include "core/delay.h"
 
 /* Frees the packet in slot i of those that begin at *from. */
 static long reset_slot(__u64 i, __u32 *from)
@@ -18,6 +19,7 @@ static long reset_slot(__u64 i, __u32 *from)
 	struct sk_buff *skb;
 	__u32 key = *from + i;
 
+	*drawn_at(key) = 0;
 	slot = bpf_map_lookup_elem(&slots, &key);
 	if (!slot)
 		return 1;
@@ -38,6 +40,7 @@ static long reset_class(__u64 id, void *ctx)
 	if (c->planned)
 		wheel_del(&held.wheel, HOLD_NODE, id);
 	c->planned = 0;
+	c->draws = 0;
 	c->held = c->held_bytes = 0;
 	c->front.head = c->front.tail = c->qlen = c->sorted = 0;
 	c->new_head = c->new_tail = c->old_head = c->old_tail = 0;

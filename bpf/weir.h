@@ -44,6 +44,7 @@
 #define WEIR_MAX_QUEUES 8 /* queues with rules that a class can have */
 #define WEIR_HASHED 256 /* flows that sfq tells apart in a class */
 #define WEIR_OWNERS 4096 /* cgroups of workloads, and classes for the agent's own sockets */
+#define WEIR_DELAY_BINS 480 /* of the histogram of delays */
 #define WEIR_CREDIT_PERIOD_NS 30000000ULL /* qcon, ancs: credits are handed out every 30 ms */
 
 /* Why a packet was dropped. The Go side turns WEIR_DROP_X_Y into "x_y". */
@@ -237,6 +238,12 @@ struct weir_class {
 	__u64 sent_packets, sent_bytes;
 	__u64 dropped_bytes;
 	__u64 drops[WEIR_DROP_REASONS];
+	/* delays (core/delay.h) */
+	__u64 draw_at; /* the packet that is drawn next, by enqueued_packets */
+	__u32 drawn_when; /* when the last one was, ns >> AGE_SHIFT */
+	__u16 draws; /* packets that wait and were drawn */
+	__u8 draw_run; /* a run has 1 << draw_run packets */
+	__u8 draw_place; /* which of them is drawn, from 1 on */
 	__u64 marked; /* ECN: packets with CE; counted before enqueue, outside of the qdisc's lock */
 
 	/* discipline: packets that find others waiting */
@@ -288,6 +295,11 @@ struct weir_flow {
 	__u16 listed; /* sfq: SFQ_LISTED, SFQ_NEW */
 	__u64 first_above; /* when the delay will have been above the target for an interval; 0 = it is not */
 	__u64 drop_next; /* when to drop the next one, while dropping; else the last such time */
+};
+
+/* How long packets of a class or queue waited (core/delay.h): how many, by bins of delays. */
+struct weir_delays {
+	__u32 packets[WEIR_DELAY_BINS]; /* may wrap */
 };
 
 /* Counters of one queue with rules: enqueued = sent + drops + qlen. */

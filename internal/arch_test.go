@@ -35,6 +35,7 @@ var layers = map[string]int{
 	"internal/audit":                2,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
+	"internal/delay":                0,
 	"internal/event":                2,
 	"internal/extendtest":           0,
 	"internal/goldentest":           0,
@@ -119,7 +120,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/yamltree", "internal/policy", "internal/plan", "internal/event", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
+var pure = []string{"internal/refusal", "internal/invalid", "internal/delay", "internal/yamltree", "internal/policy", "internal/plan", "internal/event", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".

@@ -40,6 +40,7 @@
  *   marks ON
  *   hosts N
  *   seals ON
+ *   delays KEY
  *   off ID
  *   trace ON
  *   run NS
@@ -56,6 +57,9 @@
  *   left ID AT LENGTH BORN
  * and one for each request that has been answered, NS after its first packet came:
  *   answer ID NS
+ * `delays` prints what the kernel side has counted of a class, or of a queue with
+ * WEIR_MAX_CLASSES added to its number, a line for each bin that is not empty:
+ *   delay KEY BIN PACKETS
  * It exits with 1 if the counters of a class do not add up.
  *
  * Not played: instruction counts, several CPUs, real TCP. The lab does that. Nor
@@ -75,6 +79,7 @@ static struct weir_class_config sim_classes[WEIR_MAX_CLASSES];
 static struct tier sim_tiers[WEIR_MAX_CLASSES];
 static struct hold sim_holds[RULE_QUEUES];
 static struct weir_link_config sim_link;
+static struct weir_delays sim_delays[WEIR_MAX_CLASSES + RULE_QUEUES];
 static __u32 sim_changes[WEIR_RING];
 
 static void *sim_lookup(void *map, __u32 key)
@@ -87,6 +92,8 @@ static void *sim_lookup(void *map, __u32 key)
 		return &sim_tiers[key];
 	if (map == (void *)&holds)
 		return &sim_holds[key];
+	if (map == (void *)&delays)
+		return &sim_delays[key];
 	if (map == (void *)&link_config)
 		return key == 0 ? &sim_link : NULL;
 	return key < WEIR_RING ? &sim_changes[key] : NULL;
@@ -551,6 +558,11 @@ int main(int argc, char **argv)
 			proxy = a[0];
 		} else if (!strcmp(word, "seals")) {
 			seals = a[0];
+		} else if (!strcmp(word, "delays")) {
+			for (int bin = 0; bin < WEIR_DELAY_BINS; bin++)
+				if (sim_delays[a[0]].packets[bin])
+					printf("delay %llu %d %u\n", a[0], bin,
+					       sim_delays[a[0]].packets[bin]);
 		} else if (!strcmp(word, "hosts")) { /* so many flows have one hash */
 			hosts = a[0];
 		} else if (!strcmp(word, "off")) {

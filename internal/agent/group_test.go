@@ -192,7 +192,8 @@ func TestGroupTraffic(t *testing.T) {
 			t.Fatal(err)
 		}
 		const want = `Group g gets 50 Mbit/s of 100 Mbit/s: 100 Mbit/s is shared by weight among 2, and its weight is 1 of 2.
-a gets 12.5 Mbit/s of the 50 Mbit/s of group g: 50 Mbit/s is shared by weight among 2, and its weight is 1 of 4.`
+a gets 12.5 Mbit/s of the 50 Mbit/s of group g: 50 Mbit/s is shared by weight among 2, and its weight is 1 of 4.
+How long its packets wait is not measured there.`
 		l := e.Links[0]
 		if got := strings.Join(l.Text, "\n"); got != want {
 			t.Errorf("explained as\n%s\nwant\n%s", got, want)

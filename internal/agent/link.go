@@ -51,6 +51,7 @@ type link struct {
 	now     usage.Division
 	history usage.History
 	scores  usage.Scores
+	waits   usage.Waits
 }
 
 // open gets a backend and learns what an earlier agent left.
@@ -269,6 +270,7 @@ func (l *link) sample(now time.Time) {
 	before := l.now
 	l.now = usage.Between(l.want, l.last, snapshot)
 	l.scores.Add(now, before, l.now)
+	l.waits.Add(l.now.State, l.now.Used)
 	l.last = snapshot
 	l.count(l, snapshot)
 	l.history.Add(l.now.Used)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/dataplane/pace"
 	"weir/internal/plan"
@@ -23,6 +24,10 @@ func (l *link) direction() string {
 func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	view := l.now.Traffic(l.config.Plan(), id, l.classes[id])
 	view.Score = l.scores.Of(id, l.classes[id])
+	view.Delay = l.waits.Class(l.now.State, l.classes[id])
+	for q := range view.Queues {
+		view.Queues[q].Delay = l.waits.Queue(id, q)
+	}
 	if loop, ok := l.pacer.Loop(pace.ID{Class: id, Queue: pace.Whole}); ok {
 		st := loop.Controller.State()
 		view.ReserveBps, view.Control = uint64(st.Target), string(st.Mode)
@@ -88,6 +93,7 @@ func (l *link) explain(v decide.Verdict) api.ExplainLink {
 		e = l.noExplanation(v.Name + " is new here; its first second is being measured.")
 	default:
 		e = l.now.Explain(class.ID)
+		e.Text = append(e.Text, usage.WaitsText(l.waits.Class(l.now.State, class)))
 	}
 	e.Direction = l.direction()
 	e.Text = slices.Concat(e.Text, v.TimesText(), v.Faults(l.config.Name()))
@@ -118,6 +124,7 @@ func (l *link) explainGroup(v decide.Verdict, d decide.Decision) api.ExplainLink
 		e.Text = []string{"The group is new here; its first second is being measured."}
 	default:
 		e = l.now.ExplainGroup(class.ID)
+		e.Text = append(e.Text, usage.WaitsText(l.waits.Class(l.now.State, class)))
 	}
 	e.Direction = l.direction()
 	e.Text = slices.Concat(d.GroupText(v, l.config.Plan(), class), e.Text, v.TimesText(), v.Faults(l.config.Name()))

@@ -179,6 +179,7 @@ type WorkloadLink struct {
 	Drops          map[string]uint64 `json:"drops" doc:"packets by reason"`
 	DropsPerSecond float64           `json:"drops_per_second"`
 	Score          *Score            `json:"score,omitempty" doc:"how well its promise was kept; absent while it wanted it in no second of the last hour"`
+	Delay          *Delay            `json:"delay,omitempty" doc:"how long its packets waited lately; absent where the backend does not measure it"`
 	MarkedPackets  uint64            `json:"marked_packets,omitempty" doc:"sent with CE in place of a drop (ECN)"`
 	Queues         []QueueTraffic    `json:"queues,omitempty" doc:"of pq, cbwfq and llq, where the backend counts them"`
 	Discipline     string            `json:"discipline,omitempty" doc:"of the host on a switch's port, which the switch's database says"`
@@ -196,6 +197,7 @@ type QueueTraffic struct {
 	SentBytes      uint64            `json:"sent_bytes"`
 	Drops          map[string]uint64 `json:"drops" doc:"packets by reason"`
 	DropsPerSecond float64           `json:"drops_per_second"`
+	Delay          *Delay            `json:"delay,omitempty" doc:"how long its packets waited lately; absent where the backend does not measure it"`
 }
 
 // Change is one change that a request made, or with a dry run would make.

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"time"
 
+	"weir/internal/delay"
 	"weir/internal/plan"
 	"weir/internal/policy/discipline"
 )
@@ -31,6 +32,9 @@ type Counters struct {
 	Drops                          map[string]uint64 // packets by reason, e.g. "class_packets"
 	DroppedBytes                   uint64
 	Marked                         uint64 // packets that were marked with CE (ECN) as they came; few of them are dropped later
+	// Delays is how long the packets that were sent had waited; nil where the backend does not
+	// measure it. Its counts may begin anew while the others go on.
+	Delays *delay.Histogram
 	// Queues are the same of each of plan.Class.Queues, in their order; nil where
 	// there are none, or where the backend does not count them. A packet that is
 	// dropped before it has a queue is in the class's counters only.
@@ -44,6 +48,7 @@ type QueueCounters struct {
 	BacklogPackets, BacklogBytes   uint64
 	Drops                          map[string]uint64 // packets by reason
 	DroppedBytes                   uint64
+	Delays                         *delay.Histogram
 }
 
 // Snapshot is a link's counters at one instant.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"weir/internal/api"
+	"weir/internal/delay"
 	"weir/internal/server/rest"
 )
 
@@ -28,13 +29,16 @@ const (
 type collector struct {
 	agent    api.Agent
 	refusals func() map[string]uint64 // by kind
-	descs    []*prometheus.Desc       // in the order of the table metrics
+	descs    []*prometheus.Desc       // in the order of the table metrics, then of histograms
 }
 
 func newCollector(agent api.Agent, refusals func() map[string]uint64) *collector {
 	c := &collector{agent: agent, refusals: refusals}
 	for _, m := range metrics {
 		c.descs = append(c.descs, prometheus.NewDesc(m.name, m.help, m.labels, nil))
+	}
+	for _, h := range histograms {
+		c.descs = append(c.descs, prometheus.NewDesc(h.name, h.help, h.labels, nil))
 	}
 	return c
 }
@@ -58,6 +62,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	snap.refusals = c.refusals()
 	for i, m := range metrics {
 		m.read(snap, func(value float64, labels ...string) { ch <- constMetric(c.descs[i], m.kind, value, labels) })
+	}
+	for i, h := range histograms {
+		h.read(snap, func(counted *delay.Histogram, labels ...string) {
+			ch <- constHistogram(c.descs[len(metrics)+i], counted, labels)
+		})
 	}
 }
 

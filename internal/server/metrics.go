@@ -354,6 +354,11 @@ func metricsDoc() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.name, kind, strings.Join(m.labels, ", "), m.unit, m.help)
 	}
+	for _, h := range histograms {
+		fmt.Fprintf(&b, "| `%s` | histogram | %s | %s | %s |\n", h.name, strings.Join(h.labels, ", "), h.unit, h.help)
+	}
+	b.WriteString("\nA histogram is a classic and a native one: Prometheus takes the second where `scrape_native_histograms` says so.\n" +
+		"Its counts are of packets, not of samples ([qdisc.md](qdisc.md#delays)).\n")
 	b.WriteString("\nBeside these come the usual `go_*` and `process_*` of the agent itself.\n\n" +
 		"## Queries to begin with\n\n```\n" +
 		"# rate of each workload, bits per second\n" +
@@ -367,6 +372,9 @@ func metricsDoc() string {
 		"rate(weir_class_transmit_bytes_total[1m]) * 8 / weir_class_max_bits_per_second\n\n" +
 		"# the configuration file is wrong, and the one before it in force\n" +
 		"increase(weir_config_reloads_total{result=\"failed\"}[10m]) > 0\n\n" +
+		"# p99 of the time that packets waited, of each workload\n" +
+		"histogram_quantile(0.99, rate(weir_class_delay_seconds[1m])) # native\n" +
+		"histogram_quantile(0.99, sum by (le, link, direction, workload) (rate(weir_class_delay_seconds_bucket[1m]))) # classic\n\n" +
 		"# workloads that stay below what they were promised although they have packets to send\n" +
 		"rate(weir_class_transmit_bytes_total[1m]) * 8 < 0.95 * weir_class_min_bits_per_second\n" +
 		"  and on (link, direction, class) weir_class_backlog_packets > 0\n```\n")

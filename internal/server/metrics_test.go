@@ -5,14 +5,18 @@ package server
 import (
 	"encoding/json"
 	"log/slog"
+	"math"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
+	"weir/internal/delay"
 	"weir/internal/goldentest"
 	"weir/internal/workload"
 )
@@ -72,6 +76,47 @@ weir_source_up{source="netns"} 1
 		"weir_class_transmit_bytes_total", "weir_link_capacity_bits_per_second", "weir_source_up")
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHistograms: a scraper has a classic histogram in text, and the native one beside it by
+// protobuf; there is none of a workload whose delays are not measured.
+func TestHistograms(t *testing.T) {
+	families := map[string]*dto.MetricFamily{}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newCollector(demo(), noRefusals))
+	list, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list {
+		families[f.GetName()] = f
+	}
+	series := families["weir_class_delay_seconds"].GetMetric()
+	if len(series) != 1 || families["weir_queue_delay_seconds"] != nil {
+		t.Fatalf("%d series of classes; %v of queues", len(series), families["weir_queue_delay_seconds"])
+	}
+	h := series[0].GetHistogram()
+	_, longest := delay.Bounds(198)
+	if h.GetSampleCount() != 41200 || math.Abs(h.GetSampleSum()-20600*(0.00084+0.00505)) > 2 {
+		t.Errorf("count %d, sum %v", h.GetSampleCount(), h.GetSampleSum())
+	}
+	for _, b := range h.GetBucket() {
+		from, _ := delay.Bounds(115)
+		want := map[bool]uint64{true: 20600}[b.GetUpperBound() > from.Seconds()*1.05] + map[bool]uint64{true: 20600}[b.GetUpperBound() >= longest.Seconds()]
+		if b.GetUpperBound() != 0.005 && b.GetCumulativeCount() != want {
+			t.Errorf("within %v s: %d, want %d", b.GetUpperBound(), b.GetCumulativeCount(), want)
+		}
+	}
+	if h.GetSchema() != nativeSchema || len(h.GetPositiveDelta()) == 0 || len(h.GetBucket()) != len(delayBuckets) {
+		t.Errorf("native: schema %d, %v; classic: %v", h.GetSchema(), h.GetPositiveDelta(), h.GetBucket())
+	}
+	// What a native histogram says of p99 is within 5 % of the bin's middle.
+	_, positive := nativeBuckets(&delay.Histogram{198: 1})
+	for index := range positive {
+		if upper := math.Exp2(float64(index) / (1 << nativeSchema)); upper < 0.00498 || upper/math.Exp2(1./(1<<nativeSchema)) > 0.005112 {
+			t.Errorf("5 ms are in the bucket up to %v s", upper)
+		}
 	}
 }
 

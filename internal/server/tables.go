@@ -18,5 +18,8 @@ func Metrics() []Metric {
 	for i, m := range metrics {
 		list[i] = Metric{Name: m.name, Help: m.help, Unit: m.unit, Counter: m.kind == counter, Labels: slices.Clone(m.labels)}
 	}
+	for _, h := range histograms {
+		list = append(list, Metric{Name: h.name + "_bucket", Help: h.help, Unit: h.unit, Counter: true, Labels: append(slices.Clone(h.labels), "le")})
+	}
 	return list
 }

@@ -115,6 +115,7 @@ func (u *Class) add(other Class) {
 	u.BacklogBytes += other.BacklogBytes
 	u.DroppedBytes += other.DroppedBytes
 	u.Marked += other.Marked
+	u.Delays = u.Delays.Plus(other.Delays)
 	for reason, n := range other.Drops {
 		if u.Drops == nil {
 			u.Drops = map[string]uint64{}

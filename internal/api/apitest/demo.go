@@ -4,6 +4,7 @@ package apitest
 
 import (
 	"weir/internal/api"
+	"weir/internal/delay"
 	"weir/internal/policy"
 	"weir/internal/workload"
 )
@@ -39,6 +40,7 @@ func Demo() []api.Workload {
 	web.ID = "4f5e6d7c8b9a"
 	web.Origin["min"] = "set"
 	web.Links[0].BacklogPackets, web.Links[0].BacklogBytes = 12, 18168
+	web.Links[0].Delay = &api.Delay{P50Ms: 0.84, P99Ms: 5.112, MostMs: 12.3, Packets: 41200, Total: &delay.Histogram{115: 20600, 198: 20600}}
 	web.Links[0].Score = &api.Score{WantedSeconds: 60, Kept: 0.95, WorstMinute: 55. / 58, WantedSecondsTotal: 60, KeptSecondsTotal: 57,
 		Text: "95.0 % of the 60 s in which it wanted its min, worst minute 94.8 %"}
 

@@ -189,6 +189,7 @@ func renderWorkload(w api.Workload) string {
 		line("promised", "min %s, max %s", human.LimitOrNone(l.MinBps), human.LimitOrNone(l.MaxBps))
 		line("backlog", "%d packets, %s", l.BacklogPackets, human.Size(l.BacklogBytes))
 		line("sent", "%d packets, %s", l.SentPackets, human.Size(l.SentBytes))
+		line("delay", "%s", l.Delay.Text())
 		line("drops", "%s", human.Drops(l.Drops, l.DropsPerSecond))
 		if l.MarkedPackets > 0 {
 			line("marked", "%d packets in place of drops (ECN)", l.MarkedPackets)
@@ -253,9 +254,9 @@ func queueText(q policy.Queue) string {
 }
 
 func queueTable(queues []api.QueueTraffic) *table.Table {
-	t := table.New("  QUEUE", ">RATE", ">OFFERED", ">BACKLOG", ">SENT", "DROPS")
+	t := table.New("  QUEUE", ">RATE", ">OFFERED", ">BACKLOG", ">P99", ">SENT", "DROPS")
 	for _, q := range queues {
-		t.Add("  "+q.Name, human.Measured(q.RateBps), human.Measured(q.OfferedBps), fmt.Sprintf("%d packets", q.BacklogPackets),
+		t.Add("  "+q.Name, human.Measured(q.RateBps), human.Measured(q.OfferedBps), fmt.Sprintf("%d packets", q.BacklogPackets), q.Delay.P99Text(),
 			fmt.Sprintf("%d packets", q.SentPackets), human.Drops(q.Drops, q.DropsPerSecond))
 	}
 	return t

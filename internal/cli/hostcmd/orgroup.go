@@ -115,6 +115,7 @@ func renderGroup(g api.Group) string {
 		line("max", human.LimitOrNone(l.MaxBps))
 		line("backlog", fmt.Sprintf("%d packets, %s", l.BacklogPackets, human.Size(l.BacklogBytes)))
 		line("sent", fmt.Sprintf("%d packets, %s", l.SentPackets, human.Size(l.SentBytes)))
+		line("delay", l.Delay.Text())
 		line("drops", human.Drops(l.Drops, l.DropsPerSecond))
 		if l.MarkedPackets > 0 {
 			line("marked", fmt.Sprintf("%d packets in place of drops (ECN)", l.MarkedPackets))

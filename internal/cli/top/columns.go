@@ -63,12 +63,18 @@ var columns = []column{
 	{"RATE", 7, 0, func(r row, u unit) string { return u.text(r.link.RateBps) }, rateMood},
 	{"SHARE", 5, 1, func(r row, _ unit) string { return fmt.Sprintf("%.0f %%", r.link.Share*100) }, nil},
 	{"IDEAL", 7, 2, func(r row, u unit) string { return u.text(r.link.IdealBps) }, nil},
-	{"KEPT", 7, 3, keptText, keptMood},
-	{"MIN", 7, 5, func(r row, u unit) string { return u.limit(r.link.MinBps) }, noneMood(minOf)},
-	{"MAX", 7, 6, func(r row, u unit) string { return u.limit(r.link.MaxBps) }, noneMood(maxOf)},
-	{"WEIGHT", 6, 8, func(r row, _ unit) string { return fmt.Sprint(r.workload.Policy.In(r.link.Direction).Weight) }, nil},
-	{"BACKLOG", 9, 4, func(r row, _ unit) string { return fmt.Sprintf("%d pkt", r.link.BacklogPackets) }, nil},
-	{"DROPS/S", 7, 7, dropsText, dropsMood},
+	{"P99", 8, 3, func(r row, _ unit) string { return r.link.Delay.P99Text() }, noneMood(func(l api.WorkloadLink) uint64 {
+		if l.Delay == nil {
+			return 0
+		}
+		return l.Delay.Packets
+	})},
+	{"KEPT", 7, 4, keptText, keptMood},
+	{"MIN", 7, 6, func(r row, u unit) string { return u.limit(r.link.MinBps) }, noneMood(minOf)},
+	{"MAX", 7, 7, func(r row, u unit) string { return u.limit(r.link.MaxBps) }, noneMood(maxOf)},
+	{"WEIGHT", 6, 9, func(r row, _ unit) string { return fmt.Sprint(r.workload.Policy.In(r.link.Direction).Weight) }, nil},
+	{"BACKLOG", 9, 5, func(r row, _ unit) string { return fmt.Sprintf("%d pkt", r.link.BacklogPackets) }, nil},
+	{"DROPS/S", 7, 8, dropsText, dropsMood},
 }
 
 // reservation is a column for links on which there is any.

@@ -48,7 +48,7 @@ var plainColumns = []struct {
 	right bool
 }{
 	{"TIME", 8, false}, {"LINK", 12, false}, {"WORKLOAD", 20, false},
-	{"RATE", 7, true}, {"SHARE", 5, true}, {"IDEAL", 7, true}, {"KEPT", 7, true}, {"MIN", 7, true}, {"MAX", 7, true},
+	{"RATE", 7, true}, {"SHARE", 5, true}, {"IDEAL", 7, true}, {"P99", 8, true}, {"KEPT", 7, true}, {"MIN", 7, true}, {"MAX", 7, true},
 	{"WEIGHT", 6, true}, {"BACKLOG", 9, true}, {"DROPS/S", 7, true},
 	{reservation.title, reservation.width, true}, {"UNIT", 6, false}, {"STATE", 9, false},
 }

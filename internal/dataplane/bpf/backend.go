@@ -413,6 +413,11 @@ func plain(s plan.State) plan.State {
 func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
 	switch c.Op {
 	case plan.AddClass, plan.SetClass:
+		if c.Op == plan.AddClass && !c.NewClass.Group {
+			if err := b.obj.addDelays(c.NewClass.ID, len(c.NewClass.Queues), true); err != nil {
+				return -1, err
+			}
+		}
 		return b.setClass(c.NewClass.ID, classConfig(*c.NewClass, l))
 	case plan.RemoveClass:
 		return b.setClass(c.OldClass.ID, qdiscWeirClassConfig{})
@@ -427,6 +432,10 @@ func (b *Backend) change(c plan.Change, l plan.Link) (int, error) {
 func (b *Backend) setClass(id plan.ClassID, cfg qdiscWeirClassConfig) (int, error) {
 	if cfg.Group != 0 {
 		if err := b.obj.addGroup(id); err != nil {
+			return -1, err
+		}
+	} else if cfg.ShareCost != 0 {
+		if err := b.obj.addDelays(id, int(cfg.Queues), false); err != nil {
 			return -1, err
 		}
 	}

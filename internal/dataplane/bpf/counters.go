@@ -28,12 +28,20 @@ func (b *Backend) Counters() (dataplane.Snapshot, error) {
 			return snap, err
 		}
 		n := counters(c)
+		if !class.Group {
+			if n.Delays, err = b.obj.delaysOf(class.ID, -1); err != nil {
+				return snap, err
+			}
+		}
 		for q := range class.Queues {
 			stats, flow, err := b.obj.queue(class.ID, q)
 			if err != nil {
 				return snap, err
 			}
 			counted := queueCounters(stats, flow)
+			if counted.Delays, err = b.obj.delaysOf(class.ID, q); err != nil {
+				return snap, err
+			}
 			if class.Queues[q].Interval != 0 {
 				packets, bytes, err := b.obj.hold(class.ID, q)
 				if err != nil {
@@ -92,6 +100,7 @@ func sum(a, b dataplane.Counters) dataplane.Counters {
 	a.BacklogBytes += b.BacklogBytes
 	a.DroppedBytes += b.DroppedBytes
 	a.Marked += b.Marked
+	a.Delays = a.Delays.Plus(b.Delays)
 	if a.Drops == nil {
 		a.Drops = map[string]uint64{}
 	}

@@ -65,6 +65,7 @@ type object struct {
 	control   *ebpf.Map     // .data.control: published
 	groups    *ebpf.Map     // the wheels of each group's members
 	holds     *ebpf.Map     // packets held for each queue with an interval
+	delays    *ebpf.Map     // how long packets waited, of classes and queues
 	owners    *ebpf.Map     // marks of packets of local sockets, by cgroup
 	sockets   *ebpf.Map     // how they are looked at
 	marks     *ebpf.Program // writes CE into packets before they come to the qdisc
@@ -80,7 +81,7 @@ func (o *object) maps() map[string]**ebpf.Map {
 	return map[string]**ebpf.Map{
 		"class_config": &o.classes, "link_config": &o.link, "changes": &o.changes,
 		"control": &o.control, "state": &o.state, "groups": &o.groups, "holds": &o.holds,
-		"owners": &o.owners, "sockets": &o.sockets,
+		"owners": &o.owners, "sockets": &o.sockets, "delays": &o.delays,
 	}
 }
 
@@ -143,7 +144,7 @@ func loadAs(spec *ebpf.CollectionSpec, kind string) (*object, error) {
 	names := map[string]string{
 		"class_config": qdiscMapClassConfig, "link_config": qdiscMapLinkConfig,
 		"changes": qdiscMapChanges, "control": ".data.control", "state": ".bss", "groups": qdiscMapGroupTiers, "holds": qdiscMapHolds,
-		"owners": qdiscMapOwners, "sockets": qdiscMapSockets,
+		"owners": qdiscMapOwners, "sockets": qdiscMapSockets, "delays": qdiscMapDelays,
 	}
 	for pin, m := range o.maps() {
 		*m = coll.DetachMap(names[pin])

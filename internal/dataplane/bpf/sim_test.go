@@ -17,6 +17,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/delay"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
@@ -144,6 +145,7 @@ type phase struct {
 	timers  int
 	ahead   time.Duration
 	left    map[plan.ClassID][]departure // while traced
+	delays  map[uint32]*delay.Histogram  // asked for after it, by delayKey
 	answers map[traffic][]time.Duration  // while traced: how long each request took, by id and flow alone
 }
 
@@ -214,6 +216,18 @@ func (s *simulation) result(t interface{ Fatalf(string, ...any) }) []phase {
 			p.left[id] = append(p.left[id], d)
 			continue
 		}
+		if strings.HasPrefix(line, "delay") {
+			var key uint32
+			var bin int
+			var packets uint64
+			fmt.Sscanf(line, "delay %d %d %d", &key, &bin, &packets)
+			counted := phases[len(phases)-1].delays
+			if counted[key] == nil {
+				counted[key] = &delay.Histogram{}
+			}
+			counted[key][bin] = packets
+			continue
+		}
 		if strings.HasPrefix(line, "answer") {
 			var took time.Duration
 			fmt.Sscanf(line, "answer %d %d", &source, &took)
@@ -233,7 +247,7 @@ func newPhase() phase {
 	return phase{
 		sent: map[plan.ClassID]float64{}, dropped: map[plan.ClassID]uint64{}, longest: map[plan.ClassID]time.Duration{},
 		flows: map[traffic]flowResult{}, left: map[plan.ClassID][]departure{},
-		answers: map[traffic][]time.Duration{},
+		answers: map[traffic][]time.Duration{}, delays: map[uint32]*delay.Histogram{},
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"weir/internal/dataplane"
+	"weir/internal/delay"
 	"weir/internal/plan"
 )
 
@@ -138,6 +139,8 @@ type Traffic struct {
 	Packets uint64 // sent; 0 = as many of 1,500 bytes as Bytes need
 	Backlog uint64 // packets waiting now, of 1,500 bytes
 	Drops   uint64 // packets dropped for want of room
+	// Delays are of the packets that are sent; nil = not measured.
+	Delays *delay.Histogram
 }
 
 // Send adds to a class's counters.
@@ -151,7 +154,7 @@ func (k *Kernel) Send(name string, class plan.ClassID, t Traffic) {
 		EnqueuedPackets: total.EnqueuedPackets, EnqueuedBytes: total.EnqueuedBytes,
 		SentPackets: total.SentPackets, SentBytes: total.SentBytes,
 		BacklogPackets: total.BacklogPackets, BacklogBytes: total.BacklogBytes,
-		Drops: total.Drops, DroppedBytes: total.DroppedBytes, Queues: queues,
+		Drops: total.Drops, DroppedBytes: total.DroppedBytes, Delays: total.Delays, Queues: queues,
 	}
 	k.devices[name].counters[class] = c
 }
@@ -176,7 +179,7 @@ func inOne(c dataplane.Counters) dataplane.QueueCounters {
 		EnqueuedPackets: c.EnqueuedPackets, EnqueuedBytes: c.EnqueuedBytes,
 		SentPackets: c.SentPackets, SentBytes: c.SentBytes,
 		BacklogPackets: c.BacklogPackets, BacklogBytes: c.BacklogBytes,
-		Drops: c.Drops, DroppedBytes: c.DroppedBytes,
+		Drops: c.Drops, DroppedBytes: c.DroppedBytes, Delays: c.Delays,
 	}
 }
 
@@ -190,6 +193,7 @@ func addTo(c dataplane.QueueCounters, t Traffic) dataplane.QueueCounters {
 	c.BacklogPackets, c.BacklogBytes = t.Backlog, t.Backlog*size
 	c.Drops = map[string]uint64{"class_packets": c.Drops["class_packets"] + t.Drops}
 	c.DroppedBytes += t.Drops * size
+	c.Delays = c.Delays.Plus(t.Delays)
 	c.EnqueuedPackets = c.SentPackets + c.BacklogPackets + c.Drops["class_packets"]
 	c.EnqueuedBytes = c.SentBytes + c.BacklogBytes + c.DroppedBytes
 	return c

@@ -25,16 +25,11 @@ func (f Flow) Ends() (from, to netip.Addr) {
 }
 
 // ServerAddress is the receiver's address for a workload.
-func ServerAddress(workload int) netip.Addr {
-	return netip.AddrFrom4([4]byte{10, 77, 2, byte(workload + 1)})
-}
+func ServerAddress(workload int) netip.Addr { return HostAddress(workload, 1) }
 
-// HostAddress is the address of one of the receiver's hosts for a workload, from 1 on; the first
-// has ServerAddress.
+// HostAddress is the address of one of the receiver's hosts for a workload, from 1 on.
 func HostAddress(workload, host int) netip.Addr {
-	a := ServerAddress(workload).As4()
-	a[2] += byte(max(host, 1) - 1)
-	return netip.AddrFrom4(a)
+	return netip.AddrFrom4([4]byte{10, 77, byte(1 + max(host, 1)), byte(workload + 1)})
 }
 
 // Numbers of IP protocols, as rules see them.
@@ -207,16 +202,8 @@ func (p Policy) divideFlows(got float64, wants policy.Rate, flows []Flow, list [
 	switch {
 	case len(list) == 1:
 		parts[list[0]] = got
-	case d == discipline.SFQ && p.Isolation != discipline.ByFlow:
-		p.divideHosts(got, flows, list, parts)
 	case d == discipline.SFQ:
-		var claims []policy.Claim
-		for _, i := range list {
-			claims = append(claims, policy.Claim{Weight: uint32(flows[i].Streams), Demand: flows[i].demand()})
-		}
-		for n, share := range bps(policy.Divide(policy.Rate(math.Round(got)), claims)) {
-			parts[list[n]] = share
-		}
+		p.divideUnits(got, flows, list, parts)
 	case got >= float64(wants)*0.9999:
 		for _, i := range list {
 			parts[i] = float64(flows[i].demand())
@@ -224,37 +211,31 @@ func (p Policy) divideFlows(got float64, wants policy.Rate, flows []Flow, list [
 	}
 }
 
-// divideHosts does so where sfq takes all packets of a host for one flow: each host has as much,
-// and an entry that is alone at its host all of that.
-func (p Policy) divideHosts(got float64, flows []Flow, list []int, parts []float64) {
-	type host struct{ from, to netip.Addr }
-	var hosts []host
-	entries := map[host][]int{}
+// divideUnits does so for sfq, which gives each flow, or each host, as much: an entry has what all
+// its streams get, or what its host gets if it is alone there.
+func (p Policy) divideUnits(got float64, flows []Flow, list []int, parts []float64) {
+	claims, entries, found := []policy.Claim{}, [][]int{}, map[any]int{} // of each unit; which of them it is
 	for _, i := range list {
-		var h host
-		h.from, h.to = flows[i].Ends()
-		switch p.Isolation {
-		case discipline.BySource:
-			h.to = netip.Addr{}
-		case discipline.ByDestination:
-			h.from = netip.Addr{}
+		unit, weight := p.unit(i, flows[i])
+		n, known := found[unit]
+		if !known {
+			n, found[unit] = len(claims), len(claims)
+			claims, entries = append(claims, policy.Claim{Weight: weight}), append(entries, nil)
 		}
-		if entries[h] == nil {
-			hosts = append(hosts, h)
-		}
-		entries[h] = append(entries[h], i)
-	}
-	var claims []policy.Claim
-	for _, h := range hosts {
-		claim := policy.Claim{Weight: 1}
-		for _, i := range entries[h] {
-			claim.Demand = add(claim.Demand, flows[i].demand())
-		}
-		claims = append(claims, claim)
+		claims[n].Demand, entries[n] = add(claims[n].Demand, flows[i].demand()), append(entries[n], i)
 	}
 	for n, share := range bps(policy.Divide(policy.Rate(math.Round(got)), claims)) {
-		if alone := entries[hosts[n]]; len(alone) == 1 {
-			parts[alone[0]] = share
+		if len(entries[n]) == 1 {
+			parts[entries[n][0]] = share
 		}
 	}
+}
+
+// unit returns what sfq takes flow i for, and how many flows that is.
+func (p Policy) unit(i int, f Flow) (unit any, weight uint32) {
+	from, to := f.Ends()
+	if p.Isolation == discipline.ByFlow {
+		return i, uint32(f.Streams)
+	}
+	return map[discipline.Isolation]any{discipline.BySource: from, discipline.ByDestination: to, discipline.ByHosts: [2]netip.Addr{from, to}}[p.Isolation], 1
 }

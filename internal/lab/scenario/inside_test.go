@@ -182,3 +182,16 @@ func TestIngress(t *testing.T) {
 		t.Error("a direction that is none is accepted")
 	}
 }
+
+// TestInsideByHosts: with an isolation each host has as much, whatever its streams.
+func TestInsideByHosts(t *testing.T) {
+	for isolation, want := range map[string][3]float64{"flows": {6, 1, 1}, "dsthost": {math.NaN(), math.NaN(), 4}, "srchost": {math.NaN(), math.NaN(), math.NaN()}, "hosts": {math.NaN(), math.NaN(), 4}} {
+		s := mustParse(t, "link: {bandwidth: 8mbit}\nworkloads: {gw: {isolation: "+isolation+", traffic: [{tcp: {streams: 6}}, {tcp: {name: b}}, {tcp: {host: 2, name: c}}]}}\nphases: [{for: 5s}]\n")
+		parts := s.Ideals(nil)[0].Flows
+		for i, mbit := range want {
+			if got := parts[i] / 1e6; math.Abs(got-mbit) > 0.001 || math.IsNaN(got) != math.IsNaN(mbit) {
+				t.Errorf("%s: flow %d has %v, want %v", isolation, i, got, mbit)
+			}
+		}
+	}
+}

@@ -296,6 +296,5 @@ func (c *Change) apply(p *Policy) {
 		p.Reserve = *c.Reserve
 	}
 	inside := c.Inside.Apply(p.Asked())
-	p.Discipline, p.Queues, p.AQM, p.DSCP, p.Group = inside.Discipline, inside.Queues, inside.AQM, inside.DSCP, inside.Group
-	p.Isolation, p.Burst = inside.Isolation, inside.Burst
+	p.Discipline, p.Queues, p.AQM, p.DSCP, p.Group, p.Isolation, p.Burst = inside.Discipline, inside.Queues, inside.AQM, inside.DSCP, inside.Group, inside.Isolation, inside.Burst
 }

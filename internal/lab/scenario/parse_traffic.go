@@ -100,9 +100,6 @@ var trafficKinds = map[Kind]trafficKind{
 // allKinds are the keys that every kind of traffic has.
 var allKinds = []string{"name", "start", "stop", "dscp", "host"}
 
-// MaxHosts is how many hosts of the receiver a workload can exchange packets with.
-const MaxHosts = 8
-
 func (r *reader) traffic(n ast.Node, path string, t *Traffic, keys []string, s *Scenario) {
 	if _, ok := n.(*ast.NullNode); !ok {
 		all := map[string]field{
@@ -110,7 +107,7 @@ func (r *reader) traffic(n ast.Node, path string, t *Traffic, keys []string, s *
 			"dscp":     r.dscp(&t.DSCP),
 			"streams":  r.count(&t.Streams, 1, 128, "a number of streams"),
 			"port":     r.count(&t.Port, 1, 65535, "a port"),
-			"host":     r.count(&t.Host, 1, MaxHosts, "a host of the receiver"),
+			"host":     r.count(&t.Host, 1, 8, "a host of the receiver"),
 			"size":     r.count(&t.Size, 1, maxSize(t.Kind, s.Link.MTU), "a size in bytes"),
 			"answer":   r.count(&t.Answer, 1, maxSize(t.Kind, s.Link.MTU), "a size in bytes"),
 			"start":    r.duration(&t.Start, 0),

@@ -114,7 +114,7 @@ type Traffic struct {
 	Start, Stop time.Duration
 	Streams     int // tcp, udp: connections or sockets
 	Port        int // at the receiver; 0 = chosen by the lab
-	Host        int // of the receiver, 1 to MaxHosts; 0 is 1
+	Host        int // of the receiver, 1 to 8; 0 is 1
 	DSCP        uint8
 	Size        int           // bytes: tcp per write, udp and ping payload, netperf request
 	Answer      int           // netperf: bytes of the answer; 0 = as many as of the request
