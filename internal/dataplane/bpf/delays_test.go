@@ -72,6 +72,7 @@ func TestPacketsAndTheirDelays(t *testing.T) {
 			if n := snap.Classes[1].Delays.Count(); n != 0 {
 				t.Errorf("a class that was made anew has the delays of %d packets", n)
 			}
+			must(t, b.Cleanup(context.Background()))
 		})
 	}
 }

@@ -126,6 +126,7 @@ func TestPacketsAreMarked(t *testing.T) {
 				t.Errorf("%d packets left with CE, %d are counted", ce, c.Marked)
 			}
 			t.Logf("%d marked, drops %v, of %d packets", c.Marked, c.Drops, c.EnqueuedPackets)
+			must(t, b.Cleanup(context.Background()))
 		})
 	}
 }
