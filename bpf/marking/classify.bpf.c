@@ -10,7 +10,7 @@
  * Example: class 3, {udp: 5001} for queue 1, a packet to that port with mark 1:
  * 0x20030001.
  *
- * Four places, one program each; only one of them is loaded at a time, with the
+ * Five places, one program each; only one of them is loaded at a time, with the
  * rules of one workload as constants, like mark.bpf.c:
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
@@ -27,8 +27,10 @@
  *   weir_rules_in    what goes into a workload by its veth or tap. Takes those
  *                    that came by a link whose ingress is steered; the action
  *                    behind the filter carries them to that link's IFB device
+ *   weir_rules_zone  what leaves by a link that has zones. Takes what goes into one
+ *                    of them, in the same way
  *
- * The first and the last also write the seal, from which the class is known where others
+ * The first and weir_rules_in also write the seal, from which the class is known where others
  * have overwritten the mark (seal.h).
  *
  * What it does not do: look at rules for packets of other workloads. A packet
@@ -39,6 +41,7 @@
 #include <bpf/bpf_helpers.h>
 #include "rules.h"
 #include "owner.h"
+#include "zone.h"
 
 static __always_inline __u32 weir_value(__u32 queue)
 {
@@ -222,6 +225,8 @@ int weir_rules_in(struct __sk_buff *skb)
 	if (!weir_to.local &&
 	    (weir_class_of(skb->tc_index, skb->mark & weir_here.classes) || !weir_by_link(iif)))
 		return WEIR_LEFT;
+	if (!weir_in_area(skb, weir_here.link_header, true))
+		return WEIR_LEFT;
 	if (weir_here.count || weir_to.rewrites || weir_here.hosts)
 		weir_read(skb, &h, true);
 	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
@@ -231,6 +236,35 @@ int weir_rules_in(struct __sk_buff *skb)
 		weir_rewrite(skb, &h, weir_here.dscp[queue]);
 	if (weir_here.hosts)
 		weir_hash_hosts(skb, &h, weir_here.hosts);
+	return WEIR_TAKEN;
+}
+
+/*
+ * Zones: what leaves by a link for one of the zones behind it waits in the qdisc of that
+ * zone's IFB, and comes back to the link when it may be sent. This is a cls_bpf filter
+ * at the link's egress, with the same action.
+ *
+ *     packet of class 3 ──► link [this filter] ──► IFB: class 3 of the zone
+ *                            │  ▲                    │
+ *       the link's qdisc: class of the zone ◄────────┘
+ *
+ * The second time it belongs to the zone's own class on the link, number weir_here.value,
+ * which has the zone's capacity as its min. A filter's verdict is a class id, and the
+ * kernel writes the lower half of that into skb->tc_index: so it is the seal of that class.
+ */
+SEC("tc")
+int weir_rules_zone(struct __sk_buff *skb)
+{
+	if (skb->ingress_ifindex == weir_to.ifb) {
+		if (weir_here.seal != WEIR_SEAL)
+			return weir_here.seal;
+		skb->mark = (skb->mark & weir_here.keep) | weir_here.value;
+		return WEIR_SEAL;
+	}
+	if (!weir_in_area(skb, weir_here.link_header, false))
+		return WEIR_LEFT;
+	if (weir_socket_chose(skb->ingress_ifindex, skb->tc_index, skb->sk))
+		weir_reown(skb);
 	return WEIR_TAKEN;
 }
 

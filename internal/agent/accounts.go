@@ -33,7 +33,7 @@ func openAccounts(a *Agent, folder string) (accounts, error) {
 // count adds a reading of a link's counters, whose classes belong to whom the present decision
 // says, or belonged to whom the last one said.
 func (a accounts) count(l *link, snapshot dataplane.Snapshot) {
-	r := ledger.Reading{Link: l.config.Device, Direction: cmp.Or(l.config.Direction, policy.Egress), Epoch: a.boot + " " + l.backend.Name()}
+	r := ledger.Reading{Link: l.config.Place(), Direction: cmp.Or(l.config.Direction, policy.Egress), Epoch: a.boot + " " + l.backend.Name()}
 	owners := make(map[plan.ClassID]ledger.Owner, len(a.agent.decided.Verdicts))
 	for _, v := range a.agent.decided.Verdicts {
 		if v.Steered {

@@ -58,6 +58,9 @@ type Options struct {
 	LimitOffload func(dev discover.Device, capacity policy.Rate) error
 	// RestoreOffload undoes LimitOffload; with nil a limit stays.
 	RestoreOffload func(dev discover.Device) error
+	// Tidy removes what an agent before has left of links that are no longer among these; nil =
+	// nothing is.
+	Tidy func(context.Context, []config.Link) error
 	// LockLimit returns a warning if a backend's root qdisc does not carry the link's
 	// capacity on this host, "" if it does; nil = that is not known. It is asked once the
 	// qdisc is there.
@@ -209,6 +212,11 @@ var ErrNoLink = errors.New("no link is configured; name one by --link eth0 --egr
 
 // begin brings the links up for the first time.
 func (a *Agent) begin(ctx context.Context) error {
+	if a.opts.Tidy != nil {
+		if err := a.opts.Tidy(ctx, a.decided.World.Links()); err != nil {
+			a.log.Warn("what is left of former links cannot be removed; weir cleanup tries again", "err", err)
+		}
+	}
 	a.commit(ctx, decide.Decide(a.decided.World), decide.Reasons{General: "agent started"})
 	a.tend(ctx, time.Now())
 	if err := a.links.hopeless(); err != nil {

@@ -76,11 +76,13 @@ func (l *link) open(ctx context.Context, open func(config.Link) (dataplane.Backe
 }
 
 // known returns what was left, as far as it can be compared with the wanted plan: a
-// kernel has no names for classes, and a device without Weir has no link.
+// kernel has no names for classes and does not know what a link's zone is to others, and a
+// device without Weir has no link.
 func (l *link) known(left plan.State) plan.State {
 	if left.Link.Capacity == 0 {
 		return plan.State{}
 	}
+	left.Link.Class, left.Link.Aside = l.want.Link.Class, l.want.Link.Aside
 	for i, class := range left.Classes {
 		if want, ok := l.want.Class(class.ID); ok && class.Name == "" {
 			left.Classes[i].Name = want.Name

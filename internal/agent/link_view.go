@@ -42,7 +42,7 @@ func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 func (l *link) view() api.LinkStatus {
 	limit, reserved := l.want.Link.Admission().Limit(), l.want.Reserved()
 	s := api.LinkStatus{
-		Device:      l.config.Device,
+		Device:      l.config.Place(),
 		Direction:   l.direction(),
 		Backend:     "none",
 		Scheduler:   l.scheduler(),
@@ -108,7 +108,7 @@ func because(err error) string {
 }
 
 func (l *link) noExplanation(text string) api.ExplainLink {
-	return api.ExplainLink{Device: l.config.Device, Direction: l.direction(), Binds: "idle", Text: []string{text}, Others: []api.Other{}}
+	return api.ExplainLink{Device: l.config.Place(), Direction: l.direction(), Binds: "idle", Text: []string{text}, Others: []api.Other{}}
 }
 
 // explainGroup returns a group's explanation on this link, or why there is none.

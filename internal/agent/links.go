@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 
 	"weir/internal/agent/decide"
@@ -90,7 +91,7 @@ func (ls links) relink(ctx context.Context, next []config.Link, make func(config
 		if c.Force && !l.config.Force && l.backend == nil {
 			l.again.succeeded() // what was refused may succeed now
 		}
-		if l.config.IngressLocal != c.IngressLocal {
+		if l.config.IngressLocal != c.IngressLocal || !reflect.DeepEqual(l.config.Area(), c.Area()) {
 			l.close() // its backend was opened with that
 		}
 		l.config = c

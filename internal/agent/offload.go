@@ -3,9 +3,7 @@
 package agent
 
 import (
-	"cmp"
 	"log/slog"
-	"slices"
 
 	"weir/internal/agent/decide"
 	"weir/internal/discover"
@@ -63,15 +61,20 @@ func (o *offloads) follow(verdicts []decide.Verdict, ls links) {
 
 // limitsFor returns the limits of all devices of steered workloads.
 func limitsFor(verdicts []decide.Verdict, ls links) []offload {
-	if len(ls) == 0 {
+	var slowest policy.Rate
+	for _, l := range ls { // that of ingress has the same rate of egress
+		if rate := l.config.Egress; rate != 0 && (slowest == 0 || rate < slowest) {
+			slowest = rate
+		}
+	}
+	if slowest == 0 {
 		return nil
 	}
-	slowest := slices.MinFunc(ls, func(x, y *link) int { return cmp.Compare(x.config.Egress, y.config.Egress) }) // that of ingress has it as well
 	var list []offload
 	for _, v := range verdicts {
 		for _, dev := range v.Devices {
 			if v.Steered && dev.PeerNetns != "" {
-				list = append(list, offload{dev, slowest.config.Egress})
+				list = append(list, offload{dev, slowest})
 			}
 		}
 	}

@@ -151,7 +151,7 @@ func (ls links) watched() (ports []plan.Port, ifbs []int) {
 			}
 		}
 		if l.config.Direction == policy.Ingress && l.backend != nil {
-			if ifb, err := net.InterfaceByName(device.IFBName(l.config.Device)); err == nil {
+			if ifb, err := net.InterfaceByName(device.IFB{Link: l.config.Device, Zone: l.config.Zone, Ingress: true}.Name()); err == nil {
 				ifbs = append(ifbs, ifb.Index)
 			}
 		}
@@ -199,7 +199,7 @@ func noLoop(name string) error {
 func (r *regulator) loop(l *link, loop *pace.Loop) api.ControlLoop {
 	st := loop.Controller.State()
 	view := api.ControlLoop{
-		Device: l.config.Device, Direction: string(l.direction()), Queue: loop.QueueName,
+		Device: l.config.Place(), Direction: string(l.direction()), Queue: loop.QueueName,
 		TargetBps: st.Target, WireBps: st.Wire, OfferedBps: st.In,
 		IntervalNs: plan.IntervalOf(policy.Rate(math.Round(st.Wire))).Nanoseconds(),
 		Limiter:    "off", Mode: string(st.Mode), Why: st.Why(),

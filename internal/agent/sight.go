@@ -31,7 +31,7 @@ func (m moment) over(s event.Sight) event.Sight {
 		for _, l := range m.links {
 			used := l.now.Used[v.Class]
 			if v.Steered && used.OfferedPackets > 0 {
-				o.Losses = append(o.Losses, event.Losses{Link: l.config.Device, Direction: l.direction(), Offered: used.OfferedPackets, Dropped: used.Lost})
+				o.Losses = append(o.Losses, event.Losses{Link: l.config.Place(), Direction: l.direction(), Offered: used.OfferedPackets, Dropped: used.Lost})
 			}
 		}
 		s.Objects = append(s.Objects, o)
@@ -78,7 +78,7 @@ func unaccepted(gaps []decide.Gap) string {
 
 // sight returns the link as it stands, and forgets what was repaired.
 func (l *link) sight(gaps []decide.Gap) event.LinkSight {
-	s := event.LinkSight{Device: l.config.Device, Direction: l.direction(), NotHeld: unaccepted(gaps), Repaired: l.repaired}
+	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: unaccepted(gaps), Repaired: l.repaired}
 	if l.err != nil {
 		s.Error, s.Gone = l.err.Error(), errors.Is(l.err, dataplane.ErrNoDevice)
 	}

@@ -89,7 +89,7 @@ func (a *Agent) Tune(ctx context.Context, name string, req api.TuneRequest) (api
 func (r *regulator) experiment(v decide.Verdict, ls links, req api.TuneRequest, now time.Time) (*experiment, error) {
 	var found []*experiment
 	for _, l := range ls {
-		if req.Device != "" && req.Device != l.config.Device || string(l.direction()) != cmp.Or(req.Direction, string(policy.Egress)) {
+		if req.Device != "" && req.Device != l.config.Place() || string(l.direction()) != cmp.Or(req.Direction, string(policy.Egress)) {
 			continue
 		}
 		for _, loop := range l.pacer.Loops() {
@@ -118,7 +118,7 @@ func (r *regulator) experiment(v decide.Verdict, ls links, req api.TuneRequest, 
 	e.began, e.wire = now, st.Wire
 	e.loop.Controller.Freeze(true)
 	e.loop.Held = true
-	e.result = api.TuneResult{Name: v.Name, Device: e.link.config.Device, Direction: string(e.link.direction()), Queue: req.Queue,
+	e.result = api.TuneResult{Name: v.Name, Device: e.link.config.Place(), Direction: string(e.link.direction()), Queue: req.Queue,
 		Method: cmp.Or(req.Method, methodStep), TargetBps: st.Target, Before: api.Gains(e.loop.Controller.Gains())}
 	r.log.Info("tuning begins", "workload", v.Name, "method", e.result.Method, "why", "asked by weir tune")
 	return e, nil

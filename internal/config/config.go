@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/zone"
 	"weir/internal/tlsfile"
 )
 
@@ -60,22 +61,72 @@ type Link struct {
 	// IngressLocal counts what workloads receive from this host and its other
 	// workloads as received by the link.
 	IngressLocal bool
-	// Direction is policy.Ingress in the second of Ends, else "".
+	Zones        []zone.Zone // what lies behind the device, by addresses; none = it is not told apart
+	// Direction is policy.Ingress in Ends of that direction, else "".
 	Direction policy.Direction
+	// Zone is the zone's name in Ends of a zone with a capacity of its own, which Egress and
+	// Ingress are then.
+	Zone string
 }
 
-// Ends returns one link for each steered direction of the link.
+// Ends returns one link for each steered direction of the link and of its zones, what no zone
+// has a capacity for first.
 func (l Link) Ends() []Link {
 	ends := []Link{l}
-	if l.Ingress != 0 {
-		l.Direction = policy.Ingress
-		ends = append(ends, l)
+	received := l.Ingress
+	for _, z := range l.Zones {
+		received -= min(received, policy.Rate(z.Ingress))
+	}
+	if received != 0 {
+		rest := l
+		rest.Direction, rest.Ingress = policy.Ingress, received
+		ends = append(ends, rest)
+	}
+	for _, z := range l.Zones {
+		end := l
+		end.Zone, end.Egress, end.Ingress = z.Name, policy.Rate(z.Egress), policy.Rate(z.Ingress)
+		if end.Egress != 0 {
+			ends = append(ends, end)
+		}
+		if end.Ingress != 0 {
+			end.Direction = policy.Ingress
+			ends = append(ends, end)
+		}
 	}
 	return ends
 }
 
+// own returns the capacity that a zone has of its own in the link's direction.
+func (l Link) own(z zone.Zone) uint64 {
+	if l.Direction == policy.Ingress {
+		return z.Ingress
+	}
+	return z.Egress
+}
+
+// Area returns the addresses of one of Ends, nil if it has all that are left by the others.
+func (l Link) Area() *zone.Area {
+	divided := slices.ContainsFunc(l.Zones, func(z zone.Zone) bool { return l.own(z) != 0 })
+	if !divided || l.Zone == "" && l.Direction != policy.Ingress {
+		return nil
+	}
+	return new(zone.AreaOf(l.Zones, l.Zone, l.own))
+}
+
+// aside reports whether one of Ends is not the default zone's.
+func (l Link) aside() bool {
+	standard := zone.DefaultOf(l.Zones)
+	if l.Zone == "" {
+		return standard != nil && l.own(*standard) != 0
+	}
+	return standard == nil || standard.Name != l.Zone
+}
+
 // Name returns the name of one of Ends: "eth0", "eth0 ingress".
 func (l Link) Name() string { return l.Plan().Name() }
+
+// Place returns the device, and the zone if it is one: "eth0", "eth0 wan".
+func (l Link) Place() string { return l.Plan().Place() }
 
 // Capacity returns the rate of the link in its direction, wire bits per second.
 func (l Link) Capacity() policy.Rate {
@@ -89,6 +140,8 @@ func (l Link) Capacity() policy.Rate {
 func (l Link) Plan() plan.Link {
 	return plan.Link{
 		Device:    l.Device,
+		Zone:      l.Zone,
+		Aside:     l.aside(),
 		Direction: l.Direction,
 		Capacity:  l.Capacity(),
 		Reserve:   l.Reservable,

@@ -110,8 +110,8 @@ func (c *Config) read(root node) {
 
 func (c *Config) readLinks(list node) {
 	list.items(func(item node) {
-		link := DefaultLink("", 0)
-		item.fields([]string{"device", "egress", "ingress", "ingress_local", "reservable", "scheduler", "favour", "overhead", "force"}, func(key string, value node) {
+		link, zones := DefaultLink("", 0), item
+		item.fields([]string{"device", "egress", "ingress", "ingress_local", "reservable", "scheduler", "favour", "overhead", "force", "zones"}, func(key string, value node) {
 			switch key {
 			case "device":
 				readDevice(item, value, &link.Device)
@@ -134,8 +134,12 @@ func (c *Config) readLinks(list node) {
 				readOverhead(value, &link.Overhead)
 			case "force":
 				readBool(value, &link.Force)
+			case "zones":
+				link.Zones = readZones(value)
+				zones = value
 			}
 		})
+		zones.refuse(link.CheckZones())
 		if link.Favour != plan.FavourNeither && link.Scheduler != plan.SchedulerFair {
 			item.wrong("favour: %s is of the scheduler fair only; leave it out, or leave scheduler: %s out", link.Favour, link.Scheduler)
 		}

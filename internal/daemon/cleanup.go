@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"weir/internal/audit"
@@ -53,13 +54,11 @@ func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.L
 			failed = append(failed, fmt.Errorf("cleanup of %s: %w", name, err))
 		}
 	}
-	for _, name := range devices { // before the links that they stand for
-		link := conn.IFBLink(name)
-		if link == "" {
-			link = conn.IFBLink(device.IFBName(name))
-		}
-		if link != "" {
-			done(link+" ingress", backends.CleanupIngress(ctx, link, opts, log))
+	all, err := conn.IFBs()
+	done("IFB devices", err)
+	for _, i := range all { // before the links that they stand for
+		if slices.Contains(devices, i.Link) || slices.Contains(devices, i.Name()) {
+			done(i.String(), backends.CleanupIFB(ctx, i, opts, log))
 		}
 	}
 	for _, name := range devices {
@@ -70,4 +69,29 @@ func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.L
 	}
 	failed = append(failed, device.RestoreGSO(opts, log))
 	return errors.Join(failed...)
+}
+
+// tidy removes the IFB devices of zones, and of an ingress, that the links had when an agent ran
+// before, and do not have any longer.
+func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.Logger) error {
+	conn, err := device.Open()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	all, err := conn.IFBs()
+	if err != nil {
+		return err
+	}
+	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
+	var failed error
+	for _, i := range all {
+		on := func(l config.Link) bool { return l.Device == i.Link }
+		has := func(l config.Link) bool { return ifbOf(l) == i }
+		if slices.ContainsFunc(links, on) && !slices.ContainsFunc(links, has) {
+			log.Info("removing what is left of a link that the configuration no longer has", "link", i.String())
+			failed = errors.Join(failed, backends.CleanupIFB(ctx, i, opts, log))
+		}
+	}
+	return failed
 }

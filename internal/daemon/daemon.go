@@ -11,6 +11,7 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -24,6 +25,7 @@ import (
 	"weir/internal/dataplane/backends"
 	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/goodput"
+	"weir/internal/dataplane/ifb"
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -71,6 +73,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		RestoreOffload: func(dev discover.Device) error {
 			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
 		},
+		Tidy:      func(ctx context.Context, links []config.Link) error { return tidy(ctx, c, links, log) },
 		LockLimit: lockLimit(c.StateDir),
 		Goodput:   func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
 		Version:   version.String(),
@@ -115,11 +118,16 @@ func opener(c config.Config, log *slog.Logger) func(config.Link) (dataplane.Back
 			told.Do(func() { log.Info("using the tc backend", "why", lacks) })
 		}
 		opts := dataplane.Options{Force: l.Force, MarkMask: c.MarkMask, Small: c.Profile == plan.ProfileSmall, StateDir: c.StateDir}
-		if l.Direction == policy.Ingress {
-			return backends.OpenIngress(kind, l.Device, opts, l.IngressLocal, log)
+		if l.Direction == policy.Ingress || l.Zone != "" {
+			return backends.OpenEnd(kind, ifb.End{IFB: ifbOf(l), Local: l.IngressLocal, Area: l.Area()}, opts, log)
 		}
 		return backends.Open(kind, l.Device, opts, log)
 	}
+}
+
+// ifbOf returns the IFB of one of a link's ends.
+func ifbOf(l config.Link) device.IFB {
+	return device.IFB{Link: l.Device, Zone: l.Zone, Ingress: l.Direction == policy.Ingress}
 }
 
 // lockLimit returns what agent.Options.LockLimit is on this host.
@@ -134,7 +142,7 @@ func lockLimit(stateDir string) func(config.Link, string) string {
 		if seen, _ := limit.Warning(link); seen == "" {
 			return ""
 		}
-		if l.Direction != policy.Ingress { // whose qdisc is on an IFB, which had none
+		if l.Direction != policy.Ingress && l.Zone == "" { // else the qdisc is on an IFB, which had none
 			former := formerRoot(l.Device, stateDir)
 			link.Root, link.Queues = former.String(), former.Queues
 		}

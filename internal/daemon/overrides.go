@@ -142,6 +142,9 @@ func (o Overrides) link(c config.Config, named LinkOverride) (config.Link, error
 		link.Favour = plan.Favour(o.Favour)
 	}
 	link.Force = link.Force || o.Force
+	if err := link.CheckZones(); err != nil { // the rate above may be too low for them
+		return config.Link{}, wrong("link.egress", link.Egress.String(), err)
+	}
 	if err := link.Plan().Check(); err != nil {
 		if mistake := api.Mistake(err); mistake.Field == "favour" {
 			return config.Link{}, wrong("link.favour", link.Favour, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func TestOverrides(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Link{Device: "eth0", Egress: 100e6, Reservable: 0.5, Scheduler: "qcon", Force: true}
-	if len(got.Links) != 1 || got.Links[0] != want || got.Docker.Enabled || got.StateDir != "/x" || got.Socket != "/y" || got.Backend != "tc" || got.Metrics.Listen != "[::1]:1" {
+	if len(got.Links) != 1 || !reflect.DeepEqual(got.Links[0], want) || got.Docker.Enabled || got.StateDir != "/x" || got.Socket != "/y" || got.Backend != "tc" || got.Metrics.Listen != "[::1]:1" {
 		t.Errorf("got %+v", got)
 	}
 	several, err := Overrides{Links: []LinkOverride{{"eth1", ""}, {"eth2", ""}, {"eth0", "5mbit"}}, Egress: "50mbit"}.over(c)

@@ -68,13 +68,20 @@ type Options struct {
 	// ports are what goes into them, and it is carried there. nil = they are what
 	// comes in by them.
 	Inward *Inward
+	// Zone says that the device is the IFB that stands for a zone of a link: what comes there
+	// has its class, and no socket sends to it.
+	Zone bool
 }
+
+// IFB reports whether the device is one of Weir's IFBs.
+func (o Options) IFB() bool { return o.Inward != nil || o.Zone }
 
 // Inward is what reaches an IFB.
 type Inward struct {
 	IFB     int   // index of the device
 	Sources []int // indices of the link and of what stands on it, such as VLANs and its bridge
 	Local   bool  // packets of this host and its other workloads as well
+	Area    *Area // whose packets; nil = everybody's
 }
 
 // Backend steers one link.

@@ -67,7 +67,7 @@ func (r *regulator) set(ctx context.Context, want plan.State) error {
 	}
 	var ifbs []int
 	if r.ingress { // the IFB is there since Set
-		ifb, err := net.InterfaceByName(device.IFBName(want.Link.Device))
+		ifb, err := net.InterfaceByName(device.IFB{Link: want.Link.Device, Ingress: true}.Name())
 		if err != nil {
 			return fmt.Errorf("device of the link's ingress: %w", err)
 		}

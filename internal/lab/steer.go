@@ -14,6 +14,7 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/backends"
 	"weir/internal/dataplane/device"
+	"weir/internal/dataplane/ifb"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
@@ -128,7 +129,7 @@ func newBackend(want string, ingress bool, log *slog.Logger) (b dataplane.Backen
 		notes = append(notes, fmt.Sprintf("the fallback tc schedules: %v", lacks))
 	}
 	if ingress {
-		b, err = backends.OpenIngress(kind, topology.Uplink, labOptions, false, log)
+		b, err = backends.OpenEnd(kind, ifb.End{IFB: device.IFB{Link: topology.Uplink, Ingress: true}}, labOptions, log)
 	} else {
 		b, err = backends.Open(kind, topology.Uplink, labOptions, log)
 	}

@@ -16,6 +16,10 @@ const HostKey = "host"
 // workloads, and no workload has such a key.
 func GroupKey(name string) string { return workload.Key(workload.KindGroup, name) }
 
+// ZoneKey returns the key of the class that the link of a zone, by its name, has on the
+// device's own link.
+func ZoneKey(link string) string { return "zone:" + link }
+
 // Number gives each key its class number. A key that prev has keeps its number,
 // also if it was away for a while, so that a container which is stopped and
 // started again finds its counters. New keys get numbers in their order.

@@ -105,9 +105,11 @@ func Favour(name string) string {
 // Backends are all kinds of backends, the default first.
 var Backends = []string{BackendAuto, BackendBPF, BackendTC}
 
-// Link is one network device in one direction with a capacity.
+// Link is one network device in one direction with a capacity, or a zone of it with a capacity
+// of its own.
 type Link struct {
 	Device    string           // name of the network device, e.g. "eth0"
+	Zone      string           // "" = all that no zone with a capacity of its own takes
 	Direction policy.Direction // policy.Ingress, or "" for egress
 	Capacity  policy.Rate      // wire bits per second that its classes share
 	Reserve   float64          // share of Capacity that mins may take, 0 < Reserve <= 1
@@ -115,14 +117,27 @@ type Link struct {
 	Favour    string           // FavourNeither, or what fair's batches favour
 	Overhead  int              // bytes added to each packet's length (framing below Ethernet), may be negative
 	Limit     Limit            // what may wait on the whole link
+	Class     ClassID          // of a zone's egress: its class on the device's own link
+	// Aside says that it is not the default zone: workloads have their weight here, and no min
+	// or max unless their policy names the zone.
+	Aside bool
 }
 
-// Name returns the name that tells the link from others: "eth0", "eth0 ingress".
-func (l Link) Name() string {
-	if l.Direction == policy.Ingress {
-		return l.Device + " ingress"
+// Place returns the device, and the zone if it is one of its zones: "eth0", "eth0 wan".
+func (l Link) Place() string {
+	if l.Zone != "" {
+		return l.Device + " " + l.Zone
 	}
 	return l.Device
+}
+
+// Name returns the name that tells the link from others: "eth0", "eth0 ingress", "eth0 wan
+// ingress".
+func (l Link) Name() string {
+	if l.Direction == policy.Ingress {
+		return l.Place() + " ingress"
+	}
+	return l.Place()
 }
 
 // Admission returns the rule by which the link takes mins.

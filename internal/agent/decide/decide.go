@@ -30,6 +30,11 @@ func Decide(w World) Decision {
 	for _, name := range w.GroupNames() {
 		keys = append(keys, plan.GroupKey(name))
 	}
+	for _, link := range w.Links() {
+		if hasClass(link) {
+			keys = append(keys, plan.ZoneKey(link.Name()))
+		}
+	}
 	mask := cmp.Or(plan.Mask(w.Config.MarkMask), plan.DefaultMask)
 	d.World.Grants = map[string][]Grant{}
 	d.World.Number = plan.NumberWithin(min(mask.MaxClasses(), plan.ClassesOf(w.Config.Profile)), w.Number, append([]string{plan.HostKey}, keys...))
@@ -42,7 +47,9 @@ func Decide(w World) Decision {
 	d.schedule()
 	d.allocate()
 	for _, link := range w.Links() {
-		d.planLink(w.planned(link), w.Grants[link.Name()], w.PortAt(link.Device))
+		planned := w.planned(link)
+		planned.Class = d.World.Number[plan.ZoneKey(link.Name())]
+		d.planLink(planned, w.Grants[link.Name()], w.PortAt(link.Device))
 		if gaps := w.linkGaps(link); len(gaps) > 0 {
 			d.LinkGaps[link.Name()] = gaps
 		}
@@ -110,7 +117,7 @@ func portless(w discover.Workload) bool {
 // a port of a switch, the port says what the host's discipline is there.
 func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Port) {
 	order := d.seniority(link, grants)
-	var ahead forecast
+	ahead := forecast{zones: d.World.zoneClasses(link)}
 	if len(d.moments) > 1 {
 		ahead = d.foresee(link, order, port)
 	}

@@ -135,7 +135,7 @@ func (v *Verdict) findGaps(w World) {
 			asked = policy.Policy{Group: v.Name}
 		}
 		for _, g := range lacking(asked, w.Abilities[link.Name()]) {
-			g.Link, g.Device, g.Direction = link.Name(), link.Device, link.Direction
+			g.Link, g.Device, g.Direction = link.Name(), link.Place(), link.Direction
 			if link.Direction == policy.Ingress && g.Field != "group" {
 				g.Field = "ingress." + g.Field
 			}

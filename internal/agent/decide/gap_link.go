@@ -45,7 +45,7 @@ func (w World) linkGaps(l config.Link) []Gap {
 			Reason: "HTB takes no bytes off a packet's length, and counts an overhead of 0"})
 	}
 	for i := range gaps {
-		gaps[i].Link, gaps[i].Device, gaps[i].Direction = l.Name(), l.Device, l.Direction
+		gaps[i].Link, gaps[i].Device, gaps[i].Direction = l.Name(), l.Place(), l.Direction
 		gaps[i].Origin, gaps[i].Accepted = OriginConfig, w.Config.AcceptGaps
 	}
 	return gaps

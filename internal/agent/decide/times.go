@@ -114,11 +114,13 @@ type forecast struct {
 	lost map[string]*admission.Refused
 	// most is the largest min of each class.
 	most map[plan.ClassID]policy.Rate
+	// zones are the classes that the link has for its zones.
+	zones []plan.Workload
 }
 
 // foresee plans a link for every moment, the workloads in the order of their admission.
 func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Port) forecast {
-	f := forecast{lost: map[string]*admission.Refused{}}
+	f := forecast{lost: map[string]*admission.Refused{}, zones: d.World.zoneClasses(link)}
 	for again := true; again; {
 		again = false
 		f.most = map[plan.ClassID]policy.Rate{}
@@ -148,7 +150,7 @@ func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Po
 
 // asking returns what is asked of a link at a moment, without the mins that are lost.
 func (f forecast) asking(link plan.Link, order []*Verdict, port *switchport.Port, moment time.Time) []plan.Workload {
-	var list []plan.Workload
+	list := slices.Clone(f.zones)
 	for _, v := range order {
 		if v.Kind == workload.KindGroup && v.abilities[link.Name()].NoGroups {
 			continue

@@ -54,9 +54,18 @@ func (v *Verdict) promised(link plan.Link) policy.Policy {
 	return v.withAllocated(p, link)
 }
 
-// policyOn returns the workload's policy in the direction of a link. The workload is in the
-// same group in both directions.
+// policyOn returns the workload's policy in the direction of a link, and in its zone.
 func (v *Verdict) policyOn(link plan.Link) policy.Policy {
+	p := v.policyIn(link)
+	if link.Aside {
+		return beside(p)
+	}
+	return p
+}
+
+// policyIn returns the workload's policy in the direction of a link. The workload is in the
+// same group in both directions.
+func (v *Verdict) policyIn(link plan.Link) policy.Policy {
 	if link.Direction != policy.Ingress {
 		return v.Policy.In(policy.Egress)
 	}

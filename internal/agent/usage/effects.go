@@ -24,7 +24,7 @@ func Effects(before, after plan.State, used map[plan.ClassID]Class) []api.Effect
 	for _, class := range union(before, after) {
 		e := api.Effect{
 			Name: class.Name, Group: class.Group,
-			Device: after.Link.Device, Direction: string(cmp.Or(after.Link.Direction, policy.Egress)),
+			Device: after.Link.Place(), Direction: string(cmp.Or(after.Link.Direction, policy.Egress)),
 			NowBeforeBps: nowBefore.Shares[class.ID].Bps, NowAfterBps: nowAfter.Shares[class.ID].Bps,
 			BusyBeforeBps: busyBefore.Shares[class.ID].Bps, BusyAfterBps: busyAfter.Shares[class.ID].Bps,
 		}

@@ -88,7 +88,7 @@ func (d level) explain(id plan.ClassID) api.ExplainLink {
 	class := d.class(id)
 	share := d.Shares[id]
 	e := api.ExplainLink{
-		Device:   d.State.Link.Device,
+		Device:   d.State.Link.Place(),
 		Binds:    string(share.Binds),
 		LevelBps: d.level,
 		FairBps:  d.level * float64(class.Weight),

@@ -15,7 +15,7 @@ import (
 func (d Division) Traffic(link plan.Link, id plan.ClassID, class plan.Class) api.WorkloadLink {
 	used := d.Used[id]
 	view := api.WorkloadLink{
-		Device:         link.Device,
+		Device:         link.Place(),
 		Direction:      string(cmp.Or(link.Direction, policy.Egress)),
 		MinBps:         uint64(class.Min),
 		MaxBps:         uint64(class.Max),

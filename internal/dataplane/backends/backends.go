@@ -41,13 +41,12 @@ func Open(kind, device string, opts dataplane.Options, log *slog.Logger) (datapl
 	return asBackend(bpf.New(device, opts, log))
 }
 
-// OpenIngress opens the backend of what workloads receive by a device. With local, packets of
-// this host and of its workloads count as received by the link.
-func OpenIngress(kind, device string, opts dataplane.Options, local bool, log *slog.Logger) (dataplane.Backend, error) {
+// OpenEnd opens the backend of what has an IFB: the ingress of a device, or a zone of it.
+func OpenEnd(kind string, end ifb.End, opts dataplane.Options, log *slog.Logger) (dataplane.Backend, error) {
 	open := func(name string, opts dataplane.Options) (dataplane.Backend, error) {
 		return Open(kind, name, opts, log)
 	}
-	return asBackend(ifb.New(device, opts, local, open, log))
+	return asBackend(ifb.New(end, opts, open, log))
 }
 
 // asBackend keeps a failed constructor's nil from becoming a backend.
@@ -58,18 +57,18 @@ func asBackend[B dataplane.Backend](b B, err error) (dataplane.Backend, error) {
 	return b, nil
 }
 
-// CleanupIngress removes the IFB device of a link.
-func CleanupIngress(ctx context.Context, link string, opts dataplane.Options, log *slog.Logger) error {
+// CleanupIFB removes an IFB device of Weir's, and has packets pass as they did before.
+func CleanupIFB(ctx context.Context, i device.IFB, opts dataplane.Options, log *slog.Logger) error {
 	open := func(name string, opts dataplane.Options) (dataplane.Backend, error) {
 		return Open(plan.BackendTC, name, opts, log)
 	}
-	b, err := ifb.New(link, opts, false, open, log)
+	b, err := ifb.New(ifb.End{IFB: i}, opts, open, log)
 	if err != nil {
 		return err
 	}
 	err = b.Release()
 	if err == nil {
-		err = Cleanup(ctx, device.IFBName(link), opts, log)
+		err = Cleanup(ctx, i.Name(), opts, log)
 	}
 	return errors.Join(err, b.Cleanup(ctx), b.Close())
 }

@@ -69,7 +69,7 @@ func (b *Backend) Missing() ([]string, error) {
 
 // disowned says whether the table of cgroups is another one than Set made.
 func (b *Backend) disowned() ([]string, error) {
-	if b.opts.Inward != nil {
+	if b.opts.IFB() {
 		return nil, nil
 	}
 	want, err := b.marker.Sockets(b.have)

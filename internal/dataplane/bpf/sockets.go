@@ -16,7 +16,7 @@ import (
 // own tells the qdisc to which class the packets of local sockets belong. It asks the
 // kernel each time: cgroups come and go without a change of the plan.
 func (b *Backend) own(want plan.State) error {
-	if b.opts.Inward != nil {
+	if b.opts.IFB() {
 		return nil // no socket sends to an IFB
 	}
 	sockets, err := b.marker.Sockets(want)

@@ -3,9 +3,11 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -15,51 +17,107 @@ import (
 	"weir/internal/dataplane"
 )
 
-// ifbPrefix begins the names of the IFB devices that stand for a link's ingress.
-const ifbPrefix = "weir-in-"
+// IFB says what an IFB device of Weir's stands for: the ingress of a link, or a zone of it in
+// one direction.
+type IFB struct {
+	Link, Zone string
+	Ingress    bool
+}
 
-// IFBName is the name of the IFB device for a link: weir-in-eth0. Of a long name
-// it has the beginning and four digits that tell it from others:
-// weir-in-enp6a0f.
-func IFBName(link string) string {
-	const longest = unix.IFNAMSIZ - 1 - len(ifbPrefix)
-	if len(link) <= longest {
-		return ifbPrefix + link
+// The beginnings of the names of IFB devices, and of their aliases.
+const (
+	ifbPrefix        = "weir-in-"
+	zonePrefix       = "weir-z-"
+	zoneInPrefix     = "weir-zi-"
+	ifbAlias         = "weir: ingress of "
+	zoneAlias        = "weir: zone %s of %s"
+	zoneIngressAlias = "weir: ingress of zone %s of %s"
+)
+
+// Name returns the device's name: weir-in-eth0, weir-z-eth0-wan, weir-zi-eth0-wan. Of a long
+// one it has the beginning and four digits that tell it from others: weir-in-enp6a0f.
+func (i IFB) Name() string {
+	prefix, name := ifbPrefix, i.Link
+	if i.Zone != "" {
+		prefix, name = zonePrefix, i.Link+"-"+i.Zone
+		if i.Ingress {
+			prefix = zoneInPrefix
+		}
+	}
+	longest := unix.IFNAMSIZ - 1 - len(prefix)
+	if len(name) <= longest {
+		return prefix + name
 	}
 	sum := fnv.New32a()
-	sum.Write([]byte(link)) // never fails
-	return fmt.Sprintf("%s%s%04x", ifbPrefix, link[:longest-4], sum.Sum32()&0xffff)
+	sum.Write([]byte(name)) // never fails
+	return fmt.Sprintf("%s%s%04x", prefix, name[:longest-4], sum.Sum32()&0xffff)
+}
+
+// String returns what the device stands for, as people say it: "eth0 wan ingress".
+func (i IFB) String() string {
+	words := []string{i.Link}
+	if i.Zone != "" {
+		words = append(words, i.Zone)
+	}
+	if i.Ingress {
+		words = append(words, "ingress")
+	}
+	return strings.Join(words, " ")
+}
+
+// alias is what the device is known by: names are cut off.
+func (i IFB) alias() string {
+	switch {
+	case i.Zone == "":
+		return ifbAlias + i.Link
+	case i.Ingress:
+		return fmt.Sprintf(zoneIngressAlias, i.Zone, i.Link)
+	}
+	return fmt.Sprintf(zoneAlias, i.Zone, i.Link)
+}
+
+// ifbOf reads an alias.
+func ifbOf(alias string) (i IFB, ok bool) {
+	words := strings.Fields(alias)
+	switch {
+	case len(words) == 4:
+		i = IFB{Link: words[3], Ingress: true}
+	case len(words) == 5:
+		i = IFB{Link: words[4], Zone: words[2]}
+	case len(words) == 7:
+		i = IFB{Link: words[6], Zone: words[4], Ingress: true}
+	default:
+		return i, false
+	}
+	return i, i.alias() == alias
 }
 
 // IsIFBName says whether an IFB device of Weir's would have such a name.
-func IsIFBName(name string) bool { return strings.HasPrefix(name, ifbPrefix) }
-
-// ifbAlias begins the alias of an IFB device of Weir's, before its link's name.
-const ifbAlias = "weir: ingress of "
-
-// IFBLink is the link whose ingress the device of this name stands for; "" if it is
-// no IFB of Weir's.
-func (c *Conn) IFBLink(name string) string {
-	if !IsIFBName(name) {
-		return ""
-	}
-	dev, err := c.links.LinkByName(name)
-	if err != nil || dev.Type() != "ifb" {
-		return ""
-	}
-	link, ours := strings.CutPrefix(dev.Attrs().Alias, ifbAlias)
-	if !ours {
-		return ""
-	}
-	return link
+func IsIFBName(name string) bool {
+	return slices.ContainsFunc([]string{ifbPrefix, zonePrefix, zoneInPrefix}, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// EnsureIFB makes the IFB device of a link, if it is not there, and brings it up.
+// IFBs lists Weir's IFB devices.
+func (c *Conn) IFBs() ([]IFB, error) {
+	all, err := c.links.LinkList()
+	if err != nil {
+		return nil, Explain("list the network devices", err)
+	}
+	var list []IFB
+	for _, dev := range all {
+		if i, ours := ifbOf(dev.Attrs().Alias); ours && dev.Type() == "ifb" && IsIFBName(dev.Attrs().Name) {
+			list = append(list, i)
+		}
+	}
+	return list, nil
+}
+
+// EnsureIFB makes an IFB device for a link, if it is not there, and brings it up.
 // Its queue length is what it may hold beyond its qdisc.
-func (c *Conn) EnsureIFB(link Device) (Device, error) {
-	name := IFBName(link.Name)
+func (c *Conn) EnsureIFB(i IFB, link Device) (Device, error) {
+	name := i.Name()
 	fail := func(err error) (Device, error) {
-		return Device{}, Explain(fmt.Sprintf("make device %s for the ingress of %s", name, link.Name), err)
+		return Device{}, Explain(fmt.Sprintf("make device %s for %s", name, i), err)
 	}
 	have, err := c.links.LinkByName(name)
 	var missing netlink.LinkNotFoundError
@@ -80,7 +138,7 @@ func (c *Conn) EnsureIFB(link Device) (Device, error) {
 	if have.Type() != "ifb" {
 		return fail(fmt.Errorf("a device of this name is there, of kind %s; rename it", have.Type()))
 	}
-	if alias := ifbAlias + link.Name; have.Attrs().Alias != alias {
+	if alias := i.alias(); have.Attrs().Alias != alias {
 		if err := c.links.LinkSetAlias(have, alias); err != nil {
 			return fail(err)
 		}
@@ -93,9 +151,9 @@ func (c *Conn) EnsureIFB(link Device) (Device, error) {
 	return c.Lookup(name)
 }
 
-// DeleteIFB removes the IFB device of a link; no error if there is none.
-func (c *Conn) DeleteIFB(link string) error {
-	name := IFBName(link)
+// DeleteIFB removes an IFB device; no error if there is none.
+func (c *Conn) DeleteIFB(i IFB) error {
+	name := i.Name()
 	have, err := c.links.LinkByName(name)
 	var missing netlink.LinkNotFoundError
 	if errors.As(err, &missing) || err == nil && have.Type() != "ifb" {
@@ -131,4 +189,32 @@ func (c *Conn) Sources(link Device) ([]int, error) {
 		}
 	}
 	return found, nil
+}
+
+// Networks are those that a link's addresses are in, on the device itself and on what stands on
+// it (Sources), each once.
+func (c *Conn) Networks(link Device) ([]netip.Prefix, error) {
+	sources, err := c.Sources(link)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := c.links.AddrList(nil, unix.AF_UNSPEC)
+	if err != nil {
+		return nil, Explain("list the addresses of "+link.Name, err)
+	}
+	var list []netip.Prefix
+	for _, a := range addrs {
+		ip, ok := netip.AddrFromSlice(a.IP)
+		if !ok || !slices.Contains(sources, a.LinkIndex) {
+			continue
+		}
+		bits, _ := a.Mask.Size()
+		if p, err := ip.Unmap().Prefix(bits); err == nil && !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	return list, nil
 }

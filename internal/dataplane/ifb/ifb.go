@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ifb steers the ingress of a link: what the link receives for workloads.
+// Package ifb steers what has a qdisc of its own beside the link's: the ingress of a link (what
+// it receives for workloads), and the zones of a link, in both directions.
 //
 // A qdisc schedules what leaves a device, so what came by the link is made to
 // leave one: at the host's end of each workload's veth or tap it is marked with
@@ -16,6 +17,15 @@
 // So a Backend here is another one on weir-in-eth0, and the device itself: made by
 // Set, found again by its name, removed by Cleanup. To the agent its link is eth0.
 //
+// What leaves by a link for a zone that has a capacity of its own (docs/zones.md) is carried to
+// an IFB by a filter at the link itself, has its turn there, and comes back to the link, whose
+// qdisc has one class for each such zone:
+//
+//	veth of web ──► eth0 [filter] ─────────────────────► eth0 [class of wan]
+//	                       │                               ▲
+//	                       ▼                               │
+//	               weir-z-eth0-wan [class 1: web, ...] ────┘
+//
 // What it does not do: steer what the host itself receives, or cgroups, whose
 // packets pass no port; stop anything before it has crossed the link. A sender
 // that does not slow down when its packets wait or are lost fills the line all the
@@ -26,6 +36,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -34,65 +45,89 @@ import (
 	"weir/internal/dataplane/mark"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/zone"
 )
 
 // Open gets a backend for a device.
 type Open func(device string, opts dataplane.Options) (dataplane.Backend, error)
 
-// Backend steers the ingress of one link. It implements dataplane.Backend. Its
+// End is what a Backend steers.
+type End struct {
+	device.IFB
+	Local bool       // ingress: packets of this host and its other workloads as well
+	Area  *zone.Area // the addresses at the other side; nil = all
+}
+
+// Backend steers one End. It implements dataplane.Backend. Its
 // methods may be called from several goroutines; the kernel looks for devices in
 // the network namespace of the thread that called New.
 type Backend struct {
-	link string
+	end  End
 	opts dataplane.Options
 	open Open
 	log  *slog.Logger
 	conn *device.Conn
 	name string // of the backend on the IFB
 
-	mu     sync.Mutex
-	inner  dataplane.Backend // on the IFB; nil while there is none
-	inward dataplane.Inward  // that inner was opened with
-	next   chan struct{}     // closed when inner is another one
+	mu       sync.Mutex
+	inner    dataplane.Backend // on the IFB; nil while there is none
+	inward   dataplane.Inward  // that inner was opened with
+	next     chan struct{}     // closed when inner is another one
+	networks []netip.Prefix    // of the link, as area has them
+	area     *dataplane.Area
+	marker   *mark.Marker // of a zone's egress
+	zone     mark.Zone
 }
 
-// New prepares a backend for the ingress of a link; it changes nothing yet. What
-// is on the IFB is opened by open. local counts the packets of the host and of its
-// other workloads in.
-func New(link string, opts dataplane.Options, local bool, open Open, log *slog.Logger) (*Backend, error) {
+// New prepares a backend; it changes nothing yet. What is on the IFB is opened by open.
+func New(end End, opts dataplane.Options, open Open, log *slog.Logger) (*Backend, error) {
 	conn, err := device.Open()
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{link: link, opts: opts, open: open, log: log.With("link", link, "direction", "ingress"), conn: conn, next: make(chan struct{})}
-	b.inward.Local = local
-	// What an earlier process left is read, and a kernel that cannot is found out.
-	dev, err := conn.Lookup(device.IFBName(link))
-	switch {
-	case errors.Is(err, dataplane.ErrNoDevice):
-		probe, err := open("lo", opts)
-		if err != nil {
+	b := &Backend{end: end, opts: opts, open: open, log: log.With("link", end.String()), conn: conn, next: make(chan struct{})}
+	if b.zoneEgress() {
+		b.opts.Zone = true
+		if b.marker, err = mark.New(b.opts, b.log); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		b.name = probe.Name()
-		return b, probe.Close()
-	case err != nil:
-		return nil, errors.Join(err, conn.Close())
 	}
-	if err := b.use(dev, nil); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	if err := b.find(); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }
 
+// find opens the backend that an earlier process left, and finds a kernel out that cannot.
+func (b *Backend) find() error {
+	dev, err := b.conn.Lookup(b.end.Name())
+	switch {
+	case errors.Is(err, dataplane.ErrNoDevice):
+		probe, err := b.open("lo", b.opts)
+		if err != nil {
+			return err
+		}
+		b.name = probe.Name()
+		return probe.Close()
+	case err != nil:
+		return err
+	}
+	return b.use(dev, nil)
+}
+
+// zoneEgress reports whether this is what leaves by the link for a zone.
+func (b *Backend) zoneEgress() bool { return !b.end.Ingress }
+
 // use opens the backend on the IFB, unless it is open.
 func (b *Backend) use(dev device.Device, sources []int) error {
-	inward := dataplane.Inward{IFB: dev.Index, Sources: sources, Local: b.inward.Local}
-	if b.inner != nil && b.inward.IFB == inward.IFB && slices.Equal(b.inward.Sources, sources) {
+	inward := dataplane.Inward{IFB: dev.Index, Sources: sources, Local: b.end.Local, Area: b.area}
+	if b.inner != nil && b.inward.IFB == inward.IFB && b.inward.Area == b.area && slices.Equal(b.inward.Sources, sources) {
 		return nil
 	}
 	opts := b.opts
-	opts.Inward = &inward
+	if !b.zoneEgress() {
+		opts.Inward = &inward
+	}
 	fresh, err := b.open(dev.Name, opts)
 	if err != nil {
 		return err
@@ -103,6 +138,22 @@ func (b *Backend) use(dev device.Device, sources []int) error {
 	b.inner, b.inward, b.name = fresh, inward, fresh.Name()
 	close(b.next)
 	b.next = make(chan struct{})
+	return err
+}
+
+// survey makes the area's table, unless the link's networks are those that it was made with.
+func (b *Backend) survey(link device.Device) error {
+	if b.end.Area == nil {
+		return nil
+	}
+	networks, err := b.conn.Networks(link)
+	if err != nil || b.area != nil && slices.Equal(networks, b.networks) {
+		return err
+	}
+	area, err := dataplane.NewArea(*b.end.Area, networks)
+	if err == nil {
+		b.area, b.networks = area, networks
+	}
 	return err
 }
 
@@ -117,6 +168,12 @@ func (b *Backend) Name() string {
 func (b *Backend) Gaps() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.zoneEgress() {
+		if b.inner == nil {
+			return nil
+		}
+		return b.inner.Gaps()
+	}
 	gaps := []string{
 		"Ingress is steered after it has crossed the link: a sender that does not slow down when its packets wait or are lost (a UDP flood) fills the line all the same.",
 		"What the host itself and its cgroups receive passes no port of a workload: it is not steered, and what it takes is taken from the ingress unseen.",
@@ -142,7 +199,7 @@ func (b *Backend) Abilities() dataplane.Abilities {
 func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	link, err := b.conn.Lookup(b.link)
+	link, err := b.conn.Lookup(b.end.Link)
 	if err != nil {
 		return err
 	}
@@ -150,15 +207,27 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 	if err != nil {
 		return err
 	}
-	dev, err := b.conn.EnsureIFB(link)
+	if err := b.survey(link); err != nil {
+		return err
+	}
+	dev, err := b.conn.EnsureIFB(b.end.IFB, link)
 	if err != nil {
 		return err
 	}
 	if err := b.use(dev, sources); err != nil {
 		return err
 	}
-	want.Link.Device, want.Link.Direction = dev.Name, ""
-	return b.inner.Set(ctx, want)
+	if err := b.inner.Set(ctx, b.inside(want)); err != nil || !b.zoneEgress() {
+		return err
+	}
+	b.zone = mark.Zone{Link: link, IFB: dev.Index, Class: want.Link.Class, Area: b.area}
+	return b.marker.AttachZone(b.zone, want)
+}
+
+// inside returns a state as the backend on the IFB is told it.
+func (b *Backend) inside(want plan.State) plan.State {
+	want.Link.Device, want.Link.Direction, want.Link.Zone = b.end.Name(), "", ""
+	return want
 }
 
 // Pace makes the kernel match the intervals of want's classes and queues.
@@ -168,8 +237,7 @@ func (b *Backend) Pace(ctx context.Context, want plan.State) error {
 	if b.inner == nil {
 		return errors.New("pace: the link is not set yet")
 	}
-	want.Link.Device, want.Link.Direction = device.IFBName(b.link), ""
-	return b.inner.Pace(ctx, want)
+	return b.inner.Pace(ctx, b.inside(want))
 }
 
 // Missing names the parts that another program removed or changed; the IFB itself, too.
@@ -180,13 +248,23 @@ func (b *Backend) Missing() ([]string, error) {
 		return nil, nil
 	}
 	missing, err := b.inner.Missing()
-	if !errors.Is(err, dataplane.ErrNoDevice) {
+	link, lost := b.conn.Lookup(b.end.Link)
+	switch {
+	case errors.Is(err, dataplane.ErrNoDevice) && lost != nil:
+		return nil, lost // with its link
+	case errors.Is(err, dataplane.ErrNoDevice):
+		return []string{b.end.Name() + " is gone"}, nil
+	case err != nil || lost != nil || b.end.Area == nil || b.area == nil:
 		return missing, err
 	}
-	if _, err := b.conn.Lookup(b.link); err != nil {
-		return nil, err // with its link
+	if networks, err := b.conn.Networks(link); err != nil || !slices.Equal(networks, b.networks) {
+		missing = append(missing, "the networks of "+b.end.Link+" are other ones")
 	}
-	return []string{device.IFBName(b.link) + " is gone"}, nil
+	if b.zoneEgress() {
+		gone, err := b.marker.MissingZone(b.zone)
+		return append(missing, gone...), err
+	}
+	return missing, nil
 }
 
 // State is what the kernel holds now, as far as Weir made it.
@@ -201,7 +279,10 @@ func (b *Backend) State() (plan.State, error) {
 		return plan.State{}, nil
 	}
 	if state.Link != (plan.Link{}) {
-		state.Link.Device, state.Link.Direction = b.link, policy.Ingress
+		state.Link.Device, state.Link.Zone = b.end.Link, b.end.Zone
+		if b.end.Ingress {
+			state.Link.Direction = policy.Ingress
+		}
 	}
 	return state, err
 }
@@ -254,6 +335,9 @@ func (b *Backend) Close() error {
 	if b.inner != nil {
 		err = b.inner.Close()
 	}
+	if b.marker != nil {
+		err = errors.Join(err, b.marker.Close())
+	}
 	return errors.Join(err, b.conn.Close())
 }
 
@@ -261,7 +345,7 @@ func (b *Backend) Close() error {
 func (b *Backend) Release() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	dev, err := b.conn.Lookup(device.IFBName(b.link))
+	dev, err := b.conn.Lookup(b.end.Name())
 	if err != nil {
 		return err
 	}
@@ -269,6 +353,13 @@ func (b *Backend) Release() error {
 }
 
 func (b *Backend) release(dev device.Device) error {
+	if b.zoneEgress() {
+		link, err := b.conn.Lookup(b.end.Link)
+		if errors.Is(err, dataplane.ErrNoDevice) {
+			return nil // and its filters with it
+		}
+		return errors.Join(err, b.marker.DetachZone(mark.Zone{Link: link, IFB: dev.Index}))
+	}
 	opts := b.opts
 	opts.Inward = &dataplane.Inward{IFB: dev.Index}
 	marker, err := mark.New(opts, b.log)
@@ -282,7 +373,7 @@ func (b *Backend) release(dev device.Device) error {
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	dev, err := b.conn.Lookup(device.IFBName(b.link))
+	dev, err := b.conn.Lookup(b.end.Name())
 	if errors.Is(err, dataplane.ErrNoDevice) {
 		return nil
 	}
@@ -296,7 +387,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	if err := b.use(dev, b.inward.Sources); err != nil {
 		return err
 	}
-	return errors.Join(b.inner.Cleanup(ctx), b.conn.DeleteIFB(b.link))
+	return errors.Join(b.inner.Cleanup(ctx), b.conn.DeleteIFB(b.end.IFB))
 }
 
 var _ dataplane.Backend = (*Backend)(nil)

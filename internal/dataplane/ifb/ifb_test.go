@@ -53,7 +53,7 @@ func (b *bed) open(name string, opts dataplane.Options) (dataplane.Backend, erro
 
 func (b *bed) backend(local bool) *Backend {
 	b.T.Helper()
-	backend, err := New("up0", b.Opts, local, b.open, b.Log())
+	backend, err := New(End{IFB: device.IFB{Link: "up0", Ingress: true}, Local: local}, b.Opts, b.open, b.Log())
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -310,12 +310,18 @@ func TestHeals(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for link, want := range map[string]string{"eth0": "weir-in-eth0", "wlp0s20": "weir-in-wlp0s20"} {
-		if got := device.IFBName(link); got != want {
-			t.Errorf("%s: %s, want %s", link, got, want)
+	for want, of := range map[string]device.IFB{
+		"weir-in-eth0":    {Link: "eth0", Ingress: true},
+		"weir-in-wlp0s20": {Link: "wlp0s20", Ingress: true},
+		"weir-z-eth0-wan": {Link: "eth0", Zone: "wan"},
+		"weir-zi-eth0-a":  {Link: "eth0", Zone: "a", Ingress: true},
+		"weir-zi-etheecb": {Link: "eth0", Zone: "wan", Ingress: true},
+	} {
+		if got := of.Name(); got != want {
+			t.Errorf("%s: %s, want %s", of, got, want)
 		}
 	}
-	a, b := device.IFBName("enp0s31f6"), device.IFBName("enp0s31f7")
+	a, b := device.IFB{Link: "enp0s31f6", Ingress: true}.Name(), device.IFB{Link: "enp0s31f7", Ingress: true}.Name()
 	if len(a) > 15 || a == b {
 		t.Errorf("names %s and %s", a, b)
 	}

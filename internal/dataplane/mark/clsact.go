@@ -124,7 +124,7 @@ func (m *Marker) filtered(ifindex int) (bool, error) {
 			return false, err
 		}
 		for _, f := range filters {
-			if f.Priority == filterPriority && (f.Handle == filterHandle || f.Handle>>16 == filterHandle) {
+			if (f.Priority == filterPriority || f.Priority == zonePriority) && (f.Handle == filterHandle || f.Handle>>16 == filterHandle) {
 				return true, nil
 			}
 		}

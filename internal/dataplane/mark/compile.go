@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"weir/internal/dataplane"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/classify"
@@ -83,7 +84,8 @@ type program struct {
 	rules []classifyWeirRule
 	late  []codepoint
 	owner []owner
-	in    classifyWeirInward // of classifyProgWeirRulesIn
+	in    classifyWeirInward // of classifyProgWeirRulesIn and classifyProgWeirRulesZone
+	area  *dataplane.Area    // of the same; nil = everybody's packets
 }
 
 // identity is what can be read back from a loaded program, and tells programs
@@ -149,6 +151,10 @@ func (p program) digest() uint64 {
 	_ = binary.Write(&text, binary.NativeEndian, p.owner)
 	_ = binary.Write(&text, binary.NativeEndian, p.in)
 	_ = binary.Write(&text, binary.NativeEndian, p.rules)
+	if p.area != nil {
+		_ = binary.Write(&text, binary.NativeEndian, p.area.Bare)
+		text.Write(p.area.Sum[:])
+	}
 	sum := sha256.Sum256(text.Bytes())
 	return binary.NativeEndian.Uint64(sum[:])
 }

@@ -120,7 +120,7 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.opts.Inward != nil {
+	if m.opts.IFB() {
 		return nil // no socket sends to an IFB
 	}
 	host, _ := state.Class(0)
@@ -145,7 +145,7 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	if linkHasRules(state) {
 		return m.AttachLink(dev, state)
 	}
-	if err := m.DetachLink(dev); err != nil || m.opts.Inward != nil {
+	if err := m.DetachLink(dev); err != nil || m.opts.IFB() {
 		return err
 	}
 	m.mu.Lock()
@@ -169,7 +169,7 @@ func (m *Marker) prunePins() error {
 func (m *Marker) DetachLink(dev device.Device) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.opts.Inward != nil {
+	if m.opts.IFB() {
 		return nil
 	}
 	return m.detach(egress, dev.Index)
@@ -180,7 +180,7 @@ func (m *Marker) attach(h hook, ifindex int, name string, class plan.ClassID, ma
 		return device.Explain(fmt.Sprintf("mark packets of %s (device %d) with class %d", name, ifindex, class), err)
 	}
 	header := 0
-	if h == egress || !marking.empty() {
+	if h == egress || !marking.empty() || h == inward && m.opts.Inward.Area != nil {
 		dev, err := m.conn.LookupIndex(ifindex)
 		if err != nil {
 			return explain(err)

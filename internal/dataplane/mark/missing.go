@@ -38,7 +38,7 @@ func (m *Marker) Missing(state plan.State) ([]string, error) {
 // MissingAtLink says whether the link dev is without the program that AttachLink, or
 // AttachLinkRules, has put there for the state.
 func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bool) ([]string, error) {
-	if m.opts.Inward != nil || rulesOnly && !linkHasRules(state) {
+	if m.opts.IFB() || rulesOnly && !linkHasRules(state) {
 		return nil, nil
 	}
 	m.mu.Lock()

@@ -38,6 +38,7 @@ var placeSize = map[string]uintptr{
 	classifyProgWeirRulesLink: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIn:   unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesZone: unsafe.Sizeof(classifyWeirPlace{}),
 }
 
 // rulesMap is the section of marking/classify.bpf.c with the rules.
@@ -89,13 +90,14 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 	if err := spec.Variables[classifyVarWeirHere].Set(p.place); err != nil {
 		return nil, fmt.Errorf("set the class of the marking program: %w", err)
 	}
-	if p.name != classifyProgWeirRulesIn {
-		delete(spec.Maps, ".rodata.inward")
-		delete(spec.Variables, classifyVarWeirTo)
-	} else if err := spec.Variables[classifyVarWeirTo].Set(p.in); err != nil {
-		return nil, fmt.Errorf("set where the marking program redirects to: %w", err)
+	if err := p.redirection(spec); err != nil {
+		return nil, err
 	}
-	p.cut(spec.Maps[rulesMap])
+	if len(p.rules) == 0 {
+		cut(spec.Maps[rulesMap], make([]classifyWeirRule, 1))
+	} else {
+		cut(spec.Maps[rulesMap], p.rules)
+	}
 	delete(spec.Variables, classifyVarWeirRules) // as large as all of them
 	if late := spec.Maps[classifyMapWeirLate]; len(p.late) > 0 {
 		late.MaxEntries = uint32(len(p.late))
@@ -115,16 +117,41 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// cut makes the section of the rules as large as there are rules, and one where
-// there is none. Neither its type nor a mapping into memory fits it then.
-func (p program) cut(section *ebpf.MapSpec) {
-	rules := p.rules
-	if len(rules) == 0 {
-		rules = make([]classifyWeirRule, 1)
+// redirection sets where packets are carried to, and whose.
+func (p program) redirection(spec *ebpf.CollectionSpec) error {
+	table := spec.Maps[".rodata.table"]
+	delete(spec.Variables, classifyVarWeirTable)
+	if p.name != classifyProgWeirRulesIn && p.name != classifyProgWeirRulesZone {
+		for _, section := range []string{".rodata.inward", ".rodata.area", ".rodata.table"} {
+			delete(spec.Maps, section)
+		}
+		delete(spec.Variables, classifyVarWeirTo)
+		delete(spec.Variables, classifyVarWeirWhose)
+		return nil
 	}
-	size := int(unsafe.Sizeof(rules[0])) * len(rules)
+	if err := spec.Variables[classifyVarWeirTo].Set(p.in); err != nil {
+		return fmt.Errorf("set where the marking program redirects to: %w", err)
+	}
+	if p.area == nil {
+		return nil
+	}
+	whose := classifyWeirArea{Entries: uint32(len(p.area.Table))}
+	if p.area.Bare {
+		whose.Bare = 1
+	}
+	cut(table, p.area.Table)
+	if err := spec.Variables[classifyVarWeirWhose].Set(whose); err != nil {
+		return fmt.Errorf("set whose packets the marking program redirects: %w", err)
+	}
+	return nil
+}
+
+// cut makes a section hold just these elements. Neither its type nor a mapping into memory
+// fits it then.
+func cut[E any](section *ebpf.MapSpec, elements []E) {
+	size := int(unsafe.Sizeof(elements[0])) * len(elements)
 	section.ValueSize = uint32(size)
-	section.Contents = []ebpf.MapKV{{Key: uint32(0), Value: unsafe.Slice((*byte)(unsafe.Pointer(&rules[0])), size)}}
+	section.Contents = []ebpf.MapKV{{Key: uint32(0), Value: unsafe.Slice((*byte)(unsafe.Pointer(&elements[0])), size)}}
 	section.Key, section.Value = nil, nil
 	section.Flags &^= bpfMmapable
 }

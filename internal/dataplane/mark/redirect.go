@@ -14,15 +14,14 @@ import (
 // the two only the action writes that down in the packet.
 type redirect struct{ *Marker }
 
-// handle is the filter's: one port may have filters for the IFBs of several links.
-func (r redirect) handle() uint32 {
-	return filterHandle<<16 | uint32(r.opts.Inward.IFB)&0xffff
-}
+func (r redirect) filterAt(ifindex int) device.Filter { return r.filterTo(ifindex, r.opts.Inward.IFB) }
 
-func (r redirect) filterAt(ifindex int) device.Filter {
+// filterTo returns the filter at a device's egress that carries to an IFB. Its handle has the
+// IFB's index: one port may have filters for the IFBs of several links.
+func (r redirect) filterTo(ifindex, ifb int) device.Filter {
 	return device.Filter{
 		Ifindex: ifindex, Parent: inward.parent,
-		Priority: filterPriority, Handle: r.handle(), Redirect: r.opts.Inward.IFB,
+		Priority: filterPriority, Handle: filterHandle<<16 | uint32(ifb)&0xffff, Redirect: ifb,
 	}
 }
 
@@ -50,5 +49,6 @@ func (p *program) redirect(to dataplane.Inward) {
 			p.in.Rewrites = 1
 		}
 	}
+	p.area = to.Area
 	p.place.Digest = p.digest()
 }

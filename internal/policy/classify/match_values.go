@@ -136,12 +136,14 @@ func readPrefix(into func(*Match) *netip.Prefix) func(*Match, any) error {
 		if err != nil {
 			return err
 		}
-		*into(m), err = parsePrefix(text)
+		*into(m), err = ParsePrefix(text)
 		return err
 	}
 }
 
-func parsePrefix(text string) (netip.Prefix, error) {
+// ParsePrefix reads a prefix, or an address as one of its full length. The error is an
+// *invalid.Error.
+func ParsePrefix(text string) (netip.Prefix, error) {
 	fail := func(msg, remedy string) (netip.Prefix, error) {
 		return netip.Prefix{}, &invalid.Error{Value: text, Msg: msg, Remedy: remedy}
 	}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decide
+
+import (
+	"slices"
+
+	"weir/internal/config"
+	"weir/internal/plan"
+	"weir/internal/policy"
+	"weir/internal/policy/discipline"
+)
+
+// hasClass reports whether a link has a class on the link of its device: what leaves by a zone
+// waits for its turn there, and goes on by the device.
+func hasClass(link config.Link) bool { return link.Zone != "" && link.Direction != policy.Ingress }
+
+// zoneClasses returns what a link has a class for beside workloads: its zones. Each has its
+// capacity as a min, so that what the zone's own link sends is not kept waiting, and the mins
+// of others are admitted for what zones leave.
+func (w World) zoneClasses(link plan.Link) []plan.Workload {
+	if link.Zone != "" || link.Direction == policy.Ingress {
+		return nil
+	}
+	var list []plan.Workload
+	for _, l := range w.Links() {
+		if hasClass(l) && l.Device == link.Device {
+			p := policy.Default()
+			p.Min, p.Discipline = policy.Amount{Rate: l.Capacity()}, discipline.FIFO
+			list = append(list, plan.Workload{Key: plan.ZoneKey(l.Name()), Name: "zone " + l.Zone, Policy: p})
+		}
+	}
+	return list
+}
+
+// beside returns what of a policy counts in a zone that is not the default one: the weight, and
+// which of the workload's packets goes first.
+func beside(p policy.Policy) policy.Policy {
+	p.Min, p.Max, p.Reserve, p.Burst = policy.Amount{}, policy.Amount{}, policy.Amount{}, 0
+	p.Queues = slices.Clone(p.Queues)
+	for i := range p.Queues {
+		p.Queues[i].Reserve = policy.Amount{}
+	}
+	return p
+}

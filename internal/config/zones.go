@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/goccy/go-yaml/token"
+
+	"weir/internal/policy"
+	"weir/internal/policy/zone"
+)
+
+// mostPrefixBytes bounds the size of a file with prefixes.
+const mostPrefixBytes = 8 << 20
+
+// CheckZones returns the first mistake in the link's zones.
+func (l Link) CheckZones() error {
+	return zone.Check(l.Zones, uint64(float64(l.Egress)*l.Reservable), uint64(l.Ingress))
+}
+
+// readZones reads the zones behind a link, in the file's order.
+func readZones(fields node) []zone.Zone {
+	var list []zone.Zone
+	fields.each(func(name string, at *token.Token, value node) {
+		z := zone.Zone{Name: name}
+		value.refuse(zone.CheckName(name))
+		if slices.ContainsFunc(list, func(other zone.Zone) bool { return other.Name == name }) {
+			value.tree.problem(at, value.path, "zone %q is there twice; give each one entry", name)
+		}
+		value.fields([]string{"egress", "ingress", "prefixes", "prefixes_file"}, func(key string, value node) {
+			switch key {
+			case "egress":
+				z.Egress = readZoneRate(value)
+			case "ingress":
+				z.Ingress = readZoneRate(value)
+			case "prefixes":
+				readPrefixes(value, &z.Prefixes)
+			case "prefixes_file":
+				readPath(value, &z.File)
+				readPrefixFile(value, z.File, &z.Prefixes)
+			}
+		})
+		list = append(list, z)
+	})
+	return list
+}
+
+func readZoneRate(value node) uint64 {
+	var rate policy.Rate
+	readRate(value, &rate)
+	return uint64(rate)
+}
+
+func readPrefixes(value node, into *zone.Prefixes) {
+	if value.isEmptyList() {
+		value.wrong("an empty list; leave prefixes out: a zone without them is all that no other zone has")
+		return
+	}
+	value.items(func(item node) {
+		if text, ok := item.text(); ok {
+			item.refuse(into.Add(text))
+		}
+	})
+}
+
+// readPrefixFile reads the prefixes of a file. A file without any is a mistake: the zone would
+// be all that no other zone has.
+func readPrefixFile(value node, path string, into *zone.Prefixes) {
+	if path == "" {
+		return
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		value.wrong("%q: no such file; write one prefix a line into it, or leave prefixes_file out", path)
+		return
+	case err == nil && info.Size() > mostPrefixBytes:
+		value.wrong("%q is larger than 8 MB; bring the prefixes down, by shorter ones that hold several", path)
+		return
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		value.wrong("%v; let the agent read it", err)
+		return
+	}
+	before := len(into.List)
+	value.refuse(into.AddFile(string(text)))
+	if len(into.List) == before && before == 0 {
+		value.wrong("%q has no prefix; write one a line into it, or leave prefixes_file out", path)
+	}
+}
