@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"time"
@@ -61,6 +62,9 @@ type Options struct {
 	// Tidy removes what an agent before has left of links that are no longer among these; nil =
 	// nothing is.
 	Tidy func(context.Context, []config.Link) error
+	// Networks are those of a device, for what its zones mean by connected; nil = zones are not
+	// shown.
+	Networks func(device string) ([]netip.Prefix, error)
 	// LockLimit returns a warning if a backend's root qdisc does not carry the link's
 	// capacity on this host, "" if it does; nil = that is not known. It is asked once the
 	// qdisc is there.

@@ -81,7 +81,12 @@ func (a *Agent) Explain(ctx context.Context, name string) (e api.Explanation, er
 
 // Classify implements api.Agent.
 func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (place api.Placement, err error) {
-	err = a.ask(ctx, func(now moment) (err error) { place, err = now.Classify(name, p); return err })
+	err = a.ask(ctx, func(now moment) (err error) {
+		if place, err = now.Classify(name, p); err == nil && a.opts.Networks != nil {
+			err = now.FindZones(&place, p.Dst, a.opts.Networks)
+		}
+		return err
+	})
 	return place, err
 }
 

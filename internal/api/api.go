@@ -286,12 +286,21 @@ type Packet struct {
 
 // Placement says which queue of a workload a packet belongs to.
 type Placement struct {
-	Name       string `json:"name" doc:"of the workload"`
-	Discipline string `json:"discipline"`
-	Queue      string `json:"queue,omitempty" doc:"empty if the discipline has no queues with rules"`
-	Rule       string `json:"rule,omitempty" doc:"the match that it fits first, empty if none" example:"{udp: 5001}"`
-	DSCP       string `json:"dscp,omitempty" doc:"code point that is written into it, empty if it is left as it is"`
-	Text       string `json:"text" doc:"all that in a sentence"`
+	Name       string       `json:"name" doc:"of the workload"`
+	Discipline string       `json:"discipline"`
+	Queue      string       `json:"queue,omitempty" doc:"empty if the discipline has no queues with rules"`
+	Rule       string       `json:"rule,omitempty" doc:"the match that it fits first, empty if none" example:"{udp: 5001}"`
+	DSCP       string       `json:"dscp,omitempty" doc:"code point that is written into it, empty if it is left as it is"`
+	Zones      []PlacedZone `json:"zones,omitempty" doc:"which zone of each link the packet's receiver is in, if the link has zones and the receiver is given"`
+	Text       string       `json:"text" doc:"all that in a sentence"`
+}
+
+// PlacedZone says which zone of a link an address is in.
+type PlacedZone struct {
+	Device string `json:"device" example:"eth0"`
+	Zone   string `json:"zone" doc:"empty if it is in none" example:"wan"`
+	// CapacityBps is the zone's egress.
+	CapacityBps uint64 `json:"capacity_bps,omitempty" doc:"what the zone can send, if it has a capacity of its own"`
 }
 
 // Other is another workload that is active on the link.

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 
 	"weir/internal/agent"
@@ -74,6 +75,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
 		},
 		Tidy:      func(ctx context.Context, links []config.Link) error { return tidy(ctx, c, links, log) },
+		Networks:  networks,
 		LockLimit: lockLimit(c.StateDir),
 		Goodput:   func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
 		Version:   version.String(),
@@ -165,6 +167,23 @@ func formerRoot(name, stateDir string) device.Former {
 	}
 	former, _ := conn.Former(dev, dataplane.Options{StateDir: stateDir}) // the zero value if it cannot be read
 	return former
+}
+
+// networks returns the networks of a device, none if it is not there.
+func networks(name string) ([]netip.Prefix, error) {
+	conn, err := device.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	dev, err := conn.Lookup(name)
+	if errors.Is(err, dataplane.ErrNoDevice) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn.Networks(dev)
 }
 
 func deviceNames() ([]string, error) {
