@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
@@ -83,7 +84,7 @@ func (a *Agent) Explain(ctx context.Context, name string) (e api.Explanation, er
 func (a *Agent) Classify(ctx context.Context, name string, p api.Packet) (place api.Placement, err error) {
 	err = a.ask(ctx, func(now moment) (err error) {
 		if place, err = now.Classify(name, p); err == nil && a.opts.Networks != nil {
-			err = now.FindZones(&place, p.Dst, a.opts.Networks)
+			err = usage.FindZones(&place, p.Dst, now.World.Config.Links, a.opts.Networks)
 		}
 		return err
 	})

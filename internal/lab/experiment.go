@@ -88,6 +88,7 @@ func (e *experiment) prepare(ctx context.Context, ask request) (err error) {
 	}
 	for _, w := range e.s.Workloads {
 		at.names = append(at.names, w.Name)
+		at.zones = append(at.zones, w.Zone)
 	}
 	for _, g := range e.s.Groups {
 		at.groups = append(at.groups, g.Name)

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/backends"
 	"weir/internal/dataplane/device"
-	"weir/internal/dataplane/ifb"
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
@@ -38,6 +38,7 @@ type site struct {
 	host   *topology.NS
 	link   scenario.Link
 	names  []string        // of the workloads
+	zones  []string        // of the workloads, "" = none
 	groups []string        // their names
 	ports  []topology.Port // of the workloads
 	ovs    *port           // the link is a port of a switch; nil = it is not
@@ -72,7 +73,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		}
 		return peerSteering{running}, "kernel", ignored(now), nil
 	}
-	b, notes, err := newBackend(backend, at.link.Ingress, log)
+	b, zones, notes, err := at.newBackends(backend, log)
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -80,7 +81,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		b.Close()
 		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
-	w := &weirSteering{site: at, backend: b, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, log)}
+	w := &weirSteering{site: at, backend: b, behind: zones, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, log)}
 	if err := w.limitOffload(); err != nil {
 		return nil, "", nil, errors.Join(err, b.Close())
 	}
@@ -91,8 +92,11 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		notes = append(notes, b.Gaps()...)
 	}
 	run, cancel := context.WithCancel(ctx)
-	w.cancel, w.done = cancel, make(chan error, 1)
-	go func() { w.done <- b.Run(run) }()
+	all := w.all()
+	w.cancel, w.done = cancel, make(chan error, len(all))
+	for _, b := range all {
+		go func() { w.done <- b.Run(run) }()
+	}
 	return w, b.Name(), notes, nil
 }
 
@@ -122,18 +126,27 @@ func ignored(now scenario.Promises) []string {
 // labOptions keep everything inside the sandbox's private file systems.
 var labOptions = dataplane.Options{StateDir: filepath.Join(stateDir, "state"), BPFFS: "/sys/fs/bpf/weir"}
 
-// newBackend opens one of Weir's backends. The notes say why it is not the BPF qdisc.
-func newBackend(want string, ingress bool, log *slog.Logger) (b dataplane.Backend, notes []string, err error) {
+// newBackends opens one of Weir's backends, and one for each zone. The notes say why it is not
+// the BPF qdisc.
+func (s site) newBackends(want string, log *slog.Logger) (b dataplane.Backend, zones []dataplane.Backend, notes []string, err error) {
 	kind, lacks := backends.Choose(want)
 	if lacks != nil {
 		notes = append(notes, fmt.Sprintf("the fallback tc schedules: %v", lacks))
 	}
-	if ingress {
-		b, err = backends.OpenEnd(kind, ifb.End{IFB: device.IFB{Link: topology.Uplink, Ingress: true}}, labOptions, log)
+	if s.link.Ingress {
+		b, err = s.openEnd(kind, "", log)
 	} else {
 		b, err = backends.Open(kind, topology.Uplink, labOptions, log)
 	}
-	return b, notes, err
+	for _, z := range s.link.Zones {
+		if err != nil {
+			break
+		}
+		var behind dataplane.Backend
+		behind, err = s.openEnd(kind, z.Name, log)
+		zones = append(zones, behind)
+	}
+	return b, zones, notes, err
 }
 
 // peerSteering is a qdisc of the kernel.
@@ -154,6 +167,7 @@ func (p peerSteering) Close(context.Context) error { return p.running.Close() }
 type weirSteering struct {
 	site
 	backend   dataplane.Backend
+	behind    []dataplane.Backend // of the link's zones
 	scheduler string
 	regulator *regulator
 	cancel    context.CancelFunc
@@ -163,7 +177,11 @@ type weirSteering struct {
 // limitOffload does what the agent does: it keeps the packets that workloads
 // build small enough for the link.
 func (s site) limitOffload() error {
-	limit := device.GSOLimit(s.link.Bandwidth)
+	slowest := s.link.Bandwidth
+	for _, z := range s.link.Zones {
+		slowest = min(slowest, z.Bandwidth)
+	}
+	limit := device.GSOLimit(slowest)
 	for _, port := range s.ports {
 		if port.PeerNetns == "" {
 			continue // a tap without offload: its packets are frames
@@ -176,17 +194,29 @@ func (s site) limitOffload() error {
 }
 
 func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
-	state, err := w.state(now)
+	state, err := w.state(now, scenario.Zone{})
 	if err != nil {
 		return err
 	}
-	return w.regulator.set(ctx, state)
+	if err := w.regulator.set(ctx, state); err != nil {
+		return err
+	}
+	for i, z := range w.link.Zones {
+		state, err := w.state(now, z)
+		if err == nil {
+			err = w.behind[i].Set(ctx, state)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// state is the plan for the scenario's workloads; workload w is class w+1, and the
-// groups follow.
-func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
-	link := plan.Link{Device: topology.Uplink, Direction: w.direction(), Capacity: w.link.Bandwidth, Reserve: 1, Scheduler: w.scheduler}
+// state is the plan for the scenario's workloads on the link, or in one of its zones; workload w
+// is class w+1, the groups follow, then the zones.
+func (w *weirSteering) state(now scenario.Promises, z scenario.Zone) (plan.State, error) {
+	link := plan.Link{Device: topology.Uplink, Zone: z.Name, Direction: w.direction(), Capacity: cmp.Or(z.Bandwidth, w.rest()), Reserve: 1, Scheduler: w.scheduler}
 	if w.scheduler == plan.SchedulerFair {
 		link.Favour = w.link.Favour
 	}
@@ -200,6 +230,9 @@ func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
 		name := w.name(i)
 		numbers[name] = plan.ClassID(i + 1)
 		wl := plan.Workload{Key: name, Name: name, Policy: p.Asked()}
+		if i < len(w.zones) && w.zones[i] != z.Name { // it sends nothing there
+			wl.Policy.Min, wl.Policy.Max = policy.Amount{}, policy.Amount{}
+		}
 		if i < len(w.ports) {
 			wl.Ports = []plan.Port{{Device: w.ports[i].Device, Ifindex: w.ports[i].Ifindex}}
 		}
@@ -209,6 +242,18 @@ func (w *weirSteering) state(now scenario.Promises) (plan.State, error) {
 		key := plan.GroupKey(w.groups[g])
 		numbers[key] = plan.ClassID(len(now.Workloads) + g + 1)
 		workloads = append(workloads, plan.Workload{Key: key, Name: w.groups[g], Policy: p.Asked(), Group: true})
+	}
+	for i, behind := range w.link.Zones {
+		key := plan.ZoneKey(behind.Name)
+		numbers[key] = plan.ClassID(len(now.Workloads) + len(now.Groups) + i + 1)
+		if z.Name == "" && !w.link.Ingress {
+			p := policy.Default()
+			p.Min, p.Discipline = policy.Amount{Rate: behind.Bandwidth}, discipline.FIFO
+			workloads = append(workloads, plan.Workload{Key: key, Name: "zone " + behind.Name, Policy: p})
+		}
+		if behind.Name == z.Name {
+			link.Class = numbers[key]
+		}
 	}
 	return build(link, workloads, numbers)
 }
@@ -241,26 +286,36 @@ func (w *weirSteering) name(i int) string {
 }
 
 func (w *weirSteering) Drops() (*uint64, error) {
-	snap, err := w.backend.Counters()
-	if err != nil {
-		return nil, err
-	}
 	var sum uint64
-	for _, c := range snap.Classes {
-		for _, n := range c.Drops {
-			sum += n
+	for _, b := range w.all() {
+		snap, err := b.Counters()
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range snap.Classes {
+			for _, n := range c.Drops {
+				sum += n
+			}
 		}
 	}
 	return &sum, nil
 }
 
+// all are the backends, the link's own last.
+func (w *weirSteering) all() []dataplane.Backend { return append(slices.Clone(w.behind), w.backend) }
+
 func (w *weirSteering) Close(ctx context.Context) error {
 	runErr := w.regulator.close()
 	if w.cancel != nil {
 		w.cancel()
-		if err := <-w.done; !errors.Is(err, context.Canceled) {
-			runErr = errors.Join(runErr, err)
-		}
 	}
-	return errors.Join(runErr, w.backend.Cleanup(ctx), w.backend.Close())
+	for _, b := range w.all() {
+		if w.cancel != nil {
+			if err := <-w.done; !errors.Is(err, context.Canceled) {
+				runErr = errors.Join(runErr, err)
+			}
+		}
+		runErr = errors.Join(runErr, b.Cleanup(ctx), b.Close())
+	}
+	return runErr
 }

@@ -127,7 +127,7 @@ func pacer(ctx context.Context, net *topology.Net, spec *scenario.Timing, schedu
 		return func() error { return net.Host.Tc("qdisc del dev " + topology.Uplink + " root\n") }, nil
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	b, _, err := newBackend(backend, false, log)
+	b, _, _, err := site{}.newBackends(backend, log)
 	if err != nil {
 		return nil, err
 	}

@@ -3,16 +3,12 @@
 package decide
 
 import (
-	"fmt"
-	"net/netip"
 	"slices"
 
-	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
-	"weir/internal/policy/zone"
 )
 
 // hasClass reports whether a link has a class on the link of its device: what leaves by a zone
@@ -46,36 +42,4 @@ func beside(p policy.Policy) policy.Policy {
 		p.Queues[i].Reserve = policy.Amount{}
 	}
 	return p
-}
-
-// FindZones says for each link with zones in which of them a packet's receiver is; "" = that is not
-// known. networks returns those of a device.
-func (d Decision) FindZones(place *api.Placement, receiver string, networks func(device string) ([]netip.Prefix, error)) error {
-	addr, err := netip.ParseAddr(receiver)
-	if err != nil {
-		return nil // none was given, or Classify has refused it
-	}
-	for _, l := range d.World.Config.Links {
-		if len(l.Zones) == 0 {
-			continue
-		}
-		connected, err := networks(l.Device)
-		if err != nil {
-			return err
-		}
-		found := api.PlacedZone{Device: l.Device}
-		z := zone.Of(l.Zones, addr, connected)
-		switch {
-		case z == nil:
-			place.Text += fmt.Sprintf(" %s is in no zone of %s and has what the zones leave of %s.", addr, l.Device, l.Egress)
-		case z.Egress == 0:
-			found.Zone = z.Name
-			place.Text += fmt.Sprintf(" %s is in zone %s of %s, which has what other zones leave of %s.", addr, z.Name, l.Device, l.Egress)
-		default:
-			found.Zone, found.CapacityBps = z.Name, z.Egress
-			place.Text += fmt.Sprintf(" %s is in zone %s of %s, which has %s.", addr, z.Name, l.Device, policy.Rate(z.Egress))
-		}
-		place.Zones = append(place.Zones, found)
-	}
-	return nil
 }

@@ -75,7 +75,7 @@ type Backend struct {
 	next     chan struct{}     // closed when inner is another one
 	networks []netip.Prefix    // of the link, as area has them
 	area     *dataplane.Area
-	marker   *mark.Marker // of a zone's egress
+	zones    mark.Zones // of a zone's egress
 	zone     mark.Zone
 }
 
@@ -88,7 +88,7 @@ func New(end End, opts dataplane.Options, open Open, log *slog.Logger) (*Backend
 	b := &Backend{end: end, opts: opts, open: open, log: log.With("link", end.String()), conn: conn, next: make(chan struct{})}
 	if b.zoneEgress() {
 		b.opts.Zone = true
-		if b.marker, err = mark.New(b.opts, b.log); err != nil {
+		if b.zones, err = mark.NewZones(b.opts, b.log); err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
@@ -221,7 +221,7 @@ func (b *Backend) Set(ctx context.Context, want plan.State) error {
 		return err
 	}
 	b.zone = mark.Zone{Link: link, IFB: dev.Index, Class: want.Link.Class, Area: b.area}
-	return b.marker.AttachZone(b.zone, want)
+	return b.zones.Attach(b.zone, want)
 }
 
 // inside returns a state as the backend on the IFB is told it.
@@ -261,7 +261,7 @@ func (b *Backend) Missing() ([]string, error) {
 		missing = append(missing, "the networks of "+b.end.Link+" are other ones")
 	}
 	if b.zoneEgress() {
-		gone, err := b.marker.MissingZone(b.zone)
+		gone, err := b.zones.Missing(b.zone)
 		return append(missing, gone...), err
 	}
 	return missing, nil
@@ -335,8 +335,8 @@ func (b *Backend) Close() error {
 	if b.inner != nil {
 		err = b.inner.Close()
 	}
-	if b.marker != nil {
-		err = errors.Join(err, b.marker.Close())
+	if b.zoneEgress() {
+		err = errors.Join(err, b.zones.Close())
 	}
 	return errors.Join(err, b.conn.Close())
 }
@@ -358,7 +358,7 @@ func (b *Backend) release(dev device.Device) error {
 		if errors.Is(err, dataplane.ErrNoDevice) {
 			return nil // and its filters with it
 		}
-		return errors.Join(err, b.marker.DetachZone(mark.Zone{Link: link, IFB: dev.Index}))
+		return errors.Join(err, b.zones.Detach(mark.Zone{Link: link, IFB: dev.Index}))
 	}
 	opts := b.opts
 	opts.Inward = &dataplane.Inward{IFB: dev.Index}

@@ -4,6 +4,7 @@ package mark
 
 import (
 	"errors"
+	"log/slog"
 
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/device"
@@ -21,35 +22,47 @@ type Zone struct {
 	Area  *dataplane.Area
 }
 
-func (m *Marker) zoneFilter(z Zone) device.Filter {
-	at := redirect{m}.filterTo(z.Link.Index, z.IFB)
+// Zones carries what leaves by links for their zones to the zones' IFBs.
+type Zones struct{ m *Marker }
+
+// NewZones prepares for that, as New does.
+func NewZones(opts dataplane.Options, log *slog.Logger) (Zones, error) {
+	m, err := New(opts, log)
+	return Zones{m}, err
+}
+
+// Close closes the socket. Attached filters stay attached.
+func (s Zones) Close() error { return s.m.Close() }
+
+func (s Zones) filter(z Zone) device.Filter {
+	at := redirect{s.m}.filterTo(z.Link.Index, z.IFB)
 	at.Priority = zonePriority
 	return at
 }
 
-// AttachZone carries what leaves by a link for one of its zones to the zone's IFB, and has
+// Attach carries what leaves by a link for one of its zones to the zone's IFB, and has
 // what comes back from there belong to the zone's class. state has the cgroups whose sockets
 // are told apart. It may be called again, and replaces the program in one step.
-func (m *Marker) AttachZone(z Zone, state plan.State) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	want, err := m.zoneProgram(z, state)
+func (s Zones) Attach(z Zone, state plan.State) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	want, err := s.program(z, state)
 	if err == nil {
-		err = m.setFilter(m.zoneFilter(z), z.Link.Name, want)
+		err = s.m.setFilter(s.filter(z), z.Link.Name, want)
 	}
 	return device.Explain("carry packets of "+z.Link.Name+" to the IFB of a zone", err)
 }
 
-func (m *Marker) zoneProgram(z Zone, state plan.State) (program, error) {
+func (s Zones) program(z Zone, state plan.State) (program, error) {
 	header := 0
 	if z.Link.Ethernet {
 		header = ethernetHeader
 	}
-	p, err := compile(classifyProgWeirRulesZone, z.Class, m.mask, Marking{}, header)
+	p, err := compile(classifyProgWeirRulesZone, z.Class, s.m.mask, Marking{}, header)
 	if err != nil {
 		return p, err
 	}
-	sockets, err := m.Sockets(state)
+	sockets, err := s.m.Sockets(state)
 	if err != nil {
 		return p, err
 	}
@@ -58,19 +71,19 @@ func (m *Marker) zoneProgram(z Zone, state plan.State) (program, error) {
 	return p, nil
 }
 
-// DetachZone lets the packets of a zone leave by the link as others do. It is no error if
+// Detach lets the packets of a zone leave by the link as others do. It is no error if
 // nothing was attached.
-func (m *Marker) DetachZone(z Zone) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return device.Explain("carry no packets of "+z.Link.Name+" to the IFB of a zone", m.deleteFilter(m.zoneFilter(z)))
+func (s Zones) Detach(z Zone) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return device.Explain("carry no packets of "+z.Link.Name+" to the IFB of a zone", s.m.deleteFilter(s.filter(z)))
 }
 
-// MissingZone says whether a link is without the filter that AttachZone has put there.
-func (m *Marker) MissingZone(z Zone) ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, err := m.readFilter(m.zoneFilter(z))
+// Missing says whether a link is without the filter that Attach has put there.
+func (s Zones) Missing(z Zone) ([]string, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	_, err := s.m.readFilter(s.filter(z))
 	if errors.Is(err, errNotOurs) {
 		return []string{"the filter of the zone is gone"}, nil
 	}

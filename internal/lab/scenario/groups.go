@@ -64,6 +64,9 @@ func (s *Scenario) GroupIndex(name string) int {
 // divide is what the contract gives each workload, at both levels where there
 // are groups.
 func (s *Scenario) divide(now Promises, demand []policy.Rate) []float64 {
+	if len(s.Link.Zones) > 0 {
+		return s.divideZones(now, demand)
+	}
 	branches := make([]policy.Branch, len(s.Groups))
 	for g, p := range now.Groups {
 		branches[g] = policy.Branch{Claim: policy.Claim{Weight: p.Weight, Min: p.Min, Max: p.Max}, Members: []policy.Claim{}}

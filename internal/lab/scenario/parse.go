@@ -155,6 +155,7 @@ func (r *reader) link(n ast.Node, s *Scenario) {
 		"ecn":       r.toggle(&l.ECN),
 		"favour":    r.word(&favour, "thing to favour", plan.Favours),
 		"direction": r.word(&direction, "direction", []string{string(policy.Egress), string(policy.Ingress)}),
+		"zones":     r.zones(s),
 	})
 	if l.Jitter > l.Delay {
 		r.fail(n, "link.jitter", l.Jitter.String(), "must be at most the delay, %v, which it varies", l.Delay)
@@ -224,6 +225,7 @@ func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 	var change Change
 	known := r.policyFields(&change, s)
 	kind := kindNetns
+	known["zone"] = r.zone(&w.Zone, s)
 	known["kind"] = r.word(&kind, "kind", []string{kindNetns, kindTap})
 	if s.OVS != nil {
 		known = map[string]field{"queue": r.hostQueue(&w.Queue, s)}

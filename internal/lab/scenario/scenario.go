@@ -44,6 +44,7 @@ type Link struct {
 	// Ingress turns everything round: traffic comes from the receiver's end to the
 	// workloads, and the link is what the host receives by it.
 	Ingress bool
+	Zones   []Zone // parts of what lies behind the link, in the order of the file
 }
 
 // Capacity is what the contract divides: the bandwidth, unless the line behind
@@ -85,6 +86,7 @@ type Workload struct {
 	Name    string
 	Tap     bool // behind a tap, like a virtual machine
 	Policy  Policy
+	Zone    string // that its traffic goes to, or comes from; "" = what no zone has
 	Queue   string // with OVS: of the port, for what no queue's match names; "" = the rest's
 	Traffic []Traffic
 }

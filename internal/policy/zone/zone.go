@@ -63,14 +63,14 @@ func Check(zones []Zone, egress, ingress uint64) error {
 		}
 		if z.Default() {
 			if first != "" {
-				return refuse("prefixes", "", "zone "+first+" has no prefixes either, and only one zone can be all the rest",
+				return refuse("prefixes", "none", "zone "+first+" has no prefixes either, and only one zone can be all the rest",
 					"give one of the two prefixes")
 			}
 			first = z.Name
 		}
 		if z.Egress == 0 && z.Ingress == 0 {
 			if free != "" {
-				return refuse("egress", "", "zone "+free+" has no capacity of its own either, so nothing tells the two apart",
+				return refuse("egress", "none", "zone "+free+" has no capacity of its own either, so nothing tells the two apart",
 					"give one of them a capacity, or put their prefixes into one zone")
 			}
 			free = z.Name
@@ -100,7 +100,7 @@ func Check(zones []Zone, egress, ingress uint64) error {
 		}
 	}
 	if len(zones) > 0 && sent == 0 && received == 0 {
-		return &invalid.Error{Field: zones[0].Name, Msg: "no zone has a capacity of its own, so they divide nothing",
+		return &invalid.Error{Field: zones[0].Name, Value: "none", Msg: "no zone has a capacity of its own, so they divide nothing",
 			Remedy: "give one of them egress or ingress, or leave zones out"}
 	}
 	return nil

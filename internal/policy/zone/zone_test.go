@@ -30,9 +30,9 @@ func TestCheck(t *testing.T) {
 	}{
 		"a home":           {[]Zone{z("wan", 95e6, 50e6), z("lan", 0, 0, "connected", "private")}, ""},
 		"none":             {nil, ""},
-		"two defaults":     {[]Zone{z("wan", 95e6, 0), z("lan", 10e6, 0)}, `lan.prefixes: zone wan has no prefixes either`},
-		"two without":      {[]Zone{z("wan", 0, 0), z("lan", 0, 0, "private"), z("cdn", 1e6, 0, "192.0.2.0/24")}, `lan.egress: zone wan has no capacity of its own either`},
-		"no capacity":      {[]Zone{z("wan", 0, 0)}, `wan: no zone has a capacity`},
+		"two defaults":     {[]Zone{z("wan", 95e6, 0), z("lan", 10e6, 0)}, `lan.prefixes "none": zone wan has no prefixes either`},
+		"two without":      {[]Zone{z("wan", 0, 0), z("lan", 0, 0, "private"), z("cdn", 1e6, 0, "192.0.2.0/24")}, `lan.egress "none": zone wan has no capacity of its own either`},
+		"no capacity":      {[]Zone{z("wan", 0, 0)}, `wan "none": no zone has a capacity`},
 		"the same prefix":  {[]Zone{z("a", 1e6, 0, "10.0.0.0/8"), z("b", 0, 0, "private")}, `b.prefixes "10.0.0.0/8": zone a has it already; take it out`},
 		"connected twice":  {[]Zone{z("a", 1e6, 0, "connected"), z("b", 0, 0, "connected")}, `b.prefixes "connected": zone a has it already`},
 		"above the device": {[]Zone{z("a", 600e6, 0), z("b", 500e6, 0, "private")}, `b.egress "500mbit": zones have 1100mbit of the device's 1gbit with it; write 400mbit or less`},
