@@ -315,7 +315,7 @@ func TestNames(t *testing.T) {
 		"weir-in-wlp0s20": {Link: "wlp0s20", Ingress: true},
 		"weir-z-eth0-wan": {Link: "eth0", Zone: "wan"},
 		"weir-zi-eth0-a":  {Link: "eth0", Zone: "a", Ingress: true},
-		"weir-zi-etheecb": {Link: "eth0", Zone: "wan", Ingress: true},
+		"weir-zi-eth1013": {Link: "eth0", Zone: "wan", Ingress: true},
 	} {
 		if got := of.Name(); got != want {
 			t.Errorf("%s: %s, want %s", of, got, want)

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/plan"
+	"weir/internal/policy/zone"
+)
+
+// zoneProgram loads the program of an area: that of a link, or that of a port.
+func zoneProgram(t testing.TB, name string, area *dataplane.Area) *ebpf.Program {
+	t.Helper()
+	p, err := compile(name, 5, plan.DefaultMask, Marking{}, ethernetHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.redirect(dataplane.Inward{IFB: 77, Local: true, Area: area})
+	prog, err := p.load(ebpf.AttachNone)
+	if err != nil {
+		t.Fatalf("%+v", err)
+	}
+	t.Cleanup(func() { prog.Close() })
+	return prog
+}
+
+// someArea makes an area of random prefixes, of which about half are out of it.
+func someArea(t testing.TB, random *rand.Rand, prefixes int) *dataplane.Area {
+	t.Helper()
+	var a zone.Area
+	for range prefixes {
+		addr := someAddr(random, nil)
+		p, _ := addr.Prefix(8 + random.IntN(addr.BitLen()-7))
+		if random.IntN(2) == 0 {
+			a.In.List = append(a.In.List, p)
+		} else {
+			a.Out.List = append(a.Out.List, p)
+		}
+	}
+	area, err := dataplane.NewArea(a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return area
+}
+
+// someAddr draws an address; near may have one that it is to be close to.
+func someAddr(random *rand.Rand, near []netip.Prefix) netip.Addr {
+	bytes := make([]byte, 4)
+	if random.IntN(2) == 0 {
+		bytes = make([]byte, 16)
+	}
+	for i := range bytes {
+		bytes[i] = byte(random.IntN(4))
+	}
+	if len(near) > 0 && random.IntN(2) == 0 {
+		bytes = near[random.IntN(len(near))].Addr().AsSlice()
+		bytes[len(bytes)-1-random.IntN(3)] ^= byte(random.IntN(4))
+	}
+	addr, _ := netip.AddrFromSlice(bytes)
+	return addr
+}
+
+// framed puts addresses into a packet, behind so many VLAN tags.
+func framed(src, dst netip.Addr, tags int) []byte {
+	b, at := packet4(17), 26
+	if dst.Is6() {
+		b, at = packet6(17), 22
+	}
+	copy(b[at:], src.AsSlice())
+	copy(b[at+dst.BitLen()/8:], dst.AsSlice())
+	for range tags {
+		b = append(append(append([]byte{}, b[:12]...), 0x81, 0, 0, 7), b[12:]...)
+	}
+	return b
+}
+
+// TestKernelFindsZone: the kernel's programs find the receiver's address at a link, and the
+// sender's at a port, exactly where the table has it.
+func TestKernelFindsZone(t *testing.T) {
+	netnstest.New(t)
+	random := rand.New(rand.NewPCG(3, 4))
+	area := someArea(t, random, 3000)
+	const left, taken = 0, ^uint32(0)
+	for name, end := range map[string]func(own, other netip.Addr, tags int) []byte{
+		classifyProgWeirRulesZone: func(own, other netip.Addr, tags int) []byte { return framed(other, own, tags) },
+		classifyProgWeirRulesIn:   framed,
+	} {
+		prog := zoneProgram(t, name, area)
+		seen := map[bool]int{}
+		for range 4000 {
+			own, other := someAddr(random, nil), netip.IPv4Unspecified()
+			if own.Is6() {
+				other = netip.IPv6Unspecified()
+			}
+			tags := random.IntN(3)
+			verdict, _, err := prog.Test(end(own, other, tags))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := area.Table.Has(own)
+			if want != (verdict == taken) || verdict != taken && verdict != left {
+				t.Fatalf("%s: %s behind %d tags: verdict %d, and the table says %v", name, own, tags, int32(verdict), want)
+			}
+			seen[want]++
+		}
+		if seen[true] < 100 || seen[false] < 100 {
+			t.Errorf("%s: %v addresses in and out of the area", name, seen)
+		}
+	}
+}
+
+// TestBarePackets: what has no address is the area's only where that says so.
+func TestBarePackets(t *testing.T) {
+	netnstest.New(t)
+	arp := make([]byte, 60)
+	arp[12], arp[13] = 8, 6
+	for _, bare := range []bool{false, true} {
+		area, err := dataplane.NewArea(zone.Area{Rest: true, Bare: bare}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdict, _, err := zoneProgram(t, classifyProgWeirRulesIn, area).Test(arp)
+		if err != nil || (verdict != 0) != bare {
+			t.Errorf("bare %v: verdict %d, %v", bare, int32(verdict), err)
+		}
+	}
+}
+
+// TestLargeZoneLoads: 10,000 prefixes are in the kernel within a second.
+func TestLargeZoneLoads(t *testing.T) {
+	netnstest.New(t)
+	begin := time.Now()
+	zoneProgram(t, classifyProgWeirRulesZone, tenThousand(t))
+	if took := time.Since(begin); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// tenThousand makes an area of 10,000 prefixes, as a list of a content network has.
+func tenThousand(t testing.TB) *dataplane.Area {
+	t.Helper()
+	random := rand.New(rand.NewPCG(5, 6))
+	var a zone.Area
+	for range 10_000 {
+		p, _ := netip.AddrFrom4([4]byte{byte(random.IntN(224)), byte(random.IntN(256)), byte(random.IntN(256)), byte(random.IntN(256))}).Prefix(16 + random.IntN(17))
+		a.In.List = append(a.In.List, p)
+	}
+	a.In.List = append(a.In.List, netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2000::/20"))
+	area, err := dataplane.NewArea(a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return area
+}
+
+// What it costs to find the zone, as BenchmarkRules measures it:
+//
+//	go test -c ./internal/dataplane/mark
+//	vm/run --virtual-time --copy mark.test -- ./mark.test -test.run - -test.bench Zones -test.benchtime 1x
+func BenchmarkZones(b *testing.B) {
+	netnstest.New(b)
+	everybody, err := dataplane.NewArea(zone.Area{}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	many := tenThousand(b)
+	far := func(text string) []byte {
+		addr := netip.MustParseAddr(text)
+		return framed(addr, addr, 0)
+	}
+	measure := func(area *dataplane.Area, packet []byte) time.Duration {
+		prog := zoneProgram(b, classifyProgWeirRulesZone, area)
+		least := time.Hour
+		for range 20 {
+			_, each, err := prog.Benchmark(packet, 5000, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			least = min(least, each)
+		}
+		return least
+	}
+	for _, bench := range []struct {
+		name   string
+		area   *dataplane.Area
+		packet []byte
+	}{
+		{"no area", nil, far("192.0.2.1")},
+		{"no prefix, IPv4", everybody, far("192.0.2.1")},
+		{"10,000 prefixes, IPv4, two bytes", many, far("240.0.2.1")},
+		{"10,000 prefixes, IPv4, four bytes", many, far("192.0.2.1")},
+		{"no prefix, IPv6", everybody, far("2000::1")},
+		{"10,000 prefixes, IPv6", many, far("2000::1")},
+	} {
+		b.Run(fmt.Sprintf("%q", bench.name), func(b *testing.B) {
+			b.ReportMetric(float64(measure(bench.area, bench.packet).Nanoseconds()), "ns/packet")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
