@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -29,6 +30,11 @@ func deployed(t *testing.T) (text, all []byte) {
 		t.Fatal(err)
 	}
 	all = bytes.Replace(text, []byte("\nlinks: []\n"), []byte("\n"), 1)
+	list := filepath.Join(t.TempDir(), "cdn.txt")
+	if err := os.WriteFile(list, []byte("192.0.2.0/24\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all = bytes.Replace(all, []byte("/etc/weir/cdn.txt"), []byte(list), 1)
 	all = nested.ReplaceAll(all, []byte("#$1"))
 	return text, commented.ReplaceAll(all, []byte("$1$2"))
 }
@@ -45,12 +51,13 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, whole)
 	}
-	if len(all.Workloads) != 6 || len(all.Attach) != 7 || len(all.Groups) != 1 {
+	if len(all.Workloads) != 6 || len(all.Attach) != 7 || len(all.Groups) != 1 || len(all.Links[0].Zones) != 3 {
 		t.Errorf("not all examples were read: %+v", all)
 	}
 	// What the comments call defaults are.
 	want := Default()
 	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
+	all.Links[0].Zones = nil
 	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, policy.Change{}
 	// These are examples, or the manager's own defaults.
 	all.SDN, all.Metrics, all.Tell, all.Web = want.SDN, want.Metrics, want.Tell, want.Web
@@ -75,8 +82,10 @@ func TestExampleHasEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	index, layer := regexp.MustCompile(`\[\d+\]`), regexp.MustCompile(`^(defaults|workloads|groups)\..*?([^.]+)$`)
+	zone := regexp.MustCompile(`\.zones\.[^.]+`)
 	known := map[string]bool{}
 	root.tree.asked = func(path string, given bool) {
+		path = zone.ReplaceAllString(path, ".zones.NAME")
 		path = layer.ReplaceAllString(index.ReplaceAllString(path, "[]"), "policy.$2")
 		known[path] = known[path] || given
 	}

@@ -110,7 +110,7 @@ func (c *Config) read(root node) {
 
 func (c *Config) readLinks(list node) {
 	list.items(func(item node) {
-		link, zones := DefaultLink("", 0), item
+		link, zones, before := DefaultLink("", 0), item, len(item.tree.problems)
 		item.fields([]string{"device", "egress", "ingress", "ingress_local", "reservable", "scheduler", "favour", "overhead", "force", "zones"}, func(key string, value node) {
 			switch key {
 			case "device":
@@ -139,7 +139,9 @@ func (c *Config) readLinks(list node) {
 				zones = value
 			}
 		})
-		zones.refuse(link.CheckZones())
+		if len(item.tree.problems) == before {
+			zones.refuse(link.CheckZones())
+		}
 		if link.Favour != plan.FavourNeither && link.Scheduler != plan.SchedulerFair {
 			item.wrong("favour: %s is of the scheduler fair only; leave it out, or leave scheduler: %s out", link.Favour, link.Scheduler)
 		}

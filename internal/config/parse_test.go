@@ -3,6 +3,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -223,5 +224,51 @@ workloads:
 	}
 	if other := c.Defaults.Apply(policy.Default()).In(policy.Ingress); !other.Reserve.None() {
 		t.Errorf("the layer of one workload changed the defaults: %+v", other)
+	}
+}
+
+// TestZones: what the file says of zones, and the links that follow.
+func TestZones(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "cdn.txt")
+	if err := os.WriteFile(list, []byte("192.0.2.0/24\n2001:db8::/32 # and IPv6\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse("weir.yaml", []byte(`
+links:
+  - device: eth0
+    egress: 950mbit
+    ingress: 900mbit
+    zones:
+      wan: {egress: 95mbit, ingress: 200mbit}
+      lan: {prefixes: [connected, 10.0.0.0/8]}
+      cdn: {egress: 300mbit, prefixes_file: `+list+`}
+  - device: eth1
+    egress: 1gbit
+    zones: {cdn: {ingress: 50mbit, prefixes: [192.0.2.7]}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range c.Links {
+		for _, end := range l.Ends() {
+			text := fmt.Sprintf("%s %s aside=%v", end.Name(), end.Capacity(), end.Plan().Aside)
+			if a := end.Area(); a != nil {
+				text += fmt.Sprintf(" in=%d out=%d rest=%v bare=%v", len(a.In.List), len(a.Out.List), a.Rest, a.Bare)
+			}
+			got = append(got, text)
+		}
+	}
+	want := []string{
+		"eth0 950 Mbit/s aside=true",
+		"eth0 ingress 700 Mbit/s aside=true in=8 out=0 rest=false bare=true",
+		"eth0 wan 95 Mbit/s aside=false in=0 out=8 rest=true bare=false",
+		"eth0 wan ingress 200 Mbit/s aside=false in=0 out=8 rest=true bare=false",
+		"eth0 cdn 300 Mbit/s aside=true in=2 out=6 rest=false bare=false",
+		"eth1 1 Gbit/s aside=false",
+		"eth1 cdn ingress 50 Mbit/s aside=true in=1 out=0 rest=false bare=false",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

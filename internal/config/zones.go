@@ -51,7 +51,9 @@ func readZones(fields node) []zone.Zone {
 
 func readZoneRate(value node) uint64 {
 	var rate policy.Rate
-	readRate(value, &rate)
+	if text, _ := value.text(); text != "none" {
+		readRate(value, &rate)
+	}
 	return uint64(rate)
 }
 
