@@ -39,7 +39,7 @@ func TestEveryFieldByLabelAndSet(t *testing.T) {
 		labels = append(labels, "weir."+strings.ReplaceAll(name, "_", "-")+"="+given[name])
 	}
 	want := apitest.Change(pairs...).Apply(policy.Default())
-	inBubble(t, "links: [{device: eth0, egress: 1gbit, ingress: 1gbit}]\nlabels: {allow: ["+strings.Join(policy.FieldNames(policy.OnWorkload), ", ")+"]}\ngroups: {tenant-b: {}}",
+	inBubble(t, "links: [{device: eth0, egress: 1gbit, ingress: 1gbit, zones: {wan: {egress: 100mbit}, lan: {prefixes: [private]}}}]\nlabels: {allow: ["+strings.Join(policy.FieldNames(policy.OnWorkload), ", ")+"]}\ngroups: {tenant-b: {}}",
 		func(t *testing.T, h *host) {
 			h.start()
 			h.run("labelled", labels...)

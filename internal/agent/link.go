@@ -82,7 +82,7 @@ func (l *link) known(left plan.State) plan.State {
 	if left.Link.Capacity == 0 {
 		return plan.State{}
 	}
-	left.Link.Class, left.Link.Aside = l.want.Link.Class, l.want.Link.Aside
+	left.Link.Class, left.Link.Part, left.Link.Aside = l.want.Link.Class, l.want.Link.Part, l.want.Link.Aside
 	for i, class := range left.Classes {
 		if want, ok := l.want.Class(class.ID); ok && class.Name == "" {
 			left.Classes[i].Name = want.Name

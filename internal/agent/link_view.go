@@ -69,9 +69,9 @@ func (l *link) view() api.LinkStatus {
 	return s
 }
 
-// workloads returns the number of workloads; neither the host nor a group is one.
+// workloads returns the number of workloads; neither the host nor a group is one, nor a zone.
 func (l *link) workloads() int {
-	n := 0
+	n := -l.config.Classes()
 	for _, class := range l.want.Classes {
 		if class.ID != 0 && !class.Group {
 			n++

@@ -32,6 +32,9 @@ func TestEveryFieldHasItsFlag(t *testing.T) {
 	}
 }
 
+// withZones is a link with a zone, which policies may name.
+const withZones = "links: [{device: eth0, egress: 1gbit, zones: {wan: {egress: 100mbit}, lan: {prefixes: [private]}}}]\n"
+
 // Every field of the table can stand in weir.yaml.
 func TestEveryFieldIsReadFromTheFile(t *testing.T) {
 	for _, f := range policy.Fields(policy.OnWorkload | policy.OnGroup) {
@@ -47,7 +50,7 @@ func TestEveryFieldIsReadFromTheFile(t *testing.T) {
 			policy.OnIngress:  "workloads: {web: {ingress: {%s: %s}}}",
 			policy.OnGroup:    "groups: {office: {%s: %s}}",
 		} {
-			c, err := config.Parse("weir.yaml", fmt.Appendf(nil, text, f.Name, value))
+			c, err := config.Parse("weir.yaml", fmt.Appendf(nil, withZones+text, f.Name, value))
 			if (err == nil) != (f.On&on != 0) {
 				t.Errorf("%s in %s: %v", f.Name, text, err)
 			}

@@ -96,6 +96,17 @@ func (l Link) Ends() []Link {
 	return ends
 }
 
+// Classes returns for how many zones one of Ends has a class beside those of workloads.
+func (l Link) Classes() int {
+	n := 0
+	for _, z := range l.Zones {
+		if z.Egress != 0 && l.Zone == "" && l.Direction != policy.Ingress {
+			n++
+		}
+	}
+	return n
+}
+
 // own returns the capacity that a zone has of its own in the link's direction.
 func (l Link) own(z zone.Zone) uint64 {
 	if l.Direction == policy.Ingress {
@@ -111,6 +122,20 @@ func (l Link) Area() *zone.Area {
 		return nil
 	}
 	return new(zone.AreaOf(l.Zones, l.Zone, l.own))
+}
+
+// part returns the name of the zone that one of Ends is, or that is part of it, "" if there is
+// none.
+func (l Link) part() string {
+	if l.Zone != "" {
+		return l.Zone
+	}
+	for _, z := range l.Zones {
+		if l.own(z) == 0 {
+			return z.Name
+		}
+	}
+	return ""
 }
 
 // aside reports whether one of Ends is not the default zone's.
@@ -141,6 +166,7 @@ func (l Link) Plan() plan.Link {
 	return plan.Link{
 		Device:    l.Device,
 		Zone:      l.Zone,
+		Part:      l.part(),
 		Aside:     l.aside(),
 		Direction: l.Direction,
 		Capacity:  l.Capacity(),

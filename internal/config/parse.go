@@ -106,6 +106,7 @@ func (c *Config) read(root node) {
 		}
 	})
 	c.attachKnown()
+	c.zonesKnown(root.tree.zones)
 }
 
 func (c *Config) readLinks(list node) {
@@ -225,6 +226,10 @@ func readField(layer *policy.Change, field string, value node) {
 		if value.given() {
 			layer.Ingress = new(readLayer(value, policy.OnIngress))
 		}
+		return
+	}
+	if field == "zones" && value.given() {
+		readZonePolicy(layer, field, value)
 		return
 	}
 	switch value.ast.(type) {

@@ -87,6 +87,7 @@ type tree struct {
 	anchors  map[string]ast.Node
 	problems []Problem
 	warnings []Problem                     // what may be meant, but seldom is
+	zones    []zoneName                    // that policies name
 	asked    func(path string, given bool) // called for each key that is known, if not nil
 }
 

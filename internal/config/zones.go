@@ -95,3 +95,49 @@ func readPrefixFile(value node, path string, into *zone.Prefixes) {
 		value.wrong("%q has no prefix; write one a line into it, or leave prefixes_file out", path)
 	}
 }
+
+// ZoneRemedy says what to write in the place of a zone that is not known.
+func ZoneRemedy(name string, known []string) string {
+	if len(known) == 0 {
+		return "write zones: below a link, or take it out"
+	}
+	return policy.DidYouMean(name, known)
+}
+
+// readZonePolicy reads what a policy says of zones. Whether these are known is found out when
+// the links are.
+func readZonePolicy(layer *policy.Change, field string, value node) {
+	var list []policy.Zoned
+	var err error
+	if text, single := value.single(); single {
+		list, err = policy.ParseZones(text)
+	} else {
+		list, err = policy.ZonesFrom(value.plain())
+	}
+	value.refuse(err)
+	layer.Set(field, func(p *policy.Policy) { p.Zones = list })
+	for _, z := range list {
+		value.tree.zones = append(value.tree.zones, zoneName{value, z.Zone})
+	}
+}
+
+// zoneName is a zone that a policy names, and where.
+type zoneName struct {
+	at   node
+	name string
+}
+
+// zonesKnown refuses policies that name a zone which no link has.
+func (c *Config) zonesKnown(named []zoneName) {
+	var known []string
+	for _, l := range c.Links {
+		for _, z := range l.Zones {
+			known = append(known, z.Name)
+		}
+	}
+	for _, z := range named {
+		if !slices.Contains(known, z.name) {
+			z.at.wrong("%q: no link has such a zone; %s", z.name, ZoneRemedy(z.name, known))
+		}
+	}
+}

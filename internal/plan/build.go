@@ -246,6 +246,8 @@ func withoutMistake(p policy.Policy, err error) policy.Policy {
 		p.Ingress = nil
 	case "quota":
 		p.Quota = nil
+	case "zones":
+		p.Zones = nil
 	case "when":
 		p.When = nil
 	case "discipline", "queues":

@@ -118,8 +118,9 @@ type Link struct {
 	Overhead  int              // bytes added to each packet's length (framing below Ethernet), may be negative
 	Limit     Limit            // what may wait on the whole link
 	Class     ClassID          // of a zone's egress: its class on the device's own link
-	// Aside says that it is not the default zone: workloads have their weight here, and no min
-	// or max unless their policy names the zone.
+	// Part is the zone by whose name policies say what differs here, "" = none. Aside says that it
+	// is not the default zone (policy.InZone).
+	Part  string
 	Aside bool
 }
 

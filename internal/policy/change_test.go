@@ -20,7 +20,7 @@ func TestChange(t *testing.T) {
 		t.Errorf("%+v says %v", l, l.Given())
 	}
 	for field, text := range map[string]string{"weight": "7", "min": "10%", "max": "none", "burst": "none", "isolation": "flows", "reserve": "5mbit", "limit_packets": "100", "limit_bytes": "0",
-		"discipline": "pq", "queues": "{a: {match: {udp: 1}}, b: {}}", "aqm": "off", "dscp": "none", "group": "none", "quota": "total 1GB per day then block", "when": "mon 01:00-02:00 max 5mbit"} {
+		"discipline": "pq", "queues": "{a: {match: {udp: 1}}, b: {}}", "aqm": "off", "dscp": "none", "group": "none", "zones": "lan max 5mbit", "quota": "total 1GB per day then block", "when": "mon 01:00-02:00 max 5mbit"} {
 		if err := l.Put(field, text); err != nil {
 			t.Error(err)
 		}

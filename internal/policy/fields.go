@@ -145,6 +145,12 @@ var fields = []Field{
 		kind: of[string]{func(p *Policy) *string { return &p.Group }, parseGroup, func(name string) string { return name }},
 	},
 	{
+		Name: "zones", On: OnWorkload | OnIngress | OnGroup, Value: "ZONES|none", Example: "lan max 200mbit", None: "none", Guarded: true,
+		Empty: "write a zone's name and weight, min or max, or none",
+		Doc:   "weight, min and max in single zones of a link: lan max 200mbit; cdn weight 3 min 5mbit; or none",
+		kind:  of[[]Zoned]{func(p *Policy) *[]Zoned { return &p.Zones }, ParseZones, writeZones},
+	},
+	{
 		Name: "quota", On: OnWorkload | OnGroup, Value: "QUOTA|none", Example: "egress 500GB per month then tell", None: "none", Guarded: true,
 		Empty: "write sizes, a time and what then, or none",
 		Doc:   "how much it may move in a month, week, day or some hours, and what then: egress 500GB per month then max 5mbit; or none",

@@ -80,7 +80,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("the example of %s is written %s", f.Name, f.Write(c.To()))
 		}
 	}
-	if got, want := FieldNames(OnGroup), []string{"weight", "min", "max", "burst", "quota", "when"}; !slices.Equal(got, want) {
+	if got, want := FieldNames(OnGroup), []string{"weight", "min", "max", "burst", "zones", "quota", "when"}; !slices.Equal(got, want) {
 		t.Errorf("a group has %v, want %v", got, want)
 	}
 	group, err := MustChange("weight", "2", "max", "40mbit").Apply(Default()).JSON(OnGroup)

@@ -80,6 +80,8 @@ type Policy struct {
 	Isolation  discipline.Isolation // of sfq
 	DSCP       *uint8               // written into every packet without one of its queue; nil = left as it is
 	Group      string               // the group that the workload is in, "" = none
+	// Zones is what differs in single zones of a link, see InZone.
+	Zones []Zoned
 	// Quota is how much it may move in a time, and what then; nil = as much as it likes.
 	Quota *quota.Quota
 	// When is what differs at times, see At; of what is in force at a moment it stays a part.
@@ -126,6 +128,9 @@ func (p Policy) Check() error {
 		return err
 	}
 	if err := p.checkQuota(); err != nil {
+		return err
+	}
+	if err := p.checkZones(); err != nil {
 		return err
 	}
 	return p.checkIngress()

@@ -91,7 +91,10 @@ func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) err
 		case !min:
 			e.Msg = fmt.Sprintf("link %s has no room for its %s: %s", device, refused.Field(), refused.Reason())
 		}
+		zones, zoned := r.Given[prefix+"zones"]
 		switch {
+		case zoned && (link.Aside || !min):
+			e.Field, e.Value = prefix+"zones", zones
 		case min:
 		case timed:
 			e.Field, e.Value = prefix+"when", when
@@ -124,6 +127,9 @@ func (r Request) fault(err error, link plan.Link, was, v Verdict, links int) err
 	e := api.Mistake(mistake)
 	if field != "group" {
 		e.Field = prefix + e.Field
+	}
+	if zones, zoned := r.Given[prefix+"zones"]; zoned && !asked {
+		e.Field, e.Value = prefix+"zones", zones
 	}
 	if slices.Contains([]string{"min", "max", "reserve"}, strings.TrimPrefix(field, prefix)) || mistake.Field == "queues" { // which percentages make depend on the link
 		e.Msg += " on link " + device

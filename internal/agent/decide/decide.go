@@ -101,6 +101,9 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 	if v.Policy.Ingress != nil && portless(found) {
 		problems = append(problems, "ingress: "+noPortIn)
 	}
+	if err := w.unknownZone(asked.Over(w.Set[found.Key])); err != nil { // those of the configuration are known
+		problems = append(problems, err.Error())
+	}
 	v.Note = strings.Join(problems, "; ")
 	return v
 }

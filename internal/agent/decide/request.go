@@ -54,6 +54,9 @@ func (d Decision) Set(name string, change api.PolicyChange) (Request, error) {
 	if err := d.World.steersIngress(change, portless(v.Workload)); err != nil {
 		return Request{}, err
 	}
+	if err := d.World.unknownZone(change.Change); err != nil {
+		return Request{}, api.Mistake(err)
+	}
 	next := d.World.Clone()
 	to := next.Set[v.Key]
 	if change.Reset {
@@ -146,6 +149,9 @@ func (d Decision) SetGroup(name string, change api.GroupChange) (Request, error)
 		return Request{}, api.Mistake(err)
 	}
 	if err := change.Readable(); err != nil {
+		return Request{}, api.Mistake(err)
+	}
+	if err := d.World.unknownZone(change.Change); err != nil {
 		return Request{}, api.Mistake(err)
 	}
 	key := plan.GroupKey(name)
@@ -253,6 +259,9 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 	}
 	if err := d.World.steersIngress(change, at.Netns == "" && (at.Unit != "" || at.Cgroup != "")); err != nil {
 		return Request{}, err
+	}
+	if err := d.World.unknownZone(change.Change); err != nil {
+		return Request{}, api.Mistake(err)
 	}
 	w, given, next := Attached(at, devices), change.Texts(), d.World.Clone()
 	if i := next.attachedAt(at); i >= 0 { // a pod, see Again; what its source saw stays until it reports

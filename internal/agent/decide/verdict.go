@@ -56,11 +56,7 @@ func (v *Verdict) promised(link plan.Link) policy.Policy {
 
 // policyOn returns the workload's policy in the direction of a link, and in its zone.
 func (v *Verdict) policyOn(link plan.Link) policy.Policy {
-	p := v.policyIn(link)
-	if link.Aside {
-		return beside(p)
-	}
-	return p
+	return v.policyIn(link).InZone(link.Part, link.Aside)
 }
 
 // policyIn returns the workload's policy in the direction of a link. The workload is in the

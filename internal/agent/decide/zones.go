@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir/internal/config"
+	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
@@ -33,13 +34,21 @@ func (w World) zoneClasses(link plan.Link) []plan.Workload {
 	return list
 }
 
-// beside returns what of a policy counts in a zone that is not the default one: the weight, and
-// which of the workload's packets goes first.
-func beside(p policy.Policy) policy.Policy {
-	p.Min, p.Max, p.Reserve, p.Burst = policy.Amount{}, policy.Amount{}, policy.Amount{}, 0
-	p.Queues = slices.Clone(p.Queues)
-	for i := range p.Queues {
-		p.Queues[i].Reserve = policy.Amount{}
+// unknownZone returns a mistake if a change names a zone that no link has.
+func (w World) unknownZone(c policy.Change) error {
+	var known []string
+	for _, l := range w.Config.Links {
+		for _, z := range l.Zones {
+			known = append(known, z.Name)
+		}
 	}
-	return p
+	for _, z := range c.To().Zones {
+		if !slices.Contains(known, z.Zone) {
+			return &invalid.Error{Field: "zones", Value: z.Zone, Msg: "no link has such a zone", Remedy: config.ZoneRemedy(z.Zone, known)}
+		}
+	}
+	if c.Ingress != nil {
+		return invalid.Within("ingress", w.unknownZone(*c.Ingress))
+	}
+	return nil
 }

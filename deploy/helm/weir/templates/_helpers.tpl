@@ -37,8 +37,8 @@ seLinuxOptions: {type: {{ . }}}
 
 {{/* Each annotation that Weir knows: on pods, and on namespaces. A test holds it in step with the program. */}}
 {{- define "weir.knownOnPods" -}}
-{{- include "weir.annotations" (list "weight" "min" "max" "reserve" "limit_packets" "limit_bytes" "discipline" "queues" "aqm" "dscp" "group" "quota" "when" "ingress.weight" "ingress.min" "ingress.max" "ingress.reserve" "ingress.limit_packets" "ingress.limit_bytes" "ingress.discipline" "ingress.queues" "ingress.aqm" "ingress.dscp" "ingress.when") }}
+{{- include "weir.annotations" (list "weight" "min" "max" "burst" "reserve" "limit_packets" "limit_bytes" "discipline" "queues" "aqm" "isolation" "dscp" "group" "zones" "quota" "when" "ingress.weight" "ingress.min" "ingress.max" "ingress.burst" "ingress.reserve" "ingress.limit_packets" "ingress.limit_bytes" "ingress.discipline" "ingress.queues" "ingress.aqm" "ingress.isolation" "ingress.dscp" "ingress.zones" "ingress.when") }}
 {{- end }}
 {{- define "weir.knownOnNamespaces" -}}
-{{- include "weir.annotations" (list "weight" "min" "max" "quota" "when") }}
+{{- include "weir.annotations" (list "weight" "min" "max" "burst" "zones" "quota" "when") }}
 {{- end }}

@@ -15,6 +15,7 @@ const fields = [
 	{ name: "group", hint: "a group, or none", more: true },
 	{ name: "reserve", hint: "payload: 10mbit, or none", more: true },
 	{ name: "quota", hint: "egress 500GB per month then max 5mbit", more: true },
+	{ name: "zones", hint: "lan max 200mbit", more: true },
 	{ name: "when", hint: "mon-fri 08:00-18:00 Europe/Berlin weight 8", more: true },
 	{ name: "limit_packets", number: true, hint: "0 for the default", more: true },
 	{ name: "dscp", hint: "ef, 46, or none", more: true },
