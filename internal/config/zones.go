@@ -96,14 +96,6 @@ func readPrefixFile(value node, path string, into *zone.Prefixes) {
 	}
 }
 
-// ZoneRemedy says what to write in the place of a zone that is not known.
-func ZoneRemedy(name string, known []string) string {
-	if len(known) == 0 {
-		return "write zones: below a link, or take it out"
-	}
-	return policy.DidYouMean(name, known)
-}
-
 // readZonePolicy reads what a policy says of zones. Whether these are known is found out when
 // the links are.
 func readZonePolicy(layer *policy.Change, field string, value node) {
@@ -127,17 +119,21 @@ type zoneName struct {
 	name string
 }
 
-// zonesKnown refuses policies that name a zone which no link has.
-func (c *Config) zonesKnown(named []zoneName) {
-	var known []string
+// ZoneNames returns the names of the zones of all links.
+func (c Config) ZoneNames() []string {
+	var names []string
 	for _, l := range c.Links {
 		for _, z := range l.Zones {
-			known = append(known, z.Name)
+			names = append(names, z.Name)
 		}
 	}
+	return names
+}
+
+// zonesKnown refuses policies that name a zone which no link has.
+func (c *Config) zonesKnown(named []zoneName) {
+	known := c.ZoneNames()
 	for _, z := range named {
-		if !slices.Contains(known, z.name) {
-			z.at.wrong("%q: no link has such a zone; %s", z.name, ZoneRemedy(z.name, known))
-		}
+		z.at.refuse(zone.Unknown(z.name, known))
 	}
 }

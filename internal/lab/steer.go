@@ -18,6 +18,7 @@ import (
 	"weir/internal/lab/peers"
 	"weir/internal/lab/scenario"
 	"weir/internal/lab/topology"
+	"weir/internal/lab/zones"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
@@ -73,7 +74,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		}
 		return peerSteering{running}, "kernel", ignored(now), nil
 	}
-	b, zones, notes, err := at.newBackends(backend, log)
+	b, behind, notes, err := at.newBackends(backend, log)
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -81,7 +82,7 @@ func steer(ctx context.Context, at site, scheduler, backend string, now scenario
 		b.Close()
 		return nil, "", nil, fmt.Errorf("scheduler %s needs a kernel with BPF qdiscs (Linux 6.16 or later); run the scenario in the VM (vm/run)", scheduler)
 	}
-	w := &weirSteering{site: at, backend: b, behind: zones, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, log)}
+	w := &weirSteering{site: at, backend: b, behind: behind, scheduler: scheduler, regulator: newRegulator(b, cmp.Or(at.direction(), policy.Egress), at.how, log)}
 	if err := w.limitOffload(); err != nil {
 		return nil, "", nil, errors.Join(err, b.Close())
 	}
@@ -194,7 +195,7 @@ func (s site) limitOffload() error {
 }
 
 func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
-	state, err := w.state(now, scenario.Zone{})
+	state, err := w.state(now, zones.Zone{})
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func (w *weirSteering) Apply(ctx context.Context, now scenario.Promises) error {
 
 // state is the plan for the scenario's workloads on the link, or in one of its zones; workload w
 // is class w+1, the groups follow, then the zones.
-func (w *weirSteering) state(now scenario.Promises, z scenario.Zone) (plan.State, error) {
+func (w *weirSteering) state(now scenario.Promises, z zones.Zone) (plan.State, error) {
 	link := plan.Link{Device: topology.Uplink, Zone: z.Name, Direction: w.direction(), Capacity: cmp.Or(z.Bandwidth, w.rest()), Reserve: 1, Scheduler: w.scheduler}
 	if w.scheduler == plan.SchedulerFair {
 		link.Favour = w.link.Favour

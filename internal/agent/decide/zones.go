@@ -3,13 +3,12 @@
 package decide
 
 import (
-	"slices"
-
 	"weir/internal/config"
 	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
+	"weir/internal/policy/zone"
 )
 
 // hasClass reports whether a link has a class on the link of its device: what leaves by a zone
@@ -36,15 +35,9 @@ func (w World) zoneClasses(link plan.Link) []plan.Workload {
 
 // unknownZone returns a mistake if a change names a zone that no link has.
 func (w World) unknownZone(c policy.Change) error {
-	var known []string
-	for _, l := range w.Config.Links {
-		for _, z := range l.Zones {
-			known = append(known, z.Name)
-		}
-	}
 	for _, z := range c.To().Zones {
-		if !slices.Contains(known, z.Zone) {
-			return &invalid.Error{Field: "zones", Value: z.Zone, Msg: "no link has such a zone", Remedy: config.ZoneRemedy(z.Zone, known)}
+		if err := zone.Unknown(z.Zone, w.Config.ZoneNames()); err != nil {
+			return err
 		}
 	}
 	if c.Ingress != nil {

@@ -5,8 +5,6 @@ package scenario
 import (
 	"fmt"
 	"strings"
-
-	"weir/internal/closest"
 )
 
 // Error is one mistake in a scenario file, with its place.
@@ -31,16 +29,4 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(e.Problem)
 	return b.String()
-}
-
-// nearest is the candidate that word was probably meant to be, "" if none is
-// close: at most one edit for each three letters.
-func nearest(word string, candidates []string) string {
-	best, bestDistance := "", len(word)/3+2
-	for _, c := range candidates {
-		if d := closest.Distance(word, c); d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	return best
 }

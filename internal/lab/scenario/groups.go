@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"weir/internal/invalid"
+	"weir/internal/lab/zones"
 	"weir/internal/policy"
 	"weir/internal/policy/admission"
 )
@@ -65,7 +66,7 @@ func (s *Scenario) GroupIndex(name string) int {
 // are groups.
 func (s *Scenario) divide(now Promises, demand []policy.Rate) []float64 {
 	if len(s.Link.Zones) > 0 {
-		return s.divideZones(now, demand)
+		return zones.Divide(s.Link.Capacity(), s.Link.Zones, s.Link.Ingress, len(demand), func(w int) (string, policy.Claim) { return s.Workloads[w].Zone, s.claim(now.Workloads[w], demand[w]) })
 	}
 	branches := make([]policy.Branch, len(s.Groups))
 	for g, p := range now.Groups {

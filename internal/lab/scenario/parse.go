@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"weir/internal/config"
+	"weir/internal/lab/zones"
 	"weir/internal/plan"
 	"weir/internal/policy"
 )
@@ -142,7 +143,7 @@ func (r *reader) scenario(root ast.Node, s *Scenario) {
 func (r *reader) link(n ast.Node, s *Scenario) {
 	l := &s.Link
 	direction := string(policy.Egress)
-	favour := plan.Favours[0]
+	favour, behind := plan.Favours[0], ""
 	before := len(r.problems)
 	r.fields(n, "link", "a mapping such as {bandwidth: 100mbit}", map[string]field{
 		"bandwidth": r.positiveRate(&l.Bandwidth, 0),
@@ -155,8 +156,12 @@ func (r *reader) link(n ast.Node, s *Scenario) {
 		"ecn":       r.toggle(&l.ECN),
 		"favour":    r.word(&favour, "thing to favour", plan.Favours),
 		"direction": r.word(&direction, "direction", []string{string(policy.Egress), string(policy.Ingress)}),
-		"zones":     r.zones(s),
+		"zones":     func(n ast.Node, _ string) { behind = n.String() },
 	})
+	var err error
+	if l.Zones, err = zones.Read(behind, l.Bandwidth); err != nil {
+		r.fail(n, "link.zones", "", "%v", err)
+	}
 	if l.Jitter > l.Delay {
 		r.fail(n, "link.jitter", l.Jitter.String(), "must be at most the delay, %v, which it varies", l.Delay)
 	}
@@ -225,7 +230,7 @@ func (r *reader) workload(n ast.Node, path, name string, s *Scenario) Workload {
 	var change Change
 	known := r.policyFields(&change, s)
 	kind := kindNetns
-	known["zone"] = r.zone(&w.Zone, s)
+	known["zone"] = r.word(&w.Zone, "zone", zones.Names(s.Link.Zones))
 	known["kind"] = r.word(&kind, "kind", []string{kindNetns, kindTap})
 	if s.OVS != nil {
 		known = map[string]field{"queue": r.hostQueue(&w.Queue, s)}

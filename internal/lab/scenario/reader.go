@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"weir/internal/closest"
 	"weir/internal/invalid"
 )
 
@@ -157,8 +158,8 @@ func (r *reader) fields(n ast.Node, path, want string, known map[string]field) {
 // unknown refuses a name and says which ones there are.
 func (r *reader) unknown(n ast.Node, path, what, got string, known []string) {
 	hint := "one of " + strings.Join(known, ", ")
-	if near := nearest(got, known); near != "" {
-		hint = fmt.Sprintf("did you mean %q?", near)
+	if near := closest.Words(got, known, 1); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %q?", near[0])
 	}
 	r.fail(n, path, "", "unknown %s %q; %s", what, got, hint)
 }

@@ -5,6 +5,7 @@ package scenario
 import (
 	"time"
 
+	"weir/internal/lab/zones"
 	"weir/internal/policy"
 	"weir/internal/policy/discipline"
 	"weir/internal/policy/quota"
@@ -44,7 +45,7 @@ type Link struct {
 	// Ingress turns everything round: traffic comes from the receiver's end to the
 	// workloads, and the link is what the host receives by it.
 	Ingress bool
-	Zones   []Zone // parts of what lies behind the link, in the order of the file
+	Zones   []zones.Zone // parts of what lies behind the link, in the order of the file
 }
 
 // Capacity is what the contract divides: the bandwidth, unless the line behind

@@ -21,7 +21,9 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 
+	"weir/internal/closest"
 	"weir/internal/invalid"
 )
 
@@ -48,6 +50,20 @@ func CheckName(name string) error {
 	}
 	return &invalid.Error{Value: name, Msg: "cannot be a zone's name",
 		Remedy: "write up to 15 small letters, digits and dashes, a letter first, and not ingress, which is a direction"}
+}
+
+// Unknown returns the mistake of naming a zone that is not among the known ones, nil if it is.
+func Unknown(name string, known []string) error {
+	if slices.Contains(known, name) {
+		return nil
+	}
+	e := &invalid.Error{Field: "zones", Value: name, Msg: "no link has such a zone", Remedy: "known here: " + strings.Join(known, ", ")}
+	if near := closest.Words(name, known, 1); len(near) > 0 {
+		e.Remedy = "did you mean " + invalid.Quote(near[0]) + "?"
+	} else if len(known) == 0 {
+		e.Remedy = "write zones: below a link, or take it out"
+	}
+	return e
 }
 
 // Check returns the first mistake in the zones of a link that has egress and ingress bits per
