@@ -155,7 +155,7 @@ func tenThousand(t testing.TB) *dataplane.Area {
 		p, _ := netip.AddrFrom4([4]byte{byte(random.IntN(224)), byte(random.IntN(256)), byte(random.IntN(256)), byte(random.IntN(256))}).Prefix(16 + random.IntN(17))
 		a.In.List = append(a.In.List, p)
 	}
-	a.In.List = append(a.In.List, netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2000::/20"))
+	a.In.List = append(a.In.List, netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("2000::/30"), netip.MustParsePrefix("2000:4::/30"))
 	area, err := dataplane.NewArea(a, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,11 @@ func tenThousand(t testing.TB) *dataplane.Area {
 //	vm/run --virtual-time --copy mark.test -- ./mark.test -test.run - -test.bench Zones -test.benchtime 1x
 func BenchmarkZones(b *testing.B) {
 	netnstest.New(b)
-	everybody, err := dataplane.NewArea(zone.Area{}, nil)
+	nobody, err := dataplane.NewArea(zone.Area{}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	everybody, err := dataplane.NewArea(zone.Area{Rest: true}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -195,12 +199,13 @@ func BenchmarkZones(b *testing.B) {
 		area   *dataplane.Area
 		packet []byte
 	}{
-		{"no area", nil, far("192.0.2.1")},
-		{"no prefix, IPv4", everybody, far("192.0.2.1")},
-		{"10,000 prefixes, IPv4, two bytes", many, far("240.0.2.1")},
-		{"10,000 prefixes, IPv4, four bytes", many, far("192.0.2.1")},
-		{"no prefix, IPv6", everybody, far("2000::1")},
-		{"10,000 prefixes, IPv6", many, far("2000::1")},
+		{"warm", everybody, far("192.0.2.1")},
+		{"no prefix, IPv4, elsewhere", nobody, far("192.0.2.1")},
+		{"10,000 prefixes, IPv4, two bytes, elsewhere", many, far("240.0.2.1")},
+		{"no prefix, IPv4, carried", everybody, far("192.0.2.1")},
+		{"10,000 prefixes, IPv4, four bytes, carried", many, far("192.0.2.1")},
+		{"no prefix, IPv6, carried", everybody, far("2000::1")},
+		{"10,000 prefixes, IPv6, four bytes, carried", many, far("2000::1")},
 	} {
 		b.Run(fmt.Sprintf("%q", bench.name), func(b *testing.B) {
 			b.ReportMetric(float64(measure(bench.area, bench.packet).Nanoseconds()), "ns/packet")
