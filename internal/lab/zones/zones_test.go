@@ -18,7 +18,7 @@ func TestRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"[wan]":                                           "needs a mapping of names",
 		"{WAN: {bandwidth: 95mbit}}":                      "cannot be a zone's name",
-		"{wan: {bandwith: 95mbit}}":                       "wan.bandwith: no such key",
+		"{wan: {rate: 95mbit}}":                           "wan.rate: no such key",
 		"{wan: {bandwidth: 95mbps}}":                      "wan.bandwidth: \"95mbps\"",
 		"{wan: {}}":                                       "wan: bandwidth is missing",
 		"{wan: {bandwidth: 95mbit, prefixes: -1}}":        "wan: -1 prefixes",
