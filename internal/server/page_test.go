@@ -79,6 +79,7 @@ func (c *crowd) sample(now time.Time, history bool) api.Sample {
 			return 1e5 * (1 + math.Sin(float64(at.UnixMilli())/1000/(5+float64(i%13))+float64(i)))
 		}
 		l.RateBps, l.IdealBps, l.OfferedBps, l.Share = rate(now), 1e5, rate(now), rate(now)/apitest.Capacity
+		l.Delay = &api.Delay{P50Ms: 1, P99Ms: 2 + float64(i%50), MostMs: 90, Packets: 1000}
 		l.BacklogPackets = uint64(l.RateBps) % 7
 		if history {
 			for ago := 59; ago >= 0; ago-- {

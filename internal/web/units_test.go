@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/delay"
 	"weir/internal/policy"
 )
 
@@ -34,6 +35,9 @@ func TestUnits(t *testing.T) {
 	}
 	for _, part := range []float64{0, 0.5, 0.99949, 0.9999, 1} {
 		cases = append(cases, [3]any{"kept", part, api.RoundedDown(part)})
+	}
+	for _, ms := range []float64{0, 0.0123, 0.0994, 0.0995, 0.25, 0.994, 0.995, 5.14, 9.94, 9.95, 123.4} {
+		cases = append(cases, [3]any{"wait", ms, delay.MsText(ms)})
 	}
 	var want bytes.Buffer
 	for i, c := range cases {

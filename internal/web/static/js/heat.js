@@ -4,22 +4,27 @@
 // strip is a canvas with a pixel for each cell, which the browser stretches, so an hour of
 // thousands of workloads costs what its visible rows have of pixels.
 
-import { clock, percent, rate } from "./units.js";
+import { clock, percent, rate, wait } from "./units.js";
 
 const CELLS = 600; // of a strip at most; of more moments several share one
 
 // What a cell shows, from 0 to 1. NaN: not known, and left empty.
 //
-//	of(rate, ideal, top)   of one second; top is the link's capacity
+//	of(series, row, top)   of one second; top is the link's capacity
 //	join                   what several seconds are together
 export const measures = {
 	rate: {
 		title: "Rate", legend: "none", full: "the whole link (a quarter of it is half as strong)", join: mean, colour: "--accent",
-		of: (r, ideal, top) => Math.sqrt(r / top), // so that a hundredth of the link can be seen
+		of: (s, row, top) => Math.sqrt(s.rate[row] / top), // so that a hundredth of the link can be seen
 	},
 	lack: {
 		title: "Below its ideal", legend: "has its ideal", full: "has nothing of it", join: Math.max, colour: "--bad",
-		of: (r, ideal) => (ideal > 0 ? Math.max(0, 1 - r / ideal) : 0 * ideal),
+		of: (s, row) => (s.ideal[row] > 0 ? Math.max(0, 1 - s.rate[row] / s.ideal[row]) : 0 * s.ideal[row]),
+	},
+	delay: {
+		title: "Delay, p99", legend: "0.1 ms or less", full: "100 ms or more", join: Math.max, colour: "--warn",
+		of: (s, row) => Math.log10(Math.max(s.wait(row), 0.1) / 0.1) / 3,
+		told: (s, rows) => `p99 ${wait(Math.max(...rows.map((row) => s.wait(row)).filter((v) => v === v)))}`,
 	},
 };
 
@@ -43,7 +48,7 @@ export function strip(canvas, series, parts, measure, top, colour) {
 	if (!series || !parts.length) return;
 	const image = new ImageData(parts.length, 1);
 	parts.forEach((rows, i) => {
-		const known = rows.map((row) => m.of(series.rate[row], series.ideal[row], top)).filter((v) => v === v);
+		const known = rows.map((row) => m.of(series, row, top)).filter((v) => v === v);
 		if (!known.length) return;
 		image.data.set(colour, 4 * i);
 		image.data[4 * i + 3] = Math.round(255 * Math.min(1, Math.max(0, m.join(...known))));
@@ -60,7 +65,9 @@ export function paint(measure) {
 }
 
 // told says in words what a cell of a strip shows.
-export function told(name, series, rows, times) {
+export function told(name, series, rows, times, measure) {
+	const own = measures[measure].told;
+	if (own && rows.some((row) => series.wait(row) === series.wait(row))) return `${name}, ${clock(times[rows[0]])}: ${own(series, rows)}`;
 	const average = (list) => mean(...rows.map((row) => list[row]).filter((v) => v === v));
 	const r = average(series.rate), ideal = average(series.ideal);
 	if (r !== r) return `${name}, ${clock(times[rows[0]])}: not known`;

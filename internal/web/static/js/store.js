@@ -3,9 +3,11 @@
 // Keeps what the stream says: the newest sample, and an hour of rates, one a second.
 //
 // All series share one ring of moments. A series holds two numbers for each moment, rate and
-// ideal, in 32 bits: an hour of 1,000 workloads is 29 MB. What is not known is NaN.
+// ideal, in 32 bits: an hour of 1,000 workloads is 29 MB. Delays are those of the last 10 to
+// 20 s, so one number for ten moments is enough. What is not known is NaN.
 
 export const HOUR = 3600;
+const WAIT = 10; // moments that share a delay
 
 // nameOf names a link, as links are named in the page's addresses: "eth0/egress".
 export const nameOf = (link) => `${link.device}/${link.direction}`;
@@ -16,7 +18,11 @@ class Series {
 		this.name = name;
 		this.rate = new Float32Array(HOUR).fill(NaN);
 		this.ideal = new Float32Array(HOUR).fill(NaN);
+		this.waits = new Float32Array(HOUR / WAIT).fill(NaN); // p99, ms
 	}
+
+	// wait is the p99 of the delays about a moment, in milliseconds.
+	wait(row) { return this.waits[Math.floor(row / WAIT)]; }
 }
 
 export class Store {
@@ -43,6 +49,7 @@ export class Store {
 				const series = this.#series(nameOf(l), w);
 				series.rate[this.head] = l.rate_bps;
 				series.ideal[this.head] = l.ideal_bps;
+				if (l.delay?.packets) series.waits[Math.floor(this.head / WAIT)] = l.delay.p99_ms;
 				const old = l.history_bps;
 				// The last of the history is the rate of this very second.
 				if (old) for (let ago = 1; ago <= past && ago < old.length; ago++) series.rate[this.#at(ago)] = old[old.length - 1 - ago];
@@ -59,7 +66,10 @@ export class Store {
 		this.rows = Math.min(this.rows + 1, HOUR);
 		this.times[this.head] = at;
 		for (const all of this.links.values()) {
-			for (const s of all.values()) s.rate[this.head] = s.ideal[this.head] = NaN;
+			for (const s of all.values()) {
+				s.rate[this.head] = s.ideal[this.head] = NaN;
+				if (this.head % WAIT === 0) s.waits[this.head / WAIT] = NaN;
+			}
 		}
 	}
 

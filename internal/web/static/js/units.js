@@ -19,6 +19,16 @@ export function rate(bps) {
 	return exact(Math.round(Number(bps.toExponential(2))));
 }
 
+// wait writes how long packets waited, in milliseconds.
+export function wait(ms) { return `${ms.toFixed(ms >= 9.95 ? 0 : ms >= 0.995 ? 1 : ms >= 0.0995 ? 2 : 3)} ms`; }
+
+// delay writes how long a workload's or a queue's packets waited lately, in words; where it is
+// not measured, null.
+export function delay(d) {
+	if (!d) return null;
+	return d.packets ? `p50 ${wait(d.p50_ms)}, p99 ${wait(d.p99_ms)}, at most ${wait(d.most_ms)}` : "no packet has left in the last seconds";
+}
+
 // size writes a number of bytes with three digits.
 export function size(bytes) {
 	let unit = "B";

@@ -7,7 +7,7 @@ import { h, fill, say, facts, table } from "./dom.js";
 import { ask, path, session, Problem } from "./api.js";
 import { store, nameOf } from "./store.js";
 import { Chart, colour } from "./chart.js";
-import { rate, limit, percent, size, drops, kept, direction, amount } from "./units.js";
+import { rate, limit, percent, delay, size, drops, kept, direction, amount } from "./units.js";
 import { entries } from "./changes.js";
 import { editor } from "./edit.js";
 
@@ -78,6 +78,7 @@ export function workloadView(main, [name]) {
 			["Min", limit(l.min_bps)], ["Max", limit(l.max_bps)],
 			["Backlog", l.backlog_packets ? `${l.backlog_packets} packets, ${size(l.backlog_bytes)}` : "none"],
 			["Drops", drops(l.drops, l.drops_per_second)],
+			l.delay && ["Delay in the queue", delay(l.delay)],
 			l.score && ["Promise kept", h("span", { title: l.score.text }, kept(l.score.kept))],
 			l.goodput_bps != null ? ["Goodput", rate(l.goodput_bps)] : null,
 		]));
@@ -146,8 +147,8 @@ export function workloadView(main, [name]) {
 		inside.parentElement.hidden = !lists.length && !loops.length;
 		if (inside.parentElement.hidden) return;
 		fill(inside,
-			lists.map((l) => [h("h2", {}, `Queues, ${l.device} ${l.direction}`), table("Queues", ["Queue", "Rate", "Offered", "Backlog", "Drops"],
-				l.queues.map((q) => [q.name, rate(q.rate_bps), rate(q.offered_bps), `${q.backlog_packets} packets`, drops(q.drops, q.drops_per_second)]), [1, 2])]),
+			lists.map((l) => [h("h2", {}, `Queues, ${l.device} ${l.direction}`), table("Queues", ["Queue", "Rate", "Offered", "Backlog", "Delay", "Drops"],
+				l.queues.map((q) => [q.name, rate(q.rate_bps), rate(q.offered_bps), `${q.backlog_packets} packets`, delay(q.delay) ?? "-", drops(q.drops, q.drops_per_second)]), [1, 2])]),
 			loops.length > 0 && [h("h2", {}, "Reservation"), table("Controllers", ["Link", "Queue", "Target", "Goodput", "On the wire", "State", "Why"],
 				loops.map((c) => [`${c.device} ${c.direction}`, c.queue ?? "-", rate(c.target_bps), c.goodput_bps == null ? "-" : rate(c.goodput_bps), rate(c.wire_bps), c.mode, c.why]), [2, 3, 4]),
 				measure, flows]);

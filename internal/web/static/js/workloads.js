@@ -8,7 +8,7 @@ import { h, fill, say } from "./dom.js";
 import { store, nameOf } from "./store.js";
 import { spark, sparkColour } from "./chart.js";
 import { cells, measures, paint as heatColour, spans, strip, told } from "./heat.js";
-import { age, rate, limit, drops, kept, total, direction } from "./units.js";
+import { age, rate, wait, delay, limit, drops, kept, total, direction } from "./units.js";
 
 const ROW = 36; // px, as in style.css
 
@@ -19,6 +19,7 @@ const columns = [
 	{ name: "Ideal", by: (w, t) => t?.ideal_bps ?? -1, text: (w, t) => (t ? rate(t.ideal_bps) : "-"), number: true, down: true, more: 1 },
 	{ name: "Last minute", spark: true },
 	{ name: "Promise kept", by: (w, t) => t?.score?.kept ?? 2, text: (w, t) => (t?.score ? kept(t.score.kept) : "-"), title: (w, t) => t?.score?.text, number: true, more: 1 },
+	{ name: "Delay p99", by: (w, t) => (t?.delay?.packets ? t.delay.p99_ms : -1), text: (w, t) => (t?.delay?.packets ? wait(t.delay.p99_ms) : "-"), title: (w, t) => delay(t?.delay), number: true, down: true, more: 1 },
 	{ name: "Weight", by: (w, t, p) => p.weight, text: (w, t, p) => String(p.weight), number: true, down: true, more: 2 },
 	{ name: "Min", by: (w, t) => t?.min_bps ?? 0, text: (w, t) => (t?.min_bps ? limit(t.min_bps) : "-"), number: true, down: true, more: 1 },
 	{ name: "Max", by: (w, t) => t?.max_bps || Infinity, text: (w, t) => (t?.max_bps ? limit(t.max_bps) : "-"), number: true, more: 1 },
@@ -210,7 +211,7 @@ export function workloadsView(main, [mode]) {
 		const list = parts(), series = store.series(chosen.link, key);
 		const at = list[Math.min(list.length - 1, Math.floor((e.offsetX / e.target.clientWidth) * list.length))];
 		const name = lines.find((l) => l.w?.key === key)?.w.name;
-		if (at && series && name) say(cell, told(name, series, at, store.times));
+		if (at && series && name) say(cell, told(name, series, at, store.times, chosen.measure));
 	}
 
 	function write(row, { w, t }, recent, top, look) {
