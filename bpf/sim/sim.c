@@ -25,6 +25,7 @@
  *           or were lost: slow start, one more each round trip, 0.7 times as many after a loss
  *           or, once in a round trip, a mark. SAYS: 0 = its packets cannot be marked, 1 = they
  *           can, 2 = they can and it ignores marks, 3 = as DCTCP (RFC 8257)
+ *   packet  one packet, at a time; those of a source have one length
  *
  * It reads commands, one a line, from standard input, all of them numbers in the
  * kernel side's units (internal/dataplane/bpf/sim_test.go writes them):
@@ -37,6 +38,7 @@
  *   client ID LEN DELAY PACKETS
  *   request ID DELAY
  *   tcp ID LEN DELAY SAYS
+ *   packet ID LEN AT
  *   marks ON
  *   hosts N
  *   seals ON
@@ -101,7 +103,7 @@ static void *sim_lookup(void *map, __u32 key)
 
 /* ---- the link, its traffic and its clock ---- */
 
-enum { OFF, GREEDY, CBR, TCP };
+enum { OFF, GREEDY, CBR, TCP, PACKET };
 enum { NOT_ECT, ECT, ECT_DEAF, ECT_DCTCP };
 enum { ARRIVES, ACKED, ACKED_CE, LOST };
 
@@ -476,6 +478,7 @@ int main(int argc, char **argv)
 			: !strcmp(word, "client")  ? 4
 			: !strcmp(word, "request") ? 2
 			: !strcmp(word, "group")   ? 3
+			: !strcmp(word, "packet")  ? 3
 			: !strcmp(word, "tcp")	   ? 4
 						   : 1;
 
@@ -554,6 +557,10 @@ int main(int argc, char **argv)
 			s->threshold = 1e9;
 			s->alpha = 1;
 			s->round = s->round_acked = s->round_marked = 0;
+		} else if (!strcmp(word, "packet")) {
+			if (sources[a[0]].kind != PACKET)
+				restart(a[0], PACKET, a[1], 0, 0);
+			plan(a[2], a[0]);
 		} else if (!strcmp(word, "marks")) {
 			proxy = a[0];
 		} else if (!strcmp(word, "seals")) {

@@ -24,6 +24,8 @@ func TestForesee(t *testing.T) {
 			[]string{"b: link eth0: min is not in force: asked 40 Mbit/s, reserved 80 Mbit/s of 100 Mbit/s, free 20 Mbit/s"}}, // the host has 40, too
 		{"a group's min", "links: [{device: eth0, egress: 100mbit}]\ngroups: {t: {min: 50mbit}}\nworkloads: {web: {min: 60mbit}}",
 			[]string{"t: link eth0: min is not in force: asked 50 Mbit/s, reserved 60 Mbit/s of 100 Mbit/s, free 40 Mbit/s"}},
+		{"a min at times, above the max in another zone", "links: [{device: eth0, egress: 100mbit, zones: {cdn: {egress: 50mbit, prefixes: [192.0.2.0/24]}}}]\n" +
+			"workloads: {web: {when: [{from: \"08:00\", to: \"18:00\", min: 40mbit}], zones: {cdn: {max: 10mbit}}}}", nil},
 		{"one of two links", "links: [{device: eth0, egress: 100mbit}, {device: eth1, egress: 10mbit}]\nworkloads: {web: {min: 40mbit}}",
 			[]string{"web: link eth1: min is not in force: asked 40 Mbit/s, reserved 0 bit/s of 10 Mbit/s, free 10 Mbit/s"}},
 	} {
