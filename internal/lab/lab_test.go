@@ -295,7 +295,7 @@ func TestDemandedBackend(t *testing.T) {
 	o := Options{Files: []string{"../../lab/demo/shares.yaml"}, Scheduler: "htb", Backend: plan.BackendBPF}
 	for name, run := range map[string]func() (int, error){
 		"run":    func() (int, error) { return Run(t.Context(), o) },
-		"random": func() (int, error) { return RunRandom(t.Context(), o, 1, 1, false) },
+		"random": func() (int, error) { return RunRandom(t.Context(), o, 1, 1, "") },
 	} {
 		exit, err := run()
 		want := "backend bpf: kernel cannot run this backend: it has no such qdiscs; boot such a kernel, or choose the backend auto or tc"

@@ -7,9 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"weir/internal/lab/scenario"
+)
+
+// Mix is what random scenarios have beside workloads.
+type Mix string
+
+// The mixes; "" has nothing beside them.
+const (
+	OfGroups Mix = "groups"
+	OfZones  Mix = "zones"
 )
 
 // Random writes a scenario file with a mix of weights, mins and maxes for up to
@@ -19,11 +29,15 @@ import (
 // ideal, and no workload below its min or above its max by more than 1 % of the link, nor
 // by more than 2 % of that min or max, however small it is.
 //
-// With groups there are eight workloads, three groups that have rates of their
-// own, and some workloads without a group; the same holds at both levels.
-func Random(seed uint64, groups bool) []byte {
-	if groups {
+// OfGroups has eight workloads, three groups that have rates of their own, and some workloads
+// without a group; the same holds at both levels. OfZones has eight workloads, which send to two
+// zones behind the link or to none; the same holds in each zone.
+func Random(seed uint64, mix Mix) []byte {
+	switch mix {
+	case OfGroups:
 		return randomTree(seed)
+	case OfZones:
+		return randomZones(seed)
 	}
 	d := &dice{rand.New(rand.NewPCG(seed, 0x77656972))}
 	n := 1 + d.IntN(8)
@@ -33,16 +47,54 @@ func Random(seed uint64, groups bool) []byte {
 		fmt.Fprintf(&b, "  c%d: {%s, traffic: [{tcp: {streams: %d}}]}\n", i+1, p, 1+d.IntN(3))
 	}
 	fmt.Fprint(&b, "phases:\n  - {for: 6s}\n  - for: 6s\n    set:\n")
-	awake := d.IntN(n) // at least this one goes on sending
-	for i, p := range d.policies(n) {
+	d.second(&b, d.policies(n))
+	fmt.Fprint(&b, expectPromise)
+	return []byte(b.String())
+}
+
+// randomZones is Random with zones.
+func randomZones(seed uint64) []byte {
+	const workloads = 8
+	d := &dice{rand.New(rand.NewPCG(seed, 0x7a6f6e6573))}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# weir lab random --zones --seed %d\nname: random zones, seed %d\n", seed, seed)
+	room := []int{15 + d.IntN(30), 15 + d.IntN(30), 0} // Mbit/s of each zone, and what they leave
+	room[2] = 100 - room[0] - room[1]
+	fmt.Fprintf(&b, "link: {bandwidth: 100mbit, zones: {z1: {bandwidth: %dmbit, prefixes: %d}, z2: {bandwidth: %dmbit}}}\nworkloads:\n", room[0], d.IntN(2000), room[1])
+	var in [workloads]int
+	for w := range in {
+		in[w] = d.IntN(len(room))
+	}
+	policies := func() []string {
+		left, list := slices.Clone(room), []string{}
+		for _, zone := range in {
+			list = append(list, d.policiesWithin(1, &left[zone])[0])
+		}
+		return list
+	}
+	for w, p := range policies() {
+		zone := ""
+		if in[w] < 2 {
+			zone = fmt.Sprintf("zone: z%d, ", in[w]+1)
+		}
+		fmt.Fprintf(&b, "  c%d: {%s%s, traffic: [{tcp: {streams: %d}}]}\n", w+1, zone, p, 1+d.IntN(3))
+	}
+	fmt.Fprint(&b, "phases:\n  - {for: 6s}\n  - for: 6s\n    set:\n")
+	d.second(&b, policies())
+	fmt.Fprint(&b, expectPromise)
+	return []byte(b.String())
+}
+
+// second writes what workloads do in the second phase, in which some are silent.
+func (d *dice) second(b *strings.Builder, policies []string) {
+	awake := d.IntN(len(policies)) // at least this one goes on sending
+	for i, p := range policies {
 		traffic := ""
 		if i != awake && d.IntN(4) == 0 {
 			traffic = ", traffic: off"
 		}
-		fmt.Fprintf(&b, "      c%d: {%s%s}\n", i+1, p, traffic)
+		fmt.Fprintf(b, "      c%d: {%s%s}\n", i+1, p, traffic)
 	}
-	fmt.Fprint(&b, expectPromise)
-	return []byte(b.String())
 }
 
 // randomTree is Random with groups.
@@ -73,14 +125,7 @@ func randomTree(seed uint64) []byte {
 		fmt.Fprintf(&b, "      g%d: {%s}\n", g+1, p)
 	}
 	fmt.Fprint(&b, "    set:\n")
-	awake := d.IntN(workloads)
-	for w, p := range second.workloads {
-		traffic := ""
-		if w != awake && d.IntN(4) == 0 {
-			traffic = ", traffic: off"
-		}
-		fmt.Fprintf(&b, "      c%d: {%s%s}\n", w+1, p, traffic)
-	}
+	d.second(&b, second.workloads)
 	fmt.Fprint(&b, expectPromise)
 	return []byte(b.String())
 }
@@ -163,7 +208,7 @@ func NewSeed() uint64 { return 1 + rand.Uint64N(999_999_999) }
 // RunRandom runs the random scenarios of count seeds, from the given one on, with
 // Options.Scheduler or else fair. How to run them again is printed first; each scenario's
 // name in the report has its seed. Options.Files is not looked at.
-func RunRandom(ctx context.Context, o Options, seed uint64, count int, groups bool) (exit int, err error) {
+func RunRandom(ctx context.Context, o Options, seed uint64, count int, mix Mix) (exit int, err error) {
 	o.Files = []string{"random"}
 	if err := o.check(); err != nil {
 		return ExitInvalid, err
@@ -174,14 +219,14 @@ func RunRandom(ctx context.Context, o Options, seed uint64, count int, groups bo
 	if err := o.demanded(); err != nil {
 		return ExitBroken, err
 	}
-	tree := ""
-	if groups {
-		tree = " --groups"
+	option := ""
+	if mix != "" {
+		option = " --" + string(mix)
 	}
-	fmt.Fprintf(o.Stderr, "the same again: weir lab random%s --seed %d --count %d\n", tree, seed, count)
+	fmt.Fprintf(o.Stderr, "the same again: weir lab random%s --seed %d --count %d\n", option, seed, count)
 	var broken []error
 	for i := range uint64(count) {
-		file, data := fmt.Sprintf("random-%d.yaml", seed+i), Random(seed+i, groups)
+		file, data := fmt.Sprintf("random-%d.yaml", seed+i), Random(seed+i, mix)
 		s, err := scenario.Parse(file, data)
 		if err != nil {
 			return ExitBroken, fmt.Errorf("the random scenario of seed %d is not valid: %w", seed+i, err)

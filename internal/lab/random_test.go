@@ -15,13 +15,14 @@ import (
 // Every seed must give a scenario that the parser admits: mins that fit, no min
 // above its max, in both phases.
 func TestRandomIsValidAndRepeats(t *testing.T) {
-	for n := range uint64(4000) {
-		seed, groups := n/2, n%2 == 1
-		data := Random(seed, groups)
+	mixes := []Mix{"", OfGroups, OfZones}
+	for n := range uint64(6000) {
+		seed, mix := n/3, mixes[n%3]
+		data := Random(seed, mix)
 		if _, err := scenario.Parse("random.yaml", data); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, data)
 		}
-		if !bytes.Equal(data, Random(seed, groups)) {
+		if !bytes.Equal(data, Random(seed, mix)) {
 			t.Fatalf("seed %d gives two scenarios", seed)
 		}
 	}

@@ -61,15 +61,16 @@ func (a app) labRandomCommand() *cobra.Command {
 	o := lab.Options{}
 	var seed uint64
 	var count int
-	var groups bool
+	var groups, zones bool
 	c := &cobra.Command{
-		Use:   "random [--seed N] [--count K] [--groups]",
+		Use:   "random [--seed N] [--count K] [--groups|--zones]",
 		Short: "Run scenarios with random policies and check the shares against the contract",
 		Long: `Run scenarios of up to eight workloads with random weights, mins and maxes, which
 change in a second phase. A seed gives the same scenario on every machine; the seeds are
 N, N+1 and so on, N a new one each time unless --seed gives it, and each is printed. A
 scenario whose expectations do not hold is printed as a file. With --groups, eight
-workloads are in three groups or in none.
+workloads are in three groups or in none; with --zones, they send to two zones behind
+the link or to none.
 
 Exit codes: as weir lab run.`,
 		Example: `  weir lab random --count 20
@@ -80,12 +81,21 @@ Exit codes: as weir lab run.`,
 			if !c.Flags().Changed("seed") {
 				seed = lab.NewSeed()
 			}
-			return a.runLab(&o, func() (int, error) { return lab.RunRandom(c.Context(), o, seed, count, groups) })
+			mix := lab.Mix("")
+			switch {
+			case groups:
+				mix = lab.OfGroups
+			case zones:
+				mix = lab.OfZones
+			}
+			return a.runLab(&o, func() (int, error) { return lab.RunRandom(c.Context(), o, seed, count, mix) })
 		},
 	}
 	c.Flags().Uint64Var(&seed, "seed", 0, "`N`, the first scenario's seed, to repeat a run (default: a new one, which is printed)")
 	c.Flags().IntVar(&count, "count", 1, "`K`, how many scenarios")
 	c.Flags().BoolVar(&groups, "groups", false, "trees of groups instead: the contract at two levels")
+	c.Flags().BoolVar(&zones, "zones", false, "zones behind the link instead: the contract in each")
+	c.MarkFlagsMutuallyExclusive("groups", "zones")
 	labFlags(c, &o, "use these `NAMES` instead of fair, with commas between them")
 	return c
 }

@@ -64,14 +64,23 @@ func (f full) steps() ([]step, error) {
 
 var coverage = step{Name: "native/coverage", Command: []string{"scripts/coverage"}}
 
-// random returns the steps with policies drawn at random, for one link and for trees of
-// groups.
+// random returns the steps with policies drawn at random, for one link, for trees of groups and
+// for zones, on both kernels.
 func (f full) random() []step {
 	seed := fmt.Sprint(f.seed)
-	one := f.machines.weir("random/policies", "random", "--seed", seed, "--count", "20")
-	groups := f.machines.weir("random/groups", "random", "--seed", seed, "--count", "20", "--groups")
-	one.Note, groups.Note = "seeds from "+seed+" on", "seeds from "+seed+" on"
-	return []step{one, groups}
+	var steps []step
+	for _, kernel := range kernels {
+		for _, mix := range []string{"policies", "groups", "zones"} {
+			args := []string{"random", "--seed", seed, "--count", "20"}
+			if mix != "policies" {
+				args = append(args, "--"+mix)
+			}
+			one := on(kernel, f.machines.weir("random/"+mix+"-on-"+kernel, args...))
+			one.Note = "seeds from " + seed + " on"
+			steps = append(steps, one)
+		}
+	}
+	return steps
 }
 
 var (

@@ -72,7 +72,11 @@ func (m machines) labOn(kernel, file string, options ...string) step {
 	if m.arch != "" {
 		name = m.arch + "/" + name
 	}
-	s := m.lab(name, file, options...)
+	return on(kernel, m.lab(name, file, options...))
+}
+
+// on has a step's machine run a kernel.
+func on(kernel string, s step) step {
 	s.Command = slices.Insert(s.Command, slices.Index(s.Command, "--virtual-time"), "--kernel", kernel)
 	return s
 }
