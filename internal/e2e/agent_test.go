@@ -30,10 +30,16 @@ func (b *bed) configFile() string { return filepath.Join(b.dir, "weir.yaml") }
 // bed, and what more is given, in YAML.
 func (b *bed) configure(more string) {
 	b.t.Helper()
+	b.configureLinks("", more)
+}
+
+// configureLinks does the same with more settings of each link, such as ", force: true".
+func (b *bed) configureLinks(settings, more string) {
+	b.t.Helper()
 	var text strings.Builder
 	fmt.Fprintf(&text, "socket: %s\nstate_dir: %s\ngroup: %s\ndocker: {enabled: false}\nlinks:\n", b.socket(), b.stateDir(), groupName)
 	for _, n := range b.nets {
-		fmt.Fprintf(&text, "  - {device: %s, egress: %dbit}\n", n.uplink, b.capacity)
+		fmt.Fprintf(&text, "  - {device: %s, egress: %dbit%s}\n", n.uplink, b.capacity, settings)
 	}
 	fmt.Fprintln(&text, "attach:")
 	for i, box := range b.boxes {
