@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,46 @@ func TestGroupsTimes(t *testing.T) {
 		refused(t, err, refusal.Conflict, "a would have no room for its min", "Mon 2000-01-03 08:00 UTC")
 		if w := h.workload("a"); w.State != "active" {
 			t.Errorf("a is %s: %s", w.State, w.Note)
+		}
+	})
+}
+
+// What is in force at one time is not held against what another time says.
+func TestTimesDoNotMeet(t *testing.T) {
+	const config = `
+links: [{device: eth0, egress: 100mbit}]
+workloads:
+  a: {min: 8mbit, when: [{from: "00:10", to: "01:00", timezone: UTC, max: 9mbit}, {from: "02:00", to: "03:00", timezone: UTC, min: 12mbit}]}
+`
+	inBubble(t, config, func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		before := h.state("eth0")
+		for _, at := range []struct {
+			hour, minute int
+			has          string
+		}{{0, 11, "a weight 1 min 8 Mbit/s max 9 Mbit/s"}, {1, 1, "a weight 1 min 8 Mbit/s"}, {2, 1, "a weight 1 min 12 Mbit/s"}} {
+			time.Sleep(time.Until(time.Date(2000, 1, 1, at.hour, at.minute, 0, 0, time.UTC)))
+			h.expect(fmt.Sprint(at.hour, ":", at.minute), "eth0", strings.Replace(before, "a weight 1 min 8 Mbit/s", at.has, 1))
+			if w := h.workload("a"); w.State != "active" || w.Note != "" {
+				t.Errorf("at %d:%02d it is %s: %s", at.hour, at.minute, w.State, w.Note)
+			}
+		}
+	})
+}
+
+// A label whose times contradict the configuration does without them, and says why.
+func TestTimesThatContradict(t *testing.T) {
+	const config = `
+links: [{device: eth0, egress: 100mbit}]
+labels: {allow: [min, when]}
+workloads: {a: {max: 10mbit}}
+`
+	inBubble(t, config, func(t *testing.T, h *host) {
+		h.start()
+		h.run("a", "weir.when=daily 02:00-03:00 UTC min 20mbit")
+		if w := h.workload("a"); w.State != "refused" || !strings.Contains(w.Note, "when[0].min is not in force: 20 Mbit/s is above the max, 10 Mbit/s") || w.Until != nil {
+			t.Errorf("it is %s: %s", w.State, w.Note)
 		}
 	})
 }

@@ -120,11 +120,11 @@ func (p Policy) checkZones() error {
 	return nil
 }
 
-// InZone returns the promise for a zone, of what At says. Beside the default zone a workload has its
-// weight, its groups and its disciplines, and no min or max but what its policy says of that zone.
+// InZone returns the promise for a zone. Beside the default zone a workload has its weight, its
+// groups and its disciplines, and no min or max but what its policy says of that very zone.
 func (p Policy) InZone(name string, aside bool) Policy {
 	if aside {
-		p.Min, p.Max, p.Reserve, p.Burst, p.When = Amount{}, Amount{}, Amount{}, 0, nil
+		p.Min, p.Max, p.Reserve, p.Burst = Amount{}, Amount{}, Amount{}, 0
 		p.Queues = slices.Clone(p.Queues)
 		for i := range p.Queues {
 			p.Queues[i].Reserve = Amount{}
@@ -134,7 +134,7 @@ func (p Policy) InZone(name string, aside bool) Policy {
 		if z.Zone != name {
 			continue
 		}
-		p.Min, p.Max, p.When = z.Min, z.Max, nil
+		p.Min, p.Max = z.Min, z.Max
 		if z.Weight != 0 {
 			p.Weight = z.Weight
 		}

@@ -149,8 +149,8 @@ func (d *Decision) planLink(link plan.Link, grants []Grant, port *switchport.Por
 		if lost := ahead.lost[v.Key]; lost != nil {
 			errs = append(errs, lost)
 		}
-		if v.tooMany {
-			errs = append(errs, errTooManyTimes)
+		if v.untimed != nil {
+			errs = append(errs, v.untimed)
 		}
 		if errs != nil {
 			v.Refusals[link.Name()] = errs

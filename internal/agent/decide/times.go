@@ -24,7 +24,8 @@ const maxMoments = 200
 
 // schedule finds the moments at which other mins and maxes hold than now. A workload whose
 // times make too many of them does without its times: the youngest first, which have the
-// highest numbers.
+// highest numbers. So does one whose times are wrong, as a label may make them that says a min
+// above the max of the configuration.
 func (d *Decision) schedule() {
 	now := d.World.Now
 	d.moments = []time.Time{now}
@@ -32,13 +33,16 @@ func (d *Decision) schedule() {
 	slices.SortFunc(list, func(a, b *Verdict) int { return int(a.Class) - int(b.Class) })
 	var floors []times.Period
 	for _, v := range list {
+		if err := v.Policy.Check(); err != nil && withoutTimes(v.Policy).Check() == nil {
+			v.Policy, v.untimed = withoutTimes(v.Policy), err
+			continue
+		}
 		more := slices.DeleteFunc(v.Policy.Periods(true), func(p times.Period) bool { return slices.Contains(floors, p) })
 		if len(more) > 0 {
 			with := append(slices.Clone(floors), more...)
 			moments := times.Moments(with, now)
 			if len(moments) > maxMoments {
-				v.Policy = withoutTimes(v.Policy)
-				v.tooMany = true
+				v.Policy, v.untimed = withoutTimes(v.Policy), errTooManyTimes
 				continue
 			}
 			floors, d.moments = with, moments

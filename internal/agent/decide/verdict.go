@@ -37,8 +37,8 @@ type Verdict struct {
 	allocated, within map[string]policy.Rate
 	// timed is the policy as it was asked for, some of which differs at times; nil = none does.
 	timed *policy.Policy
-	// tooMany says that the times were left out, see errTooManyTimes.
-	tooMany bool
+	// untimed is why the times were left out; nil = they were not.
+	untimed error
 	// abilities are the world's.
 	abilities map[string]dataplane.Abilities
 }
@@ -48,6 +48,7 @@ type Verdict struct {
 // queues mark packets with their DSCP all the same.
 func (v *Verdict) promised(link plan.Link) policy.Policy {
 	p := v.policyOn(link)
+	p.When = nil // what it says of other times is planned for those times
 	if v.abilities[link.Name()].NoGroups {
 		p.Group = ""
 	}
