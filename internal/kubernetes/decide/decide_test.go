@@ -82,7 +82,7 @@ func TestDecide(t *testing.T) {
 		{"namespace with faults", World{Pods: web(), Namespaces: map[string]map[string]string{
 			"shop": annotated("weir.dev/max", "40m", "weir.dev/discipline", "llq", "weir.dev/min", "1M", "kubernetes.io/egress-bandwidth", "1M")}},
 			[]string{"shop/web group=ns.shop", "group ns.shop min=1mbit",
-				`Namespace shop: annotation weir.dev/discipline "llq": is not known here; known here: weight, min, max, burst, quota, when`,
+				`Namespace shop: annotation weir.dev/discipline "llq": is not known here; known here: weight, min, max, burst, zones, quota, when`,
 				`Namespace shop: annotation weir.dev/max "40m": m is milli to Kubernetes, mega to others; write 40M or 40mbit`}},
 		{"groups inside of a namespace", World{Pods: append(web("weir.dev/group", "batch"), Pod{Namespace: "a", Name: "b", Annotations: annotated("weir.dev/group", "batch")})},
 			[]string{"a/b group=ns.a.batch", "shop/web group=ns.shop.batch", "group ns.a.batch", "group ns.shop.batch"}},
