@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/invalid"
+	"weir/internal/invalid/invalidtest"
 	"weir/internal/policy/discipline"
 )
 
@@ -93,7 +94,7 @@ func TestOtherDisciplinesTakeIsolationAway(t *testing.T) {
 		t.Errorf("sfq takes the isolation away: %+v", p)
 	}
 	const want = `isolation "srchost": discipline fifo does not tell flows apart; write discipline sfq, or isolation flows`
-	if err := above.Over(below).Check(); errorText(err) != want {
+	if err := above.Over(below).Check(); invalidtest.Text(err) != want {
 		t.Errorf("both in one layer: %v", err)
 	}
 	if err := below.Check(); err != nil {
@@ -111,7 +112,7 @@ func TestBurstWithoutItsMax(t *testing.T) {
 		"no max":   burst.Apply(Default()),
 		"max none": MustChange("max", "none").Over(burst).Apply(Default()),
 	} {
-		if err := p.Check(); !strings.Contains(errorText(err), "there is no max that it would be above") {
+		if err := p.Check(); !strings.Contains(invalidtest.Text(err), "there is no max that it would be above") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -3,13 +3,12 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"weir/internal/invalid"
+	"weir/internal/invalid/invalidtest"
 	"weir/internal/policy/classify"
 	"weir/internal/policy/discipline"
 )
@@ -111,7 +110,7 @@ func TestCheckQueues(t *testing.T) {
 			tt.policy.Queues = append(tt.policy.Queues, queue(t, text))
 		}
 		_, err := tt.policy.Claim(100 * mbit)
-		said := errorText(err)
+		said := invalidtest.Text(err)
 		if said == "" {
 			said = "fine"
 		}
@@ -120,7 +119,7 @@ func TestCheckQueues(t *testing.T) {
 	// Of a match that was not read by ParseMatch.
 	for _, m := range []classify.Match{{}, {Sport: []classify.Ports{{First: 1, Last: 1}}, Proto: classify.Given[uint8](47)}} {
 		p := Policy{Weight: 1, Discipline: discipline.PQ, Queues: []Queue{{Name: "a", Match: []classify.Match{m}}}}
-		fmt.Fprintf(&b, "%s: %s\n", m, errorText(p.Check()))
+		fmt.Fprintf(&b, "%s: %s\n", m, invalidtest.Text(p.Check()))
 	}
 	golden(t, "queues.txt", b.String())
 }
@@ -133,19 +132,8 @@ func TestGroupNames(t *testing.T) {
 		"a b":  `group "a b": cannot be a group's name` + remedy,
 		"None": `group "None": stands for no group; choose another name`,
 	} {
-		if got := errorText(CheckGroupName(name)); got != want {
+		if got := invalidtest.Text(CheckGroupName(name)); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}
-}
-
-func errorText(err error) string {
-	var e *invalid.Error
-	switch {
-	case err == nil:
-		return ""
-	case !errors.As(err, &e):
-		return "no *invalid.Error: " + err.Error()
-	}
-	return err.Error()
 }

@@ -42,7 +42,7 @@ var histograms = []histogram{
 }
 
 // delayBuckets are the bounds of a classic histogram: from less than a batch of the scheduler to
-// a queue that nobody wants.
+// a second.
 var delayBuckets = []time.Duration{
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	1 * time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/goldentest"
-	"weir/internal/invalid"
+	"weir/internal/invalid/invalidtest"
 	"weir/internal/policy"
 )
 
@@ -108,7 +108,7 @@ func TestGroupHoldsItsMembers(t *testing.T) {
 		{GroupMin, 10e6, `min "10mbit": the mins of its members add up to 25 Mbit/s, 15 Mbit/s more; write 25mbit or more, do without a min of the group's own, or lower the min of web (20 Mbit/s) or cam (5 Mbit/s)`},
 		{GroupMax, 24e6, `max "24mbit": the mins of its members add up to 25 Mbit/s, 1 Mbit/s more; write 25mbit or more, or lower the min of web (20 Mbit/s) or cam (5 Mbit/s)`},
 	} {
-		if got := errorText(tt.check(tt.ask, members)); got != tt.want {
+		if got := invalidtest.Text(tt.check(tt.ask, members)); got != tt.want {
 			t.Errorf("%s: %s\nwant %s", tt.ask, got, tt.want)
 		}
 	}
@@ -117,17 +117,6 @@ func TestGroupHoldsItsMembers(t *testing.T) {
 	if err := room.Admit(floor("new", 10e6), members); err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
-}
-
-func errorText(err error) string {
-	var e *invalid.Error
-	switch {
-	case err == nil:
-		return ""
-	case !errors.As(err, &e):
-		return "no *invalid.Error: " + err.Error()
-	}
-	return err.Error()
 }
 
 // TestRefusedReservation: the numbers are those of the wire, the remedy is one of

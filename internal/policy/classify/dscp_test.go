@@ -3,10 +3,9 @@
 package classify
 
 import (
-	"errors"
 	"testing"
 
-	"weir/internal/invalid"
+	"weir/internal/invalid/invalidtest"
 )
 
 func TestParseDSCP(t *testing.T) {
@@ -25,7 +24,7 @@ func TestParseDSCP(t *testing.T) {
 		{"", 0, `"": no such code point; write a number from 0 to 63, or a name: cs0 to cs7, af11 to af43, ef, va, le`},
 	} {
 		got, err := ParseDSCP(tt.text)
-		if text := errorText(err); got != tt.want || text != tt.err {
+		if text := invalidtest.Text(err); got != tt.want || text != tt.err {
 			t.Errorf("ParseDSCP(%q) = %d, %s\nwant %d, %s", tt.text, got, text, tt.want, tt.err)
 		}
 	}
@@ -34,17 +33,6 @@ func TestParseDSCP(t *testing.T) {
 			t.Errorf("%d is called %s, which is read as %d, %v", value, DSCPName(value), got, err)
 		}
 	}
-}
-
-func errorText(err error) string {
-	var e *invalid.Error
-	switch {
-	case err == nil:
-		return ""
-	case !errors.As(err, &e):
-		return "no *Error: " + err.Error()
-	}
-	return err.Error()
 }
 
 func FuzzParseDSCP(f *testing.F) {

@@ -3,13 +3,12 @@
 package discipline
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"weir/internal/invalid"
+	"weir/internal/invalid/invalidtest"
 )
 
 func TestParse(t *testing.T) {
@@ -20,7 +19,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	const want = `discipline "WFQ": no such discipline; write sfq, fifo, pq, cbwfq or llq`
-	if _, err := Parse("WFQ"); errorText(err) != want {
+	if _, err := Parse("WFQ"); invalidtest.Text(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if Name("").OrDefault() != SFQ {
@@ -57,7 +56,7 @@ func TestParseAQM(t *testing.T) {
 		{"100ms", "", "", "", `"100ms": the target, 100ms, is not below the interval, 100ms; make the interval about a round trip, and the target 5 to 10 % of it`},
 	} {
 		a, err := ParseAQM(tt.text)
-		if got := errorText(err); got != tt.err {
+		if got := invalidtest.Text(err); got != tt.err {
 			t.Errorf("%q: error %s, want %s", tt.text, got, tt.err)
 		}
 		if err != nil {
@@ -74,7 +73,7 @@ func TestParseAQM(t *testing.T) {
 			t.Errorf("%q is printed as %q, which is read as %+v, %v", tt.text, a.Compact(), again, err)
 		}
 	}
-	if err := (AQM{Off: true, Target: time.Second}).Check(); errorText(err) != `"off": both off and with times; write one of them` {
+	if err := (AQM{Off: true, Target: time.Second}).Check(); invalidtest.Text(err) != `"off": both off and with times; write one of them` {
 		t.Error(err)
 	}
 	if err := (AQM{Interval: time.Second}).Check(); err != nil {
@@ -89,22 +88,11 @@ func FuzzParseAQM(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		a, err := ParseAQM(text)
 		if err != nil {
-			_ = errorText(err)
+			_ = invalidtest.Text(err)
 			return
 		}
 		if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() || a.Check() != nil {
 			t.Errorf("%q is %+v, printed as %q, read again as %+v, %v", text, a, a.Compact(), again, err)
 		}
 	})
-}
-
-func errorText(err error) string {
-	var e *invalid.Error
-	switch {
-	case err == nil:
-		return ""
-	case !errors.As(err, &e):
-		return "no *invalid.Error: " + err.Error()
-	}
-	return err.Error()
 }
