@@ -211,7 +211,7 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 			bpf_kfree_skb(skb);
 	}
 	discipline_sent(id, flow, len);
-	if (unlikely(c->draws))
+	if (delay_waits(c, s))
 		delay_end(id, s, flow);
 	stats = stats_of(flow);
 	if (stats) {
@@ -234,7 +234,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		return NULL;
 	if (unlikely(held.wheel.count))
 		release_due();
-	id = scheduler_next_at_once();
+	id = scheduler_next_at_once(sch->q.qlen == 1);
 	if (!id) {
 		take_changes();
 		id = scheduler_choose(sch);
@@ -256,7 +256,7 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 		slot_ref s = front_del(c, &len);
 
 		skb = leave(s, len, sch);
-		if (unlikely(c->draws))
+		if (delay_waits(c, s))
 			delay_end(id, s, ALL_FLOWS);
 	} else {
 		skb = send_sorted(sch, id, &len);

@@ -38,7 +38,7 @@
 #define DELAY_LONGEST 7 /* a run has 1 << DELAY_LONGEST packets at most */
 #define DELAY_ONE_IN 32
 #define DELAY_ENOUGH 3906 /* 4 ms, in 1 << AGE_SHIFT ns */
-#define DELAY_FREE_SHIFT 12 /* of those: a sample each 4.2 ms costs the link nothing */
+#define DELAY_FREE_SHIFT 14 /* of those: a sample each 16.8 ms costs the link nothing */
 #define DELAY_CREDIT 4096 /* packets */
 
 /* By number of the class, or WEIR_MAX_CLASSES + rule_queue; half of them are for queues. */
@@ -114,18 +114,19 @@ static __noinline int delay_missed(__u32 id)
 	return 0;
 }
 
+/* Is the packet in slot s, of class c, one that was drawn? Mostly none waits. */
+static __always_inline bool delay_waits(struct weir_class *c, slot_ref s)
+{
+	return unlikely(c->draws) && unlikely(*drawn_at(s - 1));
+}
+
 /* The packet in slot s of class c is gone, and is not counted. */
 static __always_inline void delay_lost(struct weir_class *c, slot_ref s)
 {
-	__u32 *d;
-
-	if (!c->draws)
+	if (!delay_waits(c, s))
 		return;
-	d = drawn_at(s - 1);
-	if (*d) {
-		*d = 0;
-		c->draws--;
-	}
+	*drawn_at(s - 1) = 0;
+	c->draws--;
 }
 
 static __always_inline __u32 delay_bin(__u32 age)
@@ -149,16 +150,14 @@ static __always_inline void delay_count(__u32 key, __u32 bin, __u32 run)
 }
 
 /*
- * The packet in slot s, of class id and of the queue or hashed flow `flow` (ALL_FLOWS = it
- * was at the front), has left.
+ * The packet in slot s, which was drawn, of class id and of the queue or hashed flow `flow`
+ * (ALL_FLOWS = it was at the front), has left.
  */
 static __noinline int delay_end(__u32 id, slot_ref s, __u32 flow)
 {
 	struct weir_class *c = class_at(id);
 	__u32 *d = drawn_at(s - 1), run, bin;
 
-	if (!*d)
-		return 0;
 	run = 1 << ((*d & ((1 << DRAWN_SHIFT) - 1)) - 1);
 	bin = delay_bin(((__u32)(bpf_ktime_get_ns() >> AGE_SHIFT << DRAWN_SHIFT) -
 			 (*d & ~((1 << DRAWN_SHIFT) - 1))) >>

@@ -115,7 +115,7 @@ __noinline class_ref group_choose(__u32 id)
 	if (g->floor_cost && fair.current == id + 1 && fair.turn > (__s64)link_now.quantum)
 		fair.turn = link_now.quantum;
 	if (t->throttled.count && !before(now, t->throttled_at))
-		fair_unthrottle(t, id, now);
+		fair_unthrottle(t, id, now, false);
 	if (t->urgent.head) {
 		member = t->urgent.head;
 		urgent_del(t, class_at(member - 1), member - 1);

@@ -373,6 +373,18 @@ static __always_inline class_ref fair_owed(struct tier *t, __u32 group, __u64 no
 	return id;
 }
 
+/* The class that is chosen by its share has this v: virtual time goes on to it. */
+static __always_inline void fair_reach(struct tier *t, __u64 v, __u64 now)
+{
+	if (before(t->v_now, v))
+		t->v_now = v;
+	if (!before(now, t->epoch_end)) {
+		t->v_span = t->v_now - t->v_mark;
+		t->v_mark = t->v_now;
+		t->epoch_end = now + EPOCH_NS;
+	}
+}
+
 /* Takes the class with the smallest v out of the wheels; 0 = there is none. */
 static __always_inline class_ref fair_next(struct tier *t, __u32 group, __u64 now)
 {
@@ -390,15 +402,7 @@ static __always_inline class_ref fair_next(struct tier *t, __u32 group, __u64 no
 	c = class_at(id);
 	/* Never past the bucket: some there may be earlier than this one. */
 	v = t->share_v + (1ULL << link_now.share_shift) - 1;
-	if (before(c->v, v))
-		v = c->v;
-	if (before(t->v_now, v))
-		t->v_now = v;
-	if (!before(now, t->epoch_end)) {
-		t->v_span = t->v_now - t->v_mark;
-		t->v_mark = t->v_now;
-		t->epoch_end = now + EPOCH_NS;
-	}
+	fair_reach(t, before(c->v, v) ? c->v : v, now);
 	fair_leave(t, c, id);
 	return id + 1;
 }
@@ -431,8 +435,12 @@ __noinline class_ref fst_first(__u32 group, __u32 id, __u64 now)
 	return 0;
 }
 
-/* Throttled classes whose time has come wait for their turn again. */
-static __always_inline void fair_unthrottle(struct tier *t, __u32 group, __u64 now)
+/*
+ * Throttled classes whose time has come wait for their turn again. If no other class may
+ * send, which `alone` says of those that are in no wheel, the first does not wait and is
+ * returned; else 0.
+ */
+static __always_inline class_ref fair_unthrottle(struct tier *t, __u32 group, __u64 now, bool alone)
 {
 	for (int i = 0; i < 2; i++) {
 		struct weir_class *c;
@@ -440,14 +448,14 @@ static __always_inline void fair_unthrottle(struct tier *t, __u32 group, __u64 n
 		__u32 id;
 
 		if (!t->throttled.count)
-			return;
+			return 0;
 		at = wheel_first(&t->throttled);
 		id = bucket_at(&t->throttled, at)->head - 1;
 		t->throttled_at = (at + 1) << TICK_SHIFT;
 		if (before(now, t->throttled_at)) {
 			id = fst_first(group, id, now);
 			if (!id--)
-				return;
+				return 0;
 		} else {
 			t->throttled.cursor = at;
 		}
@@ -459,8 +467,15 @@ static __always_inline void fair_unthrottle(struct tier *t, __u32 group, __u64 n
 			continue;
 		}
 		fair_forgive(t, c);
+		if (alone && !tier_ready(t) && !c->floor_cost) {
+			fair_reach(t, c->v, now);
+			fair.early = 0;
+			c->where = WEIR_OUT;
+			return id + 1;
+		}
 		fair_wait(t, c, id, now);
 	}
+	return 0;
 }
 
 #endif /* WEIR_FAIR_TIER_H */
