@@ -77,14 +77,17 @@ struct {
 static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 id, __u64 at,
 				     __u64 now)
 {
-	__u64 end;
-
 	/* The last tick that is over: overdue classes are due at once. */
-	if (!w->count)
-		w->cursor = (now >> TICK_SHIFT) - 1;
+	__u64 least = (now >> TICK_SHIFT) - 1, end;
+
 	at >>= TICK_SHIFT;
-	if (at > w->cursor + BITS - 1)
-		at = w->cursor + BITS - 1;
+	if (before(at, least))
+		at = least;
+	else if (at > least + BITS - 1)
+		at = least + BITS - 1;
+	/* It may go back: no class is further ahead than the wheel reaches from `least`. */
+	if (!w->count || before(at, w->cursor))
+		w->cursor = at;
 	end = (at + 1) << TICK_SHIFT;
 	if (!w->count || before(end, *due))
 		*due = end;
