@@ -38,6 +38,7 @@
 #include <linux/udp.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
 
 const volatile __u32 lab_first_address; /* of workload 0, host byte order */
 const volatile __u32 lab_workloads; /* addresses that follow each other */
@@ -284,25 +285,65 @@ int lab_sink(struct __sk_buff *skb)
 	return TC_ACT_SHOT;
 }
 
-/* When packets arrived, CLOCK_MONOTONIC; the size is set before the load. */
+/* A packet's times, CLOCK_MONOTONIC in ns. */
+struct lab_stamp {
+	__u64 at; /* it arrived */
+	__u64 due; /* the scheduler last wanted to be woken before that; 0 = never */
+};
+
+/* Of all packets, in order; the size is set before the load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct lab_stamp);
 } lab_stamps SEC(".maps");
 
+const volatile __u32 lab_shaped; /* lab_due: index of the scheduler's device */
+__u64 lab_due_ns;
+
+/* The few kernel types that lab_due reads; CO-RE finds the members. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct net_device {
+	int ifindex;
+};
+
+struct netdev_queue {
+	struct net_device *dev;
+};
+
+struct Qdisc {
+	struct netdev_queue *dev_queue;
+};
+
+struct qdisc_watchdog {
+	struct Qdisc *qdisc;
+};
+#pragma clang attribute pop
+
 /*
- * How exactly packets leave by a schedule: the time of each, in order. lab_sunk
+ * The scheduler asks the kernel to wake it: fq, tbf and Weir all do it by this function,
+ * when their next packet is due.
+ */
+SEC("fentry/qdisc_watchdog_schedule_range_ns")
+int BPF_PROG(lab_due, struct qdisc_watchdog *watchdog, __u64 expires)
+{
+	if (watchdog->qdisc->dev_queue->dev->ifindex == lab_shaped)
+		lab_due_ns = expires;
+	return 0;
+}
+
+/*
+ * How exactly packets leave by a schedule: the times of each, in order. lab_sunk
  * counts them.
  */
 SEC("tcx/ingress")
 int lab_stamp(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns();
+	struct lab_stamp *stamp;
 	struct lab_bucket *b;
 	__u32 key = 0, i;
-	__u64 *at;
 
 	if (!ip_header(skb))
 		return TC_ACT_SHOT;
@@ -310,9 +351,11 @@ int lab_stamp(struct __sk_buff *skb)
 	if (!b)
 		return TC_ACT_SHOT;
 	i = b->packets;
-	at = bpf_map_lookup_elem(&lab_stamps, &i);
-	if (at)
-		*at = now;
+	stamp = bpf_map_lookup_elem(&lab_stamps, &i);
+	if (stamp) {
+		stamp->at = now;
+		stamp->due = lab_due_ns;
+	}
 	add(b, skb->len, 1);
 	return TC_ACT_SHOT;
 }

@@ -55,8 +55,8 @@ func runTiming(ctx context.Context, ask request) (*report.TimingResult, error) {
 	return result, nil
 }
 
-// timed measures one scheduler: when each packet arrived, CLOCK_MONOTONIC.
-func timed(ctx context.Context, net *topology.Net, spec *scenario.Timing, scheduler, backend string, busy bool) (stamps []uint64, err error) {
+// timed measures one scheduler: when each packet was due, and when it arrived.
+func timed(ctx context.Context, net *topology.Net, spec *scenario.Timing, scheduler, backend string, busy bool) (stamps []meter.Stamp, err error) {
 	stop, err := pacer(ctx, net, spec, scheduler, backend)
 	if err != nil {
 		return nil, err
@@ -66,11 +66,15 @@ func timed(ctx context.Context, net *topology.Net, spec *scenario.Timing, schedu
 	if err != nil {
 		return nil, err
 	}
+	shaped, err := net.Host.Ifindex(topology.Uplink)
+	if err != nil {
+		return nil, err
+	}
 	var watch meter.Programs
 	defer watch.Close()
-	var read func() ([]uint64, error)
+	var read func() ([]meter.Stamp, error)
 	if err := net.Server.Do(func() error {
-		read, err = watch.Stamp(index, spec.Packets)
+		read, err = watch.Stamp(index, shaped, spec.Packets)
 		return err
 	}); err != nil {
 		return nil, err

@@ -31,13 +31,14 @@ func (p *Programs) add(program string, ifindex int, variables map[string]uint32)
 	return p.addOf(spec, program, ifindex, variables)
 }
 
-func (p *Programs) addOf(spec *ebpf.CollectionSpec, program string, ifindex int, variables map[string]uint32) (*ebpf.Collection, error) {
+// addOf attaches program to a device; others are loaded with it.
+func (p *Programs) addOf(spec *ebpf.CollectionSpec, program string, ifindex int, variables map[string]uint32, others ...string) (*ebpf.Collection, error) {
 	for name, value := range variables {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	objects, err := load(spec, program)
+	objects, err := load(spec, append([]string{program}, others...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -91,32 +92,51 @@ func (p *Programs) Sink(ifindex int) (func() (uint64, error), error) {
 	}, nil
 }
 
+// Stamp is when a packet arrived, and when the scheduler that sent it had last wanted to be
+// woken before, both in ns of CLOCK_MONOTONIC; Due is 0 if it never had.
+type Stamp struct{ At, Due uint64 }
+
 // Stamp drops whatever comes in by a device of the calling thread's namespace, and
-// notes when, of as many packets as told. The function returns the times.
-func (p *Programs) Stamp(ifindex, packets int) (func() ([]uint64, error), error) {
+// notes when, of as many packets as told. shaped is the index of the device that has the
+// scheduler; where the host does not let the lab trace its kernel, Due is 0 throughout.
+// The function returns the times.
+func (p *Programs) Stamp(ifindex, shaped, packets int) (func() ([]Stamp, error), error) {
+	objects, err := p.stamp(ifindex, shaped, packets, meterProgLabDue)
+	if err == nil {
+		var l link.Link
+		if l, err = link.AttachTracing(link.TracingOptions{Program: objects.Programs[meterProgLabDue]}); err == nil {
+			p.links = append(p.links, l)
+		}
+	} else {
+		objects, err = p.stamp(ifindex, shaped, packets)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() ([]Stamp, error) {
+		var stamps []Stamp
+		for i := range uint32(packets) {
+			var s Stamp
+			if err := objects.Maps[meterMapLabStamps].Lookup(i, &s); err != nil {
+				return nil, fmt.Errorf("read when packets came: %w", err)
+			}
+			if s.At == 0 {
+				break
+			}
+			stamps = append(stamps, s)
+		}
+		return stamps, nil
+	}, nil
+}
+
+// stamp attaches lab_stamp and loads others with it.
+func (p *Programs) stamp(ifindex, shaped, packets int, others ...string) (*ebpf.Collection, error) {
 	spec, err := loadMeter()
 	if err != nil {
 		return nil, err
 	}
 	spec.Maps[meterMapLabStamps].MaxEntries = uint32(packets)
-	objects, err := p.addOf(spec, meterProgLabStamp, ifindex, nil)
-	if err != nil {
-		return nil, err
-	}
-	return func() ([]uint64, error) {
-		var times []uint64
-		for i := range uint32(packets) {
-			var at uint64
-			if err := objects.Maps[meterMapLabStamps].Lookup(i, &at); err != nil {
-				return nil, fmt.Errorf("read when packets came: %w", err)
-			}
-			if at == 0 {
-				break
-			}
-			times = append(times, at)
-		}
-		return times, nil
-	}, nil
+	return p.addOf(spec, meterProgLabStamp, ifindex, map[string]uint32{meterVarLabShaped: uint32(shaped)}, others...)
 }
 
 // Close detaches all of them.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"weir/internal/lab/meter"
 )
 
 // TimingResult holds the distances of packets from their schedule.
@@ -21,15 +23,16 @@ type TimingResult struct {
 }
 
 // TimingRow is one scheduler, with idle CPUs or with as many busy programs. Times are
-// in microseconds. Late is the time by which a packet left late, its own time being
-// counted in whole intervals from the time that 1 % of them are before (the very first is
-// one that met a kernel already awake, and differs from boot to boot by half a
-// microsecond); Gap is the difference between the interval and the time between two packets.
+// in microseconds. Late is the time by which a packet arrived late, its own time being
+// counted in whole intervals from the earliest for which the scheduler set its timer, or, if
+// that is not known, at which one arrived; Gap is the difference between the interval and the
+// time between two packets.
 type TimingRow struct {
 	Scheduler string  `json:"scheduler"`
 	Busy      bool    `json:"busy"`
 	Packets   int     `json:"packets"`
 	RateError float64 `json:"rate_error"` // part of the rate
+	LateFrom  string  `json:"late_from"`  // TimerKnown or ByArrival
 	LateP50   float64 `json:"late_p50_us"`
 	LateP99   float64 `json:"late_p99_us"`
 	LateMax   float64 `json:"late_max_us"`
@@ -38,6 +41,12 @@ type TimingRow struct {
 	// Problem is why the row has no figures; "" = it was measured.
 	Problem string `json:"problem,omitempty"`
 }
+
+// What the times of packets are counted from.
+const (
+	TimerKnown = "timer"
+	ByArrival  = "arrival"
+)
 
 // Problems returns a line for each row that was not measured.
 func (r *TimingResult) Problems() (list []string) {
@@ -54,26 +63,34 @@ func (r *TimingResult) Problems() (list []string) {
 const warmTiming = 50
 
 // TimingOf judges when packets arrived.
-func TimingOf(stamps []uint64, interval float64) TimingRow {
+func TimingOf(stamps []meter.Stamp, interval float64) TimingRow {
 	if len(stamps) < warmTiming+2 {
 		return TimingRow{Problem: fmt.Sprintf("%d packets arrived, and the first %d are left out", len(stamps), warmTiming)}
 	}
 	stamps = stamps[warmTiming:]
-	row := TimingRow{Packets: len(stamps)}
+	row := TimingRow{Packets: len(stamps), LateFrom: TimerKnown}
+	first, earliest := stamps[0].At, math.Inf(1)
 	var late, gap []float64
-	for i, at := range stamps {
-		late = append(late, float64(at-stamps[0])-float64(i)*interval)
+	for i, s := range stamps {
+		if s.Due == 0 {
+			row.LateFrom = ByArrival
+		}
+		late = append(late, float64(s.At-first)-float64(i)*interval)
+		earliest = min(earliest, float64(int64(s.Due-first))-float64(i)*interval)
 		if i > 0 {
-			gap = append(gap, math.Abs(float64(at-stamps[i-1])-interval)/1e3)
+			gap = append(gap, math.Abs(float64(s.At-stamps[i-1].At)-interval)/1e3)
 		}
 	}
-	slices.Sort(late)
-	early := *quantile(late, 0.01)
-	for i := range late {
-		late[i] = (late[i] - early) / 1e3
+	if row.LateFrom == ByArrival {
+		earliest = slices.Min(late)
 	}
-	span := float64(stamps[len(stamps)-1] - stamps[0])
+	for i := range late {
+		late[i] = (late[i] - earliest) / 1e3
+	}
+	span := float64(stamps[len(stamps)-1].At - first)
 	row.RateError = float64(len(stamps)-1)*interval/span - 1
+	slices.Sort(late)
+	slices.Sort(late)
 	slices.Sort(gap)
 	row.LateP50, row.LateP99, row.LateMax = *quantile(late, 0.5), *quantile(late, 0.99), late[len(late)-1]
 	row.GapP50, row.GapP99 = *quantile(gap, 0.5), *quantile(gap, 0.99)
@@ -122,6 +139,9 @@ func TimingTable(out io.Writer, r *TimingResult) error {
 			row.LateP50, row.LateP99, row.LateMax, row.GapP50, row.GapP99)
 	}
 	_ = w.Flush() // into memory
+	if slices.ContainsFunc(r.Rows, func(row TimingRow) bool { return row.LateFrom == ByArrival }) {
+		b.WriteString("\nlate is counted from the earliest packet: this host does not let the lab see when the scheduler's timer was due.\n")
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
