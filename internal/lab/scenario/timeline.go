@@ -27,6 +27,9 @@ type Flow struct {
 	Entry  int // index into Entries
 	// Ingress says that it comes to the workload.
 	Ingress bool
+	// ECN says that its packets can be marked, as far as the program decides that: a ping's.
+	// TCP asks for it by itself where both ends do.
+	ECN bool
 }
 
 // Entry is a traffic entry: all runs of the generators of one name in a workload.
@@ -152,7 +155,7 @@ func (s *Scenario) runs(w int) []run {
 func (s *Scenario) flowsOf(w int, r run) []Flow {
 	var flows []Flow
 	for _, t := range r.list {
-		f := Flow{Workload: w, Ingress: s.Link.Ingress, Traffic: t, From: max(r.from, r.origin+t.Start), To: r.to}
+		f := Flow{Workload: w, Ingress: s.Link.Ingress, ECN: s.Link.ECN, Traffic: t, From: max(r.from, r.origin+t.Start), To: r.to}
 		if t.Stop != 0 {
 			f.To = min(f.To, r.origin+t.Stop)
 		}

@@ -95,6 +95,8 @@ func TestClientCommands(t *testing.T) {
 		{"udp: 12.42 Mbit/s of wire are 6 Mbit/s of payload in each of two sockets", flow(scenario.UDP, time.Second),
 			"iperf3 -c 10.77.2.1 -B 10.77.1.1 -p 99 -t 3 -i 0.5 -J -P 2 -u -b 6000000 -l 1200"},
 		{"ping", flow(scenario.Ping, time.Second), "ping -n -D -i 0.021300 -s 1200 10.77.2.1"},
+		{"a ping that can be marked", scenario.Flow{ECN: true, Traffic: scenario.Traffic{Kind: scenario.Ping, Size: 56, DSCP: 46, Interval: time.Second}},
+			"ping -n -D -i 1.000000 -s 56 -Q 186 10.77.2.1"},
 		{"netperf", flow(scenario.TCPRR, 4*time.Second),
 			"netperf -4 -H 10.77.2.1 -p 12865 -t TCP_RR -l 4 -P 0 -- -r 1200,1200 -o P50_LATENCY,P99_LATENCY,MEAN_LATENCY,MAX_LATENCY,TRANSACTION_RATE"},
 		{"netperf in a queue", scenario.Flow{To: time.Second, Traffic: scenario.Traffic{Kind: scenario.UDPRR, Size: 1, Port: 5060, DSCP: 46}},

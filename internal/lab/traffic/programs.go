@@ -45,6 +45,8 @@ func Require(flows []scenario.Flow) error {
 	return nil
 }
 
+const ect0 = 2 // in the type of service: ECN-capable (RFC 3168)
+
 // client is the command that sends a flow.
 func client(f scenario.Flow) *exec.Cmd {
 	source, receiver := f.Ends()
@@ -67,7 +69,10 @@ func client(f scenario.Flow) *exec.Cmd {
 		return exec.Command("iperf3", args...)
 	case scenario.Ping:
 		args = []string{"-n", "-D", "-i", strconv.FormatFloat(f.Interval.Seconds(), 'f', 6, 64), "-s", strconv.Itoa(f.Size)}
-		if f.DSCP != 0 {
+		if f.ECN {
+			tos = strconv.Itoa(int(f.DSCP)<<2 | ect0)
+		}
+		if tos != "0" {
 			args = append(args, "-Q", tos)
 		}
 		if f.Ingress { // its end has an address for each workload
