@@ -66,8 +66,14 @@ const enum weir_discipline *discipline_names __attribute__((unused));
 
 #define NO_FLOW ALL_FLOWS /* no queue with rules to count for */
 
+/* Does a class with this discipline, which is empty, take a packet without sorting it? */
+static __always_inline bool begins_at_front(__u32 discipline)
+{
+	return discipline - WEIR_FIFO <= WEIR_SFQ - WEIR_FIFO; /* not WEIR_NONE */
+}
+
 /*
- * Everything but the first packet of a class that needs no sorting. A function of
+ * Everything but the first packet of a class that begins at its front. A function of
  * its own, so that the usual case keeps its registers; `place` is the class's
  * number and, above QUEUE_SHIFT, the queue that the mark names.
  */
@@ -88,6 +94,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	__u64 now = 0;
 	slot_ref s;
 
+	c->enqueued_packets++;
 	front_note(c);
 	if (sorts) {
 		key = place >> QUEUE_SHIFT;
@@ -125,7 +132,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 		flow = discipline_join(id, key, len, now);
 		flow_gains(c, flow_at(flow), s, len, now);
 	} else {
-		front_add(c, true, s, len);
+		front_add(c, !first, s, len);
 	}
 	qdisc_gains(sch, len);
 	if (first)
@@ -156,15 +163,14 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	bits >>= mark_at.shift;
 	id = bounded(weir_class_of(skb->tc_index, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
 	c = &classes[id];
-	if (unlikely(!c->discipline)) {
-		id = 0;
-		c = &classes[0];
-	}
 	pkt_len = qdisc_pkt_len(skb);
-	c->enqueued_packets++;
-	if (c->qlen || c->discipline > WEIR_SFQ)
+	if (c->qlen || !begins_at_front(c->discipline)) {
+		if (unlikely(!c->discipline))
+			id = 0;
 		return enqueue_behind(skb, sch, to_free,
 				      id | (bits >> mark_at.queue_shift) << QUEUE_SHIFT, pkt_len);
+	}
+	c->enqueued_packets++;
 	len = charged(pkt_len);
 	if (unlikely(!slot_fill(id, skb, to_free))) { /* cannot be: every class has a slot */
 		count_drop(c, sch, NO_FLOW, WEIR_DROP_LINK_PACKETS, len);
@@ -232,10 +238,10 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 
 	if (!sch->q.qlen)
 		return NULL;
-	if (unlikely(held.wheel.count))
-		release_due();
-	id = scheduler_next_at_once(sch->q.qlen == 1);
+	id = scheduler_next_at_once();
 	if (!id) {
+		if (unlikely(held.wheel.count))
+			release_due();
 		take_changes();
 		id = scheduler_choose(sch);
 	}

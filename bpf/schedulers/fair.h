@@ -106,34 +106,10 @@ __noinline int fair_end_turn(__u64 now)
 	return 0;
 }
 
-/* The line is free, and a batch begins. Says whether it is a short one. */
-static __always_inline bool fair_begin_batch(__u64 now)
+/* Inside a batch time does not matter to a newcomer, which goes first anyway. */
+static __always_inline class_ref fair_next_at_once(void)
 {
-	bool quick = fair_quick();
-
-	line_begin(&fair.line, now, quick ? link_now.batch_ns : link_now.bulk_batch_ns);
-	fair.rushed = 0;
-	fair.batch++;
-	return quick;
-}
-
-/*
- * Inside a batch time does not matter to a newcomer, which goes first anyway. If its packet
- * is the only one, nothing but the line matters.
- */
-static __always_inline class_ref fair_next_at_once(bool alone)
-{
-	if (!fair.newcomer)
-		return 0;
-	if (!line_in_batch(&fair.line)) {
-		if (!alone)
-			return 0;
-		fair.clock = bpf_ktime_get_ns();
-		if (before(fair.clock, fair.line.free))
-			return 0;
-		fair_begin_batch(fair.clock);
-	}
-	return fair_first();
+	return fair.newcomer && line_in_batch(&fair.line) ? fair_first() : 0;
 }
 
 static __always_inline class_ref fair_choose(struct Qdisc *sch)
@@ -154,8 +130,11 @@ static __always_inline class_ref fair_choose(struct Qdisc *sch)
 			return 0;
 		}
 	} else {
-		bool quick = fair_begin_batch(now);
+		bool quick = fair_quick();
 
+		line_begin(&fair.line, now, quick ? link_now.batch_ns : link_now.bulk_batch_ns);
+		fair.rushed = 0;
+		fair.batch++;
 		/*
 		 * A turn is as long as a batch. If each began in the middle of one, two classes
 		 * would send in each, and two receivers be woken.

@@ -19,8 +19,8 @@
  *   NAME_urge(c, id, key, now)     class id has got a packet that its discipline sorts
  *                                  by `key`: if that is in a hurry (discipline_hurry),
  *                                  the class may overtake others
- *   NAME_next_at_once(alone)       a class that goes first whatever else changed; 0 =
- *                                  ask NAME_choose; alone = one packet waits on the link
+ *   NAME_next_at_once()            a class that goes first whatever else changed; 0 =
+ *                                  ask NAME_choose
  *   NAME_lift(c, id)               the policy of class id is about to change: the class
  *                                  leaves all that is ordered by it
  *   NAME_settle(c, id)             and goes back to where it belongs now
@@ -58,9 +58,9 @@ static __always_inline void scheduler_urge(struct weir_class *c, __u32 id, __u32
 	WEIR_SCHEDULERS(IF_CHOSEN, urge, c, id, key, now)
 }
 
-static __always_inline class_ref scheduler_next_at_once(bool alone)
+static __always_inline class_ref scheduler_next_at_once(void)
 {
-	WEIR_SCHEDULERS(IF_CHOSEN, next_at_once, alone)
+	WEIR_SCHEDULERS(IF_CHOSEN, next_at_once)
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 						__u64 now)                                         \
 	{                                                                                          \
 	}                                                                                          \
-	static __always_inline class_ref name##_next_at_once(bool alone)                           \
+	static __always_inline class_ref name##_next_at_once(void)                                 \
 	{                                                                                          \
 		return 0;                                                                          \
 	}
