@@ -88,7 +88,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	__u64 len = charged(pkt_len);
 	bool first = !c->qlen;
 	__u32 why = NOT_DROPPED;
-	bool holds_it = false;
+	bool holds_it = false, alone;
 	__u32 flow = NO_FLOW;
 	__u32 key = 0, q = 0;
 	__u64 now = 0;
@@ -134,9 +134,9 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	} else {
 		front_add(c, !first, s, len);
 	}
-	qdisc_gains(sch, len);
+	alone = qdisc_gains(sch, len);
 	if (first)
-		scheduler_activate(c, id, sch->q.qlen == 1);
+		scheduler_activate(c, id, alone);
 	if (sorts)
 		scheduler_urge(c, id, key, now);
 	return NET_XMIT_SUCCESS;
@@ -180,8 +180,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	front_begin(c, id, len);
 	if (unlikely(delay_drawn(c)))
 		delay_begin(id, id + 1);
-	qdisc_gains(sch, len);
-	scheduler_activate(c, id, sch->q.qlen == 1);
+	scheduler_activate(c, id, qdisc_gains(sch, len));
 	return NET_XMIT_SUCCESS;
 }
 

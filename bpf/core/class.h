@@ -79,11 +79,14 @@ static __always_inline void class_loses(struct weir_class *c, __u64 len)
 	c->backlog -= len;
 }
 
-/* A packet of `len` bytes has come to wait in the qdisc. */
-static __always_inline void qdisc_gains(struct Qdisc *sch, __u64 len)
+/* A packet of `len` bytes has come to wait in the qdisc. Says whether it is alone. */
+static __always_inline bool qdisc_gains(struct Qdisc *sch, __u64 len)
 {
-	sch->q.qlen++;
+	__u32 waiting = sch->q.qlen;
+
+	sch->q.qlen = waiting + 1;
 	sch->qstats.backlog += len;
+	return !waiting;
 }
 
 static __always_inline void qdisc_loses(struct Qdisc *sch, __u64 len)

@@ -191,6 +191,11 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 			return;
 		}
 	}
+	if (!left) {
+		fair.current = 0;
+		fair_rest(c);
+		return;
+	}
 	if (id + 1 == fair.current) {
 		fair.turn -= len;
 		if (c->qlen && fair.turn > 0 && !fair_at_max(c, fair.clock)) {
@@ -207,8 +212,6 @@ static __always_inline void fair_charge(struct weir_class *c, __u32 id, __u32 le
 			fair_go_on(id, hurry);
 		else
 			fair_put(&fair.link, c, id, fair.clock);
-	} else if (!left) {
-		fair_rest(c);
 	}
 }
 
