@@ -147,3 +147,31 @@ workloads: {a: {max: 10mbit}}
 		}
 	})
 }
+
+// A min in percent that is above a max of some hours in bit/s is known only on the link: it is
+// refused now, not when the time comes.
+func TestTimesThatContradictOnTheLink(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit}]\nlabels: {allow: [min, max, when]}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		ask(t, h, "a", "min", "20%")
+		before := h.state("eth0")
+		_, err := h.Set(t.Context(), "a", apitest.Change("when", "sat 02:00-03:00 UTC max 5mbit"), false)
+		refused(t, err, refusal.Invalid, "20 Mbit/s", "is above the max, 5 Mbit/s", "on Sat 2000-01-01 02:00 UTC")
+		h.expect("after a refusal", "eth0", before)
+		ask(t, h, "a", "when", "sat 02:00-03:00 UTC max 25mbit")
+
+		// A label is told now, and what contradicts is not held now either.
+		h.run("b", "weir.min=30%", "weir.when=sat 04:00-05:00 UTC max 5mbit")
+		if w := h.workload("b"); w.State != "refused" || !strings.Contains(w.Note, "on Sat 2000-01-01 04:00 UTC") {
+			t.Errorf("b is %s: %s", w.State, w.Note)
+		}
+		h.run("c", "weir.min=30%", "weir.max=5mbit") // whatever the time
+		if w := h.workload("c"); w.State != "refused" || !strings.Contains(w.Note, "above the max, 5 Mbit/s") || strings.Contains(w.Note, "2000-01") {
+			t.Errorf("c is %s: %s", w.State, w.Note)
+		}
+		now := h.state("eth0")
+		time.Sleep(time.Until(time.Date(2000, 1, 1, 4, 0, 1, 0, time.UTC)))
+		h.expect("from four on", "eth0", strings.Replace(now, "b weight 1", "b weight 1 max 5 Mbit/s", 1))
+	})
+}

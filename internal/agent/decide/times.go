@@ -113,9 +113,9 @@ func (v Verdict) TimesText() []string {
 
 // forecast is what a link will hold, over all moments.
 type forecast struct {
-	// lost are the mins that do not fit at some moment, by key. They are held at none: what
-	// is promised is promised for good.
-	lost map[string]*admission.Refused
+	// lost is why mins do not fit at some moment, by key, or contradict what else is said of
+	// it. They are held at none: what is promised is promised for good.
+	lost map[string]error
 	// most is the largest min of each class.
 	most map[plan.ClassID]policy.Rate
 	// zones are the classes that the link has for its zones.
@@ -124,25 +124,23 @@ type forecast struct {
 
 // foresee plans a link for every moment, the workloads in the order of their admission.
 func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Port) forecast {
-	f := forecast{lost: map[string]*admission.Refused{}, zones: d.World.zoneClasses(link)}
+	f := forecast{lost: map[string]error{}, zones: d.World.zoneClasses(link)}
 	for again := true; again; {
 		again = false
 		f.most = map[plan.ClassID]policy.Rate{}
+		wrongNow := map[string]bool{} // is told as such
 		for i, moment := range d.moments {
 			state, refusals, err := plan.Build(link, f.asking(link, order, port, moment), d.World.Number)
 			if err != nil {
 				return f // the same as now
 			}
 			for _, r := range refusals {
-				refused, ok := errors.AsType[*admission.Refused](r.Err)
-				if !ok || f.lost[r.Key] != nil {
-					continue
+				err := lostAt(r.Err, moment, i == 0)
+				if err == nil {
+					wrongNow[r.Key] = wrongNow[r.Key] || i == 0
+				} else if f.lost[r.Key] == nil && !wrongNow[r.Key] {
+					f.lost[r.Key], again = err, true
 				}
-				then := *refused
-				if i > 0 {
-					then.From = moment
-				}
-				f.lost[r.Key], again = &then, true
 			}
 			for _, class := range state.Classes {
 				f.most[class.ID] = max(f.most[class.ID], class.Min)
@@ -150,6 +148,25 @@ func (d *Decision) foresee(link plan.Link, order []*Verdict, port *switchport.Po
 		}
 	}
 	return f
+}
+
+// lostAt returns why a min is lost that was refused at a moment, nil if it was not. A
+// contradiction of now is not said of the times.
+func lostAt(err error, moment time.Time, isNow bool) error {
+	if refused, ok := errors.AsType[*admission.Refused](err); ok {
+		then := *refused
+		if !isNow {
+			then.From = moment
+		}
+		return &then
+	}
+	mistake, ok := errors.AsType[*invalid.Error](err)
+	if isNow || !ok || !slices.Contains([]string{"min", "reserve"}, mistake.Root()) {
+		return nil
+	}
+	then := *mistake
+	then.Msg += " on " + times.Text(moment)
+	return &then
 }
 
 // asking returns what is asked of a link at a moment, without the mins that are lost.
