@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/discover"
+	"weir/internal/discover/lookup"
 	"weir/internal/plan"
 	"weir/internal/workload"
 )
@@ -165,4 +166,14 @@ func (d Decision) ByKey() map[string]*Verdict {
 		}
 	}
 	return all
+}
+
+// Resolve finds the verdict about the one workload that a person means.
+func (d Decision) Resolve(name string) (Verdict, error) {
+	found, err := lookup.One(name, d.workloads())
+	if err != nil {
+		return Verdict{}, err
+	}
+	v, _ := d.Verdict(found.Key)
+	return v, nil
 }

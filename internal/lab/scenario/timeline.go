@@ -21,15 +21,10 @@ type Flow struct {
 	Workload int
 	Traffic
 	From, To time.Duration
-	// Listen is the port at the receiver, 0 where there is none that is known
-	// beforehand.
-	Listen int
-	Entry  int // index into Entries
-	// Ingress says that it comes to the workload.
-	Ingress bool
-	// ECN says that its packets can be marked, as far as the program decides that: a ping's.
-	// TCP asks for it by itself where both ends do.
-	ECN bool
+	Listen   int  // port at the receiver; 0 = none that is known beforehand
+	Entry    int  // index into Entries
+	Ingress  bool // it comes to the workload
+	ECN      bool // a ping says that it can be marked; TCP asks for that by itself
 }
 
 // Entry is a traffic entry: all runs of the generators of one name in a workload.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package lookup
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"weir/internal/discover"
 )
 
-func TestResolve(t *testing.T) {
+func TestOne(t *testing.T) {
 	list := []discover.Workload{
 		{Key: "docker:web", Name: "web", ID: "aa11"}, {Key: "netns:web", Name: "web"},
 		{Key: "docker:aa", Name: "aa", ID: "ab22"}, {Key: "docker:db", Name: "db", ID: "ac33"},
@@ -23,7 +23,7 @@ func TestResolve(t *testing.T) {
 		"dc":        "did you mean db?",
 		"":          "no workload is called",
 	} {
-		got, err := resolve(name, list)
+		got, err := One(name, list)
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: got %v, want %q", name, err, want)

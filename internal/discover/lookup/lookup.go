@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+// Package lookup finds the workload that a person means by what they wrote: the key of one, its
+// name, or the beginning of its engine's id.
+//
+//	w, err := lookup.One("we", workloads) // no workload is called "we"; did you mean web?
+package lookup
 
 import (
 	"fmt"
@@ -12,9 +16,9 @@ import (
 	"weir/internal/refusal"
 )
 
-// resolve finds the one workload that a person means: by its key, its name, or a
+// One finds the one workload that a person means: by its key, its name, or a
 // prefix of its engine's id that no other id has. The error is a *refusal.Error.
-func resolve(name string, workloads []discover.Workload) (discover.Workload, error) {
+func One(name string, workloads []discover.Workload) (discover.Workload, error) {
 	matches := []func(w discover.Workload) bool{
 		func(w discover.Workload) bool { return w.Key == name },
 		func(w discover.Workload) bool { return w.Name == name },
@@ -35,16 +39,6 @@ func resolve(name string, workloads []discover.Workload) (discover.Workload, err
 		}
 	}
 	return discover.Workload{}, unknown(name, workloads)
-}
-
-// Resolve finds the verdict about the one workload that a person means.
-func (d Decision) Resolve(name string) (Verdict, error) {
-	found, err := resolve(name, d.workloads())
-	if err != nil {
-		return Verdict{}, err
-	}
-	v, _ := d.Verdict(found.Key)
-	return v, nil
 }
 
 func ambiguous(name string, found []discover.Workload, byID bool) error {
