@@ -328,8 +328,9 @@ limiter lets the controller act only while more than the reservation is offered.
 		exactness{"timing", "Section VI-D: when packets leave",
 			`2,000 frames are handed down at once and let go at 10 Mbit/s, one each 1.2112 ms: by a class's interval with each of
 Weir's schedulers, by fq's pacing, and by tbf with a bucket of one frame; with the CPU idle, and with a program that loops
-on it. Late is how long after its time a packet came, times counted in whole intervals. The paper's scheduler looked at
-its queues every 478 ns with the CPU idle, and every 8.4 ms with it busy.`,
+on it. Late is how long after its time a packet arrived, times counted in whole intervals from the earliest for which the
+scheduler had set its timer. The paper's scheduler looked at its queues every 478 ns with the CPU idle, and every 8.4 ms
+with it busy.`,
 			`Soft timers have to wait until the kernel is entered, and a busy program does not enter it. Here the timer is the
 kernel's own, of high resolution, and what it wakes runs before any program.`, []claim{
 				{says: "A busy CPU makes no packet of Weir's schedulers later than 0.1 ms.", needs: []string{"timing"}, rule: func(w *writer) (bool, string) {
