@@ -15,7 +15,7 @@
  *
  * How long the next run is:
  *   - twice as long, if the class had a sample less than DELAY_ENOUGH ago, or the link has
- *     drawn more than one in DELAY_ONE_IN packets and DELAY_FREE samples a millisecond;
+ *     drawn more than one in DELAY_ONE_IN packets and one in 16.8 ms (DELAY_FREE_SHIFT) besides;
  *   - half as long, if it had none for four times as long.
  * So 8,000 packets a second have about 250 samples, and a ping each second is seen each time.
  *

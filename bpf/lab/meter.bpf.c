@@ -288,7 +288,7 @@ int lab_sink(struct __sk_buff *skb)
 /* A packet's times, CLOCK_MONOTONIC in ns. */
 struct lab_stamp {
 	__u64 at; /* it arrived */
-	__u64 due; /* the scheduler last wanted to be woken before that; 0 = never */
+	__u64 due; /* for when the scheduler had last set its timer; 0 = it never had */
 };
 
 /* Of all packets, in order; the size is set before the load. */

@@ -92,8 +92,8 @@ func (p *Programs) Sink(ifindex int) (func() (uint64, error), error) {
 	}, nil
 }
 
-// Stamp is when a packet arrived, and when the scheduler that sent it had last wanted to be
-// woken before, both in ns of CLOCK_MONOTONIC; Due is 0 if it never had.
+// Stamp is when a packet arrived, and for when the scheduler that sent it had last set its
+// timer, both in ns of CLOCK_MONOTONIC; Due is 0 if it never had.
 type Stamp struct{ At, Due uint64 }
 
 // Stamp drops whatever comes in by a device of the calling thread's namespace, and
