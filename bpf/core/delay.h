@@ -15,7 +15,7 @@
  *
  * How long the next run is:
  *   - twice as long, if the class had a sample less than DELAY_ENOUGH ago, or the link has
- *     drawn more than one in DELAY_ONE_IN packets and one in 16.8 ms (DELAY_FREE_SHIFT) besides;
+ *     drawn more than one in DELAY_ONE_IN packets and more than one in 4.2 ms (DELAY_FREE_SHIFT);
  *   - half as long, if it had none for four times as long.
  * So 8,000 packets a second have about 250 samples, and a ping each second is seen each time.
  *
@@ -38,7 +38,7 @@
 #define DELAY_LONGEST 7 /* a run has 1 << DELAY_LONGEST packets at most */
 #define DELAY_ONE_IN 32
 #define DELAY_ENOUGH 3906 /* 4 ms, in 1 << AGE_SHIFT ns */
-#define DELAY_FREE_SHIFT 14 /* of those: a sample each 16.8 ms costs the link nothing */
+#define DELAY_FREE_SHIFT 7 /* so long counts as one packet: 4.2 ms are DELAY_ONE_IN of them */
 #define DELAY_CREDIT 4096 /* packets */
 
 /* By number of the class, or WEIR_MAX_CLASSES + rule_queue; half of them are for queues. */
@@ -75,8 +75,8 @@ static __always_inline bool delay_drawn(struct weir_class *c)
 static __always_inline void delay_draw(struct weir_class *c, __u32 now)
 {
 	__u32 run = 1 << c->draw_run, quiet = now - c->drawn_when;
-	__s32 credit = delay_link.credit + run - DELAY_ONE_IN +
-		       ((now - delay_link.at) >> DELAY_FREE_SHIFT) * DELAY_ONE_IN;
+	__u32 since = (now - delay_link.at) >> DELAY_FREE_SHIFT;
+	__s32 credit = delay_link.credit + (since > run ? since : run) - DELAY_ONE_IN;
 	__u32 left = run - c->draw_place, x = delay_link.random + 0x9e3779b9;
 
 	credit = credit > DELAY_CREDIT	  ? DELAY_CREDIT

@@ -26,7 +26,8 @@ func nowNs(t *testing.T) uint64 {
 
 // TestPacketsAndTheirDelays: on a real kernel the histogram says how long packets really waited,
 // within 5 % at p50 and p99, of a class and of its queue; a class that is made anew begins at
-// nothing.
+// nothing. One packet in seven is dropped, and a drawn one that is counts for nothing, so how
+// many are counted is off by chance: by 1 % (one standard deviation) in ten seconds.
 func TestPacketsAndTheirDelays(t *testing.T) {
 	for _, name := range []discipline.Name{discipline.FIFO, discipline.CBWFQ} {
 		t.Run(string(name), func(t *testing.T) {
@@ -35,7 +36,7 @@ func TestPacketsAndTheirDelays(t *testing.T) {
 			state.Classes[0].AQM = plan.AQM{}
 			state.Classes[0].Limit.Packets = 60
 			must(t, b.Set(context.Background(), state))
-			exact := sendTimed(t, 6e6, 3*time.Second)
+			exact := sendTimed(t, 6e6, 10*time.Second)
 			snap, err := b.Counters()
 			must(t, err)
 			c := snap.Classes[0]
