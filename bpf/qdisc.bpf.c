@@ -66,10 +66,17 @@ const enum weir_discipline *discipline_names __attribute__((unused));
 
 #define NO_FLOW ALL_FLOWS /* no queue with rules to count for */
 
-/* Does a class with this discipline, which is empty, take a packet without sorting it? */
-static __always_inline bool begins_at_front(__u32 discipline)
+/*
+ * Is class c empty, and of a discipline (fifo, sfq) that does not sort a packet which
+ * finds it so? Both fields are read at once.
+ */
+static __always_inline bool begins_alone(struct weir_class *c)
 {
-	return discipline - WEIR_FIFO <= WEIR_SFQ - WEIR_FIFO; /* not WEIR_NONE */
+	_Static_assert(offsetof(struct weir_class, qlen) == 4, "it follows the discipline");
+	__u64 both; /* qlen is the upper half */
+
+	__builtin_memcpy(&both, &c->discipline, sizeof(both));
+	return both - WEIR_FIFO <= WEIR_SFQ - WEIR_FIFO; /* not WEIR_NONE */
 }
 
 /*
@@ -164,7 +171,7 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	id = bounded(weir_class_of(skb->tc_index, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
 	c = &classes[id];
 	pkt_len = qdisc_pkt_len(skb);
-	if (c->qlen || !begins_at_front(c->discipline)) {
+	if (!begins_alone(c)) {
 		if (unlikely(!c->discipline))
 			id = 0;
 		return enqueue_behind(skb, sch, to_free,
@@ -172,22 +179,28 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	}
 	c->enqueued_packets++;
 	len = charged(pkt_len);
-	if (unlikely(!slot_fill(id, skb, to_free))) { /* cannot be: every class has a slot */
-		count_drop(c, sch, NO_FLOW, WEIR_DROP_LINK_PACKETS, len);
-		bpf_qdisc_skb_drop(skb, to_free);
-		return NET_XMIT_DROP;
-	}
-	front_begin(c, id, len);
+	front_begin(c, id + 1, len);
 	if (unlikely(delay_drawn(c)))
 		delay_begin(id, id + 1);
 	scheduler_activate(c, id, qdisc_gains(sch, len));
+	/* Last, so that little has to be kept meanwhile. */
+	if (unlikely(!slot_fill(id, skb, to_free))) /* cannot be: every class has a slot */
+		bpf_qdisc_skb_drop(skb, to_free);
 	return NET_XMIT_SUCCESS;
 }
 
 #define AQM_DROPS 2 /* at most, for each packet that is sent */
 
-/* The packet that the discipline of class id sends next; *length = its bytes. */
-static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32 *length)
+/* A packet of `len` bytes, of class id, leaves. */
+static __always_inline void count_sent(struct weir_class *c, struct Qdisc *sch, __u32 id, __u64 len)
+{
+	c->sent_packets++;
+	c->sent_bytes += len;
+	scheduler_charge(c, id, len, sch->q.qlen);
+}
+
+/* The packet that the discipline of class id sends next. */
+static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id)
 {
 	struct weir_class *c = class_at(id);
 	__u32 flow = discipline_next(id);
@@ -223,7 +236,10 @@ static __noinline struct sk_buff *send_sorted(struct Qdisc *sch, __u32 id, __u32
 		stats->sent_packets++;
 		stats->sent_bytes += len;
 	}
-	*length = len;
+	count_sent(c, sch, id, len);
+	if (unlikely(!skb))
+		return NULL; /* cannot be: the flow held this slot */
+	bpf_qdisc_bstats_update(sch, skb);
 	return skb;
 }
 
@@ -232,8 +248,9 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 {
 	struct weir_class *c;
 	struct sk_buff *skb;
-	__u32 len;
+	slot_ref s;
 	__u64 id;
+	__u32 len;
 
 	if (!sch->q.qlen)
 		return NULL;
@@ -250,27 +267,26 @@ struct sk_buff *BPF_PROG(weir_dequeue, struct Qdisc *sch)
 	}
 	id--;
 	c = class_at(id);
-	if (unlikely(!c->front.head) && c->group) {
-		id = scheduler_member(sch, id);
-		if (!id)
-			return NULL;
-		id--;
-		c = class_at(id);
+	if (unlikely(!c->front.head)) {
+		if (c->group) {
+			id = scheduler_member(sch, id);
+			if (!id)
+				return NULL;
+			id--;
+			c = class_at(id);
+		}
+		if (!c->front.head)
+			return send_sorted(sch, id);
 	}
-	if (likely(c->front.head)) {
-		slot_ref s = front_del(c, &len);
-
-		skb = leave(s, len, sch);
-		if (delay_waits(c, s))
-			delay_end(id, s, ALL_FLOWS);
-	} else {
-		skb = send_sorted(sch, id, &len);
-	}
-	c->sent_packets++;
-	c->sent_bytes += len;
-	scheduler_charge(c, id, len, sch->q.qlen);
+	s = front_del(c, &len);
+	qdisc_loses(sch, len);
+	if (delay_waits(c, s))
+		delay_end(id, s, ALL_FLOWS);
+	count_sent(c, sch, id, len);
+	skb = slot_empty(s - 1); /* late, so that little has to be kept meanwhile */
+	slot_give(s);
 	if (unlikely(!skb))
-		return NULL; /* cannot be: the queue held this slot */
+		return NULL; /* cannot be: the front held this slot */
 	bpf_qdisc_bstats_update(sch, skb);
 	return skb;
 }

@@ -59,7 +59,7 @@ static __always_inline __u64 span_exact(__u64 len, __u64 cost, __u32 *part)
  * sum below 0 would wrap to four billion. With 0 such packets would be free, and a
  * flood of them would move no clock.
  */
-static __always_inline __u32 charged(__u32 pkt_len)
+static __always_inline __u64 charged(__u32 pkt_len)
 {
 	__s64 len = pkt_len + link_now.overhead;
 
@@ -124,17 +124,17 @@ static __always_inline __u32 class_refuses(struct weir_class *c, struct Qdisc *s
 	return NOT_DROPPED;
 }
 
-/* The first packet of class id, in the class's own slot. */
-static __always_inline void front_begin(struct weir_class *c, __u32 id, __u64 len)
+/* The first packet of a class, which is in the class's own slot s. */
+static __always_inline void front_begin(struct weir_class *c, slot_ref s, __u64 len)
 {
-	c->front.head = c->front.tail = id + 1;
+	c->front.head = s;
 	c->qlen = 1;
 	c->backlog = len;
 }
 
 /*
- * Class c gets another packet. If one waits alone at its front, that one's length
- * and successor are written down now.
+ * Class c gets another packet. If one waits alone at its front, what is known of that one
+ * is written down now.
  */
 static __always_inline void front_note(struct weir_class *c)
 {
@@ -142,6 +142,7 @@ static __always_inline void front_note(struct weir_class *c)
 
 	if (c->qlen != 1 || !c->front.head)
 		return;
+	c->front.tail = c->front.head;
 	p = packet_at(c->front.head - 1);
 	p->next = 0;
 	p->len = c->backlog;
@@ -154,6 +155,12 @@ static __always_inline void front_add(struct weir_class *c, bool some, slot_ref 
 	class_gains(c, len);
 }
 
+/*
+ * Between stores of 0 side by side: the compiler would make one of them and then, since it
+ * does not know that they are aligned, many small ones.
+ */
+#define apart() asm volatile("" : : : "memory")
+
 /* Takes the first packet off the front of class c, which is not empty. */
 static __always_inline slot_ref front_del(struct weir_class *c, __u32 *len)
 {
@@ -161,9 +168,11 @@ static __always_inline slot_ref front_del(struct weir_class *c, __u32 *len)
 
 	if (c->qlen == 1) {
 		*len = c->backlog;
-		c->front.head = 0;
-		c->qlen = 0;
 		c->backlog = 0;
+		apart();
+		c->qlen = 0;
+		apart();
+		c->front.head = 0;
 		return s;
 	}
 	list_del(&c->front, len);
