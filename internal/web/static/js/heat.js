@@ -15,11 +15,11 @@ const CELLS = 600; // of a strip at most; of more moments several share one
 export const measures = {
 	rate: {
 		title: "Rate", legend: "none", full: "the whole link (a quarter of it is half as strong)", join: mean, colour: "--accent",
-		of: (s, row, top) => Math.sqrt(s.rate[row] / top), // so that a hundredth of the link can be seen
+		of: (s, row, top) => Math.sqrt(s.rate(row) / top), // so that a hundredth of the link can be seen
 	},
 	lack: {
 		title: "Below its ideal", legend: "has its ideal", full: "has nothing of it", join: Math.max, colour: "--bad",
-		of: (s, row) => (s.ideal[row] > 0 ? Math.max(0, 1 - s.rate[row] / s.ideal[row]) : 0 * s.ideal[row]),
+		of: (s, row) => (s.ideal(row) > 0 ? Math.max(0, 1 - s.rate(row) / s.ideal(row)) : 0 * s.ideal(row)),
 	},
 	delay: {
 		title: "Delay, p99", legend: "0.1 ms or less", full: "100 ms or more", join: Math.max, colour: "--warn",
@@ -68,8 +68,8 @@ export function paint(measure) {
 export function told(name, series, rows, times, measure) {
 	const own = measures[measure].told;
 	if (own && rows.some((row) => series.wait(row) === series.wait(row))) return `${name}, ${clock(times[rows[0]])}: ${own(series, rows)}`;
-	const average = (list) => mean(...rows.map((row) => list[row]).filter((v) => v === v));
-	const r = average(series.rate), ideal = average(series.ideal);
+	const average = (of) => mean(...rows.map(of).filter((v) => v === v));
+	const r = average((row) => series.rate(row)), ideal = average((row) => series.ideal(row));
 	if (r !== r) return `${name}, ${clock(times[rows[0]])}: not known`;
 	const beside = ideal === ideal ? ` of ${rate(ideal)}${ideal > 0 ? ` (${percent(r / ideal)})` : ""}` : "";
 	return `${name}, ${clock(times[rows[0]])}: ${rate(r)}${beside}`;

@@ -107,18 +107,18 @@ export function linkView(main, [device, way]) {
 	function live(link) {
 		const all = [...(store.links.get(nameOf(link)) ?? new Map()).values()];
 		const rows = store.window(range.seconds);
-		const sum = (s) => rows.reduce((n, r) => n + (s.rate[r] || 0), 0);
+		const sum = (s) => rows.reduce((n, r) => n + (s.rate(r) || 0), 0);
 		const weights = new Map(all.map((s) => [s.key, sum(s)]));
-		const busy = all.filter((s) => weights.get(s.key) > 0 || rows.some((r) => s.ideal[r] > 0.5));
+		const busy = all.filter((s) => weights.get(s.key) > 0 || rows.some((r) => s.ideal(r) > 0.5));
 		shown = pick(shown, busy.map((s) => s.key), weights);
-		const series = (s) => ({ key: s.key, name: s.name, rate: rows.map((r) => s.rate[r]), ideal: rows.map((r) => s.ideal[r]) });
+		const series = (s) => ({ key: s.key, name: s.name, rate: rows.map((r) => s.rate(r)), ideal: rows.map((r) => s.ideal(r)) });
 		let bands = shown.map((key, i) => ({ ...series(all.find((s) => s.key === key)), colour: colour(i) }));
 		const rest = busy.filter((s) => !shown.includes(s.key));
 		if (rest.length) {
 			const add = (field) => rows.map((r) => rest.reduce((n, s) => n + (s[field][r] || 0), 0));
 			bands.push({ key: "", name: `${rest.length} more`, rate: add("rate"), ideal: add("ideal"), colour: colour(9) });
 		}
-		const present = rows.map((r) => all.some((s) => s.rate[r] === s.rate[r]));
+		const present = rows.map((r) => all.some((s) => s.rate(r) === s.rate(r)));
 		if (alone !== null) bands = bands.filter((b) => b.key === alone);
 		for (const b of bands) b.gap = present.map((p) => !p);
 		return { times: rows.map((r) => store.times[r]), bands };

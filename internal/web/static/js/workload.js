@@ -101,10 +101,10 @@ export function workloadView(main, [name]) {
 				l.min_bps && { name: "min", value: l.min_bps, colour: css.getPropertyValue("--good") },
 				l.max_bps && { name: "max", value: l.max_bps, colour: css.getPropertyValue("--capacity") },
 			].filter(Boolean);
-			const values = rows.map((r) => series.rate[r]);
+			const values = rows.map((r) => series.rate(r));
 			charts.get(nameOf(l)).draw({
 				times: rows.map((r) => store.times[r]), lines, top: 1e6,
-				bands: [{ name, colour: colour(i), rate: values, ideal: rows.map((r) => series.ideal[r]), gap: values.map((v) => v !== v) }],
+				bands: [{ name, colour: colour(i), rate: values, ideal: rows.map((r) => series.ideal(r)), gap: values.map((v) => v !== v) }],
 			});
 		}
 	}

@@ -222,7 +222,7 @@ export function workloadsView(main, [mode]) {
 				strip(cell.firstChild, store.series(chosen.link, w.key), look().parts, chosen.measure, top, look().colour);
 			} else if (c.spark) {
 				const s = store.series(chosen.link, w.key);
-				const values = s ? recent.map((r) => s.rate[r]) : [];
+				const values = s ? recent.map((r) => s.rate(r)) : [];
 				const highest = Math.max(0, ...values.filter((v) => v === v));
 				spark(cell.firstChild, look().width, values, Math.max(highest, (top ?? 0) / 50), look().fill);
 			} else if (c.wide) {
