@@ -279,6 +279,9 @@ tests["1,000 workloads: 20 streams, scrolling, memory"] = async () => {
 	await page.evaluate(() => { location.hash = "#/link"; });
 	await page.waitForSelector(".plot canvas");
 	await sleep(2000);
+	// Those that have no band of their own are one together.
+	const rest = page.locator("tr", { hasText: /\d more/ }).locator("td.number");
+	for (const i of [0, 1]) assert.match(await rest.nth(i).textContent(), /^[1-9]/, "the rate and the ideal of the rest");
 	// An hour of samples: what a ring holds takes memory only once it has been written.
 	await page.evaluate(async () => {
 		const { store } = await import("/js/store.js");

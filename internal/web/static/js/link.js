@@ -115,7 +115,7 @@ export function linkView(main, [device, way]) {
 		let bands = shown.map((key, i) => ({ ...series(all.find((s) => s.key === key)), colour: colour(i) }));
 		const rest = busy.filter((s) => !shown.includes(s.key));
 		if (rest.length) {
-			const add = (field) => rows.map((r) => rest.reduce((n, s) => n + (s[field][r] || 0), 0));
+			const add = (field) => rows.map((r) => rest.reduce((n, s) => n + (s[field](r) || 0), 0));
 			bands.push({ key: "", name: `${rest.length} more`, rate: add("rate"), ideal: add("ideal"), colour: colour(9) });
 		}
 		const present = rows.map((r) => all.some((s) => s.rate(r) === s.rate(r)));
