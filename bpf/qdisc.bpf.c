@@ -42,6 +42,7 @@
 #include "schedulers/table.h"
 #include "changes.h"
 #include "core/delay.h"
+#include "core/hash.h"
 #include "drop.h"
 #include "release.h"
 #include "reset.h"
@@ -106,7 +107,7 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	if (sorts) {
 		key = place >> QUEUE_SHIFT;
 		if (discipline_key(c) == HASH)
-			key = bpf_skb_get_hash(skb);
+			key = c->ce_above ? bpf_skb_get_hash(skb) : flow_hash(skb); /* ecn.h has the kernel's */
 		else
 			flow = rule_queue(id, queue_of(c, key));
 		now = bpf_ktime_get_ns();

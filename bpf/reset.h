@@ -38,7 +38,7 @@ static long reset_class(__u64 id, void *ctx)
 		c->drops[WEIR_DROP_RESET] += c->qlen + c->held;
 	c->dropped_bytes += c->backlog + c->held_bytes;
 	if (c->planned)
-		wheel_del(&held.wheel, HOLD_NODE, id);
+		wheel_del(&held.wheel, HOLD_NODE, c);
 	c->planned = 0;
 	c->draws = 0;
 	c->held = c->held_bytes = 0;

@@ -73,7 +73,7 @@ __noinline int hold_plan(__u32 id, __u64 at, __u64 now)
 	if (c->planned) {
 		if (!before(at, c->hold_at))
 			return 0;
-		wheel_del(&held.wheel, HOLD_NODE, id);
+		wheel_del(&held.wheel, HOLD_NODE, c);
 	}
 	if (!held.wheel.count)
 		held.wheel.cursor = now >> HOLD_SHIFT;
@@ -81,7 +81,7 @@ __noinline int hold_plan(__u32 id, __u64 at, __u64 now)
 		held.at = at;
 	c->hold_at = at;
 	c->planned = 1;
-	wheel_add(&held.wheel, HOLD_NODE, id, at >> HOLD_SHIFT);
+	wheel_add(&held.wheel, HOLD_NODE, c, id, (at >> HOLD_SHIFT) - held.wheel.cursor);
 	return 0;
 }
 
@@ -187,14 +187,15 @@ __noinline class_ref hold_next(__u64 now)
 				held.at = at << HOLD_SHIFT;
 				return 0;
 			}
-			wheel_del(&held.wheel, HOLD_NODE, id);
+			wheel_del(&held.wheel, HOLD_NODE, c);
 			held.wheel.cursor = now >> HOLD_SHIFT;
-			wheel_add(&held.wheel, HOLD_NODE, id, c->hold_at >> HOLD_SHIFT);
+			wheel_add(&held.wheel, HOLD_NODE, c, id,
+				  (c->hold_at >> HOLD_SHIFT) - held.wheel.cursor);
 			continue;
 		}
 		held.wheel.cursor = at;
 		c->planned = 0;
-		wheel_del(&held.wheel, HOLD_NODE, id);
+		wheel_pop(&held.wheel, HOLD_NODE, c);
 		return id + 1;
 	}
 	return 0;

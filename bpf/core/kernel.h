@@ -57,7 +57,9 @@ struct sk_buff {
 	__u32 mark;
 	__be16 protocol;
 	__u16 network_header; /* from head */
+	__u32 hash;
 	unsigned char *head;
+	unsigned int tail; /* from head: the end of what lies there in one piece */
 	char cb[48];
 };
 
@@ -83,11 +85,28 @@ struct Qdisc {
 };
 
 struct iphdr {
+	__u8 ihl : 4;
 	__u8 tos;
+	__be16 frag_off;
+	__u8 protocol;
+	__be32 saddr, daddr;
+};
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
 };
 
 struct ipv6hdr {
 	__u8 flow_lbl[3]; /* before it, the lower half of the traffic class */
+	__u8 nexthdr;
+	struct in6_addr saddr, daddr;
+};
+
+/* TCP has the same two at its beginning. */
+struct udphdr {
+	__be16 source, dest;
 };
 
 struct netlink_ext_ack;

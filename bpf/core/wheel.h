@@ -67,18 +67,17 @@ static __always_inline void bucket_del(struct bucket *b, int n, __u32 id)
 		b->tail = node->prev;
 }
 
-/* Adds class id to bucket number `at`, or to the nearest one that exists. */
-static __always_inline void wheel_add(struct wheel *w, int n, __u32 id, __u64 at)
+/* Adds class c, number id, to the bucket `ahead` of the cursor, or to the nearest one there is. */
+static __always_inline void wheel_add(struct wheel *w, int n, struct weir_class *c, __u32 id,
+				      __s64 ahead)
 {
-	struct weir_node *node = &class_at(id)->node[n];
-	__s64 ahead = at - w->cursor;
+	struct weir_node *node = &c->node[n];
 	struct bucket *b;
+	__u64 at;
 
-	if (ahead < 0)
-		at = w->cursor;
-	else if (ahead >= BITS)
-		at = w->cursor + BITS - 1;
-	at &= BITS - 1;
+	if (unlikely((__u64)ahead >= BITS))
+		ahead = ahead < 0 ? 0 : BITS - 1;
+	at = (w->cursor + ahead) & (BITS - 1);
 	b = bucket_at(w, at);
 	node->bucket = at;
 	node->next = 0;
@@ -93,9 +92,9 @@ static __always_inline void wheel_add(struct wheel *w, int n, __u32 id, __u64 at
 	w->count++;
 }
 
-static __always_inline void wheel_del(struct wheel *w, int n, __u32 id)
+static __always_inline void wheel_del(struct wheel *w, int n, struct weir_class *c)
 {
-	struct weir_node *node = &class_at(id)->node[n];
+	struct weir_node *node = &c->node[n];
 	struct bucket *b = bucket_at(w, node->bucket);
 
 	if (node->prev)
@@ -108,6 +107,22 @@ static __always_inline void wheel_del(struct wheel *w, int n, __u32 id)
 		b->tail = node->prev;
 	if (!b->head)
 		bits_clear(&w->used, node->bucket);
+	w->count--;
+}
+
+/* Takes out class c, which is the first one of the bucket at the cursor. */
+static __always_inline void wheel_pop(struct wheel *w, int n, struct weir_class *c)
+{
+	struct bucket *b = bucket_at(w, w->cursor);
+	class_ref next = c->node[n].next;
+
+	b->head = next;
+	if (next) {
+		class_at(next - 1)->node[n].prev = 0;
+	} else {
+		b->tail = 0;
+		bits_clear(&w->used, w->cursor);
+	}
 	w->count--;
 }
 

@@ -68,7 +68,7 @@ __noinline int group_activate(__u32 id)
 		 */
 		if (!alone)
 			return 0;
-		wheel_del(&fair.link.throttled, 0, parent);
+		wheel_del(&fair.link.throttled, 0, g);
 		g->where = WEIR_OUT;
 		fair_enter(g, parent);
 	} else if (quiet) {

@@ -127,11 +127,11 @@ static __always_inline bool fair_recall(struct tier *t, struct weir_class *c, __
 	else if (c->where != WEIR_EARLY)
 		return false;
 	if (!before(v, c->v)) {
-		fair_leave(t, c, id);
+		fair_leave(t, c);
 		return true;
 	}
 	if (c->where == WEIR_WAITING) {
-		fair_leave(t, c, id);
+		fair_leave(t, c);
 		fair_wait_early(id);
 	}
 	return false;

@@ -74,8 +74,8 @@ struct {
 	__type(value, struct tier);
 } group_tiers SEC(".maps");
 
-static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 id, __u64 at,
-				     __u64 now)
+static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, struct weir_class *c,
+				     __u32 id, __u64 at, __u64 now)
 {
 	/* The last tick that is over: overdue classes are due at once. */
 	__u64 least = (now >> TICK_SHIFT) - 1, end;
@@ -91,19 +91,13 @@ static __always_inline void tick_add(struct wheel *w, __u64 *due, int n, __u32 i
 	end = (at + 1) << TICK_SHIFT;
 	if (!w->count || before(end, *due))
 		*due = end;
-	wheel_add(w, n, id, at);
+	wheel_add(w, n, c, id, at - w->cursor);
 }
 
-/* Buckets that class c's v is ahead of the share wheel's cursor. */
+/* Buckets that class c's v, which may wrap, is ahead of the share wheel's cursor. */
 static __always_inline __s64 share_ahead(struct tier *t, struct weir_class *c)
 {
 	return (__s64)(c->v - t->share_v) >> link_now.share_shift;
-}
-
-/* Number of class c's bucket in the share wheel; v may wrap, this may not. */
-static __always_inline __u64 share_bucket(struct tier *t, struct weir_class *c)
-{
-	return t->share.cursor + share_ahead(t, c);
 }
 
 static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u32 id, __u64 now)
@@ -111,9 +105,9 @@ static __always_inline void fair_wait(struct tier *t, struct weir_class *c, __u3
 	c->where = WEIR_WAITING;
 	if (!t->share.count)
 		t->share_v = t->v_now;
-	wheel_add(&t->share, 0, id, share_bucket(t, c));
+	wheel_add(&t->share, 0, c, id, share_ahead(t, c));
 	if (c->floor_cost)
-		tick_add(&t->floors, &t->floors_at, 1, id, c->floor_at, now);
+		tick_add(&t->floors, &t->floors_at, 1, c, id, c->floor_at, now);
 }
 
 /* How far ahead of its share, in virtual time, class c may go before others. */
@@ -122,15 +116,21 @@ static __always_inline __u64 fair_advantage(struct weir_class *c)
 	return 2 * link_now.bulk_quantum * c->share_cost;
 }
 
-static __always_inline void fair_leave(struct tier *t, struct weir_class *c, __u32 id)
+/* Class c is in the share wheel no more, and leaves what goes with that. */
+static __always_inline void fair_out(struct tier *t, struct weir_class *c)
 {
 	fair.early = c->where == WEIR_EARLY;
 	if (unlikely(fair.early))
 		c->v += fair_advantage(c);
 	c->where = WEIR_OUT;
-	wheel_del(&t->share, 0, id);
 	if (c->floor_cost)
-		wheel_del(&t->floors, 1, id);
+		wheel_del(&t->floors, 1, c);
+}
+
+static __always_inline void fair_leave(struct tier *t, struct weir_class *c)
+{
+	wheel_del(&t->share, 0, c);
+	fair_out(t, c);
 }
 
 /* Class id, which is in no wheel, goes before those that are, after others in a hurry. */
@@ -154,9 +154,9 @@ static __always_inline void urgent_del(struct tier *t, struct weir_class *c, __u
 static __always_inline void fair_take(struct tier *t, struct weir_class *c, __u32 id)
 {
 	if (c->where == WEIR_WAITING || c->where == WEIR_EARLY)
-		fair_leave(t, c, id);
+		fair_leave(t, c);
 	else if (c->where == WEIR_THROTTLED)
-		wheel_del(&t->throttled, 0, id);
+		wheel_del(&t->throttled, 0, c);
 	else if (c->where == WEIR_URGENT)
 		urgent_del(t, c, id);
 	c->where = WEIR_OUT;
@@ -194,7 +194,7 @@ static __always_inline __u64 fair_due(struct weir_class *c, __u32 id)
 static __always_inline void throttled_add(struct tier *t, struct weir_class *c, __u32 id, __u64 due,
 					  __u64 now)
 {
-	tick_add(&t->throttled, &t->throttled_at, 0, id, due, now);
+	tick_add(&t->throttled, &t->throttled_at, 0, c, id, due, now);
 	if (unlikely(fst_paced(c)) && before(due, t->throttled_at))
 		t->throttled_at = due;
 }
@@ -304,8 +304,12 @@ static __always_inline class_ref floors_first(struct tier *t, __u64 now)
 /* The first in the wheel of shares, which is not empty. */
 static __always_inline class_ref share_first(struct tier *t)
 {
-	__u64 at = wheel_first(&t->share);
+	class_ref first = bucket_at(&t->share, t->share.cursor)->head;
+	__u64 at;
 
+	if (likely(first))
+		return first;
+	at = wheel_first(&t->share);
 	t->share_v += (at - t->share.cursor) << link_now.share_shift;
 	t->share.cursor = at;
 	return bucket_at(&t->share, at)->head;
@@ -328,8 +332,8 @@ __noinline int floors_sort(__u32 group, __u64 now)
 
 		if (id == (__u32)-1 || before(c->floor_at, now))
 			break;
-		wheel_del(&t->floors, 1, id);
-		tick_add(&t->floors, &t->floors_at, 1, id, c->floor_at, now);
+		wheel_pop(&t->floors, 1, c);
+		tick_add(&t->floors, &t->floors_at, 1, c, id, c->floor_at, now);
 	}
 	return 0;
 }
@@ -344,8 +348,8 @@ __noinline int share_sort(__u32 group)
 
 		if (share_ahead(t, c) <= 0)
 			break;
-		wheel_del(&t->share, 0, id);
-		wheel_add(&t->share, 0, id, share_bucket(t, c));
+		wheel_pop(&t->share, 0, c);
+		wheel_add(&t->share, 0, c, id, share_ahead(t, c));
 	}
 	return 0;
 }
@@ -372,7 +376,7 @@ static __always_inline class_ref fair_owed(struct tier *t, __u32 group, __u64 no
 		if (!id || !before(c->floor_at, now))
 			return 0;
 	}
-	fair_leave(t, c, id - 1);
+	fair_leave(t, c);
 	return id;
 }
 
@@ -398,15 +402,21 @@ static __always_inline class_ref fair_next(struct tier *t, __u32 group, __u64 no
 	if (!t->share.count)
 		return 0;
 	id = share_first(t) - 1;
-	if (unlikely(share_ahead(t, class_at(id)) > 0)) {
+	c = class_at(id);
+	v = c->v;
+	if (unlikely(share_ahead(t, c) > 0)) {
+		__u64 most;
+
 		share_sort(group);
 		id = share_first(t) - 1;
+		c = class_at(id);
+		/* Never past the bucket: some there may be earlier than this one. */
+		most = t->share_v + (1ULL << link_now.share_shift) - 1;
+		v = before(c->v, most) ? c->v : most;
 	}
-	c = class_at(id);
-	/* Never past the bucket: some there may be earlier than this one. */
-	v = t->share_v + (1ULL << link_now.share_shift) - 1;
-	fair_reach(t, before(c->v, v) ? c->v : v, now);
-	fair_leave(t, c, id);
+	fair_reach(t, v, now);
+	wheel_pop(&t->share, 0, c);
+	fair_out(t, c);
 	return id + 1;
 }
 
@@ -463,7 +473,7 @@ static __always_inline class_ref fair_unthrottle(struct tier *t, __u32 group, __
 			t->throttled.cursor = at;
 		}
 		c = class_at(id);
-		wheel_del(&t->throttled, 0, id);
+		wheel_del(&t->throttled, 0, c);
 		due = fair_due(c, id);
 		if (before(now, due)) {
 			throttled_add(t, c, id, due, now);

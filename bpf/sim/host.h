@@ -12,6 +12,7 @@
 #include <linux/types.h>
 
 #define WEIR_KERNEL_H
+#define WEIR_HASH_H
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #define __noinline __attribute__((noinline))
@@ -89,6 +90,10 @@ static __u64 ancestor_id(const struct cgroup *group, int level)
 	return 0;
 }
 static __u32 bpf_skb_get_hash(struct sk_buff *skb)
+{
+	return skb->hash;
+}
+static __u32 flow_hash(struct sk_buff *skb)
 {
 	return skb->hash;
 }

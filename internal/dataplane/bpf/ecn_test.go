@@ -76,6 +76,19 @@ func countCE(t *testing.T) (stop func() (ce uint64)) {
 	}
 }
 
+// reach makes an address of IPv6 at the other end of the link known.
+func reach(t *testing.T, v6 net.IP) {
+	t.Helper()
+	up0, err := netlink.LinkByName("up0")
+	must(t, err)
+	addr, err := netlink.ParseAddr("fd00:9::1/64")
+	must(t, err)
+	addr.Flags = unix.IFA_F_NODAD
+	must(t, netlink.AddrAdd(up0, addr))
+	must(t, netlink.NeighSet(&netlink.Neigh{LinkIndex: up0.Attrs().Index, IP: v6,
+		HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 2}, State: netlink.NUD_PERMANENT}))
+}
+
 // TestPacketsAreMarked: on a real kernel CoDel marks packets that can be marked, of IPv4 and
 // IPv6, hashed or in a queue; they leave with CE, as many as are counted. A sender that ignores
 // marks loses packets all the same, and one that cannot be marked has no marks.
@@ -97,14 +110,7 @@ func TestPacketsAreMarked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opts := onLink(t)
-			up0, err := netlink.LinkByName("up0")
-			must(t, err)
-			addr, err := netlink.ParseAddr("fd00:9::1/64")
-			must(t, err)
-			addr.Flags = unix.IFA_F_NODAD
-			must(t, netlink.AddrAdd(up0, addr))
-			must(t, netlink.NeighSet(&netlink.Neigh{LinkIndex: up0.Attrs().Index, IP: v6,
-				HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 2}, State: netlink.NUD_PERMANENT}))
+			reach(t, v6)
 			b := newBackend(t, opts)
 			state := marking(test.discipline)
 			must(t, b.Set(context.Background(), state))

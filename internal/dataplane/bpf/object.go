@@ -3,7 +3,9 @@
 package bpf
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -96,8 +98,13 @@ func load(build build, scheduler string, mask uint32) (*object, error) {
 	if !ok {
 		return nil, fmt.Errorf("no scheduler %q in the qdisc", scheduler)
 	}
+	var keys [12]uint64
+	if err := binary.Read(rand.Reader, binary.NativeEndian, &keys); err != nil {
+		return nil, err
+	}
 	constants := map[string]any{
 		qdiscVarScheduler: uint32(number),
+		qdiscVarHashKeys:  keys,
 		qdiscVarMarkAt: [3]uint32{
 			uint32(bits.TrailingZeros32(mask)), 1<<plan.Mask(mask).ClassBits() - 1, uint32(plan.Mask(mask).ClassBits()),
 		},
