@@ -264,8 +264,9 @@ tests["1,000 workloads: 20 streams, scrolling, memory"] = async () => {
 	assert.ok(frames.length > 100, `${frames.length} frames in the trace`);
 	const took = gaps.reduce((a, b) => a + b, 0);
 	console.log(`scrolling: ${work.toFixed(1)} ms of CPU a frame, ${(gaps.length / took * 1000).toFixed(0)} frames a second, median ${gaps.sort((a, b) => a - b)[150].toFixed(1)} ms`);
-	// 60 frames a second are 16.7 ms each. How many there are depends on what else the computer does.
-	assert.ok(work <= 12, `${work} ms of CPU a frame`);
+	// 60 frames a second are 16.7 ms each, which the page shares with the browser's other threads.
+	// How many there are depends on what else the computer does.
+	assert.ok(work <= 8, `${work} ms of CPU a frame`);
 	// Delays are those of the agent in memory: the fallback measures none.
 	await page.evaluate(() => { location.hash = "#/workloads/heat"; });
 	await page.selectOption("#measure", "delay");
@@ -295,6 +296,36 @@ tests["1,000 workloads: 20 streams, scrolling, memory"] = async () => {
 	console.log(`memory of the tab: ${Math.max(...use).toFixed(0)} MB`);
 	assert.ok(Math.max(...use) <= 150, `${use} MB`);
 	assert.deepEqual(page.errors, []);
+	await page.context().close();
+};
+
+tests["samples come from the worker as they were sent"] = async () => {
+	const page = await visit();
+	const differ = await page.evaluate(async () => {
+		const { Packer, Unpacker } = await import("/js/parcel.js");
+		const packer = new Packer(), unpacker = new Unpacker();
+		let seed = 1;
+		const random = (n) => (seed = (seed * 48271) % 2147483647) % n; // of Park and Miller
+		const make = (key) => ({
+			key: `k${key}`, name: ["a", "b"][random(9) ? 0 : 1], links: Array.from({ length: 1 + (random(12) ? 0 : 1) }, () => ({
+				rate_bps: random(1e6), min_bps: random(9) ? 5 : null, ...(random(9) ? {} : { score: { kept: random(10) / 10, text: String(random(9)) } }), drops: { full: random(3) } })),
+			warnings: random(9) ? [] : ["w"],
+		});
+		const differ = [];
+		for (let i = 0; i < 500; i++) {
+			const keys = Array.from({ length: 5 + (random(7) ? 0 : random(3)) }, (_, k) => k);
+			if (!random(7)) keys.reverse();
+			const sample = { at: String(i), workloads: keys.map(make) };
+			const parcel = packer.pack(JSON.parse(JSON.stringify(sample)));
+			const got = JSON.stringify(unpacker.open(structuredClone(parcel)));
+			if (got !== JSON.stringify(sample)) differ.push([i, got, sample]);
+		}
+		return differ.slice(0, 1);
+	});
+	assert.deepEqual(differ, []);
+	// That worker is the only one.
+	assert.match(await page.evaluate(() => { try { return String(new Worker("/js/api.js")); } catch (err) { return err.name; } }), /TypeError/);
+	assert.match(await page.evaluate(() => { try { return String(trustedTypes.createPolicy("weir", {})); } catch (err) { return err.name; } }), /TypeError/);
 	await page.context().close();
 };
 

@@ -24,8 +24,8 @@ const columns = [
 	{ name: "Min", by: (w, t) => t?.min_bps ?? 0, text: (w, t) => (t?.min_bps ? limit(t.min_bps) : "-"), number: true, down: true, more: 1 },
 	{ name: "Max", by: (w, t) => t?.max_bps || Infinity, text: (w, t) => (t?.max_bps ? limit(t.max_bps) : "-"), number: true, more: 1 },
 	{ name: "Backlog", by: (w, t) => t?.backlog_packets ?? 0, text: (w, t) => (t?.backlog_packets ? `${t.backlog_packets} p` : "-"), number: true, down: true, more: 2 },
-	{ name: "Drops", by: (w, t) => t?.drops_per_second || total(t?.drops) / 1e12, text: (w, t) => dropped(t), title: (w, t) => drops(t?.drops, t?.drops_per_second), down: true, more: 2 },
-	{ name: "State", by: (w) => w.state, text: (w) => (w.note ? `${w.state}: ${w.note}` : w.state), title: (w) => w.note, more: 1, state: true },
+	{ name: "Drops", by: (w, t) => t?.drops_per_second || total(t?.drops) / 1e12, text: (w, t) => dropped(t), title: (w, t) => drops(t?.drops, t?.drops_per_second), down: true, more: 2, clip: true },
+	{ name: "State", by: (w) => w.state, text: (w) => (w.note ? `${w.state}: ${w.note}` : w.state), title: (w) => w.note, more: 1, state: true, clip: true },
 ];
 
 const heatColumns = [
@@ -76,7 +76,7 @@ export function workloadsView(main, [mode]) {
 	const oldest = h("span", {}), legend = h("p", { class: "key soft legend-heat" });
 	const cell = h("p", { class: "key cell" });
 	const space = h("div", { class: "space", role: "rowgroup" });
-	const box = h("div", { class: heat ? "rows heat" : "rows", tabindex: "0", role: "table", "aria-label": "Workloads", onscroll: scrolled, onkeydown: key, onpointermove: point, onpointerleave: () => say(cell, "") },
+	const box = h("div", { class: heat ? "rows heat" : "rows", tabindex: "0", role: "table", "aria-label": "Workloads", onscroll: scrolled, onkeydown: key, onpointermove: (e) => point({ target: e.target, x: e.offsetX }), onpointerleave: () => point(null) },
 		h("div", { role: "rowgroup", class: "top" }, h("div", { role: "row", class: "row" }, heads)), space);
 	fill(main,
 		h("div", { class: "head" }, h("h1", {}, "Workloads"), count,
@@ -112,16 +112,17 @@ export function workloadsView(main, [mode]) {
 			else head.removeAttribute("aria-sort");
 		});
 		const words = chosen.filter.toLowerCase().split(/\s+/).filter(Boolean);
-		const all = sample.workloads.filter((w) => {
+		const all = words.length ? sample.workloads.filter((w) => {
 			const text = `${w.name} ${w.kind} ${w.state} ${w.policy.group ?? ""}`.toLowerCase();
 			return words.every((word) => text.includes(word));
-		});
+		}) : sample.workloads;
 		lines = arrange(all);
 		say(count, all.length === sample.workloads.length ? `${all.length}` : `${all.length} of ${sample.workloads.length}`);
 		box.setAttribute("aria-rowcount", String(lines.length + 1));
 		space.style.height = `${lines.length * ROW}px`;
 		if (heat) explainHeat();
 		paint(true);
+		if (heat) point(pointed);
 	}
 
 	let waiting = false;
@@ -152,16 +153,20 @@ export function workloadsView(main, [mode]) {
 			{ heading: name, members: members.length, sum: members.reduce((n, k) => n + (k.t?.rate_bps ?? 0), 0) }, ...members]);
 	}
 
+	let made = null; // what all rows are written with: looked up once a sample, as it makes the browser lay out
+	const look = () => (made ??= heat ? { parts: parts(), colour: heatColour(chosen.measure) } : { recent: store.window(60), width: sparkHead.clientWidth || 100, fill: sparkColour() });
+	const stale = new Map(); // by key: line of a row that says what was before the newest sample
+
 	// paint puts the rows that can be seen into the document. Rows that are there already are
 	// written with a new sample only, and not while the table is scrolled.
 	function paint(all) {
 		const first = Math.max(0, Math.floor(box.scrollTop / ROW) - 5);
 		const last = Math.min(lines.length, Math.ceil((box.scrollTop + box.clientHeight) / ROW) + 5);
 		const seen = new Set();
-		const recent = store.window(60);
-		let made; // looked up once for all rows, and only if one is written
-		const look = () => (made ??= heat ? { parts: parts(), colour: heatColour(chosen.measure) } : { width: sparkHead.clientWidth || 100, fill: sparkColour() });
-		const top = store.sample?.links.find((l) => nameOf(l) === chosen.link)?.capacity_bps;
+		if (all) {
+			made = null;
+			stale.clear();
+		}
 		for (let i = first; i < last; i++) {
 			const id = lines[i].w?.key ?? `heading ${lines[i].heading}`;
 			seen.add(id);
@@ -173,10 +178,10 @@ export function workloadsView(main, [mode]) {
 				space.append(row);
 			}
 			if (!fresh && !all) continue;
-			row.style.transform = `translateY(${i * ROW}px)`;
+			row.style.top = `${i * ROW}px`; // a transform of its own for each row takes the browser 2 ms a frame
 			row.setAttribute("aria-rowindex", String(i + 2));
-			if (lines[i].w) write(row, lines[i], recent, top, look);
-			else say(row.firstChild, `${lines[i].heading}: ${lines[i].members}, ${rate(lines[i].sum)}`);
+			if (fresh) write(row, lines[i]);
+			else stale.set(id, lines[i]);
 		}
 		for (const [id, row] of rows) {
 			if (seen.has(id)) continue;
@@ -185,6 +190,25 @@ export function workloadsView(main, [mode]) {
 			rows.delete(id);
 			if (row.children.length > 1) spare.push(row);
 		}
+		if (all) soon();
+	}
+
+	// freshen writes rows anew, for a part of each frame: all at once would be felt while the
+	// table is scrolled.
+	function freshen() {
+		const until = performance.now() + 2;
+		for (const [id, line] of stale) {
+			stale.delete(id);
+			if (rows.has(id)) write(rows.get(id), line);
+			if (performance.now() > until) break;
+		}
+		soon();
+	}
+
+	let next = 0; // frame in which rows are written
+	function soon() {
+		cancelAnimationFrame(next);
+		if (stale.size) next = requestAnimationFrame(freshen);
 	}
 
 	const make = () => h("div", { role: "row", class: "row" }, shown.map((c) => h("div", { role: "cell", class: cls(c) },
@@ -204,17 +228,23 @@ export function workloadsView(main, [mode]) {
 		say(oldest, rows.length ? `${age(store.times[store.head] - store.times[rows[0]])} ago` : "");
 	}
 
-	// point says what the cell below the pointer shows.
-	function point(e) {
-		const { key } = e.target.dataset;
-		if (!e.target.matches(".strip") || !key) return say(cell, "");
-		const list = parts(), series = store.series(chosen.link, key);
-		const at = list[Math.min(list.length - 1, Math.floor((e.offsetX / e.target.clientWidth) * list.length))];
+	// point says what the cell below the pointer shows, and goes on to with each sample.
+	let pointed = null; // {target, x}: where the pointer is
+	function point(at) {
+		pointed = at;
+		const key = at?.target.matches(".strip") && at.target.dataset.key;
+		const series = key && store.series(chosen.link, key);
 		const name = lines.find((l) => l.w?.key === key)?.w.name;
-		if (at && series && name) say(cell, told(name, series, at, store.times, chosen.measure));
+		if (!series || !name) return say(cell, "");
+		const list = parts();
+		const rows = list[Math.min(list.length - 1, Math.floor((at.x / at.target.clientWidth) * list.length))];
+		if (rows) say(cell, told(name, series, rows, store.times, chosen.measure));
 	}
 
-	function write(row, { w, t }, recent, top, look) {
+	function write(row, line) {
+		const { w, t } = line;
+		if (!w) return say(row.firstChild, `${line.heading}: ${line.members}, ${rate(line.sum)}`);
+		const top = store.sample.links.find((l) => nameOf(l) === chosen.link)?.capacity_bps;
 		shown.forEach((c, i) => {
 			const cell = row.children[i];
 			if (c.heat) {
@@ -222,7 +252,7 @@ export function workloadsView(main, [mode]) {
 				strip(cell.firstChild, store.series(chosen.link, w.key), look().parts, chosen.measure, top, look().colour);
 			} else if (c.spark) {
 				const s = store.series(chosen.link, w.key);
-				const values = s ? recent.map((r) => s.rate(r)) : [];
+				const values = s ? look().recent.map((r) => s.rate(r)) : [];
 				const highest = Math.max(0, ...values.filter((v) => v === v));
 				spark(cell.firstChild, look().width, values, Math.max(highest, (top ?? 0) / 50), look().fill);
 			} else if (c.wide) {
@@ -264,4 +294,4 @@ export function workloadsView(main, [mode]) {
 	};
 }
 
-const cls = (c) => [c.number && "number", c.wide && "wide", (c.spark || c.heat) && "history", c.more && `more${c.more}`, c.state && "state"].filter(Boolean).join(" ");
+const cls = (c) => [c.number && "number", c.wide && "wide", (c.spark || c.heat) && "history", c.more && `more${c.more}`, c.state && "state", c.clip && "clip"].filter(Boolean).join(" ");
