@@ -349,10 +349,13 @@ tests["the page says that the agent is away, and comes back"] = async () => {
 	page.errors.length = 0; // the browser says that it cannot connect
 	await sound(page, "away");
 	const agent = spawn(WEIR, ["agent", "--config", `${WORK}/weir.yaml`], { stdio: "ignore" });
-	await page.waitForSelector("#connection.live", { timeout: 20_000 });
-	assert.ok(await page.locator("#banner").isHidden());
-	agent.kill();
-	await new Promise((done) => agent.on("exit", done));
+	try {
+		await page.waitForSelector("#connection.live", { timeout: 20_000 });
+		assert.ok(await page.locator("#banner").isHidden());
+	} finally {
+		agent.kill();
+		await new Promise((done) => agent.on("exit", done));
+	}
 };
 
 await run(tests);
