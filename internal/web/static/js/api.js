@@ -48,7 +48,8 @@ export async function ask(path, { method = "GET", body, signal } = {}) {
 	return response.json();
 }
 
-export async function send(path, { method, body, signal, token = session()?.token }) {
+export async function send(path, { method, body, signal }) {
+	const token = session()?.token;
 	const headers = token ? { Authorization: `Bearer ${token}` } : {};
 	if (body) headers["Content-Type"] = "application/json";
 	const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body), cache: "no-store" });

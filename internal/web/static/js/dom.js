@@ -28,7 +28,10 @@ export function fill(element, ...children) {
 
 // say writes a text, and leaves the document alone where it is there already.
 export function say(element, text) {
-	if (element.textContent !== text) element.textContent = text;
+	if (element.textContent === text) return;
+	const only = element.firstChild;
+	if (only?.nodeType === Node.TEXT_NODE && !only.nextSibling) only.data = text; // no garbage
+	else element.textContent = text;
 }
 
 // facts makes a list of names and values; pairs are [name, value] with null left out.
