@@ -138,7 +138,11 @@ func Areas(list []Zone, workloads []string, receiver func(workload int) netip.Ad
 				area.Prefixes.List = append(area.Prefixes.List, netip.PrefixFrom(receiver(w), 32))
 			}
 		}
-		for range z.Prefixes {
+		besides := z.Prefixes
+		if len(area.Prefixes.List) == 0 {
+			besides = max(1, besides) // without prefixes it would be the default zone
+		}
+		for range besides {
 			n := random.Uint32()
 			p, _ := netip.AddrFrom4([4]byte{byte(100 + n>>24%100), byte(n >> 16), byte(n >> 8), byte(n)}).Prefix(16 + random.IntN(17))
 			area.Prefixes.List = append(area.Prefixes.List, p)

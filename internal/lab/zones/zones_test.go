@@ -3,6 +3,7 @@
 package zones
 
 import (
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -46,6 +47,23 @@ func TestDivide(t *testing.T) {
 	for ingress, want := range map[bool][]float64{false: {0, 0, 90e6, 10e6}, true: {0, 0, 60e6, 10e6}} {
 		if got := Divide(100e6, list, ingress, 4, of); !reflect.DeepEqual(got, want) {
 			t.Errorf("ingress %v, wan is idle: %v, want %v", ingress, got, want)
+		}
+	}
+}
+
+// TestAreas: each zone has a prefix, also one that nobody sends to: without it would be the default
+// zone, with all that is meant to be in none.
+func TestAreas(t *testing.T) {
+	receiver := func(w int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(w)}) }
+	for _, area := range Areas([]Zone{{"wan", 95e6, 10}, {"cdn", 1e6, 0}}, []string{"", "wan", ""}, receiver) {
+		list := area.Prefixes.List
+		if len(list) == 0 || (area.Name == "wan" && (len(list) != 11 || list[0].Addr() != receiver(1))) {
+			t.Errorf("%s has %v", area.Name, list)
+		}
+		for _, p := range list {
+			if p.Contains(receiver(0)) || p.Contains(receiver(2)) {
+				t.Errorf("%s has %v, where workloads of no zone send", area.Name, p)
+			}
 		}
 	}
 }
