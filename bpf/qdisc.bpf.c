@@ -107,7 +107,8 @@ static __noinline int enqueue_behind(struct sk_buff *skb, struct Qdisc *sch,
 	if (sorts) {
 		key = place >> QUEUE_SHIFT;
 		if (discipline_key(c) == HASH)
-			key = c->ce_above ? bpf_skb_get_hash(skb) : flow_hash(skb); /* ecn.h has the kernel's */
+			/* ecn.h has the kernel's. */
+			key = c->ce_above ? bpf_skb_get_hash(skb) : flow_hash(skb);
 		else
 			flow = rule_queue(id, queue_of(c, key));
 		now = bpf_ktime_get_ns();
