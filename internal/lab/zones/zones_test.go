@@ -51,8 +51,8 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestAreas: each zone has a prefix, also one that nobody sends to: without it would be the default
-// zone, with all that is meant to be in none.
+// TestAreas: each zone has a prefix, also one that no workload sends to, since Weir takes a zone
+// without prefixes for the default zone.
 func TestAreas(t *testing.T) {
 	receiver := func(w int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(w)}) }
 	for _, area := range Areas([]Zone{{"wan", 95e6, 10}, {"cdn", 1e6, 0}}, []string{"", "wan", ""}, receiver) {

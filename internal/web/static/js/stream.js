@@ -12,18 +12,41 @@ import { Reader } from "./samples.js";
 const NEWLINE = 0x0a;
 const DATA = new TextEncoder().encode("data: ");
 
-// events reads server-sent events until the stream ends, and waits for each. The agent's are one line each. All is read
-// into one buffer: pieces of their own would be 20 MB of garbage before the browser looks.
+// filler returns what reads on from a body into a buffer behind what is used of it, and returns
+// the buffer and how much is used then; null: the body has ended. Browsers that can read all of it
+// into the same memory: pieces of their own would be 20 MB of garbage before the browser looks.
+export function filler(body) {
+	const grown = (buffer, size) => (size > buffer.byteLength ? buffer.transfer(2 * size) : buffer);
+	let reader;
+	try {
+		reader = body.getReader({ mode: "byob" });
+	} catch { // Safari
+		reader = body.getReader();
+		return async (buffer, used) => {
+			const { done, value } = await reader.read();
+			if (done) return null;
+			const larger = grown(buffer, used + value.length);
+			new Uint8Array(larger).set(value, used);
+			return [larger, used + value.length];
+		};
+	}
+	return async (buffer, used) => {
+		const { done, value } = await reader.read(new Uint8Array(grown(buffer, used + 1), used));
+		return done ? null : [value.buffer, used + value.length];
+	};
+}
+
+// events reads server-sent events until the stream ends, and waits for each. The agent's are one
+// line each.
 async function events(each, signal) {
 	const response = await send("/v1/stream", { method: "GET", signal });
-	const reader = response.body.getReader({ mode: "byob" });
-	let buffer = new ArrayBuffer(1 << 16), used = 0; // a line that is not whole yet
+	const fill = filler(response.body);
+	let held = [new ArrayBuffer(1 << 16), 0]; // a line that is not whole yet
 	for (;;) {
-		if (used === buffer.byteLength) buffer = buffer.transfer(2 * used);
-		const { done, value } = await reader.read(new Uint8Array(buffer, used));
-		if (done) return;
-		buffer = value.buffer;
-		const bytes = new Uint8Array(buffer, 0, used + value.length);
+		const [buffer, used] = held;
+		held = await fill(buffer, used);
+		if (!held) return;
+		const bytes = new Uint8Array(held[0], 0, held[1]);
 		let from = 0;
 		for (let end, look = used; (end = bytes.indexOf(NEWLINE, look)) >= 0; look = from) {
 			const line = bytes.subarray(from, end);
@@ -31,7 +54,7 @@ async function events(each, signal) {
 			from = end + 1;
 		}
 		if (from) bytes.copyWithin(0, from);
-		used = bytes.length - from;
+		held[1] -= from;
 	}
 }
 
