@@ -73,6 +73,17 @@ export function cpuOf(pid) {
 	return (Number(fields[11]) + Number(fields[12])) / 100; // clock ticks of 10 ms
 }
 
+// memory returns the memory in MB of the tab that has most of it, as Chromium's task manager
+// shows it.
+export async function memory() {
+	const { processInfo } = await (await browser.newBrowserCDPSession()).send("SystemInfo.getProcessInfo");
+	const field = (status, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1000;
+	return Math.max(...processInfo.filter((p) => p.type === "renderer").map((p) => {
+		const status = readFileSync(`/proc/${p.id}/status`, "utf8");
+		return field(status, "RssAnon") + field(status, "VmSwap");
+	}));
+}
+
 // run runs tests, or those with one of the arguments in their names, and ends the process.
 export async function run(tests) {
 	const only = process.argv.slice(2);

@@ -35,10 +35,8 @@ func New(m api.Manager, records *audit.Log, log *slog.Logger) *rest.API {
 		"sizes bytes, times UTC; egress is what leaves a container (upload).", log)
 	rest.Get(h, "/v1/cluster", "cluster", "The manager and its settings",
 		func(ctx context.Context, _ *rest.None) (api.Cluster, error) { return m.Cluster(ctx) })
-	rest.Get(h, "/v1/nodes", "list-nodes", "Every node with what it has and what of it is used",
-		func(ctx context.Context, _ *rest.None) ([]api.Node, error) { return m.Nodes(ctx) })
-	rest.Get(h, "/v1/containers", "list-containers", "Every container of the cluster",
-		func(ctx context.Context, _ *rest.None) ([]api.ClusterContainer, error) { return m.Containers(ctx) })
+	rest.Shared(h, "/v1/nodes", "list-nodes", "Every node with what it has and what of it is used", m.Nodes)
+	rest.Shared(h, "/v1/containers", "list-containers", "Every container of the cluster", m.Containers)
 	rest.Get(h, "/v1/moves", "list-moves", "Moves under way and those that ended lately, the newest first",
 		func(ctx context.Context, _ *rest.None) ([]api.Move, error) { return m.Moves(ctx) })
 	rest.Get(h, "/v1/moves/{id}", "get-move", "One move with its steps",

@@ -36,6 +36,7 @@ func (a *API) record(id string) func(huma.Context, func(huma.Context)) {
 			log = nil
 		}
 		err := log.Do(ctx.Context(), e, act)
+		a.changes.Add(1)
 		if status := ctx.Status(); !dry && status >= http.StatusBadRequest {
 			a.refused.count(cmp.Or(refusal.KindOf(out.err), api.KindOf(status)))
 		}

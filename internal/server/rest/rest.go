@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -50,6 +51,7 @@ type API struct {
 
 	routes  map[string]route // by the mux's pattern
 	refused refusals
+	changes atomic.Uint64 // that were asked
 }
 
 // None is the input of a route that has none.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// TestShared: what many ask for within a moment is made once. Who changes something sees it,
+// and neither a refusal nor a panic is kept.
+func TestShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New("manager", "test", "", slog.New(slog.DiscardHandler))
+		calls := 0
+		var fails func() error
+		Shared(a, "/v1/list", "list", "a list", func(context.Context) ([]int, error) {
+			calls++
+			if fails != nil {
+				return nil, fails()
+			}
+			return []int{calls}, nil
+		})
+		Register(a, huma.Operation{Method: http.MethodPost, Path: "/v1/change", OperationID: "change", Summary: "changes it"},
+			func(context.Context, *None) (string, error) { return "done", nil })
+		ask := func(method, path string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			a.Mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+			return w
+		}
+		want := func(what string, n int) {
+			t.Helper()
+			w := ask(http.MethodGet, "/v1/list")
+			if got := w.Body.String(); w.Code != http.StatusOK || got != fmt.Sprintf("[%d]\n", n) || w.Header().Get("Content-Type") != "application/json" {
+				t.Errorf("%s: status %d, %s %q, want call %d", what, w.Code, w.Header().Get("Content-Type"), got, n)
+			}
+		}
+		want("the first", 1)
+		want("at once", 1)
+		time.Sleep(sharedFor - 1)
+		want("just before it is too old", 1)
+		time.Sleep(1)
+		want("too old", 2)
+		ask(http.MethodPost, "/v1/change")
+		want("after a change", 3)
+		if w := ask(http.MethodGet, "/v1/list?limit=3"); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("a parameter that it has not: status %d", w.Code)
+		}
+		time.Sleep(sharedFor)
+		fails = func() error { return errors.New("no") }
+		if w := ask(http.MethodGet, "/v1/list"); w.Code != http.StatusInternalServerError {
+			t.Errorf("failed: status %d", w.Code)
+		}
+		fails = func() error { panic("no") }
+		func() {
+			defer func() { _ = recover() }()
+			ask(http.MethodGet, "/v1/list")
+		}()
+		fails = nil
+		want("after it has failed", 6)
+	})
+}
