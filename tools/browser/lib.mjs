@@ -4,9 +4,10 @@
 // the look for what is wrong with it, and the run of tests. A test is a function that throws.
 
 import { strict as assert } from "node:assert";
-import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 
 const { CACHE, WEIR, PICTURES } = process.env;
 const require = createRequire(`${CACHE}/`);
@@ -15,7 +16,8 @@ const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 export const weir = (...args) => execFileSync(WEIR, args, { encoding: "utf8" });
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-export const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+const CHROMIUM = "/usr/bin/chromium", FLAGS = ["--no-sandbox", "--disable-gpu"];
+export const browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
 
 // visitor returns visit, which opens a page with a session of its own. Errors of the page become
 // the test's. link makes a link; home is the view that is shown first.
@@ -73,15 +75,47 @@ export function cpuOf(pid) {
 	return (Number(fields[11]) + Number(fields[12])) / 100; // clock ticks of 10 ms
 }
 
-// memory returns the memory in MB of the tab that has most of it, as Chromium's task manager
-// shows it.
-export async function memory() {
-	const { processInfo } = await (await browser.newBrowserCDPSession()).send("SystemInfo.getProcessInfo");
-	const field = (status, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1000;
-	return Math.max(...processInfo.filter((p) => p.type === "renderer").map((p) => {
-		const status = readFileSync(`/proc/${p.id}/status`, "utf8");
-		return field(status, "RssAnon") + field(status, "VmSwap");
-	}));
+// bare opens url in a browser of its own that nobody watches, and returns evaluate, which runs an
+// expression there, memory, the MB of the page's process as Chromium's task manager shows them,
+// and close. What playwright drives keeps 20 MB of what the page has received, for its tools.
+export async function bare(url) {
+	const folder = mkdtempSync(`${tmpdir()}/weir-bare.`);
+	const chromium = spawn(CHROMIUM, [...FLAGS, "--headless", "--no-first-run", "--window-size=1920,1080", "--remote-debugging-pipe", `--user-data-dir=${folder}`, "about:blank"],
+		{ stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+	const ended = new Promise((done) => chromium.on("exit", done));
+	const waiting = new Map();
+	let text = "";
+	chromium.stdio[4].setEncoding("utf8").on("data", (more) => {
+		const answers = (text + more).split("\0");
+		text = answers.pop();
+		for (const { id, error, result } of answers.map(JSON.parse)) waiting.get(id)?.[error ? 1 : 0](error ?? result);
+	});
+	const send = (method, params = {}, sessionId = undefined) => new Promise((...done) => {
+		waiting.set(waiting.size, done);
+		chromium.stdio[3].write(`${JSON.stringify({ id: waiting.size - 1, method, params, sessionId })}\0`);
+	});
+	const { targetId } = await send("Target.createTarget", { url });
+	const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });
+	return {
+		async evaluate(expression) {
+			const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true }, sessionId);
+			if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+			return result.value;
+		},
+		async memory() {
+			const { processInfo } = await send("SystemInfo.getProcessInfo");
+			const field = (status, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1000;
+			return Math.max(...processInfo.filter((p) => p.type === "renderer").map((p) => {
+				const status = readFileSync(`/proc/${p.id}/status`, "utf8");
+				return field(status, "RssAnon") + field(status, "VmSwap");
+			}));
+		},
+		async close() {
+			chromium.kill();
+			await ended;
+			rmSync(folder, { recursive: true, force: true });
+		},
+	};
 }
 
 // run runs tests, or those with one of the arguments in their names, and ends the process.

@@ -9,7 +9,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname } from "node:path";
-import { browser, cpuOf, looks, memory, run, sleep, sound, visitor, weir as command } from "./lib.mjs";
+import { bare, browser, cpuOf, looks, run, sleep, sound, visitor, weir as command } from "./lib.mjs";
 
 const { WORK, WEIR, PICTURES } = process.env;
 
@@ -239,8 +239,8 @@ tests["1,000 workloads: 20 streams"] = async () => {
 	assert.ok(bytes > sent && cpu <= 5, `${cpu} %`);
 };
 
-// scroll goes down the table by 300 frames, and returns the times between them in ms.
-const scroll = (page) => page.evaluate(() => new Promise((done) => {
+// Goes down the table by 300 frames, and returns the times between them in ms.
+const SCROLL = `new Promise((done) => {
 	const box = document.querySelector(".rows");
 	const gaps = [];
 	let last = performance.now();
@@ -251,14 +251,14 @@ const scroll = (page) => page.evaluate(() => new Promise((done) => {
 		if (gaps.length < 300) requestAnimationFrame(frame);
 		else done(gaps);
 	});
-}));
+})`;
 
-tests["1,000 workloads: scrolling"] = async () => {
+tests["1,000 workloads: scrolling, heat map"] = async () => {
 	const page = await visitMany();
 	await page.waitForSelector(".space .row canvas");
 	await sleep(2000);
 	await browser.startTracing(page, { categories: ["cc"] });
-	const gaps = await scroll(page);
+	const gaps = await page.evaluate(SCROLL);
 	const trace = JSON.parse(await browser.stopTracing()).traceEvents;
 	// Time on the CPU of the page's thread, in which other programs do not count.
 	const frames = trace.filter((e) => e.name === "ProxyMain::BeginMainFrame" && e.tdur);
@@ -269,23 +269,6 @@ tests["1,000 workloads: scrolling"] = async () => {
 	// 60 frames a second are 16.7 ms each, which the page shares with the browser's other threads.
 	// How many there are depends on what else the computer does.
 	assert.ok(work <= 8, `${work} ms of CPU a frame`);
-	assert.deepEqual(page.errors, []);
-	await page.context().close();
-};
-
-// In a tab of its own: a trace is kept by the process of the tab.
-tests["1,000 workloads: memory"] = async () => {
-	const page = await visitMany();
-	await page.waitForSelector(".space .row canvas");
-	let most = 0;
-	const weigh = async (what) => {
-		const use = await memory();
-		console.log(`memory of the tab, ${what}: ${use.toFixed(0)} MB`);
-		most = Math.max(most, use);
-	};
-	await sleep(5000);
-	await scroll(page);
-	await weigh("scrolled");
 	// Delays are those of the agent in memory: the fallback measures none.
 	await page.evaluate(() => { location.hash = "#/workloads/heat"; });
 	await page.selectOption("#measure", "delay");
@@ -302,16 +285,42 @@ tests["1,000 workloads: memory"] = async () => {
 	// Those that have no band of their own are one together.
 	const rest = page.locator("tr", { hasText: /\d more/ }).locator("td.number");
 	for (const i of [0, 1]) assert.match(await rest.nth(i).textContent(), /^[1-9]/, "the rate and the ideal of the rest");
-	// An hour of samples: what a ring holds takes memory only once it has been written.
-	await page.evaluate(async () => {
-		const { store } = await import("/js/store.js");
-		for (const all of store.links.values()) for (const s of all.values()) for (const ring of [s.rates, s.ideals]) ring.codes.fill(40_000);
-	});
-	await sleep(2000);
-	await weigh("an hour kept");
-	assert.ok(most <= 150, `${most} MB`);
 	assert.deepEqual(page.errors, []);
 	await page.context().close();
+};
+
+tests["1,000 workloads: memory"] = async () => {
+	const page = await bare(many());
+	let most = 0;
+	const weigh = async (what) => {
+		const use = await page.memory();
+		console.log(`memory of the tab, ${what}: ${use.toFixed(0)} MB`);
+		most = Math.max(most, use);
+	};
+	const show = async (view, ready) => {
+		await page.evaluate(`location.hash = "#/${view}"`);
+		await sleep(8000);
+		assert.ok(await page.evaluate(`document.querySelector("#connection.live") && document.querySelector("${ready}") && true`), view);
+	};
+	try {
+		await show("link", ".plot canvas");
+		await weigh("link");
+		await show("workloads", ".space .row canvas");
+		await page.evaluate(SCROLL);
+		await weigh("scrolled");
+		await show("workloads/heat", ".space .row .strip");
+		await weigh("heat map");
+		// An hour of samples: what a ring holds takes memory only once it has been written.
+		await page.evaluate(`import("/js/store.js").then(({ store }) => {
+			for (const all of store.links.values()) for (const s of all.values()) for (const ring of [s.rates, s.ideals]) ring.codes.fill(40_000);
+		})`);
+		await show("workloads", ".space .row canvas");
+		await page.evaluate(SCROLL);
+		await weigh("an hour kept");
+	} finally {
+		await page.close();
+	}
+	assert.ok(most <= 150, `${most} MB`);
 };
 
 // Safari cannot read an answer into memory of the page's own.

@@ -107,7 +107,11 @@ export function linkView(main, [device, way]) {
 	function live(link) {
 		const all = [...(store.links.get(nameOf(link)) ?? new Map()).values()];
 		const rows = store.window(range.seconds);
-		const sum = (s) => rows.reduce((n, r) => n + (s.rate(r) || 0), 0);
+		const sum = (s) => {
+			let n = 0;
+			for (const r of rows) n += s.rate(r) || 0;
+			return n;
+		};
 		const weights = new Map(all.map((s) => [s.key, sum(s)]));
 		const busy = all.filter((s) => weights.get(s.key) > 0 || rows.some((r) => s.ideal(r) > 0.5));
 		shown = pick(shown, busy.map((s) => s.key), weights);
@@ -115,8 +119,14 @@ export function linkView(main, [device, way]) {
 		let bands = shown.map((key, i) => ({ ...series(all.find((s) => s.key === key)), colour: colour(i) }));
 		const rest = busy.filter((s) => !shown.includes(s.key));
 		if (rest.length) {
-			const add = (field) => rows.map((r) => rest.reduce((n, s) => n + (s[field](r) || 0), 0));
-			bands.push({ key: "", name: `${rest.length} more`, rate: add("rate"), ideal: add("ideal"), colour: colour(9) });
+			const rate = rows.map(() => 0), ideal = rows.map(() => 0);
+			for (const s of rest) {
+				for (let i = 0; i < rows.length; i++) {
+					rate[i] += s.rate(rows[i]) || 0;
+					ideal[i] += s.ideal(rows[i]) || 0;
+				}
+			}
+			bands.push({ key: "", name: `${rest.length} more`, rate, ideal, colour: colour(9) });
 		}
 		const present = rows.map((r) => all.some((s) => s.rate(r) === s.rate(r)));
 		if (alone !== null) bands = bands.filter((b) => b.key === alone);
