@@ -82,20 +82,40 @@ export async function bare(url) {
 	const folder = mkdtempSync(`${tmpdir()}/weir-bare.`);
 	const chromium = spawn(CHROMIUM, [...FLAGS, "--headless", "--no-first-run", "--window-size=1920,1080", "--remote-debugging-pipe", `--user-data-dir=${folder}`, "about:blank"],
 		{ stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
-	const ended = new Promise((done) => chromium.on("exit", done));
-	const waiting = new Map();
+	const waiting = []; // by id of what was asked: who takes the answer, who the error
+	let over = null;
+	const ended = new Promise((done) => {
+		const end = () => {
+			over = new Error("Chromium has ended");
+			waiting.forEach(([, fail]) => fail(over));
+			done();
+		};
+		chromium.on("exit", end).on("error", end);
+		for (const pipe of chromium.stdio.slice(3)) pipe.on("error", () => {}); // it ends then
+	});
 	let text = "";
 	chromium.stdio[4].setEncoding("utf8").on("data", (more) => {
 		const answers = (text + more).split("\0");
 		text = answers.pop();
-		for (const { id, error, result } of answers.map(JSON.parse)) waiting.get(id)?.[error ? 1 : 0](error ?? result);
+		for (const { id, error, result } of answers.map((a) => JSON.parse(a))) waiting[id]?.[error ? 1 : 0](error ? new Error(error.message) : result);
 	});
 	const send = (method, params = {}, sessionId = undefined) => new Promise((...done) => {
-		waiting.set(waiting.size, done);
-		chromium.stdio[3].write(`${JSON.stringify({ id: waiting.size - 1, method, params, sessionId })}\0`);
+		if (over) throw over;
+		chromium.stdio[3].write(`${JSON.stringify({ id: waiting.push(done) - 1, method, params, sessionId })}\0`);
 	});
-	const { targetId } = await send("Target.createTarget", { url });
-	const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });
+	const close = async () => {
+		chromium.kill();
+		await ended;
+		rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+	};
+	let sessionId;
+	try {
+		const { targetId } = await send("Target.createTarget", { url });
+		({ sessionId } = await send("Target.attachToTarget", { targetId, flatten: true }));
+	} catch (err) {
+		await close();
+		throw err;
+	}
 	return {
 		async evaluate(expression) {
 			const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true }, sessionId);
@@ -110,11 +130,7 @@ export async function bare(url) {
 				return field(status, "RssAnon") + field(status, "VmSwap");
 			}));
 		},
-		async close() {
-			chromium.kill();
-			await ended;
-			rmSync(folder, { recursive: true, force: true });
-		},
+		close,
 	};
 }
 

@@ -323,6 +323,54 @@ tests["1,000 workloads: memory"] = async () => {
 	assert.ok(most <= 150, `${most} MB`);
 };
 
+tests["charts forget who is gone, and begin anew where the clock was set back"] = async () => {
+	const page = await visit();
+	const [series, rows, newest] = await page.evaluate(async () => {
+		const { HOUR, Store } = await import("/js/store.js");
+		const s = new Store();
+		const take = (at, key) => s.take({ at: new Date(1000 * at).toISOString(), links: [], workloads: [{ key, name: key, links: [{ device: "e", direction: "egress", rate_bps: 1, ideal_bps: 1 }] }] });
+		for (let at = 1; at <= 3 * HOUR; at++) take(at, `pod ${Math.floor(at / 60)}`);
+		const series = s.links.get("e/egress").size;
+		take(2 * HOUR, "back");
+		take(2 * HOUR + 1, "back");
+		return [series, s.window(60).length, s.times[s.head] - 2 * HOUR];
+	});
+	assert.ok(series >= 60 && series <= 62, `${series} series of 60 in an hour`);
+	assert.deepEqual([rows, newest], [2, 1], "rows, and the newest");
+	await page.context().close();
+};
+
+tests["a workload that has gone leaves no row, not even under the keyboard"] = async () => {
+	const page = await visit({ path: "#/workloads" });
+	await page.waitForSelector(".space .row a");
+	const [here, left, focus] = await page.evaluate(async () => {
+		const { store } = await import("/js/store.js");
+		const of = (key) => [...document.querySelectorAll(".space .row a")].filter((a) => a.dataset.key === key);
+		const { key } = store.sample.workloads[0];
+		of(key)[0].focus();
+		const here = of(key).length;
+		store.take({ ...store.sample, workloads: store.sample.workloads.filter((w) => w.key !== key) });
+		return [here, of(key).length, document.activeElement.className];
+	});
+	assert.deepEqual([here, left], [1, 0], "rows before and after");
+	assert.match(focus, /rows/, "where the keyboard is");
+	await page.context().close();
+};
+
+tests["samples that cannot be shown hold no connections"] = async () => {
+	const page = await visit();
+	let open = 1; // since the visit
+	page.on("request", (r) => { if (r.url().endsWith("/v1/stream")) open++; });
+	for (const how of ["requestfinished", "requestfailed"]) page.on(how, (r) => { if (r.url().endsWith("/v1/stream")) open--; });
+	await page.evaluate(async () => {
+		const { store } = await import("/js/store.js");
+		window.well = store.on(() => { throw new Error("it cannot be shown"); });
+	}).catch(() => {}); // it throws at once
+	await sleep(9000);
+	assert.ok(open <= 1, `${open} streams are open`);
+	await page.context().close();
+};
+
 // Safari cannot read an answer into memory of the page's own.
 tests["a browser without byte streams has samples too"] = async () => {
 	const page = await visit();

@@ -35,8 +35,8 @@ func (a *API) record(id string) func(huma.Context, func(huma.Context)) {
 		if dry {
 			log = nil
 		}
+		defer a.changes.Add(1)
 		err := log.Do(ctx.Context(), e, act)
-		a.changes.Add(1)
 		if status := ctx.Status(); !dry && status >= http.StatusBadRequest {
 			a.refused.count(cmp.Or(refusal.KindOf(out.err), api.KindOf(status)))
 		}

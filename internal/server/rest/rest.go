@@ -96,6 +96,7 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 		op.MaxBodyBytes = MaxBodyBytes
 	}
 	op.BodyReadTimeout = RequestTimeout
+	op.Middlewares = append(huma.Middlewares{inJSON}, op.Middlewares...)
 	a.Route(&op)
 	huma.Register(a.API, op, func(ctx context.Context, in *I) (*reply[O], error) {
 		a.asked(ctx, in)
@@ -108,6 +109,24 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 		return &reply[O]{Body: out}, nil
 	})
 }
+
+// under is a name for an embedded context that leaves its method Context free.
+type under = huma.Context
+
+// jsonOnly is the context of a request whose answer is JSON, whatever it accepts.
+type jsonOnly struct{ under }
+
+// Header implements huma.Context.
+func (c jsonOnly) Header(name string) string {
+	if name == "Accept" {
+		return ""
+	}
+	return c.under.Header(name)
+}
+
+// inJSON keeps the header Accept from huma, which has nothing to choose from, and panics at some
+// values (2.37: "a;b,") once the change is made that the request asked for.
+func inJSON(ctx huma.Context, next func(huma.Context)) { next(jsonOnly{ctx}) }
 
 // writerKey is the key in a request's context of the http.ResponseController of its
 // answer.

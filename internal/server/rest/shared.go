@@ -45,6 +45,7 @@ func (s *shared) answer(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	body, contentType := s.take(ctx, next)
+	restart(ctx.Context()) // it may have waited for the one that was made
 	if contentType != "" {
 		ctx.SetHeader("Content-Type", contentType)
 		ctx.SetStatus(http.StatusOK)
@@ -55,10 +56,12 @@ func (s *shared) answer(ctx huma.Context, next func(huma.Context)) {
 // take returns the body of the answer: the last one, with its type, or that of the route, which
 // has begun the answer then.
 func (s *shared) take(ctx huma.Context, next func(huma.Context)) (body []byte, contentType string) {
+	asked := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, changes := time.Now(), s.changes.Load()
-	if s.body != nil && s.after == changes && now.Sub(s.made) < sharedFor {
+	// What was begun after it was asked for is new, however long it took.
+	if s.body != nil && s.after == changes && asked.Sub(s.made) < sharedFor {
 		return s.body, s.contentType
 	}
 	c := &capture{under: ctx}
@@ -68,9 +71,6 @@ func (s *shared) take(ctx huma.Context, next func(huma.Context)) (body []byte, c
 	}
 	return c.body.Bytes(), ""
 }
-
-// under is a name for the embedded context that leaves its method Context free.
-type under = huma.Context
 
 // capture keeps the body of an answer.
 type capture struct {

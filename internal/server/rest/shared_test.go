@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,4 +71,52 @@ func TestShared(t *testing.T) {
 		fails = nil
 		want("after it has failed", 6)
 	})
+}
+
+// TestSharedIsSlow: what takes long to make is made once for all who wait for it, and each of them
+// has all its time to read the answer.
+func TestSharedIsSlow(t *testing.T) {
+	a := New("manager", "test", "", slog.New(slog.DiscardHandler))
+	var calls atomic.Int32
+	Shared(a, "/v1/list", "list", "a list", func(context.Context) ([]int, error) {
+		calls.Add(1)
+		time.Sleep(sharedFor + 100*time.Millisecond)
+		return []int{1}, nil
+	})
+	url := serve(t, a, sharedFor)
+	var group sync.WaitGroup
+	for range 5 {
+		group.Go(func() {
+			resp, err := http.Get(url + "/v1/list")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "[1]\n" {
+				t.Errorf("answer %q, %v", body, err)
+			}
+		})
+	}
+	group.Wait()
+	if n := calls.Load(); n > 2 { // those who come while it is made, and who came before
+		t.Errorf("made %d times", n)
+	}
+}
+
+// TestAccept: an answer is JSON whatever a client accepts, and no such header makes a change fail
+// that was made.
+func TestAccept(t *testing.T) {
+	a := New("manager", "test", "", slog.New(slog.DiscardHandler))
+	Register(a, huma.Operation{Method: http.MethodPost, Path: "/v1/change", OperationID: "change", Summary: "changes it"},
+		func(context.Context, *None) (string, error) { return "done", nil })
+	for _, accept := range []string{"a;b,", "json", "text/html", ""} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/change", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		a.Mux.ServeHTTP(w, r)
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" || w.Body.String() != "\"done\"\n" {
+			t.Errorf("Accept %q: status %d, %s %q", accept, w.Code, w.Header().Get("Content-Type"), w.Body)
+		}
+	}
 }

@@ -20,15 +20,7 @@ func TestSlowAnswerArrives(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		return "done", nil
 	})
-	srv := Server(a.Mux, a.Log)
-	srv.WriteTimeout = 50 * time.Millisecond
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = srv.Serve(listener) }() // until it is closed
-	t.Cleanup(func() { srv.Close() })
-	resp, err := http.Get("http://" + listener.Addr().String() + "/slow")
+	resp, err := http.Get(serve(t, a, 50*time.Millisecond) + "/slow")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,4 +28,18 @@ func TestSlowAnswerArrives(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "\"done\"\n" {
 		t.Errorf("answer %q, %v", body, err)
 	}
+}
+
+// serve serves an API whose answers have so much time, and returns its URL.
+func serve(t *testing.T, a *API, timeout time.Duration) string {
+	t.Helper()
+	srv := Server(a.Mux, a.Log)
+	srv.WriteTimeout = timeout
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = srv.Serve(listener) }() // until it is closed
+	t.Cleanup(func() { srv.Close() })
+	return "http://" + listener.Addr().String()
 }

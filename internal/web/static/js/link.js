@@ -105,8 +105,8 @@ export function linkView(main, [device, way]) {
 
 	// live returns the bands of the last seconds.
 	function live(link) {
-		const all = [...(store.links.get(nameOf(link)) ?? new Map()).values()];
 		const rows = store.window(range.seconds);
+		const all = [...(store.links.get(nameOf(link)) ?? new Map()).values()].filter((s) => s.seen >= store.times[rows[0]]);
 		const sum = (s) => {
 			let n = 0;
 			for (const r of rows) n += s.rate(r) || 0;

@@ -35,6 +35,7 @@ class Series {
 	constructor(key, name) {
 		this.key = key;
 		this.name = name;
+		this.seen = 0; // in the sample of this moment, last
 		this.rates = new Numbers(HOUR);
 		this.ideals = new Numbers(HOUR);
 		this.waits = new Float32Array(HOUR / WAIT).fill(NaN); // p99, ms
@@ -63,7 +64,13 @@ export class Store {
 	// take adds a sample. One with history (the first of a stream) also fills the minute before.
 	take(sample) {
 		const at = Math.round(Date.parse(sample.at) / 1000);
-		const last = this.rows ? this.times[this.head] : -Infinity;
+		let last = this.rows ? this.times[this.head] : -Infinity;
+		if (at < last - 3) { // the clock was set back
+			this.rows = 0;
+			this.head = -1;
+			this.links.clear();
+			last = -Infinity;
+		}
 		const past = Math.min(60, Math.max(0, at - last - 1));
 		const history = sample.workloads.some((w) => w.links.some((l) => l.history_bps));
 		if (history) for (let ago = past; ago > 0; ago--) this.#row(at - ago);
@@ -72,6 +79,7 @@ export class Store {
 		for (const w of sample.workloads) {
 			for (const l of w.links) {
 				const series = this.#series(nameOf(l), w);
+				series.seen = at;
 				series.rates.set(this.head, l.rate_bps);
 				series.ideals.set(this.head, l.ideal_bps);
 				if (l.delay?.packets) series.waits[Math.floor(this.head / WAIT)] = l.delay.p99_ms;
@@ -80,8 +88,17 @@ export class Store {
 				if (old) for (let ago = 1; ago <= past && ago < old.length; ago++) series.rates.set(this.#at(ago), old[old.length - 1 - ago]);
 			}
 		}
+		if (this.head % 60 === 0) this.#forget();
 		this.sample = sample;
 		for (const listener of this.listeners) listener(sample);
+	}
+
+	// forget drops the series of those that the ring has no moment of any more.
+	#forget() {
+		for (const [link, all] of this.links) {
+			for (const [key, s] of all) if (s.seen < this.times[this.head] - HOUR) all.delete(key);
+			if (!all.size) this.links.delete(link);
+		}
 	}
 
 	#at(ago) { return (this.head - ago + HOUR) % HOUR; }

@@ -92,17 +92,20 @@ export function follow(each, state) {
 			state("out");
 			return wait(1000);
 		}
+		const end = new AbortController(); // of one whose samples cannot be shown, too: it holds a connection
 		try {
 			await events((json) => {
 				state("live");
 				return take(json);
-			}, signal);
+			}, signal ? AbortSignal.any([signal, end.signal]) : end.signal);
 		} catch (err) {
 			if (signal?.aborted) return;
 			if (err instanceof Problem && err.status === 401) {
 				signOut();
 				return;
 			}
+		} finally {
+			end.abort();
 		}
 		state("away");
 		await wait(1000);

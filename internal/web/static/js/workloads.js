@@ -185,7 +185,10 @@ export function workloadsView(main, [mode]) {
 		}
 		for (const [id, row] of rows) {
 			if (seen.has(id)) continue;
-			if (row.contains(document.activeElement)) continue; // the keyboard is there
+			if (row.contains(document.activeElement)) {
+				if (order.has(id)) continue; // the keyboard is there
+				box.focus({ preventScroll: true }); // of a workload that is gone
+			}
 			row.remove();
 			rows.delete(id);
 			if (row.children.length > 1) spare.push(row);
