@@ -281,18 +281,20 @@ struct weir_flow {
 	__u32 backlog; /* bytes */
 	__u64 v; /* cbwfq, llq: virtual time at which its next byte is due */
 	__u64 cost; /* the same per byte */
-	__u32 limit_packets;
+	union {
+		__u32 limit_packets; /* of a queue with rules */
+		__u32 hash; /* sfq: whose it is */
+	};
 	__s32 deficit; /* sfq: bytes left of its turn */
 	__u16 next; /* sfq: in the circle; idle: least recently used first */
 	__u16 prev; /* idle */
 	__u16 next_new; /* sfq: among the new */
-	__u16 tag; /* sfq: of its hash */
+	__u16 listed; /* sfq: SFQ_LISTED, SFQ_NEW */
 	__u32 owner; /* sfq: its index in `hashed` */
 	/* CoDel (RFC 8289) */
 	__u32 count, last_count; /* drops since it began to drop, and the time before */
 	__u8 dropping;
 	__u8 ecn; /* ECN_ABOVE, ECN_DROP */
-	__u16 listed; /* sfq: SFQ_LISTED, SFQ_NEW */
 	__u64 first_above; /* when the delay will have been above the target for an interval; 0 = it is not */
 	__u64 drop_next; /* when to drop the next one, while dropping; else the last such time */
 };

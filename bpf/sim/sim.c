@@ -237,6 +237,16 @@ static void drain(void)
 	}
 }
 
+/* A hash of flow n as the kernel's: as if drawn by chance (MurmurHash3's last steps). */
+static __u32 chance(__u32 n)
+{
+	n ^= n >> 16;
+	n *= 0x85ebca6b;
+	n ^= n >> 13;
+	n *= 0xc2b2ae35;
+	return n ^ n >> 16;
+}
+
 /* A packet of source `id`; nothing follows its leaving if it is `unheard`. */
 static void arrive_one(__u32 id, bool unheard)
 {
@@ -250,12 +260,10 @@ static void arrive_one(__u32 id, bool unheard)
 	skb->skb_iif = 2; /* as if from a container */
 	skb->tc_index = 0;
 	skb->source = id;
-	skb->hash = id / WEIR_MAX_CLASSES / hosts; /* spread like the kernel's */
+	skb->hash = id / WEIR_MAX_CLASSES / hosts;
 	if (s->packets)
 		skb->hash += s->came++ / s->packets << 8;
-	skb->hash *= 2654435761u;
-	if (s->asks)
-		skb->hash ^= skb->hash >> 15;
+	skb->hash = chance(skb->hash);
 	skb->mark = (id % WEIR_MAX_CLASSES | (id / WEIR_MAX_CLASSES % WEIR_MAX_QUEUES) << 13) << 16;
 	if (seals) {
 		skb->tc_index = WEIR_SEAL | (id % WEIR_MAX_CLASSES) << WEIR_SEAL_SHIFT;
