@@ -3,11 +3,13 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"weir/internal/goldentest"
@@ -270,5 +272,39 @@ links:
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestPrefixFiles: what is wrong with a file of prefixes is said once, and one that is no regular
+// file is not waited for.
+func TestPrefixFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := file("large.txt", "")
+	if err := os.Truncate(large, mostPrefixBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ path, want string }{
+		{fifo, `"` + fifo + `" is no regular file; write one prefix a line into one, and name that`},
+		{"/dev/zero", `"/dev/zero" is no regular file; write one prefix a line into one, and name that`},
+		{dir, `"` + dir + `" is no regular file; write one prefix a line into one, and name that`},
+		{large, `"` + large + `" is larger than 8 MB; bring the prefixes down, by shorter ones that hold several`},
+		{file("empty.txt", "# none\n"), `"` + filepath.Join(dir, "empty.txt") + `" has no prefix; write one a line into it, or leave prefixes_file out`},
+	} {
+		_, err := Parse("weir.yaml", []byte("links: [{device: eth0, egress: 1gbit, zones: {cdn: {egress: 300mbit, prefixes_file: "+c.path+"}}}]\n"))
+		var wrong *Error
+		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Msg != c.want || wrong.Problems[0].Field != "links[0].zones.cdn.prefixes_file" {
+			t.Errorf("%s: %v\nwant %s", c.path, err, c.want)
+		}
 	}
 }

@@ -5,13 +5,13 @@ package config
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/goccy/go-yaml/token"
 
 	"weir/internal/policy"
 	"weir/internal/policy/zone"
+	"weir/internal/tlsfile"
 )
 
 // mostPrefixBytes bounds the size of a file with prefixes.
@@ -75,18 +75,19 @@ func readPrefixFile(value node, path string, into *zone.Prefixes) {
 	if path == "" {
 		return
 	}
-	info, err := os.Stat(path)
+	text, _, err := tlsfile.ReadRegular(path, mostPrefixBytes)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		value.wrong("%q: no such file; write one prefix a line into it, or leave prefixes_file out", path)
 		return
-	case err == nil && info.Size() > mostPrefixBytes:
+	case errors.Is(err, tlsfile.ErrNotRegular):
+		value.wrong("%q is no regular file; write one prefix a line into one, and name that", path)
+		return
+	case errors.Is(err, tlsfile.ErrLarge):
 		value.wrong("%q is larger than 8 MB; bring the prefixes down, by shorter ones that hold several", path)
 		return
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		value.wrong("%v; let the agent read it", err)
+	case err != nil:
+		value.wrong("%q: %v; let the agent read it", path, err)
 		return
 	}
 	before := len(into.List)

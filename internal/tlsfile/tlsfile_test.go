@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -209,6 +210,10 @@ func TestWrongFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name  string
 		files tlsfile.Files
@@ -221,7 +226,9 @@ func TestWrongFiles(t *testing.T) {
 		{"key of another certificate", tlsfile.Files{Cert: good.Cert, Key: other.Key}, "private key does not match"},
 		{"no such file", tlsfile.Files{CA: dir + "/none"}, "authority " + dir + "/none: no such file or directory"},
 		{"no certificate in it", tlsfile.Files{CA: file("ca", "hello", 0o644)}, "holds no certificate"},
-		{"a folder", tlsfile.Files{CA: dir}, "is no file"},
+		{"a folder", tlsfile.Files{CA: dir}, "is no regular file"},
+		{"a fifo", tlsfile.Files{CA: fifo}, "is no regular file"},
+		{"a device", tlsfile.Files{CA: "/dev/zero"}, "is no regular file"},
 		{"too large", tlsfile.Files{CA: file("large", strings.Repeat("x", 1<<20+1), 0o644)}, "larger than"},
 	} {
 		err := test.files.Check()

@@ -21,6 +21,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/tlsfile"
 )
 
 const (
@@ -132,6 +133,9 @@ func (t *Trust) node() (string, error) {
 	return k.Node, t.save(k)
 }
 
+// maxToken bounds a file with a token, in bytes.
+const maxToken = 4096
+
 // first returns the authority to pin: the authority of the token, if there is one to
 // compare with, and else what the agent trusts now.
 func (t *Trust) first(id pki.Identity) (list []*x509.Certificate, how string, err error) {
@@ -139,12 +143,12 @@ func (t *Trust) first(id pki.Identity) (list []*x509.Certificate, how string, er
 	if t.sources.TokenFile == "" {
 		return trusted, "the agent's folder", nil
 	}
-	text, err := os.ReadFile(t.sources.TokenFile)
+	text, _, err := tlsfile.ReadRegular(t.sources.TokenFile, maxToken)
 	if errors.Is(err, fs.ErrNotExist) {
 		return trusted, "the agent's folder", nil // it may be removed once the node has joined
 	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", fmt.Errorf("token %s: %w", t.sources.TokenFile, err)
 	}
 	token, err := pki.ParseToken(strings.TrimSpace(string(text)))
 	if err != nil {
