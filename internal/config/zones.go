@@ -91,7 +91,10 @@ func readPrefixFile(value node, path string, into *zone.Prefixes) {
 		return
 	}
 	before := len(into.List)
-	value.refuse(into.AddFile(string(text)))
+	if err := into.AddFile(string(text)); err != nil {
+		value.refuse(err)
+		return
+	}
 	if len(into.List) == before && before == 0 {
 		value.wrong("%q has no prefix; write one a line into it, or leave prefixes_file out", path)
 	}
