@@ -216,7 +216,7 @@ func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
 	if ctx.Err() != nil || l.backend == nil || !l.again.due(now) {
 		return nil
 	}
-	if !l.dirty && now.Sub(l.healed) < healEvery && !l.disturb(now) {
+	if !l.dirty && now.Sub(l.healed) < healEvery && !l.disturb(now) && !l.moved() {
 		return nil
 	}
 	changes, _ := l.set(ctx, now) // the failure is noted in the link
@@ -250,6 +250,12 @@ func (l *link) disturb(now time.Time) bool {
 		l.disturbed = disturbance{what, now}
 	}
 	return true
+}
+
+// moved reports whether what the link follows on this host is other than when it was set.
+func (l *link) moved() bool {
+	f, follows := l.backend.(dataplane.Follower)
+	return follows && f.Moved()
 }
 
 // mostNamed is how many such changes one line of the log names.

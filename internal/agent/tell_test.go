@@ -92,3 +92,21 @@ func TestEventsOfLinks(t *testing.T) {
 		}
 	})
 }
+
+// TestNoEventOfNewAddresses: a zone that follows the addresses of its device is set anew, and
+// nobody is told of it.
+func TestNoEventOfNewAddresses(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		sets := h.kernel.Sets("eth0")
+		h.kernel.Move("eth0")
+		time.Sleep(5 * time.Second)
+		if got := h.kernel.Sets("eth0"); got != sets+1 {
+			t.Errorf("set %d times, want once", got-sets)
+		}
+		if got := h.told(); got != "" || strings.Contains(h.log.String(), "another program") {
+			t.Errorf("told %q\n%s", got, h.log)
+		}
+	})
+}

@@ -84,6 +84,14 @@ type Inward struct {
 	Area    *Area // whose packets; nil = everybody's
 }
 
+// Follower is a Backend whose setting follows something of the host, such as the addresses of a
+// device that a zone means by connected.
+type Follower interface {
+	// Moved reports whether that is other than at the last Set; a Set follows it. It is as cheap
+	// as Missing.
+	Moved() bool
+}
+
 // Backend steers one link.
 type Backend interface {
 	// Name is "bpf" or "tc".

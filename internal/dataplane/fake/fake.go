@@ -47,6 +47,7 @@ type device struct {
 	sets     int // calls of Set that changed something
 	setErr   error
 	missing  []string // since the last Set
+	moved    bool     // since the last Set
 	open     int
 }
 
@@ -107,6 +108,13 @@ func (k *Kernel) Disturb(name string, missing ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.devices[name].missing = missing
+}
+
+// Move plays that what the device's setting follows is another, until the next Set.
+func (k *Kernel) Move(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.devices[name].moved = true
 }
 
 // State is what the device was told last.
@@ -252,10 +260,10 @@ func (b *backend) Set(_ context.Context, want plan.State) error {
 	if d.setErr != nil {
 		return d.setErr
 	}
-	if d.taken && reflect.DeepEqual(d.state, want) && d.missing == nil {
+	if d.taken && reflect.DeepEqual(d.state, want) && d.missing == nil && !d.moved {
 		return nil
 	}
-	d.missing = nil
+	d.missing, d.moved = nil, false
 	d.sets++
 	d.taken = true
 	d.state = clone(want)
@@ -293,6 +301,14 @@ func (b *backend) Missing() ([]string, error) {
 		return nil, err
 	}
 	return slices.Clone(d.missing), nil
+}
+
+// Moved reports what Move has played.
+func (b *backend) Moved() bool {
+	b.kernel.mu.Lock()
+	defer b.kernel.mu.Unlock()
+	d, err := b.kernel.find(b.name)
+	return err == nil && d.moved
 }
 
 func (b *backend) State() (plan.State, error) {

@@ -152,6 +152,7 @@ func (b *Backend) survey(link device.Device) error {
 	}
 	area, err := dataplane.NewArea(*b.end.Area, networks)
 	if err == nil {
+		b.log.Debug("the zone's addresses are found", "networks", networks)
 		b.area, b.networks = area, networks
 	}
 	return err
@@ -248,23 +249,29 @@ func (b *Backend) Missing() ([]string, error) {
 		return nil, nil
 	}
 	missing, err := b.inner.Missing()
-	link, lost := b.conn.Lookup(b.end.Link)
+	_, lost := b.conn.Lookup(b.end.Link)
 	switch {
 	case errors.Is(err, dataplane.ErrNoDevice) && lost != nil:
 		return nil, lost // with its link
 	case errors.Is(err, dataplane.ErrNoDevice):
 		return []string{b.end.Name() + " is gone"}, nil
-	case err != nil || lost != nil || b.end.Area == nil || b.area == nil:
+	case err != nil || lost != nil || b.end.Area == nil || b.area == nil || !b.zoneEgress():
 		return missing, err
 	}
-	if networks, err := b.conn.Networks(link); err != nil || !slices.Equal(networks, b.networks) {
-		missing = append(missing, "the networks of "+b.end.Link+" are other ones")
+	gone, err := b.zones.Missing(b.zone)
+	return append(missing, gone...), err
+}
+
+// Moved reports whether the link's networks are other ones than the area was made with.
+func (b *Backend) Moved() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	link, lost := b.conn.Lookup(b.end.Link)
+	if lost != nil || b.inner == nil || b.end.Area == nil || b.area == nil {
+		return false
 	}
-	if b.zoneEgress() {
-		gone, err := b.zones.Missing(b.zone)
-		return append(missing, gone...), err
-	}
-	return missing, nil
+	networks, err := b.conn.Networks(link)
+	return err != nil || !slices.Equal(networks, b.networks) // Set says why they cannot be read
 }
 
 // State is what the kernel holds now, as far as Weir made it.
@@ -390,4 +397,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	return errors.Join(b.inner.Cleanup(ctx), b.conn.DeleteIFB(b.end.IFB))
 }
 
-var _ dataplane.Backend = (*Backend)(nil)
+var (
+	_ dataplane.Backend  = (*Backend)(nil)
+	_ dataplane.Follower = (*Backend)(nil)
+)
