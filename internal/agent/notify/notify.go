@@ -100,6 +100,17 @@ func (s *Sinks) Reached() map[string]uint64 {
 	return reached
 }
 
+// emptied reports whether a way has got rid of all that waited for it, and has come further than
+// before says.
+func (s *Sinks) emptied(before map[string]uint64) bool {
+	for name, way := range s.ways {
+		if way.view().Waiting == 0 && way.last() != before[name] {
+			return true
+		}
+	}
+	return false
+}
+
 // Status returns the state of each way.
 func (s *Sinks) Status() []api.EventSink {
 	list := []api.EventSink{}

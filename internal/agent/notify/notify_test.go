@@ -69,8 +69,8 @@ func TestReloads(t *testing.T) {
 	}
 }
 
-// TestTeller: what one has told, the next one does not tell again, over a kill too; the last
-// request before it may come twice.
+// TestTeller: what one has told, the next one does not tell again, over a kill too; what
+// was delivered in the second before it may come twice.
 func TestTeller(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
 	log := &logtest.Buffer{}
@@ -98,5 +98,38 @@ func TestTeller(t *testing.T) {
 	last.Close()
 	if ids := s.ids(); !slices.Equal(ids, []uint64{1, 2}) {
 		t.Errorf("events %v\n%s", ids, log)
+	}
+}
+
+// TestDeliveredIsKept: an agent that is killed soon after a delivery has kept that it was one, with
+// one write and not one for each event.
+func TestDeliveredIsKept(t *testing.T) {
+	s, dir := newServer(t), t.TempDir()
+	now := time.Now()
+	seen := event.Sight{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		seen.Objects = append(seen.Objects, event.Object{Type: event.Workload, Name: name, Refused: "no room"})
+	}
+	teller := NewTeller(dir, slog.New(slog.DiscardHandler))
+	teller.Follow(hook(s.URL))
+	t.Cleanup(teller.sinks.Close)
+	look := func() {
+		now = now.Add(time.Second)
+		seen.At = now
+		teller.Look(seen, event.DefaultBounds)
+	}
+	look()
+	await(t, "delivered", func() bool { return teller.sinks.Reached()[toWebhook] == 4 })
+	look()
+	kept := teller.kept
+	look()
+	if !teller.kept.Equal(kept) {
+		t.Error("written again, and nothing was delivered")
+	}
+	next := NewTeller(dir, slog.New(slog.DiscardHandler)) // the first is killed: not closed
+	next.Follow(hook(s.URL))
+	t.Cleanup(next.sinks.Close)
+	if next.sinks.Reached()[toWebhook] != 4 || next.sinks.Status()[0].Waiting != 0 {
+		t.Errorf("the next agent begins after event %v and has %+v to deliver", next.sinks.Reached(), next.sinks.Status())
 	}
 }

@@ -13,17 +13,19 @@ import (
 	"weir/internal/event"
 )
 
-// keepEvery is how often events.json follows the webhook and the command, if no event does it.
+// keepEvery is how often events.json follows the webhook and the command while events wait for
+// them, if no event does it. It follows at the next look once none does.
 const keepEvery = 10 * time.Second
 
 // Teller says what operators have to know: in the log, to the webhook and to the command, and
 // to those who ask. It belongs to one goroutine.
 type Teller struct {
-	book  *event.Book
-	sinks *Sinks
-	file  *memory.EventsFile
-	kept  time.Time // when file was written
-	log   *slog.Logger
+	book    *event.Book
+	sinks   *Sinks
+	file    *memory.EventsFile
+	kept    time.Time         // when file was written
+	reached map[string]uint64 // as file has it
+	log     *slog.Logger
 }
 
 // NewTeller returns one that goes on where the agent before stopped, which kept that in a folder.
@@ -43,7 +45,7 @@ func (t *Teller) Look(s event.Sight, bounds event.Bounds) []event.Event {
 		write(t.log, e)
 	}
 	t.sinks.Offer(events)
-	if len(events) > 0 || s.At.Sub(t.kept) >= keepEvery {
+	if len(events) > 0 || s.At.Sub(t.kept) >= keepEvery || t.sinks.emptied(t.reached) {
 		t.keep(s.At)
 	}
 	return events
@@ -51,7 +53,8 @@ func (t *Teller) Look(s event.Sight, bounds event.Bounds) []event.Event {
 
 // keep writes what the next agent has to know.
 func (t *Teller) keep(now time.Time) {
-	if err := t.file.Save(memory.Events{State: t.book.State, Reached: t.sinks.Reached()}); err != nil {
+	t.reached = t.sinks.Reached()
+	if err := t.file.Save(memory.Events{State: t.book.State, Reached: t.reached}); err != nil {
 		t.log.Error("a restarted agent may tell events twice", "err", err)
 	}
 	t.kept = now
