@@ -104,13 +104,9 @@ func (b *Book) over(k *Kind, s Sight, found map[string]bool) (events []Event) {
 		if s.At.Sub(b.quiet[key]) < k.Quiet {
 			continue
 		}
-		text := k.Over
-		if !s.there(told.Subject) {
-			text = "is gone"
-		}
 		b.Last++
 		e := told
-		e.ID, e.At, e.State, e.Text, e.Remedy = b.Last, s.At.UTC(), End, told.Subject.called()+" "+text, ""
+		e.ID, e.At, e.State, e.Text, e.Remedy = b.Last, s.At.UTC(), End, told.Subject.called()+" "+s.over(k, told.Subject), ""
 		delete(b.current, key)
 		delete(b.quiet, key)
 		events = append(events, e)

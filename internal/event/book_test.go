@@ -117,7 +117,33 @@ func TestQuota(t *testing.T) {
 	d.want(t, "11s 1 quota-near begin: web: 80 % of its quota are used, until 2026-11-25T10:00:00Z",
 		"31s 2 quota-reached begin: web: its quota is used up, a max of 5mbit is in force until 2026-11-25T10:00:00Z",
 		"42s 3 quota-near end: web has used less than 80 % of its quota",
-		"42s 4 quota-reached end: web counts its quota anew")
+		"42s 4 quota-reached end: web has some of its quota left again")
+}
+
+// TestQuotaTakenAway: a quota that is removed while it is used up has ended, and is not counted
+// anew.
+func TestQuotaTakenAway(t *testing.T) {
+	d := newDay()
+	until := t0.Add(time.Hour)
+	d.pass(1, workload(Object{Quota: Quota{Part: 1.2, Reached: true, Until: until}}))
+	d.pass(1, workload(Object{}))
+	d.pass(1, workload(Object{Quota: Quota{Part: 1.2, Reached: true, Until: until}}))
+	d.pass(1, workload(Object{Quota: Quota{Part: 0.2, Until: until}})) // raised
+	d.pass(1, workload(Object{Quota: Quota{Part: 1.2, Reached: true, Until: until}}))
+	d.pass(1, Sight{})
+	var ends []string
+	for _, line := range d.log {
+		if strings.Contains(line, " end: ") {
+			ends = append(ends, line)
+		}
+	}
+	d.log = ends
+	d.want(t, "2s 3 quota-near end: web has no quota any more",
+		"2s 4 quota-reached end: web has no quota any more",
+		"4s 7 quota-near end: web has used less than 80 % of its quota",
+		"4s 8 quota-reached end: web has some of its quota left again",
+		"6s 11 quota-near end: web is gone",
+		"6s 12 quota-reached end: web is gone")
 }
 
 // dropping is a second in which web loses a part of 1,000 packets a second.

@@ -2,7 +2,10 @@
 
 package event
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Sight is what an agent sees of its host at one moment, as far as events follow from it.
 type Sight struct {
@@ -52,6 +55,24 @@ type SourceSight struct {
 	Name string
 	Lost bool
 	Note string
+}
+
+// over returns how a condition has ended, after the subject's name.
+func (s Sight) over(k *Kind, about Subject) string {
+	switch {
+	case !s.there(about):
+		return "is gone"
+	case (k.Name == "quota-near" || k.Name == "quota-reached") && !s.quota(about):
+		return "has no quota any more"
+	}
+	return k.Over
+}
+
+// quota reports whether a subject has one.
+func (s Sight) quota(about Subject) bool {
+	return slices.ContainsFunc(s.Objects, func(o Object) bool {
+		return o.Type == about.Type && o.Name == about.Name && !o.Quota.Until.IsZero()
+	})
 }
 
 // there reports whether a sight has what an event is about.
