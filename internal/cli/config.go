@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/notify"
 	"weir/internal/cli/frame"
 	"weir/internal/cli/table"
 	"weir/internal/config"
@@ -34,8 +35,9 @@ func (a commands) configCheckCommand() *cobra.Command {
 		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent would and list all its mistakes, each
 with its line. An entry that is right but will not hold as it stands is a remark: mins
 that do not fit beside each other if all workloads and groups run that the file calls by
-their whole name, rules that overlap, devices that this host has not. Nothing is changed
-and no agent is needed; on another host than the file's, the last kind does not count.`,
+their whole name, rules that overlap, devices, secrets and programs that this host has not.
+Nothing is changed and no agent is needed; on another host than the file's, the last kind
+does not count.`,
 		Example: `  weir config check
   weir config check ./weir.yaml && cp weir.yaml /etc/weir/`,
 		Args: frame.Names("[FILE]"),
@@ -81,6 +83,7 @@ func checked(c config.Config) configCheck {
 		r.Groups = append(r.Groups, g.Name)
 	}
 	r.Remarks = append(r.Remarks, c.Warnings...)
+	r.Remarks = append(r.Remarks, notify.Foresee(c.Tell)...)
 	r.Remarks = append(r.Remarks, decide.Foresee(c, time.Now())...)
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -143,6 +144,8 @@ func checkWebhook(text string) error {
 	switch shown := u.Scheme + "://" + u.Host; {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return refuse(shown, "is neither https nor http", "give one such as https://alerts.example.org/weir")
+	case u.Port() != "" && !isPort(u.Port()):
+		return refuse(shown, "has a port that there is not", "give one from 1 to 65535, or none")
 	case u.User != nil:
 		return refuse(shown, "has a user or a password, which every user who may read this file can read", "take it out; secret_file signs the requests")
 	case u.Fragment != "":
@@ -151,6 +154,11 @@ func checkWebhook(text string) error {
 		return refuse(shown, "is not on the loopback, and without TLS every host on the path can read and change events", "give an https:// address, or a proxy at 127.0.0.1")
 	}
 	return nil
+}
+
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 func (c *Command) read(fields node) {

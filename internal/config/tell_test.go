@@ -54,6 +54,8 @@ func TestWebhookAddresses(t *testing.T) {
 		"https://example.org/#T0K3N":      "has a fragment",
 		"https:example.org":               "is no address",
 		"https://exa mple.org/T0K3N":      "is no address",
+		"https://example.org:99999/T0K3N": "has a port that there is not",
+		"https://example.org:0/T0K3N":     "has a port that there is not",
 		"HTTP://192.0.2.1:80/hook/T0K3N/": "without TLS every host on the path",
 	} {
 		err := checkWebhook(address)

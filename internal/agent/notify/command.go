@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,6 +80,10 @@ func variables(e event.Event, host string) []string {
 // change: it runs with the agent's rights.
 func trusted(path string) error {
 	real, err := filepath.EvalSymlinks(path)
+	var reason *fs.PathError
+	if errors.As(err, &reason) { // which may name a folder on the way
+		err = fmt.Errorf("%s: %w", path, reason.Err)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@
 package notify
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -12,6 +15,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/event"
+	"weir/internal/tlsfile"
 )
 
 // The names of the two ways.
@@ -132,6 +136,27 @@ func (s *Sinks) Close() {
 	for _, way := range s.ways {
 		<-way.done
 	}
+}
+
+// Foresee returns what on this host would keep events from being delivered, a line each: a
+// secret, authorities or a program that are not there or not as they have to be. What the caller
+// may not read is not judged.
+func Foresee(t config.Tell) []string {
+	var list []string
+	note := func(field string, err error, then string) {
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			list = append(list, fmt.Sprintf("%s: %v; events %s until that is right", field, err, then))
+		}
+	}
+	if file := t.Webhook.SecretFile; file != "" {
+		_, err := readSecret(file)
+		note("tell.webhook.secret_file", err, "wait")
+	}
+	note("tell.webhook.ca", tlsfile.Files{CA: t.Webhook.CA}.Check(), "wait")
+	if len(t.Command.Run) > 0 {
+		note("tell.command.run", trusted(t.Command.Run[0]), "are given up")
+	}
+	return list
 }
 
 // message is an event as it leaves the host.

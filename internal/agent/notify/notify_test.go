@@ -4,10 +4,14 @@ package notify
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"weir/internal/config"
 	"weir/internal/event"
 	"weir/internal/logtest"
 )
@@ -131,5 +135,42 @@ func TestDeliveredIsKept(t *testing.T) {
 	t.Cleanup(next.sinks.Close)
 	if next.sinks.Reached()[toWebhook] != 4 || next.sinks.Status()[0].Waiting != 0 {
 		t.Errorf("the next agent begins after event %v and has %+v to deliver", next.sinks.Reached(), next.sinks.Status())
+	}
+}
+
+// TestForesee: what keeps events from leaving this host is known before the first one.
+func TestForesee(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := config.DefaultTell()
+	good.Webhook.URL, good.Webhook.SecretFile = "https://alerts.example.org", file("secret", "whsec_"+strings.Repeat("QUFB", 8)+"\n", 0o600)
+	good.Command.Run = []string{script(t, "true")}
+	bad := config.DefaultTell()
+	bad.Webhook.URL, bad.Webhook.SecretFile, bad.Webhook.CA = "https://alerts.example.org", "/nonexistent/secret", file("ca.pem", "none", 0o644)
+	bad.Command.Run = []string{"/nonexistent/prog"}
+	short := config.DefaultTell()
+	short.Webhook.URL, short.Webhook.SecretFile = "https://alerts.example.org", file("short", "whsec_QUFB\n", 0o600)
+	short.Command.Run = []string{file("prog", "", 0o644)}
+	for _, c := range []struct {
+		tell config.Tell
+		want []string
+	}{
+		{config.DefaultTell(), nil},
+		{good, nil},
+		{bad, []string{"tell.webhook.secret_file: secret /nonexistent/secret: no such file or directory; events wait until that is right",
+			"tell.webhook.ca: authority " + bad.Webhook.CA + ": holds no certificate; give a file in PEM (BEGIN CERTIFICATE); events wait until that is right",
+			"tell.command.run: /nonexistent/prog: no such file or directory; events are given up until that is right"}},
+		{short, []string{"tell.webhook.secret_file: secret " + short.Webhook.SecretFile + ": is not whsec_ with 24 bytes or more in base64; make one: echo whsec_$(openssl rand -base64 32); events wait until that is right",
+			"tell.command.run: " + short.Command.Run[0] + ": is no program; make it one: chmod 755 " + short.Command.Run[0] + "; events are given up until that is right"}},
+	} {
+		if got := Foresee(c.tell); !slices.Equal(got, c.want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
 	}
 }

@@ -96,19 +96,28 @@ func (w *webhook) sign(h http.Header, e event.Event, body []byte, now time.Time)
 	if w.SecretFile == "" {
 		return nil
 	}
-	text, err := tlsfile.Secret(w.SecretFile)
+	key, err := readSecret(w.SecretFile)
 	if err != nil {
 		return err
-	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, secretForm))
-	if err != nil || !strings.HasPrefix(text, secretForm) || len(key) < 24 {
-		return fmt.Errorf("secret %s: is not %s with 24 bytes or more in base64; make one: echo %s$(openssl rand -base64 32)", w.SecretFile, secretForm, secretForm)
 	}
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%s.", id, at)
 	mac.Write(body)
 	h.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	return nil
+}
+
+// readSecret returns the key that a file holds.
+func readSecret(file string) ([]byte, error) {
+	text, err := tlsfile.Secret(file)
+	if err != nil {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, secretForm))
+	if err != nil || !strings.HasPrefix(text, secretForm) || len(key) < 24 {
+		return nil, fmt.Errorf("secret %s: is not %s with 24 bytes or more in base64; make one: echo %s$(openssl rand -base64 32)", file, secretForm, secretForm)
+	}
+	return key, nil
 }
 
 // judge says whether an answer means that the event was taken, and whether another attempt may
