@@ -20,6 +20,7 @@ import (
 	"weir/internal/invalid"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/policy/quota"
 )
 
 // Load reads and checks a file. Its error is an *Error where the file could be read but
@@ -107,6 +108,28 @@ func (c *Config) read(root node) {
 	})
 	c.attachKnown()
 	c.zonesKnown(root.tree.zones)
+	c.quotasCounted(root.tree.quotas)
+}
+
+// quotasCounted remarks quotas of what is received, if no link counts that. The links of a switch
+// and of the command line are not known here.
+func (c *Config) quotasCounted(received []quotaAt) {
+	counts := func(l Link) bool {
+		return slices.ContainsFunc(l.Ends(), func(end Link) bool { return end.Direction == policy.Ingress })
+	}
+	if len(c.Links) == 0 || c.SDN.OVSDB != "" || slices.ContainsFunc(c.Links, counts) {
+		return
+	}
+	for _, q := range received {
+		q.in.warn(&invalid.Error{Field: "quota.ingress", Value: q.size.String(), Msg: "no link has an ingress, so that what is received is not counted",
+			Remedy: "give a link an ingress rate, or take the ingress out of the quota"})
+	}
+}
+
+// quotaAt is a quota of what is received, and the policy that it is in.
+type quotaAt struct {
+	in   node
+	size quota.Size
 }
 
 func (c *Config) readLinks(list node) {
@@ -210,6 +233,9 @@ func readLayer(from node, on policy.Place) policy.Change {
 	from.fields(known, func(field string, value node) { readField(&layer, field, value) })
 	if len(from.tree.problems) == before {
 		from.refuse(layer.Check()) // min against max, queues against discipline
+	}
+	if q := layer.To().Quota; q != nil && q.Ingress > 0 {
+		from.tree.quotas = append(from.tree.quotas, quotaAt{from, q.Ingress})
 	}
 	if layer.Gives("queues") && len(from.tree.problems) == before {
 		warnings, err := policy.CheckRules(layer.To().Queues)

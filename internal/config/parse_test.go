@@ -309,3 +309,21 @@ func TestPrefixFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotaOfIngress: a quota of what is received, where no link counts that, is remarked.
+func TestQuotaOfIngress(t *testing.T) {
+	const remark = `weir.yaml:2:19: workloads.web.quota.ingress: "1GB": no link has an ingress, so that what is received is not counted; give a link an ingress rate, or take the ingress out of the quota`
+	for _, c := range []struct{ links, quota, want string }{
+		{"{device: eth0, egress: 1gbit}", "ingress 1GB egress 2GB per month then tell", remark},
+		{"{device: eth0, egress: 1gbit}", "egress 2GB per month then tell", ""},
+		{"{device: eth0, egress: 1gbit}", "total 2GB per month then tell", ""},
+		{"{device: eth0, egress: 1gbit, ingress: 1gbit}", "ingress 1GB per month then tell", ""},
+		{"{device: eth0, egress: 1gbit, zones: {cdn: {ingress: 50mbit, prefixes: [192.0.2.7]}}}", "ingress 1GB per month then tell", ""},
+		{"", "ingress 1GB per month then tell", ""}, // the command line has the links
+	} {
+		got, err := Parse("weir.yaml", []byte("links: ["+c.links+"]\nworkloads: {web: {quota: "+c.quota+"}}\n"))
+		if err != nil || strings.Join(got.Warnings, "\n") != c.want {
+			t.Errorf("%s, %s: %v, remarks %q\nwant %q", c.links, c.quota, err, got.Warnings, c.want)
+		}
+	}
+}

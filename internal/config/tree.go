@@ -88,6 +88,7 @@ type tree struct {
 	problems []Problem
 	warnings []Problem                     // what may be meant, but seldom is
 	zones    []zoneName                    // that policies name
+	quotas   []quotaAt                     // of what is received
 	asked    func(path string, given bool) // called for each key that is known, if not nil
 }
 
