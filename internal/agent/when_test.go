@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,43 @@ workloads:
 		h.expect("after the workload's time", "eth0", strings.Replace(before, "office weight 2", "office weight 2 max 30 Mbit/s", 1))
 		seconds(40 * 60)
 		h.expect("after all", "eth0", before)
+	})
+}
+
+// Where a period ends and the next one says the same, nothing ends.
+func TestTimesThatAdjoin(t *testing.T) {
+	const config = `
+links: [{device: eth0, egress: 100mbit}]
+workloads:
+  always: {when: [{days: daily, from: "00:00", to: "24:00", timezone: UTC, max: 1mbit}]}
+  halves: {when: [{days: daily, from: "00:00", to: "12:00", timezone: UTC, max: 1mbit}, {days: sat, from: "12:00", to: "18:00", timezone: UTC, max: 1mbit}]}
+  same: {weight: 2, when: [{days: sun, from: "00:00", to: "12:00", timezone: UTC, weight: 2}]}
+`
+	inBubble(t, config, func(t *testing.T, h *host) {
+		h.start()
+		for _, name := range []string{"always", "halves", "same"} {
+			h.run(name)
+		}
+		if w := h.workload("always"); w.Until != nil || w.Policy.Max.Compact() != "1mbit" || w.Origin["max"] != "when" {
+			t.Errorf("always: until %v, %+v", w.Until, w.Policy)
+		}
+		if w := h.workload("halves"); w.Until == nil || w.Until.UTC().Format(time.DateTime) != "2000-01-01 18:00:00" {
+			t.Errorf("halves: until %v", w.Until)
+		}
+		if w := h.workload("same"); w.Until != nil {
+			t.Errorf("same: until %v", w.Until)
+		}
+		for name, want := range map[string]string{"always": "What it says of this time (max) is in force, and goes on.",
+			"halves": "What it says of this time (max) is in force until Sat 2000-01-01 18:00 UTC."} {
+			e, err := h.Explain(t.Context(), name)
+			if err != nil || len(e.Links) != 1 || !slices.Contains(e.Links[0].Text, want) {
+				t.Errorf("%s: %+v, %v; want %q", name, e.Links, err, want)
+			}
+		}
+		seconds(18*60*60 + 1)
+		if w := h.workload("halves"); !w.Policy.Max.None() || w.Until == nil || w.Until.UTC().Format(time.DateTime) != "2000-01-02 00:00:00" {
+			t.Errorf("halves, in the evening: until %v, %+v", w.Until, w.Policy)
+		}
 	})
 }
 

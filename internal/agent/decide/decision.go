@@ -23,7 +23,7 @@ type Decision struct {
 	Groups   []Verdict             // by name
 	Plans    map[string]plan.State // by link
 	LinkGaps map[string][]Gap      // by link: what its backend does not hold of its settings
-	// Until is when something else is in force, because of the time; zero = never.
+	// Until is when a period of some policy begins or ends; zero = never.
 	Until time.Time
 	// moments are World.Now, and one for every other set of mins and maxes that holds at some
 	// time.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -49,14 +50,29 @@ func (d *Decision) schedule() {
 		}
 		v.timed = new(v.Policy)
 		v.Policy = v.timed.At(now)
-		v.Until = times.Next(v.timed.Periods(false), now)
+		v.Until = changes(*v.timed, now)
 		for _, field := range v.timed.TimedAt(now) {
 			v.Origin[field] = OriginWhen
 		}
-		if d.Until.IsZero() || v.Until.Before(d.Until) {
-			d.Until = v.Until
+		if next := times.Next(v.timed.Periods(false), now); d.Until.IsZero() || next.Before(d.Until) {
+			d.Until = next
 		}
 	}
+}
+
+// week is how far changes looks, with a day for clocks that change.
+const week = 8 * 24 * time.Hour
+
+// changes returns when a policy says something else than now, because of the time; zero if it
+// does not within a week. Where periods adjoin that say the same, it does not.
+func changes(p policy.Policy, now time.Time) time.Time {
+	periods, holds := p.Periods(false), p.At(now)
+	for at := times.Next(periods, now); !at.IsZero() && at.Sub(now) <= week; at = times.Next(periods, at) {
+		if !reflect.DeepEqual(p.At(at), holds) {
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // all returns the verdicts about workloads and groups.
@@ -95,17 +111,19 @@ func (v *Verdict) at(moment time.Time) *Verdict {
 // TimesText returns a sentence about what is in force because of the time, none if nothing
 // differs at times.
 func (v Verdict) TimesText() []string {
-	if v.Until.IsZero() {
-		return nil
-	}
-	until := times.Text(v.Until)
 	var fields []string
 	for _, field := range slices.Sorted(maps.Keys(v.Origin)) {
 		if v.Origin[field] == OriginWhen {
 			fields = append(fields, field)
 		}
 	}
-	if len(fields) == 0 {
+	until := times.Text(v.Until)
+	switch {
+	case v.Until.IsZero() && len(fields) == 0:
+		return nil
+	case v.Until.IsZero():
+		return []string{fmt.Sprintf("What it says of this time (%s) is in force, and goes on.", strings.Join(fields, ", "))}
+	case len(fields) == 0:
 		return []string{fmt.Sprintf("What differs at times (when) begins on %s.", until)}
 	}
 	return []string{fmt.Sprintf("What it says of this time (%s) is in force until %s.", strings.Join(fields, ", "), until)}
