@@ -52,10 +52,16 @@ from now on.`,
 				return err
 			}
 			all.Open, all.Recent = only(all.Open, wanted), only(all.Recent, wanted)
-			if open {
-				return a.Print(all.Open, func() string { return renderOpen(all.Open, time.Local) })
+			unknown := ""
+			if a.Format == frame.Table && len(args) > 0 && len(all.Open)+len(all.Recent) == 0 {
+				if unknown, err = a.nobody(c.Context(), args[0], true); err != nil {
+					return err
+				}
 			}
-			return a.Print(all, func() string { return renderEvents(all, time.Local) })
+			if open {
+				return a.Print(all.Open, func() string { return renderOpen(all.Open, time.Local) + unknown })
+			}
+			return a.Print(all, func() string { return renderEvents(all, time.Local) + unknown })
 		},
 	})
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and print each event when it happens")

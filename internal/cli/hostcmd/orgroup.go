@@ -12,6 +12,8 @@ import (
 	"weir/internal/api"
 	"weir/internal/cli/frame"
 	"weir/internal/cli/human"
+	"weir/internal/cli/table"
+	"weir/internal/closest"
 	"weir/internal/policy"
 	"weir/internal/policy/times"
 	"weir/internal/refusal"
@@ -46,6 +48,45 @@ func orGroup[T any](ctx context.Context, args []string, workload, group func(con
 		return other, nil
 	}
 	return answer, err
+}
+
+// nobody returns a line for who asks what was of a name, and gets nothing, where nothing has that
+// name now: it may be gone, or be written wrongly. It is "" where something has it. Sources of
+// workloads count where they are asked for.
+func (a Commands) nobody(ctx context.Context, name string, withSources bool) (string, error) {
+	workloads, err := a.AgentClient().Workloads(ctx)
+	if err != nil {
+		return "", err
+	}
+	status, err := a.AgentClient().Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	kinds, names := "workload, group or link", []string{}
+	for _, w := range workloads {
+		names = append(names, w.Name)
+	}
+	for _, g := range status.Groups {
+		names = append(names, g.Name)
+	}
+	for _, l := range status.Links {
+		names = append(names, l.Device)
+	}
+	if withSources {
+		kinds = "workload, group, link or source"
+		names = append(names, status.Config)
+		for _, s := range status.Sources {
+			names = append(names, s.Name)
+		}
+	}
+	if slices.Contains(names, name) {
+		return "", nil
+	}
+	remedy := "weir status and weir get list those that there are"
+	if near := closest.Words(name, names, 1); len(near) > 0 {
+		remedy = "did you mean " + near[0] + "?"
+	}
+	return table.Clean(fmt.Sprintf("no %s is called %q now; %s", kinds, name, remedy)) + "\n", nil
 }
 
 // answer is the answer to a request, and its text for people.

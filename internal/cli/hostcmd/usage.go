@@ -56,7 +56,13 @@ workloads, of itself and of the host.
 			if a.Format == formatCSV {
 				return csv.NewWriter(a.Stdout).WriteAll(usageRecords(u))
 			}
-			return a.Print(u, func() string { return renderUsage(u, by) })
+			unknown := ""
+			if a.Format == frame.Table && len(args) > 0 && len(u.Rows) == 0 {
+				if unknown, err = a.nobody(c.Context(), args[0], false); err != nil {
+					return err
+				}
+			}
+			return a.Print(u, func() string { return renderUsage(u, by) + unknown })
 		},
 	}, formatCSV)
 	c.Flags().StringVar(&since, "since", "30d", "`TIME` of the first hour: so long ago (24h, 7d), a day (2026-11-22), or a moment (2026-11-22T20:00:00Z); all")
