@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -125,6 +126,14 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		Web: pageSettings(cfg.Web, cfg.StateDir), Log: log})
 	if err := srv.Listen(); err != nil {
 		return err
+	}
+	mounted, err := device.MountBPFFS(dataplane.Options{})
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	if mounted {
+		log.Warn("mounted a BPF file system; what the agent pins there is lost when this mount namespace goes", "path", filepath.Dir(device.DefaultBPFFS),
+			"remedy", "start the agent where one is mounted; ip netns exec hides it, nsenter --net=FILE does not")
 	}
 	claim, err := device.TakeClaim(dataplane.Options{})
 	if err != nil {

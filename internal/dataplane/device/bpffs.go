@@ -3,6 +3,7 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,28 +22,35 @@ const DefaultBPFFS = "/sys/fs/bpf/weir"
 // bpffsMount is where a BPF file system is usually mounted.
 const bpffsMount = "/sys/fs/bpf"
 
-// PinDir returns the folder sub ("" for the top) for pinned BPF objects and
-// makes it if need be. Where the BPF file system is not mounted yet
-// (systemd does; containers and small systems do not), it is mounted at its
-// usual place; elsewhere that is left to the person who chose the place.
-func PinDir(opts dataplane.Options, sub string) (string, error) {
-	top := opts.BPFFS
-	if top == "" {
-		top = DefaultBPFFS
+// MountBPFFS mounts the BPF file system at its usual place, where it is not mounted yet
+// (systemd does; containers, small systems and ip netns exec do not). mounted says that it was
+// not: what is pinned there is lost with the mount namespace. Elsewhere that is left to the
+// person who chose the place.
+func MountBPFFS(opts dataplane.Options) (mounted bool, err error) {
+	top := pinTop(opts)
+	there, err := onBPFFS(top)
+	if err != nil || there {
+		return false, err
 	}
-	mounted, err := onBPFFS(top)
-	if err != nil {
+	if !strings.HasPrefix(filepath.Clean(top), bpffsMount+"/") {
+		return false, fmt.Errorf("%s is not on a BPF file system; mount one there with: mount -t bpf bpf %s", top, filepath.Dir(top))
+	}
+	if err := unix.Mount("bpf", bpffsMount, "bpf", 0, "mode=0700"); err != nil {
+		return false, explain("mount the BPF file system at "+bpffsMount, err)
+	}
+	return true, nil
+}
+
+// pinTop is the folder that all pinned objects are in.
+func pinTop(opts dataplane.Options) string { return cmp.Or(opts.BPFFS, DefaultBPFFS) }
+
+// PinDir returns the folder sub ("" for the top) for pinned BPF objects and
+// makes it if need be, on a BPF file system that MountBPFFS mounts if need be.
+func PinDir(opts dataplane.Options, sub string) (string, error) {
+	if _, err := MountBPFFS(opts); err != nil {
 		return "", err
 	}
-	if !mounted {
-		if !strings.HasPrefix(filepath.Clean(top), bpffsMount+"/") {
-			return "", fmt.Errorf("%s is not on a BPF file system; mount one there with: mount -t bpf bpf %s", top, filepath.Dir(top))
-		}
-		if err := unix.Mount("bpf", bpffsMount, "bpf", 0, "mode=0700"); err != nil {
-			return "", explain("mount the BPF file system at "+bpffsMount, err)
-		}
-	}
-	dir := filepath.Join(top, sub)
+	dir := filepath.Join(pinTop(opts), sub)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", explain("make the folder for pinned BPF objects", err)
 	}
