@@ -109,19 +109,26 @@ export async function bare(url) {
 		rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
 	};
 	let sessionId;
+	const evaluate = async (expression) => {
+		const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true }, sessionId);
+		if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+		return result.value;
+	};
 	try {
 		const { targetId } = await send("Target.createTarget", { url });
 		({ sessionId } = await send("Target.attachToTarget", { targetId, flatten: true }));
+		// Until the page is there, there is an empty one, or none.
+		const there = `location.origin === "${new URL(url).origin}" && document.readyState === "complete"`;
+		for (let tries = 0; !(await evaluate(there).catch(() => false)); tries++) {
+			assert.ok(tries < 100, `${url} is not there`);
+			await sleep(100);
+		}
 	} catch (err) {
 		await close();
 		throw err;
 	}
 	return {
-		async evaluate(expression) {
-			const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true }, sessionId);
-			if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
-			return result.value;
-		},
+		evaluate,
 		async memory() {
 			const { processInfo } = await send("SystemInfo.getProcessInfo");
 			const field = (status, name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0) / 1000;
