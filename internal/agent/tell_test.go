@@ -93,8 +93,8 @@ func TestEventsOfLinks(t *testing.T) {
 	})
 }
 
-// TestNoEventOfNewAddresses: a zone that follows the addresses of its device is set anew, and
-// nobody is told of it.
+// TestNoEventOfNewAddresses: the agent sets a zone anew that follows the addresses of its device,
+// and makes no event of it.
 func TestNoEventOfNewAddresses(t *testing.T) {
 	inBubble(t, "", func(t *testing.T, h *host) {
 		h.start()

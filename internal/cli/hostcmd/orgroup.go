@@ -50,9 +50,9 @@ func orGroup[T any](ctx context.Context, args []string, workload, group func(con
 	return answer, err
 }
 
-// nobody returns a line for who asks what was of a name, and gets nothing, where nothing has that
-// name now: it may be gone, or be written wrongly. It is "" where something has it. Sources of
-// workloads count where they are asked for.
+// nobody returns the line that weir prints below an empty answer about a name which no workload,
+// group or link has now: it may be gone, or the user may have written it wrongly. It is "" where one
+// has it. Sources of workloads count where the command asks for them.
 func (a Commands) nobody(ctx context.Context, name string, withSources bool) (string, error) {
 	workloads, err := a.AgentClient().Workloads(ctx)
 	if err != nil {
