@@ -33,6 +33,7 @@ const module = "weir"
 var layers = map[string]int{
 	"internal/atomicfile":           0,
 	"internal/audit":                2,
+	"internal/bound":                0,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
 	"internal/delay":                0,
@@ -120,7 +121,7 @@ var layers = map[string]int{
 var observers = []string{"internal/lab/meter"}
 
 // pure packages are functions of their arguments; each is an entry of layers.
-var pure = []string{"internal/refusal", "internal/invalid", "internal/delay", "internal/yamltree", "internal/policy", "internal/plan", "internal/event", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
+var pure = []string{"internal/bound", "internal/refusal", "internal/invalid", "internal/delay", "internal/yamltree", "internal/policy", "internal/plan", "internal/event", "internal/control", "internal/cluster/optimize", "internal/agent/decide", "internal/agent/usage", "internal/cluster/node/guest", "internal/cluster/manager/moves", "internal/cluster/manager/planning", "internal/kubernetes/decide", "internal/kubernetes/claims/translate"}
 
 // labOnly are the folders whose packages may be in weir-lab and not in weir, the program that
 // runs on hosts as root. So are all packages whose name ends in "test".

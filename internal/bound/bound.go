@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bound has the bounds of everything that a user other than root may write and a
+// program of Weir's reads: how long it may be, how deep, how many of it, and what one of them
+// may cost. The table is Inputs; the constants are its numbers, and the code that holds a bound
+// takes it from here. Example: a label is at most 4 KiB, so
+//
+//	bound.Length("label weir.queues", len(text), bound.Label)
+//
+// refuses one of 40,000 bytes with both numbers before a parser sees it.
+//
+// The package parses nothing and holds nothing by itself. Each row of the table names the
+// function that does, and the fuzz target that drives it with inputs of that size.
+package bound
+
+import (
+	"fmt"
+	"time"
+)
+
+// What one input may cost a program, beyond what it keeps of it.
+const (
+	Memory = 64 << 20               // bytes
+	CPU    = 100 * time.Millisecond // of the thread that reads it; collection of garbage apart
+)
+
+// Texts of policies.
+const (
+	Levels = 8       // lists and mappings in each other
+	Label  = 4 << 10 // bytes of one label or annotation
+	Labels = 100     // of Weir's at one object; further ones do not count
+	Policy = 64 << 10
+)
+
+// HTTP.
+const (
+	Body       = 64 << 10 // bytes of a request's body
+	BodyLevels = 16       // of arrays and objects: a policy and what is around it
+	Header     = 16 << 10 // bytes of a request's header
+	// Refused is what a request may cost that is refused for who asks, beyond the TLS handshake.
+	RefusedMemory = 64 << 10
+	RefusedCPU    = time.Millisecond
+)
+
+// Error is an input beyond a bound.
+type Error struct {
+	What     string // is too large, such as "label weir.queues"
+	Has, Max int
+	Unit     string // "bytes", "levels"
+	Remedy   string
+}
+
+// Error returns one line with both numbers.
+func (e *Error) Error() string {
+	line := fmt.Sprintf("%d %s, %d are the most", e.Has, e.Unit, e.Max)
+	if e.What != "" {
+		line = e.What + ": " + line
+	}
+	if e.Remedy != "" {
+		line += "; " + e.Remedy
+	}
+	return line
+}
+
+// Length refuses an input of more bytes than most.
+func Length(what string, size, most int) error {
+	if size <= most {
+		return nil
+	}
+	return &Error{What: what, Has: size, Max: most, Unit: "bytes", Remedy: "write less"}
+}
+
+// JSON refuses a text of more nested arrays and objects than most. It looks at each byte once
+// and takes no memory. A text that is no JSON it may pass: its reader refuses that.
+func JSON(what string, text []byte, most int) error {
+	depth, deepest, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				quoted = false
+			}
+		case c == '"':
+			quoted = true
+		case c == '[' || c == '{':
+			if depth++; depth > deepest {
+				deepest = depth
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	if deepest <= most {
+		return nil
+	}
+	return &Error{What: what, Has: deepest, Max: most, Unit: "levels", Remedy: "nest less"}
+}
