@@ -4,7 +4,9 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +45,10 @@ func (in *grantInput) Subject() string { return in.Body.Container }
 // Subject implements rest.Subject.
 func (in *joinInput) Subject() string { return in.Body.Node }
 
+// forStrangers are the patterns of the routes that a node may ask before it is a member. A
+// route that is not among them is for members, and so is a path without a route.
+var forStrangers = []string{"POST /v1/join", "POST /v1/renew"}
+
 // nodesAPI returns the API for nodes: how they join, and what only a member may ask.
 func (m *Manager) nodesAPI() *rest.API {
 	h := rest.New("manager", "Weir manager, for nodes", "How a node joins a cluster, and what it asks of the manager.", m.log)
@@ -61,13 +67,12 @@ func (m *Manager) nodesAPI() *rest.API {
 			return m.renew(in.Body)
 		})
 	rest.Get(h, "/v1/members", "members", "The signed list of members, if it is newer than the one that the node has",
-		onlyMembers(m, func(_ context.Context, _ string, in *haveParam) (wire.MembersAnswer, error) {
-			return m.members.List(in.Have)
-		}))
+		func(_ context.Context, in *haveParam) (wire.MembersAnswer, error) { return m.members.List(in.Have) })
 	rest.Get(h, "/v1/info", "info", "What a member has to know of its cluster",
-		onlyMembers(m, func(context.Context, string, *rest.None) (wire.Info, error) { return m.info(), nil }))
+		func(context.Context, *rest.None) (wire.Info, error) { return m.info(), nil })
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/places", OperationID: "seek", Summary: "Find a place for a min that a node had to refuse"},
-		onlyMembers(m, func(_ context.Context, node string, in *seekInput) (wire.PlaceAnswer, error) {
+		func(ctx context.Context, in *seekInput) (wire.PlaceAnswer, error) {
+			node := from(ctx).node
 			if in.Body.Node != node {
 				m.refused.Add(1)
 				m.log.Warn("request refused", "node", node, "err", "it asks for a place for "+in.Body.Node)
@@ -75,11 +80,11 @@ func (m *Manager) nodesAPI() *rest.API {
 			}
 			r := wire.PlaceRequest{ID: in.Body.ID, Node: node, Container: in.Body.Container, MinBps: in.Body.MinBps, Refusal: in.Body.Refusal}
 			return m.ask(r, in.Body.Change)
-		}))
+		})
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/grants", OperationID: "grant", Summary: "Permit the target of a move to make the copy that is described"},
-		onlyMembers(m, func(_ context.Context, node string, in *grantInput) (wire.GrantAnswer, error) {
-			return m.grant(node, in.Body, time.Now())
-		}))
+		func(ctx context.Context, in *grantInput) (wire.GrantAnswer, error) {
+			return m.grant(from(ctx).node, in.Body, time.Now())
+		})
 	h.Mux.HandleFunc("/", rest.Fallback(h.Mux))
 	return h
 }
@@ -96,13 +101,19 @@ func (m *Manager) nodesHandler() http.Handler {
 				err = m.admits(node, cert)
 			}
 			if err != nil {
-				m.log.Warn("request refused", "path", r.URL.Path, "node", node, "peer", r.RemoteAddr, "err", err)
+				m.turnAway(r, node, err.Error())
 				m.opts.Audit.Append(audit.Entry{Who: who.author(), Action: "connect", Object: node, Result: audit.Refused, Reason: err.Error()})
-				rest.WriteRefusal(w, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Value: node, Msg: err.Error(),
+				rest.RefuseUnread(w, r, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Value: node, Msg: err.Error(),
 					Remedy: membership.Rejoin})
 				return
 			}
 			who.node = node
+		}
+		if _, pattern := h.Mux.Handler(r); who.node == "" && !slices.Contains(forStrangers, pattern) {
+			m.refused.Add(1)
+			m.turnAway(r, "", noCertificate)
+			rest.RefuseUnread(w, r, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"})
+			return
 		}
 		if strings.HasPrefix(r.URL.Path, imagesPath) {
 			m.serveImages(w, r, who)
@@ -110,6 +121,17 @@ func (m *Manager) nodesHandler() http.Handler {
 		}
 		h.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, who)))
 	})
+}
+
+// noCertificate is what the log says of a request by a stranger.
+const noCertificate = "no certificate of this cluster was shown"
+
+// turnAway notes a request that is refused before anything of it is read, in one line of the
+// log for many. What a stranger has written is quoted, and cut.
+func (m *Manager) turnAway(r *http.Request, node, why string) {
+	if omitted, due := m.turned.Due(time.Now()); due {
+		m.log.Warn("request refused", "path", fmt.Sprintf("%.100q", r.URL.Path), "node", node, "peer", r.RemoteAddr, "err", why, "omitted", omitted)
+	}
 }
 
 // haveParam is the query of /v1/members.
@@ -130,20 +152,6 @@ type placeBody struct {
 func from(ctx context.Context) remote {
 	who, _ := ctx.Value(peerKey{}).(remote)
 	return who
-}
-
-// onlyMembers makes a handler that only members reach.
-func onlyMembers[I, O any](m *Manager, call func(ctx context.Context, node string, in *I) (O, error)) func(context.Context, *I) (O, error) {
-	return func(ctx context.Context, in *I) (O, error) {
-		who := from(ctx)
-		if who.node == "" {
-			var none O
-			m.refused.Add(1)
-			m.log.Warn("request refused", "peer", who.address, "err", "no certificate of this cluster was shown")
-			return none, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"}
-		}
-		return call(ctx, who.node, in)
-	}
 }
 
 // serve answers nodes until ctx ends.

@@ -31,6 +31,7 @@ import (
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd"
 	"weir/internal/refusal"
 )
 
@@ -75,6 +76,7 @@ type Manager struct {
 	images   *registry.Registry // nil = another one, or none
 	listener net.Listener
 	refused  atomic.Uint64
+	turned   crowd.Lines     // about requests that were refused unread
 	serving  pki.Connections // to members
 	wake     chan struct{}   // the publisher: orders is not empty
 

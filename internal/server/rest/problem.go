@@ -119,6 +119,15 @@ func (a *API) problem(ctx context.Context, err error) error {
 // WriteRefusal answers requests that never reach huma.
 func WriteRefusal(w http.ResponseWriter, e *refusal.Error) { api.WriteProblem(w, api.ProblemOf(e)) }
 
+// RefuseUnread refuses a request whose body was not read, and has the connection end rather
+// than net/http read what comes of the body.
+func RefuseUnread(w http.ResponseWriter, r *http.Request, e *refusal.Error) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+	}
+	WriteRefusal(w, e)
+}
+
 // Fallback answers requests that no route matches.
 func Fallback(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

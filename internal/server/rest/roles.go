@@ -90,7 +90,7 @@ func (a *API) Reading(socket, group string) http.Handler {
 		a.refused.count(no.Kind)
 		a.Audit.Append(audit.Entry{Who: a.Author(r.Context()), Action: a.routes[pattern].id, Object: r.URL.Path,
 			Result: audit.Refused, Reason: no.Msg})
-		WriteRefusal(w, no)
+		RefuseUnread(w, r, no)
 	})
 }
 
