@@ -36,6 +36,7 @@ var layers = map[string]int{
 	"internal/bound":                0,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
+	"internal/crowd":                0,
 	"internal/delay":                0,
 	"internal/event":                2,
 	"internal/extendtest":           0,
