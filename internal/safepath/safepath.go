@@ -14,6 +14,8 @@ import (
 var (
 	// ErrNotRegular is the error about a path that is there and is no regular file.
 	ErrNotRegular = errors.New("is no regular file")
+	// ErrNotProgram is the error about a path that is there and is no file that may be run.
+	ErrNotProgram = errors.New("is no program")
 	// ErrLarge is the error about a file that is larger than its reader takes.
 	ErrLarge = errors.New("is larger")
 )
@@ -56,12 +58,19 @@ func Read(path string, most int64) ([]byte, fs.FileMode, error) {
 // Descriptor of its number there. It is not opened for reading, which its mode may forbid.
 func Program(path string) (*os.File, error) {
 	f, err := regular(path)
+	if errors.Is(err, ErrNotRegular) {
+		return nil, &fs.PathError{Op: "run", Path: path, Err: ErrNotProgram}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if _, mode, err := stat(f); err != nil || mode.Perm()&0o111 == 0 {
+	_, mode, err := stat(f)
+	if err == nil && mode.Perm()&0o111 == 0 {
+		err = &fs.PathError{Op: "run", Path: path, Err: ErrNotProgram}
+	}
+	if err != nil {
 		f.Close()
-		return nil, errors.Join(err, &fs.PathError{Op: "run", Path: path, Err: syscall.EACCES})
+		return nil, err
 	}
 	return f, nil
 }

@@ -11,14 +11,18 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"weir/internal/config"
 	"weir/internal/event"
+	"weir/internal/safepath"
 )
+
+// inherited is the number of the first descriptor in a program beside its input, output and
+// errors.
+const inherited = 3
 
 // command runs a program for each event.
 type command struct {
@@ -31,9 +35,11 @@ func (c command) to() string { return c.Run[0] }
 // deliver runs the program once: without a shell, with the event as JSON on its standard input
 // and in a few variables. A program that has failed is not run again for the same event.
 func (c command) deliver(ctx context.Context, e event.Event) error {
-	if err := trusted(c.Run[0]); err != nil {
+	file, err := openProgram(c.Run[0])
+	if err != nil {
 		return final{err}
 	}
+	defer file.Close()
 	input, err := json.Marshal(message{e, c.host})
 	if err != nil {
 		return final{err}
@@ -41,7 +47,10 @@ func (c command) deliver(ctx context.Context, e event.Event) error {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	output := &tail{}
-	program := exec.CommandContext(limited, c.Run[0], c.Run[1:]...)
+	// What runs is the file that was examined, by the descriptor that the program inherits: the
+	// interpreter of a script opens it there.
+	program := exec.CommandContext(limited, safepath.Descriptor(inherited), c.Run[1:]...)
+	program.Args[0], program.ExtraFiles = c.Run[0], []*os.File{file}
 	program.Dir, program.Env = "/", variables(e, c.host)
 	program.Stdin, program.Stdout, program.Stderr = bytes.NewReader(append(input, '\n')), output, output
 	// What the program starts ends with it.
@@ -76,35 +85,18 @@ func variables(e event.Event, host string) []string {
 	return list
 }
 
-// trusted refuses a program that others than root, or the user that the agent runs as, may
-// change: it runs with the agent's rights.
-func trusted(path string) error {
-	real, err := filepath.EvalSymlinks(path)
+// openProgram opens a program to be run, and refuses one that another user could change or
+// replace: it runs with the agent's rights.
+func openProgram(path string) (*os.File, error) {
+	f, err := safepath.Program(path)
 	var reason *fs.PathError
-	if errors.As(err, &reason) { // which may name a folder on the way
-		err = fmt.Errorf("%s: %w", path, reason.Err)
-	}
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(real)
-	if err != nil {
-		return err
-	}
-	folder, err := os.Stat(filepath.Dir(real))
-	if err != nil {
-		return err
-	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
 	switch {
-	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s: is no program; make it one: chmod 755 %s", path, real)
-	case owner != 0 && owner != uint32(os.Geteuid()), info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("%s: others than root may change it; close it: chown root %s && chmod 755 %s", path, real, real)
-	case folder.Mode().Perm()&0o002 != 0 && folder.Mode()&os.ModeSticky == 0:
-		return fmt.Errorf("%s: others than root may replace it; close its folder: chmod o-w %s", path, filepath.Dir(real))
+	case errors.Is(err, safepath.ErrNotProgram):
+		return nil, fmt.Errorf("%s: is no program; make it one: chmod 755 %s", path, path)
+	case errors.As(err, &reason):
+		return nil, fmt.Errorf("%s: %w", path, reason.Err)
 	}
-	return nil
+	return f, err
 }
 
 // mostOutput is how much of a program's output an error quotes.

@@ -4,12 +4,16 @@ package notify
 
 import (
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/config"
 	"weir/internal/event"
@@ -62,6 +66,36 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// TestKindsOfPrograms: a program is run by its descriptor, whether the kernel loads it or an
+// interpreter reads it, and finds its own name where programs look for it.
+func TestKindsOfPrograms(t *testing.T) {
+	python := script(t, "")
+	if err := os.WriteFile(python, []byte("#!/usr/bin/env -S sh -e\necho $1 >$2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := t.TempDir() + "/link"
+	if err := os.Symlink(python, link); err != nil {
+		t.Fatal(err)
+	}
+	for name, run := range map[string][]string{
+		"loaded":                {"/bin/sh", "-c", "echo said >$0"},
+		"script":                {script(t, "echo $1 >$2"), "said"},
+		"script with an option": {python, "said"},
+		"link":                  {link, "said"},
+	} {
+		out := t.TempDir() + "/out"
+		c := command{Command: running(append(run, out)...).Command, host: "here"}
+		if err := c.deliver(t.Context(), sample(1)); err != nil || read(t, out) != "said\n" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	out := t.TempDir() + "/out"
+	c := command{Command: running("/bin/bash", "-c", `tr '\0' ' ' </proc/$$/cmdline >`+out).Command}
+	if err := c.deliver(t.Context(), sample(1)); err != nil || !strings.HasPrefix(read(t, out), "/bin/bash -c") {
+		t.Errorf("%v: the name of the program is %q", err, read(t, out))
+	}
+}
+
 // TestOneAtATime: programs do not run beside each other, and come in order.
 func TestOneAtATime(t *testing.T) {
 	out := t.TempDir() + "/out"
@@ -107,33 +141,110 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestProgramsThatOthersMayChange are not run: they would have the agent's rights.
+// TestProgramsThatOthersMayChange are not run: they would have the agent's rights. The error
+// names the file or folder at fault.
 func TestProgramsThatOthersMayChange(t *testing.T) {
-	mode := func(mode os.FileMode) func(string) error {
-		return func(path string) error { return os.Chmod(path, mode) }
+	mode := func(mode os.FileMode) func(string) (string, error) {
+		return func(path string) (string, error) { return path, os.Chmod(path, mode) }
 	}
-	for name, spoil := range map[string]func(string) error{
-		"others may change it":   mode(0o757),
-		"group may change it":    mode(0o775),
-		"is no program":          mode(0o644),
-		"another user's":         func(path string) error { return os.Chown(path, 12345, 0) },
-		"others may replace it":  func(path string) error { return os.Chmod(filepath.Dir(path), 0o777) },
-		"is not there":           os.Remove,
-		"link to one of another": func(path string) error { return relink(path) },
+	above := func(levels int, spoil func(folder string) error) func(string) (string, error) {
+		return func(path string) (string, error) {
+			for range levels {
+				path = filepath.Dir(path)
+			}
+			return path, spoil(path)
+		}
+	}
+	foreign := func(path string) error { return os.Chown(path, 12345, 0) }
+	group := func(path string) error { return os.Chmod(path, 0o775) }
+	for name, spoil := range map[string]func(string) (string, error){
+		"others may change it":          mode(0o757),
+		"group may change it":           mode(0o775),
+		"is no program":                 mode(0o644),
+		"another user's":                func(path string) (string, error) { return path, foreign(path) },
+		"others may replace it":         above(1, func(path string) error { return os.Chmod(path, 0o777) }),
+		"sticky folder":                 above(1, func(path string) error { return os.Chmod(path, 0o777|os.ModeSticky) }),
+		"another user's folder":         above(1, foreign),
+		"group may replace it":          above(1, group),
+		"another user's folder, above":  above(2, foreign),
+		"group may replace the folder":  above(2, group),
+		"is not there":                  func(path string) (string, error) { return path, os.Remove(path) },
+		"link to one of another":        func(path string) (string, error) { return path, relink(path) },
+		"link through another's folder": above(1, relinkThrough),
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir() + "/out"
 			path := script(t, "touch "+out)
-			if err := spoil(path); err != nil {
+			at, err := spoil(path)
+			if err != nil {
 				t.Fatal(err)
 			}
 			sinks, _ := telling(t, running(path))
 			sinks.Offer([]event.Event{sample(1)})
-			await(t, "given up", func() bool { return sinks.Status()[0].Undelivered == 1 })
-			if _, err := os.Stat(out); err == nil || sinks.Status()[0].Error == "" {
-				t.Errorf("it was run: %+v", sinks.Status())
+			await(t, "judged", func() bool { s := sinks.Status()[0]; return s.Undelivered+s.Delivered == 1 })
+			if _, err := os.Stat(out); err == nil || !strings.Contains(sinks.Status()[0].Error, at) {
+				t.Errorf("run: %v, want an error about %s: %+v", err == nil, at, sinks.Status())
 			}
 		})
+	}
+}
+
+// relinkThrough replaces a folder by a link that leads through the folder of another user.
+func relinkThrough(folder string) error {
+	other := folder + "-other"
+	if err := os.Mkdir(other, 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(folder, other+"/deep"); err != nil {
+		return err
+	}
+	if err := os.Chown(other, 12345, 0); err != nil {
+		return err
+	}
+	return os.Symlink(other+"/deep", folder)
+}
+
+// TestExchangedProgram: a program that changes places with one of another user, while it is run
+// for 1,000 events, never lets that one run.
+func TestExchangedProgram(t *testing.T) {
+	out := t.TempDir() + "/out"
+	path := script(t, "exit 0")
+	foreign := path + "-foreign"
+	if err := errors.Join(os.WriteFile(foreign, []byte("#!/bin/sh\nid >>"+out+"\n"), 0o755), os.Chown(foreign, 12345, 0)); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	busy.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if err := unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, foreign, unix.RENAME_EXCHANGE); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	c := command{Command: running(path).Command, host: "here"}
+	done, refused := 0, 0
+	for id := range uint64(1000) {
+		if err := c.deliver(t.Context(), sample(id)); err == nil {
+			done++
+		} else if refused++; !strings.Contains(err.Error(), path+": it belongs to uid 12345") {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	busy.Wait()
+	if text, err := os.ReadFile(out); err == nil {
+		t.Errorf("of 1,000 events the program of another user ran for %d: %s", strings.Count(string(text), "\n"), text)
+	}
+	t.Logf("run %d times, refused %d times", done, refused)
+	if done == 0 || refused == 0 {
+		t.Error("nothing was exchanged meanwhile")
 	}
 }
 

@@ -154,7 +154,11 @@ func Foresee(t config.Tell) []string {
 	}
 	note("tell.webhook.ca", tlsfile.Files{CA: t.Webhook.CA}.Check(), "wait")
 	if len(t.Command.Run) > 0 {
-		note("tell.command.run", trusted(t.Command.Run[0]), "are given up")
+		file, err := openProgram(t.Command.Run[0])
+		if err == nil {
+			file.Close()
+		}
+		note("tell.command.run", err, "are given up")
 	}
 	return list
 }
