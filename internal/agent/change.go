@@ -58,6 +58,9 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 	d := difference.Of(a.decided, next.Decision, r.Key)
 	later := usage.Later(d.Name, d.Was, d.Is, r.Why)
 	why := decide.Reasons{General: "follows from the change of " + r.Key, ByKey: map[string]string{r.Key: r.Why}}
+	if len(a.links) == 0 && len(later) == 0 {
+		later = usage.Unplanned(d.Name, d.Was, d.Is, r.Why)
+	}
 	if dryRun {
 		result.Changes = slices.Concat(decide.Describe(a.links.changes(next.Decision, why)), later)
 		for _, l := range a.links {
@@ -69,14 +72,14 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 	if err := a.save(next.Decision.World); err != nil {
 		return api.ChangeResult{}, fmt.Errorf("change not made: %w", err)
 	}
-	before := a.decided
+	before, waiting := a.decided, a.links.unopened().changes(next.Decision, why)
 	changes, err := a.commit(ctx, next.Decision, why)
 	if err != nil {
 		// The user is told that it failed, so it must not come true later.
 		_, undo := a.commit(ctx, before, decide.Reasons{General: "the change could not be made"})
 		return api.ChangeResult{}, fmt.Errorf("change not made: %w", errors.Join(err, undo))
 	}
-	result.Changes = slices.Concat(decide.Describe(changes), later)
+	result.Changes = slices.Concat(decide.Describe(changes), decide.Describe(waiting), later)
 	moment{next.Decision, a.links}.show(&result, r.Key)
 	return result, nil
 }

@@ -74,9 +74,18 @@ func (ls links) changes(d decide.Decision, why decide.Reasons) []decide.PlannedC
 	var all []decide.PlannedChange
 	for _, l := range ls {
 		want := l.pacer.Paced(d.Plans[l.config.Name()])
-		all = append(all, decide.Explained(plan.Brief(plan.Diff(l.want, want), l.want, want), l.config.Name(), d, why)...)
+		list := decide.Explained(plan.Brief(plan.Diff(l.want, want), l.want, want), l.config.Name(), d, why)
+		if l.backend == nil {
+			list = decide.Awaiting(list)
+		}
+		all = append(all, list...)
 	}
 	return all
+}
+
+// unopened returns the links that have no backend.
+func (ls links) unopened() links {
+	return slices.DeleteFunc(slices.Clone(ls), func(l *link) bool { return l.backend != nil })
 }
 
 // relink returns the links that next names: those that exist already, with their new

@@ -4,6 +4,7 @@ package decide
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -57,6 +58,14 @@ func Explained(changes []plan.Change, device string, d Decision, why Reasons) []
 		list = append(list, p)
 	}
 	return list
+}
+
+// Awaiting returns changes of a link that is not steered: each says what it waits for.
+func Awaiting(changes []PlannedChange) []PlannedChange {
+	for i, c := range changes {
+		changes[i].Why = fmt.Sprintf("%s; in force once %s is steered", c.Why, c.Link)
+	}
+	return changes
 }
 
 // Describe returns changes as the API shows them.

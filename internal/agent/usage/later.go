@@ -5,7 +5,10 @@ package usage
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 
 	"weir/internal/api"
 )
@@ -28,4 +31,39 @@ func laterFields(name string, was, is map[string]any, why string) (list []api.Ch
 		list = append(list, api.Change{What: what, Why: why})
 	}
 	return list
+}
+
+// Unplanned returns the change of a policy that no link has in its plan, because there is no
+// link: "web: max none -> 7mbit". was and is are as in Later; a workload that appears or goes
+// has one of them empty.
+func Unplanned(name string, was, is map[string]any, why string) []api.Change {
+	what := ""
+	switch {
+	case len(was) == 0 && len(is) == 0:
+		return nil
+	case len(was) == 0:
+		what = "add " + name
+	case len(is) == 0:
+		what = "remove " + name
+	default:
+		var fields []string
+		for _, field := range slices.Sorted(maps.Keys(is)) {
+			text := field
+			if asText(was[field])+asText(is[field]) != "" {
+				text = fmt.Sprintf("%s %s -> %s", field, asText(was[field]), asText(is[field]))
+			}
+			fields = append(fields, text)
+		}
+		what = name + ": " + strings.Join(fields, ", ")
+	}
+	return []api.Change{{What: what, Why: why + "; in force once a link is steered"}}
+}
+
+// asText returns a value in a line, "" if it takes more.
+func asText(value any) string {
+	switch reflect.ValueOf(value).Kind() {
+	case reflect.Map, reflect.Slice, reflect.Invalid:
+		return ""
+	}
+	return fmt.Sprint(value)
 }
