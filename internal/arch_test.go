@@ -34,6 +34,7 @@ var layers = map[string]int{
 	"internal/atomicfile":           0,
 	"internal/audit":                2,
 	"internal/bound":                0,
+	"internal/bound/boundtest":      1,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
 	"internal/crowd":                0,
@@ -140,7 +141,7 @@ var clusterLibraries = []string{"k8s.io", "sigs.k8s.io", "github.com/containerd/
 var impureImports = []string{"os", "net", "io", "log", "syscall", "runtime", "context", "math/rand", "crypto", "embed", "C"}
 
 // pureLibraries are functions of their arguments too.
-var pureLibraries = []string{"github.com/goccy/go-yaml/ast", "github.com/goccy/go-yaml/parser", // a text's syntax tree
+var pureLibraries = []string{"go.yaml.in/yaml/v3", // a text's syntax tree
 	"k8s.io/apimachinery/pkg/api/resource",                                                              // quantities
 	"k8s.io/api/resource/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime"} // Kubernetes' types
 

@@ -2,15 +2,14 @@
 
 // Package bound has the bounds of everything that a user other than root may write and a
 // program of Weir's reads: how long it may be, how deep, how many of it, and what one of them
-// may cost. The table is Inputs; the constants are its numbers, and the code that holds a bound
-// takes it from here. Example: a label is at most 4 KiB, so
+// may cost. The code that holds a bound takes it
+// from here. Example: a label is at most 4 KiB, so
 //
 //	bound.Length("label weir.queues", len(text), bound.Label)
 //
 // refuses one of 40,000 bytes with both numbers before a parser sees it.
 //
-// The package parses nothing and holds nothing by itself. Each row of the table names the
-// function that does, and the fuzz target that drives it with inputs of that size.
+// The package parses nothing and holds nothing by itself.
 package bound
 
 import (

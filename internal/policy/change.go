@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/bound"
 	"weir/internal/closest"
 	"weir/internal/invalid"
 	"weir/internal/policy/discipline"
@@ -212,15 +213,20 @@ func (c *Change) Put(name, text string) error {
 	if i < 0 {
 		return &invalid.Error{Field: name, Value: text, Msg: "a policy has no such field", Remedy: DidYouMean(name, AllNames())}
 	}
-	if err := fields[i].kind.read(&c.to, text); err != nil {
-		return fields[i].named(err)
+	if err := fields[i].read(&c.to, text); err != nil {
+		return err
 	}
 	c.given |= 1 << i
 	return nil
 }
 
-// named puts the field's name into an *invalid.Error that has none.
-func (f Field) named(err error) error {
+// read sets the field of a policy to what a text of bounded length says. Its *invalid.Error has
+// the field's name.
+func (f Field) read(p *Policy, text string) error {
+	if err := bound.Length("", len(text), bound.Policy); err != nil {
+		return &invalid.Error{Field: f.Name, Value: text, Msg: err.Error()}
+	}
+	err := f.kind.read(p, text)
 	if e, ok := errors.AsType[*invalid.Error](err); ok && e.Field == "" {
 		return invalid.InField(f.Name, err)
 	}

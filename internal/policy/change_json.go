@@ -4,9 +4,11 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,17 +76,9 @@ func (c *Change) UnmarshalJSON(text []byte) error {
 
 // sorted returns the keys in the order of the table, those that are not known last.
 func sorted(values map[string]json.RawMessage) []string {
-	var names []string
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if d := uint(row(a)) - uint(row(b)); d != 0 { // -1 becomes the largest
-			return map[bool]int{true: -1, false: 1}[uint(row(a)) < uint(row(b))]
-		}
-		return strings.Compare(a, b)
+	return slices.SortedFunc(maps.Keys(values), func(a, b string) int {
+		return cmp.Or(cmp.Compare(uint(row(a)), uint(row(b))), strings.Compare(a, b)) // -1 becomes the largest
 	})
-	return names
 }
 
 // putJSON sets one field, or notes why it cannot.
@@ -143,8 +137,8 @@ func (p *Policy) UnmarshalJSON(text []byte) error {
 		if value == "" { // the default
 			continue
 		}
-		if err := fields[i].kind.read(p, value); err != nil {
-			return fields[i].named(err)
+		if err := fields[i].read(p, value); err != nil {
+			return err
 		}
 	}
 	if raw, ok := values[ingressKey]; ok {

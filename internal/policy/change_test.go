@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/bound"
 	"weir/internal/invalid"
 	"weir/internal/invalid/invalidtest"
 	"weir/internal/policy/discipline"
@@ -150,7 +151,7 @@ func TestParseQueues(t *testing.T) {
 			t.Errorf("%q\ngives %s\nwant  %s", tt.text, got, tt.want)
 		}
 	}
-	if _, err := ParseQueues("a: {" + strings.Repeat(" ", maxQueuesText) + "}"); err == nil || !strings.Contains(err.Error(), "longer than 65536 bytes") {
+	if _, err := ParseQueues("a: {" + strings.Repeat(" ", bound.Policy) + "}"); err == nil || !strings.Contains(err.Error(), "65541 bytes, 65536 are the most") {
 		t.Errorf("too long: %v", err)
 	}
 	if _, err := ParseQueues("{a: {"); err == nil || !strings.HasPrefix(err.Error(), `queues "{a: {": `) {

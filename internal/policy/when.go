@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/bound"
 	"weir/internal/invalid"
 	"weir/internal/policy/times"
 	"weir/internal/yamltree"
@@ -49,18 +50,19 @@ func ParseWhen(text string) ([]Scheduled, error) {
 	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
 		return nil, nil
 	}
-	if len(text) > maxQueuesText {
-		return nil, &invalid.Error{Field: "when", Value: text, Msg: fmt.Sprintf("longer than %d bytes", maxQueuesText), Remedy: fmt.Sprintf("%d periods are the most", maxPeriods)}
-	}
 	if strings.ContainsAny(text[:1], "[{-") {
-		tree, err := yamltree.Parse(text, deepest)
+		tree, err := yamltree.Parse(text, bound.Policy, bound.Levels)
 		if err != nil {
 			return nil, &invalid.Error{Field: "when", Value: text, Msg: err.Error(), Remedy: whenRemedy}
 		}
 		return WhenFrom(tree)
 	}
 	var list []Scheduled
-	for i, part := range strings.Split(strings.TrimSuffix(text, ";"), ";") {
+	parts := strings.Split(strings.TrimSuffix(text, ";"), ";")
+	if err := fewPeriods(len(parts)); err != nil { // reading one may open the file of a time zone
+		return nil, err
+	}
+	for i, part := range parts {
 		s, err := parseScheduled(part)
 		if err != nil {
 			return nil, atPeriod(i, err)
@@ -123,6 +125,9 @@ func WhenFrom(tree any) ([]Scheduled, error) {
 	if !ok {
 		items = []any{tree}
 	}
+	if err := fewPeriods(len(items)); err != nil {
+		return nil, err
+	}
 	var list []Scheduled
 	for i, item := range items {
 		s, err := scheduledFrom(item)
@@ -173,12 +178,17 @@ func scheduledFrom(item any) (s Scheduled, err error) {
 	return s, err
 }
 
-// checkPeriods refuses too many periods, and two of the same field that run at the same time.
+// fewPeriods refuses more periods than a policy may have.
+func fewPeriods(count int) error {
+	if count <= maxPeriods {
+		return nil
+	}
+	return &invalid.Error{Field: "when", Msg: fmt.Sprintf("%d periods, %d are the most", count, maxPeriods), Remedy: "write fewer"}
+}
+
+// checkPeriods refuses two of the same field that run at the same time.
 // Where one has no zone, clocks there are taken to show UTC.
 func checkPeriods(list []Scheduled) error {
-	if len(list) > maxPeriods {
-		return &invalid.Error{Field: "when", Value: list[maxPeriods].String(), Msg: fmt.Sprintf("%d periods, %d are the most", len(list), maxPeriods), Remedy: "write fewer"}
-	}
 	for i, s := range list {
 		for _, earlier := range list[:i] {
 			field := slices.IndexFunc(timedFields(), func(f string) bool { return s.To.Gives(f) && earlier.To.Gives(f) })

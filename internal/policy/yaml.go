@@ -4,9 +4,9 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
+	"weir/internal/bound"
 	"weir/internal/invalid"
 	"weir/internal/yamltree"
 )
@@ -23,10 +23,7 @@ func ParseQueues(text string) ([]Queue, error) {
 	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
 		return []Queue{}, nil
 	}
-	if len(text) > maxQueuesText {
-		return nil, &invalid.Error{Field: "queues", Value: text, Msg: fmt.Sprintf("longer than %d bytes", maxQueuesText), Remedy: "write fewer matches; the rest belongs into weir.yaml"}
-	}
-	tree, err := yamltree.Parse(text, deepest)
+	tree, err := yamltree.Parse(text, bound.Policy, bound.Levels)
 	if err != nil {
 		return nil, &invalid.Error{Field: "queues", Value: text, Msg: err.Error(), Remedy: queuesRemedy}
 	}
@@ -43,11 +40,3 @@ func ParseQueues(text string) ([]Queue, error) {
 	}
 	return queues, nil
 }
-
-// maxQueuesText bounds a text of queues in bytes: every user who may start a container writes
-// labels, and reading takes up to 15 ms for each KiB.
-const maxQueuesText = 64 << 10
-
-// deepest is the number of levels to which a tree is followed: a list of queues, each with a list of matches,
-// each with a list of ports.
-const deepest = 7

@@ -10,6 +10,11 @@
 //
 //	Mapping{{"voice", Mapping{{"rate", "1mbit"}, {"match", []any{Mapping{{"udp", "5001"}}}}}}}
 //
+// A text may come from any user: it is refused for its length and its levels before the parser
+// sees it (levels.go), and the parser takes time and memory in proportion to the length. That of
+// weir.yaml does not, which takes 1.4 s for `|` and 16 KiB of empty lines; its tree has positions,
+// and the administrator alone writes that file.
+//
 // It knows no fields and keeps no positions. A file whose form is a struct is read by package
 // strictyaml, and weir.yaml by package config, which makes the same values of its nodes.
 package yamltree
@@ -17,9 +22,10 @@ package yamltree
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"go.yaml.in/yaml/v3"
 )
 
 // Mapping is a decoded mapping in the order in which it was written.
@@ -65,63 +71,86 @@ func Describe(value any) string {
 	}
 }
 
-// Parse decodes the first document of a text down to a number of levels. Anchors, aliases, tags
-// and merge keys are refused.
-func Parse(text string, deepest int) (any, error) {
-	file, err := parser.ParseBytes([]byte(text), 0)
-	if err != nil {
-		msg := "cannot be read"
-		if syntax, ok := errors.AsType[interface {
-			error
-			GetMessage() string
-		}](err); ok {
-			msg = syntax.GetMessage()
-		}
-		return nil, errors.New(msg + "; correct brackets, quotes or indentation")
+// Parse decodes a text of at most so many bytes, with at most so many lists and mappings in each
+// other. Anchors, aliases, tags and merge keys are refused.
+func Parse(text string, longest, deepest int) (any, error) {
+	if len(text) > longest {
+		return nil, fmt.Errorf("%d bytes, %d are the most; write less", len(text), longest)
 	}
-	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+	if n := levels(text); n > deepest {
+		return nil, tooDeep(n, deepest)
+	}
+	documents := yaml.NewDecoder(strings.NewReader(text))
+	var first, second yaml.Node
+	err := documents.Decode(&first)
+	if err == nil {
+		err = documents.Decode(&second)
+	}
+	if wrong, is := strings.CutPrefix(fmt.Sprint(err), "yaml: "); is { // else it is the end of the text
+		return nil, errors.New(wrong + "; correct brackets, quotes or indentation")
+	}
+	if second.Kind != 0 {
+		return nil, errors.New("a second document; put everything into one, without a line of ---")
+	}
+	if len(first.Content) == 0 {
 		return nil, nil
 	}
-	return decoded(file.Docs[0].Body, deepest)
+	return decoded(first.Content[0], 1, deepest)
 }
 
-func decoded(n ast.Node, depth int) (any, error) {
-	if depth == 0 {
-		return nil, errors.New("nested too deep")
+func tooDeep(levels, deepest int) error {
+	return fmt.Errorf("%d levels, %d are the most; nest lists and fields less", levels, deepest)
+}
+
+// decoded returns the value of a node. A list or mapping of it is at this level.
+func decoded(n *yaml.Node, level, deepest int) (any, error) {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 {
+		return nil, errors.New("anchors, aliases and tags are not supported here")
 	}
-	switch v := n.(type) {
-	case nil, *ast.NullNode:
-		return nil, nil
-	case *ast.MappingNode:
-		m := Mapping{}
-		for _, e := range v.Values {
-			if e.Key.IsMergeKey() {
-				return nil, errors.New("merge keys (<<) are not supported")
-			}
-			value, err := decoded(e.Value, depth-1)
-			if err != nil {
-				return nil, err
-			}
-			m = append(m, Entry{e.Key.GetToken().Value, value})
+	if n.Kind == yaml.ScalarNode {
+		if n.ShortTag() == "!!null" {
+			return nil, nil
 		}
-		return m, nil
-	case *ast.SequenceNode:
-		list := []any{}
-		for _, item := range v.Values {
-			value, err := decoded(item, depth-1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, value)
-		}
-		return list, nil
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode: // which are scalars to the parser
-	case *ast.StringNode:
-		return v.Value, nil
-	case *ast.LiteralNode:
-		return v.Value.Value, nil
-	case ast.ScalarNode:
-		return v.GetToken().Value, nil
+		return n.Value, nil
 	}
-	return nil, errors.New("anchors, aliases and tags are not supported here")
+	if level > deepest { // by a form of writing that levels does not know
+		return nil, tooDeep(level, deepest)
+	}
+	if n.Kind == yaml.MappingNode {
+		return decodedMapping(n.Content, level, deepest)
+	}
+	list := []any{}
+	for _, item := range n.Content {
+		value, err := decoded(item, level+1, deepest)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, nil
+}
+
+// decodedMapping returns a mapping out of its keys and values by turns.
+func decodedMapping(nodes []*yaml.Node, level, deepest int) (any, error) {
+	m, known := Mapping{}, map[string]bool{}
+	for i := 0; i+1 < len(nodes); i += 2 {
+		key := nodes[i]
+		switch {
+		case key.Kind == yaml.AliasNode || key.Anchor != "" || key.Style&yaml.TaggedStyle != 0:
+			return nil, errors.New("anchors, aliases and tags are not supported here")
+		case key.Kind != yaml.ScalarNode:
+			return nil, fmt.Errorf("line %d: a list or fields where a key is expected; write a word", key.Line)
+		case key.ShortTag() == "!!merge":
+			return nil, errors.New("merge keys (<<) are not supported")
+		case known[key.Value]:
+			return nil, fmt.Errorf("line %d: the key %s is there twice; write it once", key.Line, strconv.Quote(key.Value[:min(len(key.Value), 40)]))
+		}
+		known[key.Value] = true
+		value, err := decoded(nodes[i+1], level+1, deepest)
+		if err != nil {
+			return nil, err
+		}
+		m = append(m, Entry{key.Value, value})
+	}
+	return m, nil
 }

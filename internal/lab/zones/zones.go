@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 
+	"weir/internal/bound"
 	"weir/internal/policy"
 	"weir/internal/policy/zone"
 	"weir/internal/yamltree"
@@ -37,15 +38,12 @@ func Names(list []Zone) []string {
 	return names
 }
 
-// deepest is the number of levels in a text of zones.
-const deepest = 3
-
 // Read reads zones behind a link of this rate from a part of a scenario file; "" has none.
 func Read(text string, link policy.Rate) ([]Zone, error) {
 	if text == "" {
 		return nil, nil
 	}
-	tree, err := yamltree.Parse(text, deepest)
+	tree, err := yamltree.Parse(text, bound.Policy, bound.Levels)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/bound"
 	"weir/internal/invalid"
 	"weir/internal/policy/times"
 	"weir/internal/yamltree"
@@ -71,7 +72,7 @@ const remedy = "write sizes, a time and what then: egress 500GB per month then m
 // The error is an *invalid.Error; its field is such as "per".
 func Parse(text string) (Quota, error) {
 	if strings.HasPrefix(text, "{") {
-		tree, err := yamltree.Parse(text, 4)
+		tree, err := yamltree.Parse(text, bound.Policy, bound.Levels)
 		if err != nil {
 			return Quota{}, &invalid.Error{Value: text, Msg: err.Error(), Remedy: remedy}
 		}
