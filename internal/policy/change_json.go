@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"weir/internal/invalid"
+	"weir/internal/policy/jsonobject"
 )
 
 // What JSON calls the parts of a change that are no fields of the table.
@@ -23,32 +24,32 @@ const (
 
 // MarshalJSON writes the fields that are given, in the table's order.
 func (c Change) MarshalJSON() ([]byte, error) {
-	var o object
+	var o jsonobject.Object
 	for i, f := range fields {
 		switch {
 		case c.given&(1<<i) == 0:
 		case f.Form == Text:
-			o.put(f.Name, f.Write(c.to))
+			o.Put(f.Name, f.Write(c.to))
 		case f.Form == List && f.AtDefault(c.to):
-			o.put(f.Name, []any{})
+			o.Put(f.Name, []any{})
 		default:
-			o.put(f.Name, f.View(c.to))
+			o.Put(f.Name, f.View(c.to))
 		}
 	}
 	if c.ReserveQueue != "" {
-		o.put(reserveQueueKey, c.ReserveQueue)
+		o.Put(reserveQueueKey, c.ReserveQueue)
 	}
 	if c.Ingress != nil {
-		o.put(ingressKey, c.Ingress)
+		o.Put(ingressKey, c.Ingress)
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 // UnmarshalJSON reads what MarshalJSON writes. A value that cannot be read, and a field
 // that is not known, make no error here: Check and Readable report them, with the field.
 func (c *Change) UnmarshalJSON(text []byte) error {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(text, &values); err != nil {
+	values, err := jsonobject.Members(text)
+	if err != nil {
 		return err
 	}
 	*c = Change{}
@@ -105,22 +106,22 @@ func (p Policy) MarshalJSON() ([]byte, error) { return p.JSON(OnWorkload) }
 
 // JSON does the same as MarshalJSON, with the fields that may stand in a place.
 func (p Policy) JSON(on Place) ([]byte, error) {
-	var o object
+	var o jsonobject.Object
 	for _, f := range Fields(on) {
 		if f.Always || !f.AtDefault(p) {
-			o.put(f.Name, f.View(p))
+			o.Put(f.Name, f.View(p))
 		}
 	}
 	if p.Ingress != nil && on == OnWorkload {
-		o.put(ingressKey, p.Ingress)
+		o.Put(ingressKey, p.Ingress)
 	}
-	return o.bytes()
+	return o.Bytes()
 }
 
 // UnmarshalJSON reads what MarshalJSON writes; fields of a newer version are left out.
 func (p *Policy) UnmarshalJSON(text []byte) error {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(text, &values); err != nil {
+	values, err := jsonobject.Members(text)
+	if err != nil {
 		return err
 	}
 	*p = Policy{}
@@ -146,20 +147,4 @@ func (p *Policy) UnmarshalJSON(text []byte) error {
 		return json.Unmarshal(raw, p.Ingress)
 	}
 	return nil
-}
-
-// object is a JSON object in the order of its puts.
-type object struct {
-	members []string
-	err     error
-}
-
-func (o *object) put(name string, value any) {
-	text, err := json.Marshal(value)
-	o.err = errors.Join(o.err, err)
-	o.members = append(o.members, fmt.Sprintf("%q:%s", name, text))
-}
-
-func (o *object) bytes() ([]byte, error) {
-	return []byte("{" + strings.Join(o.members, ",") + "}"), o.err
 }
