@@ -163,14 +163,19 @@ int BPF_PROG(weir_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 {
 	struct weir_class *c;
 	__u64 id, len;
-	__u32 bits, pkt_len;
+	__u32 bits, seal, pkt_len;
 
 	take_changes();
 	bits = skb->mark;
-	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK))
-		bits = mark_of_socket(skb, mark_at.class_mask << mark_at.shift);
+	seal = skb->tc_index;
+	if (unlikely((__u32)skb->skb_iif <= WEIR_LOOPBACK)) {
+		__u64 evidence = evidence_of_socket(skb, mark_at.class_mask << mark_at.shift);
+
+		bits = evidence;
+		seal = evidence >> 32;
+	}
 	bits >>= mark_at.shift;
-	id = bounded(weir_class_of(skb->tc_index, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
+	id = bounded(weir_class_of(seal, bits & mark_at.class_mask), WEIR_MAX_CLASSES);
 	c = &classes[id];
 	pkt_len = qdisc_pkt_len(skb);
 	if (!begins_alone(c)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets of local sockets count for the cgroup of their socket, whatever mark they
+ * Packets of local sockets count for the cgroup of their socket, whatever mark and seal they
  * carry (marking/owner.h). The qdisc checks that itself: a program at the link costs each
  * packet of every container some 180 instructions, most of them the kernel's way to
  * it. Here a packet that came by a device costs one comparison.
@@ -51,16 +51,20 @@ static __always_inline __u32 owner_of(struct cgroup *group, __u32 levels)
 	return 0;
 }
 
-/* The mark of a packet that came by no device but lo. A function of its own, so that
- * the usual case keeps its registers. */
-static __noinline __u32 mark_of_socket(struct sk_buff *skb, __u32 classes)
+/*
+ * What counts of a packet that came by no device but lo: its mark, and in the upper half the
+ * seal, 0 where that does not count. A function of its own, so that the usual case keeps its
+ * registers.
+ */
+static __noinline __u64 evidence_of_socket(struct sk_buff *skb, __u32 classes)
 {
 	__u32 mark = skb->mark, own = 0, none = 0;
 	struct weir_sockets *s = bpf_map_lookup_elem(&sockets, &none);
+	__u64 all = (__u64)skb->tc_index << 32 | mark;
 	struct cgroup *group;
 
-	if (!s || !s->steered || !weir_socket_chose(skb->skb_iif, skb->tc_index, skb->sk))
-		return mark;
+	if (!s || !s->steered)
+		return all;
 	group = socket_cgroup(skb);
 	if (group) {
 		__u64 choice = weir_choice(mark, classes);
@@ -71,6 +75,8 @@ static __noinline __u32 mark_of_socket(struct sk_buff *skb, __u32 classes)
 			return mark;
 		own = owner_of(group, s->levels);
 	}
+	if (!own && weir_keeps_class(skb->skb_iif, skb->tc_index, skb->sk))
+		return all;
 	/* The queue stays where the class is right: a program at the cgroup chose it. */
 	return (mark ^ own) & classes ? own : mark;
 }

@@ -15,11 +15,9 @@
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
  *   weir_rules_link  what leaves by the link. Runs before the qdisc. Packets of local
- *                    sockets get the class of the socket's cgroup, whatever mark the
- *                    socket has (SO_MARK) and whatever program it went past
- *                    (AF_PACKET). Those that then have no class are the host's own
- *                    and what Open vSwitch forwards: class 0. Writes the DSCP of
- *                    cgroups, too
+ *                    sockets get the class that they have by owner.h. Those that then
+ *                    have no class are the host's own and what Open vSwitch forwards:
+ *                    class 0. Writes the DSCP of cgroups, too
  *   weir_rules_cgrp  what the processes of a cgroup send, whatever network
  *                    namespace they are in. Runs after routing and masquerading,
  *                    so rules see the addresses of the wire. It must not change
@@ -136,14 +134,25 @@ static __always_inline bool weir_self_chose(struct __sk_buff *skb)
 	       bpf_map_lookup_elem(&weir_owners, &key);
 }
 
-/* The queue stays where the class is right: a program at the cgroup chose it. */
+/*
+ * Give the packet the class that it has by owner.h. The queue stays where the class is right:
+ * a program at the cgroup chose it. A seal that does not count is taken off, so that no later
+ * place believes it.
+ */
 static __always_inline void weir_reown(struct __sk_buff *skb)
 {
 	__u32 own;
 
-	if (skb->mark & weir_here.classes && weir_self_chose(skb))
+	if (skb->ingress_ifindex > WEIR_LOOPBACK)
 		return;
+	if (skb->mark & weir_here.classes && weir_self_chose(skb)) {
+		skb->tc_index = 0;
+		return;
+	}
 	own = weir_owner(skb);
+	if (!own && weir_keeps_class(skb->ingress_ifindex, skb->tc_index, skb->sk))
+		return;
+	skb->tc_index = 0;
 	if ((skb->mark ^ own) & weir_here.classes)
 		skb->mark = (skb->mark & weir_here.keep) | own;
 }
@@ -151,8 +160,9 @@ static __always_inline void weir_reown(struct __sk_buff *skb)
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
-	if (weir_socket_chose(skb->ingress_ifindex, skb->tc_index, skb->sk))
-		weir_reown(skb);
+	weir_reown(skb);
+	/* The compiler would keep the address of the mark, which the verifier refuses. */
+	asm volatile("" : "+r"(skb));
 	if (weir_class_of(skb->tc_index, skb->mark & weir_here.classes)) {
 		if (weir_here.late && !weir_sealed(skb->tc_index)) /* no port's */
 			weir_rewrite_late(skb);
@@ -263,8 +273,7 @@ int weir_rules_zone(struct __sk_buff *skb)
 	}
 	if (!weir_in_area(skb, weir_here.link_header, false))
 		return WEIR_LEFT;
-	if (weir_socket_chose(skb->ingress_ifindex, skb->tc_index, skb->sk))
-		weir_reown(skb);
+	weir_reown(skb);
 	return WEIR_TAKEN;
 }
 

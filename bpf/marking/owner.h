@@ -1,10 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets of local sockets. A process with CAP_NET_RAW may mark its packets as it
- * likes (SO_MARK) or send them past the program at its cgroup (AF_PACKET). So Weir
- * does not believe their mark: they belong to the cgroup that the socket was made in.
- * Two places check that, and share this header: the qdisc (core/sockets.h), and the program at
- * a link (classify.bpf.c), where the qdisc is HTB or the link has rules or codepoints.
+ * Whose packet is it? One rule, for all places that ask:
+ *
+ *   1. What came by a device is of the class that a program at its port wrote: into the
+ *      mark, and into the seal (seal.h).
+ *   2. What came by none, made on this host, is of the class of its socket's cgroup, or of
+ *      the nearest cgroup above that is a workload's, whatever mark and seal it carries.
+ *      The agent's own sockets, in exactly its cgroup, may choose among the classes that
+ *      have no port and no cgroup.
+ *   3. Where no such cgroup is a workload's, the seal counts: a tunnel forgets the device
+ *      that a packet came by, but not the seal.
+ *   4. Without a seal it is the host's, class 0.
+ *
+ * Nothing that a workload writes is evidence. A process with CAP_NET_RAW sets the mark of its
+ * packets (SO_MARK), or sends them past the program at its cgroup (AF_PACKET). The root of a
+ * container on a macvlan with CAP_NET_ADMIN in its own namespace writes the seal, by a filter
+ * of tc, and the macvlan keeps it. Example: such a container, class 6 by its cgroup, sends
+ * with the seal 0x80e0, which is class 7's. By 2. the packet is of class 6.
+ *
+ * What comes back from lo has lost its socket: no cgroup is known, and 3. and 4. hold. What
+ * came by no device and has no socket otherwise is a packet of the kernel's, or a copy that a
+ * device made of one that had a socket (a bridge that floods, macsec). It keeps the mark that
+ * it has: none, or that of the program at the cgroup.
+ *
+ * A container with a port whose cgroup is inside of a workload's is inside of both: what it
+ * sends through a bridge into a tunnel is of the outer one where the kernel leaves the packet
+ * its socket, else of its port's.
+ *
+ * Not held: a container on a macvlan or ipvlan with CAP_NET_ADMIN in its own namespace also
+ * forwards packets from devices of its own, which have no socket and came by a device.
+ *
+ * Two places check it, and share this header: the qdisc (core/sockets.h), and the programs at
+ * a link (classify.bpf.c), where the qdisc is HTB, or the link has rules, codepoints or zones.
  *
  * Each has a map from the id of a workload's cgroup to the workload's mark, with the
  * queue for packets that no rule has seen. The same map has an entry by weir_choice
@@ -20,16 +47,12 @@
 #define WEIR_LOOPBACK 1 /* index of lo in every network namespace */
 
 /*
- * Is the mark one that a local socket chose? What came in by a device has its mark
- * from a program there, or none, and by a port it has the seal, too: a tunnel forgets
- * the device that a packet came by, but not its socket. But what a packet socket sends
- * into lo comes back with the mark and without the socket.
+ * Does a packet that came by no device but lo keep the class that it carries? To be asked
+ * where its socket's cgroup is no workload's.
  */
-static __always_inline bool weir_socket_chose(__u32 iif, __u32 tc_index, bool socket)
+static __always_inline bool weir_keeps_class(__u32 iif, __u32 tc_index, bool socket)
 {
-	if (iif > WEIR_LOOPBACK || weir_sealed(tc_index))
-		return false;
-	return iif == WEIR_LOOPBACK || socket;
+	return weir_sealed(tc_index) || (iif != WEIR_LOOPBACK && !socket);
 }
 
 /* By what the agent's own choice of a class is found: no cgroup has such an id. */

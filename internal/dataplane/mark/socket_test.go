@@ -38,10 +38,15 @@ func TestSocketsDoNotChooseTheirClass(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := witness(t, up.Index, ebpf.AttachTCXEgress, onlyTransport...)
+		tcIndex := witnessOf(t, skbTCIndex, up.Index, ebpf.AttachTCXEgress, onlyTransport...)
 		for _, try := range b.Tries(t) {
 			b.Send(t, try)
 			if got := seen(); got != try.Mark {
 				t.Errorf("%s: mark %#x, want %#x", try.Name, got, try.Mark)
+			}
+			want, _ := m.mask.Split(try.Mark)
+			if got := classOf(m.mask, seen(), tcIndex()); got != want {
+				t.Errorf("%s: class %d, want %d (tc_index %#x)", try.Name, got, want, tcIndex())
 			}
 		}
 	})

@@ -6,7 +6,8 @@
 //
 //	box: eth0 ── box0 ┐
 //	             vxlan0 ┤ br0  (routing)  up0 ── up0p, where no program listens
-//	stacked: eth0, a macvlan ──────────────┘
+//	stacked: eth0, a macvlan ──────────────┤
+//	sealing: eth0, another one, whose own filter writes the seal of class 7
 //
 // The program of a test sends the packets itself, in processes of their own: its
 // TestMain calls Sender.
@@ -38,21 +39,22 @@ const (
 
 // Bed is that host.
 type Bed struct {
-	Agent              string // cgroup of the agent; of no workload
-	host, box, stacked *netnstest.Netns
-	six, eight, other  string // cgroups of classes 6 and 8 (inside of six), and of no workload
-	inside, deeper     string // cgroups inside of the agent's and of eight
-	ports              []plan.Port
+	Agent             string // cgroup of the agent; of no workload
+	host, box         *netnstest.Netns
+	stacked, sealing  *netnstest.Netns
+	six, eight, other string // cgroups of classes 6 and 8 (inside of six), and of no workload
+	inside, deeper    string // cgroups inside of the agent's and of eight
+	ports             []plan.Port
 }
 
 // New makes it around the namespace that the test's goroutine is in.
 func New(t *testing.T, host *netnstest.Netns) *Bed {
 	t.Helper()
-	b := &Bed{host: host, box: netnstest.New(t), stacked: netnstest.New(t)}
+	b := &Bed{host: host, box: netnstest.New(t), stacked: netnstest.New(t), sealing: netnstest.New(t)}
 	b.six, b.other, b.Agent = Cgroup(t), Cgroup(t), Cgroup(t)
 	b.inside, b.eight = below(t, b.Agent, "inside"), below(t, b.six, "eight")
 	b.deeper = below(t, b.eight, "deeper")
-	for _, n := range []*netnstest.Netns{host, b.box, b.stacked} {
+	for _, n := range []*netnstest.Netns{host, b.box, b.stacked, b.sealing} {
 		NoIPv6(n)
 	}
 	b.plug(t)
@@ -86,11 +88,20 @@ func (b *Bed) plug(t *testing.T) {
 	b.box.Run("ip", "link", "set", "eth0", "up")
 	b.box.Run("ip", "route", "add", "default", "via", "10.9.9.1")
 	b.box.Run("ip", "neigh", "add", "10.9.9.1", "lladdr", "02:00:00:00:00:0b", "dev", "eth0")
-	host.Run("ip", "link", "add", "mac0", "link", Uplink, "type", "macvlan", "mode", "bridge")
-	host.Run("ip", "link", "set", "mac0", "name", "eth0", "netns", b.stacked.Name)
-	b.stacked.Run("ip", "addr", "add", "192.0.2.7/24", "dev", "eth0")
-	b.stacked.Run("ip", "link", "set", "eth0", "up")
-	b.stacked.Run("ip", "neigh", "add", toIP, "lladdr", toEther, "dev", "eth0")
+	b.stack(b.stacked, "mac0", "192.0.2.7/24")
+	b.stack(b.sealing, "mac1", "192.0.2.8/24")
+	// The root of a container with CAP_NET_ADMIN can do this: 0x80e0 is the seal of class 7.
+	b.sealing.Run("tc", "qdisc", "add", "dev", "eth0", "clsact")
+	b.sealing.Run("tc", "filter", "add", "dev", "eth0", "egress", "u32", "match", "u32", "0", "0", "classid", "1:80e0")
+}
+
+// stack gives a namespace a macvlan of the link.
+func (b *Bed) stack(n *netnstest.Netns, name, address string) {
+	b.host.Run("ip", "link", "add", name, "link", Uplink, "type", "macvlan", "mode", "bridge")
+	b.host.Run("ip", "link", "set", name, "name", "eth0", "netns", n.Name)
+	n.Run("ip", "addr", "add", address, "dev", "eth0")
+	n.Run("ip", "link", "set", "eth0", "up")
+	n.Run("ip", "neigh", "add", toIP, "lladdr", toEther, "dev", "eth0")
 }
 
 // State are the classes and ports that a link of this host has: 5 is the container box,
@@ -144,6 +155,9 @@ func (b *Bed) Tries(t *testing.T) []Try {
 		{"container, bridged into a tunnel", 0x50000, b.box, b.other, packet(forged, "eth0", toEther)},
 		{"macvlan, SO_MARK", 0x60003, b.stacked, b.six, udp(forged)},
 		{"macvlan, packet socket", 0x60003, b.stacked, b.six, packet(forged, "eth0", toEther)},
+		{"macvlan, a seal by a filter inside", 0x60003, b.sealing, b.six, udp(forged)},
+		{"macvlan, a seal, packet socket", 0x60003, b.sealing, b.six, packet(forged, "eth0", toEther)},
+		{"macvlan, a seal, in a nested cgroup", 0x80003, b.sealing, b.deeper, packet(forged, "eth0", toEther)},
 		{"macvlan of no workload", 0x3, b.stacked, b.other, packet(forged, "eth0", toEther)},
 	}
 }
