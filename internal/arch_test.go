@@ -79,6 +79,7 @@ var layers = map[string]int{
 	"internal/config":               3,
 	"internal/dataplane":            3,
 	"internal/discover":             3,
+	"internal/discover/hold":        4,
 	"internal/sdn/switchport":       3,
 	"internal/agent/decide":         4,
 	"internal/agent/usage":          4,

@@ -92,6 +92,9 @@ func newFinder(log *slog.Logger, attacher Attacher, sources []discover.Source, s
 		for _, k := range seen[src.Name()] {
 			s.seen = append(s.seen, k.Found(exists))
 		}
+		if holder, ok := src.(interface{ Recall([]discover.Workload) }); ok {
+			holder.Recall(slices.Clone(s.seen))
+		}
 		f.sources = append(f.sources, s)
 	}
 	return f
@@ -151,6 +154,7 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 		next.Rename(from, to)
 	}
 	f.retain(before, list, moved, w, now)
+	next.ForgetEnded(before, list)
 	next.Found = f.found()
 	return next, decide.Reasons{General: s.Name() + " reported", ByKey: decide.WhatIsNew(s.Name(), before, list)}
 }
@@ -158,7 +162,7 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 // expected leaves out what a source may still report after it was detached, or
 // when it was attached by a dry run only.
 func (f *finder) expected(found discover.Workload, w decide.World) bool {
-	return f.trusting || found.Kind == workload.KindDocker || found.Kind == workload.KindOwn || f.pending[found.Key] != nil ||
+	return f.trusting || found.Ended || found.Kind == workload.KindDocker || found.Kind == workload.KindOwn || f.pending[found.Key] != nil ||
 		w.Attaches(found)
 }
 
@@ -243,7 +247,7 @@ func (f *finder) detach(at config.Attachment) error {
 	key := decide.WorkloadOf(at).Key
 	delete(f.pending, key)
 	for _, s := range f.sources {
-		s.seen = slices.DeleteFunc(s.seen, func(w discover.Workload) bool { return w.Key == key })
+		s.seen = slices.DeleteFunc(s.seen, func(w discover.Workload) bool { return w.Key == key && !decide.Outlived(w) })
 	}
 	return f.attacher.Detach(at)
 }

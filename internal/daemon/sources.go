@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/config"
 	"weir/internal/discover"
+	"weir/internal/discover/hold"
 )
 
 // sources are where this host's workloads are looked for. They share one view of
@@ -36,6 +37,10 @@ func newSources(c config.Config, log *slog.Logger) (*sources, error) {
 			return nil, err
 		}
 		s.list = append(s.list, docker)
+	}
+	ports := hold.New(links)
+	for i, src := range s.list {
+		s.list[i] = ports.Hold(src)
 	}
 	if c.Cluster.Manager != "" {
 		s.list = append(s.list, discover.Own{config.Migration})

@@ -84,6 +84,9 @@ type Workload struct {
 	// Note is the reason why a workload cannot be steered ("uses the host's network"), ""
 	// if it can.
 	Note string
+	// Ended says that the source does not have the workload any more, but a device of it is
+	// still there (package hold).
+	Ended bool
 }
 
 // Device is a network device on the host.
@@ -95,6 +98,9 @@ type Device struct {
 	// the other end's index there.
 	PeerNetns   string
 	PeerIfindex int
+	// Held says that the source does not find the device any more: its other end has left the
+	// workload's namespace (package hold).
+	Held bool
 }
 
 // Source watches one kind of workload.

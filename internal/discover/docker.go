@@ -92,7 +92,7 @@ func (d *Docker) setStatus(state workload.SourceState, note string) (changed boo
 // Run reports the running containers until ctx ends.
 func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 	defer d.engine.Close()
-	changes, stop := d.links.watch()
+	changes, stop := d.links.Watch()
 	defer stop()
 	w := &dockerRun{Docker: d, roster: newRoster(), changes: changes, out: reporter{report: report}}
 	w.timer = time.NewTimer(time.Hour)

@@ -29,7 +29,7 @@ func newFakeLinks() *fakeLinks {
 	return &fakeLinks{namespaces: map[string]*namespace{}, ends: map[*namespace][]Device{}}
 }
 
-func (f *fakeLinks) watch() (<-chan struct{}, func()) {
+func (f *fakeLinks) Watch() (<-chan struct{}, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := make(chan struct{}, 1)

@@ -16,7 +16,7 @@ const settle = 2 * time.Millisecond
 
 // linkTable is the interface of Links to sources; tests put a fake in its place.
 type linkTable interface {
-	watch() (changes <-chan struct{}, stop func())
+	Watch() (changes <-chan struct{}, stop func())
 	list() []link
 	resolve(path string) (*namespace, error)
 	alive(ns *namespace) bool
@@ -43,7 +43,7 @@ func (r *reporter) send(list []Workload) {
 // follow reports list's result now and whenever it has changed after a change of
 // devices or a poke.
 func follow(ctx context.Context, links linkTable, poke <-chan struct{}, list func() []Workload, report func([]Workload)) error {
-	changes, stop := links.watch()
+	changes, stop := links.Watch()
 	defer stop()
 	return followPokes(ctx, changes, poke, list, report)
 }

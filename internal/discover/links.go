@@ -268,9 +268,9 @@ func (l *Links) changed() {
 	}
 }
 
-// watch returns a channel that gets a value after devices have changed, and a
+// Watch returns a channel that gets a value after devices have changed, and a
 // function that ends it.
-func (l *Links) watch() (changes <-chan struct{}, stop func()) {
+func (l *Links) Watch() (changes <-chan struct{}, stop func()) {
 	w := make(chan struct{}, 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,6 +280,14 @@ func (l *Links) watch() (changes <-chan struct{}, stop func()) {
 		defer l.mu.Unlock()
 		delete(l.watchers, w)
 	}
+}
+
+// Named returns the name of the device with an index, and whether there is one.
+func (l *Links) Named(ifindex int) (name string, there bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, there := l.links[ifindex]
+	return found.Name, there
 }
 
 // list returns all devices, ordered by index.

@@ -306,7 +306,7 @@ func TestDevicesRefusals(t *testing.T) {
 func TestLinksForgetNamespaces(t *testing.T) {
 	h := newTestHost(t)
 	links := runLinks(t, h.path)
-	changes, stop := links.watch()
+	changes, stop := links.Watch()
 	defer stop()
 	for round := range 5 {
 		inside, end := newTestNetns(t)

@@ -31,6 +31,7 @@ import (
 //	                                     the same in frames, as a machine behind taps that it makes
 //	e2e.test traffic tcp ADDRESS         one stream of all it can
 //	e2e.test traffic ask ADDRESS         a request of one byte after the other's answer has come
+//	e2e.test traffic stay                nothing, it keeps its namespaces
 //	e2e.test traffic receive             counts datagrams by flow, discards streams, answers
 //
 // A sender ends when its stdin does, and prints how much it sent; one that asks
@@ -74,6 +75,9 @@ func child(what string, args []string) int {
 		err = receive()
 	case "take":
 		err = take(args)
+	case "stay":
+		fmt.Println("here")
+		<-stdinEnded()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "traffic", what, err)

@@ -227,7 +227,7 @@ func (d Decision) CheckAttachment(at config.Attachment) error {
 			Msg: "is a link that Weir steers", Remedy: "name the device by which the workload's packets come to the host"}
 	}
 	for _, v := range d.Verdicts {
-		if v.Name == at.Name && !d.Again(at) && !d.World.awaits(v.Key) {
+		if v.Name == at.Name && !v.Ended && !d.Again(at) && !d.World.awaits(v.Key) {
 			return &refusal.Error{Kind: refusal.Conflict, Field: "name", Value: at.Name,
 				Msg: fmt.Sprintf("is taken by %s", v.Key), Remedy: "choose another name, or detach that one first"}
 		}
@@ -291,7 +291,9 @@ func (d Decision) Detach(name string) (Request, config.Attachment, error) {
 	}
 	at, next := d.World.Attached[i], d.World.Clone()
 	next.Attached = slices.Delete(next.Attached, i, i+1)
-	next.forget(v.Key)
+	if !Outlived(v.Workload) {
+		next.forget(v.Key)
+	}
 	return Request{World: next, Key: v.Key, Why: "asked by weir detach"}, at, nil
 }
 

@@ -194,6 +194,23 @@ func (w *World) forget(key string) {
 	delete(w.Accepted, key)
 }
 
+// Outlived reports whether a pod has a device that will be the pod's, with the pod's policy, for
+// as long as it is there, even if the pod is detached.
+func Outlived(w discover.Workload) bool {
+	return w.Kind == workload.KindPod && slices.ContainsFunc(w.Devices, func(d discover.Device) bool { return d.Held })
+}
+
+// ForgetEnded takes what was set for a source's pods out of the world that were detached and
+// whose last device is gone.
+func (w *World) ForgetEnded(before, after []discover.Workload) {
+	has := Keys(after)
+	for _, gone := range before {
+		if gone.Kind == workload.KindPod && !has[gone.Key] && !w.Attaches(gone) {
+			w.forget(gone.Key)
+		}
+	}
+}
+
 // without returns the workloads that do not have the key.
 func without(list []discover.Workload, key string) []discover.Workload {
 	return slices.DeleteFunc(slices.Clone(list), func(w discover.Workload) bool { return w.Key == key })

@@ -75,18 +75,20 @@ type Workload struct {
 	Cgroups []string          `json:"cgroups,omitempty"`
 	Group   string            `json:"group,omitempty"`
 	Note    string            `json:"note,omitempty"`
+	Ended   bool              `json:"ended,omitempty"` // but a device of it was still there
 }
 
 // Device is a network device on the host that a workload had.
 type Device struct {
 	Name    string `json:"name"`
 	Ifindex int    `json:"ifindex"`
+	Held    bool   `json:"held,omitempty"` // its other end has left the workload's namespace
 }
 
 func keepWorkload(w discover.Workload) Workload {
-	k := Workload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: labels.Own(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group}
+	k := Workload{Key: w.Key, ID: w.ID, Name: w.Name, Kind: w.Kind, Labels: labels.Own(w.Labels), Baked: w.ImageLabels, Note: w.Note, Cgroups: w.Cgroups, Group: w.Group, Ended: w.Ended}
 	for _, d := range w.Devices {
-		k.Devices = append(k.Devices, Device{d.Name, d.Ifindex})
+		k.Devices = append(k.Devices, Device{d.Name, d.Ifindex, d.Held})
 	}
 	return k
 }
@@ -94,10 +96,10 @@ func keepWorkload(w discover.Workload) Workload {
 // Found returns what was kept, with those of its devices that are still there. A
 // cgroup that is gone costs nothing: there is nothing to mark.
 func (k Workload) Found(there func(name string, ifindex int) bool) discover.Workload {
-	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, ImageLabels: k.Baked, Note: k.Note, Cgroups: k.Cgroups, Group: k.Group}
+	w := discover.Workload{Key: k.Key, ID: k.ID, Name: k.Name, Kind: k.Kind, Labels: k.Labels, ImageLabels: k.Baked, Note: k.Note, Cgroups: k.Cgroups, Group: k.Group, Ended: k.Ended}
 	for _, d := range k.Devices {
 		if there(d.Name, d.Ifindex) {
-			w.Devices = append(w.Devices, discover.Device{Name: d.Name, Ifindex: d.Ifindex})
+			w.Devices = append(w.Devices, discover.Device{Name: d.Name, Ifindex: d.Ifindex, Held: d.Held})
 		}
 	}
 	return w
