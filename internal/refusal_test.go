@@ -49,6 +49,8 @@ var sentences = map[string]string{
 	"internal/cluster/bus/kafka/security.go: words":        "franz-go has no other sign of a broker that expects TLS",
 	"internal/cluster/bus/nats/conn.go: refused":           "the server says what it does not allow as a text",
 	"internal/cluster/migrate/docker/target.go: pullImage": "the engine passes on what a registry answers as a text",
+
+	"internal/safepath/safepathtest/safepathtest.go: Refused": "it checks what users read of a refusal",
 }
 
 const (

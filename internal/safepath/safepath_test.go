@@ -9,23 +9,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"weir/internal/safepath/safepathtest"
 )
 
-const stranger = 12345
+const stranger = safepathtest.Stranger
 
 // place is a file of root's, two folders below one that the test may spoil.
 type place struct{ top, above, folder, file string }
 
 func newPlace(t *testing.T) place {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: files of other users are made")
-	}
+	safepathtest.NeedsRoot(t)
 	top := t.TempDir()
 	p := place{top, top + "/above", top + "/above/folder", top + "/above/folder/file"}
 	must(t, os.MkdirAll(p.folder, 0o755))
@@ -181,26 +178,6 @@ func TestOwnFiles(t *testing.T) {
 	}
 }
 
-// exchange makes two names change places again and again, until the test ends.
-func exchange(t *testing.T, one, other string) {
-	stop := make(chan struct{})
-	var busy sync.WaitGroup
-	busy.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				if err := unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		}
-	})
-	t.Cleanup(func() { close(stop); busy.Wait() })
-}
-
 // TestExchanged: while a folder of root's, a file or a link changes places with one of another
 // user, no use meets the content of that user.
 func TestExchanged(t *testing.T) {
@@ -223,7 +200,7 @@ func TestExchanged(t *testing.T) {
 			p := newPlace(t)
 			one, two, err := other(p)
 			must(t, err)
-			exchange(t, one, two)
+			defer safepathtest.Exchange(t, one, two)()
 			used, refused := 0, 0
 			for end := time.Now().Add(30 * time.Second); used+refused < 1000 || (used == 0 || refused == 0) && time.Now().Before(end); {
 				text, err := open(p.file)

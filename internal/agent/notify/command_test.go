@@ -9,14 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weir/internal/config"
 	"weir/internal/event"
+	"weir/internal/safepath/safepathtest"
 )
 
 func pemOf(certificate []byte) []byte {
@@ -213,21 +211,7 @@ func TestExchangedProgram(t *testing.T) {
 	if err := errors.Join(os.WriteFile(foreign, []byte("#!/bin/sh\nid >>"+out+"\n"), 0o755), os.Chown(foreign, 12345, 0)); err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
-	var busy sync.WaitGroup
-	busy.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				if err := unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, foreign, unix.RENAME_EXCHANGE); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		}
-	})
+	stop := safepathtest.Exchange(t, path, foreign)
 	c := command{Command: running(path).Command, host: "here"}
 	done, refused := 0, 0
 	for id := range uint64(1000) {
@@ -237,8 +221,7 @@ func TestExchangedProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	close(stop)
-	busy.Wait()
+	stop()
 	if text, err := os.ReadFile(out); err == nil {
 		t.Errorf("of 1,000 events the program of another user ran for %d: %s", strings.Count(string(text), "\n"), text)
 	}
