@@ -15,6 +15,7 @@ import (
 	"weir/internal/goldentest"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/safepath/safepathtest"
 )
 
 // TestProblems compares the problems of bad files with golden text.
@@ -308,6 +309,20 @@ func TestPrefixFiles(t *testing.T) {
 			t.Errorf("%s: %v\nwant %s", c.path, err, c.want)
 		}
 	}
+}
+
+// TestPrefixFilesThatOthersMayChange are refused: they say whose traffic is whose.
+func TestPrefixFilesThatOthersMayChange(t *testing.T) {
+	safepathtest.Refused(t, func(t *testing.T) string {
+		path := filepath.Join(t.TempDir(), "prefixes.txt")
+		if err := os.WriteFile(path, []byte("192.0.2.0/24\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}, func(path string) error {
+		_, err := Parse("weir.yaml", []byte("links: [{device: eth0, egress: 1gbit, zones: {cdn: {egress: 300mbit, prefixes_file: '"+path+"'}}}]\n"))
+		return err
+	})
 }
 
 // TestQuotaOfIngress: a quota of what is received, where no link counts that, is remarked.

@@ -11,7 +11,7 @@ import (
 
 	"weir/internal/policy"
 	"weir/internal/policy/zone"
-	"weir/internal/tlsfile"
+	"weir/internal/safepath"
 )
 
 // mostPrefixBytes bounds the size of a file with prefixes.
@@ -75,16 +75,20 @@ func readPrefixFile(value node, path string, into *zone.Prefixes) {
 	if path == "" {
 		return
 	}
-	text, _, err := tlsfile.ReadRegular(path, mostPrefixBytes)
+	text, _, err := safepath.Read(path, mostPrefixBytes)
+	var refused *safepath.Error
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		value.wrong("%q: no such file; write one prefix a line into it, or leave prefixes_file out", path)
 		return
-	case errors.Is(err, tlsfile.ErrNotRegular):
+	case errors.Is(err, safepath.ErrNotRegular):
 		value.wrong("%q is no regular file; write one prefix a line into one, and name that", path)
 		return
-	case errors.Is(err, tlsfile.ErrLarge):
+	case errors.Is(err, safepath.ErrLarge):
 		value.wrong("%q is larger than 8 MB; bring the prefixes down, by shorter ones that hold several", path)
+		return
+	case errors.As(err, &refused):
+		value.wrong("%q: %v", path, err)
 		return
 	case err != nil:
 		value.wrong("%q: %v; let the agent read it", path, err)

@@ -4,7 +4,7 @@
 // could change or exchange: a program that root runs, a configuration, a key, a folder of state.
 //
 //	f, err := safepath.Open("/etc/weir/weir.yaml")
-//	// /etc/weir/weir.yaml: folder /etc/weir belongs to uid 1000 and has mode 0755: ...;
+//	// open /etc/weir/weir.yaml: folder /etc/weir belongs to uid 1000 and has mode 0755: ...;
 //	// close it: chown root:root /etc/weir && chmod go-w /etc/weir
 //
 // The file and every folder on the way to it, from / on, have to belong to root or to the user

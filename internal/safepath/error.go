@@ -18,13 +18,14 @@ const (
 	shared                // it is a sticky folder with the file in it
 )
 
-// Error refuses a path because of At, which is the path itself or a folder on the way to it.
+// Error says why a path is refused, in the place of an error of the kernel's in an fs.PathError.
+// At is the path itself or a folder on the way to it.
 type Error struct {
-	Path  string // as the caller has written it
 	At    string // without symbolic links
 	Owner uint32
 	Mode  fs.FileMode // of At
 
+	path  string // as the caller has written it
 	fault fault
 	self  uint32
 }
@@ -46,14 +47,14 @@ func (e *Error) Error() string {
 	kind := "it"
 	if e.Mode.IsDir() {
 		kind = "folder " + e.At
-	} else if e.At != e.Path {
+	} else if e.At != e.path {
 		kind = e.At
 	}
 	users := "other users than root"
 	if e.self != 0 {
 		users += fmt.Sprintf(" and uid %d", e.self)
 	}
-	return fmt.Sprintf("%s: %s belongs to uid %d and has mode %04o: %s %s; %s", e.Path, kind, e.Owner, bits(e.Mode), users, what, remedy)
+	return fmt.Sprintf("%s belongs to uid %d and has mode %04o: %s %s; %s", kind, e.Owner, bits(e.Mode), users, what, remedy)
 }
 
 // owner returns to whom chown should give the file: what a service of another user than root
@@ -70,7 +71,7 @@ func (w *walk) refuse(at *os.File, f fault) error {
 	if err != nil {
 		return w.failed(err)
 	}
-	return &Error{Path: w.path, At: at.Name(), Owner: owner, Mode: mode, fault: f, self: w.self}
+	return w.failed(&Error{At: at.Name(), Owner: owner, Mode: mode, path: w.path, fault: f, self: w.self})
 }
 
 // bits returns a mode as chmod takes it.

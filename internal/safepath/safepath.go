@@ -36,7 +36,7 @@ func Open(path string) (*os.File, error) {
 }
 
 // Read returns the content of a file of at most so many bytes, and its permissions. The errors
-// name the path only where it is an Error.
+// do not begin with the path, as those of Open do.
 func Read(path string, most int64) ([]byte, fs.FileMode, error) {
 	f, err := Open(path)
 	if err != nil {

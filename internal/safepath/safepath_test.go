@@ -47,16 +47,16 @@ func TestRefusals(t *testing.T) {
 		want  string
 	}{
 		{"file of another user", func(p place) error { return os.Chown(p.file, stranger, 0) }, nil,
-			"FILE: it belongs to uid 12345 and has mode 0755: other users than root could change or replace it; close it: chown root:root FILE && chmod go-w FILE"},
+			"it belongs to uid 12345 and has mode 0755: other users than root could change or replace it; close it: chown root:root FILE && chmod go-w FILE"},
 		{"file of a group", func(p place) error { return os.Chmod(p.file, 0o775) }, nil, "mode 0775"},
 		{"file of all", func(p place) error { return os.Chmod(p.file, 0o757) }, nil, "mode 0757"},
 		{"folder of another user", func(p place) error { return os.Chown(p.folder, stranger, 0) }, nil,
-			"FILE: folder FOLDER belongs to uid 12345 and has mode 0755: other users than root could change or replace it; close it: chown root:root FOLDER && chmod go-w FOLDER"},
+			"folder FOLDER belongs to uid 12345 and has mode 0755: other users than root could change or replace it; close it: chown root:root FOLDER && chmod go-w FOLDER"},
 		{"folder of a group", func(p place) error { return os.Chmod(p.folder, 0o775) }, nil,
-			"FILE: folder FOLDER belongs to uid 0 and has mode 0775: other users than root could change or replace it; close it: chmod go-w FOLDER"},
+			"folder FOLDER belongs to uid 0 and has mode 0775: other users than root could change or replace it; close it: chmod go-w FOLDER"},
 		{"folder of all", func(p place) error { return os.Chmod(p.folder, 0o757) }, nil, "folder FOLDER"},
 		{"sticky folder", func(p place) error { return os.Chmod(p.folder, 0o777|fs.ModeSticky) }, nil,
-			"FILE: folder FOLDER belongs to uid 0 and has mode 1777: other users than root may have put it there; move it"},
+			"folder FOLDER belongs to uid 0 and has mode 1777: other users than root may have put it there; move it"},
 		{"folder above, of another user", func(p place) error { return os.Chown(p.above, stranger, 0) }, nil, "folder ABOVE belongs to uid 12345"},
 		{"folder above, of a group", func(p place) error { return os.Chmod(p.above, 0o775) }, nil, "folder ABOVE"},
 		{"folder above, of all", func(p place) error { return os.Chmod(p.above, 0o757) }, nil, "folder ABOVE"},
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 			_, program := Program(path)
 			for _, err := range []error{read, program} {
 				var refused *Error
-				if !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v\nwant %s", err, want)
 				}
 			}

@@ -137,7 +137,7 @@ func (w *walk) enter(next *os.File) error {
 	return nil
 }
 
-// failed returns an error of the kernel's about the path.
+// failed returns an error about the path.
 func (w *walk) failed(err error) error { return &fs.PathError{Op: "open", Path: w.path, Err: err} }
 
 // openAt opens a name in a folder, but for reading or writing; a symbolic link is not followed.

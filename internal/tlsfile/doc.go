@@ -12,7 +12,7 @@
 // the next one on; a server (Server) looks at each handshake whether they changed.
 // The other end is always verified: there is no switch that turns it off.
 //
-// ReadRegular reads any file that an administrator names, and refuses a fifo or a device.
+// All files have to be in the hands of root, as package safepath says.
 //
 // A key, and any other secret (Secret), must not be open to other users: a file
 // whose mode lets them read it is refused with the mode and the remedy.

@@ -6,13 +6,10 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"syscall"
 	"time"
+
+	"weir/internal/safepath"
 )
 
 // maxFile bounds a file of certificates, a key or a password, in bytes.
@@ -102,10 +99,10 @@ func Secret(file string) (string, error) {
 	return string(text), nil
 }
 
-// read reads a file. A secret one must be closed to other users, and not be
+// read reads a file that another user could not have put there. A secret one must be closed to other users, and not be
 // writable by its group.
 func read(what, path string, secret bool) ([]byte, error) {
-	text, mode, err := ReadRegular(path, maxFile)
+	text, mode, err := safepath.Read(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", what, path, err)
 	}
@@ -113,48 +110,4 @@ func read(what, path string, secret bool) ([]byte, error) {
 		return nil, fmt.Errorf("%s %s: is open to other users (mode %04o); close it: chmod 600 %s", what, path, mode, path)
 	}
 	return text, nil
-}
-
-// ErrNotRegular is the error about a path that is there and is no regular file.
-var ErrNotRegular = errors.New("is no regular file")
-
-// ErrLarge is the error about a file that is larger than its reader takes.
-var ErrLarge = errors.New("is larger")
-
-// ReadRegular reads a file that an administrator names, and returns its permissions as well. It
-// does not wait for the other end of a fifo, and reads no device, whose bytes need not end. The
-// errors do not name the path.
-func ReadRegular(path string, most int64) ([]byte, fs.FileMode, error) {
-	text, mode, err := readRegular(path, most)
-	var reason *fs.PathError
-	if errors.As(err, &reason) {
-		err = reason.Err
-	}
-	return text, mode, err
-}
-
-func readRegular(path string, most int64) ([]byte, fs.FileMode, error) {
-	info, err := os.Stat(path) // first, since some devices do something when they are opened
-	if err != nil {
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, ErrNotRegular
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer file.Close()
-	if info, err = file.Stat(); err != nil {
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, ErrNotRegular
-	}
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%w than %d bytes", ErrLarge, most)
-	}
-	return text, info.Mode().Perm(), err
 }

@@ -21,7 +21,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
-	"weir/internal/tlsfile"
+	"weir/internal/safepath"
 )
 
 const (
@@ -143,7 +143,7 @@ func (t *Trust) first(id pki.Identity) (list []*x509.Certificate, how string, er
 	if t.sources.TokenFile == "" {
 		return trusted, "the agent's folder", nil
 	}
-	text, _, err := tlsfile.ReadRegular(t.sources.TokenFile, maxToken)
+	text, _, err := safepath.Read(t.sources.TokenFile, maxToken)
 	if errors.Is(err, fs.ErrNotExist) {
 		return trusted, "the agent's folder", nil // it may be removed once the node has joined
 	}

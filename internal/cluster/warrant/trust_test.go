@@ -17,6 +17,7 @@ import (
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath/safepathtest"
 )
 
 // grantOf returns the grant in a warrant.
@@ -84,6 +85,22 @@ func TestTokenNamesTheAuthority(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestTokenThatOthersMayChange: the token decides which authority is pinned.
+func TestTokenThatOthersMayChange(t *testing.T) {
+	b := newBed(t, "b")
+	id := must[pki.Identity](t)(pki.LoadIdentity(filepath.Join(b.dir, "identity")))
+	safepathtest.Refused(t, func(t *testing.T) string {
+		path := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(path, []byte(pki.NewToken(pki.Hash(b.authority.Cert)).String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}, func(path string) error {
+		_, _, err := (&Trust{sources: Sources{TokenFile: path}}).first(id)
+		return err
+	})
 }
 
 // TestPinnedDuringARotation: of two authorities that the agent trusts, the former one
