@@ -75,7 +75,7 @@ type Membership struct {
 // Source is one place where workloads are looked for.
 type Source struct {
 	Name  string               `json:"name"`
-	State workload.SourceState `json:"state" enum:"ok,unavailable,off"`
+	State workload.SourceState `json:"state" enum:"ok,unavailable,none,off" doc:"none: what it would ask is not on this host, such as a container engine; off: the configuration does not want it"`
 	Note  string               `json:"note,omitempty"`
 }
 

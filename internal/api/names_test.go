@@ -30,7 +30,7 @@ func TestEnumerations(t *testing.T) {
 		{Workload{}, "Kind", []string{workload.KindDocker, workload.KindNetns, workload.KindDevice, workload.KindVM, workload.KindUnit, workload.KindCgroup, workload.KindPod, workload.KindHost, workload.KindOwn}},
 		{Workload{}, "State", []string{workload.StateActive, workload.StateWaiting, workload.StateUnsteered, workload.StateRefused, workload.StateNotHeld}},
 		{Group{}, "State", []string{workload.StateActive, workload.StateRefused, workload.StateNotHeld}},
-		{Source{}, "State", texts(workload.SourceOK, workload.SourceUnavailable, workload.SourceOff)},
+		{Source{}, "State", texts(workload.SourceOK, workload.SourceUnavailable, workload.SourceNone, workload.SourceOff)},
 		{Membership{}, "State", texts(MemberConnected, MemberUnreachable, MemberJoining, MemberRefused)},
 		{Node{}, "State", texts(NodeUp, NodeLost, NodeJoined)},
 		{Move{}, "State", texts(wire.MoveWaiting, wire.MoveOrdered, wire.MoveRunning, wire.MoveDone, wire.MoveRolledBack, wire.MoveRefused, wire.MoveFailed, wire.MoveExpired, wire.MoveCancelled, wire.MoveLost)},

@@ -48,7 +48,11 @@ func (s Status) Assess() []string {
 	}
 	for _, src := range s.Sources {
 		if src.State == workload.SourceUnavailable {
-			problems = append(problems, fmt.Sprintf("source %s is unavailable: %s", src.Name, src.Note))
+			problem := fmt.Sprintf("source %s is unavailable: %s", src.Name, src.Note)
+			if src.Name == workload.KindDocker {
+				problem += "; start it, or write docker: {enabled: false} in weir.yaml"
+			}
+			problems = append(problems, problem)
 		}
 	}
 	for _, sink := range s.Events.Sinks {

@@ -12,7 +12,7 @@ import (
 func TestAssess(t *testing.T) {
 	good := Status{
 		Links:   []LinkStatus{{Device: "eth0", Direction: "egress", Gaps: []string{"no groups"}}},
-		Sources: []Source{{Name: "docker", State: workload.SourceOff}, {Name: "netns", State: workload.SourceOK}},
+		Sources: []Source{{Name: "docker", State: workload.SourceOff}, {Name: "docker", State: workload.SourceNone}, {Name: "netns", State: workload.SourceOK}},
 		Cluster: &Membership{Manager: "m:7474", State: "connected"},
 	}
 	for _, test := range []struct {
@@ -40,7 +40,7 @@ func TestAssess(t *testing.T) {
 		{"a source", func(s *Status) {
 			s.Sources = []Source{{Name: "docker", State: workload.SourceUnavailable, Note: "no socket"}}
 		},
-			[]string{"source docker is unavailable: no socket"}},
+			[]string{"source docker is unavailable: no socket; start it, or write docker: {enabled: false} in weir.yaml"}},
 		{"the manager", func(s *Status) { s.Cluster = &Membership{Manager: "m:7474", State: "unreachable", Note: "timeout"} },
 			[]string{"the manager at m:7474: unreachable: timeout"}},
 	} {

@@ -232,6 +232,7 @@ type Group struct {
 // Docker holds the settings of the search for containers.
 type Docker struct {
 	Enabled bool
+	Asked   bool // the file or a flag says something of the engine, so one should be there
 	Socket  string
 }
 

@@ -57,7 +57,7 @@ func TestExample(t *testing.T) {
 	// What the comments call defaults are.
 	want := Default()
 	want.Path, want.Links = c.Path, []Link{DefaultLink("eth0", 100e6)}
-	all.Links[0].Zones = nil
+	all.Links[0].Zones, all.Docker.Asked = nil, false
 	all.Workloads, all.Attach, all.Groups, all.Defaults = nil, nil, nil, policy.Change{}
 	// These are examples, or the manager's own defaults.
 	all.SDN, all.Metrics, all.Tell, all.Web = want.SDN, want.Metrics, want.Tell, want.Web

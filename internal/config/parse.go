@@ -334,6 +334,7 @@ const HostName = "host"
 
 func (c *Config) readDocker(fields node) {
 	fields.fields([]string{"enabled", "socket"}, func(key string, value node) {
+		c.Docker.Asked = c.Docker.Asked || value.given()
 		switch key {
 		case "enabled":
 			readBool(value, &c.Docker.Enabled)

@@ -104,7 +104,7 @@ state_dir: /tmp/state
 			{Name: "image-pulls", Unit: "docker.service,containerd.service"}, // since it has a policy
 		},
 		Cluster: DefaultCluster(), Manager: DefaultManager(),
-		Docker:    Docker{Enabled: false, Socket: "/run/d.sock"},
+		Docker:    Docker{Enabled: false, Asked: true, Socket: "/run/d.sock"},
 		Labels:    Labels{Allow: []string{"weight", "group"}, Images: true},
 		Backend:   "tc",
 		MarkMask:  0x0fff0000,

@@ -67,7 +67,7 @@ func (o Overrides) over(c config.Config) (config.Config, error) {
 		return config.Config{}, wrong("backend", o.Backend, errors.New("no such backend; write auto, bpf or tc"))
 	}
 	if o.Docker != nil {
-		c.Docker.Enabled = *o.Docker
+		c.Docker.Enabled, c.Docker.Asked = *o.Docker, true
 	}
 	if o.Metrics != "" {
 		c.Metrics.Listen = o.Metrics

@@ -36,6 +36,9 @@ func newSources(c config.Config, log *slog.Logger) (*sources, error) {
 		if err != nil {
 			return nil, err
 		}
+		if c.Docker.Asked {
+			docker.Expected()
+		}
 		s.list = append(s.list, docker)
 	}
 	ports := hold.New(links)

@@ -47,6 +47,7 @@ type Docker struct {
 	// cgroups and kinds ask the kernel; tests put fakes in their place.
 	cgroups func() cgroup.Hierarchy
 	kinds   func(netns string) ([]namedKind, error)
+	absence absence
 
 	mu    sync.Mutex
 	state workload.SourceState
@@ -62,7 +63,9 @@ func NewDocker(log *slog.Logger, links *Links, host string) (*Docker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("docker engine %q: %w", host, err)
 	}
-	return newDocker(log, links, e, "/proc"), nil
+	d := newDocker(log, links, e, "/proc")
+	d.absence = absenceOf(e.Address())
+	return d, nil
 }
 
 func newDocker(log *slog.Logger, links linkTable, e engine.Engine, proc string) *Docker {
@@ -74,7 +77,7 @@ func newDocker(log *slog.Logger, links linkTable, e engine.Engine, proc string) 
 // Name returns "docker".
 func (d *Docker) Name() string { return workload.KindDocker }
 
-// Status returns workload.SourceOK, or workload.SourceUnavailable with the reason.
+// Status returns workload.SourceOK, or another state with the reason.
 func (d *Docker) Status() (state workload.SourceState, note string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,11 +102,21 @@ func (d *Docker) Run(ctx context.Context, report func([]Workload)) error {
 	defer w.timer.Stop()
 	pauses := retry.New(firstRetry, lastRetry)
 	for {
+		if none := w.absence.noEngine(); none != "" && !w.answered {
+			if d.setStatus(workload.SourceNone, none) {
+				d.log.Info("containers are looked for once there is an engine", "why", none)
+			}
+			if err := w.pause(ctx, lastRetry); err != nil {
+				return err
+			}
+			continue
+		}
 		answered, err := w.session(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if answered {
+			w.answered = true
 			pauses.Reset()
 		}
 		d.setStatus(workload.SourceUnavailable, d.trouble(err))
@@ -134,7 +147,9 @@ type dockerRun struct {
 	timer   *time.Timer // runs while dirty
 	dirty   bool        // the list may have changed
 	away    bool        // the engine does not answer
-	ready   bool        // the engine has answered once
+	ready   bool        // the engine has answered once, and its containers are known
+
+	answered bool // the engine has answered once
 }
 
 // answer is the engine's answer to a question.

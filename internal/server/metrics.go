@@ -74,7 +74,7 @@ var metrics = []metric{
 	{"weir_source_up", "", "1 if workloads are seen by this source (docker, netns, device, vm, cgroup, pod), else 0.", gauge,
 		[]string{"source"}, func(s snapshot, out emit) {
 			for _, src := range s.status.Sources {
-				if src.State != workload.SourceOff {
+				if src.State != workload.SourceOff && src.State != workload.SourceNone {
 					out(truth(src.State == workload.SourceOK), src.Name)
 				}
 			}

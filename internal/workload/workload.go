@@ -44,6 +44,7 @@ type SourceState string
 const (
 	SourceOK          SourceState = "ok"
 	SourceUnavailable SourceState = "unavailable" // the note says why
+	SourceNone        SourceState = "none"        // what it would ask is not on this host
 	SourceOff         SourceState = "off"         // the configuration does not want it
 )
 
