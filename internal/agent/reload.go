@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -71,8 +70,8 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 		return errors.New("this agent has no configuration file")
 	}
 	next, err := a.opts.Load()
-	if err == nil && len(next.Links) == 0 && !next.NoLink && a.opts.Ports == nil {
-		err = fmt.Errorf("%s: links: no link; name one, or write links: [] to steer nothing", next.Path)
+	if err == nil {
+		err = next.Linkless()
 	}
 	down := a.tell(ctx, func() {
 		if err == nil {

@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"net"
+	"reflect"
 	"strings"
 	"time"
 
@@ -32,8 +33,8 @@ func (a commands) configCheckCommand() *cobra.Command {
 	return a.Printing(&cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration file, without an agent",
-		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent would and list all its mistakes, each
-with its line. An entry that is right but will not hold as it stands is a remark: mins
+		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent without --link would, and list all
+its mistakes, each with its line. An entry that is right but will not hold as it stands is a remark: mins
 that do not fit beside each other if all workloads and groups run that the file calls by
 their whole name, rules that overlap, devices, secrets and programs that this host has not.
 Nothing is changed and no agent is needed; on another host than the file's, the last kind
@@ -47,6 +48,9 @@ does not count.`,
 				file = args[0]
 			}
 			c, err := config.Load(file)
+			if err == nil && reflect.DeepEqual(c.Manager, config.DefaultManager()) { // a manager steers no link
+				err = c.Linkless()
+			}
 			if err != nil {
 				return err
 			}

@@ -52,6 +52,15 @@ func (e *FileError) Unwrap() error { return e.Err }
 // Error returns one line for each problem.
 func (e *Error) Error() string { return strings.Join(inFile(e.Path, e.Problems), "\n") }
 
+// Linkless returns the mistake of a file with which an agent would have nothing to steer and
+// which does not say that this is meant; nil if there is a link, or a switch that names some.
+func (c Config) Linkless() error {
+	if len(c.Links) > 0 || c.NoLink || c.SDN.OVSDB != "" {
+		return nil
+	}
+	return &Error{Path: c.Path, Problems: []Problem{{Field: "links", Msg: "no link; name one, or write links: [] to steer nothing"}}}
+}
+
 // inFile returns a line for each problem, with its place.
 func inFile(path string, problems []Problem) []string {
 	var lines []string
