@@ -16,6 +16,7 @@ import (
 	"weir/internal/agent/memory"
 	"weir/internal/agent/notify"
 	"weir/internal/agent/record"
+	"weir/internal/agent/reload"
 	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
@@ -95,7 +96,7 @@ type Agent struct {
 
 	// The rest belongs to the goroutine in Run.
 	started   time.Time
-	reloads   reloads
+	file      reload.File
 	decided   decide.Decision
 	links     links
 	finder    *finder
@@ -166,7 +167,7 @@ func (a *Agent) Run(parent context.Context) error {
 		return ErrNoLink
 	}
 	a.started = time.Now()
-	a.reloads.LastOK = a.started.UTC()
+	a.file.LastOK = a.started.UTC()
 	a.teller.Follow(a.opts.Config.Tell)
 	a.record.Overlaps(a.decided.World.Config)
 	if err := a.begin(ctx); err != nil {
@@ -180,7 +181,7 @@ func (a *Agent) Run(parent context.Context) error {
 		a.running.Go(func() { a.finder.watch(ctx, s, in, func(list []discover.Workload) { a.report(ctx, s, list) }) })
 	}
 	if path := a.opts.Config.Path; path != "" && a.opts.Load != nil {
-		a.running.Go(func() { watchConfig(ctx, a.log, path, func(why string) { _ = a.Reload(ctx, why) }) })
+		a.running.Go(func() { reload.Watch(ctx, a.log, path, func(why string) { _ = a.Reload(ctx, why) }) })
 	}
 	if a.opts.Ports != nil {
 		take := func(r switchport.Report) { in(func() { a.takePorts(ctx, r) }) }

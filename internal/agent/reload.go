@@ -5,63 +5,15 @@ package agent
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"os/signal"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"weir/internal/agent/decide"
 	"weir/internal/agent/record"
-	"weir/internal/api"
 	"weir/internal/config"
 )
-
-// watchConfig calls reload, with the reason, when the file changes and on SIGHUP, until ctx
-// ends.
-func watchConfig(ctx context.Context, log *slog.Logger, path string, reload func(why string)) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	watching.Go(func() {
-		if err := config.Watch(ctx, path, func() { reload("file changed") }); err != nil {
-			log.Warn("changes of the configuration are noticed on SIGHUP only", "err", err)
-		}
-	})
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hangup:
-			reload("SIGHUP")
-		}
-	}
-}
-
-// reloads counts the attempts to read the configuration again.
-type reloads struct {
-	api.Reloads
-	wrong string // the mistake in the file on the disk
-}
-
-func (r *reloads) succeeded(now time.Time) {
-	r.OK++
-	r.LastOK, r.wrong = now.UTC(), ""
-}
-
-// failed notes a bad file, and reports whether that is news.
-func (r *reloads) failed(err error) bool {
-	r.Failed++
-	news := r.wrong != err.Error()
-	r.wrong = err.Error()
-	return news
-}
 
 // Reload reads the configuration again and puts it into force. If it is bad, the
 // one before stays, and Status names the mistake.
@@ -78,8 +30,8 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 			err = a.adoptConfig(ctx, next, why)
 		}
 		if err == nil {
-			a.reloads.succeeded(time.Now())
-		} else if a.reloads.failed(err) {
+			a.file.Succeeded(time.Now())
+		} else if a.file.Failed(err) {
 			a.record.BadConfig(a.decided.World.Config.Path, err)
 		}
 	})
