@@ -40,7 +40,7 @@ type link struct {
 	again     retry
 	healed    time.Time
 	disturbed disturbance
-	repaired  string // what disturb found since the last look, "" = nothing
+	repaired  string // what disturb found and was set again since the last look, "" = nothing
 	lockLimit func(l config.Link, backend string) string
 	warning   string              // that the capacity is above the limit of one lock; "" = it is not
 	pacer     *pace.Pacer         // of its reservations
@@ -219,7 +219,10 @@ func (l *link) tend(ctx context.Context, now time.Time) []plan.Change {
 	if !l.dirty && now.Sub(l.healed) < healEvery && !l.disturb(now) && !l.moved() {
 		return nil
 	}
-	changes, _ := l.set(ctx, now) // the failure is noted in the link
+	changes, err := l.set(ctx, now) // the failure is noted in the link
+	if err != nil {
+		l.repaired = ""
+	}
 	return changes
 }
 

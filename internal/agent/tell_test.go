@@ -93,6 +93,21 @@ func TestEventsOfLinks(t *testing.T) {
 	})
 }
 
+// TestOnlyWhatIsSetAgainIsRepaired: a qdisc of another program that the agent leaves there is
+// the loss of the link, and no repair.
+func TestOnlyWhatIsSetAgainIsRepaired(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		h.kernel.FailSet("eth0", dataplane.ErrForeignQdisc)
+		h.kernel.Disturb("eth0", "the root qdisc is fq_codel")
+		time.Sleep(2 * time.Minute)
+		if got := h.told(); got != "backend-lost begin eth0" {
+			t.Errorf("told %s\n%s", got, h.log)
+		}
+	})
+}
+
 // TestNoEventOfNewAddresses: the agent sets a zone anew that follows the addresses of its device,
 // and makes no event of it.
 func TestNoEventOfNewAddresses(t *testing.T) {
