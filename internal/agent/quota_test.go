@@ -99,3 +99,30 @@ func TestQuotaIsRefused(t *testing.T) {
 		h.expect("after", "eth0", before)
 	})
 }
+
+// TestQuotaThatNothingCounts: a quota of what is received is refused where no link counts that.
+func TestQuotaThatNothingCounts(t *testing.T) {
+	const received, total = "ingress 1GB per month then block", "total 1GB per month then block"
+	inBubble(t, "", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		ask := func(value string) error {
+			_, err := h.Set(t.Context(), "a", apitest.Change("quota", value), false)
+			return err
+		}
+		refused(t, ask(received), refusal.Invalid, "quota.ingress", "no link's ingress is steered", "ingress: under links:")
+		_, err := h.SetGroup(t.Context(), "office", api.GroupChange{PolicyChange: apitest.Change("quota", received)}, false)
+		refused(t, err, refusal.Invalid, "no link's ingress is steered")
+		_, err = h.Attach(t.Context(), api.AttachRequest{Name: "lab", Netns: "lab", Policy: apitest.Change("quota", received)}, false)
+		refused(t, err, refusal.Invalid, "no link's ingress is steered")
+		if err := ask(total); err != nil {
+			t.Errorf("what is sent counts: %v", err)
+		}
+		h.reload("links: [{device: eth0, egress: 100mbit, ingress: 80mbit}]")
+		if err := ask(received); err != nil {
+			t.Errorf("of a link with ingress: %v", err)
+		}
+		_, err = h.Attach(t.Context(), api.AttachRequest{Name: "jobs", Cgroup: "/sys/fs/cgroup/jobs", Policy: apitest.Change("quota", received)}, false)
+		refused(t, err, refusal.Invalid, "quota.ingress")
+	})
+}

@@ -78,18 +78,21 @@ func nothingToChange(on policy.Place) error {
 		Remedy: "give at least one of " + strings.Join(policy.FieldNames(on), ", ") + " and reset"}
 }
 
-// steersIngress refuses a change of ingress that no link would hold. portless is of the
-// workload.
+// steersIngress refuses a change of ingress that no link would hold, and a quota of what is
+// received that no link would count. portless is of the workload.
 func (w World) steersIngress(change api.PolicyChange, portless bool) error {
-	asked := change.Ingress != nil && !change.Ingress.Empty()
+	field, asked := "ingress", change.Ingress != nil && !change.Ingress.Empty()
+	if q := change.To().Quota; !asked && q != nil && q.Ingress > 0 {
+		field, asked = "quota.ingress", true
+	}
 	if asked && portless {
-		return &refusal.Error{Kind: refusal.Invalid, Field: "ingress", Msg: noPortIn,
+		return &refusal.Error{Kind: refusal.Invalid, Field: field, Msg: noPortIn,
 			Remedy: "give the link's ingress as much less (ingress: in weir.yaml or weir agent --ingress), or run it in a network namespace of its own (weir attach --netns)"}
 	}
 	if !asked || slices.ContainsFunc(w.Links(), func(l config.Link) bool { return l.Direction == policy.Ingress }) {
 		return nil
 	}
-	return &refusal.Error{Kind: refusal.Invalid, Field: "ingress", Msg: "no link's ingress is steered",
+	return &refusal.Error{Kind: refusal.Invalid, Field: field, Msg: "no link's ingress is steered",
 		Remedy: "say what a link can receive, by ingress: under links: in weir.yaml or weir agent --ingress"}
 }
 
@@ -153,6 +156,9 @@ func (d Decision) SetGroup(name string, change api.GroupChange) (Request, error)
 	}
 	if err := d.World.unknownZone(change.Change); err != nil {
 		return Request{}, api.Mistake(err)
+	}
+	if err := d.World.steersIngress(change.PolicyChange, false); err != nil {
+		return Request{}, err
 	}
 	key := plan.GroupKey(name)
 	if _, exists := d.Group(key); exists && change.Empty() {
