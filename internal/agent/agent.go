@@ -24,6 +24,7 @@ import (
 	"weir/internal/dataplane/pace"
 	"weir/internal/discover"
 	"weir/internal/policy"
+	"weir/internal/policy/texts"
 	"weir/internal/sdn/switchport"
 	"weir/internal/workload"
 )
@@ -140,7 +141,7 @@ func New(opts Options) (*Agent, error) {
 	if w.Attached, err = a.finder.resume(opts.Config.Attach, state.Attached); err != nil {
 		return nil, err
 	}
-	w.Found, w.Now = a.finder.found(), time.Now()
+	w.Found, w.Now, w.Texts = a.finder.found(), time.Now(), &texts.Kept{}
 	a.decided = decide.Decide(w)
 	if w.Quotas = a.standings(w.Now, a.decided); len(w.Quotas) > 0 {
 		a.decided = decide.Decide(w)

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Words returns up to n of the known words that word may have been meant for, the
@@ -19,7 +20,11 @@ func Words(word string, known []string, n int) []string {
 		distance int
 	}
 	var found []near
+	length := utf8.RuneCountInString(word)
 	for _, k := range known {
+		if length > len(k)+max(2, len(k)/3) {
+			continue // at least so many letters are to be deleted
+		}
 		d := Distance(word, k)
 		if d <= max(2, len(k)/3) && d < len(k) || strings.HasPrefix(k, word) && word != "" {
 			found = append(found, near{k, d})

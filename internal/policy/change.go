@@ -4,6 +4,7 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -223,8 +224,8 @@ func (c *Change) Put(name, text string) error {
 // read sets the field of a policy to what a text of bounded length says. Its *invalid.Error has
 // the field's name.
 func (f Field) read(p *Policy, text string) error {
-	if err := bound.Length("", len(text), bound.Policy); err != nil {
-		return &invalid.Error{Field: f.Name, Value: text, Msg: err.Error()}
+	if len(text) > bound.Policy {
+		return &invalid.Error{Field: f.Name, Value: text, Msg: fmt.Sprintf("%d bytes, %d are the most", len(text), bound.Policy), Remedy: "write less"}
 	}
 	err := f.kind.read(p, text)
 	if e, ok := errors.AsType[*invalid.Error](err); ok && e.Field == "" {

@@ -78,7 +78,7 @@ func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 
 
 // judge returns the verdict about a workload as far as it does not depend on links.
 func judge(w World, found discover.Workload, number map[string]plan.ClassID) Verdict {
-	asked, problems := labels.Rules{Labels: w.Config.Labels, Links: w.Links()}.
+	asked, problems := labels.Rules{Labels: w.Config.Labels, Links: w.Links(), Kept: w.Texts}.
 		Read(found, w.Config.Defaults.Over(w.Config.LayerFor(found.Name)).Over(w.Set[found.Key]))
 	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
 	v.Policy, v.Origin = merge(

@@ -16,6 +16,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/policy/quota"
+	"weir/internal/policy/texts"
 	"weir/internal/sdn/switchport"
 	"weir/internal/workload"
 )
@@ -43,6 +44,9 @@ type World struct {
 	// Accepted are the fields that were asked for by --accept-gaps, by key.
 	Accepted  map[string][]string
 	Abilities map[string]dataplane.Abilities // of the links whose backend lacks something, by link
+	// Texts is what labels said at former decisions, so that their texts are not parsed again;
+	// nothing follows from it.
+	Texts *texts.Kept
 }
 
 // Clone returns a copy that can be changed without changing w. Layers are never changed in

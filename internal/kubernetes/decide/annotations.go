@@ -4,14 +4,17 @@ package decide
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"weir/internal/bound"
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/texts"
 )
 
 // Prefix begins the annotations that are Weir's: weir.dev/min, weir.dev/ingress.max.
@@ -44,15 +47,18 @@ func fieldsOn(place policy.Place) []string {
 }
 
 // read returns what annotations say, and what is wrong in them: each mistake once, with the
-// annotation as its field. What is wrong is left out.
-func read(annotations map[string]string, place policy.Place, forbidden []string) (policy.Change, []*invalid.Error) {
-	r := reader{from: map[string]string{}, values: annotations}
+// annotation as its field. What is wrong is left out. At most bound.Labels of Weir's are read,
+// and of each at most bound.Label bytes.
+func (w World) read(annotations map[string]string, place policy.Place, forbidden []string) (policy.Change, []*invalid.Error) {
+	r := reader{from: map[string]string{}, values: annotations, texts: w.Texts}
 	fields := fieldsOn(place)
-	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		label, own := strings.CutPrefix(name, Prefix)
-		if !own {
-			continue
-		}
+	own := slices.DeleteFunc(slices.Sorted(maps.Keys(annotations)), func(name string) bool { return !strings.HasPrefix(name, Prefix) })
+	if count := len(own); count > bound.Labels {
+		own = own[:bound.Labels]
+		r.fault(own[bound.Labels-1], &invalid.Error{Msg: fmt.Sprintf("%d annotations of Weir's, %d are the most: none behind this one counts", count, bound.Labels), Remedy: "take some away"})
+	}
+	for _, name := range own {
+		label := strings.TrimPrefix(name, Prefix)
 		i := slices.IndexFunc(fields, func(f string) bool { return Annotation(f) == name })
 		switch {
 		case i < 0:
@@ -87,6 +93,7 @@ type reader struct {
 	values   map[string]string
 	change   policy.Change
 	from     map[string]string // the annotation that said a field
+	texts    *texts.Kept
 	mistakes []*invalid.Error
 }
 
@@ -104,11 +111,15 @@ func (r *reader) fault(name string, err error) {
 }
 
 func (r *reader) put(name, field, text string) {
+	if len(text) > bound.Label {
+		r.fault(name, &invalid.Error{Value: text, Msg: fmt.Sprintf("%d bytes, %d are the most", len(text), bound.Label), Remedy: "write less"})
+		return
+	}
 	next := r.change
 	if next.Ingress != nil {
 		next.Ingress = new(*next.Ingress)
 	}
-	if err := next.Put(field, text); err != nil {
+	if err := r.texts.Put(&next, field, text); err != nil {
 		r.fault(name, err)
 		return
 	}

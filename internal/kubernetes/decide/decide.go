@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/texts"
 )
 
 // QoS is a pod's class of quality of service, as Kubernetes computes it.
@@ -62,6 +63,9 @@ type World struct {
 	Settings
 	Pods       []Pod
 	Namespaces map[string]map[string]string // annotations, by namespace
+	// Texts is what annotations said before, so that their texts are not parsed again; nothing
+	// follows from it.
+	Texts *texts.Kept
 }
 
 // Workload is a pod as the agent should have it.
@@ -112,7 +116,7 @@ func Decide(w World) Decision {
 	for _, p := range slices.SortedFunc(slices.Values(w.Pods), func(a, b Pod) int { return cmp.Compare(a.Key(), b.Key()) }) {
 		name, known := namespaces[p.Namespace]
 		if !known {
-			g, faults := namespaceGroup(p.Namespace, w.Namespaces[p.Namespace])
+			g, faults := w.namespaceGroup(p.Namespace)
 			d.Faults = append(d.Faults, faults...)
 			if !g.Change.Empty() {
 				name, groups[g.Name] = g.Name, g
@@ -135,16 +139,16 @@ func Decide(w World) Decision {
 
 // namespaceGroup returns the group that a namespace's annotations make of it; its Change is
 // empty if it is none.
-func namespaceGroup(namespace string, annotations map[string]string) (Group, []Fault) {
+func (w World) namespaceGroup(namespace string) (Group, []Fault) {
 	ref := Ref{Kind: KindNamespace, Name: namespace}
-	change, mistakes := read(annotations, policy.OnGroup, nil)
+	change, mistakes := w.read(w.Namespaces[namespace], policy.OnGroup, nil)
 	return Group{Name: GroupPrefix + namespace, Ref: ref, Change: change}, faults(ref, mistakes)
 }
 
 // podChange returns what is set for a pod. group is the one that its namespace is, "" if it
 // is none.
 func (w World) podChange(p Pod, group string) (policy.Change, []Fault) {
-	change, mistakes := read(p.Annotations, policy.OnWorkload, w.Forbidden)
+	change, mistakes := w.read(p.Annotations, policy.OnWorkload, w.Forbidden)
 	if weight := w.Weights[p.QoS]; weight != 0 && !change.Gives("weight") {
 		change.Set("weight", func(to *policy.Policy) { to.Weight = weight })
 	}

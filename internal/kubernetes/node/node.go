@@ -25,6 +25,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/kubernetes/decide"
+	"weir/internal/policy/texts"
 )
 
 // Agent is the part of api.Client that is needed.
@@ -102,6 +103,7 @@ type Node struct {
 	known      bool // the API server has said all
 	have       *have
 	refused    map[string]refused // by key of a workload or name of a group
+	texts      texts.Kept         // of annotations
 	told       map[string]bool    // faults that there is an Event about
 	down       bool               // the agent did not answer
 	compared   time.Time
@@ -267,7 +269,7 @@ func (n *Node) giveUp(now time.Time) {
 
 // world returns what is known, for package decide.
 func (n *Node) world() decide.World {
-	w := decide.World{Settings: n.opts.Settings, Namespaces: n.namespaces}
+	w := decide.World{Settings: n.opts.Settings, Namespaces: n.namespaces, Texts: &n.texts}
 	for key, s := range n.sandboxes {
 		p := s.Pod
 		if m, ok := n.metas[key]; ok && (m.UID == p.UID || m.Static != "" && m.Static == p.UID) {

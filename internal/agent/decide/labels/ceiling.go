@@ -13,6 +13,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/policy"
+	"weir/internal/policy/texts"
 )
 
 // What labels may say. A user who may start a container writes its labels, and the author
@@ -30,13 +31,14 @@ import (
 type Rules struct {
 	Labels config.Labels
 	Links  []config.Link
+	Kept   *texts.Kept // what was read before; nil = nothing
 }
 
 // Read returns what the labels of a workload say and may say beside what the administrator
 // gives, and a sentence for each that does not count.
 func (r Rules) Read(found discover.Workload, admin policy.Change) (layer policy.Change, problems []string) {
 	labels, problems := r.ofContainer(found)
-	layer, unread := labelLayer(labels)
+	layer, unread := r.labelLayer(labels)
 	problems = append(problems, unread...)
 	for _, field := range layer.Given() {
 		if !r.Labels.Allows(field) {

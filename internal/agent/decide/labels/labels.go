@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/bound"
 	"weir/internal/closest"
 	"weir/internal/cluster/wire"
 	"weir/internal/invalid"
@@ -33,31 +34,53 @@ var knownLabels = func() []string {
 	return labels
 }()
 
-// labelLayer reads the labels of Weir's among a workload's. A label that cannot
-// be read is left out and described in problems; the others count. Those of the
-// cluster are no business of one host.
-func labelLayer(labels map[string]string) (layer policy.Change, problems []string) {
-	for _, label := range slices.Sorted(maps.Keys(labels)) {
-		if !strings.HasPrefix(label, prefix) || slices.Contains(wire.Labels, label) {
-			continue
-		}
+// labelLayer reads the labels of Weir's among a workload's, at most bound.Labels of them, and of
+// each at most bound.Label bytes. A label that cannot be read is left out and described in
+// problems; the others count. Those of the cluster are no business of one host.
+func (r Rules) labelLayer(labels map[string]string) (layer policy.Change, problems []string) {
+	own := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(label string) bool {
+		return !strings.HasPrefix(label, prefix) || slices.Contains(wire.Labels, label)
+	})
+	if count := len(own); count > bound.Labels {
+		own = own[:bound.Labels]
+		problems = append(problems, fmt.Sprintf("%d labels of Weir's, %d are the most: none behind %s counts; take some away", count, bound.Labels, shown(own[bound.Labels-1])))
+	}
+	for _, label := range own {
 		i := slices.Index(knownLabels, label)
 		if i < 0 {
 			problems = append(problems, unknownLabel(label))
 			continue
 		}
-		if err := layer.Put(fields[i], labels[label]); err != nil {
+		if err := bound.Length("label "+label, len(labels[label]), bound.Label); err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		if err := r.Kept.Put(&layer, fields[i], labels[label]); err != nil {
 			problems = append(problems, labelProblem(label, err))
 		}
 	}
-	return layer, problems
+	return layer, fewer(problems)
 }
+
+// mostProblems are described of one workload's labels; of the rest there is the number.
+const mostProblems = 20
+
+// fewer returns the first of many problems, and how many there are besides.
+func fewer(problems []string) []string {
+	if more := len(problems) - mostProblems; more > 0 {
+		return append(problems[:mostProblems:mostProblems], fmt.Sprintf("%d more problems with labels", more))
+	}
+	return problems
+}
+
+// shown returns the name of a label of any length and of any bytes as it is shown.
+func shown(label string) string { return wire.Clip(strings.ToValidUTF8(label, "?"), 64) }
 
 func unknownLabel(label string) string {
 	if near := closest.Words(label, knownLabels, 1); len(near) > 0 {
-		return fmt.Sprintf("label %s is not known; did you mean %s?", label, near[0])
+		return fmt.Sprintf("label %s is not known; did you mean %s?", shown(label), near[0])
 	}
-	return fmt.Sprintf("label %s is not known; known: %s", label, strings.Join(knownLabels, ", "))
+	return fmt.Sprintf("label %s is not known; known: %s", shown(label), strings.Join(knownLabels, ", "))
 }
 
 func labelProblem(label string, err error) string {
