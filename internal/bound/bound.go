@@ -27,6 +27,7 @@ const (
 const (
 	Levels = 8       // lists and mappings in each other
 	Label  = 4 << 10 // bytes of one label or annotation
+	Name   = 256     // bytes of a name: of a label, container, unit, group
 	Labels = 100     // of Weir's at one object; further ones do not count
 	Policy = 64 << 10
 )

@@ -70,6 +70,9 @@ type Workload struct {
 	Kind string
 	// Labels as the engine has them; those of Weir begin with "weir.".
 	Labels map[string]string
+	// Oversize is how many bytes labels have that are too long to be read; Labels has their
+	// beginning.
+	Oversize map[string]int
 	// ImageLabels are the labels that matter to Weir and stand in the container's image
 	// with the same value: the engine gives them to the container by itself.
 	ImageLabels map[string]string

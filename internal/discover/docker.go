@@ -364,7 +364,7 @@ func (w *dockerRun) findExpected() {
 
 // workload returns a container as a Workload.
 func (w *dockerRun) workload(c *record) Workload {
-	out := Workload{Key: workload.Key(workload.KindDocker, c.Name), ID: c.ID, Name: c.Name, Kind: workload.KindDocker, Labels: c.Labels, ImageLabels: c.Baked, Group: c.Project()}
+	out := Workload{Key: workload.Key(workload.KindDocker, c.Name), ID: c.ID, Name: c.Name, Kind: workload.KindDocker, Labels: c.Labels, Oversize: c.Oversize, ImageLabels: c.Baked, Group: c.Project()}
 	switch {
 	case c.Mode == "host":
 		out.Cgroups, out.Note = w.beside(c, func() (cgroups []string, note string) { return w.cgroup(c, "uses the host's network") })

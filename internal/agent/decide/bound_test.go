@@ -40,8 +40,10 @@ func TestLabelsAreBounded(t *testing.T) {
 		many[fmt.Sprintf("weir.a%03d", i)] = "x"
 	}
 	long := "weir." + strings.Repeat("x", 1<<20)
-	d := Decide(labelled(t, map[string]string{"weir.queues": strings.Repeat("[", 40000), "weir.weight": "7"},
-		map[string]string{"weir.queues": strings.Repeat("[", 4096), "weir.weight": "7"}, many, map[string]string{long: "x", "weir.weight": "7"}))
+	w := labelled(t, map[string]string{"weir.queues": "[[[[", "weir.weight": "7"},
+		map[string]string{"weir.queues": strings.Repeat("[", 4096), "weir.weight": "7"}, many, map[string]string{long: "x", "weir.weight": "7"})
+	w.Found[0].Oversize = map[string]int{"weir.queues": 40000} // as a source says it
+	d := Decide(w)
 	for name, want := range map[string]string{
 		"c0": "label weir.queues: 40000 bytes, 4096 are the most; write less",
 		"c1": "4096 levels, 8 are the most",

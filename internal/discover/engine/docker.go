@@ -149,10 +149,10 @@ func (e *Docker) Inspect(ctx context.Context, id string) (Container, error) {
 func fromSummary(s container.Summary) Container {
 	c := Container{
 		ID:      s.ID,
-		Labels:  s.Labels,
 		Mode:    s.HostConfig.NetworkMode,
 		Running: s.State == "running" || s.State == "paused",
 	}
+	c.Labels, c.Oversize = bounded(s.Labels)
 	// A container has further names where an old-style link gives it an alias:
 	// "/web/db" beside "/db".
 	for _, name := range s.Names {
@@ -169,7 +169,7 @@ func fromSummary(s container.Summary) Container {
 func fromInspection(r container.InspectResponse) Container {
 	c := Container{ID: r.ID, Name: strings.TrimPrefix(r.Name, "/")}
 	if r.Config != nil {
-		c.Labels = r.Config.Labels
+		c.Labels, c.Oversize = bounded(r.Config.Labels)
 	}
 	if r.HostConfig != nil {
 		c.Mode = string(r.HostConfig.NetworkMode)

@@ -32,8 +32,9 @@ import (
 // Container holds the properties of a container that discovery uses.
 type Container struct {
 	ID       string
-	Name     string // without the leading slash
-	Labels   map[string]string
+	Name     string            // without the leading slash
+	Labels   map[string]string // those that matter to Weir
+	Oversize map[string]int    // bytes of those of them that are too long, of which Labels has the beginning
 	Baked    map[string]string // those of them that the image has with the same value
 	Mode     string            // network mode: "bridge", "host", "none", "container:ID", a network's name
 	Networks []string          // names of the networks it is in, sorted

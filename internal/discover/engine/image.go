@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 
@@ -32,12 +33,7 @@ func matters(label string) bool {
 // bake notes which labels of a container come with its image. Containers without
 // labels that matter cost nothing. Of an image that is gone, all may have been its.
 func (e *Docker) bake(ctx context.Context, c *Container, image string) error {
-	own := map[string]string{}
-	for label, value := range c.Labels {
-		if matters(label) {
-			own[label] = value
-		}
-	}
+	own := maps.Clone(c.Labels)
 	if len(own) == 0 {
 		return nil
 	}
@@ -71,11 +67,7 @@ func (e *Docker) labelsOf(ctx context.Context, image string) (map[string]string,
 	}
 	labels = map[string]string{}
 	if answer.Config != nil {
-		for label, value := range answer.Config.Labels {
-			if matters(label) {
-				labels[label] = value
-			}
-		}
+		labels, _ = bounded(answer.Config.Labels)
 	}
 	e.images.mu.Lock()
 	defer e.images.mu.Unlock()

@@ -38,7 +38,7 @@ type Rules struct {
 // gives, and a sentence for each that does not count.
 func (r Rules) Read(found discover.Workload, admin policy.Change) (layer policy.Change, problems []string) {
 	labels, problems := r.ofContainer(found)
-	layer, unread := r.labelLayer(labels)
+	layer, unread := r.labelLayer(labels, found.Oversize)
 	problems = append(problems, unread...)
 	for _, field := range layer.Given() {
 		if !r.Labels.Allows(field) {

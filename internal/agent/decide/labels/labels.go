@@ -37,7 +37,7 @@ var knownLabels = func() []string {
 // labelLayer reads the labels of Weir's among a workload's, at most bound.Labels of them, and of
 // each at most bound.Label bytes. A label that cannot be read is left out and described in
 // problems; the others count. Those of the cluster are no business of one host.
-func (r Rules) labelLayer(labels map[string]string) (layer policy.Change, problems []string) {
+func (r Rules) labelLayer(labels map[string]string, oversize map[string]int) (layer policy.Change, problems []string) {
 	own := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(label string) bool {
 		return !strings.HasPrefix(label, prefix) || slices.Contains(wire.Labels, label)
 	})
@@ -51,7 +51,7 @@ func (r Rules) labelLayer(labels map[string]string) (layer policy.Change, proble
 			problems = append(problems, unknownLabel(label))
 			continue
 		}
-		if err := bound.Length("label "+label, len(labels[label]), bound.Label); err != nil {
+		if err := bound.Length("label "+label, max(len(labels[label]), oversize[label]), bound.Label); err != nil {
 			problems = append(problems, err.Error())
 			continue
 		}
