@@ -47,6 +47,13 @@ func (a *API) record(id string) func(huma.Context, func(huma.Context)) {
 		if err != nil {
 			args = append(args, "err", err)
 		}
+		if err != nil && e.Who.Via == audit.ViaNetwork { // anybody can make any number of those
+			omitted, due := a.strangers.Due(time.Now())
+			if !due {
+				return
+			}
+			args = append(args, "omitted", omitted)
+		}
 		a.Log.Info("change asked", args...)
 	}
 }

@@ -33,9 +33,13 @@ const maxEcho = 100
 func schemaProblem(status int, msg string, errs []error) *api.Problem {
 	e := refusal.Error{Kind: api.KindOf(status), Msg: msg}
 	var findings []string
-	for _, err := range errs {
+	for i, err := range errs {
 		if err == nil {
 			continue
+		}
+		if i >= maxFindings {
+			findings = append(findings, fmt.Sprintf("and %d more", len(errs)-i))
+			break
 		}
 		field, value, text := finding(err)
 		if len(findings) == 0 {
@@ -122,9 +126,7 @@ func WriteRefusal(w http.ResponseWriter, e *refusal.Error) { api.WriteProblem(w,
 // RefuseUnread refuses a request whose body was not read, and has the connection end rather
 // than net/http read what comes of the body.
 func RefuseUnread(w http.ResponseWriter, r *http.Request, e *refusal.Error) {
-	if r.ContentLength != 0 {
-		w.Header().Set("Connection", "close")
-	}
+	closeAfter(w, r)
 	WriteRefusal(w, e)
 }
 

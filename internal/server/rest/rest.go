@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"weir/internal/audit"
+	"weir/internal/crowd"
 	"weir/internal/version"
 )
 
@@ -49,9 +51,10 @@ type API struct {
 	// Bodies are recorded too. Not where they may hold secrets.
 	Bodies bool
 
-	routes  map[string]route // by the mux's pattern
-	refused refusals
-	changes atomic.Uint64 // that were asked
+	routes    map[string]route // by the mux's pattern
+	refused   refusals
+	strangers crowd.Lines   // of the log, about requests from the network
+	changes   atomic.Uint64 // that were asked
 }
 
 // None is the input of a route that has none.
@@ -90,14 +93,19 @@ func Get[I, O any](a *API, path, id, summary string, call func(context.Context, 
 	Register(a, huma.Operation{Method: http.MethodGet, Path: path, OperationID: id, Summary: summary}, call)
 }
 
-// Register adds a route whose answer is the value that call returns.
-func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (O, error)) {
-	if op.MaxBodyBytes == 0 {
-		op.MaxBodyBytes = MaxBodyBytes
-	}
-	op.BodyReadTimeout = RequestTimeout
+// Register adds a route whose answer is the value that call returns. shape is what its body
+// may be, if that is less than the default.
+func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I) (O, error), shape ...Shape) {
 	op.Middlewares = append(huma.Middlewares{inJSON}, op.Middlewares...)
 	a.Route(&op)
+	var schema *huma.Schema
+	if _, has := reflect.TypeFor[I]().FieldByName("Body"); has {
+		most := append(shape, Shape{})[0].orDefault()
+		op.MaxBodyBytes = most.Bytes + 1                               // huma counts a body of just as many as too long
+		op.BodyReadTimeout, op.SkipValidateBody = RequestTimeout, true // a.checked has read it
+		op.Middlewares = append(op.Middlewares, a.checked(most, &schema))
+		defer func() { schema = a.bodySchema(op.Method, op.Path) }()
+	}
 	huma.Register(a.API, op, func(ctx context.Context, in *I) (*reply[O], error) {
 		a.asked(ctx, in)
 		out, err := call(ctx, in)
@@ -108,6 +116,17 @@ func Register[I, O any](a *API, op huma.Operation, call func(context.Context, *I
 		}
 		return &reply[O]{Body: out}, nil
 	})
+}
+
+// bodySchema returns the schema of the body of a route that is registered.
+func (a *API) bodySchema(method, path string) *huma.Schema {
+	item := a.OpenAPI().Paths[path]
+	for _, op := range []*huma.Operation{item.Post, item.Put, item.Patch, item.Delete} {
+		if op != nil && op.Method == method {
+			return op.RequestBody.Content["application/json"].Schema
+		}
+	}
+	panic("no body with " + method + " " + path) // at start: a route whose method takes none
 }
 
 // under is a name for an embedded context that leaves its method Context free.
@@ -123,6 +142,9 @@ func (c jsonOnly) Header(name string) string {
 	}
 	return c.under.Header(name)
 }
+
+// Unwrap returns the context below, for humago.Unwrap.
+func (c jsonOnly) Unwrap() huma.Context { return c.under }
 
 // inJSON keeps the header Accept from huma, which has nothing to choose from, and panics at some
 // values (2.37: "a;b,") once the change is made that the request asked for.

@@ -57,6 +57,9 @@ func (a *API) Route(op *huma.Operation) {
 	op.Extensions[roleKey] = string(role)
 }
 
+// Action returns what the audit log calls the route of a pattern of the mux, "" if there is none.
+func (a *API) Action(pattern string) string { return a.routes[pattern].id }
+
 // needs returns the role for a pattern of the mux. A route that is not in the table needs
 // the highest. Fallback changes nothing.
 func (a *API) needs(pattern string) Role {
