@@ -187,9 +187,14 @@ func Share(at net.Addr) string {
 	if at == nil {
 		return ""
 	}
-	port, err := netip.ParseAddrPort(at.String())
+	return ShareOf(at.String())
+}
+
+// ShareOf is Share of an address as a text, with its port.
+func ShareOf(address string) string {
+	port, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return at.String()
+		return address
 	}
 	ip := port.Addr().Unmap().WithZone("")
 	if ip.Is6() {

@@ -34,6 +34,7 @@ func newWalk(t *testing.T) *walk {
 	t.Helper()
 	w := &walk{bed: newBed(t, "a", "b", "c"), log: audit.New(filepath.Join(t.TempDir(), "audit.log"), slog.New(slog.DiscardHandler))}
 	w.opts.Audit = w.log
+	w.strangers = w.newStrangers()
 	w.has["a"] = []string{"web", "db"}
 	var err error
 	if w.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -197,7 +198,7 @@ func (w *walk) oneLine(id string, status int, result, object, before, after stri
 // on record, or the address of a stranger.
 func TestEachRequestOfANodeIsOneLine(t *testing.T) {
 	w := newWalk(t)
-	h := w.nodesAPI().Mux
+	h, all := w.nodesAPI().Mux, w.nodesHandler()
 	mv := w.order("web", "a", "b")
 	manifest, err := json.Marshal(wire.Manifest{Move: mv.ID, Node: "a", Container: "web", ContainerID: "id-web", Engine: "docker", Approach: "layer",
 		Digest: strings.Repeat("ab", 32), ImageID: "sha256:1", Parts: []string{"layer"}})
@@ -208,7 +209,11 @@ func TestEachRequestOfANodeIsOneLine(t *testing.T) {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), peerKey{}, remote{address: "192.0.2.7:1", node: node})))
+		if node == "" {
+			all.ServeHTTP(rec, r)
+		} else {
+			h.ServeHTTP(rec, r.WithContext(context.WithValue(r.Context(), peerKey{}, remote{address: "192.0.2.7:1", node: node})))
+		}
 		return rec.Code
 	}
 	bodies := map[string]string{

@@ -3,20 +3,19 @@
 package manager
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"weir/internal/api"
-	"weir/internal/audit"
 	"weir/internal/cluster/manager/membership"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd"
 	"weir/internal/refusal"
 	"weir/internal/server/rest"
 )
@@ -45,10 +44,6 @@ func (in *grantInput) Subject() string { return in.Body.Container }
 // Subject implements rest.Subject.
 func (in *joinInput) Subject() string { return in.Body.Node }
 
-// forStrangers are the patterns of the routes that a node may ask before it is a member. A
-// route that is not among them is for members, and so is a path without a route.
-var forStrangers = []string{"POST /v1/join", "POST /v1/renew"}
-
 // nodesAPI returns the API for nodes: how they join, and what only a member may ask.
 func (m *Manager) nodesAPI() *rest.API {
 	h := rest.New("manager", "Weir manager, for nodes", "How a node joins a cluster, and what it asks of the manager.", m.log)
@@ -57,15 +52,18 @@ func (m *Manager) nodesAPI() *rest.API {
 		func(ctx context.Context, in *joinInput) (wire.JoinAnswer, error) {
 			answer, err := m.join(ctx, in.Body)
 			if err != nil {
-				m.refused.Add(1)
-				m.log.Warn("node refused", "node", in.Body.Node, "peer", from(ctx).address, "err", err)
+				m.strangers.failed("node", in.Body.Node, from(ctx), err)
 			}
 			return answer, err
-		})
+		}, joinShape)
 	rest.Register(h, huma.Operation{Method: http.MethodPost, Path: "/v1/renew", OperationID: "renew", Summary: "Get a new certificate"},
-		func(_ context.Context, in *struct{ Body wire.SealedRenewRequest }) (wire.JoinAnswer, error) {
-			return m.renew(in.Body)
-		})
+		func(ctx context.Context, in *struct{ Body wire.SealedRenewRequest }) (wire.JoinAnswer, error) {
+			answer, err := m.renew(in.Body)
+			if no := refusal.Of(err); no != nil {
+				m.strangers.failed("renewal", no.Value, from(ctx), err)
+			}
+			return answer, err
+		}, renewShape)
 	rest.Get(h, "/v1/members", "members", "The signed list of members, if it is newer than the one that the node has",
 		func(_ context.Context, in *haveParam) (wire.MembersAnswer, error) { return m.members.List(in.Have) })
 	rest.Get(h, "/v1/info", "info", "What a member has to know of its cluster",
@@ -89,7 +87,8 @@ func (m *Manager) nodesAPI() *rest.API {
 	return h
 }
 
-// nodesHandler serves nodes: the API and the image registry, to members as such.
+// nodesHandler serves nodes: the API and the image registry, to members as such. Who asks is
+// decided before anything of a body is read.
 func (m *Manager) nodesHandler() http.Handler {
 	h := m.nodesAPI()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,40 +97,30 @@ func (m *Manager) nodesHandler() http.Handler {
 			node, cert, err := pki.Node(*r.TLS)
 			defer m.serving.Use(r.Context(), node)()
 			if err == nil {
-				err = m.admits(node, cert)
+				err = m.members.Admit(node, cert)
 			}
 			if err != nil {
-				m.turnAway(r, node, err.Error())
-				m.opts.Audit.Append(audit.Entry{Who: who.author(), Action: "connect", Object: node, Result: audit.Refused, Reason: err.Error()})
-				rest.RefuseUnread(w, r, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Value: node, Msg: err.Error(),
-					Remedy: membership.Rejoin})
+				m.strangers.turnAway(w, r, who, "connect", &refusal.Error{Kind: refusal.Denied, Field: "certificate", Value: node, Msg: err.Error(), Remedy: membership.Rejoin})
 				return
 			}
 			who.node = node
 		}
-		if _, pattern := h.Mux.Handler(r); who.node == "" && !slices.Contains(forStrangers, pattern) {
-			m.refused.Add(1)
-			m.turnAway(r, "", noCertificate)
-			rest.RefuseUnread(w, r, &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"})
-			return
-		}
-		if strings.HasPrefix(r.URL.Path, imagesPath) {
+		_, pattern := h.Mux.Handler(r)
+		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, who))
+		switch {
+		case who.node == "":
+			address := crowd.ShareOf(r.RemoteAddr)
+			if no := m.strangers.mayAsk(pattern, address); no != nil {
+				m.strangers.turnAway(w, r, who, cmp.Or(h.Action(pattern), "connect"), no)
+				return
+			}
+			m.strangers.serve(w, r, address, h.Mux)
+		case strings.HasPrefix(r.URL.Path, imagesPath):
 			m.serveImages(w, r, who)
-			return
+		default:
+			h.Mux.ServeHTTP(w, r)
 		}
-		h.Mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, who)))
 	})
-}
-
-// noCertificate is what the log says of a request by a stranger.
-const noCertificate = "no certificate of this cluster was shown"
-
-// turnAway notes a request that is refused before anything of it is read, in one line of the
-// log for many. What a stranger has written is quoted, and cut.
-func (m *Manager) turnAway(r *http.Request, node, why string) {
-	if omitted, due := m.turned.Due(time.Now()); due {
-		m.log.Warn("request refused", "path", fmt.Sprintf("%.100q", r.URL.Path), "node", node, "peer", r.RemoteAddr, "err", why, "omitted", omitted)
-	}
 }
 
 // haveParam is the query of /v1/members.

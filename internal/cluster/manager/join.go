@@ -9,7 +9,6 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
-	"weir/internal/refusal"
 )
 
 // trustInterval is between two looks at the manager's own certificate and at how far a
@@ -52,9 +51,6 @@ func (m *Manager) join(ctx context.Context, req wire.JoinRequest) (wire.JoinAnsw
 func (m *Manager) renew(req wire.SealedRenewRequest) (wire.JoinAnswer, error) {
 	answer, err := m.members.Renew(req)
 	if err != nil {
-		if refusal.Is(err, refusal.Denied) {
-			m.refused.Add(1)
-		}
 		return answer, err
 	}
 	answer.Info = m.info()

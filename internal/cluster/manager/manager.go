@@ -5,7 +5,6 @@ package manager
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -31,7 +30,6 @@ import (
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
-	"weir/internal/crowd"
 	"weir/internal/refusal"
 )
 
@@ -65,20 +63,20 @@ const (
 
 // Manager manages one cluster. Its methods may be called from any goroutine.
 type Manager struct {
-	opts     Options
-	log      *slog.Logger
-	db       *statedir.DB
-	members  *membership.Members
-	started  time.Time
-	clock    clockwork.Clock
-	bus      bus.Admin
-	busPort  int
-	images   *registry.Registry // nil = another one, or none
-	listener net.Listener
-	refused  atomic.Uint64
-	turned   crowd.Lines     // about requests that were refused unread
-	serving  pki.Connections // to members
-	wake     chan struct{}   // the publisher: orders is not empty
+	opts      Options
+	log       *slog.Logger
+	db        *statedir.DB
+	members   *membership.Members
+	started   time.Time
+	clock     clockwork.Clock
+	bus       bus.Admin
+	busPort   int
+	images    *registry.Registry // nil = another one, or none
+	listener  net.Listener
+	refused   atomic.Uint64
+	strangers *strangers
+	serving   pki.Connections // to members
+	wake      chan struct{}   // the publisher: orders is not empty
 
 	mu        sync.Mutex
 	nodes     map[string]*planning.Node
@@ -115,6 +113,7 @@ func New(opts Options) (*Manager, error) {
 	}
 	m := &Manager{opts: opts, clock: opts.Clock, log: opts.Log, started: time.Now(), wake: make(chan struct{}, 1),
 		nodes: map[string]*planning.Node{}, changed: make(chan struct{})}
+	m.strangers = m.newStrangers()
 	authority, err := pki.LoadAuthority(opts.Dir)
 	if errors.Is(err, pki.ErrNone) {
 		return nil, &refusal.Error{Kind: refusal.Unknown, Field: "manager.state_dir", Value: opts.Dir, Msg: "no cluster is there", Remedy: "make one first: weir manager init"}
@@ -184,7 +183,7 @@ func (m *Manager) Listen(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(&refusal.Error{Kind: refusal.Invalid, Field: "manager.listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close(), m.closeImages())
 	}
-	m.listener = tls.NewListener(ln, m.members.Credentials().Server(tls.VerifyClientCertIfGiven))
+	m.listener = m.guarded(ln)
 	return nil
 }
 

@@ -3,12 +3,20 @@
 package manager
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"weir/internal/api"
+	"weir/internal/cluster/pki"
+	"weir/internal/cluster/wire"
 )
 
 // untouched is a body that notes whether it is read.
@@ -30,7 +38,13 @@ func brackets(levels int) string {
 
 // stranger makes a request without a certificate of the cluster.
 func stranger(ctx context.Context, h http.Handler, method, path string, body io.Reader) *httptest.ResponseRecorder {
+	return strangerAt(ctx, h, "192.0.2.1:1", method, path, body)
+}
+
+// strangerAt makes such a request from an address.
+func strangerAt(ctx context.Context, h http.Handler, address, method, path string, body io.Reader) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(ctx, method, path, body)
+	r.RemoteAddr = address
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -50,5 +64,54 @@ func TestStrangersBodiesAreNotRead(t *testing.T) {
 				t.Errorf("%s %s: status %d, body read: %v, an answer of %d bytes", method, path, rec.Code, body.read, rec.Body.Len())
 			}
 		}
+	}
+}
+
+// TestRefusedJoinsAreBounded: an address whose requests to join are refused is soon told to
+// wait, unread; another joins meanwhile. The logs have some lines about all of them, and no
+// text of a stranger's as it came.
+func TestRefusedJoinsAreBounded(t *testing.T) {
+	var lines bytes.Buffer
+	w := newWalk(t)
+	w.Manager.log = slog.New(slog.NewTextHandler(&lines, nil))
+	w.strangers = w.newStrangers()
+	h := w.nodesHandler()
+	const hostile = "X\nlevel=ERROR msg=forged"
+	statuses := map[int]int{}
+	for i := range 1000 {
+		what := &untouched{Reader: strings.NewReader(fmt.Sprintf(`{"token":"x","secret":"%s","node":"%s%d","request":"AA=="}`, strings.Repeat("s", 100), `X\nlevel=ERROR msg=forged`, i))}
+		path := []string{"/v1/join", "/v1/renew"}[i%2]
+		code := strangerAt(t.Context(), h, fmt.Sprintf("192.0.2.1:%d", 1024+i), http.MethodPost, path, what).Code
+		if statuses[code]++; code == http.StatusTooManyRequests && what.read {
+			t.Error("a request over the rate was read")
+		}
+	}
+	if read := 1000 - statuses[http.StatusTooManyRequests]; read < failuresAtOnce || read > failuresAtOnce+60 {
+		t.Errorf("%v", statuses)
+	}
+	if n := strings.Count(lines.String(), "\n"); n > 12 || lines.Len() > 8<<10 || strings.Contains(lines.String(), hostile) {
+		t.Errorf("%d lines, %d bytes: %.2000s", n, lines.Len(), lines.String())
+	}
+	if n := len(w.added()); n > 60 {
+		t.Errorf("%d lines of the audit log", n)
+	}
+	made, err := w.NewToken(t.Context(), api.TokenRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := pki.ParseToken(made.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := pki.Request(keyOf(99))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(wire.JoinRequest{Token: token.ID, Secret: token.Secret, Node: "late", Request: request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec := strangerAt(t.Context(), h, "192.0.2.2:1", http.MethodPost, "/v1/join", bytes.NewReader(body)); rec.Code != http.StatusOK {
+		t.Errorf("a node with a token: %d %s", rec.Code, rec.Body)
 	}
 }

@@ -7,9 +7,9 @@ import "errors"
 // JoinRequest is the request of a node that has a token and no certificate (POST
 // /v1/join, over TLS that it has checked by the token).
 type JoinRequest struct {
-	Token   string `json:"token" doc:"id of the token"`
-	Secret  string `json:"secret" doc:"of the token"`
-	Node    string `json:"node" doc:"the name that it wants"`
+	Token   string `json:"token" maxLength:"64" doc:"id of the token"`
+	Secret  string `json:"secret" maxLength:"128" doc:"of the token"`
+	Node    string `json:"node" maxLength:"63" doc:"the name that it wants"`
 	Request []byte `json:"request" doc:"signing request for its key: PKCS #10, DER"`
 }
 

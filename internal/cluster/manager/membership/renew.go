@@ -22,8 +22,10 @@ func (s *Members) Renew(req wire.SealedRenewRequest) (wire.JoinAnswer, error) {
 	if err != nil {
 		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Invalid, Field: "sealed", Msg: err.Error()}
 	}
+	if err := wire.CheckNode(e.From); err != nil {
+		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Invalid, Field: "sealed", Msg: "is of no node"}
+	}
 	refuse := func(msg, remedy string) (wire.JoinAnswer, error) {
-		s.log.Warn("renewal refused", "node", e.From, "err", msg)
 		return wire.JoinAnswer{}, &refusal.Error{Kind: refusal.Denied, Field: "node", Value: e.From, Msg: msg, Remedy: remedy}
 	}
 	key := s.Key(e.From)

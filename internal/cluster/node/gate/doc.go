@@ -4,8 +4,8 @@
 // and bodies that stand still. An honest node meets none of the limits; a node that wants
 // to do harm gets no more than its part, and keeps no other node out.
 //
-//	ln := gate.NewListener(tcp)              // connections, of each member and in all
-//	cfg := ln.Guard(serverTLS)
+//	ln := gate.Listen(tcp)                   // connections, of each member and in all
+//	cfg := gate.Guard(serverTLS, isMember)
 //	leave, over := calls.Enter(peer, true)   // calls, of each node and in all
 //	body, end := gate.NewBody(ctx, w, r.Body, time.Minute)
 //

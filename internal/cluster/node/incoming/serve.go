@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -45,8 +46,8 @@ func (s *Server) serve(ctx context.Context, ln net.Listener) {
 	mux.HandleFunc("POST "+remote.Path+"{verb}", s.limited(s.recorded(s.serveMigrate)))
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), ConnContext: pki.WithConnection}
-	at := gate.NewListener(ln)
-	cfg := at.Guard(s.opts.Members.ServerTLS())
+	at := gate.Listen(ln)
+	cfg := gate.Guard(s.opts.Members.ServerTLS(), func(string, *x509.Certificate) bool { return true }) // the handshake takes no others
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(tls.NewListener(at, cfg)) }()
 	select {
