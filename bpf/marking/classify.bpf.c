@@ -157,10 +157,18 @@ static __always_inline void weir_reown(struct __sk_buff *skb)
 		skb->mark = (skb->mark & weir_here.keep) | own;
 }
 
+/* Before each place where HTB may be next. */
+static __always_inline void weir_forget_priority(struct __sk_buff *skb)
+{
+	if (weir_names_class(skb->priority))
+		skb->priority = 0;
+}
+
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
 	weir_reown(skb);
+	weir_forget_priority(skb);
 	/* The compiler would keep the address of the mark, which the verifier refuses. */
 	asm volatile("" : "+r"(skb));
 	if (weir_class_of(skb->tc_index, skb->mark & weir_here.classes)) {
@@ -242,6 +250,7 @@ int weir_rules_in(struct __sk_buff *skb)
 	queue = weir_decide(&h) % WEIR_RULE_QUEUES;
 	skb->mark = (skb->mark & weir_here.keep) | weir_value(queue);
 	skb->tc_index = weir_here.seal;
+	weir_forget_priority(skb);
 	if (weir_to.rewrites && weir_here.dscp[queue] != WEIR_DSCP_KEEP)
 		weir_rewrite(skb, &h, weir_here.dscp[queue]);
 	if (weir_here.hosts)
@@ -274,6 +283,7 @@ int weir_rules_zone(struct __sk_buff *skb)
 	if (!weir_in_area(skb, weir_here.link_header, false))
 		return WEIR_LEFT;
 	weir_reown(skb);
+	weir_forget_priority(skb);
 	return WEIR_TAKEN;
 }
 

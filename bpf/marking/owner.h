@@ -45,6 +45,7 @@
 
 #define WEIR_MAX_LEVELS 16 /* cgroups further below the top are not told apart */
 #define WEIR_LOOPBACK 1 /* index of lo in every network namespace */
+#define WEIR_HANDLE 0x77e1 /* major number of Weir's qdiscs and of HTB's classes */
 
 /*
  * Does a packet that came by no device but lo keep the class that it carries? To be asked
@@ -53,6 +54,17 @@
 static __always_inline bool weir_keeps_class(__u32 iif, __u32 tc_index, bool socket)
 {
 	return weir_sealed(tc_index) || (iif != WEIR_LOOPBACK && !socket);
+}
+
+/*
+ * Does skb->priority name a class of Weir's HTB? HTB reads it before every filter, and its
+ * minor number 0 means "at once, unshaped". A process with CAP_NET_RAW sets it by
+ * SO_PRIORITY, and a netfilter rule of its own namespace on a macvlan does. Other numbers are
+ * left to those who use them.
+ */
+static __always_inline bool weir_names_class(__u32 priority)
+{
+	return priority >> 16 == WEIR_HANDLE;
 }
 
 /* By what the agent's own choice of a class is found: no cgroup has such an id. */

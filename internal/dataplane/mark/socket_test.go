@@ -3,13 +3,16 @@
 package mark
 
 import (
+	"encoding/binary"
 	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
 
+	"weir/internal/dataplane/device"
 	"weir/internal/dataplane/device/netnstest"
 	"weir/internal/dataplane/mark/marktest"
+	"weir/internal/plan"
 )
 
 func TestMain(m *testing.M) {
@@ -50,6 +53,32 @@ func TestSocketsDoNotChooseTheirClass(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A priority by which HTB would find one of Weir's classes is taken off wherever HTB may be
+// next: at a link, and before the IFBs of a link's ingress and of a zone. Others stay.
+func TestPriorityNamesNoClass(t *testing.T) {
+	netnstest.New(t) // skips without root
+	for name, prog := range map[string]*ebpf.Program{
+		"link":    loadAs(t, classifyProgWeirRulesLink, 0, plan.DefaultMask, Marking{}),
+		"ingress": zoneProgram(t, classifyProgWeirRulesIn, nil),
+		"zone":    zoneProgram(t, classifyProgWeirRulesZone, nil),
+	} {
+		for before, want := range map[uint32]uint32{
+			device.HandleMajor << 16: 0, device.HandleMajor<<16 | 7: 0, device.HandleMajor<<16 | 0xffff: 0,
+			0: 0, 6: 6, 0x10002: 0x10002, (device.HandleMajor + 1) << 16: (device.HandleMajor + 1) << 16,
+		} {
+			context, back := make([]byte, skbSize), make([]byte, skbSize)
+			binary.NativeEndian.PutUint32(context[skbPriority:], before)
+			binary.NativeEndian.PutUint32(context[skbIngress:], 2)
+			if _, err := prog.Run(&ebpf.RunOptions{Data: packet4(17), Context: context, ContextOut: back}); err != nil {
+				t.Fatal(err)
+			}
+			if got := binary.NativeEndian.Uint32(back[skbPriority:]); got != want {
+				t.Errorf("%s: priority %#x has become %#x, want %#x", name, before, got, want)
+			}
+		}
+	}
 }
 
 func cgroupID(t *testing.T, path string) uint64 {

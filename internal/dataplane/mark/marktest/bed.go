@@ -127,19 +127,27 @@ type Try struct {
 func (b *Bed) Tries(t *testing.T) []Try {
 	t.Helper()
 	const forged, foreign = "0x70003", "0x5" // class 7 and bits of others; these alone
+	// HTB reads skb->priority before every filter: its handle is "at once, unshaped".
+	const handle, handleOf7 = "0x77e10000", "0x77e10007"
 	br0, err := net.InterfaceByName("br0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	bridge := br0.HardwareAddr.String()
-	udp := func(mark string) []string { return []string{"udp", mark} }
-	packet := func(mark, device, to string) []string { return []string{"packet", mark, device, to} }
+	udp := func(mark string) []string { return []string{"udp", mark, "0"} }
+	packet := func(mark, device, to string) []string { return []string{"packet", mark, "0", device, to} }
 	return []Try{
 		{"UDP, unmarked", 0x60005, b.host, b.six, udp(foreign)},
 		{"SO_MARK of another class", 0x60003, b.host, b.six, udp(forged)},
 		{"packet socket", 0x60000, b.host, b.six, packet("0", Uplink, toEther)},
 		{"packet socket with SO_MARK", 0x60003, b.host, b.six, packet(forged, Uplink, toEther)},
-		{"answer to a connection, SO_MARK", 0x60003, b.host, b.six, []string{"listen", forged}},
+		{"answer to a connection, SO_MARK", 0x60003, b.host, b.six, []string{"listen", forged, "0"}},
+		{"SO_PRIORITY, the handle of HTB", 0x60000, b.host, b.six, []string{"udp", "0", handle}},
+		{"SO_PRIORITY, another class of HTB", 0x60000, b.host, b.six, []string{"udp", "0", handleOf7}},
+		{"SO_PRIORITY, packet socket", 0x60000, b.host, b.six, []string{"packet", "0", handleOf7, Uplink, toEther}},
+		{"SO_PRIORITY, the host's", 0, b.host, b.other, []string{"udp", "0", handleOf7}},
+		{"SO_PRIORITY, macvlan", 0x60000, b.stacked, b.six, []string{"udp", "0", handleOf7}},
+		{"SO_PRIORITY, container", 0x50000, b.box, b.other, []string{"udp", "0", handleOf7}},
 		{"in a workload inside of it", 0x80003, b.host, b.eight, packet(forged, Uplink, toEther)},
 		{"in a nested cgroup", 0x80003, b.host, b.deeper, packet(forged, Uplink, toEther)},
 		{"the agent's own", 0x70003, b.host, b.Agent, udp(forged)},
@@ -148,7 +156,7 @@ func (b *Bed) Tries(t *testing.T) []Try {
 		{"the host's queue", 0x40000003, b.host, b.other, udp("0x40000003")},
 		{"the host's SO_MARK", 0x3, b.host, b.other, udp(forged)},
 		{"the host's packet socket", 0x3, b.host, b.other, packet(forged, Uplink, toEther)},
-		{"the host's answer to a connection", 0x3, b.host, b.other, []string{"listen", forged}},
+		{"the host's answer to a connection", 0x3, b.host, b.other, []string{"listen", forged, "0"}},
 		{"packet socket into lo, forwarded", 0x3, b.host, b.six, packet(forged, "lo", "00:00:00:00:00:00")},
 		{"container, routed", 0x50000, b.box, b.other, udp(forged)},
 		{"container, packet socket", 0x50000, b.box, b.other, packet(forged, "eth0", bridge)},

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// senderEnv says how to send, with which mark, by which device: "packet 0x70000 up0 TO".
+// senderEnv says how to send, with which mark and which priority, by which device:
+// "packet 0x70000 0 up0 TO".
 const senderEnv = "WEIR_TEST_SEND"
 
 func join(how []string) string { return strings.Join(how, " ") }
@@ -38,25 +39,34 @@ func sendOne(how []string) error {
 	if err != nil {
 		return err
 	}
+	priority, err := strconv.ParseUint(how[2], 0, 32)
+	if err != nil {
+		return err
+	}
+	as := chosen{int(mark), int(priority)}
 	switch how[0] {
 	case "udp":
-		return sendUDP(int(mark))
+		return sendUDP(as)
 	case "listen":
-		return answer(int(mark))
+		return answer(as)
 	}
-	return sendPacket(int(mark), how[2], how[3], frame("10.9.9.9", toIP, unix.IPPROTO_UDP, "9c400009 00080000"))
+	return sendPacket(as, how[3], how[4], frame("10.9.9.9", toIP, unix.IPPROTO_UDP, "9c400009 00080000"))
 }
 
-// socket is one whose packets have a mark.
-func socket(domain, kind, mark int) (fd int, err error) {
+// chosen is what a sender sets: skb->mark and skb->priority.
+type chosen struct{ mark, priority int }
+
+// socket is one whose packets have that.
+func socket(domain, kind int, as chosen) (fd int, err error) {
 	if fd, err = unix.Socket(domain, kind, 0); err != nil {
 		return fd, err
 	}
-	return fd, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, mark)
+	return fd, errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, as.mark),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, as.priority))
 }
 
-func sendUDP(mark int) error {
-	fd, err := socket(unix.AF_INET, unix.SOCK_DGRAM, mark)
+func sendUDP(as chosen) error {
+	fd, err := socket(unix.AF_INET, unix.SOCK_DGRAM, as)
 	if err != nil {
 		return err
 	}
@@ -64,8 +74,8 @@ func sendUDP(mark int) error {
 }
 
 // sendPacket sends an IP packet to a hardware address, by a packet socket.
-func sendPacket(mark int, device, to string, packet []byte) error {
-	fd, err := socket(unix.AF_PACKET, unix.SOCK_RAW, mark)
+func sendPacket(as chosen, device, to string, packet []byte) error {
+	fd, err := socket(unix.AF_PACKET, unix.SOCK_RAW, as)
 	if err != nil {
 		return err
 	}
@@ -82,8 +92,8 @@ func sendPacket(mark int, device, to string, packet []byte) error {
 
 // answer listens, and lets a neighbour on the link begin a connection: what answers is
 // not the listening socket, but a request that was made of it.
-func answer(mark int) error {
-	fd, err := socket(unix.AF_INET, unix.SOCK_STREAM, mark)
+func answer(as chosen) error {
+	fd, err := socket(unix.AF_INET, unix.SOCK_STREAM, as)
 	if err != nil {
 		return err
 	}
@@ -93,7 +103,7 @@ func answer(mark int) error {
 		return err
 	}
 	const syn = "9c400009 00000001 00000000 5002ffff 00000000"
-	return sendPacket(0, Uplink+"p", dev.HardwareAddr.String(), frame(toIP, ownIP, unix.IPPROTO_TCP, syn))
+	return sendPacket(chosen{}, Uplink+"p", dev.HardwareAddr.String(), frame(toIP, ownIP, unix.IPPROTO_TCP, syn))
 }
 
 // frame is an IPv4 packet. That of UDP needs no checksum.
