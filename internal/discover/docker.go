@@ -405,7 +405,10 @@ func (w *dockerRun) stackedDevices(c *record, path string) (cgroups []string, no
 		return nil, ""
 	}
 	if device := stacked(kinds); device != "" {
-		return w.cgroup(c, onHostDevice(device))
+		if cgroups, note = w.cgroup(c, onHostDevice(device)); note == "" && len(cgroups) > 0 && netAdmin(w.proc, c.Pid) {
+			note = unheld(device)
+		}
+		return cgroups, note
 	}
 	return nil, noteForKinds(c.Mode, kinds)
 }

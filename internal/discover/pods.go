@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -118,6 +119,8 @@ func (p *Pods) list() (list []Workload, paths []string) {
 		device := ""
 		if len(w.Devices) > 0 {
 			device = p.beside(name, pod)
+		} else {
+			device, _ = p.look(pod)
 		}
 		if pod.Cgroup != "" && (len(w.Devices) == 0 || device != "") {
 			if w.Note = h.Trouble(); w.Note != "" && device != "" {
@@ -127,6 +130,12 @@ func (p *Pods) list() (list []Workload, paths []string) {
 				full := below(h.Root, pod.Cgroup)
 				paths = append(paths, full)
 				w.Cgroups, w.Note = s.present(full), ""
+				if device != "" {
+					paths = append(paths, filepath.Join(full, "container")) // whose processes may have more
+					if anyNetAdmin("/proc", full) {
+						w.Note = unheld(device)
+					}
+				}
 			}
 		}
 		list = append(list, w)

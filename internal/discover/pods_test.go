@@ -5,6 +5,7 @@ package discover
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,4 +102,28 @@ func TestPodsOfTheKernel(t *testing.T) {
 	h.veth("vpod3", second)
 	p.Put("shop/web", Pod{ID: "s2", Netns: second})
 	expect("another sandbox", "pod:shop/web s2 vpod3")
+}
+
+// A pod with a macvlan and CAP_NET_ADMIN forwards what has no socket; the note says so.
+func TestPodsThatMayForward(t *testing.T) {
+	links, c := newFakeLinks(), newCgroupTree(t)
+	p := newPods(logger(t), links, c.read)
+	p.kinds = func(string) ([]namedKind, error) { return []namedKind{{Name: "net1", Kind: "macvlan"}}, nil }
+	links.addNamespace("/run/netns/a", 7)
+	c.add("kubepods/pod1/container")
+	p.Put("shop/web", Pod{ID: "s1", Netns: "/run/netns/a", Cgroup: "/kubepods/pod1"})
+	note := func() string {
+		list, _ := p.list()
+		return list[0].Note
+	}
+	if got := note(); got != "" {
+		t.Errorf("without a process: %q", got)
+	}
+	procs := filepath.Join(c.root, "kubepods/pod1/container/cgroup.procs")
+	if err := os.WriteFile(procs, fmt.Append(nil, os.Getpid(), "\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := note(); !strings.Contains(got, "net1") || !strings.Contains(got, "CAP_NET_ADMIN") {
+		t.Errorf("with one that may do anything: %q", got)
+	}
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package discover
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// unheld is what is not held of a workload that is known by its cgroup: a packet that it
+// forwards, from a namespace that it makes inside its own, has no socket to know it by. Only a
+// workload with CAP_NET_ADMIN and a device of its own can forward.
+func unheld(device string) string {
+	return fmt.Sprintf("%s and it has CAP_NET_ADMIN: packets that it forwards count as the host's, or as another workload's; "+
+		"take the capability from it, or give it a network with veths", onHostDevice(device))
+}
+
+// netAdmin reports whether a process may have CAP_NET_ADMIN.
+func netAdmin(proc string, pid int) bool {
+	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
+	if err != nil {
+		return false // it has just ended
+	}
+	for line := range strings.Lines(string(text)) {
+		if mask, ok := strings.CutPrefix(line, "CapBnd:"); ok {
+			may, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			return err == nil && may&(1<<unix.CAP_NET_ADMIN) != 0
+		}
+	}
+	return false
+}
+
+// anyNetAdmin reports whether a process in a cgroup, or in one below it, may have CAP_NET_ADMIN.
+func anyNetAdmin(proc, folder string) (found bool) {
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "cgroup.procs" {
+			return nil // it has gone meanwhile
+		}
+		text, _ := os.ReadFile(path)
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil && netAdmin(proc, pid) {
+				found = true
+				return fs.SkipAll
+			}
+		}
+		return nil
+	})
+	return found
+}
