@@ -32,6 +32,7 @@ import (
 //	e2e.test traffic tcp ADDRESS         one stream of all it can
 //	e2e.test traffic ask ADDRESS         a request of one byte after the other's answer has come
 //	e2e.test traffic stay                nothing, it keeps its namespaces
+//	e2e.test traffic confine ATTACK      a way out, as root of a container (ways_test.go)
 //	e2e.test traffic receive             counts datagrams by flow, discards streams, answers
 //
 // A sender ends when its stdin does, and prints how much it sent; one that asks
@@ -75,6 +76,12 @@ func child(what string, args []string) int {
 		err = receive()
 	case "take":
 		err = take(args)
+	case "confine":
+		err = confine(args)
+	case "way":
+		err = setUp(args)
+	case "waysend":
+		err = sendWay(args)
 	case "stay":
 		fmt.Println("here")
 		<-stdinEnded()

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+)
+
+// filterWays are filters, qdiscs and rules in the workload's namespace.
+var filterWays = []way{
+	{name: "a filter's class id", kinds: ownNetwork, how: "`tc filter ... egress u32 ... classid`, which writes the seal of another workload into tc_index", end: charged,
+		setup: func(x *attack) error {
+			return x.do("tc qdisc add dev eth0 clsact",
+				fmt.Sprintf("tc filter add dev eth0 egress u32 match u32 0 0 classid 1:%x", x.seal()))
+		}},
+	{name: "skbedit", kinds: ownNetwork, how: "`tc filter ... egress matchall action skbedit` of mark, priority and queue_mapping", end: charged,
+		setup: func(x *attack) error {
+			return x.do("tc qdisc add dev eth0 clsact",
+				fmt.Sprintf("tc filter add dev eth0 egress matchall action skbedit mark %d priority %x:%x queue_mapping 0", x.mark(), weirMajor, x.Victim))
+		}},
+	{name: "a qdisc's class", kinds: ownNetwork, how: "a qdisc of its own with the handle of Weir's, and a class id in it", end: charged,
+		setup: func(x *attack) error {
+			return x.do(fmt.Sprintf("tc qdisc replace dev eth0 root handle %x: htb default %x", weirMajor, x.Victim),
+				fmt.Sprintf("tc class add dev eth0 parent %x: classid %x:%x htb rate 1gbit", weirMajor, weirMajor, x.Victim),
+				fmt.Sprintf("tc filter add dev eth0 parent %x: u32 match u32 0 0 classid %x:%x", weirMajor, weirMajor, x.Victim))
+		}},
+	{name: "netfilter", kinds: ownNetwork, how: "iptables' MARK, and CLASSIFY, which sets the priority", end: charged,
+		setup: func(x *attack) error {
+			return x.do(fmt.Sprintf("iptables -t mangle -A POSTROUTING -j MARK --set-mark %d", x.mark()),
+				fmt.Sprintf("iptables -t mangle -A POSTROUTING -j CLASSIFY --set-class %x:%x", weirMajor, x.Victim))
+		}},
+	{name: "a BPF program", kinds: everyKind, how: "a program of its own, for a filter that writes tc_index", end: impossible,
+		open: func(x *attack) (send, error) {
+			prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.SchedCLS, License: "GPL",
+				Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
+			if err == nil {
+				prog.Close()
+			}
+			return func(uint64) error { return nil }, err
+		}},
+}
+
+// deviceWays are namespaces and devices that the workload makes.
+var deviceWays = []way{
+	{name: "a moved device", kinds: []kind{onPort}, how: "eth0 moves into a network namespace inside the workload's (`unshare -Urn`)", end: charged,
+		setup: func(x *attack) error {
+			return cmp0(x.nest(), x.do(fmt.Sprintf("ip link set eth0 netns %d", x.Nested)),
+				x.inside(fmt.Sprintf("ip addr add %s/16 dev eth0", x.From), "ip link set eth0 up",
+					fmt.Sprintf("ip neigh replace %s lladdr %s dev eth0 nud permanent", x.To, x.ToMAC)))
+		}},
+	{name: "forwarding", kinds: []kind{onPort}, how: "a veth into a nested namespace, from which the workload forwards with another workload's mark", end: charged, setup: forwards},
+	{name: "forwarding over a macvlan", kinds: []kind{onMacvlan}, how: "the same", end: notHeld, setup: forwards,
+		condition: "a workload that is known by its cgroup, on a macvlan or ipvlan, with NET_ADMIN: what it forwards has no socket. `weir get` says so; take the capability, or use a network with veths"},
+	{name: "bridging", kinds: []kind{onPort}, how: "a bridge over eth0", end: charged,
+		setup: func(x *attack) error {
+			return cmp0(x.do("ip link add b0 type bridge", "ip link set eth0 master b0"), x.takeOver("b0"))
+		}},
+	{name: "a macvlan inside", kinds: ownNetwork, how: "a macvlan on eth0", end: charged, setup: stackedOn("type macvlan mode bridge")},
+	{name: "an ipvlan inside", kinds: ownNetwork, how: "an ipvlan on eth0", end: charged, setup: stackedOn("type ipvlan mode l3")},
+	{name: "a VLAN inside", kinds: ownNetwork, how: "a VLAN on eth0", end: charged, setup: stackedOn("type vlan id 5")},
+	{name: "a bond inside", kinds: []kind{onPort}, how: "a bond of eth0", end: charged,
+		setup: func(x *attack) error {
+			return cmp0(x.do("ip link add o0 type bond mode active-backup", "ip link set eth0 down", "ip link set eth0 master o0"), x.takeOver("o0"))
+		}},
+	{name: "a dummy and mirred", kinds: ownNetwork, how: "a dummy, from which a filter redirects to eth0", end: charged,
+		setup: func(x *attack) error {
+			return cmp0(x.do("ip link add y0 type dummy", "tc qdisc add dev y0 clsact",
+				"tc filter add dev y0 egress matchall action skbedit mark "+fmt.Sprint(x.mark())+" pipe action mirred egress redirect dev eth0"), x.takeOver("y0"))
+		}},
+	{name: "a tun inside", kinds: []kind{onPort}, how: "packets that a program writes into a tun, forwarded", end: charged, open: byTun},
+	{name: "VXLAN", kinds: ownNetwork, how: "a tunnel to the server", end: charged,
+		setup: tunnel("ip link add v0 type vxlan id 7 local %s remote %s dstport 4789 dev eth0")},
+	{name: "IP in IP", kinds: ownNetwork, how: "a tunnel to the server", end: charged, setup: tunnel("ip link add v0 type ipip local %s remote %s dev eth0")},
+	{name: "xfrm", kinds: ownNetwork, how: "ESP in tunnel mode to the server", end: charged,
+		setup: func(x *attack) error {
+			esp := fmt.Sprintf("src %s dst %s proto esp spi 7 mode tunnel", x.From, x.To)
+			return x.do("ip xfrm state add "+esp+" auth digest_null 0x enc ecb(cipher_null) 0x",
+				fmt.Sprintf("ip xfrm policy add src %s dst %s dir out tmpl %s", x.From, x.To, esp))
+		}},
+}
+
+// stackedOn makes a device on eth0 and sends by it.
+func stackedOn(how string) func(x *attack) error {
+	return func(x *attack) error {
+		return cmp0(x.do("ip link add link eth0 name s0 "+how), x.takeOver("s0"))
+	}
+}
+
+// tunnel makes a tunnel and sends through it.
+func tunnel(command string) func(x *attack) error {
+	return func(x *attack) error {
+		err := x.do(fmt.Sprintf(command, x.From, x.To), "ip addr add 10.99.0.1/24 dev v0", "ip link set v0 up")
+		if err == nil {
+			err = x.do(fmt.Sprintf("ip neigh replace 10.99.0.2 lladdr %s dev v0 nud permanent", x.ToMAC))
+		}
+		x.From, x.To = []byte{10, 99, 0, 1}, []byte{10, 99, 0, 2}
+		return err
+	}
+}
+
+// forwards sends from a nested namespace through the workload's, which marks what it forwards.
+func forwards(x *attack) error {
+	err := cmp0(x.nest(), x.do("ip link add i0 type veth peer name i1", fmt.Sprintf("ip link set i1 netns %d", x.Nested),
+		"ip addr add 10.99.0.1/24 dev i0", "ip link set i0 up", "sysctl -qw net.ipv4.ip_forward=1",
+		fmt.Sprintf("iptables -t mangle -A POSTROUTING -j MARK --set-mark %d", x.mark())),
+		x.inside("ip addr add 10.99.0.2/24 dev i1", "ip link set i1 up", "ip route add default via 10.99.0.1"))
+	x.From = []byte{10, 99, 0, 2}
+	return err
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/binary"
+	"net"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// packetWays are sockets that write headers themselves.
+var packetWays = []way{
+	{name: "AF_PACKET", kinds: everyKind, how: "a packet socket with the mark and the HTB class of another workload", end: charged,
+		open: byFrames(udpFrame, func(x *attack, fd int) error {
+			return cmp0(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(x.mark())),
+				unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, weirMajor<<16|x.Victim))
+		})},
+	{name: "AF_PACKET at the link", kinds: []kind{onHost}, how: "a packet socket at the link itself", end: charged,
+		open: atUplink(byFrames(udpFrame, nil))},
+	{name: "AF_PACKET into lo", kinds: []kind{onHost}, how: "a packet socket at lo, from which the host forwards", end: charged,
+		open: byFramesAt("lo", udpFrame)},
+	{name: "PACKET_QDISC_BYPASS", kinds: []kind{onPort, onMacvlan}, how: "a packet socket that passes the qdisc of its own device", end: charged,
+		open: byFrames(udpFrame, bypass)},
+	{name: "PACKET_QDISC_BYPASS at the link", kinds: []kind{onHost}, how: "a packet socket that passes the link's qdisc", end: impossible,
+		open: atUplink(byFrames(udpFrame, bypass))},
+	{name: "AF_XDP", kinds: []kind{onPort, onMacvlan}, how: "a ring that passes the qdisc of its own device", end: charged, open: byXDP},
+	{name: "AF_XDP at the link", kinds: []kind{onHost}, how: "a ring that passes the link's qdisc", end: impossible, open: atUplink(byXDP)},
+	{name: "raw IP", kinds: everyKind, how: "an IPPROTO_RAW socket", end: charged, open: byRaw},
+	{name: "fragments", kinds: everyKind, how: "datagrams in fragments", end: charged, open: byFrames(fragment, nil)},
+	{name: "extension headers", kinds: everyKind, how: "IPv6 with four extension headers", end: charged, open: byFrames(extended, nil)},
+	{name: "QinQ", kinds: everyKind, how: "frames with two VLAN tags", end: charged, open: byFrames(tagged, nil)},
+	{name: "raw ethertype", kinds: everyKind, how: "frames of a protocol that is none", end: charged, open: byFrames(unknown, nil)},
+	{name: "broadcast", kinds: everyKind, how: "frames to everybody", end: charged, open: byFrames(to(net.HardwareAddr{255, 255, 255, 255, 255, 255}), nil)},
+	{name: "multicast", kinds: everyKind, how: "frames to a group", end: charged, open: byFrames(to(net.HardwareAddr{1, 0, 0x5e, 1, 2, 3}), nil)},
+	{name: "forged addresses", kinds: everyKind, how: "frames with the addresses of another workload", end: charged,
+		open: byFrames(func(x *attack) []byte {
+			return datagram(workloadAt(int(x.From.To4()[1])-88, 1), endpoint{x.To, x.ToMAC})
+		}, nil)},
+}
+
+// cmp0 returns the first error.
+func cmp0(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func bypass(_ *attack, fd int) error {
+	return unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)
+}
+
+// atUplink has a way use the link itself.
+func atUplink(open func(x *attack) (send, error)) func(x *attack) (send, error) {
+	return func(x *attack) (send, error) {
+		x.Device = x.Uplink
+		return open(x)
+	}
+}
+
+// byFrames sends frames by a packet socket with an option.
+func byFrames(frame func(x *attack) []byte, option func(x *attack, fd int) error) func(x *attack) (send, error) {
+	return func(x *attack) (send, error) {
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK, 0)
+		if err == nil && option != nil {
+			err = option(x, fd)
+		}
+		if err != nil {
+			return nil, err
+		}
+		dev, err := net.InterfaceByName(x.Device)
+		if err != nil {
+			return nil, err
+		}
+		packet, at := frame(x), &unix.SockaddrLinklayer{Ifindex: dev.Index}
+		return func(uint64) error { return unix.Sendto(fd, packet, 0, at) }, nil
+	}
+}
+
+// byFramesAt sends frames at a device that is not the workload's.
+func byFramesAt(device string, frame func(x *attack) []byte) func(x *attack) (send, error) {
+	return func(x *attack) (send, error) {
+		x.Device = device
+		x.ToMAC, x.FromMAC = make(net.HardwareAddr, 6), make(net.HardwareAddr, 6)
+		x.From = net.IPv4(10, 99, 0, 2) // no address of the host, which it would not take from lo
+		return byFrames(frame, nil)(x)
+	}
+}
+
+func udpFrame(x *attack) []byte {
+	return datagram(endpoint{x.From.To4(), x.FromMAC}, endpoint{x.To.To4(), x.ToMAC})
+}
+
+func to(group net.HardwareAddr) func(x *attack) []byte {
+	return func(x *attack) []byte {
+		f := udpFrame(x)
+		copy(f, group)
+		return f
+	}
+}
+
+// unknown has an ethertype for local experiments.
+func unknown(x *attack) []byte {
+	f := udpFrame(x)
+	binary.BigEndian.PutUint16(f[12:], 0x88b5)
+	return f
+}
+
+// tagged has a tag of the provider and one of the customer.
+func tagged(x *attack) []byte {
+	f := udpFrame(x)
+	return slices.Insert(f, 12, 0x88, 0xa8, 0, 7, 0x81, 0, 0, 9)
+}
+
+// fragment is the second part of a datagram, without ports.
+func fragment(x *attack) []byte {
+	f := udpFrame(x)
+	ip := f[14:34]
+	binary.BigEndian.PutUint16(ip[6:], 100)
+	binary.BigEndian.PutUint16(ip[10:], 0)
+	binary.BigEndian.PutUint16(ip[10:], checksum(ip))
+	return f
+}
+
+// extended is an IPv6 packet with hop-by-hop, destination, routing and destination options
+// before UDP.
+func extended(x *attack) []byte {
+	from, to := []byte(endpoint{x.From, x.FromMAC}.ipv6()), []byte(endpoint{x.To, x.ToMAC}.ipv6())
+	f := slices.Concat([]byte(x.ToMAC), x.FromMAC, []byte{0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 0, 64}, from, to)
+	chain := []byte{unix.IPPROTO_HOPOPTS, unix.IPPROTO_DSTOPTS, unix.IPPROTO_ROUTING, unix.IPPROTO_DSTOPTS, unix.IPPROTO_UDP}
+	f[20] = chain[0]
+	for i, next := range chain[1:] {
+		header := []byte{next, 0, 1, 4, 0, 0, 0, 0} // PadN of four bytes
+		if chain[i] == unix.IPPROTO_ROUTING {
+			header = []byte{next, 0, 4, 0, 0, 0, 0, 0} // of type 4, no segment left
+		}
+		f = append(f, header...)
+	}
+	f = binary.BigEndian.AppendUint16(f, udpPort)
+	f = binary.BigEndian.AppendUint16(f, udpPort)
+	f = append(f, make([]byte, 4+payload)...)
+	binary.BigEndian.PutUint16(f[18:], uint16(len(f)-54))
+	return f
+}
+
+func checksum(header []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i < len(header); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(header[i:]))
+	}
+	sum = sum>>16 + sum&0xffff
+	return ^uint16(sum + sum>>16)
+}
+
+// ipv4Of returns an IPv4 packet from another address to the server.
+func ipv4Of(x *attack, from net.IP) []byte {
+	return datagram(endpoint{from, x.FromMAC}, endpoint{x.To.To4(), x.ToMAC})[14:]
+}
+
+// byRaw sends packets with their IP header.
+func byRaw(x *attack) (send, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK, unix.IPPROTO_RAW)
+	packet, at := ipv4Of(x, x.From.To4()), &unix.SockaddrInet4{Addr: [4]byte(x.To.To4())}
+	return func(uint64) error { return unix.Sendto(fd, packet, 0, at) }, err
+}
