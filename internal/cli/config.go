@@ -36,18 +36,19 @@ func (a commands) configCheckCommand() *cobra.Command {
 		Long: `Read FILE (default ` + config.DefaultPath + `) as an agent without --link would, and list all
 its mistakes, each with its line. An entry that is right but will not hold as it stands is a remark: mins
 that do not fit beside each other if all workloads and groups run that the file calls by
-their whole name, rules that overlap, devices, secrets and programs that this host has not.
+their whole name, rules that overlap, files that an agent of root refuses where they are,
+since other users may change them there, devices, secrets and programs that this host has not.
 Nothing is changed and no agent is needed; on another host than the file's, the last kind
 does not count.`,
 		Example: `  weir config check
   weir config check ./weir.yaml && cp weir.yaml /etc/weir/`,
 		Args: frame.Names("[FILE]"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			file := config.DefaultPath
+			file, read := config.DefaultPath, config.Load
 			if len(args) > 0 {
-				file = args[0]
+				file, read = args[0], config.Inspect
 			}
-			c, err := config.Load(file)
+			c, err := read(file)
 			if err == nil && reflect.DeepEqual(c.Manager, config.DefaultManager()) { // a manager steers no link
 				err = c.Linkless()
 			}
@@ -87,6 +88,9 @@ func checked(c config.Config) configCheck {
 		r.Groups = append(r.Groups, g.Name)
 	}
 	r.Remarks = append(r.Remarks, c.Warnings...)
+	for _, refused := range c.Refused() {
+		r.Remarks = append(r.Remarks, refused.Fault()+"; "+refused.Why.Remedy())
+	}
 	r.Remarks = append(r.Remarks, notify.Foresee(c.Tell)...)
 	r.Remarks = append(r.Remarks, decide.Foresee(c, time.Now())...)
 	return r

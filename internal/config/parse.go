@@ -4,10 +4,7 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -22,19 +19,6 @@ import (
 	"weir/internal/policy"
 	"weir/internal/policy/quota"
 )
-
-// Load reads and checks a file. Its error is an *Error where the file could be read but
-// has mistakes; Load returns the correct rest of the file beside it.
-func Load(file string) (Config, error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Config{}, &FileError{"configuration " + file + " does not exist; write one, or name the link by --link and --egress", err}
-	}
-	if err != nil {
-		return Config{}, &FileError{"configuration: " + err.Error() + "; name a file that can be read", err}
-	}
-	return Parse(file, text)
-}
 
 // Parse checks the text of a file; path is for messages. Beside an *Error it returns the
 // correct rest of the file.

@@ -16,16 +16,22 @@ import (
 	"weir/internal/dataplane"
 	"weir/internal/dataplane/backends"
 	"weir/internal/dataplane/device"
+	"weir/internal/safepath"
 )
 
 // Cleanup gives devices back as Weir found them, an IFB device by removing it; with a
 // link goes its IFB. No agent should run. Of the configuration it needs where the former
 // qdiscs are remembered and which bits of the mark are Weir's; a mistake in it is logged, and
-// what can be read of it counts. The audit log records the user who asked for it.
+// what can be read of it counts. In the place of a file that is refused, since others than root
+// may change it, the defaults count. The audit log records the user who asked for it.
 func Cleanup(ctx context.Context, path string, devices []string, flags Overrides, who audit.Who, log *slog.Logger) error {
 	c, err := readConfig(path)
 	var mistake *config.Error
-	if errors.As(err, &mistake) {
+	var refused *safepath.Error
+	if errors.As(err, &refused) {
+		c = config.Default()
+		log.Warn("the configuration is refused; cleaning up by the defaults", "err", err, "state_dir", cmp.Or(flags.StateDir, c.StateDir))
+	} else if errors.As(err, &mistake) {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		log.Warn("the configuration is wrong; cleaning up by what can be read of it",
 			"err", first, "state_dir", cmp.Or(flags.StateDir, c.StateDir))

@@ -97,7 +97,13 @@ func loadConfig(path string, flags Overrides) (config.Config, error) {
 	if err != nil {
 		return config.Config{}, err
 	}
-	return flags.over(c)
+	if c, err = flags.over(c); err == nil {
+		err = config.CheckFiles(c.Files())
+	}
+	if err != nil {
+		return config.Config{}, err
+	}
+	return c, nil
 }
 
 // readConfig reads the file at path, or, path being "", at the default path if

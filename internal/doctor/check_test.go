@@ -21,6 +21,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/rootlock"
+	"weir/internal/safepath"
 )
 
 // healthy returns a host that has all it needs: Linux 7.3, one link, Docker.
@@ -127,6 +128,9 @@ func TestChecks(t *testing.T) {
 		}, "fallback", Fails, "no HTB", "modprobe"},
 		{"coarse leaf, demanded", func(h *Host) { h.Fallback.Value, h.Config.Value.Backend = "pfifo", plan.BackendTC }, "fallback", Warning, "pfifo", "sch_fq_codel"},
 		{"fallback not tried", func(h *Host) { h.Fallback.Err = dataplane.ErrPrivilege }, "fallback", Unknown, "not permitted", "root"},
+		{"file of another user", func(h *Host) {
+			h.Refused = []config.Refusal{{File: config.File{Field: "tell.command.run", Path: "/srv/ops/handler"}, Why: &safepath.Error{At: "/srv/ops", Owner: 1000, Mode: fs.ModeDir | 0o775}}}
+		}, "configuration", Fails, "tell.command.run: an agent of root refuses /srv/ops/handler: folder /srv/ops belongs to uid 1000 and has mode 0775", "chown root:root /srv/ops"},
 		{"bad file", func(h *Host) { h.Config.Err = errors.New("weir.yaml:2: wrong\nweir.yaml:3: worse") }, "configuration", Fails, "weir.yaml:2: wrong (and 1 more)", "weir config check"},
 		{"hidden file", func(h *Host) { h.Config.Err = fs.ErrPermission }, "configuration", Unknown, "permission", "root"},
 		{"no link", func(h *Host) { h.Links = nil }, "link", Warning, "no link", "--link"},

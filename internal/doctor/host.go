@@ -27,7 +27,9 @@ type Host struct {
 
 	File   string              // of the configuration
 	Config Seen[config.Config] // the defaults if there is no file
-	Links  []Link              // of the configuration, or the device of the default route
+	// Refused are the files that others than root may change.
+	Refused []config.Refusal
+	Links   []Link // of the configuration, or the device of the default route
 
 	Marks Marks
 

@@ -26,7 +26,11 @@ func configuration(h Host) []Finding {
 	case h.Config.Value.Path == "":
 		return ok("there is no " + h.File + "; weir agent --link eth0 --egress 100mbit needs none")
 	}
-	return ok(h.File + " has no mistake")
+	all := ok(h.File + " has no mistake")
+	for _, refused := range h.Refused {
+		all = append(all, fails(refused.Fault(), refused.Why.Remedy())...)
+	}
+	return all
 }
 
 func links(h Host) []Finding {

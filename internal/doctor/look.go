@@ -45,6 +45,7 @@ func Look(ctx context.Context, o Options) Host {
 		h.File = config.DefaultPath
 	}
 	h.Config = lookConfig(h.File, o.File == "")
+	h.Refused = h.Config.Value.Refused()
 	h.Kernel = kernelRelease()
 	h.Options.Value, h.Options.Err = kernelOptions(h.Kernel)
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {

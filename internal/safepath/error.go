@@ -31,30 +31,36 @@ type Error struct {
 }
 
 // Error names the file or folder, its owner, its mode, and the remedy.
-func (e *Error) Error() string {
-	what, remedy := "", ""
-	switch e.fault {
-	case foreign:
-		what = "could change or replace it"
-		remedy = fmt.Sprintf("close it: chown %s %s && chmod go-w %s", e.owner(), e.At, e.At)
-	case writable:
-		what = "could change or replace it"
-		remedy = "close it: chmod go-w " + e.At
-	case shared:
+func (e *Error) Error() string { return e.Fault() + "; " + e.Remedy() }
+
+// Fault says what is wrong with which file or folder.
+func (e *Error) Fault() string {
+	what := "could change or replace it"
+	if e.fault == shared {
 		what = "may have put it there"
-		remedy = "move it to a folder that is root's, such as /etc/weir"
 	}
-	kind := "it"
+	at := "it"
 	if e.Mode.IsDir() {
-		kind = "folder " + e.At
+		at = "folder " + e.At
 	} else if e.At != e.path {
-		kind = e.At
+		at = e.At
 	}
 	users := "other users than root"
 	if e.self != 0 {
 		users += fmt.Sprintf(" and uid %d", e.self)
 	}
-	return fmt.Sprintf("%s belongs to uid %d and has mode %04o: %s %s; %s", kind, e.Owner, bits(e.Mode), users, what, remedy)
+	return fmt.Sprintf("%s belongs to uid %d and has mode %04o: %s %s", at, e.Owner, bits(e.Mode), users, what)
+}
+
+// Remedy says what to do.
+func (e *Error) Remedy() string {
+	switch e.fault {
+	case foreign:
+		return fmt.Sprintf("close it: chown %s %s && chmod go-w %s", e.owner(), e.At, e.At)
+	case shared:
+		return "move it to a folder that is root's, such as /etc/weir"
+	}
+	return "close it: chmod go-w " + e.At
 }
 
 // owner returns to whom chown should give the file: what a service of another user than root

@@ -54,6 +54,16 @@ func Read(path string, most int64) ([]byte, fs.FileMode, error) {
 	return text, mode.Perm(), bare(err)
 }
 
+// ReadFile returns the content of a file of state, which this program has written.
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // Program returns a file that may be run, for a child that inherits it: the child runs
 // Descriptor of its number there. It is not opened for reading, which its mode may forbid.
 func Program(path string) (*os.File, error) {
@@ -91,34 +101,53 @@ func Folder(path string, mode fs.FileMode) error {
 }
 
 func folder(path string) error {
-	f, err := find(path, uint32(os.Geteuid()))
+	f, err := examine(path, uint32(os.Geteuid()))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, mode, err := stat(f)
-	switch {
-	case err != nil:
-		return err
-	case !mode.IsDir():
-		return &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
-	case mode.Perm()&0o022 != 0:
-		w := &walk{path: path, self: uint32(os.Geteuid())}
-		return w.refuse(f, writable)
+	if _, mode, err := stat(f); err != nil || !mode.IsDir() {
+		return errors.Join(err, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR})
 	}
 	return nil
 }
 
-// Refusal returns the Error with which a process of root refuses path, nil if it has none. A
-// path that is not there, or that this process may not reach, has none.
+// Check refuses a file or a folder, as Open and Folder would.
+func Check(path string) error {
+	f, err := examine(path, uint32(os.Geteuid()))
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// Refusal returns the Error with which a process of root refuses a file or a folder, nil if it
+// has none. What is not there, or what this process may not reach, has none.
 func Refusal(path string) *Error {
-	f, err := find(path, 0)
+	f, err := examine(path, 0)
 	if err == nil {
 		f.Close()
 	}
 	var refused *Error
 	errors.As(err, &refused)
 	return refused
+}
+
+// examine opens a path by O_PATH; a folder there may not be a sticky one either.
+func examine(path string, self uint32) (*os.File, error) {
+	f, err := find(path, self)
+	if err != nil {
+		return nil, err
+	}
+	_, mode, err := stat(f)
+	if err == nil && mode.IsDir() && mode.Perm()&0o022 != 0 {
+		err = (&walk{path: path, self: self}).refuse(f, writable)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // regular opens a regular file by O_PATH.

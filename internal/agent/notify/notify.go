@@ -15,6 +15,7 @@ import (
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/event"
+	"weir/internal/safepath"
 	"weir/internal/tlsfile"
 )
 
@@ -140,11 +141,12 @@ func (s *Sinks) Close() {
 
 // Foresee returns what on this host would keep events from being delivered, a line each: a
 // secret, authorities or a program that are not there or not as they have to be. What the caller
-// may not read is not judged.
+// may not read is not judged, and what other users may change is Refused's of the configuration.
 func Foresee(t config.Tell) []string {
 	var list []string
 	note := func(field string, err error, then string) {
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
+		var refused *safepath.Error
+		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.As(err, &refused) {
 			list = append(list, fmt.Sprintf("%s: %v; events %s until that is right", field, err, then))
 		}
 	}

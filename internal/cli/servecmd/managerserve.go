@@ -185,6 +185,9 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 	if err := statedir.CheckOwner(cmp.Or(opts.Dir, statedir.Default)); err != nil {
 		return err
 	}
+	if err := config.CheckFiles(cfg.Manager.Files()); err != nil {
+		return err
+	}
 	opts.Audit = audit.New(config.AuditFile(cmp.Or(opts.Dir, statedir.Default)), log)
 	defer opts.Audit.Close()
 	m, err := manager.New(opts)

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"weir/internal/safepath"
+	"weir/internal/tlsfile"
+)
+
+// Load reads and checks a file, which only root and this process may be able to change. Its
+// error is an *Error where the file could be read but has mistakes; Load returns the correct
+// rest of the file beside it.
+func Load(file string) (Config, error) { return load(file, safepath.Open) }
+
+// Inspect reads and checks a file like Load, whoever may change it, for a user who asks what is
+// in it.
+func Inspect(file string) (Config, error) { return load(file, os.Open) }
+
+func load(file string, open func(string) (*os.File, error)) (Config, error) {
+	f, err := open(file)
+	var text []byte
+	if err == nil {
+		defer f.Close()
+		text, err = io.ReadAll(f)
+	}
+	var refused *safepath.Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Config{}, &FileError{"configuration " + file + " does not exist; write one, or name the link by --link and --egress", err}
+	case errors.As(err, &refused):
+		return Config{}, &FileError{"configuration " + file + ": " + refused.Error(), err}
+	case err != nil:
+		return Config{}, &FileError{"configuration: " + err.Error() + "; name a file that can be read", err}
+	}
+	return Parse(file, text)
+}
+
+// File is a file or a folder that a configuration names, or the folder of state.
+type File struct {
+	Field string // of the configuration, such as tell.command.run
+	Path  string
+}
+
+// Files returns what the agent reads, runs and writes by the configuration, but the files of
+// prefixes, which are read with it.
+func (c Config) Files() []File {
+	list := append(filesOf("metrics.tls", c.Metrics.TLS), filesOf("web.tls", c.Web.TLS)...)
+	list = append(append(list, filesOf("sdn.tls", c.SDN.TLS)...), c.Cluster.Kafka.files("cluster.kafka")...)
+	list = append(list, File{"tell.webhook.ca", c.Tell.Webhook.CA}, File{"tell.webhook.secret_file", c.Tell.Webhook.SecretFile},
+		File{"cluster.token_file", c.Cluster.TokenFile}, File{"state_dir", c.StateDir})
+	if len(c.Tell.Command.Run) > 0 {
+		list = append(list, File{"tell.command.run", c.Tell.Command.Run[0]})
+	}
+	return list
+}
+
+// Files returns what the manager reads and writes by its configuration.
+func (m Manager) Files() []File {
+	return append(append(filesOf("manager.web.tls", m.Web.TLS), m.Kafka.files("manager.kafka")...), File{"manager.state_dir", m.StateDir})
+}
+
+func (k Kafka) files(field string) []File {
+	return append(filesOf(field+".tls", k.Files), File{field + ".sasl.password_file", k.PasswordFile})
+}
+
+func filesOf(field string, f tlsfile.Files) []File {
+	return []File{{field + ".ca", f.CA}, {field + ".cert", f.Cert}, {field + ".key", f.Key}}
+}
+
+// CheckFiles refuses files and folders that others than root and this process may change. What
+// is not there is not judged.
+func CheckFiles(list []File) error {
+	for _, f := range list {
+		var refused *safepath.Error
+		if err := safepath.Check(f.Path); errors.As(err, &refused) {
+			return &FileError{fmt.Sprintf("%s: %s: %v", f.Field, f.Path, refused), err}
+		}
+	}
+	return nil
+}
+
+// Refusal is a file or folder that an agent of root refuses.
+type Refusal struct {
+	File
+	Why *safepath.Error
+}
+
+// Fault says what is wrong.
+func (r Refusal) Fault() string {
+	return fmt.Sprintf("%s: an agent of root refuses %s: %s", r.Field, r.Path, r.Why.Fault())
+}
+
+// Refused returns what an agent of root refuses of the file itself and of what it names.
+func (c Config) Refused() []Refusal {
+	var list []Refusal
+	for _, f := range append([]File{{"configuration", c.Path}}, c.Files()...) {
+		if why := safepath.Refusal(f.Path); why != nil {
+			list = append(list, Refusal{f, why})
+		}
+	}
+	return list
+}
