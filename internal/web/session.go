@@ -12,12 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync"
 	"time"
 
 	"weir/internal/atomicfile"
 	"weir/internal/refusal"
+	"weir/internal/safepath"
 )
 
 // How long a link can be opened, and how long the session that it begins lasts.
@@ -68,7 +68,7 @@ type link struct {
 // NewSessions reads the key in file, and makes one if there is none.
 func NewSessions(file string, of Program) (*Sessions, error) {
 	s := &Sessions{file: file, of: of, now: time.Now}
-	key, err := os.ReadFile(file)
+	key, err := safepath.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return s, s.EndAll()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/internal/atomicfile"
+	"weir/internal/safepath"
 )
 
 const (
@@ -48,10 +49,10 @@ type Ledger struct {
 // be understood is moved aside, with a line in the log, and counting begins anew.
 func Open(dir string, log *slog.Logger) (*Ledger, error) {
 	l := &Ledger{dir: dir, log: log, book: newBook(day{}, nil, nil)}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
 	}
-	text, err := os.ReadFile(l.now())
+	text, err := safepath.ReadFile(l.now())
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
@@ -119,7 +120,7 @@ func (l *Ledger) writeDay(d day) error {
 
 // readDay returns the day in a file, without a date if there is no file.
 func readDay(path string) (d day, err error) {
-	text, err := os.ReadFile(path)
+	text, err := safepath.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return day{}, nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/event"
+	"weir/internal/safepath"
 )
 
 // Events is what events.json has: what was told, and how far each way of tell has come, so that
@@ -38,7 +39,7 @@ func NewEventsFile(dir string) *EventsFile {
 // Load reads the file; of one that is missing or damaged nothing is known. A damaged one is
 // kept aside.
 func (f *EventsFile) Load(log *slog.Logger) Events {
-	text, err := os.ReadFile(f.path)
+	text, err := safepath.ReadFile(f.path)
 	var kept Events
 	if err == nil {
 		err = json.Unmarshal(text, &kept)
@@ -68,7 +69,7 @@ func (f *EventsFile) Save(kept Events) error {
 	if text = append(text, '\n'); bytes.Equal(text, f.last) {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+	if err := safepath.Folder(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("keep events: %w", err)
 	}
 	if err := atomicfile.Write(f.path, text, 0o600); err != nil {

@@ -33,6 +33,7 @@ import (
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
+	"weir/internal/safepath"
 )
 
 // stateVersion is the version of the form of state.json.
@@ -129,7 +130,7 @@ func NewFile(dir string) *File { return &File{path: filepath.Join(dir, "state.js
 // in the log, and the agent begins anew: a damaged file must not keep a host
 // from being steered.
 func (s *File) Load(log *slog.Logger) (State, error) {
-	text, err := os.ReadFile(s.path)
+	text, err := safepath.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, nil
 	}
@@ -186,7 +187,7 @@ func (s *File) Save(k State) error {
 	if bytes.Equal(text, s.last) {
 		return nil
 	}
-	err = os.MkdirAll(filepath.Dir(s.path), 0o700)
+	err = safepath.Folder(filepath.Dir(s.path), 0o700)
 	if err == nil {
 		err = atomicfile.Write(s.path, text, 0o600)
 	}

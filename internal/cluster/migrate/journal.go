@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // Kind says what a record of the journal means.
@@ -73,7 +74,7 @@ func (d Journals) Begin(o Order) (*Journal, error) {
 	if !movePattern.MatchString(o.Move) {
 		return nil, fmt.Errorf("migration id %q: letters, digits and - are possible", o.Move)
 	}
-	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
+	if err := safepath.Folder(d.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(d.path(o.Move), os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o600)
@@ -168,7 +169,7 @@ func (j *Journal) lock() error {
 
 // read takes all whole lines; what a crash has left of a last one is cut off.
 func (j *Journal) read() error {
-	text, err := os.ReadFile(j.file.Name())
+	text, err := safepath.ReadFile(j.file.Name())
 	if err != nil {
 		return err
 	}

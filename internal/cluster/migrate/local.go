@@ -18,6 +18,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // Local is this machine's engine as a Node: it adds names to the engine's errors, and
@@ -64,7 +65,7 @@ const forgetCopies = 24 * time.Hour
 // that are on probation since before are ended in time.
 func NewLocal(name string, e Engine, dir string, log *slog.Logger) (*Local, error) {
 	l := &Local{name: name, engine: e, dir: filepath.Join(dir, "incoming"), log: log, copies: map[string]*incoming{}}
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+	if err := safepath.Folder(l.dir, 0o700); err != nil {
 		return nil, err
 	}
 	return l, l.load()
@@ -77,7 +78,7 @@ func (l *Local) load() error {
 		return err
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := safepath.ReadFile(file)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // letter is a message that the bus has not taken yet.
@@ -43,7 +44,7 @@ func openOutbox(dir string, many int) (*outbox, error) {
 	if dir == "" {
 		return o, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return nil, err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -52,7 +53,7 @@ func openOutbox(dir string, many int) (*outbox, error) {
 	}
 	sort.Strings(files)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := safepath.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"sync"
 	"time"
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // sequence remembers the newest order of each kind about each object in a file, so that
@@ -30,7 +30,7 @@ type sequence struct {
 // openSequence reads the file, which need not exist.
 func openSequence(file string) (*sequence, error) {
 	s := &sequence{file: file, last: map[string]wire.Term{}}
-	text, err := os.ReadFile(file)
+	text, err := safepath.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"weir/internal/atomicfile"
+	"weir/internal/safepath"
 )
 
 // The files of an authority and of an identity, in their folder.
@@ -60,7 +61,7 @@ func LoadAuthority(dir string) (Authority, error) {
 	if err != nil {
 		return Authority{}, err
 	}
-	text, err := os.ReadFile(path)
+	text, err := safepath.ReadFile(path)
 	if err != nil {
 		return Authority{}, err
 	}
@@ -100,7 +101,7 @@ func writeCert(path string, cert *x509.Certificate) error {
 }
 
 func readKey(path string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(path)
+	text, err := safepath.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s", ErrNone, filepath.Dir(path))
 	}
@@ -123,7 +124,7 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 }
 
 func readCerts(path string) ([]*x509.Certificate, error) {
-	text, err := os.ReadFile(path)
+	text, err := safepath.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s", ErrNone, filepath.Dir(path))
 	}

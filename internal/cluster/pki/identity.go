@@ -10,12 +10,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // Identity has the key of one member of the cluster, its certificate, and the
@@ -74,7 +74,7 @@ func (i Identity) Renewed(certificate, authorities []byte, now time.Time) (Ident
 // Save writes the identity into a folder. It writes the trusted authorities before the
 // certificate that needs them, so that a crash between leaves a member that can renew.
 func (i Identity) Save(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return err
 	}
 	if err := writeKey(filepath.Join(dir, keyFile), i.Key); err != nil {

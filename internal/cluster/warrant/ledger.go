@@ -20,6 +20,7 @@ import (
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/migrate/remote"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 const (
@@ -80,7 +81,7 @@ func Open(o Options) (*Ledger, error) {
 		o.Now = time.Now
 	}
 	l := &Ledger{opts: o, moves: map[string]*move{}, refused: map[string]uint64{}}
-	if err := os.MkdirAll(filepath.Join(o.Dir, movesDir), 0o700); err != nil {
+	if err := safepath.Folder(filepath.Join(o.Dir, movesDir), 0o700); err != nil {
 		return nil, err
 	}
 	var err error
@@ -111,7 +112,7 @@ func Open(o Options) (*Ledger, error) {
 }
 
 func readJSON(file string, out any) error {
-	text, err := os.ReadFile(file)
+	text, err := safepath.ReadFile(file)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -71,7 +70,7 @@ type managerKey struct {
 
 func openTrust(dir string, s Sources, now func() time.Time, log *slog.Logger) (*Trust, error) {
 	t := &Trust{file: filepath.Join(dir, trustFile), sources: s, now: now, log: log}
-	text, err := os.ReadFile(t.file)
+	text, err := safepath.ReadFile(t.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/dataplane"
+	"weir/internal/safepath"
 )
 
 // DefaultStateDir is where things are remembered if Options.StateDir is empty.
@@ -207,7 +208,7 @@ func memoryPath(opts dataplane.Options, dev Device) string {
 
 // Recall reads what Remember wrote; errors.Is(err, fs.ErrNotExist) if nothing was.
 func Recall(path string, into any) error {
-	content, err := os.ReadFile(path)
+	content, err := safepath.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func Remember(path string, value any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := safepath.Folder(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the state folder: %w", err)
 	}
 	return atomicfile.Write(path, append(content, '\n'), 0o600)

@@ -22,6 +22,8 @@ import (
 	"github.com/distribution/distribution/v3/registry/storage/driver"
 	"github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
 	"github.com/sirupsen/logrus"
+
+	"weir/internal/safepath"
 )
 
 // Registry serves a folder.
@@ -41,7 +43,7 @@ type Registry struct {
 // Open opens the folder of a registry and makes it if it is missing.
 func Open(dir string, q Quota) (*Registry, error) {
 	logs()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return nil, err
 	}
 	r := &Registry{dir: dir, opened: time.Now(), driver: filesystem.New(filesystem.DriverParameters{RootDirectory: dir, MaxThreads: 100})}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/atomicfile"
+	"weir/internal/safepath"
 )
 
 // ownersFile remembers who was the first to push what.
@@ -58,7 +58,7 @@ type upload struct {
 func openUsage(dir string, q Quota) (*usage, error) {
 	u := &usage{dir: dir, quota: q.filled(), blobs: map[string]*stored{}, nodes: map[string]int64{}, uploads: map[string]*upload{}, touched: map[string]time.Time{}}
 	owners := map[string]*stored{}
-	text, err := os.ReadFile(filepath.Join(dir, ownersFile))
+	text, err := safepath.ReadFile(filepath.Join(dir, ownersFile))
 	if err == nil {
 		err = json.Unmarshal(text, &owners)
 	}

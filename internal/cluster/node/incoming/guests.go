@@ -20,6 +20,7 @@ import (
 	"weir/internal/cluster/node/guest"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 const (
@@ -73,7 +74,7 @@ type guests struct {
 
 func openGuests(dir string, reading gate.Slots, now time.Time) (*guests, error) {
 	g := &guests{dir: dir, reading: reading, all: map[string]*entry{}, open: map[string]int{}}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return nil, err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
@@ -81,7 +82,7 @@ func openGuests(dir string, reading gate.Slots, now time.Time) (*guests, error) 
 		return nil, err
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := safepath.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
@@ -196,7 +197,7 @@ func (g *guests) put(v *entry, next guest.Record) error {
 
 // proposal reads a guest's description. Its lock is held.
 func (g *guests) proposal(ctx context.Context, v *entry) (p warrant.Proposal, err error) {
-	text, err := os.ReadFile(g.description(v.Grant.Move))
+	text, err := safepath.ReadFile(g.description(v.Grant.Move))
 	if err != nil {
 		return p, err
 	}

@@ -15,6 +15,7 @@ import (
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
 	"weir/internal/refusal"
+	"weir/internal/safepath"
 )
 
 // Enroll makes this machine a member if it is none yet. The error is a *refusal.Error if
@@ -74,14 +75,14 @@ const joiningKeyFile = "joining.key"
 // joiningKey returns the key of that file, which is made if it is missing.
 func joiningKey(dir string) (ed25519.PrivateKey, error) {
 	path := filepath.Join(dir, joiningKeyFile)
-	if seed, err := os.ReadFile(path); err == nil && len(seed) == ed25519.SeedSize {
+	if seed, err := safepath.ReadFile(path); err == nil && len(seed) == ed25519.SeedSize {
 		return ed25519.NewKeyFromSeed(seed), nil
 	}
 	key, err := pki.NewKey()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safepath.Folder(dir, 0o700); err != nil {
 		return nil, err
 	}
 	return key, atomicfile.Write(path, key.Seed(), 0o600)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // roster is the list of members as this node knows it.
@@ -51,7 +51,7 @@ type keptRoster struct {
 // openRoster reads what a former process knew, which may be nothing.
 func openRoster(file string) (*roster, error) {
 	r := &roster{file: file, departed: map[string]departed{}}
-	text, err := os.ReadFile(file)
+	text, err := safepath.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}

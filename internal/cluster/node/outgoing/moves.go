@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"weir/internal/cluster/node/images"
 	"weir/internal/cluster/node/membership"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 const (
@@ -64,7 +64,7 @@ type Moves struct {
 // Resume.
 func Open(o Options) (*Moves, error) {
 	m := &Moves{Records: Records{o.Dir}, opts: o, log: o.Log, journals: migrate.Journals{Dir: filepath.Join(o.Dir, "journal")}, open: map[string]*wire.MoveReport{}, cancels: map[string]*canceller{}}
-	if err := os.MkdirAll(m.journals.Dir, 0o700); err != nil {
+	if err := safepath.Folder(m.journals.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	return m, errors.Join(m.Records.expire(time.Now()), m.journals.Expire(keepMoves))

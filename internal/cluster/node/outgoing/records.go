@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // Record is the file of a move or of another order: what came of it, the order itself,
@@ -41,7 +42,7 @@ func (d Records) file(id string) string {
 // Load returns the record of an order.
 func (d Records) Load(id string) (Record, bool) {
 	var k Record
-	text, err := os.ReadFile(d.file(id))
+	text, err := safepath.ReadFile(d.file(id))
 	return k, err == nil && json.Unmarshal(text, &k) == nil
 }
 
