@@ -85,11 +85,11 @@ test-packages: generate deps-vm deps-packages ## Try the packages: lintian, clea
 	scripts/test-packages
 
 .PHONY: release
-release: generate ## Tarballs and packages for amd64 and arm64 with SBOM and checksums, into out/release
+release: generate deps-release ## Tarballs and packages for amd64 and arm64 with SBOM and checksums, into out/release; WEIR_RELEASE_KEY=FILE signs them
 	scripts/release
 
 .PHONY: reproducible
-reproducible: deps-build ## Build a release twice, from two clones, and compare
+reproducible: deps-build deps-release ## Build a release twice, from two clones, compare, and hold the first's signature to the second
 	scripts/reproducible
 
 .PHONY: test
@@ -146,6 +146,6 @@ clean: ## Remove what was built
 	find internal \( -name '*_bpfel*.go' -o -name '*_bpfel*.o' \) -delete
 
 # Installing is quick when all is there; as somebody else than root it is skipped.
-.PHONY: deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages
-deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages: deps-%:
+.PHONY: deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages deps-release
+deps-build deps-check deps-test deps-vm deps-vm-arm64 deps-cluster deps-web deps-packages deps-release: deps-%:
 	@if [ "$$(id -u)" = 0 ]; then scripts/deps $*; fi
