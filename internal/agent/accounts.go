@@ -62,10 +62,18 @@ func (l *link) account() {
 // Usage implements api.Agent. Files are read beside the agent's goroutine.
 func (a accounts) Usage(ctx context.Context, q api.UsageQuery) (api.Usage, error) {
 	var history ledger.History
-	if err := a.agent.ask(ctx, func(moment) error { history = a.ledger.History(); return nil }); err != nil {
+	var counted func(api.UsageRow) bool
+	if err := a.agent.ask(ctx, func(now moment) error {
+		history, counted = a.ledger.History(), now.Receives()
+		return nil
+	}); err != nil {
 		return api.Usage{}, err
 	}
-	return history.Usage(q, time.Local)
+	u, err := history.Usage(q, time.Local)
+	for i, r := range u.Rows {
+		u.Rows[i].ReceivedUncounted = r.ReceivedBytes == 0 && !counted(r)
+	}
+	return u, err
 }
 
 // standings returns how far those have come to whom a decision gives a quota.

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"weir/internal/api"
@@ -51,6 +52,33 @@ func TestUsage(t *testing.T) {
 			if got[name] != want {
 				t.Errorf("%s sent %d bytes, want %d", name, got[name], want)
 			}
+		}
+	})
+}
+
+// What nothing counts is not shown as nothing received.
+func TestUsageThatNothingCounts(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit, ingress: 100mbit}, {device: eth1, egress: 10mbit}]", func(t *testing.T, h *host) {
+		h.start()
+		h.run("a")
+		seconds(1)
+		for _, device := range []string{"eth0", "eth1"} {
+			h.send(device, h.workload("a").Class, 1000)
+			h.send(device, 0, 1000)
+		}
+		seconds(2)
+		u, err := h.Usage(context.Background(), api.UsageQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for _, r := range u.Rows {
+			got[r.Kind+" "+r.Name+" "+r.Device] = r.ReceivedUncounted
+		}
+		want := map[string]bool{"workload a eth0": false, "workload host eth0": true, "link eth0 eth0": false,
+			"workload a eth1": true, "workload host eth1": true, "link eth1 eth1": true}
+		if !maps.Equal(got, want) {
+			t.Errorf("not counted: %v, want %v", got, want)
 		}
 	})
 }

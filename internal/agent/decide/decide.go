@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/internal/agent/decide/labels"
+	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -114,6 +115,22 @@ const noPortIn = "what the host's own processes and cgroups receive passes no po
 // portless reports whether what the workload receives passes no device of its own.
 func portless(w discover.Workload) bool {
 	return w.Kind == workload.KindHost || len(w.Devices) == 0 && len(w.Cgroups) > 0
+}
+
+// Receives returns a function that reports whether a link counts what a row of usage receives.
+func (d Decision) Receives() func(api.UsageRow) bool {
+	places, beside := map[string]bool{}, map[string]bool{}
+	for _, l := range d.World.Links() {
+		if l.Direction == policy.Ingress {
+			places[l.Place()] = true
+		}
+	}
+	for _, v := range d.Verdicts {
+		beside[v.Name] = portless(v.Workload)
+	}
+	return func(r api.UsageRow) bool {
+		return places[r.Device] && !(r.Kind == api.UsageOfWorkload && beside[r.Name])
+	}
 }
 
 // planLink plans one link, the workloads in the order of their admission. If it is

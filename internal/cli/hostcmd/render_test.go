@@ -48,7 +48,7 @@ func TestRenderings(t *testing.T) {
 	}}
 	usage := api.Usage{Rows: []api.UsageRow{
 		{Kind: api.UsageOfLink, Name: "eth0", Device: "eth0", SentBytes: 512_345_678_901, ReceivedBytes: 12_345},
-		{Kind: api.UsageOfGroup, Name: "office", Device: "eth0", SentBytes: 2e9},
+		{Kind: api.UsageOfGroup, Name: "office", Device: "eth0", SentBytes: 2e9, ReceivedUncounted: true},
 		{Kind: api.UsageOfWorkload, Name: "web", Device: "eth0", SentBytes: 999, ReceivedBytes: 12_345},
 	}}
 	events, err := fake.Events(t.Context(), api.EventQuery{})

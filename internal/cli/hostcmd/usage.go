@@ -79,9 +79,17 @@ func usageRecords(u api.Usage) [][]string {
 		if r.At != nil {
 			at = r.At.UTC().Format(time.RFC3339)
 		}
-		records = append(records, []string{at, r.Kind, r.Name, r.Device, strconv.FormatUint(r.SentBytes, 10), strconv.FormatUint(r.ReceivedBytes, 10)})
+		records = append(records, []string{at, r.Kind, r.Name, r.Device, strconv.FormatUint(r.SentBytes, 10), received(r, func(n uint64) string { return strconv.FormatUint(n, 10) }, "")})
 	}
 	return records
+}
+
+// received returns what a row has received as text, or what stands for not counted.
+func received(r api.UsageRow, text func(uint64) string, uncounted string) string {
+	if r.ReceivedUncounted {
+		return uncounted
+	}
+	return text(r.ReceivedBytes)
 }
 
 // renderUsage returns the text of weir usage, with times of the host's zone.
@@ -96,7 +104,7 @@ func renderUsage(u api.Usage, by string) string {
 	}
 	t := table.New(titles...)
 	for _, r := range u.Rows {
-		cells := []string{r.Kind, r.Name, r.Device, human.Size(r.SentBytes), human.Size(r.ReceivedBytes), human.Size(r.SentBytes + r.ReceivedBytes)}
+		cells := []string{r.Kind, r.Name, r.Device, human.Size(r.SentBytes), received(r, human.Size, "-"), human.Size(r.SentBytes + r.ReceivedBytes)}
 		if form != "" && r.At != nil {
 			cells = append([]string{r.At.Local().Format(form)}, cells...)
 		}
