@@ -3,6 +3,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,8 +50,41 @@ func (e *FileError) Error() string { return e.Msg }
 // Unwrap returns the reason for which the file cannot be read.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Error returns one line for each problem.
-func (e *Error) Error() string { return strings.Join(inFile(e.Path, e.Problems), "\n") }
+// mostSaid is how many mistakes an error says one by one, and longest how many bytes of one. A
+// damaged file may have as many as it has bytes.
+const (
+	mostSaid = 50
+	longest  = 400
+)
+
+// Error returns one line for each problem, and the number of those that are too many to say.
+func (e *Error) Error() string {
+	lines := inFile(e.Path, e.Problems[:min(mostSaid, len(e.Problems))])
+	if more := len(e.Problems) - mostSaid; more > 0 {
+		lines[mostSaid-1] += fmt.Sprintf(" (and %d more mistakes)", more)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// clipped returns a text without its middle where it is too long for a line.
+func clipped(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest/2], "") + " ... " + strings.ToValidUTF8(text[len(text)-longest/2:], "")
+}
+
+// zeroByte returns a problem with the first zero byte of a text, which the file system may leave
+// in place of what was written before the power failed; nil if there is none.
+func zeroByte(text []byte) *Problem {
+	at := bytes.IndexByte(text, 0)
+	if at < 0 {
+		return nil
+	}
+	before := text[:at]
+	return &Problem{Line: 1 + bytes.Count(before, []byte("\n")), Column: at - bytes.LastIndexByte(before, '\n'),
+		Msg: "a zero byte, which no text has: the file is damaged; put a copy of it back"}
+}
 
 // Linkless returns the mistake of a file with which an agent would have nothing to steer and
 // which does not say that this is meant; nil if there is a link, or a switch that names some.
@@ -112,6 +146,10 @@ type node struct {
 func parseTree(text []byte) (node, error) {
 	t := &tree{anchors: map[string]ast.Node{}}
 	root := node{tree: t}
+	if damage := zeroByte(text); damage != nil {
+		t.problems = append(t.problems, *damage)
+		return root, nil
+	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		var syntax yaml.Error
@@ -136,7 +174,7 @@ func parseTree(text []byte) (node, error) {
 }
 
 func (t *tree) problem(at *token.Token, field, format string, args ...any) {
-	p := Problem{Field: field, Msg: fmt.Sprintf(format, args...)}
+	p := Problem{Field: clipped(field), Msg: clipped(fmt.Sprintf(format, args...))}
 	if at != nil && at.Position != nil {
 		p.Line, p.Column = at.Position.Line, at.Position.Column
 	}
