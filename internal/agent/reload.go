@@ -58,9 +58,11 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	if err := a.finder.reattach(w, next.Attach); err != nil {
 		return err
 	}
-	if late := decide.NeedRestart(before, next); len(late) > 0 {
+	late := decide.NeedRestart(a.opts.Config, next)
+	if len(late) > 0 && !slices.Equal(late, a.file.Late) {
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
+	a.file.Late = late
 	next.Profile = before.Profile // the kernel's tables keep their sizes, and so do class numbers
 	a.teller.Follow(next.Tell)
 	w = w.Clone()

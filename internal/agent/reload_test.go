@@ -86,6 +86,26 @@ socket: /elsewhere
 		if !strings.Contains(h.log.String(), "settings=socket") {
 			t.Error("the log does not say what needs a restart")
 		}
+		due := func(when, want string) {
+			t.Helper()
+			seconds(2)
+			s, _ := h.Status(t.Context())
+			said := strings.Contains(strings.Join(s.Assess(), "\n"), want+" in weir.yaml: in force from the next start of the agent on; systemctl restart weir")
+			if got := strings.Join(s.RestartDue, ", "); got != want || said != (want != "") {
+				t.Errorf("%s: %q waits for a restart, want %q; problems %q", when, got, want, s.Assess())
+			}
+			if told := h.told(); strings.HasSuffix(told, "restart-due begin weir.yaml") != (want != "") {
+				t.Errorf("%s: told %s", when, told)
+			}
+		}
+		due("after socket", "socket")
+		good := next
+		next += "group: ops\n"
+		h.mustReload()
+		due("after a second setting", "group, socket")
+		next = strings.ReplaceAll(good, "socket: /elsewhere\n", "")
+		h.mustReload()
+		due("as at the start", "")
 		next = "links: [{device: eth1, egress: 10mbit}]\n"
 		if err := h.Reload(t.Context(), "test"); err != nil {
 			t.Fatal(err)
@@ -137,4 +157,12 @@ func TestReloadWithAMistypedDevice(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// mustReload has the agent read its file, which has to be right.
+func (h *host) mustReload() {
+	h.t.Helper()
+	if err := h.Reload(h.t.Context(), "test"); err != nil {
+		h.t.Fatal(err)
+	}
 }

@@ -29,6 +29,7 @@ func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 			Started:     a.started.UTC(),
 			Config:      now.World.Config.Path,
 			ConfigError: a.file.Wrong,
+			RestartDue:  a.file.Late,
 			Reloads:     a.file.Reloads,
 			Links:       now.linkViews(),
 			Groups:      now.groups(),

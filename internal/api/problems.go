@@ -40,6 +40,10 @@ func (s Status) Assess() []string {
 	if s.ConfigError != "" {
 		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+firstLine(s.ConfigError))
 	}
+	if len(s.RestartDue) > 0 {
+		problems = append(problems, fmt.Sprintf("%s in %s: in force from the next start of the agent on; systemctl restart weir",
+			strings.Join(s.RestartDue, ", "), cmp.Or(s.Config, "weir.yaml")))
+	}
 	if len(s.Refused) > 0 {
 		problems = append(problems, fmt.Sprintf("%s: a part of the policy is not in force; weir get NAME says why", some(s.Refused)))
 	}

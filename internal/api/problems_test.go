@@ -37,6 +37,8 @@ func TestAssess(t *testing.T) {
 			accepted := PolicyGap{Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}
 			s.Links = []LinkStatus{{Device: "eth0", NotHeld: []PolicyGap{gap, accepted}}, {Device: "eth0", Direction: "ingress", NotHeld: []PolicyGap{gap}}}
 		}, []string{"link eth0: scheduler qcon is not held on this kernel: HTB schedules; take it out of the configuration, or accept_gaps: true in weir.yaml takes it so"}},
+		{"a restart", func(s *Status) { s.Config, s.RestartDue = "/etc/weir/weir.yaml", []string{"metrics", "web"} },
+			[]string{"metrics, web in /etc/weir/weir.yaml: in force from the next start of the agent on; systemctl restart weir"}},
 		{"a source", func(s *Status) {
 			s.Sources = []Source{{Name: "docker", State: workload.SourceUnavailable, Note: "no socket"}}
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/internal/policy/quota"
@@ -58,6 +59,8 @@ var Kinds = []Kind{
 		"answers again", 10 * time.Second, 5 * time.Second, lookSources},
 	{"config-wrong", Warning, "The configuration file was changed and has a mistake; the one before it stays in force. It ends when the file is right.",
 		"is right again, and in force", 0, 0, lookConfig},
+	{"restart-due", Warning, "Settings were changed in the configuration file that the agent reads at its start only. It ends when the agent is started again, or when they are as they were.",
+		"is in force as a whole", 0, 0, lookRestart},
 }
 
 // Names returns the names of all kinds.
@@ -175,4 +178,12 @@ func lookConfig(l look) []Finding {
 		return nil
 	}
 	return []Finding{{Subject{Type: Configuration, Name: l.ConfigFile}, l.ConfigError, "correct the file; weir config check says whether it is right"}}
+}
+
+func lookRestart(l look) []Finding {
+	if len(l.RestartDue) == 0 {
+		return nil
+	}
+	return []Finding{{Subject{Type: Configuration, Name: l.ConfigFile}, strings.Join(l.RestartDue, ", ") + ": in force from the next start of the agent on",
+		"systemctl restart weir; packets flow on meanwhile"}}
 }

@@ -14,7 +14,8 @@ type Sight struct {
 	Links       []LinkSight
 	Sources     []SourceSight
 	ConfigFile  string
-	ConfigError string // the mistake in the file on the disk, "" = none
+	ConfigError string   // the mistake in the file on the disk, "" = none
+	RestartDue  []string // settings of the file that the agent takes when it is started again
 }
 
 // Object is a workload or a group.

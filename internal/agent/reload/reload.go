@@ -24,7 +24,8 @@ import (
 // File is what became of the file since the agent was started.
 type File struct {
 	api.Reloads
-	Wrong string // the mistake in the file on the disk, "" = none
+	Wrong string   // the mistake in the file on the disk, "" = none
+	Late  []string // settings of the file that count from the next start of the agent on
 }
 
 // Succeeded notes that the file is in force.

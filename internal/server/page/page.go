@@ -126,7 +126,7 @@ type endInput struct {
 func (p *Page) routes() {
 	program := p.opts.Program
 	off := &refusal.Error{Kind: refusal.Conflict, Field: program.Field, Msg: "the " + program.Name + " serves no page",
-		Remedy: "write " + program.Example + " in weir.yaml and restart the " + program.Name}
+		Remedy: "write " + program.Example + " in weir.yaml; the " + program.Name + " reads it when it is started"}
 	rest.Get(p.api, "/v1/web", "web-link", "A link to the "+program.Name+"'s page that works once, with the caller's role",
 		func(ctx context.Context, _ *rest.None) (api.WebLink, error) {
 			if p.sessions == nil {
