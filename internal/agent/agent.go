@@ -50,6 +50,11 @@ type Options struct {
 	Attach Attacher
 	// Load reads the configuration again; nil if there is no file.
 	Load func() (config.Config, error)
+	// Wrong is the mistake in the file for which Config is the one that was in force before; nil
+	// = there is none.
+	Wrong error
+	// Accepted is called when what Load returned, or Config, is in force; nil = nothing is done.
+	Accepted func() error
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
 	DeviceExists func(name string, ifindex int) bool
@@ -229,7 +234,22 @@ func (a *Agent) begin(ctx context.Context) error {
 		return err
 	}
 	a.links.complain()
+	if a.opts.Wrong != nil {
+		a.file.Failed(a.opts.Wrong)
+	} else {
+		a.accept()
+	}
 	return nil
+}
+
+// accept has the configuration in force kept, for a start at which the file is wrong.
+func (a *Agent) accept() {
+	if a.opts.Accepted == nil {
+		return
+	}
+	if err := a.opts.Accepted(); err != nil {
+		a.log.Warn("the configuration in force is not kept for a start with a wrong file", "err", err)
+	}
 }
 
 // shutdown lets go of everything but the kernel's state.

@@ -31,6 +31,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 		}
 		if err == nil {
 			a.file.Succeeded(time.Now())
+			a.accept()
 		} else if a.file.Failed(err) {
 			a.record.BadConfig(a.decided.World.Config.Path, err)
 		}

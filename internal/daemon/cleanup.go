@@ -25,7 +25,7 @@ import (
 // what can be read of it counts. In the place of a file that is refused, since others than root
 // may change it, the defaults count. The audit log records the user who asked for it.
 func Cleanup(ctx context.Context, path string, devices []string, flags Overrides, who audit.Who, log *slog.Logger) error {
-	c, err := readConfig(path)
+	c, err := new(former).load(path)
 	var mistake *config.Error
 	var refused *safepath.Error
 	if errors.As(err, &refused) {

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -40,10 +39,20 @@ import (
 // there is a file, and the overrides alone if there is none. The error wraps
 // dataplane.ErrNoSupport if they demand the backend bpf and this kernel has no BPF qdiscs.
 func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, error) {
-	load := func() (config.Config, error) { return loadConfig(path, flags) }
+	var before former
+	load := func() (config.Config, error) { return loadConfig(path, flags, before.load) }
 	c, err := load()
-	if err != nil {
-		return nil, err
+	wrong := err // in the file
+	if err == nil && c.Path != "" {
+		wrong, err = c.Linkless(), agent.ErrNoLink
+	}
+	if wrong != nil {
+		former, found := instead(cmp.Or(path, config.DefaultPath), flags, c, wrong)
+		if !found {
+			return nil, err
+		}
+		c = former
+		log.Error("the configuration file is wrong; the one that was in force before counts", "err", wrong)
 	}
 	if len(c.Links) == 0 && c.SDN.OVSDB == "" {
 		if !c.NoLink {
@@ -80,10 +89,12 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Goodput:   func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
 		Version:   version.String(),
 		Audit:     audit.New(config.AuditFile(c.StateDir), log),
+		Wrong:     wrong,
 		Log:       log,
 	}
 	if c.Path != "" {
 		opts.Load = load
+		opts.Accepted = func() error { return before.keep(c.Path, c.StateDir) }
 	}
 	if c.SDN.OVSDB != "" {
 		watch := &switchport.Watch{Address: c.SDN.OVSDB, TLS: c.SDN.TLS, Log: log}
@@ -92,10 +103,12 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 	return agent.New(opts)
 }
 
-func loadConfig(path string, flags Overrides) (config.Config, error) {
-	c, err := readConfig(path)
+// loadConfig returns the file that read reads with the command line over it. With a *config.Error
+// comes what could be read.
+func loadConfig(path string, flags Overrides, read func(string) (config.Config, error)) (config.Config, error) {
+	c, err := read(path)
 	if err != nil {
-		return config.Config{}, err
+		return c, err
 	}
 	if c, err = flags.over(c); err == nil {
 		err = config.CheckFiles(c.Files())
@@ -106,14 +119,16 @@ func loadConfig(path string, flags Overrides) (config.Config, error) {
 	return c, nil
 }
 
-// readConfig reads the file at path, or, path being "", at the default path if
-// there is one. With a *config.Error comes what could be read.
-func readConfig(path string) (config.Config, error) {
-	c, err := config.Load(cmp.Or(path, config.DefaultPath))
-	if path == "" && errors.Is(err, fs.ErrNotExist) {
-		return config.Default(), nil
+// instead returns the configuration to begin with where the file is wrong: the one that was in
+// force before, if it is kept and it is the file that is wrong. partly has what could be read of
+// the file.
+func instead(file string, flags Overrides, partly config.Config, wrong error) (c config.Config, found bool) {
+	if _, mistaken := errors.AsType[*config.Error](wrong); !mistaken {
+		return config.Config{}, false
 	}
-	return c, err
+	dir := cmp.Or(flags.StateDir, partly.StateDir, config.Default().StateDir)
+	c, err := loadConfig(file, flags, func(file string) (config.Config, error) { return recall(file, dir) })
+	return c, err == nil
 }
 
 // opener gets backends: the BPF qdisc where the kernel has it, unless the configuration says
