@@ -154,10 +154,7 @@ func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
 		served <- err
 	}()
 	go func() {
-		// The agent answers once its links have been set up.
-		if _, err := ag.Status(ctx); err == nil {
-			notifySystemd(log, "READY=1")
-		}
+		notifyReady(ctx, log, func() error { _, err := ag.Status(ctx); return err })
 		if cfg.Profile == plan.ProfileSmall {
 			daemon.StaySmall(ctx, log)
 		}
