@@ -64,7 +64,7 @@ func (a accounts) Usage(ctx context.Context, q api.UsageQuery) (api.Usage, error
 	var history ledger.History
 	var counted func(api.UsageRow) bool
 	if err := a.agent.ask(ctx, func(now moment) error {
-		history, counted = a.ledger.History(), now.Receives()
+		history, counted = a.ledger.History(), decide.Receives(now.Decision)
 		return nil
 	}); err != nil {
 		return api.Usage{}, err

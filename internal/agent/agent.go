@@ -237,18 +237,18 @@ func (a *Agent) begin(ctx context.Context) error {
 	if a.opts.Wrong != nil {
 		a.file.Failed(a.opts.Wrong)
 	} else {
-		a.accept()
+		accept(a.opts, a.log)
 	}
 	return nil
 }
 
 // accept has the configuration in force kept, for a start at which the file is wrong.
-func (a *Agent) accept() {
-	if a.opts.Accepted == nil {
+func accept(o Options, log *slog.Logger) {
+	if o.Accepted == nil {
 		return
 	}
-	if err := a.opts.Accepted(); err != nil {
-		a.log.Warn("the configuration in force is not kept for a start with a wrong file", "err", err)
+	if err := o.Accepted(); err != nil {
+		log.Warn("the configuration in force is not kept for a start with a wrong file", "err", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/gap"
 	"weir/internal/agent/ledger"
 	"weir/internal/api"
 	"weir/internal/workload"
@@ -50,7 +51,7 @@ func (m moment) workload(v decide.Verdict, history bool) api.Workload {
 		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
 		Class: uint16(v.Class), State: v.State, Note: v.Note, Warnings: v.Warnings,
 		Origin: v.Origin, Devices: []string{}, Links: []api.WorkloadLink{},
-		Policy: api.PolicyOf(v.Policy), NotHeld: decide.GapViews(v.Gaps),
+		Policy: api.PolicyOf(v.Policy), NotHeld: gap.Views(v.Gaps),
 	}
 	w.State, w.Note = m.standing(v)
 	w.Until = v.UntilView()
@@ -87,7 +88,7 @@ func (m moment) groups() []api.Group {
 // group returns a group as the API shows it.
 func (m moment) group(v decide.Verdict) api.Group {
 	g := api.Group{
-		Name: v.Name, Class: uint16(v.Class), State: v.State, Note: v.Note, Origin: v.Origin, NotHeld: decide.GapViews(v.Gaps),
+		Name: v.Name, Class: uint16(v.Class), State: v.State, Note: v.Note, Origin: v.Origin, NotHeld: gap.Views(v.Gaps),
 		Policy: api.GroupPolicy{Policy: v.Policy}, Members: []string{}, Links: []api.WorkloadLink{},
 	}
 	g.State, g.Note = m.standing(v)
@@ -137,7 +138,7 @@ func (m moment) linkViews() []api.LinkStatus {
 	list := make([]api.LinkStatus, len(m.links))
 	for i, l := range m.links {
 		list[i] = l.view()
-		list[i].NotHeld = decide.GapViews(m.LinkGaps[l.config.Name()])
+		list[i].NotHeld = gap.Views(m.LinkGaps[l.config.Name()])
 		list[i].AllocatedBps = uint64(m.Allocated(l.config.Name()))
 	}
 	return list
@@ -148,7 +149,7 @@ func (m moment) explain(v decide.Verdict) api.Explanation {
 	e := api.Explanation{Name: v.Name, Links: []api.ExplainLink{}, Warnings: v.Warnings}
 	for _, l := range m.links {
 		on := l.explain(v)
-		on.Text = append(append(on.Text, ledger.Texts(m.quota(v))...), decide.GapSentences(m.LinkGaps[l.config.Name()])...)
+		on.Text = append(append(on.Text, ledger.Texts(m.quota(v))...), gap.Sentences(m.LinkGaps[l.config.Name()])...)
 		e.Links = append(e.Links, on)
 	}
 	return e

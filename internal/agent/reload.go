@@ -31,7 +31,7 @@ func (a *Agent) Reload(ctx context.Context, why string) error {
 		}
 		if err == nil {
 			a.file.Succeeded(time.Now())
-			a.accept()
+			accept(a.opts, a.log)
 		} else if a.file.Failed(err) {
 			a.record.BadConfig(a.decided.World.Config.Path, err)
 		}

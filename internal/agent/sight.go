@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/gap"
 	"weir/internal/dataplane"
 	"weir/internal/event"
 	"weir/internal/policy/quota"
@@ -66,7 +67,7 @@ func quotaSight(s quota.Standing) event.Quota {
 }
 
 // unaccepted returns the gaps that no accept_gaps allows, as one text.
-func unaccepted(gaps []decide.Gap) string {
+func unaccepted(gaps []gap.Gap) string {
 	var texts []string
 	for _, g := range gaps {
 		if text := g.String(); !g.Accepted && !slices.Contains(texts, text) {
@@ -77,7 +78,7 @@ func unaccepted(gaps []decide.Gap) string {
 }
 
 // sight returns the link as it stands, and forgets what was repaired.
-func (l *link) sight(gaps []decide.Gap) event.LinkSight {
+func (l *link) sight(gaps []gap.Gap) event.LinkSight {
 	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: unaccepted(gaps), Repaired: l.repaired}
 	if l.err != nil {
 		s.Error, s.Gone = l.err.Error(), errors.Is(l.err, dataplane.ErrNoDevice)

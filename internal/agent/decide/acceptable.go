@@ -184,7 +184,7 @@ func (r Request) notHeld(v Verdict, existed bool) error {
 	}
 	for _, g := range v.Gaps {
 		if value, ok := asked[g.Field]; ok && !g.Accepted {
-			return g.refusal(value)
+			return g.Refusal(value)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/agent/decide/gap"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -308,7 +309,7 @@ func (d Decision) heldBack(a Allocation, m LinkMin) error {
 	if a.shared() {
 		if v.Missing(m.Link) {
 			return refuse(refusal.NotHeld, "pods", fmt.Sprintf("link %s holds no groups, and an allocation for several pods is one", m.Link),
-				"give each pod a claim of its own, by a ResourceClaimTemplate; "+gapKernel)
+				"give each pod a claim of its own, by a ResourceClaimTemplate; "+gap.Kernel)
 		}
 		for _, pod := range a.Pods {
 			if member, _ := d.Verdict(podKey(pod)); member.Policy.Group != a.group() {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/agent/decide/gap"
 	"weir/internal/agent/decide/labels"
 	"weir/internal/api"
 	"weir/internal/config"
@@ -20,7 +21,7 @@ import (
 
 // Decide returns what follows from a world.
 func Decide(w World) Decision {
-	d := Decision{World: w, Plans: map[string]plan.State{}, LinkGaps: map[string][]Gap{}}
+	d := Decision{World: w, Plans: map[string]plan.State{}, LinkGaps: map[string][]gap.Gap{}}
 	var keys []string
 	all := w.awaited()
 	for _, found := range all {
@@ -118,7 +119,7 @@ func portless(w discover.Workload) bool {
 }
 
 // Receives returns a function that reports whether a link counts what a row of usage receives.
-func (d Decision) Receives() func(api.UsageRow) bool {
+func Receives(d Decision) func(api.UsageRow) bool {
 	places, beside := map[string]bool{}, map[string]bool{}
 	for _, l := range d.World.Links() {
 		if l.Direction == policy.Ingress {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/agent/decide/gap"
 	"weir/internal/discover"
 	"weir/internal/discover/lookup"
 	"weir/internal/plan"
@@ -22,7 +23,7 @@ type Decision struct {
 	Verdicts []Verdict             // the host first, then by name
 	Groups   []Verdict             // by name
 	Plans    map[string]plan.State // by link
-	LinkGaps map[string][]Gap      // by link: what its backend does not hold of its settings
+	LinkGaps map[string][]gap.Gap  // by link: what its backend does not hold of its settings
 	// Until is when a period of some policy begins or ends; zero = never.
 	Until time.Time
 	// moments are World.Now, and one for every other set of mins and maxes that holds at some
@@ -93,7 +94,7 @@ func (d Decision) Refused() []string {
 func (d Decision) NotHeld() []string {
 	var names []string
 	for _, v := range slices.Concat(d.Verdicts, d.Groups) {
-		if slices.ContainsFunc(v.Gaps, func(g Gap) bool { return !g.Accepted }) {
+		if slices.ContainsFunc(v.Gaps, func(g gap.Gap) bool { return !g.Accepted }) {
 			names = append(names, v.Name)
 		}
 	}

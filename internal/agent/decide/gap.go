@@ -3,122 +3,16 @@
 package decide
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"weir/internal/api"
-	"weir/internal/dataplane"
+	"weir/internal/agent/decide/gap"
 	"weir/internal/policy"
-	"weir/internal/policy/discipline"
-	"weir/internal/refusal"
 	"weir/internal/workload"
 )
-
-// Gap is a part of a policy that the backend of a link does not hold on this kernel.
-type Gap struct {
-	Link         string // its name, see plan.Link.Name
-	Direction    policy.Direction
-	Device       string
-	Field, Value string // a name of policy.AllNames; "group" also of a group itself
-	Reason       string // why the backend does not hold it
-	Origin       string // of the field, see api.Workload.Origin
-	Accepted     bool   // by the user, with --accept-gaps or accept_gaps
-}
-
-// What to do about a gap, for people.
-const (
-	gapKernel = "a kernel with BPF qdiscs (Linux 6.16 or later with CONFIG_NET_SCH_BPF) holds it"
-	gapRemedy = gapKernel + "; --accept-gaps takes it all the same"
-)
-
-// String returns the gap as a workload's note has it.
-func (g Gap) String() string {
-	text := fmt.Sprintf("link %s: %s is not held: %s", g.Link, g.What(), g.Reason)
-	if g.Accepted {
-		return text + " (accepted)"
-	}
-	return text
-}
-
-// What returns the part of the policy: "discipline llq", "group tenant".
-func (g Gap) What() string {
-	if g.Value == "" {
-		return g.Field
-	}
-	return g.Field + " " + g.Value
-}
-
-// refusal returns the answer to a request that the backend does not hold.
-func (g Gap) refusal(value string) error {
-	return &refusal.Error{Kind: refusal.NotHeld, Object: "link " + g.Link, Field: g.Field, Value: cmp.Or(value, g.Value),
-		Msg: fmt.Sprintf("link %s does not hold it: %s", g.Link, g.Reason), Remedy: gapRemedy}
-}
-
-// view returns the gap as the API shows it.
-func (g Gap) view() api.PolicyGap {
-	return api.PolicyGap{Device: g.Device, Direction: string(cmp.Or(g.Direction, policy.Egress)),
-		Field: g.Field, Value: g.Value, Reason: g.Reason, Accepted: g.Accepted}
-}
-
-// GapViews returns gaps as the API shows them.
-func GapViews(gaps []Gap) []api.PolicyGap {
-	var list []api.PolicyGap
-	for _, g := range gaps {
-		list = append(list, g.view())
-	}
-	return list
-}
-
-// lacking lists what a policy in one direction asks for and abilities do not hold;
-// only field, value and reason of the gaps are set.
-func lacking(p policy.Policy, abilities dataplane.Abilities) []Gap {
-	var gaps []Gap
-	if p.Group != "" && abilities.NoGroups {
-		gaps = append(gaps, Gap{Field: "group", Value: p.Group, Reason: withoutGroups})
-	}
-	if p.LimitBytes != 0 && abilities.NoByteLimit {
-		gaps = append(gaps, Gap{Field: "limit_bytes", Value: strconv.FormatUint(p.LimitBytes, 10), Reason: noByteLimit})
-	}
-	if p.Burst != 0 && abilities.NoBurst {
-		gaps = append(gaps, Gap{Field: "burst", Value: p.Burst.String(), Reason: withoutBursts})
-	}
-	if !abilities.OneQueue {
-		return gaps
-	}
-	if p.Discipline != "" && p.Discipline != abilities.Discipline {
-		gaps = append(gaps, Gap{Field: "discipline", Value: string(p.Discipline),
-			Reason: fmt.Sprintf("HTB has one queue for each workload, with discipline %s and no rules", abilities.Discipline)})
-	}
-	if p.AQM != (discipline.AQM{}) && !sameAQM(p.AQM, abilities.AQM) {
-		gaps = append(gaps, Gap{Field: "aqm", Value: p.AQM.Compact(),
-			Reason: fmt.Sprintf("HTB has a queue with AQM %s for each workload", abilities.AQM.Compact())})
-	}
-	return gaps
-}
-
-const (
-	// withoutGroups is why a group, and a workload's place in it, is not held.
-	withoutGroups = "HTB has no groups: each member counts for itself, with its own weight, min and max"
-
-	// withoutBursts is why a burst is not held.
-	withoutBursts = "HTB's rates are computed anew every 200 ms from what each workload is seen to send, which bursts would spoil; its max is held"
-
-	// noByteLimit is why a limit in bytes is not held.
-	noByteLimit = "HTB's queue counts packets, whatever their size, and takes the limit as so many full frames; limit_packets is held"
-)
-
-// sameAQM reports whether a backend whose AQM is b holds a. One that marks holds what drops,
-// too: packets that can be marked are marked all the same.
-func sameAQM(a, b discipline.AQM) bool {
-	targetA, intervalA := a.Of(discipline.SFQ)
-	targetB, intervalB := b.Of(discipline.SFQ)
-	return targetA == targetB && intervalA == intervalB && (b.ECN || !a.ECN)
-}
 
 // findGaps notes what of the workload's policy the links do not hold.
 func (v *Verdict) findGaps(w World) {
@@ -134,7 +28,7 @@ func (v *Verdict) findGaps(w World) {
 		if v.Kind == workload.KindGroup {
 			asked = policy.Policy{Group: v.Name}
 		}
-		for _, g := range lacking(asked, w.Abilities[link.Name()]) {
+		for _, g := range gap.Lacking(asked, w.Abilities[link.Name()]) {
 			g.Link, g.Device, g.Direction = link.Name(), link.Place(), link.Direction
 			if link.Direction == policy.Ingress && g.Field != "group" {
 				g.Field = "ingress." + g.Field
@@ -201,22 +95,22 @@ var gapFields = slices.DeleteFunc(policy.AllNames(), func(name string) bool { re
 // accepted.
 func newGaps(before, after Decision, path string) error {
 	said := map[string]bool{}
-	before.eachGap(func(place string, g Gap) { said[place+g.What()] = true })
+	before.eachGap(func(place string, g gap.Gap) { said[place+g.What()] = true })
 	var wrong []error
-	after.eachGap(func(place string, g Gap) {
+	after.eachGap(func(place string, g gap.Gap) {
 		if g.Accepted || g.Origin != OriginConfig || said[place+g.What()] {
 			return
 		}
 		said[place+g.What()] = true
 		wrong = append(wrong, fmt.Errorf("%s: %s: %s: link %s does not hold it: %s; %s; accept_gaps: true takes it all the same",
-			path, place, g.What(), g.Link, g.Reason, gapKernel))
+			path, place, g.What(), g.Link, g.Reason, gap.Kernel))
 	})
 	return errors.Join(wrong...)
 }
 
 // eachGap visits all gaps with the place in a configuration that they are about:
 // "links: eth0", "groups: tenant", "workloads: web".
-func (d Decision) eachGap(visit func(place string, g Gap)) {
+func (d Decision) eachGap(visit func(place string, g gap.Gap)) {
 	for _, link := range slices.Sorted(maps.Keys(d.LinkGaps)) {
 		for _, g := range d.LinkGaps[link] {
 			visit("links: "+g.Device, g)

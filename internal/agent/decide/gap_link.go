@@ -3,11 +3,11 @@
 package decide
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 
+	"weir/internal/agent/decide/gap"
 	"weir/internal/config"
 	"weir/internal/dataplane"
 	"weir/internal/plan"
@@ -29,19 +29,19 @@ func (w World) planned(l config.Link) plan.Link {
 }
 
 // linkGaps lists what the link's backend does not hold of its settings.
-func (w World) linkGaps(l config.Link) []Gap {
+func (w World) linkGaps(l config.Link) []gap.Gap {
 	abilities := w.Abilities[l.Name()]
-	var gaps []Gap
+	var gaps []gap.Gap
 	if abilities.Scheduler != "" && l.Scheduler != plan.SchedulerFair {
-		gaps = append(gaps, Gap{Field: "scheduler", Value: l.Scheduler,
+		gaps = append(gaps, gap.Gap{Field: "scheduler", Value: l.Scheduler,
 			Reason: "HTB schedules in its place and divides the link as scheduler fair does"})
 	}
 	if abilities.Scheduler != "" && l.Favour != plan.FavourNeither {
-		gaps = append(gaps, Gap{Field: "favour", Value: l.Favour,
+		gaps = append(gaps, gap.Gap{Field: "favour", Value: l.Favour,
 			Reason: "HTB sends packet by packet and has no batches to make short or long"})
 	}
 	if abilities.NoNegativeOverhead && l.Overhead < 0 {
-		gaps = append(gaps, Gap{Field: "overhead", Value: strconv.Itoa(l.Overhead),
+		gaps = append(gaps, gap.Gap{Field: "overhead", Value: strconv.Itoa(l.Overhead),
 			Reason: "HTB takes no bytes off a packet's length, and counts an overhead of 0"})
 	}
 	for i := range gaps {
@@ -61,13 +61,4 @@ func (w World) expectedAbilities(known map[string]dataplane.Abilities) map[strin
 		}
 	}
 	return all
-}
-
-// GapSentences returns gaps as sentences.
-func GapSentences(gaps []Gap) []string {
-	var text []string
-	for _, g := range gaps {
-		text = append(text, fmt.Sprintf("%s is not held here: %s.", sentence(g.What()), g.Reason))
-	}
-	return text
 }

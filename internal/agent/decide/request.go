@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/agent/decide/gap"
 	"weir/internal/api"
 	"weir/internal/closest"
 	"weir/internal/config"
@@ -376,7 +377,7 @@ func (v Verdict) storedUnheld(s settings, existed bool) map[string]string {
 	unheld := map[string]string{}
 	had := layerText(s.from)
 	for field, value := range layerText(s.to) {
-		lacks := func(g Gap) bool { return v.Kind == workload.KindGroup || g.Field == gapField(field) }
+		lacks := func(g gap.Gap) bool { return v.Kind == workload.KindGroup || g.Field == gapField(field) }
 		if had[field] != value && slices.ContainsFunc(v.Gaps, lacks) {
 			unheld[field] = value
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/agent/decide/gap"
 	"weir/internal/dataplane"
 	"weir/internal/discover"
 	"weir/internal/invalid"
@@ -31,7 +32,7 @@ type Verdict struct {
 	Note     string             // for people: what of the policy is not in force, and why
 	Warnings []string           // about rules that overlap
 	Refusals map[string][]error // by link: why the plan there does not hold all of the policy
-	Gaps     []Gap              // what the links' backends do not hold of the policy
+	Gaps     []gap.Gap          // what the links' backends do not hold of the policy
 	// allocated is what is allocated to the workload or group, by link; within, of a group, what
 	// is allocated to its members.
 	allocated, within map[string]policy.Rate
@@ -133,8 +134,8 @@ func (v Verdict) Faults(link string) []string {
 	for _, err := range v.Refusals[link] {
 		text = append(text, sentence(reason(err))+".")
 	}
-	here := slices.DeleteFunc(slices.Clone(v.Gaps), func(g Gap) bool { return g.Link != link })
-	return append(text, GapSentences(here)...)
+	here := slices.DeleteFunc(slices.Clone(v.Gaps), func(g gap.Gap) bool { return g.Link != link })
+	return append(text, gap.Sentences(here)...)
 }
 
 // groupless counts the links on which the workload is refused its group, or the

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+package gap
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 
 // The API's names for settings that are not held.
 func TestGapView(t *testing.T) {
-	text, err := json.Marshal(Gap{Link: "eth0 ingress", Device: "eth0", Direction: policy.Ingress, Field: "ingress.aqm", Value: "off", Reason: "r"}.view())
+	text, err := json.Marshal(Gap{Link: "eth0 ingress", Device: "eth0", Direction: policy.Ingress, Field: "ingress.aqm", Value: "off", Reason: "r"}.View())
 	const want = `{"device":"eth0","direction":"ingress","field":"ingress.aqm","value":"off","reason":"r","accepted":false}`
 	if err != nil || string(text) != want {
 		t.Errorf("%s, %v", text, err)
