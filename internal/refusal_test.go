@@ -37,7 +37,7 @@ var sentences = map[string]string{
 	"internal/agent/record/record.go: states":              onlyNews,
 	"internal/agent/regulator.go: watch":                   onlyNews,
 	"internal/agent/link.go: complain":                     onlyNews,
-	"internal/agent/reload/reload.go: Failed":                     onlyNews,
+	"internal/agent/reload/reload.go: Failed":              onlyNews,
 	"internal/cluster/bus/kafka/kafka.go: Ping":            onlyNews,
 	"internal/cluster/manager/plan.go: look":               onlyNews,
 	"internal/cluster/node/node.go: lookAtEngine":          onlyNews,

@@ -27,14 +27,14 @@ func TestFilesThatOthersMayChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			safepathtest.Refused(t, func(t *testing.T) string { return write(t, "192.0.2.0/24\n") }, func(path string) error {
-				_, err := loadConfig(write(t, strings.ReplaceAll(text, "FILE", path)), Overrides{})
+				_, err := loadConfig(write(t, strings.ReplaceAll(text, "FILE", path)), Overrides{}, config.Load)
 				return err
 			})
 		})
 	}
 	t.Run("configuration", func(t *testing.T) {
 		safepathtest.Refused(t, func(t *testing.T) string { return write(t, "links: []\n") }, func(path string) error {
-			_, err := loadConfig(path, Overrides{})
+			_, err := loadConfig(path, Overrides{}, config.Load)
 			var unread *config.FileError
 			if err != nil && !errors.As(err, &unread) {
 				t.Errorf("%T: the exit code is another", err)
@@ -49,8 +49,8 @@ func TestFilesThatOthersMayChange(t *testing.T) {
 			if err := os.Chmod(dir, mode); err != nil {
 				t.Fatal(err)
 			}
-			_, err := loadConfig(file, Overrides{})
-			_, byFlag := loadConfig(write(t, "links: []\n"), Overrides{StateDir: dir})
+			_, err := loadConfig(file, Overrides{}, config.Load)
+			_, byFlag := loadConfig(write(t, "links: []\n"), Overrides{StateDir: dir}, config.Load)
 			var refused *safepath.Error
 			if wrong := mode&0o022 != 0; errors.As(err, &refused) != wrong || errors.As(byFlag, &refused) != wrong {
 				t.Errorf("mode %o: %v, by flag: %v", mode, err, byFlag)

@@ -34,7 +34,7 @@ func newWalk(t *testing.T) *walk {
 	t.Helper()
 	w := &walk{bed: newBed(t, "a", "b", "c"), log: audit.New(filepath.Join(t.TempDir(), "audit.log"), slog.New(slog.DiscardHandler))}
 	w.opts.Audit = w.log
-	w.strangers = w.newStrangers()
+	w.strangers = newStrangers(w.Manager)
 	w.has["a"] = []string{"web", "db"}
 	var err error
 	if w.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {

@@ -113,7 +113,7 @@ func New(opts Options) (*Manager, error) {
 	}
 	m := &Manager{opts: opts, clock: opts.Clock, log: opts.Log, started: time.Now(), wake: make(chan struct{}, 1),
 		nodes: map[string]*planning.Node{}, changed: make(chan struct{})}
-	m.strangers = m.newStrangers()
+	m.strangers = newStrangers(m)
 	authority, err := pki.LoadAuthority(opts.Dir)
 	if errors.Is(err, pki.ErrNone) {
 		return nil, &refusal.Error{Kind: refusal.Unknown, Field: "manager.state_dir", Value: opts.Dir, Msg: "no cluster is there", Remedy: "make one first: weir manager init"}
@@ -183,7 +183,7 @@ func (m *Manager) Listen(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(&refusal.Error{Kind: refusal.Invalid, Field: "manager.listen", Value: m.opts.Listen, Msg: fmt.Sprintf("cannot listen: %v", err), Remedy: "choose another HOST:PORT"}, m.bus.Close(), m.closeImages())
 	}
-	m.listener = m.guarded(ln)
+	m.listener = guarded(m, ln)
 	return nil
 }
 

@@ -54,13 +54,13 @@ type strangers struct {
 	failures  crowd.Lines // about those that were read
 }
 
-func (m *Manager) newStrangers() *strangers {
+func newStrangers(m *Manager) *strangers {
 	return &strangers{log: m.log, audit: m.opts.Audit, refused: &m.refused,
 		each: crowd.Rates{Burst: failuresAtOnce, Every: failureEvery}, all: crowd.Rates{Burst: allFailures, Every: allEvery}}
 }
 
 // guarded returns the port for nodes: strangers make room for each other, members do not.
-func (m *Manager) guarded(ln net.Listener) net.Listener {
+func guarded(m *Manager, ln net.Listener) net.Listener {
 	at := crowd.Listen(ln, crowd.Limits{Unknown: gate.ConnectionsUnknown, Each: memberConnections, All: connections})
 	at.Say = func(n int, last net.Addr) {
 		m.log.Warn("connections without a certificate were closed, to make room", "connections", n, "last", last.String())

@@ -74,7 +74,7 @@ func TestRefusedJoinsAreBounded(t *testing.T) {
 	var lines bytes.Buffer
 	w := newWalk(t)
 	w.Manager.log = slog.New(slog.NewTextHandler(&lines, nil))
-	w.strangers = w.newStrangers()
+	w.strangers = newStrangers(w.Manager)
 	h := w.nodesHandler()
 	const hostile = "X\nlevel=ERROR msg=forged"
 	statuses := map[int]int{}
