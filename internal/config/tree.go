@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"weir/internal/bound"
 	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/yamltree"
@@ -148,6 +149,10 @@ func parseTree(text []byte) (node, error) {
 	root := node{tree: t}
 	if damage := zeroByte(text); damage != nil {
 		t.problems = append(t.problems, *damage)
+		return root, nil
+	}
+	if levels := yamltree.Levels(string(text)); levels > deepest { // the parser's time grows with their square
+		t.problem(nil, "", "%d levels, %d are the most; nest lists and fields less", levels, deepest)
 		return root, nil
 	}
 	file, err := parser.ParseBytes(text, 0)
@@ -370,35 +375,50 @@ func (n node) child(step string) node {
 	return found
 }
 
-// deepest bounds how deep plain follows a value: queues in a list, each with a list of
-// matches, each with a list of ports, need six. It keeps an alias within its own anchor
-// from being followed without end.
-const deepest = 7
+// deepest is how many lists and mappings in each other the file may have: those of a policy, and
+// what is around it.
+const deepest = bound.Levels + 8
 
-// plain returns the value without its places, as policy.QueuesFrom takes it.
-func (n node) plain() any { return n.plainTo(deepest) }
+// plain returns the value without its places, as policy.QueuesFrom takes it. It follows neither
+// an alias within its own anchor nor aliases of aliases without end.
+func (n node) plain() any {
+	left := bound.Policy
+	value := n.plainTo(bound.Levels+1, &left)
+	if left < 0 {
+		n.wrong("more than %d bytes, which are the most of one value; write less", bound.Policy)
+		return nil
+	}
+	return value
+}
 
-func (n node) plainTo(depth int) any {
+// plainTo returns the value with at most so many levels, of single values too, as long as bytes
+// are left: aliases can make much of a short text.
+func (n node) plainTo(depth int, left *int) any {
 	n = n.resolve()
 	if depth == 0 {
-		n.wrong("nested too deep")
+		n.wrong("more than %d levels, which are the most; nest lists and fields less", bound.Levels)
+		return nil
+	}
+	if *left < 0 {
 		return nil
 	}
 	switch v := n.ast.(type) {
 	case *ast.MappingNode:
 		fields := yamltree.Mapping{}
 		n.each(func(key string, _ *token.Token, value node) {
-			fields = append(fields, yamltree.Entry{Key: key, Value: value.plainTo(depth - 1)})
+			*left -= len(key) + 1
+			fields = append(fields, yamltree.Entry{Key: key, Value: value.plainTo(depth-1, left)})
 		})
 		return fields
 	case *ast.SequenceNode:
 		list := []any{}
-		n.items(func(item node) { list = append(list, item.plainTo(depth-1)) })
+		n.items(func(item node) { list = append(list, item.plainTo(depth-1, left)) })
 		return list
 	case nil:
 		return nil
 	case ast.ScalarNode:
 		text, _ := n.text()
+		*left -= len(text) + 1
 		return text
 	default:
 		n.wrong("%s where a value is expected; write one", describe(v))

@@ -48,7 +48,7 @@ func TestLevels(t *testing.T) {
 		`{"a": {"b": "c"}, "d": ["e"]}`:                            2,
 		"? a\n: b":                                                 1,
 	} {
-		if got := levels(text); got != want {
+		if got := Levels(text); got != want {
 			t.Errorf("%q has %d levels, want %d", text, got, want)
 		}
 	}

@@ -4,11 +4,11 @@ package yamltree
 
 import "strings"
 
-// levels returns how many lists and mappings in each other a text has at its deepest. It looks
-// at each byte once, stops beyond no bound of its own, and knows YAML as policies are written:
+// Levels returns how many lists and mappings in each other a text has at its deepest. It looks
+// at each byte once, and knows YAML as policies are written:
 // brackets, indentation, "- ", "? " and "key: ". Of what is no YAML it may say too much. It
 // may miss levels in forms of writing that confuse quotes; Parse counts those in the tree.
-func levels(text string) int {
+func Levels(text string) int {
 	var n nesting
 	for text != "" {
 		line := text
@@ -22,7 +22,7 @@ func levels(text string) int {
 	return n.deepest
 }
 
-// nesting is what levels knows of the text before a line.
+// nesting is what Levels knows of the text before a line.
 type nesting struct {
 	columns []column // of block lists and mappings that are open
 	flow    int      // brackets that are open

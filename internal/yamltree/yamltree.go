@@ -77,7 +77,7 @@ func Parse(text string, longest, deepest int) (any, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("%d bytes, %d are the most; write less", len(text), longest)
 	}
-	if n := levels(text); n > deepest {
+	if n := Levels(text); n > deepest {
 		return nil, tooDeep(n, deepest)
 	}
 	documents := yaml.NewDecoder(strings.NewReader(text))
@@ -113,7 +113,7 @@ func decoded(n *yaml.Node, level, deepest int) (any, error) {
 		}
 		return n.Value, nil
 	}
-	if level > deepest { // by a form of writing that levels does not know
+	if level > deepest { // by a form of writing that Levels does not know
 		return nil, tooDeep(level, deepest)
 	}
 	if n.Kind == yaml.MappingNode {
