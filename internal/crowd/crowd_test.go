@@ -192,16 +192,21 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestLines: the first line comes at once, later ones once in LinesEvery with the number of
-// those that were left out.
+// TestLines: some lines come at once, later ones once in LinesEvery with the number of those
+// that were left out.
 func TestLines(t *testing.T) {
 	var l Lines
 	now := time.Now()
+	for range LinesAtOnce {
+		if omitted, due := l.Due(now); omitted != 0 || !due {
+			t.Errorf("one of the first lines: %d, %v", omitted, due)
+		}
+	}
 	for _, x := range []struct {
 		after   time.Duration
 		omitted int
 		due     bool
-	}{{0, 0, true}, {1, 0, false}, {LinesEvery - 1, 0, false}, {LinesEvery, 2, true}, {LinesEvery + 1, 0, false}, {2 * LinesEvery, 1, true}} {
+	}{{1, 0, false}, {LinesEvery / 2, 0, false}, {LinesEvery, 2, true}, {LinesEvery + 1, 0, false}, {2*LinesEvery + 1, 1, true}} {
 		if omitted, due := l.Due(now.Add(x.after)); omitted != x.omitted || due != x.due {
 			t.Errorf("after %v: %d, %v", x.after, omitted, due)
 		}

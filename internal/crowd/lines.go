@@ -7,13 +7,18 @@ import (
 	"time"
 )
 
-// LinesEvery is between two lines of the log about the same thing.
-const LinesEvery = 10 * time.Second
+// The lines of the log that there may be about one thing: some at once, and one more each
+// LinesEvery.
+const (
+	LinesAtOnce = 5
+	LinesEvery  = 10 * time.Second
+)
 
 // Lines bounds how many lines of the log there are about one thing. The zero value is ready.
 type Lines struct {
 	mu      sync.Mutex
-	said    time.Time
+	used    float64 // of LinesAtOnce
+	at      time.Time
 	omitted int
 }
 
@@ -21,10 +26,13 @@ type Lines struct {
 func (l *Lines) Due(now time.Time) (omitted int, due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.said.IsZero() && now.Sub(l.said) < LinesEvery {
+	l.used = max(0, l.used-float64(now.Sub(l.at))/float64(LinesEvery))
+	l.at = now
+	if l.used+1 > LinesAtOnce {
 		l.omitted++
 		return 0, false
 	}
-	omitted, l.omitted, l.said = l.omitted, 0, now
+	l.used++
+	omitted, l.omitted = l.omitted, 0
 	return omitted, true
 }

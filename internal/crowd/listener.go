@@ -22,8 +22,9 @@ type Limits struct {
 type Listener struct {
 	net.Listener
 	limits Limits
-	// Say, if it is set, is told from time to time how many connections had to make room.
-	Say func(connections int, last net.Addr)
+	// Say, if it is set, is told from time to time how many connections had to make room, and
+	// whose the last of them was.
+	Say func(connections int, last string)
 
 	mu             sync.Mutex
 	number         uint64
@@ -101,7 +102,7 @@ func (l *Listener) expel(c *Conn) {
 	_ = c.Close() // of a stranger
 	if l.Say != nil {
 		if omitted, due := l.lines.Due(time.Now()); due {
-			l.Say(omitted+1, c.RemoteAddr())
+			l.Say(omitted+1, c.party)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package manager
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -62,8 +61,8 @@ func newStrangers(m *Manager) *strangers {
 // guarded returns the port for nodes: strangers make room for each other, members do not.
 func guarded(m *Manager, ln net.Listener) net.Listener {
 	at := crowd.Listen(ln, crowd.Limits{Unknown: gate.ConnectionsUnknown, Each: memberConnections, All: connections})
-	at.Say = func(n int, last net.Addr) {
-		m.log.Warn("connections without a certificate were closed, to make room", "connections", n, "last", last.String())
+	at.Say = func(n int, last string) {
+		m.log.Warn("connections without a certificate were closed, to make room", "connections", n, "last", last)
 	}
 	return tls.NewListener(at, gate.Guard(m.members.Credentials().Server(tls.VerifyClientCertIfGiven),
 		func(name string, cert *x509.Certificate) bool { return m.members.Admit(name, cert) == nil }))
@@ -73,7 +72,7 @@ func guarded(m *Manager, ln net.Listener) net.Listener {
 // read, nil if it may be read.
 func (s *strangers) mayAsk(pattern, address string) *refusal.Error {
 	if !slices.Contains(forStrangers, pattern) {
-		return &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "none of this cluster was shown", Remedy: "join first, with a token"}
+		return &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "no certificate of this cluster was shown", Remedy: "join first, with a token"}
 	}
 	if now := time.Now(); !s.each.Has(address, now) || !s.all.Has("", now) {
 		return &refusal.Error{Kind: refusal.TooMany, Msg: "too many requests to join were refused lately", Remedy: "wait for some seconds"}
@@ -81,15 +80,14 @@ func (s *strangers) mayAsk(pattern, address string) *refusal.Error {
 	return nil
 }
 
-// turnAway refuses a request unread. The log has one line for many; what a stranger wrote is
-// quoted there, and cut.
+// turnAway refuses a request unread. The log has one line for many, in which what a stranger
+// wrote is cut.
 func (s *strangers) turnAway(w http.ResponseWriter, r *http.Request, who remote, action string, no *refusal.Error) {
 	s.refused.Add(1)
-	why := strings.TrimSpace(no.Field + " " + no.Msg)
 	if omitted, due := s.turned.Due(time.Now()); due {
-		s.log.Warn("request refused", "path", short(r.URL.Path), "node", no.Value, "peer", r.RemoteAddr, "err", why, "omitted", omitted)
+		s.log.Warn("request refused", "path", short(r.URL.Path), "node", no.Value, "peer", r.RemoteAddr, "err", no.Msg, "omitted", omitted)
 	}
-	s.audit.Append(audit.Entry{Who: who.author(), Action: action, Object: no.Value, Result: audit.Refused, Reason: why})
+	s.audit.Append(audit.Entry{Who: who.author(), Action: action, Object: no.Value, Result: audit.Refused, Reason: no.Msg})
 	rest.RefuseUnread(w, r, no)
 }
 
@@ -110,5 +108,5 @@ func (s *strangers) failed(what, node string, peer remote, err error) {
 	}
 }
 
-// short quotes a text of a stranger's, and cuts it.
-func short(text string) string { return fmt.Sprintf("%.200q", text) }
+// short cuts a text of a stranger's; the log escapes what is not to be printed.
+func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), 200)], "?") }

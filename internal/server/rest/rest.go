@@ -27,12 +27,9 @@ import (
 // Limits of a server. A client that is slower than these is cut off, so that no
 // client can make a process hold memory or goroutines for long.
 const (
-	headerTimeout  = 5 * time.Second
 	RequestTimeout = 15 * time.Second // to read a request, and to write an answer
-	idleTimeout    = 2 * time.Minute
 	// ShutdownTimeout bounds the time for requests under way.
 	ShutdownTimeout = 3 * time.Second
-	maxHeaderBytes  = 16 << 10
 	// MaxBodyBytes bounds a request's body.
 	MaxBodyBytes = 64 << 10
 )
@@ -172,16 +169,9 @@ func restart(ctx context.Context) {
 
 // Server returns an HTTP server with the limits above.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           answering(h),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       RequestTimeout,
-		WriteTimeout:      RequestTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ConnContext:       WithPeer,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
+	srv := crowd.NewServer(answering(h), log, slog.LevelWarn)
+	srv.ReadTimeout, srv.WriteTimeout, srv.ConnContext = RequestTimeout, RequestTimeout, WithPeer
+	return srv
 }
 
 // Shutdown gives requests under way a moment, then cuts them off.

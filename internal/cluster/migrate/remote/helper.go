@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/cluster/migrate"
+	"weir/internal/crowd"
 )
 
 // Deadlines of the helper. A part may be as long as its container's memory and a pull as
@@ -49,9 +50,9 @@ func (h *Helper) Serve(ctx context.Context, ln net.Listener) error {
 	h.clock = newIdleClock(h.idle)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path+"{verb}", h.serve)
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerLimit, IdleTimeout: headerLimit, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelWarn), ConnState: h.clock.note,
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+	srv := crowd.NewServer(mux, h.log, slog.LevelWarn)
+	srv.IdleTimeout, srv.ConnState = headerLimit, h.clock.note
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(&rootOnly{ln, h.log}) }()
 	select {

@@ -15,18 +15,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"weir/internal/cluster/migrate/registry"
 	"weir/internal/cluster/pki"
+	"weir/internal/crowd"
 )
 
 const (
-	// MaxConns bounds the connections to that address: any local user can make some, and
-	// the agent needs its descriptors for more than that. Those without a password are
-	// closed after their first answer, those that say nothing after headerTimeout.
-	MaxConns      = 256
-	headerTimeout = 10 * time.Second
+	// MaxConns bounds the connections to that address on which no password was shown: any
+	// local user can make some, and the agent needs its descriptors for more than that. They
+	// make room for each other, and are closed after their first answer.
+	MaxConns = 256
+	// engineConns bounds those on which one was, of a move and of all.
+	engineConns = 256
 )
 
 // Options say where the registry is offered, and how this node reaches the manager.
@@ -65,7 +65,7 @@ func (r *Registry) Listen() {
 		r.log.Warn("the manager's image registry cannot be offered to this node's engine; choose another cluster.registry_listen", "err", err)
 		return
 	}
-	r.listener = netutil.LimitListener(ln, MaxConns)
+	r.listener = crowd.Listen(ln, crowd.Limits{Unknown: MaxConns, All: engineConns})
 }
 
 // Serve offers the registry until ctx ends.
@@ -90,16 +90,19 @@ func (r *Registry) Serve(ctx context.Context) {
 			http.Error(w, fmt.Sprintf("the registry of the manager at %s cannot be reached: %v", r.opts.Manager, err), http.StatusBadGateway)
 		},
 	}
-	srv := &http.Server{ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug), // an engine tries TLS first
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			if r.hasPass(w, q) {
-				q = q.WithContext(r.passes.allowance(q).With(q.Context()))
-				q.Header.Del("Authorization") // the manager knows the node by its certificate
-				r.served.Add(1)
-				proxy.ServeHTTP(w, q)
+	srv := crowd.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if r.hasPass(w, q) {
+			if err := crowd.Admit(q.Context(), "engine"); err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
 			}
-		})}
+			q = q.WithContext(r.passes.allowance(q).With(q.Context()))
+			q.Header.Del("Authorization") // the manager knows the node by its certificate
+			r.served.Add(1)
+			proxy.ServeHTTP(w, q)
+		}
+	}), r.log, slog.LevelDebug) // an engine tries TLS first
+	srv.ConnContext = crowd.WithConn
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(r.listener) }()
 	select {

@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	headerTimeout = 10 * time.Second
 	// maxStep bounds a call that names a step or a part.
 	maxStep = 4 << 10
 	// readingAtOnce is how many descriptions are decoded at once: that takes some times

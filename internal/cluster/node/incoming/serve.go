@@ -24,6 +24,7 @@ import (
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd"
 )
 
 // What another node may do here, and by which permission:
@@ -44,8 +45,8 @@ func (s *Server) serve(ctx context.Context, ln net.Listener) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+remote.Path+"{verb}", s.limited(s.recorded(s.serveMigrate)))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), ConnContext: pki.WithConnection}
+	srv := crowd.NewServer(mux, s.log, slog.LevelWarn)
+	srv.ConnContext = pki.WithConnection
 	at := gate.Listen(ln)
 	cfg := gate.Guard(s.opts.Members.ServerTLS(), func(string, *x509.Certificate) bool { return true }) // the handshake takes no others
 	ended := make(chan error, 1)
