@@ -143,7 +143,7 @@ func (s *Server) routes() *rest.API {
 	s.control(h)
 	s.groupChanges(h)
 	s.stream(h)
-	s.page = page.New(h, page.Options{Settings: s.opts.Web, Program: web.Agent, Socket: s.opts.Socket, Group: s.opts.Group})
+	s.page = page.New(h, page.Options{Settings: s.opts.Web, Program: web.Agent, Socket: s.opts.Socket, Group: s.opts.Group, ViewGroup: s.opts.ViewGroup})
 	h.ServeAudit()
 	describeEvents(h.OpenAPI().Components.Schemas)
 

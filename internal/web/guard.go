@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
+	"weir/internal/crowd"
 	"weir/internal/refusal"
 )
 
@@ -126,28 +127,32 @@ func (o Options) known(r *http.Request) bool {
 // within returns a handler that calls serve for requests with a token.
 func (o Options) within(serve func(http.ResponseWriter, *http.Request, Session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		session, no := o.session(r)
+		session, ended, no := o.session(r)
 		if no != nil {
 			o.unknown(w, r, no)
 			return
 		}
-		if !prove(r.Context()) {
+		if crowd.Admit(r.Context(), session.party()) != nil {
 			o.refuse(w, r, &refusal.Error{Kind: refusal.Busy, Msg: "too many connections with a token are open", Remedy: "close a page"})
 			return
 		}
-		serve(w, r, session)
+		ctx, done := o.Sessions.during(r.Context(), session, ended)
+		defer done()
+		serve(w, r.WithContext(ctx), session)
 	}
 }
 
-// session returns who makes a request: by its token, or by the proxy's word.
-func (o Options) session(r *http.Request) (Session, *refusal.Error) {
+// session returns who makes a request, by its token or by the proxy's word, and what is closed
+// when all sessions end. A proxy's users have none.
+func (o Options) session(r *http.Request) (Session, <-chan struct{}, *refusal.Error) {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return o.Sessions.Check(token)
+		return o.Sessions.check(token)
 	}
 	if o.Proxy.speaks(r) {
-		return o.Proxy.session(r, o.Program)
+		session, no := o.Proxy.session(r, o.Program)
+		return session, nil, no
 	}
-	return Session{}, o.Program.denied("the request has no token")
+	return Session{}, nil, o.Program.denied("the request has no token")
 }
 
 // open exchanges the code of a link for a token.
@@ -174,12 +179,22 @@ func (o Options) open(w http.ResponseWriter, r *http.Request) {
 func (o Options) unknown(w http.ResponseWriter, r *http.Request, no *refusal.Error) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	o.record(stranger(r), r, no)
+	unread(w, r)
 	api.WriteProblem(w, api.ProblemOf(no).WithStatus(http.StatusUnauthorized))
+}
+
+// unread has the connection end with the answer to a request whose body was not read, rather
+// than net/http read what comes of it.
+func unread(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // refuse refuses a request.
 func (o Options) refuse(w http.ResponseWriter, r *http.Request, no *refusal.Error) {
 	o.record(stranger(r), r, no)
+	unread(w, r)
 	api.WriteProblem(w, api.ProblemOf(no))
 }
 

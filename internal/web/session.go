@@ -4,6 +4,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,6 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +30,11 @@ const (
 	SessionTime = 12 * time.Hour
 )
 
-// maxLinks bounds how many links wait to be opened; the oldest makes room.
-const maxLinks = 64
+// How many links wait to be opened, of one user and of all with a role: the oldest makes room.
+const (
+	maxLinks    = 8
+	maxAllLinks = 256
+)
 
 // keyBytes is the length of the key that signs tokens.
 const keyBytes = 32
@@ -38,6 +45,19 @@ type User struct {
 	UID   *uint32 `json:"uid,omitempty"`
 	Name  string  `json:"user,omitempty"`
 	Login string  `json:"login,omitempty"` // the user who logged in, if that is another
+	Group string  `json:"group,omitempty"` // that gives the user the role, "" = that cannot be looked up
+}
+
+// party names the user as one of many, "" = several: on a connection of a proxy there are
+// requests of all its users.
+func (u User) party() string {
+	switch {
+	case strings.HasPrefix(u.Name, proxied):
+		return ""
+	case u.UID != nil:
+		return "uid " + strconv.FormatUint(uint64(*u.UID), 10)
+	}
+	return u.Name
 }
 
 // Session is what a token says.
@@ -53,9 +73,12 @@ type Sessions struct {
 	of   Program
 	now  func() time.Time
 
+	rights rights
+
 	mu    sync.Mutex
 	key   []byte
-	links []link
+	links []link        // the oldest first
+	ended chan struct{} // closed by EndAll
 }
 
 // link is a link that was not opened yet. Only its code's hash is kept.
@@ -67,7 +90,7 @@ type link struct {
 
 // NewSessions reads the key in file, and makes one if there is none.
 func NewSessions(file string, of Program) (*Sessions, error) {
-	s := &Sessions{file: file, of: of, now: time.Now}
+	s := &Sessions{file: file, of: of, now: time.Now, rights: rights{lookup: isMember}, ended: make(chan struct{})}
 	key, err := safepath.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -81,7 +104,8 @@ func NewSessions(file string, of Program) (*Sessions, error) {
 	return s, nil
 }
 
-// EndAll ends all sessions and links: it replaces the key.
+// EndAll ends all sessions and links: it replaces the key, and ends the requests that are
+// under way.
 func (s *Sessions) EndAll() error {
 	key := make([]byte, keyBytes)
 	_, _ = rand.Read(key) // never fails
@@ -90,7 +114,8 @@ func (s *Sessions) EndAll() error {
 	if err := atomicfile.Write(s.file, key, 0o600); err != nil {
 		return fmt.Errorf("key of the page's sessions: %w", err)
 	}
-	s.key, s.links = key, nil
+	close(s.ended)
+	s.key, s.links, s.ended = key, nil, make(chan struct{})
 	return nil
 }
 
@@ -99,12 +124,33 @@ func (s *Sessions) Link(u User) (code string, ends time.Time) {
 	code = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.links) >= maxLinks {
-		s.links = s.links[1:]
-	}
+	s.makeRoom(u)
 	ends = s.now().Add(linkTime)
 	s.links = append(s.links, link{sha256.Sum256([]byte(code)), u, ends})
 	return code, ends
+}
+
+// makeRoom drops links that have expired, and the oldest of a user with too many, or of all
+// with the user's role. The lock is held.
+func (s *Sessions) makeRoom(u User) {
+	s.links = slices.DeleteFunc(s.links, func(l link) bool { return s.now().After(l.ends) })
+	alike := func(l link) bool { return l.user.Role == u.Role }
+	mine := func(l link) bool { return alike(l) && l.user.party() == u.party() }
+	for _, bound := range []struct {
+		counts func(link) bool
+		most   int
+	}{{mine, maxLinks}, {alike, maxAllLinks}} {
+		n := 0
+		for _, l := range s.links {
+			if bound.counts(l) {
+				n++
+			}
+		}
+		if n >= bound.most {
+			i := slices.IndexFunc(s.links, bound.counts)
+			s.links = slices.Delete(s.links, i, i+1)
+		}
+	}
 }
 
 // Open exchanges the code of a link for a token.
@@ -140,18 +186,51 @@ func (s *Sessions) mac(text []byte) []byte {
 
 // Check returns the session of a token.
 func (s *Sessions) Check(token string) (Session, *refusal.Error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	session, _, no := s.check(token)
+	return session, no
+}
+
+// check returns the session of a token, and a channel that is closed when all sessions end.
+func (s *Sessions) check(token string) (session Session, ended <-chan struct{}, no *refusal.Error) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(raw) < sha256.Size || !hmac.Equal(raw[:sha256.Size], s.mac(raw[sha256.Size:])) {
-		return Session{}, s.of.denied("the token is not one of this " + s.of.Name + "'s")
+	s.mu.Lock()
+	ours := err == nil && len(raw) >= sha256.Size && hmac.Equal(raw[:sha256.Size], s.mac(raw[sha256.Size:]))
+	ended = s.ended
+	s.mu.Unlock()
+	if !ours {
+		return session, nil, s.of.denied("the token is not one of this " + s.of.Name + "'s")
 	}
-	var session Session
 	if err := json.NewDecoder(bytes.NewReader(raw[sha256.Size:])).Decode(&session); err != nil {
-		return Session{}, s.of.denied("the token cannot be read")
+		return Session{}, nil, s.of.denied("the token cannot be read")
 	}
-	if s.now().After(session.Ends) {
-		return Session{}, s.of.denied("the session has expired")
+	now := s.now()
+	if now.After(session.Ends) {
+		return Session{}, nil, s.of.denied("the session has expired")
 	}
-	return session, nil
+	if !s.rights.holds(session.User, now) {
+		return Session{}, nil, s.of.denied("the user is not in group " + session.Group + " any more")
+	}
+	return session, ended, nil
+}
+
+// during returns a context for a request of a session, which ends with the session: with all,
+// in its time, or when its user has no right to it any more. done has to be called.
+func (s *Sessions) during(ctx context.Context, session Session, ended <-chan struct{}) (within context.Context, done func()) {
+	ctx, cancel := context.WithTimeout(ctx, session.Ends.Sub(s.now()))
+	go func() {
+		look := time.NewTicker(rightsAge)
+		defer look.Stop()
+		for s.rights.holds(session.User, s.now()) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+			case <-ended:
+				cancel()
+				return
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
 }

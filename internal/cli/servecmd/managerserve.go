@@ -210,7 +210,7 @@ func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) erro
 		return errors.Join(err, m.Close())
 	}
 	front := managerapi.New(m, opts.Audit, log.With("component", "server"))
-	site := page.New(front, page.Options{Settings: pageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group})
+	site := page.New(front, page.Options{Settings: pageSettings(cfg.Manager.Web, cmp.Or(opts.Dir, statedir.Default)), Program: web.Manager, Socket: cfg.Manager.Socket, Group: cfg.Group, ViewGroup: cfg.ViewGroup})
 	if err := site.Listen(); err != nil {
 		return errors.Join(fmt.Errorf("manager.web: %w", err), m.Close())
 	}

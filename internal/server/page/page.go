@@ -40,6 +40,8 @@ type Options struct {
 	Program web.Program
 	Socket  string // of the role change, for refusals
 	Group   string // that may use the socket besides root, "" = none
+	// ViewGroup may look, "" = none.
+	ViewGroup string
 }
 
 // Page is the page of one API.
@@ -133,11 +135,11 @@ func (p *Page) routes() {
 				return api.WebLink{}, off
 			}
 			who := rest.Author(ctx)
-			user := web.User{Role: string(rest.RoleChange), UID: who.UID, Name: who.User, Login: who.Login}
+			user, group := web.User{Role: string(rest.RoleChange), UID: who.UID, Name: who.User, Login: who.Login}, p.opts.Group
 			if rest.Viewer(ctx) {
-				user.Role = string(rest.RoleView)
+				user.Role, group = string(rest.RoleView), p.opts.ViewGroup
 			}
-			code, ends := p.sessions.Link(user)
+			code, ends := p.sessions.Link(p.sessions.NewUser(user, group))
 			return api.WebLink{URL: p.url() + "#" + code, Ends: ends.UTC(), Role: user.Role}, nil
 		})
 	rest.Register(p.api, huma.Operation{
