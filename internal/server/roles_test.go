@@ -209,7 +209,7 @@ func TestViewersLeaveStreamsToOthers(t *testing.T) {
 	s, full := startWith(t, demo(), Options{Group: "weir", ViewGroup: viewGroup})
 	client := over(t, api.ViewSocket(s.opts.Socket))
 	full503 := 0
-	for range maxStreams + 1 {
+	for range userStreams + 1 {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://weir/v1/stream", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,7 @@ func TestViewersLeaveStreamsToOthers(t *testing.T) {
 		}
 	}
 	if full503 != 1 {
-		t.Errorf("%d of %d streams were refused, want the last", full503, maxStreams+1)
+		t.Errorf("%d of %d streams were refused, want the last", full503, userStreams+1)
 	}
 	seen := io.EOF
 	if err := full.Stream(t.Context(), func(api.Sample) error { return seen }); !errors.Is(err, seen) {

@@ -70,8 +70,12 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// maxStreams bounds how many clients of a role follow the live stream at once.
-const maxStreams = 64
+// maxStreams bounds how many clients of a role follow the live stream at once, userStreams
+// how many of one user do.
+const (
+	maxStreams  = 128
+	userStreams = 32
+)
 
 // Server serves the API of one agent.
 type Server struct {

@@ -133,23 +133,22 @@ func serverSent(sample api.Sample) ([]byte, error) {
 	return slices.Concat([]byte("data: "), text, []byte("\n\n")), nil
 }
 
-// limitStreams bounds how many streams run at once and takes the deadline for
-// reading off them: a stream's client has nothing more to say.
+// limitStreams bounds how many streams run at once, of each user and of all with a role, and
+// takes the deadline for reading off them: a stream's client has nothing more to say.
 func (s *Server) limitStreams(h *rest.API) func(huma.Context, func(huma.Context)) {
-	changers, viewers := make(chan struct{}, maxStreams), make(chan struct{}, maxStreams)
+	changers, viewers := rest.Slots{Each: userStreams, All: maxStreams}, rest.Slots{Each: userStreams, All: maxStreams}
 	return func(ctx huma.Context, next func(huma.Context)) {
-		slots := changers
+		slots := &changers
 		if rest.Viewer(ctx.Context()) { // a caller with the role view must not fill the stream for the others
-			slots = viewers
+			slots = &viewers
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
+		leave, ok := slots.Enter(h.Author(ctx.Context()))
+		if !ok {
 			// The answer is all that can be done; huma logs if it cannot be given.
 			_ = huma.WriteErr(h, ctx, http.StatusServiceUnavailable, "too many streams are open; close one")
 			return
 		}
+		defer leave()
 		if err := ctx.SetReadDeadline(time.Time{}); err != nil {
 			s.log.Debug("stream keeps its read deadline", "err", err)
 		}
