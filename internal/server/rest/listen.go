@@ -17,14 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
+	"weir/internal/crowd"
 )
 
 // socketMode lets root and the group connect (connecting needs the write bit).
 const socketMode = 0o660
 
+// The most connections to a socket at once, of one user and of all: callers with the role
+// view cannot use up the descriptors of the process, and no user keeps another out.
+var (
+	changers = crowd.Limits{Each: 256, All: 1024}
+	viewers  = crowd.Limits{Each: 48, All: 192}
+)
+
 // Socket is a listening unix socket together with the lock that makes it ours.
 type Socket struct {
-	*net.UnixListener
+	net.Listener
 	lock *os.File
 }
 
@@ -32,7 +40,7 @@ type Socket struct {
 // agent that starts meanwhile cannot lose its fresh socket to our removal. The
 // lock's file stays: removing it would let two agents lock two files of one name.
 func (s *Socket) Close() error {
-	err := s.UnixListener.Close()
+	err := s.Listener.Close()
 	s.lock.Close()
 	if errors.Is(err, net.ErrClosed) {
 		return nil
@@ -58,13 +66,17 @@ func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
 		lock.Close()
 		return nil, socketError(path, err)
 	}
-	return &Socket{UnixListener: ln, lock: lock}, nil
+	return &Socket{Listener: byUser(ln, changers, log.With("socket", path)), lock: lock}, nil
 }
 
-// maxViewers bounds how many connections the view socket has at once. More wait until one
-// ends, so that callers with the role view cannot use up the descriptors of the process
-// and keep the others out.
-const maxViewers = 128
+// byUser bounds the connections to a socket.
+func byUser(ln net.Listener, most crowd.Limits, log *slog.Logger) *crowd.Listener {
+	l := crowd.ListenUsers(ln, most, userOf)
+	l.Say = func(n int, user string) {
+		log.Warn("connections to the socket were closed, to make room", "connections", n, "last", user)
+	}
+	return l
+}
 
 // ListenView opens the socket of the role view, beside the one at path, which Listen has
 // claimed. Without the group it returns nil, nil and opens no socket.
@@ -85,7 +97,7 @@ func ListenView(path, group, who string, log *slog.Logger) (net.Listener, error)
 		ln.Close()
 		return nil, socketError(path, err)
 	}
-	return &limited{UnixListener: ln, slots: make(chan struct{}, maxViewers), closed: make(chan struct{})}, nil
+	return byUser(ln, viewers, log.With("socket", path)), nil
 }
 
 // socketError names the socket and, where that helps, says what to do.

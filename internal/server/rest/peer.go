@@ -5,6 +5,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/audit"
+	"weir/internal/crowd"
 )
 
 // Peer is the process at the other end of the socket, as the kernel knows it.
@@ -36,19 +38,46 @@ type peerKey struct{}
 // WithPeer adds the peer of a connection to a context, so that a change can be logged
 // with its author.
 func WithPeer(ctx context.Context, conn net.Conn) context.Context {
+	if c, ok := conn.(*crowd.Conn); ok {
+		conn = c.NetConn()
+	}
 	uc, ok := conn.(syscall.Conn)
 	if _, unixSocket := conn.LocalAddr().(*net.UnixAddr); !ok || !unixSocket {
 		return ctx
 	}
-	raw, err := uc.SyscallConn()
-	if err != nil {
-		return ctx
-	}
 	var p Peer
-	if ctrlErr := raw.Control(func(fd uintptr) { p, err = peerOf(int(fd)) }); ctrlErr != nil || err != nil {
+	if err := onSocket(uc, func(fd int) (err error) { p, err = peerOf(fd); return err }); err != nil {
 		return ctx
 	}
 	return context.WithValue(ctx, peerKey{}, p)
+}
+
+// onSocket calls f with the descriptor of a connection.
+func onSocket(conn syscall.Conn, f func(fd int) error) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if ctrlErr := raw.Control(func(fd uintptr) { err = f(int(fd)) }); ctrlErr != nil {
+		return ctrlErr
+	}
+	return err
+}
+
+// userOf returns the user at the other end of a unix socket, as a party of package crowd.
+func userOf(conn net.Conn) (party string, err error) {
+	uc, ok := conn.(syscall.Conn)
+	if !ok {
+		return "", fmt.Errorf("a connection of type %T", conn)
+	}
+	var cred *unix.Ucred
+	if err := onSocket(uc, func(fd int) (err error) {
+		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	return "uid " + strconv.FormatUint(uint64(cred.Uid), 10), nil
 }
 
 // peerOf asks the kernel who connected a unix socket.
