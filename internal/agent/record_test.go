@@ -25,7 +25,7 @@ type audited struct {
 // lines are the entries since the last call, as "VIA ACTION OBJECT BEFORE -> AFTER RESULT".
 func (a *audited) lines() []string {
 	a.t.Helper()
-	list, err := a.audit.Read(audit.Query{})
+	list, err := a.audit.Read(a.t.Context(), audit.Query{})
 	if err != nil {
 		a.t.Fatal(err)
 	}

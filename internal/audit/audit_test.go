@@ -36,7 +36,7 @@ func newLog(t *testing.T) (*Log, *bytes.Buffer) {
 
 func read(t *testing.T, l *Log, q Query) []Entry {
 	t.Helper()
-	list, err := l.Read(q)
+	list, err := l.Read(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,6 @@ type Log struct {
 	lost    int       // lines that could not be written
 	since   time.Time // of the first of them
 	refused limiter
-
-	reading sync.Mutex // one reader at a time
 }
 
 // New makes a log whose newest file is path. The file is made with its first line, so

@@ -3,7 +3,8 @@
 package audit
 
 import (
-	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,36 +20,36 @@ type Query struct {
 	Limit  int       // the newest so many; 0 = MaxEntries
 }
 
-// MaxEntries bounds the number of entries that one call of Read returns.
-const MaxEntries = 5000
+// Bounds of one call of Read.
+const (
+	MaxEntries = 5000    // that it returns
+	maxAnswer  = 8 << 20 // bytes of their lines
+	blockSize  = 256 << 10
+)
 
-// Read returns entries, the oldest first. Lines that cannot be read are left out.
-func (l *Log) Read(q Query) ([]Entry, error) {
+// Read returns entries, the oldest first: the newest ones that the bounds have room for. Lines
+// that cannot be read are left out. It ends early, with an error, when ctx does.
+func (l *Log) Read(ctx context.Context, q Query) ([]Entry, error) {
 	if l == nil {
 		return nil, nil
 	}
 	if q.Limit <= 0 || q.Limit > MaxEntries {
 		q.Limit = MaxEntries
 	}
-	l.reading.Lock()
-	defer l.reading.Unlock()
 	files, err := l.files()
 	if err != nil {
 		return nil, err
 	}
-	var found []Entry
+	s := newSearch(q)
 	for _, f := range files { // the newest first
-		info, err := f.Stat()
-		if err == nil && len(found) < q.Limit && !info.ModTime().Before(q.Since) {
-			var older []Entry
-			older, err = scan(f, q, q.Limit-len(found))
-			found = append(older, found...)
+		info, stat := f.Stat()
+		if err = errors.Join(err, stat); err == nil && !s.full() && !info.ModTime().Before(q.Since) {
+			err = backwards(ctx, f, info.Size(), s.line)
 		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return nil, err
-		}
+		err = errors.Join(err, f.Close())
 	}
-	return found, nil
+	slices.Reverse(s.found)
+	return s.found, err
 }
 
 // files opens all there are, in one moment between two rotations.
@@ -72,29 +73,72 @@ func (l *Log) files() ([]*os.File, error) {
 	return files, nil
 }
 
-// scan reads the last entries of a file that fit, at most limit.
-func scan(f *os.File, q Query, limit int) ([]Entry, error) {
-	var list []Entry
-	r := bufio.NewReaderSize(f, 2*MaxLine)
-	for {
-		line, err := r.ReadSlice('\n')
-		long := false
-		for errors.Is(err, bufio.ErrBufferFull) { // no line of ours; what a crash left
-			long = true
-			_, err = r.ReadSlice('\n')
-		}
-		var e Entry
-		if !long && json.Unmarshal(line, &e) == nil && !e.Time.Before(q.Since) && (q.Object == "" || e.Object == q.Object) {
-			list = append(list, e)
-		}
-		if len(list) >= 2*limit {
-			list = slices.Clone(list[len(list)-limit:])
-		}
-		if errors.Is(err, io.EOF) {
-			return list[max(0, len(list)-limit):], nil
-		}
-		if err != nil {
-			return nil, err
-		}
+// search collects the entries that a query selects.
+type search struct {
+	Query
+	object []byte // as a line has it; nil = any
+	found  []Entry
+	bytes  int
+}
+
+func newSearch(q Query) *search {
+	s := &search{Query: q}
+	if q.Object != "" {
+		s.object = bytes.TrimSpace(encode(q.Object))
 	}
+	return s
+}
+
+// full reports whether no more entries are wanted.
+func (s *search) full() bool { return len(s.found) >= s.Limit || s.bytes >= maxAnswer }
+
+// line takes a line, and reports whether more are wanted. Most lines are not decoded: that
+// takes ten times as long as to see that they are about another object.
+func (s *search) line(text []byte) (more bool) {
+	if s.object != nil && !bytes.Contains(text, s.object) {
+		return true
+	}
+	var e Entry
+	if json.Unmarshal(text, &e) == nil && !e.Time.Before(s.Since) && (s.Object == "" || e.Object == s.Object) {
+		s.found = append(s.found, e)
+		s.bytes += len(text)
+	}
+	return !s.full()
+}
+
+// backwards calls line with the lines of a file, the last one first, until it wants no more.
+// What is longer than a line of ours is left out.
+func backwards(ctx context.Context, f io.ReaderAt, size int64, line func([]byte) (more bool)) error {
+	buf := make([]byte, 0, blockSize+2*MaxLine)
+	var rest []byte // the end of a line whose beginning is in a block before
+	long := false   // what is left of it is no line of ours
+	for end := size; end > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		begin := max(0, end-blockSize)
+		buf = append(buf[:end-begin], rest...)
+		if _, err := f.ReadAt(buf[:end-begin], begin); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		text := buf
+		for {
+			i := bytes.LastIndexByte(text, '\n')
+			if i < 0 && begin > 0 {
+				break
+			}
+			if one := text[i+1:]; !long && len(one) > 0 && len(one) <= 2*MaxLine && !line(one) {
+				return nil
+			}
+			if long = false; i < 0 {
+				return nil
+			}
+			text = text[:i]
+		}
+		if long = long || len(text) > 2*MaxLine; long {
+			text = nil
+		}
+		rest, end = slices.Clone(text), begin
+	}
+	return nil
 }

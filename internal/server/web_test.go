@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %s", c.what, status, c.status, answer)
 		}
 	}
-	list, err := log.Read(audit.Query{Limit: 100})
+	list, err := log.Read(t.Context(), audit.Query{Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

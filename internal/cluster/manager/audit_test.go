@@ -50,7 +50,7 @@ func newWalk(t *testing.T) *walk {
 // which the manager writes by itself.
 func (w *walk) added() (list []audit.Entry) {
 	w.t.Helper()
-	all, err := w.log.Read(audit.Query{})
+	all, err := w.log.Read(w.t.Context(), audit.Query{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestMovesAreRecorded(t *testing.T) {
 	c.up(2)
 	read := func(log *audit.Log) []audit.Entry {
 		t.Helper()
-		list, err := log.Read(audit.Query{})
+		list, err := log.Read(t.Context(), audit.Query{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -307,7 +307,7 @@ func TestViewersAreTakenForNobodyElse(t *testing.T) {
 			t.Errorf("%s: %d of %d requests were answered by a refusal", p.name, k.refused[p.name], k.connected[p.name])
 		}
 	}
-	list, err := h.agentLog.Read(audit.Query{})
+	list, err := h.agentLog.Read(t.Context(), audit.Query{})
 	if err != nil || len(list) == 0 {
 		t.Errorf("%d lines in the audit log, %v", len(list), err)
 	}

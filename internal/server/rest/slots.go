@@ -21,10 +21,7 @@ type Slots struct {
 
 // Enter counts a request until leave; ok is false if there is no room for it.
 func (s *Slots) Enter(who audit.Who) (leave func(), ok bool) {
-	user := who.User
-	if who.UID != nil {
-		user = fmt.Sprint("uid ", *who.UID)
-	}
+	user := userKey(who)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.Each > 0 && s.users[user] >= s.Each || s.All > 0 && s.all >= s.All {
@@ -45,4 +42,12 @@ func (s *Slots) leave(user string) {
 	if s.users[user]--; s.users[user] == 0 {
 		delete(s.users, user)
 	}
+}
+
+// userKey tells users apart.
+func userKey(who audit.Who) string {
+	if who.UID != nil {
+		return fmt.Sprint("uid ", *who.UID)
+	}
+	return who.User
 }
