@@ -5,18 +5,24 @@ package manager
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/api"
 	"weir/internal/cluster/pki"
 	"weir/internal/cluster/wire"
+	"weir/internal/crowd/crowdtest"
 )
 
 // untouched is a body that notes whether it is read.
@@ -114,4 +120,53 @@ func TestRefusedJoinsAreBounded(t *testing.T) {
 	if rec := strangerAt(t.Context(), h, "192.0.2.2:1", http.MethodPost, "/v1/join", bytes.NewReader(body)); rec.Code != http.StatusOK {
 		t.Errorf("a node with a token: %d %s", rec.Code, rec.Body)
 	}
+}
+
+// TestWhatRefusalsCost: a request that is refused at the port for nodes costs little, on every
+// route and for every reason.
+func TestWhatRefusalsCost(t *testing.T) {
+	w := newWalk(t)
+	h := w.nodesHandler()
+	for route := range operations(t, w.nodesAPI().Mux) {
+		method, path, _ := strings.Cut(route, " ")
+		if slices.Contains(forStrangers, route) {
+			continue
+		}
+		crowdtest.Refused(t, h, "no certificate", crowdtest.Request{Method: method, Path: path, Body: crowdtest.Long}, http.StatusForbidden, true)
+		crowdtest.Refused(t, h, "of no member", crowdtest.Request{Method: method, Path: path, Body: crowdtest.Long, With: func(r *http.Request) {
+			r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Subject: pkix.Name{CommonName: "gone"}}}}
+		}}, http.StatusForbidden, true)
+	}
+	for _, path := range []string{"/openapi.json", "/", "/" + strings.Repeat("x", 8<<10), imagesPath, imagesPath + "weir-move/manifests/m"} {
+		crowdtest.Refused(t, h, "no certificate", crowdtest.Request{Method: http.MethodGet, Path: path}, http.StatusForbidden, true)
+	}
+	flat := `{"token":"x","secret":"y","node":"new","request":"` + strings.Repeat("A", 3<<10) + `"`
+	port := 0
+	fresh := func(r *http.Request) { port++; r.RemoteAddr = fmt.Sprintf("198.51.100.%d:%d", port%250, port) }
+	for _, path := range []string{"/v1/join", "/v1/renew"} {
+		for what, c := range map[string]struct {
+			body   string
+			with   func(*http.Request)
+			status int
+			unread bool
+		}{
+			"too long":          {crowdtest.Long, fresh, http.StatusRequestEntityTooLarge, true},
+			"too long, unsaid":  {crowdtest.Long, func(r *http.Request) { fresh(r); r.ContentLength = -1 }, http.StatusRequestEntityTooLarge, false},
+			"another type":      {crowdtest.Long, func(r *http.Request) { fresh(r); r.Header.Set("Content-Type", "text/plain") }, http.StatusUnsupportedMediaType, true},
+			"too deep":          {strings.Repeat("[", 4<<10), fresh, http.StatusBadRequest, false},
+			"too many values":   {"[" + strings.Repeat("0,", 2<<10-2) + "0]", fresh, http.StatusBadRequest, false},
+			"no JSON":           {flat, fresh, http.StatusBadRequest, false},
+			"not what is asked": {flat[:len(flat)-1] + `x","more":1}`, fresh, 0, false},
+			"refused too often": {crowdtest.Long, func(r *http.Request) { r.RemoteAddr = "203.0.113.1:1" }, http.StatusTooManyRequests, true},
+		} {
+			if what == "refused too often" {
+				for range failuresAtOnce + 1 {
+					w.strangers.each.Take("203.0.113.1", time.Now())
+				}
+			}
+			crowdtest.Refused(t, h, what, crowdtest.Request{Method: http.MethodPost, Path: path, Body: c.body, With: c.with}, c.status, c.unread)
+		}
+	}
+	crowdtest.Refused(t, h, "a token that is none", crowdtest.Request{Method: http.MethodPost, Path: "/v1/join", With: fresh,
+		Body: `{"token":"x","secret":"y","node":"new","request":"AA=="}`}, http.StatusForbidden, false)
 }
