@@ -67,8 +67,8 @@ func New(name string, opts dataplane.Options, log *slog.Logger) (*Backend, error
 // Name is "bpf".
 func (b *Backend) Name() string { return "bpf" }
 
-// Gaps is empty: this backend holds all that a plan can say.
-func (b *Backend) Gaps() []string { return nil }
+// Gaps are those of marking; the qdisc holds all that a plan can say.
+func (b *Backend) Gaps() []string { return b.marker.Gaps() }
 
 // Abilities lack nothing.
 func (b *Backend) Abilities() dataplane.Abilities { return dataplane.Abilities{} }

@@ -92,9 +92,13 @@ func (m *Marker) tryAttachCgroup(port plan.Port, marking Marking) error {
 	if err != nil {
 		return err
 	}
-	return m.attachPinned(at, want, ebpf.AttachCGroupInetEgress, func(prog *ebpf.Program) (link.Link, error) {
+	err = m.attachPinned(at, want, ebpf.AttachCGroupInetEgress, func(prog *ebpf.Program) (link.Link, error) {
 		return linkCgroup(group, prog)
 	})
+	if err != nil {
+		return err
+	}
+	return m.bypass().bind(group.id)
 }
 
 // linkCgroup attaches beside whatever programs others have there.
@@ -123,7 +127,7 @@ func (m *Marker) detachCgroup(path string) error {
 		defer group.Close()
 		var at pin
 		if at, err = m.cgroupPin(group.id); err == nil {
-			err = m.remove(at)
+			err = errors.Join(m.remove(at), m.bypass().unbind(group.id))
 		}
 	}
 	if err != nil {
@@ -133,7 +137,8 @@ func (m *Marker) detachCgroup(path string) error {
 }
 
 func (m *Marker) listCgroups() ([]plan.Port, error) {
-	return m.listPinned(cgroupFolder, func(id uint64) (plan.Port, pin, error) {
+	there := map[uint64]bool{}
+	ports, err := m.listPinned(cgroupFolder, func(id uint64) (plan.Port, pin, error) {
 		at, err := m.cgroupPin(id)
 		if err != nil {
 			return plan.Port{}, at, err
@@ -142,8 +147,13 @@ func (m *Marker) listCgroups() ([]plan.Port, error) {
 		if errors.Is(err, unix.ESTALE) {
 			err = dataplane.ErrNoDevice
 		}
+		there[id] = err == nil
 		return plan.Port{Cgroup: path}, at, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return ports, m.bypass().keepBound(func(id uint64) bool { return there[id] })
 }
 
 // cgroupPath finds a cgroup by its id. The kernel opens files of this file system by a handle

@@ -274,7 +274,7 @@ func (m *Marker) CleanupAll() error {
 	for _, l := range links {
 		failed = errors.Join(failed, m.detach(egress, l.Ifindex))
 	}
-	for _, folder := range []string{ingress.folder, egress.folder, cgroupFolder} {
+	for _, folder := range []string{ingress.folder, egress.folder, cgroupFolder, bypassFolder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either

@@ -30,6 +30,12 @@ func (m *Marker) Missing(state plan.State) ([]string, error) {
 			return nil, err
 		case who.class() != port.Class:
 			missing = append(missing, fmt.Sprintf("%s is marked with class %d instead of %d", port, who.class(), port.Class))
+		case port.Cgroup != "":
+			if held, err := m.bypass().holds(port.Cgroup); err != nil {
+				return nil, err
+			} else if !held {
+				missing = append(missing, fmt.Sprintf("%s may send past the qdisc", port))
+			}
 		}
 	}
 	return missing, nil

@@ -125,6 +125,7 @@ func (b *Backend) Gaps() []string {
 		"Bursts are not available: a workload never sends above its max for longer than a timer.",
 		"Groups are not available: each member counts for itself on the link, with its own weight, min and max; a group's weight, min and max do nothing.",
 		fmt.Sprintf("Disciplines, queues and AQM are not available: each workload has one queue, %s with the kernel's defaults.", b.leaf))
+	gaps = append(gaps, b.marker.Gaps()...)
 	if !changeable(b.leaf) {
 		gaps = append(gaps, "The kernel has no fq_codel, and sfq cannot change its limit: a workload keeps the one that it began with.")
 	}

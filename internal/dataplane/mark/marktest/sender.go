@@ -21,8 +21,12 @@ const senderEnv = "WEIR_TEST_SEND"
 
 func join(how []string) string { return strings.Join(how, " ") }
 
-// Sender sends one packet and ends the process, if it was started for that.
+// Sender sends one packet, or sets one socket option, and ends the process, if it was started
+// for that.
 func Sender() {
+	if how, ok := os.LookupEnv(optionEnv); ok {
+		setOption(strings.Fields(how))
+	}
 	how, ok := os.LookupEnv(senderEnv)
 	if !ok {
 		return

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/dataplane/device/netnstest"
+	"weir/internal/dataplane/mark/marktest"
+	"weir/internal/plan"
+)
+
+const xdpTxRing = 3 // XDP_TX_RING of linux/if_xdp.h
+
+// A process in a workload's cgroup, or in a cgroup inside of it, may not send past the qdisc,
+// in whatever way it asks; others may, and other options are not touched. The next agent
+// finds it so, and it ends with the workload.
+func TestNoWayPastTheQdisc(t *testing.T) {
+	host := netnstest.Enter(t)
+	if err := noRefusal(); err != nil {
+		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
+	}
+	opts := netnstest.Options(t)
+	m := newMarker(t, opts, "tcx")
+	b := marktest.New(t, host)
+	ask := func(group string, refused bool) {
+		t.Helper()
+		for _, way := range marktest.Ways() {
+			for _, o := range []struct {
+				kind          string
+				level, option int
+				bypasses      bool
+			}{
+				{"packet", unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, true},
+				{"xdp", unix.SOL_XDP, xdpTxRing, true},
+				{"packet", unix.SOL_PACKET, unix.PACKET_AUXDATA, false},
+				{"udp", unix.SOL_SOCKET, unix.SO_REUSEADDR, false},
+				{"udp", unix.SOL_IP, unix.PACKET_QDISC_BYPASS, false}, // the same number of another level
+			} {
+				err := marktest.Option(t, group, way, o.kind, o.level, o.option)
+				if way == "uring" && errors.Is(err, unix.EOPNOTSUPP) {
+					continue // such a socket takes no command of io_uring on this kernel
+				}
+				if want := refused && o.bypasses; errors.Is(err, unix.EPERM) != want {
+					t.Errorf("%s, %s, level %d, option %d: %v, want refused = %v", way, o.kind, o.level, o.option, err, want)
+				}
+			}
+		}
+	}
+	six := plan.Port{Cgroup: b.State().Ports[1].Cgroup, Class: 6}
+	inside := filepath.Join(six.Cgroup, "inside")
+	if err := os.Mkdir(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(inside)
+	ask(six.Cgroup, false)
+	if err := m.Attach(six, Marking{}); err != nil {
+		t.Fatal(err)
+	}
+	ask(six.Cgroup, true)
+	ask(inside, true)
+	ask(b.Agent, false)
+
+	m = newMarker(t, opts, "tcx") // another agent adopts what this one left
+	wantPorts(t, m, six)
+	missing, err := m.Missing(plan.State{Ports: []plan.Port{six}})
+	if err != nil || len(missing) > 0 {
+		t.Errorf("missing %v, %v", missing, err)
+	}
+	ask(six.Cgroup, true)
+	if err := m.bypass().unbind(cgroupID(t, six.Cgroup)); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err = m.Missing(plan.State{Ports: []plan.Port{six}}); err != nil || len(missing) != 1 {
+		t.Errorf("missing %v, %v; want that the cgroup may send past the qdisc", missing, err)
+	}
+	if err := m.Attach(six, Marking{}); err != nil {
+		t.Fatal(err)
+	}
+	ask(six.Cgroup, true)
+	if err := m.Detach(six); err != nil {
+		t.Fatal(err)
+	}
+	ask(six.Cgroup, false)
+	if err := errors.Join(m.Attach(six, Marking{}), m.CleanupAll()); err != nil {
+		t.Fatal(err)
+	}
+	ask(six.Cgroup, false)
+	if left, err := filepath.Glob(filepath.Join(opts.BPFFS, "*")); err != nil || len(left) > 0 {
+		t.Errorf("left after the cleanup: %v, %v", left, err)
+	}
+}
+
+// A cgroup that is gone leaves the table.
+func TestBoundCgroupsThatAreGone(t *testing.T) {
+	netnstest.Enter(t)
+	if err := noRefusal(); err != nil {
+		t.Skipf("skipped: this kernel cannot refuse socket options: %v", err)
+	}
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	stays, goes := plan.Port{Cgroup: marktest.Cgroup(t), Class: 1}, plan.Port{Cgroup: marktest.Cgroup(t), Class: 2}
+	if err := errors.Join(m.Attach(stays, Marking{}), m.Attach(goes, Marking{})); err != nil {
+		t.Fatal(err)
+	}
+	gone := cgroupID(t, goes.Cgroup)
+	if err := os.Remove(goes.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	wantPorts(t, m, stays)
+	if there, err := m.bypass().isBound(gone); err != nil || there {
+		t.Errorf("a cgroup that is gone is in the table: %v, %v", there, err)
+	}
+	if there, err := m.bypass().isBound(cgroupID(t, stays.Cgroup)); err != nil || !there {
+		t.Errorf("the one that stays is not: %v, %v", there, err)
+	}
+}
