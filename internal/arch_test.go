@@ -39,6 +39,7 @@ var layers = map[string]int{
 	"internal/closest":              0,
 	"internal/crowd":                0,
 	"internal/delay":                0,
+	"internal/disk":                 0,
 	"internal/event":                2,
 	"internal/extendtest":           0,
 	"internal/goldentest":           0,

@@ -79,6 +79,9 @@ type Options struct {
 	// Goodput makes the meter that reservations are held by; nil = there is none, and
 	// they are held by what headers alone demand.
 	Goodput func() (Meter, error)
+	// Unwritable returns the agent's folders in which nothing can be written now; nil = that is
+	// not known. It is asked every second.
+	Unwritable func() []api.Storage
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string
 	Version  string
@@ -121,6 +124,9 @@ func New(opts Options) (*Agent, error) {
 	}
 	if opts.DeviceExists == nil {
 		opts.DeviceExists = func(string, int) bool { return true }
+	}
+	if opts.Unwritable == nil {
+		opts.Unwritable = func() []api.Storage { return nil }
 	}
 	a := &Agent{
 		loop:      newLoop(),

@@ -19,6 +19,9 @@ import (
 // tell returns the events of a moment, when all but the stream have been told.
 func (m moment) tell(now time.Time, a *Agent) []event.Event {
 	s := event.Sight{At: now, ConfigFile: m.World.Config.Path, ConfigError: a.file.Wrong, RestartDue: a.file.Late}
+	for _, full := range a.opts.Unwritable() {
+		s.Unwritable = append(s.Unwritable, event.FolderSight{Path: full.Path, Note: full.Sentence()})
+	}
 	for _, source := range a.finder.view() {
 		s.Sources = append(s.Sources, event.SourceSight{Name: source.Name, Lost: source.State == workload.SourceUnavailable, Note: source.Note})
 	}

@@ -125,3 +125,27 @@ func TestNoEventOfNewAddresses(t *testing.T) {
 		}
 	})
 }
+
+// TestFullDisk: a disk on which the agent can write nothing is a problem and an event, until
+// there is room.
+func TestFullDisk(t *testing.T) {
+	inBubble(t, "", func(t *testing.T, h *host) {
+		var full []api.Storage
+		h.start()
+		h.opts.Unwritable = func() []api.Storage { return full }
+		expect := func(problems int, told string) {
+			t.Helper()
+			seconds(2)
+			s, err := h.Status(t.Context())
+			if err != nil || len(s.Assess()) != problems || h.told() != told {
+				t.Errorf("problems %q, told %s, %v; want %d and %s", s.Assess(), h.told(), err, problems, told)
+			}
+		}
+		expect(0, "")
+		full = []api.Storage{{Path: "/var/lib/weir", Lost: "usage is", Note: "the disk is full"}}
+		expect(1, "unwritable begin /var/lib/weir")
+		full = nil
+		seconds(5)
+		expect(0, "unwritable begin /var/lib/weir, unwritable end /var/lib/weir")
+	})
+}

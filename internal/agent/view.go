@@ -30,6 +30,7 @@ func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 			Config:      now.World.Config.Path,
 			ConfigError: a.file.Wrong,
 			RestartDue:  a.file.Late,
+			Unwritable:  a.opts.Unwritable(),
 			Reloads:     a.file.Reloads,
 			Links:       now.linkViews(),
 			Groups:      now.groups(),

@@ -27,6 +27,7 @@ type Status struct {
 	ConfigError string `json:"config_error,omitempty" doc:"the mistake in the file; the configuration read before it is in force"`
 	// RestartDue are settings that the agent reads at its start only.
 	RestartDue []string     `json:"restart_due,omitempty" doc:"settings that were changed in the configuration file and are in force from the next start of the agent on"`
+	Unwritable []Storage    `json:"unwritable,omitempty" doc:"folders in which the agent can write nothing"`
 	Reloads    Reloads      `json:"reloads" doc:"how often the configuration file was read again since the agent was started"`
 	Links      []LinkStatus `json:"links"`
 	Groups     []Group      `json:"groups" doc:"of workloads, by name"`
@@ -39,6 +40,16 @@ type Status struct {
 	// Cluster is nil on a host that is in none.
 	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`
 }
+
+// Storage is a folder in which the agent writes.
+type Storage struct {
+	Path string `json:"path"`
+	Lost string `json:"lost" doc:"what is not kept while nothing can be written there"`
+	Note string `json:"note" doc:"why nothing can be written there"`
+}
+
+// Sentence returns why nothing can be written and what is lost, without the path.
+func (s Storage) Sentence() string { return s.Note + ", so that " + s.Lost + " not kept" }
 
 // Reloads counts how often the agent has read its configuration file again since it
 // was started.

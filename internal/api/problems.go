@@ -40,6 +40,9 @@ func (s Status) Assess() []string {
 	if s.ConfigError != "" {
 		problems = append(problems, "the configuration file is wrong, the one before it is in force: "+firstLine(s.ConfigError))
 	}
+	for _, full := range s.Unwritable {
+		problems = append(problems, fmt.Sprintf("%s: %s; make room there, or mount it writable", full.Path, full.Sentence()))
+	}
 	if len(s.RestartDue) > 0 {
 		problems = append(problems, fmt.Sprintf("%s in %s: in force from the next start of the agent on; systemctl restart weir",
 			strings.Join(s.RestartDue, ", "), cmp.Or(s.Config, "weir.yaml")))

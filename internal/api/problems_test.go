@@ -37,6 +37,9 @@ func TestAssess(t *testing.T) {
 			accepted := PolicyGap{Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}
 			s.Links = []LinkStatus{{Device: "eth0", NotHeld: []PolicyGap{gap, accepted}}, {Device: "eth0", Direction: "ingress", NotHeld: []PolicyGap{gap}}}
 		}, []string{"link eth0: scheduler qcon is not held on this kernel: HTB schedules; take it out of the configuration, or accept_gaps: true in weir.yaml takes it so"}},
+		{"a full disk", func(s *Status) {
+			s.Unwritable = []Storage{{Path: "/var/log/weir", Lost: "the audit log is", Note: "the disk is full"}}
+		}, []string{"/var/log/weir: the disk is full, so that the audit log is not kept; make room there, or mount it writable"}},
 		{"a restart", func(s *Status) { s.Config, s.RestartDue = "/etc/weir/weir.yaml", []string{"metrics", "web"} },
 			[]string{"metrics, web in /etc/weir/weir.yaml: in force from the next start of the agent on; systemctl restart weir"}},
 		{"a source", func(s *Status) {

@@ -16,9 +16,11 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"sync"
 
 	"weir/internal/agent"
+	"weir/internal/api"
 	"weir/internal/audit"
 	"weir/internal/config"
 	"weir/internal/dataplane"
@@ -27,6 +29,7 @@ import (
 	"weir/internal/dataplane/goodput"
 	"weir/internal/dataplane/ifb"
 	"weir/internal/discover"
+	"weir/internal/disk"
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/rootlock"
@@ -90,7 +93,10 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Version:   version.String(),
 		Audit:     audit.New(config.AuditFile(c.StateDir), log),
 		Wrong:     wrong,
-		Log:       log,
+
+		Unwritable: func() []api.Storage { return unwritable(c.StateDir) },
+
+		Log: log,
 	}
 	if c.Path != "" {
 		opts.Load = load
@@ -205,6 +211,20 @@ func networks(name string) ([]netip.Prefix, error) {
 		return nil, err
 	}
 	return conn.Networks(dev)
+}
+
+// unwritable returns those folders of an agent with this state folder in which nothing can be
+// written.
+func unwritable(stateDir string) (list []api.Storage) {
+	for _, s := range []api.Storage{
+		{Path: stateDir, Lost: "what weir set stores and usage are"},
+		{Path: filepath.Dir(config.AuditFile(stateDir)), Lost: "the audit log is"},
+	} {
+		if s.Note = disk.Trouble(s.Path); s.Note != "" && (len(list) == 0 || list[0].Path != s.Path) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 func deviceNames() ([]string, error) {

@@ -26,12 +26,13 @@ const (
 	Link          = "link"
 	Source        = "source"
 	Configuration = "configuration"
+	Folder        = "folder"
 )
 
 // Subject is what an event is about.
 type Subject struct {
-	Type string `json:"type" enum:"workload,group,link,source,configuration" doc:"of what the event is about"`
-	Name string `json:"name" doc:"of a workload, group or source, or a link's device, or the path of the configuration" example:"web"`
+	Type string `json:"type" enum:"workload,group,link,source,configuration,folder" doc:"of what the event is about"`
+	Name string `json:"name" doc:"of a workload, group or source, or a link's device, or the path of the configuration or the folder" example:"web"`
 	Link string `json:"link,omitempty" doc:"the link of a workload's event that is about one link" example:"eth0"`
 	// Direction is that of the link.
 	Direction string `json:"direction,omitempty" doc:"of the link: egress or ingress" example:"egress"`

@@ -59,6 +59,8 @@ var Kinds = []Kind{
 		"answers again", 10 * time.Second, 5 * time.Second, lookSources},
 	{"config-wrong", Warning, "The configuration file was changed and has a mistake; the one before it stays in force. It ends when the file is right.",
 		"is right again, and in force", 0, 0, lookConfig},
+	{"unwritable", Warning, "The agent can write nothing in its state folder, or in that of the audit log: the disk is full, or read-only. It ends when there is room.",
+		"can be written again", 0, 5 * time.Second, lookUnwritable},
 	{"restart-due", Warning, "Settings were changed in the configuration file that the agent reads at its start only. It ends when the agent is started again, or when they are as they were.",
 		"is in force as a whole", 0, 0, lookRestart},
 }
@@ -186,4 +188,11 @@ func lookRestart(l look) []Finding {
 	}
 	return []Finding{{Subject{Type: Configuration, Name: l.ConfigFile}, strings.Join(l.RestartDue, ", ") + ": in force from the next start of the agent on",
 		"systemctl restart weir; packets flow on meanwhile"}}
+}
+
+func lookUnwritable(l look) (found []Finding) {
+	for _, folder := range l.Unwritable {
+		found = append(found, Finding{Subject{Type: Folder, Name: folder.Path}, folder.Note, "make room there, or mount it writable; weir doctor looks at both folders"})
+	}
+	return found
 }

@@ -13,6 +13,7 @@ type Sight struct {
 	Objects     []Object
 	Links       []LinkSight
 	Sources     []SourceSight
+	Unwritable  []FolderSight
 	ConfigFile  string
 	ConfigError string   // the mistake in the file on the disk, "" = none
 	RestartDue  []string // settings of the file that the agent takes when it is started again
@@ -57,6 +58,9 @@ type SourceSight struct {
 	Lost bool
 	Note string
 }
+
+// FolderSight is a folder in which the agent can write nothing.
+type FolderSight struct{ Path, Note string }
 
 // over returns how a condition has ended, after the subject's name.
 func (s Sight) over(k *Kind, about Subject) string {
