@@ -15,6 +15,7 @@ import (
 	"weir/internal/agent/decide"
 	"weir/internal/agent/memory"
 	"weir/internal/agent/notify"
+	"weir/internal/agent/readers"
 	"weir/internal/agent/record"
 	"weir/internal/agent/reload"
 	"weir/internal/api"
@@ -109,7 +110,7 @@ type Agent struct {
 	decided   decide.Decision
 	links     links
 	finder    *finder
-	readers   readers
+	readers   readers.Readers
 	offloads  offloads
 	regulator regulator
 }
@@ -134,7 +135,7 @@ func New(opts Options) (*Agent, error) {
 		log:       opts.Log,
 		record:    record.Recorder{Log: opts.Log, Audit: opts.Audit},
 		store:     memory.NewFile(opts.StateDir),
-		readers:   readers{},
+		readers:   readers.Readers{},
 		offloads:  offloads{log: opts.Log, limit: opts.LimitOffload, restore: opts.RestoreOffload},
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
@@ -269,7 +270,7 @@ func (a *Agent) shutdown(cancel context.CancelCauseFunc) {
 	a.ledger.Write(time.Now())
 	a.teller.Close()
 	a.regulator.close()
-	a.readers.close()
+	a.readers.Close()
 }
 
 // report takes in what a source sees.
@@ -299,7 +300,7 @@ func (a *Agent) tick(ctx context.Context) {
 	}
 	a.regulator.step(ctx, now, a.links)
 	m := moment{a.decided, a.links}
-	a.readers.publish(now, m, m.tell(now, a))
+	a.readers.Publish(func() api.Sample { return m.sample(now, false) }, m.tell(now, a))
 }
 
 // tend brings up the links that are not, and looks after the others.

@@ -132,19 +132,19 @@ func (a *Agent) Events(ctx context.Context, q api.EventQuery) (events api.Events
 // Subscribe implements api.Agent. The first sample comes at once and carries
 // the last minute's rates.
 func (a *Agent) Subscribe(ctx context.Context) <-chan api.Sample {
-	reader := make(chan api.Sample, queue)
+	var reader chan api.Sample
 	joined := a.ask(ctx, func(now moment) error {
-		reader <- now.sample(time.Now(), true)
-		a.readers[reader] = true
+		reader = a.readers.Join(now.sample(time.Now(), true))
 		return nil
 	})
 	if joined != nil {
+		reader = make(chan api.Sample)
 		close(reader)
 		return reader
 	}
 	context.AfterFunc(ctx, func() {
 		// Where the agent has ended, it has closed the channel itself.
-		_ = a.tell(context.WithoutCancel(ctx), func() { a.readers.remove(reader) })
+		_ = a.tell(context.WithoutCancel(ctx), func() { a.readers.Remove(reader) })
 	})
 	return reader
 }

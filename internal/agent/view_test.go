@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/readers"
 	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/config"
@@ -97,7 +98,7 @@ func TestSubscribe(t *testing.T) {
 		}
 		seconds(30) // without reading
 		oldest := <-stream
-		if age := time.Since(oldest.At); age > queue*time.Second {
+		if age := time.Since(oldest.At); age > readers.Queue*time.Second {
 			t.Errorf("a slow reader gets what is %v old", age)
 		}
 		cancel()
