@@ -83,6 +83,9 @@ type Options struct {
 	// Unwritable returns the agent's folders in which nothing can be written now; nil = that is
 	// not known. It is asked every second.
 	Unwritable func() []api.Storage
+	// Down returns why a link's device sends nothing though it is there, "" if it does or that is
+	// not known; nil = it is never known. It is asked every second.
+	Down func(device string) string
 	// StateDir is where state.json is kept; "" = Config.StateDir.
 	StateDir string
 	Version  string
@@ -126,6 +129,9 @@ func New(opts Options) (*Agent, error) {
 	if opts.DeviceExists == nil {
 		opts.DeviceExists = func(string, int) bool { return true }
 	}
+	if opts.Down == nil {
+		opts.Down = func(string) string { return "" }
+	}
 	if opts.Unwritable == nil {
 		opts.Unwritable = func() []api.Storage { return nil }
 	}
@@ -167,7 +173,7 @@ func New(opts Options) (*Agent, error) {
 // newLink returns a link that is not steered yet. Its pacer looks its settings up in the world.
 func (a *Agent) newLink(c config.Link) *link {
 	settings := func(workload, _ string) pace.Settings { return settingsOf(a.decided.TunedOf(workload)) }
-	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true, lockLimit: a.opts.LockLimit, count: a.accounts.count,
+	return &link{config: c, log: a.log.With("link", c.Name()), dirty: true, lockLimit: a.opts.LockLimit, count: a.accounts.count, down: a.opts.Down,
 		pacer: pace.New(cmp.Or(c.Direction, policy.Egress), settings)}
 }
 

@@ -152,6 +152,7 @@ type host struct {
 	limit     func(discover.Device, policy.Rate) error // nil = none
 	restore   func(discover.Device) error
 	audit     *audit.Log // nil = none
+	down      func(device string) string
 
 	*Agent
 	cancel context.CancelFunc
@@ -207,6 +208,7 @@ func (h *host) start() {
 		Goodput: h.goodput,
 
 		LockLimit: h.lockLimit,
+		Down:      h.down,
 
 		LimitOffload: h.limit, RestoreOffload: h.restore,
 		Audit: h.audit,

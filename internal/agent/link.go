@@ -46,6 +46,7 @@ type link struct {
 	pacer     *pace.Pacer         // of its reservations
 	abilities dataplane.Abilities // of the backend, or of the one before
 	count     func(*link, dataplane.Snapshot)
+	down      func(device string) string
 
 	last    dataplane.Snapshot
 	now     usage.Division

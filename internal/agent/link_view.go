@@ -38,6 +38,15 @@ func (l *link) workload(id plan.ClassID) api.WorkloadLink {
 	return view
 }
 
+// silent returns why the link's device sends nothing though it is there, "" if it does. The
+// device's egress says it for its other directions and zones.
+func (l *link) silent() string {
+	if l.err != nil || l.config.Name() != l.config.Device {
+		return ""
+	}
+	return l.down(l.config.Device)
+}
+
 // view returns the link as the API shows it.
 func (l *link) view() api.LinkStatus {
 	limit, reserved := l.want.Link.Admission().Limit(), l.want.Reserved()
@@ -66,6 +75,7 @@ func (l *link) view() api.LinkStatus {
 	if l.err != nil {
 		s.Error = l.err.Error()
 	}
+	s.Down = l.silent()
 	return s
 }
 

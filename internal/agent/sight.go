@@ -82,7 +82,7 @@ func unaccepted(gaps []gap.Gap) string {
 
 // sight returns the link as it stands, and forgets what was repaired.
 func (l *link) sight(gaps []gap.Gap) event.LinkSight {
-	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: unaccepted(gaps), Repaired: l.repaired}
+	s := event.LinkSight{Device: l.config.Place(), Direction: l.direction(), NotHeld: unaccepted(gaps), Repaired: l.repaired, Down: l.silent()}
 	if l.err != nil {
 		s.Error, s.Gone = l.err.Error(), errors.Is(l.err, dataplane.ErrNoDevice)
 	}

@@ -149,3 +149,24 @@ func TestFullDisk(t *testing.T) {
 		expect(0, "unwritable begin /var/lib/weir, unwritable end /var/lib/weir")
 	})
 }
+
+// TestLinkWithoutCarrier: a device that cannot send is a problem of the link, once for both of its
+// directions.
+func TestLinkWithoutCarrier(t *testing.T) {
+	inBubble(t, "links: [{device: eth0, egress: 100mbit, ingress: 100mbit}]", func(t *testing.T, h *host) {
+		down := ""
+		h.down = func(string) string { return down }
+		h.start()
+		down = "the device has no carrier, so nothing is sent; look at the cable"
+		seconds(5)
+		s, err := h.Status(t.Context())
+		if problems := s.Assess(); err != nil || len(problems) != 1 || problems[0] != "link eth0: "+down {
+			t.Errorf("problems %q, %v", problems, err)
+		}
+		down = ""
+		seconds(10)
+		if told := h.told(); told != "link-down begin eth0, link-down end eth0" {
+			t.Errorf("told %s", told)
+		}
+	})
+}

@@ -111,6 +111,7 @@ type LinkStatus struct {
 	// be.
 	NotHeld []PolicyGap `json:"not_held,omitempty" doc:"which of the link's settings its backend does not hold on this kernel"`
 	Error   string      `json:"error,omitempty" doc:"why the link is not steered"`
+	Down    string      `json:"down,omitempty" doc:"why its device sends nothing though it is there: it is down, or has no carrier"`
 	// Warning is set where the capacity is above what one root qdisc carries.
 	Warning string `json:"warning,omitempty" doc:"that the capacity is more than one root qdisc carries on this host, what was there before, and what to do"`
 }

@@ -33,6 +33,11 @@ func (s Status) Assess() []string {
 			problems = append(problems, fmt.Sprintf("link %s is not steered: %s", LinkName(l.Device, l.Direction), l.Error))
 		}
 	}
+	for _, l := range s.Links {
+		if l.Down != "" {
+			problems = append(problems, fmt.Sprintf("link %s: %s", LinkName(l.Device, l.Direction), l.Down))
+		}
+	}
 	problems = append(problems, s.settingsNotHeld()...)
 	if len(s.Links) == 0 {
 		problems = append(problems, "no link is steered; name one under links: in "+cmp.Or(s.Config, "weir.yaml"))

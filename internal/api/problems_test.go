@@ -37,6 +37,10 @@ func TestAssess(t *testing.T) {
 			accepted := PolicyGap{Field: "overhead", Value: "-4", Reason: "HTB counts 0", Accepted: true}
 			s.Links = []LinkStatus{{Device: "eth0", NotHeld: []PolicyGap{gap, accepted}}, {Device: "eth0", Direction: "ingress", NotHeld: []PolicyGap{gap}}}
 		}, []string{"link eth0: scheduler qcon is not held on this kernel: HTB schedules; take it out of the configuration, or accept_gaps: true in weir.yaml takes it so"}},
+		{"no carrier", func(s *Status) {
+			s.Links = []LinkStatus{{Device: "eth0", Direction: "egress", Down: "the device has no carrier, so nothing is sent"}}
+		},
+			[]string{"link eth0: the device has no carrier, so nothing is sent"}},
 		{"a full disk", func(s *Status) {
 			s.Unwritable = []Storage{{Path: "/var/log/weir", Lost: "the audit log is", Note: "the disk is full"}}
 		}, []string{"/var/log/weir: the disk is full, so that the audit log is not kept; make room there, or mount it writable"}},

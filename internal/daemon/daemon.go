@@ -94,6 +94,7 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 		Audit:     audit.New(config.AuditFile(c.StateDir), log),
 		Wrong:     wrong,
 
+		Down:       newCarriers().down,
 		Unwritable: func() []api.Storage { return unwritable(c.StateDir) },
 
 		Log: log,

@@ -50,6 +50,8 @@ var Kinds = []Kind{
 	{"link-gone", Error, "The device of a link is not there. It ends when it is, and the link is steered.",
 		"is there and steered again", 3 * time.Second, 5 * time.Second, links(func(l LinkSight) bool { return l.Gone },
 			"bring the device up (ip link), or take the link out of weir.yaml; the agent takes it over as soon as it is there")},
+	{"link-down", Error, "The device of a link is there and sends nothing: it is down, or has no carrier. It ends when it can send.",
+		"can send again", 3 * time.Second, 5 * time.Second, lookDown},
 	{"backend-lost", Error, "A link is not steered, or not as wanted, for another reason: its backend has ended, or the kernel refuses a change. It ends when the link is as wanted.",
 		"is steered as wanted again", 3 * time.Second, 5 * time.Second, links(func(l LinkSight) bool { return l.Error != "" && !l.Gone },
 			"the agent tries again every few seconds; weir doctor says what is in its way, journalctl -u weir what was tried")},
@@ -104,6 +106,16 @@ func links(lost func(LinkSight) bool, remedy string) func(look) []Finding {
 		}
 		return found
 	}
+}
+
+func lookDown(l look) (found []Finding) {
+	for _, at := range l.Links {
+		if at.Down != "" {
+			text, remedy, _ := strings.Cut(at.Down, "; ")
+			found = append(found, Finding{at.subject(), text, remedy})
+		}
+	}
+	return found
 }
 
 func (l LinkSight) subject() Subject {

@@ -48,6 +48,7 @@ type LinkSight struct {
 	Device, Direction string
 	Error             string // why it is not steered, or not as wanted; "" = it is
 	Gone              bool   // the error is that there is no such device
+	Down              string // why its device sends nothing though it is there, "" = it does
 	NotHeld           string // which settings its backend does not hold and accept_gaps does not allow
 	Repaired          string // what another program had changed and the agent has set again
 }
