@@ -35,11 +35,13 @@ var checks = []struct {
 	{"configuration", configuration},
 	{"link", links},
 	{"mark", marks},
+	{"flowtable", offloaded},
 	{"engine", engines},
 	{"CRIU", criu},
 	{"clock", clock},
 	{"cgroups", cgroups},
 	{"limits", limits},
+	{"disk", disks},
 	{"agent", agent},
 }
 

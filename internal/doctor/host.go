@@ -34,10 +34,12 @@ type Host struct {
 	Marks Marks
 
 	Engines []Engine
+	Dockerd bool         // a dockerd is installed
 	CRIU    Seen[string] // its version, such as "4.2.1"
 	Clock   Seen[Clock]
 	Cgroups string // why workloads of the host's network cannot be marked, "" = they can
 	Limits  Limits
+	Disks   []Disk // in which the agent writes
 	Agent   Seen[api.Status]
 	Socket  string // where the agent was looked for
 }
@@ -46,6 +48,7 @@ type Host struct {
 type Link struct {
 	Name      string
 	Missing   string       // why it cannot be used, "" = it is there
+	Down      string       // why it sends nothing though it is there, "" = it does
 	Capacity  uint64       // bits per second that weir.yaml gives it, 0 = none
 	Force     bool         // weir.yaml: replace a foreign qdisc
 	Asked     bool         // weir.yaml or the command line names it
@@ -73,6 +76,8 @@ type Marks struct {
 	Users    []MarkUser
 	Unread   []error  // why a part could not be read
 	Products []string // whose devices are there: calico, cilium, kube-proxy
+
+	Flowtables []string // of nftables, each with its devices
 }
 
 // MarkUser is one rule that writes or compares bits of the mark.

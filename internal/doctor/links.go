@@ -65,6 +65,9 @@ func (l Link) examine(backend string, clock Seen[uint64]) []Finding {
 		return warning(l.Missing, "name the uplink by --link DEV")
 	}
 	all := l.rootQdisc()
+	if l.Down != "" {
+		all = append(all, warning(l.Down, "ip link set "+l.Name+" up; then look at the cable, and at the other end")...)
+	}
 	all = append(all, l.speed(backend, clock)...)
 	return append(all, l.offload()...)
 }

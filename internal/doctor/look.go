@@ -58,6 +58,9 @@ func Look(ctx context.Context, o Options) Host {
 	h.Links = lookLinks(h.Config, o.Links)
 	h.Marks = lookMarks(ctx)
 	h.Engines = lookEngines(ctx, h.Config)
+	_, err := exec.LookPath("dockerd")
+	h.Dockerd = err == nil
+	h.Disks = lookDisks(h.Config.Value)
 	h.CRIU.Value, h.CRIU.Err = criuVersion(ctx)
 	h.Clock = lookClock()
 	h.Cgroups = cgroup.Read().Trouble()

@@ -65,6 +65,11 @@ func (l *Link) look(conn *device.Conn, opts dataplane.Options) {
 		l.Missing = err.Error()
 		return
 	}
+	if at, err := net.InterfaceByName(l.Name); err == nil && at.Flags&net.FlagUp == 0 {
+		l.Down = "the device is down, so nothing is sent"
+	} else if err == nil && at.Flags&net.FlagRunning == 0 {
+		l.Down = "the device has no carrier, so nothing is sent"
+	}
 	root, err := conn.Root(dev)
 	l.Root = Seen[string]{root.String(), err}
 	switch {
@@ -139,6 +144,7 @@ func lookMarks(ctx context.Context) Marks {
 	case err != nil:
 		unread("rules of nftables", err)
 	default:
+		m.Flowtables = flowtables(out)
 		users, err := nftMarks(out)
 		if err != nil {
 			unread("rules of nftables", err)

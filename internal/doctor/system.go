@@ -33,6 +33,8 @@ func engines(h Host) []Finding {
 		all = append(all, e.finding())
 	}
 	switch {
+	case wanted && !docker && !h.Dockerd && h.Config.Err == nil && !h.Config.Value.Docker.Asked:
+		all = append(all, Finding{Level: OK, Seen: "no Docker on this host; its containers are looked for once there is one"})
 	case wanted && !docker && socket != "":
 		all = append(all, Finding{Level: Warning, Seen: "there is no socket " + socket + ", where Docker's containers are looked for",
 			Remedy: "start Docker, or name its socket: docker: {socket: PATH}, or look for none: docker: {enabled: false}"})
