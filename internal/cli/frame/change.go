@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cli/human"
+	"weir/internal/cli/table"
 )
 
 // PrintChange prints the answer to a request that changes something.
@@ -34,10 +35,46 @@ func RenderChange(r api.ChangeResult) string {
 	for _, line := range storedLines(r) {
 		b.WriteString(indent + line + "\n")
 	}
+	if r.DryRun && len(r.Changes) > 0 && (r.Workload != nil || r.Group != nil) {
+		b.WriteString(effectsText(r.Effects))
+	}
 	if r.Workload != nil {
 		b.WriteString(human.Warnings(indent, r.Workload.Warnings))
 	}
 	return b.String()
+}
+
+// mostEffects is how many rates a dry run lists.
+const mostEffects = 30
+
+// effectsText says who would get less and who more, those that lose most first: with the traffic
+// of now, and while all want all that they can get.
+func effectsText(effects []api.Effect) string {
+	if len(effects) == 0 {
+		return "\nno rate would differ\n"
+	}
+	t := table.New("NAME", "LINK", "WITH THE TRAFFIC OF NOW", "WHEN ALL WANT ALL")
+	for _, e := range effects[:min(mostEffects, len(effects))] {
+		name := e.Name
+		if e.Group {
+			name = "group " + name
+		}
+		t.Add(name, api.LinkName(e.Device, e.Direction), fromTo(e.NowBeforeBps, e.NowAfterBps), fromTo(e.BusyBeforeBps, e.BusyAfterBps))
+	}
+	text := "\nwho would get less, who more:\n\n" + t.String()
+	if more := len(effects) - mostEffects; more > 0 {
+		text += fmt.Sprintf("and %d more; -o json has all\n", more)
+	}
+	return text
+}
+
+// fromTo returns two rates as a change, or the one that both are.
+func fromTo(before, after float64) string {
+	from, to := human.Measured(before), human.Measured(after)
+	if from == to {
+		return to
+	}
+	return from + " -> " + to
 }
 
 // storedLines say what of the settings made at run time was stored or dropped beside
