@@ -52,7 +52,7 @@ check: generate deps-check ## What is looked at before the tests: format, vet, s
 	@unformatted=$$(gofmt -l cmd internal tools); [ -z "$$unformatted" ] || { echo "make check: run gofmt -w on $$unformatted" >&2; exit 1; }
 	clang-format-19 --dry-run -Werror bpf/*.h bpf/*.c bpf/*/*.h bpf/*/*.c docs/examples/*/*.h
 	scripts/check-units
-	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/kubernetes-node vm/units-host vm/packages-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run
+	shellcheck -x vm/run vm/build vm/init vm/cluster-node vm/kubernetes-node vm/units-host vm/packages-host vm/lib.sh $(filter-out %.go scripts/skips,$(wildcard scripts/*)) .ci/run .ci/root
 	shellcheck deploy/packages/weir/postinst deploy/packages/weir/prerm deploy/packages/weir/postrm deploy/packages/weir/rpm-*
 	go vet ./...
 	scripts/lint
