@@ -311,8 +311,8 @@ func TestPrefixFiles(t *testing.T) {
 	}
 }
 
-// TestPrefixFilesThatOthersMayChange are refused: they say whose traffic is whose.
-func TestPrefixFilesThatOthersMayChange(t *testing.T) {
+// TestForeignPrefixFiles are refused: they say whose traffic is whose.
+func TestForeignPrefixFiles(t *testing.T) {
 	safepathtest.Refused(t, func(t *testing.T) string {
 		path := filepath.Join(t.TempDir(), "prefixes.txt")
 		if err := os.WriteFile(path, []byte("192.0.2.0/24\n"), 0o600); err != nil {

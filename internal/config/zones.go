@@ -87,8 +87,11 @@ func readPrefixFile(value node, path string, into *zone.Prefixes) {
 	case errors.Is(err, safepath.ErrLarge):
 		value.wrong("%q is larger than 8 MB; bring the prefixes down, by shorter ones that hold several", path)
 		return
+	case errors.As(err, &refused) && refused.At != path:
+		value.wrong("%v", refused) // a line is too short to name the file as well
+		return
 	case errors.As(err, &refused):
-		value.wrong("%q: %v", path, err)
+		value.wrong("%q: %v", path, refused)
 		return
 	case err != nil:
 		value.wrong("%q: %v; let the agent read it", path, err)

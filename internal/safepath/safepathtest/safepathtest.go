@@ -44,7 +44,7 @@ var spoils = map[string]func(path string) (string, error){
 		above := filepath.Dir(filepath.Dir(path))
 		return above, os.Chown(above, Stranger, 0)
 	},
-	"link through the folder of another user": func(path string) (string, error) {
+	"link through a folder": func(path string) (string, error) {
 		other := filepath.Dir(path) + "/other"
 		return other, errors.Join(os.Mkdir(other, 0o755), os.Rename(path, other+"/file"), os.Chown(other, Stranger, 0), os.Symlink("other/file", path))
 	},
