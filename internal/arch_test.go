@@ -33,8 +33,8 @@ const module = "weir"
 var layers = map[string]int{
 	"internal/atomicfile":           0,
 	"internal/audit":                2,
-	"internal/bound":                0,
-	"internal/bound/boundtest":      1,
+	"internal/bound":                -1,
+	"internal/bound/boundtest":      0,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
 	"internal/crowd":                0,
@@ -199,7 +199,7 @@ func TestArchitectureShowsEveryLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	drawn := map[string]int{}
-	for _, row := range regexp.MustCompile(`(?m)^    (\d)((?:  +\S+)+)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^ {3,4}(-?\d)((?:  +\S+)+)$`).FindAllStringSubmatch(string(text), -1) {
 		height, _ := strconv.Atoi(row[1])
 		for _, name := range strings.Fields(row[2]) {
 			if name != "cmd" {

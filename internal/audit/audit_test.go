@@ -18,6 +18,9 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 var start = time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)
@@ -86,22 +89,27 @@ func TestNamesForgeNoLines(t *testing.T) {
 func FuzzLine(f *testing.F) {
 	f.Add("set-policy", "web", "x\n{\"a\":1}", "socket", uint32(3))
 	f.Add("\u009b", "\xff", "\U000e0001\u2028", "", uint32(0))
+	for _, text := range boundtest.Texts(bound.Body) {
+		f.Add(text, text, text, text, uint32(0))
+	}
 	f.Fuzz(func(t *testing.T, action, object, reason, user string, uid uint32) {
-		e := Entry{Time: start, Who: Who{Via: ViaSocket, UID: &uid, User: user}, Action: action, Object: object, Reason: reason,
-			Change: map[string]any{object: reason}, Before: action, After: []any{user, uid}, Result: Done}
-		line := e.line()
-		if len(line) > MaxLine || bytes.IndexByte(line, '\n') != len(line)-1 {
-			t.Fatalf("%d bytes: %q", len(line), line)
-		}
-		for _, r := range string(line[:len(line)-1]) {
-			if !unicode.IsPrint(r) {
-				t.Fatalf("%U in %q", r, line)
+		boundtest.Hold(t, func() {
+			e := Entry{Time: start, Who: Who{Via: ViaSocket, UID: &uid, User: user}, Action: action, Object: object, Reason: reason,
+				Change: map[string]any{object: reason}, Before: action, After: []any{user, uid}, Result: Done}
+			line := e.line()
+			if len(line) > MaxLine || bytes.IndexByte(line, '\n') != len(line)-1 {
+				t.Fatalf("%d bytes: %q", len(line), line)
 			}
-		}
-		var back Entry
-		if err := json.Unmarshal(line, &back); err != nil || back.Who.UID == nil || *back.Who.UID != uid || back.Result != Done {
-			t.Fatalf("%v, %+v in %q", err, back, line)
-		}
+			for _, r := range string(line[:len(line)-1]) {
+				if !unicode.IsPrint(r) {
+					t.Fatalf("%U in %q", r, line)
+				}
+			}
+			var back Entry
+			if err := json.Unmarshal(line, &back); err != nil || back.Who.UID == nil || *back.Who.UID != uid || back.Result != Done {
+				t.Fatalf("%v, %+v in %q", err, back, line)
+			}
+		})
 	})
 }
 

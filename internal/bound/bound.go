@@ -14,7 +14,10 @@ package bound
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // What one input may cost a program, beyond what it keeps of it.
@@ -30,6 +33,22 @@ const (
 	Name   = 256     // bytes of a name: of a label, container, unit, group
 	Labels = 100     // of Weir's at one object; further ones do not count
 	Policy = 64 << 10
+)
+
+// What engines, kernels and Kubernetes say of objects that others made.
+const (
+	Annotations = 256 << 10 // bytes of all annotations of an object, as the API server holds them
+	Container   = 1 << 20   // of what an engine says of a container
+	Prefixes    = 4 << 20   // of a file of prefixes
+	Machine     = 256 << 10 // of a QEMU command line, or of libvirt's description of a machine
+)
+
+// What members of a cluster say.
+const (
+	Message     = 1 << 20   // bytes of a message of the bus
+	Call        = 4 << 20   // of a call of a node or of the migration helper
+	Description = 256 << 10 // of a container that is to come
+	Manifest    = 4 << 20   // of an image; distribution's own limit
 )
 
 // HTTP.
@@ -68,6 +87,18 @@ func Length(what string, size, most int) error {
 		return nil
 	}
 	return &Error{What: what, Has: size, Max: most, Unit: "bytes", Remedy: "write less"}
+}
+
+// Shown returns a name that users chose as it may be kept and shown: at most Name bytes of it,
+// with a question mark in place of each character that is not printable.
+func Shown(name string) string {
+	shown := strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, name[:min(len(name), Name)])
+	return shown[:min(len(shown), Name)]
 }
 
 // JSON refuses a text of more nested arrays and objects than most. It looks at each byte once

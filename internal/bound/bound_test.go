@@ -34,3 +34,14 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestShown(t *testing.T) {
+	for name, want := range map[string]string{"web-1": "web-1", "a\x1b[31mb\nc\xff": "a?[31mb?c?", "ü\u202e": "ü?", strings.Repeat("a", Name+1): strings.Repeat("a", Name)} {
+		if got := Shown(name); got != want {
+			t.Errorf("%q is shown as %q, want %q", name, got, want)
+		}
+	}
+	if got := Shown(strings.Repeat("ü", Name)); len(got) > Name {
+		t.Errorf("%d bytes", len(got))
+	}
+}

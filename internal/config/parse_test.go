@@ -299,7 +299,7 @@ func TestPrefixFiles(t *testing.T) {
 		{fifo, `"` + fifo + `" is no regular file; write one prefix a line into one, and name that`},
 		{"/dev/zero", `"/dev/zero" is no regular file; write one prefix a line into one, and name that`},
 		{dir, `"` + dir + `" is no regular file; write one prefix a line into one, and name that`},
-		{large, `"` + large + `" is larger than 8 MB; bring the prefixes down, by shorter ones that hold several`},
+		{large, `"` + large + `" is larger than 4 MB; bring the prefixes down, by shorter ones that hold several`},
 		{file("wrong.txt", "# of the provider\n10.0.0.1/8\n"), `"10.0.0.1/8": line 2: bits are set behind the prefix; write 10.0.0.0/8, or the address alone`},
 		{file("empty.txt", "# none\n"), `"` + filepath.Join(dir, "empty.txt") + `" has no prefix; write one a line into it, or leave prefixes_file out`},
 	} {

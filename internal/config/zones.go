@@ -9,13 +9,14 @@ import (
 
 	"github.com/goccy/go-yaml/token"
 
+	"weir/internal/bound"
 	"weir/internal/policy"
 	"weir/internal/policy/zone"
 	"weir/internal/safepath"
 )
 
 // mostPrefixBytes bounds the size of a file with prefixes.
-const mostPrefixBytes = 8 << 20
+const mostPrefixBytes = bound.Prefixes
 
 // CheckZones returns the first mistake in the link's zones.
 func (l Link) CheckZones() error {
@@ -85,7 +86,7 @@ func readPrefixFile(value node, path string, into *zone.Prefixes) {
 		value.wrong("%q is no regular file; write one prefix a line into one, and name that", path)
 		return
 	case errors.Is(err, safepath.ErrLarge):
-		value.wrong("%q is larger than 8 MB; bring the prefixes down, by shorter ones that hold several", path)
+		value.wrong("%q is larger than %d MB; bring the prefixes down, by shorter ones that hold several", path, mostPrefixBytes>>20)
 		return
 	case errors.As(err, &refused) && refused.At != path:
 		value.wrong("%v", refused) // a line is too short to name the file as well

@@ -9,6 +9,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/plan"
 )
 
@@ -108,8 +110,11 @@ func TestReadOptions(t *testing.T) {
 func FuzzRules(f *testing.F) {
 	f.Add("-A PREROUTING -j MARK --set-xmark 0x1/0xffffffff")
 	f.Add(`{"nftables": [{"rule": {"expr": [{"mangle": {"key": {"meta": {"key": "mark"}}, "value": {"|": [1]}}}]}}]}`)
-	f.Fuzz(func(_ *testing.T, text string) {
-		iptablesMarks(text)
-		_, _ = nftMarks([]byte(text)) // whatever it is, no panic
+	boundtest.Seeds[string](f, bound.Policy, `{"nftables":`, "-A ")
+	f.Fuzz(func(t *testing.T, text string) {
+		boundtest.Hold(t, func() {
+			iptablesMarks(text)
+			_, _ = nftMarks([]byte(text)) // whatever it is, no panic
+		})
 	})
 }

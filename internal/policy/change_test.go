@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/invalid"
 	"weir/internal/invalid/invalidtest"
 	"weir/internal/policy/discipline"
@@ -164,15 +165,18 @@ func FuzzParseQueues(f *testing.F) {
 	for _, seed := range []string{"a: {}", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}", `[{"name":"a","match":[{"udp":5001}]}]`, "none", "&a [*a]", "a: &x {match: *x}"} {
 		f.Add(seed)
 	}
+	boundtest.Seeds[string](f, bound.Policy, "{a: {match: ", "- {name: a, match: [")
 	f.Fuzz(func(t *testing.T, text string) {
-		queues, err := ParseQueues(text)
-		var mistake *invalid.Error
-		if err != nil && !errors.As(err, &mistake) {
-			t.Errorf("%q: %v is no *Error", text, err)
-		}
-		if len(queues) > len(text) {
-			t.Errorf("%q: %d queues", text, len(queues))
-		}
+		boundtest.Hold(t, func() {
+			queues, err := ParseQueues(text)
+			var mistake *invalid.Error
+			if err != nil && !errors.As(err, &mistake) {
+				t.Errorf("%q: %v is no *Error", text, err)
+			}
+			if len(queues) > len(text) {
+				t.Errorf("%q: %d queues", text, len(queues))
+			}
+		})
 	})
 }
 
@@ -180,20 +184,23 @@ func FuzzParseQueues(f *testing.F) {
 func FuzzChange(f *testing.F) {
 	f.Add(`{"weight":3,"min":"25%","queues":[{"name":"a","match":[{"udp":1}]}],"ingress":{"max":"none"},"reserve_queue":"a"}`)
 	f.Add(`{"weight":"x","note":1,"ingress":{"group":"a"}}`)
+	boundtest.Seeds[string](f, bound.Body, `{"queues":`, `{"when":"`, `{"ingress":{"queues":`)
 	f.Fuzz(func(t *testing.T, text string) {
-		var c, again Change
-		if json.Unmarshal([]byte(text), &c) != nil || c.Readable() != nil {
-			return
-		}
-		written, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(written, &again); err != nil || again.Readable() != nil {
-			t.Fatalf("%s: %v, %v", written, err, again.Readable())
-		}
-		if !maps.Equal(c.Texts(), again.Texts()) || !reflect.DeepEqual(c.Apply(Default()), again.Apply(Default())) {
-			t.Errorf("%s\nis read as  %+v\nand then as %+v", text, c, again)
-		}
+		boundtest.Hold(t, func() {
+			var c, again Change
+			if json.Unmarshal([]byte(text), &c) != nil || c.Readable() != nil {
+				return
+			}
+			written, err := json.Marshal(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(written, &again); err != nil || again.Readable() != nil {
+				t.Fatalf("%s: %v, %v", written, err, again.Readable())
+			}
+			if !maps.Equal(c.Texts(), again.Texts()) || !reflect.DeepEqual(c.Apply(Default()), again.Apply(Default())) {
+				t.Errorf("%s\nis read as  %+v\nand then as %+v", text, c, again)
+			}
+		})
 	})
 }

@@ -10,6 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/invalid"
 )
 
@@ -184,38 +186,44 @@ func checkError(t *testing.T, in string, err error) {
 
 func FuzzParseRate(f *testing.F) {
 	fuzzSeeds(f)
+	boundtest.Seeds[string](f, bound.Label)
 	f.Fuzz(func(t *testing.T, in string) {
-		r, err := ParseRate(in)
-		if err != nil {
-			if r != 0 {
-				t.Fatalf("%q: a rate of %d and an error", in, r)
+		boundtest.Hold(t, func() {
+			r, err := ParseRate(in)
+			if err != nil {
+				if r != 0 {
+					t.Fatalf("%q: a rate of %d and an error", in, r)
+				}
+				checkError(t, in, err)
+				return
 			}
-			checkError(t, in, err)
-			return
-		}
-		if r < MinRate || r > MaxRate {
-			t.Fatalf("%q: %d is out of bounds", in, r)
-		}
-		if back, err := ParseRate(r.Compact()); err != nil || back != r {
-			t.Fatalf("%q: %d prints as %q, which reads as %d, %v", in, r, r.Compact(), back, err)
-		}
+			if r < MinRate || r > MaxRate {
+				t.Fatalf("%q: %d is out of bounds", in, r)
+			}
+			if back, err := ParseRate(r.Compact()); err != nil || back != r {
+				t.Fatalf("%q: %d prints as %q, which reads as %d, %v", in, r, r.Compact(), back, err)
+			}
+		})
 	})
 }
 
 func FuzzParseAmount(f *testing.F) {
 	fuzzSeeds(f)
+	boundtest.Seeds[string](f, bound.Label)
 	f.Fuzz(func(t *testing.T, in string) {
-		a, err := ParseAmount(in)
-		if err != nil {
-			checkError(t, in, err)
-			return
-		}
-		if err := a.Check(); err != nil {
-			t.Fatalf("%q was taken, but %v", in, err)
-		}
-		if back, err := ParseAmount(a.Compact()); err != nil || back != a {
-			t.Fatalf("%q: %+v prints as %q, which reads as %+v, %v", in, a, a.Compact(), back, err)
-		}
+		boundtest.Hold(t, func() {
+			a, err := ParseAmount(in)
+			if err != nil {
+				checkError(t, in, err)
+				return
+			}
+			if err := a.Check(); err != nil {
+				t.Fatalf("%q was taken, but %v", in, err)
+			}
+			if back, err := ParseAmount(a.Compact()); err != nil || back != a {
+				t.Fatalf("%q: %+v prints as %q, which reads as %+v, %v", in, a, a.Compact(), back, err)
+			}
+		})
 	})
 }
 
@@ -223,14 +231,17 @@ func FuzzParseWeight(f *testing.F) {
 	for _, s := range []string{"1", "10000", "0", "-1", "2.5", "", "1e3", "0x1", "1_0"} {
 		f.Add(s)
 	}
+	boundtest.Seeds[string](f, bound.Label)
 	f.Fuzz(func(t *testing.T, in string) {
-		w, err := ParseWeight(in)
-		if err != nil {
-			checkError(t, in, err)
-			return
-		}
-		if w < 1 || w > MaxWeight {
-			t.Fatalf("%q: %d is out of bounds", in, w)
-		}
+		boundtest.Hold(t, func() {
+			w, err := ParseWeight(in)
+			if err != nil {
+				checkError(t, in, err)
+				return
+			}
+			if w < 1 || w > MaxWeight {
+				t.Fatalf("%q: %d is out of bounds", in, w)
+			}
+		})
 	})
 }

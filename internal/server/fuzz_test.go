@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"weir/internal/api"
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 // changing are the routes that take a body.
@@ -35,25 +37,32 @@ func FuzzBodies(f *testing.F) {
 	}
 	var handler http.Handler
 	calls := 0
+	for route := range changing {
+		for _, text := range boundtest.Texts(bound.Body, `{"queues":`, `{"when":"`, `{"ingress":`) {
+			f.Add(route, text)
+		}
+	}
 	f.Fuzz(func(t *testing.T, route int, body string) {
-		if calls%500 == 0 { // what was attached and set is forgotten
-			handler = New(demo(), Options{Log: quiet()}).Handler()
-		}
-		calls++
-		to := changing[uint(route)%uint(len(changing))]
-		req := httptest.NewRequest(to.method, to.path, strings.NewReader(body))
-		req.Header.Set("Content-Type", "application/json")
-		rec := httptest.NewRecorder()
-		handler.ServeHTTP(rec, req)
-		if rec.Code >= 500 || !json.Valid(rec.Body.Bytes()) {
-			t.Errorf("%s %s: %d %q", to.method, to.path, rec.Code, rec.Body)
-		}
-		var p api.Problem
-		if rec.Code >= 400 && (json.Unmarshal(rec.Body.Bytes(), &p) != nil || p.Status != rec.Code || p.Detail == "") {
-			t.Errorf("%s %s: %d without a problem: %q", to.method, to.path, rec.Code, rec.Body)
-		}
-		if rec.Body.Len() > 20000+20*len(body) {
-			t.Errorf("%s %s: an answer of %d bytes to %d", to.method, to.path, rec.Body.Len(), len(body))
-		}
+		boundtest.Hold(t, func() {
+			if calls%500 == 0 { // what was attached and set is forgotten
+				handler = New(demo(), Options{Log: quiet()}).Handler()
+			}
+			calls++
+			to := changing[uint(route)%uint(len(changing))]
+			req := httptest.NewRequest(to.method, to.path, strings.NewReader(body))
+			req.Header.Set("Content-Type", "application/json")
+			rec := httptest.NewRecorder()
+			handler.ServeHTTP(rec, req)
+			if rec.Code >= 500 || !json.Valid(rec.Body.Bytes()) {
+				t.Errorf("%s %s: %d %q", to.method, to.path, rec.Code, rec.Body)
+			}
+			var p api.Problem
+			if rec.Code >= 400 && (json.Unmarshal(rec.Body.Bytes(), &p) != nil || p.Status != rec.Code || p.Detail == "") {
+				t.Errorf("%s %s: %d without a problem: %q", to.method, to.path, rec.Code, rec.Body)
+			}
+			if rec.Body.Len() > 20000+20*len(body) {
+				t.Errorf("%s %s: an answer of %d bytes to %d", to.method, to.path, rec.Body.Len(), len(body))
+			}
+		})
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -28,33 +30,36 @@ defaults: {max: 50mbit, min: 10mbit, group: office, limit_packets: 100, ingress:
 	if err != nil {
 		f.Fatal(err)
 	}
+	boundtest.Seeds[string](f, bound.Policy, "weir.queues=", "weir.when=", "weir.quota=", "weir.zones=", "weir.")
 	f.Fuzz(func(t *testing.T, text string) {
-		labels := map[string]string{}
-		for line := range strings.Lines(text) {
-			key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-			labels[key] = value
-		}
-		found := discover.Workload{Key: "docker:web", Name: "web", Kind: workload.KindDocker, Labels: labels,
-			Devices: []discover.Device{{Name: "veth", Ifindex: 7}}}
-		d := Decide(World{Config: cfg, Found: []discover.Workload{found}, Number: map[string]plan.ClassID{}})
-		v, _ := d.Verdict("docker:web")
-		if v.Policy.Group != "office" || v.Policy.LimitPackets < 1 || v.Policy.LimitPackets > 100 {
-			t.Errorf("group %q, %d packets", v.Policy.Group, v.Policy.LimitPackets)
-		}
-		for _, end := range []struct {
-			policy   policy.Policy
-			capacity policy.Rate
-			max, min policy.Rate
-		}{{v.Policy, 100e6, 50e6, 10e6}, {v.Policy.In(policy.Ingress), 50e6, 10e6, 1e6}} {
-			if limit := end.policy.Max.Of(end.capacity); limit == 0 || limit > end.max {
-				t.Errorf("max %v of %v", limit, end.max)
+		boundtest.Hold(t, func() {
+			labels := map[string]string{}
+			for line := range strings.Lines(text) {
+				key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+				labels[key] = value
 			}
-			if floor := end.policy.Floor(end.capacity, 0); floor > end.min {
-				t.Errorf("min and reservations %v of %v", floor, end.min)
+			found := discover.Workload{Key: "docker:web", Name: "web", Kind: workload.KindDocker, Labels: labels,
+				Devices: []discover.Device{{Name: "veth", Ifindex: 7}}}
+			d := Decide(World{Config: cfg, Found: []discover.Workload{found}, Number: map[string]plan.ClassID{}})
+			v, _ := d.Verdict("docker:web")
+			if v.Policy.Group != "office" || v.Policy.LimitPackets < 1 || v.Policy.LimitPackets > 100 {
+				t.Errorf("group %q, %d packets", v.Policy.Group, v.Policy.LimitPackets)
 			}
-		}
-		if len(v.Note) > 4000+20*len(text) {
-			t.Errorf("a note of %d bytes about %d", len(v.Note), len(text))
-		}
+			for _, end := range []struct {
+				policy   policy.Policy
+				capacity policy.Rate
+				max, min policy.Rate
+			}{{v.Policy, 100e6, 50e6, 10e6}, {v.Policy.In(policy.Ingress), 50e6, 10e6, 1e6}} {
+				if limit := end.policy.Max.Of(end.capacity); limit == 0 || limit > end.max {
+					t.Errorf("max %v of %v", limit, end.max)
+				}
+				if floor := end.policy.Floor(end.capacity, 0); floor > end.min {
+					t.Errorf("min and reservations %v of %v", floor, end.min)
+				}
+			}
+			if len(v.Note) > 4000+20*len(text) {
+				t.Errorf("a note of %d bytes about %d", len(v.Note), len(text))
+			}
+		})
 	})
 }

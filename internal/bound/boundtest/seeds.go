@@ -41,13 +41,33 @@ func Keys(length int) string {
 	return text.String()[:length]
 }
 
-// Seeds gives a target the shapes, of length bytes each, alone and behind each of the openings,
-// such as "weir.queues=" or `{"queues":`, and closes none of their brackets.
-func Seeds[T string | []byte](f *testing.F, length int, openings ...string) {
-	f.Helper()
+// long is the length up to which a target gets all shapes; of longer ones it gets those of large.
+const long = 64 << 10
+
+// large are the shapes that cost most in proportion to their length.
+var large = []string{"[", `{"a":`, `[{"a":`, "{},", "1,", "1", "k"}
+
+// Texts returns the shapes for a target whose input may have most bytes, alone and behind each of
+// the openings, such as "weir.queues=" or `{"queues":`, with none of their brackets closed.
+func Texts(most int, openings ...string) []string {
+	var texts []string
 	for _, opening := range append([]string{""}, openings...) {
-		for _, shape := range Shapes(max(0, length-len(opening))) {
-			f.Add(T(opening + shape))
+		for _, shape := range Shapes(max(0, min(most, long)-len(opening))) {
+			texts = append(texts, opening+shape)
 		}
+		for _, unit := range large {
+			if most > long {
+				texts = append(texts, opening+strings.Repeat(unit, (most-len(opening))/len(unit)))
+			}
+		}
+	}
+	return texts
+}
+
+// Seeds adds the texts that Texts returns to a target with one argument.
+func Seeds[T string | []byte](f *testing.F, most int, openings ...string) {
+	f.Helper()
+	for _, text := range Texts(most, openings...) {
+		f.Add(T(text))
 	}
 }

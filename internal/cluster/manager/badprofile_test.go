@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"weir/internal/api"
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/wire"
@@ -120,29 +122,34 @@ func FuzzProfile(f *testing.F) {
 	f.Add([]byte(profile("x", map[string]any{"interval_seconds": 86400, "container.usage.network_transmit_bps": 1e15})), 86400.0)
 	m := large(f, 2)
 	join(f, m, map[string]ed25519.PrivateKey{"x": keyOf(2)})
+	for _, text := range boundtest.Texts(bound.Message, `{"containers":`) {
+		f.Add([]byte(text), 5.0)
+	}
 	f.Fuzz(func(t *testing.T, data []byte, interval float64) {
-		var p wire.Profile
-		if json.Unmarshal(data, &p) != nil {
-			return
-		}
-		p.V, p.Node = wire.ProfileVersion, "x"
-		if p.Check() != nil || planning.Unusable(&p, wire.Envelope{}, true, time.Now()) != "" {
-			return
-		}
-		older := p
-		if older.IntervalSeconds = interval; older.Check() != nil {
-			older.IntervalSeconds = 0
-		}
-		for _, n := range m.nodes {
-			n.Heard, n.Got = time.Now(), time.Now()
-		}
-		m.nodes["x"] = &planning.Node{Beat: wire.Heartbeat{CRIU: "4"}, Heard: time.Now(), Got: time.Now(), History: planning.Remember(planning.Remember(nil, older), p)}
-		plan, err := m.Plan(t.Context(), api.PlanRequest{})
-		if err != nil || len(plan.Nodes) != 3 {
-			t.Errorf("%d nodes, %v", len(plan.Nodes), err)
-		}
-		if _, err := json.Marshal(plan); err != nil { // NaN and infinity cannot be written
-			t.Error(err)
-		}
+		boundtest.Hold(t, func() {
+			var p wire.Profile
+			if json.Unmarshal(data, &p) != nil {
+				return
+			}
+			p.V, p.Node = wire.ProfileVersion, "x"
+			if p.Check() != nil || planning.Unusable(&p, wire.Envelope{}, true, time.Now()) != "" {
+				return
+			}
+			older := p
+			if older.IntervalSeconds = interval; older.Check() != nil {
+				older.IntervalSeconds = 0
+			}
+			for _, n := range m.nodes {
+				n.Heard, n.Got = time.Now(), time.Now()
+			}
+			m.nodes["x"] = &planning.Node{Beat: wire.Heartbeat{CRIU: "4"}, Heard: time.Now(), Got: time.Now(), History: planning.Remember(planning.Remember(nil, older), p)}
+			plan, err := m.Plan(t.Context(), api.PlanRequest{})
+			if err != nil || len(plan.Nodes) != 3 {
+				t.Errorf("%d nodes, %v", len(plan.Nodes), err)
+			}
+			if _, err := json.Marshal(plan); err != nil { // NaN and infinity cannot be written
+				t.Error(err)
+			}
+		})
 	})
 }

@@ -145,12 +145,12 @@ func (a Authority) IssueNode(node string, request []byte, now time.Time) (*x509.
 	if err != nil {
 		return nil, fmt.Errorf("signing request cannot be read: %w", err)
 	}
+	key, ok := csr.PublicKey.(ed25519.PublicKey)
+	if !ok { // before its signature: a long RSA key takes seconds
+		return nil, fmt.Errorf("signing request has a key of type %T; Weir uses Ed25519", csr.PublicKey)
+	}
 	if err := csr.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("signing request is not signed by its own key: %w", err)
-	}
-	key, ok := csr.PublicKey.(ed25519.PublicKey)
-	if !ok {
-		return nil, fmt.Errorf("signing request has a key of type %T; Weir uses Ed25519", csr.PublicKey)
 	}
 	return a.issue(node, NodeName(node), key, now)
 }

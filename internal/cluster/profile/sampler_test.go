@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/cluster/wire"
 )
 
@@ -245,22 +247,25 @@ func FuzzParsers(f *testing.F) {
 	for _, text := range []string{"cpu  1 2 3\ncpu0 1", header + "eth0:1 2", "254:0 Read 5", "254:0 rbytes=1", "some total=", "1 1", "cpu", " 1 2 sda 1 2 3 4 5 6 7"} {
 		f.Add([]byte(text))
 	}
+	boundtest.Seeds[[]byte](f, bound.Policy)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		before := string(text)
-		field(text, "anon")
-		ioStat(text)
-		serviced(text)
-		netDev(text, notLoopback)
-		Waited(text)
-		if q := quota(text); q < 0 {
-			t.Errorf("quota %v", q)
-		}
-		if _, cpus := busy(text); cpus < 0 {
-			t.Errorf("%d CPUs", cpus)
-		}
-		diskStats(text)
-		if string(text) != before {
-			t.Error("the text was changed")
-		}
+		boundtest.Hold(t, func() {
+			before := string(text)
+			field(text, "anon")
+			ioStat(text)
+			serviced(text)
+			netDev(text, notLoopback)
+			Waited(text)
+			if q := quota(text); q < 0 {
+				t.Errorf("quota %v", q)
+			}
+			if _, cpus := busy(text); cpus < 0 {
+				t.Errorf("%d CPUs", cpus)
+			}
+			diskStats(text)
+			if string(text) != before {
+				t.Error("the text was changed")
+			}
+		})
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"weir/internal/bound"
 )
 
 // Version is the version of all messages.
@@ -16,7 +18,7 @@ const Version = 2
 
 // MaxMessage bounds a message in bytes: the profile of a node with 1,000
 // containers takes about half of it.
-const MaxMessage = 1 << 20
+const MaxMessage = bound.Message
 
 // Message is the content of an envelope.
 type Message interface {

@@ -6,21 +6,23 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"weir/internal/bound"
 )
 
 // Limits of what a message may hold, in bytes of text or in number. A sender shortens
 // texts for people with Clip; Check refuses a text that is too large all the same.
 // The whole message is bounded by MaxMessage.
 const (
-	MaxText       = 4096     // errors and reasons, for people
-	MaxName       = 512      // names, ids, versions, addresses, steps
-	MaxChange     = 64 << 10 // a Change: policies with queues and rules
-	MaxEngines    = 8        // of a node
-	MaxMoves      = 1000     // under way on a node
-	MaxContainers = 2000     // of a node
-	MaxLabels     = 1000     // of a container
-	MaxMissing    = 64       // of a profile
-	MaxAcceptFrom = 2000     // of a profile
+	MaxText       = 4096       // errors and reasons, for people
+	MaxName       = 512        // names, ids, versions, addresses, steps
+	MaxChange     = bound.Body // a Change: policies with queues and rules
+	MaxEngines    = 8          // of a node
+	MaxMoves      = 1000       // under way on a node
+	MaxContainers = 2000       // of a node
+	MaxLabels     = 1000       // of a container
+	MaxMissing    = 64         // of a profile
+	MaxAcceptFrom = 2000       // of a profile
 
 	maxRate    = 1e15    // bits or bytes per second, and what else a profile counts
 	maxCPUs    = 1e5     // of a node

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 var at = time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
@@ -201,19 +204,22 @@ func FuzzOpen(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(`{"v":2,"kind":"move","body":null}`))
+	boundtest.Seeds[[]byte](f, bound.Message, `{"v":2,"kind":"move","body":`, `{"v":2,"kind":"profile","body":{"containers":`)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := Open(data)
-		if err != nil {
-			return
-		}
-		_ = e.Verify(public(key(1)), e.Subject)
-		for _, m := range []Message{&Move{}, &Profile{}, &Manifest{}, &Grant{}, &Statement{}, &Arrived{}, &Apply{}, &MoveReport{}, &PlaceRequest{}} {
-			if e.Read(m) == nil {
-				if err := m.Check(); err != nil {
-					t.Errorf("%s was read, and is wrong: %v", m.Kind(), err)
+		boundtest.Hold(t, func() {
+			e, err := Open(data)
+			if err != nil {
+				return
+			}
+			_ = e.Verify(public(key(1)), e.Subject)
+			for _, m := range []Message{&Move{}, &Profile{}, &Manifest{}, &Grant{}, &Statement{}, &Arrived{}, &Apply{}, &MoveReport{}, &PlaceRequest{}} {
+				if e.Read(m) == nil {
+					if err := m.Check(); err != nil {
+						t.Errorf("%s was read, and is wrong: %v", m.Kind(), err)
+					}
 				}
 			}
-		}
+		})
 	})
 }
 

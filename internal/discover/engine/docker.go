@@ -16,6 +16,8 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
+
+	"weir/internal/bound"
 )
 
 // Docker is the client of an engine that speaks Docker's API. Its methods may be called
@@ -157,7 +159,7 @@ func fromSummary(s container.Summary) Container {
 	// "/web/db" beside "/db".
 	for _, name := range s.Names {
 		if name = strings.TrimPrefix(name, "/"); !strings.Contains(name, "/") {
-			c.Name = name
+			c.Name = bound.Shown(name)
 		}
 	}
 	if s.NetworkSettings != nil {
@@ -167,7 +169,7 @@ func fromSummary(s container.Summary) Container {
 }
 
 func fromInspection(r container.InspectResponse) Container {
-	c := Container{ID: r.ID, Name: strings.TrimPrefix(r.Name, "/")}
+	c := Container{ID: r.ID, Name: bound.Shown(strings.TrimPrefix(r.Name, "/"))}
 	if r.Config != nil {
 		c.Labels, c.Oversize = bounded(r.Config.Labels)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/bound"
 	"weir/internal/discover/localhttp"
 )
 
@@ -53,7 +54,7 @@ func (e *Docker) asPod(ctx context.Context, c *Container) {
 		e.pods.mu.Unlock()
 	}
 	if name != "" {
-		c.Name = name
+		c.Name = bound.Shown(name)
 	}
 }
 

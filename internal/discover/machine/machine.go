@@ -23,6 +23,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"weir/internal/bound"
 )
 
 // NIC is an interface's place in its machine.
@@ -109,6 +111,7 @@ func note(found map[string]NIC, machine string, devices []string) {
 	if machine == "" {
 		return
 	}
+	machine = bound.Shown(machine)
 	for i, device := range devices {
 		if device != "" {
 			found[device] = NIC{machine, i}

@@ -4,11 +4,14 @@ package machine
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/internal/bound"
 )
 
 // ofQEMU reads the command lines of QEMU's processes. Any user may run a program of that
@@ -18,7 +21,7 @@ func (f *Finder) ofQEMU() map[string]NIC {
 	found := map[string]NIC{}
 	processes, _ := filepath.Glob(filepath.Join(f.Proc, "[0-9]*")) // the pattern is right
 	for _, dir := range processes {
-		text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		text, err := readCommand(filepath.Join(dir, "cmdline"))
 		if err != nil {
 			continue // it has ended
 		}
@@ -40,6 +43,17 @@ func (f *Finder) ofQEMU() map[string]NIC {
 		note(found, machine, devices)
 	}
 	return found
+}
+
+// readCommand returns a process's command line, or the beginning of one that is longer than any
+// of QEMU's: each user's may be some MB.
+func readCommand(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, bound.Machine))
 }
 
 // user holds the rights of a process.

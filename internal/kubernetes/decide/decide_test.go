@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/policy"
 )
 
@@ -166,15 +168,21 @@ func TestWrongValues(t *testing.T) {
 func FuzzAnnotations(f *testing.F) {
 	f.Add("weir.dev/min", "20M", "weir.dev/max", "10M")
 	f.Add("kubernetes.io/egress-bandwidth", "500m", "weir.dev/queues", "a: {}")
+	for _, text := range boundtest.Texts(bound.Annotations) {
+		f.Add("weir.dev/queues", text, "kubernetes.io/egress-bandwidth", text)
+		f.Add("weir.dev/when", text, "weir.dev/quota", text)
+	}
 	f.Fuzz(func(t *testing.T, a, x, b, y string) {
-		d := Decide(World{Pods: []Pod{{Namespace: "n", Name: "p", Annotations: annotated(a, x, b, y)}}, Namespaces: map[string]map[string]string{"n": annotated(b, y)}})
-		if len(d.Workloads) != 1 || d.Workloads[0].Change.Check() != nil {
-			t.Errorf("%+v", d)
-		}
-		for _, fault := range d.Faults {
-			if fault.Err.Msg == "" || fault.Err.Remedy == "" {
-				t.Errorf("%+v", fault)
+		boundtest.Hold(t, func() {
+			d := Decide(World{Pods: []Pod{{Namespace: "n", Name: "p", Annotations: annotated(a, x, b, y)}}, Namespaces: map[string]map[string]string{"n": annotated(b, y)}})
+			if len(d.Workloads) != 1 || d.Workloads[0].Change.Check() != nil {
+				t.Errorf("%+v", d)
 			}
-		}
+			for _, fault := range d.Faults {
+				if fault.Err.Msg == "" || fault.Err.Remedy == "" {
+					t.Errorf("%+v", fault)
+				}
+			}
+		})
 	})
 }

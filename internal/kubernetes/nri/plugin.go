@@ -23,6 +23,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
+	"weir/internal/bound"
 	"weir/internal/kubernetes/decide"
 	"weir/internal/retry"
 )
@@ -222,7 +223,7 @@ func podOf(s *api.PodSandbox) decide.Pod {
 // /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podX.slice.
 func cgroupPath(parent string) string {
 	name, slice := strings.CutSuffix(path.Base(parent), ".slice")
-	if parent == "" || !slice || strings.Count(parent, "/") > 0 {
+	if parent == "" || !slice || strings.Count(parent, "/") > 0 || len(parent) > bound.Name { // no unit has a longer name
 		return parent
 	}
 	full, prefix := "/", ""

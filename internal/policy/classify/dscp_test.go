@@ -5,6 +5,8 @@ package classify
 import (
 	"testing"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/invalid/invalidtest"
 )
 
@@ -39,13 +41,16 @@ func FuzzParseDSCP(f *testing.F) {
 	for _, seed := range []string{"ef", "46", "0x2e", "af41", "185", ""} {
 		f.Add(seed)
 	}
+	boundtest.Seeds[string](f, bound.Label)
 	f.Fuzz(func(t *testing.T, text string) {
-		value, err := ParseDSCP(text)
-		if err != nil {
-			return
-		}
-		if again, err := ParseDSCP(DSCPName(value)); err != nil || again != value || value > MaxDSCP {
-			t.Errorf("%q is read as %d, printed as %s, read again as %d, %v", text, value, DSCPName(value), again, err)
-		}
+		boundtest.Hold(t, func() {
+			value, err := ParseDSCP(text)
+			if err != nil {
+				return
+			}
+			if again, err := ParseDSCP(DSCPName(value)); err != nil || again != value || value > MaxDSCP {
+				t.Errorf("%q is read as %d, printed as %s, read again as %d, %v", text, value, DSCPName(value), again, err)
+			}
+		})
 	})
 }

@@ -13,6 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/invalid"
 )
 
@@ -155,20 +157,23 @@ func FuzzParseMatches(f *testing.F) {
 	for _, seed := range []string{"{udp: 5001}", `[{"tcp": [80, "8000-8099"]}, {preset: dns}]`, "src: ::/0", "[{", "'", "{a: [[["} {
 		f.Add(seed)
 	}
+	boundtest.Seeds[string](f, bound.Label, "[{udp: [", "[{")
 	f.Fuzz(func(t *testing.T, text string) {
-		matches, err := ParseMatches(text)
-		var mistake *invalid.Error
-		if err != nil && !errors.As(err, &mistake) {
-			t.Fatalf("%q: %T is no *Error: %v", text, err, err)
-		}
-		for _, m := range matches {
-			if again, err := ParseMatches(m.String()); err != nil || !reflect.DeepEqual(again, []Match{m}) {
-				t.Fatalf("%q is read as %s, which is read as %v, %v", text, m, again, err)
+		boundtest.Hold(t, func() {
+			matches, err := ParseMatches(text)
+			var mistake *invalid.Error
+			if err != nil && !errors.As(err, &mistake) {
+				t.Fatalf("%q: %T is no *Error: %v", text, err, err)
 			}
-		}
-		if err != nil && strings.Contains(err.Error(), "\n") {
-			t.Fatalf("%q: an error of two lines: %v", text, err)
-		}
+			for _, m := range matches {
+				if again, err := ParseMatches(m.String()); err != nil || !reflect.DeepEqual(again, []Match{m}) {
+					t.Fatalf("%q is read as %s, which is read as %v, %v", text, m, again, err)
+				}
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%q: an error of two lines: %v", text, err)
+			}
+		})
 	})
 }
 

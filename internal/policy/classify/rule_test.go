@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 // matchesOf reads the matches of queues, one text for each; "" is a queue without a match.
@@ -124,11 +127,14 @@ func TestUnreachableIsNeverReached(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x08\x00E\x00\x00\x1c\x00\x00 \x00@\x11\x00\x00\x0a\x00\x00\x01\x0a\x00\x00\x02\x13\x89\x13\x8a"))
+	boundtest.Seeds[[]byte](f, bound.Policy)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, p := range []Packet{DecodeEthernet(data), DecodeIP(data)} {
-			if p.Ports && (!p.IP() || !hasPorts(p.Proto) || p.Fragment == LaterFragment) || p.DSCP > MaxDSCP || p.Fragment != Whole && !p.IP() {
-				t.Fatalf("%x is read as %+v", data, p)
+		boundtest.Hold(t, func() {
+			for _, p := range []Packet{DecodeEthernet(data), DecodeIP(data)} {
+				if p.Ports && (!p.IP() || !hasPorts(p.Proto) || p.Fragment == LaterFragment) || p.DSCP > MaxDSCP || p.Fragment != Whole && !p.IP() {
+					t.Fatalf("%x is read as %+v", data, p)
+				}
 			}
-		}
+		})
 	})
 }

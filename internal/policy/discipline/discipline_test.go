@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/invalid/invalidtest"
 )
 
@@ -85,14 +87,17 @@ func FuzzParseAQM(f *testing.F) {
 	for _, seed := range []string{"", "off", "5ms/100ms", "1h", "1us/2us", "-5ms"} {
 		f.Add(seed)
 	}
+	boundtest.Seeds[string](f, bound.Label)
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ParseAQM(text)
-		if err != nil {
-			_ = invalidtest.Text(err)
-			return
-		}
-		if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() || a.Check() != nil {
-			t.Errorf("%q is %+v, printed as %q, read again as %+v, %v", text, a, a.Compact(), again, err)
-		}
+		boundtest.Hold(t, func() {
+			a, err := ParseAQM(text)
+			if err != nil {
+				_ = invalidtest.Text(err)
+				return
+			}
+			if again, err := ParseAQM(a.Compact()); err != nil || again.Compact() != a.Compact() || a.Check() != nil {
+				t.Errorf("%q is %+v, printed as %q, read again as %+v, %v", text, a, a.Compact(), again, err)
+			}
+		})
 	})
 }

@@ -73,7 +73,8 @@ func parse(text string) (netip.Prefix, error) {
 // AddFile puts the prefixes of a file's text in, one a line; # begins a comment. The error is an
 // *invalid.Error that names the first wrong line.
 func (p *Prefixes) AddFile(text string) error {
-	list := slices.Clone(p.List)
+	most := 2 * MostPrefixes // in memory, some of them twice
+	list := slices.Grow(slices.Clone(p.List), min(strings.Count(text, "\n")+1, most))
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -88,10 +89,13 @@ func (p *Prefixes) AddFile(text string) error {
 			named.Msg = fmt.Sprintf("line %d: %s", number, mistake.Msg)
 			return &named
 		}
-		list = append(list, q)
+		if list = append(list, q); len(list) >= most {
+			if list = sorted(list); len(list) > MostPrefixes {
+				break
+			}
+		}
 	}
-	p.List = sorted(list)
-	if len(p.List) > MostPrefixes {
+	if p.List = sorted(list); len(p.List) > MostPrefixes {
 		return &invalid.Error{Value: fmt.Sprint(len(p.List)), Msg: "prefixes are more than a zone can have",
 			Remedy: fmt.Sprintf("bring them down to %d, by shorter ones that hold several", MostPrefixes)}
 	}

@@ -17,7 +17,6 @@ package zone
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -218,11 +217,8 @@ func (p Prefixes) longest(addr netip.Addr, connected []netip.Prefix) int {
 }
 
 func sorted(list []netip.Prefix) []netip.Prefix {
-	set := map[netip.Prefix]bool{}
-	for _, p := range list {
-		set[p] = true
-	}
-	return slices.SortedFunc(maps.Keys(set), func(a, b netip.Prefix) int {
+	slices.SortFunc(list, func(a, b netip.Prefix) int {
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
+	return slices.Compact(list)
 }

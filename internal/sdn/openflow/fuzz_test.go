@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 // FuzzMessages: whatever a switch says, the decoders end without a panic, and what
@@ -18,20 +21,23 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, 64))
 	f.Add([]byte{0, 56, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 4, 0, 0, 0, 0})
+	boundtest.Seeds[[]byte](f, bound.Policy)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if flows, err := decodeFlows(data); err == nil {
-			if len(flows) > len(data) {
-				t.Errorf("%d flows of %d bytes", len(flows), len(data))
+		boundtest.Hold(t, func() {
+			if flows, err := decodeFlows(data); err == nil {
+				if len(flows) > len(data) {
+					t.Errorf("%d flows of %d bytes", len(flows), len(data))
+				}
+				for _, flow := range flows {
+					_, _ = flow.Match.String(), flow.ActionText()
+				}
 			}
-			for _, flow := range flows {
-				_, _ = flow.Match.String(), flow.ActionText()
-			}
-		}
-		_, _ = decodePorts(data)
-		_, _, _ = decodeMatch(data)
-		_, _ = decodeActions(data)
-		_ = decodeError(data).Error()
-		_ = speaks(message{version: 4, body: data})
+			_, _ = decodePorts(data)
+			_, _, _ = decodeMatch(data)
+			_, _ = decodeActions(data)
+			_ = decodeError(data).Error()
+			_ = speaks(message{version: 4, body: data})
+		})
 	})
 }
 

@@ -18,6 +18,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/tlsfile"
 )
 
@@ -168,20 +170,23 @@ func FuzzDecode(f *testing.F) {
 	f.Add(flowStats(Flow{Priority: 1, Match: Match{InPort(1), Port(FieldUDPDst, 16, 0xfff0)}, Actions: []Action{SetQueue(1), Output(2)}}))
 	f.Add(flowStats(Flow{Match: Match{Reg(15, 0)}, Actions: []Action{SetReg(15, 1), Resubmit(0)}, Other: []byte{0, 1, 0, 8, 3, 0, 0, 0}}))
 	f.Add([]byte{0, 1, 0, 4})
+	boundtest.Seeds[[]byte](f, bound.Policy)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_ = decodeError(b).Error()
-		_, _ = decodePorts(b)
-		flows, err := decodeFlows(b)
-		if err != nil {
-			return
-		}
-		for _, flow := range flows {
-			_, _ = flow.Match.String(), flow.ActionText()
-			again, err := decodeFlows(flowStats(flow))
-			if err != nil || len(again) != 1 || !again[0].Same(flow) {
-				t.Errorf("%+v is read again as %+v, %v", flow, again, err)
+		boundtest.Hold(t, func() {
+			_ = decodeError(b).Error()
+			_, _ = decodePorts(b)
+			flows, err := decodeFlows(b)
+			if err != nil {
+				return
 			}
-		}
+			for _, flow := range flows {
+				_, _ = flow.Match.String(), flow.ActionText()
+				again, err := decodeFlows(flowStats(flow))
+				if err != nil || len(again) != 1 || !again[0].Same(flow) {
+					t.Errorf("%+v is read again as %+v, %v", flow, again, err)
+				}
+			}
+		})
 	})
 }
 

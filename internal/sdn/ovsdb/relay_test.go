@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 	"weir/internal/tlsfile"
 )
 
@@ -169,22 +171,25 @@ func TestHostileDatabase(t *testing.T) {
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte(`{"id":1,"result":["b\"]",{}]} {"method":"echo","id":"x"}`))
 	f.Add([]byte(`{"id":null}`))
+	boundtest.Seeds[[]byte](f, bound.Policy, `{"id":1,"result":`)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var out bytes.Buffer
-		if err := pass(&out, bytes.NewReader(data)); err == nil || !bytes.HasPrefix(data, out.Bytes()) {
-			t.Fatalf("%v, %q of %q", err, out.Bytes(), data)
-		}
-		// The relay passes on whole messages that libovsdb's reader can take.
-		for in := json.NewDecoder(&out); ; {
-			var m map[string]json.RawMessage
-			err := in.Decode(&m)
-			if err == io.EOF {
-				break
+		boundtest.Hold(t, func() {
+			var out bytes.Buffer
+			if err := pass(&out, bytes.NewReader(data)); err == nil || !bytes.HasPrefix(data, out.Bytes()) {
+				t.Fatalf("%v, %q of %q", err, out.Bytes(), data)
 			}
-			if err != nil {
-				t.Fatalf("%v in what was passed on of %q", err, data)
+			// The relay passes on whole messages that libovsdb's reader can take.
+			for in := json.NewDecoder(&out); ; {
+				var m map[string]json.RawMessage
+				err := in.Decode(&m)
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%v in what was passed on of %q", err, data)
+				}
 			}
-		}
+		})
 	})
 }
 

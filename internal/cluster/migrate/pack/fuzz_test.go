@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 // seeds returns archives of each kind of entry.
@@ -57,15 +60,18 @@ func FuzzRead(f *testing.F) {
 		f.Add(seed)
 		f.Add(seed[:len(seed)/2])
 	}
+	boundtest.Seeds[[]byte](f, bound.Message)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		contained(t, func(folder string, limits Limits) { _, _ = Read(bytes.NewReader(data), folder, limits) })
-		if archive, size, err := Unpack(bytes.NewReader(data), Limits{Bytes: 1 << 16}); err == nil {
-			_, _ = io.Copy(io.Discard, archive)
-			archive.Close()
-			if raw := size().Raw; raw > 1<<16+1 {
-				t.Fatalf("%d bytes of an archive of at most %d", raw, 1<<16)
+		boundtest.Hold(t, func() {
+			contained(t, func(folder string, limits Limits) { _, _ = Read(bytes.NewReader(data), folder, limits) })
+			if archive, size, err := Unpack(bytes.NewReader(data), Limits{Bytes: 1 << 16}); err == nil {
+				_, _ = io.Copy(io.Discard, archive)
+				archive.Close()
+				if raw := size().Raw; raw > 1<<16+1 {
+					t.Fatalf("%d bytes of an archive of at most %d", raw, 1<<16)
+				}
 			}
-		}
+		})
 	})
 }
 
@@ -83,7 +89,10 @@ func FuzzTar(f *testing.F) {
 		}
 		f.Add(raw)
 	}
+	boundtest.Seeds[[]byte](f, bound.Message)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		contained(t, func(folder string, limits Limits) { _ = unpack(bytes.NewReader(data), folder, limits) })
+		boundtest.Hold(t, func() {
+			contained(t, func(folder string, limits Limits) { _ = unpack(bytes.NewReader(data), folder, limits) })
+		})
 	})
 }

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 // member serves a registry to a node with rights.
@@ -245,23 +248,28 @@ func FuzzRequests(f *testing.F) {
 	served := httptest.NewServer(r)
 	defer served.Close()
 	var want string
+	for _, text := range boundtest.Texts(bound.Manifest, `{"layers":`) {
+		f.Add("PUT", "/v2/weir-move/manifests/m-1", "application/vnd.oci.image.manifest.v1+json", []byte(text))
+	}
 	f.Fuzz(func(t *testing.T, method, path, kind string, data []byte) {
-		victim := client{t, served.URL}
-		if want == "" {
-			victim.pushImage(MoveRepository, "m-2", []byte("the victim's"))
-			want = victim.do("HEAD", served.URL+"/v2/weir-move/manifests/m-2", "", nil, http.StatusOK).Header.Get("Docker-Content-Digest")
-		}
-		q, err := http.NewRequest(method, "http://registry"+path, bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		q.Header.Set("Content-Type", kind)
-		r.Serve(httptest.NewRecorder(), q, Client{Node: "a", Access: []Access{{Move: "m-1", Source: true}, {Move: "m-3"}}})
-		if got := victim.do("HEAD", served.URL+"/v2/weir-move/manifests/m-2", "", nil, http.StatusOK).Header.Get("Docker-Content-Digest"); got != want {
-			t.Fatalf("another's image was %s and is %s", want, got)
-		}
-		if u := r.Usage(); u.Nodes["a"] > 1<<20 || u.Uploads > 4 {
-			t.Fatalf("%+v", u)
-		}
+		boundtest.Hold(t, func() {
+			victim := client{t, served.URL}
+			if want == "" {
+				victim.pushImage(MoveRepository, "m-2", []byte("the victim's"))
+				want = victim.do("HEAD", served.URL+"/v2/weir-move/manifests/m-2", "", nil, http.StatusOK).Header.Get("Docker-Content-Digest")
+			}
+			q, err := http.NewRequest(method, "http://registry"+path, bytes.NewReader(data))
+			if err != nil {
+				return
+			}
+			q.Header.Set("Content-Type", kind)
+			r.Serve(httptest.NewRecorder(), q, Client{Node: "a", Access: []Access{{Move: "m-1", Source: true}, {Move: "m-3"}}})
+			if got := victim.do("HEAD", served.URL+"/v2/weir-move/manifests/m-2", "", nil, http.StatusOK).Header.Get("Docker-Content-Digest"); got != want {
+				t.Fatalf("another's image was %s and is %s", want, got)
+			}
+			if u := r.Usage(); u.Nodes["a"] > 1<<20 || u.Uploads > 4 {
+				t.Fatalf("%+v", u)
+			}
+		})
 	})
 }

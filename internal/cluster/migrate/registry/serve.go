@@ -14,10 +14,12 @@ import (
 	"github.com/distribution/distribution/v3"
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
+
+	"weir/internal/bound"
 )
 
 const (
-	maxManifest = 4 << 20  // bytes, distribution's own limit
+	maxManifest = bound.Manifest
 	roomEvery   = 16 << 20 // bytes of an upload between two looks at the disk
 )
 

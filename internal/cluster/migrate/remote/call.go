@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 
+	"weir/internal/bound"
 	"weir/internal/cluster/migrate"
 )
 
@@ -19,7 +20,7 @@ const (
 	// Path begins the path of each call; the verb follows.
 	Path = "/v1/migrate/"
 	// MaxCall is the longest call, and the longest answer but for parts, in bytes.
-	MaxCall = 4 << 20
+	MaxCall = bound.Call
 )
 
 // Verb says what a callee is asked to do.

@@ -11,6 +11,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
 )
 
 // FuzzCall sends any body to any verb: the helper answers with a status of its own, and
@@ -25,20 +28,25 @@ func FuzzCall(f *testing.F) {
 	f.Add("send", []byte(`{"part":{"kind":"layer"},"order":{"lease_ns":-1}}`))
 	f.Add("receive", append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
 	f.Add("receive", []byte{255, 255, 255, 255, '{', '}'})
+	for _, text := range boundtest.Texts(bound.Call, `{"order":`) {
+		f.Add("do", []byte(text))
+	}
 	f.Fuzz(func(t *testing.T, verb string, body []byte) {
-		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
-		r.SetPathValue("verb", verb)
-		w := httptest.NewRecorder()
-		NewHelper(&engine{part: "x"}, anything{}, 0, slog.New(slog.DiscardHandler)).serve(w, r)
-		switch w.Code {
-		case http.StatusOK, http.StatusBadRequest, http.StatusConflict, http.StatusInternalServerError:
-		default:
-			t.Errorf("verb %q: status %d", verb, w.Code)
-		}
-		if in, err := Read(httptest.NewRequest(http.MethodPost, "/", io.LimitReader(bytes.NewReader(body), MaxCall)), Verb(verb), MaxCall); err == nil {
-			if again, err := json.Marshal(in); err == nil && len(again) > 2*len(body)+1000 {
-				t.Errorf("a call of %d bytes out of %d", len(again), len(body))
+		boundtest.Hold(t, func() {
+			r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+			r.SetPathValue("verb", verb)
+			w := httptest.NewRecorder()
+			NewHelper(&engine{part: "x"}, anything{}, 0, slog.New(slog.DiscardHandler)).serve(w, r)
+			switch w.Code {
+			case http.StatusOK, http.StatusBadRequest, http.StatusConflict, http.StatusInternalServerError:
+			default:
+				t.Errorf("verb %q: status %d", verb, w.Code)
 			}
-		}
+			if in, err := Read(httptest.NewRequest(http.MethodPost, "/", io.LimitReader(bytes.NewReader(body), MaxCall)), Verb(verb), MaxCall); err == nil {
+				if again, err := json.Marshal(in); err == nil && len(again) > 2*len(body)+1000 {
+					t.Errorf("a call of %d bytes out of %d", len(again), len(body))
+				}
+			}
+		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"weir/internal/bound"
 	"weir/internal/cluster/migrate"
 )
 
@@ -13,7 +14,7 @@ import (
 const (
 	// MaxDescription bounds what a container is described by, in bytes of JSON. Most of a
 	// long one is the environment and labels of the container.
-	MaxDescription = 256 << 10
+	MaxDescription = bound.Description
 	// MaxObjects bounds how many objects a description can have, before it is decoded: an
 	// empty one of two bytes takes a hundred in memory.
 	MaxObjects = 8192
