@@ -2,14 +2,15 @@
 
 // Package bound has the bounds of everything that a user other than root may write and a
 // program of Weir's reads: how long it may be, how deep, how many of it, and what one of them
-// may cost. The code that holds a bound takes it
-// from here. Example: a label is at most 4 KiB, so
+// may cost. The table is Inputs;
+// the code that holds a bound takes it from here. Example: a label is at most 4 KiB, so
 //
 //	bound.Length("label weir.queues", len(text), bound.Label)
 //
 // refuses one of 40,000 bytes with both numbers before a parser sees it.
 //
-// The package parses nothing and holds nothing by itself.
+// The package parses nothing and holds nothing by itself: each row of the table names the
+// function that does, and the fuzz targets that drive it.
 package bound
 
 import (
@@ -41,6 +42,12 @@ const (
 	Container   = 1 << 20   // of what an engine says of a container
 	Prefixes    = 4 << 20   // of a file of prefixes
 	Machine     = 256 << 10 // of a QEMU command line, or of libvirt's description of a machine
+)
+
+// What a switch says.
+const (
+	Database       = 8 << 20 // bytes of a message of its database; with 1,000 ports it sends 2 MB
+	DatabaseLevels = 64      // of its arrays and objects
 )
 
 // What members of a cluster say.

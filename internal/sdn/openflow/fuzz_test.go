@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,24 +49,29 @@ func FuzzSwitch(f *testing.F) {
 	f.Add(append(hello, 4, typeBarrierReply, 0, 8, 0, 0, 0, 2))
 	f.Add(append(hello, 4, typeBarrierReply, 0, 8, 0, 0, 0, 2, 4, typeMultipartReply, 0, 16, 0, 0, 0, 3, 0, 13, 0, 1, 0, 0, 0, 0))
 	f.Add([]byte{4, 0, 0, 1, 0, 0, 0, 0})
+	for _, text := range boundtest.Texts(bound.Policy) {
+		f.Add(append(slices.Clone(hello), text...))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		ours, theirs := net.Pipe()
-		go io.Copy(io.Discard, theirs)
-		go func() {
-			_, _ = theirs.Write(data)
-			theirs.Close()
-		}()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		c := &Conn{address: "test", conn: ours}
-		defer c.Close()
-		if c.guard(ctx, c.hello) == nil {
-			_, _ = c.Ports(ctx)
-			_, _ = c.Flows(ctx, All)
-		}
-		if ctx.Err() != nil {
-			t.Error("it took more than 5 s")
-		}
+		boundtest.Hold(t, func() {
+			ours, theirs := net.Pipe()
+			go io.Copy(io.Discard, theirs)
+			go func() {
+				_, _ = theirs.Write(data)
+				theirs.Close()
+			}()
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			c := &Conn{address: "test", conn: ours}
+			defer c.Close()
+			if c.guard(ctx, c.hello) == nil {
+				_, _ = c.Ports(ctx)
+				_, _ = c.Flows(ctx, All)
+			}
+			if ctx.Err() != nil {
+				t.Error("it took more than 5 s")
+			}
+		})
 	})
 }
 

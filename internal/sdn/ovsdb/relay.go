@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"weir/internal/bound"
 	"weir/internal/tlsfile"
 )
 
@@ -24,9 +25,9 @@ import (
 
 // Bounds of a database's messages. Open vSwitch's own with 1,000 ports sends 2 MB.
 const (
-	maxMessage = 32 << 20 // bytes of one message
-	maxDepth   = 64       // of its arrays and objects
-	maxRows    = 100000   // of all tables together
+	maxMessage = bound.Database       // bytes of one message
+	maxDepth   = bound.DatabaseLevels // of its arrays and objects
+	maxRows    = 100000               // of all tables together
 )
 
 // relay is one connection to a database and libovsdb's end of it.

@@ -131,9 +131,9 @@ func TestHostileDatabase(t *testing.T) {
 		name, want string
 		after      func(io.Writer, json.RawMessage)
 	}{
-		{"a string without end", "message of more than 32 MB", repeat(`{"id":null,"method":"update3","params":["`, "x")},
-		{"blanks without end", "message of more than 32 MB", repeat("", " ")},
-		{"numbers without end", "message of more than 32 MB", repeat(`{"id":null,"method":"echo","params":[1`, ",1")},
+		{"a string without end", "message of more than 8 MB", repeat(`{"id":null,"method":"update3","params":["`, "x")},
+		{"blanks without end", "message of more than 8 MB", repeat("", " ")},
+		{"numbers without end", "message of more than 8 MB", repeat(`{"id":null,"method":"echo","params":[1`, ",1")},
 		{"levels without end", "more than 64 levels", repeat("", "[")},
 		{"neither request nor answer", "neither a request nor an answer", func(w io.Writer, _ json.RawMessage) { _, _ = io.WriteString(w, `{"id":null,"params":[]}`) }},
 		{"answer with a name for an id", "neither a request nor an answer", func(w io.Writer, _ json.RawMessage) { _, _ = io.WriteString(w, `{"id":"x","result":7}`) }},
@@ -171,7 +171,7 @@ func TestHostileDatabase(t *testing.T) {
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte(`{"id":1,"result":["b\"]",{}]} {"method":"echo","id":"x"}`))
 	f.Add([]byte(`{"id":null}`))
-	boundtest.Seeds[[]byte](f, bound.Policy, `{"id":1,"result":`)
+	boundtest.Seeds[[]byte](f, bound.Database, `{"id":1,"result":`)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		boundtest.Hold(t, func() {
 			var out bytes.Buffer
@@ -199,17 +199,22 @@ func FuzzDatabase(f *testing.F) {
 	f.Add(`{"QoS":{"11111111-1111-1111-1111-111111111111":{"initial":{"queues":["map",[[1,["uuid","x"]]]]}}}}`, `{"id":"x","result":7}`)
 	f.Add(`{"Port":{"11111111-1111-1111-1111-111111111111":{"initial":{"qos":["set",[]],"name":7}}}}`, `{"id":null,"method":"update","params":[null,{"Port":{"x":{"old":{},"new":{}}}}]}`)
 	f.Add(`{"Queue":{"x":{"modify":{"dscp":["set",[1,2]]}}}}`, `{"id":null,"method":"echo","params":{}}`)
+	for _, text := range boundtest.Texts(bound.Body) {
+		f.Add(text, `{"id":null,"method":"update3","params":[`+text)
+	}
 	f.Fuzz(func(t *testing.T, rows, after string) {
-		c, err := connect(t, serve(t, rows, func(w io.Writer, cookie json.RawMessage) {
-			_, _ = io.WriteString(w, strings.Replace(after, "COOKIE", string(cookie), 1))
-		}), 300*time.Millisecond)
-		if err != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		defer cancel()
-		_, _ = c.Snapshot(ctx)
-		_ = c.Alive(ctx)
-		c.Close()
+		boundtest.Hold(t, func() {
+			c, err := connect(t, serve(t, rows, func(w io.Writer, cookie json.RawMessage) {
+				_, _ = io.WriteString(w, strings.Replace(after, "COOKIE", string(cookie), 1))
+			}), 300*time.Millisecond)
+			if err != nil {
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			defer cancel()
+			_, _ = c.Snapshot(ctx)
+			_ = c.Alive(ctx)
+			c.Close()
+		})
 	})
 }
