@@ -12,7 +12,7 @@ export GOTOOLCHAIN := auto
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X weir/internal/version.number=$(VERSION)
-FUZZTIME ?= 20s
+FUZZTIME ?= 1m
 STEPS ?=
 
 .PHONY: help

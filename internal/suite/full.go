@@ -108,13 +108,22 @@ func longFolders() (map[string]string, error) {
 // nothing (go.dev/issue/75804).
 const fuzzGo = "GOTOOLCHAIN=go1.27.1"
 
-// fuzz returns a step for each fuzz target.
+// usualFuzz is how long a fuzz target runs if nothing else is asked for.
+const usualFuzz = "1m"
+
+// fuzz returns a step for each fuzz target, with one worker, so that what a target allocates and
+// the memory of this machine are those of one. Another time than the usual one is in the steps'
+// names, such as fuzz-10m/policy/FuzzChange: one that passed in a minute has not passed in ten.
 func (f full) fuzz() (steps []step, err error) {
+	kind := "fuzz/"
+	if f.fuzzTime != usualFuzz {
+		kind = "fuzz-" + f.fuzzTime + "/"
+	}
 	err = eachTest(func(folder string, source []byte) {
 		for _, m := range fuzzFunc.FindAllSubmatch(source, -1) {
 			target := string(m[1])
-			steps = append(steps, step{Name: "fuzz/" + strings.TrimPrefix(folder, "internal/") + "/" + target, Env: []string{fuzzGo},
-				Command: []string{"go", "test", "-run", "^$", "-fuzz", "^" + target + "$", "-fuzztime", f.fuzzTime, "-fuzzminimizetime", "1s", "./" + folder}})
+			steps = append(steps, step{Name: kind + strings.TrimPrefix(folder, "internal/") + "/" + target, Env: []string{fuzzGo},
+				Command: []string{"go", "test", "-run", "^$", "-fuzz", "^" + target + "$", "-fuzztime", f.fuzzTime, "-fuzzminimizetime", "1s", "-parallel", "1", "./" + folder}})
 		}
 	})
 	return steps, err

@@ -40,7 +40,7 @@ import (
 	"time"
 )
 
-const usage = "Usage: suite [-list] [-fuzztime 20s] native|vm|full|results [NAME...]"
+const usage = "Usage: suite [-list] [-fuzztime 1m] native|vm|full|results [NAME...]"
 
 // errUsage is a command line that cannot be understood.
 var errUsage = errors.New(usage) //nolint:staticcheck // the program prints it as it is
@@ -66,7 +66,7 @@ func main() {
 
 func run(ctx context.Context) (passed bool, err error) {
 	list := flag.Bool("list", false, "print the steps and their commands, and run nothing")
-	fuzzTime := flag.String("fuzztime", "20s", "how long each fuzz target runs")
+	fuzzTime := flag.String("fuzztime", usualFuzz, "how long each fuzz target runs; with 10m the steps are called fuzz-10m/...")
 	flag.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
 	flag.Parse()
 	r := &runner{slots: 2, folder: "out/tests", out: os.Stdout}

@@ -22,7 +22,7 @@ func fullSteps(t *testing.T, runs string) []step {
 		}
 		packages = append(packages, "weir/"+name)
 	}
-	f := full{packages: packages, machines: machines{folder: "out/x", timeout: 1}, runs: []byte(runs), seed: 4711, fuzzTime: "1s"}
+	f := full{packages: packages, machines: machines{folder: "out/x", timeout: 1}, runs: []byte(runs), seed: 4711, fuzzTime: usualFuzz}
 	steps, err := f.steps()
 	if err != nil {
 		t.Fatal(err)
@@ -158,6 +158,20 @@ func TestChoose(t *testing.T) {
 		}
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%q: %v, %v; want %s", tt.names, got, err, tt.want)
+		}
+	}
+}
+
+// TestFuzzTimesAreApart: a run of ten minutes is another step than one of a minute.
+func TestFuzzTimesAreApart(t *testing.T) {
+	t.Chdir("../..")
+	for time, want := range map[string]string{usualFuzz: "fuzz/policy/FuzzChange", "10m": "fuzz-10m/policy/FuzzChange"} {
+		steps, err := full{fuzzTime: time}.fuzz()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(steps, func(s step) bool { return s.Name == want && slices.Contains(s.Command, time) && slices.Contains(s.Command, "-parallel") }) {
+			t.Errorf("no step %s", want)
 		}
 	}
 }
