@@ -4,6 +4,7 @@ package decide
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
+	"weir/internal/policy"
 	"weir/internal/policy/texts"
 	"weir/internal/workload"
 )
@@ -123,5 +125,38 @@ func BenchmarkDecideAgain(b *testing.B) {
 				Decide(w)
 			}
 		})
+	}
+}
+
+// TestDrawnLabels: 10,000 containers with labels drawn at random, ten at a decision beside one
+// whose labels are right. None costs more than one input may, and the one has its weight, its
+// class and its queues.
+func TestDrawnLabels(t *testing.T) {
+	r := rand.New(rand.NewPCG(44, 1))
+	names := append(policy.AllNames(), "nosuch", strings.Repeat("x", 300))
+	right := map[string]string{"weir.weight": "7", "weir.discipline": "pq", "weir.queues": "{a: {match: [{udp: 5}]}, b: {}}"}
+	for range 1000 {
+		sets := []map[string]string{right}
+		for range 10 {
+			labels := map[string]string{}
+			for range 1 + r.IntN(4) {
+				labels["weir."+strings.ReplaceAll(names[r.IntN(len(names))], "_", "-")] = boundtest.Draw(r, bound.Label+64)
+			}
+			if r.IntN(50) == 0 {
+				labels["weir."+boundtest.Draw(r, 1<<20)] = boundtest.Draw(r, 1<<20)
+			}
+			sets = append(sets, labels)
+		}
+		w := labelled(t, sets...)
+		boundtest.Hold(t, func() {
+			w.Texts = &texts.Kept{}
+			v, _ := Decide(w).Verdict("docker:c0")
+			if v.Policy.Weight != 7 || v.Class == 0 || len(v.Policy.Queues) != 2 || v.Note != "" {
+				t.Errorf("weight %d, class %d, %d queues, %s", v.Policy.Weight, v.Class, len(v.Policy.Queues), v.Note)
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("%.300q", sets)
+		}
 	}
 }

@@ -4,11 +4,13 @@ package decide
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"weir/internal/bound"
 	"weir/internal/bound/boundtest"
+	"weir/internal/policy"
 	"weir/internal/policy/texts"
 )
 
@@ -70,6 +72,33 @@ func TestHostileAnnotations(t *testing.T) {
 					t.Fatalf("%s: %.40q, %d bytes", name, shape, length)
 				}
 			}
+		}
+	}
+}
+
+// TestDrawnAnnotations: 10,000 pods with annotations drawn at random, ten in a pass beside one
+// whose annotation is right. None costs more than one input may, and the one has its weight.
+func TestDrawnAnnotations(t *testing.T) {
+	r := rand.New(rand.NewPCG(44, 2))
+	names := append(policy.AllNames(), "nosuch")
+	for range 1000 {
+		w := shop(nil)
+		w.Pods = w.Pods[1:]
+		for i := range 10 {
+			annotations := map[string]string{"kubernetes.io/egress-bandwidth": boundtest.Draw(r, 100)}
+			for range 1 + r.IntN(4) {
+				annotations[Annotation(names[r.IntN(len(names))])] = boundtest.Draw(r, 50<<10)
+			}
+			w.Pods = append(w.Pods, Pod{Namespace: "shop", Name: fmt.Sprintf("a%d", i), Annotations: annotations})
+		}
+		boundtest.Hold(t, func() {
+			w.Texts = &texts.Kept{}
+			if d := Decide(w); len(d.Workloads) != 11 || d.Workloads[10].Change.To().Weight != 7 {
+				t.Errorf("%d workloads, weight %d", len(d.Workloads), d.Workloads[10].Change.To().Weight)
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("%.300q", w.Pods)
 		}
 	}
 }

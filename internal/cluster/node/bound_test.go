@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+
+	"weir/internal/bound"
+	"weir/internal/bound/boundtest"
+	"weir/internal/cluster/wire"
+	"weir/internal/policy"
+)
+
+// TestDrawnSettings: 10,000 policies drawn at random that come with a moved container. Reading
+// one costs what one input may.
+func TestDrawnSettings(t *testing.T) {
+	r := rand.New(rand.NewPCG(44, 3))
+	names := append(policy.AllNames(), "ingress", "reserve_queue")
+	for i := range 10000 {
+		text := []byte(boundtest.Draw(r, bound.Body))
+		if i%3 > 0 {
+			var err error
+			if text, err = json.Marshal(map[string]string{names[r.IntN(len(names))]: boundtest.Draw(r, bound.Body/4), "weight": "3"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		boundtest.Hold(t, func() { _, _ = readChange(wire.Change(text)) })
+		if t.Failed() {
+			t.Fatalf("%.300q", text)
+		}
+	}
+}
