@@ -53,7 +53,7 @@ const (
 // What members of a cluster say.
 const (
 	Message     = 1 << 20   // bytes of a message of the bus
-	Call        = 4 << 20   // of a call of a node or of the migration helper
+	Call        = 1 << 20   // of a call of a node or of the migration helper
 	Description = 256 << 10 // of a container that is to come
 	Manifest    = 4 << 20   // of an image; distribution's own limit
 )
