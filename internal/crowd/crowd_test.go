@@ -3,10 +3,13 @@
 package crowd
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 )
@@ -244,5 +247,18 @@ func TestRates(t *testing.T) {
 	take("new", true)
 	if len(r.parties) > 1 {
 		t.Errorf("%d allowances once all are whole", len(r.parties))
+	}
+}
+
+// TestComplaints: what net/http says of its clients is some lines, and a panic is always one.
+func TestComplaints(t *testing.T) {
+	var out bytes.Buffer
+	srv := NewServer(nil, slog.New(slog.NewTextHandler(&out, nil)), slog.LevelWarn)
+	for range 1000 {
+		srv.ErrorLog.Printf("http: TLS handshake error from 192.0.2.1:1: %s", strings.Repeat("x", 1000))
+	}
+	srv.ErrorLog.Print("http: panic serving 192.0.2.1:1: index out of range")
+	if n := strings.Count(out.String(), "\n"); n != LinesAtOnce+1 || out.Len() > 4<<10 || !strings.Contains(out.String(), "index out of range") {
+		t.Errorf("%d lines: %s", n, out.String())
 	}
 }

@@ -3,8 +3,12 @@
 package crowd
 
 import (
+	"bytes"
+	"context"
+	stdlog "log"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -22,5 +26,28 @@ func NewServer(h http.Handler, log *slog.Logger, level slog.Level) *http.Server 
 	only := &http.Protocols{}
 	only.SetHTTP1(true)
 	return &http.Server{Handler: h, Protocols: only, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(log.Handler(), level)}
+		ErrorLog: stdlog.New(&complaints{log: log, level: level}, "", 0)}
+}
+
+// complaints logs what net/http says of its clients, in one line for many: each handshake that
+// a stranger breaks off is a line of its own there.
+type complaints struct {
+	log   *slog.Logger
+	level slog.Level
+	lines Lines
+}
+
+// maxComplaint bounds a line of net/http's, in bytes: it may quote what the client sent.
+const maxComplaint = 300
+
+// Write implements io.Writer.
+func (c *complaints) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("panic serving")) { // a fault of this program, with its stack
+		c.log.Error(string(line))
+		return len(line), nil
+	}
+	if omitted, due := c.lines.Due(time.Now()); due {
+		c.log.Log(context.Background(), c.level, strings.ToValidUTF8(strings.TrimSpace(string(line[:min(len(line), maxComplaint)])), "?"), "omitted", omitted)
+	}
+	return len(line), nil
 }
