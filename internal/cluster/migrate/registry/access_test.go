@@ -124,6 +124,38 @@ func TestOnlyASourcePushesAndItsTargetPulls(t *testing.T) {
 	}
 }
 
+// TestSourcesLearnNothingOfOthers: whether a layer of another node is there does not show to
+// who asks for it, mounts it, or names it in an image of its own; what a node has had itself it
+// need not send again.
+func TestSourcesLearnNothingOfOthers(t *testing.T) {
+	r := opened(t, Quota{})
+	source := member(t, r, "a", Access{Move: "m-1", Source: true})
+	target := member(t, r, "b", Access{Move: "m-1"}, Access{Move: "m-4", Source: true})
+	other := member(t, r, "c", Access{Move: "m-2", Source: true})
+	layer, config := []byte("layer"), []byte(`{"architecture":"amd64","os":"linux","rootfs":{"type":"layers"}}`)
+	source.pushImage(MoveRepository, "m-1", layer)
+	at := func(c client, repository string, data []byte) string {
+		return c.base + "/v2/" + repository + "/blobs/" + digestOf(data)
+	}
+	mount := func(c client, data []byte) string {
+		return c.base + "/v2/weir-base/blobs/uploads/?from=weir-move&mount=" + digestOf(data)
+	}
+	other.do("HEAD", at(other, MoveRepository, layer), "", nil, http.StatusNotFound)
+	other.do("POST", mount(other, layer), "", nil, http.StatusAccepted)
+	other.pushBlob(MoveRepository, config)
+	other.do("PUT", other.base+"/v2/weir-move/manifests/m-2", manifestKind, manifestOf(config, layer), http.StatusBadRequest)
+
+	source.do("HEAD", at(source, MoveRepository, layer), "", nil, http.StatusOK)
+	source.do("POST", mount(source, layer), "", nil, http.StatusCreated)
+	target.do("GET", at(target, MoveRepository, layer), "", nil, http.StatusOK)
+	later := member(t, r, "b", Access{Move: "m-4", Source: true})
+	later.do("HEAD", at(later, MoveRepository, layer), "", nil, http.StatusOK)
+
+	other.pushBlob(MoveRepository, layer) // it has it too
+	other.do("HEAD", at(other, MoveRepository, layer), "", nil, http.StatusOK)
+	other.do("PUT", other.base+"/v2/weir-move/manifests/m-2", manifestKind, manifestOf(config, layer), http.StatusCreated)
+}
+
 // TestNoNodeFillsTheDisk: bytes of a node and of all, uploads and images have bounds,
 // an engine is told which, and what was refused leaves nothing on the disk.
 func TestNoNodeFillsTheDisk(t *testing.T) {

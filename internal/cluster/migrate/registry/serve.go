@@ -57,7 +57,11 @@ func (r *Registry) Serve(w http.ResponseWriter, q *http.Request, c Client) {
 		if request.Method == http.MethodHead {
 			r.usage.touch(request.Reference) // who pushes an image relies on it from now on
 		}
-		r.app.ServeHTTP(&answer{ResponseWriter: w, count: &r.sent}, q)
+		out := &answer{ResponseWriter: w, count: &r.sent}
+		r.app.ServeHTTP(out, q)
+		if out.status == http.StatusOK {
+			r.usage.show(request.Reference, c.Node)
+		}
 	default:
 		r.app.ServeHTTP(w, q)
 	}
@@ -82,8 +86,9 @@ func (r *Registry) permit(ctx context.Context, request Request, c Client) *refus
 		if !a.Allows(request) {
 			continue
 		}
-		// An object that is read by digest has to be part of an image of the move.
-		if by := request.Digest && (request.Kind == Manifest && request.reads() || request.Method == http.MethodGet); !by || r.holds(ctx, a, request) {
+		// An object that is asked for by digest has to be part of an image of the move, or the
+		// node has had it: or it would learn what the others have.
+		if by := request.Digest && request.reads(); !by || r.holds(ctx, a, request) || request.Method == http.MethodHead && r.usage.shown(request.Reference, c.Node) {
 			allowed = true
 		} else if !allowed {
 			return unknown(request)
@@ -101,6 +106,20 @@ func (r *Registry) permit(ctx context.Context, request Request, c Client) *refus
 		}
 	}
 	return nil
+}
+
+// mayKnow reports whether a client may learn that a digest is there: it has had it, or it is
+// part of an image of one of its moves.
+func (r *Registry) mayKnow(ctx context.Context, repository, id string, c Client) bool {
+	if c.All || r.usage.shown(id, c.Node) {
+		return true
+	}
+	for _, a := range c.Access {
+		if r.holds(ctx, a, Request{Repository: repository, Reference: id}) {
+			return true
+		}
+	}
+	return false
 }
 
 // holds says whether a digest is part of the move's image in a repository.
@@ -182,8 +201,15 @@ func (r *Registry) begin(w http.ResponseWriter, q *http.Request, request Request
 	}
 	a := &answer{ResponseWriter: w, count: &r.sent}
 	q.Body = http.NoBody // no upload comes with its beginning here
-	u.touch(q.URL.Query().Get("mount"))
+	mount := q.URL.Query().Get("mount")
+	if mount != "" && !r.mayKnow(q.Context(), from, mount, c) {
+		q.URL.RawQuery, mount = "", "" // then it uploads the layer, as if it were not there
+	}
+	u.touch(mount)
 	r.app.ServeHTTP(a, q)
+	if a.status == http.StatusCreated {
+		u.show(mount, c.Node)
+	}
 	if id := w.Header().Get("Docker-Upload-UUID"); id != "" && a.status == http.StatusAccepted {
 		u.mu.Lock()
 		u.uploads[id] = &upload{node: c.Node, repository: request.Repository, last: time.Now()}
@@ -217,6 +243,7 @@ func (r *Registry) chunk(w http.ResponseWriter, q *http.Request, request Request
 	u.mu.Unlock()
 	if request.Method == http.MethodPut && out.status == http.StatusCreated {
 		u.stored(q.URL.Query().Get("digest"), c.Node, bytes)
+		u.show(q.URL.Query().Get("digest"), c.Node)
 	} else if over {
 		r.dropUpload(context.WithoutCancel(q.Context()), request.Repository, request.Reference)
 	}
@@ -244,6 +271,9 @@ func (r *Registry) putManifest(w http.ResponseWriter, q *http.Request, request R
 	if why == nil && !request.Digest && !c.All {
 		why = r.tooMany(q.Context(), request)
 	}
+	if why == nil {
+		why = r.foreign(q, request.Repository, text, c)
+	}
 	if why != nil {
 		why.write(w)
 		return
@@ -252,6 +282,9 @@ func (r *Registry) putManifest(w http.ResponseWriter, q *http.Request, request R
 	q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
 	out := &answer{ResponseWriter: w, count: &r.sent}
 	r.app.ServeHTTP(out, q)
+	if out.status == http.StatusCreated {
+		u.show(id, c.Node)
+	}
 	if out.status != http.StatusCreated {
 		u.mu.Lock()
 		if _, err := r.images.BlobStatter().Stat(q.Context(), digest.Digest(id)); err != nil {
@@ -259,6 +292,24 @@ func (r *Registry) putManifest(w http.ResponseWriter, q *http.Request, request R
 		}
 		u.mu.Unlock()
 	}
+}
+
+// foreign refuses a manifest that names what its client may not know of: by its own image the
+// client, or its target, would be given it.
+func (r *Registry) foreign(q *http.Request, repository string, text []byte, c Client) *refusal {
+	if c.All {
+		return nil
+	}
+	m, _, err := distribution.UnmarshalManifest(q.Header.Get("Content-Type"), text)
+	if err != nil {
+		return nil // the registry says what is wrong with it
+	}
+	for _, d := range m.References() {
+		if !r.mayKnow(q.Context(), repository, d.Digest.String(), c) {
+			return &refusal{http.StatusBadRequest, "MANIFEST_BLOB_UNKNOWN", "manifest references a manifest or blob unknown to registry"}
+		}
+	}
+	return nil
 }
 
 // tooMany says why there cannot be another tag, nil if there can. The lock is held.

@@ -35,7 +35,8 @@ type usage struct {
 	nodes   map[string]int64   // bytes, by node
 	total   int64
 	uploads map[string]*upload
-	touched map[string]time.Time // when a client that pushes last asked for a digest
+	had     map[string]map[string]bool // nodes that have had a digest, beside the one that pushed it first
+	touched map[string]time.Time       // when a client that pushes last asked for a digest
 	refused uint64
 	timer   *time.Timer // saves the owners; nil = they are saved
 }
@@ -56,7 +57,7 @@ type upload struct {
 
 // openUsage counts the bytes that are in a folder already.
 func openUsage(dir string, q Quota) (*usage, error) {
-	u := &usage{dir: dir, quota: q.filled(), blobs: map[string]*stored{}, nodes: map[string]int64{}, uploads: map[string]*upload{}, touched: map[string]time.Time{}}
+	u := &usage{dir: dir, quota: q.filled(), blobs: map[string]*stored{}, nodes: map[string]int64{}, uploads: map[string]*upload{}, touched: map[string]time.Time{}, had: map[string]map[string]bool{}}
 	owners := map[string]*stored{}
 	text, err := safepath.ReadFile(filepath.Join(dir, ownersFile))
 	if err == nil {
@@ -117,6 +118,7 @@ func (u *usage) gone(digest string) (freed int64) {
 	}
 	delete(u.blobs, digest)
 	delete(u.touched, digest)
+	delete(u.had, digest)
 	u.total -= s.Bytes
 	if u.nodes[s.Node] -= s.Bytes; u.nodes[s.Node] <= 0 {
 		delete(u.nodes, s.Node)
@@ -147,6 +149,28 @@ func (u *usage) touch(digest string) {
 	if u.blobs[digest] != nil {
 		u.touched[digest] = time.Now()
 	}
+}
+
+// show notes that a node has had what a digest names. It is not saved: after a restart of the
+// manager a node sends what another was the first to push once more.
+func (u *usage) show(digest, node string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if s := u.blobs[digest]; s == nil || s.Node == node {
+		return
+	}
+	if u.had[digest] == nil {
+		u.had[digest] = map[string]bool{}
+	}
+	u.had[digest][node] = true
+}
+
+// shown reports whether a node has had what a digest names.
+func (u *usage) shown(digest, node string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.blobs[digest]
+	return s != nil && (s.Node == node || u.had[digest][node])
 }
 
 // room says why a node may not store more bytes, nil if it may. The lock is held.
