@@ -37,7 +37,7 @@ var layers = map[string]int{
 	"internal/bound/boundtest":      0,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
-	"internal/crowd":                0,
+	"internal/crowd":                1,
 	"internal/delay":                0,
 	"internal/disk":                 0,
 	"internal/event":                2,

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"weir/internal/bound"
 )
 
 // Bounds of a server's connections. A client that is slower is cut off, so that no client can
@@ -17,7 +19,6 @@ import (
 const (
 	headerTimeout = 5 * time.Second // of the handshake by TLS, too
 	idleTimeout   = 2 * time.Minute
-	maxHeader     = 16 << 10 // bytes
 )
 
 // NewServer returns an HTTP server with these bounds. It speaks HTTP/1.1 alone: one connection
@@ -25,7 +26,7 @@ const (
 func NewServer(h http.Handler, log *slog.Logger, level slog.Level) *http.Server {
 	only := &http.Protocols{}
 	only.SetHTTP1(true)
-	return &http.Server{Handler: h, Protocols: only, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	return &http.Server{Handler: h, Protocols: only, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: bound.Header,
 		ErrorLog: stdlog.New(&complaints{log: log, level: level}, "", 0)}
 }
 

@@ -14,13 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// The most that a refused request may cost, beyond the handshake: memory that is allocated in
-// all, and CPU time of its thread.
-const (
-	MostBytes = 64 << 10
-	MostCPU   = time.Millisecond
+	"weir/internal/bound"
 )
 
 // rounds is how many requests one measurement is of; the median counts, so that a collection
@@ -62,7 +57,7 @@ func Refused(t *testing.T, h http.Handler, what string, q Request, status int, u
 	slices.Sort(bytes)
 	slices.Sort(cpu)
 	b, c := bytes[rounds/2], time.Duration(cpu[rounds/2])
-	if b > MostBytes || c > MostCPU {
+	if b > bound.RefusedMemory || c > bound.RefusedCPU {
 		t.Errorf("%s: %s %s costs %d bytes and %v", what, q.Method, q.Path, b, c)
 	}
 	t.Logf("%-40s %-6s %-40s %6d bytes %8v", what, q.Method, q.Path, b, c)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"weir/internal/bound"
 )
 
 // A body meets its checks in this order, and none of it reaches the value of the request
@@ -29,9 +31,7 @@ type Shape struct {
 }
 
 const (
-	// maxLevels is 8, and as many more as lead to the rules of a workload's queues: the
-	// body, the change, and ingress in it.
-	maxLevels = 11
+	maxLevels = bound.BodyLevels
 	maxValues = 8 << 10
 	// maxFindings bounds how many of a body's faults a refusal names.
 	maxFindings = 8

@@ -20,6 +20,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"weir/internal/audit"
+	"weir/internal/bound"
 	"weir/internal/crowd"
 	"weir/internal/version"
 )
@@ -31,7 +32,7 @@ const (
 	// ShutdownTimeout bounds the time for requests under way.
 	ShutdownTimeout = 3 * time.Second
 	// MaxBodyBytes bounds a request's body.
-	MaxBodyBytes = 64 << 10
+	MaxBodyBytes = bound.Body
 )
 
 // API is one interface while its routes are registered.
