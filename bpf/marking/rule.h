@@ -58,6 +58,8 @@ struct weir_rule {
 	__u64 dst_mask[2], dst[2];
 };
 
+#define WEIR_HOST_KEYS 6
+
 /* One place where packets are marked; constants of its program. */
 struct weir_place {
 	__u32 keep; /* bits of the mark that stay as they are: ~mask */
@@ -75,6 +77,7 @@ struct weir_place {
 	__u64 self; /* id of the agent's own cgroup; 0 = none */
 	__u32 seal; /* at a port: the class, as in seal.h */
 	__u32 hosts; /* whose packets share a hash, bits of enum weir_hosts; 0 = a flow's */
+	__u64 host_keys[WEIR_HOST_KEYS]; /* of that hash, drawn by the agent */
 };
 
 /* What of a packet makes its hash, by which sfq tells flows apart. */

@@ -297,30 +297,35 @@ static __always_inline __u32 weir_decide(const struct weir_headers *h)
 	return queue;
 }
 
-static __always_inline __u64 weir_mix(__u64 x)
+/* The part of an address in the hash: of IPv4 all of it, of IPv6 the first 64 bits. */
+static __always_inline __u64 weir_hash_host(__u64 host, int key)
 {
-	x ^= x >> 32;
-	x *= 0xd6e8feb86659fd93ULL;
-	return x ^ x >> 32;
+	return weir_here.host_keys[key] * (__u32)host + weir_here.host_keys[key + 1] * (host >> 32);
 }
 
 /*
  * Give the packet the hash of its hosts, for sfq and for fq_codel: so all flows of a host are
  * one there. It is done here, before NAT, so a host keeps its hash behind masquerading.
  * Packets that are not IP keep the hash that they have.
+ *
+ * A host of IPv6 is its /64: it may use any address in there, as many as it likes. The hash is
+ * that of core/hash.h, a sum of parts times secret keys: a host that knew the keys would look
+ * for an address with the hash of another one, and fill its queue.
  */
 static __always_inline void weir_hash_hosts(struct __sk_buff *skb, const struct weir_headers *h,
 					    __u32 hosts)
 {
-	__u64 x = 0;
+	__u64 sum = weir_here.host_keys[0];
 
 	if (!(h->facts & weir_bit(WEIR_FACT_IP)))
 		return;
+	if (h->facts & weir_bit(WEIR_FACT_IPV6))
+		sum += weir_here.host_keys[1];
 	if (hosts & WEIR_HOST_SRC)
-		x = weir_mix(weir_mix(h->src[0] + 1) + h->src[1]);
+		sum += weir_hash_host(h->src[0], 2);
 	if (hosts & WEIR_HOST_DST)
-		x = weir_mix(weir_mix(x + h->dst[0] + 2) + h->dst[1]);
-	bpf_set_hash(skb, x);
+		sum += weir_hash_host(h->dst[0], 4);
+	bpf_set_hash(skb, sum >> 32);
 }
 
 /* Write the codepoint; the two bits of ECN stay. Where the packet cannot be made

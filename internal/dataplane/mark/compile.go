@@ -4,9 +4,12 @@ package mark
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
+	"sync"
+	"unsafe"
 
 	"weir/internal/dataplane"
 	"weir/internal/plan"
@@ -109,7 +112,7 @@ func compile(name string, class plan.ClassID, mask plan.Mask, marking Marking, l
 	}
 	p := program{name: name, place: classifyWeirPlace{
 		Keep: ^uint32(mask), Value: mask.Value(class, 0),
-		Dscp: marking.codepoints(), Hosts: marking.Hosts,
+		Dscp: marking.codepoints(), Hosts: marking.Hosts, HostKeys: hostKeys(),
 	}}
 	if marking.empty() && name == classifyProgWeirRulesPort {
 		return program{name: programName, place: classifyWeirPlace{Keep: p.place.Keep, Value: p.place.Value, Seal: seal(class), Digest: uint64(seal(class))}}, nil
@@ -139,13 +142,25 @@ func seal(class plan.ClassID) uint32 {
 	return sealed | uint32(class)<<shift
 }
 
-// digest is of all that the program is made of: a new build of Weir replaces it.
+// hostKeys are the keys of the hash of hosts. Each agent draws its own, once, so that a host
+// has one hash at all ports of its workload that this agent has attached to.
+var hostKeys = sync.OnceValue(func() (keys [6]uint64) { // WEIR_HOST_KEYS
+	bytes := make([]byte, unsafe.Sizeof(keys))
+	_, _ = rand.Read(bytes) // it never fails
+	for i := range keys {
+		keys[i] = binary.NativeEndian.Uint64(bytes[i*8:])
+	}
+	return keys
+})
+
+// digest is of all that the program is made of, but for keys: a new build of Weir replaces it,
+// the next agent of the same build leaves it.
 func (p program) digest() uint64 {
 	var text bytes.Buffer
 	text.Write(_ClassifyBytes)
 	text.WriteString(p.name)
 	// Neither fails: a buffer takes everything, and the types have a fixed size.
-	p.place.Digest = 0
+	p.place.Digest, p.place.HostKeys = 0, [6]uint64{}
 	_ = binary.Write(&text, binary.NativeEndian, p.place)
 	_ = binary.Write(&text, binary.NativeEndian, p.late)
 	_ = binary.Write(&text, binary.NativeEndian, p.owner)

@@ -3,7 +3,10 @@
 package mark
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -108,8 +111,12 @@ func TestHostsShareAHash(t *testing.T) {
 	v4 := func(from, to, ports string) string {
 		return ethernet + "0800" + "4500001c 00070000 40110000" + from + to + ports + "00080000"
 	}
+	// The fourth pair of bytes is the last of a /64; behind it is another address in each packet.
+	inside := 0
 	v6 := func(from, to, ports string) string {
-		return ethernet + "86dd" + "60000000 00081140 20010db80000000000000000" + from + "20010db80000000000000000" + to + ports + "00080000"
+		inside++
+		rest := fmt.Sprintf("%016x", inside)
+		return ethernet + "86dd" + "60000000 00081140 20010db8" + from + rest + "20010db8" + to + rest + ports + "00080000"
 	}
 	const one, two, ports, others = "0a000001", "0a000002", "9c401389", "9c41138a"
 	dscp := uint8(46)
@@ -131,12 +138,92 @@ func TestHostsShareAHash(t *testing.T) {
 				t.Errorf("%s, %s: other ports give hash %#x, not %#x", asks.Isolation, family, got, same)
 			}
 			differs["source"], differs["destination"] = hash(packet(two, "c0000201", ports)), hash(packet(one, "c0000202", ports))
+			if got := hash(packet(one, "c0000201", ports)); got != same {
+				t.Errorf("%s, %s: the same host has hash %#x, then %#x", asks.Isolation, family, same, got)
+			}
+			source, destination := packetHosts(t, packet(one, "c0000201", ports))
+			if asks.Isolation == discipline.BySource {
+				destination = 0
+			} else if asks.Isolation == discipline.ByDestination {
+				source = 0
+			}
+			if want := hashOfHosts(hostKeys(), family == "IPv6", source, destination); same != want {
+				t.Errorf("%s, %s: hash %#x, want %#x", asks.Isolation, family, same, want)
+			}
 			for part, by := range map[string]bool{"source": asks.Isolation != discipline.ByDestination, "destination": asks.Isolation != discipline.BySource} {
 				if (differs[part] != same) != by {
 					t.Errorf("%s, %s: another %s gives hash %#x beside %#x", asks.Isolation, family, part, differs[part], same)
 				}
 			}
 		}
+	}
+}
+
+// packetHosts returns the addresses of a frame as the kernel reads them, of IPv6 their first half.
+func packetHosts(t *testing.T, frame string) (source, destination uint64) {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(frame, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b[12] == 0x86 {
+		return binary.NativeEndian.Uint64(b[22:]), binary.NativeEndian.Uint64(b[38:])
+	}
+	return uint64(binary.NativeEndian.Uint32(b[26:])), uint64(binary.NativeEndian.Uint32(b[30:]))
+}
+
+// hashOfHosts is what bpf/marking/rules.h writes: source and destination are 0 where they do not
+// count.
+func hashOfHosts(keys [6]uint64, six bool, source, destination uint64) uint32 {
+	sum := keys[0]
+	if six {
+		sum += keys[1]
+	}
+	for i, part := range []uint64{source & 0xffffffff, source >> 32, destination & 0xffffffff, destination >> 32} {
+		sum += keys[2+i] * part
+	}
+	return uint32(sum >> 32)
+}
+
+// Hosts of one hash under some keys, which a sender finds by trying, have others under other
+// keys: what is found on one machine is worth nothing on the next.
+func TestHostsThatCollideElsewhere(t *testing.T) {
+	draw := rand.New(rand.NewPCG(1, 2))
+	keys := func() (k [6]uint64) {
+		for i := range k {
+			k[i] = draw.Uint64()
+		}
+		return k
+	}
+	known, others := keys(), keys()
+	seen := map[uint32]uint64{}
+	found := 0
+	for range 1 << 19 {
+		host := draw.Uint64()
+		hash := hashOfHosts(known, true, host, 0)
+		if twin, ok := seen[hash]; ok && twin != host {
+			found++
+			if a, b := hashOfHosts(others, true, host, 0), hashOfHosts(others, true, twin, 0); a == b {
+				t.Errorf("%#x and %#x have one hash under both keys", host, twin)
+			}
+		}
+		seen[hash] = host
+	}
+	if found < 10 {
+		t.Errorf("%d hosts share a hash under the known keys: the test shows little", found)
+	}
+	// The keys are drawn, and do not make another program of the same rules.
+	p, err := compile(classifyProgWeirRulesPort, 5, plan.DefaultMask, MarkingOf(plan.Class{Isolation: discipline.BySource}), ethernetHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := p.digest()
+	if p.place.HostKeys == ([6]uint64{}) {
+		t.Error("no keys were drawn")
+	}
+	p.place.HostKeys = known
+	if p.digest() != digest {
+		t.Error("the next agent's keys replace the program")
 	}
 }
 
