@@ -3,8 +3,9 @@
  * The seal: the class of a packet that came by a port, in skb->tc_index, beside the
  * mark. The mark may be overwritten on its way: Calico's rules write 0x000f0000 into it,
  * and Cilium assigns the whole mark of a pod's packet. Bridges, routing, masquerading
- * and tunnels keep tc_index, and no socket option sets it. So where a packet has a
- * seal, that says the class, and the mark is only asked for the queue.
+ * and tunnels keep tc_index. So where a packet that came by a device has a seal, that says
+ * the class, and the mark is only asked for the queue. Of a packet that came by none,
+ * owner.h says when the seal counts.
  *
  *     bit 15   14 ... 5     4 ... 0
  *     1        class        of Cilium (TC_INDEX_F_*: "skip the proxy" and the like)
@@ -16,7 +17,10 @@
  *
  * What it does not survive: a filter of tc (not tcx) that ends with TC_ACT_OK writes its
  * class id there, 0 if it has none. Then the mark counts, as without a seal. Hence bit
- * 15: class ids of filters are small numbers.
+ * 15: class ids of filters are small numbers. A filter of the host's administrator, at a port
+ * or at the link, whose class id has a minor number of 0x8020 or more assigns a class of
+ * Weir's: 1:8040 is class 2. The kernel runs filters of tc behind all programs of tcx, so
+ * Weir cannot take that back.
  */
 #ifndef WEIR_SEAL_H
 #define WEIR_SEAL_H

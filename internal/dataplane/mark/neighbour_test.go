@@ -99,6 +99,7 @@ var neighbours = []neighbour{
 	{name: "kube-proxy by nftables", rules: kubeProxyNFT, looked: kubeProxyNFTLooked, mask: plan.DefaultMask, mark: 0x50000},
 	{name: "flannel beside kube-proxy", rules: flannel + "\n" + strings.ReplaceAll(kubeProxy, "-t nat -A PREROUTING -j", "-t nat -A PREROUTING -s 192.0.2.1 -j"), looked: flannelLooked, mask: plan.DefaultMask, mark: 0x50000},
 	{name: "a filter of tc", rules: filter, mask: plan.DefaultMask, mark: 0x50000},
+	{name: "a filter of tc, bit 15 without a class", rules: strings.ReplaceAll(filter, "1:123", "1:8001"), mask: plan.DefaultMask, mark: 0x50000},
 	// Calico overwrites the low bits of the default mask.
 	{name: "calico, the default mask", rules: calico, looked: calicoLooked, mask: plan.DefaultMask, mark: 0x10000},
 	{name: "calico, the mask that weir doctor names", rules: calico, looked: calicoLooked, mask: 0xfffe, mark: 0x1000a},
