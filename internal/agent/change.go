@@ -76,8 +76,9 @@ func (a *Agent) grant(ctx context.Context, r decide.Request, dryRun bool) (api.C
 	changes, err := a.commit(ctx, next.Decision, why)
 	if err != nil {
 		// The user is told that it failed, so it must not come true later.
-		_, undo := a.commit(ctx, before, decide.Reasons{General: "the change could not be made"})
-		return api.ChangeResult{}, fmt.Errorf("change not made: %w", errors.Join(err, undo))
+		// What fails in that is the link's, which says it and is set again.
+		_, _ = a.commit(ctx, before, decide.Reasons{General: "the change could not be made"})
+		return api.ChangeResult{}, fmt.Errorf("change not made: %w", err)
 	}
 	result.Changes = slices.Concat(decide.Describe(changes), decide.Describe(waiting), later)
 	moment{next.Decision, a.links}.show(&result, r.Key)

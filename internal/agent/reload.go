@@ -64,6 +64,9 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 		a.log.Warn("some settings take effect when the agent is started again", "settings", strings.Join(late, ", "))
 	}
 	a.file.Late = late
+	if hidden := decide.Shadowed(a.decided, next); len(hidden) > 0 {
+		a.log.Warn("the file changes what was set at run time, which goes before it", "fields", strings.Join(hidden, "; "), "remedy", "weir get --set lists it, weir set NAME --reset drops it")
+	}
 	next.Profile = before.Profile // the kernel's tables keep their sizes, and so do class numbers
 	a.teller.Follow(next.Tell)
 	w = w.Clone()

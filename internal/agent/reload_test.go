@@ -166,3 +166,29 @@ func (h *host) mustReload() {
 		h.t.Fatal(err)
 	}
 }
+
+// TestReloadOfWhatIsSet: the agent says which changes of the file do nothing, since the same was
+// set at run time, and the status names what is set.
+func TestReloadOfWhatIsSet(t *testing.T) {
+	const links = "links: [{device: eth0, egress: 100mbit}]\ngroups: {office: {weight: 2}}\n"
+	inBubble(t, links+"workloads: {web: {max: 10mbit}}", func(t *testing.T, h *host) {
+		h.start()
+		h.run("web")
+		h.set("web", "max=20mbit weight=3")
+		h.setGroup("office", "weight=5")
+		h.reload(links + "workloads: {web: {max: 10mbit, min: 5mbit}}")
+		if strings.Contains(h.log.String(), "set at run time") {
+			t.Errorf("the file changes nothing that was set, and the log has\n%s", h.log)
+		}
+		h.reload(strings.Replace(links, "weight: 2", "weight: 3", 1) + "workloads: {web: {max: 30mbit, min: 5mbit}}")
+		if !strings.Contains(h.log.String(), `fields="web: max; group office: weight"`) {
+			t.Errorf("the log has\n%s", h.log)
+		}
+		h.kill("web")
+		seconds(60)
+		s, err := h.Status(t.Context())
+		if got := strings.Join(s.SetAtRunTime, ", "); err != nil || got != "docker:web, group office" {
+			t.Errorf("set: %s, %v", got, err)
+		}
+	})
+}

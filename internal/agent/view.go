@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"weir/internal/agent/decide"
 	"weir/internal/agent/usage"
 	"weir/internal/api"
 	"weir/internal/audit"
@@ -25,20 +26,21 @@ func (a *Agent) ask(ctx context.Context, f func(now moment) error) error {
 func (a *Agent) Status(ctx context.Context) (s api.Status, err error) {
 	err = a.ask(ctx, func(now moment) error {
 		s = api.Status{
-			Version:     a.opts.Version,
-			Started:     a.started.UTC(),
-			Config:      now.World.Config.Path,
-			ConfigError: a.file.Wrong,
-			RestartDue:  a.file.Late,
-			Unwritable:  a.opts.Unwritable(),
-			Reloads:     a.file.Reloads,
-			Links:       now.linkViews(),
-			Groups:      now.groups(),
-			Sources:     a.finder.view(),
-			Refused:     now.Refused(),
-			NotHeld:     now.NotHeld(),
-			Warnings:    now.Warnings(),
-			Events:      a.teller.Status(),
+			Version:      a.opts.Version,
+			Started:      a.started.UTC(),
+			Config:       now.World.Config.Path,
+			ConfigError:  a.file.Wrong,
+			RestartDue:   a.file.Late,
+			SetAtRunTime: decide.SetAtRunTime(now.Decision),
+			Unwritable:   a.opts.Unwritable(),
+			Reloads:      a.file.Reloads,
+			Links:        now.linkViews(),
+			Groups:       now.groups(),
+			Sources:      a.finder.view(),
+			Refused:      now.Refused(),
+			NotHeld:      now.NotHeld(),
+			Warnings:     now.Warnings(),
+			Events:       a.teller.Status(),
 		}
 		if a.opts.PortsStatus != nil {
 			state, note := a.opts.PortsStatus()

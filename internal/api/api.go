@@ -26,17 +26,19 @@ type Status struct {
 	// ConfigError is set while the file on the disk is bad and the one read before counts.
 	ConfigError string `json:"config_error,omitempty" doc:"the mistake in the file; the configuration read before it is in force"`
 	// RestartDue are settings that the agent reads at its start only.
-	RestartDue []string     `json:"restart_due,omitempty" doc:"settings that were changed in the configuration file and are in force from the next start of the agent on"`
-	Unwritable []Storage    `json:"unwritable,omitempty" doc:"folders in which the agent can write nothing"`
-	Reloads    Reloads      `json:"reloads" doc:"how often the configuration file was read again since the agent was started"`
-	Links      []LinkStatus `json:"links"`
-	Groups     []Group      `json:"groups" doc:"of workloads, by name"`
-	Sources    []Source     `json:"sources" doc:"where workloads are looked for"`
-	Refused    []string     `json:"refused,omitempty" doc:"workloads and groups of whose policy a part is not in force"`
-	NotHeld    []string     `json:"not_held,omitempty" doc:"workloads and groups of whose policy a link's backend does not hold a part, which was not accepted by accept_gaps"`
-	Problems   []string     `json:"problems" doc:"problems, the most important first; empty if all is well"`
-	Warnings   []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
-	Events     EventStatus  `json:"events" doc:"what the agent has told of late, and to whom"`
+	RestartDue []string `json:"restart_due,omitempty" doc:"settings that were changed in the configuration file and are in force from the next start of the agent on"`
+	// SetAtRunTime names those to whom an edit of the file may do nothing.
+	SetAtRunTime []string     `json:"set_at_run_time,omitempty" doc:"workloads and groups with settings made at run time, which count before labels and the configuration; by key, those that do not run"`
+	Unwritable   []Storage    `json:"unwritable,omitempty" doc:"folders in which the agent can write nothing"`
+	Reloads      Reloads      `json:"reloads" doc:"how often the configuration file was read again since the agent was started"`
+	Links        []LinkStatus `json:"links"`
+	Groups       []Group      `json:"groups" doc:"of workloads, by name"`
+	Sources      []Source     `json:"sources" doc:"where workloads are looked for"`
+	Refused      []string     `json:"refused,omitempty" doc:"workloads and groups of whose policy a part is not in force"`
+	NotHeld      []string     `json:"not_held,omitempty" doc:"workloads and groups of whose policy a link's backend does not hold a part, which was not accepted by accept_gaps"`
+	Problems     []string     `json:"problems" doc:"problems, the most important first; empty if all is well"`
+	Warnings     []string     `json:"warnings,omitempty" doc:"which rules overlap in the configuration and in workloads; all are in force"`
+	Events       EventStatus  `json:"events" doc:"what the agent has told of late, and to whom"`
 	// Cluster is nil on a host that is in none.
 	Cluster *Membership `json:"cluster,omitempty" doc:"the cluster that this host is in"`
 }

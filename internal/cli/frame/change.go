@@ -44,6 +44,26 @@ func RenderChange(r api.ChangeResult) string {
 	return b.String()
 }
 
+// RenderReset is RenderChange with the name of the workload or group before what a reset changes.
+func RenderReset(r api.ChangeResult) string {
+	name := ""
+	switch {
+	case r.Workload != nil:
+		name = r.Workload.Name
+	case r.Group != nil:
+		name = "group " + r.Group.Name
+	}
+	lines := storedLines(r)
+	for _, ch := range r.Changes {
+		lines = append(lines, human.WithNote(ch.What, ch.Why))
+	}
+	dry := ""
+	if r.DryRun {
+		dry = " (dry run, nothing is changed)"
+	}
+	return name + dry + "\n  " + strings.Join(lines, "\n  ") + "\n"
+}
+
 // mostEffects is how many rates a dry run lists.
 const mostEffects = 30
 

@@ -21,6 +21,7 @@ import (
 func (a Commands) Get() *cobra.Command {
 	var (
 		watch bool
+		set   bool
 		count int
 	)
 	c := a.Printing(&cobra.Command{
@@ -32,6 +33,10 @@ one in full: where each part of its policy comes from, its queues, its drops. Th
 members of a group stand below it, indented. A group in full is shown by the word group
 and its name, or by its name alone where no workload has that name.
 
+With --set, list what was set at run time and what would count without it: it goes before
+labels and weir.yaml, also before what is written there later. The NOTE of a workload names
+such fields.
+
 With --watch, go on: on a terminal the page is renewed every second; elsewhere there is
 a line for each workload, and one more whenever its policy or state changes, it comes
 or goes; with -o json a document a second, each in one line.
@@ -40,6 +45,7 @@ NAME is a container's name, a prefix of its id, or the name given to weir attach
   weir get web
   weir get group tenant-b
   weir get --watch
+  weir get --set
   weir get -o json | jq -r '.[] | select(.state != "active") | .name'`,
 		Args:              nameOrGroup("[NAME]"),
 		ValidArgsFunction: a.CompleteWorkload,
@@ -47,6 +53,8 @@ NAME is a container's name, a prefix of its id, or the name given to weir attach
 			switch {
 			case count < 0:
 				return frame.Usagef("--count %d: below zero; give how many samples to print, 0 for no end", count)
+			case set && (watch || len(args) > 0):
+				return frame.Usagef("--set lists what was set of all workloads and groups; leave the rest out, or use weir get NAME")
 			case count > 0 && !watch:
 				return frame.Usagef("--count is of --watch; give both")
 			}
@@ -70,6 +78,13 @@ NAME is a container's name, a prefix of its id, or the name given to weir attach
 			if watch {
 				return a.watch(c.Context(), "", count)
 			}
+			if set {
+				list, err := a.settings(c.Context())
+				if err != nil {
+					return err
+				}
+				return a.Print(list, func() string { return renderSettings(list) })
+			}
 			ws, err := a.AgentClient().Workloads(c.Context())
 			if err != nil {
 				return err
@@ -83,6 +98,7 @@ NAME is a container's name, a prefix of its id, or the name given to weir attach
 			return a.Print(ws, func() string { return renderWorkloads(ws, groups) })
 		},
 	})
+	c.Flags().BoolVar(&set, "set", false, "list what was set at run time, beside what would count without it")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "go on printing, until interrupted")
 	c.Flags().IntVarP(&count, "count", "n", 0, "with --watch: end after `N` samples, 0 for no end")
 	return c
@@ -105,7 +121,7 @@ func renderWorkloads(ws []api.Workload, groups []api.Group) string {
 		}
 	}
 	for _, g := range groups {
-		addRows(t, [3]string{g.Name, "group", g.State}, api.PolicyOf(g.Policy.Policy), g.Links, g.Note)
+		addRows(t, [3]string{g.Name, "group", g.State}, api.PolicyOf(g.Policy.Policy), g.Links, withSet(g.Note, g.Origin))
 		for _, w := range ws {
 			if w.Policy.Group == g.Name {
 				addWorkload(t, "  ", w)
@@ -120,7 +136,15 @@ func addWorkload(t *table.Table, indent string, w api.Workload) {
 	if len(w.Warnings) > 0 {
 		note = strings.TrimPrefix(note+"; rules overlap", "; ")
 	}
-	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy, w.Links, note)
+	addRows(t, [3]string{indent + w.Name, w.Kind, w.State}, w.Policy, w.Links, withSet(note, w.Origin))
+}
+
+// withSet returns a note with the fields that were set at run time.
+func withSet(note string, origin map[string]string) string {
+	if fields := setFields(origin); len(fields) > 0 {
+		note = strings.TrimPrefix(note+"; set: "+strings.Join(fields, ", "), "; ")
+	}
+	return note
 }
 
 // longestName bounds the characters of a name in the table; -o json has all of it.

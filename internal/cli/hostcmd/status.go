@@ -55,6 +55,9 @@ func renderStatus(st api.Status, gaps bool, now time.Time) string {
 	if st.ConfigError != "" {
 		fmt.Fprintf(&b, "         the file is wrong, the configuration before it is in force: %s\n", strings.ReplaceAll(st.ConfigError, "\n", "\n         "))
 	}
+	if n := len(st.SetAtRunTime); n > 0 {
+		fmt.Fprintf(&b, "set      at run time, before labels and weir.yaml: of %s; weir get --set lists it\n", firstNames(st.SetAtRunTime))
+	}
 	for i, s := range st.Sources {
 		head := "         "
 		if i == 0 {
@@ -183,6 +186,16 @@ func linkNotes(l api.LinkStatus, gaps bool) string {
 		}
 	}
 	return b.String()
+}
+
+// firstNames returns the first names of a list in a line.
+func firstNames(names []string) string {
+	const most = 5
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // counted returns a number of things: "1 promise", "12 promises".
