@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -64,6 +65,11 @@ func TestInstallAndPackages(t *testing.T) {
 			t.Errorf("make install does not install %s", want)
 		}
 	}
+	for _, want := range append(referred(t), "deploy/monitoring/weir.rules.yaml", "deploy/monitoring/weir-links.json", "deploy/compose.yaml") {
+		if !slices.Contains(installed, "/usr/share/doc/weir/"+want) {
+			t.Errorf("make install does not install %s, to which the program or weir.yaml refers", want)
+		}
+	}
 	mine := filepath.Join(root, "etc/weir/weir.yaml")
 	if err := os.WriteFile(mine, []byte("# mine\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -77,6 +83,22 @@ func TestInstallAndPackages(t *testing.T) {
 		t.Errorf("make uninstall leaves %q", left)
 	}
 	debian(t, bin, installed)
+}
+
+// referred returns the pages that the help of commands and the example of weir.yaml name.
+func referred(t *testing.T) (pages []string) {
+	t.Helper()
+	for _, path := range []string{"../docs/cli.md", "../deploy/weir.yaml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, regexp.MustCompile(`docs/[a-z-]+\.md`).FindAllString(string(text), -1)...)
+	}
+	if len(pages) < 10 {
+		t.Errorf("only %q are named", pages)
+	}
+	return pages
 }
 
 // debian builds the package weir twice of the same program.

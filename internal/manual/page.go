@@ -186,6 +186,7 @@ func (w *writer) exitCodes() {
 func (w *writer) files() {
 	w.heading("FILES")
 	w.item(config.DefaultPath, "the configuration, see weir.yaml(5)")
+	w.item("/usr/share/doc/weir/docs", "the pages that help texts call docs/NAME.md")
 	w.item(api.DefaultSocket, "the agent's socket, for group weir; weir-view.sock beside it is for group weir-view")
 	w.item(config.Default().StateDir, "what was set at run time, and what the devices had before")
 }
