@@ -24,6 +24,7 @@ func TestErrorsOfDamagedFilesAreShort(t *testing.T) {
 		"a long key":                       {long + ": 1\nlinks: [{device: eth0, egress: 100mbit}]", "unknown key"},
 		"a long name":                      {"links: [{device: eth0, egress: 100mbit}]\nworkloads: {" + long + ": {weight: x}}", "weight"},
 		"bad syntax":                       {strings.Repeat("[", 1<<10), ""},
+		"a key twice":                      {"links: [{device: eth0, egress: 100mbit}]\nworkloads: {}\nworkloads: {}", "take one of the two out"},
 		"many mistakes":                    {many, "(and 9950 more mistakes)"},
 	} {
 		t.Run(name, func(t *testing.T) {

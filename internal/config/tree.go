@@ -122,6 +122,9 @@ func syntaxText(text []byte, at *token.Token, message string) string {
 			return "a tab in the indentation, which YAML does not take; write blanks"
 		}
 	}
+	if strings.Contains(message, "already defined") {
+		return message + "; take one of the two out"
+	}
 	return message + "; correct brackets, quotes or indentation here or just above"
 }
 
