@@ -17,7 +17,7 @@ import (
 // forwards, from a namespace that it makes inside its own, has no socket to know it by. Only a
 // workload with CAP_NET_ADMIN and a device of its own can forward.
 func unheld(device string) string {
-	return fmt.Sprintf("%s and it has CAP_NET_ADMIN: packets that it forwards count as the host's, or as another workload's; "+
+	return fmt.Sprintf("%s and it has CAP_NET_ADMIN: packets that it forwards or redirects count as the host's, or as another workload's; "+
 		"take the capability from it, or give it a network with veths", onHostDevice(device))
 }
 
