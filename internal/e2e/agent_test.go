@@ -69,8 +69,13 @@ type agent struct {
 // start starts an agent on the bed's host and waits until it answers.
 func (b *bed) start(flags ...string) *agent {
 	b.t.Helper()
+	return b.startWithin(20*time.Second, flags...)
+}
+
+func (b *bed) startWithin(limit time.Duration, flags ...string) *agent {
+	b.t.Helper()
 	a := b.launchAgent(flags...)
-	await(b.t, 20*time.Second, "start of the agent", func() error {
+	await(b.t, limit, "start of the agent", func() error {
 		select {
 		case <-a.done:
 			b.t.Fatalf("agent ended: %s", a.log.String())

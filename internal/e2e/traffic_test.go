@@ -76,6 +76,8 @@ func child(what string, args []string) int {
 		err = receive()
 	case "take":
 		err = take(args)
+	case "eager":
+		err = eager(args)
 	case "confine":
 		err = confine(args)
 	case "way":

@@ -47,29 +47,26 @@ var filterWays = []way{
 var deviceWays = []way{
 	{name: "a moved device", kinds: []kind{onPort}, how: "eth0 moves into a network namespace inside the workload's (`unshare -Urn`)", end: charged,
 		setup: func(x *attack) error {
-			return cmp0(x.nest(), x.do(fmt.Sprintf("ip link set eth0 netns %d", x.Nested)),
+			return firstOf(x.nest(), x.do(fmt.Sprintf("ip link set eth0 netns %d", x.Nested)),
 				x.inside(fmt.Sprintf("ip addr add %s/16 dev eth0", x.From), "ip link set eth0 up",
 					fmt.Sprintf("ip neigh replace %s lladdr %s dev eth0 nud permanent", x.To, x.ToMAC)))
 		}},
 	{name: "forwarding", kinds: []kind{onPort}, how: "a veth into a nested namespace, from which the workload forwards with another workload's mark", end: charged, setup: forwards},
 	{name: "forwarding over a macvlan", kinds: []kind{onMacvlan}, how: "the same", end: notHeld, setup: forwards,
-		condition: "a workload that is known by its cgroup, on a macvlan or ipvlan, with NET_ADMIN: what it forwards has no socket. `weir get` says so; take the capability, or use a network with veths"},
+		condition: asForwarded},
 	{name: "bridging", kinds: []kind{onPort}, how: "a bridge over eth0", end: charged,
 		setup: func(x *attack) error {
-			return cmp0(x.do("ip link add b0 type bridge", "ip link set eth0 master b0"), x.takeOver("b0"))
+			return firstOf(x.do("ip link add b0 type bridge", "ip link set eth0 master b0"), x.takeOver("b0"))
 		}},
 	{name: "a macvlan inside", kinds: ownNetwork, how: "a macvlan on eth0", end: charged, setup: stackedOn("type macvlan mode bridge")},
-	{name: "an ipvlan inside", kinds: ownNetwork, how: "an ipvlan on eth0", end: charged, setup: stackedOn("type ipvlan mode l3")},
+	{name: "an ipvlan inside", kinds: ownNetwork, how: "an ipvlan on eth0", end: charged, setup: stackedOn("type ipvlan mode l2")},
 	{name: "a VLAN inside", kinds: ownNetwork, how: "a VLAN on eth0", end: charged, setup: stackedOn("type vlan id 5")},
 	{name: "a bond inside", kinds: []kind{onPort}, how: "a bond of eth0", end: charged,
 		setup: func(x *attack) error {
-			return cmp0(x.do("ip link add o0 type bond mode active-backup", "ip link set eth0 down", "ip link set eth0 master o0"), x.takeOver("o0"))
+			return firstOf(x.do("ip link add o0 type bond mode active-backup", "ip link set eth0 down", "ip link set eth0 master o0"), x.takeOver("o0"))
 		}},
-	{name: "a dummy and mirred", kinds: ownNetwork, how: "a dummy, from which a filter redirects to eth0", end: charged,
-		setup: func(x *attack) error {
-			return cmp0(x.do("ip link add y0 type dummy", "tc qdisc add dev y0 clsact",
-				"tc filter add dev y0 egress matchall action skbedit mark "+fmt.Sprint(x.mark())+" pipe action mirred egress redirect dev eth0"), x.takeOver("y0"))
-		}},
+	{name: "a dummy and mirred", kinds: []kind{onPort}, how: "a dummy, from which a filter redirects to eth0 with another workload's mark", end: charged, setup: redirects},
+	{name: "mirred over a macvlan", kinds: []kind{onMacvlan}, how: "the same", end: notHeld, setup: redirects, condition: asForwarded},
 	{name: "a tun inside", kinds: []kind{onPort}, how: "packets that a program writes into a tun, forwarded", end: charged, open: byTun},
 	{name: "VXLAN", kinds: ownNetwork, how: "a tunnel to the server", end: charged,
 		setup: tunnel("ip link add v0 type vxlan id 7 local %s remote %s dstport 4789 dev eth0")},
@@ -77,15 +74,25 @@ var deviceWays = []way{
 	{name: "xfrm", kinds: ownNetwork, how: "ESP in tunnel mode to the server", end: charged,
 		setup: func(x *attack) error {
 			esp := fmt.Sprintf("src %s dst %s proto esp spi 7 mode tunnel", x.From, x.To)
-			return x.do("ip xfrm state add "+esp+" auth digest_null 0x enc ecb(cipher_null) 0x",
+			return x.do("ip xfrm state add "+esp+" enc cbc(aes) 0x000102030405060708090a0b0c0d0e0f",
 				fmt.Sprintf("ip xfrm policy add src %s dst %s dir out tmpl %s", x.From, x.To, esp))
 		}},
+}
+
+// asForwarded is when a packet seems to come by a device of the host.
+const asForwarded = "a workload that is known by its cgroup, on a macvlan or ipvlan, with NET_ADMIN: the packet seems to come by a device. " +
+	"`weir get` says so; take the capability, or use a network with veths"
+
+// redirects sends by a dummy, from which a filter sends on by eth0.
+func redirects(x *attack) error {
+	return firstOf(x.do("ip link add y0 type dummy", "tc qdisc add dev y0 clsact",
+		fmt.Sprintf("tc filter add dev y0 egress matchall action skbedit mark %d pipe action mirred egress redirect dev eth0", x.mark())), x.takeOver("y0"))
 }
 
 // stackedOn makes a device on eth0 and sends by it.
 func stackedOn(how string) func(x *attack) error {
 	return func(x *attack) error {
-		return cmp0(x.do("ip link add link eth0 name s0 "+how), x.takeOver("s0"))
+		return firstOf(x.do("ip link add link eth0 name s0 "+how), x.takeOver("s0"))
 	}
 }
 
@@ -103,7 +110,7 @@ func tunnel(command string) func(x *attack) error {
 
 // forwards sends from a nested namespace through the workload's, which marks what it forwards.
 func forwards(x *attack) error {
-	err := cmp0(x.nest(), x.do("ip link add i0 type veth peer name i1", fmt.Sprintf("ip link set i1 netns %d", x.Nested),
+	err := firstOf(x.nest(), x.do("ip link add i0 type veth peer name i1", fmt.Sprintf("ip link set i1 netns %d", x.Nested),
 		"ip addr add 10.99.0.1/24 dev i0", "ip link set i0 up", "sysctl -qw net.ipv4.ip_forward=1",
 		fmt.Sprintf("iptables -t mangle -A POSTROUTING -j MARK --set-mark %d", x.mark())),
 		x.inside("ip addr add 10.99.0.2/24 dev i1", "ip link set i1 up", "ip route add default via 10.99.0.1"))

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net"
 	"slices"
@@ -13,35 +14,56 @@ import (
 // packetWays are sockets that write headers themselves.
 var packetWays = []way{
 	{name: "AF_PACKET", kinds: everyKind, how: "a packet socket with the mark and the HTB class of another workload", end: charged,
-		open: byFrames(udpFrame, func(x *attack, fd int) error {
-			return cmp0(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(x.mark())),
-				unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, weirMajor<<16|x.Victim))
-		})},
+		open: byFrames(udpFrame, forged)},
 	{name: "AF_PACKET at the link", kinds: []kind{onHost}, how: "a packet socket at the link itself", end: charged,
 		open: atUplink(byFrames(udpFrame, nil))},
-	{name: "AF_PACKET into lo", kinds: []kind{onHost}, how: "a packet socket at lo, from which the host forwards", end: charged,
-		open: byFramesAt("lo", udpFrame)},
-	{name: "PACKET_QDISC_BYPASS", kinds: []kind{onPort, onMacvlan}, how: "a packet socket that passes the qdisc of its own device", end: charged,
+	{name: "AF_PACKET into lo", kinds: []kind{onHost}, how: "a packet socket at lo, from which the host forwards", end: notHeld,
+		condition: "a workload with the host's network and NET_RAW, where net.ipv4.ip_forward is 1: what comes back from lo has no socket and is the host's. Take the capability (`cap_drop: [NET_RAW]`)",
+		open:      byFramesAt("lo", udpFrame)},
+	{name: "PACKET_QDISC_BYPASS", kinds: []kind{onPort}, how: "a packet socket that passes the qdisc of its own device", end: charged,
 		open: byFrames(udpFrame, bypass)},
-	{name: "PACKET_QDISC_BYPASS at the link", kinds: []kind{onHost}, how: "a packet socket that passes the link's qdisc", end: impossible,
+	{name: "PACKET_QDISC_BYPASS at the link", kinds: withoutPort, how: "a packet socket that passes the qdisc of the link, or of a macvlan", end: impossible,
 		open: atUplink(byFrames(udpFrame, bypass))},
-	{name: "AF_XDP", kinds: []kind{onPort, onMacvlan}, how: "a ring that passes the qdisc of its own device", end: charged, open: byXDP},
-	{name: "AF_XDP at the link", kinds: []kind{onHost}, how: "a ring that passes the link's qdisc", end: impossible, open: atUplink(byXDP)},
+	{name: "AF_XDP", kinds: []kind{onPort}, how: "a ring that passes the qdisc of its own device", end: charged, open: byXDP},
+	{name: "AF_XDP at the link", kinds: withoutPort, how: "a ring that passes the qdisc of the link, or of a macvlan", end: impossible, open: atUplink(byXDP)},
 	{name: "raw IP", kinds: everyKind, how: "an IPPROTO_RAW socket", end: charged, open: byRaw},
 	{name: "fragments", kinds: everyKind, how: "datagrams in fragments", end: charged, open: byFrames(fragment, nil)},
 	{name: "extension headers", kinds: everyKind, how: "IPv6 with four extension headers", end: charged, open: byFrames(extended, nil)},
 	{name: "QinQ", kinds: everyKind, how: "frames with two VLAN tags", end: charged, open: byFrames(tagged, nil)},
 	{name: "raw ethertype", kinds: everyKind, how: "frames of a protocol that is none", end: charged, open: byFrames(unknown, nil)},
-	{name: "broadcast", kinds: everyKind, how: "frames to everybody", end: charged, open: byFrames(to(net.HardwareAddr{255, 255, 255, 255, 255, 255}), nil)},
-	{name: "multicast", kinds: everyKind, how: "frames to a group", end: charged, open: byFrames(to(net.HardwareAddr{1, 0, 0x5e, 1, 2, 3}), nil)},
+	{name: "broadcast", kinds: []kind{onPort}, how: "marked frames to everybody", end: charged, open: byFrames(to(everybody), forged)},
+	{name: "multicast", kinds: []kind{onPort}, how: "the same to a group", end: charged, open: byFrames(to(aGroup), forged)},
+	{name: "unknown unicast", kinds: []kind{onPort}, how: "the same to an address that no bridge knows", end: charged, open: byFrames(to(noOne), forged)},
+	{name: "broadcast through a bridge", kinds: withoutPort, how: "marked frames to everybody, of which the bridge above the link makes copies without a socket", end: notHeld,
+		condition: copied, open: byFrames(to(everybody), forged)},
+	{name: "multicast through a bridge", kinds: withoutPort, how: "the same to a group", end: notHeld, condition: copied, open: byFrames(to(aGroup), forged)},
+	{name: "unknown unicast through a bridge", kinds: withoutPort, how: "the same to an address that the bridge does not know", end: notHeld, condition: copied, open: byFrames(to(noOne), forged)},
 	{name: "forged addresses", kinds: everyKind, how: "frames with the addresses of another workload", end: charged,
 		open: byFrames(func(x *attack) []byte {
 			return datagram(workloadAt(int(x.From.To4()[1])-88, 1), endpoint{x.To, x.ToMAC})
 		}, nil)},
 }
 
-// cmp0 returns the first error.
-func cmp0(errs ...error) error {
+// forged is the mark and the HTB class of another workload.
+func forged(x *attack, fd int) error {
+	return firstOf(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(x.mark())),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, weirMajor<<16|x.Victim))
+}
+
+var (
+	everybody = net.HardwareAddr{255, 255, 255, 255, 255, 255}
+	aGroup    = net.HardwareAddr{1, 0, 0x5e, 1, 2, 3}
+	noOne     = net.HardwareAddr{2, 9, 9, 9, 9, 9}
+
+	withoutPort = []kind{onHost, onMacvlan}
+)
+
+// copied is when a mark counts that a packet socket chose.
+const copied = "a workload that is known by its cgroup and has NET_RAW, where the link is a port of a bridge and has not been its port for longest: the copy counts by its mark. " +
+	"Take the capability (`cap_drop: [NET_RAW]`)"
+
+// firstOf returns the first error.
+func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -54,10 +76,10 @@ func bypass(_ *attack, fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)
 }
 
-// atUplink has a way use the link itself.
+// atUplink has a way use the link itself, where the workload sees it.
 func atUplink(open func(x *attack) (send, error)) func(x *attack) (send, error) {
 	return func(x *attack) (send, error) {
-		x.Device = x.Uplink
+		x.Device = cmp.Or(x.Uplink, x.Device)
 		return open(x)
 	}
 }

@@ -35,7 +35,7 @@ func byXDP(x *attack) (send, error) {
 		return nil, err
 	}
 	memory := unix.XDPUmemReg{Addr: uint64(uintptr(unsafe.Pointer(&frames[0]))), Len: ringSize * chunk, Size: chunk}
-	err = cmp0(
+	err = firstOf(
 		unix.SetsockoptString(fd, unix.SOL_XDP, unix.XDP_UMEM_REG, string(unsafe.Slice((*byte)(unsafe.Pointer(&memory)), unsafe.Sizeof(memory)))),
 		unix.SetsockoptInt(fd, unix.SOL_XDP, unix.XDP_UMEM_FILL_RING, ringSize),
 		unix.SetsockoptInt(fd, unix.SOL_XDP, unix.XDP_UMEM_COMPLETION_RING, ringSize),

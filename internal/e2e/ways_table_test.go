@@ -48,6 +48,8 @@ type way struct {
 	setup func(x *attack) error
 	// open returns the function that sends one packet; nil = by a UDP socket.
 	open func(x *attack) (send, error)
+	// elsewhere names the test that tries the way, if TestWaysOut cannot.
+	elsewhere string
 	// after is done by the test, outside, once the sender is ready.
 	after func(r *run)
 }
@@ -57,10 +59,7 @@ type send func(n uint64) error
 
 // ways are all of them. Each runs on both backends, as root of a container with the
 // capabilities that its kind has; user namespaces are allowed.
-var ways = slices.Concat(socketWays, packetWays, filterWays, deviceWays)
-
-// in reports whether a list has a kind.
-func (w way) of(k kind) bool { return slices.Contains(w.kinds, k) }
+var ways = slices.Concat(socketWays, packetWays, filterWays, deviceWays, timeWays)
 
 // waysTable returns the table of docs/security.md.
 func waysTable() string {

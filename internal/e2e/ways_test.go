@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
 	"weir/internal/api/apitest"
@@ -24,10 +25,16 @@ import (
 
 var waysTime = flag.Duration("ways", 10*time.Second, "how long each way out is measured")
 
-const (
-	waysMax   = 2_000_000 // bit/s that a workload may send
-	waysLinks = 8         // ways that run at once, each over a link of its own
-)
+const waysMax = 2_000_000 // bit/s that a workload may send
+
+// waysLinks returns how many ways run at once, each over a link of its own. In virtual time the
+// kernel's verifier takes some 5 s for each.
+func waysLinks() int {
+	if emulated() {
+		return 5
+	}
+	return 8
+}
 
 // waysBed is a bed with links of 20 Mbit/s, a workload whose min others may want, and a cgroup
 // of another.
@@ -43,21 +50,33 @@ func newWaysBed(t *testing.T) *waysBed {
 	if cgroup.Read().Root == "" {
 		t.Skip("no cgroup2 is mounted")
 	}
-	w := &waysBed{bed: newBed(t, 1, waysLinks), victim: newGroup(t, "e2e-victim"), lanes: make(chan int, waysLinks)}
+	links := waysLinks()
+	w := &waysBed{bed: newBed(t, 1, links), victim: newGroup(t, "e2e-victim"), lanes: make(chan int, links)}
 	w.capacity = 20_000_000
-	for n := range waysLinks {
+	for n := range links {
 		bridge := w.host.device(w.nets[n].bridge)
 		at := hostIn(n)
 		w.host.must("address of the bridge", w.host.LinkSetHardwareAddr(bridge, at.mac))
 		w.host.must("address of the bridge", w.host.AddrAdd(bridge, &netlink.Addr{IPNet: &net.IPNet{IP: at.ip, Mask: net.CIDRMask(16, 32)}}))
 		w.host.knows(w.nets[n].bridge, serverAt(n))
+		w.joinLast(n)
 		w.lanes <- n
 	}
 	w.host.run("sysctl -qw net.ipv4.ip_forward=1") // as every host of containers
 	w.configure(fmt.Sprintf("  - {name: victim, cgroup: %s}\nworkloads: {w1: {min: 40%%, weight: 1000}, victim: {weight: 1000}}\n", w.victim.folder))
-	w.a = w.start()
+	w.a = w.startWithin(time.Duration(links) * 20 * time.Second)
 	w.steered(w.a)
 	return w
+}
+
+// joinLast makes the uplink the youngest port of its bridge: of a frame to everybody it sends a
+// copy. The oldest port sends the frame itself, which has its socket.
+func (w *waysBed) joinLast(n int) {
+	uplink := w.host.device(w.nets[n].uplink)
+	w.host.must("leave the bridge", w.host.LinkSetNoMaster(uplink))
+	w.host.must("join the bridge", w.host.LinkSetMaster(uplink, w.host.device(w.nets[n].bridge)))
+	w.host.must("learn the server", w.host.NeighSet(&netlink.Neigh{LinkIndex: uplink.Attrs().Index, Family: unix.AF_BRIDGE,
+		State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER, HardwareAddr: serverAt(n).mac}))
 }
 
 // hostIn returns the host's own endpoint in network n.
@@ -139,7 +158,6 @@ func (r *run) launch() string {
 		r.t.Fatal(err)
 	}
 	r.process = launchIn(r.in, r.from, "confine", string(text))
-	r.t.Cleanup(r.process.kill) // the host's outlasts this way
 	line, err := r.process.out.ReadString('\n')
 	if err != nil {
 		r.t.Fatalf("the sender said %q: %v", line, err)
@@ -164,10 +182,11 @@ type figures struct {
 // measure counts for a while what the server's device receives, and whose the qdisc says it is.
 func (r *run) measure() figures {
 	number := r.a.workload(r.name).Class
-	before, received, begin := r.counters(r.link), r.received(), time.Now()
+	before := r.counters(r.link)
+	received, begin := r.received()
 	<-time.After(*waysTime)
-	took := time.Since(begin)
-	got := r.received() - received
+	got, end := r.received()
+	got -= received
 	after := r.counters(r.link)
 	own, all := uint64(0), uint64(0)
 	for id, c := range after.Classes {
@@ -176,16 +195,44 @@ func (r *run) measure() figures {
 			own = sent
 		}
 	}
-	return figures{float64(got) * 8 / took.Seconds(), float64(own) / float64(max(all, 1))}
+	return figures{float64(got) * 8 / end.Sub(begin).Seconds(), float64(own) / float64(max(all, 1))}
 }
 
-func (r *run) received() uint64 {
-	return r.srv.device(fmt.Sprintf("eth%d", r.link)).Attrs().Statistics.RxBytes
+// received returns how many bytes the server's device has received, and when that was, within
+// 2 ms: a busy machine takes several tries.
+func (r *run) received() (bytes uint64, at time.Time) {
+	for range 100 {
+		at = time.Now()
+		bytes = r.srv.device(fmt.Sprintf("eth%d", r.link)).Attrs().Statistics.RxBytes
+		if time.Since(at) < 2*time.Millisecond {
+			break
+		}
+	}
+	return bytes, at
+}
+
+// end stops the sender, and waits until what it left in the queue has gone and its class with
+// it: the next way has the link to itself.
+func (r *run) end() {
+	if r.process != nil {
+		r.process.kill()
+	}
+	if _, err := r.a.Detach(context.Background(), r.name, false); err != nil {
+		r.t.Error(err)
+	}
+	await(r.t, 20*time.Second, "the link is quiet", func() error {
+		before, _ := r.received()
+		<-time.After(200 * time.Millisecond)
+		if after, _ := r.received(); after != before {
+			return fmt.Errorf("%d bytes more", after-before)
+		}
+		return nil
+	})
 }
 
 // missing are texts by which commands say that the kernel lacks what a way is about.
 var missing = []string{"Unknown device type", "qdisc kind is unknown", "We have an error talking to the kernel",
-	"Requested type not found", "protocol not supported", "protocol not available", "function not implemented", "No such device",
+	"Requested type not found", "protocol not supported", "Protocol not supported", "protocol not available", "function not implemented", "No such device",
 	"no such file or directory", "address family not supported", "Algorithm type not found"}
 
 // try runs the way and holds it to its end.
@@ -199,6 +246,9 @@ func (r *run) try() {
 		}
 	}
 	if r.way.end == impossible {
+		if gap := r.gap("send past the qdisc"); said == "ready" && gap != "" {
+			r.t.Skip("this kernel cannot refuse it, and weir status says so: " + gap)
+		}
 		if !strings.Contains(said, "not permitted") {
 			r.t.Errorf("should be impossible; the sender said %q", said)
 		}
@@ -223,7 +273,7 @@ func (r *run) try() {
 	case r.way.end == notHeld && held:
 		r.t.Error("it is held; say so in the list")
 	}
-	if r.way.end == notHeld {
+	if r.way.end == notHeld && strings.Contains(r.way.condition, "weir get") {
 		r.named()
 	}
 }
@@ -238,6 +288,21 @@ func (r *run) named() {
 	})
 }
 
+// gap returns what weir status says that the link's backend cannot hold, "" if nothing of it has
+// the text.
+func (r *run) gap(text string) string {
+	status, err := r.a.Status(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, gap := range status.Links[r.link].Gaps {
+		if strings.Contains(gap, text) {
+			return gap
+		}
+	}
+	return ""
+}
+
 // Each way out ends as the list says: 10 s at a time, counted by the server's device and by
 // the link's qdisc.
 func TestWaysOut(t *testing.T) {
@@ -245,6 +310,9 @@ func TestWaysOut(t *testing.T) {
 	done := make(chan struct{})
 	var running int
 	for _, w := range ways {
+		if w.elsewhere != "" {
+			continue
+		}
 		for _, k := range w.kinds {
 			running++
 			link := <-b.lanes
@@ -253,6 +321,7 @@ func TestWaysOut(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s", w.name, k), func(t *testing.T) {
 					r := &run{waysBed: b, t: t, way: w, link: link}
 					r.prepare(k)
+					defer r.end()
 					r.try()
 				})
 			}()
