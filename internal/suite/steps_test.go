@@ -170,7 +170,9 @@ func TestFuzzTimesAreApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(steps, func(s step) bool { return s.Name == want && slices.Contains(s.Command, time) && slices.Contains(s.Command, "-parallel") }) {
+		if !slices.ContainsFunc(steps, func(s step) bool {
+			return s.Name == want && slices.Contains(s.Command, time) && slices.Contains(s.Command, "-parallel")
+		}) {
 			t.Errorf("no step %s", want)
 		}
 	}
