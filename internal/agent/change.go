@@ -108,7 +108,7 @@ func (a *Agent) Attach(ctx context.Context, req api.AttachRequest, dryRun bool) 
 }
 
 func (a *Agent) attach(ctx context.Context, req api.AttachRequest, dryRun bool) (api.ChangeResult, *pending, error) {
-	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device, Unit: req.Unit, Cgroup: req.Cgroup, Pod: req.Pod}
+	at := config.Attachment{Name: req.Name, Netns: req.Netns, Device: req.Device, Unit: req.Unit, Cgroup: req.Cgroup, Pod: req.Pod, Weight: req.Weight}
 	if err := a.decided.CheckAttachment(at); err != nil {
 		return api.ChangeResult{}, nil, err
 	}

@@ -126,7 +126,9 @@ type Workload struct {
 	Kind     string            `json:"kind" enum:"docker,netns,device,vm,unit,cgroup,pod,host,own" doc:"own: a part of Weir, such as what moves containers"`
 	Class    uint16            `json:"class" doc:"class number, 0 for the host"`
 	Policy   Policy            `json:"policy"`
-	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, allocation, config, label, set, or when: the policy says it of this time"`
+	Origin   map[string]string `json:"origin" doc:"per field of the policy: default, found, allocation, config, label, asked, set, or when: the policy says it of this time"`
+	Asked    map[string]string `json:"asked,omitempty" doc:"what comes with it that is no label, per field: a pod's annotations, what was set where a container comes from"`
+	Cut      []PolicyCut       `json:"cut,omitempty" doc:"what it asks for, by labels or otherwise, and the administrator does not give"`
 	Until    *time.Time        `json:"until,omitempty" doc:"when other fields are in force because of the time, see the policy's when"`
 	Quota    *QuotaStanding    `json:"quota,omitempty" doc:"how far it has come with its policy's quota"`
 	State    string            `json:"state" enum:"active,waiting,unsteered,refused,not held" doc:"waiting: its network is not up; not held: a link's backend lacks a part of the policy, or a link is not steered; unsteered, refused, not held: see note"`
@@ -144,7 +146,9 @@ type Group struct {
 	Name    string            `json:"name"`
 	Class   uint16            `json:"class" doc:"class number"`
 	Policy  GroupPolicy       `json:"policy"`
-	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, config, set, or when: the policy says it of this time"`
+	Origin  map[string]string `json:"origin" doc:"per field of the policy: default, config, asked, set, or when: the policy says it of this time"`
+	Asked   map[string]string `json:"asked,omitempty" doc:"what comes with it, per field: a namespace's annotations"`
+	Cut     []PolicyCut       `json:"cut,omitempty" doc:"what is asked for it and the administrator does not give"`
 	Until   *time.Time        `json:"until,omitempty" doc:"when other fields are in force because of the time, see the policy's when"`
 	Quota   *QuotaStanding    `json:"quota,omitempty" doc:"how far its members have come with its policy's quota"`
 	State   string            `json:"state" enum:"active,refused,not held" doc:"refused, not held: see note"`
@@ -152,6 +156,15 @@ type Group struct {
 	NotHeld []PolicyGap       `json:"not_held,omitempty" doc:"the links on which the group has no effect on this kernel"`
 	Members []string          `json:"members" doc:"names of its workloads"`
 	Links   []WorkloadLink    `json:"links" doc:"its members' traffic together"`
+}
+
+// PolicyCut is a field that is asked for and does not count, or of which a part does not.
+type PolicyCut struct {
+	Field  string `json:"field" doc:"of the policy" example:"max"`
+	Asked  string `json:"asked" doc:"the value that is asked for" example:"none"`
+	Given  string `json:"given" doc:"what the administrator gives; empty: the field may not be asked for" example:"20mbit"`
+	Origin string `json:"origin" enum:"label,asked"`
+	Reason string `json:"reason" doc:"why, and what to do; the note has it too"`
 }
 
 // PolicyGap is a part of a policy that the backend of a link does not hold on this
@@ -248,6 +261,7 @@ type AttachRequest struct {
 	Cgroup string       `json:"cgroup,omitempty" doc:"folder of a cgroup of version 2"`
 	Pod    string       `json:"pod,omitempty" maxLength:"256" doc:"id of the sandbox of a pod, or another text that changes with where the pod is; name is then NAMESPACE/POD, and netns and cgroup may be missing until its network is up" example:"5a0c3b"`
 	Policy PolicyChange `json:"policy" required:"false"`
+	Weight uint32       `json:"weight,omitempty" maximum:"10000" doc:"of a pod: its weight where neither weir.yaml nor the policy gives one"`
 }
 
 // Explanation says why a workload or a group has the rate it has.

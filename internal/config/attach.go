@@ -21,6 +21,7 @@ type Attachment struct {
 	Unit   string `json:"unit,omitempty"`   // systemd units, names or patterns with commas between them
 	Cgroup string `json:"cgroup,omitempty"` // folder of a cgroup of version 2
 	Pod    string `json:"pod,omitempty"`    // id of a pod's sandbox; only the API has it, not weir.yaml
+	Weight uint32 `json:"weight,omitempty"` // of a pod: its weight where nothing else says one; 0 = 1
 }
 
 // String returns the name by which users know the attachment.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	k8stesting "k8s.io/client-go/testing"
 
+	"weir/internal/api"
 	"weir/internal/api/apitest"
 	"weir/internal/dataplane"
 	cluster "weir/internal/kubernetes/decide"
@@ -223,7 +224,45 @@ func TestAgentRestarts(t *testing.T) {
 	}
 }
 
-// TestSomeoneSetsAPod: what weir set and weir detach do to a pod is put back.
+// TestAnnotationsStayBelowTheAdministrator: weir.yaml of the node is a ceiling for annotations of pods
+// and of namespaces, and each that is above it is an Event. The weight of a pod's class counts where
+// weir.yaml gives none.
+func TestAnnotationsStayBelowTheAdministrator(t *testing.T) {
+	b := newBed(t, `defaults: {max: 20mbit}
+workloads: {"shop/*": {max: 1mbit, weight: 2}}
+groups: {ns.big: {max: 30mbit, weight: 5}}`)
+	b.settings.Weights[cluster.Burstable] = 3
+	b.plugin()
+	b.annotateNamespace("big", "weir.dev/max", "90M", "weir.dev/weight", "4", "weir.dev/min", "5M")
+	b.run(pod("shop/web", "s1", "weir.dev/max", "none", "weir.dev/weight", "10000", "weir.dev/limit-packets", "50"))
+	b.run(pod("shop/small", "s2", "weir.dev/max", "500k", "weir.dev/weight", "1"))
+	b.run(pod("big/one", "s3", "kubernetes.io/egress-bandwidth", "25M"))
+	b.expect("held to weir.yaml", "ns.big weight 4 min 5 Mbit/s max 30 Mbit/s", "shop/web weight 2 max 1 Mbit/s veth-s1", "shop/small weight 1 max 500 kbit/s veth-s2",
+		"big/one weight 3 max 20 Mbit/s in ns.big veth-s3")
+	time.Sleep(300 * time.Millisecond) // several comparisons
+	want := []string{
+		`Pod shop/web PolicyNotInForce: annotation weir.dev/max "none": not in force on this node: the administrator's max is 1mbit; write 1mbit or less, or raise it in weir.yaml`,
+		`Pod shop/web PolicyNotInForce: annotation weir.dev/weight "10000": not in force on this node: the administrator's weight is 2; write 2 or less, or raise it in weir.yaml`,
+		`Pod big/one PolicyNotInForce: annotation kubernetes.io/egress-bandwidth "25mbit": not in force on this node: the administrator's max is 20mbit; write 20mbit or less, or raise it in weir.yaml`,
+		`Namespace /big PolicyNotInForce: annotation weir.dev/max "90mbit": not in force on this node: the administrator's max is 30mbit; write 30mbit or less, or raise it in weir.yaml`,
+	}
+	told := b.told()
+	for _, sentence := range want {
+		if !slices.Contains(told, sentence) {
+			t.Errorf("no Event says %s", sentence)
+		}
+	}
+	if len(told) != len(want) {
+		t.Errorf("Events: %q", told)
+	}
+	w, err := b.api.Workload(t.Context(), "shop/web")
+	if err != nil || !strings.Contains(w.Note, "asked max none does not count: the administrator's max is 1mbit") || len(w.Cut) != 2 {
+		t.Errorf("%q, %+v, %v", w.Note, w.Cut, err)
+	}
+}
+
+// TestSomeoneSetsAPod: what an operator sets for a pod holds beside its annotations, which say the
+// rest; what weir detach does to a pod is put back.
 func TestSomeoneSetsAPod(t *testing.T) {
 	b := newBed(t, "")
 	b.plugin()
@@ -231,7 +270,16 @@ func TestSomeoneSetsAPod(t *testing.T) {
 	if _, err := b.api.Set(t.Context(), "shop/web", apitest.Change("max", "10mbit", "min", "5mbit"), false); err != nil {
 		t.Fatal(err)
 	}
-	b.expect("after weir set", "shop/web weight 1 max 40 Mbit/s veth-s1")
+	time.Sleep(300 * time.Millisecond) // several comparisons
+	b.expect("after weir set", "shop/web weight 1 min 5 Mbit/s max 10 Mbit/s veth-s1")
+	b.annotate("shop/web", "weir.dev/max", "40M", "weir.dev/limit-packets", "100")
+	b.annotate("shop/web", "weir.dev/max", "5M", "weir.dev/weight", "3")
+	b.expect("annotated", "shop/web weight 3 min 5 Mbit/s max 10 Mbit/s veth-s1")
+	if _, err := b.api.Set(t.Context(), "shop/web", api.PolicyChange{Options: api.Options{Reset: true}}, false); err != nil {
+		t.Fatal(err)
+	}
+	b.annotate("shop/web", "weir.dev/max", "40M")
+	b.expect("after a reset", "shop/web weight 1 max 40 Mbit/s veth-s1")
 	if _, err := b.api.Detach(t.Context(), "shop/web", false); err != nil {
 		t.Fatal(err)
 	}

@@ -137,11 +137,13 @@ func (w World) allocationGroup(name string) (Allocation, bool) {
 	return w.Allocations[i], true
 }
 
-// hasGroup reports whether a group of this name was made at run time or by the configuration.
+// hasGroup reports whether a group of this name was made or asked for at run time, or is in the
+// configuration.
 func (w World) hasGroup(name string) bool {
 	_, made := w.Groups[name]
+	_, asked := w.AskedGroups[name]
 	_, configured := w.configured(name)
-	return made || configured
+	return made || asked || configured
 }
 
 // groupLayer returns the layer with the group of an allocation for several pods, the first that

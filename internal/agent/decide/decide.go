@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/agent/decide/ceiling"
 	"weir/internal/agent/decide/gap"
 	"weir/internal/agent/decide/labels"
 	"weir/internal/api"
@@ -80,20 +81,25 @@ func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 
 
 // judge returns the verdict about a workload as far as it does not depend on links.
 func judge(w World, found discover.Workload, number map[string]plan.ClassID) Verdict {
-	asked, problems := labels.Rules{Labels: w.Config.Labels, Links: w.Links(), Kept: w.Texts}.
-		Read(found, w.Config.Defaults.Over(w.Config.LayerFor(found.Name)).Over(w.Set[found.Key]))
+	labelled, problems := labels.Read(found, w.Config.Labels, w.Texts)
+	admin := w.Config.Defaults.Over(w.Config.LayerFor(found.Name))
+	label, refused := ceiling.Hold(labelled, admin.Over(w.Set[found.Key]), w.Links())
+	asked, beyond := ceiling.Hold(askOf(w.Asked[found.Key]), admin.Over(w.Set[found.Key]), w.Links())
 	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
 	v.Policy, v.Origin = merge(
 		stratum{OriginFound, w.foundLayer(found)},
 		stratum{OriginAllocation, w.groupLayer(found)},
 		stratum{OriginConfig, w.Config.Defaults},
 		stratum{OriginConfig, w.Config.LayerFor(found.Name)},
-		stratum{OriginLabel, asked},
+		stratum{OriginLabel, label},
+		stratum{OriginAsked, asked},
 		stratum{OriginSet, w.Set[found.Key]},
 	)
+	v.asks, v.Cuts = w.Asked[found.Key], slices.Concat(cutsOf(OriginLabel, refused), cutsOf(OriginAsked, beyond))
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)
 	}
+	problems = append(problems, v.cutTexts()...)
 	if v.Policy.Check() == nil { // else the plan names the mistake
 		warnings, _ := policy.CheckRules(v.Policy.Queues)
 		for _, w := range warnings {
@@ -103,7 +109,7 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 	if v.Policy.Ingress != nil && portless(found) {
 		problems = append(problems, "ingress: "+noPortIn)
 	}
-	if err := w.unknownZone(asked.Over(w.Set[found.Key])); err != nil { // those of the configuration are known
+	if err := w.unknownZone(label.Over(asked).Over(w.Set[found.Key])); err != nil { // those of the configuration are known
 		problems = append(problems, err.Error())
 	}
 	v.Note = strings.Join(problems, "; ")
@@ -249,7 +255,10 @@ func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
 		Steered:  true, Class: number[key], Refusals: map[string][]error{}, abilities: w.Abilities,
 	}
 	configured, _ := w.configured(name)
-	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginSet, w.Groups[name]})
+	asked, beyond := ceiling.Hold(askOf(w.AskedGroups[name]), configured.Over(w.Groups[name]), w.Links())
+	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginAsked, asked}, stratum{OriginSet, w.Groups[name]})
+	v.asks, v.Cuts = w.AskedGroups[name], cutsOf(OriginAsked, beyond)
+	v.Note = strings.Join(v.cutTexts(), "; ")
 	maps.DeleteFunc(v.Origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
 	return v
 }

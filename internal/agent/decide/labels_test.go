@@ -158,7 +158,7 @@ func TestLabelsThatAreNotAllowed(t *testing.T) {
 		{"none at all", "labels: {allow: []}", []string{"weir.weight=3", "weir.min=5mbit"}, "weight 1",
 			[]string{"label weir.weight does not count", "label weir.min does not count"}},
 		{"a DSCP inside of queues", "", []string{"weir.discipline=pq", "weir.queues={a: {dscp: ef, match: [{udp: 5001}]}, b: {}}"}, "weight 1",
-			[]string{"label weir.queues: dscp does not count"}},
+			[]string{"label weir.queues: dscp of queue a does not count: labels may not say dscp here"}},
 		{"wrong ones", "", []string{"weir.wieght=3", "weir.min=20mbps", "weir.max=50mbit"}, "weight 1 max 50 Mbit/s",
 			[]string{"did you mean weir.weight?", "label weir.min", "160mbit"}},
 		{"the cluster's", "", []string{"weir.pinned=true", "weir.apart=db", "weir.move=m-1"}, "weight 1", nil},

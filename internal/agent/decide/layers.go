@@ -6,16 +6,19 @@ import (
 	"maps"
 	"slices"
 
+	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/policy"
+	"weir/internal/workload"
 )
 
 // Where a field of a policy comes from, as in api.Workload.Origin.
 const (
 	OriginDefault = "default"
-	OriginFound   = "found" // the group that a source says it is a part of
+	OriginFound   = "found" // the group that a source says it is a part of, a pod's weight by its class
 	OriginConfig  = "config"
 	OriginLabel   = "label"
+	OriginAsked   = "asked" // what was asked for it: by a pod's annotations, by the node that it came from
 	OriginSet     = "set"
 	OriginWhen    = "when" // the policy itself says it of this time
 )
@@ -26,13 +29,20 @@ type stratum struct {
 	layer  policy.Change
 }
 
-// foundLayer returns the layer with the group that a workload's source says it is a part of,
-// if there is a group of that name.
+// foundLayer returns the layer with what a workload's source says of it: the group that it is a
+// part of, if there is a group of that name, and a pod's weight.
 func (w World) foundLayer(found discover.Workload) policy.Change {
-	if found.Group == "" || !slices.Contains(w.GroupNames(), found.Group) {
-		return policy.Change{}
+	var c policy.Change
+	if found.Group != "" && slices.Contains(w.GroupNames(), found.Group) {
+		c.Set("group", func(p *policy.Policy) { p.Group = found.Group })
 	}
-	return policy.ChangeTo(policy.Policy{Group: found.Group}, "group")
+	if found.Kind != workload.KindPod {
+		return c
+	}
+	if i := w.attachedAt(config.Attachment{Pod: found.ID, Name: found.Name}); i >= 0 && w.Attached[i].Weight != 0 {
+		c.Set("weight", func(p *policy.Policy) { p.Weight = w.Attached[i].Weight })
+	}
+	return c
 }
 
 // ofDefault are the origins of a policy's fields where no layer says anything.

@@ -59,19 +59,38 @@ func (d Decision) Set(name string, change api.PolicyChange) (Request, error) {
 		return Request{}, api.Mistake(err)
 	}
 	next := d.World.Clone()
-	to := next.Set[v.Key]
-	if change.Reset {
-		to = policy.Change{}
-	}
-	if to = to.Over(change.Change); to.Empty() {
-		delete(next.Set, v.Key)
-	} else {
-		next.Set[v.Key] = to
-	}
 	given := change.Texts()
 	next.accept(v.Key, given, change.AcceptGaps, change.Reset)
+	if change.Asked {
+		put(&next.Asked, v.Key, over(next.Asked[v.Key], change))
+		return Request{World: next, Key: v.Key, Given: given, Why: "asked for it"}, nil
+	}
+	put(&next.Set, v.Key, over(next.Set[v.Key], change))
+	if change.Reset {
+		delete(next.Asked, v.Key)
+	}
 	return Request{World: next, Key: v.Key, Given: given, Why: "asked by weir set",
 		settings: &settings{d.World.Set[v.Key], next.Set[v.Key]}}, nil
+}
+
+// over returns a layer after a change of it.
+func over(layer policy.Change, change api.PolicyChange) policy.Change {
+	if change.Reset {
+		layer = policy.Change{}
+	}
+	return layer.Over(change.Change)
+}
+
+// put keeps a layer under a key, and forgets what stood there if it is empty.
+func put(layers *map[string]policy.Change, key string, layer policy.Change) {
+	if layer.Empty() {
+		delete(*layers, key)
+		return
+	}
+	if *layers == nil {
+		*layers = map[string]policy.Change{}
+	}
+	(*layers)[key] = layer
 }
 
 func nothingToChange(on policy.Place) error {
@@ -166,15 +185,21 @@ func (d Decision) SetGroup(name string, change api.GroupChange) (Request, error)
 		return Request{}, nothingToChange(policy.OnGroup)
 	}
 	next := d.World.Clone()
-	to := next.Groups[name]
-	if change.Reset {
-		to = policy.Change{}
+	groups := &next.Groups
+	if change.Asked {
+		groups = &next.AskedGroups
 	}
-	next.Groups[name] = to.Over(change.Only(policy.FieldNames(policy.OnGroup)...))
-	if _, configured := next.configured(name); configured && next.Groups[name].Empty() {
-		delete(next.Groups, name)
+	if *groups == nil {
+		*groups = map[string]policy.Change{}
+	}
+	(*groups)[name] = over((*groups)[name], change.PolicyChange).Only(policy.FieldNames(policy.OnGroup)...)
+	if _, configured := next.configured(name); configured && (*groups)[name].Empty() {
+		delete(*groups, name)
 	}
 	next.accept(key, map[string]string{"group": name}, change.AcceptGaps, change.Reset)
+	if change.Asked {
+		return Request{World: next, Key: key, Given: change.Texts(), Why: "asked for it"}, nil
+	}
 	return Request{World: next, Key: key, Given: change.Texts(), Why: "asked by weir group set",
 		settings: &settings{d.World.Groups[name], next.Groups[name]}}, nil
 }
@@ -204,6 +229,7 @@ func (d Decision) DeleteGroup(name string) (Request, error) {
 	}
 	next := d.World.Clone()
 	delete(next.Groups, name)
+	delete(next.AskedGroups, name)
 	delete(next.Accepted, v.Key)
 	return Request{World: next, Key: v.Key, Why: "asked by weir group delete"}, nil
 }
@@ -273,14 +299,20 @@ func (d Decision) Attach(at config.Attachment, change api.PolicyChange, devices 
 	w, given, next := Attached(at, devices), change.Texts(), d.World.Clone()
 	if i := next.attachedAt(at); i >= 0 { // a pod, see Again; what its source saw stays until it reports
 		next.Attached[i] = at
-		delete(next.Set, w.Key)
+		if !change.Asked {
+			delete(next.Set, w.Key)
+		}
 	} else {
 		next.Attached = append(next.Attached, at)
 		next.Found = append(next.Found, w)
 		slices.SortFunc(next.Found, byKey)
 	}
-	if !change.Change.Empty() {
-		next.Set[w.Key] = change.Change
+	delete(next.Asked, w.Key)
+	if layers := &next.Set; !change.Change.Empty() {
+		if change.Asked {
+			layers = &next.Asked
+		}
+		put(layers, w.Key, change.Change)
 	}
 	next.accept(w.Key, given, change.AcceptGaps, true)
 	return Request{World: next, Key: w.Key, Given: given, Why: "asked by weir attach"}, nil

@@ -33,6 +33,9 @@ type Verdict struct {
 	Warnings []string           // about rules that overlap
 	Refusals map[string][]error // by link: why the plan there does not hold all of the policy
 	Gaps     []gap.Gap          // what the links' backends do not hold of the policy
+	Cuts     []Cut              // what is asked for and the administrator does not give
+	// asks is what was asked for it, before it was held to what the administrator gives.
+	asks policy.Change
 	// allocated is what is allocated to the workload or group, by link; within, of a group, what
 	// is allocated to its members.
 	allocated, within map[string]policy.Rate

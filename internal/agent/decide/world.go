@@ -33,6 +33,11 @@ type World struct {
 	Found    []discover.Workload      // one for each key, by key, without the host
 	Set      map[string]policy.Change // what was set at run time, by key
 	Groups   map[string]policy.Change // groups that were made or changed at run time, by name
+	// Asked is what comes with workloads that no label says, by key: the annotations of a pod, what
+	// was set for a container on the node that it came from. It counts below the configuration and
+	// Set, see package ceiling. AskedGroups are groups that were asked for in the same way, by name.
+	Asked       map[string]policy.Change
+	AskedGroups map[string]policy.Change
 	// Allocations are the mins that are set aside for pods, by name.
 	Allocations []Allocation
 	// Quotas is how far workloads and groups with a quota have come, by key. It is replaced,
@@ -56,6 +61,8 @@ func (w World) Clone() World {
 	w.Found = slices.Clone(w.Found)
 	w.Set = maps.Clone(w.Set)
 	w.Groups = maps.Clone(w.Groups)
+	w.Asked = maps.Clone(w.Asked)
+	w.AskedGroups = maps.Clone(w.AskedGroups)
 	w.Number = maps.Clone(w.Number)
 	w.Grants = maps.Clone(w.Grants)
 	w.Tuned = maps.Clone(w.Tuned)
@@ -139,10 +146,10 @@ func (w World) PortAt(device string) *switchport.Port {
 	return &w.Ports[i]
 }
 
-// GroupNames returns the groups of the configuration, those made at run time and those of
-// allocations for several pods, sorted.
+// GroupNames returns the groups of the configuration, those made or asked for at run time and those
+// of allocations for several pods, sorted.
 func (w World) GroupNames() []string {
-	names := slices.Collect(maps.Keys(w.Groups))
+	names := slices.Concat(slices.Collect(maps.Keys(w.Groups)), slices.Collect(maps.Keys(w.AskedGroups)))
 	for _, g := range w.Config.Groups {
 		names = append(names, g.Name)
 	}
@@ -168,6 +175,7 @@ func (w World) configured(name string) (policy.Change, bool) {
 // Rename moves everything that was remembered under one key to another.
 func (w *World) Rename(from, to string) {
 	move(w.Set, from, to)
+	move(w.Asked, from, to)
 	move(w.Tuned, from, to)
 	move(w.Accepted, from, to)
 	move(w.Number, from, to)
@@ -194,6 +202,7 @@ func move[V any](entries map[string]V, from, to string) {
 func (w *World) forget(key string) {
 	w.Found = without(w.Found, key)
 	delete(w.Set, key)
+	delete(w.Asked, key)
 	delete(w.Tuned, key)
 	delete(w.Accepted, key)
 }

@@ -25,6 +25,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"weir/internal/agent/decide"
 	"weir/internal/agent/decide/labels"
@@ -34,6 +35,7 @@ import (
 	"weir/internal/plan"
 	"weir/internal/policy"
 	"weir/internal/safepath"
+	"weir/internal/workload"
 )
 
 // stateVersion is the version of the form of state.json.
@@ -46,6 +48,10 @@ type State struct {
 	Set map[string]policy.Change `json:"set"`
 	// Groups are those made or changed at run time, by name.
 	Groups map[string]policy.Change `json:"groups,omitempty"`
+	// Asked is what comes with workloads that no label says, by key, and AskedGroups with groups, by
+	// name. An agent that knew neither kept the annotations of pods and namespaces in Set and Groups.
+	Asked       map[string]policy.Change `json:"asked"`
+	AskedGroups map[string]policy.Change `json:"asked_groups,omitempty"`
 	// Attached are the workloads made by "weir attach".
 	Attached []config.Attachment `json:"attached"`
 	// Numbers are the class numbers, by workload key. The kernel schedules on
@@ -109,7 +115,10 @@ func (k Workload) Found(there func(name string, ifindex int) bool) discover.Work
 // World returns the world of an agent that has seen nothing yet, with what was kept.
 func (k State) World(c config.Config) decide.World {
 	w := decide.World{Config: c, Number: k.Numbers, Grants: k.Grants, Allocations: k.Allocations,
-		Set: map[string]policy.Change{}, Groups: map[string]policy.Change{}, Tuned: map[string]decide.Tuned{}, Accepted: map[string][]string{}}
+		Set: map[string]policy.Change{}, Groups: map[string]policy.Change{}, Tuned: map[string]decide.Tuned{}, Accepted: map[string][]string{},
+		Asked: map[string]policy.Change{}, AskedGroups: map[string]policy.Change{}}
+	maps.Copy(w.Asked, k.Asked)
+	maps.Copy(w.AskedGroups, k.AskedGroups)
 	maps.Copy(w.Tuned, k.Tuned)
 	maps.Copy(w.Accepted, k.Accepted)
 	maps.Copy(w.Set, k.Set)
@@ -158,21 +167,41 @@ func decode(text []byte) (State, error) {
 	if k.Version != stateVersion {
 		return State{}, fmt.Errorf("version %d, this agent writes %d", k.Version, stateVersion)
 	}
-	for key, layer := range k.Set {
-		layer = layer.Known()
-		if err := layer.Readable(); err != nil {
-			return State{}, fmt.Errorf("set for %s: %w", key, err)
+	for what, layers := range map[string]map[string]policy.Change{"set for": k.Set, "asked for": k.Asked, "group": k.Groups, "asked for group": k.AskedGroups} {
+		for key, layer := range layers {
+			layer = layer.Known()
+			if err := layer.Readable(); err != nil {
+				return State{}, fmt.Errorf("%s %s: %w", what, key, err)
+			}
+			layers[key] = layer
 		}
-		k.Set[key] = layer
+	}
+	k.annotations()
+	return k, nil
+}
+
+// annotations takes what an agent that did not know Asked kept of pods and namespaces out of what
+// operators set: it undid their settings of pods within half a minute, so all of it was annotations.
+func (k *State) annotations() {
+	if k.Asked != nil {
+		return
+	}
+	k.Asked = map[string]policy.Change{}
+	for key, layer := range k.Set {
+		if strings.HasPrefix(key, workload.Key(workload.KindPod, "")) {
+			k.Asked[key] = layer
+			delete(k.Set, key)
+		}
 	}
 	for name, layer := range k.Groups {
-		layer = layer.Known()
-		if err := layer.Readable(); err != nil {
-			return State{}, fmt.Errorf("group %s: %w", name, err)
+		if strings.HasPrefix(name, "ns.") { // of a namespace
+			if k.AskedGroups == nil {
+				k.AskedGroups = map[string]policy.Change{}
+			}
+			k.AskedGroups[name] = layer
+			delete(k.Groups, name)
 		}
-		k.Groups[name] = layer
 	}
-	return k, nil
 }
 
 // Save writes the file if it differs from the one on the disk, in such a way
@@ -202,6 +231,7 @@ func (s *File) Save(k State) error {
 func Of(w decide.World, seen map[string][]discover.Workload) State {
 	k := State{
 		Set:      w.Set,
+		Asked:    w.Asked,
 		Attached: w.Attached,
 		Numbers:  w.Number,
 		Grants:   w.Grants,
@@ -211,8 +241,14 @@ func Of(w decide.World, seen map[string][]discover.Workload) State {
 
 		Allocations: w.Allocations,
 	}
+	if k.Asked == nil {
+		k.Asked = map[string]policy.Change{}
+	}
 	if len(w.Groups) > 0 {
 		k.Groups = w.Groups
+	}
+	if len(w.AskedGroups) > 0 {
+		k.AskedGroups = w.AskedGroups
 	}
 	for source, list := range seen {
 		for _, w := range list {

@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 
 	"weir/internal/agent/decide"
 	"weir/internal/api/apitest"
+	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -90,6 +92,43 @@ func TestCgroupsAreKept(t *testing.T) {
 	if got.Group != "shop" || !slices.Equal(got.Cgroups, w.Cgroups) || !maps.Equal(got.ImageLabels, w.ImageLabels) {
 		t.Errorf("%+v", got)
 	}
+}
+
+// What an agent kept of annotations before it told them from what operators set is asked for, and what
+// operators set of the rest stays.
+func TestAnnotationsOfFormerVersions(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"version": 1, "set": {"pod:shop/web": {"max": "none"}, "docker:db": {"weight": 3}}, "groups": {"ns.shop": {"weight": 9}, "office": {}}}`: "pod:shop/web ns.shop docker:db office",
+		`{"version": 1, "set": {"pod:shop/web": {"max": "none"}}, "asked": {}}`:                                                                    "  pod:shop/web ",
+	} {
+		k, err := decode([]byte(text))
+		keys := func(m map[string]policy.Change) string { return strings.Join(slices.Sorted(maps.Keys(m)), " ") }
+		w := k.World(config.Config{})
+		if got := strings.Join([]string{keys(w.Asked), keys(w.AskedGroups), keys(w.Set), keys(w.Groups)}, " "); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
+		if again, err := decode(mustJSON(t, Of(w, nil))); err != nil || !maps.Equal(texts(again.Asked), texts(k.Asked)) || !maps.Equal(texts(again.AskedGroups), texts(k.AskedGroups)) {
+			t.Errorf("kept as %+v, %v", again, err)
+		}
+	}
+}
+
+func texts(layers map[string]policy.Change) map[string]string {
+	m := map[string]string{}
+	for key, c := range layers {
+		m[key] = fmt.Sprint(c.Texts())
+	}
+	return m
+}
+
+func mustJSON(t *testing.T, k State) []byte {
+	t.Helper()
+	k.Version = stateVersion
+	text, err := json.Marshal(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // A state.json of before policy.Change, with each of its fields, is read as it was meant, and

@@ -297,6 +297,8 @@ func originText(origin string) string {
 		return "from what it is a part of"
 	case "label":
 		return "from a label"
+	case "asked":
+		return "asked for it"
 	case "when":
 		return "at this time, see when"
 	case "set":

@@ -8,7 +8,7 @@
 //		Pods:       []decide.Pod{{Namespace: "shop", Name: "web-0", Sandbox: "5a0c", Netns: "/run/netns/a", Annotations: map[string]string{"weir.dev/min": "20M", "weir.dev/weight": "x"}}},
 //		Namespaces: map[string]map[string]string{"shop": {"weir.dev/max": "100M"}},
 //	})
-//	out.Workloads[0].Change   // of shop/web-0: min 20mbit, group ns.shop
+//	out.Workloads[0].Change   // asked for shop/web-0: min 20mbit, group ns.shop
 //	out.Groups[0]             // ns.shop: max 100mbit
 //	out.Faults[0]             // annotation weir.dev/weight "x": not a whole number; ...
 //
@@ -71,7 +71,8 @@ type World struct {
 // Workload is a pod as the agent should have it.
 type Workload struct {
 	Pod
-	Change policy.Change // all that is set for it
+	Change policy.Change // what its annotations, and its namespace's, ask for
+	Weight uint32        // by its class, where no annotation and no weir.yaml says one; 0 = the agent's default
 }
 
 // Group is a group as the agent should have it.
@@ -128,7 +129,7 @@ func Decide(w World) Decision {
 		if own := change.To().Group; own != "" && own != name {
 			groups[own] = Group{Name: own, Ref: p.Ref()}
 		}
-		d.Workloads = append(d.Workloads, Workload{Pod: p, Change: change})
+		d.Workloads = append(d.Workloads, Workload{Pod: p, Change: change, Weight: w.Weights[p.QoS]})
 	}
 	for _, g := range groups {
 		d.Groups = append(d.Groups, g)
@@ -145,13 +146,10 @@ func (w World) namespaceGroup(namespace string) (Group, []Fault) {
 	return Group{Name: GroupPrefix + namespace, Ref: ref, Change: change}, faults(ref, mistakes)
 }
 
-// podChange returns what is set for a pod. group is the one that its namespace is, "" if it
+// podChange returns what is asked for a pod. group is the one that its namespace is, "" if it
 // is none.
 func (w World) podChange(p Pod, group string) (policy.Change, []Fault) {
 	change, mistakes := w.read(p.Annotations, policy.OnWorkload, w.Forbidden)
-	if weight := w.Weights[p.QoS]; weight != 0 && !change.Gives("weight") {
-		change.Set("weight", func(to *policy.Policy) { to.Weight = weight })
-	}
 	refuse := func(msg, remedy string) {
 		mistakes = append(mistakes, &invalid.Error{Field: said("group"), Value: change.To().Group, Msg: msg, Remedy: remedy})
 		change = change.Without("group")

@@ -26,7 +26,11 @@ func lines(d Decision) []string {
 		return text
 	}
 	for _, w := range d.Workloads {
-		list = append(list, w.Key()+texts(w.Change))
+		line := w.Key() + texts(w.Change)
+		if w.Weight != 0 {
+			line += fmt.Sprintf(", else weight %d", w.Weight)
+		}
+		list = append(list, line)
 	}
 	for _, g := range d.Groups {
 		list = append(list, "group "+g.Name+texts(g.Change))
@@ -57,10 +61,10 @@ func TestDecide(t *testing.T) {
 	}{
 		{"nothing", World{}, nil},
 		{"defaults", World{Pods: web()}, []string{"shop/web"}},
-		{"weight by class", World{Settings: Settings{Weights: weights}, Pods: web()}, []string{"shop/web weight=3"}},
-		{"an annotation counts before the class", World{Settings: Settings{Weights: weights}, Pods: web("weir.dev/weight", "7")}, []string{"shop/web weight=7"}},
+		{"weight by class", World{Settings: Settings{Weights: weights}, Pods: web()}, []string{"shop/web, else weight 3"}},
+		{"an annotation counts before the class", World{Settings: Settings{Weights: weights}, Pods: web("weir.dev/weight", "7")}, []string{"shop/web weight=7, else weight 3"}},
 		{"a wrong weight leaves that of the class", World{Settings: Settings{Weights: weights}, Pods: web("weir.dev/weight", "0")},
-			[]string{"shop/web weight=3", `Pod web: annotation weir.dev/weight "0": out of range; write a whole number from 1 to 10000; only the proportions between weights count`}},
+			[]string{"shop/web, else weight 3", `Pod web: annotation weir.dev/weight "0": out of range; write a whole number from 1 to 10000; only the proportions between weights count`}},
 		{"quantities of Kubernetes", World{Pods: web("kubernetes.io/egress-bandwidth", "10M", "kubernetes.io/ingress-bandwidth", "1.5Gi")},
 			[]string{"shop/web ingress.max=1.610612736gbit max=10mbit"}},
 		{"one's own before those", World{Pods: web("kubernetes.io/egress-bandwidth", "10M", "weir.dev/max", "20mbit")}, []string{"shop/web max=20mbit"}},

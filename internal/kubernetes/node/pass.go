@@ -187,7 +187,7 @@ func (n *Node) setGroup(ctx context.Context, g decide.Group) error {
 		return nil
 	}
 	ask := func(ctx context.Context, c policy.Change) error {
-		change := api.GroupChange{PolicyChange: api.PolicyChange{Change: c, Options: api.Options{Reset: exists}}}
+		change := api.GroupChange{PolicyChange: api.PolicyChange{Change: c, Options: api.Options{Asked: true, Reset: exists}}}
 		result, err := n.opts.Agent.SetGroup(ctx, g.Name, change, false)
 		if err == nil && result.Group != nil {
 			n.have.groups[g.Name] = *result.Group
@@ -195,7 +195,7 @@ func (n *Node) setGroup(ctx context.Context, g decide.Group) error {
 		return err
 	}
 	same := func(c policy.Change) bool {
-		return exists && sameFields(c, was.Policy.Policy, was.Origin, policy.FieldNames(policy.OnGroup))
+		return exists && maps.Equal(c.Texts(), was.Asked)
 	}
 	return n.grant(ctx, g.Name, g.Change, same, ask)
 }
@@ -214,12 +214,13 @@ func (n *Node) attach(ctx context.Context, w decide.Workload) error {
 		if was.ID == place {
 			return nil
 		}
-		if was.Origin["group"] == "set" {
+		if was.Origin["group"] == "asked" {
 			change = change.Over(policy.ChangeTo(was.Policy.Policy, "group"))
 		}
 	}
 	ask := func(ctx context.Context, c policy.Change) error {
-		req := api.AttachRequest{Name: key, Pod: place, Netns: w.Netns, Cgroup: w.Cgroup, Policy: api.PolicyChange{Change: c}}
+		req := api.AttachRequest{Name: key, Pod: place, Netns: w.Netns, Cgroup: w.Cgroup, Weight: w.Weight,
+			Policy: api.PolicyChange{Change: c, Options: api.Options{Asked: true}}}
 		result, err := n.opts.Agent.Attach(ctx, req, false)
 		if err == nil && result.Workload != nil {
 			n.have.workloads[key] = *result.Workload
@@ -227,20 +228,16 @@ func (n *Node) attach(ctx context.Context, w decide.Workload) error {
 		return err
 	}
 	same := func(c policy.Change) bool {
-		return exists && was.ID == place && sameFields(c, was.Policy.Policy, was.Origin, policy.AllNames())
+		return exists && was.ID == place && maps.Equal(c.Texts(), was.Asked) && sameWeight(w.Weight, was)
 	}
 	return n.grant(ctx, key, change, same, ask)
 }
 
-// sameFields reports whether a policy has, of the named fields, exactly those set at run time
-// that a change gives.
-func sameFields(c policy.Change, has policy.Policy, origin map[string]string, names []string) bool {
-	want := c.Apply(policy.Default())
-	for _, name := range names {
-		gives := c.Gives(name)
-		if gives != (origin[name] == "set") || gives && !policy.Same(name, want, has) {
-			return false
-		}
+// sameWeight reports whether a pod has the weight of its class, where that counts.
+func sameWeight(weight uint32, has api.Workload) bool {
+	switch has.Origin["weight"] {
+	case "found", "default":
+		return has.Policy.Weight == max(weight, policy.Default().Weight)
 	}
 	return true
 }
@@ -344,11 +341,21 @@ func (n *Node) tellFaults(d decide.Decision) {
 			say(of, reasonRefused, field+"="+r.values[field], mistake.Error())
 		}
 	}
+	cut := func(of decide.Ref, cuts []api.PolicyCut, annotations map[string]string) {
+		for _, c := range cuts {
+			if c.Origin == "asked" {
+				mistake := invalid.Error{Field: source(c.Field, annotations), Value: c.Asked, Msg: "not in force on this node: " + c.Reason}
+				say(of, reasonRefused, c.Field+"="+c.Asked, mistake.Error())
+			}
+		}
+	}
 	for _, g := range d.Groups {
 		about(g.Ref, g.Name, nil)
+		cut(g.Ref, n.have.groups[g.Name].Cut, nil)
 	}
 	for _, w := range d.Workloads {
 		about(w.Ref(), w.Key(), w.Annotations)
+		cut(w.Ref(), n.have.workloads[w.Key()].Cut, w.Annotations)
 	}
 	n.told = now
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package labels reads the policy that a workload's labels ask for, and leaves out what they
-// may not say. It is pure.
+// Package labels reads the policy that a workload's labels ask for. Labels that come with an image
+// count only with `labels: {images: true}`, and of the others those that `labels: {allow: [...]}`
+// names; package ceiling holds them to what the administrator gives. A label that does not count
+// is left out, with a sentence; the others hold. It is pure.
 package labels
 
 import (
@@ -11,12 +13,52 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/agent/decide/ceiling"
 	"weir/internal/bound"
 	"weir/internal/closest"
 	"weir/internal/cluster/wire"
+	"weir/internal/config"
+	"weir/internal/discover"
 	"weir/internal/invalid"
 	"weir/internal/policy"
+	"weir/internal/policy/texts"
 )
+
+// Read returns what the labels of a workload ask for, as rules of the host let them, and a sentence
+// for each label that cannot be read or comes with the image. kept has what was read before; nil =
+// nothing.
+func Read(found discover.Workload, rules config.Labels, kept *texts.Kept) (ceiling.Ask, []string) {
+	labels, problems := ofContainer(found, rules)
+	layer, unread := labelLayer(labels, found.Oversize, kept)
+	return ceiling.Ask{Policy: layer, Called: called, Forbids: func(field string) string {
+		if rules.Allows(field) {
+			return ""
+		}
+		return fmt.Sprintf("labels may not say %[1]s here; allow it in weir.yaml, labels: {allow: [..., %[1]s]}, or use weir set", strings.TrimPrefix(field, "ingress."))
+	}}, append(problems, unread...)
+}
+
+// called returns the label for a field: "label weir.limit-packets" for "limit_packets".
+func called(field string) string { return "label " + knownLabels[slices.Index(fields, field)] }
+
+// ofContainer returns the labels without those that the image has given to the container.
+func ofContainer(found discover.Workload, rules config.Labels) (labels map[string]string, problems []string) {
+	if rules.Images {
+		return found.Labels, nil
+	}
+	labels = maps.Clone(found.Labels)
+	var baked []string
+	for _, label := range slices.Sorted(maps.Keys(found.ImageLabels)) {
+		if value, has := labels[label]; has && value == found.ImageLabels[label] && slices.Contains(knownLabels, label) {
+			delete(labels, label)
+			baked = append(baked, label)
+		}
+	}
+	if len(baked) > 0 {
+		problems = append(problems, fmt.Sprintf("labels %s do not count: they come with the image; give them to the container, or allow those of images in weir.yaml, labels: {images: true}", strings.Join(baked, ", ")))
+	}
+	return labels, problems
+}
 
 // prefix begins every label of Weir's.
 const prefix = "weir."
@@ -37,7 +79,7 @@ var knownLabels = func() []string {
 // labelLayer reads the labels of Weir's among a workload's, at most bound.Labels of them, and of
 // each at most bound.Label bytes. A label that cannot be read is left out and described in
 // problems; the others count. Those of the cluster are no business of one host.
-func (r Rules) labelLayer(labels map[string]string, oversize map[string]int) (layer policy.Change, problems []string) {
+func labelLayer(labels map[string]string, oversize map[string]int, kept *texts.Kept) (layer policy.Change, problems []string) {
 	own := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(label string) bool {
 		return !strings.HasPrefix(label, prefix) || slices.Contains(wire.Labels, label)
 	})
@@ -55,7 +97,7 @@ func (r Rules) labelLayer(labels map[string]string, oversize map[string]int) (la
 			problems = append(problems, err.Error())
 			continue
 		}
-		if err := r.Kept.Put(&layer, fields[i], labels[label]); err != nil {
+		if err := kept.Put(&layer, fields[i], labels[label]); err != nil {
 			problems = append(problems, labelProblem(label, err))
 		}
 	}
