@@ -53,7 +53,7 @@ func TestCgroupsArePorts(t *testing.T) {
 // What a source calls a part of something is in the group of that name, if there is
 // one and no setting says otherwise.
 func TestGroupThatIsFound(t *testing.T) {
-	inBubble(t, "groups: {db: {max: 40mbit}}\nworkloads: {db.2: {group: none}}\n", func(t *testing.T, h *host) {
+	inBubble(t, "labels: {allow: [group]}\ngroups: {db: {max: 40mbit}}\nworkloads: {db.2: {group: none}}\n", func(t *testing.T, h *host) {
 		h.start()
 		h.docker.change(func(list map[string]discover.Workload) {
 			for name, vm := range map[string]string{"db": "db", "db.1": "db", "db.2": "db", "mail": "mail"} {

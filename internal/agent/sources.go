@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/reports"
 	"weir/internal/agent/memory"
 	"weir/internal/api"
 	"weir/internal/config"
@@ -149,14 +150,14 @@ func (f *finder) report(s *source, list []discover.Workload, w decide.World, now
 			delete(f.pending, found.Key)
 		}
 	}
-	next, moved := w.Clone(), decide.Renamed(before, list)
+	next, moved := w.Clone(), reports.Renamed(before, list)
 	for from, to := range moved {
 		next.Rename(from, to)
 	}
 	f.retain(before, list, moved, w, now)
 	next.ForgetEnded(before, list)
 	next.Found = f.found()
-	return next, decide.Reasons{General: s.Name() + " reported", ByKey: decide.WhatIsNew(s.Name(), before, list)}
+	return next, decide.Reasons{General: s.Name() + " reported", ByKey: reports.WhatIsNew(s.Name(), before, list)}
 }
 
 // expected leaves out what a source may still report after it was detached, or
@@ -170,7 +171,7 @@ func (f *finder) expected(found discover.Workload, w decide.World) bool {
 // A workload that is attached by name needs no such thing: its source reports it until it is
 // detached, whether it is there or not.
 func (f *finder) retain(before, after []discover.Workload, moved map[string]string, w decide.World, now time.Time) {
-	has := decide.Keys(after)
+	has := reports.Keys(after)
 	for key := range has {
 		delete(f.away, key)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weir/internal/agent/decide/gap"
+	"weir/internal/agent/decide/reports"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/discover"
@@ -111,7 +112,7 @@ func (w World) awaited() []discover.Workload {
 	if len(w.Allocations) == 0 {
 		return w.Found
 	}
-	has := Keys(w.Found)
+	has := reports.Keys(w.Found)
 	list := slices.Clone(w.Found)
 	for _, a := range w.Allocations {
 		for _, pod := range a.Pods {
@@ -126,7 +127,9 @@ func (w World) awaited() []discover.Workload {
 }
 
 // awaits reports whether a workload is not there: only allocations name it.
-func (w World) awaits(key string) bool { return !Keys(w.Found)[key] && Keys(w.awaited())[key] }
+func (w World) awaits(key string) bool {
+	return !reports.Keys(w.Found)[key] && reports.Keys(w.awaited())[key]
+}
 
 // allocationGroup returns the allocation for several pods that is the group of this name.
 func (w World) allocationGroup(name string) (Allocation, bool) {

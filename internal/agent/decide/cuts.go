@@ -8,22 +8,9 @@ import (
 	"weir/internal/policy"
 )
 
-// Cut is a field that comes with a workload and does not count.
-type Cut struct {
-	ceiling.Cut
-	Origin string // OriginLabel or OriginAsked
-}
-
 // askOf returns what was asked for a workload or group as an ask.
 func askOf(c policy.Change) ceiling.Ask {
-	return ceiling.Ask{Policy: c, Called: func(field string) string { return "asked " + field }}
-}
-
-func cutsOf(origin string, list []ceiling.Cut) (cuts []Cut) {
-	for _, c := range list {
-		cuts = append(cuts, Cut{c, origin})
-	}
-	return cuts
+	return ceiling.Ask{Policy: c, Origin: OriginAsked, Called: func(field string) string { return "asked " + field }}
 }
 
 // cutTexts returns a sentence for each cut.

@@ -82,12 +82,14 @@ func present(w discover.Workload) bool { return len(w.Devices)+len(w.Cgroups) > 
 // judge returns the verdict about a workload as far as it does not depend on links.
 func judge(w World, found discover.Workload, number map[string]plan.ClassID) Verdict {
 	labelled, problems := labels.Read(found, w.Config.Labels, w.Texts)
+	labelled.Origin = OriginLabel
+	own, notOwn := w.foundLayer(found)
 	admin := w.Config.Defaults.Over(w.Config.LayerFor(found.Name))
 	label, refused := ceiling.Hold(labelled, admin.Over(w.Set[found.Key]), w.Links())
 	asked, beyond := ceiling.Hold(askOf(w.Asked[found.Key]), admin.Over(w.Set[found.Key]), w.Links())
 	v := Verdict{Workload: found, Steered: steerable(found), Class: number[found.Key], Refusals: map[string][]error{}, abilities: w.Abilities}
 	v.Policy, v.Origin = merge(
-		stratum{OriginFound, w.foundLayer(found)},
+		stratum{OriginFound, own},
 		stratum{OriginAllocation, w.groupLayer(found)},
 		stratum{OriginConfig, w.Config.Defaults},
 		stratum{OriginConfig, w.Config.LayerFor(found.Name)},
@@ -95,11 +97,11 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 		stratum{OriginAsked, asked},
 		stratum{OriginSet, w.Set[found.Key]},
 	)
-	v.asks, v.Cuts = w.Asked[found.Key], slices.Concat(cutsOf(OriginLabel, refused), cutsOf(OriginAsked, beyond))
+	v.asks, v.Cuts = w.Asked[found.Key], slices.Concat(refused, beyond)
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)
 	}
-	problems = append(problems, v.cutTexts()...)
+	problems = append(append(problems, notOwn...), v.cutTexts()...)
 	if v.Policy.Check() == nil { // else the plan names the mistake
 		warnings, _ := policy.CheckRules(v.Policy.Queues)
 		for _, w := range warnings {
@@ -257,7 +259,7 @@ func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
 	configured, _ := w.configured(name)
 	asked, beyond := ceiling.Hold(askOf(w.AskedGroups[name]), configured.Over(w.Groups[name]), w.Links())
 	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginAsked, asked}, stratum{OriginSet, w.Groups[name]})
-	v.asks, v.Cuts = w.AskedGroups[name], cutsOf(OriginAsked, beyond)
+	v.asks, v.Cuts = w.AskedGroups[name], beyond
 	v.Note = strings.Join(v.cutTexts(), "; ")
 	maps.DeleteFunc(v.Origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
 	return v

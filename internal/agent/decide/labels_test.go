@@ -242,3 +242,25 @@ workloads:
 		})
 	}
 }
+
+// A compose project is said by a label: it is a group only where labels may say one, also of a
+// container that comes from another node.
+func TestComposeProjectIsALabel(t *testing.T) {
+	for file, want := range map[string]struct{ planned, note string }{
+		"":                                 {"weight 1", "label com.docker.compose.project does not put it into group tenant: labels may not say group here; allow it in weir.yaml, labels: {allow: [..., group]}, or use weir set"},
+		"labels: {allow: [weight, group]}": {"weight 1 in tenant", ""},
+	} {
+		w := container("web")
+		w.Group = "tenant"
+		d := Decide(knowing(t, file+"\ngroups: {tenant: {weight: 9}}", w))
+		v, _ := d.Resolve("web")
+		if got := d.planned("web"); got != want.planned || v.Note != want.note {
+			t.Errorf("%q: planned %s, note %q, want %+v", file, got, v.Note, want)
+		}
+	}
+	machine := container("vm")
+	machine.Kind, machine.Group = workload.KindVM, "tenant" // what the host's own QEMU says
+	if got := Decide(knowing(t, "groups: {tenant: {weight: 9}}", machine)).planned("vm"); got != "weight 1 in tenant" {
+		t.Errorf("an interface of a machine: %s", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"weir/internal/agent/decide/labels"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/policy"
@@ -30,19 +31,22 @@ type stratum struct {
 }
 
 // foundLayer returns the layer with what a workload's source says of it: the group that it is a
-// part of, if there is a group of that name, and a pod's weight.
-func (w World) foundLayer(found discover.Workload) policy.Change {
-	var c policy.Change
+// part of, if there is a group of that name, and a pod's weight. A compose project is said by a
+// label, which may not say a group everywhere; then a sentence says so.
+func (w World) foundLayer(found discover.Workload) (c policy.Change, problems []string) {
 	if found.Group != "" && slices.Contains(w.GroupNames(), found.Group) {
+		if why := labels.NoProject(found, w.Config.Labels); why != "" {
+			return c, []string{why}
+		}
 		c.Set("group", func(p *policy.Policy) { p.Group = found.Group })
 	}
 	if found.Kind != workload.KindPod {
-		return c
+		return c, nil
 	}
 	if i := w.attachedAt(config.Attachment{Pod: found.ID, Name: found.Name}); i >= 0 && w.Attached[i].Weight != 0 {
 		c.Set("weight", func(p *policy.Policy) { p.Weight = w.Attached[i].Weight })
 	}
-	return c
+	return c, nil
 }
 
 // ofDefault are the origins of a policy's fields where no layer says anything.

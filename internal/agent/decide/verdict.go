@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/agent/decide/ceiling"
 	"weir/internal/agent/decide/gap"
 	"weir/internal/dataplane"
 	"weir/internal/discover"
@@ -33,7 +34,7 @@ type Verdict struct {
 	Warnings []string           // about rules that overlap
 	Refusals map[string][]error // by link: why the plan there does not hold all of the policy
 	Gaps     []gap.Gap          // what the links' backends do not hold of the policy
-	Cuts     []Cut              // what is asked for and the administrator does not give
+	Cuts     []ceiling.Cut      // what is asked for and the administrator does not give
 	// asks is what was asked for it, before it was held to what the administrator gives.
 	asks policy.Change
 	// allocated is what is allocated to the workload or group, by link; within, of a group, what

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"weir/internal/agent/decide/ceiling"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"
@@ -308,7 +309,7 @@ func countsOrIsCut(t *rapid.T, layer policy.Change, v Verdict) {
 		if v.untimed != nil && strings.HasSuffix(field, "when") {
 			continue // its own times contradict each other, which the note says
 		}
-		if !slices.ContainsFunc(v.Cuts, func(c Cut) bool { return c.Field == field }) && !policy.Same(field, asked, has) {
+		if !slices.ContainsFunc(v.Cuts, func(c ceiling.Cut) bool { return c.Field == field }) && !policy.Same(field, asked, has) {
 			t.Errorf("%s %q does not count and is no cut: %+v", field, layer.Texts()[field], v.Cuts)
 		}
 	}

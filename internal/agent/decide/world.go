@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/agent/decide/reports"
 	"weir/internal/api"
 	"weir/internal/config"
 	"weir/internal/control"
@@ -216,7 +217,7 @@ func Outlived(w discover.Workload) bool {
 // ForgetEnded takes what was set for a source's pods out of the world that were detached and
 // whose last device is gone.
 func (w *World) ForgetEnded(before, after []discover.Workload) {
-	has := Keys(after)
+	has := reports.Keys(after)
 	for _, gone := range before {
 		if gone.Kind == workload.KindPod && !has[gone.Key] && !w.Attaches(gone) {
 			w.forget(gone.Key)

@@ -31,6 +31,7 @@ import (
 // Ask is what one source asks for.
 type Ask struct {
 	Policy policy.Change
+	Origin string // of the fields, as in api.Workload.Origin
 	// Called returns how sentences call a field, by its name in policy.AllNames: "label
 	// weir.limit-packets".
 	Called func(field string) string
@@ -40,11 +41,12 @@ type Ask struct {
 
 // Cut is a field that is asked for and does not count, or of which a part does not.
 type Cut struct {
-	Field string // by its name in policy.AllNames
-	Asked string // as a person writes it
-	Given string // what the administrator gives in its place; "" = the source may not say it
-	Why   string // the reason, with a remedy
-	Text  string // the sentence about it
+	Field  string // by its name in policy.AllNames
+	Origin string // of the ask
+	Asked  string // as a person writes it
+	Given  string // what the administrator gives in its place; "" = the source may not say it
+	Why    string // the reason, with a remedy
+	Text   string // the sentence about it
 }
 
 // Hold returns what of an ask counts beside what the administrator gives, and what does not.
@@ -202,7 +204,7 @@ func (h *holder) named(field, asked string) string {
 
 // cut notes that a field, or the part of it that what names, does not count.
 func (h *holder) cut(field, asked, given, what, why string) {
-	h.cuts = append(h.cuts, Cut{Field: h.prefix + field, Asked: asked, Given: given, Why: why, Text: what + " does not count: " + why})
+	h.cuts = append(h.cuts, Cut{Field: h.prefix + field, Origin: h.ask.Origin, Asked: asked, Given: given, Why: why, Text: what + " does not count: " + why})
 }
 
 // text returns a field of a change as a person writes it, "" if the change does not give it.

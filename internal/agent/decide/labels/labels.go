@@ -19,9 +19,11 @@ import (
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
 	"weir/internal/discover"
+	"weir/internal/discover/engine"
 	"weir/internal/invalid"
 	"weir/internal/policy"
 	"weir/internal/policy/texts"
+	"weir/internal/workload"
 )
 
 // Read returns what the labels of a workload ask for, as rules of the host let them, and a sentence
@@ -36,6 +38,15 @@ func Read(found discover.Workload, rules config.Labels, kept *texts.Kept) (ceili
 		}
 		return fmt.Sprintf("labels may not say %[1]s here; allow it in weir.yaml, labels: {allow: [..., %[1]s]}, or use weir set", strings.TrimPrefix(field, "ingress."))
 	}}, append(problems, unread...)
+}
+
+// NoProject returns why a container is not in the group that is called like its compose project, ""
+// if it is. The project is a label, so it says a group only where labels may.
+func NoProject(found discover.Workload, rules config.Labels) string {
+	if found.Kind != workload.KindDocker || rules.Allows("group") {
+		return ""
+	}
+	return fmt.Sprintf("label %s does not put it into group %s: labels may not say group here; allow it in weir.yaml, labels: {allow: [..., group]}, or use weir set", engine.ComposeProject, found.Group)
 }
 
 // called returns the label for a field: "label weir.limit-packets" for "limit_packets".

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package decide
+// Package reports says what differs between two reports of a source of workloads: which workloads
+// the engine considers the same though their names differ, and what changed, for a log. It consists
+// of functions of values.
+package reports
 
 import (
 	"maps"
