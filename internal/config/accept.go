@@ -33,7 +33,7 @@ func (c Config) Accept() migrate.Accept {
 
 // readAccept reads the rights of a container that other nodes send here.
 func readAccept(fields node, a *migrate.Accept) {
-	keys := []string{"capabilities", "binds", "networks", "sysctls", "ulimits", "log_drivers", "groups", "ports", "host_network", "policy"}
+	keys := []string{"capabilities", "binds", "networks", "sysctls", "ulimits", "log_drivers", "groups", "ports", "host_network", "policy", "labels"}
 	fields.fields(keys, func(key string, value node) {
 		switch key {
 		case "capabilities":
@@ -66,6 +66,16 @@ func readAccept(fields node, a *migrate.Accept) {
 			}
 		case "host_network":
 			readBool(value, &a.HostNetwork)
+		case "labels":
+			a.Labels = readTexts(value)
+			for _, pattern := range a.Labels {
+				switch _, err := path.Match(pattern, ""); {
+				case pattern == "" || err != nil:
+					value.wrong("%q is no pattern of a label's name; write one such as org.opencontainers.*", pattern)
+				case strings.HasPrefix(pattern, "weir."):
+					value.wrong("%q is a label of Weir's; name its field under policy", pattern)
+				}
+			}
 		case "policy":
 			if value.given() {
 				a.Policy = []string{} // [] = none

@@ -27,7 +27,8 @@ type Accept struct {
 	Groups       []string    // supplementary groups, as the configuration names them
 	Ports        []PortRange // of the host; nil = DefaultPorts
 	HostNetwork  bool        // the host's own network namespace
-	Policy       []string    // fields of the policy that comes with it, which the node looks at; nil = all but group and dscp
+	Policy       []string    // fields of the policy that comes with it, by settings and by labels; nil = all but group and dscp
+	Labels       []string    // patterns of other labels that come with it; the rest stays behind
 	Reserved     []int       // ports of the agent's and the manager's own, which Ports has to name one by one
 }
 

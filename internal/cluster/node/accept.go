@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/cluster/wire"
+	"weir/internal/policy"
 )
 
 // accepted returns what of a policy that came with a container this node takes. The error
@@ -27,10 +28,33 @@ func (n *Node) accepted(c api.PolicyChange) (api.PolicyChange, error) {
 			c.Change = c.Without(name)
 		}
 	}
+	c.Change = n.withoutMarks(c.Change)
+	if c.Ingress != nil {
+		c.Ingress = new(n.withoutMarks(*c.Ingress))
+	}
 	if left == nil {
 		return c, nil
 	}
 	return c, fmt.Errorf("%s does not take %s with containers of others (cluster.accept.policy)", n.opts.Name, strings.Join(left, ", "))
+}
+
+// withoutMarks returns a change whose queues say no DSCP and reserve nothing where this node does not
+// take that.
+func (n *Node) withoutMarks(c policy.Change) policy.Change {
+	if n.opts.AcceptPolicy == nil || !c.Gives("queues") {
+		return c
+	}
+	queues := slices.Clone(c.To().Queues)
+	for i := range queues {
+		if !slices.Contains(n.opts.AcceptPolicy, "dscp") {
+			queues[i].DSCP = nil
+		}
+		if !slices.Contains(n.opts.AcceptPolicy, "reserve") {
+			queues[i].Reserve = policy.Amount{}
+		}
+	}
+	c.Set("queues", func(p *policy.Policy) { p.Queues = queues })
+	return c
 }
 
 // acceptFrom returns the nodes from which containers are taken here, for the manager; nil = all.

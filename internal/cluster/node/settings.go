@@ -49,9 +49,12 @@ func (n *Node) settings(ctx context.Context, container string) wire.Change {
 	return text
 }
 
-// atRunTime returns the fields of a workload's policy that were set at run time.
+// atRunTime returns the fields of a workload's policy that were set at run time, here or where it
+// comes from.
 func atRunTime(w api.Workload) policy.Change {
-	return policy.ChangeTo(w.Policy.Policy, slices.DeleteFunc(policy.AllNames(), func(name string) bool { return w.Origin[name] != "set" })...)
+	return policy.ChangeTo(w.Policy.Policy, slices.DeleteFunc(policy.AllNames(), func(name string) bool {
+		return w.Origin[name] != "set" && w.Origin[name] != "asked"
+	})...)
 }
 
 // set puts into force what the manager orders for a container of this node.
@@ -90,16 +93,24 @@ func readChange(text wire.Change) (c api.PolicyChange, err error) {
 }
 
 // setArrived puts into force what came with a container that has moved here. Whatever
-// this node takes and can hold holds; the error says what it does not.
+// this node takes and can hold holds; the error says what it does not. It is what the container
+// asks for, and weir.yaml of this node stays above it.
 func (n *Node) setArrived(ctx context.Context, id string, text wire.Change) error {
 	given, err := readChange(text)
 	if err != nil {
 		return err
 	}
 	c, notTaken := n.accepted(given)
+	if c.Reset {
+		if err := n.setFound(ctx, id, api.PolicyChange{Options: api.Options{Reset: true}}); err != nil {
+			return errors.Join(err, notTaken)
+		}
+		c.Reset = false
+	}
 	if c.Empty() {
 		return notTaken
 	}
+	c.Asked = true
 	err = n.setFound(ctx, id, c)
 	if err == nil || !mayHoldInParts(err) {
 		return errors.Join(err, notTaken)
@@ -126,12 +137,9 @@ func mayHoldInParts(err error) bool {
 	return refusal.Is(err, refusal.Conflict, refusal.Invalid)
 }
 
-// parts returns a change's fields in changes of their own: the reset first, and the group
-// before what may depend on it. Discipline and queues make sense together only.
+// parts returns a change's fields in changes of their own, the group before what may depend on
+// it. Discipline and queues make sense together only.
 func parts(c api.PolicyChange) (list []api.PolicyChange) {
-	if c.Reset {
-		list = append(list, api.PolicyChange{Options: c.Options})
-	}
 	together := map[string]string{"queues": "discipline", "ingress.queues": "ingress.discipline"}
 	names := c.Given()
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
@@ -145,7 +153,7 @@ func parts(c api.PolicyChange) (list []api.PolicyChange) {
 				fields = append(fields, queues)
 			}
 		}
-		list = append(list, api.PolicyChange{Change: c.Only(fields...), Options: api.Options{AcceptGaps: c.AcceptGaps}})
+		list = append(list, api.PolicyChange{Change: c.Only(fields...), Options: api.Options{AcceptGaps: c.AcceptGaps, Asked: c.Asked}})
 	}
 	return list
 }

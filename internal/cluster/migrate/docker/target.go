@@ -214,9 +214,8 @@ func (e *Engine) create(ctx context.Context, o migrate.Order) (out migrate.Outco
 	if own.Image == "" {
 		own.Image = e.imageName(ctx, o.Container)
 	}
-	own.Labels = maps.Clone(own.Labels)
-	if own.Labels == nil {
-		own.Labels = map[string]string{}
+	if own.Labels, err = e.labels(ctx, own.Labels, own.Image); err != nil {
+		return out, err
 	}
 	own.Labels[migrate.MoveLabel] = o.Move
 	host.RestartPolicy = container.RestartPolicy{Name: container.RestartPolicyDisabled}
@@ -236,6 +235,22 @@ func (e *Engine) create(ctx context.Context, o migrate.Order) (out migrate.Outco
 		}
 	}
 	return out, nil
+}
+
+// labels returns the labels of a copy that is made of an image.
+func (e *Engine) labels(ctx context.Context, labels map[string]string, image string) (map[string]string, error) {
+	if e.rules == nil {
+		return maps.Collect(maps.All(labels)), nil
+	}
+	r, err := e.client.ImageInspect(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	var baked map[string]string
+	if r.Config != nil {
+		baked = r.Config.Labels
+	}
+	return e.rules.KeptLabels(labels, baked), nil
 }
 
 // createVolumes makes the copy's volumes, empty. The engine would take one that is there
