@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -102,6 +103,16 @@ func (g gate) try(who user.Info, o, old runtime.Object, subresource string) stri
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	return g.tryAt(who, o, old, mapping.Resource, subresource)
+}
+
+// tryAt asks about a request of a resource whose objects are of another kind, such as pods/binding.
+func (g gate) tryAt(who user.Info, o, old runtime.Object, resource schema.GroupVersionResource, subresource string) string {
+	g.t.Helper()
+	kinds, _, err := clientgoscheme.Scheme.ObjectKinds(o)
+	if err != nil {
+		g.t.Fatal(err)
+	}
 	accessor, err := meta.Accessor(o)
 	if err != nil {
 		g.t.Fatal(err)
@@ -110,7 +121,7 @@ func (g gate) try(who user.Info, o, old runtime.Object, subresource string) stri
 	if old != nil {
 		operation = admission.Update
 	}
-	a := admission.NewAttributesRecord(o, old, kinds[0], accessor.GetNamespace(), accessor.GetName(), mapping.Resource, subresource, operation, nil, false, who)
+	a := admission.NewAttributesRecord(o, old, kinds[0], accessor.GetNamespace(), accessor.GetName(), resource, subresource, operation, nil, false, who)
 	err = g.plugin.Validate(g.t.Context(), a, admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme))
 	if err == nil {
 		return ""
@@ -144,7 +155,10 @@ func space(name string, labels []string, annotations ...string) *corev1.Namespac
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: pairs(labels), Annotations: pairs(annotations)}}
 }
 
-var tenant, admin = &user.DefaultInfo{Name: "tenant"}, &user.DefaultInfo{Name: "admin"}
+var (
+	tenant, admin = &user.DefaultInfo{Name: "tenant"}, &user.DefaultInfo{Name: "admin"}
+	kubelet       = &user.DefaultInfo{Name: "system:node:n1", Groups: []string{"system:nodes"}}
+)
 
 // TestPodsPolicy: what annotations of pods may say, by field and namespace.
 func TestPodsPolicy(t *testing.T) {
@@ -152,6 +166,7 @@ func TestPodsPolicy(t *testing.T) {
 	g.ready(func() string { return g.try(tenant, pod("shop", "weir.dev/min", "1M"), nil, "") })
 	for _, tt := range []struct {
 		name        string
+		who         user.Info // nil = a tenant
 		o, old      *corev1.Pod
 		subresource string
 		want        string // "" = let pass
@@ -171,15 +186,50 @@ func TestPodsPolicy(t *testing.T) {
 		{name: "its min raised", o: pod("shop", "weir.dev/min", "2M"), old: pod("shop", "weir.dev/min", "1M"), want: "takes room"},
 		{name: "added later", o: pod("shop", "weir.dev/min", "2M"), old: pod("shop"), want: "takes room"},
 		{name: "through the status", o: pod("shop", "weir.dev/min", "2M"), old: pod("shop"), subresource: "status", want: "takes room"},
-		{name: "mirror of a static pod", o: pod("shop", "weir.dev/min", "2M", "kubernetes.io/config.mirror", "x")},
+		{name: "mirror of a static pod", who: kubelet, o: pod("shop", "weir.dev/min", "2M", "kubernetes.io/config.mirror", "x")},
+		{name: "a pod that says it is one", o: pod("shop", "weir.dev/min", "2M", "kubernetes.io/config.mirror", "x"), want: "takes room"},
 	} {
 		var old runtime.Object
 		if tt.old != nil {
 			old = tt.old
 		}
-		got := g.try(tenant, tt.o, old, tt.subresource)
+		if tt.who == nil {
+			tt.who = tenant
+		}
+		got := g.try(tt.who, tt.o, old, tt.subresource)
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestBindingsPolicy: a Binding brings no annotation of Weir's to a pod, by either of its ways, in
+// namespaces that may set a min too.
+func TestBindingsPolicy(t *testing.T) {
+	g := newGate(t, "{}", space("shop", nil), space("paid", []string{"allow.weir.dev/min", "true"}))
+	bind := func(namespace string, annotations ...string) *corev1.Binding {
+		return &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: pairs(annotations)}, Target: corev1.ObjectReference{Kind: "Node", Name: "n1"}}
+	}
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	g.ready(func() string { return g.tryAt(admin, bind("shop", "weir.dev/min", "1M"), nil, pods, "binding") })
+	for _, at := range []struct {
+		resource    string
+		subresource string
+	}{{"pods", "binding"}, {"bindings", ""}} {
+		for _, tt := range []struct {
+			o    *corev1.Binding
+			want string
+		}{
+			{bind("shop"), ""},
+			{bind("shop", "scheduler.example/score", "7"), ""},
+			{bind("shop", "weir.dev/min", "1G"), "a Binding may not bring annotation weir.dev/min to a pod; annotate the pod"},
+			{bind("paid", "weir.dev/min", "1G"), "a Binding may not bring annotation weir.dev/min to a pod"},
+			{bind("shop", "weir.dev/weight", "3"), "a Binding may not bring annotation weir.dev/weight to a pod"},
+		} {
+			got := g.tryAt(tenant, tt.o, nil, corev1.SchemeGroupVersion.WithResource(at.resource), at.subresource)
+			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+				t.Errorf("%s/%s %v: %q, want %q", at.resource, at.subresource, tt.o.Annotations, got, tt.want)
+			}
 		}
 	}
 }
