@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/agent/decide"
+	"weir/internal/agent/decide/ceiling"
 	"weir/internal/agent/decide/gap"
 	"weir/internal/agent/ledger"
 	"weir/internal/api"
@@ -51,7 +52,7 @@ func (m moment) workload(v decide.Verdict, history bool) api.Workload {
 		Name: v.Name, Key: v.Key, ID: v.ID, Kind: v.Kind,
 		Class: uint16(v.Class), State: v.State, Note: v.Note, Warnings: v.Warnings,
 		Origin: v.Origin, Devices: []string{}, Links: []api.WorkloadLink{},
-		Policy: api.PolicyOf(v.Policy), NotHeld: gap.Views(v.Gaps), Asked: v.AsksView(), Cut: v.CutViews(),
+		Policy: api.PolicyOf(v.Policy), NotHeld: gap.Views(v.Gaps), Asked: v.AsksView(), Cut: ceiling.Views(v.Cuts),
 	}
 	w.State, w.Note = m.standing(v)
 	w.Until = v.UntilView()
@@ -88,7 +89,7 @@ func (m moment) groups() []api.Group {
 // group returns a group as the API shows it.
 func (m moment) group(v decide.Verdict) api.Group {
 	g := api.Group{
-		Name: v.Name, Class: uint16(v.Class), State: v.State, Note: v.Note, Origin: v.Origin, NotHeld: gap.Views(v.Gaps), Asked: v.AsksView(), Cut: v.CutViews(),
+		Name: v.Name, Class: uint16(v.Class), State: v.State, Note: v.Note, Origin: v.Origin, NotHeld: gap.Views(v.Gaps), Asked: v.AsksView(), Cut: ceiling.Views(v.Cuts),
 		Policy: api.GroupPolicy{Policy: v.Policy}, Members: []string{}, Links: []api.WorkloadLink{},
 	}
 	g.State, g.Note = m.standing(v)

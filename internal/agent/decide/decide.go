@@ -101,7 +101,7 @@ func judge(w World, found discover.Workload, number map[string]plan.ClassID) Ver
 	if found.Note != "" {
 		problems = append([]string{found.Note}, problems...)
 	}
-	problems = append(append(problems, notOwn...), v.cutTexts()...)
+	problems = append(append(problems, notOwn...), ceiling.Texts(v.Cuts)...)
 	if v.Policy.Check() == nil { // else the plan names the mistake
 		warnings, _ := policy.CheckRules(v.Policy.Queues)
 		for _, w := range warnings {
@@ -260,7 +260,7 @@ func judgeGroup(w World, name string, number map[string]plan.ClassID) Verdict {
 	asked, beyond := ceiling.Hold(askOf(w.AskedGroups[name]), configured.Over(w.Groups[name]), w.Links())
 	v.Policy, v.Origin = merge(stratum{OriginConfig, configured}, stratum{OriginAsked, asked}, stratum{OriginSet, w.Groups[name]})
 	v.asks, v.Cuts = w.AskedGroups[name], beyond
-	v.Note = strings.Join(v.cutTexts(), "; ")
+	v.Note = strings.Join(ceiling.Texts(v.Cuts), "; ")
 	maps.DeleteFunc(v.Origin, func(field, _ string) bool { return !slices.Contains(policy.FieldNames(policy.OnGroup), field) })
 	return v
 }
