@@ -116,6 +116,8 @@ func newFlags(o *options) (fs *pflag.FlagSet, weights *string, show *bool) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "`FILE` that says where the API server is (default: the cluster that this runs in)")
 	fs.StringVar(weights, "weights", defaultWeights, "weights of pods without "+decide.Annotation("weight")+", by class: `CLASS=N,...`")
 	fs.StringSliceVar(&o.Forbidden, "forbid", guarded(), "`FIELD`s that annotations of pods may not say, such as min,ingress.min; none: all are allowed")
+	fs.StringSliceVar(&o.Restricted, "restrict", nil, "`FIELD`s that annotations of pods may say in namespaces with the label "+decide.AllowPrefix+"FIELD=true only; default: none")
+	fs.Uint32Var(&o.MaxWeight, "max-weight", 0, "largest weight `N` that annotations of pods may give; 0: any")
 	fs.StringVar(&o.kubelet, "kubelet-dir", claims.DefaultKubelet, "kubelet's `FOLDER`, for mins by claims (DRA); none: claims are not served")
 	fs.StringVar(&o.probes, "probe-socket", "", "`PATH` of a socket that answers kubelet's probes; default: none")
 	fs.StringVar(&o.ask, "probe", "", "ask the weir-kubernetes at --probe-socket whether it is `ready` or live, and end: exit code 0 or 1")
@@ -150,9 +152,11 @@ func parse(args []string) (*options, error) {
 	if slices.Equal(o.Forbidden, []string{"none"}) {
 		o.Forbidden = nil
 	}
-	for _, field := range o.Forbidden {
-		if !slices.Contains(policy.AllNames(), field) {
-			return o, fmt.Errorf("--forbid %q: a policy has no such field; %s", field, policy.DidYouMean(field, policy.AllNames()))
+	for flag, list := range map[string][]string{"--forbid": o.Forbidden, "--restrict": o.Restricted} {
+		for _, field := range list {
+			if !slices.Contains(policy.AllNames(), field) {
+				return o, fmt.Errorf("%s %q: a policy has no such field; %s", flag, field, policy.DidYouMean(field, policy.AllNames()))
+			}
 		}
 	}
 	var err error

@@ -98,7 +98,7 @@ func TestDrawnAnnotations(t *testing.T) {
 			}
 		})
 		if t.Failed() {
-			t.Fatalf("%.300q", w.Pods)
+			t.Fatalf("%.300s", fmt.Sprintf("%+q", fmt.Sprint(w.Pods)))
 		}
 	}
 }

@@ -42,6 +42,7 @@ type Pod struct {
 	Cgroup               string // path below the mount of cgroups; "" = not known
 	QoS                  QoS
 	Annotations          map[string]string
+	Static               bool // of the node's administrator: the API server has a mirror of it
 }
 
 // Key returns the name of the pod's workload.
@@ -56,6 +57,10 @@ type Settings struct {
 	// Forbidden are the fields, by their names in policy.AllNames, that annotations may not
 	// say.
 	Forbidden []string
+	// Restricted are those that they may say where their namespace has a label with AllowPrefix, as
+	// the admission policies have it; with any, a max of none is one too.
+	Restricted []string
+	MaxWeight  uint32 // the largest that annotations of pods may give; 0 = any
 }
 
 // World is everything that decides.
@@ -63,6 +68,7 @@ type World struct {
 	Settings
 	Pods       []Pod
 	Namespaces map[string]map[string]string // annotations, by namespace
+	Labels     map[string]map[string]string // those with AllowPrefix, by namespace
 	// Texts is what annotations said before, so that their texts are not parsed again; nothing
 	// follows from it.
 	Texts *texts.Kept
@@ -150,6 +156,8 @@ func (w World) namespaceGroup(namespace string) (Group, []Fault) {
 // is none.
 func (w World) podChange(p Pod, group string) (policy.Change, []Fault) {
 	change, mistakes := w.read(p.Annotations, policy.OnWorkload, w.Forbidden)
+	change, denied := w.withinRights(p, change)
+	mistakes = append(mistakes, denied...)
 	refuse := func(msg, remedy string) {
 		mistakes = append(mistakes, &invalid.Error{Field: said("group"), Value: change.To().Group, Msg: msg, Remedy: remedy})
 		change = change.Without("group")

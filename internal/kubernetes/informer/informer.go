@@ -54,7 +54,7 @@ func Config(kubeconfig string) (*rest.Config, error) {
 type Node interface {
 	SetPod(m node.Meta)
 	DeletePod(m node.Meta)
-	SetNamespace(name string, annotations map[string]string)
+	SetNamespace(name string, annotations, labels map[string]string)
 	DeleteNamespace(name string)
 	ClusterKnown()
 }
@@ -70,7 +70,7 @@ func Run(ctx context.Context, client metadata.Interface, nodeName string, n Node
 	if err != nil {
 		return err
 	}
-	namespacesKnown, err := namespaceInformer.AddEventHandler(handler(func(o *metav1.PartialObjectMetadata) { n.SetNamespace(o.Name, o.Annotations) },
+	namespacesKnown, err := namespaceInformer.AddEventHandler(handler(func(o *metav1.PartialObjectMetadata) { n.SetNamespace(o.Name, o.Annotations, o.Labels) },
 		func(o *metav1.PartialObjectMetadata) { n.DeleteNamespace(o.Name) }))
 	if err != nil {
 		return err
@@ -133,7 +133,13 @@ func slim(o any) (any, error) {
 			annotations[name] = value
 		}
 	}
-	return &metav1.PartialObjectMetadata{TypeMeta: m.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+	labels := map[string]string{}
+	for name, value := range m.Labels {
+		if strings.HasPrefix(name, decide.AllowPrefix) {
+			labels[name] = value
+		}
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: m.TypeMeta, ObjectMeta: metav1.ObjectMeta{Labels: labels,
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Annotations: annotations}}, nil
 }
 

@@ -26,11 +26,11 @@ import (
 // seen counts what a Node is told.
 type seen struct{ pods, known atomic.Int64 }
 
-func (s *seen) SetPod(node.Meta)                       { s.pods.Add(1) }
-func (s *seen) DeletePod(node.Meta)                    {}
-func (s *seen) SetNamespace(string, map[string]string) {}
-func (s *seen) DeleteNamespace(string)                 {}
-func (s *seen) ClusterKnown()                          { s.known.Add(1) }
+func (s *seen) SetPod(node.Meta)                                          { s.pods.Add(1) }
+func (s *seen) DeletePod(node.Meta)                                       {}
+func (s *seen) SetNamespace(string, map[string]string, map[string]string) {}
+func (s *seen) DeleteNamespace(string)                                    {}
+func (s *seen) ClusterKnown()                                             { s.known.Add(1) }
 
 // TestReturnOfTheAPIServer: an API server that nothing can be sent to for five minutes, at the start
 // or later, is followed again within five seconds of its return, and meanwhile is asked no more

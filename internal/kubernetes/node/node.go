@@ -99,8 +99,9 @@ type Node struct {
 	// deleted is when the API server deleted a pod, by the UID that the runtime knows it by. A
 	// runtime that was started anew does not say when the sandboxes end that were there before.
 	deleted    map[string]time.Time
-	namespaces map[string]map[string]string
-	known      bool // the API server has said all
+	namespaces map[string]map[string]string // their annotations
+	labels     map[string]map[string]string // theirs that allow something
+	known      bool                         // the API server has said all
 	have       *have
 	refused    map[string]refused // by key of a workload or name of a group
 	texts      texts.Kept         // of annotations
@@ -125,7 +126,7 @@ type call struct {
 func New(opts Options) *Node {
 	opts.Times = opts.Times.orDefault()
 	return &Node{opts: opts, wake: make(chan struct{}, 1), sandboxes: map[string]sandbox{}, metas: map[string]Meta{}, deleted: map[string]time.Time{},
-		namespaces: map[string]map[string]string{}, refused: map[string]refused{}, told: map[string]bool{}}
+		namespaces: map[string]map[string]string{}, labels: map[string]map[string]string{}, refused: map[string]refused{}, told: map[string]bool{}}
 }
 
 // Run serves until ctx ends.
@@ -235,14 +236,14 @@ func (n *Node) DeletePod(m Meta) {
 	})
 }
 
-// SetNamespace says what the annotations of a namespace are.
-func (n *Node) SetNamespace(name string, annotations map[string]string) {
-	n.tell(func() { n.namespaces[name] = annotations })
+// SetNamespace says what the annotations of a namespace are, and its labels.
+func (n *Node) SetNamespace(name string, annotations, labels map[string]string) {
+	n.tell(func() { n.namespaces[name], n.labels[name] = annotations, labels })
 }
 
 // DeleteNamespace says that there is no such namespace.
 func (n *Node) DeleteNamespace(name string) {
-	n.tell(func() { delete(n.namespaces, name) })
+	n.tell(func() { delete(n.namespaces, name); delete(n.labels, name) })
 }
 
 // ClusterKnown says that the API server has said all that it has.
@@ -269,10 +270,11 @@ func (n *Node) giveUp(now time.Time) {
 
 // world returns what is known, for package decide.
 func (n *Node) world() decide.World {
-	w := decide.World{Settings: n.opts.Settings, Namespaces: n.namespaces, Texts: &n.texts}
+	w := decide.World{Settings: n.opts.Settings, Namespaces: n.namespaces, Labels: n.labels, Texts: &n.texts}
 	for key, s := range n.sandboxes {
 		p := s.Pod
 		if m, ok := n.metas[key]; ok && (m.UID == p.UID || m.Static != "" && m.Static == p.UID) {
+			p.Static = m.UID != p.UID
 			p.UID, p.Annotations = m.UID, m.Annotations // the mirror's UID, of which Events are
 		}
 		w.Pods = append(w.Pods, p)

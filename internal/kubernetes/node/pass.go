@@ -336,7 +336,7 @@ func (n *Node) tellFaults(d decide.Decision) {
 				say(of, reasonRefused, no.Field+no.Msg, fmt.Sprintf("the agent refuses it on this node: %v", no))
 				continue
 			}
-			subject := source(field, annotations)
+			subject := decide.Source(field, annotations)
 			mistake := invalid.Error{Field: subject, Value: r.values[field], Msg: "not in force on this node: " + no.Msg, Remedy: no.Remedy}
 			say(of, reasonRefused, field+"="+r.values[field], mistake.Error())
 		}
@@ -344,7 +344,7 @@ func (n *Node) tellFaults(d decide.Decision) {
 	cut := func(of decide.Ref, cuts []api.PolicyCut, annotations map[string]string) {
 		for _, c := range cuts {
 			if c.Origin == "asked" {
-				mistake := invalid.Error{Field: source(c.Field, annotations), Value: c.Asked, Msg: "not in force on this node: " + c.Reason}
+				mistake := invalid.Error{Field: decide.Source(c.Field, annotations), Value: c.Asked, Msg: "not in force on this node: " + c.Reason}
 				say(of, reasonRefused, c.Field+"="+c.Asked, mistake.Error())
 			}
 		}
@@ -358,17 +358,4 @@ func (n *Node) tellFaults(d decide.Decision) {
 		cut(w.Ref(), n.have.workloads[w.Key()].Cut, w.Annotations)
 	}
 	n.told = now
-}
-
-// source returns the words for where a field of a pod comes from.
-func source(field string, annotations map[string]string) string {
-	own := decide.Annotation(field)
-	if _, there := annotations[own]; !there {
-		for name, stands := range decide.Bandwidth {
-			if _, there := annotations[name]; there && stands == field {
-				return "annotation " + name
-			}
-		}
-	}
-	return "annotation " + own
 }

@@ -179,6 +179,12 @@ func TestPodsPolicy(t *testing.T) {
 		{name: "another field there", o: pod("paid", "weir.dev/ingress.min", "1M"), want: "annotation weir.dev/ingress.min takes room"},
 		{name: "label false", o: pod("off", "weir.dev/min", "1M"), want: "takes room"},
 		{name: "reserve", o: pod("shop", "weir.dev/reserve", "1M"), want: "annotation weir.dev/reserve takes room"},
+		{name: "no max", o: pod("shop", "weir.dev/max", " None "), want: "annotation weir.dev/max takes room"},
+		{name: "no max of ingress", o: pod("paid", "weir.dev/ingress.max", "none"), want: "annotation weir.dev/ingress.max takes room"},
+		{name: "the largest weight", o: pod("shop", "weir.dev/weight", "100")},
+		{name: "a larger one", o: pod("shop", "weir.dev/weight", " 101 "), want: "annotation weir.dev/weight may be 100 at most in this cluster"},
+		{name: "of ingress", o: pod("shop", "weir.dev/ingress.weight", "10000"), want: "annotation weir.dev/ingress.weight may be 100 at most"},
+		{name: "no weight at all", o: pod("shop", "weir.dev/weight", "many")}, // which weir-kubernetes tells
 		{name: "dscp", o: pod("paid", "weir.dev/dscp", "ef"), want: "annotation weir.dev/dscp is forbidden in this cluster; take it away"},
 		{name: "unknown", o: pod("shop", "weir.dev/wieght", "3"), want: "annotation weir.dev/wieght is not known"},
 		{name: "another change of a pod that has a min", o: pod("shop", "weir.dev/min", "1M", "x", "y"), old: pod("shop", "weir.dev/min", "1M")},

@@ -201,7 +201,8 @@ func TestWhatValuesChange(t *testing.T) {
 	if p := agent.SecurityContext.AppArmorProfile; *p.LocalhostProfile != "weir" || agent.SecurityContext.SELinuxOptions.Type != "spc_t" {
 		t.Errorf("%+v, %+v", p, agent.SecurityContext.SELinuxOptions)
 	}
-	if want := []string{"--nri-socket=/run/crio/nri.sock", "--weights=guaranteed=3,burstable=2,besteffort=1", "--forbid=dscp,zones,quota,when,ingress.dscp,ingress.zones,ingress.when", "--kubelet-dir=/data/kubelet",
+	if want := []string{"--nri-socket=/run/crio/nri.sock", "--weights=guaranteed=3,burstable=2,besteffort=1", "--forbid=dscp,zones,quota,when,ingress.dscp,ingress.zones,ingress.when",
+		"--restrict=min,ingress.min,reserve,ingress.reserve,when,ingress.when", "--max-weight=100", "--kubelet-dir=/data/kubelet",
 		"--probe-socket=/run/weir-kubernetes/probe.sock", "--debug"}; !slices.Equal(node.Args, want) {
 		t.Errorf("%q, want %q", node.Args, want)
 	}
