@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,7 +58,7 @@ func (n *Node) pass(ctx context.Context) {
 	n.down = false
 }
 
-// reconcile is one comparison. The error is one of reaching the agent.
+// reconcile is one comparison. The error is one of reaching the agent, or of what it could not do.
 func (n *Node) reconcile(ctx context.Context) error {
 	if n.have == nil {
 		if err := n.refresh(ctx); err != nil {
@@ -69,39 +70,53 @@ func (n *Node) reconcile(ctx context.Context) error {
 	for _, w := range d.Workloads {
 		wanted[w.Key()] = true
 	}
+	var failures failures
 	freed := false
 	for _, name := range slices.Sorted(maps.Keys(n.have.workloads)) {
 		if wanted[name] {
 			continue
 		}
-		if err := n.detach(ctx, name); err != nil {
+		if err := n.detach(ctx, name); failures.fatal(err) {
 			return err
 		}
 		freed = true
 	}
 	n.forget(d, freed)
 	for _, g := range d.Groups {
-		if err := n.setGroup(ctx, g); err != nil {
+		if err := n.setGroup(ctx, g); failures.fatal(err) {
 			return err
 		}
 	}
 	for _, w := range d.Workloads {
-		if err := n.attach(ctx, w); err != nil {
+		if err := n.attach(ctx, w); failures.fatal(err) {
 			return err
 		}
 	}
 	if !n.known {
-		return nil
+		return failures.err
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.have.groups)) {
 		if !slices.ContainsFunc(d.Groups, func(g decide.Group) bool { return g.Name == name }) {
-			if err := n.deleteGroup(ctx, name); err != nil {
+			if err := n.deleteGroup(ctx, name); failures.fatal(err) {
 				return err
 			}
 		}
 	}
 	n.tellFaults(d)
-	return nil
+	return failures.err
+}
+
+// failures are those of single objects: the agent answers and could not do what was asked. The
+// others come first, and the pass fails at its end.
+type failures struct{ err error }
+
+// fatal reports whether an error ends the pass, and keeps one that does not.
+func (f *failures) fatal(err error) bool {
+	if err == nil || !refusal.Is(err, refusal.Failed) {
+		return err != nil
+	}
+	f.err = errors.Join(f.err, err)
+	return false
 }
 
 // refresh asks the agent what it has.
