@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits are the most connections of a Listener that are open at once.
@@ -35,9 +37,26 @@ type Listener struct {
 }
 
 // Listen returns a Listener around one that accepts. Strangers are counted by their address.
+// Of a TCP port the kernel hands a connection over once the client has said something: a flood
+// of connections that say nothing pushes out no client whose first packet is on its way.
 func Listen(ln net.Listener, most Limits) *Listener {
+	deferAccept(ln)
 	half := max(1, most.Unknown/2)
 	return &Listener{Listener: ln, limits: most, silent: pool{all: half}, spoken: pool{all: half}, known: pool{each: most.Each, all: most.All}}
+}
+
+// deferAccept has the kernel keep a connection to itself for some seconds, until something has
+// come on it. Where that cannot be, Accept returns connections at once.
+func deferAccept(ln net.Listener) {
+	port, ok := ln.(*net.TCPListener)
+	if !ok {
+		return
+	}
+	if raw, err := port.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, int(headerTimeout/time.Second))
+		})
+	}
 }
 
 // ListenUsers returns a Listener whose parties are known as soon as they connect. Of a party
