@@ -44,24 +44,32 @@ const program = "WEIR_PROGRAM"
 // childDir is the environment variable by which this test runs a manager.
 const childDir = "WEIR_TEST_MANAGER"
 
-// TestManagerProcess is the manager that TestHostileBodies attacks.
-func TestManagerProcess(t *testing.T) {
-	dir := os.Getenv(childDir)
-	if dir == "" {
-		t.Skip("it is a process of TestHostileBodies")
+// TestMain runs the manager that TestHostileBodies attacks where its process is asked for, and
+// the tests elsewhere.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := serveChild(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
+	os.Exit(m.Run())
+}
+
+// serveChild is a manager until the test that has started it has gone.
+func serveChild(dir string) error {
 	m, err := New(Options{Dir: dir, Listen: os.Getenv(childDir + "_LISTEN"), BusListen: "127.0.0.1:0", Registry: wire.OwnRegistry, Automatic: planning.DefaultAutomatic(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if err := m.Listen(t.Context()); err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := m.Listen(ctx); err != nil {
+		cancel()
+		return err
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }() // until the test has gone
-	if err := m.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	go func() { _, _ = io.Copy(io.Discard, os.Stdin); cancel() }()
+	return m.Run(ctx)
 }
 
 // victim is a manager in a process of its own.
@@ -87,7 +95,7 @@ func startVictim(t *testing.T) *victim {
 		t.Fatal(err)
 	}
 	v.token = token.String()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestManagerProcess$")
+	cmd := exec.Command(os.Args[0])
 	if weir := os.Getenv(program); weir != "" {
 		cmd = exec.Command(weir, "manager", "serve", "--state-dir", dir, "--listen", v.address, "--bus-listen", "127.0.0.1:0", "--socket", filepath.Join(t.TempDir(), "m.sock"))
 	}
