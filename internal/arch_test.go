@@ -34,7 +34,7 @@ var layers = map[string]int{
 	"internal/atomicfile":           0,
 	"internal/audit":                2,
 	"internal/bound":                -1,
-	"internal/bound/boundtest":      0,
+	"internal/boundtest":            0,
 	"internal/cgroup":               0,
 	"internal/closest":              0,
 	"internal/crowd":                1,

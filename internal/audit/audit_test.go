@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 var start = time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)

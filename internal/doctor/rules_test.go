@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/plan"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // TestNestedIngressIsRefused: an ingress in an ingress is read once, not once for each level.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/invalid"
 	"weir/internal/invalid/invalidtest"
 	"weir/internal/policy/discipline"

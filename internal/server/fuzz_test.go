@@ -11,7 +11,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // changing are the routes that take a body.

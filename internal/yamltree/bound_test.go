@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // TestDepthIsSeenBeforeTheParser: what nests too deep costs no more than a look at each byte.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/config"
 	"weir/internal/discover"
 	"weir/internal/plan"

@@ -13,7 +13,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/manager/planning"
 	"weir/internal/cluster/wire"

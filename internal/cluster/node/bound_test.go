@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/cluster/wire"
 	"weir/internal/policy"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // FuzzRequest: whatever a stranger asks to have signed, looking at it costs what one input may.

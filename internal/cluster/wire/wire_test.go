@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 var at = time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)

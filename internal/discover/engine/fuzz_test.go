@@ -9,7 +9,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // FuzzContainer: whatever an engine says of a container, what is kept of it is bounded.

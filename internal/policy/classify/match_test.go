@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/invalid"
 )
 

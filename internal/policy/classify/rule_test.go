@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // matchesOf reads the matches of queues, one text for each; "" is a queue without a match.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/invalid/invalidtest"
 )
 

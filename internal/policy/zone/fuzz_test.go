@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // FuzzPrefixes: a file of prefixes costs what one input may, and no zone gets more than it may

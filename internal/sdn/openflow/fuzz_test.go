@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // FuzzMessages: whatever a switch says, the decoders end without a panic, and what

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 	"weir/internal/tlsfile"
 )
 

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // member serves a registry to a node with rights.

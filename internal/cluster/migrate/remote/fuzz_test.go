@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"weir/internal/bound"
-	"weir/internal/bound/boundtest"
+	"weir/internal/boundtest"
 )
 
 // FuzzCall sends any body to any verb: the helper answers with a status of its own, and
