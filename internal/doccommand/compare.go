@@ -15,7 +15,7 @@ const anything = "..."
 var (
 	// numbers matches a number with its sign, its exponent and its unit, such as -1.5e+06,
 	// 20 Mbit/s, 3h or 5%; the rest of a line has to be the same.
-	numbers = regexp.MustCompile(`[-+~]?\d[\d.,]*(e[-+]\d+)?( ?([kMG]?bit/s|[kMG]?B|%|ns|us|ms|s|min|h|d|m)\b)?`)
+	numbers = regexp.MustCompile(`[-+~]?\d([\d.,]*\d)?(e[-+]\d+)?( ?([kMG]?bit/s|[kMG]?B|%|ns|us|ms|s|min|h|d|m)\b)?`)
 	// ids matches the ids of moves and containers.
 	ids = regexp.MustCompile(`m-[0-9]{8}-[0-9]{6}-[a-z0-9]{6}`)
 	// handles matches the handles of qdiscs, in hexadecimal.

@@ -50,6 +50,8 @@ func TestMissing(t *testing.T) {
 	}{
 		{"the same", []string{"web 20 Mbit/s"}, "web 20 Mbit/s\n", ""},
 		{"other numbers", []string{"web   20 Mbit/s  3"}, "web 1.5 Gbit/s 44", ""},
+		{"a number before a comma", []string{"agent ..., up 3 h, config"}, "agent v0.0.0-20261127110022-16a546c14ab3, up 20 s, config", ""},
+		{"a number at a sentence's end", []string{"it has 3."}, "it has 1,000", "it has 3."},
 		{"another word", []string{"web is up"}, "web is down", "web is up"},
 		{"a line more", []string{"a"}, "a\nb", "the end, before b"},
 		{"a line more that is stood for", []string{"a", "..."}, "a\nb", ""},
