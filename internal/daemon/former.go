@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/config"
+	"weir/internal/safepath"
 )
 
 // former keeps a copy of the configuration file that was in force last, for a start at which the
@@ -37,7 +38,7 @@ func (f *former) load(path string) (config.Config, error) {
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
 		return config.Default(), nil
 	}
-	if text, unread := os.ReadFile(file); err == nil && unread == nil {
+	if text, unread := safepath.ReadFile(file); err == nil && unread == nil {
 		f.mu.Lock()
 		f.text = text
 		f.mu.Unlock()
@@ -53,7 +54,7 @@ func (f *former) keep(file, stateDir string) error {
 		return nil
 	}
 	text, path := append([]byte(firstLine(file)), f.text...), filepath.Join(stateDir, formerName)
-	if kept, err := os.ReadFile(path); err == nil && bytes.Equal(kept, text) {
+	if kept, err := safepath.ReadFile(path); err == nil && bytes.Equal(kept, text) {
 		return nil
 	}
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
@@ -69,7 +70,7 @@ func firstLine(file string) string {
 
 // recall returns the configuration of the copy of file.
 func recall(file, stateDir string) (config.Config, error) {
-	text, err := os.ReadFile(filepath.Join(stateDir, formerName))
+	text, err := safepath.ReadFile(filepath.Join(stateDir, formerName))
 	if err != nil {
 		return config.Config{}, err
 	}
