@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/internal/dataplane/device/netnstest"
 )
@@ -26,9 +27,13 @@ func TestCarrier(t *testing.T) {
 	carriers := newCarriers()
 	expect := func(when, want string) {
 		t.Helper()
-		if got := carriers.down("up0"); (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want %q", when, got, want)
+		var got string
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) { // the kernel tells of a carrier up to a second later
+			if got = carriers.down("up0"); (got == "") == (want == "") && strings.Contains(got, want) {
+				return
+			}
 		}
+		t.Errorf("%s: %q, want %q", when, got, want)
 	}
 	expect("as made", "is down")
 	command(t, "ip link set up0 up")
