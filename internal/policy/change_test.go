@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -202,5 +203,27 @@ func FuzzChange(f *testing.F) {
 				t.Errorf("%s\nis read as  %+v\nand then as %+v", text, c, again)
 			}
 		})
+	})
+}
+
+// TestPortsMultiply: lists of ports that fit a label stand for millions of rules. They are refused
+// by their number.
+func TestPortsMultiply(t *testing.T) {
+	list := make([]string, 60)
+	for i := range list {
+		list[i] = strconv.Itoa(2*i + 1)
+	}
+	ports := "[" + strings.Join(list, ",") + "]"
+	boundtest.Hold(t, func() {
+		var c Change
+		if err := c.Put("queues", "{a: {match: [{tcp: "+ports+", sport: "+ports+", dport: "+ports+"}]}, z: {}}"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Put("discipline", "pq"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "216000") {
+			t.Errorf("%v, want a refusal of 216,000 rules", err)
+		}
 	})
 }

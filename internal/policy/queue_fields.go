@@ -159,10 +159,18 @@ func QueuesFrom(tree any) (queues []Queue, faults []*invalid.Error) {
 	switch v := tree.(type) {
 	case nil:
 	case yamltree.Mapping:
+		if len(v) > MaxQueues {
+			fault("", tooManyQueues(len(v), v[MaxQueues].Key))
+			return queues, faults
+		}
 		for _, e := range v {
 			read(e.Key, Queue{Name: e.Key}, e.Value)
 		}
 	case []any:
+		if len(v) > MaxQueues {
+			fault("", tooManyQueues(len(v), ""))
+			return queues, faults
+		}
 		for i, item := range v {
 			at := fmt.Sprintf("[%d]", i)
 			q, rest := named(item)

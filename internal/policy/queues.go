@@ -103,10 +103,15 @@ func (p Policy) checkNumber(d discipline.Name) error {
 		return &invalid.Error{Field: "discipline", Value: string(d), Msg: "there are no queues for it to order",
 			Remedy: fmt.Sprintf("give 1 to %d under queues, such as voice: {match: [{dscp: ef}]}", MaxQueues)}
 	case n > MaxQueues:
-		return &invalid.Error{Field: "queues", Value: p.Queues[MaxQueues].Name, Msg: fmt.Sprintf("%d queues, %d are the most", n, MaxQueues),
-			Remedy: "put several matches into one queue"}
+		return tooManyQueues(n, p.Queues[MaxQueues].Name)
 	}
 	return nil
+}
+
+// tooManyQueues refuses more queues than MaxQueues, of which first is the first beyond.
+func tooManyQueues(n int, first string) *invalid.Error {
+	return &invalid.Error{Field: "queues", Value: first, Msg: fmt.Sprintf("%d queues, %d are the most", n, MaxQueues),
+		Remedy: "put several matches into one queue"}
 }
 
 // check reports the first mistake in one queue; first says that it is the first.

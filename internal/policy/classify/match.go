@@ -183,6 +183,9 @@ func ParseMatches(from any) ([]Match, error) {
 	if !ok {
 		return nil, &invalid.Error{Field: "match", Value: fmt.Sprint(from), Msg: "not a list of matches", Remedy: "write it as [{udp: 5001}, {dscp: ef}]"}
 	}
+	if err := few("matches", len(list)); err != nil {
+		return nil, invalid.InField("match", err)
+	}
 	matches := make([]Match, 0, len(list))
 	for i, item := range list {
 		at := fmt.Sprintf("match[%d]", i)

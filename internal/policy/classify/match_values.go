@@ -67,6 +67,9 @@ func readPorts(into func(*Match) *[]Ports) func(*Match, any) error {
 		if len(list) == 0 {
 			return &invalid.Error{Value: "[]", Msg: "an empty list of ports", Remedy: "write 5060, 5000-5010 or a list of them"}
 		}
+		if err := few("ports or ranges", len(list)); err != nil {
+			return err
+		}
 		for _, item := range list {
 			text, err := word(item)
 			if err != nil {
@@ -80,6 +83,14 @@ func readPorts(into func(*Match) *[]Ports) func(*Match, any) error {
 		}
 		return nil
 	}
+}
+
+// few refuses a list of more entries than a workload can have rules.
+func few(what string, count int) error {
+	if count <= MaxRules {
+		return nil
+	}
+	return &invalid.Error{Value: strconv.Itoa(count), Msg: fmt.Sprintf("%d %s, %d are the most", count, what, MaxRules), Remedy: "join them to ranges, or mark the traffic by dscp where it is sent"}
 }
 
 func parsePorts(text string) (Ports, error) {

@@ -45,17 +45,50 @@ type Rules struct {
 // there are several, and the last queue if all have one. The error, an *invalid.Error,
 // says that there are more than MaxRules.
 func Compile(queues [][]Match) (Rules, error) {
-	rules := compile(queues)
-	if n := len(rules.List); n > MaxRules {
+	if n := number(queues); n > MaxRules {
 		return Rules{}, &invalid.Error{Field: "queues", Value: strconv.Itoa(n),
 			Msg:    fmt.Sprintf("more rules than the %d that a workload can have; each port or range and each match of a preset counts as one", MaxRules),
 			Remedy: "join ports to ranges, or mark the traffic by dscp where it is sent"}
 	}
-	return rules, nil
+	return compile(queues), nil
 }
 
+// number returns how many rules the matches stand for, without making them: three lists of a
+// thousand ports each, which a short text has room for, are a thousand million rules.
+func number(queues [][]Match) (n int) {
+	for _, matches := range queues {
+		for _, m := range matches {
+			n += m.number()
+		}
+	}
+	return n
+}
+
+// number returns the number of the match's conditions. A list
+// of ports has at most MaxRules entries (readPorts), so that the product fits.
+func (m Match) number() int {
+	if m.Preset != "" {
+		n := 0
+		if preset, err := presetNamed(m.Preset); err == nil {
+			for _, part := range preset.Matches() {
+				n += part.number()
+			}
+		}
+		return n
+	}
+	either := len(m.TCP)
+	if either == 0 {
+		either = len(m.UDP)
+	}
+	return max(1, either) * max(1, len(m.Sport)) * max(1, len(m.Dport))
+}
+
+// compile makes the rules; of more than MaxRules, which Compile refuses, it makes none.
 func compile(queues [][]Match) Rules {
-	rules := Rules{Default: len(queues) - 1}
+	rules := Rules{Default: max(len(queues)-1, 0)}
+	if number(queues) > MaxRules {
+		return rules
+	}
 	for queue, matches := range queues {
 		if len(matches) == 0 {
 			rules.Default = queue

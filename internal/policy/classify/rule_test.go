@@ -4,6 +4,7 @@ package classify
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -136,5 +137,22 @@ func FuzzDecode(f *testing.F) {
 				}
 			}
 		})
+	})
+}
+
+// TestRulesAreCountedBeforeTheyAreMade: lists of ports multiply, and a text of 4 KiB has room for
+// three lists of some 200.
+func TestRulesAreCountedBeforeTheyAreMade(t *testing.T) {
+	var list []Ports
+	for i := range uint16(400) {
+		list = append(list, Ports{2 * i, 2 * i})
+	}
+	queues := [][]Match{{{TCP: list, Sport: list, Dport: list}}, {}}
+	boundtest.Hold(t, func() {
+		if _, err := Compile(queues); err == nil || !strings.Contains(err.Error(), "64000000") {
+			t.Errorf("%v, want a refusal of 64,000,000 rules", err)
+		}
+		Clashes(queues)
+		QueueOf(queues, Packet{})
 	})
 }

@@ -18,10 +18,10 @@ import (
 	"weir/internal/policy"
 )
 
-// Bounds of one generation; two are kept.
+// Bounds of one generation; two are kept. What a text says takes up to some 20 times its bytes.
 const (
 	mostTexts = 4096
-	mostBytes = 4 << 20
+	mostBytes = 1 << 20
 )
 
 // Kept is what texts say. The zero value is ready. It is for one goroutine at a time.
