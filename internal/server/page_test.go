@@ -26,9 +26,9 @@ import (
 // scripts/browser.
 var crowdPage = flag.String("page", "", "folder: serve the page of 1,000 workloads, with the socket weir.sock there, until the test is ended")
 
-// crowd is an agent in memory with many workloads, whose rates rise and fall. As the real
+// audience is an agent in memory with many workloads, whose rates rise and fall. As the real
 // agent it makes one sample a second for all streams, with a minute of history in the first.
-type crowd struct {
+type audience struct {
 	*apitest.Fake
 	every time.Duration
 
@@ -36,20 +36,20 @@ type crowd struct {
 	readers map[chan api.Sample]bool
 }
 
-// crowdOf returns a crowd of n workloads, in 20 groups by name. Its samples end with ctx.
-func crowdOf(ctx context.Context, n int, every time.Duration) *crowd {
+// audienceOf returns a audience of n workloads, in 20 groups by name. Its samples end with ctx.
+func audienceOf(ctx context.Context, n int, every time.Duration) *audience {
 	all := make([]api.Workload, n)
 	for i := range all {
 		all[i] = apitest.Workload(fmt.Sprintf("shop-%d-%04d", i%20, i), uint32(1+i%4), 0, 0, 0)
 		all[i].Class = uint16(i + 1)
 		all[i].ID = fmt.Sprintf("%064x", i)
 	}
-	c := &crowd{Fake: apitest.New(all...), every: every, readers: map[chan api.Sample]bool{}}
+	c := &audience{Fake: apitest.New(all...), every: every, readers: map[chan api.Sample]bool{}}
 	go c.run(ctx)
 	return c
 }
 
-func (c *crowd) run(ctx context.Context) {
+func (c *audience) run(ctx context.Context) {
 	tick := time.NewTicker(c.every)
 	defer tick.Stop()
 	for {
@@ -70,7 +70,7 @@ func (c *crowd) run(ctx context.Context) {
 	}
 }
 
-func (c *crowd) sample(now time.Time, history bool) api.Sample {
+func (c *audience) sample(now time.Time, history bool) api.Sample {
 	list, _ := c.Fake.Workloads(context.Background()) // it does not fail
 	status, _ := c.Fake.Status(context.Background())
 	for i := range list {
@@ -91,7 +91,7 @@ func (c *crowd) sample(now time.Time, history bool) api.Sample {
 }
 
 // Subscribe implements api.Agent.
-func (c *crowd) Subscribe(ctx context.Context) <-chan api.Sample {
+func (c *audience) Subscribe(ctx context.Context) <-chan api.Sample {
 	reader := make(chan api.Sample, 4)
 	reader <- c.sample(time.Now(), true)
 	c.mu.Lock()
@@ -118,7 +118,7 @@ func TestStreamsShareSamples(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := New(crowdOf(ctx, 1000, every), Options{Socket: filepath.Join(folder, "weir.sock"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	s := New(audienceOf(ctx, 1000, every), Options{Socket: filepath.Join(folder, "weir.sock"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Web: page.Settings{Listen: "127.0.0.1:0", Key: filepath.Join(folder, "web.key")}})
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)

@@ -50,6 +50,7 @@ import (
 
 	"weir/internal/api"
 	"weir/internal/audit"
+	"weir/internal/crowd"
 	"weir/internal/server/page"
 	"weir/internal/server/rest"
 	"weir/internal/tlsfile"
@@ -145,9 +146,15 @@ func (s *Server) Listen() error {
 	return nil
 }
 
+// scrapers bounds the connections to the port of the metrics. Beyond, the address with the most
+// of them makes room.
+const scrapers = 256
+
 // listenMetrics opens the TCP port of the metrics.
 func (s *Server) listenMetrics() (net.Listener, error) {
-	return rest.ListenTCP(s.opts.Metrics, s.opts.MetricsTLS, s.log, nil)
+	return rest.ListenTCP(s.opts.Metrics, s.opts.MetricsTLS, s.log, func(ln net.Listener) net.Listener {
+		return crowd.Listen(ln, crowd.Limits{Unknown: scrapers})
+	})
 }
 
 // Close releases the socket and the port that Listen has claimed, of a server that does
