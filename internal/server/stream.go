@@ -97,9 +97,9 @@ type encodedSample struct {
 	text []byte
 }
 
-// keptSamples is how many events are kept: streams whose clients are slow lag behind by up to
-// as many samples as the agent keeps for them.
-const keptSamples = 4
+// keptSamples is how many events are kept: streams whose clients are slow lag behind by the 4
+// samples that the agent keeps for them, the one that is being written, and the newest.
+const keptSamples = 6
 
 // of returns a sample as an event; first says that it is a stream's first one.
 func (e *encoder) of(sample api.Sample, first bool) ([]byte, error) {
