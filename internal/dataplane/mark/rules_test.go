@@ -332,7 +332,7 @@ func TestMaxRules(t *testing.T) {
 		insns, _ := info.VerifiedInstructions()
 		t.Logf("%s with %d rules: the verifier looked at %d instructions", name, classify.MaxRules, insns)
 	}
-	over := marking(t, "["+strings.Join(append(list, "{udp: 9}"), ", ")+"]", "")
+	over := marking(t, "["+strings.Join(append(list[1:], "{udp: [9, 11]}"), ", ")+"]", "")
 	_, err := compile(ingress.program, 1, plan.DefaultMask, over, ethernetHeader)
 	var mistake *invalid.Error
 	if !errors.As(err, &mistake) {
