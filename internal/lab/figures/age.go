@@ -22,12 +22,16 @@ type part struct {
 }
 
 var (
-	scheduler = part{"the data plane", []string{"bpf", "internal/dataplane"}, 400}
+	scheduler = part{"the data plane", append([]string{"bpf", "internal/dataplane"}, noPacket...), 400}
 	labItself = part{"the lab", []string{"internal/lab", ":!internal/lab/papers", ":!internal/lab/balancer", ":!internal/lab/figures", ":!internal/lab/cluster"}, 1200}
 	optimizer = part{"the optimizer", []string{"internal/cluster/optimize"}, 400}
 	migration = part{"migration", []string{"internal/cluster/migrate", "internal/lab/cluster", ":!internal/lab/cluster/paper"}, 1500}
-	noTests   = []string{":!*_test.go", ":!*/testdata/*"}
+	noTests   = []string{":!*_test.go", ":!*/testdata/*", ":!internal/*test/*", ":!bpf/sim", ":!internal/dataplane/fake"}
 )
+
+// noPacket are files of the data plane that no packet meets: they refuse options of sockets, and
+// mount the file system of pins.
+var noPacket = []string{":!bpf/marking/bypass.bpf.c", ":!internal/dataplane/mark/bypass.go", ":!internal/dataplane/device/bpffs.go"}
 
 // measured says what the runs of a paper's folder measure. Runs of a folder that is not
 // here measure the scheduler, with the lab.
