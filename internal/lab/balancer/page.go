@@ -43,7 +43,7 @@ func Page(data *figures.Data) (map[string][]byte, error) {
 		return nil, nil
 	}
 	w := &writer{plots: map[string][]byte{}}
-	w.Line(head, launches, planned.Source.Commit[:12], planned.Source.Date)
+	w.Line(head, launches, planned.Source.Measured(), planned.Source.Date)
 	mixes, err := readLines[mixPlans](planned)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ local search.
   not say.
 * **Launches**: spread puts a container on a node with the fewest, by chance among equals. Each mix is launched with %d
   seeds; the figures are means over them. The paper has five runs.
-* **Commit**: ` + "`%s`" + `, planned on %s by ` + "`go run ./internal/lab/papers balancer plan`" + `.
+* **Commit**: %s, planned on %s by ` + "`go run ./internal/lab/papers balancer plan`" + `.
 * **One mix**: ` + "`weir simulate --algorithm local,genetic lab/c-balancer/w09.yaml`" + `
 `
 

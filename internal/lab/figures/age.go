@@ -4,11 +4,14 @@ package figures
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,16 +25,12 @@ type part struct {
 }
 
 var (
-	scheduler = part{"the data plane", append([]string{"bpf", "internal/dataplane"}, noPacket...), 400}
+	scheduler = part{"the data plane", []string{"bpf", "internal/dataplane"}, 400}
 	labItself = part{"the lab", []string{"internal/lab", ":!internal/lab/papers", ":!internal/lab/balancer", ":!internal/lab/figures", ":!internal/lab/cluster"}, 1200}
 	optimizer = part{"the optimizer", []string{"internal/cluster/optimize"}, 400}
 	migration = part{"migration", []string{"internal/cluster/migrate", "internal/lab/cluster", ":!internal/lab/cluster/paper"}, 1500}
 	noTests   = []string{":!*_test.go", ":!*/testdata/*", ":!internal/*test/*", ":!bpf/sim", ":!internal/dataplane/fake"}
 )
-
-// noPacket are files of the data plane that no packet meets: they refuse options of sockets, and
-// mount the file system of pins.
-var noPacket = []string{":!bpf/marking/bypass.bpf.c", ":!internal/dataplane/mark/bypass.go", ":!internal/dataplane/device/bpffs.go"}
 
 // measured says what the runs of a paper's folder measure. Runs of a folder that is not
 // here measure the scheduler, with the lab.
@@ -42,20 +41,55 @@ var measured = map[string][]part{
 	"cluster":              {migration},
 }
 
-// Parts says for people what may change how far, for the docs.
-func Parts() string {
-	var list []string
-	for _, p := range []part{scheduler, labItself, optimizer, migration} {
-		list = append(list, fmt.Sprintf("%d lines of %s (%s)", p.lines, p.name, strings.Join(p.folders, " ")))
+// staleList is the file of the folder that names the stale commits, a line each: the commit, the
+// day on which make figures found it so, and the name of the part that has changed. Pages say it
+// of every figure of such a commit (Source.Measured), and make release refuses the tree.
+const staleList = "stale.txt"
+
+// age is a commit that was measured, and a part of the code that its runs measured.
+type age struct{ commit, part string }
+
+// parts are the parts of the code that a paper's runs measure.
+func parts(paper string) []part {
+	if list, special := measured[paper]; special {
+		return list
 	}
-	return strings.Join(list, "; ")
+	return []part{scheduler, labItself}
 }
 
-// Stale returns a line for each run that is too old for the tree at root: its commit is not
-// in the clone, what it measures has changed by more lines since than it may, or its scenario
-// is another one by now. Each line begins with the run's file and has the remedy.
-func (d *Data) Stale(root string) (problems []string) {
-	known := map[string]string{} // commit and part to the complaint
+// readStale reads the text of staleList, and marks the runs of the commits that it names.
+func (d *Data) readStale(text []byte) error {
+	d.since, d.staleList = map[age]string{}, string(text)
+	for line := range bytes.Lines(text) {
+		f := strings.SplitN(strings.TrimSpace(string(line)), " ", 3)
+		if len(f) != 3 {
+			return fmt.Errorf("%q: want COMMIT DAY PART; run make figures", line)
+		}
+		d.since[age{f[0], f[2]}] = f[1]
+	}
+	for _, r := range d.runs {
+		for _, p := range parts(r.Paper()) {
+			if since := d.since[age{r.Source.Commit, p.name}]; since != "" && r.Source.stale == "" {
+				r.Source.stale = fmt.Sprintf("stale since %s: more than %d lines of %s have changed", since, p.lines, p.name)
+			}
+		}
+	}
+	return nil
+}
+
+// Measured is the commit of a run for a page, and since when the code is another than that.
+func (s Source) Measured() string {
+	commit := "`" + s.Commit[:min(12, len(s.Commit))] + "`"
+	if s.stale != "" {
+		commit += " (**" + s.stale + "**)"
+	}
+	return commit
+}
+
+// Wrong returns a line for each run whose data cannot be held against the tree at root: its
+// commit is not in the clone, or its scenario is another one by now. Each line begins with
+// the run's file and has the remedy. A line more says that the list of stale commits is wrong.
+func (d *Data) Wrong(root string) (problems []string) {
 	for _, name := range d.Names() {
 		r := d.runs[name]
 		complain := func(what string) {
@@ -66,24 +100,45 @@ func (d *Data) Stale(root string) (problems []string) {
 		} else if r.Source.Digest != Digest(text) {
 			complain(fmt.Sprintf("%s has changed since", r.Source.Scenario))
 		}
-		parts, special := measured[r.Paper()]
-		if !special {
-			parts = []part{scheduler, labItself}
-		}
-		for _, p := range parts {
-			key := r.Source.Commit + p.name
-			what, done := known[key]
-			if !done {
-				what = p.changed(root, r.Source.Commit)
-				known[key] = what
-			}
-			if what != "" {
-				complain(what)
-				break
-			}
+		if len(parts(r.Paper())) > 0 && !known(root, r.Source.Commit) {
+			complain(fmt.Sprintf("its commit %.12s is not in this clone; in a shallow one, git fetch --unshallow; else", r.Source.Commit))
 		}
 	}
+	if len(problems) > 0 {
+		return problems
+	}
+	want, err := d.staleText(root, "now")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if want != d.staleList {
+		problems = append(problems, fmt.Sprintf("%s/%s:1: the code has changed by more than the data may be old, or no longer; run make figures", Folder, staleList))
+	}
 	return problems
+}
+
+// Stale returns a line for each listed commit of which there are runs: it, since when and why, and
+// how many of the papers' runs are of it.
+func (d *Data) Stale() (list []string) {
+	count := map[string]int{}
+	for _, r := range d.runs {
+		if r.Source.stale != "" {
+			count[r.Source.Measured()]++
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(count)) {
+		list = append(list, fmt.Sprintf("%d runs of %s", count[what], what))
+	}
+	return list
+}
+
+// Refresh writes the list of stale commits anew: today is the day of those that are new in it.
+func (d *Data) Refresh(root, today string) error {
+	text, err := d.staleText(root, today)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, Folder, staleList), []byte(text), 0o644)
 }
 
 // remedy is the command that measures a run again and keeps its data.
@@ -101,20 +156,49 @@ func (r *Run) remedy() string {
 // of data cannot be looked at: .ci/run sets it where that is so, and says it.
 const withoutHistory = "WEIR_WITHOUT_HISTORY"
 
-// changed returns the complaint about the distance of a commit from the tree at root, "" if
-// there is none.
-func (p part) changed(root, commit string) string {
-	if _, err := git(root, "cat-file", "-e", commit+"^{commit}"); err != nil {
-		if os.Getenv(withoutHistory) != "" {
-			return ""
+// known says whether a commit is in the clone at root, or need not be.
+func known(root, commit string) bool {
+	return os.Getenv(withoutHistory) != "" || in(root, commit)
+}
+
+func in(root, commit string) bool {
+	_, err := git(root, "cat-file", "-e", commit+"^{commit}")
+	return err == nil
+}
+
+// staleText is what staleList has to be for the tree at root. today is the day of commits that
+// are new in it. Commits that are not in the clone keep what the list says.
+func (d *Data) staleText(root, today string) (string, error) {
+	var list []string
+	seen := map[age]bool{}
+	for _, name := range d.Names() {
+		r := d.runs[name]
+		for _, p := range parts(r.Paper()) {
+			a := age{r.Source.Commit, p.name}
+			if seen[a] {
+				continue
+			}
+			seen[a] = true
+			since, stale := d.since[a]
+			if in(root, a.commit) {
+				lines, err := p.changed(root, a.commit)
+				if err != nil {
+					return "", err
+				}
+				stale = lines > p.lines
+			}
+			if stale {
+				list = append(list, fmt.Sprintf("%s %s %s\n", a.commit, cmp.Or(since, today), a.part))
+			}
 		}
-		return fmt.Sprintf("its commit %.12s is not in this clone; in a shallow one, git fetch --unshallow; else", commit)
 	}
+	slices.Sort(list)
+	return strings.Join(list, ""), nil
+}
+
+// changed returns how many lines of the part the tree at root has added and removed since a commit.
+func (p part) changed(root, commit string) (lines int, err error) {
 	text, err := git(root, append(append([]string{"diff", "--numstat", commit, "--"}, p.folders...), noTests...)...)
-	if err != nil {
-		return err.Error()
-	}
-	lines := 0
 	for line := range bytes.Lines(text) {
 		fields := strings.Fields(string(line))
 		if len(fields) < 3 {
@@ -125,10 +209,7 @@ func (p part) changed(root, commit string) string {
 			lines += v
 		}
 	}
-	if lines > p.lines {
-		return fmt.Sprintf("%d lines of %s have changed since its commit %.12s, %d may", lines, p.name, commit, p.lines)
-	}
-	return ""
+	return lines, err
 }
 
 // Written are git's pathspecs that leave out recorded data, and the pages made of it.

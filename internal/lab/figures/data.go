@@ -36,6 +36,8 @@ type Source struct {
 	Failures []string `json:"failures,omitempty"`
 	// Plot is the SHA-256 of the run's picture, in hexadecimal; "" = there is none.
 	Plot string `json:"plot,omitempty"`
+
+	stale string // what Measured says of the commit's age; "" = nothing
 }
 
 // Virtual is the Machine of a run in virtual time.
@@ -49,7 +51,11 @@ type Run struct {
 }
 
 // Data is all runs that there are, by name.
-type Data struct{ runs map[string]*Run }
+type Data struct {
+	runs      map[string]*Run
+	staleList string         // text of the file
+	since     map[age]string // the same, read: days
+}
 
 // Load reads all runs from the folder that Folder names. An error names the file.
 func Load(folder fs.FS) (*Data, error) {
@@ -68,6 +74,13 @@ func Load(folder fs.FS) (*Data, error) {
 			return nil, fmt.Errorf("%s: %w", path.Join(Folder, name), err)
 		}
 		d.runs[r.Name] = r
+	}
+	text, err := fs.ReadFile(folder, staleList)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := d.readStale(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", path.Join(Folder, staleList), err)
 	}
 	return d, nil
 }

@@ -114,42 +114,94 @@ func put(t *testing.T, root, name, text string) {
 	}
 }
 
-func TestStale(t *testing.T) {
+// loaded is the data at root.
+func loaded(t *testing.T, root string) *Data {
+	t.Helper()
+	all, err := Load(os.DirFS(filepath.Join(root, Folder)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestWrong(t *testing.T) {
 	for _, c := range []struct {
 		name, file, text string
 		want             string // part of the only complaint; "" = none
 	}{
 		{"nothing has changed", "docs/a.md", "a", ""},
 		{"few lines have", "bpf/a.h", strings.Repeat("a\n", 100), ""},
-		{"too many have", "bpf/a.h", strings.Repeat("b\n", 300), "600 lines of the data plane have changed since its commit"},
+		{"too many have", "bpf/a.h", strings.Repeat("b\n", 300), "/stale.txt:1: the code has changed by more than the data may be old"},
 		{"tests do not count", "bpf/a_test.go", strings.Repeat("b\n", 3000), ""},
-		{"another scenario", "lab/qcon/a.yaml", "link: {bandwidth: 1mbit}\n", "lab/qcon/a.yaml has changed since"},
-		{"an unknown commit", Folder + "/qcon/a-fair.jsonl", oneRun(strings.Repeat("0", 40)), "its commit 000000000000 is not in this clone"},
+		{"another scenario", "lab/qcon/a.yaml", "link: {bandwidth: 1mbit}\n", "/qcon/a-fair.jsonl:1: lab/qcon/a.yaml has changed since; measure again: scripts/papers qcon/a-fair"},
+		{"an unknown commit", Folder + "/qcon/a-fair.jsonl", oneRun(strings.Repeat("0", 40)), "/qcon/a-fair.jsonl:1: its commit 000000000000 is not in this clone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root, git := repository(t)
 			put(t, root, c.file, c.text)
 			git("add", ".")
 			git("commit", "-qm", "b", "--allow-empty")
-			all, err := Load(os.DirFS(filepath.Join(root, Folder)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := all.Stale(root)
-			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
+			got := loaded(t, root).Wrong(root)
+			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], Folder+c.want)) {
 				t.Errorf("%q, want %q", got, c.want)
-			}
-			for _, line := range got {
-				if !strings.HasPrefix(line, Folder+"/qcon/a-fair.jsonl:1: ") || !strings.HasSuffix(line, "measure again: scripts/papers qcon/a-fair") {
-					t.Errorf("no file and line, or no remedy: %s", line)
-				}
 			}
 		})
 	}
 }
 
+// TestStale has a page say since when its figures are stale, until the code is again what was measured.
+func TestStale(t *testing.T) {
+	root, _ := repository(t)
+	commit := loaded(t, root).Run("qcon/a-fair").Source.Commit
+	refresh := func(today string) *Data {
+		t.Helper()
+		if err := loaded(t, root).Refresh(root, today); err != nil {
+			t.Fatal(err)
+		}
+		all := loaded(t, root)
+		if got := all.Wrong(root); len(got) > 0 {
+			t.Errorf("after a refresh: %q", got)
+		}
+		return all
+	}
+	fresh := func(all *Data) {
+		t.Helper()
+		if got := all.Stale(); len(got) > 0 {
+			t.Errorf("stale: %q", got)
+		}
+		if got, want := all.Run("qcon/a-fair").Source.Measured(), "`"+commit[:12]+"`"; got != want {
+			t.Errorf("a page says %s, want %s", got, want)
+		}
+	}
+
+	fresh(refresh("2026-01-01"))
+	put(t, root, "bpf/a.h", strings.Repeat("b\n", 300))
+	for _, today := range []string{"2026-01-02", "2026-01-03"} { // the first day stays
+		all := refresh(today)
+		if got, want := all.Run("qcon/a-fair").Source.Measured(), "`"+commit[:12]+"` (**stale since 2026-01-02: more than 400 lines of the data plane have changed**)"; got != want {
+			t.Errorf("a page says %s, want %s", got, want)
+		}
+		if got := all.Stale(); len(got) != 1 || !strings.HasPrefix(got[0], "1 runs of `"+commit[:12]+"` (**stale since 2026-01-02") {
+			t.Errorf("%q", got)
+		}
+	}
+	put(t, root, "bpf/a.h", strings.Repeat("a\n", 300))
+	if got := loaded(t, root).Wrong(root); len(got) != 1 {
+		t.Errorf("stale.txt names what is fresh: %q", got)
+	}
+	fresh(refresh("2026-01-04"))
+}
+
+func TestDamagedListOfStaleCommits(t *testing.T) {
+	root, _ := repository(t)
+	put(t, root, Folder+"/stale.txt", "0123 2026-01-01\n")
+	if _, err := Load(os.DirFS(filepath.Join(root, Folder))); err == nil || !strings.HasPrefix(err.Error(), Folder+"/stale.txt: ") {
+		t.Error(err)
+	}
+}
+
 // A clone without history, as CI's might be, has to say what it lacks.
-func TestStaleInAShallowClone(t *testing.T) {
+func TestWrongInAShallowClone(t *testing.T) {
 	root, git := repository(t)
 	put(t, root, "docs/b.md", "b")
 	git("add", ".")
@@ -159,12 +211,12 @@ func TestStaleInAShallowClone(t *testing.T) {
 	git("commit", "-qm", "c")
 	clone := t.TempDir()
 	git("clone", "-q", "--depth", "1", "file://"+root, clone)
-	all, err := Load(os.DirFS(filepath.Join(clone, Folder)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := all.Stale(clone); len(got) != 1 || !strings.Contains(got[0], "git fetch --unshallow") {
+	if got := loaded(t, clone).Wrong(clone); len(got) != 1 || !strings.Contains(got[0], "git fetch --unshallow") {
 		t.Errorf("%q", got)
+	}
+	t.Setenv(withoutHistory, "yes")
+	if got := loaded(t, clone).Wrong(clone); len(got) != 0 {
+		t.Errorf("where history need not be there: %q", got)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"weir/internal/lab/balancer"
 	migration "weir/internal/lab/cluster/paper"
@@ -185,6 +186,13 @@ func (b *built) blocks(root string, data *figures.Data, old map[string]string) e
 
 // write makes all files anew and removes plots that no page shows.
 func write(root string) error {
+	data, err := load(root)
+	if err != nil {
+		return err
+	}
+	if err := data.Refresh(root, time.Now().UTC().Format(time.DateOnly)); err != nil {
+		return err
+	}
 	b, err := build(root)
 	if err != nil {
 		return err
@@ -250,7 +258,8 @@ func (b *built) eachPlot(root string, f func(file, want string) error) error {
 	return nil
 }
 
-// problems are a line for each file that differs from its data, and for each run that is too old.
+// problems are a line for each file that differs from its data, and for each run whose data cannot be
+// held against the tree.
 func problems(root string) ([]string, *built, error) {
 	b, err := build(root)
 	if err != nil {
@@ -280,7 +289,7 @@ func problems(root string) ([]string, *built, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return append(list, data.Stale(root)...), b, nil
+	return append(list, data.Wrong(root)...), b, nil
 }
 
 func check(root string) error {
@@ -298,6 +307,18 @@ func check(root string) error {
 	}
 	if len(list) > 0 {
 		return fmt.Errorf("%d disagreements between pages, data and source", len(list))
+	}
+	return nil
+}
+
+// fresh fails if figures are stale, naming their commits.
+func fresh(root string) error {
+	data, err := load(root)
+	if err != nil {
+		return err
+	}
+	if list := data.Stale(); len(list) > 0 {
+		return fmt.Errorf("docs quote figures of other code than this; make papers measures them again:\n%s", strings.Join(list, "\n"))
 	}
 	return nil
 }

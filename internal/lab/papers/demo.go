@@ -52,7 +52,7 @@ func clusterDemo(need func(string) *figures.Run) string {
 	for _, c := range []string{"camera", "db"} {
 		fmt.Fprintf(&b, "    %-10s  %5.1f Mbit/s  %5.1f Mbit/s\n", c, received(r, "before", c)/1e6, received(r, "after", c)/1e6)
 	}
-	return fmt.Sprintf("%s\n(Commit `%.12s`, %s, on %s.)", b.String(), r.Source.Commit, r.Source.Date, r.Source.Machine)
+	return fmt.Sprintf("%s\n(Commit %s, %s, on %s.)", b.String(), r.Source.Measured(), r.Source.Date, r.Source.Machine)
 }
 
 // step is the first event of a run of the cluster lab of which is says so.

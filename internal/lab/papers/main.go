@@ -6,7 +6,8 @@
 // nothing itself:
 //
 //	go run ./internal/lab/papers write               # all of it, from the module's root: make figures
-//	go run ./internal/lab/papers check               # fails if a page differs from its data, or the data is old
+//	go run ./internal/lab/papers check               # fails if a page differs from its data, or does not say that it is stale
+//	go run ./internal/lab/papers fresh               # fails if data is stale: make release
 //	go run ./internal/lab/papers runs [NAME...]      # which runs it is made of
 //	go run ./internal/lab/papers arch NAME           # the processor that a run's machine has
 //	go run ./internal/lab/papers due [NAME...]       # those of them whose data is older than the code in HEAD
@@ -41,7 +42,7 @@ func main() {
 }
 
 func command(args []string) error {
-	usage := errors.New("usage: papers write, papers check, papers runs [NAME...], papers arch NAME, papers due [NAME...], papers verdict NAME, papers record RAW COMMIT STATUS NAME or papers balancer COMMAND, from the module's root")
+	usage := errors.New("usage: papers write, papers check, papers fresh, papers runs [NAME...], papers arch NAME, papers due [NAME...], papers verdict NAME, papers record RAW COMMIT STATUS NAME or papers balancer COMMAND, from the module's root")
 	if len(args) == 0 {
 		return usage
 	}
@@ -50,6 +51,8 @@ func command(args []string) error {
 		return write(".")
 	case verb == "check" && len(args) == 0:
 		return check(".")
+	case verb == "fresh" && len(args) == 0:
+		return fresh(".")
 	case verb == "runs":
 		return list(args, func(*figures.Run) bool { return true })
 	case verb == "arch" && len(args) == 1:

@@ -212,7 +212,7 @@ func (x *run) goodput() float64 {
 // days, each once.
 func (r *results) sources() (kernels, commits, days string) {
 	return r.each(func(s figures.Source) string { return s.Kernel }),
-		r.each(func(s figures.Source) string { return "`" + s.Commit[:min(12, len(s.Commit))] + "`" }),
+		r.each(func(s figures.Source) string { return s.Measured() }),
 		r.each(func(s figures.Source) string { return s.Date })
 }
 

@@ -55,7 +55,7 @@ func Page(data *figures.Data) (map[string][]byte, error) {
 	for _, name := range Runs {
 		r := data.Run("c-balancer/" + name)
 		if r != nil {
-			sources = append(sources, fmt.Sprintf("%s: commit `%.12s`, Linux %s, %s", name, r.Source.Commit, r.Source.Kernel, r.Source.Date))
+			sources = append(sources, fmt.Sprintf("%s: commit %s, Linux %s, %s", name, r.Source.Measured(), r.Source.Kernel, r.Source.Date))
 		}
 		var err error
 		if runs[name], err = events(r); err != nil {
