@@ -15,6 +15,7 @@ import (
 	"weir/internal/agent/decide"
 	"weir/internal/agent/memory"
 	"weir/internal/agent/notify"
+	"weir/internal/agent/offload"
 	"weir/internal/agent/readers"
 	"weir/internal/agent/record"
 	"weir/internal/agent/reload"
@@ -114,7 +115,7 @@ type Agent struct {
 	links     links
 	finder    *finder
 	readers   readers.Readers
-	offloads  offloads
+	offloads  offload.Limits
 	regulator regulator
 }
 
@@ -142,7 +143,7 @@ func New(opts Options) (*Agent, error) {
 		record:    record.Recorder{Log: opts.Log, Audit: opts.Audit},
 		store:     memory.NewFile(opts.StateDir),
 		readers:   readers.Readers{},
-		offloads:  offloads{log: opts.Log, limit: opts.LimitOffload, restore: opts.RestoreOffload},
+		offloads:  offload.Limits{Log: opts.Log, Set: opts.LimitOffload, Restore: opts.RestoreOffload},
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
 	a.allocator = allocator{a}
