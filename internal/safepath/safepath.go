@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 var (
@@ -87,30 +86,6 @@ func Program(path string) (*os.File, error) {
 
 // Descriptor returns the path by which a process reaches a file that it has open.
 func Descriptor(fd uintptr) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
-
-// Folder makes a folder, with those above it, if it is not there, and refuses it unless root
-// and this process alone may change what is in it.
-func Folder(path string, mode fs.FileMode) error {
-	if err := folder(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := os.MkdirAll(path, mode); err != nil {
-		return err
-	}
-	return folder(path)
-}
-
-func folder(path string) error {
-	f, err := examine(path, uint32(os.Geteuid()))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, mode, err := stat(f); err != nil || !mode.IsDir() {
-		return errors.Join(err, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR})
-	}
-	return nil
-}
 
 // Check refuses a file or a folder, as Open and Folder would.
 func Check(path string) error {

@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -22,6 +22,7 @@ import (
 	"weir/internal/cluster/warrant"
 	"weir/internal/cluster/wire"
 	"weir/internal/config"
+	"weir/internal/safepath"
 )
 
 // migrateHelper holds the options of weir migrate-helper.
@@ -130,12 +131,9 @@ func (m migrateHelper) open() (net.Listener, error) {
 		}
 		return list[0], nil
 	}
-	ln, err := net.Listen("unix", m.listen)
+	ln, err := safepath.Listen(m.listen)
 	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(m.listen, 0o600); err != nil {
-		return nil, errors.Join(err, ln.Close())
+		return nil, fmt.Errorf("--listen %s: %w", m.listen, err)
 	}
 	return ln, nil
 }

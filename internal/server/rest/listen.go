@@ -12,12 +12,12 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weir/internal/api"
 	"weir/internal/crowd"
+	"weir/internal/safepath"
 )
 
 // socketMode lets root and the group connect (connecting needs the write bit).
@@ -49,22 +49,17 @@ func (s *Socket) Close() error {
 }
 
 // Listen claims path. It makes a missing directory, removes a socket that a dead process
-// left, and refuses one that a living process serves. group may use the socket besides
-// root, "" = none.
+// left, and refuses one that a living process serves, or that another user could exchange.
+// group may use the socket besides root, "" = none.
 func Listen(path, group, who string, log *slog.Logger) (*Socket, error) {
 	lock, err := lockFile(path+".lock", who)
 	if err != nil {
-		return nil, socketError(path, err)
+		return nil, socketError(path, who, err)
 	}
-	ln, err := bind(path, who)
+	ln, err := bind(path, group, who, log)
 	if err != nil {
 		lock.Close()
-		return nil, socketError(path, err)
-	}
-	if err := admitGroup(path, group, log); err != nil {
-		ln.Close()
-		lock.Close()
-		return nil, socketError(path, err)
+		return nil, err
 	}
 	return &Socket{Listener: byUser(ln, changers, log.With("socket", path)), lock: lock}, nil
 }
@@ -89,21 +84,22 @@ func ListenView(path, group, who string, log *slog.Logger) (net.Listener, error)
 		return nil, nil
 	}
 	path = api.ViewSocket(path)
-	ln, err := bind(path, who)
+	ln, err := bind(path, group, who, log)
 	if err != nil {
-		return nil, socketError(path, err)
-	}
-	if err := admitGroup(path, group, log); err != nil {
-		ln.Close()
-		return nil, socketError(path, err)
+		return nil, err
 	}
 	return byUser(ln, viewers, log.With("socket", path)), nil
 }
 
 // socketError names the socket and, where that helps, says what to do.
-func socketError(path string, err error) error {
-	if errors.Is(err, fs.ErrPermission) {
+func socketError(path, who string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("socket %s cannot be made: %w; run as root, or choose another --socket", path, fs.ErrPermission)
+	case errors.Is(err, safepath.ErrServed):
+		err = &InUseError{who}
+	case errors.Is(err, safepath.ErrNotSocket):
+		err = fmt.Errorf("%w; move it away or choose another --socket", err)
 	}
 	return fmt.Errorf("socket %s: %w", path, err)
 }
@@ -123,15 +119,13 @@ func Unit(who string) string {
 	return "weir-" + who
 }
 
-var errNoSocket = errors.New("something that is no socket stands there; move it away or choose another --socket")
-
 // lockFile takes a lock that the kernel gives back when the process dies. The
 // directory is made if it is missing.
 func lockFile(path, who string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := safepath.Folder(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := safepath.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -146,51 +140,40 @@ func lockFile(path, who string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// bind listens on path. It removes only a socket that refuses connections: any other file
-// there belongs to another program.
-func bind(path, who string) (*net.UnixListener, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case info.Mode()&fs.ModeSocket == 0:
-		return nil, errNoSocket
-	default:
-		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			conn.Close()
-			return nil, &InUseError{who}
-		} else if !errors.Is(err, unix.ECONNREFUSED) {
-			return nil, err
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("left by a dead process: %w", err)
-		}
-	}
-	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-}
-
-// admitGroup hands the socket to group. A host without that group is served
+// bind listens on path and hands the socket to group. A host without that group is served
 // all the same, to root alone: an agent that works matters more.
-func admitGroup(path, group string, log *slog.Logger) error {
-	if err := chgrp(path, group); err != nil {
+func bind(path, group, who string, log *slog.Logger) (net.Listener, error) {
+	ln, err := safepath.Listen(path)
+	if err != nil {
+		return nil, socketError(path, who, err)
+	}
+	gid, err := groupID(group)
+	if err == nil {
+		err = ln.Admit(gid, socketMode)
+	}
+	if err != nil {
 		log.Warn("only root can use the socket", "socket", path, "err", err,
 			"remedy", "groupadd --system "+group+" and restart it")
+		err = ln.Admit(-1, socketMode)
 	}
-	return os.Chmod(path, socketMode)
+	if err != nil {
+		return nil, errors.Join(socketError(path, who, err), ln.Close())
+	}
+	return ln, nil
 }
 
-func chgrp(path, group string) error {
+// groupID returns the number of a group, -1 for none.
+func groupID(group string) (int, error) {
 	if group == "" {
-		return nil
+		return -1, nil
 	}
 	g, err := user.LookupGroup(group)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	gid, err := strconv.Atoi(g.Gid)
 	if err != nil {
-		return fmt.Errorf("group %s has the id %q, which is no number", group, g.Gid)
+		return 0, fmt.Errorf("group %s has the id %q, which is no number", group, g.Gid)
 	}
-	return os.Chown(path, -1, gid)
+	return gid, nil
 }
