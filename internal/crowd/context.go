@@ -25,9 +25,16 @@ func WithConn(ctx context.Context, conn net.Conn) context.Context {
 
 // Admit notes whose the connection of a request is, see Conn.Admit. A connection that is of no
 // Listener is bounded elsewhere.
-func Admit(ctx context.Context, party string) error {
+func Admit(ctx context.Context, class, party string) error {
 	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
-		return c.Admit(party)
+		return c.Admit(class, party)
 	}
 	return nil
+}
+
+// Asked notes that the request of a stranger is here as a whole, see Conn.Asked.
+func Asked(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
+		c.Asked()
+	}
 }

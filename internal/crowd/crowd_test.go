@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +73,7 @@ func addrPort(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 func isClosed(c *Conn) bool {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	return c.closed
+	return c.in == nil
 }
 
 // TestStrangersMakeRoom: an address with many connections makes room by itself for its new
@@ -114,35 +115,93 @@ func TestKnownPartiesStay(t *testing.T) {
 	var alice []*Conn
 	for range 3 {
 		c := o.open("192.0.2.1:1", true)
-		if err := errors.Join(c.Admit("alice"), c.Admit("alice")); err != nil {
+		if err := errors.Join(c.Admit("", "alice"), c.Admit("", "alice")); err != nil {
 			t.Fatal(err)
 		}
 		alice = append(alice, c)
 	}
-	if err := o.open("192.0.2.1:1", true).Admit("alice"); err == nil {
+	if err := o.open("192.0.2.1:1", true).Admit("", "alice"); err == nil {
 		t.Error("a fourth connection of alice")
 	}
 	for i := range 10 {
 		o.open(fmt.Sprintf("192.0.2.1:%d", i), i%2 == 0)
 	}
 	for _, who := range []string{"bob", "carol"} {
-		if err := o.open("192.0.2.1:1", true).Admit(who); err != nil {
+		if err := o.open("192.0.2.1:1", true).Admit("", who); err != nil {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
-	if err := o.open("192.0.2.1:1", true).Admit("dave"); err == nil {
-		t.Error("a sixth connection")
+	if err := o.open("192.0.2.1:1", true).Admit("", "dave"); err != nil || !isClosed(alice[0]) {
+		t.Errorf("dave, for whom alice makes room: %v", err)
+	}
+	if err := o.open("192.0.2.1:1", true).Admit("", "bob"); err == nil {
+		t.Error("a sixth connection, where no party has two more than bob")
 	}
 	alice[0].Close()
-	alice[0].Close() // counts once
-	if n := o.l.Of("alice"); n != 2 {
+	alice[1].Close()
+	alice[1].Close() // counts once
+	if n := o.l.Of("alice"); n != 1 {
 		t.Errorf("%d connections of alice", n)
 	}
-	if err := alice[0].Admit("alice"); !errors.Is(err, net.ErrClosed) {
+	if err := alice[1].Admit("", "alice"); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a closed connection: %v", err)
 	}
-	if err := o.open("192.0.2.1:1", true).Admit("dave"); err != nil {
-		t.Errorf("dave, once there is room: %v", err)
+	if err := o.open("192.0.2.1:1", true).Admit("", "bob"); err != nil {
+		t.Errorf("bob, once there is room: %v", err)
+	}
+}
+
+// TestClassesHavePlacesOfTheirOwn: users of one class, however many, keep no user of another class out,
+// and none of their own who has fewer connections.
+func TestClassesHavePlacesOfTheirOwn(t *testing.T) {
+	o := newOpener(t, Limits{Unknown: 4, Each: 4, All: 16})
+	var first *Conn
+	for user := range 8 {
+		for range 4 {
+			c := o.open("192.0.2.1:1", true)
+			_ = c.Admit("view", fmt.Sprint("uid ", user)) // of the later users the last ones are refused
+			if first == nil {
+				first = c
+			}
+		}
+	}
+	if n := o.l.Of("uid 7"); n == 0 || !isClosed(first) {
+		t.Errorf("the last user has %d connections, the first has made room: %v", n, isClosed(first))
+	}
+	if _, n := o.l.Open(); n != 16 {
+		t.Errorf("%d connections are open", n)
+	}
+	for range 4 {
+		if err := o.open("192.0.2.1:1", true).Admit("change", "uid 0"); err != nil {
+			t.Errorf("root: %v", err)
+		}
+	}
+}
+
+// TestManyAddresses: of strangers with one connection each, those that the server waits for
+// make room before those that it works for, and none whose request is here as a whole does.
+func TestManyAddresses(t *testing.T) {
+	o := newOpener(t, Limits{Unknown: 20})
+	works := o.open("192.0.2.1:1", true) // its handshake is being computed
+	asked := o.open("192.0.2.2:1", true)
+	asked.Asked()
+	for i := range 1000 {
+		c := o.open(fmt.Sprintf("198.51.%d.%d:1", i/250, i%250), true)
+		waiting := make(chan struct{})
+		go func() { close(waiting); _, _ = c.Read([]byte{0}) }()
+		<-waiting
+		for c.waits.Load() == 0 && !isClosed(c) {
+			runtime.Gosched()
+		}
+	}
+	if isClosed(works) || isClosed(asked) {
+		t.Errorf("closed: one that is worked for %v, one that has asked %v", isClosed(works), isClosed(asked))
+	}
+	for i := range 100 {
+		o.open(fmt.Sprintf("192.0.2.2:%d", 2+i), true).Asked()
+	}
+	if n, _ := o.l.Open(); n > 30 || !isClosed(asked) {
+		t.Errorf("%d connections are open; of those that have asked the oldest is closed: %v", n, isClosed(asked))
 	}
 }
 

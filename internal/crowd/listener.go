@@ -15,9 +15,9 @@ import (
 
 // Limits are the most connections of a Listener that are open at once.
 type Limits struct {
-	Unknown int // on which no party has shown who it is
+	Unknown int // on which no party has shown who it is; those that have Asked have half as many beside
 	Each    int // of one party that has; 0 = as many as of all
-	All     int // of all parties that have
+	All     int // of all parties of one class that have
 }
 
 // Listener is a listener that bounds how many connections are open.
@@ -28,12 +28,12 @@ type Listener struct {
 	// whose the last of them was.
 	Say func(connections int, last string)
 
-	mu             sync.Mutex
-	number         uint64
-	silent, spoken pool // strangers
-	known          pool
-	lines          Lines
-	users          func(net.Conn) (party string, err error)
+	mu                    sync.Mutex
+	number                uint64
+	silent, spoken, asked pool             // strangers
+	known                 map[string]*pool // by class
+	lines                 Lines
+	users                 func(net.Conn) (party string, err error)
 }
 
 // Listen returns a Listener around one that accepts. Strangers are counted by their address.
@@ -42,7 +42,7 @@ type Listener struct {
 func Listen(ln net.Listener, most Limits) *Listener {
 	deferAccept(ln)
 	half := max(1, most.Unknown/2)
-	return &Listener{Listener: ln, limits: most, silent: pool{all: half}, spoken: pool{all: half}, known: pool{each: most.Each, all: most.All}}
+	return &Listener{Listener: ln, limits: most, silent: pool{all: half}, spoken: pool{all: half}, asked: pool{all: half}, known: map[string]*pool{}}
 }
 
 // deferAccept has the kernel keep a connection to itself for some seconds, until something has
@@ -73,10 +73,11 @@ type Conn struct {
 	of     *Listener
 	number uint64 // in the order in which connections came
 	talks  atomic.Bool
+	waits  atomic.Int64 // since when the server waits for what is to come on it, in ns; 0 = it does not
 
 	// These are the Listener's to change.
-	party         string
-	known, closed bool
+	party string
+	in    *pool // nil = it is closed
 }
 
 // Accept implements net.Listener.
@@ -87,30 +88,60 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &Conn{Conn: conn, of: l, party: Share(conn.RemoteAddr())}
-		if l.users != nil {
-			if c.party, err = l.users(conn); err != nil {
-				_ = conn.Close() // the process at the other end has gone
-				continue
-			}
-			c.known = true
+		if l.users == nil {
+			l.move(c, &l.silent)
+			return c, nil
 		}
-		l.enter(c)
+		if c.party, err = l.users(conn); err != nil {
+			_ = conn.Close() // the process at the other end has gone
+			continue
+		}
+		l.move(c, l.class(""))
 		return c, nil
 	}
 }
 
-// enter notes a connection, and closes the one that makes room for it.
-func (l *Listener) enter(c *Conn) {
+// move puts a connection into a pool, and closes the one that makes room for it. A connection
+// that was closed meanwhile, or whose party is known, stays where it is.
+func (l *Listener) move(c *Conn, to *pool) {
 	l.mu.Lock()
-	l.number++
-	c.number = l.number
-	p := &l.silent
-	if c.known {
-		p = &l.known
+	var out *Conn
+	if c.number == 0 || c.in != nil && l.isStranger(c) {
+		out = l.put(c, to)
 	}
-	out := p.add(c)
 	l.mu.Unlock()
 	l.expel(out)
+}
+
+// put takes a connection out of its pool and into another one. The lock is held.
+func (l *Listener) put(c *Conn, to *pool) (out *Conn) {
+	if c.number == 0 {
+		l.number++
+		c.number = l.number
+	}
+	if c.in != nil {
+		c.in.remove(c)
+	}
+	c.in = to
+	return to.add(c)
+}
+
+// isStranger reports whether no party has shown that an open connection is its own. The lock
+// is held.
+func (l *Listener) isStranger(c *Conn) bool {
+	return c.in == &l.silent || c.in == &l.spoken || c.in == &l.asked
+}
+
+// class returns the pool of a class of known parties.
+func (l *Listener) class(name string) *pool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.known[name]
+	if p == nil {
+		p = &pool{each: l.limits.Each, all: l.limits.All}
+		l.known[name] = p
+	}
+	return p
 }
 
 // expel closes a connection that has to make room, nil = none has.
@@ -128,57 +159,57 @@ func (l *Listener) expel(c *Conn) {
 
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
+	c.waits.Store(time.Now().UnixNano())
 	n, err := c.Conn.Read(b)
+	c.waits.Store(0)
 	if n > 0 && !c.talks.Swap(true) {
-		c.of.speak(c)
+		c.of.move(c, &c.of.spoken)
 	}
 	return n, err
 }
 
-// speak notes that something has come on a connection.
-func (l *Listener) speak(c *Conn) {
-	l.mu.Lock()
-	var out *Conn
-	if !c.closed && !c.known {
-		l.silent.remove(c)
-		out = l.spoken.add(c)
-	}
-	l.mu.Unlock()
-	l.expel(out)
+// Asked notes that a stranger's request is here as a whole. From now on the connection makes
+// room for others of that kind alone: they cost as much to make as to answer.
+func (c *Conn) Asked() { c.of.move(c, &c.of.asked) }
+
+// Admit notes whose a connection is: it makes no room for strangers from now on, nor for a
+// party of another class, such as users with fewer rights. Where all places of the class are
+// taken, the party with the most of them makes room, if it has more than the new one would.
+// The error says that the party has as many connections as it may.
+func (c *Conn) Admit(class, party string) error {
+	to := c.of.class(class)
+	out, err := c.admit(to, party)
+	c.of.expel(out)
+	return err
 }
 
-// Admit notes whose a connection is: it makes no room for strangers from now on. The error
-// says that the party, or all together, have as many connections as they may.
-func (c *Conn) Admit(party string) error {
+func (c *Conn) admit(to *pool, party string) (out *Conn, err error) {
 	l := c.of
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	mine := len(to.parties[party])
 	switch {
-	case c.closed:
-		return net.ErrClosed
-	case c.known:
-		return nil
-	case l.known.each > 0 && len(l.known.parties[party]) >= l.known.each:
-		return fmt.Errorf("%s has %d connections open here already", party, l.known.each)
-	case l.known.n >= l.known.all:
-		return fmt.Errorf("%d connections of others are open here already", l.known.all)
+	case c.in == nil:
+		return nil, net.ErrClosed
+	case !l.isStranger(c):
+		return nil, nil
+	case to.each > 0 && mine >= to.each:
+		return nil, fmt.Errorf("%s has %d connections open here already", party, to.each)
+	case to.n >= to.all && to.most() <= mine+1:
+		return nil, fmt.Errorf("%d connections of others are open here already", to.all)
 	}
-	l.silent.remove(c)
-	l.spoken.remove(c)
-	c.party, c.known = party, true
-	l.known.add(c)
-	return nil
+	c.in.remove(c)
+	c.in, c.party = nil, party
+	return l.put(c, to), nil
 }
 
 // Close implements net.Conn.
 func (c *Conn) Close() error {
 	l := c.of
 	l.mu.Lock()
-	if !c.closed {
-		c.closed = true
-		l.silent.remove(c)
-		l.spoken.remove(c)
-		l.known.remove(c)
+	if c.in != nil {
+		c.in.remove(c)
+		c.in = nil
 	}
 	l.mu.Unlock()
 	return c.Conn.Close()
@@ -191,14 +222,20 @@ func (c *Conn) NetConn() net.Conn { return c.Conn }
 func (l *Listener) Open() (strangers, known int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.silent.n + l.spoken.n, l.known.n
+	for _, p := range l.known {
+		known += p.n
+	}
+	return l.silent.n + l.spoken.n + l.asked.n, known
 }
 
 // Of returns how many connections of a known party are open.
-func (l *Listener) Of(party string) int {
+func (l *Listener) Of(party string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.known.parties[party])
+	for _, p := range l.known {
+		n += len(p.parties[party])
+	}
+	return n
 }
 
 // Share returns the party that an address counts as: the address without its port, and of

@@ -2,7 +2,10 @@
 
 package crowd
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // pool holds connections by party, those of each party in the order in which they came.
 type pool struct {
@@ -11,8 +14,9 @@ type pool struct {
 	parties   map[string][]*Conn
 }
 
-// add puts a connection into the pool, and returns the one that makes room for it: the oldest
-// of its party, or of the party with the most connections.
+// add puts a connection into the pool, and returns the one that makes room for it: of its
+// party, or of the party with the most connections. Of those it is the one for whose client the
+// server has waited the longest; where it waits for none, the oldest.
 func (p *pool) add(c *Conn) (out *Conn) {
 	if p.parties == nil {
 		p.parties = map[string][]*Conn{}
@@ -22,22 +26,44 @@ func (p *pool) add(c *Conn) (out *Conn) {
 	p.n++
 	switch {
 	case p.each > 0 && len(mine) > p.each:
-		return mine[0]
+		return slowest(mine[:len(mine)-1])
 	case p.n > p.all:
-		return p.largest(mine)[0]
+		return slowest(slices.DeleteFunc(p.largest(), func(other *Conn) bool { return other == c }))
 	}
 	return nil
 }
 
-// largest returns the connections of the party with the most of them: of several, the party
-// whose oldest connection came first.
-func (p *pool) largest(most []*Conn) []*Conn {
+// most returns how many connections the party with the most of them has.
+func (p *pool) most() (n int) {
 	for _, list := range p.parties {
-		if len(list) > len(most) || len(list) == len(most) && list[0].number < most[0].number {
-			most = list
+		n = max(n, len(list))
+	}
+	return n
+}
+
+// largest returns the connections of the party with the most of them, or of all that have as many.
+func (p *pool) largest() (all []*Conn) {
+	n := p.most()
+	for _, list := range p.parties {
+		if len(list) == n {
+			all = append(all, list...)
 		}
 	}
-	return most
+	return all
+}
+
+// slowest returns the connection that has to make room, of some.
+func slowest(list []*Conn) *Conn {
+	return slices.MinFunc(list, func(a, b *Conn) int {
+		x, y := a.waits.Load(), b.waits.Load()
+		switch {
+		case (x == 0) != (y == 0): // one of them has something under way
+			return cmp.Compare(y, x)
+		case x != y:
+			return cmp.Compare(x, y)
+		}
+		return cmp.Compare(a.number, b.number)
+	})
 }
 
 // remove takes a connection out of the pool, if it is there.

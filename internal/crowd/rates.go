@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// maxParties bounds for how many parties Rates keeps an allowance; further ones share one.
-const maxParties = 4096
+// maxParties bounds for how many parties Rates keeps an allowance, in some 2 MiB; further ones
+// share one. A core answers fewer in the second in which an allowance that is used becomes whole.
+const maxParties = 16 << 10
 
 // Rates gives each party an allowance, for something such as attempts that may fail: Burst at
 // once, and one more each Every.

@@ -132,7 +132,7 @@ func (o Options) within(serve func(http.ResponseWriter, *http.Request, Session))
 			o.unknown(w, r, no)
 			return
 		}
-		if crowd.Admit(r.Context(), session.party()) != nil {
+		if crowd.Admit(r.Context(), session.class(), session.party()) != nil {
 			o.refuse(w, r, &refusal.Error{Kind: refusal.Busy, Msg: "too many connections with a token are open", Remedy: "close a page"})
 			return
 		}

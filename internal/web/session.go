@@ -48,6 +48,15 @@ type User struct {
 	Group string  `json:"group,omitempty"` // that gives the user the role, "" = that cannot be looked up
 }
 
+// class returns whose places on the page the user's connections have: users who may only look
+// take none of those who may change something. What a connection of a proxy carries is of both.
+func (u User) class() string {
+	if u.party() == "" {
+		return "proxy"
+	}
+	return u.Role
+}
+
 // party names the user as one of many, "" = several: on a connection of a proxy there are
 // requests of all its users.
 func (u User) party() string {

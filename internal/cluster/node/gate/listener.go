@@ -45,7 +45,7 @@ func Guard(cfg *tls.Config, isMember func(name string, cert *x509.Certificate) b
 			if err != nil || !isMember(member, cert) {
 				return err
 			}
-			return c.Admit(member)
+			return c.Admit("", member)
 		}
 		return own, nil
 	}

@@ -92,7 +92,7 @@ func (r *Registry) Serve(ctx context.Context) {
 	}
 	srv := crowd.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if r.hasPass(w, q) {
-			if err := crowd.Admit(q.Context(), "engine"); err != nil {
+			if err := crowd.Admit(q.Context(), "", "engine"); err != nil {
 				http.Error(w, err.Error(), http.StatusServiceUnavailable)
 				return
 			}
