@@ -5,6 +5,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -114,7 +115,7 @@ func (m *Manager) nodesHandler() http.Handler {
 				m.strangers.turnAway(w, r, who, cmp.Or(h.Action(pattern), "connect"), no)
 				return
 			}
-			m.strangers.serve(w, r, address, h.Mux)
+			m.strangers.serve(w, r, pattern, address, h.Mux)
 		case strings.HasPrefix(r.URL.Path, imagesPath):
 			m.serveImages(w, r, who)
 		default:
@@ -146,7 +147,9 @@ func from(ctx context.Context) remote {
 // serve answers nodes until ctx ends.
 func (m *Manager) serve(ctx context.Context) {
 	srv := rest.Server(m.nodesHandler(), m.log.With("component", "nodes"))
-	srv.ConnContext = pki.WithConnection
+	srv.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return crowd.WithConn(pki.WithConnection(ctx, conn), conn)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(m.listener) }()
 	select {

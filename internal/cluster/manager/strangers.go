@@ -3,11 +3,14 @@
 package manager
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,7 +25,10 @@ import (
 
 // forStrangers are the patterns of the routes that a node may ask before it is a member. A
 // route that is not among them is for members, and so is a path without a route.
-var forStrangers = []string{"POST /v1/join", "POST /v1/renew"}
+var forStrangers = []string{"POST /v1/join", renewal}
+
+// renewal is the pattern by which a former member gets a certificate.
+const renewal = "POST /v1/renew"
 
 // What strangers may do at the port for nodes.
 const (
@@ -31,9 +37,15 @@ const (
 
 	failuresAtOnce = 20          // requests of an address to join or to renew that are refused
 	failureEvery   = time.Second // one more
-	allFailures    = 1000        // of all addresses
-	allEvery       = 2 * time.Millisecond
+
+	// bodyTime bounds how long a stranger's request may take to come.
+	bodyTime = 2 * time.Second
 )
+
+// answered is how many requests of strangers are answered at once, each within a millisecond.
+// The others wait for their turn, each on a connection of its own: strangers with many
+// addresses, each of which is refused for the first time, keep no node out that has a token.
+var answered = max(2, runtime.NumCPU()/2)
 
 // What the requests of strangers to join and to renew may look like. A signing request has
 // some 200 bytes, its envelope some 1,000.
@@ -48,14 +60,15 @@ type strangers struct {
 	audit   *audit.Log
 	refused *atomic.Uint64
 
-	each, all crowd.Rates // failures
-	turned    crowd.Lines // of the log, about requests that were refused unread
-	failures  crowd.Lines // about those that were read
+	each     crowd.Rates // failures
+	turns    gate.Slots
+	turned   crowd.Lines // of the log, about requests that were refused unread
+	failures crowd.Lines // about those that were read
 }
 
 func newStrangers(m *Manager) *strangers {
 	return &strangers{log: m.log, audit: m.opts.Audit, refused: &m.refused,
-		each: crowd.Rates{Burst: failuresAtOnce, Every: failureEvery}, all: crowd.Rates{Burst: allFailures, Every: allEvery}}
+		each: crowd.Rates{Burst: failuresAtOnce, Every: failureEvery}, turns: make(gate.Slots, answered)}
 }
 
 // guarded returns the port for nodes: strangers make room for each other, members do not.
@@ -74,7 +87,7 @@ func (s *strangers) mayAsk(pattern, address string) *refusal.Error {
 	if !slices.Contains(forStrangers, pattern) {
 		return &refusal.Error{Kind: refusal.Denied, Field: "certificate", Msg: "no certificate of this cluster was shown", Remedy: "join first, with a token"}
 	}
-	if now := time.Now(); !s.each.Has(address, now) || !s.all.Has("", now) {
+	if !s.each.Has(address, time.Now()) {
 		return &refusal.Error{Kind: refusal.TooMany, Msg: "too many requests to join were refused lately", Remedy: "wait for some seconds"}
 	}
 	return nil
@@ -91,14 +104,46 @@ func (s *strangers) turnAway(w http.ResponseWriter, r *http.Request, who remote,
 	rest.RefuseUnread(w, r, no)
 }
 
-// serve serves a request to join or to renew, and counts it if it is refused.
-func (s *strangers) serve(w http.ResponseWriter, r *http.Request, address string, h http.Handler) {
-	rest.IfRefused(h, w, r, func() {
-		now := time.Now()
-		s.each.Take(address, now)
-		s.all.Take("", now)
-	})
+// serve serves a request to join or to renew once all of it is here, when its turn comes, and
+// counts it if it is refused. Its connection ends with it.
+func (s *strangers) serve(w http.ResponseWriter, r *http.Request, pattern, address string, h http.Handler) {
+	w.Header().Set("Connection", "close")
+	most := joinShape.Bytes
+	if pattern == renewal {
+		most = renewShape.Bytes
+	}
+	if r.ContentLength <= most { // a longer one is refused unread
+		arrive(w, r, most)
+	}
+	crowd.Asked(r.Context())
+	done, err := s.turns.Take(r.Context())
+	if err != nil {
+		return // the stranger has gone
+	}
+	defer done()
+	rest.IfRefused(h, w, r, func() { s.each.Take(address, time.Now()) })
 }
+
+// arrive reads a body of at most so many bytes, which the handler then has at once.
+func arrive(w http.ResponseWriter, r *http.Request, most int64) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // fails where there is no connection
+	head, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	gate.Arrived(w)
+	further := io.Reader(r.Body)
+	if err != nil {
+		further = failing{err}
+	}
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), further), r.Body}
+}
+
+// failing is the rest of a body that cannot be read.
+type failing struct{ err error }
+
+// Read implements io.Reader.
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // failed notes a request to join or to renew that was refused.
 func (s *strangers) failed(what, node string, peer remote, err error) {

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +102,41 @@ func TestRefusedJoinsAreBounded(t *testing.T) {
 	if n := len(w.added()); n > 60 {
 		t.Errorf("%d lines of the audit log", n)
 	}
+	if rec := strangerAt(t.Context(), h, "192.0.2.2:1", http.MethodPost, "/v1/join", bytes.NewReader(joining(t, w, "late"))); rec.Code != http.StatusOK {
+		t.Errorf("a node with a token: %d %s", rec.Code, rec.Body)
+	}
+}
+
+// TestManyStrangersKeepNoNodeOut: strangers with thousands of addresses whose requests to join are
+// refused, of which many are slow to send theirs, do not keep a node out that has a token.
+func TestManyStrangersKeepNoNodeOut(t *testing.T) {
+	w := newWalk(t)
+	h := w.nodesHandler()
+	for i := range 5000 {
+		address := fmt.Sprintf("198.18.%d.%d:1", i/250, i%250)
+		strangerAt(t.Context(), h, address, http.MethodPost, "/v1/join", strings.NewReader(`{"token":"x","secret":"y","node":"new","request":"AA=="}`))
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	for i := range 4 * answered {
+		body, never := io.Pipe()
+		running.Go(func() {
+			strangerAt(t.Context(), h, fmt.Sprintf("203.0.113.%d:1", i), http.MethodPost, "/v1/join", body)
+		})
+		defer never.Close()
+	}
+	begun := time.Now()
+	if rec := strangerAt(t.Context(), h, "192.0.2.2:1", http.MethodPost, "/v1/join", bytes.NewReader(joining(t, w, "late"))); rec.Code != http.StatusOK {
+		t.Errorf("a node with a token: %d %s", rec.Code, rec.Body)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// joining returns the body of a request to join by a token.
+func joining(t *testing.T, w *walk, node string) []byte {
+	t.Helper()
 	made, err := w.NewToken(t.Context(), api.TokenRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,13 +149,11 @@ func TestRefusedJoinsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(wire.JoinRequest{Token: token.ID, Secret: token.Secret, Node: "late", Request: request})
+	body, err := json.Marshal(wire.JoinRequest{Token: token.ID, Secret: token.Secret, Node: node, Request: request})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec := strangerAt(t.Context(), h, "192.0.2.2:1", http.MethodPost, "/v1/join", bytes.NewReader(body)); rec.Code != http.StatusOK {
-		t.Errorf("a node with a token: %d %s", rec.Code, rec.Body)
-	}
+	return body
 }
 
 // TestWhatRefusalsCost: a request that is refused at the port for nodes costs little, on every
