@@ -180,6 +180,7 @@ func TestPodsPolicy(t *testing.T) {
 		{name: "label false", o: pod("off", "weir.dev/min", "1M"), want: "takes room"},
 		{name: "reserve", o: pod("shop", "weir.dev/reserve", "1M"), want: "annotation weir.dev/reserve takes room"},
 		{name: "no max", o: pod("shop", "weir.dev/max", " None "), want: "annotation weir.dev/max takes room"},
+		{name: "an empty max", o: pod("paid", "weir.dev/max", " "), want: "annotation weir.dev/max takes room"},
 		{name: "no max of ingress", o: pod("paid", "weir.dev/ingress.max", "none"), want: "annotation weir.dev/ingress.max takes room"},
 		{name: "the largest weight", o: pod("shop", "weir.dev/weight", "100")},
 		{name: "a larger one", o: pod("shop", "weir.dev/weight", " 101 "), want: "annotation weir.dev/weight may be 100 at most in this cluster"},
