@@ -462,3 +462,20 @@ func stateOf(t *testing.T, e *Engine) string {
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
+
+// TestVolumesBringNoLabels: of a volume's labels come those that a container may bring, and the one by which
+// Docker knows a volume without a name.
+func TestVolumesBringNoLabels(t *testing.T) {
+	v := migrate.Volume{Labels: map[string]string{"backup.schedule": "@daily", "keep": "yes", anonymousVolume: ""}}
+	e := &Engine{}
+	if got := e.volumeLabels(v); !maps.Equal(got, v.Labels) {
+		t.Errorf("orders of root on this machine: %v", got)
+	}
+	e.Guard(migrate.Accept{Labels: []string{"keep"}})
+	if got := e.volumeLabels(v); !maps.Equal(got, map[string]string{"keep": "yes", anonymousVolume: ""}) {
+		t.Errorf("orders of another node: %v", got)
+	}
+	if got := e.volumeLabels(migrate.Volume{}); got == nil || len(got) != 0 {
+		t.Errorf("without labels: %v", got)
+	}
+}

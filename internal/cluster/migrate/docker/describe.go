@@ -114,7 +114,7 @@ func (e *Engine) describeMounts(ctx context.Context, p place, r container.Inspec
 			if err != nil {
 				return err
 			}
-			_, anonymous := v.Labels["com.docker.volume.anonymous"]
+			_, anonymous := v.Labels[anonymousVolume]
 			anonymous = anonymous || isID(m.Name)
 			c.Volumes = append(c.Volumes, migrate.Volume{
 				Name: m.Name, Driver: v.Driver, Destination: m.Destination, Labels: v.Labels,

@@ -253,6 +253,22 @@ func (e *Engine) labels(ctx context.Context, labels map[string]string, image str
 	return e.rules.KeptLabels(labels, baked), nil
 }
 
+// anonymousVolume is the label by which Docker knows the volumes that it may prune.
+const anonymousVolume = "com.docker.volume.anonymous"
+
+// volumeLabels returns the labels of a copy's volume: those that a container may bring. Programs
+// go by them as by a container's: those that make backups of volumes, or remove them.
+func (e *Engine) volumeLabels(v migrate.Volume) map[string]string {
+	if e.rules == nil {
+		return maps.Collect(maps.All(v.Labels))
+	}
+	labels := e.rules.KeptLabels(v.Labels, nil)
+	if value, has := v.Labels[anonymousVolume]; has {
+		labels[anonymousVolume] = value
+	}
+	return labels
+}
+
 // createVolumes makes the copy's volumes, empty. The engine would take one that is there
 // already for the same.
 func (e *Engine) createVolumes(ctx context.Context, o migrate.Order) error {
@@ -264,10 +280,7 @@ func (e *Engine) createVolumes(ctx context.Context, o migrate.Order) error {
 		case err != nil && !errdefs.IsNotFound(err):
 			return err
 		}
-		labels := maps.Clone(v.Labels)
-		if labels == nil {
-			labels = map[string]string{}
-		}
+		labels := e.volumeLabels(v)
 		labels[migrate.MoveLabel] = o.Move
 		if _, err := e.client.VolumeCreate(ctx, volume.CreateOptions{Name: v.Name, Driver: v.Driver, Labels: labels}); err != nil {
 			return err
