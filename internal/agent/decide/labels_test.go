@@ -206,6 +206,18 @@ func TestLabelsOfAnImage(t *testing.T) {
 	}
 }
 
+// TestEmptyLabels: an empty label says nothing; it takes no max away that the workload has otherwise, and
+// takes back what the image says.
+func TestEmptyLabels(t *testing.T) {
+	w := container("web", "weir.max=", "weir.weight= ", "weir.min=5mbit")
+	w.ImageLabels = map[string]string{"weir.max": "90mbit", "weir.weight": "7"}
+	d := Decide(knowing(t, "\ndefaults: {max: 20mbit}\nlabels: {images: true}", w))
+	if got := d.planned("web"); got != "weight 1 min 5 Mbit/s max 20 Mbit/s" {
+		t.Errorf("planned %s", got)
+	}
+	d.expectNote(t, "web")
+}
+
 // Each layer counts over the ones before it, field by field, and the origin of a field says
 // which one it comes from.
 func TestLayers(t *testing.T) {

@@ -89,10 +89,11 @@ var knownLabels = func() []string {
 
 // labelLayer reads the labels of Weir's among a workload's, at most bound.Labels of them, and of
 // each at most bound.Label bytes. A label that cannot be read is left out and described in
-// problems; the others count. Those of the cluster are no business of one host.
+// problems; the others count. Those of the cluster are no business of one host. An empty label
+// says nothing: so a container takes back what its image says, and max stays what it is.
 func labelLayer(labels map[string]string, oversize map[string]int, kept *texts.Kept) (layer policy.Change, problems []string) {
 	own := slices.DeleteFunc(slices.Sorted(maps.Keys(labels)), func(label string) bool {
-		return !strings.HasPrefix(label, prefix) || slices.Contains(wire.Labels, label)
+		return !strings.HasPrefix(label, prefix) || slices.Contains(wire.Labels, label) || strings.TrimSpace(labels[label]) == "" && oversize[label] == 0
 	})
 	if count := len(own); count > bound.Labels {
 		own = own[:bound.Labels]
