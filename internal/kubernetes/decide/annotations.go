@@ -115,6 +115,10 @@ func (r *reader) put(name, field, text string) {
 		r.fault(name, &invalid.Error{Value: text, Msg: fmt.Sprintf("%d bytes, %d are the most", len(text), bound.Label), Remedy: "write less"})
 		return
 	}
+	if strings.TrimSpace(text) == "" {
+		r.fault(name, &invalid.Error{Msg: "is empty, and says nothing", Remedy: "write a value, or take it away"})
+		return
+	}
 	next := r.change
 	if next.Ingress != nil {
 		next.Ingress = new(*next.Ingress)

@@ -4,6 +4,7 @@ package decide
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -44,38 +45,58 @@ type saying struct {
 	bounded bool // it is no max of none
 }
 
+// inQueue and inZone are the fields of a queue and of what a policy says of a zone, with the field of
+// the policy that each stands for; "" = it is about the workload's own packets among each other.
+var (
+	inQueue = map[string]string{"Name": "", "Rate": "", "Min": "", "Priority": "", "Match": "", "Reserve": "reserve", "DSCP": "dscp", "LimitPackets": "limit_packets"}
+	inZone  = map[string]string{"Zone": "", "Weight": "weight", "Min": "min", "Max": "max"}
+)
+
 // sayings returns what a field of a change says: itself, and what stands in queues, zones or times.
+// What is said of a zone without a max says that the workload has none there.
 func sayings(change policy.Change, field string) []saying {
-	p, prefix, base := change.To(), "", field
 	if inner, is := strings.CutPrefix(field, "ingress."); is {
-		p, prefix, base = change.Ingress.To(), "ingress.", inner
+		list := sayings(*change.Ingress, inner)
+		for i := range list {
+			list[i].field = "ingress." + list[i].field
+		}
+		return list
 	}
-	of := func(name string, p policy.Policy) saying {
-		return saying{prefix + name, p.Weight, name != "max" || !p.Max.None()}
-	}
-	list := []saying{of(base, p)}
-	switch base {
+	p := change.To()
+	list := []saying{{field, p.Weight, field != "max" || !p.Max.None()}}
+	switch field {
 	case "queues":
 		for _, q := range p.Queues {
-			if q.DSCP != nil {
-				list = append(list, saying{prefix + "dscp", 0, true})
-			}
-			if !q.Reserve.None() {
-				list = append(list, saying{prefix + "reserve", 0, true})
-			}
+			list = append(list, within(inQueue, q)...)
 		}
 	case "zones":
 		for _, z := range p.Zones {
-			list = append(list, saying{prefix + "weight", z.Weight, true})
-			if !z.Min.None() {
-				list = append(list, saying{prefix + "min", 0, true})
+			list = append(list, within(inZone, z)...)
+			if z.Max.None() {
+				list = append(list, saying{"max", 0, false})
 			}
 		}
 	case "when":
 		for _, then := range p.When {
 			for _, name := range then.To.Given() {
-				list = append(list, of(name, then.To.To()))
+				list = append(list, sayings(then.To, name)...)
 			}
+		}
+	}
+	return list
+}
+
+// within returns what the fields of a part of a policy say that are not zero.
+func within(fields map[string]string, part any) []saying {
+	var list []saying
+	value := reflect.ValueOf(part)
+	for at, field := range value.Fields() {
+		if name := fields[at.Name]; name != "" && !field.IsZero() {
+			s := saying{field: name, bounded: true}
+			if weight, is := field.Interface().(uint32); is && name == "weight" {
+				s.weight = weight
+			}
+			list = append(list, s)
 		}
 	}
 	return list
