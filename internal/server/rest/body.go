@@ -20,7 +20,7 @@ import (
 )
 
 // A body meets its checks in this order, and none of it reaches the value of the request
-// before the last one: content type, bytes, levels and values, JSON, schema. Who may ask is
+// before the last one: content type, bytes, levels and values, JSON, keys that stand twice, schema. Who may ask is
 // decided before all of them.
 
 // Shape bounds the body of a route; a field that is 0 has its default.
@@ -99,6 +99,11 @@ func (a *API) match(ctx huma.Context, next func(huma.Context), text []byte, sche
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
 		_ = huma.WriteErr(a.API, ctx, http.StatusBadRequest, "validation failed", &huma.ErrorDetail{Location: "body", Message: err.Error(), Value: text})
+		return
+	}
+	if at := repeated(text); at != "" {
+		at = bound.Shown(at)
+		_ = huma.WriteErr(a.API, ctx, http.StatusUnprocessableEntity, "validation failed", &huma.ErrorDetail{Location: at, Message: "stands there twice; write it once"})
 		return
 	}
 	found, at := huma.ValidateResult{}, huma.NewPathBuffer(nil, 0)

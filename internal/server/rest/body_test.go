@@ -95,6 +95,10 @@ func TestBodiesAreCheckedBeforeTheyFillAValue(t *testing.T) {
 		{"another type of another field", "/any", json, `{"a":[1],"b":"x"}`, 422},
 		{"a field too many", "/any", json, `{"a":[1],"b":2,"c":3}`, 422},
 		{"a field too few", "/any", json, `{"a":[1]}`, 422},
+		{"a field twice", "/any", json, `{"b":2,"a":[1],"b":3}`, 422},
+		{"a field twice, once with an escape", "/any", json, `{"b":2,"a":[1],"\u0062":3}`, 422},
+		{"a field twice, further in", "/any", json, `{"b":2,"a":[{"x":[],"y":{},"x":1}]}`, 422},
+		{"a field in two objects", "/any", json, `{"b":2,"a":[{"x":1,"y":{"x":"x"}},{"x":1}]}`, 200},
 		{"many fields too many", "/any", json, `{"a":[1],"b":2` + manyFields(500) + `}`, 422},
 	} {
 		if got := ask(c.path, c.kind, strings.NewReader(c.body)); got != c.status {
@@ -126,6 +130,18 @@ func TestShapeOf(t *testing.T) {
 	} {
 		if got := shapeOf([]byte(text)); got.Levels != want.Levels || got.Values < want.Values-2 || got.Values > want.Values+2 {
 			t.Errorf("%s: %+v, want about %+v", text, got, want)
+		}
+	}
+}
+
+func TestRepeated(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1,"b":{"a":2,"c":[{"d":1},{"d":{"e":1},"f":[[],[1]],"d":2}]}}`: "body.b.c[1].d",
+		`{"a":{},"b":[],"a":0}`: "body.a", `[[{"x":1,"x":1}]]`: "body[0][0].x",
+		`{"a":"a","b":"a","c":["a","a","c"]}`: "", `{"":1,"":2}`: "body.", `"a"`: "", `[]`: "",
+	} {
+		if got := repeated([]byte(text)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }
