@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/bound"
 	"weir/internal/boundtest"
+	"weir/internal/safepath/safepathtest"
 )
 
 var start = time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)
@@ -350,5 +351,38 @@ func TestManyWriters(t *testing.T) {
 	all.Wait()
 	if list := read(t, l, Query{}); len(list) != 160 {
 		t.Errorf("%d entries", len(list))
+	}
+}
+
+// TestLogThatOthersMayExchange: where a group may write /var/log, a link in the place of the log leads to no
+// other file: lines go to the program's own log, and none is read by way of the link.
+func TestLogThatOthersMayExchange(t *testing.T) {
+	for name, place := range map[string]func(other, path string) error{
+		"link":        os.Symlink,
+		"second name": os.Link,
+		"foreign file": func(_, path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o644), os.Chown(path, safepathtest.Stranger, 0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			safepathtest.NeedsRoot(t)
+			l, journal := newLog(t)
+			other := filepath.Join(t.TempDir(), "other")
+			if err := errors.Join(os.WriteFile(other, []byte("root's\n"), 0o600), os.MkdirAll(filepath.Dir(l.path), 0o755), place(other, l.path)); err != nil {
+				t.Fatal(err)
+			}
+			l.Append(Entry{Action: "set", Object: "web", Result: Done})
+			if text, err := os.ReadFile(other); string(text) != "root's\n" || err != nil {
+				t.Errorf("the other file: %q %v", text, err)
+			}
+			if text, _ := os.ReadFile(l.path); strings.Contains(string(text), "web") || !strings.Contains(journal.String(), "web") {
+				t.Errorf("the line is in %q, in the program's log there is %q", text, journal)
+			}
+			if name == "link" {
+				if _, err := l.Read(t.Context(), Query{}); err == nil {
+					t.Error("read by way of the link")
+				}
+			}
+		})
 	}
 }

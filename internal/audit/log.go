@@ -11,7 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/atomicfile"
 )
@@ -112,6 +115,25 @@ func (l *Log) write(text []byte) error {
 	return nil
 }
 
+// own are flags to open a file of the log. Package safepath is too strict for it: on Ubuntu
+// /var/log belongs to a group of daemons. So the folder may be exchanged by these, and the file
+// has to be one that this program has made: no link to another one of root's, no fifo.
+const own = unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+// isOwn refuses a file that another user may have put into the place of the log.
+func isOwn(path string, info os.FileInfo) error {
+	stat, known := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no file", path)
+	case known && stat.Nlink > 1:
+		return fmt.Errorf("%s has another name; move it away", path)
+	case known && stat.Uid != uint32(os.Geteuid()) && stat.Uid != 0:
+		return fmt.Errorf("%s belongs to uid %d and has mode %04o; move it away", path, stat.Uid, info.Mode().Perm())
+	}
+	return nil
+}
+
 // open opens the file, or the one that was put in its place.
 func (l *Log) open() error {
 	if l.file != nil {
@@ -125,13 +147,13 @@ func (l *Log) open() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), dirMode); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, fileMode)
+	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|own, fileMode)
 	if err != nil {
 		return err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file", l.path)
+	if err == nil {
+		err = isOwn(l.path, info)
 	}
 	if err == nil && info.Size() == 0 {
 		err = f.Chmod(fileMode) // the umask of the unit is 0077

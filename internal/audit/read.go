@@ -58,7 +58,7 @@ func (l *Log) files() ([]*os.File, error) {
 	defer l.mu.Unlock()
 	var files []*os.File
 	for n := range keepOld + 1 {
-		f, err := os.Open(l.older(n))
+		f, err := os.OpenFile(l.older(n), os.O_RDONLY|own, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
