@@ -5,12 +5,14 @@ package config
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"weir/internal/safepath"
 )
 
 // settle is the time for which a directory must be quiet before the file is read again:
@@ -57,7 +59,10 @@ func Watch(ctx context.Context, file string, changed func()) error {
 			}
 			quiet.Reset(settle)
 		case <-quiet.C:
-			now, err := os.ReadFile(file)
+			now, err := safepath.ReadFile(file)
+			if refused := new(safepath.Error); errors.As(err, &refused) {
+				now, err = []byte(refused.Error()), nil // the reader refuses it as well, and says so
+			}
 			if err != nil || bytes.Equal(now, last) {
 				continue
 			}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -57,7 +56,7 @@ func (f *former) keep(file, stateDir string) error {
 	if kept, err := safepath.ReadFile(path); err == nil && bytes.Equal(kept, text) {
 		return nil
 	}
-	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+	if err := safepath.Folder(stateDir, 0o700); err != nil {
 		return err
 	}
 	return atomicfile.Write(path, text, 0o600)

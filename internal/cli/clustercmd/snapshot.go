@@ -18,6 +18,7 @@ import (
 	"weir/internal/cluster/manager"
 	"weir/internal/cluster/manager/statedir"
 	"weir/internal/refusal"
+	"weir/internal/safepath"
 )
 
 func (a Commands) managerSnapshotCommand() *cobra.Command {
@@ -74,7 +75,7 @@ that joined after it join anew. All tokens are revoked. FILE - is standard input
 		RunE: func(_ *cobra.Command, args []string) error {
 			var in io.Reader = os.Stdin
 			if args[0] != "-" {
-				f, err := os.Open(args[0])
+				f, err := safepath.Open(args[0]) // it has the keys of the cluster
 				if errors.Is(err, fs.ErrNotExist) {
 					return &refusal.Error{Kind: refusal.Unknown, Field: "FILE", Value: args[0], Msg: "there is no such file", Remedy: "weir manager snapshot FILE writes one"}
 				}

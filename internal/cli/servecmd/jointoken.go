@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/cli/frame"
+	"weir/internal/safepath"
 )
 
 // joinToken is the token by which a node joins, as flags.
@@ -49,25 +50,15 @@ func (j joinToken) read(file string, stdin io.Reader, log *slog.Logger) (string,
 			return "", frame.Usagef("--token-file -: nothing came on the standard input; pipe the token into it, such as: weir agent ... --token-file - < FILE")
 		}
 	default:
-		text, err = readToken(file)
+		text, _, err = safepath.Read(file, maxToken)
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("token: %w", err)
-	case len(text) > maxToken:
+	case err != nil && !errors.Is(err, safepath.ErrLarge):
+		return "", fmt.Errorf("token %s: %w", file, err)
+	case err != nil || len(text) > maxToken:
 		return "", frame.Usagef("--token-file %s: has more than %d bytes; write the token and nothing else into it", file, maxToken)
 	}
 	return string(bytes.TrimSpace(text)), nil
-}
-
-// readToken reads as much of a file as tells whether it is longer than a token can be.
-func readToken(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxToken+1))
 }

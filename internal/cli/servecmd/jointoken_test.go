@@ -4,11 +4,14 @@ package servecmd
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/internal/safepath/safepathtest"
 )
 
 // TestJoinToken: a token comes from a file, from the standard input or, with a warning,
@@ -36,7 +39,7 @@ func TestJoinToken(t *testing.T) {
 		{name: "standard input", flags: joinToken{file: "-"}, file: "-", stdin: "4.5.6\n", want: "4.5.6"},
 		{name: "empty standard input", flags: joinToken{file: "-"}, file: "-", stdin: "\n", refusal: "pipe the token into it"},
 		{name: "both", flags: joinToken{text: "1.2.3", file: file}, file: file, refusal: "leave --token out"},
-		{name: "a folder", flags: joinToken{file: dir}, file: dir, refusal: "token: read " + dir},
+		{name: "a folder", flags: joinToken{file: dir}, file: dir, refusal: "token " + dir + ": is no regular file"},
 		{name: "large file", flags: joinToken{file: large}, file: large, refusal: "write the token and nothing else"},
 		{name: "large standard input", flags: joinToken{file: "-"}, file: "-", stdin: strings.Repeat("x", 1<<20), refusal: "write the token and nothing else"},
 	} {
@@ -49,4 +52,19 @@ func TestJoinToken(t *testing.T) {
 			t.Errorf("%s: log %q", test.name, log.String())
 		}
 	}
+}
+
+// TestTokenFileThatOthersMayChange: the agent joins by no token that another user could exchange: it
+// would join that user's cluster.
+func TestTokenFileThatOthersMayChange(t *testing.T) {
+	safepathtest.Refused(t, func(t *testing.T) string {
+		path := t.TempDir() + "/above/folder/token"
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("a token"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}, func(path string) error {
+		_, err := joinToken{file: path}.read(path, nil, slog.New(slog.DiscardHandler))
+		return err
+	})
 }

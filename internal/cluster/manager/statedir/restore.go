@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/atomicfile"
 	"weir/internal/refusal"
+	"weir/internal/safepath"
 )
 
 // RestoreOptions say how a snapshot becomes the state of a manager.
@@ -43,7 +44,7 @@ func Restore(in io.Reader, o RestoreOptions, prove func(dir string) error) (Rest
 	if result.Aside, err = asideOf(o); err != nil {
 		return Restored{}, err
 	}
-	if err := os.MkdirAll(filepath.Dir(o.Dir), 0o755); err != nil {
+	if err := safepath.Folder(filepath.Dir(o.Dir), 0o755); err != nil {
 		return Restored{}, err
 	}
 	next, err := os.MkdirTemp(filepath.Dir(o.Dir), filepath.Base(o.Dir)+".restore-")

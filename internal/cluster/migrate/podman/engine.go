@@ -23,6 +23,7 @@ import (
 
 	"weir/internal/cluster/migrate"
 	"weir/internal/cluster/wire"
+	"weir/internal/safepath"
 )
 
 // Engine is the Podman of this machine.
@@ -45,7 +46,7 @@ func Open(dir string, command ...string) (*Engine, error) {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return nil, fmt.Errorf("podman: %w", err)
 	}
-	return &Engine{command: command, dir: dir}, os.MkdirAll(dir, 0o700)
+	return &Engine{command: command, dir: dir}, safepath.Folder(dir, 0o700)
 }
 
 // Kind implements migrate.Engine.
@@ -89,7 +90,7 @@ func (e *Engine) arrived(move string) string { return filepath.Join(e.dir, move+
 
 // Copy finds the container that came by a migration.
 func (e *Engine) Copy(ctx context.Context, move string) (id string, running bool, err error) {
-	text, err := os.ReadFile(e.arrived(move))
+	text, err := safepath.ReadFile(e.arrived(move))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
