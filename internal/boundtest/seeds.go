@@ -3,6 +3,8 @@
 package boundtest
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -39,6 +41,49 @@ func Keys(length int) string {
 		text.WriteString(": 1\n")
 	}
 	return text.String()[:length]
+}
+
+// Rules returns two queues, as JSON and so as YAML too, the first with as many matches as fit,
+// at most 64. Each has three lists of 64 ports, which stand for 64 * 64 * 64 rules: a million in the 4 KiB of
+// a label.
+func Rules(length int) string {
+	const before, after = `[{"name":"a","match":[`, `]},{"name":"b"}]`
+	var list []string
+	for port := 1; len(list) < 64; port += 2 { // no two make a range
+		list = append(list, strconv.Itoa(port))
+	}
+	ports := "[" + strings.Join(list, ",") + "]"
+	match := `{"tcp":` + ports + `,"sport":` + ports + `,"dport":` + ports + `},`
+	matches := strings.Repeat(match, min(64, (length-len(before)-len(after))/len(match)))
+	return before + strings.TrimSuffix(matches, ",") + after
+}
+
+// Fields returns pairs of a field of a policy and a text for it: of those that can be read, the
+// ones that cost most, of length bytes or nearly so.
+func Fields(length int) [][2]string {
+	var zones, times strings.Builder
+	for i := range min(256, length/32) {
+		fmt.Fprintf(&zones, "z%d max 1mbit min 1%%;", i)
+	}
+	for hour := range 16 { // each in a minute of its own, whatever the zones' offsets are
+		zone := []string{"Europe/Berlin", "America/New_York", "Pacific/Apia", "Australia/Lord_Howe"}[hour%4]
+		fmt.Fprintf(&times, "mon-fri %02d:%02d-%02d:%02d %s weight 8;", hour, 2*hour+hour%4/3, hour, 2*hour+hour%4/3+1, zone)
+	}
+	filled := func(text string) string { return text + strings.Repeat(" ", length-len(text)) }
+	return [][2]string{{"queues", Rules(length)}, {"zones", filled(strings.TrimSuffix(zones.String(), ";"))}, {"when", filled(strings.TrimSuffix(times.String(), ";"))},
+		{"quota", filled("egress 1GB ingress 1GB per month from 31 timezone Australia/Lord_Howe then max 5mbit")}}
+}
+
+// Changes returns changes of a policy, as JSON, each with a field of Fields.
+func Changes(length int) (changes []string) {
+	for _, f := range Fields(length - 64) {
+		value := f[1]
+		if f[0] != "queues" { // which is JSON already
+			value = `"` + value + `"`
+		}
+		changes = append(changes, `{"discipline":"pq","`+f[0]+`":`+value+`}`)
+	}
+	return changes
 }
 
 // long is the length up to which a target gets all shapes; of longer ones it gets those of large.

@@ -166,6 +166,8 @@ func FuzzParseQueues(f *testing.F) {
 	for _, seed := range []string{"a: {}", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}", `[{"name":"a","match":[{"udp":5001}]}]`, "none", "&a [*a]", "a: &x {match: *x}"} {
 		f.Add(seed)
 	}
+	f.Add(boundtest.Rules(bound.Label))
+	f.Add(boundtest.Rules(bound.Policy))
 	boundtest.Seeds[string](f, bound.Policy, "{a: {match: ", "- {name: a, match: [")
 	f.Fuzz(func(t *testing.T, text string) {
 		boundtest.Hold(t, func() {
@@ -177,6 +179,9 @@ func FuzzParseQueues(f *testing.F) {
 			if len(queues) > len(text) {
 				t.Errorf("%q: %d queues", text, len(queues))
 			}
+			if _, err := CheckRules(queues); err != nil && !errors.As(err, &mistake) {
+				t.Errorf("%q: %v is no *Error", text, err)
+			}
 		})
 	})
 }
@@ -185,6 +190,9 @@ func FuzzParseQueues(f *testing.F) {
 func FuzzChange(f *testing.F) {
 	f.Add(`{"weight":3,"min":"25%","queues":[{"name":"a","match":[{"udp":1}]}],"ingress":{"max":"none"},"reserve_queue":"a"}`)
 	f.Add(`{"weight":"x","note":1,"ingress":{"group":"a"}}`)
+	for _, change := range boundtest.Changes(bound.Body) {
+		f.Add(change)
+	}
 	boundtest.Seeds[string](f, bound.Body, `{"queues":`, `{"when":"`, `{"ingress":{"queues":`)
 	f.Fuzz(func(t *testing.T, text string) {
 		boundtest.Hold(t, func() {
@@ -192,6 +200,7 @@ func FuzzChange(f *testing.F) {
 			if json.Unmarshal([]byte(text), &c) != nil || c.Readable() != nil {
 				return
 			}
+			_ = c.Check()
 			written, err := json.Marshal(c)
 			if err != nil {
 				t.Fatal(err)

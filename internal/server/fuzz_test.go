@@ -38,6 +38,9 @@ func FuzzBodies(f *testing.F) {
 	var handler http.Handler
 	calls := 0
 	for route := range changing {
+		for _, text := range boundtest.Changes(bound.Body) {
+			f.Add(route, text)
+		}
 		for _, text := range boundtest.Texts(bound.Body, `{"queues":`, `{"when":"`, `{"ingress":`) {
 			f.Add(route, text)
 		}

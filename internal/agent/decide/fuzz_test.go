@@ -24,11 +24,14 @@ func FuzzLabels(f *testing.F) {
 	f.Add("weir.ingress.max=none\nweir.limit-packets=0\nweir.weight=10001\nweir.wieght=3\nweir.aqm=5ms/100ms\nweir.dscp=ef")
 	cfg, err := config.Parse("weir.yaml", []byte(`
 links: [{device: eth0, egress: 100mbit, ingress: 50mbit}]
-labels: {allow: [weight, min, max, reserve, limit_packets, limit_bytes, discipline, queues, aqm, dscp, group]}
+labels: {allow: [weight, min, max, reserve, limit_packets, limit_bytes, discipline, queues, aqm, dscp, group, when, quota, zones]}
 groups: {office: {weight: 1}, tenant: {weight: 9}}
 defaults: {max: 50mbit, min: 10mbit, group: office, limit_packets: 100, ingress: {max: 20%, min: 1mbit}}`))
 	if err != nil {
 		f.Fatal(err)
+	}
+	for _, field := range boundtest.Fields(bound.Label) {
+		f.Add("weir.discipline=pq\nweir." + field[0] + "=" + field[1] + "\nweir.ingress." + field[0] + "=" + field[1])
 	}
 	boundtest.Seeds[string](f, bound.Policy, "weir.queues=", "weir.when=", "weir.quota=", "weir.zones=", "weir.")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -172,6 +172,9 @@ func TestWrongValues(t *testing.T) {
 func FuzzAnnotations(f *testing.F) {
 	f.Add("weir.dev/min", "20M", "weir.dev/max", "10M")
 	f.Add("kubernetes.io/egress-bandwidth", "500m", "weir.dev/queues", "a: {}")
+	for _, field := range boundtest.Fields(bound.Label) {
+		f.Add("weir.dev/discipline", "pq", "weir.dev/"+field[0], field[1])
+	}
 	for _, text := range boundtest.Texts(bound.Annotations) {
 		f.Add("weir.dev/queues", text, "kubernetes.io/egress-bandwidth", text)
 		f.Add("weir.dev/when", text, "weir.dev/quota", text)
