@@ -163,7 +163,7 @@ func TestParseQueues(t *testing.T) {
 
 // ParseQueues never returns more queues than the text has bytes, and never panics.
 func FuzzParseQueues(f *testing.F) {
-	for _, seed := range []string{"a: {}", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}", `[{"name":"a","match":[{"udp":5001}]}]`, "none", "&a [*a]", "a: &x {match: *x}"} {
+	for _, seed := range []string{"a: {}", "{voice: {rate: 1mbit, match: [{udp: 5001}]}, rest: {}}", `[{"name":"a","match":[{"udp":5001}]}]`, "none", "-", "? ", "- a", "&a [*a]", "a: &x {match: *x}"} {
 		f.Add(seed)
 	}
 	f.Add(boundtest.Rules(bound.Label))
@@ -178,6 +178,9 @@ func FuzzParseQueues(f *testing.F) {
 			}
 			if len(queues) > len(text) {
 				t.Errorf("%q: %d queues", text, len(queues))
+			}
+			if again, e := ParseQueues(writeQueues(queues)); err == nil && (e != nil || !reflect.DeepEqual(queues, again) && len(queues) > 0) {
+				t.Errorf("%q is read as %v, and written and read again as %v, %v", text, queues, again, e)
 			}
 			if _, err := CheckRules(queues); err != nil && !errors.As(err, &mistake) {
 				t.Errorf("%q: %v is no *Error", text, err)

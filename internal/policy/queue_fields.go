@@ -146,6 +146,9 @@ func QueuesFrom(tree any) (queues []Queue, faults []*invalid.Error) {
 			fault(at, &invalid.Error{Value: q.Name, Msg: yamltree.Describe(fields) + " where fields are expected", Remedy: "write it as {rate: 1mbit, match: [{udp: 5001}]}"})
 			return
 		}
+		if q.Name == "" {
+			fault(at, &invalid.Error{Field: "name", Msg: "is missing", Remedy: "say what the queue is to be called"})
+		}
 		for _, e := range mapping {
 			if e.Value == nil {
 				continue
@@ -174,9 +177,6 @@ func QueuesFrom(tree any) (queues []Queue, faults []*invalid.Error) {
 		for i, item := range v {
 			at := fmt.Sprintf("[%d]", i)
 			q, rest := named(item)
-			if _, fields := rest.(yamltree.Mapping); fields && q.Name == "" {
-				fault(at, &invalid.Error{Field: "name", Msg: "is missing", Remedy: "say what the queue is to be called"})
-			}
 			read(at, q, rest)
 		}
 	default:

@@ -3,9 +3,11 @@
 package decide
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
+	"weir/internal/api"
 	"weir/internal/bound"
 	"weir/internal/boundtest"
 	"weir/internal/config"
@@ -59,6 +61,10 @@ defaults: {max: 50mbit, min: 10mbit, group: office, limit_packets: 100, ingress:
 				if floor := end.policy.Floor(end.capacity, 0); floor > end.min {
 					t.Errorf("min and reservations %v of %v", floor, end.min)
 				}
+			}
+			answer, err := json.Marshal(api.PolicyOf(v.Policy))
+			if err != nil || json.Unmarshal(answer, new(api.Policy)) != nil {
+				t.Errorf("what is answered of it cannot be read: %.300s, %v, %v", answer, err, json.Unmarshal(answer, new(api.Policy)))
 			}
 			if len(v.Note) > 4000+20*len(text) {
 				t.Errorf("a note of %d bytes about %d", len(v.Note), len(text))
