@@ -189,20 +189,40 @@ func fewPeriods(count int) error {
 // checkPeriods refuses two of the same field that run at the same time.
 // Where one has no zone, clocks there are taken to show UTC.
 func checkPeriods(list []Scheduled) error {
+	together := runTogether(list)
 	for i, s := range list {
-		for _, earlier := range list[:i] {
+		for j, earlier := range list[:i] {
 			field := slices.IndexFunc(timedFields(), func(f string) bool { return s.To.Gives(f) && earlier.To.Gives(f) })
-			if field < 0 {
-				continue
-			}
-			both := func(at time.Time) bool { return s.Covers(at) && earlier.Covers(at) }
-			if slices.ContainsFunc(times.Moments([]times.Period{earlier.Period, s.Period}, time.Unix(0, 0).UTC()), both) {
+			if field >= 0 && together[[2]int{j, i}] {
 				return atPeriod(i, &invalid.Error{Value: s.Period.String(), Msg: fmt.Sprintf("overlaps %s, which says the %s, too", earlier.Period, timedFields()[field]),
 					Remedy: "give each moment to one of them"})
 			}
 		}
 	}
 	return nil
+}
+
+// runTogether returns the pairs of periods that run at the same time at some moment of a year. It
+// looks at the year once, since each look at two zones takes milliseconds.
+func runTogether(list []Scheduled) map[[2]int]bool {
+	var periods []times.Period
+	for _, s := range list {
+		periods = append(periods, s.Period)
+	}
+	pairs := map[[2]int]bool{}
+	for _, at := range times.Moments(periods, time.Unix(0, 0).UTC()) {
+		var run []int
+		for i, p := range periods {
+			if !p.Covers(at) {
+				continue
+			}
+			for _, earlier := range run {
+				pairs[[2]int{earlier, i}] = true
+			}
+			run = append(run, i)
+		}
+	}
+	return pairs
 }
 
 // writeWhen returns what a policy says at times as ParseWhen reads it.
