@@ -5,6 +5,8 @@ package boundtest
 import (
 	"math/rand/v2"
 	"strings"
+
+	"weir/internal/bound"
 )
 
 // Draw returns a hostile text of up to most bytes: a few of the shapes' units, each repeated,
@@ -18,4 +20,19 @@ func Draw(r *rand.Rand, most int) string {
 		b.WriteString(strings.Repeat(unit, min(times, (length-b.Len())/len(unit)+1)))
 	}
 	return b.String()[:length]
+}
+
+// Named returns one to four of the fields of a policy, each with a hostile text of up to most
+// bytes. One in eight is a text that can be read and costs most.
+func Named(r *rand.Rand, names []string, most int) map[string]string {
+	named := map[string]string{}
+	for range 1 + r.IntN(4) {
+		named[names[r.IntN(len(names))]] = Draw(r, most)
+	}
+	if r.IntN(8) == 0 {
+		fields := Fields(bound.Label)
+		costly := fields[r.IntN(len(fields))]
+		named["discipline"], named[costly[0]] = "pq", costly[1]
+	}
+	return named
 }

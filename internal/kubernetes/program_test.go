@@ -145,28 +145,7 @@ func TestProgram(t *testing.T) {
 			s.objects["namespaces"] = append(s.objects["namespaces"], annotated("Namespace", "", namespace))
 		}
 	}
-	log := &logtest.Buffer{}
-	program := filepath.Join(t.TempDir(), "weir-kubernetes")
-	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "weir/cmd/weir-kubernetes").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	args := []string{"--node", "n1", "--kubeconfig", s.kubeconfig(t), "--socket", b.socket(), "--nri-socket", filepath.Join(b.dir, "nri.sock"), "--weights", "none"}
-	noClaims := []string{"--kubelet-dir", "none"} // here is no kubelet
-	if _, err := parse(append(slices.Clone(args), noClaims...)); err == nil {
-		args = append(args, noClaims...)
-	}
-	c := exec.Command(program, args...)
-	c.Stderr = log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = c.Process.Kill()
-		_ = c.Wait()
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
+	c, _ := b.program(s, exec.Command)
 	b.until("all pods are workloads", func() bool { return strings.Count(b.state(), "veth-") == pods })
 	b.until("the mistake is an Event", func() bool { return len(s.told()) == 1 })
 	const want = `Warning Pod/team-7/pod-7 InvalidAnnotation from weir on n1 in team-7: annotation weir.dev/min "20m": m is milli to Kubernetes, mega to others; write 20M or 20mbit; the other annotations hold`
@@ -199,6 +178,35 @@ func TestProgram(t *testing.T) {
 	if memory > mostMemory {
 		t.Errorf("%d bytes of memory with %d pods, more than %d", memory, pods, mostMemory)
 	}
+}
+
+// program builds weir-kubernetes and runs it as a process of its own, by the command that make
+// returns, until the end of the test.
+func (b *bed) program(s *apiServer, make func(program string, args ...string) *exec.Cmd) (*exec.Cmd, *logtest.Buffer) {
+	b.t.Helper()
+	log := &logtest.Buffer{}
+	program := filepath.Join(b.t.TempDir(), "weir-kubernetes")
+	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", program, "weir/cmd/weir-kubernetes").CombinedOutput(); err != nil {
+		b.t.Fatalf("%v\n%s", err, out)
+	}
+	args := []string{"--node", "n1", "--kubeconfig", s.kubeconfig(b.t), "--socket", b.socket(), "--nri-socket", filepath.Join(b.dir, "nri.sock"), "--weights", "none"}
+	noClaims := []string{"--kubelet-dir", "none"} // here is no kubelet
+	if _, err := parse(append(slices.Clone(args), noClaims...)); err == nil {
+		args = append(args, noClaims...)
+	}
+	c := make(program, args...)
+	c.Stderr = log
+	if err := c.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		if b.t.Failed() {
+			b.t.Log(log.String())
+		}
+	})
+	return c, log
 }
 
 // resident returns the memory of a process in bytes.

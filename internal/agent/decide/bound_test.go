@@ -139,8 +139,8 @@ func TestDrawnLabels(t *testing.T) {
 		sets := []map[string]string{right}
 		for range 10 {
 			labels := map[string]string{}
-			for range 1 + r.IntN(4) {
-				labels["weir."+strings.ReplaceAll(names[r.IntN(len(names))], "_", "-")] = boundtest.Draw(r, bound.Label+64)
+			for name, text := range boundtest.Named(r, names, bound.Label+64) {
+				labels["weir."+strings.ReplaceAll(name, "_", "-")] = text
 			}
 			if r.IntN(50) == 0 {
 				labels["weir."+boundtest.Draw(r, 1<<20)] = boundtest.Draw(r, 1<<20)

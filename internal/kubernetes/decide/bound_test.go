@@ -86,8 +86,8 @@ func TestDrawnAnnotations(t *testing.T) {
 		w.Pods = w.Pods[1:]
 		for i := range 10 {
 			annotations := map[string]string{"kubernetes.io/egress-bandwidth": boundtest.Draw(r, 100)}
-			for range 1 + r.IntN(4) {
-				annotations[Annotation(names[r.IntN(len(names))])] = boundtest.Draw(r, 50<<10)
+			for name, text := range boundtest.Named(r, names, 50<<10) {
+				annotations[Annotation(name)] = text
 			}
 			w.Pods = append(w.Pods, Pod{Namespace: "shop", Name: fmt.Sprintf("a%d", i), Annotations: annotations})
 		}
