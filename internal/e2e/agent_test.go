@@ -93,7 +93,10 @@ func (b *bed) launchAgent(flags ...string) *agent {
 	if *backend != "" {
 		flags = append([]string{"--backend", *backend}, flags...)
 	}
-	a.cmd = exec.Command(weir, append([]string{"agent", "--config", b.configFile()}, flags...)...)
+	args := append([]string{"agent", "--config", b.configFile()}, flags...)
+	if a.cmd = exec.Command(weir, args...); b.limit != nil {
+		a.cmd = b.limit.Command(weir, args...)
+	}
 	a.cmd.Stdout, a.cmd.Stderr = &a.log, &a.log
 	b.host.start(a.cmd)
 	go func() {

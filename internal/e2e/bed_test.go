@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/cgroup/cgrouptest"
 	"weir/internal/lab/meter"
 	"weir/internal/policy"
 )
@@ -28,6 +29,7 @@ type bed struct {
 	boxes    []*space
 	nets     []network
 	capacity policy.Rate
+	limit    *cgrouptest.Memory // of the agent; nil = none
 	receiver *process
 	flows    *uint64 // streams started so far
 }
