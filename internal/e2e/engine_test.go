@@ -38,6 +38,9 @@ func newEngine(t *testing.T, path string) *engine {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.45") })
+	mux.HandleFunc("GET /{version}/info", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"ServerVersion":"26.1.5","Architecture":"x86_64","DockerRootDir":"/"}`))
+	})
 	mux.HandleFunc("GET /{version}/containers/json", e.list)
 	mux.HandleFunc("GET /{version}/containers/{id}/json", e.inspect)
 	mux.HandleFunc("GET /{version}/images/{id}/json", e.image)
