@@ -34,9 +34,7 @@ import (
 // Options are the parts and settings of an agent.
 type Options struct {
 	Config config.Config
-	// Open gets the backend of a link. It is called again, with pauses, while it
-	// fails with dataplane.ErrNoDevice or another error.
-	Open func(config.Link) (dataplane.Backend, error)
+	Devices
 	// Sources find workloads.
 	Sources []discover.Source
 	// Beneath runs beside the sources, for what they stand on; the agent ends if it
@@ -60,17 +58,11 @@ type Options struct {
 	// DeviceExists tells whether a device that was there when the last agent ended
 	// still is; nil = all are.
 	DeviceExists func(name string, ifindex int) bool
-	// Devices are the names of the network devices that exist; with nil the names of links
-	// are not checked against them.
-	Devices func() ([]string, error)
 	// LimitOffload keeps what a workload sends through dev in packets that suit a
 	// link of the given capacity; with nil packets stay as large as they are.
 	LimitOffload func(dev discover.Device, capacity policy.Rate) error
 	// RestoreOffload undoes LimitOffload; with nil a limit stays.
 	RestoreOffload func(dev discover.Device) error
-	// Tidy removes what an agent before has left of links that are no longer among these; nil =
-	// nothing is.
-	Tidy func(context.Context, []config.Link) error
 	// Networks are those of a device, for what its zones mean by connected; nil = zones are not
 	// shown.
 	Networks func(device string) ([]netip.Prefix, error)
@@ -110,6 +102,7 @@ type Agent struct {
 
 	// The rest belongs to the goroutine in Run.
 	started   time.Time
+	devices   devices
 	file      reload.File
 	decided   decide.Decision
 	links     links
@@ -143,6 +136,7 @@ func New(opts Options) (*Agent, error) {
 		record:    record.Recorder{Log: opts.Log, Audit: opts.Audit},
 		store:     memory.NewFile(opts.StateDir),
 		readers:   readers.Readers{},
+		devices:   newDevices(opts.Devices, opts.Log),
 		offloads:  offload.Limits{Log: opts.Log, Set: opts.LimitOffload, Restore: opts.RestoreOffload},
 		regulator: regulator{log: opts.Log, open: opts.Goodput},
 	}
@@ -220,6 +214,12 @@ func (a *Agent) Run(parent context.Context) error {
 			return nil
 		case call := <-a.calls:
 			call()
+		case <-a.devices.Changed:
+			if a.links.follow(a.devices.Index) {
+				a.tend(ctx, time.Now())
+				a.links.complain()
+				a.devices.tidy(ctx, a.decided.World.Links())
+			}
 		case <-second.C:
 			a.tick(ctx)
 			near.Reset(a.limit(ctx, time.Now()))
@@ -237,10 +237,8 @@ var ErrNoLink = errors.New("no link is configured; name one by --link eth0 --egr
 
 // begin brings the links up for the first time.
 func (a *Agent) begin(ctx context.Context) error {
-	if a.opts.Tidy != nil {
-		if err := a.opts.Tidy(ctx, a.decided.World.Links()); err != nil {
-			a.log.Warn("what is left of former links cannot be removed; weir cleanup tries again", "err", err)
-		}
+	if a.opts.Ports == nil { // else takePorts does, when it knows them
+		a.devices.tidy(ctx, a.decided.World.Links())
 	}
 	a.commit(ctx, decide.Decide(a.decided.World), decide.Reasons{General: "agent started"})
 	a.tend(ctx, time.Now())
@@ -315,7 +313,7 @@ func (a *Agent) tend(ctx context.Context, now time.Time) {
 	had := map[*link]bool{}
 	for _, l := range a.links {
 		had[l] = l.backend != nil
-		l.revive(ctx, now, a.opts.Open)
+		l.revive(ctx, now, func(l *link) (dataplane.Backend, error) { return a.devices.open(l, a.links) })
 	}
 	a.learn(ctx) // before the plan for another backend is set
 	a.limit(ctx, now)

@@ -153,6 +153,8 @@ type host struct {
 	restore   func(discover.Device) error
 	audit     *audit.Log // nil = none
 	down      func(device string) string
+	index     func(device string) int // nil = what a device's index is is not known
+	changed   chan struct{}
 
 	*Agent
 	cancel context.CancelFunc
@@ -200,10 +202,13 @@ func (h *host) start() {
 	var err error
 	h.Agent, err = New(Options{
 		Config: h.config, StateDir: h.dir, Load: h.load,
-		Open:    func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Name()) },
+		Devices: Devices{
+			Open:  func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Name()) },
+			Names: h.kernel.Devices,
+			Index: h.index, Changed: h.changed,
+		},
 		Sources: []discover.Source{h.docker, h.netns},
 		Attach:  h.netns,
-		Devices: h.kernel.Devices,
 		Ports:   h.ports,
 		Goodput: h.goodput,
 

@@ -27,6 +27,7 @@ const healEvery = 30 * time.Second
 type link struct {
 	config  config.Link
 	log     *slog.Logger
+	index   int               // of the device, when the backend was opened; 0 = there was none, or it is not known
 	backend dataplane.Backend // nil while the link is not steered
 	ended   chan error        // the backend's Run has returned
 	cancel  context.CancelFunc
@@ -56,8 +57,8 @@ type link struct {
 }
 
 // open gets a backend and learns what an earlier agent left.
-func (l *link) open(ctx context.Context, open func(config.Link) (dataplane.Backend, error)) error {
-	backend, err := open(l.config)
+func (l *link) open(ctx context.Context, open func(*link) (dataplane.Backend, error)) error {
+	backend, err := open(l)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (l *link) failed(err error, now time.Time) error {
 }
 
 // revive notes that a backend has ended, and opens one if it is time for an attempt.
-func (l *link) revive(ctx context.Context, now time.Time, open func(config.Link) (dataplane.Backend, error)) {
+func (l *link) revive(ctx context.Context, now time.Time, open func(*link) (dataplane.Backend, error)) {
 	if l.backend != nil {
 		select {
 		case err := <-l.ended:

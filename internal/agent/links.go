@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -28,6 +29,31 @@ func (ls links) named(name string) *link {
 		return nil
 	}
 	return ls[i]
+}
+
+// follow has links whose name another device has now, or none, opened anew, and says whether
+// there are such.
+func (ls links) follow(index func(device string) int) (changed bool) {
+	for _, l := range ls {
+		if i := index(l.config.Device); i != l.index {
+			l.close()
+			l.index, l.dirty, changed = i, true, true
+			l.again.succeeded()
+		}
+	}
+	return changed
+}
+
+// twice returns an error where a link that is to be opened names the device of another.
+func (ls links) twice(l *link) error {
+	for _, o := range ls {
+		if o != l && o.backend != nil && l.index != 0 && o.index == l.index &&
+			o.config.Direction == l.config.Direction && o.config.Zone == l.config.Zone {
+			return fmt.Errorf("link %s: %s is another name of the device of link %s; remove one of the two from links",
+				l.config.Name(), l.config.Device, o.config.Name())
+		}
+	}
+	return nil
 }
 
 // hopeless returns why no link can be steered, if waiting will not cure that.

@@ -46,12 +46,9 @@ func (a *Agent) adoptConfig(ctx context.Context, next config.Config, why string)
 	if reflect.DeepEqual(before, next) {
 		return nil
 	}
-	var devices []string
-	if a.opts.Devices != nil {
-		var err error
-		if devices, err = a.opts.Devices(); err != nil {
-			a.log.Warn("whether the links of the configuration exist cannot be told", "err", err)
-		}
+	devices, err := a.devices.Names()
+	if err != nil {
+		a.log.Warn("whether the links of the configuration exist cannot be told", "err", err)
 	}
 	if err := w.CheckConfig(next, devices); err != nil {
 		return err

@@ -33,4 +33,5 @@ func (a *Agent) takePorts(ctx context.Context, r switchport.Report) {
 	}
 	a.links = a.links.relink(ctx, next.Links(), a.newLink, a.record)
 	a.commit(ctx, decide.Decide(next), decide.Reasons{General: "the switch's database says so"})
+	a.devices.tidy(ctx, next.Links())
 }

@@ -66,7 +66,7 @@ func newWrongHost(t *testing.T, containers ...discover.Workload) *wrongHost {
 	log := slog.New(slog.DiscardHandler)
 	ag, err := agent.New(agent.Options{
 		Config: c, StateDir: filepath.Join(h.dir, "state"), Version: "1.0", Log: log, Attach: noSuch{},
-		Open:    func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Name()) },
+		Devices: agent.Devices{Open: func(l config.Link) (dataplane.Backend, error) { return h.kernel.Open(l.Name()) }},
 		Sources: []discover.Source{h.source},
 	})
 	if err != nil {

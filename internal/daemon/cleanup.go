@@ -77,8 +77,9 @@ func cleanup(ctx context.Context, c config.Config, devices []string, log *slog.L
 	return errors.Join(failed...)
 }
 
-// tidy removes the IFB devices of zones, and of an ingress, that the links had when an agent ran
-// before, and do not have any longer.
+// tidy gives back the devices that are not those of the links, and removes the IFB devices that
+// they do not have: what an agent left that ran with another configuration, or with other names of
+// the devices.
 func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.Logger) error {
 	conn, err := device.Open()
 	if err != nil {
@@ -92,12 +93,47 @@ func tidy(ctx context.Context, c config.Config, links []config.Link, log *slog.L
 	opts := dataplane.Options{MarkMask: c.MarkMask, StateDir: c.StateDir}
 	var failed error
 	for _, i := range all {
-		on := func(l config.Link) bool { return l.Device == i.Link }
-		has := func(l config.Link) bool { return ifbOf(l) == i }
-		if slices.ContainsFunc(links, on) && !slices.ContainsFunc(links, has) {
-			log.Info("removing what is left of a link that the configuration no longer has", "link", i.String())
+		if !slices.ContainsFunc(links, func(l config.Link) bool { return ifbOf(l) == i }) {
+			log.Info("removing what is left of a link that there is no longer", "link", i.String())
 			failed = errors.Join(failed, backends.CleanupIFB(ctx, i, opts, log))
 		}
 	}
-	return failed
+	strays, err := strays(conn, links)
+	for _, dev := range strays {
+		log.Info("giving back a device that is no link any longer", "device", dev.Name)
+		failed = errors.Join(failed, backends.Cleanup(ctx, dev.Name, opts, log))
+	}
+	return errors.Join(failed, err)
+}
+
+// strays returns the devices that have a qdisc of Weir's, and are neither those of the links nor IFB
+// devices.
+func strays(conn *device.Conn, links []config.Link) (list []device.Device, err error) {
+	named := map[int]bool{}
+	for _, l := range links {
+		switch dev, err := conn.Lookup(l.Device); {
+		case errors.Is(err, dataplane.ErrNoDevice):
+		case err != nil:
+			return nil, err
+		default:
+			named[dev.Index] = true
+		}
+	}
+	steered, err := conn.Steered()
+	if err != nil {
+		return nil, err
+	}
+	for _, index := range steered {
+		dev, err := conn.LookupIndex(index)
+		if errors.Is(err, dataplane.ErrNoDevice) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !named[index] && !device.IsIFBName(dev.Name) {
+			list = append(list, dev)
+		}
+	}
+	return list, nil
 }

@@ -72,21 +72,26 @@ func FromConfig(path string, flags Overrides, log *slog.Logger) (*agent.Agent, e
 	if err != nil {
 		return nil, err
 	}
+	changed, _ := found.links.Watch() // as long as the process
 	opts := agent.Options{
-		Config:       c,
-		Open:         opener(c, log),
+		Config: c,
+		Devices: agent.Devices{
+			Open:    opener(c, log),
+			Names:   func() ([]string, error) { return found.links.Names(), nil },
+			Index:   found.links.IndexOf,
+			Changed: changed,
+			Tidy:    func(ctx context.Context, links []config.Link) error { return tidy(ctx, c, links, log) },
+		},
 		Sources:      found.list,
 		Attach:       found,
 		Beneath:      found.links.Run,
 		DeviceExists: deviceExists,
-		Devices:      deviceNames,
 		LimitOffload: func(dev discover.Device, capacity policy.Rate) error {
 			return device.LimitGSO(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex, device.GSOLimit(capacity))
 		},
 		RestoreOffload: func(dev discover.Device) error {
 			return device.RestoreGSOOf(dataplane.Options{StateDir: c.StateDir}, dev.PeerNetns, dev.PeerIfindex)
 		},
-		Tidy:      func(ctx context.Context, links []config.Link) error { return tidy(ctx, c, links, log) },
 		Networks:  networks,
 		LockLimit: lockLimit(c.StateDir),
 		Goodput:   func() (agent.Meter, error) { return goodput.New(plan.Mask(c.MarkMask)) },
@@ -226,15 +231,6 @@ func unwritable(stateDir string) (list []api.Storage) {
 		}
 	}
 	return list
-}
-
-func deviceNames() ([]string, error) {
-	all, err := net.Interfaces()
-	var names []string
-	for _, dev := range all {
-		names = append(names, dev.Name)
-	}
-	return names, err
 }
 
 func deviceExists(name string, ifindex int) bool {

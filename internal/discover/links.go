@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -37,6 +38,7 @@ type Links struct {
 	links      map[int]link
 	namespaces map[int]*namespace // by nsid
 	byNsid     map[int][]Device   // index of links, nil when out of date
+	byName     map[string]int     // the same, by names and alternative names
 	watchers   map[chan struct{}]bool
 }
 
@@ -45,6 +47,7 @@ type Links struct {
 type link struct {
 	Index int
 	Name  string
+	Other string // alternative names, a blank between two
 	Kind  string // "veth", "tuntap", "bridge", "device" (hardware), ...
 	Peer  int    // index of the other end, in its namespace
 	Nsid  int    // the other end's namespace, noNsid if it is ours
@@ -155,7 +158,7 @@ func (l *Links) resync() error {
 
 func newLink(entry netlink.Link) link {
 	a := entry.Attrs()
-	return link{Index: a.Index, Name: a.Name, Kind: entry.Type(), Peer: a.ParentIndex, Nsid: a.NetNsID}
+	return link{Index: a.Index, Name: a.Name, Other: strings.Join(a.AltNames, " "), Kind: entry.Type(), Peer: a.ParentIndex, Nsid: a.NetNsID}
 }
 
 // apply takes in one batch of messages and wakes the watchers at most once.
@@ -259,7 +262,7 @@ func parseNsid(data []byte) (nsid int, ok bool) {
 
 // changed wakes the watchers. Called with mu held.
 func (l *Links) changed() {
-	l.byNsid = nil
+	l.byNsid, l.byName = nil, nil
 	for w := range l.watchers {
 		select {
 		case w <- struct{}{}:
@@ -288,6 +291,34 @@ func (l *Links) Named(ifindex int) (name string, there bool) {
 	defer l.mu.Unlock()
 	found, there := l.links[ifindex]
 	return found.Name, there
+}
+
+// IndexOf returns the index of the device that has a name or alternative name, 0 if none has.
+func (l *Links) IndexOf(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.names()[name]
+}
+
+// Names returns the names and alternative names of all devices, sorted.
+func (l *Links) Names() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.names()))
+}
+
+// names returns the indices of all devices by name. Called with mu held.
+func (l *Links) names() map[string]int {
+	if l.byName == nil {
+		l.byName = make(map[string]int, len(l.links))
+		for index, entry := range l.links {
+			l.byName[entry.Name] = index
+			for _, other := range strings.Fields(entry.Other) {
+				l.byName[other] = index
+			}
+		}
+	}
+	return l.byName
 }
 
 // list returns all devices, ordered by index.

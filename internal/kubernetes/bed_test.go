@@ -119,8 +119,8 @@ func (b *bed) startAgent() {
 	}
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	records := audit.New(filepath.Join(b.dir, "audit.log"), log)
-	a, err := agent.New(agent.Options{Config: c, StateDir: b.dir, Log: log, Audit: records, Devices: b.kernel.Devices,
-		Open:    func(l config.Link) (dataplane.Backend, error) { return b.kernel.Open(l.Name()) },
+	a, err := agent.New(agent.Options{Config: c, StateDir: b.dir, Log: log, Audit: records,
+		Devices: agent.Devices{Names: b.kernel.Devices, Open: func(l config.Link) (dataplane.Backend, error) { return b.kernel.Open(l.Name()) }},
 		Sources: []discover.Source{b.veths}, Attach: b.veths})
 	if err != nil {
 		b.t.Fatal(err)

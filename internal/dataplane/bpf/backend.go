@@ -239,8 +239,12 @@ func (b *Backend) attach() error {
 // pins is the folder of the link's pins.
 func (b *Backend) pins() (string, error) {
 	top, err := b.conn.PinDir(b.opts, "links")
-	return filepath.Join(top, fmt.Sprintf("%s-%d", b.dev.Name, b.dev.Index)), err
+	return filepath.Join(top, fmt.Sprintf("%s-%d", undotted.Replace(b.dev.Name), b.dev.Index)), err
 }
+
+// undotted writes a device's name (eth0.7) so that a BPF file system takes it, which keeps names with
+// dots to itself. No device has a percent sign in its name.
+var undotted = strings.NewReplacer(".", "%2e")
 
 // prune removes the pins of devices that are gone. No agent adopts them any more.
 func (b *Backend) prune(links string) {

@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -126,21 +127,27 @@ func (c *Conn) DeleteRoot(dev Device) error {
 // SteersOthers says whether another device of the namespace has a root qdisc of
 // Weir's.
 func (c *Conn) SteersOthers(dev Device) (bool, error) {
+	all, err := c.Steered()
+	return slices.ContainsFunc(all, func(index int) bool { return index != dev.Index }), err
+}
+
+// Steered lists the indices of the devices of the namespace that have a root qdisc of Weir's.
+func (c *Conn) Steered() (list []int, err error) {
 	bodies, err := c.Do(unix.RTM_GETQDISC, unix.NLM_F_DUMP, &nl.TcMsg{Family: unix.AF_UNSPEC})
 	if err != nil {
-		return false, Explain("list the qdiscs", err)
+		return nil, Explain("list the qdiscs", err)
 	}
 	for _, body := range bodies {
 		q, err := parseQdisc(body)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		msg := nl.DeserializeTcMsg(body)
-		if q.Ours() && msg.Parent == netlink.HANDLE_ROOT && int(msg.Ifindex) != dev.Index {
-			return true, nil
+		if q.Ours() && msg.Parent == netlink.HANDLE_ROOT {
+			list = append(list, int(msg.Ifindex))
 		}
 	}
-	return false, nil
+	return list, nil
 }
 
 // leaves returns the number of qdiscs that stand directly below the root qdisc mq, one for

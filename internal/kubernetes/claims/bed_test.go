@@ -152,8 +152,8 @@ func (b *bed) startAgent() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	a, err := agent.New(agent.Options{Config: c, StateDir: b.dir, Devices: b.kernel.Devices, Log: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Open: func(l config.Link) (dataplane.Backend, error) { return b.kernel.Open(l.Name()) }})
+	a, err := agent.New(agent.Options{Config: c, StateDir: b.dir, Log: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Devices: agent.Devices{Names: b.kernel.Devices, Open: func(l config.Link) (dataplane.Backend, error) { return b.kernel.Open(l.Name()) }}})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -78,8 +78,8 @@ func (c *cluster) add(name, text string, links ...clusterLink) {
 	}
 	k := kernel.NewKernel("eth0", "eth0 ingress", "eth1", "eth1 ingress", "eth2", "eth2 ingress")
 	log := &logtest.Buffer{}
-	a, err := agent.New(agent.Options{Config: parsed, StateDir: c.t.TempDir(), Devices: k.Devices, Log: slog.New(slog.NewTextHandler(log, nil)),
-		Open: func(l config.Link) (dataplane.Backend, error) { return k.Open(l.Name()) }})
+	a, err := agent.New(agent.Options{Config: parsed, StateDir: c.t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Devices: agent.Devices{Names: k.Devices, Open: func(l config.Link) (dataplane.Backend, error) { return k.Open(l.Name()) }}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
