@@ -75,7 +75,7 @@ static __noinline __u64 evidence_of_socket(struct sk_buff *skb, __u32 classes)
 			return mark;
 		own = owner_of(group, s->levels);
 	}
-	if (!own && weir_keeps_class(skb->skb_iif, skb->tc_index, skb->sk))
+	if (!own && weir_sealed(skb->tc_index))
 		return all;
 	/* The queue stays where the class is right: a program at the cgroup chose it. */
 	return (mark ^ own) & classes ? own : mark;

@@ -10,7 +10,7 @@
  * Example: class 3, {udp: 5001} for queue 1, a packet to that port with mark 1:
  * 0x20030001.
  *
- * Five places, one program each; only one of them is loaded at a time, with the
+ * Seven places, one program each; only one of them is loaded at a time, with the
  * rules of one workload as constants, like mark.bpf.c:
  *
  *   weir_rules_port  what comes in by a veth or tap. As mark.bpf.c
@@ -28,7 +28,11 @@
  *   weir_rules_zone  what leaves by a link that has zones. Takes what goes into one
  *                    of them, in the same way
  *
- * The first and weir_rules_in also write the seal, from which the class is known where others
+ *   weir_rules_seal  what leaves by lo or by a device above the link. Seals what the sockets
+ *                    of workloads send: what comes to the link of it may have no socket
+ *   weir_rules_ifb   what goes into an IFB of Weir's. Refuses what sockets send there
+ *
+ * The first, weir_rules_in and weir_rules_seal also write the seal, from which the class is known where others
  * have overwritten the mark (seal.h).
  *
  * What it does not do: look at rules for packets of other workloads. A packet
@@ -150,7 +154,7 @@ static __always_inline void weir_reown(struct __sk_buff *skb)
 		return;
 	}
 	own = weir_owner(skb);
-	if (!own && weir_keeps_class(skb->ingress_ifindex, skb->tc_index, skb->sk))
+	if (!own && weir_sealed(skb->tc_index))
 		return;
 	skb->tc_index = 0;
 	if ((skb->mark ^ own) & weir_here.classes)
@@ -164,6 +168,89 @@ static __always_inline void weir_forget_priority(struct __sk_buff *skb)
 		skb->priority = 0;
 }
 
+/* The number of the class in a mark. */
+static __always_inline __u32 weir_class_in(__u32 mark)
+{
+	__u32 classes = weir_here.classes;
+
+	return (mark & classes) / (classes & -classes);
+}
+
+/*
+ * Did a port seal it, and not a socket's device? What that device seals has the class in its
+ * mark, too; a port's mark may be overwritten.
+ */
+static __always_inline bool weir_by_port(struct __sk_buff *skb)
+{
+	__u32 marked = weir_class_in(skb->mark);
+
+	return weir_sealed(skb->tc_index) && (skb->ingress_ifindex > WEIR_LOOPBACK ||
+					      weir_class_of(skb->tc_index, marked) != marked);
+}
+
+#define WEIR_INET 2 /* AF_INET */
+#define WEIR_INET6 10
+
+/*
+ * Does lo keep the packet of an IP socket? The host forwards none to 127.0.0.0/8 or ::1, and
+ * such a packet has been through the rules of netfilter that could send it elsewhere. Packet
+ * sockets go past them.
+ */
+static __always_inline bool weir_stays(struct __sk_buff *skb, struct bpf_sock *sk)
+{
+	__u8 *ip = (__u8 *)(long)skb->data + ETH_HLEN; /* lo has such a header */
+	__u8 *end = (__u8 *)(long)skb->data_end;
+
+	if (skb->ifindex != WEIR_LOOPBACK || (sk->family != WEIR_INET && sk->family != WEIR_INET6))
+		return false;
+	if (ip + sizeof(struct iphdr) > end)
+		return false;
+	if (ip[0] >> 4 == 4)
+		return ip[16] == 127;
+	return ip + sizeof(struct ipv6hdr) <= end && !*(__u64 *)(ip + 24) &&
+	       *(__u64 *)(ip + 32) == bpf_cpu_to_be64(1);
+}
+
+/*
+ * Cost: a packet with a socket pays the search for its cgroup, a workload's or not. One without
+ * a socket pays a comparison, one to the loopback address six.
+ */
+SEC("tcx/egress")
+int weir_rules_seal(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	__u32 own, class;
+
+	if (!sk || skb->ingress_ifindex > WEIR_LOOPBACK || weir_stays(skb, sk))
+		return TC_ACT_UNSPEC;
+	own = skb->mark;
+	if (!(own & weir_here.classes) || !weir_self_chose(skb))
+		own = weir_owner(skb);
+	if (!own)
+		return TC_ACT_UNSPEC;
+	/* The queue stays where the class is right. */
+	if ((skb->mark ^ own) & weir_here.classes)
+		skb->mark = (skb->mark & weir_here.keep) | own;
+	class = weir_class_in(own);
+	skb->tc_index = (skb->tc_index & WEIR_SEAL_OTHERS) | weir_seal_of(class);
+	return TC_ACT_UNSPEC;
+}
+
+/*
+ * What mirred carries to an IFB was taken from a device, and has its index. A socket's packet
+ * has not: a program with CAP_NET_RAW would take a neighbour's share of the qdisc there, for
+ * packets that the device then drops.
+ */
+SEC("tcx/egress")
+int weir_rules_ifb(struct __sk_buff *skb)
+{
+	if (skb->ingress_ifindex)
+		return TC_ACT_UNSPEC;
+	/* By its constants the agent knows the program, so it has to name them. */
+	asm volatile("" : : "r"(weir_here.host));
+	return TC_ACT_SHOT;
+}
+
 SEC("tcx/egress")
 int weir_rules_link(struct __sk_buff *skb)
 {
@@ -172,7 +259,7 @@ int weir_rules_link(struct __sk_buff *skb)
 	/* The compiler would keep the address of the mark, which the verifier refuses. */
 	asm volatile("" : "+r"(skb));
 	if (weir_class_of(skb->tc_index, skb->mark & weir_here.classes)) {
-		if (weir_here.late && !weir_sealed(skb->tc_index)) /* no port's */
+		if (weir_here.late && !weir_by_port(skb))
 			weir_rewrite_late(skb);
 		return TC_ACT_UNSPEC;
 	}

@@ -18,10 +18,18 @@
  * of tc, and the macvlan keeps it. Example: such a container, class 6 by its cgroup, sends
  * with the seal 0x80e0, which is class 7's. By 2. the packet is of class 6.
  *
- * What comes back from lo has lost its socket: no cgroup is known, and 3. and 4. hold. What
- * came by no device and has no socket otherwise is a packet of the kernel's, or a copy that a
- * device made of one that had a socket (a bridge that floods, macsec). It keeps the mark that
- * it has: none, or that of the program at the cgroup.
+ * What comes back from lo has lost its socket, and so have copies that a device above the link
+ * makes (a bridge that floods, macsec). So while a workload is known by its cgroup, a program
+ * at lo and at each device above the link (weir_rules_seal) seals what the workload's sockets
+ * send there, before they lose it: 3. holds then. A class that the seal has no room for is
+ * written into the mark. The root of no workload reaches these devices.
+ *
+ *     socket of class 6 ──► br0 [seal of class 6] ──► copy without a socket ──► link: class 6
+ *
+ * What has no device, no socket and no seal is the host's, whatever mark it carries: the
+ * kernel's own packets (ARP, the last ACK of a connection that is over), and what netfilter
+ * duplicates before a packet comes to its first device. The kernel's ICMP and RST have a
+ * socket of the kernel's, which is the host's too. A SYN-ACK has that of its listener.
  *
  * A container with a port whose cgroup is inside of a workload's is inside of both: what it
  * sends through a bridge into a tunnel is of the outer one where the kernel leaves the packet
@@ -33,8 +41,8 @@
  * Two places check it, and share this header: the qdisc (core/sockets.h), and the programs at
  * a link (classify.bpf.c), where the qdisc is HTB, or the link has rules, codepoints or zones.
  *
- * Each has a map from the id of a workload's cgroup to the workload's mark, with the
- * queue for packets that no rule has seen. The same map has an entry by weir_choice
+ * Each, and the programs that seal, has a map from the id of a workload's cgroup to the
+ * workload's mark, with the queue for packets that no rule has seen. The same map has an entry by weir_choice
  * for each class that the agent's own sockets may choose: workloads without ports and
  * cgroups, such as migrations.
  */
@@ -46,15 +54,6 @@
 #define WEIR_MAX_LEVELS 16 /* cgroups further below the top are not told apart */
 #define WEIR_LOOPBACK 1 /* index of lo in every network namespace */
 #define WEIR_HANDLE 0x77e1 /* major number of Weir's qdiscs and of HTB's classes */
-
-/*
- * Does a packet that came by no device but lo keep the class that it carries? To be asked
- * where its socket's cgroup is no workload's.
- */
-static __always_inline bool weir_keeps_class(__u32 iif, __u32 tc_index, bool socket)
-{
-	return weir_sealed(tc_index) || (iif != WEIR_LOOPBACK && !socket);
-}
 
 /*
  * Does skb->priority name a class of Weir's HTB? HTB reads it before every filter, and its

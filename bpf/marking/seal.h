@@ -3,7 +3,8 @@
  * The seal: the class of a packet that came by a port, in skb->tc_index, beside the
  * mark. The mark may be overwritten on its way: Calico's rules write 0x000f0000 into it,
  * and Cilium assigns the whole mark of a pod's packet. Bridges, routing, masquerading
- * and tunnels keep tc_index. So where a packet that came by a device has a seal, that says
+ * and tunnels keep tc_index. What sockets of a workload without a port send is sealed at lo and
+ * at the devices above a link (owner.h). So where a packet that came by a device has a seal, that says
  * the class, and the mark is only asked for the queue. Of a packet that came by none,
  * owner.h says when the seal counts.
  *
@@ -30,6 +31,7 @@
 
 #define WEIR_SEAL 0x8000
 #define WEIR_SEAL_SHIFT 5
+#define WEIR_SEAL_OTHERS ((1 << WEIR_SEAL_SHIFT) - 1) /* bits that are not Weir's */
 
 /* Did the packet come by a port? */
 static __always_inline bool weir_sealed(__u32 tc_index)
@@ -43,6 +45,13 @@ static __always_inline __u32 weir_class_of(__u32 tc_index, __u32 marked)
 	__u32 seal = tc_index >> WEIR_SEAL_SHIFT;
 
 	return seal > WEIR_SEAL >> WEIR_SEAL_SHIFT ? seal - (WEIR_SEAL >> WEIR_SEAL_SHIFT) : marked;
+}
+
+/* The seal of a class. */
+static __always_inline __u32 weir_seal_of(__u32 class)
+{
+	return class >= WEIR_SEAL >> WEIR_SEAL_SHIFT ? WEIR_SEAL
+						     : WEIR_SEAL | class << WEIR_SEAL_SHIFT;
 }
 
 #endif /* WEIR_SEAL_H */

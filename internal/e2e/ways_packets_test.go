@@ -17,9 +17,10 @@ var packetWays = []way{
 		open: byFrames(udpFrame, forged)},
 	{name: "AF_PACKET at the link", kinds: []kind{onHost}, how: "a packet socket at the link itself", end: charged,
 		open: atUplink(byFrames(udpFrame, nil))},
-	{name: "AF_PACKET into lo", kinds: []kind{onHost}, how: "a packet socket at lo, from which the host forwards", end: notHeld,
-		condition: "a workload with the host's network and NET_RAW, where net.ipv4.ip_forward is 1: what comes back from lo has no socket and is the host's. Take the capability (`cap_drop: [NET_RAW]`)",
-		open:      byFramesAt("lo", udpFrame)},
+	{name: "AF_PACKET into lo", kinds: []kind{onHost}, how: "a packet socket at lo, from which the host forwards", end: charged,
+		open: byFramesAt("lo", udpFrame)},
+	{name: "AF_PACKET into an IFB", kinds: []kind{onHost}, how: "a packet socket at the IFB of a link's ingress or of a zone, with another workload's mark", end: impossible,
+		elsewhere: "TestSocketsSendNothingIntoAnIFB"},
 	{name: "PACKET_QDISC_BYPASS", kinds: []kind{onPort}, how: "a packet socket that passes the qdisc of its own device", end: charged,
 		open: byFrames(udpFrame, bypass)},
 	{name: "PACKET_QDISC_BYPASS at the link", kinds: withoutPort, how: "a packet socket that passes the qdisc of the link, or of a macvlan", end: impossible,
@@ -34,10 +35,10 @@ var packetWays = []way{
 	{name: "broadcast", kinds: []kind{onPort}, how: "marked frames to everybody", end: charged, open: byFrames(to(everybody), forged)},
 	{name: "multicast", kinds: []kind{onPort}, how: "the same to a group", end: charged, open: byFrames(to(aGroup), forged)},
 	{name: "unknown unicast", kinds: []kind{onPort}, how: "the same to an address that no bridge knows", end: charged, open: byFrames(to(noOne), forged)},
-	{name: "broadcast through a bridge", kinds: withoutPort, how: "marked frames to everybody, of which the bridge above the link makes copies without a socket", end: notHeld,
-		condition: copied, open: byFrames(to(everybody), forged)},
-	{name: "multicast through a bridge", kinds: withoutPort, how: "the same to a group", end: notHeld, condition: copied, open: byFrames(to(aGroup), forged)},
-	{name: "unknown unicast through a bridge", kinds: withoutPort, how: "the same to an address that the bridge does not know", end: notHeld, condition: copied, open: byFrames(to(noOne), forged)},
+	{name: "broadcast through a bridge", kinds: withoutPort, how: "marked frames to everybody, of which the bridge above the link makes copies without a socket", end: charged,
+		open: byFrames(to(everybody), forged)},
+	{name: "multicast through a bridge", kinds: withoutPort, how: "the same to a group", end: charged, open: byFrames(to(aGroup), forged)},
+	{name: "unknown unicast through a bridge", kinds: withoutPort, how: "the same to an address that the bridge does not know", end: charged, open: byFrames(to(noOne), forged)},
 	{name: "forged addresses", kinds: everyKind, how: "frames with the addresses of another workload", end: charged,
 		open: byFrames(func(x *attack) []byte {
 			return datagram(workloadAt(int(x.From.To4()[1])-88, 1), endpoint{x.To, x.ToMAC})
@@ -57,10 +58,6 @@ var (
 
 	withoutPort = []kind{onHost, onMacvlan}
 )
-
-// copied is when a mark counts that a packet socket chose.
-const copied = "a workload that is known by its cgroup and has NET_RAW, where the link is a port of a bridge and has not been its port for longest: the copy counts by its mark. " +
-	"Take the capability (`cap_drop: [NET_RAW]`)"
 
 // firstOf returns the first error.
 func firstOf(errs ...error) error {

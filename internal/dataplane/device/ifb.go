@@ -173,22 +173,9 @@ func (c *Conn) Sources(link Device) ([]int, error) {
 	if err != nil {
 		return nil, Explain("list the network devices", err)
 	}
-	found := []int{link.Index}
-	for i := 0; i < len(found); i++ {
-		for _, dev := range all {
-			attrs := dev.Attrs()
-			// A veth's "parent" is its other end, perhaps in another namespace.
-			stands := attrs.ParentIndex == found[i] && attrs.NetNsID < 0 && slices.Contains([]string{"vlan", "macvlan", "ipvlan"}, dev.Type())
-			holds := attrs.Index == found[i] && attrs.MasterIndex != 0
-			switch {
-			case stands && !slices.Contains(found, attrs.Index):
-				found = append(found, attrs.Index)
-			case holds && !slices.Contains(found, attrs.MasterIndex):
-				found = append(found, attrs.MasterIndex)
-			}
-		}
-	}
-	return found, nil
+	return onTop(all, []int{link.Index}, func(kind string) bool {
+		return slices.Contains([]string{"vlan", "macvlan", "ipvlan"}, kind)
+	}), nil
 }
 
 // Networks are those that a link's addresses are in, on the device itself and on what stands on

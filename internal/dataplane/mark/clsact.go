@@ -30,7 +30,7 @@ const (
 func (a clsact) filterAt(ifindex int) device.Filter {
 	return device.Filter{
 		Ifindex: ifindex, Parent: a.hook.parent,
-		Priority: filterPriority, Handle: filterHandle, Direct: true,
+		Priority: filterPriority, Handle: filterHandle + a.hook.handle, Direct: true,
 	}
 }
 
@@ -124,7 +124,7 @@ func (m *Marker) filtered(ifindex int) (bool, error) {
 			return false, err
 		}
 		for _, f := range filters {
-			if (f.Priority == filterPriority || f.Priority == zonePriority) && (f.Handle == filterHandle || f.Handle>>16 == filterHandle) {
+			if (f.Priority == filterPriority || f.Priority == zonePriority) && (f.Handle == filterHandle || f.Handle == filterHandle+above.handle || f.Handle>>16 == filterHandle) {
 				return true, nil
 			}
 		}

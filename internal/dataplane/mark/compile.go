@@ -11,6 +11,8 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
+
 	"weir/internal/dataplane"
 	"weir/internal/plan"
 	"weir/internal/policy"
@@ -89,6 +91,8 @@ type program struct {
 	owner []owner
 	in    classifyWeirInward // of classifyProgWeirRulesIn and classifyProgWeirRulesZone
 	area  *dataplane.Area    // of the same; nil = everybody's packets
+	// running returns the same program where the kernel runs it elsewhere; nil = it does not.
+	running func() *ebpf.Program
 }
 
 // identity is what can be read back from a loaded program, and tells programs

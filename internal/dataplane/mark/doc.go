@@ -19,12 +19,14 @@
 // of the socket's cgroup, whatever mark they carry, looks at the rules of class 0, and
 // writes the DSCP of cgroups: their programs may not change packets. The BPF qdisc checks
 // the sockets itself (Sockets); then the link has a program only for the rest
-// (AttachLinkRules).
+// (AttachLinkRules). While a workload is known by its cgroup, a program at lo and at the devices
+// above links seals what its sockets send (seal.go). At an IFB a program refuses what sockets
+// send there.
 //
 // There are two ways to attach to a device, chosen by what the kernel has:
 //
 //   - tcx (Linux 6.6 and later): a BPF link, pinned as BPFFS/ports/<ifindex>, at
-//     the link as BPFFS/egress/<ifindex>.
+//     the link as BPFFS/egress/<ifindex>, above it as BPFFS/seals/<ifindex>.
 //     The pin keeps it alive without the agent. It goes first in the chain, so
 //     that no redirecting program of another owner hides the packets.
 //   - clsact with a cls_bpf filter of fixed priority and handle, which stays

@@ -42,15 +42,20 @@ type hook struct {
 	parent  uint32 // of cls_bpf filters
 	folder  string // of pins
 	program string
+	handle  uint32 // of cls_bpf filters, beyond filterHandle
 }
 
 var (
 	// What comes in by a port.
-	ingress = hook{ebpf.AttachTCXIngress, device.ClsactIngress, "ports", classifyProgWeirRulesPort}
+	ingress = hook{ebpf.AttachTCXIngress, device.ClsactIngress, "ports", classifyProgWeirRulesPort, 0}
 	// What leaves by the link, before its qdisc.
-	egress = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "egress", classifyProgWeirRulesLink}
+	egress = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "egress", classifyProgWeirRulesLink, 0}
+	// What leaves by a device above the link, which may be a link itself.
+	above = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "seals", classifyProgWeirRulesSeal, 1}
+	// What goes into an IFB, before its qdisc.
+	guard = hook{ebpf.AttachTCXEgress, device.ClsactEgress, "egress", classifyProgWeirRulesIfb, 0}
 	// What goes into a workload by a port, with Options.Inward.
-	inward = hook{ebpf.AttachNone, device.ClsactEgress, "", classifyProgWeirRulesIn}
+	inward = hook{ebpf.AttachNone, device.ClsactEgress, "", classifyProgWeirRulesIn, 0}
 )
 
 // port is the hook at ports.
@@ -117,15 +122,21 @@ func (m *Marker) Attach(port plan.Port, marking Marking) error {
 // ports, and does for class 0 (the host's own packets, and what Open vSwitch forwards)
 // what Attach does for ports. It writes the DSCP of cgroups' classes, too. Cgroups of
 // the state that are gone are left out. Pins of links that are gone are removed.
+//
+// Devices above the link are sealed (seal.go), and an IFB refuses what sockets send to it.
 func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.opts.IFB() {
-		return nil // no socket sends to an IFB
+		err := m.attach(guard, dev.Index, dev.Name, 0, Marking{}, func(*program) {})
+		return errors.Join(err, m.prunePins())
 	}
 	host, _ := state.Class(0)
 	sockets, err := m.Sockets(state)
 	if err != nil {
+		return err
+	}
+	if err := (sealer{m}).set(dev, sockets); err != nil {
 		return err
 	}
 	err = m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
@@ -142,15 +153,19 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 // Sockets. The link gets the program only if class 0 has rules or a DSCP, or a cgroup
 // has a DSCP; otherwise AttachLinkRules takes off the one that is there.
 func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
-	if linkHasRules(state) {
+	if linkHasRules(state) || m.opts.IFB() {
 		return m.AttachLink(dev, state)
 	}
-	if err := m.DetachLink(dev); err != nil || m.opts.IFB() {
+	if err := m.DetachLink(dev); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.prunePins()
+	sockets, err := m.Sockets(state)
+	if err != nil {
+		return err
+	}
+	return errors.Join((sealer{m}).set(dev, sockets), m.prunePins())
 }
 
 // linkHasRules says whether packets at the link are told apart, or their DSCP written.
@@ -169,9 +184,6 @@ func (m *Marker) prunePins() error {
 func (m *Marker) DetachLink(dev device.Device) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.opts.IFB() {
-		return nil
-	}
 	return m.detach(egress, dev.Index)
 }
 
@@ -269,12 +281,10 @@ func (m *Marker) CleanupAll() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	links, err := m.at(egress).list()
-	failed = errors.Join(failed, err)
-	for _, l := range links {
-		failed = errors.Join(failed, m.detach(egress, l.Ifindex))
+	for _, h := range []hook{egress, above} {
+		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
-	for _, folder := range []string{ingress.folder, egress.folder, cgroupFolder, bypassFolder} {
+	for _, folder := range []string{ingress.folder, egress.folder, above.folder, cgroupFolder, bypassFolder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either
@@ -282,6 +292,15 @@ func (m *Marker) CleanupAll() error {
 		device.RemovePinDir(dir)
 	}
 	return failed
+}
+
+// detachAll takes all programs at a hook off.
+func detachAll(a attachment) error {
+	devices, err := a.list()
+	for _, d := range devices {
+		err = errors.Join(err, a.detach(d.Ifindex))
+	}
+	return err
 }
 
 // Close closes the socket. Attached programs stay attached.

@@ -41,19 +41,26 @@ func (m *Marker) Missing(state plan.State) ([]string, error) {
 	return missing, nil
 }
 
-// MissingAtLink says whether the link dev is without the program that AttachLink, or
-// AttachLinkRules, has put there for the state.
+// MissingAtLink says whether the link dev, or a device above it, is without the program that
+// AttachLink, or AttachLinkRules, has put there for the state.
 func (m *Marker) MissingAtLink(dev device.Device, state plan.State, rulesOnly bool) ([]string, error) {
-	if m.opts.IFB() || rulesOnly && !linkHasRules(state) {
-		return nil, nil
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, err := m.at(egress).read(dev.Index)
-	if errors.Is(err, errNotOurs) {
-		return []string{"the marking program of the link is gone"}, nil
+	var missing []string
+	if !rulesOnly || m.opts.IFB() || linkHasRules(state) {
+		_, err := m.at(egress).read(dev.Index)
+		switch {
+		case errors.Is(err, errNotOurs):
+			missing = append(missing, "the marking program of the link is gone")
+		case err != nil:
+			return nil, err
+		}
 	}
-	return nil, err
+	if m.opts.IFB() {
+		return missing, nil
+	}
+	unsealed, err := sealer{m}.missing(dev, state)
+	return append(missing, unsealed...), err
 }
 
 // readPort returns what marks a port: errNotOurs if nothing of Weir's does,

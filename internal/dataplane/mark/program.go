@@ -36,6 +36,8 @@ var placeSize = map[string]uintptr{
 	programName:               unsafe.Sizeof(constants{}),
 	classifyProgWeirRulesPort: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesLink: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesSeal: unsafe.Sizeof(classifyWeirPlace{}),
+	classifyProgWeirRulesIfb:  unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesCgrp: unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesIn:   unsafe.Sizeof(classifyWeirPlace{}),
 	classifyProgWeirRulesZone: unsafe.Sizeof(classifyWeirPlace{}),
@@ -47,6 +49,11 @@ const rulesMap = ".rodata.rules"
 // load puts the program into the kernel, once per place: with the constants in it
 // there is nothing to look up when a packet comes.
 func (p program) load(attach ebpf.AttachType) (*ebpf.Program, error) {
+	if p.running != nil {
+		if prog := p.running(); prog != nil {
+			return prog, nil
+		}
+	}
 	spec, err := p.spec()
 	if err != nil {
 		return nil, err

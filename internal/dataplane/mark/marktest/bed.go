@@ -157,7 +157,10 @@ func (b *Bed) Tries(t *testing.T) []Try {
 		{"the host's SO_MARK", 0x3, b.host, b.other, udp(forged)},
 		{"the host's packet socket", 0x3, b.host, b.other, packet(forged, Uplink, toEther)},
 		{"the host's answer to a connection", 0x3, b.host, b.other, []string{"listen", forged, "0"}},
-		{"packet socket into lo, forwarded", 0x3, b.host, b.six, packet(forged, "lo", "00:00:00:00:00:00")},
+		{"packet socket into lo, forwarded", 0x60003, b.host, b.six, packet(forged, "lo", "00:00:00:00:00:00")},
+		{"packet socket into lo, in a nested cgroup", 0x80003, b.host, b.deeper, packet(forged, "lo", "00:00:00:00:00:00")},
+		{"packet socket into lo, the host's", 0x3, b.host, b.other, packet(forged, "lo", "00:00:00:00:00:00")},
+		{"packet socket into a tunnel", 0x60003, b.host, b.six, packet(forged, "vxlan0", toEther)},
 		{"container, routed", 0x50000, b.box, b.other, udp(forged)},
 		{"container, packet socket", 0x50000, b.box, b.other, packet(forged, "eth0", bridge)},
 		{"container, bridged into a tunnel", 0x50000, b.box, b.other, packet(forged, "eth0", toEther)},
@@ -170,20 +173,35 @@ func (b *Bed) Tries(t *testing.T) []Try {
 	}
 }
 
+// Frame is a packet socket's frame with the mark of class 7, into a device: of class 6
+// ("workload"), of class 8 ("nested") or of no workload ("host").
+func (b *Bed) Frame(sender, device, to string) Try {
+	group := map[string]string{"workload": b.six, "nested": b.eight, "host": b.other}[sender]
+	return Try{Name: sender, in: b.host, group: group, how: []string{"packet", "0x70003", "0", device, to}}
+}
+
 // Send sends the packet of a try, and waits until the link has sent it.
 func (b *Bed) Send(t *testing.T, try Try) {
 	t.Helper()
-	before := b.sent()
+	b.SendBy(t, try, Uplink)
+}
+
+// SendBy is Send by another device than Uplink.
+func (b *Bed) SendBy(t *testing.T, try Try, device string) {
+	t.Helper()
+	before := b.sent(device)
 	try.send(t)
-	for deadline := time.Now().Add(10 * time.Second); b.sent() == before; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); b.sent(device) == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: no packet came to the link", try.Name)
+			t.Fatalf("%s: no packet came to %s", try.Name, device)
 		}
 	}
 }
 
-// sent is how many packets the link has sent.
-func (b *Bed) sent() string { return b.host.Run("ip", "-o", "-s", "link", "show", Uplink) }
+// sent is how many packets a device has sent.
+func (b *Bed) sent(device string) string {
+	return b.host.Run("ip", "-o", "-s", "link", "show", device)
+}
 
 func (try Try) send(t *testing.T) {
 	t.Helper()

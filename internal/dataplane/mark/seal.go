@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mark
+
+import (
+	"errors"
+
+	"github.com/cilium/ebpf"
+
+	"weir/internal/dataplane"
+	"weir/internal/dataplane/device"
+	"weir/internal/plan"
+)
+
+// While a workload is known by its cgroup, a program at each device above a link, and at lo,
+// seals the packets of its sockets (bpf/marking/owner.h). All links of a namespace share these
+// programs, and have the same workloads. A program stays on a device that has left its link
+// until the last such workload, or the last link, is gone: it writes nothing but what is true.
+
+// sealed says whether the links of a host with these sockets need it.
+func (s Sockets) sealed() bool { return s.Levels != 0 }
+
+// sealer is a Marker at the devices above links.
+type sealer struct{ *Marker }
+
+// set brings the programs to the devices above a link, or takes them off.
+func (s sealer) set(link device.Device, sockets Sockets) error {
+	if !sockets.sealed() {
+		return detachAll(s.at(above))
+	}
+	devices, err := s.conn.Above(link)
+	if err != nil {
+		return err
+	}
+	for _, dev := range devices {
+		if err := s.attachTo(dev, sockets); err != nil && !errors.Is(err, dataplane.ErrNoDevice) {
+			return err
+		}
+	}
+	_, err = s.at(above).list() // removes the pins of devices that are gone
+	return err
+}
+
+// attachTo brings the program to a device. It is the one at lo, if that is the wanted one: the
+// kernel takes a while to verify one, and many devices may be above the links of a host.
+func (s sealer) attachTo(dev device.Device, sockets Sockets) error {
+	return s.attach(above, dev.Index, dev.Name, 0, Marking{}, func(p *program) {
+		p.reown(sockets)
+		want := p.identity()
+		p.running = func() *ebpf.Program { return s.running(want) }
+	})
+}
+
+// running returns the program at lo, nil if it is another one than wanted.
+func (s sealer) running(want identity) *ebpf.Program {
+	if there, err := s.at(above).read(loopback); err != nil || there != want {
+		return nil
+	}
+	for id, who := range s.identified { // read has put it there
+		if who != want {
+			continue
+		}
+		if prog, err := ebpf.NewProgramFromID(id); err == nil {
+			return prog
+		}
+	}
+	return nil
+}
+
+const loopback = 1 // index of lo in every network namespace
+
+// missing says at which devices above a link the program is missing: it was removed, or the
+// device is new.
+func (s sealer) missing(link device.Device, state plan.State) ([]string, error) {
+	sockets, err := s.Sockets(state)
+	if err != nil || !sockets.sealed() {
+		return nil, err
+	}
+	devices, err := s.conn.Above(link)
+	if err != nil {
+		return nil, err
+	}
+	var lost []string
+	for _, dev := range devices {
+		_, err := s.at(above).read(dev.Index)
+		switch {
+		case errors.Is(err, errNotOurs):
+			lost = append(lost, "packets of sockets are not sealed at "+dev.Name)
+		case err != nil && !errors.Is(err, dataplane.ErrNoDevice):
+			return nil, err
+		}
+	}
+	return lost, nil
+}
