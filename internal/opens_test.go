@@ -34,6 +34,7 @@ var past = map[string]string{
 	"config/switch.go":                    users,
 	"dataplane/device/claim.go":           kernels,
 	"dataplane/mark/cgroup.go":            kernels,
+	"dataplane/mark/inner.go":             kernels,
 	"dataplane/mark/link.go":              kernels,
 	"daemon/small.go":                     kernels,
 	"discover/capable.go":                 kernels,

@@ -19,6 +19,10 @@ var packetWays = []way{
 		open: atUplink(byFrames(udpFrame, nil))},
 	{name: "AF_PACKET into lo", kinds: []kind{onHost}, how: "a packet socket at lo, from which the host forwards", end: charged,
 		open: byFramesAt("lo", udpFrame)},
+	{name: "AF_PACKET into lo inside", kinds: []kind{onMacvlan}, how: "the same at the lo of its own namespace, which forwards as the host does", end: charged,
+		setup: func(x *attack) error {
+			return x.do("ip link set lo up", "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.lo.rp_filter=0")
+		}, open: byFramesAt("lo", udpFrame)},
 	{name: "AF_PACKET into an IFB", kinds: []kind{onHost}, how: "a packet socket at the IFB of a link's ingress or of a zone, with another workload's mark", end: impossible,
 		elsewhere: "TestSocketsSendNothingIntoAnIFB"},
 	{name: "PACKET_QDISC_BYPASS", kinds: []kind{onPort}, how: "a packet socket that passes the qdisc of its own device", end: charged,

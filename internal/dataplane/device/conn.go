@@ -67,6 +67,9 @@ func OpenNetns(path string) (*Conn, error) {
 	return conn, nil
 }
 
+// Netns returns the inode of the network namespace.
+func (c *Conn) Netns() uint64 { return c.inode }
+
 // Close closes the sockets. The kernel keeps what was set.
 func (c *Conn) Close() error {
 	c.links.Close()

@@ -91,8 +91,11 @@ func New(opts dataplane.Options, log *slog.Logger) (*Marker, error) {
 
 // at is how this kernel attaches to a hook.
 func (m *Marker) at(h hook) attachment {
-	if h == inward {
+	switch h {
+	case inward:
 		return redirect{m}
+	case innerLo:
+		return inner{m}
 	}
 	if m.tcx {
 		return tcx{m, h}
@@ -136,7 +139,7 @@ func (m *Marker) AttachLink(dev device.Device, state plan.State) error {
 	if err != nil {
 		return err
 	}
-	if err := (sealer{m}).set(dev, sockets); err != nil {
+	if err := (sealer{m}).set(dev, state, sockets); err != nil {
 		return err
 	}
 	err = m.attach(egress, dev.Index, dev.Name, 0, MarkingOf(host), func(p *program) {
@@ -165,7 +168,7 @@ func (m *Marker) AttachLinkRules(dev device.Device, state plan.State) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join((sealer{m}).set(dev, sockets), m.prunePins())
+	return errors.Join((sealer{m}).set(dev, state, sockets), m.prunePins())
 }
 
 // linkHasRules says whether packets at the link are told apart, or their DSCP written.
@@ -281,10 +284,10 @@ func (m *Marker) CleanupAll() error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, h := range []hook{egress, above} {
+	for _, h := range []hook{egress, above, innerLo} {
 		failed = errors.Join(failed, detachAll(m.at(h)))
 	}
-	for _, folder := range []string{ingress.folder, egress.folder, above.folder, cgroupFolder, bypassFolder} {
+	for _, folder := range []string{ingress.folder, egress.folder, above.folder, innerLo.folder, cgroupFolder, bypassFolder} {
 		dir, err := m.conn.PinDir(m.opts, folder)
 		if err != nil {
 			continue // it was not there either

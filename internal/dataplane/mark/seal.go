@@ -24,9 +24,9 @@ func (s Sockets) sealed() bool { return s.Levels != 0 }
 type sealer struct{ *Marker }
 
 // set brings the programs to the devices above a link, or takes them off.
-func (s sealer) set(link device.Device, sockets Sockets) error {
+func (s sealer) set(link device.Device, state plan.State, sockets Sockets) error {
 	if !sockets.sealed() {
-		return detachAll(s.at(above))
+		return errors.Join(detachAll(s.at(above)), detachAll(s.at(innerLo)))
 	}
 	devices, err := s.conn.Above(link)
 	if err != nil {
@@ -38,17 +38,22 @@ func (s sealer) set(link device.Device, sockets Sockets) error {
 		}
 	}
 	_, err = s.at(above).list() // removes the pins of devices that are gone
-	return err
+	return errors.Join(err, s.setInner(state, sockets))
 }
 
-// attachTo brings the program to a device. It is the one at lo, if that is the wanted one: the
-// kernel takes a while to verify one, and many devices may be above the links of a host.
+// attachTo brings the program to a device.
 func (s sealer) attachTo(dev device.Device, sockets Sockets) error {
-	return s.attach(above, dev.Index, dev.Name, 0, Marking{}, func(p *program) {
+	return s.attach(above, dev.Index, dev.Name, 0, Marking{}, s.seals(sockets))
+}
+
+// seals makes a program one that seals. It is the one at lo, if that is the wanted one: the
+// kernel takes a while to verify one, and many devices may be above the links of a host.
+func (s sealer) seals(sockets Sockets) func(*program) {
+	return func(p *program) {
 		p.reown(sockets)
 		want := p.identity()
 		p.running = func() *ebpf.Program { return s.running(want) }
-	})
+	}
 }
 
 // running returns the program at lo, nil if it is another one than wanted.
@@ -90,5 +95,6 @@ func (s sealer) missing(link device.Device, state plan.State) ([]string, error) 
 			return nil, err
 		}
 	}
-	return lost, nil
+	inside, err := s.missingInner(state)
+	return append(lost, inside...), err
 }

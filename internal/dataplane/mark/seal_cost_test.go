@@ -51,7 +51,7 @@ func BenchmarkSeal(b *testing.B) {
 		exchange := connection(b)
 		var with, without []float64
 		for range 40 {
-			fatal(b, sealer{m}.set(lo, Sockets{}))
+			fatal(b, sealer{m}.set(lo, plan.State{}, Sockets{}))
 			without = append(without, exchange())
 			fatal(b, sealer{m}.attachTo(lo, sockets))
 			with = append(with, exchange())

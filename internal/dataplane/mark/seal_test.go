@@ -74,6 +74,41 @@ func TestSealedDevices(t *testing.T) {
 	})
 }
 
+// A workload on a macvlan has a lo of its own, where the program is sealing, too: until no
+// workload is known by its cgroup.
+func TestSealedInnerLo(t *testing.T) {
+	host := netnstest.Enter(t)
+	m := newMarker(t, netnstest.Options(t), "tcx")
+	bed := marktest.New(t, host)
+	all := bed.State()
+	portsOnly := bed.State()
+	portsOnly.Ports = slices.Clone(portsOnly.Ports[:1])
+	up := lookup(t, m, marktest.Uplink)
+	want := func(state plan.State, count int) []plan.Port {
+		t.Helper()
+		must(t, m.AttachLinkRules(up, state))
+		list, err := m.at(innerLo).list()
+		must(t, err)
+		if len(list) != count {
+			t.Fatalf("sealed in %v, want %d namespaces", list, count)
+		}
+		wantMissing(t, m, up, state, "")
+		return list
+	}
+	want(portsOnly, 0)
+	must(t, m.detach(innerLo, want(all, 1)[0].Ifindex))
+	if missing, err := m.MissingAtLink(up, all, true); err != nil || len(missing) != 1 || !strings.Contains(missing[0], "at lo of /proc/") {
+		t.Errorf("missing: %q, %v", missing, err)
+	}
+	want(all, 1)
+	want(portsOnly, 0)
+	want(all, 1)
+	must(t, m.CleanupAll())
+	if list, err := m.at(innerLo).list(); err != nil || len(list) > 0 {
+		t.Errorf("after the cleanup, sealed in %v, %v", list, err)
+	}
+}
+
 func sealedDevices(t *testing.T, m *Marker) (names []string) {
 	t.Helper()
 	list, err := m.at(above).list()

@@ -14,6 +14,7 @@
 package marktest
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -58,6 +59,7 @@ func New(t *testing.T, host *netnstest.Netns) *Bed {
 		NoIPv6(n)
 	}
 	b.plug(t)
+	b.inhabit(t, b.stacked, b.six)
 	box0, err := net.InterfaceByName("box0")
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +95,27 @@ func (b *Bed) plug(t *testing.T) {
 	// The root of a container with CAP_NET_ADMIN can do this: 0x80e0 is the seal of class 7.
 	b.sealing.Run("tc", "qdisc", "add", "dev", "eth0", "clsact")
 	b.sealing.Run("tc", "filter", "add", "dev", "eth0", "egress", "u32", "match", "u32", "0", "0", "classid", "1:80e0")
+}
+
+// inhabit starts a process in a namespace and a cgroup, and readies its lo for packets that are
+// to be forwarded.
+func (b *Bed) inhabit(t *testing.T, n *netnstest.Netns, group string) {
+	t.Helper()
+	n.Run("ip", "link", "set", "lo", "up")
+	n.Run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.lo.rp_filter=0")
+	cmd := exec.Command("sh", "-c", fmt.Sprintf("echo $$ > %s/cgroup.procs && exec nsenter --net=%s sh -c 'echo here; exec cat'", group, n.Path()))
+	in, noIn := cmd.StdinPipe()
+	out, noOut := cmd.StdoutPipe()
+	if err := errors.Join(noIn, noOut, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Wait()
+	})
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // stack gives a namespace a macvlan of the link.
@@ -160,12 +183,14 @@ func (b *Bed) Tries(t *testing.T) []Try {
 		{"packet socket into lo, forwarded", 0x60003, b.host, b.six, packet(forged, "lo", "00:00:00:00:00:00")},
 		{"packet socket into lo, in a nested cgroup", 0x80003, b.host, b.deeper, packet(forged, "lo", "00:00:00:00:00:00")},
 		{"packet socket into lo, the host's", 0x3, b.host, b.other, packet(forged, "lo", "00:00:00:00:00:00")},
+		{"packet socket into lo, for a tunnel of the host", 0x60003, b.host, b.six, []string{"encapsulated", forged, "0", "lo", bridge}},
 		{"packet socket into a tunnel", 0x60003, b.host, b.six, packet(forged, "vxlan0", toEther)},
 		{"container, routed", 0x50000, b.box, b.other, udp(forged)},
 		{"container, packet socket", 0x50000, b.box, b.other, packet(forged, "eth0", bridge)},
 		{"container, bridged into a tunnel", 0x50000, b.box, b.other, packet(forged, "eth0", toEther)},
 		{"macvlan, SO_MARK", 0x60003, b.stacked, b.six, udp(forged)},
 		{"macvlan, packet socket", 0x60003, b.stacked, b.six, packet(forged, "eth0", toEther)},
+		{"macvlan, packet socket into its lo, forwarded", 0x60003, b.stacked, b.six, packet(forged, "lo", "00:00:00:00:00:00")},
 		{"macvlan, a seal by a filter inside", 0x60003, b.sealing, b.six, udp(forged)},
 		{"macvlan, a seal, packet socket", 0x60003, b.sealing, b.six, packet(forged, "eth0", toEther)},
 		{"macvlan, a seal, in a nested cgroup", 0x80003, b.sealing, b.deeper, packet(forged, "eth0", toEther)},

@@ -54,7 +54,19 @@ func sendOne(how []string) error {
 	case "listen":
 		return answer(as)
 	}
-	return sendPacket(as, how[3], how[4], frame("10.9.9.9", toIP, unix.IPPROTO_UDP, "9c400009 00080000"))
+	packet := frame("10.9.9.9", toIP, unix.IPPROTO_UDP, "9c400009 00080000")
+	if how[0] == "encapsulated" {
+		return sendPacket(as, how[3], "00:00:00:00:00:00", encapsulated(how[4], packet))
+	}
+	return sendPacket(as, how[3], how[4], packet)
+}
+
+// encapsulated is a packet to a hardware address as a neighbour sends it to the host by VXLAN.
+func encapsulated(to string, packet []byte) []byte {
+	const ports, header = "9c4012b5", "08000000 00000700"
+	inside := strings.ReplaceAll(to, ":", "") + "020000000001" + "0800" + hex.EncodeToString(packet)
+	length := 8 + 8 + len(inside)/2
+	return frame("10.9.9.9", ownIP, unix.IPPROTO_UDP, fmt.Sprintf("%s %04x0000 %s %s", ports, length, header, inside))
 }
 
 // chosen is what a sender sets: skb->mark and skb->priority.
