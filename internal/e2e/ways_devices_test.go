@@ -77,6 +77,7 @@ var deviceWays = []way{
 			return x.do("ip xfrm state add "+esp+" enc cbc(aes) 0x000102030405060708090a0b0c0d0e0f",
 				fmt.Sprintf("ip xfrm policy add src %s dst %s dir out tmpl %s", x.From, x.To, esp))
 		}},
+	byWireGuard,
 }
 
 // asForwarded is when a packet seems to come by a device of the host.
