@@ -20,6 +20,7 @@ var past = map[string]string{
 	"atomicfile/atomicfile.go":            "a folder that its caller has examined, to sync it",
 	"cgroup/cgroup.go":                    kernels,
 	"cgroup/legacy.go":                    kernels,
+	"cgroup/memory.go":                    kernels,
 	"cli/simulate.go":                     users,
 	"cluster/migrate/docker/engine.go":    kernels + ", and the bundle of an engine of root",
 	"cluster/migrate/docker/folder.go":    engines,

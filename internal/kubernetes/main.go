@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"weir/internal/api"
+	"weir/internal/cgroup"
 	"weir/internal/kubernetes/claims"
 	"weir/internal/kubernetes/decide"
 	"weir/internal/kubernetes/informer"
@@ -197,6 +198,7 @@ func parseWeights(text string) (map[decide.QoS]uint32, error) {
 
 // connect makes the clients of the API server, and serves until ctx ends.
 func connect(ctx context.Context, o *options, log *slog.Logger) error {
+	cgroup.LimitMemory()
 	klog.SetSlogLogger(log)
 	config, err := informer.Config(o.kubeconfig)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/internal/cgroup"
 	"weir/internal/cli/frame"
 	"weir/internal/config"
 	"weir/internal/daemon"
@@ -109,6 +110,7 @@ func (f *agentFlags) splitLinks() error {
 // The socket and the network namespace are claimed first: if another agent has one
 // of them, nothing was touched.
 func runAgent(ctx context.Context, f agentFlags, log *slog.Logger) error {
+	cgroup.LimitMemory()
 	f.Overrides.Manager = f.member.manager
 	ag, err := daemon.FromConfig(f.config, f.Overrides, log)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/internal/audit"
+	"weir/internal/cgroup"
 	"weir/internal/cli/frame"
 	"weir/internal/cluster/bus"
 	"weir/internal/cluster/bus/kafka"
@@ -178,6 +179,7 @@ func managerOptions(c config.Manager, log *slog.Logger) (manager.Options, error)
 
 // serveManager runs the manager and its API until ctx ends or one of them fails.
 func serveManager(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	cgroup.LimitMemory()
 	opts, err := managerOptions(cfg.Manager, log)
 	if err != nil {
 		return err

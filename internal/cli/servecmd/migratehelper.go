@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"weir/internal/cgroup"
 	"weir/internal/cli/frame"
 	"weir/internal/cluster/migrate/remote"
 	members "weir/internal/cluster/node/membership"
@@ -82,6 +83,7 @@ func (m migrateHelper) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	cgroup.LimitMemory()
 	ln, err := m.open()
 	if err != nil {
 		return err
