@@ -18,8 +18,8 @@ import (
 // rest of the file beside it.
 func Load(file string) (Config, error) { return load(file, safepath.Open) }
 
-// Inspect reads and checks a file like Load, whoever may change it, for a user who asks what is
-// in it.
+// Inspect reads and checks a file like Load, also one that other users may change, for a user who
+// asks what is in it.
 func Inspect(file string) (Config, error) { return load(file, os.Open) }
 
 func load(file string, open func(string) (*os.File, error)) (Config, error) {

@@ -150,6 +150,7 @@ func (m membership) equip(ctx context.Context, member *node.Member, ag *agent.Ag
 		}
 	}
 	if !cfg.Docker.Enabled {
+		log.Info("this node sends the manager no profile of its containers, so none of them is planned or moved", "reason", "docker: {enabled: false}")
 		return closers, nil
 	}
 	engine, err := openEngine(ctx, remote.Socket, cfg.Docker.Socket, cfg.StateDir, cfg.Accept())

@@ -58,7 +58,7 @@ func (m *Manager) nothingKnown() error {
 	e := &refusal.Error{Kind: refusal.Conflict, Msg: "no node has joined", Remedy: "weir manager token create prints a token for one"}
 	if m.members.Len() > 0 {
 		e.Msg = fmt.Sprintf("nothing is known of any of the %d nodes now", m.members.Len())
-		e.Remedy = "wait some seconds for their profiles, or see weir nodes"
+		e.Remedy = "wait some seconds for their profiles, or see weir nodes; a node whose weir.yaml says docker: {enabled: false} sends none"
 	}
 	return e
 }

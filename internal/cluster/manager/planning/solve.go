@@ -91,7 +91,7 @@ func (p *Problem) Solve(s Settings) (optimize.Plan, error) {
 func (p *Problem) Seat(node, container string, min policy.Rate) (seat *optimize.Seat, lacks []string, err error) {
 	at := p.Node(node)
 	if at < 0 {
-		return nil, nil, &refusal.Error{Kind: refusal.Conflict, Field: "node", Value: node, Msg: "no profile of it has arrived lately", Remedy: "try again in some seconds"}
+		return nil, nil, &refusal.Error{Kind: refusal.Conflict, Field: "node", Value: node, Msg: "no profile of it has arrived lately", Remedy: "try again in some seconds; a node whose weir.yaml says docker: {enabled: false} sends none"}
 	}
 	c := p.find(at, container)
 	if c < 0 {
