@@ -121,6 +121,7 @@ func (s *Server) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	}
 	var no *warrant.Denied
 	if errors.As(err, &no) {
+		w.Header().Set("Connection", "close") // rather than read what comes behind it
 		s.opts.Refused(no.Reason)
 		s.log.Warn("migration refused", "reason", no.Reason, "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "verb", r.PathValue("verb"), "err", err)
 	}
