@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/bound"
 	"weir/internal/policy"
 )
 
@@ -52,5 +53,22 @@ func TestKeptIsBounded(t *testing.T) {
 	_ = kept.Put(&c, "queues", fmt.Sprint(19999, long))
 	if kept.Parsed != before {
 		t.Error("a text that was read just now is parsed again")
+	}
+}
+
+// TestLongLabelsAreKept: of 100 workloads that each have two labels of the largest size, nothing is parsed
+// at the second pass.
+func TestLongLabelsAreKept(t *testing.T) {
+	kept := &Kept{}
+	for pass := range 3 {
+		for i := range 100 {
+			var c policy.Change
+			for _, field := range []string{"queues", "ingress.queues"} {
+				_ = kept.Put(&c, field, fmt.Sprintf("%d%s", i, strings.Repeat(" ", bound.Label-4)))
+			}
+		}
+		if kept.Parsed != 200 {
+			t.Fatalf("%d texts are parsed after pass %d, 200 are there", kept.Parsed, pass+1)
+		}
 	}
 }
