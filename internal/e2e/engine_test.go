@@ -44,6 +44,9 @@ func newEngine(t *testing.T, path string) *engine {
 	mux.HandleFunc("GET /{version}/containers/json", e.list)
 	mux.HandleFunc("GET /{version}/containers/{id}/json", e.inspect)
 	mux.HandleFunc("GET /{version}/images/{id}/json", e.image)
+	mux.HandleFunc("GET /{version}/networks/{name}", func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"Name": r.PathValue("name"), "Driver": "bridge", "Scope": "local"})
+	})
 	mux.HandleFunc("GET /{version}/events", e.follow)
 	server := &http.Server{Handler: mux}
 	go func() { _ = server.Serve(ln) }()

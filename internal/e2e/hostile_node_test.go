@@ -47,7 +47,9 @@ func newClusterNode(t *testing.T) *clusterNode {
 	t.Helper()
 	mountBPFFS(t)
 	m := &clusterNode{t: t, dir: t.TempDir(), node: freePort(t), registry: freePort(t), limit: cgrouptest.Limit(t, memoryMax)}
-	for _, command := range []string{"ip link set lo up", "ip link add up9 type veth peer name up9-far", "ip link set up9 up", "ip link set up9-far up"} {
+	newSpace(t, "right")
+	for _, command := range []string{"ip link set lo up", "ip link add up9 type veth peer name up9-far", "ip link set up9 up", "ip link set up9-far up",
+		"ip link add right9 type veth peer name eth0 netns right", "ip link set right9 up"} {
 		words := strings.Fields(command)
 		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", command, err, out)
@@ -108,6 +110,7 @@ func (m *clusterNode) configure(manager, token string) (path string) {
 	newEngine(m.t, engine)
 	path = filepath.Join(m.dir, "weir.yaml")
 	text := fmt.Sprintf("socket: %[1]s/weir.sock\nstate_dir: %[1]s/state\ngroup: %[2]s\ndocker: {socket: %[3]s}\nlinks: [{device: up9, egress: 100mbit}]\n"+
+		"attach: [{name: right, netns: right}]\nworkloads: {right: {weight: 7}}\n"+
 		"cluster: {manager: %[4]q, token_file: %[1]s/token, name: b, listen: %[5]q, registry_listen: %[6]q}\n", m.dir, groupName, engine, manager, m.node, m.registry)
 	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.WriteFile(filepath.Join(m.dir, "token"), []byte(token), 0o600)); err != nil {
 		m.t.Fatal(err)
@@ -150,7 +153,8 @@ func (m *clusterNode) served() error {
 	return err
 }
 
-// unharmed checks that the agent has not been ended at its limit.
+// unharmed checks that the agent has not been ended at its limit, and that the workload beside has
+// its class.
 func (m *clusterNode) unharmed() {
 	m.t.Helper()
 	m.t.Logf("memory %d MB at most of %d; %d lines of the log", m.limit.Most()>>20, memoryMax>>20, strings.Count(m.log.String(), "\n"))
@@ -159,6 +163,10 @@ func (m *clusterNode) unharmed() {
 	}
 	if err := m.served(); err != nil {
 		m.t.Errorf("a member afterwards: %v", err)
+	}
+	w, err := api.NewClient(filepath.Join(m.dir, "weir.sock")).Workload(m.t.Context(), "right")
+	if err != nil || w.State != "active" || w.Class == 0 || w.Policy.Weight != 7 {
+		m.t.Errorf("%v, state %s, class %d, weight %d", err, w.State, w.Class, w.Policy.Weight)
 	}
 }
 
