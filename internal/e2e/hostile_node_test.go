@@ -143,6 +143,17 @@ func (m *clusterNode) call(verb, sealed, body string) (status int, answer string
 	return resp.StatusCode, string(text), err
 }
 
+// answered makes a call with a genuine order that the port itself answers, without the engine: the
+// order is read and verified, and the container of the question is another one.
+func (m *clusterNode) answered() error {
+	order := m.seal(wire.Move{ID: "m-served", Container: "web", From: "a", To: "b", Deadline: time.Now().Add(time.Hour)})
+	status, answer, err := m.call("lacking", order, "{}")
+	if err == nil && (status != http.StatusConflict || !strings.Contains(answer, "about another move")) {
+		err = fmt.Errorf("status %d: %.300s", status, answer)
+	}
+	return err
+}
+
 // served makes the call with which a genuine move begins.
 func (m *clusterNode) served() error {
 	order := m.seal(wire.Move{ID: "m-served", Container: "web", From: "a", To: "b", Deadline: time.Now().Add(time.Hour)})
@@ -193,7 +204,7 @@ func TestStrangersAtANode(t *testing.T) {
 	body := func(r *rand.Rand, long string) string {
 		return []string{`{"order":{"container":{"config":` + long + `}}}`, `{"part":` + long + `}`, `{"schemaVersion":2,"layers":` + long + `}`}[r.IntN(3)]
 	}
-	port := strangertest.Port{Address: m.node, Pid: m.agent.Process.Pid, Bodies: bodies, Member: m.served, Body: body}
+	port := strangertest.Port{Address: m.node, Pid: m.agent.Process.Pid, Bodies: bodies, Member: m.answered, Body: body}
 	for _, verb := range []string{"facts", "lacking", "begin", "do", "receive", "describe", "send", "forget", "x"} {
 		port.Paths = append(port.Paths, remote.Path+verb)
 	}
