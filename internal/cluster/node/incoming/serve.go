@@ -118,10 +118,11 @@ func (s *Server) serveMigrate(w http.ResponseWriter, r *http.Request) {
 	var out any
 	if err == nil {
 		out, err = s.call(w, r, p)
+	} else {
+		w.Header().Set("Connection", "close") // rather than read what comes behind it
 	}
 	var no *warrant.Denied
 	if errors.As(err, &no) {
-		w.Header().Set("Connection", "close") // rather than read what comes behind it
 		s.opts.Refused(no.Reason)
 		s.log.Warn("migration refused", "reason", no.Reason, "peer", r.RemoteAddr, "from", p.source, "move", p.move.ID, "verb", r.PathValue("verb"), "err", err)
 	}
