@@ -25,10 +25,7 @@ import (
 // unit's MemoryMax, none costs it more than 100 ms of CPU time, and the workload beside keeps its
 // class.
 func TestHostileMoves(t *testing.T) {
-	moves := 500
-	if *long {
-		moves = 10_000
-	}
+	moves := drawn(10_000, 500)
 	m := newClusterNode(t)
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 44))

@@ -196,15 +196,11 @@ func freePort(t testing.TB) string {
 // other nodes, and of the port at which its engine finds images: 10,000 to each with -long, 2,000
 // without. The agent's memory stays bounded, and another node is served meanwhile.
 func TestStrangersAtANode(t *testing.T) {
-	bodies := 2000
-	if *long {
-		bodies = 10_000
-	}
 	m := newClusterNode(t)
 	body := func(r *rand.Rand, long string) string {
 		return []string{`{"order":{"container":{"config":` + long + `}}}`, `{"part":` + long + `}`, `{"schemaVersion":2,"layers":` + long + `}`}[r.IntN(3)]
 	}
-	port := strangertest.Port{Address: m.node, Pid: m.agent.Process.Pid, Bodies: bodies, Member: m.answered, Body: body}
+	port := strangertest.Port{Address: m.node, Pid: m.agent.Process.Pid, Bodies: drawn(10_000, 2000), Member: m.answered, Body: body}
 	for _, verb := range []string{"facts", "lacking", "begin", "do", "receive", "describe", "send", "forget", "x"} {
 		port.Paths = append(port.Paths, remote.Path+verb)
 	}

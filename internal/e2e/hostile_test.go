@@ -40,13 +40,7 @@ func cpuOf(t testing.TB, pid int) time.Duration {
 // 1,000 without, and fewer on an emulated CPU. The agent goes on under its unit's MemoryMax, none costs it more than 100 ms of
 // CPU time, and the other one keeps its class and its weight.
 func TestHostileContainers(t *testing.T) {
-	rounds := 100
-	switch {
-	case *long:
-		rounds = 1000
-	case emulated():
-		rounds = 20
-	}
+	rounds := drawn(10_000, 1000) / eachRound
 	h := newHostileBed(t)
 	h.round(nil)
 	class := h.right(0).Class
@@ -205,6 +199,18 @@ func (h *hostileBed) right(class uint16) api.Workload {
 func (h *hostileBed) sentBy(number uint16) uint64 {
 	h.t.Helper()
 	return class(h.counters(0), number).SentPackets
+}
+
+// drawn returns how many inputs a test draws: so many with -long, fewer without, and a few dozen on
+// an emulated CPU, whatever the flag.
+func drawn(all, some int) int {
+	switch {
+	case emulated():
+		return some / 10
+	case *long:
+		return all
+	}
+	return some
 }
 
 // slower is how many times the time of a machine's own CPU an emulated one may take.
