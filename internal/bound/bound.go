@@ -34,6 +34,7 @@ const (
 	Name   = 256     // bytes of a name: of a label, container, unit, group
 	Labels = 100     // of Weir's at one object; further ones do not count
 	Policy = 64 << 10
+	Zones  = 256 // of which a policy may say something: what is written of them fits into Policy
 )
 
 // What engines, kernels and Kubernetes say of objects that others made.

@@ -189,7 +189,7 @@ func fewPeriods(count int) error {
 // checkPeriods refuses two of the same field that run at the same time.
 // Where one has no zone, clocks there are taken to show UTC.
 func checkPeriods(list []Scheduled) error {
-	together := runTogether(list)
+	together := times.Together(Policy{When: list}.Periods(false), time.Unix(0, 0).UTC())
 	for i, s := range list {
 		for j, earlier := range list[:i] {
 			field := slices.IndexFunc(timedFields(), func(f string) bool { return s.To.Gives(f) && earlier.To.Gives(f) })
@@ -200,29 +200,6 @@ func checkPeriods(list []Scheduled) error {
 		}
 	}
 	return nil
-}
-
-// runTogether returns the pairs of periods that run at the same time at some moment of a year. It
-// looks at the year once, since each look at two zones takes milliseconds.
-func runTogether(list []Scheduled) map[[2]int]bool {
-	var periods []times.Period
-	for _, s := range list {
-		periods = append(periods, s.Period)
-	}
-	pairs := map[[2]int]bool{}
-	for _, at := range times.Moments(periods, time.Unix(0, 0).UTC()) {
-		var run []int
-		for i, p := range periods {
-			if !p.Covers(at) {
-				continue
-			}
-			for _, earlier := range run {
-				pairs[[2]int{earlier, i}] = true
-			}
-			run = append(run, i)
-		}
-	}
-	return pairs
 }
 
 // writeWhen returns what a policy says at times as ParseWhen reads it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/bound"
 	"weir/internal/invalid"
 	"weir/internal/policy/zone"
 	"weir/internal/yamltree"
@@ -19,18 +20,14 @@ type Zoned struct {
 	Min, Max Amount
 }
 
-// maxZones is the largest number of zones of which a policy may say something. What can be read
-// fits into bound.Policy again as it is written.
-const maxZones = 256
-
 // ParseZones reads what a policy says of zones: "lan max 200mbit; cdn weight 3 min 5mbit", none
 // for "none" or nothing. The error is an *invalid.Error; its field is such as "zones.lan.max".
 func ParseZones(text string) ([]Zoned, error) {
 	if text = strings.TrimSpace(text); text == "" || strings.EqualFold(text, "none") {
 		return nil, nil
 	}
-	if n := strings.Count(text, ";") + 1; n > maxZones {
-		return nil, &invalid.Error{Field: "zones", Msg: fmt.Sprintf("%d zones, %d are the most", n, maxZones), Remedy: "write fewer"}
+	if n := strings.Count(text, ";") + 1; n > bound.Zones {
+		return nil, &invalid.Error{Field: "zones", Msg: fmt.Sprintf("%d zones, %d are the most", n, bound.Zones), Remedy: "write fewer"}
 	}
 	var list []Zoned
 	for part := range strings.SplitSeq(text, ";") {

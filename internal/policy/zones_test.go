@@ -15,11 +15,11 @@ import (
 // values, can be read again. More are refused by their number.
 func TestManyZones(t *testing.T) {
 	var parts []string
-	for i := range maxZones + 1 {
+	for i := range bound.Zones + 1 {
 		parts = append(parts, fmt.Sprintf("z%014d weight 10000 min 99.9999%% max 999.999999gbit", i))
 	}
 	var c, again Change
-	if err := c.Put("zones", strings.Join(parts[:maxZones], ";")); err != nil {
+	if err := c.Put("zones", strings.Join(parts[:bound.Zones], ";")); err != nil {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(c)
