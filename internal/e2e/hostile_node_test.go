@@ -41,6 +41,7 @@ type clusterNode struct {
 	registry string       // host:port for its engine
 	key      pki.Identity // the manager's own
 	client   *http.Client // of node a, to b
+	class    uint16       // of the workload beside
 }
 
 func newClusterNode(t *testing.T) *clusterNode {
@@ -73,6 +74,7 @@ func newClusterNode(t *testing.T) *clusterNode {
 	m.agent = m.limit.Command(weir, "agent", "--config", m.configure(at, token.String()))
 	m.run(m.agent)
 	await(t, time.Minute, "the agent answers another node", m.served)
+	m.class = m.right()
 	return m
 }
 
@@ -175,10 +177,23 @@ func (m *clusterNode) unharmed() {
 	if err := m.served(); err != nil {
 		m.t.Errorf("a member afterwards: %v", err)
 	}
-	w, err := api.NewClient(filepath.Join(m.dir, "weir.sock")).Workload(m.t.Context(), "right")
-	if err != nil || w.State != "active" || w.Class == 0 || w.Policy.Weight != 7 {
-		m.t.Errorf("%v, state %s, class %d, weight %d", err, w.State, w.Class, w.Policy.Weight)
+	if now := m.right(); m.class != now {
+		m.t.Errorf("the workload beside has class %d after %d", now, m.class)
 	}
+}
+
+// right returns the class of the workload beside, which has to be in force.
+func (m *clusterNode) right() (class uint16) {
+	m.t.Helper()
+	await(m.t, time.Minute, "the workload beside has its class", func() error {
+		w, err := api.NewClient(filepath.Join(m.dir, "weir.sock")).Workload(m.t.Context(), "right")
+		if err == nil && (w.State != "active" || w.Class == 0 || w.Policy.Weight != 7) {
+			err = fmt.Errorf("state %s, class %d, weight %d", w.State, w.Class, w.Policy.Weight)
+		}
+		class = w.Class
+		return err
+	})
+	return class
 }
 
 // freePort returns an address of the loopback that no program listens at.
