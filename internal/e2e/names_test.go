@@ -30,13 +30,19 @@ func (b *bed) started() (a *agent, load time.Duration) {
 	b.t.Helper()
 	begin := time.Now()
 	a = b.startWithin(time.Minute)
-	await(b.t, time.Minute, "the first uplink is steered", func() error {
+	b.firstSteered()
+	return a, time.Since(begin)
+}
+
+// firstSteered waits until the first uplink has a qdisc of Weir's.
+func (b *bed) firstSteered() time.Duration {
+	b.t.Helper()
+	return await(b.t, time.Minute, "the first uplink is steered", func() error {
 		if q := b.rootQdisc(0); !isOurs(q) {
 			return fmt.Errorf("it has %q", q)
 		}
 		return nil
 	})
-	return a, time.Since(begin)
 }
 
 // soon fails if an uplink was steered later than a second, and the verification, after it was there.
@@ -49,9 +55,9 @@ func (b *bed) soon(took, load time.Duration) {
 }
 
 // onlyFirst waits until the first uplink alone has a qdisc of Weir's, and the second its own.
-func (b *bed) onlyFirst(what, own string) time.Duration {
+func (b *bed) onlyFirst(what, own string) {
 	b.t.Helper()
-	return await(b.t, 30*time.Second, what, func() error {
+	await(b.t, 30*time.Second, what, func() error {
 		if q := b.qdiscs(); !isOurs(q[0]) || q[1] != own {
 			return fmt.Errorf("%s have %q, the second without Weir %q", what, q, own)
 		}
@@ -104,8 +110,8 @@ func TestUplinksSwapNames(t *testing.T) {
 		b.host.rename("up0", "spare")
 		b.host.rename("up1", "up0")
 		b.host.rename("spare", "up1")
-		took := b.onlyFirst("uplinks with each other's names", own)
-		b.soon(took, load)
+		b.soon(b.firstSteered(), load)
+		b.onlyFirst("uplinks with each other's names", own)
 		if text := b.linkError(a, false); text != "" {
 			t.Error(text)
 		}
@@ -129,13 +135,7 @@ func TestUplinkReturnsLate(t *testing.T) {
 		b.host.delete("up0")
 		time.Sleep(away)
 		b.plugServer(0)
-		took := await(t, 20*time.Second, "the uplink is steered", func() error {
-			if q := b.rootQdisc(0); !isOurs(q) {
-				return fmt.Errorf("it has %q", q)
-			}
-			return nil
-		})
-		b.soon(took, load)
+		b.soon(b.firstSteered(), load)
 	}
 }
 
